@@ -1,0 +1,53 @@
+package nomad
+
+import (
+	"bytes"
+	"reflect"
+	"sync"
+
+	"github.com/hashicorp/go-msgpack/v2/codec"
+)
+
+// MsgpackHandle is the codec of RPC, Raft commands, snapshots and the client's
+// state database (compat/wire.md section 4). It is never changed after init.
+var MsgpackHandle = func() *codec.MsgpackHandle {
+	h := &codec.MsgpackHandle{}
+	h.RawToString = true
+	h.BasicHandle.TimeNotBuiltin = true
+	h.MapType = reflect.TypeOf(map[string]any(nil))
+	h.TypeInfos = codec.NewTypeInfos([]string{"codec"})
+	return h
+}()
+
+var encoders = sync.Pool{New: func() any { return codec.NewEncoder(nil, MsgpackHandle) }}
+
+var decoders = sync.Pool{New: func() any { return codec.NewDecoder(nil, MsgpackHandle) }}
+
+// Encode returns v as msgpack.
+func Encode(v any) ([]byte, error) {
+	var buf bytes.Buffer
+	enc := encoders.Get().(*codec.Encoder)
+	defer encoders.Put(enc)
+	enc.Reset(&buf)
+	err := enc.Encode(v)
+	return buf.Bytes(), err
+}
+
+// EncodeCommand returns the Data of a Raft log entry: the message type, then v.
+func EncodeCommand(t MessageType, v any) ([]byte, error) {
+	var buf bytes.Buffer
+	buf.WriteByte(byte(t))
+	enc := encoders.Get().(*codec.Encoder)
+	defer encoders.Put(enc)
+	enc.Reset(&buf)
+	err := enc.Encode(v)
+	return buf.Bytes(), err
+}
+
+// Decode reads one msgpack value into the pointer v.
+func Decode(b []byte, v any) error {
+	dec := decoders.Get().(*codec.Decoder)
+	defer decoders.Put(dec)
+	dec.ResetBytes(b)
+	return dec.Decode(v)
+}

@@ -1,0 +1,176 @@
+package nomad
+
+import "time"
+
+// The statuses of a deployment.
+const (
+	DeploymentStatusRunning                       = "running"
+	DeploymentStatusPaused                        = "paused"
+	DeploymentStatusFailed                        = "failed"
+	DeploymentStatusSuccessful                    = "successful"
+	DeploymentStatusCancelled                     = "cancelled"
+	DeploymentStatusInitializing                  = "initializing"
+	DeploymentStatusPending                       = "pending"
+	DeploymentStatusBlocked                       = "blocked"
+	DeploymentStatusUnblocking                    = "unblocking"
+	DeploymentStatusUpdateRequestType MessageType = 14
+)
+
+// Why a deployment has its status, in the words that clients match.
+const (
+	DeploymentStatusDescriptionRunning               = "Deployment is running"
+	DeploymentStatusDescriptionRunningNeedsPromotion = "Deployment is running but requires manual promotion"
+	DeploymentStatusDescriptionRunningAutoPromotion  = "Deployment is running pending automatic promotion"
+	DeploymentStatusDescriptionPaused                = "Deployment is paused"
+	DeploymentStatusDescriptionSuccessful            = "Deployment completed successfully"
+	DeploymentStatusDescriptionStoppedJob            = "Cancelled because job is stopped"
+	DeploymentStatusDescriptionNewerJob              = "Cancelled due to newer version of job"
+	DeploymentStatusDescriptionFailedAllocations     = "Failed due to unhealthy allocations"
+	DeploymentStatusDescriptionProgressDeadline      = "Failed due to progress deadline"
+	DeploymentStatusDescriptionFailedByUser          = "Deployment marked as failed"
+	DeploymentStatusDescriptionFailedByPeer          = "Failed because of an error in peer region"
+	DeploymentStatusDescriptionBlocked               = "Deployment is complete but waiting for peer region"
+	DeploymentStatusDescriptionUnblocking            = "Deployment is unblocking remaining regions"
+	DeploymentStatusDescriptionPendingForPeer        = "Deployment is pending, waiting for peer region"
+)
+
+// AllocDeploymentStatus holds the fields of an alloc deployment status.
+type AllocDeploymentStatus struct {
+	Healthy     *bool
+	Timestamp   time.Time
+	Canary      bool
+	ModifyIndex uint64
+}
+
+// ApplyDeploymentAllocHealthRequest holds the fields of an apply deployment alloc health request.
+type ApplyDeploymentAllocHealthRequest struct {
+	DeploymentAllocHealthRequest
+	Timestamp        time.Time
+	DeploymentUpdate *DeploymentStatusUpdate
+	Job              *Job
+	Eval             *Evaluation
+}
+
+// Deployment holds the fields of a deployment.
+type Deployment struct {
+	ID                 string
+	Namespace          string
+	JobID              string
+	JobVersion         uint64
+	JobModifyIndex     uint64
+	JobSpecModifyIndex uint64
+	JobCreateIndex     uint64
+	IsMultiregion      bool
+	TaskGroups         map[string]*DeploymentState
+	Status             string
+	StatusDescription  string
+	EvalPriority       int
+	CreateIndex        uint64
+	ModifyIndex        uint64
+	CreateTime         int64
+	ModifyTime         int64
+}
+
+// DeploymentAllocHealthRequest is the request of Deployment.SetAllocHealth.
+type DeploymentAllocHealthRequest struct {
+	DeploymentID           string
+	HealthyAllocationIDs   []string
+	UnhealthyAllocationIDs []string
+	WriteRequest
+}
+
+// DeploymentCancelRequest is the request of Deployment.Cancel.
+type DeploymentCancelRequest struct {
+	DeploymentID string
+	WriteRequest
+}
+
+// DeploymentDeleteRequest is the request of Deployment.Reap.
+type DeploymentDeleteRequest struct {
+	Deployments []string
+	WriteRequest
+}
+
+// DeploymentFailRequest is the request of Deployment.Fail.
+type DeploymentFailRequest struct {
+	DeploymentID string
+	WriteRequest
+}
+
+// DeploymentListRequest is the request of Deployment.List.
+type DeploymentListRequest struct {
+	QueryOptions
+}
+
+// DeploymentListResponse is the reply of Deployment.List and Job.Deployments.
+type DeploymentListResponse struct {
+	Deployments []*Deployment
+	QueryMeta
+}
+
+// DeploymentPauseRequest is the request of Deployment.Pause.
+type DeploymentPauseRequest struct {
+	DeploymentID string
+	Pause        bool
+	WriteRequest
+}
+
+// DeploymentPromoteRequest is the request of Deployment.Promote.
+type DeploymentPromoteRequest struct {
+	DeploymentID string
+	All          bool
+	Groups       []string
+	PromotedAt   int64
+	WriteRequest
+}
+
+// DeploymentSpecificRequest is the request of Deployment.Allocations and Deployment.GetDeployment.
+type DeploymentSpecificRequest struct {
+	DeploymentID string
+	QueryOptions
+}
+
+// DeploymentState holds the fields of a deployment state.
+type DeploymentState struct {
+	AutoRevert        bool
+	AutoPromote       bool
+	ProgressDeadline  time.Duration
+	RequireProgressBy time.Time
+	Promoted          bool
+	PlacedCanaries    []string
+	DesiredCanaries   int
+	DesiredTotal      int
+	PlacedAllocs      int
+	HealthyAllocs     int
+	UnhealthyAllocs   int
+}
+
+// DeploymentStatusUpdate holds the fields of a deployment status update.
+type DeploymentStatusUpdate struct {
+	DeploymentID      string
+	Status            string
+	StatusDescription string
+	UpdatedAt         int64
+}
+
+// DeploymentStatusUpdateRequest holds the fields of a deployment status update request.
+type DeploymentStatusUpdateRequest struct {
+	Eval             *Evaluation
+	DeploymentUpdate *DeploymentStatusUpdate
+	Job              *Job
+}
+
+// DeploymentUpdateResponse is the reply of Deployment.Cancel, Deployment.Fail, Deployment.Pause, Deployment.Promote, Deployment.Run, Deployment.SetAllocHealth and Deployment.Unblock.
+type DeploymentUpdateResponse struct {
+	EvalID                string
+	EvalCreateIndex       uint64
+	DeploymentModifyIndex uint64
+	RevertedJobVersion    *uint64
+	WriteMeta
+}
+
+// SingleDeploymentResponse is the reply of Deployment.GetDeployment and Job.LatestDeployment.
+type SingleDeploymentResponse struct {
+	Deployment *Deployment
+	QueryMeta
+}

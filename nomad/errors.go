@@ -1,0 +1,111 @@
+package nomad
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Errors that clients match by their text (compat/wire.md section 10).
+var (
+	ErrNoLeader           = errors.New("No cluster leader")
+	ErrNotReady           = errors.New("Not ready to serve consistent reads")
+	ErrNoRegionPath       = errors.New("No path to region")
+	ErrNoNodeConn         = errors.New("No path to node")
+	ErrPermissionDenied   = errors.New("Permission denied")
+	ErrTokenNotFound      = errors.New("ACL token not found")
+	ErrTokenExpired       = errors.New("ACL token expired")
+	ErrACLDisabled        = errors.New("ACL support disabled")
+	ErrUnknownMethod      = errors.New("Unknown rpc method")
+	ErrMissingAllocID     = errors.New("Missing allocation ID")
+	ErrNodeNotFound       = errors.New("node not found")
+	ErrRegistrationClosed = errors.New("Job registration, dispatch, and scale are disabled by the scheduler configuration")
+)
+
+// codedPrefix begins an error that carries an HTTP status over RPC.
+const codedPrefix = "RPC Error:: "
+
+// CodedError is an error with an HTTP status. Its text is the whole message
+// without the status.
+type CodedError struct {
+	Code    int
+	Message string
+}
+
+func (e *CodedError) Error() string { return e.Message }
+
+// Wire returns the form that travels over RPC: "RPC Error:: <code>,<message>".
+func (e *CodedError) Wire() string { return fmt.Sprintf("%s%d,%s", codedPrefix, e.Code, e.Message) }
+
+// Errorf makes a CodedError.
+func Errorf(code int, format string, args ...any) error {
+	return &CodedError{Code: code, Message: fmt.Sprintf(format, args...)}
+}
+
+// wireErrors are the sentinels that keep their identity over RPC.
+var wireErrors = []error{ErrNoLeader, ErrNotReady, ErrNoRegionPath, ErrNoNodeConn, ErrPermissionDenied,
+	ErrTokenNotFound, ErrTokenExpired, ErrACLDisabled, ErrUnknownMethod, ErrMissingAllocID, ErrNodeNotFound, ErrRegistrationClosed}
+
+// ErrorText is what an RPC reply carries for err.
+func ErrorText(err error) string {
+	var coded *CodedError
+	if errors.As(err, &coded) {
+		return coded.Wire()
+	}
+	return err.Error()
+}
+
+// ErrorFromText is the inverse of ErrorText: errors.Is and errors.As work on
+// what it returns as they did on the other side.
+func ErrorFromText(text string) error {
+	if rest, ok := strings.CutPrefix(text, codedPrefix); ok {
+		if code, msg, ok := strings.Cut(rest, ","); ok {
+			if n, err := strconv.Atoi(code); err == nil {
+				return &CodedError{Code: n, Message: msg}
+			}
+		}
+	}
+	for _, e := range wireErrors {
+		if strings.Contains(text, e.Error()) {
+			return &remoteError{text: text, is: e}
+		}
+	}
+	return errors.New(text)
+}
+
+// remoteError is an error of another process that holds a known sentinel.
+type remoteError struct {
+	text string
+	is   error
+}
+
+func (e *remoteError) Error() string { return e.text }
+func (e *remoteError) Unwrap() error { return e.is }
+
+// UnknownAlloc, UnknownNode, UnknownJob, UnknownEval and UnknownDeployment are
+// the 404 errors for objects that state does not hold.
+func UnknownAlloc(id string) error { return Errorf(404, "%s %q", ErrUnknownAllocationPrefix, id) }
+
+// UnknownNode is the error for a node that state does not hold.
+func UnknownNode(id string) error { return Errorf(404, "%s %q", ErrUnknownNodePrefix, id) }
+
+// UnknownJob is the error for a job that state does not hold.
+func UnknownJob(id string) error { return Errorf(404, "%s %q", ErrUnknownJobPrefix, id) }
+
+// UnknownEval is the error for an evaluation that state does not hold.
+func UnknownEval(id string) error { return Errorf(404, "%s %q", ErrUnknownEvaluationPrefix, id) }
+
+// UnknownDeployment is the error for a deployment that state does not hold.
+func UnknownDeployment(id string) error {
+	return Errorf(404, "%s %q", ErrUnknownDeploymentPrefix, id)
+}
+
+// How the errors for unknown objects begin.
+const (
+	ErrUnknownAllocationPrefix = "Unknown allocation"
+	ErrUnknownNodePrefix       = "Unknown node"
+	ErrUnknownJobPrefix        = "Unknown job"
+	ErrUnknownEvaluationPrefix = "Unknown evaluation"
+	ErrUnknownDeploymentPrefix = "Unknown deployment"
+)

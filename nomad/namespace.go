@@ -1,0 +1,101 @@
+package nomad
+
+// The built-in namespace, and the name that asks for all of them.
+const (
+	DefaultNamespace            = "default"
+	DefaultNamespaceDescription = "Default shared namespace"
+	AllNamespacesSentinel       = "*"
+)
+
+// Namespace holds the fields of a namespace.
+type Namespace struct {
+	Name                  string
+	Description           string
+	Quota                 string
+	Capabilities          *NamespaceCapabilities
+	NodePoolConfiguration *NamespaceNodePoolConfiguration
+	VaultConfiguration    *NamespaceVaultConfiguration
+	ConsulConfiguration   *NamespaceConsulConfiguration
+	Meta                  map[string]string
+	Hash                  []byte
+	CreateIndex           uint64
+	ModifyIndex           uint64
+	RequiredExtraClaims   map[string]string
+	OptionalExtraClaims   map[string]string
+}
+
+// NamespaceCapabilities holds the fields of a namespace capabilities.
+type NamespaceCapabilities struct {
+	EnabledTaskDrivers   []string
+	DisabledTaskDrivers  []string
+	EnabledNetworkModes  []string
+	DisabledNetworkModes []string
+}
+
+// NamespaceConsulConfiguration holds the fields of a namespace consul configuration.
+type NamespaceConsulConfiguration struct {
+	Default string
+	Allowed []string
+	Denied  []string
+}
+
+// NamespaceDeleteRequest is the request of Namespace.DeleteNamespaces.
+type NamespaceDeleteRequest struct {
+	Namespaces []string
+	WriteRequest
+}
+
+// NamespaceListRequest is the request of Namespace.ListNamespaces.
+type NamespaceListRequest struct {
+	QueryOptions
+}
+
+// NamespaceListResponse is the reply of Namespace.ListNamespaces.
+type NamespaceListResponse struct {
+	Namespaces []*Namespace
+	QueryMeta
+}
+
+// NamespaceNodePoolConfiguration holds the fields of a namespace node pool configuration.
+type NamespaceNodePoolConfiguration struct {
+	Default string
+	Allowed []string
+	Denied  []string
+}
+
+// NamespaceSetRequest is the request of Namespace.GetNamespaces.
+type NamespaceSetRequest struct {
+	Namespaces []string
+	QueryOptions
+}
+
+// NamespaceSetResponse is the reply of Namespace.GetNamespaces.
+type NamespaceSetResponse struct {
+	Namespaces map[string]*Namespace
+	QueryMeta
+}
+
+// NamespaceSpecificRequest is the request of Namespace.GetNamespace.
+type NamespaceSpecificRequest struct {
+	Name string
+	QueryOptions
+}
+
+// NamespaceUpsertRequest is the request of Namespace.UpsertNamespaces.
+type NamespaceUpsertRequest struct {
+	Namespaces []*Namespace
+	WriteRequest
+}
+
+// NamespaceVaultConfiguration holds the fields of a namespace vault configuration.
+type NamespaceVaultConfiguration struct {
+	Default string
+	Allowed []string
+	Denied  []string
+}
+
+// SingleNamespaceResponse is the reply of Namespace.GetNamespace.
+type SingleNamespaceResponse struct {
+	Namespace *Namespace
+	QueryMeta
+}

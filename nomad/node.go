@@ -1,0 +1,403 @@
+package nomad
+
+import "time"
+
+// Statuses, eligibility and drain statuses of a node.
+const (
+	NodeStatusInit                       = "initializing"
+	NodeStatusReady                      = "ready"
+	NodeStatusDown                       = "down"
+	NodeStatusDisconnected               = "disconnected"
+	NodeSchedulingEligible               = "eligible"
+	NodeSchedulingIneligible             = "ineligible"
+	DrainStatusDraining      DrainStatus = "draining"
+	DrainStatusComplete      DrainStatus = "complete"
+	DrainStatusCanceled      DrainStatus = "canceled"
+)
+
+// Subsystems of node events, and how many are kept.
+const (
+	NodeUniqueNamespace         = "unique."
+	MaxRetainedNodeEvents       = 10
+	NodeEventSubsystemDrain     = "Drain"
+	NodeEventSubsystemDriver    = "Driver"
+	NodeEventSubsystemHeartbeat = "Heartbeat"
+	NodeEventSubsystemCluster   = "Cluster"
+	NodeEventSubsystemScheduler = "Scheduler"
+	NodeEventSubsystemStorage   = "Storage"
+)
+
+// BatchNodeUpdateDrainRequest holds the fields of a batch node update drain request.
+type BatchNodeUpdateDrainRequest struct {
+	Updates    map[string]*DrainUpdate
+	NodeEvents map[string]*NodeEvent
+	UpdatedAt  int64
+	WriteRequest
+}
+
+// DrainMetadata holds the fields of a drain metadata.
+type DrainMetadata struct {
+	StartedAt  time.Time
+	UpdatedAt  time.Time
+	Status     DrainStatus
+	AccessorID string
+	Meta       map[string]string
+}
+
+// DrainSpec holds the fields of a drain spec.
+type DrainSpec struct {
+	Deadline         time.Duration
+	IgnoreSystemJobs bool
+}
+
+// DrainStatus holds the fields of a drain status.
+type DrainStatus string
+
+// DrainStrategy holds the fields of a drain strategy.
+type DrainStrategy struct {
+	DrainSpec
+	ForceDeadline time.Time
+	StartedAt     time.Time
+}
+
+// DrainUpdate holds the fields of a drain update.
+type DrainUpdate struct {
+	DrainStrategy *DrainStrategy
+	MarkEligible  bool
+}
+
+// DriverInfo holds the fields of a driver info.
+type DriverInfo struct {
+	Attributes        map[string]string
+	Detected          bool
+	Healthy           bool
+	HealthDescription string
+	UpdateTime        time.Time
+}
+
+// EmitNodeEventsRequest is the request of Node.EmitEvents.
+type EmitNodeEventsRequest struct {
+	NodeEvents map[string][]*NodeEvent
+	WriteRequest
+}
+
+// EmitNodeEventsResponse is the reply of Node.EmitEvents.
+type EmitNodeEventsResponse struct {
+	WriteMeta
+}
+
+// LegacyNodeCpuResources holds the fields of a legacy node cpu resources.
+type LegacyNodeCpuResources struct {
+	CpuShares          int64
+	TotalCpuCores      uint16
+	ReservableCpuCores []uint16
+}
+
+// Node holds the fields of a node.
+type Node struct {
+	ID                       string
+	SecretID                 string
+	Datacenter               string
+	Name                     string
+	CgroupParent             string
+	HTTPAddr                 string
+	TLSEnabled               bool
+	Attributes               map[string]string
+	NodeResources            *NodeResources
+	ReservedResources        *NodeReservedResources
+	Links                    map[string]string
+	Meta                     map[string]string
+	NodeClass                string
+	NodePool                 string
+	ComputedClass            string
+	DrainStrategy            *DrainStrategy
+	SchedulingEligibility    string
+	Status                   string
+	StatusDescription        string
+	IdentitySigningKeyID     string
+	StatusUpdatedAt          int64
+	Events                   []*NodeEvent
+	Drivers                  map[string]*DriverInfo
+	CSIControllerPlugins     map[string]*CSIInfo
+	CSINodePlugins           map[string]*CSIInfo
+	HostVolumes              map[string]*ClientHostVolumeConfig
+	GCVolumesOnNodeGC        bool
+	HostNetworks             map[string]*ClientHostNetworkConfig
+	LastDrain                *DrainMetadata
+	NodeMaxAllocs            int
+	LastMissedHeartbeatIndex uint64
+	LastAllocUpdateIndex     uint64
+	CreateIndex              uint64
+	ModifyIndex              uint64
+}
+
+// NodeAllocsResponse is the reply of Node.GetAllocs.
+type NodeAllocsResponse struct {
+	Allocs []*Allocation
+	QueryMeta
+}
+
+// NodeBatchDeregisterRequest is the request of Node.BatchDeregister.
+type NodeBatchDeregisterRequest struct {
+	NodeIDs []string
+	WriteRequest
+}
+
+// NodeClientAllocsResponse is the reply of Node.GetClientAllocs.
+type NodeClientAllocsResponse struct {
+	Allocs        map[string]uint64
+	MigrateTokens map[string]string
+	QueryMeta
+}
+
+// NodeConnQueryResponse is the reply of Status.HasNodeConn.
+type NodeConnQueryResponse struct {
+	Connected   bool
+	Established time.Time
+	QueryMeta
+}
+
+// NodeDeregisterRequest is the request of Node.Deregister.
+type NodeDeregisterRequest struct {
+	NodeID string
+	WriteRequest
+}
+
+// NodeDevice holds the fields of a node device.
+type NodeDevice struct {
+	ID                string
+	Healthy           bool
+	HealthDescription string
+	Locality          *NodeDeviceLocality
+}
+
+// NodeDeviceLocality holds the fields of a node device locality.
+type NodeDeviceLocality struct {
+	PciBusID string
+}
+
+// NodeDeviceResource holds the fields of a node device resource.
+type NodeDeviceResource struct {
+	Vendor     string
+	Type       string
+	Name       string
+	Instances  []*NodeDevice
+	Attributes map[string]*Attribute
+}
+
+// NodeDiskResources holds the fields of a node disk resources.
+type NodeDiskResources struct {
+	DiskMB int64
+}
+
+// NodeDrainUpdateResponse is the reply of Node.UpdateDrain.
+type NodeDrainUpdateResponse struct {
+	NodeModifyIndex uint64
+	EvalIDs         []string
+	EvalCreateIndex uint64
+	WriteMeta
+}
+
+// NodeEligibilityUpdateResponse is the reply of Node.UpdateEligibility.
+type NodeEligibilityUpdateResponse struct {
+	NodeModifyIndex uint64
+	EvalIDs         []string
+	EvalCreateIndex uint64
+	WriteMeta
+}
+
+// NodeEvaluateRequest is the request of Node.Evaluate.
+type NodeEvaluateRequest struct {
+	NodeID string
+	WriteRequest
+}
+
+// NodeEvent holds the fields of a node event.
+type NodeEvent struct {
+	Message     string
+	Subsystem   string
+	Details     map[string]string
+	Timestamp   time.Time
+	CreateIndex uint64
+}
+
+// NodeListRequest is the request of Node.List.
+type NodeListRequest struct {
+	QueryOptions
+	Fields *NodeStubFields
+}
+
+// NodeListResponse is the reply of Node.List.
+type NodeListResponse struct {
+	Nodes []*NodeListStub
+	QueryMeta
+}
+
+// NodeListStub holds the fields of a node list stub.
+type NodeListStub struct {
+	Address               string
+	ID                    string
+	Attributes            map[string]string
+	Datacenter            string
+	Name                  string
+	NodePool              string
+	NodeClass             string
+	Version               string
+	Drain                 bool
+	SchedulingEligibility string
+	Status                string
+	StatusDescription     string
+	Drivers               map[string]*DriverInfo
+	HostVolumes           map[string]*ClientHostVolumeConfig
+	NodeResources         *NodeResources
+	ReservedResources     *NodeReservedResources
+	LastDrain             *DrainMetadata
+	CreateIndex           uint64
+	ModifyIndex           uint64
+}
+
+// NodeMemoryResources holds the fields of a node memory resources.
+type NodeMemoryResources struct {
+	MemoryMB int64
+}
+
+// NodeProcessorResources holds the fields of a node processor resources.
+type NodeProcessorResources struct {
+	Topology *Topology
+}
+
+// NodeRegisterRequest is the request of Node.Register.
+type NodeRegisterRequest struct {
+	Node           *Node
+	NodeEvent      *NodeEvent
+	CreateNodePool bool
+	WriteRequest
+}
+
+// NodeRegistration holds the fields of a node registration.
+type NodeRegistration struct {
+	HasRegistered bool
+}
+
+// NodeReservedCpuResources holds the fields of a node reserved cpu resources.
+type NodeReservedCpuResources struct {
+	CpuShares        int64
+	ReservedCpuCores []uint16
+}
+
+// NodeReservedDiskResources holds the fields of a node reserved disk resources.
+type NodeReservedDiskResources struct {
+	DiskMB int64
+}
+
+// NodeReservedMemoryResources holds the fields of a node reserved memory resources.
+type NodeReservedMemoryResources struct {
+	MemoryMB int64
+}
+
+// NodeReservedNetworkResources holds the fields of a node reserved network resources.
+type NodeReservedNetworkResources struct {
+	ReservedHostPorts string
+}
+
+// NodeReservedResources holds the fields of a node reserved resources.
+type NodeReservedResources struct {
+	Cpu      NodeReservedCpuResources
+	Memory   NodeReservedMemoryResources
+	Disk     NodeReservedDiskResources
+	Networks NodeReservedNetworkResources
+}
+
+// NodeResources holds the fields of a node resources.
+type NodeResources struct {
+	Cpu            LegacyNodeCpuResources
+	Processors     NodeProcessorResources
+	Memory         NodeMemoryResources
+	Disk           NodeDiskResources
+	Devices        []*NodeDeviceResource
+	NodeNetworks   []*NodeNetworkResource
+	Networks       Networks
+	MinDynamicPort int
+	MaxDynamicPort int
+}
+
+// NodeScoreMeta holds the fields of a node score meta.
+type NodeScoreMeta struct {
+	NodeID    string
+	Scores    map[string]float64
+	NormScore float64
+}
+
+// NodeServerInfo holds the fields of a node server info.
+type NodeServerInfo struct {
+	RPCAdvertiseAddr string
+	RPCMajorVersion  int32
+	RPCMinorVersion  int32
+	Datacenter       string
+}
+
+// NodeSpecificRequest is the request of ClientAllocations.GarbageCollectAll, ClientStats.Stats, Node.GetAllocs, Node.GetClientAllocs, Node.GetNode, NodeMeta.Read, Status.HasNodeConn, Allocations.GarbageCollectAll, ClientStats.Stats and NodeMeta.Read.
+type NodeSpecificRequest struct {
+	NodeID   string
+	SecretID string
+	QueryOptions
+}
+
+// NodeStubFields holds the fields of a node stub fields.
+type NodeStubFields struct {
+	Resources bool
+	OS        bool
+}
+
+// NodeUpdateDrainRequest is the request of Node.UpdateDrain.
+type NodeUpdateDrainRequest struct {
+	NodeID        string
+	DrainStrategy *DrainStrategy
+	MarkEligible  bool
+	NodeEvent     *NodeEvent
+	UpdatedAt     int64
+	Meta          map[string]string
+	UpdatedBy     string
+	WriteRequest
+}
+
+// NodeUpdateEligibilityRequest is the request of Node.UpdateEligibility.
+type NodeUpdateEligibilityRequest struct {
+	NodeID      string
+	Eligibility string
+	NodeEvent   *NodeEvent
+	UpdatedAt   int64
+	WriteRequest
+}
+
+// NodeUpdateResponse is the reply of Node.BatchDeregister, Node.Deregister, Node.Evaluate, Node.Register and Node.UpdateStatus.
+type NodeUpdateResponse struct {
+	HeartbeatTTL          time.Duration
+	EvalIDs               []string
+	EvalCreateIndex       uint64
+	NodeModifyIndex       uint64
+	Features              uint64
+	LeaderRPCAddr         string
+	NumNodes              int32
+	Servers               []*NodeServerInfo
+	SchedulingEligibility string
+	SignedIdentity        *string
+	QueryMeta
+}
+
+// NodeUpdateStatusRequest is the request of Node.UpdateStatus.
+type NodeUpdateStatusRequest struct {
+	NodeID               string
+	Status               string
+	IdentitySigningKeyID string
+	ForceIdentityRenewal bool
+	NodeEvent            *NodeEvent
+	UpdatedAt            int64
+	WriteRequest
+}
+
+// SingleNodeResponse is the reply of Node.GetNode.
+type SingleNodeResponse struct {
+	Node *Node
+	QueryMeta
+}

@@ -1,0 +1,93 @@
+package nomad
+
+import "time"
+
+// The built-in node pools.
+const (
+	NodePoolAll                                  = "all"
+	NodePoolAllDescription                       = "Node pool with all nodes in the cluster."
+	NodePoolDefault                              = "default"
+	NodePoolDefaultDescription                   = "Default node pool."
+	DefaultNodePoolNodeIdentityTTL time.Duration = 86400000000000
+	NodePoolUpsertRequestType      MessageType   = 59
+	NodePoolDeleteRequestType      MessageType   = 60
+)
+
+// NodePool holds the fields of a node pool.
+type NodePool struct {
+	Name                   string
+	Description            string
+	Meta                   map[string]string
+	SchedulerConfiguration *NodePoolSchedulerConfiguration
+	NodeIdentityTTL        time.Duration
+	Hash                   []byte
+	CreateIndex            uint64
+	ModifyIndex            uint64
+}
+
+// NodePoolDeleteRequest is the request of NodePool.DeleteNodePools.
+type NodePoolDeleteRequest struct {
+	Names []string
+	WriteRequest
+}
+
+// NodePoolJobsRequest is the request of NodePool.ListJobs.
+type NodePoolJobsRequest struct {
+	Name   string
+	Fields *JobStubFields
+	QueryOptions
+}
+
+// NodePoolJobsResponse is the reply of NodePool.ListJobs.
+type NodePoolJobsResponse struct {
+	Jobs []*JobListStub
+	QueryMeta
+}
+
+// NodePoolListRequest is the request of NodePool.List.
+type NodePoolListRequest struct {
+	QueryOptions
+}
+
+// NodePoolListResponse is the reply of NodePool.List.
+type NodePoolListResponse struct {
+	NodePools []*NodePool
+	QueryMeta
+}
+
+// NodePoolNodesRequest is the request of NodePool.ListNodes.
+type NodePoolNodesRequest struct {
+	Name   string
+	Fields *NodeStubFields
+	QueryOptions
+}
+
+// NodePoolNodesResponse is the reply of NodePool.ListNodes.
+type NodePoolNodesResponse struct {
+	Nodes []*NodeListStub
+	QueryMeta
+}
+
+// NodePoolSchedulerConfiguration holds the fields of a node pool scheduler configuration.
+type NodePoolSchedulerConfiguration struct {
+	SchedulerAlgorithm            SchedulerAlgorithm
+	MemoryOversubscriptionEnabled *bool
+}
+
+// NodePoolSpecificRequest is the request of NodePool.GetNodePool.
+type NodePoolSpecificRequest struct {
+	Name string
+	QueryOptions
+}
+
+// NodePoolUpsertRequest is the request of NodePool.UpsertNodePools.
+type NodePoolUpsertRequest struct {
+	NodePools []*NodePool
+	WriteRequest
+}
+
+// SingleNodePoolResponse is the reply of NodePool.GetNodePool.
+type SingleNodePoolResponse struct {
+	NodePool *NodePool
+	QueryMeta
+}

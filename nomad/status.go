@@ -1,0 +1,111 @@
+package nomad
+
+import "time"
+
+// ServerTerminalStatus says whether the servers want the allocation gone.
+func (a *Allocation) ServerTerminalStatus() bool {
+	return a.DesiredStatus == AllocDesiredStatusStop || a.DesiredStatus == AllocDesiredStatusEvict
+}
+
+// ClientTerminalStatus says whether the client reported the end of the allocation.
+func (a *Allocation) ClientTerminalStatus() bool {
+	switch a.ClientStatus {
+	case AllocClientStatusComplete, AllocClientStatusFailed, AllocClientStatusLost:
+		return true
+	}
+	return false
+}
+
+// TerminalStatus says whether the allocation is over for the servers or for the client.
+func (a *Allocation) TerminalStatus() bool {
+	return a.ServerTerminalStatus() || a.ClientTerminalStatus()
+}
+
+// Index returns the number in the brackets of the name, -1 when there is none.
+func (a *Allocation) Index() int { return AllocIndexFromName(a.Name) }
+
+// JobNamespacedID names the allocation's job.
+func (a *Allocation) JobNamespacedID() NamespacedID {
+	return NamespacedID{ID: a.JobID, Namespace: a.Namespace}
+}
+
+// TerminalStatus says whether the evaluation is over.
+func (e *Evaluation) TerminalStatus() bool {
+	switch e.Status {
+	case EvalStatusComplete, EvalStatusFailed, EvalStatusCancelled:
+		return true
+	}
+	return false
+}
+
+// ShouldEnqueue says whether the evaluation is work for a scheduler now.
+func (e *Evaluation) ShouldEnqueue() bool { return e.Status == EvalStatusPending }
+
+// ShouldBlock says whether the evaluation waits for capacity.
+func (e *Evaluation) ShouldBlock() bool { return e.Status == EvalStatusBlocked }
+
+// Active says whether the deployment may still change.
+func (d *Deployment) Active() bool {
+	switch d.Status {
+	case DeploymentStatusRunning, DeploymentStatusPaused, DeploymentStatusBlocked,
+		DeploymentStatusUnblocking, DeploymentStatusInitializing, DeploymentStatusPending:
+		return true
+	}
+	return false
+}
+
+// Ready says whether the node takes new allocations.
+func (n *Node) Ready() bool {
+	return n.Status == NodeStatusReady && n.DrainStrategy == nil &&
+		n.SchedulingEligibility != NodeSchedulingIneligible
+}
+
+// TerminalStatus says whether the node is down.
+func (n *Node) TerminalStatus() bool { return n.Status == NodeStatusDown }
+
+// IsInPool says whether the node belongs to the named pool; every node is in "all".
+func (n *Node) IsInPool(pool string) bool { return pool == NodePoolAll || n.NodePool == pool }
+
+// Stopped says whether the job is absent or was told to stop.
+func (j *Job) Stopped() bool { return j == nil || j.Stop }
+
+// NamespacedID names the job.
+func (j *Job) NamespacedID() NamespacedID { return NamespacedID{ID: j.ID, Namespace: j.Namespace} }
+
+// TaskGroup returns the named group, nil when there is none.
+func (j *Job) TaskGroup(name string) *TaskGroup {
+	for _, tg := range j.TaskGroups {
+		if tg.Name == name {
+			return tg
+		}
+	}
+	return nil
+}
+
+// IsParameterized says whether the job is a template for dispatched ones.
+func (j *Job) IsParameterized() bool { return j.ParameterizedJob != nil && !j.Dispatched }
+
+// IsPeriodic says whether the job is a template for scheduled ones.
+func (j *Job) IsPeriodic() bool { return j.Periodic != nil }
+
+// Task returns the named task, nil when there is none.
+func (tg *TaskGroup) Task(name string) *Task {
+	for _, t := range tg.Tasks {
+		if t.Name == name {
+			return t
+		}
+	}
+	return nil
+}
+
+// Successful says whether the task ended well.
+func (ts *TaskState) Successful() bool { return ts.State == TaskStateDead && !ts.Failed }
+
+// BlockingTimeout returns how long a blocking query waits at most: the asked
+// time, at most five minutes, five minutes when none was asked.
+func (q *QueryOptions) BlockingTimeout() time.Duration {
+	if q.MaxQueryTime <= 0 || q.MaxQueryTime > MaxBlockingRPCQueryTime {
+		return MaxBlockingRPCQueryTime
+	}
+	return q.MaxQueryTime
+}

@@ -1,0 +1,188 @@
+package nomad
+
+import "time"
+
+// Types of task events.
+const (
+	TaskSetupFailure             = "Setup Failure"
+	TaskDriverFailure            = "Driver Failure"
+	TaskReceived                 = "Received"
+	TaskFailedValidation         = "Failed Validation"
+	TaskStarted                  = "Started"
+	TaskPausing                  = "Pausing"
+	TaskTerminated               = "Terminated"
+	TaskKilling                  = "Killing"
+	TaskKilled                   = "Killed"
+	TaskRestarting               = "Restarting"
+	TaskNotRestarting            = "Not Restarting"
+	TaskRestartSignal            = "Restart Signaled"
+	TaskSignaling                = "Signaling"
+	TaskDownloadingArtifacts     = "Downloading Artifacts"
+	TaskArtifactDownloadFailed   = "Failed Artifact Download"
+	TaskBuildingTaskDir          = "Building Task Directory"
+	TaskSetup                    = "Task Setup"
+	TaskDiskExceeded             = "Disk Resources Exceeded"
+	TaskSiblingFailed            = "Sibling Task Failed"
+	TaskDriverMessage            = "Driver"
+	TaskLeaderDead               = "Leader Task Dead"
+	TaskMainDead                 = "Main Tasks Dead"
+	TaskHookFailed               = "Task hook failed"
+	TaskHookMessage              = "Task hook message"
+	TaskRestoreFailed            = "Failed Restoring Task"
+	TaskPluginUnhealthy          = "Plugin became unhealthy"
+	TaskPluginHealthy            = "Plugin became healthy"
+	TaskClientReconnected        = "Reconnected"
+	TaskWaitingShuttingDownDelay = "Waiting for shutdown delay"
+	TaskSkippingShutdownDelay    = "Skipping shutdown delay"
+	TaskRunning                  = "Running"
+)
+
+// Lifecycle hooks and states of tasks.
+const (
+	TaskLifecycleHookPrestart                = "prestart"
+	TaskLifecycleHookPoststart               = "poststart"
+	TaskLifecycleHookPoststop                = "poststop"
+	DefaultKillTimeout         time.Duration = 5000000000
+	TemplateChangeModeNoop                   = "noop"
+	TemplateChangeModeSignal                 = "signal"
+	TemplateChangeModeRestart                = "restart"
+	TemplateChangeModeScript                 = "script"
+	TaskStatePending                         = "pending"
+	TaskStateRunning                         = "running"
+	TaskStateDead                            = "dead"
+)
+
+// Action holds the fields of an action.
+type Action struct {
+	Name    string
+	Command string
+	Args    []string
+}
+
+// LogConfig holds the fields of a log config.
+type LogConfig struct {
+	MaxFiles      int
+	MaxFileSizeMB int
+	Disabled      bool
+}
+
+// Task holds the fields of a task.
+type Task struct {
+	Name            string
+	Driver          string
+	User            string
+	Config          map[string]any
+	Env             map[string]string
+	Services        []*Service
+	Vault           *Vault
+	Secrets         []*Secret
+	Consul          *Consul
+	Templates       []*Template
+	Constraints     []*Constraint
+	Affinities      []*Affinity
+	Resources       *Resources
+	RestartPolicy   *RestartPolicy
+	DispatchPayload *DispatchPayloadConfig
+	Lifecycle       *TaskLifecycleConfig
+	Meta            map[string]string
+	KillTimeout     time.Duration
+	LogConfig       *LogConfig
+	Artifacts       []*TaskArtifact
+	Leader          bool
+	ShutdownDelay   time.Duration
+	VolumeMounts    []*VolumeMount
+	ScalingPolicies []*ScalingPolicy
+	KillSignal      string
+	Kind            TaskKind
+	CSIPluginConfig *TaskCSIPluginConfig
+	Identity        *WorkloadIdentity
+	Identities      []*WorkloadIdentity
+	Actions         []*Action
+	Schedule        *TaskSchedule
+}
+
+// TaskArtifact holds the fields of a task artifact.
+type TaskArtifact struct {
+	GetterSource   string
+	GetterOptions  map[string]string
+	GetterHeaders  map[string]string
+	GetterMode     string
+	GetterInsecure bool
+	RelativeDest   string
+	Chown          bool
+}
+
+// TaskEvent holds the fields of a task event.
+type TaskEvent struct {
+	Type             string
+	Time             int64
+	Message          string
+	DisplayMessage   string
+	Details          map[string]string
+	FailsTask        bool
+	RestartReason    string
+	SetupError       string
+	DriverError      string
+	ExitCode         int
+	Signal           int
+	KillTimeout      time.Duration
+	KillError        string
+	KillReason       string
+	StartDelay       int64
+	DownloadError    string
+	ValidationError  string
+	DiskLimit        int64
+	FailedSibling    string
+	VaultError       string
+	TaskSignalReason string
+	TaskSignal       string
+	DriverMessage    string
+	GenericSource    string
+}
+
+// TaskGroupSummary holds the fields of a task group summary.
+type TaskGroupSummary struct {
+	Queued   int
+	Complete int
+	Failed   int
+	Running  int
+	Starting int
+	Lost     int
+	Unknown  int
+}
+
+// TaskKind holds the fields of a task kind.
+type TaskKind string
+
+// TaskLifecycleConfig holds the fields of a task lifecycle config.
+type TaskLifecycleConfig struct {
+	Hook    string
+	Sidecar bool
+}
+
+// TaskSchedule holds the fields of a task schedule.
+type TaskSchedule struct {
+	Cron *TaskScheduleCron
+}
+
+// TaskScheduleCron holds the fields of a task schedule cron.
+type TaskScheduleCron struct {
+	Start    string
+	End      string
+	Timezone string
+}
+
+// TaskScheduleState holds the fields of a task schedule state.
+type TaskScheduleState string
+
+// TaskState holds the fields of a task state.
+type TaskState struct {
+	State       string
+	Failed      bool
+	Restarts    uint64
+	LastRestart time.Time
+	StartedAt   time.Time
+	FinishedAt  time.Time
+	Events      []*TaskEvent
+	Paused      TaskScheduleState
+}

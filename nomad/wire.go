@@ -1,0 +1,63 @@
+package nomad
+
+import "time"
+
+// Blocking queries (compat/wire.md section 8).
+const (
+	JitterFraction                            = 16
+	MaxBlockingRPCQueryTime     time.Duration = 300000000000
+	DefaultBlockingRPCQueryTime time.Duration = 300000000000
+)
+
+// GenericRequest is the request of methods that need nothing but the query options.
+type GenericRequest struct {
+	QueryOptions
+}
+
+// GenericResponse is the reply of methods that answer with an index only.
+type GenericResponse struct {
+	WriteMeta
+}
+
+// InternalRpcInfo marks a request that one server passed on to another.
+type InternalRpcInfo struct {
+	Forwarded bool
+}
+
+// QueryMeta is embedded in every reply to a read.
+type QueryMeta struct {
+	Index       uint64
+	LastContact time.Duration
+	KnownLeader bool
+	NextToken   string
+}
+
+// QueryOptions is embedded in every read request (compat/wire.md section 8).
+type QueryOptions struct {
+	Region        string
+	Namespace     string
+	MinQueryIndex uint64
+	MaxQueryTime  time.Duration
+	AllowStale    bool
+	Prefix        string
+	AuthToken     string
+	Filter        string
+	PerPage       int32
+	NextToken     string
+	Reverse       bool
+	InternalRpcInfo
+}
+
+// WriteMeta is embedded in every reply to a write.
+type WriteMeta struct {
+	Index uint64
+}
+
+// WriteRequest is embedded in every write request.
+type WriteRequest struct {
+	Region           string
+	Namespace        string
+	AuthToken        string
+	IdempotencyToken string
+	InternalRpcInfo
+}
