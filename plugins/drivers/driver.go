@@ -117,16 +117,15 @@ type TaskConfig struct {
 	User         string // a name, "<uid>", or "nomad-<uid>" for a dynamic user
 	Env          map[string]string
 	Config       cty.Value // decoded by TaskSpec, after interpolation
-	Resources    *nomad.AllocatedTaskResources
 	Limits       LinuxResources
-	Ports        nomad.AllocatedPorts
+	Ports        []Port
 	AllocDir     string // <alloc_dir>/<alloc id>
 	TaskDir      string // <alloc_dir>/<alloc id>/<task>; the working directory
 	SharedDir    string // <alloc_dir>/<alloc id>/alloc
 	LocalDir     string
 	SecretsDir   string
 	LogDir       string // <alloc>/alloc/logs
-	Log          *nomad.LogConfig
+	Log          LogConfig
 	Mounts       []Mount
 	CgroupParent string // e.g. "nomad.slice"
 	NetNS        string // path of the allocation's network namespace, "" for the host's
