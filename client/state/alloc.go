@@ -1,0 +1,142 @@
+package state
+
+import (
+	"fmt"
+
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// Buckets and keys below allocations/.
+var (
+	bucketAllocs  = []byte("allocations")
+	keyAlloc      = []byte("alloc")
+	keyDeploy     = []byte("deploy_status")
+	keyNetwork    = []byte("network_status")
+	keyIdentities = []byte("alloc_identities")
+	keyAllocHooks = []byte("alloc_hooks")
+)
+
+// PutAlloc stores the allocation as the servers sent it.
+func (db *DB) PutAlloc(a *nomad.Allocation) error {
+	return db.putAllocValue(a.ID, keyAlloc, a)
+}
+
+// PutAllocLater is PutAlloc without waiting.
+func (db *DB) PutAllocLater(a *nomad.Allocation) error {
+	return db.putAllocValueLater(a.ID, keyAlloc, a)
+}
+
+// DeleteAlloc forgets the allocation and everything below it.
+func (db *DB) DeleteAlloc(id string) error {
+	return db.w.put(func(tx *bolt.Tx) error {
+		allocs := tx.Bucket(bucketAllocs)
+		if allocs == nil || allocs.Bucket([]byte(id)) == nil {
+			return nil
+		}
+		return allocs.DeleteBucket([]byte(id))
+	})
+}
+
+// Allocs returns every stored allocation, by ID. One that cannot be read is
+// returned as an error beside the others.
+func (db *DB) Allocs() (allocs []*nomad.Allocation, errs []error) {
+	err := db.bolt.View(func(tx *bolt.Tx) error {
+		all := tx.Bucket(bucketAllocs)
+		if all == nil {
+			return nil
+		}
+		return all.ForEachBucket(func(id []byte) error {
+			a := &nomad.Allocation{}
+			found, err := get(all.Bucket(id), keyAlloc, a)
+			switch {
+			case err != nil:
+				errs = append(errs, fmt.Errorf("read allocation %s: %w", id, err))
+			case found:
+				allocs = append(allocs, a)
+			}
+			return nil
+		})
+	})
+	if err != nil {
+		errs = append(errs, fmt.Errorf("read allocations: %w", err))
+	}
+	return allocs, errs
+}
+
+// PutDeployStatus stores what the client found of the allocation's health.
+func (db *DB) PutDeployStatus(allocID string, s *nomad.AllocDeploymentStatus) error {
+	return db.putAllocValue(allocID, keyDeploy, s)
+}
+
+// DeployStatus returns the stored health, nil when there is none.
+func (db *DB) DeployStatus(allocID string) (*nomad.AllocDeploymentStatus, error) {
+	return allocValue[nomad.AllocDeploymentStatus](db, allocID, keyDeploy)
+}
+
+// PutNetworkStatus stores the allocation's network.
+func (db *DB) PutNetworkStatus(allocID string, s *nomad.AllocNetworkStatus) error {
+	return db.putAllocValue(allocID, keyNetwork, s)
+}
+
+// NetworkStatus returns the stored network, nil when there is none.
+func (db *DB) NetworkStatus(allocID string) (*nomad.AllocNetworkStatus, error) {
+	return allocValue[nomad.AllocNetworkStatus](db, allocID, keyNetwork)
+}
+
+// PutIdentities stores the signed identities of the allocation's workloads.
+func (db *DB) PutIdentities(allocID string, ids []*nomad.SignedWorkloadIdentity) error {
+	return db.putAllocValue(allocID, keyIdentities, ids)
+}
+
+// Identities returns the stored identities, none when there are none.
+func (db *DB) Identities(allocID string) ([]*nomad.SignedWorkloadIdentity, error) {
+	ids, err := allocValue[[]*nomad.SignedWorkloadIdentity](db, allocID, keyIdentities)
+	if ids == nil {
+		return nil, err
+	}
+	return *ids, err
+}
+
+// PutAllocHooks stores what the allocation's hooks carry over a restart, by name.
+func (db *DB) PutAllocHooks(allocID string, hooks map[string]*HookState) error {
+	return db.putAllocValue(allocID, keyAllocHooks, hooks)
+}
+
+// AllocHooks returns what PutAllocHooks stored.
+func (db *DB) AllocHooks(allocID string) (map[string]*HookState, error) {
+	hooks, err := allocValue[map[string]*HookState](db, allocID, keyAllocHooks)
+	if hooks == nil {
+		return nil, err
+	}
+	return *hooks, err
+}
+
+// putAllocValue stores v under allocations/<id>/<key> and waits.
+func (db *DB) putAllocValue(allocID string, key []byte, v any) error {
+	b, err := nomad.Encode(v)
+	if err != nil {
+		return fmt.Errorf("encode %s of allocation %s: %w", key, allocID, err)
+	}
+	return db.w.put(putIn(path{bucketAllocs, []byte(allocID)}, key, b))
+}
+
+// putAllocValueLater is putAllocValue without waiting.
+func (db *DB) putAllocValueLater(allocID string, key []byte, v any) error {
+	b, err := nomad.Encode(v)
+	if err != nil {
+		return fmt.Errorf("encode %s of allocation %s: %w", key, allocID, err)
+	}
+	db.w.later(putIn(path{bucketAllocs, []byte(allocID)}, key, b))
+	return nil
+}
+
+// allocValue reads allocations/<id>/<key>; nil when it is not there.
+func allocValue[T any](db *DB, allocID string, key []byte) (*T, error) {
+	v, err := value[T](db, path{bucketAllocs, []byte(allocID)}, key)
+	if err != nil {
+		return nil, fmt.Errorf("read %s of allocation %s: %w", key, allocID, err)
+	}
+	return v, nil
+}

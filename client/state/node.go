@@ -1,0 +1,126 @@
+package state
+
+import (
+	"fmt"
+	"strconv"
+
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+var (
+	bucketNodeIdentity  = path{[]byte("node_identity")}
+	keyNodeIdentity     = []byte("node_identity_state")
+	bucketNode          = path{[]byte("node")}
+	keyNodeRegistration = []byte("node_registration")
+	bucketDrivers       = path{[]byte("drivermanager")}
+	keyPluginState      = []byte("plugin_state")
+	bucketUsers         = path{[]byte("dynamic_users")}
+)
+
+// nodeIdentity is the stored form of the node's token.
+type nodeIdentity struct{ SignedIdentity string }
+
+// pluginState is the stored form of what drivers carry over a restart.
+type pluginState struct{ Drivers map[string][]byte }
+
+// PutNodeIdentity stores the node's identity; the token may be used once this returns.
+func (db *DB) PutNodeIdentity(t nomad.Token) error {
+	return db.putValue(bucketNodeIdentity, keyNodeIdentity, nodeIdentity{t.Reveal()})
+}
+
+// NodeIdentity returns the stored token, the zero Token when there is none.
+func (db *DB) NodeIdentity() (nomad.Token, error) {
+	v, err := value[nodeIdentity](db, bucketNodeIdentity, keyNodeIdentity)
+	if err != nil {
+		return nomad.Token{}, fmt.Errorf("read node identity: %w", err)
+	}
+	if v == nil {
+		return nomad.Token{}, nil
+	}
+	return nomad.NewToken(v.SignedIdentity, ""), nil
+}
+
+// PutNodeRegistration stores whether the servers know this node.
+func (db *DB) PutNodeRegistration(r *nomad.NodeRegistration) error {
+	return db.putValue(bucketNode, keyNodeRegistration, r)
+}
+
+// NodeRegistration returns what PutNodeRegistration stored, nil when nothing was.
+func (db *DB) NodeRegistration() (*nomad.NodeRegistration, error) {
+	v, err := value[nomad.NodeRegistration](db, bucketNode, keyNodeRegistration)
+	if err != nil {
+		return nil, fmt.Errorf("read node registration: %w", err)
+	}
+	return v, nil
+}
+
+// PutDriverState stores what drivers need to be found again, by driver name.
+func (db *DB) PutDriverState(drivers map[string][]byte) error {
+	return db.putValue(bucketDrivers, keyPluginState, pluginState{drivers})
+}
+
+// DriverState returns what PutDriverState stored.
+func (db *DB) DriverState() (map[string][]byte, error) {
+	v, err := value[pluginState](db, bucketDrivers, keyPluginState)
+	if err != nil {
+		return nil, fmt.Errorf("read driver state: %w", err)
+	}
+	if v == nil {
+		return nil, nil
+	}
+	return v.Drivers, nil
+}
+
+// PutDynamicUser records that uid belongs to owner, "<alloc>/<task>".
+func (db *DB) PutDynamicUser(uid int, owner string) error {
+	return db.putValue(bucketUsers, []byte(strconv.Itoa(uid)), owner)
+}
+
+// DeleteDynamicUser records that uid is free.
+func (db *DB) DeleteDynamicUser(uid int) error {
+	return db.w.put(func(tx *bolt.Tx) error {
+		b := bucketUsers.open(tx)
+		if b == nil {
+			return nil
+		}
+		return b.Delete([]byte(strconv.Itoa(uid)))
+	})
+}
+
+// DynamicUsers returns the owners of all uids in use.
+func (db *DB) DynamicUsers() (map[int]string, error) {
+	users := map[int]string{}
+	err := db.bolt.View(func(tx *bolt.Tx) error {
+		b := bucketUsers.open(tx)
+		if b == nil {
+			return nil
+		}
+		return b.ForEach(func(k, v []byte) error {
+			uid, err := strconv.Atoi(string(k))
+			if err != nil {
+				return err
+			}
+			var owner string
+			if err := nomad.Decode(v, &owner); err != nil {
+				return err
+			}
+			users[uid] = owner
+			return nil
+		})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read dynamic users: %w", err)
+	}
+	return users, nil
+}
+
+// putValue stores v under a bucket and waits.
+func (db *DB) putValue(p path, key []byte, v any) error {
+	b, err := nomad.Encode(v)
+	if err != nil {
+		return fmt.Errorf("encode %s: %w", key, err)
+	}
+	return db.w.put(putIn(p, key, b))
+}

@@ -1,0 +1,123 @@
+package state
+
+import (
+	"fmt"
+	"log/slog"
+	"sync"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// op is one queued write and, for writes that wait, where its outcome goes.
+type op struct {
+	apply func(tx *bolt.Tx) error
+	done  chan error // nil when nobody waits
+}
+
+// writer is the one goroutine that commits.
+type writer struct {
+	bolt  *bolt.DB
+	log   *slog.Logger
+	wake  chan struct{} // buffered 1: there is something to do
+	ended chan struct{}
+
+	mu     sync.Mutex
+	queue  []op
+	closed bool
+}
+
+func newWriter(b *bolt.DB, log *slog.Logger) *writer {
+	w := &writer{bolt: b, log: log, wake: make(chan struct{}, 1), ended: make(chan struct{})}
+	go w.run()
+	return w
+}
+
+// put queues a write and waits for its commit.
+func (w *writer) put(apply func(tx *bolt.Tx) error) error {
+	done := make(chan error, 1)
+	if err := w.enqueue(op{apply, done}); err != nil {
+		return err
+	}
+	return <-done
+}
+
+// later queues a write; a failure of its commit is logged.
+func (w *writer) later(apply func(tx *bolt.Tx) error) {
+	if err := w.enqueue(op{apply, nil}); err != nil {
+		w.log.Warn("write client state", "err", err)
+	}
+}
+
+func (w *writer) enqueue(o op) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return ErrClosed
+	}
+	w.queue = append(w.queue, o)
+	w.nudge()
+	return nil
+}
+
+// close stops taking writes and waits until the queued ones are committed.
+func (w *writer) close() {
+	w.mu.Lock()
+	w.closed = true
+	w.nudge()
+	w.mu.Unlock()
+	<-w.ended
+}
+
+func (w *writer) nudge() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (w *writer) run() {
+	defer close(w.ended)
+	for range w.wake {
+		w.mu.Lock()
+		batch, closed := w.queue, w.closed
+		w.queue = nil
+		w.mu.Unlock()
+		if len(batch) > 0 {
+			w.commit(batch)
+		}
+		if closed {
+			return
+		}
+	}
+}
+
+// commit writes the batch in one transaction. When that fails each write is
+// tried alone, so that one bad write does not take its neighbors down.
+func (w *writer) commit(batch []op) {
+	err := w.bolt.Update(func(tx *bolt.Tx) error {
+		for _, o := range batch {
+			if err := o.apply(tx); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	for _, o := range batch {
+		alone := err
+		if err != nil && len(batch) > 1 {
+			alone = w.bolt.Update(o.apply)
+		}
+		w.settle(o, alone)
+	}
+}
+
+func (w *writer) settle(o op, err error) {
+	if err != nil {
+		err = fmt.Errorf("write client state: %w", err)
+	}
+	if o.done != nil {
+		o.done <- err
+	} else if err != nil {
+		w.log.Error("client state not written", "err", err)
+	}
+}
