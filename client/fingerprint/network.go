@@ -1,0 +1,150 @@
+package fingerprint
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// defaultSpeed is the link speed in Mbit/s when the kernel tells none.
+const defaultSpeed = 1000
+
+// network finds the interface that tasks are reached on, and its addresses.
+func network(h *Host) (Facts, error) {
+	var f Facts
+	ifc, err := h.defaultInterface()
+	if err != nil {
+		return f, err
+	}
+	addrs, err := h.addresses(ifc)
+	if err != nil || len(addrs) == 0 {
+		return f, err
+	}
+	mbits := h.linkSpeed(ifc)
+	node := &nomad.NodeNetworkResource{
+		Mode: "host", Device: ifc.Name, MacAddress: ifc.HardwareAddr.String(), Speed: mbits,
+	}
+	for _, a := range addrs {
+		family := nomad.NodeNetworkAF_IPv4
+		if a.Is6() {
+			family = nomad.NodeNetworkAF_IPv6
+		}
+		f.Networks = append(f.Networks, &nomad.NetworkResource{
+			Mode: "host", Device: ifc.Name, CIDR: netip.PrefixFrom(a, a.BitLen()).String(),
+			IP: a.String(), MBits: mbits,
+		})
+		node.Addresses = append(node.Addresses, nomad.NodeNetworkAddress{
+			Family: family, Alias: "default", Address: a.String(), ReservedPorts: h.cfg.Reserved.Ports,
+		})
+	}
+	f.NodeNetworks = []*nomad.NodeNetworkResource{node}
+	f.set("unique.network.ip-address", addrs[0].String())
+	return f, nil
+}
+
+// defaultInterface is the configured one, the loopback one under -dev, else
+// that of the default route. A machine without a route has only itself to talk to.
+func (h *Host) defaultInterface() (*net.Interface, error) {
+	name := h.cfg.Interface
+	if name == "" && !h.cfg.Loopback {
+		name = h.routeInterface()
+	}
+	if name != "" {
+		ifc, err := net.InterfaceByName(name)
+		if err != nil {
+			return nil, fmt.Errorf("network interface %q: %w", name, err)
+		}
+		return ifc, nil
+	}
+	all, err := net.Interfaces()
+	if err != nil {
+		return nil, fmt.Errorf("list network interfaces: %w", err)
+	}
+	for _, ifc := range all {
+		if ifc.Flags&net.FlagLoopback != 0 {
+			return &ifc, nil
+		}
+	}
+	return nil, fmt.Errorf("no default route and no loopback interface")
+}
+
+// routeInterface returns the interface of the IPv4 default route, else of the
+// IPv6 one, "" when there is none.
+func (h *Host) routeInterface() string {
+	if name := h.findRoute("/proc/net/route", func(w []string) string {
+		if len(w) > 7 && w[1] == "00000000" && w[7] == "00000000" {
+			return w[0]
+		}
+		return ""
+	}); name != "" {
+		return name
+	}
+	const zero = "00000000000000000000000000000000"
+	return h.findRoute("/proc/net/ipv6_route", func(w []string) string {
+		if len(w) > 9 && w[0] == zero && w[1] == "00" && w[9] != "lo" {
+			return w[9]
+		}
+		return ""
+	})
+}
+
+func (h *Host) findRoute(table string, match func(words []string) string) string {
+	file, err := os.Open(h.path(table))
+	if err != nil {
+		return ""
+	}
+	defer file.Close()
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		if name := match(strings.Fields(lines.Text())); name != "" {
+			return name
+		}
+	}
+	return ""
+}
+
+// addresses returns those of the interface, the preferred family first.
+// Link-local ones count only when there is no other, unless they are left out.
+func (h *Host) addresses(ifc *net.Interface) ([]netip.Addr, error) {
+	raw, err := ifc.Addrs()
+	if err != nil {
+		return nil, fmt.Errorf("addresses of %q: %w", ifc.Name, err)
+	}
+	var first, second, local []netip.Addr
+	for _, r := range raw {
+		p, err := netip.ParsePrefix(r.String())
+		if err != nil {
+			continue
+		}
+		a := p.Addr()
+		switch preferred := a.Is6() == (h.cfg.AddressFamily == "ipv6"); {
+		case a.IsLinkLocalUnicast():
+			local = append(local, a)
+		case preferred:
+			first = append(first, a)
+		default:
+			second = append(second, a)
+		}
+	}
+	if all := append(first, second...); len(all) > 0 {
+		return all, nil
+	}
+	if h.cfg.SkipLinkLocal {
+		return nil, nil
+	}
+	return local, nil
+}
+
+func (h *Host) linkSpeed(ifc *net.Interface) int {
+	if h.cfg.SpeedMbits > 0 {
+		return h.cfg.SpeedMbits
+	}
+	if n := h.number("/sys/class/net/" + ifc.Name + "/speed"); n > 0 {
+		return int(n)
+	}
+	return defaultSpeed
+}
