@@ -1,0 +1,168 @@
+package drivers
+
+import (
+	"errors"
+	"fmt"
+	"math/big"
+	"time"
+
+	"github.com/zclconf/go-cty/cty"
+)
+
+// Fields reads the attributes of a decoded config object. An attribute that is
+// absent or null reads as its zero value; the first one of a wrong type or out
+// of range is kept and told by Err, so that a driver asks once at the end.
+type Fields struct {
+	Value cty.Value
+	err   error
+}
+
+// Err returns what went wrong in the reads so far.
+func (f *Fields) Err() error { return f.err }
+
+// Has says whether the attribute was given.
+func (f *Fields) Has(name string) bool {
+	_, ok := f.value(name)
+	return ok
+}
+
+// String reads a string.
+func (f *Fields) String(name string) string {
+	v, ok := f.typed(name, cty.String)
+	if !ok {
+		return ""
+	}
+	return v.AsString()
+}
+
+// Bool reads a bool.
+func (f *Fields) Bool(name string) bool {
+	v, ok := f.typed(name, cty.Bool)
+	return ok && v.True()
+}
+
+// Int reads a whole number.
+func (f *Fields) Int(name string) int64 {
+	v, ok := f.typed(name, cty.Number)
+	if !ok {
+		return 0
+	}
+	n, acc := v.AsBigFloat().Int64()
+	if acc != big.Exact {
+		f.fail(name, errors.New("is not a whole number"))
+		return 0
+	}
+	return n
+}
+
+// Duration reads a string such as "10s".
+func (f *Fields) Duration(name string) time.Duration {
+	s := f.String(name)
+	if s == "" {
+		return 0
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil || d < 0 {
+		f.fail(name, fmt.Errorf("%q is not a duration", s))
+		return 0
+	}
+	return d
+}
+
+// Strings reads a list of strings.
+func (f *Fields) Strings(name string) []string {
+	v, ok := f.value(name)
+	if !ok {
+		return nil
+	}
+	if !v.CanIterateElements() {
+		f.fail(name, errors.New("is not a list"))
+		return nil
+	}
+	var out []string
+	for it := v.ElementIterator(); it.Next(); {
+		_, e := it.Element()
+		if e.IsNull() || e.Type() != cty.String {
+			f.fail(name, errors.New("is not a list of strings"))
+			return nil
+		}
+		out = append(out, e.AsString())
+	}
+	return out
+}
+
+// Map reads a map of strings.
+func (f *Fields) Map(name string) map[string]string {
+	v, ok := f.value(name)
+	if !ok {
+		return nil
+	}
+	return f.stringMap(name, v)
+}
+
+// Maps reads a list of maps of strings, as repeated blocks give it, merged in order.
+func (f *Fields) Maps(name string) map[string]string {
+	v, ok := f.value(name)
+	if !ok {
+		return nil
+	}
+	if !v.CanIterateElements() {
+		f.fail(name, errors.New("is not a list of maps"))
+		return nil
+	}
+	out := map[string]string{}
+	for it := v.ElementIterator(); it.Next(); {
+		_, e := it.Element()
+		for k, s := range f.stringMap(name, e) {
+			out[k] = s
+		}
+	}
+	return out
+}
+
+func (f *Fields) stringMap(name string, v cty.Value) map[string]string {
+	if v.IsNull() || !v.CanIterateElements() || (!v.Type().IsMapType() && !v.Type().IsObjectType()) {
+		f.fail(name, errors.New("is not a map of strings"))
+		return nil
+	}
+	out := map[string]string{}
+	for it := v.ElementIterator(); it.Next(); {
+		k, e := it.Element()
+		if e.IsNull() || e.Type() != cty.String {
+			f.fail(name, errors.New("is not a map of strings"))
+			return nil
+		}
+		out[k.AsString()] = e.AsString()
+	}
+	return out
+}
+
+func (f *Fields) typed(name string, t cty.Type) (cty.Value, bool) {
+	v, ok := f.value(name)
+	if ok && v.Type() != t {
+		f.fail(name, fmt.Errorf("is a %s, want a %s", v.Type().FriendlyName(), t.FriendlyName()))
+		return cty.NilVal, false
+	}
+	return v, ok
+}
+
+func (f *Fields) value(name string) (cty.Value, bool) {
+	if f.Value == cty.NilVal || f.Value.IsNull() || !f.Value.Type().IsObjectType() || !f.Value.Type().HasAttribute(name) {
+		return cty.NilVal, false
+	}
+	v := f.Value.GetAttr(name)
+	if v.IsNull() {
+		return cty.NilVal, false
+	}
+	if !v.IsWhollyKnown() {
+		f.fail(name, errors.New("is not known yet"))
+		return cty.NilVal, false
+	}
+	return v, true
+}
+
+func (f *Fields) fail(name string, err error) {
+	if f.err == nil {
+		f.err = fmt.Errorf("%s: %w", name, err)
+	}
+}
