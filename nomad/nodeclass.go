@@ -1,0 +1,99 @@
+package nomad
+
+import (
+	"hash/fnv"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// ComputeClass returns the name of the set of nodes that the scheduler cannot
+// tell apart by their properties: a hash over datacenter, class, pool,
+// attributes, metadata, driver health, host volumes, networks and devices.
+// Keys under "unique." and whatever names a single machine stay out. It is a
+// pure function of the node; the caller stores it in ComputedClass.
+func (n *Node) ComputeClass() string {
+	h := fnv.New64a()
+	w := classWriter{h}
+	w.fields("node", n.Datacenter, n.NodeClass, n.NodePool)
+	w.table("attr", n.Attributes)
+	w.table("meta", n.Meta)
+	for _, name := range slices.Sorted(maps.Keys(n.Drivers)) {
+		if d := n.Drivers[name]; d != nil {
+			w.fields("driver", name, strconv.FormatBool(d.Detected), strconv.FormatBool(d.Healthy))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(n.HostVolumes)) {
+		if v := n.HostVolumes[name]; v != nil {
+			w.fields("volume", name, strconv.FormatBool(v.ReadOnly))
+		}
+	}
+	if n.NodeResources != nil {
+		w.networks(n.NodeResources)
+		w.devices(n.NodeResources.Devices)
+	}
+	return "v1:" + strconv.FormatUint(h.Sum64(), 10)
+}
+
+// classWriter feeds length-prefixed fields to a hash, so that no two different
+// lists of fields read the same.
+type classWriter struct{ io.Writer }
+
+func (w classWriter) fields(fields ...string) {
+	for _, f := range fields {
+		io.WriteString(w, strconv.Itoa(len(f)))
+		io.WriteString(w, ":")
+		io.WriteString(w, f)
+	}
+	io.WriteString(w, ";")
+}
+
+func (w classWriter) table(kind string, m map[string]string) {
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		if !IsUniqueKey(k) {
+			w.fields(kind, k, m[k])
+		}
+	}
+}
+
+// networks hashes what feasibility asks of networks: modes and host network
+// names, never addresses.
+func (w classWriter) networks(r *NodeResources) {
+	seen := map[string]bool{}
+	for _, n := range r.Networks {
+		seen["mode:"+n.Mode] = true
+	}
+	for _, n := range r.NodeNetworks {
+		seen["mode:"+n.Mode] = true
+		for _, a := range n.Addresses {
+			seen["alias:"+a.Alias] = true
+		}
+	}
+	w.fields(append([]string{"networks"}, slices.Sorted(maps.Keys(seen))...)...)
+}
+
+func (w classWriter) devices(devices []*NodeDeviceResource) {
+	names := make([]string, 0, len(devices))
+	for _, d := range devices {
+		names = append(names, d.Vendor+"/"+d.Type+"/"+d.Name)
+	}
+	slices.Sort(names)
+	w.fields(append([]string{"devices"}, names...)...)
+}
+
+// IsUniqueKey says whether an attribute or metadata key names something of one
+// node only.
+func IsUniqueKey(key string) bool { return strings.HasPrefix(key, NodeUniqueNamespace) }
+
+// IsUniqueTarget says whether a constraint target such as
+// "${attr.unique.hostname}" can differ between nodes of one computed class.
+func IsUniqueTarget(target string) bool {
+	for _, prefix := range []string{"${node.unique.", "${attr.unique.", "${meta.unique."} {
+		if strings.HasPrefix(target, prefix) {
+			return true
+		}
+	}
+	return false
+}

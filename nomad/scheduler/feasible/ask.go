@@ -1,0 +1,188 @@
+package feasible
+
+import (
+	"math/rand/v2"
+	"slices"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// Ask is what one allocation of a task group needs, worked out once.
+type Ask struct {
+	group *nomad.TaskGroup
+	base  nomad.AllocatedResources // without cores and ports
+	use   Used                     // of base
+	cores bool
+	picks bool // whether something differs from allocation to allocation
+}
+
+// NewAsk returns the needs of a group. Memory limits above the reservation
+// count only with oversubscription.
+func NewAsk(tg *nomad.TaskGroup, oversubscription bool) *Ask {
+	ask := &Ask{group: tg, base: nomad.AllocatedResources{
+		Tasks:          make(map[string]*nomad.AllocatedTaskResources, len(tg.Tasks)),
+		TaskLifecycles: make(map[string]*nomad.TaskLifecycleConfig, len(tg.Tasks)),
+	}}
+	if tg.EphemeralDisk != nil {
+		ask.base.Shared.DiskMB = int64(tg.EphemeralDisk.SizeMB)
+	}
+	ask.picks = len(tg.Networks) > 0
+	for _, t := range tg.Tasks {
+		r := t.Resources
+		if r == nil {
+			r = &nomad.Resources{}
+		}
+		res := &nomad.AllocatedTaskResources{}
+		res.Memory.MemoryMB = int64(r.MemoryMB)
+		if oversubscription {
+			res.Memory.MemoryMaxMB = int64(r.MemoryMaxMB)
+		}
+		if r.Cores > 0 {
+			ask.cores, ask.picks = true, true
+		} else {
+			res.Cpu.CpuShares = int64(r.CPU)
+		}
+		if len(r.Networks) > 0 {
+			ask.picks = true
+		}
+		ask.base.Tasks[t.Name] = res
+		ask.base.TaskLifecycles[t.Name] = t.Lifecycle
+	}
+	ask.use = Flatten(&ask.base)
+	return ask
+}
+
+// Fit returns what an allocation of the ask would get on top of what is held,
+// or what is short. The result may be shared by allocations and is never
+// written to; it counts only once it was added.
+func (u *Usage) Fit(ask *Ask, rng *rand.Rand) (*nomad.AllocatedResources, string) {
+	if max := u.node.NodeMaxAllocs; max > 0 && len(u.allocs) >= max {
+		return nil, DimensionMaxAllocs
+	}
+	if why := u.over(ask.use); why != "" {
+		return nil, why
+	}
+	if !ask.picks {
+		return &ask.base, ""
+	}
+	out := ask.base
+	out.Tasks = make(map[string]*nomad.AllocatedTaskResources, len(ask.base.Tasks))
+	for name, t := range ask.base.Tasks {
+		clone := *t
+		out.Tasks[name] = &clone
+	}
+	if why := u.pickPorts(ask, &out, rng); why != "" {
+		return nil, why
+	}
+	if ask.cores {
+		if why := u.pickCores(ask, &out); why != "" {
+			return nil, why
+		}
+	}
+	return &out, ""
+}
+
+func (u *Usage) pickPorts(ask *Ask, out *nomad.AllocatedResources, rng *rand.Rand) string {
+	k := picker{ports: u.ports, rng: rng}
+	for _, n := range ask.group.Networks {
+		offer, mapped, why := k.network(n)
+		if why != "" {
+			return why
+		}
+		out.Shared.Networks = append(out.Shared.Networks, offer)
+		out.Shared.Ports = append(out.Shared.Ports, mapped...)
+	}
+	for _, t := range ask.group.Tasks {
+		if t.Resources == nil {
+			continue
+		}
+		for _, n := range t.Resources.Networks {
+			offer, _, why := k.network(n)
+			if why != "" {
+				return why
+			}
+			task := out.Tasks[t.Name]
+			task.Networks = append(task.Networks, offer)
+		}
+	}
+	return ""
+}
+
+// pickCores gives each task that asks for them the lowest free cores, and the
+// CPU that they are worth.
+func (u *Usage) pickCores(ask *Ask, out *nomad.AllocatedResources) string {
+	free := slices.DeleteFunc(slices.Clone(u.capacity.Cores), func(id uint16) bool { return u.cores[id] > 0 })
+	for _, t := range ask.group.Tasks {
+		r := t.Resources
+		if r == nil || r.Cores <= 0 {
+			continue
+		}
+		picked := u.choose(free, r)
+		if picked == nil {
+			return DimensionCores
+		}
+		free = slices.DeleteFunc(free, func(id uint16) bool { return slices.Contains(picked, id) })
+		task := out.Tasks[t.Name]
+		task.Cpu.ReservedCores = picked
+		task.Cpu.CpuShares = u.worth(picked)
+	}
+	return u.over(Flatten(out))
+}
+
+// choose returns as many cores as asked, nil when there are too few. A NUMA
+// affinity asks for all of them on one memory node.
+func (u *Usage) choose(free []uint16, r *nomad.Resources) []uint16 {
+	if len(free) < r.Cores {
+		return nil
+	}
+	if r.NUMA == nil || r.NUMA.Affinity == "" || r.NUMA.Affinity == nomad.NoneNUMA {
+		return slices.Clone(free[:r.Cores])
+	}
+	byNode := map[nomad.NUMANodeID][]uint16{}
+	for _, id := range free {
+		node := u.numaNode(id)
+		byNode[node] = append(byNode[node], id)
+		if len(byNode[node]) == r.Cores {
+			return byNode[node]
+		}
+	}
+	if r.NUMA.Affinity == nomad.RequireNUMA {
+		return nil
+	}
+	return slices.Clone(free[:r.Cores])
+}
+
+func (u *Usage) numaNode(id uint16) nomad.NUMANodeID {
+	if core := u.core(id); core != nil {
+		return core.NodeID
+	}
+	return 0
+}
+
+func (u *Usage) core(id uint16) *nomad.Core {
+	top := u.node.NodeResources.Processors.Topology
+	if top == nil {
+		return nil
+	}
+	for i := range top.Cores {
+		if uint16(top.Cores[i].ID) == id {
+			return &top.Cores[i]
+		}
+	}
+	return nil
+}
+
+// worth returns the MHz of the cores; without a topology each is worth its
+// share of the node.
+func (u *Usage) worth(cores []uint16) int64 {
+	r := u.node.NodeResources
+	var sum int64
+	for _, id := range cores {
+		if core := u.core(id); core != nil {
+			sum += coreMHz(r.Processors.Topology, *core)
+		} else if n := max(int(r.Cpu.TotalCpuCores), len(u.capacity.Cores)); n > 0 {
+			sum += r.Cpu.CpuShares / int64(n)
+		}
+	}
+	return sum
+}

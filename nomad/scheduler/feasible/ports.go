@@ -1,0 +1,318 @@
+package feasible
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// defaultNetwork is the host network of a port that names none.
+const defaultNetwork = "default"
+
+// randomPortTries is how often a dynamic port is guessed before all are walked.
+const randomPortTries = 20
+
+// portSet is a bitmap over all port numbers.
+type portSet [nomad.MaxValidPort / 64]uint64
+
+func (s *portSet) add(port int)      { s[port/64] |= 1 << (port % 64) }
+func (s *portSet) has(port int) bool { return s != nil && s[port/64]&(1<<(port%64)) != 0 }
+
+// parsePorts reads "22,80,8500-8600" into the set.
+func (s *portSet) parse(spec string) error {
+	for part := range strings.SplitSeq(spec, ",") {
+		part = strings.TrimSpace(part)
+		if part == "" {
+			continue
+		}
+		lo, hi, isRange := strings.Cut(part, "-")
+		first, err := strconv.Atoi(strings.TrimSpace(lo))
+		last := first
+		if err == nil && isRange {
+			last, err = strconv.Atoi(strings.TrimSpace(hi))
+		}
+		if err != nil || first < 0 || last < first || last >= nomad.MaxValidPort {
+			return fmt.Errorf("reserved ports %q: bad range %q", spec, part)
+		}
+		for p := first; p <= last; p++ {
+			s.add(p)
+		}
+	}
+	return nil
+}
+
+// address is one host address of a node and the ports held on it. The same
+// port may be held on each address of a node.
+type address struct {
+	network, ip string
+	reserved    *portSet
+	held        map[int]int
+}
+
+func (a *address) free(port int) bool { return a.held[port] == 0 && !a.reserved.has(port) }
+
+// ports is the port index of one node.
+type ports struct {
+	addresses []*address
+	modes     map[string]bool
+	low, high int // dynamic ports, both included
+	clashes   int // ports held more than once
+}
+
+func newPorts(node *nomad.Node) (*ports, error) {
+	p := &ports{low: nomad.DefaultMinDynamicPort, high: nomad.DefaultMaxDynamicPort, modes: map[string]bool{}}
+	r := node.NodeResources
+	if r.MinDynamicPort > 0 {
+		p.low = r.MinDynamicPort
+	}
+	if r.MaxDynamicPort > 0 {
+		p.high = min(r.MaxDynamicPort, nomad.MaxValidPort-1)
+	}
+	everywhere := ""
+	if node.ReservedResources != nil {
+		everywhere = node.ReservedResources.Networks.ReservedHostPorts
+	}
+	for _, n := range r.NodeNetworks {
+		p.modes[n.Mode] = true
+		for _, a := range n.Addresses {
+			if err := p.addAddress(a.Alias, a.Address, everywhere, a.ReservedPorts); err != nil {
+				return nil, err
+			}
+		}
+	}
+	withAddresses := len(p.addresses) > 0
+	for _, n := range r.Networks {
+		p.modes[n.Mode] = true
+		if withAddresses || n.IP == "" {
+			continue
+		}
+		if err := p.addAddress(defaultNetwork, n.IP, everywhere); err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+func (p *ports) addAddress(network, ip string, reserved ...string) error {
+	if network == "" {
+		network = defaultNetwork
+	}
+	a := &address{network: network, ip: ip, held: map[int]int{}}
+	for _, spec := range reserved {
+		if strings.TrimSpace(spec) == "" {
+			continue
+		}
+		if a.reserved == nil {
+			a.reserved = &portSet{}
+		}
+		if err := a.reserved.parse(spec); err != nil {
+			return fmt.Errorf("address %s: %w", ip, err)
+		}
+	}
+	p.addresses = append(p.addresses, a)
+	return nil
+}
+
+// byIP returns the address, making one for an address the node no longer has:
+// allocations made before it changed still hold their ports there.
+func (p *ports) byIP(ip string) *address {
+	for _, a := range p.addresses {
+		if a.ip == ip {
+			return a
+		}
+	}
+	a := &address{network: "\x00gone", ip: ip, held: map[int]int{}}
+	p.addresses = append(p.addresses, a)
+	return a
+}
+
+// count adds what r holds, delta times.
+func (p *ports) count(r *nomad.AllocatedResources, delta int) {
+	if len(r.Shared.Ports) > 0 {
+		for _, m := range r.Shared.Ports {
+			if !m.IgnoreCollision {
+				p.countPort(m.HostIP, m.Value, delta)
+			}
+		}
+	} else {
+		p.countNetworks(r.Shared.Networks, delta)
+	}
+	for _, t := range r.Tasks {
+		p.countNetworks(t.Networks, delta)
+	}
+}
+
+func (p *ports) countNetworks(networks nomad.Networks, delta int) {
+	for _, n := range networks {
+		for _, list := range [][]nomad.Port{n.ReservedPorts, n.DynamicPorts} {
+			for _, port := range list {
+				if !port.IgnoreCollision {
+					p.countPort(n.IP, port.Value, delta)
+				}
+			}
+		}
+	}
+}
+
+func (p *ports) countPort(ip string, port, delta int) {
+	if port <= 0 || port >= nomad.MaxValidPort {
+		return
+	}
+	a := p.byIP(ip)
+	before := a.held[port]
+	after := before + delta
+	switch {
+	case before <= 1 && after > 1:
+		p.clashes++
+	case before > 1 && after <= 1:
+		p.clashes--
+	}
+	if after <= 0 {
+		delete(a.held, port)
+		return
+	}
+	a.held[port] = after
+}
+
+// claim is one port picked for an ask that is still being worked out.
+type claim struct {
+	at   *address
+	port int
+}
+
+// picker picks the ports of one ask; its claims keep the ask from colliding
+// with itself.
+type picker struct {
+	ports  *ports
+	rng    *rand.Rand
+	claims []claim
+}
+
+func (k *picker) free(a *address, port int) bool {
+	if !a.free(port) {
+		return false
+	}
+	for _, c := range k.claims {
+		if c.at == a && c.port == port {
+			return false
+		}
+	}
+	return true
+}
+
+// network returns the network with its ports and address filled in, and the
+// mappings of its ports; or what stands in the way.
+func (k *picker) network(ask *nomad.NetworkResource) (*nomad.NetworkResource, nomad.AllocatedPorts, string) {
+	if len(ask.ReservedPorts)+len(ask.DynamicPorts) == 0 {
+		return k.portless(ask), nil, ""
+	}
+	offer := *ask
+	offer.ReservedPorts = append([]nomad.Port(nil), ask.ReservedPorts...)
+	offer.DynamicPorts = append([]nomad.Port(nil), ask.DynamicPorts...)
+	var mapped nomad.AllocatedPorts
+	for i := range offer.ReservedPorts {
+		m, why := k.static(&offer.ReservedPorts[i])
+		if why != "" {
+			return nil, nil, why
+		}
+		mapped = append(mapped, m)
+	}
+	for i := range offer.DynamicPorts {
+		m, why := k.dynamic(&offer.DynamicPorts[i])
+		if why != "" {
+			return nil, nil, why
+		}
+		mapped = append(mapped, m)
+	}
+	offer.IP = mapped[0].HostIP
+	return &offer, mapped, ""
+}
+
+// portless gives a network without ports the default address.
+func (k *picker) portless(ask *nomad.NetworkResource) *nomad.NetworkResource {
+	offer := *ask
+	for _, a := range k.ports.addresses {
+		if a.network == defaultNetwork {
+			offer.IP = a.ip
+			break
+		}
+	}
+	return &offer
+}
+
+func hostNetwork(p *nomad.Port) string {
+	if p.HostNetwork == "" {
+		return defaultNetwork
+	}
+	return p.HostNetwork
+}
+
+func (k *picker) static(p *nomad.Port) (nomad.AllocatedPortMapping, string) {
+	name, found := hostNetwork(p), false
+	for _, a := range k.ports.addresses {
+		if a.network != name {
+			continue
+		}
+		found = true
+		if p.IgnoreCollision || k.free(a, p.Value) {
+			return k.take(a, p), ""
+		}
+	}
+	if !found {
+		return nomad.AllocatedPortMapping{}, fmt.Sprintf("network: no addresses available for %q network", name)
+	}
+	return nomad.AllocatedPortMapping{}, fmt.Sprintf("network: reserved port collision %s=%d", p.Label, p.Value)
+}
+
+func (k *picker) dynamic(p *nomad.Port) (nomad.AllocatedPortMapping, string) {
+	name, found := hostNetwork(p), false
+	for _, a := range k.ports.addresses {
+		if a.network != name {
+			continue
+		}
+		found = true
+		if port := k.pick(a); port > 0 {
+			p.Value = port
+			return k.take(a, p), ""
+		}
+	}
+	if !found {
+		return nomad.AllocatedPortMapping{}, fmt.Sprintf("network: no addresses available for %q network", name)
+	}
+	return nomad.AllocatedPortMapping{}, "network: dynamic port selection failed"
+}
+
+// pick returns a free dynamic port, 0 when there is none.
+func (k *picker) pick(a *address) int {
+	span := k.ports.high - k.ports.low + 1
+	if span <= 0 {
+		return 0
+	}
+	for range randomPortTries {
+		if port := k.ports.low + k.rng.IntN(span); k.free(a, port) {
+			return port
+		}
+	}
+	start := k.rng.IntN(span)
+	for i := range span {
+		if port := k.ports.low + (start+i)%span; k.free(a, port) {
+			return port
+		}
+	}
+	return 0
+}
+
+func (k *picker) take(a *address, p *nomad.Port) nomad.AllocatedPortMapping {
+	if !p.IgnoreCollision {
+		k.claims = append(k.claims, claim{a, p.Value})
+	}
+	if p.To == -1 { // "the same port inside as outside"
+		p.To = p.Value
+	}
+	return nomad.AllocatedPortMapping{
+		Label: p.Label, Value: p.Value, To: p.To, HostIP: a.ip, IgnoreCollision: p.IgnoreCollision,
+	}
+}
