@@ -61,3 +61,28 @@ type WriteRequest struct {
 	IdempotencyToken string
 	InternalRpcInfo
 }
+
+// Envelope is what the transport reads of every request.
+type Envelope struct {
+	Region     string
+	Namespace  string
+	AuthToken  string
+	AllowStale bool
+	Forwarded  bool
+	Write      bool
+}
+
+// Envelope returns what the transport reads of a read request.
+func (q *QueryOptions) Envelope() Envelope {
+	return Envelope{Region: q.Region, Namespace: q.Namespace, AuthToken: q.AuthToken,
+		AllowStale: q.AllowStale, Forwarded: q.Forwarded}
+}
+
+// Envelope returns what the transport reads of a write request.
+func (w *WriteRequest) Envelope() Envelope {
+	return Envelope{Region: w.Region, Namespace: w.Namespace, AuthToken: w.AuthToken,
+		Forwarded: w.Forwarded, Write: true}
+}
+
+// MarkForwarded says that one server passed the request on to another.
+func (i *InternalRpcInfo) MarkForwarded() { i.Forwarded = true }

@@ -1,0 +1,139 @@
+package rpc
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// The first byte of a connection, and of each stream of a multiplexed session.
+const (
+	byteCalls    = 0x01
+	byteRaft     = 0x02
+	byteMuxOld   = 0x03
+	byteTLS      = 0x04
+	byteStream   = 0x05
+	byteMux      = 0x06
+	maxHeader    = 64 << 10
+	maxPipelined = 64 // calls of one stream that run at a time
+)
+
+// requestHeader and responseHeader come before each body (compat/wire.md section 5).
+type requestHeader struct {
+	ServiceMethod string
+	Seq           uint64
+}
+
+type responseHeader struct {
+	ServiceMethod string
+	Seq           uint64
+	Error         string
+}
+
+// streamHeader and streamAck are the handshake of a streaming call.
+type streamHeader struct{ Method string }
+
+type streamAck struct{ Error string }
+
+// writePair sends two values in one write.
+func writePair(w io.Writer, head, body any) error {
+	h, err := nomad.Encode(head)
+	if err != nil {
+		return err
+	}
+	b, err := nomad.Encode(body)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(append(h, b...))
+	return err
+}
+
+// writeOne sends one value.
+func writeOne(w io.Writer, v any) error {
+	b, err := nomad.Encode(v)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(b)
+	return err
+}
+
+// readInto receives one value into v.
+func readInto(r *bufio.Reader, v any, limit int) error {
+	b, err := readValue(r, nil, limit)
+	if err != nil {
+		return err
+	}
+	return nomad.Decode(b, v)
+}
+
+// caller makes calls over one stream, one at a time.
+type caller struct {
+	conn io.ReadWriteCloser
+	in   *bufio.Reader
+	buf  []byte
+	seq  uint64
+}
+
+func newCaller(conn io.ReadWriteCloser) *caller {
+	return &caller{conn: conn, in: bufio.NewReader(conn)}
+}
+
+// call makes one call. broken says that the stream can't be used again.
+func (c *caller) call(method string, req, resp any) (broken bool, err error) {
+	c.seq++
+	if err := writePair(c.conn, &requestHeader{ServiceMethod: method, Seq: c.seq}, req); err != nil {
+		return true, fmt.Errorf("rpc error: %w", err)
+	}
+	var head responseHeader
+	if err := readInto(c.in, &head, maxHeader); err != nil {
+		return true, fmt.Errorf("rpc error: %w", err)
+	}
+	body, err := readValue(c.in, c.buf, maxReply)
+	if c.buf = body; cap(c.buf) > readStep {
+		c.buf = nil
+	}
+	switch {
+	case err != nil:
+		return true, fmt.Errorf("rpc error: %w", err)
+	case head.Seq != c.seq:
+		return true, fmt.Errorf("rpc error: reply %d to request %d", head.Seq, c.seq)
+	case head.Error != "":
+		return false, nomad.ErrorFromText(head.Error)
+	case resp == nil:
+		return false, nil
+	}
+	return false, nomad.Decode(body, resp)
+}
+
+// openStream does the caller's side of the streaming handshake.
+func openStream(conn io.ReadWriteCloser, method string) (*Stream, error) {
+	s := NewStream(conn)
+	if err := s.Encode(&streamHeader{Method: method}); err != nil {
+		s.Close()
+		return nil, fmt.Errorf("rpc error: %w", err)
+	}
+	var ack streamAck
+	if err := s.Decode(&ack); err != nil {
+		s.Close()
+		return nil, fmt.Errorf("rpc error: %w", err)
+	}
+	if ack.Error != "" {
+		s.Close()
+		return nil, nomad.ErrorFromText(ack.Error)
+	}
+	return s, nil
+}
+
+// unknownMethod is the error for a name that no row has, in the words of Go's net/rpc.
+func unknownMethod(name string, services map[string]bool) error {
+	service, _, _ := strings.Cut(name, ".")
+	if services[service] {
+		return fmt.Errorf("rpc: can't find method %s", name)
+	}
+	return fmt.Errorf("rpc: can't find service %s", name)
+}

@@ -1,0 +1,255 @@
+package rpc
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/yamux"
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// Bounds of accepting.
+const (
+	acceptBackoffMin = 5 * time.Millisecond
+	acceptBackoffMax = time.Second
+	streamReserve    = 20 // connections of one address that streams leave free
+)
+
+// Serve answers connections of ln until ctx ends, then closes all of them and
+// waits for the calls that run.
+func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { ln.Close() })
+	defer stop()
+	backoff := time.Duration(0)
+	for {
+		conn, err := ln.Accept()
+		switch {
+		case ctx.Err() != nil:
+			if conn != nil {
+				conn.Close()
+			}
+			return ctx.Err()
+		case errors.Is(err, net.ErrClosed):
+			return err
+		case err != nil:
+			backoff = min(max(2*backoff, acceptBackoffMin), acceptBackoffMax)
+			s.log.Warn("accept rpc connection", "err", err)
+			select {
+			case <-ctx.Done():
+			case <-time.After(backoff):
+			}
+			continue
+		}
+		backoff = 0
+		wg.Go(func() { s.serveConn(ctx, conn) })
+	}
+}
+
+// serveConn reads what a new connection is, and serves it.
+func (s *Server) serveConn(ctx context.Context, conn net.Conn) {
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	defer stop()
+	release, used, ok := s.limit.take(conn.RemoteAddr())
+	if !ok {
+		s.log.Warn("too many rpc connections of one address", "addr", conn.RemoteAddr())
+		conn.Close()
+		return
+	}
+	defer release()
+	var first [1]byte
+	conn.SetReadDeadline(time.Now().Add(s.cfg.HandshakeTimeout))
+	if _, err := io.ReadFull(conn, first[:]); err != nil {
+		conn.Close()
+		return
+	}
+	conn.SetReadDeadline(time.Time{})
+	c := &Conn{remote: conn.RemoteAddr(), established: time.Now(), owner: s.nodes}
+	switch first[0] {
+	case byteRaft:
+		if s.cfg.Raft != nil {
+			s.cfg.Raft.HandOff(conn)
+			return
+		}
+		s.log.Warn("refused a raft connection", "addr", c.remote)
+	case byteTLS:
+		s.log.Warn("refused a TLS connection: no TLS is configured", "addr", c.remote)
+	case byteCalls:
+		s.serveCalls(ctx, c, conn)
+	case byteStream:
+		if !s.limit.leaves(used, streamReserve) {
+			s.log.Warn("too many streaming connections of one address", "addr", c.remote)
+			break
+		}
+		s.serveStream(ctx, c, conn)
+	case byteMux, byteMuxOld:
+		c.perStream = first[0] == byteMux
+		s.serveMux(ctx, c, conn)
+	default:
+		s.log.Warn("rpc connection begins with an unknown byte", "byte", first[0], "addr", c.remote)
+	}
+	conn.Close()
+}
+
+// serveMux serves the streams of a session that the other side opened.
+func (s *Server) serveMux(ctx context.Context, c *Conn, conn net.Conn) {
+	session, err := yamux.Server(conn, muxConfig(s.log))
+	if err != nil {
+		s.log.Error("start session", "err", err)
+		return
+	}
+	defer session.Close()
+	c.session = session
+	defer s.nodes.drop(c)
+	s.serveSession(ctx, c)
+}
+
+// serveSession answers the streams that the other side opens, until the session ends.
+func (s *Server) serveSession(ctx context.Context, c *Conn) {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	for {
+		stream, err := c.session.AcceptStream()
+		if err != nil {
+			return
+		}
+		wg.Go(func() {
+			defer stream.Close()
+			if !c.perStream {
+				s.serveCalls(ctx, c, stream)
+				return
+			}
+			var kind [1]byte
+			stream.SetReadDeadline(time.Now().Add(s.cfg.HandshakeTimeout))
+			if _, err := io.ReadFull(stream, kind[:]); err != nil {
+				return
+			}
+			stream.SetReadDeadline(time.Time{})
+			switch kind[0] {
+			case byteCalls:
+				s.serveCalls(ctx, c, stream)
+			case byteStream:
+				s.serveStream(ctx, c, stream)
+			default:
+				s.log.Warn("rpc stream begins with an unknown byte", "byte", kind[0], "addr", c.remote)
+				c.session.Close()
+			}
+		})
+	}
+}
+
+// serveCalls answers the calls of one stream. Calls that come before others are
+// answered run beside them.
+func (s *Server) serveCalls(ctx context.Context, c *Conn, conn io.ReadWriteCloser) {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	in := bufio.NewReader(conn)
+	var mu sync.Mutex // guards writes
+	slots := make(chan struct{}, maxPipelined)
+	for {
+		var head requestHeader
+		if err := readInto(in, &head, maxHeader); err != nil {
+			s.ended(c, err)
+			return
+		}
+		body, err := readValue(in, nil, maxRequest)
+		if err != nil {
+			s.ended(c, err)
+			return
+		}
+		select {
+		case slots <- struct{}{}:
+		case <-ctx.Done():
+			return
+		}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			reply, out := s.answer(ctx, c, head, body)
+			mu.Lock()
+			defer mu.Unlock()
+			if err := writePair(conn, reply, out); err != nil {
+				s.log.Debug("write rpc reply", "method", head.ServiceMethod, "err", err)
+				conn.Close()
+			}
+		})
+	}
+}
+
+// answer runs one call that came over a connection.
+func (s *Server) answer(ctx context.Context, c *Conn, head requestHeader, body []byte) (*responseHeader, any) {
+	reply := &responseHeader{ServiceMethod: head.ServiceMethod, Seq: head.Seq}
+	m, ok := s.methods[head.ServiceMethod]
+	if !ok || m.Stream {
+		reply.Error = unknownMethod(head.ServiceMethod, s.services).Error()
+		return reply, struct{}{}
+	}
+	req := m.request()
+	if err := nomad.Decode(body, req); err != nil {
+		reply.Error = nomad.ErrorText(nomad.Errorf(400, "decode the request of %s: %v", m.Name, err))
+		return reply, struct{}{}
+	}
+	out, err := s.run(ctx, m, c, req)
+	if err != nil {
+		reply.Error = nomad.ErrorText(err)
+		return reply, struct{}{}
+	}
+	return reply, out
+}
+
+// serveStream does the callee's side of the streaming handshake, then runs the method.
+func (s *Server) serveStream(ctx context.Context, c *Conn, conn net.Conn) {
+	stream := NewStream(conn)
+	defer stream.Close()
+	stop := context.AfterFunc(ctx, func() { stream.Close() })
+	defer stop()
+	conn.SetReadDeadline(time.Now().Add(s.cfg.HandshakeTimeout))
+	var head streamHeader
+	if err := stream.Decode(&head); err != nil {
+		s.ended(c, err)
+		return
+	}
+	conn.SetReadDeadline(time.Time{})
+	m, ok := s.methods[head.Method]
+	var ack streamAck
+	if !ok || !m.Stream {
+		ack.Error = nomad.ErrUnknownMethod.Error() + `: "` + head.Method + `"`
+	}
+	if err := stream.Encode(&ack); err != nil || ack.Error != "" {
+		return
+	}
+	s.runStream(ctx, m, c, stream)
+}
+
+// ended notes why a stream ended, unless it just ended.
+func (s *Server) ended(c *Conn, err error) {
+	if !isEOF(err) {
+		s.log.Debug("rpc stream ended", "addr", c.remote, "err", err)
+	}
+}
+
+// isEOF says whether err is only the end of a connection.
+func isEOF(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
+		errors.Is(err, yamux.ErrSessionShutdown) || errors.Is(err, yamux.ErrStreamClosed) || errors.Is(err, yamux.ErrConnectionReset)
+}
+
+// muxConfig is the yamux configuration of both sides (compat/wire.md section 2).
+func muxConfig(log *slog.Logger) *yamux.Config {
+	cfg := yamux.DefaultConfig()
+	cfg.LogOutput = nil
+	cfg.Logger = slog.NewLogLogger(log.Handler(), slog.LevelDebug)
+	return cfg
+}

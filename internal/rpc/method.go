@@ -1,0 +1,151 @@
+package rpc
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// Rule says what kind of caller may use a method. The zero Rule is refused by
+// NewServer.
+type Rule uint8
+
+// The kinds of callers (compat/identity.md section 5).
+const (
+	// Anonymous admits everybody; a bad token is ignored.
+	Anonymous Rule = 1
+	// Token admits callers whose token, if any, is good; the handler asks for
+	// the capabilities it needs.
+	Token Rule = 2
+	// NodeOnly admits clients: a node identity or a node's secret ID.
+	NodeOnly Rule = 3
+	// NodeRegister admits what may register a node: nothing, a node's secret ID,
+	// a node identity even after its time, an introduction token.
+	NodeRegister Rule = 4
+	// NodeStatus admits what NodeRegister does, but no token after its time.
+	NodeStatus Rule = 5
+	// ServerOnly admits servers.
+	ServerOnly Rule = 6
+	// Management admits callers with every right.
+	Management Rule = 7
+)
+
+var ruleNames = map[Rule]string{Anonymous: "anonymous", Token: "token", NodeOnly: "node", NodeRegister: "node register",
+	NodeStatus: "node status", ServerOnly: "server", Management: "management"}
+
+// String names the rule.
+func (r Rule) String() string { return ruleNames[r] }
+
+// Where says which server answers a method.
+type Where uint8
+
+const (
+	// Here never forwards.
+	Here Where = 1
+	// Leader goes to the leader of the request's region; a read that allows
+	// stale answers stays in the region's nearest server.
+	Leader Where = 2
+	// Region goes to any server of the request's region.
+	Region Where = 3
+)
+
+// Request is what the transport needs of every request: all that embed
+// nomad.QueryOptions or nomad.WriteRequest have it.
+type Request interface {
+	Envelope() nomad.Envelope
+	MarkForwarded()
+}
+
+// Call is one running call, as its handler sees it.
+type Call struct {
+	// Method is the name of the row.
+	Method string
+	// Identity is who calls; never nil.
+	Identity *nomad.AuthenticatedIdentity
+	// Conn is the connection that the call came over, nil in this process.
+	Conn *Conn
+	// Expired says that the token's time is over (NodeRegister only).
+	Expired bool
+	// Forwarded says that another server passed the call on.
+	Forwarded bool
+}
+
+// Method is one row of a table of methods. Handle and HandleStream make it.
+type Method struct {
+	Name  string
+	Rule  Rule
+	Where Where
+	// Stream says that the method is a streaming one.
+	Stream bool
+
+	request  func() Request
+	response func() any
+	call     func(ctx context.Context, c *Call, req Request) (any, error)
+	assign   func(dst, src any) error
+	serve    func(ctx context.Context, c *Call, req Request, s *Stream) error
+}
+
+// Handle makes the row of a method that takes a Req and answers with a Resp.
+// The handler never writes to the request of an in-process caller.
+func Handle[Req, Resp any, P interface {
+	*Req
+	Request
+}](name string, rule Rule, where Where, fn func(ctx context.Context, c *Call, req *Req) (*Resp, error)) Method {
+	return Method{
+		Name: name, Rule: rule, Where: where,
+		request:  func() Request { return P(new(Req)) },
+		response: func() any { return new(Resp) },
+		call: func(ctx context.Context, c *Call, req Request) (any, error) {
+			in, ok := req.(P)
+			if !ok {
+				return nil, fmt.Errorf("rpc: %s takes a %T, not a %T", name, in, req)
+			}
+			out, err := fn(ctx, c, in)
+			if out == nil {
+				return nil, err
+			}
+			return out, err
+		},
+		assign: func(dst, src any) error {
+			to, ok := dst.(*Resp)
+			if !ok {
+				return fmt.Errorf("rpc: %s answers with a %T, not a %T", name, to, dst)
+			}
+			*to = *src.(*Resp)
+			return nil
+		},
+	}
+}
+
+// HandleStream makes the row of a streaming method. The request that follows the
+// handshake is read, authenticated and routed before fn runs. An error that fn
+// returns goes to the caller as a nomad.StreamErrWrapper; the stream is closed
+// when fn returns.
+func HandleStream[Req any, P interface {
+	*Req
+	Request
+}](name string, rule Rule, where Where, fn func(ctx context.Context, c *Call, req *Req, s *Stream) error) Method {
+	return Method{
+		Name: name, Rule: rule, Where: where, Stream: true,
+		request: func() Request { return P(new(Req)) },
+		serve: func(ctx context.Context, c *Call, req Request, s *Stream) error {
+			in, ok := req.(P)
+			if !ok {
+				return fmt.Errorf("rpc: %s takes a %T, not a %T", name, in, req)
+			}
+			return fn(ctx, c, in, s)
+		},
+	}
+}
+
+// NewRequest returns an empty request of the method.
+func (m Method) NewRequest() Request { return m.request() }
+
+// NewResponse returns an empty reply of the method, nil for a streaming one.
+func (m Method) NewResponse() any {
+	if m.response == nil {
+		return nil
+	}
+	return m.response()
+}

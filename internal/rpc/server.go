@@ -1,0 +1,230 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// ErrExpired is what an Authenticator wraps for a token whose time is over.
+var ErrExpired = errors.New("token expired")
+
+// Authenticator says who calls. With an error the identity may still be set: it
+// is what the token claimed. Conn is nil for callers of this process.
+type Authenticator interface {
+	Authenticate(ctx context.Context, token string, rule Rule, conn *Conn) (*nomad.AuthenticatedIdentity, error)
+}
+
+// Router says which server answers: "" is this one, else the address of another.
+type Router interface {
+	Route(ctx context.Context, where Where, env nomad.Envelope) (addr string, err error)
+}
+
+// RaftConns takes the connections whose first byte says raft.
+type RaftConns interface{ HandOff(net.Conn) }
+
+// Caller makes calls; Server and the client's list of servers are Callers.
+type Caller interface {
+	Call(ctx context.Context, method string, req, resp any) error
+}
+
+// Config is what a Server is made of. Auth is required.
+type Config struct {
+	Methods []Method
+	Auth    Authenticator
+	// Router decides who answers; nil runs every call here.
+	Router Router
+	// Peers carries calls that another server must answer; needed with a Router.
+	Peers *Pool
+	// Raft takes raft connections; nil refuses them.
+	Raft RaftConns
+	// HandshakeTimeout bounds the time until a connection said what it is; zero means 5 s.
+	HandshakeTimeout time.Duration
+	// MaxConnsPerAddr bounds the connections of one address; zero means 100, negative no bound.
+	MaxConnsPerAddr int
+	// Observe, when set, is told of every call.
+	Observe func(method string, took time.Duration, err error)
+	Log     *slog.Logger
+}
+
+// Server answers the methods of a table, over connections and in process.
+type Server struct {
+	cfg      Config
+	log      *slog.Logger
+	methods  map[string]Method
+	services map[string]bool
+	nodes    *nodeConns
+	limit    *addrLimit
+	started  time.Time
+}
+
+// NewServer checks the table and makes a server of it.
+func NewServer(cfg Config) (*Server, error) {
+	if cfg.Auth == nil {
+		return nil, errors.New("rpc: no authenticator")
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.HandshakeTimeout == 0 {
+		cfg.HandshakeTimeout = 5 * time.Second
+	}
+	if cfg.MaxConnsPerAddr == 0 {
+		cfg.MaxConnsPerAddr = 100
+	}
+	s := &Server{cfg: cfg, log: cfg.Log, methods: map[string]Method{}, services: map[string]bool{},
+		nodes: newNodeConns(), limit: newAddrLimit(cfg.MaxConnsPerAddr), started: time.Now()}
+	for _, m := range cfg.Methods {
+		if m.Rule == 0 || m.Where == 0 || (m.call == nil) == (m.serve == nil) {
+			return nil, fmt.Errorf("rpc: row %q of the method table is not whole", m.Name)
+		}
+		if _, twice := s.methods[m.Name]; twice {
+			return nil, fmt.Errorf("rpc: two rows for %q in the method table", m.Name)
+		}
+		s.methods[m.Name] = m
+		service, _, _ := strings.Cut(m.Name, ".")
+		s.services[service] = s.services[service] || !m.Stream
+	}
+	return s, nil
+}
+
+// Methods returns the table, in no order.
+func (s *Server) Methods() []Method {
+	out := make([]Method, 0, len(s.methods))
+	for _, m := range s.methods {
+		out = append(out, m)
+	}
+	return out
+}
+
+// Call runs a method for a caller of this process: the same checks, nothing encoded.
+// Reply values may be shared with others: they are read, never written to.
+func (s *Server) Call(ctx context.Context, method string, req, resp any) error {
+	m, ok := s.methods[method]
+	if !ok || m.Stream {
+		return unknownMethod(method, s.services)
+	}
+	in, ok := req.(Request)
+	if !ok {
+		return fmt.Errorf("rpc: %s takes no %T", method, req)
+	}
+	out, err := s.run(ctx, m, nil, in)
+	if err != nil || resp == nil || out == nil {
+		return err
+	}
+	return m.assign(resp, out)
+}
+
+// Stream opens a streaming method for a caller of this process. The caller sends
+// the request and closes the stream; the end of ctx closes it too.
+func (s *Server) Stream(ctx context.Context, method string) (*Stream, error) {
+	m, ok := s.methods[method]
+	if !ok || !m.Stream {
+		return nil, fmt.Errorf("%w: %q", nomad.ErrUnknownMethod, method)
+	}
+	near, far := Pipe()
+	stop := context.AfterFunc(ctx, func() { near.Close() })
+	go func() {
+		defer stop()
+		defer far.Close()
+		s.runStream(ctx, m, nil, far)
+	}()
+	return near, nil
+}
+
+// admit authenticates and routes one call. With an address, another server answers.
+func (s *Server) admit(ctx context.Context, m Method, conn *Conn, req Request) (c *Call, addr string, err error) {
+	env := req.Envelope()
+	c = &Call{Method: m.Name, Conn: conn, Forwarded: env.Forwarded}
+	id, authErr := s.cfg.Auth.Authenticate(ctx, env.AuthToken, m.Rule, conn)
+	if authErr != nil {
+		switch {
+		case m.Rule == Anonymous:
+			authErr = nil
+		case m.Rule == NodeRegister && errors.Is(authErr, ErrExpired):
+			c.Expired, authErr = true, nil
+		case m.Rule == ServerOnly:
+			return nil, "", authErr // said before forwarding
+		}
+	}
+	if c.Identity = id; id == nil {
+		c.Identity = &nomad.AuthenticatedIdentity{}
+	}
+	if s.cfg.Router != nil && m.Where != Here {
+		if addr, err = s.cfg.Router.Route(ctx, m.Where, env); err != nil || addr != "" {
+			return c, addr, err
+		}
+	}
+	return c, "", authErr
+}
+
+// run answers one call, here or through another server.
+func (s *Server) run(ctx context.Context, m Method, conn *Conn, req Request) (out any, err error) {
+	if s.cfg.Observe != nil {
+		defer func(begun time.Time) { s.cfg.Observe(m.Name, time.Since(begun), err) }(time.Now())
+	}
+	c, addr, err := s.admit(ctx, m, conn, req)
+	if err != nil {
+		return nil, err
+	}
+	if addr != "" {
+		req.MarkForwarded()
+		out = m.response()
+		return out, s.cfg.Peers.Call(ctx, addr, m.Name, req, out)
+	}
+	defer s.recovered(m.Name, &err)
+	return m.call(ctx, c, req)
+}
+
+// runStream answers one streaming call whose handshake is done.
+func (s *Server) runStream(ctx context.Context, m Method, conn *Conn, stream *Stream) {
+	req := m.request()
+	if err := stream.Decode(req); err != nil {
+		s.log.Debug("read stream request", "method", m.Name, "err", err)
+		return
+	}
+	err := s.stream(ctx, m, conn, req, stream)
+	if err != nil && ctx.Err() == nil {
+		if err := stream.SendError(err); err != nil {
+			s.log.Debug("end stream", "method", m.Name, "err", err)
+		}
+	}
+}
+
+func (s *Server) stream(ctx context.Context, m Method, conn *Conn, req Request, stream *Stream) (err error) {
+	c, addr, err := s.admit(ctx, m, conn, req)
+	if err != nil {
+		return err
+	}
+	if addr == "" {
+		defer s.recovered(m.Name, &err)
+		return m.serve(ctx, c, req, stream)
+	}
+	req.MarkForwarded()
+	next, err := s.cfg.Peers.Stream(ctx, addr, m.Name)
+	if err != nil {
+		return err
+	}
+	defer next.Close()
+	if err := next.Encode(req); err != nil {
+		return err
+	}
+	Bridge(stream, next)
+	return nil
+}
+
+// recovered turns a panic of a handler into an error of that call: a bug in one
+// method must not end the tasks and the elections of the whole agent.
+func (s *Server) recovered(method string, err *error) {
+	if p := recover(); p != nil {
+		s.log.Error("handler panicked", "method", method, "panic", p, "stack", string(debug.Stack()))
+		*err = fmt.Errorf("internal error in %s", method)
+	}
+}

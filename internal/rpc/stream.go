@@ -1,0 +1,106 @@
+package rpc
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"sync"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// Stream is one streaming call after its handshake. Encode and Write are safe
+// beside Decode and Read, and beside each other.
+type Stream struct {
+	conn io.ReadWriteCloser
+	in   *bufio.Reader
+	buf  []byte
+
+	once sync.Once
+	mu   sync.Mutex // guards writes
+}
+
+// NewStream makes a stream of a connection.
+func NewStream(conn io.ReadWriteCloser) *Stream {
+	return &Stream{conn: conn, in: bufio.NewReader(conn)}
+}
+
+// Pipe returns the two ends of a stream inside one process.
+func Pipe() (*Stream, *Stream) {
+	a, b := pipe()
+	return NewStream(a), NewStream(b)
+}
+
+// Encode sends one msgpack value.
+func (s *Stream) Encode(v any) error {
+	b, err := nomad.Encode(v)
+	if err != nil {
+		return err
+	}
+	_, err = s.Write(b)
+	return err
+}
+
+// Decode receives one msgpack value.
+func (s *Stream) Decode(v any) error {
+	b, err := readValue(s.in, s.buf, maxRequest)
+	s.buf = b
+	if err != nil {
+		return err
+	}
+	return nomad.Decode(b, v)
+}
+
+// Read reads raw bytes.
+func (s *Stream) Read(p []byte) (int, error) { return s.in.Read(p) }
+
+// Write sends raw bytes.
+func (s *Stream) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.conn.Write(p)
+}
+
+// Close ends the stream both ways. The other side reads io.EOF.
+func (s *Stream) Close() error {
+	var err error
+	s.once.Do(func() { err = s.conn.Close() })
+	return err
+}
+
+// UntilClosed returns a context that also ends when the other side closes the
+// stream. It reads and drops what still comes, so it is for methods whose caller
+// sends nothing after the request. The caller of UntilClosed calls cancel.
+func (s *Stream) UntilClosed(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		defer cancel()
+		io.Copy(io.Discard, s.in) // any end of the stream is the end
+	}()
+	return ctx, cancel
+}
+
+// SendError tells the other side why the stream ends.
+func (s *Stream) SendError(err error) error {
+	wire := &nomad.RpcError{Message: err.Error()}
+	var coded *nomad.CodedError
+	if errors.As(err, &coded) {
+		code := int64(coded.Code)
+		wire.Code = &code
+	}
+	return s.Encode(&nomad.StreamErrWrapper{Error: wire})
+}
+
+// Bridge copies bytes both ways until either side ends, then closes both.
+func Bridge(a, b *Stream) {
+	var wg sync.WaitGroup
+	move := func(to, from *Stream) {
+		io.Copy(to, from) // either side's end closes both
+		a.Close()
+		b.Close()
+	}
+	wg.Go(func() { move(a, b) })
+	move(b, a)
+	wg.Wait()
+}

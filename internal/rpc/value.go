@@ -1,0 +1,161 @@
+package rpc
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+)
+
+// Bounds of one msgpack value.
+const (
+	maxRequest = 64 << 20 // a request: above limits.http_max_request_body
+	maxReply   = 1 << 30  // a reply of a server that we called
+	readStep   = 64 << 10 // most that is allocated ahead of what has arrived
+)
+
+var errTooLarge = errors.New("rpc: message too large")
+
+// readValue reads exactly one msgpack value from r, of at most limit bytes, into
+// buf[:0]. Nothing is allocated for a length before its bytes arrive, and nesting
+// costs no stack.
+func readValue(r *bufio.Reader, buf []byte, limit int) ([]byte, error) {
+	buf = buf[:0]
+	for pending := uint64(1); pending > 0; pending-- {
+		c, err := r.ReadByte()
+		if err != nil {
+			return buf, midway(err, len(buf))
+		}
+		buf = append(buf, c)
+		size, raw, items := shape(c)
+		if size < 0 {
+			return buf, fmt.Errorf("rpc: byte %#x begins no msgpack value", c)
+		}
+		if size > 0 {
+			if buf, err = readN(r, buf, uint64(size), limit); err != nil {
+				return buf, err
+			}
+			n := number(buf[len(buf)-size:])
+			switch {
+			case raw:
+				if c >= 0xc7 && c <= 0xc9 {
+					n++ // the type byte of an ext
+				}
+				buf, err = readN(r, buf, n, limit)
+			case items > 0:
+				pending, err = grow(pending, n*items, limit)
+			}
+		} else if raw || items > 0 {
+			n := fixed(c)
+			if raw {
+				buf, err = readN(r, buf, n, limit)
+			} else {
+				pending, err = grow(pending, n, limit)
+			}
+		}
+		if err != nil {
+			return buf, err
+		}
+	}
+	return buf, nil
+}
+
+// shape describes the value that begins with c: how many bytes of size or number
+// follow it, whether a run of bytes of that length follows, and how many values
+// each item of that length holds. The size is -1 for no value at all.
+func shape(c byte) (size int, raw bool, items uint64) {
+	switch {
+	case c <= 0x7f, c >= 0xe0, c == 0xc0, c == 0xc2, c == 0xc3:
+		return 0, false, 0
+	case c <= 0x9f: // fixmap, fixarray: fixed counts the values
+		return 0, false, 1
+	case c <= 0xbf, c >= 0xd4 && c <= 0xd8: // fixstr, fixext
+		return 0, true, 0
+	}
+	switch c {
+	case 0xc4, 0xd9, 0xc7: // bin8, str8, ext8
+		return 1, true, 0
+	case 0xc5, 0xda, 0xc8:
+		return 2, true, 0
+	case 0xc6, 0xdb, 0xc9:
+		return 4, true, 0
+	case 0xcc, 0xd0:
+		return 1, false, 0
+	case 0xcd, 0xd1:
+		return 2, false, 0
+	case 0xca, 0xce, 0xd2:
+		return 4, false, 0
+	case 0xcb, 0xcf, 0xd3:
+		return 8, false, 0
+	case 0xdc:
+		return 2, false, 1
+	case 0xdd:
+		return 4, false, 1
+	case 0xde:
+		return 2, false, 2
+	case 0xdf:
+		return 4, false, 2
+	}
+	return -1, false, 0
+}
+
+// fixed returns the length that the first byte itself carries.
+func fixed(c byte) uint64 {
+	switch {
+	case c >= 0xd4: // fixext 1, 2, 4, 8, 16 and their type byte
+		return 1<<(c-0xd4) + 1
+	case c >= 0xa0:
+		return uint64(c & 0x1f)
+	case c >= 0x90:
+		return uint64(c & 0x0f)
+	}
+	return 2 * uint64(c&0x0f)
+}
+
+// number reads a big endian number of up to eight bytes.
+func number(b []byte) (n uint64) {
+	for _, c := range b {
+		n = n<<8 | uint64(c)
+	}
+	return n
+}
+
+// grow adds n values to those that must still come. Each takes a byte at least.
+func grow(pending, n uint64, limit int) (uint64, error) {
+	if n > uint64(limit) || pending > uint64(limit) {
+		return 0, errTooLarge
+	}
+	return pending + n, nil
+}
+
+// readN appends the next n bytes of r to buf, in steps.
+func readN(r *bufio.Reader, buf []byte, n uint64, limit int) ([]byte, error) {
+	if n > math.MaxInt32 || len(buf)+int(n) > limit {
+		return buf, errTooLarge
+	}
+	for left := int(n); left > 0; {
+		at := len(buf)
+		step := min(left, max(readStep, at))
+		if cap(buf)-at < step {
+			buf = append(buf, make([]byte, step)...)
+		} else {
+			buf = buf[:at+step]
+		}
+		got, err := io.ReadFull(r, buf[at:])
+		buf = buf[:at+got]
+		if err != nil {
+			return buf, midway(err, 1)
+		}
+		left -= got
+	}
+	return buf, nil
+}
+
+// midway turns the end of the stream inside a value into an error of its own.
+func midway(err error, have int) error {
+	if err == io.EOF && have > 0 {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
