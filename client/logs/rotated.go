@@ -1,0 +1,222 @@
+package logs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// logDir is where the logs of all tasks are, below the allocation.
+const logDir = "alloc/logs"
+
+// Log names one log of a task.
+type Log struct{ Task, Type string }
+
+// check refuses what is no log.
+func (l Log) check() error {
+	if l.Type != "stdout" && l.Type != "stderr" {
+		return nomad.Errorf(http.StatusBadRequest, "log type must be stdout or stderr")
+	}
+	if l.Task == "" || strings.ContainsAny(l.Task, "/\x00") {
+		return nomad.Errorf(http.StatusBadRequest, "no task name")
+	}
+	return nil
+}
+
+// file returns the name of the nth file, below the allocation.
+func (l Log) file(n int) string {
+	return path.Join(logDir, l.Task+"."+l.Type+"."+strconv.Itoa(n))
+}
+
+// piece is one file of a rotated log.
+type piece struct {
+	n    int
+	size int64
+}
+
+// StreamLog sends a part of a task's log, across its rotated files.
+func (t *Tree) StreamLog(ctx context.Context, l Log, r Range, frame Framer, sink Sink) error {
+	if err := errors.Join(l.check(), r.check()); err != nil {
+		return err
+	}
+	dir, err := t.open(logDir, unix.O_RDONLY|unix.O_DIRECTORY)
+	if err != nil {
+		return explain(logDir, err)
+	}
+	defer dir.Close()
+	var w *watcher
+	if r.Follow {
+		// Before the first look, so that no change is missed.
+		if w, err = watch(dir); err != nil {
+			return err
+		}
+		defer w.close()
+	}
+	s := &logStream{tree: t, dir: dir, log: l, out: output{frame, sink}, watch: w, left: r.Limit, limited: r.Limit > 0}
+	return s.run(ctx, r)
+}
+
+// logStream is one log on its way out. The position is an offset in file n.
+type logStream struct {
+	tree    *Tree
+	dir     *os.File
+	log     Log
+	out     output
+	watch   *watcher // nil unless following
+	n       int
+	offset  int64
+	left    int64
+	limited bool
+}
+
+func (s *logStream) run(ctx context.Context, r Range) error {
+	pieces, err := s.pieces()
+	if err != nil {
+		return err
+	}
+	for len(pieces) == 0 {
+		if s.watch == nil {
+			return nomad.Errorf(http.StatusNotFound, "no %s log of task %q yet", s.log.Type, s.log.Task)
+		}
+		if err := s.idle(ctx); err != nil {
+			return err
+		}
+		if pieces, err = s.pieces(); err != nil {
+			return err
+		}
+	}
+	s.seek(pieces, r)
+	for {
+		more, err := s.one(ctx)
+		if err != nil || !more {
+			return err
+		}
+	}
+}
+
+// seek goes to the range's start, which counts across all pieces.
+func (s *logStream) seek(pieces []piece, r Range) {
+	var total int64
+	for _, p := range pieces {
+		total += p.size
+	}
+	at := r.start(total)
+	for _, p := range pieces {
+		s.n, s.offset = p.n, at
+		if at < p.size {
+			return
+		}
+		at -= p.size
+	}
+}
+
+// one sends the rest of file n and moves on to the next; more is false at the
+// end of a log that is not followed.
+func (s *logStream) one(ctx context.Context) (more bool, err error) {
+	name := s.log.file(s.n)
+	file, err := s.tree.openRegular(name)
+	if errors.Is(err, unix.ENOENT) {
+		return s.advance() // rotated away before it was read
+	}
+	if err != nil {
+		return false, explain(name, err)
+	}
+	defer file.Close()
+	f := &fileStream{file: file, name: name, out: s.out, offset: s.offset, left: s.left, limited: s.limited}
+	for {
+		// The next file is looked for first: what is in this one by then is all
+		// that it will ever hold.
+		last, err := s.isLast()
+		if err != nil {
+			return false, err
+		}
+		done, err := f.copy(ctx)
+		s.offset, s.left = f.offset, f.left
+		if done || err != nil {
+			return false, err
+		}
+		if !last {
+			return s.advance()
+		}
+		if s.watch == nil {
+			return false, nil
+		}
+		if err := s.idle(ctx); err != nil {
+			return false, err
+		}
+	}
+}
+
+// idle waits for a change and sends the heartbeat.
+func (s *logStream) idle(ctx context.Context) error {
+	beat, err := s.watch.wait(ctx)
+	if err == nil && beat {
+		err = s.out.send(nomad.StreamFrame{})
+	}
+	return err
+}
+
+// advance moves to the oldest file after n.
+func (s *logStream) advance() (more bool, err error) {
+	pieces, err := s.pieces()
+	if err != nil {
+		return false, err
+	}
+	for _, p := range pieces {
+		if p.n > s.n {
+			s.n, s.offset = p.n, 0
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+func (s *logStream) isLast() (bool, error) {
+	pieces, err := s.pieces()
+	if err != nil || len(pieces) == 0 {
+		return true, err
+	}
+	return pieces[len(pieces)-1].n <= s.n, nil
+}
+
+// pieces lists the files of the log, oldest first.
+func (s *logStream) pieces() ([]piece, error) {
+	if _, err := s.dir.Seek(0, io.SeekStart); err != nil {
+		return nil, fmt.Errorf("list logs: %w", err)
+	}
+	names, err := s.dir.Readdirnames(-1)
+	if err != nil {
+		return nil, fmt.Errorf("list logs: %w", err)
+	}
+	prefix := s.log.Task + "." + s.log.Type + "."
+	var pieces []piece
+	for _, name := range names {
+		num, ok := strings.CutPrefix(name, prefix)
+		if !ok {
+			continue
+		}
+		n, err := strconv.Atoi(num)
+		if err != nil || n < 0 || strconv.Itoa(n) != num {
+			continue
+		}
+		var st unix.Stat_t
+		err = unix.Fstatat(int(s.dir.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW)
+		if err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
+			continue
+		}
+		pieces = append(pieces, piece{n, st.Size})
+	}
+	slices.SortFunc(pieces, func(a, b piece) int { return a.n - b.n })
+	return pieces, nil
+}

@@ -1,0 +1,166 @@
+package logs
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"path"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// Where an offset counts from.
+const (
+	OriginStart = "start"
+	OriginEnd   = "end"
+)
+
+// Range says which part of a file or log is wanted.
+type Range struct {
+	Origin string // OriginStart, also when empty, or OriginEnd
+	Offset int64  // from there, towards the middle
+	Limit  int64  // bytes at most, 0 for all
+	Follow bool   // go on with what is written later
+}
+
+// check refuses what is no range.
+func (r Range) check() error {
+	if r.Origin != "" && r.Origin != OriginStart && r.Origin != OriginEnd {
+		return nomad.Errorf(http.StatusBadRequest, "origin must be start or end")
+	}
+	if r.Offset < 0 || r.Limit < 0 {
+		return nomad.Errorf(http.StatusBadRequest, "offset and limit must not be negative")
+	}
+	return nil
+}
+
+// start returns where to begin in something of that size.
+func (r Range) start(size int64) int64 {
+	if r.Origin == OriginEnd {
+		return max(0, size-r.Offset)
+	}
+	return r.Offset
+}
+
+// StreamFile sends a part of one file. It returns nil at its end, or when a
+// file that is followed was deleted.
+func (t *Tree) StreamFile(ctx context.Context, name string, r Range, frame Framer, sink Sink) error {
+	if err := r.check(); err != nil {
+		return err
+	}
+	file, err := t.Open(name)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	s := &fileStream{
+		file: file, name: name, out: output{frame, sink},
+		offset: r.start(info.Size()), left: r.Limit, limited: r.Limit > 0,
+	}
+	if !r.Follow {
+		_, err := s.copy(ctx)
+		return err
+	}
+	rel, err := clean(name)
+	if err != nil {
+		return err
+	}
+	dir, err := t.open(path.Dir(rel), unix.O_RDONLY|unix.O_DIRECTORY)
+	if err != nil {
+		return explain(name, err)
+	}
+	defer dir.Close()
+	return s.follow(ctx, dir)
+}
+
+// fileStream is one file on its way out.
+type fileStream struct {
+	file    *os.File
+	name    string
+	out     output
+	offset  int64
+	left    int64 // of a limited stream
+	limited bool
+}
+
+// copy sends what there is and says whether the limit was reached.
+func (s *fileStream) copy(ctx context.Context) (done bool, err error) {
+	buf := make([]byte, maxFrame)
+	for ctx.Err() == nil {
+		want := buf
+		if s.limited {
+			want = buf[:min(int64(len(buf)), s.left)]
+		}
+		if len(want) == 0 {
+			return true, nil
+		}
+		n, err := s.file.ReadAt(want, s.offset)
+		if n > 0 {
+			frame := nomad.StreamFrame{Offset: s.offset, Data: want[:n], File: s.name}
+			if err := s.out.send(frame); err != nil {
+				return false, err
+			}
+			s.offset += int64(n)
+			s.left -= int64(n)
+		}
+		if errors.Is(err, io.EOF) {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	return false, ctx.Err()
+}
+
+// follow copies, waits, and copies again.
+func (s *fileStream) follow(ctx context.Context, dir *os.File) error {
+	w, err := watch(dir)
+	if err != nil {
+		return err
+	}
+	defer w.close()
+	for {
+		if done, err := s.copy(ctx); done || err != nil {
+			return err
+		}
+		beat, err := w.wait(ctx)
+		if err != nil {
+			return err
+		}
+		gone, err := s.look()
+		if gone || err != nil {
+			return err
+		}
+		if beat {
+			if err := s.out.send(nomad.StreamFrame{}); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// look tells the reader when the file was truncated or deleted.
+func (s *fileStream) look() (gone bool, err error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(int(s.file.Fd()), &st); err != nil {
+		return false, err
+	}
+	if st.Size < s.offset {
+		s.offset = 0
+		err = s.out.send(nomad.StreamFrame{File: s.name, FileEvent: eventTruncated})
+		return false, err
+	}
+	if st.Nlink > 0 || st.Size > s.offset {
+		return false, nil
+	}
+	return true, s.out.send(nomad.StreamFrame{Offset: s.offset, File: s.name, FileEvent: eventDeleted})
+}

@@ -1,0 +1,273 @@
+// Package logs reads the files of an allocation for the fs and logs endpoints:
+// lists, stats, streams of one file, and streams of a task's rotated logs.
+//
+// Everything below an allocation's directory belongs to its tasks, so every
+// name is hostile. Paths are resolved by the kernel beneath a descriptor of the
+// directory, never through a symbolic link and never onto another file system;
+// a file is opened only after it was seen to be a regular one, so that no FIFO
+// or device is touched. What holds secrets (<task>/secrets, <task>/private) is
+// refused and not listed, however it is spelled.
+//
+// A stream is a row of frames of at most 64 KiB:
+//
+//	open ──▶ read ──data──▶ read
+//	          │ end of file: next rotated log, or
+//	          ├─ not following ──▶ end
+//	          └─ following ──▶ wait (inotify, and once a second) ──▶ read
+//
+// A stream runs in its caller's goroutine, with one more that waits for the
+// kernel while it follows.
+package logs
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"golang.org/x/sys/unix"
+	"golang.org/x/text/unicode/norm"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// sharedDir is the directory below the allocation that all tasks share; every
+// other one is a task's.
+const sharedDir = "alloc"
+
+// Tree is the directory of one allocation, as its readers may see it.
+type Tree struct{ dir *os.File }
+
+// OpenTree opens the directory of an allocation. The path itself must be out of
+// the reach of tasks.
+func OpenTree(dir string) (*Tree, error) {
+	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if errors.Is(err, unix.ENOENT) {
+		return nil, nomad.Errorf(http.StatusNotFound, "allocation directory is gone")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open allocation directory: %w", err)
+	}
+	return &Tree{dir: os.NewFile(uintptr(fd), dir)}, nil
+}
+
+// Close lets go of the directory; streams that run go on.
+func (t *Tree) Close() error { return t.dir.Close() }
+
+// List returns the entries of a directory, sorted by name.
+func (t *Tree) List(name string) ([]*nomad.AllocFileInfo, error) {
+	rel, err := clean(name)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := t.open(rel, unix.O_RDONLY|unix.O_DIRECTORY)
+	if err != nil {
+		return nil, explain(name, err)
+	}
+	defer dir.Close()
+	entries, err := dir.ReadDir(-1)
+	if err != nil {
+		return nil, fmt.Errorf("list %q: %w", name, err)
+	}
+	files := make([]*nomad.AllocFileInfo, 0, len(entries))
+	for _, e := range entries {
+		if forbidden(path.Join(rel, e.Name())) {
+			continue
+		}
+		info, err := e.Info()
+		if err != nil {
+			continue // removed since
+		}
+		files = append(files, describe(info))
+	}
+	slices.SortFunc(files, func(a, b *nomad.AllocFileInfo) int { return strings.Compare(a.Name, b.Name) })
+	return files, nil
+}
+
+// Stat describes a file, a directory, or a symbolic link itself.
+func (t *Tree) Stat(name string) (*nomad.AllocFileInfo, error) {
+	rel, err := clean(name)
+	if err != nil {
+		return nil, err
+	}
+	handle, err := t.open(rel, unix.O_PATH|unix.O_NOFOLLOW)
+	if err != nil {
+		return nil, explain(name, err)
+	}
+	defer handle.Close()
+	info, err := handle.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("stat %q: %w", name, err)
+	}
+	d := describe(info)
+	d.Name = path.Base("/" + rel)
+	if info.Mode().IsRegular() {
+		d.ContentType = contentType(handle, rel)
+	}
+	return d, nil
+}
+
+// Open opens a regular file for reading; anything else is refused untouched.
+func (t *Tree) Open(name string) (*os.File, error) {
+	rel, err := clean(name)
+	if err != nil {
+		return nil, err
+	}
+	file, err := t.openRegular(rel)
+	if err != nil {
+		return nil, explain(name, err)
+	}
+	return file, nil
+}
+
+// errNotRegular is returned for what is neither a file nor absent.
+var errNotRegular = errors.New("not a regular file")
+
+// openRegular looks at the file before it opens it: opening a FIFO or a device
+// would already do something.
+func (t *Tree) openRegular(rel string) (*os.File, error) {
+	handle, err := t.open(rel, unix.O_PATH|unix.O_NOFOLLOW)
+	if err != nil {
+		return nil, err
+	}
+	defer handle.Close()
+	info, err := handle.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errNotRegular
+	}
+	return reopen(handle)
+}
+
+// open resolves rel beneath the tree.
+func (t *Tree) open(rel string, flags uint64) (*os.File, error) {
+	if rel == "" {
+		rel = "."
+	}
+	how := &unix.OpenHow{
+		Flags: flags | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS |
+			unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_XDEV,
+	}
+	for {
+		fd, err := unix.Openat2(int(t.dir.Fd()), rel, how)
+		switch {
+		case err == nil:
+			return os.NewFile(uintptr(fd), rel), nil
+		case !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR):
+			return nil, err
+		}
+	}
+}
+
+// reopen turns a handle that was looked at into one that reads.
+func reopen(handle *os.File) (*os.File, error) {
+	fd, err := unix.Open(procPath(handle), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), handle.Name()), nil
+}
+
+// procPath names an open descriptor.
+func procPath(f *os.File) string { return "/proc/self/fd/" + strconv.Itoa(int(f.Fd())) }
+
+// clean returns the path relative to the tree, "" for its root. Paths that
+// leave the allocation or lead to secrets are refused here already.
+func clean(name string) (string, error) {
+	if strings.ContainsRune(name, 0) {
+		return "", nomad.Errorf(http.StatusBadRequest, "path holds a NUL byte")
+	}
+	rel := path.Clean(strings.TrimLeft(name, "/"))
+	if rel == "." {
+		return "", nil
+	}
+	if rel == ".." || strings.HasPrefix(rel, "../") {
+		return "", nomad.Errorf(http.StatusForbidden, "path escapes the alloc directory")
+	}
+	if forbidden(rel) {
+		return "", nomad.Errorf(http.StatusForbidden, "reading secret file prohibited: %s", rel)
+	}
+	return rel, nil
+}
+
+// forbidden says whether a clean path is, or is below, <task>/secrets or <task>/private.
+func forbidden(rel string) bool {
+	parts := strings.SplitN(rel, "/", 3)
+	if len(parts) < 2 || parts[0] == sharedDir {
+		return false
+	}
+	switch fold(parts[1]) {
+	case "secrets", "private":
+		return true
+	}
+	return false
+}
+
+// fold makes spellings equal that a file system may take for the same name.
+func fold(name string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.Is(unicode.Cf, r) || unicode.IsSpace(r) {
+			return -1
+		}
+		// The smallest rune of a fold orbit: 's', 'S' and 'ſ' are one.
+		low := r
+		for next := unicode.SimpleFold(r); next != r; next = unicode.SimpleFold(next) {
+			low = min(low, next)
+		}
+		return unicode.ToLower(low)
+	}, norm.NFKC.String(name))
+}
+
+// explain gives what the kernel said its status and a text without host paths.
+func explain(name string, err error) error {
+	switch {
+	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ENAMETOOLONG):
+		return nomad.Errorf(http.StatusNotFound, "file %q not found", name)
+	case errors.Is(err, unix.ELOOP):
+		return nomad.Errorf(http.StatusForbidden, "path %q goes through a symbolic link", name)
+	case errors.Is(err, unix.EXDEV):
+		return nomad.Errorf(http.StatusForbidden, "path %q leaves the alloc directory", name)
+	case errors.Is(err, errNotRegular), errors.Is(err, unix.EISDIR):
+		return nomad.Errorf(http.StatusBadRequest, "%q is not a regular file", name)
+	}
+	return fmt.Errorf("open %q: %w", name, err)
+}
+
+func describe(info os.FileInfo) *nomad.AllocFileInfo {
+	return &nomad.AllocFileInfo{
+		Name:     info.Name(),
+		IsDir:    info.IsDir(),
+		Size:     info.Size(),
+		FileMode: info.Mode().String(),
+		ModTime:  info.ModTime(),
+	}
+}
+
+// contentType goes by the name, else by the first bytes.
+func contentType(handle *os.File, rel string) string {
+	if byName := mime.TypeByExtension(filepath.Ext(rel)); byName != "" {
+		return byName
+	}
+	file, err := reopen(handle)
+	if err != nil {
+		return ""
+	}
+	defer file.Close()
+	head := make([]byte, 512)
+	n, err := io.ReadFull(file, head)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return ""
+	}
+	return http.DetectContentType(head[:n])
+}

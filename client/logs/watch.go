@@ -1,0 +1,75 @@
+package logs
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// heartbeat is how often a stream that follows gives a sign of life.
+const heartbeat = time.Second
+
+// watcher wakes a stream when something in a directory changed.
+type watcher struct {
+	notify  *os.File
+	changed chan struct{} // buffered 1
+	ended   chan struct{}
+	beat    *time.Ticker
+}
+
+// watch begins to watch a directory.
+func watch(dir *os.File) (*watcher, error) {
+	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
+	if err != nil {
+		return nil, fmt.Errorf("watch %s: %w", dir.Name(), err)
+	}
+	const events = unix.IN_MODIFY | unix.IN_CREATE | unix.IN_DELETE | unix.IN_MOVED_TO | unix.IN_MOVED_FROM
+	if _, err := unix.InotifyAddWatch(fd, procPath(dir), events); err != nil {
+		unix.Close(fd)
+		return nil, fmt.Errorf("watch %s: %w", dir.Name(), err)
+	}
+	w := &watcher{
+		notify:  os.NewFile(uintptr(fd), "inotify"),
+		changed: make(chan struct{}, 1),
+		ended:   make(chan struct{}),
+		beat:    time.NewTicker(heartbeat),
+	}
+	go w.run()
+	return w, nil
+}
+
+// run empties the kernel's queue; what the events say does not matter.
+func (w *watcher) run() {
+	defer close(w.ended)
+	buf := make([]byte, 16<<10)
+	for {
+		if _, err := w.notify.Read(buf); err != nil {
+			return // closed
+		}
+		select {
+		case w.changed <- struct{}{}:
+		default:
+		}
+	}
+}
+
+func (w *watcher) close() {
+	w.beat.Stop()
+	w.notify.Close()
+	<-w.ended
+}
+
+// wait returns after a change, or after a second: then beat is true.
+func (w *watcher) wait(ctx context.Context) (beat bool, err error) {
+	select {
+	case <-ctx.Done():
+		return false, ctx.Err()
+	case <-w.changed:
+		return false, nil
+	case <-w.beat.C:
+		return true, nil
+	}
+}
