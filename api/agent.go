@@ -1,0 +1,65 @@
+package api
+
+// AgentSelf is what an agent says about itself.
+type AgentSelf struct {
+	Config map[string]any               `json:"config"`
+	Member AgentMember                  `json:"member"`
+	Stats  map[string]map[string]string `json:"stats"`
+}
+
+// AgentMember is a server as gossip sees it.
+type AgentMember struct {
+	Name        string
+	Addr        string
+	Port        uint16
+	Tags        map[string]string
+	Status      string
+	ProtocolMin uint8
+	ProtocolMax uint8
+	ProtocolCur uint8
+	DelegateMin uint8
+	DelegateMax uint8
+	DelegateCur uint8
+}
+
+// ServerMembers lists the servers that an agent knows.
+type ServerMembers struct {
+	ServerName   string
+	ServerRegion string
+	ServerDC     string
+	Members      []*AgentMember
+}
+
+// AgentHealth is the health of the client or server part of an agent.
+type AgentHealth struct {
+	Ok      bool   `json:"ok"`
+	Message string `json:"message"`
+}
+
+// AgentHealthResponse is the health of an agent; a part that it does not run is nil.
+type AgentHealthResponse struct {
+	Client *AgentHealth `json:"client,omitempty"`
+	Server *AgentHealth `json:"server,omitempty"`
+}
+
+// HostDataResponse is the answer of GET /v1/agent/host.
+type HostDataResponse struct {
+	AgentID  string
+	HostData *HostData `json:",omitempty"`
+}
+
+// HostData describes the machine of an agent.
+type HostData struct {
+	OS          string
+	Network     []map[string]string
+	ResolvConf  string
+	Hosts       string
+	Environment map[string]string
+	Disk        map[string]DiskUsage
+}
+
+// DiskUsage is the size and use of a file system in MiB.
+type DiskUsage struct {
+	DiskMB int64
+	UsedMB int64
+}

@@ -1,0 +1,287 @@
+package api
+
+import (
+	"time"
+)
+
+// Desired and client statuses of an allocation.
+const (
+	AllocDesiredStatusRun          = "run"
+	AllocDesiredStatusStop         = "stop"
+	AllocDesiredStatusEvict        = "evict"
+	AllocClientStatusPending       = "pending"
+	AllocClientStatusRunning       = "running"
+	AllocClientStatusComplete      = "complete"
+	AllocClientStatusFailed        = "failed"
+	AllocClientStatusLost          = "lost"
+	AllocClientStatusUnknown       = "unknown"
+	AllocRestartReasonWithinPolicy = "Restart within policy"
+)
+
+// Types of task events.
+const (
+	TaskSetup                  = "Task Setup"
+	TaskSetupFailure           = "Setup Failure"
+	TaskDriverFailure          = "Driver Failure"
+	TaskDriverMessage          = "Driver"
+	TaskReceived               = "Received"
+	TaskFailedValidation       = "Failed Validation"
+	TaskStarted                = "Started"
+	TaskTerminated             = "Terminated"
+	TaskKilling                = "Killing"
+	TaskKilled                 = "Killed"
+	TaskRestarting             = "Restarting"
+	TaskNotRestarting          = "Not Restarting"
+	TaskDownloadingArtifacts   = "Downloading Artifacts"
+	TaskArtifactDownloadFailed = "Failed Artifact Download"
+	TaskSiblingFailed          = "Sibling Task Failed"
+	TaskSignaling              = "Signaling"
+	TaskRestartSignal          = "Restart Signaled"
+	TaskLeaderDead             = "Leader Task Dead"
+	TaskBuildingTaskDir        = "Building Task Directory"
+	TaskClientReconnected      = "Reconnected"
+)
+
+// Allocation is a group of a job placed on a node.
+type Allocation struct {
+	ID                    string
+	Namespace             string
+	EvalID                string
+	Name                  string
+	NodeID                string
+	NodeName              string
+	JobID                 string
+	Job                   *Job
+	TaskGroup             string
+	Resources             *Resources
+	TaskResources         map[string]*Resources
+	AllocatedResources    *AllocatedResources
+	Services              map[string]string
+	Metrics               *AllocationMetric
+	DesiredStatus         string
+	DesiredDescription    string
+	DesiredTransition     DesiredTransition
+	ClientStatus          string
+	ClientDescription     string
+	TaskStates            map[string]*TaskState
+	DeploymentID          string
+	DeploymentStatus      *AllocDeploymentStatus
+	FollowupEvalID        string
+	PreviousAllocation    string
+	NextAllocation        string
+	RescheduleTracker     *RescheduleTracker
+	NetworkStatus         *AllocNetworkStatus
+	PreemptedAllocations  []string
+	PreemptedByAllocation string
+	CreateIndex           uint64
+	ModifyIndex           uint64
+	AllocModifyIndex      uint64
+	CreateTime            int64
+	ModifyTime            int64
+}
+
+// AllocationListStub is an allocation in a list.
+type AllocationListStub struct {
+	ID                    string
+	EvalID                string
+	Name                  string
+	Namespace             string
+	NodeID                string
+	NodeName              string
+	JobID                 string
+	JobType               string
+	JobVersion            uint64
+	TaskGroup             string
+	AllocatedResources    *AllocatedResources `json:",omitempty"`
+	DesiredStatus         string
+	DesiredDescription    string
+	ClientStatus          string
+	ClientDescription     string
+	TaskStates            map[string]*TaskState
+	DeploymentStatus      *AllocDeploymentStatus
+	FollowupEvalID        string
+	NextAllocation        string
+	RescheduleTracker     *RescheduleTracker
+	PreemptedAllocations  []string
+	PreemptedByAllocation string
+	CreateIndex           uint64
+	ModifyIndex           uint64
+	CreateTime            int64
+	ModifyTime            int64
+}
+
+// AllocationMetric tells how a placement was found, or which nodes failed which check when there was none.
+type AllocationMetric struct {
+	NodesEvaluated     int
+	NodesFiltered      int
+	NodesInPool        int
+	NodePool           string
+	NodesAvailable     map[string]int
+	ClassFiltered      map[string]int
+	ConstraintFiltered map[string]int
+	NodesExhausted     int
+	ClassExhausted     map[string]int
+	DimensionExhausted map[string]int
+	QuotaExhausted     []string
+	ResourcesExhausted map[string]*Resources
+	Scores             map[string]float64
+	AllocationTime     time.Duration
+	CoalescedFailures  int
+	ScoreMetaData      []*NodeScoreMeta
+}
+
+// NodeScoreMeta is the score of one node for a placement.
+type NodeScoreMeta struct {
+	NodeID    string
+	Scores    map[string]float64
+	NormScore float64
+}
+
+// AllocDeploymentStatus is the health of an allocation within its deployment. Healthy is nil until it is decided.
+type AllocDeploymentStatus struct {
+	Healthy     *bool
+	Timestamp   time.Time
+	Canary      bool
+	ModifyIndex uint64
+}
+
+// AllocNetworkStatus is the network that an allocation got on its node.
+type AllocNetworkStatus struct {
+	InterfaceName string
+	Address       string
+	AddressIPv6   string
+	DNS           *DNSConfig
+}
+
+// AllocStopResponse tells which evaluation stopping an allocation made.
+type AllocStopResponse struct {
+	EvalID string
+	WriteMeta
+}
+
+// AllocSignalRequest is the body of PUT /v1/client/allocation/:id/signal. An empty task means every task.
+type AllocSignalRequest struct {
+	Task   string
+	Signal string
+}
+
+// AllocationRestartRequest is the body of PUT /v1/client/allocation/:id/restart.
+type AllocationRestartRequest struct {
+	TaskName string
+	AllTasks bool
+}
+
+// DesiredTransition is what the servers want to happen to an allocation next.
+type DesiredTransition struct {
+	Migrate                 *bool
+	Reschedule              *bool
+	ForceReschedule         *bool
+	NoShutdownDelay         *bool
+	MigrateDisablePlacement *bool
+}
+
+// RescheduleTracker remembers the earlier allocations that an allocation replaces.
+type RescheduleTracker struct {
+	Events         []*RescheduleEvent
+	LastReschedule string
+}
+
+// RescheduleEvent is one earlier allocation of a RescheduleTracker. RescheduleTime is in Unix nanoseconds.
+type RescheduleEvent struct {
+	RescheduleTime int64
+	PrevAllocID    string
+	PrevNodeID     string
+}
+
+// TaskState is what became of a task of an allocation.
+type TaskState struct {
+	State       string
+	Failed      bool
+	Restarts    uint64
+	LastRestart time.Time
+	StartedAt   time.Time
+	FinishedAt  time.Time
+	Events      []*TaskEvent
+}
+
+// TaskEvent is something that happened to a task. Time is in Unix nanoseconds.
+type TaskEvent struct {
+	Type             string
+	Time             int64
+	DisplayMessage   string
+	Details          map[string]string
+	Message          string
+	FailsTask        bool
+	RestartReason    string
+	SetupError       string
+	DriverError      string
+	DriverMessage    string
+	ExitCode         int
+	Signal           int
+	KillReason       string
+	KillTimeout      time.Duration
+	KillError        string
+	StartDelay       int64
+	DownloadError    string
+	ValidationError  string
+	DiskLimit        int64
+	DiskSize         int64
+	FailedSibling    string
+	VaultError       string
+	TaskSignalReason string
+	TaskSignal       string
+	GenericSource    string
+}
+
+// AllocatedResources are the resources that an allocation holds.
+type AllocatedResources struct {
+	Tasks  map[string]*AllocatedTaskResources
+	Shared AllocatedSharedResources
+}
+
+// AllocatedTaskResources are the resources that one task of an allocation holds.
+type AllocatedTaskResources struct {
+	Cpu      AllocatedCpuResources
+	Memory   AllocatedMemoryResources
+	Networks []*NetworkResource
+	Devices  []*AllocatedDeviceResource
+}
+
+// AllocatedSharedResources are the resources that the tasks of an allocation share.
+type AllocatedSharedResources struct {
+	DiskMB   int64
+	Networks []*NetworkResource
+	Ports    []PortMapping
+}
+
+// AllocatedCpuResources is CPU in MHz.
+type AllocatedCpuResources struct {
+	CpuShares int64
+}
+
+// AllocatedMemoryResources is memory in MiB: what is reserved, and the limit.
+type AllocatedMemoryResources struct {
+	MemoryMB    int64
+	MemoryMaxMB int64
+}
+
+// AllocatedDeviceResource names the instances of a device that a task holds.
+type AllocatedDeviceResource struct {
+	Vendor    string
+	Type      string
+	Name      string
+	DeviceIDs []string
+}
+
+// PortMapping is a port that an allocation holds.
+type PortMapping struct {
+	Label  string
+	Value  int
+	To     int
+	HostIP string
+}
+
+// GenericResponse is the reply of requests that only tell their index.
+type GenericResponse struct {
+	WriteMeta
+}

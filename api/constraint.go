@@ -1,0 +1,43 @@
+package api
+
+// Operands of constraints beside the comparisons.
+const (
+	ConstraintDistinctProperty  = "distinct_property"
+	ConstraintDistinctHosts     = "distinct_hosts"
+	ConstraintRegex             = "regexp"
+	ConstraintVersion           = "version"
+	ConstraintSemver            = "semver"
+	ConstraintSetContains       = "set_contains"
+	ConstraintSetContainsAll    = "set_contains_all"
+	ConstraintSetContainsAny    = "set_contains_any"
+	ConstraintAttributeIsSet    = "is_set"
+	ConstraintAttributeIsNotSet = "is_not_set"
+)
+
+// Constraint is a rule that a node must meet.
+type Constraint struct {
+	LTarget string `hcl:"attribute"`
+	RTarget string `hcl:"value"`
+	Operand string `hcl:"operator"`
+}
+
+// Affinity is a rule that a node should meet. Weight is -100 to 100; a negative one repels.
+type Affinity struct {
+	LTarget string `hcl:"attribute"`
+	RTarget string `hcl:"value"`
+	Operand string `hcl:"operator"`
+	Weight  *int8  `hcl:"weight"`
+}
+
+// Spread spreads allocations over the values of a node attribute.
+type Spread struct {
+	Attribute    string          `hcl:"attribute"`
+	Weight       *int8           `hcl:"weight"`
+	SpreadTarget []*SpreadTarget `hcl:"target,block"`
+}
+
+// SpreadTarget is the share, in percent, of the allocations that belong on nodes with a value.
+type SpreadTarget struct {
+	Value   string `hcl:",label"`
+	Percent uint8  `hcl:"percent"`
+}

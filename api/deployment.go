@@ -1,0 +1,65 @@
+package api
+
+import (
+	"time"
+)
+
+// Statuses of a deployment.
+const (
+	DeploymentStatusRunning    = "running"
+	DeploymentStatusPaused     = "paused"
+	DeploymentStatusFailed     = "failed"
+	DeploymentStatusSuccessful = "successful"
+	DeploymentStatusCancelled  = "cancelled"
+	DeploymentStatusPending    = "pending"
+	DeploymentStatusBlocked    = "blocked"
+	DeploymentStatusUnblocking = "unblocking"
+)
+
+// Deployment is the rollout of one version of a job.
+type Deployment struct {
+	ID                 string
+	Namespace          string
+	JobID              string
+	JobVersion         uint64
+	JobModifyIndex     uint64
+	JobSpecModifyIndex uint64
+	JobCreateIndex     uint64
+	IsMultiregion      bool
+	TaskGroups         map[string]*DeploymentState
+	Status             string
+	StatusDescription  string
+	CreateIndex        uint64
+	ModifyIndex        uint64
+	CreateTime         int64
+	ModifyTime         int64
+}
+
+// DeploymentState is the rollout of one group.
+type DeploymentState struct {
+	PlacedCanaries    []string
+	AutoRevert        bool
+	ProgressDeadline  time.Duration
+	RequireProgressBy time.Time
+	Promoted          bool
+	DesiredCanaries   int
+	DesiredTotal      int
+	PlacedAllocs      int
+	HealthyAllocs     int
+	UnhealthyAllocs   int
+}
+
+// DeploymentUpdateResponse tells which evaluation a change of a deployment made.
+type DeploymentUpdateResponse struct {
+	EvalID                string
+	EvalCreateIndex       uint64
+	DeploymentModifyIndex uint64
+	RevertedJobVersion    *uint64
+	WriteMeta
+}
+
+// DeploymentFailRequest is the body of PUT /v1/deployment/fail/:id.
+type DeploymentFailRequest struct {
+	DeploymentID string
+	WriteRequest
+}

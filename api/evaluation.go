@@ -1,0 +1,71 @@
+package api
+
+import (
+	"time"
+)
+
+// Statuses of an evaluation.
+const (
+	EvalStatusBlocked   = "blocked"
+	EvalStatusPending   = "pending"
+	EvalStatusComplete  = "complete"
+	EvalStatusFailed    = "failed"
+	EvalStatusCancelled = "canceled"
+)
+
+// Evaluation is a piece of work for the scheduler: look at a job and bring its allocations in line.
+type Evaluation struct {
+	ID                      string
+	Priority                int
+	Type                    string
+	TriggeredBy             string
+	Namespace               string
+	JobID                   string
+	JobModifyIndex          uint64
+	NodeID                  string
+	NodeModifyIndex         uint64
+	DeploymentID            string
+	Status                  string
+	StatusDescription       string
+	Wait                    time.Duration
+	WaitUntil               time.Time
+	NextEval                string
+	PreviousEval            string
+	BlockedEval             string
+	RelatedEvals            []*EvaluationStub
+	FailedTGAllocs          map[string]*AllocationMetric
+	PlanAnnotations         *PlanAnnotations
+	ClassEligibility        map[string]bool
+	EscapedComputedClass    bool
+	QuotaLimitReached       string
+	MissingNonNodeResources []string
+	AnnotatePlan            bool
+	QueuedAllocations       map[string]int
+	SnapshotIndex           uint64
+	CreateIndex             uint64
+	ModifyIndex             uint64
+	CreateTime              int64
+	ModifyTime              int64
+}
+
+// EvaluationStub is an evaluation in the list of those related to another.
+type EvaluationStub struct {
+	ID                string
+	Priority          int
+	Type              string
+	TriggeredBy       string
+	Namespace         string
+	JobID             string
+	NodeID            string
+	DeploymentID      string
+	Status            string
+	StatusDescription string
+	WaitUntil         time.Time
+	NextEval          string
+	PreviousEval      string
+	BlockedEval       string
+	CreateIndex       uint64
+	ModifyIndex       uint64
+	CreateTime        int64
+	ModifyTime        int64
+}

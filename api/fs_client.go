@@ -1,0 +1,151 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/url"
+	"strconv"
+)
+
+// frameBuffer is how many frames a stream reads ahead of its consumer.
+const frameBuffer = 10
+
+// List lists a directory of an allocation.
+func (a *AllocFS) List(alloc *Allocation, path string, q *QueryOptions) ([]*AllocFileInfo, *QueryMeta, error) {
+	return get[[]*AllocFileInfo](a.client, fsPath("ls", alloc.ID, url.Values{"path": {path}}), q)
+}
+
+// Stat describes a file of an allocation.
+func (a *AllocFS) Stat(alloc *Allocation, path string, q *QueryOptions) (*AllocFileInfo, *QueryMeta, error) {
+	return get[*AllocFileInfo](a.client, fsPath("stat", alloc.ID, url.Values{"path": {path}}), q)
+}
+
+// ReadAt reads limit bytes of a file from offset on; a limit of 0 means all.
+func (a *AllocFS) ReadAt(alloc *Allocation, path string, offset, limit int64, q *QueryOptions) (io.ReadCloser, error) {
+	return a.client.stream(fsPath("readat", alloc.ID, url.Values{
+		"path": {path}, "offset": {int64Param(offset)}, "limit": {int64Param(limit)},
+	}), q)
+}
+
+// Cat reads a whole file.
+func (a *AllocFS) Cat(alloc *Allocation, path string, q *QueryOptions) (io.ReadCloser, error) {
+	return a.client.stream(fsPath("cat", alloc.ID, url.Values{"path": {path}}), q)
+}
+
+// Stream follows a file from offset after origin (OriginStart or OriginEnd).
+// The frames end when cancel is closed or when the file does; an error is sent
+// at most once, before the frames are closed.
+func (a *AllocFS) Stream(alloc *Allocation, path, origin string, offset int64, cancel <-chan struct{}, q *QueryOptions) (<-chan *StreamFrame, <-chan error) {
+	return a.frames(fsPath("stream", alloc.ID, url.Values{
+		"path": {path}, "origin": {origin}, "offset": {int64Param(offset)},
+	}), cancel, q)
+}
+
+// Logs reads the log of a task: logType is FSLogNameStdout or FSLogNameStderr,
+// offset counts from origin across rotated files. It ends as Stream does.
+func (a *AllocFS) Logs(alloc *Allocation, follow bool, task, logType, origin string, offset int64, cancel <-chan struct{}, q *QueryOptions) (<-chan *StreamFrame, <-chan error) {
+	return a.frames(fsPath("logs", alloc.ID, url.Values{
+		"follow": {strconv.FormatBool(follow)}, "task": {task}, "type": {logType},
+		"origin": {origin}, "offset": {int64Param(offset)},
+	}), cancel, q)
+}
+
+// frames reads path as concatenated frames in a goroutine of its own.
+func (a *AllocFS) frames(path string, cancel <-chan struct{}, q *QueryOptions) (<-chan *StreamFrame, <-chan error) {
+	frames := make(chan *StreamFrame, frameBuffer)
+	errs := make(chan error, 1)
+	ctx, stop := context.WithCancel(q.Context())
+	body, err := a.client.stream(path, q.WithContext(ctx))
+	if err != nil {
+		stop()
+		errs <- err
+		close(frames)
+		return frames, errs
+	}
+	go func() {
+		select {
+		case <-cancel:
+			stop()
+		case <-ctx.Done():
+		}
+	}()
+	go func() {
+		defer stop()
+		defer close(frames)
+		defer body.Close()
+		if err := readFrames(ctx, body, frames); err != nil && ctx.Err() == nil {
+			errs <- err
+		}
+	}()
+	return frames, errs
+}
+
+// readFrames sends frames until the body or ctx ends. Heartbeats are left out.
+func readFrames(ctx context.Context, body io.Reader, frames chan<- *StreamFrame) error {
+	dec := json.NewDecoder(body)
+	for {
+		var f StreamFrame
+		if err := dec.Decode(&f); err == io.EOF {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		if len(f.Data) == 0 && f.FileEvent == "" {
+			continue
+		}
+		select {
+		case frames <- &f:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// FrameReader reads the data of frames as one stream of bytes.
+type FrameReader struct {
+	frames <-chan *StreamFrame
+	errs   <-chan error
+	cancel chan struct{}
+	rest   []byte
+	offset int64
+	closed bool
+}
+
+// NewFrameReader joins what Stream or Logs returned. Closing the reader closes cancel.
+func NewFrameReader(frames <-chan *StreamFrame, errCh <-chan error, cancelCh chan struct{}) *FrameReader {
+	return &FrameReader{frames: frames, errs: errCh, cancel: cancelCh}
+}
+
+// Offset returns the place in the file up to which Read has read.
+func (f *FrameReader) Offset() int64 { return f.offset }
+
+// Read reads the data of the next frames; events in between are left out.
+func (f *FrameReader) Read(p []byte) (int, error) {
+	for len(f.rest) == 0 {
+		frame, ok := <-f.frames
+		if !ok {
+			select {
+			case err := <-f.errs:
+				return 0, err
+			default:
+				return 0, io.EOF
+			}
+		}
+		f.rest = frame.Data
+		f.offset = frame.Offset - int64(len(frame.Data))
+	}
+	n := copy(p, f.rest)
+	f.rest = f.rest[n:]
+	f.offset += int64(n)
+	return n, nil
+}
+
+// Close ends the stream.
+func (f *FrameReader) Close() error {
+	if !f.closed {
+		f.closed = true
+		close(f.cancel)
+	}
+	return nil
+}

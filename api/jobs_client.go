@@ -1,0 +1,288 @@
+package api
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+)
+
+// Jobs reads and writes jobs.
+type Jobs struct{ client *Client }
+
+// Jobs returns the handle for jobs.
+func (c *Client) Jobs() *Jobs { return &Jobs{c} }
+
+var errNoJobID = errors.New("the job has no ID")
+
+func jobPath(id, rest string) string { return "/v1/job/" + url.PathEscape(id) + rest }
+
+// Register stores a job.
+func (j *Jobs) Register(job *Job, q *WriteOptions) (*JobRegisterResponse, *WriteMeta, error) {
+	return j.RegisterOpts(job, nil, q)
+}
+
+// EnforceRegister stores a job if its index still is modifyIndex; 0 means that
+// it must not exist.
+func (j *Jobs) EnforceRegister(job *Job, modifyIndex uint64, q *WriteOptions) (*JobRegisterResponse, *WriteMeta, error) {
+	return j.RegisterOpts(job, &RegisterOptions{EnforceIndex: true, ModifyIndex: modifyIndex}, q)
+}
+
+// RegisterOpts stores a job with options.
+func (j *Jobs) RegisterOpts(job *Job, opts *RegisterOptions, q *WriteOptions) (*JobRegisterResponse, *WriteMeta, error) {
+	req := &JobRegisterRequest{Job: job}
+	if opts != nil {
+		req.EnforceIndex = opts.EnforceIndex
+		req.JobModifyIndex = opts.ModifyIndex
+		req.PolicyOverride = opts.PolicyOverride
+		req.PreserveCounts = opts.PreserveCounts
+		req.PreserveResources = opts.PreserveResources
+		req.EvalPriority = opts.EvalPriority
+		req.Submission = opts.Submission
+	}
+	var out JobRegisterResponse
+	meta, err := j.client.put("/v1/jobs", req, &out, q)
+	if err != nil {
+		return nil, nil, err
+	}
+	return &out, meta, nil
+}
+
+// Validate tells what is wrong with a job, without storing it.
+func (j *Jobs) Validate(job *Job, q *WriteOptions) (*JobValidateResponse, *WriteMeta, error) {
+	req := &JobValidateRequest{Job: job}
+	if q != nil {
+		req.WriteRequest = WriteRequest{Region: q.Region}
+	}
+	var out JobValidateResponse
+	meta, err := j.client.put("/v1/validate/job", req, &out, q)
+	if err != nil {
+		return nil, nil, err
+	}
+	return &out, meta, nil
+}
+
+// Plan tells what registering the job would change, with the difference to the
+// stored version when diff is true.
+func (j *Jobs) Plan(job *Job, diff bool, q *WriteOptions) (*JobPlanResponse, *WriteMeta, error) {
+	return j.PlanOpts(job, &PlanOptions{Diff: diff}, q)
+}
+
+// PlanOpts is Plan with options.
+func (j *Jobs) PlanOpts(job *Job, opts *PlanOptions, q *WriteOptions) (*JobPlanResponse, *WriteMeta, error) {
+	if job == nil || job.ID == nil {
+		return nil, nil, errNoJobID
+	}
+	req := &JobPlanRequest{Job: job}
+	if opts != nil {
+		req.Diff, req.PolicyOverride = opts.Diff, opts.PolicyOverride
+	}
+	var out JobPlanResponse
+	meta, err := j.client.put(jobPath(*job.ID, "/plan"), req, &out, q)
+	if err != nil {
+		return nil, nil, err
+	}
+	return &out, meta, nil
+}
+
+// List lists jobs by their ID.
+func (j *Jobs) List(q *QueryOptions) ([]*JobListStub, *QueryMeta, error) {
+	return j.ListOptions(nil, q)
+}
+
+// PrefixList lists the jobs whose ID begins with prefix.
+func (j *Jobs) PrefixList(prefix string) ([]*JobListStub, *QueryMeta, error) {
+	return j.List(&QueryOptions{Prefix: prefix})
+}
+
+// ListOptions is List with optional fields.
+func (j *Jobs) ListOptions(opts *JobListOptions, q *QueryOptions) ([]*JobListStub, *QueryMeta, error) {
+	path := "/v1/jobs"
+	if opts != nil && opts.Fields != nil {
+		path += "?meta=" + strconv.FormatBool(opts.Fields.Meta)
+	}
+	return get[[]*JobListStub](j.client, path, q)
+}
+
+// Statuses lists jobs with their allocations, newest first.
+func (j *Jobs) Statuses(req *JobStatusesRequest, q *QueryOptions) ([]*JobStatusesJob, *QueryMeta, error) {
+	var out []*JobStatusesJob
+	meta, err := j.client.queryBody(http.MethodPost, "/v1/jobs/statuses", req, &out, q)
+	if err != nil {
+		return nil, nil, err
+	}
+	return out, meta, nil
+}
+
+// Info returns a job.
+func (j *Jobs) Info(jobID string, q *QueryOptions) (*Job, *QueryMeta, error) {
+	return get[*Job](j.client, jobPath(jobID, ""), q)
+}
+
+// Versions returns the versions of a job, newest first, and with diffs what
+// changed from each to the one before it.
+func (j *Jobs) Versions(jobID string, diffs bool, q *QueryOptions) ([]*Job, []*JobDiff, *QueryMeta, error) {
+	return j.VersionsOpts(jobID, &VersionsOptions{Diffs: diffs}, q)
+}
+
+// VersionsOpts is Versions with options: the difference may be taken against one
+// version, by its number or its tag.
+func (j *Jobs) VersionsOpts(jobID string, opts *VersionsOptions, q *QueryOptions) ([]*Job, []*JobDiff, *QueryMeta, error) {
+	params := url.Values{}
+	if opts != nil {
+		params.Set("diffs", strconv.FormatBool(opts.Diffs))
+		setIf(params, "diff_tag", opts.DiffTag)
+		if opts.DiffVersion != nil {
+			params.Set("diff_version", strconv.FormatUint(*opts.DiffVersion, 10))
+		}
+	}
+	var out JobVersionsResponse
+	meta, err := j.client.query(jobPath(jobID, "/versions?"+params.Encode()), &out, q)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	return out.Versions, out.Diffs, meta, nil
+}
+
+// Submission returns the source that a version of a job was registered from.
+func (j *Jobs) Submission(jobID string, version int, q *QueryOptions) (*JobSubmission, *QueryMeta, error) {
+	return get[*JobSubmission](j.client, jobPath(jobID, "/submission?version="+strconv.Itoa(version)), q)
+}
+
+// Allocations lists the allocations of a job; all adds those of an earlier job
+// of the same ID.
+func (j *Jobs) Allocations(jobID string, all bool, q *QueryOptions) ([]*AllocationListStub, *QueryMeta, error) {
+	return get[[]*AllocationListStub](j.client, jobPath(jobID, "/allocations?all="+strconv.FormatBool(all)), q)
+}
+
+// Deployments lists the deployments of a job; all adds those of an earlier job
+// of the same ID.
+func (j *Jobs) Deployments(jobID string, all bool, q *QueryOptions) ([]*Deployment, *QueryMeta, error) {
+	return get[[]*Deployment](j.client, jobPath(jobID, "/deployments?all="+strconv.FormatBool(all)), q)
+}
+
+// LatestDeployment returns the newest deployment of a job, nil when it has none.
+func (j *Jobs) LatestDeployment(jobID string, q *QueryOptions) (*Deployment, *QueryMeta, error) {
+	return get[*Deployment](j.client, jobPath(jobID, "/deployment"), q)
+}
+
+// Evaluations lists the evaluations of a job.
+func (j *Jobs) Evaluations(jobID string, q *QueryOptions) ([]*Evaluation, *QueryMeta, error) {
+	return get[[]*Evaluation](j.client, jobPath(jobID, "/evaluations"), q)
+}
+
+// Summary returns the counts of a job's allocations.
+func (j *Jobs) Summary(jobID string, q *QueryOptions) (*JobSummary, *QueryMeta, error) {
+	return get[*JobSummary](j.client, jobPath(jobID, "/summary"), q)
+}
+
+// Deregister stops a job, and with purge removes it. It returns the ID of the
+// evaluation that this made.
+func (j *Jobs) Deregister(jobID string, purge bool, q *WriteOptions) (string, *WriteMeta, error) {
+	return j.DeregisterOpts(jobID, &DeregisterOptions{Purge: purge}, q)
+}
+
+// DeregisterOpts is Deregister with options.
+func (j *Jobs) DeregisterOpts(jobID string, opts *DeregisterOptions, q *WriteOptions) (string, *WriteMeta, error) {
+	params := url.Values{}
+	if opts != nil {
+		params.Set("purge", strconv.FormatBool(opts.Purge))
+		params.Set("global", strconv.FormatBool(opts.Global))
+		params.Set("no_shutdown_delay", strconv.FormatBool(opts.NoShutdownDelay))
+		if opts.EvalPriority != 0 {
+			params.Set("eval_priority", strconv.Itoa(opts.EvalPriority))
+		}
+	}
+	var out JobDeregisterResponse
+	meta, err := j.client.write(http.MethodDelete, jobPath(jobID, "?"+params.Encode()), nil, &out, q)
+	if err != nil {
+		return "", nil, err
+	}
+	return out.EvalID, meta, nil
+}
+
+// ForceEvaluate makes an evaluation for a job and returns its ID.
+func (j *Jobs) ForceEvaluate(jobID string, q *WriteOptions) (string, *WriteMeta, error) {
+	return j.EvaluateWithOpts(jobID, EvalOptions{}, q)
+}
+
+// EvaluateWithOpts is ForceEvaluate with options.
+func (j *Jobs) EvaluateWithOpts(jobID string, opts EvalOptions, q *WriteOptions) (string, *WriteMeta, error) {
+	var out JobRegisterResponse
+	req := &JobEvaluateRequest{JobID: jobID, EvalOptions: opts}
+	meta, err := j.client.put(jobPath(jobID, "/evaluate"), req, &out, q)
+	if err != nil {
+		return "", nil, err
+	}
+	return out.EvalID, meta, nil
+}
+
+// Dispatch makes a job from a parameterized one.
+func (j *Jobs) Dispatch(jobID string, meta map[string]string, payload []byte, idPrefixTemplate string, q *WriteOptions) (*JobDispatchResponse, *WriteMeta, error) {
+	return j.DispatchOpts(&DispatchOptions{JobID: jobID, Meta: meta, Payload: payload, IdPrefixTemplate: idPrefixTemplate}, q)
+}
+
+// DispatchOpts is Dispatch with options.
+func (j *Jobs) DispatchOpts(opts *DispatchOptions, q *WriteOptions) (*JobDispatchResponse, *WriteMeta, error) {
+	req := &JobDispatchRequest{
+		JobID: opts.JobID, Meta: opts.Meta, Payload: opts.Payload,
+		IdPrefixTemplate: opts.IdPrefixTemplate, Priority: opts.Priority,
+	}
+	var out JobDispatchResponse
+	wm, err := j.client.put(jobPath(opts.JobID, "/dispatch"), req, &out, q)
+	if err != nil {
+		return nil, nil, err
+	}
+	return &out, wm, nil
+}
+
+// ParseHCL has the agent parse a job file; canonicalize fills in the defaults.
+func (j *Jobs) ParseHCL(jobHCL string, canonicalize bool) (*Job, error) {
+	return j.ParseHCLOpts(&JobsParseRequest{JobHCL: jobHCL, Canonicalize: canonicalize})
+}
+
+// ParseHCLOpts is ParseHCL with values for the variables of the file.
+func (j *Jobs) ParseHCLOpts(req *JobsParseRequest) (*Job, error) {
+	var out Job
+	if _, err := j.client.put("/v1/jobs/parse", req, &out, nil); err != nil {
+		return nil, err
+	}
+	return &out, nil
+}
+
+// get reads path as a T.
+func get[T any](c *Client, path string, q *QueryOptions) (T, *QueryMeta, error) {
+	var out, none T
+	meta, err := c.query(path, &out, q)
+	if err != nil {
+		return none, nil, err
+	}
+	return out, meta, nil
+}
+
+// Raw sends requests to paths that have no method of their own.
+type Raw struct{ client *Client }
+
+// Raw returns the handle for any path.
+func (c *Client) Raw() *Raw { return &Raw{c} }
+
+// Query reads endpoint as JSON into out.
+func (r *Raw) Query(endpoint string, out any, q *QueryOptions) (*QueryMeta, error) {
+	return r.client.query(endpoint, out, q)
+}
+
+// Response reads endpoint as raw bytes.
+func (r *Raw) Response(endpoint string, q *QueryOptions) (io.ReadCloser, error) {
+	return r.client.stream(endpoint, q)
+}
+
+// Write sends in as JSON to endpoint and reads the answer into out.
+func (r *Raw) Write(endpoint string, in, out any, q *WriteOptions) (*WriteMeta, error) {
+	return r.client.put(endpoint, in, out, q)
+}
+
+// Delete sends DELETE to endpoint and reads the answer into out.
+func (r *Raw) Delete(endpoint string, out any, q *WriteOptions) (*WriteMeta, error) {
+	return r.client.write(http.MethodDelete, endpoint, nil, out, q)
+}

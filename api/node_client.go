@@ -1,0 +1,184 @@
+package api
+
+import (
+	"net/http"
+	"net/url"
+)
+
+// Nodes reads nodes and changes what runs on them.
+type Nodes struct{ client *Client }
+
+// Nodes returns the handle for nodes.
+func (c *Client) Nodes() *Nodes { return &Nodes{c} }
+
+func nodePath(id, rest string) string { return "/v1/node/" + url.PathEscape(id) + rest }
+
+// clientPath is a path that the agent of the node itself answers.
+func clientPath(rest, nodeID string) string {
+	if nodeID == "" {
+		return "/v1/client/" + rest
+	}
+	return "/v1/client/" + rest + "?node_id=" + url.QueryEscape(nodeID)
+}
+
+// List lists nodes by their ID.
+func (n *Nodes) List(q *QueryOptions) ([]*NodeListStub, *QueryMeta, error) {
+	return get[[]*NodeListStub](n.client, "/v1/nodes", q)
+}
+
+// PrefixList lists the nodes whose ID begins with prefix.
+func (n *Nodes) PrefixList(prefix string) ([]*NodeListStub, *QueryMeta, error) {
+	return n.List(&QueryOptions{Prefix: prefix})
+}
+
+// Info returns a node.
+func (n *Nodes) Info(nodeID string, q *QueryOptions) (*Node, *QueryMeta, error) {
+	return get[*Node](n.client, nodePath(nodeID, ""), q)
+}
+
+// Allocations lists the allocations of a node with their jobs.
+func (n *Nodes) Allocations(nodeID string, q *QueryOptions) ([]*Allocation, *QueryMeta, error) {
+	return get[[]*Allocation](n.client, nodePath(nodeID, "/allocations"), q)
+}
+
+// Stats returns what the machine of a node uses now. An empty ID means the node
+// of the agent itself.
+func (n *Nodes) Stats(nodeID string, q *QueryOptions) (*HostStats, error) {
+	out, _, err := get[*HostStats](n.client, clientPath("stats", nodeID), q)
+	return out, err
+}
+
+// UpdateDrain starts a drain, or ends it when spec is nil.
+func (n *Nodes) UpdateDrain(nodeID string, spec *DrainSpec, markEligible bool, q *WriteOptions) (*NodeDrainUpdateResponse, error) {
+	return n.UpdateDrainOpts(nodeID, &DrainOptions{DrainSpec: spec, MarkEligible: markEligible}, q)
+}
+
+// UpdateDrainOpts is UpdateDrain with options.
+func (n *Nodes) UpdateDrainOpts(nodeID string, opts *DrainOptions, q *WriteOptions) (*NodeDrainUpdateResponse, error) {
+	req := &NodeUpdateDrainRequest{NodeID: nodeID}
+	if opts != nil {
+		req.DrainSpec, req.MarkEligible, req.Meta = opts.DrainSpec, opts.MarkEligible, opts.Meta
+	}
+	var out NodeDrainUpdateResponse
+	meta, err := n.client.put(nodePath(nodeID, "/drain"), req, &out, q)
+	if err != nil {
+		return nil, err
+	}
+	out.WriteMeta = *meta
+	return &out, nil
+}
+
+// ToggleEligibility says whether a node takes new allocations.
+func (n *Nodes) ToggleEligibility(nodeID string, eligible bool, q *WriteOptions) (*NodeEligibilityUpdateResponse, error) {
+	req := &NodeUpdateEligibilityRequest{NodeID: nodeID, Eligibility: NodeSchedulingIneligible}
+	if eligible {
+		req.Eligibility = NodeSchedulingEligible
+	}
+	var out NodeEligibilityUpdateResponse
+	meta, err := n.client.put(nodePath(nodeID, "/eligibility"), req, &out, q)
+	if err != nil {
+		return nil, err
+	}
+	out.WriteMeta = *meta
+	return &out, nil
+}
+
+// ForceEvaluate makes evaluations for every job of a node and returns the ID of
+// the first.
+func (n *Nodes) ForceEvaluate(nodeID string, q *WriteOptions) (string, *WriteMeta, error) {
+	var out NodeUpdateResponse
+	meta, err := n.client.put(nodePath(nodeID, "/evaluate"), nil, &out, q)
+	if err != nil {
+		return "", nil, err
+	}
+	if len(out.EvalIDs) == 0 {
+		return "", meta, nil
+	}
+	return out.EvalIDs[0], meta, nil
+}
+
+// Purge removes a node from the servers.
+func (n *Nodes) Purge(nodeID string, q *QueryOptions) (*NodePurgeResponse, *QueryMeta, error) {
+	var out NodePurgeResponse
+	meta, err := n.client.queryBody(http.MethodPut, nodePath(nodeID, "/purge"), nil, &out, q)
+	if err != nil {
+		return nil, nil, err
+	}
+	return &out, meta, nil
+}
+
+// GC has a node remove the files of every stopped allocation.
+func (n *Nodes) GC(nodeID string, q *QueryOptions) error {
+	_, err := n.client.query(clientPath("gc", nodeID), nil, q)
+	return err
+}
+
+// GcAlloc has the node of a stopped allocation remove its files.
+func (n *Nodes) GcAlloc(allocID string, q *QueryOptions) error {
+	_, err := n.client.query(clientAllocPath(allocID, "/gc"), nil, q)
+	return err
+}
+
+// NodeIdentity reads and renews the identities of nodes.
+type NodeIdentity struct{ client *Client }
+
+// Identity returns the handle for the identities of nodes.
+func (n *Nodes) Identity() *NodeIdentity { return &NodeIdentity{n.client} }
+
+// Get returns the claims of a node's identity. An empty node ID means the node
+// of the agent itself.
+func (i *NodeIdentity) Get(req *NodeIdentityGetRequest, q *QueryOptions) (*NodeIdentityGetResponse, error) {
+	out, _, err := get[*NodeIdentityGetResponse](i.client, clientPath("identity", req.NodeID), q)
+	return out, err
+}
+
+// Renew has a node ask for a new identity with its next heartbeat.
+func (i *NodeIdentity) Renew(req *NodeIdentityRenewRequest, q *QueryOptions) (*NodeIdentityRenewResponse, error) {
+	var out NodeIdentityRenewResponse
+	_, err := i.client.queryBody(http.MethodPut, clientPath("identity/renew", req.NodeID), req, &out, q)
+	if err != nil {
+		return nil, err
+	}
+	return &out, nil
+}
+
+// NodeIdentityRenewResponse is the empty answer of a renewal.
+type NodeIdentityRenewResponse struct{}
+
+// NodePools reads node pools.
+type NodePools struct{ client *Client }
+
+// NodePools returns the handle for node pools.
+func (c *Client) NodePools() *NodePools { return &NodePools{c} }
+
+func poolPath(name, rest string) string { return "/v1/node/pool/" + url.PathEscape(name) + rest }
+
+// List lists node pools by their name.
+func (n *NodePools) List(q *QueryOptions) ([]*NodePool, *QueryMeta, error) {
+	return get[[]*NodePool](n.client, "/v1/node/pools", q)
+}
+
+// PrefixList lists the node pools whose name begins with prefix.
+func (n *NodePools) PrefixList(prefix string, q *QueryOptions) ([]*NodePool, *QueryMeta, error) {
+	opts := QueryOptions{}
+	if q != nil {
+		opts = *q
+	}
+	opts.Prefix = prefix
+	return n.List(&opts)
+}
+
+// Info returns a node pool.
+func (n *NodePools) Info(name string, q *QueryOptions) (*NodePool, *QueryMeta, error) {
+	return get[*NodePool](n.client, poolPath(name, ""), q)
+}
+
+// ListJobs lists the jobs of a node pool.
+func (n *NodePools) ListJobs(poolName string, q *QueryOptions) ([]*JobListStub, *QueryMeta, error) {
+	return get[[]*JobListStub](n.client, poolPath(poolName, "/jobs"), q)
+}
+
+// ListNodes lists the nodes of a node pool.
+func (n *NodePools) ListNodes(poolName string, q *QueryOptions) ([]*NodeListStub, *QueryMeta, error) {
+	return get[[]*NodeListStub](n.client, poolPath(poolName, "/nodes"), q)
+}
