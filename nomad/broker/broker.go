@@ -1,0 +1,290 @@
+// Package broker holds the evaluations that wait for a scheduler, and hands each
+// of them to one worker at a time. Blocked holds those that wait for capacity.
+//
+// An evaluation in the broker:
+//
+//	gone ──delay──▶ delayed ──offer──▶ ready
+//	gone ──hold──▶ pending ──offer──▶ ready
+//	gone ──offer──▶ ready ──deliver──▶ unacked ──ack──▶ gone
+//	delayed ──hold──▶ pending ──cancel──▶ gone
+//	unacked ──nack──▶ delayed
+//	unacked ──give up──▶ failed ──deliver──▶ unacked
+//
+// One evaluation of a job is ready, unacked, failed or delayed by a nack at any
+// time: it holds the job. The others of that job are pending. When the holder is
+// acknowledged the best of them goes on and the rest is cancelable: a scheduler
+// looks at the whole job, so one evaluation does the work of all.
+//
+// A worker that neither acknowledges nor gives back in NackTimeout has lost the
+// evaluation. After DeliveryLimit deliveries it goes to FailedQueue, which the
+// Reaper empties.
+//
+// A blocked evaluation waits in Blocked until a node or an ended allocation frees
+// capacity that it could use, and is then enqueued again.
+//
+// Nothing here reads state, writes the Raft log or runs a scheduler. The broker
+// works on the leader only: it is empty and refuses all while disabled. It has no
+// goroutine: callers and timers do the work under one mutex.
+package broker
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// FailedQueue is the type under which evaluations are dequeued that no worker
+// could process.
+const FailedQueue = "_failed"
+
+// The errors of the broker.
+var (
+	// ErrDisabled means that this server does not lead.
+	ErrDisabled = errors.New("evaluation broker is disabled: this server is not the leader")
+	// ErrNotOutstanding means that no worker holds the evaluation.
+	ErrNotOutstanding = errors.New("evaluation is not outstanding")
+	// ErrTokenMismatch means that another worker holds the evaluation.
+	ErrTokenMismatch = errors.New("evaluation token does not match")
+)
+
+// Config of a Broker. A zero field has the default.
+type Config struct {
+	// NackTimeout is how long a worker may keep an evaluation. Default 60 s.
+	NackTimeout time.Duration
+	// InitialNackDelay is the wait before the second delivery. Default 1 s.
+	InitialNackDelay time.Duration
+	// SubsequentNackDelay is the wait before later deliveries. Default 20 s.
+	SubsequentNackDelay time.Duration
+	// DeliveryLimit is how often an evaluation is tried. Default 3.
+	DeliveryLimit int
+}
+
+func (c Config) withDefaults() Config {
+	if c.NackTimeout <= 0 {
+		c.NackTimeout = 60 * time.Second
+	}
+	if c.InitialNackDelay <= 0 {
+		c.InitialNackDelay = time.Second
+	}
+	if c.SubsequentNackDelay <= 0 {
+		c.SubsequentNackDelay = 20 * time.Second
+	}
+	if c.DeliveryLimit <= 0 {
+		c.DeliveryLimit = 3
+	}
+	return c
+}
+
+// Broker hands evaluations to workers. Its methods are safe for concurrent use.
+type Broker struct {
+	cfg Config
+
+	mu         sync.Mutex
+	enabled    bool
+	seq        uint64                          // orders evaluations of equal priority
+	entries    map[string]*entry               // by evaluation ID: everything but cancelable
+	ready      map[string]*readyQueue          // by scheduler type, and FailedQueue
+	holders    map[nomad.NamespacedID]*entry   // who holds the job
+	pending    map[nomad.NamespacedID][]*entry // who waits for the holder
+	delayed    int
+	unacked    int
+	waiters    []*waiter
+	cancelable []*nomad.Evaluation
+	canceled   chan struct{} // holds a value when cancelable grew
+}
+
+// New returns a disabled Broker.
+func New(cfg Config) *Broker {
+	b := &Broker{cfg: cfg.withDefaults(), canceled: make(chan struct{}, 1)}
+	b.empty()
+	return b
+}
+
+// empty forgets all evaluations. b.mu is held, or b is not shared yet.
+func (b *Broker) empty() {
+	for _, e := range b.entries {
+		e.stopTimer()
+		e.state = Gone
+	}
+	b.entries = make(map[string]*entry)
+	b.ready = make(map[string]*readyQueue)
+	b.holders = make(map[nomad.NamespacedID]*entry)
+	b.pending = make(map[nomad.NamespacedID][]*entry)
+	b.cancelable = nil
+	b.delayed, b.unacked = 0, 0
+}
+
+// Enable lets the broker take evaluations.
+func (b *Broker) Enable() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.enabled = true
+}
+
+// Disable forgets every evaluation and fails every Dequeue that waits.
+func (b *Broker) Disable() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.enabled = false
+	b.empty()
+	for _, w := range b.waiters {
+		close(w.ch)
+	}
+	b.waiters = nil
+}
+
+// Enabled says whether the broker takes evaluations.
+func (b *Broker) Enabled() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.enabled
+}
+
+// Enqueue takes an evaluation that a scheduler must process. One that the broker
+// has already is not taken twice.
+func (b *Broker) Enqueue(eval *nomad.Evaluation) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.enqueue(eval, "")
+}
+
+// EnqueueAll takes several evaluations, each with the token under which it is
+// outstanding or "". An outstanding one is enqueued again once it is acknowledged.
+func (b *Broker) EnqueueAll(evals map[*nomad.Evaluation]string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for eval, token := range evals {
+		b.enqueue(eval, token)
+	}
+}
+
+func (b *Broker) enqueue(eval *nomad.Evaluation, token string) {
+	if !b.enabled {
+		return
+	}
+	if e, ok := b.entries[eval.ID]; ok {
+		b.again(e, eval, token)
+		return
+	}
+	b.seq++
+	e := &entry{eval: eval, seq: b.seq, job: nomad.NamespacedID{ID: eval.JobID, Namespace: eval.Namespace}}
+	b.entries[eval.ID] = e
+	if wait := dueIn(eval); wait > 0 {
+		b.delay(e, Delay, wait)
+		return
+	}
+	b.admit(e)
+}
+
+// again takes an evaluation that the broker knows. Only one that was unblocked
+// while a worker held it is more than a repetition: that worker may have looked
+// at state before the capacity came.
+func (b *Broker) again(e *entry, eval *nomad.Evaluation, token string) {
+	if e.state == Unacked {
+		if token == e.token || eval.ShouldBlock() {
+			e.requeue = eval
+		}
+		return
+	}
+	if eval.ModifyIndex > e.eval.ModifyIndex && eval.Priority == e.eval.Priority && eval.Type == e.eval.Type {
+		e.eval = eval
+	}
+}
+
+// dueIn returns how long the evaluation asks to wait.
+func dueIn(eval *nomad.Evaluation) time.Duration {
+	if !eval.WaitUntil.IsZero() {
+		return time.Until(eval.WaitUntil)
+	}
+	return eval.Wait
+}
+
+// delay lets e wait before it is admitted.
+func (b *Broker) delay(e *entry, ev Event, wait time.Duration) {
+	e.move(ev)
+	e.due = time.Now().Add(wait)
+	b.delayed++
+	e.timer = time.AfterFunc(wait, func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if b.entries[e.eval.ID] != e || e.state != Delayed {
+			return // disabled meanwhile
+		}
+		b.delayed--
+		b.admit(e)
+	})
+}
+
+// admit makes e ready, or pending when another evaluation holds the job.
+func (b *Broker) admit(e *entry) {
+	if h := b.holders[e.job]; h != nil && h != e {
+		e.move(Hold)
+		b.pending[e.job] = append(b.pending[e.job], e)
+		return
+	}
+	b.holders[e.job] = e
+	e.move(Offer)
+	b.offer(e, e.eval.Type)
+}
+
+// offer hands e to the first worker that waits for its type, or queues it.
+func (b *Broker) offer(e *entry, queue string) {
+	for i, w := range b.waiters {
+		if w.accepts(queue) {
+			b.waiters = append(b.waiters[:i], b.waiters[i+1:]...)
+			w.ch <- b.deliver(e)
+			return
+		}
+	}
+	q := b.ready[queue]
+	if q == nil {
+		q = &readyQueue{}
+		b.ready[queue] = q
+	}
+	q.push(e)
+}
+
+// release ends the hold of e on its job and admits the best that waited.
+func (b *Broker) release(e *entry) {
+	delete(b.holders, e.job)
+	waiting := b.pending[e.job]
+	if len(waiting) == 0 {
+		return
+	}
+	delete(b.pending, e.job)
+	best := waiting[0]
+	for _, p := range waiting[1:] {
+		if p.supersedes(best) {
+			best = p
+		}
+	}
+	for _, p := range waiting {
+		if p != best {
+			p.move(Cancel)
+			delete(b.entries, p.eval.ID)
+			b.cancelable = append(b.cancelable, p.eval)
+		}
+	}
+	if len(waiting) > 1 {
+		select {
+		case b.canceled <- struct{}{}:
+		default: // a value is there already
+		}
+	}
+	b.admit(best)
+}
+
+// takeCancelable returns the evaluations that others made needless.
+func (b *Broker) takeCancelable() []*nomad.Evaluation {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	out := b.cancelable
+	b.cancelable = nil
+	return out
+}
+
+// describe names an evaluation in an error.
+func describe(id string, err error) error { return fmt.Errorf("evaluation %s: %w", id, err) }

@@ -1,0 +1,143 @@
+package broker
+
+import (
+	"container/heap"
+	"fmt"
+	"time"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// State is where an evaluation is in the broker.
+type State string
+
+// The states of an evaluation in the broker.
+const (
+	Gone    State = ""
+	Delayed State = "delayed"
+	Pending State = "pending"
+	Ready   State = "ready"
+	Unacked State = "unacked"
+	Failed  State = "failed"
+)
+
+// Event moves an evaluation from one state to the next.
+type Event string
+
+// What happens to an evaluation in the broker.
+const (
+	Delay   Event = "delay"   // it asks to wait
+	Hold    Event = "hold"    // another one holds the job
+	Offer   Event = "offer"   // a worker may take it
+	Deliver Event = "deliver" // a worker took it
+	Ack     Event = "ack"     // the worker is done
+	Nack    Event = "nack"    // the worker gave it back, or was too slow
+	GiveUp  Event = "give up" // it was delivered too often
+	Cancel  Event = "cancel"  // another one of the job does its work
+)
+
+type edge struct {
+	from  State
+	event Event
+}
+
+var moves = map[edge]State{
+	{Gone, Delay}:     Delayed,
+	{Gone, Hold}:      Pending,
+	{Gone, Offer}:     Ready,
+	{Delayed, Hold}:   Pending,
+	{Delayed, Offer}:  Ready,
+	{Pending, Offer}:  Ready,
+	{Pending, Cancel}: Gone,
+	{Ready, Deliver}:  Unacked,
+	{Unacked, Ack}:    Gone,
+	{Unacked, Nack}:   Delayed,
+	{Unacked, GiveUp}: Failed,
+	{Failed, Deliver}: Unacked,
+}
+
+// Next returns the state that follows, and an error for a move that does not exist.
+func Next(from State, event Event) (State, error) {
+	to, ok := moves[edge{from, event}]
+	if !ok {
+		return from, fmt.Errorf("evaluation is %q: no move on %q", from, event)
+	}
+	return to, nil
+}
+
+// entry is an evaluation in the broker.
+type entry struct {
+	eval       *nomad.Evaluation
+	job        nomad.NamespacedID
+	seq        uint64
+	state      State
+	deliveries int
+	token      string            // while unacked
+	timer      *time.Timer       // while delayed or unacked
+	due        time.Time         // when the timer fires
+	requeue    *nomad.Evaluation // to enqueue once acknowledged
+}
+
+// move makes a move that the callers have made sure exists.
+func (e *entry) move(ev Event) {
+	to, err := Next(e.state, ev)
+	if err != nil {
+		panic("broker: bug: " + e.eval.ID + ": " + err.Error())
+	}
+	e.state = to
+}
+
+func (e *entry) stopTimer() {
+	if e.timer != nil {
+		e.timer.Stop()
+		e.timer = nil
+	}
+}
+
+// before orders ready evaluations: by priority, then as they came.
+func (e *entry) before(o *entry) bool {
+	if e.eval.Priority != o.eval.Priority {
+		return e.eval.Priority > o.eval.Priority
+	}
+	return e.seq < o.seq
+}
+
+// supersedes orders pending evaluations of one job: by priority, then newest first.
+func (e *entry) supersedes(o *entry) bool {
+	if e.eval.Priority != o.eval.Priority {
+		return e.eval.Priority > o.eval.Priority
+	}
+	if e.eval.ModifyIndex != o.eval.ModifyIndex {
+		return e.eval.ModifyIndex > o.eval.ModifyIndex
+	}
+	return e.seq > o.seq
+}
+
+// readyQueue is a heap of entries by before.
+type readyQueue struct{ items []*entry }
+
+func (q *readyQueue) push(e *entry) { heap.Push((*entryHeap)(q), e) }
+func (q *readyQueue) pop() *entry   { return heap.Pop((*entryHeap)(q)).(*entry) }
+
+func (q *readyQueue) peek() *entry {
+	if q == nil || len(q.items) == 0 {
+		return nil
+	}
+	return q.items[0]
+}
+
+// entryHeap is the container/heap view of a readyQueue.
+type entryHeap readyQueue
+
+func (h *entryHeap) Len() int           { return len(h.items) }
+func (h *entryHeap) Less(i, j int) bool { return h.items[i].before(h.items[j]) }
+func (h *entryHeap) Swap(i, j int)      { h.items[i], h.items[j] = h.items[j], h.items[i] }
+func (h *entryHeap) Push(x any)         { h.items = append(h.items, x.(*entry)) }
+
+func (h *entryHeap) Pop() any {
+	last := len(h.items) - 1
+	e := h.items[last]
+	h.items[last] = nil
+	h.items = h.items[:last]
+	return e
+}

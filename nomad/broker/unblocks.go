@@ -1,0 +1,48 @@
+package broker
+
+import "time"
+
+// unblocks remembers at which index each class or node got capacity last.
+type unblocks struct {
+	last      map[string]unblock
+	forgotten uint64 // the highest index that is remembered no more
+	pruned    time.Time
+}
+
+type unblock struct {
+	index uint64
+	at    time.Time
+}
+
+func newUnblocks() unblocks {
+	return unblocks{last: make(map[string]unblock), pruned: time.Now()}
+}
+
+func (u *unblocks) add(key string, index uint64) {
+	now := time.Now()
+	u.last[key] = unblock{index: max(index, u.last[key].index), at: now}
+	if now.Sub(u.pruned) < forgetAfter {
+		return
+	}
+	u.pruned = now
+	for k, v := range u.last {
+		if now.Sub(v.at) >= forgetAfter {
+			u.forgotten = max(u.forgotten, v.index)
+			delete(u.last, k)
+		}
+	}
+}
+
+// since says whether a key that matters got capacity after index. For an index
+// older than the memory it says yes: to schedule in vain costs little.
+func (u *unblocks) since(index uint64, matters func(key string) bool) bool {
+	if index < u.forgotten {
+		return true
+	}
+	for key, v := range u.last {
+		if v.index > index && matters(key) {
+			return true
+		}
+	}
+	return false
+}
