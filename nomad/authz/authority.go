@@ -1,0 +1,196 @@
+// Package authz says who calls, and what they may do.
+//
+// A credential is nothing, a secret ID (a UUID) or a signed token. What is asked
+// of it depends on the rule of the method (compat/identity.md section 5):
+//
+//	anonymous, token, management ─▶ general: everybody while ACLs are off, yet a
+//	                                token that is given must be good
+//	node                         ─▶ the secret ID or the identity of a node
+//	node register, node status   ─▶ what may register a node
+//	server                       ─▶ a caller of this process
+//
+// A workload identity is only as good as its allocation: once that is gone or
+// over, so is the token. Handlers then ask which node or allocation it may touch.
+// The package holds no state of its own but the leader's token, starts no
+// goroutine and never logs a credential.
+package authz
+
+import (
+	"context"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/identity"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// What ACLsDisabled and Leader tokens are called.
+const (
+	ACLsDisabledAccessor = "acls-disabled"
+	LeaderAccessor       = "leader"
+	tokenManagement      = "management"
+	tokenClient          = "client"
+	anonymousAccessor    = "anonymous"
+)
+
+// Verifier checks a signed token.
+type Verifier interface {
+	Verify(raw string, now time.Time) (*nomad.IdentityClaims, error)
+}
+
+// Authority authenticates callers and answers what they may do. It is an
+// rpc.Authenticator.
+type Authority struct {
+	store  func() *state.Store
+	verify Verifier
+	now    func() time.Time
+	leader atomic.Pointer[string]
+}
+
+// New returns an Authority over the current store.
+func New(store func() *state.Store, verify Verifier, now func() time.Time) *Authority {
+	return &Authority{store: store, verify: verify, now: now}
+}
+
+// Lead makes the token of the leader's own calls; end makes it worthless again.
+func (a *Authority) Lead() (token string, end func()) {
+	token = nomad.NewID()
+	a.leader.Store(&token)
+	return token, func() { a.leader.CompareAndSwap(&token, nil) }
+}
+
+// Authenticate says who holds the token. Errors hold nomad.ErrPermissionDenied,
+// and rpc.ErrExpired for a token that was good once.
+func (a *Authority) Authenticate(_ context.Context, token string, rule rpc.Rule, conn *rpc.Conn) (*nomad.AuthenticatedIdentity, error) {
+	id := &nomad.AuthenticatedIdentity{}
+	if conn != nil {
+		id.RemoteIP = conn.RemoteIP()
+	}
+	switch rule {
+	case rpc.ServerOnly:
+		// Without certificates nothing tells a server from a client over TCP.
+		if conn != nil {
+			return id, nomad.ErrPermissionDenied
+		}
+		return id, nil
+	case rpc.NodeOnly:
+		return id, a.node(id, token)
+	case rpc.NodeRegister, rpc.NodeStatus:
+		return id, a.registrar(id, token)
+	}
+	return id, a.general(id, token)
+}
+
+// general admits everybody while ACLs are off, but no bad token.
+func (a *Authority) general(id *nomad.AuthenticatedIdentity, token string) error {
+	id.ACLToken = &nomad.ACLToken{AccessorID: ACLsDisabledAccessor, Name: "ACLs disabled", Type: tokenManagement}
+	if token == "" || nomad.IsUUID(token) {
+		if a.isLeader(token) {
+			id.ACLToken = leaderToken()
+		}
+		return nil
+	}
+	id.ACLToken = nil
+	claims, err := a.claims(token)
+	if err != nil {
+		return err
+	}
+	if w := claims.WorkloadIdentityClaims; w != nil {
+		if err := a.alive(w); err != nil {
+			return err
+		}
+	}
+	id.Claims = claims
+	return nil
+}
+
+// node admits the secret ID or the identity of a node.
+func (a *Authority) node(id *nomad.AuthenticatedIdentity, token string) error {
+	if token == "" {
+		return nomad.ErrPermissionDenied
+	}
+	if nomad.IsUUID(token) {
+		return a.secret(id, token)
+	}
+	claims, err := a.claims(token)
+	if err != nil {
+		return err
+	}
+	n := claims.NodeIdentityClaims
+	if n == nil || n.NodePool == "" || n.NodeID == "" {
+		return nomad.ErrPermissionDenied
+	}
+	id.Claims, id.ClientID = claims, n.NodeID
+	return nil
+}
+
+// registrar admits what may register a node or say how it is.
+func (a *Authority) registrar(id *nomad.AuthenticatedIdentity, token string) error {
+	switch {
+	case token == "":
+		id.ACLToken = &nomad.ACLToken{AccessorID: anonymousAccessor, Name: "Anonymous Token", Type: tokenClient}
+		return nil
+	case a.isLeader(token):
+		id.ACLToken = leaderToken()
+		return nil
+	case nomad.IsUUID(token):
+		return a.secret(id, token)
+	}
+	claims, err := a.claims(token)
+	if claims != nil && claims.WorkloadIdentityClaims != nil {
+		return nomad.ErrPermissionDenied
+	}
+	if err != nil {
+		return err
+	}
+	id.Claims = claims
+	return nil
+}
+
+// secret finds the node that holds a secret ID.
+func (a *Authority) secret(id *nomad.AuthenticatedIdentity, secret string) error {
+	n := a.store().Snapshot().NodeBySecret(nil, secret)
+	if n == nil {
+		return nomad.ErrPermissionDenied
+	}
+	id.ClientID = n.ID
+	return nil
+}
+
+// claims verifies a signed token.
+func (a *Authority) claims(token string) (*nomad.IdentityClaims, error) {
+	claims, err := a.verify.Verify(token, a.now())
+	switch {
+	case errors.Is(err, identity.ErrExpired):
+		return claims, fmt.Errorf("%w: %w", nomad.ErrPermissionDenied, rpc.ErrExpired)
+	case err != nil:
+		return nil, fmt.Errorf("%w: %v", nomad.ErrPermissionDenied, err)
+	}
+	return claims, nil
+}
+
+// alive says whether the allocation of a workload identity still lives.
+func (a *Authority) alive(w *nomad.WorkloadIdentityClaims) error {
+	alloc := a.store().Snapshot().Alloc(nil, w.AllocationID)
+	switch {
+	case alloc == nil || alloc.Job == nil || alloc.Namespace != w.Namespace:
+		return fmt.Errorf("%w: allocation does not exist", nomad.ErrPermissionDenied)
+	case alloc.ClientTerminalStatus():
+		return fmt.Errorf("%w: allocation is terminal", nomad.ErrPermissionDenied)
+	}
+	return nil
+}
+
+func (a *Authority) isLeader(token string) bool {
+	own := a.leader.Load()
+	return own != nil && subtle.ConstantTimeCompare([]byte(*own), []byte(token)) == 1
+}
+
+func leaderToken() *nomad.ACLToken {
+	return &nomad.ACLToken{AccessorID: LeaderAccessor, Name: "Leader Token", Type: tokenManagement}
+}

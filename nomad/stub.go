@@ -1,0 +1,102 @@
+package nomad
+
+// Stub returns the short form of a job for lists. Meta is left out unless asked for.
+func (j *Job) Stub(summary *JobSummary, fields *JobStubFields) *JobListStub {
+	stub := &JobListStub{
+		ID: j.ID, ParentID: j.ParentID, Name: j.Name, Namespace: j.Namespace,
+		Datacenters: j.Datacenters, NodePool: j.NodePool, Multiregion: j.Multiregion,
+		Type: j.Type, Priority: j.Priority, Periodic: j.IsPeriodic(),
+		ParameterizedJob: j.IsParameterized(), Stop: j.Stop, Status: j.Status,
+		StatusDescription: j.StatusDescription, JobSummary: summary,
+		CreateIndex: j.CreateIndex, ModifyIndex: j.ModifyIndex, JobModifyIndex: j.JobModifyIndex,
+		SubmitTime: j.SubmitTime,
+	}
+	if fields != nil && fields.Meta {
+		stub.Meta = j.Meta
+	}
+	return stub
+}
+
+// Stub returns the short form of a node for lists. Resources and the operating
+// system are left out unless asked for.
+func (n *Node) Stub(fields *NodeStubFields) *NodeListStub {
+	stub := &NodeListStub{
+		Address: n.HTTPAddr, ID: n.ID, Datacenter: n.Datacenter, Name: n.Name,
+		NodePool: n.NodePool, NodeClass: n.NodeClass, Version: n.Attributes["nomad.version"],
+		Drain: n.DrainStrategy != nil, SchedulingEligibility: n.SchedulingEligibility,
+		Status: n.Status, StatusDescription: n.StatusDescription, Drivers: n.Drivers,
+		HostVolumes: n.HostVolumes, LastDrain: n.LastDrain,
+		CreateIndex: n.CreateIndex, ModifyIndex: n.ModifyIndex,
+	}
+	if fields == nil {
+		return stub
+	}
+	if fields.Resources {
+		stub.NodeResources, stub.ReservedResources = n.NodeResources, n.ReservedResources
+	}
+	if fields.OS {
+		stub.Attributes = map[string]string{"os.name": n.Attributes["os.name"]}
+	}
+	return stub
+}
+
+// Stub returns the short form of an allocation for lists. Task states are in it
+// unless fields says otherwise; resources only if it asks for them.
+func (a *Allocation) Stub(fields *AllocStubFields) *AllocListStub {
+	stub := &AllocListStub{
+		ID: a.ID, EvalID: a.EvalID, Name: a.Name, Namespace: a.Namespace, NodeID: a.NodeID,
+		NodeName: a.NodeName, JobID: a.JobID, TaskGroup: a.TaskGroup,
+		DesiredStatus: a.DesiredStatus, DesiredDescription: a.DesiredDescription,
+		ClientStatus: a.ClientStatus, ClientDescription: a.ClientDescription,
+		DesiredTransition: a.DesiredTransition, TaskStates: a.TaskStates,
+		DeploymentStatus: a.DeploymentStatus, FollowupEvalID: a.FollowupEvalID,
+		NextAllocation: a.NextAllocation, RescheduleTracker: a.RescheduleTracker,
+		PreemptedAllocations: a.PreemptedAllocations, PreemptedByAllocation: a.PreemptedByAllocation,
+		CreateIndex: a.CreateIndex, ModifyIndex: a.ModifyIndex,
+		CreateTime: a.CreateTime, ModifyTime: a.ModifyTime,
+	}
+	if a.Job != nil {
+		stub.JobType, stub.JobVersion = a.Job.Type, a.Job.Version
+	}
+	if fields != nil {
+		if fields.Resources {
+			stub.AllocatedResources = a.AllocatedResources
+		}
+		if !fields.TaskStates {
+			stub.TaskStates = nil
+		}
+	}
+	return stub
+}
+
+// Stub returns the short form of an evaluation, for its relatives.
+func (e *Evaluation) Stub() *EvaluationStub {
+	return &EvaluationStub{
+		ID: e.ID, Namespace: e.Namespace, Priority: e.Priority, Type: e.Type, TriggeredBy: e.TriggeredBy,
+		JobID: e.JobID, NodeID: e.NodeID, DeploymentID: e.DeploymentID, Status: e.Status,
+		StatusDescription: e.StatusDescription, WaitUntil: e.WaitUntil, NextEval: e.NextEval,
+		PreviousEval: e.PreviousEval, BlockedEval: e.BlockedEval, CreateIndex: e.CreateIndex,
+		ModifyIndex: e.ModifyIndex, CreateTime: e.CreateTime, ModifyTime: e.ModifyTime,
+	}
+}
+
+// WithoutSecret returns the node without its secret ID, for replies and filters.
+func (n *Node) WithoutSecret() *Node {
+	if n == nil || n.SecretID == "" {
+		return n
+	}
+	out := *n
+	out.SecretID = ""
+	return &out
+}
+
+// WithoutIdentities returns the allocation without its signed tokens, for every
+// reader but the node that runs it.
+func (a *Allocation) WithoutIdentities() *Allocation {
+	if a == nil || a.SignedIdentities == nil {
+		return a
+	}
+	out := *a
+	out.SignedIdentities = nil
+	return &out
+}
