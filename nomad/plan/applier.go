@@ -1,0 +1,233 @@
+// Package plan is the leader's check of plans. Schedulers plan on snapshots, many
+// at a time and without locks; two of them may give the same room away. The
+// Applier takes their plans one after another, keeps of each what still fits,
+// signs the default identities of new allocations, and commits the rest.
+//
+//	queued ──▶ checked on what the state will be ──▶ signed
+//	                                                   │ previous plan committed
+//	                                                   ▼
+//	          answered ◀── applied ◀── committing (the next plan is checked meanwhile)
+//
+// Plans are queued by priority, then as they came. A node that cannot take what a
+// plan puts there is left out of the result with everything planned on it, and the
+// result names the index from which a scheduler sees why (RefreshIndex). A plan
+// that is all-at-once is then left out whole.
+//
+// One plan is in the Raft log at a time; the next is checked against the state
+// with that plan added to it, and checked again if the commit fails. So a commit
+// costs its own time only, and no plan ever rests on one that is not in the log.
+//
+// The Applier runs on the leader only, with one goroutine, one more for the plan
+// that is being committed, and short ones that spread signatures and checks over
+// the cores.
+package plan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+const (
+	// catchUp bounds the wait for a state as new as the plan's.
+	catchUp = 5 * time.Second
+	// signWithin bounds the wait for a signing key.
+	signWithin = 10 * time.Second
+)
+
+// Committer writes the Raft log.
+type Committer interface {
+	Apply(ctx context.Context, t nomad.MessageType, payload any) (resp any, index uint64, err error)
+}
+
+// Minter says what a workload identity claims, and signs claims.
+type Minter interface {
+	Workload(alloc *nomad.Allocation, job *nomad.Job, handle nomad.WIHandle, identity *nomad.WorkloadIdentity, now time.Time) *nomad.IdentityClaims
+	MintAll(ctx context.Context, claims []*nomad.IdentityClaims) ([]nomad.Token, error)
+}
+
+// Evals says whether a worker still holds the evaluation of a plan.
+type Evals interface {
+	OutstandingReset(evalID, token string) error
+}
+
+// Config of an Applier.
+type Config struct {
+	Store  func() *state.Store // the store of now: a restore replaces it
+	Raft   Committer
+	Minter Minter
+	Evals  Evals
+	Log    *slog.Logger
+}
+
+// Applier checks and commits plans.
+type Applier struct {
+	cfg   Config
+	queue *queue
+}
+
+// New returns an Applier that refuses plans until it runs.
+func New(cfg Config) *Applier {
+	return &Applier{cfg: cfg, queue: newQueue()}
+}
+
+// Submit hands in a plan and returns what of it was committed. The plan is not
+// written to, and must not be written to by the caller until Submit returned.
+func (a *Applier) Submit(ctx context.Context, plan *nomad.Plan) (*nomad.PlanResult, error) {
+	s := &submission{ctx: ctx, plan: plan, done: make(chan outcome, 1)}
+	if err := a.queue.push(s); err != nil {
+		return nil, err
+	}
+	select {
+	case o := <-s.done:
+		return o.result, o.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// Queued returns how many plans wait.
+func (a *Applier) Queued() int { return a.queue.len() }
+
+// Run applies plans until ctx ends. Plans that wait then fail with
+// nomad.ErrNoLeader.
+func (a *Applier) Run(ctx context.Context) error {
+	a.queue.open()
+	defer a.queue.close()
+	var last *commit
+	for {
+		s, err := a.queue.pop(ctx)
+		if err != nil {
+			last.wait()
+			return err
+		}
+		if last.ended() {
+			last = nil // state holds it, and may have moved on
+		}
+		last = a.apply(ctx, s, last)
+	}
+}
+
+// apply checks one plan while the last one is being committed and starts its
+// commit. It returns the commit that is then on its way, nil if there is none.
+func (a *Applier) apply(ctx context.Context, s *submission, last *commit) *commit {
+	c, err := a.check(ctx, s, last)
+	if !last.wait() && err == nil {
+		c, err = a.check(ctx, s, nil) // it was checked on top of what did not happen
+	}
+	if err != nil {
+		s.done <- outcome{err: err}
+		return nil
+	}
+	c.result.RefreshIndex = c.refresh(last)
+	if c.empty() {
+		s.done <- outcome{result: c.result}
+		return nil
+	}
+	return a.commit(ctx, s, c)
+}
+
+// check decides what of a plan can be done once the last commit is through.
+func (a *Applier) check(ctx context.Context, s *submission, last *commit) (*candidate, error) {
+	plan := s.plan
+	if err := s.ctx.Err(); err != nil {
+		return nil, err // nobody waits for it any more
+	}
+	if err := a.cfg.Evals.OutstandingReset(plan.EvalID, plan.EvalToken); err != nil {
+		return nil, fmt.Errorf("plan refused: %w", err)
+	}
+	wait, cancel := context.WithTimeout(ctx, catchUp)
+	defer cancel()
+	snap, err := a.cfg.Store().SnapshotAfter(wait, plan.SnapshotIndex)
+	if err != nil {
+		return nil, err
+	}
+	v := view{snap: snap, ahead: last.overlay()}
+	c := &candidate{plan: plan, view: v, job: plan.Job, now: time.Now()}
+	if c.job == nil && plan.JobInfo != nil {
+		c.job = snap.Job(nil, plan.JobInfo.Namespace, plan.JobInfo.ID)
+	}
+	if c.stale = v.stale(plan); c.stale {
+		c.result = &nomad.PlanResult{}
+		return c, nil
+	}
+	if c.result, err = v.evaluate(plan); err != nil {
+		return nil, err
+	}
+	if len(c.result.RejectedNodes) > 0 {
+		a.cfg.Log.Debug("plan rejected on nodes", "eval", plan.EvalID, "nodes", c.result.RejectedNodes)
+	}
+	if err := a.sign(ctx, c); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// commit is a plan on its way through the Raft log.
+type commit struct {
+	over  *overlay
+	done  chan struct{}
+	index uint64 // once done
+	err   error  // once done
+}
+
+// wait waits for the end of the commit and says whether it is in state. A nil
+// commit is.
+func (c *commit) wait() bool {
+	if c == nil {
+		return true
+	}
+	<-c.done
+	return c.err == nil
+}
+
+// ended says whether there is nothing to wait for.
+func (c *commit) ended() bool {
+	if c == nil {
+		return true
+	}
+	select {
+	case <-c.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// overlay returns what the commit changes.
+func (c *commit) overlay() *overlay {
+	if c == nil {
+		return nil
+	}
+	return c.over
+}
+
+// commit starts the commit of c and answers the submission when it ended.
+func (a *Applier) commit(ctx context.Context, s *submission, c *candidate) *commit {
+	out := &commit{over: newOverlay(s.plan.EvalID, c.result), done: make(chan struct{})}
+	req := c.request()
+	go func() {
+		defer close(out.done)
+		resp, index, err := a.cfg.Raft.Apply(ctx, nomad.ApplyPlanResultsRequestType, req)
+		if failed, ok := resp.(error); ok {
+			err = errors.Join(err, failed)
+		}
+		if err != nil {
+			out.err = fmt.Errorf("commit plan of evaluation %s: %w", s.plan.EvalID, err)
+			s.done <- outcome{err: out.err}
+			return
+		}
+		out.index = index
+		c.result.AllocIndex = index
+		if c.result.RefreshIndex != 0 {
+			c.result.RefreshIndex = max(c.result.RefreshIndex, index)
+		}
+		s.done <- outcome{result: c.result}
+	}()
+	return out
+}

@@ -1,0 +1,129 @@
+package plan
+
+import (
+	"time"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// candidate is what of a plan was found possible.
+type candidate struct {
+	plan   *nomad.Plan
+	job    *nomad.Job
+	view   view
+	result *nomad.PlanResult
+	stale  bool
+	signed map[string]*nomad.Allocation // copies with identities, by allocation ID
+	now    time.Time
+}
+
+// empty says whether there is nothing to commit.
+func (c *candidate) empty() bool {
+	r := c.result
+	return len(r.NodeUpdate) == 0 && len(r.NodeAllocation) == 0 && len(r.NodePreemptions) == 0 &&
+		r.Deployment == nil && len(r.DeploymentUpdates) == 0
+}
+
+// refresh returns the index from which a scheduler sees why parts of the plan were
+// left out, 0 when none were. last is the commit that the check took into account.
+func (c *candidate) refresh(last *commit) uint64 {
+	if !c.stale && len(c.result.RejectedNodes) == 0 {
+		return 0
+	}
+	index := c.view.snap.Index()
+	if last != nil && last.err == nil {
+		index = max(index, last.index)
+	}
+	return index
+}
+
+// request returns the Raft command for the candidate.
+func (c *candidate) request() *nomad.ApplyPlanResultsRequest {
+	r := c.result
+	req := &nomad.ApplyPlanResultsRequest{
+		EvalID:            c.plan.EvalID,
+		Job:               c.job,
+		Deployment:        r.Deployment,
+		DeploymentUpdates: r.DeploymentUpdates,
+		UpdatedAt:         c.now.UnixNano(),
+	}
+	for _, allocs := range r.NodeUpdate {
+		for _, a := range allocs {
+			req.AllocsStopped = append(req.AllocsStopped, c.stopped(a))
+		}
+	}
+	for _, allocs := range r.NodeAllocation {
+		for _, a := range allocs {
+			req.AllocsUpdated = append(req.AllocsUpdated, c.updated(a))
+		}
+	}
+	evals := make(map[nomad.NamespacedID]bool)
+	for _, allocs := range r.NodePreemptions {
+		for _, a := range allocs {
+			req.AllocsPreempted = append(req.AllocsPreempted, &nomad.AllocationDiff{
+				ID: a.ID, PreemptedByAllocation: a.PreemptedByAllocation, ModifyTime: c.now.UnixNano(),
+			})
+			if e := c.preemptionEval(a.ID); e != nil && !evals[a.JobNamespacedID()] {
+				evals[a.JobNamespacedID()] = true
+				req.PreemptionEvals = append(req.PreemptionEvals, e)
+			}
+		}
+	}
+	return req
+}
+
+// stopped reduces a stopped allocation to what the FSM needs beside what it has.
+func (c *candidate) stopped(a *nomad.Allocation) *nomad.AllocationDiff {
+	return &nomad.AllocationDiff{
+		ID:                 a.ID,
+		DesiredStatus:      a.DesiredStatus,
+		DesiredDescription: a.DesiredDescription,
+		ClientStatus:       a.ClientStatus,
+		FollowupEvalID:     a.FollowupEvalID,
+		RescheduleTracker:  a.RescheduleTracker,
+		ModifyTime:         c.now.UnixNano(),
+	}
+}
+
+// updated returns the allocation as it goes into the log: with its identities, and
+// without the job that the command carries once for all.
+func (c *candidate) updated(a *nomad.Allocation) *nomad.Allocation {
+	out := c.signed[a.ID]
+	if out == nil {
+		clone := *a
+		out = &clone
+	}
+	if out.CreateTime == 0 {
+		out.CreateTime = c.now.UnixNano()
+	}
+	out.ModifyTime = c.now.UnixNano()
+	if c.job != nil && out.Job != nil && out.Job.Version == c.job.Version && out.Job.CreateIndex == c.job.CreateIndex {
+		out.Job = nil
+	}
+	return out
+}
+
+// preemptionEval returns an evaluation that finds a new place for a preempted
+// allocation, nil when its job is gone.
+func (c *candidate) preemptionEval(allocID string) *nomad.Evaluation {
+	a := c.view.snap.Alloc(nil, allocID)
+	if a == nil {
+		return nil
+	}
+	job := c.view.snap.Job(nil, a.Namespace, a.JobID)
+	if job == nil {
+		return nil
+	}
+	return &nomad.Evaluation{
+		ID:             nomad.NewID(),
+		Namespace:      job.Namespace,
+		Priority:       job.Priority,
+		Type:           job.Type,
+		TriggeredBy:    nomad.EvalTriggerPreemption,
+		JobID:          job.ID,
+		JobModifyIndex: job.ModifyIndex,
+		Status:         nomad.EvalStatusPending,
+		CreateTime:     c.now.UnixNano(),
+		ModifyTime:     c.now.UnixNano(),
+	}
+}

@@ -1,0 +1,118 @@
+package plan
+
+import (
+	"container/heap"
+	"context"
+	"sync"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// submission is a plan whose submitter waits.
+type submission struct {
+	ctx  context.Context // of the submitter: carried along the queue, not kept
+	plan *nomad.Plan
+	done chan outcome // holds one
+	seq  uint64
+}
+
+type outcome struct {
+	result *nomad.PlanResult
+	err    error
+}
+
+// queue holds submissions by priority, then as they came.
+type queue struct {
+	mu      sync.Mutex
+	items   submissions
+	seq     uint64
+	running bool
+	wake    chan struct{} // holds a value when items may be there
+}
+
+func newQueue() *queue { return &queue{wake: make(chan struct{}, 1)} }
+
+func (q *queue) open() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.running = true
+}
+
+// close fails everything that waits.
+func (q *queue) close() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.running = false
+	for _, s := range q.items {
+		s.done <- outcome{err: nomad.ErrNoLeader}
+	}
+	q.items = nil
+}
+
+func (q *queue) push(s *submission) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !q.running {
+		return nomad.ErrNoLeader
+	}
+	q.seq++
+	s.seq = q.seq
+	heap.Push(&q.items, s)
+	select {
+	case q.wake <- struct{}{}:
+	default: // a value is there already
+	}
+	return nil
+}
+
+// pop waits for the next submission. The applier alone pops.
+func (q *queue) pop(ctx context.Context) (*submission, error) {
+	for ctx.Err() == nil {
+		if s := q.tryPop(); s != nil {
+			return s, nil
+		}
+		select {
+		case <-q.wake:
+		case <-ctx.Done():
+		}
+	}
+	return nil, ctx.Err()
+}
+
+func (q *queue) tryPop() *submission {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.items) == 0 {
+		return nil
+	}
+	return heap.Pop(&q.items).(*submission)
+}
+
+func (q *queue) len() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.items)
+}
+
+// submissions is a container/heap.
+type submissions []*submission
+
+func (h submissions) Len() int { return len(h) }
+
+func (h submissions) Less(i, j int) bool {
+	if h[i].plan.Priority != h[j].plan.Priority {
+		return h[i].plan.Priority > h[j].plan.Priority
+	}
+	return h[i].seq < h[j].seq
+}
+
+func (h submissions) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h *submissions) Push(x any)   { *h = append(*h, x.(*submission)) }
+
+func (h *submissions) Pop() any {
+	last := len(*h) - 1
+	s := (*h)[last]
+	(*h)[last] = nil
+	*h = (*h)[:last]
+	return s
+}

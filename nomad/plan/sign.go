@@ -1,0 +1,97 @@
+package plan
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// defaultIdentity is what a task gets that has no identity block (tasks always
+// have one after registration; jobs of older state may not).
+var defaultIdentity = &nomad.WorkloadIdentity{
+	Name:     nomad.WorkloadIdentityDefaultName,
+	Audience: []string{nomad.IdentityDefaultAud},
+}
+
+// slot is where a token goes.
+type slot struct {
+	alloc *nomad.Allocation
+	task  string
+}
+
+// sign gives every task of the allocations in the result its default identity.
+// Those that an allocation has already, as after an update in place, it keeps.
+func (a *Applier) sign(ctx context.Context, c *candidate) error {
+	var slots []slot
+	var claims []*nomad.IdentityClaims
+	c.signed = make(map[string]*nomad.Allocation)
+	for _, allocs := range c.result.NodeAllocation {
+		for _, alloc := range allocs {
+			job := alloc.Job
+			if job == nil {
+				job = c.job
+			}
+			signed := c.keepIdentities(alloc)
+			c.signed[alloc.ID] = signed
+			for _, task := range tasksOf(job, alloc.TaskGroup) {
+				if _, ok := signed.SignedIdentities[task.Name]; ok {
+					continue
+				}
+				slots = append(slots, slot{signed, task.Name})
+				claims = append(claims, a.claims(c, signed, job, task))
+			}
+		}
+	}
+	if len(claims) == 0 {
+		return nil
+	}
+	within, cancel := context.WithTimeout(ctx, signWithin)
+	defer cancel()
+	tokens, err := a.cfg.Minter.MintAll(within, claims)
+	if err != nil {
+		return fmt.Errorf("sign identities of evaluation %s: %w", c.plan.EvalID, err)
+	}
+	for i, s := range slots {
+		s.alloc.SignedIdentities[s.task] = tokens[i].Reveal()
+		s.alloc.SigningKeyID = tokens[i].KeyID()
+	}
+	return nil
+}
+
+// keepIdentities returns a copy of alloc with the identities that state has for it.
+// What the plan says about them does not count: only the leader signs.
+func (c *candidate) keepIdentities(alloc *nomad.Allocation) *nomad.Allocation {
+	clone := *alloc
+	clone.SignedIdentities, clone.SigningKeyID = make(map[string]string), ""
+	if old := c.view.snap.Alloc(nil, alloc.ID); old != nil {
+		maps.Copy(clone.SignedIdentities, old.SignedIdentities)
+		clone.SigningKeyID = old.SigningKeyID
+	}
+	return &clone
+}
+
+func tasksOf(job *nomad.Job, group string) []*nomad.Task {
+	if job == nil {
+		return nil
+	}
+	tg := job.TaskGroup(group)
+	if tg == nil {
+		return nil
+	}
+	return tg.Tasks
+}
+
+func (a *Applier) claims(c *candidate, alloc *nomad.Allocation, job *nomad.Job, task *nomad.Task) *nomad.IdentityClaims {
+	identity := task.Identity
+	if identity == nil {
+		identity = defaultIdentity
+	}
+	handle := nomad.WIHandle{
+		IdentityName:       identity.Name,
+		WorkloadIdentifier: task.Name,
+		WorkloadType:       nomad.WorkloadTypeTask,
+	}
+	return a.cfg.Minter.Workload(alloc, job, handle, identity, c.now)
+}

@@ -1,0 +1,90 @@
+package plan
+
+import (
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// view is the state as it will be once the plan ahead is committed.
+type view struct {
+	snap  *state.Snapshot
+	ahead *overlay // nil when nothing is being committed
+}
+
+// overlay is what a plan changes, by node. To apply it to a state that holds it
+// already changes nothing.
+type overlay struct {
+	evalID string
+	nodes  map[string]*nodeChange
+}
+
+type nodeChange struct {
+	gone   map[string]bool              // stopped and preempted, by ID
+	placed map[string]*nomad.Allocation // placed and updated, by ID
+}
+
+func newOverlay(evalID string, r *nomad.PlanResult) *overlay {
+	o := &overlay{evalID: evalID, nodes: make(map[string]*nodeChange)}
+	for _, list := range []map[string][]*nomad.Allocation{r.NodeUpdate, r.NodePreemptions} {
+		for node, allocs := range list {
+			for _, a := range allocs {
+				o.node(node).gone[a.ID] = true
+			}
+		}
+	}
+	for node, allocs := range r.NodeAllocation {
+		for _, a := range allocs {
+			o.node(node).placed[a.ID] = a
+		}
+	}
+	return o
+}
+
+func (o *overlay) node(id string) *nodeChange {
+	n := o.nodes[id]
+	if n == nil {
+		n = &nodeChange{gone: make(map[string]bool), placed: make(map[string]*nomad.Allocation)}
+		o.nodes[id] = n
+	}
+	return n
+}
+
+// on returns the change of a node, nil when there is none.
+func (o *overlay) on(node string) *nodeChange {
+	if o == nil {
+		return nil
+	}
+	return o.nodes[node]
+}
+
+// live returns the allocations on the node that are not over.
+func (v view) live(node string) []*nomad.Allocation {
+	change := v.ahead.on(node)
+	var out []*nomad.Allocation
+	for a := range v.snap.AllocsByNode(nil, node) {
+		if a.TerminalStatus() || change.replaces(a.ID) {
+			continue
+		}
+		out = append(out, a)
+	}
+	if change != nil {
+		for _, a := range change.placed {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+func (c *nodeChange) replaces(id string) bool {
+	return c != nil && (c.gone[id] || c.placed[id] != nil)
+}
+
+// stale says whether another plan for the same evaluation went through since the
+// scheduler looked: a worker that was too slow, and the one after it.
+func (v view) stale(plan *nomad.Plan) bool {
+	if v.ahead != nil && v.ahead.evalID == plan.EvalID {
+		return true
+	}
+	eval := v.snap.Eval(nil, plan.EvalID)
+	return eval != nil && eval.ModifyIndex > plan.SnapshotIndex
+}

@@ -1,0 +1,73 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/scheduler"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// planner carries what the scheduler decides about one evaluation to the leader.
+type planner struct {
+	cfg   Config
+	token string
+	snap  *state.Snapshot // what the scheduler looks at
+}
+
+var _ scheduler.Planner = (*planner)(nil)
+
+func (p *planner) write() nomad.WriteRequest { return nomad.WriteRequest{Region: p.cfg.Region} }
+
+// SubmitPlan hands the plan to the leader. When parts of it were refused the
+// returned state is new enough to show why.
+func (p *planner) SubmitPlan(ctx context.Context, plan *nomad.Plan) (*nomad.PlanResult, scheduler.State, error) {
+	plan.EvalToken = p.token
+	plan.SnapshotIndex = p.snap.Index()
+	var resp nomad.PlanResponse
+	if err := p.cfg.RPC.Call(ctx, "Plan.Submit", &nomad.PlanRequest{Plan: plan, WriteRequest: p.write()}, &resp); err != nil {
+		return nil, nil, fmt.Errorf("submit plan: %w", err)
+	}
+	if resp.Result == nil {
+		return nil, nil, fmt.Errorf("submit plan: no result")
+	}
+	if resp.Result.RefreshIndex == 0 {
+		return resp.Result, nil, nil
+	}
+	wait, cancel := context.WithTimeout(ctx, stateWait)
+	defer cancel()
+	snap, err := p.cfg.Store().SnapshotAfter(wait, resp.Result.RefreshIndex)
+	if err != nil {
+		return nil, nil, err
+	}
+	p.snap = snap
+	return resp.Result, snap, nil
+}
+
+// UpdateEval writes the evaluation's new status.
+func (p *planner) UpdateEval(ctx context.Context, eval *nomad.Evaluation) error {
+	return p.send(ctx, "Eval.Update", eval)
+}
+
+// CreateEval writes an evaluation that follows this one.
+func (p *planner) CreateEval(ctx context.Context, eval *nomad.Evaluation) error {
+	return p.send(ctx, "Eval.Create", eval)
+}
+
+// ReblockEval lets the evaluation wait for capacity again.
+func (p *planner) ReblockEval(ctx context.Context, eval *nomad.Evaluation) error {
+	return p.send(ctx, "Eval.Reblock", eval)
+}
+
+// send writes eval, with the index that the scheduler looked at: capacity that
+// came later must wake it.
+func (p *planner) send(ctx context.Context, method string, eval *nomad.Evaluation) error {
+	e := *eval
+	e.SnapshotIndex = p.snap.Index()
+	req := &nomad.EvalUpdateRequest{Evals: []*nomad.Evaluation{&e}, EvalToken: p.token, WriteRequest: p.write()}
+	if err := p.cfg.RPC.Call(ctx, method, req, &nomad.GenericResponse{}); err != nil {
+		return fmt.Errorf("%s: %w", method, err)
+	}
+	return nil
+}

@@ -1,0 +1,165 @@
+// Package worker processes evaluations: it takes one from the leader's broker,
+// waits until the local state is new enough, runs the scheduler on a snapshot and
+// hands what that decided back to the leader.
+//
+//	idle ──dequeue──▶ waiting for the index ──▶ scheduling ──ack──▶ idle
+//	                          └──────error───────────┴────nack───▶ idle
+//
+// A Worker is one goroutine and does one evaluation at a time; servers run
+// several. It talks to the leader by RPC only, so it works the same on every
+// server, and it writes nothing itself.
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/scheduler"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+const (
+	// dequeueWait is how long one Eval.Dequeue waits for work.
+	dequeueWait = time.Minute
+	// stateWait is how long an evaluation waits for local state to catch up.
+	stateWait = 5 * time.Second
+	// backoffMin and backoffMax bound the wait after a failed RPC.
+	backoffMin = 5 * time.Millisecond
+	backoffMax = time.Second
+	// nackWait bounds the last word to the broker, also while shutting down.
+	nackWait = 5 * time.Second
+)
+
+// Caller calls RPC methods, in process where the leader is this server.
+type Caller interface {
+	Call(ctx context.Context, method string, req, resp any) error
+}
+
+// Core processes evaluations of type _core.
+type Core interface {
+	Process(ctx context.Context, eval *nomad.Evaluation) error
+}
+
+// Config of a Worker.
+type Config struct {
+	RPC    Caller
+	Store  func() *state.Store // the store of now: a restore replaces it
+	Core   Core
+	Region string
+	// Schedulers are the evaluation types to take. Default all, with _core.
+	Schedulers []string
+	Log        *slog.Logger
+}
+
+// Worker processes evaluations one after another.
+type Worker struct {
+	cfg Config
+	log *slog.Logger
+}
+
+// New returns a Worker.
+func New(cfg Config) *Worker {
+	if len(cfg.Schedulers) == 0 {
+		cfg.Schedulers = []string{nomad.JobTypeCore, nomad.JobTypeService, nomad.JobTypeBatch, nomad.JobTypeSystem, nomad.JobTypeSysBatch}
+	}
+	return &Worker{cfg: cfg, log: cfg.Log}
+}
+
+// Run works until ctx ends. An evaluation in work is given back then.
+func (w *Worker) Run(ctx context.Context) error {
+	backoff := backoffMin
+	for ctx.Err() == nil {
+		eval, token, index, err := w.dequeue(ctx)
+		switch {
+		case err != nil:
+			w.log.Debug("dequeue evaluation", "err", err)
+			sleep(ctx, backoff)
+			backoff = min(2*backoff, backoffMax)
+			continue
+		case eval != nil:
+			w.work(ctx, eval, token, index)
+		}
+		backoff = backoffMin
+	}
+	return ctx.Err()
+}
+
+// dequeue returns an evaluation, its token and the index that state must have; or
+// no evaluation when none came in time.
+func (w *Worker) dequeue(ctx context.Context) (*nomad.Evaluation, string, uint64, error) {
+	req := &nomad.EvalDequeueRequest{
+		Schedulers:   w.cfg.Schedulers,
+		Timeout:      dequeueWait,
+		WriteRequest: nomad.WriteRequest{Region: w.cfg.Region},
+	}
+	var resp nomad.EvalDequeueResponse
+	if err := w.cfg.RPC.Call(ctx, "Eval.Dequeue", req, &resp); err != nil {
+		return nil, "", 0, err
+	}
+	if resp.Eval == nil {
+		return nil, "", 0, nil
+	}
+	return resp.Eval, resp.Token, max(resp.WaitIndex, resp.Eval.ModifyIndex), nil
+}
+
+// work processes an evaluation and tells the broker how that went.
+func (w *Worker) work(ctx context.Context, eval *nomad.Evaluation, token string, index uint64) {
+	log := w.log.With("eval", eval.ID, "job", eval.JobID)
+	err := w.process(ctx, eval, token, index)
+	method := "Eval.Ack"
+	if err != nil {
+		method = "Eval.Nack"
+		if ctx.Err() == nil {
+			log.Warn("process evaluation", "err", err)
+		}
+	}
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), nackWait)
+	defer cancel()
+	req := &nomad.EvalAckRequest{EvalID: eval.ID, Token: token, WriteRequest: nomad.WriteRequest{Region: w.cfg.Region}}
+	if err := w.cfg.RPC.Call(last, method, req, &nomad.GenericResponse{}); err != nil {
+		log.Warn("return evaluation", "method", method, "err", err)
+	}
+}
+
+// process runs the scheduler for an evaluation. A panic of the scheduler is an
+// error of this evaluation: a job that no scheduler can bear must not take the
+// server down, and ends in the failed queue.
+func (w *Worker) process(ctx context.Context, eval *nomad.Evaluation, token string, index uint64) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("scheduler panicked: %v", p)
+		}
+	}()
+	if eval.Type == nomad.JobTypeCore {
+		if w.cfg.Core == nil {
+			return errors.New("core jobs are not processed here")
+		}
+		return w.cfg.Core.Process(ctx, eval)
+	}
+	wait, cancel := context.WithTimeout(ctx, stateWait)
+	defer cancel()
+	snap, err := w.cfg.Store().SnapshotAfter(wait, index)
+	if err != nil {
+		return err
+	}
+	p := &planner{cfg: w.cfg, token: token, snap: snap}
+	s, err := scheduler.New(eval.Type, w.log, snap, p)
+	if err != nil {
+		return err
+	}
+	return s.Process(ctx, nomad.Copy(eval))
+}
+
+// sleep waits for d or the end of ctx.
+func sleep(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}
