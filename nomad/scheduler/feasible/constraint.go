@@ -1,0 +1,261 @@
+package feasible
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/hashicorp/go-version"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// Constraint is a compiled constraint or affinity: two targets and a relation.
+// It remembers what it parsed, so that checking many nodes is cheap.
+type Constraint struct {
+	text        string
+	left, right Target
+	unique      bool
+	holds       relation
+}
+
+// relation says whether left and right stand as asked; lok and rok say whether
+// the node has them at all.
+type relation func(left, right string, lok, rok bool) bool
+
+// Compile readies a relation for many nodes. An unknown operand, a broken
+// expression or a broken version range holds nowhere and is an error.
+func Compile(left, operand, right string) (*Constraint, error) {
+	c := &Constraint{
+		text:   strings.TrimSpace(left + " " + operand + " " + right),
+		left:   ParseTarget(left),
+		right:  ParseTarget(right),
+		unique: nomad.IsUniqueTarget(left) || nomad.IsUniqueTarget(right),
+		holds:  never,
+	}
+	build, ok := relations[operand]
+	if !ok {
+		return c, fmt.Errorf("constraint %q: unknown operand %q", c.text, operand)
+	}
+	literal := ""
+	if !c.right.node {
+		literal = right
+	}
+	holds, err := build(literal)
+	if err != nil {
+		return c, fmt.Errorf("constraint %q: %w", c.text, err)
+	}
+	c.holds = holds
+	return c, nil
+}
+
+// String returns the constraint as a person wrote it.
+func (c *Constraint) String() string { return c.text }
+
+// Unique says whether nodes of one computed class may differ in it.
+func (c *Constraint) Unique() bool { return c.unique }
+
+// Holds says whether the node satisfies the constraint.
+func (c *Constraint) Holds(n *nomad.Node) bool {
+	l, lok := c.left.Value(n)
+	r, rok := c.right.Value(n)
+	return c.holds(l, r, lok, rok)
+}
+
+// relations has a builder for each operand. A builder is given the right side
+// when it is a literal, to refuse what cannot be parsed.
+var relations = map[string]func(literal string) (relation, error){
+	"=":                               plain(equal),
+	"==":                              plain(equal),
+	"is":                              plain(equal),
+	"!=":                              plain(unequal),
+	"not":                             plain(unequal),
+	"<":                               plain(ordered(func(c int) bool { return c < 0 })),
+	"<=":                              plain(ordered(func(c int) bool { return c <= 0 })),
+	">":                               plain(ordered(func(c int) bool { return c > 0 })),
+	">=":                              plain(ordered(func(c int) bool { return c >= 0 })),
+	nomad.ConstraintAttributeIsSet:    plain(func(_, _ string, lok, _ bool) bool { return lok }),
+	nomad.ConstraintAttributeIsNotSet: plain(func(_, _ string, lok, _ bool) bool { return !lok }),
+	nomad.ConstraintSetContains:       plain(containsAll),
+	nomad.ConstraintSetContainsAll:    plain(containsAll),
+	nomad.ConstraintSetContainsAny:    plain(containsAny),
+	nomad.ConstraintRegex:             matches,
+	nomad.ConstraintVersion:           versions(parseVersion, parseVersionRange),
+	nomad.ConstraintSemver:            versions(version.NewSemver, parseSemverRange),
+}
+
+func plain(r relation) func(string) (relation, error) {
+	return func(string) (relation, error) { return r, nil }
+}
+
+func never(string, string, bool, bool) bool   { return false }
+func equal(l, r string, lok, rok bool) bool   { return lok && rok && l == r }
+func unequal(l, r string, lok, rok bool) bool { return !equal(l, r, lok, rok) }
+
+// ordered compares integers, then numbers, then text.
+func ordered(want func(int) bool) relation {
+	return func(l, r string, lok, rok bool) bool {
+		return lok && rok && want(compare(l, r))
+	}
+}
+
+func compare(l, r string) int {
+	li, lerr := strconv.ParseInt(l, 10, 64)
+	ri, rerr := strconv.ParseInt(r, 10, 64)
+	if lerr == nil && rerr == nil {
+		switch {
+		case li < ri:
+			return -1
+		case li > ri:
+			return 1
+		}
+		return 0
+	}
+	lf, lerr := strconv.ParseFloat(l, 64)
+	rf, rerr := strconv.ParseFloat(r, 64)
+	if lerr == nil && rerr == nil {
+		switch {
+		case lf < rf:
+			return -1
+		case lf > rf:
+			return 1
+		}
+		return 0
+	}
+	return strings.Compare(l, r)
+}
+
+func splitSet(s string) []string {
+	parts := strings.Split(s, ",")
+	for i := range parts {
+		parts[i] = strings.TrimSpace(parts[i])
+	}
+	return parts
+}
+
+func containsAll(l, r string, lok, rok bool) bool {
+	if !lok || !rok {
+		return false
+	}
+	have := splitSet(l)
+	for _, want := range splitSet(r) {
+		if !slices.Contains(have, want) {
+			return false
+		}
+	}
+	return true
+}
+
+func containsAny(l, r string, lok, rok bool) bool {
+	if !lok || !rok {
+		return false
+	}
+	have := splitSet(l)
+	return slices.ContainsFunc(splitSet(r), func(want string) bool { return slices.Contains(have, want) })
+}
+
+func matches(literal string) (relation, error) {
+	parse := memo(func(s string) (*regexp.Regexp, error) { return regexp.Compile(s) })
+	if literal != "" {
+		if _, err := parse(literal); err != nil {
+			return nil, err
+		}
+	}
+	return func(l, r string, lok, rok bool) bool {
+		if !lok || !rok {
+			return false
+		}
+		re, err := parse(r)
+		return err == nil && re.MatchString(l)
+	}, nil
+}
+
+// memo remembers the results of parse; a node property may be the argument, so
+// there are few.
+func memo[T any](parse func(string) (T, error)) func(string) (T, error) {
+	type result struct {
+		value T
+		err   error
+	}
+	seen := map[string]result{}
+	return func(s string) (T, error) {
+		r, ok := seen[s]
+		if !ok {
+			r.value, r.err = parse(s)
+			seen[s] = r
+		}
+		return r.value, r.err
+	}
+}
+
+// inRange says whether a version lies in a range.
+type inRange func(*version.Version) bool
+
+func versions(one func(string) (*version.Version, error), many func(string) (inRange, error)) func(string) (relation, error) {
+	return func(literal string) (relation, error) {
+		parse, span := memo(one), memo(many)
+		if literal != "" {
+			if _, err := span(literal); err != nil {
+				return nil, err
+			}
+		}
+		return func(l, r string, lok, rok bool) bool {
+			if !lok || !rok {
+				return false
+			}
+			within, err := span(r)
+			if err != nil {
+				return false
+			}
+			v, err := parse(l)
+			return err == nil && within(v)
+		}, nil
+	}
+}
+
+func parseVersion(s string) (*version.Version, error) { return version.NewVersion(s) }
+
+func parseVersionRange(s string) (inRange, error) {
+	c, err := version.NewConstraint(s)
+	if err != nil {
+		return nil, err
+	}
+	return c.Check, nil
+}
+
+// parseSemverRange reads ">= 1.2.0, < 2.0.0". Unlike version ranges it orders
+// prereleases as semver says and knows no "~>".
+func parseSemverRange(s string) (inRange, error) {
+	var bounds []inRange
+	for _, part := range splitSet(s) {
+		digits := strings.TrimLeft(part, "=!<> ")
+		operand := strings.TrimSpace(strings.TrimSuffix(part, digits))
+		v, err := version.NewSemver(digits)
+		if err != nil {
+			return nil, err
+		}
+		ok := map[string]func(int) bool{
+			"":   func(c int) bool { return c == 0 },
+			"=":  func(c int) bool { return c == 0 },
+			"!=": func(c int) bool { return c != 0 },
+			"<":  func(c int) bool { return c < 0 },
+			"<=": func(c int) bool { return c <= 0 },
+			">":  func(c int) bool { return c > 0 },
+			">=": func(c int) bool { return c >= 0 },
+		}[operand]
+		if ok == nil {
+			return nil, fmt.Errorf("unknown comparison %q in %q", operand, s)
+		}
+		bounds = append(bounds, func(have *version.Version) bool { return ok(have.Compare(v)) })
+	}
+	return func(v *version.Version) bool {
+		for _, within := range bounds {
+			if !within(v) {
+				return false
+			}
+		}
+		return true
+	}, nil
+}

@@ -1,0 +1,181 @@
+package reconcile
+
+import (
+	"reflect"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// change is how far a new version of a group is from an old one.
+type change int
+
+const (
+	same        change = 0 // nothing differs
+	harmless    change = 1 // tasks need not be told by a restart
+	destructive change = 2 // running tasks would differ
+)
+
+// differ compares versions of groups, each pair once: thousands of allocations
+// share a few versions.
+type differ struct {
+	job  *nomad.Job
+	seen map[differKey]change
+}
+
+type differKey struct {
+	old   *nomad.Job
+	group string
+}
+
+func newDiffer(job *nomad.Job) *differ {
+	return &differ{job: job, seen: map[differKey]change{}}
+}
+
+// change returns what the job's version means for an allocation of a group.
+func (d *differ) change(a *nomad.Allocation, tg *nomad.TaskGroup) change {
+	old := a.Job
+	if old == d.job {
+		return same
+	}
+	if old == nil {
+		return destructive
+	}
+	sameVersion := old.Version == d.job.Version && old.CreateIndex == d.job.CreateIndex
+	if sameVersion && old.JobModifyIndex == d.job.JobModifyIndex {
+		return same
+	}
+	key := differKey{old, tg.Name}
+	if c, ok := d.seen[key]; ok {
+		return c
+	}
+	c := harmless
+	was := old.TaskGroup(tg.Name)
+	switch {
+	case was == nil || GroupChanged(old, was, d.job, tg):
+		c = destructive
+	case sameVersion && equal(specOf(old), specOf(d.job)):
+		c = same
+	}
+	d.seen[key] = c
+	return c
+}
+
+// specOf returns the job without what the servers write into it.
+func specOf(j *nomad.Job) nomad.Job {
+	spec := *j
+	spec.Status, spec.StatusDescription, spec.Stable = "", "", false
+	spec.Version, spec.SubmitTime, spec.CreateIndex, spec.ModifyIndex, spec.JobModifyIndex = 0, 0, 0, 0, 0
+	return spec
+}
+
+// GroupChanged says whether a running allocation of the old group must be
+// replaced to become one of the new group.
+func GroupChanged(oldJob *nomad.Job, was *nomad.TaskGroup, newJob *nomad.Job, is *nomad.TaskGroup) bool {
+	if !equal(jobView(oldJob), jobView(newJob)) || !equal(groupView(was), groupView(is)) {
+		return true
+	}
+	if len(was.Tasks) != len(is.Tasks) {
+		return true
+	}
+	for _, t := range was.Tasks {
+		other := is.Task(t.Name)
+		if other == nil || !equal(taskView(t), taskView(other)) {
+			return true
+		}
+	}
+	return false
+}
+
+// jobView keeps the fields of a job that its running tasks depend on.
+func jobView(j *nomad.Job) any {
+	return struct {
+		Namespace, Consul, Vault string
+		Meta                     map[string]string
+		Payload                  []byte
+		Affinities               []*nomad.Affinity
+		Spreads                  []*nomad.Spread
+	}{j.Namespace, j.ConsulNamespace, j.VaultNamespace, j.Meta, j.Payload, j.Affinities, j.Spreads}
+}
+
+// groupView drops the fields of a group that change nothing within a running
+// allocation. Tasks are compared by name.
+func groupView(tg *nomad.TaskGroup) nomad.TaskGroup {
+	v := *tg
+	v.Count, v.Tasks, v.Constraints, v.Services, v.Scaling = 0, nil, nil, nil, nil
+	v.Update, v.Migrate, v.ReschedulePolicy, v.RestartPolicy = nil, nil, nil, nil
+	v.Disconnect, v.ShutdownDelay, v.StopAfterClientDisconnect, v.MaxClientDisconnect = nil, nil, nil, nil
+	v.PreventRescheduleOnLost = false
+	return v
+}
+
+// taskView drops the fields of a task that a running task takes over without a
+// restart.
+func taskView(t *nomad.Task) nomad.Task {
+	v := *t
+	v.Constraints, v.Services, v.RestartPolicy, v.ScalingPolicies, v.Actions = nil, nil, nil, nil, nil
+	v.KillTimeout, v.KillSignal, v.ShutdownDelay = 0, "", 0
+	return v
+}
+
+// equal compares plain data. An empty slice or map is the same as none, and a
+// number the same whatever codec read it: driver configurations are untyped.
+func equal[T any](a, b T) bool { return equalValues(reflect.ValueOf(a), reflect.ValueOf(b)) }
+
+func equalValues(a, b reflect.Value) bool {
+	if a.IsValid() != b.IsValid() {
+		return false
+	}
+	if !a.IsValid() {
+		return true
+	}
+	if a.Kind() != b.Kind() {
+		return isNumber(a) && isNumber(b) && number(a) == number(b)
+	}
+	switch a.Kind() {
+	case reflect.Pointer, reflect.Interface:
+		if a.IsNil() || b.IsNil() {
+			return a.IsNil() && b.IsNil()
+		}
+		return equalValues(a.Elem(), b.Elem())
+	case reflect.Struct:
+		for i := range a.NumField() {
+			if !equalValues(a.Field(i), b.Field(i)) {
+				return false
+			}
+		}
+		return true
+	case reflect.Slice, reflect.Array:
+		if a.Len() != b.Len() {
+			return false
+		}
+		for i := range a.Len() {
+			if !equalValues(a.Index(i), b.Index(i)) {
+				return false
+			}
+		}
+		return true
+	case reflect.Map:
+		if a.Len() != b.Len() || a.Type().Key() != b.Type().Key() {
+			return false
+		}
+		for it := a.MapRange(); it.Next(); {
+			if other := b.MapIndex(it.Key()); !other.IsValid() || !equalValues(it.Value(), other) {
+				return false
+			}
+		}
+		return true
+	}
+	return a.Equal(b)
+}
+
+func isNumber(v reflect.Value) bool { return v.CanInt() || v.CanUint() || v.CanFloat() }
+
+func number(v reflect.Value) float64 {
+	switch {
+	case v.CanInt():
+		return float64(v.Int())
+	case v.CanUint():
+		return float64(v.Uint())
+	}
+	return v.Float()
+}

@@ -1,0 +1,315 @@
+package reconcile
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// Generic reconciles a service or batch job.
+func Generic(req *Request) *Result {
+	out := &Result{Desired: map[string]*nomad.DesiredUpdates{}}
+	g := &generic{req: req, out: out, batch: req.Eval.Type == nomad.JobTypeBatch}
+	g.rollout = newRollout(req, out)
+	byGroup := map[string][]*nomad.Allocation{}
+	for _, a := range req.Allocs {
+		byGroup[a.TaskGroup] = append(byGroup[a.TaskGroup], a)
+	}
+	if req.Job.Stopped() {
+		g.stopAll(byGroup, func(string) bool { return true })
+		return out
+	}
+	g.differ = newDiffer(req.Job)
+	g.stopAll(byGroup, func(group string) bool { return req.Job.TaskGroup(group) == nil })
+	for _, tg := range req.Job.TaskGroups {
+		g.group(tg, byGroup[tg.Name])
+	}
+	followups(req, g.waiting, out)
+	g.rollout.finish()
+	return out
+}
+
+type generic struct {
+	req     *Request
+	out     *Result
+	batch   bool
+	differ  *differ
+	rollout *rollout
+	waiting []later
+}
+
+// stopAll ends the live allocations of the groups that match.
+func (g *generic) stopAll(byGroup map[string][]*nomad.Allocation, match func(group string) bool) {
+	for _, a := range g.req.Allocs { // not by group: maps have no order
+		if !match(a.TaskGroup) {
+			continue
+		}
+		d := g.out.desired(a.TaskGroup)
+		if a.TerminalStatus() {
+			continue
+		}
+		d.Stop++
+		g.out.stop(a, NotNeeded, lostStatus(g.req.Node(a.NodeID)))
+	}
+}
+
+// lostStatus is the client status of an allocation that nobody will report on.
+func lostStatus(n *nomad.Node) string {
+	if gone(n) {
+		return nomad.AllocClientStatusLost
+	}
+	return ""
+}
+
+func gone(n *nomad.Node) bool {
+	return n == nil || n.Status == nomad.NodeStatusDown || n.Status == nomad.NodeStatusDisconnected
+}
+
+// member is an allocation that takes one of a group's places.
+type member struct {
+	alloc *nomad.Allocation
+	// replace, when not nil, is how it is followed by another.
+	replace *Placement
+	// stop is why it has to be stopped whatever comes after; empty if not.
+	stop, clientStatus string
+}
+
+// group reconciles one group: sort the allocations, cut to the count, refill,
+// update.
+func (g *generic) group(tg *nomad.TaskGroup, allocs []*nomad.Allocation) {
+	d := g.out.desired(tg.Name)
+	var members []member
+	waitingFrom := len(g.waiting)
+	hadVersion := false
+	for _, a := range allocs {
+		hadVersion = hadVersion || a.Job != nil && a.Job.Version == g.req.Job.Version && a.Job.CreateIndex == g.req.Job.CreateIndex
+		if m, ok := g.classify(a, tg); ok {
+			members = append(members, m)
+		}
+	}
+	members = g.cut(tg, members, waitingFrom)
+	keep, placed := g.replaceMembers(tg, members, d)
+	placed += g.fill(tg, members, d)
+	updates, inPlace := g.updates(tg, keep)
+	g.rollout.join(tg, hadVersion, len(updates)+inPlace > 0)
+	d.InPlaceUpdate += uint64(inPlace)
+
+	n := len(updates)
+	if !g.batch && rolls(tg) {
+		n = min(n, max(g.rollout.room(tg, keep)-placed, 0))
+	}
+	for _, a := range updates[:n] {
+		d.DestructiveUpdate++
+		g.out.Place = append(g.out.Place, Placement{
+			Name: a.Name, Group: tg, Previous: a, StopPrevious: Replaced, Destructive: true,
+		})
+	}
+	d.Ignore += uint64(len(keep) - n - inPlace)
+	d.RescheduleLater += uint64(len(g.waiting) - waitingFrom)
+	if len(updates) > 0 || placed > 0 {
+		g.rollout.busy = true
+	}
+}
+
+// classify says which place an allocation takes, if any.
+func (g *generic) classify(a *nomad.Allocation, tg *nomad.TaskGroup) (member, bool) {
+	if a.ServerTerminalStatus() {
+		return member{}, false
+	}
+	switch a.ClientStatus {
+	case nomad.AllocClientStatusComplete:
+		// A batch allocation that did its work keeps its place until the job
+		// changes; one of a service leaves a hole.
+		done := g.batch && a.Job != nil && a.Job.Version == g.req.Job.Version && a.Job.CreateIndex == g.req.Job.CreateIndex
+		return member{alloc: a}, done
+	case nomad.AllocClientStatusLost:
+		return member{}, false
+	case nomad.AllocClientStatusFailed:
+		return g.classifyFailed(a, tg)
+	}
+	return g.classifyLive(a, tg), true
+}
+
+func (g *generic) classifyLive(a *nomad.Allocation, tg *nomad.TaskGroup) member {
+	follow := &Placement{Name: a.Name, Group: tg, Previous: a}
+	move := a.DesiredTransition
+	switch {
+	case gone(g.req.Node(a.NodeID)):
+		if tg.PreventRescheduleOnLost {
+			return member{alloc: a}
+		}
+		return member{alloc: a, replace: follow, stop: NodeLost, clientStatus: nomad.AllocClientStatusLost}
+	case isSet(move.Migrate):
+		return member{alloc: a, replace: follow, stop: Moved}
+	case isSet(move.Reschedule), isSet(move.ForceReschedule):
+		follow.Reschedule = &Reschedule{policy: tg.ReschedulePolicy}
+		follow.StopPrevious = Rescheduled
+		return member{alloc: a, replace: follow}
+	}
+	return member{alloc: a}
+}
+
+func isSet(b *bool) bool { return b != nil && *b }
+
+// classifyFailed decides on an allocation that failed for good on its node.
+func (g *generic) classifyFailed(a *nomad.Allocation, tg *nomad.TaskGroup) (member, bool) {
+	if a.NextAllocation != "" {
+		return member{}, false // followed already
+	}
+	follow := &Placement{Name: a.Name, Group: tg, Previous: a, StopPrevious: Failed}
+	if g.differ.change(a, tg) == destructive {
+		follow.StopPrevious = Replaced // a new version begins with a clean record
+		return member{alloc: a, replace: follow}, true
+	}
+	at, delay, ok := due(a, tg.ReschedulePolicy, g.req.Now)
+	follow.Reschedule = &Reschedule{Delay: delay, policy: tg.ReschedulePolicy}
+	switch {
+	case isSet(a.DesiredTransition.ForceReschedule), isSet(a.DesiredTransition.Reschedule) && ok:
+		return member{alloc: a, replace: follow}, true
+	case !ok, g.rollout.halted && g.rollout.inDeployment(a):
+		return member{alloc: a}, true
+	case !at.After(g.req.Now), a.FollowupEvalID == g.req.Eval.ID, gone(g.req.Node(a.NodeID)):
+		return member{alloc: a, replace: follow}, true
+	}
+	if a.FollowupEvalID == "" {
+		g.waiting = append(g.waiting, later{a, at})
+	}
+	return member{alloc: a}, true
+}
+
+// cut drops the members beyond the count and stops those that live.
+func (g *generic) cut(tg *nomad.TaskGroup, members []member, waitingFrom int) []member {
+	excess := len(members) - tg.Count
+	if excess <= 0 {
+		return members
+	}
+	g.sortByWorth(tg, members)
+	d := g.out.desired(tg.Name)
+	for _, m := range members[tg.Count:] {
+		g.waiting = append(g.waiting[:waitingFrom], slices.DeleteFunc(slices.Clone(g.waiting[waitingFrom:]),
+			func(l later) bool { return l.alloc == m.alloc })...)
+		if m.stop != "" {
+			d.Stop++
+			g.out.stop(m.alloc, m.stop, m.clientStatus)
+		} else if m.alloc.ClientStatus != nomad.AllocClientStatusComplete {
+			d.Stop++
+			g.out.stop(m.alloc, NotNeeded, lostStatus(g.req.Node(m.alloc.NodeID)))
+		}
+	}
+	return members[:tg.Count]
+}
+
+// sortByWorth puts first what should stay: names within the count, once each,
+// members that need no replacement, the current version, low indexes.
+func (g *generic) sortByWorth(tg *nomad.TaskGroup, members []member) {
+	slices.SortFunc(members, func(a, b member) int {
+		return cmp.Or(
+			boolCompare(a.replace == nil, b.replace == nil),
+			boolCompare(!a.alloc.ClientTerminalStatus(), !b.alloc.ClientTerminalStatus()),
+			cmp.Compare(versionOf(b.alloc), versionOf(a.alloc)),
+			cmp.Compare(a.alloc.Index(), b.alloc.Index()),
+			cmp.Compare(a.alloc.ID, b.alloc.ID))
+	})
+	seen := map[string]bool{}
+	rank := map[string]int{} // 0 keeps its name, 1 has the name of another, 2 beyond the count
+	for _, m := range members {
+		switch i := m.alloc.Index(); {
+		case i >= tg.Count:
+			rank[m.alloc.ID] = 2
+		case seen[m.alloc.Name]:
+			rank[m.alloc.ID] = 1
+		}
+		seen[m.alloc.Name] = true
+	}
+	slices.SortStableFunc(members, func(a, b member) int {
+		return cmp.Compare(rank[a.alloc.ID], rank[b.alloc.ID])
+	})
+}
+
+func versionOf(a *nomad.Allocation) uint64 {
+	if a.Job == nil {
+		return 0
+	}
+	return a.Job.Version
+}
+
+// boolCompare puts true first.
+func boolCompare(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return -1
+	}
+	return 1
+}
+
+// replaceMembers asks for the followers of members that have to go and returns
+// the rest.
+func (g *generic) replaceMembers(tg *nomad.TaskGroup, members []member, d *nomad.DesiredUpdates) (keep []*nomad.Allocation, placed int) {
+	for _, m := range members {
+		if m.replace == nil {
+			keep = append(keep, m.alloc)
+			continue
+		}
+		placed++
+		switch {
+		case m.stop == Moved:
+			d.Migrate++
+		case m.replace.Reschedule != nil:
+			d.RescheduleNow++
+			d.Place++
+		default:
+			d.Place++
+		}
+		if m.stop != "" {
+			if m.stop != Moved {
+				d.Stop++
+			}
+			g.out.stop(m.alloc, m.stop, m.clientStatus)
+		} else {
+			d.Stop++
+		}
+		g.out.Place = append(g.out.Place, *m.replace)
+	}
+	return keep, placed
+}
+
+// fill asks for what lacks to the count under the lowest free names. While a
+// deployment is held nothing is added.
+func (g *generic) fill(tg *nomad.TaskGroup, members []member, d *nomad.DesiredUpdates) int {
+	missing := tg.Count - len(members)
+	if missing <= 0 || g.rollout.held {
+		return 0
+	}
+	names := newNames(g.req.Job.ID, tg.Name)
+	for _, m := range members {
+		names.take(m.alloc)
+	}
+	for range missing {
+		g.out.Place = append(g.out.Place, Placement{Name: names.free(), Group: tg})
+	}
+	d.Place += uint64(missing)
+	return missing
+}
+
+// updates sorts out which of the kept allocations are to be replaced by the new
+// version, and updates those in place that can be.
+func (g *generic) updates(tg *nomad.TaskGroup, keep []*nomad.Allocation) (destroy []*nomad.Allocation, inPlace int) {
+	for _, a := range keep {
+		if a.TerminalStatus() {
+			continue
+		}
+		switch c := g.differ.change(a, tg); {
+		case c == same:
+		case c == harmless && (gone(g.req.Node(a.NodeID)) || g.req.Suits(a, tg)):
+			g.out.InPlace = append(g.out.InPlace, a)
+			inPlace++
+		default:
+			destroy = append(destroy, a)
+		}
+	}
+	slices.SortStableFunc(destroy, func(a, b *nomad.Allocation) int { return cmp.Compare(a.Index(), b.Index()) })
+	return destroy, inPlace
+}

@@ -1,0 +1,163 @@
+package reconcile
+
+import (
+	"slices"
+	"time"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// Delay functions of a reschedule policy.
+const (
+	delayExponential = "exponential"
+	delayFibonacci   = "fibonacci"
+)
+
+const (
+	// followupWindow puts failures that are due about the same time in one
+	// evaluation.
+	followupWindow = 5 * time.Second
+	// keptEvents is how many events an unlimited policy remembers.
+	keptEvents = 5
+)
+
+// Reschedule says that a failed allocation is replaced, and what its successor
+// remembers of it.
+type Reschedule struct {
+	Delay  time.Duration
+	policy *nomad.ReschedulePolicy
+}
+
+// Tracker returns the successor's tracker.
+func (r *Reschedule) Tracker(prev *nomad.Allocation, now time.Time) *nomad.RescheduleTracker {
+	var events []*nomad.RescheduleEvent
+	if prev.RescheduleTracker != nil {
+		events = slices.Clone(prev.RescheduleTracker.Events)
+	}
+	if p := r.policy; p != nil {
+		if p.Unlimited && len(events) > keptEvents {
+			events = events[len(events)-keptEvents:]
+		}
+		if !p.Unlimited {
+			since := now.Add(-p.Interval).UnixNano()
+			events = slices.DeleteFunc(events, func(e *nomad.RescheduleEvent) bool { return e.RescheduleTime < since })
+		}
+	}
+	events = append(events, &nomad.RescheduleEvent{
+		RescheduleTime: now.UnixNano(),
+		PrevAllocID:    prev.ID,
+		PrevNodeID:     prev.NodeID,
+		Delay:          r.Delay,
+	})
+	return &nomad.RescheduleTracker{Events: events, LastReschedule: nomad.LastRescheduleSuccess}
+}
+
+// due returns when the policy lets a failed allocation be replaced and the
+// delay that led there; ok is false when no attempt is left.
+func due(a *nomad.Allocation, p *nomad.ReschedulePolicy, now time.Time) (at time.Time, delay time.Duration, ok bool) {
+	if p == nil || !p.Unlimited && (p.Attempts <= 0 || p.Interval <= 0) {
+		return time.Time{}, 0, false
+	}
+	failed := failedAt(a, now)
+	var events []*nomad.RescheduleEvent
+	if a.RescheduleTracker != nil {
+		events = a.RescheduleTracker.Events
+	}
+	if !p.Unlimited {
+		since, used := failed.Add(-p.Interval).UnixNano(), 0
+		for _, e := range events {
+			if e.RescheduleTime > since {
+				used++
+			}
+		}
+		if used >= p.Attempts {
+			return time.Time{}, 0, false
+		}
+	}
+	delay = nextDelay(p, events, failed)
+	return failed.Add(delay), delay, true
+}
+
+// failedAt returns when the last task ended.
+func failedAt(a *nomad.Allocation, now time.Time) time.Time {
+	var last time.Time
+	for _, ts := range a.TaskStates {
+		if ts.FinishedAt.After(last) {
+			last = ts.FinishedAt
+		}
+	}
+	switch {
+	case !last.IsZero():
+		return last
+	case a.ModifyTime > 0:
+		return time.Unix(0, a.ModifyTime)
+	}
+	return now
+}
+
+// nextDelay grows the delay from event to event up to the policy's bound. An
+// allocation that ran longer than the bound before it failed begins anew.
+func nextDelay(p *nomad.ReschedulePolicy, events []*nomad.RescheduleEvent, failed time.Time) time.Duration {
+	n := len(events)
+	if n == 0 {
+		return p.Delay
+	}
+	last := events[n-1]
+	delay := p.Delay
+	switch p.DelayFunction {
+	case delayExponential:
+		delay = last.Delay * 2
+	case delayFibonacci:
+		delay = last.Delay
+		if n > 1 {
+			delay += events[n-2].Delay
+		}
+	default:
+		return p.Delay
+	}
+	if p.MaxDelay > 0 && delay >= p.MaxDelay {
+		if failed.Sub(time.Unix(0, last.RescheduleTime)) > p.MaxDelay {
+			return p.Delay
+		}
+		delay = p.MaxDelay
+	}
+	return max(delay, p.Delay)
+}
+
+// later is a failed allocation that the policy lets be replaced at a time.
+type later struct {
+	alloc *nomad.Allocation
+	at    time.Time
+}
+
+// followups makes evaluations for what is replaced later. Those due within a
+// window share the one of the earliest.
+func followups(req *Request, waiting []later, out *Result) {
+	slices.SortStableFunc(waiting, func(a, b later) int { return a.at.Compare(b.at) })
+	var current *nomad.Evaluation
+	for _, w := range waiting {
+		if current == nil || w.at.Sub(current.WaitUntil) > followupWindow {
+			current = followup(req, w.at)
+			out.Followups = append(out.Followups, current)
+		}
+		out.Delay = append(out.Delay, Delay{w.alloc, current.ID})
+	}
+}
+
+func followup(req *Request, at time.Time) *nomad.Evaluation {
+	return &nomad.Evaluation{
+		ID:                req.NewID(),
+		Namespace:         req.Eval.Namespace,
+		Priority:          req.Eval.Priority,
+		Type:              req.Eval.Type,
+		TriggeredBy:       nomad.EvalTriggerRetryFailedAlloc,
+		JobID:             req.Eval.JobID,
+		JobModifyIndex:    req.Eval.JobModifyIndex,
+		PreviousEval:      req.Eval.ID,
+		Status:            nomad.EvalStatusPending,
+		StatusDescription: "waits to replace failed allocations",
+		WaitUntil:         at,
+		CreateTime:        req.Now.UnixNano(),
+		ModifyTime:        req.Now.UnixNano(),
+	}
+}
