@@ -79,6 +79,8 @@ func (c *candidate) stopped(a *nomad.Allocation) *nomad.AllocationDiff {
 		DesiredStatus:      a.DesiredStatus,
 		DesiredDescription: a.DesiredDescription,
 		ClientStatus:       a.ClientStatus,
+		ClientDescription:  a.ClientDescription,
+		AllocStates:        a.AllocStates,
 		FollowupEvalID:     a.FollowupEvalID,
 		RescheduleTracker:  a.RescheduleTracker,
 		ModifyTime:         c.now.UnixNano(),

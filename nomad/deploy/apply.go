@@ -1,0 +1,158 @@
+package deploy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// do writes what was decided about d.
+func (w *Watcher) do(ctx context.Context, snap *state.Snapshot, d *nomad.Deployment, act *action) error {
+	now := time.Now()
+	if act.event != "" {
+		_, err := w.move(ctx, snap, d, act.event, now)
+		return err
+	}
+	eval := newEval(snap, d, now)
+	if eval == nil {
+		return nil // the job is gone; so will be the deployment
+	}
+	if len(act.replace) == 0 {
+		_, err := w.apply(ctx, nomad.EvalUpdateRequestType, &nomad.EvalUpdateRequest{Evals: []*nomad.Evaluation{eval}})
+		return err
+	}
+	yes := true
+	req := &nomad.AllocUpdateDesiredTransitionRequest{
+		Allocs: make(map[string]*nomad.DesiredTransition, len(act.replace)),
+		Evals:  []*nomad.Evaluation{eval},
+	}
+	for _, id := range act.replace {
+		req.Allocs[id] = &nomad.DesiredTransition{Reschedule: &yes}
+	}
+	_, err := w.apply(ctx, nomad.AllocUpdateDesiredTransitionRequestType, req)
+	return err
+}
+
+// move writes a new status of d, with an evaluation unless all is done.
+func (w *Watcher) move(ctx context.Context, snap *state.Snapshot, d *nomad.Deployment, event Event, now time.Time) (*nomad.DeploymentUpdateResponse, error) {
+	update, err := move(d, event, now.UnixNano())
+	if err != nil {
+		return nil, err
+	}
+	req := &nomad.DeploymentStatusUpdateRequest{DeploymentUpdate: update}
+	switch event {
+	case Complete:
+		// First, so that no successful deployment is without a stable job.
+		stable := &nomad.JobStabilityRequest{
+			JobID:        d.JobID,
+			JobVersion:   d.JobVersion,
+			Stable:       true,
+			WriteRequest: nomad.WriteRequest{Namespace: d.Namespace},
+		}
+		if _, err := w.apply(ctx, nomad.JobStabilityRequestType, stable); err != nil {
+			return nil, err
+		}
+	case Pause: // nothing to schedule
+	default:
+		req.Eval = newEval(snap, d, now)
+	}
+	index, err := w.apply(ctx, nomad.DeploymentStatusUpdateRequestType, req)
+	if err != nil {
+		return nil, err
+	}
+	w.cfg.Log.Info("deployment moved", "deployment", d.ID, "job", d.JobID, "status", update.Status, "why", update.StatusDescription)
+	return response(req.Eval, index), nil
+}
+
+func response(eval *nomad.Evaluation, index uint64) *nomad.DeploymentUpdateResponse {
+	r := &nomad.DeploymentUpdateResponse{DeploymentModifyIndex: index, WriteMeta: nomad.WriteMeta{Index: index}}
+	if eval != nil {
+		r.EvalID, r.EvalCreateIndex = eval.ID, index
+	}
+	return r
+}
+
+// apply writes one log entry.
+func (w *Watcher) apply(ctx context.Context, t nomad.MessageType, req any) (uint64, error) {
+	resp, index, err := w.cfg.Raft.Apply(ctx, t, req)
+	if failed, ok := resp.(error); ok {
+		err = errors.Join(err, failed)
+	}
+	return index, err
+}
+
+// newEval returns an evaluation of the deployment's job, nil when that is gone.
+func newEval(snap *state.Snapshot, d *nomad.Deployment, now time.Time) *nomad.Evaluation {
+	job := snap.Job(nil, d.Namespace, d.JobID)
+	if job == nil {
+		return nil
+	}
+	priority := d.EvalPriority
+	if priority == 0 {
+		priority = job.Priority
+	}
+	return &nomad.Evaluation{
+		ID:             nomad.NewID(),
+		Namespace:      d.Namespace,
+		Priority:       priority,
+		Type:           job.Type,
+		TriggeredBy:    nomad.EvalTriggerDeploymentWatcher,
+		JobID:          d.JobID,
+		JobModifyIndex: job.ModifyIndex,
+		DeploymentID:   d.ID,
+		Status:         nomad.EvalStatusPending,
+		CreateTime:     now.UnixNano(),
+		ModifyTime:     now.UnixNano(),
+	}
+}
+
+// Fail ends a deployment on a person's word.
+func (w *Watcher) Fail(ctx context.Context, id string) (*nomad.DeploymentUpdateResponse, error) {
+	return w.byHand(ctx, id, Fail)
+}
+
+// Pause makes a deployment stand still.
+func (w *Watcher) Pause(ctx context.Context, id string) (*nomad.DeploymentUpdateResponse, error) {
+	return w.byHand(ctx, id, Pause)
+}
+
+// Resume lets a paused deployment go on.
+func (w *Watcher) Resume(ctx context.Context, id string) (*nomad.DeploymentUpdateResponse, error) {
+	return w.byHand(ctx, id, Resume)
+}
+
+func (w *Watcher) byHand(ctx context.Context, id string, event Event) (*nomad.DeploymentUpdateResponse, error) {
+	snap := w.cfg.Store().Snapshot()
+	d := snap.Deployment(nil, id)
+	if d == nil {
+		return nil, nomad.UnknownDeployment(id)
+	}
+	return w.move(ctx, snap, d, event, time.Now())
+}
+
+// SetAllocHealth records a person's word on the health of allocations.
+func (w *Watcher) SetAllocHealth(ctx context.Context, req *nomad.DeploymentAllocHealthRequest) (*nomad.DeploymentUpdateResponse, error) {
+	snap := w.cfg.Store().Snapshot()
+	d := snap.Deployment(nil, req.DeploymentID)
+	if d == nil {
+		return nil, nomad.UnknownDeployment(req.DeploymentID)
+	}
+	if !d.Active() {
+		return nil, nomad.Errorf(400, "deployment %s is %s: the health of its allocations is settled", d.ID, d.Status)
+	}
+	now := time.Now()
+	eval := newEval(snap, d, now)
+	index, err := w.apply(ctx, nomad.DeploymentAllocHealthRequestType, &nomad.ApplyDeploymentAllocHealthRequest{
+		DeploymentAllocHealthRequest: *req,
+		Timestamp:                    now,
+		Eval:                         eval,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("set health in deployment %s: %w", d.ID, err)
+	}
+	return response(eval, index), nil
+}
