@@ -200,3 +200,11 @@ type WrappedKey struct {
 
 // KEKProviderName names who wraps a root key.
 type KEKProviderName string
+
+// KeyringUpdateRootKeyMetaRequest is what servers before 1.9 wrote to Raft for a
+// root key whose material they kept in files.
+type KeyringUpdateRootKeyMetaRequest struct {
+	RootKeyMeta *RootKeyMeta
+	Rekey       bool
+	WriteRequest
+}

@@ -1,0 +1,201 @@
+package state
+
+import (
+	"iter"
+
+	"github.com/hashicorp/go-memdb"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+var allocs = &table[nomad.Allocation]{
+	name: TableAllocs,
+	id:   func(a *nomad.Allocation) key { return keyOf(a.ID) },
+	indexes: []index[nomad.Allocation]{
+		{"node", func(a *nomad.Allocation) key { return keyOf(a.NodeID) }},
+		{"job", func(a *nomad.Allocation) key { return keyOf(a.Namespace, a.JobID) }},
+		{"eval", func(a *nomad.Allocation) key { return keyOf(a.EvalID) }},
+		{"deployment", func(a *nomad.Allocation) key { return optional(a.DeploymentID) }},
+		{"signing_key", func(a *nomad.Allocation) key {
+			if a.ClientTerminalStatus() && a.ServerTerminalStatus() {
+				return nil // nobody will ever show its tokens again
+			}
+			return optional(a.SigningKeyID)
+		}},
+	},
+}
+
+// Alloc returns the allocation, nil when there is none.
+func (s *Snapshot) Alloc(ws memdb.WatchSet, id string) *nomad.Allocation {
+	return allocs.get(s.tx, ws, keyOf(id))
+}
+
+// Allocs returns every allocation.
+func (s *Snapshot) Allocs(ws memdb.WatchSet) iter.Seq[*nomad.Allocation] {
+	return allocs.all(s.tx, ws)
+}
+
+// AllocsByPrefix returns the allocations whose ID begins with p.
+func (s *Snapshot) AllocsByPrefix(ws memdb.WatchSet, p string) iter.Seq[*nomad.Allocation] {
+	return allocs.prefixed(s.tx, ws, primary, prefixOf(p))
+}
+
+// AllocsByNode returns the allocations of a node.
+func (s *Snapshot) AllocsByNode(ws memdb.WatchSet, node string) iter.Seq[*nomad.Allocation] {
+	return allocs.by(s.tx, ws, "node", keyOf(node))
+}
+
+// AllocsByJob returns the allocations of a job, of all its versions.
+func (s *Snapshot) AllocsByJob(ws memdb.WatchSet, ns, job string) iter.Seq[*nomad.Allocation] {
+	return allocs.by(s.tx, ws, "job", keyOf(ns, job))
+}
+
+// AllocsByEval returns the allocations that an evaluation created or changed last.
+func (s *Snapshot) AllocsByEval(ws memdb.WatchSet, eval string) iter.Seq[*nomad.Allocation] {
+	return allocs.by(s.tx, ws, "eval", keyOf(eval))
+}
+
+// AllocsByDeployment returns the allocations of a deployment.
+func (s *Snapshot) AllocsByDeployment(ws memdb.WatchSet, deployment string) iter.Seq[*nomad.Allocation] {
+	return allocs.by(s.tx, ws, "deployment", keyOf(deployment))
+}
+
+// storeAlloc puts an allocation that the caller owns over old, nil for a new
+// one, and brings along what follows from it: counts of its job and of its
+// deployment, and what others want to hear.
+func (t *txn) storeAlloc(a, old *nomad.Allocation, c counts) {
+	allocs.put(t, a)
+	c.moved(a, old)
+	t.countInDeployment(a, old)
+	if old == nil {
+		return
+	}
+	if a.ClientTerminalStatus() && !old.ClientTerminalStatus() {
+		t.changes.Stopped = append(t.changes.Stopped, a)
+	}
+	if a.ClientStatus != old.ClientStatus || health(a) != health(old) {
+		t.changes.Allocs = append(t.changes.Allocs, a)
+	}
+}
+
+// UpdateAllocsFromClient merges what nodes say of their allocations. Only the
+// fields that belong to the client are taken.
+func (s *Store) UpdateAllocsFromClient(index uint64, req *nomad.AllocUpdateRequest) (*Changes, error) {
+	return s.write(index, func(t *txn) error {
+		touched := map[nomad.NamespacedID]bool{}
+		reported := map[string]bool{}
+		c := counts{}
+		for _, update := range req.Alloc {
+			old := allocs.get(t.Txn, nil, keyOf(update.ID))
+			if old == nil {
+				continue // collected meanwhile
+			}
+			a := *old
+			mergeClient(&a, update, index)
+			t.storeAlloc(&a, old, c)
+			reported[a.NodeID] = true
+			if a.TerminalStatus() != old.TerminalStatus() {
+				touched[a.JobNamespacedID()] = true
+			}
+		}
+		t.applyCounts(c)
+		for id := range reported {
+			t.nodeReported(id)
+		}
+		for _, e := range req.Evals {
+			stored := *e
+			t.upsertEvals(&stored)
+			touched[nomad.NamespacedID{ID: e.JobID, Namespace: e.Namespace}] = true
+		}
+		t.setJobStatuses(touched)
+		return nil
+	})
+}
+
+// mergeClient copies the client's fields from update to a.
+func mergeClient(a, update *nomad.Allocation, index uint64) {
+	a.ClientStatus = update.ClientStatus
+	a.ClientDescription = update.ClientDescription
+	a.TaskStates = update.TaskStates
+	if update.NetworkStatus != nil {
+		a.NetworkStatus = update.NetworkStatus
+	}
+	if len(update.AllocStates) > 0 {
+		a.AllocStates = update.AllocStates
+	}
+	if update.DeploymentStatus != nil {
+		setHealth(a, update.DeploymentStatus, index)
+	}
+	a.ModifyIndex, a.ModifyTime = index, update.ModifyTime
+}
+
+// setHealth takes health and its time from reported; whether the allocation is
+// a canary is the servers' word.
+func setHealth(a *nomad.Allocation, reported *nomad.AllocDeploymentStatus, index uint64) {
+	status := nomad.AllocDeploymentStatus{}
+	if a.DeploymentStatus != nil {
+		status = *a.DeploymentStatus
+	}
+	before := health(a)
+	status.Healthy, status.Timestamp = reported.Healthy, reported.Timestamp
+	a.DeploymentStatus = &status
+	if health(a) != before {
+		status.ModifyIndex = index
+	}
+}
+
+// nodeReported notes that a node which had missed heartbeats has told of its
+// allocations since: from then on it may be ready.
+func (t *txn) nodeReported(id string) {
+	n := nodes.get(t.Txn, nil, keyOf(id))
+	if n == nil || n.LastMissedHeartbeatIndex == 0 || n.LastAllocUpdateIndex > n.LastMissedHeartbeatIndex {
+		return
+	}
+	updated := *n
+	updated.LastAllocUpdateIndex, updated.ModifyIndex = t.index, t.index
+	nodes.put(t, &updated)
+}
+
+// UpdateDesiredTransitions tells the scheduler what shall become of
+// allocations, and upserts the evaluations that make it happen.
+func (s *Store) UpdateDesiredTransitions(index uint64, req *nomad.AllocUpdateDesiredTransitionRequest) (*Changes, error) {
+	return s.write(index, func(t *txn) error {
+		for _, id := range sortedKeys(req.Allocs) {
+			if a := allocs.get(t.Txn, nil, keyOf(id)); a != nil {
+				t.transition(a, req.Allocs[id])
+			}
+		}
+		touched := map[nomad.NamespacedID]bool{}
+		for _, e := range req.Evals {
+			stored := *e
+			t.upsertEvals(&stored)
+			touched[nomad.NamespacedID{ID: e.JobID, Namespace: e.Namespace}] = true
+		}
+		t.setJobStatuses(touched)
+		return nil
+	})
+}
+
+// transition merges what is set in add into the allocation's desired transition.
+func (t *txn) transition(old *nomad.Allocation, add *nomad.DesiredTransition) {
+	if add == nil {
+		return
+	}
+	a := *old
+	d := &a.DesiredTransition
+	for _, f := range []struct{ to, from **bool }{
+		{&d.Migrate, &add.Migrate},
+		{&d.Reschedule, &add.Reschedule},
+		{&d.ForceReschedule, &add.ForceReschedule},
+		{&d.NoShutdownDelay, &add.NoShutdownDelay},
+		{&d.MigrateDisablePlacement, &add.MigrateDisablePlacement},
+	} {
+		if *f.from != nil {
+			*f.to = *f.from
+		}
+	}
+	a.ModifyIndex = t.index
+	// The client must see it too: an allocation is fetched when this index grows.
+	a.AllocModifyIndex = t.index
+	allocs.put(t, &a)
+}

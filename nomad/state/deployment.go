@@ -1,0 +1,257 @@
+package state
+
+import (
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/hashicorp/go-memdb"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+var deployments = &table[nomad.Deployment]{
+	name: TableDeployment,
+	id:   func(d *nomad.Deployment) key { return keyOf(d.ID) },
+	indexes: []index[nomad.Deployment]{
+		{"job", func(d *nomad.Deployment) key { return keyOf(d.Namespace, d.JobID) }},
+	},
+}
+
+// Deployment returns the deployment, nil when there is none.
+func (s *Snapshot) Deployment(ws memdb.WatchSet, id string) *nomad.Deployment {
+	return deployments.get(s.tx, ws, keyOf(id))
+}
+
+// Deployments returns every deployment.
+func (s *Snapshot) Deployments(ws memdb.WatchSet) iter.Seq[*nomad.Deployment] {
+	return deployments.all(s.tx, ws)
+}
+
+// DeploymentsByPrefix returns the deployments whose ID begins with p.
+func (s *Snapshot) DeploymentsByPrefix(ws memdb.WatchSet, p string) iter.Seq[*nomad.Deployment] {
+	return deployments.prefixed(s.tx, ws, primary, prefixOf(p))
+}
+
+// DeploymentsByJob returns the deployments of a job.
+func (s *Snapshot) DeploymentsByJob(ws memdb.WatchSet, ns, job string) iter.Seq[*nomad.Deployment] {
+	return deployments.by(s.tx, ws, "job", keyOf(ns, job))
+}
+
+// LatestDeployment returns the deployment of a job that was created last, nil
+// when it never had one.
+func (s *Snapshot) LatestDeployment(ws memdb.WatchSet, ns, job string) *nomad.Deployment {
+	var latest *nomad.Deployment
+	for d := range s.DeploymentsByJob(ws, ns, job) {
+		if latest == nil || d.CreateIndex > latest.CreateIndex {
+			latest = d
+		}
+	}
+	return latest
+}
+
+// putDeployment stores a deployment that the caller owns.
+func (t *txn) putDeployment(d *nomad.Deployment) {
+	d.CreateIndex, d.ModifyIndex = t.index, t.index
+	if old := deployments.get(t.Txn, nil, keyOf(d.ID)); old != nil {
+		d.CreateIndex = old.CreateIndex
+	}
+	deployments.put(t, d)
+}
+
+// UpdateDeploymentStatus changes the status of a deployment, and with it the
+// job it goes back to and the evaluation that follows.
+func (s *Store) UpdateDeploymentStatus(index uint64, req *nomad.DeploymentStatusUpdateRequest) (*Changes, error) {
+	return s.write(index, func(t *txn) error {
+		if req.DeploymentUpdate == nil {
+			return fmt.Errorf("update deployment: no status")
+		}
+		return t.finishDeployment(req.DeploymentUpdate, req.Job, req.Eval)
+	})
+}
+
+// finishDeployment sets a status, registers the job of a revert and upserts the
+// evaluation. The deployment must not have ended.
+func (t *txn) finishDeployment(u *nomad.DeploymentStatusUpdate, revert *nomad.Job, e *nomad.Evaluation) error {
+	d, err := t.setDeploymentStatus(u)
+	if err != nil {
+		return err
+	}
+	if d == nil {
+		return nomad.UnknownDeployment(u.DeploymentID)
+	}
+	if revert != nil {
+		j := *revert
+		if err := t.upsertJob(&j, nil); err != nil {
+			return err
+		}
+	}
+	if e != nil {
+		stored := *e
+		t.upsertEvals(&stored)
+		t.setJobStatus(e.Namespace, e.JobID)
+	}
+	return nil
+}
+
+// setDeploymentStatus stores a status and returns the deployment, nil when there
+// is none. Success marks the version of the job as stable.
+func (t *txn) setDeploymentStatus(u *nomad.DeploymentStatusUpdate) (*nomad.Deployment, error) {
+	old := deployments.get(t.Txn, nil, keyOf(u.DeploymentID))
+	if old == nil {
+		return nil, nil
+	}
+	if !old.Active() {
+		return nil, fmt.Errorf("deployment %q has terminal status %q", old.ID, old.Status)
+	}
+	d := *old
+	d.Status, d.StatusDescription = u.Status, u.StatusDescription
+	d.ModifyIndex, d.ModifyTime = t.index, u.UpdatedAt
+	deployments.put(t, &d)
+	if d.Status == nomad.DeploymentStatusSuccessful {
+		return &d, t.setStable(d.Namespace, d.JobID, d.JobVersion, true)
+	}
+	return &d, nil
+}
+
+// SetAllocHealth records the health of allocations of a deployment as told by
+// an operator or the deployment watcher.
+func (s *Store) SetAllocHealth(index uint64, req *nomad.ApplyDeploymentAllocHealthRequest) (*Changes, error) {
+	return s.write(index, func(t *txn) error {
+		d := deployments.get(t.Txn, nil, keyOf(req.DeploymentID))
+		if d == nil {
+			return nomad.UnknownDeployment(req.DeploymentID)
+		}
+		if !d.Active() {
+			return fmt.Errorf("deployment %q has terminal status %q", d.ID, d.Status)
+		}
+		healthy := map[bool][]string{true: req.HealthyAllocationIDs, false: req.UnhealthyAllocationIDs}
+		for _, verdict := range []bool{true, false} {
+			for _, id := range healthy[verdict] {
+				if err := t.judgeAlloc(d.ID, id, verdict, req.Timestamp); err != nil {
+					return err
+				}
+			}
+		}
+		if req.DeploymentUpdate != nil {
+			return t.finishDeployment(req.DeploymentUpdate, req.Job, req.Eval)
+		}
+		if req.Eval != nil {
+			stored := *req.Eval
+			t.upsertEvals(&stored)
+			t.setJobStatus(stored.Namespace, stored.JobID)
+		}
+		return nil
+	})
+}
+
+// judgeAlloc sets the health of one allocation.
+func (t *txn) judgeAlloc(deployment, id string, healthy bool, at time.Time) error {
+	old := allocs.get(t.Txn, nil, keyOf(id))
+	if old == nil {
+		return nomad.UnknownAlloc(id)
+	}
+	if old.DeploymentID != deployment {
+		return fmt.Errorf("allocation %q is not part of deployment %q", id, deployment)
+	}
+	a := *old
+	setHealth(&a, &nomad.AllocDeploymentStatus{Healthy: &healthy, Timestamp: at}, t.index)
+	a.ModifyIndex = t.index
+	t.storeAlloc(&a, old, counts{})
+	return nil
+}
+
+// DeleteDeployments forgets deployments. What is gone already is no error.
+func (s *Store) DeleteDeployments(index uint64, req *nomad.DeploymentDeleteRequest) (*Changes, error) {
+	return s.write(index, func(t *txn) error {
+		for _, id := range req.Deployments {
+			if d := deployments.get(t.Txn, nil, keyOf(id)); d != nil {
+				deployments.delete(t, d)
+			}
+		}
+		return nil
+	})
+}
+
+// health is what is known of the health of an allocation in its deployment.
+func health(a *nomad.Allocation) verdict {
+	switch {
+	case a.DeploymentStatus == nil || a.DeploymentStatus.Healthy == nil:
+		return unknown
+	case *a.DeploymentStatus.Healthy:
+		return good
+	}
+	return bad
+}
+
+// verdict is the health of an allocation.
+type verdict int
+
+const (
+	unknown verdict = 0
+	good    verdict = 1
+	bad     verdict = 2
+)
+
+// countInDeployment keeps the counters of the deployment of a. old is nil for a
+// new allocation; one that comes from another deployment counts as placed.
+func (t *txn) countInDeployment(a, old *nomad.Allocation) {
+	if a.DeploymentID == "" {
+		return
+	}
+	before := unknown
+	placed := old == nil || old.DeploymentID != a.DeploymentID
+	if !placed {
+		before = health(old)
+	}
+	if !placed && before == health(a) {
+		return
+	}
+	d := deployments.get(t.Txn, nil, keyOf(a.DeploymentID))
+	if d == nil || d.TaskGroups[a.TaskGroup] == nil {
+		return
+	}
+	group := *d.TaskGroups[a.TaskGroup]
+	if placed {
+		group.PlacedAllocs++
+		placeCanary(&group, a)
+		progress(&group, time.Unix(0, a.CreateTime))
+	}
+	addHealth(&group, before, -1)
+	addHealth(&group, health(a), 1)
+	if health(a) == good {
+		progress(&group, a.DeploymentStatus.Timestamp)
+	}
+	updated := *d
+	updated.TaskGroups = maps.Clone(d.TaskGroups)
+	updated.TaskGroups[a.TaskGroup] = &group
+	updated.ModifyIndex = t.index
+	deployments.put(t, &updated)
+}
+
+// placeCanary remembers a canary of the group.
+func placeCanary(g *nomad.DeploymentState, a *nomad.Allocation) {
+	canary := a.DeploymentStatus != nil && a.DeploymentStatus.Canary
+	if canary && !slices.Contains(g.PlacedCanaries, a.ID) {
+		g.PlacedCanaries = append(slices.Clone(g.PlacedCanaries), a.ID)
+	}
+}
+
+// addHealth moves the counter of a verdict.
+func addHealth(g *nomad.DeploymentState, v verdict, by int) {
+	switch v {
+	case good:
+		g.HealthyAllocs += by
+	case bad:
+		g.UnhealthyAllocs += by
+	}
+}
+
+// progress moves the time by which the group must progress again.
+func progress(g *nomad.DeploymentState, at time.Time) {
+	if by := at.Add(g.ProgressDeadline); g.ProgressDeadline > 0 && by.After(g.RequireProgressBy) {
+		g.RequireProgressBy = by.UTC()
+	}
+}

@@ -1,0 +1,133 @@
+package state
+
+import (
+	"fmt"
+	"iter"
+
+	"github.com/hashicorp/go-memdb"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+var evals = &table[nomad.Evaluation]{
+	name: TableEvals,
+	id:   func(e *nomad.Evaluation) key { return keyOf(e.ID) },
+	indexes: []index[nomad.Evaluation]{
+		{"job", func(e *nomad.Evaluation) key { return keyOf(e.Namespace, e.JobID) }},
+	},
+}
+
+// Eval returns the evaluation, nil when there is none.
+func (s *Snapshot) Eval(ws memdb.WatchSet, id string) *nomad.Evaluation {
+	return evals.get(s.tx, ws, keyOf(id))
+}
+
+// Evals returns every evaluation.
+func (s *Snapshot) Evals(ws memdb.WatchSet) iter.Seq[*nomad.Evaluation] { return evals.all(s.tx, ws) }
+
+// EvalsByJob returns the evaluations of a job.
+func (s *Snapshot) EvalsByJob(ws memdb.WatchSet, ns, job string) iter.Seq[*nomad.Evaluation] {
+	return evals.by(s.tx, ws, "job", keyOf(ns, job))
+}
+
+// EvalsByPrefix returns the evaluations whose ID begins with p.
+func (s *Snapshot) EvalsByPrefix(ws memdb.WatchSet, p string) iter.Seq[*nomad.Evaluation] {
+	return evals.prefixed(s.tx, ws, primary, prefixOf(p))
+}
+
+// UpsertEvals stores evaluations. One that completes with everything placed
+// cancels the blocked ones of its job.
+func (s *Store) UpsertEvals(index uint64, req *nomad.EvalUpdateRequest) (*Changes, error) {
+	return s.write(index, func(t *txn) error {
+		touched := map[nomad.NamespacedID]bool{}
+		for _, e := range req.Evals {
+			stored := *e
+			t.upsertEvals(&stored)
+			touched[nomad.NamespacedID{ID: e.JobID, Namespace: e.Namespace}] = true
+		}
+		t.setJobStatuses(touched)
+		return nil
+	})
+}
+
+// upsertEvals stores evaluations that the caller owns.
+func (t *txn) upsertEvals(list ...*nomad.Evaluation) {
+	for _, e := range list {
+		e.CreateIndex, e.ModifyIndex = t.index, t.index
+		if old := evals.get(t.Txn, nil, keyOf(e.ID)); old != nil {
+			e.CreateIndex = old.CreateIndex
+		}
+		t.putQueued(e)
+		if e.Status == nomad.EvalStatusComplete && len(e.FailedTGAllocs) == 0 {
+			t.cancelBlocked(e)
+		}
+		t.putEval(e)
+	}
+}
+
+// putEval stores an evaluation and tells of it.
+func (t *txn) putEval(e *nomad.Evaluation) {
+	evals.put(t, e)
+	t.changes.Evals = append(t.changes.Evals, e)
+}
+
+// putQueued copies to the job summary what the scheduler could not place.
+func (t *txn) putQueued(e *nomad.Evaluation) {
+	if len(e.QueuedAllocations) == 0 {
+		return
+	}
+	t.editSummary(e.Namespace, e.JobID, func(sum *nomad.JobSummary) bool {
+		changed := false
+		for name, n := range e.QueuedAllocations {
+			g, ok := sum.Summary[name]
+			if !ok || g.Queued == n {
+				continue
+			}
+			g.Queued = n
+			sum.Summary[name] = g
+			changed = true
+		}
+		return changed
+	})
+}
+
+// cancelBlocked cancels the blocked evaluations of the job for which done has
+// placed everything.
+func (t *txn) cancelBlocked(done *nomad.Evaluation) {
+	var blocked []*nomad.Evaluation
+	for e := range evals.by(t.Txn, nil, "job", keyOf(done.Namespace, done.JobID)) {
+		if e.Status == nomad.EvalStatusBlocked && e.ID != done.ID {
+			blocked = append(blocked, e)
+		}
+	}
+	for _, e := range blocked {
+		cancelled := *e
+		cancelled.Status = nomad.EvalStatusCancelled
+		cancelled.StatusDescription = fmt.Sprintf("evaluation %q successful", done.ID)
+		cancelled.ModifyIndex, cancelled.ModifyTime = t.index, done.ModifyTime
+		t.putEval(&cancelled)
+	}
+}
+
+// Reap deletes evaluations and allocations. What is gone already is no error.
+func (s *Store) Reap(index uint64, req *nomad.EvalReapRequest) (*Changes, error) {
+	return s.write(index, func(t *txn) error {
+		if req.Filter != "" {
+			return fmt.Errorf("deletion of evaluations by filter is not available yet")
+		}
+		touched := map[nomad.NamespacedID]bool{}
+		for _, id := range req.Evals {
+			if e := evals.get(t.Txn, nil, keyOf(id)); e != nil {
+				evals.delete(t, e)
+				touched[nomad.NamespacedID{ID: e.JobID, Namespace: e.Namespace}] = true
+			}
+		}
+		for _, id := range req.Allocs {
+			if a := allocs.get(t.Txn, nil, keyOf(id)); a != nil {
+				allocs.delete(t, a)
+			}
+		}
+		t.setJobStatuses(touched)
+		return nil
+	})
+}

@@ -1,0 +1,61 @@
+package state
+
+import (
+	"fmt"
+	"iter"
+
+	"github.com/hashicorp/go-msgpack/v2/codec"
+)
+
+// foreignRow is a snapshot record of a feature that this server does not have
+// yet. It is kept as it came and written out again, so that a cluster which
+// goes through us loses nothing.
+type foreignRow struct {
+	kind byte
+	seq  uint64
+	raw  codec.Raw
+}
+
+var foreign = &table[foreignRow]{
+	name: "foreign_records",
+	id:   func(r *foreignRow) key { return key{r.kind}.number(r.seq) },
+}
+
+// foreignRecord is a record type whose rows are kept as they are.
+func foreignRecord(kind byte, name string) Record {
+	return Record{Type: kind, Name: name,
+		rows: func(s *Snapshot) iter.Seq[any] {
+			return func(yield func(any) bool) {
+				for r := range foreign.by(s.tx, nil, primary, key{kind}) {
+					if !yield(r.raw) {
+						return
+					}
+				}
+			}
+		},
+		read: func(r *Restore, decode func(any) error) error {
+			r.seq++
+			row := &foreignRow{kind: kind, seq: r.seq}
+			if err := decode(&row.raw); err != nil {
+				return err
+			}
+			foreign.check(r.txn.Insert(foreign.name, row))
+			return nil
+		},
+	}
+}
+
+// droppedRecord is a record type that older servers wrote and nobody reads.
+func droppedRecord(kind byte, name string) Record {
+	return Record{Type: kind, Name: name, read: func(_ *Restore, decode func(any) error) error {
+		var raw codec.Raw
+		return decode(&raw)
+	}}
+}
+
+// refusedRecord is a record type that makes a snapshot unusable.
+func refusedRecord(kind byte, name string) Record {
+	return Record{Type: kind, Name: name, read: func(*Restore, func(any) error) error {
+		return fmt.Errorf("records of type %d (%s) are of a beta version and cannot be restored", kind, name)
+	}}
+}

@@ -1,0 +1,291 @@
+package state
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+
+	"github.com/hashicorp/go-memdb"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+var jobs = &table[nomad.Job]{
+	name: TableJobs,
+	id:   func(j *nomad.Job) key { return keyOf(j.Namespace, j.ID) },
+	indexes: []index[nomad.Job]{
+		{"parent", func(j *nomad.Job) key {
+			if j.ParentID == "" {
+				return nil
+			}
+			return keyOf(j.Namespace, j.ParentID)
+		}},
+	},
+}
+
+// jobVersions holds the last versions of every job, ordered by number.
+var jobVersions = &table[nomad.Job]{
+	name: TableJobVersion,
+	id:   func(j *nomad.Job) key { return keyOf(j.Namespace, j.ID).number(j.Version) },
+}
+
+// jobSubmissions holds the sources from which job versions were made.
+var jobSubmissions = &table[nomad.JobSubmission]{
+	name: TableJobSubmission,
+	id:   func(s *nomad.JobSubmission) key { return keyOf(s.Namespace, s.JobID).number(s.Version) },
+}
+
+// Job returns the job as it was last registered, nil when there is none.
+func (s *Snapshot) Job(ws memdb.WatchSet, ns, id string) *nomad.Job {
+	return jobs.get(s.tx, ws, keyOf(ns, id))
+}
+
+// Jobs returns every job, by namespace and ID.
+func (s *Snapshot) Jobs(ws memdb.WatchSet) iter.Seq[*nomad.Job] { return jobs.all(s.tx, ws) }
+
+// JobsByNamespace returns the jobs of a namespace, by ID.
+func (s *Snapshot) JobsByNamespace(ws memdb.WatchSet, ns string) iter.Seq[*nomad.Job] {
+	return jobs.by(s.tx, ws, primary, keyOf(ns))
+}
+
+// JobsByPrefix returns the jobs of a namespace whose ID begins with p.
+func (s *Snapshot) JobsByPrefix(ws memdb.WatchSet, ns, p string) iter.Seq[*nomad.Job] {
+	return jobs.prefixed(s.tx, ws, primary, prefixOf(ns, p))
+}
+
+// JobChildren returns the jobs that were dispatched or launched from parent.
+func (s *Snapshot) JobChildren(ws memdb.WatchSet, ns, parent string) iter.Seq[*nomad.Job] {
+	return jobs.by(s.tx, ws, "parent", keyOf(ns, parent))
+}
+
+// JobVersion returns one version of a job, nil when it is not kept.
+func (s *Snapshot) JobVersion(ws memdb.WatchSet, ns, id string, v uint64) *nomad.Job {
+	return jobVersions.get(s.tx, ws, keyOf(ns, id).number(v))
+}
+
+// JobVersions returns the kept versions of a job, newest first.
+func (s *Snapshot) JobVersions(ws memdb.WatchSet, ns, id string) []*nomad.Job {
+	return slices.Collect(jobVersions.reversed(s.tx, ws, primary, keyOf(ns, id)))
+}
+
+// AllJobVersions returns every kept version of every job.
+func (s *Snapshot) AllJobVersions(ws memdb.WatchSet) iter.Seq[*nomad.Job] {
+	return jobVersions.all(s.tx, ws)
+}
+
+// JobSubmission returns the source of a version of a job, nil when it is not kept.
+func (s *Snapshot) JobSubmission(ws memdb.WatchSet, ns, id string, v uint64) *nomad.JobSubmission {
+	return jobSubmissions.get(s.tx, ws, keyOf(ns, id).number(v))
+}
+
+// RegisterJob stores a new version of a job, and in the same transaction the
+// evaluation that makes it happen.
+func (s *Store) RegisterJob(index uint64, req *nomad.JobRegisterRequest) (*Changes, error) {
+	return s.write(index, func(t *txn) error {
+		if req.Job == nil {
+			return fmt.Errorf("register job: no job")
+		}
+		if err := t.checkEnforcedIndex(req); err != nil {
+			return err
+		}
+		j := *req.Job
+		if err := t.upsertJob(&j, req.Submission); err != nil {
+			return err
+		}
+		if req.Deployment != nil {
+			t.putDeployment(req.Deployment)
+		}
+		return t.evalOfJob(req.Eval, &j)
+	})
+}
+
+// evalOfJob upserts the evaluation that came with a job command. Only here is
+// known at which index the job was modified.
+func (t *txn) evalOfJob(e *nomad.Evaluation, j *nomad.Job) error {
+	if e == nil {
+		return nil
+	}
+	stamped := *e
+	stamped.JobModifyIndex = t.index
+	t.upsertEvals(&stamped)
+	t.setJobStatus(j.Namespace, j.ID)
+	return nil
+}
+
+// checkEnforcedIndex refuses a registration whose sender has seen another
+// version of the job. It is decided here because only the log orders writers.
+func (t *txn) checkEnforcedIndex(req *nomad.JobRegisterRequest) error {
+	if !req.EnforceIndex {
+		return nil
+	}
+	old := jobs.get(t.Txn, nil, keyOf(req.Job.Namespace, req.Job.ID))
+	want := req.JobModifyIndex
+	switch {
+	case old == nil && want != 0:
+		return nomad.Errorf(400, "%s %d: job does not exist", nomad.RegisterEnforceIndexErrPrefix, want)
+	case old != nil && want == 0:
+		return nomad.Errorf(400, "%s 0: job already exists", nomad.RegisterEnforceIndexErrPrefix)
+	case old != nil && want != old.JobModifyIndex:
+		return nomad.Errorf(400, "%s %d: job exists with conflicting job modify index: %d",
+			nomad.RegisterEnforceIndexErrPrefix, want, old.JobModifyIndex)
+	}
+	return nil
+}
+
+// upsertJob stores j, which the caller owns, as the newest version.
+func (t *txn) upsertJob(j *nomad.Job, source *nomad.JobSubmission) error {
+	if namespaces.get(t.Txn, nil, keyOf(j.Namespace)) == nil {
+		return fmt.Errorf("job %q is in nonexistent namespace %q", j.ID, j.Namespace)
+	}
+	canonicalJob(j)
+	j.CreateIndex, j.ModifyIndex, j.JobModifyIndex, j.Version = t.index, t.index, t.index, 0
+	j.Status, j.StatusDescription, j.VersionTag = nomad.JobStatusPending, "", nil
+	old := jobs.get(t.Txn, nil, keyOf(j.Namespace, j.ID))
+	if old != nil {
+		j.CreateIndex = old.CreateIndex
+		j.Version = old.Version + 1
+	}
+	j.Status = t.jobStatus(j)
+	t.upsertSummaryOfJob(j)
+	t.countChild(j, old)
+	jobs.put(t, j)
+	t.putJobVersion(j, source)
+	return nil
+}
+
+// canonicalJob fills in what older clients and snapshots leave out.
+func canonicalJob(j *nomad.Job) {
+	if j.NodePool == "" {
+		j.NodePool = nomad.NodePoolDefault
+	}
+	if j.Namespace == "" {
+		j.Namespace = nomad.DefaultNamespace
+	}
+}
+
+// putJobVersion keeps the version and drops the oldest beyond the limit.
+// Tagged versions stay and do not count.
+func (t *txn) putJobVersion(j *nomad.Job, source *nomad.JobSubmission) {
+	jobVersions.put(t, j)
+	if source != nil {
+		kept := *source
+		kept.Namespace, kept.JobID, kept.Version, kept.JobModifyIndex = j.Namespace, j.ID, j.Version, j.JobModifyIndex
+		jobSubmissions.put(t, &kept)
+	}
+	var drop []*nomad.Job
+	untagged := 0
+	for v := range jobVersions.reversed(t.Txn, nil, primary, keyOf(j.Namespace, j.ID)) {
+		if v.VersionTag != nil {
+			continue
+		}
+		if untagged++; untagged > nomad.JobDefaultTrackedVersions {
+			drop = append(drop, v)
+		}
+	}
+	for _, v := range drop {
+		jobVersions.delete(t, v)
+		if src := jobSubmissions.get(t.Txn, nil, keyOf(v.Namespace, v.ID).number(v.Version)); src != nil {
+			jobSubmissions.delete(t, src)
+		}
+	}
+}
+
+// DeregisterJob stops a job or purges it, and upserts the evaluation that
+// stops its allocations.
+func (s *Store) DeregisterJob(index uint64, req *nomad.JobDeregisterRequest) (*Changes, error) {
+	return s.write(index, func(t *txn) error {
+		id := nomad.NamespacedID{ID: req.JobID, Namespace: req.Namespace}
+		if req.NoShutdownDelay {
+			yes := true
+			for a := range allocs.by(t.Txn, nil, "job", keyOf(id.Namespace, id.ID)) {
+				t.transition(a, &nomad.DesiredTransition{NoShutdownDelay: &yes})
+			}
+		}
+		j, err := t.removeJob(id, req.Purge, req.SubmitTime)
+		if err != nil {
+			return err
+		}
+		return t.evalOfJob(req.Eval, j)
+	})
+}
+
+// DeregisterJobs stops or purges several jobs.
+func (s *Store) DeregisterJobs(index uint64, req *nomad.JobBatchDeregisterRequest) (*Changes, error) {
+	return s.write(index, func(t *txn) error {
+		ids := make([]nomad.NamespacedID, 0, len(req.Jobs))
+		for id := range req.Jobs {
+			ids = append(ids, id)
+		}
+		slices.SortFunc(ids, compareNamespaced)
+		for _, id := range ids {
+			opt := req.Jobs[id]
+			if _, err := t.removeJob(id, opt != nil && opt.Purge, req.SubmitTime); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// removeJob stops a job, as a new version of it, or forgets it. A job that is
+// gone already is no error for a purge.
+func (t *txn) removeJob(id nomad.NamespacedID, purge bool, submitTime int64) (*nomad.Job, error) {
+	old := jobs.get(t.Txn, nil, keyOf(id.Namespace, id.ID))
+	if old == nil {
+		if purge {
+			return &nomad.Job{Namespace: id.Namespace, ID: id.ID}, nil
+		}
+		return nil, nomad.UnknownJob(id.ID)
+	}
+	t.changes.Removed = append(t.changes.Removed, id)
+	if purge {
+		t.purgeJob(old)
+		return old, nil
+	}
+	stopped := *old
+	stopped.Stop = true
+	if submitTime != 0 {
+		stopped.SubmitTime = submitTime
+	}
+	return &stopped, t.upsertJob(&stopped, nil)
+}
+
+// purgeJob forgets a job with its versions, sources and summary.
+func (t *txn) purgeJob(j *nomad.Job) {
+	k := keyOf(j.Namespace, j.ID)
+	t.uncountChild(j)
+	jobs.delete(t, j)
+	for _, v := range slices.Collect(jobVersions.by(t.Txn, nil, primary, k)) {
+		jobVersions.delete(t, v)
+	}
+	for _, src := range slices.Collect(jobSubmissions.by(t.Txn, nil, primary, k)) {
+		jobSubmissions.delete(t, src)
+	}
+	if sum := jobSummaries.get(t.Txn, nil, k); sum != nil {
+		jobSummaries.delete(t, sum)
+	}
+}
+
+// SetJobStability marks a version of a job as one that worked, or not.
+func (s *Store) SetJobStability(index uint64, req *nomad.JobStabilityRequest) (*Changes, error) {
+	return s.write(index, func(t *txn) error {
+		return t.setStable(req.Namespace, req.JobID, req.JobVersion, req.Stable)
+	})
+}
+
+// setStable writes the mark to the version, and to the job when it is that version.
+func (t *txn) setStable(ns, id string, version uint64, stable bool) error {
+	v := jobVersions.get(t.Txn, nil, keyOf(ns, id).number(version))
+	if v == nil || v.Stable == stable {
+		return nil
+	}
+	marked := *v
+	marked.Stable, marked.ModifyIndex = stable, t.index
+	jobVersions.put(t, &marked)
+	if j := jobs.get(t.Txn, nil, keyOf(ns, id)); j != nil && j.Version == version {
+		current := *j
+		current.Stable, current.ModifyIndex = stable, t.index
+		jobs.put(t, &current)
+	}
+	return nil
+}

@@ -1,0 +1,67 @@
+package state
+
+import (
+	"fmt"
+	"iter"
+
+	"github.com/hashicorp/go-memdb"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+var namespaces = &table[nomad.Namespace]{
+	name: TableNamespaces,
+	id:   func(n *nomad.Namespace) key { return keyOf(n.Name) },
+}
+
+// Namespace returns the namespace, nil when there is none.
+func (s *Snapshot) Namespace(ws memdb.WatchSet, name string) *nomad.Namespace {
+	return namespaces.get(s.tx, ws, keyOf(name))
+}
+
+// Namespaces returns every namespace, by name.
+func (s *Snapshot) Namespaces(ws memdb.WatchSet) iter.Seq[*nomad.Namespace] {
+	return namespaces.all(s.tx, ws)
+}
+
+// UpsertNamespaces stores namespaces.
+func (s *Store) UpsertNamespaces(index uint64, req *nomad.NamespaceUpsertRequest) (*Changes, error) {
+	return s.write(index, func(t *txn) error {
+		for _, n := range req.Namespaces {
+			stored := *n
+			t.putNamespace(&stored)
+		}
+		return nil
+	})
+}
+
+// putNamespace stores a namespace that the caller owns.
+func (t *txn) putNamespace(n *nomad.Namespace) {
+	n.CreateIndex, n.ModifyIndex = t.index, t.index
+	if old := namespaces.get(t.Txn, nil, keyOf(n.Name)); old != nil {
+		n.CreateIndex = old.CreateIndex
+	}
+	namespaces.put(t, n)
+}
+
+// DeleteNamespaces removes namespaces in which no job lives.
+func (s *Store) DeleteNamespaces(index uint64, req *nomad.NamespaceDeleteRequest) (*Changes, error) {
+	return s.write(index, func(t *txn) error {
+		for _, name := range req.Namespaces {
+			n := namespaces.get(t.Txn, nil, keyOf(name))
+			if n == nil {
+				return fmt.Errorf("namespace %q not found", name)
+			}
+			if name == nomad.DefaultNamespace {
+				return fmt.Errorf("default namespace can not be deleted")
+			}
+			for j := range jobs.by(t.Txn, nil, primary, keyOf(name)) {
+				if j.Status != nomad.JobStatusDead {
+					return fmt.Errorf("namespace %q contains at least one non-terminal job %q; all jobs must be terminal", name, j.ID)
+				}
+			}
+			namespaces.delete(t, n)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,220 @@
+package state
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/hashicorp/go-memdb"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+var nodes = &table[nomad.Node]{
+	name: TableNodes,
+	id:   func(n *nomad.Node) key { return keyOf(n.ID) },
+	indexes: []index[nomad.Node]{
+		{"secret_id", func(n *nomad.Node) key { return optional(n.SecretID) }},
+		{"node_pool", func(n *nomad.Node) key { return keyOf(n.NodePool) }},
+		{"signing_key", func(n *nomad.Node) key { return optional(n.IdentitySigningKeyID) }},
+	},
+}
+
+// optional is the key of a part that may be absent.
+func optional(part string) key {
+	if part == "" {
+		return nil
+	}
+	return keyOf(part)
+}
+
+// Node returns the node, nil when there is none.
+func (s *Snapshot) Node(ws memdb.WatchSet, id string) *nomad.Node {
+	return nodes.get(s.tx, ws, keyOf(id))
+}
+
+// NodeBySecret returns the node that holds the secret ID.
+func (s *Snapshot) NodeBySecret(ws memdb.WatchSet, secret string) *nomad.Node {
+	for n := range nodes.by(s.tx, ws, "secret_id", keyOf(secret)) {
+		return n
+	}
+	return nil
+}
+
+// Nodes returns every node.
+func (s *Snapshot) Nodes(ws memdb.WatchSet) iter.Seq[*nomad.Node] { return nodes.all(s.tx, ws) }
+
+// NodesByPrefix returns the nodes whose ID begins with p.
+func (s *Snapshot) NodesByPrefix(ws memdb.WatchSet, p string) iter.Seq[*nomad.Node] {
+	return nodes.prefixed(s.tx, ws, primary, prefixOf(p))
+}
+
+// NodesByPool returns the nodes of a pool; every node is in the pool all.
+func (s *Snapshot) NodesByPool(ws memdb.WatchSet, pool string) iter.Seq[*nomad.Node] {
+	if pool == nomad.NodePoolAll {
+		return s.Nodes(ws)
+	}
+	return nodes.by(s.tx, ws, "node_pool", keyOf(pool))
+}
+
+// RegisterNode adds a node or takes over what it says about itself. What the
+// servers decided about it stays: drain, eligibility, events.
+func (s *Store) RegisterNode(index uint64, req *nomad.NodeRegisterRequest) (*Changes, error) {
+	return s.write(index, func(t *txn) error {
+		if req.Node == nil || req.Node.ID == "" {
+			return fmt.Errorf("register node: no node ID")
+		}
+		n := *req.Node
+		canonicalNode(&n)
+		n.CreateIndex, n.ModifyIndex = index, index
+		if old := nodes.get(t.Txn, nil, keyOf(n.ID)); old != nil {
+			keepServerSide(&n, old)
+			if unresponsive(n.Status) && !unresponsive(old.Status) {
+				n.LastMissedHeartbeatIndex = index
+			}
+		} else {
+			n.Events = nil
+			appendEvent(&n, index, &nomad.NodeEvent{Message: "Node registered",
+				Subsystem: nomad.NodeEventSubsystemCluster, Timestamp: time.Unix(n.StatusUpdatedAt, 0).UTC()})
+		}
+		appendEvent(&n, index, req.NodeEvent)
+		if req.CreateNodePool && nodePools.get(t.Txn, nil, keyOf(n.NodePool)) == nil {
+			t.putNodePool(&nomad.NodePool{Name: n.NodePool})
+		}
+		t.putNode(&n)
+		return nil
+	})
+}
+
+// keepServerSide copies to n what a node cannot say about itself.
+func keepServerSide(n, old *nomad.Node) {
+	n.CreateIndex = old.CreateIndex
+	n.Events = old.Events
+	n.DrainStrategy = old.DrainStrategy
+	n.SchedulingEligibility = old.SchedulingEligibility
+	n.LastDrain = old.LastDrain
+	n.LastMissedHeartbeatIndex = old.LastMissedHeartbeatIndex
+	n.LastAllocUpdateIndex = old.LastAllocUpdateIndex
+	if n.IdentitySigningKeyID == "" {
+		n.IdentitySigningKeyID = old.IdentitySigningKeyID
+	}
+}
+
+// canonicalNode fills in what older clients and snapshots leave out.
+func canonicalNode(n *nomad.Node) {
+	if n.NodePool == "" {
+		n.NodePool = nomad.NodePoolDefault
+	}
+	if n.SchedulingEligibility == "" {
+		n.SchedulingEligibility = nomad.NodeSchedulingEligible
+		if n.DrainStrategy != nil {
+			n.SchedulingEligibility = nomad.NodeSchedulingIneligible
+		}
+	}
+}
+
+// unresponsive says whether a node with the status has missed its heartbeats.
+func unresponsive(status string) bool {
+	return status == nomad.NodeStatusDown || status == nomad.NodeStatusDisconnected
+}
+
+// putNode stores a node and tells of it.
+func (t *txn) putNode(n *nomad.Node) {
+	nodes.put(t, n)
+	t.changes.Nodes = append(t.changes.Nodes, n)
+}
+
+// appendEvent adds an event and drops the oldest beyond the limit. The slice of
+// an older row is never written to.
+func appendEvent(n *nomad.Node, index uint64, e *nomad.NodeEvent) {
+	if e == nil {
+		return
+	}
+	stamped := *e
+	stamped.CreateIndex = index
+	kept := n.Events
+	if over := len(kept) + 1 - nomad.MaxRetainedNodeEvents; over > 0 {
+		kept = kept[over:]
+	}
+	n.Events = append(slices.Clip(slices.Clone(kept)), &stamped)
+}
+
+// editNode gives edit a copy of the node to change, and stores it.
+func (t *txn) editNode(id string, edit func(*nomad.Node)) error {
+	old := nodes.get(t.Txn, nil, keyOf(id))
+	if old == nil {
+		return fmt.Errorf("%w: %s", nomad.ErrNodeNotFound, id)
+	}
+	n := *old
+	n.ModifyIndex = t.index
+	edit(&n)
+	t.putNode(&n)
+	return nil
+}
+
+// DeregisterNodes removes nodes; all of them must exist.
+func (s *Store) DeregisterNodes(index uint64, ids []string) (*Changes, error) {
+	return s.write(index, func(t *txn) error {
+		if len(ids) == 0 {
+			return fmt.Errorf("deregister nodes: no node ID")
+		}
+		for _, id := range ids {
+			n := nodes.get(t.Txn, nil, keyOf(id))
+			if n == nil {
+				return fmt.Errorf("%w: %s", nomad.ErrNodeNotFound, id)
+			}
+			nodes.delete(t, n)
+		}
+		return nil
+	})
+}
+
+// UpdateNodeStatus records what a heartbeat, or its absence, says of a node.
+func (s *Store) UpdateNodeStatus(index uint64, req *nomad.NodeUpdateStatusRequest) (*Changes, error) {
+	return s.write(index, func(t *txn) error {
+		return t.editNode(req.NodeID, func(n *nomad.Node) {
+			if unresponsive(req.Status) && !unresponsive(n.Status) {
+				n.LastMissedHeartbeatIndex = index
+			}
+			n.Status = req.Status
+			n.StatusUpdatedAt = req.UpdatedAt
+			if req.IdentitySigningKeyID != "" {
+				n.IdentitySigningKeyID = req.IdentitySigningKeyID
+			}
+			appendEvent(n, index, req.NodeEvent)
+		})
+	})
+}
+
+// UpdateNodeEligibility lets new allocations come to a node, or keeps them away.
+func (s *Store) UpdateNodeEligibility(index uint64, req *nomad.NodeUpdateEligibilityRequest) (*Changes, error) {
+	return s.write(index, func(t *txn) error {
+		n := nodes.get(t.Txn, nil, keyOf(req.NodeID))
+		if n != nil && n.DrainStrategy != nil && req.Eligibility == nomad.NodeSchedulingEligible {
+			return fmt.Errorf("can not set node's scheduling eligibility to eligible while it is draining")
+		}
+		return t.editNode(req.NodeID, func(n *nomad.Node) {
+			n.SchedulingEligibility = req.Eligibility
+			n.StatusUpdatedAt = req.UpdatedAt
+			appendEvent(n, index, req.NodeEvent)
+		})
+	})
+}
+
+// AddNodeEvents records what happened on nodes.
+func (s *Store) AddNodeEvents(index uint64, req *nomad.EmitNodeEventsRequest) (*Changes, error) {
+	return s.write(index, func(t *txn) error {
+		for _, id := range sortedKeys(req.NodeEvents) {
+			err := t.editNode(id, func(n *nomad.Node) {
+				for _, e := range req.NodeEvents[id] {
+					appendEvent(n, index, e)
+				}
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}

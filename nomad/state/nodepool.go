@@ -1,0 +1,113 @@
+package state
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"iter"
+
+	"github.com/hashicorp/go-memdb"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+var nodePools = &table[nomad.NodePool]{
+	name: TableNodePools,
+	id:   func(p *nomad.NodePool) key { return keyOf(p.Name) },
+}
+
+// NodePool returns the node pool, nil when there is none.
+func (s *Snapshot) NodePool(ws memdb.WatchSet, name string) *nomad.NodePool {
+	return nodePools.get(s.tx, ws, keyOf(name))
+}
+
+// NodePools returns every node pool, by name.
+func (s *Snapshot) NodePools(ws memdb.WatchSet) iter.Seq[*nomad.NodePool] {
+	return nodePools.all(s.tx, ws)
+}
+
+// UpsertNodePools stores node pools. The built-in ones do not change.
+func (s *Store) UpsertNodePools(index uint64, req *nomad.NodePoolUpsertRequest) (*Changes, error) {
+	return s.write(index, func(t *txn) error {
+		for _, p := range req.NodePools {
+			if builtinPool(p.Name) {
+				return fmt.Errorf("modifying node pool %q is not allowed", p.Name)
+			}
+			stored := *p
+			t.putNodePool(&stored)
+		}
+		return nil
+	})
+}
+
+// putNodePool stores a node pool that the caller owns.
+func (t *txn) putNodePool(p *nomad.NodePool) {
+	canonicalPool(p)
+	p.CreateIndex, p.ModifyIndex = t.index, t.index
+	if old := nodePools.get(t.Txn, nil, keyOf(p.Name)); old != nil {
+		p.CreateIndex = old.CreateIndex
+	}
+	nodePools.put(t, p)
+}
+
+// DeleteNodePools removes node pools that neither nodes nor jobs are in.
+func (s *Store) DeleteNodePools(index uint64, req *nomad.NodePoolDeleteRequest) (*Changes, error) {
+	return s.write(index, func(t *txn) error {
+		for _, name := range req.Names {
+			p := nodePools.get(t.Txn, nil, keyOf(name))
+			if p == nil {
+				return fmt.Errorf("node pool %s not found", name)
+			}
+			if builtinPool(name) {
+				return fmt.Errorf("deleting node pool %q is not allowed", name)
+			}
+			if err := t.poolUnused(name); err != nil {
+				return err
+			}
+			nodePools.delete(t, p)
+		}
+		return nil
+	})
+}
+
+// poolUnused fails when a node or a job that has not ended is in the pool.
+func (t *txn) poolUnused(name string) error {
+	for n := range nodes.by(t.Txn, nil, "node_pool", keyOf(name)) {
+		return fmt.Errorf("node pool %q has nodes in it, as %s", name, n.ID)
+	}
+	for j := range jobs.all(t.Txn, nil) {
+		if j.NodePool == name && j.Status != nomad.JobStatusDead {
+			return fmt.Errorf("node pool %q has jobs in it, as %q", name, j.ID)
+		}
+	}
+	return nil
+}
+
+// builtinPool says whether the pool is one that every cluster has.
+func builtinPool(name string) bool {
+	return name == nomad.NodePoolAll || name == nomad.NodePoolDefault
+}
+
+// canonicalPool fills in what older servers leave out. No node identity may be
+// without an end, so the TTL is never zero.
+func canonicalPool(p *nomad.NodePool) {
+	if p.NodeIdentityTTL <= 0 {
+		p.NodeIdentityTTL = nomad.DefaultNodePoolNodeIdentityTTL
+	}
+	p.Hash = poolHash(p)
+}
+
+// poolHash is a digest of what an operator can set.
+func poolHash(p *nomad.NodePool) []byte {
+	h := sha256.New()
+	fmt.Fprintf(h, "%q %q %d\n", p.Name, p.Description, p.NodeIdentityTTL)
+	for _, k := range sortedKeys(p.Meta) {
+		fmt.Fprintf(h, "%q %q\n", k, p.Meta[k])
+	}
+	if c := p.SchedulerConfiguration; c != nil {
+		fmt.Fprintf(h, "%q\n", c.SchedulerAlgorithm)
+		if c.MemoryOversubscriptionEnabled != nil {
+			fmt.Fprintf(h, "%t\n", *c.MemoryOversubscriptionEnabled)
+		}
+	}
+	return h.Sum(nil)
+}

@@ -1,0 +1,187 @@
+package state
+
+import (
+	"iter"
+	"log/slog"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// Record is one type of snapshot record: the byte that begins it, how its rows
+// are found and how one is taken back.
+type Record struct {
+	Type byte
+	Name string
+
+	rows func(*Snapshot) iter.Seq[any]
+	read func(r *Restore, decode func(any) error) error
+}
+
+// Rows returns the rows to be written to a snapshot; none for a type that is
+// only read.
+func (r Record) Rows(s *Snapshot) iter.Seq[any] {
+	if r.rows == nil {
+		return func(func(any) bool) {}
+	}
+	return r.rows(s)
+}
+
+// Read decodes one row with decode and adds it to the store that is restored.
+func (r Record) Read(to *Restore, decode func(any) error) error { return r.read(to, decode) }
+
+// Tables returns every record type of compat/raft-fsm.md section 2 in the order
+// in which snapshots are written.
+func Tables() []Record {
+	return []Record{
+		rowRecord(2, "Index", indexes, nil),
+		rowRecord(0, "Node", nodes, canonicalNode),
+		rowRecord(28, "NodePool", nodePools, canonicalPool),
+		rowRecord(1, "Job", jobs, canonicalJob),
+		rowRecord(3, "Eval", evals, nil),
+		allocRecord(),
+		foreignRecord(6, "PeriodicLaunch"),
+		rowRecord(7, "JobSummary", jobSummaries, nil),
+		rowRecord(9, "JobVersion", jobVersions, canonicalJob),
+		rowRecord(10, "Deployment", deployments, nil),
+		foreignRecord(16, "ScalingPolicy"),
+		foreignRecord(19, "ScalingEvents"),
+		foreignRecord(17, "CSIPlugin"),
+		foreignRecord(18, "CSIVolume"),
+		foreignRecord(11, "ACLPolicy"),
+		foreignRecord(12, "ACLToken"),
+		rowRecord(64, "Namespace", namespaces, nil),
+		rowRecord(13, "SchedulerConfig", schedulerConfigs, canonicalScheduler),
+		rowRecord(14, "ClusterMetadata", clusterMetas, nil),
+		foreignRecord(21, "ServiceRegistration"),
+		foreignRecord(22, "Variables"),
+		foreignRecord(23, "VariablesQuota"),
+		rowRecord(30, "RootKey", rootKeys, nil),
+		foreignRecord(25, "ACLRole"),
+		foreignRecord(26, "ACLAuthMethod"),
+		foreignRecord(27, "ACLBindingRule"),
+		rowRecord(29, "JobSubmission", jobSubmissions, nil),
+		foreignRecord(31, "HostVolume"),
+		legacyKeyRecord(),
+		droppedRecord(5, "TimeTable"),
+		droppedRecord(8, "VaultAccessor"),
+		droppedRecord(15, "ServiceIdentityTokenAccessor"),
+		refusedRecord(20, "EventSink"),
+	}
+}
+
+// rowRecord is a record type whose rows are those of a table. fix fills in what
+// older servers left out.
+func rowRecord[T any](kind byte, name string, t *table[T], fix func(*T)) Record {
+	return Record{Type: kind, Name: name,
+		rows: func(s *Snapshot) iter.Seq[any] { return anySeq(t.all(s.tx, nil)) },
+		read: func(r *Restore, decode func(any) error) error {
+			row := new(T)
+			if err := decode(row); err != nil {
+				return err
+			}
+			if fix != nil {
+				fix(row)
+			}
+			return r.txn.Insert(t.name, row)
+		},
+	}
+}
+
+// allocRecord is rowRecord for allocations, each of which carries its whole job:
+// those of the same job share one again.
+func allocRecord() Record {
+	rec := rowRecord(4, "Alloc", allocs, nil)
+	rec.read = func(r *Restore, decode func(any) error) error {
+		a := new(nomad.Allocation)
+		if err := decode(a); err != nil {
+			return err
+		}
+		a.Job = r.shareJob(a.Job)
+		return r.txn.Insert(allocs.name, a)
+	}
+	return rec
+}
+
+// legacyKeyRecord reads root keys of servers before 1.9.
+func legacyKeyRecord() Record {
+	return Record{Type: 24, Name: "RootKeyMeta", read: func(r *Restore, decode func(any) error) error {
+		var m nomad.RootKeyMeta
+		if err := decode(&m); err != nil {
+			return err
+		}
+		return r.txn.Insert(rootKeys.name, keyOfMeta(&m))
+	}}
+}
+
+// anySeq forgets the type of a sequence.
+func anySeq[T any](seq iter.Seq[*T]) iter.Seq[any] {
+	return func(yield func(any) bool) {
+		for v := range seq {
+			if !yield(v) {
+				return
+			}
+		}
+	}
+}
+
+// Restore fills a new store from snapshot records, in whatever order they come.
+// Nobody sees the store before Finish.
+type Restore struct {
+	store *Store
+	txn   *txn
+	seq   uint64
+	jobs  map[jobRevision]*nomad.Job
+}
+
+// jobRevision names a job as it was at one moment.
+type jobRevision struct {
+	nomad.NamespacedID
+	created, modified, version uint64
+}
+
+// NewRestore begins a restore.
+func NewRestore(log *slog.Logger) *Restore {
+	s := Empty(log)
+	return &Restore{store: s, txn: &txn{Txn: s.db.Txn(true), touched: map[string]bool{}}, jobs: map[jobRevision]*nomad.Job{}}
+}
+
+// shareJob returns the first job that came with the same revision.
+func (r *Restore) shareJob(j *nomad.Job) *nomad.Job {
+	if j == nil {
+		return nil
+	}
+	rev := jobRevision{j.NamespacedID(), j.CreateIndex, j.ModifyIndex, j.Version}
+	if known := r.jobs[rev]; known != nil {
+		return known
+	}
+	canonicalJob(j)
+	r.jobs[rev] = j
+	return j
+}
+
+// Abort ends a restore that failed.
+func (r *Restore) Abort() { r.txn.Abort() }
+
+// Finish adds what every cluster has, cancels the deployments of jobs that are
+// gone and returns the store.
+func (r *Restore) Finish() *Store {
+	t := r.txn
+	var latest uint64 = 1
+	for row := range indexes.all(t.Txn, nil) {
+		latest = max(latest, row.Value)
+	}
+	t.index = latest
+	t.putBuiltin()
+	for d := range deployments.all(t.Txn, nil) {
+		if d.Active() && jobs.get(t.Txn, nil, keyOf(d.Namespace, d.JobID)) == nil {
+			cancelled := *d
+			cancelled.Status = nomad.DeploymentStatusCancelled
+			cancelled.StatusDescription = nomad.DeploymentStatusDescriptionStoppedJob
+			deployments.put(t, &cancelled)
+			r.store.log.Info("cancelled the deployment of a job that is gone", "deployment", d.ID, "job", d.JobID)
+		}
+	}
+	t.Commit()
+	r.store.Advance(latest)
+	return r.store
+}

@@ -1,0 +1,129 @@
+package state
+
+import (
+	"fmt"
+	"iter"
+
+	"github.com/hashicorp/go-memdb"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+var rootKeys = &table[nomad.RootKey]{
+	name: TableRootKeys,
+	id:   func(k *nomad.RootKey) key { return keyOf(k.KeyID) },
+}
+
+// RootKeys returns every root key, wrapped.
+func (s *Snapshot) RootKeys(ws memdb.WatchSet) iter.Seq[*nomad.RootKey] {
+	return rootKeys.all(s.tx, ws)
+}
+
+// RootKey returns the root key, nil when there is none.
+func (s *Snapshot) RootKey(ws memdb.WatchSet, id string) *nomad.RootKey {
+	return rootKeys.get(s.tx, ws, keyOf(id))
+}
+
+// ActiveRootKey returns the key that signs and encrypts, nil before there is one.
+func (s *Snapshot) ActiveRootKey(ws memdb.WatchSet) *nomad.RootKey {
+	for k := range s.RootKeys(ws) {
+		if k.State == nomad.RootKeyStateActive {
+			return k
+		}
+	}
+	return nil
+}
+
+// RootKeyInUse says whether a token that the key signed may still be shown: by
+// an allocation that has not ended or by a node.
+func (s *Snapshot) RootKeyInUse(id string) bool {
+	for range allocs.by(s.tx, nil, "signing_key", keyOf(id)) {
+		return true
+	}
+	for range nodes.by(s.tx, nil, "signing_key", keyOf(id)) {
+		return true
+	}
+	return false
+}
+
+// UpsertRootKey stores a wrapped root key. One that becomes active takes the
+// place of the one that was.
+func (s *Store) UpsertRootKey(index uint64, req *nomad.KeyringUpsertWrappedRootKeyRequest) (*Changes, error) {
+	return s.write(index, func(t *txn) error {
+		if req.WrappedRootKeys == nil {
+			return fmt.Errorf("upsert root key: no key")
+		}
+		k := *req.WrappedRootKeys
+		return t.putRootKey(&k, req.Rekey)
+	})
+}
+
+// UpsertRootKeyMeta stores what servers before 1.9 wrote: a root key whose
+// material is not in Raft.
+func (s *Store) UpsertRootKeyMeta(index uint64, req *nomad.KeyringUpdateRootKeyMetaRequest) (*Changes, error) {
+	return s.write(index, func(t *txn) error {
+		if req.RootKeyMeta == nil {
+			return fmt.Errorf("upsert root key: no key")
+		}
+		k := keyOfMeta(req.RootKeyMeta)
+		if old := rootKeys.get(t.Txn, nil, keyOf(k.KeyID)); old != nil {
+			k.WrappedKeys = old.WrappedKeys
+		}
+		return t.putRootKey(k, req.Rekey)
+	})
+}
+
+// keyOfMeta returns the root key of a legacy record, without material.
+func keyOfMeta(m *nomad.RootKeyMeta) *nomad.RootKey {
+	return &nomad.RootKey{KeyID: m.KeyID, Algorithm: m.Algorithm, CreateTime: m.CreateTime, CreateIndex: m.CreateIndex,
+		ModifyIndex: m.ModifyIndex, State: m.State, PublishTime: m.PublishTime}
+}
+
+// putRootKey stores a key that the caller owns and, when it becomes active,
+// retires the others.
+func (t *txn) putRootKey(k *nomad.RootKey, rekey bool) error {
+	k.CreateIndex, k.ModifyIndex = t.index, t.index
+	old := rootKeys.get(t.Txn, nil, keyOf(k.KeyID))
+	if old != nil {
+		k.CreateIndex, k.CreateTime = old.CreateIndex, old.CreateTime
+	}
+	rotation := k.State == nomad.RootKeyStateActive && (old == nil || old.State != nomad.RootKeyStateActive)
+	if rekey && !rotation {
+		return fmt.Errorf("cannot rekey without a key that becomes active")
+	}
+	if rotation {
+		t.retireRootKeys(k.KeyID, rekey)
+	}
+	rootKeys.put(t, k)
+	return nil
+}
+
+// retireRootKeys takes the active state from every key but the new one. With
+// rekey, what the old keys encrypted is to be encrypted anew.
+func (t *txn) retireRootKeys(except string, rekey bool) {
+	for old := range rootKeys.all(t.Txn, nil) {
+		next := old.State
+		switch {
+		case old.KeyID == except:
+		case rekey && (old.State == nomad.RootKeyStateActive || old.State == nomad.RootKeyStateInactive):
+			next = nomad.RootKeyStateRekeying
+		case old.State == nomad.RootKeyStateActive:
+			next = nomad.RootKeyStateInactive
+		}
+		if next != old.State {
+			retired := *old
+			retired.State, retired.ModifyIndex = next, t.index
+			rootKeys.put(t, &retired)
+		}
+	}
+}
+
+// DeleteRootKey forgets a root key. One that is gone already is no error.
+func (s *Store) DeleteRootKey(index uint64, req *nomad.KeyringDeleteRootKeyRequest) (*Changes, error) {
+	return s.write(index, func(t *txn) error {
+		if k := rootKeys.get(t.Txn, nil, keyOf(req.KeyID)); k != nil {
+			rootKeys.delete(t, k)
+		}
+		return nil
+	})
+}

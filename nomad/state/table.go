@@ -1,0 +1,160 @@
+package state
+
+import (
+	"encoding/binary"
+	"fmt"
+	"iter"
+
+	"github.com/hashicorp/go-memdb"
+)
+
+// key is the bytes of one index entry.
+type key []byte
+
+// keyOf joins parts, each ended by a NUL, so that no key is a prefix of
+// another one by accident.
+func keyOf(parts ...string) key {
+	n := 0
+	for _, p := range parts {
+		n += len(p) + 1
+	}
+	k := make(key, 0, n)
+	for _, p := range parts {
+		k = append(append(k, p...), 0)
+	}
+	return k
+}
+
+// prefixOf is keyOf with the last part left open.
+func prefixOf(parts ...string) key {
+	k := keyOf(parts...)
+	return k[:len(k)-1]
+}
+
+// number adds n in an order-preserving form.
+func (k key) number(n uint64) key { return binary.BigEndian.AppendUint64(k, n) }
+
+// primary is the name that memdb demands for the first index of a table.
+const primary = "id"
+
+// index is one way to find rows of a table. A row for which key returns nil is
+// not in the index.
+type index[T any] struct {
+	name string
+	key  func(*T) key
+}
+
+// table is the schema of one kind of row and everything that is done to single
+// rows. Rules that span tables are methods of txn.
+type table[T any] struct {
+	name    string
+	id      func(*T) key
+	indexes []index[T]
+}
+
+// schema returns the table in memdb's terms.
+func (t *table[T]) schema() *memdb.TableSchema {
+	s := &memdb.TableSchema{Name: t.name, Indexes: map[string]*memdb.IndexSchema{
+		primary: {Name: primary, Unique: true, Indexer: indexer[T]{t.id}},
+	}}
+	for _, ix := range t.indexes {
+		s.Indexes[ix.name] = &memdb.IndexSchema{Name: ix.name, AllowMissing: true, Indexer: indexer[T]{ix.key}}
+	}
+	return s
+}
+
+// get returns the row with the key, nil when there is none.
+func (t *table[T]) get(tx *memdb.Txn, ws memdb.WatchSet, k key) *T {
+	ch, raw, err := tx.FirstWatch(t.name, primary, k)
+	t.check(err)
+	ws.Add(ch)
+	if raw == nil {
+		return nil
+	}
+	return raw.(*T)
+}
+
+// all returns every row, by primary key.
+func (t *table[T]) all(tx *memdb.Txn, ws memdb.WatchSet) iter.Seq[*T] {
+	return t.prefixed(tx, ws, primary, nil)
+}
+
+// by returns the rows whose key in the named index is k.
+func (t *table[T]) by(tx *memdb.Txn, ws memdb.WatchSet, index string, k key) iter.Seq[*T] {
+	return t.prefixed(tx, ws, index, k)
+}
+
+// prefixed returns the rows whose key in the named index begins with k. The
+// watch is armed at once, each range over the result begins anew.
+func (t *table[T]) prefixed(tx *memdb.Txn, ws memdb.WatchSet, index string, k key) iter.Seq[*T] {
+	if ws != nil {
+		it, err := tx.Get(t.name, index+"_prefix", k)
+		t.check(err)
+		ws.Add(it.WatchCh())
+	}
+	return func(yield func(*T) bool) {
+		it, err := tx.Get(t.name, index+"_prefix", k)
+		t.check(err)
+		for raw := it.Next(); raw != nil; raw = it.Next() {
+			if !yield(raw.(*T)) {
+				return
+			}
+		}
+	}
+}
+
+// reversed is prefixed in falling order.
+func (t *table[T]) reversed(tx *memdb.Txn, ws memdb.WatchSet, index string, k key) iter.Seq[*T] {
+	t.prefixed(tx, ws, index, k)
+	return func(yield func(*T) bool) {
+		it, err := tx.GetReverse(t.name, index+"_prefix", k)
+		t.check(err)
+		for raw := it.Next(); raw != nil; raw = it.Next() {
+			if !yield(raw.(*T)) {
+				return
+			}
+		}
+	}
+}
+
+// put adds or replaces a row and records that the table changed.
+func (t *table[T]) put(tx *txn, row *T) {
+	t.check(tx.Insert(t.name, row))
+	tx.touch(t.name)
+}
+
+// delete removes a row that get has returned.
+func (t *table[T]) delete(tx *txn, row *T) {
+	t.check(tx.Delete(t.name, row))
+	tx.touch(t.name)
+}
+
+// check turns what memdb says about a wrong table or index name into a panic:
+// only a bug in this package can cause it.
+func (t *table[T]) check(err error) {
+	if err != nil {
+		panic(fmt.Sprintf("state: table %s: %v", t.name, err))
+	}
+}
+
+// indexer is memdb's view of an index. Arguments are ready keys.
+type indexer[T any] struct{ key func(*T) key }
+
+// FromObject implements memdb.SingleIndexer.
+func (ix indexer[T]) FromObject(row any) (bool, []byte, error) {
+	k := ix.key(row.(*T))
+	return k != nil, k, nil
+}
+
+// FromArgs implements memdb.Indexer.
+func (ix indexer[T]) FromArgs(args ...any) ([]byte, error) {
+	if len(args) == 1 {
+		if k, ok := args[0].(key); ok {
+			return k, nil
+		}
+	}
+	return nil, fmt.Errorf("want one key, got %v", args)
+}
+
+// PrefixFromArgs implements memdb.PrefixIndexer.
+func (ix indexer[T]) PrefixFromArgs(args ...any) ([]byte, error) { return ix.FromArgs(args...) }

@@ -1,0 +1,37 @@
+package state
+
+import (
+	"github.com/hashicorp/go-memdb"
+)
+
+// The names of the tables (compat/raft-fsm.md section 2).
+const (
+	TableNamespaces    = "namespaces"
+	TableNodes         = "nodes"
+	TableNodePools     = "node_pools"
+	TableJobs          = "jobs"
+	TableJobSummary    = "job_summary"
+	TableJobVersion    = "job_version"
+	TableJobSubmission = "job_submission"
+	TableDeployment    = "deployment"
+	TableEvals         = "evals"
+	TableAllocs        = "allocs"
+	TableSchedulerConf = "scheduler_config"
+	TableClusterMeta   = "cluster_meta"
+	TableRootKeys      = "root_keys"
+)
+
+// schema gathers what the table files declare.
+func schema() *memdb.DBSchema {
+	all := []*memdb.TableSchema{
+		indexes.schema(), namespaces.schema(), nodes.schema(), nodePools.schema(), jobs.schema(),
+		jobSummaries.schema(), jobVersions.schema(), jobSubmissions.schema(), deployments.schema(),
+		evals.schema(), allocs.schema(), schedulerConfigs.schema(), clusterMetas.schema(), rootKeys.schema(),
+		foreign.schema(),
+	}
+	s := &memdb.DBSchema{Tables: map[string]*memdb.TableSchema{}}
+	for _, t := range all {
+		s.Tables[t.Name] = t
+	}
+	return s
+}
