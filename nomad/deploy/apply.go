@@ -37,27 +37,14 @@ func (w *Watcher) do(ctx context.Context, snap *state.Snapshot, d *nomad.Deploym
 	return err
 }
 
-// move writes a new status of d, with an evaluation unless all is done.
+// move writes a new status of d. With success state marks the job as stable.
 func (w *Watcher) move(ctx context.Context, snap *state.Snapshot, d *nomad.Deployment, event Event, now time.Time) (*nomad.DeploymentUpdateResponse, error) {
 	update, err := move(d, event, now.UnixNano())
 	if err != nil {
 		return nil, err
 	}
 	req := &nomad.DeploymentStatusUpdateRequest{DeploymentUpdate: update}
-	switch event {
-	case Complete:
-		// First, so that no successful deployment is without a stable job.
-		stable := &nomad.JobStabilityRequest{
-			JobID:        d.JobID,
-			JobVersion:   d.JobVersion,
-			Stable:       true,
-			WriteRequest: nomad.WriteRequest{Namespace: d.Namespace},
-		}
-		if _, err := w.apply(ctx, nomad.JobStabilityRequestType, stable); err != nil {
-			return nil, err
-		}
-	case Pause: // nothing to schedule
-	default:
+	if event != Complete && event != Pause { // these leave nothing to schedule
 		req.Eval = newEval(snap, d, now)
 	}
 	index, err := w.apply(ctx, nomad.DeploymentStatusUpdateRequestType, req)

@@ -29,7 +29,7 @@ func (v view) evaluate(plan *nomad.Plan) (*nomad.PlanResult, error) {
 		NodeAllocation:    make(map[string][]*nomad.Allocation),
 		NodePreemptions:   make(map[string][]*nomad.Allocation),
 		Deployment:        plan.Deployment,
-		DeploymentUpdates: plan.DeploymentUpdates,
+		DeploymentUpdates: v.possible(plan.DeploymentUpdates),
 	}
 	for _, got := range v.checkNodes(plan) {
 		if got.err != nil {
@@ -129,4 +129,13 @@ func (v view) fits(plan *nomad.Plan, nodeID string) (bool, error) {
 	}
 	fit, _, _, err := feasible.AllocsFit(node, append(proposed, placed...))
 	return fit, err
+}
+
+// possible returns the updates of deployments that have not ended: the deployment
+// watcher may have been faster than the scheduler.
+func (v view) possible(updates []*nomad.DeploymentStatusUpdate) []*nomad.DeploymentStatusUpdate {
+	return slices.DeleteFunc(slices.Clone(updates), func(u *nomad.DeploymentStatusUpdate) bool {
+		d := v.snap.Deployment(nil, u.DeploymentID)
+		return d == nil || !d.Active()
+	})
 }
