@@ -1,0 +1,170 @@
+// Package allocdir builds and removes the directory of an allocation.
+//
+//	<root>/<alloc id>/             0755
+//	  alloc/                       1777 shared by the tasks
+//	    data/                      0777
+//	    logs/                      1777 written by the supervisor
+//	    tmp/                       1777
+//	  <task>/                      1777 working directory of the task
+//	    local/                     0777 of the task's user
+//	    secrets/                   0700 of the task's user; tmpfs when root
+//	    private/                   0700 of the agent; tmpfs when root; not for the task
+//	    tmp/                       1777
+//
+// Where a directory holds others that this package made, it is sticky and
+// theirs is root: a task cannot move them away and put something else there.
+// Everything is reached through descriptors held since creation (internal/safefs);
+// no path string is used twice. A tmpfs is marked by a file .nomad-mount.
+//
+// It starts no goroutine and keeps no state beside the descriptors.
+package allocdir
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/open-nomad/open-nomad/internal/safefs"
+)
+
+// Names below an allocation's and a task's directory.
+const (
+	SharedName  = "alloc"
+	DataName    = "data"
+	LogsName    = "logs"
+	TmpName     = "tmp"
+	LocalName   = "local"
+	SecretsName = "secrets"
+	PrivateName = "private"
+
+	mountMarker = ".nomad-mount"
+)
+
+const (
+	openMode   = 0o777
+	stickyMode = 0o777 | fs.ModeSticky
+)
+
+// Dir is the directory of one allocation. Its methods are called by one
+// goroutine at a time per task.
+type Dir struct {
+	root *safefs.Dir // <root>: the alloc_dir of the client
+	dir  *safefs.Dir // <root>/<id>
+	id   string
+	path string
+}
+
+// Build opens the directory of the allocation id below root, making what is
+// missing. Calling it again, after a restart of the agent, changes nothing.
+func Build(root, id string) (*Dir, error) {
+	if err := os.MkdirAll(root, 0o711); err != nil {
+		return nil, fmt.Errorf("build allocation directory: %w", err)
+	}
+	at, err := safefs.Open(root)
+	if err != nil {
+		return nil, fmt.Errorf("build allocation directory: %w", err)
+	}
+	d := &Dir{root: at, id: id, path: filepath.Join(root, id)}
+	if err := d.build(); err != nil {
+		d.Close()
+		return nil, fmt.Errorf("build allocation directory: %w", err)
+	}
+	return d, nil
+}
+
+func (d *Dir) build() (err error) {
+	if d.dir, err = d.root.Make(d.id, 0o755); err != nil {
+		return err
+	}
+	shared, err := d.dir.Make(SharedName, stickyMode)
+	if err != nil {
+		return err
+	}
+	defer shared.Close()
+	for name, mode := range map[string]fs.FileMode{
+		DataName: openMode, LogsName: stickyMode, TmpName: stickyMode,
+	} {
+		sub, err := shared.Make(name, mode)
+		if err != nil {
+			return err
+		}
+		sub.Close() // made; nothing is held open
+	}
+	return nil
+}
+
+// Path is <root>/<alloc id>.
+func (d *Dir) Path() string { return d.path }
+
+// SharedPath is the directory that all tasks of the allocation share.
+func (d *Dir) SharedPath() string { return filepath.Join(d.path, SharedName) }
+
+// LogPath is where the logs of all tasks lie.
+func (d *Dir) LogPath() string { return filepath.Join(d.path, SharedName, LogsName) }
+
+// Close lets go of the descriptors and leaves the files alone.
+func (d *Dir) Close() {
+	// Directories that were only read: closing cannot lose anything.
+	if d.dir != nil {
+		d.dir.Close()
+	}
+	d.root.Close()
+}
+
+// Destroy unmounts what is mounted, removes the directory and closes it.
+// Calling it for a directory that is gone is no error.
+func (d *Dir) Destroy() error {
+	defer d.Close()
+	err := errors.Join(d.unmountTasks(), d.root.RemoveAll(d.id))
+	if err != nil {
+		return fmt.Errorf("destroy directory of allocation %s: %w", d.id, err)
+	}
+	return nil
+}
+
+// Destroy removes the directory of an allocation that nobody runs any more.
+func Destroy(root, id string) error {
+	at, err := safefs.Open(root)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("destroy directory of allocation %s: %w", id, err)
+	}
+	dir, err := at.Sub(id)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		at.Close() // nothing was done
+		return fmt.Errorf("destroy directory of allocation %s: %w", id, err)
+	}
+	d := &Dir{root: at, dir: dir, id: id}
+	if dir == nil {
+		d.Close()
+		return nil
+	}
+	return d.Destroy()
+}
+
+// unmountTasks takes the memory file systems off every task directory.
+func (d *Dir) unmountTasks() error {
+	list, err := d.dir.Sub(".")
+	if err != nil {
+		return err
+	}
+	defer list.Close()
+	names, err := list.Names()
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, name := range names {
+		task, err := d.dir.Sub(name)
+		if err != nil {
+			continue // not a directory: removed with the rest
+		}
+		errs = append(errs, task.Unmount(SecretsName), task.Unmount(PrivateName))
+		task.Close() // only looked at
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,157 @@
+package allocdir
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/open-nomad/open-nomad/internal/safefs"
+)
+
+// defaultSecretsMB is the size of the secrets file system when the task names none.
+const defaultSecretsMB = 1
+
+// TaskConfig says whose a task's directory is.
+type TaskConfig struct {
+	Name      string
+	UID, GID  int // of the task's user; -1 when it is the agent's own
+	SecretsMB int // 0 for the default
+}
+
+// Task is the directory of one task, held by descriptors.
+type Task struct {
+	name     string
+	path     string
+	shared   string
+	uid, gid int
+	dir      *safefs.Dir // <alloc>/<task>
+	secrets  *safefs.Dir // the mounted file system
+}
+
+// BuildTask opens the directory of a task, making and mounting what is missing.
+func (d *Dir) BuildTask(cfg TaskConfig) (*Task, error) {
+	t := &Task{
+		name: cfg.Name, path: filepath.Join(d.path, cfg.Name), shared: d.SharedPath(),
+		uid: cfg.UID, gid: cfg.GID,
+	}
+	if cfg.Name == SharedName {
+		return nil, fmt.Errorf("build directory of task %q: the name is that of the shared directory", cfg.Name)
+	}
+	if err := t.build(d.dir, cfg); err != nil {
+		t.Close()
+		return nil, fmt.Errorf("build directory of task %q: %w", cfg.Name, err)
+	}
+	return t, nil
+}
+
+func (t *Task) build(alloc *safefs.Dir, cfg TaskConfig) (err error) {
+	if t.dir, err = alloc.Make(cfg.Name, stickyMode); err != nil {
+		return err
+	}
+	local, err := t.dir.Make(LocalName, openMode)
+	if err != nil {
+		return err
+	}
+	defer local.Close()
+	if err := local.Chown(t.uid, t.gid); err != nil {
+		return err
+	}
+	tmp, err := t.dir.Make(TmpName, stickyMode)
+	if err != nil {
+		return err
+	}
+	tmp.Close() // made; nothing is held open
+	private, err := t.memory(PrivateName, cfg.SecretsMB, -1, -1)
+	if err != nil {
+		return err
+	}
+	private.Close() // made; nothing is held open
+	t.secrets, err = t.memory(SecretsName, cfg.SecretsMB, t.uid, t.gid)
+	return err
+}
+
+// memory opens the directory name, 0700 of the owner, on a file system in memory
+// when the agent may mount one.
+func (t *Task) memory(name string, sizeMB, uid, gid int) (*safefs.Dir, error) {
+	if os.Geteuid() != 0 {
+		return t.dir.Make(name, 0o700)
+	}
+	if !t.dir.Mounted(name) {
+		if err := t.mount(name, sizeMB); err != nil {
+			return nil, err
+		}
+	}
+	sub, err := t.dir.Make(name, 0o700)
+	if err != nil {
+		return nil, err
+	}
+	err = sub.Chown(uid, gid)
+	if err == nil && !sub.Exists(mountMarker) {
+		err = sub.Replace(mountMarker, nil, safefs.File{Mode: 0o400, UID: -1, GID: -1})
+	}
+	if err != nil {
+		sub.Close() // the error that counts is the one before
+		return nil, err
+	}
+	return sub, nil
+}
+
+// mount puts the memory file system on a directory that is root's underneath.
+func (t *Task) mount(name string, sizeMB int) error {
+	under, err := t.dir.Make(name, 0o700)
+	if err != nil {
+		return err
+	}
+	under.Close() // made; nothing is held open
+	if sizeMB <= 0 {
+		sizeMB = defaultSecretsMB
+	}
+	return t.dir.MountTmpfs(name, safefs.Tmpfs{SizeMB: sizeMB, Mode: 0o700})
+}
+
+// Name is the task's name.
+func (t *Task) Name() string { return t.name }
+
+// Path is <alloc>/<task>.
+func (t *Task) Path() string { return t.path }
+
+// SharedPath is the directory that all tasks of the allocation share.
+func (t *Task) SharedPath() string { return t.shared }
+
+// LocalPath is NOMAD_TASK_DIR on the host.
+func (t *Task) LocalPath() string { return filepath.Join(t.path, LocalName) }
+
+// SecretsPath is NOMAD_SECRETS_DIR on the host.
+func (t *Task) SecretsPath() string { return filepath.Join(t.path, SecretsName) }
+
+// Secrets is the open secrets directory. It belongs to the Task.
+func (t *Task) Secrets() *safefs.Dir { return t.secrets }
+
+// Root is the open task directory. It belongs to the Task.
+func (t *Task) Root() *safefs.Dir { return t.dir }
+
+// Secret is how a file looks that only the task may read.
+func (t *Task) Secret() safefs.File { return safefs.File{Mode: 0o600, UID: t.uid, GID: t.gid} }
+
+// Close lets go of the descriptors and leaves the files alone.
+func (t *Task) Close() {
+	// Directories that were only read: closing cannot lose anything.
+	if t.secrets != nil {
+		t.secrets.Close()
+	}
+	if t.dir != nil {
+		t.dir.Close()
+	}
+}
+
+// Unmount takes the memory file systems off and closes the directory: the
+// task's secrets are gone.
+func (t *Task) Unmount() error {
+	defer t.Close()
+	for _, name := range []string{SecretsName, PrivateName} {
+		if err := t.dir.Unmount(name); err != nil {
+			return fmt.Errorf("forget secrets of task %q: %w", t.name, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,68 @@
+package allocrunner
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/open-nomad/open-nomad/client/state"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/plugins/drivers"
+)
+
+// Drivers finds a driver by name (driverset.Set).
+type Drivers interface {
+	Driver(name string) (drivers.Driver, error)
+}
+
+// Users lends uids to tasks that name no user (driverset.Users).
+type Users interface {
+	Lend(owner string) (int, error)
+	Claim(uid int, owner string) error
+	Contains(uid int) bool
+	Release(owner string)
+}
+
+// Store is what must survive a restart of the agent (state.DB).
+type Store interface {
+	Identities(allocID string) ([]*nomad.SignedWorkloadIdentity, error)
+	PutIdentities(allocID string, ids []*nomad.SignedWorkloadIdentity) error
+	PutTask(allocID, task string, t state.Task) error
+	PutTaskLater(allocID, task string, t state.Task) error
+	Tasks(allocID string) (map[string]state.Task, error)
+	PutDeployStatus(allocID string, s *nomad.AllocDeploymentStatus) error
+	DeployStatus(allocID string) (*nomad.AllocDeploymentStatus, error)
+	DeleteAlloc(id string) error
+}
+
+// Caller reaches the servers; it adds the node's own token to each request.
+type Caller interface {
+	Call(ctx context.Context, method string, req, resp any) error
+}
+
+// Config of a Runner. Alloc is stored (state.DB.PutAlloc, or Later) by the client.
+type Config struct {
+	Alloc    *nomad.Allocation
+	Node     *nomad.Node
+	Region   string
+	AllocDir string // the client's alloc_dir
+	Store    Store
+	Drivers  Drivers
+	Users    Users
+	RPC      Caller
+	// API answers on the socket of each task; it knows that it is a task's socket
+	// and demands a token. Nil for none.
+	API http.Handler
+	// Update is told each change of the allocation's state, with an allocation
+	// that holds what Node.UpdateAlloc sends. It must not block.
+	Update func(*nomad.Allocation)
+	// HostEnv is the agent's environment minus the denylist, for raw_exec.
+	HostEnv map[string]string
+	// MaxKillTimeout bounds what a job may ask for; 0 for 30 s.
+	MaxKillTimeout time.Duration
+	// StatsInterval is how often resource usage is sampled; 0 for 1 s.
+	StatsInterval time.Duration
+	MHzPerCore    uint64
+	Log           *slog.Logger
+}

@@ -1,0 +1,2 @@
+// Package allocrunner runs one allocation.
+package allocrunner

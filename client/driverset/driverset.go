@@ -1,0 +1,169 @@
+// Package driverset holds the drivers of a client: configures each from its
+// plugin block, watches their health, and hands them to task runners by name.
+//
+//	(registered) ──first fingerprint──▶ known ──fingerprint──▶ known ...
+//	       └──────no answer in time─────▶ unhealthy
+//
+// It also lends uids to tasks that name no user (Users). It runs no task itself.
+// One goroutine a driver, all inside Run.
+package driverset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/plugins/drivers"
+)
+
+// ErrUnknown is wrapped for the name of a driver that this client does not have.
+var ErrUnknown = errors.New("no such driver on this client")
+
+// firstAnswer bounds how long a driver may take for its first fingerprint.
+const firstAnswer = 5 * time.Second
+
+// Config of a Set.
+type Config struct {
+	Drivers []drivers.Driver
+	// Plugins are the config bodies of the agent's plugin blocks, by driver name.
+	Plugins map[string]map[string]any
+	Log     *slog.Logger
+}
+
+// Set is the drivers of a client. Its methods may be called concurrently.
+type Set struct {
+	log     *slog.Logger
+	drivers map[string]drivers.Driver // never changes
+
+	changed chan struct{} // buffered 1: an info changed since it was last read
+	ready   chan struct{} // closed when every driver has answered once
+
+	mu    sync.Mutex
+	infos map[string]*nomad.DriverInfo
+}
+
+// New configures the drivers. A plugin block that a driver does not take, or
+// that names no driver, is an error.
+func New(cfg Config) (*Set, error) {
+	s := &Set{
+		log: cfg.Log, drivers: map[string]drivers.Driver{}, infos: map[string]*nomad.DriverInfo{},
+		changed: make(chan struct{}, 1), ready: make(chan struct{}),
+	}
+	var errs []error
+	for _, d := range cfg.Drivers {
+		s.drivers[d.Name()] = d
+		errs = append(errs, configure(d, cfg.Plugins[d.Name()]))
+	}
+	for _, name := range slices.Sorted(maps.Keys(cfg.Plugins)) {
+		if s.drivers[name] == nil {
+			errs = append(errs, fmt.Errorf("plugin %q: %w", name, ErrUnknown))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Driver returns the driver of that name, whatever its health.
+func (s *Set) Driver(name string) (drivers.Driver, error) {
+	if d := s.drivers[name]; d != nil {
+		return d, nil
+	}
+	return nil, fmt.Errorf("driver %q: %w", name, ErrUnknown)
+}
+
+// Names lists the drivers.
+func (s *Set) Names() []string { return slices.Sorted(maps.Keys(s.drivers)) }
+
+// Run watches the drivers until ctx is done.
+func (s *Set) Run(ctx context.Context) error {
+	var watchers, first sync.WaitGroup
+	for _, d := range s.drivers {
+		first.Add(1)
+		watchers.Go(func() { s.watch(ctx, d, sync.OnceFunc(first.Done)) })
+	}
+	first.Wait() // bounded: each watcher answers within firstAnswer
+	close(s.ready)
+	watchers.Wait()
+	return ctx.Err()
+}
+
+// Ready blocks until every driver has said how it is, or ctx is done.
+func (s *Set) Ready(ctx context.Context) error {
+	select {
+	case <-s.ready:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Infos returns what the node says of its drivers, in a map of the caller's own.
+func (s *Set) Infos() map[string]*nomad.DriverInfo {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.infos)
+}
+
+// Changed receives after an info changed.
+func (s *Set) Changed() <-chan struct{} { return s.changed }
+
+// watch takes a driver's fingerprints until ctx is done.
+func (s *Set) watch(ctx context.Context, d drivers.Driver, answered func()) {
+	defer answered()
+	late := time.NewTimer(firstAnswer)
+	defer late.Stop()
+	prints := d.Fingerprint(ctx)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-late.C:
+			s.set(d.Name(), drivers.Fingerprint{
+				Health: drivers.HealthUnhealthy, Description: "the driver does not say how it is",
+			})
+		case fp, open := <-prints:
+			if !open {
+				prints = nil // the driver has nothing more to say
+				continue
+			}
+			late.Stop()
+			s.set(d.Name(), fp)
+		}
+		answered()
+	}
+}
+
+// set takes a fingerprint and says so when it differs from the last.
+func (s *Set) set(name string, fp drivers.Fingerprint) {
+	info := &nomad.DriverInfo{
+		Attributes:        fp.Attributes,
+		Detected:          fp.Health != drivers.HealthUndetected,
+		Healthy:           fp.Health == drivers.HealthHealthy,
+		HealthDescription: fp.Description,
+		UpdateTime:        time.Now(),
+	}
+	s.mu.Lock()
+	old := s.infos[name]
+	same := old != nil && old.Detected == info.Detected && old.Healthy == info.Healthy &&
+		old.HealthDescription == info.HealthDescription && maps.Equal(old.Attributes, info.Attributes)
+	if !same {
+		s.infos[name] = info
+	}
+	s.mu.Unlock()
+	if same {
+		return
+	}
+	s.log.Debug("driver health", "driver", name, "health", fp.Health, "description", fp.Description)
+	select {
+	case s.changed <- struct{}{}:
+	default: // a change is already told
+	}
+}

@@ -1,0 +1,70 @@
+package driverset
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+)
+
+// ErrNoUser says that every uid of the pool is lent.
+var ErrNoUser = errors.New("all dynamic users are in use")
+
+// Users lends uids to tasks that name no user, each to one allocation at a time,
+// in turn, so that a uid comes back as late as possible: not before the files of
+// its last owner are gone. Who owns which is stored with the tasks (their hook
+// state); after a restart Claim takes it back. Its methods may be called
+// concurrently.
+type Users struct {
+	min, max int
+
+	mu     sync.Mutex
+	next   int
+	owners map[int]string
+}
+
+// NewUsers lends the uids min to max.
+func NewUsers(min, max int) (*Users, error) {
+	if min <= 0 || max < min {
+		return nil, fmt.Errorf("dynamic users %d to %d: not a range of uids above 0", min, max)
+	}
+	return &Users{min: min, max: max, next: min, owners: map[int]string{}}, nil
+}
+
+// Lend returns a uid that nobody has.
+func (u *Users) Lend(owner string) (int, error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for range u.max - u.min + 1 {
+		uid := u.next
+		if u.next++; u.next > u.max {
+			u.next = u.min
+		}
+		if _, lent := u.owners[uid]; !lent {
+			u.owners[uid] = owner
+			return uid, nil
+		}
+	}
+	return 0, ErrNoUser
+}
+
+// Claim takes back a uid that owner had before the agent restarted.
+func (u *Users) Claim(uid int, owner string) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if now, lent := u.owners[uid]; lent && now != owner {
+		return fmt.Errorf("dynamic user %d belongs to %s", uid, now)
+	}
+	u.owners[uid] = owner
+	return nil
+}
+
+// Release gives back every uid of an owner. Nothing on disk may be its own any more.
+func (u *Users) Release(owner string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	maps.DeleteFunc(u.owners, func(_ int, o string) bool { return o == owner })
+}
+
+// Contains says whether a uid is one of the pool's: no job may name it.
+func (u *Users) Contains(uid int) bool { return u.min <= uid && uid <= u.max }

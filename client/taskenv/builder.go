@@ -1,0 +1,158 @@
+// Package taskenv builds the environment of a task and fills in ${...} in what
+// the job says (compat/task-runtime.tsv, rows env and env_rule).
+//
+// Layers, a later one wins: built-ins, meta, host environment (only names that
+// nothing else sets, never NOMAD_*), the task's env block, hooks, templates.
+// Values of the env block may refer to the layers below them.
+//
+// References: ${NAME} and ${env.NAME} are variables of the task, ${attr.x} and
+// ${meta.x} attributes and meta of the node, ${node.unique.id} and so on the node
+// itself. What is not a reference known here stays as it is: it may be the
+// task's own shell.
+//
+// It starts no goroutine and touches no disk. Nothing here is ever logged.
+package taskenv
+
+import (
+	"maps"
+	"strings"
+	"sync"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// Subject is the task whose environment is built.
+type Subject struct {
+	Node   *nomad.Node
+	Region string
+	Alloc  *nomad.Allocation
+	Task   *nomad.Task
+}
+
+// Paths are the directories as the task sees them.
+type Paths struct {
+	Alloc   string // NOMAD_ALLOC_DIR
+	Task    string // NOMAD_TASK_DIR
+	Secrets string // NOMAD_SECRETS_DIR
+}
+
+// Builder collects the layers of one task's environment. Its methods may be
+// called concurrently.
+type Builder struct {
+	node map[string]string // references to the node: never changes
+
+	mu       sync.Mutex
+	subject  Subject
+	paths    Paths
+	host     map[string]map[string]string
+	hooks    map[string]map[string]string
+	template map[string]map[string]string
+	order    []string // hooks by first mention
+}
+
+// New starts the environment of a task.
+func New(s Subject) *Builder {
+	return &Builder{
+		node: nodeVars(s.Node, s.Region), subject: s,
+		host: map[string]map[string]string{}, hooks: map[string]map[string]string{},
+		template: map[string]map[string]string{},
+	}
+}
+
+// SetAlloc takes a newer version of the allocation and its task.
+func (b *Builder) SetAlloc(a *nomad.Allocation, t *nomad.Task) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.subject.Alloc, b.subject.Task = a, t
+}
+
+// SetPaths takes the directories of the task.
+func (b *Builder) SetPaths(p Paths) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.paths = p
+}
+
+// SetHook replaces what the named hook gave.
+func (b *Builder) SetHook(hook string, env map[string]string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if _, known := b.hooks[hook]; !known {
+		b.order = append(b.order, hook)
+	}
+	b.hooks[hook] = maps.Clone(env)
+}
+
+// SetHost replaces the host environment that the named hook gave.
+func (b *Builder) SetHost(hook string, env map[string]string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.host[hook] = maps.Clone(env)
+}
+
+// SetTemplate replaces the environment that the named template rendered.
+func (b *Builder) SetTemplate(name string, env map[string]string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.template[name] = maps.Clone(env)
+}
+
+// Build returns the environment as the layers are now.
+func (b *Builder) Build() *Env {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	e := &Env{vars: map[string]string{}, node: b.node}
+	b.builtIns(e.vars)
+	b.meta(e)
+	for _, host := range b.host {
+		for name, value := range host {
+			if _, set := e.vars[name]; !set && !strings.HasPrefix(name, "NOMAD_") {
+				e.vars[name] = value
+			}
+		}
+	}
+	below := &Env{vars: maps.Clone(e.vars), node: b.node}
+	for name, value := range b.subject.Task.Env {
+		e.vars[below.Expand(name)] = below.Expand(value)
+	}
+	for _, hook := range b.order {
+		maps.Copy(e.vars, b.hooks[hook])
+	}
+	for _, env := range b.template {
+		maps.Copy(e.vars, env)
+	}
+	return e
+}
+
+// meta adds the meta of job, group and task; the narrower one wins.
+func (b *Builder) meta(e *Env) {
+	job := b.subject.Alloc.Job
+	meta := map[string]string{}
+	if job != nil {
+		if job.Dispatched && job.ParameterizedJob != nil {
+			for _, key := range job.ParameterizedJob.MetaOptional {
+				meta[key] = ""
+			}
+		}
+		maps.Copy(meta, job.Meta)
+		if group := job.TaskGroup(b.subject.Alloc.TaskGroup); group != nil {
+			maps.Copy(meta, group.Meta)
+		}
+	}
+	maps.Copy(meta, b.subject.Task.Meta)
+	for key, value := range meta {
+		value = e.Expand(value)
+		e.vars["NOMAD_META_"+clean(strings.ToUpper(key))] = value
+		e.vars["NOMAD_META_"+clean(key)] = value
+	}
+}
+
+// clean turns what no shell takes in a name into underscores.
+func clean(name string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' {
+			return r
+		}
+		return '_'
+	}, name)
+}

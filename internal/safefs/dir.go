@@ -1,0 +1,245 @@
+// Package safefs works on files below a directory that somebody hostile may be
+// changing at the same time. Everything goes through a directory descriptor and
+// openat2(RESOLVE_BENEATH|RESOLVE_NO_SYMLINKS|RESOLVE_NO_MAGICLINKS): a name
+// never leads out of the directory and never through a link, and what was
+// checked is what is used.
+//
+// A file is replaced whole: written under a random name beside it, given its
+// owner and mode through its descriptor, then renamed over the old one. A link
+// planted at the name is replaced, never followed.
+//
+// Linux 5.6 or newer. It starts no goroutine.
+package safefs
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// resolve is how every name is looked up.
+const resolve = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS
+
+// ErrEscape is wrapped for a name that leads out of its directory or through a link.
+var ErrEscape = errors.New("path leaves its directory or passes a link")
+
+// Dir is an open directory. Close lets go of it; its methods may be called
+// concurrently.
+type Dir struct{ f *os.File }
+
+// Open opens a directory by a path that no task can touch. The last part may
+// not be a link.
+func Open(name string) (*Dir, error) {
+	fd, err := retry(func() (int, error) {
+		return unix.Open(name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	})
+	if err != nil {
+		return nil, &fs.PathError{Op: "open directory", Path: name, Err: err}
+	}
+	return &Dir{os.NewFile(uintptr(fd), name)}, nil
+}
+
+// Close lets go of the directory.
+func (d *Dir) Close() error { return d.f.Close() }
+
+// Name is the path the directory was opened by; for messages only.
+func (d *Dir) Name() string { return d.f.Name() }
+
+// FD is the descriptor, valid until Close.
+func (d *Dir) FD() int { return int(d.f.Fd()) }
+
+// Sub opens a directory below this one.
+func (d *Dir) Sub(name string) (*Dir, error) {
+	fd, err := d.openat(name, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return nil, err
+	}
+	return &Dir{os.NewFile(uintptr(fd), path.Join(d.Name(), name))}, nil
+}
+
+// Make opens the directory name, one level down, and creates it when it is not
+// there. Either way it gets the mode, whatever the umask is.
+func (d *Dir) Make(name string, mode fs.FileMode) (*Dir, error) {
+	if err := single(name); err != nil {
+		return nil, err
+	}
+	err := unix.Mkdirat(d.FD(), name, 0o700)
+	if err != nil && !errors.Is(err, unix.EEXIST) {
+		return nil, d.fail("make directory", name, err)
+	}
+	sub, err := d.Sub(name)
+	if err != nil {
+		return nil, err
+	}
+	if err := sub.Chmod(mode); err != nil {
+		sub.Close() // the error that counts is chmod's
+		return nil, err
+	}
+	return sub, nil
+}
+
+// MakeAll opens the directory name, creating what is missing on the way with mode.
+// What exists keeps the mode it has.
+func (d *Dir) MakeAll(name string, mode fs.FileMode, uid, gid int) (*Dir, error) {
+	at, err := d.Sub(".")
+	if err != nil {
+		return nil, err
+	}
+	for _, part := range strings.Split(path.Clean(name), "/") {
+		if part == "." {
+			continue
+		}
+		next, err := at.step(part, mode, uid, gid)
+		at.Close() // only a step on the way
+		if err != nil {
+			return nil, err
+		}
+		at = next
+	}
+	return at, nil
+}
+
+// step opens one level down; a directory made here gets mode and owner.
+func (d *Dir) step(name string, mode fs.FileMode, uid, gid int) (*Dir, error) {
+	sub, err := d.Sub(name)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return sub, err
+	}
+	if sub, err = d.Make(name, mode); err != nil {
+		return nil, err
+	}
+	if err := sub.Chown(uid, gid); err != nil {
+		sub.Close() // the error that counts is chown's
+		return nil, err
+	}
+	return sub, nil
+}
+
+// Chmod sets the directory's own mode.
+func (d *Dir) Chmod(mode fs.FileMode) error {
+	if err := unix.Fchmod(d.FD(), unixMode(mode)); err != nil {
+		return d.fail("chmod", ".", err)
+	}
+	return nil
+}
+
+// Chown sets the directory's own owner; -1 leaves a half as it is.
+func (d *Dir) Chown(uid, gid int) error {
+	if uid == -1 && gid == -1 {
+		return nil
+	}
+	if err := unix.Fchown(d.FD(), uid, gid); err != nil {
+		return d.fail("chown", ".", err)
+	}
+	return nil
+}
+
+// Open opens a file below the directory for reading. It never blocks on a pipe
+// and never opens a device.
+func (d *Dir) Open(name string) (*os.File, error) {
+	fd, err := d.openat(name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	if err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(fd), path.Join(d.Name(), name))
+	info, err := f.Stat()
+	if err != nil {
+		f.Close() // nothing was done with it
+		return nil, err
+	}
+	if !info.Mode().IsRegular() && !info.IsDir() {
+		f.Close() // nothing was done with it
+		return nil, d.fail("open", name, errors.New("not a regular file"))
+	}
+	return f, nil
+}
+
+// ReadFile reads a file of at most limit bytes.
+func (d *Dir) ReadFile(name string, limit int64) ([]byte, error) {
+	f, err := d.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(b)) > limit {
+		return nil, d.fail("read", name, fmt.Errorf("larger than %d bytes", limit))
+	}
+	return b, nil
+}
+
+// Exists says whether there is anything at the name, one level down.
+func (d *Dir) Exists(name string) bool {
+	var st unix.Stat_t
+	return single(name) == nil && unix.Fstatat(d.FD(), name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil
+}
+
+// Names lists the directory. Call it on a Dir opened for it: it reads from where
+// the last listing ended.
+func (d *Dir) Names() ([]string, error) { return d.f.Readdirnames(-1) }
+
+// openat opens a name below the directory.
+func (d *Dir) openat(name string, flags int, mode fs.FileMode) (int, error) {
+	how := unix.OpenHow{
+		Flags:   uint64(flags | unix.O_CLOEXEC | unix.O_NOFOLLOW),
+		Mode:    uint64(unixMode(mode)),
+		Resolve: resolve,
+	}
+	fd, err := retry(func() (int, error) { return unix.Openat2(d.FD(), name, &how) })
+	if err != nil {
+		return -1, d.fail("open", name, err)
+	}
+	return fd, nil
+}
+
+// fail names the operation and the path; a lookup that was refused wraps ErrEscape.
+func (d *Dir) fail(op, name string, err error) error {
+	if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.EXDEV) {
+		err = fmt.Errorf("%w: %w", ErrEscape, err)
+	}
+	return &fs.PathError{Op: op, Path: path.Join(d.Name(), name), Err: err}
+}
+
+// retry repeats what a signal interrupted, and a lookup that raced with a rename.
+func retry(call func() (int, error)) (int, error) {
+	for range 128 {
+		n, err := call()
+		if !errors.Is(err, unix.EINTR) && !errors.Is(err, unix.EAGAIN) {
+			return n, err
+		}
+	}
+	return -1, unix.EAGAIN
+}
+
+// single refuses what is not a plain name.
+func single(name string) error {
+	if name == "" || name == "." || name == ".." || strings.ContainsAny(name, "/\x00") {
+		return &fs.PathError{Op: "name", Path: strconv.Quote(name), Err: ErrEscape}
+	}
+	return nil
+}
+
+// unixMode is the mode with its setuid, setgid and sticky bits where the kernel has them.
+func unixMode(m fs.FileMode) uint32 {
+	bits := uint32(m.Perm())
+	if m&fs.ModeSetuid != 0 {
+		bits |= unix.S_ISUID
+	}
+	if m&fs.ModeSetgid != 0 {
+		bits |= unix.S_ISGID
+	}
+	if m&fs.ModeSticky != 0 {
+		bits |= unix.S_ISVTX
+	}
+	return bits
+}

@@ -1,0 +1,97 @@
+package safefs
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+
+	"golang.org/x/sys/unix"
+)
+
+// File says how a replaced file looks.
+type File struct {
+	Mode     fs.FileMode
+	UID, GID int // -1 leaves the half as it is
+}
+
+// Replace puts data at name, below the directory, whole or not at all. The
+// directory that holds it must exist.
+func (d *Dir) Replace(name string, data []byte, look File) error {
+	parent, base := path.Split(path.Clean(name))
+	if parent == "" {
+		return d.replace(base, data, look)
+	}
+	sub, err := d.Sub(path.Clean(parent))
+	if err != nil {
+		return err
+	}
+	defer sub.Close()
+	return sub.replace(base, data, look)
+}
+
+func (d *Dir) replace(name string, data []byte, look File) error {
+	if err := single(name); err != nil {
+		return err
+	}
+	temp := ".new-" + rand.Text()
+	fd, err := d.openat(temp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	f := os.NewFile(uintptr(fd), path.Join(d.Name(), temp))
+	err = fill(f, data, look)
+	if err == nil {
+		err = unix.Renameat(d.FD(), temp, d.FD(), name)
+	}
+	if err != nil {
+		// Best effort: the directory may be gone, and the first error counts.
+		_ = unix.Unlinkat(d.FD(), temp, 0)
+		return d.fail("replace", name, err)
+	}
+	return nil
+}
+
+// fill writes data and gives the file its owner, then its mode.
+func fill(f *os.File, data []byte, look File) error {
+	_, err := f.Write(data)
+	if err == nil && (look.UID != -1 || look.GID != -1) {
+		err = f.Chown(look.UID, look.GID)
+	}
+	if err == nil {
+		err = f.Chmod(look.Mode)
+	}
+	return errors.Join(err, f.Close())
+}
+
+// Remove removes the file or link at name, one level down. Nothing there is no error.
+func (d *Dir) Remove(name string) error {
+	if err := single(name); err != nil {
+		return err
+	}
+	err := unix.Unlinkat(d.FD(), name, 0)
+	if err != nil && !errors.Is(err, unix.ENOENT) {
+		return d.fail("remove", name, err)
+	}
+	return nil
+}
+
+// RemoveAll removes what is at name, one level down, with everything below it.
+// Links are removed, never followed; a mount point below is an error (EBUSY).
+func (d *Dir) RemoveAll(name string) error {
+	if err := single(name); err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(d.proc())
+	if err != nil {
+		return fmt.Errorf("remove %s: %w", path.Join(d.Name(), name), err)
+	}
+	defer root.Close()
+	return root.RemoveAll(name)
+}
+
+// proc is the directory as the kernel names this process's descriptor: it leads
+// to the open directory wherever that has been moved.
+func (d *Dir) proc() string { return fmt.Sprintf("/proc/self/fd/%d", d.FD()) }

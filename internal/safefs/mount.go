@@ -1,0 +1,97 @@
+package safefs
+
+import (
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// Tmpfs says what a memory file system looks like.
+type Tmpfs struct {
+	SizeMB   int
+	Mode     uint32
+	UID, GID int
+}
+
+// MountTmpfs puts a memory file system on the directory name, one level down:
+// noexec, nosuid, nodev and, where the kernel can, never swapped out. Source and
+// target are descriptors, so nothing can be put in the way.
+func (d *Dir) MountTmpfs(name string, t Tmpfs) error {
+	if err := single(name); err != nil {
+		return err
+	}
+	target, err := d.Sub(name)
+	if err != nil {
+		return err
+	}
+	defer target.Close()
+	if err := mountTmpfs(target.FD(), t); err != nil {
+		return d.fail("mount tmpfs on", name, err)
+	}
+	return nil
+}
+
+func mountTmpfs(target int, t Tmpfs) error {
+	fsfd, err := unix.Fsopen("tmpfs", unix.FSOPEN_CLOEXEC)
+	if err != nil {
+		return fmt.Errorf("fsopen: %w", err)
+	}
+	defer unix.Close(fsfd)
+	for _, option := range [][2]string{
+		{"size", fmt.Sprintf("%dM", t.SizeMB)},
+		{"mode", fmt.Sprintf("%o", t.Mode)},
+		{"uid", fmt.Sprint(t.UID)},
+		{"gid", fmt.Sprint(t.GID)},
+		{"source", "nomad-secrets"},
+	} {
+		if err := unix.FsconfigSetString(fsfd, option[0], option[1]); err != nil {
+			return fmt.Errorf("set %s=%s: %w", option[0], option[1], err)
+		}
+	}
+	// Kernels before 6.4 do not know noswap; secrets may then reach swap, as on
+	// any file system.
+	_ = unix.FsconfigSetFlag(fsfd, "noswap")
+	if err := unix.FsconfigCreate(fsfd); err != nil {
+		return fmt.Errorf("create: %w", err)
+	}
+	attrs := unix.MOUNT_ATTR_NOEXEC | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV
+	mfd, err := unix.Fsmount(fsfd, unix.FSMOUNT_CLOEXEC, attrs)
+	if err != nil {
+		return fmt.Errorf("fsmount: %w", err)
+	}
+	defer unix.Close(mfd)
+	flags := unix.MOVE_MOUNT_F_EMPTY_PATH | unix.MOVE_MOUNT_T_EMPTY_PATH
+	if err := unix.MoveMount(mfd, "", target, "", flags); err != nil {
+		return fmt.Errorf("move_mount: %w", err)
+	}
+	return nil
+}
+
+// Mounted says whether the directory name, one level down, is a mount point.
+func (d *Dir) Mounted(name string) bool {
+	var above, below unix.Statx_t
+	if single(name) != nil ||
+		unix.Statx(d.FD(), "", unix.AT_EMPTY_PATH, unix.STATX_MNT_ID, &above) != nil ||
+		unix.Statx(d.FD(), name, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_MNT_ID, &below) != nil {
+		return false
+	}
+	return above.Mnt_id != below.Mnt_id
+}
+
+// Unmount takes every file system off the directory name, one level down. One
+// that is still used goes away when its last user does.
+func (d *Dir) Unmount(name string) error {
+	for range 16 {
+		if !d.Mounted(name) {
+			return nil
+		}
+		// The parent is a descriptor and the last part is not followed.
+		target := d.proc() + "/" + name
+		err := unix.Unmount(target, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
+		if err != nil && !errors.Is(err, unix.EINVAL) {
+			return d.fail("unmount", name, err)
+		}
+	}
+	return d.fail("unmount", name, errors.New("still mounted"))
+}
