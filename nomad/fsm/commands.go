@@ -1,0 +1,153 @@
+package fsm
+
+import (
+	"fmt"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// command is a row of the table: a message number, its name, and what it does.
+type command struct {
+	number nomad.MessageType
+	name   string
+	apply  func(store *state.Store, index uint64, body []byte) (any, *state.Changes, error)
+}
+
+// handle is a command whose body is a T.
+func handle[T any](number nomad.MessageType, name string,
+	apply func(*state.Store, uint64, *T) (*state.Changes, error)) command {
+	return answer(number, name, func(s *state.Store, index uint64, body *T) (any, *state.Changes, error) {
+		changes, err := apply(s, index, body)
+		return nil, changes, err
+	})
+}
+
+// answer is a command whose body is a T and whose result goes back to the caller.
+func answer[T any](number nomad.MessageType, name string,
+	apply func(*state.Store, uint64, *T) (any, *state.Changes, error)) command {
+	return command{number, name, func(s *state.Store, index uint64, body []byte) (any, *state.Changes, error) {
+		v := new(T)
+		if err := nomad.Decode(body, v); err != nil {
+			return nil, nil, &fatalError{fmt.Errorf("decode log entry %d of type %d (%s): %w", index, number, name, err)}
+		}
+		return apply(s, index, v)
+	}}
+}
+
+// ignored is a command of older servers from which nothing follows.
+func ignored(number nomad.MessageType, name string) command {
+	return command{number, name, func(*state.Store, uint64, []byte) (any, *state.Changes, error) {
+		return nil, nil, nil
+	}}
+}
+
+// later is a command of a feature that is still to come.
+func later(number nomad.MessageType, name string) command {
+	err := fmt.Errorf("command %d (%s) is of a feature that this version does not have yet", number, name)
+	return command{number, name, func(*state.Store, uint64, []byte) (any, *state.Changes, error) {
+		return nil, nil, err
+	}}
+}
+
+// commandTable returns every command by its number.
+func commandTable() map[nomad.MessageType]command {
+	table := map[nomad.MessageType]command{}
+	for _, c := range allCommands() {
+		table[c.number] = c
+	}
+	return table
+}
+
+// allCommands lists the message numbers of compat/raft-fsm.md section 1.
+func allCommands() []command {
+	return []command{
+		handle(nomad.NodeRegisterRequestType, "NodeRegister", (*state.Store).RegisterNode),
+		handle(nomad.NodeDeregisterRequestType, "NodeDeregister", deregisterNode),
+		handle(nomad.NodeUpdateStatusRequestType, "NodeUpdateStatus", (*state.Store).UpdateNodeStatus),
+		handle(nomad.NodeUpdateDrainRequestType, "NodeUpdateDrain", (*state.Store).UpdateNodeDrain),
+		handle(nomad.JobRegisterRequestType, "JobRegister", (*state.Store).RegisterJob),
+		handle(nomad.JobDeregisterRequestType, "JobDeregister", (*state.Store).DeregisterJob),
+		handle(nomad.EvalUpdateRequestType, "EvalUpdate", (*state.Store).UpsertEvals),
+		handle(nomad.EvalDeleteRequestType, "EvalDelete", (*state.Store).Reap),
+		ignored(nomad.AllocUpdateRequestType, "AllocUpdate"),
+		handle(nomad.AllocClientUpdateRequestType, "AllocClientUpdate", (*state.Store).UpdateAllocsFromClient),
+		handle(nomad.ReconcileJobSummariesRequestType, "ReconcileJobSummaries", reconcileSummaries),
+		ignored(nomad.VaultAccessorRegisterRequestType, "VaultAccessorRegister"),
+		ignored(nomad.VaultAccessorDeregisterRequestType, "VaultAccessorDeregister"),
+		handle(nomad.ApplyPlanResultsRequestType, "ApplyPlanResults", (*state.Store).ApplyPlanResults),
+		handle(nomad.DeploymentStatusUpdateRequestType, "DeploymentStatusUpdate", (*state.Store).UpdateDeploymentStatus),
+		later(nomad.DeploymentPromoteRequestType, "DeploymentPromote"),
+		handle(nomad.DeploymentAllocHealthRequestType, "DeploymentAllocHealth", (*state.Store).SetAllocHealth),
+		handle(nomad.DeploymentDeleteRequestType, "DeploymentDelete", (*state.Store).DeleteDeployments),
+		handle(nomad.JobStabilityRequestType, "JobStability", (*state.Store).SetJobStability),
+		later(nomad.ACLPolicyUpsertRequestType, "ACLPolicyUpsert"),
+		later(nomad.ACLPolicyDeleteRequestType, "ACLPolicyDelete"),
+		later(nomad.ACLTokenUpsertRequestType, "ACLTokenUpsert"),
+		later(nomad.ACLTokenDeleteRequestType, "ACLTokenDelete"),
+		later(nomad.ACLTokenBootstrapRequestType, "ACLTokenBootstrap"),
+		later(nomad.AutopilotRequestType, "Autopilot"),
+		handle(nomad.UpsertNodeEventsType, "UpsertNodeEvents", (*state.Store).AddNodeEvents),
+		handle(nomad.JobBatchDeregisterRequestType, "JobBatchDeregister", (*state.Store).DeregisterJobs),
+		handle(nomad.AllocUpdateDesiredTransitionRequestType, "AllocUpdateDesiredTransition", (*state.Store).UpdateDesiredTransitions),
+		handle(nomad.NodeUpdateEligibilityRequestType, "NodeUpdateEligibility", (*state.Store).UpdateNodeEligibility),
+		handle(nomad.BatchNodeUpdateDrainRequestType, "BatchNodeUpdateDrain", (*state.Store).UpdateNodeDrains),
+		answer(nomad.SchedulerConfigRequestType, "SchedulerConfig", setScheduler),
+		handle(nomad.NodeBatchDeregisterRequestType, "NodeBatchDeregister", deregisterNodes),
+		handle(nomad.ClusterMetadataRequestType, "ClusterMetadata", (*state.Store).SetClusterMetadata),
+		ignored(nomad.ServiceIdentityAccessorRegisterRequestType, "ServiceIdentityAccessorRegister"),
+		ignored(nomad.ServiceIdentityAccessorDeregisterRequestType, "ServiceIdentityAccessorDeregister"),
+		later(nomad.CSIVolumeRegisterRequestType, "CSIVolumeRegister"),
+		later(nomad.CSIVolumeDeregisterRequestType, "CSIVolumeDeregister"),
+		later(nomad.CSIVolumeClaimRequestType, "CSIVolumeClaim"),
+		later(nomad.ScalingEventRegisterRequestType, "ScalingEventRegister"),
+		later(nomad.CSIVolumeClaimBatchRequestType, "CSIVolumeClaimBatch"),
+		later(nomad.CSIPluginDeleteRequestType, "CSIPluginDelete"),
+		ignored(nomad.EventSinkUpsertRequestType, "EventSinkUpsert"),
+		ignored(nomad.EventSinkDeleteRequestType, "EventSinkDelete"),
+		ignored(nomad.BatchEventSinkUpdateProgressType, "BatchEventSinkUpdateProgress"),
+		later(nomad.OneTimeTokenUpsertRequestType, "OneTimeTokenUpsert"),
+		later(nomad.OneTimeTokenDeleteRequestType, "OneTimeTokenDelete"),
+		later(nomad.OneTimeTokenExpireRequestType, "OneTimeTokenExpire"),
+		later(nomad.ServiceRegistrationUpsertRequestType, "ServiceRegistrationUpsert"),
+		later(nomad.ServiceRegistrationDeleteByIDRequestType, "ServiceRegistrationDeleteByID"),
+		later(nomad.ServiceRegistrationDeleteByNodeIDRequestType, "ServiceRegistrationDeleteByNodeID"),
+		later(nomad.VarApplyStateRequestType, "VarApplyState"),
+		handle(nomad.RootKeyMetaUpsertRequestType, "RootKeyMetaUpsert", (*state.Store).UpsertRootKeyMeta),
+		handle(nomad.WrappedRootKeysDeleteRequestType, "WrappedRootKeysDelete", (*state.Store).DeleteRootKey),
+		later(nomad.ACLRolesUpsertRequestType, "ACLRolesUpsert"),
+		later(nomad.ACLRolesDeleteByIDRequestType, "ACLRolesDeleteByID"),
+		later(nomad.ACLAuthMethodsUpsertRequestType, "ACLAuthMethodsUpsert"),
+		later(nomad.ACLAuthMethodsDeleteRequestType, "ACLAuthMethodsDelete"),
+		later(nomad.ACLBindingRulesUpsertRequestType, "ACLBindingRulesUpsert"),
+		later(nomad.ACLBindingRulesDeleteRequestType, "ACLBindingRulesDelete"),
+		handle(nomad.NodePoolUpsertRequestType, "NodePoolUpsert", (*state.Store).UpsertNodePools),
+		handle(nomad.NodePoolDeleteRequestType, "NodePoolDelete", (*state.Store).DeleteNodePools),
+		later(nomad.JobVersionTagRequestType, "JobVersionTag"),
+		handle(nomad.WrappedRootKeysUpsertRequestType, "WrappedRootKeysUpsert", (*state.Store).UpsertRootKey),
+		handle(nomad.NamespaceUpsertRequestType, "NamespaceUpsert", (*state.Store).UpsertNamespaces),
+		handle(nomad.NamespaceDeleteRequestType, "NamespaceDelete", (*state.Store).DeleteNamespaces),
+		later(nomad.HostVolumeRegisterRequestType, "HostVolumeRegister"),
+		later(nomad.HostVolumeDeleteRequestType, "HostVolumeDelete"),
+		later(nomad.TaskGroupHostVolumeClaimDeleteRequestType, "TaskGroupHostVolumeClaimDelete"),
+	}
+}
+
+func deregisterNode(s *state.Store, index uint64, req *nomad.NodeDeregisterRequest) (*state.Changes, error) {
+	return s.DeregisterNodes(index, []string{req.NodeID})
+}
+
+func deregisterNodes(s *state.Store, index uint64, req *nomad.NodeBatchDeregisterRequest) (*state.Changes, error) {
+	return s.DeregisterNodes(index, req.NodeIDs)
+}
+
+// reconcileSummaries has a body that says nothing.
+func reconcileSummaries(s *state.Store, index uint64, _ *nomad.GenericRequest) (*state.Changes, error) {
+	return s.ReconcileJobSummaries(index)
+}
+
+// setScheduler answers whether the configuration was set.
+func setScheduler(s *state.Store, index uint64, req *nomad.SchedulerSetConfigRequest) (any, *state.Changes, error) {
+	changes, done, err := s.SetSchedulerConfig(index, req)
+	return done, changes, err
+}

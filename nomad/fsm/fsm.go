@@ -1,0 +1,154 @@
+package fsm
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync/atomic"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// Observer hears of what was applied, after it is visible in state, in the
+// order of the log, on every server. It must not block and must not write to
+// what it is given.
+type Observer interface {
+	// EvalsUpserted tells of evaluations that were created or updated.
+	EvalsUpserted(index uint64, evals []*nomad.Evaluation)
+	// NodeChanged tells of a node that was registered or changed.
+	NodeChanged(index uint64, n *nomad.Node)
+	// AllocsStopped tells of allocations that ended at the client: capacity is free.
+	AllocsStopped(index uint64, allocs []*nomad.Allocation)
+	// JobRemoved tells of a job that was stopped or purged.
+	JobRemoved(ns, id string)
+	// AllocsChanged tells of allocations whose client status or health changed.
+	AllocsChanged(index uint64, allocs []*nomad.Allocation)
+}
+
+// FSM implements raft.FSM over a state store.
+type FSM struct {
+	log      *slog.Logger
+	observer Observer
+	commands map[nomad.MessageType]command
+	store    atomic.Pointer[state.Store]
+	applied  atomic.Uint64
+
+	broken error // why nothing is applied any more; only Apply reads and writes it
+	failed chan error
+}
+
+// New returns an FSM that writes to store. A nil observer hears nothing.
+func New(store *state.Store, observer Observer, log *slog.Logger) *FSM {
+	f := &FSM{log: log, observer: observer, commands: commandTable(), failed: make(chan error, 1)}
+	f.store.Store(store)
+	return f
+}
+
+// State returns the store. A restore puts another one in its place; whoever
+// keeps one watches its Abandoned.
+func (f *FSM) State() *state.Store { return f.store.Load() }
+
+// AppliedIndex returns the index of the last entry that was applied.
+func (f *FSM) AppliedIndex() uint64 { return f.applied.Load() }
+
+// Failed gives the error of the first entry that cannot be applied by this
+// server. The server must stop then: it knows less than the others.
+func (f *FSM) Failed() <-chan error { return f.failed }
+
+// ErrBroken means that an earlier entry could not be applied.
+var ErrBroken = errors.New("the state of this server is incomplete")
+
+// Apply implements raft.FSM. The result is an error, or what the command answers.
+func (f *FSM) Apply(entry *raft.Log) any {
+	if f.broken != nil {
+		return f.broken
+	}
+	store := f.State()
+	resp, changes, err := f.apply(store, entry)
+	var fatal *fatalError
+	if errors.As(err, &fatal) {
+		f.broken = fmt.Errorf("%w: %w", ErrBroken, err)
+		f.log.Error("log entry cannot be applied", "index", entry.Index, "err", err)
+		f.failed <- err
+		return f.broken
+	}
+	store.Advance(entry.Index)
+	f.applied.Store(entry.Index)
+	if err != nil {
+		return err
+	}
+	f.tell(entry.Index, changes)
+	return resp
+}
+
+// apply finds the command of an entry and runs it.
+func (f *FSM) apply(store *state.Store, entry *raft.Log) (any, *state.Changes, error) {
+	if len(entry.Data) == 0 {
+		return nil, nil, &fatalError{fmt.Errorf("log entry %d is empty", entry.Index)}
+	}
+	number := nomad.MessageType(entry.Data[0])
+	ignorable := number&nomad.IgnoreUnknownTypeFlag != 0
+	number &^= nomad.IgnoreUnknownTypeFlag
+	cmd, known := f.commands[number]
+	switch {
+	case known:
+		return cmd.apply(store, entry.Index, entry.Data[1:])
+	case ignorable:
+		f.log.Warn("log entry of an unknown type was passed over, as it asks for", "type", uint8(number), "index", entry.Index)
+		return nil, nil, nil
+	}
+	return nil, nil, &fatalError{fmt.Errorf("log entry %d has the unknown type %d: this server is older than the one that wrote it", entry.Index, number)}
+}
+
+// tell passes on what a command changed.
+func (f *FSM) tell(index uint64, c *state.Changes) {
+	if c == nil || f.observer == nil {
+		return
+	}
+	for _, n := range c.Nodes {
+		f.observer.NodeChanged(index, n)
+	}
+	for _, id := range c.Removed {
+		f.observer.JobRemoved(id.Namespace, id.ID)
+	}
+	if len(c.Evals) > 0 {
+		f.observer.EvalsUpserted(index, c.Evals)
+	}
+	if len(c.Stopped) > 0 {
+		f.observer.AllocsStopped(index, c.Stopped)
+	}
+	if len(c.Allocs) > 0 {
+		f.observer.AllocsChanged(index, c.Allocs)
+	}
+}
+
+// fatalError is an error after which this server cannot go on.
+type fatalError struct{ err error }
+
+func (e *fatalError) Error() string { return e.err.Error() }
+func (e *fatalError) Unwrap() error { return e.err }
+
+// Snapshot implements raft.FSM: it is cheap, the writing happens in Persist.
+func (f *FSM) Snapshot() (raft.FSMSnapshot, error) {
+	if f.broken != nil {
+		return nil, f.broken
+	}
+	return &snapshot{state: f.State().Snapshot()}, nil
+}
+
+// Restore implements raft.FSM. The store in use is replaced only when the whole
+// stream was read.
+func (f *FSM) Restore(stream io.ReadCloser) error {
+	defer stream.Close() // only read from: nothing is lost by a failure
+	restored, err := ReadSnapshot(stream, f.log)
+	if err != nil {
+		return fmt.Errorf("restore snapshot: %w", err)
+	}
+	f.applied.Store(restored.LatestIndex())
+	f.store.Swap(restored).Abandon()
+	return nil
+}
