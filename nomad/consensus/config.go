@@ -1,0 +1,52 @@
+package consensus
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// Config says where and how a server keeps its log.
+type Config struct {
+	// FSM applies committed entries.
+	FSM raft.FSM
+	// Dir is the server's directory, <data_dir>/server. Empty: everything is in
+	// memory and nothing is synced.
+	Dir string
+	// ID is the server's UUID. Empty: the one found in Dir, or a new one.
+	ID string
+	// Address is where other servers reach this one.
+	Address string
+	// Transport carries Raft messages; nil for a server that has no peers.
+	Transport raft.Transport
+	// Bootstrap makes this server, when its log is empty, the only voter of a new
+	// cluster.
+	Bootstrap bool
+	// Multiplier stretches every Raft timer, 1 to 10; zero is 1.
+	Multiplier int
+	Log        *slog.Logger
+}
+
+// enqueueTimeout bounds how long a command waits for its turn in the log.
+const enqueueTimeout = 30 * time.Second
+
+// raftConfig returns the settings of compat/raft-fsm.md section 4.
+func raftConfig(c Config, id string) (*raft.Config, error) {
+	m := time.Duration(max(c.Multiplier, 1))
+	if m > 10 {
+		return nil, fmt.Errorf("raft_multiplier %d is above 10", m)
+	}
+	rc := raft.DefaultConfig()
+	rc.LocalID = raft.ServerID(id)
+	rc.HeartbeatTimeout = m * time.Second
+	rc.ElectionTimeout = m * time.Second
+	rc.LeaderLeaseTimeout = m * 500 * time.Millisecond
+	rc.CommitTimeout = m * 50 * time.Millisecond
+	rc.ShutdownOnRemove = false
+	rc.BatchApplyCh = true // what queues up while the disk syncs is synced together
+	rc.NoLegacyTelemetry = true
+	rc.Logger = raftLogger(c.Log)
+	return rc, nil
+}

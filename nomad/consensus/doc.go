@@ -1,0 +1,21 @@
+// Package consensus opens hashicorp/raft over the disk of a server, or over
+// memory, and gives the few operations the server needs: Apply a command, hear
+// of leadership, wait for a barrier.
+//
+// On disk, below the server's directory (compat/raft-fsm.md section 4; every
+// directory 0700, every file 0600):
+//
+//	node-id                 the server's UUID
+//	raft/version            "3", the Raft protocol; a larger number is of a newer server
+//	raft/wal/               the log and the vote, raft-wal segments and their index
+//	raft/snapshots/         the last two snapshots
+//	raft/raft.db            the log of a server with another log store: refused, never replaced
+//
+// The directory is locked (flock on the directory itself) as long as a server
+// uses it. What is found damaged is named in the error and left as it is.
+//
+//	opened ──single voter: an election is held at once──▶ leader ──Close──▶ closed
+//	   └──several voters: timers──▶ follower ◀──▶ leader ──────────────────▲
+//
+// Goroutines are those of raft; Close ends them all.
+package consensus

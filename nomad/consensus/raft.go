@@ -1,0 +1,222 @@
+package consensus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// Raft is the replicated log of a server.
+type Raft struct {
+	raft   *raft.Raft
+	stores *stores
+	trans  raft.Transport
+	ours   bool // the transport was made here and is closed here
+	id     string
+	log    *slog.Logger
+}
+
+// ErrMaybeApplied means that leadership was lost, or the wait given up, after a
+// command was handed over: it may be in the log or not. It must not be sent
+// again blindly.
+var ErrMaybeApplied = errors.New("command may have been applied or not")
+
+// Open opens or creates the log of a server and starts raft.
+func Open(c Config) (*Raft, error) {
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	s := memoryStores(c.ID)
+	if c.Dir != "" {
+		var err error
+		if s, err = diskStores(c.Dir, c.ID, raftLogger(c.Log)); err != nil {
+			return nil, err
+		}
+	}
+	r, err := start(c, s)
+	if err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	r.hurry()
+	return r, nil
+}
+
+// start runs raft over the stores.
+func start(c Config, s *stores) (*Raft, error) {
+	rc, err := raftConfig(c, s.id)
+	if err != nil {
+		return nil, err
+	}
+	r := &Raft{stores: s, trans: c.Transport, id: s.id, log: c.Log}
+	if r.trans == nil {
+		_, mem := raft.NewInmemTransport(raft.ServerAddress(c.Address))
+		r.trans, r.ours = mem, true
+	}
+	if c.Bootstrap {
+		if err := bootstrap(rc, s, r.trans); err != nil {
+			return nil, err
+		}
+	}
+	r.raft, err = raft.NewRaft(rc, c.FSM, s.log, s.stable, s.snapshots, r.trans)
+	if err != nil {
+		return nil, fmt.Errorf("start raft: %w", err)
+	}
+	return r, nil
+}
+
+// bootstrap makes this server the only voter of a cluster that has no log yet.
+func bootstrap(rc *raft.Config, s *stores, trans raft.Transport) error {
+	has, err := raft.HasExistingState(s.log, s.stable, s.snapshots)
+	if err != nil {
+		return fmt.Errorf("read raft log: %w", err)
+	}
+	if has {
+		return nil
+	}
+	conf := raft.Configuration{Servers: []raft.Server{{ID: rc.LocalID, Address: trans.LocalAddr()}}}
+	if err := raft.BootstrapCluster(rc, s.log, s.stable, s.snapshots, trans, conf); err != nil {
+		return fmt.Errorf("bootstrap raft: %w", err)
+	}
+	return nil
+}
+
+// hurry holds an election at once when this server is the only voter: there is
+// nobody whose heartbeat could come, so waiting for it is time lost. It asks
+// raft for what a leader asks of the follower that it hands over to.
+func (r *Raft) hurry() {
+	f := r.raft.GetConfiguration()
+	if f.Error() != nil {
+		return
+	}
+	voters := 0
+	for _, s := range f.Configuration().Servers {
+		if s.Suffrage == raft.Voter {
+			voters++
+			if s.ID != raft.ServerID(r.id) {
+				return
+			}
+		}
+	}
+	mem, ok := r.trans.(*raft.InmemTransport)
+	if voters != 1 || !ok {
+		return
+	}
+	self := mem.LocalAddr()
+	mem.Connect(self, mem)
+	defer mem.Disconnect(self)
+	req := &raft.TimeoutNowRequest{RPCHeader: raft.RPCHeader{ProtocolVersion: protocol,
+		ID: []byte(r.id), Addr: mem.EncodePeer(raft.ServerID(r.id), self)}}
+	if err := mem.TimeoutNow(raft.ServerID(r.id), self, req, &raft.TimeoutNowResponse{}); err != nil {
+		r.log.Debug("election waits for its timer", "err", err)
+	}
+}
+
+// ID returns the server's UUID.
+func (r *Raft) ID() string { return r.id }
+
+// Apply writes a command to the log and returns what the FSM answered, and the
+// entry's index. An error that the FSM answered is returned as err.
+func (r *Raft) Apply(ctx context.Context, t nomad.MessageType, payload any) (resp any, index uint64, err error) {
+	data, err := nomad.EncodeCommand(t, payload)
+	if err != nil {
+		return nil, 0, fmt.Errorf("encode command %d: %w", t, err)
+	}
+	f := r.raft.Apply(data, enqueueTimeout)
+	if err := wait(ctx, f); err != nil {
+		return nil, 0, fmt.Errorf("apply command %d: %w", t, err)
+	}
+	if err, failed := f.Response().(error); failed {
+		return nil, f.Index(), err
+	}
+	return f.Response(), f.Index(), nil
+}
+
+// Barrier waits until everything that is in the log now has been applied.
+func (r *Raft) Barrier(ctx context.Context) error {
+	if err := wait(ctx, r.raft.Barrier(enqueueTimeout)); err != nil {
+		return fmt.Errorf("barrier: %w", err)
+	}
+	return nil
+}
+
+// wait waits for f within ctx and names its error in our terms.
+func wait(ctx context.Context, f raft.Future) error {
+	if ctx.Done() == nil {
+		return ourError(f.Error())
+	}
+	done := make(chan error, 1)
+	go func() { done <- f.Error() }()
+	select {
+	case err := <-done:
+		return ourError(err)
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", ErrMaybeApplied, ctx.Err())
+	}
+}
+
+// ourError translates raft's errors: the caller retries elsewhere only when the
+// command certainly was not applied.
+func ourError(err error) error {
+	switch {
+	case errors.Is(err, raft.ErrNotLeader), errors.Is(err, raft.ErrLeadershipTransferInProgress),
+		errors.Is(err, raft.ErrEnqueueTimeout):
+		return fmt.Errorf("%w: %w", nomad.ErrNoLeader, err)
+	case errors.Is(err, raft.ErrLeadershipLost), errors.Is(err, raft.ErrAbortedByRestore), errors.Is(err, raft.ErrRaftShutdown):
+		return fmt.Errorf("%w: %w", ErrMaybeApplied, err)
+	}
+	return err
+}
+
+// Leadership says when this server becomes leader and when it stops to be. It
+// holds the latest word only: who reads late misses nothing that still counts.
+func (r *Raft) Leadership() <-chan bool { return r.raft.LeaderCh() }
+
+// IsLeader says whether this server is the leader.
+func (r *Raft) IsLeader() bool { return r.raft.State() == raft.Leader }
+
+// Leader returns the address and the ID of the leader, empty when there is none.
+func (r *Raft) Leader() (addr, id string) {
+	a, i := r.raft.LeaderWithID()
+	return string(a), string(i)
+}
+
+// AppliedIndex returns the index of the last entry that was applied.
+func (r *Raft) AppliedIndex() uint64 { return r.raft.AppliedIndex() }
+
+// LastContact returns when this server last heard from the leader.
+func (r *Raft) LastContact() time.Time { return r.raft.LastContact() }
+
+// Servers returns the members of the cluster as the log has them.
+func (r *Raft) Servers() ([]raft.Server, error) {
+	f := r.raft.GetConfiguration()
+	if err := f.Error(); err != nil {
+		return nil, fmt.Errorf("read raft configuration: %w", err)
+	}
+	return f.Configuration().Servers, nil
+}
+
+// Snapshot writes a snapshot now.
+func (r *Raft) Snapshot() error {
+	if err := r.raft.Snapshot().Error(); err != nil && !errors.Is(err, raft.ErrNothingNewToSnapshot) {
+		return fmt.Errorf("raft snapshot: %w", err)
+	}
+	return nil
+}
+
+// Stats returns raft's own numbers, as agent self shows them.
+func (r *Raft) Stats() map[string]string { return r.raft.Stats() }
+
+// Close ends raft and gives the directory free.
+func (r *Raft) Close() error {
+	err := r.raft.Shutdown().Error()
+	if c, ok := r.trans.(raft.WithClose); ok && r.ours {
+		err = errors.Join(err, c.Close())
+	}
+	return errors.Join(err, r.stores.close())
+}
