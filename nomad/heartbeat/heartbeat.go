@@ -26,6 +26,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
 const (
@@ -50,6 +51,7 @@ type Caller interface {
 // Config of Timers. A zero field has the default.
 type Config struct {
 	RPC    Caller
+	Store  func() *state.Store // the store of now: a restore replaces it
 	Region string
 	// MinTTL is the least time to live. Default 10 s.
 	MinTTL time.Duration
@@ -95,8 +97,8 @@ func New(cfg Config) *Timers {
 }
 
 // Run counts until ctx ends, beginning with the nodes of state that are not down.
-func (t *Timers) Run(ctx context.Context, nodes []*nomad.Node) error {
-	t.lead(nodes)
+func (t *Timers) Run(ctx context.Context) error {
+	t.lead()
 	defer t.resign()
 	var reports sync.WaitGroup
 	defer reports.Wait()
@@ -120,11 +122,12 @@ func (t *Timers) Run(ctx context.Context, nodes []*nomad.Node) error {
 	return ctx.Err()
 }
 
-func (t *Timers) lead(nodes []*nomad.Node) {
+func (t *Timers) lead() {
+	snap := t.cfg.Store().Snapshot()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.leading = true
-	for _, n := range nodes {
+	for n := range snap.Nodes(nil) {
 		if !n.TerminalStatus() && t.nodes[n.ID] == nil {
 			t.set(n.ID, t.cfg.FailoverTTL)
 		}

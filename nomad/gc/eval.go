@@ -1,0 +1,125 @@
+package gc
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// evals collects ended evaluations and their allocations.
+func (c *Collector) evals(ctx context.Context, s *sweep) error {
+	var r reaping
+	for e := range s.snap.Evals(nil) {
+		age := c.cfg.EvalAfter
+		if keepsRecord(e.Type) {
+			age = c.cfg.BatchEvalAfter
+		}
+		s.collectEval(e, age, &r)
+	}
+	return c.reap(ctx, &r)
+}
+
+// collectEval adds to r what of an evaluation can go; it says whether all can.
+func (s *sweep) collectEval(e *nomad.Evaluation, age time.Duration, r *reaping) bool {
+	if !e.TerminalStatus() || !s.old(e.ModifyTime, age) {
+		return false
+	}
+	job := s.snap.Job(nil, e.Namespace, e.JobID)
+	all := true
+	for a := range s.snap.AllocsByEval(nil, e.ID) {
+		if s.allocOver(a, job, age) {
+			r.allocs = append(r.allocs, a.ID)
+		} else {
+			all = false
+		}
+	}
+	if all {
+		r.evals = append(r.evals, e.ID)
+	}
+	return all
+}
+
+// keepsRecord says whether ended allocations of the type tell that work is done
+// which must not be done again.
+func keepsRecord(jobType string) bool {
+	return jobType == nomad.JobTypeBatch || jobType == nomad.JobTypeSysBatch
+}
+
+// alive says whether a scheduler may place allocations of the job.
+func alive(job *nomad.Job) bool {
+	return !job.Stopped() && job.Status != nomad.JobStatusDead
+}
+
+// allocOver says whether nothing is lost with the allocation.
+func (s *sweep) allocOver(a *nomad.Allocation, job *nomad.Job, age time.Duration) bool {
+	if !s.ended(a) || !s.old(a.ModifyTime, age) {
+		return false
+	}
+	switch {
+	case !alive(job):
+		return true
+	case a.Job != nil && a.Job.CreateIndex != job.CreateIndex:
+		return true // of a job of the same name that was purged
+	case keepsRecord(job.Type):
+		return false
+	case a.ServerTerminalStatus(), a.NextAllocation != "":
+		return true
+	}
+	return a.ClientStatus != nomad.AllocClientStatusFailed || !mayReschedule(a)
+}
+
+// ended says whether the allocation runs nowhere: its client said so, or is gone
+// while the servers want it stopped.
+func (s *sweep) ended(a *nomad.Allocation) bool {
+	if a.ClientTerminalStatus() {
+		return true
+	}
+	if !a.ServerTerminalStatus() {
+		return false
+	}
+	node := s.snap.Node(nil, a.NodeID)
+	return node == nil || node.TerminalStatus()
+}
+
+// mayReschedule says whether a failed allocation may still get a successor, which
+// takes over the record of attempts.
+func mayReschedule(a *nomad.Allocation) bool {
+	if a.Job == nil {
+		return false
+	}
+	group := a.Job.TaskGroup(a.TaskGroup)
+	if group == nil || group.ReschedulePolicy == nil {
+		return false
+	}
+	p := group.ReschedulePolicy
+	return p.Unlimited || p.Attempts > 0 && p.Interval > 0
+}
+
+// reaping is a list of what Eval.Reap shall delete.
+type reaping struct{ evals, allocs []string }
+
+// reap deletes in requests of bounded size; allocations first, so that none is
+// left without its evaluation.
+func (c *Collector) reap(ctx context.Context, r *reaping) error {
+	evals, allocs := r.evals, r.allocs
+	for len(evals)+len(allocs) > 0 {
+		req := &nomad.EvalReapRequest{WriteRequest: c.write()}
+		req.Allocs, allocs = split(allocs, nomad.MaxUUIDsPerWriteRequest)
+		req.Evals, evals = split(evals, nomad.MaxUUIDsPerWriteRequest-len(req.Allocs))
+		if err := c.cfg.RPC.Call(ctx, "Eval.Reap", req, &nomad.GenericResponse{}); err != nil {
+			return fmt.Errorf("reap %d evaluations and %d allocations: %w", len(req.Evals), len(req.Allocs), err)
+		}
+	}
+	if n := len(r.evals) + len(r.allocs); n > 0 {
+		c.cfg.Log.Debug("collected evaluations", "evals", len(r.evals), "allocs", len(r.allocs))
+	}
+	return nil
+}
+
+// split returns the first n of list and the rest.
+func split[T any](list []T, n int) (first, rest []T) {
+	n = min(n, len(list))
+	return list[:n], list[n:]
+}

@@ -1,0 +1,128 @@
+// Package gc forgets what is over: evaluations with their allocations, jobs,
+// deployments, nodes and root keys that nothing refers to any more. Its work comes
+// as evaluations of type _core, one for each core job; Timer makes them.
+//
+//	core job            what goes                                      when
+//	eval-gc             ended evaluations, ended allocations           EvalAfter, BatchEvalAfter
+//	job-gc              dead jobs, with all that is theirs             JobAfter
+//	deployment-gc       ended deployments without live allocations     DeploymentAfter
+//	node-gc             nodes that are down and empty                  NodeAfter
+//	root-key-rotate-gc  inactive keys that signed nothing that lives   RootKeyAfter
+//	force-gc            all of these, whatever their age (but keys)    now
+//
+// What an ended allocation still tells is kept: that a batch job is done (while the
+// job lives), how often a failed one was rescheduled, and what a client still runs.
+//
+// It reads snapshots and writes by RPC, in requests of bounded size. It keeps no
+// state; the Timer is one goroutine on the leader.
+package gc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// Caller calls RPC methods.
+type Caller interface {
+	Call(ctx context.Context, method string, req, resp any) error
+}
+
+// Config of a Collector. A zero age has the default.
+type Config struct {
+	RPC             Caller
+	Store           func() *state.Store // the store of now: a restore replaces it
+	Region          string
+	EvalAfter       time.Duration // default 1 h
+	BatchEvalAfter  time.Duration // of batch jobs; default 24 h
+	JobAfter        time.Duration // default 4 h
+	NodeAfter       time.Duration // default 24 h
+	DeploymentAfter time.Duration // default 1 h
+	// RootKeyAfter counts from the time when a key would be rotated. Default 1 h.
+	RootKeyAfter time.Duration
+	// RootKeyRotation is how long a key signs. Default 720 h.
+	RootKeyRotation time.Duration
+	Log             *slog.Logger
+}
+
+func (c Config) withDefaults() Config {
+	for age, or := range map[*time.Duration]time.Duration{
+		&c.EvalAfter:       time.Hour,
+		&c.BatchEvalAfter:  24 * time.Hour,
+		&c.JobAfter:        4 * time.Hour,
+		&c.NodeAfter:       24 * time.Hour,
+		&c.DeploymentAfter: time.Hour,
+		&c.RootKeyAfter:    time.Hour,
+		&c.RootKeyRotation: 720 * time.Hour,
+	} {
+		if *age <= 0 {
+			*age = or
+		}
+	}
+	return c
+}
+
+// Collector processes core evaluations.
+type Collector struct {
+	cfg Config
+}
+
+// New returns a Collector.
+func New(cfg Config) *Collector { return &Collector{cfg: cfg.withDefaults()} }
+
+// coreJobs are the core jobs in the order in which force-gc runs them: what refers
+// goes before what is referred to.
+var coreJobs = []struct {
+	name string
+	run  func(*Collector, context.Context, *sweep) error
+}{
+	{nomad.CoreJobJobGC, (*Collector).jobs},
+	{nomad.CoreJobEvalGC, (*Collector).evals},
+	{nomad.CoreJobDeploymentGC, (*Collector).deployments},
+	{nomad.CoreJobNodeGC, (*Collector).nodes},
+	{nomad.CoreJobRootKeyRotateOrGC, (*Collector).rootKeys},
+}
+
+// Process does the work of one core evaluation.
+func (c *Collector) Process(ctx context.Context, eval *nomad.Evaluation) error {
+	name := eval.CoreJob()
+	if name == nomad.CoreJobForceGC {
+		var errs []error
+		for _, job := range coreJobs {
+			if err := job.run(c, ctx, c.sweep(true)); err != nil {
+				errs = append(errs, fmt.Errorf("%s: %w", job.name, err))
+			}
+		}
+		return errors.Join(errs...)
+	}
+	for _, job := range coreJobs {
+		if job.name == name {
+			return job.run(c, ctx, c.sweep(false))
+		}
+	}
+	return fmt.Errorf("no core job %q", name)
+}
+
+// sweep is one look at state.
+type sweep struct {
+	snap  *state.Snapshot
+	now   time.Time
+	force bool
+}
+
+func (c *Collector) sweep(force bool) *sweep {
+	return &sweep{snap: c.cfg.Store().Snapshot(), now: time.Now(), force: force}
+}
+
+// old says whether something that changed last at the time (ns since 1970) has
+// reached the age.
+func (s *sweep) old(changed int64, age time.Duration) bool {
+	return s.force || s.now.Sub(time.Unix(0, changed)) >= age
+}
+
+func (c *Collector) write() nomad.WriteRequest { return nomad.WriteRequest{Region: c.cfg.Region} }
