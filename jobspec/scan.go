@@ -1,0 +1,66 @@
+package jobspec
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+)
+
+// Bounds of a file. The parser recurses once for each level and each operator,
+// so a file past them could exhaust the stack, which no recover can mend.
+const (
+	maxDepth     = 250
+	maxOperators = 5000
+	maxNumber    = 64
+)
+
+// scan refuses files that nest too deep, before they are parsed.
+func scan(name string, src []byte) hcl.Diagnostics {
+	tokens, _ := hclsyntax.LexConfig(src, name, hcl.InitialPos)
+	depth, operators := 0, 0
+	var last hclsyntax.TokenType
+	for _, t := range tokens {
+		switch t.Type {
+		case hclsyntax.TokenOBrace, hclsyntax.TokenOParen, hclsyntax.TokenOQuote, hclsyntax.TokenOHeredoc, hclsyntax.TokenTemplateInterp:
+			depth++
+		case hclsyntax.TokenTemplateControl:
+			depth++
+			operators++
+		case hclsyntax.TokenOBrack:
+			depth++
+			if last == hclsyntax.TokenCBrack || last == hclsyntax.TokenCParen {
+				operators++
+			}
+		case hclsyntax.TokenCBrace, hclsyntax.TokenCParen, hclsyntax.TokenCBrack, hclsyntax.TokenCQuote, hclsyntax.TokenCHeredoc, hclsyntax.TokenTemplateSeqEnd:
+			depth--
+		case hclsyntax.TokenQuestion, hclsyntax.TokenPlus, hclsyntax.TokenMinus, hclsyntax.TokenStar, hclsyntax.TokenSlash,
+			hclsyntax.TokenPercent, hclsyntax.TokenBang, hclsyntax.TokenAnd, hclsyntax.TokenOr, hclsyntax.TokenEqualOp,
+			hclsyntax.TokenNotEqual, hclsyntax.TokenLessThan, hclsyntax.TokenLessThanEq, hclsyntax.TokenGreaterThan, hclsyntax.TokenGreaterThanEq:
+			operators++
+		case hclsyntax.TokenNumberLit:
+			if len(t.Bytes) > maxNumber || hugeExponent(t.Bytes) {
+				return refuse(t.Range, "Number too large", "Numbers have at most 64 digits and an exponent below 1000.")
+			}
+		}
+		last = t.Type
+		if depth > maxDepth {
+			return refuse(t.Range, "Nested too deep", fmt.Sprintf("Blocks, lists and expressions may nest %d levels deep.", maxDepth))
+		}
+		if operators > maxOperators {
+			return refuse(t.Range, "Too many operators", fmt.Sprintf("A file may hold %d operators.", maxOperators))
+		}
+	}
+	return nil
+}
+
+// hugeExponent says whether a number has an exponent of four digits or more.
+func hugeExponent(number []byte) bool {
+	i := bytes.IndexAny(number, "eE")
+	return i >= 0 && len(bytes.TrimLeft(number[i+1:], "+-0")) > 3
+}
+
+func refuse(at hcl.Range, summary, detail string) hcl.Diagnostics {
+	return hcl.Diagnostics{{Severity: hcl.DiagError, Summary: summary, Detail: detail, Subject: &at}}
+}
