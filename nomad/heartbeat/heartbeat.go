@@ -1,10 +1,10 @@
 // Package heartbeat watches that nodes tell of themselves, and reports those that
 // do not as down.
 //
-//	silent ──Beat──▶ counted ──Beat──▶ counted
-//	                    │  └────Forget────▶ silent
-//	                    └──time is over──▶ reporting ──written──▶ silent
-//	                                          └──failed──▶ counted
+//	silent ──Reset──▶ counted ──Reset──▶ counted
+//	                     │  └────Clear────▶ silent
+//	                     └──time is over──▶ reporting ──written──▶ silent
+//	                                           └──failed──▶ counted
 //
 // Each beat gives the node a time to live: max(MinTTL, nodes / MaxPerSecond), plus
 // as much again at random, so that the beats of many nodes spread out and their
@@ -39,9 +39,6 @@ const (
 	// missed is the event that a node keeps of its silence.
 	missed = "Node missed its heartbeat"
 )
-
-// ErrNotLeader means that this server does not count heartbeats.
-var ErrNotLeader = errors.New("heartbeats are counted by the leader only")
 
 // Caller calls RPC methods.
 type Caller interface {
@@ -141,22 +138,22 @@ func (t *Timers) resign() {
 	t.timers, t.nodes = nil, make(map[string]*deadline)
 }
 
-// Beat counts a heartbeat of the node and returns within which time it must send
-// the next one.
-func (t *Timers) Beat(nodeID string) (time.Duration, error) {
+// Reset counts a heartbeat of the node and returns within which time it must send
+// the next one. A server that does not lead answers with MinTTL and counts nothing.
+func (t *Timers) Reset(nodeID string) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.leading {
-		return 0, ErrNotLeader
+		return t.cfg.MinTTL
 	}
 	base := max(t.cfg.MinTTL, time.Duration(float64(len(t.nodes))/t.cfg.MaxPerSecond*float64(time.Second)))
 	ttl := base + rand.N(base)
 	t.set(nodeID, ttl+t.cfg.Grace)
-	return ttl, nil
+	return ttl
 }
 
-// Forget stops counting for a node that is down or gone.
-func (t *Timers) Forget(nodeID string) {
+// Clear stops counting for a node that is down or gone.
+func (t *Timers) Clear(nodeID string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if d := t.nodes[nodeID]; d != nil {
