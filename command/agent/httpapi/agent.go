@@ -1,0 +1,130 @@
+package httpapi
+
+import (
+	"net/http"
+	"net/http/pprof"
+	"slices"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+func (s *Server) agentRoutes() []route {
+	routes := []route{
+		{methods: "GET", path: "/v1/agent/self", handle: s.agentSelf},
+		{methods: "GET", path: "/v1/agent/health", handle: s.agentHealth},
+		{methods: "GET", path: "/v1/agent/members", handle: read("Status.Members", noFields[nomad.GenericRequest], whole[nomad.ServerMembersResponse])},
+		{methods: "GET", path: "/v1/agent/servers", handle: s.agentServers},
+		{methods: "PUT POST", path: "/v1/agent/reload", handle: s.agentReload},
+		{methods: "GET", path: "/v1/metrics", handle: s.metrics},
+		{methods: "GET", path: "/v1/regions", handle: read("Region.List", noFields[nomad.GenericRequest], func(o *[]string) (any, error) { return *o, nil })},
+		{methods: "GET", path: "/v1/status/leader", handle: read("Status.Leader", noFields[nomad.GenericRequest], func(o *string) (any, error) { return *o, nil })},
+		{methods: "GET", path: "/v1/status/peers", handle: read("Status.Peers", noFields[nomad.GenericRequest], func(o *[]string) (any, error) { return *o, nil })},
+		{methods: "PUT", path: "/v1/system/gc", handle: system("System.GarbageCollect")},
+		{methods: "PUT", path: "/v1/system/reconcile/summaries", handle: system("System.ReconcileJobSummaries")},
+		{methods: "GET", path: "/v1/operator/scheduler/configuration", handle: read("Operator.SchedulerGetConfiguration", noFields[nomad.GenericRequest], whole[nomad.SchedulerConfigurationResponse])},
+		{methods: "PUT POST", path: "/v1/operator/scheduler/configuration", handle: write("Operator.SchedulerSetConfiguration", schedulerConfig, whole[nomad.SchedulerSetConfigurationResponse])},
+		{methods: "GET", path: "/v1/operator/keyring/keys", handle: read("Keyring.List", noFields[nomad.KeyringListRootKeyMetaRequest], func(o *nomad.KeyringListRootKeyMetaResponse) (any, error) { return o.Keys, nil })},
+		{methods: "GET", path: "/.well-known/jwks.json", handle: s.jwks},
+		{methods: "GET", path: "/.well-known/openid-configuration", handle: s.discovery},
+	}
+	if s.cfg.Debug {
+		routes = append(routes, debugRoutes()...)
+	}
+	return routes
+}
+
+// table lists every route.
+func (s *Server) table() []route {
+	return slices.Concat(s.jobRoutes(), s.nodeRoutes(), s.allocRoutes(), s.clientRoutes(), s.fsRoutes(), s.agentRoutes(), laterRoutes())
+}
+
+// noFields sets nothing: the query options are all that the method takes.
+func noFields[Req any](*request, *Req) error { return nil }
+
+func (s *Server) agentSelf(r *request) (any, error) { return s.cfg.Agent.Self(), nil }
+
+func (s *Server) agentHealth(r *request) (any, error) {
+	client, server := s.cfg.Agent.Health()
+	kinds := r.query["type"]
+	asked := func(kind string) bool { return len(kinds) == 0 || slices.Contains(kinds, kind) }
+	out := map[string]*Health{}
+	for kind, h := range map[string]*Health{"client": client, "server": server} {
+		switch {
+		case !asked(kind):
+		case h != nil:
+			out[kind] = h
+		case len(kinds) > 0:
+			out[kind] = &Health{Message: kind + " not enabled"}
+		}
+	}
+	for _, h := range out {
+		if !h.OK {
+			text, err := encodeJSON(out, false)
+			if err != nil {
+				return nil, err
+			}
+			return nil, nomad.Errorf(http.StatusInternalServerError, "%s", text)
+		}
+	}
+	return out, nil
+}
+
+func (s *Server) agentServers(*request) (any, error) {
+	servers := s.cfg.Agent.Servers()
+	if servers == nil {
+		return nil, nomad.Errorf(http.StatusNotImplemented, "Invalid method: this agent is no client")
+	}
+	return slices.Sorted(slices.Values(servers)), nil
+}
+
+func (s *Server) agentReload(*request) (any, error) { return nil, s.cfg.Agent.Reload() }
+
+func (s *Server) metrics(r *request) (any, error) {
+	if r.query.Get("format") != "prometheus" {
+		return s.cfg.Agent.Metrics(r.w, r.Request)
+	}
+	h := s.cfg.Agent.Prometheus()
+	if h == nil {
+		return nil, nomad.Errorf(http.StatusUnsupportedMediaType, "Prometheus is not enabled: set telemetry { prometheus_metrics = true }")
+	}
+	h.ServeHTTP(r.w, r.Request)
+	return nil, errDone
+}
+
+// system makes the handler of a route that starts work on the leader.
+func system(method string) func(*request) (any, error) {
+	return read(method, noFields[nomad.GenericRequest], nothing[nomad.GenericResponse])
+}
+
+func schedulerConfig(r *request, q *nomad.SchedulerSetConfigRequest) error {
+	if err := r.decode(&q.Config); err != nil {
+		return err
+	}
+	if !r.query.Has("cas") {
+		return nil
+	}
+	index, err := r.number("cas")
+	if err != nil || index < 0 {
+		return nomad.Errorf(http.StatusBadRequest, "Error parsing cas value %q: give the ModifyIndex of the configuration", r.query.Get("cas"))
+	}
+	q.Config.ModifyIndex, q.CAS = uint64(index), true
+	return nil
+}
+
+// debugRoutes are Go's profiles, for an agent with enable_debug.
+func debugRoutes() []route {
+	plain := func(h http.HandlerFunc) func(*request) (any, error) {
+		return func(r *request) (any, error) {
+			h(r.w, r.Request)
+			return nil, errDone
+		}
+	}
+	return []route{
+		{methods: "GET", path: "/debug/pprof/", handle: plain(pprof.Index)},
+		{methods: "GET", path: "/debug/pprof/cmdline", handle: plain(pprof.Cmdline)},
+		{methods: "GET", path: "/debug/pprof/profile", handle: plain(pprof.Profile)},
+		{methods: "GET POST", path: "/debug/pprof/symbol", handle: plain(pprof.Symbol)},
+		{methods: "GET", path: "/debug/pprof/trace", handle: plain(pprof.Trace)},
+		{methods: "GET", path: "/debug/pprof/:profile", handle: plain(pprof.Index)},
+	}
+}

@@ -1,0 +1,93 @@
+package httpapi
+
+import (
+	"net/http"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+func (s *Server) allocRoutes() []route {
+	const alloc, eval, deployment = "/v1/allocation/:alloc_id", "/v1/evaluation/:eval_id", "/v1/deployment/:id"
+	return []route{
+		{methods: "GET", path: "/v1/allocations", handle: read("Alloc.List", allocList, func(o *nomad.AllocListResponse) (any, error) { return o.Allocations, nil })},
+		{methods: "GET", path: alloc, handle: read("Alloc.GetAlloc", func(r *request, q *nomad.AllocSpecificRequest) error { q.AllocID = r.param; return nil }, showAlloc)},
+		{methods: "PUT POST", path: alloc + "/stop", handle: write("Alloc.Stop", allocStop, whole[nomad.AllocStopResponse])},
+
+		{methods: "GET", path: "/v1/evaluations", handle: read("Eval.List", evalList, func(o *nomad.EvalListResponse) (any, error) { return o.Evaluations, nil })},
+		{methods: "DELETE", path: "/v1/evaluations", handle: write("Eval.Delete", body[nomad.EvalDeleteRequest](), whole[nomad.EvalDeleteResponse])},
+		{methods: "GET", path: "/v1/evaluations/count", handle: read("Eval.Count", func(*request, *nomad.EvalCountRequest) error { return nil }, whole[nomad.EvalCountResponse])},
+		{methods: "GET", path: eval, handle: read("Eval.GetEval", evalID, func(o *nomad.SingleEvalResponse) (any, error) { return found(o.Eval, "eval not found") })},
+		{methods: "GET", path: eval + "/allocations", handle: read("Eval.Allocations", evalID, func(o *nomad.EvalAllocationsResponse) (any, error) { return o.Allocations, nil })},
+
+		{methods: "GET", path: "/v1/deployments", handle: read("Deployment.List", func(*request, *nomad.DeploymentListRequest) error { return nil }, func(o *nomad.DeploymentListResponse) (any, error) { return o.Deployments, nil })},
+		{methods: "GET", path: "/v1/deployment/allocations/:id", handle: read("Deployment.Allocations", deploymentID, func(o *nomad.AllocListResponse) (any, error) { return o.Allocations, nil })},
+		{methods: "PUT POST", path: "/v1/deployment/fail/:id", handle: write("Deployment.Fail", func(r *request, q *nomad.DeploymentFailRequest) error { q.DeploymentID = r.param; return nil }, whole[nomad.DeploymentUpdateResponse])},
+		{methods: "PUT POST", path: "/v1/deployment/pause/:id", handle: write("Deployment.Pause", body(func(r *request, q *nomad.DeploymentPauseRequest) error {
+			return sameID("Deployment", &q.DeploymentID, r.param)
+		}), whole[nomad.DeploymentUpdateResponse])},
+		{methods: "PUT POST", path: "/v1/deployment/promote/:id", handle: write("Deployment.Promote", body(func(r *request, q *nomad.DeploymentPromoteRequest) error {
+			return sameID("Deployment", &q.DeploymentID, r.param)
+		}), whole[nomad.DeploymentUpdateResponse])},
+		{methods: "PUT POST", path: "/v1/deployment/allocation-health/:id", handle: write("Deployment.SetAllocHealth", body(func(r *request, q *nomad.DeploymentAllocHealthRequest) error {
+			return sameID("Deployment", &q.DeploymentID, r.param)
+		}), whole[nomad.DeploymentUpdateResponse])},
+		{methods: "GET", path: deployment, handle: read("Deployment.GetDeployment", deploymentID, func(o *nomad.SingleDeploymentResponse) (any, error) {
+			return found(o.Deployment, "deployment not found")
+		})},
+	}
+}
+
+func allocList(r *request, q *nomad.AllocListRequest) error {
+	resources, err := r.flag("resources")
+	if err != nil {
+		return err
+	}
+	states, err := r.flagOr("task_states", true)
+	q.Fields = &nomad.AllocStubFields{Resources: resources, TaskStates: states}
+	return err
+}
+
+func allocStop(r *request, q *nomad.AllocStopRequest) error {
+	q.AllocID = r.param
+	var err error
+	if q.NoShutdownDelay, err = r.flag("no_shutdown_delay"); err != nil {
+		return err
+	}
+	q.Reschedule, err = r.flag("reschedule")
+	return err
+}
+
+func showAlloc(o *nomad.SingleAllocResponse) (any, error) {
+	if o.Alloc == nil {
+		return nil, nomad.Errorf(http.StatusNotFound, "alloc not found")
+	}
+	return publicAllocs([]*nomad.Allocation{o.Alloc})[0], nil
+}
+
+// publicAllocs blanks what only the owning node may see. The RPCs behind these
+// routes blank it too: a live token has two locked doors before it.
+func publicAllocs(allocs []*nomad.Allocation) []*nomad.Allocation {
+	out := make([]*nomad.Allocation, len(allocs))
+	for i, a := range allocs {
+		shown := *a
+		shown.SignedIdentities = nil
+		out[i] = &shown
+	}
+	return out
+}
+
+func evalList(r *request, q *nomad.EvalListRequest) error {
+	q.FilterJobID, q.FilterEvalStatus = r.query.Get("job"), r.query.Get("status")
+	return nil
+}
+
+func evalID(r *request, q *nomad.EvalSpecificRequest) error {
+	related, err := r.flag("related")
+	q.EvalID, q.IncludeRelated = r.param, related
+	return err
+}
+
+func deploymentID(r *request, q *nomad.DeploymentSpecificRequest) error {
+	q.DeploymentID = r.param
+	return nil
+}

@@ -1,0 +1,87 @@
+package httpapi
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+func (s *Server) clientRoutes() []route {
+	const alloc = "/v1/client/allocation/:alloc_id"
+	return []route{
+		{methods: "GET", path: "/v1/client/stats", cors: true, handle: read("ClientStats.Stats", s.ofNode, func(o *nomad.ClientStatsResponse) (any, error) { return o.HostStats, nil })},
+		{methods: "GET PUT POST", path: "/v1/client/gc", handle: read("ClientAllocations.GarbageCollectAll", s.ofNode, nothing[nomad.GenericResponse])},
+		{methods: "GET", path: "/v1/client/identity", cors: true, handle: read("NodeIdentity.Get", s.identityGet, whole[nomad.NodeIdentityGetResp])},
+		{methods: "PUT POST", path: "/v1/client/identity/renew", cors: true, handle: write("NodeIdentity.Renew", optionalBody(s.identityRenew), whole[nomad.NodeIdentityRenewResp])},
+		{methods: "GET", path: alloc + "/stats", cors: true, handle: read("ClientAllocations.Stats", func(r *request, q *nomad.AllocStatsRequest) error {
+			q.AllocID, q.Task = r.param, r.query.Get("task")
+			return nil
+		}, func(o *nomad.AllocStatsResponse) (any, error) { return o.Stats, nil })},
+		{methods: "GET", path: alloc + "/checks", cors: true, handle: read("ClientAllocations.Checks", func(r *request, q *nomad.AllocChecksRequest) error { q.AllocID = r.param; return nil },
+			func(o *nomad.AllocChecksResponse) (any, error) { return o.Results, nil })},
+		{methods: "PUT POST", path: alloc + "/restart", cors: true, handle: write("ClientAllocations.Restart", allocRestart, whole[nomad.GenericResponse])},
+		{methods: "PUT POST", path: alloc + "/signal", cors: true, handle: write("ClientAllocations.Signal", allocSignal, whole[nomad.GenericResponse])},
+		{methods: "GET PUT POST", path: alloc + "/gc", cors: true, handle: read("ClientAllocations.GarbageCollect", func(r *request, q *nomad.AllocSpecificRequest) error { q.AllocID = r.param; return nil }, nothing[nomad.GenericResponse])},
+	}
+}
+
+// ofNode sets the node of a node-scoped route: the one that is named, or this
+// agent's own.
+func (s *Server) ofNode(r *request, q *nomad.NodeSpecificRequest) error {
+	var err error
+	q.NodeID, err = s.nodeOrOwn(r.query.Get("node_id"))
+	return err
+}
+
+func (s *Server) nodeOrOwn(id string) (string, error) {
+	if id == "" {
+		id = s.cfg.Agent.NodeID()
+	}
+	if id == "" {
+		return "", nomad.Errorf(http.StatusBadRequest, "No local Node and node_id not provided")
+	}
+	return id, nil
+}
+
+func (s *Server) identityGet(r *request, q *nomad.NodeIdentityGetReq) error {
+	var err error
+	q.NodeID, err = s.nodeOrOwn(r.query.Get("node_id"))
+	return err
+}
+
+func (s *Server) identityRenew(r *request, q *nomad.NodeIdentityRenewReq) error {
+	if id := r.query.Get("node_id"); id != "" {
+		q.NodeID = id
+	}
+	var err error
+	q.NodeID, err = s.nodeOrOwn(q.NodeID)
+	return err
+}
+
+func allocRestart(r *request, q *nomad.AllocRestartRequest) error {
+	var b struct {
+		TaskName string
+		AllTasks bool
+	}
+	if err := ignoreEOF(r.decodeOptional(&b)); err != nil {
+		return err
+	}
+	if b.AllTasks && b.TaskName != "" {
+		return nomad.Errorf(http.StatusBadRequest, "Can't set AllTasks to true and also set TaskName to %q: choose one", b.TaskName)
+	}
+	q.AllocID, q.TaskName, q.AllTasks = r.param, b.TaskName, b.AllTasks
+	return nil
+}
+
+func allocSignal(r *request, q *nomad.AllocSignalRequest) error {
+	var b struct{ AllocID, Task, Signal string }
+	if err := r.decode(&b); err != nil {
+		return err
+	}
+	if err := sameID("Allocation", &b.AllocID, r.param); err != nil {
+		return err
+	}
+	q.AllocID, q.Task, q.Signal = b.AllocID, b.Task, strings.ToUpper(b.Signal)
+	return nil
+}

@@ -1,0 +1,214 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"path"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+func (s *Server) fsRoutes() []route {
+	const fs = "/v1/client/fs/"
+	return []route{
+		{methods: "GET", path: fs + "ls/:alloc_id", cors: true, handle: read("FileSystem.List", func(r *request, q *nomad.FsListRequest) error {
+			q.AllocID, q.Path = r.param, or(r.query.Get("path"), "/")
+			return nil
+		}, func(o *nomad.FsListResponse) (any, error) { return o.Files, nil })},
+		{methods: "GET", path: fs + "stat/:alloc_id", cors: true, handle: read("FileSystem.Stat", func(r *request, q *nomad.FsStatRequest) error {
+			q.AllocID, q.Path = r.param, r.query.Get("path")
+			return needPath(q.Path)
+		}, func(o *nomad.FsStatResponse) (any, error) { return o.Info, nil })},
+		{methods: "GET", path: fs + "cat/:alloc_id", cors: true, handle: s.fsCat},
+		{methods: "GET", path: fs + "readat/:alloc_id", cors: true, handle: s.fsReadAt},
+		{methods: "GET", path: fs + "stream/:alloc_id", cors: true, handle: s.fsStream},
+		{methods: "GET", path: fs + "logs/:alloc_id", cors: true, handle: s.fsLogs},
+	}
+}
+
+func or(v, absent string) string {
+	if v == "" {
+		return absent
+	}
+	return v
+}
+
+func needPath(p string) error {
+	if p == "" {
+		return nomad.Errorf(http.StatusBadRequest, "Must provide a file path: give ?path=")
+	}
+	return nil
+}
+
+func (s *Server) fsCat(r *request) (any, error) {
+	q := nomad.FsStreamRequest{AllocID: r.param, Path: r.query.Get("path"), Origin: "start", PlainText: true}
+	return s.file(r, &q)
+}
+
+func (s *Server) fsReadAt(r *request) (any, error) {
+	q := nomad.FsStreamRequest{AllocID: r.param, Path: r.query.Get("path"), Origin: "start", PlainText: true}
+	var err error
+	if !r.query.Has("offset") {
+		return nil, nomad.Errorf(http.StatusBadRequest, "Must provide an offset: give ?offset=")
+	}
+	if q.Offset, err = r.number("offset"); err != nil {
+		return nil, err
+	}
+	if q.Limit, err = r.number("limit"); err != nil {
+		return nil, err
+	}
+	return s.file(r, &q)
+}
+
+// file streams one file as untrusted text: a browser must never run it.
+func (s *Server) file(r *request, q *nomad.FsStreamRequest) (any, error) {
+	if err := needPath(q.Path); err != nil {
+		return nil, err
+	}
+	h := r.w.Header()
+	h.Set("Content-Type", contentType(q.Path))
+	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; sandbox")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-XSS-Protection", "1; mode=block")
+	return nil, s.relay(r, "FileSystem.Stream", q)
+}
+
+// contentType is plain text for everything that could hold a script.
+func contentType(name string) string {
+	switch path.Ext(name) {
+	case ".json":
+		return "application/json"
+	case ".gz", ".tgz", ".zip", ".bin", ".tar":
+		return "application/octet-stream"
+	default:
+		return "text/plain; charset=utf-8"
+	}
+}
+
+func (s *Server) fsStream(r *request) (any, error) {
+	q := nomad.FsStreamRequest{AllocID: r.param, Path: r.query.Get("path")}
+	if err := needPath(q.Path); err != nil {
+		return nil, err
+	}
+	var err error
+	if q.Follow, err = r.flagOr("follow", true); err != nil {
+		return nil, err
+	}
+	if q.Offset, q.Origin, err = r.offset(); err != nil {
+		return nil, err
+	}
+	r.w.Header().Set("Content-Type", "application/json")
+	return nil, s.relay(r, "FileSystem.Stream", &q)
+}
+
+func (s *Server) fsLogs(r *request) (any, error) {
+	q := nomad.FsLogsRequest{AllocID: r.param, Task: r.query.Get("task"), LogType: r.query.Get("type")}
+	if q.Task == "" {
+		return nil, nomad.Errorf(http.StatusBadRequest, "Must provide task name: give ?task=")
+	}
+	if q.LogType != "stdout" && q.LogType != "stderr" {
+		return nil, nomad.Errorf(http.StatusBadRequest, "Must provide log type (stdout/stderr), not %q", q.LogType)
+	}
+	var err error
+	if q.Follow, err = r.flag("follow"); err != nil {
+		return nil, err
+	}
+	if q.PlainText, err = r.flag("plain"); err != nil {
+		return nil, err
+	}
+	if q.Offset, q.Origin, err = r.offset(); err != nil {
+		return nil, err
+	}
+	if q.PlainText {
+		r.w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		r.w.Header().Set("X-Content-Type-Options", "nosniff")
+	} else {
+		r.w.Header().Set("Content-Type", "application/json")
+	}
+	return nil, s.relay(r, "FileSystem.Logs", &q)
+}
+
+func (r *request) offset() (int64, string, error) {
+	origin := or(r.query.Get("origin"), "start")
+	if origin != "start" && origin != "end" {
+		return 0, "", nomad.Errorf(http.StatusBadRequest, "Invalid origin %q: start or end", origin)
+	}
+	n, err := r.number("offset")
+	if err == nil && n < 0 {
+		err = nomad.Errorf(http.StatusBadRequest, "Invalid offset %d: it counts from the origin", n)
+	}
+	return n, origin, err
+}
+
+// relay opens a streaming RPC and writes what comes back, chunk by chunk. An
+// error before the first byte becomes a status; a later one ends the stream.
+func (s *Server) relay(r *request, method string, req reads) error {
+	q := req.Query()
+	if err := r.readOptions(q); err != nil {
+		return err
+	}
+	stream, err := s.cfg.RPC.Stream(r.Context(), method)
+	if err != nil {
+		return err
+	}
+	defer stream.Close()
+	defer closeWhenGone(r, stream)()
+	if err := stream.Encode(req); err != nil {
+		return err
+	}
+	flusher := http.NewResponseController(r.w)
+	for first := true; ; first = false {
+		var chunk nomad.StreamErrWrapper
+		switch err := stream.Decode(&chunk); {
+		case errors.Is(err, io.EOF):
+			return errDone
+		case err != nil && first:
+			return err
+		case err != nil:
+			return errDone
+		}
+		if e := chunk.Error; e != nil {
+			return streamError(e, first)
+		}
+		if _, err := r.w.Write(chunk.Payload); err != nil {
+			return errDone
+		}
+		flusher.Flush() // a writer that cannot flush sends at the end
+	}
+}
+
+// closeWhenGone closes the stream when the reader hangs up, so that a blocked
+// Decode returns. What it returns stops the watch.
+func closeWhenGone(r *request, c io.Closer) func() {
+	done := make(chan struct{})
+	go func() {
+		select {
+		case <-r.Context().Done():
+			c.Close()
+		case <-done:
+		}
+	}()
+	return func() { close(done) }
+}
+
+func streamError(e *nomad.RpcError, first bool) error {
+	if !first || e.Message == io.EOF.Error() {
+		return errDone
+	}
+	if e.Code != nil {
+		return nomad.Errorf(int(*e.Code), "%s", e.Message)
+	}
+	return nomad.ErrorFromText(e.Message)
+}
+
+// rawJSON is a body that is JSON already.
+func rawJSON(b []byte) any { return json.RawMessage(b) }
+
+func ignoreEOF(err error) error {
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,270 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/jobspec"
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+func (s *Server) jobRoutes() []route {
+	const job = "/v1/job/:job_id"
+	return []route{
+		{methods: "GET", path: "/v1/jobs", handle: read("Job.List", jobList, func(o *nomad.JobListResponse) (any, error) { return o.Jobs, nil })},
+		{methods: "PUT POST", path: "/v1/jobs", handle: write("Job.Register", jobRegister, whole[nomad.JobRegisterResponse])},
+		{methods: "PUT POST", path: "/v1/jobs/parse", handle: jobParse},
+		{methods: "GET POST", path: "/v1/jobs/statuses", handle: read("Job.Statuses", jobStatuses, func(o *nomad.JobStatusesResponse) (any, error) { return o.Jobs, nil })},
+		{methods: "PUT POST", path: "/v1/validate/job", handle: write("Job.Validate", jobValidate, whole[nomad.JobValidateResponse])},
+		{methods: "GET", path: job, handle: read("Job.GetJob", jobID, func(o *nomad.SingleJobResponse) (any, error) { return found(o.Job, "job not found") })},
+		{methods: "PUT POST", path: job, handle: write("Job.Register", jobRegister, whole[nomad.JobRegisterResponse])},
+		{methods: "DELETE", path: job, handle: write("Job.Deregister", jobDeregister, whole[nomad.JobDeregisterResponse])},
+		{methods: "PUT POST", path: job + "/evaluate", handle: write("Job.Evaluate", optionalBody(jobEvaluate), whole[nomad.JobRegisterResponse])},
+		{methods: "GET", path: job + "/allocations", handle: read("Job.Allocations", jobID, func(o *nomad.JobAllocationsResponse) (any, error) { return o.Allocations, nil })},
+		{methods: "GET", path: job + "/evaluations", handle: read("Job.Evaluations", jobID, func(o *nomad.JobEvaluationsResponse) (any, error) { return o.Evaluations, nil })},
+		{methods: "GET", path: job + "/deployments", handle: read("Job.Deployments", jobID, func(o *nomad.DeploymentListResponse) (any, error) { return o.Deployments, nil })},
+		{methods: "GET", path: job + "/deployment", handle: read("Job.LatestDeployment", jobID, latestDeployment)},
+		{methods: "PUT POST", path: job + "/plan", handle: write("Job.Plan", jobPlan, whole[nomad.JobPlanResponse])},
+		{methods: "GET", path: job + "/summary", handle: read("Job.Summary", func(r *request, q *nomad.JobSummaryRequest) error { q.JobID = r.param; return nil },
+			func(o *nomad.JobSummaryResponse) (any, error) { return found(o.JobSummary, "job not found") })},
+		{methods: "PUT POST", path: job + "/dispatch", handle: write("Job.Dispatch", body(jobDispatch), whole[nomad.JobDispatchResponse])},
+		{methods: "PUT POST", path: job + "/dispatch/payload", handle: write("Job.Dispatch", jobDispatchPayload, whole[nomad.JobDispatchResponse])},
+		{methods: "GET", path: job + "/versions", handle: read("Job.GetJobVersions", jobVersions, func(o *nomad.JobVersionsResponse) (any, error) {
+			if len(o.Versions) == 0 {
+				return nil, nomad.Errorf(http.StatusNotFound, "job versions not found")
+			}
+			return o, nil
+		})},
+		{methods: "PUT POST", path: job + "/stable", handle: write("Job.Stable", body(jobStable), whole[nomad.JobStabilityResponse])},
+		{methods: "GET", path: job + "/submission", handle: read("Job.GetJobSubmission", jobSubmission, func(o *nomad.JobSubmissionResponse) (any, error) { return found(o.Submission, "job source not found") })},
+	}
+}
+
+func jobList(r *request, q *nomad.JobListRequest) error {
+	meta, err := r.flag("meta")
+	q.Fields = &nomad.JobStubFields{Meta: meta}
+	return err
+}
+
+func jobID(r *request, q *nomad.JobSpecificRequest) error {
+	all, err := r.flag("all")
+	q.JobID, q.All = r.param, all
+	return err
+}
+
+func latestDeployment(o *nomad.SingleDeploymentResponse) (any, error) {
+	if o.Deployment == nil {
+		return json.RawMessage("null"), nil
+	}
+	return o.Deployment, nil
+}
+
+// jobBody is what the register, plan and validate routes take of their body:
+// nothing that only servers may set can come in here.
+type jobBody struct {
+	Job               *api.Job
+	Submission        *nomad.JobSubmission
+	EnforceIndex      bool
+	JobModifyIndex    uint64
+	PreserveCounts    bool
+	PreserveResources bool
+	PolicyOverride    bool
+	EvalPriority      int
+	Diff              bool
+	Region            string
+	Namespace         string
+}
+
+// readJob decodes and canonicalizes the job of the body. The namespace of the
+// query wins over the body's, the body's over the job's own.
+func (r *request) readJob(w *nomad.WriteRequest) (*jobBody, *nomad.Job, error) {
+	var b jobBody
+	if err := r.decode(&b); err != nil {
+		return nil, nil, err
+	}
+	if b.Job == nil {
+		return nil, nil, nomad.Errorf(http.StatusBadRequest, "Job must be specified")
+	}
+	if b.Job.ID == nil || *b.Job.ID == "" {
+		return nil, nil, nomad.Errorf(http.StatusBadRequest, "Job must have an ID")
+	}
+	if r.param != "" && *b.Job.ID != r.param {
+		return nil, nil, nomad.Errorf(http.StatusBadRequest, "Job ID does not match name %q", r.param)
+	}
+	for _, ns := range []string{r.query.Get("namespace"), b.Namespace} {
+		if ns != "" {
+			b.Job.Namespace = &ns
+			break
+		}
+	}
+	b.Job.Canonicalize()
+	w.Namespace, w.Region = *b.Job.Namespace, b.Region
+	if w.Region == "" {
+		w.Region = r.query.Get("region")
+	}
+	job, err := toJob(b.Job)
+	return &b, job, err
+}
+
+// toJob carries a canonical job across: both sides use the same names.
+func toJob(in *api.Job) (*nomad.Job, error) {
+	raw, err := json.Marshal(in)
+	if err != nil {
+		return nil, fmt.Errorf("encode job: %w", err)
+	}
+	var job nomad.Job
+	if err := json.Unmarshal(raw, &job); err != nil {
+		return nil, nomad.Errorf(http.StatusBadRequest, "job is not what this version takes: %v", err)
+	}
+	return &job, nil
+}
+
+func jobRegister(r *request, q *nomad.JobRegisterRequest) error {
+	b, job, err := r.readJob(&q.WriteRequest)
+	if err != nil {
+		return err
+	}
+	if p := b.EvalPriority; p != 0 && (p < nomad.JobMinPriority || p > nomad.JobDefaultMaxPriority) {
+		return nomad.Errorf(http.StatusBadRequest, "Eval priority must be between %d and %d, not %d", nomad.JobMinPriority, nomad.JobDefaultMaxPriority, p)
+	}
+	q.Job, q.Submission = job, b.Submission
+	q.EnforceIndex, q.JobModifyIndex = b.EnforceIndex, b.JobModifyIndex
+	q.PreserveCounts, q.PreserveResources = b.PreserveCounts, b.PreserveResources
+	q.PolicyOverride, q.EvalPriority = b.PolicyOverride, b.EvalPriority
+	return nil
+}
+
+func jobPlan(r *request, q *nomad.JobPlanRequest) error {
+	b, job, err := r.readJob(&q.WriteRequest)
+	if err != nil {
+		return err
+	}
+	q.Job, q.Diff, q.PolicyOverride = job, b.Diff, b.PolicyOverride
+	return nil
+}
+
+func jobValidate(r *request, q *nomad.JobValidateRequest) error {
+	_, job, err := r.readJob(&q.WriteRequest)
+	q.Job = job
+	return err
+}
+
+func jobDeregister(r *request, q *nomad.JobDeregisterRequest) error {
+	q.JobID = r.param
+	for name, to := range map[string]*bool{"purge": &q.Purge, "global": &q.Global, "no_shutdown_delay": &q.NoShutdownDelay} {
+		v, err := r.flag(name)
+		if err != nil {
+			return err
+		}
+		*to = v
+	}
+	p, err := r.number("eval_priority")
+	q.EvalPriority = int(p)
+	return err
+}
+
+func jobEvaluate(r *request, q *nomad.JobEvaluateRequest) error {
+	return sameID("Job", &q.JobID, r.param)
+}
+
+func jobDispatch(r *request, q *nomad.JobDispatchRequest) error {
+	return sameID("Job", &q.JobID, r.param)
+}
+
+// jobDispatchPayload takes the body as the payload, byte for byte.
+func jobDispatchPayload(r *request, q *nomad.JobDispatchRequest) error {
+	payload, err := io.ReadAll(r.Body)
+	var over *http.MaxBytesError
+	if errors.As(err, &over) {
+		return tooLarge(over.Limit)
+	}
+	q.JobID, q.Payload = r.param, payload
+	return err
+}
+
+func jobStable(r *request, q *nomad.JobStabilityRequest) error {
+	return sameID("Job", &q.JobID, r.param)
+}
+
+// sameID sets an ID from the path; one in the body must be equal.
+func sameID(what string, id *string, param string) error {
+	if *id != "" && *id != param {
+		return nomad.Errorf(http.StatusBadRequest, "%s ID does not match", what)
+	}
+	*id = param
+	return nil
+}
+
+func jobVersions(r *request, q *nomad.JobVersionsRequest) error {
+	q.JobID, q.DiffTagName = r.param, r.query.Get("diff_tag")
+	if v := r.query.Get("diff_version"); v != "" {
+		n, err := strconv.ParseUint(v, 10, 64)
+		if err != nil {
+			return nomad.Errorf(http.StatusBadRequest, "Failed to parse value of %q (%v) as an uint", "diff_version", v)
+		}
+		q.DiffVersion = &n
+	}
+	var err error
+	q.Diffs, err = r.flag("diffs")
+	return err
+}
+
+func jobSubmission(r *request, q *nomad.JobSubmissionRequest) error {
+	v, err := strconv.ParseUint(r.query.Get("version"), 10, 64)
+	if err != nil {
+		return nomad.Errorf(http.StatusBadRequest, "Failed to parse value of %q (%v) as an uint64: give ?version=N", "version", r.query.Get("version"))
+	}
+	q.JobID, q.Version = r.param, v
+	return nil
+}
+
+func jobStatuses(r *request, q *nomad.JobStatusesRequest) error {
+	if !r.query.Has("namespace") {
+		q.Namespace = nomad.AllNamespacesSentinel
+	}
+	var err error
+	if q.IncludeChildren, err = r.flag("include_children"); err != nil || r.Method == http.MethodGet {
+		return err
+	}
+	var b struct {
+		Jobs            []nomad.NamespacedID
+		IncludeChildren bool
+	}
+	if err := r.decode(&b); err != nil {
+		return err
+	}
+	if len(b.Jobs) == 0 {
+		return nomad.Errorf(http.StatusBadRequest, "no jobs in request")
+	}
+	q.Jobs, q.IncludeChildren = b.Jobs, q.IncludeChildren || b.IncludeChildren
+	return nil
+}
+
+// jobParse turns HCL into the JSON of a job. It runs on the agent that is asked.
+func jobParse(r *request) (any, error) {
+	var b struct {
+		JobHCL       string
+		Variables    string
+		Canonicalize bool
+	}
+	if err := r.decode(&b); err != nil {
+		return nil, err
+	}
+	if b.JobHCL == "" {
+		return nil, nomad.Errorf(http.StatusBadRequest, "Job spec is empty")
+	}
+	job, err := jobspec.Parse(jobspec.Config{Filename: "input.hcl", Source: []byte(b.JobHCL), VarContent: b.Variables, Strict: true})
+	if err != nil {
+		return nil, nomad.Errorf(http.StatusBadRequest, "%v", err)
+	}
+	if b.Canonicalize {
+		job.Canonicalize()
+	}
+	out, err := json.Marshal(job)
+	return rawJSON(out), err
+}

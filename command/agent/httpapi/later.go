@@ -1,0 +1,50 @@
+package httpapi
+
+import (
+	"net/http"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// laterRoutes are the routes of features that this version does not have: each
+// answers by name, so that a tool says what is missing instead of "not found".
+func laterRoutes() []route {
+	var out []route
+	for feature, paths := range map[string][]string{
+		"access control lists": {"/v1/acl/policies", "/v1/acl/policy/:name", "/v1/acl/tokens", "/v1/acl/token", "/v1/acl/token/:id", "/v1/acl/bootstrap",
+			"/v1/acl/roles", "/v1/acl/role", "/v1/acl/role/:id", "/v1/acl/auth-methods", "/v1/acl/auth-method", "/v1/acl/auth-method/:name",
+			"/v1/acl/binding-rules", "/v1/acl/binding-rule", "/v1/acl/binding-rule/:id", "/v1/acl/login", "/v1/acl/oidc/auth-url", "/v1/acl/oidc/complete-auth"},
+		"client introduction tokens": {"/v1/acl/identity/client-introduction-token"},
+		"variables":                  {"/v1/vars", "/v1/var/:path"},
+		"service discovery":          {"/v1/services", "/v1/service/:name", "/v1/job/:job_id/services", "/v1/allocation/:alloc_id/services"},
+		"volumes":                    {"/v1/volumes", "/v1/volume/csi/:id", "/v1/volume/host/:id", "/v1/volume/host/create", "/v1/volume/host/register", "/v1/volumes/claims"},
+		"plugins":                    {"/v1/plugins", "/v1/plugin/csi/:id"},
+		"scaling":                    {"/v1/scaling/policies", "/v1/scaling/policy/:id", "/v1/job/:job_id/scale"},
+		"job revert":                 {"/v1/job/:job_id/revert"},
+		"job version tags":           {"/v1/job/:job_id/versions/:tag/tag"},
+		"periodic jobs":              {"/v1/job/:job_id/periodic/force"},
+		"actions":                    {"/v1/job/:job_id/actions", "/v1/job/:job_id/action"},
+		"exec":                       {"/v1/client/allocation/:alloc_id/exec"},
+		"event streams":              {"/v1/event/stream"},
+		"search":                     {"/v1/search", "/v1/search/fuzzy"},
+		"snapshots":                  {"/v1/operator/snapshot"},
+		"autopilot":                  {"/v1/operator/autopilot/configuration", "/v1/operator/autopilot/health"},
+		"raft administration":        {"/v1/operator/raft/configuration", "/v1/operator/raft/peer", "/v1/operator/raft/transfer-leadership"},
+		"root key rotation":          {"/v1/operator/keyring/rotate", "/v1/operator/keyring/key/:id"},
+		"gossip":                     {"/v1/agent/join", "/v1/agent/force-leave", "/v1/agent/keyring/list", "/v1/agent/keyring/install", "/v1/agent/keyring/use", "/v1/agent/keyring/remove"},
+		"log monitoring":             {"/v1/agent/monitor", "/v1/agent/monitor/export"},
+		"profiles over the API":      {"/v1/agent/pprof/:profile", "/v1/agent/host"},
+		"the web UI":                 {"/ui/"},
+	} {
+		for _, p := range paths {
+			out = append(out, route{path: p, handle: later(feature)})
+		}
+	}
+	return out
+}
+
+func later(feature string) func(*request) (any, error) {
+	return func(*request) (any, error) {
+		return nil, nomad.Errorf(http.StatusNotImplemented, "%s: not part of this version", feature)
+	}
+}

@@ -1,0 +1,108 @@
+package httpapi
+
+import (
+	"errors"
+	"net/http"
+	"reflect"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-msgpack/v2/codec"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// jsonHandle and prettyHandle write the values of package nomad by their wire
+// names: keys sorted, zero values shown, HTML left as it is.
+var jsonHandle, prettyHandle = newJSONHandle(0), newJSONHandle(4)
+
+func newJSONHandle(indent int8) *codec.JsonHandle {
+	h := &codec.JsonHandle{HTMLCharsAsIs: true, Indent: indent}
+	h.Canonical = true
+	h.TypeInfos = codec.NewTypeInfos([]string{"codec"})
+	return h
+}
+
+var jsonEncoders = sync.Pool{New: func() any { return codec.NewEncoder(nil, jsonHandle) }}
+
+// writeJSON writes body as the response; a nil body is an empty one.
+func writeJSON(w http.ResponseWriter, r *request, body any) {
+	if body == nil {
+		return
+	}
+	out, err := encodeJSON(body, r.pretty())
+	if err != nil {
+		writeError(w, err)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Write(out) // the reader is gone when this fails
+}
+
+func (r *request) pretty() bool {
+	return r.query.Has("pretty") && r.query.Get("pretty") != "0"
+}
+
+func encodeJSON(body any, pretty bool) ([]byte, error) {
+	var out []byte
+	if pretty {
+		err := codec.NewEncoderBytes(&out, prettyHandle).Encode(orEmptyList(body))
+		return append(out, '\n'), err
+	}
+	enc := jsonEncoders.Get().(*codec.Encoder)
+	defer jsonEncoders.Put(enc)
+	enc.ResetBytes(&out)
+	err := enc.Encode(orEmptyList(body))
+	return out, err
+}
+
+// orEmptyList shows a nil list as [] at the root.
+func orEmptyList(body any) any {
+	if v := reflect.ValueOf(body); v.Kind() == reflect.Slice && v.IsNil() {
+		return []struct{}{}
+	}
+	return body
+}
+
+// setReadMeta writes the headers of a read.
+func setReadMeta(h http.Header, m *nomad.QueryMeta) {
+	h.Set("X-Nomad-Index", strconv.FormatUint(m.Index, 10))
+	h.Set("X-Nomad-KnownLeader", strconv.FormatBool(m.KnownLeader))
+	h.Set("X-Nomad-LastContact", strconv.FormatInt(int64(m.LastContact/time.Millisecond), 10))
+	if m.NextToken != "" {
+		h.Set("X-Nomad-NextToken", m.NextToken)
+	}
+}
+
+// writeError writes err as plain text with the status it stands for.
+func writeError(w http.ResponseWriter, err error) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status(err))
+	w.Write([]byte(err.Error())) // the reader is gone when this fails
+}
+
+// status is the HTTP status of an error (compat/http-conventions.md).
+func status(err error) int {
+	var coded *nomad.CodedError
+	switch {
+	case errors.As(err, &coded):
+		return coded.Code
+	case errors.Is(err, nomad.ErrPermissionDenied), errors.Is(err, nomad.ErrTokenNotFound),
+		errors.Is(err, nomad.ErrTokenExpired), errors.Is(err, nomad.ErrRegistrationClosed):
+		return http.StatusForbidden
+	case errors.Is(err, nomad.ErrACLDisabled):
+		return http.StatusBadRequest
+	case errors.Is(err, nomad.ErrNoNodeConn), errors.Is(err, nomad.ErrNodeNotFound):
+		return http.StatusNotFound
+	default:
+		return http.StatusInternalServerError
+	}
+}
+
+// allowOrigin lets pages of any origin read the response.
+func allowOrigin(h http.Header) {
+	h.Set("Access-Control-Allow-Origin", "*")
+	h.Set("Access-Control-Allow-Credentials", "true")
+}

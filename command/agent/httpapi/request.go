@@ -1,0 +1,163 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// errDone says that the handler has written the response itself.
+var errDone = errors.New("response written")
+
+// request is one HTTP request on its way to an RPC.
+type request struct {
+	*http.Request
+	server *Server
+	w      http.ResponseWriter
+	param  string
+	query  url.Values
+}
+
+// token returns the caller's token: the header first, then the bearer.
+func (r *request) token() string { return Token(r.Request) }
+
+// Token returns the token that an HTTP request carries, empty without one.
+func Token(req *http.Request) string {
+	if t := strings.TrimSpace(req.Header.Get("X-Nomad-Token")); t != "" {
+		return t
+	}
+	scheme, rest, ok := strings.Cut(strings.TrimSpace(req.Header.Get("Authorization")), " ")
+	if ok && strings.EqualFold(scheme, "bearer") {
+		return strings.TrimSpace(rest)
+	}
+	return ""
+}
+
+// readOptions fills the options that every read takes.
+func (r *request) readOptions(q *nomad.QueryOptions) error {
+	q.Region, q.Namespace, q.AuthToken = r.region(), r.namespace(), r.token()
+	q.Prefix, q.Filter, q.NextToken = r.query.Get("prefix"), r.query.Get("filter"), r.query.Get("next_token")
+	var err error
+	if q.AllowStale, err = r.flag("stale"); err != nil {
+		return err
+	}
+	q.Reverse = r.query.Get("reverse") == "true"
+	if v := r.query.Get("per_page"); v != "" {
+		n, err := strconv.ParseInt(v, 10, 32)
+		if err != nil || n < 0 {
+			return nomad.Errorf(http.StatusBadRequest, "Invalid per_page %q: give a number of items", v)
+		}
+		q.PerPage = int32(n)
+	}
+	return r.blocking(q)
+}
+
+// blocking reads index and wait.
+func (r *request) blocking(q *nomad.QueryOptions) error {
+	if v := r.query.Get("index"); v != "" {
+		n, err := strconv.ParseUint(v, 10, 64)
+		if err != nil {
+			return nomad.Errorf(http.StatusBadRequest, "Invalid index")
+		}
+		q.MinQueryIndex = n
+	}
+	if v := r.query.Get("wait"); v != "" {
+		d, err := time.ParseDuration(v)
+		if err != nil {
+			return nomad.Errorf(http.StatusBadRequest, "Invalid wait time")
+		}
+		q.MaxQueryTime = d
+	}
+	return nil
+}
+
+// writeOptions fills the options that every write takes.
+func (r *request) writeOptions(w *nomad.WriteRequest) {
+	w.Region, w.Namespace, w.AuthToken = r.region(), r.namespace(), r.token()
+	w.IdempotencyToken = r.query.Get("idempotency_token")
+}
+
+func (r *request) region() string {
+	if v := r.query.Get("region"); v != "" {
+		return v
+	}
+	return r.server.cfg.Region
+}
+
+func (r *request) namespace() string {
+	if v := r.query.Get("namespace"); v != "" {
+		return v
+	}
+	return nomad.DefaultNamespace
+}
+
+// flag reads a boolean query parameter; bare means true.
+func (r *request) flag(name string) (bool, error) {
+	v, ok := r.query[name]
+	if !ok {
+		return false, nil
+	}
+	if v[0] == "" {
+		return true, nil
+	}
+	b, err := strconv.ParseBool(v[0])
+	if err != nil {
+		return false, nomad.Errorf(http.StatusBadRequest, "Failed to parse value of %q (%v) as a bool", name, v[0])
+	}
+	return b, nil
+}
+
+// flagOr is flag with a default for an absent parameter.
+func (r *request) flagOr(name string, absent bool) (bool, error) {
+	if !r.query.Has(name) {
+		return absent, nil
+	}
+	return r.flag(name)
+}
+
+// number reads an integer query parameter, zero when absent.
+func (r *request) number(name string) (int64, error) {
+	v := r.query.Get(name)
+	if v == "" {
+		return 0, nil
+	}
+	n, err := strconv.ParseInt(v, 10, 64)
+	if err != nil {
+		return 0, nomad.Errorf(http.StatusBadRequest, "Failed to parse value of %q (%v) as an int", name, v)
+	}
+	return n, nil
+}
+
+// decode reads the JSON body into v; an empty one is refused.
+func (r *request) decode(v any) error {
+	switch err := r.decodeOptional(v); {
+	case errors.Is(err, io.EOF):
+		return nomad.Errorf(http.StatusBadRequest, "Request body is empty")
+	default:
+		return err
+	}
+}
+
+// decodeOptional is decode that answers io.EOF for an empty body.
+func (r *request) decodeOptional(v any) error {
+	if r.Body == nil {
+		return io.EOF
+	}
+	err := json.NewDecoder(r.Body).Decode(v)
+	var over *http.MaxBytesError
+	switch {
+	case err == nil || errors.Is(err, io.EOF):
+		return err
+	case errors.As(err, &over):
+		return tooLarge(over.Limit)
+	default:
+		return nomad.Errorf(http.StatusBadRequest, "request body is not the JSON this route takes: %v", err)
+	}
+}

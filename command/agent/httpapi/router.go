@@ -1,0 +1,97 @@
+package httpapi
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// route is one row of the table. In path one segment may be a parameter
+// (":name"); it may hold slashes when the route says so by rest or when a
+// suffix follows it: job IDs may.
+type route struct {
+	methods string // "GET" or "PUT POST"; empty for any
+	path    string
+	handle  func(*request) (any, error)
+	cors    bool
+
+	prefix, suffix string
+	param          bool
+}
+
+// router finds the route of a request.
+type router struct {
+	exact map[string][]*route
+	param []*route // longest prefix first, then longest suffix
+}
+
+func newRouter(table []route) *router {
+	rt := &router{exact: map[string][]*route{}}
+	for i := range table {
+		r := &table[i]
+		before, after, ok := strings.Cut(r.path, ":")
+		if !ok {
+			rt.exact[r.path] = append(rt.exact[r.path], r)
+			continue
+		}
+		r.param, r.prefix = true, before
+		if i := strings.IndexByte(after, '/'); i >= 0 {
+			r.suffix = after[i:]
+		}
+		rt.param = append(rt.param, r)
+	}
+	slices.SortStableFunc(rt.param, func(a, b *route) int {
+		if n := len(b.prefix) - len(a.prefix); n != 0 {
+			return n
+		}
+		return len(b.suffix) - len(a.suffix)
+	})
+	return rt
+}
+
+// match returns the route and its parameter, or the methods that the path
+// would take, or neither.
+func (rt *router) match(method, path string) (found *route, param string, allowed []string) {
+	for _, r := range rt.exact[path] {
+		if r.takes(method) {
+			return r, "", nil
+		}
+		allowed = append(allowed, strings.Fields(r.methods)...)
+	}
+	if len(allowed) > 0 {
+		return nil, "", allowed
+	}
+	shape := ""
+	for _, r := range rt.param {
+		p, ok := r.extract(path)
+		if !ok || (shape != "" && shape != r.prefix+r.suffix) {
+			continue
+		}
+		shape = r.prefix + r.suffix
+		if r.takes(method) {
+			return r, p, nil
+		}
+		allowed = append(allowed, strings.Fields(r.methods)...)
+	}
+	return nil, "", allowed
+}
+
+func (r *route) takes(method string) bool {
+	return r.methods == "" || slices.Contains(strings.Fields(r.methods), method) ||
+		r.cors && method == http.MethodOptions
+}
+
+// extract returns the unescaped parameter of path.
+func (r *route) extract(path string) (string, bool) {
+	rest, ok := strings.CutPrefix(path, r.prefix)
+	if !ok {
+		return "", false
+	}
+	rest, ok = strings.CutSuffix(rest, r.suffix)
+	if !ok || rest == "" {
+		return "", false
+	}
+	p, err := url.PathUnescape(rest)
+	return p, err == nil
+}

@@ -1,0 +1,125 @@
+package httpapi
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+type reads interface{ Query() *nomad.QueryOptions }
+
+type writes interface{ Write() *nomad.WriteRequest }
+
+// read makes the handler of a route that is one read RPC. fill sets what the
+// path and the query say (may be nil); pick chooses the body from the reply.
+func read[Req, Resp any](method string, fill func(*request, *Req) error, pick func(*Resp) (any, error)) func(*request) (any, error) {
+	return func(r *request) (any, error) {
+		req, resp := new(Req), new(Resp)
+		if err := r.readOptions(any(req).(reads).Query()); err != nil {
+			return nil, err
+		}
+		if fill != nil {
+			if err := fill(r, req); err != nil {
+				return nil, err
+			}
+		}
+		if err := r.server.cfg.RPC.Call(r.Context(), method, req, resp); err != nil {
+			return nil, err
+		}
+		if m, ok := any(resp).(interface{ ReadMeta() *nomad.QueryMeta }); ok {
+			setReadMeta(r.w.Header(), m.ReadMeta())
+		}
+		return pick(resp)
+	}
+}
+
+// write makes the handler of a route that is one write RPC.
+func write[Req, Resp any](method string, fill func(*request, *Req) error, pick func(*Resp) (any, error)) func(*request) (any, error) {
+	return func(r *request) (any, error) {
+		req, resp := new(Req), new(Resp)
+		w, isWrite := any(req).(writes)
+		if fill != nil {
+			if err := fill(r, req); err != nil {
+				return nil, err
+			}
+		}
+		if isWrite {
+			r.overWriteOptions(w.Write())
+		} else if err := r.readOptions(any(req).(reads).Query()); err != nil {
+			return nil, err
+		}
+		if err := r.server.cfg.RPC.Call(r.Context(), method, req, resp); err != nil {
+			return nil, err
+		}
+		setIndex(r.w.Header(), resp)
+		return pick(resp)
+	}
+}
+
+// overWriteOptions lets the query win over what a body said of the namespace,
+// and a body's region over the agent's.
+func (r *request) overWriteOptions(w *nomad.WriteRequest) {
+	region, namespace := w.Region, w.Namespace
+	r.writeOptions(w)
+	if region != "" {
+		w.Region = region
+	}
+	if namespace != "" && !r.query.Has("namespace") {
+		w.Namespace = namespace
+	}
+}
+
+// body decodes the JSON body into the request, then runs the further steps.
+func body[Req any](steps ...func(*request, *Req) error) func(*request, *Req) error {
+	return func(r *request, req *Req) error {
+		if err := r.decode(req); err != nil {
+			return err
+		}
+		return run(r, req, steps)
+	}
+}
+
+// optionalBody is body for a route whose body may be empty.
+func optionalBody[Req any](steps ...func(*request, *Req) error) func(*request, *Req) error {
+	return func(r *request, req *Req) error {
+		if err := r.decodeOptional(req); err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		return run(r, req, steps)
+	}
+}
+
+func run[Req any](r *request, req *Req, steps []func(*request, *Req) error) error {
+	for _, step := range steps {
+		if err := step(r, req); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// whole answers with the whole reply.
+func whole[Resp any](resp *Resp) (any, error) { return resp, nil }
+
+// nothing answers with an empty body.
+func nothing[Resp any](*Resp) (any, error) { return nil, nil }
+
+// found answers with v, or 404 and text when it is nil.
+func found[T any](v *T, text string) (any, error) {
+	if v == nil {
+		return nil, nomad.Errorf(http.StatusNotFound, "%s", text)
+	}
+	return v, nil
+}
+
+func setIndex(h http.Header, resp any) {
+	switch m := resp.(type) {
+	case interface{ WrittenMeta() *nomad.WriteMeta }:
+		h.Set("X-Nomad-Index", strconv.FormatUint(m.WrittenMeta().Index, 10))
+	case interface{ ReadMeta() *nomad.QueryMeta }:
+		h.Set("X-Nomad-Index", strconv.FormatUint(m.ReadMeta().Index, 10))
+	}
+}

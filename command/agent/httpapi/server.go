@@ -1,0 +1,126 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"strings"
+
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// RPC is the way to the servers, and from them to any node.
+type RPC interface {
+	Call(ctx context.Context, method string, req, resp any) error
+	Stream(ctx context.Context, method string) (*rpc.Stream, error)
+}
+
+// Agent tells of the agent that answers.
+type Agent interface {
+	// Self is the body of /v1/agent/self; secrets are blanked already.
+	Self() map[string]any
+	// Health is nil for a role that this agent does not have.
+	Health() (client, server *Health)
+	// Servers lists the RPC addresses that the client part uses; nil without one.
+	Servers() []string
+	// NodeID is the ID of the client part's node, empty without one.
+	NodeID() string
+	// Metrics is the in-memory summary; Prometheus the text exposition, nil when off.
+	Metrics(w http.ResponseWriter, r *http.Request) (any, error)
+	Prometheus() http.Handler
+	// Reload reads the configuration files again.
+	Reload() error
+}
+
+// Health of one role of an agent.
+type Health struct {
+	OK      bool   `codec:"ok"`
+	Message string `codec:"message"`
+}
+
+// Config of a Server.
+type Config struct {
+	RPC      RPC
+	Agent    Agent
+	Region   string            // of the agent, the default for requests
+	MaxBody  int64             // bytes; a larger request body gets 413
+	Headers  map[string]string // added to every API response
+	Debug    bool              // serves /debug/pprof
+	IsServer bool
+	Log      *slog.Logger
+}
+
+// Server answers HTTP requests. It is an http.Handler.
+type Server struct {
+	cfg    Config
+	routes *router
+}
+
+// New builds the handler of an agent.
+func New(cfg Config) *Server {
+	s := &Server{cfg: cfg}
+	s.routes = newRouter(s.table())
+	return s
+}
+
+// ServeHTTP answers one request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	for k, v := range s.cfg.Headers {
+		w.Header().Set(k, v)
+	}
+	path := req.URL.EscapedPath()
+	rt, param, allowed := s.routes.match(req.Method, path)
+	switch {
+	case rt != nil:
+	case len(allowed) > 0:
+		w.Header().Set("Allow", strings.Join(allowed, ", "))
+		writeError(w, nomad.Errorf(http.StatusMethodNotAllowed, "Invalid method"))
+		return
+	default:
+		w.WriteHeader(http.StatusNotFound)
+		return
+	}
+	if rt.cors {
+		allowOrigin(w.Header())
+	}
+	s.serve(w, req, rt, param)
+}
+
+// serve runs one matched route and writes what it answers.
+func (s *Server) serve(w http.ResponseWriter, req *http.Request, rt *route, param string) {
+	if err := s.limitBody(w, req); err != nil {
+		writeError(w, err)
+		return
+	}
+	r := &request{Request: req, server: s, w: w, param: param, query: req.URL.Query()}
+	body, err := rt.handle(r)
+	switch {
+	case errors.Is(err, errDone):
+	case err != nil:
+		s.cfg.Log.Debug("http request failed", "method", req.Method, "path", req.URL.Path, "err", err)
+		writeError(w, err)
+	default:
+		writeJSON(w, r, body)
+	}
+}
+
+// limitBody refuses a body that is over the limit: at once when its length is
+// told, else when the limit is passed.
+func (s *Server) limitBody(w http.ResponseWriter, req *http.Request) error {
+	if s.cfg.MaxBody <= 0 || req.Body == nil {
+		return nil
+	}
+	if req.ContentLength > s.cfg.MaxBody {
+		w.Header().Set("Connection", "close")
+		return tooLarge(s.cfg.MaxBody)
+	}
+	req.Body = http.MaxBytesReader(w, req.Body, s.cfg.MaxBody)
+	return nil
+}
+
+func tooLarge(limit int64) error {
+	return nomad.Errorf(http.StatusRequestEntityTooLarge,
+		"request body is over %d bytes: raise limits { http_max_request_body } of the agent, or send less", limit)
+}

@@ -1,0 +1,119 @@
+package alloc
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/command/monitor"
+	"github.com/open-nomad/open-nomad/command/term"
+)
+
+func stopCommand() term.Command {
+	return term.Command{
+		Name: "alloc stop", Args: "<allocation>", MinArgs: 1, MaxArgs: 1,
+		Short: "Stop an allocation and let the scheduler replace it",
+		Setup: func(f *term.Flags) term.Run {
+			detach := f.Bool("detach", false, "Print the evaluation's ID and return at once.")
+			verbose := f.Bool("verbose", false, "Print full IDs.")
+			now := f.Bool("no-shutdown-delay", false, "Don't wait for shutdown_delay.")
+			return func(ctx context.Context, e *term.Env) error {
+				c, err := e.Client()
+				if err != nil {
+					return err
+				}
+				a, err := find(ctx, e, c, e.Arg(0))
+				if err != nil {
+					return err
+				}
+				q := query(ctx, a)
+				if *now {
+					q.Params = map[string]string{"no_shutdown_delay": "true"}
+				}
+				resp, err := c.Allocations().Stop(a, q)
+				if err != nil {
+					return fmt.Errorf("Error stopping allocation: %w", err)
+				}
+				if *detach {
+					e.Println(resp.EvalID)
+					return nil
+				}
+				return monitor.New(e, c, a.Namespace, *verbose).Eval(ctx, resp.EvalID)
+			}
+		},
+	}
+}
+
+func restartCommand() term.Command {
+	return term.Command{
+		Name: "alloc restart", Args: "<allocation> [task]", MinArgs: 1, MaxArgs: 2,
+		Short: "Restart the tasks of an allocation in place",
+		Long:  "Restarts the task named, or every running task; with -all-tasks also those that ended.",
+		Setup: func(f *term.Flags) term.Run {
+			all := f.Bool("all-tasks", false, "Restart every task, also those that ended.")
+			name := f.String("task", "", "The `task` to restart.")
+			f.Bool("verbose", false, "Print full IDs.")
+			return func(ctx context.Context, e *term.Env) error {
+				c, a, task, err := target(ctx, e, *name)
+				if err != nil {
+					return err
+				}
+				switch {
+				case *all && task != "":
+					return fmt.Errorf("The -all-tasks option is not allowed when restarting a specific task")
+				case *all:
+					err = c.Allocations().RestartAllTasks(a, query(ctx, a))
+				default:
+					err = c.Allocations().Restart(a, task, query(ctx, a))
+				}
+				if err != nil {
+					return fmt.Errorf("Failed to restart allocation: %w", err)
+				}
+				return nil
+			}
+		},
+	}
+}
+
+func signalCommand() term.Command {
+	return term.Command{
+		Name: "alloc signal", Args: "<allocation> [task]", MinArgs: 1, MaxArgs: 2,
+		Short: "Send a signal to the tasks of an allocation",
+		Setup: func(f *term.Flags) term.Run {
+			signal := f.String("s", "SIGKILL", "The `signal` to send.")
+			name := f.String("task", "", "The `task` to signal instead of all of them.")
+			f.Bool("verbose", false, "Print full IDs.")
+			return func(ctx context.Context, e *term.Env) error {
+				c, a, task, err := target(ctx, e, *name)
+				if err != nil {
+					return err
+				}
+				if err := c.Allocations().Signal(a, query(ctx, a), task, *signal); err != nil {
+					return fmt.Errorf("Error signalling allocation: %w", err)
+				}
+				return nil
+			}
+		},
+	}
+}
+
+// target returns the allocation of the first argument, and the task that the
+// flag or the second argument names, empty for all.
+func target(ctx context.Context, e *term.Env, flag string) (*api.Client, *api.Allocation, string, error) {
+	c, err := e.Client()
+	if err != nil {
+		return nil, nil, "", err
+	}
+	a, err := find(ctx, e, c, e.Arg(0))
+	if err != nil {
+		return nil, nil, "", err
+	}
+	name := flag
+	if name == "" {
+		name = e.Arg(1)
+	}
+	if name != "" {
+		name, err = task(a, name)
+	}
+	return c, a, name, err
+}

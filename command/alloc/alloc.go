@@ -1,0 +1,124 @@
+// Package alloc holds the commands about allocations: status, logs, stop,
+// restart, signal, fs. They speak to an agent through package api, which
+// reaches the allocation's node; they keep nothing.
+package alloc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/command/term"
+)
+
+// Commands lists the commands of this package.
+func Commands() []term.Command {
+	return []term.Command{statusCommand(), logsCommand(), stopCommand(), restartCommand(), signalCommand(), fsCommand()}
+}
+
+// find returns the one allocation whose ID begins with prefix, with its job.
+func find(ctx context.Context, e *term.Env, c *api.Client, prefix string) (*api.Allocation, error) {
+	if len(prefix) < 2 {
+		return nil, fmt.Errorf("Alloc ID must contain at least two characters.")
+	}
+	q := (&api.QueryOptions{Prefix: term.UUIDPrefix(prefix), Namespace: e.Namespace()}).WithContext(ctx)
+	stubs, _, err := c.Allocations().List(q)
+	if err != nil {
+		return nil, fmt.Errorf("Error querying allocation: %w", err)
+	}
+	var matches []*api.AllocationListStub
+	for _, s := range stubs {
+		if strings.HasPrefix(s.ID, prefix) {
+			matches = append(matches, s)
+		}
+	}
+	switch len(matches) {
+	case 0:
+		return nil, fmt.Errorf("No allocation(s) with prefix or id %q found", prefix)
+	case 1:
+		return read(ctx, c, matches[0])
+	default:
+		return nil, fmt.Errorf("Prefix matched multiple allocations\n\n%s", table(matches))
+	}
+}
+
+func read(ctx context.Context, c *api.Client, stub *api.AllocationListStub) (*api.Allocation, error) {
+	a, _, err := c.Allocations().Info(stub.ID, (&api.QueryOptions{Namespace: stub.Namespace}).WithContext(ctx))
+	if err != nil {
+		return nil, fmt.Errorf("Error querying allocation: %w", err)
+	}
+	return a, nil
+}
+
+// ofJob returns an allocation of a job, a running one if there is any.
+func ofJob(ctx context.Context, e *term.Env, c *api.Client, job, group string) (*api.Allocation, error) {
+	allocs, _, err := c.Jobs().Allocations(job, false, (&api.QueryOptions{Namespace: e.Namespace()}).WithContext(ctx))
+	if err != nil {
+		return nil, fmt.Errorf("Error querying allocations of job %q: %w", job, err)
+	}
+	var best *api.AllocationListStub
+	for _, a := range allocs {
+		if group != "" && a.TaskGroup != group {
+			continue
+		}
+		if best == nil || a.ClientStatus == api.AllocClientStatusRunning && best.ClientStatus != api.AllocClientStatusRunning {
+			best = a
+		}
+	}
+	if best == nil {
+		return nil, fmt.Errorf("No allocations of job %q found", job)
+	}
+	return read(ctx, c, best)
+}
+
+func table(stubs []*api.AllocationListStub) string {
+	rows := []string{"ID|Node ID|Job|Task Group|Version|Desired|Status"}
+	for _, a := range stubs {
+		rows = append(rows, term.Row(a.ID, term.ID(a.NodeID, false), a.JobID, a.TaskGroup, a.JobVersion, a.DesiredStatus, a.ClientStatus))
+	}
+	return term.Table(rows)
+}
+
+// errManyTasks asks for a task of an allocation that has several.
+var errManyTasks = errors.New("Allocation runs several tasks: name one")
+
+// task returns the task to act on: the one named, or the only one.
+func task(a *api.Allocation, name string) (string, error) {
+	names := tasks(a)
+	if slices.Contains(names, name) {
+		return name, nil
+	}
+	switch {
+	case name != "":
+		return "", fmt.Errorf("Could not find task named %q, found:\n* %s", name, strings.Join(names, "\n* "))
+	case len(names) == 1:
+		return names[0], nil
+	}
+	return "", fmt.Errorf("%w of\n* %s", errManyTasks, strings.Join(names, "\n* "))
+}
+
+// groupTasks returns the tasks of the allocation, in the order of the jobspec.
+func groupTasks(a *api.Allocation) []*api.Task {
+	for _, g := range a.Job.TaskGroups {
+		if *g.Name == a.TaskGroup {
+			return g.Tasks
+		}
+	}
+	return nil
+}
+
+// tasks names the tasks of the allocation, in the order of the jobspec.
+func tasks(a *api.Allocation) []string {
+	var names []string
+	for _, t := range groupTasks(a) {
+		names = append(names, t.Name)
+	}
+	return names
+}
+
+func query(ctx context.Context, a *api.Allocation) *api.QueryOptions {
+	return (&api.QueryOptions{Namespace: a.Namespace}).WithContext(ctx)
+}

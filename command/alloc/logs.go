@@ -1,0 +1,161 @@
+package alloc
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/command/term"
+)
+
+// averageLine is how many bytes a line is taken to have, to ask for the last n.
+const averageLine = 120
+
+// reading holds the flags that logs and fs share.
+type reading struct {
+	follow, tail, job bool
+	lines, bytes      int64
+	group             string
+}
+
+func (r *reading) declare(f *term.Flags) {
+	f.BoolVar(&r.follow, "f", false, "Follow: print what is written from now on.")
+	f.BoolVar(&r.tail, "tail", false, "Begin near the end.")
+	f.Int64Var(&r.lines, "n", -1, "The last `n` lines; implies -tail.")
+	f.Int64Var(&r.bytes, "c", -1, "The last `n` bytes; implies -tail.")
+	f.BoolVar(&r.job, "job", false, "The argument is a job: take one of its allocations.")
+	f.StringVar(&r.group, "group", "", "With -job, an allocation of this `group`.")
+}
+
+// alloc returns the allocation that the first argument names.
+func (r *reading) alloc(ctx context.Context, e *term.Env, c *api.Client) (*api.Allocation, error) {
+	if r.job {
+		return ofJob(ctx, e, c, e.Arg(0), r.group)
+	}
+	return find(ctx, e, c, e.Arg(0))
+}
+
+// start returns where to begin reading: an origin and an offset from it.
+func (r *reading) start() (string, int64) {
+	switch {
+	case r.bytes >= 0:
+		return api.OriginEnd, r.bytes
+	case r.lines >= 0:
+		return api.OriginEnd, r.lines * averageLine
+	case r.tail:
+		return api.OriginEnd, 10 * averageLine
+	}
+	return api.OriginStart, 0
+}
+
+// copy writes in to e's output, only the last lines of what is there when
+// lines are asked for.
+func (r *reading) copy(e *term.Env, in io.Reader) error {
+	n := r.lines
+	if r.tail && n < 0 && r.bytes < 0 {
+		n = 10
+	}
+	if n < 0 || r.follow {
+		_, err := io.Copy(e.Out, in)
+		return err
+	}
+	text, err := io.ReadAll(in)
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(e.Out, lastLines(string(text), int(n)))
+	return err
+}
+
+func lastLines(text string, n int) string {
+	lines := strings.SplitAfter(text, "\n")
+	if lines[len(lines)-1] == "" {
+		lines = lines[:len(lines)-1]
+	}
+	return strings.Join(lines[max(0, len(lines)-n):], "")
+}
+
+func logsCommand() term.Command {
+	return term.Command{
+		Name: "alloc logs", Alias: []string{"logs"}, Args: "<allocation> [task]", MinArgs: 1, MaxArgs: 2,
+		Short: "Print the output of a task",
+		Long:  "Prints the standard output and the standard error of a task that an allocation runs or ran.\nOnly with -stdout or -stderr is it one of them; with -f both are followed as they are written.",
+		Setup: func(f *term.Flags) term.Run {
+			l := &logs{}
+			l.declare(f)
+			f.StringVar(&l.task, "task", "", "The `task`; needed when the allocation has several.")
+			f.BoolVar(&l.stderr, "stderr", false, "Standard error only.")
+			f.BoolVar(&l.stdout, "stdout", false, "Standard output only.")
+			f.Bool("verbose", false, "Show full IDs.")
+			return l.run
+		},
+	}
+}
+
+type logs struct {
+	reading
+	task           string
+	stdout, stderr bool
+}
+
+func (l *logs) run(ctx context.Context, e *term.Env) error {
+	c, err := e.Client()
+	if err != nil {
+		return err
+	}
+	a, err := l.alloc(ctx, e, c)
+	if err != nil {
+		return err
+	}
+	name := l.task
+	if name == "" {
+		name = e.Arg(1)
+	}
+	if name, err = task(a, name); err != nil {
+		return err
+	}
+	if l.stdout == l.stderr {
+		return l.both(ctx, e, c, a, name)
+	}
+	kind := api.FSLogNameStdout
+	if l.stderr {
+		kind = api.FSLogNameStderr
+	}
+	return l.print(ctx, e, c, a, name, kind)
+}
+
+// both prints standard output, then standard error; followed, side by side.
+func (l *logs) both(ctx context.Context, e *term.Env, c *api.Client, a *api.Allocation, name string) error {
+	if !l.follow {
+		if err := l.print(ctx, e, c, a, name, api.FSLogNameStdout); err != nil {
+			return err
+		}
+		errs := *e
+		errs.Out = e.Err
+		return l.print(ctx, &errs, c, a, name, api.FSLogNameStderr)
+	}
+	done := make(chan error, 2)
+	errs := *e
+	errs.Out = e.Err
+	go func() { done <- l.print(ctx, e, c, a, name, api.FSLogNameStdout) }()
+	go func() { done <- l.print(ctx, &errs, c, a, name, api.FSLogNameStderr) }()
+	first, second := <-done, <-done
+	if first != nil {
+		return first
+	}
+	return second
+}
+
+func (l *logs) print(ctx context.Context, e *term.Env, c *api.Client, a *api.Allocation, name, kind string) error {
+	origin, offset := l.start()
+	cancel := make(chan struct{})
+	frames, errs := c.AllocFS().Logs(a, l.follow, name, kind, origin, offset, cancel, query(ctx, a))
+	in := api.NewFrameReader(frames, errs, cancel)
+	defer in.Close()
+	if err := l.copy(e, in); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("Error reading %s of task %q: %w", kind, name, err)
+	}
+	return nil
+}

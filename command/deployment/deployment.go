@@ -1,0 +1,146 @@
+// Package deployment holds the commands about deployments: status, list, fail.
+// They speak to an agent through package api; they keep nothing.
+package deployment
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/command/monitor"
+	"github.com/open-nomad/open-nomad/command/term"
+)
+
+// Commands lists the commands of this package.
+func Commands() []term.Command {
+	return []term.Command{statusCommand(), listCommand(), failCommand()}
+}
+
+// find returns the one deployment whose ID begins with prefix.
+func find(ctx context.Context, e *term.Env, c *api.Client, prefix string) (*api.Deployment, error) {
+	if len(prefix) < 2 {
+		return nil, fmt.Errorf("Identifier must contain at least two characters.")
+	}
+	all, _, err := c.Deployments().List((&api.QueryOptions{Prefix: term.UUIDPrefix(prefix), Namespace: e.Namespace()}).WithContext(ctx))
+	if err != nil {
+		return nil, fmt.Errorf("Error retrieving deployment: %w", err)
+	}
+	all = slices.DeleteFunc(all, func(d *api.Deployment) bool { return !strings.HasPrefix(d.ID, prefix) })
+	switch len(all) {
+	case 0:
+		return nil, fmt.Errorf("Deployment ID %q matched no deployments", prefix)
+	case 1:
+		return all[0], nil
+	}
+	return nil, fmt.Errorf("Prefix matched multiple deployments\n\n%s", table(all, true))
+}
+
+func table(all []*api.Deployment, verbose bool) string {
+	rows := []string{"ID|Namespace|Job ID|Job Version|Status|Description"}
+	for _, d := range all {
+		rows = append(rows, term.Row(term.ID(d.ID, verbose), d.Namespace, d.JobID, d.JobVersion, d.Status, d.StatusDescription))
+	}
+	return term.Table(rows)
+}
+
+func statusCommand() term.Command {
+	return term.Command{
+		Name: "deployment status", Args: "[deployment]", MaxArgs: 1,
+		Short: "Show the deployments, or one of them",
+		Setup: func(f *term.Flags) term.Run {
+			follow := f.Bool("monitor", false, "Follow the deployment until it is over.")
+			verbose := f.Bool("verbose", false, "Show full IDs.")
+			f.Duration("wait", 0, "Taken for compatibility: changes are shown as they happen.")
+			var formats term.Formats
+			formats.Declare(f)
+			return func(ctx context.Context, e *term.Env) error {
+				if e.Arg(0) == "" {
+					return list(ctx, e, "", *verbose, &formats)
+				}
+				c, err := e.Client()
+				if err != nil {
+					return err
+				}
+				d, err := find(ctx, e, c, e.Arg(0))
+				switch {
+				case err != nil:
+					return err
+				case formats.Wanted():
+					return formats.Print(e, d)
+				case *follow:
+					return monitor.New(e, c, d.Namespace, *verbose).Deployment(ctx, d.ID)
+				}
+				e.Println(monitor.DeploymentText(d, *verbose))
+				return nil
+			}
+		},
+	}
+}
+
+func listCommand() term.Command {
+	return term.Command{
+		Name: "deployment list", Short: "List the deployments",
+		Setup: func(f *term.Flags) term.Run {
+			verbose := f.Bool("verbose", false, "Show full IDs.")
+			filter := f.String("filter", "", "An `expression` that deployments must meet.")
+			var formats term.Formats
+			formats.Declare(f)
+			return func(ctx context.Context, e *term.Env) error { return list(ctx, e, *filter, *verbose, &formats) }
+		},
+	}
+}
+
+func list(ctx context.Context, e *term.Env, filter string, verbose bool, formats *term.Formats) error {
+	c, err := e.Client()
+	if err != nil {
+		return err
+	}
+	all, _, err := c.Deployments().List((&api.QueryOptions{Namespace: e.Namespace(), Filter: filter}).WithContext(ctx))
+	switch {
+	case err != nil:
+		return fmt.Errorf("Error retrieving deployments: %w", err)
+	case formats.Wanted():
+		return formats.Print(e, all)
+	case len(all) == 0:
+		e.Println("No deployments found")
+		return nil
+	}
+	e.Println(table(all, verbose))
+	return nil
+}
+
+func failCommand() term.Command {
+	return term.Command{
+		Name: "deployment fail", Args: "<deployment>", MinArgs: 1, MaxArgs: 1,
+		Short: "Mark a running deployment as failed",
+		Setup: func(f *term.Flags) term.Run {
+			detach := f.Bool("detach", false, "Print the evaluation's ID and return at once.")
+			verbose := f.Bool("verbose", false, "Print full IDs.")
+			return func(ctx context.Context, e *term.Env) error {
+				c, err := e.Client()
+				if err != nil {
+					return err
+				}
+				d, err := find(ctx, e, c, e.Arg(0))
+				if err != nil {
+					return err
+				}
+				resp, _, err := c.Deployments().Fail(d.ID, (&api.WriteOptions{Namespace: d.Namespace}).WithContext(ctx))
+				if err != nil {
+					return fmt.Errorf("Error failing deployment: %w", err)
+				}
+				e.Printf("Deployment %q failed\n", term.ID(d.ID, *verbose))
+				if resp.EvalID == "" {
+					return nil
+				}
+				if *detach {
+					e.Printf("Evaluation ID: %s\n", resp.EvalID)
+					return nil
+				}
+				return monitor.New(e, c, d.Namespace, *verbose).EvalOnly(ctx, resp.EvalID)
+			}
+		},
+	}
+}

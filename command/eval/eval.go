@@ -1,0 +1,169 @@
+// Package eval holds the commands about evaluations: status, list. They speak
+// to an agent through package api; they keep nothing.
+package eval
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/command/monitor"
+	"github.com/open-nomad/open-nomad/command/term"
+)
+
+// Commands lists the commands of this package.
+func Commands() []term.Command { return []term.Command{statusCommand(), listCommand()} }
+
+func statusCommand() term.Command {
+	return term.Command{
+		Name: "eval status", Alias: []string{"eval-status"}, Args: "<evaluation>", MaxArgs: 1,
+		Short: "Show an evaluation: what it placed, and what it could not place and why",
+		Setup: func(f *term.Flags) term.Run {
+			follow := f.Bool("monitor", false, "Follow the evaluation until it is over.")
+			verbose := f.Bool("verbose", false, "Show full IDs.")
+			var formats term.Formats
+			formats.Declare(f)
+			return func(ctx context.Context, e *term.Env) error {
+				c, err := e.Client()
+				if err != nil {
+					return err
+				}
+				if e.Arg(0) == "" {
+					return fmt.Errorf("An evaluation ID is required: 'nomad eval list' shows them")
+				}
+				ev, err := find(ctx, e, c, e.Arg(0))
+				switch {
+				case err != nil:
+					return err
+				case *follow:
+					return monitor.New(e, c, ev.Namespace, *verbose).Eval(ctx, ev.ID)
+				case formats.Wanted():
+					return formats.Print(e, ev)
+				}
+				return show(ctx, e, c, ev, *verbose)
+			}
+		},
+	}
+}
+
+// find returns the one evaluation whose ID begins with prefix.
+func find(ctx context.Context, e *term.Env, c *api.Client, prefix string) (*api.Evaluation, error) {
+	if len(prefix) < 2 {
+		return nil, fmt.Errorf("Identifier must contain at least two characters.")
+	}
+	evals, _, err := c.Evaluations().List((&api.QueryOptions{Prefix: term.UUIDPrefix(prefix), Namespace: e.Namespace()}).WithContext(ctx))
+	if err != nil {
+		return nil, fmt.Errorf("Error querying evaluation: %w", err)
+	}
+	evals = slices.DeleteFunc(evals, func(ev *api.Evaluation) bool { return !strings.HasPrefix(ev.ID, prefix) })
+	switch len(evals) {
+	case 0:
+		return nil, fmt.Errorf("No evaluation(s) with prefix or id %q found", prefix)
+	case 1:
+	default:
+		return nil, fmt.Errorf("Prefix matched multiple evaluations\n\n%s", table(evals, true))
+	}
+	ev, _, err := c.Evaluations().Info(evals[0].ID, (&api.QueryOptions{Namespace: evals[0].Namespace, Params: map[string]string{"related": "true"}}).WithContext(ctx))
+	if err != nil {
+		return nil, fmt.Errorf("Error querying evaluation: %w", err)
+	}
+	return ev, nil
+}
+
+func show(ctx context.Context, e *term.Env, c *api.Client, ev *api.Evaluation, verbose bool) error {
+	rows := []string{
+		term.Row("ID", term.ID(ev.ID, verbose)), term.Row("Create Time", term.UnixNano(ev.CreateTime)), term.Row("Modify Time", term.UnixNano(ev.ModifyTime)),
+		term.Row("Status", ev.Status), term.Row("Status Description", ev.StatusDescription), term.Row("Type", ev.Type),
+		term.Row("TriggeredBy", ev.TriggeredBy), term.Row("Job ID", ev.JobID), term.Row("Namespace", ev.Namespace),
+		term.Row("Priority", ev.Priority), term.Row("Placement Failures", len(ev.FailedTGAllocs) > 0),
+	}
+	for label, id := range map[string]string{"Previous Eval": ev.PreviousEval, "Next Eval": ev.NextEval, "Blocked Eval": ev.BlockedEval} {
+		if id != "" {
+			rows = append(rows, term.Row(label, term.ID(id, verbose)))
+		}
+	}
+	slices.Sort(rows[11:])
+	e.Println(term.Pairs(rows))
+	if len(ev.FailedTGAllocs) > 0 {
+		e.Println("\n" + e.Bold("Failed Placements"))
+		for _, group := range slices.Sorted(maps.Keys(ev.FailedTGAllocs)) {
+			m := ev.FailedTGAllocs[group]
+			e.Printf("Task Group %q (failed to place %d allocation(s)):\n%s\n", group, m.CoalescedFailures+1, strings.Join(monitor.Metric(m, "  "), "\n"))
+		}
+		if ev.BlockedEval != "" {
+			e.Printf("\nEvaluation %q waiting for additional capacity to place remainder\n", term.ID(ev.BlockedEval, verbose))
+		}
+	}
+	allocs, _, err := c.Evaluations().Allocations(ev.ID, (&api.QueryOptions{Namespace: ev.Namespace}).WithContext(ctx))
+	if err != nil {
+		return fmt.Errorf("Error querying allocations of evaluation: %w", err)
+	}
+	if len(allocs) == 0 {
+		return nil
+	}
+	rows = []string{"ID|Node ID|Task Group|Version|Desired|Status"}
+	for _, a := range allocs {
+		rows = append(rows, term.Row(term.ID(a.ID, verbose), term.ID(a.NodeID, verbose), a.TaskGroup, a.JobVersion, a.DesiredStatus, a.ClientStatus))
+	}
+	e.Println("\n" + e.Bold("Allocations") + "\n" + term.Table(rows))
+	return nil
+}
+
+func listCommand() term.Command {
+	return term.Command{
+		Name: "eval list", Short: "List the evaluations",
+		Setup: func(f *term.Flags) term.Run {
+			q := &api.QueryOptions{Params: map[string]string{}}
+			verbose := f.Bool("verbose", false, "Show full IDs.")
+			job := f.String("job", "", "Only those of this `job`.")
+			status := f.String("status", "", "Only those with this `status`.")
+			perPage := f.Int("per-page", 0, "How many to show.")
+			f.StringVar(&q.NextToken, "page-token", "", "Where to go on.")
+			f.StringVar(&q.Filter, "filter", "", "An `expression` that evaluations must meet.")
+			var formats term.Formats
+			formats.Declare(f)
+			return func(ctx context.Context, e *term.Env) error {
+				c, err := e.Client()
+				if err != nil {
+					return err
+				}
+				q.Namespace, q.PerPage = e.Namespace(), int32(*perPage)
+				q.Params["job"], q.Params["status"] = *job, *status
+				evals, meta, err := c.Evaluations().List(q.WithContext(ctx))
+				switch {
+				case err != nil:
+					return fmt.Errorf("Error querying evaluations: %w", err)
+				case formats.Wanted():
+					return formats.Print(e, evals)
+				case len(evals) == 0:
+					e.Println("No evals found")
+					return nil
+				}
+				e.Println(table(evals, *verbose))
+				if meta.NextToken != "" {
+					e.Printf("\nResults have been paginated. To get the next page run:\n\nnomad eval list -page-token %s\n", meta.NextToken)
+				}
+				return nil
+			}
+		},
+	}
+}
+
+func table(evals []*api.Evaluation, verbose bool) string {
+	rows := []string{"ID|Priority|Triggered By|Job ID|Namespace|Node ID|Status|Placement Failures"}
+	for _, ev := range evals {
+		node := "<none>"
+		if ev.NodeID != "" {
+			node = term.ID(ev.NodeID, verbose)
+		}
+		failures := fmt.Sprint(len(ev.FailedTGAllocs) > 0)
+		if ev.Status == api.EvalStatusBlocked {
+			failures = "N/A - In Progress"
+		}
+		rows = append(rows, term.Row(term.ID(ev.ID, verbose), ev.Priority, ev.TriggeredBy, ev.JobID, ev.Namespace, node, ev.Status, failures))
+	}
+	return term.Table(rows)
+}

@@ -1,0 +1,127 @@
+package command
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/open-nomad/open-nomad/command/term"
+	"github.com/open-nomad/open-nomad/jobspec"
+)
+
+func split(list string) []string { return strings.Split(list, "|") }
+
+// formatter holds the flags of fmt.
+type formatter struct{ check, list, write, recursive bool }
+
+func fmtCommand() term.Command {
+	return term.Command{
+		Name: "fmt", Args: "[path...]", MaxArgs: -1, Local: true,
+		Short: "Rewrite HCL files in the canonical style",
+		Long:  "Formats the *.hcl and *.nomad files given, those of a directory given or of the current one,\nor standard input for \"-\".",
+		Setup: func(f *term.Flags) term.Run {
+			o := &formatter{}
+			f.BoolVar(&o.check, "check", false, "Write nothing; exit with 1 when a file is not formatted.")
+			f.BoolVar(&o.list, "list", true, "Print the names of the files that are not formatted.")
+			f.BoolVar(&o.write, "write", true, "Write the files.")
+			f.BoolVar(&o.recursive, "recursive", false, "Also format the files in directories below.")
+			return o.run
+		},
+	}
+}
+
+func (o *formatter) run(_ context.Context, e *term.Env) error {
+	if e.Arg(0) == "-" {
+		return o.stdin(e)
+	}
+	paths := e.Args
+	if len(paths) == 0 {
+		paths = []string{"."}
+	}
+	changed := false
+	for _, p := range paths {
+		files, err := o.files(p)
+		if err != nil {
+			return fmt.Errorf("Error reading %s: %w", p, err)
+		}
+		for _, name := range files {
+			c, err := o.file(e, name)
+			if err != nil {
+				return err
+			}
+			changed = changed || c
+		}
+	}
+	if o.check && changed {
+		return term.Exit(1)
+	}
+	return nil
+}
+
+func (o *formatter) stdin(e *term.Env) error {
+	in, err := io.ReadAll(e.In)
+	if err != nil {
+		return err
+	}
+	out, err := jobspec.Format(in, "<stdin>")
+	if err != nil {
+		return err
+	}
+	if o.check && !bytes.Equal(in, out) {
+		return term.Exit(1)
+	}
+	_, err = e.Out.Write(out)
+	return err
+}
+
+// files returns the files that p stands for.
+func (o *formatter) files(p string) ([]string, error) {
+	info, err := os.Stat(p)
+	if err != nil {
+		return nil, err
+	}
+	if !info.IsDir() {
+		return []string{p}, nil
+	}
+	var out []string
+	err = filepath.WalkDir(p, func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && name != p && (!o.recursive || strings.HasPrefix(d.Name(), ".")):
+			return filepath.SkipDir
+		case !d.IsDir() && (strings.HasSuffix(name, ".hcl") || strings.HasSuffix(name, ".nomad")):
+			out = append(out, name)
+		}
+		return nil
+	})
+	return out, err
+}
+
+// file formats one file and says whether it was not formatted.
+func (o *formatter) file(e *term.Env, name string) (bool, error) {
+	in, err := os.ReadFile(name)
+	if err != nil {
+		return false, err
+	}
+	out, err := jobspec.Format(in, name)
+	if err != nil || bytes.Equal(in, out) {
+		return false, err
+	}
+	if o.list {
+		e.Println(name)
+	}
+	if !o.write || o.check {
+		return true, nil
+	}
+	info, err := os.Stat(name)
+	if err != nil {
+		return true, err
+	}
+	return true, os.WriteFile(name, out, info.Mode().Perm())
+}

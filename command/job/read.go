@@ -1,0 +1,196 @@
+package job
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/command/term"
+)
+
+func inspectCommand() term.Command {
+	return term.Command{
+		Name: "job inspect", Alias: []string{"inspect"}, Args: "<job>", MinArgs: 1, MaxArgs: 1,
+		Short: "Show a job as the servers hold it",
+		Setup: func(f *term.Flags) term.Run {
+			version := f.String("version", "", "The `version` of the job instead of the current one.")
+			hcl := f.Bool("hcl", false, "Show the jobspec that was submitted.")
+			var formats term.Formats
+			formats.Declare(f)
+			return func(ctx context.Context, e *term.Env) error {
+				c, err := e.Client()
+				if err != nil {
+					return err
+				}
+				stub, err := find(ctx, e, c, e.Arg(0))
+				if err != nil {
+					return err
+				}
+				job, err := jobVersion(ctx, c, stub, *version)
+				switch {
+				case err != nil:
+					return err
+				case *hcl:
+					return printSource(ctx, e, c, job)
+				case formats.Wanted():
+					return formats.Print(e, job)
+				}
+				return e.JSON(map[string]*api.Job{"Job": job})
+			}
+		},
+	}
+}
+
+// jobVersion returns one version of a job, the current one for "".
+func jobVersion(ctx context.Context, c *api.Client, stub *api.JobListStub, version string) (*api.Job, error) {
+	if version == "" {
+		job, _, err := c.Jobs().Info(stub.ID, inNamespace(ctx, stub.Namespace))
+		if err != nil {
+			return nil, fmt.Errorf("Error inspecting job: %w", err)
+		}
+		return job, nil
+	}
+	n, err := strconv.ParseUint(version, 10, 64)
+	if err != nil {
+		return nil, fmt.Errorf("Error parsing version %q: give a number", version)
+	}
+	versions, _, _, err := c.Jobs().Versions(stub.ID, false, inNamespace(ctx, stub.Namespace))
+	if err != nil {
+		return nil, fmt.Errorf("Error inspecting job: %w", err)
+	}
+	for _, j := range versions {
+		if *j.Version == n {
+			return j, nil
+		}
+	}
+	return nil, fmt.Errorf("Version %d of job %q not found: 'nomad job history %s' lists those that are kept", n, stub.ID, stub.ID)
+}
+
+func printSource(ctx context.Context, e *term.Env, c *api.Client, job *api.Job) error {
+	s, _, err := c.Jobs().Submission(*job.ID, int(*job.Version), inNamespace(ctx, *job.Namespace))
+	if err != nil {
+		return fmt.Errorf("Error reading the source of job %q version %d: %w", *job.ID, *job.Version, err)
+	}
+	e.Println(s.Source)
+	return nil
+}
+
+func allocsCommand() term.Command {
+	return term.Command{
+		Name: "job allocs", Args: "<job>", MinArgs: 1, MaxArgs: 1,
+		Short: "List the allocations of a job",
+		Setup: func(f *term.Flags) term.Run {
+			all := f.Bool("all", false, "Also those of an earlier job of the same name.")
+			verbose := f.Bool("verbose", false, "Print full IDs.")
+			var formats term.Formats
+			formats.Declare(f)
+			return func(ctx context.Context, e *term.Env) error {
+				c, err := e.Client()
+				if err != nil {
+					return err
+				}
+				stub, err := find(ctx, e, c, e.Arg(0))
+				if err != nil {
+					return err
+				}
+				allocs, _, err := c.Jobs().Allocations(stub.ID, *all, inNamespace(ctx, stub.Namespace))
+				if err != nil {
+					return fmt.Errorf("Error retrieving allocations: %w", err)
+				}
+				if formats.Wanted() {
+					return formats.Print(e, allocs)
+				}
+				e.Println(Allocs(allocs, *verbose))
+				return nil
+			}
+		},
+	}
+}
+
+func historyCommand() term.Command {
+	return term.Command{
+		Name: "job history", Args: "<job>", MinArgs: 1, MaxArgs: 1,
+		Short: "Show the versions of a job that are kept",
+		Setup: func(f *term.Flags) term.Run {
+			diffs := f.Bool("p", false, "Show the difference to the version before.")
+			full := f.Bool("full", false, "Show the whole job of each version.")
+			version := f.String("version", "", "Only this `version`.")
+			diffVersion := f.String("diff-version", "", "Compare with this `version` instead of the one before.")
+			var formats term.Formats
+			formats.Declare(f)
+			return func(ctx context.Context, e *term.Env) error {
+				h := history{diffs: *diffs || *diffVersion != "", full: *full, version: *version, formats: formats}
+				return h.run(ctx, e, *diffVersion)
+			}
+		},
+	}
+}
+
+type history struct {
+	diffs, full bool
+	version     string
+	formats     term.Formats
+}
+
+func (h *history) run(ctx context.Context, e *term.Env, against string) error {
+	c, err := e.Client()
+	if err != nil {
+		return err
+	}
+	stub, err := find(ctx, e, c, e.Arg(0))
+	if err != nil {
+		return err
+	}
+	opts := &api.VersionsOptions{Diffs: h.diffs}
+	if against != "" {
+		n, err := strconv.ParseUint(against, 10, 64)
+		if err != nil {
+			return fmt.Errorf("Error parsing diff-version %q: give a number", against)
+		}
+		opts.DiffVersion = &n
+	}
+	versions, changes, _, err := c.Jobs().VersionsOpts(stub.ID, opts, inNamespace(ctx, stub.Namespace))
+	if err != nil {
+		return fmt.Errorf("Error retrieving job versions: %w", err)
+	}
+	if h.version == "" && h.formats.Wanted() {
+		return h.formats.Print(e, versions)
+	}
+	for i, job := range versions {
+		if h.version != "" && h.version != strconv.FormatUint(*job.Version, 10) {
+			continue
+		}
+		var diff *api.JobDiff
+		if i < len(changes) {
+			diff = changes[i]
+		}
+		if err := h.print(e, job, diff); err != nil || h.version != "" {
+			return err
+		}
+	}
+	if h.version != "" {
+		return fmt.Errorf("Version %q of job %q not found", h.version, stub.ID)
+	}
+	return nil
+}
+
+func (h *history) print(e *term.Env, job *api.Job, diff *api.JobDiff) error {
+	if h.formats.Wanted() {
+		return h.formats.Print(e, job)
+	}
+	e.Println(term.Pairs([]string{
+		term.Row("Version", *job.Version),
+		term.Row("Stable", *job.Stable),
+		term.Row("Submit Date", term.UnixNano(*job.SubmitTime)),
+	}))
+	if h.diffs && diff != nil {
+		e.Println("Diff        =\n" + strings.TrimRight(Diff(diff, false), "\n"))
+	}
+	if h.full {
+		return e.JSON(map[string]*api.Job{"Job": job})
+	}
+	e.Println()
+	return nil
+}

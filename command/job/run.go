@@ -1,0 +1,158 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/command/monitor"
+	"github.com/open-nomad/open-nomad/command/term"
+)
+
+// runOptions are the flags of job run.
+type runOptions struct {
+	source
+	checkIndex                                        string
+	evalPriority                                      int
+	detach, output, verbose                           bool
+	preserveCounts, preserveResources, overridePolicy bool
+}
+
+func runCommand() term.Command {
+	return term.Command{
+		Name: "job run", Alias: []string{"run"}, Args: "<path>", MinArgs: 1, MaxArgs: 1,
+		Short: "Run a new job or update an existing one",
+		Long: `Registers the job of the file at <path>, "-" for standard input, or a URL, and follows
+the evaluation, and the deployment of a service, until they end.
+
+Exits with 0 when everything was placed and deployed, 2 when something could not be
+placed, and 1 for any other error.`,
+		Setup: func(f *term.Flags) term.Run {
+			o := &runOptions{}
+			o.declare(f)
+			f.StringVar(&o.checkIndex, "check-index", "", "Register only if the job's modify `index` is this one;\n0 for a job that must not exist.")
+			f.IntVar(&o.evalPriority, "eval-priority", 0, "The `priority` of the evaluation instead of the job's.")
+			f.BoolVar(&o.detach, "detach", false, "Print the evaluation's ID and return at once.")
+			f.BoolVar(&o.output, "output", false, "Print the job as JSON; register nothing.")
+			f.BoolVar(&o.verbose, "verbose", false, "Print full IDs.")
+			f.BoolVar(&o.preserveCounts, "preserve-counts", false, "Keep the group counts of the running job.")
+			f.BoolVar(&o.preserveResources, "preserve-resources", false, "Keep the task resources of the running job.")
+			f.BoolVar(&o.overridePolicy, "policy-override", false, "Override soft-mandatory policies.")
+			return o.run
+		},
+	}
+}
+
+func (o *runOptions) run(ctx context.Context, e *term.Env) error {
+	job, submission, err := o.read(ctx, e, e.Arg(0))
+	if err != nil {
+		return err
+	}
+	if o.output {
+		job.Canonicalize()
+		return e.JSON(map[string]*api.Job{"Job": job})
+	}
+	c, err := e.Client()
+	if err != nil {
+		return err
+	}
+	opts, err := o.register(submission)
+	if err != nil {
+		return err
+	}
+	resp, _, err := c.Jobs().RegisterOpts(job, opts, (&api.WriteOptions{}).WithContext(ctx))
+	if err != nil {
+		return submitError(err)
+	}
+	if resp.Warnings != "" {
+		e.Println(e.Bold("Job Warnings:\n" + resp.Warnings + "\n"))
+	}
+	return o.follow(ctx, e, c, job, resp)
+}
+
+func (o *runOptions) register(submission *api.JobSubmission) (*api.RegisterOptions, error) {
+	opts := &api.RegisterOptions{Submission: submission, EvalPriority: o.evalPriority,
+		PolicyOverride: o.overridePolicy, PreserveCounts: o.preserveCounts, PreserveResources: o.preserveResources}
+	if o.checkIndex == "" {
+		return opts, nil
+	}
+	index, err := strconv.ParseUint(o.checkIndex, 10, 64)
+	if err != nil {
+		return nil, fmt.Errorf("Error parsing check-index value %q: give the job's modify index, a number", o.checkIndex)
+	}
+	opts.EnforceIndex, opts.ModifyIndex = true, index
+	return opts, nil
+}
+
+// submitError shows what a registration was refused for.
+func submitError(err error) error {
+	var refused api.UnexpectedResponseError
+	if !errors.As(err, &refused) || !refused.HasBody() {
+		return fmt.Errorf("Error submitting job: %w", err)
+	}
+	if msg := refused.Body(); strings.Contains(msg, "Enforcing job modify index") {
+		return errors.New(msg + "\nJob not updated: read its index with 'nomad job plan' and try again")
+	}
+	return fmt.Errorf("Error submitting job: %w", err)
+}
+
+// follow prints the registration and monitors its evaluation. Templates of
+// other jobs (parameterized) have none.
+func (o *runOptions) follow(ctx context.Context, e *term.Env, c *api.Client, job *api.Job, resp *api.JobRegisterResponse) error {
+	if resp.EvalID == "" {
+		e.Println("Job registration successful")
+		return nil
+	}
+	if o.detach {
+		e.Printf("Job registration successful\nEvaluation ID: %s\n", resp.EvalID)
+		return nil
+	}
+	ns := e.Namespace()
+	if job.Namespace != nil && *job.Namespace != "" {
+		ns = *job.Namespace
+	}
+	return monitor.New(e, c, ns, o.verbose).Eval(ctx, resp.EvalID)
+}
+
+func validateCommand() term.Command {
+	return term.Command{
+		Name: "job validate", Alias: []string{"validate"}, Args: "<path>", MinArgs: 1, MaxArgs: 1,
+		Short: "Check whether a jobspec is valid",
+		Long:  "Parses the jobspec and lets the servers check it; registers nothing.\nExits with 0 when it is valid, 1 when it is not, 255 when it could not be read.",
+		Setup: func(f *term.Flags) term.Run {
+			s := &source{}
+			s.declare(f)
+			return func(ctx context.Context, e *term.Env) error { return validate(ctx, e, s) }
+		},
+	}
+}
+
+func validate(ctx context.Context, e *term.Env, s *source) error {
+	job, _, err := s.read(ctx, e, e.Arg(0))
+	if err != nil {
+		return &term.ExitError{Code: 1, Err: err}
+	}
+	c, err := e.Client()
+	if err != nil {
+		return &term.ExitError{Code: 255, Err: err}
+	}
+	resp, _, err := c.Jobs().Validate(job, (&api.WriteOptions{}).WithContext(ctx))
+	if err != nil {
+		return fmt.Errorf("Error validating job: %w", err)
+	}
+	if resp.Warnings != "" {
+		e.Println(e.Bold("Job Warnings:\n" + resp.Warnings + "\n"))
+	}
+	if len(resp.ValidationErrors) > 0 || resp.Error != "" {
+		faults := resp.ValidationErrors
+		if len(faults) == 0 {
+			faults = []string{resp.Error}
+		}
+		return fmt.Errorf("Job validation errors:\n  * %s", strings.Join(faults, "\n  * "))
+	}
+	e.Println(e.Bold("Job validation successful"))
+	return nil
+}

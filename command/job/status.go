@@ -1,0 +1,191 @@
+package job
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/command/monitor"
+	"github.com/open-nomad/open-nomad/command/term"
+)
+
+type statusOptions struct {
+	short, evals, allAllocs, verbose bool
+	formats                          term.Formats
+}
+
+func statusCommand() term.Command {
+	return term.Command{
+		Name: "job status", Args: "[job]", MaxArgs: 1,
+		Short: "Show the jobs, or one job with its allocations",
+		Setup: func(f *term.Flags) term.Run {
+			o := &statusOptions{}
+			f.BoolVar(&o.short, "short", false, "Show the job only, not its allocations.")
+			f.BoolVar(&o.evals, "evals", false, "Show the job's evaluations.")
+			f.BoolVar(&o.allAllocs, "all-allocs", false, "Also show allocations of an earlier job of the same name.")
+			f.BoolVar(&o.verbose, "verbose", false, "Show full IDs and more.")
+			o.formats.Declare(f)
+			return func(ctx context.Context, e *term.Env) error {
+				c, err := e.Client()
+				if err != nil {
+					return err
+				}
+				if e.Arg(0) == "" {
+					return o.list(ctx, e, c)
+				}
+				return o.one(ctx, e, c)
+			}
+		},
+	}
+}
+
+func (o *statusOptions) list(ctx context.Context, e *term.Env, c *api.Client) error {
+	jobs, _, err := c.Jobs().List(inNamespace(ctx, e.Namespace()))
+	if err != nil {
+		return fmt.Errorf("Error querying jobs: %w", err)
+	}
+	if o.formats.Wanted() {
+		return o.formats.Print(e, jobs)
+	}
+	if len(jobs) == 0 {
+		e.Println("No running jobs")
+		return nil
+	}
+	e.Println(list(jobs, e.Namespace() == "*"))
+	return nil
+}
+
+func (o *statusOptions) one(ctx context.Context, e *term.Env, c *api.Client) error {
+	stub, err := find(ctx, e, c, e.Arg(0))
+	if err != nil {
+		return err
+	}
+	q := inNamespace(ctx, stub.Namespace)
+	job, _, err := c.Jobs().Info(stub.ID, q)
+	if err != nil {
+		return fmt.Errorf("Error querying job: %w", err)
+	}
+	allocs, _, err := c.Jobs().Allocations(stub.ID, o.allAllocs, q)
+	if err != nil {
+		return fmt.Errorf("Error querying job allocations: %w", err)
+	}
+	evals, _, err := c.Jobs().Evaluations(stub.ID, q)
+	if err != nil {
+		return fmt.Errorf("Error querying job evaluations: %w", err)
+	}
+	if o.formats.Wanted() {
+		return o.formats.Print(e, map[string]any{"Job": job, "Allocations": allocs, "Evaluations": evals})
+	}
+	e.Println(describe(job))
+	if o.short {
+		return nil
+	}
+	if err := o.summary(e, c, job, q); err != nil {
+		return err
+	}
+	o.evaluations(e, evals)
+	if err := o.deployment(e, c, job, q); err != nil {
+		return err
+	}
+	e.Println("\n" + e.Bold("Allocations"))
+	e.Println(Allocs(allocs, o.verbose))
+	return nil
+}
+
+func describe(j *api.Job) string {
+	status := *j.Status
+	if j.Stop != nil && *j.Stop {
+		status += " (stopped)"
+	}
+	return term.Pairs([]string{
+		term.Row("ID", *j.ID),
+		term.Row("Name", *j.Name),
+		term.Row("Submit Date", term.UnixNano(*j.SubmitTime)),
+		term.Row("Type", *j.Type),
+		term.Row("Priority", *j.Priority),
+		term.Row("Datacenters", strings.Join(j.Datacenters, ",")),
+		term.Row("Namespace", *j.Namespace),
+		term.Row("Node Pool", *j.NodePool),
+		term.Row("Status", status),
+		term.Row("Periodic", j.Periodic != nil),
+		term.Row("Parameterized", j.ParameterizedJob != nil && !j.Dispatched),
+	})
+}
+
+func (o *statusOptions) summary(e *term.Env, c *api.Client, j *api.Job, q *api.QueryOptions) error {
+	s, _, err := c.Jobs().Summary(*j.ID, q)
+	if err != nil {
+		return fmt.Errorf("Error querying job summary: %w", err)
+	}
+	rows := []string{"Task Group|Queued|Starting|Running|Failed|Complete|Lost|Unknown"}
+	for _, name := range slices.Sorted(maps.Keys(s.Summary)) {
+		g := s.Summary[name]
+		rows = append(rows, term.Row(name, g.Queued, g.Starting, g.Running, g.Failed, g.Complete, g.Lost, g.Unknown))
+	}
+	e.Println("\n" + e.Bold("Summary"))
+	e.Println(term.Table(rows))
+	return nil
+}
+
+// evaluations shows the list when asked, and always why something is not placed.
+func (o *statusOptions) evaluations(e *term.Env, evals []*api.Evaluation) {
+	slices.SortFunc(evals, func(a, b *api.Evaluation) int { return int(int64(b.CreateIndex) - int64(a.CreateIndex)) })
+	if o.evals {
+		rows := []string{"ID|Priority|Triggered By|Status|Placement Failures"}
+		for _, ev := range evals {
+			rows = append(rows, term.Row(term.ID(ev.ID, o.verbose), ev.Priority, ev.TriggeredBy, ev.Status, len(ev.FailedTGAllocs) > 0))
+		}
+		e.Println("\n" + e.Bold("Evaluations"))
+		e.Println(term.Table(rows))
+	}
+	i := slices.IndexFunc(evals, func(ev *api.Evaluation) bool { return ev.Status != "blocked" })
+	blocked := slices.IndexFunc(evals, func(ev *api.Evaluation) bool { return ev.Status == "blocked" })
+	if i < 0 || blocked < 0 || len(evals[i].FailedTGAllocs) == 0 {
+		return
+	}
+	e.Println("\n" + e.Bold("Placement Failure"))
+	for _, group := range slices.Sorted(maps.Keys(evals[i].FailedTGAllocs)) {
+		e.Printf("Task Group %q:\n%s\n", group, strings.Join(monitor.Metric(evals[i].FailedTGAllocs[group], "  "), "\n"))
+	}
+}
+
+func (o *statusOptions) deployment(e *term.Env, c *api.Client, j *api.Job, q *api.QueryOptions) error {
+	d, _, err := c.Jobs().LatestDeployment(*j.ID, q)
+	if err != nil {
+		return fmt.Errorf("Error querying latest job deployment: %w", err)
+	}
+	if d != nil {
+		e.Println("\n" + e.Bold("Latest Deployment"))
+		e.Println(monitor.DeploymentText(d, o.verbose))
+	}
+	return nil
+}
+
+// Allocs shows allocations as a table, the newest first.
+func Allocs(allocs []*api.AllocationListStub, verbose bool) string {
+	if len(allocs) == 0 {
+		return "No allocations placed"
+	}
+	slices.SortFunc(allocs, func(a, b *api.AllocationListStub) int { return int(int64(b.CreateIndex) - int64(a.CreateIndex)) })
+	now := time.Now()
+	rows := []string{"ID|Node ID|Task Group|Version|Desired|Status|Created|Modified"}
+	if verbose {
+		rows[0] = "ID|Eval ID|Node ID|Node Name|Task Group|Version|Desired|Status|Created|Modified"
+	}
+	for _, a := range allocs {
+		cells := []any{term.ID(a.ID, verbose)}
+		if verbose {
+			cells = append(cells, a.EvalID, a.NodeID, a.NodeName)
+		} else {
+			cells = append(cells, term.ID(a.NodeID, false))
+		}
+		cells = append(cells, a.TaskGroup, a.JobVersion, a.DesiredStatus, a.ClientStatus,
+			term.Ago(time.Unix(0, a.CreateTime), now), term.Ago(time.Unix(0, a.ModifyTime), now))
+		rows = append(rows, term.Row(cells...))
+	}
+	return term.Table(rows)
+}

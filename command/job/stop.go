@@ -1,0 +1,104 @@
+package job
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/command/monitor"
+	"github.com/open-nomad/open-nomad/command/term"
+)
+
+func stopCommand() term.Command {
+	return term.Command{
+		Name: "job stop", Alias: []string{"stop"}, Args: "<job>...", MinArgs: 1, MaxArgs: -1,
+		Short: "Stop a running job",
+		Long:  "Stops each job, then follows the evaluation that does it. A prefix must match one job;\nfor a prefix the command asks first, unless -yes is given.",
+		Setup: func(f *term.Flags) term.Run {
+			opts := &api.DeregisterOptions{}
+			f.BoolVar(&opts.Purge, "purge", false, "Also remove the job from state.")
+			f.BoolVar(&opts.Global, "global", false, "Stop the job in all its regions.")
+			f.BoolVar(&opts.NoShutdownDelay, "no-shutdown-delay", false, "Don't wait for shutdown_delay.")
+			f.IntVar(&opts.EvalPriority, "eval-priority", 0, "The `priority` of the evaluation instead of the job's.")
+			detach := f.Bool("detach", false, "Print the evaluation's ID and return at once.")
+			verbose := f.Bool("verbose", false, "Print full IDs.")
+			yes := f.Bool("yes", false, "Don't ask.")
+			return func(ctx context.Context, e *term.Env) error {
+				for _, prefix := range e.Args {
+					if err := stop(ctx, e, prefix, opts, stopHow{*detach, *verbose, *yes}); err != nil {
+						return err
+					}
+				}
+				return nil
+			}
+		},
+	}
+}
+
+type stopHow struct{ detach, verbose, yes bool }
+
+func stop(ctx context.Context, e *term.Env, prefix string, opts *api.DeregisterOptions, how stopHow) error {
+	c, err := e.Client()
+	if err != nil {
+		return err
+	}
+	stub, err := find(ctx, e, c, prefix)
+	if err != nil {
+		return err
+	}
+	if stub.ID != prefix && !how.yes && !confirm(e, fmt.Sprintf("Are you sure you want to stop job %q? [y/N]", stub.ID)) {
+		return fmt.Errorf("Cancelling job stop")
+	}
+	evalID, _, err := c.Jobs().DeregisterOpts(stub.ID, opts, writeIn(ctx, stub.Namespace))
+	switch {
+	case err != nil:
+		return fmt.Errorf("Error deregistering job: %w", err)
+	case evalID == "":
+		return nil
+	case how.detach:
+		e.Println(evalID)
+		return nil
+	}
+	return monitor.New(e, c, stub.Namespace, how.verbose).Eval(ctx, evalID)
+}
+
+func confirm(e *term.Env, question string) bool {
+	e.Printf("%s ", question)
+	answer, _ := bufio.NewReader(e.In).ReadString('\n') // no answer is a no
+	answer = strings.ToLower(strings.TrimSpace(answer))
+	return answer == "y" || answer == "yes"
+}
+
+func evalCommand() term.Command {
+	return term.Command{
+		Name: "job eval", Args: "<job>", MinArgs: 1, MaxArgs: 1,
+		Short: "Let the scheduler look at a job again",
+		Setup: func(f *term.Flags) term.Run {
+			opts := api.EvalOptions{}
+			f.BoolVar(&opts.ForceReschedule, "force-reschedule", false, "Reschedule failed allocations now, whatever their policy.")
+			detach := f.Bool("detach", false, "Print the evaluation's ID and return at once.")
+			verbose := f.Bool("verbose", false, "Print full IDs.")
+			return func(ctx context.Context, e *term.Env) error {
+				c, err := e.Client()
+				if err != nil {
+					return err
+				}
+				stub, err := find(ctx, e, c, e.Arg(0))
+				if err != nil {
+					return err
+				}
+				id, _, err := c.Jobs().EvaluateWithOpts(stub.ID, opts, writeIn(ctx, stub.Namespace))
+				if err != nil {
+					return fmt.Errorf("Error evaluating job: %w", err)
+				}
+				if *detach {
+					e.Printf("Created eval ID: %q\n", term.ID(id, *verbose))
+					return nil
+				}
+				return monitor.New(e, c, stub.Namespace, *verbose).Eval(ctx, id)
+			}
+		},
+	}
+}

@@ -1,0 +1,202 @@
+// Package monitor follows an evaluation, and the deployment that it made, in a
+// terminal: it prints each change as the servers tell of it, by blocking
+// queries, and says how it ended. It changes nothing.
+package monitor
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/command/term"
+)
+
+// Monitor prints what happens to one evaluation.
+type Monitor struct {
+	env     *term.Env
+	client  *api.Client
+	ns      string
+	verbose bool
+	seen    map[string]string // allocation ID to client status
+}
+
+// New makes a monitor of the namespace ns that prints to e.
+func New(e *term.Env, c *api.Client, ns string, verbose bool) *Monitor {
+	return &Monitor{env: e, client: c, ns: ns, verbose: verbose, seen: map[string]string{}}
+}
+
+// query waits for a change after index, a minute at most; 0 reads at once.
+func (m *Monitor) query(ctx context.Context, index uint64) *api.QueryOptions {
+	return (&api.QueryOptions{Namespace: m.ns, WaitIndex: index, WaitTime: time.Minute}).WithContext(ctx)
+}
+
+func (m *Monitor) id(id string) string { return term.ID(id, m.verbose) }
+
+func (m *Monitor) header(format string, a ...any) {
+	m.env.Println(m.env.Bold(fmt.Sprintf("==> %s: %s", time.Now().Format(time.RFC3339), fmt.Sprintf(format, a...))))
+}
+
+func (m *Monitor) line(format string, a ...any) {
+	m.env.Printf("    %s: %s\n", time.Now().Format(time.RFC3339), fmt.Sprintf(format, a...))
+}
+
+// Eval follows an evaluation to its end, then the deployment it belongs to. An
+// evaluation that could not place everything ends with exit status 2.
+func (m *Monitor) Eval(ctx context.Context, evalID string) error {
+	eval, err := m.untilOver(ctx, evalID)
+	if err != nil {
+		return err
+	}
+	if eval.DeploymentID != "" {
+		if err := m.Deployment(ctx, eval.DeploymentID); err != nil {
+			return err
+		}
+	}
+	return placed(eval)
+}
+
+// EvalOnly is Eval that leaves the deployment alone.
+func (m *Monitor) EvalOnly(ctx context.Context, evalID string) error {
+	eval, err := m.untilOver(ctx, evalID)
+	if err != nil {
+		return err
+	}
+	return placed(eval)
+}
+
+// placed says by its exit status whether everything has a place.
+func placed(eval *api.Evaluation) error {
+	if len(eval.FailedTGAllocs) > 0 {
+		return term.Exit(2)
+	}
+	return nil
+}
+
+// untilOver prints what happens to an evaluation until it is over.
+func (m *Monitor) untilOver(ctx context.Context, evalID string) (*api.Evaluation, error) {
+	m.header("Monitoring evaluation %q", m.id(evalID))
+	last := &api.Evaluation{Status: api.EvalStatusPending}
+	var index uint64
+	for {
+		eval, meta, err := m.client.Evaluations().Info(evalID, m.query(ctx, index))
+		if err != nil {
+			return nil, fmt.Errorf("Error reading evaluation: %w", err)
+		}
+		if err := m.changes(ctx, last, eval); err != nil {
+			return nil, err
+		}
+		if last, index = eval, meta.LastIndex; over(eval.Status) {
+			return eval, m.ended(eval)
+		}
+	}
+}
+
+func over(status string) bool {
+	return status == api.EvalStatusComplete || status == api.EvalStatusFailed || status == api.EvalStatusCancelled
+}
+
+// changes prints what is new between two states of the evaluation.
+func (m *Monitor) changes(ctx context.Context, last, eval *api.Evaluation) error {
+	if last.ID == "" {
+		switch {
+		case eval.NodeID != "":
+			m.line("Evaluation triggered by node %q", m.id(eval.NodeID))
+		case eval.JobID != "":
+			m.line("Evaluation triggered by job %q", eval.JobID)
+		}
+	}
+	if eval.DeploymentID != "" && last.DeploymentID == "" {
+		m.line("Evaluation within deployment: %q", m.id(eval.DeploymentID))
+	}
+	allocs, _, err := m.client.Evaluations().Allocations(eval.ID, m.query(ctx, 0))
+	if err != nil {
+		return fmt.Errorf("Error reading allocations of evaluation: %w", err)
+	}
+	slices.SortFunc(allocs, func(a, b *api.AllocationListStub) int { return strings.Compare(a.Name, b.Name) })
+	for _, a := range allocs {
+		m.alloc(a, eval)
+	}
+	if last.ID != "" && last.Status != eval.Status || over(eval.Status) {
+		m.line("Evaluation status changed: %q -> %q", last.Status, eval.Status)
+	}
+	return nil
+}
+
+func (m *Monitor) alloc(a *api.AllocationListStub, eval *api.Evaluation) {
+	status, known := m.seen[a.ID]
+	m.seen[a.ID] = a.ClientStatus
+	switch {
+	case !known && a.CreateIndex < eval.CreateIndex:
+		m.line("Allocation %q modified: node %q, group %q", m.id(a.ID), m.id(a.NodeID), a.TaskGroup)
+	case !known:
+		m.line("Allocation %q created: node %q, group %q", m.id(a.ID), m.id(a.NodeID), a.TaskGroup)
+	case status != a.ClientStatus:
+		m.line("Allocation %q status changed: %q -> %q (%s)", m.id(a.ID), status, a.ClientStatus, a.ClientDescription)
+	}
+}
+
+// ended prints how the evaluation ended; a failed one is an error.
+func (m *Monitor) ended(eval *api.Evaluation) error {
+	if eval.Status == api.EvalStatusFailed {
+		return fmt.Errorf("Evaluation %q failed: %s", m.id(eval.ID), eval.StatusDescription)
+	}
+	if len(eval.FailedTGAllocs) == 0 {
+		m.header("Evaluation %q finished with status %q", m.id(eval.ID), eval.Status)
+		return nil
+	}
+	m.header("Evaluation %q finished with status %q but failed to place all allocations:", m.id(eval.ID), eval.Status)
+	for _, group := range slices.Sorted(maps.Keys(eval.FailedTGAllocs)) {
+		metric := eval.FailedTGAllocs[group]
+		m.line("Task Group %q (failed to place %s):", group, allocations(metric.CoalescedFailures+1))
+		for _, l := range Metric(metric, "      ") {
+			m.env.Println(l)
+		}
+	}
+	if eval.BlockedEval != "" {
+		m.line("Evaluation %q waiting for additional capacity to place remainder", m.id(eval.BlockedEval))
+	}
+	return nil
+}
+
+func allocations(n int) string {
+	if n == 1 {
+		return "1 allocation"
+	}
+	return fmt.Sprintf("%d allocations", n)
+}
+
+// Metric says in lines why nodes were passed over.
+func Metric(m *api.AllocationMetric, prefix string) []string {
+	var out []string
+	add := func(format string, a ...any) { out = append(out, prefix+"* "+fmt.Sprintf(format, a...)) }
+	if m.NodesEvaluated == 0 {
+		add("No nodes were eligible for evaluation")
+	}
+	for _, dc := range slices.Sorted(maps.Keys(m.NodesAvailable)) {
+		if m.NodesAvailable[dc] == 0 {
+			add("No nodes are available in datacenter %q", dc)
+		}
+	}
+	counts := func(format string, of map[string]int) {
+		for _, k := range slices.Sorted(maps.Keys(of)) {
+			add(format, k, of[k])
+		}
+	}
+	counts("Class %q: %d nodes excluded by filter", m.ClassFiltered)
+	counts("Constraint %q: %d nodes excluded by filter", m.ConstraintFiltered)
+	if m.NodesExhausted > 0 {
+		add("Resources exhausted on %d nodes", m.NodesExhausted)
+	}
+	counts("Class %q exhausted on %d nodes", m.ClassExhausted)
+	counts("Dimension %q exhausted on %d nodes", m.DimensionExhausted)
+	sort.Strings(m.QuotaExhausted)
+	for _, q := range m.QuotaExhausted {
+		add("Quota limit hit %q", q)
+	}
+	return out
+}

@@ -1,0 +1,195 @@
+// Package node holds the commands about nodes: status, eligibility, drain,
+// identity. They speak to an agent through package api; they keep nothing.
+package node
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/command/term"
+)
+
+// Commands lists the commands of this package.
+func Commands() []term.Command {
+	return []term.Command{statusCommand(), eligibilityCommand(), drainCommand(), identityGetCommand(), identityRenewCommand()}
+}
+
+// find returns the one node whose ID begins with prefix, or the agent's own.
+func find(ctx context.Context, e *term.Env, c *api.Client, prefix string, self bool) (*api.Node, error) {
+	id := prefix
+	switch {
+	case self:
+		own, err := ownNode(c)
+		if err != nil {
+			return nil, err
+		}
+		id = own
+	case len(prefix) < 2:
+		return nil, fmt.Errorf("Node ID must contain at least two characters.")
+	}
+	nodes, _, err := c.Nodes().List((&api.QueryOptions{Prefix: term.UUIDPrefix(id)}).WithContext(ctx))
+	if err != nil {
+		return nil, fmt.Errorf("Error querying node info: %w", err)
+	}
+	nodes = slices.DeleteFunc(nodes, func(n *api.NodeListStub) bool { return !strings.HasPrefix(n.ID, id) })
+	switch len(nodes) {
+	case 0:
+		return nil, fmt.Errorf("No node(s) with prefix %q found", id)
+	case 1:
+	default:
+		return nil, fmt.Errorf("Prefix matched multiple nodes\n\n%s", table(nodes, true, false))
+	}
+	n, _, err := c.Nodes().Info(nodes[0].ID, (&api.QueryOptions{}).WithContext(ctx))
+	if err != nil {
+		return nil, fmt.Errorf("Error querying node info: %w", err)
+	}
+	return n, nil
+}
+
+// ownNode returns the ID of the node that the agent is.
+func ownNode(c *api.Client) (string, error) {
+	info, err := c.Agent().Self()
+	if err != nil {
+		return "", fmt.Errorf("Error querying agent info: %w", err)
+	}
+	if id := info.Stats["client"]["node_id"]; id != "" {
+		return id, nil
+	}
+	return "", fmt.Errorf("Agent isn't running client mode: name a node")
+}
+
+func table(nodes []*api.NodeListStub, verbose, os bool) string {
+	head := "ID|Node Pool|DC|Name|Class|"
+	if os {
+		head += "OS|"
+	}
+	if verbose {
+		head += "Address|Version|"
+	}
+	rows := []string{head + "Drain|Eligibility|Status"}
+	for _, n := range nodes {
+		class := n.NodeClass
+		if class == "" {
+			class = "<none>"
+		}
+		cells := []any{term.ID(n.ID, verbose), n.NodePool, n.Datacenter, n.Name, class}
+		if os {
+			cells = append(cells, n.Attributes["os.name"])
+		}
+		if verbose {
+			cells = append(cells, n.Address, n.Version)
+		}
+		rows = append(rows, term.Row(append(cells, n.Drain, n.SchedulingEligibility, n.Status)...))
+	}
+	return term.Table(rows)
+}
+
+func eligibilityCommand() term.Command {
+	return term.Command{
+		Name: "node eligibility", Args: "<node>", MaxArgs: 1,
+		Short: "Let a node take new allocations, or not",
+		Setup: func(f *term.Flags) term.Run {
+			enable := f.Bool("enable", false, "Let the node take new allocations.")
+			disable := f.Bool("disable", false, "Let it take none.")
+			self := f.Bool("self", false, "The node of the agent that is asked.")
+			return func(ctx context.Context, e *term.Env) error {
+				if *enable == *disable {
+					return fmt.Errorf("Either the '-enable' or '-disable' flag must be set")
+				}
+				c, err := e.Client()
+				if err != nil {
+					return err
+				}
+				n, err := find(ctx, e, c, e.Arg(0), *self)
+				if err != nil {
+					return err
+				}
+				if _, err := c.Nodes().ToggleEligibility(n.ID, *enable, (&api.WriteOptions{}).WithContext(ctx)); err != nil {
+					return fmt.Errorf("Error updating scheduling eligibility: %w", err)
+				}
+				e.Printf("Node %q scheduling eligibility set: %s for scheduling\n", n.ID, map[bool]string{true: "eligible", false: "ineligible"}[*enable])
+				return nil
+			}
+		},
+	}
+}
+
+func drainCommand() term.Command {
+	return term.Command{
+		Name: "node drain", Alias: []string{"node-drain"}, Args: "<node>", MaxArgs: 1,
+		Short: "Not part of this version: move allocations off a node",
+		Long:  "Draining is not part of this version. 'node eligibility -disable' stops new allocations.",
+		Setup: func(f *term.Flags) term.Run {
+			for _, name := range []string{"enable", "disable", "force", "no-deadline", "ignore-system", "keep-ineligible", "detach", "monitor", "self", "yes"} {
+				f.Bool(name, false, "Not part of this version.")
+			}
+			f.String("deadline", "", "Not part of this version.")
+			f.String("m", "", "Not part of this version.")
+			f.Strings("meta", "Not part of this version.")
+			return func(context.Context, *term.Env) error {
+				return fmt.Errorf("nomad node drain: node drains: not part of this version; 'nomad node eligibility -disable' stops new allocations on the node")
+			}
+		},
+	}
+}
+
+func identityGetCommand() term.Command {
+	return term.Command{
+		Name: "node identity get", Args: "<node>", MinArgs: 1, MaxArgs: 1,
+		Short: "Show the claims of a node's identity",
+		Setup: func(f *term.Flags) term.Run {
+			var formats term.Formats
+			formats.Declare(f)
+			return func(ctx context.Context, e *term.Env) error {
+				c, err := e.Client()
+				if err != nil {
+					return err
+				}
+				n, err := find(ctx, e, c, e.Arg(0), false)
+				if err != nil {
+					return err
+				}
+				resp, err := c.Nodes().Identity().Get(&api.NodeIdentityGetRequest{NodeID: n.ID}, (&api.QueryOptions{}).WithContext(ctx))
+				if err != nil {
+					return fmt.Errorf("Error requesting node identity: %w", err)
+				}
+				if formats.Wanted() {
+					return formats.Print(e, resp.Claims)
+				}
+				rows := []string{"Claim Key|Claim Value"}
+				for _, k := range slices.Sorted(maps.Keys(resp.Claims)) {
+					rows = append(rows, term.Row(k, resp.Claims[k]))
+				}
+				e.Println(term.Table(rows))
+				return nil
+			}
+		},
+	}
+}
+
+func identityRenewCommand() term.Command {
+	return term.Command{
+		Name: "node identity renew", Args: "<node>", MinArgs: 1, MaxArgs: 1,
+		Short: "Have a node ask for a new identity at its next heartbeat",
+		Setup: func(*term.Flags) term.Run {
+			return func(ctx context.Context, e *term.Env) error {
+				c, err := e.Client()
+				if err != nil {
+					return err
+				}
+				n, err := find(ctx, e, c, e.Arg(0), false)
+				if err != nil {
+					return err
+				}
+				if _, err := c.Nodes().Identity().Renew(&api.NodeIdentityRenewRequest{NodeID: n.ID}, (&api.QueryOptions{}).WithContext(ctx)); err != nil {
+					return fmt.Errorf("Error requesting node identity renewal: %w", err)
+				}
+				return nil
+			}
+		},
+	}
+}

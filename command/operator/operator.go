@@ -1,0 +1,212 @@
+// Package operator holds the commands about the cluster itself: server members,
+// system gc, operator api, metrics, scheduler configuration and root keys. They
+// speak to an agent through package api; they keep nothing.
+package operator
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/command/term"
+)
+
+// Commands lists the commands of this package.
+func Commands() []term.Command {
+	return []term.Command{membersCommand(), gcCommand(), reconcileCommand(), metricsCommand(), keysCommand(),
+		schedulerGetCommand(), schedulerSetCommand(), agentInfoCommand()}
+}
+
+func membersCommand() term.Command {
+	return term.Command{
+		Name: "server members", Alias: []string{"server-members"}, Short: "List the servers",
+		Setup: func(f *term.Flags) term.Run {
+			verbose := f.Bool("verbose", false, "Show the tags of each server.")
+			detailed := f.Bool("detailed", false, "The same as -verbose.")
+			var formats term.Formats
+			formats.Declare(f)
+			return func(_ context.Context, e *term.Env) error {
+				c, err := e.Client()
+				if err != nil {
+					return err
+				}
+				m, err := c.Agent().Members()
+				switch {
+				case err != nil:
+					return fmt.Errorf("Error querying servers: %w", err)
+				case formats.Wanted():
+					return formats.Print(e, m.Members)
+				}
+				return members(e, c, m, *verbose || *detailed)
+			}
+		},
+	}
+}
+
+func members(e *term.Env, c *api.Client, m *api.ServerMembers, verbose bool) error {
+	slices.SortFunc(m.Members, func(a, b *api.AgentMember) int { return strings.Compare(a.Name, b.Name) })
+	head := "Name|Address|Port|Status|Leader|Raft Version|Build|Datacenter|Region"
+	if verbose {
+		head += "|Tags"
+	}
+	rows := []string{head}
+	leaders := map[string]string{}
+	for _, s := range m.Members {
+		region := s.Tags["region"]
+		if _, ok := leaders[region]; !ok {
+			leader, err := c.Status().RegionLeader(region)
+			if err != nil {
+				e.Warnf("Error determining leader of region %q: %v", region, err)
+			}
+			leaders[region] = leader
+		}
+		isLeader := leaders[region] != "" && leaders[region] == fmt.Sprintf("%s:%s", s.Addr, s.Tags["port"])
+		cells := []any{s.Name, s.Addr, s.Port, s.Status, isLeader, s.Tags["raft_vsn"], s.Tags["build"], s.Tags["dc"], region}
+		if verbose {
+			cells = append(cells, tags(s.Tags))
+		}
+		rows = append(rows, term.Row(cells...))
+	}
+	e.Println(term.Table(rows))
+	return nil
+}
+
+func tags(of map[string]string) string {
+	var out []string
+	for k, v := range of {
+		out = append(out, k+"="+v)
+	}
+	slices.Sort(out)
+	return strings.Join(out, ",")
+}
+
+func gcCommand() term.Command {
+	return term.Command{
+		Name: "system gc", Short: "Remove what is over: evaluations, allocations, jobs, nodes, deployments",
+		Setup: func(*term.Flags) term.Run {
+			return func(_ context.Context, e *term.Env) error {
+				c, err := e.Client()
+				if err != nil {
+					return err
+				}
+				if err := c.System().GarbageCollect(); err != nil {
+					return fmt.Errorf("Error running system garbage-collection: %w", err)
+				}
+				return nil
+			}
+		},
+	}
+}
+
+func reconcileCommand() term.Command {
+	return term.Command{
+		Name: "system reconcile summaries", Short: "Count the allocations of every job anew",
+		Setup: func(*term.Flags) term.Run {
+			return func(_ context.Context, e *term.Env) error {
+				c, err := e.Client()
+				if err != nil {
+					return err
+				}
+				if err := c.System().ReconcileSummaries(); err != nil {
+					return fmt.Errorf("Error running system summary reconciliation: %w", err)
+				}
+				return nil
+			}
+		},
+	}
+}
+
+func metricsCommand() term.Command {
+	return term.Command{
+		Name: "operator metrics", Short: "Show the metrics of the agent",
+		Setup: func(f *term.Flags) term.Run {
+			format := f.String("format", "", "prometheus, or JSON when empty.")
+			f.Bool("pretty", false, "Print JSON indented.")
+			f.Bool("json", true, "Print as JSON.")
+			tmpl := f.String("t", "", "Print with a Go `template`.")
+			return func(ctx context.Context, e *term.Env) error {
+				c, err := e.Client()
+				if err != nil {
+					return err
+				}
+				if *tmpl != "" {
+					summary, _, err := c.Operator().MetricsSummary((&api.QueryOptions{}).WithContext(ctx))
+					if err != nil {
+						return fmt.Errorf("Error querying metrics: %w", err)
+					}
+					return term.NewFormats(false, *tmpl).Print(e, summary)
+				}
+				out, err := c.Operator().Metrics((&api.QueryOptions{Params: map[string]string{"format": *format, "pretty": "1"}}).WithContext(ctx))
+				if err != nil {
+					return fmt.Errorf("Error querying metrics: %w", err)
+				}
+				e.Println(strings.TrimRight(string(out), "\n"))
+				return nil
+			}
+		},
+	}
+}
+
+func keysCommand() term.Command {
+	return term.Command{
+		Name: "operator root keyring list", Short: "List the root keys that sign and encrypt",
+		Setup: func(f *term.Flags) term.Run {
+			verbose := f.Bool("verbose", false, "Show full IDs.")
+			return func(ctx context.Context, e *term.Env) error {
+				c, err := e.Client()
+				if err != nil {
+					return err
+				}
+				var keys []struct {
+					KeyID, State            string
+					CreateTime, PublishTime int64
+				}
+				if _, err := c.Raw().Query("/v1/operator/keyring/keys", &keys, (&api.QueryOptions{}).WithContext(ctx)); err != nil {
+					return fmt.Errorf("Error listing root keys: %w", err)
+				}
+				rows := []string{"Key|State|Create Time|Publish Time"}
+				for _, k := range keys {
+					publish := "<none>"
+					if k.PublishTime > 0 {
+						publish = term.UnixNano(k.PublishTime)
+					}
+					rows = append(rows, term.Row(term.ID(k.KeyID, *verbose), k.State, term.UnixNano(k.CreateTime), publish))
+				}
+				e.Println(term.Table(rows))
+				return nil
+			}
+		},
+	}
+}
+
+func agentInfoCommand() term.Command {
+	return term.Command{
+		Name: "agent-info", Short: "Show what the agent says of itself",
+		Setup: func(f *term.Flags) term.Run {
+			var formats term.Formats
+			formats.Declare(f)
+			return func(_ context.Context, e *term.Env) error {
+				c, err := e.Client()
+				if err != nil {
+					return err
+				}
+				self, err := c.Agent().Self()
+				if err != nil {
+					return fmt.Errorf("Error querying agent info: %w", err)
+				}
+				if formats.Wanted() {
+					return formats.Print(e, self)
+				}
+				for _, part := range slices.Sorted(keysOf(self.Stats)) {
+					e.Println(part)
+					for _, k := range slices.Sorted(keysOf(self.Stats[part])) {
+						e.Printf("  %s = %s\n", k, self.Stats[part][k])
+					}
+				}
+				return nil
+			}
+		},
+	}
+}

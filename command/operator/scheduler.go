@@ -1,0 +1,112 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"maps"
+	"strconv"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/command/term"
+)
+
+func keysOf[V any](m map[string]V) iter.Seq[string] { return maps.Keys(m) }
+
+func schedulerGetCommand() term.Command {
+	return term.Command{
+		Name: "operator scheduler get-config", Short: "Show how the scheduler is configured",
+		Setup: func(f *term.Flags) term.Run {
+			var formats term.Formats
+			formats.Declare(f)
+			return func(ctx context.Context, e *term.Env) error {
+				c, err := e.Client()
+				if err != nil {
+					return err
+				}
+				resp, _, err := c.Operator().SchedulerGetConfiguration((&api.QueryOptions{}).WithContext(ctx))
+				if err != nil {
+					return fmt.Errorf("Error querying scheduler configuration: %w", err)
+				}
+				if formats.Wanted() {
+					return formats.Print(e, resp)
+				}
+				s := resp.SchedulerConfig
+				e.Println(term.Pairs([]string{
+					term.Row("Scheduler Algorithm", s.SchedulerAlgorithm),
+					term.Row("Memory Oversubscription", s.MemoryOversubscriptionEnabled),
+					term.Row("Reject Job Registration", s.RejectJobRegistration),
+					term.Row("Pause Eval Broker", s.PauseEvalBroker),
+					term.Row("Preemption System Scheduler", s.PreemptionConfig.SystemSchedulerEnabled),
+					term.Row("Preemption Service Scheduler", s.PreemptionConfig.ServiceSchedulerEnabled),
+					term.Row("Preemption Batch Scheduler", s.PreemptionConfig.BatchSchedulerEnabled),
+					term.Row("Preemption SysBatch Scheduler", s.PreemptionConfig.SysBatchSchedulerEnabled),
+					term.Row("Modify Index", s.ModifyIndex),
+				}))
+				return nil
+			}
+		},
+	}
+}
+
+func schedulerSetCommand() term.Command {
+	return term.Command{
+		Name: "operator scheduler set-config", Short: "Change how the scheduler is configured",
+		Setup: func(f *term.Flags) term.Run {
+			algorithm := f.String("scheduler-algorithm", "", "binpack or spread.")
+			index := f.String("check-index", "", "Change only if the configuration's modify `index` is this one.")
+			set := map[**bool]func(*api.SchedulerConfiguration) *bool{
+				f.OptBool("memory-oversubscription", "Let tasks use memory_max."):                          func(s *api.SchedulerConfiguration) *bool { return &s.MemoryOversubscriptionEnabled },
+				f.OptBool("reject-job-registration", "Refuse job registrations."):                          func(s *api.SchedulerConfiguration) *bool { return &s.RejectJobRegistration },
+				f.OptBool("pause-eval-broker", "Hand out no evaluations."):                                 func(s *api.SchedulerConfiguration) *bool { return &s.PauseEvalBroker },
+				f.OptBool("preempt-system-scheduler", "Preempt lower priorities for system jobs."):         func(s *api.SchedulerConfiguration) *bool { return &s.PreemptionConfig.SystemSchedulerEnabled },
+				f.OptBool("preempt-service-scheduler", "Preempt lower priorities for service jobs."):       func(s *api.SchedulerConfiguration) *bool { return &s.PreemptionConfig.ServiceSchedulerEnabled },
+				f.OptBool("preempt-batch-scheduler", "Preempt lower priorities for batch jobs."):           func(s *api.SchedulerConfiguration) *bool { return &s.PreemptionConfig.BatchSchedulerEnabled },
+				f.OptBool("preempt-sysbatch-scheduler", "Preempt lower priorities for system batch jobs."): func(s *api.SchedulerConfiguration) *bool { return &s.PreemptionConfig.SysBatchSchedulerEnabled },
+			}
+			return func(ctx context.Context, e *term.Env) error {
+				return setScheduler(ctx, e, *index, func(s *api.SchedulerConfiguration) {
+					for flag, field := range set {
+						if *flag != nil {
+							*field(s) = **flag
+						}
+					}
+					if *algorithm != "" {
+						s.SchedulerAlgorithm = api.SchedulerAlgorithm(*algorithm)
+					}
+				})
+			}
+		},
+	}
+}
+
+// setScheduler reads the configuration, edits it and writes it if it is
+// unchanged meanwhile.
+func setScheduler(ctx context.Context, e *term.Env, index string, edit func(*api.SchedulerConfiguration)) error {
+	c, err := e.Client()
+	if err != nil {
+		return err
+	}
+	resp, _, err := c.Operator().SchedulerGetConfiguration((&api.QueryOptions{}).WithContext(ctx))
+	if err != nil {
+		return fmt.Errorf("Error querying scheduler configuration: %w", err)
+	}
+	s := resp.SchedulerConfig
+	if index != "" {
+		n, err := strconv.ParseUint(index, 10, 64)
+		if err != nil {
+			return fmt.Errorf("Error parsing check-index value %q: give a number", index)
+		}
+		s.ModifyIndex = n
+	}
+	edit(s)
+	done, _, err := c.Operator().SchedulerCASConfiguration(s, (&api.WriteOptions{}).WithContext(ctx))
+	switch {
+	case err != nil:
+		return fmt.Errorf("Error setting scheduler configuration: %w", err)
+	case !done.Updated:
+		return fmt.Errorf("Scheduler configuration could not be atomically updated, please try again")
+	}
+	e.Println("Scheduler configuration updated!")
+	return nil
+}

@@ -1,0 +1,111 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/command/term"
+)
+
+// kinds are the things that an identifier may name, in the order of the search.
+var kinds = []struct {
+	name, command string
+	list          func(context.Context, *api.Client, string, string) ([]string, error)
+}{
+	{"job", "job status", func(ctx context.Context, c *api.Client, ns, prefix string) ([]string, error) {
+		found, _, err := c.Jobs().List((&api.QueryOptions{Prefix: prefix, Namespace: ns}).WithContext(ctx))
+		return ids(found, func(j *api.JobListStub) string { return j.ID }), err
+	}},
+	{"node", "node status", func(ctx context.Context, c *api.Client, _, prefix string) ([]string, error) {
+		found, _, err := c.Nodes().List((&api.QueryOptions{Prefix: term.UUIDPrefix(prefix)}).WithContext(ctx))
+		return ids(found, func(n *api.NodeListStub) string { return n.ID }), err
+	}},
+	{"allocation", "alloc status", func(ctx context.Context, c *api.Client, ns, prefix string) ([]string, error) {
+		found, _, err := c.Allocations().List((&api.QueryOptions{Prefix: term.UUIDPrefix(prefix), Namespace: ns}).WithContext(ctx))
+		return ids(found, func(a *api.AllocationListStub) string { return a.ID }), err
+	}},
+	{"evaluation", "eval status", func(ctx context.Context, c *api.Client, ns, prefix string) ([]string, error) {
+		found, _, err := c.Evaluations().List((&api.QueryOptions{Prefix: term.UUIDPrefix(prefix), Namespace: ns}).WithContext(ctx))
+		return ids(found, func(e *api.Evaluation) string { return e.ID }), err
+	}},
+	{"deployment", "deployment status", func(ctx context.Context, c *api.Client, ns, prefix string) ([]string, error) {
+		found, _, err := c.Deployments().List((&api.QueryOptions{Prefix: term.UUIDPrefix(prefix), Namespace: ns}).WithContext(ctx))
+		return ids(found, func(d *api.Deployment) string { return d.ID }), err
+	}},
+}
+
+func ids[T any](of []T, id func(T) string) []string {
+	var out []string
+	for _, v := range of {
+		out = append(out, id(v))
+	}
+	return out
+}
+
+func statusCommand() term.Command {
+	return term.Command{
+		Name: "status", Args: "[identifier]", MaxArgs: 1,
+		Short: "Show what an identifier names, or the jobs",
+		Long:  "Looks the identifier up as a job, a node, an allocation, an evaluation and a deployment,\nand shows the one that it begins. Without one it lists the jobs.",
+		Setup: func(f *term.Flags) term.Run {
+			verbose := f.Bool("verbose", false, "Show full IDs.")
+			return func(ctx context.Context, e *term.Env) error { return status(ctx, e, *verbose) }
+		},
+	}
+}
+
+func status(ctx context.Context, e *term.Env, verbose bool) error {
+	id := e.Arg(0)
+	if id == "" {
+		return runAs(e, "job status", verbose)
+	}
+	c, err := e.Client()
+	if err != nil {
+		return err
+	}
+	var matches []string
+	command := ""
+	for _, k := range kinds {
+		if k.name != "job" && len(id) < 2 {
+			continue
+		}
+		found, err := k.list(ctx, c, e.Namespace(), id)
+		if err != nil {
+			return fmt.Errorf("Error querying %ss with prefix %q: %w", k.name, id, err)
+		}
+		for _, m := range found {
+			if m == id {
+				return runAs(e, k.command, verbose)
+			}
+			if strings.HasPrefix(m, id) {
+				matches, command = append(matches, term.Row(k.name, m)), k.command
+			}
+		}
+	}
+	switch len(matches) {
+	case 0:
+		return fmt.Errorf("No matches found for identifier %q", id)
+	case 1:
+		return runAs(e, command, verbose)
+	}
+	return fmt.Errorf("Multiple matches found for identifier %q\n\n%s", id, term.Table(append([]string{"Kind|ID"}, matches...)))
+}
+
+// runAs runs another command with the same flags and argument.
+func runAs(e *term.Env, name string, verbose bool) error {
+	var args []string
+	if verbose {
+		args = append(args, "-verbose")
+	}
+	for _, c := range commands() {
+		if c.Name == name {
+			if code := e.RunAs(c, append(args, e.Args...)); code != 0 {
+				return term.Exit(code)
+			}
+			return nil
+		}
+	}
+	panic("command: the table has no " + name)
+}

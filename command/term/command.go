@@ -1,0 +1,224 @@
+package term
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/hashicorp/cli"
+	"github.com/posener/complete"
+)
+
+// Run does the work of a command after its flags are parsed.
+type Run func(ctx context.Context, e *Env) error
+
+// Command is one command of the CLI.
+type Command struct {
+	Name  string // the words that call it, such as "job run"
+	Args  string // its arguments, as the usage line shows them
+	Short string // one line
+	Long  string // what a reader of -help needs beyond the flags
+	Alias []string
+	// Local commands speak to no agent: they take no general flags.
+	Local bool
+	// MinArgs and MaxArgs bound the arguments; MaxArgs -1 means any number.
+	MinArgs, MaxArgs int
+	// Setup declares the flags and returns what runs.
+	Setup func(f *Flags) Run
+	// Predict completes the arguments in a shell, may be nil.
+	Predict complete.Predictor
+}
+
+// ExitError ends the program with a code of its own. Without Err nothing more
+// is printed.
+type ExitError struct {
+	Code int
+	Err  error
+}
+
+func (e *ExitError) Error() string {
+	if e.Err == nil {
+		return fmt.Sprintf("exit status %d", e.Code)
+	}
+	return e.Err.Error()
+}
+
+func (e *ExitError) Unwrap() error { return e.Err }
+
+// Exit ends the program with code and says nothing more.
+func Exit(code int) error { return &ExitError{Code: code} }
+
+// Flags is a flag set that also takes repeatable and optional flags.
+type Flags struct{ *flag.FlagSet }
+
+// Strings declares a flag that may be given several times.
+func (f *Flags) Strings(name, usage string) *[]string {
+	v := &stringList{}
+	f.Var(v, name, usage)
+	return (*[]string)(v)
+}
+
+type stringList []string
+
+func (l *stringList) String() string     { return strings.Join(*l, ",") }
+func (l *stringList) Set(v string) error { *l = append(*l, v); return nil }
+
+// OptBool declares a flag that is true, false or not given (nil).
+func (f *Flags) OptBool(name, usage string) **bool {
+	var v *bool
+	f.BoolFunc(name, usage, func(s string) error {
+		b := s == "true" || s == "1"
+		if !b && s != "false" && s != "0" {
+			return fmt.Errorf("%q is neither true nor false", s)
+		}
+		v = &b
+		return nil
+	})
+	return &v
+}
+
+// Adapt makes the command one of hashicorp/cli, writing to the given streams.
+func (c Command) Adapt(in io.Reader, out, err io.Writer) cli.Command {
+	return &adapted{Command: c, in: in, out: out, err: err}
+}
+
+type adapted struct {
+	Command
+	in       io.Reader
+	out, err io.Writer
+}
+
+// flags declares everything that the command takes.
+func (a *adapted) flags() (*Flags, *general, Run) {
+	f := &Flags{flag.NewFlagSet(a.Name, flag.ContinueOnError)}
+	f.SetOutput(io.Discard)
+	g := &general{}
+	if !a.Local {
+		g.declare(f.FlagSet)
+	}
+	return f, g, a.Setup(f)
+}
+
+// Synopsis is the line in the list of commands.
+func (a *adapted) Synopsis() string { return a.Short }
+
+// Help is the text of -help.
+func (a *adapted) Help() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Usage: nomad %s [options] %s\n\n  %s.\n", a.Name, a.Args, strings.TrimSuffix(a.Short, "."))
+	if a.Long != "" {
+		fmt.Fprintf(&b, "\n%s\n", indent(strings.TrimSpace(a.Long), "  "))
+	}
+	own := &Flags{flag.NewFlagSet(a.Name, flag.ContinueOnError)}
+	a.Setup(own)
+	writeFlags(&b, "Options", own.FlagSet)
+	if !a.Local {
+		gen := flag.NewFlagSet("general", flag.ContinueOnError)
+		(&general{}).declare(gen)
+		writeFlags(&b, "General options", gen)
+	}
+	return strings.TrimRight(b.String(), "\n")
+}
+
+func writeFlags(b *strings.Builder, title string, f *flag.FlagSet) {
+	first := true
+	f.VisitAll(func(fl *flag.Flag) {
+		if first {
+			fmt.Fprintf(b, "\n%s:\n", title)
+			first = false
+		}
+		arg, usage := flag.UnquoteUsage(fl)
+		if arg != "" {
+			arg = "=<" + arg + ">"
+		}
+		fmt.Fprintf(b, "\n  -%s%s\n%s\n", fl.Name, arg, indent(usage, "    "))
+	})
+}
+
+func indent(text, by string) string {
+	return by + strings.ReplaceAll(text, "\n", "\n"+by)
+}
+
+// Run parses the arguments, runs the command and returns the exit code.
+func (a *adapted) Run(args []string) int { return a.runWith(args, nil) }
+
+// runWith is Run with general flags that are parsed already, if inherited.
+func (a *adapted) runWith(args []string, inherited *general) int {
+	f, g, run := a.flags()
+	if inherited != nil {
+		*g = *inherited
+	}
+	err := f.Parse(args)
+	rest := f.Args()
+	if errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(a.out, a.Help())
+		return 0
+	}
+	if err == nil {
+		err = a.checkArgs(rest)
+	}
+	if err != nil {
+		fmt.Fprintf(a.err, "%v\nFor additional help try 'nomad %s -help'\n", err, a.Name)
+		return 1
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	return a.report(run(ctx, &Env{In: a.in, Out: a.out, Err: a.err, Args: rest, general: g}))
+}
+
+func (a *adapted) checkArgs(args []string) error {
+	switch n := len(args); {
+	case n < a.MinArgs, a.MaxArgs >= 0 && n > a.MaxArgs:
+		if a.Args == "" {
+			return fmt.Errorf("This command takes no arguments, got %d: %s", n, strings.Join(args, " "))
+		}
+		return fmt.Errorf("This command takes %s, got %d arguments", a.Args, n)
+	}
+	return nil
+}
+
+// report prints the error of a run and returns its exit code.
+func (a *adapted) report(err error) int {
+	var exit *ExitError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &exit):
+		if exit.Err != nil {
+			fmt.Fprintln(a.err, exit.Err)
+		}
+		return exit.Code
+	default:
+		fmt.Fprintln(a.err, err)
+		return 1
+	}
+}
+
+// AutocompleteFlags completes the flags' names.
+func (a *adapted) AutocompleteFlags() complete.Flags {
+	f, _, _ := a.flags()
+	out := complete.Flags{}
+	f.VisitAll(func(fl *flag.Flag) { out["-"+fl.Name] = complete.PredictAnything })
+	return out
+}
+
+// AutocompleteArgs completes the arguments.
+func (a *adapted) AutocompleteArgs() complete.Predictor {
+	if a.Predict == nil {
+		return complete.PredictNothing
+	}
+	return a.Predict
+}
+
+// RunAs runs another command in the place of the one that runs: with the same
+// streams and general flags, and with args. It returns the exit code.
+func (e *Env) RunAs(c Command, args []string) int {
+	a := &adapted{Command: c, in: e.In, out: e.Out, err: e.Err}
+	return a.runWith(args, e.general)
+}

@@ -1,0 +1,122 @@
+package term
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"os"
+
+	"golang.org/x/term"
+
+	"github.com/open-nomad/open-nomad/api"
+)
+
+// Env is what a running command has: streams, arguments, and an agent.
+type Env struct {
+	In       io.Reader
+	Out, Err io.Writer
+	Args     []string
+	general  *general
+}
+
+// general holds the flags of every command that speaks to an agent.
+type general struct {
+	address, region, namespace, token         string
+	caCert, caPath, clientCert, clientKey, sn string
+	skipVerify, noColor, forceColor           bool
+}
+
+func (g *general) declare(f *flag.FlagSet) {
+	f.StringVar(&g.address, "address", "", "The `addr` of the agent: http(s)://host:port or unix:///path.\nOverrides NOMAD_ADDR. Default http://127.0.0.1:4646.")
+	f.StringVar(&g.region, "region", "", "The `region` to forward to. Overrides NOMAD_REGION.")
+	f.StringVar(&g.namespace, "namespace", "", "The `namespace` to work in, * for all of them in lists.\nOverrides NOMAD_NAMESPACE. Default \"default\".")
+	f.StringVar(&g.token, "token", "", "The `token` to authenticate with. Overrides NOMAD_TOKEN.")
+	f.StringVar(&g.caCert, "ca-cert", "", "A PEM `file` with the CA that signed the agent's certificate.\nOverrides NOMAD_CACERT.")
+	f.StringVar(&g.caPath, "ca-path", "", "A `directory` of PEM CA files. Overrides NOMAD_CAPATH.")
+	f.StringVar(&g.clientCert, "client-cert", "", "A PEM `file` with this client's certificate. Overrides NOMAD_CLIENT_CERT.")
+	f.StringVar(&g.clientKey, "client-key", "", "A PEM `file` with the certificate's key. Overrides NOMAD_CLIENT_KEY.")
+	f.StringVar(&g.sn, "tls-server-name", "", "The server `name` to expect. Overrides NOMAD_TLS_SERVER_NAME.")
+	f.BoolVar(&g.skipVerify, "tls-skip-verify", false, "Don't verify the agent's certificate. Overrides NOMAD_SKIP_VERIFY.")
+	f.BoolVar(&g.skipVerify, "insecure", false, "The same as -tls-skip-verify.")
+	f.BoolVar(&g.noColor, "no-color", false, "Print without color.")
+	f.BoolVar(&g.forceColor, "force-color", false, "Print in color even where the output is no terminal.")
+}
+
+// Client returns an API client as the flags and the environment say.
+func (e *Env) Client() (*api.Client, error) {
+	g, cfg := e.general, api.DefaultConfig()
+	set := func(to *string, v string) {
+		if v != "" {
+			*to = v
+		}
+	}
+	set(&cfg.Address, g.address)
+	set(&cfg.Region, g.region)
+	set(&cfg.Namespace, g.namespace)
+	set(&cfg.SecretID, g.token)
+	set(&cfg.TLSConfig.CACert, g.caCert)
+	set(&cfg.TLSConfig.CAPath, g.caPath)
+	set(&cfg.TLSConfig.ClientCert, g.clientCert)
+	set(&cfg.TLSConfig.ClientKey, g.clientKey)
+	set(&cfg.TLSConfig.TLSServerName, g.sn)
+	if g.skipVerify {
+		cfg.TLSConfig.Insecure = true
+	}
+	c, err := api.NewClient(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("Error initializing client: %w", err)
+	}
+	return c, nil
+}
+
+// Namespace returns the namespace in force: flag, environment, default.
+func (e *Env) Namespace() string {
+	for _, ns := range []string{e.general.namespace, os.Getenv("NOMAD_NAMESPACE")} {
+		if ns != "" {
+			return ns
+		}
+	}
+	return "default"
+}
+
+// Arg returns the i-th argument, empty when there are fewer.
+func (e *Env) Arg(i int) string {
+	if i >= len(e.Args) {
+		return ""
+	}
+	return e.Args[i]
+}
+
+// Println writes a line to standard output.
+func (e *Env) Println(a ...any) { fmt.Fprintln(e.Out, a...) }
+
+// Printf writes formatted text to standard output.
+func (e *Env) Printf(format string, a ...any) { fmt.Fprintf(e.Out, format, a...) }
+
+// Warnf writes a line to standard error.
+func (e *Env) Warnf(format string, a ...any) { fmt.Fprintf(e.Err, format+"\n", a...) }
+
+// IsTerminal says whether standard output is a terminal.
+func (e *Env) IsTerminal() bool {
+	f, ok := e.Out.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// Color says whether to print in color.
+func (e *Env) Color() bool {
+	switch {
+	case e.general.noColor || os.Getenv("NOMAD_CLI_NO_COLOR") != "" || os.Getenv("NO_COLOR") != "":
+		return false
+	case e.general.forceColor || os.Getenv("NOMAD_CLI_FORCE_COLOR") != "":
+		return true
+	}
+	return e.IsTerminal()
+}
+
+// Bold returns text in bold where color is on.
+func (e *Env) Bold(text string) string {
+	if !e.Color() {
+		return text
+	}
+	return "\x1b[1m" + text + "\x1b[0m"
+}
