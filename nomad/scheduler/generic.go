@@ -2,36 +2,85 @@ package scheduler
 
 import (
 	"context"
-	"errors"
-	"log/slog"
-	"math/rand/v2"
-	"time"
+	"fmt"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/scheduler/reconcile"
 )
 
-type base struct {
-	log     *slog.Logger
-	snap    State
-	planner Planner
-	now     func() time.Time
-	rng     *rand.Rand
-}
-
+// generic schedules service and batch jobs: a number of allocations, anywhere.
 type generic struct {
 	base
 	batch bool
 }
 
+// Process works off the evaluation.
 func (g *generic) Process(ctx context.Context, eval *nomad.Evaluation) error {
-	return errors.New("not built")
+	attempts := maxServiceAttempts
+	if g.batch {
+		attempts = maxBatchAttempts
+	}
+	return g.run(ctx, eval, attempts, g.attempt)
 }
 
-type system struct {
-	base
-	sysbatch bool
+// attempt makes one plan from the newest state and submits it.
+func (g *generic) attempt(ctx context.Context) (done, progress bool, err error) {
+	c, req := g.view()
+	result := reconcile.Generic(req)
+	d := newDraft(&g.base, c)
+	d.adopt(result, &g.base)
+	for i := range result.Place {
+		g.queued[result.Place[i].Group.Name]++
+	}
+	if len(result.Place) > 0 {
+		g.place(d, req, result)
+	}
+	for _, e := range result.Followups {
+		if err := g.planner.CreateEval(ctx, e); err != nil {
+			return false, false, fmt.Errorf("create follow-up evaluation: %w", err)
+		}
+	}
+	return g.submit(ctx, d)
 }
 
-func (g *system) Process(ctx context.Context, eval *nomad.Evaluation) error {
-	return errors.New("not built")
+// place finds nodes for all placements. Once a group found none, its others are
+// only counted: nothing they ask differs.
+func (g *generic) place(d *draft, req *reconcile.Request, result *reconcile.Result) {
+	s := newStack(&g.base, d.cluster)
+	for i := range result.Place {
+		p := &result.Place[i]
+		if m := g.failed[p.Group.Name]; m != nil {
+			m.CoalescedFailures++
+			continue
+		}
+		if p.StopPrevious != "" {
+			d.stop(p.Previous, p.StopPrevious, "")
+		}
+		o, m := g.search(s, p)
+		if o == nil {
+			g.failed[p.Group.Name] = m
+			if p.StopPrevious != "" {
+				d.unstop(p.Previous)
+			}
+			continue
+		}
+		d.place(g.build(p, o, m, result.Deployment, req.Now))
+	}
+}
+
+// search tries the node of the predecessor first when the group wants its disk
+// to stay.
+func (g *generic) search(s *stack, p *reconcile.Placement) (*option, *nomad.AllocMetric) {
+	disk := p.Group.EphemeralDisk
+	if disk != nil && disk.Sticky && p.Previous != nil && p.Reschedule == nil {
+		for _, n := range s.cluster.ready {
+			if n.ID != p.Previous.NodeID {
+				continue
+			}
+			if o, m := s.search(p.Group, []*nomad.Node{n}, nil); o != nil {
+				return o, m
+			}
+		}
+	}
+	return s.search(p.Group, s.cluster.ready, avoid(p))
 }

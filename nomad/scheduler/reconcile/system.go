@@ -17,6 +17,7 @@ func System(req *Request, nodes []*nomad.Node) *Result {
 		out:      &Result{Desired: map[string]*nomad.DesiredUpdates{}},
 		eligible: map[string]bool{},
 		at:       map[spot][]*nomad.Allocation{},
+		leave:    map[spot]bool{},
 		updates:  map[string]int{},
 		once:     req.Eval.Type == nomad.JobTypeSysBatch,
 	}
@@ -51,6 +52,7 @@ type perNode struct {
 	differ   *differ
 	eligible map[string]bool
 	at       map[spot][]*nomad.Allocation // live, or done and not to be repeated
+	leave    map[spot]bool                // empty spots that stay so
 	updates  map[string]int               // destructive ones by group
 	once     bool
 }
@@ -81,6 +83,9 @@ func (s *perNode) sort(a *nomad.Allocation) {
 	case isSet(a.DesiredTransition.Migrate):
 		d.Migrate++
 		s.out.stop(a, Moved, "")
+		if isSet(a.DesiredTransition.MigrateDisablePlacement) {
+			s.leave[spot{a.TaskGroup, a.NodeID}] = true
+		}
 	case s.eligible[a.NodeID]:
 		s.note(a)
 	case node.Ready():
@@ -101,6 +106,9 @@ func (s *perNode) settle(tg *nomad.TaskGroup, n *nomad.Node) {
 	d := s.out.desired(tg.Name)
 	here := s.at[spot{tg.Name, n.ID}]
 	if len(here) == 0 {
+		if s.leave[spot{tg.Name, n.ID}] {
+			return
+		}
 		d.Place++
 		s.out.Place = append(s.out.Place, Placement{
 			Name: nomad.AllocName(s.req.Job.ID, tg.Name, 0), Group: tg, Node: n.ID,

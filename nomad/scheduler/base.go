@@ -1,0 +1,171 @@
+package scheduler
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/scheduler/feasible"
+	"github.com/open-nomad/open-nomad/nomad/scheduler/reconcile"
+)
+
+// How often a plan may be refused in a row without anything of it being
+// committed.
+const (
+	maxServiceAttempts = 5
+	maxBatchAttempts   = 2
+)
+
+// base is what the schedulers share: their surroundings, and what one
+// evaluation came to so far.
+type base struct {
+	log     *slog.Logger
+	snap    State
+	planner Planner
+	now     func() time.Time
+	rng     *rand.Rand
+
+	eval *nomad.Evaluation
+	// The results of the latest attempt.
+	job         *nomad.Job
+	eligibility *feasible.Eligibility
+	failed      map[string]*nomad.AllocMetric
+	queued      map[string]int
+	deployment  string
+	nextEval    string
+	annotations *nomad.PlanAnnotations
+}
+
+// newID returns a version 4 UUID drawn from the scheduler's seed.
+func (b *base) newID() string {
+	var raw [16]byte
+	for i := 0; i < 16; i += 8 {
+		v := b.rng.Uint64()
+		for j := range 8 {
+			raw[i+j] = byte(v >> (8 * j))
+		}
+	}
+	raw[6] = raw[6]&0x0f | 0x40
+	raw[8] = raw[8]&0x3f | 0x80
+	var out [36]byte
+	hex.Encode(out[:8], raw[:4])
+	hex.Encode(out[9:13], raw[4:6])
+	hex.Encode(out[14:18], raw[6:8])
+	hex.Encode(out[19:23], raw[8:10])
+	hex.Encode(out[24:], raw[10:])
+	out[8], out[13], out[18], out[23] = '-', '-', '-', '-'
+	return string(out[:])
+}
+
+// attempt makes and submits one plan. done is false when parts were refused;
+// progress tells whether others were committed.
+type attempt func(ctx context.Context) (done, progress bool, err error)
+
+// run repeats attempts until a plan is committed whole, and tells the planner
+// how the evaluation ended.
+func (b *base) run(ctx context.Context, eval *nomad.Evaluation, attempts int, try attempt) error {
+	b.eval = eval
+	for left := attempts; left > 0; left-- {
+		done, progress, err := try(ctx)
+		if err != nil {
+			return fmt.Errorf("evaluation %s of job %s: %w", eval.ID, eval.JobID, err)
+		}
+		if done {
+			return b.complete(ctx)
+		}
+		if progress {
+			left = attempts + 1
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+	return b.giveUp(ctx, attempts)
+}
+
+// view sets up one attempt over the newest state: the job, its allocations and
+// the cluster.
+func (b *base) view() (*cluster, *reconcile.Request) {
+	b.job = b.snap.Job(nil, b.eval.Namespace, b.eval.JobID)
+	b.failed, b.queued = map[string]*nomad.AllocMetric{}, map[string]int{}
+	b.eligibility = nil
+	if !b.job.Stopped() {
+		b.eligibility = feasible.NewEligibility(b.job)
+		for _, tg := range b.job.TaskGroups {
+			b.queued[tg.Name] = 0
+		}
+	}
+	c := newCluster(b.snap, b.job, b.eval, b.rng)
+	req := &reconcile.Request{
+		Eval:       b.eval,
+		Job:        b.job,
+		Node:       c.lookup,
+		Deployment: b.snap.LatestDeployment(nil, b.eval.Namespace, b.eval.JobID),
+		Now:        b.now(),
+		NewID:      b.newID,
+		Suits:      func(a *nomad.Allocation, tg *nomad.TaskGroup) bool { return c.suits(b.eligibility, a, tg) },
+	}
+	for a := range b.snap.AllocsByJob(nil, b.eval.Namespace, b.eval.JobID) {
+		req.Allocs = append(req.Allocs, a)
+	}
+	c.tally.load(req.Allocs)
+	return c, req
+}
+
+// errNoRefresh means that a planner refused parts without showing why.
+var errNoRefresh = errors.New("plan was committed in part without a newer state")
+
+// submit hands the plan over and adopts the newer state if there is one.
+func (b *base) submit(ctx context.Context, d *draft) (done, progress bool, err error) {
+	if d.plan.Annotations != nil {
+		b.annotations = d.plan.Annotations
+	}
+	if d.empty() && !b.eval.AnnotatePlan {
+		return true, false, nil
+	}
+	result, newer, err := b.planner.SubmitPlan(ctx, d.plan)
+	if err != nil {
+		return false, false, fmt.Errorf("submit plan: %w", err)
+	}
+	committed := b.count(d, result)
+	if newer != nil {
+		b.snap = newer
+	}
+	if committed == d.size() {
+		return true, true, nil
+	}
+	if newer == nil {
+		return false, false, errNoRefresh
+	}
+	b.log.Debug("plan committed in part", "eval", b.eval.ID, "asked", d.size(), "committed", committed)
+	return false, committed > 0, nil
+}
+
+// count returns how many changes of the plan were committed, and takes the
+// placements among them off what is queued.
+func (b *base) count(d *draft, result *nomad.PlanResult) int {
+	if result == nil {
+		return 0
+	}
+	n := 0
+	for _, list := range result.NodeUpdate {
+		n += len(list)
+	}
+	for _, list := range result.NodePreemptions {
+		n += len(list)
+	}
+	for _, list := range result.NodeAllocation {
+		n += len(list)
+		for _, a := range list {
+			if d.placed[a.ID] {
+				b.queued[a.TaskGroup]--
+			}
+		}
+	}
+	return n
+}

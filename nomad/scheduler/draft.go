@@ -1,0 +1,131 @@
+package scheduler
+
+import (
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/scheduler/reconcile"
+)
+
+// draft is a plan in the making. It keeps the cluster's sums in step, so that
+// each placement sees those before it.
+type draft struct {
+	plan    *nomad.Plan
+	cluster *cluster
+	placed  map[string]bool // IDs of new allocations
+}
+
+func newDraft(b *base, c *cluster) *draft {
+	d := &draft{
+		plan: &nomad.Plan{
+			EvalID:          b.eval.ID,
+			Priority:        b.eval.Priority,
+			Job:             b.job,
+			JobInfo:         &nomad.PlanJobTuple{Namespace: b.eval.Namespace, ID: b.eval.JobID},
+			NodeUpdate:      map[string][]*nomad.Allocation{},
+			NodeAllocation:  map[string][]*nomad.Allocation{},
+			NodePreemptions: map[string][]*nomad.Allocation{},
+			SnapshotIndex:   b.snap.Index(),
+		},
+		cluster: c,
+		placed:  map[string]bool{},
+	}
+	if b.job != nil {
+		d.plan.Priority = b.job.Priority
+		d.plan.AllAtOnce = b.job.AllAtOnce
+	}
+	c.plan = d.plan
+	return d
+}
+
+// adopt takes over everything of a reconciliation that needs no node.
+func (d *draft) adopt(r *reconcile.Result, b *base) {
+	d.plan.Deployment = r.Created
+	d.plan.DeploymentUpdates = r.DeploymentUpdates
+	for _, s := range r.Stop {
+		d.stop(s.Alloc, s.Description, s.ClientStatus)
+	}
+	for _, a := range r.InPlace {
+		d.update(d.inPlace(a, r.Deployment, b.eval.ID))
+	}
+	for _, delay := range r.Delay {
+		noted := *delay.Alloc
+		noted.FollowupEvalID = delay.EvalID
+		d.update(&noted)
+	}
+	if b.eval.AnnotatePlan {
+		d.plan.Annotations = &nomad.PlanAnnotations{DesiredTGUpdates: r.Desired}
+	}
+}
+
+// inPlace returns the allocation as one of the plan's job. Whether it is
+// healthy is asked again by a new deployment.
+func (d *draft) inPlace(a *nomad.Allocation, deployment *nomad.Deployment, evalID string) *nomad.Allocation {
+	out := *a
+	out.Job = nil // the plan's job
+	out.EvalID = evalID
+	id := ""
+	if deployment != nil && deployment.TaskGroups[a.TaskGroup] != nil {
+		id = deployment.ID
+	}
+	if out.DeploymentID != id {
+		out.DeploymentID, out.DeploymentStatus = id, nil
+	}
+	return &out
+}
+
+// stop ends an allocation. What a stop needs travels, the rest is known by the
+// ID.
+func (d *draft) stop(a *nomad.Allocation, why, clientStatus string) {
+	d.plan.NodeUpdate[a.NodeID] = append(d.plan.NodeUpdate[a.NodeID], &nomad.Allocation{
+		ID: a.ID, Namespace: a.Namespace, EvalID: d.plan.EvalID, Name: a.Name,
+		NodeID: a.NodeID, JobID: a.JobID, TaskGroup: a.TaskGroup,
+		DesiredStatus:      nomad.AllocDesiredStatusStop,
+		DesiredDescription: why,
+		ClientStatus:       clientStatus,
+		FollowupEvalID:     a.FollowupEvalID,
+	})
+	if !a.TerminalStatus() {
+		d.cluster.release(a)
+	}
+}
+
+// unstop takes back the latest stop on the allocation's node.
+func (d *draft) unstop(a *nomad.Allocation) {
+	list := d.plan.NodeUpdate[a.NodeID]
+	if n := len(list); n > 0 && list[n-1].ID == a.ID {
+		if n == 1 {
+			delete(d.plan.NodeUpdate, a.NodeID)
+		} else {
+			d.plan.NodeUpdate[a.NodeID] = list[:n-1]
+		}
+		if !a.TerminalStatus() {
+			d.cluster.hold(a)
+		}
+	}
+}
+
+// place adds a new allocation.
+func (d *draft) place(a *nomad.Allocation) {
+	d.placed[a.ID] = true
+	d.cluster.hold(a)
+	d.plan.NodeAllocation[a.NodeID] = append(d.plan.NodeAllocation[a.NodeID], a)
+}
+
+// update adds a changed allocation that holds what it held before.
+func (d *draft) update(a *nomad.Allocation) {
+	d.plan.NodeAllocation[a.NodeID] = append(d.plan.NodeAllocation[a.NodeID], a)
+}
+
+// size is the number of allocations that the plan changes.
+func (d *draft) size() int {
+	n := 0
+	for _, m := range []map[string][]*nomad.Allocation{d.plan.NodeUpdate, d.plan.NodeAllocation, d.plan.NodePreemptions} {
+		for _, list := range m {
+			n += len(list)
+		}
+	}
+	return n
+}
+
+func (d *draft) empty() bool {
+	return d.size() == 0 && d.plan.Deployment == nil && len(d.plan.DeploymentUpdates) == 0
+}

@@ -1,0 +1,118 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// complete ends an evaluation whose plan stands. What found no node waits in a
+// blocked evaluation: the one at hand when it was blocked before, a new one
+// otherwise.
+func (b *base) complete(ctx context.Context) error {
+	if len(b.failed) == 0 || b.eval.AnnotatePlan {
+		return b.update(ctx, nomad.EvalStatusComplete, "", "")
+	}
+	if b.eval.Status == nomad.EvalStatusBlocked {
+		again := *b.eval
+		b.describe(&again)
+		again.ClassEligibility, again.EscapedComputedClass = b.classes()
+		return b.planner.ReblockEval(ctx, &again)
+	}
+	blocked := b.blocked(nomad.EvalTriggerQueuedAllocs, "waits for nodes that can take the remaining allocations")
+	blocked.FailedTGAllocs = b.failed
+	blocked.QueuedAllocations = b.queued
+	if err := b.planner.CreateEval(ctx, blocked); err != nil {
+		return fmt.Errorf("create blocked evaluation: %w", err)
+	}
+	return b.update(ctx, nomad.EvalStatusComplete, "", blocked.ID)
+}
+
+// giveUp ends an evaluation whose plans were refused again and again. A blocked
+// evaluation takes the rest over, so that nothing is forgotten.
+func (b *base) giveUp(ctx context.Context, attempts int) error {
+	why := fmt.Sprintf("maximum attempts reached (%d)", attempts)
+	b.log.Warn("plans refused", "eval", b.eval.ID, "job", b.eval.JobID, "attempts", attempts)
+	if b.eval.AnnotatePlan {
+		return b.update(ctx, nomad.EvalStatusFailed, why, "")
+	}
+	blocked := b.blocked(nomad.EvalTriggerMaxPlans, "waits after too many refused plans")
+	blocked.EscapedComputedClass = true // any change may help
+	if err := b.planner.CreateEval(ctx, blocked); err != nil {
+		return fmt.Errorf("create blocked evaluation: %w", err)
+	}
+	return b.update(ctx, nomad.EvalStatusFailed, why, blocked.ID)
+}
+
+func (b *base) update(ctx context.Context, status, why, blocked string) error {
+	done := *b.eval
+	b.describe(&done)
+	done.Status = status
+	done.StatusDescription = why
+	done.BlockedEval = blocked
+	if err := b.planner.UpdateEval(ctx, &done); err != nil {
+		return fmt.Errorf("update evaluation: %w", err)
+	}
+	return nil
+}
+
+// describe writes what the attempt came to into a copy of the evaluation.
+func (b *base) describe(e *nomad.Evaluation) {
+	e.FailedTGAllocs, e.QueuedAllocations = nil, nil
+	if len(b.failed) > 0 {
+		e.FailedTGAllocs = b.failed
+	}
+	if b.queued != nil {
+		e.QueuedAllocations = b.queued
+	}
+	e.DeploymentID = b.deployment
+	e.NextEval = b.nextEval
+	e.PlanAnnotations = b.annotations
+	e.SnapshotIndex = b.snap.Index()
+	e.ModifyTime = b.now().UnixNano()
+}
+
+// blocked returns an evaluation that waits for capacity and follows the one at
+// hand.
+func (b *base) blocked(trigger, why string) *nomad.Evaluation {
+	e := b.follow(trigger, why)
+	e.Status = nomad.EvalStatusBlocked
+	e.ClassEligibility, e.EscapedComputedClass = b.classes()
+	e.SnapshotIndex = b.snap.Index()
+	return e
+}
+
+// rolling returns the evaluation that goes on with a staggered update.
+func (b *base) rolling(wait time.Duration) *nomad.Evaluation {
+	e := b.follow(nomad.EvalTriggerRollingUpdate, "goes on with the update of the job")
+	e.Status = nomad.EvalStatusPending
+	e.Wait = wait
+	return e
+}
+
+func (b *base) follow(trigger, why string) *nomad.Evaluation {
+	now := b.now().UnixNano()
+	return &nomad.Evaluation{
+		ID:                b.newID(),
+		Namespace:         b.eval.Namespace,
+		Priority:          b.eval.Priority,
+		Type:              b.eval.Type,
+		TriggeredBy:       trigger,
+		JobID:             b.eval.JobID,
+		JobModifyIndex:    b.eval.JobModifyIndex,
+		PreviousEval:      b.eval.ID,
+		StatusDescription: why,
+		CreateTime:        now,
+		ModifyTime:        now,
+	}
+}
+
+// classes tells which computed classes of nodes are worth waiting for.
+func (b *base) classes() (map[string]bool, bool) {
+	if b.eligibility == nil {
+		return nil, true
+	}
+	return b.eligibility.Classes(), b.eligibility.Escaped()
+}

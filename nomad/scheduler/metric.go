@@ -1,0 +1,115 @@
+package scheduler
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/scheduler/feasible"
+)
+
+// metric begins the record of one search.
+func (s *stack) metric() *nomad.AllocMetric {
+	return &nomad.AllocMetric{
+		NodesInPool:    s.cluster.inPool,
+		NodePool:       s.cluster.pool(),
+		NodesAvailable: s.cluster.byDC,
+	}
+}
+
+// count adds one under the key, making the map on first use.
+func count(m *map[string]int, key string) {
+	if *m == nil {
+		*m = map[string]int{}
+	}
+	(*m)[key]++
+}
+
+// filter notes a node whose properties don't meet a demand.
+func filter(m *nomad.AllocMetric, n *nomad.Node, why string) {
+	m.NodesFiltered++
+	count(&m.ConstraintFiltered, why)
+	if n.NodeClass != "" {
+		count(&m.ClassFiltered, n.NodeClass)
+	}
+}
+
+// exhaust notes a node that suits but is full.
+func exhaust(m *nomad.AllocMetric, n *nomad.Node, dimension string) {
+	m.NodesExhausted++
+	count(&m.DimensionExhausted, dimension)
+	if n.NodeClass != "" {
+		count(&m.ClassExhausted, n.NodeClass)
+	}
+}
+
+// exhausted notes what each task asked of the dimensions that were short.
+func exhausted(tg *nomad.TaskGroup, m *nomad.AllocMetric) {
+	d := m.DimensionExhausted
+	if d[feasible.DimensionCPU]+d[feasible.DimensionMemory]+d[feasible.DimensionCores] == 0 {
+		return
+	}
+	m.ResourcesExhausted = map[string]*nomad.Resources{}
+	for _, t := range tg.Tasks {
+		if t.Resources == nil {
+			continue
+		}
+		short := &nomad.Resources{}
+		if d[feasible.DimensionCPU] > 0 {
+			short.CPU = t.Resources.CPU
+		}
+		if d[feasible.DimensionMemory] > 0 {
+			short.MemoryMB = t.Resources.MemoryMB
+		}
+		if d[feasible.DimensionCores] > 0 {
+			short.Cores = t.Resources.Cores
+		}
+		m.ResourcesExhausted[t.Name] = short
+	}
+}
+
+// pickBest returns the option with the highest score, the earliest of equals,
+// and keeps the scores of the best few in the metric.
+func pickBest(options []option, m *nomad.AllocMetric) *option {
+	if len(options) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(options, func(a, b option) int { return cmp.Compare(b.scores.norm, a.scores.norm) })
+	for _, o := range options[:min(len(options), nomad.MaxRetainedNodeScores)] {
+		m.ScoreMetaData = append(m.ScoreMetaData, &nomad.NodeScoreMeta{
+			NodeID: o.node.ID, Scores: o.scores.named(), NormScore: o.scores.norm,
+		})
+	}
+	return &options[0]
+}
+
+// merge adds the record of another node to m; system jobs search each alone.
+func merge(m, other *nomad.AllocMetric) *nomad.AllocMetric {
+	if m == nil {
+		return other
+	}
+	m.NodesEvaluated += other.NodesEvaluated
+	m.NodesFiltered += other.NodesFiltered
+	m.NodesExhausted += other.NodesExhausted
+	m.AllocationTime += other.AllocationTime
+	for _, pair := range []struct {
+		into *map[string]int
+		from map[string]int
+	}{
+		{&m.ClassFiltered, other.ClassFiltered},
+		{&m.ConstraintFiltered, other.ConstraintFiltered},
+		{&m.ClassExhausted, other.ClassExhausted},
+		{&m.DimensionExhausted, other.DimensionExhausted},
+	} {
+		for k, n := range pair.from {
+			if *pair.into == nil {
+				*pair.into = map[string]int{}
+			}
+			(*pair.into)[k] += n
+		}
+	}
+	if m.ResourcesExhausted == nil {
+		m.ResourcesExhausted = other.ResourcesExhausted
+	}
+	return m
+}

@@ -1,0 +1,54 @@
+package scheduler
+
+import (
+	"time"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/scheduler/reconcile"
+)
+
+// build makes the allocation that a placement asked for.
+func (b *base) build(p *reconcile.Placement, o *option, m *nomad.AllocMetric, deployment *nomad.Deployment, now time.Time) *nomad.Allocation {
+	a := &nomad.Allocation{
+		ID:                 b.newID(),
+		Namespace:          b.job.Namespace,
+		EvalID:             b.eval.ID,
+		Name:               p.Name,
+		NodeID:             o.node.ID,
+		NodeName:           o.node.Name,
+		JobID:              b.job.ID,
+		TaskGroup:          p.Group.Name,
+		AllocatedResources: o.resources,
+		Metrics:            m,
+		DesiredStatus:      nomad.AllocDesiredStatusRun,
+		ClientStatus:       nomad.AllocClientStatusPending,
+	}
+	if deployment != nil && deployment.TaskGroups[p.Group.Name] != nil {
+		a.DeploymentID = deployment.ID
+		b.deployment = deployment.ID
+	}
+	if prev := p.Previous; prev != nil {
+		a.PreviousAllocation = prev.ID
+		switch {
+		case p.Reschedule != nil:
+			a.RescheduleTracker = p.Reschedule.Tracker(prev, now)
+		case !p.Destructive:
+			a.RescheduleTracker = prev.RescheduleTracker
+		}
+	}
+	return a
+}
+
+// avoid returns the nodes on which a rescheduled allocation failed.
+func avoid(p *reconcile.Placement) map[string]bool {
+	if p.Reschedule == nil || p.Previous == nil {
+		return nil
+	}
+	out := map[string]bool{p.Previous.NodeID: true}
+	if t := p.Previous.RescheduleTracker; t != nil {
+		for _, e := range t.Events {
+			out[e.PrevNodeID] = true
+		}
+	}
+	return out
+}

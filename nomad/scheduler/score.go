@@ -1,0 +1,114 @@
+package scheduler
+
+import (
+	"math"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/scheduler/feasible"
+)
+
+// The parts of a score, as allocation metrics name them.
+const (
+	scoreBinPack      = "binpack"
+	scoreAntiAffinity = "job-anti-affinity"
+	scorePenalty      = "node-reschedule-penalty"
+	scoreAffinity     = "node-affinity"
+	scoreSpread       = "allocation-spread"
+)
+
+// scores are the parts of a node's score and their mean over those that apply.
+type scores struct {
+	fit, anti, penalty, affinity, spread float64
+	hasAffinity, hasSpread               bool
+	norm                                 float64
+}
+
+func (s *scores) named() map[string]float64 {
+	out := map[string]float64{scoreBinPack: s.fit, scoreAntiAffinity: s.anti, scorePenalty: s.penalty, scoreAffinity: s.affinity}
+	if s.hasSpread {
+		out[scoreSpread] = s.spread
+	}
+	return out
+}
+
+func (s *scores) normalize() {
+	sum, n := s.fit, 1.0
+	for _, part := range []struct {
+		value   float64
+		applies bool
+	}{
+		{s.anti, s.anti != 0}, {s.penalty, s.penalty != 0}, {s.affinity, s.hasAffinity}, {s.spread, s.hasSpread},
+	} {
+		if part.applies {
+			sum += part.value
+			n++
+		}
+	}
+	s.norm = sum / n
+}
+
+// scorer scores nodes for one group.
+type scorer struct {
+	tg         *nomad.TaskGroup
+	tally      *tally
+	even       bool // spread algorithm instead of bin packing
+	affinities []weighted
+	weights    float64 // sum of the affinities' absolute weights
+	spreads    []*spread
+}
+
+type weighted struct {
+	constraint *feasible.Constraint
+	weight     float64
+}
+
+func newScorer(c *cluster, tg *nomad.TaskGroup) scorer {
+	s := scorer{tg: tg, tally: c.tally, even: c.config.SchedulerAlgorithm == nomad.SchedulerAlgorithmSpread}
+	s.addAffinities(c.job.Affinities)
+	s.addAffinities(tg.Affinities)
+	for _, t := range tg.Tasks {
+		s.addAffinities(t.Affinities)
+	}
+	s.spreads = newSpreads(c.tally, tg, c.job.Spreads, tg.Spreads)
+	return s
+}
+
+func (s *scorer) addAffinities(list []*nomad.Affinity) {
+	for _, a := range list {
+		// One that does not compile holds nowhere and draws nothing.
+		c, _ := feasible.Compile(a.LTarget, a.Operand, a.RTarget)
+		s.affinities = append(s.affinities, weighted{c, float64(a.Weight)})
+		s.weights += math.Abs(float64(a.Weight))
+	}
+}
+
+// compares says whether the score of a node depends on what other nodes are.
+func (s *scorer) compares() bool { return len(s.affinities)+len(s.spreads) > 0 }
+
+func (s *scorer) score(n *nomad.Node, u *feasible.Usage, r *nomad.AllocatedResources, failedHere bool) scores {
+	out := scores{hasAffinity: len(s.affinities) > 0, hasSpread: len(s.spreads) > 0}
+	if s.even {
+		out.fit = u.SpreadScore(feasible.Flatten(r))
+	} else {
+		out.fit = u.BinPackScore(feasible.Flatten(r))
+	}
+	if same := s.tally.byspot[spot{s.tg.Name, n.ID}]; same > 0 && s.tg.Count > 0 {
+		out.anti = -min(1, float64(same+1)/float64(s.tg.Count))
+	}
+	if failedHere {
+		out.penalty = -1
+	}
+	for _, a := range s.affinities {
+		if a.constraint.Holds(n) {
+			out.affinity += a.weight
+		}
+	}
+	if s.weights > 0 {
+		out.affinity /= s.weights
+	}
+	for _, sp := range s.spreads {
+		out.spread += sp.score(n)
+	}
+	out.normalize()
+	return out
+}

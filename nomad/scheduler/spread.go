@@ -1,0 +1,101 @@
+package scheduler
+
+import (
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/scheduler/feasible"
+)
+
+// anyValue is the spread target for values that no target names.
+const anyValue = "*"
+
+// spread scores nodes by how the group's allocations lie over the values of a
+// node property.
+type spread struct {
+	target  feasible.Target
+	used    *property
+	desired map[string]float64 // allocations by value; nil: evenly
+	weight  float64            // share of all spreads' weights
+}
+
+// newSpreads readies the spreads of job and group. A group's spread replaces
+// the job's over the same attribute.
+func newSpreads(t *tally, tg *nomad.TaskGroup, ofJob, ofGroup []*nomad.Spread) []*spread {
+	own := map[string]bool{}
+	for _, s := range ofGroup {
+		own[s.Attribute] = true
+	}
+	list := append([]*nomad.Spread(nil), ofGroup...)
+	for _, s := range ofJob {
+		if !own[s.Attribute] {
+			list = append(list, s)
+		}
+	}
+	sum := 0.0
+	for _, s := range list {
+		sum += max(float64(s.Weight), 0)
+	}
+	var out []*spread
+	for _, s := range list {
+		if s.Weight <= 0 {
+			continue
+		}
+		out = append(out, &spread{
+			target:  feasible.ParseTarget(s.Attribute),
+			used:    t.property(s.Attribute, tg.Name),
+			desired: desiredCounts(s, tg.Count),
+			weight:  float64(s.Weight) / sum,
+		})
+	}
+	return out
+}
+
+// desiredCounts turns percentages into numbers of allocations. What the targets
+// leave goes to all other values together.
+func desiredCounts(s *nomad.Spread, count int) map[string]float64 {
+	if len(s.SpreadTarget) == 0 {
+		return nil
+	}
+	out, left := map[string]float64{}, 100.0
+	for _, t := range s.SpreadTarget {
+		out[t.Value] = float64(t.Percent) / 100 * float64(count)
+		left -= float64(t.Percent)
+	}
+	if _, named := out[anyValue]; !named && left > 0 {
+		out[anyValue] = left / 100 * float64(count)
+	}
+	return out
+}
+
+// score is in -1..1, times the spread's weight. A node without the property
+// scores lowest.
+func (s *spread) score(n *nomad.Node) float64 {
+	v, ok := s.target.Value(n)
+	if !ok {
+		return -s.weight
+	}
+	if s.desired == nil {
+		return s.even(v) * s.weight
+	}
+	desired, ok := s.desired[v]
+	if !ok {
+		desired, ok = s.desired[anyValue]
+	}
+	if !ok || desired <= 0 {
+		return -s.weight
+	}
+	boost := (desired - float64(s.used.counts[v]+1)) / desired
+	return max(boost, -1) * s.weight
+}
+
+// even prefers the values with the fewest allocations: 1 for one without any,
+// -1 for the fullest.
+func (s *spread) even(v string) float64 {
+	most := 0
+	for _, n := range s.used.counts {
+		most = max(most, n)
+	}
+	if most == 0 {
+		return 0
+	}
+	return 1 - 2*float64(s.used.counts[v])/float64(most)
+}

@@ -1,0 +1,136 @@
+package scheduler
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/scheduler/feasible"
+)
+
+// maxSkipped is how many nodes with a score of zero or less may be passed over
+// in the hope of better ones.
+const maxSkipped = 3
+
+// stack finds the best node for one more allocation of a group.
+type stack struct {
+	cluster     *cluster
+	eligibility *feasible.Eligibility
+	rng         *rand.Rand
+	now         func() time.Time
+	batch       bool
+	groups      map[string]*groupStack
+	offset      int // where the next search begins, so that work goes round
+}
+
+// groupStack is what a search needs of a group, made once per attempt.
+type groupStack struct {
+	tg        *nomad.TaskGroup
+	ask       *feasible.Ask
+	distincts []distinct
+	scorer    scorer
+	limit     int
+	verdicts  map[string]string // by node ID, why not
+}
+
+func newStack(b *base, c *cluster) *stack {
+	return &stack{
+		cluster:     c,
+		eligibility: b.eligibility,
+		rng:         b.rng,
+		now:         b.now,
+		batch:       b.eval.Type == nomad.JobTypeBatch || b.eval.Type == nomad.JobTypeSysBatch,
+		groups:      map[string]*groupStack{},
+	}
+}
+
+func (s *stack) group(tg *nomad.TaskGroup) *groupStack {
+	if g := s.groups[tg.Name]; g != nil {
+		return g
+	}
+	c := s.cluster
+	g := &groupStack{
+		tg:       tg,
+		ask:      feasible.NewAsk(tg, c.config.MemoryOversubscriptionEnabled),
+		scorer:   newScorer(c, tg),
+		verdicts: map[string]string{},
+	}
+	g.distincts = append(c.tally.distincts(c.job.Constraints, ""), c.tally.distincts(tg.Constraints, tg.Name)...)
+	for _, t := range tg.Tasks {
+		g.distincts = append(g.distincts, c.tally.distincts(t.Constraints, tg.Name)...)
+	}
+	g.limit = c.limit(s.batch, g.scorer.compares())
+	s.groups[tg.Name] = g
+	return g
+}
+
+// option is a node that could take the allocation.
+type option struct {
+	node      *nomad.Node
+	resources *nomad.AllocatedResources
+	scores    scores
+}
+
+// search finds the best of the nodes for one more allocation of the group.
+// avoid are nodes on which the allocation failed before. The option is nil when
+// no node can take it; the metric says why.
+func (s *stack) search(tg *nomad.TaskGroup, nodes []*nomad.Node, avoid map[string]bool) (*option, *nomad.AllocMetric) {
+	began := s.now()
+	g := s.group(tg)
+	m := s.metric()
+	var options []option
+	scored, skipped := 0, 0
+	for i := range nodes {
+		if scored >= g.limit {
+			break
+		}
+		n := nodes[(s.offset+i)%len(nodes)]
+		m.NodesEvaluated++
+		o, ok := s.try(g, n, avoid, m)
+		if !ok {
+			continue
+		}
+		options = append(options, o)
+		if o.scores.norm <= 0 && skipped < maxSkipped {
+			skipped++
+		} else {
+			scored++
+		}
+	}
+	if len(nodes) > 1 {
+		s.offset = (s.offset + m.NodesEvaluated) % len(nodes)
+	}
+	best := pickBest(options, m)
+	if best == nil {
+		exhausted(tg, m)
+	}
+	m.AllocationTime = s.now().Sub(began)
+	return best, m
+}
+
+// try asks one node, and notes in the metric what it lacks.
+func (s *stack) try(g *groupStack, n *nomad.Node, avoid map[string]bool, m *nomad.AllocMetric) (option, bool) {
+	why, known := g.verdicts[n.ID]
+	if !known {
+		why = s.eligibility.Check(g.tg.Name, n)
+		g.verdicts[n.ID] = why
+	}
+	for i := 0; why == "" && i < len(g.distincts); i++ {
+		why = g.distincts[i].unmet(s.cluster.tally, g.tg.Name, n)
+	}
+	if why != "" {
+		filter(m, n, why)
+		return option{}, false
+	}
+	u := s.cluster.usage(n)
+	if u == nil {
+		filter(m, n, feasible.ErrNoResources.Error())
+		return option{}, false
+	}
+	resources, short := u.Fit(g.ask, s.rng)
+	if short != "" {
+		exhaust(m, n, short)
+		return option{}, false
+	}
+	return option{node: n, resources: resources, scores: g.scorer.score(n, u, resources, avoid[n.ID])}, true
+}

@@ -1,0 +1,120 @@
+package scheduler
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/scheduler/reconcile"
+)
+
+// system schedules system and sysbatch jobs: one allocation on every node that
+// suits.
+type system struct {
+	base
+	sysbatch bool
+}
+
+// Process works off the evaluation.
+func (s *system) Process(ctx context.Context, eval *nomad.Evaluation) error {
+	attempts := maxServiceAttempts
+	if s.sysbatch {
+		attempts = maxBatchAttempts
+	}
+	return s.run(ctx, eval, attempts, s.attempt)
+}
+
+// attempt makes one plan from the newest state and submits it.
+func (s *system) attempt(ctx context.Context) (done, progress bool, err error) {
+	c, req := s.view()
+	nodes := slices.SortedFunc(slices.Values(c.ready), func(a, b *nomad.Node) int { return cmp.Compare(a.ID, b.ID) })
+	result := reconcile.System(req, nodes)
+	d := newDraft(&s.base, c)
+	d.adopt(result, &s.base)
+	if len(result.Place) > 0 {
+		s.place(d, req, result)
+	}
+	if result.Rolling && !s.eval.AnnotatePlan && s.nextEval == "" {
+		next := s.rolling(s.stagger())
+		if err := s.planner.CreateEval(ctx, next); err != nil {
+			return false, false, fmt.Errorf("create evaluation of the next step: %w", err)
+		}
+		s.nextEval = next.ID
+	}
+	return s.submit(ctx, d)
+}
+
+// stagger returns the longest pause that a group asks for between steps.
+func (s *system) stagger() time.Duration {
+	var wait time.Duration
+	for _, tg := range s.job.TaskGroups {
+		if u := reconcile.Stagger(s.job, tg); u != nil {
+			wait = max(wait, u.Stagger)
+		}
+	}
+	return wait
+}
+
+// place tries each placement on its node. A node that does not suit is no
+// failure, unless none does: then a person wants to know why.
+func (s *system) place(d *draft, req *reconcile.Request, result *reconcile.Result) {
+	st := newStack(&s.base, d.cluster)
+	unfit := map[string]*nomad.AllocMetric{}
+	for i := range result.Place {
+		p := &result.Place[i]
+		if p.StopPrevious != "" {
+			d.stop(p.Previous, p.StopPrevious, "")
+		}
+		o, m := st.search(p.Group, []*nomad.Node{d.cluster.lookup(p.Node)}, nil)
+		if o != nil {
+			s.queued[p.Group.Name]++
+			d.place(s.build(p, o, m, nil, req.Now))
+			continue
+		}
+		if p.StopPrevious != "" {
+			d.unstop(p.Previous)
+		}
+		if m.NodesFiltered > 0 {
+			unfit[p.Group.Name] = merge(unfit[p.Group.Name], m)
+			withdraw(result.Desired[p.Group.Name])
+			continue
+		}
+		s.queued[p.Group.Name]++
+		if known := s.failed[p.Group.Name]; known != nil {
+			known.CoalescedFailures++
+		}
+		s.failed[p.Group.Name] = merge(s.failed[p.Group.Name], m)
+	}
+	for group, m := range unfit {
+		if s.failed[group] == nil && !runs(req, d, group) {
+			s.failed[group] = m
+		}
+	}
+}
+
+// withdraw takes back the wish to place something on a node that does not suit.
+func withdraw(u *nomad.DesiredUpdates) {
+	if u != nil && u.Place > 0 {
+		u.Place--
+	}
+}
+
+// runs says whether the group has an allocation, or gets one.
+func runs(req *reconcile.Request, d *draft, group string) bool {
+	for _, a := range req.Allocs {
+		if a.TaskGroup == group && !a.TerminalStatus() {
+			return true
+		}
+	}
+	for _, list := range d.plan.NodeAllocation {
+		for _, a := range list {
+			if a.TaskGroup == group {
+				return true
+			}
+		}
+	}
+	return false
+}

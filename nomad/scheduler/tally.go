@@ -1,0 +1,133 @@
+package scheduler
+
+import (
+	"strconv"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/scheduler/feasible"
+)
+
+// tally counts the job's live allocations by node and by the node properties
+// that spreads and distinct_property constraints are about.
+type tally struct {
+	lookup func(id string) *nomad.Node
+	live   []*nomad.Allocation // as loaded, for properties that come later
+	delta  []change
+	byNode map[string]int // whole job
+	byspot map[spot]int
+	watch  []*property
+}
+
+// change is an allocation that the plan added or took away.
+type change struct {
+	alloc *nomad.Allocation
+	by    int
+}
+
+type spot struct{ group, node string }
+
+// property counts allocations by a value of their nodes.
+type property struct {
+	target feasible.Target
+	group  string // empty: the whole job
+	counts map[string]int
+}
+
+func newTally(lookup func(string) *nomad.Node) *tally {
+	return &tally{lookup: lookup, byNode: map[string]int{}, byspot: map[spot]int{}}
+}
+
+// load counts what the state has.
+func (t *tally) load(allocs []*nomad.Allocation) {
+	for _, a := range allocs {
+		if !a.TerminalStatus() {
+			t.live = append(t.live, a)
+			t.byNode[a.NodeID]++
+			t.byspot[spot{a.TaskGroup, a.NodeID}]++
+		}
+	}
+}
+
+func (t *tally) add(a *nomad.Allocation, by int) {
+	t.delta = append(t.delta, change{a, by})
+	t.byNode[a.NodeID] += by
+	t.byspot[spot{a.TaskGroup, a.NodeID}] += by
+	for _, p := range t.watch {
+		p.add(t.lookup(a.NodeID), a.TaskGroup, by)
+	}
+}
+
+// property returns a counter that is right now and stays so.
+func (t *tally) property(attribute, group string) *property {
+	p := &property{target: feasible.ParseTarget(attribute), group: group, counts: map[string]int{}}
+	for _, a := range t.live {
+		p.add(t.lookup(a.NodeID), a.TaskGroup, 1)
+	}
+	for _, c := range t.delta {
+		p.add(t.lookup(c.alloc.NodeID), c.alloc.TaskGroup, c.by)
+	}
+	t.watch = append(t.watch, p)
+	return p
+}
+
+// add counts for the node's value. A node that is gone, or lacks the property,
+// counts for nothing.
+func (p *property) add(n *nomad.Node, group string, by int) {
+	if n == nil || p.group != "" && p.group != group {
+		return
+	}
+	v, ok := p.target.Value(n)
+	if !ok {
+		return
+	}
+	if p.counts[v] += by; p.counts[v] <= 0 {
+		delete(p.counts, v)
+	}
+}
+
+// distinct is a distinct_hosts or distinct_property constraint.
+type distinct struct {
+	text     string
+	whole    bool // of the job, not of the group
+	property *property
+	limit    int
+}
+
+// distincts returns those of the constraints that count allocations.
+func (t *tally) distincts(list []*nomad.Constraint, group string) []distinct {
+	var out []distinct
+	for _, c := range list {
+		switch c.Operand {
+		case nomad.ConstraintDistinctHosts:
+			if on, err := strconv.ParseBool(c.RTarget); err == nil && !on {
+				continue
+			}
+			out = append(out, distinct{text: c.Operand, whole: group == ""})
+		case nomad.ConstraintDistinctProperty:
+			d := distinct{property: t.property(c.LTarget, group), limit: 1, text: c.LTarget}
+			if n, err := strconv.Atoi(c.RTarget); err == nil && n > 0 {
+				d.limit = n
+			}
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+// unmet says why one more allocation of the group may not go to the node.
+func (d *distinct) unmet(t *tally, group string, n *nomad.Node) string {
+	if d.property == nil {
+		if d.whole && t.byNode[n.ID] > 0 || !d.whole && t.byspot[spot{group, n.ID}] > 0 {
+			return d.text
+		}
+		return ""
+	}
+	v, ok := d.property.target.Value(n)
+	if !ok {
+		return "missing property " + d.text
+	}
+	if used := d.property.counts[v]; used >= d.limit {
+		return nomad.ConstraintDistinctProperty + ": " + d.text + "=" + v + " used by " + strconv.Itoa(used) + " allocs"
+	}
+	return ""
+}

@@ -1,0 +1,342 @@
+package scheduler_test
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"iter"
+	"log/slog"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	memdb "github.com/hashicorp/go-memdb"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/scheduler"
+	"github.com/open-nomad/open-nomad/nomad/scheduler/feasible"
+)
+
+// world is a small server: a state that scheduler reads and a planner that
+// commits what fits, as the leader would.
+type world struct {
+	t      testing.TB
+	index  uint64
+	now    time.Time
+	nodes  map[string]*nomad.Node
+	jobs   map[string]*nomad.Job
+	allocs map[string]*nomad.Allocation
+	byNode map[string]map[string]*nomad.Allocation
+	deps   []*nomad.Deployment
+	config nomad.SchedulerConfiguration
+
+	plans     []*nomad.Plan
+	created   []*nomad.Evaluation
+	updated   []*nomad.Evaluation
+	reblocked []*nomad.Evaluation
+	// refuse, when set, names nodes on which a plan is refused.
+	refuse func(node string) bool
+}
+
+func newWorld(t testing.TB) *world {
+	return &world{
+		t: t, index: 10, now: time.Unix(1_800_000_000, 0).UTC(),
+		nodes: map[string]*nomad.Node{}, jobs: map[string]*nomad.Job{},
+		allocs: map[string]*nomad.Allocation{}, byNode: map[string]map[string]*nomad.Allocation{},
+	}
+}
+
+func (w *world) Index() uint64                                       { return w.index }
+func (w *world) Node(_ memdb.WatchSet, id string) *nomad.Node        { return w.nodes[id] }
+func (w *world) NodePool(_ memdb.WatchSet, n string) *nomad.NodePool { return &nomad.NodePool{Name: n} }
+func (w *world) Job(_ memdb.WatchSet, _, id string) *nomad.Job       { return w.jobs[id] }
+func (w *world) Nodes(memdb.WatchSet) iter.Seq[*nomad.Node]          { return sorted(w.nodes) }
+func (w *world) SchedulerConfig(memdb.WatchSet) (uint64, *nomad.SchedulerConfiguration) {
+	return 1, &w.config
+}
+
+func (w *world) NodesByPool(_ memdb.WatchSet, pool string) iter.Seq[*nomad.Node] {
+	return filterSeq(sorted(w.nodes), func(n *nomad.Node) bool { return n.NodePool == pool })
+}
+
+func (w *world) AllocsByJob(_ memdb.WatchSet, _, job string) iter.Seq[*nomad.Allocation] {
+	return filterSeq(sorted(w.allocs), func(a *nomad.Allocation) bool { return a.JobID == job })
+}
+
+func (w *world) AllocsByNode(_ memdb.WatchSet, node string) iter.Seq[*nomad.Allocation] {
+	return sorted(w.byNode[node])
+}
+
+func (w *world) LatestDeployment(_ memdb.WatchSet, _, job string) *nomad.Deployment {
+	for _, d := range slices.Backward(w.deps) {
+		if d.JobID == job {
+			return d
+		}
+	}
+	return nil
+}
+
+func sorted[T any](m map[string]T) iter.Seq[T] {
+	return func(yield func(T) bool) {
+		for _, k := range slices.Sorted(maps.Keys(m)) {
+			if !yield(m[k]) {
+				return
+			}
+		}
+	}
+}
+
+func filterSeq[T any](in iter.Seq[T], keep func(T) bool) iter.Seq[T] {
+	return func(yield func(T) bool) {
+		for v := range in {
+			if keep(v) && !yield(v) {
+				return
+			}
+		}
+	}
+}
+
+// SubmitPlan commits, node by node, what the node can hold.
+func (w *world) SubmitPlan(_ context.Context, p *nomad.Plan) (*nomad.PlanResult, scheduler.State, error) {
+	w.plans = append(w.plans, p)
+	w.index++
+	res := &nomad.PlanResult{NodeUpdate: p.NodeUpdate, NodeAllocation: map[string][]*nomad.Allocation{}, AllocIndex: w.index}
+	for _, stops := range p.NodeUpdate {
+		for _, s := range stops {
+			w.stop(s)
+		}
+	}
+	var newer scheduler.State
+	for node, list := range p.NodeAllocation {
+		if w.refuse != nil && w.refuse(node) || !w.fits(node, list) {
+			newer = w
+			continue
+		}
+		res.NodeAllocation[node] = list
+		for _, a := range list {
+			w.put(p, a)
+		}
+	}
+	if p.Deployment != nil {
+		d := *p.Deployment
+		w.deps = append(w.deps, &d)
+	}
+	for _, u := range p.DeploymentUpdates {
+		w.deps = append(slices.Clone(w.deps), w.withStatus(u))
+	}
+	return res, newer, nil
+}
+
+func (w *world) withStatus(u *nomad.DeploymentStatusUpdate) *nomad.Deployment {
+	for i, d := range w.deps {
+		if d.ID == u.DeploymentID {
+			out := *d
+			out.Status, out.StatusDescription = u.Status, u.StatusDescription
+			w.deps = slices.Delete(w.deps, i, i+1)
+			return &out
+		}
+	}
+	w.t.Fatalf("status of unknown deployment %s", u.DeploymentID)
+	return nil
+}
+
+func (w *world) fits(node string, list []*nomad.Allocation) bool {
+	all := map[string]*nomad.Allocation{}
+	maps.Copy(all, w.byNode[node])
+	for _, a := range list {
+		all[a.ID] = a
+	}
+	fit, _, _, err := feasible.AllocsFit(w.nodes[node], slices.Collect(maps.Values(all)))
+	return err == nil && fit
+}
+
+func (w *world) put(p *nomad.Plan, a *nomad.Allocation) {
+	out := *a
+	if out.Job == nil {
+		out.Job = p.Job
+	}
+	if out.CreateIndex == 0 {
+		out.CreateIndex = w.index
+	}
+	w.set(&out)
+}
+
+func (w *world) set(a *nomad.Allocation) {
+	w.allocs[a.ID] = a
+	if w.byNode[a.NodeID] == nil {
+		w.byNode[a.NodeID] = map[string]*nomad.Allocation{}
+	}
+	w.byNode[a.NodeID][a.ID] = a
+}
+
+func (w *world) stop(s *nomad.Allocation) {
+	a, ok := w.allocs[s.ID]
+	if !ok {
+		w.t.Fatalf("plan stops unknown allocation %s", s.ID)
+	}
+	out := *a
+	out.DesiredStatus, out.DesiredDescription = s.DesiredStatus, s.DesiredDescription
+	if s.ClientStatus != "" {
+		out.ClientStatus = s.ClientStatus
+	}
+	w.set(&out)
+}
+
+func (w *world) UpdateEval(_ context.Context, e *nomad.Evaluation) error {
+	w.updated = append(w.updated, e)
+	return nil
+}
+
+func (w *world) CreateEval(_ context.Context, e *nomad.Evaluation) error {
+	w.created = append(w.created, e)
+	return nil
+}
+
+func (w *world) ReblockEval(_ context.Context, e *nomad.Evaluation) error {
+	w.reblocked = append(w.reblocked, e)
+	return nil
+}
+
+// addNode adds a ready node with 4 GHz, 8 GiB and one address.
+func (w *world) addNode(id string, edit ...func(*nomad.Node)) *nomad.Node {
+	n := &nomad.Node{
+		ID: id, Name: "name-" + id, Datacenter: "dc1", NodePool: nomad.NodePoolDefault,
+		Status: nomad.NodeStatusReady, SchedulingEligibility: nomad.NodeSchedulingEligible,
+		Attributes: map[string]string{"kernel.name": "linux", "cpu.arch": "amd64"},
+		Meta:       map[string]string{},
+		Drivers:    map[string]*nomad.DriverInfo{"raw_exec": {Detected: true, Healthy: true}},
+		NodeResources: &nomad.NodeResources{
+			Cpu:    nomad.LegacyNodeCpuResources{CpuShares: 4000, TotalCpuCores: 4, ReservableCpuCores: []uint16{0, 1, 2, 3}},
+			Memory: nomad.NodeMemoryResources{MemoryMB: 8192},
+			Disk:   nomad.NodeDiskResources{DiskMB: 100_000},
+			NodeNetworks: []*nomad.NodeNetworkResource{{Mode: "host", Device: "eth0", Addresses: []nomad.NodeNetworkAddress{
+				{Alias: "default", Address: "10.0.0.1", Family: nomad.NodeNetworkAF_IPv4},
+			}}},
+		},
+	}
+	for _, f := range edit {
+		f(n)
+	}
+	n.ComputedClass = n.ComputeClass()
+	w.nodes[id] = n
+	return n
+}
+
+// job returns a job of one group "g" with one task of 100 MHz and 100 MiB.
+func job(typ string, count int, edit ...func(*nomad.Job)) *nomad.Job {
+	j := &nomad.Job{
+		ID: "j", Name: "j", Namespace: "default", Type: typ, Priority: 50,
+		Datacenters: []string{"*"}, NodePool: nomad.NodePoolDefault, CreateIndex: 5, ModifyIndex: 5, JobModifyIndex: 5,
+		TaskGroups: []*nomad.TaskGroup{{
+			Name: "g", Count: count,
+			EphemeralDisk: &nomad.EphemeralDisk{SizeMB: 10},
+			Tasks: []*nomad.Task{{
+				Name: "t", Driver: "raw_exec", Config: map[string]any{"command": "true"},
+				Resources: &nomad.Resources{CPU: 100, MemoryMB: 100},
+			}},
+		}},
+	}
+	for _, f := range edit {
+		f(j)
+	}
+	return j
+}
+
+// register makes the job the current one, as a new version if it was there.
+func (w *world) register(j *nomad.Job) {
+	w.index++
+	if old := w.jobs[j.ID]; old != nil {
+		j.Version, j.CreateIndex = old.Version+1, old.CreateIndex
+		j.ModifyIndex, j.JobModifyIndex = w.index, w.index
+	}
+	w.jobs[j.ID] = j
+}
+
+// change registers a changed copy of the job.
+func (w *world) change(edit func(*nomad.Job)) {
+	j := nomad.Copy(w.jobs["j"])
+	edit(j)
+	w.register(j)
+}
+
+var evals int
+
+func (w *world) eval(edit ...func(*nomad.Evaluation)) *nomad.Evaluation {
+	evals++
+	e := &nomad.Evaluation{
+		ID: fmt.Sprintf("eval-%d", evals), Namespace: "default", JobID: "j", Type: nomad.JobTypeService,
+		Priority: 50, Status: nomad.EvalStatusPending, TriggeredBy: nomad.EvalTriggerJobRegister,
+	}
+	if j := w.jobs["j"]; j != nil {
+		e.Type = j.Type
+	}
+	for _, f := range edit {
+		f(e)
+	}
+	return e
+}
+
+// process runs one evaluation and returns it as it ended.
+func (w *world) process(edit ...func(*nomad.Evaluation)) *nomad.Evaluation {
+	w.t.Helper()
+	e := w.eval(edit...)
+	s, err := scheduler.New(e.Type, slog.New(slog.DiscardHandler), w, w,
+		scheduler.WithSeed([32]byte{byte(len(w.plans))}), scheduler.WithClock(func() time.Time { return w.now }))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if err := s.Process(context.Background(), e); err != nil {
+		w.t.Fatalf("Process() = %v", err)
+	}
+	if len(w.updated) == 0 {
+		return nil
+	}
+	return w.updated[len(w.updated)-1]
+}
+
+// live returns the allocations that are not over, by name.
+func (w *world) live() []*nomad.Allocation {
+	var out []*nomad.Allocation
+	for _, a := range w.allocs {
+		if !a.TerminalStatus() {
+			out = append(out, a)
+		}
+	}
+	slices.SortFunc(out, func(a, b *nomad.Allocation) int {
+		return cmp.Or(cmp.Compare(a.Index(), b.Index()), cmp.Compare(a.NodeID, b.NodeID), cmp.Compare(a.ID, b.ID))
+	})
+	return out
+}
+
+// report sets the client status of live allocations.
+func (w *world) report(status string, healthy *bool, allocs ...*nomad.Allocation) {
+	for _, a := range allocs {
+		out := *w.allocs[a.ID]
+		out.ClientStatus = status
+		if healthy != nil {
+			out.DeploymentStatus = &nomad.AllocDeploymentStatus{Healthy: healthy}
+		}
+		if status == nomad.AllocClientStatusFailed || status == nomad.AllocClientStatusComplete {
+			out.TaskStates = map[string]*nomad.TaskState{"t": {
+				State: nomad.TaskStateDead, Failed: status == nomad.AllocClientStatusFailed, FinishedAt: w.now,
+			}}
+		}
+		w.set(&out)
+	}
+}
+
+func names(allocs []*nomad.Allocation) []string {
+	var out []string
+	for _, a := range allocs {
+		out = append(out, a.Name)
+	}
+	return out
+}
+
+func wantNames(t testing.TB, allocs []*nomad.Allocation, want ...string) {
+	t.Helper()
+	if got := names(allocs); !slices.Equal(got, want) {
+		t.Errorf("allocations = %v, want %v", got, want)
+	}
+}
