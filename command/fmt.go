@@ -68,7 +68,7 @@ func (o *formatter) stdin(e *term.Env) error {
 	if err != nil {
 		return err
 	}
-	out, err := jobspec.Format(in, "<stdin>")
+	out, err := jobspec.Format("<stdin>", in)
 	if err != nil {
 		return err
 	}
@@ -109,7 +109,7 @@ func (o *formatter) file(e *term.Env, name string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	out, err := jobspec.Format(in, name)
+	out, err := jobspec.Format(name, in)
 	if err != nil || bytes.Equal(in, out) {
 		return false, err
 	}

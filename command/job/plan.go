@@ -93,7 +93,7 @@ func changes(resp *api.JobPlanResponse) bool {
 func dryRun(e *term.Env, resp *api.JobPlanResponse) {
 	e.Println(e.Bold("Scheduler dry-run:"))
 	if len(resp.FailedTGAllocs) == 0 {
-		e.Println("- All tasks successfully allocated.\n")
+		e.Printf("- All tasks successfully allocated.\n\n")
 		return
 	}
 	e.Println("- WARNING: Failed to place all allocations.")

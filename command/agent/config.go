@@ -1,0 +1,131 @@
+package agent
+
+import "time"
+
+// Config is the whole configuration file. Each field has its name (hcl), its default,
+// and, when the feature behind it is still to come, the name of that (later): a
+// value other than the default is then refused at start.
+type Config struct {
+	Region                    string              `hcl:"region" default:"global"`
+	Datacenter                string              `hcl:"datacenter" default:"dc1"`
+	Name                      string              `hcl:"name"`
+	DataDir                   string              `hcl:"data_dir"`
+	PluginDir                 string              `hcl:"plugin_dir" later:"external plugins"`
+	LogLevel                  string              `hcl:"log_level" default:"INFO"`
+	LogJSON                   bool                `hcl:"log_json"`
+	LogFile                   string              `hcl:"log_file" later:"log files"`
+	LogIncludeLocation        bool                `hcl:"log_include_location"`
+	LogRotateDuration         time.Duration       `hcl:"log_rotate_duration" default:"24h" later:"log files"`
+	LogRotateBytes            int                 `hcl:"log_rotate_bytes" later:"log files"`
+	LogRotateMaxFiles         int                 `hcl:"log_rotate_max_files" later:"log files"`
+	BindAddr                  string              `hcl:"bind_addr" default:"0.0.0.0"`
+	EnableDebug               bool                `hcl:"enable_debug"`
+	Ports                     Ports               `hcl:"ports"`
+	Addresses                 Addresses           `hcl:"addresses"`
+	Advertise                 Advertise           `hcl:"advertise"`
+	Client                    Client              `hcl:"client"`
+	Server                    Server              `hcl:"server"`
+	RPC                       RPC                 `hcl:"rpc" later:"settings of multiplexed connections"`
+	ACL                       ACL                 `hcl:"acl" later:"access control"`
+	Telemetry                 Telemetry           `hcl:"telemetry"`
+	LeaveOnInterrupt          bool                `hcl:"leave_on_interrupt"`
+	LeaveOnTerminate          bool                `hcl:"leave_on_terminate"`
+	EnableSyslog              bool                `hcl:"enable_syslog" later:"syslog"`
+	SyslogFacility            string              `hcl:"syslog_facility" default:"LOCAL0" later:"syslog"`
+	DisableUpdateCheck        bool                `hcl:"disable_update_check"`
+	DisableAnonymousSignature bool                `hcl:"disable_anonymous_signature"`
+	UI                        UI                  `hcl:"ui"`
+	TLS                       TLS                 `hcl:"tls" later:"TLS"`
+	HTTPAPIResponseHeaders    map[string]string   `hcl:"http_api_response_headers"`
+	Sentinel                  Sentinel            `hcl:"sentinel" later:"Sentinel"`
+	Autopilot                 Autopilot           `hcl:"autopilot" later:"clusters of servers"`
+	Plugin                    map[string]*Plugin  `hcl:"plugin,label"`
+	Limits                    Limits              `hcl:"limits"`
+	Audit                     Audit               `hcl:"audit" later:"audit logs"`
+	Reporting                 Reporting           `hcl:"reporting" later:"usage reporting"`
+	Keyring                   map[string]*Keyring `hcl:"keyring,label"`
+	Eventlog                  Eventlog            `hcl:"eventlog" later:"the Windows event log"`
+	Consul                    []*Consul           `hcl:"consul,repeat" later:"Consul"`
+	Vault                     []*Vault            `hcl:"vault,repeat" later:"Vault"`
+}
+
+// Ports is the ports block.
+type Ports struct {
+	HTTP int `hcl:"http" default:"4646"`
+	RPC  int `hcl:"rpc" default:"4647"`
+	Serf int `hcl:"serf" default:"4648"`
+}
+
+// Addresses is the addresses block.
+type Addresses struct {
+	HTTP string `hcl:"http"`
+	RPC  string `hcl:"rpc"`
+	Serf string `hcl:"serf"`
+}
+
+// Advertise is the advertise block.
+type Advertise struct {
+	HTTP string `hcl:"http"`
+	RPC  string `hcl:"rpc"`
+	Serf string `hcl:"serf"`
+}
+
+// Limits is the limits block.
+type Limits struct {
+	HTTPSHandshakeTimeout time.Duration `hcl:"https_handshake_timeout" default:"5s" later:"TLS"`
+	HTTPMaxConnsPerClient int           `hcl:"http_max_conns_per_client" default:"100"`
+	RPCHandshakeTimeout   time.Duration `hcl:"rpc_handshake_timeout" default:"5s"`
+	RPCMaxConnsPerClient  int           `hcl:"rpc_max_conns_per_client" default:"100"`
+	HTTPMaxRequestBody    string        `hcl:"http_max_request_body" default:"32MiB"`
+}
+
+// Telemetry is the telemetry block.
+type Telemetry struct {
+	InMemoryCollectionInterval         time.Duration `hcl:"in_memory_collection_interval" default:"10s"`
+	InMemoryRetentionPeriod            time.Duration `hcl:"in_memory_retention_period" default:"1m"`
+	StatsiteAddress                    string        `hcl:"statsite_address" later:"sending metrics elsewhere"`
+	StatsdAddress                      string        `hcl:"statsd_address" later:"sending metrics elsewhere"`
+	DatadogAddress                     string        `hcl:"datadog_address" later:"sending metrics elsewhere"`
+	DatadogTags                        []string      `hcl:"datadog_tags" later:"sending metrics elsewhere"`
+	PrometheusMetrics                  bool          `hcl:"prometheus_metrics"`
+	DisableHostname                    bool          `hcl:"disable_hostname"`
+	UseNodeName                        bool          `hcl:"use_node_name"`
+	CollectionInterval                 time.Duration `hcl:"collection_interval" default:"1s"`
+	PublishAllocationMetrics           bool          `hcl:"publish_allocation_metrics" later:"metrics of allocations"`
+	PublishNodeMetrics                 bool          `hcl:"publish_node_metrics" later:"metrics of allocations"`
+	IncludeAllocMetadataInMetrics      bool          `hcl:"include_alloc_metadata_in_metrics" later:"metrics of allocations"`
+	AllowedMetadataKeysInMetrics       []string      `hcl:"allowed_metadata_keys_in_metrics" later:"metrics of allocations"`
+	PrefixFilter                       []string      `hcl:"prefix_filter"`
+	FilterDefault                      bool          `hcl:"filter_default" default:"true"`
+	DisableDispatchedJobSummaryMetrics bool          `hcl:"disable_dispatched_job_summary_metrics" later:"metrics of allocations"`
+	DisableQuotaUtilizationMetrics     bool          `hcl:"disable_quota_utilization_metrics" later:"metrics of allocations"`
+	DisableRPCRateMetricsLabels        bool          `hcl:"disable_rpc_rate_metrics_labels" later:"metrics of allocations"`
+	DisableAllocationHookMetrics       bool          `hcl:"disable_allocation_hook_metrics" later:"metrics of allocations"`
+	CirconusAPIToken                   string        `hcl:"circonus_api_token" later:"sending metrics elsewhere"`
+	CirconusAPIApp                     string        `hcl:"circonus_api_app" later:"sending metrics elsewhere"`
+	CirconusAPIURL                     string        `hcl:"circonus_api_url" later:"sending metrics elsewhere"`
+	CirconusSubmissionInterval         string        `hcl:"circonus_submission_interval" later:"sending metrics elsewhere"`
+	CirconusSubmissionURL              string        `hcl:"circonus_submission_url" later:"sending metrics elsewhere"`
+	CirconusCheckID                    string        `hcl:"circonus_check_id" later:"sending metrics elsewhere"`
+	CirconusCheckForceMetricActivation string        `hcl:"circonus_check_force_metric_activation" later:"sending metrics elsewhere"`
+	CirconusCheckInstanceID            string        `hcl:"circonus_check_instance_id" later:"sending metrics elsewhere"`
+	CirconusCheckSearchTag             string        `hcl:"circonus_check_search_tag" later:"sending metrics elsewhere"`
+	CirconusCheckTags                  string        `hcl:"circonus_check_tags" later:"sending metrics elsewhere"`
+	CirconusCheckDisplayName           string        `hcl:"circonus_check_display_name" later:"sending metrics elsewhere"`
+	CirconusBrokerID                   string        `hcl:"circonus_broker_id" later:"sending metrics elsewhere"`
+	CirconusBrokerSelectTag            string        `hcl:"circonus_broker_select_tag" later:"sending metrics elsewhere"`
+}
+
+// Plugin is the plugin block.
+type Plugin struct {
+	Args   []string       `hcl:"args"`
+	Config map[string]any `hcl:"config"`
+}
+
+// Keyring is the keyring block.
+type Keyring struct {
+	Name   string `hcl:"name"`
+	Active bool   `hcl:"active"`
+
+	provider map[string]bool // its other keys
+}

@@ -1,0 +1,207 @@
+package agent
+
+import "time"
+
+// RPC is the rpc block.
+type RPC struct {
+	AcceptBacklog          int           `hcl:"accept_backlog" default:"256"`
+	KeepAliveInterval      time.Duration `hcl:"keep_alive_interval" default:"30s"`
+	ConnectionWriteTimeout time.Duration `hcl:"connection_write_timeout" default:"10s"`
+	StreamOpenTimeout      time.Duration `hcl:"stream_open_timeout" default:"75s"`
+	StreamCloseTimeout     time.Duration `hcl:"stream_close_timeout" default:"5m"`
+	DialTimeout            time.Duration `hcl:"dial_timeout" default:"10s"`
+}
+
+// ACL is the acl block.
+type ACL struct {
+	Enabled               bool          `hcl:"enabled"`
+	TokenTTL              time.Duration `hcl:"token_ttl" default:"30s"`
+	PolicyTTL             time.Duration `hcl:"policy_ttl" default:"30s"`
+	RoleTTL               time.Duration `hcl:"role_ttl" default:"30s"`
+	ReplicationToken      string        `hcl:"replication_token"`
+	TokenMinExpirationTTL time.Duration `hcl:"token_min_expiration_ttl" default:"1m"`
+	TokenMaxExpirationTTL time.Duration `hcl:"token_max_expiration_ttl" default:"24h"`
+}
+
+// UI is the ui block.
+type UI struct {
+	Enabled               bool                  `hcl:"enabled" default:"true"`
+	ContentSecurityPolicy ContentSecurityPolicy `hcl:"content_security_policy" later:"the web UI"`
+	Consul                UILink                `hcl:"consul" later:"the web UI"`
+	Vault                 UILink                `hcl:"vault" later:"the web UI"`
+	Label                 Label                 `hcl:"label" later:"the web UI"`
+	ShowCLIHints          bool                  `hcl:"show_cli_hints" default:"true"`
+}
+
+// ContentSecurityPolicy is the ui.content_security_policy block.
+type ContentSecurityPolicy struct {
+	ConnectSrc     []string `hcl:"connect_src" default:"*"`
+	DefaultSrc     []string `hcl:"default_src" default:"'none'"`
+	FormAction     []string `hcl:"form_action" default:"'none'"`
+	FrameAncestors []string `hcl:"frame_ancestors" default:"'none'"`
+	ImgSrc         []string `hcl:"img_src" default:"'self',data:"`
+	ScriptSrc      []string `hcl:"script_src" default:"'self'"`
+	StyleSrc       []string `hcl:"style_src" default:"'self','unsafe-inline'"`
+}
+
+// UILink is the ui.consul block.
+type UILink struct {
+	UIURL string `hcl:"ui_url"`
+}
+
+// Label is the ui.label block.
+type Label struct {
+	Text            string `hcl:"text"`
+	BackgroundColor string `hcl:"background_color"`
+	TextColor       string `hcl:"text_color"`
+}
+
+// TLS is the tls block.
+type TLS struct {
+	HTTP                 bool   `hcl:"http"`
+	RPC                  bool   `hcl:"rpc"`
+	VerifyServerHostname bool   `hcl:"verify_server_hostname"`
+	CAFile               string `hcl:"ca_file"`
+	CertFile             string `hcl:"cert_file"`
+	KeyFile              string `hcl:"key_file"`
+	RPCUpgradeMode       bool   `hcl:"rpc_upgrade_mode"`
+	VerifyHTTPSClient    bool   `hcl:"verify_https_client"`
+	TLSCipherSuites      string `hcl:"tls_cipher_suites"`
+	TLSMinVersion        string `hcl:"tls_min_version" default:"tls12"`
+}
+
+// Sentinel is the sentinel block.
+type Sentinel struct {
+	Import                   map[string]*SentinelImport `hcl:"import,label"`
+	AdditionalEnabledModules []string                   `hcl:"additional_enabled_modules"`
+}
+
+// SentinelImport is the sentinel.import block.
+type SentinelImport struct {
+	Path string   `hcl:"path"`
+	Args []string `hcl:"args"`
+}
+
+// Autopilot is the autopilot block.
+type Autopilot struct {
+	CleanupDeadServers      bool          `hcl:"cleanup_dead_servers" default:"true"`
+	ServerStabilizationTime time.Duration `hcl:"server_stabilization_time" default:"10s"`
+	LastContactThreshold    time.Duration `hcl:"last_contact_threshold" default:"200ms"`
+	MaxTrailingLogs         int           `hcl:"max_trailing_logs" default:"250"`
+	MinQuorum               int           `hcl:"min_quorum"`
+	EnableRedundancyZones   bool          `hcl:"enable_redundancy_zones"`
+	DisableUpgradeMigration bool          `hcl:"disable_upgrade_migration"`
+	EnableCustomUpgrades    bool          `hcl:"enable_custom_upgrades"`
+}
+
+// Audit is the audit block.
+type Audit struct {
+	Enabled bool                    `hcl:"enabled"`
+	Sink    map[string]*AuditSink   `hcl:"sink,label"`
+	Filter  map[string]*AuditFilter `hcl:"filter,label"`
+}
+
+// AuditSink is the audit.sink block.
+type AuditSink struct {
+	DeliveryGuarantee string        `hcl:"delivery_guarantee"`
+	Type              string        `hcl:"type"`
+	Format            string        `hcl:"format"`
+	Path              string        `hcl:"path"`
+	RotateDuration    time.Duration `hcl:"rotate_duration"`
+	RotateBytes       int           `hcl:"rotate_bytes"`
+	RotateMaxFiles    int           `hcl:"rotate_max_files"`
+	Mode              string        `hcl:"mode"`
+}
+
+// AuditFilter is the audit.filter block.
+type AuditFilter struct {
+	Type       string   `hcl:"type"`
+	Endpoints  []string `hcl:"endpoints"`
+	Stages     []string `hcl:"stages"`
+	Operations []string `hcl:"operations"`
+}
+
+// Reporting is the reporting block.
+type Reporting struct {
+	License                      ReportingLicense `hcl:"license"`
+	Address                      string           `hcl:"address"`
+	ExportInterval               time.Duration    `hcl:"export_interval"`
+	SnapshotRetentionTime        string           `hcl:"snapshot_retention_time"`
+	DisableProductUsageReporting bool             `hcl:"disable_product_usage_reporting"`
+}
+
+// ReportingLicense is the reporting.license block.
+type ReportingLicense struct {
+	Enabled bool `hcl:"enabled"`
+}
+
+// Eventlog is the eventlog block.
+type Eventlog struct {
+	Enabled bool   `hcl:"enabled"`
+	Level   string `hcl:"level" default:"error"`
+}
+
+// Consul is the consul block.
+type Consul struct {
+	Name                         string        `hcl:"name" default:"default"`
+	ServerServiceName            string        `hcl:"server_service_name" default:"nomad"`
+	ServerHTTPCheckName          string        `hcl:"server_http_check_name" default:"Nomad Server HTTP Check"`
+	ServerSerfCheckName          string        `hcl:"server_serf_check_name" default:"Nomad Server Serf Check"`
+	ServerRPCCheckName           string        `hcl:"server_rpc_check_name" default:"Nomad Server RPC Check"`
+	ServerFailuresBeforeCritical int           `hcl:"server_failures_before_critical"`
+	ServerFailuresBeforeWarning  int           `hcl:"server_failures_before_warning"`
+	ClientServiceName            string        `hcl:"client_service_name" default:"nomad-client"`
+	ClientHTTPCheckName          string        `hcl:"client_http_check_name" default:"Nomad Client HTTP Check"`
+	ClientFailuresBeforeCritical int           `hcl:"client_failures_before_critical"`
+	ClientFailuresBeforeWarning  int           `hcl:"client_failures_before_warning"`
+	Tags                         []string      `hcl:"tags"`
+	AutoAdvertise                bool          `hcl:"auto_advertise" default:"true"`
+	ChecksUseAdvertise           bool          `hcl:"checks_use_advertise"`
+	Address                      string        `hcl:"address" default:"127.0.0.1:8500"`
+	GRPCAddress                  string        `hcl:"grpc_address"`
+	Timeout                      time.Duration `hcl:"timeout" default:"5s"`
+	Token                        string        `hcl:"token"`
+	Auth                         string        `hcl:"auth"`
+	SSL                          bool          `hcl:"ssl"`
+	ShareSSL                     bool          `hcl:"share_ssl"`
+	VerifySSL                    bool          `hcl:"verify_ssl" default:"true"`
+	GRPCCAFile                   string        `hcl:"grpc_ca_file"`
+	CAFile                       string        `hcl:"ca_file"`
+	CertFile                     string        `hcl:"cert_file"`
+	KeyFile                      string        `hcl:"key_file"`
+	ServerAutoJoin               bool          `hcl:"server_auto_join" default:"true"`
+	ClientAutoJoin               bool          `hcl:"client_auto_join" default:"true"`
+	Namespace                    string        `hcl:"namespace"`
+	ServiceIdentity              Identity      `hcl:"service_identity"`
+	ServiceAuthMethod            string        `hcl:"service_auth_method" default:"nomad-workloads"`
+	TaskIdentity                 Identity      `hcl:"task_identity"`
+	TaskAuthMethod               string        `hcl:"task_auth_method" default:"nomad-workloads"`
+}
+
+// Identity is the consul.service_identity block.
+type Identity struct {
+	Aud         []string          `hcl:"aud"`
+	Env         bool              `hcl:"env"`
+	File        bool              `hcl:"file"`
+	Filepath    string            `hcl:"filepath"`
+	TTL         string            `hcl:"ttl"`
+	ExtraClaims map[string]string `hcl:"extra_claims"`
+}
+
+// Vault is the vault block.
+type Vault struct {
+	Name               string   `hcl:"name" default:"default"`
+	Enabled            bool     `hcl:"enabled"`
+	CreateFromRole     string   `hcl:"create_from_role"`
+	Namespace          string   `hcl:"namespace"`
+	Address            string   `hcl:"address" default:"https://vault.service.consul:8200"`
+	JWTAuthBackendPath string   `hcl:"jwt_auth_backend_path" default:"jwt-nomad"`
+	CAFile             string   `hcl:"ca_file"`
+	CAPath             string   `hcl:"ca_path"`
+	CertFile           string   `hcl:"cert_file"`
+	KeyFile            string   `hcl:"key_file"`
+	TLSSkipVerify      bool     `hcl:"tls_skip_verify"`
+	TLSServerName      string   `hcl:"tls_server_name"`
+	DefaultIdentity    Identity `hcl:"default_identity"`
+	Token              string   `hcl:"token"`
+}

@@ -1,0 +1,131 @@
+package agent
+
+import "time"
+
+// Server is the server block.
+type Server struct {
+	Enabled                   bool                   `hcl:"enabled"`
+	AuthoritativeRegion       string                 `hcl:"authoritative_region"`
+	BootstrapExpect           int                    `hcl:"bootstrap_expect"`
+	ClientIntroduction        ClientIntroduction     `hcl:"client_introduction" later:"client introduction"`
+	DataDir                   string                 `hcl:"data_dir"`
+	ProtocolVersion           int                    `hcl:"protocol_version"`
+	RaftProtocol              int                    `hcl:"raft_protocol" default:"3"`
+	RaftMultiplier            int                    `hcl:"raft_multiplier" default:"1"`
+	NumSchedulers             int                    `hcl:"num_schedulers"`
+	EnabledSchedulers         []string               `hcl:"enabled_schedulers" default:"service,batch,system,sysbatch"`
+	NodeGCThreshold           time.Duration          `hcl:"node_gc_threshold" default:"24h"`
+	JobGCInterval             time.Duration          `hcl:"job_gc_interval" default:"5m"`
+	JobGCThreshold            time.Duration          `hcl:"job_gc_threshold" default:"4h"`
+	EvalGCThreshold           time.Duration          `hcl:"eval_gc_threshold" default:"1h"`
+	BatchEvalGCThreshold      time.Duration          `hcl:"batch_eval_gc_threshold" default:"24h"`
+	DeploymentGCThreshold     time.Duration          `hcl:"deployment_gc_threshold" default:"1h"`
+	CSIVolumeClaimGCInterval  time.Duration          `hcl:"csi_volume_claim_gc_interval" default:"5m"`
+	CSIVolumeClaimGCThreshold time.Duration          `hcl:"csi_volume_claim_gc_threshold" default:"5m"`
+	CSIPluginGCThreshold      time.Duration          `hcl:"csi_plugin_gc_threshold" default:"1h"`
+	ACLTokenGCThreshold       time.Duration          `hcl:"acl_token_gc_threshold" default:"1h"`
+	RootKeyGCInterval         time.Duration          `hcl:"root_key_gc_interval" default:"10m"`
+	RootKeyGCThreshold        time.Duration          `hcl:"root_key_gc_threshold" default:"1h"`
+	RootKeyRotationThreshold  time.Duration          `hcl:"root_key_rotation_threshold" default:"720h"`
+	HeartbeatGrace            time.Duration          `hcl:"heartbeat_grace" default:"10s"`
+	MinHeartbeatTTL           time.Duration          `hcl:"min_heartbeat_ttl" default:"10s"`
+	MaxHeartbeatsPerSecond    float64                `hcl:"max_heartbeats_per_second" default:"50"`
+	FailoverHeartbeatTTL      time.Duration          `hcl:"failover_heartbeat_ttl" default:"300s"`
+	StartJoin                 []string               `hcl:"start_join" later:"clusters of servers"`
+	RetryJoin                 []string               `hcl:"retry_join" later:"clusters of servers"`
+	RetryMax                  int                    `hcl:"retry_max" later:"clusters of servers"`
+	RetryInterval             time.Duration          `hcl:"retry_interval" later:"clusters of servers"`
+	RejoinAfterLeave          bool                   `hcl:"rejoin_after_leave" later:"clusters of servers"`
+	NonVotingServer           bool                   `hcl:"non_voting_server" later:"clusters of servers"`
+	RedundancyZone            string                 `hcl:"redundancy_zone" later:"clusters of servers"`
+	UpgradeVersion            string                 `hcl:"upgrade_version" later:"clusters of servers"`
+	Encrypt                   string                 `hcl:"encrypt" later:"gossip"`
+	ServerJoin                ServerJoin             `hcl:"server_join" later:"clusters of servers"`
+	DefaultSchedulerConfig    DefaultSchedulerConfig `hcl:"default_scheduler_config"`
+	PlanRejectionTracker      PlanRejectionTracker   `hcl:"plan_rejection_tracker" later:"the plan rejection tracker"`
+	PlanApplyPipeline         int                    `hcl:"plan_apply_pipeline" default:"1"`
+	EnableEventBroker         bool                   `hcl:"enable_event_broker" default:"true" later:"the event stream"`
+	EventBufferSize           int                    `hcl:"event_buffer_size" default:"100" later:"the event stream"`
+	LicensePath               string                 `hcl:"license_path" later:"licenses"`
+	Search                    Search                 `hcl:"search" later:"search"`
+	DeployQueryRateLimit      float64                `hcl:"deploy_query_rate_limit" default:"100"`
+	RaftLogstore              RaftLogstore           `hcl:"raft_logstore"`
+	RaftBoltdb                RaftBoltdb             `hcl:"raft_boltdb" later:"the boltdb log store"`
+	RaftSnapshotThreshold     int                    `hcl:"raft_snapshot_threshold" default:"8192"`
+	RaftSnapshotInterval      time.Duration          `hcl:"raft_snapshot_interval" default:"120s"`
+	RaftTrailingLogs          int                    `hcl:"raft_trailing_logs" default:"10240"`
+	JobDefaultPriority        int                    `hcl:"job_default_priority" default:"50"`
+	JobMaxPriority            int                    `hcl:"job_max_priority" default:"100"`
+	JobMaxCount               int                    `hcl:"job_max_count" default:"50000"`
+	JobMaxSourceSize          string                 `hcl:"job_max_source_size" default:"1M"`
+	JobTrackedVersions        int                    `hcl:"job_tracked_versions" default:"6"`
+	OIDCIssuer                string                 `hcl:"oidc_issuer"`
+	StartTimeout              time.Duration          `hcl:"start_timeout" default:"30s"`
+	LogFile                   string                 `hcl:"log_file"`
+	NonProduction             bool                   `hcl:"non_production" later:"licenses"`
+}
+
+// ClientIntroduction is the server.client_introduction block.
+type ClientIntroduction struct {
+	Enforcement        string        `hcl:"enforcement" default:"warn"`
+	DefaultIdentityTTL time.Duration `hcl:"default_identity_ttl" default:"5m"`
+	MaxIdentityTTL     time.Duration `hcl:"max_identity_ttl" default:"30m"`
+}
+
+// DefaultSchedulerConfig is the server.default_scheduler_config block.
+type DefaultSchedulerConfig struct {
+	SchedulerAlgorithm            string           `hcl:"scheduler_algorithm" default:"binpack"`
+	PreemptionConfig              PreemptionConfig `hcl:"preemption_config"`
+	MemoryOversubscriptionEnabled bool             `hcl:"memory_oversubscription_enabled"`
+	RejectJobRegistration         bool             `hcl:"reject_job_registration"`
+	PauseEvalBroker               bool             `hcl:"pause_eval_broker"`
+	NodeLimitForFeasibilityChecks int              `hcl:"node_limit_for_feasibility_checks"`
+}
+
+// PreemptionConfig is the server.default_scheduler_config.preemption_config block.
+type PreemptionConfig struct {
+	SystemSchedulerEnabled   bool `hcl:"system_scheduler_enabled" default:"true"`
+	SysbatchSchedulerEnabled bool `hcl:"sysbatch_scheduler_enabled"`
+	BatchSchedulerEnabled    bool `hcl:"batch_scheduler_enabled"`
+	ServiceSchedulerEnabled  bool `hcl:"service_scheduler_enabled"`
+}
+
+// PlanRejectionTracker is the server.plan_rejection_tracker block.
+type PlanRejectionTracker struct {
+	Enabled       bool          `hcl:"enabled"`
+	NodeThreshold int           `hcl:"node_threshold" default:"100"`
+	NodeWindow    time.Duration `hcl:"node_window" default:"5m"`
+}
+
+// Search is the server.search block.
+type Search struct {
+	FuzzyEnabled  bool `hcl:"fuzzy_enabled" default:"true"`
+	LimitQuery    int  `hcl:"limit_query" default:"20"`
+	LimitResults  int  `hcl:"limit_results" default:"100"`
+	MinTermLength int  `hcl:"min_term_length" default:"2"`
+}
+
+// RaftLogstore is the server.raft_logstore block.
+type RaftLogstore struct {
+	Backend         string           `hcl:"backend" default:"wal"`
+	Boltdb          RaftBoltdb       `hcl:"boltdb" later:"the boltdb log store"`
+	WAL             RaftWAL          `hcl:"wal"`
+	DisableLogCache bool             `hcl:"disable_log_cache"`
+	Verification    RaftVerification `hcl:"verification" later:"verification of the Raft log"`
+}
+
+// RaftBoltdb is the server.raft_logstore.boltdb block.
+type RaftBoltdb struct {
+	NoFreelistSync bool `hcl:"no_freelist_sync"`
+}
+
+// RaftWAL is the server.raft_logstore.wal block.
+type RaftWAL struct {
+	SegmentSizeMB int `hcl:"segment_size_mb" default:"64"`
+}
+
+// RaftVerification is the server.raft_logstore.verification block.
+type RaftVerification struct {
+	Enabled  bool          `hcl:"enabled"`
+	Interval time.Duration `hcl:"interval" default:"5m"`
+}

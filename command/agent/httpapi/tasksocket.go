@@ -1,0 +1,47 @@
+package httpapi
+
+import (
+	"net/http"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// TaskSocket returns the handler for the socket of a task: the whole API, for
+// callers with a token of their own. A request without one is answered 401
+// before its path is looked at, one with a bad token 403, with access control
+// on or off (compat/identity.md, "Task API").
+func (s *Server) TaskSocket() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		token := Token(req)
+		if token == "" {
+			writeError(w, nomad.Errorf(http.StatusUnauthorized, "Unauthorized"))
+			return
+		}
+		who := nomad.GenericRequest{QueryOptions: nomad.QueryOptions{Region: s.cfg.Region, AuthToken: token, AllowStale: true}}
+		var resp nomad.ACLWhoAmIResponse
+		err := s.cfg.RPC.Call(req.Context(), "ACL.WhoAmI", &who, &resp)
+		switch {
+		case err != nil && status(err) == http.StatusInternalServerError:
+			writeError(w, nomad.Errorf(http.StatusInternalServerError, "the token could not be checked: the servers did not answer"))
+		case err != nil || !isSomebody(resp.Identity):
+			writeError(w, nomad.Errorf(http.StatusForbidden, "Forbidden"))
+		default:
+			s.ServeHTTP(w, req)
+		}
+	})
+}
+
+// isSomebody says whether a token named its bearer: an identity, or an access
+// control token that is neither anonymous nor the stand-in of an agent without
+// access control.
+func isSomebody(id *nomad.AuthenticatedIdentity) bool {
+	switch {
+	case id == nil:
+		return false
+	case id.Claims != nil:
+		return true
+	case id.ACLToken == nil:
+		return false
+	}
+	return id.ACLToken.AccessorID != "anonymous" && id.ACLToken.AccessorID != "acls-disabled"
+}
