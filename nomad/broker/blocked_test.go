@@ -1,0 +1,282 @@
+package broker_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/broker"
+)
+
+func blockedEval(job string, edit ...func(*nomad.Evaluation)) *nomad.Evaluation {
+	e := newEval(job)
+	e.Status = nomad.EvalStatusBlocked
+	e.CreateIndex, e.SnapshotIndex = 100, 100
+	for _, f := range edit {
+		f(e)
+	}
+	return e
+}
+
+func classes(eligible map[string]bool) func(*nomad.Evaluation) {
+	return func(e *nomad.Evaluation) { e.ClassEligibility = eligible }
+}
+
+func escaped(e *nomad.Evaluation) { e.EscapedComputedClass = true }
+
+func onNode(id string) func(*nomad.Evaluation) {
+	return func(e *nomad.Evaluation) { e.Type, e.NodeID = nomad.JobTypeSystem, id }
+}
+
+func enabledBlocked() (*broker.Broker, *broker.Blocked) {
+	b := enabled()
+	bl := broker.NewBlocked(b)
+	bl.Enable()
+	return b, bl
+}
+
+var anyType = []string{nomad.JobTypeService, nomad.JobTypeSystem}
+
+// unblocking is what can happen before or after an evaluation is blocked.
+var unblocking = []struct {
+	name    string
+	eval    func(*nomad.Evaluation)
+	unblock func(bl *broker.Blocked, index uint64)
+	want    bool
+}{
+	{"eligible class", classes(map[string]bool{"c1": true}), unblockC1, true},
+	{"ineligible class", classes(map[string]bool{"c1": false}), unblockC1, false},
+	{"new class", classes(map[string]bool{"c2": false}), unblockC1, true},
+	{"escaped", escaped, unblockC1, true},
+	{"escaped, ineligible class", func(e *nomad.Evaluation) { escaped(e); classes(map[string]bool{"c1": false})(e) }, unblockC1, true},
+	{"system, its node", onNode("n1"), unblockN1, true},
+	{"system, another node", onNode("n2"), unblockN1, false},
+	{"system, a class", onNode("n1"), unblockC1, false},
+	{"service, a node", escaped, unblockN1, false},
+}
+
+func unblockC1(bl *broker.Blocked, index uint64) { bl.Unblock("c1", index) }
+func unblockN1(bl *broker.Blocked, index uint64) { bl.UnblockNode("n1", index) }
+
+func TestUnblock(t *testing.T) {
+	for _, tt := range unblocking {
+		t.Run(tt.name, func(t *testing.T) {
+			b, bl := enabledBlocked()
+			e := blockedEval("a", tt.eval)
+			bl.Block(e)
+			wantNone(t, b, anyType)
+			tt.unblock(bl, 101)
+			if !tt.want {
+				wantNone(t, b, anyType)
+				if s := bl.Stats(); s.Blocked != 1 {
+					t.Errorf("Stats() = %+v, want it blocked", s)
+				}
+				return
+			}
+			if got, _ := dequeue(t, b, anyType); got != e {
+				t.Errorf("dequeued %v", got)
+			}
+			if s := bl.Stats(); s.Blocked != 0 {
+				t.Errorf("Stats() = %+v, want nothing blocked", s)
+			}
+		})
+	}
+}
+
+// TestMissedUnblock has the capacity come before the evaluation is blocked, but
+// after its scheduler looked at state.
+func TestMissedUnblock(t *testing.T) {
+	for _, tt := range unblocking {
+		t.Run(tt.name, func(t *testing.T) {
+			for index, seen := range map[uint64]bool{99: true, 100: true, 101: false} {
+				b, bl := enabledBlocked()
+				tt.unblock(bl, index)
+				bl.Block(blockedEval("a", tt.eval))
+				_, _, err := tryDequeue(b, anyType)
+				if want := tt.want && !seen; (err == nil) != want {
+					t.Errorf("unblock at %d, snapshot at 100: enqueued is %v, want %v", index, err == nil, want)
+				}
+			}
+		})
+	}
+}
+
+func TestForgottenUnblockCountsAsMissed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, bl := enabledBlocked()
+		bl.Unblock("c1", 200)
+		time.Sleep(time.Hour)
+		bl.Unblock("c2", 300) // makes it forget c1
+		no := classes(map[string]bool{"c1": true, "c2": false})
+		bl.Block(blockedEval("a", no, func(e *nomad.Evaluation) { e.SnapshotIndex = 250 }))
+		wantNone(t, b, service)
+		bl.Block(blockedEval("b", no, func(e *nomad.Evaluation) { e.SnapshotIndex = 150 }))
+		if e, _ := dequeue(t, b, service); e.JobID != "b" {
+			t.Errorf("dequeued job %s, want b", e.JobID)
+		}
+	})
+}
+
+func TestOneBlockedOfAJob(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, bl := enabledBlocked()
+		canceled := runReaper(t, b, bl)
+		newer := blockedEval("a", escaped)
+		older := blockedEval("a", escaped, func(e *nomad.Evaluation) { e.CreateIndex = 50 })
+		newest := blockedEval("a", escaped, func(e *nomad.Evaluation) { e.CreateIndex = 150 })
+		for _, e := range []*nomad.Evaluation{newer, older, newest} {
+			bl.Block(e)
+		}
+		bl.Block(blockedEval("a", onNode("n1"))) // one for each node beside
+		bl.Block(blockedEval("a", onNode("n2")))
+		synctest.Wait()
+		got := <-canceled
+		if len(got) == 1 {
+			got = append(got, <-canceled...)
+		}
+		ids := map[string]string{}
+		for _, e := range got {
+			ids[e.ID] = e.Status
+		}
+		if ids[newer.ID] != nomad.EvalStatusCancelled || ids[older.ID] != nomad.EvalStatusCancelled || len(ids) != 2 {
+			t.Errorf("canceled %v, want the two older ones", ids)
+		}
+		if newer.Status != nomad.EvalStatusBlocked {
+			t.Error("the evaluation of state was written to")
+		}
+		bl.Unblock("c1", 200)
+		if e, _ := dequeue(t, b, service); e != newest {
+			t.Errorf("unblocked %v, want the newest", e)
+		}
+		if s := bl.Stats(); s.Blocked != 2 || s.Nodes != 2 {
+			t.Errorf("Stats() = %+v, want 2 of nodes", s)
+		}
+	})
+}
+
+func TestReblockOfTheSameEvaluation(t *testing.T) {
+	b, bl := enabledBlocked()
+	e := blockedEval("a", escaped)
+	bl.Block(e)
+	bl.Unblock("c1", 101)
+	_, token := dequeue(t, b, service)
+	again := nomad.Copy(e)
+	again.SnapshotIndex = 101
+	bl.Block(again) // as state tells
+	bl.Reblock(again, token)
+	bl.Unblock("c1", 102) // before the worker is done
+	wantNone(t, b, service)
+	must(t, b.Ack(e.ID, token))
+	dequeue(t, b, service)
+	if s := bl.Stats(); s.Blocked != 0 {
+		t.Errorf("Stats() = %+v, want nothing blocked", s)
+	}
+}
+
+func TestUnblockFailed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, bl := enabledBlocked()
+		go bl.Run(t.Context())
+		failed := blockedEval("a", func(e *nomad.Evaluation) { e.TriggeredBy = nomad.EvalTriggerMaxPlans })
+		bl.Block(failed)
+		bl.Block(blockedEval("b"))
+		wantNone(t, b, service)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if e, _ := dequeue(t, b, service); e != failed {
+			t.Errorf("dequeued %v", e)
+		}
+		wantNone(t, b, service)
+	})
+}
+
+func TestUntrack(t *testing.T) {
+	b, bl := enabledBlocked()
+	bl.Block(blockedEval("a", escaped))
+	bl.Block(blockedEval("a", onNode("n1")))
+	bl.Block(blockedEval("b", escaped))
+	bl.Untrack(nomad.DefaultNamespace, "a")
+	bl.Unblock("c1", 200)
+	bl.UnblockNode("n1", 200)
+	if e, _ := dequeue(t, b, anyType); e.JobID != "b" {
+		t.Errorf("dequeued job %s, want b", e.JobID)
+	}
+	wantNone(t, b, anyType)
+}
+
+func TestBlockedDisabled(t *testing.T) {
+	b, bl := enabledBlocked()
+	bl.Block(blockedEval("a", escaped))
+	bl.Disable()
+	bl.Block(blockedEval("b", escaped))
+	bl.Enable()
+	bl.Unblock("c1", 200)
+	wantNone(t, b, service)
+}
+
+func TestObserver(t *testing.T) {
+	b, bl := enabledBlocked()
+	o := broker.NewObserver(b, bl, func(node string) (string, bool) { return "class of " + node, node == "n1" })
+	work, done := newEval("a"), newEval("b")
+	done.Status = nomad.EvalStatusComplete
+	c1, c2, system := blockedEval("c", classes(map[string]bool{"class of n1": true})),
+		blockedEval("d", classes(map[string]bool{"class of n1": false})), blockedEval("e", onNode("n1"))
+	o.EvalsUpserted(90, []*nomad.Evaluation{work, done, c1, c2, system})
+	if e, _ := dequeue(t, b, anyType); e != work {
+		t.Errorf("dequeued %v, want the pending one", e)
+	}
+	wantNone(t, b, anyType)
+
+	o.AllocsStopped(101, []*nomad.Allocation{{NodeID: "n9"}, {NodeID: "n1"}, {NodeID: "n1"}})
+	got := map[string]bool{}
+	for range 2 {
+		e, token := dequeue(t, b, anyType)
+		got[e.JobID] = true
+		must(t, b.Ack(e.ID, token))
+	}
+	if !got["c"] || !got["e"] {
+		t.Errorf("stopped allocations unblocked %v, want c and e", got)
+	}
+	wantNone(t, b, anyType)
+
+	node := &nomad.Node{ID: "n2", ComputedClass: "new", Status: nomad.NodeStatusDown}
+	o.NodeChanged(110, node)
+	wantNone(t, b, anyType)
+	up := *node
+	up.Status, up.SchedulingEligibility = nomad.NodeStatusReady, nomad.NodeSchedulingEligible
+	o.NodeChanged(111, &up)
+	if e, _ := dequeue(t, b, anyType); e != c2 {
+		t.Errorf("a new node unblocked %v, want d", e)
+	}
+}
+
+func TestObserverForgets(t *testing.T) {
+	for name, tell := range map[string]func(o *broker.Observer, e *nomad.Evaluation){
+		"placed": func(o *broker.Observer, _ *nomad.Evaluation) {
+			done := newEval("a")
+			done.Status = nomad.EvalStatusComplete
+			o.EvalsUpserted(2, []*nomad.Evaluation{done})
+		},
+		"canceled": func(o *broker.Observer, e *nomad.Evaluation) {
+			c := nomad.Copy(e)
+			c.Status = nomad.EvalStatusCancelled
+			o.EvalsUpserted(2, []*nomad.Evaluation{c})
+		},
+		"job removed": func(o *broker.Observer, e *nomad.Evaluation) { o.JobRemoved(e.Namespace, e.JobID) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, bl := enabledBlocked()
+			o := broker.NewObserver(b, bl, func(string) (string, bool) { return "", false })
+			e := blockedEval("a", escaped)
+			o.EvalsUpserted(1, []*nomad.Evaluation{e})
+			if s := bl.Stats(); s.Blocked != 1 || s.Escaped != 1 {
+				t.Fatalf("Stats() = %+v, want it blocked", s)
+			}
+			tell(o, e)
+			if s := bl.Stats(); s.Blocked != 0 {
+				t.Errorf("Stats() = %+v, want it forgotten", s)
+			}
+		})
+	}
+}

@@ -1,0 +1,80 @@
+package broker_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/broker"
+)
+
+// runReaper runs a Reaper and returns what it writes.
+func runReaper(t *testing.T, b *broker.Broker, bl *broker.Blocked) <-chan []*nomad.Evaluation {
+	t.Helper()
+	written := make(chan []*nomad.Evaluation, 100)
+	fail := true // the first write fails: it must come again
+	r := broker.NewReaper(b, bl, func(_ context.Context, evals []*nomad.Evaluation) error {
+		if fail {
+			fail = false
+			return errors.New("no leader")
+		}
+		written <- evals
+		return nil
+	}, slog.New(slog.DiscardHandler))
+	go r.Run(t.Context())
+	return written
+}
+
+func TestReapFailed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, bl := enabledBlocked()
+		written := runReaper(t, b, bl)
+		e := newEval("a")
+		b.Enqueue(e)
+		for range 3 {
+			_, token := dequeue(t, b, service)
+			must(t, b.Nack(e.ID, token))
+			time.Sleep(20 * time.Second)
+			synctest.Wait()
+		}
+		got := <-written
+		if len(got) != 2 {
+			t.Fatalf("wrote %d evaluations, want the failed one and its follow-up", len(got))
+		}
+		failed, next := got[0], got[1]
+		if failed.ID != e.ID || failed.Status != nomad.EvalStatusFailed || failed.NextEval != next.ID {
+			t.Errorf("failed evaluation is %+v", failed)
+		}
+		wait := time.Until(next.WaitUntil)
+		if next.PreviousEval != e.ID || next.TriggeredBy != nomad.EvalTriggerFailedFollowUp || next.JobID != "a" ||
+			next.Status != nomad.EvalStatusPending || wait < 30*time.Second || wait > 20*time.Minute {
+			t.Errorf("follow-up is %+v, in %v", next, wait)
+		}
+		synctest.Wait()
+		if s := b.Stats(); s.Ready+s.Unacked != 0 {
+			t.Errorf("Stats() = %+v, want it gone", s)
+		}
+	})
+}
+
+func TestReapCancelable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, bl := enabledBlocked()
+		written := runReaper(t, b, bl)
+		first, needless, last := newEval("a"), newEval("a"), newEval("a")
+		last.ModifyIndex = 7
+		for _, e := range []*nomad.Evaluation{first, needless, last} {
+			b.Enqueue(e)
+		}
+		_, token := dequeue(t, b, service)
+		must(t, b.Ack(first.ID, token))
+		got := <-written
+		if len(got) != 1 || got[0].ID != needless.ID || got[0].Status != nomad.EvalStatusCancelled {
+			t.Errorf("wrote %+v, want the needless one canceled", got)
+		}
+	})
+}
