@@ -1,0 +1,79 @@
+// Package testlog is a Raft log without Raft, for tests: what is written to it is
+// encoded, given the next index and applied by a real FSM, at once.
+package testlog
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/fsm"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// Log applies entries to the state of one server.
+type Log struct {
+	fsm *fsm.FSM
+
+	mu     sync.Mutex
+	index  uint64
+	before func(ctx context.Context, t nomad.MessageType) error
+}
+
+// New returns a log over an empty state. A nil observer hears nothing.
+func New(observer fsm.Observer) *Log {
+	log := slog.New(slog.DiscardHandler)
+	return &Log{fsm: fsm.New(state.New(log), observer, log), index: 1}
+}
+
+// Before has fn called before each entry; an error is the result of Apply then.
+func (l *Log) Before(fn func(ctx context.Context, t nomad.MessageType) error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.before = fn
+}
+
+// Store returns the state.
+func (l *Log) Store() *state.Store { return l.fsm.State() }
+
+// Snapshot returns the state as it is now.
+func (l *Log) Snapshot() *state.Snapshot { return l.Store().Snapshot() }
+
+// Apply writes one entry.
+func (l *Log) Apply(ctx context.Context, t nomad.MessageType, payload any) (any, uint64, error) {
+	l.mu.Lock()
+	before := l.before
+	l.mu.Unlock()
+	if before != nil {
+		if err := before(ctx, t); err != nil {
+			return nil, 0, err
+		}
+	}
+	data, err := nomad.EncodeCommand(t, payload)
+	if err != nil {
+		return nil, 0, fmt.Errorf("encode command %d: %w", t, err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.index++
+	resp := l.fsm.Apply(&raft.Log{Index: l.index, Type: raft.LogCommand, Data: data})
+	if err, failed := resp.(error); failed {
+		return nil, l.index, err
+	}
+	return resp, l.index, nil
+}
+
+// Must writes one entry and returns its index; it ends the test if that fails.
+func (l *Log) Must(t testing.TB, typ nomad.MessageType, payload any) uint64 {
+	t.Helper()
+	_, index, err := l.Apply(context.Background(), typ, payload)
+	if err != nil {
+		t.Fatalf("apply command %d: %v", typ, err)
+	}
+	return index
+}
