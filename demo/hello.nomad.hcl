@@ -1,0 +1,74 @@
+# The main job: a sandboxed task that shows who it is, and what it can't reach.
+variable "nomad" {
+  type        = string
+  description = "Path of the nomad program, which the task uses to speak to the API."
+}
+
+job "hello" {
+  type = "batch"
+
+  group "hello" {
+    # A neighbour with secrets of its own, for the other task to fail to read.
+    task "neighbour" {
+      driver = "exec2"
+
+      lifecycle {
+        hook    = "prestart"
+        sidecar = true
+      }
+
+      config {
+        command = "/bin/sh"
+        args    = ["-c", "echo secret-of-the-neighbour > $NOMAD_SECRETS_DIR/own; sleep infinity"]
+      }
+
+      resources {
+        cpu    = 50
+        memory = 32
+      }
+    }
+
+    task "hello" {
+      driver = "exec2"
+
+      # A token that says which task this is: as NOMAD_TOKEN, and as a file.
+      identity {
+        env  = true
+        file = true
+      }
+
+      config {
+        command = "/bin/sh"
+        args = ["-c", <<EOT
+          say() { printf '\n-- %s\n' "$1"; }
+          b64() { s=$(tr '_-' '/+'); case $(($${#s} % 4)) in 2) s="$s==";; 3) s="$s=";; esac; printf %s "$s" | base64 -d; }
+
+          say 'my claims, from the token in my secrets directory'
+          cut -d. -f2 < "$NOMAD_SECRETS_DIR/nomad_token" | tr -d '\n' | b64; echo
+
+          say 'my user'
+          id
+
+          say 'what I cannot reach'
+          for f in /etc/shadow "$NOMAD_SECRETS_DIR/../../neighbour/secrets/own" /root; do
+            if cat "$f" > /dev/null 2>&1 || ls "$f" > /dev/null 2>&1; then echo "READABLE: $f"; sandbox=broken; else echo "denied: $f"; fi
+          done
+
+          say 'the API, asked with my own token over the socket in my secrets directory'
+          NOMAD_ADDR="$NOMAD_UNIX_ADDR" ${var.nomad} alloc status -short "$NOMAD_ALLOC_ID"
+
+          say 'and without it'
+          NOMAD_TOKEN= NOMAD_ADDR="$NOMAD_UNIX_ADDR" ${var.nomad} status 2>&1
+          test -z "$sandbox"
+        EOT
+        ]
+        unveil = ["rx:${var.nomad}"]
+      }
+
+      resources {
+        cpu    = 200
+        memory = 128
+      }
+    }
+  }
+}

@@ -1,0 +1,67 @@
+// Command verify checks a token from outside, as any service that trusts the
+// cluster would: it reads the token on standard input, fetches the public keys
+// from the URL given, checks signature, times and audience with go-jose, and
+// prints whose token it is. It knows nothing else of the cluster.
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
+)
+
+func main() {
+	if len(os.Args) != 2 {
+		fmt.Fprintln(os.Stderr, "usage: verify JWKS-URL < token")
+		os.Exit(2)
+	}
+	if err := verify(os.Args[1], os.Stdin); err != nil {
+		fmt.Fprintln(os.Stderr, "verify:", err)
+		os.Exit(1)
+	}
+}
+
+func verify(url string, in io.Reader) error {
+	raw, err := io.ReadAll(io.LimitReader(in, 8<<10))
+	if err != nil {
+		return err
+	}
+	keys, err := fetch(url)
+	if err != nil {
+		return err
+	}
+	token, err := jwt.ParseSigned(strings.TrimSpace(string(raw)), []jose.SignatureAlgorithm{jose.EdDSA, jose.RS256})
+	if err != nil {
+		return err
+	}
+	var claims jwt.Claims
+	if err := token.Claims(keys, &claims); err != nil {
+		return fmt.Errorf("the signature is not by one of the %d keys at %s: %w", len(keys.Keys), url, err)
+	}
+	if err := claims.Validate(jwt.Expected{Time: time.Now(), AnyAudience: jwt.Audience{"nomadproject.io"}}); err != nil {
+		return err
+	}
+	fmt.Printf("valid: %s, signed %s with key %s\n", claims.Subject, token.Headers[0].Algorithm, token.Headers[0].KeyID)
+	return nil
+}
+
+func fetch(url string) (*jose.JSONWebKeySet, error) {
+	client := http.Client{Timeout: 10 * time.Second}
+	resp, err := client.Get(url)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s answered %s", url, resp.Status)
+	}
+	var set jose.JSONWebKeySet
+	return &set, json.NewDecoder(io.LimitReader(resp.Body, 1<<20)).Decode(&set)
+}

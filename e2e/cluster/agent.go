@@ -1,0 +1,200 @@
+// Package cluster starts real agents as processes of their own, for tests,
+// benchmarks and scripts: on ports of the loopback address, each with its own
+// directory, and ended without leaving anything behind.
+//
+//	Start ──▶ healthy, node ready ──Stop──▶ gone, tasks as the agent leaves them
+//	                              └─Kill──▶ gone (SIGKILL), tasks run on ──Start──▶ …
+//
+// An Agent has one goroutine, which waits for the process.
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+)
+
+// Options say how to start an agent.
+type Options struct {
+	Bin  string   // the program; its first argument will be "agent"
+	Dir  string   // where its files go; kept for the next Start
+	Args []string // flags, such as -dev; -data-dir is added unless -dev is among them
+	Env  []string
+	Log  io.Writer // where its output goes
+	// HTTP, RPC and Serf are ports; zero chooses free ones.
+	HTTP, RPC, Serf int
+}
+
+// Agent is a running agent.
+type Agent struct {
+	Options
+	Client *api.Client
+
+	cmd  *exec.Cmd
+	done chan struct{} // closed when the process is gone
+	err  error         // how it ended, valid after done
+}
+
+// ready bounds how long an agent may take until it is ready.
+const readyLimit = 30 * time.Second
+
+// poll is how often a starting agent is asked whether it is ready.
+const poll = 5 * time.Millisecond
+
+// Start starts an agent and returns when it is healthy and its node, if it has
+// one, is ready.
+func Start(ctx context.Context, o Options) (*Agent, error) {
+	if err := o.fillPorts(); err != nil {
+		return nil, err
+	}
+	a := &Agent{Options: o, done: make(chan struct{})}
+	cfg, err := a.writeConfig()
+	if err != nil {
+		return nil, err
+	}
+	if a.Client, err = api.NewClient(&api.Config{Address: a.Address()}); err != nil {
+		return nil, err
+	}
+	a.cmd = exec.Command(o.Bin, append([]string{"agent", "-config=" + cfg}, o.Args...)...)
+	a.cmd.Env = append(os.Environ(), o.Env...)
+	a.cmd.Stdout, a.cmd.Stderr = o.Log, o.Log
+	a.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := a.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start agent: %w", err)
+	}
+	go func() {
+		a.err = a.cmd.Wait()
+		close(a.done)
+	}()
+	if err := a.waitReady(ctx); err != nil {
+		return nil, errors.Join(err, a.Kill())
+	}
+	return a, nil
+}
+
+// fillPorts chooses free ports for those that are not given. They are held
+// together, so that no two are the same.
+func (o *Options) fillPorts() error {
+	for _, p := range []*int{&o.HTTP, &o.RPC, &o.Serf} {
+		if *p != 0 {
+			continue
+		}
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return fmt.Errorf("find a free port: %w", err)
+		}
+		defer l.Close()
+		*p = l.Addr().(*net.TCPAddr).Port
+	}
+	return nil
+}
+
+func (a *Agent) writeConfig() (string, error) {
+	if err := os.MkdirAll(a.Dir, 0o700); err != nil {
+		return "", err
+	}
+	name := filepath.Join(a.Dir, "ports.hcl")
+	text := fmt.Sprintf("ports {\n  http = %d\n  rpc  = %d\n  serf = %d\n}\n", a.HTTP, a.RPC, a.Serf)
+	return name, os.WriteFile(name, []byte(text), 0o600)
+}
+
+// Address is the URL of the agent's HTTP API.
+func (a *Agent) Address() string { return "http://127.0.0.1:" + strconv.Itoa(a.HTTP) }
+
+// Pid is the process ID of the agent.
+func (a *Agent) Pid() int { return a.cmd.Process.Pid }
+
+// waitReady asks the agent until it is ready, or gone.
+func (a *Agent) waitReady(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, readyLimit)
+	defer cancel()
+	tick := time.NewTicker(poll)
+	defer tick.Stop()
+	for {
+		err := a.isReady()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-a.done:
+			return fmt.Errorf("the agent ended: %w", a.exit())
+		case <-ctx.Done():
+			return fmt.Errorf("the agent is not ready: %w", err)
+		case <-tick.C:
+		}
+	}
+}
+
+func (a *Agent) isReady() error {
+	health, err := a.Client.Agent().Health()
+	if err != nil {
+		return err
+	}
+	if health.Client == nil {
+		return nil
+	}
+	id, err := a.NodeID()
+	if err != nil {
+		return err
+	}
+	node, _, err := a.Client.Nodes().Info(id, nil)
+	if err != nil {
+		return err
+	}
+	if node.Status != "ready" {
+		return fmt.Errorf("node %s is %s", id, node.Status)
+	}
+	return nil
+}
+
+// NodeID is the ID of the agent's node.
+func (a *Agent) NodeID() (string, error) {
+	self, err := a.Client.Agent().Self()
+	if err != nil {
+		return "", err
+	}
+	if id := self.Stats["client"]["node_id"]; id != "" {
+		return id, nil
+	}
+	return "", errors.New("the agent has no node")
+}
+
+// Stop ends the agent with SIGTERM and waits; after a while it is killed.
+func (a *Agent) Stop() error {
+	if err := a.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	select {
+	case <-a.done:
+		return nil
+	case <-time.After(readyLimit):
+		return errors.Join(errors.New("the agent did not end on SIGTERM"), a.Kill())
+	}
+}
+
+// Kill ends the agent with SIGKILL and waits. Its tasks run on.
+func (a *Agent) Kill() error {
+	if err := a.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	<-a.done
+	return nil
+}
+
+// exit tells how the process ended.
+func (a *Agent) exit() error {
+	if a.err == nil {
+		return errors.New("exit status 0")
+	}
+	return a.err
+}

@@ -1,0 +1,149 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/open-nomad/open-nomad/e2e/cluster"
+)
+
+// commands are what scripts may use beside those of testscript.
+//
+//	agent NAME [flags]       starts `nomad agent` with flags and waits until it is ready; sets
+//	                         NOMAD_ADDR and NAME_rpc (host:port). A name that was killed or stopped
+//	                         starts again where it was.
+//	kill-agent NAME          ends it with SIGKILL: its tasks stay
+//	stop-agent NAME          ends it with SIGTERM and waits
+//	until DURATION CMD ARG…  runs a command until it succeeds
+//	pick VAR FILE PATH       sets VAR to the value at a dotted PATH of a JSON file, 0.ID for the
+//	                         ID of the first of a list
+var commands = map[string]func(ts *testscript.TestScript, neg bool, args []string){
+	"agent":      startAgent,
+	"kill-agent": func(ts *testscript.TestScript, _ bool, args []string) { ts.Check(known(ts, args).Kill()) },
+	"stop-agent": func(ts *testscript.TestScript, _ bool, args []string) { ts.Check(known(ts, args).Stop()) },
+	"until":      until,
+	"pick":       pick,
+}
+
+// agents are the agents of one script, by name.
+type agents struct {
+	mu sync.Mutex
+	of map[string]*cluster.Agent // guarded by mu
+}
+
+type agentsKey struct{}
+
+func setup(env *testscript.Env) error {
+	all := &agents{of: map[string]*cluster.Agent{}}
+	env.Values[agentsKey{}] = all
+	env.Setenv("HOME", env.WorkDir)
+	env.Setenv("TZ", "UTC")
+	env.Defer(func() {
+		for _, a := range all.of {
+			a.Stop() // a script that ended it already is well
+		}
+	})
+	return nil
+}
+
+// condition adds [root] to the conditions of testscript.
+func condition(cond string) (bool, error) {
+	if cond == "root" {
+		return os.Geteuid() == 0, nil
+	}
+	return false, fmt.Errorf("unknown condition %q", cond)
+}
+
+func startAgent(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) == 0 {
+		ts.Fatalf("usage: agent NAME [flags]")
+	}
+	bin, err := exec.LookPath("nomad")
+	ts.Check(err)
+	log, err := os.OpenFile(ts.MkAbs(args[0]+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	ts.Check(err)
+	defer log.Close()
+	all := ts.Value(agentsKey{}).(*agents)
+	o := cluster.Options{Bin: bin, Dir: ts.MkAbs(args[0]), Args: args[1:], Log: log}
+	if before := all.of[args[0]]; before != nil {
+		o.HTTP, o.RPC, o.Serf = before.HTTP, before.RPC, before.Serf
+	}
+	a, err := cluster.Start(context.Background(), o)
+	if err != nil {
+		ts.Logf("%s", ts.ReadFile(args[0]+".log"))
+		ts.Fatalf("agent %s: %v", args[0], err)
+	}
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	all.of[args[0]] = a
+	ts.Setenv("NOMAD_ADDR", a.Address())
+	ts.Setenv(args[0]+"_rpc", "127.0.0.1:"+strconv.Itoa(a.RPC))
+}
+
+func known(ts *testscript.TestScript, args []string) *cluster.Agent {
+	if len(args) != 1 {
+		ts.Fatalf("give the name of one agent")
+	}
+	a := ts.Value(agentsKey{}).(*agents).of[args[0]]
+	if a == nil {
+		ts.Fatalf("no agent %q was started", args[0])
+	}
+	return a
+}
+
+// again is how often until tries.
+const again = 50 * time.Millisecond
+
+func until(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: until DURATION CMD [ARG…]")
+	}
+	limit, err := time.ParseDuration(args[0])
+	ts.Check(err)
+	over := time.After(limit)
+	tick := time.NewTicker(again)
+	defer tick.Stop()
+	for {
+		err := ts.Exec(args[1], args[2:]...)
+		if err == nil {
+			return
+		}
+		select {
+		case <-over:
+			ts.Fatalf("%s did not succeed in %s: %v", strings.Join(args[1:], " "), limit, err)
+		case <-tick.C:
+		}
+	}
+}
+
+func pick(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: pick VAR FILE PATH")
+	}
+	var v any
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[1])), &v))
+	for _, key := range strings.Split(args[2], ".") {
+		switch node := v.(type) {
+		case map[string]any:
+			v = node[key]
+		case []any:
+			i, err := strconv.Atoi(key)
+			if err != nil || i >= len(node) {
+				ts.Fatalf("%s: no element %q in a list of %d", args[1], key, len(node))
+			}
+			v = node[i]
+		default:
+			ts.Fatalf("%s: nothing at %q", args[1], key)
+		}
+	}
+	ts.Setenv(args[0], fmt.Sprint(v))
+}
