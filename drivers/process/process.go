@@ -1,0 +1,225 @@
+// Package process is what drivers share whose tasks are processes under the
+// supervisor: everything after the start. A driver embeds Tasks and adds its own
+// schema, fingerprint and StartTask.
+//
+//	(none) ──Started──▶ running ──exit, Stop──▶ exited ──Destroy──▶ (none)
+//	   ▲───────Recover─────┘
+//
+// The supervisor holds the truth; a handle carries no more than the task's ID and
+// name, so a recovered task is like one never left. No goroutines but one per
+// TaskStats call, ended by its context or the task's end.
+package process
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/open-nomad/open-nomad/internal/supervise/proc"
+	"github.com/open-nomad/open-nomad/plugins/drivers"
+)
+
+// Supervisor keeps processes; *supervise.Client is one.
+type Supervisor interface {
+	Task(ctx context.Context, id string) (*proc.Task, error)
+	Wait(ctx context.Context, id string) (*proc.Exit, error)
+	Signal(ctx context.Context, id string, sig syscall.Signal) error
+	Kill(ctx context.Context, id string) (*proc.Exit, error)
+	Forget(ctx context.Context, id string) error
+}
+
+// requestPatience bounds questions to the supervisor that it answers at once.
+const requestPatience = 30 * time.Second
+
+// handleVersion is the version of a handle's State.
+const handleVersion = 1
+
+// state is the driver's part of a handle.
+type state struct {
+	Name       string
+	MHzPerCore uint64
+}
+
+// Tasks are the running and exited tasks of one driver.
+type Tasks struct {
+	Driver      string         // its name, for handles
+	DefaultStop syscall.Signal // when StopTask names none
+	Supervisor  Supervisor
+
+	mu   sync.Mutex
+	byID map[string]state
+}
+
+// Started takes a task that the supervisor has started and returns its handle.
+func (ts *Tasks) Started(cfg *drivers.TaskConfig) (*drivers.TaskHandle, error) {
+	s := state{Name: cfg.Name, MHzPerCore: cfg.Limits.MHzPerCore}
+	raw, err := json.Marshal(s)
+	if err != nil {
+		return nil, fmt.Errorf("encode handle of task %s: %w", cfg.ID, err)
+	}
+	ts.remember(cfg.ID, s)
+	return &drivers.TaskHandle{Driver: ts.Driver, Version: handleVersion, TaskID: cfg.ID, State: raw}, nil
+}
+
+func (ts *Tasks) remember(id string, s state) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	if ts.byID == nil {
+		ts.byID = map[string]state{}
+	}
+	ts.byID[id] = s
+}
+
+// state returns what is known here of a task.
+func (ts *Tasks) state(id string) (state, error) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	s, ok := ts.byID[id]
+	if !ok {
+		return s, drivers.ErrTaskNotFound
+	}
+	return s, nil
+}
+
+// RecoverTask implements drivers.Driver.
+func (ts *Tasks) RecoverTask(ctx context.Context, h *drivers.TaskHandle) error {
+	if h.Driver != ts.Driver || h.Version != handleVersion {
+		return fmt.Errorf("handle of task %s is of driver %s version %d, not %s version %d", h.TaskID, h.Driver, h.Version, ts.Driver, handleVersion)
+	}
+	var s state
+	if err := json.Unmarshal(h.State, &s); err != nil {
+		return fmt.Errorf("decode handle of task %s: %w", h.TaskID, err)
+	}
+	_, err := ts.Supervisor.Task(ctx, h.TaskID)
+	if errors.Is(err, proc.ErrUnknownTask) {
+		return drivers.ErrTaskNotFound
+	}
+	if err != nil {
+		return err
+	}
+	ts.remember(h.TaskID, s)
+	return nil
+}
+
+// WaitTask implements drivers.Driver.
+func (ts *Tasks) WaitTask(ctx context.Context, id string) (*drivers.ExitResult, error) {
+	if _, err := ts.state(id); err != nil {
+		return nil, err
+	}
+	exit, err := ts.Supervisor.Wait(ctx, id)
+	if err != nil {
+		return nil, notFound(err)
+	}
+	return result(exit), nil
+}
+
+func result(e *proc.Exit) *drivers.ExitResult {
+	r := &drivers.ExitResult{ExitCode: e.Code, Signal: e.Signal, OOMKilled: e.OOMKilled}
+	if e.Unknown != "" {
+		r.Err = errors.New(e.Unknown)
+	}
+	return r
+}
+
+func notFound(err error) error {
+	if errors.Is(err, proc.ErrUnknownTask) {
+		return drivers.ErrTaskNotFound
+	}
+	return err
+}
+
+// StopTask implements drivers.Driver.
+func (ts *Tasks) StopTask(ctx context.Context, id string, timeout time.Duration, signal string) error {
+	if _, err := ts.state(id); err != nil {
+		return err
+	}
+	sig := ts.DefaultStop
+	if signal != "" {
+		var err error
+		if sig, err = drivers.ParseSignal(signal); err != nil {
+			return err
+		}
+	}
+	wctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	// A task that can't be signaled has ended, or is killed below.
+	if timeout > 0 && ts.Supervisor.Signal(wctx, id, sig) == nil {
+		if _, err := ts.Supervisor.Wait(wctx, id); err == nil {
+			return nil
+		}
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if _, err := ts.Supervisor.Kill(ctx, id); err != nil {
+		return notFound(err)
+	}
+	return nil
+}
+
+// SignalTask implements drivers.Driver.
+func (ts *Tasks) SignalTask(id, signal string) error {
+	if _, err := ts.state(id); err != nil {
+		return err
+	}
+	sig, err := drivers.ParseSignal(signal)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), requestPatience)
+	defer cancel()
+	return notFound(ts.Supervisor.Signal(ctx, id, sig))
+}
+
+// DestroyTask implements drivers.Driver.
+func (ts *Tasks) DestroyTask(id string, force bool) error {
+	if _, err := ts.state(id); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), requestPatience)
+	defer cancel()
+	t, err := ts.Supervisor.Task(ctx, id)
+	if err != nil && !errors.Is(err, proc.ErrUnknownTask) {
+		return err
+	}
+	if err == nil && t.Exit == nil {
+		if !force {
+			return errors.New("cannot destroy running task")
+		}
+		if _, err := ts.Supervisor.Kill(ctx, id); err != nil {
+			return err
+		}
+	}
+	if err := ts.Supervisor.Forget(ctx, id); err != nil {
+		return err
+	}
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	delete(ts.byID, id)
+	return nil
+}
+
+// InspectTask implements drivers.Driver.
+func (ts *Tasks) InspectTask(id string) (*drivers.TaskStatus, error) {
+	s, err := ts.state(id)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), requestPatience)
+	defer cancel()
+	t, err := ts.Supervisor.Task(ctx, id)
+	if err != nil {
+		return nil, notFound(err)
+	}
+	st := &drivers.TaskStatus{ID: id, Name: s.Name, State: drivers.TaskRunning, StartedAt: t.Started,
+		Attributes: map[string]string{"pid": strconv.Itoa(t.PID)}}
+	if t.Exit != nil {
+		st.State, st.CompletedAt, st.Exit = drivers.TaskExited, t.Exit.At, result(t.Exit)
+	}
+	return st, nil
+}

@@ -1,0 +1,50 @@
+package process
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/open-nomad/open-nomad/internal/supervise/proc"
+	"github.com/open-nomad/open-nomad/plugins/drivers"
+)
+
+// Logs says where the supervisor writes the task's output. The directory of the
+// allocation is root's; what lies below may have been touched by other tasks.
+func Logs(cfg *drivers.TaskConfig) (proc.Logs, error) {
+	if cfg.Log.Disabled || cfg.LogDir == "" {
+		return proc.Logs{Disabled: true}, nil
+	}
+	dir, err := filepath.Rel(cfg.AllocDir, cfg.LogDir)
+	if err != nil || !filepath.IsLocal(dir) {
+		return proc.Logs{}, fmt.Errorf("log directory %s is not inside the allocation's directory", cfg.LogDir)
+	}
+	return proc.Logs{Root: cfg.AllocDir, Dir: dir, Name: cfg.Name,
+		MaxFiles: max(cfg.Log.MaxFiles, 1), MaxBytes: int64(max(cfg.Log.MaxFileSizeMB, 1)) << 20}, nil
+}
+
+// GroupName is where the task's control group lives: tasks with cores of their own
+// apart from those that share.
+func GroupName(cfg *drivers.TaskConfig) proc.Group {
+	part := "share.slice"
+	if len(cfg.Limits.Cores) > 0 {
+		part = "reserve.slice"
+	}
+	parent := strings.Trim(cfg.CgroupParent, "/")
+	if parent == "" {
+		parent = "nomad.slice"
+	}
+	name := cfg.AllocID + "." + cfg.Name + ".scope"
+	return proc.Group{Parent: parent + "/" + part, Name: strings.ReplaceAll(name, "/", "_")}
+}
+
+// Environ lists env as "NAME=value", sorted.
+func Environ(env map[string]string) []string {
+	out := make([]string, 0, len(env))
+	for k, v := range env {
+		out = append(out, k+"="+v)
+	}
+	slices.Sort(out)
+	return out
+}

@@ -1,0 +1,136 @@
+package rawexec
+
+import (
+	"fmt"
+	"path"
+	"strconv"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2/hcldec"
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/open-nomad/open-nomad/plugins/drivers"
+)
+
+var configSpec = hcldec.ObjectSpec{
+	"enabled":          &hcldec.AttrSpec{Name: "enabled", Type: cty.Bool},
+	"denied_host_uids": &hcldec.AttrSpec{Name: "denied_host_uids", Type: cty.String},
+	"denied_host_gids": &hcldec.AttrSpec{Name: "denied_host_gids", Type: cty.String},
+	"denied_envvars":   &hcldec.AttrSpec{Name: "denied_envvars", Type: cty.List(cty.String)},
+}
+
+var taskSpec = hcldec.ObjectSpec{
+	"command":            &hcldec.AttrSpec{Name: "command", Type: cty.String, Required: true},
+	"args":               &hcldec.AttrSpec{Name: "args", Type: cty.List(cty.String)},
+	"cgroup_v2_override": &hcldec.AttrSpec{Name: "cgroup_v2_override", Type: cty.String},
+	"cgroup_v1_override": &hcldec.AttrSpec{Name: "cgroup_v1_override", Type: cty.List(cty.Map(cty.String))},
+	"oom_score_adj":      &hcldec.AttrSpec{Name: "oom_score_adj", Type: cty.Number},
+	"work_dir":           &hcldec.AttrSpec{Name: "work_dir", Type: cty.String},
+	"denied_envvars":     &hcldec.AttrSpec{Name: "denied_envvars", Type: cty.List(cty.String)},
+}
+
+// settings is the decoded plugin block.
+type settings struct {
+	enabled    bool
+	deniedUIDs ranges
+	deniedGIDs ranges
+	deniedEnv  []string
+}
+
+func decodeSettings(v cty.Value) (settings, error) {
+	f := drivers.Fields{Value: v}
+	s := settings{enabled: f.Bool("enabled"), deniedEnv: f.Strings("denied_envvars")}
+	uids, gids := f.String("denied_host_uids"), f.String("denied_host_gids")
+	if err := f.Err(); err != nil {
+		return s, err
+	}
+	var err error
+	if s.deniedUIDs, err = parseRanges(uids); err != nil {
+		return s, fmt.Errorf("denied_host_uids: %w", err)
+	}
+	if s.deniedGIDs, err = parseRanges(gids); err != nil {
+		return s, fmt.Errorf("denied_host_gids: %w", err)
+	}
+	return s, nil
+}
+
+// allow refuses a user that the operator denied.
+func (s settings) allow(uid, gid uint32) error {
+	if s.deniedUIDs.has(uid) {
+		return fmt.Errorf("running as uid %d is denied on this node", uid)
+	}
+	if s.deniedGIDs.has(gid) {
+		return fmt.Errorf("running as gid %d is denied on this node", gid)
+	}
+	return nil
+}
+
+// options is the decoded config block of a task.
+type options struct {
+	command     string
+	args        []string
+	workDir     string
+	oomScoreAdj int
+	deniedEnv   []string
+	overrideV2  string            // path of a group
+	overrideV1  map[string]string // controller → path of a group
+}
+
+func decodeOptions(v cty.Value) (options, error) {
+	f := drivers.Fields{Value: v}
+	o := options{command: f.String("command"), args: f.Strings("args"), workDir: f.String("work_dir"),
+		oomScoreAdj: int(f.Int("oom_score_adj")), deniedEnv: f.Strings("denied_envvars"),
+		overrideV2: f.String("cgroup_v2_override"), overrideV1: f.Maps("cgroup_v1_override")}
+	if err := f.Err(); err != nil {
+		return o, fmt.Errorf("config of %s task: %w", Name, err)
+	}
+	if o.command == "" {
+		return o, fmt.Errorf("config of %s task: command is empty", Name)
+	}
+	if o.oomScoreAdj < 0 || o.oomScoreAdj > 1000 {
+		return o, fmt.Errorf("config of %s task: oom_score_adj %d is not between 0 and 1000", Name, o.oomScoreAdj)
+	}
+	return o, nil
+}
+
+// ranges are inclusive ID ranges.
+type ranges [][2]uint32
+
+func (r ranges) has(id uint32) bool {
+	for _, b := range r {
+		if b[0] <= id && id <= b[1] {
+			return true
+		}
+	}
+	return false
+}
+
+// parseRanges reads "0,10-20".
+func parseRanges(s string) (ranges, error) {
+	if strings.TrimSpace(s) == "" {
+		return nil, nil
+	}
+	var out ranges
+	for _, part := range strings.Split(s, ",") {
+		lo, hi, isRange := strings.Cut(strings.TrimSpace(part), "-")
+		if !isRange {
+			hi = lo
+		}
+		a, err := strconv.ParseUint(lo, 10, 32)
+		if err != nil {
+			return nil, fmt.Errorf("%q is not an ID or a range of IDs", part)
+		}
+		b, err := strconv.ParseUint(hi, 10, 32)
+		if err != nil || b < a {
+			return nil, fmt.Errorf("%q is not an ID or a range of IDs", part)
+		}
+		out = append(out, [2]uint32{uint32(a), uint32(b)})
+	}
+	return out, nil
+}
+
+// matchEnv says whether a denied pattern such as "AWS_*" means the variable.
+func matchEnv(pattern, name string) bool {
+	ok, err := path.Match(pattern, name)
+	return err == nil && ok || pattern == name
+}

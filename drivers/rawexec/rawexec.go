@@ -1,0 +1,212 @@
+// Package rawexec is the driver "raw_exec": it runs a program on the host with the
+// agent's rights and without a sandbox. It is off unless the operator turns it on.
+// What it does isolate is what it can without taking rights away: a session and a
+// control group of its own, descriptors 0–2 only, and an environment that holds
+// what the job and the client put there. States, recovery and exits are those of
+// drivers/process.
+package rawexec
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/hashicorp/hcl/v2/hcldec"
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/open-nomad/open-nomad/drivers/process"
+	"github.com/open-nomad/open-nomad/internal/cgroup"
+	"github.com/open-nomad/open-nomad/internal/sandbox"
+	"github.com/open-nomad/open-nomad/internal/supervise"
+	"github.com/open-nomad/open-nomad/plugins/drivers"
+)
+
+// Name of the driver in a task's driver attribute.
+const Name = "raw_exec"
+
+// Driver runs programs unconfined; it implements drivers.Driver.
+type Driver struct {
+	process.Tasks
+	log   *slog.Logger
+	super *supervise.Client
+
+	mu       sync.Mutex
+	settings settings
+}
+
+// New returns the driver, disabled until SetConfig says otherwise.
+func New(log *slog.Logger, super *supervise.Client) *Driver {
+	return &Driver{log: log.With("driver", Name), super: super,
+		Tasks: process.Tasks{Driver: Name, DefaultStop: syscall.SIGTERM, Supervisor: super}}
+}
+
+var _ drivers.Driver = (*Driver)(nil)
+
+// Name implements drivers.Driver.
+func (d *Driver) Name() string { return Name }
+
+// ConfigSpec implements drivers.Driver.
+func (d *Driver) ConfigSpec() hcldec.Spec { return configSpec }
+
+// TaskSpec implements drivers.Driver.
+func (d *Driver) TaskSpec() hcldec.Spec { return taskSpec }
+
+// SetConfig implements drivers.Driver.
+func (d *Driver) SetConfig(cfg cty.Value) error {
+	s, err := decodeSettings(cfg)
+	if err != nil {
+		return fmt.Errorf("config of driver %s: %w", Name, err)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.settings = s
+	return nil
+}
+
+func (d *Driver) config() settings {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.settings
+}
+
+// Capabilities implements drivers.Driver.
+func (d *Driver) Capabilities() drivers.Capabilities {
+	return drivers.Capabilities{SendSignals: true, FSIsolation: drivers.FSIsolationNone}
+}
+
+// Fingerprint implements drivers.Driver.
+func (d *Driver) Fingerprint(ctx context.Context) <-chan drivers.Fingerprint {
+	f := drivers.Fingerprint{Health: drivers.HealthUndetected, Description: "disabled: plugin \"raw_exec\" has no enabled = true"}
+	if d.config().enabled {
+		f = drivers.Fingerprint{Health: drivers.HealthHealthy, Description: "Healthy", Attributes: map[string]string{"driver." + Name: "1"}}
+	}
+	ch := make(chan drivers.Fingerprint, 1)
+	ch <- f
+	go func() {
+		<-ctx.Done()
+		close(ch)
+	}()
+	return ch
+}
+
+// StartTask implements drivers.Driver.
+func (d *Driver) StartTask(ctx context.Context, cfg *drivers.TaskConfig) (*drivers.TaskHandle, error) {
+	set := d.config()
+	if !set.enabled {
+		return nil, fmt.Errorf("driver %s is disabled on this node", Name)
+	}
+	if cfg.NetNS != "" {
+		return nil, fmt.Errorf("driver %s cannot join a network namespace", Name)
+	}
+	opts, err := decodeOptions(cfg.Config)
+	if err != nil {
+		return nil, err
+	}
+	policy, err := set.policy(cfg, opts)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := sandbox.Encode(policy)
+	if err != nil {
+		return nil, err
+	}
+	logs, err := process.Logs(cfg)
+	if err != nil {
+		return nil, err
+	}
+	spec := &supervise.Spec{ID: cfg.ID, Entry: sandbox.Entry, Policy: raw, Logs: logs}
+	if policy.User != nil {
+		spec.Owner = &supervise.Owner{UID: int(policy.User.UID), GID: int(policy.User.GID)}
+	}
+	if err := groups(spec, cfg, opts); err != nil {
+		return nil, err
+	}
+	if _, err := d.super.Start(ctx, spec); err != nil {
+		return nil, err
+	}
+	return d.Started(cfg)
+}
+
+// groups chooses the task's control groups: weights and cores, no hard limits. An
+// agent that is not root runs without. A group of the operator's own (an override)
+// takes the place of ours in its tree; in the version 2 tree the task is then known
+// by its session only.
+func groups(spec *supervise.Spec, cfg *drivers.TaskConfig, o options) error {
+	if os.Geteuid() != 0 {
+		if o.overrideV2 != "" || o.overrideV1 != nil {
+			return errors.New("a control group override needs an agent that is root")
+		}
+		return nil
+	}
+	h, err := cgroup.Detect()
+	if errors.Is(err, cgroup.ErrUnavailable) && o.overrideV2 == "" && o.overrideV1 == nil {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if o.overrideV2 != "" {
+		file, err := h.Existing("", o.overrideV2)
+		if err != nil {
+			return fmt.Errorf("cgroup_v2_override: %w", err)
+		}
+		spec.Join = append(spec.Join, file)
+	} else {
+		spec.Group = &supervise.Group{Group: process.GroupName(cfg),
+			Limits: cgroup.Limits{CPUShares: cfg.Limits.CPUShares, Cores: cfg.Limits.Cores}}
+	}
+	for controller, path := range o.overrideV1 {
+		file, err := h.Existing(controller, path)
+		if err != nil {
+			return fmt.Errorf("cgroup_v1_override: %w", err)
+		}
+		spec.Join = append(spec.Join, file)
+	}
+	return nil
+}
+
+// policy keeps every right and says so.
+func (s settings) policy(cfg *drivers.TaskConfig, o options) (*sandbox.Policy, error) {
+	p := &sandbox.Policy{
+		Argv: append([]string{o.command}, o.args...), Dir: o.workDir,
+		Search:      []string{cfg.LocalDir, cfg.TaskDir},
+		OOMScoreAdj: o.oomScoreAdj, KeepCapabilities: true, KeepPrivileges: true, Seccomp: sandbox.SeccompNone,
+	}
+	if p.Dir == "" {
+		p.Dir = cfg.TaskDir
+	} else if !filepath.IsAbs(p.Dir) {
+		return nil, fmt.Errorf("work_dir %q is not absolute", p.Dir)
+	}
+	for _, v := range process.Environ(cfg.Env) {
+		name, _, _ := strings.Cut(v, "=")
+		if !slices.ContainsFunc(slices.Concat(s.deniedEnv, o.deniedEnv), func(pattern string) bool { return matchEnv(pattern, name) }) {
+			p.Env = append(p.Env, v)
+		}
+	}
+	if cfg.User == "" {
+		return p, s.allow(uint32(os.Geteuid()), uint32(os.Getegid()))
+	}
+	acc, err := process.LookupUser(cfg.User)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.allow(acc.UID, acc.GID); err != nil {
+		return nil, err
+	}
+	if int(acc.UID) == os.Geteuid() {
+		return p, nil
+	}
+	if os.Geteuid() != 0 {
+		return nil, fmt.Errorf("running as user %s needs an agent that is root", acc.Name)
+	}
+	p.User = &sandbox.User{UID: acc.UID, GID: acc.GID, Groups: acc.Groups}
+	p.KeepCapabilities = acc.UID == 0
+	return p, nil
+}

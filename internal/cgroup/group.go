@@ -1,0 +1,367 @@
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Limits of a group; a zero field sets nothing.
+type Limits struct {
+	MemoryMax int64    // bytes, hard
+	MemoryLow int64    // bytes kept from reclaim
+	CPUQuota  int64    // microseconds of CPU in each period of CPUPeriod
+	CPUShares int64    // relative weight, in the scale of version 1 (2 … 262144)
+	Cores     []uint16 // the only cores to run on
+	Processes int64    // how many tasks at most
+}
+
+// CPUPeriod is the period of CPUQuota, in microseconds.
+const CPUPeriod = 100_000
+
+// minQuota is the least quota that the kernel accepts.
+const minQuota = 1_000
+
+// Group is one control group below a parent.
+type Group struct {
+	h   *Hierarchy
+	rel string // parent/name
+}
+
+// Create makes a group and sets its limits. A group that is there already and
+// empty is used again. On error nothing is left.
+func (h *Hierarchy) Create(parent, name string, l Limits) (*Group, error) {
+	if err := checkName(name); err != nil {
+		return nil, err
+	}
+	rel := parent + "/" + name
+	g := &Group{h: h, rel: rel}
+	if err := g.mkdir(); errors.Is(err, fs.ErrNotExist) {
+		if _, err := h.prepare(parent); err != nil {
+			return nil, err
+		}
+		err = g.mkdir()
+		if err != nil {
+			return nil, err
+		}
+	} else if err != nil {
+		return nil, err
+	}
+	if err := g.limit(l); err != nil {
+		// The group was made a moment ago and holds no process.
+		return nil, errors.Join(fmt.Errorf("limit group %s: %w", rel, err), g.Remove())
+	}
+	return g, nil
+}
+
+// Open returns a group that Create made before.
+func (h *Hierarchy) Open(parent, name string) (*Group, error) {
+	if err := errors.Join(checkName(parent), checkName(name)); err != nil {
+		return nil, err
+	}
+	return &Group{h: h, rel: parent + "/" + name}, nil
+}
+
+func (g *Group) mkdir() error {
+	for _, d := range g.h.dirs(g.rel) {
+		if err := os.Mkdir(d, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+			return fmt.Errorf("create group: %w", err)
+		}
+	}
+	if m, ok := g.h.V1["cpuset"]; ok {
+		return inheritCPUSet(m, g.rel)
+	}
+	return nil
+}
+
+// Path is the group's name below the root of every tree.
+func (g *Group) Path() string { return "/" + g.rel }
+
+// Dir is the group's directory in the version 2 tree, "" without one; a process
+// can be created in it (CLONE_INTO_CGROUP).
+func (g *Group) Dir() string {
+	if g.h.V2 == "" {
+		return ""
+	}
+	return filepath.Join(g.h.V2, g.rel)
+}
+
+// JoinFiles are the files into which a thread writes "0" to join the group in the
+// trees of version 1: the thread that will execute the task does it itself, which
+// spares the kernel a grace period.
+func (g *Group) JoinFiles() []string {
+	var out []string
+	for _, d := range g.h.dirs(g.rel) {
+		if g.h.V2 == "" || !strings.HasPrefix(d, g.h.V2+"/") {
+			out = append(out, filepath.Join(d, "tasks"))
+		}
+	}
+	return out
+}
+
+func (g *Group) limit(l Limits) error {
+	for _, set := range []func(Limits) error{g.limitMemory, g.limitCPU, g.limitCores, g.limitProcesses} {
+		if err := set(l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// set writes a value where controller c works: file1 in version 1, file2 in version 2.
+func (g *Group) set(c, file1, file2, value string) error {
+	dir, version := g.h.controller(c, g.rel)
+	switch {
+	case version == 0:
+		return fmt.Errorf("%w: the host has no %s controller", ErrUnavailable, c)
+	case version == 1 && file1 != "":
+		return write(dir, file1, value)
+	case version == 2 && file2 != "":
+		return write(dir, file2, value)
+	}
+	return nil
+}
+
+func (g *Group) limitMemory(l Limits) error {
+	if l.MemoryMax > 0 {
+		if err := g.set("memory", "memory.limit_in_bytes", "memory.max", itoa(l.MemoryMax)); err != nil {
+			return err
+		}
+		// Without this a task could swap its way past the limit.
+		if err := g.limitSwap(l.MemoryMax); err != nil {
+			return err
+		}
+	}
+	if l.MemoryLow > 0 {
+		return g.set("memory", "memory.soft_limit_in_bytes", "memory.low", itoa(l.MemoryLow))
+	}
+	return nil
+}
+
+// limitSwap forbids swap; a kernel without swap accounting has no such file.
+func (g *Group) limitSwap(memory int64) error {
+	dir, version := g.h.controller("memory", g.rel)
+	file, value := "memory.memsw.limit_in_bytes", itoa(memory)
+	if version == 2 {
+		file, value = "memory.swap.max", "0"
+	}
+	if err := write(dir, file, value); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+func (g *Group) limitCPU(l Limits) error {
+	if l.CPUShares > 0 {
+		shares := min(max(l.CPUShares, 2), 262144)
+		dir, version := g.h.controller("cpu", g.rel)
+		value := itoa(shares)
+		if version == 2 { // the scale of version 2 is 1 … 10000
+			value = itoa(1 + (shares-2)*9999/262142)
+		}
+		if version == 0 {
+			return fmt.Errorf("%w: the host has no cpu controller", ErrUnavailable)
+		}
+		if err := write(dir, map[int]string{1: "cpu.shares", 2: "cpu.weight"}[version], value); err != nil {
+			return err
+		}
+	}
+	if l.CPUQuota == 0 {
+		return nil
+	}
+	quota := itoa(max(l.CPUQuota, minQuota))
+	if err := g.set("cpu", "cpu.cfs_period_us", "", itoa(CPUPeriod)); err != nil {
+		return err
+	}
+	if _, version := g.h.controller("cpu", g.rel); version == 2 {
+		quota += " " + itoa(CPUPeriod)
+	}
+	return g.set("cpu", "cpu.cfs_quota_us", "cpu.max", quota)
+}
+
+func (g *Group) limitCores(l Limits) error {
+	if len(l.Cores) == 0 {
+		return nil
+	}
+	list := make([]string, len(l.Cores))
+	for i, c := range l.Cores {
+		list[i] = strconv.Itoa(int(c))
+	}
+	return g.set("cpuset", "cpuset.cpus", "cpuset.cpus", strings.Join(list, ","))
+}
+
+func (g *Group) limitProcesses(l Limits) error {
+	if l.Processes == 0 {
+		return nil
+	}
+	return g.set("pids", "pids.max", "pids.max", itoa(l.Processes))
+}
+
+// Existing returns the file to join a group that the operator made, by path below
+// the root of the version 2 tree (controller "") or of a version 1 controller.
+func (h *Hierarchy) Existing(controller, path string) (joinFile string, err error) {
+	rel := strings.Trim(path, "/")
+	if err := checkName(rel); err != nil {
+		return "", err
+	}
+	mount, file := h.V2, "cgroup.procs"
+	if controller != "" {
+		mount, file = h.V1[controller], "tasks"
+	}
+	if mount == "" {
+		return "", fmt.Errorf("%w: the host has no tree for group %s", ErrUnavailable, path)
+	}
+	joinFile = filepath.Join(mount, rel, file)
+	if _, err := os.Stat(joinFile); err != nil {
+		return "", fmt.Errorf("find group %s: %w", path, err)
+	}
+	return joinFile, nil
+}
+
+// Pids lists the processes of the group and of groups below it.
+func (g *Group) Pids() ([]int, error) {
+	var pids []int
+	err := filepath.WalkDir(g.tracker(), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.IsDir() {
+			return err
+		}
+		s, err := read(path, "cgroup.procs")
+		if err != nil {
+			return err
+		}
+		for _, f := range strings.Fields(s) {
+			pid, err := strconv.Atoi(f)
+			if err != nil {
+				return fmt.Errorf("process %q of group %s: %w", f, g.rel, err)
+			}
+			pids = append(pids, pid)
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENODEV) {
+		return nil, fmt.Errorf("list processes of group %s: %w", g.rel, err)
+	}
+	return pids, nil
+}
+
+// tracker is the directory that knows the processes.
+func (g *Group) tracker() string {
+	if d := g.Dir(); d != "" {
+		return d
+	}
+	for _, c := range []string{"freezer", "pids", "memory", "cpu"} {
+		if m, ok := g.h.V1[c]; ok {
+			return filepath.Join(m, g.rel)
+		}
+	}
+	return g.h.dirs(g.rel)[0]
+}
+
+// Kill kills every process of the group. It returns when the signal is on its
+// way, not when they are gone.
+func (g *Group) Kill() error {
+	if d := g.Dir(); d != "" {
+		err := write(d, "cgroup.kill", "1") // Linux 5.14
+		if err == nil {
+			return nil
+		}
+		if _, gone := os.Stat(d); errors.Is(gone, fs.ErrNotExist) {
+			return nil
+		}
+	}
+	return g.killEach()
+}
+
+// killEach freezes the group so that nobody forks away, kills each process and thaws.
+func (g *Group) killEach() error {
+	thaw := g.freeze()
+	defer thaw()
+	pids, err := g.Pids()
+	if err != nil {
+		return err
+	}
+	for _, pid := range pids {
+		if err := unix.Kill(pid, unix.SIGKILL); err != nil && err != unix.ESRCH {
+			return fmt.Errorf("kill process %d of group %s: %w", pid, g.rel, err)
+		}
+	}
+	return nil
+}
+
+// freeze stops the group and returns what lets it go on. Where it can't be
+// frozen, killing goes on without: the caller repeats until no process is left.
+func (g *Group) freeze() (thaw func()) {
+	dir, file, on, off := g.Dir(), "cgroup.freeze", "1", "0"
+	if m, ok := g.h.V1["freezer"]; ok {
+		dir, file, on, off = filepath.Join(m, g.rel), "freezer.state", "FROZEN", "THAWED"
+	}
+	if err := write(dir, file, on); err != nil {
+		return func() {}
+	}
+	return func() { write(dir, file, off) } //nolint:errcheck // fails only when the group is gone, with nobody left to thaw
+}
+
+// Remove removes the group from every tree. It must be empty: KillAll first.
+func (g *Group) Remove() error {
+	var errs []error
+	for _, d := range g.h.dirs(g.rel) {
+		if err := removeTree(d); err != nil {
+			errs = append(errs, fmt.Errorf("remove group: %w", err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// removeTree removes a group and the groups a task made below it.
+func removeTree(dir string) error {
+	err := unix.Rmdir(dir)
+	if err == nil || err == unix.ENOENT {
+		return nil
+	}
+	entries, rerr := os.ReadDir(dir)
+	if rerr != nil {
+		return &fs.PathError{Op: "rmdir", Path: dir, Err: err}
+	}
+	for _, e := range entries {
+		if e.IsDir() {
+			if err := removeTree(filepath.Join(dir, e.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	if err := unix.Rmdir(dir); err != nil && err != unix.ENOENT {
+		return &fs.PathError{Op: "rmdir", Path: dir, Err: err}
+	}
+	return nil
+}
+
+// KillAll kills until the group is empty, for at most patience.
+func (g *Group) KillAll(patience time.Duration) error {
+	deadline := time.Now().Add(patience)
+	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
+		pids, err := g.Pids()
+		if err != nil || len(pids) == 0 {
+			return err
+		}
+		if err := g.Kill(); err != nil {
+			return err
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("%d processes of group %s do not end", len(pids), g.rel)
+		}
+		// The kernel has no notice for an emptied group that works in both versions.
+		time.Sleep(wait)
+	}
+}
+
+func itoa(n int64) string { return strconv.FormatInt(n, 10) }
+
+// LimitCPU sets the CPU limits alone.
+func (g *Group) LimitCPU(l Limits) error { return g.limitCPU(l) }

@@ -1,0 +1,234 @@
+// Package cgroup gives a task a control group: limits, a list of its processes,
+// one kill for all of them, and what they use.
+//
+// It speaks version 2 (one tree), version 1 (a tree per controller) and the
+// hybrid of both: limits live where the controller lives; tracking and killing
+// use the version 2 tree whenever there is one, since it alone can kill at once.
+//
+//	v2      <mount>/nomad.slice/<name>                all
+//	v1      <mount>/{cpu,cpuacct,memory,pids,cpuset,freezer}/nomad.slice/<name>
+//	hybrid  both: controllers in v1, processes and kill in v2
+//
+// Only this package writes below the parent it is given. It fails closed: a limit
+// whose controller is absent is an error. No goroutines, no state but the tree.
+package cgroup
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// ErrUnavailable means that groups can't be used here; the error says why.
+var ErrUnavailable = errors.New("control groups are not available")
+
+// controllers that this package uses, by the names of version 1.
+var controllers = []string{"cpu", "cpuacct", "memory", "pids", "cpuset", "freezer"}
+
+// Hierarchy is where the host has its control groups mounted.
+type Hierarchy struct {
+	V2 string            // mount of the version 2 tree, "" if none
+	V1 map[string]string // controller → mount, those that this package uses
+}
+
+// Detect returns the hierarchy of this host; it is read once.
+func Detect() (*Hierarchy, error) { return detect() }
+
+var detect = sync.OnceValues(func() (*Hierarchy, error) {
+	f, err := os.Open("/proc/self/mountinfo")
+	if err != nil {
+		return nil, fmt.Errorf("find control groups: %w", err)
+	}
+	defer f.Close()
+	h := &Hierarchy{V1: map[string]string{}}
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		h.addMount(lines.Text())
+	}
+	if h.V2 == "" && len(h.V1) == 0 {
+		return nil, fmt.Errorf("%w: no cgroup file system is mounted", ErrUnavailable)
+	}
+	return h, nil
+})
+
+// addMount reads one line of mountinfo:
+//
+//	36 35 98:0 <root> <mount point> <options> [optional fields] - <type> <source> <super options>
+func (h *Hierarchy) addMount(line string) {
+	before, after, ok := strings.Cut(line, " - ")
+	left, right := strings.Fields(before), strings.Fields(after)
+	if !ok || len(left) < 5 || len(right) < 3 || left[3] != "/" {
+		return
+	}
+	switch right[0] {
+	case "cgroup2":
+		if h.V2 == "" {
+			h.V2 = left[4]
+		}
+	case "cgroup":
+		for _, o := range strings.Split(right[2], ",") {
+			if slices.Contains(controllers, o) && h.V1[o] == "" {
+				h.V1[o] = left[4]
+			}
+		}
+	}
+}
+
+// Version is what an operator calls the mode: "v1", "v2" or "hybrid".
+func (h *Hierarchy) Version() string {
+	switch {
+	case len(h.V1) == 0:
+		return "v2"
+	case h.V2 == "":
+		return "v1"
+	}
+	return "hybrid"
+}
+
+// Usable says in an error why this process can't make groups below parent, nil
+// when it can. It makes the parent, as the first task would.
+func (h *Hierarchy) Usable(parent string) error {
+	if os.Geteuid() != 0 {
+		return fmt.Errorf("%w: needs root", ErrUnavailable)
+	}
+	if _, err := h.prepare(parent); err != nil {
+		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	return nil
+}
+
+// dirs returns the directory of group rel in every tree, each once.
+func (h *Hierarchy) dirs(rel string) []string {
+	var out []string
+	if h.V2 != "" {
+		out = append(out, filepath.Join(h.V2, rel))
+	}
+	for _, c := range controllers {
+		m, ok := h.V1[c]
+		if !ok {
+			continue
+		}
+		if d := filepath.Join(m, rel); !slices.Contains(out, d) {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+// controller returns the directory of group rel where controller c works and
+// which version that is; version 0 if the host has no such controller.
+func (h *Hierarchy) controller(c, rel string) (dir string, version int) {
+	if m, ok := h.V1[c]; ok {
+		return filepath.Join(m, rel), 1
+	}
+	if h.V2 == "" {
+		return "", 0
+	}
+	dir = filepath.Join(h.V2, rel)
+	have, err := os.ReadFile(filepath.Join(dir, "cgroup.controllers"))
+	if err != nil || !slices.Contains(strings.Fields(string(have)), c) {
+		return "", 0
+	}
+	return dir, 2
+}
+
+// prepare makes the parent in every tree and passes the controllers on to its
+// children. It returns the controllers that could not be passed on in version 2.
+func (h *Hierarchy) prepare(parent string) (refused []string, err error) {
+	if err := checkName(parent); err != nil {
+		return nil, err
+	}
+	for _, d := range h.dirs(parent) {
+		if err := os.MkdirAll(d, 0o755); err != nil {
+			return nil, fmt.Errorf("create group %s: %w", parent, err)
+		}
+	}
+	if m, ok := h.V1["cpuset"]; ok {
+		if err := inheritCPUSet(m, parent); err != nil {
+			return nil, err
+		}
+	}
+	if h.V2 == "" {
+		return nil, nil
+	}
+	at := h.V2
+	for _, part := range append([]string{""}, strings.Split(parent, "/")...) {
+		at = filepath.Join(at, part)
+		refused = append(refused, passOn(at)...)
+	}
+	return refused, nil
+}
+
+// passOn gives the children of a version 2 group the controllers it has itself.
+func passOn(dir string) (refused []string) {
+	have, err := os.ReadFile(filepath.Join(dir, "cgroup.controllers"))
+	if err != nil {
+		return nil
+	}
+	given, _ := os.ReadFile(filepath.Join(dir, "cgroup.subtree_control")) // absent reads as none given
+	for _, c := range strings.Fields(string(have)) {
+		if !slices.Contains([]string{"cpu", "cpuset", "memory", "pids"}, c) || slices.Contains(strings.Fields(string(given)), c) {
+			continue
+		}
+		if err := write(dir, "cgroup.subtree_control", "+"+c); err != nil {
+			refused = append(refused, c)
+		}
+	}
+	return refused
+}
+
+// inheritCPUSet copies cpus and memory nodes down to a new version 1 cpuset group,
+// which is born with none and would take no process.
+func inheritCPUSet(mount, rel string) error {
+	dir := mount
+	for _, part := range strings.Split(rel, "/") {
+		above := dir
+		dir = filepath.Join(dir, part)
+		for _, f := range []string{"cpuset.cpus", "cpuset.mems"} {
+			have, err := read(dir, f)
+			if err != nil {
+				return err
+			}
+			if have != "" {
+				continue
+			}
+			v, err := read(above, f)
+			if err != nil {
+				return err
+			}
+			if err := write(dir, f, v); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// checkName refuses names that lead out of the tree.
+func checkName(name string) error {
+	if name == "" || !filepath.IsLocal(name) || filepath.Clean(name) != name || name == "." {
+		return fmt.Errorf("group name %q is not a plain relative path", name)
+	}
+	return nil
+}
+
+func read(dir, file string) (string, error) {
+	b, err := os.ReadFile(filepath.Join(dir, file))
+	return strings.TrimSpace(string(b)), err
+}
+
+func write(dir, file, value string) error {
+	f, err := os.OpenFile(filepath.Join(dir, file), os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	if _, err := f.WriteString(value); err != nil {
+		f.Close()
+		return fmt.Errorf("write %q: %w", value, err)
+	}
+	return f.Close()
+}

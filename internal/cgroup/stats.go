@@ -1,0 +1,94 @@
+package cgroup
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// Stats is what the processes of a group use.
+type Stats struct {
+	MemoryUsage uint64 // bytes, page cache included
+	MemoryRSS   uint64
+	MemoryCache uint64
+	MemorySwap  uint64
+	MemoryPeak  uint64
+
+	CPUTotal  uint64 // nanoseconds since the group was made
+	CPUUser   uint64
+	CPUSystem uint64
+
+	ThrottledPeriods uint64
+	ThrottledTime    uint64 // nanoseconds
+	OOMKills         uint64 // processes killed for want of memory
+}
+
+// Stats reads what the group uses; what the host does not measure stays 0.
+func (g *Group) Stats() Stats {
+	var s Stats
+	if dir, v := g.h.controller("memory", g.rel); v == 1 {
+		s.memory1(dir)
+	} else if v == 2 {
+		s.memory2(dir)
+	}
+	if dir, v := g.h.controller("cpu", g.rel); v == 1 {
+		stat := readKeys(dir, "cpu.stat")
+		s.ThrottledPeriods, s.ThrottledTime = stat["nr_throttled"], stat["throttled_time"]
+	}
+	if dir, v := g.h.controller("cpuacct", g.rel); v == 1 {
+		s.CPUTotal = readNumber(dir, "cpuacct.usage")
+		s.CPUUser = readNumber(dir, "cpuacct.usage_user")
+		s.CPUSystem = readNumber(dir, "cpuacct.usage_sys")
+	} else if d := g.Dir(); d != "" { // cpu.stat exists in version 2 even without the controller
+		stat := readKeys(d, "cpu.stat")
+		s.CPUTotal, s.CPUUser, s.CPUSystem = 1000*stat["usage_usec"], 1000*stat["user_usec"], 1000*stat["system_usec"]
+		s.ThrottledPeriods, s.ThrottledTime = stat["nr_throttled"], 1000*stat["throttled_usec"]
+	}
+	return s
+}
+
+func (s *Stats) memory1(dir string) {
+	stat := readKeys(dir, "memory.stat")
+	s.MemoryUsage = readNumber(dir, "memory.usage_in_bytes")
+	s.MemoryPeak = readNumber(dir, "memory.max_usage_in_bytes")
+	s.MemoryRSS, s.MemoryCache, s.MemorySwap = stat["rss"], stat["cache"], stat["swap"]
+	s.OOMKills = readKeys(dir, "memory.oom_control")["oom_kill"]
+}
+
+func (s *Stats) memory2(dir string) {
+	stat := readKeys(dir, "memory.stat")
+	s.MemoryUsage = readNumber(dir, "memory.current")
+	s.MemoryPeak = readNumber(dir, "memory.peak")
+	s.MemorySwap = readNumber(dir, "memory.swap.current")
+	s.MemoryRSS, s.MemoryCache = stat["anon"], stat["file"]
+	s.OOMKills = readKeys(dir, "memory.events")["oom_kill"]
+}
+
+// readKeys reads a file of "key value" lines; an absent file has none.
+func readKeys(dir, file string) map[string]uint64 {
+	b, err := os.ReadFile(filepath.Join(dir, file))
+	if err != nil {
+		return nil
+	}
+	out := map[string]uint64{}
+	for line := range strings.Lines(string(b)) {
+		k, v, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if n, err := strconv.ParseUint(v, 10, 64); err == nil {
+			out[k] = n
+		}
+	}
+	return out
+}
+
+func readNumber(dir, file string) uint64 {
+	s, err := read(dir, file)
+	if err != nil {
+		return 0
+	}
+	n, err := strconv.ParseUint(s, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}

@@ -1,0 +1,20 @@
+// Command companion is the supervisor and the sandbox stage in one small static
+// program; internal/companion embeds it into nomad and chooses the entry by
+// argv[0]. It must stay small (3 MiB) and start fast: it imports nothing but
+// those two. Run by hand it only says what it is.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/open-nomad/open-nomad/internal/companion"
+	_ "github.com/open-nomad/open-nomad/internal/sandbox"   // entry "nomad-sandbox"
+	_ "github.com/open-nomad/open-nomad/internal/supervise" // entry "nomad-supervise"
+)
+
+func main() {
+	companion.Main()
+	fmt.Fprintln(os.Stderr, "this program is run by the nomad agent, not by hand")
+	os.Exit(2)
+}

@@ -1,0 +1,190 @@
+// Package sandbox runs one program under a Policy, a plain value made elsewhere
+// and printable, which nothing changes while it is applied.
+//
+// The supervisor (internal/supervise) puts the policy into a memory file and executes
+// the companion as "nomad-sandbox", with the control groups' files as arguments. That stage applies it to itself, in this order, and executes
+// the program in its own place, so that no helper stays:
+//
+//	join the control group → oom score → namespaces → open the granted paths
+//	→ working directory → close every descriptor but 0–2 (at execve)
+//	→ groups, uid, all five capability sets → no_new_privs → rlimits
+//	→ Landlock (all rights and scopes of the kernel) → seccomp → execve
+//
+// It fails closed: what the policy asks for and can't be had is an error, which
+// goes to the starter over a pipe that execve closes; end of file there means
+// that the program runs. The program's environment is data to the stage and
+// becomes an environment at execve only. No goroutines, no disk.
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/open-nomad/open-nomad/internal/landlock"
+)
+
+// Names of seccomp profiles. The empty name is an error: it never means "none".
+const (
+	SeccompDefault = "default"
+	SeccompNone    = "none"
+)
+
+// Policy is what a program may do. The zero value is refused: say of each layer
+// what it is to be.
+type Policy struct {
+	Argv   []string
+	Env    Environment
+	Dir    string   // working directory
+	Search []string // directories tried for a program name before those of PATH
+
+	// MissingExit makes a program that can't be executed an exit status of its
+	// own, with the reason on stderr; 0 makes it an error of the start.
+	MissingExit int
+
+	OOMScoreAdj int
+	PrivateIPC  bool // own System V IPC and POSIX message queues
+
+	User    *User  // nil keeps the starter's
+	Files   *Files // nil leaves files, sockets and signals alone
+	Rlimits []Rlimit
+
+	KeepCapabilities bool // false clears all five sets
+	KeepPrivileges   bool // false sets no_new_privs
+	Seccomp          string
+}
+
+// Environment is the program's environment, "NAME=value" each. It prints as a
+// count, for it holds secrets.
+type Environment []string
+
+func (e Environment) String() string { return fmt.Sprintf("(%d variables)", len(e)) }
+
+// GoString keeps %#v from printing the values.
+func (e Environment) GoString() string { return e.String() }
+
+// User is who the program runs as.
+type User struct {
+	UID, GID uint32
+	Groups   []uint32 // supplementary
+}
+
+// Files are the rights that Landlock leaves.
+type Files struct {
+	Paths  []Path
+	TCP    *landlock.Ports // nil leaves TCP alone
+	MinABI int             // an older kernel is an error
+}
+
+// Path grants Modes (r read, w write, x execute, c create and remove) on a file
+// or on everything below a directory. With Beneath set, Name is relative to that
+// directory and reached without following any symlink: for places that another
+// task could have prepared.
+type Path struct {
+	Modes   string
+	Name    string
+	Beneath string
+}
+
+func (p Path) String() string { return p.Modes + ":" + filepath.Join(p.Beneath, p.Name) }
+
+// ParsePath reads "<modes>:<path>"; the path may hold colons.
+func ParsePath(s string) (Path, error) {
+	modes, name, ok := strings.Cut(s, ":")
+	if !ok || !landlock.ValidModes(modes) {
+		return Path{}, fmt.Errorf("path %q: want <modes>:<path>, modes being any of r, w, x, c", s)
+	}
+	if !filepath.IsAbs(name) {
+		return Path{}, fmt.Errorf("path %q is not absolute", s)
+	}
+	return Path{Modes: modes, Name: filepath.Clean(name)}, nil
+}
+
+// Rlimit is one resource limit (RLIMIT_ numbers of the kernel).
+type Rlimit struct {
+	Resource   int
+	Soft, Hard uint64
+}
+
+// Validate says what of p can't be meant.
+func (p *Policy) Validate() error {
+	var errs []error
+	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if len(p.Argv) == 0 || p.Argv[0] == "" {
+		fail("no program")
+	}
+	if !filepath.IsAbs(p.Dir) {
+		fail("working directory %q is not absolute", p.Dir)
+	}
+	if p.Seccomp != SeccompDefault && p.Seccomp != SeccompNone {
+		fail("seccomp profile %q is unknown", p.Seccomp)
+	}
+	if p.KeepPrivileges && (p.Files != nil || p.Seccomp != SeccompNone) {
+		fail("landlock and seccomp need no_new_privs")
+	}
+	if p.Files != nil {
+		for _, path := range p.Files.Paths {
+			if err := path.validate(); err != nil {
+				errs = append(errs, err)
+			}
+		}
+	}
+	for _, s := range slices.Concat(p.Argv, p.Env, []string{p.Dir}) {
+		if strings.ContainsRune(s, 0) {
+			fail("an argument or variable holds a NUL byte")
+			break
+		}
+	}
+	for _, v := range p.Env {
+		if i := strings.IndexByte(v, '='); i < 1 {
+			fail("a variable is not of the form NAME=value")
+			break
+		}
+	}
+	if len(errs) > 0 {
+		return fmt.Errorf("sandbox policy: %w", errors.Join(errs...))
+	}
+	return nil
+}
+
+func (p Path) validate() error {
+	switch {
+	case !landlock.ValidModes(p.Modes):
+		return fmt.Errorf("path %s: modes must be any of r, w, x, c", p)
+	case p.Beneath == "" && !filepath.IsAbs(p.Name):
+		return fmt.Errorf("path %s is not absolute", p)
+	case p.Beneath != "" && (!filepath.IsAbs(p.Beneath) || !filepath.IsLocal(p.Name)):
+		return fmt.Errorf("path %s leaves %s", p, p.Beneath)
+	}
+	return nil
+}
+
+// String prints p, one layer a line, without the environment's values.
+func (p *Policy) String() string {
+	var b strings.Builder
+	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	line("program  %q in %s", p.Argv, p.Dir)
+	line("env      %s", p.Env)
+	line("ipc      private=%t", p.PrivateIPC)
+	if p.User != nil {
+		line("user     uid=%d gid=%d groups=%v", p.User.UID, p.User.GID, p.User.Groups)
+	} else {
+		line("user     unchanged")
+	}
+	line("caps     keep=%t, no_new_privs=%t", p.KeepCapabilities, !p.KeepPrivileges)
+	for _, r := range p.Rlimits {
+		line("rlimit   %d soft=%d hard=%d", r.Resource, r.Soft, r.Hard)
+	}
+	if p.Files != nil {
+		line("landlock ABI >= %d, tcp restricted=%t", p.Files.MinABI, p.Files.TCP != nil)
+		for _, path := range p.Files.Paths {
+			line("  %s", path)
+		}
+	} else {
+		line("landlock none")
+	}
+	line("seccomp  %s", p.Seccomp)
+	return b.String()
+}

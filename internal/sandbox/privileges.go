@@ -1,0 +1,88 @@
+package sandbox
+
+import (
+	"fmt"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// dropPrivileges takes groups, uid and capabilities away from the calling thread
+// and keeps it from ever gaining any. It uses bare system calls: the wrappers of
+// the Go runtime change every thread, and the others end at execve.
+func (p *Policy) dropPrivileges() error {
+	if !p.KeepCapabilities {
+		if err := dropBounding(); err != nil {
+			return err
+		}
+	}
+	if p.User != nil {
+		if err := p.User.become(); err != nil {
+			return err
+		}
+	}
+	if !p.KeepCapabilities {
+		if err := clearCapabilities(); err != nil {
+			return err
+		}
+	}
+	if !p.KeepPrivileges {
+		if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+			return fmt.Errorf("set no_new_privs: %w", err)
+		}
+	}
+	return nil
+}
+
+func (u *User) become() error {
+	var list unsafe.Pointer
+	if len(u.Groups) > 0 {
+		list = unsafe.Pointer(&u.Groups[0])
+	}
+	if _, _, e := unix.RawSyscall(unix.SYS_SETGROUPS, uintptr(len(u.Groups)), uintptr(list), 0); e != 0 {
+		return fmt.Errorf("set groups: %w", e)
+	}
+	gid, uid := uintptr(u.GID), uintptr(u.UID)
+	if _, _, e := unix.RawSyscall(unix.SYS_SETRESGID, gid, gid, gid); e != 0 {
+		return fmt.Errorf("become group %d: %w", u.GID, e)
+	}
+	if _, _, e := unix.RawSyscall(unix.SYS_SETRESUID, uid, uid, uid); e != 0 {
+		return fmt.Errorf("become user %d: %w", u.UID, e)
+	}
+	return nil
+}
+
+// dropBounding empties the bounding and ambient sets, so that no execve gives a
+// capability, not even to root. Without CAP_SETPCAP the bounding set stays, and
+// no_new_privs alone keeps it from mattering.
+func dropBounding() error {
+	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
+		return fmt.Errorf("clear ambient capabilities: %w", err)
+	}
+	for c := uintptr(0); ; c++ {
+		have, err := unix.PrctlRetInt(unix.PR_CAPBSET_READ, c, 0, 0, 0)
+		if err != nil { // past the last one
+			return nil
+		}
+		if have == 0 {
+			continue
+		}
+		err = unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0)
+		if err == unix.EPERM && unix.Geteuid() != 0 {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("drop capability %d: %w", c, err)
+		}
+	}
+}
+
+// clearCapabilities empties the effective, permitted and inheritable sets.
+func clearCapabilities() error {
+	hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var none [2]unix.CapUserData
+	if err := unix.Capset(&hdr, &none[0]); err != nil {
+		return fmt.Errorf("clear capabilities: %w", err)
+	}
+	return nil
+}

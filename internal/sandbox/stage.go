@@ -1,0 +1,251 @@
+package sandbox
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/internal/companion"
+	"github.com/open-nomad/open-nomad/internal/landlock"
+)
+
+// Entry is the stage's name for companion.
+const Entry = "nomad-sandbox"
+
+// Descriptors that the stage is started with, besides 0–2 of the program: the
+// contract of internal/supervise.
+const (
+	policyFD = 3 // memory file with the policy
+	statusFD = 4 // pipe for the error, if any
+)
+
+// defaultPath is searched when the program's environment has no PATH.
+const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+func init() { companion.Register(Entry, stage) }
+
+// stage is the entry: it ends in the program, or reports why not.
+func stage() int {
+	// Credentials, no_new_privs, Landlock and seccomp belong to a thread; this one
+	// executes the program and the kernel ends the others.
+	runtime.LockOSThread()
+	status := os.NewFile(statusFD, "status")
+	if err := stageRun(status); err != nil {
+		fmt.Fprint(status, err) //nolint:errcheck // the starter is gone: nobody to tell
+		return 1
+	}
+	return 0
+}
+
+func stageRun(status *os.File) error {
+	// From here on execve closes everything but 0–2, whatever the starter left open.
+	if err := unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC); err != nil {
+		return fmt.Errorf("mark descriptors: %w", err)
+	}
+	p, err := readPolicy(os.NewFile(policyFD, "policy"))
+	if err != nil {
+		return err
+	}
+	if err := join(os.Args[1:]); err != nil {
+		return err
+	}
+	if err := p.apply(); err != nil {
+		return err
+	}
+	err = p.exec()
+	if p.MissingExit != 0 && isMissing(err) {
+		status.Close()
+		fmt.Fprintf(os.Stderr, "failed to execute command: %v\n", err)
+		os.Exit(p.MissingExit)
+	}
+	return err
+}
+
+func readPolicy(f *os.File) (*Policy, error) {
+	defer f.Close()
+	raw, err := io.ReadAll(f)
+	if err != nil {
+		return nil, fmt.Errorf("read policy: %w", err)
+	}
+	p := new(Policy)
+	if err := json.Unmarshal(raw, p); err != nil {
+		return nil, fmt.Errorf("decode policy: %w", err)
+	}
+	return p, p.Validate()
+}
+
+// Encode turns p into what the stage reads; a policy that can't be meant is an error.
+func Encode(p *Policy) ([]byte, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	raw, err := json.Marshal(p)
+	if err != nil {
+		return nil, fmt.Errorf("encode policy: %w", err)
+	}
+	return raw, nil
+}
+
+// join makes the calling thread a member of control groups.
+func join(files []string) error {
+	for _, f := range files {
+		if err := writeFile(f, "0"); err != nil {
+			return fmt.Errorf("join control group: %w", err)
+		}
+	}
+	return nil
+}
+
+// apply puts the calling thread under p.
+func (p *Policy) apply() error {
+	if p.OOMScoreAdj != 0 {
+		if err := writeFile("/proc/self/oom_score_adj", strconv.Itoa(p.OOMScoreAdj)); err != nil {
+			return fmt.Errorf("set oom score: %w", err)
+		}
+	}
+	if p.PrivateIPC {
+		if err := unix.Unshare(unix.CLONE_NEWIPC); err != nil {
+			return fmt.Errorf("make IPC namespace: %w", err)
+		}
+	}
+	rules, err := p.openPaths()
+	if err != nil {
+		return err
+	}
+	if err := unix.Chdir(p.Dir); err != nil {
+		return fmt.Errorf("change to working directory %s: %w", p.Dir, err)
+	}
+	if err := p.dropPrivileges(); err != nil {
+		return err
+	}
+	for _, r := range p.Rlimits {
+		lim := unix.Rlimit{Cur: r.Soft, Max: r.Hard}
+		if err := unix.Setrlimit(r.Resource, &lim); err != nil {
+			return fmt.Errorf("set resource limit %d: %w", r.Resource, err)
+		}
+	}
+	if p.Files != nil {
+		if err := rules.Restrict(); err != nil {
+			return err
+		}
+	}
+	if p.Seccomp == SeccompDefault {
+		return loadSeccomp()
+	}
+	return nil
+}
+
+// openPaths opens what is granted while that is still possible, so that the rules
+// are for these very files.
+func (p *Policy) openPaths() (landlock.Ruleset, error) {
+	if p.Files == nil {
+		return landlock.Ruleset{}, nil
+	}
+	rs := landlock.Ruleset{TCP: p.Files.TCP, MinABI: p.Files.MinABI}
+	for _, path := range p.Files.Paths {
+		f, err := path.open()
+		if err != nil {
+			return rs, fmt.Errorf("open granted path %s: %w", path, err)
+		}
+		rs.Paths = append(rs.Paths, landlock.Path{Modes: path.Modes, File: f, Name: path.String()})
+	}
+	return rs, nil
+}
+
+func (p Path) open() (*os.File, error) {
+	if p.Beneath == "" {
+		fd, err := unix.Open(p.Name, unix.O_PATH|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return nil, err
+		}
+		return os.NewFile(uintptr(fd), p.Name), nil
+	}
+	root, err := unix.Open(p.Beneath, unix.O_PATH|unix.O_CLOEXEC|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(root)
+	fd, err := unix.Openat2(root, p.Name, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS})
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), p.Name), nil
+}
+
+// exec executes the program: a name without slash is tried in each directory of
+// Search and PATH.
+func (p *Policy) exec() error {
+	name := p.Argv[0]
+	var last error = syscall.ENOENT
+	for _, c := range p.candidates(name) {
+		err := syscall.Exec(c, p.Argv, p.Env)
+		switch err {
+		case syscall.ENOENT, syscall.ENOTDIR:
+			continue
+		case syscall.EACCES: // a later directory may have one that is allowed
+			last = err
+			continue
+		}
+		return &os.PathError{Op: "execute", Path: name, Err: err}
+	}
+	return &os.PathError{Op: "execute", Path: name, Err: last}
+}
+
+func (p *Policy) candidates(name string) []string {
+	if filepath.IsAbs(name) {
+		return []string{name}
+	}
+	var out []string
+	for _, dir := range p.Search {
+		out = append(out, filepath.Join(dir, name))
+	}
+	if strings.ContainsRune(name, '/') {
+		return append(out, name)
+	}
+	path := defaultPath
+	for _, v := range p.Env {
+		if s, ok := strings.CutPrefix(v, "PATH="); ok {
+			path = s
+		}
+	}
+	for _, dir := range filepath.SplitList(path) {
+		if dir == "" {
+			dir = "."
+		}
+		out = append(out, filepath.Join(dir, name))
+	}
+	return out
+}
+
+// isMissing says that the program is not there or not executable, as opposed to
+// a sandbox that could not be built.
+func isMissing(err error) bool {
+	for _, e := range []error{syscall.ENOENT, syscall.EACCES, syscall.ENOEXEC, syscall.EISDIR} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+func writeFile(name, value string) error {
+	f, err := os.OpenFile(name, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	if _, err := f.WriteString(value); err != nil {
+		f.Close()
+		return err
+	}
+	return f.Close()
+}

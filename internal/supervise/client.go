@@ -1,0 +1,322 @@
+package supervise
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"github.com/open-nomad/open-nomad/internal/supervise/proc"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/internal/companion"
+)
+
+// Client is the agent's side. It finds the supervisor of its directory, or starts
+// one when it is first needed, and finds or starts it again whenever it is lost.
+type Client struct {
+	log     *slog.Logger
+	dir     string
+	gate    chan struct{} // holds one token: who has it may change current
+	current *session
+	closed  bool
+}
+
+// NewClient returns a client for the supervisor that lives in dir, such as
+// <data_dir>/client/supervise. It touches nothing yet.
+func NewClient(dir string, log *slog.Logger) *Client {
+	c := &Client{log: log, dir: dir, gate: make(chan struct{}, 1)}
+	c.gate <- struct{}{}
+	return c
+}
+
+// Start starts a task and returns when its program has been executed. A failure
+// of the task itself is a *proc.StartError.
+func (c *Client) Start(ctx context.Context, spec *Spec) (*proc.Task, error) {
+	resp, err := c.call(ctx, &request{Op: opStart, Spec: spec})
+	if errors.Is(err, ErrLost) {
+		// The supervisor died under way; its successor knows whether the task runs.
+		if t, terr := c.Task(ctx, spec.ID); terr == nil {
+			return t, nil
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("start task %s: %w", spec.ID, err)
+	}
+	return resp.Task, nil
+}
+
+// Tasks lists what the supervisor knows.
+func (c *Client) Tasks(ctx context.Context) ([]proc.Task, error) {
+	resp, err := c.retry(ctx, &request{Op: opList})
+	if err != nil {
+		return nil, fmt.Errorf("list tasks: %w", err)
+	}
+	return resp.Tasks, nil
+}
+
+// Task returns one task.
+func (c *Client) Task(ctx context.Context, id string) (*proc.Task, error) {
+	return c.one(ctx, &request{Op: opTask, ID: id})
+}
+
+// Wait blocks until the task has ended and its logs are complete. It outlives
+// supervisors: only ctx and an unknown task end it early.
+func (c *Client) Wait(ctx context.Context, id string) (*proc.Exit, error) {
+	t, err := c.one(ctx, &request{Op: opWait, ID: id})
+	if err != nil {
+		return nil, err
+	}
+	return t.Exit, nil
+}
+
+// Signal sends a signal to the task's process group.
+func (c *Client) Signal(ctx context.Context, id string, sig syscall.Signal) error {
+	_, err := c.call(ctx, &request{Op: opSignal, ID: id, Signal: int(sig)})
+	return wrap("signal", id, err)
+}
+
+// Kill ends every process of the task and returns its exit.
+func (c *Client) Kill(ctx context.Context, id string) (*proc.Exit, error) {
+	t, err := c.one(ctx, &request{Op: opKill, ID: id})
+	if err != nil {
+		return nil, err
+	}
+	return t.Exit, nil
+}
+
+// Forget drops an exited task. An unknown one is no error.
+func (c *Client) Forget(ctx context.Context, id string) error {
+	_, err := c.retry(ctx, &request{Op: opForget, ID: id})
+	if errors.Is(err, proc.ErrUnknownTask) {
+		return nil
+	}
+	return wrap("forget", id, err)
+}
+
+// Upgrade replaces the supervisor's program by this agent's, in place: tasks go on.
+// It happens by itself when a client meets a supervisor of another build.
+func (c *Client) Upgrade(ctx context.Context) error {
+	s, err := c.session(ctx)
+	if err != nil {
+		return err
+	}
+	return c.upgrade(ctx, s)
+}
+
+// Shutdown kills every task and ends the supervisor. It starts none if none lives.
+func (c *Client) Shutdown(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-c.gate:
+	}
+	s := c.current
+	c.gate <- struct{}{}
+	if s == nil || s.lost() {
+		dir, err := os.Open(c.dir)
+		if errors.Is(err, os.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("shut the supervisor down: %w", err)
+		}
+		defer dir.Close()
+		conn, err := dial(dir)
+		if err != nil {
+			return nil // none lives
+		}
+		s = newSession(conn)
+		defer s.close()
+	}
+	if _, err := s.call(ctx, &request{Op: opShutdown}); err != nil && !errors.Is(err, ErrLost) {
+		return fmt.Errorf("shut the supervisor down: %w", err)
+	}
+	return nil
+}
+
+// Close lets go of the supervisor; tasks go on.
+func (c *Client) Close() error {
+	<-c.gate
+	c.closed = true
+	if c.current != nil {
+		c.current.close()
+		c.current = nil
+	}
+	c.gate <- struct{}{}
+	return nil
+}
+
+func wrap(what, id string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s task %s: %w", what, id, err)
+}
+
+func (c *Client) one(ctx context.Context, req *request) (*proc.Task, error) {
+	resp, err := c.retry(ctx, req)
+	if err != nil {
+		return nil, wrap(req.Op, req.ID, err)
+	}
+	return resp.Task, nil
+}
+
+// call asks once. ErrLost means that the answer got lost, not the request.
+func (c *Client) call(ctx context.Context, req *request) (*response, error) {
+	s, err := c.session(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return s.call(ctx, req)
+}
+
+// retry asks again, of the next supervisor, for what can be asked twice.
+func (c *Client) retry(ctx context.Context, req *request) (*response, error) {
+	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		resp, err := c.call(ctx, req)
+		if err == nil || !errors.Is(err, ErrLost) {
+			return resp, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(wait):
+		}
+	}
+}
+
+// session returns the living connection, making one if needed.
+func (c *Client) session(ctx context.Context) (*session, error) {
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-c.gate:
+	}
+	defer func() { c.gate <- struct{}{} }()
+	if c.closed {
+		return nil, errors.New("supervisor client is closed")
+	}
+	if c.current != nil && !c.current.lost() {
+		return c.current, nil
+	}
+	s, err := c.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c.current = s
+	return s, nil
+}
+
+// attempts bounds finding a supervisor while one ends and another begins.
+const attempts = 5
+
+func (c *Client) connect(ctx context.Context) (*session, error) {
+	if err := os.MkdirAll(c.dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make supervisor directory: %w", err)
+	}
+	if err := os.Chmod(c.dir, 0o700); err != nil {
+		return nil, fmt.Errorf("protect supervisor directory: %w", err)
+	}
+	dir, err := os.Open(c.dir)
+	if err != nil {
+		return nil, fmt.Errorf("open supervisor directory: %w", err)
+	}
+	defer dir.Close()
+	for i := 0; ; i++ {
+		s, err := c.meet(ctx, dir)
+		if err == nil || i == attempts || ctx.Err() != nil {
+			return s, err
+		}
+		if err := c.spawn(); err != nil && i == attempts-1 {
+			return nil, err
+		}
+	}
+}
+
+// meet connects to a living supervisor and makes sure it is of our build.
+func (c *Client) meet(ctx context.Context, dir *os.File) (*session, error) {
+	conn, err := dial(dir)
+	if err != nil {
+		return nil, err
+	}
+	s := newSession(conn)
+	hello, err := s.call(ctx, &request{Op: opHello})
+	if err != nil {
+		s.close()
+		return nil, err
+	}
+	if hello.Program == program() {
+		return s, nil
+	}
+	c.log.Info("upgrade the supervisor in place", "from", hello.Program, "to", program())
+	if err := c.upgrade(ctx, s); err != nil {
+		s.close()
+		return nil, err
+	}
+	s.close()
+	return nil, ErrLost // meet it again
+}
+
+func (c *Client) upgrade(ctx context.Context, s *session) error {
+	// The path is one in this process: its own descriptors mean nothing over there.
+	path := strings.Replace(companion.Path(), "/proc/self/", "/proc/"+strconv.Itoa(os.Getpid())+"/", 1)
+	_, err := s.call(ctx, &request{Op: opUpgrade, Path: path, Program: program()})
+	if errors.Is(err, ErrLost) {
+		return nil
+	}
+	return fmt.Errorf("upgrade the supervisor: %w", err)
+}
+
+// program tells one build of the companion from another.
+func program() string {
+	var st unix.Stat_t
+	if err := unix.Stat(companion.Path(), &st); err != nil {
+		return "unknown"
+	}
+	if companion.Embedded() {
+		return "embedded-" + companion.Sum()
+	}
+	return fmt.Sprintf("file-%x-%x-%d", st.Dev, st.Ino, st.Mtim.Nano())
+}
+
+// readyPatience bounds the start of a supervisor.
+const readyPatience = 10 * time.Second
+
+// spawn starts a supervisor in a session of its own, with an empty environment,
+// and returns when it listens.
+func (c *Client) spawn() error {
+	out, err := os.OpenFile(filepath.Join(c.dir, "log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return fmt.Errorf("open supervisor log: %w", err)
+	}
+	defer out.Close()
+	if st, err := out.Stat(); err == nil && st.Size() > 1<<20 {
+		out.Truncate(0) //nolint:errcheck // a long log harms nobody
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		return fmt.Errorf("start the supervisor: %w", err)
+	}
+	defer r.Close()
+	cmd := &exec.Cmd{Path: companion.Path(), Args: []string{Entry, c.dir, program()}, Env: []string{}, Dir: "/",
+		Stderr: out, ExtraFiles: []*os.File{w}, SysProcAttr: &syscall.SysProcAttr{Setsid: true}}
+	err = cmd.Start()
+	w.Close()
+	if err != nil {
+		return fmt.Errorf("start the supervisor: %w", err)
+	}
+	go cmd.Wait()                                    //nolint:errcheck // it outlives us as a rule; its log says why it ended
+	r.SetReadDeadline(time.Now().Add(readyPatience)) //nolint:errcheck // a pipe takes deadlines
+	if n, err := r.Read(make([]byte, 2)); n == 0 {
+		return fmt.Errorf("the supervisor did not start, see %s: %w", out.Name(), err)
+	}
+	return nil
+}

@@ -1,0 +1,249 @@
+package supervise
+
+import (
+	"errors"
+	"fmt"
+	"github.com/open-nomad/open-nomad/internal/supervise/proc"
+	"os"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	killPatience  = 5 * time.Second // for a killed process to be gone
+	drainPatience = time.Second     // for the pipes to end after that
+)
+
+// watch waits for the end of the task, ends what it left, completes its logs and
+// records the exit.
+func (t *task) watch() {
+	exit := t.await()
+	t.ending.RLock()
+	defer t.ending.RUnlock()
+	t.killRest()
+	t.reap()
+	if t.pidfd != nil {
+		t.pidfd.Close()
+	}
+	if t.group != nil {
+		exit.OOMKilled = t.group.Stats().OOMKills > 0
+	}
+	t.removeGroup()
+	for _, p := range t.pumps {
+		p.finish(drainPatience)
+		if p.err != nil {
+			t.log.Warn("collect logs", "err", p.err)
+		}
+	}
+	exit.At = time.Now()
+	if err := t.record.writeExit(exit); err != nil {
+		t.log.Error("record exit", "err", err)
+	}
+	t.mu.Lock()
+	t.info.Exit = exit
+	t.mu.Unlock()
+	close(t.done)
+}
+
+// await blocks until the process has ended and returns how. A child stays a
+// zombie, which keeps its pid and process group from being used again.
+func (t *task) await() *proc.Exit {
+	if t.pidfd == nil {
+		return unknownExit("the task ended while no supervisor was running")
+	}
+	conn, err := t.pidfd.SyscallConn()
+	if err != nil {
+		return unknownExit(err.Error())
+	}
+	var exit *proc.Exit
+	err = conn.Read(func(fd uintptr) bool {
+		exit = t.poll(int(fd))
+		return exit != nil
+	})
+	if err != nil {
+		return unknownExit(err.Error())
+	}
+	return exit
+}
+
+// poll asks once; nil means that the process lives.
+func (t *task) poll(pidfd int) *proc.Exit {
+	if t.child {
+		var info unix.Siginfo
+		err := unix.Waitid(unix.P_PIDFD, pidfd, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
+		if err == nil && info.Signo == 0 || err == unix.EINTR {
+			return nil
+		}
+		if err == nil {
+			return exitOf(childStatus(&info))
+		}
+	}
+	fds := []unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}
+	if n, err := unix.Poll(fds, 0); err != nil || n == 0 {
+		return nil
+	}
+	// Its parent may take the zombie away between two looks.
+	for range 3 {
+		if ws, ok := pidfdStatus(pidfd, t.info.PID); ok {
+			return exitOf(ws)
+		}
+	}
+	return unknownExit("its exit status was taken by another process after the supervisor had been replaced")
+}
+
+func unknownExit(why string) *proc.Exit {
+	return &proc.Exit{Code: -1, Unknown: "exit status is not known: " + why}
+}
+
+func exitOf(ws unix.WaitStatus) *proc.Exit {
+	if ws.Signaled() {
+		return &proc.Exit{Code: 128 + int(ws.Signal()), Signal: int(ws.Signal())}
+	}
+	return &proc.Exit{Code: ws.ExitStatus()}
+}
+
+// reap takes the zombie of a child away.
+func (t *task) reap() {
+	if !t.child {
+		return
+	}
+	for {
+		if _, err := unix.Wait4(t.info.PID, nil, 0, nil); err != unix.EINTR {
+			return
+		}
+	}
+}
+
+// killRest ends what the task left behind.
+func (t *task) killRest() {
+	if t.group != nil {
+		if err := t.group.KillAll(killPatience); err != nil {
+			t.log.Warn("kill what the task left", "err", err)
+		}
+		return
+	}
+	if !t.child {
+		return // its pid may belong to somebody else by now
+	}
+	if err := killSession(t.info.PID); err != nil {
+		t.log.Warn("kill what the task left", "err", err)
+	}
+}
+
+// killSession kills every process of a session, without a control group all that
+// is known of a task's descendants. The session's leader must not be reaped yet.
+func killSession(leader int) error {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil || pid == leader {
+			continue
+		}
+		st, err := readProcStat(pid)
+		if err != nil || st.session != leader {
+			continue
+		}
+		if err := unix.Kill(pid, unix.SIGKILL); err != nil && err != unix.ESRCH {
+			errs = append(errs, fmt.Errorf("kill process %d: %w", pid, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (t *task) removeGroup() {
+	if t.group == nil {
+		return
+	}
+	// A killed process stays in its group for a moment after it is no longer listed.
+	deadline := time.Now().Add(killPatience)
+	for {
+		err := t.group.Remove()
+		if err == nil {
+			return
+		}
+		if !errors.Is(err, unix.EBUSY) || time.Now().After(deadline) {
+			t.log.Warn("remove control group", "err", err)
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// signal sends sig to the task's process group, through the pidfd where the
+// kernel can (6.9), so that it never reaches another process.
+func (t *task) signal(sig unix.Signal) error {
+	if t.snapshot().Exit != nil || t.pidfd == nil {
+		return errors.New("the task has ended")
+	}
+	conn, err := t.pidfd.SyscallConn()
+	if err != nil {
+		return fmt.Errorf("signal task: %w", err)
+	}
+	const toGroup = 4 // PIDFD_SIGNAL_PROCESS_GROUP
+	var opErr error
+	if err := conn.Control(func(fd uintptr) {
+		opErr = unix.PidfdSendSignal(int(fd), sig, nil, toGroup)
+		if opErr != unix.EINVAL {
+			return
+		}
+		opErr = unix.PidfdSendSignal(int(fd), sig, nil, 0)
+		if opErr == nil && t.child && sig != unix.SIGKILL { // unreaped: the group is ours
+			opErr = t.signalOthers(sig)
+		}
+	}); err != nil {
+		return fmt.Errorf("signal task: %w", err)
+	}
+	if opErr == unix.ESRCH {
+		return errors.New("the task has ended")
+	}
+	return opErr
+}
+
+// signalOthers signals the members of the task's process group besides its leader.
+func (t *task) signalOthers(sig unix.Signal) error {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil || pid == t.info.PID {
+			continue
+		}
+		if st, err := readProcStat(pid); err == nil && st.pgrp == t.info.PID {
+			unix.Kill(pid, sig) //nolint:errcheck // it may have ended
+		}
+	}
+	return nil
+}
+
+// kill ends the whole task; its exit is recorded by watch.
+func (t *task) kill() error {
+	if t.snapshot().Exit != nil {
+		return nil
+	}
+	if t.group != nil {
+		return t.group.Kill()
+	}
+	if t.pidfd == nil {
+		return nil
+	}
+	conn, err := t.pidfd.SyscallConn()
+	if err != nil {
+		return nil // ended a moment ago
+	}
+	var opErr error
+	if err := conn.Control(func(fd uintptr) { opErr = unix.PidfdSendSignal(int(fd), unix.SIGKILL, nil, 0) }); err != nil {
+		return nil // ended a moment ago
+	}
+	if opErr == unix.ESRCH {
+		return nil
+	}
+	return opErr
+}

@@ -1,0 +1,237 @@
+package supervise
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"github.com/open-nomad/open-nomad/internal/supervise/proc"
+	"io/fs"
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/internal/cgroup"
+)
+
+// handover is what a supervisor leaves to the program that replaces it in the
+// same process: descriptors, by number. The tasks stay children of the process.
+type handover struct {
+	Lock  int
+	Tasks map[string]keptTask
+}
+
+// keptTask holds the reading ends of the log pipes: without them, what a task
+// wrote just before it ended would be gone.
+type keptTask struct {
+	Child bool // of this process, not adopted before
+	Pipes []int
+}
+
+// task returns what was kept of a task, nil after a crash or for no handover.
+func (h *handover) task(id string) *keptTask {
+	if h == nil {
+		return nil
+	}
+	k, ok := h.Tasks[id]
+	if !ok {
+		return &keptTask{}
+	}
+	return &k
+}
+
+// upgrade executes the program at path in place of this one. It returns only when
+// that fails.
+func (s *server) upgrade(path, program string) error {
+	if path == "" || program == "" {
+		return errors.New("upgrade without a program")
+	}
+	exe, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("upgrade: %w", err)
+	}
+	defer exe.Close()
+	s.ending.Lock() // nor may a task be between its end and the record of it
+	defer s.ending.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h := handover{Lock: int(s.lock.Fd()), Tasks: map[string]keptTask{}}
+	for id, t := range s.tasks {
+		if t == nil {
+			return errors.New("upgrade: a start is under way: try again")
+		}
+		if t.snapshot().Exit == nil {
+			h.Tasks[id] = t.keep()
+		}
+	}
+	state, err := writeHandover(&h)
+	if err != nil {
+		return fmt.Errorf("upgrade: %w", err)
+	}
+	defer unix.Close(state)
+	if err := h.inherit(state, true); err != nil {
+		return fmt.Errorf("upgrade: %w", err)
+	}
+	argv := []string{Entry, s.dir.Name(), program, strconv.Itoa(state)}
+	err = unix.Exec(fmt.Sprintf("/proc/self/fd/%d", exe.Fd()), argv, []string{})
+	return errors.Join(fmt.Errorf("upgrade: execute %s: %w", path, err), h.inherit(state, false))
+}
+
+// keep returns the descriptors of a running task that must live on. The pumps go
+// on until execve: a splice is done as a whole or not at all.
+func (t *task) keep() keptTask {
+	k := keptTask{Child: t.child}
+	for _, p := range t.pumps {
+		fd := -1
+		if conn, err := p.pipe.SyscallConn(); err == nil {
+			conn.Control(func(n uintptr) { fd = int(n) }) //nolint:errcheck // a closed pipe is at its end: nothing to keep
+		}
+		k.Pipes = append(k.Pipes, fd)
+	}
+	return k
+}
+
+// inherit sets whether execve keeps the descriptors.
+func (h *handover) inherit(state int, keep bool) error {
+	flag := unix.FD_CLOEXEC
+	if keep {
+		flag = 0
+	}
+	fds := []int{state, h.Lock}
+	for _, t := range h.Tasks {
+		fds = append(fds, t.Pipes...)
+	}
+	for _, fd := range fds {
+		if fd < 0 {
+			continue
+		}
+		if _, err := unix.FcntlInt(uintptr(fd), unix.F_SETFD, flag); err != nil {
+			return fmt.Errorf("keep descriptor %d: %w", fd, err)
+		}
+	}
+	return nil
+}
+
+func writeHandover(h *handover) (int, error) {
+	raw, err := json.Marshal(h)
+	if err != nil {
+		return -1, err
+	}
+	fd, err := unix.MemfdCreate("handover", unix.MFD_CLOEXEC)
+	if err != nil {
+		return -1, err
+	}
+	if _, err := unix.Pwrite(fd, raw, 0); err != nil {
+		unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
+func readHandover(fd int) (*handover, error) {
+	f := os.NewFile(uintptr(fd), "handover")
+	defer f.Close()
+	h := new(handover)
+	if err := json.NewDecoder(f).Decode(h); err != nil {
+		return nil, fmt.Errorf("read handover: %w", err)
+	}
+	return h, h.inherit(h.Lock, false)
+}
+
+// adoptTask takes a task of an earlier supervisor, or of this one before its
+// upgrade (kept). It returns nil for a start that was never answered, after ending it.
+func adoptTask(s *server, rec record, info *proc.Task, boot string, kept *keptTask) (*task, error) {
+	t := newTask(s, rec, *info)
+	t.child = kept != nil && kept.Child
+	if info.Exit != nil {
+		close(t.done)
+		return t, nil
+	}
+	if err := t.openGroup(boot); err != nil {
+		return nil, err
+	}
+	if info.PID == 0 {
+		if t.group != nil {
+			if err := t.group.KillAll(killPatience); err != nil {
+				return nil, err
+			}
+			t.removeGroup()
+		}
+		return nil, nil
+	}
+	if info.Boot == boot {
+		if err := t.find(); err != nil {
+			return nil, err
+		}
+		if err := t.collectAgain(kept); err != nil {
+			t.log.Warn("go on collecting logs", "err", err)
+		}
+	}
+	return t, nil
+}
+
+func (t *task) openGroup(boot string) error {
+	if t.info.Group == (proc.Group{}) || t.info.Boot != boot {
+		return nil
+	}
+	h, err := cgroup.Detect()
+	if err != nil {
+		return err
+	}
+	t.group, err = h.Open(t.info.Group.Parent, t.info.Group.Name)
+	return err
+}
+
+// find opens the pidfd of the process that the record means; a later process of
+// the same pid has another start time.
+func (t *task) find() error {
+	fd, err := unix.PidfdOpen(t.info.PID, 0)
+	if err == unix.ESRCH || err == unix.EINVAL {
+		t.child = false
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("watch process %d: %w", t.info.PID, err)
+	}
+	st, err := readProcStat(t.info.PID)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ESRCH) {
+		unix.Close(fd)
+		return err
+	}
+	if err != nil || st.start != t.info.StartTick {
+		t.child = false
+		return unix.Close(fd)
+	}
+	t.pidfd, err = pollable(fd)
+	return err
+}
+
+// collectAgain reads the log pipes on.
+func (t *task) collectAgain(kept *keptTask) error {
+	if t.info.Logs.Disabled {
+		return nil
+	}
+	if kept == nil {
+		return t.collect()
+	}
+	dir, err := openLogDir(t.info.Logs)
+	if err != nil {
+		return err
+	}
+	for i, fd := range kept.Pipes {
+		if fd < 0 || i >= len(streamNames) {
+			continue
+		}
+		if _, err := unix.FcntlInt(uintptr(fd), unix.F_SETFD, unix.FD_CLOEXEC); err != nil {
+			return fmt.Errorf("take over log pipe: %w", err)
+		}
+		r, err := newRotator(dir, t.info.Logs.Name+"."+streamNames[i], t.info.Logs.MaxFiles, t.info.Logs.MaxBytes)
+		if err != nil {
+			return err
+		}
+		p := newPump(os.NewFile(uintptr(fd), streamNames[i]), r)
+		t.pumps = append(t.pumps, p)
+		go p.run()
+	}
+	return nil
+}

@@ -1,0 +1,262 @@
+package supervise
+
+import (
+	"errors"
+	"fmt"
+	"github.com/open-nomad/open-nomad/internal/supervise/proc"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// openLogDir opens the directory of the log files. Tasks can write around there,
+// so only Root is taken at its word.
+func openLogDir(l proc.Logs) (*os.File, error) {
+	root, err := unix.Open(l.Root, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open log root %s: %w", l.Root, err)
+	}
+	defer unix.Close(root)
+	dir := l.Dir
+	if dir == "" {
+		dir = "."
+	}
+	fd, err := unix.Openat2(root, dir, &unix.OpenHow{Flags: unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS})
+	if err != nil {
+		return nil, fmt.Errorf("open log directory %s in %s: %w", dir, l.Root, err)
+	}
+	return os.NewFile(uintptr(fd), "logs"), nil
+}
+
+// rotator writes one stream to <name>.0, <name>.1, … keeping the last few.
+type rotator struct {
+	dir  *os.File
+	name string
+	keep int
+	max  int64
+
+	n    int // index of the current file
+	file *os.File
+	size int64
+	copy bool // the file system can't splice
+}
+
+// newRotator goes on where an earlier start of the task left off.
+func newRotator(dir *os.File, name string, keep int, limit int64) (*rotator, error) {
+	r := &rotator{dir: dir, name: name, keep: keep, max: limit}
+	have, err := r.indexes()
+	if err != nil {
+		return nil, err
+	}
+	for _, i := range have {
+		r.n = max(r.n, i)
+	}
+	if err := r.open(); err != nil {
+		return nil, err
+	}
+	r.prune(have)
+	return r, nil
+}
+
+// indexes lists the N of existing files.
+func (r *rotator) indexes() ([]int, error) {
+	fd, err := unix.Openat(int(r.dir.Fd()), ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("list log directory: %w", err)
+	}
+	d := os.NewFile(uintptr(fd), "logs")
+	defer d.Close()
+	names, err := d.Readdirnames(-1)
+	if err != nil {
+		return nil, fmt.Errorf("list log directory: %w", err)
+	}
+	var out []int
+	for _, name := range names {
+		suffix, ok := strings.CutPrefix(name, r.name+".")
+		if n, err := strconv.Atoi(suffix); ok && err == nil && n >= 0 && n < 1<<30 && strconv.Itoa(n) == suffix {
+			out = append(out, n)
+		}
+	}
+	return out, nil
+}
+
+// open opens file n, or the next one when n is full or not ours: a task can plant
+// links and pipes under the names to come.
+func (r *rotator) open() error {
+	for range 16 {
+		f, size, err := r.openIndex(r.n)
+		if err == nil && size < r.max {
+			r.file, r.size = f, size
+			return nil
+		}
+		if err == nil {
+			f.Close()
+		}
+		r.n++
+	}
+	return fmt.Errorf("no usable log file %s.N", r.name)
+}
+
+func (r *rotator) openIndex(n int) (*os.File, int64, error) {
+	name, dir := r.fileName(n), int(r.dir.Fd())
+	const flags = unix.O_WRONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC
+	if fd, err := unix.Openat(dir, name, flags, 0); err == nil {
+		var st unix.Stat_t
+		if err := unix.Fstat(fd, &st); err == nil && st.Mode&unix.S_IFMT == unix.S_IFREG && st.Nlink == 1 && int(st.Uid) == os.Geteuid() {
+			return os.NewFile(uintptr(fd), name), st.Size, nil
+		}
+		unix.Close(fd)
+	}
+	if err := unix.Unlinkat(dir, name, 0); err != nil && err != unix.ENOENT {
+		return nil, 0, err
+	}
+	fd, err := unix.Openat(dir, name, flags|unix.O_CREAT|unix.O_EXCL, 0o644)
+	if err != nil {
+		return nil, 0, &fs.PathError{Op: "create", Path: name, Err: err}
+	}
+	return os.NewFile(uintptr(fd), name), 0, nil
+}
+
+func (r *rotator) fileName(n int) string { return r.name + "." + strconv.Itoa(n) }
+
+// prune removes the files that are too many.
+func (r *rotator) prune(indexes []int) {
+	for _, i := range indexes {
+		if i <= r.n-r.keep {
+			unix.Unlinkat(int(r.dir.Fd()), r.fileName(i), 0) //nolint:errcheck // a leftover log file harms nobody
+		}
+	}
+}
+
+// rotate goes on to the next file.
+func (r *rotator) rotate() error {
+	r.file.Close()
+	old := r.n
+	r.n++
+	if err := r.open(); err != nil {
+		return err
+	}
+	var gone []int
+	for i := old - r.keep + 1; i <= r.n-r.keep; i++ {
+		gone = append(gone, i)
+	}
+	r.prune(gone)
+	return nil
+}
+
+// take moves what the pipe holds to the file: n == 0 is end of file, EAGAIN that
+// the pipe is empty. The bytes never pass through this process, so that its death
+// loses none.
+func (r *rotator) take(pipe int) (n int64, err error) {
+	if r.size >= r.max {
+		if err := r.rotate(); err != nil {
+			return 0, err
+		}
+	}
+	if r.copy {
+		n, err = r.takeCopy(pipe)
+	} else {
+		off := r.size
+		n, err = unix.Splice(pipe, nil, int(r.file.Fd()), &off, int(min(r.max-r.size, 1<<20)), unix.SPLICE_F_NONBLOCK|unix.SPLICE_F_MOVE)
+		if err == unix.EINVAL {
+			r.copy = true
+			return r.takeCopy(pipe)
+		}
+	}
+	if n > 0 {
+		r.size += n
+	}
+	return max(n, 0), err
+}
+
+// takeCopy is take for file systems that can't splice.
+func (r *rotator) takeCopy(pipe int) (int64, error) {
+	buf := make([]byte, min(r.max-r.size, 64<<10))
+	n, err := unix.Read(pipe, buf)
+	if n <= 0 {
+		return 0, err
+	}
+	if _, err := r.file.WriteAt(buf[:n], r.size); err != nil {
+		return 0, err
+	}
+	return int64(n), nil
+}
+
+// pump moves one stream until the last writer is gone.
+type pump struct {
+	pipe *os.File // reading end, nonblocking
+	to   *rotator
+	done chan struct{}
+	stop chan struct{}
+	once sync.Once
+	err  error // what went wrong last, for the log
+}
+
+// retryWrite is how long a pump waits before it tries a full disk again. The task
+// waits with it: no byte is dropped.
+const retryWrite = time.Second
+
+func newPump(pipe *os.File, to *rotator) *pump {
+	return &pump{pipe: pipe, to: to, done: make(chan struct{}), stop: make(chan struct{})}
+}
+
+func (p *pump) run() {
+	defer close(p.done)
+	defer p.close()
+	conn, err := p.pipe.SyscallConn()
+	if err != nil {
+		p.err = err
+		return
+	}
+	for {
+		var n int64
+		var opErr error
+		err := conn.Read(func(fd uintptr) bool {
+			n, opErr = p.to.take(int(fd))
+			return opErr != unix.EAGAIN
+		})
+		switch {
+		case err != nil: // told to stop
+			if !errors.Is(err, os.ErrDeadlineExceeded) {
+				p.err = err
+			}
+			return
+		case opErr == unix.EINTR:
+		case opErr != nil:
+			p.err = opErr
+			select {
+			case <-p.stop:
+				return
+			case <-time.After(retryWrite):
+			}
+		case n == 0:
+			return
+		}
+	}
+}
+
+// finish waits until the stream has ended, for at most patience; then it cuts off
+// writers that outlived the task.
+func (p *pump) finish(patience time.Duration) {
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-p.done:
+		return
+	case <-timer.C:
+	}
+	p.once.Do(func() { close(p.stop) })
+	p.pipe.SetReadDeadline(time.Unix(1, 0)) //nolint:errcheck // a pipe takes deadlines
+	<-p.done
+}
+
+func (p *pump) close() {
+	p.pipe.Close()
+	p.to.file.Close()
+}

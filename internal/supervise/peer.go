@@ -1,0 +1,195 @@
+package supervise
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"github.com/open-nomad/open-nomad/internal/supervise/proc"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// peer is one connected client.
+type peer struct {
+	server   *server
+	conn     *os.File
+	requests sync.WaitGroup
+
+	mu sync.Mutex // one frame at a time
+}
+
+// answerPatience bounds the sending of an answer to a client that does not read.
+const answerPatience = 30 * time.Second
+
+func (c *peer) handle(ctx context.Context, req *request) {
+	resp := &response{}
+	err := c.server.dispatch(ctx, req, resp)
+	if ctx.Err() != nil {
+		return
+	}
+	resp.Seq = req.Seq
+	if err != nil {
+		resp.Err = err.Error()
+		if _, ok := errors.AsType[*proc.StartError](err); ok {
+			resp.Kind = kindStart
+		} else if errors.Is(err, proc.ErrUnknownTask) {
+			resp.Kind = kindUnknown
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.conn.SetWriteDeadline(time.Now().Add(answerPatience)) //nolint:errcheck // a socket takes deadlines
+	if err := writeFrame(c.conn, resp); err != nil {
+		c.conn.Close() // the client connects again and asks again
+	}
+}
+
+func (s *server) dispatch(ctx context.Context, req *request, resp *response) error {
+	switch req.Op {
+	case opHello:
+		resp.Program = s.program
+		return nil
+	case opStart:
+		return s.startTask(req, resp)
+	case opList:
+		s.list(resp)
+		return nil
+	case opUpgrade:
+		return s.upgrade(req.Path, req.Program)
+	case opShutdown:
+		s.shutdown()
+		return nil
+	}
+	t, err := s.task(req.ID)
+	if err != nil {
+		return err
+	}
+	switch req.Op {
+	case opTask:
+	case opSignal:
+		return t.signal(unix.Signal(req.Signal))
+	case opForget:
+		return s.forget(t)
+	case opKill:
+		if err := t.kill(); err != nil {
+			return err
+		}
+		fallthrough
+	case opWait:
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-t.done:
+		}
+	default:
+		return fmt.Errorf("unknown operation %q", req.Op)
+	}
+	info := t.snapshot()
+	resp.Task = &info
+	return nil
+}
+
+func (s *server) task(id string) (*task, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.tasks[id]
+	if t == nil {
+		return nil, proc.ErrUnknownTask
+	}
+	return t, nil
+}
+
+func (s *server) startTask(req *request, resp *response) error {
+	if req.Spec == nil {
+		return errors.New("start without a task")
+	}
+	if err := req.Spec.validate(); err != nil {
+		return &proc.StartError{Reason: err.Error()}
+	}
+	id := req.Spec.ID
+	s.mu.Lock()
+	_, known := s.tasks[id]
+	if !known && !s.closing {
+		s.tasks[id] = nil
+	}
+	closing := s.closing
+	s.mu.Unlock()
+	if known {
+		return &proc.StartError{Reason: "task " + id + " is already started"}
+	}
+	if closing {
+		return errors.New("the supervisor is ending")
+	}
+	t, err := s.launch(req.Spec)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.activity = time.Now()
+	if err != nil {
+		delete(s.tasks, id)
+		return err
+	}
+	info := t.snapshot()
+	resp.Task = &info
+	s.tasks[id] = t
+	go t.watch()
+	return nil
+}
+
+func (s *server) launch(spec *Spec) (*task, error) {
+	s.numbers.Lock()
+	rec, err := s.store.create()
+	s.numbers.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	return start(s, rec, spec)
+}
+
+func (s *server) list(resp *response) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, t := range s.tasks {
+		if t != nil {
+			resp.Tasks = append(resp.Tasks, t.snapshot())
+		}
+	}
+}
+
+func (s *server) forget(t *task) error {
+	info := t.snapshot()
+	if info.Exit == nil {
+		return errors.New("the task is running")
+	}
+	s.mu.Lock()
+	delete(s.tasks, info.ID)
+	s.mu.Unlock()
+	return t.record.remove()
+}
+
+// shutdown ends every task, and then the supervisor.
+func (s *server) shutdown() {
+	s.mu.Lock()
+	s.closing = true
+	var all []*task
+	for _, t := range s.tasks {
+		if t != nil {
+			all = append(all, t)
+		}
+	}
+	s.mu.Unlock()
+	for _, t := range all {
+		if err := t.kill(); err != nil {
+			t.log.Warn("kill task", "err", err)
+		}
+	}
+	for _, t := range all {
+		<-t.done
+		if err := t.record.remove(); err != nil {
+			t.log.Warn("remove task record", "err", err)
+		}
+	}
+	s.stop()
+}

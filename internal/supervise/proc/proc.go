@@ -1,0 +1,56 @@
+// Package proc holds the values that tell of a supervised task: what a supervisor
+// answers, what drivers read, what is written to the supervisor's directory.
+// Values only.
+package proc
+
+import (
+	"errors"
+	"time"
+)
+
+// ErrUnknownTask means that the supervisor does not know the task.
+var ErrUnknownTask = errors.New("the supervisor does not know this task")
+
+// Task is what the supervisor knows of a task.
+type Task struct {
+	ID      string
+	PID     int // 0 before the fork
+	Started time.Time
+	Group   Group
+	Logs    Logs
+	Exit    *Exit // nil while running
+
+	Boot      string // boot ID and start time tell a pid from a later one's
+	StartTick uint64
+}
+
+// Group names a control group; the zero value means none.
+type Group struct {
+	Parent, Name string
+}
+
+// Logs says where output goes. Dir is reached from Root without following any
+// symlink, since tasks may write below Root.
+type Logs struct {
+	Root     string // directory that no task can replace
+	Dir      string // relative to Root
+	Name     string // files are <name>.stdout.N and <name>.stderr.N
+	MaxFiles int
+	MaxBytes int64 // per file
+	Disabled bool  // output goes to /dev/null
+}
+
+// Exit is how a task ended. A task killed by signal N has code 128+N.
+type Exit struct {
+	Code      int
+	Signal    int
+	OOMKilled bool
+	Unknown   string // why the status is not known; Code is -1 then
+	At        time.Time
+}
+
+// StartError is a failure of the task's own start, as opposed to one of the
+// supervisor: trying the same again will not help.
+type StartError struct{ Reason string }
+
+func (e *StartError) Error() string { return e.Reason }

@@ -1,0 +1,281 @@
+package supervise
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime/debug"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/internal/companion"
+)
+
+// Entry is the supervisor's name for companion.
+const Entry = "nomad-supervise"
+
+// readyFD is the descriptor on which a new supervisor tells that it listens.
+const readyFD = 3
+
+// idle is how long a supervisor without tasks and clients stays.
+const idle = 2 * time.Second
+
+func init() { companion.Register(Entry, entry) }
+
+// entry is the supervisor's program: nomad-supervise <dir> <program> [kept descriptors].
+func entry() int {
+	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	if len(os.Args) < 3 {
+		log.Error("usage: " + Entry + " <directory> <program>")
+		return 2
+	}
+	signal.Ignore(syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGPIPE)
+	debug.SetGCPercent(50)
+	kept, err := inherited(os.Args[3:])
+	if err == nil {
+		err = supervise(log, os.Args[1], os.Args[2], kept)
+	}
+	if err != nil {
+		log.Error("supervisor ends", "err", err)
+		return 1
+	}
+	return 0
+}
+
+// server is the supervisor.
+type server struct {
+	log     *slog.Logger
+	dir     *os.File
+	program string // what the client called our executable
+	lock    *os.File
+	listen  *os.File
+	store   *store
+	numbers sync.Mutex   // of the store
+	ending  sync.RWMutex // read-held from the end of a task until it is on disk
+
+	mu       sync.Mutex
+	tasks    map[string]*task // nil while its start is under way
+	clients  int
+	activity time.Time
+	closing  bool
+}
+
+func supervise(log *slog.Logger, dir, program string, kept *handover) error {
+	if err := setOOMScore(); err != nil {
+		log.Warn("protect the supervisor from the OOM killer", "err", err)
+	}
+	root, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	s := &server{log: log, dir: root, program: program, tasks: map[string]*task{}, activity: time.Now()}
+	if err := s.acquire(kept); err != nil {
+		return err
+	}
+	if err := s.adopt(dir, kept); err != nil {
+		return err
+	}
+	if s.listen, err = listen(root); err != nil {
+		return err
+	}
+	tellReady(kept)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go s.endWhenIdle(ctx)
+	return s.serve()
+}
+
+// setOOMScore makes the kernel choose others; the stage sets its own score.
+func setOOMScore() error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	return os.WriteFile("/proc/self/oom_score_adj", []byte("-900"), 0)
+}
+
+func tellReady(kept *handover) {
+	if kept != nil {
+		return
+	}
+	ready := os.NewFile(readyFD, "ready")
+	ready.WriteString("ok") //nolint:errcheck // the starter is gone: another client will find the socket
+	ready.Close()
+}
+
+// acquire takes the lock that only one supervisor holds, waiting for one that is
+// about to end.
+func (s *server) acquire(kept *handover) error {
+	if kept != nil {
+		s.lock = os.NewFile(uintptr(kept.Lock), "lock")
+		return nil
+	}
+	var err error
+	s.lock, err = os.OpenFile(filepath.Join(s.dir.Name(), "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	for deadline := time.Now().Add(3 * time.Second); ; {
+		err := unix.Flock(int(s.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, unix.EWOULDBLOCK) || time.Now().After(deadline) {
+			return fmt.Errorf("another supervisor lives in %s: %w", s.dir.Name(), err)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// serve accepts clients until the supervisor is told to end.
+func (s *server) serve() error {
+	for {
+		conn, err := accept(s.listen)
+		s.mu.Lock()
+		closing := s.closing
+		s.mu.Unlock()
+		if closing {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := checkPeer(conn); err != nil {
+			s.log.Warn("refuse client", "err", err)
+			conn.Close()
+			continue
+		}
+		s.mu.Lock()
+		s.clients++
+		s.mu.Unlock()
+		go s.client(conn)
+	}
+}
+
+// endWhenIdle ends the supervisor when nobody needs it. Exits that were not
+// fetched stay on disk for the next one.
+func (s *server) endWhenIdle(ctx context.Context) {
+	tick := time.NewTicker(idle / 4)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		s.mu.Lock()
+		end := s.clients == 0 && s.running() == 0 && time.Since(s.activity) > idle
+		if end {
+			s.closing = true
+		}
+		s.mu.Unlock()
+		if end {
+			s.stop()
+			return
+		}
+	}
+}
+
+// running counts the tasks that have not ended; the caller holds mu.
+func (s *server) running() int {
+	n := 0
+	for _, t := range s.tasks {
+		if t == nil || t.snapshot().Exit == nil {
+			n++
+		}
+	}
+	return n
+}
+
+// stop makes serve return.
+func (s *server) stop() {
+	unix.Unlinkat(int(s.dir.Fd()), sockName, 0) //nolint:errcheck // the next supervisor replaces it
+	s.listen.SetReadDeadline(time.Unix(1, 0))   //nolint:errcheck // a socket takes deadlines
+}
+
+// client serves one connection.
+func (s *server) client(conn *os.File) {
+	ctx, cancel := context.WithCancel(context.Background())
+	c := &peer{server: s, conn: conn}
+	defer func() {
+		cancel()
+		conn.Close()
+		c.requests.Wait()
+		s.mu.Lock()
+		s.clients--
+		s.activity = time.Now()
+		s.mu.Unlock()
+	}()
+	for {
+		req := new(request)
+		if err := readFrame(conn, req); err != nil {
+			return
+		}
+		c.requests.Add(1)
+		go func() {
+			defer c.requests.Done()
+			c.handle(ctx, req)
+		}()
+	}
+}
+
+// adopt takes back the tasks of an earlier supervisor.
+func (s *server) adopt(dir string, kept *handover) error {
+	store, records, err := openStore(dir)
+	if err != nil {
+		return err
+	}
+	s.store = store
+	boot, err := bootID()
+	if err != nil {
+		return fmt.Errorf("read boot ID: %w", err)
+	}
+	for _, rec := range records {
+		info, err := rec.read()
+		if err != nil {
+			s.log.Warn("forget unreadable task record", "record", rec.dir, "err", err)
+			s.forgetRecord(rec)
+			continue
+		}
+		t, err := adoptTask(s, rec, info, boot, kept.task(info.ID))
+		if err != nil {
+			return fmt.Errorf("adopt task %s: %w", info.ID, err)
+		}
+		if t == nil {
+			s.log.Info("end a start that was not completed", "task", info.ID)
+			s.forgetRecord(rec)
+			continue
+		}
+		s.tasks[info.ID] = t
+		if info.Exit == nil {
+			go t.watch()
+		}
+		s.log.Info("adopt task", "task", info.ID, "pid", info.PID, "exited", info.Exit != nil)
+	}
+	return nil
+}
+
+func (s *server) forgetRecord(rec record) {
+	if err := rec.remove(); err != nil {
+		s.log.Warn("remove task record", "err", err)
+	}
+}
+
+// inherited reads the argument that an upgrade adds.
+func inherited(args []string) (*handover, error) {
+	if len(args) == 0 {
+		return nil, nil
+	}
+	fd, err := strconv.Atoi(args[0])
+	if err != nil {
+		return nil, fmt.Errorf("handover descriptor: %w", err)
+	}
+	return readHandover(fd)
+}

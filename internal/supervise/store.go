@@ -1,0 +1,164 @@
+package supervise
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"github.com/open-nomad/open-nomad/internal/supervise/proc"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// store is the supervisor's directory on disk.
+type store struct {
+	dir  string
+	next int // number of the next task
+}
+
+// record is the directory of one task.
+type record struct {
+	dir string
+}
+
+func openStore(dir string) (*store, []record, error) {
+	s := &store{dir: filepath.Join(dir, "tasks")}
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return nil, nil, fmt.Errorf("create task store: %w", err)
+	}
+	entries, err := os.ReadDir(s.dir)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read task store: %w", err)
+	}
+	var records []record
+	for _, e := range entries {
+		n, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		s.next = max(s.next, n+1)
+		records = append(records, record{dir: filepath.Join(s.dir, e.Name())})
+	}
+	return s, records, nil
+}
+
+// create makes the directory of a new task, with its pipes unless disabled. The
+// caller serializes.
+func (s *store) create() (record, error) {
+	r := record{dir: filepath.Join(s.dir, strconv.Itoa(s.next))}
+	s.next++
+	if err := os.Mkdir(r.dir, 0o700); err != nil {
+		return r, fmt.Errorf("create task record: %w", err)
+	}
+	return r, nil
+}
+
+func (r record) pipe(stream string) string { return filepath.Join(r.dir, stream) }
+
+// makePipe makes a log pipe, owned by the task's user so that it can open
+// /dev/stdout again; the directory keeps everybody from the path.
+func (r record) makePipe(stream string, owner *Owner) error {
+	name := r.pipe(stream)
+	if err := unix.Mkfifo(name, 0o600); err != nil {
+		return fmt.Errorf("make log pipe: %w", err)
+	}
+	if owner == nil {
+		return nil
+	}
+	if err := unix.Lchown(name, owner.UID, owner.GID); err != nil {
+		return fmt.Errorf("give log pipe to uid %d: %w", owner.UID, err)
+	}
+	return nil
+}
+
+func (r record) remove() error { return os.RemoveAll(r.dir) }
+
+func (r record) writeTask(t *proc.Task) error { return r.write("meta", t) }
+func (r record) writeExit(e *proc.Exit) error { return r.write("exit", e) }
+
+func (r record) write(name string, v any) error {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("encode %s: %w", name, err)
+	}
+	tmp := filepath.Join(r.dir, name+".new")
+	if err := os.WriteFile(tmp, raw, 0o600); err != nil {
+		return fmt.Errorf("write task record: %w", err)
+	}
+	if err := os.Rename(tmp, filepath.Join(r.dir, name)); err != nil {
+		return fmt.Errorf("write task record: %w", err)
+	}
+	return nil
+}
+
+// read returns the task of the record, with its exit if that is known.
+func (r record) read() (*proc.Task, error) {
+	t := new(proc.Task)
+	if err := readJSON(filepath.Join(r.dir, "meta"), t); err != nil {
+		return nil, err
+	}
+	exit := new(proc.Exit)
+	err := readJSON(filepath.Join(r.dir, "exit"), exit)
+	if errors.Is(err, fs.ErrNotExist) {
+		return t, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	t.Exit = exit
+	return t, nil
+}
+
+func readJSON(name string, v any) error {
+	raw, err := os.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(raw, v); err != nil {
+		return fmt.Errorf("decode %s: %w", name, err)
+	}
+	return nil
+}
+
+// bootID tells one boot of the machine from another.
+func bootID() (string, error) {
+	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	return strings.TrimSpace(string(b)), err
+}
+
+// procStat is what /proc/<pid>/stat says.
+type procStat struct {
+	state   string
+	pgrp    int
+	session int
+	start   uint64 // clock ticks after boot
+	status  int    // wait status; readable by root, of a zombie
+}
+
+func readProcStat(pid int) (procStat, error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return procStat{}, err
+	}
+	// The command name is in parentheses and may hold anything.
+	f := strings.Fields(string(b)[strings.LastIndexByte(string(b), ')')+1:])
+	if len(f) < 50 {
+		return procStat{}, fmt.Errorf("process %d: short stat", pid)
+	}
+	num := func(field int) int { // fields count from 1 in proc(5); f begins with the third
+		n, err := strconv.Atoi(f[field-3])
+		if err != nil {
+			return 0
+		}
+		return n
+	}
+	start, err := strconv.ParseUint(f[22-3], 10, 64)
+	if err != nil {
+		return procStat{}, fmt.Errorf("process %d: start time: %w", pid, err)
+	}
+	return procStat{state: f[0], pgrp: num(5), session: num(6), start: start, status: num(52)}, nil
+}

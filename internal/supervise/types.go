@@ -1,0 +1,86 @@
+// Package supervise keeps the tasks of one client and their logs alive whatever
+// happens to the agent. One supervisor process per client starts every task,
+// reaps it, moves its output from pipes to rotated files, and remembers its exit
+// until the client has let go of it. It never runs task code itself: each task is
+// executed by a stage, the companion entry that its Spec names (internal/sandbox).
+//
+//	agent ── Client ──unix socket──▶ supervisor ──fork──▶ stage ──execve──▶ task
+//	                                     ▲ splice                            │
+//	                  <task>.stdout.N ◀──┘◀────────── fifo, open O_RDWR ─────┘
+//
+//	          ┌────────── Start fails ──────────▶ (gone)
+//	(none) ── Start ──▶ running ──exit, Kill──▶ exited ──Forget──▶ (gone)
+//
+// Disk, all below a directory of mode 0700 that the client owns:
+//
+//	lock                 held by the living supervisor
+//	sock                 its socket; both ends check the other's uid
+//	log                  what it has to say
+//	tasks/<n>/meta       Task as JSON, written before the fork and after the exec
+//	tasks/<n>/exit       Exit as JSON
+//	tasks/<n>/{out,err}  the log pipes
+//
+// When the agent dies, nothing happens; the next one finds the socket. When the
+// supervisor dies, tasks go on, since each holds its pipes open for reading too and
+// so never gets SIGPIPE; the next supervisor adopts them by pid, start time and boot
+// and reads on. What they wrote just before they ended while nobody held the pipe
+// is lost, and the exit status of such a task may be unknown: it is then told as
+// an error, never guessed. An upgrade executes the new program in place: children,
+// pipes and lock are kept.
+//
+// Wire: frames of a 4-byte big-endian length and JSON; requests carry a number and
+// are answered in any order; "wait" is answered when the task ends.
+//
+// Goroutines of the supervisor: one accepts, one or two per connection, one per
+// pipe and one per running task, all blocked in the poller.
+package supervise
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/open-nomad/open-nomad/internal/cgroup"
+	"github.com/open-nomad/open-nomad/internal/supervise/proc"
+)
+
+// ErrLost means that the connection to the supervisor broke during a request.
+var ErrLost = errors.New("connection to the supervisor was lost")
+
+// Spec is what Start needs.
+type Spec struct {
+	ID     string
+	Entry  string // of the companion, which executes the program in its place
+	Policy []byte // for the entry, which alone understands it
+	Owner  *Owner // nil: the supervisor's user
+	Logs   proc.Logs
+	Group  *Group   // nil: no control group, tracking by session only
+	Join   []string // files of further groups to join, which others made
+}
+
+// Owner is the user who may open the task's stdout and stderr anew.
+type Owner struct {
+	UID, GID int
+}
+
+// Group is the control group of a task.
+type Group struct {
+	proc.Group
+	Limits cgroup.Limits
+}
+
+// The stage is started with these descriptors besides 0–2 of the program, and with
+// the files of control groups to join, by writing "0", as arguments.
+const (
+	PolicyFD = 3 // memory file with the policy
+	StatusFD = 4 // pipe for the error, if any
+)
+
+func (s *Spec) validate() error {
+	if s.ID == "" || s.Entry == "" {
+		return errors.New("task without ID or entry")
+	}
+	if !s.Logs.Disabled && (s.Logs.Root == "" || s.Logs.Name == "" || s.Logs.MaxFiles < 1 || s.Logs.MaxBytes < 1) {
+		return fmt.Errorf("task %s: logs need a directory, a name, and at least one file of one byte", s.ID)
+	}
+	return nil
+}

@@ -1,0 +1,182 @@
+package supervise
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"github.com/open-nomad/open-nomad/internal/supervise/proc"
+	"io"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxFrame bounds one message: a task's environment and arguments fit.
+const maxFrame = 64 << 20
+
+// Operations of a request.
+const (
+	opHello    = "hello"    // → Program
+	opStart    = "start"    // Spec → Task
+	opList     = "list"     // → Tasks
+	opTask     = "task"     // ID → Task
+	opWait     = "wait"     // ID → Task with Exit, when it ended
+	opSignal   = "signal"   // ID, Signal
+	opKill     = "kill"     // ID; answered when the task ended
+	opForget   = "forget"   // ID of an exited task
+	opUpgrade  = "upgrade"  // Path, Program; no answer: the connection closes
+	opShutdown = "shutdown" // kills every task, ends; no answer
+)
+
+type request struct {
+	Seq     uint64
+	Op      string
+	ID      string `json:",omitempty"`
+	Spec    *Spec  `json:",omitempty"`
+	Signal  int    `json:",omitempty"`
+	Path    string `json:",omitempty"`
+	Program string `json:",omitempty"`
+}
+
+type response struct {
+	Seq     uint64
+	Err     string      `json:",omitempty"`
+	Kind    string      `json:",omitempty"` // what kind of error
+	Task    *proc.Task  `json:",omitempty"`
+	Tasks   []proc.Task `json:",omitempty"`
+	Program string      `json:",omitempty"`
+}
+
+// Kinds of errors that a client tells apart.
+const (
+	kindUnknown = "unknown-task"
+	kindStart   = "start"
+)
+
+func writeFrame(w io.Writer, v any) error {
+	body, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("encode message: %w", err)
+	}
+	if len(body) > maxFrame {
+		return fmt.Errorf("message of %d bytes is too long", len(body))
+	}
+	frame := binary.BigEndian.AppendUint32(make([]byte, 0, 4+len(body)), uint32(len(body)))
+	_, err = w.Write(append(frame, body...))
+	return err
+}
+
+func readFrame(r io.Reader, v any) error {
+	var head [4]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		return err
+	}
+	n := binary.BigEndian.Uint32(head[:])
+	if n > maxFrame {
+		return fmt.Errorf("message of %d bytes is too long", n)
+	}
+	body := make([]byte, n)
+	if _, err := io.ReadFull(r, body); err != nil {
+		return err
+	}
+	if err := json.Unmarshal(body, v); err != nil {
+		return fmt.Errorf("decode message: %w", err)
+	}
+	return nil
+}
+
+// sockName is the socket's name in the supervisor's directory.
+const sockName = "sock"
+
+// address reaches the socket through a descriptor of its directory, since a path
+// of a socket may not be longer than 107 bytes.
+func address(dir *os.File) *unix.SockaddrUnix {
+	return &unix.SockaddrUnix{Name: fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), sockName)}
+}
+
+const sockFlags = unix.SOCK_STREAM | unix.SOCK_CLOEXEC | unix.SOCK_NONBLOCK
+
+// listen makes the socket, replacing one that a dead supervisor left: the caller
+// holds the lock.
+func listen(dir *os.File) (*os.File, error) {
+	if err := unix.Unlinkat(int(dir.Fd()), sockName, 0); err != nil && err != unix.ENOENT {
+		return nil, fmt.Errorf("remove old socket: %w", err)
+	}
+	fd, err := unix.Socket(unix.AF_UNIX, sockFlags, 0)
+	if err != nil {
+		return nil, fmt.Errorf("make socket: %w", err)
+	}
+	f := os.NewFile(uintptr(fd), sockName)
+	old := unix.Umask(0o177)
+	err = unix.Bind(fd, address(dir))
+	unix.Umask(old)
+	if err == nil {
+		err = unix.Listen(fd, 64)
+	}
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("listen: %w", err)
+	}
+	return f, nil
+}
+
+// accept waits for a connection of our own user.
+func accept(l *os.File) (*os.File, error) {
+	conn, err := l.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	var fd int
+	var opErr error
+	err = conn.Read(func(s uintptr) bool {
+		fd, _, opErr = unix.Accept4(int(s), unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK)
+		return opErr != unix.EAGAIN
+	})
+	if err == nil {
+		err = opErr
+	}
+	if err != nil {
+		return nil, fmt.Errorf("accept: %w", err)
+	}
+	return os.NewFile(uintptr(fd), "peer"), nil
+}
+
+// dial connects to the supervisor of dir.
+func dial(dir *os.File) (*os.File, error) {
+	fd, err := unix.Socket(unix.AF_UNIX, sockFlags, 0)
+	if err != nil {
+		return nil, fmt.Errorf("make socket: %w", err)
+	}
+	if err := unix.Connect(fd, address(dir)); err != nil {
+		unix.Close(fd)
+		return nil, fmt.Errorf("connect to the supervisor: %w", err)
+	}
+	f := os.NewFile(uintptr(fd), "supervisor")
+	if err := checkPeer(f); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// checkPeer refuses a peer of another user.
+func checkPeer(f *os.File) error {
+	conn, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var cred *unix.Ucred
+	var opErr error
+	if err := conn.Control(func(fd uintptr) {
+		cred, opErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+	}); err != nil {
+		return err
+	}
+	if opErr != nil {
+		return fmt.Errorf("read peer credentials: %w", opErr)
+	}
+	if int(cred.Uid) != os.Geteuid() {
+		return fmt.Errorf("peer has uid %d, want %d", cred.Uid, os.Geteuid())
+	}
+	return nil
+}
