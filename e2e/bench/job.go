@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/e2e/cluster"
+)
+
+// batch is a batch job of n small tasks.
+func batch(id string, n int, driver string, config map[string]any) *api.Job {
+	kind, cpu, memory, disk, attempts := "batch", 1, 10, 10, 0
+	group := &api.TaskGroup{Name: &id, Count: &n,
+		EphemeralDisk: &api.EphemeralDisk{SizeMB: &disk},
+		RestartPolicy: &api.RestartPolicy{Attempts: &attempts},
+		Tasks: []*api.Task{{Name: "task", Driver: driver, Config: config,
+			Resources: &api.Resources{CPU: &cpu, MemoryMB: &memory},
+			LogConfig: &api.LogConfig{MaxFiles: &[]int{1}[0], MaxFileSizeMB: &[]int{1}[0]}}}}
+	return &api.Job{ID: &id, Name: &id, Type: &kind, TaskGroups: []*api.TaskGroup{group}}
+}
+
+func finished(ctx context.Context, a *cluster.Agent, job string, n int) ([]*api.AllocationListStub, error) {
+	return inStatus(ctx, a, job, n, api.AllocClientStatusComplete)
+}
+
+// inStatus waits until n allocations of a job have a client status.
+func inStatus(ctx context.Context, a *cluster.Agent, job string, n int, status string) ([]*api.AllocationListStub, error) {
+	var index uint64
+	for {
+		allocs, meta, err := a.Client.Jobs().Allocations(job, false, (&api.QueryOptions{WaitIndex: index, WaitTime: time.Minute}).WithContext(ctx))
+		if err != nil {
+			return nil, err
+		}
+		there := 0
+		for _, al := range allocs {
+			switch al.ClientStatus {
+			case status:
+				there++
+			case api.AllocClientStatusFailed, api.AllocClientStatusLost:
+				return nil, fmt.Errorf("allocation %s of job %s is %s: %s", al.ID, job, al.ClientStatus, al.ClientDescription)
+			}
+		}
+		if there == n {
+			return allocs, nil
+		}
+		index = meta.LastIndex
+	}
+}
+
+// stdout reads what the task of an allocation wrote.
+func stdout(a *cluster.Agent, alloc *api.AllocationListStub) (string, error) {
+	in, err := a.Client.AllocFS().Cat(&api.Allocation{ID: alloc.ID, NodeID: alloc.NodeID, Namespace: alloc.Namespace}, "alloc/logs/task.stdout.0", nil)
+	if err != nil {
+		return "", err
+	}
+	defer in.Close()
+	text, err := io.ReadAll(in)
+	return string(text), err
+}
+
+// pss is the proportional set size of a process in KiB (proc(5), smaps_rollup).
+func pss(pid int) (int64, error) {
+	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "smaps_rollup"))
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(text)) {
+		if rest, ok := strings.CutPrefix(line, "Pss:"); ok {
+			return strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
+		}
+	}
+	return 0, fmt.Errorf("no Pss of process %d", pid)
+}
+
+// helpersOf returns the processes of ours beside the agent: those whose first
+// argument begins with our name.
+func helpersOf(agent int) ([]int, error) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil, err
+	}
+	var out []int
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil || pid == agent {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline"))
+		if err != nil {
+			continue // it ended meanwhile
+		}
+		name, _, _ := strings.Cut(string(text), "\x00")
+		if strings.HasPrefix(filepath.Base(name), "nomad-") {
+			out = append(out, pid)
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,107 @@
+// Command bench measures the figures that the project promises, against real
+// agents of the program given, and prints one table: figure, target, measured.
+// Every load is bounded in count and time; what it starts it ends.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"time"
+
+	"github.com/open-nomad/open-nomad/command/term"
+	"github.com/open-nomad/open-nomad/e2e/cluster"
+)
+
+// figure is one promise.
+type figure struct {
+	name, target string
+	measure      func(ctx context.Context, b *bench) (string, bool, error)
+}
+
+var figures = []figure{
+	{"start to node ready", "≤ 0.5 s", startToReady},
+	{"agent idle PSS", "≤ 60 MiB", idleMemory},
+	{"submit to first instruction of an exec2 task, p50", "≤ 25 ms", submitToStart},
+	{"200 batch tasks at once, all finished", "≥ 100 tasks/s", batchRate},
+	{"helper memory per running task", "≤ 0.5 MiB, no helper process", helperMemory},
+	{"2,000 allocations of a mock job placed", "≥ 3,000/s", placementRate},
+	{"binary", "≤ 90 MiB", binarySize},
+}
+
+// bench is what the measurements share.
+type bench struct {
+	nomad string
+	dir   string
+}
+
+// limit bounds the whole run.
+const limit = 10 * time.Minute
+
+func main() {
+	nomad := flag.String("nomad", "bin/nomad", "the program to measure")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	if err := run(ctx, *nomad); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, nomad string) error {
+	bin, err := filepath.Abs(nomad)
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "nomad-bench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	b := &bench{nomad: bin, dir: dir}
+	rows := []string{"Figure|Target|Measured|"}
+	missed := 0
+	for _, f := range figures {
+		if os.Geteuid() != 0 {
+			fmt.Fprintln(os.Stderr, "bench: not root: exec2 tasks can't be measured; run as root")
+			return nil
+		}
+		got, ok, err := f.measure(ctx, b)
+		mark := "ok"
+		switch {
+		case err != nil:
+			got, mark = "failed: "+err.Error(), "MISSED"
+			missed++
+		case !ok:
+			mark = "MISSED"
+			missed++
+		}
+		rows = append(rows, term.Row(f.name, f.target, got, mark))
+		fmt.Fprintf(os.Stderr, "%s: %s\n", f.name, got)
+	}
+	fmt.Println(term.Table(rows))
+	if missed > 0 {
+		return fmt.Errorf("%d of %d figures missed", missed, len(figures))
+	}
+	return nil
+}
+
+// agent starts a dev agent of its own for one measurement.
+func (b *bench) agent(ctx context.Context) (*cluster.Agent, error) {
+	dir, err := os.MkdirTemp(b.dir, "agent-")
+	if err != nil {
+		return nil, err
+	}
+	log, err := os.Create(filepath.Join(dir, "agent.log"))
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	return cluster.Start(ctx, cluster.Options{Bin: b.nomad, Dir: dir, Args: []string{"-dev", "-log-level=WARN"}, Log: log})
+}
