@@ -1,0 +1,211 @@
+package nomad
+
+import (
+	"reflect"
+	"strings"
+	"time"
+)
+
+// Canonicalize fills in the defaults that only servers know and makes two jobs
+// that mean the same look the same. It changes the job, so state's own must be
+// copied first; doing it twice changes nothing. The defaults that a person may
+// rely on before the job reaches a server are those of api.Job.Canonicalize; they
+// are repeated here only where a job could not be run without them.
+func (j *Job) Canonicalize() {
+	tidy(reflect.ValueOf(j).Elem())
+	orEmpty(&j.Namespace, DefaultNamespace)
+	orEmpty(&j.Name, j.ID)
+	orEmpty(&j.Type, JobTypeService)
+	orEmpty(&j.NodePool, NodePoolDefault)
+	if j.Priority == 0 {
+		j.Priority = JobDefaultPriority
+	}
+	if len(j.Datacenters) == 0 {
+		j.Datacenters = []string{"*"}
+	}
+	if j.ParameterizedJob != nil {
+		orEmpty(&j.ParameterizedJob.Payload, DispatchPayloadOptional)
+	}
+	for _, tg := range j.TaskGroups {
+		tg.canonicalize(j)
+	}
+}
+
+func orEmpty(s *string, v string) {
+	if *s == "" {
+		*s = v
+	}
+}
+
+// tidy removes nil elements of lists and maps of pointers and makes what is empty
+// nil.
+func tidy(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			tidy(v.Elem())
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				tidy(v.Field(i))
+			}
+		}
+	case reflect.Slice:
+		kept := 0
+		for i := range v.Len() {
+			if e := v.Index(i); e.Kind() != reflect.Pointer || !e.IsNil() {
+				tidy(e)
+				v.Index(kept).Set(e)
+				kept++
+			}
+		}
+		if kept == 0 {
+			v.SetZero()
+		} else {
+			v.SetLen(kept)
+		}
+	case reflect.Map:
+		for _, k := range v.MapKeys() {
+			if e := v.MapIndex(k); e.Kind() == reflect.Pointer && e.IsNil() {
+				v.SetMapIndex(k, reflect.Value{})
+			} else if e.Kind() == reflect.Pointer {
+				tidy(e)
+			}
+		}
+		if v.Len() == 0 {
+			v.SetZero()
+		}
+	}
+}
+
+func (tg *TaskGroup) canonicalize(j *Job) {
+	if tg.EphemeralDisk == nil {
+		tg.EphemeralDisk = &EphemeralDisk{SizeMB: 300}
+	}
+	if tg.RestartPolicy == nil {
+		tg.RestartPolicy = defaultRestart(j.Type)
+	}
+	if tg.ReschedulePolicy == nil {
+		tg.ReschedulePolicy = defaultReschedule(j.Type)
+	}
+	if j.Type == JobTypeService {
+		if tg.Update == nil {
+			tg.Update = defaultUpdate()
+		}
+		if tg.Migrate == nil {
+			tg.Migrate = &MigrateStrategy{
+				MaxParallel: 1, HealthCheck: MigrateStrategyHealthChecks,
+				MinHealthyTime: 10 * time.Second, HealthyDeadline: 5 * time.Minute,
+			}
+		}
+	}
+	for _, n := range tg.Networks {
+		for _, ports := range [][]Port{n.ReservedPorts, n.DynamicPorts} {
+			for i := range ports {
+				orEmpty(&ports[i].HostNetwork, "default")
+			}
+		}
+	}
+	for _, t := range tg.Tasks {
+		t.canonicalize(tg)
+	}
+}
+
+func defaultRestart(jobType string) *RestartPolicy {
+	r := &RestartPolicy{Attempts: 2, Interval: 30 * time.Minute, Delay: 15 * time.Second, Mode: RestartPolicyModeFail}
+	if jobType == JobTypeBatch || jobType == JobTypeSysBatch {
+		r.Attempts, r.Interval = 3, 24*time.Hour
+	}
+	return r
+}
+
+// defaultReschedule is nil for jobs whose allocations belong to their nodes.
+func defaultReschedule(jobType string) *ReschedulePolicy {
+	switch jobType {
+	case JobTypeService:
+		return &ReschedulePolicy{Delay: 30 * time.Second, DelayFunction: "exponential", MaxDelay: time.Hour, Unlimited: true}
+	case JobTypeBatch:
+		return &ReschedulePolicy{Attempts: 1, Interval: 24 * time.Hour, Delay: 5 * time.Second, DelayFunction: "constant"}
+	}
+	return nil
+}
+
+func defaultUpdate() *UpdateStrategy {
+	return &UpdateStrategy{
+		Stagger: 30 * time.Second, MaxParallel: 1, HealthCheck: UpdateStrategyHealthCheck_Checks,
+		MinHealthyTime: 10 * time.Second, HealthyDeadline: 5 * time.Minute, ProgressDeadline: 10 * time.Minute,
+	}
+}
+
+func (t *Task) canonicalize(tg *TaskGroup) {
+	if t.Resources == nil {
+		t.Resources = &Resources{CPU: 100, MemoryMB: 300}
+	}
+	if t.LogConfig == nil {
+		t.LogConfig = &LogConfig{MaxFiles: 10, MaxFileSizeMB: 10}
+	}
+	if t.RestartPolicy == nil {
+		t.RestartPolicy = Copy(tg.RestartPolicy)
+	}
+	if t.KillTimeout == 0 {
+		t.KillTimeout = DefaultKillTimeout
+	}
+	t.KillSignal = signalName(t.KillSignal)
+	t.canonicalizeIdentities()
+	for _, tmpl := range t.Templates {
+		tmpl.ChangeSignal = signalName(tmpl.ChangeSignal)
+	}
+}
+
+// canonicalizeIdentities makes sure that the task has its default identity, whose
+// audience is the cluster itself, and keeps it apart from the named ones.
+func (t *Task) canonicalizeIdentities() {
+	var named []*WorkloadIdentity
+	for _, id := range t.Identities {
+		if id.Name != "" && id.Name != WorkloadIdentityDefaultName {
+			named = append(named, id)
+		} else if t.Identity == nil {
+			t.Identity = id
+		} else {
+			// Validate refuses the second one by this name.
+			id.Name = WorkloadIdentityDefaultName
+			named = append(named, id)
+		}
+	}
+	t.Identities = named
+	if t.Identity == nil {
+		t.Identity = &WorkloadIdentity{}
+	}
+	t.Identity.Name = WorkloadIdentityDefaultName
+	t.Identity.Audience = []string{IdentityDefaultAud}
+	t.Identity.ChangeSignal = signalName(t.Identity.ChangeSignal)
+	for _, id := range t.Identities {
+		id.ChangeSignal = signalName(id.ChangeSignal)
+	}
+}
+
+// signals are the names of the signals that a job may send, without SIG.
+var signals = func() map[string]bool {
+	out := map[string]bool{}
+	for _, name := range strings.Fields(`ABRT ALRM BUS CHLD CONT FPE HUP ILL INT IO IOT KILL PIPE POLL PROF PWR
+		QUIT SEGV STKFLT STOP SYS TERM TRAP TSTP TTIN TTOU URG USR1 USR2 VTALRM WINCH XCPU XFSZ`) {
+		out[name] = true
+	}
+	return out
+}()
+
+// KnownSignal says whether name is a signal that a task can be sent, such as
+// SIGTERM, sigterm or TERM.
+func KnownSignal(name string) bool {
+	return signals[strings.TrimPrefix(strings.ToUpper(name), "SIG")]
+}
+
+// signalName returns the usual form of a known name; others stay as they are, for
+// Validate to refuse.
+func signalName(name string) string {
+	if !KnownSignal(name) {
+		return name
+	}
+	return "SIG" + strings.TrimPrefix(strings.ToUpper(name), "SIG")
+}

@@ -1,0 +1,244 @@
+package nomad_test
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// sample returns a job with nothing but what must be given.
+func sample(jobType string) *nomad.Job {
+	return &nomad.Job{
+		ID: "j", Region: "global", Type: jobType,
+		TaskGroups: []*nomad.TaskGroup{{
+			Name: "g", Count: 1,
+			Tasks: []*nomad.Task{{Name: "t", Driver: "exec2"}},
+		}},
+	}
+}
+
+func TestValidateAcceptsDefaults(t *testing.T) {
+	for _, kind := range []string{"service", "batch", "system", "sysbatch"} {
+		j := sample(kind)
+		j.Canonicalize()
+		if err := j.Validate(); err != nil {
+			t.Errorf("%s: Validate() = %v", kind, err)
+		}
+		if w := j.Warnings(); len(w) != 0 {
+			t.Errorf("%s: Warnings() = %q", kind, w)
+		}
+	}
+}
+
+func TestCanonicalizeTwiceChangesNothing(t *testing.T) {
+	j := sample("service")
+	j.Canonicalize()
+	once := nomad.Copy(j)
+	j.Canonicalize()
+	if !reflect.DeepEqual(once, j) {
+		t.Errorf("second Canonicalize changed the job:\n%+v\n%+v", once, j)
+	}
+}
+
+func TestCanonicalizeDefaults(t *testing.T) {
+	j := sample("batch")
+	j.Meta = map[string]string{}
+	j.Constraints = []*nomad.Constraint{nil}
+	j.TaskGroups = append(j.TaskGroups, nil)
+	j.TaskGroups[0].Tasks[0].KillSignal = "term"
+	j.TaskGroups[0].Tasks[0].Identities = []*nomad.WorkloadIdentity{{Env: true}, {Name: "aws", ChangeSignal: "sighup"}}
+	j.Canonicalize()
+	task := j.TaskGroups[0].Tasks[0]
+	for _, c := range []struct {
+		what      string
+		got, want any
+	}{
+		{"namespace", j.Namespace, "default"},
+		{"name", j.Name, "j"},
+		{"datacenters", j.Datacenters, []string{"*"}},
+		{"node pool", j.NodePool, "default"},
+		{"priority", j.Priority, 50},
+		{"empty meta", j.Meta, map[string]string(nil)},
+		{"nil constraint", len(j.Constraints), 0},
+		{"nil group", len(j.TaskGroups), 1},
+		{"kill signal", task.KillSignal, "SIGTERM"},
+		{"kill timeout", task.KillTimeout, 5 * time.Second},
+		{"default identity", task.Identity, &nomad.WorkloadIdentity{Name: "default", Audience: []string{"nomadproject.io"}, Env: true}},
+		{"named identities", task.Identities, []*nomad.WorkloadIdentity{{Name: "aws", ChangeSignal: "SIGHUP"}}},
+		{"restart attempts", task.RestartPolicy.Attempts, 3},
+	} {
+		if !reflect.DeepEqual(c.got, c.want) {
+			t.Errorf("%s = %v, want %v", c.what, c.got, c.want)
+		}
+	}
+}
+
+func TestValidateFaults(t *testing.T) {
+	group := func(j *nomad.Job) *nomad.TaskGroup { return j.TaskGroups[0] }
+	task := func(j *nomad.Job) *nomad.Task { return j.TaskGroups[0].Tasks[0] }
+	at := `job "j", group "g", task "t": `
+	for _, c := range []struct {
+		name string
+		edit func(j *nomad.Job)
+		want string
+	}{
+		{"space in ID", func(j *nomad.Job) { j.ID = "a b" }, `job "a b": the ID must hold no spaces`},
+		{"priority", func(j *nomad.Job) { j.Priority = 101 }, `job "j": priority is 101: it must be 1 to 100`},
+		{"type", func(j *nomad.Job) { j.Type = "cron" }, `type "cron" is not known`},
+		{"no groups", func(j *nomad.Job) { j.TaskGroups = nil }, "it has no group"},
+		{"twin groups", func(j *nomad.Job) { j.TaskGroups = append(j.TaskGroups, nomad.Copy(group(j))) }, `two groups with the name "g"`},
+		{"count", func(j *nomad.Job) { group(j).Count = -1 }, `job "j", group "g": count is -1`},
+		{"too many", func(j *nomad.Job) { group(j).Count = 50001 }, "sum up to 50001"},
+		{"system count", func(j *nomad.Job) { j.Type = "system"; group(j).Count = 2 }, "must be 1"},
+		{"system reschedule", func(j *nomad.Job) { j.Type = "system"; group(j).ReschedulePolicy = &nomad.ReschedulePolicy{} }, "reschedule has no place in system jobs"},
+		{"no tasks", func(j *nomad.Job) { group(j).Tasks = nil }, "it has no task"},
+		{"twin tasks", func(j *nomad.Job) { group(j).Tasks = append(group(j).Tasks, nomad.Copy(task(j))) }, `two tasks with the name "t"`},
+		{"group slash", func(j *nomad.Job) { group(j).Name = "a/b" }, `the name must hold no /`},
+		{"task colon", func(j *nomad.Job) { task(j).Name = "a:b" }, `the name must hold no /`},
+		{"task alloc", func(j *nomad.Job) { task(j).Name = "Alloc" }, "directory of every allocation"},
+		{"task dots", func(j *nomad.Job) { task(j).Name = ".." }, "that of a directory"},
+		{"no driver", func(j *nomad.Job) { task(j).Driver = "" }, at + "it has no driver"},
+		{"signal", func(j *nomad.Job) { task(j).KillSignal = "SIGFOO" }, at + `kill_signal "SIGFOO" is not known`},
+		{"kill timeout", func(j *nomad.Job) { task(j).KillTimeout = -1 }, "kill_timeout is negative"},
+		{"cpu and cores", func(j *nomad.Job) { task(j).Resources = &nomad.Resources{CPU: 5, Cores: 1, MemoryMB: 10} }, "cpu and cores are both set"},
+		{"memory", func(j *nomad.Job) { task(j).Resources = &nomad.Resources{CPU: 5, MemoryMB: 9} }, "memory is 9 MB, 10 are the least"},
+		{"memory max", func(j *nomad.Job) { task(j).Resources = &nomad.Resources{CPU: 5, MemoryMB: 20, MemoryMaxMB: 19} }, "less than its memory"},
+		{"secrets size", func(j *nomad.Job) { task(j).Resources = &nomad.Resources{CPU: 5, MemoryMB: 20, SecretsMB: 21} }, "secrets is 21 MB"},
+		{"logs over disk", func(j *nomad.Job) { task(j).LogConfig = &nomad.LogConfig{MaxFiles: 30, MaxFileSizeMB: 10} }, "logs may take 300 MB"},
+		{"disk", func(j *nomad.Job) { group(j).EphemeralDisk = &nomad.EphemeralDisk{SizeMB: 1} }, "ephemeral_disk is 1 MB"},
+		{"lifecycle", func(j *nomad.Job) { task(j).Lifecycle = &nomad.TaskLifecycleConfig{Hook: "before"} }, `hook of lifecycle is "before"`},
+		{"poststop sidecar", func(j *nomad.Job) {
+			task(j).Lifecycle = &nomad.TaskLifecycleConfig{Hook: "poststop", Sidecar: true}
+		}, "can't be a sidecar"},
+		{"payload path", func(j *nomad.Job) { task(j).DispatchPayload = &nomad.DispatchPayloadConfig{File: "../x"} }, "file of dispatch_payload"},
+		{"default ttl", func(j *nomad.Job) { task(j).Identity = &nomad.WorkloadIdentity{TTL: 1} }, "default identity has a ttl"},
+		{"identity name", func(j *nomad.Job) { task(j).Identities = []*nomad.WorkloadIdentity{{Name: "a.b"}} }, `identity name "a.b" is malformed`},
+		{"twin identities", func(j *nomad.Job) { task(j).Identities = []*nomad.WorkloadIdentity{{Name: "a"}, {Name: "a"}} }, `two identities with the name "a"`},
+		{"filepath alone", func(j *nomad.Job) { task(j).Identity = &nomad.WorkloadIdentity{Filepath: "x"} }, "filepath but no file"},
+		{"filepath out", func(j *nomad.Job) { task(j).Identity = &nomad.WorkloadIdentity{File: true, Filepath: "a/../../x"} }, "leaves the task's directory"},
+		{"change mode", func(j *nomad.Job) { task(j).Identity = &nomad.WorkloadIdentity{ChangeMode: "signal"} }, "no change_signal"},
+		{"env key", func(j *nomad.Job) { task(j).Env = map[string]string{"A=B": ""} }, `env key "A=B"`},
+		{"restart mode", func(j *nomad.Job) { group(j).RestartPolicy = &nomad.RestartPolicy{Mode: "x"} }, `mode of restart is "x"`},
+		{"restart interval", func(j *nomad.Job) {
+			group(j).RestartPolicy = &nomad.RestartPolicy{Mode: "fail", Attempts: 10, Interval: time.Minute, Delay: 15 * time.Second}
+		}, "can't try 10 times"},
+		{"reschedule delay", func(j *nomad.Job) {
+			group(j).ReschedulePolicy = &nomad.ReschedulePolicy{Unlimited: true, DelayFunction: "constant", Delay: time.Second}
+		}, "delay of reschedule is 1s"},
+		{"reschedule both", func(j *nomad.Job) {
+			group(j).ReschedulePolicy = &nomad.ReschedulePolicy{Unlimited: true, Attempts: 1, DelayFunction: "constant", Delay: time.Minute}
+		}, "keep one of them"},
+		{"update deadlines", func(j *nomad.Job) {
+			group(j).Update = &nomad.UpdateStrategy{HealthCheck: "checks", MinHealthyTime: time.Minute, HealthyDeadline: time.Minute}
+		}, "must be less than its healthy_deadline"},
+		{"operator", func(j *nomad.Job) { j.Constraints = []*nomad.Constraint{{LTarget: "a", Operand: "~"}} }, `operator "~"`},
+		{"regexp", func(j *nomad.Job) {
+			task(j).Constraints = []*nomad.Constraint{{LTarget: "a", Operand: "regexp", RTarget: "("}}
+		}, "malformed"},
+		{"version", func(j *nomad.Job) {
+			group(j).Constraints = []*nomad.Constraint{{LTarget: "a", Operand: "version", RTarget: "new"}}
+		}, "malformed"},
+		{"distinct hosts", func(j *nomad.Job) { j.Constraints = []*nomad.Constraint{{Operand: "distinct_hosts", RTarget: "no way"}} }, "use true or false"},
+		{"affinity weight", func(j *nomad.Job) { j.Affinities = []*nomad.Affinity{{LTarget: "a", Operand: "="}} }, "not 0"},
+		{"spread sum", func(j *nomad.Job) {
+			j.Spreads = []*nomad.Spread{{Attribute: "a", Weight: 1, SpreadTarget: []*nomad.SpreadTarget{{Value: "x", Percent: 60}, {Value: "y", Percent: 60}}}}
+		}, "sum up to 120 percent"},
+		{"static port", func(j *nomad.Job) {
+			group(j).Networks = nomad.Networks{{ReservedPorts: []nomad.Port{{Label: "a", Value: 70000}}}}
+		}, "static number 70000"},
+		{"port twice", func(j *nomad.Job) {
+			group(j).Networks = nomad.Networks{{ReservedPorts: []nomad.Port{{Label: "a", Value: 80}, {Label: "b", Value: 80}}}}
+		}, "same static number 80"},
+		{"label twice", func(j *nomad.Job) {
+			group(j).Networks = nomad.Networks{{DynamicPorts: []nomad.Port{{Label: "a"}, {Label: "a"}}}}
+		}, `two ports with the label "a"`},
+		{"parameterized service", func(j *nomad.Job) { j.ParameterizedJob = &nomad.ParameterizedJobConfig{} }, "for jobs of type batch and sysbatch"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			j := sample("service")
+			c.edit(j)
+			j.Canonicalize()
+			if err := j.Validate(); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("Validate() = %v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+// Every fault is told at once, each by itself.
+func TestValidateTellsAll(t *testing.T) {
+	j := sample("service")
+	j.Priority = -1
+	j.TaskGroups[0].Count = -1
+	j.TaskGroups[0].Tasks[0].Driver = ""
+	j.Canonicalize()
+	err := j.Validate()
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok || len(joined.Unwrap()) != 3 {
+		t.Fatalf("Validate() = %v, want 3 faults", err)
+	}
+	if n := strings.Count(err.Error(), "\n"); n != 2 {
+		t.Errorf("text has %d lines, want 3:\n%v", n+1, err)
+	}
+}
+
+func TestAbsentFeatures(t *testing.T) {
+	group := func(j *nomad.Job) *nomad.TaskGroup { return j.TaskGroups[0] }
+	task := func(j *nomad.Job) *nomad.Task { return j.TaskGroups[0].Tasks[0] }
+	hour := time.Hour
+	for name, edit := range map[string]func(j *nomad.Job){
+		"periodic":       func(j *nomad.Job) { j.Periodic = &nomad.PeriodicConfig{} },
+		"multiregion":    func(j *nomad.Job) { j.Multiregion = &nomad.Multiregion{} },
+		"service":        func(j *nomad.Job) { group(j).Services = []*nomad.Service{{Provider: "nomad"}} },
+		"volume":         func(j *nomad.Job) { group(j).Volumes = map[string]*nomad.VolumeRequest{"v": {}} },
+		"scaling":        func(j *nomad.Job) { group(j).Scaling = &nomad.ScalingPolicy{} },
+		"disconnect":     func(j *nomad.Job) { group(j).Disconnect = &nomad.DisconnectStrategy{} },
+		"max_run":        func(j *nomad.Job) { group(j).MaxRunDuration = &hour },
+		"sticky":         func(j *nomad.Job) { group(j).EphemeralDisk = &nomad.EphemeralDisk{SizeMB: 300, Sticky: true} },
+		"canary":         func(j *nomad.Job) { group(j).Update = &nomad.UpdateStrategy{Canary: 1} },
+		"auto_revert":    func(j *nomad.Job) { group(j).Update = &nomad.UpdateStrategy{AutoRevert: true} },
+		"network modes":  func(j *nomad.Job) { group(j).Networks = nomad.Networks{{Mode: "bridge"}} },
+		"template":       func(j *nomad.Job) { task(j).Templates = []*nomad.Template{{}} },
+		"artifact":       func(j *nomad.Job) { task(j).Artifacts = []*nomad.TaskArtifact{{}} },
+		"vault":          func(j *nomad.Job) { task(j).Vault = &nomad.Vault{} },
+		"secret":         func(j *nomad.Job) { task(j).Secrets = []*nomad.Secret{{}} },
+		"action":         func(j *nomad.Job) { task(j).Actions = []*nomad.Action{{}} },
+		"schedule":       func(j *nomad.Job) { task(j).Schedule = &nomad.TaskSchedule{} },
+		"device":         func(j *nomad.Job) { task(j).Resources = &nomad.Resources{Devices: []*nomad.RequestedDevice{{Name: "gpu"}}} },
+		"numa":           func(j *nomad.Job) { task(j).Resources = &nomad.Resources{NUMA: &nomad.NUMA{Affinity: "require"}} },
+		"volume_mount":   func(j *nomad.Job) { task(j).VolumeMounts = []*nomad.VolumeMount{{}} },
+		"Consul Connect": func(j *nomad.Job) { task(j).Kind = "connect-proxy:x" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			j := sample("service")
+			edit(j)
+			j.Canonicalize()
+			err := j.Validate()
+			if err == nil || !strings.Contains(err.Error(), "not supported by this version") || !strings.Contains(err.Error(), name) {
+				t.Errorf("Validate() = %v, want it to refuse %s", err, name)
+			}
+		})
+	}
+	j := sample("service")
+	j.TaskGroups[0].Tasks[0].Resources = &nomad.Resources{CPU: 10, MemoryMB: 10, NUMA: &nomad.NUMA{Affinity: "none"}}
+	j.Canonicalize()
+	if err := j.Validate(); err != nil {
+		t.Errorf("numa affinity none: %v", err)
+	}
+}
+
+func TestWarnings(t *testing.T) {
+	j := sample("batch")
+	j.TaskGroups[0].Update = &nomad.UpdateStrategy{}
+	j.TaskGroups[0].Tasks[0].Identities = []*nomad.WorkloadIdentity{{Name: "aws", Env: true}}
+	j.Canonicalize()
+	got := strings.Join(j.Warnings(), "\n")
+	for _, want := range []string{"update has no effect on batch jobs", `"aws" has no aud`, `"aws" has no ttl`, "keep an old token"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("Warnings() lack %q:\n%s", want, got)
+		}
+	}
+}

@@ -1,0 +1,166 @@
+package nomad
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// faults collects everything that is wrong with a job. Its place, "job "x",
+// group "g"", begins each sentence.
+type faults struct {
+	place string
+	list  *[]error
+}
+
+func (f *faults) add(format string, args ...any) {
+	*f.list = append(*f.list, errors.New(f.place+": "+fmt.Sprintf(format, args...)))
+}
+
+// in returns the faults of a part.
+func (f *faults) in(kind, name string) *faults {
+	return &faults{place: fmt.Sprintf("%s, %s %q", f.place, kind, name), list: f.list}
+}
+
+// Validate returns everything that is wrong with a canonical job, one fault a
+// line, each of which errors.Join's Unwrap gives by itself. What this version
+// does not do yet is a fault.
+func (j *Job) Validate() error {
+	var list []error
+	f := &faults{place: fmt.Sprintf("job %q", j.ID), list: &list}
+	refuseAbsent(f, absentForJobs, j)
+	j.validateNames(f)
+	j.validateKind(f)
+	validateMeta(f, j.Meta)
+	validateConstraints(f, j.Constraints)
+	validateAffinities(f, j.Affinities)
+	validateSpreads(f, j.Spreads)
+	if j.UI != nil && len(j.UI.Description) > 1000 {
+		f.add("the description of the ui block has %d characters, 1000 are the most", len(j.UI.Description))
+	}
+	j.validateGroups(f)
+	return errors.Join(list...)
+}
+
+// nodePoolName is what the name of a node pool looks like.
+var nodePoolName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,128}$`)
+
+const maxJobID = 1024
+
+func (j *Job) validateNames(f *faults) {
+	switch {
+	case j.ID == "":
+		f.add("it has no ID: give it one")
+	case len(j.ID) > maxJobID:
+		f.add("the ID has %d bytes, %d are the most", len(j.ID), maxJobID)
+	case strings.ContainsFunc(j.ID, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }):
+		f.add("the ID must hold no spaces or control characters")
+	}
+	if strings.ContainsFunc(j.Name, unicode.IsControl) {
+		f.add("the name must hold no control characters")
+	}
+	if j.Region == "" {
+		f.add("it has no region")
+	}
+	if j.Namespace == AllNamespacesSentinel {
+		f.add("the namespace must be one, not %q", j.Namespace)
+	}
+	if slices.Contains(j.Datacenters, "") {
+		f.add("datacenters holds an empty name: remove it")
+	}
+	if !nodePoolName.MatchString(j.NodePool) {
+		f.add("node_pool %q is no name of a node pool: use 1 to 128 letters, digits, - and _", j.NodePool)
+	}
+}
+
+// validateKind checks the type of the job and what belongs to some types only.
+func (j *Job) validateKind(f *faults) {
+	switch j.Type {
+	case JobTypeService, JobTypeBatch:
+	case JobTypeSystem, JobTypeSysBatch:
+		if len(j.Affinities) > 0 {
+			f.add("affinity blocks have no place in %s jobs, which run on every node that fits: remove them or use constraints", j.Type)
+		}
+		if len(j.Spreads) > 0 {
+			f.add("spread blocks have no place in %s jobs, which run on every node that fits: remove them", j.Type)
+		}
+	default:
+		f.add("type %q is not known: use service, batch, system or sysbatch", j.Type)
+	}
+	if j.Priority < JobMinPriority || j.Priority > JobDefaultMaxPriority {
+		f.add("priority is %d: it must be %d to %d", j.Priority, JobMinPriority, JobDefaultMaxPriority)
+	}
+	p := j.ParameterizedJob
+	if p == nil {
+		return
+	}
+	if j.Type != JobTypeBatch && j.Type != JobTypeSysBatch {
+		f.add("parameterized is for jobs of type batch and sysbatch, this one is %s", j.Type)
+	}
+	switch p.Payload {
+	case DispatchPayloadOptional, DispatchPayloadRequired, DispatchPayloadForbidden:
+	default:
+		f.add("payload of the parameterized block is %q: use optional, required or forbidden", p.Payload)
+	}
+	for _, key := range p.MetaOptional {
+		if slices.Contains(p.MetaRequired, key) {
+			f.add("the parameterized block names the meta key %q as required and as optional: keep one", key)
+		}
+	}
+}
+
+func (j *Job) validateGroups(f *faults) {
+	if len(j.TaskGroups) == 0 {
+		f.add("it has no group: add a group with a task")
+	}
+	seen := map[string]bool{}
+	total := 0
+	for i, tg := range j.TaskGroups {
+		if tg.Name == "" {
+			f.add("group %d has no name", i+1)
+		} else if seen[tg.Name] {
+			f.add("there are two groups with the name %q: rename one", tg.Name)
+		}
+		seen[tg.Name] = true
+		total += max(tg.Count, 0)
+		tg.validate(f.in("group", tg.Name), j)
+	}
+	if total > JobDefaultMaxCount {
+		f.add("the counts of its groups sum up to %d, %d are the most", total, JobDefaultMaxCount)
+	}
+}
+
+const maxName = 128
+
+// validateName checks the name of a group or task: it becomes a directory, a part
+// of variable paths and of the subject of identities, where / and : separate.
+func validateName(f *faults, name string) {
+	switch {
+	case len(name) > maxName:
+		f.add("the name has %d bytes, %d are the most", len(name), maxName)
+	case strings.ContainsAny(name, `/\:`) || strings.ContainsFunc(name, unicode.IsControl):
+		f.add(`the name must hold no /, \, : or control characters`)
+	case name == "." || name == "..":
+		f.add("the name is that of a directory: choose another")
+	}
+}
+
+func validateMeta(f *faults, meta map[string]string) {
+	for _, k := range sortedKeys(meta) {
+		if k == "" || strings.ContainsRune(k, 0) || strings.ContainsRune(meta[k], 0) {
+			f.add("the meta key %q is empty, or holds a NUL character in its name or value", k)
+		}
+	}
+}
+
+func sortedKeys(m map[string]string) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}

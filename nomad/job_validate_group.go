@@ -1,0 +1,162 @@
+package nomad
+
+import "math"
+
+const minDiskMB = 10
+
+func (tg *TaskGroup) validate(f *faults, j *Job) {
+	refuseAbsent(f, absentForGroups, tg)
+	validateName(f, tg.Name)
+	switch system := j.Type == JobTypeSystem || j.Type == JobTypeSysBatch; {
+	case tg.Count < 0:
+		f.add("count is %d: it must be 0 or more", tg.Count)
+	case system && tg.Count > 1:
+		f.add("count is %d: a group of a %s job runs once on each node, so it must be 1", tg.Count, j.Type)
+	case system && (len(tg.Affinities) > 0 || len(tg.Spreads) > 0):
+		f.add("affinity and spread blocks have no place in %s jobs, which run on every node that fits: remove them", j.Type)
+	}
+	validateMeta(f, tg.Meta)
+	validateConstraints(f, tg.Constraints)
+	validateAffinities(f, tg.Affinities)
+	validateSpreads(f, tg.Spreads)
+	tg.RestartPolicy.validate(f)
+	tg.ReschedulePolicy.validate(f, j.Type)
+	tg.Update.validate(f, j.Type)
+	if tg.Migrate != nil && tg.Migrate.HealthCheck != MigrateStrategyHealthChecks && tg.Migrate.HealthCheck != MigrateStrategyHealthStates {
+		f.add("health_check of migrate is %q: use checks or task_states", tg.Migrate.HealthCheck)
+	}
+	if tg.EphemeralDisk.SizeMB < minDiskMB {
+		f.add("size of ephemeral_disk is %d MB, %d are the least", tg.EphemeralDisk.SizeMB, minDiskMB)
+	}
+	if tg.ShutdownDelay != nil && *tg.ShutdownDelay < 0 {
+		f.add("shutdown_delay is negative")
+	}
+	tg.validateNetworks(f)
+	tg.validateTasks(f)
+}
+
+func (r *RestartPolicy) validate(f *faults) {
+	switch r.Mode {
+	case RestartPolicyModeDelay, RestartPolicyModeFail:
+	default:
+		f.add("mode of restart is %q: use delay or fail", r.Mode)
+	}
+	switch {
+	case r.Attempts < 0 || r.Interval < 0 || r.Delay < 0:
+		f.add("restart has a negative number: attempts, interval and delay must be 0 or more")
+	case r.Attempts == 0 && r.Mode == RestartPolicyModeDelay:
+		f.add("restart has mode delay but no attempts, so it would wait for ever: set attempts or use mode fail")
+	case r.Attempts > 0 && r.Interval < RestartPolicyMinInterval:
+		f.add("interval of restart is %s, %s is the least", r.Interval, RestartPolicyMinInterval)
+	case r.Attempts > 0 && r.Delay > 0 && int64(r.Attempts) > int64(r.Interval/r.Delay):
+		f.add("restart can't try %d times with a delay of %s within %s: lengthen interval", r.Attempts, r.Delay, r.Interval)
+	}
+}
+
+func (r *ReschedulePolicy) validate(f *faults, jobType string) {
+	if r == nil {
+		return
+	}
+	if jobType == JobTypeSystem || jobType == JobTypeSysBatch {
+		f.add("reschedule has no place in %s jobs, whose allocations belong to their nodes: remove it", jobType)
+		return
+	}
+	if r.Attempts < 0 {
+		f.add("attempts of reschedule is %d: it must be 0 or more", r.Attempts)
+	}
+	if r.Attempts <= 0 && !r.Unlimited {
+		return // rescheduling is off, the rest does not matter
+	}
+	switch r.DelayFunction {
+	case "constant":
+	case "exponential", "fibonacci":
+		if r.MaxDelay < r.Delay {
+			f.add("max_delay of reschedule is %s, less than its delay of %s", r.MaxDelay, r.Delay)
+		}
+	default:
+		f.add("delay_function of reschedule is %q: use constant, exponential or fibonacci", r.DelayFunction)
+	}
+	if r.Delay < ReschedulePolicyMinDelay {
+		f.add("delay of reschedule is %s, %s is the least", r.Delay, ReschedulePolicyMinDelay)
+	}
+	if r.Unlimited {
+		if r.Attempts > 0 {
+			f.add("reschedule has %d attempts and is unlimited: keep one of them", r.Attempts)
+		}
+		return
+	}
+	if r.Interval < ReschedulePolicyMinInterval {
+		f.add("interval of reschedule is %s, %s is the least", r.Interval, ReschedulePolicyMinInterval)
+	} else if r.Delay > 0 && int64(r.Attempts) > int64(r.Interval/r.Delay) {
+		f.add("reschedule can't try %d times with a delay of %s within %s: lengthen interval", r.Attempts, r.Delay, r.Interval)
+	}
+}
+
+func (u *UpdateStrategy) validate(f *faults, jobType string) {
+	if u == nil || jobType == JobTypeBatch || jobType == JobTypeSysBatch {
+		return
+	}
+	switch u.HealthCheck {
+	case UpdateStrategyHealthCheck_Checks, UpdateStrategyHealthCheck_TaskStates, UpdateStrategyHealthCheck_Manual:
+	default:
+		f.add("health_check of update is %q: use checks, task_states or manual", u.HealthCheck)
+	}
+	if u.MinHealthyTime < 0 || u.ProgressDeadline < 0 || u.Stagger < 0 {
+		f.add("update has a negative time: min_healthy_time, progress_deadline and stagger must be 0 or more")
+	}
+	if u.MaxParallel < 0 {
+		f.add("max_parallel of update is %d: it must be 0 or more", u.MaxParallel)
+	}
+	if u.Canary < 0 {
+		f.add("canary of update is %d: it must be 0 or more", u.Canary)
+	}
+	switch {
+	case u.HealthyDeadline <= 0:
+		f.add("healthy_deadline of update must be more than 0")
+	case u.MinHealthyTime >= u.HealthyDeadline:
+		f.add("min_healthy_time of update is %s, which must be less than its healthy_deadline of %s", u.MinHealthyTime, u.HealthyDeadline)
+	case u.ProgressDeadline > 0 && u.HealthyDeadline >= u.ProgressDeadline:
+		f.add("healthy_deadline of update is %s, which must be less than its progress_deadline of %s", u.HealthyDeadline, u.ProgressDeadline)
+	}
+}
+
+// validateNetworks checks the ports of all networks of the group together, since
+// they share one set of labels.
+func (tg *TaskGroup) validateNetworks(f *faults) {
+	labels := map[string]bool{}
+	static := map[Port]string{}
+	for _, n := range tg.Networks {
+		refuseAbsent(f, absentForNetworks, n)
+		for _, p := range n.ReservedPorts {
+			p.validate(f, labels)
+			if p.Value < 1 || p.Value > math.MaxUint16 {
+				f.add("port %q has the static number %d: it must be 1 to 65535", p.Label, p.Value)
+				continue
+			}
+			key := Port{Value: p.Value, HostNetwork: p.HostNetwork}
+			if other, taken := static[key]; taken && !p.IgnoreCollision {
+				f.add("the ports %q and %q have the same static number %d: change one", other, p.Label, p.Value)
+			}
+			static[key] = p.Label
+		}
+		for _, p := range n.DynamicPorts {
+			p.validate(f, labels)
+			if p.Value != 0 {
+				f.add("port %q is dynamic but has the number %d: remove it", p.Label, p.Value)
+			}
+		}
+	}
+}
+
+func (p *Port) validate(f *faults, labels map[string]bool) {
+	if !identityName.MatchString(p.Label) {
+		f.add("the port label %q is malformed: use 1 to 128 letters, digits, - and _", p.Label)
+	}
+	if labels[p.Label] {
+		f.add("there are two ports with the label %q: rename one", p.Label)
+	}
+	labels[p.Label] = true
+	if p.To < -1 || p.To > math.MaxUint16 {
+		f.add("port %q leads to %d: it must be 1 to 65535, or -1 for the number it has on the host", p.Label, p.To)
+	}
+}

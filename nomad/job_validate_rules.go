@@ -1,0 +1,178 @@
+package nomad
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/hashicorp/go-version"
+)
+
+// comparisons are the operands that constraints and affinities share.
+var comparisons = map[string]bool{
+	"": true, "=": true, "==": true, "is": true, "!=": true, "not": true, ">": true, ">=": true, "<": true, "<=": true,
+	ConstraintRegex: true, ConstraintVersion: true, ConstraintSemver: true,
+	ConstraintSetContains: true, ConstraintSetContainsAll: true, ConstraintSetContainsAny: true,
+}
+
+func validateConstraints(f *faults, list []*Constraint) {
+	for _, c := range list {
+		c.validate(f)
+	}
+}
+
+func (c *Constraint) validate(f *faults) {
+	switch c.Operand {
+	case ConstraintDistinctHosts:
+		if _, err := strconv.ParseBool(c.RTarget); c.RTarget != "" && err != nil {
+			f.add("the value of a distinct_hosts constraint is %q: use true or false", c.RTarget)
+		}
+		return
+	case ConstraintDistinctProperty:
+		if n, err := strconv.ParseUint(c.RTarget, 10, 31); c.RTarget != "" && (err != nil || n == 0) {
+			f.add("the value of a distinct_property constraint is %q: use a whole number from 1 on", c.RTarget)
+		}
+	case ConstraintAttributeIsSet, ConstraintAttributeIsNotSet:
+		if c.RTarget != "" {
+			f.add("a constraint with the operator %s takes no value, it has %q: remove it", c.Operand, c.RTarget)
+		}
+	default:
+		if !comparisons[c.Operand] {
+			f.add("the operator %q of a constraint is not known", c.Operand)
+			return
+		}
+		validateOperand(f, "constraint", c.Operand, c.RTarget)
+	}
+	if c.LTarget == "" {
+		f.add("a constraint with the operator %q has no attribute: say what is compared", c.Operand)
+	}
+}
+
+func validateAffinities(f *faults, list []*Affinity) {
+	for _, a := range list {
+		if !comparisons[a.Operand] {
+			f.add("the operator %q of an affinity is not known", a.Operand)
+			continue
+		}
+		validateOperand(f, "affinity", a.Operand, a.RTarget)
+		if a.LTarget == "" {
+			f.add("an affinity with the operator %q has no attribute: say what is compared", a.Operand)
+		}
+		if a.Weight == 0 || a.Weight < -100 || a.Weight > 100 {
+			f.add("the weight of an affinity is %d: it must be -100 to 100 and not 0", a.Weight)
+		}
+	}
+}
+
+// validateOperand checks the right side of a comparison that is written in a
+// language of its own.
+func validateOperand(f *faults, kind, operand, value string) {
+	var err error
+	switch operand {
+	case ConstraintRegex:
+		_, err = regexp.Compile(value)
+	case ConstraintVersion, ConstraintSemver:
+		_, err = version.NewConstraint(value)
+	case ConstraintSetContains, ConstraintSetContainsAll, ConstraintSetContainsAny:
+		if value == "" {
+			f.add("a %s with the operator %s has no value: name what the set must contain", kind, operand)
+		}
+	case ">", ">=", "<", "<=":
+		if value == "" {
+			f.add("a %s with the operator %s has no value to compare with", kind, operand)
+		}
+	}
+	if err != nil {
+		f.add("the value %q of a %s with the operator %s is malformed: %v", value, kind, operand, err)
+	}
+}
+
+func validateSpreads(f *faults, list []*Spread) {
+	for _, s := range list {
+		if s.Attribute == "" {
+			f.add("a spread has no attribute: say over which values allocations spread")
+		}
+		if s.Weight <= 0 || s.Weight > 100 {
+			f.add("the weight of the spread over %q is %d: it must be 1 to 100", s.Attribute, s.Weight)
+		}
+		seen, sum := map[string]bool{}, 0
+		for _, t := range s.SpreadTarget {
+			if seen[t.Value] {
+				f.add("the spread over %q has two targets %q: keep one", s.Attribute, t.Value)
+			}
+			seen[t.Value] = true
+			sum += int(t.Percent)
+		}
+		if sum > 100 {
+			f.add("the targets of the spread over %q sum up to %d percent, 100 are the most", s.Attribute, sum)
+		}
+	}
+}
+
+// identityName is what the name of an identity looks like.
+var identityName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,128}$`)
+
+func (t *Task) validateIdentities(f *faults) {
+	if id := t.Identity; id != nil {
+		if id.TTL != 0 {
+			f.add("the default identity has a ttl: it lives as long as its allocation; remove ttl or give the identity a name")
+		}
+		id.validate(f)
+	}
+	seen := map[string]bool{WorkloadIdentityDefaultName: true}
+	for _, id := range t.Identities {
+		if seen[id.Name] {
+			f.add("there are two identities with the name %q: rename one", id.Name)
+		}
+		seen[id.Name] = true
+		id.validate(f)
+	}
+}
+
+func (id *WorkloadIdentity) validate(f *faults) {
+	if !identityName.MatchString(id.Name) {
+		f.add("the identity name %q is malformed: use 1 to 128 letters, digits, - and _", id.Name)
+	}
+	if id.TTL < 0 {
+		f.add("the ttl of the identity %q is negative", id.Name)
+	}
+	if id.Filepath != "" && !id.File {
+		f.add("the identity %q has a filepath but no file = true: add it or remove filepath", id.Name)
+	}
+	if escapes(id.Filepath) {
+		f.add("the filepath %q of the identity %q leaves the task's directory", id.Filepath, id.Name)
+	}
+	switch id.ChangeMode {
+	case WIChangeModeSignal:
+		if id.ChangeSignal == "" {
+			f.add("the identity %q has change_mode signal but no change_signal", id.Name)
+		} else if !KnownSignal(id.ChangeSignal) {
+			f.add("the change_signal %q of the identity %q is not known", id.ChangeSignal, id.Name)
+		}
+	case "", WIChangeModeNoop, WIChangeModeRestart:
+		if id.ChangeSignal != "" {
+			f.add("the identity %q has a change_signal, which goes with change_mode signal only", id.Name)
+		}
+	default:
+		f.add("the change_mode %q of the identity %q is not known: use noop, restart or signal", id.ChangeMode, id.Name)
+	}
+	for _, claim := range id.ExtraClaims {
+		if claim == "" {
+			f.add("extra_claims of the identity %q holds an empty name", id.Name)
+		}
+	}
+}
+
+// escapes says whether a path that is meant to be below a directory plainly is
+// not. The client checks again after interpolation.
+func escapes(path string) bool {
+	if strings.HasPrefix(path, "/") || strings.ContainsRune(path, 0) {
+		return true
+	}
+	for _, part := range strings.Split(path, "/") {
+		if part == ".." {
+			return true
+		}
+	}
+	return false
+}

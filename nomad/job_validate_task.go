@@ -1,0 +1,125 @@
+package nomad
+
+import "strings"
+
+const (
+	minMemoryMB = 10
+	minCPU      = 1
+)
+
+func (tg *TaskGroup) validateTasks(f *faults) {
+	if len(tg.Tasks) == 0 {
+		f.add("it has no task: add one")
+	}
+	seen := map[string]bool{}
+	leaders := 0
+	for i, t := range tg.Tasks {
+		if t.Name == "" {
+			f.add("task %d has no name", i+1)
+		} else if seen[t.Name] {
+			f.add("there are two tasks with the name %q: rename one", t.Name)
+		}
+		seen[t.Name] = true
+		if t.Leader {
+			leaders++
+		}
+		t.validate(f.in("task", t.Name), tg)
+	}
+	if leaders > 1 {
+		f.add("%d tasks are leader: only one may be", leaders)
+	}
+}
+
+func (t *Task) validate(f *faults, tg *TaskGroup) {
+	refuseAbsent(f, absentForTasks, t)
+	validateName(f, t.Name)
+	for _, taken := range []string{"alloc", "tmp", "secrets", "private"} {
+		if strings.EqualFold(t.Name, taken) {
+			f.add("the name is that of a directory of every allocation: choose another")
+		}
+	}
+	if t.Driver == "" {
+		f.add("it has no driver: say what runs it, such as driver = \"exec2\"")
+	}
+	if strings.ContainsRune(t.User, 0) {
+		f.add("user holds a NUL character")
+	}
+	if t.KillTimeout < 0 {
+		f.add("kill_timeout is negative")
+	}
+	if t.ShutdownDelay < 0 {
+		f.add("shutdown_delay is negative")
+	}
+	if t.KillSignal != "" && !KnownSignal(t.KillSignal) {
+		f.add("kill_signal %q is not known: use a name such as SIGTERM", t.KillSignal)
+	}
+	for _, k := range sortedKeys(t.Env) {
+		if k == "" || strings.ContainsAny(k, "=\x00") || strings.ContainsRune(t.Env[k], 0) {
+			f.add("the env key %q is empty, or holds = or a NUL character, or its value does", k)
+		}
+	}
+	validateMeta(f, t.Meta)
+	validateConstraints(f, t.Constraints)
+	validateAffinities(f, t.Affinities)
+	t.RestartPolicy.validate(f)
+	t.Resources.validate(f)
+	t.LogConfig.validate(f, tg.EphemeralDisk)
+	t.validateIdentities(f)
+	if t.Lifecycle != nil {
+		t.Lifecycle.validate(f)
+	}
+	if p := t.DispatchPayload; p != nil && (p.File == "" || escapes(p.File)) {
+		f.add("file of dispatch_payload is %q: name a file below the task's local directory", p.File)
+	}
+}
+
+func (l *TaskLifecycleConfig) validate(f *faults) {
+	switch l.Hook {
+	case TaskLifecycleHookPrestart, TaskLifecycleHookPoststart:
+	case TaskLifecycleHookPoststop:
+		if l.Sidecar {
+			f.add("a poststop task can't be a sidecar: remove sidecar")
+		}
+	default:
+		f.add("hook of lifecycle is %q: use prestart, poststart or poststop", l.Hook)
+	}
+}
+
+func (r *Resources) validate(f *faults) {
+	switch {
+	case r.Cores < 0:
+		f.add("cores is %d: it must be 0 or more", r.Cores)
+	case r.Cores > 0 && r.CPU > 0:
+		f.add("cpu and cores are both set: keep one of them")
+	case r.Cores == 0 && r.CPU < minCPU:
+		f.add("cpu is %d MHz, %d is the least", r.CPU, minCPU)
+	}
+	if r.MemoryMB < minMemoryMB {
+		f.add("memory is %d MB, %d are the least", r.MemoryMB, minMemoryMB)
+	}
+	if r.MemoryMaxMB != 0 && r.MemoryMaxMB != MemoryNoLimit && r.MemoryMaxMB < r.MemoryMB {
+		f.add("memory_max is %d MB, less than its memory of %d MB", r.MemoryMaxMB, r.MemoryMB)
+	}
+	if r.SecretsMB < 0 || r.SecretsMB > r.MemoryMB {
+		f.add("secrets is %d MB: it must be 0 or more and no more than memory, which is %d MB", r.SecretsMB, r.MemoryMB)
+	}
+	if r.NUMA != nil {
+		switch r.NUMA.Affinity {
+		case "", NoneNUMA, PreferNUMA, RequireNUMA:
+		default:
+			f.add("affinity of numa is %q: use none, prefer or require", r.NUMA.Affinity)
+		}
+	}
+}
+
+func (l *LogConfig) validate(f *faults, disk *EphemeralDisk) {
+	if l.MaxFiles < 1 {
+		f.add("max_files of logs is %d: it must be 1 or more", l.MaxFiles)
+	}
+	if l.MaxFileSizeMB < 1 {
+		f.add("max_file_size of logs is %d MB: it must be 1 or more", l.MaxFileSizeMB)
+	}
+	if usage := int64(l.MaxFiles) * int64(l.MaxFileSizeMB); !l.Disabled && usage >= int64(disk.SizeMB) {
+		f.add("its logs may take %d MB (max_files times max_file_size), which must be less than the ephemeral_disk of %d MB", usage, disk.SizeMB)
+	}
+}

@@ -1,0 +1,47 @@
+package nomad
+
+import "fmt"
+
+// Warnings returns what is allowed in a canonical job but hardly meant.
+func (j *Job) Warnings() []string {
+	var out []string
+	for _, tg := range j.TaskGroups {
+		at := fmt.Sprintf("job %q, group %q", j.ID, tg.Name)
+		if tg.Update != nil && (j.Type == JobTypeBatch || j.Type == JobTypeSysBatch) {
+			out = append(out, at+": update has no effect on "+j.Type+" jobs")
+		}
+		for _, n := range tg.Networks {
+			if n.MBits != 0 {
+				out = append(out, at+": mbits of network has no effect")
+			}
+		}
+		for _, t := range tg.Tasks {
+			out = append(out, t.warnings(fmt.Sprintf("%s, task %q", at, t.Name))...)
+		}
+	}
+	return out
+}
+
+func (t *Task) warnings(at string) []string {
+	var out []string
+	if t.Resources.IOPS != 0 || t.Resources.DiskMB != 0 {
+		out = append(out, at+": iops and disk of resources have no effect; ephemeral_disk of the group does")
+	}
+	for _, id := range append([]*WorkloadIdentity{t.Identity}, t.Identities...) {
+		named := id.Name != WorkloadIdentityDefaultName
+		add := func(text string) { out = append(out, fmt.Sprintf("%s: the identity %q %s", at, id.Name, text)) }
+		if named && len(id.Audience) == 0 {
+			add("has no aud: whoever takes it can't tell that it is meant for them")
+		}
+		if len(id.Audience) > 1 {
+			add("has more than one aud: each of them could use it at the others")
+		}
+		if named && id.TTL == 0 {
+			add("has no ttl: it is valid as long as its allocation")
+		}
+		if named && id.Env && id.ChangeMode != WIChangeModeRestart {
+			add("is in the environment but change_mode is not restart: the task will keep an old token")
+		}
+	}
+	return out
+}
