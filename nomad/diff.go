@@ -1,5 +1,20 @@
 package nomad
 
+import (
+	"cmp"
+	"maps"
+	"reflect"
+	"slices"
+)
+
+// What a diff says of the thing it is about.
+const (
+	DiffTypeNone    DiffType = "None"
+	DiffTypeAdded   DiffType = "Added"
+	DiffTypeDeleted DiffType = "Deleted"
+	DiffTypeEdited  DiffType = "Edited"
+)
+
 // DiffType holds the fields of a diff type.
 type DiffType string
 
@@ -46,4 +61,105 @@ type TaskGroupDiff struct {
 	Objects []*ObjectDiff
 	Tasks   []*TaskDiff
 	Updates map[string]uint64
+}
+
+// Fields that the servers write, or that a diff shows in another place.
+var (
+	jobDiffSkips = fieldSet("ID", "Status", "StatusDescription", "Version", "Stable", "SubmitTime", "CreateIndex",
+		"ModifyIndex", "JobModifyIndex", "NomadTokenID", "VersionTag", "Dispatched", "TaskGroups", "Update")
+	groupDiffSkips = fieldSet("Name", "Tasks")
+	taskDiffSkips  = fieldSet("Name")
+)
+
+func fieldSet(names ...string) map[string]bool {
+	out := map[string]bool{}
+	for _, n := range names {
+		out[n] = true
+	}
+	return out
+}
+
+// Diff returns what differs between two versions of a job. Either may be nil:
+// then everything was added or deleted.
+func Diff(old, new *Job) *JobDiff {
+	d := &JobDiff{Type: diffType(old == nil, new == nil)}
+	was, is := orNew(old), orNew(new)
+	d.ID = cmp.Or(is.ID, was.ID)
+	d.Fields, d.Objects = diffFields(reflect.ValueOf(*was), reflect.ValueOf(*is), d.Type, jobDiffSkips)
+	oldGroups := byName(was.TaskGroups, func(g *TaskGroup) string { return g.Name })
+	newGroups := byName(is.TaskGroups, func(g *TaskGroup) string { return g.Name })
+	for _, name := range unionKeys(oldGroups, newGroups) {
+		d.TaskGroups = append(d.TaskGroups, diffGroup(name, oldGroups[name], newGroups[name]))
+	}
+	changed := len(d.Fields)+len(d.Objects) > 0 ||
+		slices.ContainsFunc(d.TaskGroups, func(g *TaskGroupDiff) bool { return g.Type != DiffTypeNone })
+	d.Type = settle(d.Type, changed)
+	return d
+}
+
+func diffGroup(name string, old, new *TaskGroup) *TaskGroupDiff {
+	d := &TaskGroupDiff{Name: name, Type: diffType(old == nil, new == nil)}
+	was, is := orNew(old), orNew(new)
+	d.Fields, d.Objects = diffFields(reflect.ValueOf(*was), reflect.ValueOf(*is), d.Type, groupDiffSkips)
+	oldTasks := byName(was.Tasks, func(t *Task) string { return t.Name })
+	newTasks := byName(is.Tasks, func(t *Task) string { return t.Name })
+	for _, name := range unionKeys(oldTasks, newTasks) {
+		d.Tasks = append(d.Tasks, diffTask(name, oldTasks[name], newTasks[name]))
+	}
+	changed := len(d.Fields)+len(d.Objects) > 0 ||
+		slices.ContainsFunc(d.Tasks, func(t *TaskDiff) bool { return t.Type != DiffTypeNone })
+	d.Type = settle(d.Type, changed)
+	return d
+}
+
+func diffTask(name string, old, new *Task) *TaskDiff {
+	d := &TaskDiff{Name: name, Type: diffType(old == nil, new == nil)}
+	d.Fields, d.Objects = diffFields(reflect.ValueOf(*orNew(old)), reflect.ValueOf(*orNew(new)), d.Type, taskDiffSkips)
+	d.Type = settle(d.Type, len(d.Fields)+len(d.Objects) > 0)
+	return d
+}
+
+// diffType is Added or Deleted when one side is absent, None otherwise.
+func diffType(noOld, noNew bool) DiffType {
+	switch {
+	case noOld && !noNew:
+		return DiffTypeAdded
+	case noNew && !noOld:
+		return DiffTypeDeleted
+	}
+	return DiffTypeNone
+}
+
+// settle turns None into Edited when something within changed.
+func settle(t DiffType, changed bool) DiffType {
+	if t == DiffTypeNone && changed {
+		return DiffTypeEdited
+	}
+	return t
+}
+
+func orNew[T any](p *T) *T {
+	if p == nil {
+		return new(T)
+	}
+	return p
+}
+
+func byName[T any](list []T, name func(T) string) map[string]T {
+	out := make(map[string]T, len(list))
+	for _, v := range list {
+		out[name(v)] = v
+	}
+	return out
+}
+
+func unionKeys[T any](a, b map[string]T) []string {
+	all := map[string]bool{}
+	for k := range a {
+		all[k] = true
+	}
+	for k := range b {
+		all[k] = true
+	}
+	return slices.Sorted(maps.Keys(all))
 }

@@ -123,22 +123,21 @@ func (w *world) SubmitPlan(_ context.Context, p *nomad.Plan) (*nomad.PlanResult,
 		w.deps = append(w.deps, &d)
 	}
 	for _, u := range p.DeploymentUpdates {
-		w.deps = append(slices.Clone(w.deps), w.withStatus(u))
+		w.deploymentStatus(u)
 	}
 	return res, newer, nil
 }
 
-func (w *world) withStatus(u *nomad.DeploymentStatusUpdate) *nomad.Deployment {
+func (w *world) deploymentStatus(u *nomad.DeploymentStatusUpdate) {
 	for i, d := range w.deps {
 		if d.ID == u.DeploymentID {
 			out := *d
 			out.Status, out.StatusDescription = u.Status, u.StatusDescription
-			w.deps = slices.Delete(w.deps, i, i+1)
-			return &out
+			w.deps[i] = &out
+			return
 		}
 	}
 	w.t.Fatalf("status of unknown deployment %s", u.DeploymentID)
-	return nil
 }
 
 func (w *world) fits(node string, list []*nomad.Allocation) bool {

@@ -103,7 +103,7 @@ func nextDelay(p *nomad.ReschedulePolicy, events []*nomad.RescheduleEvent, faile
 		return p.Delay
 	}
 	last := events[n-1]
-	delay := p.Delay
+	var delay time.Duration
 	switch p.DelayFunction {
 	case delayExponential:
 		delay = last.Delay * 2

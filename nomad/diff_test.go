@@ -1,0 +1,227 @@
+package nomad_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+func diffJob() *nomad.Job {
+	return &nomad.Job{
+		ID: "j", Name: "j", Type: "service", Priority: 50, Datacenters: []string{"dc1"}, Meta: map[string]string{"a": "1"},
+		Version: 1, ModifyIndex: 10,
+		TaskGroups: []*nomad.TaskGroup{{
+			Name: "g", Count: 1,
+			RestartPolicy: &nomad.RestartPolicy{Attempts: 2, Delay: time.Second},
+			Volumes:       map[string]*nomad.VolumeRequest{"v": {Name: "v", Type: "host", Source: "a"}},
+			Networks:      nomad.Networks{{Mode: "host", ReservedPorts: []nomad.Port{{Label: "http", Value: 80}}}},
+			Tasks: []*nomad.Task{{
+				Name: "t", Driver: "raw_exec",
+				Config:    map[string]any{"command": "a", "args": []any{"x", "y"}, "n": int64(1), "m": map[string]any{"k": "v"}},
+				Resources: &nomad.Resources{CPU: 100, MemoryMB: 64},
+				Services:  []*nomad.Service{{Name: "s1", PortLabel: "http"}},
+			}},
+		}},
+	}
+}
+
+// show prints a diff, changes only unless they give context within an object.
+func show(d *nomad.JobDiff) string {
+	var b strings.Builder
+	field := func(indent string, f *nomad.FieldDiff) {
+		fmt.Fprintf(&b, "%s%s %s: %q => %q %s\n", indent, f.Type, f.Name, f.Old, f.New, strings.Join(f.Annotations, ","))
+	}
+	var object func(indent string, o *nomad.ObjectDiff)
+	object = func(indent string, o *nomad.ObjectDiff) {
+		fmt.Fprintf(&b, "%s%s {%s}\n", indent, o.Type, o.Name)
+		for _, f := range o.Fields {
+			if f.Type != nomad.DiffTypeNone {
+				field(indent+" ", f)
+			}
+		}
+		for _, sub := range o.Objects {
+			object(indent+" ", sub)
+		}
+	}
+	section := func(indent string, fields []*nomad.FieldDiff, objects []*nomad.ObjectDiff) {
+		for _, f := range fields {
+			field(indent, f)
+		}
+		for _, o := range objects {
+			object(indent, o)
+		}
+	}
+	fmt.Fprintf(&b, "%s job %s\n", d.Type, d.ID)
+	section(" ", d.Fields, d.Objects)
+	for _, tg := range d.TaskGroups {
+		fmt.Fprintf(&b, " %s group %s %v\n", tg.Type, tg.Name, tg.Updates)
+		section("  ", tg.Fields, tg.Objects)
+		for _, t := range tg.Tasks {
+			fmt.Fprintf(&b, "  %s task %s %s\n", t.Type, t.Name, strings.Join(t.Annotations, ","))
+			section("   ", t.Fields, t.Objects)
+		}
+	}
+	return b.String()
+}
+
+func TestDiff(t *testing.T) {
+	cases := []struct {
+		name string
+		edit func(*nomad.Job)
+		want string
+	}{
+		{"nothing", func(j *nomad.Job) { j.Version, j.ModifyIndex = 2, 99 }, `
+None job j
+ None group g map[]
+  None task t `},
+		{"numbers of another type", func(j *nomad.Job) { j.TaskGroups[0].Tasks[0].Config["n"] = 1.0 }, `
+None job j
+ None group g map[]
+  None task t `},
+		{"scalars and maps", func(j *nomad.Job) {
+			j.Priority = 60
+			j.Meta = map[string]string{"b": "2"}
+			j.Datacenters = []string{"dc1", "dc2"}
+			j.Region = "eu"
+		}, `
+Edited job j
+ Deleted Meta[a]: "1" => "" 
+ Added Meta[b]: "" => "2" 
+ Edited Priority: "50" => "60" 
+ Added Region: "" => "eu" 
+ Edited {Datacenters}
+  Added Datacenters: "" => "dc2" 
+ None group g map[]
+  None task t `},
+		{"nested", func(j *nomad.Job) {
+			tg := j.TaskGroups[0]
+			tg.Count = 10
+			tg.RestartPolicy.Delay = 2 * time.Second
+			tg.Volumes["v"].Source = "b"
+			tg.Networks[0].ReservedPorts[0].Value = 81
+			tg.Constraints = []*nomad.Constraint{{LTarget: "${attr.kernel.name}", RTarget: "linux", Operand: "="}}
+		}, `
+Edited job j
+ Edited group g map[]
+  Edited Count: "1" => "10" forces create
+  Added {Constraint}
+   Added LTarget: "" => "${attr.kernel.name}" 
+   Added Operand: "" => "=" 
+   Added RTarget: "" => "linux" 
+  Deleted {Network}
+   Deleted MBits: "0" => "" 
+   Deleted Mode: "host" => "" 
+   Deleted {Static Port}
+    Deleted IgnoreCollision: "false" => "" 
+    Deleted Label: "http" => "" 
+    Deleted To: "0" => "" 
+    Deleted Value: "80" => "" 
+  Added {Network}
+   Added MBits: "" => "0" 
+   Added Mode: "" => "host" 
+   Added {Static Port}
+    Added IgnoreCollision: "" => "false" 
+    Added Label: "" => "http" 
+    Added To: "" => "0" 
+    Added Value: "" => "81" 
+  Edited {RestartPolicy}
+   Edited Delay: "1000000000" => "2000000000" 
+  Edited {Volume}
+   Edited Source: "a" => "b" 
+  None task t `},
+		{"task config", func(j *nomad.Job) {
+			j.TaskGroups[0].Tasks[0].Config = map[string]any{"command": "b", "args": []any{"x"}, "n": int64(1), "m": map[string]any{"k": "w"}}
+		}, `
+Edited job j
+ Edited group g map[]
+  Edited task t forces create/destroy update
+   Edited {Config}
+    Deleted args[1]: "y" => "" 
+    Edited command: "a" => "b" 
+    Edited m[k]: "v" => "w" `},
+		{"service", func(j *nomad.Job) { j.TaskGroups[0].Tasks[0].Services[0].PortLabel = "x" }, `
+Edited job j
+ Edited group g map[]
+  Edited task t forces in-place update
+   Edited {Service}
+    Edited PortLabel: "http" => "x" `},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			is := diffJob()
+			c.edit(is)
+			d := nomad.Diff(diffJob(), is)
+			d.Annotate(nil)
+			if got, want := strings.TrimSpace(show(d)), strings.TrimSpace(c.want); got != want {
+				t.Errorf("Diff() =\n%s\nwant\n%s", got, want)
+			}
+		})
+	}
+}
+
+func TestDiffOfNone(t *testing.T) {
+	for _, c := range []struct {
+		old, new *nomad.Job
+		want     nomad.DiffType
+		notes    string
+	}{
+		{nil, diffJob(), nomad.DiffTypeAdded, nomad.AnnotationForcesCreate},
+		{diffJob(), nil, nomad.DiffTypeDeleted, nomad.AnnotationForcesDestroy},
+	} {
+		d := nomad.Diff(c.old, c.new)
+		d.Annotate(&nomad.PlanAnnotations{DesiredTGUpdates: map[string]*nomad.DesiredUpdates{"g": {Place: 3, Stop: 1}}})
+		tg := d.TaskGroups[0]
+		if d.Type != c.want || d.ID != "j" || tg.Type != c.want || tg.Tasks[0].Type != c.want {
+			t.Errorf("Diff() = %s, group %s, task %s, want %s", d.Type, tg.Type, tg.Tasks[0].Type, c.want)
+		}
+		if tg.Updates["create"] != 3 || tg.Updates["destroy"] != 1 || tg.Tasks[0].Annotations[0] != c.notes {
+			t.Errorf("annotations = %v %v, want %s", tg.Updates, tg.Tasks[0].Annotations, c.notes)
+		}
+	}
+}
+
+func TestComputeClass(t *testing.T) {
+	node := func(edit func(*nomad.Node)) string {
+		n := &nomad.Node{ID: "1", Name: "a", Datacenter: "dc1", NodePool: "default",
+			Attributes: map[string]string{"kernel.name": "linux", "unique.hostname": "a"},
+			Meta:       map[string]string{"rack": "1"},
+			Drivers:    map[string]*nomad.DriverInfo{"exec2": {Detected: true, Healthy: true}},
+		}
+		edit(n)
+		return n.ComputeClass()
+	}
+	base := node(func(*nomad.Node) {})
+	same := map[string]func(*nomad.Node){
+		"id":     func(n *nomad.Node) { n.ID = "2" },
+		"name":   func(n *nomad.Node) { n.Name = "b" },
+		"unique": func(n *nomad.Node) { n.Attributes["unique.hostname"] = "b" },
+		"status": func(n *nomad.Node) { n.Status = "down" },
+	}
+	differs := map[string]func(*nomad.Node){
+		"datacenter": func(n *nomad.Node) { n.Datacenter = "dc2" },
+		"pool":       func(n *nomad.Node) { n.NodePool = "gpu" },
+		"class":      func(n *nomad.Node) { n.NodeClass = "big" },
+		"attribute":  func(n *nomad.Node) { n.Attributes["kernel.name"] = "darwin" },
+		"meta":       func(n *nomad.Node) { n.Meta["rack"] = "2" },
+		"driver":     func(n *nomad.Node) { n.Drivers["exec2"].Healthy = false },
+		"key moved":  func(n *nomad.Node) { n.Attributes["rack"] = "1"; delete(n.Meta, "rack") },
+	}
+	for name, edit := range same {
+		if got := node(edit); got != base {
+			t.Errorf("%s changes the class", name)
+		}
+	}
+	for name, edit := range differs {
+		if got := node(edit); got == base {
+			t.Errorf("%s does not change the class", name)
+		}
+	}
+	for range 20 {
+		if got := node(func(*nomad.Node) {}); got != base {
+			t.Fatal("the class is not deterministic")
+		}
+	}
+}

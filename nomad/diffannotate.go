@@ -1,0 +1,96 @@
+package nomad
+
+import "slices"
+
+// What a diff's annotations say a change leads to.
+const (
+	AnnotationForcesCreate            = "forces create"
+	AnnotationForcesDestroy           = "forces destroy"
+	AnnotationForcesInPlaceUpdate     = "forces in-place update"
+	AnnotationForcesDestructiveUpdate = "forces create/destroy update"
+)
+
+// Keys of TaskGroupDiff.Updates.
+const (
+	UpdateTypeIgnore            = "ignore"
+	UpdateTypeCreate            = "create"
+	UpdateTypeDestroy           = "destroy"
+	UpdateTypeMigrate           = "migrate"
+	UpdateTypeCanary            = "canary"
+	UpdateTypeInPlaceUpdate     = "in-place update"
+	UpdateTypeDestructiveUpdate = "create/destroy update"
+)
+
+// inPlaceChanges are the fields and objects of a task that a running task takes
+// over; everything else makes a new one.
+var inPlaceChanges = fieldSet("KillTimeout", "KillSignal", "ShutdownDelay", "Constraint", "Service",
+	"RestartPolicy", "ScalingPolicies", "Action")
+
+// Annotate writes into the diff what a scheduler would do about it.
+func (d *JobDiff) Annotate(a *PlanAnnotations) {
+	for _, tg := range d.TaskGroups {
+		if a != nil {
+			tg.annotateUpdates(a.DesiredTGUpdates[tg.Name])
+		}
+		tg.annotateCount()
+		for _, t := range tg.Tasks {
+			t.annotate(tg.Type)
+		}
+	}
+}
+
+func (d *TaskGroupDiff) annotateUpdates(u *DesiredUpdates) {
+	if u == nil {
+		return
+	}
+	for key, n := range map[string]uint64{
+		UpdateTypeIgnore:            u.Ignore,
+		UpdateTypeCreate:            u.Place,
+		UpdateTypeDestroy:           u.Stop,
+		UpdateTypeMigrate:           u.Migrate,
+		UpdateTypeCanary:            u.Canary,
+		UpdateTypeInPlaceUpdate:     u.InPlaceUpdate,
+		UpdateTypeDestructiveUpdate: u.DestructiveUpdate,
+	} {
+		if n == 0 {
+			continue
+		}
+		if d.Updates == nil {
+			d.Updates = map[string]uint64{}
+		}
+		d.Updates[key] = n
+	}
+}
+
+func (d *TaskGroupDiff) annotateCount() {
+	i := slices.IndexFunc(d.Fields, func(f *FieldDiff) bool { return f.Name == "Count" })
+	if i < 0 {
+		return
+	}
+	f := d.Fields[i]
+	switch {
+	case len(f.New) > len(f.Old), len(f.New) == len(f.Old) && f.New > f.Old:
+		f.Annotations = append(f.Annotations, AnnotationForcesCreate)
+	default:
+		f.Annotations = append(f.Annotations, AnnotationForcesDestroy)
+	}
+}
+
+func (d *TaskDiff) annotate(group DiffType) {
+	switch {
+	case d.Type == DiffTypeNone:
+	case group == DiffTypeAdded || group == DiffTypeNone && d.Type == DiffTypeAdded:
+		d.Annotations = append(d.Annotations, AnnotationForcesCreate)
+	case group == DiffTypeDeleted:
+		d.Annotations = append(d.Annotations, AnnotationForcesDestroy)
+	case d.Type == DiffTypeEdited && d.inPlace():
+		d.Annotations = append(d.Annotations, AnnotationForcesInPlaceUpdate)
+	default:
+		d.Annotations = append(d.Annotations, AnnotationForcesDestructiveUpdate)
+	}
+}
+
+func (d *TaskDiff) inPlace() bool {
+	return !slices.ContainsFunc(d.Fields, func(f *FieldDiff) bool { return !inPlaceChanges[f.Name] }) &&
+		!slices.ContainsFunc(d.Objects, func(o *ObjectDiff) bool { return !inPlaceChanges[o.Name] })
+}

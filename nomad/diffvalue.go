@@ -1,0 +1,350 @@
+package nomad
+
+import (
+	"cmp"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+)
+
+// objectNames are the names of objects that are not their field's name.
+var objectNames = map[string]string{
+	"Constraints":   "Constraint",
+	"Affinities":    "Affinity",
+	"Spreads":       "Spread",
+	"SpreadTarget":  "SpreadTarget",
+	"Networks":      "Network",
+	"ReservedPorts": "Static Port",
+	"DynamicPorts":  "Dynamic Port",
+	"Services":      "Service",
+	"Checks":        "Check",
+	"Volumes":       "Volume",
+	"VolumeMounts":  "VolumeMount",
+	"Templates":     "Template",
+	"Artifacts":     "Artifact",
+	"Identities":    "Identity",
+	"Actions":       "Action",
+	"Secrets":       "Secret",
+	"Devices":       "Device",
+	"Regions":       "Region",
+	"Links":         "Link",
+}
+
+// identifyingFields tell whether two elements of a list are versions of one
+// thing. Elements without one of these are either equal or different things.
+var identifyingFields = []string{"Name", "Label", "PortLabel", "Volume", "DestPath"}
+
+// diffFields compares two structs of one type: plain fields and maps of text
+// become field diffs, everything else object diffs. Only changes are returned.
+// t is Added or Deleted when one of the structs stands for nothing.
+func diffFields(old, new reflect.Value, t DiffType, skip map[string]bool) ([]*FieldDiff, []*ObjectDiff) {
+	var fields []*FieldDiff
+	var objects []*ObjectDiff
+	for i := range old.NumField() {
+		f := old.Type().Field(i)
+		if !f.IsExported() || skip[f.Name] {
+			continue
+		}
+		fs, os := diffValue(f.Name, old.Field(i), new.Field(i))
+		fields, objects = append(fields, fs...), append(objects, os...)
+	}
+	return changedFields(oneSided(t, fields)), sortObjects(objects)
+}
+
+// oneSided makes all fields of something added or deleted added or deleted: the
+// other side has not even zeros.
+func oneSided(t DiffType, fields []*FieldDiff) []*FieldDiff {
+	for _, f := range fields {
+		switch t {
+		case DiffTypeAdded:
+			f.Type, f.Old = t, ""
+		case DiffTypeDeleted:
+			f.Type, f.New = t, ""
+		}
+	}
+	return slices.DeleteFunc(fields, func(f *FieldDiff) bool { return f.Old == "" && f.New == "" })
+}
+
+func changedFields(fields []*FieldDiff) []*FieldDiff {
+	fields = slices.DeleteFunc(fields, func(f *FieldDiff) bool { return f.Type == DiffTypeNone })
+	slices.SortStableFunc(fields, func(a, b *FieldDiff) int { return cmp.Compare(a.Name, b.Name) })
+	return fields
+}
+
+func sortObjects(objects []*ObjectDiff) []*ObjectDiff {
+	slices.SortStableFunc(objects, func(a, b *ObjectDiff) int { return cmp.Compare(a.Name, b.Name) })
+	return objects
+}
+
+// diffValue compares one field. Its field diffs include unchanged ones.
+func diffValue(name string, old, new reflect.Value) ([]*FieldDiff, []*ObjectDiff) {
+	t := old.Type()
+	elem := t
+	for elem.Kind() == reflect.Pointer || elem.Kind() == reflect.Slice {
+		elem = elem.Elem()
+	}
+	switch {
+	case t.Kind() == reflect.Map && t.Elem().Kind() == reflect.String:
+		return diffFlat(flatten(name, old), flatten(name, new)), nil
+	case t.Kind() == reflect.Map && elemStruct(t.Elem()):
+		return nil, diffStructMap(name, old, new)
+	case t.Kind() == reflect.Map:
+		return nil, oneObject(name, !hasElements(old), !hasElements(new), diffFlat(flatten("", old), flatten("", new)), nil)
+	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8:
+		return diffFlat(map[string]string{name: string(old.Bytes())}, map[string]string{name: string(new.Bytes())}), nil
+	case t.Kind() == reflect.Slice && elem.Kind() == reflect.Struct:
+		return nil, diffStructList(name, old, new)
+	case t.Kind() == reflect.Slice:
+		return nil, diffTexts(name, old, new)
+	case elem.Kind() == reflect.Struct && elem != timeType:
+		return nil, diffStruct(name, old, new)
+	}
+	return diffFlat(flatten(name, old), flatten(name, new)), nil
+}
+
+func elemStruct(t reflect.Type) bool {
+	return t.Kind() == reflect.Struct || t.Kind() == reflect.Pointer && t.Elem().Kind() == reflect.Struct
+}
+
+func hasElements(m reflect.Value) bool { return m.Len() > 0 }
+
+// diffStruct compares two structs or pointers to them as one object, with its
+// unchanged fields for context.
+func diffStruct(name string, old, new reflect.Value) []*ObjectDiff {
+	noOld, was := structOf(old)
+	noNew, is := structOf(new)
+	if noOld && noNew {
+		return nil
+	}
+	var fields []*FieldDiff
+	var objects []*ObjectDiff
+	for i := range was.NumField() {
+		f := was.Type().Field(i)
+		if !f.IsExported() {
+			continue
+		}
+		fs, os := diffValue(f.Name, was.Field(i), is.Field(i))
+		fields, objects = append(fields, fs...), append(objects, os...)
+	}
+	return oneObject(name, noOld, noNew, fields, objects)
+}
+
+// structOf returns the struct behind a field, an empty one for a nil pointer.
+func structOf(v reflect.Value) (absent bool, s reflect.Value) {
+	if v.Kind() != reflect.Pointer {
+		return !v.IsValid(), v
+	}
+	if v.IsNil() {
+		return true, reflect.Zero(v.Type().Elem())
+	}
+	return false, v.Elem()
+}
+
+// oneObject makes an object diff, none when nothing changed.
+func oneObject(name string, noOld, noNew bool, fields []*FieldDiff, objects []*ObjectDiff) []*ObjectDiff {
+	fields = oneSided(diffType(noOld, noNew), fields)
+	changed := len(objects) > 0 || slices.ContainsFunc(fields, func(f *FieldDiff) bool { return f.Type != DiffTypeNone })
+	d := &ObjectDiff{Name: cmp.Or(objectNames[name], name), Type: settle(diffType(noOld, noNew), changed)}
+	if d.Type == DiffTypeNone {
+		return nil
+	}
+	slices.SortStableFunc(fields, func(a, b *FieldDiff) int { return cmp.Compare(a.Name, b.Name) })
+	d.Fields, d.Objects = fields, sortObjects(objects)
+	return []*ObjectDiff{d}
+}
+
+// diffStructList pairs elements that are the same thing by name, else by being
+// equal.
+func diffStructList(name string, old, new reflect.Value) []*ObjectDiff {
+	var out []*ObjectDiff
+	left := elements(new)
+	for _, was := range elements(old) {
+		i := slices.IndexFunc(left, func(is reflect.Value) bool { return sameThing(was, is) })
+		if i < 0 {
+			out = append(out, diffStruct(name, was, reflect.Zero(was.Type()))...)
+			continue
+		}
+		out = append(out, diffStruct(name, was, left[i])...)
+		left = slices.Delete(left, i, i+1)
+	}
+	for _, is := range left {
+		out = append(out, diffStruct(name, reflect.Zero(is.Type()), is)...)
+	}
+	return out
+}
+
+// elements returns the elements of a list as pointers.
+func elements(list reflect.Value) []reflect.Value {
+	var out []reflect.Value
+	for i := range list.Len() {
+		v := list.Index(i)
+		if v.Kind() != reflect.Pointer {
+			p := reflect.New(v.Type())
+			p.Elem().Set(v)
+			v = p
+		}
+		if !v.IsNil() {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+func sameThing(a, b reflect.Value) bool {
+	for _, field := range identifyingFields {
+		fa, fb := a.Elem().FieldByName(field), b.Elem().FieldByName(field)
+		if fa.IsValid() && fa.Kind() == reflect.String && (fa.String() != "" || fb.String() != "") {
+			return fa.String() == fb.String()
+		}
+	}
+	return len(diffStruct("", a, b)) == 0
+}
+
+func diffStructMap(name string, old, new reflect.Value) []*ObjectDiff {
+	var out []*ObjectDiff
+	for _, key := range unionKeys(textKeys(old), textKeys(new)) {
+		out = append(out, diffStruct(name, mapPointer(old, key), mapPointer(new, key))...)
+	}
+	return out
+}
+
+func textKeys(m reflect.Value) map[string]bool {
+	out := map[string]bool{}
+	for it := m.MapRange(); it.Next(); {
+		out[it.Key().String()] = true
+	}
+	return out
+}
+
+// mapPointer returns a pointer to the element under the key, nil without one.
+func mapPointer(m reflect.Value, key string) reflect.Value {
+	elem := m.Type().Elem()
+	v := m.MapIndex(reflect.ValueOf(key).Convert(m.Type().Key()))
+	if elem.Kind() == reflect.Pointer {
+		if !v.IsValid() {
+			return reflect.Zero(elem)
+		}
+		return v
+	}
+	if !v.IsValid() {
+		return reflect.Zero(reflect.PointerTo(elem))
+	}
+	p := reflect.New(elem)
+	p.Elem().Set(v)
+	return p
+}
+
+// diffTexts compares lists of plain values as sets.
+func diffTexts(name string, old, new reflect.Value) []*ObjectDiff {
+	was, is := texts(old), texts(new)
+	d := &ObjectDiff{Name: name, Type: settle(diffType(len(was) == 0, len(is) == 0), true)}
+	changed := false
+	for _, v := range was {
+		f := &FieldDiff{Type: DiffTypeNone, Name: name, Old: v, New: v}
+		if !slices.Contains(is, v) {
+			f.Type, f.New, changed = DiffTypeDeleted, "", true
+		}
+		d.Fields = append(d.Fields, f)
+	}
+	for _, v := range is {
+		if !slices.Contains(was, v) {
+			d.Fields = append(d.Fields, &FieldDiff{Type: DiffTypeAdded, Name: name, New: v})
+			changed = true
+		}
+	}
+	if !changed {
+		return nil
+	}
+	return []*ObjectDiff{d}
+}
+
+func texts(list reflect.Value) []string {
+	var out []string
+	for i := range list.Len() {
+		out = append(out, plainText(list.Index(i)))
+	}
+	return out
+}
+
+// diffFlat compares flattened values; empty text is the same as none.
+func diffFlat(old, new map[string]string) []*FieldDiff {
+	var out []*FieldDiff
+	for _, key := range unionKeys(old, new) {
+		was, is := old[key], new[key]
+		f := &FieldDiff{Name: key, Old: was, New: is, Type: DiffTypeEdited}
+		switch {
+		case was == is && was == "":
+			continue
+		case was == is:
+			f.Type = DiffTypeNone
+		case was == "":
+			f.Type = DiffTypeAdded
+		case is == "":
+			f.Type = DiffTypeDeleted
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+// flatten turns a value into texts by path: "args[0]", "labels[team]". The
+// outermost key of a nameless map stands alone.
+func flatten(path string, v reflect.Value) map[string]string {
+	out := map[string]string{}
+	flattenInto(out, path, v)
+	return out
+}
+
+func flattenInto(out map[string]string, path string, v reflect.Value) {
+	for v.IsValid() && (v.Kind() == reflect.Interface || v.Kind() == reflect.Pointer) {
+		v = v.Elem() // of nil: invalid
+	}
+	if !v.IsValid() {
+		return
+	}
+	switch v.Kind() {
+	case reflect.Map:
+		for it := v.MapRange(); it.Next(); {
+			key := fmt.Sprint(it.Key())
+			if path != "" {
+				key = path + "[" + key + "]"
+			}
+			flattenInto(out, key, it.Value())
+		}
+	case reflect.Slice, reflect.Array:
+		if v.Type().Elem().Kind() == reflect.Uint8 {
+			out[path] = string(v.Bytes())
+			return
+		}
+		for i := range v.Len() {
+			flattenInto(out, path+"["+strconv.Itoa(i)+"]", v.Index(i))
+		}
+	default:
+		out[path] = plainText(v)
+	}
+}
+
+// plainText writes a scalar; numbers look the same whatever codec read them,
+// durations are nanoseconds.
+func plainText(v reflect.Value) string {
+	for v.Kind() == reflect.Interface || v.Kind() == reflect.Pointer {
+		if v.IsNil() {
+			return ""
+		}
+		v = v.Elem()
+	}
+	switch {
+	case v.Kind() == reflect.String:
+		return v.String()
+	case v.Kind() == reflect.Bool:
+		return strconv.FormatBool(v.Bool())
+	case v.CanInt():
+		return strconv.FormatInt(v.Int(), 10)
+	case v.CanUint():
+		return strconv.FormatUint(v.Uint(), 10)
+	case v.CanFloat():
+		return strconv.FormatFloat(v.Float(), 'f', -1, 64)
+	}
+	return fmt.Sprint(v)
+}

@@ -1,0 +1,67 @@
+package scheduler_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"testing"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/scheduler"
+)
+
+// BenchmarkPlace2000 places 2,000 allocations of one job.
+func BenchmarkPlace2000(b *testing.B) {
+	for _, nodes := range []int{1, 100} {
+		for _, withPorts := range []bool{false, true} {
+			b.Run(fmt.Sprintf("nodes=%d/ports=%v", nodes, withPorts), func(b *testing.B) {
+				placeMany(b, nodes, withPorts)
+			})
+		}
+	}
+}
+
+func placeMany(b *testing.B, nodes int, withPorts bool) {
+	const count = 2000
+	w := newWorld(b)
+	for i := range nodes {
+		w.addNode(fmt.Sprintf("node-%03d", i), func(n *nomad.Node) {
+			n.NodeResources.Cpu.CpuShares = 1_000_000
+			n.NodeResources.Memory.MemoryMB = 1_000_000
+		})
+	}
+	w.register(job(nomad.JobTypeBatch, count, func(j *nomad.Job) {
+		if withPorts {
+			j.TaskGroups[0].Networks = nomad.Networks{{DynamicPorts: []nomad.Port{{Label: "p"}}}}
+		}
+	}))
+	b.ReportAllocs()
+	b.ResetTimer()
+	for range b.N {
+		p := &dryPlanner{}
+		s, err := scheduler.New(nomad.JobTypeBatch, slog.New(slog.DiscardHandler), w, p)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := s.Process(context.Background(), w.eval()); err != nil {
+			b.Fatal(err)
+		}
+		if p.placed != count {
+			b.Fatalf("placed %d, want %d", p.placed, count)
+		}
+	}
+	b.ReportMetric(float64(count*b.N)/b.Elapsed().Seconds(), "placements/s")
+}
+
+// dryPlanner commits everything to nowhere.
+type dryPlanner struct{ placed int }
+
+func (p *dryPlanner) SubmitPlan(_ context.Context, plan *nomad.Plan) (*nomad.PlanResult, scheduler.State, error) {
+	for _, list := range plan.NodeAllocation {
+		p.placed += len(list)
+	}
+	return &nomad.PlanResult{NodeUpdate: plan.NodeUpdate, NodeAllocation: plan.NodeAllocation}, nil, nil
+}
+func (p *dryPlanner) UpdateEval(context.Context, *nomad.Evaluation) error  { return nil }
+func (p *dryPlanner) CreateEval(context.Context, *nomad.Evaluation) error  { return nil }
+func (p *dryPlanner) ReblockEval(context.Context, *nomad.Evaluation) error { return nil }
