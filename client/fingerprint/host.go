@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/internal/landlock"
 )
 
 // arch tells what the processor is.
@@ -65,9 +67,8 @@ func (h *Host) osRelease() map[string]string {
 // landlockABI tells the kernel's Landlock version, as "v7".
 func landlockABI(*Host) (Facts, error) {
 	var f Facts
-	abi, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
-	if errno == 0 {
-		f.set("kernel.landlock", "v"+strconv.Itoa(int(abi)))
+	if abi, err := landlock.ABI(); err == nil {
+		f.set("kernel.landlock", "v"+strconv.Itoa(abi))
 	}
 	return f, nil
 }

@@ -73,20 +73,17 @@ func (t *Tree) List(name string) ([]*nomad.AllocFileInfo, error) {
 		return nil, explain(name, err)
 	}
 	defer dir.Close()
-	entries, err := dir.ReadDir(-1)
+	names, err := dir.Readdirnames(-1)
 	if err != nil {
 		return nil, fmt.Errorf("list %q: %w", name, err)
 	}
-	files := make([]*nomad.AllocFileInfo, 0, len(entries))
-	for _, e := range entries {
-		if forbidden(path.Join(rel, e.Name())) {
-			continue
+	files := make([]*nomad.AllocFileInfo, 0, len(names))
+	for _, entry := range names {
+		if at := path.Join(rel, entry); !forbidden(at) {
+			if d, err := t.look(at); err == nil { // else removed since, or not ours
+				files = append(files, d)
+			}
 		}
-		info, err := e.Info()
-		if err != nil {
-			continue // removed since
-		}
-		files = append(files, describe(info))
 	}
 	slices.SortFunc(files, func(a, b *nomad.AllocFileInfo) int { return strings.Compare(a.Name, b.Name) })
 	return files, nil
@@ -112,6 +109,22 @@ func (t *Tree) Stat(name string) (*nomad.AllocFileInfo, error) {
 	if info.Mode().IsRegular() {
 		d.ContentType = contentType(handle, rel)
 	}
+	return d, nil
+}
+
+// look describes an entry of a directory.
+func (t *Tree) look(rel string) (*nomad.AllocFileInfo, error) {
+	handle, err := t.open(rel, unix.O_PATH|unix.O_NOFOLLOW)
+	if err != nil {
+		return nil, err
+	}
+	defer handle.Close()
+	info, err := handle.Stat()
+	if err != nil {
+		return nil, err
+	}
+	d := describe(info)
+	d.Name = path.Base(rel)
 	return d, nil
 }
 

@@ -2,9 +2,6 @@ package state
 
 import (
 	"fmt"
-	"strconv"
-
-	bolt "go.etcd.io/bbolt"
 
 	"github.com/open-nomad/open-nomad/nomad"
 )
@@ -16,7 +13,6 @@ var (
 	keyNodeRegistration = []byte("node_registration")
 	bucketDrivers       = path{[]byte("drivermanager")}
 	keyPluginState      = []byte("plugin_state")
-	bucketUsers         = path{[]byte("dynamic_users")}
 )
 
 // nodeIdentity is the stored form of the node's token.
@@ -71,49 +67,6 @@ func (db *DB) DriverState() (map[string][]byte, error) {
 		return nil, nil
 	}
 	return v.Drivers, nil
-}
-
-// PutDynamicUser records that uid belongs to owner, "<alloc>/<task>".
-func (db *DB) PutDynamicUser(uid int, owner string) error {
-	return db.putValue(bucketUsers, []byte(strconv.Itoa(uid)), owner)
-}
-
-// DeleteDynamicUser records that uid is free.
-func (db *DB) DeleteDynamicUser(uid int) error {
-	return db.w.put(func(tx *bolt.Tx) error {
-		b := bucketUsers.open(tx)
-		if b == nil {
-			return nil
-		}
-		return b.Delete([]byte(strconv.Itoa(uid)))
-	})
-}
-
-// DynamicUsers returns the owners of all uids in use.
-func (db *DB) DynamicUsers() (map[int]string, error) {
-	users := map[int]string{}
-	err := db.bolt.View(func(tx *bolt.Tx) error {
-		b := bucketUsers.open(tx)
-		if b == nil {
-			return nil
-		}
-		return b.ForEach(func(k, v []byte) error {
-			uid, err := strconv.Atoi(string(k))
-			if err != nil {
-				return err
-			}
-			var owner string
-			if err := nomad.Decode(v, &owner); err != nil {
-				return err
-			}
-			users[uid] = owner
-			return nil
-		})
-	})
-	if err != nil {
-		return nil, fmt.Errorf("read dynamic users: %w", err)
-	}
-	return users, nil
 }
 
 // putValue stores v under a bucket and waits.

@@ -1,14 +1,12 @@
 // Package state keeps, in one bbolt file, what a client must not forget when
 // its agent restarts: allocations, the state of their tasks and hooks, signed
-// workload identities, the node's own identity, the state of drivers, and which
-// dynamic uid belongs to which task.
+// workload identities, the node's own identity and the state of drivers.
 //
 // Layout of <state_dir>/state.db (values are msgpack, nomad.Encode):
 //
 //	node_identity/node_identity_state         {SignedIdentity}
 //	node/node_registration                    {HasRegistered}
 //	drivermanager/plugin_state                {Drivers: name → bytes}
-//	dynamic_users/<uid>                       owner, "<alloc>/<task>"
 //	allocations/<id>/alloc                    the allocation as the servers sent it
 //	allocations/<id>/deploy_status            nomad.AllocDeploymentStatus
 //	allocations/<id>/network_status           nomad.AllocNetworkStatus

@@ -1,0 +1,278 @@
+package state_test
+
+import (
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/client/state"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/plugins/drivers"
+)
+
+func open(t *testing.T, dir string) *state.DB {
+	t.Helper()
+	db, err := state.Open(state.Config{Dir: dir, NoSync: true, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatalf("Open() = %v", err)
+	}
+	t.Cleanup(func() { db.Close() })
+	return db
+}
+
+// reopen closes and opens again, as a restarted agent does.
+func reopen(t *testing.T, db *state.DB, dir string) *state.DB {
+	t.Helper()
+	if err := db.Close(); err != nil {
+		t.Fatalf("Close() = %v", err)
+	}
+	return open(t, dir)
+}
+
+func TestAllocationSurvivesRestart(t *testing.T) {
+	dir := t.TempDir()
+	db := open(t, dir)
+	alloc := &nomad.Allocation{ID: nomad.NewID(), Namespace: "default", JobID: "web", AllocModifyIndex: 7,
+		Job: &nomad.Job{ID: "web"}}
+	if err := db.PutAllocLater(alloc); err != nil {
+		t.Fatal(err)
+	}
+	want := state.Task{
+		Local: &state.LocalState{
+			Hooks:      map[string]*state.HookState{"identity": {PrestartDone: true, Data: map[string]string{"a": "b"}}},
+			TaskHandle: &drivers.TaskHandle{Driver: "exec2", Version: 1, TaskID: "x", State: []byte{1, 2}},
+		},
+		State: &nomad.TaskState{State: nomad.TaskStateRunning, StartedAt: time.Now().UTC()},
+	}
+	if err := db.PutTask(alloc.ID, "main", want); err != nil {
+		t.Fatal(err)
+	}
+	ids := []*nomad.SignedWorkloadIdentity{{JWT: "a.b.c", Expiration: time.Unix(99, 0).UTC()}}
+	if err := db.PutIdentities(alloc.ID, ids); err != nil {
+		t.Fatal(err)
+	}
+
+	db = reopen(t, db, dir)
+	allocs, errs := db.Allocs()
+	if len(errs) > 0 || len(allocs) != 1 || allocs[0].ID != alloc.ID || allocs[0].AllocModifyIndex != 7 || allocs[0].Job.ID != "web" {
+		t.Fatalf("Allocs() = %+v, %v", allocs, errs)
+	}
+	tasks, err := db.Tasks(alloc.ID)
+	if err != nil || !reflect.DeepEqual(tasks, map[string]state.Task{"main": want}) {
+		t.Fatalf("Tasks() = %+v, %v, want %+v", tasks, err, want)
+	}
+	got, err := db.Identities(alloc.ID)
+	if err != nil || len(got) != 1 || got[0].JWT != "a.b.c" || !got[0].Expiration.Equal(ids[0].Expiration) {
+		t.Fatalf("Identities() = %+v, %v", got, err)
+	}
+
+	if err := db.DeleteAlloc(alloc.ID); err != nil {
+		t.Fatal(err)
+	}
+	allocs, errs = db.Allocs()
+	if tasks, err := db.Tasks(alloc.ID); len(allocs) != 0 || len(errs) != 0 || len(tasks) != 0 || err != nil {
+		t.Fatalf("after DeleteAlloc: allocs %v, %v, tasks %v, %v", allocs, errs, tasks, err)
+	}
+}
+
+func TestHalvesOfATaskAreKept(t *testing.T) {
+	db := open(t, t.TempDir())
+	if err := db.PutTask("a", "main", state.Task{Local: &state.LocalState{RunComplete: true}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.PutTask("a", "main", state.Task{State: &nomad.TaskState{State: nomad.TaskStateDead}}); err != nil {
+		t.Fatal(err)
+	}
+	tasks, err := db.Tasks("a")
+	if err != nil || tasks["main"].Local == nil || !tasks["main"].Local.RunComplete || tasks["main"].State == nil {
+		t.Fatalf("Tasks() = %+v, %v", tasks, err)
+	}
+}
+
+func TestNodeStateSurvivesRestart(t *testing.T) {
+	dir := t.TempDir()
+	db := open(t, dir)
+	if tok, err := db.NodeIdentity(); err != nil || !tok.IsZero() {
+		t.Fatalf("NodeIdentity() of an empty database = %v, %v", tok, err)
+	}
+	if reg, err := db.NodeRegistration(); err != nil || reg != nil {
+		t.Fatalf("NodeRegistration() of an empty database = %v, %v", reg, err)
+	}
+	if err := db.PutNodeIdentity(nomad.NewToken("h.p.s", "k")); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.PutNodeRegistration(&nomad.NodeRegistration{HasRegistered: true}); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.PutDriverState(map[string][]byte{"exec2": {9}}); err != nil {
+		t.Fatal(err)
+	}
+	db = reopen(t, db, dir)
+	if tok, err := db.NodeIdentity(); err != nil || tok.Reveal() != "h.p.s" {
+		t.Errorf("NodeIdentity() = %v, %v", tok, err)
+	}
+	if reg, err := db.NodeRegistration(); err != nil || reg == nil || !reg.HasRegistered {
+		t.Errorf("NodeRegistration() = %v, %v", reg, err)
+	}
+	if st, err := db.DriverState(); err != nil || !reflect.DeepEqual(st, map[string][]byte{"exec2": {9}}) {
+		t.Errorf("DriverState() = %v, %v", st, err)
+	}
+}
+
+// Put returns only after its commit, also when many write at once, and what one
+// caller put later wins.
+func TestManyWriters(t *testing.T) {
+	dir := t.TempDir()
+	db := open(t, dir)
+	var wg sync.WaitGroup
+	for _, task := range strings.Split("abcdefgh", "") {
+		wg.Go(func() {
+			for n := range uint64(50) {
+				if err := db.PutTaskLater("alloc", task, state.Task{State: &nomad.TaskState{Restarts: 1000 + n}}); err != nil {
+					t.Error(err)
+				}
+				if err := db.PutTask("alloc", task, state.Task{State: &nomad.TaskState{Restarts: n}}); err != nil {
+					t.Error(err)
+				}
+				tasks, err := db.Tasks("alloc")
+				if err != nil || tasks[task].State.Restarts != n {
+					t.Errorf("task %s: Restarts = %d, %v, want %d", task, tasks[task].State.Restarts, err, n)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestLaterIsCommittedByClose(t *testing.T) {
+	dir := t.TempDir()
+	db := open(t, dir)
+	for range 100 {
+		if err := db.PutAllocLater(&nomad.Allocation{ID: nomad.NewID()}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	db = reopen(t, db, dir)
+	if allocs, errs := db.Allocs(); len(allocs) != 100 || len(errs) != 0 {
+		t.Fatalf("%d allocations, %v, want 100", len(allocs), errs)
+	}
+}
+
+func TestPutAfterClose(t *testing.T) {
+	db := open(t, t.TempDir())
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.PutAlloc(&nomad.Allocation{ID: "a"}); !errors.Is(err, state.ErrClosed) {
+		t.Fatalf("PutAlloc() = %v, want ErrClosed", err)
+	}
+}
+
+func TestModes(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "client")
+	open(t, dir)
+	for name, want := range map[string]os.FileMode{dir: 0o700, filepath.Join(dir, "state.db"): 0o600} {
+		info, err := os.Stat(name)
+		if err != nil || info.Mode().Perm() != want {
+			t.Errorf("mode of %s = %v, %v, want %v", name, info.Mode().Perm(), err, want)
+		}
+	}
+}
+
+func TestSecondAgentIsToldInTime(t *testing.T) {
+	dir := t.TempDir()
+	open(t, dir)
+	begun := time.Now()
+	db, err := state.Open(state.Config{Dir: dir, Log: slog.New(slog.DiscardHandler)})
+	if !errors.Is(err, state.ErrInUse) {
+		t.Fatalf("Open() = %v, %v, want ErrInUse", db, err)
+	}
+	if took := time.Since(begun); took > 4*time.Second {
+		t.Errorf("said after %v", took)
+	}
+	if strings.Contains(err.Error(), "\n") {
+		t.Errorf("more than one line: %q", err)
+	}
+}
+
+// A damaged file is refused in one line and stays byte for byte what it was.
+func TestCorruptFile(t *testing.T) {
+	whole := func(t *testing.T) []byte {
+		dir := t.TempDir()
+		db := open(t, dir)
+		for range 200 {
+			if err := db.PutAlloc(&nomad.Allocation{ID: nomad.NewID(), Name: strings.Repeat("x", 500)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+		b, err := os.ReadFile(filepath.Join(dir, "state.db"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	cases := map[string]func(b []byte) []byte{
+		"garbage":       func([]byte) []byte { return []byte(strings.Repeat("this is no database\n", 1000)) },
+		"truncated":     func(b []byte) []byte { return b[:len(b)/2] },
+		"one page":      func(b []byte) []byte { return b[:4096] },
+		"zeroed middle": func(b []byte) []byte { clear(b[4*4096 : len(b)*3/4]); return b },
+		"metas gone":    func(b []byte) []byte { clear(b[:2*4096]); return b },
+	}
+	for name, damage := range cases {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			path := filepath.Join(dir, "state.db")
+			damaged := damage(whole(t))
+			if err := os.WriteFile(path, damaged, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			db, err := state.Open(state.Config{Dir: dir, Log: slog.New(slog.DiscardHandler)})
+			if !errors.Is(err, state.ErrCorrupt) {
+				t.Fatalf("Open() = %v, %v, want ErrCorrupt", db, err)
+			}
+			if strings.Contains(err.Error(), "\n") {
+				t.Errorf("more than one line: %q", err)
+			}
+			after, err := os.ReadFile(path)
+			if err != nil || string(after) != string(damaged) {
+				t.Errorf("the file was changed: %v", err)
+			}
+		})
+	}
+}
+
+func TestUnwritableDirectory(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "plain")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	db, err := state.Open(state.Config{Dir: filepath.Join(file, "client"), Log: slog.New(slog.DiscardHandler)})
+	if err == nil || strings.Contains(err.Error(), "\n") {
+		t.Fatalf("Open() = %v, %v, want an error of one line", db, err)
+	}
+}
+
+func BenchmarkPut(b *testing.B) {
+	db, err := state.Open(state.Config{Dir: b.TempDir(), Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer db.Close()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			if err := db.PutTask("alloc", "task", state.Task{State: &nomad.TaskState{State: nomad.TaskStateRunning}}); err != nil {
+				b.Error(err)
+			}
+		}
+	})
+}
