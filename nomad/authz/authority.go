@@ -25,7 +25,6 @@ import (
 
 	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/identity"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -62,6 +61,15 @@ func (a *Authority) Lead() (token string, end func()) {
 	token = nomad.NewID()
 	a.leader.Store(&token)
 	return token, func() { a.leader.CompareAndSwap(&token, nil) }
+}
+
+// Token returns the token of the leader's own calls, "" while this server does not
+// lead.
+func (a *Authority) Token() string {
+	if own := a.leader.Load(); own != nil {
+		return *own
+	}
+	return ""
 }
 
 // Authenticate says who holds the token. Errors hold nomad.ErrPermissionDenied,
@@ -166,7 +174,7 @@ func (a *Authority) secret(id *nomad.AuthenticatedIdentity, secret string) error
 func (a *Authority) claims(token string) (*nomad.IdentityClaims, error) {
 	claims, err := a.verify.Verify(token, a.now())
 	switch {
-	case errors.Is(err, identity.ErrExpired):
+	case errors.Is(err, rpc.ErrExpired):
 		return claims, fmt.Errorf("%w: %w", nomad.ErrPermissionDenied, rpc.ErrExpired)
 	case err != nil:
 		return nil, fmt.Errorf("%w: %v", nomad.ErrPermissionDenied, err)

@@ -1,0 +1,266 @@
+package endpoint
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	memdb "github.com/hashicorp/go-memdb"
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// defaultDequeueWait is how long a worker waits for an evaluation when it does
+// not say.
+const defaultDequeueWait = time.Second
+
+// evalDequeue hands an evaluation to a worker; none within its timeout is no error.
+func (s *Service) evalDequeue(ctx context.Context, _ *rpc.Call, req *nomad.EvalDequeueRequest) (*nomad.EvalDequeueResponse, error) {
+	if len(req.Schedulers) == 0 {
+		return nil, nomad.Errorf(400, "dequeue requires at least one scheduler type")
+	}
+	wait := req.Timeout
+	if wait <= 0 {
+		wait = defaultDequeueWait
+	}
+	timed, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	out := &nomad.EvalDequeueResponse{}
+	eval, token, err := s.cfg.Broker.Dequeue(timed, req.Schedulers)
+	if err != nil {
+		if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+			return out, nil
+		}
+		return nil, err
+	}
+	if eval == nil {
+		return out, nil
+	}
+	out.Eval, out.Token = eval, token
+	out.WaitIndex = s.waitIndex(eval)
+	out.Index = out.WaitIndex
+	return out, nil
+}
+
+// waitIndex is the index that a worker's state must have reached: that of every
+// evaluation and allocation of the job, so that it sees what earlier ones did.
+func (s *Service) waitIndex(eval *nomad.Evaluation) uint64 {
+	index := eval.ModifyIndex
+	if eval.Type == nomad.JobTypeCore {
+		return index
+	}
+	snap := s.snapshot()
+	for e := range snap.EvalsByJob(nil, eval.Namespace, eval.JobID) {
+		index = max(index, e.ModifyIndex)
+	}
+	return index
+}
+
+func (s *Service) evalAck(_ context.Context, _ *rpc.Call, req *nomad.EvalAckRequest) (*nomad.GenericResponse, error) {
+	return &nomad.GenericResponse{}, s.cfg.Broker.Ack(req.EvalID, req.Token)
+}
+
+func (s *Service) evalNack(_ context.Context, _ *rpc.Call, req *nomad.EvalAckRequest) (*nomad.GenericResponse, error) {
+	return &nomad.GenericResponse{}, s.cfg.Broker.Nack(req.EvalID, req.Token)
+}
+
+// held refuses a write about an evaluation that the worker no longer holds.
+func (s *Service) held(id, token string) error {
+	if id == "" || token == "" {
+		return nomad.Errorf(400, "an evaluation ID and its token are needed")
+	}
+	return s.cfg.Broker.OutstandingReset(id, token)
+}
+
+func (s *Service) evalUpdate(ctx context.Context, _ *rpc.Call, req *nomad.EvalUpdateRequest) (*nomad.GenericResponse, error) {
+	if len(req.Evals) != 1 {
+		return nil, nomad.Errorf(400, "only a single eval can be updated")
+	}
+	if err := s.held(req.Evals[0].ID, req.EvalToken); err != nil {
+		return nil, err
+	}
+	return s.writeEvals(ctx, req)
+}
+
+// evalCreate writes an evaluation that follows from one that a worker holds.
+func (s *Service) evalCreate(ctx context.Context, _ *rpc.Call, req *nomad.EvalUpdateRequest) (*nomad.GenericResponse, error) {
+	if len(req.Evals) != 1 {
+		return nil, nomad.Errorf(400, "only a single eval can be created")
+	}
+	eval := req.Evals[0]
+	if err := s.held(eval.PreviousEval, req.EvalToken); err != nil {
+		return nil, err
+	}
+	if s.snapshot().Eval(nil, eval.ID) != nil {
+		return nil, nomad.Errorf(409, "evaluation %q already exists", eval.ID)
+	}
+	return s.writeEvals(ctx, req)
+}
+
+func (s *Service) evalReblock(ctx context.Context, _ *rpc.Call, req *nomad.EvalUpdateRequest) (*nomad.GenericResponse, error) {
+	if len(req.Evals) != 1 {
+		return nil, nomad.Errorf(400, "only a single eval can be reblocked")
+	}
+	eval := req.Evals[0]
+	if err := s.held(eval.ID, req.EvalToken); err != nil {
+		return nil, err
+	}
+	known := s.snapshot().Eval(nil, eval.ID)
+	switch {
+	case known == nil:
+		return nil, nomad.UnknownEval(eval.ID)
+	case known.Status != nomad.EvalStatusBlocked:
+		return nil, nomad.Errorf(400, "evaluation %q is not blocked", eval.ID)
+	}
+	s.cfg.Blocked.Reblock(eval, req.EvalToken)
+	return &nomad.GenericResponse{}, nil
+}
+
+func (s *Service) writeEvals(ctx context.Context, req *nomad.EvalUpdateRequest) (*nomad.GenericResponse, error) {
+	index, err := s.apply(ctx, nomad.EvalUpdateRequestType, &nomad.EvalUpdateRequest{Evals: req.Evals, EvalToken: req.EvalToken})
+	if err != nil {
+		return nil, err
+	}
+	out := &nomad.GenericResponse{}
+	out.Index = index
+	return out, nil
+}
+
+func (s *Service) evalReap(ctx context.Context, _ *rpc.Call, req *nomad.EvalReapRequest) (*nomad.GenericResponse, error) {
+	index, err := s.apply(ctx, nomad.EvalDeleteRequestType, &nomad.EvalReapRequest{Evals: req.Evals, Allocs: req.Allocs})
+	if err != nil {
+		return nil, err
+	}
+	out := &nomad.GenericResponse{}
+	out.Index = index
+	return out, nil
+}
+
+// evalList describes lists of evaluations.
+func evalList(q *nomad.QueryOptions, o order) list[*nomad.Evaluation] {
+	return list[*nomad.Evaluation]{opts: q, order: o, at: func(e *nomad.Evaluation) cursor {
+		if !o.sort {
+			return cursor{id: e.ID}
+		}
+		return cursor{index: e.CreateIndex, id: e.ID}
+	}}
+}
+
+func (s *Service) evalList(ctx context.Context, _ *rpc.Call, req *nomad.EvalListRequest) (*nomad.EvalListResponse, error) {
+	if req.Filter != "" && (req.FilterJobID != "" || req.FilterEvalStatus != "") {
+		return nil, nomad.Errorf(400, "Filter expression cannot be used with other filter parameters")
+	}
+	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.EvalListResponse) error {
+		all := snap.Evals(ws)
+		if req.Prefix != "" {
+			all = snap.EvalsByPrefix(ws, req.Prefix)
+		}
+		ns := namespaceOf(req.Namespace)
+		if ns != nomad.AllNamespacesSentinel {
+			if err := knownNamespace(snap, ns); err != nil {
+				return err
+			}
+		}
+		wanted := only(all, func(e *nomad.Evaluation) bool {
+			return (ns == nomad.AllNamespacesSentinel || e.Namespace == ns) &&
+				(req.FilterJobID == "" || e.JobID == req.FilterJobID) &&
+				(req.FilterEvalStatus == "" || e.Status == req.FilterEvalStatus)
+		})
+		evals, next, err := evalList(&req.QueryOptions, creationOrder(req.Prefix)).page(wanted)
+		if err != nil {
+			return err
+		}
+		out.Evaluations = each(evals, func(e *nomad.Evaluation) *nomad.Evaluation { return e })
+		out.NextToken = next
+		out.Index = snap.TableIndex(state.TableEvals)
+		return nil
+	})
+}
+
+func (s *Service) evalCount(ctx context.Context, _ *rpc.Call, req *nomad.EvalCountRequest) (*nomad.EvalCountResponse, error) {
+	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.EvalCountResponse) error {
+		all := snap.Evals(ws)
+		if req.Prefix != "" {
+			all = snap.EvalsByPrefix(ws, req.Prefix)
+		}
+		if ns := namespaceOf(req.Namespace); ns != nomad.AllNamespacesSentinel {
+			all = only(all, func(e *nomad.Evaluation) bool { return e.Namespace == ns })
+		}
+		opts := nomad.QueryOptions{Filter: req.Filter}
+		evals, _, err := evalList(&opts, byID).page(all)
+		out.Count = len(evals)
+		out.Index = snap.TableIndex(state.TableEvals)
+		return err
+	})
+}
+
+func (s *Service) evalGet(ctx context.Context, _ *rpc.Call, req *nomad.EvalSpecificRequest) (*nomad.SingleEvalResponse, error) {
+	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.SingleEvalResponse) error {
+		out.Eval = snap.Eval(ws, req.EvalID)
+		if out.Eval == nil {
+			out.Index = snap.TableIndex(state.TableEvals)
+			return nil
+		}
+		out.Index = out.Eval.ModifyIndex
+		if req.IncludeRelated {
+			full := *out.Eval
+			full.RelatedEvals = related(snap, ws, out.Eval)
+			out.Eval = &full
+		}
+		return nil
+	})
+}
+
+// related follows the links of an evaluation both ways: what it came from, what it
+// led to and what blocks for it.
+func related(snap *state.Snapshot, ws memdb.WatchSet, eval *nomad.Evaluation) []*nomad.EvaluationStub {
+	var out []*nomad.EvaluationStub
+	seen := map[string]bool{eval.ID: true, "": true}
+	todo := []string{eval.PreviousEval, eval.NextEval, eval.BlockedEval}
+	for len(todo) > 0 {
+		id := todo[0]
+		todo = todo[1:]
+		if seen[id] {
+			continue
+		}
+		seen[id] = true
+		if e := snap.Eval(ws, id); e != nil {
+			out = append(out, e.Stub())
+			todo = append(todo, e.PreviousEval, e.NextEval, e.BlockedEval)
+		}
+	}
+	return out
+}
+
+func (s *Service) evalAllocations(ctx context.Context, _ *rpc.Call, req *nomad.EvalSpecificRequest) (*nomad.EvalAllocationsResponse, error) {
+	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.EvalAllocationsResponse) error {
+		out.Allocations = []*nomad.AllocListStub{}
+		for a := range snap.AllocsByEval(ws, req.EvalID) {
+			out.Allocations = append(out.Allocations, a.Stub(nil))
+		}
+		out.Index = snap.TableIndex(state.TableAllocs)
+		return nil
+	})
+}
+
+// evalDelete removes evaluations that are over, on an operator's word. The broker
+// must be paused, so that none comes back meanwhile.
+func (s *Service) evalDelete(ctx context.Context, _ *rpc.Call, req *nomad.EvalDeleteRequest) (*nomad.EvalDeleteResponse, error) {
+	return nil, absent("deletion of evaluations")
+}
+
+// planSubmit hands a plan to the leader's applier, unless the worker has lost the
+// evaluation meanwhile.
+func (s *Service) planSubmit(ctx context.Context, _ *rpc.Call, req *nomad.PlanRequest) (*nomad.PlanResponse, error) {
+	if req.Plan == nil {
+		return nil, nomad.Errorf(400, "cannot submit nil plan")
+	}
+	result, err := s.cfg.Plans.Submit(ctx, req.Plan)
+	if err != nil {
+		return nil, err
+	}
+	out := &nomad.PlanResponse{Result: result}
+	out.Index = result.AllocIndex
+	return out, nil
+}

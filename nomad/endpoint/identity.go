@@ -1,0 +1,125 @@
+package endpoint
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	memdb "github.com/hashicorp/go-memdb"
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/authz"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// signed is one identity that will be signed.
+type signed struct {
+	request *nomad.WorkloadIdentityRequest
+	claims  *nomad.IdentityClaims
+}
+
+// allocSignIdentities signs the named identities of a node's allocations. It waits
+// until this server has seen the allocations, and for a signing key.
+func (s *Service) allocSignIdentities(ctx context.Context, c *rpc.Call, req *nomad.AllocIdentitiesRequest) (*nomad.AllocIdentitiesResponse, error) {
+	if len(req.Identities) == 0 {
+		return nil, nomad.Errorf(400, "no identities requested")
+	}
+	var todo []signed
+	out, err := read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.AllocIdentitiesResponse) error {
+		todo = nil
+		for _, ask := range req.Identities {
+			if ask == nil {
+				return nomad.Errorf(400, "an identity request is empty")
+			}
+			alloc := snap.Alloc(ws, ask.AllocID)
+			if alloc == nil || alloc.Job == nil {
+				reject(out, ask, nomad.WIRejectionReasonMissingAlloc)
+				continue
+			}
+			if err := authz.OwnAlloc(c.Identity, alloc); err != nil {
+				return err
+			}
+			out.Index = max(out.Index, alloc.CreateIndex)
+			identity, reason := identityOf(alloc, ask.WIHandle)
+			if identity == nil {
+				reject(out, ask, reason)
+				continue
+			}
+			todo = append(todo, signed{ask, s.cfg.Issuer.Workload(alloc, alloc.Job, ask.WIHandle, identity, s.cfg.Now())})
+		}
+		return nil
+	})
+	if err != nil || len(todo) == 0 {
+		return out, err
+	}
+	return out, s.signAll(ctx, todo, out)
+}
+
+// signAll adds the tokens to the reply.
+func (s *Service) signAll(ctx context.Context, todo []signed, out *nomad.AllocIdentitiesResponse) error {
+	ctx, cancel := s.signing(ctx)
+	defer cancel()
+	claims := make([]*nomad.IdentityClaims, len(todo))
+	for i, t := range todo {
+		claims[i] = t.claims
+	}
+	tokens, err := s.cfg.Issuer.MintAll(ctx, claims)
+	if err != nil {
+		return err
+	}
+	for i, t := range todo {
+		one := &nomad.SignedWorkloadIdentity{WorkloadIdentityRequest: *t.request, JWT: tokens[i].Reveal()}
+		if t.claims.Expiry > 0 {
+			one.Expiration = time.Unix(t.claims.Expiry, 0).UTC()
+		}
+		out.SignedIdentities = append(out.SignedIdentities, one)
+	}
+	return nil
+}
+
+func reject(out *nomad.AllocIdentitiesResponse, ask *nomad.WorkloadIdentityRequest, reason string) {
+	out.Rejections = append(out.Rejections, &nomad.WorkloadIdentityRejection{WorkloadIdentityRequest: *ask, Reason: reason})
+}
+
+// identityOf finds the identity that a handle names, or says why there is none.
+func identityOf(alloc *nomad.Allocation, h nomad.WIHandle) (*nomad.WorkloadIdentity, string) {
+	tg := alloc.Job.TaskGroup(alloc.TaskGroup)
+	if tg == nil {
+		return nil, nomad.WIRejectionReasonMissingTask
+	}
+	if h.WorkloadType == nomad.WorkloadTypeService {
+		services := slices.Clone(tg.Services)
+		for _, t := range tg.Tasks {
+			services = append(services, t.Services...)
+		}
+		for _, svc := range services {
+			if svc.Name == h.WorkloadIdentifier && svc.Identity != nil && svc.Identity.Name == h.IdentityName {
+				return svc.Identity, ""
+			}
+		}
+		return nil, nomad.WIRejectionReasonMissingIdentity
+	}
+	task := tg.Task(h.WorkloadIdentifier)
+	if task == nil {
+		return nil, nomad.WIRejectionReasonMissingTask
+	}
+	for _, id := range task.Identities {
+		if id.Name == h.IdentityName {
+			return id, ""
+		}
+	}
+	return nil, nomad.WIRejectionReasonMissingIdentity
+}
+
+// whoAmI tells a caller who it is, without when its token began and ends.
+func (s *Service) whoAmI(_ context.Context, c *rpc.Call, _ *nomad.GenericRequest) (*nomad.ACLWhoAmIResponse, error) {
+	id := *c.Identity
+	if id.Claims != nil {
+		claims := *id.Claims
+		claims.Expiry, claims.IssuedAt, claims.NotBefore = 0, 0, 0
+		id.Claims = &claims
+	}
+	out := &nomad.ACLWhoAmIResponse{Identity: &id}
+	out.KnownLeader, out.LastContact = s.cfg.Cluster.Contact()
+	return out, nil
+}

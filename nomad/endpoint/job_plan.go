@@ -1,0 +1,121 @@
+package endpoint
+
+import (
+	"context"
+	"sync"
+
+	memdb "github.com/hashicorp/go-memdb"
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/scheduler"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// jobPlan runs the scheduler on what state would be with the job in it. Nothing
+// is written.
+func (s *Service) jobPlan(ctx context.Context, _ *rpc.Call, req *nomad.JobPlanRequest) (*nomad.JobPlanResponse, error) {
+	if req.Job == nil {
+		return nil, nomad.Errorf(400, "job required for plan")
+	}
+	job, warnings, err := s.admitJob(req.Job, req.WriteRequest)
+	if err != nil {
+		return nil, err
+	}
+	snap := s.snapshot()
+	old := snap.Job(nil, job.Namespace, job.ID)
+	if err := replaces(old, job); err != nil {
+		return nil, err
+	}
+	out := &nomad.JobPlanResponse{Warnings: joinLines(warnings)}
+	out.Index = snap.Index()
+	planned := planState{Snapshot: snap, job: job}
+	next := snap.Index() + 1
+	job.CreateIndex, job.ModifyIndex, job.JobModifyIndex = next, next, next
+	if old != nil {
+		out.JobModifyIndex = old.JobModifyIndex
+		job.CreateIndex, job.Version = old.CreateIndex, old.Version+1
+		if !old.Stopped() && sameSpec(old, job) {
+			planned.job = old // nothing would be registered anew
+		}
+	}
+	dry := &dryPlanner{index: snap.Index()}
+	if eval := s.jobEval(job, 0, nomad.EvalTriggerJobRegister); eval != nil {
+		eval.JobModifyIndex, eval.AnnotatePlan = planned.job.JobModifyIndex, true
+		sched, err := scheduler.New(job.Type, s.log, planned, dry)
+		if err != nil {
+			return nil, err
+		}
+		if err := sched.Process(ctx, eval); err != nil {
+			return nil, err
+		}
+	}
+	dry.report(out)
+	if req.Diff {
+		out.Diff = nomad.Diff(old, planned.job)
+	}
+	return out, nil
+}
+
+// planState is a snapshot with one job replaced.
+type planState struct {
+	*state.Snapshot
+	job *nomad.Job
+}
+
+// Job returns the planned job, or another one from the snapshot.
+func (p planState) Job(ws memdb.WatchSet, ns, id string) *nomad.Job {
+	if ns == p.job.Namespace && id == p.job.ID {
+		return p.job
+	}
+	return p.Snapshot.Job(ws, ns, id)
+}
+
+// dryPlanner takes every plan and writes none.
+type dryPlanner struct {
+	mu      sync.Mutex
+	index   uint64
+	plan    *nomad.Plan
+	updated *nomad.Evaluation
+	created []*nomad.Evaluation
+}
+
+// SubmitPlan accepts the plan as it is.
+func (d *dryPlanner) SubmitPlan(_ context.Context, plan *nomad.Plan) (*nomad.PlanResult, scheduler.State, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.plan = plan
+	return &nomad.PlanResult{NodeUpdate: plan.NodeUpdate, NodeAllocation: plan.NodeAllocation, Deployment: plan.Deployment,
+		DeploymentUpdates: plan.DeploymentUpdates, NodePreemptions: plan.NodePreemptions, AllocIndex: d.index + 1}, nil, nil
+}
+
+// UpdateEval keeps the evaluation, which tells what could not be placed.
+func (d *dryPlanner) UpdateEval(_ context.Context, e *nomad.Evaluation) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.updated = e
+	return nil
+}
+
+// CreateEval keeps the evaluation that would follow.
+func (d *dryPlanner) CreateEval(_ context.Context, e *nomad.Evaluation) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.created = append(d.created, e)
+	return nil
+}
+
+// ReblockEval has nothing to do: the evaluation was never blocked.
+func (d *dryPlanner) ReblockEval(context.Context, *nomad.Evaluation) error { return nil }
+
+// report fills in what the scheduler decided.
+func (d *dryPlanner) report(out *nomad.JobPlanResponse) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.plan != nil {
+		out.Annotations = d.plan.Annotations
+	}
+	if d.updated != nil {
+		out.FailedTGAllocs = d.updated.FailedTGAllocs
+	}
+	out.CreatedEvals = d.created
+}

@@ -1,0 +1,195 @@
+package endpoint
+
+import (
+	"context"
+	"iter"
+
+	memdb "github.com/hashicorp/go-memdb"
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+func atJob(j *nomad.Job) cursor { return cursor{namespace: j.Namespace, id: j.ID} }
+
+// jobsOf returns the jobs that a list request asks for.
+func jobsOf(snap *state.Snapshot, ws memdb.WatchSet, q *nomad.QueryOptions) (iter.Seq[*nomad.Job], error) {
+	ns := namespaceOf(q.Namespace)
+	switch {
+	case ns == nomad.AllNamespacesSentinel && q.Prefix == "":
+		return snap.Jobs(ws), nil
+	case ns == nomad.AllNamespacesSentinel:
+		return only(snap.Jobs(ws), func(j *nomad.Job) bool { return hasPrefix(j.ID, q.Prefix) }), nil
+	}
+	if err := knownNamespace(snap, ns); err != nil {
+		return nil, err
+	}
+	if q.Prefix == "" {
+		return snap.JobsByNamespace(ws, ns), nil
+	}
+	return snap.JobsByPrefix(ws, ns, q.Prefix), nil
+}
+
+func (s *Service) jobList(ctx context.Context, _ *rpc.Call, req *nomad.JobListRequest) (*nomad.JobListResponse, error) {
+	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.JobListResponse) error {
+		all, err := jobsOf(snap, ws, &req.QueryOptions)
+		if err != nil {
+			return err
+		}
+		jobs, next, err := list[*nomad.Job]{opts: &req.QueryOptions, order: byNamespace, at: atJob}.page(all)
+		if err != nil {
+			return err
+		}
+		out.Jobs = each(jobs, func(j *nomad.Job) *nomad.JobListStub {
+			return j.Stub(snap.JobSummary(ws, j.Namespace, j.ID), req.Fields)
+		})
+		out.NextToken = next
+		out.Index = snap.TableIndex(state.TableJobs, state.TableJobSummary)
+		return nil
+	})
+}
+
+func (s *Service) jobGet(ctx context.Context, _ *rpc.Call, req *nomad.JobSpecificRequest) (*nomad.SingleJobResponse, error) {
+	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.SingleJobResponse) error {
+		out.Job = snap.Job(ws, namespaceOf(req.Namespace), req.JobID)
+		if out.Index = snap.TableIndex(state.TableJobs); out.Job != nil {
+			out.Index = out.Job.ModifyIndex
+		}
+		return nil
+	})
+}
+
+func (s *Service) jobSummary(ctx context.Context, _ *rpc.Call, req *nomad.JobSummaryRequest) (*nomad.JobSummaryResponse, error) {
+	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.JobSummaryResponse) error {
+		out.JobSummary = snap.JobSummary(ws, namespaceOf(req.Namespace), req.JobID)
+		if out.Index = snap.TableIndex(state.TableJobSummary); out.JobSummary != nil {
+			out.Index = out.JobSummary.ModifyIndex
+		}
+		return nil
+	})
+}
+
+func (s *Service) jobVersions(ctx context.Context, _ *rpc.Call, req *nomad.JobVersionsRequest) (*nomad.JobVersionsResponse, error) {
+	if req.DiffTagName != "" {
+		return nil, absent("version tags of jobs")
+	}
+	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.JobVersionsResponse) error {
+		ns := namespaceOf(req.Namespace)
+		out.Versions = snap.JobVersions(ws, ns, req.JobID)
+		if out.Index = snap.TableIndex(state.TableJobVersion); len(out.Versions) > 0 {
+			out.Index = out.Versions[0].ModifyIndex
+		}
+		if !req.Diffs {
+			return nil
+		}
+		return diffVersions(snap, ns, req, out)
+	})
+}
+
+// diffVersions adds what changed from each version to the next newer one, or from
+// one named version to every other.
+func diffVersions(snap *state.Snapshot, ns string, req *nomad.JobVersionsRequest, out *nomad.JobVersionsResponse) error {
+	var base *nomad.Job
+	if req.DiffVersion != nil {
+		if base = snap.JobVersion(nil, ns, req.JobID, *req.DiffVersion); base == nil {
+			return nomad.Errorf(404, "job %q has no version %d", req.JobID, *req.DiffVersion)
+		}
+	}
+	for i, v := range out.Versions {
+		old := base
+		if base == nil {
+			if i+1 == len(out.Versions) {
+				break
+			}
+			old = out.Versions[i+1]
+		} else if v.Version == base.Version {
+			continue
+		}
+		out.Diffs = append(out.Diffs, nomad.Diff(old, v))
+	}
+	return nil
+}
+
+func (s *Service) jobSubmission(ctx context.Context, _ *rpc.Call, req *nomad.JobSubmissionRequest) (*nomad.JobSubmissionResponse, error) {
+	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.JobSubmissionResponse) error {
+		out.Submission = snap.JobSubmission(ws, namespaceOf(req.Namespace), req.JobID, req.Version)
+		if out.Index = snap.TableIndex(state.TableJobSubmission); out.Submission != nil {
+			out.Index = out.Submission.JobModifyIndex
+		}
+		return nil
+	})
+}
+
+func (s *Service) jobAllocations(ctx context.Context, _ *rpc.Call, req *nomad.JobSpecificRequest) (*nomad.JobAllocationsResponse, error) {
+	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.JobAllocationsResponse) error {
+		ns := namespaceOf(req.Namespace)
+		all := only(snap.AllocsByJob(ws, ns, req.JobID), sameRegistration(snap, ws, ns, req.JobID, req.All,
+			func(a *nomad.Allocation) uint64 { return createIndexOf(a.Job) }))
+		allocs, next, err := allocList(&req.QueryOptions, byID).page(all)
+		if err != nil {
+			return err
+		}
+		out.Allocations = each(allocs, func(a *nomad.Allocation) *nomad.AllocListStub { return a.Stub(nil) })
+		out.NextToken = next
+		out.Index = snap.TableIndex(state.TableAllocs)
+		return nil
+	})
+}
+
+func createIndexOf(j *nomad.Job) uint64 {
+	if j == nil {
+		return 0
+	}
+	return j.CreateIndex
+}
+
+// sameRegistration keeps what belongs to the job as it is registered now, and
+// leaves out what an earlier job of the same name left behind, unless all is
+// asked for.
+func sameRegistration[T any](snap *state.Snapshot, ws memdb.WatchSet, ns, id string, all bool, created func(T) uint64) func(T) bool {
+	job := snap.Job(ws, ns, id)
+	return func(o T) bool { return all || job == nil || created(o) == job.CreateIndex }
+}
+
+func (s *Service) jobEvaluations(ctx context.Context, _ *rpc.Call, req *nomad.JobSpecificRequest) (*nomad.JobEvaluationsResponse, error) {
+	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.JobEvaluationsResponse) error {
+		evals, next, err := evalList(&req.QueryOptions, byID).page(snap.EvalsByJob(ws, namespaceOf(req.Namespace), req.JobID))
+		if err != nil {
+			return err
+		}
+		out.Evaluations = each(evals, func(e *nomad.Evaluation) *nomad.Evaluation { return e })
+		out.NextToken = next
+		out.Index = snap.TableIndex(state.TableEvals)
+		return nil
+	})
+}
+
+func (s *Service) jobDeployments(ctx context.Context, _ *rpc.Call, req *nomad.JobSpecificRequest) (*nomad.DeploymentListResponse, error) {
+	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.DeploymentListResponse) error {
+		ns := namespaceOf(req.Namespace)
+		all := only(snap.DeploymentsByJob(ws, ns, req.JobID), sameRegistration(snap, ws, ns, req.JobID, req.All,
+			func(d *nomad.Deployment) uint64 { return d.JobCreateIndex }))
+		deployments, next, err := deploymentList(&req.QueryOptions, byID).page(all)
+		if err != nil {
+			return err
+		}
+		out.Deployments = each(deployments, func(d *nomad.Deployment) *nomad.Deployment { return d })
+		out.NextToken = next
+		out.Index = snap.TableIndex(state.TableDeployment)
+		return nil
+	})
+}
+
+func (s *Service) jobLatestDeployment(ctx context.Context, _ *rpc.Call, req *nomad.JobSpecificRequest) (*nomad.SingleDeploymentResponse, error) {
+	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.SingleDeploymentResponse) error {
+		ns := namespaceOf(req.Namespace)
+		d := snap.LatestDeployment(ws, ns, req.JobID)
+		if job := snap.Job(ws, ns, req.JobID); d != nil && (req.All || job == nil || d.JobCreateIndex == job.CreateIndex) {
+			out.Deployment = d
+		}
+		if out.Index = snap.TableIndex(state.TableDeployment); out.Deployment != nil {
+			out.Index = out.Deployment.ModifyIndex
+		}
+		return nil
+	})
+}

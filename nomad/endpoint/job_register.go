@@ -1,0 +1,259 @@
+package endpoint
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// defaultMaxSource bounds the source that is kept beside a job.
+const defaultMaxSource = 1_000_000
+
+func (s *Service) jobRegister(ctx context.Context, _ *rpc.Call, req *nomad.JobRegisterRequest) (*nomad.JobRegisterResponse, error) {
+	if req.Job == nil {
+		return nil, nomad.Errorf(400, "missing job for registration")
+	}
+	job, warnings, err := s.admitJob(req.Job, req.WriteRequest)
+	if err != nil {
+		return nil, err
+	}
+	if job.Dispatched || len(job.Payload) > 0 {
+		return nil, nomad.Errorf(400, "job can't be submitted with a payload or as dispatched: dispatch its parent")
+	}
+	snap := s.snapshot()
+	if err := registrationOpen(snap); err != nil {
+		return nil, err
+	}
+	old := snap.Job(nil, job.Namespace, job.ID)
+	if err := replaces(old, job); err != nil {
+		return nil, err
+	}
+	preserve(old, job, req)
+	source, warnings := s.keptSource(req.Submission, warnings)
+	job.SubmitTime = s.unixNow()
+	eval := s.jobEval(job, req.EvalPriority, nomad.EvalTriggerJobRegister)
+	out := &nomad.JobRegisterResponse{Warnings: strings.Join(warnings, "\n")}
+
+	if old != nil && !old.Stopped() && !enforced(req, old) && sameSpec(old, job) {
+		out.JobModifyIndex, out.Index = old.JobModifyIndex, old.ModifyIndex
+		return out, s.evaluateUnchanged(ctx, old, eval, out)
+	}
+	entry := &nomad.JobRegisterRequest{
+		Submission: source, Job: job, EnforceIndex: req.EnforceIndex, JobModifyIndex: req.JobModifyIndex, Eval: eval,
+		WriteRequest: nomad.WriteRequest{Region: job.Region, Namespace: job.Namespace},
+	}
+	index, err := s.apply(ctx, nomad.JobRegisterRequestType, entry)
+	if err != nil {
+		return nil, unfit(err)
+	}
+	out.JobModifyIndex, out.Index = index, index
+	if eval != nil {
+		out.EvalID, out.EvalCreateIndex = eval.ID, index
+	}
+	return out, nil
+}
+
+// admitJob returns the job as it will be stored: a copy, complete and valid.
+func (s *Service) admitJob(given *nomad.Job, w nomad.WriteRequest) (*nomad.Job, []string, error) {
+	job := nomad.Copy(given)
+	if job.Namespace == "" {
+		job.Namespace = namespaceOf(w.Namespace)
+	}
+	if w.Namespace != "" && w.Namespace != job.Namespace {
+		return nil, nil, nomad.Errorf(400, "mismatched request namespace %q and job namespace %q", w.Namespace, job.Namespace)
+	}
+	if job.Region == "" {
+		job.Region = s.cfg.Region
+	}
+	if job.Priority == 0 {
+		job.Priority = s.cfg.Limits.DefaultPriority
+	}
+	job.Canonicalize()
+	addImplicitConstraints(job)
+	if err := job.Validate(); err != nil {
+		return nil, nil, unfit(err)
+	}
+	if err := s.withinLimits(job); err != nil {
+		return nil, nil, err
+	}
+	snap := s.snapshot()
+	ns := snap.Namespace(nil, job.Namespace)
+	if ns == nil {
+		return nil, nil, nomad.Errorf(400, "job %q is in nonexistent namespace %q", job.ID, job.Namespace)
+	}
+	if snap.NodePool(nil, job.NodePool) == nil {
+		return nil, nil, nomad.Errorf(400, "job %q is in nonexistent node pool %q", job.ID, job.NodePool)
+	}
+	if job.Region != s.cfg.Region {
+		return nil, nil, nomad.Errorf(400, "job %q is of region %q, this one is %q", job.ID, job.Region, s.cfg.Region)
+	}
+	return job, job.Warnings(), allowedDrivers(ns, job)
+}
+
+// withinLimits refuses a job that asks for more than the operator allows.
+func (s *Service) withinLimits(job *nomad.Job) error {
+	if job.Priority > s.cfg.Limits.MaxPriority {
+		return nomad.Errorf(400, "job priority must be between [%d, %d]", nomad.JobMinPriority, s.cfg.Limits.MaxPriority)
+	}
+	count := 0
+	for _, tg := range job.TaskGroups {
+		count += tg.Count
+	}
+	if count > s.cfg.Limits.MaxCount {
+		return nomad.Errorf(400, "job %q asks for %d allocations, the limit is %d", job.ID, count, s.cfg.Limits.MaxCount)
+	}
+	return nil
+}
+
+// allowedDrivers refuses task drivers that the namespace does not allow.
+func allowedDrivers(ns *nomad.Namespace, job *nomad.Job) error {
+	if ns.Capabilities == nil {
+		return nil
+	}
+	enabled, disabled := ns.Capabilities.EnabledTaskDrivers, ns.Capabilities.DisabledTaskDrivers
+	for _, tg := range job.TaskGroups {
+		for _, t := range tg.Tasks {
+			if contains(disabled, t.Driver) || len(enabled) > 0 && !contains(enabled, t.Driver) {
+				return nomad.Errorf(400, "used task driver %q is not allowed in namespace %q", t.Driver, ns.Name)
+			}
+		}
+	}
+	return nil
+}
+
+// registrationOpen refuses new jobs while the operator has closed registration.
+func registrationOpen(snap *state.Snapshot) error {
+	if _, cfg := snap.SchedulerConfig(nil); cfg != nil && cfg.RejectJobRegistration {
+		return nomad.ErrRegistrationClosed
+	}
+	return nil
+}
+
+// replaces refuses a job that can't take the place of the one that is there.
+func replaces(old, job *nomad.Job) error {
+	switch {
+	case old == nil:
+		return nil
+	case old.Type != job.Type && !old.Stopped():
+		return nomad.Errorf(400, "cannot change the type of job %q from %q to %q while it runs", job.ID, old.Type, job.Type)
+	case old.IsParameterized() != job.IsParameterized():
+		return nomad.Errorf(400, "cannot update non-parameterized job to being parameterized or back")
+	case old.IsPeriodic() != job.IsPeriodic():
+		return nomad.Errorf(400, "cannot update non-periodic job to being periodic or back")
+	}
+	return nil
+}
+
+// preserve keeps counts or resources of the running job when the request asks so.
+func preserve(old, job *nomad.Job, req *nomad.JobRegisterRequest) {
+	if old.Stopped() {
+		return
+	}
+	for _, tg := range job.TaskGroups {
+		was := old.TaskGroup(tg.Name)
+		if was == nil {
+			continue
+		}
+		if req.PreserveCounts {
+			tg.Count = was.Count
+		}
+		if !req.PreserveResources {
+			continue
+		}
+		for _, t := range tg.Tasks {
+			if wt := was.Task(t.Name); wt != nil && wt.Resources != nil {
+				t.Resources = nomad.Copy(wt.Resources)
+			}
+		}
+	}
+}
+
+// keptSource drops a source that is too large, with a warning.
+func (s *Service) keptSource(source *nomad.JobSubmission, warnings []string) (*nomad.JobSubmission, []string) {
+	if source == nil || source.Source == "" {
+		return nil, warnings
+	}
+	size := len(source.Source) + len(source.Variables)
+	for k, v := range source.VariableFlags {
+		size += len(k) + len(v)
+	}
+	if size > s.cfg.Limits.MaxSource {
+		return nil, append(warnings, fmt.Sprintf("job source size of %d bytes exceeds the maximum of %d and will be discarded", size, s.cfg.Limits.MaxSource))
+	}
+	return source, warnings
+}
+
+// enforced says whether only the log entry can tell that the request may not
+// change the job: a compare-and-set is decided where it is applied.
+func enforced(req *nomad.JobRegisterRequest, old *nomad.Job) bool {
+	return req.EnforceIndex && req.JobModifyIndex != old.JobModifyIndex
+}
+
+// sameSpec says whether a job asks for what is there already: what the servers
+// set themselves does not count. The new job takes the way through the codec that
+// the old one took, so that nil and empty compare alike.
+func sameSpec(old, job *nomad.Job) bool {
+	b, err := nomad.Encode(job)
+	if err != nil {
+		return false
+	}
+	var fresh nomad.Job
+	if err := nomad.Decode(b, &fresh); err != nil {
+		return false
+	}
+	fresh.Status, fresh.StatusDescription = old.Status, old.StatusDescription
+	fresh.Stable, fresh.Version, fresh.VersionTag = old.Stable, old.Version, old.VersionTag
+	fresh.CreateIndex, fresh.ModifyIndex, fresh.JobModifyIndex = old.CreateIndex, old.ModifyIndex, old.JobModifyIndex
+	fresh.SubmitTime, fresh.NomadTokenID = old.SubmitTime, old.NomadTokenID
+	return reflect.DeepEqual(old, &fresh)
+}
+
+// evaluateUnchanged has the job looked at again, though nothing of it changed.
+func (s *Service) evaluateUnchanged(ctx context.Context, old *nomad.Job, eval *nomad.Evaluation, out *nomad.JobRegisterResponse) error {
+	if eval == nil {
+		return nil
+	}
+	eval.JobModifyIndex = old.JobModifyIndex
+	index, err := s.upsertEvals(ctx, eval)
+	if err != nil {
+		return err
+	}
+	out.EvalID, out.EvalCreateIndex, out.Index = eval.ID, index, index
+	return nil
+}
+
+// jobEval makes the evaluation that a change of a job needs; nil for templates,
+// which have no allocations of their own.
+func (s *Service) jobEval(job *nomad.Job, priority int, trigger string) *nomad.Evaluation {
+	if job.IsPeriodic() || job.IsParameterized() {
+		return nil
+	}
+	if priority <= 0 {
+		priority = job.Priority
+	}
+	now := s.unixNow()
+	return &nomad.Evaluation{
+		ID: nomad.NewID(), Namespace: job.Namespace, Priority: priority, Type: job.Type,
+		TriggeredBy: trigger, JobID: job.ID, JobModifyIndex: job.JobModifyIndex,
+		Status: nomad.EvalStatusPending, CreateTime: now, ModifyTime: now,
+	}
+}
+
+// upsertEvals writes evaluations.
+func (s *Service) upsertEvals(ctx context.Context, evals ...*nomad.Evaluation) (uint64, error) {
+	return s.apply(ctx, nomad.EvalUpdateRequestType, &nomad.EvalUpdateRequest{Evals: evals})
+}
+
+func contains(all []string, s string) bool {
+	for _, a := range all {
+		if a == s {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,102 @@
+package endpoint
+
+import (
+	"context"
+	"iter"
+
+	memdb "github.com/hashicorp/go-memdb"
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// maxStatuses bounds how many jobs one request may name.
+const maxStatuses = 1000
+
+// jobStatuses tells how jobs stand: all of them, most recently changed last, or
+// the ones that the request names.
+func (s *Service) jobStatuses(ctx context.Context, _ *rpc.Call, req *nomad.JobStatusesRequest) (*nomad.JobStatusesResponse, error) {
+	if len(req.Jobs) > maxStatuses {
+		return nil, nomad.Errorf(400, "more than %d jobs are named", maxStatuses)
+	}
+	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.JobStatusesResponse) error {
+		all, err := statusJobs(snap, ws, req)
+		if err != nil {
+			return err
+		}
+		jobs, next, err := list[*nomad.Job]{opts: &req.QueryOptions, order: byModification,
+			at: func(j *nomad.Job) cursor { return cursor{index: j.ModifyIndex, namespace: j.Namespace, id: j.ID} }}.page(all)
+		if err != nil {
+			return err
+		}
+		out.Jobs = each(jobs, func(j *nomad.Job) nomad.JobStatusesJob { return statusOf(snap, ws, j) })
+		out.NextToken = next
+		out.Index = snap.TableIndex(state.TableJobs, state.TableAllocs, state.TableDeployment)
+		return nil
+	})
+}
+
+// statusJobs returns the jobs that a request is about.
+func statusJobs(snap *state.Snapshot, ws memdb.WatchSet, req *nomad.JobStatusesRequest) (iter.Seq[*nomad.Job], error) {
+	if len(req.Jobs) == 0 {
+		all, err := jobsOf(snap, ws, &req.QueryOptions)
+		if err != nil || req.IncludeChildren {
+			return all, err
+		}
+		return only(all, func(j *nomad.Job) bool { return j.ParentID == "" }), nil
+	}
+	return func(yield func(*nomad.Job) bool) {
+		for _, id := range req.Jobs {
+			if j := snap.Job(ws, namespaceOf(id.Namespace), id.ID); j != nil && !yield(j) {
+				return
+			}
+		}
+	}, nil
+}
+
+func statusOf(snap *state.Snapshot, ws memdb.WatchSet, j *nomad.Job) nomad.JobStatusesJob {
+	out := nomad.JobStatusesJob{
+		NamespacedID: j.NamespacedID(), Name: j.Name, Type: j.Type, NodePool: j.NodePool, Datacenters: j.Datacenters,
+		Priority: j.Priority, Version: j.Version, SubmitTime: j.SubmitTime, ModifyIndex: j.ModifyIndex,
+		ParentID: j.ParentID, Stop: j.Stop, Status: j.Status, Allocs: []nomad.JobStatusesAlloc{},
+	}
+	_, out.IsPack = j.Meta["pack.name"]
+	if j.IsPeriodic() || j.IsParameterized() {
+		for child := range snap.JobChildren(ws, j.Namespace, j.ID) {
+			out.ChildStatuses = append(out.ChildStatuses, child.Status)
+		}
+		return out
+	}
+	for _, tg := range j.TaskGroups {
+		out.GroupCountSum += tg.Count
+	}
+	for a := range snap.AllocsByJob(ws, j.Namespace, j.ID) {
+		out.Allocs = append(out.Allocs, statusOfAlloc(a))
+		out.ModifyIndex = max(out.ModifyIndex, a.ModifyIndex)
+	}
+	if d := snap.LatestDeployment(ws, j.Namespace, j.ID); d != nil {
+		out.LatestDeployment = statusOfDeployment(d)
+	}
+	return out
+}
+
+func statusOfAlloc(a *nomad.Allocation) nomad.JobStatusesAlloc {
+	out := nomad.JobStatusesAlloc{ID: a.ID, Group: a.TaskGroup, ClientStatus: a.ClientStatus, NodeID: a.NodeID, FollowupEvalID: a.FollowupEvalID}
+	if a.Job != nil {
+		out.JobVersion = a.Job.Version
+	}
+	if d := a.DeploymentStatus; d != nil {
+		out.DeploymentStatus = nomad.JobStatusesDeployment{Canary: d.Canary, Healthy: d.Healthy}
+	}
+	return out
+}
+
+func statusOfDeployment(d *nomad.Deployment) *nomad.JobStatusesLatestDeployment {
+	out := &nomad.JobStatusesLatestDeployment{ID: d.ID, IsActive: d.Active(), JobVersion: d.JobVersion, Status: d.Status,
+		StatusDescription: d.StatusDescription, AllAutoPromote: true}
+	for _, g := range d.TaskGroups {
+		out.AllAutoPromote = out.AllAutoPromote && g.AutoPromote
+		out.RequiresPromotion = out.RequiresPromotion || g.DesiredCanaries > 0 && !g.Promoted
+	}
+	return out
+}

@@ -1,0 +1,132 @@
+package endpoint
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+func (s *Service) jobDeregister(ctx context.Context, _ *rpc.Call, req *nomad.JobDeregisterRequest) (*nomad.JobDeregisterResponse, error) {
+	if req.JobID == "" {
+		return nil, nomad.Errorf(400, "missing job ID for deregistering")
+	}
+	ns := namespaceOf(req.Namespace)
+	job := s.snapshot().Job(nil, ns, req.JobID)
+	if job == nil {
+		return nil, nomad.Errorf(404, "job not found")
+	}
+	eval := s.jobEval(job, req.EvalPriority, nomad.EvalTriggerJobDeregister)
+	entry := &nomad.JobDeregisterRequest{
+		JobID: req.JobID, Purge: req.Purge, NoShutdownDelay: req.NoShutdownDelay, Eval: eval, SubmitTime: s.unixNow(),
+		WriteRequest: nomad.WriteRequest{Region: req.Region, Namespace: ns},
+	}
+	index, err := s.apply(ctx, nomad.JobDeregisterRequestType, entry)
+	if err != nil {
+		return nil, err
+	}
+	out := &nomad.JobDeregisterResponse{JobModifyIndex: index}
+	out.Index = index
+	if eval != nil {
+		out.EvalID, out.EvalCreateIndex = eval.ID, index
+	}
+	return out, nil
+}
+
+func (s *Service) jobBatchDeregister(ctx context.Context, _ *rpc.Call, req *nomad.JobBatchDeregisterRequest) (*nomad.JobBatchDeregisterResponse, error) {
+	if len(req.Jobs) == 0 {
+		return nil, nomad.Errorf(400, "given no jobs to deregister")
+	}
+	index, err := s.apply(ctx, nomad.JobBatchDeregisterRequestType, &nomad.JobBatchDeregisterRequest{Jobs: req.Jobs, SubmitTime: s.unixNow()})
+	if err != nil {
+		return nil, err
+	}
+	out := &nomad.JobBatchDeregisterResponse{}
+	out.Index = index
+	return out, nil
+}
+
+func (s *Service) jobEvaluate(ctx context.Context, _ *rpc.Call, req *nomad.JobEvaluateRequest) (*nomad.JobRegisterResponse, error) {
+	if req.JobID == "" {
+		return nil, nomad.Errorf(400, "missing job ID for evaluation")
+	}
+	ns := namespaceOf(req.Namespace)
+	snap := s.snapshot()
+	job := snap.Job(nil, ns, req.JobID)
+	switch {
+	case job == nil:
+		return nil, nomad.Errorf(404, "job not found")
+	case job.IsPeriodic():
+		return nil, nomad.Errorf(400, "can't evaluate periodic job")
+	case job.IsParameterized():
+		return nil, nomad.Errorf(400, "can't evaluate parameterized job")
+	}
+	eval := s.jobEval(job, 0, nomad.EvalTriggerJobRegister)
+	entry := &nomad.AllocUpdateDesiredTransitionRequest{Allocs: map[string]*nomad.DesiredTransition{}, Evals: []*nomad.Evaluation{eval}}
+	if req.EvalOptions.ForceReschedule {
+		yes := true
+		for a := range snap.AllocsByJob(nil, ns, req.JobID) {
+			if a.ClientStatus == nomad.AllocClientStatusFailed && a.NextAllocation == "" && !a.ServerTerminalStatus() {
+				entry.Allocs[a.ID] = &nomad.DesiredTransition{ForceReschedule: &yes}
+			}
+		}
+	}
+	index, err := s.apply(ctx, nomad.AllocUpdateDesiredTransitionRequestType, entry)
+	if err != nil {
+		return nil, err
+	}
+	out := &nomad.JobRegisterResponse{EvalID: eval.ID, EvalCreateIndex: index, JobModifyIndex: job.JobModifyIndex}
+	out.Index = index
+	return out, nil
+}
+
+func (s *Service) jobStable(ctx context.Context, _ *rpc.Call, req *nomad.JobStabilityRequest) (*nomad.JobStabilityResponse, error) {
+	ns := namespaceOf(req.Namespace)
+	if req.JobID == "" {
+		return nil, nomad.Errorf(400, "missing job ID for marking job as stable")
+	}
+	if s.snapshot().JobVersion(nil, ns, req.JobID, req.JobVersion) == nil {
+		return nil, nomad.Errorf(404, "job %q has no version %d", req.JobID, req.JobVersion)
+	}
+	index, err := s.apply(ctx, nomad.JobStabilityRequestType, &nomad.JobStabilityRequest{
+		JobID: req.JobID, JobVersion: req.JobVersion, Stable: req.Stable, WriteRequest: nomad.WriteRequest{Namespace: ns}})
+	if err != nil {
+		return nil, err
+	}
+	out := &nomad.JobStabilityResponse{}
+	out.Index = index
+	return out, nil
+}
+
+func (s *Service) jobValidate(_ context.Context, _ *rpc.Call, req *nomad.JobValidateRequest) (*nomad.JobValidateResponse, error) {
+	if req.Job == nil {
+		return nil, nomad.Errorf(400, "missing job for validation")
+	}
+	out := &nomad.JobValidateResponse{DriverConfigValidated: true}
+	_, warnings, err := s.admitJob(req.Job, req.WriteRequest)
+	if err != nil {
+		out.Error = err.Error()
+		out.ValidationErrors = faults(err)
+	}
+	out.Warnings = joinLines(warnings)
+	return out, nil
+}
+
+// faults returns the parts of an error that joins several, or the error itself.
+func faults(err error) []string {
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return []string{err.Error()}
+	}
+	var out []string
+	for _, e := range joined.Unwrap() {
+		out = append(out, e.Error())
+	}
+	return out
+}
+
+// absent is the error of methods of features still to come.
+func absent(feature string) error {
+	return &nomad.CodedError{Code: 501, Message: fmt.Sprintf("%s: not available yet", feature)}
+}

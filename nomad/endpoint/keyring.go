@@ -1,0 +1,74 @@
+package endpoint
+
+import (
+	"context"
+
+	memdb "github.com/hashicorp/go-memdb"
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+func (s *Service) keyringList(ctx context.Context, _ *rpc.Call, req *nomad.KeyringListRootKeyMetaRequest) (*nomad.KeyringListRootKeyMetaResponse, error) {
+	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.KeyringListRootKeyMetaResponse) error {
+		out.Keys = []*nomad.RootKeyMeta{}
+		for k := range snap.RootKeys(ws) {
+			out.Keys = append(out.Keys, &nomad.RootKeyMeta{KeyID: k.KeyID, Algorithm: k.Algorithm, CreateTime: k.CreateTime,
+				CreateIndex: k.CreateIndex, ModifyIndex: k.ModifyIndex, State: k.State, PublishTime: k.PublishTime})
+		}
+		out.Index = snap.TableIndex(state.TableRootKeys)
+		return nil
+	})
+}
+
+// keyringListPublic shows the public keys that tokens are verified with.
+func (s *Service) keyringListPublic(ctx context.Context, _ *rpc.Call, req *nomad.GenericRequest) (*nomad.KeyringListPublicResponse, error) {
+	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.KeyringListPublicResponse) error {
+		published := map[string]bool{}
+		for k := range snap.RootKeys(ws) {
+			published[k.KeyID] = k.State != nomad.RootKeyStateDeprecated
+		}
+		out.PublicKeys = []*nomad.KeyringPublicKey{}
+		for _, k := range s.cfg.Keyring.PublicKeys() {
+			if published[k.KeyID] {
+				out.PublicKeys = append(out.PublicKeys, k)
+			}
+		}
+		out.RotationThreshold = s.cfg.RotationThreshold
+		out.Index = snap.TableIndex(state.TableRootKeys)
+		return nil
+	})
+}
+
+// keyringGetConfig says how tokens are verified from outside; nothing without an
+// issuer.
+func (s *Service) keyringGetConfig(context.Context, *rpc.Call, *nomad.GenericRequest) (*nomad.KeyringGetConfigResponse, error) {
+	if s.cfg.OIDCIssuer == "" {
+		return &nomad.KeyringGetConfigResponse{}, nil
+	}
+	return &nomad.KeyringGetConfigResponse{OIDCDiscovery: &nomad.OIDCDiscoveryConfig{
+		Issuer: s.cfg.OIDCIssuer, JWKS: s.cfg.OIDCIssuer + nomad.JWKSPath,
+		IDTokenAlgs: []string{"RS256", "EdDSA"}, ResponseTypes: []string{"code"}, Subjects: []string{"public"},
+	}}, nil
+}
+
+// keyringDelete forgets a root key that nobody needs any more.
+func (s *Service) keyringDelete(ctx context.Context, _ *rpc.Call, req *nomad.KeyringDeleteRootKeyRequest) (*nomad.KeyringDeleteRootKeyResponse, error) {
+	if req.KeyID == "" {
+		return nil, nomad.Errorf(400, "root key ID is required")
+	}
+	snap := s.snapshot()
+	key := snap.RootKey(nil, req.KeyID)
+	out := &nomad.KeyringDeleteRootKeyResponse{}
+	switch {
+	case key == nil:
+		return out, nil
+	case key.State == nomad.RootKeyStateActive:
+		return nil, nomad.Errorf(400, "active root key cannot be deleted - call rotate first")
+	case !req.Force && snap.RootKeyInUse(req.KeyID):
+		return nil, nomad.Errorf(400, "root key in use, cannot delete")
+	}
+	index, err := s.apply(ctx, nomad.WrappedRootKeysDeleteRequestType, &nomad.KeyringDeleteRootKeyRequest{KeyID: req.KeyID})
+	out.Index = index
+	return out, err
+}

@@ -1,0 +1,211 @@
+package endpoint
+
+import (
+	"slices"
+
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// Methods is the table of every RPC that a server answers: who may call it, and
+// where it runs (compat/rpc.tsv).
+func (s *Service) Methods() []rpc.Method {
+	return slices.Concat(s.statusMethods(), s.jobMethods(), s.nodeMethods(), s.allocMethods(), s.schedulingMethods(),
+		s.operatorMethods(), s.relayMethods(), absentMethods())
+}
+
+func (s *Service) statusMethods() []rpc.Method {
+	return []rpc.Method{
+		rpc.Handle("Status.Ping", rpc.Anonymous, rpc.Here, s.statusPing),
+		rpc.Handle("Status.Leader", rpc.Anonymous, rpc.Region, s.statusLeader),
+		rpc.Handle("Status.Peers", rpc.Anonymous, rpc.Region, s.statusPeers),
+		rpc.Handle("Status.Members", rpc.Token, rpc.Here, s.statusMembers),
+		rpc.Handle("Status.RaftStats", rpc.Anonymous, rpc.Here, s.statusRaftStats),
+		rpc.Handle("Status.HasNodeConn", rpc.Anonymous, rpc.Here, s.statusHasNodeConn),
+		rpc.Handle("Region.List", rpc.Anonymous, rpc.Here, s.regionList),
+		rpc.Handle("ACL.WhoAmI", rpc.Token, rpc.Leader, s.whoAmI),
+	}
+}
+
+func (s *Service) jobMethods() []rpc.Method {
+	return []rpc.Method{
+		rpc.Handle("Job.Register", rpc.Token, rpc.Leader, s.jobRegister),
+		rpc.Handle("Job.Plan", rpc.Token, rpc.Leader, s.jobPlan),
+		rpc.Handle("Job.Validate", rpc.Token, rpc.Leader, s.jobValidate),
+		rpc.Handle("Job.Dispatch", rpc.Token, rpc.Leader, s.jobDispatch),
+		rpc.Handle("Job.Deregister", rpc.Token, rpc.Leader, s.jobDeregister),
+		rpc.Handle("Job.BatchDeregister", rpc.Management, rpc.Leader, s.jobBatchDeregister),
+		rpc.Handle("Job.Evaluate", rpc.Token, rpc.Leader, s.jobEvaluate),
+		rpc.Handle("Job.Stable", rpc.Token, rpc.Leader, s.jobStable),
+		rpc.Handle("Job.List", rpc.Token, rpc.Leader, s.jobList),
+		rpc.Handle("Job.Statuses", rpc.Token, rpc.Leader, s.jobStatuses),
+		rpc.Handle("Job.GetJob", rpc.Token, rpc.Leader, s.jobGet),
+		rpc.Handle("Job.GetJobVersions", rpc.Token, rpc.Leader, s.jobVersions),
+		rpc.Handle("Job.GetJobSubmission", rpc.Token, rpc.Leader, s.jobSubmission),
+		rpc.Handle("Job.Summary", rpc.Token, rpc.Leader, s.jobSummary),
+		rpc.Handle("Job.Allocations", rpc.Token, rpc.Leader, s.jobAllocations),
+		rpc.Handle("Job.Evaluations", rpc.Token, rpc.Leader, s.jobEvaluations),
+		rpc.Handle("Job.Deployments", rpc.Token, rpc.Leader, s.jobDeployments),
+		rpc.Handle("Job.LatestDeployment", rpc.Token, rpc.Leader, s.jobLatestDeployment),
+	}
+}
+
+func (s *Service) nodeMethods() []rpc.Method {
+	return []rpc.Method{
+		rpc.Handle("Node.Register", rpc.NodeRegister, rpc.Leader, s.nodeRegister),
+		rpc.Handle("Node.UpdateStatus", rpc.NodeStatus, rpc.Leader, s.nodeUpdateStatus),
+		rpc.Handle("Node.UpdateAlloc", rpc.NodeOnly, rpc.Leader, s.nodeUpdateAlloc),
+		rpc.Handle("Node.GetClientAllocs", rpc.NodeOnly, rpc.Leader, s.nodeGetClientAllocs),
+		rpc.Handle("Node.EmitEvents", rpc.NodeOnly, rpc.Leader, s.nodeEmitEvents),
+		rpc.Handle("Node.Deregister", rpc.Token, rpc.Leader, s.nodeDeregister),
+		rpc.Handle("Node.BatchDeregister", rpc.Token, rpc.Leader, s.nodeBatchDeregister),
+		rpc.Handle("Node.UpdateEligibility", rpc.Token, rpc.Leader, s.nodeUpdateEligibility),
+		rpc.Handle("Node.UpdateDrain", rpc.Token, rpc.Leader, s.nodeUpdateDrain),
+		rpc.Handle("Node.Evaluate", rpc.Token, rpc.Leader, s.nodeEvaluate),
+		rpc.Handle("Node.List", rpc.Token, rpc.Leader, s.nodeList),
+		rpc.Handle("Node.GetNode", rpc.Token, rpc.Leader, s.nodeGet),
+		rpc.Handle("Node.GetAllocs", rpc.Token, rpc.Leader, s.nodeGetAllocs),
+		rpc.Handle("NodePool.List", rpc.Token, rpc.Leader, s.nodePoolList),
+		rpc.Handle("NodePool.GetNodePool", rpc.Token, rpc.Leader, s.nodePoolGet),
+		rpc.Handle("NodePool.ListJobs", rpc.Token, rpc.Leader, s.nodePoolJobs),
+		rpc.Handle("NodePool.ListNodes", rpc.Token, rpc.Leader, s.nodePoolNodes),
+		rpc.Handle("NodePool.UpsertNodePools", rpc.Token, rpc.Leader, s.nodePoolUpsert),
+		rpc.Handle("NodePool.DeleteNodePools", rpc.Token, rpc.Leader, s.nodePoolDelete),
+		rpc.Handle("Namespace.ListNamespaces", rpc.Token, rpc.Leader, s.namespaceList),
+		rpc.Handle("Namespace.GetNamespace", rpc.Token, rpc.Leader, s.namespaceGet),
+		rpc.Handle("Namespace.GetNamespaces", rpc.Management, rpc.Leader, s.namespaceGetSet),
+	}
+}
+
+func (s *Service) allocMethods() []rpc.Method {
+	return []rpc.Method{
+		rpc.Handle("Alloc.List", rpc.Token, rpc.Leader, s.allocList),
+		rpc.Handle("Alloc.GetAlloc", rpc.Token, rpc.Leader, s.allocGet),
+		rpc.Handle("Alloc.GetAllocs", rpc.NodeOnly, rpc.Leader, s.allocGetAll),
+		rpc.Handle("Alloc.SignIdentities", rpc.NodeOnly, rpc.Leader, s.allocSignIdentities),
+		rpc.Handle("Alloc.Stop", rpc.Token, rpc.Leader, s.allocStop),
+		rpc.Handle("Alloc.UpdateDesiredTransition", rpc.Management, rpc.Leader, s.allocUpdateTransition),
+	}
+}
+
+// schedulingMethods are those of evaluations, plans and deployments.
+func (s *Service) schedulingMethods() []rpc.Method {
+	return []rpc.Method{
+		rpc.Handle("Eval.Dequeue", rpc.ServerOnly, rpc.Leader, s.evalDequeue),
+		rpc.Handle("Eval.Ack", rpc.ServerOnly, rpc.Leader, s.evalAck),
+		rpc.Handle("Eval.Nack", rpc.ServerOnly, rpc.Leader, s.evalNack),
+		rpc.Handle("Eval.Update", rpc.ServerOnly, rpc.Leader, s.evalUpdate),
+		rpc.Handle("Eval.Create", rpc.ServerOnly, rpc.Leader, s.evalCreate),
+		rpc.Handle("Eval.Reblock", rpc.ServerOnly, rpc.Leader, s.evalReblock),
+		rpc.Handle("Eval.Reap", rpc.ServerOnly, rpc.Leader, s.evalReap),
+		rpc.Handle("Eval.List", rpc.Token, rpc.Leader, s.evalList),
+		rpc.Handle("Eval.Count", rpc.Token, rpc.Leader, s.evalCount),
+		rpc.Handle("Eval.GetEval", rpc.Token, rpc.Leader, s.evalGet),
+		rpc.Handle("Eval.Allocations", rpc.Token, rpc.Leader, s.evalAllocations),
+		rpc.Handle("Plan.Submit", rpc.ServerOnly, rpc.Leader, s.planSubmit),
+		rpc.Handle("Deployment.List", rpc.Token, rpc.Leader, s.deploymentList),
+		rpc.Handle("Deployment.GetDeployment", rpc.Token, rpc.Leader, s.deploymentGet),
+		rpc.Handle("Deployment.Allocations", rpc.Token, rpc.Leader, s.deploymentAllocations),
+		rpc.Handle("Deployment.Fail", rpc.Token, rpc.Leader, s.deploymentFail),
+		rpc.Handle("Deployment.Pause", rpc.Token, rpc.Leader, s.deploymentPause),
+		rpc.Handle("Deployment.Reap", rpc.ServerOnly, rpc.Leader, s.deploymentReap),
+	}
+}
+
+func (s *Service) operatorMethods() []rpc.Method {
+	return []rpc.Method{
+		rpc.Handle("Operator.SchedulerGetConfiguration", rpc.Token, rpc.Leader, s.schedulerGetConfig),
+		rpc.Handle("Operator.SchedulerSetConfiguration", rpc.Management, rpc.Leader, s.schedulerSetConfig),
+		rpc.Handle("Operator.RaftGetConfiguration", rpc.Management, rpc.Leader, s.raftConfig),
+		rpc.Handle("System.GarbageCollect", rpc.Management, rpc.Leader, s.systemGC),
+		rpc.Handle("System.ReconcileJobSummaries", rpc.Management, rpc.Leader, s.systemReconcile),
+		rpc.Handle("Keyring.List", rpc.Token, rpc.Leader, s.keyringList),
+		rpc.Handle("Keyring.Delete", rpc.Management, rpc.Leader, s.keyringDelete),
+		rpc.Handle("Keyring.ListPublic", rpc.Anonymous, rpc.Leader, s.keyringListPublic),
+		rpc.Handle("Keyring.GetConfig", rpc.Anonymous, rpc.Region, s.keyringGetConfig),
+	}
+}
+
+// relayMethods are answered by a node, over the session that it opened.
+func (s *Service) relayMethods() []rpc.Method {
+	return []rpc.Method{
+		relay[nomad.AllocStatsRequest, nomad.AllocStatsResponse](s, "ClientAllocations.Stats", "Allocations.Stats",
+			allocTarget(func(r *nomad.AllocStatsRequest) string { return r.AllocID })),
+		relay[nomad.AllocChecksRequest, nomad.AllocChecksResponse](s, "ClientAllocations.Checks", "Allocations.Checks",
+			allocTarget(func(r *nomad.AllocChecksRequest) string { return r.AllocID })),
+		relay[nomad.AllocRestartRequest, nomad.GenericResponse](s, "ClientAllocations.Restart", "Allocations.Restart",
+			allocTarget(func(r *nomad.AllocRestartRequest) string { return r.AllocID })),
+		relay[nomad.AllocSignalRequest, nomad.GenericResponse](s, "ClientAllocations.Signal", "Allocations.Signal",
+			allocTarget(func(r *nomad.AllocSignalRequest) string { return r.AllocID })),
+		relay[nomad.AllocSpecificRequest, nomad.GenericResponse](s, "ClientAllocations.GarbageCollect", "Allocations.GarbageCollect",
+			allocTarget(func(r *nomad.AllocSpecificRequest) string { return r.AllocID })),
+		relay[nomad.NodeSpecificRequest, nomad.GenericResponse](s, "ClientAllocations.GarbageCollectAll", "Allocations.GarbageCollectAll",
+			nodeTarget(func(r *nomad.NodeSpecificRequest) string { return r.NodeID })),
+		relay[nomad.FsListRequest, nomad.FsListResponse](s, "FileSystem.List", "FileSystem.List",
+			allocTarget(func(r *nomad.FsListRequest) string { return r.AllocID })),
+		relay[nomad.FsStatRequest, nomad.FsStatResponse](s, "FileSystem.Stat", "FileSystem.Stat",
+			allocTarget(func(r *nomad.FsStatRequest) string { return r.AllocID })),
+		relayStream(s, "FileSystem.Logs", allocTarget(func(r *nomad.FsLogsRequest) string { return r.AllocID })),
+		relayStream(s, "FileSystem.Stream", allocTarget(func(r *nomad.FsStreamRequest) string { return r.AllocID })),
+		relay[nomad.NodeSpecificRequest, nomad.ClientStatsResponse](s, "ClientStats.Stats", "ClientStats.Stats",
+			nodeTarget(func(r *nomad.NodeSpecificRequest) string { return r.NodeID })),
+		relay[nomad.NodeIdentityGetReq, nomad.NodeIdentityGetResp](s, "NodeIdentity.Get", "NodeIdentity.Get",
+			nodeTarget(func(r *nomad.NodeIdentityGetReq) string { return r.NodeID })),
+		relay[nomad.NodeIdentityRenewReq, nomad.NodeIdentityRenewResp](s, "NodeIdentity.Renew", "NodeIdentity.Renew",
+			nodeTarget(func(r *nomad.NodeIdentityRenewReq) string { return r.NodeID })),
+	}
+}
+
+// features are what is still to come, with the methods that wait for it.
+var features = map[string][]string{
+	"access control lists": {"ACL.Bootstrap", "ACL.DeleteAuthMethods", "ACL.DeleteBindingRules", "ACL.DeletePolicies", "ACL.DeleteRolesByID",
+		"ACL.DeleteTokens", "ACL.ExchangeOneTimeToken", "ACL.ExpireOneTimeTokens", "ACL.GetAuthMethod", "ACL.GetAuthMethods",
+		"ACL.GetBindingRule", "ACL.GetBindingRules", "ACL.GetClaimPolicies", "ACL.GetPolicies", "ACL.GetPolicy", "ACL.GetRoleByID",
+		"ACL.GetRoleByName", "ACL.GetRolesByID", "ACL.GetToken", "ACL.GetTokens", "ACL.ListAuthMethods", "ACL.ListBindingRules",
+		"ACL.ListPolicies", "ACL.ListRoles", "ACL.ListTokens", "ACL.Login", "ACL.OIDCAuthURL", "ACL.OIDCCompleteAuth", "ACL.ResolveToken",
+		"ACL.UpsertAuthMethods", "ACL.UpsertBindingRules", "ACL.UpsertOneTimeToken", "ACL.UpsertPolicies", "ACL.UpsertRoles", "ACL.UpsertTokens"},
+	"client introduction":             {"ACL.CreateClientIntroductionToken"},
+	"debugging over RPC":              {"Agent.Host", "Agent.Profile"},
+	"services":                        {"Alloc.GetServiceRegistrations", "Job.GetServiceRegistrations", "ServiceRegistration.DeleteByID", "ServiceRegistration.GetService", "ServiceRegistration.List", "ServiceRegistration.Upsert"},
+	"CSI volumes":                     {"CSIPlugin.Delete", "CSIPlugin.Get", "CSIPlugin.List", "CSIVolume.Claim", "CSIVolume.Create", "CSIVolume.CreateSnapshot", "CSIVolume.Delete", "CSIVolume.DeleteSnapshot", "CSIVolume.Deregister", "CSIVolume.Get", "CSIVolume.List", "CSIVolume.ListExternal", "CSIVolume.ListSnapshots", "CSIVolume.Register", "CSIVolume.Unpublish"},
+	"task schedules":                  {"ClientAllocations.GetPauseState", "ClientAllocations.SetPauseState"},
+	"cancelling deployments":          {"Deployment.Cancel", "Deployment.Run", "Deployment.Unblock"},
+	"canaries and promotion":          {"Deployment.Promote"},
+	"setting health by hand":          {"Deployment.SetAllocHealth"},
+	"deletion of evaluations":         {"Eval.Delete"},
+	"dynamic host volumes":            {"HostVolume.Create", "HostVolume.Delete", "HostVolume.Get", "HostVolume.List", "HostVolume.Register", "TaskGroupHostVolumeClaim.Delete", "TaskGroupHostVolumeClaim.List"},
+	"job actions":                     {"Job.GetActions"},
+	"reverting of jobs":               {"Job.Revert"},
+	"scaling":                         {"Job.Scale", "Job.ScaleStatus", "Scaling.GetPolicy", "Scaling.ListPolicies"},
+	"version tags of jobs":            {"Job.TagVersion"},
+	"rotation of root keys":           {"Keyring.Rotate", "Keyring.Update", "Keyring.Get"},
+	"changing namespaces":             {"Namespace.DeleteNamespaces", "Namespace.UpsertNamespaces"},
+	"metadata of nodes":               {"NodeMeta.Apply", "NodeMeta.Read"},
+	"autopilot":                       {"Operator.AutopilotGetConfiguration", "Operator.AutopilotSetConfiguration", "Operator.ServerHealth"},
+	"changing the servers of cluster": {"Operator.RaftRemovePeerByAddress", "Operator.RaftRemovePeerByID", "Operator.TransferLeadershipToPeer"},
+	"upgrade checks":                  {"Operator.UpgradeCheckVaultWorkloadIdentity"},
+	"periodic jobs":                   {"Periodic.Force"},
+	"search":                          {"Search.FuzzySearch", "Search.PrefixSearch"},
+	"variables":                       {"Variables.Apply", "Variables.List", "Variables.Read", "Variables.RenewLock"},
+}
+
+// absentStreams are the streaming methods that wait for a feature.
+var absentStreams = map[string]string{
+	"Allocations.Exec": "execution in tasks", "Agent.Monitor": "monitoring over RPC", "Agent.MonitorExport": "monitoring over RPC",
+	"Event.Stream": "the event stream", "Operator.SnapshotSave": "snapshots", "Operator.SnapshotRestore": "snapshots",
+}
+
+// absentMethods are the rows of features still to come: each fails by the name of
+// its feature. They admit everybody, since they do nothing.
+func absentMethods() []rpc.Method {
+	var out []rpc.Method
+	for feature, names := range features {
+		for _, name := range names {
+			out = append(out, rpc.Refuse(name, rpc.Token, absent(feature)))
+		}
+	}
+	for name, feature := range absentStreams {
+		out = append(out, rpc.RefuseStream(name, rpc.Token, absent(feature)))
+	}
+	return out
+}

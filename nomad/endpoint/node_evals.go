@@ -1,0 +1,79 @@
+package endpoint
+
+import (
+	"context"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// evaluates says whether a change of a node is a change for its jobs: it became
+// ready, it ceased to be, or it moved to other hands.
+func evaluates(old, node *nomad.Node) bool {
+	switch {
+	case old == nil:
+		return node.Status == nomad.NodeStatusReady
+	case node.Status == nomad.NodeStatusReady:
+		return old.Status != nomad.NodeStatusReady || moved(old, node)
+	case node.Status == nomad.NodeStatusInit:
+		return false
+	}
+	return old.Status != node.Status
+}
+
+// moved says whether system jobs may look at the node anew.
+func moved(old, node *nomad.Node) bool {
+	return old.ComputedClass != node.ComputedClass || old.NodePool != node.NodePool || old.Datacenter != node.Datacenter
+}
+
+// evaluateNode makes an evaluation for each job that has an allocation on the
+// node, and for each system job that may want one.
+func (s *Service) evaluateNode(ctx context.Context, node string, nodeIndex uint64, out *nomad.NodeUpdateResponse) error {
+	evals := s.nodeEvals(s.snapshot(), node, nodeIndex)
+	if len(evals) == 0 {
+		return nil
+	}
+	index, err := s.upsertEvals(ctx, evals...)
+	if err != nil {
+		return err
+	}
+	out.EvalCreateIndex = index
+	out.Index = max(out.Index, index)
+	for _, e := range evals {
+		out.EvalIDs = append(out.EvalIDs, e.ID)
+	}
+	return nil
+}
+
+func (s *Service) nodeEvals(snap *state.Snapshot, id string, nodeIndex uint64) []*nomad.Evaluation {
+	node := snap.Node(nil, id)
+	if node == nil {
+		return nil
+	}
+	var evals []*nomad.Evaluation
+	seen := map[nomad.NamespacedID]bool{}
+	now := s.unixNow()
+	add := func(job *nomad.Job) {
+		if seen[job.NamespacedID()] {
+			return
+		}
+		seen[job.NamespacedID()] = true
+		evals = append(evals, &nomad.Evaluation{
+			ID: nomad.NewID(), Namespace: job.Namespace, Priority: job.Priority, Type: job.Type,
+			TriggeredBy: nomad.EvalTriggerNodeUpdate, JobID: job.ID, NodeID: id, NodeModifyIndex: nodeIndex,
+			Status: nomad.EvalStatusPending, CreateTime: now, ModifyTime: now,
+		})
+	}
+	for a := range snap.AllocsByNode(nil, id) {
+		if a.Job != nil && !a.ClientTerminalStatus() {
+			add(a.Job)
+		}
+	}
+	for job := range snap.Jobs(nil) {
+		system := job.Type == nomad.JobTypeSystem || job.Type == nomad.JobTypeSysBatch
+		if system && !job.Stopped() && !job.IsPeriodic() && !job.IsParameterized() && node.IsInPool(job.NodePool) {
+			add(job)
+		}
+	}
+	return evals
+}

@@ -1,0 +1,94 @@
+package endpoint
+
+import (
+	"context"
+
+	memdb "github.com/hashicorp/go-memdb"
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/authz"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// nodeList describes lists of nodes. Filters never see secret IDs: what a filter
+// can compare, it can tell.
+func nodeList(q *nomad.QueryOptions) list[*nomad.Node] {
+	return list[*nomad.Node]{opts: q, order: byID,
+		at:       func(n *nomad.Node) cursor { return cursor{id: n.ID} },
+		filtered: func(n *nomad.Node) any { return n.WithoutSecret() }}
+}
+
+func (s *Service) nodeList(ctx context.Context, _ *rpc.Call, req *nomad.NodeListRequest) (*nomad.NodeListResponse, error) {
+	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.NodeListResponse) error {
+		all := snap.Nodes(ws)
+		if req.Prefix != "" {
+			all = snap.NodesByPrefix(ws, req.Prefix)
+		}
+		nodes, next, err := nodeList(&req.QueryOptions).page(all)
+		if err != nil {
+			return err
+		}
+		out.Nodes = each(nodes, func(n *nomad.Node) *nomad.NodeListStub { return n.Stub(req.Fields) })
+		out.NextToken = next
+		out.Index = snap.TableIndex(state.TableNodes)
+		return nil
+	})
+}
+
+func (s *Service) nodeGet(ctx context.Context, _ *rpc.Call, req *nomad.NodeSpecificRequest) (*nomad.SingleNodeResponse, error) {
+	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.SingleNodeResponse) error {
+		if req.NodeID == "" {
+			return nomad.Errorf(400, "missing node ID")
+		}
+		out.Node = snap.Node(ws, req.NodeID).WithoutSecret()
+		if out.Index = snap.TableIndex(state.TableNodes); out.Node != nil {
+			out.Index = out.Node.ModifyIndex
+		}
+		return nil
+	})
+}
+
+func (s *Service) nodeGetAllocs(ctx context.Context, c *rpc.Call, req *nomad.NodeSpecificRequest) (*nomad.NodeAllocsResponse, error) {
+	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.NodeAllocsResponse) error {
+		if req.NodeID == "" {
+			return nomad.Errorf(400, "missing node ID")
+		}
+		out.Allocs = []*nomad.Allocation{}
+		for a := range snap.AllocsByNode(ws, req.NodeID) {
+			out.Allocs = append(out.Allocs, a.WithoutIdentities())
+		}
+		out.Index = snap.TableIndex(state.TableAllocs)
+		return nil
+	})
+}
+
+// nodeGetClientAllocs tells a node which allocations it has, each with the index
+// at which the servers last changed it. What the node itself reports does not wake
+// it.
+func (s *Service) nodeGetClientAllocs(ctx context.Context, c *rpc.Call, req *nomad.NodeSpecificRequest) (*nomad.NodeClientAllocsResponse, error) {
+	if err := authz.SameNode(c.Identity, req.NodeID); err != nil {
+		return nil, err
+	}
+	if c.Conn != nil && !c.Forwarded {
+		c.Conn.BindNode(req.NodeID)
+	}
+	had := -1
+	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.NodeClientAllocsResponse) error {
+		if snap.Node(ws, req.NodeID) == nil {
+			return nomad.ErrNodeNotFound
+		}
+		out.Allocs = map[string]uint64{}
+		for a := range snap.AllocsByNode(ws, req.NodeID) {
+			out.Allocs[a.ID] = a.AllocModifyIndex
+			out.Index = max(out.Index, a.AllocModifyIndex)
+		}
+		// Allocations that were collected leave no higher index behind.
+		if had < 0 {
+			had = len(out.Allocs)
+		}
+		if len(out.Allocs) < had || len(out.Allocs) == 0 {
+			out.Index = snap.TableIndex(state.TableAllocs)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,283 @@
+package endpoint
+
+import (
+	"context"
+	"crypto/subtle"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/authz"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// nodeRegister takes a node in, or takes over what a known one says about itself,
+// and gives it an identity by the rules of compat/identity.md section 3.
+func (s *Service) nodeRegister(ctx context.Context, c *rpc.Call, req *nomad.NodeRegisterRequest) (*nomad.NodeUpdateResponse, error) {
+	if err := completeNode(req.Node); err != nil {
+		return nil, err
+	}
+	snap := s.snapshot()
+	old := snap.Node(nil, req.Node.ID)
+	if old != nil && subtle.ConstantTimeCompare([]byte(old.SecretID), []byte(req.Node.SecretID)) != 1 {
+		return nil, nomad.Errorf(403, "node secret ID does not match. Not registering node.")
+	}
+	node := *req.Node
+	if node.NodePool == "" {
+		node.NodePool = nomad.NodePoolDefault
+	}
+	if old == nil {
+		if err := s.mayJoin(c, &node); err != nil {
+			return nil, err
+		}
+	}
+	if snap.NodePool(nil, node.NodePool) == nil && !req.CreateNodePool {
+		return nil, nomad.Errorf(400, "node pool %q does not exist", node.NodePool)
+	}
+	if old != nil {
+		node.Status = old.Status // heartbeats change it, with what follows from that
+	} else if node.Status == "" {
+		node.Status = nomad.NodeStatusInit
+	}
+	node.StatusUpdatedAt = s.cfg.Now().Unix()
+	node.ComputedClass = node.ComputeClass()
+
+	out := &nomad.NodeUpdateResponse{}
+	if s.registerMints(c, snap, &node) {
+		if err := s.mintNode(ctx, snap, &node, out); err != nil {
+			return nil, err
+		}
+	} else if old != nil {
+		node.IdentitySigningKeyID = old.IdentitySigningKeyID
+	}
+	entry := &nomad.NodeRegisterRequest{Node: &node, NodeEvent: req.NodeEvent, CreateNodePool: req.CreateNodePool}
+	index, err := s.apply(ctx, nomad.NodeRegisterRequestType, entry)
+	if err != nil {
+		return nil, err
+	}
+	out.NodeModifyIndex, out.Index = index, index
+	if evaluates(old, &node) {
+		if err := s.evaluateNode(ctx, node.ID, index, out); err != nil {
+			return nil, err
+		}
+	}
+	if c.Conn != nil && !c.Forwarded {
+		c.Conn.BindNode(node.ID)
+	}
+	s.describe(&node, out)
+	return out, nil
+}
+
+// completeNode refuses a node that does not say what it must.
+func completeNode(n *nomad.Node) error {
+	switch {
+	case n == nil:
+		return nomad.Errorf(400, "missing node for client registration")
+	case n.ID == "":
+		return nomad.Errorf(400, "missing node ID for client registration")
+	case n.Datacenter == "":
+		return nomad.Errorf(400, "missing datacenter for client registration")
+	case n.Name == "":
+		return nomad.Errorf(400, "missing node name for client registration")
+	case len(n.Attributes) == 0:
+		return nomad.Errorf(400, "missing attributes for client registration")
+	case n.SecretID == "":
+		return nomad.Errorf(400, "missing node secret ID for client registration")
+	case n.NodePool == nomad.NodePoolAll:
+		return nomad.Errorf(400, "node is not allowed to register in node pool %q", nomad.NodePoolAll)
+	case n.Status != "" && !validNodeStatus(n.Status):
+		return nomad.Errorf(400, "invalid node status %q", n.Status)
+	}
+	return nil
+}
+
+func validNodeStatus(status string) bool {
+	switch status {
+	case nomad.NodeStatusInit, nomad.NodeStatusReady, nomad.NodeStatusDown, nomad.NodeStatusDisconnected:
+		return true
+	}
+	return false
+}
+
+// mayJoin judges a node that state does not know, with enforcement "warn": a
+// caller that shows nothing joins with a warning, one that shows something must
+// show the right thing.
+func (s *Service) mayJoin(c *rpc.Call, node *nomad.Node) error {
+	claims := c.Identity.Claims
+	switch {
+	case c.Expired:
+		return nomad.ErrPermissionDenied
+	case claims == nil:
+		s.log.Warn("node joins without an introduction", "node", node.ID, "name", node.Name)
+		return nil
+	case claims.NodeIntroductionIdentityClaims != nil:
+		intro := claims.NodeIntroductionIdentityClaims
+		if intro.NodePool != node.NodePool || intro.NodeName != "" && intro.NodeName != node.Name {
+			return fmt.Errorf("%w: the introduction is for another node", nomad.ErrPermissionDenied)
+		}
+		return nil
+	case claims.NodeIdentityClaims != nil && claims.NodeID == node.ID:
+		return nil
+	}
+	return nomad.ErrPermissionDenied
+}
+
+// registerMints says whether a registration brings a new identity.
+func (s *Service) registerMints(c *rpc.Call, snap *state.Snapshot, node *nomad.Node) bool {
+	claims := c.Identity.Claims
+	switch {
+	case c.Expired:
+		return true
+	case !knowsIdentities(node):
+		return false
+	case claims == nil, claims.NodeIntroductionIdentityClaims != nil, claims.NodeIdentityClaims == nil:
+		return true
+	}
+	has := claims.NodeIdentityClaims
+	if has.NodePool != node.NodePool || has.NodeClass != node.NodeClass || has.NodeDatacenter != node.Datacenter {
+		return true
+	}
+	return s.renewalDue(claims, identityTTL(snap, node.NodePool))
+}
+
+// knowsIdentities says whether the node's agent is of a version that stores
+// identities: 1.11 or later.
+func knowsIdentities(n *nomad.Node) bool {
+	var major, minor int
+	if _, err := fmt.Sscanf(strings.TrimPrefix(n.Attributes["nomad.version"], "v"), "%d.%d", &major, &minor); err != nil {
+		return false
+	}
+	return major > 1 || major == 1 && minor >= 11
+}
+
+// renewalDue says whether less than a third of the time is left.
+func (s *Service) renewalDue(claims *nomad.IdentityClaims, ttl time.Duration) bool {
+	return time.Unix(claims.Expiry, 0).Before(s.cfg.Now().Add(ttl / 3))
+}
+
+// identityTTL is how long node identities of a pool last.
+func identityTTL(snap *state.Snapshot, pool string) time.Duration {
+	if p := snap.NodePool(nil, pool); p != nil && p.NodeIdentityTTL > 0 {
+		return p.NodeIdentityTTL
+	}
+	return nomad.DefaultNodePoolNodeIdentityTTL
+}
+
+// mintNode signs an identity for the node into the reply, and notes its key.
+func (s *Service) mintNode(ctx context.Context, snap *state.Snapshot, node *nomad.Node, out *nomad.NodeUpdateResponse) error {
+	ctx, cancel := s.signing(ctx)
+	defer cancel()
+	token, err := s.cfg.Issuer.Mint(ctx, s.cfg.Issuer.Node(node, identityTTL(snap, node.NodePool), s.cfg.Now()))
+	if err != nil {
+		return fmt.Errorf("sign the identity of node %s: %w", node.ID, err)
+	}
+	signed := token.Reveal()
+	out.SignedIdentity = &signed
+	node.IdentitySigningKeyID = token.KeyID()
+	return nil
+}
+
+// describe starts the timer of a node, and adds to the reply what it wants to know
+// of the servers.
+func (s *Service) describe(node *nomad.Node, out *nomad.NodeUpdateResponse) {
+	out.HeartbeatTTL = s.cfg.Heartbeats.Reset(node.ID)
+	snap := s.snapshot()
+	for range snap.Nodes(nil) {
+		out.NumNodes++
+	}
+	out.LeaderRPCAddr, _ = s.cfg.Cluster.Leader()
+	self := s.cfg.Cluster.Self()
+	out.Servers = []*nomad.NodeServerInfo{{RPCAdvertiseAddr: out.LeaderRPCAddr, Datacenter: self.Tags["dc"]}}
+	if n := snap.Node(nil, node.ID); n != nil {
+		out.SchedulingEligibility = n.SchedulingEligibility
+	}
+	out.KnownLeader = true
+}
+
+func (s *Service) nodeUpdateStatus(ctx context.Context, c *rpc.Call, req *nomad.NodeUpdateStatusRequest) (*nomad.NodeUpdateResponse, error) {
+	switch {
+	case req.NodeID == "":
+		return nil, nomad.Errorf(400, "missing node ID for client status update")
+	case !validNodeStatus(req.Status):
+		return nil, nomad.Errorf(400, "invalid status for node")
+	}
+	leader := authz.IsLeader(c.Identity)
+	if !leader {
+		if err := authz.SameNode(c.Identity, req.NodeID); err != nil {
+			return nil, err
+		}
+	}
+	snap := s.snapshot()
+	old := snap.Node(nil, req.NodeID)
+	if old == nil {
+		return nil, nomad.ErrNodeNotFound
+	}
+	node := *old
+	node.Status = s.reachable(old, req.Status, leader)
+	out := &nomad.NodeUpdateResponse{}
+	if err := s.renewIdentity(ctx, c, req, snap, &node, out); err != nil {
+		return nil, err
+	}
+	out.NodeModifyIndex = old.ModifyIndex
+	if node.Status != old.Status || req.NodeEvent != nil || node.IdentitySigningKeyID != old.IdentitySigningKeyID {
+		index, err := s.apply(ctx, nomad.NodeUpdateStatusRequestType, &nomad.NodeUpdateStatusRequest{
+			NodeID: node.ID, Status: node.Status, IdentitySigningKeyID: node.IdentitySigningKeyID,
+			NodeEvent: req.NodeEvent, UpdatedAt: s.cfg.Now().Unix()})
+		if err != nil {
+			return nil, err
+		}
+		out.NodeModifyIndex, out.Index = index, index
+	}
+	if evaluates(old, &node) {
+		if err := s.evaluateNode(ctx, node.ID, out.NodeModifyIndex, out); err != nil {
+			return nil, err
+		}
+	}
+	if node.Status == nomad.NodeStatusDown || node.Status == nomad.NodeStatusDisconnected {
+		s.cfg.Heartbeats.Clear(node.ID)
+		return out, nil
+	}
+	if c.Conn != nil && !c.Forwarded && !leader {
+		c.Conn.BindNode(node.ID)
+	}
+	s.describe(&node, out)
+	return out, nil
+}
+
+// reachable says what status a heartbeat leads to. A node that was given up must
+// first tell of its allocations: until then it is initializing, so that nothing
+// is placed on what the servers don't know.
+func (s *Service) reachable(old *nomad.Node, asked string, leader bool) string {
+	if leader || asked != nomad.NodeStatusReady || old.Status == nomad.NodeStatusReady {
+		return asked
+	}
+	if old.LastAllocUpdateIndex < old.LastMissedHeartbeatIndex {
+		return nomad.NodeStatusInit
+	}
+	return asked
+}
+
+// renewIdentity signs a new identity when a heartbeat asks for one or the node's
+// own nears its end. A failure ends the heartbeat only when the identity is about
+// to: losing renewal must not stop a node.
+func (s *Service) renewIdentity(ctx context.Context, c *rpc.Call, req *nomad.NodeUpdateStatusRequest, snap *state.Snapshot, node *nomad.Node, out *nomad.NodeUpdateResponse) error {
+	claims := c.Identity.Claims
+	due := c.Identity.ClientID != ""
+	if claims != nil && claims.NodeIdentityClaims != nil {
+		due = req.ForceIdentityRenewal || s.renewalDue(claims, identityTTL(snap, node.NodePool))
+	}
+	if !due || !knowsIdentities(node) {
+		return nil
+	}
+	err := s.mintNode(ctx, snap, node, out)
+	if err == nil {
+		return nil
+	}
+	if claims != nil && time.Unix(claims.Expiry, 0).Before(s.cfg.Now().Add(10*time.Minute)) {
+		return err
+	}
+	s.log.Warn("renew node identity", "node", node.ID, "err", err)
+	return nil
+}

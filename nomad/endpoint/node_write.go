@@ -1,0 +1,255 @@
+package endpoint
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/authz"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+func (s *Service) nodeDeregister(ctx context.Context, c *rpc.Call, req *nomad.NodeDeregisterRequest) (*nomad.NodeUpdateResponse, error) {
+	if req.NodeID == "" {
+		return nil, nomad.Errorf(400, "missing node ID for client deregistration")
+	}
+	return s.deregister(ctx, []string{req.NodeID}, nomad.NodeDeregisterRequestType, &nomad.NodeDeregisterRequest{NodeID: req.NodeID})
+}
+
+func (s *Service) nodeBatchDeregister(ctx context.Context, c *rpc.Call, req *nomad.NodeBatchDeregisterRequest) (*nomad.NodeUpdateResponse, error) {
+	if len(req.NodeIDs) == 0 {
+		return nil, nomad.Errorf(400, "missing node IDs for client deregistration")
+	}
+	return s.deregister(ctx, req.NodeIDs, nomad.NodeBatchDeregisterRequestType, &nomad.NodeBatchDeregisterRequest{NodeIDs: req.NodeIDs})
+}
+
+// deregister removes nodes, then has their jobs looked at.
+func (s *Service) deregister(ctx context.Context, ids []string, t nomad.MessageType, entry any) (*nomad.NodeUpdateResponse, error) {
+	snap := s.snapshot()
+	var evals []*nomad.Evaluation
+	for _, id := range ids {
+		if snap.Node(nil, id) == nil {
+			return nil, nomad.ErrNodeNotFound
+		}
+		evals = append(evals, s.nodeEvals(snap, id, 0)...)
+	}
+	index, err := s.apply(ctx, t, entry)
+	if err != nil {
+		return nil, err
+	}
+	out := &nomad.NodeUpdateResponse{NodeModifyIndex: index}
+	out.Index = index
+	for _, id := range ids {
+		s.cfg.Heartbeats.Clear(id)
+	}
+	for _, e := range evals {
+		e.NodeModifyIndex = index
+		out.EvalIDs = append(out.EvalIDs, e.ID)
+	}
+	if len(evals) > 0 {
+		if out.EvalCreateIndex, err = s.upsertEvals(ctx, evals...); err != nil {
+			return nil, err
+		}
+		out.Index = out.EvalCreateIndex
+	}
+	return out, nil
+}
+
+func (s *Service) nodeUpdateEligibility(ctx context.Context, c *rpc.Call, req *nomad.NodeUpdateEligibilityRequest) (*nomad.NodeEligibilityUpdateResponse, error) {
+	switch {
+	case req.NodeID == "":
+		return nil, nomad.Errorf(400, "missing node ID for setting scheduling eligibility")
+	case req.Eligibility != nomad.NodeSchedulingEligible && req.Eligibility != nomad.NodeSchedulingIneligible:
+		return nil, nomad.Errorf(400, "invalid scheduling eligibility %q", req.Eligibility)
+	}
+	old := s.snapshot().Node(nil, req.NodeID)
+	if old == nil {
+		return nil, nomad.ErrNodeNotFound
+	}
+	if old.DrainStrategy != nil && req.Eligibility == nomad.NodeSchedulingEligible {
+		return nil, nomad.Errorf(400, "can not set node's scheduling eligibility to eligible while it is draining")
+	}
+	out := &nomad.NodeEligibilityUpdateResponse{NodeModifyIndex: old.ModifyIndex}
+	if old.SchedulingEligibility == req.Eligibility {
+		out.Index = old.ModifyIndex
+		return out, nil
+	}
+	index, err := s.apply(ctx, nomad.NodeUpdateEligibilityRequestType, &nomad.NodeUpdateEligibilityRequest{
+		NodeID: req.NodeID, Eligibility: req.Eligibility, UpdatedAt: s.cfg.Now().Unix(),
+		NodeEvent: s.nodeEvent(nomad.NodeEventSubsystemCluster, "Node marked as "+eligibilityWord(req.Eligibility)+" for scheduling")})
+	if err != nil {
+		return nil, err
+	}
+	out.NodeModifyIndex, out.Index = index, index
+	if req.Eligibility == nomad.NodeSchedulingEligible {
+		update := &nomad.NodeUpdateResponse{}
+		if err := s.evaluateNode(ctx, req.NodeID, index, update); err != nil {
+			return nil, err
+		}
+		out.EvalIDs, out.EvalCreateIndex, out.Index = update.EvalIDs, update.EvalCreateIndex, max(index, update.Index)
+	}
+	return out, nil
+}
+
+func eligibilityWord(e string) string {
+	if e == nomad.NodeSchedulingEligible {
+		return "eligible"
+	}
+	return "ineligible"
+}
+
+func (s *Service) nodeEvent(subsystem, message string) *nomad.NodeEvent {
+	return &nomad.NodeEvent{Message: message, Subsystem: subsystem, Timestamp: s.cfg.Now().UTC()}
+}
+
+// nodeUpdateDrain ends a drain. Beginning one comes with the feature.
+func (s *Service) nodeUpdateDrain(ctx context.Context, c *rpc.Call, req *nomad.NodeUpdateDrainRequest) (*nomad.NodeDrainUpdateResponse, error) {
+	if req.NodeID == "" {
+		return nil, nomad.Errorf(400, "missing node ID for drain update")
+	}
+	if req.DrainStrategy != nil {
+		return nil, absent("draining of nodes")
+	}
+	old := s.snapshot().Node(nil, req.NodeID)
+	if old == nil {
+		return nil, nomad.ErrNodeNotFound
+	}
+	out := &nomad.NodeDrainUpdateResponse{NodeModifyIndex: old.ModifyIndex}
+	out.Index = old.ModifyIndex
+	if !req.MarkEligible {
+		return out, nil
+	}
+	update, err := s.nodeUpdateEligibility(ctx, c, &nomad.NodeUpdateEligibilityRequest{NodeID: req.NodeID, Eligibility: nomad.NodeSchedulingEligible})
+	if err != nil {
+		return nil, err
+	}
+	return &nomad.NodeDrainUpdateResponse{NodeModifyIndex: update.NodeModifyIndex, EvalIDs: update.EvalIDs,
+		EvalCreateIndex: update.EvalCreateIndex, WriteMeta: update.WriteMeta}, nil
+}
+
+func (s *Service) nodeEvaluate(ctx context.Context, _ *rpc.Call, req *nomad.NodeEvaluateRequest) (*nomad.NodeUpdateResponse, error) {
+	if req.NodeID == "" {
+		return nil, nomad.Errorf(400, "missing node ID for evaluation")
+	}
+	node := s.snapshot().Node(nil, req.NodeID)
+	if node == nil {
+		return nil, nomad.ErrNodeNotFound
+	}
+	out := &nomad.NodeUpdateResponse{NodeModifyIndex: node.ModifyIndex}
+	out.Index = node.ModifyIndex
+	return out, s.evaluateNode(ctx, req.NodeID, node.ModifyIndex, out)
+}
+
+func (s *Service) nodeEmitEvents(ctx context.Context, c *rpc.Call, req *nomad.EmitNodeEventsRequest) (*nomad.EmitNodeEventsResponse, error) {
+	if len(req.NodeEvents) == 0 {
+		return nil, nomad.Errorf(400, "no node events given")
+	}
+	for id, events := range req.NodeEvents {
+		if err := authz.SameNode(c.Identity, id); err != nil {
+			return nil, err
+		}
+		if len(events) == 0 {
+			return nil, nomad.Errorf(400, "no node events given for node %q", id)
+		}
+	}
+	index, err := s.apply(ctx, nomad.UpsertNodeEventsType, &nomad.EmitNodeEventsRequest{NodeEvents: req.NodeEvents})
+	if err != nil {
+		return nil, err
+	}
+	out := &nomad.EmitNodeEventsResponse{}
+	out.Index = index
+	return out, nil
+}
+
+// nodeUpdateAlloc takes what a node says of its allocations. Each must be placed
+// on that very node.
+func (s *Service) nodeUpdateAlloc(ctx context.Context, c *rpc.Call, req *nomad.AllocUpdateRequest) (*nomad.GenericResponse, error) {
+	if len(req.Alloc) == 0 {
+		return nil, nomad.Errorf(400, "must update at least one allocation")
+	}
+	if len(req.Evals) > 0 {
+		return nil, nomad.Errorf(400, "updates of allocations carry no evaluations")
+	}
+	snap := s.snapshot()
+	now := s.unixNow()
+	updates := make([]*nomad.Allocation, 0, len(req.Alloc))
+	retry := map[nomad.NamespacedID]*nomad.Evaluation{}
+	for _, update := range req.Alloc {
+		if update == nil || authz.SameNode(c.Identity, update.NodeID) != nil {
+			return nil, nomad.ErrPermissionDenied
+		}
+		known := snap.Alloc(nil, update.ID)
+		if known == nil {
+			continue // collected meanwhile
+		}
+		if err := authz.OwnAlloc(c.Identity, known); err != nil {
+			return nil, err
+		}
+		clone := *update
+		clone.ModifyTime = now
+		updates = append(updates, &clone)
+		if e := s.followUp(snap, known, update); e != nil {
+			retry[known.JobNamespacedID()] = e
+		}
+	}
+	if err := reporting(snap, authz.NodeID(c.Identity)); err != nil {
+		return nil, err
+	}
+	out := &nomad.GenericResponse{}
+	if len(updates) == 0 {
+		return out, nil
+	}
+	index, err := s.apply(ctx, nomad.AllocClientUpdateRequestType, &nomad.AllocUpdateRequest{Alloc: updates, Evals: sortedEvals(retry)})
+	if err != nil {
+		return nil, err
+	}
+	out.Index = index
+	return out, nil
+}
+
+func sortedEvals(evals map[nomad.NamespacedID]*nomad.Evaluation) []*nomad.Evaluation {
+	return slices.SortedFunc(maps.Values(evals), func(a, b *nomad.Evaluation) int {
+		return cursor{namespace: a.Namespace, id: a.JobID}.compare(cursor{namespace: b.Namespace, id: b.JobID})
+	})
+}
+
+// reporting refuses a node that the servers have given up: it must say that it is
+// back before it speaks of its allocations.
+func reporting(snap *state.Snapshot, id string) error {
+	node := snap.Node(nil, id)
+	switch {
+	case node == nil:
+		return nomad.ErrNodeNotFound
+	case node.Status == nomad.NodeStatusDown, node.Status == nomad.NodeStatusDisconnected:
+		return fmt.Errorf("node %s is not allowed to update allocs while in status %s", id, node.Status)
+	}
+	return nil
+}
+
+// followUp makes the evaluation that an update calls for: a failed allocation is
+// to be placed again, one that came back is to be reconciled.
+func (s *Service) followUp(snap *state.Snapshot, known, update *nomad.Allocation) *nomad.Evaluation {
+	job := snap.Job(nil, known.Namespace, known.JobID)
+	if job.Stopped() || job.Type == nomad.JobTypeSysBatch {
+		return nil
+	}
+	trigger := ""
+	switch {
+	case update.ClientStatus == nomad.AllocClientStatusFailed && !known.TerminalStatus() && known.FollowupEvalID == "":
+		trigger = nomad.EvalTriggerRetryFailedAlloc
+	case known.ClientStatus == nomad.AllocClientStatusUnknown && update.ClientStatus != nomad.AllocClientStatusUnknown:
+		trigger = nomad.EvalTriggerReconnect
+	default:
+		return nil
+	}
+	e := s.jobEval(job, 0, trigger)
+	if e == nil {
+		return nil
+	}
+	e.JobModifyIndex = 0
+	e.CreateTime, e.ModifyTime = s.unixNow(), s.unixNow()
+	return e
+}

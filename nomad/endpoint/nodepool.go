@@ -1,0 +1,137 @@
+package endpoint
+
+import (
+	"context"
+	"regexp"
+
+	memdb "github.com/hashicorp/go-memdb"
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+var poolName = regexp.MustCompile(`^[a-zA-Z0-9-_]{1,128}$`)
+
+// maxDescription bounds the descriptions of pools.
+const maxDescription = 256
+
+func (s *Service) nodePoolList(ctx context.Context, _ *rpc.Call, req *nomad.NodePoolListRequest) (*nomad.NodePoolListResponse, error) {
+	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.NodePoolListResponse) error {
+		all := only(snap.NodePools(ws), func(p *nomad.NodePool) bool { return hasPrefix(p.Name, req.Prefix) })
+		pools, next, err := list[*nomad.NodePool]{opts: &req.QueryOptions, order: byID,
+			at: func(p *nomad.NodePool) cursor { return cursor{id: p.Name} }}.page(all)
+		if err != nil {
+			return err
+		}
+		out.NodePools = each(pools, func(p *nomad.NodePool) *nomad.NodePool { return p })
+		out.NextToken = next
+		out.Index = snap.TableIndex(state.TableNodePools)
+		return nil
+	})
+}
+
+func (s *Service) nodePoolGet(ctx context.Context, _ *rpc.Call, req *nomad.NodePoolSpecificRequest) (*nomad.SingleNodePoolResponse, error) {
+	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.SingleNodePoolResponse) error {
+		out.NodePool = snap.NodePool(ws, req.Name)
+		if out.Index = snap.TableIndex(state.TableNodePools); out.NodePool != nil {
+			out.Index = out.NodePool.ModifyIndex
+		}
+		return nil
+	})
+}
+
+func (s *Service) nodePoolJobs(ctx context.Context, _ *rpc.Call, req *nomad.NodePoolJobsRequest) (*nomad.NodePoolJobsResponse, error) {
+	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.NodePoolJobsResponse) error {
+		if snap.NodePool(ws, req.Name) == nil {
+			return nomad.Errorf(404, "node pool %q not found", req.Name)
+		}
+		all, err := jobsOf(snap, ws, &req.QueryOptions)
+		if err != nil {
+			return err
+		}
+		all = only(all, func(j *nomad.Job) bool { return j.NodePool == req.Name })
+		jobs, next, err := list[*nomad.Job]{opts: &req.QueryOptions, order: byNamespace, at: atJob}.page(all)
+		if err != nil {
+			return err
+		}
+		out.Jobs = each(jobs, func(j *nomad.Job) *nomad.JobListStub {
+			return j.Stub(snap.JobSummary(ws, j.Namespace, j.ID), req.Fields)
+		})
+		out.NextToken = next
+		out.Index = snap.TableIndex(state.TableJobs, state.TableJobSummary)
+		return nil
+	})
+}
+
+func (s *Service) nodePoolNodes(ctx context.Context, _ *rpc.Call, req *nomad.NodePoolNodesRequest) (*nomad.NodePoolNodesResponse, error) {
+	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.NodePoolNodesResponse) error {
+		if snap.NodePool(ws, req.Name) == nil {
+			return nomad.Errorf(404, "node pool %q not found", req.Name)
+		}
+		l := nodeList(&req.QueryOptions)
+		l.order.sort = true // the index of pools has an order of its own
+		nodes, next, err := l.page(snap.NodesByPool(ws, req.Name))
+		if err != nil {
+			return err
+		}
+		out.Nodes = each(nodes, func(n *nomad.Node) *nomad.NodeListStub { return n.Stub(req.Fields) })
+		out.NextToken = next
+		out.Index = snap.TableIndex(state.TableNodes)
+		return nil
+	})
+}
+
+func (s *Service) nodePoolUpsert(ctx context.Context, _ *rpc.Call, req *nomad.NodePoolUpsertRequest) (*nomad.GenericResponse, error) {
+	if len(req.NodePools) == 0 {
+		return nil, nomad.Errorf(400, "must specify at least one node pool")
+	}
+	for _, p := range req.NodePools {
+		switch {
+		case p == nil || !poolName.MatchString(p.Name):
+			return nil, nomad.Errorf(400, "invalid node pool name: it must match %s", poolName)
+		case p.Name == nomad.NodePoolAll || p.Name == nomad.NodePoolDefault:
+			return nil, nomad.Errorf(400, "modifying node pool %q is not allowed", p.Name)
+		case len(p.Description) > maxDescription:
+			return nil, nomad.Errorf(400, "description of node pool %q is longer than %d", p.Name, maxDescription)
+		case p.NodeIdentityTTL < 0:
+			return nil, nomad.Errorf(400, "node identity TTL of node pool %q is negative", p.Name)
+		case p.SchedulerConfiguration != nil:
+			return nil, absent("scheduler configuration of node pools")
+		}
+	}
+	return s.writePools(ctx, nomad.NodePoolUpsertRequestType, &nomad.NodePoolUpsertRequest{NodePools: req.NodePools})
+}
+
+func (s *Service) nodePoolDelete(ctx context.Context, _ *rpc.Call, req *nomad.NodePoolDeleteRequest) (*nomad.GenericResponse, error) {
+	if len(req.Names) == 0 {
+		return nil, nomad.Errorf(400, "must specify at least one node pool to delete")
+	}
+	snap := s.snapshot()
+	for _, name := range req.Names {
+		switch {
+		case name == nomad.NodePoolAll || name == nomad.NodePoolDefault:
+			return nil, nomad.Errorf(400, "node pool %q is not allowed to be deleted", name)
+		case snap.NodePool(nil, name) == nil:
+			return nil, nomad.Errorf(404, "node pool %q not found", name)
+		}
+		for range snap.NodesByPool(nil, name) {
+			return nil, nomad.Errorf(400, "node pool %q has nodes", name)
+		}
+		for j := range snap.Jobs(nil) {
+			if j.NodePool == name && !j.Stopped() {
+				return nil, nomad.Errorf(400, "node pool %q has non-terminal jobs", name)
+			}
+		}
+	}
+	return s.writePools(ctx, nomad.NodePoolDeleteRequestType, &nomad.NodePoolDeleteRequest{Names: req.Names})
+}
+
+func (s *Service) writePools(ctx context.Context, t nomad.MessageType, entry any) (*nomad.GenericResponse, error) {
+	index, err := s.apply(ctx, t, entry)
+	if err != nil {
+		return nil, err
+	}
+	out := &nomad.GenericResponse{}
+	out.Index = index
+	return out, nil
+}

@@ -1,0 +1,81 @@
+package endpoint
+
+import (
+	"context"
+
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// ofAlloc and ofNode find the node that a request is for.
+type target[Req any] func(s *Service, req *Req) (node string, err error)
+
+// allocTarget finds the node that runs the allocation of a request.
+func allocTarget[Req any](id func(*Req) string) target[Req] {
+	return func(s *Service, req *Req) (string, error) {
+		if id(req) == "" {
+			return "", nomad.ErrMissingAllocID
+		}
+		alloc := s.snapshot().Alloc(nil, id(req))
+		if alloc == nil {
+			return "", nomad.UnknownAlloc(id(req))
+		}
+		return s.reach(alloc.NodeID)
+	}
+}
+
+// nodeTarget checks the node of a request.
+func nodeTarget[Req any](id func(*Req) string) target[Req] {
+	return func(s *Service, req *Req) (string, error) {
+		if id(req) == "" {
+			return "", nomad.Errorf(400, "missing node ID")
+		}
+		return s.reach(id(req))
+	}
+}
+
+// reach refuses nodes that state does not know.
+func (s *Service) reach(node string) (string, error) {
+	if s.snapshot().Node(nil, node) == nil {
+		return "", nomad.UnknownNode(node)
+	}
+	return node, nil
+}
+
+// relay makes the row of a method that the node answers, under another name.
+func relay[Req, Resp any, P interface {
+	*Req
+	rpc.Request
+}](s *Service, name, onNode string, to target[Req]) rpc.Method {
+	return rpc.Handle[Req, Resp, P](name, rpc.Token, rpc.Region, func(ctx context.Context, _ *rpc.Call, req *Req) (*Resp, error) {
+		node, err := to(s, req)
+		if err != nil {
+			return nil, err
+		}
+		out := new(Resp)
+		return out, s.cfg.Nodes().NodeCall(ctx, node, onNode, P(req), out)
+	})
+}
+
+// relayStream makes the row of a streaming method that the node answers.
+func relayStream[Req any, P interface {
+	*Req
+	rpc.Request
+}](s *Service, name string, to target[Req]) rpc.Method {
+	return rpc.HandleStream[Req, P](name, rpc.Token, rpc.Region, func(ctx context.Context, _ *rpc.Call, req *Req, from *rpc.Stream) error {
+		node, err := to(s, req)
+		if err != nil {
+			return err
+		}
+		next, err := s.cfg.Nodes().NodeStream(ctx, node, name)
+		if err != nil {
+			return err
+		}
+		defer next.Close()
+		if err := next.Encode(req); err != nil {
+			return err
+		}
+		rpc.Bridge(from, next)
+		return nil
+	})
+}

@@ -1,0 +1,170 @@
+// Package endpoint answers the RPCs of a server: a file per noun, and the table of
+// methods in methods.go.
+//
+//	request ─▶ internal/rpc: who, where ─▶ handler ─▶ state (reads, blocking)
+//	                                          ├─────▶ raft  (writes, then the index)
+//	                                          └─────▶ node  (relayed over its session)
+//
+// A handler checks what a request says, asks authz which node or allocation the
+// caller may touch, and either looks at a snapshot or writes one log entry. What
+// comes out of state is never written to. Whatever a feature still to come would
+// answer has a row too: it fails with an error that names the feature.
+//
+// The package starts no goroutine of its own and keeps no state.
+package endpoint
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/broker"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// Raft writes the log.
+type Raft interface {
+	Apply(ctx context.Context, t nomad.MessageType, payload any) (resp any, index uint64, err error)
+	AppliedIndex() uint64
+	Stats() map[string]string
+	ID() string
+}
+
+// Cluster says what this server knows of the others.
+type Cluster interface {
+	// Contact says whether a leader is known, and how long ago it was heard; zero
+	// on the leader itself.
+	Contact() (known bool, ago time.Duration)
+	// Leader returns the RPC address and the ID of the leader, "" when none is known.
+	Leader() (addr, id string)
+	// Self is this server as the others see it.
+	Self() *nomad.ServerMember
+}
+
+// Heartbeats keeps the timers of nodes.
+type Heartbeats interface {
+	// Reset counts a heartbeat and says within what time the next must come.
+	Reset(node string) time.Duration
+	// Clear stops counting for a node.
+	Clear(node string)
+}
+
+// Deployments changes deployments on a person's word.
+type Deployments interface {
+	Fail(ctx context.Context, id string) (*nomad.DeploymentUpdateResponse, error)
+	Pause(ctx context.Context, id string) (*nomad.DeploymentUpdateResponse, error)
+	Resume(ctx context.Context, id string) (*nomad.DeploymentUpdateResponse, error)
+}
+
+// Plans takes plans.
+type Plans interface {
+	Submit(ctx context.Context, plan *nomad.Plan) (*nomad.PlanResult, error)
+}
+
+// Issuer says what identities claim, and signs claims. Signing waits for a key
+// until ctx ends.
+type Issuer interface {
+	Workload(alloc *nomad.Allocation, job *nomad.Job, handle nomad.WIHandle, identity *nomad.WorkloadIdentity, now time.Time) *nomad.IdentityClaims
+	Node(node *nomad.Node, ttl time.Duration, now time.Time) *nomad.IdentityClaims
+	Mint(ctx context.Context, claims *nomad.IdentityClaims) (nomad.Token, error)
+	MintAll(ctx context.Context, claims []*nomad.IdentityClaims) ([]nomad.Token, error)
+}
+
+// Keyring shows the public halves of the signing keys.
+type Keyring interface {
+	PublicKeys() []*nomad.KeyringPublicKey
+}
+
+// Nodes reaches clients over the sessions that they opened.
+type Nodes interface {
+	NodeCall(ctx context.Context, node, method string, req rpc.Request, resp any) error
+	NodeStream(ctx context.Context, node, method string) (*rpc.Stream, error)
+	NodeConn(node string) (since time.Time, ok bool)
+}
+
+// Limits bound what a job may ask for; zero values mean the defaults.
+type Limits struct {
+	DefaultPriority int // 50
+	MaxPriority     int // 100
+	MaxCount        int // 50,000 allocations
+	MaxSource       int // 1,000,000 bytes of job source
+}
+
+// Config is what a Service is made of; every field is needed.
+type Config struct {
+	Region     string
+	Datacenter string
+	Name       string
+	// SignWithin bounds the wait for a signing key.
+	SignWithin time.Duration
+	// RotationThreshold is told to those who cache public keys.
+	RotationThreshold time.Duration
+	// OIDCIssuer is the URL under which OIDC discovery is served; "" disables it.
+	OIDCIssuer string
+	Limits     Limits
+
+	Store      func() *state.Store // the store of now: a restore replaces it
+	Raft       Raft
+	Cluster    Cluster
+	Broker     *broker.Broker
+	Blocked    *broker.Blocked
+	Plans      Plans
+	Heartbeats Heartbeats
+	Deploys    Deployments
+	Issuer     Issuer
+	Keyring    Keyring
+	Nodes      func() Nodes // known only once the transport was made of the table
+	Now        func() time.Time
+	Log        *slog.Logger
+}
+
+// Service holds what the handlers need. Its Methods are the table.
+type Service struct {
+	cfg Config
+	log *slog.Logger
+}
+
+// New makes a Service.
+func New(cfg Config) *Service {
+	l := &cfg.Limits
+	l.DefaultPriority = cmp.Or(l.DefaultPriority, nomad.JobDefaultPriority)
+	l.MaxPriority = cmp.Or(l.MaxPriority, nomad.JobDefaultMaxPriority)
+	l.MaxCount = cmp.Or(l.MaxCount, nomad.JobDefaultMaxCount)
+	l.MaxSource = cmp.Or(l.MaxSource, defaultMaxSource)
+	return &Service{cfg: cfg, log: cfg.Log}
+}
+
+func (s *Service) store() *state.Store { return s.cfg.Store() }
+
+func (s *Service) snapshot() *state.Snapshot { return s.store().Snapshot() }
+
+// apply writes one log entry and returns the index at which it was applied here.
+func (s *Service) apply(ctx context.Context, t nomad.MessageType, payload any) (uint64, error) {
+	resp, index, err := s.cfg.Raft.Apply(ctx, t, payload)
+	if err != nil {
+		return 0, fmt.Errorf("write to the log: %w", err)
+	}
+	if failed, ok := resp.(error); ok {
+		return index, failed
+	}
+	return index, nil
+}
+
+// signing bounds the wait for a signing key.
+func (s *Service) signing(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, s.cfg.SignWithin)
+}
+
+// unfit turns a fault of the request into a 400.
+func unfit(err error) error {
+	var coded *nomad.CodedError
+	if err == nil || errors.As(err, &coded) {
+		return err
+	}
+	return nomad.Errorf(400, "%s", err.Error())
+}

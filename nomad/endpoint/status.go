@@ -1,0 +1,49 @@
+package endpoint
+
+import (
+	"context"
+	"net"
+	"strconv"
+
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+func (s *Service) statusPing(context.Context, *rpc.Call, *nomad.GenericRequest) (*struct{}, error) {
+	return &struct{}{}, nil
+}
+
+func (s *Service) statusLeader(context.Context, *rpc.Call, *nomad.GenericRequest) (*string, error) {
+	addr, _ := s.cfg.Cluster.Leader()
+	return &addr, nil
+}
+
+func (s *Service) statusPeers(context.Context, *rpc.Call, *nomad.GenericRequest) (*[]string, error) {
+	self := s.cfg.Cluster.Self()
+	return &[]string{net.JoinHostPort(self.Addr.String(), strconv.Itoa(int(self.Port)))}, nil
+}
+
+func (s *Service) statusMembers(context.Context, *rpc.Call, *nomad.GenericRequest) (*nomad.ServerMembersResponse, error) {
+	return &nomad.ServerMembersResponse{ServerName: s.cfg.Name, ServerRegion: s.cfg.Region, ServerDC: s.cfg.Datacenter,
+		Members: []*nomad.ServerMember{s.cfg.Cluster.Self()}}, nil
+}
+
+func (s *Service) statusRaftStats(context.Context, *rpc.Call, *nomad.GenericRequest) (*nomad.RaftStats, error) {
+	stats := s.cfg.Raft.Stats()
+	out := &nomad.RaftStats{LastContact: stats["last_contact"], LastIndex: s.cfg.Raft.AppliedIndex()}
+	if term, err := strconv.ParseUint(stats["last_log_term"], 10, 64); err == nil {
+		out.LastTerm = term
+	}
+	return out, nil
+}
+
+func (s *Service) statusHasNodeConn(_ context.Context, _ *rpc.Call, req *nomad.NodeSpecificRequest) (*nomad.NodeConnQueryResponse, error) {
+	out := &nomad.NodeConnQueryResponse{}
+	out.Established, out.Connected = s.cfg.Nodes().NodeConn(req.NodeID)
+	out.KnownLeader, out.LastContact = s.cfg.Cluster.Contact()
+	return out, nil
+}
+
+func (s *Service) regionList(context.Context, *rpc.Call, *nomad.GenericRequest) (*[]string, error) {
+	return &[]string{s.cfg.Region}, nil
+}

@@ -1,0 +1,106 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"runtime"
+	"time"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// Config is how a server is set up: plain values. A zero value has the default
+// that its comment names; Region, Datacenter and Name have none.
+type Config struct {
+	Region     string
+	Datacenter string
+	Name       string
+	// DataDir is the agent's data_dir; the server writes below <data_dir>/server.
+	// Empty keeps everything in memory.
+	DataDir string
+	// RPCAddr is where to listen, "host:port".
+	RPCAddr string
+	// RPCAdvertise is the address that others use. Default: RPCAddr as it was bound.
+	RPCAdvertise string
+	// SerfPort is told to those who ask for the members. Default 4648.
+	SerfPort int
+	// Version is the version of the program, as members show it.
+	Version string
+	// Revision is the commit of the program.
+	Revision string
+	// RaftMultiplier stretches the timers of raft, 1 to 10. Default 1.
+	RaftMultiplier int
+
+	// Workers is how many evaluations are processed at a time; negative is none.
+	// Default: one per core, at least two.
+	Workers int
+	// Schedulers are the types of evaluations that workers take. Default: all.
+	Schedulers []string
+	// Scheduler is the scheduler configuration of a new cluster.
+	Scheduler nomad.SchedulerConfiguration
+
+	// SignWithin bounds the wait of requests for a signing key. Default 10 s.
+	SignWithin time.Duration
+	// OIDCIssuer is the issuer in tokens, and enables OIDC discovery.
+	OIDCIssuer string
+
+	MinHeartbeatTTL        time.Duration // default 10 s
+	HeartbeatGrace         time.Duration // default 10 s
+	FailoverHeartbeatTTL   time.Duration // default 300 s
+	MaxHeartbeatsPerSecond float64       // default 50
+
+	EvalGCThreshold          time.Duration // default 1 h
+	BatchEvalGCThreshold     time.Duration // default 24 h
+	JobGCThreshold           time.Duration // default 4 h
+	JobGCInterval            time.Duration // default 5 min
+	NodeGCThreshold          time.Duration // default 24 h
+	DeploymentGCThreshold    time.Duration // default 1 h
+	RootKeyGCThreshold       time.Duration // default 1 h
+	RootKeyGCInterval        time.Duration // default 10 min
+	RootKeyRotationThreshold time.Duration // default 720 h
+
+	JobDefaultPriority int // default 50
+	JobMaxPriority     int // default 100
+	JobMaxCount        int // default 50,000
+	JobMaxSourceSize   int // default 1,000,000 bytes
+
+	// RPCHandshakeTimeout bounds the time until a connection said what it is. Default 5 s.
+	RPCHandshakeTimeout time.Duration
+	// RPCMaxConnsPerClient bounds the connections of one address. Default 100; negative is no bound.
+	RPCMaxConnsPerClient int
+}
+
+// complete fills in the defaults and refuses what can't be.
+func (c Config) complete() (Config, error) {
+	switch {
+	case c.Region == "":
+		return c, errors.New("server: no region")
+	case c.Datacenter == "":
+		return c, errors.New("server: no datacenter")
+	case c.Name == "":
+		return c, errors.New("server: no name")
+	}
+	if _, _, err := net.SplitHostPort(c.RPCAddr); err != nil {
+		return c, fmt.Errorf("server: address for RPC: %w", err)
+	}
+	if c.Workers == 0 {
+		c.Workers = max(2, runtime.NumCPU())
+	}
+	if c.SerfPort == 0 {
+		c.SerfPort = 4648
+	}
+	if c.SignWithin == 0 {
+		c.SignWithin = 10 * time.Second
+	}
+	if c.RootKeyRotationThreshold == 0 {
+		c.RootKeyRotationThreshold = 720 * time.Hour
+	}
+	if c.Scheduler.SchedulerAlgorithm == "" {
+		c.Scheduler.SchedulerAlgorithm = nomad.SchedulerAlgorithmBinpack
+	}
+	if c.Scheduler.NodeLimitForFeasibilityChecks == 0 {
+		c.Scheduler.NodeLimitForFeasibilityChecks = nomad.DefaultNodeLimitForFeasibilityChecks
+	}
+	return c, nil
+}

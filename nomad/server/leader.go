@@ -1,0 +1,168 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/broker"
+	"github.com/open-nomad/open-nomad/nomad/gc"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// Bounds of establishing leadership.
+const (
+	barrierWithin = 30 * time.Second
+	establishWait = time.Second // before the next try after a failed one
+)
+
+// followLeadership leads while raft says so, one term after the other.
+func (s *Server) followLeadership(ctx context.Context) error {
+	var end func()
+	defer func() {
+		if end != nil {
+			end()
+		}
+	}()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case leads := <-s.raft.Leadership():
+			if end != nil {
+				end()
+				end = nil
+			}
+			if leads {
+				end = s.beginTerm(ctx)
+			}
+		}
+	}
+}
+
+// beginTerm starts a term of leadership. end stops it and waits until all of it
+// ended.
+func (s *Server) beginTerm(ctx context.Context) (end func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for ctx.Err() == nil {
+			err := s.lead(ctx)
+			if ctx.Err() != nil {
+				return
+			}
+			s.log.Error("establish leadership", "err", err)
+			select {
+			case <-ctx.Done():
+			case <-time.After(establishWait):
+			}
+		}
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}
+
+// lead does what only the leader does, until ctx ends.
+func (s *Server) lead(ctx context.Context) error {
+	barrier, cancel := context.WithTimeout(ctx, barrierWithin)
+	defer cancel()
+	if err := s.raft.Barrier(barrier); err != nil {
+		return fmt.Errorf("wait for the log: %w", err)
+	}
+	if err := s.bootstrap(ctx); err != nil {
+		return err
+	}
+	_, endToken := s.authority.Lead()
+	defer endToken()
+	s.broker.Enable()
+	defer s.broker.Disable()
+	s.blocked.Enable()
+	defer s.blocked.Disable()
+
+	snap := s.fsm.State().Snapshot()
+	s.restore(snap)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	nodes := slices.Collect(snap.Nodes(nil))
+	reaper := broker.NewReaper(s.broker, s.blocked, s.writeEvals, s.log)
+	timer := gc.NewTimer(gc.Intervals{Job: s.cfg.JobGCInterval, RootKey: s.cfg.RootKeyGCInterval}, s.raft.AppliedIndex, s.broker.Enqueue)
+	for _, run := range []func(context.Context) error{
+		s.plans.Run,
+		func(ctx context.Context) error { return s.beats.Run(ctx, nodes) },
+		s.deploys.Run, s.blocked.Run, reaper.Run, timer.Run,
+	} {
+		wg.Go(func() {
+			if err := run(ctx); err != nil && ctx.Err() == nil {
+				s.log.Error("a part of the leader ended", "err", err)
+				stop()
+			}
+		})
+	}
+	s.leading.open()
+	defer s.leading.shut()
+	s.log.Info("leading", "region", s.cfg.Region, "index", snap.Index())
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// restore hands the broker what state says is to be done.
+func (s *Server) restore(snap *state.Snapshot) {
+	var open []*nomad.Evaluation
+	for e := range snap.Evals(nil) {
+		if e.ShouldEnqueue() || e.ShouldBlock() {
+			open = append(open, e)
+		}
+	}
+	s.observer.EvalsUpserted(snap.Index(), open)
+}
+
+func (s *Server) writeEvals(ctx context.Context, evals []*nomad.Evaluation) error {
+	return s.write(ctx, nomad.EvalUpdateRequestType, &nomad.EvalUpdateRequest{Evals: evals})
+}
+
+// write adds one entry to the log.
+func (s *Server) write(ctx context.Context, t nomad.MessageType, payload any) error {
+	resp, _, err := s.raft.Apply(ctx, t, payload)
+	if err != nil {
+		return err
+	}
+	if failed, ok := resp.(error); ok {
+		return failed
+	}
+	return nil
+}
+
+// bootstrap writes what every cluster has, unless it is there.
+func (s *Server) bootstrap(ctx context.Context) error {
+	snap := s.fsm.State().Snapshot()
+	if snap.ActiveRootKey(nil) == nil {
+		key, err := s.ring.NewRootKey(time.Now())
+		if err != nil {
+			return fmt.Errorf("make a root key: %w", err)
+		}
+		if err := s.write(ctx, nomad.WrappedRootKeysUpsertRequestType, &nomad.KeyringUpsertWrappedRootKeyRequest{WrappedRootKeys: key}); err != nil {
+			return fmt.Errorf("write the root key: %w", err)
+		}
+		s.log.Info("made a root key", "key", key.KeyID)
+	}
+	if index, _ := snap.SchedulerConfig(nil); index == 0 {
+		if err := s.write(ctx, nomad.SchedulerConfigRequestType, &nomad.SchedulerSetConfigRequest{Config: s.cfg.Scheduler}); err != nil {
+			return fmt.Errorf("write the scheduler configuration: %w", err)
+		}
+	}
+	if snap.ClusterMetadata(nil) == nil {
+		meta := &nomad.ClusterMetadata{ClusterID: nomad.NewID(), CreateTime: time.Now().UnixNano()}
+		if err := s.write(ctx, nomad.ClusterMetadataRequestType, meta); err != nil {
+			return fmt.Errorf("write the cluster's ID: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,234 @@
+// Package server builds a server out of its parts and runs it: the log, state, the
+// RPC transport with its table of methods, the workers, and what only the leader
+// does.
+//
+//	follower ──elected──▶ establishing ──ready──▶ leading
+//	    ▲                      │ failed: resign       │ lost, or the end
+//	    └──────────────────────┴──◀── revoking ◀──────┘
+//
+// Establishing means: everything in the log is applied; the cluster has its ID, its
+// scheduler configuration and a root key; broker and blocked evaluations hold what
+// state says is to be done; the timers of nodes run. Only then are requests for the
+// leader answered; those that came before wait, within 5 s. Revoking stops all of
+// it and waits until it ended, so nothing of one term runs into the next.
+//
+// Run owns the goroutines: the listener with its connections, the workers, the
+// reader of root keys and the leadership loop.
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/authz"
+	"github.com/open-nomad/open-nomad/nomad/broker"
+	"github.com/open-nomad/open-nomad/nomad/consensus"
+	"github.com/open-nomad/open-nomad/nomad/deploy"
+	"github.com/open-nomad/open-nomad/nomad/endpoint"
+	"github.com/open-nomad/open-nomad/nomad/fsm"
+	"github.com/open-nomad/open-nomad/nomad/gc"
+	"github.com/open-nomad/open-nomad/nomad/heartbeat"
+	"github.com/open-nomad/open-nomad/nomad/identity"
+	"github.com/open-nomad/open-nomad/nomad/keyring"
+	"github.com/open-nomad/open-nomad/nomad/plan"
+	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/worker"
+)
+
+// Server is one server of a region.
+type Server struct {
+	cfg       Config
+	log       *slog.Logger
+	listener  net.Listener
+	advertise string
+
+	fsm       *fsm.FSM
+	raft      *consensus.Raft
+	ring      *keyring.Ring
+	issuer    *identity.Issuer
+	authority *authz.Authority
+	broker    *broker.Broker
+	blocked   *broker.Blocked
+	observer  *broker.Observer
+	beats     *heartbeat.Timers
+	plans     *plan.Applier
+	deploys   *deploy.Watcher
+	rpc       *rpc.Server
+	peers     *rpc.Pool
+	leading   *gate
+	closing   sync.Once
+}
+
+// New opens the log and listens, so that a directory or an address in use is said
+// at once. The server answers when it runs; one that isn't run must be closed.
+func New(cfg Config, log *slog.Logger) (*Server, error) {
+	cfg, err := cfg.complete()
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{cfg: cfg, log: log, leading: newGate()}
+	if err := s.open(); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// open builds the parts, from the lowest floor up.
+func (s *Server) open() (err error) {
+	if s.listener, err = net.Listen("tcp", s.cfg.RPCAddr); err != nil {
+		return fmt.Errorf("listen for RPC: %w", err)
+	}
+	if s.advertise = s.cfg.RPCAdvertise; s.advertise == "" {
+		s.advertise = s.listener.Addr().String()
+	}
+	s.broker = broker.New(broker.Config{})
+	s.blocked = broker.NewBlocked(s.broker)
+	s.observer = broker.NewObserver(s.broker, s.blocked, s.classOf)
+	s.fsm = fsm.New(state.New(s.log), s.observer, s.log)
+	dir := ""
+	if s.cfg.DataDir != "" {
+		dir = filepath.Join(s.cfg.DataDir, "server")
+	}
+	s.raft, err = consensus.Open(consensus.Config{FSM: s.fsm, Dir: dir, Address: s.advertise, Bootstrap: true,
+		Multiplier: s.cfg.RaftMultiplier, Log: s.log})
+	if err != nil {
+		return err
+	}
+	s.ring = keyring.New(keyring.Config{Log: s.log})
+	s.issuer = identity.New(s.ring, s.cfg.Region, s.cfg.OIDCIssuer, time.Now)
+	s.authority = authz.New(s.fsm.State, s.issuer, time.Now)
+	self := s.asLeader()
+	s.beats = heartbeat.New(heartbeat.Config{RPC: self, Region: s.cfg.Region, MinTTL: s.cfg.MinHeartbeatTTL, Grace: s.cfg.HeartbeatGrace,
+		FailoverTTL: s.cfg.FailoverHeartbeatTTL, MaxPerSecond: s.cfg.MaxHeartbeatsPerSecond, Log: s.log})
+	s.plans = plan.New(plan.Config{Store: s.fsm.State, Raft: s.raft, Minter: s.issuer, Evals: s.broker, Log: s.log})
+	s.deploys = deploy.New(deploy.Config{Store: s.fsm.State, Raft: s.raft, Log: s.log})
+	s.peers = rpc.NewPool(rpc.PoolConfig{IdleTimeout: 2 * time.Minute, MaxIdleStreams: 64, Log: s.log})
+	s.rpc, err = rpc.NewServer(rpc.Config{Methods: s.endpoints().Methods(), Auth: s.authority, Router: s, Peers: s.peers,
+		HandshakeTimeout: s.cfg.RPCHandshakeTimeout, MaxConnsPerAddr: s.cfg.RPCMaxConnsPerClient, Log: s.log})
+	return err
+}
+
+// endpoints makes the handlers.
+func (s *Server) endpoints() *endpoint.Service {
+	return endpoint.New(endpoint.Config{
+		Region: s.cfg.Region, Datacenter: s.cfg.Datacenter, Name: s.cfg.Name,
+		SignWithin: s.cfg.SignWithin, RotationThreshold: s.cfg.RootKeyRotationThreshold, OIDCIssuer: s.cfg.OIDCIssuer,
+		Limits: endpoint.Limits{DefaultPriority: s.cfg.JobDefaultPriority, MaxPriority: s.cfg.JobMaxPriority,
+			MaxCount: s.cfg.JobMaxCount, MaxSource: s.cfg.JobMaxSourceSize},
+		Store: s.fsm.State, Raft: s.raft, Cluster: s, Broker: s.broker, Blocked: s.blocked, Plans: s.plans,
+		Heartbeats: s.beats, Deploys: s.deploys, Issuer: s.issuer, Keyring: s.ring,
+		Nodes: func() endpoint.Nodes { return s.rpc }, Now: time.Now, Log: s.log,
+	})
+}
+
+// classOf returns the computed class of a node.
+func (s *Server) classOf(id string) (string, bool) {
+	n := s.fsm.State().Snapshot().Node(nil, id)
+	if n == nil {
+		return "", false
+	}
+	return n.ComputedClass, true
+}
+
+// Run serves until ctx ends or this server can't go on, then closes everything.
+func (s *Server) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var wg sync.WaitGroup
+	part := func(name string, run func(context.Context) error) {
+		wg.Go(func() {
+			if err := run(ctx); err != nil && ctx.Err() == nil {
+				cancel(fmt.Errorf("%s: %w", name, err))
+			}
+		})
+	}
+	part("rpc", func(ctx context.Context) error { return s.rpc.Serve(ctx, s.listener) })
+	part("keyring", s.followKeys)
+	part("leadership", s.followLeadership)
+	part("state", s.watchFSM)
+	collector := gc.New(gc.Config{RPC: s.asLeader(), Store: s.fsm.State, Region: s.cfg.Region, EvalAfter: s.cfg.EvalGCThreshold,
+		BatchEvalAfter: s.cfg.BatchEvalGCThreshold, JobAfter: s.cfg.JobGCThreshold, NodeAfter: s.cfg.NodeGCThreshold,
+		DeploymentAfter: s.cfg.DeploymentGCThreshold, RootKeyAfter: s.cfg.RootKeyGCThreshold,
+		RootKeyRotation: s.cfg.RootKeyRotationThreshold, Log: s.log})
+	for range s.cfg.Workers {
+		w := worker.New(worker.Config{RPC: s.asLeader(), Store: s.fsm.State, Core: collector, Region: s.cfg.Region,
+			Schedulers: s.schedulers(), Log: s.log})
+		part("worker", w.Run)
+	}
+	<-ctx.Done()
+	wg.Wait()
+	err := s.Close()
+	if cause := context.Cause(ctx); cause != ctx.Err() {
+		return errors.Join(cause, err)
+	}
+	return errors.Join(ctx.Err(), err)
+}
+
+// schedulers returns the types that workers take: those that are enabled, and the
+// core's own.
+func (s *Server) schedulers() []string {
+	if len(s.cfg.Schedulers) == 0 {
+		return nil
+	}
+	return append([]string{nomad.JobTypeCore}, s.cfg.Schedulers...)
+}
+
+// watchFSM stops the server when it met a log entry that it can't apply: it would
+// know less than the others.
+func (s *Server) watchFSM(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case err := <-s.fsm.Failed():
+		return err
+	}
+}
+
+// Close gives back what New took. Run does so itself.
+func (s *Server) Close() error {
+	var errs []error
+	s.closing.Do(func() {
+		if s.listener != nil {
+			if err := s.listener.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+				errs = append(errs, err)
+			}
+		}
+		if s.peers != nil {
+			errs = append(errs, s.peers.Close())
+		}
+		if s.raft != nil {
+			errs = append(errs, s.raft.Close())
+		}
+	})
+	return errors.Join(errs...)
+}
+
+// Call runs an RPC in process.
+func (s *Server) Call(ctx context.Context, method string, req, resp any) error {
+	return s.rpc.Call(ctx, method, req, resp)
+}
+
+// Stream opens a streaming RPC in process.
+func (s *Server) Stream(ctx context.Context, method string) (*rpc.Stream, error) {
+	return s.rpc.Stream(ctx, method)
+}
+
+// AttachNode makes a client of this same process reachable for relayed RPCs; its
+// own server of RPCs answers them. The returned function undoes it.
+func (s *Server) AttachNode(id string, node *rpc.Server) (detach func()) {
+	return s.rpc.AttachNode(id, node)
+}
+
+// RPCAddr returns the address that others use.
+func (s *Server) RPCAddr() string { return s.advertise }
+
+// Ready waits until a leader answers.
+func (s *Server) Ready(ctx context.Context) error { return s.leading.wait(ctx) }
