@@ -92,7 +92,8 @@ func (m *Manager) Default(task string) nomad.Token {
 }
 
 // Prepare makes sure that a token of every named identity is held: the stored
-// ones when none is missing or expired, else new ones from the servers.
+// ones when none is missing or expired, else new ones from the servers. Expired
+// ones are better than none: they are held when there is no way to new ones.
 func (m *Manager) Prepare(ctx context.Context) error {
 	if len(m.asked) == 0 {
 		return nil
@@ -106,7 +107,14 @@ func (m *Manager) Prepare(ctx context.Context) error {
 		m.publish(stored)
 		return nil
 	}
-	return m.fetch(ctx)
+	err = m.fetch(ctx)
+	if err == nil || !m.complete(stored, time.Time{}) {
+		return err
+	}
+	// Losing renewal must not stop what runs already: Run goes on trying.
+	m.cfg.Log.Warn("going on with expired identities", "alloc", m.cfg.Alloc.ID, "err", err)
+	m.publish(stored)
+	return nil
 }
 
 // Watch returns a channel that has the current token of an identity, when there

@@ -1,0 +1,168 @@
+package allochook
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// healthHook tells the deployment whether the allocation is healthy: all of its
+// tasks as they should be for min_healthy_time without a restart, before the
+// healthy_deadline. It tells once for each deployment.
+//
+//	waiting ──all tasks up──▶ counting ──min_healthy_time──▶ healthy
+//	   ▲  └──task dead, deadline──┐ │ └─a task restarts─▶ waiting
+//	   └───new deployment───  unhealthy ◀┘
+type healthHook struct {
+	tasks   Tasks
+	log     *slog.Logger
+	updates chan *nomad.Allocation // buffered 1: the newest
+}
+
+func newHealthHook(tasks Tasks, log *slog.Logger) *healthHook {
+	return &healthHook{tasks: tasks, log: log, updates: make(chan *nomad.Allocation, 1)}
+}
+
+func (*healthHook) Name() string { return "health" }
+
+func (h *healthHook) Prerun(_ context.Context, req *PrerunRequest, resp *PrerunResponse) error {
+	alloc := req.Alloc
+	resp.Background = func(ctx context.Context) { h.follow(ctx, alloc) }
+	return nil
+}
+
+func (h *healthHook) Update(_ context.Context, req *UpdateRequest) error {
+	select {
+	case <-h.updates: // an older one that nobody took
+	default:
+	}
+	select {
+	case h.updates <- req.Alloc:
+	default: // another caller was quicker, with one as new
+	}
+	return nil
+}
+
+// follow watches each deployment that the allocation becomes part of.
+func (h *healthHook) follow(ctx context.Context, alloc *nomad.Allocation) {
+	for {
+		next := h.watch(ctx, alloc)
+		for next == nil || next.DeploymentID == alloc.DeploymentID {
+			select {
+			case <-ctx.Done():
+				return
+			case next = <-h.updates:
+			}
+		}
+		alloc = next
+	}
+}
+
+// watch gives one verdict. It returns early, with the newer allocation, when
+// that belongs to another deployment.
+func (h *healthHook) watch(ctx context.Context, alloc *nomad.Allocation) *nomad.Allocation {
+	group := alloc.Job.TaskGroup(alloc.TaskGroup)
+	if !judged(alloc, group) {
+		return nil
+	}
+	rules := group.Update
+	deadline := time.NewTimer(rules.HealthyDeadline)
+	defer deadline.Stop()
+	for {
+		var due <-chan time.Time
+		since, verdict := judge(group, h.tasks.States())
+		switch verdict {
+		case down:
+			h.say(alloc, false, "a task is down")
+			return nil
+		case up:
+			rest := rules.MinHealthyTime - time.Since(since)
+			if rest <= 0 {
+				h.say(alloc, true, "all tasks are up")
+				return nil
+			}
+			due = time.After(rest)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-h.tasks.Changed():
+		case <-due:
+		case <-deadline.C:
+			h.say(alloc, false, "the healthy deadline is over")
+			return nil
+		case next := <-h.updates:
+			if next.DeploymentID != alloc.DeploymentID {
+				return next
+			}
+		}
+	}
+}
+
+func (h *healthHook) say(alloc *nomad.Allocation, healthy bool, why string) {
+	h.log.Debug("allocation judged", "alloc", alloc.ID, "healthy", healthy, "reason", why)
+	h.tasks.SetHealth(healthy)
+}
+
+// judged says whether the allocation awaits a verdict of its client.
+func judged(a *nomad.Allocation, group *nomad.TaskGroup) bool {
+	if a.DeploymentID == "" || group == nil || group.Update == nil {
+		return false
+	}
+	if group.Update.HealthCheck == nomad.UpdateStrategyHealthCheck_Manual {
+		return false
+	}
+	return a.DeploymentStatus == nil || a.DeploymentStatus.Healthy == nil
+}
+
+// verdict is what the states of the tasks say now.
+type verdict int
+
+const (
+	waiting verdict = 0
+	up      verdict = 1
+	down    verdict = 2
+)
+
+// judge says how the tasks are, and since when all have been up.
+func judge(group *nomad.TaskGroup, states map[string]*nomad.TaskState) (since time.Time, v verdict) {
+	v = up
+	for _, task := range group.Tasks {
+		s := states[task.Name]
+		if s == nil {
+			return since, waiting
+		}
+		switch one, at := judgeTask(task, s); one {
+		case down:
+			return at, down
+		case waiting:
+			v = waiting
+		default:
+			if at.After(since) {
+				since = at
+			}
+		}
+	}
+	return since, v
+}
+
+// judgeTask is judge for one task: main tasks and sidecars are to run, the other
+// ones to end well, poststop ones do not count.
+func judgeTask(task *nomad.Task, s *nomad.TaskState) (verdict, time.Time) {
+	short := task.Lifecycle != nil && !task.Lifecycle.Sidecar
+	switch {
+	case task.Lifecycle != nil && task.Lifecycle.Hook == nomad.TaskLifecycleHookPoststop:
+		return up, time.Time{}
+	case s.State == nomad.TaskStateDead && s.Failed:
+		return down, s.FinishedAt
+	case s.State == nomad.TaskStateDead && short:
+		return up, s.FinishedAt
+	case s.State == nomad.TaskStateDead:
+		return down, s.FinishedAt
+	case s.State == nomad.TaskStateRunning && !short:
+		return up, s.StartedAt
+	}
+	return waiting, time.Time{}
+}

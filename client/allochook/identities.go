@@ -1,0 +1,19 @@
+package allochook
+
+import "context"
+
+// identitiesHook fetches the tokens of the tasks before they start and keeps them
+// fresh while they run.
+type identitiesHook struct{ ids Identities }
+
+func (*identitiesHook) Name() string { return "identities" }
+
+func (h *identitiesHook) Prerun(ctx context.Context, _ *PrerunRequest, resp *PrerunResponse) error {
+	if err := h.ids.Prepare(ctx); err != nil {
+		return err
+	}
+	resp.Background = func(ctx context.Context) {
+		_ = h.ids.Run(ctx) // ends with ctx, or when there is nothing to renew
+	}
+	return nil
+}

@@ -1,0 +1,175 @@
+package allocrunner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/open-nomad/open-nomad/client/allochook"
+	"github.com/open-nomad/open-nomad/client/taskrunner"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/plugins/drivers"
+)
+
+// ErrNoTask is returned for the name of a task that the allocation does not have.
+var ErrNoTask = errors.New("no such task")
+
+// Update takes the allocation as the servers have it now: desired stop ends it,
+// another version of its job changes its tasks in place.
+func (r *Runner) Update(alloc *nomad.Allocation) {
+	r.mu.Lock()
+	old := r.alloc
+	r.alloc = alloc
+	if alloc.DeploymentID != old.DeploymentID {
+		r.deploy = alloc.DeploymentStatus // the verdict on the last deployment says nothing of this one
+	}
+	tasks := r.tasks
+	r.mu.Unlock()
+	ctx := context.Background() // hooks that take an update do not block
+	if group := alloc.Job.TaskGroup(alloc.TaskGroup); group != nil {
+		for name, t := range tasks {
+			if task := group.Task(name); task != nil {
+				t.Update(ctx, alloc, task)
+			}
+		}
+	}
+	all(r, "update", func(h allochook.UpdateHook) error {
+		return h.Update(ctx, &allochook.UpdateRequest{Alloc: alloc})
+	})
+	if alloc.ServerTerminalStatus() {
+		r.requestStop("the servers want it gone")
+	}
+	if skip := alloc.DesiredTransition.NoShutdownDelay; skip != nil && *skip {
+		r.skipDelay()
+	}
+	r.nudge()
+}
+
+// Stop ends every task, poststop tasks after the others, and waits until the
+// last is over or ctx is done. Run must be running.
+func (r *Runner) Stop(ctx context.Context) error {
+	r.requestStop("the client stops it")
+	select {
+	case <-r.over:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("stop allocation %s: %w", r.cfg.Alloc.ID, ctx.Err())
+	}
+}
+
+// Destroy stops what still runs and then removes the allocation from the node:
+// directory, uids, stored state. Run must be running or have ended with nil.
+func (r *Runner) Destroy(ctx context.Context) error {
+	if err := r.Stop(ctx); err != nil {
+		return err
+	}
+	var errs []error
+	for _, hook := range r.hooks {
+		if h, ok := hook.(allochook.DestroyHook); ok {
+			errs = append(errs, h.Destroy(ctx))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("destroy allocation %s: %w", r.cfg.Alloc.ID, err)
+	}
+	r.cfg.Users.Release(r.cfg.Alloc.ID)
+	return r.cfg.Store.DeleteAlloc(r.cfg.Alloc.ID)
+}
+
+// Restart restarts one task, or all that run when task is empty.
+func (r *Runner) Restart(ctx context.Context, task string) error {
+	live := r.running()
+	if task != "" {
+		t, err := r.task(task)
+		if err != nil {
+			return err
+		}
+		live = map[string]*taskrunner.Runner{task: t}
+	}
+	if len(live) == 0 {
+		return fmt.Errorf("restart allocation %s: %w", r.cfg.Alloc.ID, taskrunner.ErrNotRunning)
+	}
+	errs := make(chan error, len(live))
+	for _, t := range live {
+		go func() {
+			errs <- t.Restart(ctx, &nomad.TaskEvent{
+				Type: nomad.TaskRestartSignal, RestartReason: "a user asked for a restart",
+			})
+		}()
+	}
+	var all []error
+	for range live {
+		all = append(all, <-errs)
+	}
+	return errors.Join(all...)
+}
+
+// Signal sends a signal by name to one task, or to all that run when task is
+// empty. An unknown signal is refused before anything is sent.
+func (r *Runner) Signal(task, signal string) error {
+	if _, err := drivers.ParseSignal(signal); err != nil {
+		return nomad.Errorf(400, "%v", err)
+	}
+	live := r.running()
+	if task != "" {
+		t, err := r.task(task)
+		if err != nil {
+			return err
+		}
+		live = map[string]*taskrunner.Runner{task: t}
+	}
+	if len(live) == 0 {
+		return fmt.Errorf("signal allocation %s: %w", r.cfg.Alloc.ID, taskrunner.ErrNotRunning)
+	}
+	var errs []error
+	for _, t := range live {
+		errs = append(errs, t.Signal(&nomad.TaskEvent{
+			Type: nomad.TaskSignaling, TaskSignal: signal, TaskSignalReason: "a user sent it",
+		}, signal))
+	}
+	return errors.Join(errs...)
+}
+
+// Stats returns what the allocation uses: of one task, or of all when task is empty.
+func (r *Runner) Stats(task string) (*nomad.AllocResourceUsage, error) {
+	live := r.running()
+	if task != "" {
+		if _, err := r.task(task); err != nil {
+			return nil, err
+		}
+	}
+	sum := &nomad.AllocResourceUsage{
+		ResourceUsage: &nomad.ResourceUsage{MemoryStats: &nomad.MemoryStats{}, CpuStats: &nomad.CpuStats{}},
+		Tasks:         map[string]*nomad.TaskResourceUsage{},
+		Timestamp:     time.Now().UnixNano(),
+	}
+	for name, t := range live {
+		usage := t.Usage()
+		if usage == nil || task != "" && name != task {
+			continue
+		}
+		sum.Tasks[name] = usage
+		addUsage(sum.ResourceUsage, usage.ResourceUsage)
+		sum.Timestamp = usage.Timestamp
+	}
+	return sum, nil
+}
+
+// addUsage adds one task's usage to the allocation's.
+func addUsage(sum, u *nomad.ResourceUsage) {
+	m, c := u.MemoryStats, u.CpuStats
+	sum.MemoryStats.RSS += m.RSS
+	sum.MemoryStats.Cache += m.Cache
+	sum.MemoryStats.Swap += m.Swap
+	sum.MemoryStats.Usage += m.Usage
+	sum.MemoryStats.MaxUsage += m.MaxUsage
+	sum.MemoryStats.Measured = m.Measured
+	sum.CpuStats.SystemMode += c.SystemMode
+	sum.CpuStats.UserMode += c.UserMode
+	sum.CpuStats.TotalTicks += c.TotalTicks
+	sum.CpuStats.Percent += c.Percent
+	sum.CpuStats.ThrottledPeriods += c.ThrottledPeriods
+	sum.CpuStats.ThrottledTime += c.ThrottledTime
+	sum.CpuStats.Measured = c.Measured
+}

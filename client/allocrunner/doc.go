@@ -1,2 +1,0 @@
-// Package allocrunner runs one allocation.
-package allocrunner

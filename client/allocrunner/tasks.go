@@ -1,0 +1,96 @@
+package allocrunner
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/open-nomad/open-nomad/client/allocdir"
+	"github.com/open-nomad/open-nomad/client/state"
+	"github.com/open-nomad/open-nomad/client/taskhook"
+	"github.com/open-nomad/open-nomad/client/taskrunner"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/plugins/drivers"
+)
+
+// runners makes the runner of each task.
+func (r *Runner) runners(dir *allocdir.Dir) (map[string]*taskrunner.Runner, error) {
+	tasks := map[string]*taskrunner.Runner{}
+	alloc := r.Alloc()
+	group := alloc.Job.TaskGroup(alloc.TaskGroup)
+	for _, first := range r.group.Tasks {
+		task := first
+		if group != nil && group.Task(first.Name) != nil {
+			task = group.Task(first.Name) // changed before the tasks started
+		}
+		driver, err := r.cfg.Drivers.Driver(task.Driver)
+		if err != nil {
+			return nil, fmt.Errorf("task %q: %w", task.Name, err)
+		}
+		tasks[task.Name] = taskrunner.New(taskrunner.Config{
+			Alloc: alloc, Task: task, Node: r.cfg.Node, Region: r.cfg.Region, Driver: driver,
+			Store: r.cfg.Store, Dir: dir, Gate: r.gates[task.Name], Identities: r.ids,
+			Users: r.cfg.Users, API: r.cfg.API, HostEnv: r.cfg.HostEnv, Changed: r.nudge,
+			MaxKillTimeout: r.cfg.MaxKillTimeout, StatsEvery: r.cfg.StatsInterval,
+			MHzPerCore: r.cfg.MHzPerCore, Log: r.cfg.Log,
+		})
+	}
+	return tasks, nil
+}
+
+// claimUsers takes back the uids that were lent to the tasks: their files are
+// still there.
+func (r *Runner) claimUsers(stored map[string]state.Task) error {
+	for name, t := range stored {
+		if t.Local == nil {
+			continue
+		}
+		for _, hook := range t.Local.Hooks {
+			uid, ok := taskhook.LentUID(hook.Data)
+			if !ok {
+				continue
+			}
+			if err := r.cfg.Users.Claim(uid, r.cfg.Alloc.ID); err != nil {
+				return fmt.Errorf("restore task %s of allocation %s: %w", name, r.cfg.Alloc.ID, err)
+			}
+		}
+	}
+	return nil
+}
+
+// destroyTask ends a process by the handle that an earlier agent stored.
+func (r *Runner) destroyTask(ctx context.Context, driver string, h *drivers.TaskHandle) error {
+	d, err := r.cfg.Drivers.Driver(driver)
+	if err != nil {
+		return err
+	}
+	if err := d.RecoverTask(ctx, h); err != nil {
+		return err
+	}
+	return d.DestroyTask(h.TaskID, true)
+}
+
+// task returns the runner of a task, an error when there is none now.
+func (r *Runner) task(name string) (*taskrunner.Runner, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.group.Task(name) == nil {
+		return nil, fmt.Errorf("allocation %s has no task %q: %w", r.alloc.ID, name, ErrNoTask)
+	}
+	if r.tasks[name] == nil {
+		return nil, fmt.Errorf("task %q of allocation %s: %w", name, r.alloc.ID, taskrunner.ErrNotRunning)
+	}
+	return r.tasks[name], nil
+}
+
+// running returns the runners of the tasks that run.
+func (r *Runner) running() map[string]*taskrunner.Runner {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	live := map[string]*taskrunner.Runner{}
+	for name, t := range r.tasks {
+		if t.State().State == nomad.TaskStateRunning {
+			live[name] = t
+		}
+	}
+	return live
+}

@@ -1,0 +1,43 @@
+package taskhook
+
+import (
+	"context"
+
+	"github.com/open-nomad/open-nomad/client/allocdir"
+	"github.com/open-nomad/open-nomad/client/taskenv"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/plugins/drivers"
+)
+
+// directoryHook builds the task's directory for the user it runs as. When the
+// task is over it forgets the secrets; the rest goes with the allocation.
+type directoryHook struct {
+	alloc     *allocdir.Dir
+	isolation drivers.FSIsolation
+}
+
+func (*directoryHook) Name() string { return "directories" }
+
+func (h *directoryHook) Prestart(_ context.Context, req *TaskPrestartRequest, resp *TaskPrestartResponse) error {
+	cfg := allocdir.TaskConfig{Name: req.Task.Name, UID: req.Owner.UID, GID: req.Owner.GID}
+	if req.Task.Resources != nil {
+		cfg.SecretsMB = req.Task.Resources.SecretsMB
+	}
+	dir, err := h.alloc.BuildTask(cfg)
+	if err != nil {
+		return &Fault{Type: nomad.TaskSetupFailure, Err: &drivers.RecoverableError{Err: err}}
+	}
+	resp.Dir = dir
+	resp.Paths = &taskenv.Paths{Alloc: dir.SharedPath(), Task: dir.LocalPath(), Secrets: dir.SecretsPath()}
+	if h.isolation == drivers.FSIsolationChroot || h.isolation == drivers.FSIsolationImage {
+		resp.Paths = &taskenv.Paths{Alloc: "/alloc", Task: "/local", Secrets: "/secrets"}
+	}
+	return nil
+}
+
+func (h *directoryHook) Stop(_ context.Context, req *TaskStopRequest, _ *TaskStopResponse) error {
+	if req.Dir == nil {
+		return nil
+	}
+	return req.Dir.Unmount()
+}

@@ -1,0 +1,27 @@
+package taskhook
+
+import "github.com/open-nomad/open-nomad/nomad"
+
+// Fault is the error of a hook that names the event it should be told with,
+// instead of "Task hook failed".
+type Fault struct {
+	Type string // one of the event types of package nomad
+	Err  error
+}
+
+func (f *Fault) Error() string { return f.Err.Error() }
+func (f *Fault) Unwrap() error { return f.Err }
+
+// Event is the event that tells of the fault.
+func (f *Fault) Event() *nomad.TaskEvent {
+	e := &nomad.TaskEvent{Type: f.Type}
+	switch f.Type {
+	case nomad.TaskFailedValidation:
+		e.ValidationError = f.Err.Error()
+	case nomad.TaskSetupFailure:
+		e.SetupError = f.Err.Error()
+	default:
+		e.Message = f.Err.Error()
+	}
+	return e
+}

@@ -1,0 +1,211 @@
+package taskhook
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"path"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/open-nomad/open-nomad/client/allocdir"
+	"github.com/open-nomad/open-nomad/client/taskenv"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/plugins/drivers"
+)
+
+// firstTokenWait bounds how long a start waits for the token of a named identity.
+const firstTokenWait = time.Minute
+
+// identityHook puts the task's tokens where the job wants them: environment,
+// files, both or neither. While the task runs it writes every renewed token and
+// then does what the identity's change mode says; never for the first one.
+type identityHook struct {
+	ids     Identities
+	control Control
+	log     *slog.Logger
+
+	mu  sync.Mutex
+	env map[string]string
+}
+
+func (*identityHook) Name() string { return "identity" }
+
+// place is where the tokens of one start go.
+type place struct {
+	dir *allocdir.Task
+	env *taskenv.Env
+}
+
+func (h *identityHook) Prestart(ctx context.Context, req *TaskPrestartRequest, resp *TaskPrestartResponse) error {
+	h.mu.Lock()
+	h.env = map[string]string{}
+	h.mu.Unlock()
+	at := place{req.Dir, req.Env}
+	if id := req.Task.Identity; id != nil {
+		if err := h.put(at, id, req.NomadToken); err != nil {
+			return err
+		}
+	}
+	var watches []func(context.Context)
+	var stops []func()
+	for _, id := range req.Task.Identities {
+		tokens, stop := h.ids.Watch(nomad.WIHandle{
+			IdentityName: id.Name, WorkloadIdentifier: req.Task.Name, WorkloadType: nomad.WorkloadTypeTask,
+		})
+		stops = append(stops, stop)
+		if err := h.first(ctx, at, id, tokens); err != nil {
+			stopAll(stops)
+			return err
+		}
+		watches = append(watches, func(ctx context.Context) { h.follow(ctx, at, id, tokens) })
+	}
+	resp.Env = h.environment()
+	if len(watches) > 0 {
+		resp.Background = func(ctx context.Context) {
+			defer stopAll(stops)
+			runAll(ctx, watches)
+		}
+	}
+	return nil
+}
+
+// first waits for the identity's token and puts it in place.
+func (h *identityHook) first(ctx context.Context, at place, id *nomad.WorkloadIdentity, tokens <-chan nomad.Token) error {
+	select {
+	case token := <-tokens:
+		return h.put(at, id, token)
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(firstTokenWait):
+		h.log.Warn("starting without the token of an identity", "identity", id.Name)
+		return nil
+	}
+}
+
+// follow puts every newer token in place and acts on the change.
+func (h *identityHook) follow(ctx context.Context, at place, id *nomad.WorkloadIdentity, tokens <-chan nomad.Token) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case token := <-tokens:
+			if err := h.put(at, id, token); err != nil {
+				h.log.Warn("renewed token not put in place", "identity", id.Name, "err", err)
+				continue
+			}
+			h.control.SetEnv(h.Name(), h.environment())
+			h.changed(ctx, id)
+		}
+	}
+}
+
+// changed does what the change mode says.
+func (h *identityHook) changed(ctx context.Context, id *nomad.WorkloadIdentity) {
+	reason := fmt.Sprintf("identity %q was renewed", id.Name)
+	var err error
+	switch id.ChangeMode {
+	case nomad.WIChangeModeRestart:
+		err = h.control.Restart(ctx, &nomad.TaskEvent{Type: nomad.TaskRestartSignal, RestartReason: reason})
+	case nomad.WIChangeModeSignal:
+		err = h.control.Signal(&nomad.TaskEvent{
+			Type: nomad.TaskSignaling, TaskSignal: id.ChangeSignal, TaskSignalReason: reason,
+		}, id.ChangeSignal)
+	}
+	if err == nil || ctx.Err() != nil {
+		return
+	}
+	h.log.Warn("change mode of identity failed", "identity", id.Name, "mode", id.ChangeMode, "err", err)
+	if id.ChangeMode != nomad.WIChangeModeSignal {
+		return
+	}
+	// The task would go on with a token that it does not know is old.
+	err = h.control.Kill(ctx, &nomad.TaskEvent{
+		Type: nomad.TaskKilling, FailsTask: true,
+		KillReason: fmt.Sprintf("%s but signal %s could not be sent", reason, id.ChangeSignal),
+	})
+	if err != nil && ctx.Err() == nil {
+		h.log.Error("task not killed after a failed signal", "identity", id.Name, "err", err)
+	}
+}
+
+// put places one token.
+func (h *identityHook) put(at place, id *nomad.WorkloadIdentity, token nomad.Token) error {
+	if token.IsZero() {
+		return nil
+	}
+	if id.Env {
+		name := "NOMAD_TOKEN"
+		if !isDefault(id) {
+			name += "_" + id.Name
+		}
+		h.mu.Lock()
+		h.env[name] = token.Reveal()
+		h.env["NOMAD_UNIX_ADDR"] = "unix://" + path.Join(at.env.Var("NOMAD_SECRETS_DIR"), socketName)
+		h.mu.Unlock()
+	}
+	if !id.File {
+		return nil
+	}
+	if err := writeToken(at, id, token); err != nil {
+		return &Fault{Type: nomad.TaskSetupFailure, Err: &drivers.RecoverableError{
+			Err: fmt.Errorf("write token of identity %q: %w", id.Name, err)}}
+	}
+	return nil
+}
+
+// writeToken replaces the file of a token, which only the task can read.
+func writeToken(at place, id *nomad.WorkloadIdentity, token nomad.Token) error {
+	look := at.dir.Secret()
+	if id.Filepath == "" {
+		name := "nomad_token"
+		if !isDefault(id) {
+			name = "nomad_" + id.Name + ".jwt"
+		}
+		return at.dir.Secrets().Replace(name, []byte(token.Reveal()), look)
+	}
+	name := relative(at, id.Filepath)
+	into, err := at.dir.Root().MakeAll(path.Dir(name), 0o755, look.UID, look.GID)
+	if err != nil {
+		return err
+	}
+	defer into.Close()
+	return into.Replace(path.Base(name), []byte(token.Reveal()), look)
+}
+
+// relative turns a path of the job, as the task would write it, into one below
+// the task's directory. What tries to leave it is caught when it is opened.
+func relative(at place, file string) string {
+	file = at.env.Expand(file)
+	if below, ok := strings.CutPrefix(file, at.dir.Path()+"/"); ok {
+		file = below
+	}
+	return strings.TrimPrefix(path.Clean(file), "/")
+}
+
+func isDefault(id *nomad.WorkloadIdentity) bool {
+	return id.Name == "" || id.Name == nomad.WorkloadIdentityDefaultName
+}
+
+func (h *identityHook) environment() map[string]string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return maps.Clone(h.env)
+}
+
+func stopAll(stops []func()) {
+	for _, stop := range stops {
+		stop()
+	}
+}
+
+// runAll runs every function beside the others and returns when all did.
+func runAll(ctx context.Context, fns []func(context.Context)) {
+	var wg sync.WaitGroup
+	for _, fn := range fns {
+		wg.Go(func() { fn(ctx) })
+	}
+	wg.Wait()
+}

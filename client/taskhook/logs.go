@@ -1,0 +1,34 @@
+package taskhook
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/plugins/drivers"
+)
+
+// Bounds of a task's logs when the job says nothing (compat/jobspec.tsv).
+const (
+	defaultLogFiles  = 10
+	defaultLogSizeMB = 10
+)
+
+// logsHook says how the supervisor rotates the task's logs.
+type logsHook struct{ none bool }
+
+func (*logsHook) Name() string { return "logs" }
+
+func (h *logsHook) Prestart(_ context.Context, req *TaskPrestartRequest, resp *TaskPrestartResponse) error {
+	cfg := &drivers.LogConfig{MaxFiles: defaultLogFiles, MaxFileSizeMB: defaultLogSizeMB}
+	if c := req.Task.LogConfig; c != nil {
+		if c.MaxFiles < 1 || c.MaxFileSizeMB < 1 {
+			return &Fault{Type: nomad.TaskFailedValidation, Err: fmt.Errorf(
+				"logs: max_files is %d and max_file_size %d: both must be at least 1", c.MaxFiles, c.MaxFileSizeMB)}
+		}
+		cfg.MaxFiles, cfg.MaxFileSizeMB, cfg.Disabled = c.MaxFiles, c.MaxFileSizeMB, c.Disabled
+	}
+	cfg.Disabled = cfg.Disabled || h.none
+	resp.Log = cfg
+	return nil
+}

@@ -1,0 +1,56 @@
+package taskhook
+
+import (
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/open-nomad/open-nomad/client/allocdir"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/plugins/drivers"
+)
+
+// Identities holds the tokens of the allocation (identity.Manager).
+type Identities interface {
+	Default(task string) nomad.Token
+	Watch(h nomad.WIHandle) (<-chan nomad.Token, func())
+}
+
+// Users lends uids to tasks that name no user (driverset.Users).
+type Users interface {
+	Lend(owner string) (int, error)
+	Claim(uid int, owner string) error
+	Contains(uid int) bool
+}
+
+// Config is what the hooks of one task work with.
+type Config struct {
+	Alloc        *nomad.Allocation
+	Task         *nomad.Task
+	Dir          *allocdir.Dir
+	Capabilities drivers.Capabilities
+	Identities   Identities
+	Users        Users
+	API          http.Handler      // of the task's socket; nil for none
+	HostEnv      map[string]string // for drivers without isolation
+	Control      Control
+	Usage        func(*nomad.TaskResourceUsage) // takes each sample
+	StatsEvery   time.Duration
+	Log          *slog.Logger
+}
+
+// Order returns the hooks of a task in the order in which they act.
+func Order(c Config) []Hook {
+	c.Log = c.Log.With("alloc", c.Alloc.ID, "task", c.Task.Name)
+	return []Hook{
+		&validateHook{},
+		&userHook{users: c.Users, dynamic: c.Capabilities.DynamicWorkloadUsers},
+		&directoryHook{alloc: c.Dir, isolation: c.Capabilities.FSIsolation},
+		&environmentHook{host: c.HostEnv, isolation: c.Capabilities.FSIsolation},
+		&identityHook{ids: c.Identities, control: c.Control, log: c.Log},
+		&socketHook{api: c.API, log: c.Log},
+		&logsHook{none: c.Capabilities.NoLogs},
+		&dispatchHook{},
+		&statsHook{every: c.StatsEvery, usage: c.Usage, labels: taskLabels(c.Alloc, c.Task), log: c.Log},
+	}
+}

@@ -1,0 +1,109 @@
+package taskhook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/internal/safefs"
+)
+
+// socketName is the Task API socket in the task's secrets directory.
+const socketName = "api.sock"
+
+// socketHook serves the HTTP API of the agent to the task, on a socket that only
+// the task's user can reach. A request without a token is refused here, before
+// the API sees it. A task runs without the socket when it can't be made.
+type socketHook struct {
+	api http.Handler
+	log *slog.Logger
+}
+
+func (*socketHook) Name() string { return "api_socket" }
+
+func (h *socketHook) Prestart(ctx context.Context, req *TaskPrestartRequest, resp *TaskPrestartResponse) error {
+	if h.api == nil {
+		return nil
+	}
+	l, err := listen(ctx, req.Dir.Secrets(), req.Owner)
+	if err != nil {
+		h.log.Warn("task API socket not made", "err", err)
+		return nil
+	}
+	resp.Background = func(ctx context.Context) {
+		h.serve(ctx, l)
+		if err := req.Dir.Secrets().Remove(socketName); err != nil {
+			h.log.Warn("task API socket not removed", "err", err)
+		}
+	}
+	return nil
+}
+
+// listen makes the socket through the descriptor of its directory. The mode is
+// set before there is a name, so that nobody else ever gets in.
+func listen(ctx context.Context, dir *safefs.Dir, owner Owner) (net.Listener, error) {
+	if err := dir.Remove(socketName); err != nil {
+		return nil, err
+	}
+	lc := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
+		var chmod error
+		err := c.Control(func(fd uintptr) { chmod = unix.Fchmod(int(fd), 0o600) })
+		return errors.Join(err, chmod)
+	}}
+	path := fmt.Sprintf("/proc/self/fd/%d/%s", dir.FD(), socketName)
+	l, err := lc.Listen(ctx, "unix", path)
+	if err != nil {
+		return nil, err
+	}
+	l.(*net.UnixListener).SetUnlinkOnClose(false) // the path means something else by then
+	if owner.UID >= 0 {
+		err = unix.Fchownat(dir.FD(), socketName, owner.UID, owner.GID, unix.AT_SYMLINK_NOFOLLOW)
+	}
+	if err != nil {
+		l.Close() // nobody was served
+		return nil, fmt.Errorf("give %s to its task: %w", socketName, err)
+	}
+	return l, nil
+}
+
+// serve answers until ctx is done.
+func (h *socketHook) serve(ctx context.Context, l net.Listener) {
+	srv := &http.Server{
+		Handler:           http.HandlerFunc(h.guard),
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    64 << 10,
+		BaseContext:       func(net.Listener) context.Context { return ctx },
+		ErrorLog:          slog.NewLogLogger(h.log.Handler(), slog.LevelDebug),
+	}
+	stop := context.AfterFunc(ctx, func() { srv.Close() }) // Serve returns its error
+	defer stop()
+	if err := srv.Serve(l); err != nil && !errors.Is(err, http.ErrServerClosed) {
+		h.log.Warn("task API socket ended", "err", err)
+	}
+}
+
+// guard demands a token, whether or not ACLs are on.
+func (h *socketHook) guard(w http.ResponseWriter, r *http.Request) {
+	if !hasToken(r) {
+		http.Error(w, "Unauthorized", http.StatusUnauthorized)
+		return
+	}
+	h.api.ServeHTTP(w, r)
+}
+
+func hasToken(r *http.Request) bool {
+	if strings.TrimSpace(r.Header.Get("X-Nomad-Token")) != "" {
+		return true
+	}
+	scheme, token, _ := strings.Cut(strings.TrimSpace(r.Header.Get("Authorization")), " ")
+	return strings.EqualFold(scheme, "bearer") && strings.TrimSpace(token) != ""
+}

@@ -1,0 +1,108 @@
+package taskhook
+
+import (
+	"context"
+	"fmt"
+	"os/user"
+	"strconv"
+	"strings"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/plugins/drivers"
+)
+
+// stateUID is the key of a lent uid in a hook's state.
+const stateUID = "dynamic_uid"
+
+// dynamicPrefix begins the user word of a lent uid.
+const dynamicPrefix = "nomad-"
+
+// userHook decides who the task runs as: the user that the job names, or a uid
+// lent to the allocation where the driver takes one.
+type userHook struct {
+	users   Users
+	dynamic bool
+}
+
+func (*userHook) Name() string { return "user" }
+
+func (h *userHook) Prestart(_ context.Context, req *TaskPrestartRequest, resp *TaskPrestartResponse) error {
+	switch {
+	case req.Task.User != "":
+		owner, err := h.named(req.Task.User)
+		if err != nil {
+			return &Fault{Type: nomad.TaskFailedValidation, Err: err}
+		}
+		resp.Owner = owner
+	case h.dynamic:
+		uid, err := h.lend(req)
+		if err != nil {
+			return &drivers.RecoverableError{Err: err}
+		}
+		resp.State = map[string]string{stateUID: strconv.Itoa(uid)}
+		resp.Owner = &Owner{User: dynamicPrefix + strconv.Itoa(uid), UID: uid, GID: uid}
+	default:
+		resp.Owner = &Owner{UID: -1, GID: -1}
+	}
+	return nil
+}
+
+// lend is the uid that the task had before, or a new one.
+func (h *userHook) lend(req *TaskPrestartRequest) (int, error) {
+	if uid, ok := LentUID(req.PreviousState); ok {
+		return uid, h.users.Claim(uid, req.Alloc.ID)
+	}
+	return h.users.Lend(req.Alloc.ID)
+}
+
+// LentUID is the uid that a stored hook state says was lent to the task.
+func LentUID(state map[string]string) (int, bool) {
+	uid, err := strconv.Atoi(state[stateUID])
+	return uid, err == nil
+}
+
+// named finds a user of the system, by name or "<uid>[:<gid>]". Uids of the pool
+// belong to other tasks and can't be asked for.
+func (h *userHook) named(word string) (*Owner, error) {
+	if strings.HasPrefix(word, dynamicPrefix) && numeric(strings.TrimPrefix(word, dynamicPrefix)) {
+		return nil, fmt.Errorf("user %q is lent by the client and cannot be asked for", word)
+	}
+	owner, err := find(word)
+	if err != nil {
+		return nil, err
+	}
+	if h.users.Contains(owner.UID) || h.users.Contains(owner.GID) {
+		return nil, fmt.Errorf("user %q is one of those that the client lends and cannot be asked for", word)
+	}
+	return owner, nil
+}
+
+func find(word string) (*Owner, error) {
+	uidWord, gidWord, both := strings.Cut(word, ":")
+	if both {
+		uid, err1 := strconv.ParseUint(uidWord, 10, 31)
+		gid, err2 := strconv.ParseUint(gidWord, 10, 31)
+		if err1 != nil || err2 != nil {
+			return nil, fmt.Errorf("user %q is neither a name nor <uid>:<gid>", word)
+		}
+		return &Owner{User: word, UID: int(uid), GID: int(gid)}, nil
+	}
+	u, err := user.Lookup(word)
+	if err != nil && numeric(word) {
+		u, err = user.LookupId(word)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("user %q: %w", word, err)
+	}
+	uid, err1 := strconv.Atoi(u.Uid)
+	gid, err2 := strconv.Atoi(u.Gid)
+	if err1 != nil || err2 != nil {
+		return nil, fmt.Errorf("user %q has no numeric uid", word)
+	}
+	return &Owner{User: word, UID: uid, GID: gid}, nil
+}
+
+func numeric(s string) bool {
+	_, err := strconv.ParseUint(s, 10, 31)
+	return err == nil
+}

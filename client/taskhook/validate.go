@@ -1,0 +1,60 @@
+package taskhook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/open-nomad/open-nomad/client/allocdir"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/plugins/drivers"
+)
+
+// validateHook refuses a task that this client can not run as it was asked for.
+// The servers refuse it first; this is for jobs that an older server took.
+type validateHook struct{}
+
+func (*validateHook) Name() string { return "validate" }
+
+func (*validateHook) Prestart(_ context.Context, req *TaskPrestartRequest, _ *TaskPrestartResponse) error {
+	if err := validate(req.Task); err != nil {
+		return &Fault{Type: nomad.TaskFailedValidation, Err: err}
+	}
+	return nil
+}
+
+// validate names every fault at once.
+func validate(t *nomad.Task) error {
+	var errs []error
+	switch t.Name {
+	case "", ".", "..", allocdir.SharedName, allocdir.SecretsName, allocdir.PrivateName:
+		errs = append(errs, fmt.Errorf("a task cannot be named %q", t.Name))
+	}
+	if strings.ContainsAny(t.Name, "/\x00") {
+		errs = append(errs, fmt.Errorf("a task cannot be named %q: the name is that of its directory", t.Name))
+	}
+	if t.KillSignal != "" {
+		if _, err := drivers.ParseSignal(t.KillSignal); err != nil {
+			errs = append(errs, fmt.Errorf("kill_signal: %w", err))
+		}
+	}
+	for _, id := range t.Identities {
+		if id.ChangeMode == nomad.WIChangeModeSignal {
+			if _, err := drivers.ParseSignal(id.ChangeSignal); err != nil {
+				errs = append(errs, fmt.Errorf("identity %q: change_signal: %w", id.Name, err))
+			}
+		}
+	}
+	for feature, asked := range map[string]bool{
+		"artifact": len(t.Artifacts) > 0, "template": len(t.Templates) > 0, "vault": t.Vault != nil,
+		"volume_mount": len(t.VolumeMounts) > 0, "secret": len(t.Secrets) > 0, "schedule": t.Schedule != nil,
+		"csi_plugin": t.CSIPluginConfig != nil,
+		"device":     t.Resources != nil && len(t.Resources.Devices) > 0,
+	} {
+		if asked {
+			errs = append(errs, fmt.Errorf("this client does not have the feature %q yet", feature))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,177 @@
+package taskrunner
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/open-nomad/open-nomad/client/taskhook"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/plugins/drivers"
+)
+
+const (
+	// defaultMaxKill bounds kill_timeout when the client sets no bound.
+	defaultMaxKill = 30 * time.Second
+	// stopAgain is how long a stopped process may take to be told as exited
+	// before the driver is asked again.
+	stopAgain = 5 * time.Second
+)
+
+// restartRequest asks Run to end the process and start anew.
+type restartRequest struct {
+	event *nomad.TaskEvent
+	done  chan error // buffered 1: told when the process has ended
+}
+
+// Kill ends the task for good and waits until it has ended or ctx is done. An
+// event that fails the task marks it failed. A second Kill only waits.
+func (r *Runner) Kill(ctx context.Context, e *nomad.TaskEvent) error {
+	r.mu.Lock()
+	first := r.killEvent == nil
+	if first {
+		r.killEvent = e
+	}
+	r.mu.Unlock()
+	if first {
+		if e.Type != nomad.TaskKilling && r.Phase() != Terminal {
+			r.Emit(e)
+		}
+		r.preKill(ctx, e)
+		close(r.killed)
+	}
+	select {
+	case <-r.done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("kill task %s: %w", r.name, ctx.Err())
+	}
+}
+
+// Restart ends the running process; the task starts anew at once, outside the
+// restart policy. It returns when the process has ended.
+func (r *Runner) Restart(ctx context.Context, e *nomad.TaskEvent) error {
+	if r.taskID() == "" && r.Phase() != Restarting {
+		return fmt.Errorf("restart task %s: %w", r.name, ErrNotRunning)
+	}
+	req := restartRequest{event: e, done: make(chan error, 1)}
+	r.Emit(e)
+	select {
+	case r.restarts <- req:
+	case <-r.done:
+		return fmt.Errorf("restart task %s: %w", r.name, ErrNotRunning)
+	case <-r.killed:
+		return fmt.Errorf("restart task %s: %w", r.name, ErrNotRunning)
+	case <-ctx.Done():
+		return fmt.Errorf("restart task %s: %w", r.name, ctx.Err())
+	}
+	select {
+	case err := <-req.done:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("restart task %s: %w", r.name, ctx.Err())
+	}
+}
+
+// Signal sends a signal by name to the running task.
+func (r *Runner) Signal(e *nomad.TaskEvent, signal string) error {
+	id := r.taskID()
+	if id == "" {
+		return fmt.Errorf("signal task %s: %w", r.name, ErrNotRunning)
+	}
+	if err := r.cfg.Driver.SignalTask(id, signal); err != nil {
+		return fmt.Errorf("signal task %s: %w", r.name, err)
+	}
+	r.Emit(e)
+	return nil
+}
+
+// SetEnv replaces what a hook gave to the environment of later starts.
+func (r *Runner) SetEnv(hook string, env map[string]string) { r.env.SetHook(hook, env) }
+
+// Update takes a newer version of the allocation, in which the task may have
+// changed in ways that need no new process.
+func (r *Runner) Update(ctx context.Context, a *nomad.Allocation, t *nomad.Task) {
+	r.mu.Lock()
+	r.alloc, r.task = a, t
+	if skip := a.DesiredTransition.NoShutdownDelay; skip != nil && *skip {
+		select {
+		case <-r.skipDelay:
+		default:
+			close(r.skipDelay)
+		}
+	}
+	r.mu.Unlock()
+	r.env.SetAlloc(a, t)
+	r.runUpdate(ctx, &taskhook.TaskUpdateRequest{Alloc: a, Task: t, Env: r.env.Build()})
+}
+
+// stop ends the running process: after the shutdown delay, with the task's
+// signal, and by force when its time is over.
+func (r *Runner) stop(ctx context.Context, exits <-chan *drivers.ExitResult) (*drivers.ExitResult, error) {
+	if exit, err := r.shutdownDelay(ctx, exits); exit != nil || err != nil {
+		return exit, err
+	}
+	_, task := r.current()
+	timeout := r.killTimeout(task)
+	event := &nomad.TaskEvent{Type: nomad.TaskKilling, KillTimeout: timeout}
+	if cause := r.killCause(); cause != nil {
+		event.KillReason = cause.KillReason
+	}
+	r.Emit(event)
+	err := r.cfg.Driver.StopTask(ctx, r.taskID(), timeout, task.KillSignal)
+	for {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if err != nil {
+			r.Emit(&nomad.TaskEvent{Type: nomad.TaskKilling, KillError: err.Error()})
+		}
+		select {
+		case exit := <-exits:
+			return exit, nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(stopAgain):
+		}
+		err = r.cfg.Driver.DestroyTask(r.taskID(), true)
+	}
+}
+
+// shutdownDelay waits before the process is told to end; an exit ends the wait.
+func (r *Runner) shutdownDelay(ctx context.Context, exits <-chan *drivers.ExitResult) (*drivers.ExitResult, error) {
+	_, task := r.current()
+	if task.ShutdownDelay <= 0 || r.killCause() == nil {
+		return nil, nil // a restart does not wait
+	}
+	select {
+	case <-r.skipDelay:
+		r.Emit(&nomad.TaskEvent{Type: nomad.TaskSkippingShutdownDelay})
+		return nil, nil
+	default:
+	}
+	r.Emit(&nomad.TaskEvent{Type: nomad.TaskWaitingShuttingDownDelay})
+	timer := time.NewTimer(task.ShutdownDelay)
+	defer timer.Stop()
+	select {
+	case exit := <-exits:
+		return exit, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-r.skipDelay:
+	case <-timer.C:
+	}
+	return nil, nil
+}
+
+// killTimeout is what the job asks for within what the client allows.
+func (r *Runner) killTimeout(task *nomad.Task) time.Duration {
+	timeout, limit := task.KillTimeout, r.cfg.MaxKillTimeout
+	if timeout <= 0 {
+		timeout = nomad.DefaultKillTimeout
+	}
+	if limit <= 0 {
+		limit = defaultMaxKill
+	}
+	return min(timeout, limit)
+}

@@ -1,0 +1,76 @@
+package taskrunner
+
+import (
+	"context"
+	"time"
+
+	"github.com/open-nomad/open-nomad/client/state"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/plugins/drivers"
+)
+
+// Restore takes up the task where the agent before left it. It is called before
+// Run. A process that the driver can't find is told as such and then treated
+// like one that exited: the restart policy decides.
+func (r *Runner) Restore(ctx context.Context, t state.Task) {
+	if t.State != nil {
+		r.state = *t.State
+	}
+	if t.Local == nil {
+		return
+	}
+	r.local = *t.Local
+	if r.local.Hooks == nil {
+		r.local.Hooks = map[string]*state.HookState{}
+	}
+	switch {
+	case r.local.RunComplete || r.state.State == nomad.TaskStateDead:
+		r.setPhase(Terminal)
+	case r.local.TaskHandle != nil:
+		r.recover(ctx)
+	}
+}
+
+// recover asks the driver for the process of the stored handle.
+func (r *Runner) recover(ctx context.Context) {
+	handle := r.local.TaskHandle
+	err := r.cfg.Driver.RecoverTask(ctx, handle)
+	switch {
+	case err == nil:
+		r.setID(handle.TaskID)
+		r.resumed = true
+		r.setPhase(Running)
+	case r.state.State == nomad.TaskStateRunning:
+		r.Emit(&nomad.TaskEvent{Type: nomad.TaskRestoreFailed, Message: err.Error()})
+		r.last = outcome{err: &drivers.RecoverableError{Err: err}}
+		r.setPhase(Exited)
+	default:
+		// The agent died between the commit and the start: there is no process.
+		r.log.Debug("no process of a start that was announced", "err", err)
+		r.local.TaskHandle = nil
+	}
+}
+
+// resume prepares the hooks of a process that an earlier agent started.
+func (r *Runner) resume(ctx context.Context) {
+	r.resumed = false
+	r.try = r.newAttempt(ctx)
+	hookCtx, cancel := r.untilKilled(ctx)
+	defer cancel()
+	if err := r.runPrestart(hookCtx); err != nil {
+		// The process runs already: better without one hook than not at all.
+		r.log.Warn("task taken over without all of its hooks", "err", err)
+		r.Emit(&nomad.TaskEvent{Type: nomad.TaskHookMessage, Message: err.Error()})
+	}
+	started := r.State().StartedAt
+	if started.IsZero() {
+		started = time.Now()
+	}
+	if r.State().State != nomad.TaskStateRunning {
+		r.update(func(s *nomad.TaskState) {
+			s.State = nomad.TaskStateRunning
+			s.StartedAt = started
+		}, &nomad.TaskEvent{Type: nomad.TaskStarted})
+	}
+	r.runPoststart(hookCtx, r.env.Build(), started)
+}

@@ -1,0 +1,320 @@
+package taskrunner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/open-nomad/open-nomad/client/allocdir"
+	"github.com/open-nomad/open-nomad/client/state"
+	"github.com/open-nomad/open-nomad/client/taskenv"
+	"github.com/open-nomad/open-nomad/client/taskhook"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/plugins/drivers"
+)
+
+// ErrNotRunning is returned for what needs a running task.
+var ErrNotRunning = errors.New("task is not running")
+
+// waitAgain is how long to leave a driver alone that failed to wait for a task.
+const waitAgain = time.Second
+
+// Store keeps what must survive a restart of the agent (state.DB).
+type Store interface {
+	PutTask(allocID, task string, t state.Task) error
+	PutTaskLater(allocID, task string, t state.Task) error
+}
+
+// Config of a Runner.
+type Config struct {
+	Alloc  *nomad.Allocation
+	Task   *nomad.Task
+	Node   *nomad.Node
+	Region string
+	Driver drivers.Driver
+	Store  Store
+	Dir    *allocdir.Dir
+	// Gate is closed when the task's turn has come; nil when it may start at once.
+	Gate       <-chan struct{}
+	Identities taskhook.Identities
+	Users      taskhook.Users
+	API        http.Handler
+	HostEnv    map[string]string
+	// Changed is called after each change of State. It must not block.
+	Changed        func()
+	MaxKillTimeout time.Duration
+	StatsEvery     time.Duration
+	MHzPerCore     uint64
+	Log            *slog.Logger
+}
+
+// Runner runs one task. Its exported methods may be called concurrently.
+type Runner struct {
+	cfg   Config
+	name  string
+	log   *slog.Logger
+	hooks []taskhook.Hook // never changes
+	env   *taskenv.Builder
+
+	killed    chan struct{} // closed by the first Kill
+	skipDelay chan struct{} // closed when the servers say: no shutdown delay
+	restarts  chan restartRequest
+	done      chan struct{} // closed when the task is over and its hooks stopped
+
+	// Owned by Run.
+	tracker *tracker
+	local   state.LocalState
+	last    outcome
+	delay   time.Duration
+	try     *attempt
+	dir     *allocdir.Task
+	resumed bool // the process was found, not started
+
+	mu        sync.Mutex
+	alloc     *nomad.Allocation
+	task      *nomad.Task
+	state     nomad.TaskState
+	phase     Phase
+	id        string // of the running process, for the driver
+	killEvent *nomad.TaskEvent
+	usage     *nomad.TaskResourceUsage
+}
+
+// New returns a Runner for a task that was just received.
+func New(cfg Config) *Runner {
+	r := &Runner{
+		cfg: cfg, name: cfg.Task.Name, alloc: cfg.Alloc, task: cfg.Task,
+		log:       cfg.Log.With("alloc", cfg.Alloc.ID, "task", cfg.Task.Name),
+		killed:    make(chan struct{}),
+		skipDelay: make(chan struct{}),
+		restarts:  make(chan restartRequest),
+		done:      make(chan struct{}),
+		phase:     Pending,
+		local:     state.LocalState{Hooks: map[string]*state.HookState{}},
+		tracker:   newTracker(cfg.Alloc.Job, cfg.Alloc.Job.TaskGroup(cfg.Alloc.TaskGroup), cfg.Task),
+		env: taskenv.New(taskenv.Subject{
+			Node: cfg.Node, Region: cfg.Region, Alloc: cfg.Alloc, Task: cfg.Task,
+		}),
+	}
+	r.state.State = nomad.TaskStatePending
+	r.hooks = taskhook.Order(taskhook.Config{
+		Alloc: cfg.Alloc, Task: cfg.Task, Dir: cfg.Dir, Capabilities: cfg.Driver.Capabilities(),
+		Identities: cfg.Identities, Users: cfg.Users, API: cfg.API, HostEnv: cfg.HostEnv,
+		Control: r, Usage: r.setUsage, StatsEvery: cfg.StatsEvery, Log: cfg.Log,
+	})
+	return r
+}
+
+// Run runs the task until it is over, which is nil, or until ctx is done: then
+// the process goes on and Run returns ctx's error.
+func (r *Runner) Run(ctx context.Context) error {
+	defer r.letGo()
+	steps := map[Phase]func(context.Context) (Move, error){
+		Pending: r.pend, Running: r.watch, Exited: r.settle, Restarting: r.rest,
+	}
+	if r.Phase() == Pending && len(r.state.Events) == 0 {
+		r.Emit(&nomad.TaskEvent{Type: nomad.TaskReceived})
+	}
+	for phase := r.Phase(); phase != Terminal; {
+		move, err := steps[phase](ctx)
+		if err != nil {
+			return err
+		}
+		if phase, err = Next(phase, move); err != nil {
+			return err
+		}
+		r.log.Debug("task moved", "move", move, "phase", phase)
+		r.setPhase(phase)
+	}
+	return r.finish(ctx)
+}
+
+// pend waits for the task's turn and starts it.
+func (r *Runner) pend(ctx context.Context) (Move, error) {
+	select {
+	case <-r.killed:
+		return Kill, nil
+	case <-ctx.Done():
+		return "", ctx.Err()
+	case <-r.gate():
+	}
+	r.try = r.newAttempt(ctx)
+	err := r.start(ctx)
+	switch {
+	case err == nil:
+		return Started, nil
+	case ctx.Err() != nil:
+		return "", ctx.Err()
+	}
+	r.try.end()
+	if r.isKilled() {
+		return Kill, nil
+	}
+	r.tell(err)
+	r.last = outcome{err: err}
+	return StartFailed, nil
+}
+
+// gate is closed when the task may start.
+func (r *Runner) gate() <-chan struct{} {
+	if r.cfg.Gate != nil {
+		return r.cfg.Gate
+	}
+	open := make(chan struct{})
+	close(open)
+	return open
+}
+
+// watch sees a running process to its exit.
+func (r *Runner) watch(ctx context.Context) (Move, error) {
+	if r.resumed {
+		r.resume(ctx)
+	}
+	waitCtx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	exits := make(chan *drivers.ExitResult, 1)
+	go r.wait(waitCtx, exits)
+	var exit *drivers.ExitResult
+	var requested bool
+	var err error
+	select {
+	case <-ctx.Done():
+		return "", ctx.Err()
+	case exit = <-exits:
+	case <-r.killed:
+		exit, err = r.stop(ctx, exits)
+	case req := <-r.restarts:
+		requested = true
+		r.preKill(ctx, req.event)
+		exit, err = r.stop(ctx, exits)
+		req.done <- err
+	}
+	if err != nil {
+		return "", err
+	}
+	r.setID("")
+	r.try.end()
+	r.last = outcome{exit: exit, requested: requested}
+	return Exit, nil
+}
+
+// wait sends the exit of the process, once. A driver that is away for a while is
+// asked again; one that has lost the task has no exit code to give, and that is a
+// failed exit.
+func (r *Runner) wait(ctx context.Context, exits chan<- *drivers.ExitResult) {
+	id := r.taskID()
+	for {
+		res, err := r.cfg.Driver.WaitTask(ctx, id)
+		switch {
+		case err == nil:
+			exits <- res
+			return
+		case ctx.Err() != nil:
+			return // the agent shuts down: nobody listens
+		case errors.Is(err, drivers.ErrTaskNotFound):
+			exits <- &drivers.ExitResult{ExitCode: -1, Err: fmt.Errorf("wait for task: %w", err)}
+			return
+		}
+		r.log.Warn("wait for task", "err", err)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(waitAgain):
+		}
+	}
+}
+
+// settle decides what becomes of a task whose run is over.
+func (r *Runner) settle(context.Context) (Move, error) {
+	r.runExited()
+	if r.last.exit != nil {
+		r.Emit(terminatedEvent(r.last.exit))
+		count(r, "oom_killed", r.last.exit.OOMKilled)
+	}
+	if r.isKilled() {
+		r.setDead(r.killedEvent())
+		return End, nil
+	}
+	d := r.tracker.decide(time.Now(), r.last)
+	switch {
+	case d.restart:
+	case d.failed:
+		r.setDead(&nomad.TaskEvent{Type: nomad.TaskNotRestarting, RestartReason: d.reason, FailsTask: true})
+		return End, nil
+	default:
+		r.setDead(nil)
+		return End, nil
+	}
+	r.update(func(s *nomad.TaskState) { s.State = nomad.TaskStatePending },
+		&nomad.TaskEvent{Type: nomad.TaskRestarting, RestartReason: d.reason, StartDelay: d.delay.Nanoseconds()})
+	r.delay = d.delay
+	r.forget()
+	return Retry, nil
+}
+
+// rest waits out the delay before a restart.
+func (r *Runner) rest(ctx context.Context) (Move, error) {
+	timer := time.NewTimer(r.delay)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return "", ctx.Err()
+	case <-r.killed:
+		return Kill, nil
+	case req := <-r.restarts:
+		req.done <- nil
+	case <-timer.C:
+	}
+	r.update(func(s *nomad.TaskState) { s.Restarts++; s.LastRestart = time.Now() }, nil)
+	count(r, "restart", true)
+	return Due, nil
+}
+
+// finish marks the task dead and cleans up after it. It goes on when ctx ends:
+// what is left is short.
+func (r *Runner) finish(ctx context.Context) error {
+	ctx = context.WithoutCancel(ctx)
+	if r.State().State != nomad.TaskStateDead {
+		r.setDead(r.killedEvent())
+	}
+	if !r.local.RunComplete {
+		r.runStop(ctx)
+		r.local.RunComplete = true
+		r.forget()
+	}
+	close(r.done)
+	return nil
+}
+
+// forget stores that the last process is settled and tells the driver, which
+// may then drop its exit code. Without the disk the driver keeps it: a later
+// agent settles the same exit again.
+func (r *Runner) forget() {
+	handle := r.local.TaskHandle
+	r.local.TaskHandle = nil
+	if err := r.cfg.Store.PutTask(r.cfg.Alloc.ID, r.name, state.Task{Local: &r.local}); err != nil {
+		r.log.Error("end of task not stored", "err", err)
+		return
+	}
+	if handle == nil {
+		return
+	}
+	err := r.cfg.Driver.DestroyTask(handle.TaskID, true)
+	if err != nil && !errors.Is(err, drivers.ErrTaskNotFound) {
+		r.log.Warn("driver did not let go of a task", "err", err)
+	}
+}
+
+// letGo ends what runs beside the task and closes its directory.
+func (r *Runner) letGo() {
+	if r.try != nil {
+		r.try.end()
+	}
+	if r.dir != nil {
+		r.dir.Close()
+	}
+}

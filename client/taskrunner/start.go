@@ -1,0 +1,203 @@
+package taskrunner
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/open-nomad/open-nomad/client/state"
+	"github.com/open-nomad/open-nomad/client/taskenv"
+	"github.com/open-nomad/open-nomad/client/taskhook"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/plugins/drivers"
+)
+
+// attempt is one start of the task: what its hooks gave and what they run beside
+// the process.
+type attempt struct {
+	owner  taskhook.Owner
+	mounts []drivers.Mount
+	log    drivers.LogConfig
+
+	run    func(func(context.Context)) // starts a Background function
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+}
+
+// newAttempt lasts until its process is over or ctx ends.
+func (r *Runner) newAttempt(ctx context.Context) *attempt {
+	ctx, cancel := context.WithCancel(ctx)
+	a := &attempt{cancel: cancel, owner: taskhook.Owner{UID: -1, GID: -1}}
+	a.run = func(background func(context.Context)) {
+		if background != nil {
+			a.wg.Go(func() { background(ctx) })
+		}
+	}
+	return a
+}
+
+// end stops what runs beside the process, and waits for it.
+func (a *attempt) end() {
+	a.cancel()
+	a.wg.Wait()
+}
+
+// start runs the prestart hooks and asks the driver for a process.
+func (r *Runner) start(ctx context.Context) error {
+	hookCtx, cancel := r.untilKilled(ctx)
+	defer cancel()
+	if err := r.runPrestart(hookCtx); err != nil {
+		return err
+	}
+	cfg, env, err := r.taskConfig()
+	if err != nil {
+		return err
+	}
+	driver := r.cfg.Driver
+	// What a later agent needs to find this process and its user: on disk before it is.
+	r.local.TaskHandle = &drivers.TaskHandle{Driver: driver.Name(), TaskID: cfg.ID}
+	if err := r.cfg.Store.PutTask(r.cfg.Alloc.ID, r.name, state.Task{Local: &r.local}); err != nil {
+		return &drivers.RecoverableError{Err: fmt.Errorf("store state of task %s: %w", r.name, err)}
+	}
+	handle, err := driver.StartTask(hookCtx, cfg)
+	if err != nil {
+		r.local.TaskHandle = nil
+		return &taskhook.Fault{Type: nomad.TaskDriverFailure, Err: err}
+	}
+	r.local.TaskHandle = handle
+	if err := r.cfg.Store.PutTaskLater(r.cfg.Alloc.ID, r.name, state.Task{Local: &r.local}); err != nil {
+		r.log.Warn("handle of task not stored", "err", err)
+	}
+	r.running(hookCtx, cfg.ID, env)
+	return nil
+}
+
+// running tells that the process runs and calls the poststart hooks.
+func (r *Runner) running(ctx context.Context, id string, env *taskenv.Env) {
+	now := time.Now()
+	r.setID(id)
+	r.update(func(s *nomad.TaskState) {
+		s.State = nomad.TaskStateRunning
+		s.StartedAt = now
+	}, &nomad.TaskEvent{Type: nomad.TaskStarted})
+	count(r, "running", true)
+	r.runPoststart(ctx, env, now)
+}
+
+// untilKilled returns a context that also ends when the task is killed.
+func (r *Runner) untilKilled(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		select {
+		case <-r.killed:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
+}
+
+// taskConfig is what the driver is told.
+func (r *Runner) taskConfig() (*drivers.TaskConfig, *taskenv.Env, error) {
+	alloc, task := r.current()
+	env := r.env.Build()
+	config, err := env.Config(task.Config, r.cfg.Driver.TaskSpec())
+	if err != nil {
+		return nil, nil, &taskhook.Fault{Type: nomad.TaskFailedValidation, Err: err}
+	}
+	resources := allocated(alloc, task.Name)
+	return &drivers.TaskConfig{
+		ID:           taskID(alloc.ID, task.Name),
+		JobID:        alloc.JobID,
+		JobName:      alloc.Job.Name,
+		Namespace:    alloc.Namespace,
+		AllocID:      alloc.ID,
+		TaskGroup:    alloc.TaskGroup,
+		Name:         task.Name,
+		NodeID:       r.cfg.Node.ID,
+		NodeName:     r.cfg.Node.Name,
+		User:         r.try.owner.User,
+		Env:          env.Map(),
+		Config:       config,
+		Limits:       r.limits(resources),
+		Ports:        ports(alloc, resources),
+		AllocDir:     r.cfg.Dir.Path(),
+		TaskDir:      r.dir.Path(),
+		SharedDir:    r.cfg.Dir.SharedPath(),
+		LocalDir:     r.dir.LocalPath(),
+		SecretsDir:   r.dir.SecretsPath(),
+		LogDir:       r.cfg.Dir.LogPath(),
+		Log:          r.try.log,
+		Mounts:       r.try.mounts,
+		CgroupParent: cgroupParent(r.cfg.Node),
+	}, env, nil
+}
+
+// taskID names one start of a task for its driver.
+func taskID(alloc, task string) string {
+	var b [4]byte
+	rand.Read(b[:]) // never fails: crypto/rand ends the process instead
+	return alloc + "/" + task + "/" + hex.EncodeToString(b[:])
+}
+
+// allocated is what the scheduler gave to a task.
+func allocated(a *nomad.Allocation, task string) *nomad.AllocatedTaskResources {
+	if a.AllocatedResources != nil && a.AllocatedResources.Tasks[task] != nil {
+		return a.AllocatedResources.Tasks[task]
+	}
+	return &nomad.AllocatedTaskResources{}
+}
+
+func (r *Runner) limits(res *nomad.AllocatedTaskResources) drivers.LinuxResources {
+	limits := drivers.LinuxResources{
+		MemoryBytes: res.Memory.MemoryMB * nomad.BytesInMegabyte,
+		CPUShares:   res.Cpu.CpuShares,
+		MHzPerCore:  r.cfg.MHzPerCore,
+		Cores:       res.Cpu.ReservedCores,
+	}
+	if res.Memory.MemoryMaxMB > res.Memory.MemoryMB {
+		limits.MemoryMaxBytes = res.Memory.MemoryMaxMB * nomad.BytesInMegabyte
+	}
+	return limits
+}
+
+// ports are those of the group's network and of the task's own.
+func ports(a *nomad.Allocation, res *nomad.AllocatedTaskResources) []drivers.Port {
+	var list []drivers.Port
+	if a.AllocatedResources != nil {
+		for _, p := range a.AllocatedResources.Shared.Ports {
+			list = append(list, drivers.Port{Label: p.Label, Value: p.Value, To: p.To, HostIP: p.HostIP})
+		}
+	}
+	for _, n := range res.Networks {
+		for _, p := range append(n.ReservedPorts[:len(n.ReservedPorts):len(n.ReservedPorts)], n.DynamicPorts...) {
+			list = append(list, drivers.Port{Label: p.Label, Value: p.Value, To: p.To, HostIP: n.IP})
+		}
+	}
+	return list
+}
+
+func cgroupParent(n *nomad.Node) string {
+	if n.CgroupParent != "" {
+		return n.CgroupParent
+	}
+	return "nomad.slice"
+}
+
+// tell emits the event of a failed start.
+func (r *Runner) tell(err error) {
+	var fault *taskhook.Fault
+	if !errors.As(err, &fault) {
+		r.Emit(&nomad.TaskEvent{Type: nomad.TaskHookFailed, Message: err.Error()})
+		return
+	}
+	e := fault.Event()
+	if fault.Type == nomad.TaskDriverFailure {
+		e.DriverError, e.Message = fault.Error(), ""
+	}
+	r.Emit(e)
+}

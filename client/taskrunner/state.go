@@ -1,0 +1,142 @@
+package taskrunner
+
+import (
+	"time"
+
+	"github.com/open-nomad/open-nomad/client/state"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/plugins/drivers"
+)
+
+// State returns the task's state as the servers are told it, a copy whose events
+// are shared and never change.
+func (r *Runner) State() *nomad.TaskState {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.state
+	return &s
+}
+
+// Phase returns where the task stands.
+func (r *Runner) Phase() Phase {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.phase
+}
+
+// Done is closed when the task is over and its hooks have cleaned up.
+func (r *Runner) Done() <-chan struct{} { return r.done }
+
+// Usage is the last sample of what the task uses, nil when it does not run.
+func (r *Runner) Usage() *nomad.TaskResourceUsage {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.usage
+}
+
+// Emit adds an event to the task's state.
+func (r *Runner) Emit(e *nomad.TaskEvent) { r.update(func(*nomad.TaskState) {}, e) }
+
+// update changes the state, adds the event when there is one, queues the new state
+// for the disk and tells of it.
+func (r *Runner) update(change func(*nomad.TaskState), e *nomad.TaskEvent) {
+	r.mu.Lock()
+	change(&r.state)
+	if e != nil {
+		addEvent(&r.state, e)
+	}
+	s := r.state
+	// Queued under the mutex, so that an older state never replaces a newer one.
+	err := r.cfg.Store.PutTaskLater(r.cfg.Alloc.ID, r.name, state.Task{State: &s})
+	r.mu.Unlock()
+	if err != nil {
+		r.log.Warn("state of task not stored", "err", err)
+	}
+	r.cfg.Changed()
+}
+
+// setDead marks the task dead; an event that fails the task marks it failed.
+func (r *Runner) setDead(e *nomad.TaskEvent) {
+	failed := e != nil && e.FailsTask
+	r.update(func(s *nomad.TaskState) {
+		s.State = nomad.TaskStateDead
+		s.Failed = failed
+		s.FinishedAt = time.Now()
+	}, e)
+	count(r, "failed", failed)
+	count(r, "complete", !failed)
+}
+
+// killedEvent tells that the task was killed and what that makes of it.
+func (r *Runner) killedEvent() *nomad.TaskEvent {
+	e := &nomad.TaskEvent{Type: nomad.TaskKilled}
+	if cause := r.killCause(); cause != nil {
+		e.FailsTask, e.KillReason = cause.FailsTask, cause.KillReason
+	}
+	return e
+}
+
+// terminatedEvent tells how a process ended.
+func terminatedEvent(exit *drivers.ExitResult) *nomad.TaskEvent {
+	e := &nomad.TaskEvent{Type: nomad.TaskTerminated, ExitCode: exit.ExitCode, Signal: exit.Signal}
+	if exit.OOMKilled {
+		e.Details = map[string]string{"oom_killed": "true"}
+	}
+	if exit.Err != nil {
+		e.Message = exit.Err.Error()
+	}
+	return e
+}
+
+func (r *Runner) isKilled() bool {
+	select {
+	case <-r.killed:
+		return true
+	default:
+		return false
+	}
+}
+
+func (r *Runner) killCause() *nomad.TaskEvent {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.killEvent
+}
+
+func (r *Runner) current() (*nomad.Allocation, *nomad.Task) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.alloc, r.task
+}
+
+func (r *Runner) taskID() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.id
+}
+
+func (r *Runner) setID(id string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.id = id
+}
+
+func (r *Runner) setPhase(p Phase) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.phase = p
+}
+
+func (r *Runner) setUsage(u *nomad.TaskResourceUsage) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.usage = u
+}
+
+// SetupFailed is the state of a task whose allocation could not be prepared.
+func SetupFailed(s *nomad.TaskState, err error) *nomad.TaskState {
+	next := *s
+	next.State, next.Failed, next.FinishedAt = nomad.TaskStateDead, true, time.Now()
+	addEvent(&next, &nomad.TaskEvent{Type: nomad.TaskSetupFailure, SetupError: err.Error(), FailsTask: true})
+	return &next
+}
