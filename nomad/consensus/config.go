@@ -45,7 +45,6 @@ func raftConfig(c Config, id string) (*raft.Config, error) {
 	rc.LeaderLeaseTimeout = m * 500 * time.Millisecond
 	rc.CommitTimeout = m * 50 * time.Millisecond
 	rc.ShutdownOnRemove = false
-	rc.BatchApplyCh = true // what queues up while the disk syncs is synced together
 	rc.NoLegacyTelemetry = true
 	rc.Logger = raftLogger(c.Log)
 	return rc, nil

@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/raft"
 	wal "github.com/hashicorp/raft-wal"
 	"github.com/hashicorp/raft-wal/fs"
+	"github.com/hashicorp/raft-wal/metadb"
 	"github.com/hashicorp/raft-wal/segment"
 	"github.com/hashicorp/raft-wal/types"
 	"golang.org/x/sys/unix"
@@ -177,24 +178,53 @@ func writeFile(path, text string) error {
 	return nil
 }
 
+// walStore is a log with the database that holds its index and the vote. The
+// log does not close it.
+type walStore struct {
+	*wal.WAL
+	meta *metadb.BoltMetaDB
+}
+
+// Close closes both.
+func (w walStore) Close() error { return errors.Join(w.WAL.Close(), w.meta.Close()) }
+
 // openWAL opens the log. An error names what is damaged; nothing is repaired by
 // throwing away.
-func openWAL(dir string, log hclog.Logger) (*wal.WAL, error) {
-	w, err := wal.Open(dir, wal.WithSegmentFiler(segment.NewFiler(dir, privateFiles{fs.New(), dir})), wal.WithLogger(log.Named("wal")))
+func openWAL(dir string, log hclog.Logger) (walStore, error) {
+	metaFile := filepath.Join(dir, metadb.FileName)
+	if err := probeLock(metaFile); err != nil {
+		return walStore{}, err
+	}
+	meta := &metadb.BoltMetaDB{}
+	files := segment.NewFiler(dir, privateFiles{fs.New()})
+	w, err := wal.Open(dir, wal.WithSegmentFiler(files), wal.WithMetaStore(meta), wal.WithLogger(log.Named("wal")))
 	if err != nil {
-		return nil, fmt.Errorf("raft log in %s is damaged or cannot be opened: %w", dir, err)
+		return walStore{}, errors.Join(fmt.Errorf("raft log in %s is damaged or cannot be opened: %w", dir, err), meta.Close())
 	}
-	if err := os.Chmod(filepath.Join(dir, "wal-meta.db"), 0o600); err != nil {
-		return nil, errors.Join(fmt.Errorf("protect raft log: %w", err), w.Close())
+	if err := os.Chmod(metaFile, 0o600); err != nil {
+		return walStore{}, errors.Join(fmt.Errorf("protect raft log: %w", err), w.Close(), meta.Close())
 	}
-	return w, nil
+	return walStore{w, meta}, nil
+}
+
+// probeLock fails when another program has the database open: opening it would
+// wait without end.
+func probeLock(path string) error {
+	f, err := os.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("open raft log: %w", err)
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return errors.Join(fmt.Errorf("lock %s: %w", path, ErrInUse), f.Close())
+	}
+	return f.Close() // the lock goes with it
 }
 
 // privateFiles makes log segments that only their owner can read.
-type privateFiles struct {
-	types.VFS
-	dir string
-}
+type privateFiles struct{ types.VFS }
 
 // Create implements types.VFS.
 func (p privateFiles) Create(dir, name string, size uint64) (types.WritableFile, error) {

@@ -1,0 +1,323 @@
+package consensus_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/consensus"
+	"github.com/open-nomad/open-nomad/nomad/fsm"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// server is a log with a real FSM behind it.
+type server struct {
+	*consensus.Raft
+	fsm *fsm.FSM
+}
+
+func open(t testing.TB, dir string) server {
+	t.Helper()
+	s, err := tryOpen(t, dir)
+	if err != nil {
+		t.Fatalf("Open() = %v", err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func tryOpen(t testing.TB, dir string) (server, error) {
+	f := fsm.New(state.New(nil), nil, nil)
+	r, err := consensus.Open(consensus.Config{FSM: f, Dir: dir, Bootstrap: true, Address: "127.0.0.1:4647"})
+	return server{r, f}, err
+}
+
+// lead waits until s is the leader and has applied what was in its log.
+func (s server) lead(t testing.TB) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	for {
+		select {
+		case is := <-s.Leadership():
+			if !is {
+				continue
+			}
+			if err := s.Barrier(ctx); err != nil {
+				t.Fatalf("Barrier() = %v", err)
+			}
+			return
+		case <-ctx.Done():
+			t.Fatal("no leadership")
+		}
+	}
+}
+
+func (s server) addNamespace(t testing.TB, name string) uint64 {
+	t.Helper()
+	_, index, err := s.Apply(t.Context(), nomad.NamespaceUpsertRequestType,
+		&nomad.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: name}}})
+	if err != nil {
+		t.Fatalf("Apply(%s) = %v", name, err)
+	}
+	return index
+}
+
+func TestQuickLeadership(t *testing.T) {
+	for name, dir := range map[string]string{"memory": "", "disk": t.TempDir()} {
+		t.Run(name, func(t *testing.T) {
+			begin := time.Now()
+			s := open(t, dir)
+			s.lead(t)
+			took := time.Since(begin)
+			t.Logf("start to leader: %v", took)
+			if took > time.Second/2 { // an election by timer takes a second or more
+				t.Errorf("start to leader took %v", took)
+			}
+			if addr, id := s.Leader(); addr != "127.0.0.1:4647" || id != s.ID() {
+				t.Errorf("Leader() = %q, %q", addr, id)
+			}
+		})
+	}
+}
+
+func TestDurability(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	s.lead(t)
+	id := s.ID()
+	index := s.addNamespace(t, "one")
+	crashed := t.TempDir()
+	copyTree(t, dir, crashed) // what a power cut would leave after the answer
+	if err := s.Snapshot(); err != nil {
+		t.Fatal(err)
+	}
+	s.addNamespace(t, "two")
+	if err := s.Close(); err != nil {
+		t.Fatalf("Close() = %v", err)
+	}
+	for _, c := range []struct {
+		dir  string
+		want []string
+	}{{crashed, []string{"one"}}, {dir, []string{"one", "two"}}} {
+		again := open(t, c.dir)
+		again.lead(t)
+		if again.ID() != id {
+			t.Errorf("ID() = %s, want %s", again.ID(), id)
+		}
+		snap := again.fsm.State().Snapshot()
+		for _, name := range c.want {
+			if ns := snap.Namespace(nil, name); ns == nil {
+				t.Errorf("namespace %s is lost", name)
+			} else if name == "one" && ns.CreateIndex != index {
+				t.Errorf("CreateIndex = %d, want %d", ns.CreateIndex, index)
+			}
+		}
+	}
+}
+
+func TestPrivateFiles(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "server")
+	s := open(t, dir)
+	s.lead(t)
+	s.addNamespace(t, "one")
+	if err := s.Snapshot(); err != nil {
+		t.Fatal(err)
+	}
+	files := 0
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		want := fs.FileMode(0o600)
+		if d.IsDir() {
+			want = 0o700
+		} else {
+			files++
+		}
+		if got := info.Mode().Perm(); got != want {
+			t.Errorf("%s has mode %o, want %o", path, got, want)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if files < 5 { // node-id, version, log, its index, two files of a snapshot
+		t.Errorf("only %d files below %s", files, dir)
+	}
+}
+
+func TestSecondServerRefused(t *testing.T) {
+	dir := t.TempDir()
+	first := open(t, dir)
+	first.lead(t)
+	first.addNamespace(t, "one")
+	begin := time.Now()
+	_, err := tryOpen(t, dir)
+	if !errors.Is(err, consensus.ErrInUse) {
+		t.Fatalf("Open() = %v, want ErrInUse", err)
+	}
+	if took := time.Since(begin); took > 5*time.Second {
+		t.Errorf("refused after %v", took)
+	}
+	if strings.Contains(err.Error(), "\n") {
+		t.Errorf("error has several lines: %q", err)
+	}
+	first.addNamespace(t, "two") // the first goes on
+}
+
+func TestDamage(t *testing.T) {
+	damage := func(path, text string) func(*testing.T, string) {
+		return func(t *testing.T, dir string) {
+			if err := os.WriteFile(filepath.Join(dir, path), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for name, c := range map[string]struct {
+		damage func(*testing.T, string)
+		want   string
+	}{
+		"version of the future": {damage("raft/version", "4"), "downgrade"},
+		"version unreadable":    {damage("raft/version", "x"), "raft/version is damaged"},
+		"node ID unreadable":    {damage("node-id", "nobody"), "node-id is damaged"},
+		"other log store":       {damage("raft/raft.db", ""), "boltdb"},
+		"log index":             {damage("raft/wal/wal-meta.db", strings.Repeat("x", 1<<16)), "raft log in"},
+		"log segment":           {damageSegment, "raft log in"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			s := open(t, dir)
+			s.lead(t)
+			s.addNamespace(t, "one")
+			s.Close()
+			c.damage(t, dir)
+			before := sizes(t, dir)
+			_, err := tryOpen(t, dir)
+			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("Open() = %v, want one line with %q", err, c.want)
+			}
+			for path, size := range before {
+				if got := sizes(t, dir)[path]; got != size {
+					t.Errorf("%s has %d bytes, had %d", path, got, size)
+				}
+			}
+		})
+	}
+}
+
+// damageSegment overwrites the header of the log.
+func damageSegment(t *testing.T, dir string) {
+	found, err := filepath.Glob(filepath.Join(dir, "raft/wal/*.wal"))
+	if err != nil || len(found) == 0 {
+		t.Fatalf("no segment: %v", err)
+	}
+	f, err := os.OpenFile(found[0], os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.WriteAt([]byte("not a log segment, no"), 0); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestApplyErrors(t *testing.T) {
+	s := open(t, "")
+	s.lead(t)
+	_, _, err := s.Apply(t.Context(), nomad.NamespaceDeleteRequestType, &nomad.NamespaceDeleteRequest{Namespaces: []string{"none"}})
+	if err == nil || !strings.Contains(err.Error(), "not found") {
+		t.Errorf("Apply() = %v, want the FSM's error", err)
+	}
+	s.Close()
+	_, _, err = s.Apply(t.Context(), nomad.NamespaceDeleteRequestType, &nomad.NamespaceDeleteRequest{})
+	if err == nil {
+		t.Error("Apply() after Close() succeeds")
+	}
+}
+
+func TestNotLeader(t *testing.T) {
+	_, trans := raft.NewInmemTransport("")
+	r, err := consensus.Open(consensus.Config{FSM: fsm.New(state.New(nil), nil, nil), Transport: trans})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	_, _, err = r.Apply(t.Context(), nomad.NamespaceUpsertRequestType, &nomad.NamespaceUpsertRequest{})
+	if !errors.Is(err, nomad.ErrNoLeader) {
+		t.Errorf("Apply() = %v, want ErrNoLeader", err)
+	}
+	if errors.Is(err, consensus.ErrMaybeApplied) {
+		t.Errorf("Apply() = %v says that the command may have been applied", err)
+	}
+}
+
+// sizes returns the size of every file below dir.
+func sizes(t *testing.T, dir string) map[string]int64 {
+	t.Helper()
+	out := map[string]int64{}
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		info, err := d.Info()
+		if err == nil {
+			out[path] = info.Size()
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// copyTree copies a directory as it is now.
+func copyTree(t *testing.T, from, to string) {
+	t.Helper()
+	err := filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, _ := filepath.Rel(from, path)
+		target := filepath.Join(to, rel)
+		if d.IsDir() {
+			return os.MkdirAll(target, 0o700)
+		}
+		in, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		defer in.Close()
+		out, err := os.Create(target)
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(out, in)
+		return errors.Join(err, out.Close())
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func BenchmarkApplyDisk(b *testing.B) {
+	s := open(b, b.TempDir())
+	s.lead(b)
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			s.addNamespace(b, "one")
+		}
+	})
+}
