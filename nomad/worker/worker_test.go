@@ -1,0 +1,275 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/broker"
+	"github.com/open-nomad/open-nomad/nomad/fsm/testlog"
+	"github.com/open-nomad/open-nomad/nomad/worker"
+)
+
+// leader answers the RPCs of a worker, with a real broker and real state. It
+// commits plans as they are.
+type leader struct {
+	*testlog.Log
+	broker  *broker.Broker
+	blocked *broker.Blocked
+
+	mu      sync.Mutex
+	fail    map[string]error                    // by method, once
+	wait    uint64                              // WaitIndex of Eval.Dequeue
+	partial func(*nomad.Plan) *nomad.PlanResult // instead of a commit, once
+	plans   []*nomad.Plan
+	ended   chan string // "Eval.Ack" or "Eval.Nack"
+}
+
+func newLeader() *leader {
+	b := broker.New(broker.Config{})
+	bl := broker.NewBlocked(b)
+	b.Enable()
+	bl.Enable()
+	l := &leader{broker: b, blocked: bl, fail: map[string]error{}, ended: make(chan string, 10)}
+	l.Log = testlog.New(broker.NewObserver(b, bl, func(id string) (string, bool) {
+		n := l.Snapshot().Node(nil, id)
+		return n.ComputedClass, true
+	}))
+	return l
+}
+
+func (l *leader) Call(ctx context.Context, method string, req, resp any) error {
+	l.mu.Lock()
+	err, wait := l.fail[method], l.wait
+	delete(l.fail, method)
+	l.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	switch method {
+	case "Eval.Dequeue":
+		e, token, err := l.broker.Dequeue(ctx, req.(*nomad.EvalDequeueRequest).Schedulers)
+		*resp.(*nomad.EvalDequeueResponse) = nomad.EvalDequeueResponse{Eval: e, Token: token, WaitIndex: wait}
+		return err
+	case "Eval.Ack", "Eval.Nack":
+		r := req.(*nomad.EvalAckRequest)
+		defer func() { l.ended <- method }()
+		if method == "Eval.Ack" {
+			return l.broker.Ack(r.EvalID, r.Token)
+		}
+		return l.broker.Nack(r.EvalID, r.Token)
+	case "Eval.Update", "Eval.Create":
+		_, _, err := l.Apply(ctx, nomad.EvalUpdateRequestType, req)
+		return err
+	case "Eval.Reblock":
+		r := req.(*nomad.EvalUpdateRequest)
+		l.blocked.Reblock(r.Evals[0], r.EvalToken)
+		return nil
+	case "Plan.Submit":
+		result, err := l.submit(ctx, req.(*nomad.PlanRequest).Plan)
+		*resp.(*nomad.PlanResponse) = nomad.PlanResponse{Result: result}
+		return err
+	}
+	return fmt.Errorf("no method %s", method)
+}
+
+func (l *leader) submit(ctx context.Context, p *nomad.Plan) (*nomad.PlanResult, error) {
+	if err := l.broker.OutstandingReset(p.EvalID, p.EvalToken); err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	l.plans = append(l.plans, p)
+	partial := l.partial
+	l.partial = nil
+	l.mu.Unlock()
+	if partial != nil {
+		return partial(p), nil
+	}
+	req := &nomad.ApplyPlanResultsRequest{Job: p.Job, EvalID: p.EvalID, UpdatedAt: 1, Deployment: p.Deployment}
+	for _, allocs := range p.NodeAllocation {
+		req.AllocsUpdated = append(req.AllocsUpdated, allocs...)
+	}
+	_, index, err := l.Apply(ctx, nomad.ApplyPlanResultsRequestType, req)
+	return &nomad.PlanResult{NodeAllocation: p.NodeAllocation, AllocIndex: index, Deployment: p.Deployment}, err
+}
+
+type core func(*nomad.Evaluation) error
+
+func (c core) Process(_ context.Context, e *nomad.Evaluation) error { return c(e) }
+
+func run(t *testing.T, l *leader, c worker.Core) (stop func()) {
+	t.Helper()
+	w := worker.New(worker.Config{RPC: l, Store: l.Store, Core: c, Region: "global", Log: slog.New(slog.DiscardHandler)})
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() { done <- w.Run(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Errorf("Run() = %v", err)
+		}
+	})
+	t.Cleanup(stop)
+	return stop
+}
+
+func (l *leader) want(t *testing.T, method string) {
+	t.Helper()
+	if got := <-l.ended; got != method {
+		t.Errorf("the evaluation ended with %s, want %s", got, method)
+	}
+}
+
+func TestPlacesAJob(t *testing.T) {
+	for _, typ := range []string{nomad.JobTypeBatch, nomad.JobTypeService, nomad.JobTypeSystem, nomad.JobTypeSysBatch} {
+		t.Run(typ, func(t *testing.T) {
+			l := newLeader()
+			run(t, l, nil)
+			l.Node(t)
+			job := l.Job(t, typ, 1)
+			e := l.Eval(t, job)
+			l.want(t, "Eval.Ack")
+			snap := l.Snapshot()
+			if got := slices.Collect(snap.AllocsByJob(nil, job.Namespace, job.ID)); len(got) != 1 || got[0].EvalID != e.ID {
+				t.Errorf("allocations are %+v, want one of %s", got, e.ID)
+			}
+			if got := snap.Eval(nil, e.ID); got.Status != nomad.EvalStatusComplete {
+				t.Errorf("evaluation is %s (%s), want it complete", got.Status, got.StatusDescription)
+			}
+			if p := l.plans[0]; p.SnapshotIndex < e.ModifyIndex {
+				t.Errorf("planned on index %d, before the evaluation at %d", p.SnapshotIndex, e.ModifyIndex)
+			}
+		})
+	}
+}
+
+func TestWaitsForState(t *testing.T) {
+	l := newLeader()
+	l.Node(t)
+	job := l.Job(t, nomad.JobTypeBatch, 1)
+	l.wait = l.Snapshot().Index() + 2 // the evaluation, and one more
+	run(t, l, nil)
+	l.Eval(t, job)
+	l.Node(t)
+	l.want(t, "Eval.Ack")
+	if p := l.plans[0]; p.SnapshotIndex < l.wait {
+		t.Errorf("planned on index %d, want %d", p.SnapshotIndex, l.wait)
+	}
+}
+
+func TestGivesBackWhatFails(t *testing.T) {
+	for _, method := range []string{"Plan.Submit", "Eval.Update"} {
+		t.Run(method, func(t *testing.T) {
+			l := newLeader()
+			l.fail[method] = errors.New("no leader")
+			run(t, l, nil)
+			l.Node(t)
+			l.Eval(t, l.Job(t, nomad.JobTypeBatch, 1))
+			l.want(t, "Eval.Nack")
+		})
+	}
+}
+
+func TestSurvivesFailedDequeue(t *testing.T) {
+	l := newLeader()
+	l.fail["Eval.Dequeue"] = nomad.ErrNoLeader
+	run(t, l, nil)
+	l.Node(t)
+	l.Eval(t, l.Job(t, nomad.JobTypeBatch, 1))
+	l.want(t, "Eval.Ack")
+}
+
+// TestRefreshes has a plan refused on its node; the next one is made on the state
+// that shows why.
+func TestRefreshes(t *testing.T) {
+	l := newLeader()
+	first := l.Node(t)
+	var second *nomad.Node
+	l.partial = func(p *nomad.Plan) *nomad.PlanResult {
+		l.Must(t, nomad.NodeUpdateEligibilityRequestType, &nomad.NodeUpdateEligibilityRequest{
+			NodeID: first.ID, Eligibility: nomad.NodeSchedulingIneligible})
+		second = l.Node(t)
+		return &nomad.PlanResult{RejectedNodes: []string{first.ID}, RefreshIndex: l.Snapshot().Index()}
+	}
+	run(t, l, nil)
+	job := l.Job(t, nomad.JobTypeBatch, 1)
+	l.Eval(t, job)
+	l.want(t, "Eval.Ack")
+	if len(l.plans) != 2 || len(l.plans[1].NodeAllocation[second.ID]) != 1 {
+		t.Errorf("%d plans, want a second one for the node that came", len(l.plans))
+	}
+}
+
+// TestBlocks runs out of room, and goes on when there is some.
+func TestBlocks(t *testing.T) {
+	l := newLeader()
+	run(t, l, nil)
+	job := l.Job(t, nomad.JobTypeBatch, 1)
+	e := l.Eval(t, job)
+	l.want(t, "Eval.Ack")
+	var blocked *nomad.Evaluation
+	for got := range l.Snapshot().EvalsByJob(nil, job.Namespace, job.ID) {
+		if got.Status == nomad.EvalStatusBlocked {
+			blocked = got
+		}
+	}
+	if blocked == nil || blocked.SnapshotIndex < e.ModifyIndex {
+		t.Fatalf("blocked evaluation is %+v, want one with the index that was looked at", blocked)
+	}
+	l.Node(t)
+	l.want(t, "Eval.Ack")
+	if n := len(slices.Collect(l.Snapshot().AllocsByJob(nil, job.Namespace, job.ID))); n != 1 {
+		t.Errorf("%d allocations, want 1", n)
+	}
+}
+
+func TestCore(t *testing.T) {
+	for name, tt := range map[string]struct {
+		process core
+		want    string
+	}{
+		"done":     {func(*nomad.Evaluation) error { return nil }, "Eval.Ack"},
+		"failed":   {func(*nomad.Evaluation) error { return errors.New("no") }, "Eval.Nack"},
+		"panicked": {func(*nomad.Evaluation) error { panic("bug") }, "Eval.Nack"},
+		"none":     {nil, "Eval.Nack"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLeader()
+			var c worker.Core
+			if tt.process != nil {
+				c = tt.process
+			}
+			run(t, l, c)
+			l.broker.Enqueue(nomad.NewCoreEval(nomad.CoreJobEvalGC, 7, time.Now()))
+			l.want(t, tt.want)
+		})
+	}
+}
+
+// TestShutdown ends a worker in the middle of an evaluation.
+func TestShutdown(t *testing.T) {
+	l := newLeader()
+	in, out := make(chan struct{}), make(chan struct{})
+	l.Before(func(ctx context.Context, typ nomad.MessageType) error {
+		if typ != nomad.ApplyPlanResultsRequestType {
+			return nil
+		}
+		close(in)
+		<-ctx.Done()
+		close(out)
+		return ctx.Err()
+	})
+	stop := run(t, l, nil)
+	l.Node(t)
+	l.Eval(t, l.Job(t, nomad.JobTypeBatch, 1))
+	<-in
+	stop()
+	<-out
+	l.want(t, "Eval.Nack")
+}
