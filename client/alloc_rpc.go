@@ -1,0 +1,92 @@
+package client
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/plugins/drivers"
+)
+
+// allocRestart restarts one task, all running ones, or all.
+func (c *Client) allocRestart(ctx context.Context, _ *rpc.Call, req *nomad.AllocRestartRequest) (*nomad.GenericResponse, error) {
+	h, err := c.allocs.find(req.AllocID)
+	if err != nil {
+		return nil, err
+	}
+	if req.TaskName != "" {
+		if req.AllTasks {
+			return nil, nomad.Errorf(http.StatusBadRequest, "task name and all tasks exclude each other")
+		}
+		if _, err := c.allocs.task(req.AllocID, req.TaskName); err != nil {
+			return nil, err
+		}
+	}
+	if err := h.runner.Restart(ctx, req.TaskName); err != nil {
+		return nil, err
+	}
+	return &nomad.GenericResponse{}, nil
+}
+
+// allocSignal sends a signal to one task or to all. A name that is no signal is
+// refused before anything is sent.
+func (c *Client) allocSignal(_ context.Context, _ *rpc.Call, req *nomad.AllocSignalRequest) (*nomad.GenericResponse, error) {
+	h, err := c.allocs.find(req.AllocID)
+	if err != nil {
+		return nil, err
+	}
+	if req.Task != "" {
+		if _, err := c.allocs.task(req.AllocID, req.Task); err != nil {
+			return nil, err
+		}
+	}
+	if _, err := drivers.ParseSignal(req.Signal); err != nil {
+		return nil, nomad.Errorf(http.StatusBadRequest, "unknown signal %q", req.Signal)
+	}
+	if err := h.runner.Signal(req.Task, req.Signal); err != nil {
+		return nil, err
+	}
+	return &nomad.GenericResponse{}, nil
+}
+
+// allocStats tells what the tasks use.
+func (c *Client) allocStats(_ context.Context, _ *rpc.Call, req *nomad.AllocStatsRequest) (*nomad.AllocStatsResponse, error) {
+	h, err := c.allocs.find(req.AllocID)
+	if err != nil {
+		return nil, err
+	}
+	if req.Task != "" {
+		if _, err := c.allocs.task(req.AllocID, req.Task); err != nil {
+			return nil, err
+		}
+	}
+	usage, err := h.runner.Stats(req.Task)
+	if err != nil {
+		return nil, err
+	}
+	return &nomad.AllocStatsResponse{Stats: usage}, nil
+}
+
+// allocCollect removes a finished allocation.
+func (c *Client) allocCollect(_ context.Context, _ *rpc.Call, req *nomad.AllocSpecificRequest) (*nomad.GenericResponse, error) {
+	if err := c.gc.one(req.AllocID); err != nil {
+		return nil, err
+	}
+	return &nomad.GenericResponse{}, nil
+}
+
+// allocCollectAll removes all finished allocations.
+func (c *Client) allocCollectAll(context.Context, *rpc.Call, *nomad.NodeSpecificRequest) (*nomad.GenericResponse, error) {
+	c.gc.all()
+	return &nomad.GenericResponse{}, nil
+}
+
+// allocChecks tells the results of the allocation's service checks; there are none
+// while services are refused at registration.
+func (c *Client) allocChecks(_ context.Context, _ *rpc.Call, req *nomad.AllocChecksRequest) (*nomad.AllocChecksResponse, error) {
+	if _, err := c.allocs.find(req.AllocID); err != nil {
+		return nil, err
+	}
+	return &nomad.AllocChecksResponse{Results: map[nomad.CheckID]*nomad.CheckQueryResult{}}, nil
+}

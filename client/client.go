@@ -1,0 +1,315 @@
+// Package client is one node: it finds out what the node is, registers it, keeps
+// it alive, pulls the allocations that the servers placed on it, runs them, tells
+// how they go, and cleans up after them. It also answers what servers and the
+// agent ask of a node: files, logs, stats, restarts, signals (methods.go).
+//
+//	new ──fingerprint──▶ registering ──Register, UpdateStatus──▶ attached
+//	                          ▲                                     │
+//	                          └──────"node not found"───────────────┘
+//
+// While attached, the node beats once per TTL and pulls. Losing the servers stops
+// nothing: tasks go on, and their ends are told when a server answers again.
+//
+// Goroutines, all inside Run: one each for registration and heartbeat, pulling,
+// telling statuses, drivers, collecting; one per allocation.
+//
+// It decides nothing about placement and never reads a server's state but by RPC.
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/open-nomad/open-nomad/client/allocrunner"
+	"github.com/open-nomad/open-nomad/client/driverset"
+	"github.com/open-nomad/open-nomad/client/fingerprint"
+	"github.com/open-nomad/open-nomad/client/state"
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/plugins/drivers"
+)
+
+// Bounds of starting and stopping.
+const (
+	driverPatience = 200 * time.Millisecond // before the first registration
+	stopPatience   = 10 * time.Second       // for the tasks of an ephemeral node
+)
+
+// Local is a server in the same process.
+type Local interface {
+	Servers
+	AttachNode(id string, node *rpc.Server) (detach func())
+}
+
+// Parts are the live things that a Client works with.
+type Parts struct {
+	// Server runs in this process; nil to reach Config.Servers over the network.
+	Server  Local
+	Drivers []drivers.Driver
+	// API answers on the socket of each task; nil for none.
+	API http.Handler
+	Log *slog.Logger
+}
+
+// Client is one node.
+type Client struct {
+	cfg     Config
+	log     *slog.Logger
+	db      *state.DB
+	id      *identity
+	node    *nodeHolder
+	drivers *driverset.Set
+	users   *driverset.Users
+	servers Servers
+	local   Local
+	remote  *Remote // nil with a server in this process
+	pool    *rpc.Pool
+	rpc     *rpc.Server
+	updates *updates
+	allocs  *allocSet
+	gc      *collector
+	stats   *hostStats
+	api     http.Handler
+
+	endLife   context.CancelFunc // of the allocations' runners
+	lastBeat  atomic.Int64       // unix nanoseconds
+	ready     chan struct{}      // closed when the node was ready first
+	readyOnce sync.Once
+}
+
+// New opens the node's state and makes a client of it. What is wrong with the
+// state directory is said here. The caller runs it, or closes it.
+func New(cfg Config, parts Parts) (*Client, error) {
+	if err := os.MkdirAll(cfg.AllocDir, 0o711); err != nil {
+		return nil, fmt.Errorf("create allocation directory: %w", err)
+	}
+	db, err := state.Open(state.Config{Dir: cfg.StateDir, NoSync: cfg.Ephemeral, Log: parts.Log})
+	if err != nil {
+		return nil, err
+	}
+	c, err := assemble(cfg, parts, db)
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return c, nil
+}
+
+func assemble(cfg Config, parts Parts, db *state.DB) (c *Client, err error) {
+	life, endLife := context.WithCancel(context.Background())
+	c = &Client{cfg: cfg, log: parts.Log, db: db, api: parts.API, endLife: endLife, ready: make(chan struct{})}
+	if c.id, err = loadIdentity(cfg.StateDir, cfg.IntroToken, db, parts.Log); err != nil {
+		return nil, err
+	}
+	c.drivers, err = driverset.New(driverset.Config{Drivers: parts.Drivers, Plugins: cfg.Plugins, Log: parts.Log})
+	if err != nil {
+		return nil, err
+	}
+	if c.users, err = driverset.NewUsers(cfg.DynamicUserMin, cfg.DynamicUserMax); err != nil {
+		return nil, err
+	}
+	c.node = &nodeHolder{changed: newSignal(), node: newNode(&c.cfg, c.id)}
+	c.updates = newUpdates(c.sendUpdates, parts.Log)
+	c.allocs = newAllocSet(life, db, c.updates, parts.Log, c.newRunner)
+	c.gc = &collector{cfg: cfg.GC, dir: cfg.AllocDir, set: c.allocs, log: parts.Log, disk: diskUsage}
+	c.stats = &hostStats{allocDir: cfg.AllocDir}
+	c.rpc, err = rpc.NewServer(rpc.Config{Methods: c.methods(), Auth: rpc.TrustPeer{}, Log: parts.Log})
+	if err != nil {
+		return nil, err
+	}
+	if parts.Server != nil {
+		c.local, c.servers = parts.Server, parts.Server
+		return c, nil
+	}
+	c.pool = rpc.NewPool(rpc.PoolConfig{Serve: c.rpc, Log: parts.Log})
+	c.remote = newRemote(c.pool, cfg.Servers, parts.Log)
+	c.servers = c.remote
+	return c, nil
+}
+
+// NodeID returns the ID of the node.
+func (c *Client) NodeID() string { return c.id.id }
+
+// RPC answers the methods of this node in process.
+func (c *Client) RPC() *rpc.Server { return c.rpc }
+
+// Servers carries calls to the servers. It adds no token.
+func (c *Client) Servers() Servers { return c.servers }
+
+// Remote returns the list of servers, nil with a server in this process.
+func (c *Client) Remote() *Remote { return c.remote }
+
+// Node returns the node as it is registered.
+func (c *Client) Node() *nomad.Node { return c.node.copy() }
+
+// HasAlloc says whether the allocation is on this node.
+func (c *Client) HasAlloc(id string) bool {
+	_, err := c.allocs.find(id)
+	return err == nil
+}
+
+// Ready is closed when the servers know the node as ready for the first time.
+func (c *Client) Ready() <-chan struct{} { return c.ready }
+
+// Stats are the facts that the agent shows of its client.
+func (c *Client) Stats() map[string]string {
+	last := "never"
+	if ns := c.lastBeat.Load(); ns > 0 {
+		last = time.Since(time.Unix(0, ns)).Truncate(time.Millisecond).String()
+	}
+	known := "in process"
+	if c.remote != nil {
+		known = strings.Join(c.remote.Addrs(), ",")
+	}
+	return map[string]string{
+		"node_id": c.id.id, "known_servers": known, "last_heartbeat": last,
+		"num_allocations": fmt.Sprint(len(c.allocs.all())),
+	}
+}
+
+// Run is the node until ctx ends; then its tasks go on, or are stopped when the
+// node is ephemeral. It closes the state.
+func (c *Client) Run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	if c.local != nil {
+		defer c.local.AttachNode(c.id.id, c.rpc)()
+	}
+	group.Go(func() error { return c.drivers.Run(ctx) })
+	if err := c.prepare(ctx); err != nil {
+		c.endLife()
+		return errors.Join(err, c.close())
+	}
+	group.Go(func() error { return c.watchDrivers(ctx) })
+	group.Go(func() error { return c.keepRegistered(ctx, c.pull) })
+	group.Go(func() error { return c.updates.Run(ctx) })
+	group.Go(func() error { return c.gc.Run(ctx) })
+	err := group.Wait()
+	if c.cfg.Ephemeral {
+		patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopPatience)
+		c.allocs.destroyAll(patience)
+		cancel()
+	}
+	c.endLife()
+	c.allocs.wg.Wait()
+	return errors.Join(err, c.close())
+}
+
+// Close lets go of a client that is not run.
+func (c *Client) Close() error {
+	c.endLife()
+	return c.close()
+}
+
+func (c *Client) close() error {
+	if c.pool != nil {
+		if err := c.pool.Close(); err != nil {
+			c.log.Warn("close connections", "err", err)
+		}
+	}
+	return c.db.Close()
+}
+
+// prepare finds out about the node, beside the drivers' own finding out, and
+// takes up what the last agent ran.
+func (c *Client) prepare(ctx context.Context) error {
+	found := fingerprint.NewHost("/", c.cfg.Fingerprint).Run(ctx, c.log)
+	c.node.update(func(n *nomad.Node) { found.Apply(c.cfg.Fingerprint, n) })
+	c.stats.mhz = float64(c.node.copy().NodeResources.Cpu.CpuShares)
+	patience, cancel := context.WithTimeout(ctx, driverPatience)
+	defer cancel()
+	if err := c.drivers.Ready(patience); err != nil && ctx.Err() == nil {
+		c.log.Warn("registering before every driver has answered")
+	}
+	c.node.setDrivers(c.drivers.Infos())
+	allocs, errs := c.db.Allocs()
+	for _, err := range errs {
+		c.log.Error("restore allocation", "err", err)
+	}
+	c.allocs.restore(allocs)
+	return ctx.Err()
+}
+
+// watchDrivers tells the servers when a driver's health turns.
+func (c *Client) watchDrivers(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-c.drivers.Changed():
+		}
+		infos := c.drivers.Infos()
+		turned := c.node.setDrivers(infos)
+		raise(c.node.changed)
+		if len(turned) > 0 {
+			c.emit(ctx, turned, infos)
+		}
+	}
+}
+
+// emit records turns of drivers among the node's events.
+func (c *Client) emit(ctx context.Context, turned []string, infos map[string]*nomad.DriverInfo) {
+	var events []*nomad.NodeEvent
+	for _, name := range turned {
+		info := infos[name]
+		message := info.HealthDescription
+		if info.Healthy {
+			message = "Healthy"
+		}
+		events = append(events, &nomad.NodeEvent{
+			Message: message, Subsystem: nomad.NodeEventSubsystemDriver,
+			Details: map[string]string{"driver": name}, Timestamp: time.Now(),
+		})
+	}
+	req := nomad.EmitNodeEventsRequest{
+		NodeEvents: map[string][]*nomad.NodeEvent{c.id.id: events}, WriteRequest: c.write(),
+	}
+	if err := c.servers.Call(ctx, "Node.EmitEvents", &req, &nomad.EmitNodeEventsResponse{}); err != nil {
+		c.log.Warn("tell of driver health", "err", err)
+	}
+}
+
+// newRunner makes the runner of an allocation.
+func (c *Client) newRunner(a *nomad.Allocation) (*allocrunner.Runner, error) {
+	node := c.node.copy()
+	var perCore uint64
+	if cores := node.NodeResources.Cpu.TotalCpuCores; cores > 0 {
+		perCore = uint64(node.NodeResources.Cpu.CpuShares) / uint64(cores)
+	}
+	return allocrunner.New(allocrunner.Config{
+		Alloc: a, Node: node, Region: c.cfg.Region, AllocDir: c.cfg.AllocDir,
+		Store: c.db, Drivers: c.drivers, Users: c.users, RPC: asNode{c}, API: c.api,
+		Update: c.allocs.told, HostEnv: c.cfg.HostEnv, MaxKillTimeout: c.cfg.MaxKillTimeout,
+		MHzPerCore: perCore, Log: c.log,
+	})
+}
+
+// asNode makes calls with the node's own token.
+type asNode struct{ c *Client }
+
+// Call fills region and token where the request has none.
+func (n asNode) Call(ctx context.Context, method string, req, resp any) error {
+	switch r := req.(type) {
+	case interface{ Query() *nomad.QueryOptions }:
+		fill(&r.Query().Region, n.c.cfg.Region)
+		fill(&r.Query().AuthToken, n.c.id.auth())
+	case interface{ Write() *nomad.WriteRequest }:
+		fill(&r.Write().Region, n.c.cfg.Region)
+		fill(&r.Write().AuthToken, n.c.id.auth())
+	}
+	return n.c.servers.Call(ctx, method, req, resp)
+}
+
+func fill(field *string, value string) {
+	if *field == "" {
+		*field = value
+	}
+}

@@ -1,0 +1,44 @@
+package client
+
+import (
+	"time"
+
+	"github.com/open-nomad/open-nomad/client/fingerprint"
+)
+
+// Config is what the operator said about the node. Plain values only.
+type Config struct {
+	Region, Datacenter, Name string
+	NodeClass, NodePool      string
+	Meta                     map[string]string
+	HTTPAddr                 string // where the node's HTTP API is reached
+	DefaultIneligible        bool
+	NodeMaxAllocs            int
+
+	StateDir  string // <data_dir>/client
+	AllocDir  string // <data_dir>/alloc
+	Ephemeral bool   // -dev: nothing survives; tasks are stopped with the agent
+
+	// Servers to begin with, host:port. Unused when a server runs in this process.
+	Servers    []string
+	IntroToken string // for the first registration, may be empty
+
+	Fingerprint    fingerprint.Config
+	CgroupParent   string
+	MaxKillTimeout time.Duration
+	HostEnv        map[string]string // what drivers without isolation pass on
+	// Plugins are the config bodies of the plugin blocks, by driver name.
+	Plugins        map[string]map[string]any
+	DynamicUserMin int
+	DynamicUserMax int
+	GC             GCConfig
+}
+
+// GCConfig says when finished allocations are removed.
+type GCConfig struct {
+	Interval         time.Duration
+	ParallelDestroys int
+	MaxAllocs        int
+	DiskPercent      float64
+	InodePercent     float64
+}

@@ -1,0 +1,106 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"path/filepath"
+
+	"github.com/open-nomad/open-nomad/client/logs"
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// tree opens the directory of an allocation of this node.
+func (c *Client) tree(allocID string) (*logs.Tree, error) {
+	if _, err := c.allocs.find(allocID); err != nil {
+		return nil, err
+	}
+	return logs.OpenTree(filepath.Join(c.cfg.AllocDir, allocID))
+}
+
+func (c *Client) fsList(_ context.Context, _ *rpc.Call, req *nomad.FsListRequest) (*nomad.FsListResponse, error) {
+	t, err := c.tree(req.AllocID)
+	if err != nil {
+		return nil, err
+	}
+	defer t.Close()
+	files, err := t.List(req.Path)
+	if err != nil {
+		return nil, err
+	}
+	return &nomad.FsListResponse{Files: files}, nil
+}
+
+func (c *Client) fsStat(_ context.Context, _ *rpc.Call, req *nomad.FsStatRequest) (*nomad.FsStatResponse, error) {
+	t, err := c.tree(req.AllocID)
+	if err != nil {
+		return nil, err
+	}
+	defer t.Close()
+	info, err := t.Stat(req.Path)
+	if err != nil {
+		return nil, err
+	}
+	return &nomad.FsStatResponse{Info: info}, nil
+}
+
+// fsStream sends one file.
+func (c *Client) fsStream(ctx context.Context, _ *rpc.Call, req *nomad.FsStreamRequest, s *rpc.Stream) error {
+	t, err := c.tree(req.AllocID)
+	if err != nil {
+		return err
+	}
+	defer t.Close()
+	if req.Path == "" {
+		return nomad.Errorf(http.StatusBadRequest, "must provide a file name")
+	}
+	ctx, cancel := s.UntilClosed(ctx)
+	defer cancel()
+	part := logs.Range{Origin: req.Origin, Offset: req.Offset, Limit: req.Limit, Follow: req.Follow}
+	return ended(ctx, t.StreamFile(ctx, req.Path, part, framer(req.PlainText), payloads(s)))
+}
+
+// fsLogs sends a log of a task.
+func (c *Client) fsLogs(ctx context.Context, _ *rpc.Call, req *nomad.FsLogsRequest, s *rpc.Stream) error {
+	t, err := c.tree(req.AllocID)
+	if err != nil {
+		return err
+	}
+	defer t.Close()
+	if req.Task == "" {
+		return nomad.Errorf(http.StatusBadRequest, "must provide task name")
+	}
+	started, err := c.allocs.task(req.AllocID, req.Task)
+	if err != nil {
+		return err
+	}
+	if !started {
+		return nomad.Errorf(http.StatusNotFound, "task %q not started yet: no logs available", req.Task)
+	}
+	ctx, cancel := s.UntilClosed(ctx)
+	defer cancel()
+	part := logs.Range{Origin: req.Origin, Offset: req.Offset, Follow: req.Follow}
+	log := logs.Log{Task: req.Task, Type: req.LogType}
+	return ended(ctx, t.StreamLog(ctx, log, part, framer(req.PlainText), payloads(s)))
+}
+
+// framer chooses between raw bytes and frames.
+func framer(plain bool) logs.Framer {
+	if plain {
+		return logs.Plain
+	}
+	return logs.JSON
+}
+
+// payloads sends each payload in an envelope of its own.
+func payloads(s *rpc.Stream) logs.Sink {
+	return func(b []byte) error { return s.Encode(&nomad.StreamErrWrapper{Payload: b}) }
+}
+
+// ended drops the error of a stream that nobody reads any more.
+func ended(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,146 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// collector removes finished allocations: the oldest first, when there are too
+// many allocations or too little disk, and all of them when somebody asks.
+type collector struct {
+	cfg  GCConfig
+	dir  string // whose disk counts
+	set  *allocSet
+	log  *slog.Logger
+	disk func(dir string) (usedPercent, inodePercent float64, err error)
+}
+
+// Run looks after each end of an allocation and once per interval.
+func (g *collector) Run(ctx context.Context) error {
+	tick := time.NewTicker(g.cfg.Interval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-g.set.ended:
+		case <-tick.C:
+		}
+		if err := g.look(); err != nil {
+			g.log.Warn("collect allocations", "err", err)
+		}
+	}
+}
+
+// look removes what must go now.
+func (g *collector) look() error {
+	all, finished := g.set.finished()
+	if over := all - g.cfg.MaxAllocs; over > 0 {
+		n := min(over, len(finished))
+		g.remove(finished[:n], "too many allocations")
+		finished = finished[n:]
+	}
+	for len(finished) > 0 {
+		used, inodes, err := g.disk(g.dir)
+		if err != nil {
+			return err
+		}
+		if used < g.cfg.DiskPercent && inodes < g.cfg.InodePercent {
+			return nil
+		}
+		n := min(max(1, g.cfg.ParallelDestroys), len(finished))
+		g.remove(finished[:n], "the disk is full")
+		finished = finished[n:]
+	}
+	return nil
+}
+
+// remove destroys allocations, several at a time.
+func (g *collector) remove(list []*held, why string) {
+	slots := make(chan struct{}, max(1, g.cfg.ParallelDestroys))
+	var wg sync.WaitGroup
+	for _, h := range list {
+		if !g.set.claim(h) {
+			continue
+		}
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			g.log.Debug("collect allocation", "alloc", h.id, "why", why)
+			g.set.remove(h)
+		})
+	}
+	wg.Wait()
+}
+
+// all removes every finished allocation.
+func (g *collector) all() {
+	_, finished := g.set.finished()
+	g.remove(finished, "asked for")
+}
+
+// one removes a finished allocation.
+func (g *collector) one(id string) error {
+	h, err := g.set.find(id)
+	if err != nil {
+		return err
+	}
+	select {
+	case <-h.ended:
+	default:
+		return nomad.Errorf(http.StatusBadRequest, "allocation %s is not terminal", id)
+	}
+	g.remove([]*held{h}, "asked for")
+	return nil
+}
+
+// finished returns how many allocations there are, and those that ended, the
+// oldest first.
+func (s *allocSet) finished() (all int, list []*held) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, h := range s.held {
+		if !h.endedAt.IsZero() && !h.removing {
+			list = append(list, h)
+		}
+	}
+	slices.SortFunc(list, func(a, b *held) int { return a.endedAt.Compare(b.endedAt) })
+	return len(s.held), list
+}
+
+// claim makes the caller the one that removes it.
+func (s *allocSet) claim(h *held) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if h.removing {
+		return false
+	}
+	h.removing = true
+	return true
+}
+
+// diskUsage tells how full the file system of dir is.
+func diskUsage(dir string) (usedPercent, inodePercent float64, err error) {
+	var fs unix.Statfs_t
+	if err := unix.Statfs(dir, &fs); err != nil {
+		return 0, 0, fmt.Errorf("measure disk of %s: %w", dir, err)
+	}
+	if fs.Blocks == 0 {
+		return 0, 0, errors.New("the file system tells no size")
+	}
+	usedPercent = 100 * float64(fs.Blocks-fs.Bavail) / float64(fs.Blocks)
+	if fs.Files > 0 {
+		inodePercent = 100 * float64(fs.Files-fs.Ffree) / float64(fs.Files)
+	}
+	return usedPercent, inodePercent, nil
+}

@@ -1,0 +1,191 @@
+package client
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// minInterval is the shortest time that processor usage is measured over.
+const minInterval = 100 * time.Millisecond
+
+// hostStats measures the machine when somebody asks. Processor usage is that
+// since the last question, or since the machine started.
+type hostStats struct {
+	allocDir string
+	mhz      float64 // of all cores together
+
+	mu   sync.Mutex
+	last map[string]cpuTime
+	at   time.Time
+	cpus []*nomad.HostCPUStats
+}
+
+// cpuTime is a line of /proc/stat in ticks.
+type cpuTime struct{ user, system, idle, total uint64 }
+
+func (c *Client) clientStats(context.Context, *rpc.Call, *nomad.NodeSpecificRequest) (*nomad.ClientStatsResponse, error) {
+	stats, err := c.stats.measure()
+	if err != nil {
+		return nil, err
+	}
+	return &nomad.ClientStatsResponse{HostStats: stats}, nil
+}
+
+func (h *hostStats) measure() (*nomad.HostStats, error) {
+	mem, err := memoryStats()
+	if err != nil {
+		return nil, err
+	}
+	cpus, err := h.cpuStats()
+	if err != nil {
+		return nil, err
+	}
+	var busy float64
+	for _, c := range cpus {
+		busy += c.TotalPercent / 100 / float64(len(cpus))
+	}
+	return &nomad.HostStats{
+		Memory: mem, CPU: cpus,
+		HostDiskStats: diskStats(), AllocDirStats: diskOf("", h.allocDir),
+		Uptime: uptime(), Timestamp: time.Now().UnixNano(),
+		CPUTicksConsumed: busy * h.mhz,
+	}, nil
+}
+
+func memoryStats() (*nomad.HostMemoryStats, error) {
+	b, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		return nil, fmt.Errorf("measure memory: %w", err)
+	}
+	val := map[string]uint64{}
+	for line := range strings.Lines(string(b)) {
+		key, rest, _ := strings.Cut(line, ":")
+		kib, _ := strconv.ParseUint(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64)
+		val[key] = kib << 10
+	}
+	m := &nomad.HostMemoryStats{Total: val["MemTotal"], Available: val["MemAvailable"], Free: val["MemFree"]}
+	m.Used = m.Total - min(m.Total, m.Free+val["Buffers"]+val["Cached"])
+	return m, nil
+}
+
+// cpuStats compares /proc/stat with the last time.
+func (h *hostStats) cpuStats() ([]*nomad.HostCPUStats, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.cpus != nil && time.Since(h.at) < minInterval {
+		return h.cpus, nil
+	}
+	now, err := readCPUTimes()
+	if err != nil {
+		return nil, err
+	}
+	h.cpus = nil
+	for name, t := range now {
+		before := h.last[name]
+		total := float64(t.total - before.total)
+		if total <= 0 {
+			total = 1
+		}
+		s := &nomad.HostCPUStats{
+			CPU:    name,
+			User:   100 * float64(t.user-before.user) / total,
+			System: 100 * float64(t.system-before.system) / total,
+			Idle:   100 * float64(t.idle-min(t.idle, before.idle)) / total,
+		}
+		s.TotalPercent = max(0, 100-s.Idle)
+		s.TotalTicks = s.TotalPercent / 100 * h.mhz / float64(len(now))
+		h.cpus = append(h.cpus, s)
+	}
+	slices.SortFunc(h.cpus, func(a, b *nomad.HostCPUStats) int { return strings.Compare(a.CPU, b.CPU) })
+	h.last, h.at = now, time.Now()
+	return h.cpus, nil
+}
+
+// readCPUTimes reads the lines of single processors.
+func readCPUTimes() (map[string]cpuTime, error) {
+	file, err := os.Open("/proc/stat")
+	if err != nil {
+		return nil, fmt.Errorf("measure processors: %w", err)
+	}
+	defer file.Close()
+	times := map[string]cpuTime{}
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		words := strings.Fields(lines.Text())
+		if len(words) < 5 || !strings.HasPrefix(words[0], "cpu") || words[0] == "cpu" {
+			continue
+		}
+		var n [8]uint64
+		for i := range n {
+			if i+1 < len(words) {
+				n[i], _ = strconv.ParseUint(words[i+1], 10, 64)
+			}
+		}
+		t := cpuTime{user: n[0] + n[1], system: n[2], idle: n[3] + n[4]}
+		for _, v := range n {
+			t.total += v
+		}
+		times[words[0]] = t
+	}
+	return times, nil
+}
+
+// diskStats tells of the file systems on devices.
+func diskStats() []*nomad.HostDiskStats {
+	file, err := os.Open("/proc/self/mounts")
+	if err != nil {
+		return nil
+	}
+	defer file.Close()
+	var disks []*nomad.HostDiskStats
+	seen := map[string]bool{}
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		words := strings.Fields(lines.Text())
+		if len(words) < 3 || !strings.HasPrefix(words[0], "/dev/") || seen[words[0]] {
+			continue
+		}
+		seen[words[0]] = true
+		if d := diskOf(words[0], words[1]); d != nil {
+			disks = append(disks, d)
+		}
+	}
+	return disks
+}
+
+// diskOf measures one file system, nil when it cannot.
+func diskOf(device, dir string) *nomad.HostDiskStats {
+	var fs unix.Statfs_t
+	if err := unix.Statfs(dir, &fs); err != nil || fs.Blocks == 0 {
+		return nil
+	}
+	size := uint64(fs.Bsize)
+	d := &nomad.HostDiskStats{
+		Device: device, Mountpoint: dir,
+		Size: fs.Blocks * size, Available: fs.Bavail * size, Used: (fs.Blocks - fs.Bfree) * size,
+	}
+	d.UsedPercent = 100 * float64(d.Used) / float64(d.Size)
+	if fs.Files > 0 {
+		d.InodesUsedPercent = 100 * float64(fs.Files-fs.Ffree) / float64(fs.Files)
+	}
+	return d
+}
+
+// uptime returns the seconds since the machine started.
+func uptime() uint64 {
+	var info unix.Sysinfo_t
+	if err := unix.Sysinfo(&info); err != nil {
+		return 0
+	}
+	return uint64(info.Uptime)
+}

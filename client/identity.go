@@ -1,0 +1,172 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/open-nomad/open-nomad/client/state"
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// identity is who the node is: its ID, its secret, and the token that the servers
+// gave it. The token is on disk before it is used.
+type identity struct {
+	id, secret string
+	intro      string // for the first registration, may be empty
+	db         *state.DB
+	log        *slog.Logger
+
+	mu         sync.RWMutex
+	token      nomad.Token
+	registered bool // the servers know the node
+	renew      bool // asked for a new token with the next heartbeat
+}
+
+// loadIdentity reads what the last agent left, or makes a node that never was.
+func loadIdentity(dir, intro string, db *state.DB, log *slog.Logger) (*identity, error) {
+	id, err := persistentID(filepath.Join(dir, "client-id"))
+	if err != nil {
+		return nil, err
+	}
+	secret, err := persistentID(filepath.Join(dir, "secret-id"))
+	if err != nil {
+		return nil, err
+	}
+	token, err := db.NodeIdentity()
+	if err != nil {
+		return nil, err
+	}
+	reg, err := db.NodeRegistration()
+	if err != nil {
+		return nil, err
+	}
+	return &identity{
+		id: id, secret: secret, intro: intro, db: db, log: log,
+		token: nomad.NewToken(token.Reveal(), keyID(token.Reveal())), registered: reg != nil && reg.HasRegistered,
+	}, nil
+}
+
+// persistentID returns the UUID in a file of mode 0600, made when there is none.
+func persistentID(path string) (string, error) {
+	b, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		id := nomad.NewID()
+		return id, writeWhole(path, []byte(id))
+	}
+	if err != nil {
+		return "", fmt.Errorf("read node identity: %w", err)
+	}
+	id := strings.ToLower(strings.TrimSpace(string(b)))
+	if !nomad.IsUUID(id) {
+		return "", fmt.Errorf("read node identity: %s holds no UUID", path)
+	}
+	return id, nil
+}
+
+// writeWhole puts a file of mode 0600 in place, all or nothing.
+func writeWhole(path string, data []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".new-*") // made with mode 0600
+	if err != nil {
+		return fmt.Errorf("write node identity: %w", err)
+	}
+	_, err = f.Write(data)
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		os.Remove(f.Name()) // what is left of the attempt
+		return fmt.Errorf("write node identity: %w", err)
+	}
+	return nil
+}
+
+// auth is what goes into AuthToken: the token if there is one, else the secret.
+func (i *identity) auth() string {
+	i.mu.RLock()
+	defer i.mu.RUnlock()
+	if !i.token.IsZero() {
+		return i.token.Reveal()
+	}
+	return i.secret
+}
+
+// registerAuth is what goes into AuthToken of a registration.
+func (i *identity) registerAuth() string {
+	i.mu.RLock()
+	defer i.mu.RUnlock()
+	switch {
+	case !i.registered:
+		return i.intro
+	case !i.token.IsZero():
+		return i.token.Reveal()
+	}
+	return i.secret
+}
+
+// jwt returns the token, the zero Token when there is none.
+func (i *identity) jwt() nomad.Token {
+	i.mu.RLock()
+	defer i.mu.RUnlock()
+	return i.token
+}
+
+// accept stores and then uses a token of a reply; nil keeps the one there is. When it
+// cannot be stored, the old one stays.
+func (i *identity) accept(raw *string) {
+	if raw == nil || *raw == "" {
+		return
+	}
+	t := nomad.NewToken(*raw, keyID(*raw))
+	if err := i.db.PutNodeIdentity(t); err != nil {
+		i.log.Error("keep the old node identity", "err", err)
+		return
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.token, i.renew = t, false
+	i.log.Debug("node identity", "token", t)
+}
+
+// known records that the servers know the node, so that a restarted agent shows
+// its own token.
+func (i *identity) known() error { return i.setRegistered(true) }
+
+// unknown records that the servers refuse what the node shows.
+func (i *identity) unknown() error { return i.setRegistered(false) }
+
+func (i *identity) setRegistered(yes bool) error {
+	i.mu.RLock()
+	same := i.registered == yes
+	i.mu.RUnlock()
+	if same {
+		return nil
+	}
+	if err := i.db.PutNodeRegistration(&nomad.NodeRegistration{HasRegistered: yes}); err != nil {
+		return err
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.registered = yes
+	return nil
+}
+
+// askRenewal makes the next heartbeats ask for a new token until one comes.
+func (i *identity) askRenewal() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.renew = true
+}
+
+// wantsRenewal says whether a new token was asked for.
+func (i *identity) wantsRenewal() bool {
+	i.mu.RLock()
+	defer i.mu.RUnlock()
+	return i.renew
+}

@@ -1,0 +1,60 @@
+package client
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// errNoToken is returned while the servers have given the node no token.
+var errNoToken = errors.New("node does not have a JWT identity token")
+
+// identityGet shows what the node's token says; never the token.
+func (c *Client) identityGet(_ context.Context, _ *rpc.Call, _ *nomad.NodeIdentityGetReq) (*nomad.NodeIdentityGetResp, error) {
+	t := c.id.jwt()
+	if t.IsZero() {
+		return nil, errNoToken
+	}
+	var claims map[string]any
+	if err := decodePart(t.Reveal(), 1, &claims); err != nil {
+		return nil, fmt.Errorf("read the node's token: %w", err)
+	}
+	return &nomad.NodeIdentityGetResp{Claims: claims}, nil
+}
+
+// identityRenew asks for a new token with the next heartbeat.
+func (c *Client) identityRenew(_ context.Context, _ *rpc.Call, _ *nomad.NodeIdentityRenewReq) (*nomad.NodeIdentityRenewResp, error) {
+	c.id.askRenewal()
+	return &nomad.NodeIdentityRenewResp{}, nil
+}
+
+// keyID returns the key that a token names, "" when it names none. The token is
+// the node's own: nothing is verified.
+func keyID(raw string) string {
+	var header struct {
+		KeyID string `json:"kid"`
+	}
+	if err := decodePart(raw, 0, &header); err != nil {
+		return ""
+	}
+	return header.KeyID
+}
+
+// decodePart reads the nth part of a compact JWS.
+func decodePart(raw string, n int, v any) error {
+	parts := strings.Split(raw, ".")
+	if len(parts) != 3 {
+		return errors.New("not a compact JWS")
+	}
+	b, err := base64.RawURLEncoding.DecodeString(parts[n])
+	if err != nil {
+		return errors.New("not base64url")
+	}
+	return json.Unmarshal(b, v)
+}

@@ -1,0 +1,83 @@
+package client
+
+import (
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// nodeHolder keeps the node as it is to be registered.
+type nodeHolder struct {
+	changed chan struct{} // buffered 1: the servers have an old one
+
+	mu   sync.Mutex
+	node *nomad.Node
+}
+
+// copy returns the node; its parts are shared and never written to again.
+func (h *nodeHolder) copy() *nomad.Node {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n := *h.node
+	return &n
+}
+
+// update changes the node: edit gets a copy whose maps are its own.
+func (h *nodeHolder) update(edit func(n *nomad.Node)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n := *h.node
+	n.Attributes, n.Meta = maps.Clone(n.Attributes), maps.Clone(n.Meta)
+	edit(&n)
+	h.node = &n
+}
+
+// setDrivers records what drivers say of themselves and returns those that were
+// known and changed their health.
+func (h *nodeHolder) setDrivers(infos map[string]*nomad.DriverInfo) (turned []string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n := *h.node
+	n.Attributes = maps.Clone(n.Attributes)
+	n.Drivers = infos
+	for name, info := range infos {
+		before := h.node.Drivers[name]
+		if before != nil && before.Healthy != info.Healthy {
+			turned = append(turned, name)
+		}
+		if before != nil {
+			for attr := range before.Attributes {
+				delete(n.Attributes, attr)
+			}
+		}
+		maps.Copy(n.Attributes, info.Attributes)
+		key := "driver." + name
+		if delete(n.Attributes, key); info.Detected {
+			n.Attributes[key] = "1"
+		}
+	}
+	h.node = &n
+	slices.Sort(turned)
+	return turned
+}
+
+// newNode is the node before anything was found out about it.
+func newNode(cfg *Config, id *identity) *nomad.Node {
+	eligibility := nomad.NodeSchedulingEligible
+	if cfg.DefaultIneligible {
+		eligibility = nomad.NodeSchedulingIneligible
+	}
+	meta := map[string]string{}
+	maps.Copy(meta, cfg.Meta)
+	return &nomad.Node{
+		ID: id.id, SecretID: id.secret,
+		Datacenter: cfg.Datacenter, Name: cfg.Name,
+		NodeClass: cfg.NodeClass, NodePool: cfg.NodePool,
+		HTTPAddr: cfg.HTTPAddr, CgroupParent: cfg.CgroupParent,
+		Attributes: map[string]string{}, Links: map[string]string{}, Meta: meta,
+		Drivers: map[string]*nomad.DriverInfo{}, NodeMaxAllocs: cfg.NodeMaxAllocs,
+		SchedulingEligibility: eligibility, Status: nomad.NodeStatusInit,
+	}
+}

@@ -1,0 +1,80 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// Waits between attempts to learn of allocations.
+const (
+	pullBackoffMin = 20 * time.Millisecond
+	pullBackoffMax = 5 * time.Second
+)
+
+// pull asks for the allocations of this node again and again, each time waiting
+// until there is something new, and gives them to the set that runs them.
+func (c *Client) pull(ctx context.Context) error {
+	back := backoff{min: pullBackoffMin, max: pullBackoffMax}
+	var index uint64
+	for {
+		next, err := c.pullOnce(ctx, index)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err == nil:
+			index = next
+			back.reset()
+			continue
+		}
+		c.log.Warn("pull allocations", "err", err)
+		if err := back.wait(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// pullOnce waits for a state of the servers after index and brings the node there.
+// The first answer must not be stale: what it lacks is stopped.
+func (c *Client) pullOnce(ctx context.Context, index uint64) (next uint64, err error) {
+	req := nomad.NodeSpecificRequest{NodeID: c.id.id, SecretID: c.id.secret, QueryOptions: c.query()}
+	req.MinQueryIndex = index
+	req.AllowStale = index > 0
+	var resp nomad.NodeClientAllocsResponse
+	if err := c.servers.Call(ctx, "Node.GetClientAllocs", &req, &resp); err != nil {
+		return index, fmt.Errorf("list allocations: %w", err)
+	}
+	if resp.Index <= index {
+		return index, nil
+	}
+	wanted := c.allocs.outdated(resp.Allocs)
+	var fetched []*nomad.Allocation
+	if len(wanted) > 0 {
+		if fetched, err = c.fetch(ctx, wanted); err != nil {
+			return index, err
+		}
+	}
+	c.allocs.apply(resp.Allocs, fetched)
+	return resp.Index, nil
+}
+
+// fetch gets allocations whole, each at least as new as wanted says.
+func (c *Client) fetch(ctx context.Context, wanted map[string]uint64) ([]*nomad.Allocation, error) {
+	req := nomad.AllocsGetRequest{QueryOptions: c.query()}
+	for id, index := range wanted {
+		req.AllocIDs = append(req.AllocIDs, id)
+		req.MinQueryIndex = max(req.MinQueryIndex, index-1)
+	}
+	var resp nomad.AllocsGetResponse
+	if err := c.servers.Call(ctx, "Alloc.GetAllocs", &req, &resp); err != nil {
+		return nil, fmt.Errorf("get allocations: %w", err)
+	}
+	for _, a := range resp.Allocs {
+		if a.AllocModifyIndex < wanted[a.ID] {
+			return nil, fmt.Errorf("get allocations: %s is older than announced", a.ID)
+		}
+	}
+	return resp.Allocs, nil
+}

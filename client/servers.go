@@ -1,0 +1,214 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/hashicorp/yamux"
+
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// holdTimeout is how long a call goes on trying when no server answers it
+// (compat/wire.md section 7).
+const holdTimeout = 5 * time.Second
+
+// errNoServers is returned when the client knows no server.
+var errNoServers = errors.New("no servers")
+
+// Servers carries calls to the servers: those of the network, or the one in this
+// process.
+type Servers interface {
+	rpc.Caller
+	Stream(ctx context.Context, method string) (*rpc.Stream, error)
+}
+
+// Remote reaches the servers of the network. The one at the head of the list is
+// used until it fails; then it goes to the tail.
+type Remote struct {
+	pool  *rpc.Pool
+	seeds []string // as configured: the last resort
+	log   *slog.Logger
+
+	mu    sync.Mutex
+	addrs []string
+}
+
+// newRemote begins with the configured addresses.
+func newRemote(pool *rpc.Pool, seeds []string, log *slog.Logger) *Remote {
+	return &Remote{pool: pool, seeds: seeds, addrs: slices.Clone(seeds), log: log}
+}
+
+// Addrs returns the known servers, the preferred one first.
+func (r *Remote) Addrs() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.addrs)
+}
+
+// SetAddrs replaces the known servers. When they are the same ones, the order
+// stays; else it is made anew, so that clients spread over the servers.
+func (r *Remote) SetAddrs(addrs []string) {
+	if len(addrs) == 0 {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if sameSet(r.addrs, addrs) {
+		return
+	}
+	r.addrs = slices.Clone(addrs)
+	rand.Shuffle(len(r.addrs), func(i, j int) { r.addrs[i], r.addrs[j] = r.addrs[j], r.addrs[i] })
+	r.log.Debug("servers", "addrs", r.addrs)
+}
+
+// learn takes over the servers that a server told of. Configured ones stay at the
+// end of the list: they may be names that lead past a firewall.
+func (r *Remote) learn(servers []*nomad.NodeServerInfo) {
+	var addrs []string
+	for _, s := range servers {
+		if s.RPCAdvertiseAddr != "" && !slices.Contains(addrs, s.RPCAdvertiseAddr) {
+			addrs = append(addrs, s.RPCAdvertiseAddr)
+		}
+	}
+	if len(addrs) == 0 {
+		return
+	}
+	for _, s := range r.seeds {
+		if !slices.Contains(addrs, s) {
+			addrs = append(addrs, s)
+		}
+	}
+	r.SetAddrs(addrs)
+}
+
+func sameSet(a, b []string) bool {
+	a, b = slices.Clone(a), slices.Clone(b)
+	slices.Sort(a)
+	slices.Sort(b)
+	return slices.Equal(a, b)
+}
+
+// head returns the preferred server.
+func (r *Remote) head() (addr string, count int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.addrs) == 0 {
+		return "", 0
+	}
+	return r.addrs[0], len(r.addrs)
+}
+
+// failed moves a server that did not answer to the end of the list.
+func (r *Remote) failed(addr string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if i := slices.Index(r.addrs, addr); i >= 0 {
+		r.addrs = append(slices.Delete(r.addrs, i, i+1), addr)
+	}
+}
+
+// Call makes one call. It is made again at another server when it cannot have
+// been taken, or when it only reads.
+func (r *Remote) Call(ctx context.Context, method string, req, resp any) error {
+	deadline := time.Now().Add(holdTimeout + blockTime(req))
+	back := backoff{min: 20 * time.Millisecond, max: 500 * time.Millisecond}
+	for tries := 1; ; tries++ {
+		addr, count := r.head()
+		if count == 0 {
+			return errNoServers
+		}
+		err := r.pool.Call(ctx, addr, method, req, resp)
+		if err == nil || ctx.Err() != nil || !again(err, req) {
+			return err
+		}
+		r.failed(addr)
+		if tries%count != 0 {
+			continue
+		}
+		if time.Now().After(deadline) || back.wait(ctx) != nil {
+			return err
+		}
+	}
+}
+
+// Stream opens a stream to the first server that takes it.
+func (r *Remote) Stream(ctx context.Context, method string) (*rpc.Stream, error) {
+	err := errNoServers
+	for _, addr := range r.Addrs() {
+		var s *rpc.Stream
+		if s, err = r.pool.Stream(ctx, addr, method); err == nil {
+			return s, nil
+		}
+		if !unsent(err) {
+			return nil, err
+		}
+		r.failed(addr)
+	}
+	return nil, err
+}
+
+// again says whether a failed call may be made once more.
+func again(err error, req any) bool {
+	if errors.Is(err, nomad.ErrNoLeader) || errors.Is(err, nomad.ErrNotReady) || unsent(err) {
+		return true
+	}
+	_, read := req.(interface{ Query() *nomad.QueryOptions })
+	return read && cut(err)
+}
+
+// unsent says whether no server took the call.
+func unsent(err error) bool {
+	return strings.Contains(err.Error(), "failed to get conn") || strings.Contains(err.Error(), "failed to start stream")
+}
+
+// cut says whether the connection ended during the call.
+func cut(err error) bool {
+	for _, end := range []error{io.EOF, io.ErrUnexpectedEOF, io.ErrClosedPipe, syscall.ECONNRESET, syscall.EPIPE,
+		yamux.ErrSessionShutdown, yamux.ErrStreamClosed, yamux.ErrConnectionReset} {
+		if errors.Is(err, end) {
+			return true
+		}
+	}
+	return false
+}
+
+// blockTime is how long a server may take to answer a request on purpose.
+func blockTime(req any) time.Duration {
+	q, ok := req.(interface{ Query() *nomad.QueryOptions })
+	if !ok || q.Query().MinQueryIndex == 0 {
+		return 0
+	}
+	return q.Query().BlockingTimeout()
+}
+
+// backoff is a growing, jittered wait.
+type backoff struct {
+	min, max time.Duration
+	next     time.Duration
+}
+
+// wait sleeps between half and all of the next duration.
+func (b *backoff) wait(ctx context.Context) error {
+	b.next = min(max(b.min, 2*b.next), b.max)
+	t := time.NewTimer(b.next/2 + rand.N(b.next/2+1))
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}
+
+// reset begins anew after a success.
+func (b *backoff) reset() { b.next = 0 }
