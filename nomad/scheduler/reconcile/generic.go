@@ -142,6 +142,9 @@ func (g *generic) classifyLive(a *nomad.Allocation, tg *nomad.TaskGroup) member 
 		return member{alloc: a, replace: follow, stop: NodeLost, clientStatus: nomad.AllocClientStatusLost}
 	case isSet(move.Migrate):
 		return member{alloc: a, replace: follow, stop: Moved}
+	case isSet(move.Reschedule) && unhealthy(a):
+		follow.StopPrevious = Unhealthy
+		return g.byPolicy(a, follow)
 	case isSet(move.Reschedule), isSet(move.ForceReschedule):
 		follow.Reschedule = &Reschedule{policy: tg.ReschedulePolicy}
 		follow.StopPrevious = Rescheduled
@@ -151,6 +154,12 @@ func (g *generic) classifyLive(a *nomad.Allocation, tg *nomad.TaskGroup) member 
 }
 
 func isSet(b *bool) bool { return b != nil && *b }
+
+// unhealthy says whether its deployment found the allocation unhealthy.
+func unhealthy(a *nomad.Allocation) bool {
+	s := a.DeploymentStatus
+	return s != nil && s.Healthy != nil && !*s.Healthy
+}
 
 // classifyFailed decides on an allocation that failed for good on its node.
 func (g *generic) classifyFailed(a *nomad.Allocation, tg *nomad.TaskGroup) (member, bool) {
@@ -162,20 +171,27 @@ func (g *generic) classifyFailed(a *nomad.Allocation, tg *nomad.TaskGroup) (memb
 		follow.StopPrevious = Replaced // a new version begins with a clean record
 		return member{alloc: a, replace: follow}, true
 	}
-	at, delay, ok := due(a, tg.ReschedulePolicy, g.req.Now)
-	follow.Reschedule = &Reschedule{Delay: delay, policy: tg.ReschedulePolicy}
+	return g.byPolicy(a, follow), true
+}
+
+// byPolicy replaces an allocation now, later or never, as the reschedule policy
+// of its group says.
+func (g *generic) byPolicy(a *nomad.Allocation, follow *Placement) member {
+	policy := follow.Group.ReschedulePolicy
+	at, delay, ok := due(a, policy, g.req.Now)
+	follow.Reschedule = &Reschedule{Delay: delay, policy: policy}
 	switch {
-	case isSet(a.DesiredTransition.ForceReschedule), isSet(a.DesiredTransition.Reschedule) && ok:
-		return member{alloc: a, replace: follow}, true
+	case isSet(a.DesiredTransition.ForceReschedule):
+		return member{alloc: a, replace: follow}
 	case !ok, g.rollout.halted && g.rollout.inDeployment(a):
-		return member{alloc: a}, true
+		return member{alloc: a}
 	case !at.After(g.req.Now), a.FollowupEvalID == g.req.Eval.ID, gone(g.req.Node(a.NodeID)):
-		return member{alloc: a, replace: follow}, true
+		return member{alloc: a, replace: follow}
 	}
 	if a.FollowupEvalID == "" {
 		g.waiting = append(g.waiting, later{a, at})
 	}
-	return member{alloc: a}, true
+	return member{alloc: a}
 }
 
 // cut drops the members beyond the count and stops those that live.

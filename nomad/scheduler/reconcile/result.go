@@ -13,6 +13,7 @@ const (
 	Replaced    = "replaced by a newer version of the job"
 	NodeLost    = "lost: its node is down"
 	Failed      = "replaced after a failure"
+	Unhealthy   = "replaced because its deployment found it unhealthy"
 	Rescheduled = "replaced on request"
 	NodeUnfit   = "its node no longer suits the job"
 )
