@@ -183,10 +183,10 @@ func TestNackDelaysAndLimit(t *testing.T) {
 		for _, wait := range []time.Duration{time.Second, 20 * time.Second} {
 			_, token := dequeue(t, b, service)
 			must(t, b.Nack(e.ID, token))
-			time.Sleep(wait - 1)
+			time.Sleep(wait - time.Nanosecond)
 			synctest.Wait()
 			wantNone(t, b, service)
-			time.Sleep(1)
+			time.Sleep(time.Nanosecond)
 			synctest.Wait()
 		}
 		_, token := dequeue(t, b, service)

@@ -1,0 +1,176 @@
+package heartbeat_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/fsm/testlog"
+	"github.com/open-nomad/open-nomad/nomad/heartbeat"
+)
+
+// servers answers Node.UpdateStatus.
+type servers struct {
+	mu   sync.Mutex
+	down []string
+	fail error // once
+}
+
+func (s *servers) Call(_ context.Context, method string, req, _ any) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r, ok := req.(*nomad.NodeUpdateStatusRequest)
+	if !ok || method != "Node.UpdateStatus" || r.Status != nomad.NodeStatusDown || r.NodeEvent == nil || r.UpdatedAt == 0 {
+		return errors.New("not what was expected")
+	}
+	if err := s.fail; err != nil {
+		s.fail = nil
+		return err
+	}
+	s.down = append(s.down, r.NodeID)
+	return nil
+}
+
+func (s *servers) reported() []string {
+	synctest.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	slices.Sort(s.down)
+	return slices.Clone(s.down)
+}
+
+// lead runs fn while timers run over the state of l.
+func lead(t *testing.T, cfg heartbeat.Config, fill func(l *testlog.Log), fn func(ts *heartbeat.Timers, s *servers)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		l, s := testlog.New(nil), &servers{}
+		if fill != nil {
+			fill(l)
+		}
+		cfg.RPC, cfg.Store, cfg.Log = s, l.Store, slog.New(slog.DiscardHandler)
+		ts := heartbeat.New(cfg)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- ts.Run(ctx) }()
+		synctest.Wait()
+		fn(ts, s)
+		cancel()
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Errorf("Run() = %v", err)
+		}
+		if n := ts.Active(); n != 0 {
+			t.Errorf("%d timers are left", n)
+		}
+	})
+}
+
+func TestSilence(t *testing.T) {
+	lead(t, heartbeat.Config{}, nil, func(ts *heartbeat.Timers, s *servers) {
+		ttl := ts.Reset("n1")
+		if ttl < 10*time.Second || ttl >= 20*time.Second {
+			t.Errorf("Reset() = %v, want 10 to 20 s", ttl)
+		}
+		time.Sleep(ttl)
+		ttl = ts.Reset("n1")
+		time.Sleep(ttl + 10*time.Second - time.Nanosecond)
+		if got := s.reported(); len(got) != 0 {
+			t.Errorf("reported %v within its time", got)
+		}
+		time.Sleep(time.Nanosecond)
+		if got := s.reported(); !slices.Equal(got, []string{"n1"}) {
+			t.Errorf("reported %v, want n1", got)
+		}
+		time.Sleep(time.Hour)
+		if got := s.reported(); len(got) != 1 {
+			t.Errorf("reported %v, want n1 once", got)
+		}
+	})
+}
+
+func TestTTLGrowsWithNodes(t *testing.T) {
+	lead(t, heartbeat.Config{MaxPerSecond: 2}, nil, func(ts *heartbeat.Timers, s *servers) {
+		for range 100 {
+			ts.Reset(nomad.NewID())
+		}
+		if ttl := ts.Reset("n1"); ttl < 50*time.Second || ttl >= 102*time.Second {
+			t.Errorf("Reset() with 100 nodes at 2 a second = %v, want 50 to 101 s", ttl)
+		}
+	})
+}
+
+func TestFailover(t *testing.T) {
+	var ready, down string
+	fill := func(l *testlog.Log) {
+		ready = l.Node(t).ID
+		down = l.Node(t, func(n *nomad.Node) { n.Status = nomad.NodeStatusDown }).ID
+	}
+	lead(t, heartbeat.Config{}, fill, func(ts *heartbeat.Timers, s *servers) {
+		if n := ts.Active(); n != 1 {
+			t.Errorf("%d nodes are counted, want one that is not down (%s)", n, down)
+		}
+		time.Sleep(300*time.Second - time.Nanosecond)
+		if got := s.reported(); len(got) != 0 {
+			t.Errorf("reported %v within the time after a failover", got)
+		}
+		time.Sleep(time.Nanosecond)
+		if got := s.reported(); !slices.Equal(got, []string{ready}) {
+			t.Errorf("reported %v, want %s", got, ready)
+		}
+	})
+}
+
+func TestClear(t *testing.T) {
+	lead(t, heartbeat.Config{}, nil, func(ts *heartbeat.Timers, s *servers) {
+		for _, id := range []string{"a", "b", "c", "d", "e"} {
+			ts.Reset(id)
+		}
+		for _, id := range []string{"b", "d", "x"} {
+			ts.Clear(id)
+		}
+		time.Sleep(time.Minute)
+		if got := s.reported(); !slices.Equal(got, []string{"a", "c", "e"}) {
+			t.Errorf("reported %v, want a, c and e", got)
+		}
+	})
+}
+
+func TestReportsAgain(t *testing.T) {
+	for name, tt := range map[string]struct {
+		fail error
+		beat bool
+		want []string
+	}{
+		"no leader":      {nomad.ErrNoLeader, false, []string{"n1"}},
+		"beat meanwhile": {nomad.ErrNoLeader, true, nil},
+		"node is gone":   {nomad.ErrNodeNotFound, false, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			lead(t, heartbeat.Config{}, nil, func(ts *heartbeat.Timers, s *servers) {
+				s.fail = tt.fail
+				ttl := ts.Reset("n1")
+				time.Sleep(ttl + 10*time.Second)
+				synctest.Wait()
+				if tt.beat {
+					ts.Reset("n1")
+				}
+				time.Sleep(5 * time.Second)
+				if got := s.reported(); !slices.Equal(got, tt.want) {
+					t.Errorf("reported %v, want %v", got, tt.want)
+				}
+			})
+		})
+	}
+}
+
+func TestNotLeading(t *testing.T) {
+	ts := heartbeat.New(heartbeat.Config{})
+	if ttl := ts.Reset("n1"); ttl != 10*time.Second || ts.Active() != 0 {
+		t.Errorf("Reset() = %v with %d counted, want 10 s and none", ttl, ts.Active())
+	}
+}
