@@ -20,6 +20,11 @@ var ErrNoTask = errors.New("no such task")
 func (r *Runner) Update(alloc *nomad.Allocation) {
 	r.mu.Lock()
 	old := r.alloc
+	if alloc.Job == nil { // not sent again when it did not change
+		same := *alloc
+		same.Job = old.Job
+		alloc = &same
+	}
 	r.alloc = alloc
 	if alloc.DeploymentID != old.DeploymentID {
 		r.deploy = alloc.DeploymentStatus // the verdict on the last deployment says nothing of this one

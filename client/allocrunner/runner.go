@@ -115,15 +115,23 @@ func (r *Runner) Restore() error {
 // Run runs the tasks until the last one is over, which is nil, or until ctx is
 // done: then the processes go on and Run returns ctx's error.
 func (r *Runner) Run(ctx context.Context) error {
-	if r.finished() {
-		close(r.over)
-		return nil
+	if !r.finished() {
+		if err := r.run(ctx); err != nil {
+			return err
+		}
 	}
-	run, cancel := context.WithCancel(ctx)
+	r.cfg.Update(r.report())
+	close(r.over)
+	return nil
+}
+
+// run is Run for an allocation that is not over yet. It leaves nothing behind.
+func (r *Runner) run(ctx context.Context) error {
+	beside, cancel := context.WithCancel(ctx)
 	var background, work sync.WaitGroup
 	defer background.Wait()
 	defer cancel()
-	dir, err := r.prerun(ctx, func(fn func(context.Context)) { background.Go(func() { fn(run) }) })
+	dir, err := r.prerun(ctx, func(fn func(context.Context)) { background.Go(func() { fn(beside) }) })
 	if dir != nil {
 		defer dir.Close()
 	}
@@ -142,8 +150,6 @@ func (r *Runner) Run(ctx context.Context) error {
 		}
 	}
 	r.postrun(ctx)
-	close(r.over)
-	r.cfg.Update(r.report())
 	return nil
 }
 

@@ -1,0 +1,170 @@
+package allocrunner_test
+
+import (
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/open-nomad/open-nomad/client/allocrunner"
+	"github.com/open-nomad/open-nomad/client/driverset"
+	"github.com/open-nomad/open-nomad/client/state"
+	"github.com/open-nomad/open-nomad/drivers/mock"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/plugins/drivers"
+)
+
+// world is what an allocation runs in: everything real but the servers.
+type world struct {
+	t       *testing.T
+	dir     string
+	db      *state.DB
+	set     *driverset.Set
+	users   *driverset.Users
+	updates *updates
+}
+
+// updates keeps what the servers were told last.
+type updates struct {
+	mu   sync.Mutex
+	last *nomad.Allocation
+}
+
+func (u *updates) put(a *nomad.Allocation) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.last = a
+}
+
+func (u *updates) alloc() *nomad.Allocation {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.last
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	dir := t.TempDir()
+	db, err := state.Open(state.Config{Dir: dir + "/client", NoSync: true, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	return (&world{t: t, dir: dir, db: db, updates: &updates{}}).agent()
+}
+
+// agent is a fresh agent on the same disk, with drivers that know nothing.
+func (w *world) agent() *world {
+	w.t.Helper()
+	log := slog.New(slog.DiscardHandler)
+	set, err := driverset.New(driverset.Config{Drivers: []drivers.Driver{mock.New(log)}, Log: log})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	users, err := driverset.NewUsers(80000, 80009)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	next := *w
+	next.set, next.users = set, users
+	return &next
+}
+
+func (w *world) runner(alloc *nomad.Allocation) *allocrunner.Runner {
+	w.t.Helper()
+	r, err := allocrunner.New(allocrunner.Config{
+		Alloc: alloc, Node: &nomad.Node{ID: nomad.NewID(), Name: "n1", Datacenter: "dc1"}, Region: "global",
+		AllocDir: w.dir + "/alloc", Store: w.db, Drivers: w.set, Users: w.users,
+		Update: w.updates.put, Log: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return r
+}
+
+// run runs the allocation until it is over and returns what the servers were told.
+func (w *world) run(alloc *nomad.Allocation) *nomad.Allocation {
+	w.t.Helper()
+	r := w.runner(alloc)
+	if err := r.Run(w.t.Context()); err != nil {
+		w.t.Fatalf("Run() = %v", err)
+	}
+	if err := r.Destroy(w.t.Context()); err != nil {
+		w.t.Errorf("Destroy() = %v", err)
+	}
+	return w.updates.alloc()
+}
+
+// mockTask is a task of the mock driver.
+func mockTask(name string, config map[string]any) *nomad.Task {
+	return &nomad.Task{
+		Name: name, Driver: mock.Name, Config: config, KillTimeout: time.Second,
+		Identity: &nomad.WorkloadIdentity{Name: "default"},
+		RestartPolicy: &nomad.RestartPolicy{
+			Attempts: 0, Interval: time.Minute, Delay: time.Second, Mode: nomad.RestartPolicyModeFail,
+		},
+	}
+}
+
+func during(t *nomad.Task, hook string, sidecar bool) *nomad.Task {
+	t.Lifecycle = &nomad.TaskLifecycleConfig{Hook: hook, Sidecar: sidecar}
+	return t
+}
+
+func allocation(jobType string, tasks ...*nomad.Task) *nomad.Allocation {
+	id := nomad.NewID()
+	resources := map[string]*nomad.AllocatedTaskResources{}
+	for _, t := range tasks {
+		resources[t.Name] = &nomad.AllocatedTaskResources{}
+	}
+	return &nomad.Allocation{
+		ID: id, Namespace: "default", Name: "job.group[0]", JobID: "job", TaskGroup: "group",
+		DesiredStatus:      nomad.AllocDesiredStatusRun,
+		ClientStatus:       nomad.AllocClientStatusPending,
+		AllocatedResources: &nomad.AllocatedResources{Tasks: resources},
+		Job: &nomad.Job{
+			ID: "job", Name: "job", Type: jobType, Namespace: "default", Region: "global",
+			TaskGroups: []*nomad.TaskGroup{{Name: "group", Count: 1, Tasks: tasks}},
+		},
+	}
+}
+
+func TestBatchEnds(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		config map[string]any
+		status string
+		code   int
+	}{
+		{"well", map[string]any{"run_for": "3s"}, nomad.AllocClientStatusComplete, 0},
+		{"badly", map[string]any{"run_for": "3s", "exit_code": 7}, nomad.AllocClientStatusFailed, 7},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				start := time.Now()
+				got := w.run(allocation(nomad.JobTypeBatch, mockTask("main", tc.config)))
+				if got.ClientStatus != tc.status {
+					t.Errorf("status = %q, want %q", got.ClientStatus, tc.status)
+				}
+				if took := time.Since(start); took != 3*time.Second {
+					t.Errorf("took %v, want the 3s of the task: nothing may wait", took)
+				}
+				if code := exitCode(got.TaskStates["main"]); code != tc.code {
+					t.Errorf("exit code = %d, want %d", code, tc.code)
+				}
+			})
+		})
+	}
+}
+
+func exitCode(s *nomad.TaskState) int {
+	for _, e := range s.Events {
+		if e.Type == nomad.TaskTerminated {
+			return e.ExitCode
+		}
+	}
+	return -1000
+}
