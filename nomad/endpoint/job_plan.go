@@ -52,6 +52,7 @@ func (s *Service) jobPlan(ctx context.Context, _ *rpc.Call, req *nomad.JobPlanRe
 	dry.report(out)
 	if req.Diff {
 		out.Diff = nomad.Diff(old, planned.job)
+		out.Diff.Annotate(out.Annotations)
 	}
 	return out, nil
 }
