@@ -22,6 +22,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"golang.org/x/sys/unix"
 )
 
 // ErrUnavailable means that groups can't be used here; the error says why.
@@ -89,14 +91,20 @@ func (h *Hierarchy) Version() string {
 	return "hybrid"
 }
 
-// Usable says in an error why this process can't make groups below parent, nil
-// when it can. It makes the parent, as the first task would.
-func (h *Hierarchy) Usable(parent string) error {
+// Usable says in an error why this process can't limit tasks by groups here, nil
+// when it can.
+func (h *Hierarchy) Usable() error {
 	if os.Geteuid() != 0 {
 		return fmt.Errorf("%w: needs root", ErrUnavailable)
 	}
-	if _, err := h.prepare(parent); err != nil {
-		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	for _, c := range []string{"cpu", "memory"} {
+		dir, version := h.controller(c, "")
+		if version == 0 {
+			return fmt.Errorf("%w: the host has no %s controller", ErrUnavailable, c)
+		}
+		if err := unix.Access(dir, unix.W_OK); err != nil {
+			return fmt.Errorf("%w: %s: %w", ErrUnavailable, dir, err)
+		}
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -185,6 +186,9 @@ func (p Path) open() (*os.File, error) {
 // exec executes the program: a name without slash is tried in each directory of
 // Search and PATH.
 func (p *Policy) exec() error {
+	if err := resetSignals(); err != nil {
+		return err
+	}
 	name := p.Argv[0]
 	var last error = syscall.ENOENT
 	for _, c := range p.candidates(name) {
@@ -199,6 +203,26 @@ func (p *Policy) exec() error {
 		return &os.PathError{Op: "execute", Path: name, Err: err}
 	}
 	return &os.PathError{Op: "execute", Path: name, Err: last}
+}
+
+// resetSignals gives the program the default action of every signal and an empty
+// mask: what the agent was started with, such as nohup, is not the program's matter.
+func resetSignals() error {
+	const signals, setSize = 64, 8
+	var action [4]uint64 // struct sigaction of the kernel: all zero is the default
+	for sig := uintptr(1); sig <= signals; sig++ {
+		if sig == uintptr(unix.SIGKILL) || sig == uintptr(unix.SIGSTOP) {
+			continue
+		}
+		if _, _, e := unix.RawSyscall6(unix.SYS_RT_SIGACTION, sig, uintptr(unsafe.Pointer(&action)), 0, setSize, 0, 0); e != 0 {
+			return fmt.Errorf("reset signal %d: %w", sig, e)
+		}
+	}
+	var none uint64
+	if _, _, e := unix.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&none)), 0, setSize, 0, 0); e != 0 {
+		return fmt.Errorf("reset signal mask: %w", e)
+	}
+	return nil
 }
 
 func (p *Policy) candidates(name string) []string {

@@ -37,7 +37,8 @@ func entry() int {
 		log.Error("usage: " + Entry + " <directory> <program>")
 		return 2
 	}
-	signal.Ignore(syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGPIPE)
+	// Only a client ends the supervisor. Caught, not ignored: tasks would inherit that.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM)
 	debug.SetGCPercent(50)
 	kept, err := inherited(os.Args[3:])
 	if err == nil {

@@ -1,0 +1,68 @@
+package exec2
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/internal/sandbox"
+	"github.com/open-nomad/open-nomad/plugins/drivers"
+)
+
+// private is the mode of the directories that are the task's own.
+const private = 0o700
+
+// ownDirectories gives the task's own directories to its user, and to nobody else.
+// It goes by descriptors from the allocation's directory, which is root's, since an
+// earlier start may have left links.
+func ownDirectories(cfg *drivers.TaskConfig, u *sandbox.User) error {
+	root, err := unix.Open(cfg.AllocDir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("open allocation directory %s: %w", cfg.AllocDir, err)
+	}
+	defer unix.Close(root)
+	if err := makeTmp(root, cfg); err != nil {
+		return err
+	}
+	for _, dir := range []string{cfg.LocalDir, cfg.SecretsDir, tmpDir(cfg)} {
+		if err := own(root, cfg.AllocDir, dir, u); err != nil {
+			return fmt.Errorf("give %s to uid %d: %w", dir, u.UID, err)
+		}
+	}
+	return nil
+}
+
+func own(root int, base, dir string, u *sandbox.User) error {
+	fd, err := openBeneath(root, base, dir)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	if err := unix.Fchown(fd, int(u.UID), int(u.GID)); err != nil {
+		return err
+	}
+	return unix.Fchmod(fd, private)
+}
+
+// makeTmp makes the task's temporary directory if the client did not.
+func makeTmp(root int, cfg *drivers.TaskConfig) error {
+	task, err := openBeneath(root, cfg.AllocDir, cfg.TaskDir)
+	if err != nil {
+		return fmt.Errorf("open task directory %s: %w", cfg.TaskDir, err)
+	}
+	defer unix.Close(task)
+	if err := unix.Mkdirat(task, filepath.Base(tmpDir(cfg)), private); err != nil && err != unix.EEXIST {
+		return fmt.Errorf("make temporary directory: %w", err)
+	}
+	return nil
+}
+
+func openBeneath(root int, base, dir string) (int, error) {
+	rel, err := filepath.Rel(base, dir)
+	if err != nil {
+		return -1, err
+	}
+	return unix.Openat2(root, rel, &unix.OpenHow{Flags: unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS})
+}

@@ -1,0 +1,223 @@
+// Package exec2 is the driver "exec2": it runs a program of the host in a sandbox
+// made of Landlock paths, a uid of its own, no capabilities, seccomp, a private IPC
+// namespace and a control group with hard limits. The task sees host paths, those
+// that were unveiled to it. States, recovery and exits are those of drivers/process.
+//
+// Where it differs from the driver it is compatible with, on purpose: default
+// folders that are absent are skipped, root needs the operator's allow_root, the
+// environment holds nothing of the agent's, a death by signal N is status 128+N with
+// the signal, a tiny CPU share is raised to what the kernel takes, and there is no
+// process between the supervisor and the task.
+//
+// It is never silently weaker. Without root there is no uid, no control group and
+// no private IPC; then the driver is unhealthy, and says what is missing, until the
+// operator sets allow_unprivileged. A kernel whose Landlock is older than
+// landlock_min_abi makes it unhealthy too.
+package exec2
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/hashicorp/hcl/v2/hcldec"
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/open-nomad/open-nomad/drivers/process"
+	"github.com/open-nomad/open-nomad/internal/cgroup"
+	"github.com/open-nomad/open-nomad/internal/landlock"
+	"github.com/open-nomad/open-nomad/internal/sandbox"
+	"github.com/open-nomad/open-nomad/internal/supervise"
+	"github.com/open-nomad/open-nomad/plugins/drivers"
+)
+
+// Name of the driver in a task's driver attribute.
+const Name = "exec2"
+
+// Driver runs sandboxed programs; it implements drivers.Driver.
+type Driver struct {
+	process.Tasks
+	log   *slog.Logger
+	super *supervise.Client
+
+	mu       sync.Mutex
+	settings settings
+}
+
+// New returns the driver with the default settings.
+func New(log *slog.Logger, super *supervise.Client) *Driver {
+	return &Driver{log: log.With("driver", Name), super: super, settings: defaults,
+		Tasks: process.Tasks{Driver: Name, DefaultStop: syscall.SIGINT, Supervisor: super}}
+}
+
+var _ drivers.Driver = (*Driver)(nil)
+
+// Name implements drivers.Driver.
+func (d *Driver) Name() string { return Name }
+
+// ConfigSpec implements drivers.Driver.
+func (d *Driver) ConfigSpec() hcldec.Spec { return configSpec }
+
+// TaskSpec implements drivers.Driver.
+func (d *Driver) TaskSpec() hcldec.Spec { return taskSpec }
+
+// SetConfig implements drivers.Driver.
+func (d *Driver) SetConfig(cfg cty.Value) error {
+	s, err := decodeSettings(cfg)
+	if err != nil {
+		return fmt.Errorf("config of driver %s: %w", Name, err)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.settings = s
+	return nil
+}
+
+func (d *Driver) config() settings {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.settings
+}
+
+// Capabilities implements drivers.Driver.
+func (d *Driver) Capabilities() drivers.Capabilities {
+	return drivers.Capabilities{SendSignals: true, FSIsolation: drivers.FSIsolationUnveil, DynamicWorkloadUsers: true}
+}
+
+// Fingerprint implements drivers.Driver.
+func (d *Driver) Fingerprint(ctx context.Context) <-chan drivers.Fingerprint {
+	ch := make(chan drivers.Fingerprint, 1)
+	ch <- d.config().fingerprint()
+	go func() {
+		<-ctx.Done()
+		close(ch)
+	}()
+	return ch
+}
+
+func (s settings) fingerprint() drivers.Fingerprint {
+	missing, err := s.check()
+	if err != nil {
+		return drivers.Fingerprint{Health: drivers.HealthUnhealthy, Description: err.Error()}
+	}
+	abi, _ := landlock.ABI() // check has seen it succeed
+	f := drivers.Fingerprint{Health: drivers.HealthHealthy, Description: "Healthy", Attributes: map[string]string{
+		"driver.exec2.unveil.tasks":    strconv.FormatBool(s.unveilByTask),
+		"driver.exec2.unveil.defaults": strconv.FormatBool(s.unveilDefaults),
+		"driver.exec2.landlock":        "v" + strconv.Itoa(abi),
+		"driver.exec2.unprivileged":    strconv.FormatBool(len(missing) > 0),
+	}}
+	if len(missing) > 0 {
+		f.Description = "Healthy, allow_unprivileged without: " + strings.Join(missing, ", ")
+	}
+	return f
+}
+
+// check returns what of the sandbox this node can't do, allowed by the operator,
+// or an error for what is not allowed.
+func (s settings) check() (missing []string, err error) {
+	abi, err := landlock.ABI()
+	if err != nil {
+		return nil, err
+	}
+	if abi < s.minABI {
+		return nil, fmt.Errorf("landlock ABI %d of this kernel is below %d; landlock_min_abi can lower what is demanded", abi, s.minABI)
+	}
+	if os.Geteuid() != 0 {
+		missing = []string{"a uid per task", "control group", "private IPC"}
+	} else if err := groupsUsable(); err != nil {
+		missing = []string{"control group (" + err.Error() + ")"}
+	}
+	if len(missing) > 0 && !s.allowUnprivileged {
+		return nil, fmt.Errorf("this node lacks: %s; allow_unprivileged runs tasks without", strings.Join(missing, ", "))
+	}
+	return missing, nil
+}
+
+func groupsUsable() error {
+	h, err := cgroup.Detect()
+	if err != nil {
+		return err
+	}
+	return h.Usable()
+}
+
+// StartTask implements drivers.Driver.
+func (d *Driver) StartTask(ctx context.Context, cfg *drivers.TaskConfig) (*drivers.TaskHandle, error) {
+	set := d.config()
+	missing, err := set.check()
+	if err != nil {
+		return nil, err
+	}
+	if cfg.NetNS != "" {
+		return nil, fmt.Errorf("driver %s cannot join a network namespace yet: use the host's network", Name)
+	}
+	if len(cfg.Mounts) > 0 {
+		return nil, fmt.Errorf("driver %s cannot mount yet", Name)
+	}
+	opts, err := decodeOptions(cfg.Config)
+	if err != nil {
+		return nil, err
+	}
+	if len(opts.unveil) > 0 && !set.unveilByTask {
+		return nil, errors.New("task set unveil paths but driver config does not allow this")
+	}
+	acc, err := set.account(cfg)
+	if err != nil {
+		return nil, err
+	}
+	policy, err := set.policy(cfg, opts, acc)
+	if err != nil {
+		return nil, err
+	}
+	spec, err := newSpec(cfg, policy, len(missing) == 0)
+	if err != nil {
+		return nil, err
+	}
+	if policy.User != nil {
+		if err := ownDirectories(cfg, policy.User); err != nil {
+			return nil, err
+		}
+	}
+	if _, err := d.super.Start(ctx, spec); err != nil {
+		return nil, err
+	}
+	return d.Started(cfg)
+}
+
+func newSpec(cfg *drivers.TaskConfig, p *sandbox.Policy, grouped bool) (*supervise.Spec, error) {
+	raw, err := sandbox.Encode(p)
+	if err != nil {
+		return nil, err
+	}
+	logs, err := process.Logs(cfg)
+	if err != nil {
+		return nil, err
+	}
+	spec := &supervise.Spec{ID: cfg.ID, Entry: sandbox.Entry, Policy: raw, Logs: logs}
+	if p.User != nil {
+		spec.Owner = &supervise.Owner{UID: int(p.User.UID), GID: int(p.User.GID)}
+	}
+	if grouped {
+		spec.Group = &supervise.Group{Group: process.GroupName(cfg), Limits: limits(cfg.Limits)}
+	}
+	return spec, nil
+}
+
+// limits are hard: memory up to memory_max, and the CPU that was asked for.
+func limits(r drivers.LinuxResources) cgroup.Limits {
+	l := cgroup.Limits{MemoryMax: r.MemoryBytes, CPUShares: r.CPUShares, Cores: r.Cores}
+	if r.MemoryMaxBytes > 0 {
+		l.MemoryLow, l.MemoryMax = r.MemoryBytes, max(r.MemoryMaxBytes, r.MemoryBytes)
+	}
+	if r.MHzPerCore > 0 {
+		l.CPUQuota = r.CPUShares * cgroup.CPUPeriod / int64(r.MHzPerCore)
+	}
+	return l
+}

@@ -1,0 +1,430 @@
+package exec2_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zclconf/go-cty/cty"
+	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/drivers/exec2"
+	"github.com/open-nomad/open-nomad/plugins/drivers"
+)
+
+func sh(f *fixture, script string) *drivers.TaskConfig {
+	return f.task("/bin/sh", "-c", script)
+}
+
+func TestRun(t *testing.T) {
+	f := newFixture(t, nil)
+	tests := []struct {
+		name, script string
+		code         int
+		stdout       string
+	}{
+		{"exit code", "exit 7", 7, ""},
+		{"identity", "id -u; id -g; id -G", 0, "88002\n88002\n88002\n"},
+		{"environment", "echo $USER $HOME; env | grep -c ^LD_", 1, "nomad-88003 /nonexistent\n0\n"},
+		{"tmp", `f=$(mktemp) && echo "$f"`, 0, "/web/tmp/tmp."},
+		{"stdout again", "echo again > /dev/stdout", 0, "again\n"},
+		{"pipes", "seq 3 | wc -l", 0, "3\n"},
+		{"write own", "echo x > $NOMAD_TASK_DIR/f && echo x > $NOMAD_ALLOC_DIR/f && echo x > $NOMAD_SECRETS_DIR/f && echo done", 0, "done"},
+		{"killed", "kill -9 $$", 137, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			cfg := sh(f, tt.script)
+			cfg.Env["LD_PRELOAD"] = "/evil.so"
+			out := f.run(cfg)
+			out.want(t, tt.code, tt.stdout)
+			if tt.name == "killed" && out.Signal != 9 {
+				t.Errorf("signal = %d, want 9", out.Signal)
+			}
+		})
+	}
+}
+
+func TestFiles(t *testing.T) {
+	f := newFixture(t, nil)
+	other := sh(f, "true")
+	secret := filepath.Join(other.SecretsDir, "nomad_token")
+	if err := os.WriteFile(secret, []byte("other's secret"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	outside := filepath.Join(f.dir, "outside")
+	if err := os.WriteFile(outside, []byte("outside"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for name, path := range map[string]string{
+		"shadow": "/etc/shadow", "passwd": "/etc/passwd", "other's secrets": secret, "outside": outside, "root": "/", "proc": "/proc/1/status",
+	} {
+		t.Run(name, func(t *testing.T) {
+			f.t = t
+			out := f.run(f.task("/bin/cat", path))
+			if out.ExitCode == 0 || out.stdout != "" {
+				t.Errorf("cat %s: exit %d, stdout %q, want a refusal", path, out.ExitCode, out.stdout)
+			}
+		})
+	}
+	t.Run("unveiled", func(t *testing.T) {
+		f.t = t
+		cfg := f.task("")
+		f.config(cfg, "cat", []string{outside}, "r:"+outside)
+		f.run(cfg).want(t, 0, "outside")
+	})
+}
+
+func TestMissingProgram(t *testing.T) {
+	f := newFixture(t, nil)
+	for _, command := range []string{"no-such-program", "/no/such/program", "/etc/hosts"} {
+		out := f.run(f.task(command))
+		if out.ExitCode != 127 || !strings.Contains(out.stderr, "failed to execute command") {
+			t.Errorf("%s: exit %d, stderr %q, want 127 and the reason", command, out.ExitCode, out.stderr)
+		}
+	}
+}
+
+func TestWithoutDefaults(t *testing.T) {
+	f := newFixture(t, settings{"unveil_defaults": cty.False})
+	out := f.run(f.task("/bin/true"))
+	if out.ExitCode != 127 {
+		t.Errorf("exit = %d, want 127: nothing is unveiled", out.ExitCode)
+	}
+}
+
+// TestSandbox tries what must not work from inside, each also where it must.
+func TestSandbox(t *testing.T) {
+	f := newFixture(t, nil)
+	victim := filepath.Join(f.dir, "victim")
+	if err := os.WriteFile(victim, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	name := "open-nomad-test-" + strconv.Itoa(os.Getpid())
+	l, err := net.Listen("unix", "@"+name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	shm, err := unix.SysvShmGet(unix.IPC_PRIVATE, 4096, unix.IPC_CREAT|0o666)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.SysvShmCtl(shm, unix.IPC_RMID, nil)
+	self := strconv.Itoa(os.Getpid())
+	tests := []struct {
+		probe []string
+		want  string
+	}{
+		{[]string{"abstract", name}, "operation not permitted"},
+		{[]string{"signal", self}, "operation not permitted"},
+		{[]string{"chmod", victim}, "operation not permitted"},
+		{[]string{"userns"}, "operation not permitted"},
+		{[]string{"clone-userns"}, "operation not permitted"},
+		{[]string{"clone3"}, "function not implemented"},
+		{[]string{"mptcp"}, "protocol not supported"},
+		{[]string{"tcp"}, "allowed"},
+		{[]string{"raw-socket"}, "operation not permitted"},
+		{[]string{"odd-family"}, "address family not supported"},
+		{[]string{"io_uring"}, "operation not permitted"},
+		{[]string{"keyctl"}, "operation not permitted"},
+		{[]string{"mount"}, "operation not permitted"},
+		{[]string{"bpf"}, "operation not permitted"},
+		{[]string{"userfaultfd"}, "operation not permitted"},
+		{[]string{"ptrace", self}, "operation not permitted"},
+		{[]string{"shm", strconv.Itoa(shm)}, "invalid argument"},
+		{[]string{"read", "/proc/" + self + "/environ"}, "permission denied"},
+		{[]string{"exec", "/bin/true"}, "allowed"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.probe[0], func(t *testing.T) {
+			f.t = t
+			f.run(f.probeTask(tt.probe...)).want(t, 0, tt.want)
+		})
+	}
+}
+
+func TestCredentials(t *testing.T) {
+	f := newFixture(t, nil)
+	out := f.run(f.probeTask("status"))
+	fields := map[string]string{}
+	for line := range strings.Lines(out.stdout) {
+		k, v, _ := strings.Cut(line, ":")
+		fields[k] = strings.Join(strings.Fields(v), " ")
+	}
+	for k, want := range map[string]string{
+		"Uid": "88001 88001 88001 88001", "Gid": "88001 88001 88001 88001", "Groups": "",
+		"CapInh": "0000000000000000", "CapPrm": "0000000000000000", "CapEff": "0000000000000000",
+		"CapBnd": "0000000000000000", "CapAmb": "0000000000000000", "NoNewPrivs": "1", "Seccomp": "2",
+	} {
+		if got, ok := fields[k]; !ok || got != want {
+			t.Errorf("%s = %q, want %q", k, got, want)
+		}
+	}
+}
+
+func TestDescriptors(t *testing.T) {
+	f := newFixture(t, nil)
+	out := f.run(f.probeTask("fds"))
+	if want := "fd 0\nfd 1\nfd 2\n"; out.stdout != want {
+		t.Errorf("open descriptors = %q, want %q", out.stdout, want)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	f := newFixture(t, settings{"unveil_by_task": cty.False})
+	locked := filepath.Join(f.dir, "locked")
+	tests := []struct {
+		name string
+		edit func(*drivers.TaskConfig)
+		want string
+	}{
+		{"root", func(c *drivers.TaskConfig) { c.User = "root" }, "allow_root"},
+		{"uid 0", func(c *drivers.TaskConfig) { c.User = "0" }, "allow_root"},
+		{"no user", func(c *drivers.TaskConfig) { c.User = "" }, "no user"},
+		{"unknown user", func(c *drivers.TaskConfig) { c.User = "no-such-user" }, "no-such-user"},
+		{"unveil", func(c *drivers.TaskConfig) { f.config(c, "true", nil, "r:/etc") }, "does not allow"},
+		{"modes", func(c *drivers.TaskConfig) { f.config(c, "true", nil, "q:/etc") }, "modes"},
+		{"network namespace", func(c *drivers.TaskConfig) { c.NetNS = "/run/netns/x" }, "network namespace"},
+		{"unreachable", func(c *drivers.TaskConfig) {
+			if err := os.Mkdir(locked, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Rename(c.AllocDir, filepath.Join(locked, "a")); err != nil {
+				t.Fatal(err)
+			}
+			was := c.AllocDir
+			for _, p := range []*string{&c.AllocDir, &c.TaskDir, &c.LocalDir, &c.SharedDir, &c.SecretsDir, &c.LogDir} {
+				*p = strings.Replace(*p, was, locked+"/a", 1)
+			}
+		}, "cannot be entered"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			cfg := f.task("/bin/true")
+			tt.edit(cfg)
+			_, err := f.StartTask(t.Context(), cfg)
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("StartTask() = %v, want an error with %q", err, tt.want)
+			}
+		})
+	}
+}
+
+// TestPlantedLink has a directory of the task replaced by a link to elsewhere, as
+// an earlier start could have left it.
+func TestPlantedLink(t *testing.T) {
+	f := newFixture(t, nil)
+	target := filepath.Join(f.dir, "target")
+	mkdir(t, target)
+	for _, dir := range []string{"local", "secrets", "logs"} {
+		t.Run(dir, func(t *testing.T) {
+			cfg := sh(f, "true")
+			at := map[string]string{"local": cfg.LocalDir, "secrets": cfg.SecretsDir, "logs": cfg.LogDir}[dir]
+			if err := os.Remove(at); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Symlink(target, at); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := f.StartTask(t.Context(), cfg); err == nil {
+				t.Error("StartTask() = nil, want an error: the directory is a link")
+			}
+			st, err := os.Stat(target)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if st.Sys().(*unixStat).Uid != 0 || st.Mode().Perm() != 0o777 {
+				t.Errorf("target was changed: %v", st.Mode())
+			}
+		})
+	}
+}
+
+func TestStop(t *testing.T) {
+	f := newFixture(t, nil)
+	tests := []struct {
+		name, script, signal string
+		code, sig            int
+	}{
+		{"default signal", "trap 'exit 3' INT; echo up; while :; do sleep 0.01; done", "", 3, 0},
+		{"named signal", "trap 'exit 4' USR1; echo up; while :; do sleep 0.01; done", "SIGUSR1", 4, 0},
+		{"ignored", "trap '' INT TERM; echo up; sleep 100 & wait; sleep 100", "", 137, 9},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			f.t = t
+			cfg := sh(f, tt.script)
+			if _, err := f.StartTask(t.Context(), cfg); err != nil {
+				t.Fatal(err)
+			}
+			waitFor(t, func() bool { return readLogs(t, cfg, "stdout") == "up\n" })
+			timeout := 10 * time.Second
+			if tt.sig == 9 {
+				timeout = 50 * time.Millisecond
+			}
+			if err := f.StopTask(t.Context(), cfg.ID, timeout, tt.signal); err != nil {
+				t.Fatalf("StopTask() = %v", err)
+			}
+			out := f.wait(cfg)
+			if out.ExitCode != tt.code || out.Signal != tt.sig {
+				t.Errorf("exit = %+v, want code %d signal %d", *out.ExitResult, tt.code, tt.sig)
+			}
+		})
+	}
+}
+
+func TestSignal(t *testing.T) {
+	f := newFixture(t, nil)
+	cfg := sh(f, "trap 'echo got; exit 0' HUP; echo up; while :; do sleep 0.01; done")
+	if _, err := f.StartTask(t.Context(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, func() bool { return readLogs(t, cfg, "stdout") == "up\n" })
+	if err := f.SignalTask(cfg.ID, "SIGNONE"); err == nil {
+		t.Error("SignalTask(SIGNONE) = nil, want an error")
+	}
+	if err := f.SignalTask(cfg.ID, "sighup"); err != nil {
+		t.Errorf("SignalTask(sighup) = %v", err)
+	}
+	f.wait(cfg).want(t, 0, "up\ngot\n")
+	if err := f.SignalTask(cfg.ID, "SIGHUP"); !errors.Is(err, drivers.ErrTaskNotFound) {
+		t.Errorf("SignalTask() of a destroyed task = %v, want %v", err, drivers.ErrTaskNotFound)
+	}
+}
+
+func TestMemoryLimit(t *testing.T) {
+	f := newFixture(t, nil)
+	cfg := sh(f, `x=$(head -c 100000000 /dev/zero | tr '\0' x); echo ${#x}`)
+	cfg.Limits.MemoryBytes = 20 << 20
+	out := f.run(cfg)
+	if !out.OOMKilled || out.Successful() || strings.Contains(out.stdout, "100000000") {
+		t.Errorf("exit = %+v, stdout %q, want killed for want of memory", *out.ExitResult, out.stdout)
+	}
+}
+
+func TestStats(t *testing.T) {
+	f := newFixture(t, nil)
+	cfg := sh(f, "while :; do :; done")
+	if _, err := f.StartTask(t.Context(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	ch, err := f.TaskStats(ctx, cfg.ID, 50*time.Millisecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	busy := false
+	for u := range ch {
+		if u.CPUPercent > 5 && u.CPUTicks > 0 && u.MemoryUsage > 0 {
+			busy = true
+			break
+		}
+	}
+	if !busy {
+		t.Error("no sample shows a busy task")
+	}
+	if err := f.StopTask(t.Context(), cfg.ID, 0, ""); err != nil {
+		t.Error(err)
+	}
+	f.wait(cfg)
+}
+
+// TestGroup sees that the limits are on the group the task is in, and that nothing
+// stays behind.
+func TestGroup(t *testing.T) {
+	f := newFixture(t, nil)
+	cfg := f.task("")
+	f.config(cfg, "cat", []string{"/proc/self/cgroup"}, "r:/proc")
+	out := f.run(cfg)
+	out.want(t, 0, "/nomad-test.slice/share.slice/"+cfg.AllocID+".web.scope")
+	left, err := filepath.Glob("/sys/fs/cgroup/*/nomad-test.slice/share.slice/" + cfg.AllocID + "*")
+	if err != nil || len(left) > 0 {
+		t.Errorf("groups left behind: %v %v", left, err)
+	}
+}
+
+// TestRecover lets the driver and its client go while tasks run and end.
+func TestRecover(t *testing.T) {
+	f := newFixture(t, nil)
+	gate := filepath.Join(f.dir, "gate")
+	var cfgs []*drivers.TaskConfig
+	var handles []*drivers.TaskHandle
+	for _, script := range []string{"echo early; exit 5", "echo up; while [ ! -e " + gate + " ]; do sleep 0.01; done; echo late; exit 6"} {
+		cfg := sh(f, script)
+		h, err := f.StartTask(t.Context(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfgs, handles = append(cfgs, cfg), append(handles, h)
+	}
+	f.super.Close()
+	if err := os.WriteFile(gate, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	again := &fixture{t: t, dir: f.dir}
+	again.Driver, again.super = newAgent(t, f.dir)
+	for i, want := range []struct {
+		code   int
+		stdout string
+	}{{5, "early\n"}, {6, "up\nlate\n"}} {
+		if err := again.RecoverTask(t.Context(), handles[i]); err != nil {
+			t.Fatalf("RecoverTask() = %v", err)
+		}
+		again.wait(cfgs[i]).want(t, want.code, want.stdout)
+	}
+	if err := again.RecoverTask(t.Context(), handles[0]); !errors.Is(err, drivers.ErrTaskNotFound) {
+		t.Errorf("RecoverTask() of a destroyed task = %v, want %v", err, drivers.ErrTaskNotFound)
+	}
+}
+
+func TestInspect(t *testing.T) {
+	f := newFixture(t, nil)
+	cfg := sh(f, "echo up; exec sleep 100")
+	if _, err := f.StartTask(t.Context(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	st, err := f.InspectTask(cfg.ID)
+	if err != nil || st.State != drivers.TaskRunning || st.Attributes["pid"] == "" {
+		t.Errorf("InspectTask() = %+v, %v, want running with a pid", st, err)
+	}
+	if err := f.DestroyTask(cfg.ID, false); err == nil {
+		t.Error("DestroyTask(running) = nil, want an error")
+	}
+	if err := f.DestroyTask(cfg.ID, true); err != nil {
+		t.Errorf("DestroyTask(force) = %v", err)
+	}
+	if _, err := f.InspectTask(cfg.ID); !errors.Is(err, drivers.ErrTaskNotFound) {
+		t.Errorf("InspectTask(destroyed) = %v, want %v", err, drivers.ErrTaskNotFound)
+	}
+}
+
+func TestFingerprint(t *testing.T) {
+	f := newFixture(t, nil)
+	if got := fingerprint(t, f.Driver); got.Health != drivers.HealthHealthy || got.Attributes["driver.exec2.unveil.tasks"] != "true" {
+		t.Errorf("fingerprint = %+v, want healthy", got)
+	}
+	if err := f.SetConfig(cty.ObjectVal(settings{"landlock_min_abi": cty.NumberIntVal(99)})); err != nil {
+		t.Fatal(err)
+	}
+	if got := fingerprint(t, f.Driver); got.Health != drivers.HealthUnhealthy || !strings.Contains(got.Description, "landlock_min_abi") {
+		t.Errorf("fingerprint = %+v, want unhealthy for want of a newer Landlock", got)
+	}
+	if _, err := f.StartTask(t.Context(), f.task("/bin/true")); err == nil {
+		t.Error("StartTask() on an unhealthy node = nil, want an error")
+	}
+}
+
+func fingerprint(t *testing.T, d *exec2.Driver) drivers.Fingerprint {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	return <-d.Fingerprint(ctx)
+}

@@ -1,0 +1,253 @@
+package exec2_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/open-nomad/open-nomad/drivers/exec2"
+	"github.com/open-nomad/open-nomad/internal/companion"
+	"github.com/open-nomad/open-nomad/internal/landlock"
+	"github.com/open-nomad/open-nomad/internal/supervise"
+	"github.com/open-nomad/open-nomad/plugins/drivers"
+)
+
+func TestMain(m *testing.M) {
+	companion.Main()
+	if len(os.Args) > 2 && os.Args[1] == "probe" {
+		os.Exit(probe(os.Args[2], os.Args[3:]))
+	}
+	os.Exit(m.Run())
+}
+
+// fixture is a driver with a supervisor of its own, ended with the test.
+type fixture struct {
+	*exec2.Driver
+	t     *testing.T
+	super *supervise.Client
+	dir   string // where allocations live
+	n     int
+}
+
+type settings map[string]cty.Value
+
+// newFixture skips where the sandbox is not whole: what is tested then is in
+// TestUnprivileged.
+func newFixture(t *testing.T, s settings) *fixture {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: uids and control groups")
+	}
+	if abi, err := landlock.ABI(); err != nil || abi < landlock.ABIScopes {
+		t.Skipf("needs Landlock ABI %d: have %d, %v", landlock.ABIScopes, abi, err)
+	}
+	return fixtureAt(t, s)
+}
+
+func fixtureAt(t *testing.T, s settings) *fixture {
+	t.Helper()
+	log := slog.New(slog.NewTextHandler(t.Output(), nil))
+	dir := openDir(t)
+	super := supervise.NewClient(filepath.Join(dir, "supervise"), log)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		if err := super.Shutdown(ctx); err != nil {
+			t.Errorf("Shutdown() = %v", err)
+		}
+		super.Close()
+	})
+	f := &fixture{Driver: exec2.New(log, super), t: t, super: super, dir: dir}
+	all := map[string]cty.Value{"unveil_by_task": cty.True}
+	for k, v := range s {
+		all[k] = v
+	}
+	if err := f.SetConfig(cty.ObjectVal(all)); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// openDir is a temporary directory that every user can pass through.
+func openDir(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for d := dir; d != os.TempDir() && d != "/"; d = filepath.Dir(d) {
+		if err := os.Chmod(d, 0o711); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// task returns the config of a task with directories as the client makes them.
+func (f *fixture) task(command string, args ...string) *drivers.TaskConfig {
+	f.t.Helper()
+	f.n++
+	alloc := filepath.Join(f.dir, fmt.Sprintf("alloc%d", f.n))
+	cfg := &drivers.TaskConfig{
+		ID:      fmt.Sprintf("%s-%d/web/0000000%d", f.t.Name(), os.Getpid(), f.n),
+		AllocID: fmt.Sprintf("test-%d-%d-%s", os.Getpid(), f.n, filepath.Base(filepath.Dir(f.dir))),
+		Name:    "web", User: fmt.Sprintf("nomad-%d", 88000+f.n),
+		AllocDir: alloc, TaskDir: filepath.Join(alloc, "web"), SharedDir: filepath.Join(alloc, "alloc"),
+		LocalDir: filepath.Join(alloc, "web/local"), SecretsDir: filepath.Join(alloc, "web/secrets"),
+		LogDir: filepath.Join(alloc, "alloc/logs"), Log: drivers.LogConfig{MaxFiles: 3, MaxFileSizeMB: 1},
+		CgroupParent: "nomad-test.slice",
+		Limits:       drivers.LinuxResources{MemoryBytes: 256 << 20, CPUShares: 2000, MHzPerCore: 2000},
+	}
+	cfg.Env = map[string]string{"NOMAD_TASK_DIR": cfg.LocalDir, "NOMAD_SECRETS_DIR": cfg.SecretsDir, "NOMAD_ALLOC_DIR": cfg.SharedDir}
+	for _, d := range []string{alloc, cfg.TaskDir, cfg.SharedDir, cfg.LogDir, cfg.LocalDir, cfg.SecretsDir} {
+		mkdir(f.t, d)
+	}
+	f.config(cfg, command, args)
+	return cfg
+}
+
+func mkdir(t *testing.T, dir string) {
+	t.Helper()
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (f *fixture) config(cfg *drivers.TaskConfig, command string, args []string, unveil ...string) {
+	cfg.Config = cty.ObjectVal(map[string]cty.Value{"command": cty.StringVal(command),
+		"args": list(args), "unveil": list(unveil)})
+}
+
+func list(s []string) cty.Value {
+	if len(s) == 0 {
+		return cty.ListValEmpty(cty.String)
+	}
+	out := make([]cty.Value, len(s))
+	for i := range s {
+		out[i] = cty.StringVal(s[i])
+	}
+	return cty.ListVal(out)
+}
+
+// probeTask runs this test binary inside the sandbox; see probe_test.go.
+func (f *fixture) probeTask(args ...string) *drivers.TaskConfig {
+	f.t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	// The build directory of `go test` is private to its user.
+	bin := filepath.Join(f.dir, "probe")
+	if _, err := os.Stat(bin); err != nil {
+		copyFile(f.t, exe, bin)
+	}
+	cfg := f.task("")
+	f.config(cfg, bin, append([]string{"probe"}, args...), "rx:"+bin, "r:/proc", "r:/sys/kernel/mm")
+	return cfg
+}
+
+func copyFile(t *testing.T, from, to string) {
+	t.Helper()
+	in, err := os.Open(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY, 0o755)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	if _, err := io.Copy(out, in); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// outcome is how a task ended and what it said.
+type outcome struct {
+	*drivers.ExitResult
+	stdout, stderr string
+}
+
+func (f *fixture) run(cfg *drivers.TaskConfig) outcome {
+	f.t.Helper()
+	ctx, cancel := context.WithTimeout(f.t.Context(), 20*time.Second)
+	defer cancel()
+	if _, err := f.StartTask(ctx, cfg); err != nil {
+		f.t.Fatalf("StartTask() = %v", err)
+	}
+	return f.wait(cfg)
+}
+
+func (f *fixture) wait(cfg *drivers.TaskConfig) outcome {
+	f.t.Helper()
+	ctx, cancel := context.WithTimeout(f.t.Context(), 20*time.Second)
+	defer cancel()
+	res, err := f.WaitTask(ctx, cfg.ID)
+	if err != nil {
+		f.t.Fatalf("WaitTask() = %v", err)
+	}
+	if err := f.DestroyTask(cfg.ID, false); err != nil {
+		f.t.Errorf("DestroyTask() = %v", err)
+	}
+	return outcome{res, readLogs(f.t, cfg, "stdout"), readLogs(f.t, cfg, "stderr")}
+}
+
+func readLogs(t *testing.T, cfg *drivers.TaskConfig, stream string) string {
+	t.Helper()
+	var b bytes.Buffer
+	for n := range 10 {
+		part, err := os.ReadFile(filepath.Join(cfg.LogDir, fmt.Sprintf("%s.%s.%d", cfg.Name, stream, n)))
+		if err == nil {
+			b.Write(part)
+		}
+	}
+	return b.String()
+}
+
+// want checks a status and a part of stdout.
+func (o outcome) want(t *testing.T, code int, stdout string) {
+	t.Helper()
+	if o.ExitCode != code || o.Err != nil {
+		t.Errorf("exit = %+v, want code %d; stderr: %s", *o.ExitResult, code, o.stderr)
+	}
+	if !strings.Contains(o.stdout, stdout) {
+		t.Errorf("stdout = %q, want it to hold %q; stderr: %s", o.stdout, stdout, o.stderr)
+	}
+}
+
+// newAgent is a second agent's driver on the supervisor of dir.
+func newAgent(t *testing.T, dir string) (*exec2.Driver, *supervise.Client) {
+	t.Helper()
+	log := slog.New(slog.NewTextHandler(t.Output(), nil))
+	super := supervise.NewClient(filepath.Join(dir, "supervise"), log)
+	t.Cleanup(func() { super.Close() })
+	return exec2.New(log, super), super
+}
+
+type unixStat = syscall.Stat_t
+
+// waitFor waits for a condition, for ten seconds at most.
+func waitFor(t *testing.T, ok func() bool) {
+	t.Helper()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	deadline := time.After(10 * time.Second)
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatal("the condition does not come true")
+		}
+	}
+}
