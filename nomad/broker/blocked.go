@@ -266,6 +266,14 @@ func (b *Blocked) forget(id string) {
 	}
 }
 
+// forgetUntil says that unblocks up to index are not known.
+func (b *Blocked) forgetUntil(index uint64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.classes.forgotten = max(b.classes.forgotten, index)
+	b.byNode.forgotten = max(b.byNode.forgotten, index)
+}
+
 func (b *Blocked) removeAll(evals []*blockedEval) {
 	for _, e := range evals {
 		b.remove(e)

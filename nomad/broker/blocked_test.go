@@ -1,6 +1,7 @@
 package broker_test
 
 import (
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -278,5 +279,31 @@ func TestObserverForgets(t *testing.T) {
 				t.Errorf("Stats() = %+v, want it forgotten", s)
 			}
 		})
+	}
+}
+
+// TestRestore begins to lead with what state holds: pending evaluations, and a
+// blocked one that the leader before may have unblocked.
+func TestRestore(t *testing.T) {
+	b, bl := enabledBlocked()
+	o := broker.NewObserver(b, bl, func(string) (string, bool) { return "", false })
+	pending, blocked, done := newEval("a"), blockedEval("b", classes(map[string]bool{"c1": true})), newEval("c")
+	done.Status = nomad.EvalStatusComplete
+	o.Restore(200, slices.Values([]*nomad.Evaluation{pending, blocked, done}))
+	got := map[string]bool{}
+	for range 2 {
+		e, token := dequeue(t, b, service)
+		got[e.ID] = true
+		must(t, b.Ack(e.ID, token))
+	}
+	if !got[pending.ID] || !got[blocked.ID] {
+		t.Errorf("dequeued %v, want the pending and the blocked one", got)
+	}
+	again := nomad.Copy(blocked)
+	again.SnapshotIndex = 200
+	bl.Block(again)
+	wantNone(t, b, service)
+	if s := bl.Stats(); s.Blocked != 1 {
+		t.Errorf("Stats() = %+v, want it blocked after the try", s)
 	}
 }

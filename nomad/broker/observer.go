@@ -1,6 +1,10 @@
 package broker
 
-import "github.com/open-nomad/open-nomad/nomad"
+import (
+	"iter"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
 
 // Observer tells a Broker and a Blocked what the FSM applied. Both take notice
 // while they are enabled only, so it may observe on every server.
@@ -16,8 +20,19 @@ func NewObserver(broker *Broker, blocked *Blocked, class func(nodeID string) (st
 	return &Observer{broker: broker, blocked: blocked, class: class}
 }
 
+// Restore takes the evaluations of state at index, when this server becomes the
+// leader. Those that were blocked are tried once: the leader before may have
+// unblocked them and not lived to see them processed.
+func (o *Observer) Restore(index uint64, evals iter.Seq[*nomad.Evaluation]) {
+	o.blocked.forgetUntil(index)
+	for e := range evals {
+		if e.ShouldEnqueue() || e.ShouldBlock() {
+			o.EvalsUpserted(index, []*nomad.Evaluation{e})
+		}
+	}
+}
+
 // EvalsUpserted enqueues evaluations that are work, and blocks those that wait.
-// It also serves to restore both from state when this server becomes the leader.
 func (o *Observer) EvalsUpserted(_ uint64, evals []*nomad.Evaluation) {
 	for _, e := range evals {
 		switch {

@@ -26,7 +26,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
 const (
@@ -48,7 +47,6 @@ type Caller interface {
 // Config of Timers. A zero field has the default.
 type Config struct {
 	RPC    Caller
-	Store  func() *state.Store // the store of now: a restore replaces it
 	Region string
 	// MinTTL is the least time to live. Default 10 s.
 	MinTTL time.Duration
@@ -93,9 +91,9 @@ func New(cfg Config) *Timers {
 	return &Timers{cfg: cfg.withDefaults(), nodes: make(map[string]*deadline), wake: make(chan struct{}, 1)}
 }
 
-// Run counts until ctx ends, beginning with the nodes of state that are not down.
-func (t *Timers) Run(ctx context.Context) error {
-	t.lead()
+// Run counts until ctx ends, beginning with those of the nodes that are not down.
+func (t *Timers) Run(ctx context.Context, nodes []*nomad.Node) error {
+	t.lead(nodes)
 	defer t.resign()
 	var reports sync.WaitGroup
 	defer reports.Wait()
@@ -119,12 +117,11 @@ func (t *Timers) Run(ctx context.Context) error {
 	return ctx.Err()
 }
 
-func (t *Timers) lead() {
-	snap := t.cfg.Store().Snapshot()
+func (t *Timers) lead(nodes []*nomad.Node) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.leading = true
-	for n := range snap.Nodes(nil) {
+	for _, n := range nodes {
 		if !n.TerminalStatus() && t.nodes[n.ID] == nil {
 			t.set(n.ID, t.cfg.FailoverTTL)
 		}

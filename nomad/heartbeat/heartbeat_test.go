@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/fsm/testlog"
 	"github.com/open-nomad/open-nomad/nomad/heartbeat"
 )
 
@@ -45,19 +44,16 @@ func (s *servers) reported() []string {
 	return slices.Clone(s.down)
 }
 
-// lead runs fn while timers run over the state of l.
-func lead(t *testing.T, cfg heartbeat.Config, fill func(l *testlog.Log), fn func(ts *heartbeat.Timers, s *servers)) {
+// lead runs fn while timers run that know the nodes.
+func lead(t *testing.T, cfg heartbeat.Config, nodes []*nomad.Node, fn func(ts *heartbeat.Timers, s *servers)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		l, s := testlog.New(nil), &servers{}
-		if fill != nil {
-			fill(l)
-		}
-		cfg.RPC, cfg.Store, cfg.Log = s, l.Store, slog.New(slog.DiscardHandler)
+		s := &servers{}
+		cfg.RPC, cfg.Log = s, slog.New(slog.DiscardHandler)
 		ts := heartbeat.New(cfg)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
-		go func() { done <- ts.Run(ctx) }()
+		go func() { done <- ts.Run(ctx, nodes) }()
 		synctest.Wait()
 		fn(ts, s)
 		cancel()
@@ -105,12 +101,9 @@ func TestTTLGrowsWithNodes(t *testing.T) {
 }
 
 func TestFailover(t *testing.T) {
-	var ready, down string
-	fill := func(l *testlog.Log) {
-		ready = l.Node(t).ID
-		down = l.Node(t, func(n *nomad.Node) { n.Status = nomad.NodeStatusDown }).ID
-	}
-	lead(t, heartbeat.Config{}, fill, func(ts *heartbeat.Timers, s *servers) {
+	ready, down := nomad.NewID(), nomad.NewID()
+	nodes := []*nomad.Node{{ID: ready, Status: nomad.NodeStatusReady}, {ID: down, Status: nomad.NodeStatusDown}}
+	lead(t, heartbeat.Config{}, nodes, func(ts *heartbeat.Timers, s *servers) {
 		if n := ts.Active(); n != 1 {
 			t.Errorf("%d nodes are counted, want one that is not down (%s)", n, down)
 		}

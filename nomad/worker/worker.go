@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime/debug"
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
@@ -131,7 +132,7 @@ func (w *Worker) work(ctx context.Context, eval *nomad.Evaluation, token string,
 func (w *Worker) process(ctx context.Context, eval *nomad.Evaluation, token string, index uint64) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("scheduler panicked: %v", p)
+			err = fmt.Errorf("scheduler panicked: %v\n%s", p, debug.Stack())
 		}
 	}()
 	if eval.Type == nomad.JobTypeCore {
