@@ -30,6 +30,9 @@ func fields(block reflect.Value) []field {
 	for i := range t.NumField() {
 		tag := t.Field(i).Tag
 		key, mode, _ := strings.Cut(tag.Get("hcl"), ",")
+		if key == "" {
+			continue
+		}
 		out = append(out, field{
 			key: key, mode: mode, deflt: tag.Get("default"), later: tag.Get("later"), value: block.Field(i),
 			nested: mode != "" || t.Field(i).Type.Kind() == reflect.Struct,

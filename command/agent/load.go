@@ -17,7 +17,9 @@ import (
 // Settings is a Config with the places that its keys were set at, for errors.
 type Settings struct {
 	Config
-	set map[string]hcl.Range
+	dev        bool
+	introToken string
+	set        map[string]hcl.Range
 }
 
 // Default returns the configuration before any file and flag.
@@ -93,7 +95,7 @@ func (s *Settings) parse(src []byte, name string) error {
 }
 
 // faults makes one error of all diagnostics: file, line, column, what is wrong, and
-// the line itself.
+// the line itself up to its value, which may be a secret.
 func faults(diags hcl.Diagnostics, src []byte) error {
 	lines := strings.Split(string(src), "\n")
 	var errs []error
@@ -108,14 +110,23 @@ func faults(diags hcl.Diagnostics, src []byte) error {
 		at := d.Subject.Start
 		text := fmt.Sprintf("%s:%d,%d: %s: %s", d.Subject.Filename, at.Line, at.Column, d.Summary, d.Detail)
 		if at.Line > 0 && at.Line <= len(lines) {
-			text += "\n    " + strings.TrimSpace(lines[at.Line-1])
+			text += "\n    " + shown(lines[at.Line-1])
 		}
 		errs = append(errs, errors.New(text))
 	}
 	return errors.Join(errs...)
 }
 
-// set sets a key by its path, such as "client.node_class", from a flag.
+// shown returns a line of a file without the value in it.
+func shown(line string) string {
+	before, _, value := strings.Cut(strings.TrimSpace(line), "=")
+	if value {
+		return before + "= ..."
+	}
+	return before
+}
+
+// setFlag sets a key by its path, such as "client.node_class", from a flag.
 func (s *Settings) setFlag(flag, path, text string) error {
 	block := reflect.ValueOf(&s.Config).Elem()
 	steps := strings.Split(path, ".")

@@ -40,9 +40,10 @@ func Token(req *http.Request) string {
 	return ""
 }
 
-// readOptions fills the options that every read takes.
+// readOptions fills the options that every read takes; what a body said of
+// them is dropped.
 func (r *request) readOptions(q *nomad.QueryOptions) error {
-	q.Region, q.Namespace, q.AuthToken = r.region(), r.namespace(), r.token()
+	*q = nomad.QueryOptions{Region: r.region(), Namespace: r.namespace(), AuthToken: r.token()}
 	q.Prefix, q.Filter, q.NextToken = r.query.Get("prefix"), r.query.Get("filter"), r.query.Get("next_token")
 	var err error
 	if q.AllowStale, err = r.flag("stale"); err != nil {
@@ -80,8 +81,8 @@ func (r *request) blocking(q *nomad.QueryOptions) error {
 
 // writeOptions fills the options that every write takes.
 func (r *request) writeOptions(w *nomad.WriteRequest) {
-	w.Region, w.Namespace, w.AuthToken = r.region(), r.namespace(), r.token()
-	w.IdempotencyToken = r.query.Get("idempotency_token")
+	*w = nomad.WriteRequest{Region: r.region(), Namespace: r.namespace(), AuthToken: r.token(),
+		IdempotencyToken: r.query.Get("idempotency_token")}
 }
 
 func (r *request) region() string {

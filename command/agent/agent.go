@@ -1,0 +1,239 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/open-nomad/open-nomad/client"
+	"github.com/open-nomad/open-nomad/command/agent/httpapi"
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/internal/supervise"
+	"github.com/open-nomad/open-nomad/nomad/server"
+)
+
+// Agent is one agent, built and listening but not yet running.
+type Agent struct {
+	set    *Settings
+	reload func() (*Settings, error) // reads flags and files again
+	log    *slog.Logger
+	level  *slog.LevelVar
+	tel    *telemetry
+	data   *dataDir
+	http   []net.Listener
+	addr   string // where others reach the HTTP API
+
+	server *server.Server // nil when not enabled
+	client *client.Client // nil when not enabled
+	super  *supervise.Client
+	api    *httpapi.Server
+}
+
+// New makes an agent: what can't work is said here, and nothing is left behind.
+// Reload gives the settings anew; it may be nil. Logs go to w.
+func New(set *Settings, reload func() (*Settings, error), w io.Writer) (*Agent, error) {
+	a := &Agent{set: set, reload: reload}
+	if err := a.open(w); err != nil {
+		return nil, errors.Join(err, a.close())
+	}
+	return a, nil
+}
+
+func (a *Agent) open(w io.Writer) (err error) {
+	if a.set.Name == "" {
+		if a.set.Name, err = os.Hostname(); err != nil {
+			return fmt.Errorf("name of this machine: %w", err)
+		}
+	}
+	if a.log, a.level, err = newLog(w, a.set); err != nil {
+		return err
+	}
+	if a.tel, err = newTelemetry(a.set); err != nil {
+		return err
+	}
+	if a.data, err = a.openData(); err != nil {
+		return err
+	}
+	if err := a.listenHTTP(); err != nil {
+		return err
+	}
+	if a.set.Server.Enabled {
+		if err := a.openServer(); err != nil {
+			return err
+		}
+	}
+	maxBody, err := parseSize(a.set.Limits.HTTPMaxRequestBody)
+	if err != nil {
+		return err
+	}
+	a.api = httpapi.New(httpapi.Config{
+		RPC: a, Agent: a, Region: a.set.Region, MaxBody: maxBody, Headers: a.set.HTTPAPIResponseHeaders,
+		Debug: a.set.EnableDebug, IsServer: a.set.Server.Enabled, Log: a.log,
+	})
+	if a.set.Client.Enabled {
+		return a.openClient()
+	}
+	return nil
+}
+
+func (a *Agent) openData() (*dataDir, error) {
+	if a.set.dev && a.set.DataDir == "" {
+		return tempDataDir()
+	}
+	return openDataDir(a.set.DataDir)
+}
+
+// listenHTTP opens the listeners of the API and works out where others reach it.
+func (a *Agent) listenHTTP() error {
+	for _, host := range hosts(a.set.Addresses.HTTP, a.set.BindAddr) {
+		ln, err := listen("HTTP", host, a.set.Ports.HTTP)
+		if err != nil {
+			return err
+		}
+		a.http = append(a.http, limitConns(ln, a.set.Limits.HTTPMaxConnsPerClient))
+	}
+	bound := a.http[0].Addr().(*net.TCPAddr)
+	var err error
+	a.addr, err = advertised(a.set.Advertise.HTTP, bound.IP.String(), bound.Port)
+	return err
+}
+
+func (a *Agent) openServer() error {
+	cfg, err := a.set.serverConfig(a.data.path)
+	if err != nil {
+		return err
+	}
+	a.server, err = server.New(cfg, a.log)
+	return err
+}
+
+// openClient makes the client with its drivers. Their supervisor is found or
+// started when a task first needs it.
+func (a *Agent) openClient() error {
+	cfg, err := a.set.clientConfig(a.data.path, a.addr)
+	if err != nil {
+		return err
+	}
+	a.super = supervise.NewClient(filepath.Join(cfg.StateDir, "supervise"), a.log)
+	parts := client.Parts{Drivers: a.set.drivers(a.log, a.super), API: a.api.TaskSocket(), Log: a.log}
+	if a.server != nil {
+		parts.Server = a.server
+	}
+	a.client, err = client.New(cfg, parts)
+	return err
+}
+
+// Addr returns where others reach the HTTP API.
+func (a *Agent) Addr() string { return a.addr }
+
+// Call makes an RPC: to the server of this agent, else to one of the client's.
+func (a *Agent) Call(ctx context.Context, method string, req, resp any) error {
+	if a.server != nil {
+		return a.server.Call(ctx, method, req, resp)
+	}
+	return a.client.Servers().Call(ctx, method, req, resp)
+}
+
+// Stream opens a streaming RPC, as Call does.
+func (a *Agent) Stream(ctx context.Context, method string) (*rpc.Stream, error) {
+	if a.server != nil {
+		return a.server.Stream(ctx, method)
+	}
+	return a.client.Servers().Stream(ctx, method)
+}
+
+// Run is the agent until ctx ends or a part of it can't go on. The client ends
+// first, then the API, then the server.
+func (a *Agent) Run(ctx context.Context) error {
+	parts, endParts := context.WithCancel(context.WithoutCancel(ctx))
+	defer endParts()
+	group, failed := errgroup.WithContext(parts)
+	if a.server != nil {
+		group.Go(func() error { return a.ended("server", parts, a.server.Run(parts)) })
+	}
+	for _, ln := range a.http {
+		group.Go(func() error { return a.ended("HTTP API", parts, a.serveHTTP(parts, ln)) })
+	}
+	err := a.runClient(ctx, failed)
+	endParts()
+	err = errors.Join(err, group.Wait())
+	return errors.Join(err, a.close())
+}
+
+// runClient runs the client until ctx ends or another part failed.
+func (a *Agent) runClient(ctx, failed context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(failed, cancel)()
+	if a.client == nil {
+		<-ctx.Done()
+		return nil
+	}
+	return a.ended("client", ctx, a.client.Run(ctx))
+}
+
+// ended drops the error of a part that was told to end.
+func (a *Agent) ended(part string, ctx context.Context, err error) error {
+	if err == nil || ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", part, err)
+}
+
+// close gives back what New took, in the opposite order.
+func (a *Agent) close() error {
+	var errs []error
+	if a.super != nil {
+		errs = append(errs, a.closeSupervisor())
+	}
+	for _, ln := range a.http {
+		if err := ln.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+			errs = append(errs, err)
+		}
+	}
+	if a.server != nil {
+		errs = append(errs, a.server.Close())
+	}
+	if a.data != nil {
+		errs = append(errs, a.data.close())
+	}
+	if a.tel != nil {
+		a.tel.close()
+	}
+	return errors.Join(errs...)
+}
+
+// closeSupervisor lets go of the supervisor; an agent that keeps nothing ends it,
+// with whatever it still holds.
+func (a *Agent) closeSupervisor() error {
+	if !a.set.dev {
+		return a.super.Close()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), stopLimit)
+	defer cancel()
+	return errors.Join(a.super.Shutdown(ctx), a.super.Close())
+}
+
+// banner is what the agent says when it has started.
+func (a *Agent) banner() string {
+	var roles []string
+	if a.server != nil {
+		roles = append(roles, "server (RPC "+a.server.RPCAddr()+")")
+	}
+	if a.client != nil {
+		roles = append(roles, "client (node "+a.client.NodeID()+")")
+	}
+	keeps := a.data.path
+	if a.data.temp {
+		keeps = "nothing is kept (-dev)"
+	}
+	return fmt.Sprintf("==> Nomad agent started: %s\n    API:  http://%s\n    Data: %s\n", strings.Join(roles, ", "), a.addr, keeps)
+}

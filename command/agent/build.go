@@ -1,0 +1,237 @@
+package agent
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/open-nomad/open-nomad/client"
+	"github.com/open-nomad/open-nomad/client/fingerprint"
+	"github.com/open-nomad/open-nomad/internal/version"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/server"
+)
+
+// rpcPort is where a server is reached when its address names no port.
+const rpcPort = 4647
+
+// secretVars are the variables of the agent that drivers without isolation do not
+// pass on, unless the operator says otherwise.
+var secretVars = []string{
+	"CONSUL_TOKEN", "CONSUL_HTTP_TOKEN", "CONSUL_HTTP_TOKEN_FILE", "NOMAD_TOKEN", "VAULT_TOKEN",
+	"CONSUL_LICENSE", "NOMAD_LICENSE", "VAULT_LICENSE",
+	"CONSUL_LICENSE_PATH", "NOMAD_LICENSE_PATH", "VAULT_LICENSE_PATH",
+	"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_METADATA_URL",
+	"GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_OAUTH_ACCESS_TOKEN", "NOMAD_CLIENT_INTRO_TOKEN",
+}
+
+// serverAddrs are the servers that a client begins with, each with a port.
+func (s *Settings) serverAddrs() []string {
+	var addrs []string
+	for _, addr := range slices.Concat(s.Client.Servers, s.Client.ServerJoin.RetryJoin) {
+		if addr = strings.TrimSpace(addr); addr != "" {
+			addrs = append(addrs, withPort(addr, rpcPort))
+		}
+	}
+	return addrs
+}
+
+// option returns an option of client.options by any of its names.
+func (s *Settings) option(names ...string) string {
+	for _, name := range names {
+		if v := s.Client.Options[name]; v != "" {
+			return v
+		}
+	}
+	return ""
+}
+
+// list splits a comma separated option.
+func list(text string) []string {
+	var out []string
+	for part := range strings.SplitSeq(text, ",") {
+		if part = strings.TrimSpace(part); part != "" {
+			out = append(out, part)
+		}
+	}
+	return out
+}
+
+// or returns the first text that is not empty.
+func or(texts ...string) string {
+	for _, t := range texts {
+		if t != "" {
+			return t
+		}
+	}
+	return ""
+}
+
+// clientConfig builds the configuration of the client part.
+func (s *Settings) clientConfig(dir, httpAddr string) (client.Config, error) {
+	c := &s.Client
+	allocDir := or(c.AllocDir, filepath.Join(dir, "alloc"))
+	if err := s.knownFingerprinters(); err != nil {
+		return client.Config{}, err
+	}
+	intro, err := s.intro(or(c.StateDir, filepath.Join(dir, "client")))
+	if err != nil {
+		return client.Config{}, err
+	}
+	return client.Config{
+		Region: s.Region, Datacenter: s.Datacenter, Name: s.Name,
+		NodeClass: c.NodeClass, NodePool: c.NodePool, Meta: c.Meta,
+		HTTPAddr: httpAddr, DefaultIneligible: c.DefaultIneligible, NodeMaxAllocs: c.NodeMaxAllocs,
+		StateDir: or(c.StateDir, filepath.Join(dir, "client")), AllocDir: allocDir, Ephemeral: s.dev,
+		Servers: s.serverAddrs(), IntroToken: intro,
+		Fingerprint: s.fingerprintConfig(allocDir, httpAddr), CgroupParent: c.CgroupParent,
+		MaxKillTimeout: c.MaxKillTimeout, HostEnv: s.hostEnv(), Plugins: s.pluginConfigs(),
+		DynamicUserMin: c.Users.DynamicUserMin, DynamicUserMax: c.Users.DynamicUserMax,
+		GC: client.GCConfig{
+			Interval: c.GCInterval, ParallelDestroys: c.GCParallelDestroys, MaxAllocs: c.GCMaxAllocs,
+			DiskPercent: c.GCDiskUsageThreshold, InodePercent: c.GCInodeUsageThreshold,
+		},
+	}, nil
+}
+
+func (s *Settings) fingerprintConfig(allocDir, httpAddr string) fingerprint.Config {
+	c := &s.Client
+	return fingerprint.Config{
+		Version: version.Number, Revision: version.Commit(), AdvertiseAddr: httpAddr,
+		AllocDir: allocDir, Interface: c.NetworkInterface, Loopback: s.dev, AddressFamily: c.PreferredAddressFamily,
+		SpeedMbits: c.NetworkSpeed, SkipLinkLocal: s.option("fingerprint.network.disallow_link_local") == "true",
+		TotalCompute: c.CPUTotalCompute, MemoryMB: c.MemoryTotalMB, DiskMB: c.DiskTotalMB,
+		ReservableCores: c.ReservableCores,
+		Reserved: fingerprint.Reserved{
+			CPU: c.Reserved.CPU, Cores: c.Reserved.Cores, MemoryMB: c.Reserved.Memory, DiskMB: c.Reserved.Disk,
+			Ports: c.Reserved.ReservedPorts,
+		},
+		MinDynamicPort: c.MinDynamicPort, MaxDynamicPort: c.MaxDynamicPort, Discovery: c.NomadServiceDiscovery,
+		Allow: list(s.option("fingerprint.allowlist", "fingerprint.whitelist")),
+		Deny:  list(s.option("fingerprint.denylist", "fingerprint.blacklist")),
+	}
+}
+
+// laterFingerprinters are known names without a fingerprinter yet.
+var laterFingerprinters = []string{"consul", "cni", "plugins_cni", "host_volume_plugins", "secrets_plugins", "vault", "bridge",
+	"env_aws", "env_gce", "env_azure", "env_digitalocean"}
+
+// knownFingerprinters refuses names that no fingerprinter ever had.
+func (s *Settings) knownFingerprinters() error {
+	names := slices.Concat(list(s.option("fingerprint.allowlist", "fingerprint.whitelist")),
+		list(s.option("fingerprint.denylist", "fingerprint.blacklist")))
+	for _, name := range names {
+		if !slices.Contains(fingerprint.Names(), name) && !slices.Contains(laterFingerprinters, name) {
+			return s.fault("client.options", "there is no fingerprinter %q", name)
+		}
+	}
+	return nil
+}
+
+// hostEnv is the agent's environment without what the denylist names.
+func (s *Settings) hostEnv() map[string]string {
+	deny := list(s.option("env.denylist", "env.blacklist"))
+	if len(deny) == 0 {
+		deny = secretVars
+	}
+	env := map[string]string{}
+	for _, line := range os.Environ() {
+		if key, val, ok := strings.Cut(line, "="); ok && !slices.Contains(deny, key) {
+			env[key] = val
+		}
+	}
+	return env
+}
+
+// pluginConfigs are the config bodies of the plugin blocks.
+func (s *Settings) pluginConfigs() map[string]map[string]any {
+	all := map[string]map[string]any{}
+	for name, p := range s.Plugin {
+		all[name] = p.Config
+	}
+	if s.option("driver.raw_exec.enable") == "true" {
+		raw := map[string]any{"enabled": true}
+		for k, v := range all["raw_exec"] {
+			raw[k] = v
+		}
+		all["raw_exec"] = raw
+	}
+	return all
+}
+
+// intro returns the introduction token of the first registration: from flag or
+// environment, else from a file beside the state.
+func (s *Settings) intro(stateDir string) (string, error) {
+	if s.introToken != "" {
+		return s.introToken, nil
+	}
+	b, err := os.ReadFile(filepath.Join(stateDir, "intro_token.jwt"))
+	if err != nil && !os.IsNotExist(err) {
+		return "", fmt.Errorf("read introduction token: %w", err)
+	}
+	return strings.TrimSpace(string(b)), nil
+}
+
+// serverConfig builds the configuration of the server part.
+func (s *Settings) serverConfig(dir string) (server.Config, error) {
+	sv := &s.Server
+	host := hosts(s.Addresses.RPC, s.BindAddr)[0]
+	advertise := ""
+	if s.Advertise.RPC != "" || s.Ports.RPC != 0 {
+		var err error
+		if advertise, err = advertised(s.Advertise.RPC, host, s.Ports.RPC); err != nil {
+			return server.Config{}, err
+		}
+	}
+	source, err := parseSize(sv.JobMaxSourceSize)
+	if err != nil {
+		return server.Config{}, err
+	}
+	if s.dev {
+		dir = ""
+	}
+	return server.Config{
+		Region: s.Region, Datacenter: s.Datacenter, Name: s.Name, DataDir: dir,
+		RPCAddr: net.JoinHostPort(host, strconv.Itoa(s.Ports.RPC)), RPCAdvertise: advertise, SerfPort: s.Ports.Serf,
+		Version: version.Number, Revision: version.Commit(), RaftMultiplier: sv.RaftMultiplier,
+		Workers: sv.NumSchedulers, Schedulers: sv.EnabledSchedulers, Scheduler: s.schedulerConfig(), OIDCIssuer: sv.OIDCIssuer,
+		MinHeartbeatTTL: sv.MinHeartbeatTTL, HeartbeatGrace: sv.HeartbeatGrace,
+		FailoverHeartbeatTTL: sv.FailoverHeartbeatTTL, MaxHeartbeatsPerSecond: sv.MaxHeartbeatsPerSecond,
+		EvalGCThreshold: sv.EvalGCThreshold, BatchEvalGCThreshold: sv.BatchEvalGCThreshold,
+		JobGCThreshold: sv.JobGCThreshold, JobGCInterval: sv.JobGCInterval, NodeGCThreshold: sv.NodeGCThreshold,
+		DeploymentGCThreshold: sv.DeploymentGCThreshold, RootKeyGCThreshold: sv.RootKeyGCThreshold,
+		RootKeyGCInterval: sv.RootKeyGCInterval, RootKeyRotationThreshold: sv.RootKeyRotationThreshold,
+		JobDefaultPriority: sv.JobDefaultPriority, JobMaxPriority: sv.JobMaxPriority, JobMaxCount: sv.JobMaxCount,
+		JobMaxSourceSize:    int(source),
+		RPCHandshakeTimeout: s.Limits.RPCHandshakeTimeout, RPCMaxConnsPerClient: unbounded(s.Limits.RPCMaxConnsPerClient),
+	}, nil
+}
+
+// unbounded turns the file's 0 for no bound into what the transport takes.
+func unbounded(n int) int {
+	if n == 0 {
+		return -1
+	}
+	return n
+}
+
+func (s *Settings) schedulerConfig() nomad.SchedulerConfiguration {
+	c := s.Server.DefaultSchedulerConfig
+	return nomad.SchedulerConfiguration{
+		SchedulerAlgorithm: nomad.SchedulerAlgorithm(c.SchedulerAlgorithm),
+		PreemptionConfig: nomad.PreemptionConfig{
+			SystemSchedulerEnabled:   c.PreemptionConfig.SystemSchedulerEnabled,
+			SysBatchSchedulerEnabled: c.PreemptionConfig.SysbatchSchedulerEnabled,
+			BatchSchedulerEnabled:    c.PreemptionConfig.BatchSchedulerEnabled,
+			ServiceSchedulerEnabled:  c.PreemptionConfig.ServiceSchedulerEnabled,
+		},
+		MemoryOversubscriptionEnabled: c.MemoryOversubscriptionEnabled,
+		RejectJobRegistration:         c.RejectJobRegistration,
+		PauseEvalBroker:               c.PauseEvalBroker,
+		NodeLimitForFeasibilityChecks: uint(max(0, c.NodeLimitForFeasibilityChecks)),
+	}
+}

@@ -1,0 +1,215 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// presetDev is what -dev stands for: a server and a client in one process, on the
+// loopback address, in memory.
+func (s *Settings) presetDev() {
+	c := &s.Config
+	s.dev = true
+	c.BindAddr = "127.0.0.1"
+	c.LogLevel = "DEBUG"
+	c.EnableDebug = true
+	c.Server.Enabled, c.Client.Enabled = true, true
+	c.Server.BootstrapExpect = 1
+	c.Telemetry.PrometheusMetrics = true
+	c.Client.GCInterval = 10 * time.Minute
+	c.Client.GCDiskUsageThreshold, c.Client.GCInodeUsageThreshold = 99, 99
+	c.Client.Options = map[string]string{"driver.raw_exec.enable": "true"}
+	c.DisableUpdateCheck, c.DisableAnonymousSignature = true, true
+}
+
+// knownOptions are the keys of client.options.
+var knownOptions = []string{
+	"driver.allowlist", "driver.whitelist", "driver.denylist", "driver.blacklist",
+	"fingerprint.allowlist", "fingerprint.whitelist", "fingerprint.denylist", "fingerprint.blacklist",
+	"fingerprint.network.disallow_link_local", "env.denylist", "env.blacklist",
+	"user.denylist", "user.blacklist", "user.checked_drivers", "test.tighten_network_timeouts",
+	"driver.raw_exec.enable", "driver.docker.volumes",
+}
+
+// check refuses what cannot work, every fault at once.
+func (s *Settings) check() error {
+	return errors.Join(s.refuseLater(), s.checkRole(), s.checkNames(), s.checkAddresses(), s.checkClient(), s.checkServer(), s.checkKeyring())
+}
+
+func (s *Settings) fault(path, format string, args ...any) error {
+	return fmt.Errorf("%s%s: %s", s.place(path), path, fmt.Sprintf(format, args...))
+}
+
+func (s *Settings) checkRole() error {
+	if !s.Server.Enabled && !s.Client.Enabled {
+		return errors.New("neither server nor client is enabled: use -dev, -server or -client")
+	}
+	if s.dev {
+		return nil
+	}
+	if s.DataDir == "" {
+		return errors.New("data_dir is not set: use -data-dir, or -dev for an agent that keeps nothing")
+	}
+	dirs := map[string]string{"data_dir": s.DataDir, "client.state_dir": s.Client.StateDir,
+		"client.alloc_dir": s.Client.AllocDir, "client.alloc_mounts_dir": s.Client.AllocMountsDir, "server.data_dir": s.Server.DataDir}
+	var errs []error
+	for path, dir := range dirs {
+		if dir != "" && !filepath.IsAbs(dir) {
+			errs = append(errs, s.fault(path, "%q is not an absolute path", dir))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (s *Settings) checkNames() error {
+	var errs []error
+	if s.Region == "" || strings.ContainsRune(s.Region, 0) {
+		errs = append(errs, s.fault("region", "a name is expected"))
+	}
+	if s.Datacenter == "" || strings.ContainsAny(s.Datacenter, "\x00*") {
+		errs = append(errs, s.fault("datacenter", "a name without * is expected"))
+	}
+	if s.Client.NodePool == "all" || s.Client.NodePool == "" {
+		errs = append(errs, s.fault("client.node_pool", "%q is not a pool that a node can be in", s.Client.NodePool))
+	}
+	if _, err := logLevel(s.LogLevel); err != nil {
+		errs = append(errs, s.fault("log_level", "%v", err))
+	}
+	return errors.Join(errs...)
+}
+
+func (s *Settings) checkAddresses() error {
+	var errs []error
+	for path, list := range map[string]string{
+		"bind_addr": s.BindAddr, "addresses.http": s.Addresses.HTTP, "addresses.rpc": s.Addresses.RPC, "addresses.serf": s.Addresses.Serf,
+	} {
+		for _, addr := range strings.Fields(list) {
+			if strings.Contains(addr, "{{") {
+				errs = append(errs, s.fault(path, "address templates: not available yet"))
+				break
+			}
+			if _, err := netip.ParseAddr(addr); err != nil {
+				errs = append(errs, s.fault(path, "%q is no IP address", addr))
+			}
+		}
+	}
+	for path, port := range map[string]int{"ports.http": s.Ports.HTTP, "ports.rpc": s.Ports.RPC, "ports.serf": s.Ports.Serf} {
+		if port < 0 || port > 65535 {
+			errs = append(errs, s.fault(path, "%d is no port", port))
+		}
+	}
+	if n := s.Limits.RPCMaxConnsPerClient; n != 0 && n <= 25 {
+		errs = append(errs, s.fault("limits.rpc_max_conns_per_client", "must be 0 or above 25"))
+	}
+	if n := s.Limits.HTTPMaxConnsPerClient; n < 0 {
+		errs = append(errs, s.fault("limits.http_max_conns_per_client", "must not be negative"))
+	}
+	if _, err := parseSize(s.Limits.HTTPMaxRequestBody); err != nil {
+		errs = append(errs, s.fault("limits.http_max_request_body", "%v", err))
+	}
+	return errors.Join(errs...)
+}
+
+func (s *Settings) checkClient() error {
+	c := &s.Client
+	var errs []error
+	if c.MinDynamicPort < 0 || c.MinDynamicPort > c.MaxDynamicPort || c.MaxDynamicPort > 65536 {
+		errs = append(errs, s.fault("client.min_dynamic_port", "the range %d to %d is not within 0 and 65536", c.MinDynamicPort, c.MaxDynamicPort))
+	}
+	if f := c.PreferredAddressFamily; f != "" && f != "ipv4" && f != "ipv6" {
+		errs = append(errs, s.fault("client.preferred_address_family", "ipv4 or ipv6 is expected, not %q", f))
+	}
+	if strings.Contains(c.NetworkInterface, "{{") {
+		errs = append(errs, s.fault("client.network_interface", "address templates: not available yet"))
+	}
+	if len(c.ServerJoin.StartJoin) > 0 {
+		errs = append(errs, s.fault("client.server_join.start_join", "not for clients: use retry_join"))
+	}
+	for key := range c.Options {
+		if !slices.Contains(knownOptions, key) {
+			errs = append(errs, s.fault("client.options", "no option is named %q", key))
+		}
+	}
+	if c.Enabled && !s.Server.Enabled && len(s.serverAddrs()) == 0 {
+		errs = append(errs, errors.New("client.servers is empty: a client without a server in the same agent needs one to begin with"))
+	}
+	if c.GCInterval <= 0 || c.GCMaxAllocs < 0 {
+		errs = append(errs, s.fault("client.gc_interval", "a positive interval is expected"))
+	}
+	return errors.Join(errs...)
+}
+
+func (s *Settings) checkServer() error {
+	sv := &s.Server
+	var errs []error
+	if sv.BootstrapExpect > 1 {
+		errs = append(errs, s.notYet("server.bootstrap_expect", "clusters of servers"))
+	}
+	if sv.RaftProtocol != 3 {
+		errs = append(errs, s.fault("server.raft_protocol", "only 3 is spoken"))
+	}
+	if sv.AuthoritativeRegion != "" && sv.AuthoritativeRegion != s.Region {
+		errs = append(errs, s.notYet("server.authoritative_region", "several regions"))
+	}
+	if sv.RaftMultiplier < 1 || sv.RaftMultiplier > 10 {
+		errs = append(errs, s.fault("server.raft_multiplier", "1 to 10 is expected"))
+	}
+	if sv.RaftLogstore.Backend != "wal" {
+		errs = append(errs, s.notYet("server.raft_logstore.backend", "the "+sv.RaftLogstore.Backend+" log store"))
+	}
+	for _, name := range sv.EnabledSchedulers {
+		if !slices.Contains([]string{"service", "batch", "system", "sysbatch"}, name) {
+			errs = append(errs, s.fault("server.enabled_schedulers", "there is no scheduler %q", name))
+		}
+	}
+	if sv.JobMaxPriority < 100 || sv.JobMaxPriority > 32766 || sv.JobDefaultPriority < 50 || sv.JobDefaultPriority >= sv.JobMaxPriority {
+		errs = append(errs, s.fault("server.job_max_priority", "100 to 32766 is expected, and a default from 50 to one below"))
+	}
+	if _, err := parseSize(sv.JobMaxSourceSize); err != nil {
+		errs = append(errs, s.fault("server.job_max_source_size", "%v", err))
+	}
+	return errors.Join(errs...)
+}
+
+// checkKeyring knows one provider yet.
+func (s *Settings) checkKeyring() error {
+	var errs []error
+	for label, k := range s.Keyring {
+		switch label {
+		case "aead":
+			for key := range k.provider {
+				errs = append(errs, s.fault("keyring.aead."+key, "aead has no such key"))
+			}
+		case "awskms", "azurekeyvault", "gcpckms", "transit":
+			errs = append(errs, s.notYet("keyring."+label, "external key management"))
+		default:
+			errs = append(errs, s.fault("keyring."+label, "there is no such provider"))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// parseSize reads a number of bytes, with a unit of powers of 1000 (K, KB) or of
+// 1024 (Ki, KiB); M alone is MiB, as job_max_source_size has it.
+func parseSize(text string) (int64, error) {
+	at := strings.IndexFunc(text, func(r rune) bool { return (r < '0' || r > '9') && r != '.' })
+	unit := ""
+	if at >= 0 {
+		text, unit = text[:at], strings.TrimSpace(text[at:])
+	}
+	factor, ok := map[string]float64{
+		"": 1, "B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30,
+		"KB": 1e3, "MB": 1e6, "GB": 1e9,
+	}[unit]
+	n, err := strconv.ParseFloat(text, 64)
+	if err != nil || !ok || n <= 0 {
+		return 0, errors.New(`a size such as "32MiB" is expected`)
+	}
+	return int64(n * factor), nil
+}

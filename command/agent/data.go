@@ -1,0 +1,63 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// dataDir is the directory of an agent, held so that no second agent uses it.
+type dataDir struct {
+	path string
+	lock *os.File // nil for a temporary one
+	temp bool
+}
+
+// errInUse says that another agent holds the directory.
+var errInUse = errors.New("in use by another agent")
+
+// openDataDir makes sure that the directory can be written and is nobody else's.
+func openDataDir(path string) (*dataDir, error) {
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return nil, fmt.Errorf("data_dir: %w", err)
+	}
+	lock, err := os.OpenFile(filepath.Join(path, ".lock"), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("data_dir %s is not writable: %w", path, errors.Unwrap(err))
+	}
+	err = unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if err != nil {
+		lock.Close() // nothing was written
+	}
+	switch {
+	case errors.Is(err, unix.EWOULDBLOCK):
+		return nil, fmt.Errorf("data_dir %s is %w", path, errInUse)
+	case err != nil:
+		return nil, fmt.Errorf("lock data_dir %s: %w", path, err)
+	}
+	return &dataDir{path: path, lock: lock}, nil
+}
+
+// tempDataDir makes the directory of an agent that keeps nothing. Tasks reach
+// theirs through it, so others may pass but not look.
+func tempDataDir() (*dataDir, error) {
+	path, err := os.MkdirTemp("", "nomad-dev-")
+	if err != nil {
+		return nil, fmt.Errorf("make a data directory: %w", err)
+	}
+	if err := os.Chmod(path, 0o711); err != nil {
+		return nil, fmt.Errorf("make a data directory: %w", err)
+	}
+	return &dataDir{path: path, temp: true}, nil
+}
+
+// close lets go of the directory; a temporary one is removed.
+func (d *dataDir) close() error {
+	if d.temp {
+		return os.RemoveAll(d.path)
+	}
+	return d.lock.Close()
+}

@@ -1,0 +1,158 @@
+package agent
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+)
+
+// flagRow is one flag that sets a key of the configuration.
+type flagRow struct {
+	name, path string
+	isBool     bool
+}
+
+// flagTable lists the flags of the agent command that stand for keys. The others
+// are in declare.
+var flagTable = []flagRow{
+	{"acl-enabled", "acl.enabled", true},
+	{"acl-replication-token", "acl.replication_token", false},
+	{"alloc-dir", "client.alloc_dir", false},
+	{"alloc-mounts-dir", "client.alloc_mounts_dir", false},
+	{"bind", "bind_addr", false},
+	{"bootstrap-expect", "server.bootstrap_expect", false},
+	{"client", "client.enabled", true},
+	{"data-dir", "data_dir", false},
+	{"dc", "datacenter", false},
+	{"encrypt", "server.encrypt", false},
+	{"eventlog", "eventlog.enabled", true},
+	{"eventlog-level", "eventlog.level", false},
+	{"host-volume-plugin-dir", "client.host_volume_plugin_dir", false},
+	{"host-volumes-dir", "client.host_volumes_dir", false},
+	{"join", "server.server_join.start_join", false},
+	{"log-include-location", "log_include_location", true},
+	{"log-json", "log_json", true},
+	{"log-level", "log_level", false},
+	{"meta", "client.meta", false},
+	{"network-interface", "client.network_interface", false},
+	{"network-speed", "client.network_speed", false},
+	{"node", "name", false},
+	{"node-class", "client.node_class", false},
+	{"node-pool", "client.node_pool", false},
+	{"plugin-dir", "plugin_dir", false},
+	{"preferred-address-family", "client.preferred_address_family", false},
+	{"raft-protocol", "server.raft_protocol", false},
+	{"region", "region", false},
+	{"rejoin", "server.rejoin_after_leave", true},
+	{"retry-interval", "server.server_join.retry_interval", false},
+	{"retry-join", "server.server_join.retry_join", false},
+	{"retry-max", "server.server_join.retry_max", false},
+	{"server", "server.enabled", true},
+	{"servers", "client.servers", false},
+	{"state-dir", "client.state_dir", false},
+}
+
+// laterFlags are known and refused by name: what they set does not exist yet.
+var laterFlags = map[string]string{
+	"consul-address": "Consul", "consul-auth": "Consul", "consul-auto-advertise": "Consul", "consul-ca-file": "Consul",
+	"consul-cert-file": "Consul", "consul-checks-use-advertise": "Consul", "consul-client-auto-join": "Consul",
+	"consul-client-failures-before-critical": "Consul", "consul-client-failures-before-warning": "Consul",
+	"consul-client-http-check-name": "Consul", "consul-client-service-name": "Consul", "consul-key-file": "Consul",
+	"consul-server-auto-join": "Consul", "consul-server-failures-before-critical": "Consul",
+	"consul-server-failures-before-warning": "Consul", "consul-server-http-check-name": "Consul",
+	"consul-server-rpc-check-name": "Consul", "consul-server-serf-check-name": "Consul",
+	"consul-server-service-name": "Consul", "consul-ssl": "Consul", "consul-token": "Consul", "consul-verify-ssl": "Consul",
+	"dev-connect": "Consul", "dev-consul": "Consul", "dev-vault": "Vault",
+	"vault-address": "Vault", "vault-ca-file": "Vault", "vault-ca-path": "Vault", "vault-cert-file": "Vault",
+	"vault-create-from-role": "Vault", "vault-enabled": "Vault", "vault-key-file": "Vault", "vault-namespace": "Vault",
+	"vault-tls-server-name": "Vault", "vault-tls-skip-verify": "Vault",
+}
+
+// boolLater are those of laterFlags that take no value.
+var boolLater = []string{"consul-auto-advertise", "consul-checks-use-advertise", "consul-client-auto-join",
+	"consul-server-auto-join", "consul-ssl", "consul-verify-ssl", "dev-connect", "dev-consul", "dev-vault",
+	"vault-enabled", "vault-tls-skip-verify"}
+
+// options is what the flags said.
+type options struct {
+	dev        bool
+	config     []string
+	introToken string
+	given      []keyFlag
+}
+
+// keyFlag is one flag of flagTable with its value.
+type keyFlag struct{ name, path, text string }
+
+// declare adds the flags of the agent command to a set; the options are filled when
+// the set is parsed.
+func declare(set *flag.FlagSet) *options {
+	o := &options{}
+	set.BoolVar(&o.dev, "dev", false, "Run a server and a client in one process, in memory, on the loopback address.")
+	set.StringVar(&o.introToken, "client-intro-token", "",
+		"The introduction `token` of the first registration; the variable NOMAD_CLIENT_INTRO_TOKEN wins over it.")
+	set.Func("config", "A configuration file or directory at `path`; may be given several times, later ones win.",
+		func(path string) error { o.config = append(o.config, path); return nil })
+	for _, row := range flagTable {
+		take := func(text string) error {
+			o.given = append(o.given, keyFlag{row.name, row.path, text})
+			return nil
+		}
+		if usage := "Sets " + row.path + " of the configuration"; row.isBool {
+			set.BoolFunc(row.name, usage+".", take)
+		} else {
+			set.Func(row.name, usage+" to `value`.", take)
+		}
+	}
+	for name, feature := range laterFlags {
+		usage := "Not available yet: " + feature + "."
+		refuse := func(string) error { return fmt.Errorf("%s: not available yet", feature) }
+		if slices.Contains(boolLater, name) {
+			set.BoolFunc(name, usage, refuse)
+		} else {
+			set.Func(name, usage, refuse)
+		}
+	}
+	return o
+}
+
+// settings makes the settings of an agent: defaults, the preset of -dev, files in
+// order, then flags. It checks them too.
+func (o *options) settings() (*Settings, error) {
+	s := Default()
+	if o.dev {
+		s.presetDev()
+	}
+	if err := s.Load(o.config...); err != nil {
+		return nil, err
+	}
+	var errs []error
+	for _, f := range o.given {
+		errs = append(errs, s.setFlag(f.name, f.path, f.text))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	if s.introToken = os.Getenv("NOMAD_CLIENT_INTRO_TOKEN"); s.introToken == "" {
+		s.introToken = o.introToken
+	}
+	return s, s.check()
+}
+
+// Parse makes the settings of an agent from the arguments of its command.
+func Parse(args []string) (*Settings, error) {
+	set := flag.NewFlagSet("agent", flag.ContinueOnError)
+	set.SetOutput(io.Discard)
+	o := declare(set)
+	if err := set.Parse(args); err != nil {
+		return nil, err
+	}
+	if set.NArg() > 0 {
+		return nil, fmt.Errorf("the agent command takes no arguments, got %q", strings.Join(set.Args(), " "))
+	}
+	return o.settings()
+}

@@ -1,0 +1,47 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+)
+
+// Bounds of HTTP connections. There is none on writing: streams take as long as
+// somebody reads them.
+const (
+	headerTimeout = 10 * time.Second
+	idleTimeout   = 2 * time.Minute
+	maxHeader     = 64 << 10
+	stopLimit     = 5 * time.Second
+)
+
+// serveHTTP answers the API on a listener until ctx ends; requests that run then are
+// canceled.
+func (a *Agent) serveHTTP(ctx context.Context, ln net.Listener) error {
+	srv := &http.Server{
+		Handler:           a.api,
+		ReadHeaderTimeout: headerTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeader,
+		BaseContext:       func(net.Listener) context.Context { return ctx },
+		ErrorLog:          slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
+	}
+	stopped := make(chan struct{})
+	defer context.AfterFunc(ctx, func() {
+		defer close(stopped)
+		patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopLimit)
+		defer cancel()
+		if err := srv.Shutdown(patience); err != nil {
+			a.log.Warn("stop the HTTP API", "err", errors.Join(err, srv.Close()))
+		}
+	})()
+	err := srv.Serve(ln)
+	if errors.Is(err, http.ErrServerClosed) && ctx.Err() != nil {
+		<-stopped
+		return ctx.Err()
+	}
+	return err
+}

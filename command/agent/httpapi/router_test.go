@@ -1,0 +1,68 @@
+package httpapi
+
+import (
+	"net/http"
+	"testing"
+)
+
+func TestMatch(t *testing.T) {
+	s := New(Config{})
+	for _, tt := range []struct {
+		method, path string
+		route, param string // the route's path, empty for none
+		allowed      int
+	}{
+		{"GET", "/v1/jobs", "/v1/jobs", "", 0},
+		{"DELETE", "/v1/jobs", "", "", 3},
+		{"GET", "/v1/job/web", "/v1/job/:job_id", "web", 0},
+		{"GET", "/v1/job/web/allocations", "/v1/job/:job_id/allocations", "web", 0},
+		{"GET", "/v1/job/web%2Fdispatch-1-ab/summary", "/v1/job/:job_id/summary", "web/dispatch-1-ab", 0},
+		{"GET", "/v1/job/web/dispatch-1-ab/summary", "/v1/job/:job_id/summary", "web/dispatch-1-ab", 0},
+		{"PUT", "/v1/job/web/dispatch/payload", "/v1/job/:job_id/dispatch/payload", "web", 0},
+		{"DELETE", "/v1/job/web/allocations", "", "", 1},
+		{"GET", "/v1/deployment/allocations/5", "/v1/deployment/allocations/:id", "5", 0},
+		{"GET", "/v1/client/fs/logs/abc", "/v1/client/fs/logs/:alloc_id", "abc", 0},
+		{"OPTIONS", "/v1/client/fs/logs/abc", "/v1/client/fs/logs/:alloc_id", "abc", 0},
+		{"GET", "/v1/nothing", "", "", 0},
+		{"GET", "/v1/job/", "", "", 0},
+		{"GET", "/v1/job/%zz", "", "", 0},
+	} {
+		t.Run(tt.method+tt.path, func(t *testing.T) {
+			rt, param, allowed := s.routes.match(tt.method, tt.path)
+			path := ""
+			if rt != nil {
+				path = rt.path
+			}
+			if path != tt.route || param != tt.param || len(allowed) != tt.allowed {
+				t.Errorf("match() = %q, %q, %v, want %q, %q, %d methods", path, param, allowed, tt.route, tt.param, tt.allowed)
+			}
+		})
+	}
+}
+
+// Every row of the table is reachable: no other row stands before it.
+func TestEveryRouteIsReachable(t *testing.T) {
+	s := New(Config{Debug: true})
+	for _, r := range s.table() {
+		path := r.path
+		if before, after, ok := cutParam(r.path); ok {
+			path = before + "x-1" + after
+		}
+		for _, m := range []string{http.MethodGet, http.MethodPut, http.MethodPost, http.MethodDelete} {
+			if want := r; want.takes(m) {
+				got, _, _ := s.routes.match(m, path)
+				if got == nil || got.path != want.path {
+					t.Errorf("%s %s is answered by %v, want %s", m, path, got, want.path)
+				}
+			}
+		}
+	}
+}
+
+func cutParam(path string) (before, after string, ok bool) {
+	r := newRouter([]route{{path: path}})
+	if len(r.param) == 0 {
+		return "", "", false
+	}
+	return r.param[0].prefix, r.param[0].suffix, true
+}

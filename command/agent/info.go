@@ -1,0 +1,205 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"reflect"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/open-nomad/open-nomad/command/agent/httpapi"
+	"github.com/open-nomad/open-nomad/internal/version"
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// askLimit bounds what the agent asks of its own parts to tell how they are.
+const askLimit = 2 * time.Second
+
+// Self is the body of /v1/agent/self. Secrets in the configuration are blanked.
+func (a *Agent) Self() map[string]any {
+	cfg := shownBlock(reflect.ValueOf(a.set.Config))
+	cfg["Version"] = map[string]any{"Version": version.Number, "Revision": version.Commit()}
+	out := map[string]any{"config": cfg, "stats": a.stats()}
+	if m := a.member(); m != nil {
+		out["member"] = m
+	}
+	return out
+}
+
+func (a *Agent) stats() map[string]map[string]string {
+	s := map[string]map[string]string{"runtime": {
+		"arch": runtime.GOARCH, "version": runtime.Version(), "max_procs": fmt.Sprint(runtime.GOMAXPROCS(0)),
+		"goroutines": fmt.Sprint(runtime.NumGoroutine()), "cpu_count": fmt.Sprint(runtime.NumCPU()), "kernel.name": runtime.GOOS,
+	}}
+	if a.client != nil {
+		s["client"] = a.client.Stats()
+	}
+	if a.server != nil {
+		leader := a.leader()
+		s["nomad"] = map[string]string{
+			"server": "true", "leader": fmt.Sprint(leader != "" && leader == a.server.RPCAddr()), "leader_addr": leader,
+		}
+	}
+	return s
+}
+
+// leader returns the address of the leader, "" when there is none.
+func (a *Agent) leader() string {
+	ctx, cancel := context.WithTimeout(context.Background(), askLimit)
+	defer cancel()
+	req := nomad.GenericRequest{QueryOptions: nomad.QueryOptions{Region: a.set.Region, AllowStale: true}}
+	var addr string
+	if err := a.Call(ctx, "Status.Leader", &req, &addr); err != nil {
+		return ""
+	}
+	return addr
+}
+
+// member is this server as others know it, nil for a client.
+func (a *Agent) member() *nomad.ServerMember {
+	if a.server == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), askLimit)
+	defer cancel()
+	req := nomad.GenericRequest{QueryOptions: nomad.QueryOptions{Region: a.set.Region, AllowStale: true}}
+	var resp nomad.ServerMembersResponse
+	if err := a.server.Call(ctx, "Status.Members", &req, &resp); err != nil || len(resp.Members) == 0 {
+		return nil
+	}
+	return resp.Members[0]
+}
+
+// Health tells of each role that this agent has.
+func (a *Agent) Health() (client, server *httpapi.Health) {
+	if a.client != nil {
+		client = &httpapi.Health{OK: true, Message: "ok"}
+		if err := a.client.Healthy(); err != nil {
+			client = &httpapi.Health{Message: err.Error()}
+		}
+	}
+	if a.server != nil {
+		server = &httpapi.Health{OK: true, Message: "ok"}
+		if a.leader() == "" {
+			server = &httpapi.Health{Message: nomad.ErrNoLeader.Error()}
+		}
+	}
+	return client, server
+}
+
+// Servers lists the RPC addresses that the client uses, nil without a client.
+func (a *Agent) Servers() []string {
+	switch {
+	case a.client == nil:
+		return nil
+	case a.server != nil:
+		return []string{a.server.RPCAddr()}
+	}
+	return a.client.Remote().Addrs()
+}
+
+// NodeID is the ID of the client's node, empty without one.
+func (a *Agent) NodeID() string {
+	if a.client == nil {
+		return ""
+	}
+	return a.client.NodeID()
+}
+
+// Metrics is the summary of the last whole interval.
+func (a *Agent) Metrics(w http.ResponseWriter, r *http.Request) (any, error) {
+	return a.tel.memory.DisplayMetrics(w, r)
+}
+
+// Prometheus is the text exposition, nil when it is off.
+func (a *Agent) Prometheus() http.Handler { return a.tel.prom }
+
+// Reload reads flags and files again and takes over what may change while the agent
+// runs: the level of the log.
+func (a *Agent) Reload() error {
+	if a.reload == nil {
+		return errors.New("this agent has no configuration to read again")
+	}
+	set, err := a.reload()
+	if err != nil {
+		return fmt.Errorf("reload: %w", err)
+	}
+	level, err := logLevel(set.LogLevel)
+	if err != nil {
+		return err
+	}
+	a.level.Set(level)
+	a.log.Info("configuration reloaded", "log_level", set.LogLevel)
+	return nil
+}
+
+// secretWords are parts of keys whose values are not shown.
+var secretWords = []string{"token", "encrypt", "secret", "password", "auth", "key"}
+
+// hidden says whether the value of a key is a secret. Names of files, and what is
+// only called a key, are none.
+func hidden(key string) bool {
+	key = strings.ToLower(key)
+	for _, word := range []string{"file", "ttl", "method", "allowed", "region", "path", "expiration"} {
+		if strings.Contains(key, word) {
+			return false
+		}
+	}
+	for _, word := range secretWords {
+		if strings.Contains(key, word) {
+			return true
+		}
+	}
+	return false
+}
+
+// shownBlock makes a map of a block by the names of its fields.
+func shownBlock(block reflect.Value) map[string]any {
+	out := map[string]any{}
+	t := block.Type()
+	for i := range t.NumField() {
+		if f := t.Field(i); f.IsExported() {
+			key, _, _ := strings.Cut(f.Tag.Get("hcl"), ",")
+			out[f.Name] = shownValue(key, block.Field(i))
+		}
+	}
+	return out
+}
+
+// shownValue is a value of the configuration as it may be shown.
+func shownValue(key string, v reflect.Value) any {
+	switch v.Kind() {
+	case reflect.Struct:
+		return shownBlock(v)
+	case reflect.Pointer:
+		if v.IsNil() {
+			return nil
+		}
+		return shownValue(key, v.Elem())
+	case reflect.Interface:
+		if v.IsNil() {
+			return nil
+		}
+		return shownValue(key, v.Elem())
+	case reflect.Map:
+		out := map[string]any{}
+		for it := v.MapRange(); it.Next(); {
+			out[it.Key().String()] = shownValue(it.Key().String(), it.Value())
+		}
+		return out
+	case reflect.Slice:
+		out := make([]any, v.Len())
+		for i := range out {
+			out[i] = shownValue(key, v.Index(i))
+		}
+		return out
+	case reflect.String:
+		if v.Len() > 0 && hidden(key) {
+			return "<redacted>"
+		}
+	}
+	return v.Interface()
+}

@@ -1,0 +1,67 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+)
+
+// refuseLater names every key that was given a value which asks for a feature that
+// does not exist yet: the fields with the tag later. The default asks for nothing.
+func (s *Settings) refuseLater() error {
+	return errors.Join(s.walkLater(reflect.ValueOf(s.Config), reflect.ValueOf(Default().Config), "", "")...)
+}
+
+// walkLater compares a block with its defaults. Feature is what the block as a whole
+// is for, when that is still to come.
+func (s *Settings) walkLater(block, deflt reflect.Value, path, feature string) []error {
+	var errs []error
+	defaults := fields(deflt)
+	for i, f := range fields(block) {
+		missing := feature
+		if f.later != "" {
+			missing = f.later
+		}
+		at := path + f.key
+		switch {
+		case f.mode == "label":
+			for _, name := range sortedKeys(f.value) {
+				elem := f.value.MapIndex(name)
+				errs = append(errs, s.blockLater(elem, at+"."+name.String(), missing)...)
+			}
+		case f.mode == "repeat":
+			for j := range f.value.Len() {
+				errs = append(errs, s.walkLater(f.value.Index(j).Elem(), newBlock(f.value.Type().Elem()).Elem(), at+".", missing)...)
+			}
+		case f.nested:
+			errs = append(errs, s.walkLater(f.value, defaults[i].value, at+".", missing)...)
+		case missing != "" && !reflect.DeepEqual(f.value.Interface(), defaults[i].value.Interface()):
+			errs = append(errs, s.notYet(at, missing))
+		}
+	}
+	return errs
+}
+
+// blockLater refuses a labeled block: being there asks for the feature.
+func (s *Settings) blockLater(elem reflect.Value, path, missing string) []error {
+	if missing != "" {
+		return []error{s.notYet(path, missing)}
+	}
+	return s.walkLater(elem.Elem(), newBlock(elem.Type()).Elem(), path+".", "")
+}
+
+func (s *Settings) notYet(path, feature string) error {
+	return fmt.Errorf("%s%s: %s: not available yet", s.place(path), path, feature)
+}
+
+func sortedKeys(m reflect.Value) []reflect.Value {
+	keys := m.MapKeys()
+	slices.SortFunc(keys, func(a, b reflect.Value) int {
+		if a.String() < b.String() {
+			return -1
+		}
+		return 1
+	})
+	return keys
+}

@@ -1,0 +1,64 @@
+package agent
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/hashicorp/go-metrics"
+	promsink "github.com/hashicorp/go-metrics/prometheus"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// telemetry holds the sinks of the process's metrics: one in memory, which
+// /v1/metrics shows, and when asked for one for Prometheus.
+type telemetry struct {
+	memory *metrics.InmemSink
+	prom   http.Handler // nil when off
+	core   *metrics.Metrics
+}
+
+// newTelemetry makes the sinks and the global metrics that libraries write to.
+func newTelemetry(s *Settings) (*telemetry, error) {
+	t := s.Telemetry
+	if t.InMemoryCollectionInterval <= 0 || t.InMemoryRetentionPeriod < t.InMemoryCollectionInterval {
+		return nil, s.fault("telemetry.in_memory_retention_period", "must not be below in_memory_collection_interval, a positive duration")
+	}
+	tel := &telemetry{memory: metrics.NewInmemSink(t.InMemoryCollectionInterval, t.InMemoryRetentionPeriod)}
+	sinks := metrics.FanoutSink{tel.memory}
+	if t.PrometheusMetrics {
+		registry := prometheus.NewRegistry()
+		sink, err := promsink.NewPrometheusSinkFrom(promsink.PrometheusOpts{Registerer: registry, Expiration: time.Minute})
+		if err != nil {
+			return nil, fmt.Errorf("telemetry: %w", err)
+		}
+		sinks = append(sinks, sink)
+		tel.prom = promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
+	}
+	cfg := metrics.DefaultConfig("nomad")
+	cfg.EnableHostname, cfg.EnableHostnameLabel = false, !t.DisableHostname
+	if t.UseNodeName {
+		cfg.HostName = s.Name
+	}
+	cfg.FilterDefault = t.FilterDefault
+	for _, rule := range t.PrefixFilter {
+		switch {
+		case len(rule) > 1 && rule[0] == '+':
+			cfg.AllowedPrefixes = append(cfg.AllowedPrefixes, rule[1:])
+		case len(rule) > 1 && rule[0] == '-':
+			cfg.BlockedPrefixes = append(cfg.BlockedPrefixes, rule[1:])
+		default:
+			return nil, s.fault("telemetry.prefix_filter", "%q does not begin with + or -", rule)
+		}
+	}
+	core, err := metrics.NewGlobal(cfg, sinks)
+	if err != nil {
+		return nil, fmt.Errorf("telemetry: %w", err)
+	}
+	tel.core = core
+	return tel, nil
+}
+
+// close ends what the library runs.
+func (t *telemetry) close() { t.core.Shutdown() }

@@ -1,0 +1,73 @@
+package e2e
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/open-nomad/open-nomad/e2e/cluster"
+)
+
+// contains is strings.Contains without regard to spaces, which JSON may have.
+func contains(text, part string) bool {
+	return strings.Contains(strings.ReplaceAll(text, " ", ""), strings.ReplaceAll(part, " ", ""))
+}
+
+// withDefault gives the variable "nomad" of a jobspec a default: routes that
+// parse HCL take no -var.
+func withDefault(text, value string) string {
+	return strings.Replace(text, "type        = string", "type        = string\n  default     = \""+value+"\"", 1)
+}
+
+// devAgent starts an agent in dev mode that ends with the test. Tasks may
+// unveil paths; without root, exec2 runs with what Landlock alone gives.
+func devAgent(t *testing.T, args ...string) *cluster.Agent {
+	t.Helper()
+	dir := t.TempDir()
+	cfg := filepath.Join(dir, "exec2.hcl")
+	text := "plugin \"exec2\" {\n  config {\n    unveil_by_task = true\n"
+	if os.Geteuid() != 0 {
+		text += "    allow_unprivileged = true\n"
+	}
+	write(t, cfg, text+"  }\n}\n")
+	return start(t, cluster.Options{Dir: dir, Args: append([]string{"-dev", "-config=" + cfg}, args...)})
+}
+
+// start starts an agent of this very program, whose output shows when the test fails.
+func start(t *testing.T, o cluster.Options) *cluster.Agent {
+	t.Helper()
+	bin, err := exec.LookPath("nomad")
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(o.Dir, "agent.log")
+	log, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	o.Bin, o.Log = bin, log
+	a, err := cluster.Start(t.Context(), o)
+	if err != nil {
+		text, _ := os.ReadFile(name)
+		t.Fatalf("%v\n%s", err, text)
+	}
+	t.Cleanup(func() {
+		if err := a.Stop(); err != nil {
+			t.Error(err)
+		}
+		if text, _ := os.ReadFile(name); t.Failed() {
+			t.Logf("the agent's log:\n%s", text)
+		}
+	})
+	return a
+}
+
+func write(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

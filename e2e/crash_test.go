@@ -1,0 +1,176 @@
+package e2e
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/e2e/cluster"
+)
+
+const (
+	crashTasks = 20 // tasks that run when the agent is killed
+	crashEnded = 5  // of them, those that end while there is no agent
+)
+
+// The agent is killed with tasks running and started again: the same processes
+// run on, none is restarted, no log byte is lost, and the exit codes of those
+// that ended meanwhile are right, told within 5 s.
+func TestKilledAgentFindsItsTasks(t *testing.T) {
+	dir := t.TempDir()
+	cfg := filepath.Join(dir, "raw.hcl")
+	write(t, cfg, "plugin \"raw_exec\" {\n  config {\n    enabled = true\n  }\n}\n")
+	o := cluster.Options{Dir: dir, Args: []string{"-server", "-client", "-bootstrap-expect=1", "-bind=127.0.0.1", "-data-dir=" + filepath.Join(dir, "data"), "-config=" + cfg}}
+	a := start(t, o)
+	o.HTTP, o.RPC, o.Serf = a.HTTP, a.RPC, a.Serf
+
+	gate := filepath.Join(dir, "gate")
+	for i := range crashTasks {
+		if _, _, err := a.Client.Jobs().Register(countingJob(i, gate), nil); err != nil {
+			t.Fatalf("Register(%d) = %v", i, err)
+		}
+	}
+	before := runningPids(t, a)
+	if err := a.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	write(t, gate, "") // the tasks that wait for it end now, with no agent to see it
+	waitGone(t, before[:crashEnded])
+
+	b := start(t, o)
+	back := time.Now()
+	for i := range crashTasks {
+		alloc := onlyAlloc(t, b, jobID(i))
+		if i < crashEnded {
+			checkEnded(t, b, alloc, i, back)
+			continue
+		}
+		if got := pidOf(t, b, alloc); got != before[i] {
+			t.Errorf("task %d is process %s, was %s", i, got, before[i])
+		}
+	}
+	for i := range crashTasks {
+		alloc := onlyAlloc(t, b, jobID(i))
+		if n := alloc.TaskStates["t"].Restarts; n != 0 {
+			t.Errorf("task %d was restarted %d times", i, n)
+		}
+		checkLog(t, b, alloc, i)
+		if _, _, err := b.Client.Jobs().Deregister(jobID(i), true, nil); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func jobID(i int) string { return fmt.Sprintf("crash-%d", i) }
+
+// countingJob counts lines without a gap; the first ones end with an exit code
+// of their own once the gate is there.
+func countingJob(i int, gate string) *api.Job {
+	id, kind, cpu, memory, attempts, mode, unlimited := jobID(i), "batch", 1, 10, 0, "fail", false
+	script := `echo pid $$; n=0; while true; do echo line $n; n=$((n+1)); sleep 0.05; done`
+	if i < crashEnded {
+		script = fmt.Sprintf(`echo pid $$; n=0; until [ -e %s ]; do echo line $n; n=$((n+1)); sleep 0.05; done; exit %d`, gate, 10+i)
+	}
+	return &api.Job{ID: &id, Name: &id, Type: &kind, TaskGroups: []*api.TaskGroup{{Name: &id,
+		RestartPolicy:    &api.RestartPolicy{Attempts: &attempts, Mode: &mode},
+		ReschedulePolicy: &api.ReschedulePolicy{Attempts: &attempts, Unlimited: &unlimited},
+		Tasks: []*api.Task{{Name: "t", Driver: "raw_exec", Resources: &api.Resources{CPU: &cpu, MemoryMB: &memory},
+			Config: map[string]any{"command": "/bin/sh", "args": []string{"-c", script}}}}}}}
+}
+
+// within asks until ok says so; what is what it waits for.
+func within(t *testing.T, limit time.Duration, what string, ok func() bool) {
+	t.Helper()
+	over := time.After(limit)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-over:
+			t.Fatalf("not within %s: %s", limit, what)
+		case <-tick.C:
+		}
+	}
+}
+
+func onlyAlloc(t *testing.T, a *cluster.Agent, job string) *api.AllocationListStub {
+	t.Helper()
+	allocs, _, err := a.Client.Jobs().Allocations(job, true, nil)
+	if err != nil || len(allocs) != 1 {
+		t.Fatalf("job %s has %d allocations, %v, want 1", job, len(allocs), err)
+	}
+	return allocs[0]
+}
+
+// log reads what a task wrote.
+func log(a *cluster.Agent, alloc *api.AllocationListStub) string {
+	in, err := a.Client.AllocFS().Cat(&api.Allocation{ID: alloc.ID, NodeID: alloc.NodeID, Namespace: alloc.Namespace}, "alloc/logs/t.stdout.0", nil)
+	if err != nil {
+		return ""
+	}
+	defer in.Close()
+	text, err := io.ReadAll(in)
+	if err != nil {
+		return ""
+	}
+	return string(text)
+}
+
+func pidOf(t *testing.T, a *cluster.Agent, alloc *api.AllocationListStub) string {
+	t.Helper()
+	pid := ""
+	within(t, 10*time.Second, "pid of "+alloc.Name, func() bool {
+		first, _, ok := strings.Cut(log(a, alloc), "\n")
+		pid = strings.TrimPrefix(first, "pid ")
+		return ok && pid != ""
+	})
+	return pid
+}
+
+// runningPids waits until every task runs and returns their process IDs.
+func runningPids(t *testing.T, a *cluster.Agent) []string {
+	t.Helper()
+	var out []string
+	for i := range crashTasks {
+		within(t, 20*time.Second, "an allocation of "+jobID(i), func() bool {
+			allocs, _, err := a.Client.Jobs().Allocations(jobID(i), true, nil)
+			return err == nil && len(allocs) == 1 && allocs[0].ClientStatus == api.AllocClientStatusRunning
+		})
+		out = append(out, pidOf(t, a, onlyAlloc(t, a, jobID(i))))
+	}
+	return out
+}
+
+func checkEnded(t *testing.T, a *cluster.Agent, alloc *api.AllocationListStub, i int, back time.Time) {
+	t.Helper()
+	within(t, time.Until(back.Add(5*time.Second)), fmt.Sprintf("the end of task %d is told", i), func() bool {
+		return onlyAlloc(t, a, jobID(i)).ClientStatus == api.AllocClientStatusFailed
+	})
+	for _, ev := range onlyAlloc(t, a, jobID(i)).TaskStates["t"].Events {
+		if ev.Type == api.TaskTerminated {
+			if want := fmt.Sprint(10 + i); ev.Details["exit_code"] != want {
+				t.Errorf("task %d ended with exit code %s, want %s", i, ev.Details["exit_code"], want)
+			}
+			return
+		}
+	}
+	t.Errorf("task %d has no event %q", i, api.TaskTerminated)
+}
+
+// checkLog looks for a gap in the numbered lines.
+func checkLog(t *testing.T, a *cluster.Agent, alloc *api.AllocationListStub, i int) {
+	t.Helper()
+	lines := strings.Split(strings.TrimSpace(log(a, alloc)), "\n")[1:]
+	for n, l := range lines {
+		if want := fmt.Sprintf("line %d", n); l != want {
+			t.Fatalf("line %d of task %d is %q, want %q", n, i, l, want)
+		}
+	}
+	if len(lines) == 0 {
+		t.Errorf("task %d has written nothing", i)
+	}
+}
