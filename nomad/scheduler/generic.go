@@ -64,7 +64,9 @@ func (g *generic) place(d *draft, req *reconcile.Request, result *reconcile.Resu
 			}
 			continue
 		}
-		d.place(g.build(p, o, m, result.Deployment, req.Now))
+		a := g.build(p, o, m, result.Deployment, req.Now)
+		d.preempt(a, o.victims)
+		d.place(a)
 	}
 }
 

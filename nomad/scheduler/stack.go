@@ -19,6 +19,7 @@ type stack struct {
 	rng         *rand.Rand
 	now         func() time.Time
 	batch       bool
+	preempts    bool
 	groups      map[string]*groupStack
 	offset      int // where the next search begins, so that work goes round
 }
@@ -40,6 +41,7 @@ func newStack(b *base, c *cluster) *stack {
 		rng:         b.rng,
 		now:         b.now,
 		batch:       b.eval.Type == nomad.JobTypeBatch || b.eval.Type == nomad.JobTypeSysBatch,
+		preempts:    c.preempts(b.job.Type),
 		groups:      map[string]*groupStack{},
 	}
 }
@@ -69,6 +71,7 @@ type option struct {
 	node      *nomad.Node
 	resources *nomad.AllocatedResources
 	scores    scores
+	victims   []*nomad.Allocation // which have to give way first
 }
 
 // search finds the best of the nodes for one more allocation of the group.
@@ -101,6 +104,9 @@ func (s *stack) search(tg *nomad.TaskGroup, nodes []*nomad.Node, avoid map[strin
 		s.offset = (s.offset + m.NodesEvaluated) % len(nodes)
 	}
 	best := pickBest(options, m)
+	if best == nil && m.NodesExhausted > 0 && s.preempts {
+		best = s.displace(g, nodes)
+	}
 	if best == nil {
 		exhausted(tg, m)
 	}
@@ -110,14 +116,7 @@ func (s *stack) search(tg *nomad.TaskGroup, nodes []*nomad.Node, avoid map[strin
 
 // try asks one node, and notes in the metric what it lacks.
 func (s *stack) try(g *groupStack, n *nomad.Node, avoid map[string]bool, m *nomad.AllocMetric) (option, bool) {
-	why, known := g.verdicts[n.ID]
-	if !known {
-		why = s.eligibility.Check(g.tg.Name, n)
-		g.verdicts[n.ID] = why
-	}
-	for i := 0; why == "" && i < len(g.distincts); i++ {
-		why = g.distincts[i].unmet(s.cluster.tally, g.tg.Name, n)
-	}
+	why := s.verdict(g, n)
 	if why != "" {
 		filter(m, n, why)
 		return option{}, false
@@ -133,4 +132,18 @@ func (s *stack) try(g *groupStack, n *nomad.Node, avoid map[string]bool, m *noma
 		return option{}, false
 	}
 	return option{node: n, resources: resources, scores: g.scorer.score(n, u, resources, avoid[n.ID])}, true
+}
+
+// verdict says why the node does not suit the group, empty when it does. What
+// depends on the node alone is asked once.
+func (s *stack) verdict(g *groupStack, n *nomad.Node) string {
+	why, known := g.verdicts[n.ID]
+	if !known {
+		why = s.eligibility.Check(g.tg.Name, n)
+		g.verdicts[n.ID] = why
+	}
+	for i := 0; why == "" && i < len(g.distincts); i++ {
+		why = g.distincts[i].unmet(s.cluster.tally, g.tg.Name, n)
+	}
+	return why
 }

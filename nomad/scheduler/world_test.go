@@ -107,6 +107,12 @@ func (w *world) SubmitPlan(_ context.Context, p *nomad.Plan) (*nomad.PlanResult,
 			w.stop(s)
 		}
 	}
+	for _, evicted := range p.NodePreemptions {
+		for _, v := range evicted {
+			w.stop(v)
+		}
+	}
+	res.NodePreemptions = p.NodePreemptions
 	var newer scheduler.State
 	for node, list := range p.NodeAllocation {
 		if w.refuse != nil && w.refuse(node) || !w.fits(node, list) {
