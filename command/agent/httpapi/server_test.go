@@ -1,0 +1,158 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// everybody admits all callers and names those with the token "mine".
+type everybody struct{}
+
+func (everybody) Authenticate(_ context.Context, token string, _ rpc.Rule, _ *rpc.Conn) (*nomad.AuthenticatedIdentity, error) {
+	switch token {
+	case "mine":
+		return &nomad.AuthenticatedIdentity{Claims: &nomad.IdentityClaims{WorkloadIdentityClaims: &nomad.WorkloadIdentityClaims{JobID: "j"}}}, nil
+	case "bad":
+		return nil, nomad.ErrPermissionDenied
+	}
+	return &nomad.AuthenticatedIdentity{ACLToken: &nomad.ACLToken{AccessorID: "acls-disabled"}}, nil
+}
+
+// newTestServer answers routes with a real RPC server of a few methods.
+func newTestServer(t *testing.T, maxBody int64) *Server {
+	t.Helper()
+	methods := []rpc.Method{
+		rpc.Handle("Job.GetJob", rpc.Token, rpc.Here, func(_ context.Context, _ *rpc.Call, q *nomad.JobSpecificRequest) (*nomad.SingleJobResponse, error) {
+			out := &nomad.SingleJobResponse{QueryMeta: nomad.QueryMeta{Index: 7, KnownLeader: true}}
+			if q.JobID == "there" {
+				out.Job = &nomad.Job{ID: q.JobID, Namespace: q.Namespace}
+			}
+			return out, nil
+		}),
+		rpc.Handle("Job.List", rpc.Token, rpc.Here, func(_ context.Context, _ *rpc.Call, q *nomad.JobListRequest) (*nomad.JobListResponse, error) {
+			if q.Prefix == "fail" {
+				return nil, nomad.Errorf(http.StatusTeapot, "no <b>coffee</b>")
+			}
+			return &nomad.JobListResponse{}, nil
+		}),
+		rpc.Handle("Job.Register", rpc.Token, rpc.Here, func(_ context.Context, _ *rpc.Call, q *nomad.JobRegisterRequest) (*nomad.JobRegisterResponse, error) {
+			if q.Eval != nil || q.Forwarded {
+				t.Error("the body set what only servers may set")
+			}
+			return &nomad.JobRegisterResponse{EvalID: q.Job.ID + "/" + q.Namespace, QueryMeta: nomad.QueryMeta{Index: 9}}, nil
+		}),
+		rpc.Handle("ACL.WhoAmI", rpc.Token, rpc.Here, func(_ context.Context, c *rpc.Call, _ *nomad.GenericRequest) (*nomad.ACLWhoAmIResponse, error) {
+			return &nomad.ACLWhoAmIResponse{Identity: c.Identity}, nil
+		}),
+	}
+	srv, err := rpc.NewServer(rpc.Config{Methods: methods, Auth: everybody{}, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return New(Config{RPC: srv, Region: "global", MaxBody: maxBody, Log: slog.New(slog.DiscardHandler), Headers: map[string]string{"X-Own": "1"}})
+}
+
+func do(h http.Handler, method, path, body string, header ...string) *httptest.ResponseRecorder {
+	req := httptest.NewRequest(method, path, strings.NewReader(body))
+	for i := 0; i+1 < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, req)
+	return w
+}
+
+func TestReplies(t *testing.T) {
+	s := newTestServer(t, 1<<10)
+	for _, tt := range []struct {
+		name, method, path, body string
+		status                   int
+		want                     string // part of the body
+	}{
+		{"found", "GET", "/v1/job/there", "", 200, `"ID":"there"`},
+		{"namespace", "GET", "/v1/job/there?namespace=ns", "", 200, `"Namespace":"ns"`},
+		{"not found", "GET", "/v1/job/gone", "", 404, "job not found"},
+		{"empty list", "GET", "/v1/jobs", "", 200, "[]"},
+		{"coded error", "GET", "/v1/jobs?prefix=fail", "", 418, "no <b>coffee</b>"},
+		{"bad index", "GET", "/v1/jobs?index=x", "", 400, "Invalid index"},
+		{"bad wait", "GET", "/v1/jobs?wait=x", "", 400, "Invalid wait time"},
+		{"bad stale", "GET", "/v1/jobs?stale=maybe", "", 400, "stale"},
+		{"method", "DELETE", "/v1/jobs", "", 405, "Invalid method"},
+		{"no route", "GET", "/v1/nothing", "", 404, ""},
+		{"empty body", "PUT", "/v1/jobs", "", 400, "Request body is empty"},
+		{"not JSON", "PUT", "/v1/jobs", "{", 400, "not the JSON"},
+		{"no job", "PUT", "/v1/jobs", "{}", 400, "Job must be specified"},
+		{"no ID", "PUT", "/v1/jobs", `{"Job":{}}`, 400, "Job must have an ID"},
+		{"other ID", "PUT", "/v1/job/a", `{"Job":{"ID":"b"}}`, 400, "does not match"},
+		{"registered", "PUT", "/v1/jobs", `{"Job":{"ID":"a"},"Eval":{"ID":"x"},"Forwarded":true}`, 200, `"EvalID":"a/default"`},
+		{"namespace of the body", "PUT", "/v1/jobs", `{"Job":{"ID":"a","Namespace":"own"},"Namespace":"body"}`, 200, `"EvalID":"a/body"`},
+		{"namespace of the query", "PUT", "/v1/jobs?namespace=query", `{"Job":{"ID":"a"},"Namespace":"body"}`, 200, `"EvalID":"a/query"`},
+		{"too large", "PUT", "/v1/jobs", `{"Job":{"ID":"` + strings.Repeat("a", 2<<10) + `"}}`, 413, "over 1024 bytes"},
+		{"later feature", "GET", "/v1/acl/policies", "", 501, "access control lists: not part of this version"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := do(s, tt.method, tt.path, tt.body)
+			if w.Code != tt.status || !strings.Contains(w.Body.String(), tt.want) {
+				t.Errorf("%s %s = %d %q, want %d and %q", tt.method, tt.path, w.Code, w.Body, tt.status, tt.want)
+			}
+			if w.Header().Get("X-Own") != "1" {
+				t.Error("the configured header is missing")
+			}
+		})
+	}
+}
+
+func TestHeadersOfReads(t *testing.T) {
+	w := do(newTestServer(t, 0), "GET", "/v1/job/there", "")
+	for k, want := range map[string]string{"X-Nomad-Index": "7", "X-Nomad-KnownLeader": "true", "X-Nomad-LastContact": "0", "Content-Type": "application/json"} {
+		if got := w.Header().Get(k); got != want {
+			t.Errorf("%s = %q, want %q", k, got, want)
+		}
+	}
+	if !json.Valid(w.Body.Bytes()) {
+		t.Errorf("the body is no JSON: %s", w.Body)
+	}
+}
+
+// A chunked body tells no length: the limit holds all the same.
+func TestLimitWithoutLength(t *testing.T) {
+	s := newTestServer(t, 16)
+	req := httptest.NewRequest("PUT", "/v1/jobs", strings.NewReader(`{"Job":{"ID":"`+strings.Repeat("a", 64)+`"}}`))
+	req.ContentLength = -1
+	w := httptest.NewRecorder()
+	s.ServeHTTP(w, req)
+	if w.Code != http.StatusRequestEntityTooLarge {
+		t.Errorf("status = %d, want 413", w.Code)
+	}
+}
+
+func TestTaskSocketDemandsToken(t *testing.T) {
+	h := newTestServer(t, 0).TaskSocket()
+	for _, tt := range []struct {
+		name, path string
+		header     []string
+		status     int
+	}{
+		{"none", "/v1/job/there", nil, 401},
+		{"none, no route", "/v1/nothing", nil, 401},
+		{"bad", "/v1/job/there", []string{"X-Nomad-Token", "bad"}, 403},
+		{"nobody", "/v1/job/there", []string{"X-Nomad-Token", "whatever"}, 403},
+		{"own", "/v1/job/there", []string{"X-Nomad-Token", "mine"}, 200},
+		{"own bearer", "/v1/job/there", []string{"Authorization", "bearer mine"}, 200},
+		{"own, no route", "/v1/nothing", []string{"X-Nomad-Token", "mine"}, 404},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if w := do(h, "GET", tt.path, "", tt.header...); w.Code != tt.status {
+				t.Errorf("GET %s = %d %s, want %d", tt.path, w.Code, w.Body, tt.status)
+			}
+		})
+	}
+}
