@@ -95,9 +95,8 @@ func (s *Server) lead(ctx context.Context) error {
 	reaper := broker.NewReaper(s.broker, s.blocked, s.writeEvals, s.log)
 	timer := gc.NewTimer(gc.Intervals{Job: s.cfg.JobGCInterval, RootKey: s.cfg.RootKeyGCInterval}, s.raft.AppliedIndex, s.broker.Enqueue)
 	for _, run := range []func(context.Context) error{
-		s.plans.Run,
 		func(ctx context.Context) error { return s.beats.Run(ctx, nodes) },
-		s.deploys.Run, s.blocked.Run, reaper.Run, timer.Run,
+		s.plans.Run, s.deploys.Run, s.blocked.Run, reaper.Run, timer.Run,
 	} {
 		wg.Go(func() {
 			if err := run(ctx); err != nil && ctx.Err() == nil {

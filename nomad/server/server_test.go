@@ -1,0 +1,212 @@
+package server_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/internal/testnet"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/server"
+)
+
+// logger writes to the test's output when NOMAD_TEST_LOG is set.
+func logger() *slog.Logger {
+	if os.Getenv("NOMAD_TEST_LOG") == "" {
+		return slog.New(slog.DiscardHandler)
+	}
+	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
+}
+
+// start runs a server until the test ends or stop is called.
+func start(t *testing.T, change func(*server.Config)) (s *server.Server, stop func()) {
+	t.Helper()
+	cfg := server.Config{Region: "global", Datacenter: "dc1", Name: "test", RPCAddr: testnet.Any, Version: "2.0.6"}
+	if change != nil {
+		change(&cfg)
+	}
+	s, err := server.New(cfg, logger())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	ended := false
+	stop = func() {
+		if ended {
+			return
+		}
+		ended = true
+		cancel()
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Errorf("Run() = %v", err)
+		}
+	}
+	t.Cleanup(stop)
+	return s, stop
+}
+
+func within(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// fakeNode is a node that speaks RPC over TCP and runs nothing.
+type fakeNode struct {
+	t    *testing.T
+	pool *rpc.Pool
+	addr string
+	node *nomad.Node
+	jwt  string
+}
+
+// join registers a node and makes it ready.
+func join(t *testing.T, addr string) *fakeNode {
+	t.Helper()
+	n := &fakeNode{t: t, pool: rpc.NewPool(rpc.PoolConfig{}), addr: addr, node: &nomad.Node{
+		ID: nomad.NewID(), SecretID: nomad.NewID(), Datacenter: "dc1", Name: "fake", NodePool: nomad.NodePoolDefault,
+		Attributes: map[string]string{"nomad.version": "2.0.6", "kernel.name": "linux", "driver.mock_driver": "1"},
+		Drivers:    map[string]*nomad.DriverInfo{"mock_driver": {Detected: true, Healthy: true}},
+		NodeResources: &nomad.NodeResources{
+			Cpu:    nomad.LegacyNodeCpuResources{CpuShares: 4000, TotalCpuCores: 4},
+			Memory: nomad.NodeMemoryResources{MemoryMB: 8192}, Disk: nomad.NodeDiskResources{DiskMB: 100 << 10},
+			MinDynamicPort: 20000, MaxDynamicPort: 32000,
+		},
+		Status: nomad.NodeStatusInit,
+	}}
+	t.Cleanup(func() { n.pool.Close() })
+	var out nomad.NodeUpdateResponse
+	n.must("Node.Register", &nomad.NodeRegisterRequest{Node: n.node, WriteRequest: n.write("")}, &out)
+	if out.SignedIdentity == nil || *out.SignedIdentity == "" || out.HeartbeatTTL <= 0 {
+		t.Fatalf("Node.Register = %+v, want an identity and a TTL", out)
+	}
+	n.jwt = *out.SignedIdentity
+	n.must("Node.UpdateStatus", &nomad.NodeUpdateStatusRequest{NodeID: n.node.ID, Status: nomad.NodeStatusReady, WriteRequest: n.write(n.jwt)}, &out)
+	return n
+}
+
+func (n *fakeNode) write(token string) nomad.WriteRequest {
+	return nomad.WriteRequest{Region: "global", AuthToken: token}
+}
+
+func (n *fakeNode) call(method string, req, resp any) error {
+	return n.pool.Call(within(n.t), n.addr, method, req, resp)
+}
+
+func (n *fakeNode) must(method string, req, resp any) {
+	n.t.Helper()
+	if err := n.call(method, req, resp); err != nil {
+		n.t.Fatalf("%s: %v", method, err)
+	}
+}
+
+// allocs waits until the node has as many allocations, and returns them.
+func (n *fakeNode) allocs(count int) []*nomad.Allocation {
+	n.t.Helper()
+	var list nomad.NodeClientAllocsResponse
+	for ctx := within(n.t); len(list.Allocs) < count; {
+		n.must("Node.GetClientAllocs", &nomad.NodeSpecificRequest{NodeID: n.node.ID, SecretID: n.node.SecretID, QueryOptions: nomad.QueryOptions{
+			Region: "global", AuthToken: n.jwt, MinQueryIndex: list.Index, MaxQueryTime: 5 * time.Second}}, &list)
+		if ctx.Err() != nil {
+			n.t.Fatalf("the node has %d allocations, want %d", len(list.Allocs), count)
+		}
+	}
+	ids := make([]string, 0, len(list.Allocs))
+	for id := range list.Allocs {
+		ids = append(ids, id)
+	}
+	var full nomad.AllocsGetResponse
+	n.must("Alloc.GetAllocs", &nomad.AllocsGetRequest{AllocIDs: ids, QueryOptions: nomad.QueryOptions{Region: "global", AuthToken: n.jwt}}, &full)
+	return full.Allocs
+}
+
+// report tells the server how allocations stand.
+func (n *fakeNode) report(status string, allocs ...*nomad.Allocation) {
+	n.t.Helper()
+	var updates []*nomad.Allocation
+	for _, a := range allocs {
+		updates = append(updates, &nomad.Allocation{ID: a.ID, NodeID: a.NodeID, ClientStatus: status})
+	}
+	n.must("Node.UpdateAlloc", &nomad.AllocUpdateRequest{Alloc: updates, WriteRequest: n.write(n.jwt)}, &nomad.GenericResponse{})
+}
+
+// batchJob is a job that the fake node can take.
+func batchJob(id string, count int) *nomad.Job {
+	return &nomad.Job{ID: id, Name: id, Type: nomad.JobTypeBatch, Datacenters: []string{"*"}, TaskGroups: []*nomad.TaskGroup{{
+		Name: "g", Count: count, Tasks: []*nomad.Task{{Name: "t", Driver: "mock_driver", Config: map[string]any{"run_for": "1s"},
+			Identities: []*nomad.WorkloadIdentity{{Name: "aws", Audience: []string{"aws"}, File: true, TTL: time.Hour}}}},
+	}}}
+}
+
+func register(t *testing.T, s *server.Server, job *nomad.Job) nomad.JobRegisterResponse {
+	t.Helper()
+	var out nomad.JobRegisterResponse
+	if err := s.Call(within(t), "Job.Register", &nomad.JobRegisterRequest{Job: job, WriteRequest: nomad.WriteRequest{Region: "global"}}, &out); err != nil {
+		t.Fatalf("register %s: %v", job.ID, err)
+	}
+	return out
+}
+
+// read makes a read in process.
+func read[T any](t *testing.T, s *server.Server, method string, req any) T {
+	t.Helper()
+	var out T
+	if err := s.Call(within(t), method, req, &out); err != nil {
+		t.Fatalf("%s: %v", method, err)
+	}
+	return out
+}
+
+func TestJobIsPlacedWithSignedIdentity(t *testing.T) {
+	s, _ := start(t, nil)
+	n := join(t, s.RPCAddr())
+	reg := register(t, s, batchJob("b", 2))
+	if reg.EvalID == "" || reg.JobModifyIndex == 0 {
+		t.Fatalf("Job.Register = %+v", reg)
+	}
+	allocs := n.allocs(2)
+	for _, a := range allocs {
+		token := a.SignedIdentities["t"]
+		if a.NodeID != n.node.ID || token == "" || a.SigningKeyID == "" {
+			t.Fatalf("allocation on %s has identities of %d tasks", a.NodeID, len(a.SignedIdentities))
+		}
+		who := read[nomad.ACLWhoAmIResponse](t, s, "ACL.WhoAmI", &nomad.GenericRequest{QueryOptions: nomad.QueryOptions{AuthToken: token}})
+		if c := who.Identity.Claims; c == nil || c.WorkloadIdentityClaims == nil || c.AllocationID != a.ID || c.TaskName != "t" {
+			t.Errorf("the token says %+v", who.Identity)
+		}
+	}
+	var signed nomad.AllocIdentitiesResponse
+	ask := &nomad.AllocIdentitiesRequest{QueryOptions: nomad.QueryOptions{AuthToken: n.jwt, MinQueryIndex: allocs[0].CreateIndex - 1},
+		Identities: []*nomad.WorkloadIdentityRequest{
+			{AllocID: allocs[0].ID, WIHandle: nomad.WIHandle{IdentityName: "aws", WorkloadIdentifier: "t"}},
+			{AllocID: allocs[0].ID, WIHandle: nomad.WIHandle{IdentityName: "gcp", WorkloadIdentifier: "t"}},
+		}}
+	n.must("Alloc.SignIdentities", ask, &signed)
+	if len(signed.SignedIdentities) != 1 || signed.SignedIdentities[0].JWT == "" || signed.SignedIdentities[0].Expiration.IsZero() ||
+		len(signed.Rejections) != 1 || signed.Rejections[0].Reason != nomad.WIRejectionReasonMissingIdentity {
+		t.Errorf("Alloc.SignIdentities: %d signed, %+v", len(signed.SignedIdentities), signed.Rejections)
+	}
+
+	n.report(nomad.AllocClientStatusRunning, allocs...)
+	n.report(nomad.AllocClientStatusComplete, allocs...)
+	job := read[nomad.SingleJobResponse](t, s, "Job.GetJob", jobRead("b"))
+	if job.Job.Status != nomad.JobStatusDead {
+		t.Errorf("the job is %q after its allocations completed", job.Job.Status)
+	}
+	// A token outlives its allocation by nothing.
+	err := s.Call(within(t), "ACL.WhoAmI", &nomad.GenericRequest{QueryOptions: nomad.QueryOptions{AuthToken: allocs[0].SignedIdentities["t"]}}, nil)
+	if !errors.Is(err, nomad.ErrPermissionDenied) {
+		t.Errorf("the token of an ended allocation: %v, want permission denied", err)
+	}
+}
+
+func jobRead(id string) *nomad.JobSpecificRequest {
+	return &nomad.JobSpecificRequest{JobID: id, QueryOptions: nomad.QueryOptions{Region: "global"}}
+}
