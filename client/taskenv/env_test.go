@@ -1,0 +1,199 @@
+package taskenv_test
+
+import (
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/hcl/v2/hcldec"
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/open-nomad/open-nomad/client/taskenv"
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// subject is a task with something of everything.
+func subject() taskenv.Subject {
+	task := &nomad.Task{
+		Name: "web", Env: map[string]string{
+			"GREETING": "hello from ${NOMAD_TASK_NAME} on ${node.unique.name}",
+			"DIR":      "${NOMAD_TASK_DIR}/x",
+			"HOSTHOME": "${HOME}",
+			"SHELL_IT": "$${NOT_MINE} ${ALSO_NOT} ${a:-b}",
+		},
+		Meta: map[string]string{"who": "task", "on-node": "${attr.cpu.arch}"},
+	}
+	return taskenv.Subject{
+		Region: "eu",
+		Node: &nomad.Node{
+			ID: "node-id", Name: "n1", Datacenter: "dc1", NodeClass: "big", NodePool: "gpu",
+			Attributes: map[string]string{"cpu.arch": "amd64", "unique.hostname": "h1"},
+			Meta:       map[string]string{"rack": "r9"},
+		},
+		Task: task,
+		Alloc: &nomad.Allocation{
+			ID: "0123456789abcdef", Name: "shop.front[3]", Namespace: "prod", JobID: "shop/dispatch-1", TaskGroup: "front",
+			Job: &nomad.Job{
+				Name: "shop", ParentID: "shop", Dispatched: true,
+				Meta:             map[string]string{"who": "job", "job-only": "1"},
+				ParameterizedJob: &nomad.ParameterizedJobConfig{MetaOptional: []string{"maybe"}},
+				TaskGroups:       []*nomad.TaskGroup{{Name: "front", Meta: map[string]string{"who": "group"}, Tasks: []*nomad.Task{task}}},
+			},
+			AllocatedResources: &nomad.AllocatedResources{
+				Tasks: map[string]*nomad.AllocatedTaskResources{
+					"web": {
+						Cpu:    nomad.AllocatedCpuResources{CpuShares: 500, ReservedCores: []uint16{1, 4}},
+						Memory: nomad.AllocatedMemoryResources{MemoryMB: 64, MemoryMaxMB: 128},
+					},
+					"my-db": {Networks: nomad.Networks{{IP: "10.0.0.2", DynamicPorts: []nomad.Port{{Label: "sql", Value: 5432}}}}},
+				},
+				Shared: nomad.AllocatedSharedResources{Ports: nomad.AllocatedPorts{
+					{Label: "http-in", Value: 20001, To: 8080, HostIP: "10.0.0.1"},
+				}},
+			},
+		},
+	}
+}
+
+func build(s taskenv.Subject) *taskenv.Env {
+	b := taskenv.New(s)
+	b.SetPaths(taskenv.Paths{Alloc: "/a/alloc", Task: "/a/web/local", Secrets: "/a/web/secrets"})
+	b.SetHost("host", map[string]string{"HOME": "/root", "GREETING": "host", "NOMAD_ADDR": "http://host", "NOMAD_DC": "host"})
+	b.SetHook("identity", map[string]string{"NOMAD_TOKEN": "first"})
+	b.SetHook("identity", map[string]string{"NOMAD_TOKEN": "second"})
+	return b.Build()
+}
+
+func TestVariables(t *testing.T) {
+	got := build(subject()).Map()
+	want := map[string]string{
+		"NOMAD_ALLOC_DIR": "/a/alloc", "NOMAD_TASK_DIR": "/a/web/local", "NOMAD_SECRETS_DIR": "/a/web/secrets",
+		"NOMAD_ALLOC_ID": "0123456789abcdef", "NOMAD_SHORT_ALLOC_ID": "01234567", "NOMAD_ALLOC_NAME": "shop.front[3]",
+		"NOMAD_ALLOC_INDEX": "3", "NOMAD_TASK_NAME": "web", "NOMAD_GROUP_NAME": "front", "NOMAD_JOB_ID": "shop/dispatch-1",
+		"NOMAD_JOB_NAME": "shop", "NOMAD_JOB_PARENT_ID": "shop", "NOMAD_NAMESPACE": "prod", "NOMAD_REGION": "eu",
+		"NOMAD_DC": "dc1", "NOMAD_PARENT_CGROUP": "nomad.slice", "NOMAD_MEMORY_LIMIT": "64", "NOMAD_MEMORY_MAX_LIMIT": "128",
+		"NOMAD_CPU_LIMIT": "500", "NOMAD_CPU_CORES": "1,4",
+		"NOMAD_META_WHO": "task", "NOMAD_META_who": "task", "NOMAD_META_JOB_ONLY": "1", "NOMAD_META_job_only": "1",
+		"NOMAD_META_ON_NODE": "amd64", "NOMAD_META_on_node": "amd64", "NOMAD_META_MAYBE": "", "NOMAD_META_maybe": "",
+		"NOMAD_PORT_http_in": "8080", "NOMAD_IP_http_in": "10.0.0.1", "NOMAD_ADDR_http_in": "10.0.0.1:20001",
+		"NOMAD_HOST_PORT_http_in": "20001", "NOMAD_HOST_IP_http-in": "10.0.0.1", "NOMAD_HOST_ADDR_http-in": "10.0.0.1:20001",
+		"NOMAD_ALLOC_PORT_http-in": "8080",
+		"NOMAD_ADDR_my_db_sql":     "10.0.0.2:5432", "NOMAD_IP_my_db_sql": "10.0.0.2", "NOMAD_PORT_my_db_sql": "5432",
+		"HOME": "/root", "GREETING": "hello from web on n1", "DIR": "/a/web/local/x", "HOSTHOME": "/root",
+		"SHELL_IT": "${NOT_MINE} ${ALSO_NOT} ${a:-b}", "NOMAD_TOKEN": "second",
+	}
+	for name, value := range want {
+		if have, set := got[name]; !set || have != value {
+			t.Errorf("%s = %q (set: %t), want %q", name, have, set, value)
+		}
+	}
+	for name := range got {
+		if _, known := want[name]; !known {
+			t.Errorf("%s is set and should not be", name)
+		}
+	}
+}
+
+func TestNoCoresIsASpace(t *testing.T) {
+	s := subject()
+	s.Alloc.AllocatedResources.Tasks["web"].Cpu.ReservedCores = nil
+	if got := build(s).Var("NOMAD_CPU_CORES"); got != " " {
+		t.Errorf("NOMAD_CPU_CORES = %q, want one space", got)
+	}
+}
+
+func TestExpand(t *testing.T) {
+	env := build(subject())
+	for _, tc := range []struct{ in, want string }{
+		{"plain", "plain"},
+		{"${NOMAD_PORT_http_in}", "8080"},
+		{"x${env.NOMAD_DC}y${env[\"NOMAD_REGION\"]}z", "xdc1yeuz"},
+		{"${ node.datacenter }", "dc1"},
+		{"${node.pool}/${node.class}/${node.unique.id}/${node.region}", "gpu/big/node-id/eu"},
+		{"${attr.unique.hostname}-${meta.rack}", "h1-r9"},
+		{"$${NOMAD_DC}", "${NOMAD_DC}"},
+		{"${unknown} ${NOMAD_DC} ${", "${unknown} dc1 ${"},
+		{"${${NOMAD_DC}}", "${dc1}"},
+		{"${a\n} $(x) ${1}", "${a\n} $(x) ${1}"},
+		{"100%${", "100%${"},
+	} {
+		if got := env.Expand(tc.in); got != tc.want {
+			t.Errorf("Expand(%q) = %q, want %q", tc.in, got, tc.want)
+		}
+	}
+}
+
+var spec = hcldec.ObjectSpec{
+	"command": &hcldec.AttrSpec{Name: "command", Type: cty.String, Required: true},
+	"args":    &hcldec.AttrSpec{Name: "args", Type: cty.List(cty.String)},
+	"count":   &hcldec.AttrSpec{Name: "count", Type: cty.Number},
+	"labels":  &hcldec.BlockAttrsSpec{TypeName: "labels", ElementType: cty.String},
+}
+
+func TestConfig(t *testing.T) {
+	got, err := build(subject()).Config(map[string]any{
+		"command": "/bin/${NOMAD_TASK_NAME}", "args": []any{"-p", "${NOMAD_PORT_http_in}", "%{ if }", "a\"b\\c\n"},
+		"count": int64(7), "labels": []map[string]any{{"dc": "${node.datacenter}"}},
+	}, spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var args []string
+	for _, v := range got.GetAttr("args").AsValueSlice() {
+		args = append(args, v.AsString())
+	}
+	if have := strings.Join(args, "|"); have != "-p|8080|%{ if }|a\"b\\c\n" {
+		t.Errorf("args = %q", have)
+	}
+	if have := got.GetAttr("command").AsString(); have != "/bin/web" {
+		t.Errorf("command = %q", have)
+	}
+	if have := got.GetAttr("labels").AsValueMap()["dc"].AsString(); have != "dc1" {
+		t.Errorf("labels.dc = %q", have)
+	}
+	if n, _ := got.GetAttr("count").AsBigFloat().Int64(); n != 7 {
+		t.Errorf("count = %d", n)
+	}
+}
+
+func TestConfigFaults(t *testing.T) {
+	base := map[string]any{"command": "x"}
+	for _, tc := range []struct {
+		name, want string
+		add        map[string]any
+	}{
+		{"unknown argument", "comand", map[string]any{"comand": "x"}},
+		{"wrong type", "count", map[string]any{"count": []any{"x"}}},
+		{"typo in a reference", "${NOMAD_PORT_htp}", map[string]any{"args": []any{"${NOMAD_PORT_htp}"}}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			config := maps.Clone(base)
+			maps.Copy(config, tc.add)
+			_, err := build(subject()).Config(config, spec)
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("Config() = %v, want an error that names %s", err, tc.want)
+			}
+		})
+	}
+}
+
+// TestLongString: reading a template as HCL can take quadratic time; a string of
+// 1 MiB must not.
+func TestLongString(t *testing.T) {
+	for _, piece := range []string{"x", "${", "{$", "é${NOMAD_DC}"} {
+		long := strings.Repeat(piece, 1<<20/len(piece))
+		start := time.Now()
+		got, err := build(subject()).Config(map[string]any{"command": long}, spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(start); took > time.Second {
+			t.Errorf("1 MiB of %q took %v", piece, took)
+		}
+		want := strings.ReplaceAll(long, "${NOMAD_DC}", "dc1")
+		if got.GetAttr("command").AsString() != want {
+			t.Errorf("1 MiB of %q came out different", piece)
+		}
+	}
+}
