@@ -3,11 +3,16 @@ package nomad
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
 )
 
-// Claims of a token (compat/identity.md section 2). Exactly one of Workload,
-// Node and Introduction is set; it says what kind of identity the token is.
+// IdentityClaims are what a token says (compat/identity.md section 2). Exactly
+// one of Workload, Node and Introduction is set; it says what kind of identity
+// the token is. As JSON they are the payload of a token, one flat object whose
+// keys tell the kind; claimswire.go has their form on the wire.
 type IdentityClaims struct {
 	*NodeIdentityClaims
 	*NodeIntroductionIdentityClaims
@@ -18,41 +23,118 @@ type IdentityClaims struct {
 // RegisteredClaims are the claims of RFC 7519 section 4.1. Times are seconds
 // since 1970; zero means absent.
 type RegisteredClaims struct {
-	Issuer    string   `codec:"iss,omitempty" json:"iss,omitempty"`
-	Subject   string   `codec:"sub,omitempty" json:"sub,omitempty"`
-	Audience  Audience `codec:"aud,omitempty" json:"aud,omitempty"`
-	Expiry    int64    `codec:"exp,omitempty" json:"exp,omitempty"`
-	NotBefore int64    `codec:"nbf,omitempty" json:"nbf,omitempty"`
-	IssuedAt  int64    `codec:"iat,omitempty" json:"iat,omitempty"`
-	ID        string   `codec:"jti,omitempty" json:"jti,omitempty"`
+	Issuer    string   `json:"iss,omitempty"`
+	Subject   string   `json:"sub,omitempty"`
+	Audience  Audience `json:"aud,omitempty"`
+	Expiry    int64    `json:"exp,omitempty"`
+	NotBefore int64    `json:"nbf,omitempty"`
+	IssuedAt  int64    `json:"iat,omitempty"`
+	ID        string   `json:"jti,omitempty"`
 }
 
 // WorkloadIdentityClaims say which task or service of which allocation a token is for.
 type WorkloadIdentityClaims struct {
-	Namespace       string            `codec:"nomad_namespace" json:"nomad_namespace"`
-	JobID           string            `codec:"nomad_job_id" json:"nomad_job_id"`
-	AllocationID    string            `codec:"nomad_allocation_id" json:"nomad_allocation_id"`
-	TaskName        string            `codec:"nomad_task,omitempty" json:"nomad_task,omitempty"`
-	ServiceName     string            `codec:"nomad_service,omitempty" json:"nomad_service,omitempty"`
-	ConsulNamespace string            `codec:"consul_namespace,omitempty" json:"consul_namespace,omitempty"`
-	VaultNamespace  string            `codec:"vault_namespace,omitempty" json:"vault_namespace,omitempty"`
-	VaultRole       string            `codec:"vault_role,omitempty" json:"vault_role,omitempty"`
-	ExtraClaims     map[string]string `codec:"extra_claims,omitempty" json:"extra_claims,omitempty"`
+	Namespace       string            `json:"nomad_namespace"`
+	JobID           string            `json:"nomad_job_id"`
+	AllocationID    string            `json:"nomad_allocation_id"`
+	TaskName        string            `json:"nomad_task,omitempty"`
+	ServiceName     string            `json:"nomad_service,omitempty"`
+	ConsulNamespace string            `json:"consul_namespace,omitempty"`
+	VaultNamespace  string            `json:"vault_namespace,omitempty"`
+	VaultRole       string            `json:"vault_role,omitempty"`
+	ExtraClaims     map[string]string `json:"extra_claims,omitempty"`
 }
 
 // NodeIdentityClaims say which node a token is for.
 type NodeIdentityClaims struct {
-	NodeID         string `codec:"nomad_node_id,omitempty" json:"nomad_node_id,omitempty"`
-	NodePool       string `codec:"nomad_node_pool,omitempty" json:"nomad_node_pool,omitempty"`
-	NodeClass      string `codec:"nomad_node_class,omitempty" json:"nomad_node_class,omitempty"`
-	NodeDatacenter string `codec:"nomad_node_datacenter,omitempty" json:"nomad_node_datacenter,omitempty"`
+	NodeID         string `json:"nomad_node_id,omitempty"`
+	NodePool       string `json:"nomad_node_pool,omitempty"`
+	NodeClass      string `json:"nomad_node_class,omitempty"`
+	NodeDatacenter string `json:"nomad_node_datacenter,omitempty"`
 }
 
 // NodeIntroductionIdentityClaims say which pool, and which node if a name is
 // given, a client may register itself into. The name is written even when empty.
 type NodeIntroductionIdentityClaims struct {
-	NodePool string `codec:"nomad_node_pool" json:"nomad_node_pool"`
-	NodeName string `codec:"nomad_node_name" json:"nomad_node_name"`
+	NodePool string `json:"nomad_node_pool"`
+	NodeName string `json:"nomad_node_name"`
+}
+
+// Claim names that tell the kind of a token. nomad_node_pool tells nothing: two
+// kinds have it.
+var (
+	workloadNames = []string{"nomad_namespace", "nomad_job_id", "nomad_allocation_id", "nomad_task", "nomad_service",
+		"consul_namespace", "vault_namespace", "vault_role", "extra_claims"}
+	introductionNames = []string{"nomad_node_name"}
+	nodeNames         = []string{"nomad_node_id", "nomad_node_class", "nomad_node_datacenter"}
+)
+
+// MarshalJSON writes the payload of a token.
+func (c IdentityClaims) MarshalJSON() ([]byte, error) {
+	kinds := 0
+	var payload any
+	if c.WorkloadIdentityClaims != nil {
+		kinds++
+		payload = struct {
+			*WorkloadIdentityClaims
+			RegisteredClaims
+		}{c.WorkloadIdentityClaims, c.RegisteredClaims}
+	}
+	if c.NodeIdentityClaims != nil {
+		kinds++
+		payload = struct {
+			*NodeIdentityClaims
+			RegisteredClaims
+		}{c.NodeIdentityClaims, c.RegisteredClaims}
+	}
+	if c.NodeIntroductionIdentityClaims != nil {
+		kinds++
+		payload = struct {
+			*NodeIntroductionIdentityClaims
+			RegisteredClaims
+		}{c.NodeIntroductionIdentityClaims, c.RegisteredClaims}
+	}
+	if kinds != 1 {
+		return nil, fmt.Errorf("claims are of %d kinds, want one", kinds)
+	}
+	return json.Marshal(payload)
+}
+
+// UnmarshalJSON reads the payload of a token and finds its kind by the names of
+// its claims.
+func (c *IdentityClaims) UnmarshalJSON(b []byte) error {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(b, &fields); err != nil {
+		return errors.New("claims are not a JSON object")
+	}
+	for name := range fields {
+		// The decoder below takes names of any case; ours have one.
+		if strings.ToLower(name) != name {
+			return errors.New("a claim's name is not in lower case")
+		}
+	}
+	has := func(names []string) bool {
+		return slices.ContainsFunc(names, func(n string) bool { _, ok := fields[n]; return ok })
+	}
+	*c = IdentityClaims{}
+	var group any
+	switch workload, intro, node := has(workloadNames), has(introductionNames), has(nodeNames); {
+	case workload && !intro && !node:
+		c.WorkloadIdentityClaims = &WorkloadIdentityClaims{}
+		group = c.WorkloadIdentityClaims
+	case intro && !workload && !node:
+		c.NodeIntroductionIdentityClaims = &NodeIntroductionIdentityClaims{}
+		group = c.NodeIntroductionIdentityClaims
+	case node && !workload && !intro:
+		c.NodeIdentityClaims = &NodeIdentityClaims{}
+		group = c.NodeIdentityClaims
+	default:
+		return errors.New("failed to determine claim type")
+	}
+	if err := errors.Join(json.Unmarshal(b, group), json.Unmarshal(b, &c.RegisteredClaims)); err != nil {
+		return errors.New("a claim has a value of another type")
+	}
+	return nil
 }
 
 // Audience is the "aud" claim: a string for exactly one, a list for several

@@ -1,0 +1,68 @@
+package nomad
+
+import "github.com/hashicorp/go-msgpack/v2/codec"
+
+// claimsWire is IdentityClaims on the wire: one map of all names, in which the
+// names of absent groups do not occur. Written by reflection they would occur
+// with empty values, and make the reader see another kind of token
+// (compat/wire.md section 4).
+type claimsWire struct {
+	//lint:ignore U1000 read by the codec: zero fields stay off the wire
+	_struct bool `codec:",omitempty"`
+
+	Namespace, JobID, AllocationID, TaskName, ServiceName *string
+	ConsulNamespace, VaultNamespace, VaultRole            *string
+	ExtraClaims                                           map[string]string
+
+	NodeID, NodePool, NodeClass, NodeDatacenter, NodeName *string
+
+	Issuer, Subject, ID         string
+	Audience                    []string
+	Expiry, NotBefore, IssuedAt int64
+}
+
+// CodecEncodeSelf implements codec.Selfer.
+func (c *IdentityClaims) CodecEncodeSelf(enc *codec.Encoder) {
+	r := &c.RegisteredClaims
+	w := claimsWire{Issuer: r.Issuer, Subject: r.Subject, ID: r.ID, Audience: r.Audience,
+		Expiry: r.Expiry, NotBefore: r.NotBefore, IssuedAt: r.IssuedAt}
+	switch {
+	case c.WorkloadIdentityClaims != nil:
+		g := *c.WorkloadIdentityClaims
+		w.Namespace, w.JobID, w.AllocationID, w.TaskName, w.ServiceName = &g.Namespace, &g.JobID, &g.AllocationID, &g.TaskName, &g.ServiceName
+		w.ConsulNamespace, w.VaultNamespace, w.VaultRole, w.ExtraClaims = &g.ConsulNamespace, &g.VaultNamespace, &g.VaultRole, g.ExtraClaims
+	case c.NodeIdentityClaims != nil:
+		g := *c.NodeIdentityClaims
+		w.NodeID, w.NodePool, w.NodeClass, w.NodeDatacenter = &g.NodeID, &g.NodePool, &g.NodeClass, &g.NodeDatacenter
+	case c.NodeIntroductionIdentityClaims != nil:
+		g := *c.NodeIntroductionIdentityClaims
+		w.NodePool, w.NodeName = &g.NodePool, &g.NodeName
+	}
+	enc.MustEncode(&w)
+}
+
+// CodecDecodeSelf implements codec.Selfer.
+func (c *IdentityClaims) CodecDecodeSelf(dec *codec.Decoder) {
+	var w claimsWire
+	dec.MustDecode(&w)
+	*c = IdentityClaims{RegisteredClaims: RegisteredClaims{Issuer: w.Issuer, Subject: w.Subject, ID: w.ID, Audience: w.Audience,
+		Expiry: w.Expiry, NotBefore: w.NotBefore, IssuedAt: w.IssuedAt}}
+	text := func(s *string) string {
+		if s == nil {
+			return ""
+		}
+		return *s
+	}
+	switch {
+	case w.AllocationID != nil || w.Namespace != nil || w.JobID != nil:
+		c.WorkloadIdentityClaims = &WorkloadIdentityClaims{Namespace: text(w.Namespace), JobID: text(w.JobID),
+			AllocationID: text(w.AllocationID), TaskName: text(w.TaskName), ServiceName: text(w.ServiceName),
+			ConsulNamespace: text(w.ConsulNamespace), VaultNamespace: text(w.VaultNamespace), VaultRole: text(w.VaultRole),
+			ExtraClaims: w.ExtraClaims}
+	case w.NodeName != nil:
+		c.NodeIntroductionIdentityClaims = &NodeIntroductionIdentityClaims{NodePool: text(w.NodePool), NodeName: *w.NodeName}
+	case w.NodeID != nil || w.NodeClass != nil || w.NodeDatacenter != nil:
+		c.NodeIdentityClaims = &NodeIdentityClaims{NodeID: text(w.NodeID), NodePool: text(w.NodePool),
+			NodeClass: text(w.NodeClass), NodeDatacenter: text(w.NodeDatacenter)}
+	}
+}
