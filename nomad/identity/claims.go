@@ -1,0 +1,77 @@
+package identity
+
+import (
+	"strings"
+	"time"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// Workload returns the claims of a task or service of an allocation. job is the
+// allocation's job: inside a plan the allocation does not carry it.
+func (i *Issuer) Workload(alloc *nomad.Allocation, job *nomad.Job, handle nomad.WIHandle,
+	identity *nomad.WorkloadIdentity, now time.Time) *nomad.IdentityClaims {
+	id := job.ID
+	if job.ParentID != "" {
+		id = job.ParentID // what is dispatched has the rights of what it came from
+	}
+	w := &nomad.WorkloadIdentityClaims{Namespace: alloc.Namespace, JobID: id, AllocationID: alloc.ID}
+	switch handle.WorkloadType {
+	case nomad.WorkloadTypeService:
+		w.ServiceName = handle.WorkloadIdentifier
+		if handle.InterpolatedWorkloadIdentifier != "" {
+			w.ServiceName = handle.InterpolatedWorkloadIdentifier
+		}
+	default:
+		w.TaskName = handle.WorkloadIdentifier
+	}
+	region := job.Region
+	if region == "" {
+		region = i.region
+	}
+	c := i.claims(now, identity.TTL, region, alloc.Namespace, id, alloc.TaskGroup, handle.WorkloadIdentifier, identity.Name)
+	c.WorkloadIdentityClaims, c.Audience = w, identity.Audience
+	return c
+}
+
+// Node returns the claims of a node, for as long as its pool says.
+func (i *Issuer) Node(node *nomad.Node, ttl time.Duration, now time.Time) *nomad.IdentityClaims {
+	c := i.claims(now, atLeast(ttl), "node", i.region, node.NodePool, node.ID, nomad.WorkloadIdentityDefaultName)
+	c.NodeIdentityClaims = &nomad.NodeIdentityClaims{NodeID: node.ID, NodePool: node.NodePool,
+		NodeClass: node.NodeClass, NodeDatacenter: node.Datacenter}
+	c.Audience = nomad.Audience{nomad.IdentityDefaultAud}
+	return c
+}
+
+// Introduction returns the claims with which a node may register itself into a
+// pool; under any name when name is empty.
+func (i *Issuer) Introduction(pool, name string, ttl time.Duration, now time.Time) *nomad.IdentityClaims {
+	c := i.claims(now, atLeast(ttl), "node-introduction", i.region, pool, name, nomad.WorkloadIdentityDefaultName)
+	c.NodeIntroductionIdentityClaims = &nomad.NodeIntroductionIdentityClaims{NodePool: pool, NodeName: name}
+	c.Audience = nomad.Audience{nomad.IdentityDefaultAud}
+	return c
+}
+
+// atLeast keeps a token of a node from having no end.
+func atLeast(ttl time.Duration) time.Duration {
+	if ttl <= 0 {
+		return nomad.DefaultNodePoolNodeIdentityTTL
+	}
+	return ttl
+}
+
+// claims returns the claims that every kind has. Without a TTL the token has no
+// end: it lives as long as its workload.
+func (i *Issuer) claims(now time.Time, ttl time.Duration, subject ...string) *nomad.IdentityClaims {
+	c := &nomad.IdentityClaims{RegisteredClaims: nomad.RegisteredClaims{
+		Issuer:    i.url,
+		Subject:   strings.Join(subject, ":"),
+		IssuedAt:  now.Unix(),
+		NotBefore: now.Unix(),
+		ID:        nomad.NewID(),
+	}}
+	if ttl > 0 {
+		c.Expiry = now.Add(ttl).Unix()
+	}
+	return c
+}

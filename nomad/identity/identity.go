@@ -1,0 +1,171 @@
+// Package identity says what tokens claim, signs them and verifies them: those
+// of workloads, of nodes and of nodes that are to be introduced (compat/identity.md).
+//
+//	nomad/keyring   which key, and when          internal/jwt   how it is written
+//	        └────────────▶ this package ◀──────────────┘
+//	                    what may be said
+//
+// A token that Verify lets through was signed by one of our keys, is within its
+// time, is meant for us and is of exactly one kind. Whether its holder still
+// lives, and what it may do, is for nomad/authz to say.
+//
+// Rules that are stricter than upstream's: a node identity or introduction
+// without an end is refused; so is a token that was made for another audience.
+//
+// The package keeps no state of its own. MintAll spreads signing over the cores;
+// it leaves no goroutine behind.
+package identity
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"runtime"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/open-nomad/open-nomad/internal/jwt"
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/keyring"
+)
+
+// Leeway is how far the clocks of two servers may be apart.
+const Leeway = time.Minute
+
+// ErrExpired means that the token was good once. What Verify returns with it are
+// the claims, for those who let a node come back with an old token.
+var ErrExpired = fmt.Errorf("%w: %w", jwt.ErrInvalid, rpc.ErrExpired)
+
+// Issuer signs and verifies tokens with the keys of a ring.
+type Issuer struct {
+	ring   *keyring.Ring
+	region string
+	url    string
+	now    func() time.Time
+}
+
+// New returns an issuer for the region. url is the OIDC issuer, "" when none is
+// configured.
+func New(ring *keyring.Ring, region, url string, now func() time.Time) *Issuer {
+	return &Issuer{ring: ring, region: region, url: url, now: now}
+}
+
+// Mint signs claims with the active key; it waits for one within ctx.
+func (i *Issuer) Mint(ctx context.Context, claims *nomad.IdentityClaims) (nomad.Token, error) {
+	key, err := i.ring.ActiveSigner(ctx)
+	if err != nil {
+		return nomad.Token{}, fmt.Errorf("mint %q: %w", claims.Subject, err)
+	}
+	return i.mint(key, claims)
+}
+
+// mint signs claims with key.
+func (i *Issuer) mint(key jwt.Key, claims *nomad.IdentityClaims) (nomad.Token, error) {
+	said := *claims
+	said.Issuer = i.url
+	if mustEnd(&said) && said.Expiry == 0 {
+		return nomad.Token{}, fmt.Errorf("mint %q: no end, a token of a node must have one", claims.Subject)
+	}
+	raw, err := key.Sign(&said)
+	if err != nil {
+		return nomad.Token{}, fmt.Errorf("mint %q: %w", claims.Subject, err)
+	}
+	return nomad.NewToken(raw, key.ID), nil
+}
+
+// MintAll signs many claims with one key, on all cores. Tokens are in the order
+// of the claims; on an error there are none.
+func (i *Issuer) MintAll(ctx context.Context, claims []*nomad.IdentityClaims) ([]nomad.Token, error) {
+	if len(claims) == 0 {
+		return nil, nil
+	}
+	key, err := i.ring.ActiveSigner(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("mint %d tokens: %w", len(claims), err)
+	}
+	tokens := make([]nomad.Token, len(claims))
+	workers := min(runtime.GOMAXPROCS(0), len(claims))
+	group, ctx := errgroup.WithContext(ctx)
+	for w := range workers {
+		group.Go(func() error {
+			for n := w; n < len(claims) && ctx.Err() == nil; n += workers {
+				var err error
+				if tokens[n], err = i.mint(key, claims[n]); err != nil {
+					return err
+				}
+			}
+			return ctx.Err()
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	return tokens, nil
+}
+
+// Verify returns what a token says when it is ours and in time. Every error
+// wraps jwt.ErrInvalid; with ErrExpired the claims are returned too.
+func (i *Issuer) Verify(raw string, now time.Time) (*nomad.IdentityClaims, error) {
+	payload, _, err := jwt.Parse(raw, i.ring.PublicKey)
+	if err != nil {
+		return nil, err
+	}
+	var c nomad.IdentityClaims
+	if err := json.Unmarshal(payload, &c); err != nil {
+		return nil, fmt.Errorf("%w: %w", jwt.ErrInvalid, err)
+	}
+	if err := i.check(&c, now); err != nil {
+		return nil, err
+	}
+	if c.Expiry != 0 && now.Add(-Leeway).Unix() >= c.Expiry {
+		return &c, ErrExpired
+	}
+	return &c, nil
+}
+
+// check refuses what is wrong with claims whatever the key that signed them.
+func (i *Issuer) check(c *nomad.IdentityClaims, now time.Time) error {
+	soon := now.Add(Leeway).Unix()
+	switch {
+	case c.Expiry < 0, mustEnd(c) && c.Expiry == 0:
+		return fmt.Errorf("%w: it has no end", jwt.ErrInvalid)
+	case c.NotBefore > soon, c.IssuedAt > soon:
+		return fmt.Errorf("%w: it is not valid yet", jwt.ErrInvalid)
+	case c.Issuer != "" && i.url != "" && c.Issuer != i.url:
+		return fmt.Errorf("%w: it is of another issuer", jwt.ErrInvalid)
+	case len(c.Audience) > 0 && !slices.Contains(c.Audience, nomad.IdentityDefaultAud):
+		return fmt.Errorf("%w: it is for another audience", jwt.ErrInvalid)
+	}
+	return nil
+}
+
+// mustEnd says whether claims are of a kind that must have an end.
+func mustEnd(c *nomad.IdentityClaims) bool { return c.WorkloadIdentityClaims == nil }
+
+// JWKS returns the public keys as outside verifiers fetch them.
+func (i *Issuer) JWKS() jwt.JWKS {
+	var keys []jwt.PublicKey
+	for _, k := range i.ring.PublicKeys() {
+		if key, ok := i.ring.PublicKey(k.KeyID); ok {
+			keys = append(keys, key)
+		}
+	}
+	return jwt.NewJWKS(keys)
+}
+
+// Discovery returns the OIDC discovery document, nil when no issuer is configured.
+func (i *Issuer) Discovery() *nomad.OIDCDiscoveryConfig {
+	if i.url == "" {
+		return nil
+	}
+	return &nomad.OIDCDiscoveryConfig{
+		Issuer:        i.url,
+		JWKS:          i.url + nomad.JWKSPath,
+		IDTokenAlgs:   []string{jwt.RS256, jwt.EdDSA},
+		ResponseTypes: []string{"code"},
+		Subjects:      []string{"public"},
+	}
+}
