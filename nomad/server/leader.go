@@ -10,7 +10,6 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/broker"
 	"github.com/open-nomad/open-nomad/nomad/gc"
-	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
 // Bounds of establishing leadership.
@@ -86,7 +85,7 @@ func (s *Server) lead(ctx context.Context) error {
 	defer s.blocked.Disable()
 
 	snap := s.fsm.State().Snapshot()
-	s.restore(snap)
+	s.observer.Restore(snap.Index(), snap.Evals(nil))
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	ctx, stop := context.WithCancel(ctx)
@@ -110,17 +109,6 @@ func (s *Server) lead(ctx context.Context) error {
 	s.log.Info("leading", "region", s.cfg.Region, "index", snap.Index())
 	<-ctx.Done()
 	return ctx.Err()
-}
-
-// restore hands the broker what state says is to be done.
-func (s *Server) restore(snap *state.Snapshot) {
-	var open []*nomad.Evaluation
-	for e := range snap.Evals(nil) {
-		if e.ShouldEnqueue() || e.ShouldBlock() {
-			open = append(open, e)
-		}
-	}
-	s.observer.EvalsUpserted(snap.Index(), open)
 }
 
 func (s *Server) writeEvals(ctx context.Context, evals []*nomad.Evaluation) error {

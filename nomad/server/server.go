@@ -221,6 +221,9 @@ func (s *Server) Stream(ctx context.Context, method string) (*rpc.Stream, error)
 	return s.rpc.Stream(ctx, method)
 }
 
+// Methods returns the table of RPCs.
+func (s *Server) Methods() []rpc.Method { return s.rpc.Methods() }
+
 // AttachNode makes a client of this same process reachable for relayed RPCs; its
 // own server of RPCs answers them. The returned function undoes it.
 func (s *Server) AttachNode(id string, node *rpc.Server) (detach func()) {

@@ -1,0 +1,191 @@
+package server_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/server"
+)
+
+// The kinds of callers.
+const (
+	anonymous = "anonymous"
+	badToken  = "bad token"
+	workload  = "workload"
+	sameNode  = "same node"
+	nodeByID  = "same node by secret"
+	otherNode = "other node"
+	itself    = "server"
+)
+
+var everyone = []string{anonymous, workload, sameNode, nodeByID, otherNode, itself}
+
+// admitted says who may call the methods that not everyone may call. It is written
+// by hand from compat/rpc.tsv, not taken from the table of methods.
+var admitted = map[string][]string{
+	"Eval.Dequeue": {itself}, "Eval.Ack": {itself}, "Eval.Nack": {itself}, "Eval.Update": {itself}, "Eval.Create": {itself},
+	"Eval.Reblock": {itself}, "Eval.Reap": {itself}, "Plan.Submit": {itself}, "Deployment.Reap": {itself},
+	"Node.UpdateAlloc":     {sameNode, nodeByID},
+	"Node.GetClientAllocs": {sameNode, nodeByID},
+	"Node.EmitEvents":      {sameNode, nodeByID},
+	"Alloc.GetAllocs":      {sameNode, nodeByID},
+	"Alloc.SignIdentities": {sameNode, nodeByID},
+	"Node.UpdateStatus":    {sameNode, nodeByID},
+	// Registration is proved by the secret ID in the request, whoever calls.
+	"Node.Register": {anonymous, sameNode, nodeByID, otherNode, itself},
+	"Status.Ping":   append([]string{badToken}, everyone...), "Status.Leader": append([]string{badToken}, everyone...),
+	"Status.Peers": append([]string{badToken}, everyone...), "Status.RaftStats": append([]string{badToken}, everyone...),
+	"Status.HasNodeConn": append([]string{badToken}, everyone...), "Region.List": append([]string{badToken}, everyone...),
+	"Keyring.ListPublic": append([]string{badToken}, everyone...), "Keyring.GetConfig": append([]string{badToken}, everyone...),
+}
+
+// access is a server with two nodes, the first of which has an allocation.
+type access struct {
+	s     *server.Server
+	a, b  *fakeNode
+	alloc *nomad.Allocation
+}
+
+// request fills in what a method needs so that only the caller is in question.
+func (x access) request(m rpc.Method) rpc.Request {
+	req := m.NewRequest()
+	switch r := req.(type) {
+	case *nomad.NodeRegisterRequest:
+		node := *x.a.node
+		r.Node = &node
+	case *nomad.NodeUpdateStatusRequest:
+		r.NodeID, r.Status = x.a.node.ID, nomad.NodeStatusReady
+	case *nomad.AllocUpdateRequest:
+		r.Alloc = []*nomad.Allocation{{ID: x.alloc.ID, NodeID: x.a.node.ID, ClientStatus: nomad.AllocClientStatusRunning}}
+	case *nomad.EmitNodeEventsRequest:
+		r.NodeEvents = map[string][]*nomad.NodeEvent{x.a.node.ID: {{Message: "m", Subsystem: "Driver"}}}
+	case *nomad.AllocsGetRequest:
+		r.AllocIDs = []string{x.alloc.ID}
+	case *nomad.AllocIdentitiesRequest:
+		r.Identities = []*nomad.WorkloadIdentityRequest{{AllocID: x.alloc.ID, WIHandle: nomad.WIHandle{IdentityName: "aws", WorkloadIdentifier: "t"}}}
+	case *nomad.EvalDequeueRequest:
+		r.Schedulers, r.Timeout = []string{"none"}, time.Millisecond
+	case *nomad.NodeSpecificRequest:
+		r.NodeID = x.a.node.ID
+	}
+	return req
+}
+
+// call calls a method as one kind of caller.
+func (x access) call(t *testing.T, m rpc.Method, who string) error {
+	token := map[string]string{badToken: "e30.e30.AAAA", workload: x.alloc.SignedIdentities["t"], sameNode: x.a.jwt,
+		nodeByID: x.a.node.SecretID, otherNode: x.b.jwt}[who]
+	req := x.request(m)
+	switch r := req.(type) {
+	case interface{ Query() *nomad.QueryOptions }:
+		r.Query().Region, r.Query().AuthToken = "global", token
+	case interface{ Write() *nomad.WriteRequest }:
+		r.Write().Region, r.Write().AuthToken = "global", token
+	}
+	ctx, cancel := context.WithTimeout(within(t), 10*time.Second)
+	defer cancel()
+	if !m.Stream {
+		if who == itself {
+			return x.s.Call(ctx, m.Name, req, nil)
+		}
+		return x.a.pool.Call(ctx, x.s.RPCAddr(), m.Name, req, nil)
+	}
+	open := func() (*rpc.Stream, error) { return x.a.pool.Stream(ctx, x.s.RPCAddr(), m.Name) }
+	if who == itself {
+		open = func() (*rpc.Stream, error) { return x.s.Stream(ctx, m.Name) }
+	}
+	return streamError(open, req)
+}
+
+// streamError opens a stream and returns the error that it carries.
+func streamError(open func() (*rpc.Stream, error), req any) error {
+	st, err := open()
+	if err != nil {
+		return err
+	}
+	defer st.Close()
+	if err := st.Encode(req); err != nil {
+		return err
+	}
+	var first nomad.StreamErrWrapper
+	if err := st.Decode(&first); err != nil {
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		return err
+	}
+	if first.Error == nil {
+		return nil
+	}
+	return nomad.ErrorFromText(first.Error.Message)
+}
+
+func TestEveryMethodForEveryCaller(t *testing.T) {
+	s, _ := start(t, func(c *server.Config) { c.RPCMaxConnsPerClient = -1 })
+	x := access{s: s, a: join(t, s.RPCAddr())}
+	register(t, s, batchJob("b", 1))
+	x.alloc = x.a.allocs(1)[0]
+	x.b = join(t, s.RPCAddr())
+	table := s.Methods()
+	for name := range admitted {
+		if !slices.ContainsFunc(table, func(m rpc.Method) bool { return m.Name == name }) {
+			t.Errorf("there is no method %s", name)
+		}
+	}
+	for _, m := range table {
+		t.Run(m.Name, func(t *testing.T) {
+			may, special := admitted[m.Name]
+			if !special {
+				may = everyone
+			}
+			for _, who := range append([]string{badToken}, everyone...) {
+				err := x.call(t, m, who)
+				denied := errors.Is(err, nomad.ErrPermissionDenied)
+				if denied == slices.Contains(may, who) {
+					t.Errorf("%s calls %s: %v", who, m.Name, err)
+				}
+				if err != nil && strings.Contains(err.Error(), "internal error") {
+					t.Errorf("%s calls %s: the handler panicked", who, m.Name)
+				}
+			}
+		})
+	}
+}
+
+func TestOnlyTheOwnNodeSeesSignedIdentities(t *testing.T) {
+	s, _ := start(t, nil)
+	n := join(t, s.RPCAddr())
+	register(t, s, batchJob("b", 1))
+	id := n.allocs(1)[0].ID
+	q := nomad.QueryOptions{Region: "global"}
+	if a := read[nomad.SingleAllocResponse](t, s, "Alloc.GetAlloc", &nomad.AllocSpecificRequest{AllocID: id, QueryOptions: q}); a.Alloc.SignedIdentities != nil {
+		t.Error("Alloc.GetAlloc shows tokens")
+	}
+	for _, a := range read[nomad.NodeAllocsResponse](t, s, "Node.GetAllocs", &nomad.NodeSpecificRequest{NodeID: n.node.ID, QueryOptions: q}).Allocs {
+		if a.SignedIdentities != nil {
+			t.Error("Node.GetAllocs shows tokens")
+		}
+	}
+	if got := read[nomad.SingleNodeResponse](t, s, "Node.GetNode", &nomad.NodeSpecificRequest{NodeID: n.node.ID, QueryOptions: q}); got.Node.SecretID != "" {
+		t.Error("Node.GetNode shows the secret ID")
+	}
+	// A filter must not tell either what it may not show.
+	for method, req := range map[string]any{
+		"Alloc.List": &nomad.AllocListRequest{QueryOptions: nomad.QueryOptions{Filter: `SignedIdentities is not empty`}},
+	} {
+		if got := read[nomad.AllocListResponse](t, s, method, req); len(got.Allocations) != 0 {
+			t.Errorf("a filter of %s sees tokens", method)
+		}
+	}
+	byFirst := &nomad.NodeListRequest{QueryOptions: nomad.QueryOptions{Filter: `SecretID matches "."`}}
+	if got := read[nomad.NodeListResponse](t, s, "Node.List", byFirst); len(got.Nodes) != 0 {
+		t.Error("a filter of Node.List sees secret IDs")
+	}
+}
