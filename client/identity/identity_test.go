@@ -1,0 +1,256 @@
+package identity_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/open-nomad/open-nomad/client/identity"
+	"github.com/open-nomad/open-nomad/client/state"
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// servers signs identities with a TTL each.
+type servers struct {
+	ttl map[string]time.Duration
+
+	mu     sync.Mutex
+	down   bool
+	reject string
+	short  bool // leaves one token out
+	calls  []time.Time
+}
+
+func (s *servers) Call(_ context.Context, method string, req, resp any) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls = append(s.calls, time.Now())
+	if method != "Alloc.SignIdentities" {
+		return fmt.Errorf("unexpected method %s", method)
+	}
+	if s.down {
+		return errors.New("no servers")
+	}
+	out := resp.(*nomad.AllocIdentitiesResponse)
+	for i, id := range req.(*nomad.AllocIdentitiesRequest).Identities {
+		if id.IdentityName == s.reject {
+			out.Rejections = append(out.Rejections, &nomad.WorkloadIdentityRejection{
+				WorkloadIdentityRequest: *id, Reason: nomad.WIRejectionReasonMissingIdentity})
+			continue
+		}
+		if s.short && i == 0 {
+			continue
+		}
+		signed := &nomad.SignedWorkloadIdentity{WorkloadIdentityRequest: *id,
+			JWT: fmt.Sprintf("%s-%d", id.IdentityName, len(s.calls))}
+		if ttl := s.ttl[id.IdentityName]; ttl > 0 {
+			signed.Expiration = time.Now().Add(ttl)
+		}
+		out.SignedIdentities = append(out.SignedIdentities, signed)
+	}
+	return nil
+}
+
+func (s *servers) called() []time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]time.Time(nil), s.calls...)
+}
+
+func (s *servers) set(change func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change()
+}
+
+func open(t *testing.T) *state.DB {
+	t.Helper()
+	db, err := state.Open(state.Config{Dir: t.TempDir(), NoSync: true, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	return db
+}
+
+func manager(s *servers, db *state.DB, names ...string) *identity.Manager {
+	task := &nomad.Task{Name: "web"}
+	for _, name := range names {
+		task.Identities = append(task.Identities, &nomad.WorkloadIdentity{Name: name})
+	}
+	return identity.New(identity.Config{
+		Alloc: &nomad.Allocation{
+			ID: "a1", TaskGroup: "g", SignedIdentities: map[string]string{"web": "default-token"}, SigningKeyID: "k1",
+			Job: &nomad.Job{TaskGroups: []*nomad.TaskGroup{{Name: "g", Tasks: []*nomad.Task{task}}}},
+		},
+		RPC: s, Store: db, Log: slog.New(slog.DiscardHandler),
+	})
+}
+
+func token(t *testing.T, ch <-chan nomad.Token) string {
+	t.Helper()
+	select {
+	case tok := <-ch:
+		return tok.Reveal()
+	default:
+		return ""
+	}
+}
+
+func TestPrepare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, db := &servers{ttl: map[string]time.Duration{"aws": time.Hour}}, open(t)
+		m := manager(s, db, "aws", "gcp")
+		if err := m.Prepare(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := m.Default("web"); got.Reveal() != "default-token" || got.KeyID() != "k1" {
+			t.Errorf("Default() = %v", got)
+		}
+		ch, _ := m.Watch(identity.TaskHandle("web", "aws"))
+		if got := token(t, ch); got != "aws-1" {
+			t.Errorf("first token = %q, want aws-1", got)
+		}
+
+		// A later agent takes them from its disk, as long as they live.
+		s.set(func() { s.down = true })
+		next := manager(s, db, "aws", "gcp")
+		if err := next.Prepare(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		ch, _ = next.Watch(identity.TaskHandle("web", "gcp"))
+		if got := token(t, ch); got != "gcp-1" || len(s.called()) != 1 {
+			t.Errorf("stored token = %q after %d calls, want gcp-1 after 1", got, len(s.called()))
+		}
+
+		// Expired ones are better than none while no server answers.
+		time.Sleep(2 * time.Hour)
+		late := manager(s, db, "aws", "gcp")
+		if err := late.Prepare(t.Context()); err != nil {
+			t.Errorf("Prepare() with expired tokens and no servers = %v, want nil", err)
+		}
+		s.set(func() { s.down = false })
+		if err := manager(s, db, "aws", "gcp").Prepare(t.Context()); err != nil || len(s.called()) != 3 {
+			t.Errorf("Prepare() with expired tokens = %v after %d calls, want nil after 3", err, len(s.called()))
+		}
+	})
+}
+
+func TestPrepareFails(t *testing.T) {
+	for _, tc := range []struct {
+		name, want string
+		servers    *servers
+	}{
+		{"no servers", "no servers", &servers{down: true}},
+		{"one rejected", "identity not found", &servers{reject: "gcp"}},
+		{"one missing", "1 tokens for 2", &servers{short: true}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			err := manager(tc.servers, open(t), "aws", "gcp").Prepare(t.Context())
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("Prepare() = %v, want an error with %q", err, tc.want)
+			}
+		})
+	}
+}
+
+func TestRenewal(t *testing.T) {
+	for _, ttl := range []time.Duration{time.Second, 3 * time.Second, time.Minute, 24 * time.Hour} {
+		t.Run(ttl.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &servers{ttl: map[string]time.Duration{"aws": ttl, "gcp": 10 * ttl}}
+				m := manager(s, open(t), "aws", "gcp", "forever")
+				if err := m.Prepare(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), 20*ttl)
+				defer cancel()
+				m.Run(ctx)
+				calls := s.called()
+				if len(calls) < 30 || len(calls) > 45 {
+					t.Errorf("%d calls in 20 lives, want one each half life", len(calls))
+				}
+				for i := 1; i < len(calls); i++ {
+					if gap := calls[i].Sub(calls[i-1]); gap < ttl/2 || gap > ttl*6/10 {
+						t.Errorf("renewed after %v, want between half of %v and a tenth more", gap, ttl)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestNothingToRenew(t *testing.T) {
+	s := &servers{}
+	m := manager(s, open(t), "forever")
+	if err := m.Prepare(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Run(t.Context()); err != nil {
+		t.Errorf("Run() = %v, want nil at once", err)
+	}
+}
+
+// TestServersAway: tries come before the token runs out, and go on after.
+func TestServersAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &servers{ttl: map[string]time.Duration{"aws": 8 * time.Second}}
+		m := manager(s, open(t), "aws")
+		if err := m.Prepare(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		s.set(func() { s.down = true })
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- m.Run(ctx) }()
+		time.Sleep(8 * time.Second)
+		tries := len(s.called()) - 1
+		if tries < 3 || tries > 60 {
+			t.Errorf("%d tries before the token ran out, want a few", tries)
+		}
+		time.Sleep(10 * time.Minute)
+		late := len(s.called()) - 1 - tries
+		if late < 10 || late > 60 {
+			t.Errorf("%d tries in ten minutes without servers, want some", late)
+		}
+		ch, stop := m.Watch(identity.TaskHandle("web", "aws"))
+		defer stop()
+		token(t, ch)
+		s.set(func() { s.down = false })
+		tok := <-ch
+		if tok.IsZero() || time.Since(start) > 12*time.Minute {
+			t.Errorf("no new token soon after the servers came back: %v", time.Since(start))
+		}
+		cancel()
+		<-ended
+	})
+}
+
+func TestSlowSubscriberGetsTheNewest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &servers{ttl: map[string]time.Duration{"aws": 10 * time.Second}}
+		m := manager(s, open(t), "aws")
+		if err := m.Prepare(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		ch, stop := m.Watch(identity.TaskHandle("web", "aws"))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		m.Run(ctx)
+		want := fmt.Sprintf("aws-%d", len(s.called()))
+		if got := token(t, ch); got != want {
+			t.Errorf("token = %q, want the newest, %q", got, want)
+		}
+		if got := token(t, ch); got != "" {
+			t.Errorf("a second token %q was waiting, want none", got)
+		}
+		stop()
+	})
+}
