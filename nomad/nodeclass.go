@@ -63,9 +63,15 @@ func (w classWriter) table(kind string, m map[string]string) {
 func (w classWriter) networks(r *NodeResources) {
 	seen := map[string]bool{}
 	for _, n := range r.Networks {
+		if n == nil { // a client may send anything
+			continue
+		}
 		seen["mode:"+n.Mode] = true
 	}
 	for _, n := range r.NodeNetworks {
+		if n == nil {
+			continue
+		}
 		seen["mode:"+n.Mode] = true
 		for _, a := range n.Addresses {
 			seen["alias:"+a.Alias] = true
@@ -77,7 +83,9 @@ func (w classWriter) networks(r *NodeResources) {
 func (w classWriter) devices(devices []*NodeDeviceResource) {
 	names := make([]string, 0, len(devices))
 	for _, d := range devices {
-		names = append(names, d.Vendor+"/"+d.Type+"/"+d.Name)
+		if d != nil {
+			names = append(names, d.Vendor+"/"+d.Type+"/"+d.Name)
+		}
 	}
 	slices.Sort(names)
 	w.fields(append([]string{"devices"}, names...)...)

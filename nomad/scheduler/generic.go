@@ -11,7 +11,8 @@ import (
 // generic schedules service and batch jobs: a number of allocations, anywhere.
 type generic struct {
 	base
-	batch bool
+	batch   bool
+	created map[int64]string // follow-up evaluations by the time they wait for
 }
 
 // Process works off the evaluation.
@@ -27,25 +28,48 @@ func (g *generic) Process(ctx context.Context, eval *nomad.Evaluation) error {
 func (g *generic) attempt(ctx context.Context) (done, progress bool, err error) {
 	c, req := g.view()
 	result := reconcile.Generic(req)
+	if result.Created != nil {
+		g.deployment = result.Created.ID
+	}
+	if err := g.followups(ctx, result); err != nil {
+		return false, false, err
+	}
 	d := newDraft(&g.base, c)
 	d.adopt(result, &g.base)
 	for i := range result.Place {
 		g.queued[result.Place[i].Group.Name]++
 	}
 	if len(result.Place) > 0 {
-		g.place(d, req, result)
-	}
-	for _, e := range result.Followups {
-		if err := g.planner.CreateEval(ctx, e); err != nil {
-			return false, false, fmt.Errorf("create follow-up evaluation: %w", err)
-		}
+		g.place(d, result)
 	}
 	return g.submit(ctx, d)
 }
 
+// followups creates the evaluations that the plan's allocations will name. A
+// later attempt goes on with those of the first.
+func (g *generic) followups(ctx context.Context, result *reconcile.Result) error {
+	for _, e := range result.Followups {
+		at := e.WaitUntil.UnixNano()
+		id, exists := g.created[at]
+		if !exists {
+			if err := g.planner.CreateEval(ctx, e); err != nil {
+				return fmt.Errorf("create follow-up evaluation: %w", err)
+			}
+			id = e.ID
+			g.created[at] = id
+		}
+		for i := range result.Delay {
+			if result.Delay[i].EvalID == e.ID {
+				result.Delay[i].EvalID = id
+			}
+		}
+	}
+	return nil
+}
+
 // place finds nodes for all placements. Once a group found none, its others are
 // only counted: nothing they ask differs.
-func (g *generic) place(d *draft, req *reconcile.Request, result *reconcile.Result) {
+func (g *generic) place(d *draft, result *reconcile.Result) {
 	s := newStack(&g.base, d.cluster)
 	for i := range result.Place {
 		p := &result.Place[i]
@@ -64,7 +88,7 @@ func (g *generic) place(d *draft, req *reconcile.Request, result *reconcile.Resu
 			}
 			continue
 		}
-		a := g.build(p, o, m, result.Deployment, req.Now)
+		a := g.build(p, o, m, result.Deployment)
 		d.preempt(a, o.victims)
 		d.place(a)
 	}

@@ -1,14 +1,12 @@
 package scheduler
 
 import (
-	"time"
-
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/reconcile"
 )
 
 // build makes the allocation that a placement asked for.
-func (b *base) build(p *reconcile.Placement, o *option, m *nomad.AllocMetric, deployment *nomad.Deployment, now time.Time) *nomad.Allocation {
+func (b *base) build(p *reconcile.Placement, o *option, m *nomad.AllocMetric, deployment *nomad.Deployment) *nomad.Allocation {
 	a := &nomad.Allocation{
 		ID:                 b.newID(),
 		Namespace:          b.job.Namespace,
@@ -31,7 +29,7 @@ func (b *base) build(p *reconcile.Placement, o *option, m *nomad.AllocMetric, de
 		a.PreviousAllocation = prev.ID
 		switch {
 		case p.Reschedule != nil:
-			a.RescheduleTracker = p.Reschedule.Tracker(prev, now)
+			a.RescheduleTracker = p.Reschedule.Tracker(prev, b.now())
 		case !p.Destructive:
 			a.RescheduleTracker = prev.RescheduleTracker
 		}

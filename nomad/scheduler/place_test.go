@@ -289,3 +289,83 @@ func TestPartialCommit(t *testing.T) {
 		})
 	}
 }
+
+func TestStickyDiskStays(t *testing.T) {
+	for _, sticky := range []bool{true, false} {
+		w := newWorld(t)
+		w.addNode("n1")
+		w.register(job(nomad.JobTypeService, 3, func(j *nomad.Job) { j.TaskGroups[0].EphemeralDisk.Sticky = sticky }))
+		w.process()
+		// A fuller node draws everything that may choose.
+		w.addNode("n2", func(n *nomad.Node) { n.NodeResources.Cpu.CpuShares, n.NodeResources.Memory.MemoryMB = 310, 310 })
+		w.change(newCommand)
+		w.process()
+		if got := byNode(w.live()); sticky != (got["n1"] == 3) {
+			t.Errorf("sticky %v: by node = %v", sticky, got)
+		}
+	}
+}
+
+func TestPoolOverridesAlgorithm(t *testing.T) {
+	used := func(pool *nomad.NodePoolSchedulerConfiguration) int {
+		w := newWorld(t)
+		w.pool = pool
+		for _, id := range []string{"n1", "n2"} {
+			w.addNode(id, func(n *nomad.Node) { n.NodeResources.Cpu.CpuShares = 100_000 })
+		}
+		for _, name := range []string{"a", "b"} { // two groups: no anti-affinity between them
+			w.register(job(nomad.JobTypeService, 1, func(j *nomad.Job) { j.TaskGroups[0].Name = name; j.ID = name }))
+			w.process(func(e *nomad.Evaluation) { e.JobID, e.Type = name, nomad.JobTypeService })
+		}
+		return len(byNode(w.live()))
+	}
+	if got := used(nil); got != 1 {
+		t.Errorf("bin packing uses %d nodes, want 1", got)
+	}
+	if got := used(&nomad.NodePoolSchedulerConfiguration{SchedulerAlgorithm: nomad.SchedulerAlgorithmSpread}); got != 2 {
+		t.Errorf("spreading uses %d nodes, want 2", got)
+	}
+}
+
+func TestOversubscription(t *testing.T) {
+	for _, on := range []bool{false, true} {
+		w := newWorld(t)
+		w.config.MemoryOversubscriptionEnabled = on
+		w.addNode("n1")
+		w.register(job(nomad.JobTypeService, 2, func(j *nomad.Job) { j.TaskGroups[0].Tasks[0].Resources.MemoryMaxMB = 8000 }))
+		w.process()
+		want := int64(0)
+		if on {
+			want = 8000
+		}
+		if len(w.live()) != 2 || w.live()[0].AllocatedResources.Tasks["t"].Memory.MemoryMaxMB != want {
+			t.Errorf("oversubscription %v: %d live, limit %+v", on, len(w.live()), w.live()[0].AllocatedResources.Tasks["t"].Memory)
+		}
+	}
+}
+
+// Spreads count by the properties of nodes that may be gone, down, or without
+// the property when a job is stopped (CVE-2022-24684).
+func TestStopWithSpreads(t *testing.T) {
+	w := newWorld(t)
+	w.addNode("n1", func(n *nomad.Node) { n.Meta["rack"] = "a" })
+	w.addNode("n2")
+	w.register(job(nomad.JobTypeService, 6, func(j *nomad.Job) {
+		j.Spreads = []*nomad.Spread{{Attribute: "${meta.rack}", Weight: 100, SpreadTarget: []*nomad.SpreadTarget{{Value: "b", Percent: 100}}}}
+		j.TaskGroups[0].Spreads = []*nomad.Spread{{Attribute: "${meta.none}", Weight: 50}, {Attribute: "${node.datacenter}", Weight: 0}}
+	}))
+	w.process()
+	if len(w.live()) != 6 {
+		t.Fatalf("%d live, want 6: a spread is a wish", len(w.live()))
+	}
+	delete(w.nodes, "n1")
+	w.change(func(j *nomad.Job) { j.TaskGroups[0].Count = 0 })
+	w.process()
+	w.change(func(j *nomad.Job) { j.TaskGroups[0].Count = 2 })
+	w.process()
+	w.change(func(j *nomad.Job) { j.Stop = true })
+	w.process()
+	if len(w.live()) != 0 {
+		t.Errorf("%d live after stop", len(w.live()))
+	}
+}

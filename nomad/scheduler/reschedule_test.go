@@ -241,3 +241,52 @@ func TestLostAndMoved(t *testing.T) {
 		wantNames(t, w.live(), "j.g[0]")
 	})
 }
+
+// Attempts of one evaluation share their follow-ups, though the allocations
+// could not be marked at first.
+func TestFollowupsSurviveRefusal(t *testing.T) {
+	w := newWorld(t)
+	w.addNode("n1")
+	w.register(job(nomad.JobTypeService, 1, policy(nomad.ReschedulePolicy{Unlimited: true, Delay: time.Minute})))
+	w.process()
+	failed := w.live()[0]
+	w.report(nomad.AllocClientStatusFailed, nil, failed)
+	tries := 0
+	w.refuse = func(string) bool { tries++; return tries < 3 }
+	w.process()
+	if len(w.created) != 1 || w.allocs[failed.ID].FollowupEvalID != w.created[0].ID {
+		t.Errorf("created %d, allocation waits for %q", len(w.created), w.allocs[failed.ID].FollowupEvalID)
+	}
+}
+
+// An unhealthy allocation that its deployment marked is replaced by the policy;
+// one that a person stopped is replaced at once.
+func TestMarkedForReschedule(t *testing.T) {
+	for _, unhealthy := range []bool{true, false} {
+		w := newWorld(t)
+		w.addNode("n1")
+		w.register(job(nomad.JobTypeService, 1, rolling(1), policy(nomad.ReschedulePolicy{Unlimited: true, Delay: time.Minute})))
+		w.process()
+		old := w.live()[0]
+		marked := *old
+		marked.ClientStatus, marked.DesiredTransition.Reschedule = nomad.AllocClientStatusRunning, &yes
+		marked.ModifyTime = w.now.UnixNano()
+		if unhealthy {
+			marked.DeploymentStatus = &nomad.AllocDeploymentStatus{Healthy: &no}
+		}
+		w.set(&marked)
+		w.process()
+		replaced := w.allocs[old.ID].TerminalStatus()
+		if replaced == unhealthy || (len(w.created) == 1) != unhealthy {
+			t.Errorf("unhealthy %v: replaced %v, %d follow-ups", unhealthy, replaced, len(w.created))
+		}
+		if !unhealthy {
+			continue
+		}
+		w.now = w.created[0].WaitUntil
+		w.process(func(e *nomad.Evaluation) { e.ID = w.created[0].ID })
+		if a := w.live(); len(a) != 1 || a[0].PreviousAllocation != old.ID || len(a[0].RescheduleTracker.Events) != 1 {
+			t.Errorf("live = %+v", a)
+		}
+	}
+}

@@ -77,7 +77,7 @@ func New(evalType string, log *slog.Logger, snap State, planner Planner, opts ..
 	}
 	switch evalType {
 	case nomad.JobTypeService, nomad.JobTypeBatch:
-		return &generic{base: b, batch: evalType == nomad.JobTypeBatch}, nil
+		return &generic{base: b, batch: evalType == nomad.JobTypeBatch, created: map[int64]string{}}, nil
 	case nomad.JobTypeSystem, nomad.JobTypeSysBatch:
 		return &system{base: b, sysbatch: evalType == nomad.JobTypeSysBatch}, nil
 	}

@@ -71,7 +71,7 @@ func (s *system) place(d *draft, req *reconcile.Request, result *reconcile.Resul
 		o, m := st.search(p.Group, []*nomad.Node{d.cluster.lookup(p.Node)}, nil)
 		if o != nil {
 			s.queued[p.Group.Name]++
-			a := s.build(p, o, m, nil, req.Now)
+			a := s.build(p, o, m, nil)
 			d.preempt(a, o.victims)
 			d.place(a)
 			continue

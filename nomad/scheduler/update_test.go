@@ -263,3 +263,15 @@ func TestBatchKeepsWhatIsDone(t *testing.T) {
 	w.process()
 	wantNames(t, w.live(), "j.g[0]", "j.g[1]", "j.g[2]")
 }
+
+func TestBatchHasNoDeployment(t *testing.T) {
+	w := newWorld(t)
+	w.addNode("n1")
+	w.register(job(nomad.JobTypeBatch, 3, rolling(1)))
+	w.process()
+	w.change(newCommand)
+	w.process()
+	if got := versions(w.live()); len(w.deps) != 0 || got[1] != 3 {
+		t.Errorf("%d deployments, live by version = %v", len(w.deps), got)
+	}
+}

@@ -30,6 +30,7 @@ type world struct {
 	byNode map[string]map[string]*nomad.Allocation
 	deps   []*nomad.Deployment
 	config nomad.SchedulerConfiguration
+	pool   *nomad.NodePoolSchedulerConfiguration
 
 	plans     []*nomad.Plan
 	created   []*nomad.Evaluation
@@ -47,13 +48,17 @@ func newWorld(t testing.TB) *world {
 	}
 }
 
-func (w *world) Index() uint64                                       { return w.index }
-func (w *world) Node(_ memdb.WatchSet, id string) *nomad.Node        { return w.nodes[id] }
-func (w *world) NodePool(_ memdb.WatchSet, n string) *nomad.NodePool { return &nomad.NodePool{Name: n} }
-func (w *world) Job(_ memdb.WatchSet, _, id string) *nomad.Job       { return w.jobs[id] }
-func (w *world) Nodes(memdb.WatchSet) iter.Seq[*nomad.Node]          { return sorted(w.nodes) }
+func (w *world) Index() uint64                                { return w.index }
+func (w *world) Node(_ memdb.WatchSet, id string) *nomad.Node { return w.nodes[id] }
+
+func (w *world) Job(_ memdb.WatchSet, _, id string) *nomad.Job { return w.jobs[id] }
+func (w *world) Nodes(memdb.WatchSet) iter.Seq[*nomad.Node]    { return sorted(w.nodes) }
 func (w *world) SchedulerConfig(memdb.WatchSet) (uint64, *nomad.SchedulerConfiguration) {
 	return 1, &w.config
+}
+
+func (w *world) NodePool(_ memdb.WatchSet, n string) *nomad.NodePool {
+	return &nomad.NodePool{Name: n, SchedulerConfiguration: w.pool}
 }
 
 func (w *world) NodesByPool(_ memdb.WatchSet, pool string) iter.Seq[*nomad.Node] {

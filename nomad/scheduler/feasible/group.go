@@ -114,8 +114,8 @@ func hasNetworkMode(n *nomad.Node, mode string) bool {
 	if n.NodeResources == nil {
 		return false
 	}
-	return slices.ContainsFunc(n.NodeResources.NodeNetworks, func(r *nomad.NodeNetworkResource) bool { return r.Mode == mode }) ||
-		slices.ContainsFunc(n.NodeResources.Networks, func(r *nomad.NetworkResource) bool { return r.Mode == mode })
+	return slices.ContainsFunc(n.NodeResources.NodeNetworks, func(r *nomad.NodeNetworkResource) bool { return r != nil && r.Mode == mode }) ||
+		slices.ContainsFunc(n.NodeResources.Networks, func(r *nomad.NetworkResource) bool { return r != nil && r.Mode == mode })
 }
 
 func hasHostNetwork(n *nomad.Node, name string) bool {
@@ -123,6 +123,9 @@ func hasHostNetwork(n *nomad.Node, name string) bool {
 		return false
 	}
 	for _, r := range n.NodeResources.NodeNetworks {
+		if r == nil {
+			continue
+		}
 		for _, a := range r.Addresses {
 			if a.Alias == name {
 				return true

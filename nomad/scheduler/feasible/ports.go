@@ -52,18 +52,19 @@ type address struct {
 	held        map[int]int
 }
 
-func (a *address) free(port int) bool { return a.held[port] == 0 && !a.reserved.has(port) }
+func (a *address) free(port int) bool {
+	return port > 0 && port < nomad.MaxValidPort && a.held[port] == 0 && !a.reserved.has(port)
+}
 
 // ports is the port index of one node.
 type ports struct {
 	addresses []*address
-	modes     map[string]bool
 	low, high int // dynamic ports, both included
 	clashes   int // ports held more than once
 }
 
 func newPorts(node *nomad.Node) (*ports, error) {
-	p := &ports{low: nomad.DefaultMinDynamicPort, high: nomad.DefaultMaxDynamicPort, modes: map[string]bool{}}
+	p := &ports{low: nomad.DefaultMinDynamicPort, high: nomad.DefaultMaxDynamicPort}
 	r := node.NodeResources
 	if r.MinDynamicPort > 0 {
 		p.low = r.MinDynamicPort
@@ -76,7 +77,9 @@ func newPorts(node *nomad.Node) (*ports, error) {
 		everywhere = node.ReservedResources.Networks.ReservedHostPorts
 	}
 	for _, n := range r.NodeNetworks {
-		p.modes[n.Mode] = true
+		if n == nil { // a client may send anything
+			continue
+		}
 		for _, a := range n.Addresses {
 			if err := p.addAddress(a.Alias, a.Address, everywhere, a.ReservedPorts); err != nil {
 				return nil, err
@@ -85,8 +88,7 @@ func newPorts(node *nomad.Node) (*ports, error) {
 	}
 	withAddresses := len(p.addresses) > 0
 	for _, n := range r.Networks {
-		p.modes[n.Mode] = true
-		if withAddresses || n.IP == "" {
+		if withAddresses || n == nil || n.IP == "" {
 			continue
 		}
 		if err := p.addAddress(defaultNetwork, n.IP, everywhere); err != nil {

@@ -55,8 +55,11 @@ func (r *rollout) status(d *nomad.Deployment, status, why string) {
 	})
 }
 
-// rolls says whether updates of the group go by a deployment.
-func rolls(tg *nomad.TaskGroup) bool { return tg.Update != nil && tg.Update.MaxParallel > 0 }
+// rolls says whether updates of the group go by a deployment: those of services
+// with an update block.
+func (r *rollout) rolls(tg *nomad.TaskGroup) bool {
+	return r.req.Eval.Type == nomad.JobTypeService && tg.Update != nil && tg.Update.MaxParallel > 0
+}
 
 // inDeployment says whether the allocation is part of the current deployment.
 func (r *rollout) inDeployment(a *nomad.Allocation) bool {
@@ -86,7 +89,7 @@ func healthy(a *nomad.Allocation) bool {
 // the first group that joins. A group that merely refills what it ran already
 // joins none.
 func (r *rollout) join(tg *nomad.TaskGroup, hadVersion, updating bool) {
-	if !rolls(tg) || tg.Count == 0 || r.current != nil || hadVersion && !updating {
+	if !r.rolls(tg) || tg.Count == 0 || r.current != nil || hadVersion && !updating {
 		return
 	}
 	if r.out.Created == nil {

@@ -96,7 +96,7 @@ func (g *generic) group(tg *nomad.TaskGroup, allocs []*nomad.Allocation) {
 	d.InPlaceUpdate += uint64(inPlace)
 
 	n := len(updates)
-	if !g.batch && rolls(tg) {
+	if g.rollout.rolls(tg) {
 		n = min(n, max(g.rollout.room(tg, keep)-placed, 0))
 	}
 	for _, a := range updates[:n] {
@@ -168,7 +168,8 @@ func (g *generic) classifyFailed(a *nomad.Allocation, tg *nomad.TaskGroup) (memb
 	}
 	follow := &Placement{Name: a.Name, Group: tg, Previous: a, StopPrevious: Failed}
 	if g.differ.change(a, tg) == destructive {
-		follow.StopPrevious = Replaced // a new version begins with a clean record
+		// A new version begins with a clean record.
+		follow.StopPrevious, follow.Destructive = Replaced, true
 		return member{alloc: a, replace: follow}, true
 	}
 	return g.byPolicy(a, follow), true
@@ -196,13 +197,13 @@ func (g *generic) byPolicy(a *nomad.Allocation, follow *Placement) member {
 
 // cut drops the members beyond the count and stops those that live.
 func (g *generic) cut(tg *nomad.TaskGroup, members []member, waitingFrom int) []member {
-	excess := len(members) - tg.Count
-	if excess <= 0 {
+	count := max(tg.Count, 0)
+	if len(members) <= count {
 		return members
 	}
 	g.sortByWorth(tg, members)
 	d := g.out.desired(tg.Name)
-	for _, m := range members[tg.Count:] {
+	for _, m := range members[count:] {
 		g.waiting = append(g.waiting[:waitingFrom], slices.DeleteFunc(slices.Clone(g.waiting[waitingFrom:]),
 			func(l later) bool { return l.alloc == m.alloc })...)
 		if m.stop != "" {
@@ -213,7 +214,7 @@ func (g *generic) cut(tg *nomad.TaskGroup, members []member, waitingFrom int) []
 			g.out.stop(m.alloc, NotNeeded, lostStatus(g.req.Node(m.alloc.NodeID)))
 		}
 	}
-	return members[:tg.Count]
+	return members[:count]
 }
 
 // sortByWorth puts first what should stay: names within the count, once each,

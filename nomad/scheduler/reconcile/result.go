@@ -46,8 +46,8 @@ type Placement struct {
 	// Reschedule is set when Previous failed: the new one remembers the delay
 	// and prefers other nodes.
 	Reschedule *Reschedule
-	// Destructive marks the replacement of a running allocation by a new
-	// version.
+	// Destructive marks the replacement of an allocation by a new version of its
+	// group.
 	Destructive bool
 	// Node is where it must run; empty when the scheduler chooses.
 	Node string

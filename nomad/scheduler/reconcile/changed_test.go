@@ -1,0 +1,115 @@
+package reconcile_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/scheduler/reconcile"
+)
+
+func job() *nomad.Job {
+	return &nomad.Job{ID: "j", Namespace: "default", Type: nomad.JobTypeService, CreateIndex: 5, ModifyIndex: 5, JobModifyIndex: 5,
+		TaskGroups: []*nomad.TaskGroup{{Name: "g", Count: 1, Tasks: []*nomad.Task{{
+			Name: "t", Driver: "exec2", Config: map[string]any{"n": int64(1), "list": []any{"a"}, "deep": map[string]any{"x": uint64(2)}},
+		}}}}}
+}
+
+func TestGroupChanged(t *testing.T) {
+	cases := []struct {
+		name string
+		edit func(j *nomad.Job, tg *nomad.TaskGroup, task *nomad.Task)
+		want bool
+	}{
+		{"nothing", func(*nomad.Job, *nomad.TaskGroup, *nomad.Task) {}, false},
+		{"numbers of another codec", func(_ *nomad.Job, _ *nomad.TaskGroup, t *nomad.Task) {
+			t.Config = map[string]any{"n": 1.0, "list": []any{"a"}, "deep": map[string]any{"x": int64(2)}}
+		}, false},
+		{"empty is none", func(j *nomad.Job, _ *nomad.TaskGroup, t *nomad.Task) {
+			j.Meta, t.Env, t.Artifacts = map[string]string{}, map[string]string{}, []*nomad.TaskArtifact{}
+		}, false},
+		{"kill timeout", func(_ *nomad.Job, _ *nomad.TaskGroup, t *nomad.Task) { t.KillTimeout = time.Minute }, false},
+		{"update block", func(_ *nomad.Job, g *nomad.TaskGroup, _ *nomad.Task) {
+			g.Update = &nomad.UpdateStrategy{MaxParallel: 2}
+		}, false},
+		{"number", func(_ *nomad.Job, _ *nomad.TaskGroup, t *nomad.Task) { t.Config["n"] = 1.5 }, true},
+		{"deep", func(_ *nomad.Job, _ *nomad.TaskGroup, t *nomad.Task) { t.Config["deep"] = map[string]any{"y": 2} }, true},
+		{"list", func(_ *nomad.Job, _ *nomad.TaskGroup, t *nomad.Task) { t.Config["list"] = []any{"a", "b"} }, true},
+		{"driver", func(_ *nomad.Job, _ *nomad.TaskGroup, t *nomad.Task) { t.Driver = "raw_exec" }, true},
+		{"disk", func(_ *nomad.Job, g *nomad.TaskGroup, _ *nomad.Task) {
+			g.EphemeralDisk = &nomad.EphemeralDisk{SizeMB: 1}
+		}, true},
+		{"network", func(_ *nomad.Job, g *nomad.TaskGroup, _ *nomad.Task) { g.Networks = nomad.Networks{{Mode: "host"}} }, true},
+		{"payload", func(j *nomad.Job, _ *nomad.TaskGroup, _ *nomad.Task) { j.Payload = []byte("x") }, true},
+		{"task renamed", func(_ *nomad.Job, _ *nomad.TaskGroup, t *nomad.Task) { t.Name = "u" }, true},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			was, is := job(), job()
+			c.edit(is, is.TaskGroups[0], is.TaskGroups[0].Tasks[0])
+			for _, pair := range [][2]*nomad.Job{{was, is}, {is, was}} {
+				if got := reconcile.GroupChanged(pair[0], pair[0].TaskGroups[0], pair[1], pair[1].TaskGroups[0]); got != c.want {
+					t.Errorf("GroupChanged() = %v, want %v", got, c.want)
+				}
+			}
+		})
+	}
+}
+
+func request(j *nomad.Job, allocs ...*nomad.Allocation) *reconcile.Request {
+	n := 0
+	return &reconcile.Request{
+		Eval: &nomad.Evaluation{ID: "e", Type: j.Type, JobID: j.ID, Namespace: j.Namespace}, Job: j, Allocs: allocs,
+		Node:  func(id string) *nomad.Node { return &nomad.Node{ID: id, Status: nomad.NodeStatusReady} },
+		Now:   time.Unix(1000, 0),
+		NewID: func() string { n++; return string(rune('a' + n)) },
+		Suits: func(*nomad.Allocation, *nomad.TaskGroup) bool { return true },
+	}
+}
+
+func alloc(id string, j *nomad.Job, index uint) *nomad.Allocation {
+	return &nomad.Allocation{ID: id, Name: nomad.AllocName(j.ID, "g", index), JobID: j.ID, Job: j, TaskGroup: "g", NodeID: "n",
+		DesiredStatus: nomad.AllocDesiredStatusRun, ClientStatus: nomad.AllocClientStatusRunning}
+}
+
+// A job that was registered again as it was keeps its version; its allocations
+// are left alone.
+func TestSameSpecIsIgnored(t *testing.T) {
+	old, again := job(), job()
+	again.ModifyIndex, again.JobModifyIndex, again.SubmitTime = 9, 9, 7
+	r := reconcile.Generic(request(again, alloc("a", old, 0)))
+	if d := r.Desired["g"]; d.Ignore != 1 || len(r.InPlace)+len(r.Place)+len(r.Stop) != 0 {
+		t.Errorf("desired = %+v", d)
+	}
+	again.Priority = 70 // planned without a version of its own
+	r = reconcile.Generic(request(again, alloc("a", old, 0)))
+	if d := r.Desired["g"]; d.InPlaceUpdate != 1 {
+		t.Errorf("desired = %+v, want an update in place", d)
+	}
+}
+
+func TestWhatIsStoppedFirst(t *testing.T) {
+	old, now := job(), job()
+	now.Version, now.JobModifyIndex = 1, 9
+	now.TaskGroups[0].Count = 2
+	duplicate := alloc("b", old, 0)
+	failed := alloc("c", now, 1)
+	failed.ClientStatus = nomad.AllocClientStatusFailed
+	beyond := alloc("d", now, 5)
+	r := reconcile.Generic(request(now, alloc("a", now, 0), duplicate, failed, beyond, alloc("e", now, 1)))
+	stopped := map[string]bool{}
+	for _, s := range r.Stop {
+		stopped[s.Alloc.ID] = true
+	}
+	if len(stopped) != 3 || !stopped["b"] || !stopped["c"] || !stopped["d"] || len(r.Place) != 0 {
+		t.Errorf("stopped %v, want b (twice the name), c (failed) and d (beyond the count)", stopped)
+	}
+}
+
+func TestCountBelowZeroIsZero(t *testing.T) {
+	j := job()
+	j.TaskGroups[0].Count = -1
+	if r := reconcile.Generic(request(j, alloc("a", j, 0))); len(r.Stop) != 1 {
+		t.Errorf("stopped %d, want 1", len(r.Stop))
+	}
+}
