@@ -83,6 +83,7 @@ type Client struct {
 
 	endLife   context.CancelFunc // of the allocations' runners
 	lastBeat  atomic.Int64       // unix nanoseconds
+	ttl       atomic.Int64       // nanoseconds until the next beat
 	ready     chan struct{}      // closed when the node was ready first
 	readyOnce sync.Once
 }
@@ -159,6 +160,18 @@ func (c *Client) HasAlloc(id string) bool {
 
 // Ready is closed when the servers know the node as ready for the first time.
 func (c *Client) Ready() <-chan struct{} { return c.ready }
+
+// Healthy says whether the servers have heard of the node lately.
+func (c *Client) Healthy() error {
+	ns := c.lastBeat.Load()
+	if ns == 0 {
+		return errors.New("the node is not registered yet")
+	}
+	if late := time.Since(time.Unix(0, ns)); late > time.Duration(c.ttl.Load())+beatGrace {
+		return fmt.Errorf("no server has answered a heartbeat for %v", late.Truncate(time.Second))
+	}
+	return nil
+}
 
 // Stats are the facts that the agent shows of its client.
 func (c *Client) Stats() map[string]string {
@@ -247,8 +260,10 @@ func (c *Client) watchDrivers(ctx context.Context) error {
 		case <-c.drivers.Changed():
 		}
 		infos := c.drivers.Infos()
-		turned := c.node.setDrivers(infos)
-		raise(c.node.changed)
+		news, turned := c.node.setDrivers(infos)
+		if news {
+			raise(c.node.changed)
+		}
 		if len(turned) > 0 {
 			c.emit(ctx, turned, infos)
 		}

@@ -34,11 +34,14 @@ func (h *nodeHolder) update(edit func(n *nomad.Node)) {
 	h.node = &n
 }
 
-// setDrivers records what drivers say of themselves and returns those that were
-// known and changed their health.
-func (h *nodeHolder) setDrivers(infos map[string]*nomad.DriverInfo) (turned []string) {
+// setDrivers records what drivers say of themselves. News says that any of it is new,
+// turned are those that were known and changed their health.
+func (h *nodeHolder) setDrivers(infos map[string]*nomad.DriverInfo) (news bool, turned []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if maps.Equal(h.node.Drivers, infos) { // an info is replaced, never changed
+		return false, nil
+	}
 	n := *h.node
 	n.Attributes = maps.Clone(n.Attributes)
 	n.Drivers = infos
@@ -60,7 +63,7 @@ func (h *nodeHolder) setDrivers(infos map[string]*nomad.DriverInfo) (turned []st
 	}
 	h.node = &n
 	slices.Sort(turned)
-	return turned
+	return true, turned
 }
 
 // newNode is the node before anything was found out about it.

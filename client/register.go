@@ -19,6 +19,7 @@ const (
 	beatBackoffMin     = 100 * time.Millisecond
 	beatBackoffMax     = 5 * time.Second
 	defaultTTL         = 10 * time.Second // when a server names none
+	beatGrace          = 10 * time.Second // before a missed heartbeat counts
 )
 
 // errNodeUnknown says that the servers have lost the node: it must register again.
@@ -127,10 +128,11 @@ func (c *Client) beat(ctx context.Context) (ttl time.Duration, err error) {
 	c.id.accept(resp.SignedIdentity)
 	c.learn(&resp)
 	c.lastBeat.Store(time.Now().UnixNano())
-	if resp.HeartbeatTTL <= 0 {
-		return defaultTTL, nil
+	if ttl = resp.HeartbeatTTL; ttl <= 0 {
+		ttl = defaultTTL
 	}
-	return resp.HeartbeatTTL, nil
+	c.ttl.Store(int64(ttl))
+	return ttl, nil
 }
 
 // heartbeat beats once per TTL, sooner after a failure. When the node changed it

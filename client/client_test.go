@@ -1,0 +1,562 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/client"
+	"github.com/open-nomad/open-nomad/client/fingerprint"
+	"github.com/open-nomad/open-nomad/drivers/mock"
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/plugins/drivers"
+)
+
+// node is a client under test.
+type node struct {
+	*client.Client
+	cfg  client.Config
+	stop func() error
+}
+
+// config of a node that keeps its files in dir.
+func config(dir string, servers ...string) client.Config {
+	return client.Config{
+		Region: "global", Datacenter: "dc1", Name: "n1", NodePool: "default",
+		StateDir: filepath.Join(dir, "client"), AllocDir: filepath.Join(dir, "alloc"), Servers: servers,
+		Fingerprint:    fingerprint.Config{Version: "2.0.6", AllocDir: dir, Loopback: true},
+		DynamicUserMin: 80000, DynamicUserMax: 80010,
+		GC: client.GCConfig{Interval: time.Hour, ParallelDestroys: 2, MaxAllocs: 50, DiskPercent: 101, InodePercent: 101},
+	}
+}
+
+// nodeDir is a directory for a node. What the node leaves mounted is taken off at the end.
+func nodeDir(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	t.Cleanup(func() {
+		mounts, err := os.ReadFile("/proc/self/mounts")
+		if err != nil {
+			t.Error(err)
+		}
+		for line := range strings.Lines(string(mounts)) {
+			if at := strings.Fields(line)[1]; strings.HasPrefix(at, dir+"/") {
+				if err := unix.Unmount(at, unix.MNT_DETACH); err != nil {
+					t.Errorf("unmount %s: %v", at, err)
+				}
+			}
+		}
+	})
+	return dir
+}
+
+// start runs a client until the test ends or stop is called.
+func start(t *testing.T, cfg client.Config) *node {
+	t.Helper()
+	log := slog.New(slog.DiscardHandler)
+	if testing.Verbose() {
+		log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	}
+	c, err := client.New(cfg, client.Parts{Drivers: []drivers.Driver{mock.New(log)}, Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- c.Run(ctx) }()
+	n := &node{Client: c, cfg: cfg}
+	n.stop = func() error {
+		cancel()
+		err := <-ended
+		ended <- nil
+		if errors.Is(err, context.Canceled) {
+			return nil
+		}
+		return err
+	}
+	t.Cleanup(func() {
+		if err := n.stop(); err != nil {
+			t.Errorf("Run() = %v", err)
+		}
+	})
+	return n
+}
+
+// alloc makes an allocation of one mock task.
+func alloc(taskConfig map[string]any) *nomad.Allocation {
+	task := &nomad.Task{
+		Name: "main", Driver: mock.Name, Config: taskConfig, KillTimeout: time.Second,
+		Resources: &nomad.Resources{CPU: 100, MemoryMB: 16}, LogConfig: &nomad.LogConfig{MaxFiles: 1, MaxFileSizeMB: 1},
+		RestartPolicy: &nomad.RestartPolicy{Mode: nomad.RestartPolicyModeFail},
+	}
+	group := &nomad.TaskGroup{Name: "g", Count: 1, Tasks: []*nomad.Task{task},
+		RestartPolicy: &nomad.RestartPolicy{Mode: nomad.RestartPolicyModeFail}, EphemeralDisk: &nomad.EphemeralDisk{SizeMB: 1}}
+	return &nomad.Allocation{
+		ID: nomad.NewID(), Namespace: "default", JobID: "j", TaskGroup: "g", Name: "j.g[0]",
+		Job:           &nomad.Job{ID: "j", Name: "j", Namespace: "default", Type: "batch", Region: "global", TaskGroups: []*nomad.TaskGroup{group}},
+		DesiredStatus: nomad.AllocDesiredStatusRun, ClientStatus: nomad.AllocClientStatusPending,
+		AllocatedResources: &nomad.AllocatedResources{Tasks: map[string]*nomad.AllocatedTaskResources{
+			"main": {Cpu: nomad.AllocatedCpuResources{CpuShares: 100}, Memory: nomad.AllocatedMemoryResources{MemoryMB: 16}},
+		}},
+	}
+}
+
+func TestBecomesReady(t *testing.T) {
+	f := startServer(t)
+	dir := nodeDir(t)
+	begun := time.Now()
+	n := start(t, config(dir, f.addr()))
+	<-n.Ready()
+	if took := time.Since(begun); took > 500*time.Millisecond {
+		t.Errorf("ready after %v, want at most 0.5 s", took)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.status != nomad.NodeStatusReady {
+		t.Errorf("status = %q", f.status)
+	}
+	if f.registers[0] != "" {
+		t.Errorf("the first registration carries a token of %d bytes", len(f.registers[0]))
+	}
+	got := f.node
+	if got.ID != n.NodeID() || !nomad.IsUUID(got.SecretID) || got.Datacenter != "dc1" || got.NodePool != "default" {
+		t.Errorf("node = %+v", got)
+	}
+	if got.Attributes["nomad.version"] != "2.0.6" || got.Attributes["driver.mock_driver"] != "1" || got.NodeResources.Memory.MemoryMB == 0 {
+		t.Errorf("attributes = %v, resources = %+v", got.Attributes, got.NodeResources)
+	}
+	if d := got.Drivers["mock_driver"]; d == nil || !d.Healthy {
+		t.Errorf("drivers = %v", got.Drivers)
+	}
+	for name, want := range map[string]string{"client-id": got.ID, "secret-id": got.SecretID} {
+		path := filepath.Join(dir, "client", name)
+		info, err := os.Stat(path)
+		if err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("mode of %s = %v, %v", name, info.Mode(), err)
+		}
+		if b, err := os.ReadFile(path); string(b) != want || err != nil {
+			t.Errorf("%s does not hold what was registered", name)
+		}
+	}
+	if err := n.Healthy(); err != nil {
+		t.Errorf("Healthy() = %v", err)
+	}
+}
+
+// A restarted node is the same one, and shows the token that it was given.
+func TestIdentitySurvivesRestart(t *testing.T) {
+	f := startServer(t)
+	dir := nodeDir(t)
+	n := start(t, config(dir, f.addr()))
+	<-n.Ready()
+	id := n.NodeID()
+	if err := n.stop(); err != nil {
+		t.Fatal(err)
+	}
+	n = start(t, config(dir, f.addr()))
+	<-n.Ready()
+	if n.NodeID() != id {
+		t.Errorf("node ID %s became %s", id, n.NodeID())
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if last := f.registers[len(f.registers)-1]; !f.tokens[last] {
+		t.Error("the second registration does not carry the stored token")
+	}
+}
+
+// A server that is just starting is asked again at once: the node is ready a moment
+// after the server is.
+func TestServerNotReadyYet(t *testing.T) {
+	f := startServer(t)
+	f.notReady = errors.New("keyring has not been initialized yet")
+	n := start(t, config(nodeDir(t), f.addr()))
+	refused := time.After(300 * time.Millisecond)
+	select {
+	case <-n.Ready():
+		t.Fatal("ready before the server was")
+	case <-refused:
+	}
+	f.edit(func() { f.notReady = nil })
+	begun := time.Now()
+	<-n.Ready()
+	if took := time.Since(begun); took > time.Second {
+		t.Errorf("ready %v after the server was", took)
+	}
+}
+
+func TestIntroductionToken(t *testing.T) {
+	f := startServer(t)
+	cfg := config(nodeDir(t), f.addr())
+	cfg.IntroToken = "intro"
+	n := start(t, cfg)
+	<-n.Ready()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.registers[0] != "intro" {
+		t.Error("the first registration does not carry the introduction token")
+	}
+}
+
+// A node that the servers have lost registers again; its allocations run on.
+func TestLostNodeRegistersAgain(t *testing.T) {
+	f := startServer(t)
+	n := start(t, config(nodeDir(t), f.addr()))
+	<-n.Ready()
+	a := alloc(map[string]any{"run_for": "1h"})
+	f.place(a)
+	f.until(t, "the allocation runs", func() bool { return status(f, a) == nomad.AllocClientStatusRunning })
+	f.edit(func() { f.node = nil })
+	f.until(t, "the node is back", func() bool { return f.node != nil && f.status == nomad.NodeStatusReady })
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.registers) != 2 || status(f, a) != nomad.AllocClientStatusRunning {
+		t.Errorf("%d registrations, allocation %s", len(f.registers), status(f, a))
+	}
+}
+
+func TestRenewal(t *testing.T) {
+	f := startServer(t)
+	n := start(t, config(nodeDir(t), f.addr()))
+	<-n.Ready()
+	before := claims(t, n)["jti"]
+	if err := n.RPC().Call(t.Context(), "NodeIdentity.Renew", &nomad.NodeIdentityRenewReq{}, &nomad.NodeIdentityRenewResp{}); err != nil {
+		t.Fatal(err)
+	}
+	f.until(t, "a new token is used", func() bool { return claims(t, n)["jti"] != before })
+}
+
+func claims(t *testing.T, n *node) map[string]any {
+	t.Helper()
+	var resp nomad.NodeIdentityGetResp
+	if err := n.RPC().Call(t.Context(), "NodeIdentity.Get", &nomad.NodeIdentityGetReq{}, &resp); err != nil {
+		t.Fatal(err)
+	}
+	return resp.Claims
+}
+
+// status is what the client told last of an allocation.
+func status(f *fakeServer, a *nomad.Allocation) string {
+	if u := f.updated[a.ID]; u != nil {
+		return u.ClientStatus
+	}
+	return ""
+}
+
+func TestRunsToItsEnd(t *testing.T) {
+	f := startServer(t)
+	n := start(t, config(nodeDir(t), f.addr()))
+	good, bad := alloc(map[string]any{"run_for": "10ms"}), alloc(map[string]any{"run_for": "10ms", "exit_code": 3})
+	f.place(good)
+	f.place(bad)
+	<-n.Ready()
+	f.until(t, "both have ended", func() bool {
+		return status(f, good) == nomad.AllocClientStatusComplete && status(f, bad) == nomad.AllocClientStatusFailed
+	})
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if ts := f.updated[bad.ID].TaskStates["main"]; ts == nil || !ts.Failed || ts.State != nomad.TaskStateDead {
+		t.Errorf("task state = %+v", ts)
+	}
+}
+
+// Statuses that the servers did not take are told again.
+func TestStatusIsToldUntilTaken(t *testing.T) {
+	f := startServer(t)
+	f.failUpdate = 3
+	start(t, config(nodeDir(t), f.addr()))
+	a := alloc(map[string]any{"run_for": "10ms"})
+	f.place(a)
+	f.until(t, "the end is told", func() bool { return status(f, a) == nomad.AllocClientStatusComplete })
+}
+
+func TestStop(t *testing.T) {
+	f := startServer(t)
+	start(t, config(nodeDir(t), f.addr()))
+	a := alloc(map[string]any{"run_for": "1h"})
+	f.place(a)
+	f.until(t, "it runs", func() bool { return status(f, a) == nomad.AllocClientStatusRunning })
+	stopped := *a
+	stopped.DesiredStatus = nomad.AllocDesiredStatusStop
+	f.place(&stopped)
+	f.until(t, "it is complete", func() bool { return status(f, a) == nomad.AllocClientStatusComplete })
+}
+
+// What was stopped before it came here is told as complete and never run.
+func TestStoppedBeforeItCame(t *testing.T) {
+	f := startServer(t)
+	dir := nodeDir(t)
+	a := alloc(map[string]any{"run_for": "1h"})
+	a.DesiredStatus = nomad.AllocDesiredStatusStop
+	f.place(a)
+	n := start(t, config(dir, f.addr()))
+	f.until(t, "it is complete", func() bool { return status(f, a) == nomad.AllocClientStatusComplete })
+	if n.HasAlloc(a.ID) {
+		t.Error("it was started")
+	}
+}
+
+// An allocation that the servers list no more is stopped and leaves nothing behind.
+func TestUnlistedIsRemoved(t *testing.T) {
+	f := startServer(t)
+	dir := nodeDir(t)
+	n := start(t, config(dir, f.addr()))
+	a := alloc(map[string]any{"run_for": "1h"})
+	f.place(a)
+	f.until(t, "it runs", func() bool { return status(f, a) == nomad.AllocClientStatusRunning })
+	f.edit(func() { delete(f.allocs, a.ID) })
+	f.until(t, "it is gone", func() bool { return !n.HasAlloc(a.ID) })
+	if _, err := os.Stat(filepath.Join(dir, "alloc", a.ID)); !os.IsNotExist(err) {
+		t.Errorf("its directory: %v", err)
+	}
+}
+
+// A restarted agent finds its tasks again: none is restarted, and the end of one
+// that ended meanwhile is told.
+func TestRestartedAgentFindsItsTasks(t *testing.T) {
+	f := startServer(t)
+	dir := nodeDir(t)
+	n := start(t, config(dir, f.addr()))
+	long, short := alloc(map[string]any{"run_for": "1h"}), alloc(map[string]any{"run_for": "1s", "exit_code": 4})
+	f.place(long)
+	f.place(short)
+	f.until(t, "both run", func() bool {
+		return status(f, long) == nomad.AllocClientStatusRunning && status(f, short) == nomad.AllocClientStatusRunning
+	})
+	begun := func() time.Time { return f.updated[long.ID].TaskStates["main"].StartedAt }
+	f.mu.Lock()
+	first := begun()
+	f.mu.Unlock()
+	if err := n.stop(); err != nil {
+		t.Fatal(err)
+	}
+	f.mu.Lock()
+	clear(f.updated)
+	f.mu.Unlock()
+	n = start(t, config(dir, f.addr()))
+	f.until(t, "the short one has ended", func() bool { return status(f, short) == nomad.AllocClientStatusFailed })
+	f.until(t, "the long one runs", func() bool { return status(f, long) == nomad.AllocClientStatusRunning })
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !begun().Equal(first) || f.updated[long.ID].TaskStates["main"].Restarts != 0 {
+		t.Errorf("the long one was started again: %v, then %v", first, begun())
+	}
+	if e := f.updated[short.ID].TaskStates["main"].Events; !slices.ContainsFunc(e, func(e *nomad.TaskEvent) bool { return e.Details["exit_code"] == "4" }) {
+		t.Error("the exit code is not told")
+	}
+}
+
+// An ephemeral node takes its tasks along.
+func TestEphemeralNodeStopsItsTasks(t *testing.T) {
+	f := startServer(t)
+	cfg := config(nodeDir(t), f.addr())
+	cfg.Ephemeral = true
+	n := start(t, cfg)
+	a := alloc(map[string]any{"run_for": "1h"})
+	f.place(a)
+	f.until(t, "it runs", func() bool { return status(f, a) == nomad.AllocClientStatusRunning })
+	begun := time.Now()
+	if err := n.stop(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(cfg.AllocDir, a.ID)); !os.IsNotExist(err) {
+		t.Errorf("its directory: %v", err)
+	}
+	if took := time.Since(begun); took > 3*time.Second {
+		t.Errorf("stopped after %v", took)
+	}
+}
+
+// With the first server dead, the second is used.
+func TestFailover(t *testing.T) {
+	dead, f := startServer(t), startServer(t)
+	dead.ln.Close()
+	n := start(t, config(nodeDir(t), dead.addr(), f.addr()))
+	<-n.Ready()
+	if err := n.stop(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestCollectsTheOldest(t *testing.T) {
+	f := startServer(t)
+	cfg := config(nodeDir(t), f.addr())
+	cfg.GC.MaxAllocs = 2
+	n := start(t, cfg)
+	var all []*nomad.Allocation
+	for range 4 {
+		a := alloc(map[string]any{"run_for": "1ms"})
+		all = append(all, a)
+		f.place(a)
+		f.until(t, "it has ended", func() bool { return status(f, a) == nomad.AllocClientStatusComplete })
+	}
+	f.until(t, "two are left", func() bool {
+		return !n.HasAlloc(all[0].ID) && !n.HasAlloc(all[1].ID) && n.HasAlloc(all[2].ID) && n.HasAlloc(all[3].ID)
+	})
+	// Asked for, the rest goes too; what runs does not.
+	running := alloc(map[string]any{"run_for": "1h"})
+	f.place(running)
+	f.until(t, "it runs", func() bool { return status(f, running) == nomad.AllocClientStatusRunning })
+	req := &nomad.AllocSpecificRequest{AllocID: running.ID}
+	if err := n.RPC().Call(t.Context(), "Allocations.GarbageCollect", req, &nomad.GenericResponse{}); code(err) != 400 {
+		t.Errorf("collecting a running allocation = %v, want 400", err)
+	}
+	if err := n.RPC().Call(t.Context(), "Allocations.GarbageCollectAll", &nomad.NodeSpecificRequest{}, &nomad.GenericResponse{}); err != nil {
+		t.Fatal(err)
+	}
+	if n.HasAlloc(all[3].ID) || !n.HasAlloc(running.ID) {
+		t.Error("the wrong allocations are left")
+	}
+	// What was collected is not fetched and run again.
+	f.edit(func() {})
+	f.until(t, "still gone", func() bool { return !n.HasAlloc(all[3].ID) })
+}
+
+func code(err error) int {
+	var coded *nomad.CodedError
+	if errors.As(err, &coded) {
+		return coded.Code
+	}
+	return 0
+}
+
+// What servers ask of a node travels back over the session that the node opened.
+func TestServerAsksNode(t *testing.T) {
+	f := startServer(t)
+	dir := nodeDir(t)
+	n := start(t, config(dir, f.addr()))
+	a := alloc(map[string]any{"run_for": "1h"})
+	f.place(a)
+	f.until(t, "it runs", func() bool { return status(f, a) == nomad.AllocClientStatusRunning })
+	local := filepath.Join(dir, "alloc", a.ID, "main", "local", "hello.txt")
+	if err := os.WriteFile(local, []byte("hello"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	ctx, id := t.Context(), n.NodeID()
+	var ls nomad.FsListResponse
+	if err := f.rpc.NodeCall(ctx, id, "FileSystem.List", &nomad.FsListRequest{AllocID: a.ID, Path: "/main/local"}, &ls); err != nil || len(ls.Files) != 1 {
+		t.Errorf("list = %+v, %v", ls.Files, err)
+	}
+	if err := f.rpc.NodeCall(ctx, id, "FileSystem.List", &nomad.FsListRequest{AllocID: a.ID, Path: "/main/secrets"}, &ls); code(err) != 403 {
+		t.Errorf("list of secrets = %v, want 403", err)
+	}
+	var stat nomad.FsStatResponse
+	if err := f.rpc.NodeCall(ctx, id, "FileSystem.Stat", &nomad.FsStatRequest{AllocID: a.ID, Path: "/main/local/hello.txt"}, &stat); err != nil || stat.Info.Size != 5 {
+		t.Errorf("stat = %+v, %v", stat.Info, err)
+	}
+	if text, err := file(ctx, f, id, &nomad.FsStreamRequest{AllocID: a.ID, Path: "main/local/hello.txt", PlainText: true}); text != "hello" || err != nil {
+		t.Errorf("stream = %q, %v", text, err)
+	}
+	if text, err := file(ctx, f, id, &nomad.FsStreamRequest{AllocID: a.ID, Path: "main/secrets/nomad_token", PlainText: true}); text != "" || code(err) != 403 {
+		t.Errorf("stream of a secret = %q, %v, want 403", text, err)
+	}
+	var host nomad.ClientStatsResponse
+	if err := f.rpc.NodeCall(ctx, id, "ClientStats.Stats", &nomad.NodeSpecificRequest{NodeID: id}, &host); err != nil ||
+		host.HostStats.Memory.Total == 0 || len(host.HostStats.CPU) == 0 || host.HostStats.AllocDirStats == nil {
+		t.Errorf("stats = %+v, %v", host.HostStats, err)
+	}
+}
+
+// file reads a whole file over a stream.
+func file(ctx context.Context, f *fakeServer, node string, req *nomad.FsStreamRequest) (string, error) {
+	s, err := f.rpc.NodeStream(ctx, node, "FileSystem.Stream")
+	if err != nil {
+		return "", err
+	}
+	defer s.Close()
+	if err := s.Encode(req); err != nil {
+		return "", err
+	}
+	var text strings.Builder
+	for {
+		var w nomad.StreamErrWrapper
+		if err := s.Decode(&w); err != nil {
+			return text.String(), nil // the end
+		}
+		if w.Error != nil {
+			c := 0
+			if w.Error.Code != nil {
+				c = int(*w.Error.Code)
+			}
+			return text.String(), nomad.Errorf(c, "%s", w.Error.Message)
+		}
+		text.Write(w.Payload)
+	}
+}
+
+func TestBadRequestsToNode(t *testing.T) {
+	f := startServer(t)
+	n := start(t, config(nodeDir(t), f.addr()))
+	a := alloc(map[string]any{"run_for": "1h"})
+	f.place(a)
+	f.until(t, "it runs", func() bool { return status(f, a) == nomad.AllocClientStatusRunning })
+	for _, c := range []struct {
+		method string
+		req    rpc.Request
+		want   int
+	}{
+		{"Allocations.Signal", &nomad.AllocSignalRequest{AllocID: a.ID, Signal: "SIGNOPE"}, 400},
+		{"Allocations.Signal", &nomad.AllocSignalRequest{AllocID: a.ID, Signal: ""}, 400},
+		{"Allocations.Signal", &nomad.AllocSignalRequest{AllocID: a.ID, Task: "nope", Signal: "SIGHUP"}, 400},
+		{"Allocations.Signal", &nomad.AllocSignalRequest{AllocID: nomad.NewID(), Signal: "SIGHUP"}, 404},
+		{"Allocations.Restart", &nomad.AllocRestartRequest{AllocID: a.ID, TaskName: "nope"}, 400},
+		{"Allocations.Restart", &nomad.AllocRestartRequest{AllocID: "../../etc"}, 404},
+		{"Allocations.Stats", &nomad.AllocStatsRequest{AllocID: a.ID, Task: "nope"}, 400},
+		{"Allocations.GarbageCollect", &nomad.AllocSpecificRequest{AllocID: nomad.NewID()}, 404},
+		{"FileSystem.List", &nomad.FsListRequest{AllocID: "../..", Path: "/"}, 404},
+		{"FileSystem.Stat", &nomad.FsStatRequest{AllocID: a.ID, Path: "../../client/secret-id"}, 403},
+	} {
+		if err := n.RPC().Call(t.Context(), c.method, c.req, nil); code(err) != c.want {
+			t.Errorf("%s %+v = %v, want %d", c.method, c.req, err, c.want)
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if status(f, a) != nomad.AllocClientStatusRunning {
+		t.Error("a refused request changed the allocation")
+	}
+}
+
+func TestSignalAndRestart(t *testing.T) {
+	f := startServer(t)
+	n := start(t, config(nodeDir(t), f.addr()))
+	a := alloc(map[string]any{"run_for": "1h"})
+	f.place(a)
+	f.until(t, "it runs", func() bool { return status(f, a) == nomad.AllocClientStatusRunning })
+	if err := n.RPC().Call(t.Context(), "Allocations.Signal", &nomad.AllocSignalRequest{AllocID: a.ID, Signal: "SIGHUP"}, nil); err != nil {
+		t.Errorf("signal = %v", err)
+	}
+	if err := n.RPC().Call(t.Context(), "Allocations.Restart", &nomad.AllocRestartRequest{AllocID: a.ID, TaskName: "main"}, nil); err != nil {
+		t.Errorf("restart = %v", err)
+	}
+	f.until(t, "it was restarted", func() bool { return f.updated[a.ID].TaskStates["main"].Restarts == 1 })
+}
+
+// A second client on the same state is refused at once, and a corrupt state too.
+func TestBadStateDirectory(t *testing.T) {
+	f := startServer(t)
+	dir := nodeDir(t)
+	start(t, config(dir, f.addr()))
+	if c, err := client.New(config(dir, f.addr()), client.Parts{Log: slog.New(slog.DiscardHandler)}); err == nil || strings.Contains(err.Error(), "\n") {
+		t.Errorf("New() on a state in use = %v, %v", c, err)
+	}
+	dir = nodeDir(t)
+	if err := os.MkdirAll(filepath.Join(dir, "client"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "client", "client-id"), []byte("no uuid"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if c, err := client.New(config(dir, f.addr()), client.Parts{Log: slog.New(slog.DiscardHandler)}); err == nil {
+		t.Errorf("New() with a broken client-id = %v", c)
+	}
+}

@@ -1,0 +1,216 @@
+package client_test
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// fakeServer answers what a client asks of servers, over real connections, from a
+// state of one index. It behaves: blocking queries block, secrets are compared,
+// nodes that never registered are not found.
+type fakeServer struct {
+	rpc *rpc.Server
+	ln  net.Listener
+
+	mu         sync.Mutex
+	index      uint64
+	turn       chan struct{} // closed when the index moves
+	node       *nomad.Node
+	status     string
+	allocs     map[string]*nomad.Allocation
+	updated    map[string]*nomad.Allocation
+	updates    int // calls of Node.UpdateAlloc
+	registers  []string
+	tokens     map[string]bool // those that this server gave
+	events     []*nomad.NodeEvent
+	failUpdate int // so many calls of Node.UpdateAlloc fail
+	notReady   error
+}
+
+// startServer makes a server that listens.
+func startServer(t *testing.T) *fakeServer {
+	t.Helper()
+	f := &fakeServer{index: 10, turn: make(chan struct{}), allocs: map[string]*nomad.Allocation{},
+		updated: map[string]*nomad.Allocation{}, tokens: map[string]bool{}}
+	var err error
+	f.rpc, err = rpc.NewServer(rpc.Config{Auth: rpc.TrustPeer{}, Log: slog.New(slog.DiscardHandler), Methods: []rpc.Method{
+		rpc.Handle("Node.Register", rpc.NodeRegister, rpc.Here, f.register),
+		rpc.Handle("Node.UpdateStatus", rpc.NodeStatus, rpc.Here, f.updateStatus),
+		rpc.Handle("Node.GetClientAllocs", rpc.NodeOnly, rpc.Here, f.clientAllocs),
+		rpc.Handle("Alloc.GetAllocs", rpc.NodeOnly, rpc.Here, f.getAllocs),
+		rpc.Handle("Node.UpdateAlloc", rpc.NodeOnly, rpc.Here, f.updateAlloc),
+		rpc.Handle("Node.EmitEvents", rpc.NodeOnly, rpc.Here, f.emitEvents),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.ln, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		f.rpc.Serve(ctx, f.ln) // ends with ctx
+	}()
+	t.Cleanup(func() { cancel(); <-ended })
+	return f
+}
+
+func (f *fakeServer) addr() string { return f.ln.Addr().String() }
+
+// edit changes the state and moves the index.
+func (f *fakeServer) edit(change func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	change()
+	f.index++
+	close(f.turn)
+	f.turn = make(chan struct{})
+}
+
+// place puts an allocation on the node.
+func (f *fakeServer) place(a *nomad.Allocation) {
+	f.edit(func() {
+		a.AllocModifyIndex = f.index + 1
+		f.allocs[a.ID] = a
+	})
+}
+
+// token is a JWT in shape only.
+func (f *fakeServer) token(n int) *string {
+	part := func(s string) string { return base64.RawURLEncoding.EncodeToString([]byte(s)) }
+	t := part(`{"alg":"EdDSA","kid":"key-1"}`) + "." + part(fmt.Sprintf(`{"nomad_node_id":"n","jti":"%d"}`, n)) + ".c2ln"
+	f.tokens[t] = true
+	return &t
+}
+
+func (f *fakeServer) register(_ context.Context, c *rpc.Call, req *nomad.NodeRegisterRequest) (*nomad.NodeUpdateResponse, error) {
+	f.mu.Lock()
+	if err := f.notReady; err != nil {
+		defer f.mu.Unlock()
+		return nil, err
+	}
+	f.mu.Unlock()
+	var resp *nomad.NodeUpdateResponse
+	f.edit(func() {
+		f.registers = append(f.registers, req.AuthToken)
+		f.node, f.status = req.Node, req.Node.Status
+		resp = &nomad.NodeUpdateResponse{HeartbeatTTL: time.Minute, SignedIdentity: f.token(len(f.registers)),
+			Servers: []*nomad.NodeServerInfo{{RPCAdvertiseAddr: f.addr()}}}
+	})
+	c.Conn.BindNode(req.Node.ID)
+	return resp, nil
+}
+
+func (f *fakeServer) updateStatus(_ context.Context, _ *rpc.Call, req *nomad.NodeUpdateStatusRequest) (*nomad.NodeUpdateResponse, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.node == nil || f.node.ID != req.NodeID {
+		return nil, nomad.ErrNodeNotFound
+	}
+	if !f.tokens[req.AuthToken] {
+		return nil, nomad.ErrPermissionDenied
+	}
+	f.status = req.Status
+	resp := &nomad.NodeUpdateResponse{HeartbeatTTL: 50 * time.Millisecond}
+	if req.ForceIdentityRenewal {
+		resp.SignedIdentity = f.token(100)
+	}
+	return resp, nil
+}
+
+func (f *fakeServer) clientAllocs(ctx context.Context, _ *rpc.Call, req *nomad.NodeSpecificRequest) (*nomad.NodeClientAllocsResponse, error) {
+	for {
+		f.mu.Lock()
+		if f.node == nil || f.node.SecretID != req.SecretID {
+			f.mu.Unlock()
+			return nil, nomad.ErrPermissionDenied
+		}
+		resp := &nomad.NodeClientAllocsResponse{Allocs: map[string]uint64{}}
+		resp.Index = f.index
+		for id, a := range f.allocs {
+			resp.Allocs[id] = a.AllocModifyIndex
+		}
+		turn := f.turn
+		f.mu.Unlock()
+		if resp.Index > req.MinQueryIndex {
+			return resp, nil
+		}
+		select {
+		case <-turn:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+func (f *fakeServer) getAllocs(_ context.Context, _ *rpc.Call, req *nomad.AllocsGetRequest) (*nomad.AllocsGetResponse, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	resp := &nomad.AllocsGetResponse{}
+	resp.Index = f.index
+	for _, id := range req.AllocIDs {
+		if a := f.allocs[id]; a != nil {
+			resp.Allocs = append(resp.Allocs, a)
+		}
+	}
+	return resp, nil
+}
+
+func (f *fakeServer) updateAlloc(_ context.Context, _ *rpc.Call, req *nomad.AllocUpdateRequest) (*nomad.GenericResponse, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.updates++
+	if f.failUpdate > 0 {
+		f.failUpdate--
+		return nil, errors.New("not now")
+	}
+	if !f.tokens[req.AuthToken] {
+		return nil, nomad.ErrPermissionDenied
+	}
+	for _, a := range req.Alloc {
+		f.updated[a.ID] = a
+	}
+	return &nomad.GenericResponse{}, nil
+}
+
+func (f *fakeServer) emitEvents(_ context.Context, _ *rpc.Call, req *nomad.EmitNodeEventsRequest) (*nomad.EmitNodeEventsResponse, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, e := range req.NodeEvents {
+		f.events = append(f.events, e...)
+	}
+	return &nomad.EmitNodeEventsResponse{}, nil
+}
+
+// until waits for a condition on the state.
+func (f *fakeServer) until(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	deadline := time.After(10 * time.Second)
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		f.mu.Lock()
+		ok := holds()
+		f.mu.Unlock()
+		if ok {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("never: %s", what)
+		}
+	}
+}
