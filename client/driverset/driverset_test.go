@@ -1,0 +1,137 @@
+package driverset_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/open-nomad/open-nomad/client/driverset"
+	"github.com/open-nomad/open-nomad/drivers/mock"
+	"github.com/open-nomad/open-nomad/plugins/drivers"
+)
+
+func set(t *testing.T, block map[string]any, extra ...drivers.Driver) *driverset.Set {
+	t.Helper()
+	log := slog.New(slog.DiscardHandler)
+	s, err := driverset.New(driverset.Config{
+		Drivers: append(extra, mock.New(log)), Plugins: map[string]map[string]any{mock.Name: block}, Log: log,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestHealth(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := set(t, map[string]any{"shutdown_periodic_after": true, "shutdown_periodic_duration": 60})
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- s.Run(ctx) }()
+		start := time.Now()
+		if err := s.Ready(ctx); err != nil || time.Since(start) != 0 {
+			t.Errorf("Ready() = %v after %v, want at once", err, time.Since(start))
+		}
+		<-s.Changed()
+		if info := s.Infos()[mock.Name]; info == nil || !info.Healthy || !info.Detected {
+			t.Errorf("info = %+v, want healthy", info)
+		}
+		<-s.Changed()
+		if info := s.Infos()[mock.Name]; info.Detected || time.Since(start) != time.Minute {
+			t.Errorf("info = %+v after %v, want undetected after 1m", info, time.Since(start))
+		}
+		cancel()
+		<-ended
+	})
+}
+
+// silent never says how it is.
+type silent struct{ drivers.Driver }
+
+func (silent) Name() string { return "silent" }
+
+func (silent) Fingerprint(context.Context) <-chan drivers.Fingerprint { return nil }
+
+func TestSilentDriver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := set(t, nil, silent{mock.New(slog.New(slog.DiscardHandler))})
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- s.Run(ctx) }()
+		if err := s.Ready(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if info := s.Infos()["silent"]; info == nil || info.Healthy || !s.Infos()[mock.Name].Healthy {
+			t.Errorf("info = %+v, want it unhealthy and the other one not", info)
+		}
+		cancel()
+		<-ended
+	})
+}
+
+func TestPluginBlocks(t *testing.T) {
+	log := slog.New(slog.DiscardHandler)
+	for _, tc := range []struct {
+		name, want string
+		plugins    map[string]map[string]any
+	}{
+		{"unknown key", "shutdown_when", map[string]map[string]any{mock.Name: {"shutdown_when": 1}}},
+		{"wrong type", "shutdown_periodic_after", map[string]map[string]any{mock.Name: {"shutdown_periodic_after": []any{}}}},
+		{"no such driver", `plugin "exec9"`, map[string]map[string]any{"exec9": {}}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			_, err := driverset.New(driverset.Config{Drivers: []drivers.Driver{mock.New(log)}, Plugins: tc.plugins, Log: log})
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("New() = %v, want an error that names %s", err, tc.want)
+			}
+		})
+	}
+	if _, err := set(t, nil).Driver("exec9"); !errors.Is(err, driverset.ErrUnknown) {
+		t.Errorf("Driver(exec9) = %v, want ErrUnknown", err)
+	}
+}
+
+func TestUsers(t *testing.T) {
+	u, err := driverset.NewUsers(80000, 80002)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lend := func(owner string) int {
+		t.Helper()
+		uid, err := u.Lend(owner)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return uid
+	}
+	if err := u.Claim(80001, "old"); err != nil {
+		t.Fatal(err)
+	}
+	if err := u.Claim(80001, "other"); err == nil {
+		t.Error("Claim() of somebody's uid = nil, want an error")
+	}
+	if a, b := lend("new"), lend("new"); a != 80000 || b != 80002 {
+		t.Errorf("lent %d and %d, want those that nobody claimed", a, b)
+	}
+	if _, err := u.Lend("late"); !errors.Is(err, driverset.ErrNoUser) {
+		t.Errorf("Lend() of an empty pool = %v, want ErrNoUser", err)
+	}
+	u.Release("new")
+	first := lend("late")
+	u.Release("late")
+	if second := lend("later"); second == first {
+		t.Errorf("uid %d came back at once, want the other one first", second)
+	}
+	for uid, want := range map[int]bool{79999: false, 80000: true, 80002: true, 80003: false} {
+		if u.Contains(uid) != want {
+			t.Errorf("Contains(%d) = %t, want %t", uid, !want, want)
+		}
+	}
+	if _, err := driverset.NewUsers(0, 5); err == nil {
+		t.Error("NewUsers(0, 5) = nil, want an error: 0 is root")
+	}
+}

@@ -1,0 +1,59 @@
+package taskrunner
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/plugins/drivers"
+)
+
+func TestEventsKept(t *testing.T) {
+	var s nomad.TaskState
+	var handedOut []*nomad.TaskEvent
+	for i := range 25 {
+		addEvent(&s, &nomad.TaskEvent{Type: nomad.TaskDriverMessage, DriverMessage: fmt.Sprint(i)})
+		if i == 12 {
+			handedOut = s.Events
+		}
+	}
+	if len(s.Events) != 10 || s.Events[0].DriverMessage != "15" || s.Events[9].DriverMessage != "24" {
+		t.Errorf("kept %d events from %s, want the last 10", len(s.Events), s.Events[0].DriverMessage)
+	}
+	if handedOut[0].DriverMessage != "3" || handedOut[9].DriverMessage != "12" {
+		t.Error("events that were handed out changed")
+	}
+}
+
+func TestEventText(t *testing.T) {
+	oom := terminatedEvent(&drivers.ExitResult{ExitCode: 137, Signal: 9, OOMKilled: true})
+	for _, tc := range []struct {
+		event   *nomad.TaskEvent
+		display string
+		key     string
+		value   string
+	}{
+		{oom, "exit code 137, signal 9, out of memory", "oom_killed", "true"},
+		{oom, "exit code 137, signal 9, out of memory", "exit_code", "137"},
+		{terminatedEvent(&drivers.ExitResult{}), "exit code 0", "signal", "0"},
+		{&nomad.TaskEvent{Type: nomad.TaskKilling, KillTimeout: 5 * time.Second, KillReason: "why"},
+			"stopping, killed after 5s: why", "kill_timeout", "5s"},
+		{&nomad.TaskEvent{Type: nomad.TaskRestarting, RestartReason: "r", StartDelay: 1500000000},
+			"r: restarting in 1.5s", "start_delay", "1500000000"},
+		{&nomad.TaskEvent{Type: nomad.TaskSiblingFailed, FailedSibling: "db"},
+			`task "db" of the group failed`, "failed_sibling", "db"},
+		{&nomad.TaskEvent{Type: nomad.TaskNotRestarting, RestartReason: "r", FailsTask: true}, "r", "fails_task", "true"},
+		{&nomad.TaskEvent{Type: nomad.TaskFailedValidation, ValidationError: "bad"}, "bad", "validation_error", "bad"},
+		{&nomad.TaskEvent{Type: nomad.TaskSignaling, TaskSignal: "SIGHUP", TaskSignalReason: "x"},
+			"sending SIGHUP: x", "task_signal", "SIGHUP"},
+	} {
+		var s nomad.TaskState
+		addEvent(&s, tc.event)
+		got := s.Events[0]
+		if got.DisplayMessage != tc.display || got.Details[tc.key] != tc.value || got.Time == 0 {
+			t.Errorf("%s: %q with %s=%q, want %q with %q", got.Type, got.DisplayMessage, tc.key,
+				got.Details[tc.key], tc.display, tc.value)
+		}
+	}
+}
