@@ -352,6 +352,18 @@ func TestUnblockedWhileOutstanding(t *testing.T) {
 	}
 }
 
+// TestBlockedStatusCountsAsUnblocked has state tell of a reblock without a token.
+func TestBlockedStatusCountsAsUnblocked(t *testing.T) {
+	b := enabled()
+	e := newEval("a")
+	e.Status = nomad.EvalStatusBlocked
+	b.Enqueue(e)
+	_, token := dequeue(t, b, service)
+	b.Enqueue(nomad.Copy(e))
+	must(t, b.Ack(e.ID, token))
+	dequeue(t, b, service)
+}
+
 func TestStatsByScheduler(t *testing.T) {
 	b := enabled()
 	for i := range 3 {

@@ -187,6 +187,19 @@ func TestUnhealthyIsReplacedInTime(t *testing.T) {
 	})
 }
 
+// TestNextLeader has another watcher take over what one had done.
+func TestNextLeader(t *testing.T) {
+	rollout(t, 10*time.Minute, func(w *world, first *nomad.Allocation) {
+		w.report(first, false)
+		w.wantEvals(1)
+		ctx, cancel := context.WithCancel(w.t.Context())
+		defer cancel()
+		go deploy.New(deploy.Config{Store: w.Store, Raft: w.Log, Log: slog.New(slog.DiscardHandler)}).Run(ctx)
+		synctest.Wait()
+		w.wantEvals(1)
+	})
+}
+
 func TestUnhealthyWithoutTimeFails(t *testing.T) {
 	rollout(t, 0, func(w *world, first *nomad.Allocation) {
 		time.Sleep(24 * time.Hour)
@@ -200,7 +213,7 @@ func TestUnhealthyWithoutTimeFails(t *testing.T) {
 
 func TestByHand(t *testing.T) {
 	rollout(t, 10*time.Minute, func(w *world, first *nomad.Allocation) {
-		ctx := t.Context()
+		ctx := w.t.Context()
 		if _, err := w.w.Resume(ctx, w.id); err == nil {
 			t.Error("a running deployment was resumed")
 		}
@@ -234,11 +247,11 @@ func TestByHand(t *testing.T) {
 
 func TestResumed(t *testing.T) {
 	rollout(t, 10*time.Minute, func(w *world, first *nomad.Allocation) {
-		if _, err := w.w.Pause(t.Context(), w.id); err != nil {
+		if _, err := w.w.Pause(w.t.Context(), w.id); err != nil {
 			t.Fatal(err)
 		}
 		w.report(first, true)
-		if _, err := w.w.Resume(t.Context(), w.id); err != nil {
+		if _, err := w.w.Resume(w.t.Context(), w.id); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
@@ -249,7 +262,7 @@ func TestResumed(t *testing.T) {
 
 func TestSetAllocHealth(t *testing.T) {
 	rollout(t, 0, func(w *world, first *nomad.Allocation) {
-		r, err := w.w.SetAllocHealth(t.Context(), &nomad.DeploymentAllocHealthRequest{
+		r, err := w.w.SetAllocHealth(w.t.Context(), &nomad.DeploymentAllocHealthRequest{
 			DeploymentID: w.id, HealthyAllocationIDs: []string{first.ID}})
 		if err != nil || r.EvalID == "" {
 			t.Fatalf("SetAllocHealth() = %+v, %v", r, err)

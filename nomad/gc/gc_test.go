@@ -17,12 +17,14 @@ import (
 // servers answers the RPCs of a Collector by writing their log entries.
 type servers struct {
 	*testlog.Log
-	calls []string
-	sizes []int
+	before func(method string)
+	sizes  []int
 }
 
 func (s *servers) Call(ctx context.Context, method string, req, _ any) error {
-	s.calls = append(s.calls, method)
+	if s.before != nil {
+		s.before(method)
+	}
 	types := map[string]nomad.MessageType{
 		"Eval.Reap":            nomad.EvalDeleteRequestType,
 		"Job.BatchDeregister":  nomad.JobBatchDeregisterRequestType,
@@ -218,6 +220,23 @@ func TestJobGC(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestJobComesBack has a job registered again while its remains are deleted.
+func TestJobComesBack(t *testing.T) {
+	test(t, func(w *world) {
+		job := w.Job(t, nomad.JobTypeBatch, 1)
+		w.Eval(t, job, complete)
+		w.before = func(method string) {
+			if method == "Eval.Reap" {
+				w.Job(t, nomad.JobTypeBatch, 1, func(j *nomad.Job) { j.ID = job.ID })
+			}
+		}
+		w.run(nomad.CoreJobForceGC)
+		if w.Snapshot().Job(nil, job.Namespace, job.ID) == nil {
+			t.Error("a job was purged that had come back")
+		}
+	})
 }
 
 func TestNodeGC(t *testing.T) {

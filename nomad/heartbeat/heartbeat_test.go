@@ -89,6 +89,26 @@ func TestSilence(t *testing.T) {
 	})
 }
 
+// TestEachItsOwnTime has one node beat and others fall silent.
+func TestEachItsOwnTime(t *testing.T) {
+	lead(t, heartbeat.Config{}, nil, func(ts *heartbeat.Timers, s *servers) {
+		for _, id := range []string{"alive", "silent 1", "silent 2"} {
+			ts.Reset(id)
+		}
+		for range 6 {
+			time.Sleep(10 * time.Second)
+			ts.Reset("alive")
+		}
+		if got := s.reported(); !slices.Equal(got, []string{"silent 1", "silent 2"}) {
+			t.Errorf("reported %v, want the silent ones", got)
+		}
+		time.Sleep(19 * time.Second)
+		if got := s.reported(); len(got) != 2 {
+			t.Errorf("reported %v, want no more", got)
+		}
+	})
+}
+
 func TestTTLGrowsWithNodes(t *testing.T) {
 	lead(t, heartbeat.Config{MaxPerSecond: 2}, nil, func(ts *heartbeat.Timers, s *servers) {
 		for range 100 {

@@ -6,14 +6,12 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/scheduler"
-	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
 // planner carries what the scheduler decides about one evaluation to the leader.
 type planner struct {
 	cfg   Config
 	token string
-	snap  *state.Snapshot // what the scheduler looks at
 }
 
 var _ scheduler.Planner = (*planner)(nil)
@@ -24,7 +22,6 @@ func (p *planner) write() nomad.WriteRequest { return nomad.WriteRequest{Region:
 // returned state is new enough to show why.
 func (p *planner) SubmitPlan(ctx context.Context, plan *nomad.Plan) (*nomad.PlanResult, scheduler.State, error) {
 	plan.EvalToken = p.token
-	plan.SnapshotIndex = p.snap.Index()
 	var resp nomad.PlanResponse
 	if err := p.cfg.RPC.Call(ctx, "Plan.Submit", &nomad.PlanRequest{Plan: plan, WriteRequest: p.write()}, &resp); err != nil {
 		return nil, nil, fmt.Errorf("submit plan: %w", err)
@@ -41,7 +38,6 @@ func (p *planner) SubmitPlan(ctx context.Context, plan *nomad.Plan) (*nomad.Plan
 	if err != nil {
 		return nil, nil, err
 	}
-	p.snap = snap
 	return resp.Result, snap, nil
 }
 
@@ -60,12 +56,9 @@ func (p *planner) ReblockEval(ctx context.Context, eval *nomad.Evaluation) error
 	return p.send(ctx, "Eval.Reblock", eval)
 }
 
-// send writes eval, with the index that the scheduler looked at: capacity that
-// came later must wake it.
+// send writes eval by the method.
 func (p *planner) send(ctx context.Context, method string, eval *nomad.Evaluation) error {
-	e := *eval
-	e.SnapshotIndex = p.snap.Index()
-	req := &nomad.EvalUpdateRequest{Evals: []*nomad.Evaluation{&e}, EvalToken: p.token, WriteRequest: p.write()}
+	req := &nomad.EvalUpdateRequest{Evals: []*nomad.Evaluation{eval}, EvalToken: p.token, WriteRequest: p.write()}
 	if err := p.cfg.RPC.Call(ctx, method, req, &nomad.GenericResponse{}); err != nil {
 		return fmt.Errorf("%s: %w", method, err)
 	}

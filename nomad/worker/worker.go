@@ -147,7 +147,7 @@ func (w *Worker) process(ctx context.Context, eval *nomad.Evaluation, token stri
 	if err != nil {
 		return err
 	}
-	p := &planner{cfg: w.cfg, token: token, snap: snap}
+	p := &planner{cfg: w.cfg, token: token}
 	s, err := scheduler.New(eval.Type, w.log, snap, p)
 	if err != nil {
 		return err

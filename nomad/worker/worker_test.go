@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
@@ -150,17 +151,36 @@ func TestPlacesAJob(t *testing.T) {
 }
 
 func TestWaitsForState(t *testing.T) {
-	l := newLeader()
-	l.Node(t)
-	job := l.Job(t, nomad.JobTypeBatch, 1)
-	l.wait = l.Snapshot().Index() + 2 // the evaluation, and one more
-	run(t, l, nil)
-	l.Eval(t, job)
-	l.Node(t)
-	l.want(t, "Eval.Ack")
-	if p := l.plans[0]; p.SnapshotIndex < l.wait {
-		t.Errorf("planned on index %d, want %d", p.SnapshotIndex, l.wait)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		l := newLeader()
+		l.Node(t)
+		job := l.Job(t, nomad.JobTypeBatch, 1)
+		l.wait = l.Snapshot().Index() + 2 // the evaluation, and one more
+		stop := run(t, l, nil)
+		defer stop()
+		l.Eval(t, job)
+		synctest.Wait()
+		if len(l.plans) != 0 {
+			t.Fatal("planned before state was there")
+		}
+		l.Node(t)
+		l.want(t, "Eval.Ack")
+		if p := l.plans[0]; p.SnapshotIndex < l.wait {
+			t.Errorf("planned on index %d, want %d", p.SnapshotIndex, l.wait)
+		}
+	})
+}
+
+func TestStateComesTooLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLeader()
+		job := l.Job(t, nomad.JobTypeBatch, 1)
+		l.wait = 1000
+		stop := run(t, l, nil)
+		defer stop()
+		l.Eval(t, job)
+		l.want(t, "Eval.Nack")
+	})
 }
 
 func TestGivesBackWhatFails(t *testing.T) {
@@ -202,7 +222,10 @@ func TestRefreshes(t *testing.T) {
 	l.Eval(t, job)
 	l.want(t, "Eval.Ack")
 	if len(l.plans) != 2 || len(l.plans[1].NodeAllocation[second.ID]) != 1 {
-		t.Errorf("%d plans, want a second one for the node that came", len(l.plans))
+		t.Fatalf("%d plans, want a second one for the node that came", len(l.plans))
+	}
+	if p := l.plans[1]; p.SnapshotIndex < second.ModifyIndex {
+		t.Errorf("the second plan is of index %d, before the refresh at %d", p.SnapshotIndex, second.ModifyIndex)
 	}
 }
 
