@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 // fixture is a driver with a supervisor of its own, ended with the test.
 type fixture struct {
 	*exec2.Driver
-	t     *testing.T
+	t     testing.TB
 	super *supervise.Client
 	dir   string // where allocations live
 	n     int
@@ -43,7 +43,7 @@ type settings map[string]cty.Value
 
 // newFixture skips where the sandbox is not whole: what is tested then is in
 // TestUnprivileged.
-func newFixture(t *testing.T, s settings) *fixture {
+func newFixture(t testing.TB, s settings) *fixture {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: uids and control groups")
@@ -54,7 +54,7 @@ func newFixture(t *testing.T, s settings) *fixture {
 	return fixtureAt(t, s)
 }
 
-func fixtureAt(t *testing.T, s settings) *fixture {
+func fixtureAt(t testing.TB, s settings) *fixture {
 	t.Helper()
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
 	dir := openDir(t)
@@ -79,7 +79,7 @@ func fixtureAt(t *testing.T, s settings) *fixture {
 }
 
 // openDir is a temporary directory that every user can pass through.
-func openDir(t *testing.T) string {
+func openDir(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
 	for d := dir; d != os.TempDir() && d != "/"; d = filepath.Dir(d) {
@@ -113,7 +113,7 @@ func (f *fixture) task(command string, args ...string) *drivers.TaskConfig {
 	return cfg
 }
 
-func mkdir(t *testing.T, dir string) {
+func mkdir(t testing.TB, dir string) {
 	t.Helper()
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
@@ -156,7 +156,7 @@ func (f *fixture) probeTask(args ...string) *drivers.TaskConfig {
 	return cfg
 }
 
-func copyFile(t *testing.T, from, to string) {
+func copyFile(t testing.TB, from, to string) {
 	t.Helper()
 	in, err := os.Open(from)
 	if err != nil {
@@ -203,7 +203,7 @@ func (f *fixture) wait(cfg *drivers.TaskConfig) outcome {
 	return outcome{res, readLogs(f.t, cfg, "stdout"), readLogs(f.t, cfg, "stderr")}
 }
 
-func readLogs(t *testing.T, cfg *drivers.TaskConfig, stream string) string {
+func readLogs(t testing.TB, cfg *drivers.TaskConfig, stream string) string {
 	t.Helper()
 	var b bytes.Buffer
 	for n := range 10 {

@@ -215,8 +215,8 @@ func (c *Client) session(ctx context.Context) (*session, error) {
 	return s, nil
 }
 
-// attempts bounds finding a supervisor while one ends and another begins.
-const attempts = 5
+// connectPatience bounds finding a supervisor while one ends and another begins.
+const connectPatience = 15 * time.Second
 
 func (c *Client) connect(ctx context.Context) (*session, error) {
 	if err := os.MkdirAll(c.dir, 0o700); err != nil {
@@ -230,15 +230,32 @@ func (c *Client) connect(ctx context.Context) (*session, error) {
 		return nil, fmt.Errorf("open supervisor directory: %w", err)
 	}
 	defer dir.Close()
-	for i := 0; ; i++ {
+	for deadline := time.Now().Add(connectPatience); ; {
 		s, err := c.meet(ctx, dir)
-		if err == nil || i == attempts || ctx.Err() != nil {
+		if err == nil || ctx.Err() != nil || time.Now().After(deadline) {
 			return s, err
 		}
-		if err := c.spawn(); err != nil && i == attempts-1 {
+		if living(dir) { // it is beginning, ending, or on its way into another program
+			select {
+			case <-ctx.Done():
+			case <-time.After(5 * time.Millisecond):
+			}
+			continue
+		}
+		if err := c.spawn(); err != nil && !living(dir) { // else another client was quicker
 			return nil, err
 		}
 	}
+}
+
+// living says whether a supervisor holds the lock.
+func living(dir *os.File) bool {
+	fd, err := unix.Openat(int(dir.Fd()), lockName, unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd) // and with it the lock, if we got it
+	return unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) == unix.EWOULDBLOCK
 }
 
 // meet connects to a living supervisor and makes sure it is of our build.
@@ -258,8 +275,8 @@ func (c *Client) meet(ctx context.Context, dir *os.File) (*session, error) {
 	}
 	c.log.Info("upgrade the supervisor in place", "from", hello.Program, "to", program())
 	if err := c.upgrade(ctx, s); err != nil {
-		s.close()
-		return nil, err
+		c.log.Warn("go on with a supervisor of another build", "err", err)
+		return s, nil
 	}
 	s.close()
 	return nil, ErrLost // meet it again

@@ -208,10 +208,7 @@ func (t *task) find() error {
 
 // collectAgain reads the log pipes on.
 func (t *task) collectAgain(kept *keptTask) error {
-	if t.info.Logs.Disabled {
-		return nil
-	}
-	if kept == nil {
+	if kept == nil || t.info.Logs.Disabled {
 		return t.collect()
 	}
 	dir, err := openLogDir(t.info.Logs)

@@ -91,6 +91,7 @@ func supervise(log *slog.Logger, dir, program string, kept *handover) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	go s.endWhenIdle(ctx)
+	defer s.store.tidy(dir)
 	return s.serve()
 }
 
@@ -119,11 +120,11 @@ func (s *server) acquire(kept *handover) error {
 		return nil
 	}
 	var err error
-	s.lock, err = os.OpenFile(filepath.Join(s.dir.Name(), "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	s.lock, err = os.OpenFile(filepath.Join(s.dir.Name(), lockName), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return err
 	}
-	for deadline := time.Now().Add(3 * time.Second); ; {
+	for deadline := time.Now().Add(300 * time.Millisecond); ; {
 		err := unix.Flock(int(s.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 		if err == nil {
 			return nil

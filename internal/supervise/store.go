@@ -26,10 +26,11 @@ type record struct {
 }
 
 func openStore(dir string) (*store, []record, error) {
-	s := &store{dir: filepath.Join(dir, "tasks")}
-	if err := os.MkdirAll(s.dir, 0o700); err != nil {
-		return nil, nil, fmt.Errorf("create task store: %w", err)
+	at, err := runtimeDir(dir)
+	if err != nil {
+		return nil, nil, err
 	}
+	s := &store{dir: at}
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {
 		return nil, nil, fmt.Errorf("read task store: %w", err)
@@ -44,6 +45,56 @@ func openStore(dir string) (*store, []record, error) {
 		records = append(records, record{dir: filepath.Join(s.dir, e.Name())})
 	}
 	return s, records, nil
+}
+
+// memoryDirs are where records are kept if it is memory: making a file on a disk
+// costs half a millisecond, a start makes five, and no record outlives a boot.
+var memoryDirs = []string{"/run", "/dev/shm"}
+
+// runtimeDir finds the directory of the records, which dir/tasks leads to, or
+// makes one. A link that does not lead to a private directory of ours is replaced.
+func runtimeDir(dir string) (string, error) {
+	link := filepath.Join(dir, "tasks")
+	if at, err := filepath.EvalSymlinks(link); err == nil && isPrivate(at) {
+		return at, nil
+	}
+	if err := os.RemoveAll(link); err != nil {
+		return "", fmt.Errorf("replace task store: %w", err)
+	}
+	if os.Geteuid() == 0 { // others' memory files are removed when they log out
+		for _, m := range memoryDirs {
+			var fs unix.Statfs_t
+			if err := unix.Statfs(m, &fs); err != nil || fs.Type != unix.TMPFS_MAGIC {
+				continue
+			}
+			at, err := os.MkdirTemp(m, "nomad-supervise-")
+			if err != nil {
+				continue
+			}
+			if err := os.Symlink(at, link); err != nil {
+				return "", fmt.Errorf("link task store: %w", errors.Join(err, os.Remove(at)))
+			}
+			return at, nil
+		}
+	}
+	if err := os.Mkdir(link, 0o700); err != nil {
+		return "", fmt.Errorf("create task store: %w", err)
+	}
+	return link, nil
+}
+
+// isPrivate says whether only we can enter the directory.
+func isPrivate(dir string) bool {
+	var st unix.Stat_t
+	err := unix.Lstat(dir, &st)
+	return err == nil && st.Mode == unix.S_IFDIR|0o700 && int(st.Uid) == os.Geteuid()
+}
+
+// tidy removes the store if it holds no task.
+func (s *store) tidy(dir string) {
+	if os.Remove(s.dir) == nil {
+		os.Remove(filepath.Join(dir, "tasks")) //nolint:errcheck // a link to nothing is replaced by the next supervisor
+	}
 }
 
 // create makes the directory of a new task, with its pipes unless disabled. The

@@ -16,9 +16,10 @@
 //	lock                 held by the living supervisor
 //	sock                 its socket; both ends check the other's uid
 //	log                  what it has to say
+//	tasks                a link into memory, if there is such a file system
 //	tasks/<n>/meta       Task as JSON, written before the fork and after the exec
 //	tasks/<n>/exit       Exit as JSON
-//	tasks/<n>/{out,err}  the log pipes
+//	tasks/<n>/{stdout,stderr} the log pipes
 //
 // When the agent dies, nothing happens; the next one finds the socket. When the
 // supervisor dies, tasks go on, since each holds its pipes open for reading too and

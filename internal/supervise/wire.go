@@ -85,8 +85,11 @@ func readFrame(r io.Reader, v any) error {
 	return nil
 }
 
-// sockName is the socket's name in the supervisor's directory.
-const sockName = "sock"
+// Names in the supervisor's directory.
+const (
+	sockName = "sock"
+	lockName = "lock"
+)
 
 // address reaches the socket through a descriptor of its directory, since a path
 // of a socket may not be longer than 107 bytes.

@@ -1,0 +1,23 @@
+package exec2_test
+
+import "testing"
+
+// BenchmarkStart is the supervisor's round trip for a sandboxed task, group, user,
+// Landlock and seccomp included. Run it with -tags companion for the small stage.
+func BenchmarkStart(b *testing.B) {
+	f := newFixture(b, nil)
+	f.run(f.task("/bin/true"))
+	for b.Loop() {
+		b.StopTimer()
+		cfg := f.task("/bin/sleep", "100")
+		b.StartTimer()
+		if _, err := f.StartTask(b.Context(), cfg); err != nil {
+			b.Fatal(err)
+		}
+		b.StopTimer()
+		if err := f.DestroyTask(cfg.ID, true); err != nil {
+			b.Fatal(err)
+		}
+		b.StartTimer()
+	}
+}

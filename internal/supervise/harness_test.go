@@ -1,0 +1,166 @@
+package supervise_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/internal/cgroup"
+	"github.com/open-nomad/open-nomad/internal/companion"
+	"github.com/open-nomad/open-nomad/internal/sandbox"
+	"github.com/open-nomad/open-nomad/internal/supervise"
+	"github.com/open-nomad/open-nomad/internal/supervise/proc"
+)
+
+func TestMain(m *testing.M) {
+	companion.Main()
+	os.Exit(m.Run())
+}
+
+// rig is a supervisor's directory, with clients as agents come and go.
+type rig struct {
+	t    testing.TB
+	dir  string // the supervisor's
+	logs string
+	n    int
+}
+
+func newRig(t testing.TB) *rig {
+	t.Helper()
+	r := &rig{t: t, dir: filepath.Join(t.TempDir(), "supervise"), logs: t.TempDir()}
+	t.Cleanup(func() {
+		c := r.client()
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		if err := c.Shutdown(ctx); err != nil {
+			t.Errorf("Shutdown() = %v", err)
+		}
+	})
+	return r
+}
+
+// client is a new agent's view.
+func (r *rig) client() *supervise.Client {
+	r.t.Helper()
+	c := supervise.NewClient(r.dir, slog.New(slog.NewTextHandler(r.t.Output(), nil)))
+	r.t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// spec is a task that runs a script, in a group of its own where that can be.
+func (r *rig) spec(script string) *supervise.Spec {
+	r.n++
+	id := fmt.Sprintf("%s/%d", r.t.Name(), r.n)
+	policy, err := sandbox.Encode(&sandbox.Policy{Argv: []string{"/bin/sh", "-c", script}, Dir: r.logs,
+		Env: []string{"PATH=/usr/bin:/bin"}, KeepCapabilities: true, KeepPrivileges: true, Seccomp: sandbox.SeccompNone})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	s := &supervise.Spec{ID: id, Entry: sandbox.Entry, Policy: policy,
+		Logs: proc.Logs{Root: r.logs, Name: "t" + strconv.Itoa(r.n), MaxFiles: 10, MaxBytes: 1 << 20}}
+	if h, err := cgroup.Detect(); err == nil && h.Usable() == nil {
+		s.Group = &supervise.Group{Group: proc.Group{Parent: "nomad-test.slice",
+			Name: fmt.Sprintf("supervise-%d-%s.%d", os.Getpid(), filepath.Base(filepath.Dir(filepath.Dir(r.dir))), r.n)}}
+	}
+	return s
+}
+
+// start starts a task or fails the test.
+func (r *rig) start(c *supervise.Client, s *supervise.Spec) *proc.Task {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	task, err := c.Start(ctx, s)
+	if err != nil {
+		r.t.Fatalf("Start() = %v", err)
+	}
+	return task
+}
+
+func (r *rig) wait(c *supervise.Client, id string) *proc.Exit {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	exit, err := c.Wait(ctx, id)
+	if err != nil {
+		r.t.Fatalf("Wait() = %v", err)
+	}
+	return exit
+}
+
+// stdout is what a task wrote, its files joined.
+func (r *rig) stdout(s *supervise.Spec) string {
+	r.t.Helper()
+	var b strings.Builder
+	for n := range 1000 {
+		part, err := os.ReadFile(filepath.Join(r.logs, fmt.Sprintf("%s.stdout.%d", s.Logs.Name, n)))
+		if err == nil {
+			b.Write(part)
+		}
+	}
+	return b.String()
+}
+
+// supervisor finds the pid of the process that holds the lock of the rig.
+func (r *rig) supervisor() int {
+	r.t.Helper()
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		args, err := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline"))
+		if err == nil && strings.HasPrefix(string(args), supervise.Entry+"\x00"+r.dir+"\x00") {
+			return pid
+		}
+	}
+	r.t.Fatal("no supervisor lives")
+	return 0
+}
+
+// crash ends the supervisor as a kernel would.
+func (r *rig) crash() {
+	r.t.Helper()
+	pid := r.supervisor()
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	if err := unix.Kill(pid, unix.SIGKILL); err != nil {
+		r.t.Fatal(err)
+	}
+	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+	if _, err := unix.Poll(fds, 10000); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// waitFor waits for a condition, for ten seconds at most.
+func (r *rig) waitFor(what string, ok func() bool) {
+	r.t.Helper()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	deadline := time.After(10 * time.Second)
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			r.t.Fatalf("waited in vain for %s", what)
+		}
+	}
+}
+
+func alive(pid int) bool { return unix.Kill(pid, 0) == nil }
