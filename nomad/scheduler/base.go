@@ -38,6 +38,7 @@ type base struct {
 	queued      map[string]int
 	deployment  string
 	nextEval    string
+	older       olderForm
 	annotations *nomad.PlanAnnotations
 }
 

@@ -17,6 +17,7 @@ func (b *base) build(p *reconcile.Placement, o *option, m *nomad.AllocMetric, de
 		JobID:              b.job.ID,
 		TaskGroup:          p.Group.Name,
 		AllocatedResources: o.resources,
+		TaskResources:      b.older.of(o.resources),
 		Metrics:            m,
 		DesiredStatus:      nomad.AllocDesiredStatusRun,
 		ClientStatus:       nomad.AllocClientStatusPending,
@@ -48,5 +49,30 @@ func avoid(p *reconcile.Placement) map[string]bool {
 			out[e.PrevNodeID] = true
 		}
 	}
+	return out
+}
+
+// olderForm keeps the latest translation to the form of resources that older
+// clients of the HTTP API read: allocations of a group often share one value.
+type olderForm struct {
+	from *nomad.AllocatedResources
+	to   map[string]*nomad.Resources
+}
+
+func (f *olderForm) of(r *nomad.AllocatedResources) map[string]*nomad.Resources {
+	if f.from == r {
+		return f.to
+	}
+	out := make(map[string]*nomad.Resources, len(r.Tasks))
+	for name, t := range r.Tasks {
+		out[name] = &nomad.Resources{
+			CPU:         int(t.Cpu.CpuShares),
+			Cores:       len(t.Cpu.ReservedCores),
+			MemoryMB:    int(t.Memory.MemoryMB),
+			MemoryMaxMB: int(t.Memory.MemoryMaxMB),
+			Networks:    t.Networks,
+		}
+	}
+	f.from, f.to = r, out
 	return out
 }

@@ -20,7 +20,8 @@ func TestPlacesByName(t *testing.T) {
 			}
 			a := w.live()[0]
 			if a.NodeName != "name-n1" || a.EvalID != e.ID || a.AllocatedResources.Tasks["t"].Cpu.CpuShares != 100 ||
-				a.AllocatedResources.Shared.DiskMB != 10 || len(a.Metrics.ScoreMetaData) != 1 {
+				a.AllocatedResources.Shared.DiskMB != 10 || len(a.Metrics.ScoreMetaData) != 1 ||
+				a.TaskResources["t"].CPU != 100 || a.TaskResources["t"].MemoryMB != 100 {
 				t.Errorf("allocation = %+v", a)
 			}
 			w.process()
