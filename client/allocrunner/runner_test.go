@@ -2,6 +2,7 @@ package allocrunner_test
 
 import (
 	"log/slog"
+	"net/http"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -17,12 +18,14 @@ import (
 
 // world is what an allocation runs in: everything real but the servers.
 type world struct {
-	t       *testing.T
+	t       testing.TB
 	dir     string
 	db      *state.DB
 	set     *driverset.Set
 	users   *driverset.Users
 	updates *updates
+	rpc     allocrunner.Caller
+	api     http.Handler
 }
 
 // updates keeps what the servers were told last.
@@ -43,7 +46,7 @@ func (u *updates) alloc() *nomad.Allocation {
 	return u.last
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t testing.TB) *world {
 	t.Helper()
 	dir := t.TempDir()
 	db, err := state.Open(state.Config{Dir: dir + "/client", NoSync: true, Log: slog.New(slog.DiscardHandler)})
@@ -76,6 +79,7 @@ func (w *world) runner(alloc *nomad.Allocation) *allocrunner.Runner {
 	r, err := allocrunner.New(allocrunner.Config{
 		Alloc: alloc, Node: &nomad.Node{ID: nomad.NewID(), Name: "n1", Datacenter: "dc1"}, Region: "global",
 		AllocDir: w.dir + "/alloc", Store: w.db, Drivers: w.set, Users: w.users,
+		RPC: w.rpc, API: w.api, HostEnv: map[string]string{"HOST_VAR": "x"},
 		Update: w.updates.put, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {

@@ -1,0 +1,87 @@
+package allocrunner_test
+
+import (
+	"context"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+func TestTaskSocket(t *testing.T) {
+	w := newWorld(t)
+	w.api = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { io.WriteString(rw, "hello "+r.URL.Path) })
+	alloc := allocation(nomad.JobTypeBatch, mockTask("main", lasts("100s")))
+	r := w.runner(alloc)
+	ended := make(chan error, 1)
+	go func() { ended <- r.Run(t.Context()) }()
+	socket := filepath.Join(w.dir, "alloc", alloc.ID, "main/secrets/api.sock")
+	for deadline := time.Now().Add(10 * time.Second); r.State().ClientStatus != nomad.AllocClientStatusRunning; {
+		if time.Now().After(deadline) {
+			t.Fatal("not running after 10s")
+		}
+		<-time.After(time.Millisecond)
+	}
+	info, err := os.Stat(socket)
+	if err != nil || info.Mode() != fs.ModeSocket|0o600 {
+		t.Fatalf("socket: %v, %v; want it 0600", info, err)
+	}
+	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		// The path is longer than a socket address may be: go through its directory.
+		dir, err := os.Open(filepath.Dir(socket))
+		if err != nil {
+			return nil, err
+		}
+		defer dir.Close()
+		return (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join("/proc/self/fd", strconv.Itoa(int(dir.Fd())), "api.sock"))
+	}}}
+	defer client.CloseIdleConnections()
+	for _, tc := range []struct {
+		name, header, value string
+		status              int
+	}{
+		{"no token", "X-Other", "x", http.StatusUnauthorized},
+		{"empty token", "X-Nomad-Token", " ", http.StatusUnauthorized},
+		{"basic", "Authorization", "Basic eDp5", http.StatusUnauthorized},
+		{"empty bearer", "Authorization", "Bearer ", http.StatusUnauthorized},
+		{"header", "X-Nomad-Token", "t", http.StatusOK},
+		{"bearer", "Authorization", "bearer t", http.StatusOK},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://nomad/v1/jobs", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set(tc.header, tc.value)
+			resp, err := client.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			body, _ := io.ReadAll(resp.Body)
+			if resp.StatusCode != tc.status {
+				t.Errorf("status = %d, want %d", resp.StatusCode, tc.status)
+			}
+			if passed := string(body) == "hello /v1/jobs"; passed != (tc.status == http.StatusOK) {
+				t.Errorf("body = %q", body)
+			}
+		})
+	}
+	if err := r.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Lstat(socket); !os.IsNotExist(err) {
+		t.Errorf("socket after the end: %v, want it gone", err)
+	}
+	if err := r.Destroy(t.Context()); err != nil {
+		t.Error(err)
+	}
+	<-ended
+}
