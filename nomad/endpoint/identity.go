@@ -40,12 +40,12 @@ func (s *Service) allocSignIdentities(ctx context.Context, c *rpc.Call, req *nom
 				return err
 			}
 			out.Index = max(out.Index, alloc.CreateIndex)
-			identity, reason := identityOf(alloc, ask.WIHandle)
-			if identity == nil {
+			named, reason := identityOf(alloc, ask.WIHandle)
+			if named == nil {
 				reject(out, ask, reason)
 				continue
 			}
-			todo = append(todo, signed{ask, s.cfg.Issuer.Workload(alloc, alloc.Job, ask.WIHandle, identity, s.cfg.Now())})
+			todo = append(todo, signed{ask, s.cfg.Issuer.Workload(alloc, alloc.Job, ask.WIHandle, named, s.cfg.Now())})
 		}
 		return nil
 	})

@@ -58,14 +58,27 @@ func (s *Service) jobRegister(ctx context.Context, _ *rpc.Call, req *nomad.JobRe
 	return out, nil
 }
 
-// admitJob returns the job as it will be stored: a copy, complete and valid.
+// admitJob returns the job as it will be stored, complete and valid, and what
+// should be said about it.
 func (s *Service) admitJob(given *nomad.Job, w nomad.WriteRequest) (*nomad.Job, []string, error) {
+	job, err := s.completeJob(given, w)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := job.Validate(); err != nil {
+		return nil, nil, unfit(err)
+	}
+	return job, job.Warnings(), s.fits(job)
+}
+
+// completeJob returns a copy of the job with everything that it left open.
+func (s *Service) completeJob(given *nomad.Job, w nomad.WriteRequest) (*nomad.Job, error) {
 	job := nomad.Copy(given)
 	if job.Namespace == "" {
 		job.Namespace = namespaceOf(w.Namespace)
 	}
 	if w.Namespace != "" && w.Namespace != job.Namespace {
-		return nil, nil, nomad.Errorf(400, "mismatched request namespace %q and job namespace %q", w.Namespace, job.Namespace)
+		return nil, nomad.Errorf(400, "mismatched request namespace %q and job namespace %q", w.Namespace, job.Namespace)
 	}
 	if job.Region == "" {
 		job.Region = s.cfg.Region
@@ -75,24 +88,26 @@ func (s *Service) admitJob(given *nomad.Job, w nomad.WriteRequest) (*nomad.Job, 
 	}
 	job.Canonicalize()
 	addImplicitConstraints(job)
-	if err := job.Validate(); err != nil {
-		return nil, nil, unfit(err)
-	}
-	if err := s.withinLimits(job); err != nil {
-		return nil, nil, err
+	return job, nil
+}
+
+// fits refuses a valid job that has no place here.
+func (s *Service) fits(job *nomad.Job) error {
+	if job.Region != s.cfg.Region {
+		return nomad.Errorf(400, "job %q is of region %q, this one is %q", job.ID, job.Region, s.cfg.Region)
 	}
 	snap := s.snapshot()
 	ns := snap.Namespace(nil, job.Namespace)
 	if ns == nil {
-		return nil, nil, nomad.Errorf(400, "job %q is in nonexistent namespace %q", job.ID, job.Namespace)
+		return nomad.Errorf(400, "job %q is in nonexistent namespace %q", job.ID, job.Namespace)
 	}
 	if snap.NodePool(nil, job.NodePool) == nil {
-		return nil, nil, nomad.Errorf(400, "job %q is in nonexistent node pool %q", job.ID, job.NodePool)
+		return nomad.Errorf(400, "job %q is in nonexistent node pool %q", job.ID, job.NodePool)
 	}
-	if job.Region != s.cfg.Region {
-		return nil, nil, nomad.Errorf(400, "job %q is of region %q, this one is %q", job.ID, job.Region, s.cfg.Region)
+	if err := s.withinLimits(job); err != nil {
+		return err
 	}
-	return job, job.Warnings(), allowedDrivers(ns, job)
+	return allowedDrivers(ns, job)
 }
 
 // withinLimits refuses a job that asks for more than the operator allows.

@@ -103,13 +103,17 @@ func (s *Service) jobValidate(_ context.Context, _ *rpc.Call, req *nomad.JobVali
 	if req.Job == nil {
 		return nil, nomad.Errorf(400, "missing job for validation")
 	}
-	out := &nomad.JobValidateResponse{DriverConfigValidated: true}
-	_, warnings, err := s.admitJob(req.Job, req.WriteRequest)
+	job, err := s.completeJob(req.Job, req.WriteRequest)
 	if err != nil {
-		out.Error = err.Error()
-		out.ValidationErrors = faults(err)
+		return nil, err
 	}
-	out.Warnings = joinLines(warnings)
+	out := &nomad.JobValidateResponse{DriverConfigValidated: true, Warnings: joinLines(job.Warnings())}
+	if err = job.Validate(); err == nil {
+		err = s.fits(job)
+	}
+	if err != nil {
+		out.Error, out.ValidationErrors = err.Error(), faults(err)
+	}
 	return out, nil
 }
 

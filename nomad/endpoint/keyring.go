@@ -43,13 +43,7 @@ func (s *Service) keyringListPublic(ctx context.Context, _ *rpc.Call, req *nomad
 // keyringGetConfig says how tokens are verified from outside; nothing without an
 // issuer.
 func (s *Service) keyringGetConfig(context.Context, *rpc.Call, *nomad.GenericRequest) (*nomad.KeyringGetConfigResponse, error) {
-	if s.cfg.OIDCIssuer == "" {
-		return &nomad.KeyringGetConfigResponse{}, nil
-	}
-	return &nomad.KeyringGetConfigResponse{OIDCDiscovery: &nomad.OIDCDiscoveryConfig{
-		Issuer: s.cfg.OIDCIssuer, JWKS: s.cfg.OIDCIssuer + nomad.JWKSPath,
-		IDTokenAlgs: []string{"RS256", "EdDSA"}, ResponseTypes: []string{"code"}, Subjects: []string{"public"},
-	}}, nil
+	return &nomad.KeyringGetConfigResponse{OIDCDiscovery: s.cfg.Issuer.Discovery()}, nil
 }
 
 // keyringDelete forgets a root key that nobody needs any more.

@@ -4,12 +4,12 @@ import (
 	"context"
 	"crypto/subtle"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/authz"
+	"github.com/open-nomad/open-nomad/nomad/identity"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -45,7 +45,8 @@ func (s *Service) nodeRegister(ctx context.Context, c *rpc.Call, req *nomad.Node
 	node.ComputedClass = node.ComputeClass()
 
 	out := &nomad.NodeUpdateResponse{}
-	if s.registerMints(c, snap, &node) {
+	deciding := identity.Registration{Node: &node, Caller: c.Identity, Expired: c.Expired, TTL: identityTTL(snap, node.NodePool), Now: s.cfg.Now()}
+	if deciding.Generates() {
 		if err := s.mintNode(ctx, snap, &node, out); err != nil {
 			return nil, err
 		}
@@ -122,39 +123,6 @@ func (s *Service) mayJoin(c *rpc.Call, node *nomad.Node) error {
 		return nil
 	}
 	return nomad.ErrPermissionDenied
-}
-
-// registerMints says whether a registration brings a new identity.
-func (s *Service) registerMints(c *rpc.Call, snap *state.Snapshot, node *nomad.Node) bool {
-	claims := c.Identity.Claims
-	switch {
-	case c.Expired:
-		return true
-	case !knowsIdentities(node):
-		return false
-	case claims == nil, claims.NodeIntroductionIdentityClaims != nil, claims.NodeIdentityClaims == nil:
-		return true
-	}
-	has := claims.NodeIdentityClaims
-	if has.NodePool != node.NodePool || has.NodeClass != node.NodeClass || has.NodeDatacenter != node.Datacenter {
-		return true
-	}
-	return s.renewalDue(claims, identityTTL(snap, node.NodePool))
-}
-
-// knowsIdentities says whether the node's agent is of a version that stores
-// identities: 1.11 or later.
-func knowsIdentities(n *nomad.Node) bool {
-	var major, minor int
-	if _, err := fmt.Sscanf(strings.TrimPrefix(n.Attributes["nomad.version"], "v"), "%d.%d", &major, &minor); err != nil {
-		return false
-	}
-	return major > 1 || major == 1 && minor >= 11
-}
-
-// renewalDue says whether less than a third of the time is left.
-func (s *Service) renewalDue(claims *nomad.IdentityClaims, ttl time.Duration) bool {
-	return time.Unix(claims.Expiry, 0).Before(s.cfg.Now().Add(ttl / 3))
 }
 
 // identityTTL is how long node identities of a pool last.
@@ -263,21 +231,14 @@ func (s *Service) reachable(old *nomad.Node, asked string, leader bool) string {
 // own nears its end. A failure ends the heartbeat only when the identity is about
 // to: losing renewal must not stop a node.
 func (s *Service) renewIdentity(ctx context.Context, c *rpc.Call, req *nomad.NodeUpdateStatusRequest, snap *state.Snapshot, node *nomad.Node, out *nomad.NodeUpdateResponse) error {
-	claims := c.Identity.Claims
-	due := c.Identity.ClientID != ""
-	if claims != nil && claims.NodeIdentityClaims != nil {
-		due = req.ForceIdentityRenewal || s.renewalDue(claims, identityTTL(snap, node.NodePool))
-	}
-	if !due || !knowsIdentities(node) {
+	deciding := identity.Heartbeat{Node: node, Caller: c.Identity, Forced: req.ForceIdentityRenewal, TTL: identityTTL(snap, node.NodePool), Now: s.cfg.Now()}
+	if !deciding.Generates() {
 		return nil
 	}
 	err := s.mintNode(ctx, snap, node, out)
-	if err == nil {
+	if err != nil && !deciding.FailureCounts() {
+		s.log.Warn("renew node identity", "node", node.ID, "err", err)
 		return nil
 	}
-	if claims != nil && time.Unix(claims.Expiry, 0).Before(s.cfg.Now().Add(10*time.Minute)) {
-		return err
-	}
-	s.log.Warn("renew node identity", "node", node.ID, "err", err)
-	return nil
+	return err
 }

@@ -73,6 +73,8 @@ type Issuer interface {
 	Node(node *nomad.Node, ttl time.Duration, now time.Time) *nomad.IdentityClaims
 	Mint(ctx context.Context, claims *nomad.IdentityClaims) (nomad.Token, error)
 	MintAll(ctx context.Context, claims []*nomad.IdentityClaims) ([]nomad.Token, error)
+	// Discovery is the OIDC discovery document, nil without an issuer.
+	Discovery() *nomad.OIDCDiscoveryConfig
 }
 
 // Keyring shows the public halves of the signing keys.
@@ -104,9 +106,7 @@ type Config struct {
 	SignWithin time.Duration
 	// RotationThreshold is told to those who cache public keys.
 	RotationThreshold time.Duration
-	// OIDCIssuer is the URL under which OIDC discovery is served; "" disables it.
-	OIDCIssuer string
-	Limits     Limits
+	Limits            Limits
 
 	Store      func() *state.Store // the store of now: a restore replaces it
 	Raft       Raft

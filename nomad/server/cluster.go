@@ -9,6 +9,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/authz"
 )
 
 // holdTimeout is how long a request waits for a leader that is ready
@@ -36,6 +37,26 @@ func (s *Server) Route(ctx context.Context, where rpc.Where, env nomad.Envelope)
 		return "", nomad.ErrNotReady
 	}
 	return "", nomad.ErrNoLeader
+}
+
+// patient is the authority that first waits until this server knows what was in
+// its log: a node or a workload must not be refused because the server has just
+// started and has not read its keys and nodes yet.
+type patient struct {
+	*authz.Authority
+	caughtUp *gate
+}
+
+// Authenticate says who holds the token.
+func (p patient) Authenticate(ctx context.Context, token string, rule rpc.Rule, conn *rpc.Conn) (*nomad.AuthenticatedIdentity, error) {
+	if token != "" && !p.caughtUp.isOpen() {
+		hold, cancel := context.WithTimeout(ctx, holdTimeout)
+		defer cancel()
+		if err := p.caughtUp.wait(hold); err != nil {
+			return nil, nomad.ErrNotReady
+		}
+	}
+	return p.Authority.Authenticate(ctx, token, rule, conn)
 }
 
 // Contact says whether a leader is known, and how long ago it was heard.

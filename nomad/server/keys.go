@@ -2,9 +2,11 @@ package server
 
 import (
 	"context"
+	"maps"
 
 	memdb "github.com/hashicorp/go-memdb"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
 // followKeys keeps the keyring as state has the root keys, until ctx ends. What
@@ -15,14 +17,8 @@ func (s *Server) followKeys(ctx context.Context) error {
 		store := s.fsm.State()
 		ws := memdb.NewWatchSet()
 		ws.Add(store.Abandoned())
-		known := map[string]bool{}
-		for key := range store.Snapshot().RootKeys(ws) {
-			known[key.KeyID] = true
-			if err := s.ring.Add(ctx, key); err != nil {
-				s.log.Error("open root key", "key", key.KeyID, "err", err)
-			}
-			held[key.KeyID] = true
-		}
+		known := s.loadKeys(ctx, store.Snapshot(), ws)
+		maps.Copy(held, known)
 		for id := range held {
 			if !known[id] {
 				s.ring.Remove(id)
@@ -33,6 +29,18 @@ func (s *Server) followKeys(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// loadKeys puts the root keys of a snapshot into the ring and returns their IDs.
+func (s *Server) loadKeys(ctx context.Context, snap *state.Snapshot, ws memdb.WatchSet) map[string]bool {
+	known := map[string]bool{}
+	for key := range snap.RootKeys(ws) {
+		known[key.KeyID] = true
+		if err := s.ring.Add(ctx, key); err != nil && ctx.Err() == nil {
+			s.log.Error("open root key", "key", key.KeyID, "err", err)
+		}
+	}
+	return known
 }
 
 // asLeader makes calls of this server's own parts: in process, in this region and,

@@ -77,6 +77,7 @@ func (s *Server) lead(ctx context.Context) error {
 	if err := s.bootstrap(ctx); err != nil {
 		return err
 	}
+	s.loadKeys(ctx, s.fsm.State().Snapshot(), nil)
 	_, endToken := s.authority.Lead()
 	defer endToken()
 	s.broker.Enable()
@@ -104,6 +105,7 @@ func (s *Server) lead(ctx context.Context) error {
 			}
 		})
 	}
+	s.caughtUp.open()
 	s.leading.open()
 	defer s.leading.shut()
 	s.log.Info("leading", "region", s.cfg.Region, "index", snap.Index())

@@ -64,6 +64,7 @@ type Server struct {
 	rpc       *rpc.Server
 	peers     *rpc.Pool
 	leading   *gate
+	caughtUp  *gate // opened once: what was in the log at the start is in state
 	closing   sync.Once
 }
 
@@ -74,7 +75,7 @@ func New(cfg Config, log *slog.Logger) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, log: log, leading: newGate()}
+	s := &Server{cfg: cfg, log: log, leading: newGate(), caughtUp: newGate()}
 	if err := s.open(); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -111,7 +112,7 @@ func (s *Server) open() (err error) {
 	s.plans = plan.New(plan.Config{Store: s.fsm.State, Raft: s.raft, Minter: s.issuer, Evals: s.broker, Log: s.log})
 	s.deploys = deploy.New(deploy.Config{Store: s.fsm.State, Raft: s.raft, Log: s.log})
 	s.peers = rpc.NewPool(rpc.PoolConfig{IdleTimeout: 2 * time.Minute, MaxIdleStreams: 64, Log: s.log})
-	s.rpc, err = rpc.NewServer(rpc.Config{Methods: s.endpoints().Methods(), Auth: s.authority, Router: s, Peers: s.peers,
+	s.rpc, err = rpc.NewServer(rpc.Config{Methods: s.endpoints().Methods(), Auth: patient{s.authority, s.caughtUp}, Router: s, Peers: s.peers,
 		HandshakeTimeout: s.cfg.RPCHandshakeTimeout, MaxConnsPerAddr: s.cfg.RPCMaxConnsPerClient, Log: s.log})
 	return err
 }
@@ -120,7 +121,7 @@ func (s *Server) open() (err error) {
 func (s *Server) endpoints() *endpoint.Service {
 	return endpoint.New(endpoint.Config{
 		Region: s.cfg.Region, Datacenter: s.cfg.Datacenter, Name: s.cfg.Name,
-		SignWithin: s.cfg.SignWithin, RotationThreshold: s.cfg.RootKeyRotationThreshold, OIDCIssuer: s.cfg.OIDCIssuer,
+		SignWithin: s.cfg.SignWithin, RotationThreshold: s.cfg.RootKeyRotationThreshold,
 		Limits: endpoint.Limits{DefaultPriority: s.cfg.JobDefaultPriority, MaxPriority: s.cfg.JobMaxPriority,
 			MaxCount: s.cfg.JobMaxCount, MaxSource: s.cfg.JobMaxSourceSize},
 		Store: s.fsm.State, Raft: s.raft, Cluster: s, Broker: s.broker, Blocked: s.blocked, Plans: s.plans,
