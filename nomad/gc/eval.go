@@ -117,9 +117,3 @@ func (c *Collector) reap(ctx context.Context, r *reaping) error {
 	}
 	return nil
 }
-
-// split returns the first n of list and the rest.
-func split[T any](list []T, n int) (first, rest []T) {
-	n = min(n, len(list))
-	return list[:n], list[n:]
-}

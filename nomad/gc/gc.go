@@ -126,3 +126,25 @@ func (s *sweep) old(changed int64, age time.Duration) bool {
 }
 
 func (c *Collector) write() nomad.WriteRequest { return nomad.WriteRequest{Region: c.cfg.Region} }
+
+// inBatches deletes things in requests of bounded size.
+func (c *Collector) inBatches(ids []string, what string, del func(batch []string) error) error {
+	total := len(ids)
+	for len(ids) > 0 {
+		var batch []string
+		batch, ids = split(ids, nomad.MaxUUIDsPerWriteRequest)
+		if err := del(batch); err != nil {
+			return fmt.Errorf("delete %d %s: %w", len(batch), what, err)
+		}
+	}
+	if total > 0 {
+		c.cfg.Log.Debug("collected", "what", what, "count", total)
+	}
+	return nil
+}
+
+// split returns the first n of list and the rest.
+func split[T any](list []T, n int) (first, rest []T) {
+	n = min(n, len(list))
+	return list[:n], list[n:]
+}

@@ -1,0 +1,32 @@
+package gc
+
+import (
+	"context"
+	"time"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// nodes collects nodes that are down and on which nothing is left to run.
+func (c *Collector) nodes(ctx context.Context, s *sweep) error {
+	var ids []string
+	for n := range s.snap.Nodes(nil) {
+		since := time.Unix(n.StatusUpdatedAt, 0).UnixNano()
+		if n.TerminalStatus() && s.old(since, c.cfg.NodeAfter) && !s.nodeUsed(n.ID) {
+			ids = append(ids, n.ID)
+		}
+	}
+	return c.inBatches(ids, "nodes", func(batch []string) error {
+		req := &nomad.NodeBatchDeregisterRequest{NodeIDs: batch, WriteRequest: c.write()}
+		return c.cfg.RPC.Call(ctx, "Node.BatchDeregister", req, &nomad.NodeUpdateResponse{})
+	})
+}
+
+func (s *sweep) nodeUsed(id string) bool {
+	for a := range s.snap.AllocsByNode(nil, id) {
+		if !a.TerminalStatus() {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,159 @@
+package plan_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"testing"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/fsm/testlog"
+)
+
+// gate holds plan commits until they are let through.
+type gate struct {
+	arrived chan struct{}
+	open    chan error
+}
+
+func (w *world) gate() *gate {
+	g := &gate{arrived: make(chan struct{}, 100), open: make(chan error, 100)}
+	w.Before(func(ctx context.Context, typ nomad.MessageType) error {
+		if typ != nomad.ApplyPlanResultsRequestType {
+			return nil
+		}
+		g.arrived <- struct{}{}
+		return <-g.open
+	})
+	return g
+}
+
+type answer struct {
+	r   *nomad.PlanResult
+	err error
+}
+
+func (w *world) submitLater(p *nomad.Plan) <-chan answer {
+	ch := make(chan answer, 1)
+	go func() {
+		r, err := w.applier.Submit(context.Background(), p)
+		ch <- answer{r, err}
+	}()
+	return ch
+}
+
+// TestChecksAheadOfTheCommit submits a second plan while the first is being
+// committed: it is checked and signed meanwhile, and on top of the first.
+func TestChecksAheadOfTheCommit(t *testing.T) {
+	w := start(t)
+	node := w.Node(t)
+	jobA, jobB := w.Job(t, nomad.JobTypeBatch, 1), w.Job(t, nomad.JobTypeBatch, 1)
+	p1 := place(w.plan(jobA), testlog.NewAlloc(jobA, node, cpu(3000)))
+	p2 := place(w.plan(jobB), testlog.NewAlloc(jobB, node, cpu(1000)))
+	p3 := place(w.plan(jobB), testlog.NewAlloc(jobB, node, cpu(1)))
+	w.minter.signed = make(chan int, 10)
+	g := w.gate()
+
+	first := w.submitLater(p1)
+	<-g.arrived
+	<-w.minter.signed
+	second := w.submitLater(p2)
+	<-w.minter.signed // and so is through its check, while the first is held
+	g.open <- nil
+	if a := <-first; a.err != nil || a.r.AllocIndex == 0 {
+		t.Fatalf("first plan: %+v", a)
+	}
+	<-g.arrived
+	third := w.submitLater(p3) // nothing is left of the node
+	g.open <- nil
+	if a := <-second; a.err != nil || len(a.r.NodeAllocation) != 1 {
+		t.Fatalf("second plan: %+v", a)
+	}
+	a := <-third
+	if a.err != nil || len(a.r.RejectedNodes) != 1 {
+		t.Fatalf("third plan: %+v, want the node rejected", a)
+	}
+	if a.r.RefreshIndex < w.Snapshot().TableIndex("allocs") {
+		t.Errorf("RefreshIndex %d does not show the second plan, at %d", a.r.RefreshIndex, w.Snapshot().TableIndex("allocs"))
+	}
+}
+
+// TestChecksAgainAfterAFailedCommit has a plan use the room that the one before it
+// would have made.
+func TestChecksAgainAfterAFailedCommit(t *testing.T) {
+	w := start(t)
+	node := w.Node(t)
+	jobA, jobB := w.Job(t, nomad.JobTypeService, 1), w.Job(t, nomad.JobTypeBatch, 1)
+	old := w.Alloc(t, jobA, node, cpu(4000))
+	p1 := w.plan(jobA)
+	p1.NodeUpdate[node.ID] = []*nomad.Allocation{old}
+	p2 := place(w.plan(jobB), testlog.NewAlloc(jobB, node, cpu(4000)))
+	w.minter.signed = make(chan int, 10)
+	g := w.gate()
+
+	first := w.submitLater(p1)
+	<-g.arrived
+	second := w.submitLater(p2)
+	<-w.minter.signed
+	lost := errors.New("leadership lost")
+	g.open <- lost
+	if a := <-first; !errors.Is(a.err, lost) {
+		t.Errorf("first plan: %+v, want %v", a, lost)
+	}
+	if a := <-second; a.err != nil || len(a.r.RejectedNodes) != 1 {
+		t.Errorf("second plan: %+v, want the node rejected", a)
+	}
+}
+
+func TestPriority(t *testing.T) {
+	w := start(t)
+	node := w.Node(t)
+	job := w.Job(t, nomad.JobTypeBatch, 1)
+	w.minter.signed = make(chan int, 10)
+	g := w.gate()
+	first := w.submitLater(place(w.plan(job), testlog.NewAlloc(job, node)))
+	<-w.minter.signed
+	<-g.arrived
+	// This one waits for the commit, checked; the others are queued behind it.
+	second := w.submitLater(place(w.plan(job), testlog.NewAlloc(job, node)))
+	<-w.minter.signed
+	var allocs []*nomad.Allocation
+	var answers []<-chan answer
+	for i, priority := range []int{10, 90, 50} {
+		p := w.plan(job)
+		p.Priority = priority
+		a := testlog.NewAlloc(job, node)
+		allocs = append(allocs, a)
+		answers = append(answers, w.submitLater(place(p, a)))
+		for w.applier.Queued() < i+1 {
+			runtime.Gosched()
+		}
+	}
+	for range 5 {
+		g.open <- nil
+	}
+	for _, ch := range append(answers, first, second) {
+		if a := <-ch; a.err != nil {
+			t.Fatal(a.err)
+		}
+	}
+	snap := w.Snapshot()
+	index := func(i int) uint64 { return snap.Alloc(nil, allocs[i].ID).CreateIndex }
+	if index(1) > index(2) || index(2) > index(0) {
+		t.Errorf("plans of priority 10, 90, 50 were committed at %d, %d, %d", index(0), index(1), index(2))
+	}
+}
+
+func TestNotLeading(t *testing.T) {
+	w := start(t)
+	node, job := w.Node(t), w.Job(t, nomad.JobTypeBatch, 1)
+	g := w.gate()
+	first := w.submitLater(place(w.plan(job), testlog.NewAlloc(job, node)))
+	<-g.arrived
+	g.open <- nil
+	<-first
+	w.stop()
+	if _, err := w.applier.Submit(context.Background(), w.plan(job)); !errors.Is(err, nomad.ErrNoLeader) {
+		t.Errorf("Submit() to one that stopped = %v, want %v", err, nomad.ErrNoLeader)
+	}
+}
