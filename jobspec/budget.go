@@ -12,8 +12,14 @@ import (
 	"github.com/zclconf/go-cty/cty/function"
 )
 
-// maxWork is how many bytes and values all expressions of one Parse may touch.
-const maxWork = 64 << 20
+// maxWork is how many units of work all expressions of one Parse may take. To
+// touch a byte takes one; a step of an evaluation and an element of a list take
+// as much as this many bytes.
+const (
+	maxWork  = 64 << 20
+	stepWork = 256
+	elemWork = 32
+)
 
 var errWork = errors.New("the expressions of this file do too much work")
 
@@ -33,7 +39,7 @@ func (b *budget) charge(n int) error {
 
 // chargeValue takes what it costs to look at the whole value.
 func (b *budget) chargeValue(v cty.Value) error {
-	if err := b.charge(1); err != nil {
+	if err := b.charge(elemWork); err != nil {
 		return err
 	}
 	v, _ = v.Unmark()
@@ -72,7 +78,7 @@ type guarded struct {
 
 // Value evaluates the expression unless the budget is used up.
 func (g *guarded) Value(ctx *hcl.EvalContext) (cty.Value, hcl.Diagnostics) {
-	if err := g.budget.charge(1); err != nil {
+	if err := g.budget.charge(stepWork); err != nil {
 		return cty.DynamicVal, refuse(g.Range(), "Too much work", err.Error())
 	}
 	v, diags := g.Expression.Value(ctx)
@@ -94,6 +100,9 @@ func (b *budget) guard(in map[string]function.Function) map[string]function.Func
 
 func (b *budget) guardFunction(f function.Function, cost func([]cty.Value) (float64, error)) function.Function {
 	check := func(args []cty.Value) error {
+		if err := b.charge(stepWork); err != nil {
+			return err
+		}
 		for _, a := range args {
 			if !a.Type().IsCapsuleType() {
 				if err := b.chargeValue(a); err != nil {
@@ -136,7 +145,7 @@ var costs = map[string]func(args []cty.Value) (float64, error){
 		for _, a := range args {
 			n *= length(a)
 		}
-		return n * float64(len(args)), nil
+		return n * float64(len(args)) * elemWork, nil
 	},
 	"join": func(args []cty.Value) (float64, error) {
 		n := 0.0
@@ -145,13 +154,15 @@ var costs = map[string]func(args []cty.Value) (float64, error){
 		}
 		return n * text(args[0]), nil
 	},
-	"replace":       func(args []cty.Value) (float64, error) { return (text(args[0]) + 1) * (text(args[2]) + 1), nil },
-	"regex_replace": func(args []cty.Value) (float64, error) { return (text(args[0]) + 1) * (text(args[1]) + text(args[2]) + 1), nil },
-	"indent":        func(args []cty.Value) (float64, error) { return number(args[0]) * text(args[1]), nil },
-	"distinct":      square,
-	"contains":      func(args []cty.Value) (float64, error) { return length(args[0]), nil },
-	"format":        widths,
-	"formatlist":    widths,
+	"replace": func(args []cty.Value) (float64, error) { return (text(args[0]) + 1) * (text(args[2]) + 1), nil },
+	"regex_replace": func(args []cty.Value) (float64, error) {
+		return (text(args[0]) + 1) * (text(args[1]) + text(args[2]) + 1), nil
+	},
+	"indent":     func(args []cty.Value) (float64, error) { return number(args[0]) * text(args[1]), nil },
+	"distinct":   square,
+	"contains":   func(args []cty.Value) (float64, error) { return length(args[0]), nil },
+	"format":     widths,
+	"formatlist": widths,
 	"bcrypt": func(args []cty.Value) (float64, error) {
 		if len(args) > 1 && number(args[1]) > 12 {
 			return 0, errors.New("the cost of bcrypt may be 12 at most")

@@ -1,21 +1,12 @@
 package jobspec
 
-import (
-	"github.com/hashicorp/hcl/v2"
-	"github.com/hashicorp/hcl/v2/hclsyntax"
-	"github.com/hashicorp/hcl/v2/hclwrite"
-)
+import "github.com/hashicorp/hcl/v2/hclwrite"
 
 // Format returns the text of an HCL file in the canonical style. Text that is
 // not HCL is an *Error.
 func Format(name string, src []byte) ([]byte, error) {
 	p := &parser{sources: map[string][]byte{name: src}}
-	if diags := scan(name, src); diags.HasErrors() {
-		p.report(diags)
-		return nil, p.err()
-	}
-	if _, diags := hclsyntax.ParseConfig(src, name, hcl.InitialPos); diags.HasErrors() {
-		p.report(diags)
+	if body := p.syntax(name, src); body == nil {
 		return nil, p.err()
 	}
 	return hclwrite.Format(src), nil

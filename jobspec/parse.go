@@ -122,6 +122,7 @@ type parser struct {
 	functions map[string]function.Function
 	root      *scope
 	blocks    int
+	long      map[place]cty.Value
 }
 
 func newParser(cfg Config) *parser {
@@ -165,8 +166,8 @@ func (p *parser) parse() *api.Job {
 
 // syntax parses a file, nil when it is not HCL.
 func (p *parser) syntax(name string, src []byte) *hclsyntax.Body {
-	if diags := scan(name, src); diags.HasErrors() {
-		p.report(diags)
+	src, ok := p.prepareSource(name, src)
+	if !ok {
 		return nil
 	}
 	f, diags := hclsyntax.ParseConfig(src, name, hcl.InitialPos)
@@ -188,37 +189,43 @@ type topLevel struct {
 // split sorts the top level blocks.
 func (p *parser) split(body *hclsyntax.Body) topLevel {
 	var top topLevel
+	var jobs []*hclsyntax.Block
 	for _, a := range sortedAttributes(body) {
 		p.errorf(a.NameRange, "Unsupported argument", "%q is not expected here: a job file holds job, variable, variables and locals blocks.", a.Name)
 	}
 	for _, b := range body.Blocks {
-		want := 0
+		want, known := topLabels[b.Type]
+		if !known {
+			p.errorf(b.TypeRange, "Unsupported block type", "%q is not expected here: a job file holds job, variable, variables and locals blocks.", b.Type)
+			continue
+		}
+		if !p.checkLabels(b.Type, b.DefRange(), len(b.Labels), want) {
+			continue
+		}
 		switch b.Type {
 		case "job":
-			want = 1
-			if top.job != nil {
-				p.errorf(b.DefRange(), "Duplicate job block", "A file holds one job; the first is at %s.", top.job.DefRange())
-				continue
-			}
-			top.job = b
+			jobs = append(jobs, b)
 		case "variable":
-			want = 1
 			top.variables = append(top.variables, b)
 		case "variables":
 			top.legacy = append(top.legacy, b)
 		case "locals":
 			top.locals = append(top.locals, b)
-		default:
-			p.errorf(b.TypeRange, "Unsupported block type", "%q is not expected here: a job file holds job, variable, variables and locals blocks.", b.Type)
-			continue
 		}
-		p.checkLabels(b.Type, b.DefRange(), len(b.Labels), want)
 	}
-	if top.job == nil {
+	switch {
+	case len(jobs) > 1:
+		p.errorf(jobs[1].DefRange(), "Duplicate job block", "A file holds one job; the first is at %s.", jobs[0].DefRange())
+	case len(jobs) == 1:
+		top.job = jobs[0]
+	case !p.diags.HasErrors():
 		p.errorf(body.MissingItemRange(), "Missing job block", "Expected a block of the form: job \"<name>\" { ... }")
 	}
 	return top
 }
+
+// topLabels are the top level blocks and how many labels each has.
+var topLabels = map[string]int{"job": 1, "variable": 1, "variables": 0, "locals": 0}
 
 // checkLabels says whether a block has the labels that it needs.
 func (p *parser) checkLabels(kind string, at hcl.Range, have, want int) bool {

@@ -16,9 +16,20 @@ const (
 	maxNumber    = 64
 )
 
-// scan refuses files that nest too deep, before they are parsed.
-func scan(name string, src []byte) hcl.Diagnostics {
+// prepareSource refuses what would be too much work to parse, and returns the
+// source without the texts that are taken out (long.go).
+func (p *parser) prepareSource(name string, src []byte) ([]byte, bool) {
 	tokens, _ := hclsyntax.LexConfig(src, name, hcl.InitialPos)
+	diags := scan(tokens)
+	if !diags.HasErrors() {
+		src, diags = p.shorten(name, src, tokens)
+	}
+	p.report(diags)
+	return src, !diags.HasErrors()
+}
+
+// scan refuses files that nest too deep.
+func scan(tokens hclsyntax.Tokens) hcl.Diagnostics {
 	depth, operators := 0, 0
 	var last hclsyntax.TokenType
 	for _, t := range tokens {

@@ -67,8 +67,7 @@ func (p *parser) assignExpr(v *variable, e hclsyntax.Expression) {
 // assignJSON sets variables from a JSON object.
 func (p *parser) assignJSON(vars map[string]*variable, name string, src []byte) {
 	at := hcl.Range{Filename: name, Start: hcl.InitialPos, End: hcl.InitialPos}
-	if diags := scan(name, src); diags.HasErrors() {
-		p.report(diags)
+	if _, ok := p.prepareSource(name, src); !ok {
 		return
 	}
 	t, err := ctyjson.ImpliedType(src)

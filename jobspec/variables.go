@@ -161,11 +161,11 @@ func (p *parser) assignText(v *variable, raw, source string) {
 		p.convert(v)
 		return
 	}
-	if diags := scan(source, []byte(raw)); diags.HasErrors() {
-		p.report(diags)
+	src, ok := p.prepareSource(source, []byte(raw))
+	if !ok {
 		return
 	}
-	e, diags := hclsyntax.ParseExpression([]byte(raw), source, hcl.InitialPos)
+	e, diags := hclsyntax.ParseExpression(src, source, hcl.InitialPos)
 	p.report(diags)
 	if diags.HasErrors() {
 		return

@@ -1,0 +1,118 @@
+package jobspec_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/jobspec"
+)
+
+// slow is far more than any of the tests below needs, and far less than they
+// took without their bounds.
+const slow = 10 * time.Second
+
+func within(t *testing.T, f func()) {
+	t.Helper()
+	start := time.Now()
+	f()
+	if took := time.Since(start); took > slow {
+		t.Errorf("took %s, want less than %s", took, slow)
+	}
+}
+
+// A task may carry a long text: a megabyte is read in well under two seconds.
+func TestLongStrings(t *testing.T) {
+	megabyte := strings.Repeat("0123456789abcde ", 1<<16)
+	for name, expr := range map[string]string{
+		"quoted":  `"` + megabyte + `"`,
+		"heredoc": "<<EOT\n" + strings.ReplaceAll(megabyte, "e ", "e\n") + "EOT",
+		"flush":   "<<-EOT\n" + strings.ReplaceAll(megabyte, "e ", "e\n") + "EOT",
+		"dollars": `"` + strings.Repeat("$x$$y", 1<<17) + `"`,
+		"escapes": `"` + strings.Repeat(`\"`, 1<<18) + `"`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			start := time.Now()
+			job := mustParse(t, "job \"a\" {\n group \"g\" {\n task \"t\" {\n config {\n text = "+expr+"\n}\n}\n}\n}")
+			if got := len(job.TaskGroups[0].Tasks[0].Config["text"].(string)); got < 1<<18 {
+				t.Errorf("text has %d bytes", got)
+			}
+			if took := time.Since(start); took > 2*time.Second {
+				t.Errorf("took %s", took)
+			}
+		})
+	}
+}
+
+func TestHostileInput(t *testing.T) {
+	bomb := "locals {\n l0 = \"xxxxxxxxxx\"\n"
+	for i := 1; i < 30; i++ {
+		bomb += fmt.Sprintf(" l%d = \"${local.l%d}${local.l%d}${local.l%d}\"\n", i, i-1, i-1, i-1)
+	}
+	numbers := "locals {\n l0 = 1e300\n"
+	for i := 1; i < 40; i++ {
+		numbers += fmt.Sprintf(" l%d = local.l%d * local.l%d\n", i, i-1, i-1)
+	}
+	region := func(expr string) string { return "job \"a\" {\n region = " + expr + "\n}" }
+	for name, src := range map[string]string{
+		"parentheses":   region(strings.Repeat("(", 1<<20)),
+		"lists":         region(strings.Repeat("[", 1<<20)),
+		"braces":        strings.Repeat("a {\n", 1<<18),
+		"templates":     region(strings.Repeat(`"${`, 1<<18)),
+		"minus":         region(strings.Repeat("-", 1<<20) + "1"),
+		"not":           region(strings.Repeat("!", 1<<20) + "true"),
+		"conditionals":  region(strings.Repeat("true ? 1 : ", 1<<17) + "1"),
+		"sums":          region(strings.Repeat("1 + ", 1<<18) + "1"),
+		"indexes":       region("local.x" + strings.Repeat("[0]", 1<<18)),
+		"splats":        region("local.x" + strings.Repeat(".*", 1<<18)),
+		"ifs":           region(`"` + strings.Repeat("%{ if true }", 1<<17) + `"`),
+		"huge number":   region(`"${1e2000000000}"`),
+		"strings":       bomb + "}\n" + region("local.l29"),
+		"numbers":       numbers + "}\n" + region("\"${local.l39}\""),
+		"loops":         region("join(\"\", [for a in range(1000) : join(\"\", [for b in range(1000) : join(\"\", [for c in range(1000) : \"x\"])])])"),
+		"product":       region("length(setproduct(range(1000), range(1000), range(1000)))"),
+		"padding":       region(`format("%1000000000s", "x")`),
+		"star padding":  region(`format("%*s", 1000000000, "x")`),
+		"indent":        region(`indent(1000000000, "a\nb")`),
+		"join":          region(`join("` + strings.Repeat("x", 1<<20) + `", range(1000))`),
+		"replace":       region(`replace("` + strings.Repeat("x", 1<<20) + `", "x", "` + strings.Repeat("y", 1<<20) + `")`),
+		"bcrypt":        region(`bcrypt("x", 31)`),
+		"yaml aliases":  region(`length(yamldecode("a: &a [x,x,x]\nb: &b [*a,*a,*a]\nc: &c [*b,*b,*b]\nd: &d [*c,*c,*c]\ne: &e [*d,*d,*d]"))`),
+		"blocks":        "job \"a\" {\n dynamic \"group\" {\n for_each = range(1000)\n labels = [\"x${group.value}\"]\n content {\n dynamic \"task\" {\n for_each = range(1000)\n labels = [\"y\"]\n content {}\n}\n}\n}\n}",
+		"many errors":   "job \"a\" {\n" + strings.Repeat("x {}\n", 1<<17) + "}",
+		"locals":        "locals {\n a = " + strings.Repeat("local.a + ", 4000) + "1\n}\njob \"a\" {}",
+		"too large":     strings.Repeat("#", 9<<20),
+		"binary":        "\x00\xff\xfe job \"a\" {}",
+		"label":         "job \"" + strings.Repeat("${", 1000) + "\" {}",
+		"null elements": region(`[null]`),
+	} {
+		t.Run(name, func(t *testing.T) {
+			within(t, func() {
+				_, err := jobspec.Parse(jobspec.Config{Filename: "a.hcl", Source: []byte(src)})
+				if err == nil {
+					t.Fatal("no error")
+				}
+				if n := len(err.Error()); n > 64<<10 {
+					t.Errorf("the error has %d bytes", n)
+				}
+			})
+		})
+	}
+}
+
+// Whatever the text, there is a job or an error, never a panic.
+func FuzzParse(f *testing.F) {
+	f.Add(withVariables)
+	f.Add("job \"a\" {\n group \"g\" {\n task \"t\" {\n config {\n x = [for a in b : \"${a}\"]\n}\n}\n}\n}")
+	f.Add(`{"Job": {"ID": "a", "TaskGroups": [null, {"Tasks": [null, {"Templates": [null]}]}]}}`)
+	f.Fuzz(func(t *testing.T, src string) {
+		job, err := jobspec.Parse(jobspec.Config{Filename: "a.hcl", Source: []byte(src)})
+		if (job == nil) == (err == nil) {
+			t.Fatalf("job %v, error %v", job, err)
+		}
+		if job != nil {
+			job.Canonicalize()
+		}
+	})
+}
