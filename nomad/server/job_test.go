@@ -1,0 +1,277 @@
+package server_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/golang/snappy"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/server"
+)
+
+var global = nomad.QueryOptions{Region: "global"}
+
+func failsWith(t *testing.T, err error, code int, parts ...string) {
+	t.Helper()
+	var c *nomad.CodedError
+	if !errors.As(err, &c) || c.Code != code {
+		t.Fatalf("error = %v, want status %d", err, code)
+	}
+	for _, p := range parts {
+		if !strings.Contains(c.Message, p) {
+			t.Errorf("error %q lacks %q", c.Message, p)
+		}
+	}
+}
+
+func TestRegisterTellsEveryFault(t *testing.T) {
+	s, _ := start(t, nil)
+	job := batchJob("bad id", 1)
+	job.TaskGroups[0].Tasks[0].Driver = ""
+	err := s.Call(within(t), "Job.Register", &nomad.JobRegisterRequest{Job: job}, nil)
+	failsWith(t, err, 400, "the ID must hold no spaces", "driver")
+	var out nomad.JobValidateResponse
+	if err := s.Call(within(t), "Job.Validate", &nomad.JobValidateRequest{Job: job}, &out); err != nil {
+		t.Fatal(err)
+	}
+	if len(out.ValidationErrors) < 2 || out.Error == "" {
+		t.Errorf("Job.Validate = %+v, want two faults at least", out)
+	}
+	if got := read[nomad.JobListResponse](t, s, "Job.List", &nomad.JobListRequest{QueryOptions: global}); len(got.Jobs) != 0 {
+		t.Error("an invalid job was stored")
+	}
+}
+
+func TestRegisterRefuses(t *testing.T) {
+	s, _ := start(t, func(c *server.Config) { c.JobMaxCount = 10 })
+	for name, c := range map[string]struct {
+		change func(*nomad.JobRegisterRequest)
+		want   string
+	}{
+		"no job":             {func(r *nomad.JobRegisterRequest) { r.Job = nil }, "missing job"},
+		"another namespace":  {func(r *nomad.JobRegisterRequest) { r.Job.Namespace = "apps" }, "nonexistent namespace"},
+		"namespaces differ":  {func(r *nomad.JobRegisterRequest) { r.Job.Namespace, r.Namespace = "apps", "default" }, "mismatched request namespace"},
+		"another pool":       {func(r *nomad.JobRegisterRequest) { r.Job.NodePool = "gpu" }, "nonexistent node pool"},
+		"another region":     {func(r *nomad.JobRegisterRequest) { r.Job.Region = "eu" }, "is of region"},
+		"priority":           {func(r *nomad.JobRegisterRequest) { r.Job.Priority = 101 }, "priority"},
+		"too many":           {func(r *nomad.JobRegisterRequest) { r.Job.TaskGroups[0].Count = 11 }, "the limit is 10"},
+		"dispatched by hand": {func(r *nomad.JobRegisterRequest) { r.Job.Dispatched = true }, "dispatch its parent"},
+		"index of no job":    {func(r *nomad.JobRegisterRequest) { r.EnforceIndex, r.JobModifyIndex = true, 7 }, nomad.RegisterEnforceIndexErrPrefix},
+	} {
+		t.Run(name, func(t *testing.T) {
+			req := &nomad.JobRegisterRequest{Job: batchJob("b", 1)}
+			c.change(req)
+			failsWith(t, s.Call(within(t), "Job.Register", req, nil), 400, c.want)
+		})
+	}
+}
+
+func TestRegisterAgain(t *testing.T) {
+	s, _ := start(t, nil)
+	first := register(t, s, batchJob("b", 1))
+	again := register(t, s, batchJob("b", 1))
+	if again.JobModifyIndex != first.JobModifyIndex || again.EvalID == "" {
+		t.Errorf("an unchanged job: index %d after %d, evaluation %q", again.JobModifyIndex, first.JobModifyIndex, again.EvalID)
+	}
+	changed := register(t, s, batchJob("b", 2))
+	if changed.JobModifyIndex <= first.JobModifyIndex {
+		t.Error("a changed job is no new version")
+	}
+	versions := read[nomad.JobVersionsResponse](t, s, "Job.GetJobVersions", &nomad.JobVersionsRequest{JobID: "b", Diffs: true, QueryOptions: global})
+	if len(versions.Versions) != 2 || versions.Versions[0].Version != 1 || len(versions.Diffs) != 1 || len(versions.Diffs[0].TaskGroups) != 1 {
+		t.Errorf("Job.GetJobVersions: %d versions, %d diffs", len(versions.Versions), len(versions.Diffs))
+	}
+	req := &nomad.JobRegisterRequest{Job: batchJob("b", 3), EnforceIndex: true, JobModifyIndex: first.JobModifyIndex}
+	failsWith(t, s.Call(within(t), "Job.Register", req, nil), 400, nomad.RegisterEnforceIndexErrPrefix)
+	req.JobModifyIndex = changed.JobModifyIndex
+	if err := s.Call(within(t), "Job.Register", req, nil); err != nil {
+		t.Errorf("with the right index: %v", err)
+	}
+	if req.Job.Region != "" || req.Job.NodePool != "" {
+		t.Error("the caller's job was written to")
+	}
+}
+
+func TestDeregister(t *testing.T) {
+	s, _ := start(t, nil)
+	n := join(t, s.RPCAddr())
+	register(t, s, batchJob("b", 1))
+	a := n.allocs(1)[0]
+	out := read[nomad.JobDeregisterResponse](t, s, "Job.Deregister", &nomad.JobDeregisterRequest{JobID: "b"})
+	if out.EvalID == "" {
+		t.Fatal("Job.Deregister makes no evaluation")
+	}
+	eventually(t, func() bool {
+		got := read[nomad.SingleAllocResponse](t, s, "Alloc.GetAlloc", &nomad.AllocSpecificRequest{AllocID: a.ID, QueryOptions: global})
+		return got.Alloc.DesiredStatus == nomad.AllocDesiredStatusStop
+	})
+	if got := read[nomad.SingleJobResponse](t, s, "Job.GetJob", jobRead("b")); got.Job == nil || !got.Job.Stop {
+		t.Error("the job is not there, stopped")
+	}
+	read[nomad.JobDeregisterResponse](t, s, "Job.Deregister", &nomad.JobDeregisterRequest{JobID: "b", Purge: true})
+	if got := read[nomad.SingleJobResponse](t, s, "Job.GetJob", jobRead("b")); got.Job != nil {
+		t.Error("the purged job is there")
+	}
+	failsWith(t, s.Call(within(t), "Job.Deregister", &nomad.JobDeregisterRequest{JobID: "b"}, nil), 404)
+}
+
+// eventually waits until a condition holds that nothing tells of.
+func eventually(t *testing.T, holds func() bool) {
+	t.Helper()
+	ctx := within(t)
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for !holds() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatal("the condition never came to hold")
+		}
+	}
+}
+
+func TestPlanWritesNothing(t *testing.T) {
+	s, _ := start(t, nil)
+	n := join(t, s.RPCAddr())
+	before := read[nomad.JobListResponse](t, s, "Job.List", &nomad.JobListRequest{QueryOptions: global}).Index
+	plan := read[nomad.JobPlanResponse](t, s, "Job.Plan", &nomad.JobPlanRequest{Job: batchJob("b", 3), Diff: true})
+	if plan.JobModifyIndex != 0 || plan.Diff == nil || plan.Annotations == nil || plan.Annotations.DesiredTGUpdates["g"].Place != 3 {
+		t.Fatalf("Job.Plan = %+v", plan)
+	}
+	after := read[nomad.JobListResponse](t, s, "Job.List", &nomad.JobListRequest{QueryOptions: global})
+	if len(after.Jobs) != 0 || after.Index != before {
+		t.Error("Job.Plan wrote something")
+	}
+	reg := register(t, s, batchJob("b", 3))
+	n.allocs(3)
+	plan = read[nomad.JobPlanResponse](t, s, "Job.Plan", &nomad.JobPlanRequest{Job: batchJob("b", 4), Diff: true})
+	if got := plan.Annotations.DesiredTGUpdates["g"]; plan.JobModifyIndex != reg.JobModifyIndex || got.Place != 1 || got.Stop != 0 {
+		t.Errorf("Job.Plan for one more = index %d, %+v", plan.JobModifyIndex, got)
+	}
+	big := batchJob("big", 1)
+	big.TaskGroups[0].Tasks[0].Resources = &nomad.Resources{CPU: 100, MemoryMB: 1 << 20}
+	if plan = read[nomad.JobPlanResponse](t, s, "Job.Plan", &nomad.JobPlanRequest{Job: big}); len(plan.FailedTGAllocs) != 1 {
+		t.Errorf("Job.Plan of what fits nowhere = %+v", plan)
+	}
+}
+
+func TestDispatch(t *testing.T) {
+	s, _ := start(t, nil)
+	n := join(t, s.RPCAddr())
+	parent := batchJob("p", 1)
+	parent.ParameterizedJob = &nomad.ParameterizedJobConfig{Payload: nomad.DispatchPayloadRequired, MetaRequired: []string{"k"}}
+	if reg := register(t, s, parent); reg.EvalID != "" {
+		t.Error("a parameterized job is evaluated")
+	}
+	dispatch := func(change func(*nomad.JobDispatchRequest)) (nomad.JobDispatchResponse, error) {
+		req := &nomad.JobDispatchRequest{JobID: "p", Payload: []byte("hello"), Meta: map[string]string{"k": "v"}}
+		change(req)
+		var out nomad.JobDispatchResponse
+		return out, s.Call(within(t), "Job.Dispatch", req, &out)
+	}
+	for name, c := range map[string]struct {
+		change func(*nomad.JobDispatchRequest)
+		code   int
+	}{
+		"no payload":      {func(r *nomad.JobDispatchRequest) { r.Payload = nil }, 400},
+		"large payload":   {func(r *nomad.JobDispatchRequest) { r.Payload = make([]byte, 16<<10+1) }, 400},
+		"missing key":     {func(r *nomad.JobDispatchRequest) { r.Meta = nil }, 400},
+		"unpermitted key": {func(r *nomad.JobDispatchRequest) { r.Meta["x"] = "y" }, 400},
+		"no such job":     {func(r *nomad.JobDispatchRequest) { r.JobID = "q" }, 404},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := dispatch(c.change)
+			failsWith(t, err, c.code)
+		})
+	}
+	req := &nomad.JobDispatchRequest{JobID: "p", Payload: []byte("hello"), Meta: map[string]string{"k": "v"},
+		WriteRequest: nomad.WriteRequest{IdempotencyToken: "once"}}
+	first := read[nomad.JobDispatchResponse](t, s, "Job.Dispatch", req)
+	again := read[nomad.JobDispatchResponse](t, s, "Job.Dispatch", req)
+	if first.EvalID == "" || !strings.HasPrefix(first.DispatchedJobID, "p/dispatch-") || again.DispatchedJobID != first.DispatchedJobID {
+		t.Fatalf("Job.Dispatch = %+v, then %+v", first, again)
+	}
+	a := n.allocs(1)[0]
+	payload, err := snappy.Decode(nil, a.Job.Payload)
+	if err != nil || string(payload) != "hello" || a.Job.Meta["k"] != "v" || a.Job.ParentID != "p" {
+		t.Errorf("the dispatched job has payload %q, meta %v, parent %q: %v", payload, a.Job.Meta, a.Job.ParentID, err)
+	}
+}
+
+func TestListsComeInPages(t *testing.T) {
+	s, _ := start(t, nil)
+	for i := range 5 {
+		register(t, s, batchJob(fmt.Sprintf("j%d", i), 1))
+	}
+	page := func(opts nomad.QueryOptions) (string, string) {
+		out := read[nomad.JobListResponse](t, s, "Job.List", &nomad.JobListRequest{QueryOptions: opts})
+		var ids []string
+		for _, j := range out.Jobs {
+			ids = append(ids, j.ID)
+		}
+		return strings.Join(ids, " "), out.NextToken
+	}
+	for name, c := range map[string]struct {
+		opts       nomad.QueryOptions
+		ids, token string
+	}{
+		"all":           {nomad.QueryOptions{}, "j0 j1 j2 j3 j4", ""},
+		"first page":    {nomad.QueryOptions{PerPage: 2}, "j0 j1", "default.j2"},
+		"second page":   {nomad.QueryOptions{PerPage: 2, NextToken: "default.j2"}, "j2 j3", "default.j4"},
+		"last page":     {nomad.QueryOptions{PerPage: 2, NextToken: "default.j4"}, "j4", ""},
+		"token is gone": {nomad.QueryOptions{PerPage: 1, NextToken: "default.j11"}, "j2", "default.j3"},
+		"backwards":     {nomad.QueryOptions{PerPage: 2, NextToken: "default.j2", Reverse: true}, "j2 j1", "default.j0"},
+		"prefix":        {nomad.QueryOptions{Prefix: "j3"}, "j3", ""},
+		"filter":        {nomad.QueryOptions{Filter: `ID == "j1" or ID == "j4"`, PerPage: 1}, "j1", "default.j4"},
+		"everywhere":    {nomad.QueryOptions{Namespace: "*", Prefix: "j4"}, "j4", ""},
+	} {
+		if ids, token := page(c.opts); ids != c.ids || token != c.token {
+			t.Errorf("%s: %q and token %q, want %q and %q", name, ids, token, c.ids, c.token)
+		}
+	}
+	failsWith(t, s.Call(within(t), "Job.List", &nomad.JobListRequest{QueryOptions: nomad.QueryOptions{Filter: "=="}}, nil), 400, "filter")
+	failsWith(t, s.Call(within(t), "Eval.List", &nomad.EvalListRequest{QueryOptions: nomad.QueryOptions{NextToken: "x"}}, nil), 400, "paginator")
+	evals := read[nomad.EvalListResponse](t, s, "Eval.List", &nomad.EvalListRequest{QueryOptions: nomad.QueryOptions{PerPage: 2}})
+	rest := read[nomad.EvalListResponse](t, s, "Eval.List", &nomad.EvalListRequest{QueryOptions: nomad.QueryOptions{NextToken: evals.NextToken}})
+	all := read[nomad.EvalListResponse](t, s, "Eval.List", &nomad.EvalListRequest{})
+	if len(evals.Evaluations) != 2 || len(evals.Evaluations)+len(rest.Evaluations) != len(all.Evaluations) {
+		t.Errorf("pages of %d and %d of %d evaluations", len(evals.Evaluations), len(rest.Evaluations), len(all.Evaluations))
+	}
+}
+
+func TestBlockingQueries(t *testing.T) {
+	s, _ := start(t, nil)
+	first := register(t, s, batchJob("a", 1))
+	job := read[nomad.SingleJobResponse](t, s, "Job.GetJob", jobRead("a"))
+	wait := func(ctx context.Context, max time.Duration) (nomad.SingleJobResponse, error) {
+		var out nomad.SingleJobResponse
+		req := jobRead("a")
+		req.MinQueryIndex, req.MaxQueryTime = job.Index, max
+		return out, s.Call(ctx, "Job.GetJob", req, &out)
+	}
+	if out, err := wait(within(t), 5*time.Millisecond); err != nil || out.Index != job.Index {
+		t.Errorf("after its time: index %d, %v, want %d", out.Index, err, job.Index)
+	}
+	ctx, cancel := context.WithCancel(within(t))
+	cancel()
+	if _, err := wait(ctx, time.Minute); !errors.Is(err, context.Canceled) {
+		t.Errorf("a caller that left: %v", err)
+	}
+	done := make(chan nomad.SingleJobResponse, 1)
+	go func() {
+		var out nomad.SingleJobResponse
+		req := jobRead("a")
+		req.MinQueryIndex = job.Index
+		s.Call(context.Background(), "Job.GetJob", req, &out)
+		done <- out
+	}()
+	register(t, s, batchJob("other", 1))
+	register(t, s, batchJob("a", 2))
+	if out := <-done; out.Index <= first.JobModifyIndex || out.Job.Version != 1 {
+		t.Errorf("the query ends at index %d with version %d", out.Index, out.Job.Version)
+	}
+}
