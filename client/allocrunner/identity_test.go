@@ -158,3 +158,15 @@ func TestChangeModes(t *testing.T) {
 		})
 	}
 }
+
+// rejecting signs nothing.
+type rejecting struct{}
+
+func (rejecting) Call(_ context.Context, _ string, req, resp any) error {
+	out := resp.(*nomad.AllocIdentitiesResponse)
+	for _, id := range req.(*nomad.AllocIdentitiesRequest).Identities {
+		out.Rejections = append(out.Rejections, &nomad.WorkloadIdentityRejection{
+			WorkloadIdentityRequest: *id, Reason: nomad.WIRejectionReasonMissingIdentity})
+	}
+	return nil
+}
