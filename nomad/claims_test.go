@@ -62,7 +62,9 @@ func TestClaimsOnTheWire(t *testing.T) {
 			if err := nomad.Decode(raw, &back); err != nil || !reflect.DeepEqual(*back.Identity.Claims, c.claims) {
 				t.Errorf("Decode() = %+v, %v", back.Identity.Claims, err)
 			}
-			var plain struct{ Identity struct{ Claims map[string]any } }
+			var plain struct {
+				Identity struct{ Claims map[string]any }
+			}
 			if err := nomad.Decode(raw, &plain); err != nil {
 				t.Fatal(err)
 			}

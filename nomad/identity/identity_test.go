@@ -1,0 +1,325 @@
+package identity_test
+
+import (
+	"context"
+	"crypto/ed25519"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"github.com/open-nomad/open-nomad/internal/jwt"
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/identity"
+	"github.com/open-nomad/open-nomad/nomad/keyring"
+)
+
+var now = time.Unix(1_000_000, 0)
+
+// issuer is an identity.Issuer with a key, and that key.
+type issuer struct {
+	*identity.Issuer
+	key  jwt.Key
+	ring *keyring.Ring
+}
+
+func newIssuer(t testing.TB, url string) issuer {
+	t.Helper()
+	ring := keyring.New(keyring.Config{})
+	k, err := ring.NewRootKey(now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := ring.Add(t.Context(), k); err != nil {
+		t.Fatal(err)
+	}
+	key, err := ring.Signer(k.KeyID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return issuer{identity.New(ring, "global", url, func() time.Time { return now }), key, ring}
+}
+
+var (
+	alloc = &nomad.Allocation{ID: "a1", Namespace: "team", TaskGroup: "grp"}
+	job   = &nomad.Job{ID: "web", Region: "eu", Namespace: "team"}
+	node  = &nomad.Node{ID: "n1", NodePool: "gpu", NodeClass: "big", Datacenter: "dc1",
+		Attributes: map[string]string{"nomad.version": "2.0.0"}}
+)
+
+// payload is the JSON inside a token.
+func payload(t *testing.T, token nomad.Token) map[string]any {
+	t.Helper()
+	text, err := base64.RawURLEncoding.DecodeString(strings.Split(token.Reveal(), ".")[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var m map[string]any
+	if err := json.Unmarshal(text, &m); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func TestClaims(t *testing.T) {
+	i := newIssuer(t, "https://nomad.example")
+	child := &nomad.Job{ID: "web/dispatch-1", ParentID: "web", Region: "eu"}
+	wid := func(name string, ttl time.Duration, aud ...string) *nomad.WorkloadIdentity {
+		return &nomad.WorkloadIdentity{Name: name, TTL: ttl, Audience: aud}
+	}
+	base := map[string]any{"iss": "https://nomad.example", "iat": 1e6, "nbf": 1e6}
+	for name, c := range map[string]struct {
+		claims *nomad.IdentityClaims
+		want   map[string]any
+	}{
+		"task": {
+			i.Workload(alloc, job, nomad.WIHandle{WorkloadIdentifier: "main"}, wid("default", 0, "nomadproject.io"), now),
+			map[string]any{"nomad_namespace": "team", "nomad_job_id": "web", "nomad_allocation_id": "a1", "nomad_task": "main",
+				"aud": "nomadproject.io", "sub": "eu:team:web:grp:main:default"},
+		},
+		"dispatched child": {
+			i.Workload(alloc, child, nomad.WIHandle{WorkloadIdentifier: "main"}, wid("aws", time.Hour, "a", "nomadproject.io"), now),
+			map[string]any{"nomad_namespace": "team", "nomad_job_id": "web", "nomad_allocation_id": "a1", "nomad_task": "main",
+				"aud": []any{"a", "nomadproject.io"}, "sub": "eu:team:web:grp:main:aws", "exp": 1e6 + 3600},
+		},
+		"service": {
+			i.Workload(alloc, job, nomad.WIHandle{WorkloadIdentifier: "s-${x}", WorkloadType: nomad.WorkloadTypeService,
+				InterpolatedWorkloadIdentifier: "s-1"}, wid("consul", 0), now),
+			map[string]any{"nomad_namespace": "team", "nomad_job_id": "web", "nomad_allocation_id": "a1", "nomad_service": "s-1",
+				"sub": "eu:team:web:grp:s-${x}:consul"},
+		},
+		"node": {
+			i.Node(node, time.Hour, now),
+			map[string]any{"nomad_node_id": "n1", "nomad_node_pool": "gpu", "nomad_node_class": "big", "nomad_node_datacenter": "dc1",
+				"aud": "nomadproject.io", "sub": "node:global:gpu:n1:default", "exp": 1e6 + 3600},
+		},
+		"node without a TTL": {
+			i.Node(&nomad.Node{ID: "n1"}, 0, now),
+			map[string]any{"nomad_node_id": "n1", "aud": "nomadproject.io", "sub": "node:global::n1:default", "exp": 1e6 + 86400},
+		},
+		"introduction": {
+			i.Introduction("gpu", "", time.Minute, now),
+			map[string]any{"nomad_node_pool": "gpu", "nomad_node_name": "", "aud": "nomadproject.io",
+				"sub": "node-introduction:global:gpu::default", "exp": 1e6 + 60},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			token, err := i.Mint(t.Context(), c.claims)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := payload(t, token)
+			if id, _ := got["jti"].(string); !nomad.IsUUID(id) {
+				t.Errorf("jti is %q", id)
+			}
+			delete(got, "jti")
+			for k, v := range base {
+				c.want[k] = v
+			}
+			if fmt.Sprint(got) != fmt.Sprint(c.want) {
+				t.Errorf("claims are\n%v, want\n%v", got, c.want)
+			}
+			if token.KeyID() != i.key.ID || strings.Contains(fmt.Sprint(token), "eyJ") {
+				t.Errorf("token shows as %v", token)
+			}
+			_, err = i.Verify(token.Reveal(), now)
+			ours := strings.Contains(fmt.Sprint(c.want["aud"]), "nomadproject.io") || c.want["aud"] == nil
+			if (err == nil) != ours {
+				t.Errorf("Verify() = %v", err)
+			}
+		})
+	}
+}
+
+func TestVerifyRefuses(t *testing.T) {
+	i := newIssuer(t, "https://nomad.example")
+	good := func() map[string]any {
+		return map[string]any{"nomad_node_id": "n1", "nomad_node_pool": "gpu", "aud": "nomadproject.io",
+			"exp": now.Unix() + 60, "nbf": now.Unix(), "iat": now.Unix()}
+	}
+	task := func() map[string]any {
+		return map[string]any{"nomad_namespace": "x", "nomad_job_id": "j", "nomad_allocation_id": "a", "nomad_task": "t"}
+	}
+	for name, c := range map[string]struct {
+		claims map[string]any
+		set    map[string]any
+		ok     bool
+	}{
+		"good node":                         {claims: good(), ok: true},
+		"good task without end":             {claims: task(), ok: true},
+		"node without end":                  {claims: good(), set: map[string]any{"exp": nil}},
+		"node with end zero":                {claims: good(), set: map[string]any{"exp": 0}},
+		"end before 1970":                   {claims: task(), set: map[string]any{"exp": -5}},
+		"expired":                           {claims: good(), set: map[string]any{"exp": now.Unix() - 61}},
+		"expired within the clocks":         {claims: good(), set: map[string]any{"exp": now.Unix() - 59}, ok: true},
+		"not yet":                           {claims: good(), set: map[string]any{"nbf": now.Unix() + 61}},
+		"not yet within the clocks":         {claims: good(), set: map[string]any{"nbf": now.Unix() + 60}, ok: true},
+		"made in the future":                {claims: good(), set: map[string]any{"iat": now.Unix() + 61}},
+		"another issuer":                    {claims: good(), set: map[string]any{"iss": "https://evil.example"}},
+		"our issuer":                        {claims: good(), set: map[string]any{"iss": "https://nomad.example"}, ok: true},
+		"another audience":                  {claims: task(), set: map[string]any{"aud": "vault.example"}},
+		"audience that begins like ours":    {claims: task(), set: map[string]any{"aud": "nomadproject.io.evil.example"}},
+		"audience with ours in a list":      {claims: task(), set: map[string]any{"aud": []string{"x", "nomadproject.io"}}, ok: true},
+		"audience is a number":              {claims: task(), set: map[string]any{"aud": 5}},
+		"end is text":                       {claims: good(), set: map[string]any{"exp": "9999999999"}},
+		"two kinds":                         {claims: good(), set: map[string]any{"nomad_namespace": "default"}},
+		"node and introduction":             {claims: good(), set: map[string]any{"nomad_node_name": ""}},
+		"no kind":                           {claims: map[string]any{"sub": "x"}},
+		"pool alone is no kind":             {claims: map[string]any{"nomad_node_pool": "gpu", "exp": now.Unix() + 60}},
+		"introduction without end":          {claims: map[string]any{"nomad_node_pool": "gpu", "nomad_node_name": ""}},
+		"names in upper case":               {claims: good(), set: map[string]any{"NOMAD_NODE_ID": "n2"}},
+		"workload claims beside the node's": {claims: good(), set: map[string]any{"extra_claims": map[string]string{}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for k, v := range c.set {
+				if v == nil {
+					delete(c.claims, k)
+					continue
+				}
+				c.claims[k] = v
+			}
+			raw, err := i.key.Sign(c.claims)
+			if err != nil {
+				t.Fatal(err)
+			}
+			claims, err := i.Verify(raw, now)
+			if (err == nil) != c.ok {
+				t.Fatalf("Verify() = %v, want ok %t", err, c.ok)
+			}
+			if err != nil && !errors.Is(err, jwt.ErrInvalid) {
+				t.Errorf("Verify() = %v, does not wrap ErrInvalid", err)
+			}
+			if expired := errors.Is(err, identity.ErrExpired); expired != (name == "expired") || expired && (claims == nil || claims.NodeID != "n1") {
+				t.Errorf("Verify() = %v, %v", claims, err)
+			} else if expired && !errors.Is(err, rpc.ErrExpired) {
+				t.Error("ErrExpired is not rpc.ErrExpired")
+			}
+		})
+	}
+}
+
+func TestVerifyUnknownKey(t *testing.T) {
+	i, stranger := newIssuer(t, ""), newIssuer(t, "")
+	token, err := stranger.Mint(t.Context(), stranger.Node(node, time.Hour, now))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := i.Verify(token.Reveal(), now); !errors.Is(err, jwt.ErrUnknownKey) {
+		t.Errorf("Verify() = %v", err)
+	}
+	own, err := i.Mint(t.Context(), i.Node(node, time.Hour, now))
+	if err != nil {
+		t.Fatal(err)
+	}
+	i.ring.Remove(i.key.ID)
+	if _, err := i.Verify(own.Reveal(), now); !errors.Is(err, jwt.ErrUnknownKey) {
+		t.Errorf("Verify() = %v after the key was removed", err)
+	}
+}
+
+func TestMintWaitsForKey(t *testing.T) {
+	i := identity.New(keyring.New(keyring.Config{}), "global", "", time.Now)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	if _, err := i.Mint(ctx, i.Node(node, time.Hour, now)); !errors.Is(err, keyring.ErrNoKey) {
+		t.Errorf("Mint() = %v, want ErrNoKey", err)
+	}
+	if _, err := i.MintAll(ctx, []*nomad.IdentityClaims{i.Node(node, time.Hour, now)}); !errors.Is(err, keyring.ErrNoKey) {
+		t.Errorf("MintAll() = %v, want ErrNoKey", err)
+	}
+}
+
+func TestMintAll(t *testing.T) {
+	i := newIssuer(t, "")
+	var claims []*nomad.IdentityClaims
+	for n := range 100 {
+		claims = append(claims, i.Node(&nomad.Node{ID: fmt.Sprint("n", n)}, time.Hour, now))
+	}
+	tokens, err := i.MintAll(t.Context(), claims)
+	if err != nil || len(tokens) != len(claims) {
+		t.Fatalf("MintAll() = %d tokens, %v", len(tokens), err)
+	}
+	for n, token := range tokens {
+		if got := payload(t, token)["nomad_node_id"]; got != claims[n].NodeID {
+			t.Errorf("token %d is for %v", n, got)
+		}
+	}
+	if none, err := i.MintAll(t.Context(), nil); err != nil || none != nil {
+		t.Errorf("MintAll() of nothing = %v, %v", none, err)
+	}
+	claims[50] = &nomad.IdentityClaims{}
+	if some, err := i.MintAll(t.Context(), claims); err == nil || some != nil {
+		t.Errorf("MintAll() with a bad one = %d tokens, %v", len(some), err)
+	}
+	endless := i.Node(node, time.Hour, now)
+	endless.Expiry = 0
+	if _, err := i.Mint(t.Context(), endless); err == nil {
+		t.Error("a node identity without end is signed")
+	}
+}
+
+// TestPublished verifies a token as an outside service does: with the published
+// set and the standard library.
+func TestPublished(t *testing.T) {
+	i := newIssuer(t, "https://nomad.example")
+	token, err := i.Mint(t.Context(), i.Node(node, time.Hour, now))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(i.JWKS())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var set jose.JSONWebKeySet
+	if err := json.Unmarshal(text, &set); err != nil || len(set.Keys) != 1 {
+		t.Fatalf("JWKS() = %s, %v", text, err)
+	}
+	raw := token.Reveal()
+	cut := strings.LastIndexByte(raw, '.')
+	sig, err := base64.RawURLEncoding.DecodeString(raw[cut+1:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !ed25519.Verify(set.Key(token.KeyID())[0].Key.(ed25519.PublicKey), []byte(raw[:cut]), sig) {
+		t.Error("the published key refuses the token")
+	}
+	if d := i.Discovery(); d.JWKS != "https://nomad.example/.well-known/jwks.json" {
+		t.Errorf("Discovery() = %+v", d)
+	}
+	if d := newIssuer(t, "").Discovery(); d != nil {
+		t.Errorf("Discovery() without an issuer = %+v", d)
+	}
+}
+
+func BenchmarkMintAll(b *testing.B) {
+	i := newIssuer(b, "")
+	claims := make([]*nomad.IdentityClaims, 1000)
+	for n := range claims {
+		claims[n] = i.Workload(alloc, job, nomad.WIHandle{WorkloadIdentifier: "main"}, &nomad.WorkloadIdentity{Name: "default"}, now)
+	}
+	for b.Loop() {
+		if _, err := i.MintAll(b.Context(), claims); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(claims)), "ns/token")
+}
+
+func BenchmarkVerify(b *testing.B) {
+	i := newIssuer(b, "")
+	token, err := i.Mint(b.Context(), i.Node(node, time.Hour, now))
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if _, err := i.Verify(token.Reveal(), now); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
