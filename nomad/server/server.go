@@ -139,38 +139,47 @@ func (s *Server) classOf(id string) (string, bool) {
 	return n.ComputedClass, true
 }
 
-// Run serves until ctx ends or this server can't go on, then closes everything.
+// Run serves until ctx ends or this server can't go on, then closes everything:
+// first what asks of the server, then what answers.
 func (s *Server) Run(ctx context.Context) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var wg sync.WaitGroup
-	part := func(name string, run func(context.Context) error) {
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	below, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	var asking, answering sync.WaitGroup
+	part := func(wg *sync.WaitGroup, ctx context.Context, name string, run func(context.Context) error) {
 		wg.Go(func() {
 			if err := run(ctx); err != nil && ctx.Err() == nil {
-				cancel(fmt.Errorf("%s: %w", name, err))
+				fail(fmt.Errorf("%s: %w", name, err))
 			}
 		})
 	}
-	part("rpc", func(ctx context.Context) error { return s.rpc.Serve(ctx, s.listener) })
-	part("keyring", s.followKeys)
-	part("leadership", s.followLeadership)
-	part("state", s.watchFSM)
+	part(&answering, below, "keyring", s.followKeys)
+	part(&answering, below, "leadership", s.followLeadership)
+	part(&answering, below, "state", s.watchFSM)
+	part(&asking, ctx, "rpc", func(ctx context.Context) error { return s.rpc.Serve(ctx, s.listener) })
+	for _, w := range s.workers() {
+		part(&asking, ctx, "worker", w.Run)
+	}
+	<-ctx.Done()
+	asking.Wait()
+	stop()
+	answering.Wait()
+	return errors.Join(context.Cause(ctx), s.Close())
+}
+
+// workers makes the workers, which share what collects garbage.
+func (s *Server) workers() []*worker.Worker {
 	collector := gc.New(gc.Config{RPC: s.asLeader(), Store: s.fsm.State, Region: s.cfg.Region, EvalAfter: s.cfg.EvalGCThreshold,
 		BatchEvalAfter: s.cfg.BatchEvalGCThreshold, JobAfter: s.cfg.JobGCThreshold, NodeAfter: s.cfg.NodeGCThreshold,
 		DeploymentAfter: s.cfg.DeploymentGCThreshold, RootKeyAfter: s.cfg.RootKeyGCThreshold,
 		RootKeyRotation: s.cfg.RootKeyRotationThreshold, Log: s.log})
+	var out []*worker.Worker
 	for range s.cfg.Workers {
-		w := worker.New(worker.Config{RPC: s.asLeader(), Store: s.fsm.State, Core: collector, Region: s.cfg.Region,
-			Schedulers: s.schedulers(), Log: s.log})
-		part("worker", w.Run)
+		out = append(out, worker.New(worker.Config{RPC: s.asLeader(), Store: s.fsm.State, Core: collector, Region: s.cfg.Region,
+			Schedulers: s.schedulers(), Log: s.log}))
 	}
-	<-ctx.Done()
-	wg.Wait()
-	err := s.Close()
-	if cause := context.Cause(ctx); cause != ctx.Err() {
-		return errors.Join(cause, err)
-	}
-	return errors.Join(ctx.Err(), err)
+	return out
 }
 
 // schedulers returns the types that workers take: those that are enabled, and the
