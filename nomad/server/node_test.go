@@ -1,0 +1,294 @@
+package server_test
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"io"
+	"net"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/internal/testnet"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/server"
+)
+
+// beat sends a heartbeat with a token and returns the reply.
+func (n *fakeNode) beat(token string, force bool) nomad.NodeUpdateResponse {
+	n.t.Helper()
+	var out nomad.NodeUpdateResponse
+	n.must("Node.UpdateStatus", &nomad.NodeUpdateStatusRequest{NodeID: n.node.ID, Status: nomad.NodeStatusReady,
+		ForceIdentityRenewal: force, WriteRequest: n.write(token)}, &out)
+	return out
+}
+
+func TestHeartbeatsRenewIdentities(t *testing.T) {
+	s, _ := start(t, nil)
+	n := join(t, s.RPCAddr())
+	for name, c := range map[string]struct {
+		token string
+		force bool
+		want  bool
+	}{
+		"a fresh identity":  {n.jwt, false, false},
+		"renewal is forced": {n.jwt, true, true},
+		"the secret ID":     {n.node.SecretID, false, true},
+	} {
+		out := n.beat(c.token, c.force)
+		if got := out.SignedIdentity != nil; got != c.want {
+			t.Errorf("%s: a new identity %v, want %v", name, got, c.want)
+		}
+		if out.HeartbeatTTL < 10*time.Second || out.LeaderRPCAddr != s.RPCAddr() || out.NumNodes != 1 || len(out.Servers) != 1 {
+			t.Errorf("%s: %+v", name, out)
+		}
+	}
+}
+
+func TestRegisterAgainNeedsTheSecret(t *testing.T) {
+	s, _ := start(t, nil)
+	n := join(t, s.RPCAddr())
+	other := *n.node
+	other.SecretID = nomad.NewID()
+	err := n.call("Node.Register", &nomad.NodeRegisterRequest{Node: &other, WriteRequest: n.write("")}, nil)
+	if err == nil || !strings.Contains(err.Error(), "node secret ID does not match") {
+		t.Errorf("another secret: %v", err)
+	}
+	var out nomad.NodeUpdateResponse
+	same := *n.node
+	n.must("Node.Register", &nomad.NodeRegisterRequest{Node: &same, WriteRequest: n.write(n.jwt)}, &out)
+	if out.SignedIdentity != nil {
+		t.Error("a node that changed nothing gets a new identity")
+	}
+	same.NodeClass = "large"
+	n.must("Node.Register", &nomad.NodeRegisterRequest{Node: &same, WriteRequest: n.write(n.jwt)}, &out)
+	if out.SignedIdentity == nil {
+		t.Error("a node of another class keeps its identity")
+	}
+	got := read[nomad.SingleNodeResponse](t, s, "Node.GetNode", &nomad.NodeSpecificRequest{NodeID: n.node.ID, QueryOptions: global})
+	if got.Node.Status != nomad.NodeStatusReady || got.Node.NodeClass != "large" || got.Node.ComputedClass == "" {
+		t.Errorf("after registering again the node is %q of class %q (%q)", got.Node.Status, got.Node.NodeClass, got.Node.ComputedClass)
+	}
+}
+
+func TestSilentNodeIsDownAndItsAllocationsAreReplaced(t *testing.T) {
+	s, _ := start(t, func(c *server.Config) {
+		c.MinHeartbeatTTL, c.HeartbeatGrace, c.MaxHeartbeatsPerSecond = 30*time.Millisecond, 10*time.Millisecond, 1e6
+	})
+	silent := join(t, s.RPCAddr())
+	job := batchJob("svc", 1)
+	job.TaskGroups[0].ReschedulePolicy = &nomad.ReschedulePolicy{Unlimited: true, Delay: 5 * time.Second, DelayFunction: "constant", MaxDelay: time.Hour}
+	register(t, s, job)
+	lost := silent.allocs(1)[0]
+	silent.report(nomad.AllocClientStatusRunning, lost)
+
+	eventually(t, func() bool {
+		return nodeStatus(t, s, silent) == nomad.NodeStatusDown
+	})
+	eventually(t, func() bool {
+		got := read[nomad.SingleAllocResponse](t, s, "Alloc.GetAlloc", &nomad.AllocSpecificRequest{AllocID: lost.ID, QueryOptions: global})
+		return got.Alloc.ClientStatus == nomad.AllocClientStatusLost
+	})
+	err := silent.call("Node.UpdateAlloc", &nomad.AllocUpdateRequest{Alloc: []*nomad.Allocation{{ID: lost.ID, NodeID: lost.NodeID,
+		ClientStatus: nomad.AllocClientStatusRunning}}, WriteRequest: silent.write(silent.jwt)}, nil)
+	if err == nil || !strings.Contains(err.Error(), "is not allowed to update allocs") {
+		t.Errorf("a node that is down updates allocations: %v", err)
+	}
+	// It is back once it told of its allocations.
+	silent.beat(silent.jwt, false)
+	if got := nodeStatus(t, s, silent); got != nomad.NodeStatusInit {
+		t.Errorf("the node that came back is %q, want %q", got, nomad.NodeStatusInit)
+	}
+	silent.report(nomad.AllocClientStatusComplete, lost)
+	silent.beat(silent.jwt, false)
+	if got := nodeStatus(t, s, silent); got != nomad.NodeStatusReady {
+		t.Errorf("the node that told of its allocations is %q", got)
+	}
+}
+
+func nodeStatus(t *testing.T, s *server.Server, n *fakeNode) string {
+	t.Helper()
+	return read[nomad.SingleNodeResponse](t, s, "Node.GetNode", &nomad.NodeSpecificRequest{NodeID: n.node.ID, QueryOptions: global}).Node.Status
+}
+
+func TestEligibilityAndDrain(t *testing.T) {
+	s, _ := start(t, nil)
+	n := join(t, s.RPCAddr())
+	read[nomad.NodeEligibilityUpdateResponse](t, s, "Node.UpdateEligibility",
+		&nomad.NodeUpdateEligibilityRequest{NodeID: n.node.ID, Eligibility: nomad.NodeSchedulingIneligible})
+	out := register(t, s, batchJob("b", 1))
+	eventually(t, func() bool {
+		e := read[nomad.SingleEvalResponse](t, s, "Eval.GetEval", &nomad.EvalSpecificRequest{EvalID: out.EvalID, QueryOptions: global})
+		return e.Eval.Status == nomad.EvalStatusComplete && e.Eval.BlockedEval != ""
+	})
+	err := s.Call(within(t), "Node.UpdateDrain", &nomad.NodeUpdateDrainRequest{NodeID: n.node.ID, DrainStrategy: &nomad.DrainStrategy{}}, nil)
+	failsWith(t, err, 501, "draining of nodes")
+	// Ending a drain that is none makes the node eligible, and the job is placed.
+	read[nomad.NodeDrainUpdateResponse](t, s, "Node.UpdateDrain", &nomad.NodeUpdateDrainRequest{NodeID: n.node.ID, MarkEligible: true})
+	n.allocs(1)
+}
+
+func TestFailedAllocationIsPlacedAgain(t *testing.T) {
+	s, _ := start(t, nil)
+	n := join(t, s.RPCAddr())
+	job := batchJob("b", 1)
+	job.TaskGroups[0].ReschedulePolicy = &nomad.ReschedulePolicy{Attempts: 1, Interval: time.Hour, Delay: 5 * time.Second, DelayFunction: "constant"}
+	register(t, s, job)
+	first := n.allocs(1)[0]
+	n.report(nomad.AllocClientStatusFailed, first)
+	eventually(t, func() bool {
+		evals := read[nomad.JobEvaluationsResponse](t, s, "Job.Evaluations", jobRead("b"))
+		for _, e := range evals.Evaluations {
+			if e.TriggeredBy == nomad.EvalTriggerRetryFailedAlloc {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// relayed is a node's own server of RPCs.
+func relayed(t *testing.T) *rpc.Server {
+	t.Helper()
+	node, err := rpc.NewServer(rpc.Config{Auth: rpc.TrustPeer{}, Methods: []rpc.Method{
+		rpc.Handle("Allocations.Stats", rpc.Token, rpc.Here, func(_ context.Context, _ *rpc.Call, req *nomad.AllocStatsRequest) (*nomad.AllocStatsResponse, error) {
+			if req.Task != "" {
+				return nil, nomad.Errorf(404, "unknown task %q", req.Task)
+			}
+			return &nomad.AllocStatsResponse{Stats: &nomad.AllocResourceUsage{Timestamp: 7}}, nil
+		}),
+		rpc.HandleStream("FileSystem.Logs", rpc.Token, rpc.Here, func(_ context.Context, _ *rpc.Call, req *nomad.FsLogsRequest, st *rpc.Stream) error {
+			return st.Encode(&nomad.StreamErrWrapper{Payload: []byte("log of " + req.Task)})
+		}),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return node
+}
+
+func TestCallsAreRelayedToTheNode(t *testing.T) {
+	for name, attach := range map[string]func(*testing.T, *server.Server, *fakeNode){
+		"over its session": func(t *testing.T, s *server.Server, n *fakeNode) {
+			p := rpc.NewPool(rpc.PoolConfig{Serve: relayed(t)})
+			t.Cleanup(func() { p.Close() })
+			n.pool = p
+			n.beat(n.jwt, false)
+		},
+		"in process": func(t *testing.T, s *server.Server, n *fakeNode) { s.AttachNode(n.node.ID, relayed(t)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, _ := start(t, nil)
+			n := join(t, s.RPCAddr())
+			register(t, s, batchJob("b", 1))
+			id := n.allocs(1)[0].ID
+			n.pool.Close()
+			eventually(t, func() bool {
+				err := s.Call(within(t), "ClientAllocations.Stats", &nomad.AllocStatsRequest{AllocID: id}, nil)
+				return errors.Is(err, nomad.ErrNoNodeConn)
+			})
+			attach(t, s, n)
+			if got := read[nomad.AllocStatsResponse](t, s, "ClientAllocations.Stats", &nomad.AllocStatsRequest{AllocID: id}); got.Stats.Timestamp != 7 {
+				t.Errorf("ClientAllocations.Stats = %+v", got.Stats)
+			}
+			failsWith(t, s.Call(within(t), "ClientAllocations.Stats", &nomad.AllocStatsRequest{AllocID: id, Task: "x"}, nil), 404, "unknown task")
+			failsWith(t, s.Call(within(t), "ClientAllocations.Stats", &nomad.AllocStatsRequest{AllocID: nomad.NewID()}, nil), 404, "Unknown allocation")
+			st, err := s.Stream(within(t), "FileSystem.Logs")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer st.Close()
+			st.Encode(&nomad.FsLogsRequest{AllocID: id, Task: "t"})
+			var first nomad.StreamErrWrapper
+			if err := st.Decode(&first); err != nil || string(first.Payload) != "log of t" {
+				t.Errorf("FileSystem.Logs sends %q, %v", first.Payload, err)
+			}
+			if err := st.Decode(&first); err != io.EOF {
+				t.Errorf("after the log: %v, want EOF", err)
+			}
+		})
+	}
+}
+
+func TestRestartKeepsEverything(t *testing.T) {
+	dir := t.TempDir()
+	block := testnet.Take(t)
+	set := func(c *server.Config) { c.DataDir, c.RPCAddr = dir, block.Addr(4647) }
+	s, stop := start(t, set)
+	n := join(t, s.RPCAddr())
+	register(t, s, batchJob("b", 1))
+	a := n.allocs(1)[0]
+
+	_, err := server.New(server.Config{Region: "global", Datacenter: "dc1", Name: "twin", DataDir: dir, RPCAddr: testnet.Any}, logger())
+	if err == nil || strings.Contains(err.Error(), "\n") {
+		t.Errorf("a second server on %s: %v, want an error of one line", filepath.Base(dir), err)
+	}
+	stop()
+	s, _ = start(t, set)
+	// The node calls at once, before the server has read its log: it must not be refused.
+	n.pool = rpc.NewPool(rpc.PoolConfig{})
+	t.Cleanup(func() { n.pool.Close() })
+	if out := n.beat(n.jwt, false); out.HeartbeatTTL == 0 {
+		t.Error("the node is not counted")
+	}
+	if got := n.allocs(1)[0]; got.ID != a.ID || got.SignedIdentities["t"] != a.SignedIdentities["t"] {
+		t.Error("the allocation is another one")
+	}
+	who := read[nomad.ACLWhoAmIResponse](t, s, "ACL.WhoAmI", &nomad.GenericRequest{QueryOptions: nomad.QueryOptions{AuthToken: a.SignedIdentities["t"]}})
+	if who.Identity.Claims == nil || who.Identity.Claims.AllocationID != a.ID {
+		t.Errorf("after the restart the token says %+v", who.Identity)
+	}
+	if len(read[nomad.KeyringListPublicResponse](t, s, "Keyring.ListPublic", &nomad.GenericRequest{QueryOptions: global}).PublicKeys) != 1 {
+		t.Error("a restart makes another root key")
+	}
+}
+
+func TestStartIsQuick(t *testing.T) {
+	begun := time.Now()
+	s, _ := start(t, nil)
+	if err := s.Ready(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(begun); took > time.Second { // 200 ms is the aim; machines of tests are busy
+		t.Errorf("ready after %v", took)
+	}
+}
+
+func TestAddressInUse(t *testing.T) {
+	ln := testnet.Listen(t)
+	_, err := server.New(server.Config{Region: "global", Datacenter: "dc1", Name: "x", RPCAddr: ln.Addr().String()}, logger())
+	if err == nil || !strings.Contains(err.Error(), "address already in use") || strings.Contains(err.Error(), "\n") {
+		t.Errorf("New() = %v", err)
+	}
+}
+
+// TestBareReplies holds what Status.Leader answers against the bytes of
+// compat/wire.md: a string, and no struct around it.
+func TestBareReplies(t *testing.T) {
+	s, _ := start(t, nil)
+	if err := s.Ready(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := net.Dial("tcp", s.RPCAddr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	conn.SetDeadline(time.Now().Add(10 * time.Second))
+	// {"Seq":1,"ServiceMethod":"Status.Leader"} {"Region":"global"}
+	raw, _ := hex.DecodeString("01" + "82a353657101ad536572766963654d6574686f64ad5374617475732e4c6561646572" + "81a6526567696f6ea6676c6f62616c")
+	conn.Write(raw)
+	addr := s.RPCAddr()
+	want := "83a54572726f72a0a353657101ad536572766963654d6574686f64ad5374617475732e4c6561646572" +
+		hex.EncodeToString([]byte{0xa0 | byte(len(addr))}) + hex.EncodeToString([]byte(addr))
+	got := make([]byte, len(want)/2)
+	if _, err := io.ReadFull(conn, got); err != nil {
+		t.Fatal(err)
+	}
+	if hex.EncodeToString(got) != want {
+		t.Errorf("reply = %x\nwant    %s", got, want)
+	}
+}
