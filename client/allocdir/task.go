@@ -2,6 +2,7 @@ package allocdir
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -16,6 +17,9 @@ type TaskConfig struct {
 	Name      string
 	UID, GID  int // of the task's user; -1 when it is the agent's own
 	SecretsMB int // 0 for the default
+	// Private keeps other users out of local and tmp too. It is for tasks that see
+	// the host's paths and have a user of their own.
+	Private bool
 }
 
 // Task is the directory of one task, held by descriptors.
@@ -48,19 +52,20 @@ func (t *Task) build(alloc *safefs.Dir, cfg TaskConfig) (err error) {
 	if t.dir, err = alloc.Make(cfg.Name, stickyMode); err != nil {
 		return err
 	}
-	local, err := t.dir.Make(LocalName, openMode)
-	if err != nil {
+	own, tmp := fs.FileMode(openMode), stickyMode
+	if cfg.Private {
+		own, tmp = 0o700, 0o700
+	}
+	if err := t.give(LocalName, own, t.uid, t.gid); err != nil {
 		return err
 	}
-	defer local.Close()
-	if err := local.Chown(t.uid, t.gid); err != nil {
+	uid, gid := -1, -1
+	if cfg.Private {
+		uid, gid = t.uid, t.gid
+	}
+	if err := t.give(TmpName, tmp, uid, gid); err != nil {
 		return err
 	}
-	tmp, err := t.dir.Make(TmpName, stickyMode)
-	if err != nil {
-		return err
-	}
-	tmp.Close() // made; nothing is held open
 	private, err := t.memory(PrivateName, cfg.SecretsMB, -1, -1)
 	if err != nil {
 		return err
@@ -68,6 +73,16 @@ func (t *Task) build(alloc *safefs.Dir, cfg TaskConfig) (err error) {
 	private.Close() // made; nothing is held open
 	t.secrets, err = t.memory(SecretsName, cfg.SecretsMB, t.uid, t.gid)
 	return err
+}
+
+// give makes a directory that has the mode and the owner.
+func (t *Task) give(name string, mode fs.FileMode, uid, gid int) error {
+	dir, err := t.dir.Make(name, mode)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return dir.Chown(uid, gid)
 }
 
 // memory opens the directory name, 0700 of the owner, on a file system in memory

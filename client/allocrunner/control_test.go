@@ -143,7 +143,7 @@ func TestWhatCannotRun(t *testing.T) {
 	lent := mockTask("main", lasts("1s"))
 	lent.User = "nomad-80001"
 	pool := mockTask("main", lasts("1s"))
-	pool.User = "80001:80001"
+	pool.User = "80001"
 	rejected := mockTask("main", lasts("1s"))
 	rejected.Identities = []*nomad.WorkloadIdentity{{Name: "aws"}}
 	bridge := allocation(nomad.JobTypeBatch, mockTask("main", lasts("1s")))

@@ -19,7 +19,10 @@ type directoryHook struct {
 func (*directoryHook) Name() string { return "directories" }
 
 func (h *directoryHook) Prestart(_ context.Context, req *TaskPrestartRequest, resp *TaskPrestartResponse) error {
-	cfg := allocdir.TaskConfig{Name: req.Task.Name, UID: req.Owner.UID, GID: req.Owner.GID}
+	cfg := allocdir.TaskConfig{
+		Name: req.Task.Name, UID: req.Owner.UID, GID: req.Owner.GID,
+		Private: h.isolation == drivers.FSIsolationUnveil && req.Owner.UID >= 0,
+	}
 	if req.Task.Resources != nil {
 		cfg.SecretsMB = req.Task.Resources.SecretsMB
 	}

@@ -3,6 +3,7 @@ package taskhook
 import (
 	"context"
 	"fmt"
+	"os"
 	"os/user"
 	"strconv"
 	"strings"
@@ -34,7 +35,7 @@ func (h *userHook) Prestart(_ context.Context, req *TaskPrestartRequest, resp *T
 			return &Fault{Type: nomad.TaskFailedValidation, Err: err}
 		}
 		resp.Owner = owner
-	case h.dynamic:
+	case h.dynamic && os.Geteuid() == 0: // nobody else can give files away
 		uid, err := h.lend(req)
 		if err != nil {
 			return &drivers.RecoverableError{Err: err}
@@ -61,8 +62,8 @@ func LentUID(state map[string]string) (int, bool) {
 	return uid, err == nil
 }
 
-// named finds a user of the system, by name or "<uid>[:<gid>]". Uids of the pool
-// belong to other tasks and can't be asked for.
+// named finds a user of the system, by name or number. Uids of the pool belong to
+// other tasks and can't be asked for.
 func (h *userHook) named(word string) (*Owner, error) {
 	if strings.HasPrefix(word, dynamicPrefix) && numeric(strings.TrimPrefix(word, dynamicPrefix)) {
 		return nil, fmt.Errorf("user %q is lent by the client and cannot be asked for", word)
@@ -77,19 +78,14 @@ func (h *userHook) named(word string) (*Owner, error) {
 	return owner, nil
 }
 
+// find looks a user up as drivers do: a number that no user has is its own group.
 func find(word string) (*Owner, error) {
-	uidWord, gidWord, both := strings.Cut(word, ":")
-	if both {
-		uid, err1 := strconv.ParseUint(uidWord, 10, 31)
-		gid, err2 := strconv.ParseUint(gidWord, 10, 31)
-		if err1 != nil || err2 != nil {
-			return nil, fmt.Errorf("user %q is neither a name nor <uid>:<gid>", word)
-		}
-		return &Owner{User: word, UID: int(uid), GID: int(gid)}, nil
-	}
 	u, err := user.Lookup(word)
 	if err != nil && numeric(word) {
-		u, err = user.LookupId(word)
+		if u, err = user.LookupId(word); err != nil {
+			id, _ := strconv.Atoi(word) // numeric has seen to it
+			return &Owner{User: word, UID: id, GID: id}, nil
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("user %q: %w", word, err)
