@@ -40,13 +40,12 @@ func stage() int {
 	// executes the program and the kernel ends the others.
 	runtime.LockOSThread()
 	status := os.NewFile(statusFD, "status")
-	if err := stageRun(status); err != nil {
-		fmt.Fprint(status, err) //nolint:errcheck // the starter is gone: nobody to tell
-		return 1
-	}
-	return 0
+	err := stageRun(status)
+	fmt.Fprint(status, err) //nolint:errcheck // the starter is gone: nobody to tell
+	return 1
 }
 
+// stageRun returns why the program could not be executed.
 func stageRun(status *os.File) error {
 	// From here on execve closes everything but 0–2, whatever the starter left open.
 	if err := unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC); err != nil {

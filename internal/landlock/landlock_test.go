@@ -1,0 +1,188 @@
+package landlock_test
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/internal/landlock"
+)
+
+// Restricting is for good, so each trial is a process of its own: this binary, told
+// by its arguments what to do.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "trial" {
+		os.Exit(trial(os.Args[2], os.Args[3:]))
+	}
+	os.Exit(m.Run())
+}
+
+// trial restricts itself to what arguments of the form modes:path grant, and then
+// prints how each of the things it is asked to try went.
+func trial(tcp string, args []string) int {
+	runtime.LockOSThread()
+	var rs landlock.Ruleset
+	rs.MinABI = landlock.ABIFiles
+	if tcp != "" {
+		port, _ := strconv.Atoi(tcp)
+		rs.TCP = &landlock.Ports{Connect: []uint16{uint16(port)}}
+	}
+	for _, a := range args {
+		if modes, path, ok := strings.Cut(a, ":"); ok && landlock.ValidModes(modes) {
+			fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+			if err != nil {
+				fmt.Println(err)
+				return 1
+			}
+			rs.Paths = append(rs.Paths, landlock.Path{Modes: modes, File: os.NewFile(uintptr(fd), path), Name: path})
+		}
+	}
+	if err := rs.Restrict(); err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	for _, a := range args {
+		if what, arg, ok := strings.Cut(a, "="); ok {
+			fmt.Println(attempt(what, arg))
+		}
+	}
+	return 0
+}
+
+func attempt(what, arg string) string {
+	var err error
+	switch what {
+	case "read":
+		_, err = os.ReadFile(arg)
+	case "write":
+		err = os.WriteFile(arg, []byte("x"), 0o644)
+	case "truncate":
+		err = os.Truncate(arg, 0)
+	case "dial":
+		var c net.Conn
+		if c, err = net.Dial("tcp", arg); err == nil {
+			c.Close()
+		}
+	case "abstract":
+		var c net.Conn
+		if c, err = net.Dial("unix", "@"+arg); err == nil {
+			c.Close()
+		}
+	case "signal":
+		pid, _ := strconv.Atoi(arg)
+		err = unix.Kill(pid, 0)
+	case "ioctl":
+		f, oerr := os.Open(arg)
+		if err = oerr; err == nil {
+			_, err = unix.IoctlGetInt(int(f.Fd()), unix.RNDGETENTCNT)
+		}
+	}
+	switch {
+	case err == nil:
+		return what + " allowed"
+	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
+		return what + " denied"
+	}
+	return what + " " + err.Error()
+}
+
+// run makes a process try things and returns its answers.
+func run(t *testing.T, tcp string, args ...string) []string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", append([]string{"trial", tcp}, args...)...)
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("trial: %v: %s", err, out)
+	}
+	var lines []string
+	for s := bufio.NewScanner(strings.NewReader(string(out))); s.Scan(); {
+		lines = append(lines, s.Text())
+	}
+	return lines
+}
+
+func need(t *testing.T, abi int) {
+	t.Helper()
+	if have, err := landlock.ABI(); err != nil || have < abi {
+		t.Skipf("needs Landlock ABI %d: have %d, %v", abi, have, err)
+	}
+}
+
+func check(t *testing.T, got []string, want ...string) {
+	t.Helper()
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestFiles(t *testing.T) {
+	need(t, landlock.ABITruncate)
+	dir := t.TempDir()
+	in, out := filepath.Join(dir, "in"), filepath.Join(dir, "out")
+	for _, d := range []string{in, out} {
+		if err := os.Mkdir(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(d, "f"), []byte("x"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check(t, run(t, "", "r:"+in, "read="+in+"/f", "read="+out+"/f", "truncate="+in+"/f", "write="+in+"/new"),
+		"read allowed", "read denied", "truncate denied", "write denied")
+	check(t, run(t, "", "wc:"+in, "write="+in+"/new", "read="+in+"/f", "truncate="+in+"/f"),
+		"write allowed", "read denied", "truncate allowed")
+	check(t, run(t, "", "r:"+in+"/f", "read="+in+"/f", "read="+in+"/new"), "read allowed", "read denied")
+}
+
+func TestScopes(t *testing.T) {
+	need(t, landlock.ABIScopes)
+	name := "open-nomad-landlock-" + strconv.Itoa(os.Getpid())
+	l, err := net.Listen("unix", "@"+name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	check(t, run(t, "", "r:/tmp", "abstract="+name, "signal="+strconv.Itoa(os.Getpid())), "abstract denied", "signal denied")
+}
+
+func TestPorts(t *testing.T) {
+	need(t, landlock.ABITCP)
+	var addrs []string
+	for range 2 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		addrs = append(addrs, l.Addr().String())
+	}
+	_, port, _ := net.SplitHostPort(addrs[0])
+	check(t, run(t, port, "r:/tmp", "dial="+addrs[0], "dial="+addrs[1]), "dial allowed", "dial denied")
+	check(t, run(t, "", "r:/tmp", "dial="+addrs[1]), "dial allowed")
+}
+
+func TestDeviceIoctl(t *testing.T) {
+	need(t, landlock.ABIIoctl)
+	check(t, run(t, "", "r:/dev/urandom", "read=/dev/null", "ioctl=/dev/urandom"), "read denied", "ioctl denied")
+}
+
+func TestOldKernel(t *testing.T) {
+	need(t, landlock.ABIFiles)
+	err := landlock.Ruleset{MinABI: 99}.Restrict()
+	if err == nil || !strings.Contains(err.Error(), "below the required 99") {
+		t.Errorf("Restrict() = %v, want an error: the kernel is too old", err)
+	}
+	if _, err := os.ReadFile("/proc/self/status"); err != nil {
+		t.Errorf("a refused ruleset restricted this process: %v", err)
+	}
+}

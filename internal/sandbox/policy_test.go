@@ -1,0 +1,97 @@
+package sandbox_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/open-nomad/open-nomad/internal/landlock"
+	"github.com/open-nomad/open-nomad/internal/sandbox"
+)
+
+func policy() sandbox.Policy {
+	return sandbox.Policy{
+		Argv: []string{"/bin/true", "x"}, Env: sandbox.Environment{"TOKEN=secret-canary"}, Dir: "/",
+		PrivateIPC: true, User: &sandbox.User{UID: 80001, GID: 80001},
+		Files: &sandbox.Files{MinABI: landlock.ABIScopes, Paths: []sandbox.Path{
+			{Modes: "rwxc", Name: "web/local", Beneath: "/alloc"}, {Modes: "rx", Name: "/usr/bin"}}},
+		Rlimits: []sandbox.Rlimit{{Resource: 4}}, Seccomp: sandbox.SeccompDefault,
+	}
+}
+
+func TestPolicyPrints(t *testing.T) {
+	p := policy()
+	const want = `program  ["/bin/true" "x"] in /
+env      (1 variables)
+ipc      private=true
+user     uid=80001 gid=80001 groups=[]
+caps     keep=false, no_new_privs=true
+rlimit   4 soft=0 hard=0
+landlock ABI >= 6, tcp restricted=false
+  rwxc:/alloc/web/local
+  rx:/usr/bin
+seccomp  default
+`
+	if got := p.String(); got != want {
+		t.Errorf("String() = %s\nwant %s", got, want)
+	}
+	for _, verb := range []string{"%v", "%+v", "%#v"} {
+		if got := fmt.Sprintf(verb, p); strings.Contains(got, "canary") {
+			t.Errorf("%s prints a secret of the environment", verb)
+		}
+	}
+}
+
+func TestValidate(t *testing.T) {
+	tests := []struct {
+		name string
+		edit func(*sandbox.Policy)
+		want string
+	}{
+		{"whole", func(*sandbox.Policy) {}, ""},
+		{"no program", func(p *sandbox.Policy) { p.Argv = nil }, "no program"},
+		{"relative directory", func(p *sandbox.Policy) { p.Dir = "tmp" }, "not absolute"},
+		{"empty profile", func(p *sandbox.Policy) { p.Seccomp = "" }, "seccomp profile"},
+		{"unknown profile", func(p *sandbox.Policy) { p.Seccomp = "strict" }, "seccomp profile"},
+		{"new privileges", func(p *sandbox.Policy) { p.KeepPrivileges = true }, "no_new_privs"},
+		{"modes", func(p *sandbox.Policy) { p.Files.Paths[0].Modes = "rq" }, "modes"},
+		{"no modes", func(p *sandbox.Policy) { p.Files.Paths[0].Modes = "" }, "modes"},
+		{"relative path", func(p *sandbox.Policy) { p.Files.Paths[1].Name = "usr/bin" }, "not absolute"},
+		{"leaving path", func(p *sandbox.Policy) { p.Files.Paths[0].Name = "../other" }, "leaves"},
+		{"NUL", func(p *sandbox.Policy) { p.Argv[1] = "a\x00b" }, "NUL"},
+		{"variable", func(p *sandbox.Policy) { p.Env[0] = "=x" }, "NAME=value"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			p := policy()
+			tt.edit(&p)
+			_, err := sandbox.Encode(&p)
+			if tt.want == "" {
+				if err != nil {
+					t.Errorf("Encode() = %v", err)
+				}
+				return
+			}
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("Encode() = %v, want an error with %q", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestParsePath(t *testing.T) {
+	tests := []struct{ in, want string }{
+		{"r:/etc/mime.types", "r:/etc/mime.types"},
+		{"rwxc:/srv/a:b/", "rwxc:/srv/a:b"},
+		{"/etc", ""}, {"r:etc", ""}, {":/etc", ""}, {"z:/etc", ""}, {"", ""},
+	}
+	for _, tt := range tests {
+		p, err := sandbox.ParsePath(tt.in)
+		if tt.want == "" && err == nil {
+			t.Errorf("ParsePath(%q) = %v, want an error", tt.in, p)
+		}
+		if tt.want != "" && (err != nil || p.String() != tt.want) {
+			t.Errorf("ParsePath(%q) = %v, %v, want %s", tt.in, p, err, tt.want)
+		}
+	}
+}
