@@ -44,7 +44,7 @@ func (j *Job) Canonicalize() {
 	if j.Multiregion != nil {
 		j.Multiregion.canonicalize()
 	}
-	if j.Update == nil && *j.Type == JobTypeService {
+	if j.Update == nil && (*j.Type == JobTypeService || *j.Type == JobTypeSystem) {
 		j.Update = &UpdateStrategy{}
 	}
 	if j.Update != nil {

@@ -21,9 +21,6 @@ func (g *TaskGroup) Canonicalize(job *Job) {
 	for name, v := range g.Volumes {
 		orEmpty(&v.Name, name)
 	}
-	for _, n := range g.Networks {
-		n.canonicalize()
-	}
 	for _, s := range g.Services {
 		s.canonicalize(*job.Name + "-" + *g.Name)
 	}
@@ -88,14 +85,6 @@ func (g *TaskGroup) canonicalizePolicies(job *Job) {
 	orDefault(&g.PreventRescheduleOnLost, false)
 }
 
-func (n *NetworkResource) canonicalize() {
-	for _, ports := range [][]Port{n.ReservedPorts, n.DynamicPorts} {
-		for i := range ports {
-			orEmpty(&ports[i].HostNetwork, "default")
-		}
-	}
-}
-
 // canonicalize fills in the defaults of a service; a name that was not given is
 // made of the job's, the group's and the task's.
 func (s *Service) canonicalize(name string) {
@@ -103,19 +92,14 @@ func (s *Service) canonicalize(name string) {
 	orEmpty(&s.AddressMode, "auto")
 	orEmpty(&s.OnUpdate, OnUpdateRequireHealthy)
 	orEmpty(&s.Provider, ServiceProviderConsul)
-	if s.Provider == ServiceProviderConsul {
-		orEmpty(&s.Cluster, "default")
-	}
-	if s.Weights == nil && s.Provider == ServiceProviderConsul {
-		s.Weights = &ServiceWeights{Passing: 1, Warning: 1}
-	}
+	orEmpty(&s.Cluster, "default")
 	if s.Connect != nil {
 		s.Connect.canonicalize()
 	}
 	for i := range s.Checks {
 		c := &s.Checks[i]
-		if c.CheckRestart == nil {
-			c.CheckRestart = s.CheckRestart
+		if c.CheckRestart == nil && s.CheckRestart != nil {
+			c.CheckRestart = new(*s.CheckRestart)
 		}
 		if c.CheckRestart != nil {
 			orDefault(&c.CheckRestart.Grace, defaultCheckGrace)

@@ -70,9 +70,6 @@ func (r *Resources) Canonicalize() {
 	orDefault(&r.DiskMB, 0)
 	orDefault(&r.SecretsMB, 0)
 	orDefault(&r.IOPS, 0)
-	for _, n := range r.Networks {
-		n.canonicalize()
-	}
 	for _, d := range r.Devices {
 		orDefault(&d.Count, 1)
 		canonicalizeConstraints(d.Constraints)
@@ -83,14 +80,9 @@ func (r *Resources) Canonicalize() {
 	}
 }
 
-// canonicalize fills in the defaults; the older field enabled is the reverse of disabled.
 func (l *LogConfig) canonicalize() {
 	orDefault(&l.MaxFiles, 10)
 	orDefault(&l.MaxFileSizeMB, 10)
-	if l.Disabled == nil && l.Enabled != nil {
-		l.Disabled = new(!*l.Enabled)
-	}
-	l.Enabled = nil
 	orDefault(&l.Disabled, false)
 }
 

@@ -1,6 +1,8 @@
 package api
 
 import (
+	"encoding/json"
+	"fmt"
 	"time"
 )
 
@@ -25,4 +27,43 @@ type NodePool struct {
 type NodePoolSchedulerConfiguration struct {
 	SchedulerAlgorithm            SchedulerAlgorithm
 	MemoryOversubscriptionEnabled *bool
+}
+
+// MarshalJSON writes the TTL as a text such as "24h0m0s", empty when it is zero.
+func (n *NodePool) MarshalJSON() ([]byte, error) {
+	type plain NodePool
+	ttl := ""
+	if n.NodeIdentityTTL != 0 {
+		ttl = n.NodeIdentityTTL.String()
+	}
+	return json.Marshal(&struct {
+		NodeIdentityTTL string
+		*plain
+	}{ttl, (*plain)(n)})
+}
+
+// UnmarshalJSON reads the TTL as a text or as nanoseconds.
+func (n *NodePool) UnmarshalJSON(b []byte) error {
+	type plain NodePool
+	aux := &struct {
+		NodeIdentityTTL any
+		*plain
+	}{plain: (*plain)(n)}
+	if err := json.Unmarshal(b, aux); err != nil {
+		return err
+	}
+	switch v := aux.NodeIdentityTTL.(type) {
+	case string:
+		if v == "" {
+			return nil
+		}
+		d, err := time.ParseDuration(v)
+		if err != nil {
+			return fmt.Errorf("NodeIdentityTTL: %w", err)
+		}
+		n.NodeIdentityTTL = d
+	case float64:
+		n.NodeIdentityTTL = time.Duration(v)
+	}
+	return nil
 }

@@ -89,15 +89,13 @@ func (tg *TaskGroup) canonicalize(j *Job) {
 	if tg.ReschedulePolicy == nil {
 		tg.ReschedulePolicy = defaultReschedule(j.Type)
 	}
-	if j.Type == JobTypeService {
-		if tg.Update == nil {
-			tg.Update = defaultUpdate()
-		}
-		if tg.Migrate == nil {
-			tg.Migrate = &MigrateStrategy{
-				MaxParallel: 1, HealthCheck: MigrateStrategyHealthChecks,
-				MinHealthyTime: 10 * time.Second, HealthyDeadline: 5 * time.Minute,
-			}
+	if tg.Update == nil && (j.Type == JobTypeService || j.Type == JobTypeSystem) {
+		tg.Update = defaultUpdate()
+	}
+	if tg.Migrate == nil && j.Type == JobTypeService {
+		tg.Migrate = &MigrateStrategy{
+			MaxParallel: 1, HealthCheck: MigrateStrategyHealthChecks,
+			MinHealthyTime: 10 * time.Second, HealthyDeadline: 5 * time.Minute,
 		}
 	}
 	for _, n := range tg.Networks {

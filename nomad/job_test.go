@@ -128,9 +128,6 @@ func TestValidateFaults(t *testing.T) {
 		{"reschedule delay", func(j *nomad.Job) {
 			group(j).ReschedulePolicy = &nomad.ReschedulePolicy{Unlimited: true, DelayFunction: "constant", Delay: time.Second}
 		}, "delay of reschedule is 1s"},
-		{"reschedule both", func(j *nomad.Job) {
-			group(j).ReschedulePolicy = &nomad.ReschedulePolicy{Unlimited: true, Attempts: 1, DelayFunction: "constant", Delay: time.Minute}
-		}, "keep one of them"},
 		{"update deadlines", func(j *nomad.Job) {
 			group(j).Update = &nomad.UpdateStrategy{HealthCheck: "checks", MinHealthyTime: time.Minute, HealthyDeadline: time.Minute}
 		}, "must be less than its healthy_deadline"},
@@ -141,7 +138,9 @@ func TestValidateFaults(t *testing.T) {
 		{"version", func(j *nomad.Job) {
 			group(j).Constraints = []*nomad.Constraint{{LTarget: "a", Operand: "version", RTarget: "new"}}
 		}, "malformed"},
-		{"distinct hosts", func(j *nomad.Job) { j.Constraints = []*nomad.Constraint{{Operand: "distinct_hosts", RTarget: "no way"}} }, "use true or false"},
+		{"distinct hosts", func(j *nomad.Job) {
+			j.Constraints = []*nomad.Constraint{{Operand: "distinct_hosts", RTarget: "no way"}}
+		}, "use true or false"},
 		{"affinity weight", func(j *nomad.Job) { j.Affinities = []*nomad.Affinity{{LTarget: "a", Operand: "="}} }, "not 0"},
 		{"spread sum", func(j *nomad.Job) {
 			j.Spreads = []*nomad.Spread{{Attribute: "a", Weight: 1, SpreadTarget: []*nomad.SpreadTarget{{Value: "x", Percent: 60}, {Value: "y", Percent: 60}}}}
@@ -190,24 +189,26 @@ func TestAbsentFeatures(t *testing.T) {
 	task := func(j *nomad.Job) *nomad.Task { return j.TaskGroups[0].Tasks[0] }
 	hour := time.Hour
 	for name, edit := range map[string]func(j *nomad.Job){
-		"periodic":       func(j *nomad.Job) { j.Periodic = &nomad.PeriodicConfig{} },
-		"multiregion":    func(j *nomad.Job) { j.Multiregion = &nomad.Multiregion{} },
-		"service":        func(j *nomad.Job) { group(j).Services = []*nomad.Service{{Provider: "nomad"}} },
-		"volume":         func(j *nomad.Job) { group(j).Volumes = map[string]*nomad.VolumeRequest{"v": {}} },
-		"scaling":        func(j *nomad.Job) { group(j).Scaling = &nomad.ScalingPolicy{} },
-		"disconnect":     func(j *nomad.Job) { group(j).Disconnect = &nomad.DisconnectStrategy{} },
-		"max_run":        func(j *nomad.Job) { group(j).MaxRunDuration = &hour },
-		"sticky":         func(j *nomad.Job) { group(j).EphemeralDisk = &nomad.EphemeralDisk{SizeMB: 300, Sticky: true} },
-		"canary":         func(j *nomad.Job) { group(j).Update = &nomad.UpdateStrategy{Canary: 1} },
-		"auto_revert":    func(j *nomad.Job) { group(j).Update = &nomad.UpdateStrategy{AutoRevert: true} },
-		"network modes":  func(j *nomad.Job) { group(j).Networks = nomad.Networks{{Mode: "bridge"}} },
-		"template":       func(j *nomad.Job) { task(j).Templates = []*nomad.Template{{}} },
-		"artifact":       func(j *nomad.Job) { task(j).Artifacts = []*nomad.TaskArtifact{{}} },
-		"vault":          func(j *nomad.Job) { task(j).Vault = &nomad.Vault{} },
-		"secret":         func(j *nomad.Job) { task(j).Secrets = []*nomad.Secret{{}} },
-		"action":         func(j *nomad.Job) { task(j).Actions = []*nomad.Action{{}} },
-		"schedule":       func(j *nomad.Job) { task(j).Schedule = &nomad.TaskSchedule{} },
-		"device":         func(j *nomad.Job) { task(j).Resources = &nomad.Resources{Devices: []*nomad.RequestedDevice{{Name: "gpu"}}} },
+		"periodic":      func(j *nomad.Job) { j.Periodic = &nomad.PeriodicConfig{} },
+		"multiregion":   func(j *nomad.Job) { j.Multiregion = &nomad.Multiregion{} },
+		"service":       func(j *nomad.Job) { group(j).Services = []*nomad.Service{{Provider: "nomad"}} },
+		"volume":        func(j *nomad.Job) { group(j).Volumes = map[string]*nomad.VolumeRequest{"v": {}} },
+		"scaling":       func(j *nomad.Job) { group(j).Scaling = &nomad.ScalingPolicy{} },
+		"disconnect":    func(j *nomad.Job) { group(j).Disconnect = &nomad.DisconnectStrategy{} },
+		"max_run":       func(j *nomad.Job) { group(j).MaxRunDuration = &hour },
+		"sticky":        func(j *nomad.Job) { group(j).EphemeralDisk = &nomad.EphemeralDisk{SizeMB: 300, Sticky: true} },
+		"canary":        func(j *nomad.Job) { group(j).Update = &nomad.UpdateStrategy{Canary: 1} },
+		"auto_revert":   func(j *nomad.Job) { group(j).Update = &nomad.UpdateStrategy{AutoRevert: true} },
+		"network modes": func(j *nomad.Job) { group(j).Networks = nomad.Networks{{Mode: "bridge"}} },
+		"template":      func(j *nomad.Job) { task(j).Templates = []*nomad.Template{{}} },
+		"artifact":      func(j *nomad.Job) { task(j).Artifacts = []*nomad.TaskArtifact{{}} },
+		"vault":         func(j *nomad.Job) { task(j).Vault = &nomad.Vault{} },
+		"secret":        func(j *nomad.Job) { task(j).Secrets = []*nomad.Secret{{}} },
+		"action":        func(j *nomad.Job) { task(j).Actions = []*nomad.Action{{}} },
+		"schedule":      func(j *nomad.Job) { task(j).Schedule = &nomad.TaskSchedule{} },
+		"device": func(j *nomad.Job) {
+			task(j).Resources = &nomad.Resources{Devices: []*nomad.RequestedDevice{{Name: "gpu"}}}
+		},
 		"numa":           func(j *nomad.Job) { task(j).Resources = &nomad.Resources{NUMA: &nomad.NUMA{Affinity: "require"}} },
 		"volume_mount":   func(j *nomad.Job) { task(j).VolumeMounts = []*nomad.VolumeMount{{}} },
 		"Consul Connect": func(j *nomad.Job) { task(j).Kind = "connect-proxy:x" },
@@ -233,10 +234,11 @@ func TestAbsentFeatures(t *testing.T) {
 func TestWarnings(t *testing.T) {
 	j := sample("batch")
 	j.TaskGroups[0].Update = &nomad.UpdateStrategy{}
+	j.TaskGroups[0].ReschedulePolicy = &nomad.ReschedulePolicy{Unlimited: true, Attempts: 2}
 	j.TaskGroups[0].Tasks[0].Identities = []*nomad.WorkloadIdentity{{Name: "aws", Env: true}}
 	j.Canonicalize()
 	got := strings.Join(j.Warnings(), "\n")
-	for _, want := range []string{"update has no effect on batch jobs", `"aws" has no aud`, `"aws" has no ttl`, "keep an old token"} {
+	for _, want := range []string{"update has no effect on batch jobs", `"aws" has no aud`, `"aws" has no ttl`, "keep an old token", "attempts of reschedule"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("Warnings() lack %q:\n%s", want, got)
 		}

@@ -80,10 +80,7 @@ func (r *ReschedulePolicy) validate(f *faults, jobType string) {
 		f.add("delay of reschedule is %s, %s is the least", r.Delay, ReschedulePolicyMinDelay)
 	}
 	if r.Unlimited {
-		if r.Attempts > 0 {
-			f.add("reschedule has %d attempts and is unlimited: keep one of them", r.Attempts)
-		}
-		return
+		return // whatever the attempts are, as Warnings tells
 	}
 	if r.Interval < ReschedulePolicyMinInterval {
 		f.add("interval of reschedule is %s, %s is the least", r.Interval, ReschedulePolicyMinInterval)

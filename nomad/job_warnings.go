@@ -10,6 +10,9 @@ func (j *Job) Warnings() []string {
 		if tg.Update != nil && (j.Type == JobTypeBatch || j.Type == JobTypeSysBatch) {
 			out = append(out, at+": update has no effect on "+j.Type+" jobs")
 		}
+		if r := tg.ReschedulePolicy; r != nil && r.Unlimited && r.Attempts > 0 {
+			out = append(out, at+": attempts of reschedule have no effect while unlimited is true")
+		}
 		for _, n := range tg.Networks {
 			if n.MBits != 0 {
 				out = append(out, at+": mbits of network has no effect")
