@@ -109,11 +109,6 @@ func (a *Agent) NodeID() string {
 	return a.client.NodeID()
 }
 
-// Metrics is the summary of the last whole interval.
-func (a *Agent) Metrics(w http.ResponseWriter, r *http.Request) (any, error) {
-	return a.tel.memory.DisplayMetrics(w, r)
-}
-
 // Prometheus is the text exposition, nil when it is off.
 func (a *Agent) Prometheus() http.Handler { return a.tel.prom }
 

@@ -1,0 +1,73 @@
+package agent
+
+import (
+	"fmt"
+	"net/http"
+
+	"github.com/hashicorp/go-metrics"
+)
+
+// metricsSummary is the body of /v1/metrics, by the names that its readers know.
+type metricsSummary struct {
+	Timestamp       string
+	Gauges          []gaugeValue
+	PrecisionGauges []gaugeValue
+	Points          []pointValue
+	Counters        []sampleValue
+	Samples         []sampleValue
+}
+
+type gaugeValue struct {
+	Name   string
+	Value  float64
+	Labels map[string]string
+}
+
+type pointValue struct {
+	Name   string
+	Points []float32
+}
+
+type sampleValue struct {
+	Name                              string
+	Count                             int
+	Rate, Sum, Min, Max, Mean, Stddev float64
+	Labels                            map[string]string
+}
+
+// Metrics is the summary of the last whole interval.
+func (a *Agent) Metrics(w http.ResponseWriter, r *http.Request) (any, error) {
+	shown, err := a.tel.memory.DisplayMetrics(w, r)
+	if err != nil {
+		return nil, err
+	}
+	s, ok := shown.(metrics.MetricsSummary)
+	if !ok {
+		return nil, fmt.Errorf("metrics: the library shows a %T", shown)
+	}
+	out := &metricsSummary{
+		Timestamp: s.Timestamp, Gauges: []gaugeValue{}, PrecisionGauges: []gaugeValue{}, Points: []pointValue{},
+		Counters: sampleValues(s.Counters), Samples: sampleValues(s.Samples),
+	}
+	for _, g := range s.Gauges {
+		out.Gauges = append(out.Gauges, gaugeValue{g.Name, float64(g.Value), g.DisplayLabels})
+	}
+	for _, g := range s.PrecisionGauges {
+		out.PrecisionGauges = append(out.PrecisionGauges, gaugeValue{g.Name, g.Value, g.DisplayLabels})
+	}
+	for _, p := range s.Points {
+		out.Points = append(out.Points, pointValue{p.Name, p.Points})
+	}
+	return out, nil
+}
+
+func sampleValues(list []metrics.SampledValue) []sampleValue {
+	out := make([]sampleValue, 0, len(list))
+	for _, v := range list {
+		out = append(out, sampleValue{
+			Name: v.Name, Count: v.Count, Rate: v.Rate, Sum: v.Sum, Min: v.Min, Max: v.Max,
+			Mean: v.Mean, Stddev: v.Stddev, Labels: v.DisplayLabels,
+		})
+	}
+	return out
+}
