@@ -52,16 +52,6 @@ func writePair(w io.Writer, head, body any) error {
 	return err
 }
 
-// writeOne sends one value.
-func writeOne(w io.Writer, v any) error {
-	b, err := nomad.Encode(v)
-	if err != nil {
-		return err
-	}
-	_, err = w.Write(b)
-	return err
-}
-
 // readInto receives one value into v.
 func readInto(r *bufio.Reader, v any, limit int) error {
 	b, err := readValue(r, nil, limit)

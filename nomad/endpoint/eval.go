@@ -244,12 +244,6 @@ func (s *Service) evalAllocations(ctx context.Context, _ *rpc.Call, req *nomad.E
 	})
 }
 
-// evalDelete removes evaluations that are over, on an operator's word. The broker
-// must be paused, so that none comes back meanwhile.
-func (s *Service) evalDelete(ctx context.Context, _ *rpc.Call, req *nomad.EvalDeleteRequest) (*nomad.EvalDeleteResponse, error) {
-	return nil, absent("deletion of evaluations")
-}
-
 // planSubmit hands a plan to the leader's applier, unless the worker has lost the
 // evaluation meanwhile.
 func (s *Service) planSubmit(ctx context.Context, _ *rpc.Call, req *nomad.PlanRequest) (*nomad.PlanResponse, error) {
