@@ -342,7 +342,7 @@ func TestRestartedAgentFindsItsTasks(t *testing.T) {
 	f.mu.Lock()
 	clear(f.updated)
 	f.mu.Unlock()
-	n = start(t, config(dir, f.addr()))
+	start(t, config(dir, f.addr()))
 	f.until(t, "the short one has ended", func() bool { return status(f, short) == nomad.AllocClientStatusFailed })
 	f.until(t, "the long one runs", func() bool { return status(f, long) == nomad.AllocClientStatusRunning })
 	f.mu.Lock()
