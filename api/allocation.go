@@ -1,8 +1,6 @@
 package api
 
-import (
-	"time"
-)
+import "time"
 
 // Desired and client statuses of an allocation.
 const (
@@ -110,7 +108,8 @@ type AllocationListStub struct {
 	ModifyTime            int64
 }
 
-// AllocationMetric tells how a placement was found, or which nodes failed which check when there was none.
+// AllocationMetric tells how a placement was found, or which nodes failed which
+// check when there was none.
 type AllocationMetric struct {
 	NodesEvaluated     int
 	NodesFiltered      int
@@ -137,7 +136,8 @@ type NodeScoreMeta struct {
 	NormScore float64
 }
 
-// AllocDeploymentStatus is the health of an allocation within its deployment. Healthy is nil until it is decided.
+// AllocDeploymentStatus is the health of an allocation within its deployment.
+// Healthy is nil until it is decided.
 type AllocDeploymentStatus struct {
 	Healthy     *bool
 	Timestamp   time.Time
@@ -159,7 +159,8 @@ type AllocStopResponse struct {
 	WriteMeta
 }
 
-// AllocSignalRequest is the body of PUT /v1/client/allocation/:id/signal. An empty task means every task.
+// AllocSignalRequest is the body of PUT /v1/client/allocation/:id/signal. An empty
+// task means every task.
 type AllocSignalRequest struct {
 	Task   string
 	Signal string
@@ -186,7 +187,8 @@ type RescheduleTracker struct {
 	LastReschedule string
 }
 
-// RescheduleEvent is one earlier allocation of a RescheduleTracker. RescheduleTime is in Unix nanoseconds.
+// RescheduleEvent is one earlier allocation of a RescheduleTracker. RescheduleTime
+// is in Unix nanoseconds.
 type RescheduleEvent struct {
 	RescheduleTime int64
 	PrevAllocID    string

@@ -3,7 +3,6 @@ package api
 import (
 	"net/http"
 	"net/url"
-	"strconv"
 )
 
 // Allocations reads allocations and acts on them.
@@ -78,78 +77,3 @@ func (a *Allocations) GC(alloc *Allocation, q *QueryOptions) error {
 	_, err := a.client.query(clientAllocPath(alloc.ID, "/gc"), nil, q)
 	return err
 }
-
-// Evaluations reads evaluations.
-type Evaluations struct{ client *Client }
-
-// Evaluations returns the handle for evaluations.
-func (c *Client) Evaluations() *Evaluations { return &Evaluations{c} }
-
-// List lists evaluations, oldest first.
-func (e *Evaluations) List(q *QueryOptions) ([]*Evaluation, *QueryMeta, error) {
-	return get[[]*Evaluation](e.client, "/v1/evaluations", q)
-}
-
-// PrefixList lists the evaluations whose ID begins with prefix.
-func (e *Evaluations) PrefixList(prefix string) ([]*Evaluation, *QueryMeta, error) {
-	return e.List(&QueryOptions{Prefix: prefix})
-}
-
-// Info returns an evaluation.
-func (e *Evaluations) Info(evalID string, q *QueryOptions) (*Evaluation, *QueryMeta, error) {
-	return get[*Evaluation](e.client, "/v1/evaluation/"+url.PathEscape(evalID), q)
-}
-
-// Allocations lists the allocations that an evaluation made or changed.
-func (e *Evaluations) Allocations(evalID string, q *QueryOptions) ([]*AllocationListStub, *QueryMeta, error) {
-	return get[[]*AllocationListStub](e.client, "/v1/evaluation/"+url.PathEscape(evalID)+"/allocations", q)
-}
-
-// Deployments reads deployments and ends them.
-type Deployments struct{ client *Client }
-
-// Deployments returns the handle for deployments.
-func (c *Client) Deployments() *Deployments { return &Deployments{c} }
-
-// List lists deployments, oldest first.
-func (d *Deployments) List(q *QueryOptions) ([]*Deployment, *QueryMeta, error) {
-	return get[[]*Deployment](d.client, "/v1/deployments", q)
-}
-
-// PrefixList lists the deployments whose ID begins with prefix.
-func (d *Deployments) PrefixList(prefix string) ([]*Deployment, *QueryMeta, error) {
-	return d.List(&QueryOptions{Prefix: prefix})
-}
-
-// Info returns a deployment.
-func (d *Deployments) Info(deploymentID string, q *QueryOptions) (*Deployment, *QueryMeta, error) {
-	return get[*Deployment](d.client, "/v1/deployment/"+url.PathEscape(deploymentID), q)
-}
-
-// Allocations lists the allocations of a deployment.
-func (d *Deployments) Allocations(deploymentID string, q *QueryOptions) ([]*AllocationListStub, *QueryMeta, error) {
-	return get[[]*AllocationListStub](d.client, "/v1/deployment/allocations/"+url.PathEscape(deploymentID), q)
-}
-
-// Fail ends a deployment as failed.
-func (d *Deployments) Fail(deploymentID string, q *WriteOptions) (*DeploymentUpdateResponse, *WriteMeta, error) {
-	var out DeploymentUpdateResponse
-	req := &DeploymentFailRequest{DeploymentID: deploymentID}
-	meta, err := d.client.put("/v1/deployment/fail/"+url.PathEscape(deploymentID), req, &out, q)
-	if err != nil {
-		return nil, nil, err
-	}
-	return &out, meta, nil
-}
-
-// AllocFS reads the files and logs of allocations.
-type AllocFS struct{ client *Client }
-
-// AllocFS returns the handle for the files of allocations.
-func (c *Client) AllocFS() *AllocFS { return &AllocFS{c} }
-
-func fsPath(verb, allocID string, params url.Values) string {
-	return "/v1/client/fs/" + verb + "/" + url.PathEscape(allocID) + "?" + params.Encode()
-}
-
-func int64Param(n int64) string { return strconv.FormatInt(n, 10) }

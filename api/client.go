@@ -239,3 +239,13 @@ func (c *Client) write(method, path string, in, out any, q *WriteOptions) (*Writ
 func (c *Client) put(path string, in, out any, q *WriteOptions) (*WriteMeta, error) {
 	return c.write(http.MethodPut, path, in, out, q)
 }
+
+// get reads path as a T.
+func get[T any](c *Client, path string, q *QueryOptions) (T, *QueryMeta, error) {
+	var out, none T
+	meta, err := c.query(path, &out, q)
+	if err != nil {
+		return none, nil, err
+	}
+	return out, meta, nil
+}

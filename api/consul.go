@@ -1,8 +1,6 @@
 package api
 
-import (
-	"time"
-)
+import "time"
 
 // Consul chooses the Consul cluster, namespace and partition of a group or task.
 type Consul struct {
@@ -144,7 +142,8 @@ type ConsulTerminatingConfigEntry struct {
 	Services []*ConsulLinkedService `hcl:"service,block"`
 }
 
-// ConsulTransparentProxy redirects the traffic of a network namespace through the sidecar proxy.
+// ConsulTransparentProxy redirects the traffic of a network namespace through the
+// sidecar proxy.
 type ConsulTransparentProxy struct {
 	UID                  string   `hcl:"uid"`
 	OutboundPort         uint16   `hcl:"outbound_port"`

@@ -1,6 +1,7 @@
 package api
 
-// JobDiff is the difference between two versions of a job. Type is None, Added, Deleted or Edited.
+// JobDiff is the difference between two versions of a job. Type is None, Added,
+// Deleted or Edited.
 type JobDiff struct {
 	Type       string
 	ID         string
@@ -9,7 +10,8 @@ type JobDiff struct {
 	TaskGroups []*TaskGroupDiff
 }
 
-// TaskGroupDiff is the difference of a group. Updates counts, by kind of update, the allocations that it concerns.
+// TaskGroupDiff is the difference of a group. Updates counts, by kind of update, the
+// allocations that it concerns.
 type TaskGroupDiff struct {
 	Type    string
 	Name    string

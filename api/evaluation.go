@@ -1,8 +1,6 @@
 package api
 
-import (
-	"time"
-)
+import "time"
 
 // Statuses of an evaluation.
 const (
@@ -13,7 +11,8 @@ const (
 	EvalStatusCancelled = "canceled"
 )
 
-// Evaluation is a piece of work for the scheduler: look at a job and bring its allocations in line.
+// Evaluation is a piece of work for the scheduler: look at a job and bring its
+// allocations in line.
 type Evaluation struct {
 	ID                      string
 	Priority                int

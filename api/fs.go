@@ -1,8 +1,6 @@
 package api
 
-import (
-	"time"
-)
+import "time"
 
 // Where streaming starts, and the streams that tasks log.
 const (
@@ -22,7 +20,8 @@ type AllocFileInfo struct {
 	ContentType string
 }
 
-// StreamFrame is a piece of a file that is being streamed. A frame without data keeps the connection alive or carries an event.
+// StreamFrame is a piece of a file that is being streamed. A frame without data
+// keeps the connection alive or carries an event.
 type StreamFrame struct {
 	Offset    int64  `json:",omitempty"`
 	Data      []byte `json:",omitempty"`

@@ -11,6 +11,18 @@ import (
 // frameBuffer is how many frames a stream reads ahead of its consumer.
 const frameBuffer = 10
 
+// AllocFS reads the files and logs of allocations.
+type AllocFS struct{ client *Client }
+
+// AllocFS returns the handle for the files of allocations.
+func (c *Client) AllocFS() *AllocFS { return &AllocFS{c} }
+
+func fsPath(verb, allocID string, params url.Values) string {
+	return "/v1/client/fs/" + verb + "/" + url.PathEscape(allocID) + "?" + params.Encode()
+}
+
+func int64Param(n int64) string { return strconv.FormatInt(n, 10) }
+
 // List lists a directory of an allocation.
 func (a *AllocFS) List(alloc *Allocation, path string, q *QueryOptions) ([]*AllocFileInfo, *QueryMeta, error) {
 	return get[[]*AllocFileInfo](a.client, fsPath("ls", alloc.ID, url.Values{"path": {path}}), q)

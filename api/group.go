@@ -1,8 +1,6 @@
 package api
 
-import (
-	"time"
-)
+import "time"
 
 // ReconcileOption says which allocation stays when a lost client comes back.
 type ReconcileOption = string
@@ -17,7 +15,8 @@ const (
 	ReconcileOptionLongestRunning  = "longest_running"
 )
 
-// TaskGroup is the unit of placement: its tasks always run together on one node. Count says how many copies run.
+// TaskGroup is the unit of placement: its tasks always run together on one node.
+// Count says how many copies run.
 type TaskGroup struct {
 	Name                      *string                   `hcl:",label"`
 	Count                     *int                      `hcl:"count"`
@@ -44,14 +43,16 @@ type TaskGroup struct {
 	PreventRescheduleOnLost   *bool                     `hcl:"prevent_reschedule_on_lost"`
 }
 
-// EphemeralDisk is the disk space, in MiB, shared by the tasks of an allocation, and whether it follows the allocation to its replacement.
+// EphemeralDisk is the disk space, in MiB, shared by the tasks of an allocation, and
+// whether it follows the allocation to its replacement.
 type EphemeralDisk struct {
 	Sticky  *bool `hcl:"sticky"`
 	Migrate *bool `hcl:"migrate"`
 	SizeMB  *int  `hcl:"size"`
 }
 
-// DisconnectStrategy says what happens to allocations whose client lost contact with the servers.
+// DisconnectStrategy says what happens to allocations whose client lost contact with
+// the servers.
 type DisconnectStrategy struct {
 	LostAfter         *time.Duration   `hcl:"lost_after"`
 	StopOnClientAfter *time.Duration   `hcl:"stop_on_client_after"`
@@ -59,7 +60,8 @@ type DisconnectStrategy struct {
 	Reconcile         *ReconcileOption `hcl:"reconcile"`
 }
 
-// MigrateStrategy says how many allocations leave a draining node at once and when a replacement counts as healthy.
+// MigrateStrategy says how many allocations leave a draining node at once and when a
+// replacement counts as healthy.
 type MigrateStrategy struct {
 	MaxParallel     *int           `hcl:"max_parallel"`
 	HealthCheck     *string        `hcl:"health_check"`
@@ -67,7 +69,8 @@ type MigrateStrategy struct {
 	HealthyDeadline *time.Duration `hcl:"healthy_deadline"`
 }
 
-// ReschedulePolicy says whether, when and how often a failed allocation is replaced on another node.
+// ReschedulePolicy says whether, when and how often a failed allocation is replaced
+// on another node.
 type ReschedulePolicy struct {
 	Attempts      *int           `hcl:"attempts"`
 	Interval      *time.Duration `hcl:"interval"`
@@ -77,7 +80,8 @@ type ReschedulePolicy struct {
 	Unlimited     *bool          `hcl:"unlimited"`
 }
 
-// RestartPolicy says how often a failed task is started again on its node before its allocation fails.
+// RestartPolicy says how often a failed task is started again on its node before its
+// allocation fails.
 type RestartPolicy struct {
 	Interval        *time.Duration `hcl:"interval"`
 	Attempts        *int           `hcl:"attempts"`

@@ -14,7 +14,8 @@ const (
 	JobDispatchLaunchSuffix       = "/dispatch-"
 )
 
-// Job is a job as a person writes it and as the HTTP API takes and shows it. A nil pointer means that the field was not given: Canonicalize fills it.
+// Job is a job as a person writes it and as the HTTP API takes and shows it. A nil
+// pointer means that the field was not given: Canonicalize fills it.
 type Job struct {
 	Region                   *string                 `hcl:"region"`
 	Namespace                *string                 `hcl:"namespace"`
@@ -68,7 +69,8 @@ type JobUILink struct {
 	URL   string `hcl:"url"`
 }
 
-// JobVersionTag is a name that a person gave to one version of a job, which keeps that version from garbage collection. TaggedTime is in Unix nanoseconds.
+// JobVersionTag is a name that a person gave to one version of a job, which keeps
+// that version from garbage collection. TaggedTime is in Unix nanoseconds.
 type JobVersionTag struct {
 	Name        string
 	Description string
@@ -90,7 +92,8 @@ type MultiregionRegion struct {
 	Meta        map[string]string `hcl:"meta,block"`
 }
 
-// MultiregionStrategy says how many regions roll out at once and what a failure in one does to the others.
+// MultiregionStrategy says how many regions roll out at once and what a failure in
+// one does to the others.
 type MultiregionStrategy struct {
 	MaxParallel *int    `hcl:"max_parallel"`
 	OnFailure   *string `hcl:"on_failure"`
@@ -113,7 +116,8 @@ type PeriodicConfig struct {
 	TimeZone        *string `hcl:"time_zone"`
 }
 
-// DispatchPayloadConfig names the file, below the task's local directory, that receives the payload of a dispatched job.
+// DispatchPayloadConfig names the file, below the task's local directory, that
+// receives the payload of a dispatched job.
 type DispatchPayloadConfig struct {
 	File string `hcl:"file"`
 }

@@ -1,8 +1,6 @@
 package api
 
-import (
-	"time"
-)
+import "time"
 
 // JobRegisterRequest is the body of PUT /v1/jobs.
 type JobRegisterRequest struct {
@@ -26,7 +24,8 @@ type JobRegisterResponse struct {
 	QueryMeta
 }
 
-// RegisterOptions are the choices of Jobs.RegisterOpts. With EnforceIndex the job is stored only if its index still is ModifyIndex (0: only if it does not exist).
+// RegisterOptions are the choices of Jobs.RegisterOpts. With EnforceIndex the job is
+// stored only if its index still is ModifyIndex (0: only if it does not exist).
 type RegisterOptions struct {
 	EnforceIndex      bool
 	ModifyIndex       uint64
@@ -191,7 +190,8 @@ type DispatchOptions struct {
 	Priority         int
 }
 
-// JobsParseRequest is the body of PUT /v1/jobs/parse. Variables holds the text of a variable file.
+// JobsParseRequest is the body of PUT /v1/jobs/parse. Variables holds the text of a
+// variable file.
 type JobsParseRequest struct {
 	JobHCL       string
 	Variables    string
@@ -206,7 +206,8 @@ type JobSubmission struct {
 	Variables     string
 }
 
-// JobVersionsResponse lists the versions of a job, newest first, and what changed between them.
+// JobVersionsResponse lists the versions of a job, newest first, and what changed
+// between them.
 type JobVersionsResponse struct {
 	Versions []*Job
 	Diffs    []*JobDiff
@@ -282,7 +283,8 @@ type JobStatusesLatestDeployment struct {
 	RequiresPromotion bool
 }
 
-// WriteRequest carries region, namespace and token inside a body; query parameters and headers win over it.
+// WriteRequest carries region, namespace and token inside a body; query parameters
+// and headers win over it.
 type WriteRequest struct {
 	Region    string
 	Namespace string

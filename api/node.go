@@ -1,8 +1,6 @@
 package api
 
-import (
-	"time"
-)
+import "time"
 
 // Statuses, eligibility and event subsystems of a node.
 const (
@@ -111,7 +109,8 @@ type DrainStrategy struct {
 	StartedAt     time.Time
 }
 
-// DrainSpec asks for a drain. A negative deadline stops all allocations at once, zero waits for ever.
+// DrainSpec asks for a drain. A negative deadline stops all allocations at once,
+// zero waits for ever.
 type DrainSpec struct {
 	Deadline         time.Duration
 	IgnoreSystemJobs bool
@@ -266,7 +265,8 @@ type NodeReservedDiskResources struct {
 	DiskMB uint64
 }
 
-// NodeReservedNetworkResources lists reserved ports, as numbers and ranges separated by commas.
+// NodeReservedNetworkResources lists reserved ports, as numbers and ranges separated
+// by commas.
 type NodeReservedNetworkResources struct {
 	ReservedHostPorts string
 }

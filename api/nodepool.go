@@ -12,7 +12,8 @@ const (
 	NodePoolDefault = "default"
 )
 
-// NodePool is a set of nodes that jobs choose by name. Identities of its nodes live for NodeIdentityTTL.
+// NodePool is a set of nodes that jobs choose by name. Identities of its nodes live
+// for NodeIdentityTTL.
 type NodePool struct {
 	Name                   string
 	Description            string

@@ -27,7 +27,8 @@ type SchedulerConfigurationResponse struct {
 	QueryMeta
 }
 
-// SchedulerSetConfigurationResponse tells whether the settings were stored; with a check index they may not be.
+// SchedulerSetConfigurationResponse tells whether the settings were stored; with a
+// check index they may not be.
 type SchedulerSetConfigurationResponse struct {
 	Updated bool
 	WriteMeta

@@ -1,6 +1,7 @@
 package api
 
-// Resources is what a task asks for: CPU in MHz or whole cores, memory, disk and secrets in MiB.
+// Resources is what a task asks for: CPU in MHz or whole cores, memory, disk and
+// secrets in MiB.
 type Resources struct {
 	CPU         *int               `hcl:"cpu"`
 	Cores       *int               `hcl:"cores"`
@@ -42,7 +43,8 @@ type NetworkResource struct {
 	CNI           *CNIConfig `hcl:"cni,block"`
 }
 
-// Port is a port of a network. Value is the port on the host, To the one inside the task's network namespace.
+// Port is a port of a network. Value is the port on the host, To the one inside the
+// task's network namespace.
 type Port struct {
 	Label           string `hcl:",label"`
 	Value           int    `hcl:"static"`

@@ -1,8 +1,6 @@
 package api
 
-import (
-	"time"
-)
+import "time"
 
 // AllocResourceUsage is what an allocation uses now.
 type AllocResourceUsage struct {
@@ -37,7 +35,8 @@ type MemoryStats struct {
 	Measured       []string
 }
 
-// CpuStats is CPU use in percent and ticks. Measured names the fields that the driver measures.
+// CpuStats is CPU use in percent and ticks. Measured names the fields that the
+// driver measures.
 type CpuStats struct {
 	SystemMode       float64
 	UserMode         float64

@@ -1,8 +1,6 @@
 package api
 
-import (
-	"time"
-)
+import "time"
 
 // Values of lifecycle and volume_mount blocks.
 const (
@@ -105,7 +103,8 @@ type LogConfig struct {
 	Disabled      *bool `hcl:"disabled"`
 }
 
-// Template is a file that is rendered before the task starts and again whenever its data change.
+// Template is a file that is rendered before the task starts and again whenever its
+// data change.
 type Template struct {
 	SourcePath    *string        `hcl:"source"`
 	DestPath      *string        `hcl:"destination"`
@@ -179,7 +178,8 @@ type VolumeMount struct {
 	SELinuxLabel    *string `hcl:"selinux_label"`
 }
 
-// WorkloadIdentity asks for a signed JWT (an identity) for a task or service, and says where the workload finds it. A TTL of zero means that it does not expire.
+// WorkloadIdentity asks for a signed JWT (an identity) for a task or service, and
+// says where the workload finds it. A TTL of zero means that it does not expire.
 type WorkloadIdentity struct {
 	Name         string        `hcl:"name"`
 	Audience     []string      `hcl:"aud"`

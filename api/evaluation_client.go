@@ -1,0 +1,29 @@
+package api
+
+import "net/url"
+
+// Evaluations reads evaluations.
+type Evaluations struct{ client *Client }
+
+// Evaluations returns the handle for evaluations.
+func (c *Client) Evaluations() *Evaluations { return &Evaluations{c} }
+
+// List lists evaluations, oldest first.
+func (e *Evaluations) List(q *QueryOptions) ([]*Evaluation, *QueryMeta, error) {
+	return get[[]*Evaluation](e.client, "/v1/evaluations", q)
+}
+
+// PrefixList lists the evaluations whose ID begins with prefix.
+func (e *Evaluations) PrefixList(prefix string) ([]*Evaluation, *QueryMeta, error) {
+	return e.List(&QueryOptions{Prefix: prefix})
+}
+
+// Info returns an evaluation.
+func (e *Evaluations) Info(evalID string, q *QueryOptions) (*Evaluation, *QueryMeta, error) {
+	return get[*Evaluation](e.client, "/v1/evaluation/"+url.PathEscape(evalID), q)
+}
+
+// Allocations lists the allocations that an evaluation made or changed.
+func (e *Evaluations) Allocations(evalID string, q *QueryOptions) ([]*AllocationListStub, *QueryMeta, error) {
+	return get[[]*AllocationListStub](e.client, "/v1/evaluation/"+url.PathEscape(evalID)+"/allocations", q)
+}

@@ -1,0 +1,120 @@
+package httpapi_test
+
+import (
+	"encoding/json"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/jobspec"
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// onlyAPI are the fields of a job that the servers don't have: Canonicalize moves
+// them elsewhere, or they have no effect. onlyServer are those that no person writes.
+var (
+	onlyAPI = map[string]bool{
+		"Job.Reschedule":                true, // moved into the groups
+		"Job.Migrate":                   true, // moved into the groups
+		"LogConfig.Enabled":             true,
+		"Service.CheckRestart":          true, // moved into the checks
+		"ServiceCheck.Advertise":        true,
+		"Vault.Policies":                true,
+		"ScalingPolicy.Namespace":       true,
+		"ConsulProxy.ExposeConfig":      true, // moved into Expose
+		"ConsulExposeConfig.Path":       true, // moved into Paths
+		"ConsulGatewayBindAddress.Name": true,
+	}
+	onlyServer = map[string]bool{
+		"Service.Namespace": true,
+	}
+)
+
+// Every field of a job crosses from the API to the servers: the conversion is
+// JSON by the same names (compared as encoding/json does, whatever their case).
+func TestJobFieldsCross(t *testing.T) {
+	seen := map[reflect.Type]bool{}
+	used := map[string]bool{}
+	var walk func(a, n reflect.Type)
+	walk = func(a, n reflect.Type) {
+		a, n = structOf(a), structOf(n)
+		if a == nil || n == nil || seen[a] {
+			return
+		}
+		seen[a] = true
+		server := map[string]reflect.StructField{}
+		for _, f := range reflect.VisibleFields(n) {
+			if f.IsExported() {
+				server[strings.ToLower(f.Name)] = f
+			}
+		}
+		for _, f := range reflect.VisibleFields(a) {
+			name := a.Name() + "." + f.Name
+			other, ok := server[strings.ToLower(f.Name)]
+			delete(server, strings.ToLower(f.Name))
+			switch {
+			case !ok && !onlyAPI[name]:
+				t.Errorf("%s has no place in nomad.%s", name, n.Name())
+			case !ok:
+				used[name] = true
+			default:
+				walk(f.Type, other.Type)
+			}
+		}
+		for _, f := range server {
+			if name := a.Name() + "." + f.Name; onlyServer[name] {
+				used[name] = true
+			} else {
+				t.Errorf("%s is missing in package api", name)
+			}
+		}
+	}
+	walk(reflect.TypeFor[api.Job](), reflect.TypeFor[nomad.Job]())
+	for _, list := range []map[string]bool{onlyAPI, onlyServer} {
+		for name := range list {
+			if !used[name] {
+				t.Errorf("%s is listed as a difference but is none", name)
+			}
+		}
+	}
+}
+
+// structOf returns the struct that a field holds, directly or in a list or map.
+func structOf(t reflect.Type) reflect.Type {
+	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice || t.Kind() == reflect.Map {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct {
+		return nil
+	}
+	return t
+}
+
+// A job file that holds everything crosses with every value: what is said in the
+// file is said in the server's job.
+func TestJobValuesCross(t *testing.T) {
+	src, err := os.ReadFile("../../../jobspec/testdata/everything.hcl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, err := jobspec.Parse(jobspec.Config{Filename: "everything.hcl", Source: src, Strict: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	in.Canonicalize()
+	raw, err := json.Marshal(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out nomad.Job
+	if err := json.Unmarshal(raw, &out); err != nil {
+		t.Fatalf("the servers can't read the job: %v", err)
+	}
+	task := out.TaskGroups[0].Tasks[0]
+	if task.KillTimeout != *in.TaskGroups[0].Tasks[0].KillTimeout || task.Templates[0].DestPath != "destination" ||
+		out.TaskGroups[0].Services[0].Checks[0].CheckRestart.Limit != 3 {
+		t.Errorf("values were lost: %+v", task)
+	}
+}
