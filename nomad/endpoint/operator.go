@@ -28,9 +28,6 @@ func (s *Service) schedulerSetConfig(ctx context.Context, _ *rpc.Call, req *noma
 	if cfg.NodeLimitForFeasibilityChecks == 0 {
 		cfg.NodeLimitForFeasibilityChecks = nomad.DefaultNodeLimitForFeasibilityChecks
 	}
-	if p := cfg.PreemptionConfig; p.BatchSchedulerEnabled || p.ServiceSchedulerEnabled || p.SysBatchSchedulerEnabled {
-		return nil, absent("preemption")
-	}
 	if cfg.PauseEvalBroker {
 		return nil, absent("pausing of the evaluation broker")
 	}

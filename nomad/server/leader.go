@@ -10,6 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/broker"
 	"github.com/open-nomad/open-nomad/nomad/gc"
+	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
 // Bounds of establishing leadership.
@@ -109,8 +110,34 @@ func (s *Server) lead(ctx context.Context) error {
 	s.leading.open()
 	defer s.leading.shut()
 	s.log.Info("leading", "region", s.cfg.Region, "index", snap.Index())
+	s.finishDownNodes(ctx, snap)
 	<-ctx.Done()
 	return ctx.Err()
+}
+
+// finishDownNodes evaluates nodes that are down but still have allocations: that a
+// node is down and what follows from it are two entries of the log, and the leader
+// before may not have lived to write the second.
+func (s *Server) finishDownNodes(ctx context.Context, snap *state.Snapshot) {
+	for n := range snap.Nodes(nil) {
+		if n.Status != nomad.NodeStatusDown || !holdsWork(snap, n.ID) {
+			continue
+		}
+		req := &nomad.NodeEvaluateRequest{NodeID: n.ID}
+		if err := s.asLeader().Call(ctx, "Node.Evaluate", req, nil); err != nil && ctx.Err() == nil {
+			s.log.Warn("evaluate a node that is down", "node", n.ID, "err", err)
+		}
+	}
+}
+
+// holdsWork says whether a node has allocations that should run.
+func holdsWork(snap *state.Snapshot, node string) bool {
+	for a := range snap.AllocsByNode(nil, node) {
+		if !a.TerminalStatus() {
+			return true
+		}
+	}
+	return false
 }
 
 func (s *Server) writeEvals(ctx context.Context, evals []*nomad.Evaluation) error {
