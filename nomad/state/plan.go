@@ -54,6 +54,8 @@ func (t *txn) applyAllocs(req *nomad.ApplyPlanResultsRequest, c counts, touched 
 		a := *placed
 		if a.Job == nil {
 			a.Job = job
+		} else {
+			a.Job = t.shareJob(a.Job)
 		}
 		old := allocs.get(t.Txn, nil, keyOf(a.ID))
 		if err := t.stampAlloc(&a, old); err != nil {
@@ -76,7 +78,9 @@ func (t *txn) shareJob(j *nomad.Job) *nomad.Job {
 	if row != nil && row.ModifyIndex == j.ModifyIndex && row.Version == j.Version && row.CreateIndex == j.CreateIndex {
 		return row
 	}
-	return j
+	own := *j
+	canonicalJob(&own)
+	return &own
 }
 
 // stampAlloc fills in what belongs to the servers' books and keeps what

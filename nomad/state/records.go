@@ -155,7 +155,9 @@ func (r *Restore) shareJob(j *nomad.Job) *nomad.Job {
 		return known
 	}
 	canonicalJob(j)
-	r.jobs[rev] = j
+	if j.ModifyIndex != 0 { // without one it was never in state, and may be any
+		r.jobs[rev] = j
+	}
 	return j
 }
 

@@ -1,0 +1,184 @@
+package fsm_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// stream makes random commands over a small world, so that they meet.
+type stream struct{ *rand.Rand }
+
+func (s stream) pick(kind string) string { return fmt.Sprint(kind, s.IntN(5)) }
+
+func (s stream) time() int64 { return 1_700_000_000e9 + int64(s.IntN(1e9)) }
+
+func (s stream) job() *nomad.Job {
+	j := &nomad.Job{ID: s.pick("job"), Namespace: "default", Type: []string{"service", "batch", "system"}[s.IntN(3)],
+		TaskGroups: []*nomad.TaskGroup{{Name: "g0", Count: 2}, {Name: "g1", Count: 1}}, Meta: map[string]string{"a": "1", "b": "2", "c": "3"}}
+	if s.IntN(6) == 0 {
+		j.ParentID = s.pick("job")
+	}
+	if s.IntN(8) == 0 {
+		j.Periodic = &nomad.PeriodicConfig{}
+	}
+	return j
+}
+
+func (s stream) eval() *nomad.Evaluation {
+	status := []string{"pending", "blocked", "complete", "failed", "canceled"}[s.IntN(5)]
+	return &nomad.Evaluation{ID: s.pick("eval"), Namespace: "default", JobID: s.pick("job"), Status: status, Type: "service",
+		QueuedAllocations: map[string]int{"g0": s.IntN(3), "g1": s.IntN(3)}, ModifyTime: s.time()}
+}
+
+func (s stream) alloc() *nomad.Allocation {
+	healthy := s.IntN(2) == 0
+	a := &nomad.Allocation{ID: s.pick("alloc"), Namespace: "default", JobID: s.pick("job"), TaskGroup: fmt.Sprint("g", s.IntN(2)), NodeID: s.pick("node"),
+		EvalID: s.pick("eval"), ClientStatus: []string{"pending", "running", "complete", "failed", "lost", "unknown"}[s.IntN(6)], DesiredStatus: "run",
+		ModifyTime: s.time(), CreateTime: s.time(), SignedIdentities: map[string]string{"t1": "x", "t2": "y"}, SigningKeyID: s.pick("key"),
+		TaskStates: map[string]*nomad.TaskState{"t1": {State: "running"}, "t2": {State: "dead"}}}
+	if s.IntN(2) == 0 {
+		a.DeploymentID = s.pick("dep")
+		a.DeploymentStatus = &nomad.AllocDeploymentStatus{Healthy: &healthy, Timestamp: time.Unix(0, s.time()).UTC(), Canary: s.IntN(4) == 0}
+	}
+	if s.IntN(3) == 0 {
+		a.PreviousAllocation = s.pick("alloc")
+	}
+	return a
+}
+
+func (s stream) diff() *nomad.AllocationDiff {
+	d := nomad.AllocationDiff(nomad.Allocation{ID: s.pick("alloc"), DesiredDescription: "x", ModifyTime: s.time(), PreemptedByAllocation: s.pick("alloc")})
+	if s.IntN(3) == 0 {
+		d.ClientStatus = "lost"
+	}
+	return &d
+}
+
+func (s stream) plan() *nomad.ApplyPlanResultsRequest {
+	j := s.job()
+	req := &nomad.ApplyPlanResultsRequest{Job: j, EvalID: s.pick("eval"), UpdatedAt: s.time()}
+	for range s.IntN(4) {
+		a := s.alloc()
+		a.JobID = j.ID
+		req.AllocsUpdated = append(req.AllocsUpdated, a)
+	}
+	for range s.IntN(3) {
+		req.AllocsStopped = append(req.AllocsStopped, s.diff())
+		req.AllocsPreempted = append(req.AllocsPreempted, s.diff())
+	}
+	if s.IntN(3) == 0 {
+		req.Deployment = &nomad.Deployment{ID: s.pick("dep"), Namespace: "default", JobID: j.ID, Status: "running",
+			TaskGroups: map[string]*nomad.DeploymentState{"g0": {ProgressDeadline: time.Minute}, "g1": {}}}
+	}
+	if s.IntN(4) == 0 {
+		req.IneligibleNodes = []string{s.pick("node")}
+		req.PreemptionEvals = []*nomad.Evaluation{s.eval()}
+	}
+	return req
+}
+
+// next returns a command.
+func (s stream) next() (nomad.MessageType, any) {
+	yes := true
+	in := nomad.WriteRequest{Namespace: "default"}
+	event := &nomad.NodeEvent{Message: "m", Timestamp: time.Unix(0, s.time()).UTC()}
+	switch s.IntN(24) {
+	case 0, 1:
+		return nomad.NodeRegisterRequestType, &nomad.NodeRegisterRequest{CreateNodePool: true, NodeEvent: event,
+			Node: &nomad.Node{ID: s.pick("node"), NodePool: s.pick("pool"), Status: "ready", Attributes: map[string]string{"a": "1", "b": "2"}}}
+	case 2:
+		return nomad.NodeDeregisterRequestType, &nomad.NodeDeregisterRequest{NodeID: s.pick("node")}
+	case 3, 4:
+		return nomad.NodeUpdateStatusRequestType, &nomad.NodeUpdateStatusRequest{NodeID: s.pick("node"), NodeEvent: event,
+			Status: []string{"ready", "down", "initializing", "disconnected"}[s.IntN(4)], UpdatedAt: s.time(), IdentitySigningKeyID: s.pick("key")}
+	case 5, 6, 7:
+		return nomad.JobRegisterRequestType, &nomad.JobRegisterRequest{Job: s.job(), Eval: s.eval(), EnforceIndex: s.IntN(4) == 0,
+			Submission: &nomad.JobSubmission{Source: "x", VariableFlags: map[string]string{"a": "1", "b": "2"}}}
+	case 8:
+		return nomad.JobDeregisterRequestType, &nomad.JobDeregisterRequest{JobID: s.pick("job"), Purge: s.IntN(2) == 0, NoShutdownDelay: true, Eval: s.eval(), WriteRequest: in}
+	case 9, 10:
+		return nomad.EvalUpdateRequestType, &nomad.EvalUpdateRequest{Evals: []*nomad.Evaluation{s.eval(), s.eval()}}
+	case 11:
+		return nomad.EvalDeleteRequestType, &nomad.EvalReapRequest{Evals: []string{s.pick("eval")}, Allocs: []string{s.pick("alloc")}}
+	case 12, 13, 14:
+		return nomad.AllocClientUpdateRequestType, &nomad.AllocUpdateRequest{Alloc: []*nomad.Allocation{s.alloc(), s.alloc()}, Evals: []*nomad.Evaluation{s.eval()}}
+	case 15, 16, 17:
+		return nomad.ApplyPlanResultsRequestType, s.plan()
+	case 18:
+		return nomad.DeploymentStatusUpdateRequestType, &nomad.DeploymentStatusUpdateRequest{DeploymentUpdate: &nomad.DeploymentStatusUpdate{
+			DeploymentID: s.pick("dep"), Status: []string{"running", "successful", "failed"}[s.IntN(3)], UpdatedAt: s.time()}, Eval: s.eval()}
+	case 19:
+		return nomad.JobBatchDeregisterRequestType, &nomad.JobBatchDeregisterRequest{Jobs: map[nomad.NamespacedID]*nomad.JobDeregisterOptions{
+			{ID: s.pick("job"), Namespace: "default"}: {Purge: true}, {ID: s.pick("job"), Namespace: "default"}: {Purge: true}}}
+	case 20:
+		return nomad.AllocUpdateDesiredTransitionRequestType, &nomad.AllocUpdateDesiredTransitionRequest{
+			Allocs: map[string]*nomad.DesiredTransition{s.pick("alloc"): {Migrate: &yes}, s.pick("alloc"): {ForceReschedule: &yes}}, Evals: []*nomad.Evaluation{s.eval()}}
+	case 21:
+		return nomad.WrappedRootKeysUpsertRequestType, &nomad.KeyringUpsertWrappedRootKeyRequest{Rekey: s.IntN(3) == 0, WrappedRootKeys: &nomad.RootKey{
+			KeyID: s.pick("key"), State: []nomad.RootKeyState{"active", "inactive", "prepublished"}[s.IntN(3)], CreateTime: s.time()}}
+	case 22:
+		return nomad.ReconcileJobSummariesRequestType, &nomad.GenericRequest{}
+	default:
+		return nomad.BatchNodeUpdateDrainRequestType, &nomad.BatchNodeUpdateDrainRequest{UpdatedAt: s.time() / 1e9, Updates: map[string]*nomad.DrainUpdate{
+			s.pick("node"): {DrainStrategy: &nomad.DrainStrategy{}}, s.pick("node"): {MarkEligible: true}}}
+	}
+}
+
+// TestDeterminism feeds random commands to two FSMs, one of which goes through a
+// snapshot and a restore now and then: their states stay equal byte for byte.
+func TestDeterminism(t *testing.T) {
+	for seed := range uint64(20) {
+		one, two := newMachine(), newMachine()
+		s := stream{rand.New(rand.NewPCG(seed, 1))}
+		applied := 0
+		for n := range 400 {
+			kind, payload := s.next()
+			data, err := nomad.EncodeCommand(kind, payload)
+			if err != nil {
+				t.Fatal(err)
+			}
+			a, b := one.raw(data), two.raw(data)
+			if fmt.Sprint(a) != fmt.Sprint(b) {
+				t.Fatalf("seed %d, command %d of type %d: one answers %v, the other %v", seed, n, kind, a, b)
+			}
+			if _, failed := a.(error); !failed {
+				applied++
+			}
+			if n%100 == 99 {
+				before := two.dump(t)
+				if err := two.Restore(io.NopCloser(bytes.NewReader(before))); err != nil {
+					t.Fatal(err)
+				}
+				cancelOrphans(t, one)
+			}
+			if n%20 == 19 && !bytes.Equal(one.dump(t), two.dump(t)) {
+				t.Fatalf("seed %d: states differ after command %d of type %d", seed, n, kind)
+			}
+		}
+		if applied < 200 {
+			t.Errorf("seed %d: only %d commands were applied", seed, applied)
+		}
+	}
+}
+
+// cancelOrphans brings m where a restore does: deployments of jobs that are gone
+// are cancelled by it.
+func cancelOrphans(t *testing.T, m *machine) {
+	t.Helper()
+	var orphans bool
+	s := m.State().Snapshot()
+	for d := range s.Deployments(nil) {
+		orphans = orphans || d.Active() && s.Job(nil, d.Namespace, d.JobID) == nil
+	}
+	if orphans {
+		if err := m.Restore(io.NopCloser(bytes.NewReader(m.dump(t)))); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,330 @@
+package fsm_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/fsm"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// machine is an FSM that counts its entries, and what it told.
+type machine struct {
+	*fsm.FSM
+	index uint64
+	told  []string
+}
+
+func newMachine() *machine {
+	m := &machine{index: 10}
+	m.FSM = fsm.New(state.New(nil), m, slog.New(slog.DiscardHandler))
+	return m
+}
+
+func (m *machine) EvalsUpserted(index uint64, evals []*nomad.Evaluation) {
+	for _, e := range evals {
+		m.told = append(m.told, fmt.Sprintf("eval %s %s @%d", e.ID, e.Status, index))
+	}
+}
+func (m *machine) NodeChanged(index uint64, n *nomad.Node) {
+	m.told = append(m.told, fmt.Sprintf("node %s %s @%d", n.ID, n.Status, index))
+}
+func (m *machine) AllocsStopped(index uint64, allocs []*nomad.Allocation) {
+	for _, a := range allocs {
+		m.told = append(m.told, fmt.Sprintf("stopped %s @%d", a.ID, index))
+	}
+}
+func (m *machine) JobRemoved(ns, id string) { m.told = append(m.told, "removed "+ns+"/"+id) }
+func (m *machine) AllocsChanged(index uint64, allocs []*nomad.Allocation) {
+	for _, a := range allocs {
+		m.told = append(m.told, fmt.Sprintf("changed %s %s @%d", a.ID, a.ClientStatus, index))
+	}
+}
+
+// apply writes a command and returns what the FSM answers.
+func (m *machine) apply(t testing.TB, kind nomad.MessageType, payload any) any {
+	t.Helper()
+	data, err := nomad.EncodeCommand(kind, payload)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m.raw(data)
+}
+
+// must is apply for commands that succeed.
+func (m *machine) must(t testing.TB, kind nomad.MessageType, payload any) uint64 {
+	t.Helper()
+	if err, failed := m.apply(t, kind, payload).(error); failed {
+		t.Fatalf("command %d: %v", kind, err)
+	}
+	return m.index
+}
+
+func (m *machine) raw(data []byte) any {
+	m.index++
+	return m.Apply(&raft.Log{Index: m.index, Data: data})
+}
+
+// dump is the snapshot stream of the state, the same for equal states.
+func (m *machine) dump(t testing.TB) []byte {
+	t.Helper()
+	var buf bytes.Buffer
+	if err := fsm.WriteSnapshot(&buf, m.State().Snapshot()); err != nil {
+		t.Fatal(err)
+	}
+	return buf.Bytes()
+}
+
+func TestEveryNumber(t *testing.T) {
+	unused := map[int]bool{63: true, 66: true, 67: true, 68: true, 69: true, 70: true, 71: true, 72: true, 73: true, 74: true}
+	ignored := map[int]bool{8: true, 11: true, 12: true, 33: true, 34: true, 41: true, 42: true, 43: true}
+	for n := range 128 {
+		m := newMachine()
+		before := m.dump(t)
+		resp := m.apply(t, nomad.MessageType(n), map[string]any{})
+		err, failed := resp.(error)
+		known := n <= 77 && !unused[n]
+		select {
+		case fatal := <-m.Failed():
+			if known {
+				t.Errorf("command %d stops the server: %v", n, fatal)
+			}
+			if !strings.Contains(fatal.Error(), fmt.Sprintf("entry 11 has the unknown type %d", n)) {
+				t.Errorf("command %d: %v", n, fatal)
+			}
+			if again, _ := m.raw([]byte{8, 0x80}).(error); again == nil {
+				t.Errorf("the FSM goes on after command %d", n)
+			}
+		default:
+			if !known {
+				t.Errorf("command %d was passed over: %v", n, resp)
+			}
+		}
+		if ignored[n] && resp != nil {
+			t.Errorf("command %d = %v, want it ignored", n, resp)
+		}
+		if failed && strings.Contains(err.Error(), "does not have yet") && !strings.Contains(err.Error(), fmt.Sprintf("command %d (", n)) {
+			t.Errorf("command %d: %v does not name it", n, err)
+		}
+		if failed && !bytes.Equal(before, m.dump(t)) {
+			t.Errorf("command %d failed and changed state", n)
+		}
+	}
+}
+
+func TestIgnoreFlag(t *testing.T) {
+	m := newMachine()
+	if resp := m.raw([]byte{100 | 128, 0x80}); resp != nil {
+		t.Errorf("unknown command with the flag = %v", resp)
+	}
+	if m.AppliedIndex() != 11 || m.State().LatestIndex() != 11 {
+		t.Errorf("applied %d, state %d, want 11", m.AppliedIndex(), m.State().LatestIndex())
+	}
+	data, err := nomad.EncodeCommand(nomad.NamespaceUpsertRequestType|nomad.IgnoreUnknownTypeFlag,
+		&nomad.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "x"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.raw(data); m.State().Snapshot().Namespace(nil, "x") == nil {
+		t.Error("a known command with the flag was not applied")
+	}
+}
+
+func TestUndecodable(t *testing.T) {
+	for name, data := range map[string][]byte{"empty": {}, "cut": {4, 0x81, 0xa3, 'J'}, "of another type": {4, 0x93, 1, 2, 3}} {
+		t.Run(name, func(t *testing.T) {
+			m := newMachine()
+			if err, failed := m.raw(data).(error); !failed || !strings.Contains(err.Error(), "log entry 11") {
+				t.Errorf("Apply() = %v", err)
+			}
+			select {
+			case <-m.Failed():
+			default:
+				t.Error("the server would go on")
+			}
+		})
+	}
+}
+
+func TestObserver(t *testing.T) {
+	m := newMachine()
+	m.must(t, nomad.NodeRegisterRequestType, &nomad.NodeRegisterRequest{Node: &nomad.Node{ID: "n1", Status: "ready"}})
+	job := &nomad.Job{ID: "j", Namespace: "default", Type: "service", TaskGroups: []*nomad.TaskGroup{{Name: "g"}}}
+	m.must(t, nomad.JobRegisterRequestType, &nomad.JobRegisterRequest{Job: job,
+		Eval: &nomad.Evaluation{ID: "e1", Namespace: "default", JobID: "j", Status: "pending"}})
+	m.must(t, nomad.ApplyPlanResultsRequestType, &nomad.ApplyPlanResultsRequest{Job: job, EvalID: "e1",
+		AllocsUpdated: []*nomad.Allocation{{ID: "a1", Namespace: "default", JobID: "j", TaskGroup: "g", NodeID: "n1", ClientStatus: "pending"}}})
+	m.must(t, nomad.AllocClientUpdateRequestType, &nomad.AllocUpdateRequest{Alloc: []*nomad.Allocation{{ID: "a1", ClientStatus: "running"}}})
+	m.must(t, nomad.AllocClientUpdateRequestType, &nomad.AllocUpdateRequest{Alloc: []*nomad.Allocation{{ID: "a1", ClientStatus: "failed"}}})
+	m.must(t, nomad.JobDeregisterRequestType, &nomad.JobDeregisterRequest{JobID: "j", WriteRequest: nomad.WriteRequest{Namespace: "default"}})
+	want := []string{"node n1 ready @11", "eval e1 pending @12", "changed a1 running @14",
+		"stopped a1 @15", "changed a1 failed @15", "removed default/j"}
+	if fmt.Sprint(m.told) != fmt.Sprint(want) {
+		t.Errorf("told\n%q, want\n%q", m.told, want)
+	}
+}
+
+// sink is a raft.SnapshotSink in memory.
+type sink struct {
+	bytes.Buffer
+	cancelled, closed bool
+}
+
+func (s *sink) ID() string    { return "s" }
+func (s *sink) Cancel() error { s.cancelled = true; return nil }
+func (s *sink) Close() error  { s.closed = true; return nil }
+
+func TestSnapshotIsAMoment(t *testing.T) {
+	m := newMachine()
+	m.must(t, nomad.NamespaceUpsertRequestType, &nomad.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "before"}}})
+	want := m.dump(t)
+	snap, err := m.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.must(t, nomad.NamespaceUpsertRequestType, &nomad.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "after"}}})
+	var s sink
+	if err := snap.Persist(&s); err != nil || !s.closed || s.cancelled || !bytes.Equal(s.Bytes(), want) {
+		t.Errorf("Persist() = %v, closed %t, cancelled %t", err, s.closed, s.cancelled)
+	}
+	old := m.State()
+	if err := m.Restore(io.NopCloser(&s)); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-old.Abandoned():
+	default:
+		t.Error("the old store was not abandoned")
+	}
+	if m.State().Snapshot().Namespace(nil, "after") != nil {
+		t.Error("the store was not replaced")
+	}
+}
+
+func TestForeignRecordsSurvive(t *testing.T) {
+	m := newMachine()
+	stream := m.dump(t)
+	foreign := []struct {
+		kind byte
+		name string
+	}{{6, "periodic"}, {12, "token"}, {12, "token 2"}, {22, "variable"}, {31, "volume"}}
+	for _, f := range foreign {
+		row, err := nomad.Encode(map[string]any{"ID": f.name, "Deep": map[string]any{"List": []any{1, "x", nil}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stream = append(append(stream, f.kind), row...)
+	}
+	for _, kind := range []byte{5, 8, 15} { // read and dropped
+		stream = append(stream, kind, 0x92, 0x81, 0xa1, 'x', 1, 0xc0)
+	}
+	if err := m.Restore(io.NopCloser(oneByte{bytes.NewReader(stream)})); err != nil {
+		t.Fatal(err)
+	}
+	again := m.dump(t)
+	at := 0
+	for _, f := range foreign {
+		next := bytes.Index(again[at:], append([]byte{0xa0 | byte(len(f.name))}, f.name...))
+		if next < 0 {
+			t.Fatalf("record %q of type %d is lost or out of order", f.name, f.kind)
+		}
+		at += next
+	}
+	if err := m.Restore(io.NopCloser(bytes.NewReader(again))); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(again, m.dump(t)) {
+		t.Error("a second round trip changes the stream")
+	}
+}
+
+// oneByte gives one byte at a time: values must not need more.
+type oneByte struct{ r io.Reader }
+
+func (o oneByte) Read(p []byte) (int, error) { return o.r.Read(p[:min(1, len(p))]) }
+
+func TestBadSnapshot(t *testing.T) {
+	good := newMachine()
+	good.must(t, nomad.NamespaceUpsertRequestType, &nomad.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "x"}}})
+	stream := good.dump(t)
+	with := func(more ...byte) []byte { return append(bytes.Clone(stream), more...) }
+	for name, c := range map[string]struct {
+		stream []byte
+		want   string
+	}{
+		"empty":             {nil, "header"},
+		"cut":               {stream[:len(stream)-3], "record"},
+		"type byte at end":  {with(0), "record"},
+		"unknown type":      {with(66, 0x80), "Unrecognized snapshot type 66"},
+		"event sink":        {with(20, 0x80), "type 20 (EventSink)"},
+		"row of other form": {with(0, 0x93, 1, 2, 3), "type 0 (Node)"},
+		"foreign row cut":   {with(22, 0x82, 0xa1, 'x'), "type 22 (Variables)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMachine()
+			before, store := m.dump(t), m.State()
+			err := m.Restore(io.NopCloser(bytes.NewReader(c.stream)))
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("Restore() = %v, want %q", err, c.want)
+			}
+			if m.State() != store || !bytes.Equal(before, m.dump(t)) {
+				t.Error("a refused snapshot changed state")
+			}
+		})
+	}
+}
+
+func TestRestoreFillsIn(t *testing.T) {
+	var stream bytes.Buffer
+	put := func(kind byte, row any) {
+		t.Helper()
+		text, err := nomad.Encode(row)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stream.WriteByte(kind)
+		stream.Write(text)
+	}
+	stream.WriteByte(0x80)
+	put(2, &nomad.IndexEntry{Key: "jobs", Value: 77})
+	put(28, &nomad.NodePool{Name: "gpu"})
+	put(0, &nomad.Node{ID: "n1"})
+	put(1, &nomad.Job{ID: "j", Namespace: "default", ModifyIndex: 7})
+	put(4, &nomad.Allocation{ID: "a1", Namespace: "default", JobID: "j", Job: &nomad.Job{ID: "j", Namespace: "default", ModifyIndex: 7}})
+	put(4, &nomad.Allocation{ID: "a2", Namespace: "default", JobID: "j", Job: &nomad.Job{ID: "j", Namespace: "default", ModifyIndex: 7}})
+	put(10, &nomad.Deployment{ID: "d1", Namespace: "default", JobID: "gone", Status: "running"})
+	put(10, &nomad.Deployment{ID: "d2", Namespace: "default", JobID: "j", Status: "running"})
+	put(24, &nomad.RootKeyMeta{KeyID: "k1", State: "active"})
+	m := newMachine()
+	if err := m.Restore(io.NopCloser(&stream)); err != nil {
+		t.Fatal(err)
+	}
+	s := m.State().Snapshot()
+	if s.Index() != 77 || m.AppliedIndex() != 77 {
+		t.Errorf("index is %d, applied %d, want 77", s.Index(), m.AppliedIndex())
+	}
+	for _, pool := range []string{"gpu", "all", "default"} {
+		if p := s.NodePool(nil, pool); p == nil || p.NodeIdentityTTL != nomad.DefaultNodePoolNodeIdentityTTL || len(p.Hash) == 0 {
+			t.Errorf("node pool %s is %+v", pool, p)
+		}
+	}
+	if n := s.Node(nil, "n1"); n.NodePool != "default" || n.SchedulingEligibility != "eligible" {
+		t.Errorf("node is %+v", n)
+	}
+	if s.Alloc(nil, "a1").Job != s.Alloc(nil, "a2").Job || s.Alloc(nil, "a1").Job.NodePool != "default" {
+		t.Error("allocations of one job do not share it, or it has no node pool")
+	}
+	if s.Deployment(nil, "d1").Status != "cancelled" || s.Deployment(nil, "d2").Status != "running" {
+		t.Error("the deployment of a job that is gone is not cancelled, or another one is")
+	}
+	if k := s.ActiveRootKey(nil); k == nil || k.KeyID != "k1" {
+		t.Errorf("legacy root key is %+v", k)
+	}
+}
