@@ -13,16 +13,17 @@ import (
 // private is the mode of the directories that are the task's own.
 const private = 0o700
 
-// ownDirectories gives the task's own directories to its user, and to nobody else.
-// It goes by descriptors from the allocation's directory, which is root's, since an
-// earlier start may have left links.
-func ownDirectories(cfg *drivers.TaskConfig, u *sandbox.User) error {
+// prepareDirectories makes the task's temporary directory and gives the task's own
+// ones to its user, and to nobody else; a nil user leaves them as they are. It goes by
+// descriptors from the allocation's directory, which is root's, since an earlier
+// start may have left links.
+func prepareDirectories(cfg *drivers.TaskConfig, u *sandbox.User) error {
 	root, err := unix.Open(cfg.AllocDir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return fmt.Errorf("open allocation directory %s: %w", cfg.AllocDir, err)
 	}
 	defer unix.Close(root)
-	if err := makeTmp(root, cfg); err != nil {
+	if err := makeTmp(root, cfg); err != nil || u == nil {
 		return err
 	}
 	for _, dir := range []string{cfg.LocalDir, cfg.SecretsDir, tmpDir(cfg)} {

@@ -180,13 +180,11 @@ func (d *Driver) StartTask(ctx context.Context, cfg *drivers.TaskConfig) (*drive
 	if err != nil {
 		return nil, err
 	}
-	if policy.User != nil {
-		if err := ownDirectories(cfg, policy.User); err != nil {
-			return nil, err
-		}
+	if err := prepareDirectories(cfg, policy.User); err != nil {
+		return nil, err
 	}
 	if _, err := d.super.Start(ctx, spec); err != nil {
-		return nil, err
+		return nil, process.StartFailure(err)
 	}
 	return d.Started(cfg)
 }

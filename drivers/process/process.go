@@ -66,6 +66,15 @@ func (ts *Tasks) Started(cfg *drivers.TaskConfig) (*drivers.TaskHandle, error) {
 	return &drivers.TaskHandle{Driver: ts.Driver, Version: handleVersion, TaskID: cfg.ID, State: raw}, nil
 }
 
+// StartFailure says of an error of the supervisor's Start whether trying again can
+// help: it can't if the task's own start was refused.
+func StartFailure(err error) error {
+	if _, ok := errors.AsType[*proc.StartError](err); ok {
+		return err
+	}
+	return &drivers.RecoverableError{Err: err}
+}
+
 func (ts *Tasks) remember(id string, s state) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()

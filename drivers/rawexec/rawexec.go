@@ -129,7 +129,7 @@ func (d *Driver) StartTask(ctx context.Context, cfg *drivers.TaskConfig) (*drive
 		return nil, err
 	}
 	if _, err := d.super.Start(ctx, spec); err != nil {
-		return nil, err
+		return nil, process.StartFailure(err)
 	}
 	return d.Started(cfg)
 }

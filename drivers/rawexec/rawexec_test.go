@@ -99,3 +99,121 @@ func TestRun(t *testing.T) {
 		t.Errorf("stdout = %q, want the greeting and the task's directory", out)
 	}
 }
+
+func TestTable(t *testing.T) {
+	d := newDriver(t, map[string]cty.Value{"enabled": cty.True, "denied_envvars": cty.ListVal([]cty.Value{cty.StringVal("AWS_*")})})
+	tests := []struct {
+		name, script string
+		edit         func(*drivers.TaskConfig, map[string]cty.Value)
+		code         int
+		stdout       string
+	}{
+		{"killed", "kill -9 $$", nil, 137, ""},
+		{"environment", "echo [$AWS_KEY][$TOKEN][$KEEP]", func(c *drivers.TaskConfig, a map[string]cty.Value) {
+			c.Env["AWS_KEY"], c.Env["TOKEN"], c.Env["KEEP"] = "x", "y", "z"
+			a["denied_envvars"] = cty.ListVal([]cty.Value{cty.StringVal("TOKEN")})
+		}, 0, "[][][z]\n"},
+		{"work_dir", "pwd", func(_ *drivers.TaskConfig, a map[string]cty.Value) { a["work_dir"] = cty.StringVal("/") }, 0, "/\n"},
+		{"relative command", "", func(c *drivers.TaskConfig, a map[string]cty.Value) {
+			if err := os.WriteFile(filepath.Join(c.LocalDir, "tool"), []byte("#!/bin/sh\necho tool\n"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			a["command"] = cty.StringVal("tool")
+			a["args"] = cty.ListValEmpty(cty.String)
+		}, 0, "tool\n"},
+		{"user", "id -u; grep CapEff /proc/self/status", func(c *drivers.TaskConfig, _ map[string]cty.Value) {
+			if os.Geteuid() != 0 {
+				t.Skip("needs root")
+			}
+			openUp(t, c.AllocDir)
+			c.User = "nobody"
+		}, 0, "65534\nCapEff:\t0000000000000000\n"},
+		{"oom score", "cat /proc/self/oom_score_adj", func(_ *drivers.TaskConfig, a map[string]cty.Value) {
+			a["oom_score_adj"] = cty.NumberIntVal(500)
+		}, 0, "500\n"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			cfg := task(t, tt.script)
+			if tt.edit != nil {
+				a := cfg.Config.AsValueMap()
+				tt.edit(cfg, a)
+				cfg.Config = cty.ObjectVal(a)
+			}
+			res, out := runTask(t, d, cfg)
+			if res.ExitCode != tt.code || out != tt.stdout {
+				t.Errorf("exit %+v, stdout %q, want %d and %q; stderr %q", res, out, tt.code, tt.stdout, readLog(t, cfg, "stderr"))
+			}
+		})
+	}
+}
+
+// openUp lets every user pass to a test's directory.
+func openUp(t *testing.T, dir string) {
+	t.Helper()
+	for d := dir; d != os.TempDir() && d != "/"; d = filepath.Dir(d) {
+		if err := os.Chmod(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	tests := []struct {
+		name     string
+		settings map[string]cty.Value
+		edit     func(*drivers.TaskConfig, map[string]cty.Value)
+		want     string
+	}{
+		{"disabled", map[string]cty.Value{}, nil, "disabled"},
+		{"no program", nil, func(_ *drivers.TaskConfig, a map[string]cty.Value) { a["command"] = cty.StringVal("/no/such") }, "no such file"},
+		{"denied uid", map[string]cty.Value{"enabled": cty.True, "denied_host_uids": cty.StringVal("1-10,0-65534")}, nil, "denied"},
+		{"unknown user", nil, func(c *drivers.TaskConfig, _ map[string]cty.Value) { c.User = "no-such-user" }, "no-such-user"},
+		{"override", nil, func(_ *drivers.TaskConfig, a map[string]cty.Value) {
+			a["cgroup_v2_override"] = cty.StringVal("no/such/group")
+		}, "override"},
+		{"network namespace", nil, func(c *drivers.TaskConfig, _ map[string]cty.Value) { c.NetNS = "/x" }, "network namespace"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			d := newDriver(t, tt.settings)
+			cfg := task(t, "true")
+			if tt.edit != nil {
+				a := cfg.Config.AsValueMap()
+				tt.edit(cfg, a)
+				cfg.Config = cty.ObjectVal(a)
+			}
+			if _, err := d.StartTask(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("StartTask() = %v, want an error with %q", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestStop(t *testing.T) {
+	d := newDriver(t, nil)
+	cfg := task(t, "trap 'exit 3' TERM; while :; do sleep 0.01; done")
+	if _, err := d.StartTask(t.Context(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	// The trap may not be set yet when the signal comes: then it is the signal that ends it.
+	if err := d.StopTask(t.Context(), cfg.ID, 10*time.Second, ""); err != nil {
+		t.Fatal(err)
+	}
+	res, err := d.WaitTask(t.Context(), cfg.ID)
+	if err != nil || res.ExitCode != 3 && res.Signal != 15 {
+		t.Errorf("WaitTask() = %+v, %v, want an end by SIGTERM", res, err)
+	}
+	if err := d.DestroyTask(cfg.ID, false); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestFingerprint(t *testing.T) {
+	for enabled, want := range map[bool]drivers.Health{true: drivers.HealthHealthy, false: drivers.HealthUndetected} {
+		d := newDriver(t, map[string]cty.Value{"enabled": cty.BoolVal(enabled)})
+		if got := <-d.Fingerprint(t.Context()); got.Health != want {
+			t.Errorf("enabled %t: health %s, want %s", enabled, got.Health, want)
+		}
+	}
+}

@@ -1,0 +1,132 @@
+package supervise_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+func TestRotation(t *testing.T) {
+	r := newRig(t)
+	c := r.client()
+	s := r.spec("seq 20000")
+	s.Logs.MaxFiles, s.Logs.MaxBytes = 3, 20000
+	r.start(c, s)
+	if exit := r.wait(c, s.ID); exit.Code != 0 {
+		t.Fatalf("exit = %+v", exit)
+	}
+	whole := sequence(20000)
+	last := (len(whole) - 1) / 20000
+	for n := range last + 2 {
+		b, err := os.ReadFile(filepath.Join(r.logs, fmt.Sprintf("%s.stdout.%d", s.Logs.Name, n)))
+		if kept := n > last-3 && n <= last; kept != (err == nil) {
+			t.Errorf("file %d of %d: %v, want kept: %t", n, last, err, kept)
+		} else if kept && string(b) != whole[n*20000:min(len(whole), (n+1)*20000)] {
+			t.Errorf("file %d has %d bytes of something else", n, len(b))
+		}
+	}
+}
+
+// TestNextStartAppends has a second start of a task go on in the same files.
+func TestNextStartAppends(t *testing.T) {
+	r := newRig(t)
+	c := r.client()
+	first, second := r.spec("echo one"), r.spec("echo two")
+	second.Logs.Name = first.Logs.Name
+	for _, s := range []string{first.ID, second.ID} {
+		if s == first.ID {
+			r.start(c, first)
+		} else {
+			r.start(c, second)
+		}
+		r.wait(c, s)
+	}
+	if got := r.stdout(first); got != "one\ntwo\n" {
+		t.Errorf("stdout = %q, want both starts", got)
+	}
+}
+
+// TestPlantedLogs plants under the log's name what a task could plant there, and
+// sees that nothing but a file of ours is written.
+func TestPlantedLogs(t *testing.T) {
+	r := newRig(t)
+	c := r.client()
+	canary := filepath.Join(t.TempDir(), "canary")
+	plants := map[string]func(name string) error{
+		"symlink":  func(name string) error { return os.Symlink(canary, name) },
+		"hardlink": func(name string) error { return os.Link(canary, name) },
+		"fifo":     func(name string) error { return unix.Mkfifo(name, 0o666) },
+		"other's file": func(name string) error {
+			if err := os.WriteFile(name, nil, 0o666); err != nil || os.Geteuid() != 0 {
+				return err
+			}
+			return os.Chown(name, 88001, 88001)
+		},
+		"directory": func(name string) error { return os.Mkdir(name, 0o777) },
+	}
+	for what, plant := range plants {
+		t.Run(what, func(t *testing.T) {
+			if err := os.WriteFile(canary, []byte("untouched"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			s := r.spec("echo hello")
+			if err := plant(filepath.Join(r.logs, s.Logs.Name+".stdout.0")); err != nil {
+				t.Fatal(err)
+			}
+			r.start(c, s)
+			r.wait(c, s.ID)
+			if b, err := os.ReadFile(canary); err != nil || string(b) != "untouched" {
+				t.Errorf("canary = %q, %v", b, err)
+			}
+			if got := r.stdout(s); got != "hello\n" {
+				t.Errorf("stdout = %q, want hello in a file of ours", got)
+			}
+		})
+	}
+}
+
+func TestDisabledLogs(t *testing.T) {
+	r := newRig(t)
+	c := r.client()
+	s := r.spec("echo hello")
+	s.Logs.Disabled = true
+	r.start(c, s)
+	r.wait(c, s.ID)
+	if left, err := os.ReadDir(r.logs); err != nil || len(left) > 0 {
+		t.Errorf("log files = %v, %v, want none", left, err)
+	}
+}
+
+// TestWithoutGroup has tasks that are known by their session only.
+func TestWithoutGroup(t *testing.T) {
+	r := newRig(t)
+	c := r.client()
+	s := r.spec("sleep 1000 & echo $!; exit 3")
+	s.Group = nil
+	r.start(c, s)
+	if exit := r.wait(c, s.ID); exit.Code != 3 {
+		t.Errorf("exit = %+v, want 3", exit)
+	}
+	var child int
+	if _, err := fmt.Sscan(r.stdout(s), &child); err != nil {
+		t.Fatal(err)
+	}
+	r.waitFor("the child's end", func() bool { return !alive(child) })
+	s = r.spec("trap '' TERM INT; echo up; while :; do sleep 0.01; done")
+	s.Group = nil
+	r.start(c, s)
+	r.waitFor("output", func() bool { return strings.HasPrefix(r.stdout(s), "up") })
+	if err := c.Signal(t.Context(), s.ID, unix.SIGTERM); err != nil {
+		t.Errorf("Signal() = %v", err)
+	}
+	if exit, err := c.Kill(t.Context(), s.ID); err != nil || exit.Signal != 9 {
+		t.Errorf("Kill() = %+v, %v, want death by SIGKILL", exit, err)
+	}
+	if err := c.Signal(t.Context(), s.ID, unix.SIGTERM); err == nil {
+		t.Error("Signal() of an ended task = nil, want an error")
+	}
+}
