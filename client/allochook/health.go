@@ -103,7 +103,7 @@ func (h *healthHook) watch(ctx context.Context, alloc *nomad.Allocation) *nomad.
 
 func (h *healthHook) say(alloc *nomad.Allocation, healthy bool, why string) {
 	h.log.Debug("allocation judged", "alloc", alloc.ID, "healthy", healthy, "reason", why)
-	h.tasks.SetHealth(healthy)
+	h.tasks.SetHealth(alloc.DeploymentID, healthy)
 }
 
 // judged says whether the allocation awaits a verdict of its client.

@@ -19,8 +19,8 @@ type Tasks interface {
 	States() map[string]*nomad.TaskState
 	// Changed receives after a state changed. There is one receiver.
 	Changed() <-chan struct{}
-	// SetHealth takes the verdict on the allocation in its deployment.
-	SetHealth(healthy bool)
+	// SetHealth takes the verdict on the allocation in a deployment.
+	SetHealth(deployment string, healthy bool)
 }
 
 // Config is what the hooks of one allocation work with.

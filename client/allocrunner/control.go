@@ -27,7 +27,7 @@ func (r *Runner) Update(alloc *nomad.Allocation) {
 	}
 	r.alloc = alloc
 	if alloc.DeploymentID != old.DeploymentID {
-		r.deploy = alloc.DeploymentStatus // the verdict on the last deployment says nothing of this one
+		r.deploy, r.deployNew = alloc.DeploymentStatus, true // the verdict on the last deployment says nothing of this one
 	}
 	tasks := r.tasks
 	r.mu.Unlock()

@@ -46,16 +46,17 @@ type Runner struct {
 	over    chan struct{} // closed when Run has seen the last task end
 	gates   map[string]chan struct{}
 
-	mu       sync.Mutex
-	alloc    *nomad.Allocation
-	tasks    map[string]*taskrunner.Runner // nil before prerun is through
-	states   map[string]*nomad.TaskState   // of tasks that have no runner
-	stored   map[string]state.Task         // from before the agent restarted
-	deploy   *nomad.AllocDeploymentStatus
-	stopping *nomad.TaskEvent // why every task is to end
-	stopAt   time.Time        // when: after the group's shutdown delay
-	killing  map[string]bool
-	fault    string // why the tasks could not be run
+	mu        sync.Mutex
+	alloc     *nomad.Allocation
+	tasks     map[string]*taskrunner.Runner // nil before prerun is through
+	states    map[string]*nomad.TaskState   // of tasks that have no runner
+	stored    map[string]state.Task         // from before the agent restarted
+	deploy    *nomad.AllocDeploymentStatus
+	deployNew bool             // deploy is not on disk yet
+	stopping  *nomad.TaskEvent // why every task is to end
+	stopAt    time.Time        // when: after the group's shutdown delay
+	killing   map[string]bool
+	fault     string // why the tasks could not be run
 }
 
 // New returns a Runner for an allocation.
@@ -183,6 +184,7 @@ func (r *Runner) loop(ctx context.Context, work *sync.WaitGroup) error {
 	for {
 		r.step(ctx, work)
 		r.cfg.Update(r.report())
+		r.storeHealth()
 		if r.allDone() {
 			work.Wait()
 			return nil

@@ -65,7 +65,7 @@ func (w *world) agent() *world {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	users, err := driverset.NewUsers(80000, 80009)
+	users, err := driverset.NewUsers(80000, 80999)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -58,20 +58,37 @@ func (r *Runner) Done() <-chan struct{} { return r.over }
 // Changed receives after the state of a task changed, for the health hook.
 func (r *Runner) Changed() <-chan struct{} { return r.changed }
 
-// SetHealth takes the verdict on the allocation in its deployment.
-func (r *Runner) SetHealth(healthy bool) {
+// SetHealth takes the verdict on the allocation in a deployment. One that comes
+// when the allocation belongs to another deployment already is dropped.
+func (r *Runner) SetHealth(deployment string, healthy bool) {
 	r.mu.Lock()
-	status := &nomad.AllocDeploymentStatus{}
-	if r.deploy != nil {
-		*status = *r.deploy
+	if r.alloc.DeploymentID == deployment {
+		status := &nomad.AllocDeploymentStatus{}
+		if r.deploy != nil {
+			*status = *r.deploy
+		}
+		status.Healthy, status.Timestamp = &healthy, time.Now()
+		r.deploy, r.deployNew = status, true
 	}
-	status.Healthy, status.Timestamp = &healthy, time.Now()
-	r.deploy = status
 	r.mu.Unlock()
+	r.nudge()
+}
+
+// storeHealth puts a new verdict, or that there is none any more, on disk.
+func (r *Runner) storeHealth() {
+	r.mu.Lock()
+	status, changed := r.deploy, r.deployNew
+	r.deployNew = false
+	r.mu.Unlock()
+	if !changed {
+		return
+	}
+	if status == nil {
+		status = &nomad.AllocDeploymentStatus{}
+	}
 	if err := r.cfg.Store.PutDeployStatus(r.cfg.Alloc.ID, status); err != nil {
 		r.log.Warn("health not stored", "err", err)
 	}
-	r.nudge()
 }
 
 // report is what Node.UpdateAlloc sends.

@@ -1,0 +1,121 @@
+package allocrunner_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// deployed is an allocation of a deployment with quick rules.
+func deployed(tasks ...*nomad.Task) *nomad.Allocation {
+	alloc := allocation(nomad.JobTypeService, tasks...)
+	alloc.DeploymentID = "d1"
+	alloc.Job.TaskGroups[0].Update = &nomad.UpdateStrategy{
+		HealthCheck: nomad.UpdateStrategyHealthCheck_Checks, MinHealthyTime: 10 * time.Second, HealthyDeadline: time.Minute,
+	}
+	return alloc
+}
+
+func TestHealth(t *testing.T) {
+	restarting := mockTask("main", fails("4s"))
+	restarting.RestartPolicy.Attempts, restarting.RestartPolicy.Interval = 100, time.Hour
+	manual := deployed(mockTask("main", lasts("1h")))
+	manual.Job.TaskGroups[0].Update.HealthCheck = nomad.UpdateStrategyHealthCheck_Manual
+	for _, tc := range []struct {
+		name    string
+		alloc   *nomad.Allocation
+		verdict string
+		after   time.Duration // 0: no verdict within an hour
+	}{
+		{"up", deployed(mockTask("main", lasts("3h"))), "healthy", 10 * time.Second},
+		{"up after its prestart", deployed(during(mockTask("pre", lasts("5s")), pre, false),
+			mockTask("main", lasts("3h")), during(mockTask("last", lasts("1s")), stop, false)), "healthy", 15 * time.Second},
+		{"fails", deployed(mockTask("main", fails("3s"))), "unhealthy", 3 * time.Second},
+		{"ends", deployed(mockTask("main", lasts("3s"))), "unhealthy", 3 * time.Second},
+		{"restarts all the time", deployed(restarting), "unhealthy", time.Minute},
+		{"prestart too long", deployed(during(mockTask("pre", lasts("2h")), pre, false), mockTask("main", lasts("3h"))),
+			"unhealthy", time.Minute},
+		{"manual", manual, "", 0},
+		{"not in a deployment", allocation(nomad.JobTypeService, mockTask("main", lasts("3h"))), "", 0},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				start := time.Now()
+				r, _, ended := w.started(tc.alloc)
+				horizon := tc.after
+				if horizon == 0 {
+					horizon = time.Hour
+				}
+				if horizon > time.Second {
+					time.Sleep(horizon - time.Millisecond)
+					synctest.Wait()
+					if d := r.State().DeploymentStatus; d != nil && d.Healthy != nil {
+						t.Errorf("verdict %t already after %v", *d.Healthy, d.Timestamp.Sub(start))
+					}
+				}
+				time.Sleep(time.Millisecond)
+				synctest.Wait()
+				got := ""
+				if d := r.State().DeploymentStatus; d != nil && d.Healthy != nil {
+					got = map[bool]string{true: "healthy", false: "unhealthy"}[*d.Healthy]
+				}
+				if got != tc.verdict {
+					t.Errorf("verdict = %q after %v, want %q", got, horizon, tc.verdict)
+				}
+				if told := w.updates.alloc().DeploymentStatus; tc.verdict != "" && (told == nil || told.Healthy == nil) {
+					t.Error("the servers were not told")
+				}
+				if err := r.Destroy(t.Context()); err != nil {
+					t.Error(err)
+				}
+				<-ended
+			})
+		})
+	}
+}
+
+// TestHealthOfTheNextDeployment: an update in place is judged anew, a verdict
+// that stands is not given again after a restart of the agent.
+func TestHealthOfTheNextDeployment(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		alloc := deployed(mockTask("main", lasts("3h")))
+		r, shutdown, ended := w.started(alloc)
+		time.Sleep(11 * time.Second)
+		synctest.Wait()
+		first := r.State().DeploymentStatus
+		if first == nil || first.Healthy == nil || !*first.Healthy {
+			t.Fatal("no verdict on the first deployment")
+		}
+		next := nomad.Copy(alloc)
+		next.DeploymentID, next.DeploymentStatus = "d2", nil
+		r.Update(next)
+		synctest.Wait()
+		if d := r.State().DeploymentStatus; d == nil || d.Healthy == nil || !*d.Healthy || !d.Timestamp.After(first.Timestamp) {
+			t.Errorf("status = %+v, want a new verdict at once: the task has been up long enough", d)
+		}
+		second := r.State().DeploymentStatus
+		stored, err := w.db.DeployStatus(alloc.ID)
+		if err != nil || stored == nil || !stored.Timestamp.Equal(second.Timestamp) {
+			t.Errorf("stored = %+v, %v; want the verdict on the second", stored, err)
+		}
+		shutdown()
+		<-ended
+
+		later := w.agent().runner(next)
+		if err := later.Restore(); err != nil {
+			t.Fatal(err)
+		}
+		if d := later.State().DeploymentStatus; d == nil || !d.Timestamp.Equal(second.Timestamp) {
+			t.Errorf("status after a restart = %+v, want the one that stood", d)
+		}
+		go later.Run(t.Context())
+		if err := later.Destroy(t.Context()); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(3 * time.Hour) // the first agent's task ends
+	})
+}
