@@ -3,6 +3,7 @@ package e2e
 import (
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -63,6 +64,14 @@ func TestKilledAgentFindsItsTasks(t *testing.T) {
 			t.Error(err)
 		}
 	}
+	allocs := filepath.Join(dir, "data", "alloc")
+	within(t, 20*time.Second, "the node removes what was purged", func() bool {
+		if err := b.Client.System().GarbageCollect(); err != nil {
+			t.Error(err)
+		}
+		left, err := os.ReadDir(allocs)
+		return err == nil && len(left) == 0
+	})
 }
 
 func jobID(i int) string { return fmt.Sprintf("crash-%d", i) }
