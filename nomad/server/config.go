@@ -80,6 +80,8 @@ func (c Config) complete() (Config, error) {
 		return c, errors.New("server: no datacenter")
 	case c.Name == "":
 		return c, errors.New("server: no name")
+	case c.Scheduler.PauseEvalBroker:
+		return c, errors.New("server: pausing of the evaluation broker is not available yet")
 	}
 	if _, _, err := net.SplitHostPort(c.RPCAddr); err != nil {
 		return c, fmt.Errorf("server: address for RPC: %w", err)

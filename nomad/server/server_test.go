@@ -67,10 +67,9 @@ type fakeNode struct {
 	jwt  string
 }
 
-// join registers a node and makes it ready.
-func join(t *testing.T, addr string) *fakeNode {
-	t.Helper()
-	n := &fakeNode{t: t, pool: rpc.NewPool(rpc.PoolConfig{}), addr: addr, node: &nomad.Node{
+// mockNode is a node that can take what batchJob asks for.
+func mockNode() *nomad.Node {
+	return &nomad.Node{
 		ID: nomad.NewID(), SecretID: nomad.NewID(), Datacenter: "dc1", Name: "fake", NodePool: nomad.NodePoolDefault,
 		Attributes: map[string]string{"nomad.version": "2.0.6", "kernel.name": "linux", "driver.mock_driver": "1"},
 		Drivers:    map[string]*nomad.DriverInfo{"mock_driver": {Detected: true, Healthy: true}},
@@ -80,7 +79,13 @@ func join(t *testing.T, addr string) *fakeNode {
 			MinDynamicPort: 20000, MaxDynamicPort: 32000,
 		},
 		Status: nomad.NodeStatusInit,
-	}}
+	}
+}
+
+// join registers a node and makes it ready.
+func join(t *testing.T, addr string) *fakeNode {
+	t.Helper()
+	n := &fakeNode{t: t, pool: rpc.NewPool(rpc.PoolConfig{}), addr: addr, node: mockNode()}
 	t.Cleanup(func() { n.pool.Close() })
 	var out nomad.NodeUpdateResponse
 	n.must("Node.Register", &nomad.NodeRegisterRequest{Node: n.node, WriteRequest: n.write("")}, &out)

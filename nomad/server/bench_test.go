@@ -1,0 +1,59 @@
+package server_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/internal/testnet"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/server"
+)
+
+// BenchmarkPlacement registers jobs of 2,000 allocations and waits until they are
+// placed: endpoint, log, broker, scheduler, plan, signatures.
+func BenchmarkPlacement(b *testing.B) {
+	s, err := server.New(server.Config{Region: "global", Datacenter: "dc1", Name: "bench", RPCAddr: testnet.Any}, logger())
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.Run(ctx)
+	}()
+	defer func() {
+		cancel()
+		<-done
+	}()
+	for i := range 20 {
+		node := mockNode()
+		node.Name, node.Status = fmt.Sprintf("n%d", i), nomad.NodeStatusReady
+		node.NodeResources.Cpu.CpuShares, node.NodeResources.Memory.MemoryMB = 1e9, 1e9
+		node.NodeResources.Disk.DiskMB = 1e9
+		if err := s.Call(ctx, "Node.Register", &nomad.NodeRegisterRequest{Node: node}, nil); err != nil {
+			b.Fatal(err)
+		}
+	}
+	const count = 2000
+	begun := time.Now()
+	for i := 0; b.Loop(); i++ {
+		id := fmt.Sprintf("bench-%d", i)
+		job := batchJob(id, count)
+		job.TaskGroups[0].Tasks[0].Resources = &nomad.Resources{CPU: 10, MemoryMB: 10}
+		if err := s.Call(ctx, "Job.Register", &nomad.JobRegisterRequest{Job: job}, nil); err != nil {
+			b.Fatal(err)
+		}
+		var out nomad.JobAllocationsResponse
+		for len(out.Allocations) < count {
+			req := jobRead(id)
+			req.MinQueryIndex = out.Index
+			if err := s.Call(ctx, "Job.Allocations", req, &out); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	b.ReportMetric(float64(count*b.N)/time.Since(begun).Seconds(), "allocs/s")
+}

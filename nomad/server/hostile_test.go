@@ -1,0 +1,145 @@
+package server_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/server"
+)
+
+// hostile fills requests with what no client of ours would send: absent parts,
+// empty elements in lists and maps, numbers at the edges, IDs of things that exist.
+type hostile struct {
+	rng   *rand.Rand
+	words []string
+}
+
+// fill sets v to something of its type.
+func (h hostile) fill(v reflect.Value, depth int) {
+	if v.Type() == reflect.TypeFor[time.Time]() || depth > 9 || !v.CanSet() {
+		return
+	}
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(h.words[h.rng.IntN(len(h.words))])
+	case reflect.Bool:
+		v.SetBool(h.rng.IntN(2) == 0)
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		v.SetInt(h.number())
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		v.SetUint(uint64(h.number()))
+	case reflect.Float32, reflect.Float64:
+		v.SetFloat(float64(h.number()))
+	case reflect.Interface:
+		if v.NumMethod() == 0 {
+			v.Set(reflect.ValueOf([]any{"x", int64(-1), nil, map[string]any{"a": nil}, []any{nil}}[h.rng.IntN(5)+0:][0]).Convert(v.Type()))
+		}
+	case reflect.Pointer:
+		if h.rng.IntN(4) != 0 {
+			v.Set(reflect.New(v.Type().Elem()))
+			h.fill(v.Elem(), depth+1)
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			h.fill(v.Field(i), depth+1)
+		}
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), h.rng.IntN(3), 3))
+		for i := range v.Len() {
+			h.fill(v.Index(i), depth+1)
+		}
+	case reflect.Map:
+		v.Set(reflect.MakeMap(v.Type()))
+		for range h.rng.IntN(3) {
+			key, value := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
+			h.fill(key, depth+1)
+			h.fill(value, depth+1)
+			v.SetMapIndex(key, value)
+		}
+	}
+}
+
+func (h hostile) number() int64 {
+	all := []int64{0, 1, 2, 50, -1, 1 << 31, 1<<62 + 1, -1 << 63, int64(time.Second), h.rng.Int64N(1000)}
+	return all[h.rng.IntN(len(all))]
+}
+
+// rounds is how often each method is called.
+func rounds(t *testing.T) int {
+	if s := os.Getenv("NOMAD_TEST_ROUNDS"); s != "" {
+		n, err := strconv.Atoi(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	return 12
+}
+
+// Whatever a request holds, the server answers it, and works on: a panic in what
+// applies the log, or places allocations, would end every server.
+func TestHostileRequests(t *testing.T) {
+	s, _ := start(t, func(c *server.Config) { c.RPCMaxConnsPerClient = -1 })
+	n := join(t, s.RPCAddr())
+	register(t, s, batchJob("b", 1))
+	alloc := n.allocs(1)[0]
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	h := hostile{rng: rand.New(rand.NewPCG(seed, 0)), words: []string{"", "b", "g", "t", "default", "global", "ready", "running", "failed", "complete",
+		"down", "init", "service", "batch", "system", "sysbatch", "_core", "pending", "blocked", "host", "mock_driver", "stop", "run", "a/../../b",
+		"\x00", "\xff\xfe", strings.Repeat("x", 300), "${attr.x}", n.node.ID, n.node.SecretID, alloc.ID, alloc.EvalID, "all", "*", "regexp", "("}}
+	for _, m := range s.Methods() {
+		t.Run(m.Name, func(t *testing.T) {
+			for range rounds(t) {
+				for _, token := range []string{"", n.jwt} {
+					req := m.NewRequest()
+					h.fill(reflect.ValueOf(req).Elem(), 0)
+					aim(req, token)
+					if err := n.try(m, req); err != nil && strings.Contains(err.Error(), "internal error in") {
+						t.Errorf("the handler panicked for %+v", req)
+					}
+				}
+			}
+		})
+	}
+	again := join(t, s.RPCAddr())
+	register(t, s, batchJob("after", 1))
+	if got := read[nomad.SingleJobResponse](t, s, "Job.GetJob", &nomad.JobSpecificRequest{JobID: "after",
+		QueryOptions: nomad.QueryOptions{Region: "global", Namespace: "default"}}); got.Job == nil {
+		t.Error("the server takes no jobs any more")
+	}
+	_ = again
+}
+
+// aim makes a request one that this server answers at once.
+func aim(req rpc.Request, token string) {
+	switch r := req.(type) {
+	case interface{ Query() *nomad.QueryOptions }:
+		*r.Query() = nomad.QueryOptions{Region: "global", Namespace: r.Query().Namespace, AuthToken: token, Filter: r.Query().Filter, PerPage: r.Query().PerPage}
+	case interface{ Write() *nomad.WriteRequest }:
+		*r.Write() = nomad.WriteRequest{Region: "global", Namespace: r.Write().Namespace, AuthToken: token}
+	}
+}
+
+// try makes one call and gives up on it soon.
+func (n *fakeNode) try(m rpc.Method, req rpc.Request) error {
+	ctx, cancel := context.WithTimeout(within(n.t), 2*time.Second)
+	defer cancel()
+	if !m.Stream {
+		return n.pool.Call(ctx, n.addr, m.Name, req, nil)
+	}
+	err := streamError(func() (*rpc.Stream, error) { return n.pool.Stream(ctx, n.addr, m.Name) }, req)
+	if errors.Is(err, context.DeadlineExceeded) {
+		return nil
+	}
+	return err
+}
