@@ -103,7 +103,7 @@ func TestIndependentCheck(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		signed, err := jose.ParseSigned(raw, []jose.SignatureAlgorithm{jose.EdDSA, jose.RS256})
+		signed, err := jose.ParseSignedCompact(raw, []jose.SignatureAlgorithm{jose.EdDSA, jose.RS256})
 		if err != nil {
 			t.Fatal(err)
 		}

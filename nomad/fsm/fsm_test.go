@@ -262,7 +262,7 @@ func TestBadSnapshot(t *testing.T) {
 		"empty":             {nil, "header"},
 		"cut":               {stream[:len(stream)-3], "record"},
 		"type byte at end":  {with(0), "record"},
-		"unknown type":      {with(66, 0x80), "Unrecognized snapshot type 66"},
+		"unknown type":      {with(66, 0x80), "unrecognized snapshot type 66"},
 		"event sink":        {with(20, 0x80), "type 20 (EventSink)"},
 		"row of other form": {with(0, 0x93, 1, 2, 3), "type 0 (Node)"},
 		"foreign row cut":   {with(22, 0x82, 0xa1, 'x'), "type 22 (Variables)"},

@@ -89,7 +89,7 @@ func ReadSnapshot(r io.Reader, log *slog.Logger) (*state.Store, error) {
 		}
 		rec, known := types[kind]
 		if !known {
-			return nil, fmt.Errorf("Unrecognized snapshot type %d at record %d", kind, n)
+			return nil, fmt.Errorf("unrecognized snapshot type %d at record %d", kind, n)
 		}
 		if err := rec.Read(restore, dec.Decode); err != nil {
 			return nil, fmt.Errorf("record %d of type %d (%s): %w", n, kind, rec.Name, err)

@@ -238,7 +238,6 @@ func TestReap(t *testing.T) {
 // BenchmarkApplyPlan commits one plan of 2,000 allocations of one job on 100 nodes.
 func BenchmarkApplyPlan(b *testing.B) {
 	const size = 2000
-	requests := make([]byte, 0)
 	for b.Loop() {
 		b.StopTimer()
 		w := newWorld(b)
@@ -248,13 +247,13 @@ func BenchmarkApplyPlan(b *testing.B) {
 			req.AllocsUpdated = append(req.AllocsUpdated, &nomad.Allocation{ID: nomad.NewID(), Namespace: "default", JobID: "j", TaskGroup: "g",
 				NodeID: fmt.Sprint("node-", n%100), EvalID: "e", Name: nomad.AllocName("j", "g", uint(n)), ClientStatus: "pending", SigningKeyID: "k"})
 		}
-		var err error
-		if requests, err = nomad.EncodeCommand(nomad.ApplyPlanResultsRequestType, req); err != nil {
+		entry, err := nomad.EncodeCommand(nomad.ApplyPlanResultsRequestType, req)
+		if err != nil {
 			b.Fatal(err)
 		}
 		b.StartTimer()
 		var back nomad.ApplyPlanResultsRequest // as the FSM does it
-		if err := nomad.Decode(requests[1:], &back); err != nil {
+		if err := nomad.Decode(entry[1:], &back); err != nil {
 			b.Fatal(err)
 		}
 		if _, err := w.ApplyPlanResults(w.next(), &back); err != nil {
