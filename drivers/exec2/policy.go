@@ -68,7 +68,7 @@ func (s settings) policy(cfg *drivers.TaskConfig, o options, acc process.Account
 	}
 	p := &sandbox.Policy{
 		Argv: append([]string{o.command}, o.args...), Env: environ(cfg, acc), Dir: cfg.TaskDir,
-		MissingExit: notFound, OOMScoreAdj: max(o.oomScoreAdj, 0),
+		MissingExit: notFound, OOMScoreAdj: max(o.oomScoreAdj, cfg.OOMScoreAdj, 0),
 		Files: &sandbox.Files{Paths: paths, MinABI: s.minABI},
 		// A core dump would carry secrets out of the sandbox.
 		Rlimits: []sandbox.Rlimit{{Resource: unix.RLIMIT_CORE}},

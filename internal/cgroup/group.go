@@ -225,6 +225,15 @@ func (h *Hierarchy) Existing(controller, path string) (joinFile string, err erro
 	return joinFile, nil
 }
 
+// Enter moves a process into the group, in the version 2 tree only: that is the one
+// by which service managers find what to stop.
+func (g *Group) Enter(pid int) error {
+	if g.Dir() == "" {
+		return nil
+	}
+	return write(g.Dir(), "cgroup.procs", strconv.Itoa(pid))
+}
+
 // Pids lists the processes of the group and of groups below it.
 func (g *Group) Pids() ([]int, error) {
 	var pids []int

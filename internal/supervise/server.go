@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/open-nomad/open-nomad/internal/cgroup"
 	"github.com/open-nomad/open-nomad/internal/companion"
 )
 
@@ -73,6 +74,9 @@ func supervise(log *slog.Logger, dir, program string, kept *handover) error {
 	if err := setOOMScore(); err != nil {
 		log.Warn("protect the supervisor from the OOM killer", "err", err)
 	}
+	if err := leaveService(); err != nil {
+		log.Warn("leave the agent's control group", "err", err)
+	}
 	root, err := os.Open(dir)
 	if err != nil {
 		return err
@@ -101,6 +105,20 @@ func setOOMScore() error {
 		return nil
 	}
 	return os.WriteFile("/proc/self/oom_score_adj", []byte("-900"), 0)
+}
+
+// leaveService moves the supervisor out of the group of the agent's service, which
+// a service manager stops as a whole.
+func leaveService() error {
+	h, err := cgroup.Detect()
+	if err != nil || h.Usable() != nil {
+		return nil
+	}
+	g, err := h.Create("nomad.slice", "supervise", cgroup.Limits{})
+	if err != nil {
+		return err
+	}
+	return g.Enter(os.Getpid())
 }
 
 func tellReady(kept *handover) {

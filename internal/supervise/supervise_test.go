@@ -291,3 +291,56 @@ func BenchmarkStart(b *testing.B) {
 		}
 	}
 }
+
+// TestMemoryPerTask holds the supervisor to 0.25 MiB a task, and to no process of
+// its own besides the task's.
+func TestMemoryPerTask(t *testing.T) {
+	r := newRig(t)
+	c := r.client()
+	r.start(c, r.spec("exec sleep 1000"))
+	pid := r.supervisor()
+	before := pss(t, pid)
+	const n = 60
+	for range n {
+		r.start(c, r.spec("exec sleep 1000"))
+	}
+	perTask := float64(pss(t, pid)-before) / n
+	t.Logf("supervisor: %d KiB with one task, %.0f KiB for each further one", before, perTask)
+	if perTask > 256 {
+		t.Errorf("%.0f KiB a task, want at most 256", perTask)
+	}
+	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
+	if err != nil {
+		t.Skip(err) // the kernel is built without
+	}
+	var all int
+	threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, th := range threads {
+		if children, err = os.ReadFile(fmt.Sprintf("/proc/%d/task/%s/children", pid, th.Name())); err == nil {
+			all += len(strings.Fields(string(children)))
+		}
+	}
+	if all != n+1 {
+		t.Errorf("the supervisor has %d children, want one a task: %d", all, n+1)
+	}
+}
+
+// pss is a process's proportional share of memory, in KiB.
+func pss(t *testing.T, pid int) int {
+	t.Helper()
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(b)) {
+		var kib int
+		if _, err := fmt.Sscanf(line, "Pss: %d kB", &kib); err == nil {
+			return kib
+		}
+	}
+	t.Fatal("no Pss")
+	return 0
+}
