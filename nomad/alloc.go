@@ -38,7 +38,8 @@ type AllocListResponse struct {
 	QueryMeta
 }
 
-// AllocListStub holds the fields of an alloc list stub.
+// AllocListStub is an allocation in a list. Servers make it from an Allocation when
+// they answer.
 type AllocListStub struct {
 	ID                    string
 	EvalID                string
@@ -69,7 +70,9 @@ type AllocListStub struct {
 	ModifyTime            int64
 }
 
-// AllocMetric holds the fields of an alloc metric.
+// AllocMetric tells how the scheduler found a node, or which nodes failed which
+// check when it found none. The scheduler writes it; AllocationTime is in
+// nanoseconds.
 type AllocMetric struct {
 	NodesEvaluated     int
 	NodesFiltered      int
@@ -111,14 +114,16 @@ type AllocSpecificRequest struct {
 	QueryOptions
 }
 
-// AllocState holds the fields of an alloc state.
+// AllocState is one change of an allocation's client status that scheduling depends
+// on: losing contact and coming back. The plan applier and the FSM add to the list,
+// which is never shortened.
 type AllocState struct {
 	Field AllocStateField
 	Value string
 	Time  time.Time
 }
 
-// AllocStateField holds the fields of an alloc state field.
+// AllocStateField names what an AllocState records.
 type AllocStateField uint8
 
 // AllocStopRequest is the request of Alloc.Stop.
@@ -135,7 +140,7 @@ type AllocStopResponse struct {
 	WriteMeta
 }
 
-// AllocStubFields holds the fields of an alloc stub fields.
+// AllocStubFields chooses the optional fields of an allocation list.
 type AllocStubFields struct {
 	Resources  bool
 	TaskStates bool
@@ -155,13 +160,15 @@ type AllocUpdateRequest struct {
 	WriteRequest
 }
 
-// AllocatedCpuResources holds the fields of an allocated cpu resources.
+// AllocatedCpuResources is the CPU of one task: shares in MHz, and the cores that
+// are its alone. The scheduler writes it.
 type AllocatedCpuResources struct {
 	CpuShares     int64
 	ReservedCores []uint16
 }
 
-// AllocatedDeviceResource holds the fields of an allocated device resource.
+// AllocatedDeviceResource names the device instances of one task. The scheduler
+// writes it.
 type AllocatedDeviceResource struct {
 	Vendor    string
 	Type      string
@@ -169,13 +176,15 @@ type AllocatedDeviceResource struct {
 	DeviceIDs []string
 }
 
-// AllocatedMemoryResources holds the fields of an allocated memory resources.
+// AllocatedMemoryResources is the memory of one task in MiB: what is reserved, and
+// the limit (0: the same, -1: none). The scheduler writes it.
 type AllocatedMemoryResources struct {
 	MemoryMB    int64
 	MemoryMaxMB int64
 }
 
-// AllocatedPortMapping holds the fields of an allocated port mapping.
+// AllocatedPortMapping is one port of an allocation: Value on the host at HostIP, To
+// inside the network namespace. The scheduler writes it.
 type AllocatedPortMapping struct {
 	//lint:ignore U1000 read by the codec: zero fields stay off the wire
 	_struct         bool `codec:",omitempty"`
@@ -186,24 +195,26 @@ type AllocatedPortMapping struct {
 	IgnoreCollision bool
 }
 
-// AllocatedPorts holds the fields of an allocated ports.
+// AllocatedPorts are the ports of an allocation by label.
 type AllocatedPorts []AllocatedPortMapping
 
-// AllocatedResources holds the fields of an allocated resources.
+// AllocatedResources are what an allocation holds of its node. The scheduler writes
+// it once; in-place updates may change it.
 type AllocatedResources struct {
 	Tasks          map[string]*AllocatedTaskResources
 	TaskLifecycles map[string]*TaskLifecycleConfig
 	Shared         AllocatedSharedResources
 }
 
-// AllocatedSharedResources holds the fields of an allocated shared resources.
+// AllocatedSharedResources are what the tasks of an allocation hold together: disk
+// in MiB, networks and ports.
 type AllocatedSharedResources struct {
 	Networks Networks
 	DiskMB   int64
 	Ports    AllocatedPorts
 }
 
-// AllocatedTaskResources holds the fields of an allocated task resources.
+// AllocatedTaskResources are what one task of an allocation holds.
 type AllocatedTaskResources struct {
 	Cpu      AllocatedCpuResources
 	Memory   AllocatedMemoryResources
@@ -211,7 +222,9 @@ type AllocatedTaskResources struct {
 	Devices  []*AllocatedDeviceResource
 }
 
-// Allocation holds the fields of an allocation.
+// Allocation is a group of a job placed on a node. The scheduler makes it, the plan
+// applier adds identities, the client writes TaskStates, ClientStatus and
+// NetworkStatus, and the FSM keeps the rest in order. Times are Unix nanoseconds.
 type Allocation struct {
 	//lint:ignore U1000 read by the codec: zero fields stay off the wire
 	_struct               bool `codec:",omitempty"`
@@ -254,7 +267,7 @@ type Allocation struct {
 	ModifyTime            int64
 }
 
-// AllocationDiff holds the fields of an allocation diff.
+// AllocationDiff is an allocation of which a plan carries only what it changes.
 type AllocationDiff Allocation
 
 // AllocsGetRequest is the request of Alloc.GetAllocs.
@@ -270,7 +283,9 @@ type AllocsGetResponse struct {
 	QueryMeta
 }
 
-// DesiredTransition holds the fields of a desired transition.
+// DesiredTransition is what servers want to happen to an allocation next; a nil
+// field says nothing. The drainer, the API and the deployment watcher write it, the
+// scheduler obeys.
 type DesiredTransition struct {
 	Migrate                 *bool
 	Reschedule              *bool
@@ -279,7 +294,8 @@ type DesiredTransition struct {
 	MigrateDisablePlacement *bool
 }
 
-// DesiredUpdates holds the fields of a desired updates.
+// DesiredUpdates counts what a plan does to one group, by kind. The scheduler writes
+// it for job plan and for evaluations.
 type DesiredUpdates struct {
 	Ignore            uint64
 	Place             uint64
@@ -295,7 +311,8 @@ type DesiredUpdates struct {
 	RescheduleLater   uint64
 }
 
-// RescheduleEvent holds the fields of a reschedule event.
+// RescheduleEvent is one allocation that was replaced. RescheduleTime is in Unix
+// nanoseconds, Delay is the wait that came before the replacement.
 type RescheduleEvent struct {
 	RescheduleTime int64
 	PrevAllocID    string
@@ -303,13 +320,14 @@ type RescheduleEvent struct {
 	Delay          time.Duration
 }
 
-// RescheduleTracker holds the fields of a reschedule tracker.
+// RescheduleTracker remembers which allocations an allocation replaces, so that
+// limits of the reschedule block hold. The scheduler writes it.
 type RescheduleTracker struct {
 	Events         []*RescheduleEvent
 	LastReschedule RescheduleTrackerAnnotation
 }
 
-// RescheduleTrackerAnnotation holds the fields of a reschedule tracker annotation.
+// RescheduleTrackerAnnotation says how the last attempt to reschedule ended.
 type RescheduleTrackerAnnotation string
 
 // SingleAllocResponse is the reply of Alloc.GetAlloc.

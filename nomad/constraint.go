@@ -14,10 +14,11 @@ const (
 	ConstraintAttributeIsNotSet = "is_not_set"
 )
 
-// Affinities holds the fields of an affinities.
+// Affinities are affinities of a job, group, task or device.
 type Affinities []*Affinity
 
-// Affinity holds the fields of an affinity.
+// Affinity is a rule that a node should meet. Weight is -100 to 100; a negative one
+// repels.
 type Affinity struct {
 	LTarget string
 	RTarget string
@@ -25,24 +26,27 @@ type Affinity struct {
 	Weight  int8
 }
 
-// Constraint holds the fields of a constraint.
+// Constraint is a rule that a node must meet. The targets are interpolated for each
+// node before they are compared.
 type Constraint struct {
 	LTarget string
 	RTarget string
 	Operand string
 }
 
-// Constraints holds the fields of a constraints.
+// Constraints are constraints of a job, group, task or device.
 type Constraints []*Constraint
 
-// Spread holds the fields of a spread.
+// Spread spreads allocations over the values of a node attribute; Weight, 1 to 100,
+// weighs it against the other scores.
 type Spread struct {
 	Attribute    string
 	Weight       int8
 	SpreadTarget []*SpreadTarget
 }
 
-// SpreadTarget holds the fields of a spread target.
+// SpreadTarget is the share, in percent, of the allocations that belong on nodes
+// with a value.
 type SpreadTarget struct {
 	Value   string
 	Percent uint8

@@ -2,7 +2,8 @@ package nomad
 
 import "time"
 
-// CSIControllerInfo holds the fields of a csi controller info.
+// CSIControllerInfo lists what a CSI controller plugin can do. The client writes it
+// when it fingerprints the plugin.
 type CSIControllerInfo struct {
 	SupportsCreateDelete             bool
 	SupportsAttachDetach             bool
@@ -18,7 +19,7 @@ type CSIControllerInfo struct {
 	SupportsGet                      bool
 }
 
-// CSIInfo holds the fields of a csi info.
+// CSIInfo is what a node says about a CSI plugin.
 type CSIInfo struct {
 	PluginID                 string
 	AllocID                  string
@@ -33,13 +34,14 @@ type CSIInfo struct {
 	NodeInfo                 *CSINodeInfo
 }
 
-// CSIMountOptions holds the fields of a csi mount options.
+// CSIMountOptions are the file system and mount flags of a CSI volume. The flags may
+// hold passwords and are never logged.
 type CSIMountOptions struct {
 	FSType     string
 	MountFlags []string
 }
 
-// CSINodeInfo holds the fields of a csi node info.
+// CSINodeInfo lists what a CSI node plugin can do.
 type CSINodeInfo struct {
 	ID                      string
 	MaxVolumes              int64
@@ -50,15 +52,15 @@ type CSINodeInfo struct {
 	SupportsCondition       bool
 }
 
-// CSIPluginType holds the fields of a csi plugin type.
+// CSIPluginType is node, controller or monolith (both).
 type CSIPluginType string
 
-// CSITopology holds the fields of a csi topology.
+// CSITopology is a place in the topology of a storage provider.
 type CSITopology struct {
 	Segments map[string]string
 }
 
-// TaskCSIPluginConfig holds the fields of a task csi plugin config.
+// TaskCSIPluginConfig makes a task the CSI plugin of its node.
 type TaskCSIPluginConfig struct {
 	ID                  string
 	Type                CSIPluginType

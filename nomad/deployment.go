@@ -34,7 +34,8 @@ const (
 	DeploymentStatusDescriptionPendingForPeer        = "Deployment is pending, waiting for peer region"
 )
 
-// AllocDeploymentStatus holds the fields of an alloc deployment status.
+// AllocDeploymentStatus is the health of an allocation within its deployment.
+// Healthy is nil until the client, or a person, decided.
 type AllocDeploymentStatus struct {
 	Healthy     *bool
 	Timestamp   time.Time
@@ -42,7 +43,8 @@ type AllocDeploymentStatus struct {
 	ModifyIndex uint64
 }
 
-// ApplyDeploymentAllocHealthRequest holds the fields of an apply deployment alloc health request.
+// ApplyDeploymentAllocHealthRequest is the Raft entry that sets the health of
+// allocations, and with it what follows for the deployment and the job, at once.
 type ApplyDeploymentAllocHealthRequest struct {
 	DeploymentAllocHealthRequest
 	Timestamp        time.Time
@@ -51,7 +53,8 @@ type ApplyDeploymentAllocHealthRequest struct {
 	Eval             *Evaluation
 }
 
-// Deployment holds the fields of a deployment.
+// Deployment is the rollout of one version of a job. The scheduler makes it, the FSM
+// counts allocations, the deployment watcher ends it.
 type Deployment struct {
 	ID                 string
 	Namespace          string
@@ -130,7 +133,8 @@ type DeploymentSpecificRequest struct {
 	QueryOptions
 }
 
-// DeploymentState holds the fields of a deployment state.
+// DeploymentState is the rollout of one group. ProgressDeadline is how long the
+// group may go without a newly healthy allocation, RequireProgressBy when that ends.
 type DeploymentState struct {
 	AutoRevert        bool
 	AutoPromote       bool
@@ -145,7 +149,7 @@ type DeploymentState struct {
 	UnhealthyAllocs   int
 }
 
-// DeploymentStatusUpdate holds the fields of a deployment status update.
+// DeploymentStatusUpdate is a new status of a deployment and, in words, why.
 type DeploymentStatusUpdate struct {
 	DeploymentID      string
 	Status            string
@@ -153,7 +157,8 @@ type DeploymentStatusUpdate struct {
 	UpdatedAt         int64
 }
 
-// DeploymentStatusUpdateRequest holds the fields of a deployment status update request.
+// DeploymentStatusUpdateRequest is the Raft entry that changes the status of a
+// deployment, with the evaluation and job that follow from it.
 type DeploymentStatusUpdateRequest struct {
 	Eval             *Evaluation
 	DeploymentUpdate *DeploymentStatusUpdate

@@ -15,10 +15,10 @@ const (
 	DiffTypeEdited  DiffType = "Edited"
 )
 
-// DiffType holds the fields of a diff type.
+// DiffType is None, Added, Deleted or Edited.
 type DiffType string
 
-// FieldDiff holds the fields of a field diff.
+// FieldDiff is the difference of one value, as text.
 type FieldDiff struct {
 	Type        DiffType
 	Name        string
@@ -27,7 +27,7 @@ type FieldDiff struct {
 	Annotations []string
 }
 
-// JobDiff holds the fields of a job diff.
+// JobDiff is the difference between two versions of a job.
 type JobDiff struct {
 	Type       DiffType
 	ID         string
@@ -36,7 +36,7 @@ type JobDiff struct {
 	TaskGroups []*TaskGroupDiff
 }
 
-// ObjectDiff holds the fields of an object diff.
+// ObjectDiff is the difference of a block.
 type ObjectDiff struct {
 	Type    DiffType
 	Name    string
@@ -44,7 +44,7 @@ type ObjectDiff struct {
 	Objects []*ObjectDiff
 }
 
-// TaskDiff holds the fields of a task diff.
+// TaskDiff is the difference of a task; Annotations say what it causes.
 type TaskDiff struct {
 	Type        DiffType
 	Name        string
@@ -53,7 +53,8 @@ type TaskDiff struct {
 	Annotations []string
 }
 
-// TaskGroupDiff holds the fields of a task group diff.
+// TaskGroupDiff is the difference of a group; Updates counts the allocations that it
+// concerns by kind of update.
 type TaskGroupDiff struct {
 	Type    DiffType
 	Name    string

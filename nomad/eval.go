@@ -116,7 +116,7 @@ type EvalListResponse struct {
 	QueryMeta
 }
 
-// EvalOptions holds the fields of an eval options.
+// EvalOptions are the choices of a forced evaluation.
 type EvalOptions struct {
 	ForceReschedule bool
 }
@@ -146,7 +146,10 @@ type EvalUpdateRequest struct {
 	WriteRequest
 }
 
-// Evaluation holds the fields of an evaluation.
+// Evaluation is a piece of work for the scheduler: look at a job and bring its
+// allocations in line. Whoever changes what scheduling depends on makes one in the
+// same Raft entry; the worker that took it writes its end. Times are Unix
+// nanoseconds, Wait is a duration.
 type Evaluation struct {
 	//lint:ignore U1000 read by the codec: zero fields stay off the wire
 	_struct                 bool `codec:",omitempty"`
@@ -184,7 +187,7 @@ type Evaluation struct {
 	ModifyTime              int64
 }
 
-// EvaluationStub holds the fields of an evaluation stub.
+// EvaluationStub is an evaluation in the list of those related to another.
 type EvaluationStub struct {
 	ID                string
 	Namespace         string

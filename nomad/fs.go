@@ -2,7 +2,7 @@ package nomad
 
 import "time"
 
-// AllocFileInfo holds the fields of an alloc file info.
+// AllocFileInfo is a file or directory of an allocation, as the client sees it.
 type AllocFileInfo struct {
 	Name        string
 	IsDir       bool
@@ -62,19 +62,22 @@ type FsStreamRequest struct {
 	QueryOptions
 }
 
-// RpcError holds the fields of a rpc error.
+// RpcError is an error within a stream, whose header has long been sent. Code is an
+// HTTP status.
 type RpcError struct {
 	Message string
 	Code    *int64
 }
 
-// StreamErrWrapper holds the fields of a stream err wrapper.
+// StreamErrWrapper is one message of a stream from a client: a payload, or the error
+// that ends it.
 type StreamErrWrapper struct {
 	Error   *RpcError
 	Payload []byte
 }
 
-// StreamFrame holds the fields of a stream frame.
+// StreamFrame is a piece of a file that is being streamed. A frame without data
+// keeps the connection alive or carries an event.
 type StreamFrame struct {
 	Offset    int64
 	Data      []byte

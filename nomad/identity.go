@@ -18,7 +18,8 @@ const (
 	WorkloadTypeService              WorkloadType = 1
 )
 
-// ACLToken holds the fields of an acl token.
+// ACLToken is a token that a person holds. SecretID is the secret; it is never
+// logged and leaves the servers only in the reply to who made the token.
 type ACLToken struct {
 	AccessorID     string
 	SecretID       string
@@ -35,7 +36,8 @@ type ACLToken struct {
 	ModifyIndex    uint64
 }
 
-// ACLTokenRoleLink holds the fields of an acl token role link.
+// ACLTokenRoleLink names a role of a token, by its ID on the wire and with its name
+// in answers.
 type ACLTokenRoleLink struct {
 	ID   string
 	Name string
@@ -60,7 +62,9 @@ type AllocIdentitiesResponse struct {
 	QueryMeta
 }
 
-// AuthenticatedIdentity holds the fields of an authenticated identity.
+// AuthenticatedIdentity is who calls, as the authenticator found out: a token, a
+// workload or node (Claims), a node known by its secret (ClientID), or a peer known
+// by its certificate (TLSName). Only ACL.WhoAmI sends it.
 type AuthenticatedIdentity struct {
 	ACLToken *ACLToken
 	Claims   *IdentityClaims
@@ -69,14 +73,15 @@ type AuthenticatedIdentity struct {
 	RemoteIP net.IP
 }
 
-// SignedWorkloadIdentity holds the fields of a signed workload identity.
+// SignedWorkloadIdentity is a named identity that was asked for, signed. Expiration
+// is zero when it does not expire.
 type SignedWorkloadIdentity struct {
 	WorkloadIdentityRequest
 	JWT        string
 	Expiration time.Time
 }
 
-// WIHandle holds the fields of a wi handle.
+// WIHandle names one identity of one task or service within an allocation.
 type WIHandle struct {
 	IdentityName                   string
 	WorkloadIdentifier             string
@@ -84,7 +89,8 @@ type WIHandle struct {
 	InterpolatedWorkloadIdentifier string
 }
 
-// WorkloadIdentity holds the fields of a workload identity.
+// WorkloadIdentity asks for a signed JWT for a task or service and says where the
+// workload finds it. A TTL of zero means that it lives as long as the allocation.
 type WorkloadIdentity struct {
 	Name         string
 	Audience     []string
@@ -98,17 +104,18 @@ type WorkloadIdentity struct {
 	ExtraClaims  []string
 }
 
-// WorkloadIdentityRejection holds the fields of a workload identity rejection.
+// WorkloadIdentityRejection is a named identity that was asked for and not signed,
+// with one of the WIRejectionReason texts.
 type WorkloadIdentityRejection struct {
 	WorkloadIdentityRequest
 	Reason string
 }
 
-// WorkloadIdentityRequest holds the fields of a workload identity request.
+// WorkloadIdentityRequest asks for one named identity of an allocation.
 type WorkloadIdentityRequest struct {
 	AllocID string
 	WIHandle
 }
 
-// WorkloadType holds the fields of a workload type.
+// WorkloadType says whether an identity belongs to a task or a service.
 type WorkloadType int

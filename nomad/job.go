@@ -29,12 +29,16 @@ const (
 	DispatchLaunchSuffix          = "/dispatch-"
 )
 
-// DispatchPayloadConfig holds the fields of a dispatch payload config.
+// DispatchPayloadConfig names the file, below the task's local directory, that the
+// client writes the payload of a dispatched job to.
 type DispatchPayloadConfig struct {
 	File string
 }
 
-// Job holds the fields of a job.
+// Job is a job as servers keep it: complete (Canonicalize), checked (Validate) and
+// with what the servers add. A person writes the specification; the FSM writes
+// Status, Version, Stable and the indexes. JobModifyIndex changes with the
+// specification only, ModifyIndex with anything. SubmitTime is in Unix nanoseconds.
 type Job struct {
 	Stop                     bool
 	Region                   string
@@ -92,14 +96,15 @@ type JobBatchDeregisterResponse struct {
 	QueryMeta
 }
 
-// JobChildrenSummary holds the fields of a job children summary.
+// JobChildrenSummary counts the children of a periodic or parameterized job by their
+// status.
 type JobChildrenSummary struct {
 	Pending int64
 	Running int64
 	Dead    int64
 }
 
-// JobDeregisterOptions holds the fields of a job deregister options.
+// JobDeregisterOptions are the choices for one job of Job.BatchDeregister.
 type JobDeregisterOptions struct {
 	Purge bool
 }
@@ -170,7 +175,7 @@ type JobListResponse struct {
 	QueryMeta
 }
 
-// JobListStub holds the fields of a job list stub.
+// JobListStub is a job in a list.
 type JobListStub struct {
 	ID                string
 	ParentID          string
@@ -258,7 +263,7 @@ type JobStabilityResponse struct {
 	WriteMeta
 }
 
-// JobStatusesAlloc holds the fields of a job statuses alloc.
+// JobStatusesAlloc is an allocation of a JobStatusesJob.
 type JobStatusesAlloc struct {
 	ID               string
 	Group            string
@@ -270,13 +275,14 @@ type JobStatusesAlloc struct {
 	HasPausedTask    bool
 }
 
-// JobStatusesDeployment holds the fields of a job statuses deployment.
+// JobStatusesDeployment is the deployment health of a JobStatusesAlloc.
 type JobStatusesDeployment struct {
 	Canary  bool
 	Healthy *bool
 }
 
-// JobStatusesJob holds the fields of a job statuses job.
+// JobStatusesJob is a job with all its allocations, as small as a web interface
+// needs it.
 type JobStatusesJob struct {
 	NamespacedID
 	Name             string
@@ -297,7 +303,7 @@ type JobStatusesJob struct {
 	Status           string
 }
 
-// JobStatusesLatestDeployment holds the fields of a job statuses latest deployment.
+// JobStatusesLatestDeployment is the newest deployment of a JobStatusesJob.
 type JobStatusesLatestDeployment struct {
 	ID                string
 	IsActive          bool
@@ -321,12 +327,13 @@ type JobStatusesResponse struct {
 	QueryMeta
 }
 
-// JobStubFields holds the fields of a job stub fields.
+// JobStubFields chooses the optional fields of a job list.
 type JobStubFields struct {
 	Meta bool
 }
 
-// JobSubmission holds the fields of a job submission.
+// JobSubmission is the source that a version of a job was registered from. Format is
+// hcl2 or json; it is kept beside the job, up to a size.
 type JobSubmission struct {
 	Source         string
 	Format         string
@@ -351,7 +358,8 @@ type JobSubmissionResponse struct {
 	QueryMeta
 }
 
-// JobSummary holds the fields of a job summary.
+// JobSummary counts the allocations of a job by their state, a group at a time. The
+// FSM keeps it with every change of an allocation.
 type JobSummary struct {
 	JobID       string
 	Namespace   string
@@ -373,13 +381,14 @@ type JobSummaryResponse struct {
 	QueryMeta
 }
 
-// JobUIConfig holds the fields of a job ui config.
+// JobUIConfig is what a web interface shows beside a job. It does not influence
+// scheduling.
 type JobUIConfig struct {
 	Description string
 	Links       []*JobUILink
 }
 
-// JobUILink holds the fields of a job ui link.
+// JobUILink is one link that a web interface shows beside a job.
 type JobUILink struct {
 	Label string
 	Url   string
@@ -399,7 +408,8 @@ type JobValidateResponse struct {
 	Warnings              string
 }
 
-// JobVersionTag holds the fields of a job version tag.
+// JobVersionTag is a name that a person gave to one version of a job, which keeps
+// that version from garbage collection. TaggedTime is in Unix nanoseconds.
 type JobVersionTag struct {
 	Name        string
 	Description string
@@ -422,13 +432,13 @@ type JobVersionsResponse struct {
 	QueryMeta
 }
 
-// Multiregion holds the fields of a multiregion.
+// Multiregion asks for a rollout over several regions.
 type Multiregion struct {
 	Strategy *MultiregionStrategy
 	Regions  []*MultiregionRegion
 }
 
-// MultiregionRegion holds the fields of a multiregion region.
+// MultiregionRegion is the part of a multiregion job that runs in one region.
 type MultiregionRegion struct {
 	Name        string
 	Count       int
@@ -437,20 +447,22 @@ type MultiregionRegion struct {
 	Meta        map[string]string
 }
 
-// MultiregionStrategy holds the fields of a multiregion strategy.
+// MultiregionStrategy says how many regions roll out at once and what a failure in
+// one does to the others.
 type MultiregionStrategy struct {
 	MaxParallel int
 	OnFailure   string
 }
 
-// ParameterizedJobConfig holds the fields of a parameterized job config.
+// ParameterizedJobConfig makes a job a template that runs only when it is
+// dispatched.
 type ParameterizedJobConfig struct {
 	Payload      string
 	MetaRequired []string
 	MetaOptional []string
 }
 
-// PeriodicConfig holds the fields of a periodic config.
+// PeriodicConfig makes a job a template that runs at the times of a cron expression.
 type PeriodicConfig struct {
 	Enabled         bool
 	Spec            string
@@ -460,7 +472,8 @@ type PeriodicConfig struct {
 	TimeZone        string
 }
 
-// ScalingEvent holds the fields of a scaling event.
+// ScalingEvent is a change of a group's count that was asked for, or why it was not
+// done. Time is in Unix nanoseconds.
 type ScalingEvent struct {
 	Time          int64
 	Count         *int64

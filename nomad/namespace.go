@@ -7,7 +7,7 @@ const (
 	AllNamespacesSentinel       = "*"
 )
 
-// Namespace holds the fields of a namespace.
+// Namespace separates jobs and who may see them.
 type Namespace struct {
 	Name                  string
 	Description           string
@@ -24,7 +24,8 @@ type Namespace struct {
 	OptionalExtraClaims   map[string]string
 }
 
-// NamespaceCapabilities holds the fields of a namespace capabilities.
+// NamespaceCapabilities says which drivers and network modes jobs of a namespace may
+// use.
 type NamespaceCapabilities struct {
 	EnabledTaskDrivers   []string
 	DisabledTaskDrivers  []string
@@ -32,7 +33,8 @@ type NamespaceCapabilities struct {
 	DisabledNetworkModes []string
 }
 
-// NamespaceConsulConfiguration holds the fields of a namespace consul configuration.
+// NamespaceConsulConfiguration says which Consul clusters jobs of a namespace may
+// use.
 type NamespaceConsulConfiguration struct {
 	Default string
 	Allowed []string
@@ -56,7 +58,7 @@ type NamespaceListResponse struct {
 	QueryMeta
 }
 
-// NamespaceNodePoolConfiguration holds the fields of a namespace node pool configuration.
+// NamespaceNodePoolConfiguration says which node pools jobs of a namespace may use.
 type NamespaceNodePoolConfiguration struct {
 	Default string
 	Allowed []string
@@ -87,7 +89,7 @@ type NamespaceUpsertRequest struct {
 	WriteRequest
 }
 
-// NamespaceVaultConfiguration holds the fields of a namespace vault configuration.
+// NamespaceVaultConfiguration says which Vault clusters jobs of a namespace may use.
 type NamespaceVaultConfiguration struct {
 	Default string
 	Allowed []string

@@ -9,7 +9,8 @@ const (
 	NodeNetworkAF_IPv6    NodeNetworkAF = "ipv6"
 )
 
-// AllocNetworkStatus holds the fields of an alloc network status.
+// AllocNetworkStatus is the network that an allocation got on its node. The client
+// writes it.
 type AllocNetworkStatus struct {
 	InterfaceName string
 	Address       string
@@ -17,19 +18,21 @@ type AllocNetworkStatus struct {
 	DNS           *DNSConfig
 }
 
-// CNIConfig holds the fields of a cni config.
+// CNIConfig passes arguments to the CNI plugins of a network.
 type CNIConfig struct {
 	Args map[string]string
 }
 
-// DNSConfig holds the fields of a dns config.
+// DNSConfig replaces the resolver configuration of a group.
 type DNSConfig struct {
 	Servers  []string
 	Searches []string
 	Options  []string
 }
 
-// NetworkResource holds the fields of a network resource.
+// NetworkResource is a network that a group asks for, or, with its ports filled in
+// by the scheduler, the one that an allocation got. MBits is in Mbit/s and has no
+// effect.
 type NetworkResource struct {
 	//lint:ignore U1000 read by the codec: zero fields stay off the wire
 	_struct       bool `codec:",omitempty"`
@@ -45,13 +48,14 @@ type NetworkResource struct {
 	CNI           *CNIConfig
 }
 
-// Networks holds the fields of a networks.
+// Networks are the networks of a group, an allocation or a node.
 type Networks []*NetworkResource
 
-// NodeNetworkAF holds the fields of a node network af.
+// NodeNetworkAF is the address family of a node's address.
 type NodeNetworkAF string
 
-// NodeNetworkAddress holds the fields of a node network address.
+// NodeNetworkAddress is one address of a node. ReservedPorts lists numbers and
+// ranges that no job gets.
 type NodeNetworkAddress struct {
 	Family        NodeNetworkAF
 	Alias         string
@@ -60,7 +64,8 @@ type NodeNetworkAddress struct {
 	Gateway       string
 }
 
-// NodeNetworkResource holds the fields of a node network resource.
+// NodeNetworkResource is a network interface of a node with its addresses; Speed is
+// in Mbit/s. The client's fingerprints write it.
 type NodeNetworkResource struct {
 	Mode       string
 	Device     string
@@ -69,7 +74,9 @@ type NodeNetworkResource struct {
 	Addresses  []NodeNetworkAddress
 }
 
-// Port holds the fields of a port.
+// Port is a port that a group asks for or an allocation got. Value is the number on
+// the host, 0 until the scheduler picks one; To is the one inside the network
+// namespace, -1 for the same.
 type Port struct {
 	//lint:ignore U1000 read by the codec: zero fields stay off the wire
 	_struct         bool `codec:",omitempty"`

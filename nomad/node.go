@@ -27,7 +27,8 @@ const (
 	NodeEventSubsystemStorage   = "Storage"
 )
 
-// BatchNodeUpdateDrainRequest holds the fields of a batch node update drain request.
+// BatchNodeUpdateDrainRequest is the Raft entry that changes the drains of several
+// nodes at once.
 type BatchNodeUpdateDrainRequest struct {
 	Updates    map[string]*DrainUpdate
 	NodeEvents map[string]*NodeEvent
@@ -35,7 +36,7 @@ type BatchNodeUpdateDrainRequest struct {
 	WriteRequest
 }
 
-// DrainMetadata holds the fields of a drain metadata.
+// DrainMetadata is what became of the last drain of a node and who asked for it.
 type DrainMetadata struct {
 	StartedAt  time.Time
 	UpdatedAt  time.Time
@@ -44,29 +45,31 @@ type DrainMetadata struct {
 	Meta       map[string]string
 }
 
-// DrainSpec holds the fields of a drain spec.
+// DrainSpec asks for a drain. A negative deadline stops all allocations at once,
+// zero waits for ever.
 type DrainSpec struct {
 	Deadline         time.Duration
 	IgnoreSystemJobs bool
 }
 
-// DrainStatus holds the fields of a drain status.
+// DrainStatus is draining, complete or canceled.
 type DrainStatus string
 
-// DrainStrategy holds the fields of a drain strategy.
+// DrainStrategy is a drain that runs; ForceDeadline is when what is left is stopped.
 type DrainStrategy struct {
 	DrainSpec
 	ForceDeadline time.Time
 	StartedAt     time.Time
 }
 
-// DrainUpdate holds the fields of a drain update.
+// DrainUpdate is a change of one node's drain.
 type DrainUpdate struct {
 	DrainStrategy *DrainStrategy
 	MarkEligible  bool
 }
 
-// DriverInfo holds the fields of a driver info.
+// DriverInfo is what a node says about one of its task drivers. The client's
+// fingerprints write it.
 type DriverInfo struct {
 	Attributes        map[string]string
 	Detected          bool
@@ -86,14 +89,17 @@ type EmitNodeEventsResponse struct {
 	WriteMeta
 }
 
-// LegacyNodeCpuResources holds the fields of a legacy node cpu resources.
+// LegacyNodeCpuResources is the CPU of a node in the form that older clients read:
+// MHz in all and cores. It is made from Processors.
 type LegacyNodeCpuResources struct {
 	CpuShares          int64
 	TotalCpuCores      uint16
 	ReservableCpuCores []uint16
 }
 
-// Node holds the fields of a node.
+// Node is a machine that runs allocations. The client writes what it is and has; the
+// servers write Status, eligibility, drain, events and the indexes. SecretID proves
+// the client and never leaves the servers. StatusUpdatedAt is in Unix seconds.
 type Node struct {
 	ID                       string
 	SecretID                 string
@@ -163,7 +169,7 @@ type NodeDeregisterRequest struct {
 	WriteRequest
 }
 
-// NodeDevice holds the fields of a node device.
+// NodeDevice is one device instance of a node.
 type NodeDevice struct {
 	ID                string
 	Healthy           bool
@@ -171,12 +177,12 @@ type NodeDevice struct {
 	Locality          *NodeDeviceLocality
 }
 
-// NodeDeviceLocality holds the fields of a node device locality.
+// NodeDeviceLocality tells where on its machine a device is.
 type NodeDeviceLocality struct {
 	PciBusID string
 }
 
-// NodeDeviceResource holds the fields of a node device resource.
+// NodeDeviceResource is a kind of device that a node has, with its instances.
 type NodeDeviceResource struct {
 	Vendor     string
 	Type       string
@@ -185,7 +191,7 @@ type NodeDeviceResource struct {
 	Attributes map[string]*Attribute
 }
 
-// NodeDiskResources holds the fields of a node disk resources.
+// NodeDiskResources is the disk of a node in MiB.
 type NodeDiskResources struct {
 	DiskMB int64
 }
@@ -212,7 +218,7 @@ type NodeEvaluateRequest struct {
 	WriteRequest
 }
 
-// NodeEvent holds the fields of a node event.
+// NodeEvent is something that happened to a node. Servers keep the newest ten.
 type NodeEvent struct {
 	Message     string
 	Subsystem   string
@@ -233,7 +239,7 @@ type NodeListResponse struct {
 	QueryMeta
 }
 
-// NodeListStub holds the fields of a node list stub.
+// NodeListStub is a node in a list.
 type NodeListStub struct {
 	Address               string
 	ID                    string
@@ -256,12 +262,12 @@ type NodeListStub struct {
 	ModifyIndex           uint64
 }
 
-// NodeMemoryResources holds the fields of a node memory resources.
+// NodeMemoryResources is the memory of a node in MiB.
 type NodeMemoryResources struct {
 	MemoryMB int64
 }
 
-// NodeProcessorResources holds the fields of a node processor resources.
+// NodeProcessorResources is the CPU of a node, core by core.
 type NodeProcessorResources struct {
 	Topology *Topology
 }
@@ -274,33 +280,36 @@ type NodeRegisterRequest struct {
 	WriteRequest
 }
 
-// NodeRegistration holds the fields of a node registration.
+// NodeRegistration says whether this client ever registered; the client keeps it in
+// its state database.
 type NodeRegistration struct {
 	HasRegistered bool
 }
 
-// NodeReservedCpuResources holds the fields of a node reserved cpu resources.
+// NodeReservedCpuResources is the CPU that allocations do not get: MHz and cores.
 type NodeReservedCpuResources struct {
 	CpuShares        int64
 	ReservedCpuCores []uint16
 }
 
-// NodeReservedDiskResources holds the fields of a node reserved disk resources.
+// NodeReservedDiskResources is the disk that allocations do not get, in MiB.
 type NodeReservedDiskResources struct {
 	DiskMB int64
 }
 
-// NodeReservedMemoryResources holds the fields of a node reserved memory resources.
+// NodeReservedMemoryResources is the memory that allocations do not get, in MiB.
 type NodeReservedMemoryResources struct {
 	MemoryMB int64
 }
 
-// NodeReservedNetworkResources holds the fields of a node reserved network resources.
+// NodeReservedNetworkResources lists the ports that allocations do not get, as
+// numbers and ranges separated by commas.
 type NodeReservedNetworkResources struct {
 	ReservedHostPorts string
 }
 
-// NodeReservedResources holds the fields of a node reserved resources.
+// NodeReservedResources are the resources of a node that allocations do not get,
+// from the client's configuration.
 type NodeReservedResources struct {
 	Cpu      NodeReservedCpuResources
 	Memory   NodeReservedMemoryResources
@@ -308,7 +317,8 @@ type NodeReservedResources struct {
 	Networks NodeReservedNetworkResources
 }
 
-// NodeResources holds the fields of a node resources.
+// NodeResources are the resources of a node. The client's fingerprints write it;
+// dynamic ports are picked from MinDynamicPort to MaxDynamicPort.
 type NodeResources struct {
 	Cpu            LegacyNodeCpuResources
 	Processors     NodeProcessorResources
@@ -321,14 +331,16 @@ type NodeResources struct {
 	MaxDynamicPort int
 }
 
-// NodeScoreMeta holds the fields of a node score meta.
+// NodeScoreMeta is the score of one node for a placement, part by part and
+// normalized.
 type NodeScoreMeta struct {
 	NodeID    string
 	Scores    map[string]float64
 	NormScore float64
 }
 
-// NodeServerInfo holds the fields of a node server info.
+// NodeServerInfo is a server as clients see it: where to call it and which protocol
+// it speaks.
 type NodeServerInfo struct {
 	RPCAdvertiseAddr string
 	RPCMajorVersion  int32
@@ -343,7 +355,7 @@ type NodeSpecificRequest struct {
 	QueryOptions
 }
 
-// NodeStubFields holds the fields of a node stub fields.
+// NodeStubFields chooses the optional fields of a node list.
 type NodeStubFields struct {
 	Resources bool
 	OS        bool

@@ -13,7 +13,8 @@ const (
 	NodePoolDeleteRequestType      MessageType   = 60
 )
 
-// NodePool holds the fields of a node pool.
+// NodePool is a set of nodes that jobs choose by name. Identities of its nodes live
+// for NodeIdentityTTL.
 type NodePool struct {
 	Name                   string
 	Description            string
@@ -68,7 +69,8 @@ type NodePoolNodesResponse struct {
 	QueryMeta
 }
 
-// NodePoolSchedulerConfiguration holds the fields of a node pool scheduler configuration.
+// NodePoolSchedulerConfiguration overrides settings of the scheduler for a pool; nil
+// means the region's.
 type NodePoolSchedulerConfiguration struct {
 	SchedulerAlgorithm            SchedulerAlgorithm
 	MemoryOversubscriptionEnabled *bool

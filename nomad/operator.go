@@ -2,13 +2,14 @@ package nomad
 
 import "net"
 
-// ClusterMetadata holds the fields of a cluster metadata.
+// ClusterMetadata is made once, when a region first gets a leader: the ID of the
+// region's cluster. CreateTime is in Unix nanoseconds.
 type ClusterMetadata struct {
 	ClusterID  string
 	CreateTime int64
 }
 
-// IndexEntry holds the fields of an index entry.
+// IndexEntry is the index of the last change of one table, in a snapshot.
 type IndexEntry struct {
 	Key   string
 	Value uint64
@@ -21,10 +22,12 @@ type RaftStats struct {
 	LastIndex   uint64
 }
 
-// SchedulerAlgorithm holds the fields of a scheduler algorithm.
+// SchedulerAlgorithm is how the scheduler ranks nodes: binpack fills them, spread
+// evens them out.
 type SchedulerAlgorithm string
 
-// SchedulerConfiguration holds the fields of a scheduler configuration.
+// SchedulerConfiguration holds the settings of the scheduler that operators change
+// at run time.
 type SchedulerConfiguration struct {
 	SchedulerAlgorithm            SchedulerAlgorithm
 	PreemptionConfig              PreemptionConfig
@@ -55,7 +58,8 @@ type SchedulerSetConfigurationResponse struct {
 	WriteMeta
 }
 
-// ServerMember holds the fields of a server member.
+// ServerMember is a server as gossip sees it. Status is alive, leaving, left or
+// failed.
 type ServerMember struct {
 	Name        string
 	Addr        net.IP
@@ -78,6 +82,6 @@ type ServerMembersResponse struct {
 	Members      []*ServerMember
 }
 
-// SnapshotHeader holds the fields of a snapshot header.
+// SnapshotHeader begins every snapshot of the FSM.
 type SnapshotHeader struct {
 }

@@ -7,7 +7,8 @@ const (
 	DefaultNodeLimitForFeasibilityChecks                    = 100
 )
 
-// ApplyPlanResultsRequest holds the fields of an apply plan results request.
+// ApplyPlanResultsRequest is the Raft entry of a plan: what the applier accepted,
+// with the job beside it once instead of in each allocation.
 type ApplyPlanResultsRequest struct {
 	AllocsStopped     []*AllocationDiff
 	AllocsUpdated     []*Allocation
@@ -22,7 +23,9 @@ type ApplyPlanResultsRequest struct {
 	UpdatedAt         int64
 }
 
-// Plan holds the fields of a plan.
+// Plan is what a scheduler wants to change for one evaluation. The applier checks it
+// against newer state before it is committed. EvalToken proves that the evaluation
+// is still the worker's.
 type Plan struct {
 	//lint:ignore U1000 read by the codec: zero fields stay off the wire
 	_struct           bool `codec:",omitempty"`
@@ -41,13 +44,14 @@ type Plan struct {
 	SnapshotIndex     uint64
 }
 
-// PlanAnnotations holds the fields of a plan annotations.
+// PlanAnnotations tells what a plan would do, for job plan.
 type PlanAnnotations struct {
 	DesiredTGUpdates map[string]*DesiredUpdates
 	PreemptedAllocs  []*AllocListStub
 }
 
-// PlanJobTuple holds the fields of a plan job tuple.
+// PlanJobTuple names the version of a job that a plan's allocations belong to,
+// instead of the whole job.
 type PlanJobTuple struct {
 	Namespace string
 	ID        string
@@ -65,7 +69,8 @@ type PlanResponse struct {
 	WriteMeta
 }
 
-// PlanResult holds the fields of a plan result.
+// PlanResult is what the applier accepted of a plan. With a RefreshIndex not
+// everything was: the scheduler tries again with state of that index or newer.
 type PlanResult struct {
 	NodeUpdate        map[string][]*Allocation
 	NodeAllocation    map[string][]*Allocation
@@ -78,7 +83,7 @@ type PlanResult struct {
 	AllocIndex        uint64
 }
 
-// PreemptionConfig holds the fields of a preemption config.
+// PreemptionConfig says which schedulers may stop allocations of lower priority.
 type PreemptionConfig struct {
 	SystemSchedulerEnabled   bool
 	SysBatchSchedulerEnabled bool

@@ -9,7 +9,8 @@ const (
 	MemoryNoLimit   = -1
 )
 
-// Core holds the fields of a core.
+// Core is one core of a node; speeds are in MHz. Disable means that allocations do
+// not get it.
 type Core struct {
 	SocketID   SocketID
 	NodeID     NUMANodeID
@@ -21,28 +22,31 @@ type Core struct {
 	GuessSpeed MHz
 }
 
-// CoreGrade holds the fields of a core grade.
+// CoreGrade says whether a core is built for performance (false) or efficiency
+// (true).
 type CoreGrade bool
 
-// CoreID holds the fields of a core id.
+// CoreID numbers a core as the kernel does.
 type CoreID uint16
 
-// Cost holds the fields of a cost.
+// Cost is the distance between two memory nodes as the kernel tells it; 10 is the
+// own one.
 type Cost uint8
 
-// MHz holds the fields of a m hz.
+// MHz is a processor speed.
 type MHz uint64
 
-// NUMA holds the fields of a numa.
+// NUMA says whether the cores of a task must share a memory node.
 type NUMA struct {
 	Affinity string
 	Devices  []string
 }
 
-// NUMANodeID holds the fields of a numa node id.
+// NUMANodeID numbers a memory node as the kernel does.
 type NUMANodeID uint8
 
-// RequestedDevice holds the fields of a requested device.
+// RequestedDevice asks for Count instances of a device such as a GPU, by
+// vendor/type/name or parts of it.
 type RequestedDevice struct {
 	Name        string
 	Count       uint64
@@ -50,10 +54,11 @@ type RequestedDevice struct {
 	Affinities  Affinities
 }
 
-// ResourceDevices holds the fields of a resource devices.
+// ResourceDevices are the devices that a task asks for.
 type ResourceDevices []*RequestedDevice
 
-// Resources holds the fields of a resources.
+// Resources is what a task asks for: CPU in MHz or whole cores, memory, disk and
+// secrets in MiB.
 type Resources struct {
 	CPU         int
 	Cores       int
@@ -67,13 +72,14 @@ type Resources struct {
 	SecretsMB   int
 }
 
-// SLIT holds the fields of a slit.
+// SLIT is the table of distances between memory nodes.
 type SLIT [][]Cost
 
-// SocketID holds the fields of a socket id.
+// SocketID numbers a processor socket as the kernel does.
 type SocketID uint8
 
-// Topology holds the fields of a topology.
+// Topology is where the cores of a node are: sockets, memory nodes, distances. The
+// client's fingerprint writes it; speeds are in MHz.
 type Topology struct {
 	Nodes                  []uint8
 	Distances              SLIT

@@ -19,7 +19,8 @@ const (
 	EncryptionAlgorithmAES256GCM EncryptionAlgorithm = "aes256-gcm"
 )
 
-// BlobInfo holds the fields of a blob info.
+// BlobInfo is an encrypted key with what is needed to decrypt it, as the wrapping
+// library stores it.
 type BlobInfo struct {
 	Ciphertext []byte
 	Iv         []byte
@@ -31,13 +32,14 @@ type BlobInfo struct {
 	ClientData any
 }
 
-// EncryptionAlgorithm holds the fields of an encryption algorithm.
+// EncryptionAlgorithm is the cipher of variables that a root key serves.
 type EncryptionAlgorithm string
 
-// KeyEncoding holds the fields of a key encoding.
+// KeyEncoding is how the bytes of a key are laid out, in the numbers of the wrapping
+// library.
 type KeyEncoding int32
 
-// KeyInfo holds the fields of a key info.
+// KeyInfo says which key encrypted a BlobInfo, and how.
 type KeyInfo struct {
 	Mechanism          uint64
 	HmacMechanism      uint64
@@ -52,10 +54,10 @@ type KeyInfo struct {
 	WrappedKeyEncoding KeyEncoding
 }
 
-// KeyPurpose holds the fields of a key purpose.
+// KeyPurpose is what a key may be used for, in the numbers of the wrapping library.
 type KeyPurpose int32
 
-// KeyType holds the fields of a key type.
+// KeyType is the kind of a key, in the numbers of the wrapping library.
 type KeyType int32
 
 // KeyringDeleteRootKeyRequest is the request of Keyring.Delete.
@@ -105,7 +107,8 @@ type KeyringListRootKeyMetaResponse struct {
 	QueryMeta
 }
 
-// KeyringPublicKey holds the fields of a keyring public key.
+// KeyringPublicKey is the public half of a root key, as JWKS and other servers'
+// verifiers need it. CreateTime is in Unix nanoseconds.
 type KeyringPublicKey struct {
 	KeyID      string
 	PublicKey  []byte
@@ -140,14 +143,15 @@ type KeyringUpdateRootKeyResponse struct {
 	WriteMeta
 }
 
-// KeyringUpsertWrappedRootKeyRequest holds the fields of a keyring upsert wrapped root key request.
+// KeyringUpsertWrappedRootKeyRequest is the Raft entry that stores a root key,
+// wrapped.
 type KeyringUpsertWrappedRootKeyRequest struct {
 	WrappedRootKeys *RootKey
 	Rekey           bool
 	WriteRequest
 }
 
-// OIDCDiscoveryConfig holds the fields of an oidc discovery config.
+// OIDCDiscoveryConfig is the answer of /.well-known/openid-configuration.
 type OIDCDiscoveryConfig struct {
 	Issuer        string
 	JWKS          string
@@ -156,7 +160,8 @@ type OIDCDiscoveryConfig struct {
 	Subjects      []string
 }
 
-// RootKey holds the fields of a root key.
+// RootKey is a root key as state keeps it: what is known of it, and its material
+// wrapped. It holds no plain key.
 type RootKey struct {
 	KeyID       string
 	Algorithm   EncryptionAlgorithm
@@ -168,7 +173,8 @@ type RootKey struct {
 	WrappedKeys []*WrappedKey
 }
 
-// RootKeyMeta holds the fields of a root key meta.
+// RootKeyMeta is what is known of a root key. CreateTime and PublishTime are in Unix
+// nanoseconds.
 type RootKeyMeta struct {
 	KeyID       string
 	Algorithm   EncryptionAlgorithm
@@ -179,17 +185,18 @@ type RootKeyMeta struct {
 	PublishTime int64
 }
 
-// RootKeyState holds the fields of a root key state.
+// RootKeyState is inactive, active, rekeying, deprecated or prepublished.
 type RootKeyState string
 
-// UnwrappedRootKey holds the fields of an unwrapped root key.
+// UnwrappedRootKey is a root key in plain. It lives in the memory of servers only
+// and is never logged, stored or sent.
 type UnwrappedRootKey struct {
 	Meta   *RootKeyMeta
 	Key    []byte
 	RSAKey []byte
 }
 
-// WrappedKey holds the fields of a wrapped key.
+// WrappedKey is the material of a root key, encrypted by one provider.
 type WrappedKey struct {
 	Provider                 string
 	ProviderID               string

@@ -1,6 +1,6 @@
 package nomad
 
-// JobScalingEvents holds the fields of a job scaling events.
+// JobScalingEvents are the latest scaling events of a job, by group.
 type JobScalingEvents struct {
 	Namespace     string
 	JobID         string
@@ -8,7 +8,7 @@ type JobScalingEvents struct {
 	ModifyIndex   uint64
 }
 
-// ScalingPolicy holds the fields of a scaling policy.
+// ScalingPolicy bounds what an autoscaler may set the count or the resources to.
 type ScalingPolicy struct {
 	ID          string
 	Type        string

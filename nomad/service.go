@@ -32,7 +32,8 @@ type AllocChecksResponse struct {
 	Results map[CheckID]*CheckQueryResult
 }
 
-// ChangeScript holds the fields of a change script.
+// ChangeScript is the program that runs in the task when a rendered template
+// changes.
 type ChangeScript struct {
 	Command          string
 	Args             []string
@@ -41,13 +42,14 @@ type ChangeScript struct {
 	RunOnFirstRender bool
 }
 
-// CheckID holds the fields of a check id.
+// CheckID names a check of an allocation by a hash of what it is.
 type CheckID string
 
-// CheckMode holds the fields of a check mode.
+// CheckMode is healthiness or readiness: whether a check decides over a deployment.
 type CheckMode string
 
-// CheckQueryResult holds the fields of a check query result.
+// CheckQueryResult is the last result of a check. The client writes it; Timestamp is
+// in Unix seconds.
 type CheckQueryResult struct {
 	ID         CheckID
 	Mode       CheckMode
@@ -61,24 +63,25 @@ type CheckQueryResult struct {
 	Check      string
 }
 
-// CheckRestart holds the fields of a check restart.
+// CheckRestart restarts a task whose check stays bad for Limit results, Grace after
+// its start.
 type CheckRestart struct {
 	Limit          int
 	Grace          time.Duration
 	IgnoreWarnings bool
 }
 
-// CheckStatus holds the fields of a check status.
+// CheckStatus is success, failure or pending.
 type CheckStatus string
 
-// Consul holds the fields of a consul.
+// Consul chooses the Consul cluster, namespace and partition of a group or task.
 type Consul struct {
 	Namespace string
 	Cluster   string
 	Partition string
 }
 
-// ConsulConnect holds the fields of a consul connect.
+// ConsulConnect makes a service part of a Consul service mesh.
 type ConsulConnect struct {
 	Native         bool
 	SidecarService *ConsulSidecarService
@@ -86,12 +89,12 @@ type ConsulConnect struct {
 	Gateway        *ConsulGateway
 }
 
-// ConsulExposeConfig holds the fields of a consul expose config.
+// ConsulExposeConfig lists paths that a sidecar proxy exposes without mutual TLS.
 type ConsulExposeConfig struct {
 	Paths []ConsulExposePath
 }
 
-// ConsulExposePath holds the fields of a consul expose path.
+// ConsulExposePath is one HTTP path that a sidecar proxy exposes.
 type ConsulExposePath struct {
 	Path          string
 	Protocol      string
@@ -99,7 +102,7 @@ type ConsulExposePath struct {
 	ListenerPort  string
 }
 
-// ConsulGateway holds the fields of a consul gateway.
+// ConsulGateway makes a group a gateway of a Consul service mesh.
 type ConsulGateway struct {
 	Proxy       *ConsulGatewayProxy
 	Ingress     *ConsulIngressConfigEntry
@@ -107,13 +110,13 @@ type ConsulGateway struct {
 	Mesh        *ConsulMeshConfigEntry
 }
 
-// ConsulGatewayBindAddress holds the fields of a consul gateway bind address.
+// ConsulGatewayBindAddress is an address that a gateway proxy listens on.
 type ConsulGatewayBindAddress struct {
 	Address string
 	Port    int
 }
 
-// ConsulGatewayProxy holds the fields of a consul gateway proxy.
+// ConsulGatewayProxy configures the proxy of a gateway.
 type ConsulGatewayProxy struct {
 	ConnectTimeout                  *time.Duration
 	EnvoyGatewayBindTaggedAddresses bool
@@ -123,7 +126,7 @@ type ConsulGatewayProxy struct {
 	Config                          map[string]any
 }
 
-// ConsulGatewayTLSConfig holds the fields of a consul gateway tls config.
+// ConsulGatewayTLSConfig configures TLS of an ingress gateway.
 type ConsulGatewayTLSConfig struct {
 	Enabled       bool
 	TLSMinVersion string
@@ -132,33 +135,33 @@ type ConsulGatewayTLSConfig struct {
 	SDS           *ConsulGatewayTLSSDSConfig
 }
 
-// ConsulGatewayTLSSDSConfig holds the fields of a consul gateway tlssds config.
+// ConsulGatewayTLSSDSConfig names where a gateway gets its certificate from.
 type ConsulGatewayTLSSDSConfig struct {
 	ClusterName  string
 	CertResource string
 }
 
-// ConsulHTTPHeaderModifiers holds the fields of a consul http header modifiers.
+// ConsulHTTPHeaderModifiers adds, sets and removes HTTP headers.
 type ConsulHTTPHeaderModifiers struct {
 	Add    map[string]string
 	Set    map[string]string
 	Remove []string
 }
 
-// ConsulIngressConfigEntry holds the fields of a consul ingress config entry.
+// ConsulIngressConfigEntry configures an ingress gateway.
 type ConsulIngressConfigEntry struct {
 	TLS       *ConsulGatewayTLSConfig
 	Listeners []*ConsulIngressListener
 }
 
-// ConsulIngressListener holds the fields of a consul ingress listener.
+// ConsulIngressListener is a port of an ingress gateway.
 type ConsulIngressListener struct {
 	Port     int
 	Protocol string
 	Services []*ConsulIngressService
 }
 
-// ConsulIngressService holds the fields of a consul ingress service.
+// ConsulIngressService is a service behind a listener of an ingress gateway.
 type ConsulIngressService struct {
 	Name                  string
 	Hosts                 []string
@@ -170,7 +173,8 @@ type ConsulIngressService struct {
 	MaxConcurrentRequests *uint32
 }
 
-// ConsulLinkedService holds the fields of a consul linked service.
+// ConsulLinkedService is a service outside the mesh that a terminating gateway leads
+// to.
 type ConsulLinkedService struct {
 	Name     string
 	CAFile   string
@@ -179,16 +183,16 @@ type ConsulLinkedService struct {
 	SNI      string
 }
 
-// ConsulMeshConfigEntry holds the fields of a consul mesh config entry.
+// ConsulMeshConfigEntry makes a gateway a mesh gateway; it has no options.
 type ConsulMeshConfigEntry struct {
 }
 
-// ConsulMeshGateway holds the fields of a consul mesh gateway.
+// ConsulMeshGateway says which mesh gateway traffic to an upstream takes.
 type ConsulMeshGateway struct {
 	Mode string
 }
 
-// ConsulProxy holds the fields of a consul proxy.
+// ConsulProxy configures a sidecar proxy.
 type ConsulProxy struct {
 	LocalServiceAddress string
 	LocalServicePort    int
@@ -198,7 +202,7 @@ type ConsulProxy struct {
 	Config              map[string]any
 }
 
-// ConsulSidecarService holds the fields of a consul sidecar service.
+// ConsulSidecarService asks for a sidecar proxy beside a service.
 type ConsulSidecarService struct {
 	Tags                   []string
 	Port                   string
@@ -207,12 +211,13 @@ type ConsulSidecarService struct {
 	Meta                   map[string]string
 }
 
-// ConsulTerminatingConfigEntry holds the fields of a consul terminating config entry.
+// ConsulTerminatingConfigEntry configures a terminating gateway.
 type ConsulTerminatingConfigEntry struct {
 	Services []*ConsulLinkedService
 }
 
-// ConsulTransparentProxy holds the fields of a consul transparent proxy.
+// ConsulTransparentProxy redirects the traffic of a network namespace through the
+// sidecar proxy.
 type ConsulTransparentProxy struct {
 	UID                  string
 	OutboundPort         uint16
@@ -223,7 +228,8 @@ type ConsulTransparentProxy struct {
 	NoDNS                bool
 }
 
-// ConsulUpstream holds the fields of a consul upstream.
+// ConsulUpstream is a mesh service that a sidecar proxy makes reachable on a local
+// port.
 type ConsulUpstream struct {
 	DestinationName      string
 	DestinationNamespace string
@@ -239,7 +245,7 @@ type ConsulUpstream struct {
 	Config               map[string]any
 }
 
-// Secret holds the fields of a secret.
+// Secret is a value that a secrets provider gives to a task.
 type Secret struct {
 	Name     string
 	Provider string
@@ -248,7 +254,7 @@ type Secret struct {
 	Env      map[string]string
 }
 
-// Service holds the fields of a service.
+// Service is a service that a group or task announces in a service catalog.
 type Service struct {
 	Name              string
 	TaskName          string
@@ -272,7 +278,7 @@ type Service struct {
 	Kind              string
 }
 
-// ServiceCheck holds the fields of a service check.
+// ServiceCheck is a health check of a service.
 type ServiceCheck struct {
 	Name                   string
 	Type                   string
@@ -302,13 +308,13 @@ type ServiceCheck struct {
 	OnUpdate               string
 }
 
-// ServiceWeights holds the fields of a service weights.
+// ServiceWeights weighs DNS answers of a service by its health.
 type ServiceWeights struct {
 	Passing int
 	Warning int
 }
 
-// SidecarTask holds the fields of a sidecar task.
+// SidecarTask overrides parts of the task that runs a sidecar proxy.
 type SidecarTask struct {
 	Name          string
 	Driver        string
@@ -325,7 +331,8 @@ type SidecarTask struct {
 	Identities    []*WorkloadIdentity
 }
 
-// Template holds the fields of a template.
+// Template is a file that is rendered before the task starts and again whenever its
+// data change.
 type Template struct {
 	SourcePath    string
 	DestPath      string
@@ -346,7 +353,7 @@ type Template struct {
 	ErrMissingKey bool
 }
 
-// Vault holds the fields of a vault.
+// Vault asks for a Vault token for a task.
 type Vault struct {
 	Role                 string
 	Namespace            string
@@ -358,7 +365,7 @@ type Vault struct {
 	AllowTokenExpiration bool
 }
 
-// WaitConfig holds the fields of a wait config.
+// WaitConfig bounds how long rendering waits for data to settle.
 type WaitConfig struct {
 	Min *time.Duration
 	Max *time.Duration

@@ -2,7 +2,8 @@ package nomad
 
 import "time"
 
-// AllocResourceUsage holds the fields of an alloc resource usage.
+// AllocResourceUsage is what an allocation uses now. The client answers with it;
+// Timestamp is in Unix nanoseconds.
 type AllocResourceUsage struct {
 	ResourceUsage *ResourceUsage
 	Tasks         map[string]*TaskResourceUsage
@@ -22,7 +23,7 @@ type AllocStatsResponse struct {
 	QueryMeta
 }
 
-// Attribute holds the fields of an attribute.
+// Attribute is a typed value with a unit; the field that is set is its type.
 type Attribute struct {
 	Float  *float64
 	Int    *int64
@@ -37,7 +38,8 @@ type ClientStatsResponse struct {
 	QueryMeta
 }
 
-// CpuStats holds the fields of a cpu stats.
+// CpuStats is CPU use: modes in percent, ticks in MHz, throttled time in
+// nanoseconds. Measured names the fields that the driver measures.
 type CpuStats struct {
 	SystemMode       float64
 	UserMode         float64
@@ -48,7 +50,7 @@ type CpuStats struct {
 	Measured         []string
 }
 
-// DeviceGroupStats holds the fields of a device group stats.
+// DeviceGroupStats are statistics of the instances of a device.
 type DeviceGroupStats struct {
 	Vendor        string
 	Type          string
@@ -56,14 +58,14 @@ type DeviceGroupStats struct {
 	InstanceStats map[string]*DeviceStats
 }
 
-// DeviceStats holds the fields of a device stats.
+// DeviceStats are statistics of one device instance.
 type DeviceStats struct {
 	Summary   *StatValue
 	Stats     *StatObject
 	Timestamp time.Time
 }
 
-// HostCPUStats holds the fields of a host cpu stats.
+// HostCPUStats is the use of one CPU of a machine in percent.
 type HostCPUStats struct {
 	CPU          string
 	User         float64
@@ -73,7 +75,7 @@ type HostCPUStats struct {
 	TotalTicks   float64
 }
 
-// HostDiskStats holds the fields of a host disk stats.
+// HostDiskStats is the use of a file system in bytes.
 type HostDiskStats struct {
 	Device            string
 	Mountpoint        string
@@ -84,7 +86,7 @@ type HostDiskStats struct {
 	InodesUsedPercent float64
 }
 
-// HostMemoryStats holds the fields of a host memory stats.
+// HostMemoryStats is the memory of a machine in bytes.
 type HostMemoryStats struct {
 	Total     uint64
 	Available uint64
@@ -92,7 +94,8 @@ type HostMemoryStats struct {
 	Free      uint64
 }
 
-// HostStats holds the fields of a host stats.
+// HostStats is what the machine of a node uses now. Uptime is in seconds, Timestamp
+// in Unix nanoseconds.
 type HostStats struct {
 	Memory           *HostMemoryStats
 	CPU              []*HostCPUStats
@@ -104,7 +107,8 @@ type HostStats struct {
 	CPUTicksConsumed float64
 }
 
-// MemoryStats holds the fields of a memory stats.
+// MemoryStats is memory in bytes. Measured names the fields that the driver
+// measures.
 type MemoryStats struct {
 	RSS            uint64
 	Cache          uint64
@@ -117,20 +121,20 @@ type MemoryStats struct {
 	Measured       []string
 }
 
-// ResourceUsage holds the fields of a resource usage.
+// ResourceUsage is what a task or process uses now.
 type ResourceUsage struct {
 	MemoryStats *MemoryStats
 	CpuStats    *CpuStats
 	DeviceStats []*DeviceGroupStats
 }
 
-// StatObject holds the fields of a stat object.
+// StatObject is a tree of statistics.
 type StatObject struct {
 	Nested     map[string]*StatObject
 	Attributes map[string]*StatValue
 }
 
-// StatValue holds the fields of a stat value.
+// StatValue is one statistic; the field that is set is its type.
 type StatValue struct {
 	FloatNumeratorVal   *float64
 	FloatDenominatorVal *float64
@@ -142,7 +146,7 @@ type StatValue struct {
 	Desc                string
 }
 
-// TaskResourceUsage holds the fields of a task resource usage.
+// TaskResourceUsage is what a task uses now, in all and by process ID.
 type TaskResourceUsage struct {
 	ResourceUsage *ResourceUsage
 	Timestamp     int64

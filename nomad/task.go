@@ -52,21 +52,22 @@ const (
 	TaskStateDead                            = "dead"
 )
 
-// Action holds the fields of an action.
+// Action is a command that a person may run inside a running task by its name.
 type Action struct {
 	Name    string
 	Command string
 	Args    []string
 }
 
-// LogConfig holds the fields of a log config.
+// LogConfig says how many log files of which size, in MiB, the client keeps for each
+// stream of a task.
 type LogConfig struct {
 	MaxFiles      int
 	MaxFileSizeMB int
 	Disabled      bool
 }
 
-// Task holds the fields of a task.
+// Task is one program of a group.
 type Task struct {
 	Name            string
 	Driver          string
@@ -101,7 +102,7 @@ type Task struct {
 	Schedule        *TaskSchedule
 }
 
-// TaskArtifact holds the fields of a task artifact.
+// TaskArtifact is a file or directory that is fetched before the task starts.
 type TaskArtifact struct {
 	GetterSource   string
 	GetterOptions  map[string]string
@@ -112,7 +113,8 @@ type TaskArtifact struct {
 	Chown          bool
 }
 
-// TaskEvent holds the fields of a task event.
+// TaskEvent is something that happened to a task. The client writes it; Time is in
+// Unix nanoseconds. DisplayMessage is for people, Details for programs.
 type TaskEvent struct {
 	Type             string
 	Time             int64
@@ -140,7 +142,8 @@ type TaskEvent struct {
 	GenericSource    string
 }
 
-// TaskGroupSummary holds the fields of a task group summary.
+// TaskGroupSummary counts the allocations of a group by their state. Queued ones are
+// not placed yet.
 type TaskGroupSummary struct {
 	Queued   int
 	Complete int
@@ -151,31 +154,34 @@ type TaskGroupSummary struct {
 	Unknown  int
 }
 
-// TaskKind holds the fields of a task kind.
+// TaskKind is what Consul Connect makes a task for, such as connect-proxy:<service>;
+// empty for all others.
 type TaskKind string
 
-// TaskLifecycleConfig holds the fields of a task lifecycle config.
+// TaskLifecycleConfig makes a task run before, beside or after the main tasks of its
+// group.
 type TaskLifecycleConfig struct {
 	Hook    string
 	Sidecar bool
 }
 
-// TaskSchedule holds the fields of a task schedule.
+// TaskSchedule limits the hours in which a task runs.
 type TaskSchedule struct {
 	Cron *TaskScheduleCron
 }
 
-// TaskScheduleCron holds the fields of a task schedule cron.
+// TaskScheduleCron gives the times at which a scheduled task starts and ends.
 type TaskScheduleCron struct {
 	Start    string
 	End      string
 	Timezone string
 }
 
-// TaskScheduleState holds the fields of a task schedule state.
+// TaskScheduleState says whether a person or the schedule pauses a task.
 type TaskScheduleState string
 
-// TaskState holds the fields of a task state.
+// TaskState is what became of a task of an allocation. The client writes it and
+// sends it with the newest ten events.
 type TaskState struct {
 	State       string
 	Failed      bool

@@ -23,7 +23,8 @@ const (
 	LastRescheduleFailedToPlace          RescheduleTrackerAnnotation = "no placement"
 )
 
-// DisconnectStrategy holds the fields of a disconnect strategy.
+// DisconnectStrategy says what happens to allocations whose client lost contact with
+// the servers.
 type DisconnectStrategy struct {
 	LostAfter         time.Duration
 	StopOnClientAfter *time.Duration
@@ -31,14 +32,16 @@ type DisconnectStrategy struct {
 	Reconcile         string
 }
 
-// EphemeralDisk holds the fields of an ephemeral disk.
+// EphemeralDisk is the disk space, in MiB, shared by the tasks of an allocation, and
+// whether it follows the allocation to its replacement.
 type EphemeralDisk struct {
 	Sticky  bool
 	SizeMB  int
 	Migrate bool
 }
 
-// MigrateStrategy holds the fields of a migrate strategy.
+// MigrateStrategy says how many allocations leave a draining node at once and when a
+// replacement counts as healthy.
 type MigrateStrategy struct {
 	MaxParallel     int
 	HealthCheck     string
@@ -46,7 +49,8 @@ type MigrateStrategy struct {
 	HealthyDeadline time.Duration
 }
 
-// ReschedulePolicy holds the fields of a reschedule policy.
+// ReschedulePolicy says whether, when and how often a failed allocation is replaced
+// on another node.
 type ReschedulePolicy struct {
 	Attempts      int
 	Interval      time.Duration
@@ -56,7 +60,8 @@ type ReschedulePolicy struct {
 	Unlimited     bool
 }
 
-// RestartPolicy holds the fields of a restart policy.
+// RestartPolicy says how often a failed task is started again on its node before its
+// allocation fails.
 type RestartPolicy struct {
 	Attempts        int
 	Interval        time.Duration
@@ -65,7 +70,8 @@ type RestartPolicy struct {
 	RenderTemplates bool
 }
 
-// TaskGroup holds the fields of a task group.
+// TaskGroup is the unit of placement: its tasks always run together on one node.
+// Count says how many copies run.
 type TaskGroup struct {
 	Name                      string
 	Count                     int
@@ -92,7 +98,7 @@ type TaskGroup struct {
 	PreventRescheduleOnLost   bool
 }
 
-// UpdateStrategy holds the fields of an update strategy.
+// UpdateStrategy says how a changed job replaces its running allocations.
 type UpdateStrategy struct {
 	Stagger          time.Duration
 	MaxParallel      int

@@ -1,6 +1,7 @@
 package nomad
 
-// ClientHostNetworkConfig holds the fields of a client host network config.
+// ClientHostNetworkConfig is a named network of a node, from the client's
+// configuration.
 type ClientHostNetworkConfig struct {
 	Name          string
 	CIDR          string
@@ -8,7 +9,8 @@ type ClientHostNetworkConfig struct {
 	ReservedPorts string
 }
 
-// ClientHostVolumeConfig holds the fields of a client host volume config.
+// ClientHostVolumeConfig is a directory of a node that jobs may mount, from the
+// client's configuration or made by a plugin (ID is then set).
 type ClientHostVolumeConfig struct {
 	Name     string
 	Path     string
@@ -16,13 +18,14 @@ type ClientHostVolumeConfig struct {
 	ID       string
 }
 
-// VolumeAccessMode holds the fields of a volume access mode.
+// VolumeAccessMode is how many allocations on how many nodes may use a volume, and
+// whether they may write.
 type VolumeAccessMode string
 
-// VolumeAttachmentMode holds the fields of a volume attachment mode.
+// VolumeAttachmentMode is file-system or block-device.
 type VolumeAttachmentMode string
 
-// VolumeMount holds the fields of a volume mount.
+// VolumeMount mounts a volume of the group into a task.
 type VolumeMount struct {
 	Volume          string
 	Destination     string
@@ -31,7 +34,8 @@ type VolumeMount struct {
 	SELinuxLabel    string
 }
 
-// VolumeRequest holds the fields of a volume request.
+// VolumeRequest asks for a volume under the name that volume mounts of the group's
+// tasks use.
 type VolumeRequest struct {
 	Name           string
 	Type           string
