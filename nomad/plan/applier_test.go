@@ -233,3 +233,20 @@ func TestEndedDeploymentIsLeftAlone(t *testing.T) {
 		t.Errorf("deployment is %s, want it to stay successful", d.Status)
 	}
 }
+
+// A failed allocation is marked for its follow-up evaluation wherever it is.
+func TestMarksAnEndedAllocationWhereNothingNewMayGo(t *testing.T) {
+	w := start(t)
+	node := w.Node(t)
+	job := w.Job(t, nomad.JobTypeService, 1)
+	a := w.Alloc(t, job, node)
+	failed := *a
+	failed.ClientStatus = nomad.AllocClientStatusFailed
+	w.Must(t, nomad.AllocClientUpdateRequestType, &nomad.AllocUpdateRequest{Alloc: []*nomad.Allocation{&failed}})
+	w.Must(t, nomad.NodeUpdateEligibilityRequestType, &nomad.NodeUpdateEligibilityRequest{NodeID: node.ID, Eligibility: nomad.NodeSchedulingIneligible})
+	mark := failed
+	mark.FollowupEvalID = nomad.NewID()
+	if r := w.submit(place(w.plan(job), &mark)); len(r.RejectedNodes) != 0 {
+		t.Errorf("Submit() = %+v, want the mark", r)
+	}
+}

@@ -123,7 +123,8 @@ func (v view) fits(plan *nomad.Plan, nodeID string) (bool, error) {
 			proposed = append(proposed, a)
 		}
 	}
-	isNew := func(a *nomad.Allocation) bool { return !known[a.ID] }
+	// One that ended is not new either: the plan only marks it, for its follow-up.
+	isNew := func(a *nomad.Allocation) bool { return !known[a.ID] && v.snap.Alloc(nil, a.ID) == nil }
 	if slices.ContainsFunc(placed, isNew) && !node.Ready() {
 		return false, nil
 	}
