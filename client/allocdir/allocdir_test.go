@@ -112,13 +112,34 @@ func TestSecretsAreInMemory(t *testing.T) {
 	if b, err := task.Secrets().ReadFile("token", 10); err != nil || string(b) != "x" {
 		t.Errorf("token after a restart = %q, %v", b, err)
 	}
-	if err := task.Unmount(); err != nil {
+	if err := task.Forget(); err != nil {
 		t.Fatal(err)
 	}
 	if left, _ := os.ReadDir(task.SecretsPath()); len(left) != 0 {
-		t.Errorf("secrets after Unmount: %v, want none", left)
+		t.Errorf("secrets after Forget: %v, want none", left)
 	}
 	d.Close()
+}
+
+// TestForgetWithoutMounts: an agent that is not root keeps secrets on disk.
+func TestForgetWithoutMounts(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("root has the other case too")
+	}
+	_, d, task := built(t)
+	defer d.Close()
+	if err := task.Root().Unmount("secrets"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(task.SecretsPath()+"/nomad_token", []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := task.Forget(); err != nil {
+		t.Fatal(err)
+	}
+	if left, _ := os.ReadDir(task.SecretsPath()); len(left) != 0 {
+		t.Errorf("secrets after Forget: %v, want none", left)
+	}
 }
 
 // TestTaskCannotTakeItsDirectoriesAway: they are sticky and not the task's own.

@@ -159,13 +159,34 @@ func (t *Task) Close() {
 	}
 }
 
-// Unmount takes the memory file systems off and closes the directory: the
-// task's secrets are gone.
-func (t *Task) Unmount() error {
+// Forget takes the memory file systems off, or empties the directories where
+// there are none, and closes the task's directory: its secrets are gone.
+func (t *Task) Forget() error {
 	defer t.Close()
 	for _, name := range []string{SecretsName, PrivateName} {
-		if err := t.dir.Unmount(name); err != nil {
+		if err := t.forget(name); err != nil {
 			return fmt.Errorf("forget secrets of task %q: %w", t.name, err)
+		}
+	}
+	return nil
+}
+
+func (t *Task) forget(name string) error {
+	if t.dir.Mounted(name) {
+		return t.dir.Unmount(name)
+	}
+	dir, err := t.dir.Sub(name)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	files, err := dir.Names()
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		if err := dir.RemoveAll(file); err != nil {
+			return err
 		}
 	}
 	return nil

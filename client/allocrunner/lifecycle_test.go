@@ -201,6 +201,34 @@ func TestAgentRestart(t *testing.T) {
 	})
 }
 
+// TestStoppedWhileTheAgentWasAway: what the disk says is enough.
+func TestStoppedWhileTheAgentWasAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		alloc := allocation(nomad.JobTypeBatch, mockTask("main", lasts("60s")))
+		_, shutdown, ended := w.started(alloc)
+		shutdown()
+		<-ended
+		start := time.Now()
+		stopped := nomad.Copy(alloc)
+		stopped.DesiredStatus = nomad.AllocDesiredStatusStop
+		r := w.agent().runner(stopped)
+		if err := r.Restore(); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if s := r.States()["main"]; time.Since(start) != 0 || !hasEvent(s, nomad.TaskKilled) {
+			t.Errorf("over after %v with %v, want it killed at once", time.Since(start), types(s))
+		}
+		if err := r.Destroy(t.Context()); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(time.Minute) // the first agent's task ends
+	})
+}
+
 func TestLostProcessRestarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -128,6 +128,9 @@ func (r *Runner) Run(ctx context.Context) error {
 
 // run is Run for an allocation that is not over yet. It leaves nothing behind.
 func (r *Runner) run(ctx context.Context) error {
+	if r.Alloc().ServerTerminalStatus() { // the agent was away when it was to end
+		r.requestStop("the servers want it gone")
+	}
 	beside, cancel := context.WithCancel(ctx)
 	var background, work sync.WaitGroup
 	defer background.Wait()

@@ -42,5 +42,5 @@ func (h *directoryHook) Stop(_ context.Context, req *TaskStopRequest, _ *TaskSto
 	if req.Dir == nil {
 		return nil
 	}
-	return req.Dir.Unmount()
+	return req.Dir.Forget()
 }

@@ -63,7 +63,8 @@ func (r *Runner) start(ctx context.Context) error {
 	if err := r.cfg.Store.PutTask(r.cfg.Alloc.ID, r.name, state.Task{Local: &r.local}); err != nil {
 		return &drivers.RecoverableError{Err: fmt.Errorf("store state of task %s: %w", r.name, err)}
 	}
-	handle, err := driver.StartTask(hookCtx, cfg)
+	// Not to be cancelled: nobody would know of a process that came up all the same.
+	handle, err := driver.StartTask(context.WithoutCancel(ctx), cfg)
 	if err != nil {
 		r.local.TaskHandle = nil
 		return &taskhook.Fault{Type: nomad.TaskDriverFailure, Err: err}
