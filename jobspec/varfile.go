@@ -60,7 +60,7 @@ func (p *parser) assignExpr(v *variable, e hclsyntax.Expression) {
 	if val == cty.NilVal {
 		return
 	}
-	v.value, v.valueAt = val, e.Range()
+	v.value, v.valueAt, v.given = val, e.Range(), true
 	p.convert(v)
 }
 
@@ -86,7 +86,7 @@ func (p *parser) assignJSON(vars map[string]*variable, name string, src []byte) 
 			p.undeclared(attr, at)
 			continue
 		}
-		v.value, v.valueAt = obj.GetAttr(attr), at
+		v.value, v.valueAt, v.given = obj.GetAttr(attr), at, true
 		p.convert(v)
 	}
 }

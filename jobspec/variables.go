@@ -1,6 +1,7 @@
 package jobspec
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -20,12 +21,24 @@ type variable struct {
 	// is none.
 	value cty.Value
 	// valueAt is where value was written.
-	valueAt     hcl.Range
+	valueAt hcl.Range
+	// given says that value is not the default.
+	given       bool
 	validations []*hclsyntax.Body
 }
 
 // variables returns the values of all declared variables as one object.
 func (p *parser) variables(top topLevel) cty.Value {
+	vars := p.declareAll(top)
+	if p.diags.HasErrors() {
+		return cty.DynamicVal
+	}
+	p.assign(vars)
+	return p.finish(vars)
+}
+
+// declareAll reads the declarations of a file.
+func (p *parser) declareAll(top topLevel) map[string]*variable {
 	vars := map[string]*variable{}
 	declare := func(v *variable) {
 		if first, ok := vars[v.name]; ok {
@@ -49,11 +62,7 @@ func (p *parser) variables(top topLevel) cty.Value {
 			declare(v)
 		}
 	}
-	if p.diags.HasErrors() {
-		return cty.DynamicVal
-	}
-	p.assign(vars)
-	return p.finish(vars)
+	return vars
 }
 
 // declare reads a variable block.
@@ -157,7 +166,7 @@ func (p *parser) assignText(v *variable, raw, source string) {
 	v.valueAt = hcl.Range{Filename: source, Start: hcl.InitialPos, End: hcl.InitialPos}
 	p.sources[source] = nil
 	if v.typ == cty.NilType || v.typ == cty.String || v.typ == cty.Number {
-		v.value = cty.StringVal(raw)
+		v.value, v.given = cty.StringVal(raw), true
 		p.convert(v)
 		return
 	}
@@ -172,7 +181,7 @@ func (p *parser) assignText(v *variable, raw, source string) {
 	}
 	p.sources[source] = []byte(raw)
 	if val := p.constant(e); val != cty.NilVal {
-		v.value = val
+		v.value, v.given = val, true
 		p.convert(v)
 	}
 }
@@ -196,12 +205,7 @@ func typeName(t cty.Type) string { return typeexpr.TypeString(t) }
 // finish checks that each variable has a value that its validations accept.
 func (p *parser) finish(vars map[string]*variable) cty.Value {
 	values := map[string]cty.Value{}
-	names := make([]string, 0, len(vars))
-	for name := range vars {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(vars)) {
 		v := vars[name]
 		if v.value == cty.NilVal {
 			p.errorf(v.at, "Missing value for variable", "The variable %q has no default: give it a value with -var %s=<value>, in a variable file, or as NOMAD_VAR_%s.", name, name, name)

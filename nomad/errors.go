@@ -1,5 +1,7 @@
 package nomad
 
+//lint:file-ignore ST1005 clients match the texts of these errors as they are
+
 import (
 	"errors"
 	"fmt"

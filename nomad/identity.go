@@ -1,7 +1,9 @@
 package nomad
 
-import "net"
-import "time"
+import (
+	"net"
+	"time"
+)
 
 // Names and rules of identities (compat/identity.md).
 const (

@@ -48,8 +48,7 @@ type CheckID string
 // CheckMode is healthiness or readiness: whether a check decides over a deployment.
 type CheckMode string
 
-// CheckQueryResult is the last result of a check. The client writes it; Timestamp is
-// in Unix seconds.
+// CheckQueryResult is the last result of a check. The client writes it.
 type CheckQueryResult struct {
 	ID         CheckID
 	Mode       CheckMode
