@@ -91,7 +91,13 @@ func (s *allocSet) apply(listed map[string]uint64, fetched []*nomad.Allocation) 
 func (s *allocSet) unlisted(listed map[string]uint64) []*held {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	maps.DeleteFunc(s.gone, func(id string, _ uint64) bool { _, ok := listed[id]; return !ok })
+	maps.DeleteFunc(s.gone, func(id string, _ uint64) bool {
+		_, ok := listed[id]
+		if !ok {
+			s.db.DeleteAllocLater(id) // of one that could not be restored
+		}
+		return !ok
+	})
 	var out []*held
 	for id, h := range s.held {
 		if _, ok := listed[id]; !ok && !h.removing {
@@ -160,13 +166,11 @@ func (s *allocSet) start(a *nomad.Allocation) {
 	s.run(a, r)
 }
 
-// refuse tells the servers that an allocation cannot run here.
+// refuse tells the servers that an allocation cannot run here. What is stored of it
+// stays until the servers list it no more.
 func (s *allocSet) refuse(a *nomad.Allocation, err error) {
 	s.log.Error("run allocation", "alloc", a.ID, "err", err)
 	s.note(a)
-	if err := s.db.DeleteAlloc(a.ID); err != nil {
-		s.log.Error("forget allocation", "alloc", a.ID, "err", err)
-	}
 	s.updates.put(&nomad.Allocation{ID: a.ID, NodeID: a.NodeID, JobID: a.JobID, Namespace: a.Namespace,
 		ClientStatus: nomad.AllocClientStatusFailed, ClientDescription: err.Error()})
 }

@@ -30,6 +30,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/open-nomad/open-nomad/client/allocdir"
 	"github.com/open-nomad/open-nomad/client/allocrunner"
 	"github.com/open-nomad/open-nomad/client/driverset"
 	"github.com/open-nomad/open-nomad/client/fingerprint"
@@ -207,13 +208,24 @@ func (c *Client) Run(ctx context.Context) error {
 	group.Go(func() error { return c.gc.Run(ctx) })
 	err := group.Wait()
 	if c.cfg.Ephemeral {
-		patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopPatience)
-		c.allocs.destroyAll(patience)
-		cancel()
+		c.vanish(ctx)
 	}
 	c.endLife()
 	c.allocs.wg.Wait()
 	return errors.Join(err, c.close())
+}
+
+// vanish stops every task and removes what is on disk, also of tasks that do not end
+// in time.
+func (c *Client) vanish(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopPatience)
+	defer cancel()
+	c.allocs.destroyAll(ctx)
+	for _, h := range c.allocs.all() {
+		if err := allocdir.Destroy(c.cfg.AllocDir, h.id); err != nil {
+			c.log.Warn("remove allocation", "alloc", h.id, "err", err)
+		}
+	}
 }
 
 // Close lets go of a client that is not run.

@@ -541,6 +541,19 @@ func TestSignalAndRestart(t *testing.T) {
 	f.until(t, "it was restarted", func() bool { return f.updated[a.ID].TaskStates["main"].Restarts == 1 })
 }
 
+// A driver whose health turns is told of at once, as an event too.
+func TestDriverTurnsUnhealthy(t *testing.T) {
+	f := startServer(t)
+	cfg := config(nodeDir(t), f.addr())
+	cfg.Plugins = map[string]map[string]any{mock.Name: {"shutdown_periodic_after": true, "shutdown_periodic_duration": 1}}
+	n := start(t, cfg)
+	<-n.Ready()
+	f.until(t, "the driver is unhealthy", func() bool { return f.node != nil && !f.node.Drivers[mock.Name].Healthy })
+	f.until(t, "an event says so", func() bool {
+		return len(f.events) == 1 && f.events[0].Subsystem == nomad.NodeEventSubsystemDriver && f.events[0].Details["driver"] == mock.Name
+	})
+}
+
 // A second client on the same state is refused at once, and a corrupt state too.
 func TestBadStateDirectory(t *testing.T) {
 	f := startServer(t)

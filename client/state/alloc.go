@@ -29,14 +29,19 @@ func (db *DB) PutAllocLater(a *nomad.Allocation) error {
 }
 
 // DeleteAlloc forgets the allocation and everything below it.
-func (db *DB) DeleteAlloc(id string) error {
-	return db.w.put(func(tx *bolt.Tx) error {
+func (db *DB) DeleteAlloc(id string) error { return db.w.put(deleteAlloc(id)) }
+
+// DeleteAllocLater is DeleteAlloc without waiting.
+func (db *DB) DeleteAllocLater(id string) { db.w.later(deleteAlloc(id)) }
+
+func deleteAlloc(id string) func(*bolt.Tx) error {
+	return func(tx *bolt.Tx) error {
 		allocs := tx.Bucket(bucketAllocs)
 		if allocs == nil || allocs.Bucket([]byte(id)) == nil {
 			return nil
 		}
 		return allocs.DeleteBucket([]byte(id))
-	})
+	}
 }
 
 // Allocs returns every stored allocation, by ID. One that cannot be read is

@@ -127,8 +127,13 @@ func (a *Agent) openClient() error {
 	if a.server != nil {
 		parts.Server = a.server
 	}
-	a.client, err = client.New(cfg, parts)
-	return err
+	if a.client, err = client.New(cfg, parts); err != nil {
+		return err
+	}
+	if at := barrier(cfg.AllocDir); at != "" {
+		a.log.Warn("tasks with a user of their own cannot reach their files: let others pass (chmod o+x)", "dir", at)
+	}
+	return nil
 }
 
 // Addr returns where others reach the HTTP API.

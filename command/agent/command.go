@@ -2,7 +2,9 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/signal"
 	"syscall"
@@ -44,6 +46,9 @@ func (o *options) run(ctx context.Context, e *term.Env) error {
 		return err
 	}
 	fmt.Fprint(e.Out, a.banner())
+	if err := notifySystemd("READY=1"); err != nil {
+		a.log.Warn("tell systemd that the agent is ready", "err", err)
+	}
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
 	defer signal.Stop(hup)
@@ -58,6 +63,20 @@ func (o *options) run(ctx context.Context, e *term.Env) error {
 	cancel()
 	<-watching
 	return err
+}
+
+// notifySystemd sends a state to the service manager, if one asked for it.
+func notifySystemd(state string) error {
+	name := os.Getenv("NOTIFY_SOCKET")
+	if name == "" {
+		return nil
+	}
+	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: name, Net: "unixgram"})
+	if err != nil {
+		return err
+	}
+	_, err = conn.Write([]byte(state))
+	return errors.Join(err, conn.Close())
 }
 
 // obey reloads on each SIGHUP until ctx ends.

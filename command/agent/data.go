@@ -19,9 +19,10 @@ type dataDir struct {
 // errInUse says that another agent holds the directory.
 var errInUse = errors.New("in use by another agent")
 
-// openDataDir makes sure that the directory can be written and is nobody else's.
+// openDataDir makes sure that the directory can be written and is nobody else's. One
+// that is made here lets others pass, as tasks must, but not look.
 func openDataDir(path string) (*dataDir, error) {
-	if err := os.MkdirAll(path, 0o700); err != nil {
+	if err := os.MkdirAll(path, 0o711); err != nil {
 		return nil, fmt.Errorf("data_dir: %w", err)
 	}
 	lock, err := os.OpenFile(filepath.Join(path, ".lock"), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
@@ -52,6 +53,19 @@ func tempDataDir() (*dataDir, error) {
 		return nil, fmt.Errorf("make a data directory: %w", err)
 	}
 	return &dataDir{path: path, temp: true}, nil
+}
+
+// barrier returns a directory on the way to path, or path itself, that other users
+// may not pass, "" when there is none.
+func barrier(path string) string {
+	for dir := path; ; dir = filepath.Dir(dir) {
+		if info, err := os.Stat(dir); err == nil && info.Mode().Perm()&0o001 == 0 {
+			return dir
+		}
+		if dir == filepath.Dir(dir) {
+			return ""
+		}
+	}
 }
 
 // close lets go of the directory; a temporary one is removed.
