@@ -179,6 +179,11 @@ func (s *Server) run(ctx context.Context, m Method, conn *Conn, req Request) (ou
 		out = m.response()
 		return out, s.cfg.Peers.Call(ctx, addr, m.Name, req, out)
 	}
+	if conn != nil || m.Rule != ServerOnly { // what servers make themselves is whole
+		if err := nomad.Whole(req); err != nil {
+			return nil, err
+		}
+	}
 	defer s.recovered(m.Name, &err)
 	return m.call(ctx, c, req)
 }
@@ -204,6 +209,9 @@ func (s *Server) stream(ctx context.Context, m Method, conn *Conn, req Request, 
 		return err
 	}
 	if addr == "" {
+		if err := nomad.Whole(req); err != nil {
+			return err
+		}
 		defer s.recovered(m.Name, &err)
 		return m.serve(ctx, c, req, stream)
 	}

@@ -41,7 +41,8 @@ func (h hostile) fill(v reflect.Value, depth int) {
 		v.SetFloat(float64(h.number()))
 	case reflect.Interface:
 		if v.NumMethod() == 0 {
-			v.Set(reflect.ValueOf([]any{"x", int64(-1), nil, map[string]any{"a": nil}, []any{nil}}[h.rng.IntN(5)+0:][0]).Convert(v.Type()))
+			all := []any{"x", int64(-1), map[string]any{"a": nil}, []any{nil}, true}
+			v.Set(reflect.ValueOf(all[h.rng.IntN(len(all))]))
 		}
 	case reflect.Pointer:
 		if h.rng.IntN(4) != 0 {
@@ -64,6 +65,32 @@ func (h hostile) fill(v reflect.Value, depth int) {
 			h.fill(key, depth+1)
 			h.fill(value, depth+1)
 			v.SetMapIndex(key, value)
+		}
+	}
+}
+
+// spoil sets a few parts of a good v to something else.
+func (h hostile) spoil(v reflect.Value, depth int) {
+	if h.rng.IntN(40) == 0 {
+		h.fill(v, depth)
+		return
+	}
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() && h.rng.IntN(30) != 0 {
+			h.spoil(v.Elem(), depth+1)
+		} else if v.CanSet() {
+			h.fill(v, depth)
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				h.spoil(v.Field(i), depth+1)
+			}
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			h.spoil(v.Index(i), depth+1)
 		}
 	}
 }
@@ -97,12 +124,20 @@ func TestHostileRequests(t *testing.T) {
 	h := hostile{rng: rand.New(rand.NewPCG(seed, 0)), words: []string{"", "b", "g", "t", "default", "global", "ready", "running", "failed", "complete",
 		"down", "init", "service", "batch", "system", "sysbatch", "_core", "pending", "blocked", "host", "mock_driver", "stop", "run", "a/../../b",
 		"\x00", "\xff\xfe", strings.Repeat("x", 300), "${attr.x}", n.node.ID, n.node.SecretID, alloc.ID, alloc.EvalID, "all", "*", "regexp", "("}}
+	good := access{s: s, a: n, alloc: alloc}
 	for _, m := range s.Methods() {
 		t.Run(m.Name, func(t *testing.T) {
-			for range rounds(t) {
+			for i := range rounds(t) {
 				for _, token := range []string{"", n.jwt} {
 					req := m.NewRequest()
-					h.fill(reflect.ValueOf(req).Elem(), 0)
+					if i%4 == 0 {
+						h.fill(reflect.ValueOf(req).Elem(), 0)
+					} else {
+						req = good.request(m)
+						withJob(req)
+						req = nomad.Copy(req)
+						h.spoil(reflect.ValueOf(req).Elem(), 0)
+					}
 					aim(req, token)
 					if err := n.try(m, req); err != nil && strings.Contains(err.Error(), "internal error in") {
 						t.Errorf("the handler panicked for %+v", req)
@@ -118,6 +153,27 @@ func TestHostileRequests(t *testing.T) {
 		t.Error("the server takes no jobs any more")
 	}
 	_ = again
+}
+
+// withJob gives a request about jobs a good one.
+func withJob(req rpc.Request) {
+	job := batchJob("b", 2)
+	job.Type = nomad.JobTypeService
+	job.TaskGroups[0].Networks = []*nomad.NetworkResource{{Mode: "host", DynamicPorts: []nomad.Port{{Label: "http"}}}}
+	job.Constraints = []*nomad.Constraint{{LTarget: "${attr.kernel.name}", RTarget: "linux", Operand: "="}}
+	job.Spreads = []*nomad.Spread{{Attribute: "${node.datacenter}", Weight: 50, SpreadTarget: []*nomad.SpreadTarget{{Value: "dc1", Percent: 50}}}}
+	switch r := req.(type) {
+	case *nomad.JobRegisterRequest:
+		r.Job = job
+	case *nomad.JobPlanRequest:
+		r.Job, r.Diff = job, true
+	case *nomad.JobValidateRequest:
+		r.Job = job
+	case *nomad.AllocUpdateDesiredTransitionRequest:
+		yes := true
+		r.Allocs = map[string]*nomad.DesiredTransition{"x": {Migrate: &yes}}
+		r.Evals = []*nomad.Evaluation{{ID: nomad.NewID(), JobID: "b", Namespace: "default", Type: "batch", Status: "pending", Priority: 50, TriggeredBy: "x"}}
+	}
 }
 
 // aim makes a request one that this server answers at once.

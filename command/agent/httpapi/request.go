@@ -154,7 +154,9 @@ func (r *request) decodeOptional(v any) error {
 	err := json.NewDecoder(r.Body).Decode(v)
 	var over *http.MaxBytesError
 	switch {
-	case err == nil || errors.Is(err, io.EOF):
+	case err == nil:
+		return nomad.Whole(v)
+	case errors.Is(err, io.EOF):
 		return err
 	case errors.As(err, &over):
 		return tooLarge(over.Limit)

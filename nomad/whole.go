@@ -1,0 +1,108 @@
+package nomad
+
+import (
+	"fmt"
+	"reflect"
+	"sync"
+)
+
+// Whole refuses a request in which an element of a list or a value of a map is
+// absent ("TaskGroups": [null]): no sender means that, and every reader would have
+// to look for it. An absent field is something else, and fine. Values behind
+// interfaces are not looked at: they belong to whoever reads them.
+func Whole(request any) error {
+	v := reflect.ValueOf(request)
+	if !v.IsValid() || !mayLack(v.Type()) {
+		return nil
+	}
+	if at := lacking(v); at != nil {
+		return Errorf(400, "the request is not whole: %s is null", *at)
+	}
+	return nil
+}
+
+// lacking returns the place of the first absent element, nil when there is none.
+func lacking(v reflect.Value) *string {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			return lacking(v.Elem())
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			f := v.Type().Field(i)
+			if !f.IsExported() || !mayLack(f.Type) {
+				continue
+			}
+			if at := lacking(v.Field(i)); at != nil {
+				return place("%s.%s", f.Name, *at)
+			}
+		}
+	case reflect.Slice, reflect.Array:
+		for i := range v.Len() {
+			if at := element(v.Index(i)); at != nil {
+				return place("[%d]%s", i, *at)
+			}
+		}
+	case reflect.Map:
+		for it := v.MapRange(); it.Next(); {
+			if at := element(it.Value()); at != nil {
+				return place("[%q]%s", fmt.Sprint(it.Key()), *at)
+			}
+		}
+	}
+	return nil
+}
+
+// element is lacking for one that must itself be there.
+func element(v reflect.Value) *string {
+	if v.Kind() == reflect.Pointer && v.IsNil() {
+		return new(string)
+	}
+	if !mayLack(v.Type()) {
+		return nil
+	}
+	at := lacking(v)
+	if at != nil && (v.Kind() == reflect.Pointer || v.Kind() == reflect.Struct) {
+		return place(".%s", *at)
+	}
+	return at
+}
+
+func place(format string, args ...any) *string {
+	s := fmt.Sprintf(format, args...)
+	return &s
+}
+
+// lackTypes remembers which types have elements that can be absent.
+var lackTypes sync.Map // reflect.Type → bool
+
+func mayLack(t reflect.Type) bool {
+	if known, ok := lackTypes.Load(t); ok {
+		return known.(bool)
+	}
+	may := searchLack(t, map[reflect.Type]bool{})
+	lackTypes.Store(t, may)
+	return may
+}
+
+// searchLack looks for a list or map of pointers in t; seen ends recursive types.
+func searchLack(t reflect.Type, seen map[reflect.Type]bool) bool {
+	if seen[t] {
+		return false
+	}
+	seen[t] = true
+	switch t.Kind() {
+	case reflect.Pointer:
+		return searchLack(t.Elem(), seen)
+	case reflect.Slice, reflect.Array, reflect.Map:
+		return t.Elem().Kind() == reflect.Pointer || searchLack(t.Elem(), seen)
+	case reflect.Struct:
+		for i := range t.NumField() {
+			if f := t.Field(i); f.IsExported() && searchLack(f.Type, seen) {
+				return true
+			}
+		}
+	}
+	return false
+}

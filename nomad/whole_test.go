@@ -1,0 +1,30 @@
+package nomad_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+func TestWhole(t *testing.T) {
+	for name, tc := range map[string]struct {
+		v    any
+		want string
+	}{
+		"nothing":        {nil, ""},
+		"absent pointer": {(*nomad.Job)(nil), ""},
+		"absent fields":  {&nomad.JobRegisterRequest{Job: &nomad.Job{}}, ""},
+		"no elements":    {&nomad.Job{TaskGroups: []*nomad.TaskGroup{}}, ""},
+		"whole":          {&nomad.Job{TaskGroups: []*nomad.TaskGroup{{Tasks: []*nomad.Task{{Config: map[string]any{"a": nil}}}}}}, ""},
+		"list":           {&nomad.Job{TaskGroups: []*nomad.TaskGroup{{}, nil}}, "TaskGroups.[1] is null"},
+		"deep":           {&nomad.JobRegisterRequest{Job: &nomad.Job{TaskGroups: []*nomad.TaskGroup{{Tasks: []*nomad.Task{nil}}}}}, "Job.TaskGroups.[0].Tasks.[0] is null"},
+		"map":            {&nomad.AllocUpdateDesiredTransitionRequest{Allocs: map[string]*nomad.DesiredTransition{"a": nil}}, `Allocs.["a"] is null`},
+		"list in map":    {&nomad.EmitNodeEventsRequest{NodeEvents: map[string][]*nomad.NodeEvent{"n": {nil}}}, `NodeEvents.["n"][0] is null`},
+	} {
+		err := nomad.Whole(tc.v)
+		if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
+			t.Errorf("%s: Whole() = %v, want %q", name, err, tc.want)
+		}
+	}
+}
