@@ -211,10 +211,6 @@ func (t *task) collectAgain(kept *keptTask) error {
 	if kept == nil || t.info.Logs.Disabled {
 		return t.collect()
 	}
-	dir, err := openLogDir(t.info.Logs)
-	if err != nil {
-		return err
-	}
 	for i, fd := range kept.Pipes {
 		if fd < 0 || i >= len(streamNames) {
 			continue
@@ -222,13 +218,9 @@ func (t *task) collectAgain(kept *keptTask) error {
 		if _, err := unix.FcntlInt(uintptr(fd), unix.F_SETFD, unix.FD_CLOEXEC); err != nil {
 			return fmt.Errorf("take over log pipe: %w", err)
 		}
-		r, err := newRotator(dir, t.info.Logs.Name+"."+streamNames[i], t.info.Logs.MaxFiles, t.info.Logs.MaxBytes)
-		if err != nil {
+		if err := t.pump(streamNames[i], os.NewFile(uintptr(fd), streamNames[i])); err != nil {
 			return err
 		}
-		p := newPump(os.NewFile(uintptr(fd), streamNames[i]), r)
-		t.pumps = append(t.pumps, p)
-		go p.run()
 	}
 	return nil
 }

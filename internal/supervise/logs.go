@@ -48,16 +48,21 @@ type rotator struct {
 }
 
 // newRotator goes on where an earlier start of the task left off.
-func newRotator(dir *os.File, name string, keep int, limit int64) (*rotator, error) {
-	r := &rotator{dir: dir, name: name, keep: keep, max: limit}
-	have, err := r.indexes()
+func newRotator(l proc.Logs, stream string) (*rotator, error) {
+	dir, err := openLogDir(l)
 	if err != nil {
 		return nil, err
 	}
+	r := &rotator{dir: dir, name: l.Name + "." + stream, keep: l.MaxFiles, max: l.MaxBytes}
+	have, err := r.indexes()
 	for _, i := range have {
 		r.n = max(r.n, i)
 	}
-	if err := r.open(); err != nil {
+	if err == nil {
+		err = r.open()
+	}
+	if err != nil {
+		dir.Close()
 		return nil, err
 	}
 	r.prune(have)
@@ -259,4 +264,5 @@ func (p *pump) finish(patience time.Duration) {
 func (p *pump) close() {
 	p.pipe.Close()
 	p.to.file.Close()
+	p.to.dir.Close()
 }

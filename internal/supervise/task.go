@@ -185,25 +185,28 @@ func (t *task) collect() error {
 	if t.info.Logs.Disabled {
 		return nil
 	}
-	dir, err := openLogDir(t.info.Logs)
-	if err != nil {
-		return err
-	}
-	l := t.info.Logs
 	for _, stream := range streamNames {
 		pipe, err := os.OpenFile(t.record.pipe(stream), os.O_RDONLY|unix.O_NONBLOCK, 0)
 		if err != nil {
 			return fmt.Errorf("open log pipe: %w", err)
 		}
-		r, err := newRotator(dir, l.Name+"."+stream, l.MaxFiles, l.MaxBytes)
-		if err != nil {
-			pipe.Close()
+		if err := t.pump(stream, pipe); err != nil {
 			return err
 		}
-		p := newPump(pipe, r)
-		t.pumps = append(t.pumps, p)
-		go p.run()
 	}
+	return nil
+}
+
+// pump starts to move one stream; it owns the pipe.
+func (t *task) pump(stream string, pipe *os.File) error {
+	r, err := newRotator(t.info.Logs, stream)
+	if err != nil {
+		pipe.Close()
+		return err
+	}
+	p := newPump(pipe, r)
+	t.pumps = append(t.pumps, p)
+	go p.run()
 	return nil
 }
 
