@@ -82,34 +82,6 @@ func (r *Runner) Destroy(ctx context.Context) error {
 	return r.cfg.Store.DeleteAlloc(r.cfg.Alloc.ID)
 }
 
-// Restart restarts one task, or all that run when task is empty.
-func (r *Runner) Restart(ctx context.Context, task string) error {
-	live := r.running()
-	if task != "" {
-		t, err := r.task(task)
-		if err != nil {
-			return err
-		}
-		live = map[string]*taskrunner.Runner{task: t}
-	}
-	if len(live) == 0 {
-		return fmt.Errorf("restart allocation %s: %w", r.cfg.Alloc.ID, taskrunner.ErrNotRunning)
-	}
-	errs := make(chan error, len(live))
-	for _, t := range live {
-		go func() {
-			errs <- t.Restart(ctx, &nomad.TaskEvent{
-				Type: nomad.TaskRestartSignal, RestartReason: "a user asked for a restart",
-			})
-		}()
-	}
-	var all []error
-	for range live {
-		all = append(all, <-errs)
-	}
-	return errors.Join(all...)
-}
-
 // Signal sends a signal by name to one task, or to all that run when task is
 // empty. An unknown signal is refused before anything is sent.
 func (r *Runner) Signal(task, signal string) error {

@@ -69,6 +69,40 @@ func TestRestartAndSignal(t *testing.T) {
 	})
 }
 
+// TestRestartAll runs again what has ended, in order.
+func TestRestartAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		r, _, ended := w.started(allocation(nomad.JobTypeBatch,
+			during(mockTask("pre", lasts("2s")), pre, false), mockTask("main", lasts("10s")), mockTask("short", lasts("1s"))))
+		time.Sleep(4 * time.Second)
+		synctest.Wait()
+		start := time.Now()
+		if err := r.RestartAll(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-ended; err != nil {
+			t.Fatal(err)
+		}
+		want := map[string]span{"pre": {0, 2}, "main": {0, 10}, "short": {2, 3}}
+		for name, have := range spans(start, r.States()) {
+			if have != want[name] {
+				t.Errorf("task %s ran again %v, want %v", name, have, want[name])
+			}
+		}
+		if s := r.State(); s.ClientStatus != nomad.AllocClientStatusComplete || s.TaskStates["pre"].Restarts != 1 || s.TaskStates["main"].Restarts != 1 {
+			t.Errorf("status %s, restarts %d and %d; want complete, 1 and 1", s.ClientStatus,
+				s.TaskStates["pre"].Restarts, s.TaskStates["main"].Restarts)
+		}
+		if err := r.RestartAll(t.Context()); !errors.Is(err, taskrunner.ErrNotRunning) {
+			t.Errorf("RestartAll() of what is over = %v, want ErrNotRunning", err)
+		}
+		if err := r.Destroy(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestRestartDuringTheDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -44,7 +44,8 @@ type Runner struct {
 	wake    chan struct{} // buffered 1: a state changed
 	changed chan struct{} // buffered 1: the same, for the health hook
 	over    chan struct{} // closed when Run has seen the last task end
-	gates   map[string]chan struct{}
+	reruns  chan chan error
+	gates   map[string]chan struct{} // owned by Run
 
 	mu        sync.Mutex
 	alloc     *nomad.Allocation
@@ -71,7 +72,8 @@ func New(cfg Config) (*Runner, error) {
 	r := &Runner{
 		cfg: cfg, log: cfg.Log.With("alloc", cfg.Alloc.ID), group: group,
 		wake: make(chan struct{}, 1), changed: make(chan struct{}, 1), over: make(chan struct{}),
-		gates: map[string]chan struct{}{}, alloc: cfg.Alloc, deploy: cfg.Alloc.DeploymentStatus,
+		reruns: make(chan chan error),
+		gates:  map[string]chan struct{}{}, alloc: cfg.Alloc, deploy: cfg.Alloc.DeploymentStatus,
 		states: map[string]*nomad.TaskState{}, killing: map[string]bool{},
 	}
 	for _, task := range group.Tasks {
@@ -172,14 +174,19 @@ func (r *Runner) begin(ctx context.Context, dir *allocdir.Dir, work *sync.WaitGr
 	r.tasks = tasks
 	r.mu.Unlock()
 	for name, t := range tasks {
-		work.Go(func() {
-			if err := t.Run(ctx); err != nil && ctx.Err() == nil {
-				r.log.Error("task runner ended", "task", name, "err", err)
-			}
-			r.nudge()
-		})
+		r.goRun(ctx, work, name, t)
 	}
 	return nil
+}
+
+// goRun runs one task beside the loop.
+func (r *Runner) goRun(ctx context.Context, work *sync.WaitGroup, name string, t *taskrunner.Runner) {
+	work.Go(func() {
+		if err := t.Run(ctx); err != nil && ctx.Err() == nil {
+			r.log.Error("task runner ended", "task", name, "err", err)
+		}
+		r.nudge()
+	})
 }
 
 // loop looks at the tasks after each change until all are over.
@@ -198,6 +205,8 @@ func (r *Runner) loop(ctx context.Context, work *sync.WaitGroup) error {
 			return ctx.Err()
 		case <-r.wake:
 		case <-r.delayOver():
+		case done := <-r.reruns:
+			done <- r.rerun(ctx, work)
 		}
 	}
 }

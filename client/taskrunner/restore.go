@@ -31,6 +31,24 @@ func (r *Runner) Restore(ctx context.Context, t state.Task) {
 	}
 }
 
+// Again returns a Runner that runs a task once more that is over (Done). It keeps
+// what the hooks hold, such as the task's uid, and the events.
+func (r *Runner) Again(gate <-chan struct{}, why *nomad.TaskEvent) *Runner {
+	cfg := r.cfg
+	cfg.Gate = gate
+	cfg.Alloc, cfg.Task = r.current()
+	next := New(cfg)
+	next.local.Hooks = r.local.Hooks
+	next.state = *r.State()
+	next.update(func(s *nomad.TaskState) {
+		s.State, s.Failed = nomad.TaskStatePending, false
+		s.StartedAt, s.FinishedAt = time.Time{}, time.Time{}
+		s.Restarts++
+		s.LastRestart = time.Now()
+	}, why)
+	return next
+}
+
 // recover asks the driver for the process of the stored handle.
 func (r *Runner) recover(ctx context.Context) {
 	handle := r.local.TaskHandle

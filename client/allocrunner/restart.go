@@ -1,0 +1,101 @@
+package allocrunner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/open-nomad/open-nomad/client/taskrunner"
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// restartReason is why tasks restart here.
+const restartReason = "a user asked for a restart"
+
+// Restart restarts one task, or all that run when task is empty.
+func (r *Runner) Restart(ctx context.Context, task string) error {
+	live := r.running()
+	if task != "" {
+		t, err := r.task(task)
+		if err != nil {
+			return err
+		}
+		live = map[string]*taskrunner.Runner{task: t}
+	}
+	if len(live) == 0 {
+		return fmt.Errorf("restart allocation %s: %w", r.cfg.Alloc.ID, taskrunner.ErrNotRunning)
+	}
+	return restartEach(ctx, live)
+}
+
+// restartEach restarts tasks beside each other.
+func restartEach(ctx context.Context, live map[string]*taskrunner.Runner) error {
+	errs := make(chan error, len(live))
+	for _, t := range live {
+		go func() {
+			errs <- t.Restart(ctx, &nomad.TaskEvent{Type: nomad.TaskRestartSignal, RestartReason: restartReason})
+		}()
+	}
+	var all []error
+	for range live {
+		all = append(all, <-errs)
+	}
+	return errors.Join(all...)
+}
+
+// RestartAll restarts the tasks that run and runs those again that have ended,
+// in the order of their lifecycle. An allocation that is over, or on its way
+// there, can't be restarted.
+func (r *Runner) RestartAll(ctx context.Context) error {
+	live := r.running()
+	done := make(chan error, 1)
+	select {
+	case r.reruns <- done:
+	case <-r.over:
+		return fmt.Errorf("restart allocation %s: %w", r.cfg.Alloc.ID, taskrunner.ErrNotRunning)
+	case <-ctx.Done():
+		return fmt.Errorf("restart allocation %s: %w", r.cfg.Alloc.ID, ctx.Err())
+	}
+	if err := <-done; err != nil {
+		return err
+	}
+	return restartEach(ctx, live)
+}
+
+// rerun runs the tasks again that have ended, poststop ones excepted. It is
+// called by the loop.
+func (r *Runner) rerun(ctx context.Context, work *sync.WaitGroup) error {
+	r.mu.Lock()
+	ending := r.stopping != nil || len(r.killing) > 0
+	tasks := r.tasks
+	r.mu.Unlock()
+	if ending {
+		return fmt.Errorf("restart allocation %s: it is ending: %w", r.cfg.Alloc.ID, taskrunner.ErrNotRunning)
+	}
+	next := map[string]*taskrunner.Runner{}
+	for _, task := range r.group.Tasks {
+		t := tasks[task.Name]
+		next[task.Name] = t
+		select {
+		case <-t.Done():
+		default:
+			continue
+		}
+		if poststop(task) {
+			continue
+		}
+		gate := make(chan struct{})
+		r.gates[task.Name] = gate
+		next[task.Name] = t.Again(gate, &nomad.TaskEvent{Type: nomad.TaskRestartSignal, RestartReason: restartReason})
+	}
+	r.mu.Lock()
+	r.tasks = next
+	r.mu.Unlock()
+	for name, t := range next {
+		if t != tasks[name] {
+			r.goRun(ctx, work, name, t)
+		}
+	}
+	return nil
+}
