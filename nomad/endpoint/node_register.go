@@ -19,12 +19,12 @@ func (s *Service) nodeRegister(ctx context.Context, c *rpc.Call, req *nomad.Node
 	if err := completeNode(req.Node); err != nil {
 		return nil, err
 	}
+	node := *req.Node
 	snap := s.snapshot()
-	old := snap.Node(nil, req.Node.ID)
-	if old != nil && subtle.ConstantTimeCompare([]byte(old.SecretID), []byte(req.Node.SecretID)) != 1 {
+	old := snap.Node(nil, node.ID)
+	if old != nil && subtle.ConstantTimeCompare([]byte(old.SecretID), []byte(node.SecretID)) != 1 {
 		return nil, nomad.Errorf(403, "node secret ID does not match. Not registering node.")
 	}
-	node := *req.Node
 	if node.NodePool == "" {
 		node.NodePool = nomad.NodePoolDefault
 	}

@@ -1,0 +1,190 @@
+package authz_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/authz"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// tokens is a verifier that knows some tokens by heart.
+type tokens map[string]*nomad.IdentityClaims
+
+func (v tokens) Verify(raw string, now time.Time) (*nomad.IdentityClaims, error) {
+	claims, ok := v[raw]
+	if !ok {
+		return nil, errors.New("signature does not match")
+	}
+	if claims.Expiry != 0 && claims.Expiry < now.Unix() {
+		return claims, fmt.Errorf("too late: %w", rpc.ErrExpired)
+	}
+	return claims, nil
+}
+
+const (
+	node    = "11111111-1111-4111-8111-111111111111"
+	secret  = "22222222-2222-4222-8222-222222222222"
+	unknown = "33333333-3333-4333-8333-333333333333"
+)
+
+func nodeClaims(pool string, expiry int64) *nomad.IdentityClaims {
+	return &nomad.IdentityClaims{NodeIdentityClaims: &nomad.NodeIdentityClaims{NodeID: node, NodePool: pool},
+		RegisteredClaims: nomad.RegisteredClaims{Expiry: expiry}}
+}
+
+func workload(alloc, namespace string) *nomad.IdentityClaims {
+	return &nomad.IdentityClaims{WorkloadIdentityClaims: &nomad.WorkloadIdentityClaims{Namespace: namespace, AllocationID: alloc}}
+}
+
+// authority knows one node and two allocations, of which the second is over.
+func authority(t *testing.T) *authz.Authority {
+	t.Helper()
+	store := state.New(slog.New(slog.DiscardHandler))
+	must := func(_ *state.Changes, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(store.RegisterNode(10, &nomad.NodeRegisterRequest{Node: &nomad.Node{ID: node, SecretID: secret, Status: nomad.NodeStatusReady}}))
+	job := &nomad.Job{ID: "j", Namespace: "default", Type: nomad.JobTypeBatch, TaskGroups: []*nomad.TaskGroup{{Name: "g", Count: 1}}}
+	must(store.RegisterJob(11, &nomad.JobRegisterRequest{Job: job}))
+	alloc := func(id string) *nomad.Allocation {
+		return &nomad.Allocation{ID: id, Namespace: "default", JobID: "j", Job: job, TaskGroup: "g", NodeID: node,
+			DesiredStatus: nomad.AllocDesiredStatusRun, ClientStatus: nomad.AllocClientStatusPending}
+	}
+	must(store.ApplyPlanResults(12, &nomad.ApplyPlanResultsRequest{Job: job, AllocsUpdated: []*nomad.Allocation{alloc("lives"), alloc("over")}}))
+	must(store.UpdateAllocsFromClient(13, &nomad.AllocUpdateRequest{Alloc: []*nomad.Allocation{{ID: "over", ClientStatus: nomad.AllocClientStatusComplete}}}))
+	return authz.New(func() *state.Store { return store }, tokens{
+		"node":      nodeClaims("default", 200),
+		"old node":  nodeClaims("default", 50),
+		"poolless":  nodeClaims("", 200),
+		"intro":     {NodeIntroductionIdentityClaims: &nomad.NodeIntroductionIdentityClaims{NodePool: "default"}},
+		"lives":     workload("lives", "default"),
+		"over":      workload("over", "default"),
+		"gone":      workload("gone", "default"),
+		"elsewhere": workload("lives", "other"),
+	}, func() time.Time { return time.Unix(100, 0) })
+}
+
+func TestAuthenticate(t *testing.T) {
+	a := authority(t)
+	leader, end := a.Lead()
+	defer end()
+	who := func(id *nomad.AuthenticatedIdentity) string {
+		switch {
+		case id.ClientID != "":
+			return "node"
+		case id.Claims != nil && id.Claims.WorkloadIdentityClaims != nil:
+			return "workload"
+		case id.Claims != nil:
+			return "claims"
+		case id.ACLToken != nil:
+			return id.ACLToken.AccessorID
+		}
+		return "nobody"
+	}
+	const denied, expired = "denied", "expired"
+	for _, c := range []struct {
+		rule  rpc.Rule
+		token string
+		want  string
+	}{
+		{rpc.Token, "", authz.ACLsDisabledAccessor},
+		{rpc.Token, unknown, authz.ACLsDisabledAccessor},
+		{rpc.Token, leader, authz.LeaderAccessor},
+		{rpc.Token, "lives", "workload"},
+		{rpc.Token, "node", "claims"},
+		{rpc.Token, "old node", expired},
+		{rpc.Token, "over", denied},
+		{rpc.Token, "gone", denied},
+		{rpc.Token, "elsewhere", denied},
+		{rpc.Token, "made up", denied},
+		{rpc.Management, "over", denied},
+		{rpc.NodeOnly, "", denied},
+		{rpc.NodeOnly, secret, "node"},
+		{rpc.NodeOnly, unknown, denied},
+		{rpc.NodeOnly, leader, denied},
+		{rpc.NodeOnly, "node", "node"},
+		{rpc.NodeOnly, "old node", expired},
+		{rpc.NodeOnly, "poolless", denied},
+		{rpc.NodeOnly, "lives", denied},
+		{rpc.NodeOnly, "intro", denied},
+		{rpc.NodeRegister, "", "anonymous"},
+		{rpc.NodeRegister, secret, "node"},
+		{rpc.NodeRegister, unknown, denied},
+		{rpc.NodeRegister, leader, authz.LeaderAccessor},
+		{rpc.NodeRegister, "node", "claims"},
+		{rpc.NodeRegister, "intro", "claims"},
+		{rpc.NodeRegister, "lives", denied},
+		{rpc.NodeStatus, "old node", expired},
+	} {
+		id, err := a.Authenticate(context.Background(), c.token, c.rule, nil)
+		got := ""
+		switch {
+		case errors.Is(err, rpc.ErrExpired) && errors.Is(err, nomad.ErrPermissionDenied):
+			got = expired
+		case errors.Is(err, nomad.ErrPermissionDenied):
+			got = denied
+		case err == nil:
+			got = who(id)
+		}
+		if got != c.want {
+			t.Errorf("%s with %q: %s (%v), want %s", c.rule, c.token, got, err, c.want)
+		}
+	}
+}
+
+func TestServerOnlyIsForThisProcess(t *testing.T) {
+	a := authority(t)
+	if _, err := a.Authenticate(context.Background(), "", rpc.ServerOnly, nil); err != nil {
+		t.Errorf("in process: %v", err)
+	}
+	if _, err := a.Authenticate(context.Background(), secret, rpc.ServerOnly, &rpc.Conn{}); !errors.Is(err, nomad.ErrPermissionDenied) {
+		t.Errorf("over a connection: %v", err)
+	}
+}
+
+func TestLeaderTokenEndsWithTheTerm(t *testing.T) {
+	a := authority(t)
+	token, end := a.Lead()
+	if a.Token() != token {
+		t.Errorf("Token() = %q, want %q", a.Token(), token)
+	}
+	end()
+	id, err := a.Authenticate(context.Background(), token, rpc.NodeStatus, nil)
+	if !errors.Is(err, nomad.ErrPermissionDenied) || a.Token() != "" {
+		t.Errorf("after the term: %+v, %v", id, err)
+	}
+}
+
+func TestSameNode(t *testing.T) {
+	byToken := &nomad.AuthenticatedIdentity{Claims: nodeClaims("default", 0)}
+	for name, c := range map[string]struct {
+		id   *nomad.AuthenticatedIdentity
+		node string
+		want error
+	}{
+		"by secret":    {&nomad.AuthenticatedIdentity{ClientID: node}, node, nil},
+		"by token":     {byToken, node, nil},
+		"another":      {byToken, unknown, nomad.ErrPermissionDenied},
+		"no node":      {byToken, "", nomad.ErrPermissionDenied},
+		"nobody":       {&nomad.AuthenticatedIdentity{}, node, nomad.ErrPermissionDenied},
+		"a workload":   {&nomad.AuthenticatedIdentity{Claims: workload("lives", "default")}, node, nomad.ErrPermissionDenied},
+		"nobody, none": {&nomad.AuthenticatedIdentity{}, "", nomad.ErrPermissionDenied},
+	} {
+		if err := authz.SameNode(c.id, c.node); !errors.Is(err, c.want) {
+			t.Errorf("%s: SameNode() = %v, want %v", name, err, c.want)
+		}
+		if err := authz.OwnAlloc(c.id, &nomad.Allocation{NodeID: c.node}); !errors.Is(err, c.want) {
+			t.Errorf("%s: OwnAlloc() = %v, want %v", name, err, c.want)
+		}
+	}
+}
