@@ -17,7 +17,7 @@ import (
 // as much as this many bytes.
 const (
 	maxWork  = 64 << 20
-	stepWork = 256
+	stepWork = 512
 	elemWork = 32
 )
 
