@@ -52,6 +52,12 @@ func tidy(v reflect.Value) {
 			}
 		}
 	case reflect.Slice:
+		if k := v.Type().Elem().Kind(); k != reflect.Pointer && k != reflect.Struct {
+			if v.Len() == 0 {
+				v.SetZero()
+			}
+			return
+		}
 		kept := 0
 		for i := range v.Len() {
 			if e := v.Index(i); e.Kind() != reflect.Pointer || !e.IsNil() {
