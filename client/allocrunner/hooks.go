@@ -12,24 +12,15 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// each calls do for every hook that takes part in a moment, with metrics around
-// it, and stops at the first error.
+// each calls do for every hook that takes part in a moment, and stops at the
+// first error.
 func each[H allochook.Hook](r *Runner, moment string, do func(H) error) error {
 	for _, hook := range r.hooks {
 		h, ok := hook.(H)
 		if !ok {
 			continue
 		}
-		start := time.Now()
-		err := do(h)
-		labels := []metrics.Label{{Name: "hook_name", Value: h.Name()}}
-		metrics.MeasureSinceWithLabels([]string{"client", "alloc_hook", moment, "elapsed"}, start, labels)
-		result := "success"
-		if err != nil {
-			result = "failed"
-		}
-		metrics.IncrCounterWithLabels([]string{"client", "alloc_hook", moment, result}, 1, labels)
-		if err != nil {
+		if err := measured(moment, h, do); err != nil {
 			return fmt.Errorf("hook %s: %w", h.Name(), err)
 		}
 	}
@@ -38,12 +29,29 @@ func each[H allochook.Hook](r *Runner, moment string, do func(H) error) error {
 
 // all is each for moments where one hook's error is nobody else's: it is logged.
 func all[H allochook.Hook](r *Runner, moment string, do func(H) error) {
-	_ = each(r, moment, func(h H) error { // never fails: do's errors end here
-		if err := do(h); err != nil {
+	for _, hook := range r.hooks {
+		h, ok := hook.(H)
+		if !ok {
+			continue
+		}
+		if err := measured(moment, h, do); err != nil {
 			r.log.Warn("allocation hook failed", "hook", h.Name(), "moment", moment, "err", err)
 		}
-		return nil
-	})
+	}
+}
+
+// measured is the one place where metrics of hooks are taken.
+func measured[H allochook.Hook](moment string, h H, do func(H) error) error {
+	start := time.Now()
+	err := do(h)
+	labels := []metrics.Label{{Name: "hook_name", Value: h.Name()}}
+	metrics.MeasureSinceWithLabels([]string{"client", "alloc_hook", moment, "elapsed"}, start, labels)
+	result := "success"
+	if err != nil {
+		result = "failed"
+	}
+	metrics.IncrCounterWithLabels([]string{"client", "alloc_hook", moment, result}, 1, labels)
+	return err
 }
 
 // prerun lets every hook prepare the allocation; start runs a Background function.

@@ -14,24 +14,15 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// each calls do for every hook that takes part in a moment, with metrics around
-// it. It stops at the first error when there is one.
+// each calls do for every hook that takes part in a moment, and stops at the
+// first error.
 func each[H taskhook.Hook](r *Runner, moment string, do func(H) error) error {
 	for _, hook := range r.hooks {
 		h, ok := hook.(H)
 		if !ok {
 			continue
 		}
-		start := time.Now()
-		err := do(h)
-		labels := []metrics.Label{{Name: "hook_name", Value: h.Name()}}
-		metrics.MeasureSinceWithLabels([]string{"client", "task_hook", moment, "elapsed"}, start, labels)
-		result := "success"
-		if err != nil {
-			result = "failed"
-		}
-		metrics.IncrCounterWithLabels([]string{"client", "task_hook", moment, result}, 1, labels)
-		if err != nil {
+		if err := measured(moment, h, do); err != nil {
 			return fmt.Errorf("hook %s: %w", h.Name(), err)
 		}
 	}
@@ -40,12 +31,29 @@ func each[H taskhook.Hook](r *Runner, moment string, do func(H) error) error {
 
 // all is each for moments where one hook's error is nobody else's: it is logged.
 func all[H taskhook.Hook](r *Runner, moment string, do func(H) error) {
-	_ = each(r, moment, func(h H) error { // never fails: do's errors end here
-		if err := do(h); err != nil {
+	for _, hook := range r.hooks {
+		h, ok := hook.(H)
+		if !ok {
+			continue
+		}
+		if err := measured(moment, h, do); err != nil {
 			r.log.Warn("task hook failed", "hook", h.Name(), "moment", moment, "err", err)
 		}
-		return nil
-	})
+	}
+}
+
+// measured is the one place where metrics of hooks are taken.
+func measured[H taskhook.Hook](moment string, h H, do func(H) error) error {
+	start := time.Now()
+	err := do(h)
+	labels := []metrics.Label{{Name: "hook_name", Value: h.Name()}}
+	metrics.MeasureSinceWithLabels([]string{"client", "task_hook", moment, "elapsed"}, start, labels)
+	result := "success"
+	if err != nil {
+		result = "failed"
+	}
+	metrics.IncrCounterWithLabels([]string{"client", "task_hook", moment, result}, 1, labels)
+	return err
 }
 
 // runPrestart lets every hook prepare the start.
