@@ -30,6 +30,11 @@ func (h *statsHook) Poststart(_ context.Context, req *TaskPoststartRequest, resp
 		every = defaultStatsEvery
 	}
 	resp.Background = func(ctx context.Context) {
+		select { // a task that ends before its first sample costs nothing
+		case <-ctx.Done():
+			return
+		case <-time.After(every):
+		}
 		samples, err := req.Stats(ctx, every)
 		if err != nil {
 			h.log.Debug("no resource usage of the task", "err", err)
