@@ -193,8 +193,15 @@ func TestDamage(t *testing.T) {
 		"version unreadable":    {damage("raft/version", "x"), "raft/version is damaged"},
 		"node ID unreadable":    {damage("node-id", "nobody"), "node-id is damaged"},
 		"other log store":       {damage("raft/raft.db", ""), "boltdb"},
-		"log index":             {damage("raft/wal/wal-meta.db", strings.Repeat("x", 1<<16)), "raft log in"},
-		"log segment":           {damageSegment, "raft log in"},
+		"log index":             {damage("raft/wal/wal-meta.db", strings.Repeat("x", 1<<16)), "raft log is damaged"},
+		"log index, pages":      {zeroPages, "raft log is damaged"},
+		"log index is gone":     {func(t *testing.T, dir string) { remove(t, filepath.Join(dir, "raft/wal/wal-meta.db")) }, "raft log is damaged"},
+		"log segment is gone":   {func(t *testing.T, dir string) { remove(t, segmentOf(t, dir)) }, "raft log is damaged"},
+		"segment header":        {overwrite(0, "not a log segment, no"), "raft log is damaged"},
+		"first frame's type":    {overwrite(32, "\x09"), "raft log is damaged"},
+		"first frame zeroed":    {overwrite(32, strings.Repeat("\x00", 16)), "raft log is damaged"},
+		"first frame's length":  {overwrite(36, "\xff\xff\xff\x7f"), "raft log is damaged"},
+		"one byte in an entry":  {overwrite(80, "\xff"), "raft log is damaged"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -217,20 +224,82 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// damageSegment overwrites the header of the log.
-func damageSegment(t *testing.T, dir string) {
-	found, err := filepath.Glob(filepath.Join(dir, "raft/wal/*.wal"))
-	if err != nil || len(found) == 0 {
-		t.Fatalf("no segment: %v", err)
+func remove(t *testing.T, path string) {
+	t.Helper()
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
 	}
-	f, err := os.OpenFile(found[0], os.O_WRONLY, 0)
+}
+
+// zeroPages empties all of the log's index but what says that it is one.
+func zeroPages(t *testing.T, dir string) {
+	t.Helper()
+	path := filepath.Join(dir, "raft/wal/wal-meta.db")
+	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
-	if _, err := f.WriteAt([]byte("not a log segment, no"), 0); err != nil {
+	clear(text[2*os.Getpagesize():])
+	if err := os.WriteFile(path, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// segmentOf returns the only segment of the log.
+func segmentOf(t *testing.T, dir string) string {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(dir, "raft/wal/*.wal"))
+	if err != nil || len(found) != 1 {
+		t.Fatalf("segments are %v, %v", found, err)
+	}
+	return found[0]
+}
+
+// overwrite puts text into the log at an offset.
+func overwrite(at int64, text string) func(*testing.T, string) {
+	return func(t *testing.T, dir string) {
+		t.Helper()
+		f, err := os.OpenFile(segmentOf(t, dir), os.O_WRONLY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if _, err := f.WriteAt([]byte(text), at); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestTornWrite cuts the last batch, as a crash does: the server starts with
+// what was whole before it.
+func TestTornWrite(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	s.lead(t)
+	s.addNamespace(t, "one")
+	end := dataEnd(t, dir)
+	s.addNamespace(t, "two")
+	s.Close()
+	overwrite(dataEnd(t, dir)-16, strings.Repeat("\x00", 16))(t, dir)
+	if dataEnd(t, dir) <= end {
+		t.Fatal("the second entry is gone whole")
+	}
+	again := open(t, dir)
+	again.lead(t)
+	snap := again.fsm.State().Snapshot()
+	if snap.Namespace(nil, "one") == nil || snap.Namespace(nil, "two") != nil {
+		t.Error("what is in state is not what was whole in the log")
+	}
+}
+
+// dataEnd returns where the written part of the log ends.
+func dataEnd(t *testing.T, dir string) int64 {
+	t.Helper()
+	text, err := os.ReadFile(segmentOf(t, dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return int64(len(strings.TrimRight(string(text), "\x00"))+7) &^ 7
 }
 
 func TestApplyErrors(t *testing.T) {

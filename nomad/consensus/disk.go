@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"time"
@@ -195,16 +196,38 @@ func openWAL(dir string, log hclog.Logger) (walStore, error) {
 	if err := probeLock(metaFile); err != nil {
 		return walStore{}, err
 	}
-	meta := &metadb.BoltMetaDB{}
-	files := segment.NewFiler(dir, privateFiles{fs.New()})
-	w, err := wal.Open(dir, wal.WithSegmentFiler(files), wal.WithMetaStore(meta), wal.WithLogger(log.Named("wal")))
+	if err := scanLog(dir, metaFile); err != nil {
+		return walStore{}, err
+	}
+	w, err := openDamageable(dir, log)
 	if err != nil {
-		return walStore{}, errors.Join(fmt.Errorf("raft log in %s is damaged or cannot be opened: %w", dir, err), meta.Close())
+		return walStore{}, err
 	}
 	if err := os.Chmod(metaFile, 0o600); err != nil {
-		return walStore{}, errors.Join(fmt.Errorf("protect raft log: %w", err), w.Close(), meta.Close())
+		return walStore{}, errors.Join(fmt.Errorf("protect raft log: %w", err), w.Close())
 	}
-	return walStore{w, meta}, nil
+	return w, nil
+}
+
+// openDamageable opens the log and its index. bbolt panics, or touches pages
+// that are not there, when its file is damaged: that is an error like another.
+func openDamageable(dir string, log hclog.Logger) (w walStore, err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if found := recover(); found != nil {
+			w, err = walStore{}, fmt.Errorf("%w: %s cannot be opened: %v", ErrDamaged, dir, found)
+		}
+	}()
+	w.meta = &metadb.BoltMetaDB{}
+	if err := checkFirst(dir, w.meta); err != nil {
+		return walStore{}, errors.Join(err, w.meta.Close())
+	}
+	files := segment.NewFiler(dir, privateFiles{fs.New()})
+	w.WAL, err = wal.Open(dir, wal.WithSegmentFiler(files), wal.WithMetaStore(w.meta), wal.WithLogger(log.Named("wal")))
+	if err != nil {
+		return walStore{}, errors.Join(fmt.Errorf("%w: %s cannot be opened: %w", ErrDamaged, dir, err), w.meta.Close())
+	}
+	return w, nil
 }
 
 // probeLock fails when another program has the database open: opening it would
