@@ -131,12 +131,35 @@ func (p *Pool) dial(ctx context.Context, addr string, kind byte) (net.Conn, erro
 	return conn, nil
 }
 
-// acquire returns a stream of calls to addr, on a new session if there is none.
+// acquire returns a stream of calls to addr. A session that died unnoticed is
+// replaced once: nothing was sent over it yet.
 func (p *Pool) acquire(ctx context.Context, addr string) (*peer, *caller, error) {
+	for again := true; ; again = false {
+		pe, err := p.session(ctx, addr)
+		if err != nil {
+			return nil, nil, err
+		}
+		if c := pe.take(); c != nil {
+			return pe, c, nil
+		}
+		stream, err := pe.conn.open(byteCalls)
+		if err == nil {
+			return pe, newCaller(stream), nil
+		}
+		p.release(pe, nil, true, err)
+		p.drop(pe)
+		if !again {
+			return nil, nil, err
+		}
+	}
+}
+
+// session returns the session to addr, a new one if there is none.
+func (p *Pool) session(ctx context.Context, addr string) (*peer, error) {
 	p.mu.Lock()
 	if p.peers == nil {
 		p.mu.Unlock()
-		return nil, nil, errors.New("rpc error: failed to get conn: the pool is closed")
+		return nil, errors.New("rpc error: failed to get conn: the pool is closed")
 	}
 	pe := p.peers[addr]
 	if pe == nil {
@@ -147,22 +170,10 @@ func (p *Pool) acquire(ctx context.Context, addr string) (*peer, *caller, error)
 	p.mu.Unlock()
 	select {
 	case <-ctx.Done():
-		return nil, nil, ctx.Err()
+		return nil, ctx.Err()
 	case <-pe.ready:
+		return pe, pe.err
 	}
-	if pe.err != nil {
-		return nil, nil, pe.err
-	}
-	if c := pe.take(); c != nil {
-		return pe, c, nil
-	}
-	stream, err := pe.conn.open(byteCalls)
-	if err != nil {
-		p.release(pe, nil, true, err)
-		p.drop(pe)
-		return nil, nil, err
-	}
-	return pe, newCaller(stream), nil
 }
 
 // connect opens the session of a peer and serves its streams until it ends.

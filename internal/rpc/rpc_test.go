@@ -477,3 +477,54 @@ func TestRaftConnectionsAreHandedOver(t *testing.T) {
 		t.Errorf("raft reads %q, %v", got, err)
 	}
 }
+
+func TestPoolFindsServerThatCameBack(t *testing.T) {
+	block := testnet.Take(t)
+	p := pool(t, rpc.PoolConfig{})
+	for range 3 {
+		ln, err := net.Listen("tcp", block.Addr(4647))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := rpc.NewServer(rpc.Config{Methods: methods(), Auth: everybody{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			s.Serve(ctx, ln)
+		}()
+		for limit := within(t); ; { // a read may be tried again
+			err := p.Call(limit, block.Addr(4647), "Test.Get", ask("n", ""), nil)
+			if err == nil {
+				break
+			}
+			if limit.Err() != nil {
+				t.Fatalf("the server that came back is not found: %v", err)
+			}
+		}
+		cancel()
+		<-done
+	}
+}
+
+func TestIdleSessionsAreClosed(t *testing.T) {
+	s, addr := serve(t, nil)
+	p := pool(t, rpc.PoolConfig{IdleTimeout: 20 * time.Millisecond})
+	if err := p.Call(within(t), addr, "Test.Bind", ask("n1", ""), nil); err != nil {
+		t.Fatal(err)
+	}
+	for limit := within(t); ; {
+		if _, open := s.NodeConn("n1"); !open {
+			break
+		}
+		if limit.Err() != nil {
+			t.Fatal("an idle session stays open")
+		}
+	}
+	if err := p.Call(within(t), addr, "Test.Get", ask("n", ""), nil); err != nil {
+		t.Errorf("after the idle session was closed: %v", err)
+	}
+}
