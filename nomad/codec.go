@@ -2,6 +2,7 @@ package nomad
 
 import (
 	"bytes"
+	"io"
 	"reflect"
 	"sync"
 
@@ -26,10 +27,7 @@ var decoders = sync.Pool{New: func() any { return codec.NewDecoder(nil, MsgpackH
 // Encode returns v as msgpack.
 func Encode(v any) ([]byte, error) {
 	var buf bytes.Buffer
-	enc := encoders.Get().(*codec.Encoder)
-	defer encoders.Put(enc)
-	enc.Reset(&buf)
-	err := enc.Encode(v)
+	err := encodeTo(&buf, v)
 	return buf.Bytes(), err
 }
 
@@ -37,17 +35,25 @@ func Encode(v any) ([]byte, error) {
 func EncodeCommand(t MessageType, v any) ([]byte, error) {
 	var buf bytes.Buffer
 	buf.WriteByte(byte(t))
+	err := encodeTo(&buf, v)
+	return buf.Bytes(), err
+}
+
+// encodeTo appends v to buf. An encoder goes back to the pool without what it
+// wrote to: a plan can have megabytes.
+func encodeTo(buf *bytes.Buffer, v any) error {
 	enc := encoders.Get().(*codec.Encoder)
 	defer encoders.Put(enc)
-	enc.Reset(&buf)
-	err := enc.Encode(v)
-	return buf.Bytes(), err
+	defer enc.Reset(io.Discard)
+	enc.Reset(buf)
+	return enc.Encode(v)
 }
 
 // Decode reads one msgpack value into the pointer v.
 func Decode(b []byte, v any) error {
 	dec := decoders.Get().(*codec.Decoder)
 	defer decoders.Put(dec)
+	defer dec.ResetBytes(nil)
 	dec.ResetBytes(b)
 	return dec.Decode(v)
 }

@@ -1,0 +1,118 @@
+package nomad_test
+
+import (
+	"bytes"
+	"errors"
+	"reflect"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// TestWireForm holds the codec against the bytes of compat/wire.md section 4.
+func TestWireForm(t *testing.T) {
+	for name, c := range map[string]struct {
+		value any
+		want  string
+	}{
+		"text":             {"ab", "\xa2ab"},
+		"text of 40 bytes": {strings.Repeat("x", 40), "\xda\x00\x28" + strings.Repeat("x", 40)},
+		"bytes":            {[]byte("ab"), "\xa2ab"},
+		"zero time":        {time.Time{}, "\xaf\x01" + strings.Repeat("\x00", 12) + "\xff\xff"},
+		"negative":         {-33, "\xd0\xdf"},
+		"unsigned":         {uint64(200), "\xcc\xc8"},
+		"signed":           {int64(200), "\xd1\x00\xc8"},
+		"duration":         {time.Second, "\xd2\x3b\x9a\xca\x00"},
+		"nil slice":        {[]string(nil), "\xc0"},
+		"empty slice":      {[]string{}, "\x90"},
+		"keys by name":     {nomad.SnapshotHeader{}, "\x80"},
+		"sorted keys":      {nomad.IndexEntry{Key: "k", Value: 1}, "\x82\xa3Key\xa1k\xa5Value\x01"},
+		"embedded":         {nomad.GenericResponse{}, "\x81\xa5Index\x00"},
+		"zero left out":    {nomad.Port{Label: "l"}, "\x81\xa5Label\xa1l"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := nomad.Encode(c.value)
+			if err != nil || string(got) != c.want {
+				t.Fatalf("Encode() = %q, %v, want %q", got, err, c.want)
+			}
+			back := reflect.New(reflect.TypeOf(c.value))
+			if err := nomad.Decode(got, back.Interface()); err != nil || !reflect.DeepEqual(back.Elem().Interface(), c.value) {
+				t.Errorf("Decode() = %v, %v", back.Elem(), err)
+			}
+		})
+	}
+	command, err := nomad.EncodeCommand(nomad.EvalUpdateRequestType, nomad.SnapshotHeader{})
+	if err != nil || !bytes.Equal(command, []byte{6, 0x80}) {
+		t.Errorf("EncodeCommand() = %q, %v", command, err)
+	}
+}
+
+func TestDecodeReadsAllForms(t *testing.T) {
+	var s string
+	for _, form := range []string{"\xa1x", "\xd9\x01x", "\xda\x00\x01x", "\xdb\x00\x00\x00\x01x", "\xc4\x01x"} {
+		if err := nomad.Decode([]byte(form), &s); err != nil || s != "x" {
+			t.Errorf("Decode(%q) = %q, %v", form, s, err)
+		}
+	}
+	var any map[string]any
+	if err := nomad.Decode([]byte("\x82\xa1a\xa1x\xa7Unknown\x90"), &any); err != nil || any["a"] != "x" {
+		t.Errorf("Decode() = %v, %v", any, err)
+	}
+	var e nomad.IndexEntry
+	if err := nomad.Decode([]byte("\x83\xa3Key\xa1k\xa7Unknown\x93\x01\x02\x03\xa5Value\xc0"), &e); err != nil || e != (nomad.IndexEntry{Key: "k"}) {
+		t.Errorf("Decode() = %v, %v", e, err)
+	}
+}
+
+// TestDecodeIsBounded gives lengths that the input does not hold: they are
+// errors, and no memory is taken on their word.
+func TestDecodeIsBounded(t *testing.T) {
+	for name, c := range map[string]struct {
+		input string
+		into  any
+	}{
+		"nothing":     {"", new(string)},
+		"cut text":    {"\xdb\x7f\xff\xff\xffx", new(string)},
+		"cut bytes":   {"\xc6\x7f\xff\xff\xffx", new([]byte)},
+		"long list":   {"\xdd\x7f\xff\xff\xff\xa1x", new([]string)},
+		"long map":    {"\xdf\x7f\xff\xff\xff\xa1x\xa1y", new(map[string]string)},
+		"long plan":   {"\x81\xadAllocsUpdated\xdd\x7f\xff\xff\xff\xc0", new(nomad.ApplyPlanResultsRequest)},
+		"wrong kind":  {"\x93\x01\x02\x03", new(nomad.Evaluation)},
+		"broken time": {"\x81\xa9WaitUntil\xa3abc", new(nomad.Evaluation)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			err := nomad.Decode([]byte(c.input), c.into)
+			runtime.ReadMemStats(&after)
+			if err == nil {
+				t.Error("Decode() succeeds")
+			}
+			if taken := after.TotalAlloc - before.TotalAlloc; taken > 8<<20 {
+				t.Errorf("%d bytes were allocated", taken)
+			}
+		})
+	}
+}
+
+func TestCodecIsConcurrent(t *testing.T) {
+	var wait sync.WaitGroup
+	for n := range 8 {
+		wait.Go(func() {
+			want := nomad.IndexEntry{Key: strings.Repeat("k", n*50), Value: uint64(n)}
+			for range 200 {
+				raw, err := nomad.Encode(want)
+				var got nomad.IndexEntry
+				if err = errors.Join(err, nomad.Decode(raw, &got)); err != nil || got != want {
+					t.Errorf("got %v, %v", got, err)
+					return
+				}
+			}
+		})
+	}
+	wait.Wait()
+}
