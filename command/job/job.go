@@ -50,11 +50,7 @@ func (s *source) read(ctx context.Context, e *term.Env, path string) (*api.Job, 
 	if err != nil {
 		return nil, nil, fmt.Errorf("Error getting job struct: %w", err)
 	}
-	format := "hcl2"
-	if s.json {
-		format = "json"
-	}
-	return job, &api.JobSubmission{Source: string(text), Format: format}, nil
+	return job, jobspec.Submission(cfg), nil
 }
 
 func open(ctx context.Context, e *term.Env, path string) ([]byte, error) {
