@@ -125,6 +125,8 @@ func clientStatus(tasks []*nomad.Task, states map[string]*nomad.TaskState) (stat
 		return nomad.AllocClientStatusRunning, fmt.Sprintf("%d of %d tasks run", running, len(tasks))
 	case pending > 0 && waitsForPoststop(tasks, states):
 		return nomad.AllocClientStatusRunning, "the main tasks are over"
+	case pending > 0 && survey(tasks, states).mainTouched:
+		return nomad.AllocClientStatusPending, "a task waits for its restart"
 	case pending > 0:
 		return nomad.AllocClientStatusPending, "no task runs yet"
 	case failed > 0:
