@@ -188,7 +188,7 @@ func TestLongString(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if took := time.Since(start); took > time.Second {
+		if took := time.Since(start); took > 10*time.Second { // quadratic would be minutes
 			t.Errorf("1 MiB of %q took %v", piece, took)
 		}
 		want := strings.ReplaceAll(long, "${NOMAD_DC}", "dc1")
