@@ -162,7 +162,7 @@ func (l list[T]) matcher() (func(T) (bool, error), error) {
 	}, nil
 }
 
-// apply turns each object of a page into what the reply holds; never nil, since
+// each turns the objects of a page into what the reply holds; never nil, since
 // lists are [] and not null.
 func each[T, U any](objects []T, f func(T) U) []U {
 	out := make([]U, 0, len(objects))

@@ -7,7 +7,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// ofAlloc and ofNode find the node that a request is for.
+// target finds the node that a request is for.
 type target[Req any] func(s *Service, req *Req) (node string, err error)
 
 // allocTarget finds the node that runs the allocation of a request.
