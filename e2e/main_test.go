@@ -16,6 +16,9 @@ import (
 
 func TestMain(m *testing.M) {
 	companion.Main()
+	if len(os.Args) > 1 && os.Args[1] == "probe" {
+		os.Exit(probe(os.Args[2:]))
+	}
 	testscript.Main(m, map[string]func(){
 		"nomad": func() { os.Exit(command.Main(os.Args[1:])) },
 	})

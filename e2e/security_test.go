@@ -1,0 +1,263 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/e2e/cluster"
+	"github.com/open-nomad/open-nomad/internal/landlock"
+)
+
+// canary is in the agent's environment and must reach nothing sandboxed.
+const canary = "canary-b8f1e2"
+
+// sandboxAgent is an agent with a data directory, whose environment is full of
+// what must not leak. The test is skipped where the sandbox is not whole.
+func sandboxAgent(t *testing.T) (a *cluster.Agent, data string) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: uids and control groups")
+	}
+	if abi, err := landlock.ABI(); err != nil || abi < landlock.ABIScopes {
+		t.Skipf("needs Landlock ABI %d: have %d, %v", landlock.ABIScopes, abi, err)
+	}
+	dir := t.TempDir()
+	for _, d := range []string{dir, filepath.Dir(dir)} { // tasks pass through
+		if err := os.Chmod(d, 0o711); err != nil {
+			t.Fatal(err)
+		}
+	}
+	data = filepath.Join(dir, "data")
+	cfg := filepath.Join(dir, "exec2.hcl")
+	write(t, cfg, "plugin \"exec2\" {\n  config {\n    unveil_by_task = true\n  }\n}\nplugin \"raw_exec\" {\n  config {\n    enabled = true\n  }\n}\n")
+	a = start(t, cluster.Options{Dir: dir,
+		Args: []string{"-server", "-client", "-bootstrap-expect=1", "-bind=127.0.0.1", "-data-dir=" + data, "-config=" + cfg, "-log-level=TRACE"},
+		Env: []string{"AWS_SECRET_ACCESS_KEY=" + canary, "LD_LIBRARY_PATH=/" + canary, "GLIBC_TUNABLES=glibc.malloc.check=" + canary, "NOMAD_TOKEN=",
+			"VAULT_TOKEN=" + canary, "PLAIN=" + canary, "GODEBUG=http2debug=0," + canary + "=1"}})
+	t.Cleanup(func() { purgeAll(t, a) })
+	return a, data
+}
+
+// purgeAll stops every job, so that no task outlives its agent.
+func purgeAll(t *testing.T, a *cluster.Agent) {
+	jobs, _, err := a.Client.Jobs().List(nil)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	for _, j := range jobs {
+		if _, _, err := a.Client.Jobs().Deregister(j.ID, true, nil); err != nil {
+			t.Error(err)
+		}
+	}
+	within(t, 20*time.Second, "the end of all allocations", func() bool {
+		allocs, _, err := a.Client.Allocations().List(nil)
+		for _, al := range allocs {
+			if al.ClientStatus == api.AllocClientStatusRunning || al.ClientStatus == api.AllocClientStatusPending {
+				return false
+			}
+		}
+		return err == nil
+	})
+}
+
+// oneTask is a batch job of one sandboxed task.
+func oneTask(id, command string, args ...string) *api.Job {
+	kind, cpu, memory, attempts, mode, unlimited := "batch", 100, 128, 0, "fail", false
+	return &api.Job{ID: &id, Name: &id, Type: &kind, TaskGroups: []*api.TaskGroup{{Name: &id,
+		RestartPolicy:    &api.RestartPolicy{Attempts: &attempts, Mode: &mode},
+		ReschedulePolicy: &api.ReschedulePolicy{Attempts: &attempts, Unlimited: &unlimited},
+		Tasks: []*api.Task{{Name: "t", Driver: "exec2", Resources: &api.Resources{CPU: &cpu, MemoryMB: &memory},
+			Config: map[string]any{"command": command, "args": args}}}}}}
+}
+
+// probeJob is a task that tries attacks.
+func probeJob(t *testing.T, a *cluster.Agent, id string, tries ...[2]string) *api.Job {
+	t.Helper()
+	self := reachable(t, a.Dir)
+	args := []string{"probe"}
+	for _, try := range tries {
+		args = append(args, try[0], try[1])
+	}
+	job := oneTask(id, self, args...)
+	job.TaskGroups[0].Tasks[0].Config["unveil"] = []string{"rx:" + self}
+	return job
+}
+
+// reachable is this program at a place that tasks can reach.
+func reachable(t *testing.T, dir string) string {
+	t.Helper()
+	at := filepath.Join(dir, "probe")
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(at); err == nil {
+		return at
+	}
+	program, err := os.ReadFile(self)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(at, program, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return at
+}
+
+// register registers a job and waits until its only allocation is as wanted.
+func register(t *testing.T, a *cluster.Agent, job *api.Job, status string) *api.AllocationListStub {
+	t.Helper()
+	if _, _, err := a.Client.Jobs().Register(job, nil); err != nil {
+		t.Fatalf("Register(%s) = %v", *job.ID, err)
+	}
+	var out *api.AllocationListStub
+	within(t, 30*time.Second, *job.ID+" is "+status, func() bool {
+		allocs, _, err := a.Client.Jobs().Allocations(*job.ID, true, nil)
+		if err != nil || len(allocs) != 1 {
+			return false
+		}
+		if out = allocs[0]; status != out.ClientStatus && out.ClientStatus == api.AllocClientStatusFailed {
+			for _, ev := range out.TaskStates["t"].Events {
+				t.Log(ev.Type, ev.DisplayMessage)
+			}
+			t.Fatalf("%s failed: %s", *job.ID, log(a, out))
+		}
+		return out.ClientStatus == status
+	})
+	return out
+}
+
+// pidIn is the process of the task whose working directory is below dir.
+func pidIn(t *testing.T, dir string) int {
+	t.Helper()
+	var found int
+	within(t, 10*time.Second, "a process in "+dir, func() bool {
+		all, err := filepath.Glob("/proc/[0-9]*/cwd")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, link := range all {
+			if at, err := os.Readlink(link); err == nil && strings.HasPrefix(at, dir) {
+				found, _ = strconv.Atoi(strings.Split(link, "/")[2])
+				return true
+			}
+		}
+		return false
+	})
+	return found
+}
+
+// A task that does what it can against the agent, the supervisor, the servers'
+// state and another task gets nothing.
+func TestSandboxHolds(t *testing.T) {
+	a, data := sandboxAgent(t)
+	victim := register(t, a, oneTask("victim", "/bin/sh", "-c", "echo of-the-victim; echo x > $NOMAD_SECRETS_DIR/own; echo x > $NOMAD_TASK_DIR/own; chmod 666 $NOMAD_TASK_DIR/own; sleep 600"), "running")
+	there := filepath.Join(data, "alloc", victim.ID)
+	vpid := pidIn(t, there)
+	super := parentOf(t, vpid)
+	supervisor, agent, task := strconv.Itoa(super), strconv.Itoa(a.Pid()), strconv.Itoa(vpid)
+
+	var tries [][2]string
+	try := func(target string, kinds ...string) {
+		for _, k := range kinds {
+			tries = append(tries, [2]string{k, target})
+		}
+	}
+	for _, pid := range []string{agent, supervisor, task, "1"} {
+		try(pid, "kill", "ptrace", "pidfd", "vmread", "nice", "affinity", "prlimit")
+		for _, name := range []string{"environ", "maps", "mem", "cmdline", "status", "auxv", "root/etc/shadow"} {
+			try("/proc/"+pid+"/"+name, "read")
+		}
+		try("/proc/"+pid+"/fd", "list")
+		try("/proc/"+pid+"/oom_score_adj", "write")
+	}
+	for _, dir := range []string{"/", "/etc", "/root", "/proc", "/tmp", data, filepath.Join(data, "client"), filepath.Join(data, "server"), filepath.Join(data, "alloc"),
+		there, there + "/t", there + "/t/local", there + "/t/secrets", there + "/alloc", there + "/alloc/logs", there + "/alloc/data"} {
+		try(dir, "list", "create", "chmod", "chown", "utime", "rename", "mknod", "xattr")
+	}
+	for _, file := range []string{"/etc/shadow", "/etc/passwd", "/etc/hosts", data + "/client/state.db", data + "/client/secret-id", data + "/client/client-id", data + "/server/node-id",
+		data + "/server/raft/wal/wal-meta.db", there + "/t/secrets/own", there + "/t/local/own", there + "/alloc/logs/t.stdout.0", "/bin/true", "/proc/sys/kernel/core_pattern"} {
+		kinds := []string{"write", "truncate", "rename", "remove", "link", "chmod", "chown", "utime", "xattr"}
+		if file != "/etc/hosts" && file != "/bin/true" {
+			kinds = append(kinds, "read")
+		}
+		try(file, kinds...)
+	}
+	for _, sock := range []string{data + "/client/supervise/sock", there + "/t/secrets/api.sock"} {
+		try(sock, "connect", "remove", "chmod")
+	}
+	for _, what := range []string{"raw", "raw6", "packet", "mptcp", "mptcp6", "vsock", "alg", "bluetooth"} {
+		try(what, "socket")
+	}
+	for _, flag := range []int{unix.CLONE_NEWUSER, unix.CLONE_NEWNS, unix.CLONE_NEWNET, unix.CLONE_NEWPID, unix.CLONE_NEWUTS, unix.CLONE_NEWIPC, unix.CLONE_NEWCGROUP, unix.CLONE_NEWTIME} {
+		try(strconv.Itoa(flag), "unshare")
+	}
+	const x32 = 0x40000000
+	for _, nr := range []int{unix.SYS_CLONE3, unix.SYS_BPF, unix.SYS_IO_URING_SETUP, unix.SYS_KEYCTL, unix.SYS_MOUNT, unix.SYS_USERFAULTFD, unix.SYS_PERF_EVENT_OPEN,
+		unix.SYS_SETNS, unix.SYS_OPEN_BY_HANDLE_AT, unix.SYS_KEXEC_LOAD, unix.SYS_INIT_MODULE} {
+		try(strconv.Itoa(nr), "syscall")
+		try(strconv.Itoa(nr|x32), "syscall")
+	}
+	try(strconv.Itoa(unix.SYS_SOCKET|x32), "syscall")
+	try("0", "setuid", "setgid", "groups", "suid")
+	try("/", "chroot")
+	try(canary, "canary")
+
+	done := register(t, a, probeJob(t, a, "attacker", tries...), "complete")
+	text := log(a, done)
+	if strings.Count(text, " denied: ") != len(tries) || !strings.Contains(text, "-- end") {
+		for line := range strings.Lines(text) {
+			if strings.Contains(line, " ALLOWED") {
+				t.Errorf("attack succeeded: %s", line)
+			}
+		}
+		t.Errorf("%d attacks of %d were denied", strings.Count(text, " denied: "), len(tries))
+	}
+	for _, want := range []string{"CapInh:\t0000000000000000", "CapPrm:\t0000000000000000", "CapEff:\t0000000000000000", "CapBnd:\t0000000000000000",
+		"CapAmb:\t0000000000000000", "NoNewPrivs:\t1", "Seccomp:\t2", "Groups:\t \n"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the task's status lacks %q", want)
+		}
+	}
+	if got := log(a, victim); got != "of-the-victim\n" {
+		t.Errorf("the victim's log is %q", got)
+	}
+	cleanEnvironment(t, super)
+}
+
+// cleanEnvironment looks at the environment of a process of root that serves tasks.
+func cleanEnvironment(t *testing.T, pid int) {
+	t.Helper()
+	env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, word := range []string{canary, "LD_", "GODEBUG", "GLIBC_TUNABLES"} {
+		if strings.Contains(string(env), word) {
+			t.Errorf("the supervisor's environment holds %s: %q", word, env)
+		}
+	}
+}
+
+func parentOf(t *testing.T, pid int) int {
+	t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(status), "PPid:")
+	parent, err := strconv.Atoi(strings.Fields(rest)[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parent
+}
