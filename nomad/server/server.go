@@ -3,8 +3,9 @@
 // does.
 //
 //	follower ──elected──▶ establishing ──ready──▶ leading
-//	    ▲                      │ failed: resign       │ lost, or the end
-//	    └──────────────────────┴──◀── revoking ◀──────┘
+//	    ▲                   │  ▲ └─failed─┐          │ lost, or the end
+//	    │                   │  └──after 1 s          │
+//	    └───── revoking ◀───┴────────────────────────┘
 //
 // Establishing means: everything in the log is applied; the cluster has its ID, its
 // scheduler configuration and a root key; broker and blocked evaluations hold what
