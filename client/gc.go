@@ -15,6 +15,13 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
+// When ends of allocations are looked at: creating directories is slow just after
+// many were removed, so what starts goes first.
+const (
+	gcQuiet    = time.Second      // after the last end
+	gcPatience = 10 * time.Second // after the first end that was not looked at
+)
+
 // collector removes finished allocations: the oldest first, when there are too
 // many allocations or too little disk, and all of them when somebody asks.
 type collector struct {
@@ -25,15 +32,24 @@ type collector struct {
 	disk func(dir string) (usedPercent, inodePercent float64, err error)
 }
 
-// Run looks after each end of an allocation and once per interval.
+// Run looks when allocations have ended and things are quiet, and once per interval.
 func (g *collector) Run(ctx context.Context) error {
 	tick := time.NewTicker(g.cfg.Interval)
 	defer tick.Stop()
+	var due <-chan time.Time // nil while nothing has ended
+	var latest time.Time
 	for {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-g.set.ended:
+			if due == nil {
+				latest = time.Now().Add(gcPatience)
+			}
+			due = time.After(min(gcQuiet, time.Until(latest)))
+			continue
+		case <-due:
+			due = nil
 		case <-tick.C:
 		}
 		if err := g.look(); err != nil {
