@@ -13,9 +13,7 @@ var (
 	bucketAllocs  = []byte("allocations")
 	keyAlloc      = []byte("alloc")
 	keyDeploy     = []byte("deploy_status")
-	keyNetwork    = []byte("network_status")
 	keyIdentities = []byte("alloc_identities")
-	keyAllocHooks = []byte("alloc_hooks")
 )
 
 // PutAlloc stores the allocation as the servers sent it.
@@ -80,16 +78,6 @@ func (db *DB) DeployStatus(allocID string) (*nomad.AllocDeploymentStatus, error)
 	return allocValue[nomad.AllocDeploymentStatus](db, allocID, keyDeploy)
 }
 
-// PutNetworkStatus stores the allocation's network.
-func (db *DB) PutNetworkStatus(allocID string, s *nomad.AllocNetworkStatus) error {
-	return db.putAllocValue(allocID, keyNetwork, s)
-}
-
-// NetworkStatus returns the stored network, nil when there is none.
-func (db *DB) NetworkStatus(allocID string) (*nomad.AllocNetworkStatus, error) {
-	return allocValue[nomad.AllocNetworkStatus](db, allocID, keyNetwork)
-}
-
 // PutIdentities stores the signed identities of the allocation's workloads.
 func (db *DB) PutIdentities(allocID string, ids []*nomad.SignedWorkloadIdentity) error {
 	return db.putAllocValue(allocID, keyIdentities, ids)
@@ -102,20 +90,6 @@ func (db *DB) Identities(allocID string) ([]*nomad.SignedWorkloadIdentity, error
 		return nil, err
 	}
 	return *ids, err
-}
-
-// PutAllocHooks stores what the allocation's hooks carry over a restart, by name.
-func (db *DB) PutAllocHooks(allocID string, hooks map[string]*HookState) error {
-	return db.putAllocValue(allocID, keyAllocHooks, hooks)
-}
-
-// AllocHooks returns what PutAllocHooks stored.
-func (db *DB) AllocHooks(allocID string) (map[string]*HookState, error) {
-	hooks, err := allocValue[map[string]*HookState](db, allocID, keyAllocHooks)
-	if hooks == nil {
-		return nil, err
-	}
-	return *hooks, err
 }
 
 // putAllocValue stores v under allocations/<id>/<key> and waits.

@@ -11,15 +11,10 @@ var (
 	keyNodeIdentity     = []byte("node_identity_state")
 	bucketNode          = path{[]byte("node")}
 	keyNodeRegistration = []byte("node_registration")
-	bucketDrivers       = path{[]byte("drivermanager")}
-	keyPluginState      = []byte("plugin_state")
 )
 
 // nodeIdentity is the stored form of the node's token.
 type nodeIdentity struct{ SignedIdentity string }
-
-// pluginState is the stored form of what drivers carry over a restart.
-type pluginState struct{ Drivers map[string][]byte }
 
 // PutNodeIdentity stores the node's identity; the token may be used once this returns.
 func (db *DB) PutNodeIdentity(t nomad.Token) error {
@@ -50,23 +45,6 @@ func (db *DB) NodeRegistration() (*nomad.NodeRegistration, error) {
 		return nil, fmt.Errorf("read node registration: %w", err)
 	}
 	return v, nil
-}
-
-// PutDriverState stores what drivers need to be found again, by driver name.
-func (db *DB) PutDriverState(drivers map[string][]byte) error {
-	return db.putValue(bucketDrivers, keyPluginState, pluginState{drivers})
-}
-
-// DriverState returns what PutDriverState stored.
-func (db *DB) DriverState() (map[string][]byte, error) {
-	v, err := value[pluginState](db, bucketDrivers, keyPluginState)
-	if err != nil {
-		return nil, fmt.Errorf("read driver state: %w", err)
-	}
-	if v == nil {
-		return nil, nil
-	}
-	return v.Drivers, nil
 }
 
 // putValue stores v under a bucket and waits.

@@ -6,12 +6,9 @@
 //
 //	node_identity/node_identity_state         {SignedIdentity}
 //	node/node_registration                    {HasRegistered}
-//	drivermanager/plugin_state                {Drivers: name → bytes}
 //	allocations/<id>/alloc                    the allocation as the servers sent it
 //	allocations/<id>/deploy_status            nomad.AllocDeploymentStatus
-//	allocations/<id>/network_status           nomad.AllocNetworkStatus
 //	allocations/<id>/alloc_identities         []nomad.SignedWorkloadIdentity
-//	allocations/<id>/alloc_hooks              hook name → HookState
 //	allocations/<id>/task-<name>/local_state  LocalState
 //	allocations/<id>/task-<name>/task_state   nomad.TaskState
 //

@@ -110,18 +110,12 @@ func TestNodeStateSurvivesRestart(t *testing.T) {
 	if err := db.PutNodeRegistration(&nomad.NodeRegistration{HasRegistered: true}); err != nil {
 		t.Fatal(err)
 	}
-	if err := db.PutDriverState(map[string][]byte{"exec2": {9}}); err != nil {
-		t.Fatal(err)
-	}
 	db = reopen(t, db, dir)
 	if tok, err := db.NodeIdentity(); err != nil || tok.Reveal() != "h.p.s" {
 		t.Errorf("NodeIdentity() = %v, %v", tok, err)
 	}
 	if reg, err := db.NodeRegistration(); err != nil || reg == nil || !reg.HasRegistered {
 		t.Errorf("NodeRegistration() = %v, %v", reg, err)
-	}
-	if st, err := db.DriverState(); err != nil || !reflect.DeepEqual(st, map[string][]byte{"exec2": {9}}) {
-		t.Errorf("DriverState() = %v, %v", st, err)
 	}
 }
 

@@ -1,0 +1,124 @@
+package client_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// What servers ask of a node travels back over the session that the node opened.
+func TestServerAsksNode(t *testing.T) {
+	f := startServer(t)
+	dir := nodeDir(t)
+	n := start(t, config(dir, f.addr()))
+	a := alloc(map[string]any{"run_for": "1h"})
+	f.place(a)
+	f.until(t, "it runs", func() bool { return status(f, a) == nomad.AllocClientStatusRunning })
+	local := filepath.Join(dir, "alloc", a.ID, "main", "local", "hello.txt")
+	if err := os.WriteFile(local, []byte("hello"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	ctx, id := t.Context(), n.NodeID()
+	var ls nomad.FsListResponse
+	if err := f.rpc.NodeCall(ctx, id, "FileSystem.List", &nomad.FsListRequest{AllocID: a.ID, Path: "/main/local"}, &ls); err != nil || len(ls.Files) != 1 {
+		t.Errorf("list = %+v, %v", ls.Files, err)
+	}
+	if err := f.rpc.NodeCall(ctx, id, "FileSystem.List", &nomad.FsListRequest{AllocID: a.ID, Path: "/main/secrets"}, &ls); code(err) != 403 {
+		t.Errorf("list of secrets = %v, want 403", err)
+	}
+	var stat nomad.FsStatResponse
+	if err := f.rpc.NodeCall(ctx, id, "FileSystem.Stat", &nomad.FsStatRequest{AllocID: a.ID, Path: "/main/local/hello.txt"}, &stat); err != nil || stat.Info.Size != 5 {
+		t.Errorf("stat = %+v, %v", stat.Info, err)
+	}
+	if text, err := file(ctx, f, id, &nomad.FsStreamRequest{AllocID: a.ID, Path: "main/local/hello.txt", PlainText: true}); text != "hello" || err != nil {
+		t.Errorf("stream = %q, %v", text, err)
+	}
+	if text, err := file(ctx, f, id, &nomad.FsStreamRequest{AllocID: a.ID, Path: "main/secrets/nomad_token", PlainText: true}); text != "" || code(err) != 403 {
+		t.Errorf("stream of a secret = %q, %v, want 403", text, err)
+	}
+	var host nomad.ClientStatsResponse
+	if err := f.rpc.NodeCall(ctx, id, "ClientStats.Stats", &nomad.NodeSpecificRequest{NodeID: id}, &host); err != nil ||
+		host.HostStats.Memory.Total == 0 || len(host.HostStats.CPU) == 0 || host.HostStats.AllocDirStats == nil {
+		t.Errorf("stats = %+v, %v", host.HostStats, err)
+	}
+}
+
+// file reads a whole file over a stream.
+func file(ctx context.Context, f *fakeServer, node string, req *nomad.FsStreamRequest) (string, error) {
+	s, err := f.rpc.NodeStream(ctx, node, "FileSystem.Stream")
+	if err != nil {
+		return "", err
+	}
+	defer s.Close()
+	if err := s.Encode(req); err != nil {
+		return "", err
+	}
+	var text strings.Builder
+	for {
+		var w nomad.StreamErrWrapper
+		if err := s.Decode(&w); err != nil {
+			return text.String(), nil // the end
+		}
+		if w.Error != nil {
+			c := 0
+			if w.Error.Code != nil {
+				c = int(*w.Error.Code)
+			}
+			return text.String(), nomad.Errorf(c, "%s", w.Error.Message)
+		}
+		text.Write(w.Payload)
+	}
+}
+
+func TestBadRequestsToNode(t *testing.T) {
+	f := startServer(t)
+	n := start(t, config(nodeDir(t), f.addr()))
+	a := alloc(map[string]any{"run_for": "1h"})
+	f.place(a)
+	f.until(t, "it runs", func() bool { return status(f, a) == nomad.AllocClientStatusRunning })
+	for _, c := range []struct {
+		method string
+		req    rpc.Request
+		want   int
+	}{
+		{"Allocations.Signal", &nomad.AllocSignalRequest{AllocID: a.ID, Signal: "SIGNOPE"}, 400},
+		{"Allocations.Signal", &nomad.AllocSignalRequest{AllocID: a.ID, Signal: ""}, 400},
+		{"Allocations.Signal", &nomad.AllocSignalRequest{AllocID: a.ID, Task: "nope", Signal: "SIGHUP"}, 400},
+		{"Allocations.Signal", &nomad.AllocSignalRequest{AllocID: nomad.NewID(), Signal: "SIGHUP"}, 404},
+		{"Allocations.Restart", &nomad.AllocRestartRequest{AllocID: a.ID, TaskName: "nope"}, 400},
+		{"Allocations.Restart", &nomad.AllocRestartRequest{AllocID: "../../etc"}, 404},
+		{"Allocations.Stats", &nomad.AllocStatsRequest{AllocID: a.ID, Task: "nope"}, 400},
+		{"Allocations.GarbageCollect", &nomad.AllocSpecificRequest{AllocID: nomad.NewID()}, 404},
+		{"FileSystem.List", &nomad.FsListRequest{AllocID: "../..", Path: "/"}, 404},
+		{"FileSystem.Stat", &nomad.FsStatRequest{AllocID: a.ID, Path: "../../client/secret-id"}, 403},
+	} {
+		if err := n.RPC().Call(t.Context(), c.method, c.req, nil); code(err) != c.want {
+			t.Errorf("%s %+v = %v, want %d", c.method, c.req, err, c.want)
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if status(f, a) != nomad.AllocClientStatusRunning {
+		t.Error("a refused request changed the allocation")
+	}
+}
+
+func TestSignalAndRestart(t *testing.T) {
+	f := startServer(t)
+	n := start(t, config(nodeDir(t), f.addr()))
+	a := alloc(map[string]any{"run_for": "1h"})
+	f.place(a)
+	f.until(t, "it runs", func() bool { return status(f, a) == nomad.AllocClientStatusRunning })
+	if err := n.RPC().Call(t.Context(), "Allocations.Signal", &nomad.AllocSignalRequest{AllocID: a.ID, Signal: "SIGHUP"}, nil); err != nil {
+		t.Errorf("signal = %v", err)
+	}
+	if err := n.RPC().Call(t.Context(), "Allocations.Restart", &nomad.AllocRestartRequest{AllocID: a.ID, TaskName: "main"}, nil); err != nil {
+		t.Errorf("restart = %v", err)
+	}
+	f.until(t, "it was restarted", func() bool { return f.updated[a.ID].TaskStates["main"].Restarts == 1 })
+}
