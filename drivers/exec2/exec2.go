@@ -3,7 +3,8 @@
 // namespace and a control group with hard limits. The task sees host paths, those
 // that were unveiled to it. States, recovery and exits are those of drivers/process.
 //
-// Where it differs from the driver it is compatible with, on purpose: default
+// Where it differs from the driver it is compatible with, on purpose: a task has a
+// bound of processes (max_processes, by default a share of the host's), default
 // folders that are absent are skipped, root needs the operator's allow_root, the
 // environment holds nothing of the agent's, a death by signal N is status 128+N with
 // the signal, a tiny CPU share is raised to what the kernel takes, and there is no
@@ -176,9 +177,16 @@ func (d *Driver) StartTask(ctx context.Context, cfg *drivers.TaskConfig) (*drive
 	if err != nil {
 		return nil, err
 	}
-	spec, err := newSpec(cfg, policy, len(missing) == 0)
+	spec, err := newSpec(cfg, policy)
 	if err != nil {
 		return nil, err
+	}
+	if len(missing) == 0 {
+		l := limits(cfg.Limits)
+		if l.Processes, err = set.processes(); err != nil {
+			return nil, err
+		}
+		spec.Group = &supervise.Group{Group: process.GroupName(cfg), Limits: l}
 	}
 	if err := prepareDirectories(cfg, policy.User); err != nil {
 		return nil, err
@@ -189,7 +197,7 @@ func (d *Driver) StartTask(ctx context.Context, cfg *drivers.TaskConfig) (*drive
 	return d.Started(cfg)
 }
 
-func newSpec(cfg *drivers.TaskConfig, p *sandbox.Policy, grouped bool) (*supervise.Spec, error) {
+func newSpec(cfg *drivers.TaskConfig, p *sandbox.Policy) (*supervise.Spec, error) {
 	raw, err := sandbox.Encode(p)
 	if err != nil {
 		return nil, err
@@ -201,9 +209,6 @@ func newSpec(cfg *drivers.TaskConfig, p *sandbox.Policy, grouped bool) (*supervi
 	spec := &supervise.Spec{ID: cfg.ID, Entry: sandbox.Entry, Policy: raw, Logs: logs}
 	if p.User != nil {
 		spec.Owner = &supervise.Owner{UID: int(p.User.UID), GID: int(p.User.GID)}
-	}
-	if grouped {
-		spec.Group = &supervise.Group{Group: process.GroupName(cfg), Limits: limits(cfg.Limits)}
 	}
 	return spec, nil
 }

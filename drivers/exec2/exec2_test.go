@@ -428,3 +428,14 @@ func fingerprint(t *testing.T, d *exec2.Driver) drivers.Fingerprint {
 	defer cancel()
 	return <-d.Fingerprint(ctx)
 }
+
+// TestProcessLimit has a task fork without end.
+func TestProcessLimit(t *testing.T) {
+	f := newFixture(t, settings{"max_processes": cty.NumberIntVal(20)})
+	out := f.run(sh(f, `n=0; while [ $n -lt 60 ]; do sleep 30 & n=$((n+1)); done; echo all`))
+	if strings.Contains(out.stdout, "all") || !strings.Contains(out.stderr, "fork") {
+		t.Errorf("stdout %q, stderr %q: 60 processes were started, 20 are allowed", out.stdout, out.stderr)
+	}
+	f = newFixture(t, nil)
+	f.run(sh(f, "for i in $(seq 30); do sleep 0.2 & done; wait; echo all")).want(t, 0, "all")
+}

@@ -20,6 +20,7 @@ var configSpec = hcldec.ObjectSpec{
 	"allow_unprivileged": &hcldec.AttrSpec{Name: "allow_unprivileged", Type: cty.Bool},
 	"allow_root":         &hcldec.AttrSpec{Name: "allow_root", Type: cty.Bool},
 	"landlock_min_abi":   &hcldec.AttrSpec{Name: "landlock_min_abi", Type: cty.Number},
+	"max_processes":      &hcldec.AttrSpec{Name: "max_processes", Type: cty.Number},
 }
 
 var taskSpec = hcldec.ObjectSpec{
@@ -37,9 +38,10 @@ type settings struct {
 	allowUnprivileged bool // run with what there is when not root
 	allowRoot         bool // a task may name root as its user
 	minABI            int  // of Landlock
+	maxProcesses      int  // of a task; 0 is no bound, negative the default
 }
 
-var defaults = settings{unveilDefaults: true, minABI: landlock.ABIScopes}
+var defaults = settings{unveilDefaults: true, minABI: landlock.ABIScopes, maxProcesses: -1}
 
 func decodeSettings(v cty.Value) (settings, error) {
 	f := drivers.Fields{Value: v}
@@ -50,6 +52,9 @@ func decodeSettings(v cty.Value) (settings, error) {
 	if f.Has("landlock_min_abi") {
 		s.minABI = int(f.Int("landlock_min_abi"))
 	}
+	if f.Has("max_processes") {
+		s.maxProcesses = int(f.Int("max_processes"))
+	}
 	s.unveilByTask = f.Bool("unveil_by_task")
 	s.allowUnprivileged = f.Bool("allow_unprivileged")
 	s.allowRoot = f.Bool("allow_root")
@@ -59,6 +64,9 @@ func decodeSettings(v cty.Value) (settings, error) {
 	}
 	if s.minABI < 1 {
 		return s, fmt.Errorf("landlock_min_abi %d is below 1", s.minABI)
+	}
+	if f.Has("max_processes") && s.maxProcesses < 0 {
+		return s, fmt.Errorf("max_processes %d is negative: 0 is no bound", s.maxProcesses)
 	}
 	var err error
 	if s.unveilPaths, err = parsePaths(paths); err != nil {
