@@ -79,9 +79,9 @@ func pss(pid int) (int64, error) {
 	return 0, fmt.Errorf("no Pss of process %d", pid)
 }
 
-// helpersOf returns the processes of ours beside the agent: those whose first
-// argument begins with our name.
-func helpersOf(agent int) ([]int, error) {
+// helpersOf returns the processes beside an agent that work for it: those with
+// our name whose arguments name its directory.
+func helpersOf(a *cluster.Agent) ([]int, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		return nil, err
@@ -89,15 +89,15 @@ func helpersOf(agent int) ([]int, error) {
 	var out []int
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
-		if err != nil || pid == agent {
+		if err != nil || pid == a.Pid() {
 			continue
 		}
 		text, err := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline"))
 		if err != nil {
 			continue // it ended meanwhile
 		}
-		name, _, _ := strings.Cut(string(text), "\x00")
-		if strings.HasPrefix(filepath.Base(name), "nomad-") {
+		name, args, _ := strings.Cut(string(text), "\x00")
+		if strings.HasPrefix(filepath.Base(name), "nomad-") && strings.Contains(args, a.Dir) {
 			out = append(out, pid)
 		}
 	}

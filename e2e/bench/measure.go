@@ -128,7 +128,7 @@ func helperMemory(ctx context.Context, b *bench) (string, bool, error) {
 	if _, err := inStatus(ctx, a, "helpers", n, api.AllocClientStatusRunning); err != nil {
 		return "", false, err
 	}
-	helpers, err := helpersOf(a.Pid())
+	helpers, err := helpersOf(a)
 	if err != nil {
 		return "", false, err
 	}
