@@ -65,6 +65,13 @@ func start(t *testing.T, o cluster.Options) *cluster.Agent {
 	return a
 }
 
+func mkdir(t *testing.T, name string) {
+	t.Helper()
+	if err := os.MkdirAll(name, 0o711); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func write(t *testing.T, name, text string) {
 	t.Helper()
 	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {

@@ -100,8 +100,8 @@ func known(ts *testscript.TestScript, args []string) *cluster.Agent {
 	return a
 }
 
-// again is how often until tries.
-const again = 50 * time.Millisecond
+// tryAgain is how often until tries.
+const tryAgain = 50 * time.Millisecond
 
 func until(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
@@ -110,7 +110,7 @@ func until(ts *testscript.TestScript, neg bool, args []string) {
 	limit, err := time.ParseDuration(args[0])
 	ts.Check(err)
 	over := time.After(limit)
-	tick := time.NewTicker(again)
+	tick := time.NewTicker(tryAgain)
 	defer tick.Stop()
 	for {
 		err := ts.Exec(args[1], args[2:]...)

@@ -1,0 +1,172 @@
+package e2e
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/e2e/cluster"
+)
+
+// patience bounds what should take milliseconds, on a machine that does other
+// things too.
+const patience = 30 * time.Second
+
+// testDrivers allows the drivers that tests use beside exec2.
+const testDrivers = `
+plugin "raw_exec" {
+  config {
+    enabled = true
+  }
+}
+plugin "mock_driver" {
+  config {}
+}
+`
+
+// fleet is a server and its clients, each an agent of its own.
+type fleet struct {
+	t   *testing.T
+	srv *cluster.Agent
+	dir string
+}
+
+// newFleet starts a server whose configuration has extra in it. Jobs are purged when
+// the test ends.
+func newFleet(t *testing.T, extra string) *fleet {
+	t.Helper()
+	f := &fleet{t: t, dir: t.TempDir()}
+	cfg := filepath.Join(f.dir, "server.hcl")
+	write(t, cfg, extra)
+	dir := filepath.Join(f.dir, "server")
+	f.srv = startIn(t, cluster.Options{Dir: dir, Args: []string{"-server", "-bootstrap-expect=1", "-bind=127.0.0.1", "-data-dir=" + filepath.Join(dir, "data"), "-config=" + cfg}})
+	return f
+}
+
+// join starts a client of the fleet; config holds its client block and what else it needs.
+func (f *fleet) join(name, config string) *cluster.Agent {
+	f.t.Helper()
+	dir := filepath.Join(f.dir, name)
+	cfg := filepath.Join(f.dir, name+".hcl")
+	write(f.t, cfg, fmt.Sprintf("name = %q\n", name)+testDrivers+config)
+	return startIn(f.t, cluster.Options{Dir: dir, Args: []string{"-client", "-bind=127.0.0.1",
+		fmt.Sprintf("-servers=127.0.0.1:%d", f.srv.RPC), "-data-dir=" + filepath.Join(dir, "data"), "-config=" + cfg}})
+}
+
+// startIn starts an agent in a directory that is made for it.
+func startIn(t *testing.T, o cluster.Options) *cluster.Agent {
+	t.Helper()
+	mkdir(t, o.Dir)
+	return start(t, o)
+}
+
+// again starts an agent that was killed or stopped where it was.
+func again(t *testing.T, a *cluster.Agent) *cluster.Agent {
+	t.Helper()
+	return start(t, a.Options)
+}
+
+// purgeAtEnd purges every job when the test ends, before its agents do.
+func purgeAtEnd(t *testing.T, a *cluster.Agent) {
+	t.Cleanup(func() { purgeAll(t, a) })
+}
+
+// run registers a job written in HCL and returns its ID and evaluation.
+func run(t *testing.T, a *cluster.Agent, hcl string) (job, eval string) {
+	t.Helper()
+	j, err := a.Client.Jobs().ParseHCL(hcl, true)
+	if err != nil {
+		t.Fatalf("ParseHCL() = %v\n%s", err, hcl)
+	}
+	resp, _, err := a.Client.Jobs().Register(j, nil)
+	if err != nil {
+		t.Fatalf("Register(%s) = %v", *j.ID, err)
+	}
+	return *j.ID, resp.EvalID
+}
+
+// evaluated waits for the end of an evaluation.
+func evaluated(t *testing.T, a *cluster.Agent, id string) *api.Evaluation {
+	t.Helper()
+	var out *api.Evaluation
+	within(t, patience, "the end of evaluation "+id, func() bool {
+		var err error
+		out, _, err = a.Client.Evaluations().Info(id, nil)
+		return err == nil && out.Status != "pending"
+	})
+	return out
+}
+
+// allocsOf lists the allocations of a job that have a status.
+func allocsOf(t *testing.T, a *cluster.Agent, job, status string) []*api.AllocationListStub {
+	t.Helper()
+	all, _, err := a.Client.Jobs().Allocations(job, true, nil)
+	if err != nil {
+		t.Fatalf("Allocations(%s) = %v", job, err)
+	}
+	var out []*api.AllocationListStub
+	for _, al := range all {
+		if al.ClientStatus == status {
+			out = append(out, al)
+		}
+	}
+	return out
+}
+
+// await waits until exactly n allocations of a job have a status, and returns them.
+func await(t *testing.T, a *cluster.Agent, job, status string, n int) []*api.AllocationListStub {
+	t.Helper()
+	var out []*api.AllocationListStub
+	defer func() {
+		if !t.Failed() {
+			return
+		}
+		all, _, _ := a.Client.Jobs().Allocations(job, true, nil)
+		for _, al := range all {
+			t.Logf("%s of %s: %s, wanted %s (%s)", al.ID, al.Name, al.ClientStatus, al.DesiredStatus, al.DesiredDescription)
+			for name, task := range al.TaskStates {
+				for _, ev := range task.Events {
+					t.Logf("  %s: %s: %s", name, ev.Type, ev.DisplayMessage)
+				}
+			}
+		}
+	}()
+	within(t, patience, fmt.Sprintf("%d allocations of %s are %s", n, job, status), func() bool {
+		out = allocsOf(t, a, job, status)
+		return len(out) == n
+	})
+	return out
+}
+
+// nodesOf counts allocations by the names of their nodes.
+func nodesOf(allocs []*api.AllocationListStub) map[string]int {
+	out := map[string]int{}
+	for _, al := range allocs {
+		out[al.NodeName]++
+	}
+	return out
+}
+
+// nodeStatus waits until a node has a status.
+func nodeStatus(t *testing.T, a *cluster.Agent, id, status string) *api.Node {
+	t.Helper()
+	var out *api.Node
+	within(t, patience, "node "+id+" is "+status, func() bool {
+		var err error
+		out, _, err = a.Client.Nodes().Info(id, nil)
+		return err == nil && out.Status == status
+	})
+	return out
+}
+
+// nodeID is the ID of an agent's node.
+func nodeID(t *testing.T, a *cluster.Agent) string {
+	t.Helper()
+	id, err := a.NodeID()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}

@@ -1,0 +1,217 @@
+package e2e
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/e2e/cluster"
+)
+
+// small is a group's task that takes little and runs until it is stopped.
+const small = `
+    task "t" {
+      driver = "mock_driver"
+      config {
+        run_for = "1h"
+      }
+      resources {
+        cpu    = 10
+        memory = 10
+      }
+    }`
+
+// shell is a task of raw_exec that runs a script.
+func shell(script string, extra ...string) string {
+	return fmt.Sprintf(`
+    task "t" {
+      driver = "raw_exec"
+      config {
+        command = "/bin/sh"
+        args    = ["-c", %q]
+      }
+      %s
+      resources {
+        cpu    = 10
+        memory = 10
+      }
+    }`, strings.ReplaceAll(script, "${", "$${"), strings.Join(extra, "\n"))
+}
+
+// job writes a job of one group.
+func job(id, head, group string) string {
+	return fmt.Sprintf("job %q {\n  %s\n  group \"g\" {\n    %s\n  }\n}\n", id, head, group)
+}
+
+// Three nodes that differ, and what a job may say about where it runs.
+func TestPlacement(t *testing.T) {
+	f := newFleet(t, "")
+	for name, text := range map[string]string{
+		"one":   `client { node_class = "big", meta { rack = "r1", gen = "2" } }`,
+		"two":   `client { node_class = "small", meta { rack = "r2", gen = "3" } }`,
+		"three": "datacenter = \"west-1\"\nclient { node_class = \"big\", node_pool = \"gpu\", meta { rack = \"r3\", gen = \"10\" } }",
+	} {
+		text = strings.NewReplacer("{ ", "{\n", ", ", "\n", " }", "\n}").Replace(text)
+		f.join(name, text)
+	}
+	purgeAtEnd(t, f.srv)
+	const everywhere = "datacenters = [\"*\"]\n node_pool = \"all\"\n"
+	for _, c := range []struct {
+		name, head, group string
+		status            string
+		want              map[string]int // allocations by node; "" counts those that may be anywhere
+		blocked           string         // what an evaluation says that could not place all
+	}{
+		{"system", everywhere + `type = "system"`, small, "running", map[string]int{"one": 1, "two": 1, "three": 1}, ""},
+		{"system-pool", "datacenters = [\"*\"]\ntype = \"system\"", small, "running", map[string]int{"one": 1, "two": 1}, ""},
+		{"system-constraint", everywhere + "type = \"system\"\nconstraint {\n attribute = \"${node.class}\"\n value = \"big\"\n}", small, "running", map[string]int{"one": 1, "three": 1}, ""},
+		{"sysbatch", everywhere + `type = "sysbatch"`, strings.Replace(small, "1h", "1ms", 1), "complete", map[string]int{"one": 1, "two": 1, "three": 1}, ""},
+		{"distinct-hosts", everywhere + "constraint {\n distinct_hosts = true\n}", "count = 4\n" + small, "running", map[string]int{"one": 1, "two": 1, "three": 1}, "distinct_hosts"},
+		{"distinct-property", everywhere + "constraint {\n distinct_property = \"${node.class}\"\n}", "count = 3\n" + small, "running", map[string]int{"": 2}, "distinct_property"},
+		{"regexp", everywhere + "constraint {\n attribute = \"${meta.rack}\"\n operator = \"regexp\"\n value = \"r[23]\"\n}\nconstraint {\n distinct_hosts = true\n}", "count = 2\n" + small, "running", map[string]int{"two": 1, "three": 1}, ""},
+		{"version", everywhere + "constraint {\n attribute = \"${meta.gen}\"\n operator = \"version\"\n value = \">= 3\"\n}\nconstraint {\n distinct_hosts = true\n}", "count = 2\n" + small, "running", map[string]int{"two": 1, "three": 1}, ""},
+		{"set-contains", everywhere + "constraint {\n attribute = \"${meta.rack}\"\n operator = \"set_contains_any\"\n value = \"r3,r9\"\n}", "count = 2\n" + small, "running", map[string]int{"three": 2}, ""},
+		{"spread", "spread {\n attribute = \"${meta.rack}\"\n}", "count = 4\n" + small, "running", map[string]int{"one": 2, "two": 2}, ""},
+		{"spread-targets", "spread {\n attribute = \"${meta.rack}\"\n target \"r1\" {\n percent = 75\n}\n target \"r2\" {\n percent = 25\n}\n}", "count = 4\n" + small, "running", map[string]int{"one": 3, "two": 1}, ""},
+		{"affinity", "affinity {\n attribute = \"${meta.rack}\"\n value = \"r2\"\n weight = 100\n}", "count = 1\n" + small, "running", map[string]int{"two": 1}, ""},
+		{"anti-affinity", "affinity {\n attribute = \"${node.class}\"\n value = \"small\"\n weight = -100\n}", "count = 1\n" + small, "running", map[string]int{"one": 1}, ""},
+		{"datacenter-glob", "node_pool = \"all\"\ndatacenters = [\"we*\"]", "count = 2\n" + small, "running", map[string]int{"three": 2}, ""},
+		{"pool", "node_pool = \"gpu\"\ndatacenters = [\"*\"]", small, "running", map[string]int{"three": 1}, ""},
+		{"pool-elsewhere", "node_pool = \"gpu\"\ndatacenters = [\"dc1\"]", small, "running", map[string]int{}, "no nodes"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			id, eval := run(t, f.srv, job(c.name, c.head, c.group))
+			n := 0
+			for _, k := range c.want {
+				n += k
+			}
+			got := nodesOf(await(t, f.srv, id, c.status, n))
+			if _, any := c.want[""]; !any && !maps.Equal(got, c.want) {
+				t.Errorf("placed on %v, want %v", got, c.want)
+			}
+			checkBlocked(t, evaluated(t, f.srv, eval), c.blocked)
+		})
+	}
+}
+
+// checkBlocked looks at what an evaluation says about what it could not place.
+func checkBlocked(t *testing.T, e *api.Evaluation, want string) {
+	t.Helper()
+	m := e.FailedTGAllocs["g"]
+	switch {
+	case want == "" && m == nil && e.BlockedEval == "":
+	case want == "":
+		t.Errorf("evaluation is blocked by %s: %+v", e.BlockedEval, m)
+	case m == nil || e.BlockedEval == "":
+		t.Errorf("evaluation says of no failure (%v), want %q, blocked %q", e.FailedTGAllocs, want, e.BlockedEval)
+	case want == "no nodes":
+		if m.NodesEvaluated != 0 {
+			t.Errorf("%d nodes evaluated, want none: %v", m.NodesEvaluated, m.NodesAvailable)
+		}
+	default:
+		all := slices.Concat(slices.Collect(maps.Keys(m.ConstraintFiltered)), slices.Collect(maps.Keys(m.DimensionExhausted)))
+		if !strings.Contains(strings.Join(all, "\n"), want) {
+			t.Errorf("evaluation names %q, want %q", all, want)
+		}
+	}
+}
+
+// What a task gets to know about its ports and its cores is true.
+func TestPortsAndCores(t *testing.T) {
+	f := newFleet(t, "")
+	f.join("only", "client {\n network_interface = \"lo\"\n cpu_total_compute = 4000\n}\n")
+	purgeAtEnd(t, f.srv)
+
+	id, _ := run(t, f.srv, job("ports", "", `
+    network {
+      port "web" {
+        static = 28123
+        to     = 8080
+      }
+      port "a-b" {}
+    }
+`+shell(`env; sleep 3600`)))
+	al := await(t, f.srv, id, "running", 1)[0]
+	env := environment(t, f.srv, al)
+	info, _, err := f.srv.Client.Allocations().Info(al.ID, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dynamic := 0
+	for _, p := range info.AllocatedResources.Shared.Ports {
+		if p.Label == "a-b" {
+			dynamic = p.Value
+		}
+	}
+	if dynamic < 20000 || dynamic > 32000 {
+		t.Errorf("the dynamic port is %d, want one of 20000-32000", dynamic)
+	}
+	d := strconv.Itoa(dynamic)
+	wantEnv(t, env, map[string]string{
+		"NOMAD_PORT_web": "8080", "NOMAD_HOST_PORT_web": "28123", "NOMAD_ADDR_web": "127.0.0.1:28123", "NOMAD_IP_web": "127.0.0.1",
+		"NOMAD_ALLOC_PORT_web": "8080", "NOMAD_HOST_IP_web": "127.0.0.1", "NOMAD_HOST_ADDR_web": "127.0.0.1:28123",
+		"NOMAD_PORT_a_b": d, "NOMAD_HOST_PORT_a_b": d, "NOMAD_ADDR_a_b": "127.0.0.1:" + d, "NOMAD_CPU_CORES": " ",
+	})
+
+	id, _ = run(t, f.srv, job("cores", "", strings.Replace(shell(`grep Cpus_allowed_list /proc/self/status; env; sleep 3600`), "cpu    = 10", "cores = 1", 1)))
+	al = await(t, f.srv, id, "running", 1)[0]
+	env = environment(t, f.srv, al)
+	core := env["NOMAD_CPU_CORES"]
+	if !regexp.MustCompile(`^\d+$`).MatchString(core) {
+		t.Errorf("NOMAD_CPU_CORES = %q, want one core", core)
+	}
+	node, _, err := f.srv.Client.Nodes().Info(al.NodeID, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if line, _, _ := strings.Cut(log(f.srv, al), "\n"); line != "Cpus_allowed_list:\t"+core && node.Attributes["os.cgroups.version"] != "" {
+		t.Errorf("the task runs on %q, want core %s", line, core)
+	}
+	// Every core is taken: one more job that wants all of them waits.
+	_, eval := run(t, f.srv, job("all-cores", "", strings.Replace(small, "cpu    = 10", "cores = "+strconv.Itoa(cores(t, f.srv, al.NodeID)), 1)))
+	checkBlocked(t, evaluated(t, f.srv, eval), "cores")
+}
+
+func cores(t *testing.T, a *cluster.Agent, node string) int {
+	t.Helper()
+	n, _, err := a.Client.Nodes().Info(node, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	count, err := strconv.Atoi(n.Attributes["cpu.reservablecores"])
+	if err != nil {
+		t.Fatalf("cpu.reservablecores: %v", err)
+	}
+	return count
+}
+
+// environment is what the task has written with env.
+func environment(t *testing.T, a *cluster.Agent, al *api.AllocationListStub) map[string]string {
+	t.Helper()
+	text := ""
+	within(t, patience, "the environment of "+al.Name, func() bool {
+		text = log(a, al)
+		return strings.Contains(text, "NOMAD_ALLOC_ID=") && strings.HasSuffix(text, "\n")
+	})
+	out := map[string]string{}
+	for line := range strings.Lines(text) {
+		if k, v, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "="); ok {
+			out[k] = v
+		}
+	}
+	return out
+}
+
+func wantEnv(t *testing.T, env, want map[string]string) {
+	t.Helper()
+	for k, v := range want {
+		if got, ok := env[k]; got != v || !ok {
+			t.Errorf("%s = %q (set: %v), want %q", k, got, ok, v)
+		}
+	}
+}
