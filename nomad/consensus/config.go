@@ -19,8 +19,15 @@ type Config struct {
 	ID string
 	// Address is where other servers reach this one.
 	Address string
-	// Transport carries Raft messages; nil for a server that has no peers.
+	// Transport carries Raft messages, over Streams when it is nil. Without both
+	// the server has no peers.
 	Transport raft.Transport
+	Streams   *Streams
+	// Locate finds the address of a server by its ID, "" when it is not known; nil
+	// takes the addresses of the log.
+	Locate func(id string) string
+	// Scratch makes an FSM to be thrown away, which raft/peers.json needs.
+	Scratch func() raft.FSM
 	// Bootstrap makes this server, when its log is empty, the only voter of a new
 	// cluster.
 	Bootstrap bool

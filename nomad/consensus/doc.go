@@ -9,13 +9,16 @@
 //	raft/version            "3", the Raft protocol; a larger number is of a newer server
 //	raft/wal/               the log and the vote, raft-wal segments and their index
 //	raft/snapshots/         the last two snapshots
+//	raft/peers.json         the servers of the cluster, by an operator's hand: taken over at the start, then removed
+//	raft/peers.info         says what peers.json is for
 //	raft/raft.db            the log of a server with another log store: refused, never replaced
 //
 // The directory is locked (flock on the directory itself) as long as a server
 // uses it. What is found damaged is named in the error and left as it is.
 //
 //	opened ──single voter: an election is held at once──▶ leader ──Close──▶ closed
-//	   └──several voters: timers──▶ follower ◀──▶ leader ──────────────────▲
+//	   ├──several voters: timers──▶ follower ◀──▶ leader ──────────────────▲
+//	   └──no log: waits for Bootstrap or for a leader that adds it──────────▲
 //
 // Goroutines are those of raft; Close ends them all.
 package consensus

@@ -16,12 +16,23 @@ func raftLogger(log *slog.Logger) hclog.Logger {
 		log = slog.New(slog.DiscardHandler)
 	}
 	l := hclog.NewInterceptLogger(&hclog.LoggerOptions{Name: "raft", Level: hclog.Off, Output: io.Discard})
-	l.RegisterSink(slogSink{log})
+	l.RegisterSink(slogSink{log, hclog.NoLevel})
+	return l
+}
+
+// transportLogger is raftLogger for errors only: what the transport warns of is
+// that a server is not among the members yet.
+func transportLogger(log *slog.Logger) hclog.Logger {
+	l := hclog.NewInterceptLogger(&hclog.LoggerOptions{Name: "raft.transport", Level: hclog.Off, Output: io.Discard})
+	l.RegisterSink(slogSink{log, hclog.Error})
 	return l
 }
 
 // slogSink implements hclog.SinkAdapter.
-type slogSink struct{ log *slog.Logger }
+type slogSink struct {
+	log *slog.Logger
+	min hclog.Level
+}
 
 // Accept passes a line on.
 func (s slogSink) Accept(name string, level hclog.Level, msg string, args ...any) {
@@ -32,7 +43,7 @@ func (s slogSink) Accept(name string, level hclog.Level, msg string, args ...any
 	case hclog.Error:
 		to = slog.LevelError
 	}
-	if !s.log.Enabled(context.Background(), to) {
+	if level < s.min || !s.log.Enabled(context.Background(), to) {
 		return
 	}
 	for i, a := range args {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -20,6 +21,9 @@ type Raft struct {
 	ours   bool // the transport was made here and is closed here
 	id     string
 	log    *slog.Logger
+
+	mu      sync.Mutex
+	changed chan struct{} // closed when the leader changes
 }
 
 // ErrMaybeApplied means that leadership was lost, or the wait given up, after a
@@ -53,10 +57,17 @@ func start(c Config, s *stores) (*Raft, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Raft{stores: s, trans: c.Transport, id: s.id, log: c.Log}
-	if r.trans == nil {
+	r := &Raft{stores: s, trans: c.Transport, id: s.id, log: c.Log, changed: make(chan struct{})}
+	switch {
+	case r.trans != nil:
+	case c.Streams != nil:
+		r.trans, r.ours = network(c.Streams, s.id, c.Locate, c.Log), true
+	default:
 		_, mem := raft.NewInmemTransport(raft.ServerAddress(c.Address))
 		r.trans, r.ours = mem, true
+	}
+	if err := recoverPeers(c, rc, s, r.trans); err != nil {
+		return nil, err
 	}
 	if c.Bootstrap {
 		if err := bootstrap(rc, s, r.trans); err != nil {
@@ -67,7 +78,19 @@ func start(c Config, s *stores) (*Raft, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start raft: %w", err)
 	}
+	r.raft.RegisterObserver(raft.NewObserver(nil, false, r.observe))
 	return r, nil
+}
+
+// observe wakes those who wait for another leader.
+func (r *Raft) observe(o *raft.Observation) bool {
+	if _, ok := o.Data.(raft.LeaderObservation); ok {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		close(r.changed)
+		r.changed = make(chan struct{})
+	}
+	return false
 }
 
 // bootstrap makes this server the only voter of a cluster that has no log yet.
@@ -103,16 +126,21 @@ func (r *Raft) hurry() {
 			}
 		}
 	}
-	mem, ok := r.trans.(*raft.InmemTransport)
-	if voters != 1 || !ok {
-		return
+	if voters == 1 {
+		r.campaign()
 	}
-	self := mem.LocalAddr()
-	mem.Connect(self, mem)
-	defer mem.Disconnect(self)
+}
+
+// campaign holds an election at once.
+func (r *Raft) campaign() {
+	self := r.trans.LocalAddr()
+	if mem, ok := r.trans.(*raft.InmemTransport); ok {
+		mem.Connect(self, mem)
+		defer mem.Disconnect(self)
+	}
 	req := &raft.TimeoutNowRequest{RPCHeader: raft.RPCHeader{ProtocolVersion: protocol,
-		ID: []byte(r.id), Addr: mem.EncodePeer(raft.ServerID(r.id), self)}}
-	if err := mem.TimeoutNow(raft.ServerID(r.id), self, req, &raft.TimeoutNowResponse{}); err != nil {
+		ID: []byte(r.id), Addr: r.trans.EncodePeer(raft.ServerID(r.id), self)}}
+	if err := r.trans.TimeoutNow(raft.ServerID(r.id), self, req, &raft.TimeoutNowResponse{}); err != nil {
 		r.log.Debug("election waits for its timer", "err", err)
 	}
 }
@@ -184,6 +212,14 @@ func (r *Raft) IsLeader() bool { return r.raft.State() == raft.Leader }
 func (r *Raft) Leader() (addr, id string) {
 	a, i := r.raft.LeaderWithID()
 	return string(a), string(i)
+}
+
+// LeaderChange returns a channel that is closed when the leader changes. To miss
+// nothing, take it before asking who leads.
+func (r *Raft) LeaderChange() <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.changed
 }
 
 // AppliedIndex returns the index of the last entry that was applied.

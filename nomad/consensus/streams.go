@@ -1,0 +1,157 @@
+package consensus
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// Bounds of the transport (compat/wire.md section 12).
+const (
+	streamPool    = 3
+	streamTimeout = 10 * time.Second
+)
+
+// errUnlocated makes raft use the address that the log has.
+var errUnlocated = errors.New("server is not among the members")
+
+// Streams are the connections that carry Raft messages: those that the RPC
+// listener hands over, and those that it dials. It is a raft.StreamLayer and an
+// rpc.RaftConns. A connection to the own address never leaves the process.
+type Streams struct {
+	addr   string
+	dial   func(ctx context.Context, addr string) (net.Conn, error)
+	accept chan net.Conn
+	ended  chan struct{}
+
+	mu    sync.Mutex
+	conns map[net.Conn]bool // nil once closed
+}
+
+// NewStreams makes the streams of the server that others reach at addr. Dial
+// opens a connection that the other side will know as one of Raft.
+func NewStreams(addr string, dial func(ctx context.Context, addr string) (net.Conn, error)) *Streams {
+	return &Streams{addr: addr, dial: dial, accept: make(chan net.Conn), ended: make(chan struct{}), conns: map[net.Conn]bool{}}
+}
+
+// HandOff takes a connection that another server opened.
+func (s *Streams) HandOff(conn net.Conn) {
+	held, ok := s.hold(conn)
+	if !ok {
+		conn.Close()
+		return
+	}
+	select {
+	case s.accept <- held:
+	case <-s.ended:
+		held.Close()
+	}
+}
+
+// Accept returns the next connection that was handed over.
+func (s *Streams) Accept() (net.Conn, error) {
+	select {
+	case conn := <-s.accept:
+		return conn, nil
+	case <-s.ended:
+		return nil, net.ErrClosed
+	}
+}
+
+// Dial opens a connection to another server.
+func (s *Streams) Dial(to raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
+	if string(to) == s.addr {
+		near, far := net.Pipe()
+		go s.HandOff(far)
+		return near, nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	return s.dial(ctx, string(to))
+}
+
+// Addr returns where others reach this server.
+func (s *Streams) Addr() net.Addr { return streamAddr(s.addr) }
+
+// Close ends all connections that were handed over, and takes no more.
+func (s *Streams) Close() error {
+	s.mu.Lock()
+	conns := s.conns
+	s.conns = nil
+	s.mu.Unlock()
+	if conns == nil {
+		return nil
+	}
+	close(s.ended)
+	for conn := range conns {
+		conn.Close()
+	}
+	return nil
+}
+
+// hold keeps a connection until it is closed by either.
+func (s *Streams) hold(conn net.Conn) (net.Conn, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.conns == nil {
+		return nil, false
+	}
+	s.conns[conn] = true
+	return &heldConn{Conn: conn, streams: s}, true
+}
+
+// heldConn is forgotten when it is closed.
+type heldConn struct {
+	net.Conn
+	streams *Streams
+}
+
+// Close implements net.Conn.
+func (c *heldConn) Close() error {
+	c.streams.mu.Lock()
+	delete(c.streams.conns, c.Conn)
+	c.streams.mu.Unlock()
+	return c.Conn.Close()
+}
+
+// streamAddr is the address of a server.
+type streamAddr string
+
+// Network implements net.Addr.
+func (streamAddr) Network() string { return "tcp" }
+
+// String implements net.Addr.
+func (a streamAddr) String() string { return string(a) }
+
+// network makes the transport of a server that has peers.
+func network(s *Streams, id string, locate func(id string) string, log *slog.Logger) *raft.NetworkTransport {
+	return raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
+		Stream: s, MaxPool: streamPool, Timeout: streamTimeout, MsgpackUseNewTimeFormat: true, Logger: transportLogger(log),
+		ServerAddressProvider: addresses{self: id, addr: s.addr, locate: locate},
+	})
+}
+
+// addresses finds servers by their IDs: the log may hold an address that a
+// server had before it moved.
+type addresses struct {
+	self, addr string
+	locate     func(id string) string
+}
+
+// ServerAddr implements raft.ServerAddressProvider.
+func (a addresses) ServerAddr(id raft.ServerID) (raft.ServerAddress, error) {
+	if string(id) == a.self {
+		return raft.ServerAddress(a.addr), nil
+	}
+	if a.locate != nil {
+		if addr := a.locate(string(id)); addr != "" {
+			return raft.ServerAddress(addr), nil
+		}
+	}
+	return "", errUnlocated
+}

@@ -1,0 +1,148 @@
+package gossip_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/internal/testnet"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/gossip"
+)
+
+const probe = 50 * time.Millisecond
+
+func open(t *testing.T, name string, edit func(*gossip.Config)) *gossip.Pool {
+	t.Helper()
+	cfg := gossip.Config{Name: name + ".global", Bind: testnet.Any, Tags: map[string]string{"region": "global"}, Probe: probe}
+	if edit != nil {
+		edit(&cfg)
+	}
+	p, err := gossip.Open(cfg)
+	if err != nil {
+		t.Fatalf("Open() = %v", err)
+	}
+	t.Cleanup(func() { p.Close() })
+	return p
+}
+
+func addr(p *gossip.Pool) string {
+	self := p.Self()
+	return fmt.Sprintf("%s:%d", self.Addr, self.Port)
+}
+
+// eventually waits until a member has a status; "" means that it is not known.
+func eventually(t *testing.T, p *gossip.Pool, name, status string) {
+	t.Helper()
+	end := time.After(20 * time.Second)
+	for {
+		got := ""
+		for _, m := range p.Members() {
+			if m.Name == name {
+				got = m.Status
+			}
+		}
+		if got == status {
+			return
+		}
+		select {
+		case <-end:
+			t.Fatalf("%s is %q, want %q", name, got, status)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+func TestMembersComeAndGo(t *testing.T) {
+	gone := make(chan []*nomad.ServerMember, 100)
+	a := open(t, "a", func(c *gossip.Config) {
+		c.Changed = func(g []*nomad.ServerMember) {
+			if len(g) > 0 {
+				gone <- g
+			}
+		}
+	})
+	b, c := open(t, "b", nil), open(t, "c", nil)
+	for _, p := range []*gossip.Pool{b, c} {
+		if n, err := p.Join([]string{addr(a)}); n != 1 || err != nil {
+			t.Fatalf("Join() = %d, %v", n, err)
+		}
+	}
+	eventually(t, b, "c.global", gossip.Alive)
+	if m := a.Self(); m.Tags["role"] != "nomad" || m.Tags["region"] != "global" || m.DelegateCur != 4 || m.ProtocolCur != 2 {
+		t.Errorf("Self() = %+v", m)
+	}
+	if err := b.Leave(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, a, "b.global", gossip.Left)
+	if g := <-gone; g[0].Name != "b.global" {
+		t.Errorf("gone is %s", g[0].Name)
+	}
+	c.Close()
+	eventually(t, a, "c.global", gossip.Failed)
+	if err := a.ForceLeave("c.global"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, a, "c.global", gossip.Left)
+	if err := a.Prune("c.global"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, a, "c.global", "")
+	if err := a.ForceLeave("nobody"); err == nil {
+		t.Error("nobody can be forced to leave")
+	}
+}
+
+func TestStrangersAreRefused(t *testing.T) {
+	key := func(k string) func(*gossip.Config) { return func(c *gossip.Config) { c.Key = []byte(k) } }
+	refuse := func(c *gossip.Config) {
+		c.Admit = func(m *nomad.ServerMember) error { return fmt.Errorf("%s is not welcome", m.Name) }
+	}
+	for name, c := range map[string]struct {
+		a, b func(*gossip.Config)
+		want string
+	}{
+		"another key": {key("0123456789abcdef"), key("fedcba9876543210"), "gossip key"},
+		"no key":      {key("0123456789abcdef"), nil, "gossip key"},
+		"one key":     {nil, key("0123456789abcdef"), "gossip key"},
+		"not wanted":  {nil, refuse, "a.global is not welcome"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, b := open(t, "a", c.a), open(t, "b", c.b)
+			if n, err := b.Join([]string{addr(a)}); n != 0 || err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("Join() = %d, %v, want an error with %q", n, err, c.want)
+			}
+			if len(a.Members()) != 1 || len(b.Members()) != 1 {
+				t.Errorf("members: %v and %v", a.Members(), b.Members())
+			}
+		})
+	}
+	a, b := open(t, "a", key("0123456789abcdef")), open(t, "b", key("0123456789abcdef"))
+	if n, err := b.Join([]string{addr(a)}); n != 1 || err != nil {
+		t.Errorf("the same key: Join() = %d, %v", n, err)
+	}
+	if _, err := gossip.Open(gossip.Config{Name: "x", Bind: testnet.Any, Key: []byte("short")}); err == nil {
+		t.Error("a key of 5 bytes is taken")
+	}
+}
+
+func TestRestartFindsTheOthers(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "serf", "snapshot")
+	keep := func(c *gossip.Config) { c.Snapshot = file }
+	a, b := open(t, "a", nil), open(t, "b", keep)
+	if _, err := b.Join([]string{addr(a)}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, a, "b.global", gossip.Alive)
+	b.Close()
+	info, err := os.Stat(file)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("snapshot: %v, %v", info.Mode(), err)
+	}
+	again := open(t, "b", keep)
+	eventually(t, again, "a.global", gossip.Alive)
+}
