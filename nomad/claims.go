@@ -10,13 +10,14 @@ import (
 )
 
 // IdentityClaims are what a token says (compat/identity.md section 2). Exactly
-// one of Workload, Node and Introduction is set; it says what kind of identity
+// one of Workload, Node, Introduction and Server is set; it says what kind of identity
 // the token is. As JSON they are the payload of a token, one flat object whose
 // keys tell the kind; claimswire.go has their form on the wire.
 type IdentityClaims struct {
 	*NodeIdentityClaims
 	*NodeIntroductionIdentityClaims
 	*WorkloadIdentityClaims
+	*ServerIdentityClaims
 	RegisteredClaims
 }
 
@@ -60,6 +61,12 @@ type NodeIntroductionIdentityClaims struct {
 	NodeName string `json:"nomad_node_name"`
 }
 
+// ServerIdentityClaims say which server a token is for. Servers make them for
+// themselves, to call each other; nobody is given one.
+type ServerIdentityClaims struct {
+	ServerID string `json:"nomad_server_id"`
+}
+
 // Claim names that tell the kind of a token. nomad_node_pool tells nothing: two
 // kinds have it.
 var (
@@ -67,6 +74,7 @@ var (
 		"consul_namespace", "vault_namespace", "vault_role", "extra_claims"}
 	introductionNames = []string{"nomad_node_name"}
 	nodeNames         = []string{"nomad_node_id", "nomad_node_class", "nomad_node_datacenter"}
+	serverNames       = []string{"nomad_server_id"}
 )
 
 // MarshalJSON writes the payload of a token.
@@ -94,6 +102,13 @@ func (c IdentityClaims) MarshalJSON() ([]byte, error) {
 			RegisteredClaims
 		}{c.NodeIntroductionIdentityClaims, c.RegisteredClaims}
 	}
+	if c.ServerIdentityClaims != nil {
+		kinds++
+		payload = struct {
+			*ServerIdentityClaims
+			RegisteredClaims
+		}{c.ServerIdentityClaims, c.RegisteredClaims}
+	}
 	if kinds != 1 {
 		return nil, fmt.Errorf("claims are of %d kinds, want one", kinds)
 	}
@@ -118,7 +133,12 @@ func (c *IdentityClaims) UnmarshalJSON(b []byte) error {
 	}
 	*c = IdentityClaims{}
 	var group any
-	switch workload, intro, node := has(workloadNames), has(introductionNames), has(nodeNames); {
+	switch workload, intro, node, server := has(workloadNames), has(introductionNames), has(nodeNames), has(serverNames); {
+	case server && !workload && !intro && !node:
+		c.ServerIdentityClaims = &ServerIdentityClaims{}
+		group = c.ServerIdentityClaims
+	case server:
+		return errors.New("failed to determine claim type")
 	case workload && !intro && !node:
 		c.WorkloadIdentityClaims = &WorkloadIdentityClaims{}
 		group = c.WorkloadIdentityClaims

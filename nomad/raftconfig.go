@@ -15,3 +15,37 @@ type RaftServer struct {
 	Voter        bool
 	RaftProtocol string
 }
+
+// RaftIDAddress names a server of the log.
+type RaftIDAddress struct {
+	Address string
+	ID      string
+}
+
+// RaftPeerByIDRequest is the request of Operator.RaftRemovePeerByID.
+type RaftPeerByIDRequest struct {
+	ID string
+	WriteRequest
+}
+
+// RaftPeerByAddressRequest is the request of Operator.RaftRemovePeerByAddress.
+type RaftPeerByAddressRequest struct {
+	Address string
+	WriteRequest
+}
+
+// RaftPeerRequest is the request of Operator.TransferLeadershipToPeer: an ID or an
+// address.
+type RaftPeerRequest struct {
+	RaftIDAddress
+	WriteRequest
+}
+
+// LeadershipTransferResponse is the reply of Operator.TransferLeadershipToPeer.
+// Noop says that the server led already.
+type LeadershipTransferResponse struct {
+	From RaftIDAddress
+	To   RaftIDAddress
+	Noop bool
+	WriteMeta
+}

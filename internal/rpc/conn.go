@@ -43,12 +43,12 @@ func (c *Conn) BindNode(id string) {
 func (c *Conn) open(kind byte) (net.Conn, error) {
 	stream, err := c.session.Open()
 	if err != nil {
-		return nil, fmt.Errorf("rpc error: failed to start stream: %w", err)
+		return nil, fmt.Errorf("rpc error: %w: %w", errNoStream, err)
 	}
 	if c.perStream {
 		if _, err := stream.Write([]byte{kind}); err != nil {
 			stream.Close()
-			return nil, fmt.Errorf("rpc error: failed to start stream: %w", err)
+			return nil, fmt.Errorf("rpc error: %w: %w", errNoStream, err)
 		}
 	}
 	return stream, nil

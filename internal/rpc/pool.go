@@ -13,6 +13,12 @@ import (
 	"github.com/hashicorp/yamux"
 )
 
+// errUnsent and errNoStream mean that the other side knows nothing of the call.
+var (
+	errUnsent   = errors.New("failed to get conn")
+	errNoStream = errors.New("failed to start stream")
+)
+
 // PoolConfig is what a Pool is made of; zero values mean the defaults of
 // compat/wire.md section 2 for a client.
 type PoolConfig struct {
@@ -122,11 +128,11 @@ func (p *Pool) dial(ctx context.Context, addr string, kind byte) (net.Conn, erro
 	d := net.Dialer{Timeout: p.cfg.DialTimeout}
 	conn, err := d.DialContext(ctx, "tcp", addr)
 	if err != nil {
-		return nil, fmt.Errorf("rpc error: failed to get conn: %w", err)
+		return nil, fmt.Errorf("rpc error: %w: %w", errUnsent, err)
 	}
 	if _, err := conn.Write([]byte{kind}); err != nil {
 		conn.Close()
-		return nil, fmt.Errorf("rpc error: failed to get conn: %w", err)
+		return nil, fmt.Errorf("rpc error: %w: %w", errUnsent, err)
 	}
 	return conn, nil
 }
@@ -139,7 +145,7 @@ func (p *Pool) acquire(ctx context.Context, addr string) (*peer, *caller, error)
 		if err != nil {
 			return nil, nil, err
 		}
-		if c := pe.take(); c != nil {
+		if c := pe.take(); c != nil && !pe.conn.session.IsClosed() {
 			return pe, c, nil
 		}
 		stream, err := pe.conn.open(byteCalls)

@@ -23,6 +23,7 @@ type Authenticator interface {
 }
 
 // Router says which server answers: "" is this one, else the address of another.
+// While there is none it waits, until ctx ends.
 type Router interface {
 	Route(ctx context.Context, where Where, env nomad.Envelope) (addr string, err error)
 }
@@ -43,6 +44,12 @@ type Config struct {
 	Router Router
 	// Peers carries calls that another server must answer; needed with a Router.
 	Peers *Pool
+	// Self makes the token with which this server calls what only servers may call
+	// of another; needed with Peers.
+	Self func(ctx context.Context) (string, error)
+	// Bound names the node whose connection a forwarded call came over, once it was
+	// answered: "" for most calls. Nil binds none.
+	Bound func(method string, req Request) string
 	// Raft takes raft connections; nil refuses them.
 	Raft RaftConns
 	// HandshakeTimeout bounds the time until a connection said what it is; zero means 5 s.
@@ -139,30 +146,25 @@ func (s *Server) Stream(ctx context.Context, method string) (*Stream, error) {
 	return near, nil
 }
 
-// admit authenticates and routes one call. With an address, another server answers.
-func (s *Server) admit(ctx context.Context, m Method, conn *Conn, req Request) (c *Call, addr string, err error) {
-	env := req.Envelope()
+// admit authenticates one call. What is wrong with its token is returned apart: the
+// server that answers says so.
+func (s *Server) admit(ctx context.Context, m Method, conn *Conn, env nomad.Envelope) (c *Call, refused, err error) {
 	c = &Call{Method: m.Name, Conn: conn, Forwarded: env.Forwarded}
-	id, authErr := s.cfg.Auth.Authenticate(ctx, env.AuthToken, m.Rule, conn)
-	if authErr != nil {
+	id, refused := s.cfg.Auth.Authenticate(ctx, env.AuthToken, m.Rule, conn)
+	if refused != nil {
 		switch {
 		case m.Rule == Anonymous:
-			authErr = nil
-		case m.Rule == NodeRegister && errors.Is(authErr, ErrExpired):
-			c.Expired, authErr = true, nil
+			refused = nil
+		case m.Rule == NodeRegister && errors.Is(refused, ErrExpired):
+			c.Expired, refused = true, nil
 		case m.Rule == ServerOnly:
-			return nil, "", authErr // said before forwarding
+			return nil, nil, refused // said before forwarding
 		}
 	}
 	if c.Identity = id; id == nil {
 		c.Identity = &nomad.AuthenticatedIdentity{}
 	}
-	if s.cfg.Router != nil && m.Where != Here {
-		if addr, err = s.cfg.Router.Route(ctx, m.Where, env); err != nil || addr != "" {
-			return c, addr, err
-		}
-	}
-	return c, "", authErr
+	return c, refused, nil
 }
 
 // run answers one call, here or through another server.
@@ -170,16 +172,27 @@ func (s *Server) run(ctx context.Context, m Method, conn *Conn, req Request) (ou
 	if s.cfg.Observe != nil {
 		defer func(begun time.Time) { s.cfg.Observe(m.Name, time.Since(begun), err) }(time.Now())
 	}
-	c, addr, err := s.admit(ctx, m, conn, req)
+	c, refused, err := s.admit(ctx, m, conn, req.Envelope())
 	if err != nil {
 		return nil, err
 	}
-	if addr != "" {
-		req.MarkForwarded()
-		out = m.response()
-		return out, s.cfg.Peers.Call(ctx, addr, m.Name, req, out)
-	}
-	if conn != nil || m.Rule != ServerOnly { // what servers make themselves is whole
+	err = s.routed(ctx, m, req, func(addr string) error {
+		if addr != "" {
+			out, err = s.forward(ctx, addr, m, c, req)
+			return err
+		}
+		if refused != nil {
+			return refused
+		}
+		out, err = s.handle(ctx, m, c, req)
+		return err
+	})
+	return out, err
+}
+
+// handle runs a method here.
+func (s *Server) handle(ctx context.Context, m Method, c *Call, req Request) (out any, err error) {
+	if c.Conn != nil || m.Rule != ServerOnly { // what servers make themselves is whole
 		if err := nomad.Whole(req); err != nil {
 			return nil, err
 		}
@@ -204,23 +217,33 @@ func (s *Server) runStream(ctx context.Context, m Method, conn *Conn, stream *St
 }
 
 func (s *Server) stream(ctx context.Context, m Method, conn *Conn, req Request, stream *Stream) (err error) {
-	c, addr, err := s.admit(ctx, m, conn, req)
+	c, refused, err := s.admit(ctx, m, conn, req.Envelope())
 	if err != nil {
 		return err
 	}
-	if addr == "" {
+	var next *Stream
+	err = s.routed(ctx, m, req, func(addr string) error {
+		if addr == "" {
+			return refused
+		}
+		next, err = s.cfg.Peers.Stream(ctx, addr, m.Name)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if next == nil {
 		if err := nomad.Whole(req); err != nil {
 			return err
 		}
 		defer s.recovered(m.Name, &err)
 		return m.serve(ctx, c, req, stream)
 	}
-	req.MarkForwarded()
-	next, err := s.cfg.Peers.Stream(ctx, addr, m.Name)
+	defer next.Close()
+	req, err = s.passed(ctx, m, c, req)
 	if err != nil {
 		return err
 	}
-	defer next.Close()
 	if err := next.Encode(req); err != nil {
 		return err
 	}

@@ -7,7 +7,8 @@
 //	                                token that is given must be good
 //	node                         ─▶ the secret ID or the identity of a node
 //	node register, node status   ─▶ what may register a node
-//	server                       ─▶ a caller of this process
+//	server                       ─▶ a caller of this process, or the identity that
+//	                                another server made for this call
 //
 // A workload identity is only as good as its allocation: once that is gone or
 // over, so is the token. Handlers then ask which node or allocation it may touch.
@@ -81,11 +82,10 @@ func (a *Authority) Authenticate(_ context.Context, token string, rule rpc.Rule,
 	}
 	switch rule {
 	case rpc.ServerOnly:
-		// Without certificates nothing tells a server from a client over TCP.
-		if conn != nil {
-			return id, nomad.ErrPermissionDenied
+		if conn == nil {
+			return id, nil
 		}
-		return id, nil
+		return id, a.server(id, token)
 	case rpc.NodeOnly:
 		return id, a.node(id, token)
 	case rpc.NodeRegister, rpc.NodeStatus:
@@ -108,10 +108,29 @@ func (a *Authority) general(id *nomad.AuthenticatedIdentity, token string) error
 	if err != nil {
 		return err
 	}
+	if claims.ServerIdentityClaims != nil {
+		return nomad.ErrPermissionDenied // good for what only servers call, for nothing else
+	}
 	if w := claims.WorkloadIdentityClaims; w != nil {
 		if err := a.alive(w); err != nil {
 			return err
 		}
+	}
+	id.Claims = claims
+	return nil
+}
+
+// server admits the identity of a server: only servers hold the keys that sign it.
+func (a *Authority) server(id *nomad.AuthenticatedIdentity, token string) error {
+	if token == "" || nomad.IsUUID(token) {
+		return nomad.ErrPermissionDenied
+	}
+	claims, err := a.claims(token)
+	if err != nil {
+		return err
+	}
+	if s := claims.ServerIdentityClaims; s == nil || s.ServerID == "" {
+		return nomad.ErrPermissionDenied
 	}
 	id.Claims = claims
 	return nil
@@ -150,7 +169,7 @@ func (a *Authority) registrar(id *nomad.AuthenticatedIdentity, token string) err
 		return a.secret(id, token)
 	}
 	claims, err := a.claims(token)
-	if claims != nil && claims.WorkloadIdentityClaims != nil {
+	if claims != nil && (claims.WorkloadIdentityClaims != nil || claims.ServerIdentityClaims != nil) {
 		return nomad.ErrPermissionDenied
 	}
 	if err != nil {

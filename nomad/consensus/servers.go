@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/hashicorp/raft"
 
@@ -12,6 +13,9 @@ import (
 
 // changeTimeout bounds how long a change of the servers waits for its turn.
 const changeTimeout = enqueueTimeout
+
+// caughtUpPause is how often a server that catches up looks how far it is.
+const caughtUpPause = 10 * time.Millisecond
 
 // ErrBegun means that this server has a log already.
 var ErrBegun = errors.New("the cluster has begun")
@@ -61,6 +65,21 @@ func (r *Raft) RemoveServer(ctx context.Context, id string) error {
 		return fmt.Errorf("remove server %s from raft: %w", id, err)
 	}
 	return nil
+}
+
+// CaughtUp waits until this server has heard from a leader and applied what was
+// committed then.
+func (r *Raft) CaughtUp(ctx context.Context) error {
+	for {
+		if target := r.raft.CommitIndex(); target > 0 && !r.raft.LastContact().IsZero() && r.raft.AppliedIndex() >= target {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(caughtUpPause):
+		}
+	}
 }
 
 // HandOver makes another server the leader: the one with the ID, or the most

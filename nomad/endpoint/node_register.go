@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/subtle"
 	"fmt"
+	"net"
 	"time"
 
 	"github.com/open-nomad/open-nomad/internal/rpc"
@@ -156,12 +157,27 @@ func (s *Service) describe(node *nomad.Node, out *nomad.NodeUpdateResponse) {
 		out.NumNodes++
 	}
 	out.LeaderRPCAddr, _ = s.cfg.Cluster.Leader()
-	self := s.cfg.Cluster.Self()
-	out.Servers = []*nomad.NodeServerInfo{{RPCAdvertiseAddr: out.LeaderRPCAddr, Datacenter: self.Tags["dc"]}}
+	out.Servers = s.servers()
 	if n := snap.Node(nil, node.ID); n != nil {
 		out.SchedulingEligibility = n.SchedulingEligibility
 	}
 	out.KnownLeader = true
+}
+
+// servers are those of the region that a node may call.
+func (s *Service) servers() []*nomad.NodeServerInfo {
+	var out []*nomad.NodeServerInfo
+	for _, m := range s.cfg.Cluster.Members() {
+		if m.Tags["region"] != s.cfg.Region || m.Status != "alive" {
+			continue
+		}
+		host := m.Tags["rpc_addr"]
+		if host == "" {
+			host = m.Addr.String()
+		}
+		out = append(out, &nomad.NodeServerInfo{RPCAdvertiseAddr: net.JoinHostPort(host, m.Tags["port"]), Datacenter: m.Tags["dc"]})
+	}
+	return out
 }
 
 func (s *Service) nodeUpdateStatus(ctx context.Context, c *rpc.Call, req *nomad.NodeUpdateStatusRequest) (*nomad.NodeUpdateResponse, error) {

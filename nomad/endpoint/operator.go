@@ -50,10 +50,56 @@ func (s *Service) schedulerSetConfig(ctx context.Context, _ *rpc.Call, req *noma
 
 // raftConfig shows the servers as the log has them.
 func (s *Service) raftConfig(context.Context, *rpc.Call, *nomad.GenericRequest) (*nomad.RaftConfigurationResponse, error) {
-	self := s.cfg.Cluster.Self()
-	addr, leader := s.cfg.Cluster.Leader()
-	return &nomad.RaftConfigurationResponse{Index: s.cfg.Raft.AppliedIndex(), Servers: []*nomad.RaftServer{{
-		ID: s.cfg.Raft.ID(), Node: self.Name, Address: addr, Leader: leader == s.cfg.Raft.ID(), Voter: true, RaftProtocol: self.Tags["raft_vsn"]}}}, nil
+	servers, err := s.cfg.Voters.RaftServers()
+	if err != nil {
+		return nil, err
+	}
+	return &nomad.RaftConfigurationResponse{Index: s.cfg.Raft.AppliedIndex(), Servers: servers}, nil
+}
+
+// raftServer finds a server of the log by its ID, or else by its address.
+func (s *Service) raftServer(id, addr string) (*nomad.RaftServer, error) {
+	servers, err := s.cfg.Voters.RaftServers()
+	if err != nil {
+		return nil, err
+	}
+	for _, server := range servers {
+		if id != "" && server.ID == id || id == "" && server.Address == addr {
+			return server, nil
+		}
+	}
+	return nil, nomad.Errorf(404, "no server of the cluster has the ID or address %q", id+addr)
+}
+
+// raftRemove takes a server out of the log.
+func (s *Service) raftRemove(ctx context.Context, _ *rpc.Call, req *nomad.RaftPeerByIDRequest) (*struct{}, error) {
+	if _, err := s.raftServer(req.ID, ""); err != nil {
+		return nil, err
+	}
+	return &struct{}{}, s.cfg.Voters.RemoveServer(ctx, req.ID)
+}
+
+// raftRemoveByAddress is of a Raft protocol that is no longer spoken.
+func (s *Service) raftRemoveByAddress(context.Context, *rpc.Call, *nomad.RaftPeerByAddressRequest) (*struct{}, error) {
+	return nil, nomad.Errorf(400, "servers are removed by their ID, not by an address")
+}
+
+// raftTransfer makes another server the leader.
+func (s *Service) raftTransfer(ctx context.Context, _ *rpc.Call, req *nomad.RaftPeerRequest) (*nomad.LeadershipTransferResponse, error) {
+	if (req.ID == "") == (req.Address == "") {
+		return nil, nomad.Errorf(400, "a server's ID or its address is needed, and not both")
+	}
+	to, err := s.raftServer(req.ID, req.Address)
+	if err != nil {
+		return nil, err
+	}
+	addr, id := s.cfg.Cluster.Leader()
+	out := &nomad.LeadershipTransferResponse{From: nomad.RaftIDAddress{ID: id, Address: addr},
+		To: nomad.RaftIDAddress{ID: to.ID, Address: to.Address}}
+	if out.Noop = id == to.ID; out.Noop {
+		return out, nil
+	}
+	return out, s.cfg.Voters.HandOver(ctx, to.ID, to.Address)
 }
 
 // systemGC hands the broker an evaluation that collects whatever can be collected.

@@ -2,6 +2,7 @@ package endpoint
 
 import (
 	"context"
+	"errors"
 
 	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
@@ -53,7 +54,17 @@ func relay[Req, Resp any, P interface {
 			return nil, err
 		}
 		out := new(Resp)
-		return out, s.cfg.Nodes().NodeCall(ctx, node, onNode, P(req), out)
+		err = s.cfg.Nodes().NodeCall(ctx, node, onNode, P(req), out)
+		if !errors.Is(err, nomad.ErrNoNodeConn) {
+			return out, err
+		}
+		addr, err := s.cfg.Peers.NodeServer(ctx, node)
+		if err != nil {
+			return nil, err
+		}
+		next := *req
+		P(&next).MarkForwarded()
+		return out, s.cfg.Peers.Call(ctx, addr, name, P(&next), out)
 	})
 }
 
@@ -68,6 +79,9 @@ func relayStream[Req any, P interface {
 			return err
 		}
 		next, err := s.cfg.Nodes().NodeStream(ctx, node, name)
+		if errors.Is(err, nomad.ErrNoNodeConn) {
+			next, err = s.peerStream(ctx, node, name)
+		}
 		if err != nil {
 			return err
 		}
@@ -78,4 +92,31 @@ func relayStream[Req any, P interface {
 		rpc.Bridge(from, next)
 		return nil
 	})
+}
+
+// peerStream opens a stream to the server that the node is connected to.
+func (s *Service) peerStream(ctx context.Context, node, name string) (*rpc.Stream, error) {
+	addr, err := s.cfg.Peers.NodeServer(ctx, node)
+	if err != nil {
+		return nil, err
+	}
+	return s.cfg.Peers.Stream(ctx, addr, name)
+}
+
+// BoundNode says which node's connection a call came over that another server
+// answered: that server has checked that the node itself calls.
+func BoundNode(method string, req rpc.Request) string {
+	switch r := req.(type) {
+	case *nomad.NodeRegisterRequest:
+		if r.Node != nil {
+			return r.Node.ID
+		}
+	case *nomad.NodeUpdateStatusRequest:
+		return r.NodeID
+	case *nomad.NodeSpecificRequest:
+		if method == "Node.GetClientAllocs" {
+			return r.NodeID
+		}
+	}
+	return ""
 }

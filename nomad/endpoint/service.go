@@ -44,6 +44,24 @@ type Cluster interface {
 	Leader() (addr, id string)
 	// Self is this server as the others see it.
 	Self() *nomad.ServerMember
+	// Members are the servers of all regions as gossip knows them.
+	Members() []*nomad.ServerMember
+}
+
+// Voters are the servers as the log has them.
+type Voters interface {
+	RaftServers() ([]*nomad.RaftServer, error)
+	RemoveServer(ctx context.Context, id string) error
+	// HandOver makes another server the leader, the most advanced one when id is "".
+	HandOver(ctx context.Context, id, addr string) error
+}
+
+// Peers reaches the other servers of the region.
+type Peers interface {
+	// NodeServer finds the server that a node is connected to.
+	NodeServer(ctx context.Context, node string) (addr string, err error)
+	Call(ctx context.Context, addr, method string, req, resp any) error
+	Stream(ctx context.Context, addr, method string) (*rpc.Stream, error)
 }
 
 // Heartbeats keeps the timers of nodes.
@@ -111,6 +129,8 @@ type Config struct {
 	Store      func() *state.Store // the store of now: a restore replaces it
 	Raft       Raft
 	Cluster    Cluster
+	Voters     Voters
+	Peers      Peers
 	Broker     *broker.Broker
 	Blocked    *broker.Blocked
 	Plans      Plans

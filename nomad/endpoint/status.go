@@ -2,7 +2,7 @@ package endpoint
 
 import (
 	"context"
-	"net"
+	"slices"
 	"strconv"
 
 	"github.com/open-nomad/open-nomad/internal/rpc"
@@ -19,13 +19,20 @@ func (s *Service) statusLeader(context.Context, *rpc.Call, *nomad.GenericRequest
 }
 
 func (s *Service) statusPeers(context.Context, *rpc.Call, *nomad.GenericRequest) (*[]string, error) {
-	self := s.cfg.Cluster.Self()
-	return &[]string{net.JoinHostPort(self.Addr.String(), strconv.Itoa(int(self.Port)))}, nil
+	servers, err := s.cfg.Voters.RaftServers()
+	if err != nil {
+		return nil, err
+	}
+	out := make([]string, 0, len(servers))
+	for _, server := range servers {
+		out = append(out, server.Address)
+	}
+	return &out, nil
 }
 
 func (s *Service) statusMembers(context.Context, *rpc.Call, *nomad.GenericRequest) (*nomad.ServerMembersResponse, error) {
 	return &nomad.ServerMembersResponse{ServerName: s.cfg.Name, ServerRegion: s.cfg.Region, ServerDC: s.cfg.Datacenter,
-		Members: []*nomad.ServerMember{s.cfg.Cluster.Self()}}, nil
+		Members: s.cfg.Cluster.Members()}, nil
 }
 
 func (s *Service) statusRaftStats(context.Context, *rpc.Call, *nomad.GenericRequest) (*nomad.RaftStats, error) {
@@ -45,5 +52,12 @@ func (s *Service) statusHasNodeConn(_ context.Context, _ *rpc.Call, req *nomad.N
 }
 
 func (s *Service) regionList(context.Context, *rpc.Call, *nomad.GenericRequest) (*[]string, error) {
-	return &[]string{s.cfg.Region}, nil
+	out := []string{s.cfg.Region}
+	for _, m := range s.cfg.Cluster.Members() {
+		if region := m.Tags["region"]; !slices.Contains(out, region) {
+			out = append(out, region)
+		}
+	}
+	slices.Sort(out)
+	return &out, nil
 }

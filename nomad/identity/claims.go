@@ -52,6 +52,14 @@ func (i *Issuer) Introduction(pool, name string, ttl time.Duration, now time.Tim
 	return c
 }
 
+// Server returns the claims with which a server calls another one.
+func (i *Issuer) Server(id string, now time.Time) *nomad.IdentityClaims {
+	c := i.claims(now, ServerTTL, "server", i.region, id)
+	c.ServerIdentityClaims = &nomad.ServerIdentityClaims{ServerID: id}
+	c.Audience = nomad.Audience{nomad.IdentityDefaultAud}
+	return c
+}
+
 // atLeast keeps a token of a node from having no end.
 func atLeast(ttl time.Duration) time.Duration {
 	if ttl <= 0 {

@@ -35,6 +35,9 @@ import (
 // Leeway is how far the clocks of two servers may be apart.
 const Leeway = time.Minute
 
+// ServerTTL is how long the identity of a server is good.
+const ServerTTL = time.Minute
+
 // ErrExpired means that the token was good once. What Verify returns with it are
 // the claims, for those who let a node come back with an old token.
 var ErrExpired = fmt.Errorf("%w: %w", jwt.ErrInvalid, rpc.ErrExpired)
@@ -132,6 +135,8 @@ func (i *Issuer) check(c *nomad.IdentityClaims, now time.Time) error {
 	switch {
 	case c.Expiry < 0, mustEnd(c) && c.Expiry == 0:
 		return fmt.Errorf("%w: it has no end", jwt.ErrInvalid)
+	case c.ServerIdentityClaims != nil && (c.Expiry-c.IssuedAt > int64(ServerTTL/time.Second) || len(c.Audience) == 0):
+		return fmt.Errorf("%w: it is no identity that servers make", jwt.ErrInvalid)
 	case c.NotBefore > soon, c.IssuedAt > soon:
 		return fmt.Errorf("%w: it is not valid yet", jwt.ErrInvalid)
 	case c.Issuer != "" && i.url != "" && c.Issuer != i.url:

@@ -2,41 +2,51 @@ package server
 
 import (
 	"context"
-	"net"
 	"strconv"
 	"sync"
 	"time"
 
+	"github.com/hashicorp/raft"
+
 	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/authz"
+	"github.com/open-nomad/open-nomad/nomad/gossip"
 )
 
-// holdTimeout is how long a request waits for a leader that is ready
-// (compat/wire.md section 7).
+// holdTimeout is how long a caller with a token waits until this server knows who
+// holds it (compat/wire.md section 7).
 const holdTimeout = 5 * time.Second
 
 // Route says which server answers a request. A request for the leader is held
-// until there is one.
+// until there is one that is ready, or ctx ends. That servers pass a request on in
+// a circle is not possible: each names the leader of a later term than the one
+// before.
 func (s *Server) Route(ctx context.Context, where rpc.Where, env nomad.Envelope) (string, error) {
 	if env.Region != "" && env.Region != s.cfg.Region {
-		return "", nomad.ErrNoRegionPath
+		return s.regionServer(env.Region)
 	}
-	if where != rpc.Leader || !env.Write && env.AllowStale || s.leading.isOpen() {
+	if where != rpc.Leader || !env.Write && env.AllowStale {
 		return "", nil
 	}
-	hold, cancel := context.WithTimeout(ctx, holdTimeout)
-	defer cancel()
-	if err := s.leading.wait(hold); err == nil {
-		return "", nil
+	for {
+		changed, ready := s.raft.LeaderChange(), s.leading.whenOpen()
+		if s.leading.isOpen() {
+			return "", nil
+		}
+		if addr, id := s.Leader(); id != "" && id != s.raft.ID() {
+			return addr, nil
+		}
+		select {
+		case <-changed:
+		case <-ready:
+		case <-ctx.Done():
+			if s.raft.IsLeader() {
+				return "", nomad.ErrNotReady
+			}
+			return "", nomad.ErrNoLeader
+		}
 	}
-	if ctx.Err() != nil {
-		return "", ctx.Err()
-	}
-	if s.raft.IsLeader() {
-		return "", nomad.ErrNotReady
-	}
-	return "", nomad.ErrNoLeader
 }
 
 // patient is the authority that first waits until this server knows what was in
@@ -72,20 +82,53 @@ func (s *Server) Contact() (known bool, ago time.Duration) {
 func (s *Server) Leader() (addr, id string) {
 	addr, id = s.raft.Leader()
 	if id == s.raft.ID() {
-		addr = s.advertise // the log may hold one of an earlier start
+		return s.peer, id // the log may hold one of an earlier start
+	}
+	if id != "" {
+		if now := s.locate(id); now != "" {
+			addr = now
+		}
 	}
 	return addr, id
 }
 
-// Self is this server as members are listed (compat/wire.md section 13).
-func (s *Server) Self() *nomad.ServerMember {
-	host, port, _ := net.SplitHostPort(s.advertise) // checked when it was bound
-	return &nomad.ServerMember{
-		Name: s.cfg.Name + "." + s.cfg.Region, Addr: net.ParseIP(host), Port: uint16(s.cfg.SerfPort), Status: "alive",
-		Tags: map[string]string{"role": "nomad", "region": s.cfg.Region, "dc": s.cfg.Datacenter, "build": s.cfg.Version,
-			"revision": s.cfg.Revision, "vsn": "1", "raft_vsn": "3", "id": s.raft.ID(), "rpc_addr": host, "port": port, "bootstrap": "1"},
-		ProtocolMin: 1, ProtocolMax: 5, ProtocolCur: 2, DelegateMin: 2, DelegateMax: 5, DelegateCur: 4,
+// RaftServers lists the servers as the log has them.
+func (s *Server) RaftServers() ([]*nomad.RaftServer, error) {
+	servers, err := s.raft.Servers()
+	if err != nil {
+		return nil, err
 	}
+	_, leader := s.Leader()
+	members := map[string]*nomad.ServerMember{}
+	for _, m := range s.Members() {
+		if m.Tags["region"] == s.cfg.Region && (members[m.Tags["id"]] == nil || m.Status == gossip.Alive) {
+			members[m.Tags["id"]] = m
+		}
+	}
+	out := make([]*nomad.RaftServer, 0, len(servers))
+	for _, server := range servers {
+		id := string(server.ID)
+		shown := &nomad.RaftServer{ID: id, Node: "(unknown)", Address: string(server.Address), Leader: id == leader,
+			Voter: server.Suffrage == raft.Voter, RaftProtocol: "unknown"}
+		if m := members[id]; m != nil {
+			shown.Node, shown.RaftProtocol = m.Name, m.Tags["raft_vsn"]
+		}
+		if id == s.raft.ID() {
+			shown.Address = s.peer
+		}
+		out = append(out, shown)
+	}
+	return out, nil
+}
+
+// RemoveServer takes a server out of the log.
+func (s *Server) RemoveServer(ctx context.Context, id string) error {
+	return s.raft.RemoveServer(ctx, id)
+}
+
+// HandOver makes another server the leader.
+func (s *Server) HandOver(ctx context.Context, id, addr string) error {
+	return s.raft.HandOver(ctx, id, addr)
 }
 
 // Stats are the numbers that agent self shows.
@@ -94,10 +137,19 @@ func (s *Server) Stats() map[string]map[string]string {
 	evals := s.broker.Stats()
 	return map[string]map[string]string{
 		"nomad": {"server": "true", "leader": strconv.FormatBool(s.raft.IsLeader()), "leader_addr": addr,
-			"bootstrap": "true", "known_regions": "1"},
+			"bootstrap": strconv.FormatBool(s.cfg.BootstrapExpect == 1 || s.alone()), "known_regions": strconv.Itoa(len(s.regions()))},
 		"raft":   s.raft.Stats(),
 		"broker": {"ready": strconv.Itoa(evals.Ready), "unacked": strconv.Itoa(evals.Unacked)},
 	}
+}
+
+// regions are those of all known servers.
+func (s *Server) regions() map[string]bool {
+	out := map[string]bool{s.cfg.Region: true}
+	for _, m := range s.Members() {
+		out[m.Tags["region"]] = true
+	}
+	return out
 }
 
 // gate is open while this server leads and is ready.
@@ -133,15 +185,42 @@ func (g *gate) isOpen() bool {
 	return g.isUp
 }
 
+// whenOpen returns a channel that is closed when the gate is open.
+func (g *gate) whenOpen() <-chan struct{} {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.opened
+}
+
 // wait waits until the gate is open.
 func (g *gate) wait(ctx context.Context) error {
-	g.mu.Lock()
-	opened := g.opened
-	g.mu.Unlock()
 	select {
-	case <-opened:
+	case <-g.whenOpen():
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// signal tells all who wait that something happened.
+type signal struct {
+	mu    sync.Mutex
+	fired chan struct{}
+}
+
+func newSignal() *signal { return &signal{fired: make(chan struct{})} }
+
+// fire wakes all who wait.
+func (s *signal) fire() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(s.fired)
+	s.fired = make(chan struct{})
+}
+
+// wait returns a channel that is closed when the signal is fired next.
+func (s *signal) wait() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.fired
 }

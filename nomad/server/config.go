@@ -23,6 +23,27 @@ type Config struct {
 	RPCAddr string
 	// RPCAdvertise is the address that others use. Default: RPCAddr as it was bound.
 	RPCAdvertise string
+	// SerfAddr is where to listen for gossip, "IP:port". Empty: this server takes no
+	// part in it, begins a cluster of its own and stays the only one.
+	SerfAddr string
+	// SerfAdvertise is the address for gossip that others use. Default: SerfAddr as
+	// it was bound.
+	SerfAdvertise string
+	// BootstrapExpect is how many servers begin the cluster together; 1 begins it at
+	// once, 0 waits to be added to one.
+	BootstrapExpect int
+	// StartJoin are servers that must be met at the start; RetryJoin are met when
+	// they answer, tried every RetryInterval (default 30 s), at most RetryMax times.
+	StartJoin     []string
+	RetryJoin     []string
+	RetryInterval time.Duration
+	RetryMax      int
+	// RejoinAfterLeave meets the known servers again although this one had left.
+	RejoinAfterLeave bool
+	// GossipKey encrypts gossip; 16, 24 or 32 bytes.
+	GossipKey []byte
+	// GossipProbe is how often servers are asked whether they live. Default 5 s.
+	GossipProbe time.Duration
 	// SerfPort is told to those who ask for the members. Default 4648.
 	SerfPort int
 	// Version is the version of the program, as members show it.
@@ -82,6 +103,9 @@ func (c Config) complete() (Config, error) {
 		return c, errors.New("server: no name")
 	case c.Scheduler.PauseEvalBroker:
 		return c, errors.New("server: pausing of the evaluation broker is not available yet")
+	}
+	if c.BootstrapExpect < 0 {
+		return c, errors.New("server: bootstrap_expect is negative")
 	}
 	if _, _, err := net.SplitHostPort(c.RPCAddr); err != nil {
 		return c, fmt.Errorf("server: address for RPC: %w", err)

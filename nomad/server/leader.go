@@ -97,7 +97,7 @@ func (s *Server) lead(ctx context.Context) error {
 	timer := gc.NewTimer(gc.Intervals{Job: s.cfg.JobGCInterval, RootKey: s.cfg.RootKeyGCInterval}, s.raft.AppliedIndex, s.broker.Enqueue)
 	for _, run := range []func(context.Context) error{
 		func(ctx context.Context) error { return s.beats.Run(ctx, nodes) },
-		s.plans.Run, s.deploys.Run, s.blocked.Run, reaper.Run, timer.Run,
+		s.plans.Run, s.deploys.Run, s.blocked.Run, reaper.Run, timer.Run, s.reconcile,
 	} {
 		wg.Go(func() {
 			if err := run(ctx); err != nil && ctx.Err() == nil {

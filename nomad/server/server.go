@@ -25,7 +25,10 @@ import (
 	"net"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/hashicorp/raft"
 
 	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
@@ -36,6 +39,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/endpoint"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/gc"
+	"github.com/open-nomad/open-nomad/nomad/gossip"
 	"github.com/open-nomad/open-nomad/nomad/heartbeat"
 	"github.com/open-nomad/open-nomad/nomad/identity"
 	"github.com/open-nomad/open-nomad/nomad/keyring"
@@ -44,15 +48,23 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/worker"
 )
 
+// dialTimeout bounds the connecting to another server: less than calls are held.
+const dialTimeout = 3 * time.Second
+
+// stepDownWithin bounds the handing over of leadership by a server that stops.
+const stepDownWithin = 2 * time.Second
+
 // Server is one server of a region.
 type Server struct {
 	cfg       Config
 	log       *slog.Logger
 	listener  net.Listener
-	advertise string
+	advertise string // where clients reach it
+	peer      string // where servers reach it
 
 	fsm       *fsm.FSM
 	raft      *consensus.Raft
+	streams   *consensus.Streams // nil when it stays alone
 	ring      *keyring.Ring
 	issuer    *identity.Issuer
 	authority *authz.Authority
@@ -67,6 +79,12 @@ type Server struct {
 	leading   *gate
 	caughtUp  *gate // opened once: what was in the log at the start is in state
 	closing   sync.Once
+
+	gossip atomic.Pointer[gossip.Pool] // nil while, or when, it takes no part
+	moved  *signal                     // the members changed
+	own    ownToken
+	goneMu sync.Mutex
+	gone   map[string]bool // IDs of servers that left, until the leader looks
 }
 
 // New opens the log and listens, so that a directory or an address in use is said
@@ -76,7 +94,7 @@ func New(cfg Config, log *slog.Logger) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, log: log, leading: newGate(), caughtUp: newGate()}
+	s := &Server{cfg: cfg, log: log, leading: newGate(), caughtUp: newGate(), moved: newSignal(), gone: map[string]bool{}}
 	if err := s.open(); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -95,13 +113,8 @@ func (s *Server) open() (err error) {
 	s.blocked = broker.NewBlocked(s.broker)
 	s.observer = broker.NewObserver(s.broker, s.blocked, s.classOf)
 	s.fsm = fsm.New(state.New(s.log), s.observer, s.log)
-	dir := ""
-	if s.cfg.DataDir != "" {
-		dir = filepath.Join(s.cfg.DataDir, "server")
-	}
-	s.raft, err = consensus.Open(consensus.Config{FSM: s.fsm, Dir: dir, Address: s.advertise, Bootstrap: true,
-		Multiplier: s.cfg.RaftMultiplier, Log: s.log})
-	if err != nil {
+	s.peers = rpc.NewPool(rpc.PoolConfig{IdleTimeout: 2 * time.Minute, MaxIdleStreams: 64, DialTimeout: dialTimeout, Log: s.log})
+	if err := s.openRaft(); err != nil {
 		return err
 	}
 	s.ring = keyring.New(keyring.Config{Log: s.log})
@@ -112,10 +125,51 @@ func (s *Server) open() (err error) {
 		FailoverTTL: s.cfg.FailoverHeartbeatTTL, MaxPerSecond: s.cfg.MaxHeartbeatsPerSecond, Log: s.log})
 	s.plans = plan.New(plan.Config{Store: s.fsm.State, Raft: s.raft, Minter: s.issuer, Evals: s.broker, Log: s.log})
 	s.deploys = deploy.New(deploy.Config{Store: s.fsm.State, Raft: s.raft, Log: s.log})
-	s.peers = rpc.NewPool(rpc.PoolConfig{IdleTimeout: 2 * time.Minute, MaxIdleStreams: 64, Log: s.log})
 	s.rpc, err = rpc.NewServer(rpc.Config{Methods: s.endpoints().Methods(), Auth: patient{s.authority, s.caughtUp}, Router: s, Peers: s.peers,
+		Self: s.token, Bound: endpoint.BoundNode, Raft: s.raftConns(),
 		HandshakeTimeout: s.cfg.RPCHandshakeTimeout, MaxConnsPerAddr: s.cfg.RPCMaxConnsPerClient, Observe: measure, Log: s.log})
+	if err != nil || s.alone() {
+		return err
+	}
+	return s.openGossip()
+}
+
+// openRaft opens the log, with peers unless this server stays alone.
+func (s *Server) openRaft() (err error) {
+	dir := ""
+	if s.cfg.DataDir != "" {
+		dir = filepath.Join(s.cfg.DataDir, "server")
+	}
+	cfg := consensus.Config{FSM: s.fsm, Dir: dir, Address: s.advertise, Bootstrap: s.alone() || s.cfg.BootstrapExpect == 1,
+		Multiplier: s.cfg.RaftMultiplier, Log: s.log,
+		Scratch: func() raft.FSM { return fsm.New(state.New(s.log), nil, s.log) }}
+	if s.peer = s.advertise; !s.alone() {
+		serf := s.cfg.SerfAdvertise
+		if serf == "" {
+			serf = s.cfg.SerfAddr
+		}
+		host, _, err := net.SplitHostPort(serf)
+		if err != nil {
+			return fmt.Errorf("address for gossip: %w", err)
+		}
+		_, port, err := net.SplitHostPort(s.advertise)
+		if err != nil {
+			return fmt.Errorf("address for RPC: %w", err)
+		}
+		s.peer = net.JoinHostPort(host, port)
+		s.streams = consensus.NewStreams(s.peer, s.peers.DialRaft)
+		cfg.Address, cfg.Streams, cfg.Locate = s.peer, s.streams, s.locate
+	}
+	s.raft, err = consensus.Open(cfg)
 	return err
+}
+
+// raftConns takes the connections of Raft; nil refuses them.
+func (s *Server) raftConns() rpc.RaftConns {
+	if s.streams == nil {
+		return nil
+	}
+	return s.streams
 }
 
 // endpoints makes the handlers.
@@ -125,7 +179,7 @@ func (s *Server) endpoints() *endpoint.Service {
 		SignWithin: s.cfg.SignWithin, RotationThreshold: s.cfg.RootKeyRotationThreshold,
 		Limits: endpoint.Limits{DefaultPriority: s.cfg.JobDefaultPriority, MaxPriority: s.cfg.JobMaxPriority,
 			MaxCount: s.cfg.JobMaxCount, MaxSource: s.cfg.JobMaxSourceSize},
-		Store: s.fsm.State, Raft: s.raft, Cluster: s, Broker: s.broker, Blocked: s.blocked, Plans: s.plans,
+		Store: s.fsm.State, Raft: s.raft, Cluster: s, Voters: s, Peers: peers{s}, Broker: s.broker, Blocked: s.blocked, Plans: s.plans,
 		Heartbeats: s.beats, Deploys: s.deploys, Issuer: s.issuer, Keyring: s.ring,
 		Nodes: func() endpoint.Nodes { return s.rpc }, Now: time.Now, Log: s.log,
 	})
@@ -158,15 +212,32 @@ func (s *Server) Run(ctx context.Context) error {
 	part(&answering, below, "keyring", s.followKeys)
 	part(&answering, below, "leadership", s.followLeadership)
 	part(&answering, below, "state", s.watchFSM)
+	part(&asking, ctx, "catching up", s.catchUp)
+	part(&asking, ctx, "beginning of the cluster", s.begin)
+	part(&asking, ctx, "join", s.retryJoin)
 	part(&asking, ctx, "rpc", func(ctx context.Context) error { return s.rpc.Serve(ctx, s.listener) })
 	for _, w := range s.workers() {
 		part(&asking, ctx, "worker", w.Run)
 	}
 	<-ctx.Done()
+	s.stepDown()
 	asking.Wait()
 	stop()
 	answering.Wait()
 	return errors.Join(context.Cause(ctx), s.Close())
+}
+
+// stepDown hands leadership over before this server stops, so that the others need
+// not wait until they miss it.
+func (s *Server) stepDown() {
+	if !s.raft.IsLeader() || !s.isVoter() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), stepDownWithin)
+	defer cancel()
+	if err := s.raft.HandOver(ctx, "", ""); err != nil {
+		s.log.Warn("hand leadership over", "err", err)
+	}
 }
 
 // workers makes the workers, which share what collects garbage.
@@ -203,6 +274,29 @@ func (s *Server) watchFSM(ctx context.Context) error {
 	}
 }
 
+// catchUp waits until this server, led by another, has in state what was committed
+// when it first heard of the leader.
+func (s *Server) catchUp(ctx context.Context) error {
+	for !s.caughtUp.isOpen() {
+		changed := s.raft.LeaderChange()
+		if _, id := s.raft.Leader(); id != "" && id != s.raft.ID() {
+			if err := s.raft.CaughtUp(ctx); err != nil {
+				return err
+			}
+			s.loadKeys(ctx, s.fsm.State().Snapshot(), nil)
+			s.caughtUp.open()
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-changed:
+		case <-s.caughtUp.whenOpen():
+		}
+	}
+	return nil
+}
+
 // Close gives back what New took. Run does so itself.
 func (s *Server) Close() error {
 	var errs []error
@@ -211,6 +305,9 @@ func (s *Server) Close() error {
 			if err := s.listener.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 				errs = append(errs, err)
 			}
+		}
+		if p := s.gossip.Load(); p != nil {
+			errs = append(errs, p.Close())
 		}
 		if s.peers != nil {
 			errs = append(errs, s.peers.Close())

@@ -1,0 +1,119 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/consensus"
+)
+
+// Bounds of the beginning of a cluster.
+const (
+	beginPause = time.Second // between two looks at the members, when nothing moves
+	askTries   = 6
+	askWithin  = 5 * time.Second
+)
+
+// begin begins the cluster once as many servers as expected have met. The one with
+// the lowest ID does so for all, after it has asked each of them whether there is
+// a cluster already: two can't begin two. The others wait to be made members.
+//
+//	expected ones missing ──all met──▶ lowest ID asks all ──no cluster──▶ begins
+//	        ▲                              │ └─one knows a cluster──▶ waits to be added
+//	        └──────── one did not answer ──┘
+func (s *Server) begin(ctx context.Context) error {
+	if s.alone() || s.cfg.BootstrapExpect < 2 {
+		return nil
+	}
+	for {
+		moved := s.moved.wait()
+		if empty, err := s.raft.Empty(); err != nil || !empty {
+			return err
+		}
+		if founders := s.founders(); founders != nil {
+			err := s.beginWith(ctx, founders)
+			if err == nil || errors.Is(err, consensus.ErrBegun) {
+				return nil
+			}
+			s.log.Warn("begin the cluster", "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-moved:
+		case <-time.After(beginPause):
+		}
+	}
+}
+
+// founders returns the servers that begin the cluster, addresses by ID: nil as long
+// as some are missing, when they don't agree, or when another than this one is to
+// begin it.
+func (s *Server) founders() map[string]string {
+	own := fmt.Sprint(s.cfg.BootstrapExpect)
+	out := map[string]string{}
+	lowest := s.raft.ID()
+	for _, m := range s.aliveIn(s.cfg.Region) {
+		id := m.Tags["id"]
+		switch expect := m.Tags["expect"]; {
+		case m.Tags["bootstrap"] == "1":
+			return nil // it has a cluster, and will add this server
+		case expect != "" && expect != own:
+			s.log.Error("servers expect different numbers of servers: none begins a cluster", "server", m.Name,
+				"expects", expect, "here", own)
+			return nil
+		case expect == own:
+			out[id] = peerAddr(m)
+			lowest = min(lowest, id)
+		}
+	}
+	if len(out) < s.cfg.BootstrapExpect || lowest != s.raft.ID() {
+		return nil
+	}
+	return out
+}
+
+// beginWith asks all founders whether they know a cluster, and begins one when none
+// does.
+func (s *Server) beginWith(ctx context.Context, founders map[string]string) error {
+	for id, addr := range founders {
+		if id == s.raft.ID() {
+			continue
+		}
+		peers, err := s.askPeers(ctx, addr)
+		if err != nil {
+			return fmt.Errorf("ask server %s for its peers: %w", id, err)
+		}
+		if len(peers) > 0 {
+			s.log.Info("a cluster exists: waiting to be added", "server", id)
+			return consensus.ErrBegun
+		}
+	}
+	if err := s.raft.Bootstrap(founders); err != nil {
+		return err
+	}
+	s.log.Info("began a cluster", "servers", len(founders))
+	return nil
+}
+
+// askPeers asks a server for the members of its log, several times if need be.
+func (s *Server) askPeers(ctx context.Context, addr string) (peers []string, err error) {
+	req := &nomad.GenericRequest{QueryOptions: nomad.QueryOptions{Region: s.cfg.Region, AllowStale: true}}
+	for try := range askTries {
+		once, cancel := context.WithTimeout(ctx, askWithin)
+		err = s.peers.Call(once, addr, "Status.Peers", req, &peers)
+		cancel()
+		if err == nil || ctx.Err() != nil {
+			return peers, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(time.Second << min(try, 2)):
+		}
+	}
+	return nil, err
+}

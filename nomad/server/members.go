@@ -1,0 +1,226 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/gossip"
+)
+
+// rejoinWait is the pause between two tries to meet other servers.
+const rejoinWait = 30 * time.Second
+
+// alone says whether this server takes no part in gossip: it will never have peers.
+func (s *Server) alone() bool { return s.cfg.SerfAddr == "" }
+
+// openGossip takes part in gossip. Raft is open already: members show its ID.
+func (s *Server) openGossip() (err error) {
+	cfg := gossip.Config{Name: s.cfg.Name + "." + s.cfg.Region, Bind: s.cfg.SerfAddr, Advertise: s.cfg.SerfAdvertise, Tags: s.tags(),
+		Rejoin: s.cfg.RejoinAfterLeave, Key: s.cfg.GossipKey, Probe: s.cfg.GossipProbe, Admit: s.admitMember, Changed: s.membersChanged, Log: s.log}
+	if s.cfg.DataDir != "" {
+		cfg.Snapshot = filepath.Join(s.cfg.DataDir, "server", "serf", "snapshot")
+	}
+	pool, err := gossip.Open(cfg)
+	if err != nil {
+		return err
+	}
+	s.gossip.Store(pool)
+	if len(s.cfg.StartJoin) > 0 {
+		if _, err := pool.Join(s.cfg.StartJoin); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tags are what members show of this server (compat/wire.md section 13).
+func (s *Server) tags() map[string]string {
+	host, port, _ := net.SplitHostPort(s.advertise) // checked when it was bound
+	tags := map[string]string{"role": gossip.Role, "region": s.cfg.Region, "dc": s.cfg.Datacenter, "build": s.cfg.Version,
+		"revision": s.cfg.Revision, "vsn": "1", "raft_vsn": "3", "id": s.raft.ID(), "rpc_addr": host, "port": port}
+	if s.cfg.BootstrapExpect == 1 || s.alone() {
+		tags["bootstrap"] = "1"
+	}
+	if s.cfg.BootstrapExpect > 0 {
+		tags["expect"] = strconv.Itoa(s.cfg.BootstrapExpect)
+	}
+	return tags
+}
+
+// admitMember refuses a server that began a cluster of its own in a region where
+// this one did too: two logs can't become one.
+func (s *Server) admitMember(m *nomad.ServerMember) error {
+	if m.Tags["region"] == s.cfg.Region && m.Tags["bootstrap"] == "1" && s.cfg.BootstrapExpect == 1 && m.Tags["id"] != s.raft.ID() {
+		return fmt.Errorf("member '%s' has begun a cluster of its own in region %q, as this server has: only one may have bootstrap_expect = 1",
+			m.Name, s.cfg.Region)
+	}
+	return nil
+}
+
+// membersChanged wakes what follows the members. It runs in the pool's goroutine.
+func (s *Server) membersChanged(gone []*nomad.ServerMember) {
+	s.goneMu.Lock()
+	for _, m := range gone {
+		s.gone[m.Tags["id"]] = true
+	}
+	s.goneMu.Unlock()
+	s.moved.fire()
+}
+
+// takeGone returns the servers that left or were forgotten since the last time.
+func (s *Server) takeGone() map[string]bool {
+	s.goneMu.Lock()
+	defer s.goneMu.Unlock()
+	gone := s.gone
+	s.gone = map[string]bool{}
+	return gone
+}
+
+// Members lists the known servers of all regions, this one among them.
+func (s *Server) Members() []*nomad.ServerMember {
+	if p := s.gossip.Load(); p != nil {
+		return p.Members()
+	}
+	return []*nomad.ServerMember{s.Self()}
+}
+
+// Self is this server as members are listed.
+func (s *Server) Self() *nomad.ServerMember {
+	if p := s.gossip.Load(); p != nil {
+		return p.Self()
+	}
+	host, _, _ := net.SplitHostPort(s.advertise) // checked when it was bound
+	return &nomad.ServerMember{Name: s.cfg.Name + "." + s.cfg.Region, Addr: net.ParseIP(host), Port: uint16(s.cfg.SerfPort), Status: gossip.Alive,
+		Tags: s.tags(), ProtocolMin: 1, ProtocolMax: 5, ProtocolCur: 2, DelegateMin: 2, DelegateMax: 5, DelegateCur: 4}
+}
+
+// peerAddr is where other servers reach a member.
+func peerAddr(m *nomad.ServerMember) string { return net.JoinHostPort(m.Addr.String(), m.Tags["port"]) }
+
+// aliveIn lists the members of a region that answer.
+func (s *Server) aliveIn(region string) []*nomad.ServerMember {
+	var out []*nomad.ServerMember
+	for _, m := range s.Members() {
+		if m.Tags["region"] == region && m.Status == gossip.Alive {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// locate finds the address of a server of this region by its ID.
+func (s *Server) locate(id string) string {
+	for _, m := range s.aliveIn(s.cfg.Region) {
+		if m.Tags["id"] == id {
+			return peerAddr(m)
+		}
+	}
+	return ""
+}
+
+// regionServer picks a server of another region.
+func (s *Server) regionServer(region string) (string, error) {
+	there := s.aliveIn(region)
+	if len(there) == 0 {
+		return "", nomad.ErrNoRegionPath
+	}
+	return peerAddr(there[rand.N(len(there))]), nil
+}
+
+// Join meets servers and says how many it met.
+func (s *Server) Join(addrs []string) (int, error) {
+	p := s.gossip.Load()
+	if p == nil {
+		return 0, nomad.Errorf(501, "this server takes no part in gossip: it was started with -dev")
+	}
+	return p.Join(addrs)
+}
+
+// ForceLeave makes a server that failed one that left; then it is no longer a
+// member of the cluster.
+func (s *Server) ForceLeave(name string) error { return s.forced(name, (*gossip.Pool).ForceLeave) }
+
+// Prune is ForceLeave, and forgets the server.
+func (s *Server) Prune(name string) error { return s.forced(name, (*gossip.Pool).Prune) }
+
+func (s *Server) forced(name string, do func(*gossip.Pool, string) error) error {
+	p := s.gossip.Load()
+	if p == nil {
+		return nomad.Errorf(501, "this server takes no part in gossip: it was started with -dev")
+	}
+	return do(p, name)
+}
+
+// retryJoin meets the configured servers, however long it takes.
+func (s *Server) retryJoin(ctx context.Context) error {
+	if s.alone() || len(s.cfg.RetryJoin) == 0 {
+		return nil
+	}
+	wait := s.cfg.RetryInterval
+	if wait <= 0 {
+		wait = rejoinWait
+	}
+	for tries := 1; ; tries++ {
+		n, err := s.Join(s.cfg.RetryJoin)
+		if err == nil || n > 0 {
+			s.log.Info("joined", "servers", n)
+			return nil
+		}
+		if s.cfg.RetryMax > 0 && tries >= s.cfg.RetryMax {
+			return fmt.Errorf("gave up after %d tries: %w", tries, err)
+		}
+		s.log.Warn("join other servers", "err", err, "again_in", wait)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(wait):
+		}
+	}
+}
+
+// Leave takes this server out of the cluster for good: another one leads, the
+// others forget it. It has to be stopped afterwards.
+func (s *Server) Leave(ctx context.Context) error {
+	p := s.gossip.Load()
+	if p == nil {
+		return nil
+	}
+	var errs []error
+	if s.raft.IsLeader() {
+		if voters, err := s.raft.Servers(); err == nil && len(voters) > 1 {
+			errs = append(errs, s.raft.HandOver(ctx, "", ""))
+		}
+	}
+	errs = append(errs, p.Leave())
+	for ctx.Err() == nil && s.isVoter() {
+		select {
+		case <-ctx.Done():
+		case <-time.After(leavePoll):
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// leavePoll is how often a server that leaves looks whether it is out.
+const leavePoll = 20 * time.Millisecond
+
+// isVoter says whether the log has this server beside others.
+func (s *Server) isVoter() bool {
+	servers, err := s.raft.Servers()
+	if err != nil || len(servers) < 2 {
+		return false
+	}
+	for _, v := range servers {
+		if string(v.ID) == s.raft.ID() {
+			return true
+		}
+	}
+	return false
+}
