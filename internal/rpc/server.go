@@ -192,7 +192,7 @@ func (s *Server) run(ctx context.Context, m Method, conn *Conn, req Request) (ou
 
 // handle runs a method here.
 func (s *Server) handle(ctx context.Context, m Method, c *Call, req Request) (out any, err error) {
-	if c.Conn != nil || m.Rule != ServerOnly { // what servers make themselves is whole
+	if m.Rule != ServerOnly { // what servers make is whole
 		if err := nomad.Whole(req); err != nil {
 			return nil, err
 		}

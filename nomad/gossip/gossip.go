@@ -53,6 +53,7 @@ const (
 	leaveDelay       = time.Second
 	reconnectTimeout = 72 * time.Hour
 	eventBuffer      = 512
+	reclaimAfter     = 5 * time.Second // then a server that failed may come back at another address
 )
 
 // Config is what a Pool is made of.
@@ -131,6 +132,7 @@ func (p *Pool) config() (*serf.Config, error) {
 	m.LogOutput, m.Logger = nil, logger
 	m.MsgpackUseNewTimeFormat = true
 	m.SecretKey = p.cfg.Key
+	m.DeadNodeReclaimTime = reclaimAfter
 	if p.cfg.Probe > 0 {
 		m.ProbeInterval, m.ProbeTimeout, m.GossipInterval = p.cfg.Probe, p.cfg.Probe/2, p.cfg.Probe/2
 	}

@@ -1,0 +1,303 @@
+package server_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/internal/testnet"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/server"
+)
+
+// member is one server of a cluster.
+type member struct {
+	*server.Server
+	stop func()
+}
+
+// startMember runs a server that takes part in gossip.
+func startMember(t *testing.T, name string, change func(*server.Config)) member {
+	t.Helper()
+	s, stop := start(t, func(c *server.Config) {
+		c.Name, c.SerfAddr, c.GossipProbe = name, testnet.Any, 100*time.Millisecond
+		if change != nil {
+			change(c)
+		}
+	})
+	return member{s, stop}
+}
+
+// gossipAddr is where a server is joined.
+func (m member) gossipAddr() string {
+	self := m.Self()
+	return fmt.Sprintf("%s:%d", self.Addr, self.Port)
+}
+
+// cluster starts servers that begin a cluster together, and waits until all agree.
+func cluster(t *testing.T, count int, change func(*server.Config)) []member {
+	t.Helper()
+	var all []member
+	for i := range count {
+		all = append(all, startMember(t, fmt.Sprintf("s%d", i), func(c *server.Config) {
+			c.BootstrapExpect = count
+			if i > 0 {
+				c.RetryJoin = []string{all[0].gossipAddr()}
+			}
+			if change != nil {
+				change(c)
+			}
+		}))
+	}
+	waitVoters(t, all, count)
+	return all
+}
+
+// waitVoters waits until every server names the same leader and as many voters.
+func waitVoters(t *testing.T, all []member, count int) {
+	t.Helper()
+	eventually(t, func() bool {
+		_, first := all[0].Leader()
+		for _, m := range all {
+			_, id := m.Leader()
+			voters, err := m.RaftServers()
+			if id == "" || id != first || err != nil || len(voters) != count {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// split returns the leader and the others.
+func split(t *testing.T, all []member) (leader member, followers []member) {
+	t.Helper()
+	_, id := all[0].Leader()
+	for _, m := range all {
+		if m.Self().Tags["id"] == id {
+			leader = m
+		} else {
+			followers = append(followers, m)
+		}
+	}
+	if leader.Server == nil {
+		t.Fatal("the leader is none of the servers")
+	}
+	return leader, followers
+}
+
+func TestAFollowerTakesWhatTheLeaderTakes(t *testing.T) {
+	all := cluster(t, 3, nil)
+	_, followers := split(t, all)
+	f := followers[0]
+	n := join(t, f.RPCAddr())
+	register(t, f.Server, batchJob("b", 1))
+	alloc := n.allocs(1)[0]
+	if alloc.SignedIdentities["t"] == "" {
+		t.Error("the allocation has no identity")
+	}
+	n.beat(n.jwt, false)
+	for _, m := range all {
+		eventually(t, func() bool {
+			stale := nomad.QueryOptions{Region: "global", AllowStale: true}
+			var got nomad.SingleJobResponse
+			err := m.Call(within(t), "Job.GetJob", &nomad.JobSpecificRequest{JobID: "b", QueryOptions: stale}, &got)
+			return err == nil && got.Job != nil && got.KnownLeader && got.LastContact < 5*time.Second
+		})
+	}
+	eventually(t, func() bool { return len(n.beat(n.jwt, false).Servers) == 3 })
+	eventually(t, func() bool {
+		members := read[nomad.ServerMembersResponse](t, f.Server, "Status.Members", &nomad.GenericRequest{QueryOptions: global})
+		return len(members.Members) == 3
+	})
+	if peers := read[[]string](t, f.Server, "Status.Peers", &nomad.GenericRequest{QueryOptions: global}); len(peers) != 3 {
+		t.Errorf("Status.Peers = %v", peers)
+	}
+}
+
+func TestOnlyWorkersOfFollowersWork(t *testing.T) {
+	all := cluster(t, 3, func(c *server.Config) {
+		if c.Name == "s0" {
+			c.Workers = -1
+		}
+	})
+	leader, _ := split(t, all)
+	if leader.Server != all[0].Server {
+		transfer(t, all, all[0])
+	}
+	n := join(t, all[1].RPCAddr())
+	register(t, all[2].Server, batchJob("b", 2))
+	n.allocs(2)
+}
+
+// transfer makes a server the leader.
+func transfer(t *testing.T, all []member, to member) {
+	t.Helper()
+	id := to.Self().Tags["id"]
+	out := read[nomad.LeadershipTransferResponse](t, all[0].Server, "Operator.TransferLeadershipToPeer",
+		&nomad.RaftPeerRequest{RaftIDAddress: nomad.RaftIDAddress{ID: id}, WriteRequest: nomad.WriteRequest{Region: "global"}})
+	if out.To.ID != id || out.Noop {
+		t.Errorf("TransferLeadershipToPeer = %+v", out)
+	}
+	eventually(t, func() bool {
+		_, now := to.Leader()
+		return now == id
+	})
+}
+
+func TestALeaderThatStopsIsReplaced(t *testing.T) {
+	all := cluster(t, 3, nil)
+	for i := range 2 {
+		register(t, all[i].Server, batchJob(fmt.Sprintf("before-%d", i), 0))
+	}
+	leader, followers := split(t, all)
+	leader.stop()
+	begun := time.Now()
+	register(t, followers[0].Server, batchJob("after", 0))
+	if took := time.Since(begun); took > 4*time.Second {
+		t.Errorf("the next write took %v", took)
+	}
+	for _, id := range []string{"before-0", "before-1", "after"} {
+		for _, f := range followers {
+			if got := read[nomad.SingleJobResponse](t, f.Server, "Job.GetJob", jobRead(id)); got.Job == nil {
+				t.Errorf("job %s is lost", id)
+			}
+		}
+	}
+}
+
+func TestCallsAreRelayedThroughTheServerOfTheNode(t *testing.T) {
+	all := cluster(t, 3, nil)
+	_, followers := split(t, all)
+	n := join(t, followers[0].RPCAddr())
+	n.pool.Close()
+	p := rpc.NewPool(rpc.PoolConfig{Serve: relayed(t)})
+	t.Cleanup(func() { p.Close() })
+	n.pool = p
+	n.beat(n.jwt, false)
+	register(t, all[0].Server, batchJob("b", 1))
+	id := n.allocs(1)[0].ID
+	for _, m := range all {
+		eventually(t, func() bool {
+			var got nomad.AllocStatsResponse
+			err := m.Call(within(t), "ClientAllocations.Stats", &nomad.AllocStatsRequest{AllocID: id}, &got)
+			return err == nil && got.Stats.Timestamp == 7
+		})
+		st, err := m.Stream(within(t), "FileSystem.Logs")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := st.Encode(&nomad.FsLogsRequest{AllocID: id, Task: "t"}); err != nil {
+			t.Fatal(err)
+		}
+		var frame nomad.StreamErrWrapper
+		if err := st.Decode(&frame); err != nil || string(frame.Payload) != "log of t" {
+			t.Errorf("FileSystem.Logs = %+v, %v", frame, err)
+		}
+		st.Close()
+	}
+}
+
+func TestServersLeaveAndAreRemoved(t *testing.T) {
+	all := cluster(t, 4, nil)
+	leader, followers := split(t, all)
+	gone := followers[0]
+	if err := gone.Leave(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	gone.stop()
+	rest := []member{leader, followers[1], followers[2]}
+	waitVoters(t, rest, 3)
+	followers[1].stop()
+	name := "s"
+	for _, m := range leader.Members() {
+		if m.Status != "left" && m.Tags["id"] == followers[1].Self().Tags["id"] {
+			name = m.Name
+		}
+	}
+	eventually(t, func() bool {
+		for _, m := range leader.Members() {
+			if m.Name == name {
+				return m.Status == "failed"
+			}
+		}
+		return false
+	})
+	if err := leader.ForceLeave(name); err != nil {
+		t.Fatal(err)
+	}
+	waitVoters(t, []member{leader, followers[2]}, 2)
+	err := leader.Call(within(t), "Operator.RaftRemovePeerByID", &nomad.RaftPeerByIDRequest{ID: nomad.NewID(), WriteRequest: nomad.WriteRequest{Region: "global"}}, nil)
+	failsWith(t, err, 404, "no server of the cluster")
+}
+
+func TestALaterServerIsAdded(t *testing.T) {
+	one := startMember(t, "s0", func(c *server.Config) { c.BootstrapExpect = 1 })
+	register(t, one.Server, batchJob("b", 0))
+	two := startMember(t, "s1", func(c *server.Config) { c.StartJoin = []string{one.gossipAddr()} })
+	waitVoters(t, []member{one, two}, 2)
+	if got := read[nomad.SingleJobResponse](t, two.Server, "Job.GetJob", jobRead("b")); got.Job == nil {
+		t.Error("the new server knows no job")
+	}
+	// One that began a cluster of its own can't come in.
+	three := startMember(t, "s2", func(c *server.Config) { c.BootstrapExpect = 1 })
+	if _, err := three.Join([]string{one.gossipAddr()}); err == nil || !strings.Contains(err.Error(), "cluster of its own") {
+		t.Errorf("Join() = %v", err)
+	}
+}
+
+func TestAnotherRegionIsFederated(t *testing.T) {
+	here := startMember(t, "s0", func(c *server.Config) { c.BootstrapExpect = 1 })
+	there := startMember(t, "s0", func(c *server.Config) { c.BootstrapExpect, c.Region = 1, "far" })
+	if _, err := there.Join([]string{here.gossipAddr()}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() bool { return len(here.Members()) == 2 && len(there.Members()) == 2 })
+	var regions []string
+	if err := here.Call(within(t), "Region.List", &nomad.GenericRequest{}, &regions); err != nil || fmt.Sprint(regions) != "[far global]" {
+		t.Errorf("Region.List = %v, %v", regions, err)
+	}
+	register(t, here.Server, batchJob("b", 0))
+	q := nomad.QueryOptions{Region: "global"}
+	if got := read[nomad.SingleJobResponse](t, there.Server, "Job.GetJob", &nomad.JobSpecificRequest{JobID: "b", QueryOptions: q}); got.Job == nil {
+		t.Error("the other region's job is not found")
+	}
+	err := there.Call(within(t), "Job.GetJob", &nomad.JobSpecificRequest{JobID: "b", QueryOptions: nomad.QueryOptions{Region: "none"}}, nil)
+	if !errors.Is(err, nomad.ErrNoRegionPath) {
+		t.Errorf("a region that nobody knows: %v", err)
+	}
+	for _, m := range []member{here, there} {
+		if voters, err := m.RaftServers(); err != nil || len(voters) != 1 {
+			t.Errorf("%d voters, %v", len(voters), err)
+		}
+	}
+}
+
+func TestAServerComesBackWithItsData(t *testing.T) {
+	dirs := map[string]string{"s0": t.TempDir(), "s1": t.TempDir(), "s2": t.TempDir()}
+	blocks := map[string]*testnet.Block{"s0": testnet.Take(t), "s1": testnet.Take(t), "s2": testnet.Take(t)}
+	place := func(c *server.Config) {
+		c.DataDir, c.RPCAddr, c.SerfAddr = dirs[c.Name], blocks[c.Name].Addr(4647), blocks[c.Name].Addr(4648)
+	}
+	all := cluster(t, 3, place)
+	_, followers := split(t, all)
+	back := followers[0]
+	name := strings.TrimSuffix(back.Self().Name, ".global")
+	id := back.Self().Tags["id"]
+	back.stop()
+	register(t, followers[1].Server, batchJob("meanwhile", 0))
+	// It finds the others by itself.
+	again := startMember(t, name, place)
+	if got := again.Self().Tags["id"]; got != id {
+		t.Errorf("it comes back with the ID %s, not %s", got, id)
+	}
+	eventually(t, func() bool {
+		var got nomad.SingleJobResponse
+		stale := nomad.QueryOptions{Region: "global", AllowStale: true}
+		err := again.Call(within(t), "Job.GetJob", &nomad.JobSpecificRequest{JobID: "meanwhile", QueryOptions: stale}, &got)
+		return err == nil && got.Job != nil
+	})
+}
