@@ -72,7 +72,7 @@ func laterCommands() []term.Command {
 		{"setup of Consul and Vault", "setup consul|setup vault"},
 	} {
 		for _, name := range split(l.names) {
-			out = append(out, term.Command{Name: name, Local: true, MaxArgs: -1,
+			out = append(out, term.Command{Name: name, Local: true, Hidden: true, MaxArgs: -1,
 				Short: "Not part of this version: " + l.feature,
 				Setup: func(*term.Flags) term.Run {
 					return func(context.Context, *term.Env) error {

@@ -25,6 +25,8 @@ type Command struct {
 	Short string // one line
 	Long  string // what a reader of -help needs beyond the flags
 	Alias []string
+	// Hidden commands run, but no list of commands names them.
+	Hidden bool
 	// Local commands speak to no agent: they take no general flags.
 	Local bool
 	// MinArgs and MaxArgs bound the arguments; MaxArgs -1 means any number.
