@@ -66,9 +66,10 @@ func versionFlag(args []string) []string {
 
 // groupShort says in a line what each group of commands is about.
 var groupShort = map[string]string{
-	"acl": "Access control lists", "alloc": "Allocations", "config": "Agent configuration", "deployment": "Deployments",
-	"eval": "Evaluations", "job": "Jobs", "namespace": "Namespaces", "node": "Nodes", "operator": "Tools for operators",
-	"server": "Servers", "service": "Services", "system": "The whole cluster", "tls": "Certificates", "var": "Variables", "volume": "Volumes",
+	"alloc": "Allocations", "config": "Agent configuration", "deployment": "Deployments", "eval": "Evaluations", "job": "Jobs",
+	"node": "Nodes", "node identity": "The identity of a node", "operator": "Tools for operators", "operator root": "Root keys",
+	"operator root keyring": "Root keys", "operator scheduler": "How the scheduler is configured", "server": "Servers",
+	"system": "The whole cluster", "system reconcile": "Repairs",
 }
 
 // addGroups adds the words that stand before commands ("job" of "job run"), and
@@ -115,10 +116,10 @@ func rootHelp(commands map[string]cli.CommandFactory) string {
 		rows := []string{}
 		for _, name := range slices.Sorted(maps.Keys(commands)) {
 			if c, err := commands[name](); err == nil && keep(name) && !strings.Contains(name, " ") {
-				rows = append(rows, term.Row("    "+name, c.Synopsis()))
+				rows = append(rows, term.Row(name, c.Synopsis()))
 			}
 		}
-		fmt.Fprintf(&b, "\n%s:\n%s\n", title, term.Table(rows))
+		fmt.Fprintf(&b, "\n%s:\n    %s\n", title, strings.ReplaceAll(term.Table(rows), "\n", "\n    "))
 	}
 	list("Common commands", func(n string) bool { return slices.Contains(common, n) })
 	list("Other commands", func(n string) bool { return !slices.Contains(common, n) })
