@@ -152,34 +152,27 @@ func (p *Policy) openPaths() (landlock.Ruleset, error) {
 	}
 	rs := landlock.Ruleset{TCP: p.Files.TCP, MinABI: p.Files.MinABI}
 	for _, path := range p.Files.Paths {
-		f, err := path.open()
+		fd, err := path.open()
 		if err != nil {
 			return rs, fmt.Errorf("open granted path %s: %w", path, err)
 		}
-		rs.Paths = append(rs.Paths, landlock.Path{Modes: path.Modes, File: f, Name: path.String()})
+		rs.Paths = append(rs.Paths, landlock.Path{Modes: path.Modes, FD: fd, Name: path.String()})
 	}
 	return rs, nil
 }
 
-func (p Path) open() (*os.File, error) {
+// open returns a descriptor of the path, which execve closes.
+func (p Path) open() (int, error) {
 	if p.Beneath == "" {
-		fd, err := unix.Open(p.Name, unix.O_PATH|unix.O_CLOEXEC, 0)
-		if err != nil {
-			return nil, err
-		}
-		return os.NewFile(uintptr(fd), p.Name), nil
+		return unix.Open(p.Name, unix.O_PATH|unix.O_CLOEXEC, 0)
 	}
 	root, err := unix.Open(p.Beneath, unix.O_PATH|unix.O_CLOEXEC|unix.O_DIRECTORY, 0)
 	if err != nil {
-		return nil, err
+		return -1, err
 	}
 	defer unix.Close(root)
-	fd, err := unix.Openat2(root, p.Name, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC,
+	return unix.Openat2(root, p.Name, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC,
 		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS})
-	if err != nil {
-		return nil, err
-	}
-	return os.NewFile(uintptr(fd), p.Name), nil
 }
 
 // exec executes the program: a name without slash is tried in each directory of
