@@ -67,6 +67,8 @@ func New(cfg Config) *Server {
 
 // ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	// What tasks and jobs say is in many replies: a browser must not guess what it is.
+	w.Header().Set("X-Content-Type-Options", "nosniff")
 	for k, v := range s.cfg.Headers {
 		w.Header().Set(k, v)
 	}
