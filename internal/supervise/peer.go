@@ -138,7 +138,28 @@ func (s *server) startTask(req *request, resp *response) error {
 	return nil
 }
 
+// A crowd of stages that share a few cores keeps each other alive for long, and
+// each costs while it lives: so few start at a time, the others wait their turn. A
+// start that hangs, on a granted path of a dead file server say, holds up the
+// others for turnLimit and then goes on beside them.
+const (
+	startsPerCore = 2
+	turnLimit     = 250 * time.Millisecond
+)
+
+// turn waits for the turn of a start, which done ends.
+func (s *server) turn() (done func()) {
+	s.turns <- struct{}{}
+	end := sync.OnceFunc(func() { <-s.turns })
+	late := time.AfterFunc(turnLimit, end)
+	return func() {
+		late.Stop()
+		end()
+	}
+}
+
 func (s *server) launch(spec *Spec) (*task, error) {
+	defer s.turn()()
 	s.numbers.Lock()
 	rec, err := s.store.create()
 	s.numbers.Unlock()

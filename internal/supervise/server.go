@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"runtime/debug"
 	"strconv"
 	"sync"
@@ -60,8 +61,9 @@ type server struct {
 	lock    *os.File
 	listen  *os.File
 	store   *store
-	numbers sync.Mutex   // of the store
-	ending  sync.RWMutex // read-held from the end of a task until it is on disk
+	numbers sync.Mutex    // of the store
+	ending  sync.RWMutex  // read-held from the end of a task until it is on disk
+	turns   chan struct{} // one element for each start that goes on
 
 	mu       sync.Mutex
 	tasks    map[string]*task // nil while its start is under way
@@ -81,7 +83,8 @@ func supervise(log *slog.Logger, dir, program string, kept *handover) error {
 	if err != nil {
 		return err
 	}
-	s := &server{log: log, dir: root, program: program, tasks: map[string]*task{}, activity: time.Now()}
+	s := &server{log: log, dir: root, program: program, tasks: map[string]*task{}, activity: time.Now(),
+		turns: make(chan struct{}, startsPerCore*runtime.NumCPU())}
 	if err := s.acquire(kept); err != nil {
 		return err
 	}
