@@ -139,7 +139,7 @@ func (p *Policy) apply() error {
 		}
 	}
 	if p.Seccomp == SeccompDefault {
-		return loadSeccomp()
+		return loadFilter(p.Filter)
 	}
 	return nil
 }
