@@ -34,13 +34,13 @@ func find(ctx context.Context, e *term.Env, c *api.Client, prefix string) (*api.
 	case 1:
 		return all[0], nil
 	}
-	return nil, fmt.Errorf("Prefix matched multiple deployments\n\n%s", table(all, true))
+	return nil, fmt.Errorf("Prefix matched multiple deployments\n\n%s", table(all, term.Full))
 }
 
-func table(all []*api.Deployment, verbose bool) string {
+func table(all []*api.Deployment, detail term.Detail) string {
 	rows := []string{"ID|Namespace|Job ID|Job Version|Status|Description"}
 	for _, d := range all {
-		rows = append(rows, term.Row(term.ID(d.ID, verbose), d.Namespace, d.JobID, d.JobVersion, d.Status, d.StatusDescription))
+		rows = append(rows, term.Row(detail.ID(d.ID), d.Namespace, d.JobID, d.JobVersion, d.Status, d.StatusDescription))
 	}
 	return term.Table(rows)
 }
@@ -51,13 +51,13 @@ func statusCommand() term.Command {
 		Short: "Show the deployments, or one of them",
 		Setup: func(f *term.Flags) term.Run {
 			follow := f.Bool("monitor", false, "Follow the deployment until it is over.")
-			verbose := f.Bool("verbose", false, "Show full IDs.")
+			detail := f.Detail("Show full IDs.")
 			f.Duration("wait", 0, "Taken for compatibility: changes are shown as they happen.")
 			var formats term.Formats
 			formats.Declare(f)
 			return func(ctx context.Context, e *term.Env) error {
 				if e.Arg(0) == "" {
-					return list(ctx, e, "", *verbose, &formats)
+					return list(ctx, e, "", *detail, &formats)
 				}
 				c, err := e.Client()
 				if err != nil {
@@ -70,9 +70,9 @@ func statusCommand() term.Command {
 				case formats.Wanted():
 					return formats.Print(e, d)
 				case *follow:
-					return monitor.New(e, c, d.Namespace, *verbose).Deployment(ctx, d.ID)
+					return monitor.New(e, c, d.Namespace, *detail).Deployment(ctx, d.ID)
 				}
-				e.Println(monitor.DeploymentText(d, *verbose))
+				e.Println(monitor.DeploymentText(d, *detail))
 				return nil
 			}
 		},
@@ -83,16 +83,16 @@ func listCommand() term.Command {
 	return term.Command{
 		Name: "deployment list", Short: "List the deployments",
 		Setup: func(f *term.Flags) term.Run {
-			verbose := f.Bool("verbose", false, "Show full IDs.")
+			detail := f.Detail("Show full IDs.")
 			filter := f.String("filter", "", "An `expression` that deployments must meet.")
 			var formats term.Formats
 			formats.Declare(f)
-			return func(ctx context.Context, e *term.Env) error { return list(ctx, e, *filter, *verbose, &formats) }
+			return func(ctx context.Context, e *term.Env) error { return list(ctx, e, *filter, *detail, &formats) }
 		},
 	}
 }
 
-func list(ctx context.Context, e *term.Env, filter string, verbose bool, formats *term.Formats) error {
+func list(ctx context.Context, e *term.Env, filter string, detail term.Detail, formats *term.Formats) error {
 	c, err := e.Client()
 	if err != nil {
 		return err
@@ -107,7 +107,7 @@ func list(ctx context.Context, e *term.Env, filter string, verbose bool, formats
 		e.Println("No deployments found")
 		return nil
 	}
-	e.Println(table(all, verbose))
+	e.Println(table(all, detail))
 	return nil
 }
 
@@ -117,7 +117,7 @@ func failCommand() term.Command {
 		Short: "Mark a running deployment as failed",
 		Setup: func(f *term.Flags) term.Run {
 			detach := f.Bool("detach", false, "Print the evaluation's ID and return at once.")
-			verbose := f.Bool("verbose", false, "Print full IDs.")
+			detail := f.Detail("Print full IDs.")
 			return func(ctx context.Context, e *term.Env) error {
 				c, err := e.Client()
 				if err != nil {
@@ -131,7 +131,7 @@ func failCommand() term.Command {
 				if err != nil {
 					return fmt.Errorf("Error failing deployment: %w", err)
 				}
-				e.Printf("Deployment %q failed\n", term.ID(d.ID, *verbose))
+				e.Printf("Deployment %q failed\n", detail.ID(d.ID))
 				if resp.EvalID == "" {
 					return nil
 				}
@@ -139,7 +139,7 @@ func failCommand() term.Command {
 					e.Printf("Evaluation ID: %s\n", resp.EvalID)
 					return nil
 				}
-				return monitor.New(e, c, d.Namespace, *verbose).EvalOnly(ctx, resp.EvalID)
+				return monitor.New(e, c, d.Namespace, *detail).EvalOnly(ctx, resp.EvalID)
 			}
 		},
 	}

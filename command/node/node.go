@@ -18,30 +18,22 @@ func Commands() []term.Command {
 	return []term.Command{statusCommand(), eligibilityCommand(), drainCommand(), identityGetCommand(), identityRenewCommand()}
 }
 
-// find returns the one node whose ID begins with prefix, or the agent's own.
-func find(ctx context.Context, e *term.Env, c *api.Client, prefix string, self bool) (*api.Node, error) {
-	id := prefix
-	switch {
-	case self:
-		own, err := ownNode(c)
-		if err != nil {
-			return nil, err
-		}
-		id = own
-	case len(prefix) < 2:
+// find returns the one node whose ID begins with prefix.
+func find(ctx context.Context, c *api.Client, prefix string) (*api.Node, error) {
+	if len(prefix) < 2 {
 		return nil, fmt.Errorf("Node ID must contain at least two characters.")
 	}
-	nodes, _, err := c.Nodes().List((&api.QueryOptions{Prefix: term.UUIDPrefix(id)}).WithContext(ctx))
+	nodes, _, err := c.Nodes().List((&api.QueryOptions{Prefix: term.UUIDPrefix(prefix)}).WithContext(ctx))
 	if err != nil {
 		return nil, fmt.Errorf("Error querying node info: %w", err)
 	}
-	nodes = slices.DeleteFunc(nodes, func(n *api.NodeListStub) bool { return !strings.HasPrefix(n.ID, id) })
+	nodes = slices.DeleteFunc(nodes, func(n *api.NodeListStub) bool { return !strings.HasPrefix(n.ID, prefix) })
 	switch len(nodes) {
 	case 0:
-		return nil, fmt.Errorf("No node(s) with prefix %q found", id)
+		return nil, fmt.Errorf("No node(s) with prefix %q found", prefix)
 	case 1:
 	default:
-		return nil, fmt.Errorf("Prefix matched multiple nodes\n\n%s", table(nodes, true, false))
+		return nil, fmt.Errorf("Prefix matched multiple nodes\n\n%s", table(nodes, term.Full, false))
 	}
 	n, _, err := c.Nodes().Info(nodes[0].ID, (&api.QueryOptions{}).WithContext(ctx))
 	if err != nil {
@@ -62,12 +54,12 @@ func ownNode(c *api.Client) (string, error) {
 	return "", fmt.Errorf("Agent isn't running client mode: name a node")
 }
 
-func table(nodes []*api.NodeListStub, verbose, os bool) string {
+func table(nodes []*api.NodeListStub, detail term.Detail, os bool) string {
 	head := "ID|Node Pool|DC|Name|Class|"
 	if os {
 		head += "OS|"
 	}
-	if verbose {
+	if detail {
 		head += "Address|Version|"
 	}
 	rows := []string{head + "Drain|Eligibility|Status"}
@@ -76,11 +68,11 @@ func table(nodes []*api.NodeListStub, verbose, os bool) string {
 		if class == "" {
 			class = "<none>"
 		}
-		cells := []any{term.ID(n.ID, verbose), n.NodePool, n.Datacenter, n.Name, class}
+		cells := []any{detail.ID(n.ID), n.NodePool, n.Datacenter, n.Name, class}
 		if os {
 			cells = append(cells, n.Attributes["os.name"])
 		}
-		if verbose {
+		if detail {
 			cells = append(cells, n.Address, n.Version)
 		}
 		rows = append(rows, term.Row(append(cells, n.Drain, n.SchedulingEligibility, n.Status)...))
@@ -104,7 +96,13 @@ func eligibilityCommand() term.Command {
 				if err != nil {
 					return err
 				}
-				n, err := find(ctx, e, c, e.Arg(0), *self)
+				id := e.Arg(0)
+				if *self {
+					if id, err = ownNode(c); err != nil {
+						return err
+					}
+				}
+				n, err := find(ctx, c, id)
 				if err != nil {
 					return err
 				}
@@ -149,7 +147,7 @@ func identityGetCommand() term.Command {
 				if err != nil {
 					return err
 				}
-				n, err := find(ctx, e, c, e.Arg(0), false)
+				n, err := find(ctx, c, e.Arg(0))
 				if err != nil {
 					return err
 				}
@@ -181,7 +179,7 @@ func identityRenewCommand() term.Command {
 				if err != nil {
 					return err
 				}
-				n, err := find(ctx, e, c, e.Arg(0), false)
+				n, err := find(ctx, c, e.Arg(0))
 				if err != nil {
 					return err
 				}
