@@ -152,27 +152,34 @@ func (p *Policy) openPaths() (landlock.Ruleset, error) {
 	}
 	rs := landlock.Ruleset{TCP: p.Files.TCP, MinABI: p.Files.MinABI}
 	for _, path := range p.Files.Paths {
-		fd, err := path.open()
+		f, err := path.open()
 		if err != nil {
 			return rs, fmt.Errorf("open granted path %s: %w", path, err)
 		}
-		rs.Paths = append(rs.Paths, landlock.Path{Modes: path.Modes, FD: fd, Name: path.String()})
+		rs.Paths = append(rs.Paths, landlock.Path{Modes: path.Modes, File: f, Name: path.String()})
 	}
 	return rs, nil
 }
 
-// open returns a descriptor of the path, which execve closes.
-func (p Path) open() (int, error) {
+func (p Path) open() (*os.File, error) {
 	if p.Beneath == "" {
-		return unix.Open(p.Name, unix.O_PATH|unix.O_CLOEXEC, 0)
+		fd, err := unix.Open(p.Name, unix.O_PATH|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return nil, err
+		}
+		return os.NewFile(uintptr(fd), p.Name), nil
 	}
 	root, err := unix.Open(p.Beneath, unix.O_PATH|unix.O_CLOEXEC|unix.O_DIRECTORY, 0)
 	if err != nil {
-		return -1, err
+		return nil, err
 	}
 	defer unix.Close(root)
-	return unix.Openat2(root, p.Name, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC,
+	fd, err := unix.Openat2(root, p.Name, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC,
 		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS})
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), p.Name), nil
 }
 
 // exec executes the program: a name without slash is tried in each directory of
