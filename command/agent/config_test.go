@@ -143,7 +143,7 @@ func TestFaults(t *testing.T) {
 		"unknown nested key": {map[string]string{"a.hcl": minimal + "client {\n  nope = 1\n}\n"}, nil, []string{"a.hcl:5,3", "nope"}},
 		"unknown block":      {map[string]string{"a.hcl": minimal + "clint {\n}\n"}, nil, []string{"a.hcl:4,1", "clint"}},
 		"unknown JSON key":   {map[string]string{"a.json": `{"data_dir": "/x", "server": {"enabled": true, "nope": 1}}`}, nil, []string{"a.json:1,", "nope"}},
-		"broken HCL":         {map[string]string{"a.hcl": minimal + "client {\n"}, nil, []string{"a.hcl:4,"}},
+		"broken HCL":         {map[string]string{"a.hcl": minimal + "client {\n"}, nil, []string{"a.hcl:5,", "}"}},
 		"broken JSON":        {map[string]string{"a.json": "{\n\"data_dir\": }"}, nil, []string{"a.json:2,"}},
 		"wrong type":         {map[string]string{"a.hcl": minimal + "ports { http = \"many\" }\n"}, nil, []string{"a.hcl:4,", "a whole number"}},
 		"wrong duration":     {map[string]string{"a.hcl": minimal + "client { gc_interval = \"soon\" }\n"}, nil, []string{"a.hcl:4,", "duration"}},
