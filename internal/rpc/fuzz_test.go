@@ -15,8 +15,8 @@ func FuzzRequest(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	nested := append([]byte("\x81\xa3Job\x81\xaaTaskGroups\x91\x81\xa5Tasks\x91\x81\xa6Config\x81\xa1a"), bytes.Repeat([]byte{0x91}, 50_000)...)
-	for _, seed := range [][]byte{good, good[:len(good)/2], append(nested, 0xc0), bytes.Repeat([]byte{0x81, 0xc0}, 9999), {0xc0}, {0x80}, {0x90}, {0xc1}, {},
+	nested := append([]byte("\x81\xa3Job\x81\xaaTaskGroups\x91\x81\xa5Tasks\x91\x81\xa6Config\x81\xa1a"), bytes.Repeat([]byte{0x91}, 3_000)...)
+	for _, seed := range [][]byte{good, good[:len(good)/2], append(nested, 0xc0), bytes.Repeat([]byte{0x81, 0xc0}, 999), {0xc0}, {0x80}, {0x90}, {0xc1}, {},
 		{0xdf, 0xff, 0xff, 0xff, 0xff}, {0xd6, 0xff, 0, 0, 0, 0}, []byte("\x81\xa3Job\xc7\x0c\xff" + "xxxxxxxxxxxx"), []byte("\x81\xa3Job\x91\xc0"), []byte("\x81\xaaTaskGroups\x93\xc0\x01\xa1x")} {
 		f.Add(seed)
 	}
