@@ -1,13 +1,14 @@
 // Package process is what drivers share whose tasks are processes under the
-// supervisor: everything after the start. A driver embeds Tasks and adds its own
-// schema, fingerprint and StartTask.
+// supervisor: their settings, what the supervisor is asked to start, and everything
+// after the start. A driver embeds Settings and Tasks and adds its own schema,
+// fingerprint and StartTask.
 //
 //	(none) ──Started──▶ running ──exit, Stop──▶ exited ──Destroy──▶ (none)
 //	   ▲───────Recover─────┘
 //
 // The supervisor holds the truth; a handle carries no more than the task's ID and
-// name, so a recovered task is like one never left. No goroutines but one per
-// TaskStats call, ended by its context or the task's end.
+// name, so a recovered task is like one never left. No goroutines but one per call
+// of TaskStats or Steady, ended by its context or the task's end.
 package process
 
 import (
