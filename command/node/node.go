@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -160,13 +161,22 @@ func identityGetCommand() term.Command {
 				}
 				rows := []string{"Claim Key|Claim Value"}
 				for _, k := range slices.Sorted(maps.Keys(resp.Claims)) {
-					rows = append(rows, term.Row(k, resp.Claims[k]))
+					rows = append(rows, term.Row(k, claim(resp.Claims[k])))
 				}
 				e.Println(term.Table(rows))
 				return nil
 			}
 		},
 	}
+}
+
+// claim is the value of a claim as it is shown: JSON makes every number a float,
+// but claims are whole seconds.
+func claim(v any) any {
+	if n, ok := v.(float64); ok && n == math.Trunc(n) {
+		return int64(n)
+	}
+	return v
 }
 
 func identityRenewCommand() term.Command {

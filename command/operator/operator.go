@@ -1,5 +1,5 @@
 // Package operator holds the commands about the cluster itself: server members,
-// system gc, operator api, metrics, scheduler configuration and root keys. They
+// system gc, metrics, scheduler configuration and root keys. They
 // speak to an agent through package api; they keep nothing.
 package operator
 
