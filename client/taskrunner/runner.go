@@ -28,6 +28,7 @@ const waitAgain = time.Second
 type Store interface {
 	PutTask(allocID, task string, t state.Task) error
 	PutTaskLater(allocID, task string, t state.Task) error
+	PutTaskWithNext(allocID, task string, t state.Task) error
 }
 
 // Config of a Runner.
