@@ -69,7 +69,6 @@ func laterCommands() []term.Command {
 		{"starting stopped jobs (job run does it)", "job start"},
 		{"deletion of evaluations from the command line", "eval delete"},
 		{"task schedules", "alloc pause"},
-		{"checks of agent configurations", "config validate"},
 		{"node pools from the command line", "node pool apply|node pool delete|node pool info|node pool init|node pool jobs|node pool list|node pool nodes"},
 		{"changes of an agent's servers", "node config"},
 		{"requests by hand (curl does it)", "operator api"},

@@ -164,7 +164,6 @@ func TestFaults(t *testing.T) {
 		"relative data_dir":  {map[string]string{"a.hcl": "server { enabled = true }\ndata_dir = \"x\"\n"}, nil, []string{"a.hcl:2: data_dir", "absolute"}},
 		"client alone":       {map[string]string{"a.hcl": "data_dir = \"/x\"\nclient { enabled = true }"}, nil, []string{"client.servers is empty"}},
 		"bad address":        {map[string]string{"a.hcl": minimal + `bind_addr = "nowhere"`}, nil, []string{"bind_addr", "no IP address"}},
-		"address template":   {map[string]string{"a.hcl": minimal + `bind_addr = "{{ GetPrivateIP }}"`}, nil, []string{"address templates"}},
 		"node pool all":      {map[string]string{"a.hcl": minimal}, []string{"-node-pool", "all"}, []string{"client.node_pool"}},
 		"log level":          {map[string]string{"a.hcl": minimal + `log_level = "loud"`}, nil, []string{"log_level", "TRACE"}},
 		"option":             {map[string]string{"a.hcl": minimal + `client { options = { "driver.nope" = "1" } }`}, nil, []string{"driver.nope"}},
