@@ -29,3 +29,25 @@ func TestBodiesThatGrow(t *testing.T) {
 		}
 	}
 }
+
+// A page of another site, open in an operator's browser, cannot write.
+func TestOtherSitesCannotWrite(t *testing.T) {
+	s := newTestServer(t, 1<<10)
+	for _, tt := range []struct {
+		name, method, header, value string
+		status                      int
+	}{
+		{"another site", "POST", "Sec-Fetch-Site", "cross-site", 403},
+		{"another origin", "POST", "Origin", "http://evil.example", 403},
+		{"an opaque origin", "PUT", "Origin", "null", 403},
+		{"our own page", "POST", "Sec-Fetch-Site", "same-origin", 200},
+		{"our own origin", "POST", "Origin", "http://example.com", 200}, // the host of httptest
+		{"no browser", "POST", "X-Nothing", "", 200},
+		{"reading", "GET", "Sec-Fetch-Site", "cross-site", 200},
+	} {
+		body, path := `{"Job":{"ID":"a"}}`, "/v1/jobs"
+		if w := do(s, tt.method, path, body, tt.header, tt.value, "Content-Type", "text/plain"); w.Code != tt.status {
+			t.Errorf("%s: %d %q, want %d", tt.name, w.Code, w.Body, tt.status)
+		}
+	}
+}
