@@ -44,8 +44,8 @@ func TestRemoveDeepAndWide(t *testing.T) {
 	if err := os.Mkdir(root, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	nest(t, root, 3000)
-	for i := range 2000 {
+	nest(t, root, 800)
+	for i := range 1500 {
 		if err := os.Symlink("/etc", filepath.Join(root, "link"+strings.Repeat("y", i%100)+string(rune(0x4e00+i)))); err != nil {
 			t.Fatal(err)
 		}
