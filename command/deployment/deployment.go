@@ -18,23 +18,28 @@ func Commands() []term.Command {
 	return []term.Command{statusCommand(), listCommand(), failCommand()}
 }
 
-// find returns the one deployment whose ID begins with prefix.
-func find(ctx context.Context, e *term.Env, c *api.Client, prefix string) (*api.Deployment, error) {
+// find returns the one deployment whose ID begins with prefix, and a client to go on
+// with.
+func find(ctx context.Context, e *term.Env, prefix string) (*api.Client, *api.Deployment, error) {
+	c, err := e.Client()
+	if err != nil {
+		return nil, nil, err
+	}
 	if len(prefix) < 2 {
-		return nil, fmt.Errorf("Identifier must contain at least two characters.")
+		return nil, nil, fmt.Errorf("Identifier must contain at least two characters.")
 	}
 	all, _, err := c.Deployments().List((&api.QueryOptions{Prefix: term.UUIDPrefix(prefix), Namespace: e.Namespace()}).WithContext(ctx))
 	if err != nil {
-		return nil, fmt.Errorf("Error retrieving deployment: %w", err)
+		return nil, nil, fmt.Errorf("Error retrieving deployment: %w", err)
 	}
 	all = slices.DeleteFunc(all, func(d *api.Deployment) bool { return !strings.HasPrefix(d.ID, prefix) })
 	switch len(all) {
 	case 0:
-		return nil, fmt.Errorf("Deployment ID %q matched no deployments", prefix)
+		return nil, nil, fmt.Errorf("Deployment ID %q matched no deployments", prefix)
 	case 1:
-		return all[0], nil
+		return c, all[0], nil
 	}
-	return nil, fmt.Errorf("Prefix matched multiple deployments\n\n%s", table(all, term.Full))
+	return nil, nil, fmt.Errorf("Prefix matched multiple deployments\n\n%s", table(all, term.Full))
 }
 
 func table(all []*api.Deployment, detail term.Detail) string {
@@ -59,11 +64,7 @@ func statusCommand() term.Command {
 				if e.Arg(0) == "" {
 					return list(ctx, e, "", *detail, &formats)
 				}
-				c, err := e.Client()
-				if err != nil {
-					return err
-				}
-				d, err := find(ctx, e, c, e.Arg(0))
+				c, d, err := find(ctx, e, e.Arg(0))
 				switch {
 				case err != nil:
 					return err
@@ -119,11 +120,7 @@ func failCommand() term.Command {
 			detach := f.Bool("detach", false, "Print the evaluation's ID and return at once.")
 			detail := f.Detail("Print full IDs.")
 			return func(ctx context.Context, e *term.Env) error {
-				c, err := e.Client()
-				if err != nil {
-					return err
-				}
-				d, err := find(ctx, e, c, e.Arg(0))
+				c, d, err := find(ctx, e, e.Arg(0))
 				if err != nil {
 					return err
 				}

@@ -27,14 +27,10 @@ func statusCommand() term.Command {
 			var formats term.Formats
 			formats.Declare(f)
 			return func(ctx context.Context, e *term.Env) error {
-				c, err := e.Client()
-				if err != nil {
-					return err
-				}
 				if e.Arg(0) == "" {
 					return fmt.Errorf("An evaluation ID is required: 'nomad eval list' shows them")
 				}
-				ev, err := find(ctx, e, c, e.Arg(0))
+				c, ev, err := find(ctx, e, e.Arg(0))
 				switch {
 				case err != nil:
 					return err
@@ -49,28 +45,33 @@ func statusCommand() term.Command {
 	}
 }
 
-// find returns the one evaluation whose ID begins with prefix.
-func find(ctx context.Context, e *term.Env, c *api.Client, prefix string) (*api.Evaluation, error) {
+// find returns the one evaluation whose ID begins with prefix, and a client to go on
+// with.
+func find(ctx context.Context, e *term.Env, prefix string) (*api.Client, *api.Evaluation, error) {
+	c, err := e.Client()
+	if err != nil {
+		return nil, nil, err
+	}
 	if len(prefix) < 2 {
-		return nil, fmt.Errorf("Identifier must contain at least two characters.")
+		return nil, nil, fmt.Errorf("Identifier must contain at least two characters.")
 	}
 	evals, _, err := c.Evaluations().List((&api.QueryOptions{Prefix: term.UUIDPrefix(prefix), Namespace: e.Namespace()}).WithContext(ctx))
 	if err != nil {
-		return nil, fmt.Errorf("Error querying evaluation: %w", err)
+		return nil, nil, fmt.Errorf("Error querying evaluation: %w", err)
 	}
 	evals = slices.DeleteFunc(evals, func(ev *api.Evaluation) bool { return !strings.HasPrefix(ev.ID, prefix) })
 	switch len(evals) {
 	case 0:
-		return nil, fmt.Errorf("No evaluation(s) with prefix or id %q found", prefix)
+		return nil, nil, fmt.Errorf("No evaluation(s) with prefix or id %q found", prefix)
 	case 1:
 	default:
-		return nil, fmt.Errorf("Prefix matched multiple evaluations\n\n%s", table(evals, term.Full))
+		return nil, nil, fmt.Errorf("Prefix matched multiple evaluations\n\n%s", table(evals, term.Full))
 	}
 	ev, _, err := c.Evaluations().Info(evals[0].ID, (&api.QueryOptions{Namespace: evals[0].Namespace, Params: map[string]string{"related": "true"}}).WithContext(ctx))
 	if err != nil {
-		return nil, fmt.Errorf("Error querying evaluation: %w", err)
+		return nil, nil, fmt.Errorf("Error querying evaluation: %w", err)
 	}
-	return ev, nil
+	return c, ev, nil
 }
 
 func show(ctx context.Context, e *term.Env, c *api.Client, ev *api.Evaluation, detail term.Detail) error {

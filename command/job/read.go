@@ -20,11 +20,7 @@ func inspectCommand() term.Command {
 			var formats term.Formats
 			formats.Declare(f)
 			return func(ctx context.Context, e *term.Env) error {
-				c, err := e.Client()
-				if err != nil {
-					return err
-				}
-				stub, err := find(ctx, e, c, e.Arg(0))
+				c, stub, err := find(ctx, e, e.Arg(0))
 				if err != nil {
 					return err
 				}
@@ -87,11 +83,7 @@ func allocsCommand() term.Command {
 			var formats term.Formats
 			formats.Declare(f)
 			return func(ctx context.Context, e *term.Env) error {
-				c, err := e.Client()
-				if err != nil {
-					return err
-				}
-				stub, err := find(ctx, e, c, e.Arg(0))
+				c, stub, err := find(ctx, e, e.Arg(0))
 				if err != nil {
 					return err
 				}
@@ -135,11 +127,7 @@ type history struct {
 }
 
 func (h *history) run(ctx context.Context, e *term.Env, against string) error {
-	c, err := e.Client()
-	if err != nil {
-		return err
-	}
-	stub, err := find(ctx, e, c, e.Arg(0))
+	c, stub, err := find(ctx, e, e.Arg(0))
 	if err != nil {
 		return err
 	}

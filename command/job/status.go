@@ -31,20 +31,20 @@ func statusCommand() term.Command {
 			f.DetailVar(&o.detail, "Show full IDs and more.")
 			o.formats.Declare(f)
 			return func(ctx context.Context, e *term.Env) error {
-				c, err := e.Client()
-				if err != nil {
-					return err
-				}
 				if e.Arg(0) == "" {
-					return o.list(ctx, e, c)
+					return o.list(ctx, e)
 				}
-				return o.one(ctx, e, c)
+				return o.one(ctx, e)
 			}
 		},
 	}
 }
 
-func (o *statusOptions) list(ctx context.Context, e *term.Env, c *api.Client) error {
+func (o *statusOptions) list(ctx context.Context, e *term.Env) error {
+	c, err := e.Client()
+	if err != nil {
+		return err
+	}
 	jobs, _, err := c.Jobs().List(inNamespace(ctx, e.Namespace()))
 	if err != nil {
 		return fmt.Errorf("Error querying jobs: %w", err)
@@ -60,8 +60,8 @@ func (o *statusOptions) list(ctx context.Context, e *term.Env, c *api.Client) er
 	return nil
 }
 
-func (o *statusOptions) one(ctx context.Context, e *term.Env, c *api.Client) error {
-	stub, err := find(ctx, e, c, e.Arg(0))
+func (o *statusOptions) one(ctx context.Context, e *term.Env) error {
+	c, stub, err := find(ctx, e, e.Arg(0))
 	if err != nil {
 		return err
 	}

@@ -43,11 +43,7 @@ type stopHow struct {
 }
 
 func stop(ctx context.Context, e *term.Env, prefix string, opts *api.DeregisterOptions, how stopHow) error {
-	c, err := e.Client()
-	if err != nil {
-		return err
-	}
-	stub, err := find(ctx, e, c, prefix)
+	c, stub, err := find(ctx, e, prefix)
 	if err != nil {
 		return err
 	}
@@ -84,11 +80,7 @@ func evalCommand() term.Command {
 			detach := f.Bool("detach", false, "Print the evaluation's ID and return at once.")
 			detail := f.Detail("Print full IDs.")
 			return func(ctx context.Context, e *term.Env) error {
-				c, err := e.Client()
-				if err != nil {
-					return err
-				}
-				stub, err := find(ctx, e, c, e.Arg(0))
+				c, stub, err := find(ctx, e, e.Arg(0))
 				if err != nil {
 					return err
 				}

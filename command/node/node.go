@@ -19,40 +19,48 @@ func Commands() []term.Command {
 	return []term.Command{statusCommand(), eligibilityCommand(), drainCommand(), identityGetCommand(), identityRenewCommand()}
 }
 
-// find returns the one node whose ID begins with prefix.
-func find(ctx context.Context, c *api.Client, prefix string) (*api.Node, error) {
+// find returns the one node whose ID begins with prefix, and a client to go on with.
+func find(ctx context.Context, e *term.Env, prefix string) (*api.Client, *api.Node, error) {
+	c, err := e.Client()
+	if err != nil {
+		return nil, nil, err
+	}
 	if len(prefix) < 2 {
-		return nil, fmt.Errorf("Node ID must contain at least two characters.")
+		return nil, nil, fmt.Errorf("Node ID must contain at least two characters.")
 	}
 	nodes, _, err := c.Nodes().List((&api.QueryOptions{Prefix: term.UUIDPrefix(prefix)}).WithContext(ctx))
 	if err != nil {
-		return nil, fmt.Errorf("Error querying node info: %w", err)
+		return nil, nil, fmt.Errorf("Error querying node info: %w", err)
 	}
 	nodes = slices.DeleteFunc(nodes, func(n *api.NodeListStub) bool { return !strings.HasPrefix(n.ID, prefix) })
 	switch len(nodes) {
 	case 0:
-		return nil, fmt.Errorf("No node(s) with prefix %q found", prefix)
+		return nil, nil, fmt.Errorf("No node(s) with prefix %q found", prefix)
 	case 1:
 	default:
-		return nil, fmt.Errorf("Prefix matched multiple nodes\n\n%s", table(nodes, term.Full, false))
+		return nil, nil, fmt.Errorf("Prefix matched multiple nodes\n\n%s", table(nodes, term.Full, false))
 	}
 	n, _, err := c.Nodes().Info(nodes[0].ID, (&api.QueryOptions{}).WithContext(ctx))
 	if err != nil {
-		return nil, fmt.Errorf("Error querying node info: %w", err)
+		return nil, nil, fmt.Errorf("Error querying node info: %w", err)
 	}
-	return n, nil
+	return c, n, nil
 }
 
-// ownNode returns the ID of the node that the agent is.
-func ownNode(c *api.Client) (string, error) {
+// findOwn is find for the node that the agent is, whatever the argument.
+func findOwn(ctx context.Context, e *term.Env, _ string) (*api.Client, *api.Node, error) {
+	c, err := e.Client()
+	if err != nil {
+		return nil, nil, err
+	}
 	info, err := c.Agent().Self()
 	if err != nil {
-		return "", fmt.Errorf("Error querying agent info: %w", err)
+		return nil, nil, fmt.Errorf("Error querying agent info: %w", err)
 	}
 	if id := info.Stats["client"]["node_id"]; id != "" {
-		return id, nil
+		return find(ctx, e, id)
 	}
-	return "", fmt.Errorf("Agent isn't running client mode: name a node")
+	return nil, nil, fmt.Errorf("Agent isn't running client mode: name a node")
 }
 
 func table(nodes []*api.NodeListStub, detail term.Detail, os bool) string {
@@ -93,17 +101,11 @@ func eligibilityCommand() term.Command {
 				if *enable == *disable {
 					return fmt.Errorf("Either the '-enable' or '-disable' flag must be set")
 				}
-				c, err := e.Client()
-				if err != nil {
-					return err
-				}
-				id := e.Arg(0)
+				look := find
 				if *self {
-					if id, err = ownNode(c); err != nil {
-						return err
-					}
+					look = findOwn
 				}
-				n, err := find(ctx, c, id)
+				c, n, err := look(ctx, e, e.Arg(0))
 				if err != nil {
 					return err
 				}
@@ -144,11 +146,7 @@ func identityGetCommand() term.Command {
 			var formats term.Formats
 			formats.Declare(f)
 			return func(ctx context.Context, e *term.Env) error {
-				c, err := e.Client()
-				if err != nil {
-					return err
-				}
-				n, err := find(ctx, c, e.Arg(0))
+				c, n, err := find(ctx, e, e.Arg(0))
 				if err != nil {
 					return err
 				}
@@ -185,11 +183,7 @@ func identityRenewCommand() term.Command {
 		Short: "Have a node ask for a new identity at its next heartbeat",
 		Setup: func(*term.Flags) term.Run {
 			return func(ctx context.Context, e *term.Env) error {
-				c, err := e.Client()
-				if err != nil {
-					return err
-				}
-				n, err := find(ctx, c, e.Arg(0))
+				c, n, err := find(ctx, e, e.Arg(0))
 				if err != nil {
 					return err
 				}

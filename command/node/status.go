@@ -38,20 +38,20 @@ func statusCommand() term.Command {
 			f.StringVar(&o.pageToken, "page-token", "", "In the list, where to go on.")
 			o.formats.Declare(f)
 			return func(ctx context.Context, e *term.Env) error {
-				c, err := e.Client()
-				if err != nil {
-					return err
-				}
 				if e.Arg(0) == "" && !o.self {
-					return o.list(ctx, e, c)
+					return o.list(ctx, e)
 				}
-				return o.one(ctx, e, c)
+				return o.one(ctx, e)
 			}
 		},
 	}
 }
 
-func (o *statusOptions) list(ctx context.Context, e *term.Env, c *api.Client) error {
+func (o *statusOptions) list(ctx context.Context, e *term.Env) error {
+	c, err := e.Client()
+	if err != nil {
+		return err
+	}
 	q := (&api.QueryOptions{Filter: o.filter, PerPage: int32(o.perPage), NextToken: o.pageToken}).WithContext(ctx)
 	if o.os {
 		q.Params = map[string]string{"os": "true"}
@@ -98,16 +98,12 @@ func (o *statusOptions) counted(ctx context.Context, e *term.Env, c *api.Client,
 	return nil
 }
 
-func (o *statusOptions) one(ctx context.Context, e *term.Env, c *api.Client) error {
-	id := e.Arg(0)
+func (o *statusOptions) one(ctx context.Context, e *term.Env) error {
+	look := find
 	if o.self {
-		own, err := ownNode(c)
-		if err != nil {
-			return err
-		}
-		id = own
+		look = findOwn
 	}
-	n, err := find(ctx, c, id)
+	c, n, err := look(ctx, e, e.Arg(0))
 	if err != nil {
 		return err
 	}

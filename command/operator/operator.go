@@ -83,36 +83,36 @@ func tags(of map[string]string) string {
 }
 
 func gcCommand() term.Command {
-	return term.Command{
-		Name: "system gc", Short: "Remove what is over: evaluations, allocations, jobs, nodes, deployments",
-		Setup: func(*term.Flags) term.Run {
-			return func(_ context.Context, e *term.Env) error {
-				c, err := e.Client()
-				if err != nil {
-					return err
-				}
-				if err := c.System().GarbageCollect(); err != nil {
-					return fmt.Errorf("Error running system garbage-collection: %w", err)
-				}
-				return nil
+	return systemCommand("system gc", "Remove what is over: evaluations, allocations, jobs, nodes, deployments",
+		func(s *api.System) error {
+			if err := s.GarbageCollect(); err != nil {
+				return fmt.Errorf("Error running system garbage-collection: %w", err)
 			}
-		},
-	}
+			return nil
+		})
 }
 
 func reconcileCommand() term.Command {
+	return systemCommand("system reconcile summaries", "Count the allocations of every job anew",
+		func(s *api.System) error {
+			if err := s.ReconcileSummaries(); err != nil {
+				return fmt.Errorf("Error running system summary reconciliation: %w", err)
+			}
+			return nil
+		})
+}
+
+// systemCommand is a command without flags that does one thing to the whole system.
+func systemCommand(name, short string, do func(*api.System) error) term.Command {
 	return term.Command{
-		Name: "system reconcile summaries", Short: "Count the allocations of every job anew",
+		Name: name, Short: short,
 		Setup: func(*term.Flags) term.Run {
 			return func(_ context.Context, e *term.Env) error {
 				c, err := e.Client()
 				if err != nil {
 					return err
 				}
-				if err := c.System().ReconcileSummaries(); err != nil {
-					return fmt.Errorf("Error running system summary reconciliation: %w", err)
-				}
-				return nil
+				return do(c.System())
 			}
 		},
 	}
