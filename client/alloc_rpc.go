@@ -23,7 +23,12 @@ func (c *Client) allocRestart(ctx context.Context, _ *rpc.Call, req *nomad.Alloc
 			return nil, err
 		}
 	}
-	if err := h.runner.Restart(ctx, req.TaskName); err != nil {
+	if req.AllTasks {
+		err = h.runner.RestartAll(ctx)
+	} else {
+		err = h.runner.Restart(ctx, req.TaskName)
+	}
+	if err != nil {
 		return nil, err
 	}
 	return &nomad.GenericResponse{}, nil

@@ -14,8 +14,9 @@
 //
 // One goroutine writes. Whatever is queued when it turns to the disk goes into
 // one commit; it never waits for more. Methods that write wait for their
-// commit, those whose names end in Later do not. Writes of one caller are kept
-// in order. Values are encoded before a method returns: change them freely
+// commit, those whose names end in Later do not; those that end in WithNext do not
+// even begin one, since a commit under way would hold up a write that matters.
+// Writes of one caller are kept in order. Values are encoded before a method returns: change them freely
 // afterwards. Reads go to the last commit.
 //
 // Nobody reads here what a task could have written: the file is 0600 in a

@@ -101,6 +101,11 @@ func (a *Agent) listenHTTP() error {
 		a.http = append(a.http, limitConns(ln, a.set.Limits.HTTPMaxConnsPerClient))
 	}
 	bound := a.http[0].Addr().(*net.TCPAddr)
+	for _, ln := range a.http { // others have no use for the loopback address
+		if addr := ln.Addr().(*net.TCPAddr); bound.IP.IsLoopback() && !addr.IP.IsLoopback() {
+			bound = addr
+		}
+	}
 	var err error
 	a.addr, err = advertised(a.set.Advertise.HTTP, bound.IP.String(), bound.Port)
 	return err

@@ -3,7 +3,6 @@ package agent
 import (
 	"errors"
 	"fmt"
-	"net/netip"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -86,19 +85,6 @@ func (s *Settings) checkNames() error {
 
 func (s *Settings) checkAddresses() error {
 	var errs []error
-	for path, list := range map[string]string{
-		"bind_addr": s.BindAddr, "addresses.http": s.Addresses.HTTP, "addresses.rpc": s.Addresses.RPC, "addresses.serf": s.Addresses.Serf,
-	} {
-		for _, addr := range strings.Fields(list) {
-			if strings.Contains(addr, "{{") {
-				errs = append(errs, s.fault(path, "address templates: not available yet"))
-				break
-			}
-			if _, err := netip.ParseAddr(addr); err != nil {
-				errs = append(errs, s.fault(path, "%q is no IP address", addr))
-			}
-		}
-	}
 	for path, port := range map[string]int{"ports.http": s.Ports.HTTP, "ports.rpc": s.Ports.RPC, "ports.serf": s.Ports.Serf} {
 		if port < 0 || port > 65535 {
 			errs = append(errs, s.fault(path, "%d is no port", port))
@@ -124,9 +110,6 @@ func (s *Settings) checkClient() error {
 	}
 	if f := c.PreferredAddressFamily; f != "" && f != "ipv4" && f != "ipv6" {
 		errs = append(errs, s.fault("client.preferred_address_family", "ipv4 or ipv6 is expected, not %q", f))
-	}
-	if strings.Contains(c.NetworkInterface, "{{") {
-		errs = append(errs, s.fault("client.network_interface", "address templates: not available yet"))
 	}
 	if len(c.ServerJoin.StartJoin) > 0 {
 		errs = append(errs, s.fault("client.server_join.start_join", "not for clients: use retry_join"))

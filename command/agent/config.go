@@ -129,3 +129,11 @@ type Keyring struct {
 
 	provider map[string]bool // its other keys
 }
+
+// provide notes a key that belongs to the provider.
+func (k *Keyring) provide(key string) {
+	if k.provider == nil {
+		k.provider = map[string]bool{}
+	}
+	k.provider[key] = true
+}

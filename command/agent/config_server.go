@@ -58,7 +58,7 @@ type Server struct {
 	JobMaxPriority            int                    `hcl:"job_max_priority" default:"100"`
 	JobMaxCount               int                    `hcl:"job_max_count" default:"50000"`
 	JobMaxSourceSize          string                 `hcl:"job_max_source_size" default:"1M"`
-	JobTrackedVersions        int                    `hcl:"job_tracked_versions" default:"6"`
+	JobTrackedVersions        int                    `hcl:"job_tracked_versions" default:"6" later:"another number of kept job versions"`
 	OIDCIssuer                string                 `hcl:"oidc_issuer"`
 	StartTimeout              time.Duration          `hcl:"start_timeout" default:"30s"`
 	LogFile                   string                 `hcl:"log_file"`

@@ -15,7 +15,7 @@ func stopCommand() term.Command {
 		Short: "Stop an allocation and let the scheduler replace it",
 		Setup: func(f *term.Flags) term.Run {
 			detach := f.Bool("detach", false, "Print the evaluation's ID and return at once.")
-			verbose := f.Bool("verbose", false, "Print full IDs.")
+			detail := f.Detail("Print full IDs.")
 			now := f.Bool("no-shutdown-delay", false, "Don't wait for shutdown_delay.")
 			return func(ctx context.Context, e *term.Env) error {
 				c, err := e.Client()
@@ -38,7 +38,7 @@ func stopCommand() term.Command {
 					e.Println(resp.EvalID)
 					return nil
 				}
-				return monitor.New(e, c, a.Namespace, *verbose).Eval(ctx, resp.EvalID)
+				return monitor.New(e, c, a.Namespace, *detail).Eval(ctx, resp.EvalID)
 			}
 		},
 	}

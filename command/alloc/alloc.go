@@ -77,7 +77,7 @@ func ofJob(ctx context.Context, e *term.Env, c *api.Client, job, group string) (
 func table(stubs []*api.AllocationListStub) string {
 	rows := []string{"ID|Node ID|Job|Task Group|Version|Desired|Status"}
 	for _, a := range stubs {
-		rows = append(rows, term.Row(a.ID, term.ID(a.NodeID, false), a.JobID, a.TaskGroup, a.JobVersion, a.DesiredStatus, a.ClientStatus))
+		rows = append(rows, term.Row(a.ID, term.Short.ID(a.NodeID), a.JobID, a.TaskGroup, a.JobVersion, a.DesiredStatus, a.ClientStatus))
 	}
 	return term.Table(rows)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/drivers/process"
 	"github.com/open-nomad/open-nomad/internal/sandbox"
+	"github.com/open-nomad/open-nomad/internal/sandbox/seccomp"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -66,13 +67,17 @@ func (s settings) policy(cfg *drivers.TaskConfig, o options, acc process.Account
 	if err != nil {
 		return nil, err
 	}
+	filter, err := seccomp.Default()
+	if err != nil {
+		return nil, err
+	}
 	p := &sandbox.Policy{
 		Argv: append([]string{o.command}, o.args...), Env: environ(cfg, acc), Dir: cfg.TaskDir,
 		MissingExit: notFound, OOMScoreAdj: max(o.oomScoreAdj, cfg.OOMScoreAdj, 0),
 		Files: &sandbox.Files{Paths: paths, MinABI: s.minABI},
 		// A core dump would carry secrets out of the sandbox.
 		Rlimits: []sandbox.Rlimit{{Resource: unix.RLIMIT_CORE}},
-		Seccomp: sandbox.SeccompDefault,
+		Seccomp: sandbox.SeccompDefault, Filter: filter,
 	}
 	if acc.Name == "" {
 		return p, nil

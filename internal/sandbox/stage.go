@@ -139,7 +139,7 @@ func (p *Policy) apply() error {
 		}
 	}
 	if p.Seccomp == SeccompDefault {
-		return loadSeccomp()
+		return loadFilter(p.Filter)
 	}
 	return nil
 }
@@ -261,14 +261,16 @@ func isMissing(err error) bool {
 	return false
 }
 
+// writeFile writes a small file of the kernel. It goes around package os, which
+// would set a poller up for it.
 func writeFile(name, value string) error {
-	f, err := os.OpenFile(name, os.O_WRONLY, 0)
+	fd, err := unix.Open(name, unix.O_WRONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return err
+		return &os.PathError{Op: "open", Path: name, Err: err}
 	}
-	if _, err := f.WriteString(value); err != nil {
-		f.Close()
-		return err
+	defer unix.Close(fd)
+	if _, err := unix.Write(fd, []byte(value)); err != nil {
+		return &os.PathError{Op: "write", Path: name, Err: err}
 	}
-	return f.Close()
+	return nil
 }

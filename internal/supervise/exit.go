@@ -28,7 +28,7 @@ func (t *task) watch() {
 		t.pidfd.Close()
 	}
 	if t.group != nil {
-		exit.OOMKilled = t.group.Stats().OOMKills > 0
+		exit.OOMKilled = t.group.OOMKills() > 0
 	}
 	t.removeGroup()
 	for _, p := range t.pumps {

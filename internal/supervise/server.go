@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"runtime/debug"
 	"strconv"
 	"sync"
@@ -60,11 +61,13 @@ type server struct {
 	lock    *os.File
 	listen  *os.File
 	store   *store
-	numbers sync.Mutex   // of the store
-	ending  sync.RWMutex // read-held from the end of a task until it is on disk
+	numbers sync.Mutex    // of the store
+	ending  sync.RWMutex  // read-held from the end of a task until it is on disk
+	turns   chan struct{} // one element for each start that goes on
 
 	mu       sync.Mutex
-	tasks    map[string]*task // nil while its start is under way
+	tasks    map[string]*task         // nil while its start is under way
+	starts   map[string]chan struct{} // of those; closed when it is over
 	clients  int
 	activity time.Time
 	closing  bool
@@ -81,7 +84,8 @@ func supervise(log *slog.Logger, dir, program string, kept *handover) error {
 	if err != nil {
 		return err
 	}
-	s := &server{log: log, dir: root, program: program, tasks: map[string]*task{}, activity: time.Now()}
+	s := &server{log: log, dir: root, program: program, tasks: map[string]*task{}, starts: map[string]chan struct{}{}, activity: time.Now(),
+		turns: make(chan struct{}, startsPerCore*runtime.NumCPU())}
 	if err := s.acquire(kept); err != nil {
 		return err
 	}

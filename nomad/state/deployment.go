@@ -111,7 +111,8 @@ func (t *txn) setDeploymentStatus(u *nomad.DeploymentStatusUpdate) (*nomad.Deplo
 	d.ModifyIndex, d.ModifyTime = t.index, u.UpdatedAt
 	deployments.put(t, &d)
 	if d.Status == nomad.DeploymentStatusSuccessful {
-		return &d, t.setStable(d.Namespace, d.JobID, d.JobVersion, true)
+		return &d, t.setStable(&nomad.JobStabilityRequest{JobID: d.JobID, JobVersion: d.JobVersion, Stable: true,
+			WriteRequest: nomad.WriteRequest{Namespace: d.Namespace}})
 	}
 	return &d, nil
 }

@@ -68,11 +68,6 @@ func (s *Snapshot) JobVersions(ws memdb.WatchSet, ns, id string) []*nomad.Job {
 	return slices.Collect(jobVersions.reversed(s.tx, ws, primary, keyOf(ns, id)))
 }
 
-// AllJobVersions returns every kept version of every job.
-func (s *Snapshot) AllJobVersions(ws memdb.WatchSet) iter.Seq[*nomad.Job] {
-	return jobVersions.all(s.tx, ws)
-}
-
 // JobSubmission returns the source of a version of a job, nil when it is not kept.
 func (s *Snapshot) JobSubmission(ws memdb.WatchSet, ns, id string, v uint64) *nomad.JobSubmission {
 	return jobSubmissions.get(s.tx, ws, keyOf(ns, id).number(v))
@@ -269,22 +264,23 @@ func (t *txn) purgeJob(j *nomad.Job) {
 // SetJobStability marks a version of a job as one that worked, or not.
 func (s *Store) SetJobStability(index uint64, req *nomad.JobStabilityRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
-		return t.setStable(req.Namespace, req.JobID, req.JobVersion, req.Stable)
+		return t.setStable(req)
 	})
 }
 
 // setStable writes the mark to the version, and to the job when it is that version.
-func (t *txn) setStable(ns, id string, version uint64, stable bool) error {
-	v := jobVersions.get(t.Txn, nil, keyOf(ns, id).number(version))
-	if v == nil || v.Stable == stable {
+func (t *txn) setStable(req *nomad.JobStabilityRequest) error {
+	job := keyOf(req.Namespace, req.JobID)
+	v := jobVersions.get(t.Txn, nil, job.number(req.JobVersion))
+	if v == nil || v.Stable == req.Stable {
 		return nil
 	}
 	marked := *v
-	marked.Stable, marked.ModifyIndex = stable, t.index
+	marked.Stable, marked.ModifyIndex = req.Stable, t.index
 	jobVersions.put(t, &marked)
-	if j := jobs.get(t.Txn, nil, keyOf(ns, id)); j != nil && j.Version == version {
+	if j := jobs.get(t.Txn, nil, job); j != nil && j.Version == req.JobVersion {
 		current := *j
-		current.Stable, current.ModifyIndex = stable, t.index
+		current.Stable, current.ModifyIndex = req.Stable, t.index
 		jobs.put(t, &current)
 	}
 	return nil

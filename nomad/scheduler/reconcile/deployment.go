@@ -86,10 +86,10 @@ func healthy(a *nomad.Allocation) bool {
 }
 
 // join makes the group part of this version's deployment, which is created by
-// the first group that joins. A group that merely refills what it ran already
-// joins none.
-func (r *rollout) join(tg *nomad.TaskGroup, hadVersion, updating bool) {
-	if !r.rolls(tg) || tg.Count == 0 || r.current != nil || hadVersion && !updating {
+// the first group that joins. It is not for a group that merely refills what it
+// ran already.
+func (r *rollout) join(tg *nomad.TaskGroup) {
+	if !r.rolls(tg) || tg.Count == 0 || r.current != nil {
 		return
 	}
 	if r.out.Created == nil {
