@@ -2,6 +2,7 @@ package api
 
 import (
 	"encoding/json"
+	"errors"
 	"net/url"
 )
 
@@ -33,6 +34,37 @@ func (a *Agent) Members() (*ServerMembers, error) { return a.MembersOpts(nil) }
 func (a *Agent) MembersOpts(q *QueryOptions) (*ServerMembers, error) {
 	out, _, err := get[*ServerMembers](a.client, "/v1/agent/members", q)
 	return out, err
+}
+
+// Join makes the agent's server meet others, and returns how many it met.
+func (a *Agent) Join(addrs ...string) (int, error) {
+	var out struct {
+		NumJoined int    `json:"num_joined"`
+		Error     string `json:"error"`
+	}
+	if _, err := a.client.put("/v1/agent/join?"+url.Values{"address": addrs}.Encode(), nil, &out, nil); err != nil {
+		return 0, err
+	}
+	if out.Error != "" {
+		return out.NumJoined, errors.New(out.Error)
+	}
+	return out.NumJoined, nil
+}
+
+// ForceLeave makes a server that failed one that left.
+func (a *Agent) ForceLeave(node string) error { return a.ForceLeaveWithOptions(node, ForceLeaveOpts{}) }
+
+// ForceLeaveOpts are the options of ForceLeaveWithOptions. Prune forgets the server.
+type ForceLeaveOpts struct{ Prune bool }
+
+// ForceLeaveWithOptions is ForceLeave with options.
+func (a *Agent) ForceLeaveWithOptions(node string, opts ForceLeaveOpts) error {
+	params := url.Values{"node": {node}}
+	if opts.Prune {
+		params.Set("prune", "true")
+	}
+	_, err := a.client.put("/v1/agent/force-leave?"+params.Encode(), nil, nil, nil)
+	return err
 }
 
 // Servers lists the addresses of the servers that a client agent uses.

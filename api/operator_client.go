@@ -3,6 +3,8 @@ package api
 import (
 	"fmt"
 	"io"
+	"net/http"
+	"net/url"
 	"strconv"
 )
 
@@ -62,6 +64,27 @@ func (o *Operator) setScheduler(path string, conf *SchedulerConfiguration, q *Wr
 func (o *Operator) RaftGetConfiguration(q *QueryOptions) (*RaftConfiguration, error) {
 	out, _, err := get[*RaftConfiguration](o.client, "/v1/operator/raft/configuration", q)
 	return out, err
+}
+
+// RaftRemovePeerByID takes a server out of the Raft configuration of its region.
+func (o *Operator) RaftRemovePeerByID(id string, q *WriteOptions) error {
+	_, err := o.client.write(http.MethodDelete, "/v1/operator/raft/peer?"+url.Values{"id": {id}}.Encode(), nil, nil, q)
+	return err
+}
+
+// RaftTransferLeadershipByID makes the server with the ID the leader.
+func (o *Operator) RaftTransferLeadershipByID(id string, q *WriteOptions) error {
+	return o.transfer(url.Values{"id": {id}}, q)
+}
+
+// RaftTransferLeadershipByAddress makes the server at the address the leader.
+func (o *Operator) RaftTransferLeadershipByAddress(address string, q *WriteOptions) error {
+	return o.transfer(url.Values{"address": {address}}, q)
+}
+
+func (o *Operator) transfer(to url.Values, q *WriteOptions) error {
+	_, err := o.client.put("/v1/operator/raft/transfer-leadership?"+to.Encode(), nil, nil, q)
+	return err
 }
 
 // Metrics returns the metrics of the agent as they come: JSON, or with the

@@ -35,6 +35,8 @@ type Agent struct {
 	client *client.Client // nil when not enabled
 	super  *supervise.Client
 	api    *httpapi.Server
+
+	signals <-chan os.Signal // those that end the agent; nil when nobody listens
 }
 
 // New makes an agent: what can't work is said here, and nothing is left behind.
@@ -76,7 +78,7 @@ func (a *Agent) open(w io.Writer) (err error) {
 	}
 	a.api = httpapi.New(httpapi.Config{
 		RPC: a, Agent: a, Region: a.set.Region, MaxBody: maxBody, Headers: a.set.HTTPAPIResponseHeaders,
-		Debug: a.set.EnableDebug, IsServer: a.set.Server.Enabled, Log: a.log,
+		Debug: a.set.EnableDebug, IsServer: a.set.Server.Enabled, Members: a.members(), Log: a.log,
 	})
 	if a.set.Client.Enabled {
 		return a.openClient()
@@ -173,6 +175,9 @@ func (a *Agent) Run(ctx context.Context) error {
 		group.Go(func() error { return a.ended("HTTP API", parts, a.serveHTTP(parts, ln)) })
 	}
 	err := a.runClient(ctx, failed)
+	if failed.Err() == nil {
+		a.leave()
+	}
 	endParts()
 	err = errors.Join(err, group.Wait())
 	return errors.Join(err, a.close())

@@ -237,7 +237,7 @@ func TestDevAgentRunsAJob(t *testing.T) {
 
 // A server and a client in agents of their own, over TCP.
 func TestServerAndClientApart(t *testing.T) {
-	srv, _ := run(t, "-server", "-bind", "127.0.0.1", "-data-dir", dataDir(t), "-config", write(t, free))
+	srv, _ := run(t, "-server", "-bootstrap-expect", "1", "-bind", "127.0.0.1", "-data-dir", dataDir(t), "-config", write(t, free))
 	until(t, "there is a leader", func() bool { var l string; return get(srv, "/v1/status/leader", &l) == nil && l != "" })
 	var leader string
 	if err := get(srv, "/v1/status/leader", &leader); err != nil {

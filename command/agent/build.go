@@ -194,7 +194,7 @@ func (s *Settings) serverConfig(dir string) (server.Config, error) {
 	if s.dev {
 		dir = ""
 	}
-	return server.Config{
+	cfg := server.Config{
 		Region: s.Region, Datacenter: s.Datacenter, Name: s.Name, DataDir: dir,
 		RPCAddr: net.JoinHostPort(host, strconv.Itoa(s.Ports.RPC)), RPCAdvertise: advertise, SerfPort: s.Ports.Serf,
 		Version: version.Number, Revision: version.Commit(), RaftMultiplier: sv.RaftMultiplier,
@@ -208,7 +208,8 @@ func (s *Settings) serverConfig(dir string) (server.Config, error) {
 		JobDefaultPriority: sv.JobDefaultPriority, JobMaxPriority: sv.JobMaxPriority, JobMaxCount: sv.JobMaxCount,
 		JobMaxSourceSize:    int(source),
 		RPCHandshakeTimeout: s.Limits.RPCHandshakeTimeout, RPCMaxConnsPerClient: unbounded(s.Limits.RPCMaxConnsPerClient),
-	}, nil
+	}
+	return cfg, s.clusterConfig(&cfg)
 }
 
 // unbounded turns the file's 0 for no bound into what the transport takes.

@@ -38,7 +38,7 @@ var knownOptions = []string{
 
 // check refuses what cannot work, every fault at once.
 func (s *Settings) check() error {
-	return errors.Join(s.refuseLater(), s.checkRole(), s.checkNames(), s.checkAddresses(), s.checkClient(), s.checkServer(), s.checkKeyring())
+	return errors.Join(s.refuseLater(), s.checkRole(), s.checkNames(), s.checkAddresses(), s.checkClient(), s.checkServer(), s.checkCluster(), s.checkKeyring())
 }
 
 func (s *Settings) fault(path, format string, args ...any) error {
@@ -131,9 +131,6 @@ func (s *Settings) checkClient() error {
 func (s *Settings) checkServer() error {
 	sv := &s.Server
 	var errs []error
-	if sv.BootstrapExpect > 1 {
-		errs = append(errs, s.notYet("server.bootstrap_expect", "clusters of servers"))
-	}
 	if sv.RaftProtocol != 3 {
 		errs = append(errs, s.fault("server.raft_protocol", "only 3 is spoken"))
 	}

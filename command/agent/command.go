@@ -53,6 +53,10 @@ func (o *options) run(ctx context.Context, e *term.Env) error {
 	signal.Notify(hup, syscall.SIGHUP)
 	defer signal.Stop(hup)
 	signal.Ignore(syscall.SIGPIPE)
+	ends := make(chan os.Signal, 1)
+	signal.Notify(ends, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(ends)
+	a.signals = ends
 	watching := make(chan struct{})
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {

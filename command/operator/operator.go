@@ -15,7 +15,7 @@ import (
 
 // Commands lists the commands of this package.
 func Commands() []term.Command {
-	return []term.Command{membersCommand(), gcCommand(), reconcileCommand(), metricsCommand(), keysCommand(),
+	return []term.Command{membersCommand(), joinCommand(), forceLeaveCommand(), raftListCommand(), raftRemoveCommand(), raftTransferCommand(), gcCommand(), reconcileCommand(), metricsCommand(), keysCommand(),
 		schedulerGetCommand(), schedulerSetCommand(), agentInfoCommand()}
 }
 

@@ -34,6 +34,14 @@ type Agent interface {
 	Reload() error
 }
 
+// Members changes the list of servers that gossip keeps.
+type Members interface {
+	Join(addrs []string) (int, error)
+	ForceLeave(name string) error
+	// Prune is ForceLeave, and forgets the server.
+	Prune(name string) error
+}
+
 // Health of one role of an agent.
 type Health struct {
 	OK      bool   `codec:"ok"`
@@ -49,6 +57,7 @@ type Config struct {
 	Headers  map[string]string // added to every API response
 	Debug    bool              // serves /debug/pprof
 	IsServer bool
+	Members  Members // nil when this agent is no server
 	Log      *slog.Logger
 }
 

@@ -1,0 +1,141 @@
+package agent
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"net"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/open-nomad/open-nomad/command/agent/httpapi"
+	"github.com/open-nomad/open-nomad/nomad/server"
+)
+
+const (
+	// serfPort is where a server is joined when its address names no port.
+	serfPort = 4648
+	// leaveLimit bounds the leaving of a cluster.
+	leaveLimit = 15 * time.Second
+	// signalLag is how much later than the end of a context its signal may be heard.
+	signalLag = 100 * time.Millisecond
+)
+
+// startJoin and retryJoin are the servers to join, each with a port. The keys
+// outside server_join are the older names of the same.
+func (s *Settings) startJoin() []string {
+	return joined(slices.Concat(s.Server.StartJoin, s.Server.ServerJoin.StartJoin))
+}
+
+func (s *Settings) retryJoin() []string {
+	return joined(slices.Concat(s.Server.RetryJoin, s.Server.ServerJoin.RetryJoin))
+}
+
+func joined(addrs []string) []string {
+	var out []string
+	for _, addr := range addrs {
+		if addr = strings.TrimSpace(addr); addr != "" {
+			out = append(out, withPort(addr, serfPort))
+		}
+	}
+	return out
+}
+
+// gossips says whether the server takes part in gossip: with -dev only when it is
+// told whom to join.
+func (s *Settings) gossips() bool {
+	return !s.dev || len(s.startJoin()) > 0 || len(s.retryJoin()) > 0
+}
+
+// checkCluster refuses what can't work of how servers find each other.
+func (s *Settings) checkCluster() error {
+	sv := &s.Server
+	var errs []error
+	if sv.BootstrapExpect < 0 {
+		errs = append(errs, s.fault("server.bootstrap_expect", "a number of servers is expected"))
+	}
+	for path, list := range map[string][]string{"server.server_join.retry_join": s.retryJoin(), "server.server_join.start_join": s.startJoin()} {
+		for _, addr := range list {
+			if strings.HasPrefix(addr, "provider=") || strings.HasPrefix(addr, "exec=") {
+				errs = append(errs, s.notYet(path, "the discovery of servers by "+strings.Fields(addr)[0]))
+			}
+		}
+	}
+	if sv.ServerJoin.RetryInterval < 0 || sv.RetryInterval < 0 {
+		errs = append(errs, s.fault("server.server_join.retry_interval", "a positive interval is expected"))
+	}
+	if _, err := s.gossipKey(); err != nil {
+		errs = append(errs, s.fault("server.encrypt", "%v", err))
+	}
+	return errors.Join(errs...)
+}
+
+// gossipKey decodes server.encrypt. What it holds is never shown.
+func (s *Settings) gossipKey() ([]byte, error) {
+	key, err := base64.StdEncoding.DecodeString(s.Server.Encrypt)
+	if n := len(key); err != nil || n != 0 && n != 16 && n != 24 && n != 32 {
+		return nil, errors.New("16, 24 or 32 bytes in base64 are expected")
+	}
+	return key, nil
+}
+
+// clusterConfig adds to the server's configuration how it finds the others.
+func (s *Settings) clusterConfig(c *server.Config) (err error) {
+	sv := &s.Server
+	c.BootstrapExpect = sv.BootstrapExpect
+	if !s.gossips() {
+		return nil
+	}
+	host := hosts(s.Addresses.Serf, s.BindAddr)[0]
+	c.SerfAddr = net.JoinHostPort(host, strconv.Itoa(s.Ports.Serf))
+	if s.Advertise.Serf != "" || s.Ports.Serf != 0 {
+		if c.SerfAdvertise, err = advertised(s.Advertise.Serf, host, s.Ports.Serf); err != nil {
+			return err
+		}
+	}
+	if c.GossipKey, err = s.gossipKey(); err != nil {
+		return err
+	}
+	c.StartJoin, c.RetryJoin, c.RejoinAfterLeave = s.startJoin(), s.retryJoin(), sv.RejoinAfterLeave
+	c.RetryInterval, c.RetryMax = sv.ServerJoin.RetryInterval, sv.ServerJoin.RetryMax
+	if sv.RetryInterval > 0 {
+		c.RetryInterval = sv.RetryInterval
+	}
+	if sv.RetryMax > 0 {
+		c.RetryMax = sv.RetryMax
+	}
+	return nil
+}
+
+// leave takes the server out of its cluster before it ends, when the operator
+// wants that for the signal that ends it.
+func (a *Agent) leave() {
+	if a.server == nil || a.signals == nil {
+		return
+	}
+	select {
+	case s := <-a.signals:
+		if s == os.Interrupt && !a.set.LeaveOnInterrupt || s == syscall.SIGTERM && !a.set.LeaveOnTerminate {
+			return
+		}
+	case <-time.After(signalLag):
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), leaveLimit)
+	defer cancel()
+	if err := a.server.Leave(ctx); err != nil {
+		a.log.Warn("leave the cluster", "err", err)
+	}
+}
+
+// members is what the API asks of gossip, nil without a server.
+func (a *Agent) members() httpapi.Members {
+	if a.server == nil {
+		return nil
+	}
+	return a.server
+}

@@ -1,0 +1,76 @@
+package httpapi
+
+import (
+	"net/http"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// memberRoutes are those of the servers: as gossip has them, and as the log does.
+func (s *Server) memberRoutes() []route {
+	return []route{
+		{methods: "PUT POST", path: "/v1/agent/join", handle: s.agentJoin},
+		{methods: "PUT POST", path: "/v1/agent/force-leave", handle: s.agentForceLeave},
+		{methods: "GET", path: "/v1/operator/raft/configuration", handle: read("Operator.RaftGetConfiguration", noFields[nomad.GenericRequest], whole[nomad.RaftConfigurationResponse])},
+		{methods: "DELETE", path: "/v1/operator/raft/peer", handle: write("Operator.RaftRemovePeerByID", raftPeer, nothing[struct{}])},
+		{methods: "PUT POST", path: "/v1/operator/raft/transfer-leadership", handle: write("Operator.TransferLeadershipToPeer", raftTarget, whole[nomad.LeadershipTransferResponse])},
+	}
+}
+
+// joinReply is the body of /v1/agent/join.
+type joinReply struct {
+	NumJoined int    `codec:"num_joined"`
+	Error     string `codec:"error"`
+}
+
+var errNoServer = nomad.Errorf(http.StatusNotImplemented, "Invalid method: this agent is no server")
+
+func (s *Server) agentJoin(r *request) (any, error) {
+	if s.cfg.Members == nil {
+		return nil, errNoServer
+	}
+	addrs := r.query["address"]
+	if len(addrs) == 0 {
+		return nil, nomad.Errorf(http.StatusBadRequest, "missing address to join")
+	}
+	n, err := s.cfg.Members.Join(addrs)
+	out := &joinReply{NumJoined: n}
+	if err != nil {
+		out.Error = err.Error()
+	}
+	return out, nil
+}
+
+func (s *Server) agentForceLeave(r *request) (any, error) {
+	if s.cfg.Members == nil {
+		return nil, errNoServer
+	}
+	name := r.query.Get("node")
+	switch prune := r.query.Get("prune"); {
+	case name == "":
+		return nil, nomad.Errorf(http.StatusBadRequest, "missing node to force leave")
+	case prune == "true" || prune == "1":
+		return nil, s.cfg.Members.Prune(name)
+	}
+	return nil, s.cfg.Members.ForceLeave(name)
+}
+
+// raftPeer takes the server from the query.
+func raftPeer(r *request, q *nomad.RaftPeerByIDRequest) error {
+	if r.query.Has("address") {
+		return nomad.Errorf(http.StatusBadRequest, "a server is removed by its ID, not by an address")
+	}
+	if q.ID = r.query.Get("id"); q.ID == "" {
+		return nomad.Errorf(http.StatusBadRequest, "missing the id of the server")
+	}
+	return nil
+}
+
+// raftTarget takes the leader to be from the query.
+func raftTarget(r *request, q *nomad.RaftPeerRequest) error {
+	q.ID, q.Address = r.query.Get("id"), r.query.Get("address")
+	if (q.ID == "") == (q.Address == "") {
+		return nomad.Errorf(http.StatusBadRequest, "either id or address is needed")
+	}
+	return nil
+}
