@@ -23,15 +23,23 @@ const (
 	nodeByID  = "same node by secret"
 	otherNode = "other node"
 	itself    = "server"
+	peer      = "another server"
+	farServer = "server of another region"
 )
 
 var everyone = []string{anonymous, workload, sameNode, nodeByID, otherNode, itself}
 
+// anybody adds those whose token is good for nothing but what servers ask each other.
+var anybody = append([]string{badToken, peer, farServer}, everyone...)
+
+// serverOnly are those that call what only servers may call.
+var serverOnly = []string{itself, peer}
+
 // admitted says who may call the methods that not everyone may call. It is written
 // by hand from compat/rpc.tsv, not taken from the table of methods.
 var admitted = map[string][]string{
-	"Eval.Dequeue": {itself}, "Eval.Ack": {itself}, "Eval.Nack": {itself}, "Eval.Update": {itself}, "Eval.Create": {itself},
-	"Eval.Reblock": {itself}, "Eval.Reap": {itself}, "Plan.Submit": {itself}, "Deployment.Reap": {itself},
+	"Eval.Dequeue": serverOnly, "Eval.Ack": serverOnly, "Eval.Nack": serverOnly, "Eval.Update": serverOnly, "Eval.Create": serverOnly,
+	"Eval.Reblock": serverOnly, "Eval.Reap": serverOnly, "Plan.Submit": serverOnly, "Deployment.Reap": serverOnly,
 	"Node.UpdateAlloc":     {sameNode, nodeByID},
 	"Node.GetClientAllocs": {sameNode, nodeByID},
 	"Node.EmitEvents":      {sameNode, nodeByID},
@@ -40,10 +48,10 @@ var admitted = map[string][]string{
 	"Node.UpdateStatus":    {sameNode, nodeByID},
 	// Registration is proved by the secret ID in the request, whoever calls.
 	"Node.Register": {anonymous, sameNode, nodeByID, otherNode, itself},
-	"Status.Ping":   append([]string{badToken}, everyone...), "Status.Leader": append([]string{badToken}, everyone...),
-	"Status.Peers": append([]string{badToken}, everyone...), "Status.RaftStats": append([]string{badToken}, everyone...),
-	"Status.HasNodeConn": append([]string{badToken}, everyone...), "Region.List": append([]string{badToken}, everyone...),
-	"Keyring.ListPublic": append([]string{badToken}, everyone...), "Keyring.GetConfig": append([]string{badToken}, everyone...),
+	"Status.Ping":   anybody, "Status.Leader": anybody,
+	"Status.Peers": anybody, "Status.RaftStats": anybody,
+	"Status.HasNodeConn": anybody, "Region.List": anybody,
+	"Keyring.ListPublic": anybody, "Keyring.GetConfig": anybody,
 }
 
 // access is a server with two nodes, the first of which has an allocation.
@@ -51,6 +59,7 @@ type access struct {
 	s     *server.Server
 	a, b  *fakeNode
 	alloc *nomad.Allocation
+	far   *server.Server // of another region, another cluster
 }
 
 // request fills in what a method needs so that only the caller is in question.
@@ -81,7 +90,8 @@ func (x access) request(m rpc.Method) rpc.Request {
 // call calls a method as one kind of caller.
 func (x access) call(t *testing.T, m rpc.Method, who string) error {
 	token := map[string]string{badToken: "e30.e30.AAAA", workload: x.alloc.SignedIdentities["t"], sameNode: x.a.jwt,
-		nodeByID: x.a.node.SecretID, otherNode: x.b.jwt}[who]
+		nodeByID: x.a.node.SecretID, otherNode: x.b.jwt,
+		peer: ownToken(t, x.s), farServer: ownToken(t, x.far)}[who]
 	req := x.request(m)
 	switch r := req.(type) {
 	case interface{ Query() *nomad.QueryOptions }:
@@ -102,6 +112,16 @@ func (x access) call(t *testing.T, m rpc.Method, who string) error {
 		open = func() (*rpc.Stream, error) { return x.s.Stream(ctx, m.Name) }
 	}
 	return streamError(open, req)
+}
+
+// ownToken is the identity with which a server calls others.
+func ownToken(t *testing.T, s *server.Server) string {
+	t.Helper()
+	token, err := s.OwnToken(within(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return token
 }
 
 // streamError opens a stream and returns the error that it carries.
@@ -128,11 +148,28 @@ func streamError(open func() (*rpc.Stream, error), req any) error {
 }
 
 func TestEveryMethodForEveryCaller(t *testing.T) {
-	s, _ := start(t, func(c *server.Config) { c.RPCMaxConnsPerClient = -1 })
+	unbounded := func(c *server.Config) { c.RPCMaxConnsPerClient = -1 }
+	for name, begin := range map[string]func(*testing.T) *server.Server{
+		"direct": func(t *testing.T) *server.Server {
+			s, _ := start(t, unbounded)
+			return s
+		},
+		"forwarded": func(t *testing.T) *server.Server {
+			_, followers := split(t, cluster(t, 3, unbounded))
+			return followers[0].Server
+		},
+	} {
+		t.Run(name, func(t *testing.T) { everyMethod(t, begin(t)) })
+	}
+}
+
+// everyMethod calls every method of a server as every kind of caller.
+func everyMethod(t *testing.T, s *server.Server) {
 	x := access{s: s, a: join(t, s.RPCAddr())}
 	register(t, s, batchJob("b", 1))
 	x.alloc = x.a.allocs(1)[0]
 	x.b = join(t, s.RPCAddr())
+	x.far, _ = start(t, func(c *server.Config) { c.Region = "far" })
 	table := s.Methods()
 	for name := range admitted {
 		if !slices.ContainsFunc(table, func(m rpc.Method) bool { return m.Name == name }) {
@@ -145,7 +182,7 @@ func TestEveryMethodForEveryCaller(t *testing.T) {
 			if !special {
 				may = everyone
 			}
-			for _, who := range append([]string{badToken}, everyone...) {
+			for _, who := range anybody {
 				err := x.call(t, m, who)
 				denied := errors.Is(err, nomad.ErrPermissionDenied)
 				if denied == slices.Contains(may, who) {

@@ -1,0 +1,135 @@
+package consensus_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/open-nomad/open-nomad/internal/testnet"
+	"github.com/open-nomad/open-nomad/nomad/consensus"
+	"github.com/open-nomad/open-nomad/nomad/fsm"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// peer opens a server that others reach over a listener.
+func peer(t *testing.T, dir, id string) (server, string) {
+	t.Helper()
+	ln := testnet.Listen(t)
+	addr := ln.Addr().String()
+	streams := consensus.NewStreams(addr, func(ctx context.Context, to string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "tcp", to)
+	})
+	go func() {
+		for {
+			conn, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			go streams.HandOff(conn)
+		}
+	}()
+	f := fsm.New(state.New(nil), nil, nil)
+	r, err := consensus.Open(consensus.Config{FSM: f, Dir: dir, ID: id, Streams: streams,
+		Scratch: func() raft.FSM { return fsm.New(state.New(nil), nil, nil) }})
+	if err != nil {
+		t.Fatalf("Open() = %v", err)
+	}
+	t.Cleanup(func() { r.Close(); ln.Close() })
+	return server{r, f}, addr
+}
+
+// until waits for a condition.
+func until(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	end := time.After(15 * time.Second)
+	for !ok() {
+		select {
+		case <-end:
+			t.Fatalf("never: %s", what)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+func TestServersReplicateOverStreams(t *testing.T) {
+	a, aAddr := peer(t, "", "")
+	b, bAddr := peer(t, "", "")
+	c, cAddr := peer(t, t.TempDir(), "")
+	if empty, err := a.Empty(); err != nil || !empty {
+		t.Errorf("Empty() = %t, %v", empty, err)
+	}
+	if err := a.Bootstrap(map[string]string{a.ID(): aAddr, b.ID(): bAddr}); err != nil {
+		t.Fatal(err)
+	}
+	a.lead(t)
+	if err := a.Bootstrap(map[string]string{a.ID(): aAddr}); !errors.Is(err, consensus.ErrBegun) {
+		t.Errorf("a second Bootstrap() = %v", err)
+	}
+	a.addNamespace(t, "one")
+	if err := a.AddVoter(t.Context(), c.ID(), cAddr); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "all have the namespace", func() bool {
+		return b.fsm.State().Snapshot().Namespace(nil, "one") != nil && c.fsm.State().Snapshot().Namespace(nil, "one") != nil
+	})
+	if err := c.CaughtUp(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := a.HandOver(t.Context(), b.ID(), bAddr); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "b leads", b.IsLeader)
+	if err := a.HandOver(t.Context(), "", ""); err == nil {
+		t.Error("who does not lead hands over")
+	}
+	a.Close()
+	until(t, "two of three go on", func() bool {
+		addr, id := c.Leader()
+		return id == b.ID() && addr == bAddr
+	})
+	b.addNamespace(t, "two")
+	if err := b.RemoveServer(t.Context(), a.ID()); err != nil {
+		t.Error(err)
+	}
+	if servers, err := b.Servers(); err != nil || len(servers) != 2 {
+		t.Errorf("Servers() = %v, %v", servers, err)
+	}
+}
+
+// Of three servers two are lost for good: the last one goes on alone by peers.json.
+func TestRecoveryByPeersFile(t *testing.T) {
+	dir := t.TempDir()
+	a, aAddr := peer(t, dir, "")
+	b, bAddr := peer(t, "", "")
+	if err := a.Bootstrap(map[string]string{a.ID(): aAddr, b.ID(): bAddr}); err != nil {
+		t.Fatal(err)
+	}
+	a.lead(t)
+	a.addNamespace(t, "kept")
+	b.Close()
+	a.Close()
+	id := a.ID()
+	text, err := json.Marshal([]map[string]any{{"id": id, "address": aAddr, "non_voter": false}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "raft", "peers.json")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	again, _ := peer(t, dir, "")
+	again.lead(t)
+	if again.fsm.State().Snapshot().Namespace(nil, "kept") == nil {
+		t.Error("what was written is lost")
+	}
+	if _, err := os.Stat(file); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("peers.json is still there: %v", err)
+	}
+}
