@@ -1,0 +1,118 @@
+package rpc_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/internal/testnet"
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// inTurn sends calls for the leader to one address after the other; the last stays.
+type inTurn struct {
+	addrs []string
+	asked atomic.Int32
+}
+
+func (r *inTurn) Route(_ context.Context, _ rpc.Where, env nomad.Envelope) (string, error) {
+	if env.Forwarded {
+		return "", nil
+	}
+	n := int(r.asked.Add(1)) - 1
+	return r.addrs[min(n, len(r.addrs)-1)], nil
+}
+
+// leaderMethods answer as change says; calls counts.
+func leaderMethods(calls *atomic.Int32, answer func() error) func(*rpc.Config) {
+	return func(c *rpc.Config) {
+		c.Methods = []rpc.Method{
+			rpc.Handle("Test.Write", rpc.Token, rpc.Leader, func(context.Context, *rpc.Call, *nomad.JobRegisterRequest) (*nomad.GenericResponse, error) {
+				calls.Add(1)
+				return &nomad.GenericResponse{}, answer()
+			}),
+			rpc.Handle("Test.Read", rpc.Token, rpc.Leader, func(context.Context, *rpc.Call, *nomad.GenericRequest) (*nomad.GenericResponse, error) {
+				calls.Add(1)
+				return &nomad.GenericResponse{}, answer()
+			}),
+		}
+		c.Router = to("")
+	}
+}
+
+func TestACallIsTriedAgainOnlyWhenItWasNotTaken(t *testing.T) {
+	closed := testnet.Listen(t)
+	gone := closed.Addr().String()
+	closed.Close()
+	for name, c := range map[string]struct {
+		method string
+		req    func() rpc.Request
+		first  error // of the first server; nil closes the connection, errGone is no server at all
+		again  bool
+	}{
+		"nobody is there":             {"Test.Write", write, errGone, true},
+		"it does not lead":            {"Test.Write", write, nomad.ErrNoLeader, true},
+		"it does not lead yet":        {"Test.Write", write, nomad.ErrNotReady, true},
+		"a write was refused":         {"Test.Write", write, nomad.Errorf(400, "no"), false},
+		"a write may have been done":  {"Test.Write", write, errors.New("leadership lost while committing log"), false},
+		"a write whose reply is lost": {"Test.Write", write, nil, false},
+		"a read whose reply is lost":  {"Test.Read", readAll, nil, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var second atomic.Int32
+			addr := gone
+			switch {
+			case c.first == nil:
+				addr = swallow(t)
+			case !errors.Is(c.first, errGone):
+				_, addr = serve(t, leaderMethods(new(atomic.Int32), func() error { return c.first }))
+			}
+			_, good := serve(t, leaderMethods(&second, func() error { return nil }))
+			router := &inTurn{addrs: []string{addr, good}}
+			follower, _ := serve(t, func(cfg *rpc.Config) {
+				leaderMethods(new(atomic.Int32), nil)(cfg)
+				cfg.Router, cfg.Peers = router, pool(t, rpc.PoolConfig{})
+			})
+			req := c.req()
+			err := follower.Call(within(t), c.method, req, &nomad.GenericResponse{})
+			if (err == nil) != c.again || (second.Load() == 1) != c.again {
+				t.Errorf("Call() = %v; the second server was called %d times", err, second.Load())
+			}
+			if req.Envelope().Forwarded {
+				t.Error("the caller's request was written to")
+			}
+		})
+	}
+}
+
+var errGone = errors.New("gone")
+
+func write() rpc.Request { return &nomad.JobRegisterRequest{} }
+
+func readAll() rpc.Request { return &nomad.GenericRequest{} }
+
+// swallow takes one connection, reads what is called over it and closes it without
+// an answer.
+func swallow(t *testing.T) string {
+	t.Helper()
+	ln := testnet.Listen(t)
+	go func() {
+		conn, err := ln.Accept()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		// The first byte, a window update, the kind of the stream, the call.
+		buf := make([]byte, 4<<10)
+		for total := 0; total < 100; {
+			n, err := conn.Read(buf)
+			if err != nil {
+				return
+			}
+			total += n
+		}
+	}()
+	return ln.Addr().String()
+}
