@@ -25,13 +25,14 @@ type task struct {
 	pumps  []*pump
 	done   chan struct{} // closed when exited, logs complete, exit on disk
 	ending *sync.RWMutex // the server's
+	over   func()        // called when it has ended
 
 	mu   sync.Mutex
 	info proc.Task
 }
 
 func newTask(s *server, rec record, info proc.Task) *task {
-	return &task{log: s.log.With("task", info.ID), record: rec, done: make(chan struct{}), ending: &s.ending, info: info}
+	return &task{log: s.log.With("task", info.ID), record: rec, done: make(chan struct{}), ending: &s.ending, over: s.taskOver, info: info}
 }
 
 func (t *task) snapshot() proc.Task {
