@@ -23,7 +23,7 @@ func logger() *slog.Logger {
 }
 
 // start runs a server until the test ends or stop is called.
-func start(t *testing.T, change func(*server.Config)) (s *server.Server, stop func()) {
+func start(t testing.TB, change func(*server.Config)) (s *server.Server, stop func()) {
 	t.Helper()
 	cfg := server.Config{Region: "global", Datacenter: "dc1", Name: "test", RPCAddr: testnet.Any, Version: "2.0.6"}
 	if change != nil {
@@ -51,7 +51,7 @@ func start(t *testing.T, change func(*server.Config)) (s *server.Server, stop fu
 	return s, stop
 }
 
-func within(t *testing.T) context.Context {
+func within(t testing.TB) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	t.Cleanup(cancel)
