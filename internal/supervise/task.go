@@ -116,7 +116,7 @@ func (s *stage) run(spec *Spec) error {
 	if t.group == nil {
 		return nil
 	}
-	// The quota comes last: a small one would stop the stage, not the program.
+	// Quota and weight come last: small ones would stop the stage, not the program.
 	return t.group.LimitCPU(spec.Group.Limits)
 }
 
@@ -130,7 +130,7 @@ func (t *task) makeGroup(spec *Spec) error {
 		return err
 	}
 	limits := spec.Group.Limits
-	limits.CPUQuota = 0
+	limits.CPUQuota, limits.CPUShares = 0, 0 // LimitCPU sets them
 	t.group, err = h.Create(spec.Group.Parent, spec.Group.Name, limits)
 	return err
 }
