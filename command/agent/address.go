@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -158,6 +160,24 @@ func ownAddr() (netip.Addr, error) {
 		}
 	}
 	return best, nil
+}
+
+// isOwn says whether an address, host or host:port, is one of this machine.
+func (s *Settings) isOwn(addr string) bool {
+	host, _, err := net.SplitHostPort(withPort(addr, s.Ports.Serf))
+	if err != nil {
+		return false
+	}
+	ip, err := netip.ParseAddr(host)
+	if err != nil {
+		name, _ := os.Hostname() // without one only the configured name counts
+		return host != "" && slices.Contains([]string{"localhost", name, s.Name}, host)
+	}
+	all, _ := net.InterfaceAddrs() // without them only loopback addresses are own
+	return ip.IsLoopback() || slices.ContainsFunc(all, func(a net.Addr) bool {
+		p, err := netip.ParsePrefix(a.String())
+		return err == nil && p.Addr() == ip.Unmap()
+	})
 }
 
 // rankOf says how likely others reach an address; 0 is never.

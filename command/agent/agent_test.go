@@ -339,9 +339,10 @@ func TestCorruptState(t *testing.T) {
 // Reload takes over the level of the log, and keeps the old one when the file is bad.
 func TestReload(t *testing.T) {
 	path := write(t, free)
-	level := func(l string) {
+	level := func(l string, more ...string) {
 		t.Helper()
-		if err := os.WriteFile(path, []byte(free+"log_level = \""+l+"\"\n"), 0o600); err != nil {
+		text := free + "log_level = \"" + l + "\"\n" + strings.Join(more, "\n")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -362,8 +363,15 @@ func TestReload(t *testing.T) {
 	if err := a.Reload(); err != nil {
 		t.Fatal(err)
 	}
-	if got := out.String(); !strings.Contains(got, "configuration reloaded") {
+	if got := out.String(); !strings.Contains(got, "configuration reloaded") || strings.Contains(got, "need a restart") {
 		t.Errorf("at DEBUG: %q", got)
+	}
+	level("DEBUG", "enable_debug = true", "server { raft_trailing_logs = 9 num_schedulers = 7 }")
+	if err := a.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	if got := out.String(); !strings.Contains(got, `keys="[enable_debug server.num_schedulers]"`) {
+		t.Errorf("after changes that need a restart: %q", got)
 	}
 	level("nonsense")
 	if err := a.Reload(); err == nil {

@@ -38,7 +38,7 @@ var knownOptions = []string{
 
 // check refuses what cannot work, every fault at once.
 func (s *Settings) check() error {
-	return errors.Join(s.refuseLater(), s.checkRole(), s.checkNames(), s.checkAddresses(), s.checkClient(), s.checkServer(), s.checkScheduler(), s.checkKeyring())
+	return errors.Join(s.refuseLater(), s.checkRole(), s.checkNames(), s.checkAddresses(), s.checkClient(), s.checkServer(), s.checkServerJoin(), s.checkScheduler(), s.checkKeyring())
 }
 
 func (s *Settings) fault(path, format string, args ...any) error {
@@ -214,6 +214,23 @@ func (s *Settings) checkServer() error {
 	}
 	if _, err := parseSize(sv.JobMaxSourceSize); err != nil {
 		errs = append(errs, s.fault("server.job_max_source_size", "%v", err))
+	}
+	return errors.Join(errs...)
+}
+
+// checkServerJoin refuses other servers to join: there are no clusters yet. A single
+// server may be told to join itself, as files that are the same everywhere do.
+func (s *Settings) checkServerJoin() error {
+	sv := &s.Server
+	var errs []error
+	for path, addrs := range map[string][]string{
+		"server.start_join": sv.StartJoin, "server.retry_join": sv.RetryJoin,
+		"server.server_join.start_join": sv.ServerJoin.StartJoin, "server.server_join.retry_join": sv.ServerJoin.RetryJoin,
+	} {
+		if !slices.ContainsFunc(addrs, func(addr string) bool { return !s.isOwn(addr) }) {
+			continue
+		}
+		errs = append(errs, s.notYet(path, "clusters of servers"))
 	}
 	return errors.Join(errs...)
 }

@@ -31,16 +31,16 @@ type Server struct {
 	MinHeartbeatTTL           time.Duration          `hcl:"min_heartbeat_ttl" default:"10s"`
 	MaxHeartbeatsPerSecond    float64                `hcl:"max_heartbeats_per_second" default:"50"`
 	FailoverHeartbeatTTL      time.Duration          `hcl:"failover_heartbeat_ttl" default:"300s"`
-	StartJoin                 []string               `hcl:"start_join" later:"clusters of servers"`
-	RetryJoin                 []string               `hcl:"retry_join" later:"clusters of servers"`
-	RetryMax                  int                    `hcl:"retry_max" later:"clusters of servers"`
-	RetryInterval             time.Duration          `hcl:"retry_interval" later:"clusters of servers"`
+	StartJoin                 []string               `hcl:"start_join"`
+	RetryJoin                 []string               `hcl:"retry_join"`
+	RetryMax                  int                    `hcl:"retry_max"`
+	RetryInterval             time.Duration          `hcl:"retry_interval"`
 	RejoinAfterLeave          bool                   `hcl:"rejoin_after_leave" later:"clusters of servers"`
 	NonVotingServer           bool                   `hcl:"non_voting_server" later:"clusters of servers"`
 	RedundancyZone            string                 `hcl:"redundancy_zone" later:"clusters of servers"`
 	UpgradeVersion            string                 `hcl:"upgrade_version" later:"clusters of servers"`
 	Encrypt                   string                 `hcl:"encrypt" later:"gossip"`
-	ServerJoin                ServerJoin             `hcl:"server_join" later:"clusters of servers"`
+	ServerJoin                ServerJoin             `hcl:"server_join"`
 	DefaultSchedulerConfig    DefaultSchedulerConfig `hcl:"default_scheduler_config"`
 	PlanRejectionTracker      PlanRejectionTracker   `hcl:"plan_rejection_tracker" later:"the plan rejection tracker"`
 	PlanApplyPipeline         int                    `hcl:"plan_apply_pipeline" default:"1" later:"another depth of the plan pipeline"`
