@@ -107,5 +107,5 @@ func runAs(e *term.Env, name string, detail term.Detail) error {
 			return nil
 		}
 	}
-	panic("command: the table has no " + name)
+	panic("command: bug: the table has no " + name)
 }

@@ -61,7 +61,6 @@ func laterCommands() []term.Command {
 		{"job version tags", "job tag apply|job tag unset"},
 		{"periodic jobs", "job periodic force"},
 		{"canary deployments", "job promote|deployment promote"},
-		{"deployment pauses", "deployment pause|deployment resume"},
 		{"several regions", "deployment unblock"},
 		{"dispatch from the command line (PUT /v1/job/<id>/dispatch does it)", "job dispatch"},
 		{"deployments of a job from the command line (deployment list shows them)", "job deployments"},

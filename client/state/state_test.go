@@ -1,6 +1,7 @@
 package state_test
 
 import (
+	"crypto/rand"
 	"errors"
 	"log/slog"
 	"os"
@@ -267,6 +268,11 @@ func TestCorruptFile(t *testing.T) {
 		"truncated":     func(b []byte) []byte { return b[:len(b)/2] },
 		"one page":      func(b []byte) []byte { return b[:4096] },
 		"zeroed middle": func(b []byte) []byte { clear(b[4*4096 : len(b)*3/4]); return b },
+		"cut in a page": func(b []byte) []byte { return b[:len(b)/2/4096*4096+100] },
+		"short":         func(b []byte) []byte { return b[:100] },
+		"half zero":     func(b []byte) []byte { clear(b[2*4096:]); return b },
+		"random pages":  func(b []byte) []byte { rand.Read(b[4*4096 : len(b)*3/4]); return b },
+		"all random":    func(b []byte) []byte { rand.Read(b); return b },
 		"metas gone":    func(b []byte) []byte { clear(b[:2*4096]); return b },
 	}
 	for name, damage := range cases {

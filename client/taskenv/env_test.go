@@ -162,7 +162,7 @@ func TestConfigFaults(t *testing.T) {
 		name, want string
 		add        map[string]any
 	}{
-		{"unknown argument", "comand", map[string]any{"comand": "x"}},
+		{"unknown argument", `unknown argument "comand" in config; expected one of: `, map[string]any{"comand": "x"}},
 		{"wrong type", "count", map[string]any{"count": []any{"x"}}},
 		{"typo in a reference", "${NOMAD_PORT_htp}", map[string]any{"args": []any{"${NOMAD_PORT_htp}"}}},
 	} {

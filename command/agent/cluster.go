@@ -87,16 +87,16 @@ func (s *Settings) gossipKey() ([]byte, error) {
 func (s *Settings) clusterConfig(c *server.Config) (err error) {
 	sv := &s.Server
 	c.BootstrapExpect = sv.BootstrapExpect
-	if !s.gossips() {
-		return nil
-	}
 	host := hosts(s.Addresses.Serf, s.BindAddr)[0]
-	c.SerfAddr = net.JoinHostPort(host, strconv.Itoa(s.Ports.Serf))
-	if s.Advertise.Serf != "" || s.Ports.Serf != 0 {
+	if s.Advertise.Serf != "" || s.Addresses.Serf != "" || s.gossips() && s.Ports.Serf != 0 {
 		if c.SerfAdvertise, err = advertised(s.Advertise.Serf, host, s.Ports.Serf); err != nil {
 			return err
 		}
 	}
+	if !s.gossips() {
+		return nil
+	}
+	c.SerfAddr = net.JoinHostPort(host, strconv.Itoa(s.Ports.Serf))
 	if c.GossipKey, err = s.gossipKey(); err != nil {
 		return err
 	}

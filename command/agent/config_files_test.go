@@ -32,6 +32,7 @@ func TestServerFile(t *testing.T) {
 		server {
 			enabled          = true
 			bootstrap_expect = 1
+			server_join { retry_join = ["127.0.0.1:4648", "srv-1"] }
 			raft_multiplier  = "5"
 			heartbeat_grace  = "30s"
 			max_heartbeats_per_second = "12.5"

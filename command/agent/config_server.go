@@ -20,10 +20,10 @@ type Server struct {
 	EvalGCThreshold           time.Duration          `hcl:"eval_gc_threshold" default:"1h"`
 	BatchEvalGCThreshold      time.Duration          `hcl:"batch_eval_gc_threshold" default:"24h"`
 	DeploymentGCThreshold     time.Duration          `hcl:"deployment_gc_threshold" default:"1h"`
-	CSIVolumeClaimGCInterval  time.Duration          `hcl:"csi_volume_claim_gc_interval" default:"5m"`
-	CSIVolumeClaimGCThreshold time.Duration          `hcl:"csi_volume_claim_gc_threshold" default:"5m"`
-	CSIPluginGCThreshold      time.Duration          `hcl:"csi_plugin_gc_threshold" default:"1h"`
-	ACLTokenGCThreshold       time.Duration          `hcl:"acl_token_gc_threshold" default:"1h"`
+	CSIVolumeClaimGCInterval  time.Duration          `hcl:"csi_volume_claim_gc_interval" default:"5m" later:"CSI volumes"`
+	CSIVolumeClaimGCThreshold time.Duration          `hcl:"csi_volume_claim_gc_threshold" default:"5m" later:"CSI volumes"`
+	CSIPluginGCThreshold      time.Duration          `hcl:"csi_plugin_gc_threshold" default:"1h" later:"CSI volumes"`
+	ACLTokenGCThreshold       time.Duration          `hcl:"acl_token_gc_threshold" default:"1h" later:"access control"`
 	RootKeyGCInterval         time.Duration          `hcl:"root_key_gc_interval" default:"10m"`
 	RootKeyGCThreshold        time.Duration          `hcl:"root_key_gc_threshold" default:"1h"`
 	RootKeyRotationThreshold  time.Duration          `hcl:"root_key_rotation_threshold" default:"720h"`
@@ -43,12 +43,12 @@ type Server struct {
 	ServerJoin                ServerJoin             `hcl:"server_join"`
 	DefaultSchedulerConfig    DefaultSchedulerConfig `hcl:"default_scheduler_config"`
 	PlanRejectionTracker      PlanRejectionTracker   `hcl:"plan_rejection_tracker" later:"the plan rejection tracker"`
-	PlanApplyPipeline         int                    `hcl:"plan_apply_pipeline" default:"1"`
+	PlanApplyPipeline         int                    `hcl:"plan_apply_pipeline" default:"1" later:"another depth of the plan pipeline"`
 	EnableEventBroker         bool                   `hcl:"enable_event_broker" default:"true" later:"the event stream"`
 	EventBufferSize           int                    `hcl:"event_buffer_size" default:"100" later:"the event stream"`
 	LicensePath               string                 `hcl:"license_path" later:"licenses"`
 	Search                    Search                 `hcl:"search" later:"search"`
-	DeployQueryRateLimit      float64                `hcl:"deploy_query_rate_limit" default:"100"`
+	DeployQueryRateLimit      float64                `hcl:"deploy_query_rate_limit" default:"100" later:"limits on queries of deployments"`
 	RaftLogstore              RaftLogstore           `hcl:"raft_logstore"`
 	RaftBoltdb                RaftBoltdb             `hcl:"raft_boltdb" later:"the boltdb log store"`
 	RaftSnapshotThreshold     int                    `hcl:"raft_snapshot_threshold" default:"8192"`
@@ -121,7 +121,7 @@ type RaftBoltdb struct {
 
 // RaftWAL is the server.raft_logstore.wal block.
 type RaftWAL struct {
-	SegmentSizeMB int `hcl:"segment_size_mb" default:"64"`
+	SegmentSizeMB int `hcl:"segment_size_mb" default:"64" later:"another size of log segments"`
 }
 
 // RaftVerification is the server.raft_logstore.verification block.

@@ -48,7 +48,7 @@ func setDefaults(block reflect.Value) {
 			setDefaults(f.value)
 		case f.deflt != "":
 			if err := setText(f.value, f.deflt); err != nil {
-				panic("agent: bad default of " + f.key + ": " + err.Error()) // a tag of ours
+				panic("agent: bug: bad default of " + f.key + ": " + err.Error()) // a tag of ours
 			}
 		}
 	}

@@ -34,17 +34,14 @@ func statusCommand() term.Command {
 }
 
 func (o *statusOptions) run(ctx context.Context, e *term.Env) error {
-	c, err := e.Client()
-	if err != nil {
-		return err
-	}
 	if e.Arg(0) == "" {
-		return o.list(ctx, e, c)
+		return o.list(ctx, e)
 	}
-	a, err := find(ctx, e, c, e.Arg(0))
+	at, err := find(ctx, e, e.Arg(0))
 	if err != nil {
 		return err
 	}
+	c, a := at.client, at.alloc
 	if o.formats.Wanted() {
 		return o.formats.Print(e, a)
 	}
@@ -65,7 +62,11 @@ func (o *statusOptions) run(ctx context.Context, e *term.Env) error {
 	return nil
 }
 
-func (o *statusOptions) list(ctx context.Context, e *term.Env, c *api.Client) error {
+func (o *statusOptions) list(ctx context.Context, e *term.Env) error {
+	c, err := e.Client()
+	if err != nil {
+		return err
+	}
 	allocs, _, err := c.Allocations().List((&api.QueryOptions{Namespace: e.Namespace()}).WithContext(ctx))
 	switch {
 	case err != nil:

@@ -1,4 +1,4 @@
-// Package deployment holds the commands about deployments: status, list, fail.
+// Package deployment holds the commands about deployments: status, list, fail, pause and resume.
 // They speak to an agent through package api; they keep nothing.
 package deployment
 
@@ -15,7 +15,7 @@ import (
 
 // Commands lists the commands of this package.
 func Commands() []term.Command {
-	return []term.Command{statusCommand(), listCommand(), failCommand()}
+	return []term.Command{statusCommand(), listCommand(), failCommand(), pauseCommand(), resumeCommand()}
 }
 
 // find returns the one deployment whose ID begins with prefix, and a client to go on
@@ -129,15 +129,67 @@ func failCommand() term.Command {
 					return fmt.Errorf("Error failing deployment: %w", err)
 				}
 				e.Printf("Deployment %q failed\n", detail.ID(d.ID))
-				if resp.EvalID == "" {
-					return nil
-				}
-				if *detach {
-					e.Printf("Evaluation ID: %s\n", resp.EvalID)
-					return nil
-				}
-				return monitor.New(e, c, d.Namespace, *detail).EvalOnly(ctx, resp.EvalID)
+				return after(ctx, e, c, d, resp, *detach, *detail)
 			}
 		},
 	}
+}
+
+func pauseCommand() term.Command {
+	return term.Command{
+		Name: "deployment pause", Args: "<deployment>", MinArgs: 1, MaxArgs: 1,
+		Short: "Make a running deployment stand still",
+		Setup: func(f *term.Flags) term.Run {
+			detail := f.Detail("Print full IDs.")
+			return func(ctx context.Context, e *term.Env) error {
+				_, d, _, err := pause(ctx, e, true)
+				if err != nil {
+					return fmt.Errorf("Error pausing deployment: %w", err)
+				}
+				e.Printf("Deployment %q paused\n", detail.ID(d.ID))
+				return nil
+			}
+		},
+	}
+}
+
+func resumeCommand() term.Command {
+	return term.Command{
+		Name: "deployment resume", Args: "<deployment>", MinArgs: 1, MaxArgs: 1,
+		Short: "Let a paused deployment go on",
+		Setup: func(f *term.Flags) term.Run {
+			detach := f.Bool("detach", false, "Print the evaluation's ID and return at once.")
+			detail := f.Detail("Print full IDs.")
+			return func(ctx context.Context, e *term.Env) error {
+				c, d, resp, err := pause(ctx, e, false)
+				if err != nil {
+					return fmt.Errorf("Error resuming deployment: %w", err)
+				}
+				e.Printf("Deployment %q resumed\n", detail.ID(d.ID))
+				return after(ctx, e, c, d, resp, *detach, *detail)
+			}
+		},
+	}
+}
+
+// pause pauses or resumes the deployment that the first argument names.
+func pause(ctx context.Context, e *term.Env, on bool) (*api.Client, *api.Deployment, *api.DeploymentUpdateResponse, error) {
+	c, d, err := find(ctx, e, e.Arg(0))
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	resp, _, err := c.Deployments().Pause(d.ID, on, (&api.WriteOptions{Namespace: d.Namespace}).WithContext(ctx))
+	return c, d, resp, err
+}
+
+// after follows the evaluation that a change of a deployment made, if it made one.
+func after(ctx context.Context, e *term.Env, c *api.Client, d *api.Deployment, resp *api.DeploymentUpdateResponse, detach bool, detail term.Detail) error {
+	switch {
+	case resp.EvalID == "":
+		return nil
+	case detach:
+		e.Printf("Evaluation ID: %s\n", resp.EvalID)
+		return nil
+	}
+	return monitor.New(e, c, d.Namespace, detail).EvalOnly(ctx, resp.EvalID)
 }

@@ -45,19 +45,18 @@ func (m *Monitor) line(format string, a ...any) {
 	m.env.Printf("    %s: %s\n", time.Now().Format(time.RFC3339), fmt.Sprintf(format, a...))
 }
 
-// Eval follows an evaluation to its end, then the deployment it belongs to. An
-// evaluation that could not place everything ends with exit status 2.
+// Eval follows an evaluation to its end, then the deployment it belongs to. One that
+// could not place everything ends at once with exit status 2: its deployment waits
+// for capacity, which may never come.
 func (m *Monitor) Eval(ctx context.Context, evalID string) error {
 	eval, err := m.untilOver(ctx, evalID)
 	if err != nil {
 		return err
 	}
-	if eval.DeploymentID != "" {
-		if err := m.Deployment(ctx, eval.DeploymentID); err != nil {
-			return err
-		}
+	if err := placed(eval); err != nil || eval.DeploymentID == "" {
+		return err
 	}
-	return placed(eval)
+	return m.Deployment(ctx, eval.DeploymentID)
 }
 
 // EvalOnly is Eval that leaves the deployment alone.

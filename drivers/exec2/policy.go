@@ -26,7 +26,7 @@ var presets = map[string][]string{
 	"rw": {"/dev/null", "/dev/full", "/dev/stdin", "/dev/stdout", "/dev/stderr"},
 	"w":  {"/dev/log"},
 	"r": {"/etc/ld.so.conf", "/etc/ld.so.cache", "/etc/ld.so.conf.d",
-		"/dev/zero", "/dev/fd", "/dev/urandom", "/usr/share/locale", "/proc/self/cmdline", "/usr/share/zoneinfo",
+		"/dev/zero", "/dev/fd", "/dev/urandom", "/usr/share/locale", "/usr/share/zoneinfo",
 		"/usr/share/common-licenses", "/proc/sys/kernel/ngroups_max", "/proc/sys/kernel/cap_last_cap",
 		"/proc/sys/vm/overcommit_memory",
 		"/etc/hosts", "/hostname", "/etc/services", "/etc/protocols", "/etc/resolv.conf",

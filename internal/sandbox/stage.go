@@ -107,10 +107,8 @@ func join(files []string) error {
 
 // apply puts the calling thread under p.
 func (p *Policy) apply() error {
-	if p.OOMScoreAdj != 0 {
-		if err := writeFile("/proc/self/oom_score_adj", strconv.Itoa(p.OOMScoreAdj)); err != nil {
-			return fmt.Errorf("set oom score: %w", err)
-		}
+	if err := p.scoreOOM(); err != nil {
+		return fmt.Errorf("set oom score: %w", err)
 	}
 	if p.PrivateIPC {
 		if err := unix.Unshare(unix.CLONE_NEWIPC); err != nil {
@@ -142,6 +140,25 @@ func (p *Policy) apply() error {
 		return loadFilter(p.Filter)
 	}
 	return nil
+}
+
+// scoreOOM sets the OOM score. The supervisor is spared when memory is short, and
+// what it starts must not be: a lower score than the policy's is raised in any case. A
+// higher one than 0 stays unless the policy names one, for lowering takes a privilege.
+func (p *Policy) scoreOOM() error {
+	const file = "/proc/self/oom_score_adj"
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	now, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		return err
+	}
+	if now == p.OOMScoreAdj || now > 0 && p.OOMScoreAdj == 0 {
+		return nil
+	}
+	return writeFile(file, strconv.Itoa(p.OOMScoreAdj))
 }
 
 // openPaths opens what is granted while that is still possible, so that the rules

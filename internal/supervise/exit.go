@@ -45,6 +45,7 @@ func (t *task) watch() {
 	t.info.Exit = exit
 	t.mu.Unlock()
 	close(t.done)
+	t.over()
 }
 
 // await blocks until the process has ended and returns how. A child stays a

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"net"
 	"runtime"
+	"strconv"
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/consensus"
 )
 
 // Config is how a server is set up: plain values. A zero value has the default
@@ -19,6 +21,8 @@ type Config struct {
 	// DataDir is the agent's data_dir; the server writes below <data_dir>/server.
 	// Empty keeps everything in memory.
 	DataDir string
+	// Dir is where the server writes. Default <data_dir>/server.
+	Dir string
 	// RPCAddr is where to listen, "host:port".
 	RPCAddr string
 	// RPCAdvertise is the address that others use. Default: RPCAddr as it was bound.
@@ -26,8 +30,8 @@ type Config struct {
 	// SerfAddr is where to listen for gossip, "IP:port". Empty: this server takes no
 	// part in it, begins a cluster of its own and stays the only one.
 	SerfAddr string
-	// SerfAdvertise is the address for gossip that others use. Default: SerfAddr as
-	// it was bound.
+	// SerfAdvertise is the address for gossip that others use, "IP:port". Default:
+	// SerfAddr as it was bound; without that, the IP of RPC and SerfPort.
 	SerfAdvertise string
 	// BootstrapExpect is how many servers begin the cluster together; 1 begins it at
 	// once, 0 waits to be added to one.
@@ -50,8 +54,13 @@ type Config struct {
 	Version string
 	// Revision is the commit of the program.
 	Revision string
-	// RaftMultiplier stretches the timers of raft, 1 to 10. Default 1.
-	RaftMultiplier int
+	// Raft are the timers and snapshots of the log.
+	Raft consensus.Tuning
+	// NoLogCache keeps no entries of the log in memory.
+	NoLogCache bool
+	// StartTimeout bounds the time until the server has read its log and its keys
+	// after it began to run. Default: no bound.
+	StartTimeout time.Duration
 
 	// Workers is how many evaluations are processed at a time; negative is none.
 	// Default: one per core, at least two.
@@ -109,6 +118,13 @@ func (c Config) complete() (Config, error) {
 	}
 	if _, _, err := net.SplitHostPort(c.RPCAddr); err != nil {
 		return c, fmt.Errorf("server: address for RPC: %w", err)
+	}
+	if c.SerfAdvertise != "" {
+		if _, port, err := net.SplitHostPort(c.SerfAdvertise); err != nil {
+			return c, fmt.Errorf("server: address for gossip: %w", err)
+		} else if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+			return c, fmt.Errorf("server: port for gossip: %w", err)
+		}
 	}
 	if c.Workers == 0 {
 		c.Workers = max(2, runtime.NumCPU())

@@ -24,8 +24,8 @@ func (s *Server) alone() bool { return s.cfg.SerfAddr == "" }
 func (s *Server) openGossip() (err error) {
 	cfg := gossip.Config{Name: s.cfg.Name + "." + s.cfg.Region, Bind: s.cfg.SerfAddr, Advertise: s.cfg.SerfAdvertise, Tags: s.tags(),
 		Rejoin: s.cfg.RejoinAfterLeave, Key: s.cfg.GossipKey, Probe: s.cfg.GossipProbe, Admit: s.admitMember, Changed: s.membersChanged, Log: s.log}
-	if s.cfg.DataDir != "" {
-		cfg.Snapshot = filepath.Join(s.cfg.DataDir, "server", "serf", "snapshot")
+	if dir := s.dir(); dir != "" {
+		cfg.Snapshot = filepath.Join(dir, "serf", "snapshot")
 	}
 	pool, err := gossip.Open(cfg)
 	if err != nil {
@@ -97,7 +97,12 @@ func (s *Server) Self() *nomad.ServerMember {
 		return p.Self()
 	}
 	host, _, _ := net.SplitHostPort(s.advertise) // checked when it was bound
-	return &nomad.ServerMember{Name: s.cfg.Name + "." + s.cfg.Region, Addr: net.ParseIP(host), Port: uint16(s.cfg.SerfPort), Status: gossip.Alive,
+	port := strconv.Itoa(s.cfg.SerfPort)
+	if s.cfg.SerfAdvertise != "" {
+		host, port, _ = net.SplitHostPort(s.cfg.SerfAdvertise) // checked by complete
+	}
+	serf, _ := strconv.ParseUint(port, 10, 16) // as above
+	return &nomad.ServerMember{Name: s.cfg.Name + "." + s.cfg.Region, Addr: net.ParseIP(host), Port: uint16(serf), Status: gossip.Alive,
 		Tags: s.tags(), ProtocolMin: 1, ProtocolMax: 5, ProtocolCur: 2, DelegateMin: 2, DelegateMax: 5, DelegateCur: 4}
 }
 

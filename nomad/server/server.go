@@ -136,12 +136,8 @@ func (s *Server) open() (err error) {
 
 // openRaft opens the log, with peers unless this server stays alone.
 func (s *Server) openRaft() (err error) {
-	dir := ""
-	if s.cfg.DataDir != "" {
-		dir = filepath.Join(s.cfg.DataDir, "server")
-	}
-	cfg := consensus.Config{FSM: s.fsm, Dir: dir, Address: s.advertise, Bootstrap: s.alone() || s.cfg.BootstrapExpect == 1,
-		Multiplier: s.cfg.RaftMultiplier, Log: s.log,
+	cfg := consensus.Config{FSM: s.fsm, Dir: s.dir(), Address: s.advertise, Bootstrap: s.alone() || s.cfg.BootstrapExpect == 1,
+		NoLogCache: s.cfg.NoLogCache, Tuning: s.cfg.Raft, Log: s.log,
 		Scratch: func() raft.FSM { return fsm.New(state.New(s.log), nil, s.log) }}
 	if s.peer = s.advertise; !s.alone() {
 		serf := s.cfg.SerfAdvertise
@@ -162,6 +158,14 @@ func (s *Server) openRaft() (err error) {
 	}
 	s.raft, err = consensus.Open(cfg)
 	return err
+}
+
+// dir is the server's directory, "" when everything is in memory.
+func (s *Server) dir() string {
+	if s.cfg.Dir == "" && s.cfg.DataDir != "" {
+		return filepath.Join(s.cfg.DataDir, "server")
+	}
+	return s.cfg.Dir
 }
 
 // raftConns takes the connections of Raft; nil refuses them.
@@ -215,6 +219,7 @@ func (s *Server) Run(ctx context.Context) error {
 	part(&asking, ctx, "catching up", s.catchUp)
 	part(&asking, ctx, "beginning of the cluster", s.begin)
 	part(&asking, ctx, "join", s.retryJoin)
+	part(&answering, below, "start", s.startInTime)
 	part(&asking, ctx, "rpc", func(ctx context.Context) error { return s.rpc.Serve(ctx, s.listener) })
 	for _, w := range s.workers() {
 		part(&asking, ctx, "worker", w.Run)
@@ -261,6 +266,31 @@ func (s *Server) schedulers() []string {
 		return nil
 	}
 	return append([]string{nomad.JobTypeCore}, s.cfg.Schedulers...)
+}
+
+// startInTime stops the server when it does not come to know what is in its log. A
+// server of a cluster waits for the others first, as long as it takes.
+func (s *Server) startInTime(ctx context.Context) error {
+	if s.cfg.StartTimeout == 0 {
+		return nil
+	}
+	for !s.alone() {
+		changed := s.raft.LeaderChange()
+		if _, id := s.raft.Leader(); id != "" {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-changed:
+		}
+	}
+	limited, cancel := context.WithTimeout(ctx, s.cfg.StartTimeout)
+	defer cancel()
+	if err := s.caughtUp.wait(limited); err != nil {
+		return fmt.Errorf("the log and the keys were not read within %v: server.start_timeout bounds it", s.cfg.StartTimeout)
+	}
+	return nil
 }
 
 // watchFSM stops the server when it met a log entry that it can't apply: it would
@@ -340,6 +370,9 @@ func (s *Server) AttachNode(id string, node *rpc.Server) (detach func()) {
 
 // RPCAddr returns the address that others use.
 func (s *Server) RPCAddr() string { return s.advertise }
+
+// Tune takes over settings of the log while the server runs.
+func (s *Server) Tune(t consensus.Tuning) error { return s.raft.Tune(t) }
 
 // Ready waits until a leader answers.
 func (s *Server) Ready(ctx context.Context) error { return s.leading.wait(ctx) }

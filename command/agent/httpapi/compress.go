@@ -16,7 +16,7 @@ const worthwhile = 512
 var gzipWriters = sync.Pool{New: func() any {
 	w, err := gzip.NewWriterLevel(io.Discard, gzip.BestSpeed)
 	if err != nil {
-		panic("BUG: gzip level: " + err.Error())
+		panic("httpapi: bug: gzip level: " + err.Error())
 	}
 	return w
 }}
