@@ -3,6 +3,8 @@ package server_test
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -277,6 +279,13 @@ func TestAnotherRegionIsFederated(t *testing.T) {
 }
 
 func TestAServerComesBackWithItsData(t *testing.T) {
+	for name, keep := range map[string]bool{"and the list of members": true, "killed before it noted the members": false} {
+		t.Run(name, func(t *testing.T) { comesBack(t, keep) })
+	}
+}
+
+// comesBack stops a follower and starts it again, with or without what gossip noted.
+func comesBack(t *testing.T, keep bool) {
 	dirs := map[string]string{"s0": t.TempDir(), "s1": t.TempDir(), "s2": t.TempDir()}
 	blocks := map[string]*testnet.Block{"s0": testnet.Take(t), "s1": testnet.Take(t), "s2": testnet.Take(t)}
 	place := func(c *server.Config) {
@@ -289,6 +298,11 @@ func TestAServerComesBackWithItsData(t *testing.T) {
 	id := back.Self().Tags["id"]
 	back.stop()
 	register(t, followers[1].Server, batchJob("meanwhile", 0))
+	if !keep {
+		if err := os.Truncate(filepath.Join(dirs[name], "server", "serf", "snapshot"), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
 	// It finds the others by itself.
 	again := startMember(t, name, place)
 	if got := again.Self().Tags["id"]; got != id {
@@ -298,6 +312,6 @@ func TestAServerComesBackWithItsData(t *testing.T) {
 		var got nomad.SingleJobResponse
 		stale := nomad.QueryOptions{Region: "global", AllowStale: true}
 		err := again.Call(within(t), "Job.GetJob", &nomad.JobSpecificRequest{JobID: "meanwhile", QueryOptions: stale}, &got)
-		return err == nil && got.Job != nil
+		return err == nil && got.Job != nil && len(again.Members()) == 3
 	})
 }

@@ -219,6 +219,7 @@ func (s *Server) Run(ctx context.Context) error {
 	part(&asking, ctx, "catching up", s.catchUp)
 	part(&asking, ctx, "beginning of the cluster", s.begin)
 	part(&asking, ctx, "join", s.retryJoin)
+	part(&asking, ctx, "regrouping", s.regroup)
 	part(&answering, below, "start", s.startInTime)
 	part(&asking, ctx, "rpc", func(ctx context.Context) error { return s.rpc.Serve(ctx, s.listener) })
 	for _, w := range s.workers() {

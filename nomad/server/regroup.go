@@ -1,0 +1,67 @@
+package server
+
+import (
+	"context"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/gossip"
+)
+
+// How often a server looks whether it knows the others, and how long it waits for
+// the leader's answer.
+const (
+	regroupEvery  = 5 * time.Second
+	regroupWithin = 3 * time.Second
+)
+
+// regroup meets the members that the leader knows when this server knows none: it
+// was killed before it had noted them, but its log still says where the leader is.
+func (s *Server) regroup(ctx context.Context) error {
+	if s.alone() {
+		return nil
+	}
+	for {
+		changed := s.raft.LeaderChange()
+		if err := s.regroupOnce(ctx); err != nil && ctx.Err() == nil {
+			s.log.Debug("meet the members that the leader knows", "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-changed:
+		case <-time.After(regroupEvery):
+		}
+	}
+}
+
+func (s *Server) regroupOnce(ctx context.Context) error {
+	addr, id := s.raft.Leader()
+	if id == "" || id == s.raft.ID() || len(s.aliveIn(s.cfg.Region)) > 1 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, regroupWithin)
+	defer cancel()
+	req := &nomad.GenericRequest{QueryOptions: nomad.QueryOptions{Region: s.cfg.Region, AllowStale: true}}
+	var known nomad.ServerMembersResponse
+	if err := s.peers.Call(ctx, addr, "Status.Members", req, &known); err != nil {
+		return err
+	}
+	var addrs []string
+	for _, m := range known.Members {
+		if m.Status == gossip.Alive && m.Tags["id"] != s.raft.ID() {
+			addrs = append(addrs, net.JoinHostPort(m.Addr.String(), strconv.Itoa(int(m.Port))))
+		}
+	}
+	if len(addrs) == 0 {
+		return nil
+	}
+	n, err := s.Join(addrs)
+	if n > 0 {
+		s.log.Info("joined the members that the leader knows", "servers", n)
+		return nil
+	}
+	return err
+}
