@@ -130,12 +130,13 @@ func (r *Raft) hurry() {
 		}
 	}
 	if voters == 1 {
-		r.campaign()
+		r.Campaign()
 	}
 }
 
-// campaign holds an election at once.
-func (r *Raft) campaign() {
+// Campaign holds an election at once, as if the leader had handed over to this
+// server: for when there surely is no leader.
+func (r *Raft) Campaign() {
 	self := r.trans.LocalAddr()
 	if mem, ok := r.trans.(*raft.InmemTransport); ok {
 		mem.Connect(self, mem)

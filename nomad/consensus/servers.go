@@ -47,7 +47,7 @@ func (r *Raft) Bootstrap(servers map[string]string) error {
 	case err != nil:
 		return fmt.Errorf("bootstrap raft: %w", err)
 	}
-	r.campaign()
+	r.Campaign()
 	return nil
 }
 

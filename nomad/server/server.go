@@ -220,6 +220,7 @@ func (s *Server) Run(ctx context.Context) error {
 	part(&asking, ctx, "beginning of the cluster", s.begin)
 	part(&asking, ctx, "join", s.retryJoin)
 	part(&asking, ctx, "regrouping", s.regroup)
+	part(&asking, ctx, "succession", s.succeed)
 	part(&answering, below, "start", s.startInTime)
 	part(&asking, ctx, "rpc", func(ctx context.Context) error { return s.rpc.Serve(ctx, s.listener) })
 	for _, w := range s.workers() {
