@@ -24,7 +24,7 @@ server {
 // room: when another job stops, when a node joins.
 func TestBlockedUntilThereIsRoom(t *testing.T) {
 	f := newFleet(t, "")
-	const room = "client {\n network_interface = \"lo\"\n cpu_total_compute = 1000\n memory_total_mb = 1000\n disk_free_mb = 2000\n disk_total_mb = 2000\n}\n"
+	const room = "client {\n network_interface = \"lo\"\n cpu_total_compute = 1000\n memory_total_mb = 1000\n disk_total_mb = 2000\n}\n"
 	first := f.join("first", room)
 	defer f.purge()
 	for _, c := range []struct{ name, change, to, head, want string }{

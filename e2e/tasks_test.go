@@ -312,6 +312,10 @@ func restartedAll(t *testing.T, a *cluster.Agent) {
 		t.Fatalf("Restart() = %v", err)
 	}
 	want("pre", "main", "main")
+	within(t, patience, "the restarted task is known to run", func() bool {
+		s := await(t, a, id, "running", 1)[0].TaskStates["t"]
+		return s.Restarts == 1 && s.State == "running"
+	})
 	if err := a.Client.Allocations().RestartAllTasks(ref, nil); err != nil {
 		t.Fatalf("RestartAllTasks() = %v", err)
 	}

@@ -85,13 +85,13 @@ func TestRegisterAgain(t *testing.T) {
 		t.Errorf("Job.GetJobVersions: %d versions, %d diffs", len(versions.Versions), len(versions.Diffs))
 	}
 	req := &nomad.JobRegisterRequest{Job: batchJob("b", 3), EnforceIndex: true, JobModifyIndex: first.JobModifyIndex}
-	none := &nomad.JobRegisterRequest{Job: batchJob("none", 1), EnforceIndex: true, JobModifyIndex: 7}
-	for _, wrong := range []*nomad.JobRegisterRequest{req, none} {
-		err := s.Call(within(t), "Job.Register", wrong, nil)
-		if err == nil || !strings.Contains(err.Error(), nomad.RegisterEnforceIndexErrPrefix) {
-			t.Errorf("with a wrong index: %v", err)
-		}
+	err := s.Call(within(t), "Job.Register", req, nil)
+	failsWith(t, err, 500, nomad.RegisterEnforceIndexErrPrefix)
+	if !strings.HasPrefix(err.Error(), nomad.RegisterEnforceIndexErrPrefix) {
+		t.Errorf("error = %v, want nothing before it", err)
 	}
+	none := &nomad.JobRegisterRequest{Job: batchJob("none", 1), EnforceIndex: true, JobModifyIndex: 7}
+	failsWith(t, s.Call(within(t), "Job.Register", none, nil), 500, "job does not exist")
 	req.JobModifyIndex = changed.JobModifyIndex
 	if err := s.Call(within(t), "Job.Register", req, nil); err != nil {
 		t.Errorf("with the right index: %v", err)

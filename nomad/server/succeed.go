@@ -26,7 +26,7 @@ func (s *Server) succeed(ctx context.Context) error {
 	for {
 		changed := s.raft.LeaderChange()
 		if addr, id := s.Leader(); id != "" && id != s.raft.ID() && s.lost(ctx, changed, addr) {
-			s.candidate(ctx, changed, id)
+			s.candidate(ctx, id)
 		}
 		select {
 		case <-ctx.Done():
@@ -65,7 +65,7 @@ func (s *Server) lost(ctx context.Context, changed <-chan struct{}, addr string)
 }
 
 // candidate asks for votes, after those with a lower ID had time for it.
-func (s *Server) candidate(ctx context.Context, changed <-chan struct{}, leader string) {
+func (s *Server) candidate(ctx context.Context, leader string) {
 	servers, err := s.raft.Servers()
 	if err != nil {
 		return
@@ -76,13 +76,21 @@ func (s *Server) candidate(ctx context.Context, changed <-chan struct{}, leader 
 			turn++
 		}
 	}
-	select {
-	case <-ctx.Done():
-	case <-changed:
-	case <-time.After(turn * succeedStagger):
-		if s.isVoter() {
-			s.log.Info("the leader is gone: asking for votes", "leader", leader)
-			s.raft.Campaign()
+	for mine := time.After(turn * succeedStagger); ; {
+		changed := s.raft.LeaderChange()
+		if _, id := s.raft.Leader(); id != "" && id != leader {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed: // one that asks for votes ends the old leader's term
+		case <-mine:
+			if s.isVoter() {
+				s.log.Info("the leader is gone: asking for votes", "leader", leader)
+				s.raft.Campaign()
+			}
+			return
 		}
 	}
 }
