@@ -234,7 +234,7 @@ func openDamageable(dir string, log hclog.Logger) (w walStore, err error) {
 	if err := checkFirst(dir, w.meta); err != nil {
 		return walStore{}, errors.Join(err, w.meta.Close())
 	}
-	files := segment.NewFiler(dir, privateFiles{fs.New()})
+	files := segmentFiles{segment.NewFiler(dir, privateFiles{fs.New()})}
 	w.WAL, err = wal.Open(dir, wal.WithSegmentFiler(files), wal.WithMetaStore(w.meta), wal.WithLogger(log.Named("wal")))
 	if err != nil {
 		return walStore{}, errors.Join(fmt.Errorf("%w: %s cannot be opened: %w", ErrDamaged, dir, err), w.meta.Close())
@@ -256,6 +256,20 @@ func probeLock(path string) error {
 		return errors.Join(fmt.Errorf("lock %s: %w", path, ErrInUse), f.Close())
 	}
 	return f.Close() // the lock goes with it
+}
+
+// segmentFiles opens segments that were closed by a truncation. A follower that has
+// entries which the leader does not have removes them; the log then closes the
+// segment they were in without writing an index, and could not read it after the
+// next start. Its frames tell all that the index would.
+type segmentFiles struct{ *segment.Filer }
+
+// Open implements types.SegmentFiler.
+func (s segmentFiles) Open(info types.SegmentInfo) (types.SegmentReader, error) {
+	if info.IndexStart == 0 {
+		return s.RecoverTail(info)
+	}
+	return s.Filer.Open(info)
 }
 
 // privateFiles makes log segments that only their owner can read.
