@@ -27,6 +27,29 @@ func TestEntry(t *testing.T) {
 	}
 }
 
+// Between fork and exec a child moves its end of a pipe to the number above all those
+// that it is given: here that is the program's own number.
+func TestDescriptorsMayMove(t *testing.T) {
+	var files []*os.File
+	for range 3 {
+		f, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		files = append(files, f)
+	}
+	path := companion.Path() // made here: its number is the next one
+	files[0].Close()
+	files[1].Close() // room for the pipe below
+	null := files[2]
+	cmd := &exec.Cmd{Path: path, Args: []string{"by-hand"}, Env: []string{}, Stdin: null, Stdout: null, Stderr: null}
+	if err := cmd.Start(); err != nil {
+		t.Fatalf("Start() = %v", err)
+	}
+	cmd.Wait() //nolint:errcheck // run by hand it refuses
+}
+
 // TestEmbedded sees that the embedded program starts, can't be changed, and refuses
 // to be run by hand.
 func TestEmbedded(t *testing.T) {
