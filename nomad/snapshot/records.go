@@ -34,7 +34,18 @@ func (a *Archive) Check() error {
 	if err != nil {
 		return fmt.Errorf("snapshot archive: %s: %w", stateName, err)
 	}
-	for key := range store.Snapshot().RootKeys(nil) {
+	snap := store.Snapshot()
+	for _, rec := range state.Tables() {
+		if rec.Row() == nil {
+			continue
+		}
+		for row := range rec.Rows(snap) {
+			if err := nomad.Whole(row); err != nil {
+				return fmt.Errorf("snapshot archive: %s: a record of type %d (%s): %w", stateName, rec.Type, rec.Name, err)
+			}
+		}
+	}
+	for key := range snap.RootKeys(nil) {
 		if slices.ContainsFunc(key.WrappedKeys, redacted) {
 			return fmt.Errorf("snapshot archive: root key %s has no key that opens it: the archive was redacted and cannot be restored", key.KeyID)
 		}
