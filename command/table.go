@@ -57,7 +57,6 @@ func laterCommands() []term.Command {
 		{"periodic jobs", "job periodic force"},
 		{"canary deployments", "job promote|deployment promote"},
 		{"deployment pauses", "deployment pause|deployment resume"},
-		{"snapshots", "operator snapshot save|operator snapshot restore|operator snapshot inspect"},
 		{"raft administration", "operator raft list-peers|operator raft remove-peer|operator raft transfer-leadership|operator raft info|operator raft logs|operator raft state"},
 		{"autopilot", "operator autopilot get-config|operator autopilot set-config|operator autopilot health"},
 		{"gossip", "operator gossip keyring list|operator gossip keyring install|operator gossip keyring use|operator gossip keyring remove|operator gossip keyring generate|server join|server force-leave"},
