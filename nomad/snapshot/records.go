@@ -35,14 +35,9 @@ func (a *Archive) Check() error {
 		return fmt.Errorf("snapshot archive: %s: %w", stateName, err)
 	}
 	snap := store.Snapshot()
-	for _, rec := range state.Tables() {
-		if rec.Row() == nil {
-			continue
-		}
-		for row := range rec.Rows(snap) {
-			if err := nomad.Whole(row); err != nil {
-				return fmt.Errorf("snapshot archive: %s: a record of type %d (%s): %w", stateName, rec.Type, rec.Name, err)
-			}
+	for job := range snap.Jobs(nil) {
+		if err := nomad.Whole(job); err != nil {
+			return fmt.Errorf("snapshot archive: %s: job %q: %w", stateName, job.ID, err)
 		}
 	}
 	for key := range snap.RootKeys(nil) {
