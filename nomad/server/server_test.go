@@ -23,7 +23,7 @@ func logger() *slog.Logger {
 }
 
 // start runs a server until the test ends or stop is called.
-func start(t *testing.T, change func(*server.Config)) (s *server.Server, stop func()) {
+func start(t testing.TB, change func(*server.Config)) (s *server.Server, stop func()) {
 	t.Helper()
 	cfg := server.Config{Region: "global", Datacenter: "dc1", Name: "test", RPCAddr: testnet.Any, Version: "2.0.6"}
 	if change != nil {
