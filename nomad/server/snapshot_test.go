@@ -176,6 +176,14 @@ func TestSnapshotRoundTrip(t *testing.T) {
 			}
 			check(s)
 
+			// A node that asks only now, with an index from before, hears at once what it has.
+			var list nomad.NodeClientAllocsResponse
+			n.must("Node.GetClientAllocs", &nomad.NodeSpecificRequest{NodeID: n.node.ID, SecretID: n.node.SecretID, QueryOptions: nomad.QueryOptions{
+				Region: "global", AuthToken: n.jwt, MinQueryIndex: from, MaxQueryTime: time.Minute}}, &list)
+			if len(list.Allocs) != 2 || list.Index <= from {
+				t.Errorf("the node has %d allocations at %d, asked from %d", len(list.Allocs), list.Index, from)
+			}
+
 			// The server goes on: the node that state knows again takes work.
 			n.must("Node.UpdateStatus", &nomad.NodeUpdateStatusRequest{NodeID: n.node.ID, Status: nomad.NodeStatusReady, WriteRequest: n.write(n.jwt)}, nil)
 			register(t, s, batchJob("next", 1))

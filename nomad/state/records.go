@@ -194,6 +194,7 @@ func (r *Restore) Finish() *Store {
 		}
 	}
 	t.Commit()
+	r.store.base = latest
 	r.store.Advance(latest)
 	return r.store
 }
