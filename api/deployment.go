@@ -56,6 +56,13 @@ type DeploymentUpdateResponse struct {
 	WriteMeta
 }
 
+// DeploymentPauseRequest is the body of PUT /v1/deployment/pause/:id.
+type DeploymentPauseRequest struct {
+	DeploymentID string
+	Pause        bool
+	WriteRequest
+}
+
 // DeploymentFailRequest is the body of PUT /v1/deployment/fail/:id.
 type DeploymentFailRequest struct {
 	DeploymentID string

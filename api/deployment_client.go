@@ -2,7 +2,7 @@ package api
 
 import "net/url"
 
-// Deployments reads deployments and ends them.
+// Deployments reads deployments, holds them up and ends them.
 type Deployments struct{ client *Client }
 
 // Deployments returns the handle for deployments.
@@ -33,6 +33,17 @@ func (d *Deployments) Fail(deploymentID string, q *WriteOptions) (*DeploymentUpd
 	var out DeploymentUpdateResponse
 	req := &DeploymentFailRequest{DeploymentID: deploymentID}
 	meta, err := d.client.put("/v1/deployment/fail/"+url.PathEscape(deploymentID), req, &out, q)
+	if err != nil {
+		return nil, nil, err
+	}
+	return &out, meta, nil
+}
+
+// Pause makes a deployment stand still, or go on.
+func (d *Deployments) Pause(deploymentID string, pause bool, q *WriteOptions) (*DeploymentUpdateResponse, *WriteMeta, error) {
+	var out DeploymentUpdateResponse
+	req := &DeploymentPauseRequest{DeploymentID: deploymentID, Pause: pause}
+	meta, err := d.client.put("/v1/deployment/pause/"+url.PathEscape(deploymentID), req, &out, q)
 	if err != nil {
 		return nil, nil, err
 	}

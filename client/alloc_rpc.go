@@ -2,8 +2,10 @@ package client
 
 import (
 	"context"
+	"errors"
 	"net/http"
 
+	"github.com/open-nomad/open-nomad/client/taskrunner"
 	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
@@ -23,10 +25,23 @@ func (c *Client) allocRestart(ctx context.Context, _ *rpc.Call, req *nomad.Alloc
 			return nil, err
 		}
 	}
-	if err := h.runner.Restart(ctx, req.TaskName); err != nil {
-		return nil, err
+	if req.AllTasks {
+		err = h.runner.RestartAll(ctx)
+	} else {
+		err = h.runner.Restart(ctx, req.TaskName)
+	}
+	if err != nil {
+		return nil, idle(err)
 	}
 	return &nomad.GenericResponse{}, nil
+}
+
+// idle turns the error of what needs a running task into a 400 when none runs.
+func idle(err error) error {
+	if errors.Is(err, taskrunner.ErrNotRunning) {
+		return nomad.Errorf(http.StatusBadRequest, "%v", err)
+	}
+	return err
 }
 
 // allocSignal sends a signal to one task or to all. A name that is no signal is
@@ -45,7 +60,7 @@ func (c *Client) allocSignal(_ context.Context, _ *rpc.Call, req *nomad.AllocSig
 		return nil, nomad.Errorf(http.StatusBadRequest, "unknown signal %q", req.Signal)
 	}
 	if err := h.runner.Signal(req.Task, req.Signal); err != nil {
-		return nil, err
+		return nil, idle(err)
 	}
 	return &nomad.GenericResponse{}, nil
 }

@@ -150,7 +150,7 @@ func (s *allocSet) note(a *nomad.Allocation) {
 
 // store puts the allocation on disk, in the commit of whatever is put next.
 func (s *allocSet) store(a *nomad.Allocation) {
-	if err := s.db.PutAllocLater(a); err != nil {
+	if err := s.db.PutAllocWithNext(a); err != nil {
 		s.log.Error("store allocation", "alloc", a.ID, "err", err)
 	}
 }

@@ -84,6 +84,7 @@ type Client struct {
 
 	endLife   context.CancelFunc // of the allocations' runners
 	lastBeat  atomic.Int64       // unix nanoseconds
+	missed    atomic.Bool        // no server took the last one
 	ttl       atomic.Int64       // nanoseconds until the next beat
 	ready     chan struct{}      // closed when the node was ready first
 	readyOnce sync.Once
@@ -162,14 +163,16 @@ func (c *Client) HasAlloc(id string) bool {
 // Ready is closed when the servers know the node as ready for the first time.
 func (c *Client) Ready() <-chan struct{} { return c.ready }
 
-// Healthy says whether the servers have heard of the node lately.
+// Healthy says whether the servers have heard of the node lately: a heartbeat is
+// missed after some seconds of trying.
 func (c *Client) Healthy() error {
 	ns := c.lastBeat.Load()
 	if ns == 0 {
 		return errors.New("the node is not registered yet")
 	}
-	if late := time.Since(time.Unix(0, ns)); late > time.Duration(c.ttl.Load())+beatGrace {
-		return fmt.Errorf("no server has answered a heartbeat for %v", late.Truncate(time.Second))
+	last := time.Unix(0, ns)
+	if c.missed.Load() || time.Since(last) > time.Duration(c.ttl.Load())+beatGrace {
+		return fmt.Errorf("no server answers since %s", last.UTC().Format(time.RFC3339))
 	}
 	return nil
 }

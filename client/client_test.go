@@ -228,6 +228,9 @@ func TestRenewal(t *testing.T) {
 	n := start(t, config(nodeDir(t), f.addr()))
 	<-n.Ready()
 	before := claims(t, n)["jti"]
+	if exp := claims(t, n)["exp"]; exp != int64(1_795_345_970) {
+		t.Errorf("exp = %v (%T), want a whole number", exp, exp)
+	}
 	if err := n.RPC().Call(t.Context(), "NodeIdentity.Renew", &nomad.NodeIdentityRenewReq{}, &nomad.NodeIdentityRenewResp{}); err != nil {
 		t.Fatal(err)
 	}
@@ -372,6 +375,23 @@ func TestEphemeralNodeStopsItsTasks(t *testing.T) {
 	}
 	if took := time.Since(begun); took > 3*time.Second {
 		t.Errorf("stopped after %v", took)
+	}
+}
+
+// Without a server the node says so, and its streams name the servers that were tried.
+func TestNoServerAnswers(t *testing.T) {
+	f := startServer(t)
+	n := start(t, config(nodeDir(t), f.addr()))
+	<-n.Ready()
+	f.stop()
+	f.until(t, "the node is unhealthy", func() bool { return n.Healthy() != nil })
+	if err := n.Healthy(); !strings.HasPrefix(err.Error(), "no server answers since ") {
+		t.Errorf("Healthy() = %v", err)
+	}
+	_, err := n.Servers().Stream(t.Context(), "FileSystem.Logs")
+	want := "no servers: no server can be reached at " + f.addr() + " (connection refused)"
+	if err == nil || err.Error() != want {
+		t.Errorf("Stream() = %v, want %q", err, want)
 	}
 }
 

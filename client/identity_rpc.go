@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -21,11 +22,28 @@ func (c *Client) identityGet(_ context.Context, _ *rpc.Call, _ *nomad.NodeIdenti
 	if t.IsZero() {
 		return nil, errNoToken
 	}
-	var claims map[string]any
-	if err := decodePart(t.Reveal(), 1, &claims); err != nil {
+	var parts map[string]json.RawMessage
+	if err := decodePart(t.Reveal(), 1, &parts); err != nil {
 		return nil, fmt.Errorf("read the node's token: %w", err)
 	}
+	claims := make(map[string]any, len(parts))
+	for name, raw := range parts {
+		var err error
+		if claims[name], err = claim(raw); err != nil {
+			return nil, fmt.Errorf("read claim %q of the node's token: %w", name, err)
+		}
+	}
 	return &nomad.NodeIdentityGetResp{Claims: claims}, nil
+}
+
+// claim decodes the value of a claim; whole numbers, as times are, stay whole.
+func claim(raw json.RawMessage) (v any, err error) {
+	var n int64
+	if json.Unmarshal(raw, &n) == nil && !bytes.Equal(raw, []byte("null")) {
+		return n, nil
+	}
+	err = json.Unmarshal(raw, &v)
+	return v, err
 }
 
 // identityRenew asks for a new token with the next heartbeat.

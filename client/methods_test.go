@@ -121,4 +121,13 @@ func TestSignalAndRestart(t *testing.T) {
 		t.Errorf("restart = %v", err)
 	}
 	f.until(t, "it was restarted", func() bool { return f.updated[a.ID].TaskStates["main"].Restarts == 1 })
+	over := alloc(map[string]any{"run_for": "1ms"})
+	f.place(over)
+	f.until(t, "it ended", func() bool { return status(f, over) == nomad.AllocClientStatusComplete })
+	for _, task := range []string{"", "main"} {
+		err := n.RPC().Call(t.Context(), "Allocations.Signal", &nomad.AllocSignalRequest{AllocID: over.ID, Task: task, Signal: "SIGHUP"}, nil)
+		if code(err) != 400 || !strings.Contains(err.Error(), "task is not running") {
+			t.Errorf("signal of task %q after its end = %v, want 400", task, err)
+		}
+	}
 }

@@ -128,6 +128,7 @@ func (c *Client) beat(ctx context.Context) (ttl time.Duration, err error) {
 	c.id.accept(resp.SignedIdentity)
 	c.learn(&resp)
 	c.lastBeat.Store(time.Now().UnixNano())
+	c.missed.Store(false)
 	if ttl = resp.HeartbeatTTL; ttl <= 0 {
 		ttl = defaultTTL
 	}
@@ -163,6 +164,7 @@ func (c *Client) heartbeat(ctx context.Context, ttl time.Duration) error {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		}
+		c.missed.Store(true)
 		c.log.Warn("node heartbeat", "err", err)
 		if err := back.wait(ctx); err != nil {
 			return err

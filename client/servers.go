@@ -136,7 +136,7 @@ func (r *Remote) Call(ctx context.Context, method string, req, resp any) error {
 			continue
 		}
 		if time.Now().After(deadline) || back.wait(ctx) != nil {
-			return err
+			return r.unreached(err)
 		}
 	}
 }
@@ -154,7 +154,35 @@ func (r *Remote) Stream(ctx context.Context, method string) (*rpc.Stream, error)
 		}
 		r.failed(addr)
 	}
-	return nil, err
+	return nil, r.unreached(err)
+}
+
+// Unreachable says that no server took a call; callers see addresses only.
+type Unreachable struct {
+	Addrs []string // those that were tried
+	cause error
+}
+
+func (e *Unreachable) Error() string {
+	text := "no servers: no server can be reached at " + strings.Join(e.Addrs, ", ")
+	var errno syscall.Errno
+	if errors.As(e.cause, &errno) {
+		text += " (" + errno.Error() + ")"
+	}
+	return text
+}
+
+func (e *Unreachable) Unwrap() error { return e.cause }
+
+// unreached names the servers when err says that none of them took the call.
+func (r *Remote) unreached(err error) error {
+	if err == errNoServers || !unsent(err) {
+		return err
+	}
+	r.log.Debug("no server took a call", "err", err)
+	addrs := r.Addrs()
+	slices.Sort(addrs)
+	return &Unreachable{Addrs: addrs, cause: err}
 }
 
 // again says whether a failed call may be made once more.

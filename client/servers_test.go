@@ -19,8 +19,9 @@ import (
 // state of one index. It behaves: blocking queries block, secrets are compared,
 // nodes that never registered are not found.
 type fakeServer struct {
-	rpc *rpc.Server
-	ln  net.Listener
+	rpc  *rpc.Server
+	ln   net.Listener
+	stop func() // ends it, connections and all
 
 	mu         sync.Mutex
 	index      uint64
@@ -63,7 +64,8 @@ func startServer(t *testing.T) *fakeServer {
 		defer close(ended)
 		f.rpc.Serve(ctx, f.ln) // ends with ctx
 	}()
-	t.Cleanup(func() { cancel(); <-ended })
+	f.stop = func() { cancel(); <-ended }
+	t.Cleanup(f.stop)
 	return f
 }
 
@@ -90,7 +92,7 @@ func (f *fakeServer) place(a *nomad.Allocation) {
 // token is a JWT in shape only.
 func (f *fakeServer) token(n int) *string {
 	part := func(s string) string { return base64.RawURLEncoding.EncodeToString([]byte(s)) }
-	t := part(`{"alg":"EdDSA","kid":"key-1"}`) + "." + part(fmt.Sprintf(`{"nomad_node_id":"n","jti":"%d"}`, n)) + ".c2ln"
+	t := part(`{"alg":"EdDSA","kid":"key-1"}`) + "." + part(fmt.Sprintf(`{"nomad_node_id":"n","jti":"%d","exp":1795345970}`, n)) + ".c2ln"
 	f.tokens[t] = true
 	return &t
 }

@@ -26,22 +26,22 @@ import (
 // exit code: 127 for no or an unknown command, 1 for a group without one.
 func Main(args []string) int {
 	table := commands()
-	var aliases []string
+	var hidden []string
 	factories := map[string]cli.CommandFactory{}
 	for _, c := range table {
 		for i, name := range append([]string{c.Name}, c.Alias...) {
 			c.Name = name
 			adapted := c.Adapt(os.Stdin, os.Stdout, os.Stderr)
 			factories[name] = func() (cli.Command, error) { return adapted, nil }
-			if i > 0 {
-				aliases = append(aliases, name)
+			if i > 0 || c.Hidden {
+				hidden = append(hidden, name)
 			}
 		}
 	}
-	addGroups(factories)
+	hidden = append(hidden, addGroups(factories, hidden)...)
 	var help bytes.Buffer
 	c := &cli.CLI{Name: "nomad", Version: version.Human(), Args: versionFlag(args), Commands: factories,
-		HiddenCommands: aliases, Autocomplete: true, AutocompleteNoDefaultFlags: true,
+		HiddenCommands: hidden, Autocomplete: true, AutocompleteNoDefaultFlags: true,
 		HelpFunc: cli.FilteredHelpFunc(slices.Collect(maps.Keys(factories)), rootHelp), HelpWriter: &help}
 	code, err := c.Run()
 	if err != nil {
@@ -66,22 +66,27 @@ func versionFlag(args []string) []string {
 
 // groupShort says in a line what each group of commands is about.
 var groupShort = map[string]string{
-	"acl": "Access control lists", "alloc": "Allocations", "config": "Agent configuration", "deployment": "Deployments",
-	"eval": "Evaluations", "job": "Jobs", "namespace": "Namespaces", "node": "Nodes", "operator": "Tools for operators",
-	"server": "Servers", "service": "Services", "system": "The whole cluster", "tls": "Certificates", "var": "Variables", "volume": "Volumes",
+	"alloc": "Allocations", "config": "Agent configuration", "deployment": "Deployments", "eval": "Evaluations", "job": "Jobs",
+	"node": "Nodes", "node identity": "The identity of a node", "operator": "Tools for operators", "operator root": "Root keys",
+	"operator root keyring": "Root keys", "operator scheduler": "How the scheduler is configured", "server": "Servers",
+	"system": "The whole cluster", "system reconcile": "Repairs",
 }
 
-// addGroups adds the words that stand before commands ("job" of "job run").
-func addGroups(factories map[string]cli.CommandFactory) {
+// addGroups adds the words that stand before commands ("job" of "job run"), and
+// returns those before hidden ones only.
+func addGroups(factories map[string]cli.CommandFactory, hidden []string) []string {
+	shown := map[string]bool{}
 	for _, name := range slices.Collect(maps.Keys(factories)) {
 		words := strings.Fields(name)
 		for n := 1; n < len(words); n++ {
 			group := strings.Join(words[:n], " ")
+			shown[group] = shown[group] || !slices.Contains(hidden, name)
 			if _, ok := factories[group]; !ok {
 				factories[group] = func() (cli.Command, error) { return groupCommand(group), nil }
 			}
 		}
 	}
+	return slices.DeleteFunc(slices.Collect(maps.Keys(shown)), func(group string) bool { return shown[group] })
 }
 
 // groupCommand answers a group without a command.
@@ -111,10 +116,10 @@ func rootHelp(commands map[string]cli.CommandFactory) string {
 		rows := []string{}
 		for _, name := range slices.Sorted(maps.Keys(commands)) {
 			if c, err := commands[name](); err == nil && keep(name) && !strings.Contains(name, " ") {
-				rows = append(rows, term.Row("    "+name, c.Synopsis()))
+				rows = append(rows, term.Row(name, c.Synopsis()))
 			}
 		}
-		fmt.Fprintf(&b, "\n%s:\n%s\n", title, term.Table(rows))
+		fmt.Fprintf(&b, "\n%s:\n    %s\n", title, strings.ReplaceAll(term.Table(rows), "\n", "\n    "))
 	}
 	list("Common commands", func(n string) bool { return slices.Contains(common, n) })
 	list("Other commands", func(n string) bool { return !slices.Contains(common, n) })

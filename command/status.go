@@ -50,16 +50,16 @@ func statusCommand() term.Command {
 		Short: "Show what an identifier names, or the jobs",
 		Long:  "Looks the identifier up as a job, a node, an allocation, an evaluation and a deployment,\nand shows the one that it begins. Without one it lists the jobs.",
 		Setup: func(f *term.Flags) term.Run {
-			verbose := f.Bool("verbose", false, "Show full IDs.")
-			return func(ctx context.Context, e *term.Env) error { return status(ctx, e, *verbose) }
+			detail := f.Detail("Show full IDs.")
+			return func(ctx context.Context, e *term.Env) error { return status(ctx, e, *detail) }
 		},
 	}
 }
 
-func status(ctx context.Context, e *term.Env, verbose bool) error {
+func status(ctx context.Context, e *term.Env, detail term.Detail) error {
 	id := e.Arg(0)
 	if id == "" {
-		return runAs(e, "job status", verbose)
+		return runAs(e, "job status", detail)
 	}
 	c, err := e.Client()
 	if err != nil {
@@ -77,7 +77,7 @@ func status(ctx context.Context, e *term.Env, verbose bool) error {
 		}
 		for _, m := range found {
 			if m == id {
-				return runAs(e, k.command, verbose)
+				return runAs(e, k.command, detail)
 			}
 			if strings.HasPrefix(m, id) {
 				matches, command = append(matches, term.Row(k.name, m)), k.command
@@ -88,15 +88,15 @@ func status(ctx context.Context, e *term.Env, verbose bool) error {
 	case 0:
 		return fmt.Errorf("No matches found for identifier %q", id)
 	case 1:
-		return runAs(e, command, verbose)
+		return runAs(e, command, detail)
 	}
 	return fmt.Errorf("Multiple matches found for identifier %q\n\n%s", id, term.Table(append([]string{"Kind|ID"}, matches...)))
 }
 
 // runAs runs another command with the same flags and argument.
-func runAs(e *term.Env, name string, verbose bool) error {
+func runAs(e *term.Env, name string, detail term.Detail) error {
 	var args []string
-	if verbose {
+	if detail {
 		args = append(args, "-verbose")
 	}
 	for _, c := range commands() {
@@ -107,5 +107,5 @@ func runAs(e *term.Env, name string, verbose bool) error {
 			return nil
 		}
 	}
-	panic("command: the table has no " + name)
+	panic("command: bug: the table has no " + name)
 }

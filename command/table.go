@@ -19,7 +19,7 @@ import (
 // commands is the table of every command.
 func commands() []term.Command {
 	return slices.Concat(
-		[]term.Command{agent.Command(), versionCommand(), fmtCommand(), statusCommand()},
+		[]term.Command{versionCommand(), fmtCommand(), statusCommand()}, agent.Commands(),
 		job.Commands(), alloc.Commands(), node.Commands(), eval.Commands(), deployment.Commands(), operator.Commands(),
 		laterCommands(),
 	)
@@ -44,11 +44,16 @@ func versionCommand() term.Command {
 func laterCommands() []term.Command {
 	var out []term.Command
 	for _, l := range []struct{ feature, names string }{
-		{"access control lists", "acl policy list|acl policy apply|acl token create|acl token list|acl token self|acl bootstrap|acl role list|login"},
+		{"access control lists", "acl bootstrap|acl policy apply|acl policy delete|acl policy info|acl policy list|acl policy self|" +
+			"acl token create|acl token delete|acl token info|acl token list|acl token self|acl token update|" +
+			"acl role create|acl role delete|acl role info|acl role list|acl role update|" +
+			"acl auth-method create|acl auth-method delete|acl auth-method info|acl auth-method list|acl auth-method update|" +
+			"acl binding-rule create|acl binding-rule delete|acl binding-rule info|acl binding-rule list|acl binding-rule update|login"},
 		{"variables", "var get|var put|var list|var purge|var init|var lock"},
 		{"service discovery", "service list|service info|service delete"},
-		{"volumes", "volume status|volume create|volume register|volume delete|volume deregister|volume init"},
-		{"namespace administration", "namespace apply|namespace delete|namespace inspect|namespace status"},
+		{"volumes", "volume status|volume create|volume register|volume delete|volume deregister|volume init|volume detach|volume claim delete|volume claim list|" +
+			"volume snapshot create|volume snapshot delete|volume snapshot list"},
+		{"namespace administration", "namespace apply|namespace delete|namespace inspect|namespace list|namespace status"},
 		{"exec", "alloc exec|exec|job action|action"},
 		{"health checks", "alloc checks"},
 		{"scaling", "job scale|job scaling-events|scaling policy list|scaling policy info"},
@@ -56,22 +61,33 @@ func laterCommands() []term.Command {
 		{"job version tags", "job tag apply|job tag unset"},
 		{"periodic jobs", "job periodic force"},
 		{"canary deployments", "job promote|deployment promote"},
-		{"deployment pauses", "deployment pause|deployment resume"},
-		{"raft administration", "operator raft list-peers|operator raft remove-peer|operator raft transfer-leadership|operator raft info|operator raft logs|operator raft state"},
+		{"several regions", "deployment unblock"},
+		{"dispatch from the command line (PUT /v1/job/<id>/dispatch does it)", "job dispatch"},
+		{"deployments of a job from the command line (deployment list shows them)", "job deployments"},
+		{"restarts of whole jobs", "job restart"},
+		{"starting stopped jobs (job run does it)", "job start"},
+		{"deletion of evaluations from the command line", "eval delete"},
+		{"task schedules", "alloc pause"},
+		{"node pools from the command line", "node pool apply|node pool delete|node pool info|node pool init|node pool jobs|node pool list|node pool nodes"},
+		{"changes of an agent's servers", "node config"},
+		{"requests by hand (curl does it)", "operator api"},
+		{"tools for state files", "operator client-state"},
+		{"usage reporting", "operator utilization"},
+		{"raft administration", "operator raft list-peers|operator raft remove-peer|operator raft transfer-leadership|operator raft info|operator raft logs|operator raft state|operator raft migrate-backend"},
 		{"autopilot", "operator autopilot get-config|operator autopilot set-config|operator autopilot health"},
 		{"gossip", "operator gossip keyring list|operator gossip keyring install|operator gossip keyring use|operator gossip keyring remove|operator gossip keyring generate|server join|server force-leave"},
 		{"root key rotation", "operator root keyring rotate|operator root keyring remove"},
 		{"debug bundles", "operator debug"},
 		{"client introduction tokens", "node intro create"},
 		{"node metadata changes", "node meta apply|node meta read"},
-		{"log monitoring", "monitor"},
+		{"log monitoring", "monitor|monitor export"},
 		{"TLS", "tls ca create|tls ca info|tls cert create|tls cert info"},
 		{"the web UI", "ui"},
 		{"plugins", "plugin status"},
 		{"setup of Consul and Vault", "setup consul|setup vault"},
 	} {
 		for _, name := range split(l.names) {
-			out = append(out, term.Command{Name: name, Local: true, MaxArgs: -1,
+			out = append(out, term.Command{Name: name, Local: true, Hidden: true, MaxArgs: -1,
 				Short: "Not part of this version: " + l.feature,
 				Setup: func(*term.Flags) term.Run {
 					return func(context.Context, *term.Env) error {

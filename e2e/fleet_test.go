@@ -1,8 +1,13 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
+	"io"
+	"net/http"
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -33,8 +38,7 @@ type fleet struct {
 	dir string
 }
 
-// newFleet starts a server whose configuration has extra in it. Jobs are purged when
-// the test ends.
+// newFleet starts a server whose configuration is extra.
 func newFleet(t *testing.T, extra string) *fleet {
 	t.Helper()
 	f := &fleet{t: t, dir: t.TempDir()}
@@ -68,10 +72,8 @@ func again(t *testing.T, a *cluster.Agent) *cluster.Agent {
 	return start(t, a.Options)
 }
 
-// purgeAtEnd purges every job when the test ends, before its agents do.
-func purgeAtEnd(t *testing.T, a *cluster.Agent) {
-	t.Cleanup(func() { purgeAll(t, a) })
-}
+// purge purges every job, to be deferred: before the agents end.
+func (f *fleet) purge() { purgeAll(f.t, f.srv) }
 
 // run registers a job written in HCL and returns its ID and evaluation.
 func run(t *testing.T, a *cluster.Agent, hcl string) (job, eval string) {
@@ -169,4 +171,72 @@ func nodeID(t *testing.T, a *cluster.Agent) string {
 		t.Fatal(err)
 	}
 	return id
+}
+
+// logOf waits until a task has written something.
+func logOf(t *testing.T, a *cluster.Agent, al *api.AllocationListStub) string {
+	t.Helper()
+	text := ""
+	within(t, patience, "a line in the log of "+al.Name, func() bool {
+		text = log(a, al)
+		return strings.HasSuffix(text, "\n")
+	})
+	return text
+}
+
+// fileText waits until a file holds a line.
+func fileText(t *testing.T, name string) string {
+	t.Helper()
+	var text []byte
+	within(t, patience, "a line in "+name, func() bool {
+		text, _ = os.ReadFile(name)
+		return strings.HasSuffix(string(text), "\n")
+	})
+	return string(text)
+}
+
+// get asks for a path of the HTTP API and returns status, headers and body.
+func get(t *testing.T, a *cluster.Agent, path string) (*http.Response, string) {
+	t.Helper()
+	return request(t, http.MethodGet, a.Address()+path, "", nil)
+}
+
+func request(t *testing.T, method, url, body string, header http.Header) (*http.Response, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if header != nil {
+		req.Header = header.Clone()
+	}
+	resp, err := http.DefaultTransport.RoundTrip(req)
+	if err != nil {
+		t.Fatalf("%s %s: %v", method, url, err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatalf("%s %s: %v", method, url, err)
+	}
+	return resp, string(text)
+}
+
+// keysOf is the set of public keys.
+func keysOf(t *testing.T, a *cluster.Agent) string {
+	t.Helper()
+	text := ""
+	within(t, patience, "the keys of "+a.Address(), func() bool {
+		_, text = get(t, a, "/.well-known/jwks.json")
+		return strings.Contains(text, "kid")
+	})
+	return text
+}
+
+// statusCode is the HTTP status of an error of the API, 0 when it has none.
+func statusCode(err error) int {
+	if e, ok := errors.AsType[api.UnexpectedResponseError](err); ok {
+		return e.StatusCode()
+	}
+	return 0
 }

@@ -1,7 +1,3 @@
-// Package e2e tests the product as its users meet it: scripts under
-// testdata/script run real commands against real agents, each started on free
-// ports with a directory of its own. What a script may use beside the commands
-// of testscript is listed in commands_test.go.
 package e2e
 
 import (

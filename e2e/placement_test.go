@@ -59,7 +59,7 @@ func TestPlacement(t *testing.T) {
 		text = strings.NewReplacer("{ ", "{\n", ", ", "\n", " }", "\n}").Replace(text)
 		f.join(name, text)
 	}
-	purgeAtEnd(t, f.srv)
+	defer f.purge()
 	const everywhere = "datacenters = [\"*\"]\n node_pool = \"all\"\n"
 	for _, c := range []struct {
 		name, head, group string
@@ -125,7 +125,7 @@ func checkBlocked(t *testing.T, e *api.Evaluation, want string) {
 func TestPortsAndCores(t *testing.T) {
 	f := newFleet(t, "")
 	f.join("only", "client {\n network_interface = \"lo\"\n cpu_total_compute = 4000\n}\n")
-	purgeAtEnd(t, f.srv)
+	defer f.purge()
 
 	id, _ := run(t, f.srv, job("ports", "", `
     network {

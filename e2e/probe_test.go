@@ -38,7 +38,10 @@ var attacks = map[string]func(target string) error{
 	"utime":    func(at string) error { return os.Chtimes(at, time.Unix(1, 0), time.Unix(1, 0)) },
 	"xattr":    func(at string) error { return unix.Setxattr(at, "user.x", []byte("x"), 0) },
 	"connect": func(at string) error {
-		c, err := net.Dial("unix", at)
+		if err := os.Chdir(filepath.Dir(at)); err != nil { // the path is longer than an address may be
+			return err
+		}
+		c, err := net.Dial("unix", filepath.Base(at))
 		if err == nil {
 			c.Close()
 		}

@@ -235,6 +235,10 @@ func TestSandboxHolds(t *testing.T) {
 		t.Errorf("the victim's log is %q", got)
 	}
 	cleanEnvironment(t, super)
+	// The supervisor may be spared when memory is short; its tasks must not be.
+	if score := content(t, fmt.Sprintf("/proc/%d/oom_score_adj", vpid)); strings.HasPrefix(score, "-") {
+		t.Errorf("the task's OOM score is %s", score)
+	}
 }
 
 // cleanEnvironment looks at the environment of a process of root that serves tasks.

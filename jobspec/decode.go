@@ -190,9 +190,7 @@ func (p *parser) decodeStruct(t reflect.Type, b block) (reflect.Value, bool) {
 		return reflect.Value{}, false
 	}
 	v := reflect.New(elem)
-	if short, ok := shorthands[elem]; ok {
-		short(p, b, v.Interface())
-	} else {
+	if !p.decodeShort(b, v.Interface()) {
 		p.decode(b, v.Interface())
 	}
 	if t.Kind() == reflect.Pointer {

@@ -46,6 +46,10 @@ func (e *Error) write(b *strings.Builder, d *hcl.Diagnostic) {
 		return
 	}
 	at := d.Subject
+	if at.Start.Line == 0 { // a flag, or a file that could not be read
+		fmt.Fprintf(b, "%s: %s: %s\n", at.Filename, d.Summary, detail)
+		return
+	}
 	fmt.Fprintf(b, "%s:%d:%d: %s: %s\n", at.Filename, at.Start.Line, at.Start.Column, d.Summary, detail)
 	line, before, ok := sourceLine(e.sources[at.Filename], at.Start.Byte)
 	if !ok {

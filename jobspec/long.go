@@ -100,7 +100,11 @@ func (p *parser) keep(name string, text hclsyntax.Tokens) {
 	if open := text[0]; open.Type == hclsyntax.TokenOQuote {
 		value = quoted(text[1 : len(text)-1])
 	} else {
-		value = heredoc(text[1:len(text)-1], bytes.HasPrefix(open.Bytes, []byte("<<-")))
+		pieces, indent := text[1:len(text)-1], 0
+		if bytes.HasPrefix(open.Bytes, []byte("<<-")) {
+			indent = sharedIndent(pieces)
+		}
+		value = heredoc(pieces, indent)
 	}
 	if p.long == nil {
 		p.long = map[place]cty.Value{}
@@ -133,13 +137,8 @@ func quoted(pieces hclsyntax.Tokens) string {
 	return out.String()
 }
 
-// heredoc joins the lines of a heredoc; with flush it removes the indentation
-// that all lines but blank ones share.
-func heredoc(pieces hclsyntax.Tokens, flush bool) string {
-	indent := 0
-	if flush {
-		indent = sharedIndent(pieces)
-	}
+// heredoc joins the lines of a heredoc without so many characters of indentation.
+func heredoc(pieces hclsyntax.Tokens, indent int) string {
 	var out strings.Builder
 	newLine := true
 	for i, t := range pieces {

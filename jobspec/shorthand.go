@@ -1,7 +1,6 @@
 package jobspec
 
 import (
-	"reflect"
 	"strconv"
 	"strings"
 
@@ -9,24 +8,30 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 )
 
-// shorthands are the structs whose text holds more than their fields.
-var shorthands map[reflect.Type]func(p *parser, b block, dst any)
-
-func init() {
-	shorthands = map[reflect.Type]func(*parser, block, any){
-		reflect.TypeFor[api.Job]():             shorthand((*parser).decodeJob),
-		reflect.TypeFor[api.TaskGroup]():       shorthand((*parser).decodeGroup),
-		reflect.TypeFor[api.Task]():            shorthand((*parser).decodeTask),
-		reflect.TypeFor[api.Constraint]():      shorthand((*parser).decodeConstraint),
-		reflect.TypeFor[api.Affinity]():        shorthand((*parser).decodeAffinity),
-		reflect.TypeFor[api.NetworkResource](): shorthand((*parser).decodeNetwork),
-		reflect.TypeFor[api.PeriodicConfig]():  shorthand((*parser).decodePeriodic),
-		reflect.TypeFor[api.ScalingPolicy]():   shorthand((*parser).decodeScaling),
+// decodeShort reads a block whose text holds more than the fields of its struct, and
+// says whether dst is one.
+func (p *parser) decodeShort(b block, dst any) bool {
+	switch dst := dst.(type) {
+	case *api.Job:
+		p.decodeJob(b, dst)
+	case *api.TaskGroup:
+		p.decodeGroup(b, dst)
+	case *api.Task:
+		p.decodeTask(b, dst)
+	case *api.Constraint:
+		p.decodeConstraint(b, dst)
+	case *api.Affinity:
+		p.decodeAffinity(b, dst)
+	case *api.NetworkResource:
+		p.decodeNetwork(b, dst)
+	case *api.PeriodicConfig:
+		p.decodePeriodic(b, dst)
+	case *api.ScalingPolicy:
+		p.decodeScaling(b, dst)
+	default:
+		return false
 	}
-}
-
-func shorthand[T any](f func(*parser, block, *T)) func(*parser, block, any) {
-	return func(p *parser, b block, dst any) { f(p, b, dst.(*T)) }
+	return true
 }
 
 // job decodes the job block.

@@ -163,7 +163,7 @@ func (p *parser) undeclared(name string, at hcl.Range) {
 // assignText sets a variable from text: as it is for strings, numbers and
 // variables without a type, as an HCL expression for all others.
 func (p *parser) assignText(v *variable, raw, source string) {
-	v.valueAt = hcl.Range{Filename: source, Start: hcl.InitialPos, End: hcl.InitialPos}
+	v.valueAt = hcl.Range{Filename: source}
 	p.sources[source] = nil
 	if v.typ == cty.NilType || v.typ == cty.String || v.typ == cty.Number {
 		v.value, v.given = cty.StringVal(raw), true

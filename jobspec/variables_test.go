@@ -70,10 +70,10 @@ func TestVariableErrors(t *testing.T) {
 	}{
 		{"missing value", `variable "x" {}
 job "a" {}`, jobspec.Config{}, `v.hcl:1:1: Missing value for variable: The variable "x" has no default`},
-		{"undeclared flag", `job "a" {}`, jobspec.Config{Strict: true, Vars: []string{"y=1"}}, `declares no variable "y"`},
+		{"undeclared flag", `job "a" {}`, jobspec.Config{Strict: true, Vars: []string{"y=1"}}, `-var y: Undefined variable: The job file declares no variable "y"`},
 		{"flag without value", `job "a" {}`, jobspec.Config{Vars: []string{"y"}}, `"y" is not of the form name=value`},
 		{"wrong type", `variable "n" { type = number }
-job "a" {}`, jobspec.Config{Vars: []string{"n=many"}}, `The variable "n" is a number`},
+job "a" {}`, jobspec.Config{Vars: []string{"n=many"}}, `-var n: Invalid value for variable: The variable "n" is a number`},
 		{"block in file", `job "a" {}`, jobspec.Config{VarContent: "variable \"x\" {\n}"}, "variables:1:1: Unexpected block"},
 		{"twice", `variable "x" { default = 1 }
 variable "x" { default = 2 }
@@ -93,7 +93,7 @@ job "a" {}`, jobspec.Config{}, "does not have an attribute named \"y\""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.cfg.Source, c.cfg.Filename = lines(c.src), "v.hcl"
-			if _, err := jobspec.Parse(c.cfg); err == nil || !strings.Contains(err.Error(), c.want) {
+			if _, err := jobspec.Parse(c.cfg); err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), ":0:0") {
 				t.Errorf("Parse() = %v, want %q", err, c.want)
 			}
 		})

@@ -2,16 +2,8 @@ package nomad
 
 import "time"
 
-// What allocation metrics keep.
-const (
-	MaxRetainedNodeScores = 5
-	NormScorerName        = "normalized-score"
-)
-
-// The field that an AllocState records.
-const (
-	AllocStateFieldClientStatus AllocStateField = 0
-)
+// MaxRetainedNodeScores is how many of the best nodes an AllocMetric keeps.
+const MaxRetainedNodeScores = 5
 
 // The desired and client statuses of an allocation (compat/task-runtime.tsv).
 const (

@@ -16,6 +16,7 @@ const (
 	VaultAccessorRegisterRequestType             MessageType = 11
 	VaultAccessorDeregisterRequestType           MessageType = 12
 	ApplyPlanResultsRequestType                  MessageType = 13
+	DeploymentStatusUpdateRequestType            MessageType = 14
 	DeploymentPromoteRequestType                 MessageType = 15
 	DeploymentAllocHealthRequestType             MessageType = 16
 	DeploymentDeleteRequestType                  MessageType = 17
@@ -60,6 +61,8 @@ const (
 	ACLAuthMethodsDeleteRequestType              MessageType = 56
 	ACLBindingRulesUpsertRequestType             MessageType = 57
 	ACLBindingRulesDeleteRequestType             MessageType = 58
+	NodePoolUpsertRequestType                    MessageType = 59
+	NodePoolDeleteRequestType                    MessageType = 60
 	JobVersionTagRequestType                     MessageType = 61
 	WrappedRootKeysUpsertRequestType             MessageType = 62
 	NamespaceUpsertRequestType                   MessageType = 64
@@ -67,7 +70,6 @@ const (
 	HostVolumeRegisterRequestType                MessageType = 75
 	HostVolumeDeleteRequestType                  MessageType = 76
 	TaskGroupHostVolumeClaimDeleteRequestType    MessageType = 77
-	SystemInitializationType                     MessageType = 127
 	IgnoreUnknownTypeFlag                        MessageType = 128
 )
 

@@ -4,34 +4,27 @@ import "time"
 
 // The statuses of a deployment.
 const (
-	DeploymentStatusRunning                       = "running"
-	DeploymentStatusPaused                        = "paused"
-	DeploymentStatusFailed                        = "failed"
-	DeploymentStatusSuccessful                    = "successful"
-	DeploymentStatusCancelled                     = "cancelled"
-	DeploymentStatusInitializing                  = "initializing"
-	DeploymentStatusPending                       = "pending"
-	DeploymentStatusBlocked                       = "blocked"
-	DeploymentStatusUnblocking                    = "unblocking"
-	DeploymentStatusUpdateRequestType MessageType = 14
+	DeploymentStatusRunning      = "running"
+	DeploymentStatusPaused       = "paused"
+	DeploymentStatusFailed       = "failed"
+	DeploymentStatusSuccessful   = "successful"
+	DeploymentStatusCancelled    = "cancelled"
+	DeploymentStatusInitializing = "initializing"
+	DeploymentStatusPending      = "pending"
+	DeploymentStatusBlocked      = "blocked"
+	DeploymentStatusUnblocking   = "unblocking"
 )
 
 // Why a deployment has its status, in the words that clients match.
 const (
-	DeploymentStatusDescriptionRunning               = "Deployment is running"
-	DeploymentStatusDescriptionRunningNeedsPromotion = "Deployment is running but requires manual promotion"
-	DeploymentStatusDescriptionRunningAutoPromotion  = "Deployment is running pending automatic promotion"
-	DeploymentStatusDescriptionPaused                = "Deployment is paused"
-	DeploymentStatusDescriptionSuccessful            = "Deployment completed successfully"
-	DeploymentStatusDescriptionStoppedJob            = "Cancelled because job is stopped"
-	DeploymentStatusDescriptionNewerJob              = "Cancelled due to newer version of job"
-	DeploymentStatusDescriptionFailedAllocations     = "Failed due to unhealthy allocations"
-	DeploymentStatusDescriptionProgressDeadline      = "Failed due to progress deadline"
-	DeploymentStatusDescriptionFailedByUser          = "Deployment marked as failed"
-	DeploymentStatusDescriptionFailedByPeer          = "Failed because of an error in peer region"
-	DeploymentStatusDescriptionBlocked               = "Deployment is complete but waiting for peer region"
-	DeploymentStatusDescriptionUnblocking            = "Deployment is unblocking remaining regions"
-	DeploymentStatusDescriptionPendingForPeer        = "Deployment is pending, waiting for peer region"
+	DeploymentStatusDescriptionRunning           = "Deployment is running"
+	DeploymentStatusDescriptionPaused            = "Deployment is paused"
+	DeploymentStatusDescriptionSuccessful        = "Deployment completed successfully"
+	DeploymentStatusDescriptionStoppedJob        = "Cancelled because job is stopped"
+	DeploymentStatusDescriptionNewerJob          = "Cancelled due to newer version of job"
+	DeploymentStatusDescriptionFailedAllocations = "Failed due to unhealthy allocations"
+	DeploymentStatusDescriptionProgressDeadline  = "Failed due to progress deadline"
+	DeploymentStatusDescriptionFailedByUser      = "Deployment marked as failed"
 )
 
 // AllocDeploymentStatus is the health of an allocation within its deployment.
@@ -79,12 +72,6 @@ type DeploymentAllocHealthRequest struct {
 	DeploymentID           string
 	HealthyAllocationIDs   []string
 	UnhealthyAllocationIDs []string
-	WriteRequest
-}
-
-// DeploymentCancelRequest is the request of Deployment.Cancel.
-type DeploymentCancelRequest struct {
-	DeploymentID string
 	WriteRequest
 }
 

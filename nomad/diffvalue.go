@@ -90,7 +90,7 @@ func diffValue(name string, old, new reflect.Value) ([]*FieldDiff, []*ObjectDiff
 	case t.Kind() == reflect.Map && elemStruct(t.Elem()):
 		return nil, diffStructMap(name, old, new)
 	case t.Kind() == reflect.Map:
-		return nil, oneObject(name, !hasElements(old), !hasElements(new), diffFlat(flatten("", old), flatten("", new)), nil)
+		return nil, oneObject(name, diffType(!hasElements(old), !hasElements(new)), diffFlat(flatten("", old), flatten("", new)), nil)
 	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8:
 		return diffFlat(map[string]string{name: string(old.Bytes())}, map[string]string{name: string(new.Bytes())}), nil
 	case t.Kind() == reflect.Slice && elem.Kind() == reflect.Struct:
@@ -127,7 +127,7 @@ func diffStruct(name string, old, new reflect.Value) []*ObjectDiff {
 		fs, os := diffValue(f.Name, was.Field(i), is.Field(i))
 		fields, objects = append(fields, fs...), append(objects, os...)
 	}
-	return oneObject(name, noOld, noNew, fields, objects)
+	return oneObject(name, diffType(noOld, noNew), fields, objects)
 }
 
 // structOf returns the struct behind a field, an empty one for a nil pointer.
@@ -142,10 +142,10 @@ func structOf(v reflect.Value) (absent bool, s reflect.Value) {
 }
 
 // oneObject makes an object diff, none when nothing changed.
-func oneObject(name string, noOld, noNew bool, fields []*FieldDiff, objects []*ObjectDiff) []*ObjectDiff {
-	fields = oneSided(diffType(noOld, noNew), fields)
+func oneObject(name string, sides DiffType, fields []*FieldDiff, objects []*ObjectDiff) []*ObjectDiff {
+	fields = oneSided(sides, fields)
 	changed := len(objects) > 0 || slices.ContainsFunc(fields, func(f *FieldDiff) bool { return f.Type != DiffTypeNone })
-	d := &ObjectDiff{Name: cmp.Or(objectNames[name], name), Type: settle(diffType(noOld, noNew), changed)}
+	d := &ObjectDiff{Name: cmp.Or(objectNames[name], name), Type: settle(sides, changed)}
 	if d.Type == DiffTypeNone {
 		return nil
 	}

@@ -4,19 +4,13 @@ import "time"
 
 // The names of core jobs, the work of evaluations of type _core.
 const (
-	CoreJobEvalGC               = "eval-gc"
-	CoreJobNodeGC               = "node-gc"
-	CoreJobJobGC                = "job-gc"
-	CoreJobDeploymentGC         = "deployment-gc"
-	CoreJobCSIVolumeClaimGC     = "csi-volume-claim-gc"
-	CoreJobCSIPluginGC          = "csi-plugin-gc"
-	CoreJobOneTimeTokenGC       = "one-time-token-gc"
-	CoreJobLocalTokenExpiredGC  = "local-token-expired-gc"
-	CoreJobGlobalTokenExpiredGC = "global-token-expired-gc"
-	CoreJobRootKeyRotateOrGC    = "root-key-rotate-gc"
-	CoreJobVariablesRekey       = "variables-rekey"
-	CoreJobForceGC              = "force-gc"
-	CoreJobPriority             = 32767
+	CoreJobEvalGC            = "eval-gc"
+	CoreJobNodeGC            = "node-gc"
+	CoreJobJobGC             = "job-gc"
+	CoreJobDeploymentGC      = "deployment-gc"
+	CoreJobRootKeyRotateOrGC = "root-key-rotate-gc"
+	CoreJobForceGC           = "force-gc"
+	CoreJobPriority          = 32767
 )
 
 // The statuses of an evaluation.
@@ -30,24 +24,19 @@ const (
 
 // What an evaluation was triggered by.
 const (
-	EvalTriggerJobRegister          = "job-register"
-	EvalTriggerJobDeregister        = "job-deregister"
-	EvalTriggerPeriodicJob          = "periodic-job"
-	EvalTriggerNodeDrain            = "node-drain"
-	EvalTriggerNodeUpdate           = "node-update"
-	EvalTriggerAllocStop            = "alloc-stop"
-	EvalTriggerScheduled            = "scheduled"
-	EvalTriggerRollingUpdate        = "rolling-update"
-	EvalTriggerDeploymentWatcher    = "deployment-watcher"
-	EvalTriggerFailedFollowUp       = "failed-follow-up"
-	EvalTriggerMaxPlans             = "max-plan-attempts"
-	EvalTriggerRetryFailedAlloc     = "alloc-failure"
-	EvalTriggerQueuedAllocs         = "queued-allocs"
-	EvalTriggerPreemption           = "preemption"
-	EvalTriggerScaling              = "job-scaling"
-	EvalTriggerMaxDisconnectTimeout = "max-disconnect-timeout"
-	EvalTriggerReconnect            = "reconnect"
-	EvalTriggerAllocReschedule      = "alloc-reschedule"
+	EvalTriggerJobRegister       = "job-register"
+	EvalTriggerJobDeregister     = "job-deregister"
+	EvalTriggerNodeUpdate        = "node-update"
+	EvalTriggerAllocStop         = "alloc-stop"
+	EvalTriggerScheduled         = "scheduled"
+	EvalTriggerRollingUpdate     = "rolling-update"
+	EvalTriggerDeploymentWatcher = "deployment-watcher"
+	EvalTriggerFailedFollowUp    = "failed-follow-up"
+	EvalTriggerMaxPlans          = "max-plan-attempts"
+	EvalTriggerRetryFailedAlloc  = "alloc-failure"
+	EvalTriggerQueuedAllocs      = "queued-allocs"
+	EvalTriggerPreemption        = "preemption"
+	EvalTriggerReconnect         = "reconnect"
 )
 
 // EvalAckRequest is the request of Eval.Ack and Eval.Nack.

@@ -5,19 +5,30 @@ import (
 	"time"
 )
 
-// Names and rules of identities (compat/identity.md).
+// The default identity of a workload and its audience (compat/identity.md).
 const (
-	IdentityDefaultAud                            = "nomadproject.io"
-	WorkloadIdentityDefaultName                   = "default"
-	WorkloadIdentityVaultPrefix                   = "vault_"
-	WIRejectionReasonMissingAlloc                 = "allocation not found"
-	WIRejectionReasonMissingTask                  = "task not found"
-	WIRejectionReasonMissingIdentity              = "identity not found"
-	WIChangeModeNoop                              = "noop"
-	WIChangeModeSignal                            = "signal"
-	WIChangeModeRestart                           = "restart"
-	WorkloadTypeTask                 WorkloadType = 0
-	WorkloadTypeService              WorkloadType = 1
+	IdentityDefaultAud          = "nomadproject.io"
+	WorkloadIdentityDefaultName = "default"
+)
+
+// Why an identity was not signed.
+const (
+	WIRejectionReasonMissingAlloc    = "allocation not found"
+	WIRejectionReasonMissingTask     = "task not found"
+	WIRejectionReasonMissingIdentity = "identity not found"
+)
+
+// What a renewed identity does to its task.
+const (
+	WIChangeModeNoop    = "noop"
+	WIChangeModeSignal  = "signal"
+	WIChangeModeRestart = "restart"
+)
+
+// What an identity belongs to.
+const (
+	WorkloadTypeTask    WorkloadType = 0
+	WorkloadTypeService WorkloadType = 1
 )
 
 // ACLToken is a token that a person holds. SecretID is the secret; it is never

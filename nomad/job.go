@@ -2,32 +2,44 @@ package nomad
 
 import "time"
 
-// Types, statuses and bounds of jobs.
+// The types of jobs.
 const (
-	RegisterEnforceIndexErrPrefix = "Enforcing job modify index"
-	JobTypeCore                   = "_core"
-	JobTypeService                = "service"
-	JobTypeBatch                  = "batch"
-	JobTypeSystem                 = "system"
-	JobTypeSysBatch               = "sysbatch"
-	JobStatusPending              = "pending"
-	JobStatusRunning              = "running"
-	JobStatusDead                 = "dead"
-	JobMinPriority                = 1
-	JobDefaultPriority            = 50
-	JobDefaultMaxPriority         = 100
-	JobMaxPriority                = 32766
-	JobDefaultMaxCount            = 50000
-	JobDefaultTrackedVersions     = 6
-	JobTrackedScalingEvents       = 20
-	PeriodicSpecCron              = "cron"
-	PeriodicSpecTest              = "_internal_test"
-	PeriodicLaunchSuffix          = "/periodic-"
-	DispatchPayloadForbidden      = "forbidden"
-	DispatchPayloadOptional       = "optional"
-	DispatchPayloadRequired       = "required"
-	DispatchLaunchSuffix          = "/dispatch-"
+	JobTypeCore     = "_core"
+	JobTypeService  = "service"
+	JobTypeBatch    = "batch"
+	JobTypeSystem   = "system"
+	JobTypeSysBatch = "sysbatch"
 )
+
+// The statuses of a job.
+const (
+	JobStatusPending = "pending"
+	JobStatusRunning = "running"
+	JobStatusDead    = "dead"
+)
+
+// Bounds of jobs, and what holds where neither job nor configuration says.
+const (
+	JobMinPriority            = 1
+	JobDefaultPriority        = 50
+	JobDefaultMaxPriority     = 100
+	JobMaxPriority            = 32766
+	JobDefaultMaxCount        = 50000
+	JobDefaultTrackedVersions = 6
+)
+
+// Whether a parameterized job takes a payload, and what the names of its children
+// have between its own and theirs.
+const (
+	DispatchPayloadForbidden = "forbidden"
+	DispatchPayloadOptional  = "optional"
+	DispatchPayloadRequired  = "required"
+	DispatchLaunchSuffix     = "/dispatch-"
+)
+
+// RegisterEnforceIndexErrPrefix begins the error of a registration whose expected
+// index is not the job's: clients match it.
+const RegisterEnforceIndexErrPrefix = "Enforcing job modify index"
 
 // DispatchPayloadConfig names the file, below the task's local directory, that the
 // client writes the payload of a dispatched job to.
@@ -470,19 +482,6 @@ type PeriodicConfig struct {
 	SpecType        string
 	ProhibitOverlap bool
 	TimeZone        string
-}
-
-// ScalingEvent is a change of a group's count that was asked for, or why it was not
-// done. Time is in Unix nanoseconds.
-type ScalingEvent struct {
-	Time          int64
-	Count         *int64
-	PreviousCount int64
-	Message       string
-	Error         bool
-	Meta          map[string]any
-	EvalID        *string
-	CreateIndex   uint64
 }
 
 // SingleJobResponse is the reply of Job.GetJob.

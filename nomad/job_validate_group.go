@@ -25,6 +25,7 @@ func (tg *TaskGroup) validate(f *faults, j *Job) {
 	if tg.Migrate != nil && tg.Migrate.HealthCheck != MigrateStrategyHealthChecks && tg.Migrate.HealthCheck != MigrateStrategyHealthStates {
 		f.add("health_check of migrate is %q: use checks or task_states", tg.Migrate.HealthCheck)
 	}
+	validateAmounts(f, amount{"size of ephemeral_disk", tg.EphemeralDisk.SizeMB})
 	if tg.EphemeralDisk.SizeMB < minDiskMB {
 		f.add("size of ephemeral_disk is %d MB, %d are the least", tg.EphemeralDisk.SizeMB, minDiskMB)
 	}

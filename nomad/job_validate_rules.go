@@ -156,11 +156,6 @@ func (id *WorkloadIdentity) validate(f *faults) {
 	default:
 		f.add("the change_mode %q of the identity %q is not known: use noop, restart or signal", id.ChangeMode, id.Name)
 	}
-	for _, claim := range id.ExtraClaims {
-		if claim == "" {
-			f.add("extra_claims of the identity %q holds an empty name", id.Name)
-		}
-	}
 }
 
 // escapes says whether a path that is meant to be below a directory plainly is

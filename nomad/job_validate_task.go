@@ -86,6 +86,7 @@ func (l *TaskLifecycleConfig) validate(f *faults) {
 }
 
 func (r *Resources) validate(f *faults) {
+	validateAmounts(f, amount{"cpu", r.CPU}, amount{"cores", r.Cores}, amount{"memory", r.MemoryMB}, amount{"memory_max", r.MemoryMaxMB}, amount{"secrets", r.SecretsMB})
 	switch {
 	case r.Cores < 0:
 		f.add("cores is %d: it must be 0 or more", r.Cores)
@@ -113,6 +114,7 @@ func (r *Resources) validate(f *faults) {
 }
 
 func (l *LogConfig) validate(f *faults, disk *EphemeralDisk) {
+	validateAmounts(f, amount{"max_files of logs", l.MaxFiles}, amount{"max_file_size of logs", l.MaxFileSizeMB})
 	if l.MaxFiles < 1 {
 		f.add("max_files of logs is %d: it must be 1 or more", l.MaxFiles)
 	}

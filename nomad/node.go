@@ -2,29 +2,40 @@ package nomad
 
 import "time"
 
-// Statuses, eligibility and drain statuses of a node.
+// The statuses of a node.
 const (
-	NodeStatusInit                       = "initializing"
-	NodeStatusReady                      = "ready"
-	NodeStatusDown                       = "down"
-	NodeStatusDisconnected               = "disconnected"
-	NodeSchedulingEligible               = "eligible"
-	NodeSchedulingIneligible             = "ineligible"
-	DrainStatusDraining      DrainStatus = "draining"
-	DrainStatusComplete      DrainStatus = "complete"
-	DrainStatusCanceled      DrainStatus = "canceled"
+	NodeStatusInit         = "initializing"
+	NodeStatusReady        = "ready"
+	NodeStatusDown         = "down"
+	NodeStatusDisconnected = "disconnected"
 )
 
-// Subsystems of node events, and how many are kept.
+// Whether new allocations may go to a node.
 const (
-	NodeUniqueNamespace         = "unique."
-	MaxRetainedNodeEvents       = 10
-	NodeEventSubsystemDrain     = "Drain"
+	NodeSchedulingEligible   = "eligible"
+	NodeSchedulingIneligible = "ineligible"
+)
+
+// The statuses of a drain.
+const (
+	DrainStatusDraining DrainStatus = "draining"
+	DrainStatusComplete DrainStatus = "complete"
+	DrainStatusCanceled DrainStatus = "canceled"
+)
+
+// NodeUniqueNamespace begins the names of attributes that differ on every node: they
+// are no part of its computed class.
+const NodeUniqueNamespace = "unique."
+
+// MaxRetainedNodeEvents is how many events a node keeps.
+const MaxRetainedNodeEvents = 10
+
+// Subsystems of node events.
+const (
 	NodeEventSubsystemDriver    = "Driver"
 	NodeEventSubsystemHeartbeat = "Heartbeat"
 	NodeEventSubsystemCluster   = "Cluster"
 	NodeEventSubsystemScheduler = "Scheduler"
-	NodeEventSubsystemStorage   = "Storage"
 )
 
 // BatchNodeUpdateDrainRequest is the Raft entry that changes the drains of several

@@ -4,14 +4,15 @@ import "time"
 
 // The built-in node pools.
 const (
-	NodePoolAll                                  = "all"
-	NodePoolAllDescription                       = "Node pool with all nodes in the cluster."
-	NodePoolDefault                              = "default"
-	NodePoolDefaultDescription                   = "Default node pool."
-	DefaultNodePoolNodeIdentityTTL time.Duration = 86400000000000
-	NodePoolUpsertRequestType      MessageType   = 59
-	NodePoolDeleteRequestType      MessageType   = 60
+	NodePoolAll                = "all"
+	NodePoolAllDescription     = "Node pool with all nodes in the cluster."
+	NodePoolDefault            = "default"
+	NodePoolDefaultDescription = "Default node pool."
 )
+
+// DefaultNodePoolNodeIdentityTTL is how long a node's identity lives, if its pool
+// does not say.
+const DefaultNodePoolNodeIdentityTTL = 24 * time.Hour
 
 // NodePool is a set of nodes that jobs choose by name. Identities of its nodes live
 // for NodeIdentityTTL.

@@ -5,7 +5,7 @@ const (
 	NoneNUMA        = "none"
 	PreferNUMA      = "prefer"
 	RequireNUMA     = "require"
-	BytesInMegabyte = 1048576
+	BytesInMegabyte = 1 << 20
 	MemoryNoLimit   = -1
 )
 
@@ -22,8 +22,8 @@ type Core struct {
 	GuessSpeed MHz
 }
 
-// CoreGrade says whether a core is built for performance (false) or efficiency
-// (true).
+// CoreGrade says whether a core is built for performance (true) or efficiency
+// (false).
 type CoreGrade bool
 
 // CoreID numbers a core as the kernel does.

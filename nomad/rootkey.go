@@ -2,21 +2,22 @@ package nomad
 
 import "time"
 
-// States and algorithms of root keys, and where public keys are served.
+// The states of a root key.
 const (
+	RootKeyStateInactive     RootKeyState = "inactive"
+	RootKeyStateActive       RootKeyState = "active"
+	RootKeyStateRekeying     RootKeyState = "rekeying"
+	RootKeyStatePrepublished RootKeyState = "prepublished"
+	RootKeyStateDeprecated   RootKeyState = "deprecated"
+)
+
+// What a root key is wrapped by, encrypts with and is for, and where its public half
+// is served.
+const (
+	KEKProviderAEAD              KEKProviderName     = "aead"
+	EncryptionAlgorithmAES256GCM EncryptionAlgorithm = "aes256-gcm"
 	PubKeyUseSig                                     = "sig"
 	JWKSPath                                         = "/.well-known/jwks.json"
-	KEKProviderAEAD              KEKProviderName     = "aead"
-	KEKProviderAWSKMS            KEKProviderName     = "awskms"
-	KEKProviderAzureKeyVault     KEKProviderName     = "azurekeyvault"
-	KEKProviderGCPCloudKMS       KEKProviderName     = "gcpckms"
-	KEKProviderVaultTransit      KEKProviderName     = "transit"
-	RootKeyStateInactive         RootKeyState        = "inactive"
-	RootKeyStateActive           RootKeyState        = "active"
-	RootKeyStateRekeying         RootKeyState        = "rekeying"
-	RootKeyStatePrepublished     RootKeyState        = "prepublished"
-	RootKeyStateDeprecated       RootKeyState        = "deprecated"
-	EncryptionAlgorithmAES256GCM EncryptionAlgorithm = "aes256-gcm"
 )
 
 // BlobInfo is an encrypted key with what is needed to decrypt it, as the wrapping
@@ -77,18 +78,6 @@ type KeyringGetConfigResponse struct {
 	OIDCDiscovery *OIDCDiscoveryConfig
 }
 
-// KeyringGetRootKeyRequest is the request of Keyring.Get.
-type KeyringGetRootKeyRequest struct {
-	KeyID string
-	QueryOptions
-}
-
-// KeyringGetRootKeyResponse is the reply of Keyring.Get.
-type KeyringGetRootKeyResponse struct {
-	Key *UnwrappedRootKey
-	QueryMeta
-}
-
 // KeyringListPublicResponse is the reply of Keyring.ListPublic.
 type KeyringListPublicResponse struct {
 	PublicKeys        []*KeyringPublicKey
@@ -115,32 +104,6 @@ type KeyringPublicKey struct {
 	Algorithm  string
 	Use        string
 	CreateTime int64
-}
-
-// KeyringRotateRootKeyRequest is the request of Keyring.Rotate.
-type KeyringRotateRootKeyRequest struct {
-	Algorithm   EncryptionAlgorithm
-	Full        bool
-	PublishTime int64
-	WriteRequest
-}
-
-// KeyringRotateRootKeyResponse is the reply of Keyring.Rotate.
-type KeyringRotateRootKeyResponse struct {
-	Key *RootKeyMeta
-	WriteMeta
-}
-
-// KeyringUpdateRootKeyRequest is the request of Keyring.Update.
-type KeyringUpdateRootKeyRequest struct {
-	RootKey *UnwrappedRootKey
-	Rekey   bool
-	WriteRequest
-}
-
-// KeyringUpdateRootKeyResponse is the reply of Keyring.Update.
-type KeyringUpdateRootKeyResponse struct {
-	WriteMeta
 }
 
 // KeyringUpsertWrappedRootKeyRequest is the Raft entry that stores a root key,
@@ -187,14 +150,6 @@ type RootKeyMeta struct {
 
 // RootKeyState is inactive, active, rekeying, deprecated or prepublished.
 type RootKeyState string
-
-// UnwrappedRootKey is a root key in plain. It lives in the memory of servers only
-// and is never logged, stored or sent.
-type UnwrappedRootKey struct {
-	Meta   *RootKeyMeta
-	Key    []byte
-	RSAKey []byte
-}
 
 // WrappedKey is the material of a root key, encrypted by one provider.
 type WrappedKey struct {

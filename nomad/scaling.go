@@ -1,13 +1,5 @@
 package nomad
 
-// JobScalingEvents are the latest scaling events of a job, by group.
-type JobScalingEvents struct {
-	Namespace     string
-	JobID         string
-	ScalingEvents map[string][]*ScalingEvent
-	ModifyIndex   uint64
-}
-
 // ScalingPolicy bounds what an autoscaler may set the count or the resources to.
 type ScalingPolicy struct {
 	ID          string

@@ -2,24 +2,6 @@ package nomad
 
 import "time"
 
-// Values of service blocks.
-const (
-	ServiceCheckHTTP       = "http"
-	ServiceCheckTCP        = "tcp"
-	ServiceCheckScript     = "script"
-	ServiceCheckGRPC       = "grpc"
-	OnUpdateRequireHealthy = "require_healthy"
-	OnUpdateIgnoreWarn     = "ignore_warnings"
-	OnUpdateIgnore         = "ignore"
-	AddressModeAuto        = "auto"
-	AddressModeHost        = "host"
-	AddressModeDriver      = "driver"
-	AddressModeAlloc       = "alloc"
-	AddressModeAllocIPv6   = "alloc_ipv6"
-	ServiceProviderConsul  = "consul"
-	ServiceProviderNomad   = "nomad"
-)
-
 // AllocChecksRequest is the request of ClientAllocations.Checks and Allocations.Checks.
 type AllocChecksRequest struct {
 	QueryOptions

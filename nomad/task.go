@@ -9,7 +9,6 @@ const (
 	TaskReceived                 = "Received"
 	TaskFailedValidation         = "Failed Validation"
 	TaskStarted                  = "Started"
-	TaskPausing                  = "Pausing"
 	TaskTerminated               = "Terminated"
 	TaskKilling                  = "Killing"
 	TaskKilled                   = "Killed"
@@ -17,11 +16,6 @@ const (
 	TaskNotRestarting            = "Not Restarting"
 	TaskRestartSignal            = "Restart Signaled"
 	TaskSignaling                = "Signaling"
-	TaskDownloadingArtifacts     = "Downloading Artifacts"
-	TaskArtifactDownloadFailed   = "Failed Artifact Download"
-	TaskBuildingTaskDir          = "Building Task Directory"
-	TaskSetup                    = "Task Setup"
-	TaskDiskExceeded             = "Disk Resources Exceeded"
 	TaskSiblingFailed            = "Sibling Task Failed"
 	TaskDriverMessage            = "Driver"
 	TaskLeaderDead               = "Leader Task Dead"
@@ -29,27 +23,27 @@ const (
 	TaskHookFailed               = "Task hook failed"
 	TaskHookMessage              = "Task hook message"
 	TaskRestoreFailed            = "Failed Restoring Task"
-	TaskPluginUnhealthy          = "Plugin became unhealthy"
-	TaskPluginHealthy            = "Plugin became healthy"
-	TaskClientReconnected        = "Reconnected"
 	TaskWaitingShuttingDownDelay = "Waiting for shutdown delay"
 	TaskSkippingShutdownDelay    = "Skipping shutdown delay"
 	TaskRunning                  = "Running"
 )
 
-// Lifecycle hooks and states of tasks.
+// DefaultKillTimeout is how long a task has between its kill signal and its end, if
+// the job does not say.
+const DefaultKillTimeout = 5 * time.Second
+
+// When a task of the lifecycle runs, relative to the main tasks.
 const (
-	TaskLifecycleHookPrestart                = "prestart"
-	TaskLifecycleHookPoststart               = "poststart"
-	TaskLifecycleHookPoststop                = "poststop"
-	DefaultKillTimeout         time.Duration = 5000000000
-	TemplateChangeModeNoop                   = "noop"
-	TemplateChangeModeSignal                 = "signal"
-	TemplateChangeModeRestart                = "restart"
-	TemplateChangeModeScript                 = "script"
-	TaskStatePending                         = "pending"
-	TaskStateRunning                         = "running"
-	TaskStateDead                            = "dead"
+	TaskLifecycleHookPrestart  = "prestart"
+	TaskLifecycleHookPoststart = "poststart"
+	TaskLifecycleHookPoststop  = "poststop"
+)
+
+// The states of a task.
+const (
+	TaskStatePending = "pending"
+	TaskStateRunning = "running"
+	TaskStateDead    = "dead"
 )
 
 // Action is a command that a person may run inside a running task by its name.

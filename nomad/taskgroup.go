@@ -2,25 +2,25 @@ package nomad
 
 import "time"
 
-// Values of update, restart, reschedule, migrate and disconnect blocks.
+// How the health of a deployed or migrated allocation is judged.
 const (
-	ReconcileOptionKeepOriginal                                      = "keep_original"
-	ReconcileOptionKeepReplacement                                   = "keep_replacement"
-	ReconcileOptionBestScore                                         = "best_score"
-	ReconcileOptionLongestRunning                                    = "longest_running"
-	UpdateStrategyHealthCheck_Checks                                 = "checks"
-	UpdateStrategyHealthCheck_TaskStates                             = "task_states"
-	UpdateStrategyHealthCheck_Manual                                 = "manual"
-	RestartPolicyModeDelay                                           = "delay"
-	RestartPolicyModeFail                                            = "fail"
-	RestartPolicyMinInterval             time.Duration               = 5000000000
-	ReasonWithinPolicy                                               = "Restart within policy"
-	ReschedulePolicyMinInterval          time.Duration               = 15000000000
-	ReschedulePolicyMinDelay             time.Duration               = 5000000000
-	MigrateStrategyHealthChecks                                      = "checks"
-	MigrateStrategyHealthStates                                      = "task_states"
-	LastRescheduleSuccess                RescheduleTrackerAnnotation = "ok"
-	LastRescheduleFailedToPlace          RescheduleTrackerAnnotation = "no placement"
+	UpdateStrategyHealthCheck_Checks     = "checks"
+	UpdateStrategyHealthCheck_TaskStates = "task_states"
+	UpdateStrategyHealthCheck_Manual     = "manual"
+	MigrateStrategyHealthChecks          = "checks"
+	MigrateStrategyHealthStates          = "task_states"
+)
+
+// What becomes of a task that used up its restarts, the bounds of restarts and
+// reschedules, and how a reschedule went.
+const (
+	RestartPolicyModeDelay                                  = "delay"
+	RestartPolicyModeFail                                   = "fail"
+	RestartPolicyMinInterval                                = 5 * time.Second
+	ReschedulePolicyMinInterval                             = 15 * time.Second
+	ReschedulePolicyMinDelay                                = 5 * time.Second
+	ReasonWithinPolicy                                      = "Restart within policy"
+	LastRescheduleSuccess       RescheduleTrackerAnnotation = "ok"
 )
 
 // DisconnectStrategy says what happens to allocations whose client lost contact with

@@ -4,9 +4,8 @@ import "time"
 
 // Blocking queries (compat/wire.md section 8).
 const (
-	JitterFraction                            = 16
-	MaxBlockingRPCQueryTime     time.Duration = 300000000000
-	DefaultBlockingRPCQueryTime time.Duration = 300000000000
+	JitterFraction          = 16
+	MaxBlockingRPCQueryTime = 5 * time.Minute
 )
 
 // GenericRequest is the request of methods that need nothing but the query options.

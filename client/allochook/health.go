@@ -102,7 +102,7 @@ func (h *healthHook) watch(ctx context.Context, alloc *nomad.Allocation) *nomad.
 }
 
 func (h *healthHook) say(alloc *nomad.Allocation, healthy bool, why string) {
-	h.log.Debug("allocation judged", "alloc", alloc.ID, "healthy", healthy, "reason", why)
+	h.log.Debug("allocation judged", "alloc", alloc.ID, "healthy", healthy, "why", why)
 	h.tasks.SetHealth(alloc.DeploymentID, healthy)
 }
 

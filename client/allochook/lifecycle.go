@@ -2,56 +2,37 @@
 // file a concern, each a value with a name and any of the interfaces below, in the
 // order of order.go.
 //
-//	Prerun ─▶ (tasks run) ─▶ Postrun ─▶ ... ─▶ Destroy
-//	               └─PreKill─┘
-//	Update may come while the tasks run.
+//	Prerun ─▶ (tasks run) ─▶ ... ─▶ Destroy
+//	               └─Update
 //
-// Order and metrics are the loop's (client/allocrunner), which never asks for a
-// hook by name.
+// Order and metrics are those of client/hook; the loop is client/allocrunner.
 package allochook
 
 import (
 	"context"
 
 	"github.com/open-nomad/open-nomad/client/allocdir"
+	"github.com/open-nomad/open-nomad/client/hook"
 	"github.com/open-nomad/open-nomad/nomad"
 )
-
-// Hook is one concern of an allocation.
-type Hook interface {
-	// Name is unique in the list: it keys metrics and log lines.
-	Name() string
-}
 
 // PrerunHook acts before any task starts, also when an agent takes the
 // allocation over from an earlier one. An error fails the allocation.
 type PrerunHook interface {
-	Hook
+	hook.Hook
 	Prerun(ctx context.Context, req *PrerunRequest, resp *PrerunResponse) error
 }
 
 // UpdateHook acts when the servers changed the allocation.
 type UpdateHook interface {
-	Hook
+	hook.Hook
 	Update(ctx context.Context, req *UpdateRequest) error
-}
-
-// PreKillHook acts just before the tasks are stopped.
-type PreKillHook interface {
-	Hook
-	PreKill(ctx context.Context) error
-}
-
-// PostrunHook acts when the last task has ended.
-type PostrunHook interface {
-	Hook
-	Postrun(ctx context.Context) error
 }
 
 // DestroyHook acts when the allocation is removed from the node. It may be the
 // only method called, and must not mind that there is nothing left.
 type DestroyHook interface {
-	Hook
+	hook.Hook
 	Destroy(ctx context.Context) error
 }
 

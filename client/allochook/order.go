@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 
+	"github.com/open-nomad/open-nomad/client/hook"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
@@ -33,8 +34,8 @@ type Config struct {
 }
 
 // Order returns the hooks of an allocation in the order in which they act.
-func Order(c Config) []Hook {
-	return []Hook{
+func Order(c Config) []hook.Hook {
+	return []hook.Hook{
 		&directoryHook{root: c.AllocDir, id: c.Alloc.ID},
 		&networkHook{},
 		&identitiesHook{ids: c.Identities},

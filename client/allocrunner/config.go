@@ -30,6 +30,7 @@ type Store interface {
 	PutIdentities(allocID string, ids []*nomad.SignedWorkloadIdentity) error
 	PutTask(allocID, task string, t state.Task) error
 	PutTaskLater(allocID, task string, t state.Task) error
+	PutTaskWithNext(allocID, task string, t state.Task) error
 	Tasks(allocID string) (map[string]state.Task, error)
 	PutDeployStatus(allocID string, s *nomad.AllocDeploymentStatus) error
 	DeployStatus(allocID string) (*nomad.AllocDeploymentStatus, error)

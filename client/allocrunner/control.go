@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/client/allochook"
+	"github.com/open-nomad/open-nomad/client/hook"
 	"github.com/open-nomad/open-nomad/client/taskrunner"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
@@ -39,7 +40,7 @@ func (r *Runner) Update(alloc *nomad.Allocation) {
 			}
 		}
 	}
-	all(r, "update", func(h allochook.UpdateHook) error {
+	hook.All(r.hooks, "update", func(h allochook.UpdateHook) error {
 		return h.Update(ctx, &allochook.UpdateRequest{Alloc: alloc})
 	})
 	if alloc.ServerTerminalStatus() {
@@ -70,7 +71,7 @@ func (r *Runner) Destroy(ctx context.Context) error {
 		return err
 	}
 	var errs []error
-	for _, hook := range r.hooks {
+	for _, hook := range r.hooks.Hooks {
 		if h, ok := hook.(allochook.DestroyHook); ok {
 			errs = append(errs, h.Destroy(ctx))
 		}

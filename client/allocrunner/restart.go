@@ -15,31 +15,36 @@ const restartReason = "a user asked for a restart"
 
 // Restart restarts one task, or all that run when task is empty.
 func (r *Runner) Restart(ctx context.Context, task string) error {
-	live := r.running()
 	if task != "" {
 		t, err := r.task(task)
 		if err != nil {
 			return err
 		}
-		live = map[string]*taskrunner.Runner{task: t}
+		return restartOne(ctx, t)
 	}
+	live := r.running()
 	if len(live) == 0 {
 		return fmt.Errorf("restart allocation %s: %w", r.cfg.Alloc.ID, taskrunner.ErrNotRunning)
 	}
 	return restartEach(ctx, live)
 }
 
-// restartEach restarts tasks beside each other.
+func restartOne(ctx context.Context, t *taskrunner.Runner) error {
+	return t.Restart(ctx, &nomad.TaskEvent{Type: nomad.TaskRestartSignal, RestartReason: restartReason})
+}
+
+// restartEach restarts tasks beside each other. One that has ended meanwhile, or is
+// between two runs already, is left to its fate.
 func restartEach(ctx context.Context, live map[string]*taskrunner.Runner) error {
 	errs := make(chan error, len(live))
 	for _, t := range live {
-		go func() {
-			errs <- t.Restart(ctx, &nomad.TaskEvent{Type: nomad.TaskRestartSignal, RestartReason: restartReason})
-		}()
+		go func() { errs <- restartOne(ctx, t) }()
 	}
 	var all []error
 	for range live {
-		all = append(all, <-errs)
+		if err := <-errs; !errors.Is(err, taskrunner.ErrNotRunning) {
+			all = append(all, err)
+		}
 	}
 	return errors.Join(all...)
 }

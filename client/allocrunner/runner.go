@@ -27,6 +27,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/client/allocdir"
 	"github.com/open-nomad/open-nomad/client/allochook"
+	"github.com/open-nomad/open-nomad/client/hook"
 	"github.com/open-nomad/open-nomad/client/identity"
 	"github.com/open-nomad/open-nomad/client/state"
 	"github.com/open-nomad/open-nomad/client/taskrunner"
@@ -38,7 +39,7 @@ type Runner struct {
 	cfg   Config
 	log   *slog.Logger
 	group *nomad.TaskGroup // as the allocation was first seen
-	hooks []allochook.Hook // never changes
+	hooks hook.List        // never changes
 	ids   *identity.Manager
 
 	wake    chan struct{} // buffered 1: a state changed
@@ -83,9 +84,9 @@ func New(cfg Config) (*Runner, error) {
 	r.ids = identity.New(identity.Config{
 		Alloc: cfg.Alloc, Region: cfg.Region, RPC: cfg.RPC, Store: cfg.Store, Log: cfg.Log,
 	})
-	r.hooks = allochook.Order(allochook.Config{
+	r.hooks = hook.List{Kind: "alloc_hook", Log: r.log, Hooks: allochook.Order(allochook.Config{
 		Alloc: cfg.Alloc, AllocDir: cfg.AllocDir, Identities: r.ids, Tasks: r, Log: cfg.Log,
-	})
+	})}
 	return r, nil
 }
 
@@ -155,7 +156,6 @@ func (r *Runner) run(ctx context.Context) error {
 			return err
 		}
 	}
-	r.postrun(ctx)
 	return nil
 }
 

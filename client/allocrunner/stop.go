@@ -1,10 +1,8 @@
 package allocrunner
 
 import (
-	"context"
 	"time"
 
-	"github.com/open-nomad/open-nomad/client/allochook"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
@@ -22,7 +20,6 @@ func (r *Runner) requestStop(why string) {
 	if !first {
 		return
 	}
-	all(r, "pre_kill", func(h allochook.PreKillHook) error { return h.PreKill(context.Background()) })
 	if delay > 0 {
 		for _, t := range r.running() {
 			t.Emit(&nomad.TaskEvent{Type: nomad.TaskWaitingShuttingDownDelay})

@@ -11,11 +11,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// Grades of cores, as Core.Grade holds them.
-const (
-	performance nomad.CoreGrade = true
-	efficiency  nomad.CoreGrade = false
-)
+// performance is the grade of a core that is not built for efficiency.
+const performance nomad.CoreGrade = true
 
 // cpu finds the topology of the processors and what it adds up to.
 func cpu(h *Host) (Facts, error) {

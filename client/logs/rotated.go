@@ -87,7 +87,7 @@ func (s *logStream) run(ctx context.Context, r Range) error {
 	}
 	for len(pieces) == 0 {
 		if s.watch == nil {
-			return nomad.Errorf(http.StatusNotFound, "no %s log of task %q yet", s.log.Type, s.log.Task)
+			return nil // nothing was written yet
 		}
 		if err := s.idle(ctx); err != nil {
 			return err

@@ -21,9 +21,10 @@ func (db *DB) PutAlloc(a *nomad.Allocation) error {
 	return db.putAllocValue(a.ID, keyAlloc, a)
 }
 
-// PutAllocLater is PutAlloc without waiting.
-func (db *DB) PutAllocLater(a *nomad.Allocation) error {
-	return db.putAllocValueLater(a.ID, keyAlloc, a)
+// PutAllocWithNext is PutAlloc in the commit of whatever is put next. Until then
+// only the servers know the allocation, and send it again.
+func (db *DB) PutAllocWithNext(a *nomad.Allocation) error {
+	return db.putAllocValueWithNext(a.ID, keyAlloc, a)
 }
 
 // DeleteAlloc forgets the allocation and everything below it.
@@ -101,13 +102,13 @@ func (db *DB) putAllocValue(allocID string, key []byte, v any) error {
 	return db.w.put(putIn(path{bucketAllocs, []byte(allocID)}, key, b))
 }
 
-// putAllocValueLater is putAllocValue without waiting.
-func (db *DB) putAllocValueLater(allocID string, key []byte, v any) error {
+// putAllocValueWithNext is putAllocValue in the commit of whatever is put next.
+func (db *DB) putAllocValueWithNext(allocID string, key []byte, v any) error {
 	b, err := nomad.Encode(v)
 	if err != nil {
 		return fmt.Errorf("encode %s of allocation %s: %w", key, allocID, err)
 	}
-	db.w.later(putIn(path{bucketAllocs, []byte(allocID)}, key, b))
+	db.w.withNext(putIn(path{bucketAllocs, []byte(allocID)}, key, b))
 	return nil
 }
 

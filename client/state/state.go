@@ -14,8 +14,9 @@
 //
 // One goroutine writes. Whatever is queued when it turns to the disk goes into
 // one commit; it never waits for more. Methods that write wait for their
-// commit, those whose names end in Later do not. Writes of one caller are kept
-// in order. Values are encoded before a method returns: change them freely
+// commit, those whose names end in Later do not; those that end in WithNext do not
+// even begin one, since a commit under way would hold up a write that matters.
+// Writes of one caller are kept in order. Values are encoded before a method returns: change them freely
 // afterwards. Reads go to the last commit.
 //
 // Nobody reads here what a task could have written: the file is 0600 in a
@@ -25,15 +26,12 @@ package state
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
-	berrors "go.etcd.io/bbolt/errors"
 )
 
 // lockTimeout bounds how long Open waits for another agent to let go.
@@ -90,59 +88,4 @@ func (db *DB) Close() error {
 		return fmt.Errorf("close client state database: %w", err)
 	}
 	return nil
-}
-
-// check reads an existing file from one end to the other before anything may
-// write to it.
-func check(path string) error {
-	info, err := os.Stat(path)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0 {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("open client state database: %w", err)
-	}
-	b, err := openFile(path, &bolt.Options{Timeout: lockTimeout, ReadOnly: true})
-	if err != nil {
-		return err
-	}
-	defer b.Close() // nothing to lose: read only
-	return guard(path, func() error {
-		return b.View(func(tx *bolt.Tx) error {
-			for err := range tx.Check() {
-				return err
-			}
-			return nil
-		})
-	})
-}
-
-// openFile opens the bolt file and gives its faults one line each.
-func openFile(path string, opts *bolt.Options) (b *bolt.DB, err error) {
-	err = guard(path, func() error {
-		b, err = bolt.Open(path, 0o600, opts)
-		return err
-	})
-	return b, err
-}
-
-// guard runs fn on a file that may be damaged: bbolt panics on impossible pages
-// and the processor faults on pages that a truncated file no longer has.
-func guard(path string, fn func() error) (err error) {
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("client state database %s is %w: %v", path, ErrCorrupt, r)
-		}
-	}()
-	err = fn()
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, berrors.ErrTimeout):
-		return fmt.Errorf("client state database %s is %w", path, ErrInUse)
-	case errors.Is(err, fs.ErrPermission), errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("open client state database: %w", err)
-	}
-	return fmt.Errorf("client state database %s is %w: %w", path, ErrCorrupt, err)
 }

@@ -1,11 +1,13 @@
 package state_test
 
 import (
+	"crypto/rand"
 	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"reflect"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -40,7 +42,7 @@ func TestAllocationSurvivesRestart(t *testing.T) {
 	db := open(t, dir)
 	alloc := &nomad.Allocation{ID: nomad.NewID(), Namespace: "default", JobID: "web", AllocModifyIndex: 7,
 		Job: &nomad.Job{ID: "web"}}
-	if err := db.PutAllocLater(alloc); err != nil {
+	if err := db.PutAllocWithNext(alloc); err != nil {
 		t.Fatal(err)
 	}
 	want := state.Task{
@@ -144,17 +146,64 @@ func TestManyWriters(t *testing.T) {
 	wg.Wait()
 }
 
-func TestLaterIsCommittedByClose(t *testing.T) {
+func TestQueuedIsCommittedByClose(t *testing.T) {
 	dir := t.TempDir()
 	db := open(t, dir)
 	for range 100 {
-		if err := db.PutAllocLater(&nomad.Allocation{ID: nomad.NewID()}); err != nil {
+		id := nomad.NewID()
+		if err := db.PutAllocWithNext(&nomad.Allocation{ID: id}); err != nil {
+			t.Fatal(err)
+		}
+		if err := db.PutTaskLater(id, "main", state.Task{State: &nomad.TaskState{}}); err != nil {
 			t.Fatal(err)
 		}
 	}
+	if err := db.PutAllocWithNext(&nomad.Allocation{ID: nomad.NewID()}); err != nil {
+		t.Fatal(err)
+	}
 	db = reopen(t, db, dir)
-	if allocs, errs := db.Allocs(); len(allocs) != 100 || len(errs) != 0 {
-		t.Fatalf("%d allocations, %v, want 100", len(allocs), errs)
+	if allocs, errs := db.Allocs(); len(allocs) != 101 || len(errs) != 0 {
+		t.Fatalf("%d allocations, %v, want 101", len(allocs), errs)
+	}
+}
+
+// What is put with the next write is there, in order, once that one is.
+func TestWithNext(t *testing.T) {
+	db := open(t, t.TempDir())
+	for n := range uint64(3) {
+		if err := db.PutTaskWithNext("alloc", "main", state.Task{State: &nomad.TaskState{Restarts: n}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if tasks, err := db.Tasks("alloc"); err != nil || len(tasks) != 0 {
+		t.Fatalf("Tasks() = %v, %v: a write that was to go with the next began a commit", tasks, err)
+	}
+	if err := db.PutTask("alloc", "main", state.Task{Local: &state.LocalState{RunComplete: true}}); err != nil {
+		t.Fatal(err)
+	}
+	tasks, err := db.Tasks("alloc")
+	if err != nil || tasks["main"].State == nil || tasks["main"].State.Restarts != 2 || !tasks["main"].Local.RunComplete {
+		t.Fatalf("Tasks() = %+v, %v, want both writes", tasks, err)
+	}
+}
+
+// BenchmarkStart is what a start writes before its process may run: one commit.
+func BenchmarkStart(b *testing.B) {
+	db, err := state.Open(state.Config{Dir: b.TempDir(), Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer db.Close()
+	for n := 0; b.Loop(); n++ {
+		id := strconv.Itoa(n % 100)
+		err := errors.Join(
+			db.PutAllocWithNext(&nomad.Allocation{ID: id}),
+			db.PutTaskWithNext(id, "main", state.Task{State: &nomad.TaskState{State: nomad.TaskStatePending}}),
+			db.PutTaskWithNext(id, "main", state.Task{State: &nomad.TaskState{State: nomad.TaskStatePending}}),
+			db.PutTask(id, "main", state.Task{Local: &state.LocalState{}}))
+		if err != nil {
+			b.Fatal(err)
+		}
 	}
 }
 
@@ -219,6 +268,11 @@ func TestCorruptFile(t *testing.T) {
 		"truncated":     func(b []byte) []byte { return b[:len(b)/2] },
 		"one page":      func(b []byte) []byte { return b[:4096] },
 		"zeroed middle": func(b []byte) []byte { clear(b[4*4096 : len(b)*3/4]); return b },
+		"cut in a page": func(b []byte) []byte { return b[:len(b)/2/4096*4096+100] },
+		"short":         func(b []byte) []byte { return b[:100] },
+		"half zero":     func(b []byte) []byte { clear(b[2*4096:]); return b },
+		"random pages":  func(b []byte) []byte { rand.Read(b[4*4096 : len(b)*3/4]); return b },
+		"all random":    func(b []byte) []byte { rand.Read(b); return b },
 		"metas gone":    func(b []byte) []byte { clear(b[:2*4096]); return b },
 	}
 	for name, damage := range cases {

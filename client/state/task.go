@@ -58,6 +58,17 @@ func (db *DB) PutTaskLater(allocID, task string, t Task) error {
 	return nil
 }
 
+// PutTaskWithNext is PutTask in the commit of whatever is put next: for what may be
+// lost when the agent dies before.
+func (db *DB) PutTaskWithNext(allocID, task string, t Task) error {
+	write, err := taskWrite(allocID, task, t)
+	if err != nil {
+		return err
+	}
+	db.w.withNext(write)
+	return nil
+}
+
 // Tasks returns the stored tasks of an allocation by name.
 func (db *DB) Tasks(allocID string) (map[string]Task, error) {
 	tasks := map[string]Task{}

@@ -48,14 +48,29 @@ func (w *writer) later(apply func(tx *bolt.Tx) error) {
 	}
 }
 
+// withNext queues a write for the commit of whatever is queued next.
+func (w *writer) withNext(apply func(tx *bolt.Tx) error) {
+	if err := w.add(op{apply, nil}); err != nil {
+		w.log.Warn("write client state", "err", err)
+	}
+}
+
+// enqueue queues a write and has the queue committed.
 func (w *writer) enqueue(o op) error {
+	if err := w.add(o); err != nil {
+		return err
+	}
+	w.nudge()
+	return nil
+}
+
+func (w *writer) add(o op) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
 		return ErrClosed
 	}
 	w.queue = append(w.queue, o)
-	w.nudge()
 	return nil
 }
 

@@ -2,7 +2,7 @@
 // the job says (compat/task-runtime.tsv, rows env and env_rule).
 //
 // Layers, a later one wins: built-ins, meta, host environment (only names that
-// nothing else sets, never NOMAD_*), the task's env block, hooks, templates.
+// nothing else sets, never NOMAD_*), the task's env block, hooks.
 // Values of the env block may refer to the layers below them.
 //
 // References: ${NAME} and ${env.NAME} are variables of the task, ${attr.x} and
@@ -41,13 +41,12 @@ type Paths struct {
 type Builder struct {
 	node map[string]string // references to the node: never changes
 
-	mu       sync.Mutex
-	subject  Subject
-	paths    Paths
-	host     map[string]map[string]string
-	hooks    map[string]map[string]string
-	template map[string]map[string]string
-	order    []string // hooks by first mention
+	mu      sync.Mutex
+	subject Subject
+	paths   Paths
+	host    map[string]map[string]string
+	hooks   map[string]map[string]string
+	order   []string // hooks by first mention
 }
 
 // New starts the environment of a task.
@@ -55,7 +54,6 @@ func New(s Subject) *Builder {
 	return &Builder{
 		node: nodeVars(s.Node, s.Region), subject: s,
 		host: map[string]map[string]string{}, hooks: map[string]map[string]string{},
-		template: map[string]map[string]string{},
 	}
 }
 
@@ -90,13 +88,6 @@ func (b *Builder) SetHost(hook string, env map[string]string) {
 	b.host[hook] = maps.Clone(env)
 }
 
-// SetTemplate replaces the environment that the named template rendered.
-func (b *Builder) SetTemplate(name string, env map[string]string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.template[name] = maps.Clone(env)
-}
-
 // Build returns the environment as the layers are now.
 func (b *Builder) Build() *Env {
 	b.mu.Lock()
@@ -117,9 +108,6 @@ func (b *Builder) Build() *Env {
 	}
 	for _, hook := range b.order {
 		maps.Copy(e.vars, b.hooks[hook])
-	}
-	for _, env := range b.template {
-		maps.Copy(e.vars, env)
 	}
 	return e
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -22,6 +23,9 @@ func (e *Env) Config(config map[string]any, spec hcldec.Spec) (cty.Value, error)
 		slices.Sort(unknown)
 		return cty.NilVal, fmt.Errorf("config: no value for ${%s}", strings.Join(slices.Compact(unknown), "}, ${"))
 	}
+	if err := known(filled, spec); err != nil {
+		return cty.NilVal, err
+	}
 	src, err := json.Marshal(filled)
 	if err != nil {
 		return cty.NilVal, fmt.Errorf("config: %w", err)
@@ -36,6 +40,30 @@ func (e *Env) Config(config map[string]any, spec hcldec.Spec) (cty.Value, error)
 		return cty.NilVal, faults(diags)
 	}
 	return val, nil
+}
+
+// known refuses arguments that the schema does not have, by name.
+func known(config any, spec hcldec.Spec) error {
+	given, ok := config.(map[string]any)
+	if !ok {
+		return nil
+	}
+	schema := hcldec.ImpliedSchema(spec)
+	var names []string
+	for _, a := range schema.Attributes {
+		names = append(names, a.Name)
+	}
+	for _, b := range schema.Blocks {
+		names = append(names, b.Type)
+	}
+	slices.Sort(names)
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		if !slices.Contains(names, name) {
+			errs = append(errs, fmt.Errorf("unknown argument %q in config; expected one of: %s", name, strings.Join(names, ", ")))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // fill returns v with the references of all its strings filled in, and those

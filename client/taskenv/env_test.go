@@ -4,7 +4,6 @@ import (
 	"maps"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/hashicorp/hcl/v2/hcldec"
 	"github.com/zclconf/go-cty/cty"
@@ -163,7 +162,7 @@ func TestConfigFaults(t *testing.T) {
 		name, want string
 		add        map[string]any
 	}{
-		{"unknown argument", "comand", map[string]any{"comand": "x"}},
+		{"unknown argument", `unknown argument "comand" in config; expected one of: `, map[string]any{"comand": "x"}},
 		{"wrong type", "count", map[string]any{"count": []any{"x"}}},
 		{"typo in a reference", "${NOMAD_PORT_htp}", map[string]any{"args": []any{"${NOMAD_PORT_htp}"}}},
 	} {
@@ -178,18 +177,14 @@ func TestConfigFaults(t *testing.T) {
 	}
 }
 
-// TestLongString: reading a template as HCL can take quadratic time; a string of
-// 1 MiB must not.
+// TestLongString: reading a template as HCL can take quadratic time, which for 1 MiB
+// would be minutes and end the test by its timeout.
 func TestLongString(t *testing.T) {
 	for _, piece := range []string{"x", "${", "{$", "é${NOMAD_DC}"} {
 		long := strings.Repeat(piece, 1<<20/len(piece))
-		start := time.Now()
 		got, err := build(subject()).Config(map[string]any{"command": long}, spec)
 		if err != nil {
 			t.Fatal(err)
-		}
-		if took := time.Since(start); took > 10*time.Second { // quadratic would be minutes
-			t.Errorf("1 MiB of %q took %v", piece, took)
 		}
 		want := strings.ReplaceAll(long, "${NOMAD_DC}", "dc1")
 		if got.GetAttr("command").AsString() != want {

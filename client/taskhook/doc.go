@@ -10,8 +10,8 @@
 //
 // All contexts end when the task is killed; what a hook runs beside the task is a
 // Background function, which lives as long as the process does. What a hook must
-// remember over a restart of the agent is its State. Order and metrics are the
-// loop's (client/taskrunner), which never asks for a hook by name.
+// remember over a restart of the agent is its State. Order and metrics are
+// those of client/hook; the loop is client/taskrunner.
 //
 // Hooks write below the task's directory through descriptors only
 // (client/allocdir, internal/safefs) and never log a token or an environment.

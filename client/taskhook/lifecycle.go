@@ -5,59 +5,52 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/client/allocdir"
+	"github.com/open-nomad/open-nomad/client/hook"
 	"github.com/open-nomad/open-nomad/client/taskenv"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// Hook is one concern of a task. It takes part in the moments of the task's
-// life whose interfaces it implements; the loop never asks for it by name.
-type Hook interface {
-	// Name is unique in the list: it keys the hook's stored state, metrics and
-	// log lines.
-	Name() string
-}
-
 // TaskPrestartHook acts before every start, also after a restart, but not when
 // the allocation is terminal. An error is a failed start; wrapped in a
 // drivers.RecoverableError the restart policy applies.
 type TaskPrestartHook interface {
-	Hook
+	hook.Hook
 	Prestart(ctx context.Context, req *TaskPrestartRequest, resp *TaskPrestartResponse) error
 }
 
 // TaskPoststartHook acts once the task runs, also when a restarted agent found
 // it running. An error is logged and does not stop the task.
 type TaskPoststartHook interface {
-	Hook
+	hook.Hook
 	Poststart(ctx context.Context, req *TaskPoststartRequest, resp *TaskPoststartResponse) error
 }
 
 // TaskPreKillHook acts just before a kill or a restart, concurrently with the
 // run loop and perhaps with no prestart before.
 type TaskPreKillHook interface {
-	Hook
+	hook.Hook
 	PreKill(ctx context.Context, req *TaskPreKillRequest, resp *TaskPreKillResponse) error
 }
 
 // TaskExitedHook acts after the task exited, whether or not it restarts.
 // Prestart may not have run.
 type TaskExitedHook interface {
-	Hook
+	hook.Hook
 	Exited(ctx context.Context, req *TaskExitedRequest, resp *TaskExitedResponse) error
 }
 
 // TaskUpdateHook acts when the servers changed the allocation. It runs
 // concurrently with every other hook and must be safe for it.
 type TaskUpdateHook interface {
-	Hook
+	hook.Hook
 	Update(ctx context.Context, req *TaskUpdateRequest, resp *TaskUpdateResponse) error
 }
 
 // TaskStopHook acts after the last exit. It always runs unless the agent itself
 // is shutting down, may run twice, and reads existing state only.
 type TaskStopHook interface {
-	Hook
+	hook.Hook
 	Stop(ctx context.Context, req *TaskStopRequest, resp *TaskStopResponse) error
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/client/allocdir"
+	"github.com/open-nomad/open-nomad/client/hook"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
@@ -40,9 +41,9 @@ type Config struct {
 }
 
 // Order returns the hooks of a task in the order in which they act.
-func Order(c Config) []Hook {
+func Order(c Config) []hook.Hook {
 	c.Log = c.Log.With("alloc", c.Alloc.ID, "task", c.Task.Name)
-	return []Hook{
+	return []hook.Hook{
 		&validateHook{},
 		&userHook{users: c.Users, dynamic: c.Capabilities.DynamicWorkloadUsers},
 		&directoryHook{alloc: c.Dir, isolation: c.Capabilities.FSIsolation},

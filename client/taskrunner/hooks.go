@@ -2,11 +2,11 @@ package taskrunner
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/hashicorp/go-metrics"
 
+	"github.com/open-nomad/open-nomad/client/hook"
 	"github.com/open-nomad/open-nomad/client/state"
 	"github.com/open-nomad/open-nomad/client/taskenv"
 	"github.com/open-nomad/open-nomad/client/taskhook"
@@ -14,51 +14,9 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// each calls do for every hook that takes part in a moment, and stops at the
-// first error.
-func each[H taskhook.Hook](r *Runner, moment string, do func(H) error) error {
-	for _, hook := range r.hooks {
-		h, ok := hook.(H)
-		if !ok {
-			continue
-		}
-		if err := measured(moment, h, do); err != nil {
-			return fmt.Errorf("hook %s: %w", h.Name(), err)
-		}
-	}
-	return nil
-}
-
-// all is each for moments where one hook's error is nobody else's: it is logged.
-func all[H taskhook.Hook](r *Runner, moment string, do func(H) error) {
-	for _, hook := range r.hooks {
-		h, ok := hook.(H)
-		if !ok {
-			continue
-		}
-		if err := measured(moment, h, do); err != nil {
-			r.log.Warn("task hook failed", "hook", h.Name(), "moment", moment, "err", err)
-		}
-	}
-}
-
-// measured is the one place where metrics of hooks are taken.
-func measured[H taskhook.Hook](moment string, h H, do func(H) error) error {
-	start := time.Now()
-	err := do(h)
-	labels := []metrics.Label{{Name: "hook_name", Value: h.Name()}}
-	metrics.MeasureSinceWithLabels([]string{"client", "task_hook", moment, "elapsed"}, start, labels)
-	result := "success"
-	if err != nil {
-		result = "failed"
-	}
-	metrics.IncrCounterWithLabels([]string{"client", "task_hook", moment, result}, 1, labels)
-	return err
-}
-
 // runPrestart lets every hook prepare the start.
 func (r *Runner) runPrestart(ctx context.Context) error {
-	return each(r, "prestart", func(h taskhook.TaskPrestartHook) error {
+	return hook.Each(r.hooks, "prestart", func(h taskhook.TaskPrestartHook) error {
 		before := r.local.Hooks[h.Name()]
 		if before == nil {
 			before = &state.HookState{}
@@ -127,7 +85,7 @@ func (r *Runner) runPoststart(ctx context.Context, env *taskenv.Env, started tim
 			return r.cfg.Driver.TaskStats(ctx, id, every)
 		},
 	}
-	all(r, "poststart", func(h taskhook.TaskPoststartHook) error {
+	hook.All(r.hooks, "poststart", func(h taskhook.TaskPoststartHook) error {
 		resp := &taskhook.TaskPoststartResponse{}
 		err := h.Poststart(ctx, req, resp)
 		r.try.run(resp.Background)
@@ -136,7 +94,7 @@ func (r *Runner) runPoststart(ctx context.Context, env *taskenv.Env, started tim
 }
 
 func (r *Runner) preKill(ctx context.Context, e *nomad.TaskEvent) {
-	all(r, "pre_kill", func(h taskhook.TaskPreKillHook) error {
+	hook.All(r.hooks, "pre_kill", func(h taskhook.TaskPreKillHook) error {
 		return h.PreKill(ctx, &taskhook.TaskPreKillRequest{Event: e}, &taskhook.TaskPreKillResponse{})
 	})
 }
@@ -144,19 +102,19 @@ func (r *Runner) preKill(ctx context.Context, e *nomad.TaskEvent) {
 func (r *Runner) runExited() {
 	// Its own context: the hooks learn of the exit also when the task was killed.
 	ctx := context.Background()
-	all(r, "exited", func(h taskhook.TaskExitedHook) error {
+	hook.All(r.hooks, "exited", func(h taskhook.TaskExitedHook) error {
 		return h.Exited(ctx, &taskhook.TaskExitedRequest{Exit: r.last.exit}, &taskhook.TaskExitedResponse{})
 	})
 }
 
 func (r *Runner) runUpdate(ctx context.Context, req *taskhook.TaskUpdateRequest) {
-	all(r, "update", func(h taskhook.TaskUpdateHook) error {
+	hook.All(r.hooks, "update", func(h taskhook.TaskUpdateHook) error {
 		return h.Update(ctx, req, &taskhook.TaskUpdateResponse{})
 	})
 }
 
 func (r *Runner) runStop(ctx context.Context) {
-	all(r, "stop", func(h taskhook.TaskStopHook) error {
+	hook.All(r.hooks, "stop", func(h taskhook.TaskStopHook) error {
 		req := &taskhook.TaskStopRequest{Dir: r.dir}
 		if kept := r.local.Hooks[h.Name()]; kept != nil {
 			req.State = kept.Data

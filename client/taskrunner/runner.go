@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/client/allocdir"
+	"github.com/open-nomad/open-nomad/client/hook"
 	"github.com/open-nomad/open-nomad/client/state"
 	"github.com/open-nomad/open-nomad/client/taskenv"
 	"github.com/open-nomad/open-nomad/client/taskhook"
@@ -27,6 +28,7 @@ const waitAgain = time.Second
 type Store interface {
 	PutTask(allocID, task string, t state.Task) error
 	PutTaskLater(allocID, task string, t state.Task) error
+	PutTaskWithNext(allocID, task string, t state.Task) error
 }
 
 // Config of a Runner.
@@ -57,7 +59,7 @@ type Runner struct {
 	cfg   Config
 	name  string
 	log   *slog.Logger
-	hooks []taskhook.Hook // never changes
+	hooks hook.List // never changes
 	env   *taskenv.Builder
 
 	killed    chan struct{} // closed by the first Kill
@@ -101,11 +103,11 @@ func New(cfg Config) *Runner {
 		}),
 	}
 	r.state.State = nomad.TaskStatePending
-	r.hooks = taskhook.Order(taskhook.Config{
+	r.hooks = hook.List{Kind: "task_hook", Log: r.log, Hooks: taskhook.Order(taskhook.Config{
 		Alloc: cfg.Alloc, Task: cfg.Task, Dir: cfg.Dir, Capabilities: cfg.Driver.Capabilities(),
 		Identities: cfg.Identities, Users: cfg.Users, API: cfg.API, HostEnv: cfg.HostEnv,
 		Control: r, Usage: r.setUsage, StatsEvery: cfg.StatsEvery, Log: cfg.Log,
-	})
+	})}
 	return r
 }
 

@@ -108,6 +108,7 @@ func (r *Runner) taskConfig() (*drivers.TaskConfig, *taskenv.Env, error) {
 	env := r.env.Build()
 	config, err := env.Config(task.Config, r.cfg.Driver.TaskSpec())
 	if err != nil {
+		err = fmt.Errorf("task %q, driver %q: %w", task.Name, task.Driver, err)
 		return nil, nil, &taskhook.Fault{Type: nomad.TaskFailedValidation, Err: err}
 	}
 	resources := allocated(alloc, task.Name)

@@ -46,8 +46,12 @@ func (r *Runner) update(change func(*nomad.TaskState), e *nomad.TaskEvent) {
 		addEvent(&r.state, e)
 	}
 	s := r.state
+	put := r.cfg.Store.PutTaskLater
+	if s.State == nomad.TaskStatePending {
+		put = r.cfg.Store.PutTaskWithNext // the start is about to be stored, or the end
+	}
 	// Queued under the mutex, so that an older state never replaces a newer one.
-	err := r.cfg.Store.PutTaskLater(r.cfg.Alloc.ID, r.name, state.Task{State: &s})
+	err := put(r.cfg.Alloc.ID, r.name, state.Task{State: &s})
 	r.mu.Unlock()
 	if err != nil {
 		r.log.Warn("state of task not stored", "err", err)

@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -22,14 +24,15 @@ import (
 
 // Agent is one agent, built and listening but not yet running.
 type Agent struct {
-	set    *Settings
-	reload func() (*Settings, error) // reads flags and files again
-	log    *slog.Logger
-	level  *slog.LevelVar
-	tel    *telemetry
-	data   *dataDir
-	http   []net.Listener
-	addr   string // where others reach the HTTP API
+	set     *Settings
+	reload  func() (*Settings, error) // reads flags and files again
+	log     *slog.Logger
+	level   *slog.LevelVar
+	logFile *logFile // nil for none
+	tel     *telemetry
+	data    *dataDir
+	http    []net.Listener
+	addr    string // where others reach the HTTP API
 
 	server *server.Server // nil when not enabled
 	client *client.Client // nil when not enabled
@@ -52,6 +55,12 @@ func (a *Agent) open(w io.Writer) (err error) {
 		if a.set.Name, err = os.Hostname(); err != nil {
 			return fmt.Errorf("name of this machine: %w", err)
 		}
+	}
+	if a.logFile, err = openLogFile(a.set); err != nil {
+		return err
+	}
+	if a.logFile != nil {
+		w = io.MultiWriter(w, a.logFile)
 	}
 	if a.log, a.level, err = newLog(w, a.set); err != nil {
 		return err
@@ -101,6 +110,11 @@ func (a *Agent) listenHTTP() error {
 		a.http = append(a.http, limitConns(ln, a.set.Limits.HTTPMaxConnsPerClient))
 	}
 	bound := a.http[0].Addr().(*net.TCPAddr)
+	for _, ln := range a.http { // others have no use for the loopback address
+		if addr := ln.Addr().(*net.TCPAddr); bound.IP.IsLoopback() && !addr.IP.IsLoopback() {
+			bound = addr
+		}
+	}
 	var err error
 	a.addr, err = advertised(a.set.Advertise.HTTP, bound.IP.String(), bound.Port)
 	return err
@@ -182,7 +196,46 @@ func (a *Agent) runClient(ctx, failed context.Context) error {
 		<-ctx.Done()
 		return nil
 	}
-	return a.ended("client", ctx, a.client.Run(ctx))
+	ctx, giveUp := context.WithCancelCause(ctx)
+	var waiting sync.WaitGroup
+	defer waiting.Wait()
+	defer giveUp(nil)
+	if limit := a.set.joinLimit(); limit > 0 {
+		waiting.Go(func() {
+			if err := a.joined(ctx, limit); err != nil {
+				giveUp(err)
+			}
+		})
+	}
+	err := a.ended("client", ctx, a.client.Run(ctx))
+	if cause := context.Cause(ctx); errors.Is(cause, errNoServer) {
+		return cause
+	}
+	return err
+}
+
+// errNoServer says that the client was told to give up.
+var errNoServer = errors.New("no server took the client")
+
+// joinLimit is how long the client of this agent tries to join, 0 for ever.
+func (s *Settings) joinLimit() time.Duration {
+	if j := s.Client.ServerJoin; len(j.RetryJoin) > 0 && !s.Server.Enabled {
+		return time.Duration(j.RetryMax) * j.RetryInterval
+	}
+	return 0
+}
+
+// joined fails when the servers have not taken the client within the limit.
+func (a *Agent) joined(ctx context.Context, limit time.Duration) error {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-a.client.Ready():
+	case <-ctx.Done():
+	case <-timer.C:
+		return fmt.Errorf("%w within %v: retry_max times retry_interval of client.server_join", errNoServer, limit)
+	}
+	return nil
 }
 
 // ended drops the error of a part that was told to end.
@@ -212,6 +265,9 @@ func (a *Agent) close() error {
 	}
 	if a.tel != nil {
 		a.tel.close()
+	}
+	if a.logFile != nil {
+		errs = append(errs, a.logFile.close())
 	}
 	return errors.Join(errs...)
 }

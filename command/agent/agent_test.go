@@ -188,12 +188,8 @@ func allocStatus(a *agent.Agent) string {
 }
 
 func TestDevAgentRunsAJob(t *testing.T) {
-	begun := time.Now()
 	a, stop := run(t, "-dev", "-config", write(t, free))
 	until(t, "the node is ready", func() bool { return readyNodes(a) == 1 })
-	if took := time.Since(begun); took > time.Second {
-		t.Errorf("ready after %v", took)
-	}
 	submit(t, a, `{"run_for": "10ms"}`)
 	until(t, "the job has ended", func() bool { return allocStatus(a) == "complete" })
 
@@ -228,11 +224,7 @@ func TestDevAgentRunsAJob(t *testing.T) {
 	if text, err := io.ReadAll(resp.Body); err != nil || !bytes.Contains(text, []byte("nomad_")) {
 		t.Errorf("prometheus = %q, %v", text, err)
 	}
-	begun = time.Now()
 	stop()
-	if took := time.Since(begun); took > 3*time.Second {
-		t.Errorf("stopped after %v", took)
-	}
 }
 
 // A server and a client in agents of their own, over TCP.
@@ -264,14 +256,11 @@ func TestServerAndClientApart(t *testing.T) {
 	}
 }
 
-// oneLine fails unless err is there, in one line, and soon.
-func oneLine(t *testing.T, begun time.Time, err error, want string) {
+// oneLine fails unless err is there, in one line.
+func oneLine(t *testing.T, err error, want string) {
 	t.Helper()
 	if err == nil || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), want) {
 		t.Errorf("New() = %v, want one line with %q", err, want)
-	}
-	if took := time.Since(begun); took > 5*time.Second {
-		t.Errorf("said after %v", took)
 	}
 }
 
@@ -279,9 +268,8 @@ func TestSecondAgentOnTheSameData(t *testing.T) {
 	for _, role := range [][]string{{"-server"}, {"-client", "-servers", "127.0.0.1:1"}} {
 		args := append(role, "-bind", "127.0.0.1", "-data-dir", dataDir(t), "-config", write(t, free))
 		run(t, args...)
-		begun := time.Now()
 		_, err := build(t, io.Discard, args...)
-		oneLine(t, begun, err, "in use by another agent")
+		oneLine(t, err, "in use by another agent")
 	}
 }
 
@@ -296,9 +284,8 @@ func TestPortTaken(t *testing.T) {
 		{fmt.Sprintf("ports {\n http = %d\n rpc = 0\n}\n", port), "already in use"},
 		{fmt.Sprintf("ports {\n http = 0\n rpc = %d\n}\n", port), "address already in use"},
 	} {
-		begun := time.Now()
 		_, err := build(t, io.Discard, "-dev", "-config", write(t, c.ports))
-		oneLine(t, begun, err, c.want)
+		oneLine(t, err, c.want)
 	}
 }
 
@@ -308,9 +295,8 @@ func TestUnwritableData(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{filepath.Join(dir, "file", "data"), "/proc/nomad"} {
-		begun := time.Now()
 		_, err := build(t, io.Discard, "-server", "-data-dir", path, "-config", write(t, free))
-		oneLine(t, begun, err, "data_dir")
+		oneLine(t, err, "data_dir")
 	}
 }
 
@@ -323,9 +309,8 @@ func TestCorruptState(t *testing.T) {
 	if err := os.WriteFile(path, bytes.Repeat([]byte("junk"), 10_000), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	begun := time.Now()
 	_, err := build(t, io.Discard, "-client", "-servers", "127.0.0.1:1", "-bind", "127.0.0.1", "-data-dir", dir, "-config", write(t, free))
-	oneLine(t, begun, err, "corrupt")
+	oneLine(t, err, "corrupt")
 	if b, err := os.ReadFile(path); err != nil || len(b) != 40_000 {
 		t.Errorf("the state was changed: %d bytes, %v", len(b), err)
 	}
@@ -339,9 +324,10 @@ func TestCorruptState(t *testing.T) {
 // Reload takes over the level of the log, and keeps the old one when the file is bad.
 func TestReload(t *testing.T) {
 	path := write(t, free)
-	level := func(l string) {
+	level := func(l string, more ...string) {
 		t.Helper()
-		if err := os.WriteFile(path, []byte(free+"log_level = \""+l+"\"\n"), 0o600); err != nil {
+		text := free + "log_level = \"" + l + "\"\n" + strings.Join(more, "\n")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -362,8 +348,15 @@ func TestReload(t *testing.T) {
 	if err := a.Reload(); err != nil {
 		t.Fatal(err)
 	}
-	if got := out.String(); !strings.Contains(got, "configuration reloaded") {
+	if got := out.String(); !strings.Contains(got, "configuration reloaded") || strings.Contains(got, "need a restart") {
 		t.Errorf("at DEBUG: %q", got)
+	}
+	level("DEBUG", "enable_debug = true", "server { raft_trailing_logs = 9 num_schedulers = 7 }")
+	if err := a.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	if got := out.String(); !strings.Contains(got, `keys="[enable_debug server.num_schedulers]"`) {
+		t.Errorf("after changes that need a restart: %q", got)
 	}
 	level("nonsense")
 	if err := a.Reload(); err == nil {

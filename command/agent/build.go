@@ -13,6 +13,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/fingerprint"
 	"github.com/open-nomad/open-nomad/internal/version"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/consensus"
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
 
@@ -48,6 +49,12 @@ func (s *Settings) option(names ...string) string {
 		}
 	}
 	return ""
+}
+
+// optionSet says whether an option is on: "true" and "1" are.
+func (s *Settings) optionSet(name string) bool {
+	on, _ := strconv.ParseBool(s.option(name)) // check refuses what is neither on nor off
+	return on
 }
 
 // list splits a comma separated option.
@@ -103,7 +110,7 @@ func (s *Settings) fingerprintConfig(allocDir, httpAddr string) fingerprint.Conf
 	return fingerprint.Config{
 		Version: version.Number, Revision: version.Commit(), AdvertiseAddr: httpAddr,
 		AllocDir: allocDir, Interface: c.NetworkInterface, Loopback: s.dev, AddressFamily: c.PreferredAddressFamily,
-		SpeedMbits: c.NetworkSpeed, SkipLinkLocal: s.option("fingerprint.network.disallow_link_local") == "true",
+		SpeedMbits: c.NetworkSpeed, SkipLinkLocal: s.optionSet("fingerprint.network.disallow_link_local"),
 		TotalCompute: c.CPUTotalCompute, MemoryMB: c.MemoryTotalMB, DiskMB: c.DiskTotalMB,
 		ReservableCores: c.ReservableCores,
 		Reserved: fingerprint.Reserved{
@@ -153,7 +160,7 @@ func (s *Settings) pluginConfigs() map[string]map[string]any {
 	for name, p := range s.Plugin {
 		all[name] = p.Config
 	}
-	if s.option("driver.raw_exec.enable") == "true" {
+	if s.optionSet("driver.raw_exec.enable") {
 		raw := map[string]any{"enabled": true}
 		for k, v := range all["raw_exec"] {
 			raw[k] = v
@@ -187,6 +194,10 @@ func (s *Settings) serverConfig(dir string) (server.Config, error) {
 			return server.Config{}, err
 		}
 	}
+	gossip, err := s.gossipAddr()
+	if err != nil {
+		return server.Config{}, err
+	}
 	source, err := parseSize(sv.JobMaxSourceSize)
 	if err != nil {
 		return server.Config{}, err
@@ -195,10 +206,11 @@ func (s *Settings) serverConfig(dir string) (server.Config, error) {
 		dir = ""
 	}
 	return server.Config{
-		Region: s.Region, Datacenter: s.Datacenter, Name: s.Name, DataDir: dir,
-		RPCAddr: net.JoinHostPort(host, strconv.Itoa(s.Ports.RPC)), RPCAdvertise: advertise, SerfPort: s.Ports.Serf,
-		Version: version.Number, Revision: version.Commit(), RaftMultiplier: sv.RaftMultiplier,
-		Workers: sv.NumSchedulers, Schedulers: sv.EnabledSchedulers, Scheduler: s.schedulerConfig(), OIDCIssuer: sv.OIDCIssuer,
+		Region: s.Region, Datacenter: s.Datacenter, Name: s.Name, DataDir: dir, Dir: sv.DataDir,
+		RPCAddr: net.JoinHostPort(host, strconv.Itoa(s.Ports.RPC)), RPCAdvertise: advertise, SerfPort: s.Ports.Serf, SerfAdvertise: gossip,
+		Version: version.Number, Revision: version.Commit(), Raft: s.raftTuning(), NoLogCache: sv.RaftLogstore.DisableLogCache,
+		StartTimeout: sv.StartTimeout,
+		Workers:      sv.NumSchedulers, Schedulers: sv.EnabledSchedulers, Scheduler: s.schedulerConfig(), OIDCIssuer: sv.OIDCIssuer,
 		MinHeartbeatTTL: sv.MinHeartbeatTTL, HeartbeatGrace: sv.HeartbeatGrace,
 		FailoverHeartbeatTTL: sv.FailoverHeartbeatTTL, MaxHeartbeatsPerSecond: sv.MaxHeartbeatsPerSecond,
 		EvalGCThreshold: sv.EvalGCThreshold, BatchEvalGCThreshold: sv.BatchEvalGCThreshold,
@@ -209,6 +221,21 @@ func (s *Settings) serverConfig(dir string) (server.Config, error) {
 		JobMaxSourceSize:    int(source),
 		RPCHandshakeTimeout: s.Limits.RPCHandshakeTimeout, RPCMaxConnsPerClient: unbounded(s.Limits.RPCMaxConnsPerClient),
 	}, nil
+}
+
+// gossipAddr is what members are told, "" for the address of RPC.
+func (s *Settings) gossipAddr() (string, error) {
+	if s.Advertise.Serf == "" && s.Addresses.Serf == "" {
+		return "", nil
+	}
+	return advertised(s.Advertise.Serf, hosts(s.Addresses.Serf, s.BindAddr)[0], s.Ports.Serf)
+}
+
+// raftTuning are the settings of the log that may be reloaded.
+func (s *Settings) raftTuning() consensus.Tuning {
+	sv := &s.Server
+	return consensus.Tuning{Multiplier: sv.RaftMultiplier, SnapshotThreshold: uint64(sv.RaftSnapshotThreshold),
+		SnapshotInterval: sv.RaftSnapshotInterval, TrailingLogs: uint64(sv.RaftTrailingLogs)}
 }
 
 // unbounded turns the file's 0 for no bound into what the transport takes.

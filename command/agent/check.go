@@ -3,7 +3,6 @@ package agent
 import (
 	"errors"
 	"fmt"
-	"net/netip"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -39,7 +38,7 @@ var knownOptions = []string{
 
 // check refuses what cannot work, every fault at once.
 func (s *Settings) check() error {
-	return errors.Join(s.refuseLater(), s.checkRole(), s.checkNames(), s.checkAddresses(), s.checkClient(), s.checkServer(), s.checkKeyring())
+	return errors.Join(s.refuseLater(), s.checkRole(), s.checkNames(), s.checkAddresses(), s.checkClient(), s.checkServer(), s.checkServerJoin(), s.checkScheduler(), s.checkKeyring())
 }
 
 func (s *Settings) fault(path, format string, args ...any) error {
@@ -78,6 +77,9 @@ func (s *Settings) checkNames() error {
 	if s.Client.NodePool == "all" || s.Client.NodePool == "" {
 		errs = append(errs, s.fault("client.node_pool", "%q is not a pool that a node can be in", s.Client.NodePool))
 	}
+	if s.LogRotateBytes < 0 || s.LogRotateDuration < 0 {
+		errs = append(errs, s.fault("log_rotate_bytes", "must not be negative, nor log_rotate_duration"))
+	}
 	if _, err := logLevel(s.LogLevel); err != nil {
 		errs = append(errs, s.fault("log_level", "%v", err))
 	}
@@ -86,19 +88,6 @@ func (s *Settings) checkNames() error {
 
 func (s *Settings) checkAddresses() error {
 	var errs []error
-	for path, list := range map[string]string{
-		"bind_addr": s.BindAddr, "addresses.http": s.Addresses.HTTP, "addresses.rpc": s.Addresses.RPC, "addresses.serf": s.Addresses.Serf,
-	} {
-		for _, addr := range strings.Fields(list) {
-			if strings.Contains(addr, "{{") {
-				errs = append(errs, s.fault(path, "address templates: not available yet"))
-				break
-			}
-			if _, err := netip.ParseAddr(addr); err != nil {
-				errs = append(errs, s.fault(path, "%q is no IP address", addr))
-			}
-		}
-	}
 	for path, port := range map[string]int{"ports.http": s.Ports.HTTP, "ports.rpc": s.Ports.RPC, "ports.serf": s.Ports.Serf} {
 		if port < 0 || port > 65535 {
 			errs = append(errs, s.fault(path, "%d is no port", port))
@@ -125,22 +114,63 @@ func (s *Settings) checkClient() error {
 	if f := c.PreferredAddressFamily; f != "" && f != "ipv4" && f != "ipv6" {
 		errs = append(errs, s.fault("client.preferred_address_family", "ipv4 or ipv6 is expected, not %q", f))
 	}
-	if strings.Contains(c.NetworkInterface, "{{") {
-		errs = append(errs, s.fault("client.network_interface", "address templates: not available yet"))
+	if c.GCInterval <= 0 || c.GCMaxAllocs < 0 {
+		errs = append(errs, s.fault("client.gc_interval", "a positive interval is expected"))
 	}
+	for path, n := range map[string]int{"network_speed": c.NetworkSpeed, "cpu_total_compute": c.CPUTotalCompute, "memory_total_mb": c.MemoryTotalMB,
+		"disk_total_mb": c.DiskTotalMB, "node_max_allocs": c.NodeMaxAllocs, "reserved.cpu": c.Reserved.CPU,
+		"reserved.memory": c.Reserved.Memory, "reserved.disk": c.Reserved.Disk} {
+		if n < 0 {
+			errs = append(errs, s.fault("client."+path, "must not be negative"))
+		}
+	}
+	return errors.Join(append(errs, s.checkJoin(), s.checkOptions())...)
+}
+
+// checkJoin checks how a client finds its servers.
+func (s *Settings) checkJoin() error {
+	c := &s.Client
+	var errs []error
 	if len(c.ServerJoin.StartJoin) > 0 {
 		errs = append(errs, s.fault("client.server_join.start_join", "not for clients: use retry_join"))
 	}
-	for key := range c.Options {
-		if !slices.Contains(knownOptions, key) {
-			errs = append(errs, s.fault("client.options", "no option is named %q", key))
+	for _, addr := range c.ServerJoin.RetryJoin {
+		if strings.Contains(addr, "=") { // provider=aws tag_key=...
+			errs = append(errs, s.notYet("client.server_join.retry_join", "servers found by a cloud provider"))
 		}
+	}
+	if c.ServerJoin.RetryMax < 0 || c.ServerJoin.RetryInterval <= 0 {
+		errs = append(errs, s.fault("client.server_join.retry_max", "must not be negative, and retry_interval above 0"))
 	}
 	if c.Enabled && !s.Server.Enabled && len(s.serverAddrs()) == 0 {
 		errs = append(errs, errors.New("client.servers is empty: a client without a server in the same agent needs one to begin with"))
 	}
-	if c.GCInterval <= 0 || c.GCMaxAllocs < 0 {
-		errs = append(errs, s.fault("client.gc_interval", "a positive interval is expected"))
+	return errors.Join(errs...)
+}
+
+// ownDrivers are those that this agent can have.
+var ownDrivers = []string{"exec2", "raw_exec", "mock_driver"}
+
+// checkOptions checks the keys of client.options.
+func (s *Settings) checkOptions() error {
+	const path = "client.options"
+	var errs []error
+	for key := range s.Client.Options {
+		if !slices.Contains(knownOptions, key) {
+			errs = append(errs, s.fault(path, "no option is named %q", key))
+		}
+	}
+	for _, key := range []string{"driver.raw_exec.enable", "fingerprint.network.disallow_link_local"} {
+		if text := s.option(key); text != "" {
+			if _, err := strconv.ParseBool(text); err != nil {
+				errs = append(errs, s.fault(path, "%s: true or false is expected, not %q", key, text))
+			}
+		}
+	}
+	for _, driver := range list(s.option("user.checked_drivers")) {
+		if slices.Contains(ownDrivers, driver) {
+			errs = append(errs, s.notYet(path, "user.checked_drivers for "+driver))
+		}
 	}
 	return errors.Join(errs...)
 }
@@ -160,6 +190,17 @@ func (s *Settings) checkServer() error {
 	if sv.RaftMultiplier < 1 || sv.RaftMultiplier > 10 {
 		errs = append(errs, s.fault("server.raft_multiplier", "1 to 10 is expected"))
 	}
+	for path, n := range map[string]float64{"raft_snapshot_threshold": float64(sv.RaftSnapshotThreshold), "raft_snapshot_interval": float64(sv.RaftSnapshotInterval),
+		"raft_trailing_logs": float64(sv.RaftTrailingLogs), "start_timeout": float64(sv.StartTimeout), "heartbeat_grace": float64(sv.HeartbeatGrace),
+		"min_heartbeat_ttl": float64(sv.MinHeartbeatTTL), "failover_heartbeat_ttl": float64(sv.FailoverHeartbeatTTL),
+		"max_heartbeats_per_second": sv.MaxHeartbeatsPerSecond} {
+		if n <= 0 {
+			errs = append(errs, s.fault("server."+path, "must be above 0"))
+		}
+	}
+	if sv.NumSchedulers < 0 {
+		errs = append(errs, s.fault("server.num_schedulers", "must not be negative"))
+	}
 	if sv.RaftLogstore.Backend != "wal" {
 		errs = append(errs, s.notYet("server.raft_logstore.backend", "the "+sv.RaftLogstore.Backend+" log store"))
 	}
@@ -177,12 +218,49 @@ func (s *Settings) checkServer() error {
 	return errors.Join(errs...)
 }
 
+// checkServerJoin refuses other servers to join: there are no clusters yet. A single
+// server may be told to join itself, as files that are the same everywhere do.
+func (s *Settings) checkServerJoin() error {
+	sv := &s.Server
+	var errs []error
+	for path, addrs := range map[string][]string{
+		"server.start_join": sv.StartJoin, "server.retry_join": sv.RetryJoin,
+		"server.server_join.start_join": sv.ServerJoin.StartJoin, "server.server_join.retry_join": sv.ServerJoin.RetryJoin,
+	} {
+		if !slices.ContainsFunc(addrs, func(addr string) bool { return !s.isOwn(addr) }) {
+			continue
+		}
+		errs = append(errs, s.notYet(path, "clusters of servers"))
+	}
+	return errors.Join(errs...)
+}
+
+// checkScheduler checks what a new cluster begins with.
+func (s *Settings) checkScheduler() error {
+	c := &s.Server.DefaultSchedulerConfig
+	const path = "server.default_scheduler_config."
+	var errs []error
+	if c.SchedulerAlgorithm != "binpack" && c.SchedulerAlgorithm != "spread" {
+		errs = append(errs, s.fault(path+"scheduler_algorithm", "binpack or spread is expected, not %q", c.SchedulerAlgorithm))
+	}
+	if c.PauseEvalBroker {
+		errs = append(errs, s.notYet(path+"pause_eval_broker", "pausing of the evaluation broker"))
+	}
+	if c.NodeLimitForFeasibilityChecks < 0 {
+		errs = append(errs, s.fault(path+"node_limit_for_feasibility_checks", "must not be negative"))
+	}
+	return errors.Join(errs...)
+}
+
 // checkKeyring knows one provider yet.
 func (s *Settings) checkKeyring() error {
 	var errs []error
 	for label, k := range s.Keyring {
 		switch label {
 		case "aead":
+			if k.Name != "" {
+				errs = append(errs, s.notYet("keyring.aead.name", "external key management"))
+			}
 			for key := range k.provider {
 				errs = append(errs, s.fault("keyring.aead."+key, "aead has no such key"))
 			}

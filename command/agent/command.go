@@ -14,8 +14,8 @@ import (
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
-// Command is the agent command of the command line.
-func Command() term.Command {
+// agentCommand runs an agent.
+func agentCommand() term.Command {
 	return term.Command{
 		Name: "agent", Local: true,
 		Short: "Run an agent: a server, a client, or both",

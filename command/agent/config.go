@@ -13,11 +13,11 @@ type Config struct {
 	PluginDir                 string              `hcl:"plugin_dir" later:"external plugins"`
 	LogLevel                  string              `hcl:"log_level" default:"INFO"`
 	LogJSON                   bool                `hcl:"log_json"`
-	LogFile                   string              `hcl:"log_file" later:"log files"`
+	LogFile                   string              `hcl:"log_file"`
 	LogIncludeLocation        bool                `hcl:"log_include_location"`
-	LogRotateDuration         time.Duration       `hcl:"log_rotate_duration" default:"24h" later:"log files"`
-	LogRotateBytes            int                 `hcl:"log_rotate_bytes" later:"log files"`
-	LogRotateMaxFiles         int                 `hcl:"log_rotate_max_files" later:"log files"`
+	LogRotateDuration         time.Duration       `hcl:"log_rotate_duration" default:"24h"`
+	LogRotateBytes            int                 `hcl:"log_rotate_bytes"`
+	LogRotateMaxFiles         int                 `hcl:"log_rotate_max_files"`
 	BindAddr                  string              `hcl:"bind_addr" default:"0.0.0.0"`
 	EnableDebug               bool                `hcl:"enable_debug"`
 	Ports                     Ports               `hcl:"ports"`
@@ -128,4 +128,12 @@ type Keyring struct {
 	Active bool   `hcl:"active"`
 
 	provider map[string]bool // its other keys
+}
+
+// provide notes a key that belongs to the provider.
+func (k *Keyring) provide(key string) {
+	if k.provider == nil {
+		k.provider = map[string]bool{}
+	}
+	k.provider[key] = true
 }

@@ -7,10 +7,10 @@ type Client struct {
 	Enabled                        bool                      `hcl:"enabled"`
 	StateDir                       string                    `hcl:"state_dir"`
 	AllocDir                       string                    `hcl:"alloc_dir"`
-	AllocMountsDir                 string                    `hcl:"alloc_mounts_dir"`
-	HostVolumesDir                 string                    `hcl:"host_volumes_dir"`
-	HostVolumePluginDir            string                    `hcl:"host_volume_plugin_dir"`
-	CommonPluginDir                string                    `hcl:"common_plugin_dir"`
+	AllocMountsDir                 string                    `hcl:"alloc_mounts_dir" later:"mounts of allocations elsewhere"`
+	HostVolumesDir                 string                    `hcl:"host_volumes_dir" later:"host volumes"`
+	HostVolumePluginDir            string                    `hcl:"host_volume_plugin_dir" later:"host volumes"`
+	CommonPluginDir                string                    `hcl:"common_plugin_dir" later:"external plugins"`
 	Servers                        []string                  `hcl:"servers"`
 	NodeClass                      string                    `hcl:"node_class"`
 	NodePool                       string                    `hcl:"node_pool" default:"default"`
@@ -24,11 +24,11 @@ type Client struct {
 	CPUTotalCompute                int                       `hcl:"cpu_total_compute"`
 	MemoryTotalMB                  int                       `hcl:"memory_total_mb"`
 	DiskTotalMB                    int                       `hcl:"disk_total_mb"`
-	DiskFreeMB                     int                       `hcl:"disk_free_mb"`
+	DiskFreeMB                     int                       `hcl:"disk_free_mb" later:"another amount of free disk (disk_total_mb sets the whole)"`
 	ReservableCores                string                    `hcl:"reservable_cores"`
 	MaxKillTimeout                 time.Duration             `hcl:"max_kill_timeout" default:"30s"`
-	ClientMaxPort                  int                       `hcl:"client_max_port" default:"14512"`
-	ClientMinPort                  int                       `hcl:"client_min_port" default:"14000"`
+	ClientMaxPort                  int                       `hcl:"client_max_port" default:"14512" later:"external plugins"`
+	ClientMinPort                  int                       `hcl:"client_min_port" default:"14000" later:"external plugins"`
 	MaxDynamicPort                 int                       `hcl:"max_dynamic_port" default:"32000"`
 	MinDynamicPort                 int                       `hcl:"min_dynamic_port" default:"20000"`
 	Reserved                       Reserved                  `hcl:"reserved"`
@@ -50,7 +50,7 @@ type Client struct {
 	BridgeNetworkSubnetIPv6        string                    `hcl:"bridge_network_subnet_ipv6" later:"bridge and CNI networks"`
 	BridgeNetworkHairpinMode       bool                      `hcl:"bridge_network_hairpin_mode" later:"bridge and CNI networks"`
 	HostNetwork                    map[string]*HostNetwork   `hcl:"host_network,label" later:"host networks"`
-	BindWildcardDefaultHostNetwork bool                      `hcl:"bind_wildcard_default_host_network" default:"true"`
+	BindWildcardDefaultHostNetwork bool                      `hcl:"bind_wildcard_default_host_network" default:"true" later:"host networks"`
 	CgroupParent                   string                    `hcl:"cgroup_parent"`
 	NomadServiceDiscovery          bool                      `hcl:"nomad_service_discovery" default:"true"`
 	Artifact                       Artifact                  `hcl:"artifact" later:"artifacts"`

@@ -20,10 +20,10 @@ type Server struct {
 	EvalGCThreshold           time.Duration          `hcl:"eval_gc_threshold" default:"1h"`
 	BatchEvalGCThreshold      time.Duration          `hcl:"batch_eval_gc_threshold" default:"24h"`
 	DeploymentGCThreshold     time.Duration          `hcl:"deployment_gc_threshold" default:"1h"`
-	CSIVolumeClaimGCInterval  time.Duration          `hcl:"csi_volume_claim_gc_interval" default:"5m"`
-	CSIVolumeClaimGCThreshold time.Duration          `hcl:"csi_volume_claim_gc_threshold" default:"5m"`
-	CSIPluginGCThreshold      time.Duration          `hcl:"csi_plugin_gc_threshold" default:"1h"`
-	ACLTokenGCThreshold       time.Duration          `hcl:"acl_token_gc_threshold" default:"1h"`
+	CSIVolumeClaimGCInterval  time.Duration          `hcl:"csi_volume_claim_gc_interval" default:"5m" later:"CSI volumes"`
+	CSIVolumeClaimGCThreshold time.Duration          `hcl:"csi_volume_claim_gc_threshold" default:"5m" later:"CSI volumes"`
+	CSIPluginGCThreshold      time.Duration          `hcl:"csi_plugin_gc_threshold" default:"1h" later:"CSI volumes"`
+	ACLTokenGCThreshold       time.Duration          `hcl:"acl_token_gc_threshold" default:"1h" later:"access control"`
 	RootKeyGCInterval         time.Duration          `hcl:"root_key_gc_interval" default:"10m"`
 	RootKeyGCThreshold        time.Duration          `hcl:"root_key_gc_threshold" default:"1h"`
 	RootKeyRotationThreshold  time.Duration          `hcl:"root_key_rotation_threshold" default:"720h"`
@@ -31,24 +31,24 @@ type Server struct {
 	MinHeartbeatTTL           time.Duration          `hcl:"min_heartbeat_ttl" default:"10s"`
 	MaxHeartbeatsPerSecond    float64                `hcl:"max_heartbeats_per_second" default:"50"`
 	FailoverHeartbeatTTL      time.Duration          `hcl:"failover_heartbeat_ttl" default:"300s"`
-	StartJoin                 []string               `hcl:"start_join" later:"clusters of servers"`
-	RetryJoin                 []string               `hcl:"retry_join" later:"clusters of servers"`
-	RetryMax                  int                    `hcl:"retry_max" later:"clusters of servers"`
-	RetryInterval             time.Duration          `hcl:"retry_interval" later:"clusters of servers"`
+	StartJoin                 []string               `hcl:"start_join"`
+	RetryJoin                 []string               `hcl:"retry_join"`
+	RetryMax                  int                    `hcl:"retry_max"`
+	RetryInterval             time.Duration          `hcl:"retry_interval"`
 	RejoinAfterLeave          bool                   `hcl:"rejoin_after_leave" later:"clusters of servers"`
 	NonVotingServer           bool                   `hcl:"non_voting_server" later:"clusters of servers"`
 	RedundancyZone            string                 `hcl:"redundancy_zone" later:"clusters of servers"`
 	UpgradeVersion            string                 `hcl:"upgrade_version" later:"clusters of servers"`
 	Encrypt                   string                 `hcl:"encrypt" later:"gossip"`
-	ServerJoin                ServerJoin             `hcl:"server_join" later:"clusters of servers"`
+	ServerJoin                ServerJoin             `hcl:"server_join"`
 	DefaultSchedulerConfig    DefaultSchedulerConfig `hcl:"default_scheduler_config"`
 	PlanRejectionTracker      PlanRejectionTracker   `hcl:"plan_rejection_tracker" later:"the plan rejection tracker"`
-	PlanApplyPipeline         int                    `hcl:"plan_apply_pipeline" default:"1"`
+	PlanApplyPipeline         int                    `hcl:"plan_apply_pipeline" default:"1" later:"another depth of the plan pipeline"`
 	EnableEventBroker         bool                   `hcl:"enable_event_broker" default:"true" later:"the event stream"`
 	EventBufferSize           int                    `hcl:"event_buffer_size" default:"100" later:"the event stream"`
 	LicensePath               string                 `hcl:"license_path" later:"licenses"`
 	Search                    Search                 `hcl:"search" later:"search"`
-	DeployQueryRateLimit      float64                `hcl:"deploy_query_rate_limit" default:"100"`
+	DeployQueryRateLimit      float64                `hcl:"deploy_query_rate_limit" default:"100" later:"limits on queries of deployments"`
 	RaftLogstore              RaftLogstore           `hcl:"raft_logstore"`
 	RaftBoltdb                RaftBoltdb             `hcl:"raft_boltdb" later:"the boltdb log store"`
 	RaftSnapshotThreshold     int                    `hcl:"raft_snapshot_threshold" default:"8192"`
@@ -58,7 +58,7 @@ type Server struct {
 	JobMaxPriority            int                    `hcl:"job_max_priority" default:"100"`
 	JobMaxCount               int                    `hcl:"job_max_count" default:"50000"`
 	JobMaxSourceSize          string                 `hcl:"job_max_source_size" default:"1M"`
-	JobTrackedVersions        int                    `hcl:"job_tracked_versions" default:"6"`
+	JobTrackedVersions        int                    `hcl:"job_tracked_versions" default:"6" later:"another number of kept job versions"`
 	OIDCIssuer                string                 `hcl:"oidc_issuer"`
 	StartTimeout              time.Duration          `hcl:"start_timeout" default:"30s"`
 	LogFile                   string                 `hcl:"log_file"`
@@ -121,7 +121,7 @@ type RaftBoltdb struct {
 
 // RaftWAL is the server.raft_logstore.wal block.
 type RaftWAL struct {
-	SegmentSizeMB int `hcl:"segment_size_mb" default:"64"`
+	SegmentSizeMB int `hcl:"segment_size_mb" default:"64" later:"another size of log segments"`
 }
 
 // RaftVerification is the server.raft_logstore.verification block.

@@ -3,14 +3,12 @@ package agent
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/hashicorp/hcl/v2"
-	"github.com/hashicorp/hcl/v2/hclsyntax"
-	"github.com/zclconf/go-cty/cty"
-	"github.com/zclconf/go-cty/cty/convert"
+	"github.com/agext/levenshtein"
 )
 
 // field is one key of a block, as the tags of its struct field say.
@@ -50,7 +48,7 @@ func setDefaults(block reflect.Value) {
 			setDefaults(f.value)
 		case f.deflt != "":
 			if err := setText(f.value, f.deflt); err != nil {
-				panic("agent: bad default of " + f.key + ": " + err.Error()) // a tag of ours
+				panic("agent: bug: bad default of " + f.key + ": " + err.Error()) // a tag of ours
 			}
 		}
 	}
@@ -58,95 +56,105 @@ func setDefaults(block reflect.Value) {
 
 // decoder writes one file over a Config and notes where each key was set.
 type decoder struct {
-	json bool
-	set  map[string]hcl.Range
+	set    map[string]place
+	faults []fault
 }
 
-// block decodes the body of a block. Path is its own, with a dot at the end.
-func (d *decoder) block(body hcl.Body, block reflect.Value, path string) hcl.Diagnostics {
+func (d *decoder) fault(at place, format string, args ...any) {
+	d.faults = append(d.faults, fault{at, fmt.Sprintf(format, args...)})
+}
+
+// block decodes the keys of a block. Path is its own, with a dot at the end.
+func (d *decoder) block(v value, block reflect.Value, path string) {
 	all := fields(block)
-	schema := &hcl.BodySchema{}
+	for _, e := range v.entries {
+		at := slices.IndexFunc(all, func(f field) bool { return strings.EqualFold(f.key, e.key) })
+		if at >= 0 {
+			d.set[path+all[at].key] = e.at
+			d.field(all[at], e, path+all[at].key)
+			continue
+		}
+		if k, ok := block.Addr().Interface().(*Keyring); ok {
+			d.set[path+e.key] = e.at
+			k.provide(e.key)
+			continue
+		}
+		d.fault(e.at, "there is no key %q in %s%s", e.key, blockName(path), meant(e.key, all))
+	}
+}
+
+// blockName is how a block is called in messages.
+func blockName(path string) string {
+	if path == "" {
+		return "an agent's configuration"
+	}
+	return "the block " + strings.TrimSuffix(path, ".")
+}
+
+// meant suggests the key that is written most alike.
+func meant(key string, all []field) string {
+	best, least := "", 3
 	for _, f := range all {
-		switch {
-		case f.mode == "label":
-			schema.Blocks = append(schema.Blocks, hcl.BlockHeaderSchema{Type: f.key, LabelNames: []string{"name"}})
-		case f.nested:
-			schema.Blocks = append(schema.Blocks, hcl.BlockHeaderSchema{Type: f.key})
+		if n := levenshtein.Distance(strings.ToLower(key), f.key, nil); n < least && n < len(key) {
+			best, least = f.key, n
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return fmt.Sprintf("; did you mean %q?", best)
+}
+
+// field decodes one key of a block.
+func (d *decoder) field(f field, e entry, path string) {
+	if !f.nested {
+		if err := assign(f.value, e.value); err != nil {
+			d.fault(e.value.at, "%s: %v", path, err)
+		}
+		return
+	}
+	bodies, err := e.value.blocks()
+	if err != nil {
+		d.fault(e.at, "%s: %v", path, err)
+		return
+	}
+	for _, body := range bodies {
+		switch f.mode {
+		case "label":
+			d.labeled(f, body, path)
+		case "repeat":
+			elem := newBlock(f.value.Type().Elem())
+			f.value.Set(reflect.Append(f.value, elem))
+			d.block(body, elem.Elem(), path+".")
 		default:
-			schema.Attributes = append(schema.Attributes, hcl.AttributeSchema{Name: f.key})
-			if f.value.Kind() == reflect.Map && !d.json { // meta { a = "b" }
-				schema.Blocks = append(schema.Blocks, hcl.BlockHeaderSchema{Type: f.key})
-			}
+			d.block(body, f.value, path+".")
 		}
 	}
-	content, rest, diags := d.content(body, block, schema)
-	for _, f := range all {
-		if attr := content.Attributes[f.key]; attr != nil {
-			d.set[path+f.key] = attr.Range
-			val, more := attr.Expr.Value(nil)
-			if diags = append(diags, more...); !more.HasErrors() {
-				diags = append(diags, setValue(f.value, val, attr.Expr.Range())...)
-			}
-		}
-		for _, b := range content.Blocks.OfType(f.key) {
-			d.set[path+f.key] = b.DefRange
-			diags = append(diags, d.nested(f, b, path)...)
-		}
-	}
-	return append(diags, d.extra(block, rest, path)...)
 }
 
-// content reads what the schema knows. A block whose other keys belong to a provider
-// keeps them as the rest.
-func (d *decoder) content(body hcl.Body, block reflect.Value, schema *hcl.BodySchema) (*hcl.BodyContent, hcl.Body, hcl.Diagnostics) {
-	if block.Type() == reflect.TypeFor[Keyring]() {
-		return body.PartialContent(schema)
+// labeled decodes the blocks of one key by their labels. A block of an earlier file
+// with the same label is written over key by key.
+func (d *decoder) labeled(f field, body value, path string) {
+	if f.value.IsNil() {
+		f.value.Set(reflect.MakeMap(f.value.Type()))
 	}
-	content, diags := body.Content(schema)
-	return content, nil, diags
-}
-
-// extra keeps the keys that a keyring block passes to its provider.
-func (d *decoder) extra(block reflect.Value, rest hcl.Body, path string) hcl.Diagnostics {
-	if rest == nil {
-		return nil
-	}
-	attrs, diags := rest.JustAttributes()
-	k := block.Addr().Interface().(*Keyring)
-	k.provider = map[string]bool{}
-	for name, attr := range attrs {
-		k.provider[name] = true
-		d.set[path+name] = attr.Range
-	}
-	return diags
-}
-
-// nested decodes one block of a field.
-func (d *decoder) nested(f field, b *hcl.Block, path string) hcl.Diagnostics {
-	switch {
-	case f.mode == "label":
-		if f.value.IsNil() {
-			f.value.Set(reflect.MakeMap(f.value.Type()))
+	for _, e := range body.entries {
+		bodies, err := e.value.blocks()
+		if err != nil {
+			d.fault(e.at, "%s: a name in quotes is expected before the block: %s \"name\" { ... }", path, f.key)
+			continue
 		}
-		name := reflect.ValueOf(b.Labels[0])
-		elem := f.value.MapIndex(name)
+		d.set[path+"."+e.key] = e.at
+		label := reflect.ValueOf(e.key)
+		elem := f.value.MapIndex(label)
 		if !elem.IsValid() {
 			elem = newBlock(f.value.Type().Elem())
-			f.value.SetMapIndex(name, elem)
+			f.value.SetMapIndex(label, elem)
 		}
-		return d.block(b.Body, elem.Elem(), path+f.key+"."+b.Labels[0]+".")
-	case f.mode == "repeat":
-		elem := newBlock(f.value.Type().Elem())
-		f.value.Set(reflect.Append(f.value, elem))
-		return d.block(b.Body, elem.Elem(), path+f.key+".")
-	case f.nested:
-		return d.block(b.Body, f.value, path+f.key+".")
+		for _, b := range bodies {
+			d.block(b, elem.Elem(), path+"."+e.key+".")
+		}
 	}
-	val, diags := bodyValue(b.Body)
-	if diags.HasErrors() {
-		return diags
-	}
-	return append(diags, setValue(f.value, val, b.DefRange)...)
 }
 
 // newBlock makes a block with its defaults, as a pointer.
@@ -156,139 +164,50 @@ func newBlock(pointer reflect.Type) reflect.Value {
 	return v
 }
 
-// bodyValue makes an object of a body whose keys are free, such as meta or the
-// config of a plugin. Blocks in it become objects, of the same name several a list.
-func bodyValue(body hcl.Body) (cty.Value, hcl.Diagnostics) {
-	native, ok := body.(*hclsyntax.Body)
-	if !ok {
-		attrs, diags := body.JustAttributes()
-		vals := map[string]cty.Value{}
-		for name, attr := range attrs {
-			v, more := attr.Expr.Value(nil)
-			vals[name], diags = v, append(diags, more...)
-		}
-		return cty.ObjectVal(vals), diags
-	}
-	vals := map[string]cty.Value{}
-	var diags hcl.Diagnostics
-	for name, attr := range native.Attributes {
-		v, more := attr.Expr.Value(nil)
-		vals[name], diags = v, append(diags, more...)
-	}
-	blocks := map[string][]cty.Value{}
-	for _, b := range native.Blocks {
-		v, more := bodyValue(b.Body)
-		for i := len(b.Labels) - 1; i >= 0; i-- {
-			v = cty.ObjectVal(map[string]cty.Value{b.Labels[i]: v})
-		}
-		blocks[b.Type], diags = append(blocks[b.Type], v), append(diags, more...)
-	}
-	for name, list := range blocks {
-		if vals[name] = list[0]; len(list) > 1 {
-			vals[name] = cty.TupleVal(list)
-		}
-	}
-	return cty.ObjectVal(vals), diags
-}
-
-// setValue converts a value of the file to the type of its field.
-func setValue(field reflect.Value, val cty.Value, at hcl.Range) hcl.Diagnostics {
-	if err := assign(field, val); err != nil {
-		return hcl.Diagnostics{{
-			Severity: hcl.DiagError, Summary: "Wrong value", Detail: err.Error(), Subject: at.Ptr(),
-		}}
-	}
-	return nil
-}
-
-func assign(field reflect.Value, val cty.Value) error {
-	if val.IsNull() {
-		return fmt.Errorf("a value is expected, not null")
-	}
+// assign converts a value of the file to the type of its field.
+func assign(field reflect.Value, v value) error {
 	switch field.Kind() {
 	case reflect.Slice:
-		list, err := stringList(val)
-		field.Set(reflect.ValueOf(list))
+		list, err := v.strings()
+		if err == nil {
+			field.Set(reflect.ValueOf(list))
+		}
 		return err
 	case reflect.Map:
-		return assignMap(field, val)
+		return assignMap(field, v)
 	}
-	text, err := convert.Convert(val, cty.String)
-	if err != nil || !text.IsKnown() {
-		return fmt.Errorf("%s is expected", kindName(field))
+	if v.kind != scalar {
+		return fmt.Errorf("%s is expected, not %s", kindName(field), v.kind)
 	}
-	return setText(field, text.AsString())
+	return setText(field, v.text)
 }
 
-// assignMap merges a map into the field: files add keys to those before.
-func assignMap(field reflect.Value, val cty.Value) error {
-	if !val.Type().IsObjectType() && !val.Type().IsMapType() {
-		return fmt.Errorf("a map is expected")
+// assignMap merges blocks into a map: files add keys to those before.
+func assignMap(field reflect.Value, v value) error {
+	bodies, err := v.blocks()
+	if err != nil {
+		return err
 	}
 	merged := reflect.MakeMap(field.Type())
 	for it := field.MapRange(); it.Next(); {
 		merged.SetMapIndex(it.Key(), it.Value())
 	}
-	for name, v := range val.AsValueMap() {
+	for _, body := range bodies {
 		if field.Type().Elem().Kind() == reflect.Interface {
-			merged.SetMapIndex(reflect.ValueOf(name), reflect.ValueOf(plain(v)))
+			for key, val := range body.plain().(map[string]any) {
+				merged.SetMapIndex(reflect.ValueOf(key), reflect.ValueOf(&val).Elem())
+			}
 			continue
 		}
-		text, err := convert.Convert(v, cty.String)
-		if err != nil || text.IsNull() {
-			return fmt.Errorf("the value of %q is no string", name)
+		for _, e := range body.entries {
+			if e.value.kind != scalar {
+				return fmt.Errorf("the value of %q is no string, but %s", e.key, e.value.kind)
+			}
+			merged.SetMapIndex(reflect.ValueOf(e.key), reflect.ValueOf(e.value.text))
 		}
-		merged.SetMapIndex(reflect.ValueOf(name), reflect.ValueOf(text.AsString()))
 	}
 	field.Set(merged)
 	return nil
-}
-
-// stringList takes a list of strings, or one string for a list of one.
-func stringList(val cty.Value) ([]string, error) {
-	if val.Type() == cty.String {
-		return []string{val.AsString()}, nil
-	}
-	if !val.CanIterateElements() || val.Type().IsObjectType() || val.Type().IsMapType() {
-		return nil, fmt.Errorf("a list of strings is expected")
-	}
-	list := []string{}
-	for it := val.ElementIterator(); it.Next(); {
-		_, v := it.Element()
-		text, err := convert.Convert(v, cty.String)
-		if err != nil || text.IsNull() {
-			return nil, fmt.Errorf("a list of strings is expected")
-		}
-		list = append(list, text.AsString())
-	}
-	return list, nil
-}
-
-// plain makes ordinary Go values, as encoding/json would.
-func plain(v cty.Value) any {
-	switch {
-	case v.IsNull():
-		return nil
-	case v.Type() == cty.String:
-		return v.AsString()
-	case v.Type() == cty.Bool:
-		return v.True()
-	case v.Type() == cty.Number:
-		f, _ := v.AsBigFloat().Float64()
-		return f
-	case v.Type().IsObjectType() || v.Type().IsMapType():
-		m := map[string]any{}
-		for name, e := range v.AsValueMap() {
-			m[name] = plain(e)
-		}
-		return m
-	}
-	list := []any{}
-	for it := v.ElementIterator(); it.Next(); {
-		_, e := it.Element()
-		list = append(list, plain(e))
-	}
-	return list
 }
 
 // setText sets a field from its text form: that of defaults, of flags, and of

@@ -140,6 +140,9 @@ func (o *options) settings() (*Settings, error) {
 	if s.introToken = os.Getenv("NOMAD_CLIENT_INTRO_TOKEN"); s.introToken == "" {
 		s.introToken = o.introToken
 	}
+	if err := s.resolve(); err != nil {
+		return nil, errors.Join(err, s.check())
+	}
 	return s, s.check()
 }
 

@@ -7,6 +7,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"github.com/open-nomad/open-nomad/command/agent/httpapi"
 )
 
 // Bounds of HTTP connections. There is none on writing: streams take as long as
@@ -22,7 +24,7 @@ const (
 // canceled.
 func (a *Agent) serveHTTP(ctx context.Context, ln net.Listener) error {
 	srv := &http.Server{
-		Handler:           a.api,
+		Handler:           httpapi.Compress(a.api),
 		ReadHeaderTimeout: headerTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeader,

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"reflect"
@@ -111,25 +110,6 @@ func (a *Agent) NodeID() string {
 
 // Prometheus is the text exposition, nil when it is off.
 func (a *Agent) Prometheus() http.Handler { return a.tel.prom }
-
-// Reload reads flags and files again and takes over what may change while the agent
-// runs: the level of the log.
-func (a *Agent) Reload() error {
-	if a.reload == nil {
-		return errors.New("this agent has no configuration to read again")
-	}
-	set, err := a.reload()
-	if err != nil {
-		return fmt.Errorf("reload: %w", err)
-	}
-	level, err := logLevel(set.LogLevel)
-	if err != nil {
-		return err
-	}
-	a.level.Set(level)
-	a.log.Info("configuration reloaded", "log_level", set.LogLevel)
-	return nil
-}
 
 // secretWords are parts of keys whose values are not shown.
 var secretWords = []string{"token", "encrypt", "secret", "password", "auth", "key"}

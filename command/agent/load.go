@@ -1,17 +1,14 @@
 package agent
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
-
-	"github.com/hashicorp/hcl/v2"
-	"github.com/hashicorp/hcl/v2/hclparse"
 )
 
 // Settings is a Config with the places that its keys were set at, for errors.
@@ -19,12 +16,12 @@ type Settings struct {
 	Config
 	dev        bool
 	introToken string
-	set        map[string]hcl.Range
+	set        map[string]place
 }
 
 // Default returns the configuration before any file and flag.
 func Default() *Settings {
-	s := &Settings{set: map[string]hcl.Range{}}
+	s := &Settings{set: map[string]place{}}
 	setDefaults(reflect.ValueOf(&s.Config).Elem())
 	return s
 }
@@ -76,54 +73,18 @@ func (s *Settings) loadFile(path string) error {
 	return s.parse(src, path)
 }
 
-// parse writes one file over the settings.
+// parse writes one file over the settings. What begins with a brace is JSON,
+// whatever its name is.
 func (s *Settings) parse(src []byte, name string) error {
-	parser := hclparse.NewParser()
-	isJSON := filepath.Ext(name) == ".json"
-	parseFile := parser.ParseHCL
-	if isJSON {
-		parseFile = parser.ParseJSON
+	src = bytes.TrimPrefix(src, []byte("\xef\xbb\xbf"))
+	read := parseHCL
+	if filepath.Ext(name) == ".json" || bytes.HasPrefix(bytes.TrimSpace(src), []byte("{")) {
+		read = parseJSON
 	}
-	file, diags := parseFile(src, name)
-	if diags.HasErrors() {
-		return faults(diags, src)
-	}
-	d := &decoder{json: isJSON, set: map[string]hcl.Range{}}
-	diags = d.block(file.Body, reflect.ValueOf(&s.Config).Elem(), "")
-	maps.Copy(s.set, d.set)
-	return faults(diags, src)
-}
-
-// faults makes one error of all diagnostics: file, line, column, what is wrong, and
-// the line itself up to its value, which may be a secret.
-func faults(diags hcl.Diagnostics, src []byte) error {
-	lines := strings.Split(string(src), "\n")
-	var errs []error
-	for _, d := range diags {
-		if d.Severity != hcl.DiagError {
-			continue
-		}
-		if d.Subject == nil {
-			errs = append(errs, fmt.Errorf("%s: %s", d.Summary, d.Detail))
-			continue
-		}
-		at := d.Subject.Start
-		text := fmt.Sprintf("%s:%d,%d: %s: %s", d.Subject.Filename, at.Line, at.Column, d.Summary, d.Detail)
-		if at.Line > 0 && at.Line <= len(lines) {
-			text += "\n    " + shown(lines[at.Line-1])
-		}
-		errs = append(errs, errors.New(text))
-	}
-	return errors.Join(errs...)
-}
-
-// shown returns a line of a file without the value in it.
-func shown(line string) string {
-	before, _, value := strings.Cut(strings.TrimSpace(line), "=")
-	if value {
-		return before + "= ..."
-	}
-	return before
+	v, wrong := read(src, name)
+	d := &decoder{set: s.set, faults: wrong}
+	d.block(v, reflect.ValueOf(&s.Config).Elem(), "")
+	return faults(d.faults, src)
 }
 
 // setFlag sets a key by its path, such as "client.node_class", from a flag.
@@ -141,18 +102,18 @@ func (s *Settings) setFlag(flag, path, text string) error {
 			return fmt.Errorf("flag -%s: %w", flag, err)
 		}
 	}
-	s.set[path] = hcl.Range{Filename: "flag -" + flag}
+	s.set[path] = place{file: "flag -" + flag}
 	return nil
 }
 
 // place says where a key was set.
 func (s *Settings) place(path string) string {
-	r, ok := s.set[path]
+	at, ok := s.set[path]
 	switch {
 	case !ok:
 		return ""
-	case r.Start.Line == 0:
-		return r.Filename + ": "
+	case at.line == 0:
+		return at.file + ": "
 	}
-	return fmt.Sprintf("%s:%d: ", r.Filename, r.Start.Line)
+	return fmt.Sprintf("%s:%d: ", at.file, at.line)
 }

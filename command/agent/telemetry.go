@@ -25,6 +25,9 @@ func newTelemetry(s *Settings) (*telemetry, error) {
 	if t.InMemoryCollectionInterval <= 0 || t.InMemoryRetentionPeriod < t.InMemoryCollectionInterval {
 		return nil, s.fault("telemetry.in_memory_retention_period", "must not be below in_memory_collection_interval, a positive duration")
 	}
+	if t.CollectionInterval <= 0 {
+		return nil, s.fault("telemetry.collection_interval", "a positive duration is expected")
+	}
 	tel := &telemetry{memory: metrics.NewInmemSink(t.InMemoryCollectionInterval, t.InMemoryRetentionPeriod)}
 	sinks := metrics.FanoutSink{tel.memory}
 	if t.PrometheusMetrics {
@@ -42,6 +45,7 @@ func newTelemetry(s *Settings) (*telemetry, error) {
 		cfg.HostName = s.Name
 	}
 	cfg.FilterDefault = t.FilterDefault
+	cfg.ProfileInterval = t.CollectionInterval
 	for _, rule := range t.PrefixFilter {
 		switch {
 		case len(rule) > 1 && rule[0] == '+':

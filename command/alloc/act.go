@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/command/monitor"
 	"github.com/open-nomad/open-nomad/command/term"
 )
@@ -15,17 +14,14 @@ func stopCommand() term.Command {
 		Short: "Stop an allocation and let the scheduler replace it",
 		Setup: func(f *term.Flags) term.Run {
 			detach := f.Bool("detach", false, "Print the evaluation's ID and return at once.")
-			verbose := f.Bool("verbose", false, "Print full IDs.")
+			detail := f.Detail("Print full IDs.")
 			now := f.Bool("no-shutdown-delay", false, "Don't wait for shutdown_delay.")
 			return func(ctx context.Context, e *term.Env) error {
-				c, err := e.Client()
+				at, err := find(ctx, e, e.Arg(0))
 				if err != nil {
 					return err
 				}
-				a, err := find(ctx, e, c, e.Arg(0))
-				if err != nil {
-					return err
-				}
+				c, a := at.client, at.alloc
 				q := query(ctx, a)
 				if *now {
 					q.Params = map[string]string{"no_shutdown_delay": "true"}
@@ -38,7 +34,7 @@ func stopCommand() term.Command {
 					e.Println(resp.EvalID)
 					return nil
 				}
-				return monitor.New(e, c, a.Namespace, *verbose).Eval(ctx, resp.EvalID)
+				return monitor.New(e, c, a.Namespace, *detail).Eval(ctx, resp.EvalID)
 			}
 		},
 	}
@@ -54,10 +50,11 @@ func restartCommand() term.Command {
 			name := f.String("task", "", "The `task` to restart.")
 			f.Bool("verbose", false, "Print full IDs.")
 			return func(ctx context.Context, e *term.Env) error {
-				c, a, task, err := target(ctx, e, *name)
+				at, task, err := target(ctx, e, *name)
 				if err != nil {
 					return err
 				}
+				c, a := at.client, at.alloc
 				switch {
 				case *all && task != "":
 					return fmt.Errorf("The -all-tasks option is not allowed when restarting a specific task")
@@ -84,10 +81,11 @@ func signalCommand() term.Command {
 			name := f.String("task", "", "The `task` to signal instead of all of them.")
 			f.Bool("verbose", false, "Print full IDs.")
 			return func(ctx context.Context, e *term.Env) error {
-				c, a, task, err := target(ctx, e, *name)
+				at, task, err := target(ctx, e, *name)
 				if err != nil {
 					return err
 				}
+				c, a := at.client, at.alloc
 				if err := c.Allocations().Signal(a, query(ctx, a), task, *signal); err != nil {
 					return fmt.Errorf("Error signalling allocation: %w", err)
 				}
@@ -99,21 +97,17 @@ func signalCommand() term.Command {
 
 // target returns the allocation of the first argument, and the task that the
 // flag or the second argument names, empty for all.
-func target(ctx context.Context, e *term.Env, flag string) (*api.Client, *api.Allocation, string, error) {
-	c, err := e.Client()
+func target(ctx context.Context, e *term.Env, flag string) (found, string, error) {
+	at, err := find(ctx, e, e.Arg(0))
 	if err != nil {
-		return nil, nil, "", err
-	}
-	a, err := find(ctx, e, c, e.Arg(0))
-	if err != nil {
-		return nil, nil, "", err
+		return at, "", err
 	}
 	name := flag
 	if name == "" {
 		name = e.Arg(1)
 	}
 	if name != "" {
-		name, err = task(a, name)
+		name, err = task(at.alloc, name)
 	}
-	return c, a, name, err
+	return at, name, err
 }

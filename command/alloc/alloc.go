@@ -19,15 +19,25 @@ func Commands() []term.Command {
 	return []term.Command{statusCommand(), logsCommand(), stopCommand(), restartCommand(), signalCommand(), fsCommand()}
 }
 
-// find returns the one allocation whose ID begins with prefix, with its job.
-func find(ctx context.Context, e *term.Env, c *api.Client, prefix string) (*api.Allocation, error) {
+// found is an allocation, with its job, and a client to go on with.
+type found struct {
+	client *api.Client
+	alloc  *api.Allocation
+}
+
+// find returns the one allocation whose ID begins with prefix.
+func find(ctx context.Context, e *term.Env, prefix string) (found, error) {
+	c, err := e.Client()
+	if err != nil {
+		return found{}, err
+	}
 	if len(prefix) < 2 {
-		return nil, fmt.Errorf("Alloc ID must contain at least two characters.")
+		return found{}, fmt.Errorf("Alloc ID must contain at least two characters.")
 	}
 	q := (&api.QueryOptions{Prefix: term.UUIDPrefix(prefix), Namespace: e.Namespace()}).WithContext(ctx)
 	stubs, _, err := c.Allocations().List(q)
 	if err != nil {
-		return nil, fmt.Errorf("Error querying allocation: %w", err)
+		return found{}, fmt.Errorf("Error querying allocation: %w", err)
 	}
 	var matches []*api.AllocationListStub
 	for _, s := range stubs {
@@ -37,27 +47,31 @@ func find(ctx context.Context, e *term.Env, c *api.Client, prefix string) (*api.
 	}
 	switch len(matches) {
 	case 0:
-		return nil, fmt.Errorf("No allocation(s) with prefix or id %q found", prefix)
+		return found{}, fmt.Errorf("No allocation(s) with prefix or id %q found", prefix)
 	case 1:
 		return read(ctx, c, matches[0])
 	default:
-		return nil, fmt.Errorf("Prefix matched multiple allocations\n\n%s", table(matches))
+		return found{}, fmt.Errorf("Prefix matched multiple allocations\n\n%s", table(matches))
 	}
 }
 
-func read(ctx context.Context, c *api.Client, stub *api.AllocationListStub) (*api.Allocation, error) {
+func read(ctx context.Context, c *api.Client, stub *api.AllocationListStub) (found, error) {
 	a, _, err := c.Allocations().Info(stub.ID, (&api.QueryOptions{Namespace: stub.Namespace}).WithContext(ctx))
 	if err != nil {
-		return nil, fmt.Errorf("Error querying allocation: %w", err)
+		return found{}, fmt.Errorf("Error querying allocation: %w", err)
 	}
-	return a, nil
+	return found{c, a}, nil
 }
 
 // ofJob returns an allocation of a job, a running one if there is any.
-func ofJob(ctx context.Context, e *term.Env, c *api.Client, job, group string) (*api.Allocation, error) {
+func ofJob(ctx context.Context, e *term.Env, job, group string) (found, error) {
+	c, err := e.Client()
+	if err != nil {
+		return found{}, err
+	}
 	allocs, _, err := c.Jobs().Allocations(job, false, (&api.QueryOptions{Namespace: e.Namespace()}).WithContext(ctx))
 	if err != nil {
-		return nil, fmt.Errorf("Error querying allocations of job %q: %w", job, err)
+		return found{}, fmt.Errorf("Error querying allocations of job %q: %w", job, err)
 	}
 	var best *api.AllocationListStub
 	for _, a := range allocs {
@@ -69,7 +83,7 @@ func ofJob(ctx context.Context, e *term.Env, c *api.Client, job, group string) (
 		}
 	}
 	if best == nil {
-		return nil, fmt.Errorf("No allocations of job %q found", job)
+		return found{}, fmt.Errorf("No allocations of job %q found", job)
 	}
 	return read(ctx, c, best)
 }
@@ -77,7 +91,7 @@ func ofJob(ctx context.Context, e *term.Env, c *api.Client, job, group string) (
 func table(stubs []*api.AllocationListStub) string {
 	rows := []string{"ID|Node ID|Job|Task Group|Version|Desired|Status"}
 	for _, a := range stubs {
-		rows = append(rows, term.Row(a.ID, term.ID(a.NodeID, false), a.JobID, a.TaskGroup, a.JobVersion, a.DesiredStatus, a.ClientStatus))
+		rows = append(rows, term.Row(a.ID, term.Short.ID(a.NodeID), a.JobID, a.TaskGroup, a.JobVersion, a.DesiredStatus, a.ClientStatus))
 	}
 	return term.Table(rows)
 }

@@ -36,14 +36,11 @@ func (o *files) run(ctx context.Context, e *term.Env) error {
 	if path == "" {
 		path = "/"
 	}
-	c, err := e.Client()
+	at, err := o.alloc(ctx, e)
 	if err != nil {
 		return err
 	}
-	a, err := o.alloc(ctx, e, c)
-	if err != nil {
-		return err
-	}
+	c, a := at.client, at.alloc
 	info, _, err := c.AllocFS().Stat(a, path, query(ctx, a))
 	switch {
 	case err != nil:
@@ -59,7 +56,7 @@ func (o *files) run(ctx context.Context, e *term.Env) error {
 		e.Println(o.list(entries))
 		return nil
 	}
-	return o.print(ctx, e, c, a, path)
+	return o.print(ctx, e, at, path)
 }
 
 func (o *files) list(infos []*api.AllocFileInfo) string {
@@ -77,7 +74,8 @@ func (o *files) list(infos []*api.AllocFileInfo) string {
 	return term.Table(rows)
 }
 
-func (o *files) print(ctx context.Context, e *term.Env, c *api.Client, a *api.Allocation, path string) error {
+func (o *files) print(ctx context.Context, e *term.Env, at found, path string) error {
+	c, a := at.client, at.alloc
 	origin, offset := o.start()
 	var in io.ReadCloser
 	var err error
@@ -88,7 +86,7 @@ func (o *files) print(ctx context.Context, e *term.Env, c *api.Client, a *api.Al
 	} else if origin == api.OriginStart {
 		in, err = c.AllocFS().Cat(a, path, query(ctx, a))
 	} else {
-		in, err = o.tailOf(ctx, c, a, path, offset)
+		in, err = at.tail(ctx, path, offset)
 	}
 	if err != nil {
 		return fmt.Errorf("Error reading %q: %w", path, err)
@@ -100,11 +98,12 @@ func (o *files) print(ctx context.Context, e *term.Env, c *api.Client, a *api.Al
 	return nil
 }
 
-// tailOf reads the last n bytes of a file.
-func (o *files) tailOf(ctx context.Context, c *api.Client, a *api.Allocation, path string, n int64) (io.ReadCloser, error) {
-	info, _, err := c.AllocFS().Stat(a, path, query(ctx, a))
+// tail reads the last n bytes of a file.
+func (f found) tail(ctx context.Context, path string, n int64) (io.ReadCloser, error) {
+	a := f.alloc
+	info, _, err := f.client.AllocFS().Stat(a, path, query(ctx, a))
 	if err != nil {
 		return nil, err
 	}
-	return c.AllocFS().ReadAt(a, path, max(0, info.Size-n), 0, query(ctx, a))
+	return f.client.AllocFS().ReadAt(a, path, max(0, info.Size-n), 0, query(ctx, a))
 }

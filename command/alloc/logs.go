@@ -30,11 +30,11 @@ func (r *reading) declare(f *term.Flags) {
 }
 
 // alloc returns the allocation that the first argument names.
-func (r *reading) alloc(ctx context.Context, e *term.Env, c *api.Client) (*api.Allocation, error) {
+func (r *reading) alloc(ctx context.Context, e *term.Env) (found, error) {
 	if r.job {
-		return ofJob(ctx, e, c, e.Arg(0), r.group)
+		return ofJob(ctx, e, e.Arg(0), r.group)
 	}
-	return find(ctx, e, c, e.Arg(0))
+	return find(ctx, e, e.Arg(0))
 }
 
 // start returns where to begin reading: an origin and an offset from it.
@@ -101,46 +101,41 @@ type logs struct {
 }
 
 func (l *logs) run(ctx context.Context, e *term.Env) error {
-	c, err := e.Client()
+	at, err := l.alloc(ctx, e)
 	if err != nil {
 		return err
 	}
-	a, err := l.alloc(ctx, e, c)
-	if err != nil {
-		return err
+	if l.task == "" {
+		l.task = e.Arg(1)
 	}
-	name := l.task
-	if name == "" {
-		name = e.Arg(1)
-	}
-	if name, err = task(a, name); err != nil {
+	if l.task, err = task(at.alloc, l.task); err != nil {
 		return err
 	}
 	if l.stdout == l.stderr {
-		return l.both(ctx, e, c, a, name)
+		return l.both(ctx, e, at)
 	}
 	kind := api.FSLogNameStdout
 	if l.stderr {
 		kind = api.FSLogNameStderr
 	}
-	return l.print(ctx, e, c, a, name, kind)
+	return l.print(ctx, e, at, kind)
 }
 
 // both prints standard output, then standard error; followed, side by side.
-func (l *logs) both(ctx context.Context, e *term.Env, c *api.Client, a *api.Allocation, name string) error {
+func (l *logs) both(ctx context.Context, e *term.Env, at found) error {
 	if !l.follow {
-		if err := l.print(ctx, e, c, a, name, api.FSLogNameStdout); err != nil {
+		if err := l.print(ctx, e, at, api.FSLogNameStdout); err != nil {
 			return err
 		}
 		errs := *e
 		errs.Out = e.Err
-		return l.print(ctx, &errs, c, a, name, api.FSLogNameStderr)
+		return l.print(ctx, &errs, at, api.FSLogNameStderr)
 	}
 	done := make(chan error, 2)
 	errs := *e
 	errs.Out = e.Err
-	go func() { done <- l.print(ctx, e, c, a, name, api.FSLogNameStdout) }()
-	go func() { done <- l.print(ctx, &errs, c, a, name, api.FSLogNameStderr) }()
+	go func() { done <- l.print(ctx, e, at, api.FSLogNameStdout) }()
+	go func() { done <- l.print(ctx, &errs, at, api.FSLogNameStderr) }()
 	first, second := <-done, <-done
 	if first != nil {
 		return first
@@ -148,14 +143,14 @@ func (l *logs) both(ctx context.Context, e *term.Env, c *api.Client, a *api.Allo
 	return second
 }
 
-func (l *logs) print(ctx context.Context, e *term.Env, c *api.Client, a *api.Allocation, name, kind string) error {
+func (l *logs) print(ctx context.Context, e *term.Env, at found, kind string) error {
 	origin, offset := l.start()
 	cancel := make(chan struct{})
-	frames, errs := c.AllocFS().Logs(a, l.follow, name, kind, origin, offset, cancel, query(ctx, a))
+	frames, errs := at.client.AllocFS().Logs(at.alloc, l.follow, l.task, kind, origin, offset, cancel, query(ctx, at.alloc))
 	in := api.NewFrameReader(frames, errs, cancel)
 	defer in.Close()
 	if err := l.copy(e, in); err != nil && ctx.Err() == nil {
-		return fmt.Errorf("Error reading %s of task %q: %w", kind, name, err)
+		return fmt.Errorf("Error reading %s of task %q: %w", kind, l.task, err)
 	}
 	return nil
 }

@@ -13,8 +13,9 @@ import (
 )
 
 type statusOptions struct {
-	short, stats, verbose bool
-	formats               term.Formats
+	short, stats bool
+	detail       term.Detail
+	formats      term.Formats
 }
 
 func statusCommand() term.Command {
@@ -25,7 +26,7 @@ func statusCommand() term.Command {
 			o := &statusOptions{}
 			f.BoolVar(&o.short, "short", false, "Show the tasks' states only.")
 			f.BoolVar(&o.stats, "stats", false, "Show what the tasks use.")
-			f.BoolVar(&o.verbose, "verbose", false, "Show full IDs and how the node was chosen.")
+			f.DetailVar(&o.detail, "Show full IDs and how the node was chosen.")
 			o.formats.Declare(f)
 			return o.run
 		},
@@ -33,17 +34,14 @@ func statusCommand() term.Command {
 }
 
 func (o *statusOptions) run(ctx context.Context, e *term.Env) error {
-	c, err := e.Client()
-	if err != nil {
-		return err
-	}
 	if e.Arg(0) == "" {
-		return o.list(ctx, e, c)
+		return o.list(ctx, e)
 	}
-	a, err := find(ctx, e, c, e.Arg(0))
+	at, err := find(ctx, e, e.Arg(0))
 	if err != nil {
 		return err
 	}
+	c, a := at.client, at.alloc
 	if o.formats.Wanted() {
 		return o.formats.Print(e, a)
 	}
@@ -57,14 +55,18 @@ func (o *statusOptions) run(ctx context.Context, e *term.Env) error {
 	for _, name := range tasks(a) {
 		o.task(e, a, name, usage)
 	}
-	if o.verbose && a.Metrics != nil {
+	if o.detail && a.Metrics != nil {
 		e.Println("\n" + e.Bold("Placement Metrics"))
 		e.Println(placement(a.Metrics))
 	}
 	return nil
 }
 
-func (o *statusOptions) list(ctx context.Context, e *term.Env, c *api.Client) error {
+func (o *statusOptions) list(ctx context.Context, e *term.Env) error {
+	c, err := e.Client()
+	if err != nil {
+		return err
+	}
 	allocs, _, err := c.Allocations().List((&api.QueryOptions{Namespace: e.Namespace()}).WithContext(ctx))
 	switch {
 	case err != nil:
@@ -78,10 +80,10 @@ func (o *statusOptions) list(ctx context.Context, e *term.Env, c *api.Client) er
 func (o *statusOptions) describe(a *api.Allocation) string {
 	now := time.Now()
 	rows := []string{
-		term.Row("ID", term.ID(a.ID, o.verbose)),
-		term.Row("Eval ID", term.ID(a.EvalID, o.verbose)),
+		term.Row("ID", o.detail.ID(a.ID)),
+		term.Row("Eval ID", o.detail.ID(a.EvalID)),
 		term.Row("Name", a.Name),
-		term.Row("Node ID", term.ID(a.NodeID, o.verbose)),
+		term.Row("Node ID", o.detail.ID(a.NodeID)),
 		term.Row("Node Name", a.NodeName),
 		term.Row("Job ID", a.JobID),
 		term.Row("Job Version", *a.Job.Version),
@@ -97,13 +99,13 @@ func (o *statusOptions) describe(a *api.Allocation) string {
 		if d := a.DeploymentStatus; d != nil && d.Healthy != nil {
 			health = map[bool]string{true: "healthy", false: "unhealthy"}[*d.Healthy]
 		}
-		rows = append(rows, term.Row("Deployment ID", term.ID(a.DeploymentID, o.verbose)), term.Row("Deployment Health", health))
+		rows = append(rows, term.Row("Deployment ID", o.detail.ID(a.DeploymentID)), term.Row("Deployment Health", health))
 	}
 	if a.FollowupEvalID != "" {
-		rows = append(rows, term.Row("Reschedule Evaluation", term.ID(a.FollowupEvalID, o.verbose)))
+		rows = append(rows, term.Row("Reschedule Evaluation", o.detail.ID(a.FollowupEvalID)))
 	}
 	if a.NextAllocation != "" {
-		rows = append(rows, term.Row("Replacement Alloc ID", term.ID(a.NextAllocation, o.verbose)))
+		rows = append(rows, term.Row("Replacement Alloc ID", o.detail.ID(a.NextAllocation)))
 	}
 	return term.Pairs(rows)
 }

@@ -1,4 +1,4 @@
-// Package deployment holds the commands about deployments: status, list, fail.
+// Package deployment holds the commands about deployments: status, list, fail, pause and resume.
 // They speak to an agent through package api; they keep nothing.
 package deployment
 
@@ -15,32 +15,37 @@ import (
 
 // Commands lists the commands of this package.
 func Commands() []term.Command {
-	return []term.Command{statusCommand(), listCommand(), failCommand()}
+	return []term.Command{statusCommand(), listCommand(), failCommand(), pauseCommand(), resumeCommand()}
 }
 
-// find returns the one deployment whose ID begins with prefix.
-func find(ctx context.Context, e *term.Env, c *api.Client, prefix string) (*api.Deployment, error) {
+// find returns the one deployment whose ID begins with prefix, and a client to go on
+// with.
+func find(ctx context.Context, e *term.Env, prefix string) (*api.Client, *api.Deployment, error) {
+	c, err := e.Client()
+	if err != nil {
+		return nil, nil, err
+	}
 	if len(prefix) < 2 {
-		return nil, fmt.Errorf("Identifier must contain at least two characters.")
+		return nil, nil, fmt.Errorf("Identifier must contain at least two characters.")
 	}
 	all, _, err := c.Deployments().List((&api.QueryOptions{Prefix: term.UUIDPrefix(prefix), Namespace: e.Namespace()}).WithContext(ctx))
 	if err != nil {
-		return nil, fmt.Errorf("Error retrieving deployment: %w", err)
+		return nil, nil, fmt.Errorf("Error retrieving deployment: %w", err)
 	}
 	all = slices.DeleteFunc(all, func(d *api.Deployment) bool { return !strings.HasPrefix(d.ID, prefix) })
 	switch len(all) {
 	case 0:
-		return nil, fmt.Errorf("Deployment ID %q matched no deployments", prefix)
+		return nil, nil, fmt.Errorf("Deployment ID %q matched no deployments", prefix)
 	case 1:
-		return all[0], nil
+		return c, all[0], nil
 	}
-	return nil, fmt.Errorf("Prefix matched multiple deployments\n\n%s", table(all, true))
+	return nil, nil, fmt.Errorf("Prefix matched multiple deployments\n\n%s", table(all, term.Full))
 }
 
-func table(all []*api.Deployment, verbose bool) string {
+func table(all []*api.Deployment, detail term.Detail) string {
 	rows := []string{"ID|Namespace|Job ID|Job Version|Status|Description"}
 	for _, d := range all {
-		rows = append(rows, term.Row(term.ID(d.ID, verbose), d.Namespace, d.JobID, d.JobVersion, d.Status, d.StatusDescription))
+		rows = append(rows, term.Row(detail.ID(d.ID), d.Namespace, d.JobID, d.JobVersion, d.Status, d.StatusDescription))
 	}
 	return term.Table(rows)
 }
@@ -51,28 +56,24 @@ func statusCommand() term.Command {
 		Short: "Show the deployments, or one of them",
 		Setup: func(f *term.Flags) term.Run {
 			follow := f.Bool("monitor", false, "Follow the deployment until it is over.")
-			verbose := f.Bool("verbose", false, "Show full IDs.")
+			detail := f.Detail("Show full IDs.")
 			f.Duration("wait", 0, "Taken for compatibility: changes are shown as they happen.")
 			var formats term.Formats
 			formats.Declare(f)
 			return func(ctx context.Context, e *term.Env) error {
 				if e.Arg(0) == "" {
-					return list(ctx, e, "", *verbose, &formats)
+					return list(ctx, e, "", *detail, &formats)
 				}
-				c, err := e.Client()
-				if err != nil {
-					return err
-				}
-				d, err := find(ctx, e, c, e.Arg(0))
+				c, d, err := find(ctx, e, e.Arg(0))
 				switch {
 				case err != nil:
 					return err
 				case formats.Wanted():
 					return formats.Print(e, d)
 				case *follow:
-					return monitor.New(e, c, d.Namespace, *verbose).Deployment(ctx, d.ID)
+					return monitor.New(e, c, d.Namespace, *detail).Deployment(ctx, d.ID)
 				}
-				e.Println(monitor.DeploymentText(d, *verbose))
+				e.Println(monitor.DeploymentText(d, *detail))
 				return nil
 			}
 		},
@@ -83,16 +84,16 @@ func listCommand() term.Command {
 	return term.Command{
 		Name: "deployment list", Short: "List the deployments",
 		Setup: func(f *term.Flags) term.Run {
-			verbose := f.Bool("verbose", false, "Show full IDs.")
+			detail := f.Detail("Show full IDs.")
 			filter := f.String("filter", "", "An `expression` that deployments must meet.")
 			var formats term.Formats
 			formats.Declare(f)
-			return func(ctx context.Context, e *term.Env) error { return list(ctx, e, *filter, *verbose, &formats) }
+			return func(ctx context.Context, e *term.Env) error { return list(ctx, e, *filter, *detail, &formats) }
 		},
 	}
 }
 
-func list(ctx context.Context, e *term.Env, filter string, verbose bool, formats *term.Formats) error {
+func list(ctx context.Context, e *term.Env, filter string, detail term.Detail, formats *term.Formats) error {
 	c, err := e.Client()
 	if err != nil {
 		return err
@@ -107,7 +108,7 @@ func list(ctx context.Context, e *term.Env, filter string, verbose bool, formats
 		e.Println("No deployments found")
 		return nil
 	}
-	e.Println(table(all, verbose))
+	e.Println(table(all, detail))
 	return nil
 }
 
@@ -117,13 +118,9 @@ func failCommand() term.Command {
 		Short: "Mark a running deployment as failed",
 		Setup: func(f *term.Flags) term.Run {
 			detach := f.Bool("detach", false, "Print the evaluation's ID and return at once.")
-			verbose := f.Bool("verbose", false, "Print full IDs.")
+			detail := f.Detail("Print full IDs.")
 			return func(ctx context.Context, e *term.Env) error {
-				c, err := e.Client()
-				if err != nil {
-					return err
-				}
-				d, err := find(ctx, e, c, e.Arg(0))
+				c, d, err := find(ctx, e, e.Arg(0))
 				if err != nil {
 					return err
 				}
@@ -131,16 +128,68 @@ func failCommand() term.Command {
 				if err != nil {
 					return fmt.Errorf("Error failing deployment: %w", err)
 				}
-				e.Printf("Deployment %q failed\n", term.ID(d.ID, *verbose))
-				if resp.EvalID == "" {
-					return nil
-				}
-				if *detach {
-					e.Printf("Evaluation ID: %s\n", resp.EvalID)
-					return nil
-				}
-				return monitor.New(e, c, d.Namespace, *verbose).EvalOnly(ctx, resp.EvalID)
+				e.Printf("Deployment %q failed\n", detail.ID(d.ID))
+				return after(ctx, e, c, d, resp, *detach, *detail)
 			}
 		},
 	}
+}
+
+func pauseCommand() term.Command {
+	return term.Command{
+		Name: "deployment pause", Args: "<deployment>", MinArgs: 1, MaxArgs: 1,
+		Short: "Make a running deployment stand still",
+		Setup: func(f *term.Flags) term.Run {
+			detail := f.Detail("Print full IDs.")
+			return func(ctx context.Context, e *term.Env) error {
+				_, d, _, err := pause(ctx, e, true)
+				if err != nil {
+					return fmt.Errorf("Error pausing deployment: %w", err)
+				}
+				e.Printf("Deployment %q paused\n", detail.ID(d.ID))
+				return nil
+			}
+		},
+	}
+}
+
+func resumeCommand() term.Command {
+	return term.Command{
+		Name: "deployment resume", Args: "<deployment>", MinArgs: 1, MaxArgs: 1,
+		Short: "Let a paused deployment go on",
+		Setup: func(f *term.Flags) term.Run {
+			detach := f.Bool("detach", false, "Print the evaluation's ID and return at once.")
+			detail := f.Detail("Print full IDs.")
+			return func(ctx context.Context, e *term.Env) error {
+				c, d, resp, err := pause(ctx, e, false)
+				if err != nil {
+					return fmt.Errorf("Error resuming deployment: %w", err)
+				}
+				e.Printf("Deployment %q resumed\n", detail.ID(d.ID))
+				return after(ctx, e, c, d, resp, *detach, *detail)
+			}
+		},
+	}
+}
+
+// pause pauses or resumes the deployment that the first argument names.
+func pause(ctx context.Context, e *term.Env, on bool) (*api.Client, *api.Deployment, *api.DeploymentUpdateResponse, error) {
+	c, d, err := find(ctx, e, e.Arg(0))
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	resp, _, err := c.Deployments().Pause(d.ID, on, (&api.WriteOptions{Namespace: d.Namespace}).WithContext(ctx))
+	return c, d, resp, err
+}
+
+// after follows the evaluation that a change of a deployment made, if it made one.
+func after(ctx context.Context, e *term.Env, c *api.Client, d *api.Deployment, resp *api.DeploymentUpdateResponse, detach bool, detail term.Detail) error {
+	switch {
+	case resp.EvalID == "":
+		return nil
+	case detach:
+		e.Printf("Evaluation ID: %s\n", resp.EvalID)
+		return nil
+	}
+	return monitor.New(e, c, d.Namespace, detail).EvalOnly(ctx, resp.EvalID)
 }

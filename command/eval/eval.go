@@ -23,66 +23,67 @@ func statusCommand() term.Command {
 		Short: "Show an evaluation: what it placed, and what it could not place and why",
 		Setup: func(f *term.Flags) term.Run {
 			follow := f.Bool("monitor", false, "Follow the evaluation until it is over.")
-			verbose := f.Bool("verbose", false, "Show full IDs.")
+			detail := f.Detail("Show full IDs.")
 			var formats term.Formats
 			formats.Declare(f)
 			return func(ctx context.Context, e *term.Env) error {
-				c, err := e.Client()
-				if err != nil {
-					return err
-				}
 				if e.Arg(0) == "" {
 					return fmt.Errorf("An evaluation ID is required: 'nomad eval list' shows them")
 				}
-				ev, err := find(ctx, e, c, e.Arg(0))
+				c, ev, err := find(ctx, e, e.Arg(0))
 				switch {
 				case err != nil:
 					return err
 				case *follow:
-					return monitor.New(e, c, ev.Namespace, *verbose).Eval(ctx, ev.ID)
+					return monitor.New(e, c, ev.Namespace, *detail).Eval(ctx, ev.ID)
 				case formats.Wanted():
 					return formats.Print(e, ev)
 				}
-				return show(ctx, e, c, ev, *verbose)
+				return show(ctx, e, c, ev, *detail)
 			}
 		},
 	}
 }
 
-// find returns the one evaluation whose ID begins with prefix.
-func find(ctx context.Context, e *term.Env, c *api.Client, prefix string) (*api.Evaluation, error) {
+// find returns the one evaluation whose ID begins with prefix, and a client to go on
+// with.
+func find(ctx context.Context, e *term.Env, prefix string) (*api.Client, *api.Evaluation, error) {
+	c, err := e.Client()
+	if err != nil {
+		return nil, nil, err
+	}
 	if len(prefix) < 2 {
-		return nil, fmt.Errorf("Identifier must contain at least two characters.")
+		return nil, nil, fmt.Errorf("Identifier must contain at least two characters.")
 	}
 	evals, _, err := c.Evaluations().List((&api.QueryOptions{Prefix: term.UUIDPrefix(prefix), Namespace: e.Namespace()}).WithContext(ctx))
 	if err != nil {
-		return nil, fmt.Errorf("Error querying evaluation: %w", err)
+		return nil, nil, fmt.Errorf("Error querying evaluation: %w", err)
 	}
 	evals = slices.DeleteFunc(evals, func(ev *api.Evaluation) bool { return !strings.HasPrefix(ev.ID, prefix) })
 	switch len(evals) {
 	case 0:
-		return nil, fmt.Errorf("No evaluation(s) with prefix or id %q found", prefix)
+		return nil, nil, fmt.Errorf("No evaluation(s) with prefix or id %q found", prefix)
 	case 1:
 	default:
-		return nil, fmt.Errorf("Prefix matched multiple evaluations\n\n%s", table(evals, true))
+		return nil, nil, fmt.Errorf("Prefix matched multiple evaluations\n\n%s", table(evals, term.Full))
 	}
 	ev, _, err := c.Evaluations().Info(evals[0].ID, (&api.QueryOptions{Namespace: evals[0].Namespace, Params: map[string]string{"related": "true"}}).WithContext(ctx))
 	if err != nil {
-		return nil, fmt.Errorf("Error querying evaluation: %w", err)
+		return nil, nil, fmt.Errorf("Error querying evaluation: %w", err)
 	}
-	return ev, nil
+	return c, ev, nil
 }
 
-func show(ctx context.Context, e *term.Env, c *api.Client, ev *api.Evaluation, verbose bool) error {
+func show(ctx context.Context, e *term.Env, c *api.Client, ev *api.Evaluation, detail term.Detail) error {
 	rows := []string{
-		term.Row("ID", term.ID(ev.ID, verbose)), term.Row("Create Time", term.UnixNano(ev.CreateTime)), term.Row("Modify Time", term.UnixNano(ev.ModifyTime)),
+		term.Row("ID", detail.ID(ev.ID)), term.Row("Create Time", term.UnixNano(ev.CreateTime)), term.Row("Modify Time", term.UnixNano(ev.ModifyTime)),
 		term.Row("Status", ev.Status), term.Row("Status Description", ev.StatusDescription), term.Row("Type", ev.Type),
 		term.Row("TriggeredBy", ev.TriggeredBy), term.Row("Job ID", ev.JobID), term.Row("Namespace", ev.Namespace),
 		term.Row("Priority", ev.Priority), term.Row("Placement Failures", len(ev.FailedTGAllocs) > 0),
 	}
 	for label, id := range map[string]string{"Previous Eval": ev.PreviousEval, "Next Eval": ev.NextEval, "Blocked Eval": ev.BlockedEval} {
 		if id != "" {
-			rows = append(rows, term.Row(label, term.ID(id, verbose)))
+			rows = append(rows, term.Row(label, detail.ID(id)))
 		}
 	}
 	slices.Sort(rows[11:])
@@ -94,7 +95,7 @@ func show(ctx context.Context, e *term.Env, c *api.Client, ev *api.Evaluation, v
 			e.Printf("Task Group %q (failed to place %d allocation(s)):\n%s\n", group, m.CoalescedFailures+1, strings.Join(monitor.Metric(m, "  "), "\n"))
 		}
 		if ev.BlockedEval != "" {
-			e.Printf("\nEvaluation %q waiting for additional capacity to place remainder\n", term.ID(ev.BlockedEval, verbose))
+			e.Printf("\nEvaluation %q waiting for additional capacity to place remainder\n", detail.ID(ev.BlockedEval))
 		}
 	}
 	allocs, _, err := c.Evaluations().Allocations(ev.ID, (&api.QueryOptions{Namespace: ev.Namespace}).WithContext(ctx))
@@ -106,7 +107,7 @@ func show(ctx context.Context, e *term.Env, c *api.Client, ev *api.Evaluation, v
 	}
 	rows = []string{"ID|Node ID|Task Group|Version|Desired|Status"}
 	for _, a := range allocs {
-		rows = append(rows, term.Row(term.ID(a.ID, verbose), term.ID(a.NodeID, verbose), a.TaskGroup, a.JobVersion, a.DesiredStatus, a.ClientStatus))
+		rows = append(rows, term.Row(detail.ID(a.ID), detail.ID(a.NodeID), a.TaskGroup, a.JobVersion, a.DesiredStatus, a.ClientStatus))
 	}
 	e.Println("\n" + e.Bold("Allocations") + "\n" + term.Table(rows))
 	return nil
@@ -117,7 +118,7 @@ func listCommand() term.Command {
 		Name: "eval list", Short: "List the evaluations",
 		Setup: func(f *term.Flags) term.Run {
 			q := &api.QueryOptions{Params: map[string]string{}}
-			verbose := f.Bool("verbose", false, "Show full IDs.")
+			detail := f.Detail("Show full IDs.")
 			job := f.String("job", "", "Only those of this `job`.")
 			status := f.String("status", "", "Only those with this `status`.")
 			perPage := f.Int("per-page", 0, "How many to show.")
@@ -142,7 +143,7 @@ func listCommand() term.Command {
 					e.Println("No evals found")
 					return nil
 				}
-				e.Println(table(evals, *verbose))
+				e.Println(table(evals, *detail))
 				if meta.NextToken != "" {
 					e.Printf("\nResults have been paginated. To get the next page run:\n\nnomad eval list -page-token %s\n", meta.NextToken)
 				}
@@ -152,18 +153,18 @@ func listCommand() term.Command {
 	}
 }
 
-func table(evals []*api.Evaluation, verbose bool) string {
+func table(evals []*api.Evaluation, detail term.Detail) string {
 	rows := []string{"ID|Priority|Triggered By|Job ID|Namespace|Node ID|Status|Placement Failures"}
 	for _, ev := range evals {
 		node := "<none>"
 		if ev.NodeID != "" {
-			node = term.ID(ev.NodeID, verbose)
+			node = detail.ID(ev.NodeID)
 		}
 		failures := fmt.Sprint(len(ev.FailedTGAllocs) > 0)
 		if ev.Status == api.EvalStatusBlocked {
 			failures = "N/A - In Progress"
 		}
-		rows = append(rows, term.Row(term.ID(ev.ID, verbose), ev.Priority, ev.TriggeredBy, ev.JobID, ev.Namespace, node, ev.Status, failures))
+		rows = append(rows, term.Row(detail.ID(ev.ID), ev.Priority, ev.TriggeredBy, ev.JobID, ev.Namespace, node, ev.Status, failures))
 	}
 	return term.Table(rows)
 }

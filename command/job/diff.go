@@ -7,27 +7,28 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/command/term"
 )
 
 // marks show the kinds of a difference.
 var marks = map[string]string{"Added": "+", "Deleted": "-", "Edited": "+/-", "None": ""}
 
-// Diff shows the difference of two jobs, indented by depth. Without verbose
-// only what changed is shown.
-func Diff(d *api.JobDiff, verbose bool) string {
-	w := &diffWriter{verbose: verbose}
+// Diff shows the difference of two jobs, indented by depth. Without full
+// detail only what changed is shown.
+func Diff(d *api.JobDiff, detail term.Detail) string {
+	w := &diffWriter{detail: detail}
 	w.line(0, d.Type, "Job: %q", d.ID)
 	w.fields(1, d.Fields)
 	w.objects(1, d.Objects)
 	for _, g := range d.TaskGroups {
-		if g.Type == "None" && len(g.Updates) == 0 && !verbose {
+		if g.Type == "None" && len(g.Updates) == 0 && !detail {
 			continue
 		}
 		w.line(0, g.Type, "Task Group: %q%s", g.Name, updates(g.Updates))
 		w.fields(1, g.Fields)
 		w.objects(1, g.Objects)
 		for _, t := range g.Tasks {
-			if t.Type == "None" && !verbose {
+			if t.Type == "None" && !detail {
 				continue
 			}
 			w.line(1, t.Type, "Task: %q%s", t.Name, annotations(t.Annotations))
@@ -40,7 +41,7 @@ func Diff(d *api.JobDiff, verbose bool) string {
 
 type diffWriter struct {
 	strings.Builder
-	verbose bool
+	detail term.Detail
 }
 
 func (w *diffWriter) line(depth int, kind, format string, a ...any) {
@@ -61,7 +62,7 @@ func (w *diffWriter) fields(depth int, fields []*api.FieldDiff) {
 		case "Edited":
 			w.line(depth, f.Type, "%s: %q => %q%s", f.Name, f.Old, f.New, annotations(f.Annotations))
 		default:
-			if w.verbose {
+			if w.detail {
 				w.line(depth, f.Type, "%s: %q", f.Name, f.New)
 			}
 		}
@@ -70,7 +71,7 @@ func (w *diffWriter) fields(depth int, fields []*api.FieldDiff) {
 
 func (w *diffWriter) objects(depth int, objects []*api.ObjectDiff) {
 	for _, o := range objects {
-		if o.Type == "None" && !w.verbose {
+		if o.Type == "None" && !w.detail {
 			continue
 		}
 		w.line(depth, o.Type, "%s {", o.Name)

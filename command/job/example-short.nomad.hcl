@@ -14,7 +14,7 @@ job "example" {
 
       config {
         command = "/bin/sh"
-        args    = ["-c", "echo listening on $NOMAD_ADDR_http as $(id -un); exec sleep infinity"]
+        args    = ["-c", "echo listening on $NOMAD_ADDR_http as $USER; exec sleep infinity"]
       }
 
       resources {

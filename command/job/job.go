@@ -85,25 +85,30 @@ func fetch(ctx context.Context, url string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(resp.Body, maxSpec))
 }
 
-// find returns the one job whose ID begins with prefix; an exact ID wins.
-func find(ctx context.Context, e *term.Env, c *api.Client, prefix string) (*api.JobListStub, error) {
+// find returns the one job whose ID begins with prefix, an exact ID first, and a
+// client to go on with.
+func find(ctx context.Context, e *term.Env, prefix string) (*api.Client, *api.JobListStub, error) {
+	c, err := e.Client()
+	if err != nil {
+		return nil, nil, err
+	}
 	q := (&api.QueryOptions{Prefix: prefix, Namespace: e.Namespace()}).WithContext(ctx)
 	jobs, _, err := c.Jobs().List(q)
 	if err != nil {
-		return nil, fmt.Errorf("Error querying job prefix %q: %w", prefix, err)
+		return nil, nil, fmt.Errorf("Error querying job prefix %q: %w", prefix, err)
 	}
 	for _, j := range jobs {
 		if j.ID == prefix {
-			return j, nil
+			return c, j, nil
 		}
 	}
 	switch len(jobs) {
 	case 0:
-		return nil, fmt.Errorf("No job(s) with prefix or ID %q found", prefix)
+		return nil, nil, fmt.Errorf("No job(s) with prefix or ID %q found", prefix)
 	case 1:
-		return jobs[0], nil
+		return c, jobs[0], nil
 	default:
-		return nil, fmt.Errorf("Prefix %q matched multiple jobs\n\n%s", prefix, list(jobs, false))
+		return nil, nil, fmt.Errorf("Prefix %q matched multiple jobs\n\n%s", prefix, list(jobs, false))
 	}
 }
 

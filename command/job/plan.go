@@ -25,7 +25,7 @@ Exits with 0 when nothing would change, 1 when something would, 255 for an error
 			p.declare(f)
 			f.BoolVar(&p.diff, "diff", true, "Show the difference to the running job.")
 			f.BoolVar(&p.override, "policy-override", false, "Override soft-mandatory policies.")
-			f.BoolVar(&p.verbose, "verbose", false, "Show more of the difference.")
+			f.DetailVar(&p.detail, "Show more of the difference.")
 			f.BoolVar(&p.jsonOutput, "json-output", false, "Print the plan as JSON.")
 			tmpl := f.String("t", "", "Print the plan with a Go `template`.")
 			return func(ctx context.Context, e *term.Env) error {
@@ -44,7 +44,8 @@ Exits with 0 when nothing would change, 1 when something would, 255 for an error
 
 type plan struct {
 	source
-	diff, override, verbose, jsonOutput bool
+	diff, override, jsonOutput bool
+	detail                     term.Detail
 }
 
 // run prints the plan and says whether it changes anything.
@@ -66,7 +67,7 @@ func (p *plan) run(ctx context.Context, e *term.Env, tmpl string) (bool, error) 
 		return changes(resp), f.Print(e, resp)
 	}
 	if p.diff && resp.Diff != nil {
-		e.Println(strings.TrimRight(Diff(resp.Diff, p.verbose), "\n") + "\n")
+		e.Println(strings.TrimRight(Diff(resp.Diff, p.detail), "\n") + "\n")
 	}
 	dryRun(e, resp)
 	if resp.Warnings != "" {

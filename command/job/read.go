@@ -20,11 +20,7 @@ func inspectCommand() term.Command {
 			var formats term.Formats
 			formats.Declare(f)
 			return func(ctx context.Context, e *term.Env) error {
-				c, err := e.Client()
-				if err != nil {
-					return err
-				}
-				stub, err := find(ctx, e, c, e.Arg(0))
+				c, stub, err := find(ctx, e, e.Arg(0))
 				if err != nil {
 					return err
 				}
@@ -83,15 +79,11 @@ func allocsCommand() term.Command {
 		Short: "List the allocations of a job",
 		Setup: func(f *term.Flags) term.Run {
 			all := f.Bool("all", false, "Also those of an earlier job of the same name.")
-			verbose := f.Bool("verbose", false, "Print full IDs.")
+			detail := f.Detail("Print full IDs.")
 			var formats term.Formats
 			formats.Declare(f)
 			return func(ctx context.Context, e *term.Env) error {
-				c, err := e.Client()
-				if err != nil {
-					return err
-				}
-				stub, err := find(ctx, e, c, e.Arg(0))
+				c, stub, err := find(ctx, e, e.Arg(0))
 				if err != nil {
 					return err
 				}
@@ -102,7 +94,7 @@ func allocsCommand() term.Command {
 				if formats.Wanted() {
 					return formats.Print(e, allocs)
 				}
-				e.Println(Allocs(allocs, *verbose))
+				e.Println(Allocs(allocs, *detail))
 				return nil
 			}
 		},
@@ -135,11 +127,7 @@ type history struct {
 }
 
 func (h *history) run(ctx context.Context, e *term.Env, against string) error {
-	c, err := e.Client()
-	if err != nil {
-		return err
-	}
-	stub, err := find(ctx, e, c, e.Arg(0))
+	c, stub, err := find(ctx, e, e.Arg(0))
 	if err != nil {
 		return err
 	}
@@ -186,7 +174,7 @@ func (h *history) print(e *term.Env, job *api.Job, diff *api.JobDiff) error {
 		term.Row("Submit Date", term.UnixNano(*job.SubmitTime)),
 	}))
 	if h.diffs && diff != nil {
-		e.Println("Diff        =\n" + strings.TrimRight(Diff(diff, false), "\n"))
+		e.Println("Diff        =\n" + strings.TrimRight(Diff(diff, term.Short), "\n"))
 	}
 	if h.full {
 		return e.JSON(map[string]*api.Job{"Job": job})

@@ -17,7 +17,8 @@ type runOptions struct {
 	source
 	checkIndex                                        string
 	evalPriority                                      int
-	detach, output, verbose                           bool
+	detach, output                                    bool
+	detail                                            term.Detail
 	preserveCounts, preserveResources, overridePolicy bool
 }
 
@@ -37,7 +38,7 @@ placed, and 1 for any other error.`,
 			f.IntVar(&o.evalPriority, "eval-priority", 0, "The `priority` of the evaluation instead of the job's.")
 			f.BoolVar(&o.detach, "detach", false, "Print the evaluation's ID and return at once.")
 			f.BoolVar(&o.output, "output", false, "Print the job as JSON; register nothing.")
-			f.BoolVar(&o.verbose, "verbose", false, "Print full IDs.")
+			f.DetailVar(&o.detail, "Print full IDs.")
 			f.BoolVar(&o.preserveCounts, "preserve-counts", false, "Keep the group counts of the running job.")
 			f.BoolVar(&o.preserveResources, "preserve-resources", false, "Keep the task resources of the running job.")
 			f.BoolVar(&o.overridePolicy, "policy-override", false, "Override soft-mandatory policies.")
@@ -114,7 +115,7 @@ func (o *runOptions) follow(ctx context.Context, e *term.Env, c *api.Client, job
 	if job.Namespace != nil && *job.Namespace != "" {
 		ns = *job.Namespace
 	}
-	return monitor.New(e, c, ns, o.verbose).Eval(ctx, resp.EvalID)
+	return monitor.New(e, c, ns, o.detail).Eval(ctx, resp.EvalID)
 }
 
 func validateCommand() term.Command {

@@ -14,8 +14,9 @@ import (
 )
 
 type statusOptions struct {
-	short, evals, allAllocs, verbose bool
-	formats                          term.Formats
+	short, evals, allAllocs bool
+	detail                  term.Detail
+	formats                 term.Formats
 }
 
 func statusCommand() term.Command {
@@ -27,23 +28,23 @@ func statusCommand() term.Command {
 			f.BoolVar(&o.short, "short", false, "Show the job only, not its allocations.")
 			f.BoolVar(&o.evals, "evals", false, "Show the job's evaluations.")
 			f.BoolVar(&o.allAllocs, "all-allocs", false, "Also show allocations of an earlier job of the same name.")
-			f.BoolVar(&o.verbose, "verbose", false, "Show full IDs and more.")
+			f.DetailVar(&o.detail, "Show full IDs and more.")
 			o.formats.Declare(f)
 			return func(ctx context.Context, e *term.Env) error {
-				c, err := e.Client()
-				if err != nil {
-					return err
-				}
 				if e.Arg(0) == "" {
-					return o.list(ctx, e, c)
+					return o.list(ctx, e)
 				}
-				return o.one(ctx, e, c)
+				return o.one(ctx, e)
 			}
 		},
 	}
 }
 
-func (o *statusOptions) list(ctx context.Context, e *term.Env, c *api.Client) error {
+func (o *statusOptions) list(ctx context.Context, e *term.Env) error {
+	c, err := e.Client()
+	if err != nil {
+		return err
+	}
 	jobs, _, err := c.Jobs().List(inNamespace(ctx, e.Namespace()))
 	if err != nil {
 		return fmt.Errorf("Error querying jobs: %w", err)
@@ -59,8 +60,8 @@ func (o *statusOptions) list(ctx context.Context, e *term.Env, c *api.Client) er
 	return nil
 }
 
-func (o *statusOptions) one(ctx context.Context, e *term.Env, c *api.Client) error {
-	stub, err := find(ctx, e, c, e.Arg(0))
+func (o *statusOptions) one(ctx context.Context, e *term.Env) error {
+	c, stub, err := find(ctx, e, e.Arg(0))
 	if err != nil {
 		return err
 	}
@@ -92,7 +93,7 @@ func (o *statusOptions) one(ctx context.Context, e *term.Env, c *api.Client) err
 		return err
 	}
 	e.Println("\n" + e.Bold("Allocations"))
-	e.Println(Allocs(allocs, o.verbose))
+	e.Println(Allocs(allocs, o.detail))
 	return nil
 }
 
@@ -137,7 +138,7 @@ func (o *statusOptions) evaluations(e *term.Env, evals []*api.Evaluation) {
 	if o.evals {
 		rows := []string{"ID|Priority|Triggered By|Status|Placement Failures"}
 		for _, ev := range evals {
-			rows = append(rows, term.Row(term.ID(ev.ID, o.verbose), ev.Priority, ev.TriggeredBy, ev.Status, len(ev.FailedTGAllocs) > 0))
+			rows = append(rows, term.Row(o.detail.ID(ev.ID), ev.Priority, ev.TriggeredBy, ev.Status, len(ev.FailedTGAllocs) > 0))
 		}
 		e.Println("\n" + e.Bold("Evaluations"))
 		e.Println(term.Table(rows))
@@ -160,28 +161,28 @@ func (o *statusOptions) deployment(e *term.Env, c *api.Client, j *api.Job, q *ap
 	}
 	if d != nil {
 		e.Println("\n" + e.Bold("Latest Deployment"))
-		e.Println(monitor.DeploymentText(d, o.verbose))
+		e.Println(monitor.DeploymentText(d, o.detail))
 	}
 	return nil
 }
 
 // Allocs shows allocations as a table, the newest first.
-func Allocs(allocs []*api.AllocationListStub, verbose bool) string {
+func Allocs(allocs []*api.AllocationListStub, detail term.Detail) string {
 	if len(allocs) == 0 {
 		return "No allocations placed"
 	}
 	slices.SortFunc(allocs, func(a, b *api.AllocationListStub) int { return int(int64(b.CreateIndex) - int64(a.CreateIndex)) })
 	now := time.Now()
 	rows := []string{"ID|Node ID|Task Group|Version|Desired|Status|Created|Modified"}
-	if verbose {
+	if detail {
 		rows[0] = "ID|Eval ID|Node ID|Node Name|Task Group|Version|Desired|Status|Created|Modified"
 	}
 	for _, a := range allocs {
-		cells := []any{term.ID(a.ID, verbose)}
-		if verbose {
+		cells := []any{detail.ID(a.ID)}
+		if detail {
 			cells = append(cells, a.EvalID, a.NodeID, a.NodeName)
 		} else {
-			cells = append(cells, term.ID(a.NodeID, false))
+			cells = append(cells, term.Short.ID(a.NodeID))
 		}
 		cells = append(cells, a.TaskGroup, a.JobVersion, a.DesiredStatus, a.ClientStatus,
 			term.Ago(time.Unix(0, a.CreateTime), now), term.Ago(time.Unix(0, a.ModifyTime), now))

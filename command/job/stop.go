@@ -23,11 +23,11 @@ func stopCommand() term.Command {
 			f.BoolVar(&opts.NoShutdownDelay, "no-shutdown-delay", false, "Don't wait for shutdown_delay.")
 			f.IntVar(&opts.EvalPriority, "eval-priority", 0, "The `priority` of the evaluation instead of the job's.")
 			detach := f.Bool("detach", false, "Print the evaluation's ID and return at once.")
-			verbose := f.Bool("verbose", false, "Print full IDs.")
+			detail := f.Detail("Print full IDs.")
 			yes := f.Bool("yes", false, "Don't ask.")
 			return func(ctx context.Context, e *term.Env) error {
 				for _, prefix := range e.Args {
-					if err := stop(ctx, e, prefix, opts, stopHow{*detach, *verbose, *yes}); err != nil {
+					if err := stop(ctx, e, prefix, opts, stopHow{detach: *detach, yes: *yes, detail: *detail}); err != nil {
 						return err
 					}
 				}
@@ -37,14 +37,13 @@ func stopCommand() term.Command {
 	}
 }
 
-type stopHow struct{ detach, verbose, yes bool }
+type stopHow struct {
+	detach, yes bool
+	detail      term.Detail
+}
 
 func stop(ctx context.Context, e *term.Env, prefix string, opts *api.DeregisterOptions, how stopHow) error {
-	c, err := e.Client()
-	if err != nil {
-		return err
-	}
-	stub, err := find(ctx, e, c, prefix)
+	c, stub, err := find(ctx, e, prefix)
 	if err != nil {
 		return err
 	}
@@ -61,7 +60,7 @@ func stop(ctx context.Context, e *term.Env, prefix string, opts *api.DeregisterO
 		e.Println(evalID)
 		return nil
 	}
-	return monitor.New(e, c, stub.Namespace, how.verbose).Eval(ctx, evalID)
+	return monitor.New(e, c, stub.Namespace, how.detail).Eval(ctx, evalID)
 }
 
 func confirm(e *term.Env, question string) bool {
@@ -79,13 +78,9 @@ func evalCommand() term.Command {
 			opts := api.EvalOptions{}
 			f.BoolVar(&opts.ForceReschedule, "force-reschedule", false, "Reschedule failed allocations now, whatever their policy.")
 			detach := f.Bool("detach", false, "Print the evaluation's ID and return at once.")
-			verbose := f.Bool("verbose", false, "Print full IDs.")
+			detail := f.Detail("Print full IDs.")
 			return func(ctx context.Context, e *term.Env) error {
-				c, err := e.Client()
-				if err != nil {
-					return err
-				}
-				stub, err := find(ctx, e, c, e.Arg(0))
+				c, stub, err := find(ctx, e, e.Arg(0))
 				if err != nil {
 					return err
 				}
@@ -94,10 +89,10 @@ func evalCommand() term.Command {
 					return fmt.Errorf("Error evaluating job: %w", err)
 				}
 				if *detach {
-					e.Printf("Created eval ID: %q\n", term.ID(id, *verbose))
+					e.Printf("Created eval ID: %q\n", detail.ID(id))
 					return nil
 				}
-				return monitor.New(e, c, stub.Namespace, *verbose).Eval(ctx, id)
+				return monitor.New(e, c, stub.Namespace, *detail).Eval(ctx, id)
 			}
 		},
 	}

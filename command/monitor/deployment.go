@@ -22,7 +22,7 @@ func (m *Monitor) Deployment(ctx context.Context, id string) error {
 			return fmt.Errorf("Error reading deployment: %w", err)
 		}
 		index = meta.LastIndex
-		if text := DeploymentText(d, m.verbose); text != shown {
+		if text := DeploymentText(d, m.detail); text != shown {
 			m.line("\n\n%s\n", text)
 			shown = text
 		}
@@ -38,9 +38,9 @@ func (m *Monitor) Deployment(ctx context.Context, id string) error {
 }
 
 // DeploymentText shows a deployment as deployment status does.
-func DeploymentText(d *api.Deployment, verbose bool) string {
+func DeploymentText(d *api.Deployment, detail term.Detail) string {
 	head := term.Pairs([]string{
-		term.Row("ID", term.ID(d.ID, verbose)),
+		term.Row("ID", detail.ID(d.ID)),
 		term.Row("Job ID", d.JobID),
 		term.Row("Job Version", d.JobVersion),
 		term.Row("Status", d.Status),

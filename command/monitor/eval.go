@@ -18,16 +18,16 @@ import (
 
 // Monitor prints what happens to one evaluation.
 type Monitor struct {
-	env     *term.Env
-	client  *api.Client
-	ns      string
-	verbose bool
-	seen    map[string]string // allocation ID to client status
+	env    *term.Env
+	client *api.Client
+	ns     string
+	detail term.Detail
+	seen   map[string]string // allocation ID to client status
 }
 
 // New makes a monitor of the namespace ns that prints to e.
-func New(e *term.Env, c *api.Client, ns string, verbose bool) *Monitor {
-	return &Monitor{env: e, client: c, ns: ns, verbose: verbose, seen: map[string]string{}}
+func New(e *term.Env, c *api.Client, ns string, detail term.Detail) *Monitor {
+	return &Monitor{env: e, client: c, ns: ns, detail: detail, seen: map[string]string{}}
 }
 
 // query waits for a change after index, a minute at most; 0 reads at once.
@@ -35,7 +35,7 @@ func (m *Monitor) query(ctx context.Context, index uint64) *api.QueryOptions {
 	return (&api.QueryOptions{Namespace: m.ns, WaitIndex: index, WaitTime: time.Minute}).WithContext(ctx)
 }
 
-func (m *Monitor) id(id string) string { return term.ID(id, m.verbose) }
+func (m *Monitor) id(id string) string { return m.detail.ID(id) }
 
 func (m *Monitor) header(format string, a ...any) {
 	m.env.Println(m.env.Bold(fmt.Sprintf("==> %s: %s", time.Now().Format(time.RFC3339), fmt.Sprintf(format, a...))))
@@ -45,19 +45,18 @@ func (m *Monitor) line(format string, a ...any) {
 	m.env.Printf("    %s: %s\n", time.Now().Format(time.RFC3339), fmt.Sprintf(format, a...))
 }
 
-// Eval follows an evaluation to its end, then the deployment it belongs to. An
-// evaluation that could not place everything ends with exit status 2.
+// Eval follows an evaluation to its end, then the deployment it belongs to. One that
+// could not place everything ends at once with exit status 2: its deployment waits
+// for capacity, which may never come.
 func (m *Monitor) Eval(ctx context.Context, evalID string) error {
 	eval, err := m.untilOver(ctx, evalID)
 	if err != nil {
 		return err
 	}
-	if eval.DeploymentID != "" {
-		if err := m.Deployment(ctx, eval.DeploymentID); err != nil {
-			return err
-		}
+	if err := placed(eval); err != nil || eval.DeploymentID == "" {
+		return err
 	}
-	return placed(eval)
+	return m.Deployment(ctx, eval.DeploymentID)
 }
 
 // EvalOnly is Eval that leaves the deployment alone.

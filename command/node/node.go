@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -18,56 +19,56 @@ func Commands() []term.Command {
 	return []term.Command{statusCommand(), eligibilityCommand(), drainCommand(), identityGetCommand(), identityRenewCommand()}
 }
 
-// find returns the one node whose ID begins with prefix, or the agent's own.
-func find(ctx context.Context, e *term.Env, c *api.Client, prefix string, self bool) (*api.Node, error) {
-	id := prefix
-	switch {
-	case self:
-		own, err := ownNode(c)
-		if err != nil {
-			return nil, err
-		}
-		id = own
-	case len(prefix) < 2:
-		return nil, fmt.Errorf("Node ID must contain at least two characters.")
-	}
-	nodes, _, err := c.Nodes().List((&api.QueryOptions{Prefix: term.UUIDPrefix(id)}).WithContext(ctx))
+// find returns the one node whose ID begins with prefix, and a client to go on with.
+func find(ctx context.Context, e *term.Env, prefix string) (*api.Client, *api.Node, error) {
+	c, err := e.Client()
 	if err != nil {
-		return nil, fmt.Errorf("Error querying node info: %w", err)
+		return nil, nil, err
 	}
-	nodes = slices.DeleteFunc(nodes, func(n *api.NodeListStub) bool { return !strings.HasPrefix(n.ID, id) })
+	if len(prefix) < 2 {
+		return nil, nil, fmt.Errorf("Node ID must contain at least two characters.")
+	}
+	nodes, _, err := c.Nodes().List((&api.QueryOptions{Prefix: term.UUIDPrefix(prefix)}).WithContext(ctx))
+	if err != nil {
+		return nil, nil, fmt.Errorf("Error querying node info: %w", err)
+	}
+	nodes = slices.DeleteFunc(nodes, func(n *api.NodeListStub) bool { return !strings.HasPrefix(n.ID, prefix) })
 	switch len(nodes) {
 	case 0:
-		return nil, fmt.Errorf("No node(s) with prefix %q found", id)
+		return nil, nil, fmt.Errorf("No node(s) with prefix %q found", prefix)
 	case 1:
 	default:
-		return nil, fmt.Errorf("Prefix matched multiple nodes\n\n%s", table(nodes, true, false))
+		return nil, nil, fmt.Errorf("Prefix matched multiple nodes\n\n%s", table(nodes, term.Full, false))
 	}
 	n, _, err := c.Nodes().Info(nodes[0].ID, (&api.QueryOptions{}).WithContext(ctx))
 	if err != nil {
-		return nil, fmt.Errorf("Error querying node info: %w", err)
+		return nil, nil, fmt.Errorf("Error querying node info: %w", err)
 	}
-	return n, nil
+	return c, n, nil
 }
 
-// ownNode returns the ID of the node that the agent is.
-func ownNode(c *api.Client) (string, error) {
+// findOwn is find for the node that the agent is, whatever the argument.
+func findOwn(ctx context.Context, e *term.Env, _ string) (*api.Client, *api.Node, error) {
+	c, err := e.Client()
+	if err != nil {
+		return nil, nil, err
+	}
 	info, err := c.Agent().Self()
 	if err != nil {
-		return "", fmt.Errorf("Error querying agent info: %w", err)
+		return nil, nil, fmt.Errorf("Error querying agent info: %w", err)
 	}
 	if id := info.Stats["client"]["node_id"]; id != "" {
-		return id, nil
+		return find(ctx, e, id)
 	}
-	return "", fmt.Errorf("Agent isn't running client mode: name a node")
+	return nil, nil, fmt.Errorf("Agent isn't running client mode: name a node")
 }
 
-func table(nodes []*api.NodeListStub, verbose, os bool) string {
+func table(nodes []*api.NodeListStub, detail term.Detail, os bool) string {
 	head := "ID|Node Pool|DC|Name|Class|"
 	if os {
 		head += "OS|"
 	}
-	if verbose {
+	if detail {
 		head += "Address|Version|"
 	}
 	rows := []string{head + "Drain|Eligibility|Status"}
@@ -76,11 +77,11 @@ func table(nodes []*api.NodeListStub, verbose, os bool) string {
 		if class == "" {
 			class = "<none>"
 		}
-		cells := []any{term.ID(n.ID, verbose), n.NodePool, n.Datacenter, n.Name, class}
+		cells := []any{detail.ID(n.ID), n.NodePool, n.Datacenter, n.Name, class}
 		if os {
 			cells = append(cells, n.Attributes["os.name"])
 		}
-		if verbose {
+		if detail {
 			cells = append(cells, n.Address, n.Version)
 		}
 		rows = append(rows, term.Row(append(cells, n.Drain, n.SchedulingEligibility, n.Status)...))
@@ -100,11 +101,11 @@ func eligibilityCommand() term.Command {
 				if *enable == *disable {
 					return fmt.Errorf("Either the '-enable' or '-disable' flag must be set")
 				}
-				c, err := e.Client()
-				if err != nil {
-					return err
+				look := find
+				if *self {
+					look = findOwn
 				}
-				n, err := find(ctx, e, c, e.Arg(0), *self)
+				c, n, err := look(ctx, e, e.Arg(0))
 				if err != nil {
 					return err
 				}
@@ -145,11 +146,7 @@ func identityGetCommand() term.Command {
 			var formats term.Formats
 			formats.Declare(f)
 			return func(ctx context.Context, e *term.Env) error {
-				c, err := e.Client()
-				if err != nil {
-					return err
-				}
-				n, err := find(ctx, e, c, e.Arg(0), false)
+				c, n, err := find(ctx, e, e.Arg(0))
 				if err != nil {
 					return err
 				}
@@ -162,7 +159,7 @@ func identityGetCommand() term.Command {
 				}
 				rows := []string{"Claim Key|Claim Value"}
 				for _, k := range slices.Sorted(maps.Keys(resp.Claims)) {
-					rows = append(rows, term.Row(k, resp.Claims[k]))
+					rows = append(rows, term.Row(k, claim(resp.Claims[k])))
 				}
 				e.Println(term.Table(rows))
 				return nil
@@ -171,17 +168,22 @@ func identityGetCommand() term.Command {
 	}
 }
 
+// claim is the value of a claim as it is shown: JSON makes every number a float,
+// but claims are whole seconds.
+func claim(v any) any {
+	if n, ok := v.(float64); ok && n == math.Trunc(n) {
+		return int64(n)
+	}
+	return v
+}
+
 func identityRenewCommand() term.Command {
 	return term.Command{
 		Name: "node identity renew", Args: "<node>", MinArgs: 1, MaxArgs: 1,
 		Short: "Have a node ask for a new identity at its next heartbeat",
 		Setup: func(*term.Flags) term.Run {
 			return func(ctx context.Context, e *term.Env) error {
-				c, err := e.Client()
-				if err != nil {
-					return err
-				}
-				n, err := find(ctx, e, c, e.Arg(0), false)
+				c, n, err := find(ctx, e, e.Arg(0))
 				if err != nil {
 					return err
 				}

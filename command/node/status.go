@@ -13,10 +13,11 @@ import (
 )
 
 type statusOptions struct {
-	self, short, stats, allocs, quiet, verbose, os bool
-	filter, pageToken                              string
-	perPage                                        int
-	formats                                        term.Formats
+	self, short, stats, allocs, quiet, os bool
+	detail                                term.Detail
+	filter, pageToken                     string
+	perPage                               int
+	formats                               term.Formats
 }
 
 func statusCommand() term.Command {
@@ -31,26 +32,26 @@ func statusCommand() term.Command {
 			f.BoolVar(&o.allocs, "allocs", false, "In the list, count the running allocations.")
 			f.BoolVar(&o.quiet, "quiet", false, "In the list, print IDs only.")
 			f.BoolVar(&o.os, "os", false, "In the list, show the operating system.")
-			f.BoolVar(&o.verbose, "verbose", false, "Show full IDs, attributes and more.")
+			f.DetailVar(&o.detail, "Show full IDs, attributes and more.")
 			f.StringVar(&o.filter, "filter", "", "In the list, an `expression` that nodes must meet.")
 			f.IntVar(&o.perPage, "per-page", 0, "In the list, how many nodes to show.")
 			f.StringVar(&o.pageToken, "page-token", "", "In the list, where to go on.")
 			o.formats.Declare(f)
 			return func(ctx context.Context, e *term.Env) error {
-				c, err := e.Client()
-				if err != nil {
-					return err
-				}
 				if e.Arg(0) == "" && !o.self {
-					return o.list(ctx, e, c)
+					return o.list(ctx, e)
 				}
-				return o.one(ctx, e, c)
+				return o.one(ctx, e)
 			}
 		},
 	}
 }
 
-func (o *statusOptions) list(ctx context.Context, e *term.Env, c *api.Client) error {
+func (o *statusOptions) list(ctx context.Context, e *term.Env) error {
+	c, err := e.Client()
+	if err != nil {
+		return err
+	}
 	q := (&api.QueryOptions{Filter: o.filter, PerPage: int32(o.perPage), NextToken: o.pageToken}).WithContext(ctx)
 	if o.os {
 		q.Params = map[string]string{"os": "true"}
@@ -63,12 +64,12 @@ func (o *statusOptions) list(ctx context.Context, e *term.Env, c *api.Client) er
 		return o.formats.Print(e, nodes)
 	case o.quiet:
 		for _, n := range nodes {
-			e.Println(term.ID(n.ID, o.verbose))
+			e.Println(o.detail.ID(n.ID))
 		}
 	case len(nodes) > 0 && o.allocs:
 		return o.counted(ctx, e, c, nodes)
 	case len(nodes) > 0:
-		e.Println(table(nodes, o.verbose, o.os))
+		e.Println(table(nodes, o.detail, o.os))
 	}
 	if meta.NextToken != "" {
 		e.Printf("\nResults have been paginated. To get the next page run:\n\nnomad node status -page-token %s\n", meta.NextToken)
@@ -78,7 +79,7 @@ func (o *statusOptions) list(ctx context.Context, e *term.Env, c *api.Client) er
 
 // counted is the list with the number of running allocations of each node.
 func (o *statusOptions) counted(ctx context.Context, e *term.Env, c *api.Client, nodes []*api.NodeListStub) error {
-	lines := strings.Split(table(nodes, o.verbose, o.os), "\n")
+	lines := strings.Split(table(nodes, o.detail, o.os), "\n")
 	out := []string{lines[0] + "  Running Allocs"}
 	for i, n := range nodes {
 		allocs, _, err := c.Nodes().Allocations(n.ID, (&api.QueryOptions{}).WithContext(ctx))
@@ -97,8 +98,12 @@ func (o *statusOptions) counted(ctx context.Context, e *term.Env, c *api.Client,
 	return nil
 }
 
-func (o *statusOptions) one(ctx context.Context, e *term.Env, c *api.Client) error {
-	n, err := find(ctx, e, c, e.Arg(0), o.self)
+func (o *statusOptions) one(ctx context.Context, e *term.Env) error {
+	look := find
+	if o.self {
+		look = findOwn
+	}
+	c, n, err := look(ctx, e, e.Arg(0))
 	if err != nil {
 		return err
 	}
@@ -109,7 +114,7 @@ func (o *statusOptions) one(ctx context.Context, e *term.Env, c *api.Client) err
 	if o.short {
 		return o.allocations(ctx, e, c, n)
 	}
-	if o.verbose {
+	if o.detail {
 		o.drivers(e, n)
 	}
 	o.events(e, n)
@@ -119,7 +124,7 @@ func (o *statusOptions) one(ctx context.Context, e *term.Env, c *api.Client) err
 	if err := o.allocations(ctx, e, c, n); err != nil {
 		return err
 	}
-	if o.verbose {
+	if o.detail {
 		attributes(e, "Attributes", n.Attributes)
 	}
 	attributes(e, "Meta", n.Meta)
@@ -128,11 +133,11 @@ func (o *statusOptions) one(ctx context.Context, e *term.Env, c *api.Client) err
 
 func (o *statusOptions) describe(n *api.Node) string {
 	rows := []string{
-		term.Row("ID", term.ID(n.ID, o.verbose)), term.Row("Name", n.Name), term.Row("Node Pool", n.NodePool),
+		term.Row("ID", o.detail.ID(n.ID)), term.Row("Name", n.Name), term.Row("Node Pool", n.NodePool),
 		term.Row("Class", n.NodeClass), term.Row("DC", n.Datacenter), term.Row("Drain", n.Drain),
 		term.Row("Eligibility", n.SchedulingEligibility), term.Row("Status", n.Status),
 	}
-	if !o.verbose {
+	if !o.detail {
 		rows = append(rows, term.Row("Driver Status", driverLine(n)))
 	}
 	return term.Pairs(rows)
@@ -196,11 +201,14 @@ func (o *statusOptions) resources(ctx context.Context, e *term.Env, c *api.Clien
 		e.Println("\n" + e.Bold(fmt.Sprintf("error fetching node stats: actual resource usage not present: %v", err)))
 		return nil
 	}
-	used(e, n, stats, o.stats)
+	used(e, n, stats)
+	if o.stats {
+		usedEach(e, stats)
+	}
 	return nil
 }
 
-func used(e *term.Env, n *api.Node, s *api.HostStats, all bool) {
+func used(e *term.Env, n *api.Node, s *api.HostStats) {
 	e.Println("\n" + e.Bold("Host Resource Utilization"))
 	rows := []string{"CPU|Memory|Disk"}
 	disk := ""
@@ -209,9 +217,10 @@ func used(e *term.Env, n *api.Node, s *api.HostStats, all bool) {
 	}
 	e.Println(term.Table(append(rows, term.Row(fmt.Sprintf("%.0f/%d MHz", s.CPUTicksConsumed, n.NodeResources.Cpu.CpuShares),
 		term.Bytes(s.Memory.Used)+"/"+term.Bytes(s.Memory.Total), disk))))
-	if !all {
-		return
-	}
+}
+
+// usedEach shows the use of each processor and each disk.
+func usedEach(e *term.Env, s *api.HostStats) {
 	for _, cpu := range s.CPU {
 		e.Println("\n" + term.Pairs([]string{term.Row("CPU", cpu.CPU), term.Row("User", percent(cpu.User)),
 			term.Row("System", percent(cpu.System)), term.Row("Idle", percent(cpu.Idle))}))
@@ -239,7 +248,7 @@ func (o *statusOptions) allocations(ctx context.Context, e *term.Env, c *api.Cli
 		if a.Job != nil && a.Job.Version != nil {
 			version = *a.Job.Version
 		}
-		rows = append(rows, term.Row(term.ID(a.ID, o.verbose), term.ID(a.NodeID, o.verbose), a.TaskGroup, version, a.DesiredStatus,
+		rows = append(rows, term.Row(o.detail.ID(a.ID), o.detail.ID(a.NodeID), a.TaskGroup, version, a.DesiredStatus,
 			a.ClientStatus, term.Ago(time.Unix(0, a.CreateTime), now), term.Ago(time.Unix(0, a.ModifyTime), now)))
 	}
 	e.Println("\n" + e.Bold("Allocations"))

@@ -1,6 +1,5 @@
 // Package operator holds the commands about the cluster itself: server members,
-// system gc, operator api, metrics, scheduler configuration, root keys and
-// snapshots. They
+// system gc, metrics, scheduler configuration, root keys and snapshots. They
 // speak to an agent through package api; they keep nothing.
 package operator
 
@@ -24,7 +23,7 @@ func membersCommand() term.Command {
 	return term.Command{
 		Name: "server members", Alias: []string{"server-members"}, Short: "List the servers",
 		Setup: func(f *term.Flags) term.Run {
-			verbose := f.Bool("verbose", false, "Show the tags of each server.")
+			detail := f.Detail("Show the tags of each server.")
 			detailed := f.Bool("detailed", false, "The same as -verbose.")
 			var formats term.Formats
 			formats.Declare(f)
@@ -40,16 +39,16 @@ func membersCommand() term.Command {
 				case formats.Wanted():
 					return formats.Print(e, m.Members)
 				}
-				return members(e, c, m, *verbose || *detailed)
+				return members(e, c, m, *detail || term.Detail(*detailed))
 			}
 		},
 	}
 }
 
-func members(e *term.Env, c *api.Client, m *api.ServerMembers, verbose bool) error {
+func members(e *term.Env, c *api.Client, m *api.ServerMembers, detail term.Detail) error {
 	slices.SortFunc(m.Members, func(a, b *api.AgentMember) int { return strings.Compare(a.Name, b.Name) })
 	head := "Name|Address|Port|Status|Leader|Raft Version|Build|Datacenter|Region"
-	if verbose {
+	if detail {
 		head += "|Tags"
 	}
 	rows := []string{head}
@@ -65,7 +64,7 @@ func members(e *term.Env, c *api.Client, m *api.ServerMembers, verbose bool) err
 		}
 		isLeader := leaders[region] != "" && leaders[region] == fmt.Sprintf("%s:%s", s.Addr, s.Tags["port"])
 		cells := []any{s.Name, s.Addr, s.Port, s.Status, isLeader, s.Tags["raft_vsn"], s.Tags["build"], s.Tags["dc"], region}
-		if verbose {
+		if detail {
 			cells = append(cells, tags(s.Tags))
 		}
 		rows = append(rows, term.Row(cells...))
@@ -84,36 +83,36 @@ func tags(of map[string]string) string {
 }
 
 func gcCommand() term.Command {
-	return term.Command{
-		Name: "system gc", Short: "Remove what is over: evaluations, allocations, jobs, nodes, deployments",
-		Setup: func(*term.Flags) term.Run {
-			return func(_ context.Context, e *term.Env) error {
-				c, err := e.Client()
-				if err != nil {
-					return err
-				}
-				if err := c.System().GarbageCollect(); err != nil {
-					return fmt.Errorf("Error running system garbage-collection: %w", err)
-				}
-				return nil
+	return systemCommand("system gc", "Remove what is over: evaluations, allocations, jobs, nodes, deployments",
+		func(s *api.System) error {
+			if err := s.GarbageCollect(); err != nil {
+				return fmt.Errorf("Error running system garbage-collection: %w", err)
 			}
-		},
-	}
+			return nil
+		})
 }
 
 func reconcileCommand() term.Command {
+	return systemCommand("system reconcile summaries", "Count the allocations of every job anew",
+		func(s *api.System) error {
+			if err := s.ReconcileSummaries(); err != nil {
+				return fmt.Errorf("Error running system summary reconciliation: %w", err)
+			}
+			return nil
+		})
+}
+
+// systemCommand is a command without flags that does one thing to the whole system.
+func systemCommand(name, short string, do func(*api.System) error) term.Command {
 	return term.Command{
-		Name: "system reconcile summaries", Short: "Count the allocations of every job anew",
+		Name: name, Short: short,
 		Setup: func(*term.Flags) term.Run {
 			return func(_ context.Context, e *term.Env) error {
 				c, err := e.Client()
 				if err != nil {
 					return err
 				}
-				if err := c.System().ReconcileSummaries(); err != nil {
-					return fmt.Errorf("Error running system summary reconciliation: %w", err)
-				}
-				return nil
+				return do(c.System())
 			}
 		},
 	}
@@ -154,7 +153,7 @@ func keysCommand() term.Command {
 	return term.Command{
 		Name: "operator root keyring list", Short: "List the root keys that sign and encrypt",
 		Setup: func(f *term.Flags) term.Run {
-			verbose := f.Bool("verbose", false, "Show full IDs.")
+			detail := f.Detail("Show full IDs.")
 			return func(ctx context.Context, e *term.Env) error {
 				c, err := e.Client()
 				if err != nil {
@@ -173,7 +172,7 @@ func keysCommand() term.Command {
 					if k.PublishTime > 0 {
 						publish = term.UnixNano(k.PublishTime)
 					}
-					rows = append(rows, term.Row(term.ID(k.KeyID, *verbose), k.State, term.UnixNano(k.CreateTime), publish))
+					rows = append(rows, term.Row(detail.ID(k.KeyID), k.State, term.UnixNano(k.CreateTime), publish))
 				}
 				e.Println(term.Table(rows))
 				return nil

@@ -25,6 +25,8 @@ type Command struct {
 	Short string // one line
 	Long  string // what a reader of -help needs beyond the flags
 	Alias []string
+	// Hidden commands run, but no list of commands names them.
+	Hidden bool
 	// Local commands speak to no agent: they take no general flags.
 	Local bool
 	// MinArgs and MaxArgs bound the arguments; MaxArgs -1 means any number.
@@ -68,6 +70,16 @@ type stringList []string
 
 func (l *stringList) String() string     { return strings.Join(*l, ",") }
 func (l *stringList) Set(v string) error { *l = append(*l, v); return nil }
+
+// Detail declares the flag -verbose.
+func (f *Flags) Detail(usage string) *Detail {
+	d := new(Detail)
+	f.DetailVar(d, usage)
+	return d
+}
+
+// DetailVar declares the flag -verbose, to be stored in d.
+func (f *Flags) DetailVar(d *Detail, usage string) { f.BoolVar((*bool)(d), "verbose", false, usage) }
 
 // OptBool declares a flag that is true, false or not given (nil).
 func (f *Flags) OptBool(name, usage string) **bool {

@@ -14,9 +14,18 @@ import (
 // shortID is how many characters of an ID are shown without -verbose.
 const shortID = 8
 
-// ID returns id as it is shown: short, unless verbose.
-func ID(id string, verbose bool) string {
-	if verbose || len(id) <= shortID {
+// Detail is how much a command tells.
+type Detail bool
+
+// What is told without and with -verbose.
+const (
+	Short Detail = false
+	Full  Detail = true
+)
+
+// ID returns an ID as it is shown: whole only in full detail.
+func (d Detail) ID(id string) string {
+	if d == Full || len(id) <= shortID {
 		return id
 	}
 	return id[:shortID]

@@ -24,16 +24,13 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 
 	"github.com/hashicorp/hcl/v2/hcldec"
-	"github.com/zclconf/go-cty/cty"
 
 	"github.com/open-nomad/open-nomad/drivers/process"
 	"github.com/open-nomad/open-nomad/internal/cgroup"
 	"github.com/open-nomad/open-nomad/internal/landlock"
-	"github.com/open-nomad/open-nomad/internal/sandbox"
 	"github.com/open-nomad/open-nomad/internal/supervise"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
@@ -44,16 +41,14 @@ const Name = "exec2"
 // Driver runs sandboxed programs; it implements drivers.Driver.
 type Driver struct {
 	process.Tasks
+	*process.Settings[settings]
 	log   *slog.Logger
 	super *supervise.Client
-
-	mu       sync.Mutex
-	settings settings
 }
 
 // New returns the driver with the default settings.
 func New(log *slog.Logger, super *supervise.Client) *Driver {
-	return &Driver{log: log.With("driver", Name), super: super, settings: defaults,
+	return &Driver{log: log.With("driver", Name), super: super, Settings: process.NewSettings(Name, defaults, decodeSettings),
 		Tasks: process.Tasks{Driver: Name, DefaultStop: syscall.SIGINT, Supervisor: super}}
 }
 
@@ -68,24 +63,6 @@ func (d *Driver) ConfigSpec() hcldec.Spec { return configSpec }
 // TaskSpec implements drivers.Driver.
 func (d *Driver) TaskSpec() hcldec.Spec { return taskSpec }
 
-// SetConfig implements drivers.Driver.
-func (d *Driver) SetConfig(cfg cty.Value) error {
-	s, err := decodeSettings(cfg)
-	if err != nil {
-		return fmt.Errorf("config of driver %s: %w", Name, err)
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.settings = s
-	return nil
-}
-
-func (d *Driver) config() settings {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.settings
-}
-
 // Capabilities implements drivers.Driver.
 func (d *Driver) Capabilities() drivers.Capabilities {
 	return drivers.Capabilities{SendSignals: true, FSIsolation: drivers.FSIsolationUnveil, DynamicWorkloadUsers: true}
@@ -93,13 +70,7 @@ func (d *Driver) Capabilities() drivers.Capabilities {
 
 // Fingerprint implements drivers.Driver.
 func (d *Driver) Fingerprint(ctx context.Context) <-chan drivers.Fingerprint {
-	ch := make(chan drivers.Fingerprint, 1)
-	ch <- d.config().fingerprint()
-	go func() {
-		<-ctx.Done()
-		close(ch)
-	}()
-	return ch
+	return process.Steady(ctx, d.Current().fingerprint())
 }
 
 func (s settings) fingerprint() drivers.Fingerprint {
@@ -151,7 +122,7 @@ func groupsUsable() error {
 
 // StartTask implements drivers.Driver.
 func (d *Driver) StartTask(ctx context.Context, cfg *drivers.TaskConfig) (*drivers.TaskHandle, error) {
-	set := d.config()
+	set := d.Current()
 	missing, err := set.check()
 	if err != nil {
 		return nil, err
@@ -177,7 +148,7 @@ func (d *Driver) StartTask(ctx context.Context, cfg *drivers.TaskConfig) (*drive
 	if err != nil {
 		return nil, err
 	}
-	spec, err := newSpec(cfg, policy)
+	spec, err := process.Spec(cfg, policy)
 	if err != nil {
 		return nil, err
 	}
@@ -195,22 +166,6 @@ func (d *Driver) StartTask(ctx context.Context, cfg *drivers.TaskConfig) (*drive
 		return nil, process.StartFailure(err)
 	}
 	return d.Started(cfg)
-}
-
-func newSpec(cfg *drivers.TaskConfig, p *sandbox.Policy) (*supervise.Spec, error) {
-	raw, err := sandbox.Encode(p)
-	if err != nil {
-		return nil, err
-	}
-	logs, err := process.Logs(cfg)
-	if err != nil {
-		return nil, err
-	}
-	spec := &supervise.Spec{ID: cfg.ID, Entry: sandbox.Entry, Policy: raw, Logs: logs}
-	if p.User != nil {
-		spec.Owner = &supervise.Owner{UID: int(p.User.UID), GID: int(p.User.GID)}
-	}
-	return spec, nil
 }
 
 // limits are hard: memory up to memory_max, and the CPU that was asked for.

@@ -371,6 +371,8 @@ func TestRecover(t *testing.T) {
 	}
 	again := &fixture{t: t, dir: f.dir}
 	again.Driver, again.super = newAgent(t, f.dir)
+	// The second is what an agent has stored that died before the start came back.
+	handles[1] = &drivers.TaskHandle{Driver: handles[1].Driver, TaskID: handles[1].TaskID}
 	for i, want := range []struct {
 		code   int
 		stdout string

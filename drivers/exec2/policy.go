@@ -12,6 +12,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/drivers/process"
 	"github.com/open-nomad/open-nomad/internal/sandbox"
+	"github.com/open-nomad/open-nomad/internal/sandbox/seccomp"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -25,7 +26,7 @@ var presets = map[string][]string{
 	"rw": {"/dev/null", "/dev/full", "/dev/stdin", "/dev/stdout", "/dev/stderr"},
 	"w":  {"/dev/log"},
 	"r": {"/etc/ld.so.conf", "/etc/ld.so.cache", "/etc/ld.so.conf.d",
-		"/dev/zero", "/dev/fd", "/dev/urandom", "/usr/share/locale", "/proc/self/cmdline", "/usr/share/zoneinfo",
+		"/dev/zero", "/dev/fd", "/dev/urandom", "/usr/share/locale", "/usr/share/zoneinfo",
 		"/usr/share/common-licenses", "/proc/sys/kernel/ngroups_max", "/proc/sys/kernel/cap_last_cap",
 		"/proc/sys/vm/overcommit_memory",
 		"/etc/hosts", "/hostname", "/etc/services", "/etc/protocols", "/etc/resolv.conf",
@@ -66,13 +67,17 @@ func (s settings) policy(cfg *drivers.TaskConfig, o options, acc process.Account
 	if err != nil {
 		return nil, err
 	}
+	filter, err := seccomp.Default()
+	if err != nil {
+		return nil, err
+	}
 	p := &sandbox.Policy{
 		Argv: append([]string{o.command}, o.args...), Env: environ(cfg, acc), Dir: cfg.TaskDir,
 		MissingExit: notFound, OOMScoreAdj: max(o.oomScoreAdj, cfg.OOMScoreAdj, 0),
 		Files: &sandbox.Files{Paths: paths, MinABI: s.minABI},
 		// A core dump would carry secrets out of the sandbox.
 		Rlimits: []sandbox.Rlimit{{Resource: unix.RLIMIT_CORE}},
-		Seccomp: sandbox.SeccompDefault,
+		Seccomp: sandbox.SeccompDefault, Filter: filter,
 	}
 	if acc.Name == "" {
 		return p, nil

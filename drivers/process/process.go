@@ -1,13 +1,14 @@
 // Package process is what drivers share whose tasks are processes under the
-// supervisor: everything after the start. A driver embeds Tasks and adds its own
-// schema, fingerprint and StartTask.
+// supervisor: their settings, what the supervisor is asked to start, and everything
+// after the start. A driver embeds Settings and Tasks and adds its own schema,
+// fingerprint and StartTask.
 //
 //	(none) ──Started──▶ running ──exit, Stop──▶ exited ──Destroy──▶ (none)
 //	   ▲───────Recover─────┘
 //
 // The supervisor holds the truth; a handle carries no more than the task's ID and
-// name, so a recovered task is like one never left. No goroutines but one per
-// TaskStats call, ended by its context or the task's end.
+// name, so a recovered task is like one never left. No goroutines but one per call
+// of TaskStats or Steady, ended by its context or the task's end.
 package process
 
 import (
@@ -95,16 +96,14 @@ func (ts *Tasks) state(id string) (state, error) {
 	return s, nil
 }
 
-// RecoverTask implements drivers.Driver.
+// RecoverTask implements drivers.Driver. A handle without State is one that was
+// stored before the start: the agent died before it could store a better one.
 func (ts *Tasks) RecoverTask(ctx context.Context, h *drivers.TaskHandle) error {
-	if h.Driver != ts.Driver || h.Version != handleVersion {
-		return fmt.Errorf("handle of task %s is of driver %s version %d, not %s version %d", h.TaskID, h.Driver, h.Version, ts.Driver, handleVersion)
+	s, err := ts.decode(h)
+	if err != nil {
+		return err
 	}
-	var s state
-	if err := json.Unmarshal(h.State, &s); err != nil {
-		return fmt.Errorf("decode handle of task %s: %w", h.TaskID, err)
-	}
-	_, err := ts.Supervisor.Task(ctx, h.TaskID)
+	_, err = ts.Supervisor.Task(ctx, h.TaskID)
 	if errors.Is(err, proc.ErrUnknownTask) {
 		return drivers.ErrTaskNotFound
 	}
@@ -113,6 +112,23 @@ func (ts *Tasks) RecoverTask(ctx context.Context, h *drivers.TaskHandle) error {
 	}
 	ts.remember(h.TaskID, s)
 	return nil
+}
+
+func (ts *Tasks) decode(h *drivers.TaskHandle) (state, error) {
+	var s state
+	if h.Driver != ts.Driver {
+		return s, fmt.Errorf("handle of task %s is of driver %s, not %s", h.TaskID, h.Driver, ts.Driver)
+	}
+	if len(h.State) == 0 {
+		return s, nil
+	}
+	if h.Version != handleVersion {
+		return s, fmt.Errorf("handle of task %s is of version %d, not %d", h.TaskID, h.Version, handleVersion)
+	}
+	if err := json.Unmarshal(h.State, &s); err != nil {
+		return s, fmt.Errorf("decode handle of task %s: %w", h.TaskID, err)
+	}
+	return s, nil
 }
 
 // WaitTask implements drivers.Driver.

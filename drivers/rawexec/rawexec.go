@@ -15,11 +15,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 
 	"github.com/hashicorp/hcl/v2/hcldec"
-	"github.com/zclconf/go-cty/cty"
 
 	"github.com/open-nomad/open-nomad/drivers/process"
 	"github.com/open-nomad/open-nomad/internal/cgroup"
@@ -34,16 +32,14 @@ const Name = "raw_exec"
 // Driver runs programs unconfined; it implements drivers.Driver.
 type Driver struct {
 	process.Tasks
+	*process.Settings[settings]
 	log   *slog.Logger
 	super *supervise.Client
-
-	mu       sync.Mutex
-	settings settings
 }
 
 // New returns the driver, disabled until SetConfig says otherwise.
 func New(log *slog.Logger, super *supervise.Client) *Driver {
-	return &Driver{log: log.With("driver", Name), super: super,
+	return &Driver{log: log.With("driver", Name), super: super, Settings: process.NewSettings(Name, settings{}, decodeSettings),
 		Tasks: process.Tasks{Driver: Name, DefaultStop: syscall.SIGTERM, Supervisor: super}}
 }
 
@@ -58,24 +54,6 @@ func (d *Driver) ConfigSpec() hcldec.Spec { return configSpec }
 // TaskSpec implements drivers.Driver.
 func (d *Driver) TaskSpec() hcldec.Spec { return taskSpec }
 
-// SetConfig implements drivers.Driver.
-func (d *Driver) SetConfig(cfg cty.Value) error {
-	s, err := decodeSettings(cfg)
-	if err != nil {
-		return fmt.Errorf("config of driver %s: %w", Name, err)
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.settings = s
-	return nil
-}
-
-func (d *Driver) config() settings {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.settings
-}
-
 // Capabilities implements drivers.Driver.
 func (d *Driver) Capabilities() drivers.Capabilities {
 	return drivers.Capabilities{SendSignals: true, FSIsolation: drivers.FSIsolationNone}
@@ -84,21 +62,15 @@ func (d *Driver) Capabilities() drivers.Capabilities {
 // Fingerprint implements drivers.Driver.
 func (d *Driver) Fingerprint(ctx context.Context) <-chan drivers.Fingerprint {
 	f := drivers.Fingerprint{Health: drivers.HealthUndetected, Description: "disabled: plugin \"raw_exec\" has no enabled = true"}
-	if d.config().enabled {
+	if d.Current().enabled {
 		f = drivers.Fingerprint{Health: drivers.HealthHealthy, Description: "Healthy", Attributes: map[string]string{"driver." + Name: "1"}}
 	}
-	ch := make(chan drivers.Fingerprint, 1)
-	ch <- f
-	go func() {
-		<-ctx.Done()
-		close(ch)
-	}()
-	return ch
+	return process.Steady(ctx, f)
 }
 
 // StartTask implements drivers.Driver.
 func (d *Driver) StartTask(ctx context.Context, cfg *drivers.TaskConfig) (*drivers.TaskHandle, error) {
-	set := d.config()
+	set := d.Current()
 	if !set.enabled {
 		return nil, fmt.Errorf("driver %s is disabled on this node", Name)
 	}
@@ -113,17 +85,9 @@ func (d *Driver) StartTask(ctx context.Context, cfg *drivers.TaskConfig) (*drive
 	if err != nil {
 		return nil, err
 	}
-	raw, err := sandbox.Encode(policy)
+	spec, err := process.Spec(cfg, policy)
 	if err != nil {
 		return nil, err
-	}
-	logs, err := process.Logs(cfg)
-	if err != nil {
-		return nil, err
-	}
-	spec := &supervise.Spec{ID: cfg.ID, Entry: sandbox.Entry, Policy: raw, Logs: logs}
-	if policy.User != nil {
-		spec.Owner = &supervise.Owner{UID: int(policy.User.UID), GID: int(policy.User.GID)}
 	}
 	if err := groups(spec, cfg, opts); err != nil {
 		return nil, err

@@ -17,6 +17,7 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -137,8 +138,8 @@ func (h *Hierarchy) controller(c, rel string) (dir string, version int) {
 		return "", 0
 	}
 	dir = filepath.Join(h.V2, rel)
-	have, err := os.ReadFile(filepath.Join(dir, "cgroup.controllers"))
-	if err != nil || !slices.Contains(strings.Fields(string(have)), c) {
+	have, err := read(dir, "cgroup.controllers")
+	if err != nil || !slices.Contains(strings.Fields(have), c) {
 		return "", 0
 	}
 	return dir, 2
@@ -157,6 +158,10 @@ func (h *Hierarchy) prepare(parent string) (refused []string, err error) {
 	}
 	if m, ok := h.V1["cpuset"]; ok {
 		if err := inheritCPUSet(m, parent); err != nil {
+			return nil, err
+		}
+		// Groups made below get theirs from the kernel, much faster than by file.
+		if err := write(filepath.Join(m, parent), "cgroup.clone_children", "1"); err != nil {
 			return nil, err
 		}
 	}
@@ -189,31 +194,29 @@ func passOn(dir string) (refused []string) {
 	return refused
 }
 
-// inheritCPUSet copies cpus and memory nodes down to a new version 1 cpuset group,
-// which is born with none and would take no process.
+// inheritCPUSet gives a version 1 cpuset group the cpus and memory nodes of the
+// groups above: it is born with none and would take no process.
 func inheritCPUSet(mount, rel string) error {
-	dir := mount
-	for _, part := range strings.Split(rel, "/") {
-		above := dir
-		dir = filepath.Join(dir, part)
-		for _, f := range []string{"cpuset.cpus", "cpuset.mems"} {
-			have, err := read(dir, f)
-			if err != nil {
-				return err
-			}
-			if have != "" {
-				continue
-			}
-			v, err := read(above, f)
-			if err != nil {
-				return err
-			}
-			if err := write(dir, f, v); err != nil {
-				return err
-			}
+	for _, f := range []string{"cpuset.cpus", "cpuset.mems"} {
+		if _, err := cpuSet(mount, rel, f); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// cpuSet returns file f of a group; an empty one gets what the group above has.
+func cpuSet(mount, rel, f string) (string, error) {
+	dir := filepath.Join(mount, rel)
+	have, err := read(dir, f)
+	if err != nil || have != "" || rel == "." {
+		return have, err
+	}
+	above, err := cpuSet(mount, filepath.Dir(rel), f)
+	if err != nil {
+		return "", err
+	}
+	return above, write(dir, f, above)
 }
 
 // checkName refuses names that lead out of the tree.
@@ -224,19 +227,44 @@ func checkName(name string) error {
 	return nil
 }
 
+// read and write go around package os, which would register each file with the
+// poller: these are read or written once and closed.
 func read(dir, file string) (string, error) {
-	b, err := os.ReadFile(filepath.Join(dir, file))
-	return strings.TrimSpace(string(b)), err
+	name := filepath.Join(dir, file)
+	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return "", &fs.PathError{Op: "open", Path: name, Err: err}
+	}
+	defer unix.Close(fd)
+	var text []byte
+	for buf := make([]byte, 4096); ; {
+		n, err := unix.Read(fd, buf)
+		switch {
+		case err == unix.EINTR:
+		case err != nil:
+			return "", &fs.PathError{Op: "read", Path: name, Err: err}
+		case n == 0:
+			return strings.TrimSpace(string(text)), nil
+		default:
+			text = append(text, buf[:n]...)
+		}
+	}
 }
 
 func write(dir, file, value string) error {
-	f, err := os.OpenFile(filepath.Join(dir, file), os.O_WRONLY, 0)
+	name := filepath.Join(dir, file)
+	fd, err := unix.Open(name, unix.O_WRONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return err
+		return &fs.PathError{Op: "open", Path: name, Err: err}
 	}
-	if _, err := f.WriteString(value); err != nil {
-		f.Close()
-		return fmt.Errorf("write %q: %w", value, err)
+	defer unix.Close(fd)
+	for {
+		_, err = unix.Write(fd, []byte(value)) // as a whole or not at all
+		if err == nil {
+			return nil
+		}
+		if err != unix.EINTR {
+			return fmt.Errorf("write %q: %w", value, &fs.PathError{Op: "write", Path: name, Err: err})
+		}
 	}
-	return f.Close()
 }

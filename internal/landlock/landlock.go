@@ -154,11 +154,19 @@ func (r Ruleset) restrictRest(abi int) error {
 	if rs == (ruleset{}) {
 		return nil
 	}
+	if abi >= ABIRefer {
+		rs.fs |= unix.LANDLOCK_ACCESS_FS_REFER
+	}
 	fd, _, e := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&rs)), attrSize(abi), 0)
 	if e != 0 {
 		return fmt.Errorf("create landlock ruleset: %w", e)
 	}
 	defer unix.Close(int(fd))
+	if abi >= ABIRefer {
+		if err := allowMoves(int(fd)); err != nil {
+			return err
+		}
+	}
 	if r.TCP != nil {
 		if err := addPorts(int(fd), r.TCP); err != nil {
 			return err
@@ -166,6 +174,28 @@ func (r Ruleset) restrictRest(abi int) error {
 	}
 	if _, _, e := unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, fd, 0, 0); e != 0 {
 		return fmt.Errorf("restrict scopes: %w", e)
+	}
+	return nil
+}
+
+// pathBeneath is struct landlock_path_beneath_attr.
+type pathBeneath struct {
+	allowed uint64
+	parent  int32
+}
+
+// allowMoves gives moving between directories back, everywhere: a ruleset denies
+// that even when it does not handle it, and in the first layer the paths decide.
+func allowMoves(ruleset int) error {
+	root, err := unix.Open("/", unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("open /: %w", err)
+	}
+	defer unix.Close(root)
+	attr := pathBeneath{allowed: unix.LANDLOCK_ACCESS_FS_REFER, parent: int32(root)}
+	if _, _, e := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(ruleset), unix.LANDLOCK_RULE_PATH_BENEATH,
+		uintptr(unsafe.Pointer(&attr)), 0, 0, 0); e != 0 {
+		return fmt.Errorf("allow moving between directories: %w", e)
 	}
 	return nil
 }

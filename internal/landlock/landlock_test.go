@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -68,6 +69,21 @@ func attempt(what, arg string) string {
 		err = os.WriteFile(arg, []byte("x"), 0o644)
 	case "truncate":
 		err = os.Truncate(arg, 0)
+	case "list":
+		_, err = os.ReadDir(arg)
+	case "mkdir":
+		err = os.Mkdir(arg, 0o755)
+	case "link":
+		err = os.Symlink("f", arg)
+	case "remove":
+		err = os.Remove(arg)
+	case "move": // into the directory above
+		err = os.Rename(arg, filepath.Join(filepath.Dir(filepath.Dir(arg)), "moved"))
+	case "exec":
+		var pid int
+		if pid, err = syscall.ForkExec(arg, []string{arg, "trial", ""}, &syscall.ProcAttr{}); err == nil {
+			_, err = syscall.Wait4(pid, nil, 0, nil)
+		}
 	case "dial":
 		var c net.Conn
 		if c, err = net.Dial("tcp", arg); err == nil {
@@ -142,6 +158,50 @@ func TestFiles(t *testing.T) {
 	check(t, run(t, "", "wc:"+in, "write="+in+"/new", "read="+in+"/f", "truncate="+in+"/f"),
 		"write allowed", "read denied", "truncate allowed")
 	check(t, run(t, "", "r:"+in+"/f", "read="+in+"/f", "read="+in+"/new"), "read allowed", "read denied")
+	if got := run(t, "", "rwxc:"+in, "move="+in+"/f"); strings.Contains(fmt.Sprint(got), "allowed") {
+		t.Errorf("a file was moved out of what is granted: %q", got)
+	}
+}
+
+// TestModes tries each mode alone: what it gives, and that it gives nothing else.
+func TestModes(t *testing.T) {
+	need(t, landlock.ABIRefer)
+	tests := []struct {
+		modes string
+		want  map[string]bool
+	}{
+		{"r", map[string]bool{"read": true, "list": true}},
+		{"w", map[string]bool{"write": true}},
+		{"c", map[string]bool{"mkdir": true, "link": true, "remove": true, "move": true}},
+		{"rx", map[string]bool{"read": true, "list": true, "exec": true}},
+		{"rwxc", map[string]bool{"read": true, "list": true, "exec": true, "write": true, "mkdir": true, "link": true, "remove": true, "move": true}},
+	}
+	program, err := os.ReadFile("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range tests {
+		t.Run(tt.modes, func(t *testing.T) {
+			dir := t.TempDir()
+			sub := filepath.Join(dir, "sub")
+			if err := os.Mkdir(sub, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			for name, content := range map[string][]byte{"f": nil, "old": nil, "moving": nil, "program": program} {
+				if err := os.WriteFile(filepath.Join(sub, name), content, 0o755); err != nil {
+					t.Fatal(err)
+				}
+			}
+			attempts := []string{"read=" + sub + "/f", "list=" + sub, "write=" + sub + "/f", "mkdir=" + sub + "/d",
+				"link=" + sub + "/l", "remove=" + sub + "/old", "move=" + sub + "/moving", "exec=" + sub + "/program"}
+			var want []string
+			for _, a := range attempts {
+				what, _, _ := strings.Cut(a, "=")
+				want = append(want, what+map[bool]string{true: " allowed", false: " denied"}[tt.want[what]])
+			}
+			check(t, run(t, "", append([]string{tt.modes + ":" + dir, "rx:/lib64", "rx:/usr/lib"}, attempts...)...), want...)
+		})
+	}
 }
 
 func TestScopes(t *testing.T) {

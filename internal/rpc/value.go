@@ -13,6 +13,10 @@ const (
 	maxRequest = 64 << 20 // a request: above limits.http_max_request_body
 	maxReply   = 1 << 30  // a reply of a server that we called
 	readStep   = 64 << 10 // most that is allocated ahead of what has arrived
+	// A byte can be an empty list or map, or nothing, and stand for a struct of some
+	// hundred: of so many bytes that are allowed, one may be such.
+	bytesPerContainer = 64
+	bytesPerNil       = 16
 )
 
 var errTooLarge = errors.New("rpc: message too large")
@@ -22,6 +26,7 @@ var errTooLarge = errors.New("rpc: message too large")
 // costs no stack.
 func readValue(r *bufio.Reader, buf []byte, limit int) ([]byte, error) {
 	buf = buf[:0]
+	containers, nils := limit/bytesPerContainer, limit/bytesPerNil
 	for pending := uint64(1); pending > 0; pending-- {
 		c, err := r.ReadByte()
 		if err != nil {
@@ -31,6 +36,14 @@ func readValue(r *bufio.Reader, buf []byte, limit int) ([]byte, error) {
 		size, raw, items := shape(c)
 		if size < 0 {
 			return buf, fmt.Errorf("rpc: byte %#x begins no msgpack value", c)
+		}
+		if items > 0 {
+			containers--
+		} else if c == 0xc0 {
+			nils--
+		}
+		if containers < 0 || nils < 0 {
+			return buf, errTooLarge
 		}
 		if size > 0 {
 			if buf, err = readN(r, buf, uint64(size), limit); err != nil {

@@ -78,20 +78,6 @@ func (d *Dir) Remove(name string) error {
 	return nil
 }
 
-// RemoveAll removes what is at name, one level down, with everything below it.
-// Links are removed, never followed; a mount point below is an error (EBUSY).
-func (d *Dir) RemoveAll(name string) error {
-	if err := single(name); err != nil {
-		return err
-	}
-	root, err := os.OpenRoot(d.proc())
-	if err != nil {
-		return fmt.Errorf("remove %s: %w", path.Join(d.Name(), name), err)
-	}
-	defer root.Close()
-	return root.RemoveAll(name)
-}
-
 // proc is the directory as the kernel names this process's descriptor: it leads
 // to the open directory wherever that has been moved.
 func (d *Dir) proc() string { return fmt.Sprintf("/proc/self/fd/%d", d.FD()) }

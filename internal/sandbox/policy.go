@@ -54,6 +54,7 @@ type Policy struct {
 	KeepCapabilities bool // false clears all five sets
 	KeepPrivileges   bool // false sets no_new_privs
 	Seccomp          string
+	Filter           []byte // of SeccompDefault: an array of struct sock_filter (package seccomp)
 }
 
 // Environment is the program's environment, "NAME=value" each. It prints as a
@@ -121,6 +122,9 @@ func (p *Policy) Validate() error {
 	if p.Seccomp != SeccompDefault && p.Seccomp != SeccompNone {
 		fail("seccomp profile %q is unknown", p.Seccomp)
 	}
+	if err := p.validateFilter(); err != nil {
+		errs = append(errs, err)
+	}
 	if p.KeepPrivileges && (p.Files != nil || p.Seccomp != SeccompNone) {
 		fail("landlock and seccomp need no_new_privs")
 	}
@@ -145,6 +149,20 @@ func (p *Policy) Validate() error {
 	}
 	if len(errs) > 0 {
 		return fmt.Errorf("sandbox policy: %w", errors.Join(errs...))
+	}
+	return nil
+}
+
+// filterStep and maxFilter are the size of struct sock_filter and how many of them
+// the kernel takes at most.
+const filterStep, maxFilter = 8, 4096
+
+func (p *Policy) validateFilter() error {
+	switch n := len(p.Filter); {
+	case p.Seccomp != SeccompDefault && n > 0:
+		return fmt.Errorf("seccomp profile %q takes no filter", p.Seccomp)
+	case p.Seccomp == SeccompDefault && (n == 0 || n%filterStep != 0 || n/filterStep > maxFilter):
+		return fmt.Errorf("seccomp filter of %d bytes is none", n)
 	}
 	return nil
 }

@@ -15,7 +15,7 @@ func policy() sandbox.Policy {
 		PrivateIPC: true, User: &sandbox.User{UID: 80001, GID: 80001},
 		Files: &sandbox.Files{MinABI: landlock.ABIScopes, Paths: []sandbox.Path{
 			{Modes: "rwxc", Name: "web/local", Beneath: "/alloc"}, {Modes: "rx", Name: "/usr/bin"}}},
-		Rlimits: []sandbox.Rlimit{{Resource: 4}}, Seccomp: sandbox.SeccompDefault,
+		Rlimits: []sandbox.Rlimit{{Resource: 4}}, Seccomp: sandbox.SeccompDefault, Filter: make([]byte, 16),
 	}
 }
 
@@ -52,6 +52,10 @@ func TestValidate(t *testing.T) {
 		{"no program", func(p *sandbox.Policy) { p.Argv = nil }, "no program"},
 		{"relative directory", func(p *sandbox.Policy) { p.Dir = "tmp" }, "not absolute"},
 		{"empty profile", func(p *sandbox.Policy) { p.Seccomp = "" }, "seccomp profile"},
+		{"no filter", func(p *sandbox.Policy) { p.Filter = nil }, "seccomp filter"},
+		{"part of a filter", func(p *sandbox.Policy) { p.Filter = p.Filter[:9] }, "seccomp filter"},
+		{"too long a filter", func(p *sandbox.Policy) { p.Filter = make([]byte, 8*4097) }, "seccomp filter"},
+		{"filter of no profile", func(p *sandbox.Policy) { p.Seccomp = sandbox.SeccompNone }, "takes no filter"},
 		{"unknown profile", func(p *sandbox.Policy) { p.Seccomp = "strict" }, "seccomp profile"},
 		{"new privileges", func(p *sandbox.Policy) { p.KeepPrivileges = true }, "no_new_privs"},
 		{"modes", func(p *sandbox.Policy) { p.Files.Paths[0].Modes = "rq" }, "modes"},

@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"fmt"
+	"runtime"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -83,6 +84,17 @@ func clearCapabilities() error {
 	var none [2]unix.CapUserData
 	if err := unix.Capset(&hdr, &none[0]); err != nil {
 		return fmt.Errorf("clear capabilities: %w", err)
+	}
+	return nil
+}
+
+// loadFilter puts the calling thread under a seccomp filter that Validate has seen.
+func loadFilter(prog []byte) error {
+	fprog := unix.SockFprog{Len: uint16(len(prog) / filterStep), Filter: (*unix.SockFilter)(unsafe.Pointer(unsafe.SliceData(prog)))}
+	_, _, e := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&fprog)))
+	runtime.KeepAlive(prog)
+	if e != 0 {
+		return fmt.Errorf("load seccomp filter: %w", e)
 	}
 	return nil
 }

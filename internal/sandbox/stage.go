@@ -107,10 +107,8 @@ func join(files []string) error {
 
 // apply puts the calling thread under p.
 func (p *Policy) apply() error {
-	if p.OOMScoreAdj != 0 {
-		if err := writeFile("/proc/self/oom_score_adj", strconv.Itoa(p.OOMScoreAdj)); err != nil {
-			return fmt.Errorf("set oom score: %w", err)
-		}
+	if err := p.scoreOOM(); err != nil {
+		return fmt.Errorf("set oom score: %w", err)
 	}
 	if p.PrivateIPC {
 		if err := unix.Unshare(unix.CLONE_NEWIPC); err != nil {
@@ -139,9 +137,28 @@ func (p *Policy) apply() error {
 		}
 	}
 	if p.Seccomp == SeccompDefault {
-		return loadSeccomp()
+		return loadFilter(p.Filter)
 	}
 	return nil
+}
+
+// scoreOOM sets the OOM score. The supervisor is spared when memory is short, and
+// what it starts must not be: a lower score than the policy's is raised in any case. A
+// higher one than 0 stays unless the policy names one, for lowering takes a privilege.
+func (p *Policy) scoreOOM() error {
+	const file = "/proc/self/oom_score_adj"
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	now, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		return err
+	}
+	if now == p.OOMScoreAdj || now > 0 && p.OOMScoreAdj == 0 {
+		return nil
+	}
+	return writeFile(file, strconv.Itoa(p.OOMScoreAdj))
 }
 
 // openPaths opens what is granted while that is still possible, so that the rules
@@ -261,14 +278,16 @@ func isMissing(err error) bool {
 	return false
 }
 
+// writeFile writes a small file of the kernel. It goes around package os, which
+// would set a poller up for it.
 func writeFile(name, value string) error {
-	f, err := os.OpenFile(name, os.O_WRONLY, 0)
+	fd, err := unix.Open(name, unix.O_WRONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return err
+		return &os.PathError{Op: "open", Path: name, Err: err}
 	}
-	if _, err := f.WriteString(value); err != nil {
-		f.Close()
-		return err
+	defer unix.Close(fd)
+	if _, err := unix.Write(fd, []byte(value)); err != nil {
+		return &os.PathError{Op: "write", Path: name, Err: err}
 	}
-	return f.Close()
+	return nil
 }

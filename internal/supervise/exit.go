@@ -28,7 +28,7 @@ func (t *task) watch() {
 		t.pidfd.Close()
 	}
 	if t.group != nil {
-		exit.OOMKilled = t.group.Stats().OOMKills > 0
+		exit.OOMKilled = t.group.OOMKills() > 0
 	}
 	t.removeGroup()
 	for _, p := range t.pumps {
@@ -45,6 +45,7 @@ func (t *task) watch() {
 	t.info.Exit = exit
 	t.mu.Unlock()
 	close(t.done)
+	t.over()
 }
 
 // await blocks until the process has ended and returns how. A child stays a

@@ -63,7 +63,7 @@ func (s *server) dispatch(ctx context.Context, req *request, resp *response) err
 		s.shutdown()
 		return nil
 	}
-	t, err := s.task(req.ID)
+	t, err := s.task(ctx, req.ID)
 	if err != nil {
 		return err
 	}
@@ -92,14 +92,25 @@ func (s *server) dispatch(ctx context.Context, req *request, resp *response) err
 	return nil
 }
 
-func (s *server) task(id string) (*task, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	t := s.tasks[id]
-	if t == nil {
-		return nil, proc.ErrUnknownTask
+// task returns a task. One whose start is under way is waited for: the client that
+// asked for it may be gone, and the next one must not start it again.
+func (s *server) task(ctx context.Context, id string) (*task, error) {
+	for {
+		s.mu.Lock()
+		t, starting := s.tasks[id], s.starts[id]
+		s.mu.Unlock()
+		switch {
+		case t != nil:
+			return t, nil
+		case starting == nil:
+			return nil, proc.ErrUnknownTask
+		}
+		select {
+		case <-starting:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
 	}
-	return t, nil
 }
 
 func (s *server) startTask(req *request, resp *response) error {
@@ -112,8 +123,10 @@ func (s *server) startTask(req *request, resp *response) error {
 	id := req.Spec.ID
 	s.mu.Lock()
 	_, known := s.tasks[id]
+	over := make(chan struct{})
 	if !known && !s.closing {
 		s.tasks[id] = nil
+		s.starts[id] = over
 	}
 	closing := s.closing
 	s.mu.Unlock()
@@ -126,6 +139,8 @@ func (s *server) startTask(req *request, resp *response) error {
 	t, err := s.launch(req.Spec)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	defer close(over)
+	delete(s.starts, id)
 	s.activity = time.Now()
 	if err != nil {
 		delete(s.tasks, id)
@@ -138,7 +153,28 @@ func (s *server) startTask(req *request, resp *response) error {
 	return nil
 }
 
+// A crowd of stages that share a few cores keeps each other alive for long, and
+// each costs while it lives: so few start at a time, the others wait their turn. A
+// start that hangs, on a granted path of a dead file server say, holds up the
+// others for turnLimit and then goes on beside them.
+const (
+	startsPerCore = 2
+	turnLimit     = 250 * time.Millisecond
+)
+
+// turn waits for the turn of a start, which done ends.
+func (s *server) turn() (done func()) {
+	s.turns <- struct{}{}
+	end := sync.OnceFunc(func() { <-s.turns })
+	late := time.AfterFunc(turnLimit, end)
+	return func() {
+		late.Stop()
+		end()
+	}
+}
+
 func (s *server) launch(spec *Spec) (*task, error) {
+	defer s.turn()()
 	s.numbers.Lock()
 	rec, err := s.store.create()
 	s.numbers.Unlock()

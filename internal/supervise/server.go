@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"runtime/debug"
 	"strconv"
 	"sync"
@@ -60,11 +61,13 @@ type server struct {
 	lock    *os.File
 	listen  *os.File
 	store   *store
-	numbers sync.Mutex   // of the store
-	ending  sync.RWMutex // read-held from the end of a task until it is on disk
+	numbers sync.Mutex    // of the store
+	ending  sync.RWMutex  // read-held from the end of a task until it is on disk
+	turns   chan struct{} // one element for each start that goes on
 
 	mu       sync.Mutex
-	tasks    map[string]*task // nil while its start is under way
+	tasks    map[string]*task         // nil while its start is under way
+	starts   map[string]chan struct{} // of those; closed when it is over
 	clients  int
 	activity time.Time
 	closing  bool
@@ -81,7 +84,8 @@ func supervise(log *slog.Logger, dir, program string, kept *handover) error {
 	if err != nil {
 		return err
 	}
-	s := &server{log: log, dir: root, program: program, tasks: map[string]*task{}, activity: time.Now()}
+	s := &server{log: log, dir: root, program: program, tasks: map[string]*task{}, starts: map[string]chan struct{}{}, activity: time.Now(),
+		turns: make(chan struct{}, startsPerCore*runtime.NumCPU())}
 	if err := s.acquire(kept); err != nil {
 		return err
 	}
@@ -92,9 +96,7 @@ func supervise(log *slog.Logger, dir, program string, kept *handover) error {
 		return err
 	}
 	tellReady(kept)
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	go s.endWhenIdle(ctx)
+	s.restLater()
 	defer s.store.tidy(dir)
 	return s.serve()
 }
@@ -179,27 +181,31 @@ func (s *server) serve() error {
 	}
 }
 
-// endWhenIdle ends the supervisor when nobody needs it. Exits that were not
-// fetched stay on disk for the next one.
-func (s *server) endWhenIdle(ctx context.Context) {
-	tick := time.NewTicker(idle / 4)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		s.mu.Lock()
-		end := s.clients == 0 && s.running() == 0 && time.Since(s.activity) > idle
-		if end {
-			s.closing = true
-		}
-		s.mu.Unlock()
-		if end {
-			s.stop()
-			return
-		}
+// restLater has the supervisor end after a while if nobody needs it then. It is
+// called whenever somebody may just have stopped to.
+func (s *server) restLater() { time.AfterFunc(idle, s.endIfIdle) }
+
+// endIfIdle ends the supervisor when nobody needs it. Exits that were not fetched
+// stay on disk for the next one.
+func (s *server) endIfIdle() {
+	s.mu.Lock()
+	end := !s.closing && s.clients == 0 && s.running() == 0 && time.Since(s.activity) >= idle
+	if end {
+		s.closing = true
+	}
+	s.mu.Unlock()
+	if end {
+		s.stop()
+	}
+}
+
+// taskOver is told of each task that has ended.
+func (s *server) taskOver() {
+	s.mu.Lock()
+	alone := s.clients == 0
+	s.mu.Unlock()
+	if alone {
+		s.restLater()
 	}
 }
 
@@ -232,6 +238,7 @@ func (s *server) client(conn *os.File) {
 		s.clients--
 		s.activity = time.Now()
 		s.mu.Unlock()
+		s.restLater()
 	}()
 	for {
 		req := new(request)

@@ -268,6 +268,27 @@ func TestOneSupervisor(t *testing.T) {
 	}
 }
 
+// TestEndsWhenIdle sees that a supervisor ends by itself after the last client has
+// left and then the last task has ended.
+func TestEndsWhenIdle(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	c := r.client()
+	r.start(c, r.spec("exec sleep 2.1")) // longer than a supervisor stays without one
+	fd, err := unix.PidfdOpen(r.supervisor(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	const patience = 20_000 // milliseconds
+	if n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, patience); n != 1 {
+		t.Errorf("the supervisor lives on without clients and tasks: %v", err)
+	}
+}
+
 func BenchmarkStart(b *testing.B) {
 	r := newRig(b)
 	c := r.client()

@@ -25,13 +25,14 @@ type task struct {
 	pumps  []*pump
 	done   chan struct{} // closed when exited, logs complete, exit on disk
 	ending *sync.RWMutex // the server's
+	over   func()        // called when it has ended
 
 	mu   sync.Mutex
 	info proc.Task
 }
 
 func newTask(s *server, rec record, info proc.Task) *task {
-	return &task{log: s.log.With("task", info.ID), record: rec, done: make(chan struct{}), ending: &s.ending, info: info}
+	return &task{log: s.log.With("task", info.ID), record: rec, done: make(chan struct{}), ending: &s.ending, over: s.taskOver, info: info}
 }
 
 func (t *task) snapshot() proc.Task {
@@ -115,7 +116,7 @@ func (s *stage) run(spec *Spec) error {
 	if t.group == nil {
 		return nil
 	}
-	// The quota comes last: a small one would stop the stage, not the program.
+	// Quota and weight come last: small ones would stop the stage, not the program.
 	return t.group.LimitCPU(spec.Group.Limits)
 }
 
@@ -129,7 +130,7 @@ func (t *task) makeGroup(spec *Spec) error {
 		return err
 	}
 	limits := spec.Group.Limits
-	limits.CPUQuota = 0
+	limits.CPUQuota, limits.CPUShares = 0, 0 // LimitCPU sets them
 	t.group, err = h.Create(spec.Group.Parent, spec.Group.Name, limits)
 	return err
 }

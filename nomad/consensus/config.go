@@ -24,9 +24,22 @@ type Config struct {
 	// Bootstrap makes this server, when its log is empty, the only voter of a new
 	// cluster.
 	Bootstrap bool
-	// Multiplier stretches every Raft timer, 1 to 10; zero is 1.
-	Multiplier int
+	// NoLogCache reads every entry from the disk again instead of from memory.
+	NoLogCache bool
+	Tuning     Tuning
 	Log        *slog.Logger
+}
+
+// Tuning are the settings that may change while a server runs. Zero is the default.
+type Tuning struct {
+	// Multiplier stretches every Raft timer, 1 to 10. Default 1.
+	Multiplier int
+	// SnapshotThreshold is how many entries make a snapshot worth while. Default 8192.
+	SnapshotThreshold uint64
+	// SnapshotInterval is how often that is looked at. Default 120 s.
+	SnapshotInterval time.Duration
+	// TrailingLogs is how many entries stay after a snapshot. Default 10240.
+	TrailingLogs uint64
 }
 
 // enqueueTimeout bounds how long a command waits for its turn in the log.
@@ -34,18 +47,36 @@ const enqueueTimeout = 30 * time.Second
 
 // raftConfig returns the settings of compat/raft-fsm.md section 4.
 func raftConfig(c Config, id string) (*raft.Config, error) {
-	m := time.Duration(max(c.Multiplier, 1))
+	m := time.Duration(max(c.Tuning.Multiplier, 1))
 	if m > 10 {
 		return nil, fmt.Errorf("raft_multiplier %d is above 10", m)
 	}
 	rc := raft.DefaultConfig()
 	rc.LocalID = raft.ServerID(id)
-	rc.HeartbeatTimeout = m * time.Second
-	rc.ElectionTimeout = m * time.Second
+	tuned := c.Tuning.settings()
+	rc.HeartbeatTimeout, rc.ElectionTimeout = tuned.HeartbeatTimeout, tuned.ElectionTimeout
+	rc.SnapshotThreshold, rc.SnapshotInterval, rc.TrailingLogs = tuned.SnapshotThreshold, tuned.SnapshotInterval, tuned.TrailingLogs
 	rc.LeaderLeaseTimeout = m * 500 * time.Millisecond
 	rc.CommitTimeout = m * 50 * time.Millisecond
 	rc.ShutdownOnRemove = false
 	rc.NoLegacyTelemetry = true
 	rc.Logger = raftLogger(c.Log)
 	return rc, nil
+}
+
+// settings are Raft's own, with the defaults filled in.
+func (t Tuning) settings() raft.ReloadableConfig {
+	m := time.Duration(max(t.Multiplier, 1))
+	rc := raft.ReloadableConfig{HeartbeatTimeout: m * time.Second, ElectionTimeout: m * time.Second,
+		SnapshotThreshold: 8192, SnapshotInterval: 120 * time.Second, TrailingLogs: 10240}
+	if t.SnapshotThreshold != 0 {
+		rc.SnapshotThreshold = t.SnapshotThreshold
+	}
+	if t.SnapshotInterval != 0 {
+		rc.SnapshotInterval = t.SnapshotInterval
+	}
+	if t.TrailingLogs != 0 {
+		rc.TrailingLogs = t.TrailingLogs
+	}
+	return rc
 }

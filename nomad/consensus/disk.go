@@ -88,15 +88,27 @@ func openStores(dir, id string, log hclog.Logger) (*stores, error) {
 	if err != nil {
 		return nil, err
 	}
-	cached, err := raft.NewLogCache(512, logs)
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("cache raft log: %w", err), logs.Close())
-	}
 	snaps, err := openSnapshots(raftDir, log)
 	if err != nil {
 		return nil, errors.Join(err, logs.Close())
 	}
-	return &stores{log: cached, stable: logs, snapshots: snaps, id: id, close: logs.Close}, nil
+	return &stores{log: logs, stable: logs, snapshots: snaps, id: id, close: logs.Close}, nil
+}
+
+// cached is how many entries of the log are kept in memory.
+const cached = 512
+
+// cache keeps the latest entries of the log in memory, unless told not to.
+func (s *stores) cache(off bool) error {
+	if off {
+		return nil
+	}
+	logs, err := raft.NewLogCache(cached, s.log)
+	if err != nil {
+		return fmt.Errorf("cache raft log: %w", err)
+	}
+	s.log = logs
+	return nil
 }
 
 // lockDir takes the directory for this process. A server that is just ending

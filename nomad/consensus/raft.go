@@ -38,6 +38,9 @@ func Open(c Config) (*Raft, error) {
 		if s, err = diskStores(c.Dir, c.ID, raftLogger(c.Log)); err != nil {
 			return nil, err
 		}
+		if err := s.cache(c.NoLogCache); err != nil {
+			return nil, errors.Join(err, s.close())
+		}
 	}
 	r, err := start(c, s)
 	if err != nil {
@@ -115,6 +118,22 @@ func (r *Raft) hurry() {
 	if err := mem.TimeoutNow(raft.ServerID(r.id), self, req, &raft.TimeoutNowResponse{}); err != nil {
 		r.log.Debug("election waits for its timer", "err", err)
 	}
+}
+
+// Tune takes over settings while the server runs. Timers can only be stretched:
+// Raft refuses those below the lease that it began with.
+func (r *Raft) Tune(t Tuning) error {
+	if err := r.raft.ReloadConfig(t.settings()); err != nil {
+		return fmt.Errorf("tune raft: %w", err)
+	}
+	return nil
+}
+
+// Tuned returns the settings that are in use.
+func (r *Raft) Tuned() Tuning {
+	rc := r.raft.ReloadableConfig()
+	return Tuning{Multiplier: int(rc.HeartbeatTimeout / time.Second), SnapshotThreshold: rc.SnapshotThreshold,
+		SnapshotInterval: rc.SnapshotInterval, TrailingLogs: rc.TrailingLogs}
 }
 
 // ID returns the server's UUID.

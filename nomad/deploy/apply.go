@@ -12,12 +12,11 @@ import (
 
 // do writes what was decided about d.
 func (w *Watcher) do(ctx context.Context, snap *state.Snapshot, d *nomad.Deployment, act *action) error {
-	now := time.Now()
 	if act.event != "" {
-		_, err := w.move(ctx, snap, d, act.event, now)
+		_, err := w.move(ctx, snap, d, act.event)
 		return err
 	}
-	eval := newEval(snap, d, now)
+	eval := newEval(snap, d, time.Now())
 	if eval == nil {
 		return nil // the job is gone; so will be the deployment
 	}
@@ -38,7 +37,8 @@ func (w *Watcher) do(ctx context.Context, snap *state.Snapshot, d *nomad.Deploym
 }
 
 // move writes a new status of d. With success state marks the job as stable.
-func (w *Watcher) move(ctx context.Context, snap *state.Snapshot, d *nomad.Deployment, event Event, now time.Time) (*nomad.DeploymentUpdateResponse, error) {
+func (w *Watcher) move(ctx context.Context, snap *state.Snapshot, d *nomad.Deployment, event Event) (*nomad.DeploymentUpdateResponse, error) {
+	now := time.Now()
 	update, err := move(d, event, now.UnixNano())
 	if err != nil {
 		return nil, err
@@ -118,7 +118,7 @@ func (w *Watcher) byHand(ctx context.Context, id string, event Event) (*nomad.De
 	if d == nil {
 		return nil, nomad.UnknownDeployment(id)
 	}
-	return w.move(ctx, snap, d, event, time.Now())
+	return w.move(ctx, snap, d, event)
 }
 
 // SetAllocHealth records a person's word on the health of allocations.

@@ -30,11 +30,9 @@ func (s *Service) allocList(ctx context.Context, _ *rpc.Call, req *nomad.AllocLi
 		if req.Prefix != "" {
 			all = snap.AllocsByPrefix(ws, req.Prefix)
 		}
-		if ns := namespaceOf(req.Namespace); ns != nomad.AllNamespacesSentinel {
-			if err := knownNamespace(snap, ns); err != nil {
-				return err
-			}
-			all = only(all, func(a *nomad.Allocation) bool { return a.Namespace == ns })
+		all, err := within(snap, req.Namespace, all, func(a *nomad.Allocation) string { return a.Namespace })
+		if err != nil {
+			return err
 		}
 		allocs, next, err := allocList(&req.QueryOptions, creationOrder(req.Prefix)).page(all)
 		if err != nil {

@@ -25,11 +25,9 @@ func (s *Service) deploymentList(ctx context.Context, _ *rpc.Call, req *nomad.De
 		if req.Prefix != "" {
 			all = snap.DeploymentsByPrefix(ws, req.Prefix)
 		}
-		if ns := namespaceOf(req.Namespace); ns != nomad.AllNamespacesSentinel {
-			if err := knownNamespace(snap, ns); err != nil {
-				return err
-			}
-			all = only(all, func(d *nomad.Deployment) bool { return d.Namespace == ns })
+		all, err := within(snap, req.Namespace, all, func(d *nomad.Deployment) string { return d.Namespace })
+		if err != nil {
+			return err
 		}
 		deployments, next, err := deploymentList(&req.QueryOptions, creationOrder(req.Prefix)).page(all)
 		if err != nil {

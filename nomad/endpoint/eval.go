@@ -156,15 +156,12 @@ func (s *Service) evalList(ctx context.Context, _ *rpc.Call, req *nomad.EvalList
 		if req.Prefix != "" {
 			all = snap.EvalsByPrefix(ws, req.Prefix)
 		}
-		ns := namespaceOf(req.Namespace)
-		if ns != nomad.AllNamespacesSentinel {
-			if err := knownNamespace(snap, ns); err != nil {
-				return err
-			}
+		all, err := within(snap, req.Namespace, all, func(e *nomad.Evaluation) string { return e.Namespace })
+		if err != nil {
+			return err
 		}
 		wanted := only(all, func(e *nomad.Evaluation) bool {
-			return (ns == nomad.AllNamespacesSentinel || e.Namespace == ns) &&
-				(req.FilterJobID == "" || e.JobID == req.FilterJobID) &&
+			return (req.FilterJobID == "" || e.JobID == req.FilterJobID) &&
 				(req.FilterEvalStatus == "" || e.Status == req.FilterEvalStatus)
 		})
 		evals, next, err := evalList(&req.QueryOptions, creationOrder(req.Prefix)).page(wanted)

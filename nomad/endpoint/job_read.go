@@ -122,9 +122,10 @@ func (s *Service) jobSubmission(ctx context.Context, _ *rpc.Call, req *nomad.Job
 
 func (s *Service) jobAllocations(ctx context.Context, _ *rpc.Call, req *nomad.JobSpecificRequest) (*nomad.JobAllocationsResponse, error) {
 	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.JobAllocationsResponse) error {
-		ns := namespaceOf(req.Namespace)
-		all := only(snap.AllocsByJob(ws, ns, req.JobID), sameRegistration(snap, ws, ns, req.JobID, req.All,
-			func(a *nomad.Allocation) uint64 { return createIndexOf(a.Job) }))
+		job := registered(snap, ws, req)
+		all := only(snap.AllocsByJob(ws, namespaceOf(req.Namespace), req.JobID), func(a *nomad.Allocation) bool {
+			return job == nil || a.Job != nil && a.Job.CreateIndex == job.CreateIndex
+		})
 		allocs, next, err := allocList(&req.QueryOptions, byID).page(all)
 		if err != nil {
 			return err
@@ -136,19 +137,14 @@ func (s *Service) jobAllocations(ctx context.Context, _ *rpc.Call, req *nomad.Jo
 	})
 }
 
-func createIndexOf(j *nomad.Job) uint64 {
-	if j == nil {
-		return 0
-	}
-	return j.CreateIndex
-}
-
-// sameRegistration keeps what belongs to the job as it is registered now, and
-// leaves out what an earlier job of the same name left behind, unless all is
+// registered returns the job whose things a request is about: what an earlier job of
+// the same name left behind is not. It is nil when there is no job, or when all is
 // asked for.
-func sameRegistration[T any](snap *state.Snapshot, ws memdb.WatchSet, ns, id string, all bool, created func(T) uint64) func(T) bool {
-	job := snap.Job(ws, ns, id)
-	return func(o T) bool { return all || job == nil || created(o) == job.CreateIndex }
+func registered(snap *state.Snapshot, ws memdb.WatchSet, req *nomad.JobSpecificRequest) *nomad.Job {
+	if req.All {
+		return nil
+	}
+	return snap.Job(ws, namespaceOf(req.Namespace), req.JobID)
 }
 
 func (s *Service) jobEvaluations(ctx context.Context, _ *rpc.Call, req *nomad.JobSpecificRequest) (*nomad.JobEvaluationsResponse, error) {
@@ -166,9 +162,10 @@ func (s *Service) jobEvaluations(ctx context.Context, _ *rpc.Call, req *nomad.Jo
 
 func (s *Service) jobDeployments(ctx context.Context, _ *rpc.Call, req *nomad.JobSpecificRequest) (*nomad.DeploymentListResponse, error) {
 	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.DeploymentListResponse) error {
-		ns := namespaceOf(req.Namespace)
-		all := only(snap.DeploymentsByJob(ws, ns, req.JobID), sameRegistration(snap, ws, ns, req.JobID, req.All,
-			func(d *nomad.Deployment) uint64 { return d.JobCreateIndex }))
+		job := registered(snap, ws, req)
+		all := only(snap.DeploymentsByJob(ws, namespaceOf(req.Namespace), req.JobID), func(d *nomad.Deployment) bool {
+			return job == nil || d.JobCreateIndex == job.CreateIndex
+		})
 		deployments, next, err := deploymentList(&req.QueryOptions, byID).page(all)
 		if err != nil {
 			return err
@@ -182,9 +179,8 @@ func (s *Service) jobDeployments(ctx context.Context, _ *rpc.Call, req *nomad.Jo
 
 func (s *Service) jobLatestDeployment(ctx context.Context, _ *rpc.Call, req *nomad.JobSpecificRequest) (*nomad.SingleDeploymentResponse, error) {
 	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.SingleDeploymentResponse) error {
-		ns := namespaceOf(req.Namespace)
-		d := snap.LatestDeployment(ws, ns, req.JobID)
-		if job := snap.Job(ws, ns, req.JobID); d != nil && (req.All || job == nil || d.JobCreateIndex == job.CreateIndex) {
+		d := snap.LatestDeployment(ws, namespaceOf(req.Namespace), req.JobID)
+		if job := registered(snap, ws, req); d != nil && (job == nil || d.JobCreateIndex == job.CreateIndex) {
 			out.Deployment = d
 		}
 		if out.Index = snap.TableIndex(state.TableDeployment); out.Deployment != nil {

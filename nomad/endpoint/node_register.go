@@ -47,7 +47,7 @@ func (s *Service) nodeRegister(ctx context.Context, c *rpc.Call, req *nomad.Node
 	out := &nomad.NodeUpdateResponse{}
 	deciding := identity.Registration{Node: &node, Caller: c.Identity, Expired: c.Expired, TTL: identityTTL(snap, node.NodePool), Now: s.cfg.Now()}
 	if deciding.Generates() {
-		if err := s.mintNode(ctx, snap, &node, out); err != nil {
+		if err := s.mintNode(ctx, &node, deciding.TTL, out); err != nil {
 			return nil, err
 		}
 	} else if old != nil {
@@ -134,10 +134,10 @@ func identityTTL(snap *state.Snapshot, pool string) time.Duration {
 }
 
 // mintNode signs an identity for the node into the reply, and notes its key.
-func (s *Service) mintNode(ctx context.Context, snap *state.Snapshot, node *nomad.Node, out *nomad.NodeUpdateResponse) error {
+func (s *Service) mintNode(ctx context.Context, node *nomad.Node, ttl time.Duration, out *nomad.NodeUpdateResponse) error {
 	ctx, cancel := s.signing(ctx)
 	defer cancel()
-	token, err := s.cfg.Issuer.Mint(ctx, s.cfg.Issuer.Node(node, identityTTL(snap, node.NodePool), s.cfg.Now()))
+	token, err := s.cfg.Issuer.Mint(ctx, s.cfg.Issuer.Node(node, ttl, s.cfg.Now()))
 	if err != nil {
 		return fmt.Errorf("sign the identity of node %s: %w", node.ID, err)
 	}
@@ -183,9 +183,13 @@ func (s *Service) nodeUpdateStatus(ctx context.Context, c *rpc.Call, req *nomad.
 		return nil, nomad.ErrNodeNotFound
 	}
 	node := *old
-	node.Status = s.reachable(old, req.Status, leader)
+	node.Status = req.Status
+	if !leader {
+		node.Status = heardFrom(old, req.Status)
+	}
 	out := &nomad.NodeUpdateResponse{}
-	if err := s.renewIdentity(ctx, c, req, snap, &node, out); err != nil {
+	deciding := identity.Heartbeat{Node: &node, Caller: c.Identity, Forced: req.ForceIdentityRenewal, TTL: identityTTL(snap, node.NodePool), Now: s.cfg.Now()}
+	if err := s.renewIdentity(ctx, deciding, out); err != nil {
 		return nil, err
 	}
 	out.NodeModifyIndex = old.ModifyIndex
@@ -214,11 +218,11 @@ func (s *Service) nodeUpdateStatus(ctx context.Context, c *rpc.Call, req *nomad.
 	return out, nil
 }
 
-// reachable says what status a heartbeat leads to. A node that was given up must
+// heardFrom says what status a node's heartbeat leads to. One that was given up must
 // first tell of its allocations: until then it is initializing, so that nothing
 // is placed on what the servers don't know.
-func (s *Service) reachable(old *nomad.Node, asked string, leader bool) string {
-	if leader || asked != nomad.NodeStatusReady || old.Status == nomad.NodeStatusReady {
+func heardFrom(old *nomad.Node, asked string) string {
+	if asked != nomad.NodeStatusReady || old.Status == nomad.NodeStatusReady {
 		return asked
 	}
 	if old.LastAllocUpdateIndex < old.LastMissedHeartbeatIndex {
@@ -230,14 +234,13 @@ func (s *Service) reachable(old *nomad.Node, asked string, leader bool) string {
 // renewIdentity signs a new identity when a heartbeat asks for one or the node's
 // own nears its end. A failure ends the heartbeat only when the identity is about
 // to: losing renewal must not stop a node.
-func (s *Service) renewIdentity(ctx context.Context, c *rpc.Call, req *nomad.NodeUpdateStatusRequest, snap *state.Snapshot, node *nomad.Node, out *nomad.NodeUpdateResponse) error {
-	deciding := identity.Heartbeat{Node: node, Caller: c.Identity, Forced: req.ForceIdentityRenewal, TTL: identityTTL(snap, node.NodePool), Now: s.cfg.Now()}
+func (s *Service) renewIdentity(ctx context.Context, deciding identity.Heartbeat, out *nomad.NodeUpdateResponse) error {
 	if !deciding.Generates() {
 		return nil
 	}
-	err := s.mintNode(ctx, snap, node, out)
+	err := s.mintNode(ctx, deciding.Node, deciding.TTL, out)
 	if err != nil && !deciding.FailureCounts() {
-		s.log.Warn("renew node identity", "node", node.ID, "err", err)
+		s.log.Warn("renew node identity", "node", deciding.Node.ID, "err", err)
 		return nil
 	}
 	return err

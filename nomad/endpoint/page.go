@@ -9,6 +9,7 @@ import (
 
 	"github.com/hashicorp/go-bexpr"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
 // cursor is where an object stands in its list. Which fields count is a matter
@@ -181,4 +182,17 @@ func only[T any](all iter.Seq[T], pass func(T) bool) iter.Seq[T] {
 			}
 		}
 	}
+}
+
+// within keeps what is in the namespace that a list request names, and refuses one
+// that does not exist.
+func within[T any](snap *state.Snapshot, name string, all iter.Seq[T], of func(T) string) (iter.Seq[T], error) {
+	ns := namespaceOf(name)
+	if ns == nomad.AllNamespacesSentinel {
+		return all, nil
+	}
+	if err := knownNamespace(snap, ns); err != nil {
+		return nil, err
+	}
+	return only(all, func(o T) bool { return of(o) == ns }), nil
 }

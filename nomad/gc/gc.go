@@ -94,7 +94,9 @@ func (c *Collector) Process(ctx context.Context, eval *nomad.Evaluation) error {
 	if name == nomad.CoreJobForceGC {
 		var errs []error
 		for _, job := range coreJobs {
-			if err := job.run(c, ctx, c.sweep(true)); err != nil {
+			look := c.sweep()
+			look.force = true
+			if err := job.run(c, ctx, look); err != nil {
 				errs = append(errs, fmt.Errorf("%s: %w", job.name, err))
 			}
 		}
@@ -102,7 +104,7 @@ func (c *Collector) Process(ctx context.Context, eval *nomad.Evaluation) error {
 	}
 	for _, job := range coreJobs {
 		if job.name == name {
-			return job.run(c, ctx, c.sweep(false))
+			return job.run(c, ctx, c.sweep())
 		}
 	}
 	return fmt.Errorf("no core job %q", name)
@@ -112,11 +114,11 @@ func (c *Collector) Process(ctx context.Context, eval *nomad.Evaluation) error {
 type sweep struct {
 	snap  *state.Snapshot
 	now   time.Time
-	force bool
+	force bool // take everything for old
 }
 
-func (c *Collector) sweep(force bool) *sweep {
-	return &sweep{snap: c.cfg.Store().Snapshot(), now: time.Now(), force: force}
+func (c *Collector) sweep() *sweep {
+	return &sweep{snap: c.cfg.Store().Snapshot(), now: time.Now()}
 }
 
 // old says whether something that changed last at the time (ns since 1970) has

@@ -1,7 +1,6 @@
 package scheduler
 
 import (
-	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -167,19 +166,4 @@ func (c *cluster) release(a *nomad.Allocation) {
 		u.Remove(a.ID)
 	}
 	c.tally.add(a, -1)
-}
-
-// limit is how many nodes are scored before the best is taken. Scores that
-// compare nodes with one another (affinities, spreads) need more of them.
-func (c *cluster) limit(batch, compares bool) int {
-	if compares {
-		if l := c.config.NodeLimitForFeasibilityChecks; l > 0 {
-			return int(l)
-		}
-		return nomad.DefaultNodeLimitForFeasibilityChecks
-	}
-	if batch || len(c.ready) < 4 {
-		return 2
-	}
-	return int(math.Ceil(math.Log2(float64(len(c.ready)))))
 }

@@ -37,7 +37,7 @@ func (s *stack) displace(g *groupStack, nodes []*nomad.Node) *option {
 		if !ok || best != nil && !milder(victims, best.victims) {
 			continue
 		}
-		best = &option{node: n, resources: got, victims: victims, scores: g.scorer.score(n, u, got, false)}
+		best = &option{node: n, resources: got, victims: victims, scores: g.scorer.score(n, u, got)}
 	}
 	return best
 }

@@ -47,6 +47,12 @@ func (s *scores) normalize() {
 	s.norm = sum / n
 }
 
+// penalize lowers the score of a node on which the allocation failed before.
+func (s *scores) penalize() {
+	s.penalty = -1
+	s.normalize()
+}
+
 // scorer scores nodes for one group.
 type scorer struct {
 	tg         *nomad.TaskGroup
@@ -85,7 +91,7 @@ func (s *scorer) addAffinities(list []*nomad.Affinity) {
 // compares says whether the score of a node depends on what other nodes are.
 func (s *scorer) compares() bool { return len(s.affinities)+len(s.spreads) > 0 }
 
-func (s *scorer) score(n *nomad.Node, u *feasible.Usage, r *nomad.AllocatedResources, failedHere bool) scores {
+func (s *scorer) score(n *nomad.Node, u *feasible.Usage, r *nomad.AllocatedResources) scores {
 	out := scores{hasAffinity: len(s.affinities) > 0, hasSpread: len(s.spreads) > 0}
 	if s.even {
 		out.fit = u.SpreadScore(feasible.Flatten(r))
@@ -94,9 +100,6 @@ func (s *scorer) score(n *nomad.Node, u *feasible.Usage, r *nomad.AllocatedResou
 	}
 	if same := s.tally.byspot[spot{s.tg.Name, n.ID}]; same > 0 && s.tg.Count > 0 {
 		out.anti = -min(1, float64(same+1)/float64(s.tg.Count))
-	}
-	if failedHere {
-		out.penalty = -1
 	}
 	for _, a := range s.affinities {
 		if a.constraint.Holds(n) {

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"math"
 	"math/rand/v2"
 	"time"
 
@@ -53,7 +54,7 @@ func (s *stack) group(tg *nomad.TaskGroup) *groupStack {
 	c := s.cluster
 	g := &groupStack{
 		tg:       tg,
-		ask:      feasible.NewAsk(tg, c.config.MemoryOversubscriptionEnabled),
+		ask:      feasible.NewAsk(tg, &c.config),
 		scorer:   newScorer(c, tg),
 		verdicts: map[string]string{},
 	}
@@ -61,9 +62,25 @@ func (s *stack) group(tg *nomad.TaskGroup) *groupStack {
 	for _, t := range tg.Tasks {
 		g.distincts = append(g.distincts, c.tally.distincts(t.Constraints, tg.Name)...)
 	}
-	g.limit = c.limit(s.batch, g.scorer.compares())
+	g.limit = s.limit(&g.scorer)
 	s.groups[tg.Name] = g
 	return g
+}
+
+// limit is how many nodes are scored before the best is taken. Scores that compare
+// nodes with one another (affinities, spreads) need more of them.
+func (s *stack) limit(sc *scorer) int {
+	if sc.compares() {
+		if l := s.cluster.config.NodeLimitForFeasibilityChecks; l > 0 {
+			return int(l)
+		}
+		return nomad.DefaultNodeLimitForFeasibilityChecks
+	}
+	ready := len(s.cluster.ready)
+	if s.batch || ready < 4 {
+		return 2
+	}
+	return int(math.Ceil(math.Log2(float64(ready))))
 }
 
 // option is a node that could take the allocation.
@@ -131,7 +148,11 @@ func (s *stack) try(g *groupStack, n *nomad.Node, avoid map[string]bool, m *noma
 		exhaust(m, n, short)
 		return option{}, false
 	}
-	return option{node: n, resources: resources, scores: g.scorer.score(n, u, resources, avoid[n.ID])}, true
+	o := option{node: n, resources: resources, scores: g.scorer.score(n, u, resources)}
+	if avoid[n.ID] {
+		o.scores.penalize()
+	}
+	return o, true
 }
 
 // verdict says why the node does not suit the group, empty when it does. What

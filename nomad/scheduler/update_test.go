@@ -211,6 +211,35 @@ func TestDeploymentStates(t *testing.T) {
 	}
 }
 
+// A failed deployment holds its version until the job is registered once more;
+// then what lacks joins a new deployment.
+func TestRegisteredAgainAfterFailure(t *testing.T) {
+	w := newWorld(t)
+	w.register(job(nomad.JobTypeService, 2, rolling(1)))
+	if e := w.process(); e.FailedTGAllocs["g"] == nil {
+		t.Fatal("placed without a node")
+	}
+	first := w.LatestDeployment(nil, "", "j")
+	first.Status, first.ModifyIndex = nomad.DeploymentStatusFailed, 100
+	w.addNode("n1")
+	for _, old := range []func(*nomad.Evaluation){
+		func(e *nomad.Evaluation) { e.TriggeredBy, e.CreateIndex = nomad.EvalTriggerDeploymentWatcher, 101 },
+		func(e *nomad.Evaluation) { e.CreateIndex = 99 },
+	} {
+		w.process(old)
+		if got := w.LatestDeployment(nil, "", "j"); got.ID != first.ID || len(w.live()) != 0 {
+			t.Fatalf("a failed deployment went on: %+v, %d live", got, len(w.live()))
+		}
+	}
+	w.process(func(e *nomad.Evaluation) { e.CreateIndex = 101 })
+	second := w.LatestDeployment(nil, "", "j")
+	if second.ID == first.ID || second.JobVersion != first.JobVersion || second.TaskGroups["g"].DesiredTotal != 2 {
+		t.Fatalf("deployment = %+v, want a new one", second)
+	}
+	wantNames(t, w.live(), "j.g[0]", "j.g[1]")
+	w.finishDeployment(second)
+}
+
 func TestPlacementsUseUpMaxParallel(t *testing.T) {
 	w := newWorld(t)
 	w.addNode("n1")

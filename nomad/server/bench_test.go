@@ -57,3 +57,14 @@ func BenchmarkPlacement(b *testing.B) {
 	}
 	b.ReportMetric(float64(count*b.N)/time.Since(begun).Seconds(), "allocs/s")
 }
+
+// BenchmarkStart takes a server from nothing to ready for clients: 200 ms is the aim.
+func BenchmarkStart(b *testing.B) {
+	for b.Loop() {
+		s, stop := start(b, nil)
+		if err := s.Ready(within(b)); err != nil {
+			b.Fatal(err)
+		}
+		stop()
+	}
+}

@@ -80,8 +80,13 @@ func (s *Server) Leader() (addr, id string) {
 // Self is this server as members are listed (compat/wire.md section 13).
 func (s *Server) Self() *nomad.ServerMember {
 	host, port, _ := net.SplitHostPort(s.advertise) // checked when it was bound
+	gossip, gossipPort := host, strconv.Itoa(s.cfg.SerfPort)
+	if s.cfg.SerfAdvertise != "" {
+		gossip, gossipPort, _ = net.SplitHostPort(s.cfg.SerfAdvertise) // checked by complete
+	}
+	serf, _ := strconv.ParseUint(gossipPort, 10, 16) // as above
 	return &nomad.ServerMember{
-		Name: s.cfg.Name + "." + s.cfg.Region, Addr: net.ParseIP(host), Port: uint16(s.cfg.SerfPort), Status: "alive",
+		Name: s.cfg.Name + "." + s.cfg.Region, Addr: net.ParseIP(gossip), Port: uint16(serf), Status: "alive",
 		Tags: map[string]string{"role": "nomad", "region": s.cfg.Region, "dc": s.cfg.Datacenter, "build": s.cfg.Version,
 			"revision": s.cfg.Revision, "vsn": "1", "raft_vsn": "3", "id": s.raft.ID(), "rpc_addr": host, "port": port, "bootstrap": "1"},
 		ProtocolMin: 1, ProtocolMax: 5, ProtocolCur: 2, DelegateMin: 2, DelegateMax: 5, DelegateCur: 4,

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"net"
 	"runtime"
+	"strconv"
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/consensus"
 )
 
 // Config is how a server is set up: plain values. A zero value has the default
@@ -19,18 +21,27 @@ type Config struct {
 	// DataDir is the agent's data_dir; the server writes below <data_dir>/server.
 	// Empty keeps everything in memory.
 	DataDir string
+	// Dir is where the server writes. Default <data_dir>/server.
+	Dir string
 	// RPCAddr is where to listen, "host:port".
 	RPCAddr string
 	// RPCAdvertise is the address that others use. Default: RPCAddr as it was bound.
 	RPCAdvertise string
 	// SerfPort is told to those who ask for the members. Default 4648.
 	SerfPort int
+	// SerfAdvertise is the address told with it, "host:port". Default: that of RPC and SerfPort.
+	SerfAdvertise string
 	// Version is the version of the program, as members show it.
 	Version string
 	// Revision is the commit of the program.
 	Revision string
-	// RaftMultiplier stretches the timers of raft, 1 to 10. Default 1.
-	RaftMultiplier int
+	// Raft are the timers and snapshots of the log.
+	Raft consensus.Tuning
+	// NoLogCache keeps no entries of the log in memory.
+	NoLogCache bool
+	// StartTimeout bounds the time until the server has read its log and its keys
+	// after it began to run. Default: no bound.
+	StartTimeout time.Duration
 
 	// Workers is how many evaluations are processed at a time; negative is none.
 	// Default: one per core, at least two.
@@ -85,6 +96,13 @@ func (c Config) complete() (Config, error) {
 	}
 	if _, _, err := net.SplitHostPort(c.RPCAddr); err != nil {
 		return c, fmt.Errorf("server: address for RPC: %w", err)
+	}
+	if c.SerfAdvertise != "" {
+		if _, port, err := net.SplitHostPort(c.SerfAdvertise); err != nil {
+			return c, fmt.Errorf("server: address for gossip: %w", err)
+		} else if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+			return c, fmt.Errorf("server: port for gossip: %w", err)
+		}
 	}
 	if c.Workers == 0 {
 		c.Workers = max(2, runtime.NumCPU())

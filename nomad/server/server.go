@@ -96,12 +96,12 @@ func (s *Server) open() (err error) {
 	s.blocked = broker.NewBlocked(s.broker)
 	s.observer = broker.NewObserver(s.broker, s.blocked, s.classOf)
 	s.fsm = fsm.New(state.New(s.log), s.observer, s.log)
-	dir := ""
-	if s.cfg.DataDir != "" {
+	dir := s.cfg.Dir
+	if dir == "" && s.cfg.DataDir != "" {
 		dir = filepath.Join(s.cfg.DataDir, "server")
 	}
 	s.raft, err = consensus.Open(consensus.Config{FSM: s.fsm, Dir: dir, Address: s.advertise, Bootstrap: true,
-		Multiplier: s.cfg.RaftMultiplier, Log: s.log})
+		NoLogCache: s.cfg.NoLogCache, Tuning: s.cfg.Raft, Log: s.log})
 	if err != nil {
 		return err
 	}
@@ -159,6 +159,7 @@ func (s *Server) Run(ctx context.Context) error {
 	part(&answering, below, "keyring", s.followKeys)
 	part(&answering, below, "leadership", s.followLeadership)
 	part(&answering, below, "state", s.watchFSM)
+	part(&answering, below, "start", s.startInTime)
 	part(&asking, ctx, "rpc", func(ctx context.Context) error { return s.rpc.Serve(ctx, s.listener) })
 	for _, w := range s.workers() {
 		part(&asking, ctx, "worker", w.Run)
@@ -191,6 +192,19 @@ func (s *Server) schedulers() []string {
 		return nil
 	}
 	return append([]string{nomad.JobTypeCore}, s.cfg.Schedulers...)
+}
+
+// startInTime stops the server when it does not come to know what is in its log.
+func (s *Server) startInTime(ctx context.Context) error {
+	if s.cfg.StartTimeout == 0 {
+		return nil
+	}
+	limited, cancel := context.WithTimeout(ctx, s.cfg.StartTimeout)
+	defer cancel()
+	if err := s.caughtUp.wait(limited); err != nil {
+		return fmt.Errorf("the log and the keys were not read within %v: server.start_timeout bounds it", s.cfg.StartTimeout)
+	}
+	return nil
 }
 
 // watchFSM stops the server when it met a log entry that it can't apply: it would
@@ -244,6 +258,9 @@ func (s *Server) AttachNode(id string, node *rpc.Server) (detach func()) {
 
 // RPCAddr returns the address that others use.
 func (s *Server) RPCAddr() string { return s.advertise }
+
+// Tune takes over settings of the log while the server runs.
+func (s *Server) Tune(t consensus.Tuning) error { return s.raft.Tune(t) }
 
 // Ready waits until a leader answers.
 func (s *Server) Ready(ctx context.Context) error { return s.leading.wait(ctx) }

@@ -111,7 +111,8 @@ func (t *txn) setDeploymentStatus(u *nomad.DeploymentStatusUpdate) (*nomad.Deplo
 	d.ModifyIndex, d.ModifyTime = t.index, u.UpdatedAt
 	deployments.put(t, &d)
 	if d.Status == nomad.DeploymentStatusSuccessful {
-		return &d, t.setStable(d.Namespace, d.JobID, d.JobVersion, true)
+		return &d, t.setStable(&nomad.JobStabilityRequest{JobID: d.JobID, JobVersion: d.JobVersion, Stable: true,
+			WriteRequest: nomad.WriteRequest{Namespace: d.Namespace}})
 	}
 	return &d, nil
 }
@@ -130,7 +131,7 @@ func (s *Store) SetAllocHealth(index uint64, req *nomad.ApplyDeploymentAllocHeal
 		healthy := map[bool][]string{true: req.HealthyAllocationIDs, false: req.UnhealthyAllocationIDs}
 		for _, verdict := range []bool{true, false} {
 			for _, id := range healthy[verdict] {
-				if err := t.judgeAlloc(d.ID, id, verdict, req.Timestamp); err != nil {
+				if err := t.judgeAlloc(d.ID, id, &nomad.AllocDeploymentStatus{Healthy: &verdict, Timestamp: req.Timestamp}); err != nil {
 					return err
 				}
 			}
@@ -148,7 +149,7 @@ func (s *Store) SetAllocHealth(index uint64, req *nomad.ApplyDeploymentAllocHeal
 }
 
 // judgeAlloc sets the health of one allocation.
-func (t *txn) judgeAlloc(deployment, id string, healthy bool, at time.Time) error {
+func (t *txn) judgeAlloc(deployment, id string, said *nomad.AllocDeploymentStatus) error {
 	old := allocs.get(t.Txn, nil, keyOf(id))
 	if old == nil {
 		return nomad.UnknownAlloc(id)
@@ -157,7 +158,7 @@ func (t *txn) judgeAlloc(deployment, id string, healthy bool, at time.Time) erro
 		return fmt.Errorf("allocation %q is not part of deployment %q", id, deployment)
 	}
 	a := *old
-	setHealth(&a, &nomad.AllocDeploymentStatus{Healthy: &healthy, Timestamp: at}, t.index)
+	setHealth(&a, said, t.index)
 	a.ModifyIndex = t.index
 	t.storeAlloc(&a, old, counts{})
 	return nil

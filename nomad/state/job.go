@@ -68,11 +68,6 @@ func (s *Snapshot) JobVersions(ws memdb.WatchSet, ns, id string) []*nomad.Job {
 	return slices.Collect(jobVersions.reversed(s.tx, ws, primary, keyOf(ns, id)))
 }
 
-// AllJobVersions returns every kept version of every job.
-func (s *Snapshot) AllJobVersions(ws memdb.WatchSet) iter.Seq[*nomad.Job] {
-	return jobVersions.all(s.tx, ws)
-}
-
 // JobSubmission returns the source of a version of a job, nil when it is not kept.
 func (s *Snapshot) JobSubmission(ws memdb.WatchSet, ns, id string, v uint64) *nomad.JobSubmission {
 	return jobSubmissions.get(s.tx, ws, keyOf(ns, id).number(v))
@@ -122,11 +117,11 @@ func (t *txn) checkEnforcedIndex(req *nomad.JobRegisterRequest) error {
 	want := req.JobModifyIndex
 	switch {
 	case old == nil && want != 0:
-		return nomad.Errorf(400, "%s %d: job does not exist", nomad.RegisterEnforceIndexErrPrefix, want)
+		return nomad.Errorf(500, "%s %d: job does not exist", nomad.RegisterEnforceIndexErrPrefix, want)
 	case old != nil && want == 0:
-		return nomad.Errorf(400, "%s 0: job already exists", nomad.RegisterEnforceIndexErrPrefix)
+		return nomad.Errorf(500, "%s 0: job already exists", nomad.RegisterEnforceIndexErrPrefix)
 	case old != nil && want != old.JobModifyIndex:
-		return nomad.Errorf(400, "%s %d: job exists with conflicting job modify index: %d",
+		return nomad.Errorf(500, "%s %d: job exists with conflicting job modify index: %d",
 			nomad.RegisterEnforceIndexErrPrefix, want, old.JobModifyIndex)
 	}
 	return nil
@@ -201,7 +196,10 @@ func (s *Store) DeregisterJob(index uint64, req *nomad.JobDeregisterRequest) (*C
 				t.transition(a, &nomad.DesiredTransition{NoShutdownDelay: &yes})
 			}
 		}
-		j, err := t.removeJob(id, req.Purge, req.SubmitTime)
+		if req.Purge {
+			return t.evalOfJob(req.Eval, t.forgetJob(id))
+		}
+		j, err := t.stopJob(id, req.SubmitTime)
 		if err != nil {
 			return err
 		}
@@ -219,7 +217,9 @@ func (s *Store) DeregisterJobs(index uint64, req *nomad.JobBatchDeregisterReques
 		slices.SortFunc(ids, compareNamespaced)
 		for _, id := range ids {
 			opt := req.Jobs[id]
-			if _, err := t.removeJob(id, opt != nil && opt.Purge, req.SubmitTime); err != nil {
+			if opt != nil && opt.Purge {
+				t.forgetJob(id)
+			} else if _, err := t.stopJob(id, req.SubmitTime); err != nil {
 				return err
 			}
 		}
@@ -227,21 +227,24 @@ func (s *Store) DeregisterJobs(index uint64, req *nomad.JobBatchDeregisterReques
 	})
 }
 
-// removeJob stops a job, as a new version of it, or forgets it. A job that is
-// gone already is no error for a purge.
-func (t *txn) removeJob(id nomad.NamespacedID, purge bool, submitTime int64) (*nomad.Job, error) {
+// forgetJob purges a job. One that is gone already is no error.
+func (t *txn) forgetJob(id nomad.NamespacedID) *nomad.Job {
 	old := jobs.get(t.Txn, nil, keyOf(id.Namespace, id.ID))
 	if old == nil {
-		if purge {
-			return &nomad.Job{Namespace: id.Namespace, ID: id.ID}, nil
-		}
+		return &nomad.Job{Namespace: id.Namespace, ID: id.ID}
+	}
+	t.changes.Removed = append(t.changes.Removed, id)
+	t.purgeJob(old)
+	return old
+}
+
+// stopJob stops a job, as a new version of it.
+func (t *txn) stopJob(id nomad.NamespacedID, submitTime int64) (*nomad.Job, error) {
+	old := jobs.get(t.Txn, nil, keyOf(id.Namespace, id.ID))
+	if old == nil {
 		return nil, nomad.UnknownJob(id.ID)
 	}
 	t.changes.Removed = append(t.changes.Removed, id)
-	if purge {
-		t.purgeJob(old)
-		return old, nil
-	}
 	stopped := *old
 	stopped.Stop = true
 	if submitTime != 0 {
@@ -269,22 +272,23 @@ func (t *txn) purgeJob(j *nomad.Job) {
 // SetJobStability marks a version of a job as one that worked, or not.
 func (s *Store) SetJobStability(index uint64, req *nomad.JobStabilityRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
-		return t.setStable(req.Namespace, req.JobID, req.JobVersion, req.Stable)
+		return t.setStable(req)
 	})
 }
 
 // setStable writes the mark to the version, and to the job when it is that version.
-func (t *txn) setStable(ns, id string, version uint64, stable bool) error {
-	v := jobVersions.get(t.Txn, nil, keyOf(ns, id).number(version))
-	if v == nil || v.Stable == stable {
+func (t *txn) setStable(req *nomad.JobStabilityRequest) error {
+	job := keyOf(req.Namespace, req.JobID)
+	v := jobVersions.get(t.Txn, nil, job.number(req.JobVersion))
+	if v == nil || v.Stable == req.Stable {
 		return nil
 	}
 	marked := *v
-	marked.Stable, marked.ModifyIndex = stable, t.index
+	marked.Stable, marked.ModifyIndex = req.Stable, t.index
 	jobVersions.put(t, &marked)
-	if j := jobs.get(t.Txn, nil, keyOf(ns, id)); j != nil && j.Version == version {
+	if j := jobs.get(t.Txn, nil, job); j != nil && j.Version == req.JobVersion {
 		current := *j
-		current.Stable, current.ModifyIndex = stable, t.index
+		current.Stable, current.ModifyIndex = req.Stable, t.index
 		jobs.put(t, &current)
 	}
 	return nil

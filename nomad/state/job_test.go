@@ -102,9 +102,18 @@ func TestJobStatus(t *testing.T) {
 	w.job("j", func(j *nomad.Job) { j.Type = nomad.JobTypeBatch })
 	expect("registered again", "j", "pending")
 
-	w.job("empty")
+	w.job("empty", func(j *nomad.Job) { j.TaskGroups[0].Count = 0 })
 	w.finish()
 	expect("nothing to place", "empty", "dead")
+
+	homeless := w.job("homeless")
+	w.finish()
+	expect("no place", "homeless", "pending")
+	w.place(homeless, nil, "h1", "h2")
+	w.finish()
+	w.report("h1", nomad.AllocClientStatusFailed)
+	w.report("h2", nomad.AllocClientStatusFailed)
+	expect("failed for good", "homeless", "dead")
 
 	w.job("blocked")
 	e := w.eval("blocked")
@@ -142,7 +151,7 @@ func TestParentCountsChildren(t *testing.T) {
 		}
 	}
 	expect("none", 0, 0, 0)
-	child := w.job("tmpl/dispatch-1", func(j *nomad.Job) { j.ParentID = "tmpl" })
+	child := w.job("tmpl/dispatch-1", func(j *nomad.Job) { j.ParentID, j.Type = "tmpl", nomad.JobTypeBatch })
 	expect("dispatched", 1, 0, 0)
 	w.place(child, nil, "a1")
 	w.finish()

@@ -59,8 +59,25 @@ func (t *txn) jobStatus(j *nomad.Job) string {
 		return nomad.JobStatusRunning // it waits for nodes that are still to come
 	case j.JobModifyIndex == t.index:
 		return nomad.JobStatusPending // registered by this very entry
+	case j.Type == nomad.JobTypeService && t.lacks(j, k):
+		return nomad.JobStatusPending // it waits for a place, or for another try
 	}
 	return nomad.JobStatusDead
+}
+
+// lacks says whether a service has fewer allocations than it asks for, those that
+// failed for good counted in: a service without a place is not over.
+func (t *txn) lacks(j *nomad.Job, k key) bool {
+	missing := 0
+	for _, tg := range j.TaskGroups {
+		missing += tg.Count
+	}
+	for a := range allocs.by(t.Txn, nil, "job", k) {
+		if a.ClientStatus == nomad.AllocClientStatusFailed && !a.ServerTerminalStatus() && a.NextAllocation == "" {
+			missing--
+		}
+	}
+	return missing > 0
 }
 
 // compareNamespaced orders by namespace, then ID.

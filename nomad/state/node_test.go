@@ -133,7 +133,7 @@ func TestNodePools(t *testing.T) {
 	if upsert(&nomad.NodePool{Name: "all"}) == nil || remove("default") == nil || remove("none") == nil {
 		t.Error("a built-in pool can change, or one that does not exist can go")
 	}
-	w.job("j", func(j *nomad.Job) { j.NodePool = "gpu" })
+	w.job("j", func(j *nomad.Job) { j.NodePool, j.Type = "gpu", nomad.JobTypeBatch })
 	if remove("gpu") == nil {
 		t.Error("a pool with a job can go")
 	}

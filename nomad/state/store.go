@@ -33,7 +33,7 @@ func New(log *slog.Logger) *Store {
 		return nil
 	})
 	if err != nil {
-		panic(fmt.Sprintf("state: first rows: %v", err))
+		panic(fmt.Sprintf("state: bug: first rows: %v", err))
 	}
 	return s
 }
@@ -42,7 +42,7 @@ func New(log *slog.Logger) *Store {
 func Empty(log *slog.Logger) *Store {
 	db, err := memdb.NewMemDB(schema())
 	if err != nil {
-		panic(fmt.Sprintf("state: schema: %v", err))
+		panic(fmt.Sprintf("state: bug: schema: %v", err))
 	}
 	return &Store{log: log, db: db, abandoned: make(chan struct{})}
 }

@@ -133,7 +133,7 @@ func (t *table[T]) delete(tx *txn, row *T) {
 // only a bug in this package can cause it.
 func (t *table[T]) check(err error) {
 	if err != nil {
-		panic(fmt.Sprintf("state: table %s: %v", t.name, err))
+		panic(fmt.Sprintf("state: bug: table %s: %v", t.name, err))
 	}
 }
 

@@ -24,9 +24,6 @@ import (
 // ErrTaskNotFound is returned for a task ID that the driver does not know.
 var ErrTaskNotFound = errors.New("task not found for given id")
 
-// ErrUnsupported is wrapped by drivers that lack an optional power, such as exec.
-var ErrUnsupported = errors.New("not supported by this driver")
-
 // RecoverableError says that starting again may succeed: the restart policy applies.
 type RecoverableError struct{ Err error }
 
@@ -175,7 +172,6 @@ type TaskState string
 
 // The states of a task in a driver.
 const (
-	TaskUnknown TaskState = "unknown"
 	TaskRunning TaskState = "running"
 	TaskExited  TaskState = "exited"
 )

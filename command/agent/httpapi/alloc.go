@@ -11,7 +11,7 @@ func (s *Server) allocRoutes() []route {
 	return []route{
 		{methods: "GET", path: "/v1/allocations", handle: read("Alloc.List", allocList, func(o *nomad.AllocListResponse) (any, error) { return o.Allocations, nil })},
 		{methods: "GET", path: alloc, handle: read("Alloc.GetAlloc", func(r *request, q *nomad.AllocSpecificRequest) error { q.AllocID = r.param; return nil }, showAlloc)},
-		{methods: "PUT POST", path: alloc + "/stop", handle: write("Alloc.Stop", allocStop, whole[nomad.AllocStopResponse])},
+		{methods: "PUT POST", path: alloc + "/stop", handle: missing("allocation not found", write("Alloc.Stop", allocStop, whole[nomad.AllocStopResponse]))},
 
 		{methods: "GET", path: "/v1/evaluations", handle: read("Eval.List", evalList, func(o *nomad.EvalListResponse) (any, error) { return o.Evaluations, nil })},
 		{methods: "DELETE", path: "/v1/evaluations", handle: write("Eval.Delete", body[nomad.EvalDeleteRequest](), whole[nomad.EvalDeleteResponse])},
@@ -90,4 +90,15 @@ func evalID(r *request, q *nomad.EvalSpecificRequest) error {
 func deploymentID(r *request, q *nomad.DeploymentSpecificRequest) error {
 	q.DeploymentID = r.param
 	return nil
+}
+
+// missing gives what is not there the route's own words.
+func missing(text string, handle func(*request) (any, error)) func(*request) (any, error) {
+	return func(r *request) (any, error) {
+		out, err := handle(r)
+		if err != nil && status(err) == http.StatusNotFound {
+			return nil, nomad.Errorf(http.StatusNotFound, "%s", text)
+		}
+		return out, err
+	}
 }

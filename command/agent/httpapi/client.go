@@ -22,7 +22,7 @@ func (s *Server) clientRoutes() []route {
 			func(o *nomad.AllocChecksResponse) (any, error) { return o.Results, nil })},
 		{methods: "PUT POST", path: alloc + "/restart", cors: true, handle: write("ClientAllocations.Restart", allocRestart, whole[nomad.GenericResponse])},
 		{methods: "PUT POST", path: alloc + "/signal", cors: true, handle: write("ClientAllocations.Signal", allocSignal, whole[nomad.GenericResponse])},
-		{methods: "GET PUT POST", path: alloc + "/gc", cors: true, handle: read("ClientAllocations.GarbageCollect", func(r *request, q *nomad.AllocSpecificRequest) error { q.AllocID = r.param; return nil }, nothing[nomad.GenericResponse])},
+		{methods: "GET PUT POST", path: alloc + "/gc", cors: true, handle: read("ClientAllocations.GarbageCollect", func(r *request, q *nomad.AllocSpecificRequest) error { q.AllocID = r.param; return nil }, emptyObject[nomad.GenericResponse])},
 	}
 }
 

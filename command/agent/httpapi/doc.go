@@ -1,5 +1,5 @@
 // Package httpapi is the HTTP API of an agent: URL in, RPC out. One table
-// (routes.go) lists every route: methods, path, handler. A handler is mostly
+// (Server.table) lists every route: methods, path, handler. A handler is mostly
 // one RPC: options from the query, fields from path and body, reply as JSON by
 // the field names of package nomad (compat/http.tsv, compat/http-conventions.md).
 //

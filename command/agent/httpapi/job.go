@@ -93,6 +93,9 @@ func (r *request) readJob(w *nomad.WriteRequest) (*jobBody, *nomad.Job, error) {
 	if b.Job.ID == nil || *b.Job.ID == "" {
 		return nil, nil, nomad.Errorf(http.StatusBadRequest, "Job must have an ID")
 	}
+	if err := boundParts(b.Job); err != nil {
+		return nil, nil, err
+	}
 	if r.param != "" && *b.Job.ID != r.param {
 		return nil, nil, nomad.Errorf(http.StatusBadRequest, "Job ID does not match name %q", r.param)
 	}

@@ -151,7 +151,7 @@ func (r *request) decodeOptional(v any) error {
 	if r.Body == nil {
 		return io.EOF
 	}
-	err := json.NewDecoder(r.Body).Decode(v)
+	err := json.NewDecoder(&objectCounter{in: r.Body, left: maxObjects}).Decode(v)
 	var over *http.MaxBytesError
 	switch {
 	case err == nil:
@@ -160,6 +160,8 @@ func (r *request) decodeOptional(v any) error {
 		return err
 	case errors.As(err, &over):
 		return tooLarge(over.Limit)
+	case errors.Is(err, errTooManyObjects):
+		return nomad.Errorf(http.StatusBadRequest, "request body holds more than %d objects and lists", maxObjects)
 	default:
 		return nomad.Errorf(http.StatusBadRequest, "request body is not the JSON this route takes: %v", err)
 	}

@@ -107,6 +107,9 @@ func whole[Resp any](resp *Resp) (any, error) { return resp, nil }
 // nothing answers with an empty body.
 func nothing[Resp any](*Resp) (any, error) { return nil, nil }
 
+// emptyObject answers with {}, where SDKs want to decode something.
+func emptyObject[Resp any](*Resp) (any, error) { return struct{}{}, nil }
+
 // found answers with v, or 404 and text when it is nil.
 func found[T any](v *T, text string) (any, error) {
 	if v == nil {

@@ -56,19 +56,27 @@ type Config struct {
 type Server struct {
 	cfg    Config
 	routes *router
+	origin *http.CrossOriginProtection
 }
 
 // New builds the handler of an agent.
 func New(cfg Config) *Server {
-	s := &Server{cfg: cfg}
+	s := &Server{cfg: cfg, origin: http.NewCrossOriginProtection()}
 	s.routes = newRouter(s.table())
 	return s
 }
 
 // ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	// What tasks and jobs say is in many replies: a browser must not guess what it is.
+	w.Header().Set("X-Content-Type-Options", "nosniff")
 	for k, v := range s.cfg.Headers {
 		w.Header().Set(k, v)
+	}
+	// A page of somebody else's, in the browser of an operator, must not run jobs here.
+	if err := s.origin.Check(req); err != nil {
+		writeError(w, nomad.Errorf(http.StatusForbidden, "%v", err))
+		return
 	}
 	path := req.URL.EscapedPath()
 	rt, param, allowed := s.routes.match(req.Method, path)

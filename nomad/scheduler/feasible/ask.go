@@ -18,7 +18,7 @@ type Ask struct {
 
 // NewAsk returns the needs of a group. Memory limits above the reservation
 // count only with oversubscription.
-func NewAsk(tg *nomad.TaskGroup, oversubscription bool) *Ask {
+func NewAsk(tg *nomad.TaskGroup, cfg *nomad.SchedulerConfiguration) *Ask {
 	ask := &Ask{group: tg, base: nomad.AllocatedResources{
 		Tasks:          make(map[string]*nomad.AllocatedTaskResources, len(tg.Tasks)),
 		TaskLifecycles: make(map[string]*nomad.TaskLifecycleConfig, len(tg.Tasks)),
@@ -34,7 +34,7 @@ func NewAsk(tg *nomad.TaskGroup, oversubscription bool) *Ask {
 		}
 		res := &nomad.AllocatedTaskResources{}
 		res.Memory.MemoryMB = int64(r.MemoryMB)
-		if oversubscription {
+		if cfg.MemoryOversubscriptionEnabled {
 			res.Memory.MemoryMaxMB = int64(r.MemoryMaxMB)
 		}
 		if r.Cores > 0 {

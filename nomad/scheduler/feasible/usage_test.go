@@ -136,18 +136,18 @@ func TestTopologyCapacity(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, why := u.Fit(feasible.NewAsk(tg, false), rand.New(rand.NewPCG(1, 1)))
+	r, why := u.Fit(feasible.NewAsk(tg, &nomad.SchedulerConfiguration{}), rand.New(rand.NewPCG(1, 1)))
 	if why != "" || !slices.Equal(r.Tasks["t"].Cpu.ReservedCores, []uint16{2, 3}) || r.Tasks["t"].Cpu.CpuShares != 2000 {
 		t.Errorf("Fit() = %+v %q, want cores 2 and 3, which share a memory node", r, why)
 	}
 	u.Add(&nomad.Allocation{ID: "a", AllocatedResources: r})
-	if _, why := u.Fit(feasible.NewAsk(tg, false), nil); why != "cores" {
+	if _, why := u.Fit(feasible.NewAsk(tg, &nomad.SchedulerConfiguration{}), nil); why != "cores" {
 		t.Errorf("Fit() on one free core = %q", why)
 	}
 }
 
 func ports(n nomad.NetworkResource) *feasible.Ask {
-	return feasible.NewAsk(&nomad.TaskGroup{Networks: nomad.Networks{&n}}, false)
+	return feasible.NewAsk(&nomad.TaskGroup{Networks: nomad.Networks{&n}}, &nomad.SchedulerConfiguration{})
 }
 
 func TestPorts(t *testing.T) {

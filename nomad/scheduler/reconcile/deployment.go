@@ -11,6 +11,9 @@ type rollout struct {
 	// held is set while a current deployment is paused or failed; halted only
 	// when it failed.
 	held, halted bool
+	// again is set when the deployment of this version failed and the job was
+	// registered once more since: what is still to do joins a new one.
+	again bool
 	// busy is set when something is still to do, so that the deployment cannot
 	// be over.
 	busy bool
@@ -29,6 +32,8 @@ func newRollout(req *Request, out *Result) *rollout {
 		r.cancel(d, nomad.DeploymentStatusDescriptionStoppedJob)
 	case d.JobCreateIndex != req.Job.CreateIndex || d.JobVersion != req.Job.Version:
 		r.cancel(d, nomad.DeploymentStatusDescriptionNewerJob)
+	case triedAgain(req.Eval, d):
+		r.again = true
 	default:
 		r.current = d
 		r.halted = d.Status == nomad.DeploymentStatusFailed
@@ -38,6 +43,13 @@ func newRollout(req *Request, out *Result) *rollout {
 		}
 	}
 	return r
+}
+
+// triedAgain says whether a person asked for the version once more after its
+// deployment had failed. The plan of such a request has no index yet.
+func triedAgain(e *nomad.Evaluation, d *nomad.Deployment) bool {
+	return d.Status == nomad.DeploymentStatusFailed && e.TriggeredBy == nomad.EvalTriggerJobRegister &&
+		(e.AnnotatePlan || e.CreateIndex > d.ModifyIndex)
 }
 
 func (r *rollout) cancel(d *nomad.Deployment, why string) {
@@ -86,10 +98,10 @@ func healthy(a *nomad.Allocation) bool {
 }
 
 // join makes the group part of this version's deployment, which is created by
-// the first group that joins. A group that merely refills what it ran already
-// joins none.
-func (r *rollout) join(tg *nomad.TaskGroup, hadVersion, updating bool) {
-	if !r.rolls(tg) || tg.Count == 0 || r.current != nil || hadVersion && !updating {
+// the first group that joins. It is not for a group that merely refills what it
+// ran already.
+func (r *rollout) join(tg *nomad.TaskGroup) {
+	if !r.rolls(tg) || tg.Count == 0 || r.current != nil {
 		return
 	}
 	if r.out.Created == nil {

@@ -92,7 +92,9 @@ func (g *generic) group(tg *nomad.TaskGroup, allocs []*nomad.Allocation) {
 	keep, placed := g.replaceMembers(tg, members, d)
 	placed += g.fill(tg, members, d)
 	updates, inPlace := g.updates(tg, keep)
-	g.rollout.join(tg, hadVersion, len(updates)+inPlace > 0)
+	if !hadVersion || len(updates)+inPlace > 0 || g.rollout.again && placed > 0 {
+		g.rollout.join(tg)
+	}
 	d.InPlaceUpdate += uint64(inPlace)
 
 	n := len(updates)

@@ -1,15 +1,41 @@
-package sandbox
+// Package seccomp makes the filter of system calls of sandboxed tasks. It is made
+// by the agent, once, and handed to the sandbox stage as part of the policy: the
+// tables it is made from would cost every start half a millisecond. It loads
+// nothing itself and starts no goroutine.
+package seccomp
 
 import (
+	"encoding/binary"
 	"fmt"
-	"runtime"
-	"unsafe"
+	"slices"
+	"sync"
 
-	seccomp "github.com/elastic/go-seccomp-bpf"
+	lib "github.com/elastic/go-seccomp-bpf"
 	"github.com/elastic/go-seccomp-bpf/arch"
 	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
 )
+
+// Default returns the filter of this machine's architecture, as the kernel reads
+// it: an array of struct sock_filter.
+func Default() ([]byte, error) {
+	prog, err := assembled()
+	return slices.Clone(prog), err
+}
+
+var assembled = sync.OnceValues(func() ([]byte, error) {
+	raw, err := filter()
+	if err != nil {
+		return nil, err
+	}
+	out := make([]byte, 0, 8*len(raw))
+	for _, i := range raw {
+		out = binary.NativeEndian.AppendUint16(out, i.Op)
+		out = append(out, i.Jt, i.Jf)
+		out = binary.NativeEndian.AppendUint32(out, i.K)
+	}
+	return out, nil
+})
 
 // denied are system calls no task needs and many an exploit begins with. Where
 // an architecture lacks one there is nothing to deny.
@@ -40,40 +66,25 @@ const (
 // families are the socket families a task may use.
 var families = []uint32{unix.AF_UNIX, unix.AF_INET, unix.AF_INET6, unix.AF_NETLINK}
 
-// loadSeccomp puts the calling thread under the default profile.
-func loadSeccomp() error {
-	prog, err := filter()
-	if err != nil {
-		return err
-	}
-	fprog := unix.SockFprog{Len: uint16(len(prog)), Filter: &prog[0]}
-	_, _, e := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&fprog)))
-	runtime.KeepAlive(prog)
-	if e != 0 {
-		return fmt.Errorf("load seccomp filter: %w", e)
-	}
-	return nil
-}
-
 // filter is the profile: our own part, which looks at half arguments and other
 // errors than EPERM, then the one that the library assembles.
-func filter() ([]unix.SockFilter, error) {
+func filter() ([]bpf.RawInstruction, error) {
 	info, err := arch.GetInfo("")
 	if err != nil {
 		return nil, fmt.Errorf("seccomp filter: %w", err)
 	}
-	group := seccomp.SyscallGroup{Action: seccomp.ActionErrno}
+	group := lib.SyscallGroup{Action: lib.ActionErrno}
 	for _, name := range denied {
 		if _, ok := info.SyscallNames[name]; ok {
 			group.Names = append(group.Names, name)
 		}
 	}
-	group.NamesWithCondtions = []seccomp.NameWithConditions{
+	group.NamesWithCondtions = []lib.NameWithConditions{
 		bits("clone", cloneNamespaces), bits("unshare", unshareNamespaces),
 		// A task may trace its children (PTRACE_TRACEME), not seize what runs.
 		equals("ptrace", unix.PTRACE_ATTACH), equals("ptrace", unix.PTRACE_SEIZE),
 	}
-	policy := seccomp.Policy{DefaultAction: seccomp.ActionAllow, Syscalls: []seccomp.SyscallGroup{group}}
+	policy := lib.Policy{DefaultAction: lib.ActionAllow, Syscalls: []lib.SyscallGroup{group}}
 	list, err := policy.Assemble()
 	if err != nil {
 		return nil, fmt.Errorf("seccomp filter: %w", err)
@@ -82,19 +93,15 @@ func filter() ([]unix.SockFilter, error) {
 	if err != nil {
 		return nil, fmt.Errorf("seccomp filter: %w", err)
 	}
-	out := make([]unix.SockFilter, len(raw))
-	for i, r := range raw {
-		out[i] = unix.SockFilter{Code: r.Op, Jt: r.Jt, Jf: r.Jf, K: r.K}
-	}
-	return out, nil
+	return raw, nil
 }
 
-func bits(name string, mask uint64) seccomp.NameWithConditions {
-	return seccomp.NameWithConditions{Name: name, Conditions: seccomp.ArgumentConditions{{Argument: 0, Operation: seccomp.BitsSet, Value: mask}}}
+func bits(name string, mask uint64) lib.NameWithConditions {
+	return lib.NameWithConditions{Name: name, Conditions: lib.ArgumentConditions{{Argument: 0, Operation: lib.BitsSet, Value: mask}}}
 }
 
-func equals(name string, value uint64) seccomp.NameWithConditions {
-	return seccomp.NameWithConditions{Name: name, Conditions: seccomp.ArgumentConditions{{Argument: 0, Operation: seccomp.Equal, Value: value}}}
+func equals(name string, value uint64) lib.NameWithConditions {
+	return lib.NameWithConditions{Name: name, Conditions: lib.ArgumentConditions{{Argument: 0, Operation: lib.Equal, Value: value}}}
 }
 
 // Offsets in struct seccomp_data (little-endian machines).

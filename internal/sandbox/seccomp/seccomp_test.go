@@ -1,4 +1,4 @@
-package sandbox
+package seccomp
 
 import (
 	"encoding/binary"
@@ -33,13 +33,13 @@ func TestFilter(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	raw, err := filter()
+	raw, err := Default()
 	if err != nil {
 		t.Fatal(err)
 	}
-	instructions := make([]bpf.RawInstruction, len(raw))
-	for i, r := range raw {
-		instructions[i] = bpf.RawInstruction{Op: r.Code, Jt: r.Jt, Jf: r.Jf, K: r.K}
+	instructions := make([]bpf.RawInstruction, len(raw)/8)
+	if _, err := binary.Decode(raw, binary.NativeEndian, instructions); err != nil {
+		t.Fatal(err)
 	}
 	prog, ok := bpf.Disassemble(instructions)
 	if !ok {

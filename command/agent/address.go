@@ -1,0 +1,196 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/go-sockaddr"
+	"github.com/hashicorp/go-sockaddr/template"
+)
+
+// lookupLimit bounds the look-up of a host name in the configuration.
+const lookupLimit = 2 * time.Second
+
+// resolve puts in place of address templates and host names what they stand for on
+// this machine.
+func (s *Settings) resolve() error {
+	var errs []error
+	for _, k := range []struct {
+		path  string
+		value *string
+		each  func(string) (string, error)
+		many  bool
+	}{
+		{"bind_addr", &s.BindAddr, ipOf, false},
+		{"addresses.http", &s.Addresses.HTTP, ipOf, true},
+		{"addresses.rpc", &s.Addresses.RPC, ipOf, false},
+		{"addresses.serf", &s.Addresses.Serf, ipOf, false},
+		{"advertise.http", &s.Advertise.HTTP, reachable, false},
+		{"advertise.rpc", &s.Advertise.RPC, reachable, false},
+		{"advertise.serf", &s.Advertise.Serf, reachable, false},
+		{"client.network_interface", &s.Client.NetworkInterface, asIs, false},
+	} {
+		text, err := resolved(*k.value, k.each, k.many)
+		if err != nil {
+			errs = append(errs, s.fault(k.path, "%v", err))
+			continue
+		}
+		*k.value = text
+	}
+	return errors.Join(errs...)
+}
+
+// resolved evaluates the templates in text and checks each word of the result.
+func resolved(text string, each func(string) (string, error), many bool) (string, error) {
+	said := text
+	if strings.Contains(text, "{{") {
+		var err error
+		if text, err = template.Parse(text); err != nil {
+			return "", fmt.Errorf("address template: %w", err)
+		}
+	}
+	words := strings.Fields(text)
+	if len(words) == 0 && said != "" {
+		return "", fmt.Errorf("the address template %q finds nothing on this machine", said)
+	}
+	if len(words) > 1 && !many {
+		return "", fmt.Errorf("one is expected, not %d (%s)", len(words), strings.Join(words, " "))
+	}
+	for i, w := range words {
+		var err error
+		if words[i], err = each(w); err != nil {
+			return "", err
+		}
+	}
+	return strings.Join(words, " "), nil
+}
+
+func asIs(word string) (string, error) { return word, nil }
+
+// ipOf returns the address that a word is, or that the host of that name has.
+func ipOf(word string) (string, error) {
+	if ip, err := netip.ParseAddr(strings.Trim(word, "[]")); err == nil {
+		return ip.String(), nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), lookupLimit)
+	defer cancel()
+	found, err := net.DefaultResolver.LookupNetIP(ctx, "ip", word)
+	if err != nil || len(found) == 0 {
+		return "", fmt.Errorf("%q is no IP address, and no host of that name is known", word)
+	}
+	for _, ip := range found {
+		if ip.Unmap().Is4() {
+			return ip.Unmap().String(), nil
+		}
+	}
+	return found[0].String(), nil
+}
+
+// reachable refuses what others cannot use as an address: host or host:port.
+func reachable(word string) (string, error) {
+	host, port, err := net.SplitHostPort(word)
+	if err != nil {
+		host = strings.Trim(word, "[]")
+	} else if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
+		return "", fmt.Errorf("%q has no port from 1 to 65535", word)
+	}
+	if ip, err := netip.ParseAddr(host); err == nil && ip.IsUnspecified() {
+		return "", fmt.Errorf("%q stands for every address of this machine: others need one of them", word)
+	}
+	if host == "" || strings.ContainsAny(host, "/ ") {
+		return "", fmt.Errorf(`%q is no address: host or host:port is expected`, word)
+	}
+	return word, nil
+}
+
+// advertised returns where others reach a listener: what the operator said, else
+// the address it is bound to, else one of this machine.
+func advertised(said, bound string, port int) (string, error) {
+	if said != "" {
+		return withPort(said, port), nil
+	}
+	ip, err := netip.ParseAddr(bound)
+	if err != nil {
+		return "", fmt.Errorf("advertise: %q is no IP address", bound)
+	}
+	if ip.IsUnspecified() {
+		if ip, err = ownAddr(); err != nil {
+			return "", err
+		}
+	}
+	return netip.AddrPortFrom(ip, uint16(port)).String(), nil
+}
+
+// withPort adds the port unless the address has one.
+func withPort(addr string, port int) string {
+	if _, _, err := net.SplitHostPort(addr); err == nil {
+		return addr
+	}
+	return net.JoinHostPort(strings.Trim(addr, "[]"), strconv.Itoa(port))
+}
+
+// ownAddr returns an address of this machine that others can reach: a private one of
+// the interface with the default route first, the loopback one when there is no other.
+func ownAddr() (netip.Addr, error) {
+	if text, err := sockaddr.GetPrivateIP(); err == nil {
+		if ip, err := netip.ParseAddr(text); err == nil && ip.Is4() {
+			return ip, nil
+		}
+	}
+	all, err := net.InterfaceAddrs()
+	if err != nil {
+		return netip.Addr{}, fmt.Errorf("advertise: %w", err)
+	}
+	best, rank := netip.AddrFrom4([4]byte{127, 0, 0, 1}), 0
+	for _, a := range all {
+		p, err := netip.ParsePrefix(a.String())
+		if err != nil {
+			continue
+		}
+		if r := rankOf(p.Addr()); r > rank {
+			best, rank = p.Addr(), r
+		}
+	}
+	return best, nil
+}
+
+// isOwn says whether an address, host or host:port, is one of this machine.
+func (s *Settings) isOwn(addr string) bool {
+	host, _, err := net.SplitHostPort(withPort(addr, s.Ports.Serf))
+	if err != nil {
+		return false
+	}
+	ip, err := netip.ParseAddr(host)
+	if err != nil {
+		name, _ := os.Hostname() // without one only the configured name counts
+		return host != "" && slices.Contains([]string{"localhost", name, s.Name}, host)
+	}
+	all, _ := net.InterfaceAddrs() // without them only loopback addresses are own
+	return ip.IsLoopback() || slices.ContainsFunc(all, func(a net.Addr) bool {
+		p, err := netip.ParsePrefix(a.String())
+		return err == nil && p.Addr() == ip.Unmap()
+	})
+}
+
+// rankOf says how likely others reach an address; 0 is never.
+func rankOf(ip netip.Addr) int {
+	switch {
+	case ip.IsLoopback(), ip.IsLinkLocalUnicast():
+		return 0
+	case ip.Is4() && ip.IsPrivate():
+		return 4
+	case ip.Is4():
+		return 3
+	case ip.IsPrivate():
+		return 2
+	}
+	return 1
+}

@@ -1,0 +1,225 @@
+package agent
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/client"
+	"github.com/open-nomad/open-nomad/client/fingerprint"
+	"github.com/open-nomad/open-nomad/nomad/consensus"
+	"github.com/open-nomad/open-nomad/nomad/server"
+)
+
+// agentKeys are read by this package itself, where the agent is put together;
+// agent_test.go, http_test.go and others hold what they do.
+var agentKeys = []string{
+	"name", "data_dir", "log_level", "log_json", "log_file", "log_include_location", "log_rotate_duration", "log_rotate_bytes",
+	"log_rotate_max_files", "enable_debug", "ports.http", "addresses.http", "advertise.http", "client.enabled", "server.enabled",
+	"client.server_join.retry_max", "client.server_join.retry_interval", "http_api_response_headers",
+	"limits.http_max_conns_per_client", "limits.http_max_request_body",
+	"telemetry.in_memory_collection_interval", "telemetry.in_memory_retention_period", "telemetry.prometheus_metrics",
+	"telemetry.disable_hostname", "telemetry.use_node_name", "telemetry.collection_interval", "telemetry.prefix_filter", "telemetry.filter_default",
+}
+
+// nothingToDo are accepted, and what they ask for is so without them. Why is said in
+// website/content/docs/configuration.md.
+var nothingToDo = []string{
+	"disable_update_check", "disable_anonymous_signature", "leave_on_interrupt", "leave_on_terminate", "ui.enabled", "ui.show_cli_hints",
+	"server.retry_max", "server.retry_interval", "server.server_join.retry_max", "server.server_join.retry_interval", // a server joins only itself
+	"client.cpu_disable_dmidecode", "client.disable_remote_exec", "client.log_file", "server.log_file", "server.protocol_version",
+}
+
+// another holds values for keys that do not take any.
+var another = map[string]string{
+	"http_api_response_headers": "X-A=b", "server.bootstrap_expect": "3",
+	"bind_addr": "127.0.0.2", "addresses.rpc": "127.0.0.2", "addresses.serf": "127.0.0.2", "advertise.rpc": "127.0.0.2", "advertise.serf": "127.0.0.2",
+	"client.node_pool": "other", "client.preferred_address_family": "ipv6", "client.options": "fingerprint.denylist=memory", "client.meta": "a=b",
+	"server.enabled_schedulers": "batch", "server.job_max_source_size": "2M", "server.default_scheduler_config.scheduler_algorithm": "spread",
+	"client.max_dynamic_port": "31000", "server.job_max_priority": "200", "server.default_scheduler_config.preemption_config.system_scheduler_enabled": "false",
+	"client.nomad_service_discovery": "false", "server.data_dir": "/var/server", "client.state_dir": "/var/client", "client.alloc_dir": "/var/alloc",
+}
+
+// other returns a text for a field that is not its default.
+func other(path string, v reflect.Value) string {
+	if text, ok := another[path]; ok {
+		return text
+	}
+	switch {
+	case v.Type() == reflect.TypeFor[time.Duration]():
+		return (time.Duration(v.Int()) + time.Second).String()
+	case v.Kind() == reflect.Bool && !v.Bool():
+		return "true"
+	case v.Kind() == reflect.Bool:
+		return "false"
+	case v.Kind() == reflect.Int:
+		return strconv.FormatInt(v.Int()+1, 10)
+	case v.Kind() == reflect.Float64:
+		return "42"
+	}
+	return "other"
+}
+
+// built is what the parts of an agent are made of.
+type built struct {
+	Server server.Config
+	Client client.Config
+}
+
+func configs(t *testing.T, s *Settings) built {
+	t.Helper()
+	var b built
+	var err error
+	if b.Server, err = s.serverConfig("/var/nomad"); err != nil {
+		t.Fatal(err)
+	}
+	if b.Client, err = s.clientConfig("/var/nomad", "127.0.0.1:4646"); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// leaves lists the keys that no feature to come stands behind.
+func leaves(block reflect.Value, path string, out map[string]reflect.Value) {
+	for _, f := range fields(block) {
+		switch {
+		case f.later != "" || f.mode != "":
+		case f.nested:
+			leaves(f.value, path+f.key+".", out)
+		default:
+			out[path+f.key] = f.value
+		}
+	}
+}
+
+// whole are settings that an agent could start with.
+func whole() *Settings {
+	s := Default()
+	s.DataDir, s.Name, s.Server.Enabled, s.Client.Enabled = "/var/nomad", "n", true, true
+	return s
+}
+
+// A key that is accepted has an effect: it changes what a part of the agent is made
+// of. Every other key is refused, or is in one of the lists above.
+func TestEveryKeyHasAnEffect(t *testing.T) {
+	all := map[string]reflect.Value{}
+	leaves(reflect.ValueOf(&Default().Config).Elem(), "", all)
+	for path, v := range all {
+		t.Run(path, func(t *testing.T) {
+			s := whole()
+			if err := s.setFlag("test", path, other(path, v)); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.check(); err != nil {
+				if !strings.Contains(err.Error(), path) {
+					t.Errorf("check() = %v, want it to name the key", err)
+				}
+				return
+			}
+			changes := !reflect.DeepEqual(configs(t, s), configs(t, whole()))
+			if listed := slices.Contains(agentKeys, path) || slices.Contains(nothingToDo, path); !changes && !listed {
+				t.Error("the key is accepted and does nothing")
+			}
+		})
+	}
+	for _, path := range slices.Concat(agentKeys, nothingToDo) {
+		if _, ok := all[path]; !ok {
+			t.Errorf("%s is listed, but is no key", path)
+		}
+	}
+	if n := len(slices.Collect(maps.Keys(all))); n < 100 {
+		t.Errorf("only %d keys were tried", n)
+	}
+}
+
+// What an operator sets arrives, with its value, where it is used.
+func TestValuesArrive(t *testing.T) {
+	s, err := load(t, map[string]string{"a.hcl": `
+		data_dir = "/var/nomad"
+		name = "n"
+		bind_addr = "127.0.0.1"
+		advertise { serf = "10.0.0.1" }
+		limits { rpc_handshake_timeout = "2s" rpc_max_conns_per_client = 0 }
+		server {
+			enabled = true
+			data_dir = "/srv/raft"
+			min_heartbeat_ttl = "11s"
+			heartbeat_grace = "12s"
+			failover_heartbeat_ttl = "13s"
+			max_heartbeats_per_second = 14
+			num_schedulers = 3
+			enabled_schedulers = ["batch"]
+			raft_multiplier = 2
+			raft_snapshot_threshold = 15
+			raft_snapshot_interval = "16s"
+			raft_trailing_logs = 17
+			eval_gc_threshold = "18m"
+			node_gc_threshold = "19m"
+			start_timeout = "20s"
+			default_scheduler_config { memory_oversubscription_enabled = true }
+		}
+		client {
+			enabled = true
+			network_interface = "lo"
+			cpu_total_compute = 21
+			memory_total_mb = 22
+			node_class = "c"
+			node_pool = "p"
+			min_dynamic_port = 23000
+			gc_interval = "24s"
+			gc_max_allocs = 25
+			max_kill_timeout = "26s"
+			reserved { cpu = 27 memory = 28 disk = 29 reserved_ports = "22" cores = "0" }
+		}
+	`})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := configs(t, s)
+	sv, c := b.Server, b.Client
+	for _, v := range []struct{ got, want any }{
+		{sv.Dir, "/srv/raft"}, {sv.SerfAdvertise, "10.0.0.1:4648"}, {sv.RPCAddr, "127.0.0.1:4647"}, {sv.RPCHandshakeTimeout, 2 * time.Second},
+		{sv.RPCMaxConnsPerClient, -1}, {sv.MinHeartbeatTTL, 11 * time.Second}, {sv.HeartbeatGrace, 12 * time.Second},
+		{sv.FailoverHeartbeatTTL, 13 * time.Second}, {sv.MaxHeartbeatsPerSecond, 14.0}, {sv.Workers, 3}, {sv.Schedulers, []string{"batch"}},
+		{sv.Raft, consensus.Tuning{Multiplier: 2, SnapshotThreshold: 15, SnapshotInterval: 16 * time.Second, TrailingLogs: 17}},
+		{sv.EvalGCThreshold, 18 * time.Minute}, {sv.NodeGCThreshold, 19 * time.Minute}, {sv.StartTimeout, 20 * time.Second},
+		{sv.Scheduler.MemoryOversubscriptionEnabled, true}, {sv.Scheduler.PreemptionConfig.SystemSchedulerEnabled, true},
+		{c.Fingerprint.Interface, "lo"}, {c.Fingerprint.TotalCompute, 21}, {c.Fingerprint.MemoryMB, 22}, {c.NodeClass, "c"}, {c.NodePool, "p"},
+		{c.Fingerprint.MinDynamicPort, 23000}, {c.GC.Interval, 24 * time.Second}, {c.GC.MaxAllocs, 25}, {c.MaxKillTimeout, 26 * time.Second},
+		{c.Fingerprint.Reserved, fingerprint.Reserved{CPU: 27, MemoryMB: 28, DiskMB: 29, Ports: "22", Cores: "0"}},
+	} {
+		if !reflect.DeepEqual(v.got, v.want) {
+			t.Errorf("got %#v, want %#v", v.got, v.want)
+		}
+	}
+}
+
+// What nothing here could obey is refused by name.
+func TestRefusedByName(t *testing.T) {
+	for text, want := range map[string]string{
+		`client { server_join { retry_join = ["provider=aws tag_key=x"] } }`: "servers found by a cloud provider",
+		`client { server_join { start_join = ["x"] } }`:                      "use retry_join",
+		`client { options = { "user.checked_drivers" = "exec2" } }`:          "user.checked_drivers for exec2",
+		`client { options = { "driver.raw_exec.enable" = "perhaps" } }`:      "true or false is expected",
+		`client { disk_free_mb = 1 }`:                                        "client.disk_free_mb",
+		`client { cpu_total_compute = -1 }`:                                  "client.cpu_total_compute: must not be negative",
+		`server { server_join { retry_join = ["10.0.0.2"] } }`:               "server.server_join.retry_join: clusters of servers",
+		`server { retry_join = ["10.0.0.2"] }`:                               "server.retry_join: clusters of servers",
+		`server { min_heartbeat_ttl = "0s" }`:                                "server.min_heartbeat_ttl: must be above 0",
+		`server { default_scheduler_config { scheduler_algorithm = "x" } }`:  "binpack or spread",
+		`server { default_scheduler_config { pause_eval_broker = true } }`:   "pausing of the evaluation broker",
+		`server { job_tracked_versions = 7 }`:                                "server.job_tracked_versions",
+		`keyring "aead" { name = "second" }`:                                 "external key management",
+	} {
+		t.Run(text, func(t *testing.T) {
+			_, err := load(t, map[string]string{"a.hcl": minimal + text})
+			if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "a.hcl:4") {
+				t.Errorf("Parse() = %v, want %q and the place", err, want)
+			}
+		})
+	}
+}

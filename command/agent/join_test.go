@@ -1,0 +1,65 @@
+package agent_test
+
+import (
+	"bytes"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/internal/testnet"
+)
+
+// A client finds its server by retry_join alone.
+func TestClientJoinsByRetryJoin(t *testing.T) {
+	srv, _ := run(t, "-server", "-bind", "127.0.0.1", "-data-dir", dataDir(t), "-config", write(t, free))
+	var self struct {
+		Member struct {
+			Tags map[string]string
+		}
+	}
+	until(t, "the server knows itself", func() bool { return get(srv, "/v1/agent/self", &self) == nil && self.Member.Tags["port"] != "" })
+	addr := net.JoinHostPort(self.Member.Tags["rpc_addr"], self.Member.Tags["port"])
+	run(t, "-client", "-bind", "127.0.0.1", "-data-dir", dataDir(t), "-config",
+		write(t, free+"client { server_join { retry_join = [\""+addr+"\"] retry_max = 100 retry_interval = \"1s\" } }\n"))
+	until(t, "the node is ready", func() bool { return readyNodes(srv) == 1 })
+}
+
+// A client that may try only so often ends when no server takes it.
+func TestClientGivesUp(t *testing.T) {
+	ln := testnet.Listen(t)
+	nobody := ln.Addr().String()
+	ln.Close()
+	text := free + "client { server_join { retry_join = [\"" + nobody + "\"] retry_max = 2 retry_interval = \"50ms\" } }\n"
+	a, err := build(t, &bytes.Buffer{}, "-client", "-bind", "127.0.0.1", "-data-dir", dataDir(t), "-config", write(t, text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- a.Run(t.Context()) }()
+	select {
+	case err := <-ended:
+		if err == nil || !strings.Contains(err.Error(), "within 100ms") {
+			t.Errorf("Run() = %v", err)
+		}
+	case <-time.After(15 * time.Second):
+		t.Fatal("the client goes on")
+	}
+}
+
+// The API answers on every address of the list; others are told one that they can use.
+func TestSeveralAddresses(t *testing.T) {
+	ln := testnet.Listen(t)
+	_, port, _ := net.SplitHostPort(ln.Addr().String()) // it is a TCP address
+	ln.Close()
+	run(t, "-server", "-bind", "127.0.0.1", "-data-dir", dataDir(t), "-config",
+		write(t, "ports { http = "+port+" rpc = 0 }\naddresses { http = \"127.0.0.1 127.0.0.2\" }\n"))
+	for _, host := range []string{"127.0.0.1", "127.0.0.2"} {
+		resp, err := http.Get("http://" + net.JoinHostPort(host, port) + "/v1/status/leader")
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+	}
+}

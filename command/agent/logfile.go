@@ -1,0 +1,147 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// logFile is the file that the log also goes to. The current one keeps its name;
+// when it is full or old it is renamed to <name>-<nanoseconds since 1970>.log.
+type logFile struct {
+	path  string
+	bytes int64         // 0 for no bound
+	every time.Duration // 0 for no bound
+	keep  int           // of the renamed ones; 0 for all, negative for none
+
+	mu     sync.Mutex
+	file   *os.File // nil once closed
+	size   int64
+	opened time.Time
+}
+
+// defaultLogName is the file's name when log_file names a directory.
+const defaultLogName = "nomad.log"
+
+// openLogFile opens the file that the settings name, nil for none.
+func openLogFile(s *Settings) (*logFile, error) {
+	if s.LogFile == "" {
+		return nil, nil
+	}
+	l := &logFile{path: s.LogFile, bytes: int64(s.LogRotateBytes), every: s.LogRotateDuration, keep: s.LogRotateMaxFiles}
+	if info, err := os.Stat(l.path); strings.HasSuffix(l.path, "/") || err == nil && info.IsDir() {
+		l.path = filepath.Join(l.path, defaultLogName)
+	}
+	if err := os.MkdirAll(filepath.Dir(l.path), 0o750); err != nil {
+		return nil, fmt.Errorf("log_file: %w", err)
+	}
+	if err := l.open(); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+func (l *logFile) open() error {
+	f, err := os.OpenFile(l.path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	if err != nil {
+		return fmt.Errorf("log_file: %w", err)
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return errors.Join(fmt.Errorf("log_file: %w", err), f.Close())
+	}
+	l.file, l.size, l.opened = f, info.Size(), time.Now()
+	return nil
+}
+
+// Write adds a line, to a new file if the current one has had its time.
+func (l *logFile) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.file == nil {
+		return 0, os.ErrClosed
+	}
+	full := l.bytes > 0 && l.size > 0 && l.size+int64(len(p)) > l.bytes
+	if old := l.every > 0 && time.Since(l.opened) >= l.every; full || old && l.size > 0 {
+		if err := l.rotate(); err != nil {
+			return 0, err
+		}
+	}
+	n, err := l.file.Write(p)
+	l.size += int64(n)
+	return n, err
+}
+
+// rotate renames the current file and begins a new one. When that fails, what there
+// is goes on.
+func (l *logFile) rotate() error {
+	ext := filepath.Ext(l.path)
+	to := fmt.Sprintf("%s-%d%s", strings.TrimSuffix(l.path, ext), time.Now().UnixNano(), ext)
+	if err := os.Rename(l.path, to); err != nil {
+		l.opened = time.Now() // tried again later
+		return nil
+	}
+	old := l.file
+	if err := l.open(); err != nil {
+		return err
+	}
+	return errors.Join(old.Close(), l.prune())
+}
+
+// prune removes the oldest renamed files beyond those that are kept.
+func (l *logFile) prune() error {
+	if l.keep == 0 {
+		return nil
+	}
+	ext := filepath.Ext(l.path)
+	begin := strings.TrimSuffix(filepath.Base(l.path), ext) + "-"
+	entries, err := os.ReadDir(filepath.Dir(l.path))
+	if err != nil {
+		return err
+	}
+	var stamps []int64
+	for _, e := range entries {
+		middle, ok := strings.CutPrefix(e.Name(), begin)
+		stamp, err := strconv.ParseInt(strings.TrimSuffix(middle, ext), 10, 64)
+		if ok && err == nil && strings.HasSuffix(e.Name(), ext) {
+			stamps = append(stamps, stamp)
+		}
+	}
+	slices.Sort(stamps)
+	var errs []error
+	for _, stamp := range stamps[:max(0, len(stamps)-max(0, l.keep))] {
+		errs = append(errs, os.Remove(filepath.Join(filepath.Dir(l.path), fmt.Sprint(begin, stamp, ext))))
+	}
+	return errors.Join(errs...)
+}
+
+// reopen follows a file that somebody else renamed.
+func (l *logFile) reopen() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	old := l.file
+	if old == nil {
+		return os.ErrClosed
+	}
+	if err := l.open(); err != nil {
+		return err
+	}
+	return old.Close()
+}
+
+func (l *logFile) close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.file == nil {
+		return nil
+	}
+	f := l.file
+	l.file = nil
+	return f.Close()
+}

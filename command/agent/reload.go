@@ -1,0 +1,64 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+)
+
+// reloadable are the keys that an agent takes over while it runs.
+var reloadable = []string{"log_level", "server.raft_multiplier", "server.raft_snapshot_threshold",
+	"server.raft_snapshot_interval", "server.raft_trailing_logs"}
+
+// Reload reads flags and files again and takes over what may change while the agent
+// runs; what else changed is named in the log. The log file is opened anew.
+func (a *Agent) Reload() error {
+	if a.reload == nil {
+		return errors.New("this agent has no configuration to read again")
+	}
+	set, err := a.reload()
+	if err != nil {
+		return fmt.Errorf("reload: %w", err)
+	}
+	if set.Name == "" {
+		set.Name = a.set.Name // that of the machine
+	}
+	level, err := logLevel(set.LogLevel)
+	if err != nil {
+		return err
+	}
+	a.level.Set(level)
+	if a.logFile != nil {
+		if err := a.logFile.reopen(); err != nil {
+			return err
+		}
+	}
+	if a.server != nil {
+		if err := a.server.Tune(set.raftTuning()); err != nil {
+			return fmt.Errorf("reload: %w", err)
+		}
+	}
+	a.log.Info("configuration reloaded", "log_level", set.LogLevel)
+	changed := changes(reflect.ValueOf(a.set.Config), reflect.ValueOf(set.Config), "")
+	changed = slices.DeleteFunc(changed, func(path string) bool { return slices.Contains(reloadable, path) })
+	if len(changed) > 0 {
+		a.log.Warn("these keys changed too: they need a restart of the agent", "keys", changed)
+	}
+	return nil
+}
+
+// changes names the keys in which two blocks differ.
+func changes(before, after reflect.Value, path string) []string {
+	var out []string
+	now := fields(after)
+	for i, f := range fields(before) {
+		switch {
+		case f.nested && f.mode == "":
+			out = append(out, changes(f.value, now[i].value, path+f.key+".")...)
+		case !reflect.DeepEqual(f.value.Interface(), now[i].value.Interface()):
+			out = append(out, path+f.key)
+		}
+	}
+	return out
+}

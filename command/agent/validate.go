@@ -1,0 +1,33 @@
+package agent
+
+import (
+	"context"
+
+	"github.com/posener/complete"
+
+	"github.com/open-nomad/open-nomad/command/term"
+)
+
+// Commands are the commands about agents themselves.
+func Commands() []term.Command { return []term.Command{agentCommand(), validateCommand()} }
+
+// validateCommand checks configuration files without an agent.
+func validateCommand() term.Command {
+	return term.Command{
+		Name: "config validate", Args: "<path...>", MinArgs: 1, MaxArgs: -1,
+		Short: "Check configuration files of an agent",
+		Long: `Reads the files and directories in the order given, as an agent does with -config, and tells every
+fault in them. The whole must be what an agent could start with: a role, and a data_dir.`,
+		Setup: func(*term.Flags) term.Run {
+			return func(_ context.Context, e *term.Env) error {
+				o := &options{config: e.Args}
+				if _, err := o.settings(); err != nil {
+					return err
+				}
+				e.Println("Configuration is valid")
+				return nil
+			}
+		},
+		Predict: complete.PredictFiles("*"),
+	}
+}

@@ -1,0 +1,76 @@
+package process
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/open-nomad/open-nomad/internal/sandbox"
+	"github.com/open-nomad/open-nomad/internal/supervise"
+	"github.com/open-nomad/open-nomad/plugins/drivers"
+)
+
+// Settings hold what the operator says of a driver. A driver embeds them, and so
+// has the SetConfig of drivers.Driver.
+type Settings[S any] struct {
+	driver string
+	decode func(cty.Value) (S, error)
+
+	mu  sync.Mutex
+	set S
+}
+
+// NewSettings returns the settings that hold until SetConfig is called.
+func NewSettings[S any](driver string, defaults S, decode func(cty.Value) (S, error)) *Settings[S] {
+	return &Settings[S]{driver: driver, decode: decode, set: defaults}
+}
+
+// SetConfig implements drivers.Driver.
+func (s *Settings[S]) SetConfig(cfg cty.Value) error {
+	set, err := s.decode(cfg)
+	if err != nil {
+		return fmt.Errorf("config of driver %s: %w", s.driver, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.set = set
+	return nil
+}
+
+// Current returns the settings as they are now.
+func (s *Settings[S]) Current() S {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.set
+}
+
+// Steady is the Fingerprint of a driver whose health stays as it is.
+func Steady(ctx context.Context, f drivers.Fingerprint) <-chan drivers.Fingerprint {
+	ch := make(chan drivers.Fingerprint, 1)
+	ch <- f
+	go func() {
+		<-ctx.Done()
+		close(ch)
+	}()
+	return ch
+}
+
+// Spec is what the supervisor is asked to start: the task's program, under the
+// policy, without a control group.
+func Spec(cfg *drivers.TaskConfig, p *sandbox.Policy) (*supervise.Spec, error) {
+	raw, err := sandbox.Encode(p)
+	if err != nil {
+		return nil, err
+	}
+	logs, err := Logs(cfg)
+	if err != nil {
+		return nil, err
+	}
+	spec := &supervise.Spec{ID: cfg.ID, Entry: sandbox.Entry, Policy: raw, Logs: logs}
+	if p.User != nil {
+		spec.Owner = &supervise.Owner{UID: int(p.User.UID), GID: int(p.User.GID)}
+	}
+	return spec, nil
+}

@@ -1,0 +1,96 @@
+package e2e
+
+import (
+	"bytes"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// No reply, no log line and no file that others can read holds a token, the secret
+// ID of the node, or what the keys are made of.
+func TestSecretsStayInside(t *testing.T) {
+	a, data := sandboxAgent(t)
+	h := hold(t, a, data, "holder")
+	node, err := a.NodeID()
+	if err != nil {
+		t.Fatal(err)
+	}
+	eval := h.alloc.EvalID
+	secret := content(t, filepath.Join(data, "client", "secret-id"))
+	hidden := map[string]string{"a token": "eyJ", "a signature": h.token[strings.LastIndexByte(h.token, '.')+1:], "the node's secret ID": secret,
+		"wrapped keys": "EncryptedDataEncryptionKey", "a wrapped key": "WrappedKey", "an environment": canary}
+	for _, path := range []string{"/v1/jobs", "/v1/job/holder", "/v1/job/holder/allocations", "/v1/job/holder/versions?diffs=true", "/v1/job/holder/evaluations", "/v1/job/holder/deployments",
+		"/v1/job/holder/summary", "/v1/job/holder/submission?version=0", "/v1/jobs/statuses", "/v1/allocations", "/v1/allocations?resources=true&task_states=true", "/v1/allocation/" + h.alloc.ID,
+		"/v1/nodes?resources=true&os=true", "/v1/node/" + node, "/v1/node/" + node + "/allocations", "/v1/evaluations", "/v1/evaluation/" + eval, "/v1/evaluation/" + eval + "/allocations",
+		"/v1/deployments", "/v1/agent/self", "/v1/agent/members", "/v1/agent/servers", "/v1/agent/health?type=client", "/v1/metrics", "/v1/operator/scheduler/configuration",
+		"/v1/operator/keyring/keys", "/v1/operator/raft/configuration", "/v1/client/stats", "/v1/client/allocation/" + h.alloc.ID + "/stats", "/v1/namespaces", "/v1/node/pools",
+		"/v1/client/fs/ls/" + h.alloc.ID + "?path=/t", "/v1/event/stream", "/.well-known/jwks.json",
+		"/v1/allocations?filter=SignedIdentities+is+not+empty", "/v1/nodes?filter=SecretID+is+not+empty", "/v1/allocations?filter=ID+matches+%22(%22", "/v1/client/fs/cat/" + h.alloc.ID + "?path=t/secrets/nomad_token",
+		"/v1/job/" + h.token, "/v1/allocation/" + h.alloc.ID + "?namespace=nope"} {
+		_, body, _ := fetch(t, http.DefaultClient, "GET", a.Address()+path, "")
+		if path == "/v1/job/"+h.token {
+			continue // for the log only
+		}
+		for what, text := range hidden {
+			if strings.Contains(body, text) {
+				t.Errorf("%s shows %s", path, what)
+			}
+		}
+	}
+	for _, token := range []string{h.token + "x", secret} { // refused, and maybe logged
+		fetch(t, http.DefaultClient, "GET", a.Address()+"/v1/jobs", token)
+	}
+	log := content(t, filepath.Join(a.Dir, "agent.log"))
+	delete(hidden, "a token") // the log names the path of a request, which held one above
+	hidden["a signature"] = hidden["a signature"][:40]
+	for line := range strings.Lines(log) {
+		for what, text := range hidden {
+			if strings.Contains(line, text) && !strings.Contains(line, "/v1/job/eyJ") {
+				t.Errorf("the agent's log shows %s: %.300s", what, line)
+			}
+		}
+	}
+	auditModes(t, data, h)
+}
+
+// auditModes looks at who may read the files of an agent. Directories that tasks
+// pass through may be entered, not listed; below an allocation its tasks own things.
+func auditModes(t *testing.T, data string, h holder) {
+	t.Helper()
+	through := map[string]bool{".": true, "alloc": true}
+	err := filepath.WalkDir(data, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(data, path)
+		if err != nil {
+			return err
+		}
+		info, err := e.Info()
+		if err != nil {
+			return err
+		}
+		mode := info.Mode()
+		switch inside := strings.HasPrefix(rel, "alloc/"); {
+		case mode&fs.ModeSymlink != 0:
+		case through[rel] && mode.Perm()&^0o711 != 0, !through[rel] && !inside && mode.Perm()&0o077 != 0:
+			t.Errorf("%s has mode %v", rel, mode)
+		case inside && mode.IsRegular() && mode.Perm()&0o007 != 0:
+			if b, err := os.ReadFile(path); err == nil && (bytes.Contains(b, []byte("eyJ")) || bytes.Contains(b, []byte(canary))) {
+				t.Errorf("%s (mode %v) holds a secret", rel, mode)
+			}
+		case inside && strings.Contains(rel+"/", "/secrets/") || strings.Contains(rel+"/", "/private/"):
+			if mode.Perm()&0o077 != 0 {
+				t.Errorf("%s has mode %v", rel, mode)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}

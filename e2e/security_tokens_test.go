@@ -1,0 +1,229 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/e2e/cluster"
+)
+
+// holder is a running task that has tokens.
+type holder struct {
+	alloc   *api.AllocationListStub
+	token   string // for us
+	aws     string // for another audience
+	secrets string // directory, which root can look into
+}
+
+// hold runs a task with tokens until the test ends.
+func hold(t *testing.T, a *cluster.Agent, data, id string) holder {
+	t.Helper()
+	job := oneTask(id, "/bin/sleep", "600")
+	yes := api.WorkloadIdentity{Name: "default", Env: true, File: true}
+	job.TaskGroups[0].Tasks[0].Identities = []*api.WorkloadIdentity{&yes, {Name: "aws", Audience: []string{"sts.amazonaws.com"}, File: true, TTL: time.Hour}}
+	h := holder{alloc: register(t, a, job, "running")}
+	h.secrets = filepath.Join(data, "alloc", h.alloc.ID, "t", "secrets")
+	h.token, h.aws = content(t, h.secrets+"/nomad_token"), content(t, h.secrets+"/nomad_aws.jwt")
+	return h
+}
+
+func content(t *testing.T, name string) string {
+	t.Helper()
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(b))
+}
+
+// throughSocket is a client of a task's API socket.
+func throughSocket(t *testing.T, h holder) *http.Client {
+	t.Helper()
+	dir, err := os.Open(h.secrets) // the path is longer than an address may be
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { dir.Close() })
+	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, "unix", fmt.Sprintf("/proc/self/fd/%d/api.sock", dir.Fd()))
+	}}}
+}
+
+// fetch makes a request with a token.
+func fetch(t *testing.T, c *http.Client, method, url, token string) (int, string, http.Header) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if token != "" {
+		req.Header.Set("X-Nomad-Token", token)
+	}
+	resp, err := c.Do(req)
+	if err != nil {
+		t.Fatalf("%s %s: %v", method, url, err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatalf("%s %s: %v", method, url, err)
+	}
+	return resp.StatusCode, string(body), resp.Header
+}
+
+// forge joins the parts of a token of which one is changed.
+func forge(header, payload map[string]any, sign func(input string) []byte) string {
+	part := func(v any) string {
+		b, _ := json.Marshal(v) // maps of plain values
+		return base64.RawURLEncoding.EncodeToString(b)
+	}
+	input := part(header) + "." + part(payload)
+	return input + "." + base64.RawURLEncoding.EncodeToString(sign(input))
+}
+
+// badTokens are made from a good one, and the public keys.
+func badTokens(t *testing.T, h holder, foreign, jwks string) map[string]string {
+	t.Helper()
+	parts := strings.Split(h.token, ".")
+	var header, claims map[string]any
+	for i, to := range []*map[string]any{&header, &claims} {
+		b, err := base64.RawURLEncoding.DecodeString(parts[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(b, to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var set struct{ Keys []struct{ X string } }
+	if err := json.Unmarshal([]byte(jwks), &set); err != nil || len(set.Keys) == 0 {
+		t.Fatalf("JWKS: %v, %s", err, jwks)
+	}
+	public, err := base64.RawURLEncoding.DecodeString(set.Keys[0].X)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, own, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	none := func(string) []byte { return []byte("x") }
+	eddsa := func(in string) []byte { return ed25519.Sign(own, []byte(in)) }
+	with := func(m map[string]any, k string, v any) map[string]any {
+		out := map[string]any{}
+		for k, v := range m {
+			out[k] = v
+		}
+		out[k] = v
+		return out
+	}
+	return map[string]string{
+		"another audience": h.aws, "another cluster": foreign,
+		"alg none": forge(with(header, "alg", "none"), claims, none), "alg none, no signature": strings.TrimSuffix(forge(with(header, "alg", "none"), claims, none), "eA"),
+		"HS256 with the public key": forge(with(header, "alg", "HS256"), claims, func(in string) []byte {
+			mac := hmac.New(sha256.New, public)
+			mac.Write([]byte(in))
+			return mac.Sum(nil)
+		}),
+		"own key":             forge(header, claims, eddsa),
+		"key in the header":   forge(with(header, "jwk", map[string]any{"kty": "OKP", "crv": "Ed25519", "x": base64.RawURLEncoding.EncodeToString(own.Public().(ed25519.PublicKey))}), claims, eddsa),
+		"key elsewhere":       forge(with(header, "jku", "http://127.0.0.1:1/jwks.json"), claims, eddsa),
+		"path as kid":         forge(with(header, "kid", "../../../../dev/null"), claims, eddsa),
+		"no kid":              forge(map[string]any{"alg": "EdDSA"}, claims, eddsa),
+		"changed claims":      forge(header, with(claims, "nomad_job_id", "other"), func(string) []byte { b, _ := base64.RawURLEncoding.DecodeString(parts[2]); return b }),
+		"changed signature":   parts[0] + "." + parts[1] + "." + base64.RawURLEncoding.EncodeToString(bytes.Repeat([]byte{1}, 64)),
+		"zero signature":      parts[0] + "." + parts[1] + "." + base64.RawURLEncoding.EncodeToString(make([]byte, 64)),
+		"no signature":        parts[0] + "." + parts[1] + ".",
+		"two parts":           parts[0] + "." + parts[1],
+		"four parts":          h.token + ".x",
+		"five parts":          h.token + ".x.y",
+		"only dots":           "..",
+		"many dots":           strings.Repeat(".", 7000),
+		"too long":            h.token + strings.Repeat("A", 9000),
+		"padded":              h.token + "==",
+		"a uuid of nobody":    "01234567-89ab-cdef-0123-456789abcdef",
+		"a uuid in capitals":  "01234567-89AB-CDEF-0123-456789ABCDEF",
+		"deep header":         base64.RawURLEncoding.EncodeToString([]byte(strings.Repeat("[", 3000))) + ".e30.AAAA",
+		"words":               "let me in",
+		"JSON serialization":  `{"payload":"e30","signatures":[]}`,
+		"the issuer's secret": "root",
+	}
+}
+
+// The API socket of a task answers to nobody without a good token, whatever the
+// route, and says nothing else than 401 and 403; a bad token is refused on the
+// TCP API as well.
+func TestTaskAPIDemandsGoodTokens(t *testing.T) {
+	a, data := sandboxAgent(t)
+	h := hold(t, a, data, "holder")
+	b, otherData := sandboxAgent(t)
+	foreign := hold(t, b, otherData, "holder")
+	c := throughSocket(t, h)
+	routes := []string{"/", "/v1/jobs", "/v1/job/holder", "/v1/allocations", "/v1/allocation/" + h.alloc.ID, "/v1/nodes", "/v1/agent/self", "/v1/agent/health", "/v1/status/leader",
+		"/v1/metrics", "/.well-known/jwks.json", "/v1/client/fs/ls/" + h.alloc.ID, "/v1/client/stats", "/v1/nothing", "/v1/../v1/jobs", "//v1/jobs", "/v1/system/gc", "/v1/acl/token/self"}
+	for _, route := range routes {
+		for _, method := range []string{"GET", "PUT", "DELETE", "OPTIONS"} {
+			if code, body, _ := fetch(t, c, method, "http://task"+route, ""); code != http.StatusUnauthorized {
+				t.Errorf("%s %s without a token = %d %.100q, want 401", method, route, code, body)
+			}
+		}
+	}
+	_, jwks, _ := fetch(t, http.DefaultClient, "GET", a.Address()+"/.well-known/jwks.json", "")
+	for name, token := range badTokens(t, h, foreign.token, jwks) {
+		code, body, _ := fetch(t, c, "GET", "http://task/v1/jobs", token)
+		if code != http.StatusForbidden || strings.Contains(body, "holder") {
+			t.Errorf("%s on the socket = %d %.200q, want 403", name, code, body)
+		}
+		if strings.HasPrefix(name, "a uuid") {
+			continue // without access control a secret ID stands for everybody
+		}
+		if code, body, _ := fetch(t, http.DefaultClient, "GET", a.Address()+"/v1/jobs", token); code != http.StatusForbidden {
+			t.Errorf("%s on TCP = %d %.200q, want 403", name, code, body)
+		}
+	}
+	if code, body, _ := fetch(t, c, "GET", "http://task/v1/jobs", h.token); code != http.StatusOK || !strings.Contains(body, "holder") {
+		t.Errorf("the good token = %d %.200q, want 200", code, body)
+	}
+}
+
+// A token is worth nothing as soon as its allocation is over.
+func TestTokenEndsWithItsAllocation(t *testing.T) {
+	a, data := sandboxAgent(t)
+	gone, stays := hold(t, a, data, "gone"), hold(t, a, data, "stays")
+	ask := func() (tcp, socket int) {
+		tcp, _, _ = fetch(t, http.DefaultClient, "GET", a.Address()+"/v1/jobs", gone.token)
+		socket, _, _ = fetch(t, throughSocket(t, stays), "GET", "http://task/v1/jobs", gone.token)
+		return tcp, socket
+	}
+	if tcp, socket := ask(); tcp != http.StatusOK || socket != http.StatusOK {
+		t.Fatalf("the living token = %d, %d, want 200", tcp, socket)
+	}
+	if _, _, err := a.Client.Jobs().Deregister("gone", false, nil); err != nil {
+		t.Fatal(err)
+	}
+	within(t, 20*time.Second, "the allocation is over", func() bool {
+		allocs, _, err := a.Client.Jobs().Allocations("gone", true, nil)
+		return err == nil && len(allocs) == 1 && allocs[0].ClientStatus != api.AllocClientStatusRunning
+	})
+	if tcp, socket := ask(); tcp != http.StatusForbidden || socket != http.StatusForbidden {
+		t.Errorf("the token of a dead allocation = %d, %d, want 403", tcp, socket)
+	}
+}

@@ -1,0 +1,80 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/open-nomad/open-nomad/e2e/cluster"
+)
+
+const startedAtOnce = 12 // tasks whose start a crash meets
+
+// The agent is killed in the very milliseconds in which tasks start, again and
+// again: none is started twice, none is forgotten.
+func TestKilledWhileTasksStart(t *testing.T) {
+	dir := t.TempDir()
+	cfg := filepath.Join(dir, "drivers.hcl")
+	write(t, cfg, testDrivers)
+	a := start(t, cluster.Options{Dir: dir, Args: []string{"-server", "-client", "-bootstrap-expect=1", "-bind=127.0.0.1", "-data-dir=" + filepath.Join(dir, "data"), "-config=" + cfg}})
+	for round := range 4 {
+		marks := filepath.Join(dir, fmt.Sprintf("round-%d", round))
+		mkdir(t, marks)
+		group := fmt.Sprintf("count = %d\n", startedAtOnce) + shell("echo $$ >> "+marks+"/$NOMAD_ALLOC_INDEX; exec sleep 3600")
+		id, _ := run(t, a, job(fmt.Sprintf("starts-%d", round), "", group))
+		// Not before the first has started, and then a few later each time.
+		within(t, patience, "the first starts", func() bool { return len(pidsIn(t, marks)) > 3*round })
+		if err := a.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		a = start(t, a.Options)
+		allocs := await(t, a, id, "running", startedAtOnce)
+		for _, al := range allocs {
+			if n := al.TaskStates["t"].Restarts; n != 0 {
+				t.Errorf("round %d: %s was restarted %d times", round, al.Name, n)
+			}
+		}
+		var pids map[string]string
+		within(t, patience, "every task has said that it started", func() bool {
+			pids = pidsIn(t, marks)
+			return len(pids) == startedAtOnce
+		})
+		for name, p := range pids {
+			if strings.Contains(p, "\n") {
+				t.Errorf("round %d: the task of %s was started more than once: %q", round, name, p)
+			} else if _, err := os.Stat("/proc/" + p); err != nil {
+				t.Errorf("round %d: the process of %s is gone: %v", round, name, err)
+			}
+		}
+		stopped(t, a, id, len(allocs))
+	}
+}
+
+// stopped stops a job and waits until its allocations are over.
+func stopped(t *testing.T, a *cluster.Agent, id string, n int) {
+	t.Helper()
+	stop(t, a, id)
+	await(t, a, id, "complete", n)
+}
+
+// pidsIn are the process IDs that tasks have left in files of a directory.
+func pidsIn(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]string{}
+	for _, f := range files {
+		text, err := os.ReadFile(filepath.Join(dir, f.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(text) > 0 {
+			out[f.Name()] = strings.TrimSpace(string(text))
+		}
+	}
+	return out
+}

@@ -1,0 +1,65 @@
+package rpc
+
+import (
+	"bufio"
+	"bytes"
+	"testing"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// FuzzRequest reads what a connection sends as a request: no bytes may panic, and
+// what is taken as one value is decoded as one, or refused.
+func FuzzRequest(f *testing.F) {
+	good, err := nomad.Encode(&nomad.JobRegisterRequest{Job: &nomad.Job{ID: "a", TaskGroups: []*nomad.TaskGroup{{Name: "g", Tasks: []*nomad.Task{{Config: map[string]any{"x": []any{1, "y"}}}}}}}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	nested := append([]byte("\x81\xa3Job\x81\xaaTaskGroups\x91\x81\xa5Tasks\x91\x81\xa6Config\x81\xa1a"), bytes.Repeat([]byte{0x91}, 3_000)...)
+	for _, seed := range [][]byte{good, good[:len(good)/2], append(nested, 0xc0), bytes.Repeat([]byte{0x81, 0xc0}, 999), {0xc0}, {0x80}, {0x90}, {0xc1}, {},
+		{0xdf, 0xff, 0xff, 0xff, 0xff}, {0xd6, 0xff, 0, 0, 0, 0}, []byte("\x81\xa3Job\xc7\x0c\xff" + "xxxxxxxxxxxx"), []byte("\x81\xa3Job\x91\xc0"), []byte("\x81\xaaTaskGroups\x93\xc0\x01\xa1x")} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, wire []byte) {
+		body, err := readValue(bufio.NewReader(bytes.NewReader(wire)), nil, maxRequest)
+		if err != nil {
+			return
+		}
+		if !bytes.HasPrefix(wire, body) {
+			t.Fatalf("readValue() = %x, which is not the beginning of %x", body, wire)
+		}
+		var req nomad.JobRegisterRequest
+		if nomad.Decode(body, &req) == nil {
+			nomad.Whole(&req) //nolint:errcheck // that it returns is what counts
+		}
+		var update nomad.AllocUpdateRequest
+		if nomad.Decode(body, &update) == nil {
+			nomad.Whole(&update) //nolint:errcheck // that it returns is what counts
+		}
+	})
+}
+
+// A request may not hold more of what costs a byte on the wire and hundreds in
+// memory than its bound allows.
+func TestRequestsThatGrow(t *testing.T) {
+	const limit = 1 << 20
+	long := func(c byte, n int) []byte {
+		return append([]byte{0xdd, byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)}, bytes.Repeat([]byte{c}, n)...)
+	}
+	for name, tt := range map[string]struct {
+		wire []byte
+		ok   bool
+	}{
+		"empty maps":       {long(0x80, limit/bytesPerContainer), false},
+		"empty lists":      {long(0x90, limit/bytesPerContainer), false},
+		"nothing":          {long(0xc0, limit/bytesPerNil+1), false},
+		"some empty maps":  {long(0x80, limit/bytesPerContainer-1), true},
+		"some nothing":     {long(0xc0, limit/bytesPerNil), true},
+		"numbers cost one": {long(0x01, limit/2), true},
+	} {
+		_, err := readValue(bufio.NewReader(bytes.NewReader(tt.wire)), nil, limit)
+		if (err == nil) != tt.ok {
+			t.Errorf("%s: readValue() = %v, want ok %v", name, err, tt.ok)
+		}
+	}
+}

@@ -1,0 +1,98 @@
+package safefs
+
+import (
+	"crypto/rand"
+	"errors"
+	"io"
+	"os"
+	"path"
+
+	"golang.org/x/sys/unix"
+)
+
+// Bounds of removing a tree that somebody made as deep or wide as they could.
+const (
+	removeDepth = 32  // levels, and descriptors, at a time
+	removeBatch = 512 // names read at a time
+)
+
+// RemoveAll removes what is at name, one level down, with everything below it.
+// Links are removed, never followed; a mount point below is an error (EBUSY), and
+// what is mounted stays. However deep the tree is, it takes few descriptors: what
+// lies deeper is moved up first.
+func (d *Dir) RemoveAll(name string) error {
+	if err := single(name); err != nil {
+		return err
+	}
+	return d.removeTree(name, nil, 0)
+}
+
+// removeTree removes name from d. What lies deeper than removeDepth goes to top,
+// which sees it when it looks again.
+func (d *Dir) removeTree(name string, top *Dir, depth int) error {
+	err := unix.Unlinkat(d.FD(), name, 0)
+	if err == nil || errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	if !errors.Is(err, unix.EISDIR) && !errors.Is(err, unix.EPERM) {
+		return d.fail("remove", name, err)
+	}
+	if depth >= removeDepth {
+		if err := unix.Renameat(d.FD(), name, top.FD(), ".removing-"+rand.Text()); err != nil {
+			return d.fail("move up", name, err)
+		}
+		return nil
+	}
+	sub, err := d.own(name)
+	if err != nil {
+		return err
+	}
+	defer sub.Close()
+	if top == nil {
+		top = sub
+	}
+	if err := sub.removeEntries(top, depth); err != nil {
+		return err
+	}
+	if err := unix.Unlinkat(d.FD(), name, unix.AT_REMOVEDIR); err != nil && !errors.Is(err, unix.ENOENT) {
+		return d.fail("remove", name, err)
+	}
+	return nil
+}
+
+// removeEntries empties the directory. It looks again until there is nothing: what
+// was moved up comes while it reads.
+func (d *Dir) removeEntries(top *Dir, depth int) error {
+	for {
+		if _, err := d.f.Seek(0, io.SeekStart); err != nil {
+			return err
+		}
+		names, err := d.f.Readdirnames(removeBatch)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return d.fail("list", ".", err)
+		}
+		var errs []error
+		for _, name := range names {
+			errs = append(errs, d.removeTree(name, top, depth+1))
+		}
+		if err := errors.Join(errs...); err != nil {
+			return err
+		}
+	}
+}
+
+// own opens a directory of the same file system.
+func (d *Dir) own(name string) (*Dir, error) {
+	how := unix.OpenHow{Flags: unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC, Resolve: resolve | unix.RESOLVE_NO_XDEV}
+	fd, err := retry(func() (int, error) { return unix.Openat2(d.FD(), name, &how) })
+	if errors.Is(err, unix.EXDEV) {
+		err = unix.EBUSY
+	}
+	if err != nil {
+		return nil, d.fail("open", name, err)
+	}
+	return &Dir{os.NewFile(uintptr(fd), path.Join(d.Name(), name))}, nil
+}

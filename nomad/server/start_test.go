@@ -1,0 +1,53 @@
+package server_test
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/internal/testnet"
+	"github.com/open-nomad/open-nomad/nomad/server"
+)
+
+// A server that does not come to know its log in time says so and ends.
+func TestStartTimeout(t *testing.T) {
+	s, err := server.New(server.Config{Region: "global", Datacenter: "dc1", Name: "slow", RPCAddr: testnet.Any, StartTimeout: time.Nanosecond}, logger())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if err := s.Run(ctx); err == nil || !strings.Contains(err.Error(), "server.start_timeout") {
+		t.Errorf("Run() = %v", err)
+	}
+}
+
+// A server that is in time goes on after the timeout.
+func TestStartInTime(t *testing.T) {
+	s, _ := start(t, func(c *server.Config) { c.StartTimeout = 20 * time.Second })
+	if err := s.Ready(within(t)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The server writes where it is told to, and tells members the address of gossip.
+func TestDirectoryAndGossipAddress(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "elsewhere")
+	s, _ := start(t, func(c *server.Config) {
+		c.DataDir, c.Dir, c.SerfAdvertise = t.TempDir(), dir, "10.0.0.7:7000"
+	})
+	if err := s.Ready(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	if found, err := filepath.Glob(filepath.Join(dir, "raft", "*")); len(found) == 0 || err != nil {
+		t.Errorf("%s/raft holds %v, %v", dir, found, err)
+	}
+	if m := s.Self(); m.Addr.String() != "10.0.0.7" || m.Port != 7000 {
+		t.Errorf("Self() = %v:%d", m.Addr, m.Port)
+	}
+	if _, err := server.New(server.Config{Region: "global", Datacenter: "dc1", Name: "x", RPCAddr: testnet.Any, SerfAdvertise: "nowhere"}, logger()); err == nil {
+		t.Error("New() took an address without a port")
+	}
+}
