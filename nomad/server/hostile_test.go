@@ -146,6 +146,11 @@ func TestHostileRequests(t *testing.T) {
 			}
 		})
 	}
+	// One of the requests may have closed the registration, as it may.
+	open := &nomad.SchedulerSetConfigRequest{Config: nomad.SchedulerConfiguration{}}
+	if err := s.Call(within(t), "Operator.SchedulerSetConfiguration", open, nil); err != nil {
+		t.Fatalf("open the registration again: %v", err)
+	}
 	again := join(t, s.RPCAddr())
 	register(t, s, batchJob("after", 1))
 	if got := read[nomad.SingleJobResponse](t, s, "Job.GetJob", &nomad.JobSpecificRequest{JobID: "after",

@@ -60,7 +60,6 @@ func TestRegisterRefuses(t *testing.T) {
 		"priority":           {func(r *nomad.JobRegisterRequest) { r.Job.Priority = 101 }, "priority"},
 		"too many":           {func(r *nomad.JobRegisterRequest) { r.Job.TaskGroups[0].Count = 11 }, "the limit is 10"},
 		"dispatched by hand": {func(r *nomad.JobRegisterRequest) { r.Job.Dispatched = true }, "dispatch its parent"},
-		"index of no job":    {func(r *nomad.JobRegisterRequest) { r.EnforceIndex, r.JobModifyIndex = true, 7 }, nomad.RegisterEnforceIndexErrPrefix},
 	} {
 		t.Run(name, func(t *testing.T) {
 			req := &nomad.JobRegisterRequest{Job: batchJob("b", 1)}
@@ -86,7 +85,13 @@ func TestRegisterAgain(t *testing.T) {
 		t.Errorf("Job.GetJobVersions: %d versions, %d diffs", len(versions.Versions), len(versions.Diffs))
 	}
 	req := &nomad.JobRegisterRequest{Job: batchJob("b", 3), EnforceIndex: true, JobModifyIndex: first.JobModifyIndex}
-	failsWith(t, s.Call(within(t), "Job.Register", req, nil), 400, nomad.RegisterEnforceIndexErrPrefix)
+	err := s.Call(within(t), "Job.Register", req, nil)
+	failsWith(t, err, 500, nomad.RegisterEnforceIndexErrPrefix)
+	if !strings.HasPrefix(err.Error(), nomad.RegisterEnforceIndexErrPrefix) {
+		t.Errorf("error = %v, want nothing before it", err)
+	}
+	none := &nomad.JobRegisterRequest{Job: batchJob("none", 1), EnforceIndex: true, JobModifyIndex: 7}
+	failsWith(t, s.Call(within(t), "Job.Register", none, nil), 500, "job does not exist")
 	req.JobModifyIndex = changed.JobModifyIndex
 	if err := s.Call(within(t), "Job.Register", req, nil); err != nil {
 		t.Errorf("with the right index: %v", err)
