@@ -27,7 +27,6 @@ func laterRoutes() []route {
 		"exec":                       {"/v1/client/allocation/:alloc_id/exec"},
 		"event streams":              {"/v1/event/stream"},
 		"search":                     {"/v1/search", "/v1/search/fuzzy"},
-		"snapshots":                  {"/v1/operator/snapshot"},
 		"autopilot":                  {"/v1/operator/autopilot/configuration", "/v1/operator/autopilot/health"},
 		"raft administration":        {"/v1/operator/raft/configuration", "/v1/operator/raft/peer", "/v1/operator/raft/transfer-leadership"},
 		"root key rotation":          {"/v1/operator/keyring/rotate", "/v1/operator/keyring/key/:id"},
