@@ -181,9 +181,11 @@ func (c *Client) learn(resp *nomad.NodeUpdateResponse) {
 }
 
 // isNodeUnknown says whether a heartbeat was refused because the node must
-// register (compat/wire.md section 8).
+// register (compat/wire.md section 8). One that is denied must too: servers whose
+// state was restored may lack the key that signed the node's token, and its
+// registration proves by the secret who it is.
 func isNodeUnknown(err error) bool {
-	return errors.Is(err, nomad.ErrNodeNotFound) ||
+	return errors.Is(err, nomad.ErrNodeNotFound) || errors.Is(err, nomad.ErrPermissionDenied) ||
 		strings.Contains(err.Error(), "node secret ID does not match")
 }
 

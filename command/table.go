@@ -73,7 +73,6 @@ func laterCommands() []term.Command {
 		{"requests by hand (curl does it)", "operator api"},
 		{"tools for state files", "operator client-state"},
 		{"usage reporting", "operator utilization"},
-		{"snapshots", "operator snapshot save|operator snapshot restore|operator snapshot inspect|operator snapshot redact|operator snapshot state"},
 		{"raft administration", "operator raft info|operator raft logs|operator raft state|operator raft migrate-backend"},
 		{"autopilot", "operator autopilot get-config|operator autopilot set-config|operator autopilot health"},
 		{"gossip keys", "operator gossip keyring list|operator gossip keyring install|operator gossip keyring use|operator gossip keyring remove|operator gossip keyring generate"},

@@ -14,7 +14,7 @@ import (
 // quickBeats are heartbeats for tests.
 const quickBeats = `
 server {
-  heartbeat_grace        = "500ms"
+  heartbeat_grace        = "3s"
   min_heartbeat_ttl      = "1s"
   failover_heartbeat_ttl = "3s"
 }

@@ -85,3 +85,29 @@ type ServerMembersResponse struct {
 // SnapshotHeader begins every snapshot of the FSM.
 type SnapshotHeader struct {
 }
+
+// SnapshotSaveRequest asks for an archive of the whole state.
+type SnapshotSaveRequest struct {
+	QueryOptions
+}
+
+// SnapshotSaveResponse comes before the bytes of the archive, or instead of them
+// when ErrorMsg is set.
+type SnapshotSaveResponse struct {
+	SnapshotChecksum string
+	ErrorCode        int    `codec:",omitempty"`
+	ErrorMsg         string `codec:",omitempty"`
+	QueryMeta
+}
+
+// SnapshotRestoreRequest replaces the whole state by the archive that follows it.
+type SnapshotRestoreRequest struct {
+	WriteRequest
+}
+
+// SnapshotRestoreResponse says how that went.
+type SnapshotRestoreResponse struct {
+	ErrorCode int    `codec:",omitempty"`
+	ErrorMsg  string `codec:",omitempty"`
+	QueryMeta
+}

@@ -1,5 +1,5 @@
 // Package operator holds the commands about the cluster itself: server members,
-// system gc, metrics, scheduler configuration and root keys. They
+// system gc, metrics, scheduler configuration, root keys and snapshots. They
 // speak to an agent through package api; they keep nothing.
 package operator
 
@@ -15,8 +15,8 @@ import (
 
 // Commands lists the commands of this package.
 func Commands() []term.Command {
-	return []term.Command{membersCommand(), joinCommand(), forceLeaveCommand(), raftListCommand(), raftRemoveCommand(), raftTransferCommand(), gcCommand(), reconcileCommand(), metricsCommand(), keysCommand(),
-		schedulerGetCommand(), schedulerSetCommand(), agentInfoCommand()}
+	return append([]term.Command{membersCommand(), joinCommand(), forceLeaveCommand(), raftListCommand(), raftRemoveCommand(), raftTransferCommand(), gcCommand(), reconcileCommand(), metricsCommand(), keysCommand(),
+		schedulerGetCommand(), schedulerSetCommand(), agentInfoCommand()}, snapshotCommands()...)
 }
 
 func membersCommand() term.Command {

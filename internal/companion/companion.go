@@ -63,7 +63,9 @@ var path = sync.OnceValue(func() string {
 		// own binary has the same entries.
 		return selfPath
 	}
-	return fmt.Sprintf("/proc/self/fd/%d", fd)
+	// Named by this process's table, not by "self": between fork and exec a child
+	// moves descriptors about, and may put another one in the place of this one.
+	return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), fd)
 })
 
 // sealed puts program into a memory file that nobody can change any more. The

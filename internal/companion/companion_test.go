@@ -3,6 +3,8 @@ package companion_test
 import (
 	"os"
 	"os/exec"
+	"path/filepath"
+	"strconv"
 	"testing"
 
 	"github.com/open-nomad/open-nomad/internal/companion"
@@ -25,6 +27,42 @@ func TestEntry(t *testing.T) {
 	if err := cmd.Run(); err == nil || cmd.ProcessState.ExitCode() != 42 {
 		t.Errorf("entry ended with %v, want status 42", err)
 	}
+}
+
+// neighbor is held for good: collected, it would close what is not its own.
+var neighbor *os.File
+
+// Between fork and exec a child moves its end of a pipe to the number above all those
+// that it is given: here that is the program's own number.
+func TestDescriptorsMayMove(t *testing.T) {
+	if !companion.Embedded() {
+		t.Skip("this build embeds none (tag companion)")
+	}
+	room, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var more [2]*os.File
+	for i := range more {
+		if more[i], err = os.Open(os.DevNull); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n, err := strconv.Atoi(filepath.Base(companion.Path()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	neighbor = os.NewFile(uintptr(n-1), "the number below the program's")
+	for _, f := range more {
+		f.Close() // room for the pipe
+	}
+	cmd := &exec.Cmd{Path: companion.Path(), Args: []string{"by-hand"}, Env: []string{}, Stdin: room, Stdout: room, Stderr: room,
+		ExtraFiles: []*os.File{neighbor}}
+	if err := cmd.Start(); err != nil {
+		t.Fatalf("Start() = %v", err)
+	}
+	cmd.Wait() //nolint:errcheck // run by hand it refuses
+	room.Close()
 }
 
 // TestEmbedded sees that the embedded program starts, can't be changed, and refuses

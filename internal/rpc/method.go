@@ -84,6 +84,7 @@ type Method struct {
 	call     func(ctx context.Context, c *Call, req Request) (any, error)
 	assign   func(dst, src any) error
 	serve    func(ctx context.Context, c *Call, req Request, s *Stream) error
+	failure  func(*nomad.RpcError) any
 }
 
 // Handle makes the row of a method that takes a Req and answers with a Resp.
@@ -137,6 +138,13 @@ func HandleStream[Req any, P interface {
 			return fn(ctx, c, in, s)
 		},
 	}
+}
+
+// FailingAs returns the row of a streaming method whose errors go to the caller as
+// what reply makes of them, not as a nomad.StreamErrWrapper.
+func (m Method) FailingAs(reply func(*nomad.RpcError) any) Method {
+	m.failure = reply
+	return m
 }
 
 // NewRequest returns an empty request of the method.

@@ -210,7 +210,7 @@ func (s *Server) runStream(ctx context.Context, m Method, conn *Conn, stream *St
 	}
 	err := s.stream(ctx, m, conn, req, stream)
 	if err != nil && ctx.Err() == nil {
-		if err := stream.SendError(err); err != nil {
+		if err := m.sendError(stream, err); err != nil {
 			s.log.Debug("end stream", "method", m.Name, "err", err)
 		}
 	}

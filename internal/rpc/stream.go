@@ -83,13 +83,25 @@ func (s *Stream) UntilClosed(ctx context.Context) (context.Context, context.Canc
 
 // SendError tells the other side why the stream ends.
 func (s *Stream) SendError(err error) error {
+	return s.Encode(&nomad.StreamErrWrapper{Error: wireError(err)})
+}
+
+// sendError tells the caller of a method why it failed, in the method's words.
+func (m Method) sendError(s *Stream, err error) error {
+	if m.failure == nil {
+		return s.SendError(err)
+	}
+	return s.Encode(m.failure(wireError(err)))
+}
+
+func wireError(err error) *nomad.RpcError {
 	wire := &nomad.RpcError{Message: err.Error()}
 	var coded *nomad.CodedError
 	if errors.As(err, &coded) {
 		code := int64(coded.Code)
 		wire.Code = &code
 	}
-	return s.Encode(&nomad.StreamErrWrapper{Error: wire})
+	return wire
 }
 
 // Bridge copies bytes both ways until either side ends, then closes both.

@@ -46,7 +46,7 @@ func memoryStores(id string) *stores {
 		id = nomad.NewID()
 	}
 	mem := raft.NewInmemStore()
-	return &stores{log: mem, stable: mem, snapshots: raft.NewDiscardSnapshotStore(), id: id, close: func() error { return nil }}
+	return &stores{log: mem, stable: mem, snapshots: &memorySnapshots{}, id: id, close: func() error { return nil }}
 }
 
 // diskStores open what is below dir, or create it.

@@ -11,7 +11,7 @@ import (
 // where it runs (compat/rpc.tsv).
 func (s *Service) Methods() []rpc.Method {
 	return slices.Concat(s.statusMethods(), s.jobMethods(), s.nodeMethods(), s.allocMethods(), s.schedulingMethods(),
-		s.operatorMethods(), s.relayMethods(), absentMethods())
+		s.operatorMethods(), s.snapshotMethods(), s.relayMethods(), absentMethods())
 }
 
 func (s *Service) statusMethods() []rpc.Method {
@@ -197,7 +197,7 @@ var features = map[string][]string{
 // absentStreams are the streaming methods that wait for a feature.
 var absentStreams = map[string]string{
 	"Allocations.Exec": "execution in tasks", "Agent.Monitor": "monitoring over RPC", "Agent.MonitorExport": "monitoring over RPC",
-	"Event.Stream": "the event stream", "Operator.SnapshotSave": "snapshots", "Operator.SnapshotRestore": "snapshots",
+	"Event.Stream": "the event stream",
 }
 
 // absentMethods are the rows of features still to come: each fails by the name of

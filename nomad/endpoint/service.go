@@ -134,6 +134,7 @@ type Config struct {
 	Broker     *broker.Broker
 	Blocked    *broker.Blocked
 	Plans      Plans
+	Snapshots  Snapshots
 	Heartbeats Heartbeats
 	Deploys    Deployments
 	Issuer     Issuer

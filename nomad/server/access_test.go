@@ -134,17 +134,26 @@ func streamError(open func() (*rpc.Stream, error), req any) error {
 	if err := st.Encode(req); err != nil {
 		return err
 	}
-	var first nomad.StreamErrWrapper
+	if _, uploads := req.(*nomad.SnapshotRestoreRequest); uploads {
+		st.Encode(&nomad.StreamErrWrapper{Error: &nomad.RpcError{Message: "EOF"}}) // a refusal closes the stream first
+	}
+	var first struct {
+		Error    *nomad.RpcError
+		ErrorMsg string
+	}
 	if err := st.Decode(&first); err != nil {
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		return err
 	}
-	if first.Error == nil {
-		return nil
+	switch {
+	case first.Error != nil:
+		return nomad.ErrorFromText(first.Error.Message)
+	case first.ErrorMsg != "":
+		return nomad.ErrorFromText(first.ErrorMsg)
 	}
-	return nomad.ErrorFromText(first.Error.Message)
+	return nil
 }
 
 func TestEveryMethodForEveryCaller(t *testing.T) {

@@ -39,6 +39,8 @@ func (s *Server) followLeadership(ctx context.Context) error {
 			if leads {
 				end = s.beginTerm(ctx)
 			}
+		case fn := <-s.pauses:
+			end = s.pause(ctx, end, fn)
 		}
 	}
 }

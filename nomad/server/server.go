@@ -77,7 +77,8 @@ type Server struct {
 	rpc       *rpc.Server
 	peers     *rpc.Pool
 	leading   *gate
-	caughtUp  *gate // opened once: what was in the log at the start is in state
+	caughtUp  *gate       // opened once: what was in the log at the start is in state
+	pauses    chan func() // each runs while nothing of the leader does
 	closing   sync.Once
 
 	gossip atomic.Pointer[gossip.Pool] // nil while, or when, it takes no part
@@ -94,7 +95,8 @@ func New(cfg Config, log *slog.Logger) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, log: log, leading: newGate(), caughtUp: newGate(), moved: newSignal(), gone: map[string]bool{}}
+	s := &Server{cfg: cfg, log: log, leading: newGate(), caughtUp: newGate(), pauses: make(chan func()),
+		moved: newSignal(), gone: map[string]bool{}}
 	if err := s.open(); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -184,7 +186,7 @@ func (s *Server) endpoints() *endpoint.Service {
 		Limits: endpoint.Limits{DefaultPriority: s.cfg.JobDefaultPriority, MaxPriority: s.cfg.JobMaxPriority,
 			MaxCount: s.cfg.JobMaxCount, MaxSource: s.cfg.JobMaxSourceSize},
 		Store: s.fsm.State, Raft: s.raft, Cluster: s, Voters: s, Peers: peers{s}, Broker: s.broker, Blocked: s.blocked, Plans: s.plans,
-		Heartbeats: s.beats, Deploys: s.deploys, Issuer: s.issuer, Keyring: s.ring,
+		Snapshots: s, Heartbeats: s.beats, Deploys: s.deploys, Issuer: s.issuer, Keyring: s.ring,
 		Nodes: func() endpoint.Nodes { return s.rpc }, Now: time.Now, Log: s.log,
 	})
 }

@@ -13,8 +13,17 @@ type Record struct {
 	Type byte
 	Name string
 
+	row  func() any
 	rows func(*Snapshot) iter.Seq[any]
 	read func(r *Restore, decode func(any) error) error
+}
+
+// Row returns an empty row of the type, nil for a type that is kept as it came.
+func (r Record) Row() any {
+	if r.row == nil {
+		return nil
+	}
+	return r.row()
 }
 
 // Rows returns the rows to be written to a snapshot; none for a type that is
@@ -73,6 +82,7 @@ func Tables() []Record {
 // older servers left out.
 func rowRecord[T any](kind byte, name string, t *table[T], fix func(*T)) Record {
 	return Record{Type: kind, Name: name,
+		row:  func() any { return new(T) },
 		rows: func(s *Snapshot) iter.Seq[any] { return anySeq(t.all(s.tx, nil)) },
 		read: func(r *Restore, decode func(any) error) error {
 			row := new(T)
@@ -184,6 +194,7 @@ func (r *Restore) Finish() *Store {
 		}
 	}
 	t.Commit()
+	r.store.base = latest
 	r.store.Advance(latest)
 	return r.store
 }

@@ -18,6 +18,7 @@ type Store struct {
 	db        *memdb.MemDB
 	latest    atomic.Uint64
 	abandoned chan struct{}
+	base      uint64 // where it began, when it came from a snapshot
 
 	mu    sync.Mutex
 	moved chan struct{} // closed when latest grows; nil while nobody waits
@@ -139,6 +140,10 @@ type Snapshot struct {
 
 // Index returns a log index up to which the snapshot holds everything.
 func (s *Snapshot) Index() uint64 { return s.index }
+
+// Restored returns the index at which the store began that came from a snapshot,
+// zero for another. Rows that are older may have replaced newer ones then.
+func (s *Snapshot) Restored() uint64 { return s.store.base }
 
 // Store returns the store the snapshot was taken from.
 func (s *Snapshot) Store() *Store { return s.store }

@@ -1,6 +1,8 @@
 package state
 
 import (
+	"slices"
+
 	"github.com/hashicorp/go-memdb"
 )
 
@@ -34,4 +36,16 @@ func schema() *memdb.DBSchema {
 		s.Tables[t.Name] = t
 	}
 	return s
+}
+
+// TableNames returns the names of the tables whose index readers wait for.
+func TableNames() []string {
+	var out []string
+	for name := range schema().Tables {
+		if name != indexes.name && name != foreign.name {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out
 }

@@ -35,7 +35,7 @@ func (s *Server) agentRoutes() []route {
 
 // table lists every route.
 func (s *Server) table() []route {
-	return slices.Concat(s.jobRoutes(), s.memberRoutes(), s.nodeRoutes(), s.allocRoutes(), s.clientRoutes(), s.fsRoutes(), s.agentRoutes(), laterRoutes())
+	return slices.Concat(s.jobRoutes(), s.memberRoutes(), s.nodeRoutes(), s.allocRoutes(), s.clientRoutes(), s.fsRoutes(), s.agentRoutes(), s.snapshotRoutes(), laterRoutes())
 }
 
 // noFields sets nothing: the query options are all that the method takes.

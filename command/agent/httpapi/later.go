@@ -27,7 +27,6 @@ func laterRoutes() []route {
 		"exec":                       {"/v1/client/allocation/:alloc_id/exec"},
 		"event streams":              {"/v1/event/stream"},
 		"search":                     {"/v1/search", "/v1/search/fuzzy"},
-		"snapshots":                  {"/v1/operator/snapshot"},
 		"autopilot":                  {"/v1/operator/autopilot/configuration", "/v1/operator/autopilot/health"},
 		"root key rotation":          {"/v1/operator/keyring/rotate", "/v1/operator/keyring/key/:id"},
 		"gossip keys":                {"/v1/agent/keyring/list", "/v1/agent/keyring/install", "/v1/agent/keyring/use", "/v1/agent/keyring/remove"},

@@ -15,6 +15,8 @@ type route struct {
 	path    string
 	handle  func(*request) (any, error)
 	cors    bool
+	// unbounded says that limits { http_max_request_body } does not hold.
+	unbounded bool
 
 	prefix, suffix string
 	param          bool

@@ -107,9 +107,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 
 // serve runs one matched route and writes what it answers.
 func (s *Server) serve(w http.ResponseWriter, req *http.Request, rt *route, param string) {
-	if err := s.limitBody(w, req); err != nil {
-		writeError(w, err)
-		return
+	if !rt.unbounded {
+		if err := s.limitBody(w, req); err != nil {
+			writeError(w, err)
+			return
+		}
 	}
 	r := &request{Request: req, server: s, w: w, param: param, query: req.URL.Query()}
 	body, err := rt.handle(r)

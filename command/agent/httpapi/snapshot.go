@@ -1,0 +1,114 @@
+package httpapi
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// chunk is how much of an archive is sent at a time.
+const chunk = 64 << 10
+
+func (s *Server) snapshotRoutes() []route {
+	return []route{
+		{methods: "GET", path: "/v1/operator/snapshot", handle: s.snapshotSave},
+		{methods: "PUT POST", path: "/v1/operator/snapshot", handle: s.snapshotRestore, unbounded: true},
+	}
+}
+
+// snapshotSave sends the archive as it comes from the servers. Its digest goes
+// before it, so that who reads it can tell whether it is whole.
+func (s *Server) snapshotSave(r *request) (any, error) {
+	req := &nomad.SnapshotSaveRequest{}
+	if err := r.readOptions(&req.QueryOptions); err != nil {
+		return nil, err
+	}
+	stream, err := s.cfg.RPC.Stream(r.Context(), "Operator.SnapshotSave")
+	if err != nil {
+		return nil, err
+	}
+	defer stream.Close()
+	defer closeWhenGone(r, stream)()
+	var reply nomad.SnapshotSaveResponse
+	if err := errors.Join(stream.Encode(req), stream.Decode(&reply)); err != nil {
+		return nil, err
+	}
+	if reply.ErrorMsg != "" {
+		return nil, replyError(reply.ErrorCode, reply.ErrorMsg)
+	}
+	h := r.w.Header()
+	setReadMeta(h, &reply.QueryMeta)
+	h.Set("Digest", reply.SnapshotChecksum)
+	h.Set("Content-Type", "application/x-gzip")
+	if _, err := io.Copy(r.w, stream); err != nil {
+		s.cfg.Log.Debug("send snapshot", "err", err) // the digest tells the reader
+	}
+	return nil, errDone
+}
+
+// snapshotRestore passes the body on as it comes. It is as long as the state of
+// the cluster, so the bound of other bodies does not hold.
+func (s *Server) snapshotRestore(r *request) (any, error) {
+	req := &nomad.SnapshotRestoreRequest{}
+	r.writeOptions(&req.WriteRequest)
+	stream, err := s.cfg.RPC.Stream(r.Context(), "Operator.SnapshotRestore")
+	if err != nil {
+		return nil, err
+	}
+	defer closeWhenGone(r, stream)()
+	if err := stream.Encode(req); err != nil {
+		stream.Close()
+		return nil, err
+	}
+	sent := make(chan struct{})
+	go func() {
+		defer close(sent)
+		upload(stream, r.Body)
+	}()
+	var reply nomad.SnapshotRestoreResponse
+	err = stream.Decode(&reply)
+	stream.Close() // ends an upload that nobody wants any more
+	if err != nil || reply.ErrorMsg != "" {
+		http.NewResponseController(r.w).SetReadDeadline(time.Now()) // where it can't be set, the body's end is waited for
+	}
+	<-sent
+	switch {
+	case err != nil:
+		return nil, err
+	case reply.ErrorMsg != "":
+		return nil, replyError(reply.ErrorCode, reply.ErrorMsg)
+	}
+	setReadMeta(r.w.Header(), &reply.QueryMeta)
+	return nil, nil
+}
+
+// upload sends body in chunks and says how it ended.
+func upload(to *rpc.Stream, body io.Reader) {
+	buf := make([]byte, chunk)
+	for {
+		n, err := body.Read(buf)
+		if n > 0 && to.Encode(&nomad.StreamErrWrapper{Payload: buf[:n]}) != nil {
+			return // the reply says why
+		}
+		if err == nil {
+			continue
+		}
+		end := err.Error()
+		if err != io.EOF {
+			end = "the upload was cut: " + end
+		}
+		to.Encode(&nomad.StreamErrWrapper{Error: &nomad.RpcError{Message: end}}) // the reply says whether it came
+		return
+	}
+}
+
+func replyError(code int, text string) error {
+	if code < 400 || code > 599 {
+		code = http.StatusInternalServerError
+	}
+	return nomad.Errorf(code, "%s", text)
+}

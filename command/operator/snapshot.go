@@ -1,0 +1,125 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/command/term"
+	"github.com/open-nomad/open-nomad/nomad/snapshot"
+)
+
+// snapshotCommands save, restore and look into archives of the state.
+func snapshotCommands() []term.Command {
+	return []term.Command{snapshotSaveCommand(), snapshotRestoreCommand(), snapshotInspectCommand(),
+		snapshotStateCommand(), snapshotRedactCommand()}
+}
+
+func snapshotSaveCommand() term.Command {
+	return term.Command{
+		Name: "operator snapshot save", Args: "[file]", MaxArgs: 1, Short: "Save the state of the servers to a file",
+		Long: `The file is readable by its owner only: whoever has it can sign identities and
+decrypt variables. Without a name it is backup-<time>.snap, in UTC. A file that is
+there is replaced once the new one is whole.`,
+		Setup: func(f *term.Flags) term.Run {
+			stale := f.Bool("stale", false, "Let any server answer, also without a leader: what it has may be old.")
+			redact := f.Bool("redact", false, "Leave out keys, tokens and secret IDs. The file cannot be restored.")
+			return func(ctx context.Context, e *term.Env) error {
+				name := e.Arg(0)
+				if name == "" {
+					name = "backup-" + time.Now().UTC().Format("20060102150405") + ".snap"
+				}
+				if err := save(ctx, e, name, *stale, *redact); err != nil {
+					return fmt.Errorf("Error saving snapshot: %w", err)
+				}
+				e.Println("State file written to " + name)
+				return nil
+			}
+		},
+	}
+}
+
+// save fetches an archive, checks it and only then gives it its name.
+func save(ctx context.Context, e *term.Env, name string, stale, redact bool) error {
+	c, err := e.Client()
+	if err != nil {
+		return err
+	}
+	body, err := c.Operator().Snapshot((&api.QueryOptions{AllowStale: stale}).WithContext(ctx))
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	return replaceFile(name, func(f *os.File) error {
+		if redact {
+			a, err := snapshot.Open(body, filepath.Dir(name))
+			if err != nil {
+				return err
+			}
+			defer a.Close()
+			return a.Redact(f, filepath.Dir(name))
+		}
+		if _, err := io.Copy(f, body); err != nil {
+			return err
+		}
+		if _, err := f.Seek(0, io.SeekStart); err != nil {
+			return err
+		}
+		a, err := snapshot.Open(f, filepath.Dir(name))
+		if err != nil {
+			return err
+		}
+		return a.Close()
+	})
+}
+
+// replaceFile writes a private file whole or not at all.
+func replaceFile(name string, write func(*os.File) error) error {
+	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	err = write(f)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), name)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return nil
+}
+
+func snapshotRestoreCommand() term.Command {
+	return term.Command{
+		Name: "operator snapshot restore", Args: "<file>", MinArgs: 1, MaxArgs: 1, Short: "Replace the state of the servers by a saved one",
+		Long: `All servers of the region get the state of the file; what happened since it was
+saved is forgotten. The servers read and check the whole file before anything
+changes.`,
+		Setup: func(*term.Flags) term.Run {
+			return func(ctx context.Context, e *term.Env) error {
+				c, err := e.Client()
+				if err != nil {
+					return err
+				}
+				f, err := os.Open(e.Arg(0))
+				if err != nil {
+					return fmt.Errorf("Error opening snapshot file: %w", err)
+				}
+				defer f.Close() // only read from
+				if _, err := c.Operator().SnapshotRestore(f, (&api.WriteOptions{}).WithContext(ctx)); err != nil {
+					return fmt.Errorf("Error restoring snapshot: %w", err)
+				}
+				e.Println("Snapshot Restored")
+				return nil
+			}
+		},
+	}
+}

@@ -1,0 +1,189 @@
+package operator
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/go-bexpr"
+	"github.com/hashicorp/go-msgpack/v2/codec"
+
+	"github.com/open-nomad/open-nomad/command/term"
+	"github.com/open-nomad/open-nomad/nomad/snapshot"
+)
+
+func snapshotInspectCommand() term.Command {
+	return term.Command{
+		Name: "operator snapshot inspect", Args: "<file>", MinArgs: 1, MaxArgs: 1, Short: "Show what a snapshot file holds",
+		Setup: func(f *term.Flags) term.Run {
+			asJSON := f.Bool("json", false, "Print as JSON.")
+			return func(_ context.Context, e *term.Env) error {
+				a, err := snapshot.OpenFile(e.Arg(0))
+				if err != nil {
+					return fmt.Errorf("Error inspecting snapshot: %w", err)
+				}
+				defer a.Close()
+				return inspect(e, a, *asJSON)
+			}
+		},
+	}
+}
+
+// kind sums up the records of one type.
+type kind struct {
+	Type  uint8
+	Name  string
+	Count int
+	Size  uint64
+}
+
+func inspect(e *term.Env, a *snapshot.Archive, asJSON bool) error {
+	byType := map[byte]*kind{}
+	err := a.Sizes(func(r snapshot.Record) error {
+		k := byType[r.Type]
+		if k == nil {
+			k = &kind{Type: r.Type, Name: r.Name}
+			byType[r.Type] = k
+		}
+		k.Count++
+		k.Size += uint64(r.Size)
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("Error inspecting snapshot: %w", err)
+	}
+	kinds := []*kind{}
+	for _, k := range byType {
+		kinds = append(kinds, k)
+	}
+	slices.SortFunc(kinds, func(a, b *kind) int { return cmp.Or(-cmp.Compare(a.Size, b.Size), cmp.Compare(a.Type, b.Type)) })
+	if asJSON {
+		return e.JSON(map[string]any{"Meta": a.Meta, "Types": kinds})
+	}
+	e.Println(term.Table([]string{term.Row("ID", a.Meta.ID), term.Row("Size", a.Meta.Size), term.Row("Index", a.Meta.Index),
+		term.Row("Term", a.Meta.Term), term.Row("Version", int(a.Meta.Version))}))
+	e.Println()
+	rows := []string{"Type|Count|Size"}
+	for _, k := range kinds {
+		rows = append(rows, term.Row(k.Name, k.Count, term.Bytes(k.Size)))
+	}
+	e.Println(term.Table(rows))
+	return nil
+}
+
+// stateHandle writes the values of package nomad by their wire names.
+var stateHandle = func() *codec.JsonHandle {
+	h := &codec.JsonHandle{HTMLCharsAsIs: true, Indent: 2}
+	h.Canonical = true
+	h.TypeInfos = codec.NewTypeInfos([]string{"codec"})
+	return h
+}()
+
+func snapshotStateCommand() term.Command {
+	return term.Command{
+		Name: "operator snapshot state", Args: "<file>", MinArgs: 1, MaxArgs: 1, Short: "Print the state in a snapshot file as JSON",
+		Long: `The output is an object with a list for each type of record. Keys, tokens and
+secret IDs are left out.`,
+		Setup: func(f *term.Flags) term.Run {
+			filters := f.Strings("filter", "Print only what this `expression` is true for. May be given several times:\nall of them must be.")
+			return func(_ context.Context, e *term.Env) error {
+				keep, err := matchAll(*filters)
+				if err != nil {
+					return err
+				}
+				a, err := snapshot.OpenFile(e.Arg(0))
+				if err != nil {
+					return fmt.Errorf("Error reading snapshot: %w", err)
+				}
+				defer a.Close()
+				if err := printState(e, a, keep); err != nil {
+					return fmt.Errorf("Error reading snapshot: %w", err)
+				}
+				return nil
+			}
+		},
+	}
+}
+
+// matchAll makes one test of filter expressions. What lacks the field that one
+// asks for does not match.
+func matchAll(filters []string) (func(any) bool, error) {
+	var all []*bexpr.Evaluator
+	for _, text := range filters {
+		ev, err := bexpr.CreateEvaluator(text)
+		if err != nil {
+			return nil, fmt.Errorf("Error parsing filter %q: %w", text, err)
+		}
+		all = append(all, ev)
+	}
+	return func(v any) bool {
+		return !slices.ContainsFunc(all, func(ev *bexpr.Evaluator) bool {
+			ok, err := ev.Evaluate(v)
+			return err != nil || !ok
+		})
+	}, nil
+}
+
+// printState prints the records by type, in the order in which the types begin.
+func printState(e *term.Env, a *snapshot.Archive, keep func(any) bool) error {
+	lists := map[string]*bytes.Buffer{}
+	var order []string
+	err := a.Records(func(r snapshot.Record) error {
+		if !keep(r.Value) {
+			return nil
+		}
+		var text []byte
+		if err := codec.NewEncoderBytes(&text, stateHandle).Encode(r.Value); err != nil {
+			return fmt.Errorf("show a record of type %d (%s): %w", r.Type, r.Name, err)
+		}
+		list := lists[r.Name]
+		if list == nil {
+			list = &bytes.Buffer{}
+			lists[r.Name], order = list, append(order, r.Name)
+		} else {
+			list.WriteByte(',')
+		}
+		list.WriteString("\n    " + strings.ReplaceAll(string(text), "\n", "\n    "))
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	e.Printf("{")
+	for i, name := range order {
+		if i > 0 {
+			e.Printf(",")
+		}
+		e.Printf("\n  %q: [%s\n  ]", name, lists[name])
+	}
+	e.Println("\n}")
+	return nil
+}
+
+func snapshotRedactCommand() term.Command {
+	return term.Command{
+		Name: "operator snapshot redact", Args: "<file>", MinArgs: 1, MaxArgs: 1, Local: true, Short: "Take keys, tokens and secret IDs out of a snapshot file",
+		Long: `The file is replaced by one that can be looked at and given away, but not restored:
+the keys that open root keys are gone, with signed identities, the secret IDs of
+nodes and those of ACL tokens. What jobs hold in their own text stays.`,
+		Setup: func(*term.Flags) term.Run {
+			return func(_ context.Context, e *term.Env) error {
+				name := e.Arg(0)
+				a, err := snapshot.OpenFile(name)
+				if err != nil {
+					return fmt.Errorf("Error redacting snapshot: %w", err)
+				}
+				defer a.Close()
+				if err := replaceFile(name, func(f *os.File) error { return a.Redact(f, "") }); err != nil {
+					return fmt.Errorf("Error redacting snapshot: %w", err)
+				}
+				e.Println("Redacted " + name)
+				return nil
+			}
+		},
+	}
+}

@@ -1,0 +1,126 @@
+package consensus
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/hashicorp/raft"
+)
+
+// Save takes a snapshot of what is applied now. The caller closes the reader.
+func (r *Raft) Save() (*raft.SnapshotMeta, io.ReadCloser, error) {
+	f := r.raft.Snapshot()
+	err := f.Error()
+	if err == nil {
+		meta, state, err := f.Open()
+		if err != nil {
+			return nil, nil, fmt.Errorf("open raft snapshot: %w", err)
+		}
+		return meta, state, nil
+	}
+	if !errors.Is(err, raft.ErrNothingNewToSnapshot) {
+		return nil, nil, fmt.Errorf("raft snapshot: %w", err)
+	}
+	last, err := r.stores.snapshots.List()
+	if err != nil {
+		return nil, nil, fmt.Errorf("list raft snapshots: %w", err)
+	}
+	if len(last) == 0 {
+		return nil, nil, errors.New("raft snapshot: nothing is applied yet")
+	}
+	meta, state, err := r.stores.snapshots.Open(last[0].ID)
+	if err != nil {
+		return nil, nil, fmt.Errorf("open raft snapshot: %w", err)
+	}
+	return meta, state, nil
+}
+
+// Restore replaces the state of the whole cluster by the snapshot. It must have
+// been checked: one that the FSM can't read stops the server. It returns when a
+// majority has the new state.
+func (r *Raft) Restore(meta *raft.SnapshotMeta, state io.Reader) error {
+	if err := r.raft.Restore(meta, state, 0); err != nil {
+		return fmt.Errorf("raft restore: %w", ourError(err))
+	}
+	return nil
+}
+
+// LastIndex returns the index of the last entry of the log.
+func (r *Raft) LastIndex() uint64 { return r.raft.LastIndex() }
+
+// memorySnapshots keeps the last whole snapshots in memory, each in a store of
+// its own: raft's shows one already while it is written.
+type memorySnapshots struct {
+	mu   sync.Mutex
+	kept []*raft.InmemSnapshotStore // newest first
+}
+
+// Create implements raft.SnapshotStore.
+func (m *memorySnapshots) Create(version raft.SnapshotVersion, index, term uint64, conf raft.Configuration,
+	confIndex uint64, trans raft.Transport) (raft.SnapshotSink, error) {
+	one := raft.NewInmemSnapshotStore()
+	sink, err := one.Create(version, index, term, conf, confIndex, trans)
+	if err != nil {
+		return nil, err
+	}
+	return &memorySink{SnapshotSink: sink, into: m, one: one}, nil
+}
+
+// List implements raft.SnapshotStore.
+func (m *memorySnapshots) List() ([]*raft.SnapshotMeta, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var out []*raft.SnapshotMeta
+	for _, one := range m.kept {
+		metas, err := one.List()
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, metas...)
+	}
+	return out, nil
+}
+
+// Open implements raft.SnapshotStore.
+func (m *memorySnapshots) Open(id string) (*raft.SnapshotMeta, io.ReadCloser, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, one := range m.kept {
+		if meta, state, err := one.Open(id); err == nil {
+			return meta, state, nil
+		}
+	}
+	return nil, nil, fmt.Errorf("there is no snapshot %s", id)
+}
+
+// memorySink is a snapshot while it is written.
+type memorySink struct {
+	raft.SnapshotSink
+	into  *memorySnapshots
+	one   *raft.InmemSnapshotStore
+	ended bool
+}
+
+// Cancel implements raft.SnapshotSink.
+func (s *memorySink) Cancel() error {
+	s.ended = true
+	return s.SnapshotSink.Cancel()
+}
+
+// Close implements raft.SnapshotSink: the snapshot is whole and others can see it.
+func (s *memorySink) Close() error {
+	if s.ended {
+		return nil
+	}
+	s.ended = true
+	if err := s.SnapshotSink.Close(); err != nil {
+		return err
+	}
+	s.into.mu.Lock()
+	defer s.into.mu.Unlock()
+	s.into.kept = append([]*raft.InmemSnapshotStore{s.one}, s.into.kept...)
+	s.into.kept = s.into.kept[:min(len(s.into.kept), retained)]
+	return nil
+}

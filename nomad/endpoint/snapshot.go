@@ -1,0 +1,119 @@
+package endpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/snapshot"
+)
+
+// Snapshots saves and restores the whole state.
+type Snapshots interface {
+	// Save returns an archive of the state, from its beginning, and its digest.
+	Save(ctx context.Context) (archive *os.File, digest string, err error)
+	// Restore puts a checked archive in the place of the state.
+	Restore(ctx context.Context, archive *snapshot.Archive) error
+	// SpoolDir is where what is not checked yet is kept.
+	SpoolDir() string
+}
+
+// snapshotMethods answer errors in their own words, not as other streams do.
+func (s *Service) snapshotMethods() []rpc.Method {
+	return []rpc.Method{
+		rpc.HandleStream("Operator.SnapshotSave", rpc.Management, rpc.Leader, s.snapshotSave).FailingAs(func(e *nomad.RpcError) any {
+			return &nomad.SnapshotSaveResponse{ErrorCode: errorCode(e), ErrorMsg: e.Message}
+		}),
+		rpc.HandleStream("Operator.SnapshotRestore", rpc.Management, rpc.Leader, s.snapshotRestore).FailingAs(func(e *nomad.RpcError) any {
+			return &nomad.SnapshotRestoreResponse{ErrorCode: errorCode(e), ErrorMsg: e.Message}
+		}),
+	}
+}
+
+// errorCode is the HTTP status of an error.
+func errorCode(e *nomad.RpcError) int {
+	if e.Code != nil {
+		return int(*e.Code)
+	}
+	if errors.Is(nomad.ErrorFromText(e.Message), nomad.ErrPermissionDenied) {
+		return http.StatusForbidden
+	}
+	return http.StatusInternalServerError
+}
+
+// snapshotSave sends an archive. It is made whole first: its digest goes before it.
+func (s *Service) snapshotSave(ctx context.Context, _ *rpc.Call, _ *nomad.SnapshotSaveRequest, to *rpc.Stream) error {
+	f, digest, err := s.cfg.Snapshots.Save(ctx)
+	if err != nil {
+		return err
+	}
+	defer f.Close() // only read from, and nameless
+	out := &nomad.SnapshotSaveResponse{SnapshotChecksum: digest}
+	out.Index = s.cfg.Raft.AppliedIndex()
+	out.KnownLeader, out.LastContact = s.cfg.Cluster.Contact()
+	if err := to.Encode(out); err != nil {
+		return nil // the caller is gone
+	}
+	if _, err := io.Copy(to, f); err != nil {
+		s.log.Warn("send snapshot", "err", err) // the caller sees that it is cut short
+	}
+	return nil
+}
+
+// snapshotRestore reads an archive to its end, checks it, and only then restores it.
+func (s *Service) snapshotRestore(ctx context.Context, _ *rpc.Call, _ *nomad.SnapshotRestoreRequest, from *rpc.Stream) error {
+	archive, err := snapshot.Open(&chunks{from: from}, s.cfg.Snapshots.SpoolDir())
+	if err != nil {
+		return unfit(err)
+	}
+	defer archive.Close() // nameless
+	if err := archive.Check(); err != nil {
+		return unfit(err)
+	}
+	if err := s.cfg.Snapshots.Restore(ctx, archive); err != nil {
+		return fmt.Errorf("restore snapshot: %w", err)
+	}
+	out := &nomad.SnapshotRestoreResponse{}
+	out.Index = s.cfg.Raft.AppliedIndex()
+	out.KnownLeader, out.LastContact = s.cfg.Cluster.Contact()
+	return from.Encode(out)
+}
+
+// chunks reads what a caller sends in pieces. The piece that says EOF is the end;
+// a stream that ends without it was cut.
+type chunks struct {
+	from *rpc.Stream
+	left []byte
+	err  error
+}
+
+// Read implements io.Reader.
+func (c *chunks) Read(p []byte) (int, error) {
+	for len(c.left) == 0 && c.err == nil {
+		var next nomad.StreamErrWrapper
+		err := c.from.Decode(&next)
+		switch {
+		case err == io.EOF:
+			c.err = io.ErrUnexpectedEOF
+		case err != nil:
+			c.err = err
+		case next.Error == nil:
+			c.left = next.Payload
+		case next.Error.Message == io.EOF.Error():
+			c.err = io.EOF
+		default:
+			c.err = fmt.Errorf("the sender failed: %s", next.Error.Message)
+		}
+	}
+	n := copy(p, c.left)
+	c.left = c.left[n:]
+	if n == 0 {
+		return 0, c.err
+	}
+	return n, nil
+}

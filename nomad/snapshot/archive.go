@@ -1,0 +1,209 @@
+package snapshot
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/hashicorp/raft"
+)
+
+// Bounds of the entries: those of an honest archive are far below.
+const (
+	maxMeta  = 1 << 20
+	maxSums  = 64 << 10
+	maxState = 64 << 30
+)
+
+// version is the only version of snapshots there is.
+const version = 1
+
+// Archive is one that was read and found whole.
+type Archive struct {
+	// Meta says where the state stood when it was saved.
+	Meta raft.SnapshotMeta
+
+	state *os.File
+}
+
+// Open reads an archive to its end and checks that it is whole: entries, sizes,
+// sums and version. The state goes to a file in dir, see Temp; the caller closes
+// the archive.
+func Open(r io.Reader, dir string) (*Archive, error) {
+	f, err := Temp(dir)
+	if err != nil {
+		return nil, err
+	}
+	in := reading{archive: &Archive{state: f}, got: map[string]string{}}
+	if err := in.all(r); err != nil {
+		return nil, errors.Join(fmt.Errorf("snapshot archive: %w", err), f.Close())
+	}
+	return in.archive, nil
+}
+
+// OpenFile is Open for the archive at path.
+func OpenFile(path string) (*Archive, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("open snapshot archive: %w", err)
+	}
+	defer f.Close() // only read from
+	return Open(f, "")
+}
+
+// State returns the records of the state from their beginning. Only one reader is
+// in use at a time.
+func (a *Archive) State() (io.Reader, error) {
+	if _, err := a.state.Seek(0, io.SeekStart); err != nil {
+		return nil, fmt.Errorf("read snapshot: %w", err)
+	}
+	return io.LimitReader(a.state, a.Meta.Size), nil
+}
+
+// Close gives back the file that holds the state.
+func (a *Archive) Close() error { return a.state.Close() }
+
+// reading is an archive while it is read.
+type reading struct {
+	archive *Archive
+	got     map[string]string // the sum of each entry that was read
+	size    int64             // of the state
+	sums    []byte
+}
+
+// all reads the archive to its end.
+func (in *reading) all(r io.Reader) error {
+	zip, err := gzip.NewReader(r)
+	if err != nil {
+		return fmt.Errorf("it is no gzip file: %w", cut(err))
+	}
+	zip.Multistream(false)
+	files := tar.NewReader(zip)
+	for {
+		head, err := files.Next()
+		if err == io.EOF {
+			break
+		}
+		if err == nil {
+			err = in.entry(head, files)
+		}
+		if err != nil {
+			return cut(err)
+		}
+	}
+	if err := atEnd(zip, "behind the last entry"); err != nil {
+		return err
+	}
+	if err := in.check(); err != nil {
+		return err
+	}
+	return atEnd(r, "behind its end")
+}
+
+// cut names the end of the archive inside an entry.
+func cut(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return fmt.Errorf("it is cut short: %w", io.ErrUnexpectedEOF)
+	}
+	return err
+}
+
+// atEnd fails unless r has ended.
+func atEnd(r io.Reader, where string) error {
+	var one [1]byte
+	switch _, err := io.ReadFull(r, one[:]); {
+	case err == io.EOF:
+		return nil
+	case err != nil:
+		return cut(err)
+	}
+	return fmt.Errorf("there is data %s", where)
+}
+
+// entry reads one entry.
+func (in *reading) entry(head *tar.Header, r io.Reader) error {
+	name := head.Name
+	limit, known := map[string]int64{metaName: maxMeta, stateName: maxState, sumsName: maxSums}[name]
+	_, twice := in.got[name]
+	switch {
+	case !known:
+		return fmt.Errorf("unknown entry %q", name)
+	case twice:
+		return fmt.Errorf("two entries %q", name)
+	case head.Typeflag != tar.TypeReg:
+		return fmt.Errorf("%s is no regular file", name)
+	case head.Size > limit:
+		return fmt.Errorf("%s has %d bytes, more than %d", name, head.Size, limit)
+	}
+	sum := sha256.New()
+	var text bytes.Buffer
+	var to io.Writer = &text
+	if name == stateName {
+		to, in.size = in.archive.state, head.Size
+	}
+	n, err := io.Copy(io.MultiWriter(to, sum), r)
+	if err == nil && n != head.Size {
+		err = io.ErrUnexpectedEOF
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	in.got[name] = hex.EncodeToString(sum.Sum(nil))
+	switch name {
+	case metaName:
+		return in.meta(text.Bytes())
+	case sumsName:
+		in.sums = text.Bytes()
+	}
+	return nil
+}
+
+// meta reads the description of the state.
+func (in *reading) meta(text []byte) error {
+	m := &in.archive.Meta
+	if err := json.Unmarshal(text, m); err != nil {
+		return fmt.Errorf("%s: %w", metaName, err)
+	}
+	if m.Version != version {
+		return fmt.Errorf("%s says version %d of snapshots, this program knows %d", metaName, m.Version, version)
+	}
+	return nil
+}
+
+// check holds what was read against the sums and the sizes.
+func (in *reading) check() error {
+	for _, name := range []string{metaName, stateName, sumsName} {
+		if _, ok := in.got[name]; !ok {
+			return fmt.Errorf("%s is missing", name)
+		}
+	}
+	want := map[string]string{}
+	for line := range strings.Lines(string(in.sums)) {
+		sum, name, ok := strings.Cut(strings.TrimRight(line, "\n"), "  ")
+		if !ok || name != metaName && name != stateName || want[name] != "" {
+			return fmt.Errorf("%s has a line that it should not have", sumsName)
+		}
+		want[name] = sum
+	}
+	for _, name := range []string{metaName, stateName} {
+		switch want[name] {
+		case in.got[name]:
+		case "":
+			return fmt.Errorf("%s has no sum of %s", sumsName, name)
+		default:
+			return fmt.Errorf("%s was altered: its sum is not the one in %s", name, sumsName)
+		}
+	}
+	if in.size != in.archive.Meta.Size {
+		return fmt.Errorf("%s has %d bytes, %s says %d", stateName, in.size, metaName, in.archive.Meta.Size)
+	}
+	return nil
+}

@@ -1,0 +1,204 @@
+package snapshot
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+
+	"github.com/hashicorp/go-msgpack/v2/codec"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/fsm"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// The record types that this package looks into (compat/raft-fsm.md section 2).
+const (
+	nodeRecord    = 0
+	indexRecord   = 2
+	allocRecord   = 4
+	tokenRecord   = 12
+	rootKeyRecord = 30
+)
+
+// Check reads every record as a server does that restores the archive, and
+// refuses what no server could live with.
+func (a *Archive) Check() error {
+	r, err := a.State()
+	if err != nil {
+		return err
+	}
+	store, err := fsm.ReadSnapshot(r, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return fmt.Errorf("snapshot archive: %s: %w", stateName, err)
+	}
+	snap := store.Snapshot()
+	for job := range snap.Jobs(nil) {
+		if err := nomad.Whole(job); err != nil {
+			return fmt.Errorf("snapshot archive: %s: job %q: %w", stateName, job.ID, err)
+		}
+	}
+	for key := range snap.RootKeys(nil) {
+		if slices.ContainsFunc(key.WrappedKeys, redacted) {
+			return fmt.Errorf("snapshot archive: root key %s has no key that opens it: the archive was redacted and cannot be restored", key.KeyID)
+		}
+	}
+	return nil
+}
+
+// redacted says whether a key was wrapped by the servers themselves and what opens
+// it is gone.
+func redacted(w *nomad.WrappedKey) bool {
+	return w != nil && w.Provider == string(nomad.KEKProviderAEAD) && len(w.KeyEncryptionKey) == 0
+}
+
+// StateAt returns the records of the state with the index of every table raised
+// to index, and how many bytes that is. Who waits for a change of a table finds
+// that it did change, although the state that comes is an older one.
+func (a *Archive) StateAt(index uint64) (io.Reader, int64, error) {
+	r, err := a.State()
+	if err != nil {
+		return nil, 0, err
+	}
+	var more bytes.Buffer
+	out := fsm.NewRecordWriter(&more)
+	for _, table := range state.TableNames() {
+		if err := out.Write(indexRecord, &nomad.IndexEntry{Key: table, Value: index}); err != nil {
+			return nil, 0, err
+		}
+	}
+	if err := out.Flush(); err != nil {
+		return nil, 0, err
+	}
+	return io.MultiReader(r, &more), a.Meta.Size + int64(more.Len()), nil
+}
+
+// Record is one record of an archive.
+type Record struct {
+	Type byte
+	Name string
+	// Size is the number of its bytes.
+	Size int
+	// Value is the record without its secrets: a value of package nomad, or of
+	// generic types for a record of a feature still to come.
+	Value any
+}
+
+// Sizes calls fn with every record, without its value.
+func (a *Archive) Sizes(fn func(Record) error) error {
+	return a.walk(func(rec state.Record, in *fsm.RecordReader) error {
+		var raw codec.Raw
+		if err := in.Decode(&raw); err != nil {
+			return err
+		}
+		return fn(Record{Type: rec.Type, Name: rec.Name, Size: len(raw) + 1})
+	})
+}
+
+// Records calls fn with every record and its value.
+func (a *Archive) Records(fn func(Record) error) error {
+	return a.walk(func(rec state.Record, in *fsm.RecordReader) error {
+		v, err := withoutSecrets(rec, in)
+		if err != nil {
+			return err
+		}
+		return fn(Record{Type: rec.Type, Name: rec.Name, Value: v})
+	})
+}
+
+// walk calls fn with each record; fn decodes it.
+func (a *Archive) walk(fn func(state.Record, *fsm.RecordReader) error) error {
+	r, err := a.State()
+	if err != nil {
+		return err
+	}
+	in, err := fsm.NewRecordReader(r)
+	for err == nil {
+		var rec state.Record
+		if rec, err = in.Next(); err == io.EOF {
+			return nil
+		}
+		if err == nil {
+			err = fn(rec, in)
+		}
+	}
+	return fmt.Errorf("snapshot archive: %s: %w", stateName, err)
+}
+
+// withoutSecrets decodes a record and leaves out what opens something: keys,
+// tokens, secret IDs.
+func withoutSecrets(rec state.Record, in *fsm.RecordReader) (any, error) {
+	v := rec.Row()
+	if v == nil {
+		var generic any
+		if err := in.Decode(&generic); err != nil {
+			return nil, err
+		}
+		if m, ok := generic.(map[string]any); ok && rec.Type == tokenRecord {
+			delete(m, "SecretID")
+		}
+		return generic, nil
+	}
+	if err := in.Decode(v); err != nil {
+		return nil, err
+	}
+	switch row := v.(type) {
+	case *nomad.Node:
+		row.SecretID = ""
+	case *nomad.Allocation:
+		row.SignedIdentities = nil
+	case *nomad.RootKey:
+		for _, w := range row.WrappedKeys {
+			if w != nil {
+				w.KeyEncryptionKey = nil
+			}
+		}
+	}
+	return v, nil
+}
+
+// Redact writes the archive without its secrets. The result can be looked at, not
+// restored.
+func (a *Archive) Redact(w io.Writer, dir string) error {
+	f, err := Temp(dir)
+	if err != nil {
+		return err
+	}
+	defer f.Close() // has no name: nothing of it stays
+	out := fsm.NewRecordWriter(f)
+	if err := out.Header(); err != nil {
+		return err
+	}
+	err = a.walk(func(rec state.Record, in *fsm.RecordReader) error {
+		switch rec.Type {
+		case nodeRecord, allocRecord, tokenRecord, rootKeyRecord:
+			v, err := withoutSecrets(rec, in)
+			if err != nil {
+				return err
+			}
+			return out.Write(rec.Type, v)
+		}
+		var raw codec.Raw
+		if err := in.Decode(&raw); err != nil {
+			return err
+		}
+		return out.Write(rec.Type, raw)
+	})
+	if err == nil {
+		err = out.Flush()
+	}
+	if err != nil {
+		return err
+	}
+	meta := a.Meta
+	if meta.Size, err = f.Seek(0, io.SeekCurrent); err != nil {
+		return err
+	}
+	if _, err = f.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	_, err = Write(w, &meta, f)
+	return err
+}

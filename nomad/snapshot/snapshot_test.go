@@ -1,0 +1,449 @@
+package snapshot_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/fsm"
+	"github.com/open-nomad/open-nomad/nomad/snapshot"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// records is a stream with some rows of this version and others of later ones.
+func records(t testing.TB) []byte {
+	t.Helper()
+	var buf bytes.Buffer
+	out := fsm.NewRecordWriter(&buf)
+	put := func(kind byte, row any) {
+		t.Helper()
+		if err := out.Write(kind, row); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := out.Header(); err != nil {
+		t.Fatal(err)
+	}
+	put(2, &nomad.IndexEntry{Key: "jobs", Value: 70})
+	put(2, &nomad.IndexEntry{Key: "acl_policy", Value: 71})
+	put(0, &nomad.Node{ID: "n1", SecretID: "hidden-node", NodePool: "default", SchedulingEligibility: "eligible"})
+	put(1, &nomad.Job{ID: "j", Namespace: "default", NodePool: "default", ModifyIndex: 7})
+	put(4, &nomad.Allocation{ID: "a1", Namespace: "default", JobID: "j", SignedIdentities: map[string]string{"t": "hidden-jwt"}})
+	put(30, &nomad.RootKey{KeyID: "k1", State: "active", WrappedKeys: []*nomad.WrappedKey{{Provider: "aead", ProviderID: "aead",
+		WrappedDataEncryptionKey: &nomad.BlobInfo{Ciphertext: []byte("c")}, KeyEncryptionKey: []byte("hidden-kek")}}})
+	put(12, map[string]any{"AccessorID": "t1", "SecretID": "hidden-token", "Unheard": []any{1, "x"}})
+	for _, kind := range []byte{6, 11, 16, 17, 18, 19, 21, 22, 23, 25, 26, 27, 31} {
+		put(kind, map[string]any{"ID": fmt.Sprint("later", kind), "Data": []byte{0, 1, 255}})
+	}
+	if err := out.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	return buf.Bytes()
+}
+
+func metaOf(state []byte) *raft.SnapshotMeta {
+	return &raft.SnapshotMeta{Version: 1, ID: "2-70-1", Index: 70, Term: 2, Size: int64(len(state)), Peers: []byte{0x90},
+		Configuration: raft.Configuration{Servers: []raft.Server{{ID: "s1", Address: "127.0.0.1:4647"}}}, ConfigurationIndex: 1}
+}
+
+// archive writes an archive of a state.
+func archive(t testing.TB, state []byte) []byte {
+	t.Helper()
+	var buf bytes.Buffer
+	digest, err := snapshot.Write(&buf, metaOf(state), bytes.NewReader(state))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := snapshot.Digest(bytes.NewReader(buf.Bytes())); err != nil || again != digest || !strings.HasPrefix(digest, "sha-256=") {
+		t.Errorf("Write() = %q, the digest is %q, %v", digest, again, err)
+	}
+	return buf.Bytes()
+}
+
+// open opens an archive and reads its state.
+func open(t testing.TB, raw []byte) (*snapshot.Archive, []byte, error) {
+	t.Helper()
+	dir := t.TempDir()
+	a, state, err := openIn(t, dir, raw)
+	if left, _ := os.ReadDir(dir); len(left) > 0 {
+		t.Errorf("%s is left", left[0].Name())
+	}
+	return a, state, err
+}
+
+// openIn is open with a directory that is used many times.
+func openIn(t testing.TB, dir string, raw []byte) (*snapshot.Archive, []byte, error) {
+	t.Helper()
+	a, err := snapshot.Open(bytes.NewReader(raw), dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	t.Cleanup(func() { a.Close() })
+	r, err := a.State()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a, got, nil
+}
+
+func TestRoundTrip(t *testing.T) {
+	want := records(t)
+	raw := archive(t, want)
+	if !bytes.Equal(raw, archive(t, want)) {
+		t.Error("the same state gives two archives")
+	}
+	a, got, err := open(t, raw)
+	if err != nil || !bytes.Equal(got, want) {
+		t.Fatalf("Open() = %v, %d bytes of state, want %d", err, len(got), len(want))
+	}
+	if fmt.Sprint(a.Meta) != fmt.Sprint(*metaOf(want)) {
+		t.Errorf("meta is %+v", a.Meta)
+	}
+	if err := a.Check(); err != nil {
+		t.Errorf("Check() = %v", err)
+	}
+}
+
+// TestNothingIsLost restores an archive with rows of later features and writes the
+// state out again: every record is still there, byte for byte.
+func TestNothingIsLost(t *testing.T) {
+	before := records(t)
+	store, err := fsm.ReadSnapshot(bytes.NewReader(before), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var after bytes.Buffer
+	if err := fsm.WriteSnapshot(&after, store.Snapshot()); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]bool{}
+	_, _, err = open(t, archive(t, after.Bytes()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, rec := range split(t, after.Bytes()) {
+		got[rec] = true
+	}
+	want := split(t, before)
+	if len(want) != 20 {
+		t.Fatalf("the archive has %d records", len(want))
+	}
+	for _, rec := range want {
+		if !got[rec] {
+			t.Errorf("a record of type %d is lost: %q", rec[0], rec)
+		}
+	}
+}
+
+// split returns the records of a stream, each with its type byte.
+func split(t *testing.T, stream []byte) []string {
+	t.Helper()
+	in, err := fsm.NewRecordReader(bytes.NewReader(stream))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for {
+		rec, err := in.Next()
+		if err == io.EOF {
+			return out
+		}
+		var v any
+		if err == nil {
+			err = in.Decode(&v)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, string([]byte{rec.Type})+string(text))
+	}
+}
+
+// TestEveryByte flips each byte of an archive: it is refused, or it is one of the
+// few that say nothing and the same state comes out.
+func TestEveryByte(t *testing.T) {
+	want := records(t)
+	raw := archive(t, want)
+	harmless, dir := 0, t.TempDir()
+	for i := range raw {
+		bad := bytes.Clone(raw)
+		bad[i] ^= 0xff
+		_, got, err := openIn(t, dir, bad)
+		if err != nil {
+			continue
+		}
+		if harmless++; !bytes.Equal(got, want) {
+			t.Fatalf("byte %d of %d altered the state and nobody saw it", i, len(raw))
+		}
+	}
+	if harmless > 16 { // time, operating system and such in the gzip header
+		t.Errorf("%d of %d bytes may be altered", harmless, len(raw))
+	}
+}
+
+func TestCut(t *testing.T) {
+	raw := archive(t, records(t))
+	dir := t.TempDir()
+	for n := range raw {
+		_, _, err := openIn(t, dir, raw[:n])
+		if err == nil {
+			t.Fatalf("%d of %d bytes are taken for the whole archive", n, len(raw))
+		}
+		if n > 20 && !strings.Contains(err.Error(), "cut short") {
+			t.Fatalf("%d of %d bytes: %v", n, len(raw), err)
+		}
+	}
+}
+
+// file is an entry of an archive made by hand.
+type file struct {
+	name, text string
+	kind       byte
+}
+
+// pack makes an archive of entries. An entry SHA256SUMS without text gets the sums.
+func pack(t *testing.T, more string, files ...file) []byte {
+	t.Helper()
+	var buf bytes.Buffer
+	zip := gzip.NewWriter(&buf)
+	w := tar.NewWriter(zip)
+	sums := ""
+	for _, f := range files {
+		if f.name == "SHA256SUMS" && f.text == "" {
+			f.text = sums
+		}
+		sum := sha256.Sum256([]byte(f.text))
+		sums += hex.EncodeToString(sum[:]) + "  " + f.name + "\n"
+		head := &tar.Header{Name: f.name, Size: int64(len(f.text)), Typeflag: f.kind, Mode: 0o600}
+		if f.kind == tar.TypeSymlink {
+			head.Linkname, head.Size = f.text, 0
+		}
+		err := w.WriteHeader(head)
+		if err == nil && head.Size > 0 {
+			_, err = w.Write([]byte(f.text))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := errors.Join(w.Close())
+	if err == nil {
+		_, err = zip.Write([]byte(more))
+	}
+	if err = errors.Join(err, zip.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return buf.Bytes()
+}
+
+func metaText(t *testing.T, state string, change func(*raft.SnapshotMeta)) string {
+	t.Helper()
+	m := metaOf([]byte(state))
+	if change != nil {
+		change(m)
+	}
+	text, err := json.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestBadArchives(t *testing.T) {
+	stream := string(records(t))
+	meta, state, sums := file{"meta.json", metaText(t, stream, nil), '0'}, file{"state.bin", stream, '0'}, file{"SHA256SUMS", "", '0'}
+	other := func(f file, text string) file { f.text = text; return f }
+	good := pack(t, "", meta, state, sums)
+	for name, c := range map[string]struct {
+		raw  []byte
+		want string // part of the error, empty for none
+	}{
+		"good":                   {good, ""},
+		"other order":            {pack(t, "", state, meta, sums), ""},
+		"empty":                  {nil, "no gzip file"},
+		"text":                   {[]byte("hello, this is text"), "no gzip file"},
+		"no tar":                 {pack(t, "x")[:0], "no gzip file"},
+		"no entries":             {pack(t, ""), "meta.json is missing"},
+		"no meta":                {pack(t, "", state, sums), "meta.json is missing"},
+		"no state":               {pack(t, "", meta, sums), "state.bin is missing"},
+		"no sums":                {pack(t, "", meta, state), "SHA256SUMS is missing"},
+		"unknown entry":          {pack(t, "", meta, state, file{"peers.json", "[]", '0'}, sums), `unknown entry "peers.json"`},
+		"entry elsewhere":        {pack(t, "", meta, file{"../state.bin", stream, '0'}, sums), `unknown entry "../state.bin"`},
+		"link":                   {pack(t, "", meta, file{"state.bin", "/etc/passwd", tar.TypeSymlink}, sums), "no regular file"},
+		"twice":                  {pack(t, "", meta, meta, state, sums), `two entries "meta.json"`},
+		"sum of other text":      {pack(t, "", meta, state, other(sums, strings.Repeat("0", 64)+"  meta.json\n"+strings.Repeat("0", 64)+"  state.bin\n")), "meta.json was altered"},
+		"sum is missing":         {pack(t, "", state, sums, meta), "no sum of meta.json"},
+		"sum of something else":  {pack(t, "", meta, state, other(sums, strings.Repeat("0", 64)+"  passwd\n")), "a line that it should not have"},
+		"meta is no JSON":        {pack(t, "", other(meta, "{"), state, sums), "meta.json: "},
+		"version of the future":  {pack(t, "", other(meta, metaText(t, stream, func(m *raft.SnapshotMeta) { m.Version = 2 })), state, sums), "version 2 of snapshots"},
+		"version of the past":    {pack(t, "", other(meta, metaText(t, stream, func(m *raft.SnapshotMeta) { m.Version = 0 })), state, sums), "version 0 of snapshots"},
+		"other size":             {pack(t, "", other(meta, metaText(t, stream, func(m *raft.SnapshotMeta) { m.Size++ })), state, sums), "meta.json says"},
+		"meta too large":         {pack(t, "", other(meta, strings.Repeat(" ", 2<<20)), state, sums), "more than 1048576"},
+		"data in the gzip":       {pack(t, "more", meta, state, sums), "data behind the last entry"},
+		"data behind the gzip":   {append(bytes.Clone(good), 'x'), "data behind its end"},
+		"a second gzip":          {append(bytes.Clone(good), good...), "data behind its end"},
+		"an entry at the end":    {pack(t, string(make([]byte, 512)), meta, state, sums), "data behind the last entry"},
+		"sums that are too long": {pack(t, "", meta, state, other(sums, strings.Repeat("x", 1<<20))), "more than 65536"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, _, err := open(t, c.raw)
+			switch {
+			case c.want == "" && err != nil:
+				t.Errorf("Open() = %v", err)
+			case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
+				t.Errorf("Open() = %v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestCheckRefuses(t *testing.T) {
+	good := records(t)
+	with := func(more ...byte) []byte { return append(bytes.Clone(good), more...) }
+	row := func(kind byte, v any) []byte {
+		text, err := nomad.Encode(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return with(append([]byte{kind}, text...)...)
+	}
+	for name, c := range map[string]struct {
+		stream []byte
+		want   string
+	}{
+		"reserved type":    {with(66, 0x80), "unrecognized snapshot type 66"},
+		"last type":        {with(255, 0x80), "unrecognized snapshot type 255"},
+		"event sink":       {with(20, 0x80), "type 20 (EventSink)"},
+		"half a record":    {good[:len(good)-2], "unexpected EOF"},
+		"no header":        {nil, "header"},
+		"other form":       {with(1, 0x93, 1, 2, 3), "type 1 (Job)"},
+		"a length of 4 GB": {with(1, 0xdf, 0xff, 0xff, 0xff, 0xff), "type 1 (Job)"},
+		"an absent group":  {row(1, &nomad.Job{ID: "x", Namespace: "default", TaskGroups: []*nomad.TaskGroup{nil}}), `job "x"`},
+		"redacted":         {row(30, &nomad.RootKey{KeyID: "k2", WrappedKeys: []*nomad.WrappedKey{{Provider: "aead"}}}), "root key k2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, _, err := open(t, archive(t, c.stream))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := a.Check(); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("Check() = %v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+// TestEveryRecordByte flips bytes of the records under sums that are right: reading
+// them ends, with an error or without one.
+func TestEveryRecordByte(t *testing.T) {
+	good := records(t)
+	rng := rand.New(rand.NewPCG(1, 2))
+	dir := t.TempDir()
+	for i := range good {
+		bad := bytes.Clone(good)
+		bad[i] ^= byte(1 + rng.IntN(255))
+		a, _, err := openIn(t, dir, archive(t, bad))
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.Check() // must come back
+		a.Close()
+	}
+}
+
+func TestStateAt(t *testing.T) {
+	a, _, err := open(t, archive(t, records(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, size, err := a.StateAt(9000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := io.ReadAll(r)
+	if err != nil || int64(len(raw)) != size {
+		t.Fatalf("%d bytes, %v, want %d", len(raw), err, size)
+	}
+	store, err := fsm.ReadSnapshot(bytes.NewReader(raw), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := store.Snapshot()
+	for _, table := range state.TableNames() {
+		if got := s.TableIndex(table); got != 9000 {
+			t.Errorf("table %s is at %d", table, got)
+		}
+	}
+	if got := s.TableIndex("acl_policy"); got != 71 {
+		t.Errorf("the table of a later feature is at %d", got)
+	}
+	if s.Job(nil, "default", "j") == nil || s.Index() != 9000 {
+		t.Errorf("the state is not there, or at %d", s.Index())
+	}
+}
+
+func TestRedact(t *testing.T) {
+	a, _, err := open(t, archive(t, records(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var buf bytes.Buffer
+	if err := a.Redact(&buf, t.TempDir()); err != nil {
+		t.Fatal(err)
+	}
+	b, stream, err := open(t, buf.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Contains(stream, []byte("hidden")) {
+		t.Error("a secret is left")
+	}
+	if err := b.Check(); err == nil {
+		t.Error("a redacted archive can be restored")
+	}
+	if got, want := len(split(t, stream)), len(split(t, records(t))); got != want {
+		t.Errorf("%d records are left of %d", got, want)
+	}
+	shown := 0
+	err = a.Records(func(r snapshot.Record) error {
+		shown++
+		text, err := json.Marshal(r.Value)
+		if strings.Contains(string(text), "hidden") || strings.Contains(string(text), "aGlkZGVu") {
+			t.Errorf("%s shows a secret", r.Name)
+		}
+		return err
+	})
+	if err != nil || shown != 20 {
+		t.Errorf("Records() = %v after %d", err, shown)
+	}
+}
+
+func TestWriteRefusesWrongSize(t *testing.T) {
+	for _, n := range []int{1, 200_000} {
+		meta := metaOf(make([]byte, 1000))
+		if _, err := snapshot.Write(io.Discard, meta, bytes.NewReader(make([]byte, n))); err == nil {
+			t.Errorf("%d bytes of state are taken for 1000", n)
+		}
+	}
+}
