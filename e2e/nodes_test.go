@@ -120,12 +120,12 @@ func TestNodeIsLost(t *testing.T) {
 	if ev := down.Events[len(down.Events)-1]; ev.Subsystem != "Cluster" && ev.Subsystem != "Heartbeat" {
 		t.Errorf("the last event of the node is %+v, want one of its silence", ev)
 	}
+	await(t, f.srv, id, "lost", 1)
+	await(t, f.srv, sys, "lost", 1)
 	replaced := await(t, f.srv, id, "running", 1)[0]
 	if next, _, err := f.srv.Client.Allocations().Info(replaced.ID, nil); err != nil || next.NodeName != "second" || next.PreviousAllocation != old.ID {
 		t.Errorf("replaced on %s after %q (%v), want on second after %s", next.NodeName, next.PreviousAllocation, err, old.ID)
 	}
-	await(t, f.srv, id, "lost", 1)
-	await(t, f.srv, sys, "lost", 1)
 	if lost, _, err := f.srv.Client.Allocations().Info(old.ID, nil); err != nil || lost.DesiredStatus != "stop" || lost.NextAllocation != replaced.ID {
 		t.Errorf("the lost allocation: %v, wanted %s, next %s", err, lost.DesiredStatus, lost.NextAllocation)
 	}
