@@ -84,7 +84,7 @@ func TestRestartAll(t *testing.T) {
 		if err := <-ended; err != nil {
 			t.Fatal(err)
 		}
-		want := map[string]span{"pre": {0, 2}, "main": {0, 10}, "short": {2, 3}}
+		want := map[string]span{"pre": {0, 2}, "main": {2, 12}, "short": {2, 3}}
 		for name, have := range spans(start, r.States()) {
 			if have != want[name] {
 				t.Errorf("task %s ran again %v, want %v", name, have, want[name])

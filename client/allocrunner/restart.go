@@ -65,7 +65,29 @@ func (r *Runner) RestartAll(ctx context.Context) error {
 	if err := <-done; err != nil {
 		return err
 	}
+	if err := r.prestarted(ctx); err != nil {
+		return err
+	}
 	return restartEach(ctx, live)
+}
+
+// prestarted waits until the tasks that others must wait for have ended again.
+func (r *Runner) prestarted(ctx context.Context) error {
+	for _, task := range r.group.Tasks {
+		if hookOf(task) != nomad.TaskLifecycleHookPrestart || task.Lifecycle.Sidecar {
+			continue
+		}
+		t, err := r.task(task.Name)
+		if err != nil {
+			return err
+		}
+		select {
+		case <-t.Done():
+		case <-ctx.Done():
+			return fmt.Errorf("restart allocation %s: wait for task %s: %w", r.cfg.Alloc.ID, task.Name, ctx.Err())
+		}
+	}
+	return nil
 }
 
 // rerun runs the tasks again that have ended, poststop ones excepted. It is
