@@ -75,7 +75,7 @@ func run(ctx context.Context, nomad string, chosen *regexp.Regexp) error {
 		return err
 	}
 	b := &bench{nomad: bin, dir: dir}
-	rows := []string{"Figure|Target|Measured|"}
+	rows := []string{"Figure|Target|Measured|Result"}
 	missed := 0
 	for _, f := range figures {
 		if !chosen.MatchString(f.name) {
