@@ -229,7 +229,9 @@ func signalled(t *testing.T, a *cluster.Agent) {
 		t.Fatalf("Signal() = %v", err)
 	}
 	within(t, patience, "the signal arrives", func() bool { return strings.Contains(log(a, al), "hup") })
-	event(t, await(t, a, id, "running", 1)[0], "t", api.TaskSignaling)
+	within(t, patience, "the signal is told", func() bool {
+		return slices.Contains(events(await(t, a, id, "running", 1)[0], "t"), api.TaskSignaling)
+	})
 	for _, bad := range []string{"SIGNOTHING", "", "99x"} {
 		if err := a.Client.Allocations().Signal(ref, nil, "t", bad); statusCode(err) != 400 {
 			t.Errorf("Signal(%q) = %v, want 400", bad, err)
