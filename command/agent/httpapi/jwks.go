@@ -9,8 +9,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/go-jose/go-jose/v4"
-
+	"github.com/open-nomad/open-nomad/internal/jwt"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
@@ -20,31 +19,33 @@ const minKeyAge = 15 * time.Minute
 // jwks answers with the public keys as a JWK set (RFC 7517).
 func (s *Server) jwks(r *request) (any, error) {
 	return read("Keyring.ListPublic", noFields[nomad.GenericRequest], func(o *nomad.KeyringListPublicResponse) (any, error) {
-		set := jose.JSONWebKeySet{Keys: []jose.JSONWebKey{}}
+		var keys []jwt.PublicKey
 		for _, k := range o.PublicKeys {
 			key, err := publicKey(k)
 			if err != nil {
 				return nil, err
 			}
-			set.Keys = append(set.Keys, jose.JSONWebKey{Key: key, KeyID: k.KeyID, Algorithm: k.Algorithm, Use: k.Use})
+			keys = append(keys, key)
 		}
 		r.w.Header().Set("Cache-Control", "max-age="+strconv.Itoa(int(keyAge(o, time.Now()).Seconds())))
-		out, err := json.Marshal(set)
+		out, err := json.Marshal(jwt.NewJWKS(keys))
 		return rawJSON(out), err
 	})(r)
 }
 
 // publicKey decodes a key of Keyring.ListPublic: PKCS #1 DER, or 32 raw bytes.
-func publicKey(k *nomad.KeyringPublicKey) (any, error) {
-	switch jose.SignatureAlgorithm(k.Algorithm) {
-	case jose.RS256:
-		return x509.ParsePKCS1PublicKey(k.PublicKey)
-	case jose.EdDSA:
-		if len(k.PublicKey) == ed25519.PublicKeySize {
-			return ed25519.PublicKey(k.PublicKey), nil
+func publicKey(k *nomad.KeyringPublicKey) (jwt.PublicKey, error) {
+	switch {
+	case k.Algorithm == jwt.RS256:
+		key, err := x509.ParsePKCS1PublicKey(k.PublicKey)
+		if err != nil {
+			return jwt.PublicKey{}, fmt.Errorf("key %s: %w", k.KeyID, err)
 		}
+		return jwt.NewPublicKey(k.KeyID, key)
+	case k.Algorithm == jwt.EdDSA && len(k.PublicKey) == ed25519.PublicKeySize:
+		return jwt.NewPublicKey(k.KeyID, ed25519.PublicKey(k.PublicKey))
 	}
-	return nil, fmt.Errorf("key %s: %d bytes are no public key of algorithm %q", k.KeyID, len(k.PublicKey), k.Algorithm)
+	return jwt.PublicKey{}, fmt.Errorf("key %s: %d bytes are no public key of algorithm %q", k.KeyID, len(k.PublicKey), k.Algorithm)
 }
 
 // keyAge is half of the time until the newest key is due for rotation.
