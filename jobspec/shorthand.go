@@ -154,17 +154,23 @@ func (p *parser) decodeConstraint(b block, c *api.Constraint) {
 	if short.DistinctHosts != nil {
 		c.Operand, c.RTarget = api.ConstraintDistinctHosts, strconv.FormatBool(*short.DistinctHosts)
 	}
-	set := func(operand string, value *string) {
-		if value != nil {
-			c.Operand, c.RTarget = operand, *value
-		}
-	}
+	set := shorthandOf(&c.Operand, &c.RTarget)
 	set(api.ConstraintRegex, short.Regexp)
 	set(api.ConstraintVersion, short.Version)
 	set(api.ConstraintSemver, short.Semver)
 	set(api.ConstraintSetContains, short.SetContains)
 	if c.Operand == "" {
 		c.Operand = "="
+	}
+}
+
+// shorthandOf returns what takes one shorthand, if it was given: its name is the
+// operand, its value the target.
+func shorthandOf(operand, target *string) func(name string, value *string) {
+	return func(name string, value *string) {
+		if value != nil {
+			*operand, *target = name, *value
+		}
 	}
 }
 
@@ -179,11 +185,7 @@ func (p *parser) decodeAffinity(b block, a *api.Affinity) {
 		SetContainsAny *string `hcl:"set_contains_any"`
 	}
 	p.decode(b, a, &short)
-	set := func(operand string, value *string) {
-		if value != nil {
-			a.Operand, a.RTarget = operand, *value
-		}
-	}
+	set := shorthandOf(&a.Operand, &a.RTarget)
 	set(api.ConstraintRegex, short.Regexp)
 	set(api.ConstraintVersion, short.Version)
 	set(api.ConstraintSemver, short.Semver)
