@@ -12,8 +12,8 @@
 // Rules that are stricter than upstream's: a node identity or introduction
 // without an end is refused; so is a token that was made for another audience.
 //
-// The package keeps no state of its own. MintAll spreads signing over the cores;
-// it leaves no goroutine behind.
+// An Issuer remembers tokens whose signature it has checked, as long as their keys
+// are ours. MintAll spreads signing over the cores; it leaves no goroutine behind.
 package identity
 
 import (
@@ -48,6 +48,7 @@ type Issuer struct {
 	region string
 	url    string
 	now    func() time.Time
+	seen   seen
 }
 
 // New returns an issuer for the region. url is the OIDC issuer, "" when none is
@@ -111,22 +112,38 @@ func (i *Issuer) MintAll(ctx context.Context, claims []*nomad.IdentityClaims) ([
 
 // Verify returns what a token says when it is ours and in time. Every error
 // wraps jwt.ErrInvalid; with ErrExpired the claims are returned too.
+//
+// The claims may be shared with other callers: they are read, never written to.
 func (i *Issuer) Verify(raw string, now time.Time) (*nomad.IdentityClaims, error) {
+	c, err := i.read(raw)
+	if err != nil {
+		return nil, err
+	}
+	if err := i.check(c, now); err != nil {
+		return nil, err
+	}
+	if c.Expiry != 0 && now.Add(-Leeway).Unix() >= c.Expiry {
+		return c, ErrExpired
+	}
+	return c, nil
+}
+
+// read returns what a token says that one of our keys signed, whenever that was.
+func (i *Issuer) read(raw string) (*nomad.IdentityClaims, error) {
+	removals := i.ring.Removals()
+	if c := i.seen.claims(raw, removals); c != nil {
+		return c, nil
+	}
 	payload, _, err := jwt.Parse(raw, i.ring.PublicKey)
 	if err != nil {
 		return nil, err
 	}
-	var c nomad.IdentityClaims
-	if err := json.Unmarshal(payload, &c); err != nil {
+	c := new(nomad.IdentityClaims)
+	if err := json.Unmarshal(payload, c); err != nil {
 		return nil, fmt.Errorf("%w: %w", jwt.ErrInvalid, err)
 	}
-	if err := i.check(&c, now); err != nil {
-		return nil, err
-	}
-	if c.Expiry != 0 && now.Add(-Leeway).Unix() >= c.Expiry {
-		return &c, ErrExpired
-	}
-	return &c, nil
+	i.seen.put(raw, c, removals)
+	return c, nil
 }
 
 // check refuses what is wrong with claims whatever the key that signed them.

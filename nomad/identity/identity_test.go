@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -223,6 +224,52 @@ func TestVerifyUnknownKey(t *testing.T) {
 	}
 }
 
+// A token that was seen before is refused all the same once its time, or its key,
+// is over; and not everything that was ever shown is remembered.
+func TestVerifySeen(t *testing.T) {
+	i := newIssuer(t, "")
+	mint := func(n int) string {
+		token, err := i.Mint(t.Context(), i.Node(&nomad.Node{ID: fmt.Sprint("n", n), NodePool: "p"}, time.Hour, now))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return token.Reveal()
+	}
+	raw := mint(0)
+	for range 2 {
+		if c, err := i.Verify(raw, now); err != nil || c.NodeID != "n0" {
+			t.Fatalf("Verify() = %v, %v", c, err)
+		}
+	}
+	if _, err := i.Verify(raw, now.Add(-2*time.Minute)); !errors.Is(err, jwt.ErrInvalid) {
+		t.Errorf("before its time: Verify() = %v", err)
+	}
+	if c, err := i.Verify(raw, now.Add(2*time.Hour)); !errors.Is(err, identity.ErrExpired) || c == nil {
+		t.Errorf("after its time: Verify() = %v, %v", c, err)
+	}
+	if _, err := i.Verify(raw+"A", now); !errors.Is(err, jwt.ErrInvalid) {
+		t.Errorf("altered: Verify() = %v", err)
+	}
+	if testing.AllocsPerRun(10, func() { i.Verify(raw, now) }) > 0 {
+		t.Error("a token that was seen is read again")
+	}
+	for n := range 9000 {
+		if _, err := i.Verify(mint(n), now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	i.Verify(raw, now)
+	if runtime.ReadMemStats(&after); after.Mallocs-before.Mallocs < 20 {
+		t.Error("a token that was not shown for long is still remembered")
+	}
+	i.ring.Remove(i.key.ID)
+	if _, err := i.Verify(raw, now); !errors.Is(err, jwt.ErrUnknownKey) {
+		t.Errorf("without its key: Verify() = %v", err)
+	}
+}
+
 func TestMintWaitsForKey(t *testing.T) {
 	i := identity.New(keyring.New(keyring.Config{}), "global", "", time.Now)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
@@ -312,14 +359,47 @@ func BenchmarkMintAll(b *testing.B) {
 }
 
 func BenchmarkVerify(b *testing.B) {
-	i := newIssuer(b, "")
-	token, err := i.Mint(b.Context(), i.Node(node, time.Hour, now))
-	if err != nil {
-		b.Fatal(err)
+	for _, bench := range []struct {
+		name   string
+		before func(issuer)
+	}{
+		{"seen", func(issuer) {}},
+		{"first", func(i issuer) { i.ring.Remove("none") }},
+	} {
+		b.Run(bench.name, func(b *testing.B) {
+			i := newIssuer(b, "")
+			token, err := i.Mint(b.Context(), i.Node(node, time.Hour, now))
+			if err != nil {
+				b.Fatal(err)
+			}
+			for b.Loop() {
+				bench.before(i)
+				if _, err := i.Verify(token.Reveal(), now); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
-	for b.Loop() {
-		if _, err := i.Verify(token.Reveal(), now); err != nil {
+}
+
+// BenchmarkMint shows what a token costs beside the bare signature.
+func BenchmarkMint(b *testing.B) {
+	b.Run("token", func(b *testing.B) {
+		i := newIssuer(b, "")
+		for b.Loop() {
+			if _, err := i.Mint(b.Context(), i.Node(node, time.Hour, now)); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("ed25519", func(b *testing.B) {
+		_, key, err := ed25519.GenerateKey(nil)
+		if err != nil {
 			b.Fatal(err)
 		}
-	}
+		text := make([]byte, 500)
+		for b.Loop() {
+			ed25519.Sign(key, text)
+		}
+	})
 }

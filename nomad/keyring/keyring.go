@@ -56,6 +56,7 @@ type Ring struct {
 	keys    map[string]*entry
 	active  string
 	changed chan struct{} // closed when a key becomes active
+	removed uint64        // how many keys were removed
 }
 
 // entry is one unwrapped root key.
@@ -106,9 +107,18 @@ func (r *Ring) Remove(kid string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.keys, kid)
+	r.removed++
 	if r.active == kid {
 		r.active = ""
 	}
+}
+
+// Removals returns how often a key was removed: what was verified at another count
+// may have been signed by a key that is no longer ours.
+func (r *Ring) Removals() uint64 {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.removed
 }
 
 // Signer returns the key with the ID.
