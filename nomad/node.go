@@ -288,6 +288,8 @@ type NodeRegisterRequest struct {
 	Node           *Node
 	NodeEvent      *NodeEvent
 	CreateNodePool bool
+	// Introduction is set by the server that admits the node, in the log only.
+	Introduction *NodeIntroduction
 	WriteRequest
 }
 

@@ -74,6 +74,9 @@ func (s *Store) RegisterNode(index uint64, req *nomad.NodeRegisterRequest) (*Cha
 				n.LastMissedHeartbeatIndex = index
 			}
 		} else {
+			if err := t.useIntroduction(req.Introduction, n.StatusUpdatedAt); err != nil {
+				return err
+			}
 			n.Events = nil
 			appendEvent(&n, index, &nomad.NodeEvent{Message: "Node registered",
 				Subsystem: nomad.NodeEventSubsystemCluster, Timestamp: time.Unix(n.StatusUpdatedAt, 0).UTC()})

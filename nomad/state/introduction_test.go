@@ -1,0 +1,113 @@
+package state_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// introduced registers a node with an introduction.
+func (w *world) introduced(id string, at int64, use nomad.NodeIntroduction) error {
+	_, err := w.RegisterNode(w.next(), &nomad.NodeRegisterRequest{Introduction: &use,
+		Node: &nomad.Node{ID: id, Status: nomad.NodeStatusInit, StatusUpdatedAt: at}})
+	return err
+}
+
+// A token admits as many nodes as it may, also after its nodes are gone; a known
+// node needs none.
+func TestIntroduction(t *testing.T) {
+	w := newWorld(t)
+	once := nomad.NodeIntroduction{TokenID: "a", Expiry: 1000}
+	twice := nomad.NodeIntroduction{TokenID: "b", Uses: 2, Expiry: 1000}
+	for i, c := range []struct {
+		node string
+		use  nomad.NodeIntroduction
+		ok   bool
+	}{
+		{"n1", once, true},
+		{"n2", once, false},
+		{"n1", once, true}, // it registers again
+		{"n2", twice, true},
+		{"n3", twice, true},
+		{"n4", twice, false},
+		{"n5", nomad.NodeIntroduction{Expiry: 1000}, false},
+		{"n5", nomad.NodeIntroduction{TokenID: "c/d", Expiry: 1000}, false},
+		{"n5", nomad.NodeIntroduction{TokenID: "c"}, false},
+	} {
+		err := w.introduced(c.node, 500, c.use)
+		if (err == nil) != c.ok {
+			t.Errorf("%d: node %s with token %q: %v", i, c.node, c.use.TokenID, err)
+		}
+		if err != nil && !errors.Is(err, nomad.ErrPermissionDenied) {
+			t.Errorf("%d: %v is no refusal", i, err)
+		}
+		if known := w.snap().Node(nil, c.node) != nil; known != c.ok {
+			t.Errorf("%d: node %s is known: %t", i, c.node, known)
+		}
+	}
+	w.ok(w.DeregisterNodes(w.next(), []string{"n1"}))
+	if err := w.introduced("n6", 500, once); !errors.Is(err, nomad.ErrIntroductionUsed) {
+		t.Errorf("after its node was purged: %v", err)
+	}
+}
+
+// Uses are remembered by snapshots and until the token has ended for long.
+func TestIntroductionIsRemembered(t *testing.T) {
+	w := newWorld(t)
+	use := func(id string, expiry int64) nomad.NodeIntroduction {
+		return nomad.NodeIntroduction{TokenID: id, Expiry: expiry}
+	}
+	for n := range 5 {
+		if err := w.introduced(fmt.Sprint("n", n), 0, use(fmt.Sprint("t", n), int64(1000*n+1))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rows := func() (keys []string) {
+		for _, rec := range state.Tables() {
+			if rec.Name != "Index" {
+				continue
+			}
+			for row := range rec.Rows(w.snap()) {
+				if e := row.(*nomad.IndexEntry); strings.HasPrefix(e.Key, "introduction/") {
+					keys = append(keys, e.Key)
+				}
+			}
+		}
+		return keys
+	}
+	if got := rows(); len(got) != 5 || got[0] != "introduction/000000000001/t0/1" {
+		t.Errorf("rows are %q", got)
+	}
+	restore := state.NewRestore(slog.New(slog.DiscardHandler))
+	for _, rec := range state.Tables() {
+		for row := range rec.Rows(w.snap()) {
+			raw, err := nomad.Encode(row)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := rec.Read(restore, func(v any) error { return nomad.Decode(bytes.Clone(raw), v) }); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	before := w.index
+	w.Store = restore.Finish()
+	if w.LatestIndex() > before {
+		t.Errorf("the restored store is at index %d, after %d", w.LatestIndex(), before)
+	}
+	if err := w.introduced("again", 0, use("t4", 4001)); !errors.Is(err, nomad.ErrIntroductionUsed) {
+		t.Errorf("after a restore: %v", err)
+	}
+	if err := w.introduced("late", 2001+600, use("t5", 5001)); err != nil {
+		t.Fatal(err)
+	}
+	if got := rows(); len(got) != 4 || !strings.Contains(got[0], "/t2/") {
+		t.Errorf("rows later are %q", got)
+	}
+}
