@@ -69,7 +69,7 @@ var groupShort = map[string]string{
 	"alloc": "Allocations", "config": "Agent configuration", "deployment": "Deployments", "eval": "Evaluations", "job": "Jobs",
 	"node": "Nodes", "node identity": "The identity of a node", "operator": "Tools for operators", "operator root": "Root keys",
 	"operator root keyring": "Root keys", "operator scheduler": "How the scheduler is configured", "server": "Servers",
-	"system": "The whole cluster", "system reconcile": "Repairs",
+	"system": "The whole cluster", "system reconcile": "Repairs", "tls": "Certificates", "tls ca": "The certificate authority of a cluster", "tls cert": "Certificates of agents and users",
 }
 
 // addGroups adds the words that stand before commands ("job" of "job run"), and

@@ -13,6 +13,7 @@ import (
 	"github.com/open-nomad/open-nomad/command/node"
 	"github.com/open-nomad/open-nomad/command/operator"
 	"github.com/open-nomad/open-nomad/command/term"
+	"github.com/open-nomad/open-nomad/command/tls"
 	"github.com/open-nomad/open-nomad/internal/version"
 )
 
@@ -20,7 +21,7 @@ import (
 func commands() []term.Command {
 	return slices.Concat(
 		[]term.Command{versionCommand(), fmtCommand(), statusCommand()}, agent.Commands(),
-		job.Commands(), alloc.Commands(), node.Commands(), eval.Commands(), deployment.Commands(), operator.Commands(),
+		job.Commands(), alloc.Commands(), node.Commands(), eval.Commands(), deployment.Commands(), operator.Commands(), tls.Commands(),
 		laterCommands(),
 	)
 }
@@ -81,7 +82,6 @@ func laterCommands() []term.Command {
 		{"client introduction tokens", "node intro create"},
 		{"node metadata changes", "node meta apply|node meta read"},
 		{"log monitoring", "monitor|monitor export"},
-		{"TLS", "tls ca create|tls ca info|tls cert create|tls cert info"},
 		{"the web UI", "ui"},
 		{"plugins", "plugin status"},
 		{"setup of Consul and Vault", "setup consul|setup vault"},

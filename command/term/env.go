@@ -79,6 +79,14 @@ func (e *Env) Namespace() string {
 	return "default"
 }
 
+// Region returns the region in force: flag, environment, or empty.
+func (e *Env) Region() string {
+	if e.general.region != "" {
+		return e.general.region
+	}
+	return os.Getenv("NOMAD_REGION")
+}
+
 // Arg returns the i-th argument, empty when there are fewer.
 func (e *Env) Arg(i int) string {
 	if i >= len(e.Args) {

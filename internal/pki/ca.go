@@ -78,7 +78,7 @@ func NewCA(o CAOptions) (*CA, error) {
 		return nil, fmt.Errorf("create CA: %w", err)
 	}
 	for _, d := range o.Domains {
-		if err := checkName(d); err != nil {
+		if err := CheckDNSName(d); err != nil {
 			return nil, fmt.Errorf("create CA: domain %w", err)
 		}
 	}

@@ -61,7 +61,7 @@ func (o CertOptions) template() (*x509.Certificate, error) {
 		return nil, err
 	}
 	for _, n := range o.DNSNames {
-		if err := checkName(n); err != nil {
+		if err := CheckDNSName(n); err != nil {
 			return nil, fmt.Errorf("DNS name %w", err)
 		}
 	}
@@ -122,9 +122,9 @@ func (ca *CA) verify(certPEM []byte, at time.Time) error {
 	return err
 }
 
-// checkName accepts DNS names: labels of letters, digits, - and _, up to 63
-// characters each, 253 together. The first may be a *.
-func checkName(name string) error {
+// CheckDNSName accepts names of labels with dots between them: letters, digits,
+// - and _, up to 63 characters each, 253 together. The first may be a *.
+func CheckDNSName(name string) error {
 	if len(name) > 253 {
 		return fmt.Errorf("%q is longer than 253 characters", name)
 	}

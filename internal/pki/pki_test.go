@@ -101,7 +101,7 @@ func TestCertificatesMakeConnections(t *testing.T) {
 		{"server as client", ca, server, onlyServer, "server.global.nomad", "incompatible key usage"},
 		{"another CA", ca, stranger, client, "server.global.nomad", "unknown authority"},
 		{"client of another CA", ca, server, stranger, "server.global.nomad", "unknown authority"},
-		{"in its days", old, past, past, "server.global.nomad", "has expired"},
+		{"after its days", old, past, past, "server.global.nomad", "has expired"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			err := handshake(c.ca, c.server, c.client, c.host)

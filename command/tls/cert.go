@@ -1,0 +1,165 @@
+package tls
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+
+	"github.com/open-nomad/open-nomad/command/term"
+	"github.com/open-nomad/open-nomad/internal/pki"
+)
+
+// role is whom a certificate is for: the first label of its name.
+type role string
+
+const (
+	server role = "server"
+	client role = "client"
+	cli    role = "cli"
+)
+
+// title is the role at the beginning of a line.
+func (r role) title() string {
+	return map[role]string{server: "Server", client: "Client", cli: "CLI"}[r]
+}
+
+// order is what tls cert create was asked for.
+type order struct {
+	role            role
+	domain, region  string
+	caFile, keyFile string
+	names, ips      []string // beyond those of the role
+	days            int
+}
+
+func certCreateCommand() term.Command {
+	return term.Command{
+		Name: "tls cert create", Short: "Create a certificate for a server, a client or the command line",
+		Long: `Reads the CA and its key, and writes <region>-<role>-<domain>.pem and its key
+<region>-<role>-<domain>-key.pem, where the role is server, client or cli. The
+certificate is for <role>.<region>.<domain>, localhost and 127.0.0.1. The region is
+that of -region or NOMAD_REGION, global otherwise.
+
+Servers and clients prove their role with it to each other. With the certificate of
+a server one can read and change all that the cluster knows.`,
+		Setup: func(f *term.Flags) term.Run {
+			o := &order{}
+			roles := map[role]*bool{
+				server: f.Bool("server", false, "A certificate for servers."),
+				client: f.Bool("client", false, "A certificate for clients."),
+				cli:    f.Bool("cli", false, "A certificate for users of the command line and of the HTTP API."),
+			}
+			f.StringVar(&o.domain, "domain", defaultDomain, "The DNS `domain` of the cluster. Default nomad.")
+			f.StringVar(&o.caFile, "ca", "", "The `file` of the CA's certificate. Default <domain>-agent-ca.pem.")
+			f.StringVar(&o.keyFile, "key", "", "The `file` of the CA's key. Default <domain>-agent-ca-key.pem.")
+			f.IntVar(&o.days, "days", 365, "How many `days` the certificate is valid. Default 365.")
+			names := f.Strings("additional-dnsname", "Another DNS `name` that the certificate is for; may be repeated.")
+			ips := f.Strings("additional-ipaddress", "Another IP `address` that the certificate is for; may be repeated.")
+			return func(_ context.Context, e *term.Env) error {
+				for r, given := range roles {
+					if *given && o.role != "" {
+						return errors.New("-server, -client and -cli: only one of them, a certificate has one role")
+					} else if *given {
+						o.role = r
+					}
+				}
+				if o.role == "" {
+					return errors.New("-server, -client or -cli: say which the certificate is for")
+				}
+				o.region, o.names, o.ips = e.Region(), *names, *ips
+				return createCert(e, o)
+			}
+		},
+	}
+}
+
+func createCert(e *term.Env, o *order) error {
+	if err := errors.Join(checkDomain(o.domain), checkDays(o.days)); err != nil {
+		return err
+	}
+	o.region = or(o.region, defaultRegion)
+	o.caFile, o.keyFile = or(o.caFile, o.domain+caFile), or(o.keyFile, o.domain+caKeyFile)
+	ips, err := parseIPs(o.ips)
+	if err != nil {
+		return err
+	}
+	ca, err := loadCA(o.caFile, o.keyFile)
+	if err != nil {
+		return err
+	}
+	name := fmt.Sprintf("%s.%s.%s", o.role, o.region, o.domain)
+	p := pair{certFile: fmt.Sprintf("%s-%s-%s.pem", o.region, o.role, o.domain)}
+	p.keyFile = strings.TrimSuffix(p.certFile, ".pem") + "-key.pem"
+	p.cert, p.key, err = ca.Issue(pki.CertOptions{
+		CommonName: name, DNSNames: append([]string{name, "localhost"}, o.names...), IPs: append([]net.IP{net.IPv4(127, 0, 0, 1)}, ips...),
+		Days: o.days, Client: true, Server: o.role != cli})
+	if err != nil {
+		return fmt.Errorf("Error creating certificate: %w", err)
+	}
+	if err := p.write(); err != nil {
+		return err
+	}
+	e.Println("Signed with the CA of " + o.caFile + " and " + o.keyFile)
+	e.Println(o.role.title() + " certificate saved to: " + p.certFile)
+	e.Println(o.role.title() + " certificate key saved to: " + p.keyFile)
+	if o.role != cli && o.domain != defaultDomain {
+		e.Warnf("Note: agents that verify_server_hostname look for names that end in .nomad; give -additional-dnsname=%s.%s.nomad for them", o.role, o.region)
+	}
+	return nil
+}
+
+func or(v, otherwise string) string {
+	if v == "" {
+		return otherwise
+	}
+	return v
+}
+
+func loadCA(certFile, keyFile string) (*pki.CA, error) {
+	cert, err := os.ReadFile(certFile)
+	if err != nil {
+		return nil, fmt.Errorf("Error reading CA certificate: %w; -ca names another file, 'nomad tls ca create' makes one", err)
+	}
+	key, err := os.ReadFile(keyFile)
+	if err != nil {
+		return nil, fmt.Errorf("Error reading CA key: %w; -key names another file", err)
+	}
+	ca, err := pki.LoadCA(cert, key)
+	if err != nil {
+		return nil, fmt.Errorf("Error reading CA from %s and %s: %w", certFile, keyFile, err)
+	}
+	return ca, nil
+}
+
+func certInfoCommand() term.Command {
+	return info("tls cert info", "Show a certificate",
+		"Shows every certificate of a PEM file: whom it is for, who signed it, how long it is valid.",
+		func(c *x509.Certificate) ([]string, error) {
+			return []string{
+				term.Row("DNS Names", strings.Join(c.DNSNames, ", ")),
+				term.Row("IP Addresses", list(c.IPAddresses)),
+				term.Row("Usage", usage(c)),
+			}, nil
+		})
+}
+
+// usage says what the holder of a certificate may do.
+func usage(c *x509.Certificate) string {
+	var out []string
+	if c.IsCA {
+		out = append(out, "sign certificates")
+	}
+	for _, u := range c.ExtKeyUsage {
+		switch u {
+		case x509.ExtKeyUsageClientAuth:
+			out = append(out, "open connections")
+		case x509.ExtKeyUsageServerAuth:
+			out = append(out, "accept connections")
+		}
+	}
+	return strings.Join(out, ", ")
+}
