@@ -1,0 +1,66 @@
+//go:build linux && faults
+
+package faults_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/e2e/faults"
+)
+
+// beyond is how much longer than FAULTS all tests together may take.
+const beyond = 10 * time.Minute
+
+// duration is how long the nemesis works in all tests together.
+func duration() (time.Duration, error) {
+	if text := os.Getenv("FAULTS"); text != "" {
+		return time.ParseDuration(text)
+	}
+	return 5 * time.Minute, nil
+}
+
+// TestMain bounds the whole suite, whatever hangs.
+func TestMain(m *testing.M) {
+	d, err := duration()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "FAULTS is no duration such as 30m:", err)
+		os.Exit(2)
+	}
+	time.AfterFunc(d+beyond, func() { panic(fmt.Sprintf("the suite took longer than %v", d+beyond)) })
+	os.Exit(m.Run())
+}
+
+// binary is the program under test: make builds it first.
+func binary(t *testing.T) string {
+	t.Helper()
+	bin, err := filepath.Abs("../../bin/nomad")
+	if err == nil {
+		_, err = os.Stat(bin)
+	}
+	if err != nil {
+		t.Fatalf("no program to test (make build): %v", err)
+	}
+	return bin
+}
+
+// start starts a cluster that ends with the test.
+func start(t *testing.T, servers int, config string) *faults.Cluster {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("needs root, to make network namespaces and control groups: allow it with sudo make test-faults")
+	}
+	c, err := faults.Start(t.Context(), faults.Options{Bin: binary(t), Dir: t.TempDir(), Servers: servers, Config: config})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Errorf("close the cluster: %v", err)
+		}
+	})
+	return c
+}
