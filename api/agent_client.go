@@ -67,6 +67,41 @@ func (a *Agent) ForceLeaveWithOptions(node string, opts ForceLeaveOpts) error {
 	return err
 }
 
+// KeyringResponse is what the servers said about the keys of gossip: how many have
+// each key, how many encrypt with it, and what some of them had to say.
+type KeyringResponse struct {
+	Messages    map[string]string
+	Keys        map[string]int
+	PrimaryKeys map[string]int
+	NumNodes    int
+}
+
+// KeyringRequest names a key of gossip.
+type KeyringRequest struct{ Key string }
+
+// ListKeys lists the keys of gossip that the servers have.
+func (a *Agent) ListKeys() (*KeyringResponse, error) {
+	out, _, err := get[*KeyringResponse](a.client, "/v1/agent/keyring/list", nil)
+	return out, err
+}
+
+// InstallKey gives all servers another key of gossip.
+func (a *Agent) InstallKey(key string) (*KeyringResponse, error) { return a.keyring("install", key) }
+
+// UseKey makes all servers encrypt gossip with a key.
+func (a *Agent) UseKey(key string) (*KeyringResponse, error) { return a.keyring("use", key) }
+
+// RemoveKey makes all servers forget a key of gossip.
+func (a *Agent) RemoveKey(key string) (*KeyringResponse, error) { return a.keyring("remove", key) }
+
+func (a *Agent) keyring(do, key string) (*KeyringResponse, error) {
+	var out KeyringResponse
+	if _, err := a.client.put("/v1/agent/keyring/"+do, &KeyringRequest{Key: key}, &out, nil); err != nil {
+		return nil, err
+	}
+	return &out, nil
+}
+
 // Servers lists the addresses of the servers that a client agent uses.
 func (a *Agent) Servers() ([]string, error) {
 	out, _, err := get[[]string](a.client, "/v1/agent/servers", nil)

@@ -76,7 +76,6 @@ func laterCommands() []term.Command {
 		{"usage reporting", "operator utilization"},
 		{"raft administration", "operator raft info|operator raft logs|operator raft state|operator raft migrate-backend"},
 		{"autopilot", "operator autopilot get-config|operator autopilot set-config|operator autopilot health"},
-		{"gossip keys", "operator gossip keyring list|operator gossip keyring install|operator gossip keyring use|operator gossip keyring remove|operator gossip keyring generate"},
 		{"root key rotation", "operator root keyring rotate|operator root keyring remove"},
 		{"debug bundles", "operator debug"},
 		{"client introduction tokens", "node intro create"},

@@ -15,6 +15,15 @@ type IndexEntry struct {
 	Value uint64
 }
 
+// KeyringResponse is what the servers said about the keys of gossip: how many have
+// each key, how many encrypt with it, and what some of them had to say.
+type KeyringResponse struct {
+	Messages    map[string]string
+	Keys        map[string]int
+	PrimaryKeys map[string]int `codec:",omitempty"`
+	NumNodes    int
+}
+
 // RaftStats is the reply of Status.RaftStats.
 type RaftStats struct {
 	LastContact string

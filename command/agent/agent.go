@@ -87,7 +87,7 @@ func (a *Agent) open(w io.Writer) (err error) {
 	}
 	a.api = httpapi.New(httpapi.Config{
 		RPC: a, Agent: a, Region: a.set.Region, MaxBody: maxBody, Headers: a.set.HTTPAPIResponseHeaders,
-		Debug: a.set.EnableDebug, IsServer: a.set.Server.Enabled, Members: a.members(), Log: a.log,
+		Debug: a.set.EnableDebug, IsServer: a.set.Server.Enabled, Members: a.members(), Keys: a.gossipKeys(), Log: a.log,
 	})
 	if a.set.Client.Enabled {
 		return a.openClient()

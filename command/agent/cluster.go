@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"net"
 	"os"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/command/agent/httpapi"
+	"github.com/open-nomad/open-nomad/nomad/gossip"
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
 
@@ -76,8 +76,11 @@ func (s *Settings) checkCluster() error {
 
 // gossipKey decodes server.encrypt. What it holds is never shown.
 func (s *Settings) gossipKey() ([]byte, error) {
-	key, err := base64.StdEncoding.DecodeString(s.Server.Encrypt)
-	if n := len(key); err != nil || n != 0 && n != 16 && n != 24 && n != 32 {
+	if s.Server.Encrypt == "" {
+		return nil, nil
+	}
+	key, err := gossip.ParseKey(s.Server.Encrypt)
+	if err != nil {
 		return nil, errors.New("16, 24 or 32 bytes in base64 are expected")
 	}
 	return key, nil
@@ -134,6 +137,14 @@ func (a *Agent) leave() {
 
 // members is what the API asks of gossip, nil without a server.
 func (a *Agent) members() httpapi.Members {
+	if a.server == nil {
+		return nil
+	}
+	return a.server
+}
+
+// gossipKeys is what the API asks of the keys of gossip, nil without a server.
+func (a *Agent) gossipKeys() httpapi.GossipKeys {
 	if a.server == nil {
 		return nil
 	}

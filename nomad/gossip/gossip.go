@@ -12,9 +12,12 @@
 // key, or that the owner refuses, never get in.
 //
 // The file of Config.Snapshot (0600) holds the members as lines of text, so that a
-// server that restarts finds the others by itself.
+// server that restarts finds the others by itself. That of Config.KeyFile (0600) is
+// a JSON array of keys in base64, the first of which encrypts; serf writes it
+// whenever keys change.
 //
-// A Pool owns the goroutines of serf and one that tells of changes; Close ends them.
+// A Pool owns the goroutines of serf, one that tells of changes, and one for each
+// twin that it asks for (merge.go); Close ends them.
 package gossip
 
 import (
@@ -29,6 +32,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/memberlist"
@@ -72,6 +76,9 @@ type Config struct {
 	Rejoin bool
 	// Key encrypts all messages; 16, 24 or 32 bytes. Empty: they are not encrypted.
 	Key []byte
+	// KeyFile holds the keys, once there are some; then Key no longer counts, as
+	// keys are changed while the pool runs. "" keeps none.
+	KeyFile string
 	// Probe is how often a member is asked whether it lives. Default 5 s.
 	Probe time.Duration
 	// Admit refuses a member by an error; nil admits every server.
@@ -89,6 +96,13 @@ type Pool struct {
 	events chan serf.Event
 	wg     sync.WaitGroup
 	once   sync.Once
+
+	running atomic.Pointer[serf.Serf] // serf, once it was made: merge is called before
+
+	mu     sync.Mutex
+	asked  map[twin]chan struct{} // closed when it is known whether the twin lives
+	stale  map[twin]bool          // those that don't
+	closed bool
 }
 
 // Open listens and takes part. It finds the members of the snapshot by itself.
@@ -96,7 +110,7 @@ func Open(cfg Config) (*Pool, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	p := &Pool{cfg: cfg, events: make(chan serf.Event, eventBuffer)}
+	p := &Pool{cfg: cfg, events: make(chan serf.Event, eventBuffer), asked: map[twin]chan struct{}{}, stale: map[twin]bool{}}
 	conf, err := p.config()
 	if err != nil {
 		return nil, err
@@ -107,6 +121,7 @@ func Open(cfg Config) (*Pool, error) {
 	if p.serf, err = serf.Create(conf); err != nil {
 		return nil, fmt.Errorf("listen for gossip on %s: %w", cfg.Bind, err)
 	}
+	p.running.Store(p.serf)
 	p.wg.Go(p.tell)
 	return p, nil
 }
@@ -131,7 +146,6 @@ func (p *Pool) config() (*serf.Config, error) {
 	m := memberlist.DefaultWANConfig()
 	m.LogOutput, m.Logger = nil, logger
 	m.MsgpackUseNewTimeFormat = true
-	m.SecretKey = p.cfg.Key
 	m.DeadNodeReclaimTime = reclaimAfter
 	if p.cfg.Probe > 0 {
 		m.ProbeInterval, m.ProbeTimeout, m.GossipInterval = p.cfg.Probe, p.cfg.Probe/2, p.cfg.Probe/2
@@ -145,8 +159,11 @@ func (p *Pool) config() (*serf.Config, error) {
 			return nil, fmt.Errorf("advertised address for gossip: %w", err)
 		}
 	}
-	if n := len(p.cfg.Key); n != 0 && n != 16 && n != 24 && n != 32 {
-		return nil, fmt.Errorf("gossip key of %d bytes: 16, 24 or 32 are expected", n)
+	if m.Keyring, err = p.cfg.openRing(); err != nil {
+		return nil, err
+	}
+	if m.Keyring != nil {
+		conf.KeyringFile = p.cfg.KeyFile
 	}
 	conf.MemberlistConfig = m
 	return conf, nil
@@ -205,7 +222,7 @@ func (p *Pool) tell() {
 // Join meets other servers at the given addresses and returns how many of them it
 // met. The error says what was wrong with the others.
 func (p *Pool) Join(addrs []string) (int, error) {
-	n, err := p.serf.Join(addrs, true)
+	n, err := p.meet(addrs)
 	if err != nil {
 		return n, fmt.Errorf("join %s: %w", strings.Join(addrs, ", "), explained(err))
 	}
@@ -266,6 +283,9 @@ func (p *Pool) Leave() error {
 func (p *Pool) Close() error {
 	var err error
 	p.once.Do(func() {
+		p.mu.Lock()
+		p.closed = true
+		p.mu.Unlock()
 		err = p.serf.Shutdown()
 		p.wg.Wait()
 	})
@@ -277,26 +297,4 @@ func member(m serf.Member) *nomad.ServerMember {
 	return &nomad.ServerMember{Name: m.Name, Addr: m.Addr, Port: m.Port, Tags: m.Tags, Status: m.Status.String(),
 		ProtocolMin: m.ProtocolMin, ProtocolMax: m.ProtocolMax, ProtocolCur: m.ProtocolCur,
 		DelegateMin: m.DelegateMin, DelegateMax: m.DelegateMax, DelegateCur: m.DelegateCur}
-}
-
-// merge decides who gets in.
-type merge struct{ p *Pool }
-
-// NotifyMerge implements serf.MergeDelegate.
-func (m merge) NotifyMerge(members []*serf.Member) error {
-	for _, other := range members {
-		if other.Name == m.p.cfg.Name || other.Status == serf.StatusLeft {
-			continue
-		}
-		if other.Tags["role"] != Role {
-			return fmt.Errorf("member '%s' is not a server", other.Name)
-		}
-		if m.p.cfg.Admit == nil {
-			continue
-		}
-		if err := m.p.cfg.Admit(member(*other)); err != nil {
-			return err
-		}
-	}
-	return nil
 }

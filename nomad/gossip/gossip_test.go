@@ -37,20 +37,25 @@ func addr(p *gossip.Pool) string {
 // eventually waits until a member has a status; "" means that it is not known.
 func eventually(t *testing.T, p *gossip.Pool, name, status string) {
 	t.Helper()
-	end := time.After(20 * time.Second)
-	for {
+	waitFor(t, func() bool {
 		got := ""
 		for _, m := range p.Members() {
 			if m.Name == name {
 				got = m.Status
 			}
 		}
-		if got == status {
-			return
-		}
+		return got == status
+	})
+}
+
+// waitFor waits until something is true.
+func waitFor(t *testing.T, is func() bool) {
+	t.Helper()
+	end := time.After(20 * time.Second)
+	for !is() {
 		select {
 		case <-end:
-			t.Fatalf("%s is %q, want %q", name, got, status)
+			t.Fatal("it did not happen within 20 s")
 		case <-time.After(5 * time.Millisecond):
 		}
 	}

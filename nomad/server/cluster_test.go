@@ -34,10 +34,9 @@ func startMember(t *testing.T, name string, change func(*server.Config)) member 
 }
 
 // gossipAddr is where a server is joined.
-func (m member) gossipAddr() string {
-	self := m.Self()
-	return fmt.Sprintf("%s:%d", self.Addr, self.Port)
-}
+func (m member) gossipAddr() string { return joinAddr(m.Self()) }
+
+func joinAddr(m *nomad.ServerMember) string { return fmt.Sprintf("%s:%d", m.Addr, m.Port) }
 
 // cluster starts servers that begin a cluster together, and waits until all agree.
 func cluster(t *testing.T, count int, change func(*server.Config)) []member {

@@ -17,6 +17,9 @@ import (
 // rejoinWait is the pause between two tries to meet other servers.
 const rejoinWait = 30 * time.Second
 
+// raftVersion is the version of the Raft protocol, the only one there is.
+const raftVersion = "3"
+
 // alone says whether this server takes no part in gossip: it will never have peers.
 func (s *Server) alone() bool { return s.cfg.SerfAddr == "" }
 
@@ -26,6 +29,7 @@ func (s *Server) openGossip() (err error) {
 		Rejoin: s.cfg.RejoinAfterLeave, Key: s.cfg.GossipKey, Probe: s.cfg.GossipProbe, Admit: s.admitMember, Changed: s.membersChanged, Log: s.log}
 	if dir := s.dir(); dir != "" {
 		cfg.Snapshot = filepath.Join(dir, "serf", "snapshot")
+		cfg.KeyFile = filepath.Join(dir, "serf.keyring")
 	}
 	pool, err := gossip.Open(cfg)
 	if err != nil {
@@ -44,7 +48,7 @@ func (s *Server) openGossip() (err error) {
 func (s *Server) tags() map[string]string {
 	host, port, _ := net.SplitHostPort(s.advertise) // checked when it was bound
 	tags := map[string]string{"role": gossip.Role, "region": s.cfg.Region, "dc": s.cfg.Datacenter, "build": s.cfg.Version,
-		"revision": s.cfg.Revision, "vsn": "1", "raft_vsn": "3", "id": s.raft.ID(), "rpc_addr": host, "port": port}
+		"revision": s.cfg.Revision, "vsn": "1", "raft_vsn": raftVersion, "id": s.raft.ID(), "rpc_addr": host, "port": port}
 	if s.cfg.BootstrapExpect == 1 || s.alone() {
 		tags["bootstrap"] = "1"
 	}
@@ -54,9 +58,14 @@ func (s *Server) tags() map[string]string {
 	return tags
 }
 
-// admitMember refuses a server that began a cluster of its own in a region where
-// this one did too: two logs can't become one.
+// admitMember refuses a server of this region that speaks another version of Raft,
+// and one that began a cluster of its own where this one did too: two logs can't
+// become one. Both sides come to the same result.
 func (s *Server) admitMember(m *nomad.ServerMember) error {
+	if m.Tags["region"] == s.cfg.Region && m.Tags["raft_vsn"] != raftVersion {
+		return fmt.Errorf("member '%s' speaks version %q of the Raft protocol (tag raft_vsn), this server %q: servers of one region speak the same",
+			m.Name, m.Tags["raft_vsn"], raftVersion)
+	}
 	if m.Tags["region"] == s.cfg.Region && m.Tags["bootstrap"] == "1" && s.cfg.BootstrapExpect == 1 && m.Tags["id"] != s.raft.ID() {
 		return fmt.Errorf("member '%s' has begun a cluster of its own in region %q, as this server has: only one may have bootstrap_expect = 1",
 			m.Name, s.cfg.Region)

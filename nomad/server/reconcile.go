@@ -86,7 +86,7 @@ func (s *Server) enroll(ctx context.Context, have []raft.Server, alive map[strin
 		}
 	}
 	switch {
-	case !nomad.IsUUID(id) || m.Tags["raft_vsn"] != "3":
+	case !nomad.IsUUID(id) || m.Tags["raft_vsn"] != raftVersion:
 		s.log.Warn("a member can't be a voter", "server", m.Name, "raft_vsn", m.Tags["raft_vsn"])
 		return nil
 	case !known && m.Tags["bootstrap"] == "1":

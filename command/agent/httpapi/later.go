@@ -29,7 +29,6 @@ func laterRoutes() []route {
 		"search":                     {"/v1/search", "/v1/search/fuzzy"},
 		"autopilot":                  {"/v1/operator/autopilot/configuration", "/v1/operator/autopilot/health"},
 		"root key rotation":          {"/v1/operator/keyring/rotate", "/v1/operator/keyring/key/:id"},
-		"gossip keys":                {"/v1/agent/keyring/list", "/v1/agent/keyring/install", "/v1/agent/keyring/use", "/v1/agent/keyring/remove"},
 		"log monitoring":             {"/v1/agent/monitor", "/v1/agent/monitor/export"},
 		"profiles over the API":      {"/v1/agent/pprof/:profile", "/v1/agent/host"},
 		"the web UI":                 {"/ui/"},

@@ -11,6 +11,10 @@ func (s *Server) memberRoutes() []route {
 	return []route{
 		{methods: "PUT POST", path: "/v1/agent/join", handle: s.agentJoin},
 		{methods: "PUT POST", path: "/v1/agent/force-leave", handle: s.agentForceLeave},
+		{methods: "GET", path: "/v1/agent/keyring/list", handle: s.gossipKeys},
+		{methods: "PUT POST", path: "/v1/agent/keyring/install", handle: s.gossipKey(GossipKeys.InstallGossipKey)},
+		{methods: "PUT POST", path: "/v1/agent/keyring/use", handle: s.gossipKey(GossipKeys.UseGossipKey)},
+		{methods: "PUT POST", path: "/v1/agent/keyring/remove", handle: s.gossipKey(GossipKeys.RemoveGossipKey)},
 		{methods: "GET", path: "/v1/operator/raft/configuration", handle: read("Operator.RaftGetConfiguration", noFields[nomad.GenericRequest], whole[nomad.RaftConfigurationResponse])},
 		{methods: "DELETE", path: "/v1/operator/raft/peer", handle: write("Operator.RaftRemovePeerByID", raftPeer, nothing[struct{}])},
 		{methods: "PUT POST", path: "/v1/operator/raft/transfer-leadership", handle: write("Operator.TransferLeadershipToPeer", raftTarget, whole[nomad.LeadershipTransferResponse])},
@@ -53,6 +57,27 @@ func (s *Server) agentForceLeave(r *request) (any, error) {
 		return nil, s.cfg.Members.Prune(name)
 	}
 	return nil, s.cfg.Members.ForceLeave(name)
+}
+
+func (s *Server) gossipKeys(*request) (any, error) {
+	if s.cfg.Keys == nil {
+		return nil, errNoServer
+	}
+	return s.cfg.Keys.ListGossipKeys()
+}
+
+// gossipKey makes the handler that does something with the key of the body.
+func (s *Server) gossipKey(do func(GossipKeys, string) (*nomad.KeyringResponse, error)) func(*request) (any, error) {
+	return func(r *request) (any, error) {
+		if s.cfg.Keys == nil {
+			return nil, errNoServer
+		}
+		var body struct{ Key string }
+		if err := r.decode(&body); err != nil {
+			return nil, err
+		}
+		return do(s.cfg.Keys, body.Key)
+	}
 }
 
 // raftPeer takes the server from the query.

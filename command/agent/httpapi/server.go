@@ -42,6 +42,14 @@ type Members interface {
 	Prune(name string) error
 }
 
+// GossipKeys changes the keys of gossip on all servers.
+type GossipKeys interface {
+	ListGossipKeys() (*nomad.KeyringResponse, error)
+	InstallGossipKey(key string) (*nomad.KeyringResponse, error)
+	UseGossipKey(key string) (*nomad.KeyringResponse, error)
+	RemoveGossipKey(key string) (*nomad.KeyringResponse, error)
+}
+
 // Health of one role of an agent.
 type Health struct {
 	OK      bool   `codec:"ok"`
@@ -57,7 +65,8 @@ type Config struct {
 	Headers  map[string]string // added to every API response
 	Debug    bool              // serves /debug/pprof
 	IsServer bool
-	Members  Members // nil when this agent is no server
+	Members  Members    // nil when this agent is no server
+	Keys     GossipKeys // as Members
 	Log      *slog.Logger
 }
 

@@ -1,0 +1,219 @@
+package gossip
+
+import (
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/memberlist"
+	"github.com/hashicorp/serf/serf"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// ErrPlain means that the members of this pool don't encrypt: there are no keys.
+var ErrPlain = nomad.Errorf(400, "gossip is not encrypted: there are no keys; set server.encrypt on all servers and restart them")
+
+// ParseKey decodes a key. Its error never shows what was given.
+func ParseKey(text string) ([]byte, error) {
+	key, err := base64.StdEncoding.DecodeString(text)
+	if err != nil {
+		return nil, errors.New("the gossip key is not base64: 16, 24 or 32 bytes in base64 are expected")
+	}
+	if n := len(key); n != 16 && n != 24 && n != 32 {
+		return nil, fmt.Errorf("the gossip key has %d bytes: 16, 24 or 32 in base64 are expected", n)
+	}
+	return key, nil
+}
+
+// openRing returns the keys of the file, the first of which encrypts. Without a file
+// the configured key is the only one, and goes into a new file. Nil: no encryption.
+func (c *Config) openRing() (*memberlist.Keyring, error) {
+	keys, err := readKeys(c.KeyFile)
+	if err != nil {
+		return nil, err
+	}
+	if len(keys) > 0 {
+		if len(c.Key) > 0 && subtle.ConstantTimeCompare(keys[0], c.Key) == 0 {
+			c.Log.Warn("server.encrypt is not the key that is used: the file counts, as keys were rotated", "file", c.KeyFile)
+		}
+		return memberlist.NewKeyring(keys, keys[0])
+	}
+	if len(c.Key) == 0 {
+		return nil, nil
+	}
+	ring, err := memberlist.NewKeyring(nil, c.Key)
+	if err != nil {
+		return nil, fmt.Errorf("gossip key of %d bytes: 16, 24 or 32 are expected", len(c.Key))
+	}
+	return ring, writeKeys(c.KeyFile, ring.GetKeys())
+}
+
+// readKeys reads a file of keys; without one there are none.
+func readKeys(path string) ([][]byte, error) {
+	if path == "" {
+		return nil, nil
+	}
+	f, err := os.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open gossip keys: %w", err)
+	}
+	defer f.Close() // only read from
+	if err := f.Chmod(0o600); err != nil {
+		return nil, fmt.Errorf("protect gossip keys: %w", err)
+	}
+	var texts []string
+	bad := func(what string) error {
+		return fmt.Errorf("gossip keys in %s: %s: copy the file of another server, or remove it and set server.encrypt to the key that is used", path, what)
+	}
+	if err := json.NewDecoder(f).Decode(&texts); err != nil { // not told: it may quote a key
+		return nil, bad("it is no JSON array of keys")
+	}
+	if len(texts) == 0 {
+		return nil, bad("it has no key")
+	}
+	var keys [][]byte
+	for i, text := range texts {
+		key, err := ParseKey(text)
+		if err != nil {
+			return nil, bad(fmt.Sprintf("key %d: %v", i+1, err))
+		}
+		keys = append(keys, key)
+	}
+	return keys, nil
+}
+
+// writeKeys makes the file of keys, whole or not at all.
+func writeKeys(path string, keys [][]byte) error {
+	if path == "" {
+		return nil
+	}
+	var texts []string
+	for _, key := range keys {
+		texts = append(texts, base64.StdEncoding.EncodeToString(key))
+	}
+	text, err := json.Marshal(texts)
+	if err != nil {
+		return fmt.Errorf("write gossip keys: %w", err)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return fmt.Errorf("create directory of gossip keys: %w", err)
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".serf.keyring-*") // mode 0600
+	if err != nil {
+		return fmt.Errorf("write gossip keys: %w", err)
+	}
+	_, err = f.Write(text)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("write gossip keys: %w", err), os.Remove(f.Name()))
+	}
+	return nil
+}
+
+// Keys lists the keys that the members have, and how many have each.
+func (p *Pool) Keys() (*nomad.KeyringResponse, error) {
+	if !p.serf.EncryptionEnabled() {
+		return nil, ErrPlain
+	}
+	resp, err := p.serf.KeyManager().ListKeys()
+	return p.answer("list gossip keys", resp, err)
+}
+
+// InstallKey gives all members another key, which they understand from then on.
+func (p *Pool) InstallKey(text string) (*nomad.KeyringResponse, error) {
+	return p.change("install a gossip key", text, (*serf.KeyManager).InstallKey, nil)
+}
+
+// UseKey makes all members encrypt with a key that every one of them has.
+func (p *Pool) UseKey(text string) (*nomad.KeyringResponse, error) {
+	return p.change("use a gossip key", text, (*serf.KeyManager).UseKey, func(now *nomad.KeyringResponse) error {
+		if n := now.Keys[text]; n < now.NumNodes {
+			return nomad.Errorf(400, "%d of %d servers have this gossip key: install it first", n, now.NumNodes)
+		}
+		return nil
+	})
+}
+
+// RemoveKey makes all members forget a key that none of them encrypts with.
+func (p *Pool) RemoveKey(text string) (*nomad.KeyringResponse, error) {
+	return p.change("remove a gossip key", text, (*serf.KeyManager).RemoveKey, func(now *nomad.KeyringResponse) error {
+		switch n := now.PrimaryKeys[text]; {
+		case n > 0:
+			return nomad.Errorf(400, "%d of %d servers encrypt with this gossip key, it is the primary one: use another key first", n, now.NumNodes)
+		case now.Keys[text] == 0:
+			return nomad.Errorf(400, "no server has this gossip key")
+		}
+		return nil
+	})
+}
+
+// change does one thing with a key on all members, after check agreed to the keys
+// that they have.
+func (p *Pool) change(what, text string, do func(*serf.KeyManager, string) (*serf.KeyResponse, error), check func(*nomad.KeyringResponse) error) (*nomad.KeyringResponse, error) {
+	if !p.serf.EncryptionEnabled() {
+		return nil, ErrPlain
+	}
+	if _, err := ParseKey(text); err != nil {
+		return nil, nomad.Errorf(400, "%s: %v", what, err)
+	}
+	if check != nil {
+		now, err := p.Keys()
+		if err == nil {
+			err = check(now)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	resp, err := do(p.serf.KeyManager(), text)
+	if err == nil {
+		p.cfg.Log.Info("gossip keys changed", "done", what, "servers", resp.NumNodes)
+	}
+	return p.answer(what, resp, err)
+}
+
+// answer is what the members said. Those that failed can't have heard of a change:
+// that is said, as they would be shut out.
+func (p *Pool) answer(what string, resp *serf.KeyResponse, err error) (*nomad.KeyringResponse, error) {
+	out := &nomad.KeyringResponse{Messages: map[string]string{}}
+	if resp != nil {
+		out.Keys, out.PrimaryKeys, out.NumNodes = resp.Keys, resp.PrimaryKeys, resp.NumNodes
+		for name, text := range resp.Messages {
+			// What a member sent that can't be understood may be a key.
+			text, _, _ = strings.Cut(text, ": [")
+			out.Messages[name] = text
+		}
+	}
+	for _, m := range p.Members() {
+		if m.Status == Failed {
+			out.Messages[m.Name] = "it failed and has not heard of this: when it comes back with other keys it is refused"
+		}
+	}
+	if err == nil {
+		return out, nil
+	}
+	var said []string
+	for _, name := range slices.Sorted(maps.Keys(out.Messages)) {
+		said = append(said, name+": "+out.Messages[name])
+	}
+	if len(said) == 0 {
+		return out, fmt.Errorf("%s: %w: try again, nothing is done twice", what, err)
+	}
+	return out, fmt.Errorf("%s: %w: %s", what, err, strings.Join(said, "; "))
+}

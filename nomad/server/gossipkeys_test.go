@@ -1,0 +1,161 @@
+package server_test
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/gossip"
+	"github.com/open-nomad/open-nomad/nomad/server"
+)
+
+// TestGossipKeysAreRotated changes the key of a running cluster: nobody is lost, a
+// server with the old key stays outside, one that restarts comes back.
+func TestGossipKeysAreRotated(t *testing.T) {
+	old, next := make([]byte, 32), make([]byte, 32)
+	rand.Read(old)
+	rand.Read(next)
+	text := func(key []byte) string { return base64.StdEncoding.EncodeToString(key) }
+	dirs := map[string]string{"s0": t.TempDir(), "s1": t.TempDir(), "s2": t.TempDir()}
+	all := cluster(t, 3, func(c *server.Config) { c.GossipKey, c.DataDir = old, dirs[c.Name] })
+	eventually(t, func() bool { // all know all
+		for _, m := range all {
+			if len(m.Members()) != 3 {
+				return false
+			}
+		}
+		return true
+	})
+	lost := make(chan string, 100)
+	watch(t, all, lost)
+	leader, followers := split(t, all)
+	must := func(resp *nomad.KeyringResponse, err error) *nomad.KeyringResponse {
+		t.Helper()
+		if err != nil || resp.NumNodes != 3 || len(resp.Messages) != 0 {
+			t.Fatalf("%+v, %v", resp, err)
+		}
+		return resp
+	}
+	must(leader.InstallGossipKey(text(next)))
+	must(followers[0].UseGossipKey(text(next)))
+	must(followers[1].RemoveGossipKey(text(old)))
+	if now := must(leader.ListGossipKeys()); len(now.Keys) != 1 || now.PrimaryKeys[text(next)] != 3 {
+		t.Errorf("the servers have %d keys", len(now.Keys))
+	}
+	for _, dir := range dirs {
+		var keys []string
+		raw, err := os.ReadFile(filepath.Join(dir, "server", "serf.keyring"))
+		if err != nil || json.Unmarshal(raw, &keys) != nil || len(keys) != 1 || keys[0] != text(next) {
+			t.Errorf("serf.keyring: %v, %d keys", err, len(keys))
+		}
+	}
+	register(t, followers[0].Server, batchJob("b", 0))
+
+	late := startMember(t, "late", func(c *server.Config) { c.GossipKey = old })
+	if _, err := late.Join([]string{leader.gossipAddr()}); err == nil || !strings.Contains(err.Error(), "gossip key") {
+		t.Errorf("a server with the old key: %v", err)
+	}
+	select {
+	case what := <-lost:
+		t.Error(what)
+	default:
+	}
+	if len(leader.Members()) != 3 {
+		t.Errorf("the leader knows %d servers", len(leader.Members()))
+	}
+
+	// What is configured no longer counts.
+	name := strings.TrimSuffix(followers[0].Self().Name, ".global")
+	followers[0].stop()
+	back := startMember(t, name, func(c *server.Config) {
+		c.GossipKey, c.DataDir, c.RetryJoin = old, dirs[name], []string{leader.gossipAddr()}
+	})
+	eventually(t, func() bool {
+		alive := 0
+		for _, m := range back.Members() {
+			if m.Status == gossip.Alive {
+				alive++
+			}
+		}
+		return alive == 3
+	})
+}
+
+// watch tells of members that are seen as anything but alive.
+func watch(t *testing.T, all []member, lost chan<- string) {
+	ended := make(chan struct{})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for tick := time.NewTicker(10 * time.Millisecond); ; {
+			select {
+			case <-ended:
+				return
+			case <-tick.C:
+			}
+			for _, m := range all[0].Members() {
+				if m.Status != gossip.Alive {
+					select {
+					case lost <- m.Name + " is " + m.Status:
+					default:
+					}
+				}
+			}
+		}
+	}()
+	t.Cleanup(func() { close(ended); <-done })
+}
+
+func TestAServerAloneHasNoGossipKeys(t *testing.T) {
+	s, _ := start(t, nil)
+	if _, err := s.ListGossipKeys(); err == nil || !strings.Contains(err.Error(), "no part in gossip") {
+		t.Errorf("ListGossipKeys() = %v", err)
+	}
+}
+
+// TestServersThatMustNotMeetStayApart joins real servers that are wrong.
+func TestServersThatMustNotMeetStayApart(t *testing.T) {
+	here := startMember(t, "s0", func(c *server.Config) { c.BootstrapExpect, c.DataDir = 1, t.TempDir() })
+	eventually(t, func() bool { _, id := here.Leader(); return id != "" })
+	key := []byte("0123456789abcdef")
+	for name, c := range map[string]struct {
+		change func(*server.Config)
+		want   string
+	}{
+		"a cluster of its own": {func(c *server.Config) { c.BootstrapExpect = 1 }, "has begun a cluster of its own"},
+		"the same name":        {func(c *server.Config) { c.Name = "s0" }, "another server has the name or the ID of this one"},
+		"another gossip key":   {func(c *server.Config) { c.GossipKey = key }, "gossip key"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			other := startMember(t, "other", c.change)
+			if n, err := other.Join([]string{here.gossipAddr()}); n != 0 || err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("Join() = %d, %v, want an error with %q", n, err, c.want)
+			}
+			if len(other.Members()) != 1 || len(here.Members()) != 1 {
+				t.Errorf("they know %d and %d servers", len(other.Members()), len(here.Members()))
+			}
+			if voters, err := here.RaftServers(); err != nil || len(voters) != 1 {
+				t.Errorf("%d voters, %v", len(voters), err)
+			}
+		})
+	}
+	// One that speaks another version of Raft: this program speaks one only.
+	pool, err := gossip.Open(gossip.Config{Name: "newer.global", Bind: "127.0.0.1:0", Tags: map[string]string{
+		"region": "global", "vsn": "1", "raft_vsn": "4", "id": nomad.NewID(), "port": "1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	if _, err := here.Join([]string{joinAddr(pool.Self())}); err == nil || !strings.Contains(err.Error(), `speaks version "4" of the Raft protocol`) {
+		t.Errorf("Join() = %v", err)
+	}
+	if len(here.Members()) != 1 {
+		t.Errorf("it knows %d servers", len(here.Members()))
+	}
+}
