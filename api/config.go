@@ -2,8 +2,6 @@ package api
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"net"
 	"net/http"
@@ -43,20 +41,6 @@ type Config struct {
 type HttpBasicAuth struct {
 	Username string
 	Password string
-}
-
-// TLSConfig are the certificates of a client. Each may be given as a file or as
-// PEM text; the text wins.
-type TLSConfig struct {
-	CACert        string
-	CAPath        string
-	CACertPEM     []byte
-	ClientCert    string
-	ClientCertPEM []byte
-	ClientKey     string
-	ClientKeyPEM  []byte
-	TLSServerName string
-	Insecure      bool
 }
 
 // DefaultConfig returns the configuration that the NOMAD_ environment variables
@@ -133,81 +117,9 @@ func unixClient(socket string) *http.Client {
 func (c *Config) httpClient() (*http.Client, error) {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.ForceAttemptHTTP2 = false
-	if c.TLSConfig != nil {
-		conf, err := c.TLSConfig.load()
-		if err != nil {
-			return nil, err
-		}
-		t.TLSClientConfig = conf
-	}
-	return &http.Client{Transport: t}, nil
-}
-
-// load reads the certificates.
-func (t *TLSConfig) load() (*tls.Config, error) {
-	conf := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.TLSServerName, InsecureSkipVerify: t.Insecure}
-	roots, err := t.roots()
-	if err != nil {
+	client := &http.Client{Transport: t}
+	if err := ConfigureTLS(client, c.TLSConfig); err != nil {
 		return nil, err
 	}
-	conf.RootCAs = roots
-	cert, err := pemOrFile(t.ClientCertPEM, t.ClientCert)
-	if err != nil {
-		return nil, fmt.Errorf("read client certificate: %w", err)
-	}
-	key, err := pemOrFile(t.ClientKeyPEM, t.ClientKey)
-	if err != nil {
-		return nil, fmt.Errorf("read client key: %w", err)
-	}
-	if (cert == nil) != (key == nil) {
-		return nil, fmt.Errorf("a client certificate needs its key, and a key its certificate: only one was given")
-	}
-	if cert != nil {
-		pair, err := tls.X509KeyPair(cert, key)
-		if err != nil {
-			return nil, fmt.Errorf("load client certificate: %w", err)
-		}
-		conf.Certificates = []tls.Certificate{pair}
-	}
-	return conf, nil
-}
-
-// roots returns the pool of CA certificates, nil for that of the system.
-func (t *TLSConfig) roots() (*x509.CertPool, error) {
-	files := []string{}
-	if t.CAPath != "" && t.CACert == "" && t.CACertPEM == nil {
-		entries, err := os.ReadDir(t.CAPath)
-		if err != nil {
-			return nil, fmt.Errorf("read CA directory: %w", err)
-		}
-		for _, e := range entries {
-			files = append(files, filepath.Join(t.CAPath, e.Name()))
-		}
-	} else if t.CACert != "" && t.CACertPEM == nil {
-		files = append(files, t.CACert)
-	}
-	if t.CACertPEM == nil && len(files) == 0 {
-		return nil, nil
-	}
-	pool := x509.NewCertPool()
-	if t.CACertPEM != nil && !pool.AppendCertsFromPEM(t.CACertPEM) {
-		return nil, fmt.Errorf("the CA text holds no PEM certificate")
-	}
-	for _, name := range files {
-		pem, err := os.ReadFile(name)
-		if err != nil {
-			return nil, fmt.Errorf("read CA certificate: %w", err)
-		}
-		if !pool.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("%s holds no PEM certificate", name)
-		}
-	}
-	return pool, nil
-}
-
-func pemOrFile(pem []byte, file string) ([]byte, error) {
-	if pem != nil || file == "" {
-		return pem, nil
-	}
-	return os.ReadFile(file)
+	return client, nil
 }

@@ -84,15 +84,19 @@ func (f *Flags) DetailVar(d *Detail, usage string) { f.BoolVar((*bool)(d), "verb
 // OptBool declares a flag that is true, false or not given (nil).
 func (f *Flags) OptBool(name, usage string) **bool {
 	var v *bool
+	f.optBoolVar(&v, name, usage)
+	return &v
+}
+
+func (f *Flags) optBoolVar(v **bool, name, usage string) {
 	f.BoolFunc(name, usage, func(s string) error {
 		b := s == "true" || s == "1"
 		if !b && s != "false" && s != "0" {
 			return fmt.Errorf("%q is neither true nor false", s)
 		}
-		v = &b
+		*v = &b
 		return nil
 	})
-	return &v
 }
 
 // Adapt makes the command one of hashicorp/cli, writing to the given streams.
@@ -205,11 +209,14 @@ func (a *adapted) report(err error) int {
 		if exit.Err != nil {
 			fmt.Fprintln(a.err, exit.Err)
 		}
-		return exit.Code
 	default:
+		exit = &ExitError{Code: 1}
 		fmt.Fprintln(a.err, err)
-		return 1
 	}
+	if hint := tlsHint(err); hint != "" {
+		fmt.Fprintln(a.err, hint)
+	}
+	return exit.Code
 }
 
 // AutocompleteFlags completes the flags' names.

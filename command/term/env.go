@@ -23,7 +23,8 @@ type Env struct {
 type general struct {
 	address, region, namespace, token         string
 	caCert, caPath, clientCert, clientKey, sn string
-	skipVerify, noColor, forceColor           bool
+	skipVerify                                *bool // nil when not given
+	noColor, forceColor                       bool
 }
 
 func (g *general) declare(f *flag.FlagSet) {
@@ -36,8 +37,9 @@ func (g *general) declare(f *flag.FlagSet) {
 	f.StringVar(&g.clientCert, "client-cert", "", "A PEM `file` with this client's certificate. Overrides NOMAD_CLIENT_CERT.")
 	f.StringVar(&g.clientKey, "client-key", "", "A PEM `file` with the certificate's key. Overrides NOMAD_CLIENT_KEY.")
 	f.StringVar(&g.sn, "tls-server-name", "", "The server `name` to expect. Overrides NOMAD_TLS_SERVER_NAME.")
-	f.BoolVar(&g.skipVerify, "tls-skip-verify", false, "Don't verify the agent's certificate. Overrides NOMAD_SKIP_VERIFY.")
-	f.BoolVar(&g.skipVerify, "insecure", false, "The same as -tls-skip-verify.")
+	flags := &Flags{f}
+	flags.optBoolVar(&g.skipVerify, "tls-skip-verify", "Don't verify the agent's certificate. Overrides NOMAD_SKIP_VERIFY.")
+	flags.optBoolVar(&g.skipVerify, "insecure", "The same as -tls-skip-verify.")
 	f.BoolVar(&g.noColor, "no-color", false, "Print without color.")
 	f.BoolVar(&g.forceColor, "force-color", false, "Print in color even where the output is no terminal.")
 }
@@ -59,8 +61,8 @@ func (e *Env) Client() (*api.Client, error) {
 	set(&cfg.TLSConfig.ClientCert, g.clientCert)
 	set(&cfg.TLSConfig.ClientKey, g.clientKey)
 	set(&cfg.TLSConfig.TLSServerName, g.sn)
-	if g.skipVerify {
-		cfg.TLSConfig.Insecure = true
+	if g.skipVerify != nil {
+		cfg.TLSConfig.Insecure = *g.skipVerify
 	}
 	c, err := api.NewClient(cfg)
 	if err != nil {
