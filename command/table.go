@@ -78,7 +78,6 @@ func laterCommands() []term.Command {
 		{"autopilot", "operator autopilot get-config|operator autopilot set-config|operator autopilot health"},
 		{"root key rotation", "operator root keyring rotate|operator root keyring remove"},
 		{"debug bundles", "operator debug"},
-		{"client introduction tokens", "node intro create"},
 		{"node metadata changes", "node meta apply|node meta read"},
 		{"log monitoring", "monitor|monitor export"},
 		{"the web UI", "ui"},

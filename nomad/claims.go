@@ -59,6 +59,8 @@ type NodeIdentityClaims struct {
 type NodeIntroductionIdentityClaims struct {
 	NodePool string `json:"nomad_node_pool"`
 	NodeName string `json:"nomad_node_name"`
+	// Uses is how many nodes the token admits; zero is one (ours).
+	Uses int `json:"nomad_node_uses,omitempty"`
 }
 
 // ServerIdentityClaims say which server a token is for. Servers make them for

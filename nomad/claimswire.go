@@ -16,6 +16,8 @@ type claimsWire struct {
 
 	NodeID, NodePool, NodeClass, NodeDatacenter, NodeName *string
 
+	Uses int
+
 	Issuer, Subject, ID         string
 	Audience                    []string
 	Expiry, NotBefore, IssuedAt int64
@@ -36,7 +38,7 @@ func (c *IdentityClaims) CodecEncodeSelf(enc *codec.Encoder) {
 		w.NodeID, w.NodePool, w.NodeClass, w.NodeDatacenter = &g.NodeID, &g.NodePool, &g.NodeClass, &g.NodeDatacenter
 	case c.NodeIntroductionIdentityClaims != nil:
 		g := *c.NodeIntroductionIdentityClaims
-		w.NodePool, w.NodeName = &g.NodePool, &g.NodeName
+		w.NodePool, w.NodeName, w.Uses = &g.NodePool, &g.NodeName, g.Uses
 	}
 	enc.MustEncode(&w)
 }
@@ -60,7 +62,7 @@ func (c *IdentityClaims) CodecDecodeSelf(dec *codec.Decoder) {
 			ConsulNamespace: text(w.ConsulNamespace), VaultNamespace: text(w.VaultNamespace), VaultRole: text(w.VaultRole),
 			ExtraClaims: w.ExtraClaims}
 	case w.NodeName != nil:
-		c.NodeIntroductionIdentityClaims = &NodeIntroductionIdentityClaims{NodePool: text(w.NodePool), NodeName: *w.NodeName}
+		c.NodeIntroductionIdentityClaims = &NodeIntroductionIdentityClaims{NodePool: text(w.NodePool), NodeName: *w.NodeName, Uses: w.Uses}
 	case w.NodeID != nil || w.NodeClass != nil || w.NodeDatacenter != nil:
 		c.NodeIdentityClaims = &NodeIdentityClaims{NodeID: text(w.NodeID), NodePool: text(w.NodePool),
 			NodeClass: text(w.NodeClass), NodeDatacenter: text(w.NodeDatacenter)}

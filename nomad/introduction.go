@@ -1,6 +1,9 @@
 package nomad
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
 // NodeIntroduction is the use of an introduction token: which one admits a node
 // that the servers don't know yet. It goes with the node into the log, where it is
@@ -17,3 +20,32 @@ type NodeIntroduction struct {
 // ErrIntroductionUsed means that an introduction token has admitted as many nodes
 // as it may. It is an ErrPermissionDenied.
 var ErrIntroductionUsed = fmt.Errorf("%w: the introduction token was used already: ask for another one", ErrPermissionDenied)
+
+// How much an introduction is asked of a node that the servers don't know: nothing,
+// a warning in the log when it shows none, or a token that fits.
+const (
+	NodeIntroductionEnforcementNone   = "none"
+	NodeIntroductionEnforcementWarn   = "warn"
+	NodeIntroductionEnforcementStrict = "strict"
+)
+
+// MaxIntroductionUses bounds how many nodes one introduction token may admit.
+const MaxIntroductionUses = 10_000
+
+// ACLCreateClientIntroductionTokenRequest is the request of
+// ACL.CreateClientIntroductionToken. Without a pool it is the default one, without
+// a name any node of the pool may show the token. A TTL of zero is the server's
+// default, one above its maximum is the maximum.
+type ACLCreateClientIntroductionTokenRequest struct {
+	TTL      time.Duration
+	NodeName string
+	NodePool string
+	// Uses is how many nodes the token admits; zero is one (ours).
+	Uses int
+	WriteRequest
+}
+
+// ACLCreateClientIntroductionTokenResponse is its reply.
+type ACLCreateClientIntroductionTokenResponse struct {
+	JWT string
+}

@@ -14,6 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/version"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/consensus"
+	"github.com/open-nomad/open-nomad/nomad/endpoint"
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
 
@@ -213,6 +214,8 @@ func (s *Settings) serverConfig(dir string) (server.Config, error) {
 		JobGCThreshold: sv.JobGCThreshold, JobGCInterval: sv.JobGCInterval, NodeGCThreshold: sv.NodeGCThreshold,
 		DeploymentGCThreshold: sv.DeploymentGCThreshold, RootKeyGCThreshold: sv.RootKeyGCThreshold,
 		RootKeyGCInterval: sv.RootKeyGCInterval, RootKeyRotationThreshold: sv.RootKeyRotationThreshold,
+		Introduction: endpoint.Introduction{Enforcement: sv.ClientIntroduction.Enforcement,
+			DefaultTTL: sv.ClientIntroduction.DefaultIdentityTTL, MaxTTL: sv.ClientIntroduction.MaxIdentityTTL},
 		JobDefaultPriority: sv.JobDefaultPriority, JobMaxPriority: sv.JobMaxPriority, JobMaxCount: sv.JobMaxCount,
 		JobMaxSourceSize:    int(source),
 		RPCHandshakeTimeout: s.Limits.RPCHandshakeTimeout, RPCMaxConnsPerClient: unbounded(s.Limits.RPCMaxConnsPerClient),

@@ -212,6 +212,23 @@ func (s *Settings) checkServer() error {
 	if _, err := parseSize(sv.JobMaxSourceSize); err != nil {
 		errs = append(errs, s.fault("server.job_max_source_size", "%v", err))
 	}
+	return errors.Join(append(errs, s.checkIntroduction())...)
+}
+
+// checkIntroduction checks what is asked of nodes that the servers don't know.
+func (s *Settings) checkIntroduction() error {
+	c := &s.Server.ClientIntroduction
+	const path = "server.client_introduction."
+	var errs []error
+	if !slices.Contains([]string{"none", "warn", "strict"}, c.Enforcement) {
+		errs = append(errs, s.fault(path+"enforcement", "none, warn or strict is expected, not %q", c.Enforcement))
+	}
+	if c.DefaultIdentityTTL <= 0 {
+		errs = append(errs, s.fault(path+"default_identity_ttl", "must be above 0"))
+	}
+	if c.MaxIdentityTTL < c.DefaultIdentityTTL {
+		errs = append(errs, s.fault(path+"max_identity_ttl", "must not be below default_identity_ttl, %v", c.DefaultIdentityTTL))
+	}
 	return errors.Join(errs...)
 }
 

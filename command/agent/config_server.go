@@ -7,7 +7,7 @@ type Server struct {
 	Enabled                   bool                   `hcl:"enabled"`
 	AuthoritativeRegion       string                 `hcl:"authoritative_region"`
 	BootstrapExpect           int                    `hcl:"bootstrap_expect"`
-	ClientIntroduction        ClientIntroduction     `hcl:"client_introduction" later:"client introduction"`
+	ClientIntroduction        ClientIntroduction     `hcl:"client_introduction"`
 	DataDir                   string                 `hcl:"data_dir"`
 	ProtocolVersion           int                    `hcl:"protocol_version"`
 	RaftProtocol              int                    `hcl:"raft_protocol" default:"3"`

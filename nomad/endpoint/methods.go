@@ -24,6 +24,7 @@ func (s *Service) statusMethods() []rpc.Method {
 		rpc.Handle("Status.HasNodeConn", rpc.Anonymous, rpc.Here, s.statusHasNodeConn),
 		rpc.Handle("Region.List", rpc.Anonymous, rpc.Here, s.regionList),
 		rpc.Handle("ACL.WhoAmI", rpc.Token, rpc.Leader, s.whoAmI),
+		rpc.Handle("ACL.CreateClientIntroductionToken", rpc.Token, rpc.Leader, s.nodeIntroduce),
 	}
 }
 
@@ -167,9 +168,8 @@ var features = map[string][]string{
 		"ACL.GetRoleByName", "ACL.GetRolesByID", "ACL.GetToken", "ACL.GetTokens", "ACL.ListAuthMethods", "ACL.ListBindingRules",
 		"ACL.ListPolicies", "ACL.ListRoles", "ACL.ListTokens", "ACL.Login", "ACL.OIDCAuthURL", "ACL.OIDCCompleteAuth", "ACL.ResolveToken",
 		"ACL.UpsertAuthMethods", "ACL.UpsertBindingRules", "ACL.UpsertOneTimeToken", "ACL.UpsertPolicies", "ACL.UpsertRoles", "ACL.UpsertTokens"},
-	"client introduction": {"ACL.CreateClientIntroductionToken"},
-	"debugging over RPC":  {"Agent.Host", "Agent.Profile"},
-	"services":            {"Alloc.GetServiceRegistrations", "Job.GetServiceRegistrations", "ServiceRegistration.DeleteByID", "ServiceRegistration.GetService", "ServiceRegistration.List", "ServiceRegistration.Upsert"},
+	"debugging over RPC": {"Agent.Host", "Agent.Profile"},
+	"services":           {"Alloc.GetServiceRegistrations", "Job.GetServiceRegistrations", "ServiceRegistration.DeleteByID", "ServiceRegistration.GetService", "ServiceRegistration.List", "ServiceRegistration.Upsert"},
 	"CSI volumes": {"CSIPlugin.Delete", "CSIPlugin.Get", "CSIPlugin.List", "CSIVolume.Claim", "CSIVolume.Create", "CSIVolume.CreateSnapshot", "CSIVolume.Delete", "CSIVolume.DeleteSnapshot", "CSIVolume.Deregister", "CSIVolume.Get", "CSIVolume.List", "CSIVolume.ListExternal", "CSIVolume.ListSnapshots", "CSIVolume.Register", "CSIVolume.Unpublish",
 		"ClientCSI.ControllerAttachVolume", "ClientCSI.ControllerCreateSnapshot", "ClientCSI.ControllerCreateVolume", "ClientCSI.ControllerDeleteSnapshot",
 		"ClientCSI.ControllerDeleteVolume", "ClientCSI.ControllerDetachVolume", "ClientCSI.ControllerExpandVolume", "ClientCSI.ControllerListSnapshots",

@@ -29,8 +29,10 @@ func (s *Service) nodeRegister(ctx context.Context, c *rpc.Call, req *nomad.Node
 	if node.NodePool == "" {
 		node.NodePool = nomad.NodePoolDefault
 	}
+	var intro *nomad.NodeIntroduction
 	if old == nil {
-		if err := s.mayJoin(c, &node); err != nil {
+		var err error
+		if intro, err = s.mayJoin(c, &node); err != nil {
 			return nil, err
 		}
 	}
@@ -54,7 +56,7 @@ func (s *Service) nodeRegister(ctx context.Context, c *rpc.Call, req *nomad.Node
 	} else if old != nil {
 		node.IdentitySigningKeyID = old.IdentitySigningKeyID
 	}
-	entry := &nomad.NodeRegisterRequest{Node: &node, NodeEvent: req.NodeEvent, CreateNodePool: req.CreateNodePool}
+	entry := &nomad.NodeRegisterRequest{Node: &node, NodeEvent: req.NodeEvent, CreateNodePool: req.CreateNodePool, Introduction: intro}
 	index, err := s.apply(ctx, nomad.NodeRegisterRequestType, entry)
 	if err != nil {
 		return nil, err
@@ -101,29 +103,6 @@ func validNodeStatus(status string) bool {
 		return true
 	}
 	return false
-}
-
-// mayJoin judges a node that state does not know, with enforcement "warn": a
-// caller that shows nothing joins with a warning, one that shows something must
-// show the right thing.
-func (s *Service) mayJoin(c *rpc.Call, node *nomad.Node) error {
-	claims := c.Identity.Claims
-	switch {
-	case c.Expired:
-		return nomad.ErrPermissionDenied
-	case claims == nil:
-		s.log.Warn("node joins without an introduction", "node", node.ID, "name", node.Name)
-		return nil
-	case claims.NodeIntroductionIdentityClaims != nil:
-		intro := claims.NodeIntroductionIdentityClaims
-		if intro.NodePool != node.NodePool || intro.NodeName != "" && intro.NodeName != node.Name {
-			return fmt.Errorf("%w: the introduction is for another node", nomad.ErrPermissionDenied)
-		}
-		return nil
-	case claims.NodeIdentityClaims != nil && claims.NodeID == node.ID:
-		return nil
-	}
-	return nomad.ErrPermissionDenied
 }
 
 // identityTTL is how long node identities of a pool last.

@@ -89,6 +89,7 @@ type Plans interface {
 type Issuer interface {
 	Workload(alloc *nomad.Allocation, job *nomad.Job, handle nomad.WIHandle, identity *nomad.WorkloadIdentity, now time.Time) *nomad.IdentityClaims
 	Node(node *nomad.Node, ttl time.Duration, now time.Time) *nomad.IdentityClaims
+	Introduction(intro *nomad.NodeIntroductionIdentityClaims, ttl time.Duration, now time.Time) *nomad.IdentityClaims
 	Mint(ctx context.Context, claims *nomad.IdentityClaims) (nomad.Token, error)
 	MintAll(ctx context.Context, claims []*nomad.IdentityClaims) ([]nomad.Token, error)
 	// Discovery is the OIDC discovery document, nil without an issuer.
@@ -125,6 +126,7 @@ type Config struct {
 	// RotationThreshold is told to those who cache public keys.
 	RotationThreshold time.Duration
 	Limits            Limits
+	Introduction      Introduction
 
 	Store      func() *state.Store // the store of now: a restore replaces it
 	Raft       Raft
@@ -157,6 +159,10 @@ func New(cfg Config) *Service {
 	l.MaxPriority = cmp.Or(l.MaxPriority, nomad.JobDefaultMaxPriority)
 	l.MaxCount = cmp.Or(l.MaxCount, nomad.JobDefaultMaxCount)
 	l.MaxSource = cmp.Or(l.MaxSource, defaultMaxSource)
+	i := &cfg.Introduction
+	i.Enforcement = cmp.Or(i.Enforcement, nomad.NodeIntroductionEnforcementWarn)
+	i.DefaultTTL = cmp.Or(i.DefaultTTL, defaultIntroductionTTL)
+	i.MaxTTL = cmp.Or(i.MaxTTL, maxIntroductionTTL)
 	return &Service{cfg: cfg, log: cfg.Log}
 }
 

@@ -43,11 +43,11 @@ func (i *Issuer) Node(node *nomad.Node, ttl time.Duration, now time.Time) *nomad
 	return c
 }
 
-// Introduction returns the claims with which a node may register itself into a
-// pool; under any name when name is empty.
-func (i *Issuer) Introduction(pool, name string, ttl time.Duration, now time.Time) *nomad.IdentityClaims {
-	c := i.claims(now, atLeast(ttl), "node-introduction", i.region, pool, name, nomad.WorkloadIdentityDefaultName)
-	c.NodeIntroductionIdentityClaims = &nomad.NodeIntroductionIdentityClaims{NodePool: pool, NodeName: name}
+// Introduction returns the claims with which nodes may register themselves into a
+// pool, as many as it has uses; under any name when it has none.
+func (i *Issuer) Introduction(intro *nomad.NodeIntroductionIdentityClaims, ttl time.Duration, now time.Time) *nomad.IdentityClaims {
+	c := i.claims(now, atLeast(ttl), "node-introduction", i.region, intro.NodePool, intro.NodeName, nomad.WorkloadIdentityDefaultName)
+	c.NodeIntroductionIdentityClaims = intro
 	c.Audience = nomad.Audience{nomad.IdentityDefaultAud}
 	return c
 }

@@ -105,7 +105,7 @@ func TestClaims(t *testing.T) {
 			map[string]any{"nomad_node_id": "n1", "aud": "nomadproject.io", "sub": "node:global::n1:default", "exp": 1e6 + 86400},
 		},
 		"introduction": {
-			i.Introduction("gpu", "", time.Minute, now),
+			i.Introduction(&nomad.NodeIntroductionIdentityClaims{NodePool: "gpu"}, time.Minute, now),
 			map[string]any{"nomad_node_pool": "gpu", "nomad_node_name": "", "aud": "nomadproject.io",
 				"sub": "node-introduction:global:gpu::default", "exp": 1e6 + 60},
 		},

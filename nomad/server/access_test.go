@@ -48,7 +48,9 @@ var admitted = map[string][]string{
 	"Node.UpdateStatus":    {sameNode, nodeByID},
 	// Registration is proved by the secret ID in the request, whoever calls.
 	"Node.Register": {anonymous, sameNode, nodeByID, otherNode, itself},
-	"Status.Ping":   anybody, "Status.Leader": anybody,
+	// Operators introduce nodes; what has an identity is none.
+	"ACL.CreateClientIntroductionToken": {anonymous, nodeByID, itself},
+	"Status.Ping":                       anybody, "Status.Leader": anybody,
 	"Status.Peers": anybody, "Status.RaftStats": anybody,
 	"Status.HasNodeConn": anybody, "Region.List": anybody,
 	"Keyring.ListPublic": anybody, "Keyring.GetConfig": anybody,

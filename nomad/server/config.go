@@ -10,6 +10,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/consensus"
+	"github.com/open-nomad/open-nomad/nomad/endpoint"
 )
 
 // Config is how a server is set up: plain values. A zero value has the default
@@ -69,6 +70,10 @@ type Config struct {
 	Schedulers []string
 	// Scheduler is the scheduler configuration of a new cluster.
 	Scheduler nomad.SchedulerConfiguration
+
+	// Introduction is what is asked of nodes that the servers don't know. Default:
+	// a warning; tokens last 5 min, at most 30 min.
+	Introduction endpoint.Introduction
 
 	// SignWithin bounds the wait of requests for a signing key. Default 10 s.
 	SignWithin time.Duration

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
 )
@@ -14,6 +15,7 @@ func (s *Server) clientRoutes() []route {
 		{methods: "GET PUT POST", path: "/v1/client/gc", handle: read("ClientAllocations.GarbageCollectAll", s.ofNode, nothing[nomad.GenericResponse])},
 		{methods: "GET", path: "/v1/client/identity", cors: true, handle: read("NodeIdentity.Get", s.identityGet, whole[nomad.NodeIdentityGetResp])},
 		{methods: "PUT POST", path: "/v1/client/identity/renew", cors: true, handle: write("NodeIdentity.Renew", optionalBody(s.identityRenew), whole[nomad.NodeIdentityRenewResp])},
+		{methods: "PUT POST", path: "/v1/acl/identity/client-introduction-token", handle: write("ACL.CreateClientIntroductionToken", introduction, whole[nomad.ACLCreateClientIntroductionTokenResponse])},
 		{methods: "GET", path: alloc + "/stats", cors: true, handle: read("ClientAllocations.Stats", func(r *request, q *nomad.AllocStatsRequest) error {
 			q.AllocID, q.Task = r.param, r.query.Get("task")
 			return nil
@@ -57,6 +59,34 @@ func (s *Server) identityRenew(r *request, q *nomad.NodeIdentityRenewReq) error 
 	var err error
 	q.NodeID, err = s.nodeOrOwn(q.NodeID)
 	return err
+}
+
+// introduction reads what kind of token is wanted. Its TTL is a text or a number of
+// nanoseconds.
+func introduction(r *request, q *nomad.ACLCreateClientIntroductionTokenRequest) error {
+	var b struct {
+		TTL      any
+		NodeName string
+		NodePool string
+		Uses     int
+	}
+	if err := ignoreEOF(r.decodeOptional(&b)); err != nil {
+		return err
+	}
+	switch ttl := b.TTL.(type) {
+	case nil:
+	case float64:
+		q.TTL = time.Duration(ttl)
+	case string:
+		var err error
+		if q.TTL, err = time.ParseDuration(ttl); err != nil && ttl != "" {
+			return nomad.Errorf(http.StatusBadRequest, "TTL %q is no duration such as 5m", ttl)
+		}
+	default:
+		return nomad.Errorf(http.StatusBadRequest, "TTL is neither a duration such as \"5m\" nor a number of nanoseconds")
+	}
+	q.NodeName, q.NodePool, q.Uses = b.NodeName, b.NodePool, b.Uses
+	return nil
 }
 
 func allocRestart(r *request, q *nomad.AllocRestartRequest) error {
