@@ -35,6 +35,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/driverset"
 	"github.com/open-nomad/open-nomad/client/fingerprint"
 	"github.com/open-nomad/open-nomad/client/state"
+	"github.com/open-nomad/open-nomad/internal/certs"
 	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
@@ -59,6 +60,8 @@ type Parts struct {
 	Drivers []drivers.Driver
 	// API answers on the socket of each task; nil for none.
 	API http.Handler
+	// TLS is for the connections to the servers; nil is none.
+	TLS *certs.Store
 	Log *slog.Logger
 }
 
@@ -133,7 +136,7 @@ func assemble(cfg Config, parts Parts, db *state.DB) (c *Client, err error) {
 		c.local, c.servers = parts.Server, parts.Server
 		return c, nil
 	}
-	c.pool = rpc.NewPool(rpc.PoolConfig{Serve: c.rpc, Log: parts.Log})
+	c.pool = rpc.NewPool(rpc.PoolConfig{Serve: c.rpc, TLS: parts.TLS, Region: cfg.Region, Log: parts.Log})
 	c.remote = newRemote(c.pool, cfg.Servers, parts.Log)
 	c.servers = c.remote
 	return c, nil

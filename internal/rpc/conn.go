@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/yamux"
+
+	"github.com/open-nomad/open-nomad/internal/certs"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
@@ -18,7 +20,11 @@ type Conn struct {
 	session     *yamux.Session // nil on a connection of one stream
 	perStream   bool           // each stream begins with a byte of its own
 	owner       *nodeConns     // nil on connections that were dialed
+	peer        *certs.Peer    // nil without TLS
 }
+
+// Peer returns what the other side proved by its certificate, nil without TLS.
+func (c *Conn) Peer() *certs.Peer { return c.peer }
 
 // RemoteAddr returns the address of the other side.
 func (c *Conn) RemoteAddr() net.Addr { return c.remote }

@@ -66,23 +66,28 @@ func (s *Server) serveConn(ctx context.Context, conn net.Conn) {
 		return
 	}
 	defer release()
-	var first [1]byte
-	conn.SetReadDeadline(time.Now().Add(s.cfg.HandshakeTimeout))
-	if _, err := io.ReadFull(conn, first[:]); err != nil {
+	kind, known, err := s.greet(ctx, conn)
+	if err != nil {
+		if !isEOF(err) {
+			s.log.Warn("refused an rpc connection", "addr", conn.RemoteAddr(), "err", err)
+		}
 		conn.Close()
 		return
 	}
-	conn.SetReadDeadline(time.Time{})
-	c := &Conn{remote: conn.RemoteAddr(), established: time.Now(), owner: s.nodes}
-	switch first[0] {
+	c := &Conn{remote: conn.RemoteAddr(), established: time.Now(), owner: s.nodes, peer: known.Peer()}
+	s.serveKind(ctx, c, known, kind, used)
+}
+
+// serveKind serves a connection that said what it is.
+func (s *Server) serveKind(ctx context.Context, c *Conn, conn net.Conn, kind byte, used int) {
+	switch kind {
 	case byteRaft:
-		if s.cfg.Raft != nil {
+		err := s.cfg.TLS.IsRaft(c.peer)
+		if err == nil && s.cfg.Raft != nil {
 			s.cfg.Raft.HandOff(conn)
 			return
 		}
-		s.log.Warn("refused a raft connection", "addr", c.remote)
-	case byteTLS:
-		s.log.Warn("refused a TLS connection: no TLS is configured", "addr", c.remote)
+		s.log.Warn("refused a raft connection", "addr", c.remote, "err", err)
 	case byteCalls:
 		s.serveCalls(ctx, c, conn)
 	case byteStream:
@@ -92,10 +97,10 @@ func (s *Server) serveConn(ctx context.Context, conn net.Conn) {
 		}
 		s.serveStream(ctx, c, conn)
 	case byteMux, byteMuxOld:
-		c.perStream = first[0] == byteMux
+		c.perStream = kind == byteMux
 		s.serveMux(ctx, c, conn)
 	default:
-		s.log.Warn("rpc connection begins with an unknown byte", "byte", first[0], "addr", c.remote)
+		s.log.Warn("rpc connection begins with an unknown byte", "byte", kind, "addr", c.remote)
 	}
 	conn.Close()
 }
@@ -130,19 +135,19 @@ func (s *Server) serveSession(ctx context.Context, c *Conn) {
 				s.serveCalls(ctx, c, stream)
 				return
 			}
-			var kind [1]byte
-			stream.SetReadDeadline(time.Now().Add(s.cfg.HandshakeTimeout))
-			if _, err := io.ReadFull(stream, kind[:]); err != nil {
+			stream.SetReadDeadline(s.handshakeEnd())
+			kind, err := firstByte(stream)
+			if err != nil {
 				return
 			}
 			stream.SetReadDeadline(time.Time{})
-			switch kind[0] {
+			switch kind {
 			case byteCalls:
 				s.serveCalls(ctx, c, stream)
 			case byteStream:
 				s.serveStream(ctx, c, stream)
 			default:
-				s.log.Warn("rpc stream begins with an unknown byte", "byte", kind[0], "addr", c.remote)
+				s.log.Warn("rpc stream begins with an unknown byte", "byte", kind, "addr", c.remote)
 				c.session.Close()
 			}
 		})
@@ -215,7 +220,7 @@ func (s *Server) serveStream(ctx context.Context, c *Conn, conn net.Conn) {
 	defer stream.Close()
 	stop := context.AfterFunc(ctx, func() { stream.Close() })
 	defer stop()
-	conn.SetReadDeadline(time.Now().Add(s.cfg.HandshakeTimeout))
+	conn.SetReadDeadline(s.handshakeEnd())
 	var head streamHeader
 	if err := stream.Decode(&head); err != nil {
 		s.ended(c, err)

@@ -3,14 +3,14 @@ package rpc
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"sync"
 	"time"
 
 	"github.com/hashicorp/yamux"
+
+	"github.com/open-nomad/open-nomad/internal/certs"
 )
 
 // errUnsent and errNoStream mean that the other side knows nothing of the call.
@@ -30,7 +30,13 @@ type PoolConfig struct {
 	IdleTimeout time.Duration
 	// MaxIdleStreams is how many unused streams a session keeps; zero means 2.
 	MaxIdleStreams int
-	Log            *slog.Logger
+	// TLS does the handshakes with servers; nil is none.
+	TLS *certs.Store
+	// Region is the own one, RegionOf says that of the server at an address: "" or a
+	// nil function means the own one. Servers show it by their certificates.
+	Region   string
+	RegionOf func(addr string) string
+	Log      *slog.Logger
 }
 
 // Pool holds one session to each server address that was called.
@@ -68,6 +74,7 @@ type peer struct {
 	addr  string
 	ready chan struct{} // closed once conn or err is set
 	conn  *Conn
+	wire  *dialed
 	err   error
 	timer *time.Timer // closes the idle session
 
@@ -91,13 +98,16 @@ func (p *Pool) Call(ctx context.Context, addr, method string, req, resp any) err
 	if broken && ctx.Err() != nil {
 		return ctx.Err()
 	}
+	if broken {
+		return peer.refused(err)
+	}
 	return err
 }
 
 // Stream opens a streaming call on a connection of its own. The caller sends the
 // request and closes the stream; the end of ctx closes it too.
 func (p *Pool) Stream(ctx context.Context, addr, method string) (*Stream, error) {
-	conn, err := p.dial(ctx, addr, byteStream)
+	conn, err := p.dial(ctx, addr, p.regionOf(addr), byteStream)
 	if err != nil {
 		return nil, err
 	}
@@ -105,6 +115,7 @@ func (p *Pool) Stream(ctx context.Context, addr, method string) (*Stream, error)
 	s, err := openStream(conn, method)
 	if err != nil {
 		stop()
+		err = conn.refused(err)
 	}
 	return s, err
 }
@@ -124,19 +135,6 @@ func (p *Pool) Close() error {
 	return nil
 }
 
-func (p *Pool) dial(ctx context.Context, addr string, kind byte) (net.Conn, error) {
-	d := net.Dialer{Timeout: p.cfg.DialTimeout}
-	conn, err := d.DialContext(ctx, "tcp", addr)
-	if err != nil {
-		return nil, fmt.Errorf("rpc error: %w: %w", errUnsent, err)
-	}
-	if _, err := conn.Write([]byte{kind}); err != nil {
-		conn.Close()
-		return nil, fmt.Errorf("rpc error: %w: %w", errUnsent, err)
-	}
-	return conn, nil
-}
-
 // acquire returns a stream of calls to addr. A session that died unnoticed is
 // replaced once: nothing was sent over it yet.
 func (p *Pool) acquire(ctx context.Context, addr string) (*peer, *caller, error) {
@@ -152,6 +150,7 @@ func (p *Pool) acquire(ctx context.Context, addr string) (*peer, *caller, error)
 		if err == nil {
 			return pe, newCaller(stream), nil
 		}
+		err = pe.refused(err)
 		p.release(pe, nil, true, err)
 		p.drop(pe)
 		if !again {
@@ -184,8 +183,9 @@ func (p *Pool) session(ctx context.Context, addr string) (*peer, error) {
 
 // connect opens the session of a peer and serves its streams until it ends.
 func (p *Pool) connect(pe *peer) {
-	conn, err := p.dial(p.ctx, pe.addr, byteMux)
+	conn, err := p.dial(p.ctx, pe.addr, p.regionOf(pe.addr), byteMux)
 	if err == nil {
+		pe.wire = conn
 		var session *yamux.Session
 		if session, err = yamux.Client(conn, muxConfig(p.log)); err == nil {
 			pe.conn = &Conn{remote: conn.RemoteAddr(), established: time.Now(), session: session, perStream: true}
@@ -266,6 +266,9 @@ func (pe *peer) take() *caller {
 	pe.idle = pe.idle[:n-1]
 	return c
 }
+
+// refused names the reason when the server refused this agent's certificate.
+func (pe *peer) refused(err error) error { return pe.wire.refused(err) }
 
 func (pe *peer) close() {
 	if pe.conn != nil {

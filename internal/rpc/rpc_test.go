@@ -75,7 +75,7 @@ func methods() []rpc.Method {
 }
 
 // serve starts a server of the test's methods; it ends with the test.
-func serve(t *testing.T, change func(*rpc.Config)) (*rpc.Server, string) {
+func serve(t testing.TB, change func(*rpc.Config)) (*rpc.Server, string) {
 	t.Helper()
 	cfg := rpc.Config{Methods: methods(), Auth: everybody{}}
 	if change != nil {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/open-nomad/open-nomad/internal/certs"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
@@ -52,7 +53,10 @@ type Config struct {
 	Bound func(method string, req Request) string
 	// Raft takes raft connections; nil refuses them.
 	Raft RaftConns
-	// HandshakeTimeout bounds the time until a connection said what it is; zero means 5 s.
+	// TLS does the handshakes and knows who may speak Raft; nil is none.
+	TLS *certs.Store
+	// HandshakeTimeout bounds the time until a connection said what it is, TLS
+	// included; zero means 5 s, negative no bound.
 	HandshakeTimeout time.Duration
 	// MaxConnsPerAddr bounds the connections of one address; zero means 100, negative no bound.
 	MaxConnsPerAddr int
@@ -153,6 +157,8 @@ func (s *Server) admit(ctx context.Context, m Method, conn *Conn, env nomad.Enve
 	id, refused := s.cfg.Auth.Authenticate(ctx, env.AuthToken, m.Rule, conn)
 	if refused != nil {
 		switch {
+		case errors.Is(refused, certs.ErrPeer):
+			return nil, nil, refused // the next server would see the certificate of this one
 		case m.Rule == Anonymous:
 			refused = nil
 		case m.Rule == NodeRegister && errors.Is(refused, ErrExpired):

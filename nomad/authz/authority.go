@@ -10,6 +10,9 @@
 //	server                       ─▶ a caller of this process, or the identity that
 //	                                another server made for this call
 //
+// With TLS and verify_server_hostname the last three first ask for the certificate of
+// a server, or of a client or a server, of this region.
+//
 // A workload identity is only as good as its allocation: once that is gone or
 // over, so is the token. Handlers then ask which node or allocation it may touch.
 // The package holds no state of its own but the leader's token, starts no
@@ -24,6 +27,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/open-nomad/open-nomad/internal/certs"
 	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -49,12 +53,13 @@ type Authority struct {
 	store  func() *state.Store
 	verify Verifier
 	now    func() time.Time
+	certs  *certs.Store
 	leader atomic.Pointer[string]
 }
 
-// New returns an Authority over the current store.
-func New(store func() *state.Store, verify Verifier, now func() time.Time) *Authority {
-	return &Authority{store: store, verify: verify, now: now}
+// New returns an Authority over the current store. Without TLS certs is nil.
+func New(store func() *state.Store, verify Verifier, now func() time.Time, certs *certs.Store) *Authority {
+	return &Authority{store: store, verify: verify, now: now, certs: certs}
 }
 
 // Lead makes the token of the leader's own calls; end makes it worthless again.
@@ -74,11 +79,18 @@ func (a *Authority) Token() string {
 }
 
 // Authenticate says who holds the token. Errors hold nomad.ErrPermissionDenied,
-// and rpc.ErrExpired for a token that was good once.
+// rpc.ErrExpired for a token that was good once, and certs.ErrPeer when the caller's
+// certificate is not one for the rule.
 func (a *Authority) Authenticate(_ context.Context, token string, rule rpc.Rule, conn *rpc.Conn) (*nomad.AuthenticatedIdentity, error) {
 	id := &nomad.AuthenticatedIdentity{}
 	if conn != nil {
 		id.RemoteIP = conn.RemoteIP()
+		if p := conn.Peer(); p != nil {
+			id.TLSName = p.Name()
+		}
+		if err := a.certificate(rule, conn.Peer()); err != nil {
+			return id, fmt.Errorf("%w: %w", nomad.ErrPermissionDenied, err)
+		}
 	}
 	switch rule {
 	case rpc.ServerOnly:
@@ -92,6 +104,18 @@ func (a *Authority) Authenticate(_ context.Context, token string, rule rpc.Rule,
 		return id, a.registrar(id, token)
 	}
 	return id, a.general(id, token)
+}
+
+// certificate refuses a connection of the wrong role. Nobody else asks for roles but
+// the handshake and Raft.
+func (a *Authority) certificate(rule rpc.Rule, peer *certs.Peer) error {
+	switch rule {
+	case rpc.ServerOnly:
+		return a.certs.IsServer(peer)
+	case rpc.NodeOnly, rpc.NodeRegister, rpc.NodeStatus:
+		return a.certs.IsAgent(peer)
+	}
+	return nil
 }
 
 // general admits everybody while ACLs are off, but no bad token.

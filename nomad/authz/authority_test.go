@@ -71,7 +71,7 @@ func authority(t *testing.T) *authz.Authority {
 		"over":      workload("over", "default"),
 		"gone":      workload("gone", "default"),
 		"elsewhere": workload("lives", "other"),
-	}, func() time.Time { return time.Unix(100, 0) })
+	}, func() time.Time { return time.Unix(100, 0) }, nil)
 }
 
 func TestAuthenticate(t *testing.T) {

@@ -8,12 +8,13 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/open-nomad/open-nomad/internal/certs"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/consensus"
 	"github.com/open-nomad/open-nomad/nomad/endpoint"
 )
 
-// Config is how a server is set up: plain values. A zero value has the default
+// Config is how a server is set up: plain values, and TLS. A zero value has the default
 // that its comment names; Region, Datacenter and Name have none.
 type Config struct {
 	Region     string
@@ -100,8 +101,11 @@ type Config struct {
 	JobMaxCount        int // default 50,000
 	JobMaxSourceSize   int // default 1,000,000 bytes
 
-	// RPCHandshakeTimeout bounds the time until a connection said what it is. Default 5 s.
+	// RPCHandshakeTimeout bounds the time until a connection said what it is, TLS
+	// included. Default 5 s; negative is no bound.
 	RPCHandshakeTimeout time.Duration
+	// TLS is for RPC and Raft; others may use it too, and reload it. Default: none.
+	TLS *certs.Store
 	// RPCMaxConnsPerClient bounds the connections of one address. Default 100; negative is no bound.
 	RPCMaxConnsPerClient int
 }

@@ -139,6 +139,22 @@ func (s *Server) locate(id string) string {
 	return ""
 }
 
+// regionAt returns the region of the server at an address, "" when none is known
+// there: one of this region first, whatever others say of themselves.
+func (s *Server) regionAt(addr string) string {
+	other := ""
+	for _, m := range s.Members() {
+		switch {
+		case peerAddr(m) != addr:
+		case m.Tags["region"] == s.cfg.Region:
+			return s.cfg.Region
+		default:
+			other = m.Tags["region"]
+		}
+	}
+	return other
+}
+
 // regionServer picks a server of another region.
 func (s *Server) regionServer(region string) (string, error) {
 	there := s.aliveIn(region)

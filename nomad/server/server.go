@@ -115,20 +115,21 @@ func (s *Server) open() (err error) {
 	s.blocked = broker.NewBlocked(s.broker)
 	s.observer = broker.NewObserver(s.broker, s.blocked, s.classOf)
 	s.fsm = fsm.New(state.New(s.log), s.observer, s.log)
-	s.peers = rpc.NewPool(rpc.PoolConfig{IdleTimeout: 2 * time.Minute, MaxIdleStreams: 64, DialTimeout: dialTimeout, Log: s.log})
+	s.peers = rpc.NewPool(rpc.PoolConfig{IdleTimeout: 2 * time.Minute, MaxIdleStreams: 64, DialTimeout: dialTimeout,
+		TLS: s.cfg.TLS, Region: s.cfg.Region, RegionOf: s.regionAt, Log: s.log})
 	if err := s.openRaft(); err != nil {
 		return err
 	}
 	s.ring = keyring.New(keyring.Config{Log: s.log})
 	s.issuer = identity.New(s.ring, s.cfg.Region, s.cfg.OIDCIssuer, time.Now)
-	s.authority = authz.New(s.fsm.State, s.issuer, time.Now)
+	s.authority = authz.New(s.fsm.State, s.issuer, time.Now, s.cfg.TLS)
 	self := s.asLeader()
 	s.beats = heartbeat.New(heartbeat.Config{RPC: self, Region: s.cfg.Region, MinTTL: s.cfg.MinHeartbeatTTL, Grace: s.cfg.HeartbeatGrace,
 		FailoverTTL: s.cfg.FailoverHeartbeatTTL, MaxPerSecond: s.cfg.MaxHeartbeatsPerSecond, Log: s.log})
 	s.plans = plan.New(plan.Config{Store: s.fsm.State, Raft: s.raft, Minter: s.issuer, Evals: s.broker, Log: s.log})
 	s.deploys = deploy.New(deploy.Config{Store: s.fsm.State, Raft: s.raft, Log: s.log})
 	s.rpc, err = rpc.NewServer(rpc.Config{Methods: s.endpoints().Methods(), Auth: patient{s.authority, s.caughtUp}, Router: s, Peers: s.peers,
-		Self: s.token, Bound: endpoint.BoundNode, Raft: s.raftConns(),
+		Self: s.token, Bound: endpoint.BoundNode, Raft: s.raftConns(), TLS: s.cfg.TLS,
 		HandshakeTimeout: s.cfg.RPCHandshakeTimeout, MaxConnsPerAddr: s.cfg.RPCMaxConnsPerClient, Observe: measure, Log: s.log})
 	if err != nil || s.alone() {
 		return err

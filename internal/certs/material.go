@@ -1,0 +1,256 @@
+package certs
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+)
+
+// SettingError says which setting of the tls block is wrong, by its name there.
+type SettingError struct {
+	Setting string
+	Err     error
+}
+
+// Error implements error.
+func (e *SettingError) Error() string { return "tls." + e.Setting + ": " + e.Err.Error() }
+
+// Unwrap returns what is wrong.
+func (e *SettingError) Unwrap() error { return e.Err }
+
+func wrong(setting, format string, args ...any) error {
+	return &SettingError{Setting: setting, Err: fmt.Errorf(format, args...)}
+}
+
+// material is what the files held when they were read. It never changes.
+type material struct {
+	cfg    Config
+	cert   tls.Certificate
+	roots  *x509.CertPool // nil without a CA file
+	min    uint16
+	suites []uint16
+}
+
+// load reads the files that the settings need, and refuses settings that can't work.
+func load(cfg Config) (*material, error) {
+	m := &material{cfg: cfg}
+	var err error
+	if m.min, err = version(cfg.MinVersion); err != nil {
+		return nil, err
+	}
+	if m.suites, err = suites(cfg.CipherSuites); err != nil {
+		return nil, err
+	}
+	switch {
+	case !cfg.RPC && !cfg.HTTP:
+		return m, nil
+	case cfg.RPC && cfg.CAFile == "":
+		return nil, wrong("rpc", "ca_file is not set: it names those whose certificates are trusted")
+	case cfg.HTTP && cfg.VerifyHTTPSClient && cfg.CAFile == "":
+		return nil, wrong("verify_https_client", "ca_file is not set: it names those whose certificates are trusted")
+	}
+	for setting, on := range map[string]bool{"rpc": cfg.RPC, "http": cfg.HTTP} {
+		if on && (cfg.CertFile == "" || cfg.KeyFile == "") {
+			return nil, wrong(setting, "cert_file and key_file are needed")
+		}
+	}
+	if cfg.CAFile != "" {
+		if m.roots, err = readCA(cfg.CAFile); err != nil {
+			return nil, err
+		}
+	}
+	if m.cert, err = readPair(cfg.CertFile, cfg.KeyFile, time.Now()); err != nil {
+		return nil, err
+	}
+	return m, errors.Join(m.ownUsage(), m.ownRole())
+}
+
+// readCA reads the authorities. Every one of the file must be readable: one that is
+// left out silently is missed when it is needed.
+func readCA(path string) (*x509.CertPool, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, wrong("ca_file", "%w", err)
+	}
+	pool, found := x509.NewCertPool(), 0
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type != "CERTIFICATE" {
+			return nil, wrong("ca_file", "%s holds a %s: only certificates are expected", path, block.Type)
+		}
+		cert, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, wrong("ca_file", "%s: %w", path, err)
+		}
+		pool.AddCert(cert)
+		found++
+	}
+	if found == 0 {
+		return nil, wrong("ca_file", "%s holds no certificate in PEM", path)
+	}
+	return pool, nil
+}
+
+// readPair reads the own certificate, with those between it and its authority, and
+// its key.
+func readPair(certFile, keyFile string, now time.Time) (tls.Certificate, error) {
+	none := tls.Certificate{}
+	cert, err := os.ReadFile(certFile)
+	if err != nil {
+		return none, wrong("cert_file", "%w", err)
+	}
+	key, err := os.ReadFile(keyFile)
+	if err != nil {
+		return none, wrong("key_file", "%w", err)
+	}
+	if block, _ := pem.Decode(cert); block == nil {
+		return none, wrong("cert_file", "%s holds no certificate in PEM", certFile)
+	}
+	if block, _ := pem.Decode(key); block == nil {
+		return none, wrong("key_file", "%s holds no key in PEM", keyFile)
+	}
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		return none, wrong("key_file", "%s is not the key of %s: %w", keyFile, certFile, err)
+	}
+	switch {
+	case now.After(pair.Leaf.NotAfter):
+		return none, wrong("cert_file", "%s expired at %s: make a new one", certFile, pair.Leaf.NotAfter.UTC().Format(time.RFC3339))
+	case now.Before(pair.Leaf.NotBefore):
+		return none, wrong("cert_file", "%s is good from %s on: it is earlier on this machine", certFile, pair.Leaf.NotBefore.UTC().Format(time.RFC3339))
+	}
+	return pair, nil
+}
+
+// ownUsage refuses a certificate that may not do what an agent does with it: to open
+// RPC connections, and to accept those of RPC and HTTP.
+func (m *material) ownUsage() error {
+	has := func(usage x509.ExtKeyUsage) bool {
+		all := m.cert.Leaf.ExtKeyUsage
+		return len(all) == 0 || slices.Contains(all, usage) || slices.Contains(all, x509.ExtKeyUsageAny)
+	}
+	switch {
+	case m.cfg.RPC && !has(x509.ExtKeyUsageClientAuth):
+		return wrong("cert_file", "%s is not for client authentication: agents show it when they call", m.cfg.CertFile)
+	case (m.cfg.HTTP || m.cfg.RPC && m.cfg.Server) && !has(x509.ExtKeyUsageServerAuth):
+		return wrong("cert_file", "%s is not for server authentication: those who connect to this agent would refuse it", m.cfg.CertFile)
+	}
+	return nil
+}
+
+// ownRole refuses a certificate with which every other agent would refuse this one.
+func (m *material) ownRole() error {
+	if !m.cfg.RPC || !m.cfg.VerifyServerHostname {
+		return nil
+	}
+	own := newPeer(m.cert.Leaf)
+	server, client := serverName(m.cfg.Region), clientName(m.cfg.Region)
+	switch {
+	case own.Has(server), !m.cfg.Server && own.Has(client):
+		return nil
+	case m.cfg.Server:
+		return wrong("cert_file", "%s is not for %s, which verify_server_hostname asks of a server", m.cfg.CertFile, server)
+	}
+	return wrong("cert_file", "%s is not for %s, which verify_server_hostname asks of a client", m.cfg.CertFile, client)
+}
+
+// base is what all handshakes have in common.
+func (m *material) base() *tls.Config {
+	return &tls.Config{Certificates: []tls.Certificate{m.cert}, MinVersion: m.min, CipherSuites: m.suites, SessionTicketsDisabled: true}
+}
+
+// incoming is for RPC connections that others open.
+func (m *material) incoming() *tls.Config {
+	c := m.base()
+	c.ClientAuth, c.ClientCAs = tls.RequireAndVerifyClientCert, m.roots
+	c.VerifyConnection = func(state tls.ConnectionState) error { return m.role(&state) }
+	return c
+}
+
+// outgoing is for RPC connections to servers of a region.
+func (m *material) outgoing(region string) *tls.Config {
+	c := m.base()
+	c.RootCAs, c.ServerName = m.roots, serverName(region)
+	if !m.cfg.VerifyServerHostname {
+		c.ServerName = ""
+		c.InsecureSkipVerify = true // whose name it is; the chain is checked here
+		c.VerifyConnection = func(state tls.ConnectionState) error {
+			return m.chain(&state, x509.ExtKeyUsageServerAuth, "")
+		}
+	}
+	return c
+}
+
+// web is for the HTTP API. Streams to tasks are upgraded connections of HTTP/1.1.
+func (m *material) web() *tls.Config {
+	c := m.base()
+	c.NextProtos = []string{"http/1.1"}
+	if m.cfg.VerifyHTTPSClient {
+		c.ClientAuth, c.ClientCAs = tls.RequireAndVerifyClientCert, m.roots
+	}
+	return c
+}
+
+// chain checks the certificates of the other side against the authorities.
+func (m *material) chain(state *tls.ConnectionState, usage x509.ExtKeyUsage, name string) error {
+	if len(state.PeerCertificates) == 0 {
+		return fmt.Errorf("%w: none was shown", ErrPeer)
+	}
+	between := x509.NewCertPool()
+	for _, cert := range state.PeerCertificates[1:] {
+		between.AddCert(cert)
+	}
+	_, err := state.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: m.roots, Intermediates: between, DNSName: name,
+		KeyUsages: []x509.ExtKeyUsage{usage}})
+	if err != nil {
+		return &tls.CertificateVerificationError{UnverifiedCertificates: state.PeerCertificates, Err: err}
+	}
+	return nil
+}
+
+// judgeIncoming judges RPC connections that others opened.
+func judgeIncoming(m *material, state *tls.ConnectionState) error {
+	switch {
+	case state == nil && m.cfg.RPC && !m.cfg.UpgradeMode:
+		return errPlain
+	case state == nil:
+		return nil
+	case !m.cfg.RPC:
+		return ErrNoTLS
+	}
+	return errors.Join(m.chain(state, x509.ExtKeyUsageClientAuth, ""), m.role(state))
+}
+
+// judgeOutgoing judges RPC connections to servers of a region.
+func judgeOutgoing(region string) judge {
+	return func(m *material, state *tls.ConnectionState) error {
+		switch {
+		case state == nil && m.cfg.RPC && !m.cfg.UpgradeMode:
+			return errPlain
+		case state == nil:
+			return nil
+		case !m.cfg.RPC:
+			return ErrNoTLS
+		case m.cfg.VerifyServerHostname:
+			return m.chain(state, x509.ExtKeyUsageServerAuth, serverName(region))
+		}
+		return m.chain(state, x509.ExtKeyUsageServerAuth, "")
+	}
+}
+
+// judgeHTTP judges connections to the HTTP API.
+func judgeHTTP(m *material, state *tls.ConnectionState) error {
+	switch {
+	case state == nil && m.cfg.HTTP:
+		return errPlain
+	case state != nil && !m.cfg.HTTP:
+		return ErrNoTLS
+	case m.cfg.HTTP && m.cfg.VerifyHTTPSClient:
+		return m.chain(state, x509.ExtKeyUsageClientAuth, "")
+	}
+	return nil
+}

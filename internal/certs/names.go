@@ -1,0 +1,111 @@
+package certs
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// The roles of agents, and the end of the names that say them.
+const (
+	roleServer = "server"
+	roleClient = "client"
+	domain     = "nomad"
+)
+
+func serverName(region string) string { return roleServer + "." + region + "." + domain }
+func clientName(region string) string { return roleClient + "." + region + "." + domain }
+
+// Peer is who the other side of a connection is, by its certificate.
+type Peer struct{ names []string }
+
+func newPeer(leaf *x509.Certificate) *Peer {
+	names := slices.Clone(leaf.DNSNames)
+	if cn := leaf.Subject.CommonName; cn != "" {
+		names = append(names, cn)
+	}
+	return &Peer{names: names}
+}
+
+// Has says whether the certificate is for exactly that name.
+func (p *Peer) Has(name string) bool { return slices.Contains(p.names, name) }
+
+// Name is the first name that says a role, else the first one.
+func (p *Peer) Name() string {
+	for _, name := range p.names {
+		if role(name) != "" {
+			return name
+		}
+	}
+	if len(p.names) == 0 {
+		return ""
+	}
+	return p.names[0]
+}
+
+// role returns the role that a name says, "" when it says none.
+func role(name string) string {
+	labels := strings.Split(name, ".")
+	if len(labels) < 3 || labels[len(labels)-1] != domain {
+		return ""
+	}
+	if labels[0] == roleServer || labels[0] == roleClient {
+		return labels[0]
+	}
+	return ""
+}
+
+// role refuses who has no business with this region: clients of another one, and
+// certificates that say no role. Servers of any region may forward.
+func (m *material) role(state *tls.ConnectionState) error {
+	if !m.cfg.VerifyServerHostname {
+		return nil
+	}
+	peer := newPeer(state.PeerCertificates[0])
+	for _, name := range peer.names {
+		if role(name) == roleServer || name == clientName(m.cfg.Region) {
+			return nil
+		}
+	}
+	return fmt.Errorf("%w of %q: invalid role or region for certificate", ErrPeer, peer.Name())
+}
+
+// IsServer refuses everybody but a server of this region. Nothing is asked without
+// verify_server_hostname, nor of a connection without TLS in upgrade mode.
+func (s *Store) IsServer(p *Peer) error {
+	region := s.material().cfg.Region
+	return s.named(p, serverName(region))
+}
+
+// IsAgent refuses everybody but a server or a client of this region; when nothing
+// is asked is as IsServer says.
+func (s *Store) IsAgent(p *Peer) error {
+	region := s.material().cfg.Region
+	return s.named(p, clientName(region), serverName(region))
+}
+
+// IsRaft is IsServer for a connection of Raft; in upgrade mode it asks nothing.
+func (s *Store) IsRaft(p *Peer) error {
+	if s.Upgrading() {
+		return nil
+	}
+	return s.IsServer(p)
+}
+
+// named refuses a peer that has none of the names.
+func (s *Store) named(p *Peer, names ...string) error {
+	cfg := &s.material().cfg
+	switch {
+	case !cfg.RPC || !cfg.VerifyServerHostname:
+		return nil
+	case p == nil && cfg.UpgradeMode:
+		return nil
+	case p == nil:
+		return fmt.Errorf("%w: none was shown, %s is needed", ErrPeer, strings.Join(names, " or "))
+	case slices.ContainsFunc(names, p.Has):
+		return nil
+	}
+	return fmt.Errorf("%w of %q: %s is needed", ErrPeer, p.Name(), strings.Join(names, " or "))
+}

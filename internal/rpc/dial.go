@@ -1,0 +1,134 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// DialRaft opens a connection to the server of this region at addr that its
+// RaftConns will take.
+func (p *Pool) DialRaft(ctx context.Context, addr string) (net.Conn, error) {
+	conn, err := p.dial(ctx, addr, p.cfg.Region, byteRaft)
+	if err != nil {
+		return nil, err
+	}
+	return conn, nil
+}
+
+// regionOf returns the region of the server at an address.
+func (p *Pool) regionOf(addr string) string {
+	if p.cfg.RegionOf != nil {
+		if region := p.cfg.RegionOf(addr); region != "" {
+			return region
+		}
+	}
+	return p.cfg.Region
+}
+
+// dial opens a connection and says what it is. With TLS the server shows that it is
+// one of the region. Nothing was asked of it when dial fails.
+func (p *Pool) dial(ctx context.Context, addr, region string, kind byte) (*dialed, error) {
+	ctx, cancel := context.WithTimeout(ctx, p.cfg.DialTimeout)
+	defer cancel()
+	conn, err := p.secure(ctx, addr, region)
+	if err != nil {
+		return nil, fmt.Errorf("rpc error: %w: %w", errUnsent, err)
+	}
+	if _, err := conn.Write([]byte{kind}); err != nil {
+		conn.Close()
+		return nil, fmt.Errorf("rpc error: %w: %w", errUnsent, err)
+	}
+	return &dialed{Conn: conn}, nil
+}
+
+// secure connects and does the handshake. In upgrade mode a server that hangs up on
+// it, as one without TLS does, is called without.
+func (p *Pool) secure(ctx context.Context, addr, region string) (net.Conn, error) {
+	var d net.Dialer
+	raw, err := d.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	if end, ok := ctx.Deadline(); ok {
+		raw.SetDeadline(end)
+		defer raw.SetDeadline(time.Time{})
+	}
+	conn, err := p.handshake(ctx, raw, region)
+	if err == nil {
+		return conn, nil
+	}
+	raw.Close()
+	if !p.cfg.TLS.Upgrading() || !hungUp(err) {
+		return nil, fmt.Errorf("TLS with the server of region %q at %s: %w", region, addr, err)
+	}
+	p.log.Debug("a server speaks no TLS yet", "addr", addr)
+	if raw, err = d.DialContext(ctx, "tcp", addr); err != nil {
+		return nil, err
+	}
+	plain, err := p.cfg.TLS.DialPlain(raw, region)
+	if err != nil {
+		raw.Close()
+		return nil, err
+	}
+	return plain, nil
+}
+
+// handshake makes a connection one of TLS, when this agent speaks it.
+func (p *Pool) handshake(ctx context.Context, raw net.Conn, region string) (net.Conn, error) {
+	if p.cfg.TLS.RPC() {
+		if _, err := raw.Write([]byte{byteTLS}); err != nil {
+			return nil, err
+		}
+	}
+	conn, err := p.cfg.TLS.DialRPC(ctx, raw, region)
+	if err != nil {
+		return nil, err
+	}
+	return conn, nil
+}
+
+// hungUp says whether the other side ended a connection without a reason.
+func hungUp(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+}
+
+// dialed is a connection to a server. With TLS 1.3 a server refuses the certificate
+// of a caller after the caller's side of the handshake is done: the reason then
+// comes where an answer was expected, and is kept.
+type dialed struct {
+	net.Conn
+	alert atomic.Pointer[error]
+}
+
+// Read implements net.Conn.
+func (d *dialed) Read(p []byte) (int, error) {
+	n, err := d.Conn.Read(p)
+	var op *net.OpError
+	if err != nil && errors.As(err, &op) && op.Op == "remote error" && ofHandshake(op.Err) {
+		d.alert.CompareAndSwap(nil, &err)
+	}
+	return n, err
+}
+
+// ofHandshake says whether an alert of TLS is one that only ends a handshake. The
+// alerts of crypto/tls have no exported type; all that speak of certificates are.
+func ofHandshake(alert error) bool { return strings.Contains(alert.Error(), "certificate") }
+
+// refused puts the reason in place of err when the server refused the handshake: it
+// did nothing of what was asked.
+func (d *dialed) refused(err error) error {
+	if err == nil || errors.Is(err, errUnsent) {
+		return err
+	}
+	if alert := d.alert.Load(); alert != nil {
+		return fmt.Errorf("rpc error: %w: the server refuses this agent: %w", errUnsent, *alert)
+	}
+	return err
+}
