@@ -108,6 +108,13 @@ func (a *Agent) Servers() ([]string, error) {
 	return out, err
 }
 
+// SetServers makes addrs the servers that a client agent uses. It goes on learning of
+// others from them.
+func (a *Agent) SetServers(addrs []string) error {
+	_, err := a.client.put("/v1/agent/servers?"+url.Values{"address": addrs}.Encode(), nil, nil, nil)
+	return err
+}
+
 // Health returns the health of the agent. An unhealthy one answers with status
 // 500 and the same body; that is no error here.
 func (a *Agent) Health() (*AgentHealthResponse, error) {

@@ -17,6 +17,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,6 +46,14 @@ import (
 const (
 	driverPatience = 200 * time.Millisecond // before the first registration
 	stopPatience   = 10 * time.Second       // for the tasks of an ephemeral node
+)
+
+// Bounds of noticing that a server is gone: together they are below beatGrace, so that a
+// node whose server hangs is not missed.
+const (
+	maxDial        = 5 * time.Second
+	serverPatience = 3 * time.Second
+	serverAnswer   = 2 * time.Second
 )
 
 // Local is a server in the same process.
@@ -136,8 +145,9 @@ func assemble(cfg Config, parts Parts, db *state.DB) (c *Client, err error) {
 		c.local, c.servers = parts.Server, parts.Server
 		return c, nil
 	}
-	c.pool = rpc.NewPool(rpc.PoolConfig{Serve: c.rpc, TLS: parts.TLS, Region: cfg.Region, Log: parts.Log})
-	c.remote = newRemote(c.pool, cfg.Servers, parts.Log)
+	c.pool = rpc.NewPool(rpc.PoolConfig{Serve: c.rpc, TLS: parts.TLS, Region: cfg.Region, Mux: cfg.Mux, DialTimeout: min(cmp.Or(cfg.DialTimeout, maxDial), maxDial),
+		Patience: serverPatience, AnswerWithin: serverAnswer, Log: parts.Log})
+	c.remote = newRemote(c.pool, cfg.Region, cfg.Servers, parts.Log)
 	c.servers = c.remote
 	return c, nil
 }
@@ -212,6 +222,9 @@ func (c *Client) Run(ctx context.Context) error {
 	group.Go(func() error { return c.keepRegistered(ctx, c.pull) })
 	group.Go(func() error { return c.updates.Run(ctx) })
 	group.Go(func() error { return c.gc.Run(ctx) })
+	if c.remote != nil {
+		group.Go(func() error { return c.remote.Run(ctx) })
+	}
 	err := group.Wait()
 	if c.cfg.Ephemeral {
 		c.vanish(ctx)

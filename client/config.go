@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/client/fingerprint"
+	"github.com/open-nomad/open-nomad/internal/rpc"
 )
 
 // Config is what the operator said about the node. Plain values only.
@@ -22,6 +23,9 @@ type Config struct {
 	// Servers to begin with, host:port. Unused when a server runs in this process.
 	Servers    []string
 	IntroToken string // for the first registration, may be empty
+	// Mux and DialTimeout are the settings of the connections to servers.
+	Mux         rpc.Mux
+	DialTimeout time.Duration
 
 	Fingerprint    fingerprint.Config
 	CgroupParent   string

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
@@ -176,7 +175,7 @@ func (c *Client) heartbeat(ctx context.Context, ttl time.Duration) error {
 // learn takes what the servers tell beside their answer.
 func (c *Client) learn(resp *nomad.NodeUpdateResponse) {
 	if c.remote != nil {
-		c.remote.learn(resp.Servers)
+		c.remote.learn(resp.Servers, int(resp.NumNodes))
 	}
 }
 
@@ -186,7 +185,7 @@ func (c *Client) learn(resp *nomad.NodeUpdateResponse) {
 // registration proves by the secret who it is.
 func isNodeUnknown(err error) bool {
 	return errors.Is(err, nomad.ErrNodeNotFound) || errors.Is(err, nomad.ErrPermissionDenied) ||
-		strings.Contains(err.Error(), "node secret ID does not match")
+		errors.Is(err, nomad.ErrNodeSecret)
 }
 
 // write begins a write request.

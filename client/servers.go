@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"math/rand/v2"
 	"slices"
@@ -11,8 +10,6 @@ import (
 	"sync"
 	"syscall"
 	"time"
-
-	"github.com/hashicorp/yamux"
 
 	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
@@ -32,20 +29,29 @@ type Servers interface {
 	Stream(ctx context.Context, method string) (*rpc.Stream, error)
 }
 
+// carrier makes calls to a server by its address.
+type carrier interface {
+	Call(ctx context.Context, addr, method string, req, resp any) error
+	Stream(ctx context.Context, addr, method string) (*rpc.Stream, error)
+}
+
 // Remote reaches the servers of the network. The one at the head of the list is
-// used until it fails; then it goes to the tail.
+// used until it fails; then it goes to the tail. From time to time another becomes the
+// head (rebalance.go), so that clients spread over servers that came later.
 type Remote struct {
-	pool  *rpc.Pool
-	seeds []string // as configured: the last resort
-	log   *slog.Logger
+	pool   carrier
+	region string
+	log    *slog.Logger
 
 	mu    sync.Mutex
+	seeds []string // as configured: the last resort
 	addrs []string
+	nodes int // of the whole region, as a server told
 }
 
 // newRemote begins with the configured addresses.
-func newRemote(pool *rpc.Pool, seeds []string, log *slog.Logger) *Remote {
-	return &Remote{pool: pool, seeds: seeds, addrs: slices.Clone(seeds), log: log}
+func newRemote(pool carrier, region string, seeds []string, log *slog.Logger) *Remote {
+	return &Remote{pool: pool, region: region, seeds: seeds, addrs: slices.Clone(seeds), log: log}
 }
 
 // Addrs returns the known servers, the preferred one first.
@@ -71,9 +77,18 @@ func (r *Remote) SetAddrs(addrs []string) {
 	r.log.Debug("servers", "addrs", r.addrs)
 }
 
-// learn takes over the servers that a server told of. Configured ones stay at the
-// end of the list: they may be names that lead past a firewall.
-func (r *Remote) learn(servers []*nomad.NodeServerInfo) {
+// Replace makes addrs what is known of the servers, in place of what was configured.
+// The next heartbeat learns the others from them.
+func (r *Remote) Replace(addrs []string) {
+	r.mu.Lock()
+	r.seeds = slices.Clone(addrs)
+	r.mu.Unlock()
+	r.SetAddrs(addrs)
+}
+
+// learn takes over the servers that a server told of, and how many nodes share them.
+// Configured ones stay in the list: they may be names that lead past a firewall.
+func (r *Remote) learn(servers []*nomad.NodeServerInfo, nodes int) {
 	var addrs []string
 	for _, s := range servers {
 		if s.RPCAdvertiseAddr != "" && !slices.Contains(addrs, s.RPCAdvertiseAddr) {
@@ -83,7 +98,11 @@ func (r *Remote) learn(servers []*nomad.NodeServerInfo) {
 	if len(addrs) == 0 {
 		return
 	}
-	for _, s := range r.seeds {
+	r.mu.Lock()
+	r.nodes = nodes
+	seeds := r.seeds
+	r.mu.Unlock()
+	for _, s := range seeds {
 		if !slices.Contains(addrs, s) {
 			addrs = append(addrs, s)
 		}
@@ -118,7 +137,8 @@ func (r *Remote) failed(addr string) {
 }
 
 // Call makes one call. It is made again at another server when it cannot have
-// been taken, or when it only reads.
+// been taken, or when it only reads. A server that failed is the last to be asked next
+// time, whether this call is made again or not.
 func (r *Remote) Call(ctx context.Context, method string, req, resp any) error {
 	deadline := time.Now().Add(holdTimeout + blockTime(req))
 	back := backoff{min: 20 * time.Millisecond, max: 500 * time.Millisecond}
@@ -128,10 +148,15 @@ func (r *Remote) Call(ctx context.Context, method string, req, resp any) error {
 			return errNoServers
 		}
 		err := r.pool.Call(ctx, addr, method, req, resp)
-		if err == nil || ctx.Err() != nil || !again(err, req) {
+		if err == nil || ctx.Err() != nil {
 			return err
 		}
-		r.failed(addr)
+		if again(err, req) || rpc.Lost(err) {
+			r.failed(addr)
+		}
+		if !again(err, req) {
+			return err
+		}
 		if tries%count != 0 {
 			continue
 		}
@@ -149,7 +174,7 @@ func (r *Remote) Stream(ctx context.Context, method string) (*rpc.Stream, error)
 		if s, err = r.pool.Stream(ctx, addr, method); err == nil {
 			return s, nil
 		}
-		if !unsent(err) {
+		if !unsent(err) && !rpc.Lost(err) {
 			return nil, err
 		}
 		r.failed(addr)
@@ -191,23 +216,13 @@ func again(err error, req any) bool {
 		return true
 	}
 	_, read := req.(interface{ Query() *nomad.QueryOptions })
-	return read && cut(err)
+	return read && rpc.Lost(err)
 }
 
-// unsent says whether no server took the call.
+// unsent says whether no server took the call: that one could not be reached, or that
+// it could not reach the leader.
 func unsent(err error) bool {
-	return strings.Contains(err.Error(), "failed to get conn") || strings.Contains(err.Error(), "failed to start stream")
-}
-
-// cut says whether the connection ended during the call.
-func cut(err error) bool {
-	for _, end := range []error{io.EOF, io.ErrUnexpectedEOF, io.ErrClosedPipe, syscall.ECONNRESET, syscall.EPIPE,
-		yamux.ErrSessionShutdown, yamux.ErrStreamClosed, yamux.ErrConnectionReset} {
-		if errors.Is(err, end) {
-			return true
-		}
-	}
-	return false
+	return errors.Is(err, nomad.ErrUnsent) || errors.Is(err, nomad.ErrNoStream)
 }
 
 // blockTime is how long a server may take to answer a request on purpose.

@@ -23,6 +23,18 @@ var (
 	ErrMissingAllocID     = errors.New("Missing allocation ID")
 	ErrNodeNotFound       = errors.New("node not found")
 	ErrRegistrationClosed = errors.New("Job registration, dispatch, and scale are disabled by the scheduler configuration")
+	ErrNodeSecret         = errors.New("node secret ID does not match")
+)
+
+// Errors of calls between agents.
+var (
+	// ErrUnsent and ErrNoStream mean that the server that was called knows nothing of
+	// the call: it may be made again, there or elsewhere.
+	ErrUnsent   = errors.New("rpc error: failed to get conn")
+	ErrNoStream = errors.New("rpc error: failed to start stream")
+	// ErrMaybeApplied means that a write was handed over, and then the connection or
+	// the leader was lost: it must not be sent again blindly.
+	ErrMaybeApplied = errors.New("command may have been applied or not")
 )
 
 // codedPrefix begins an error that carries an HTTP status over RPC.
@@ -37,6 +49,11 @@ type CodedError struct {
 
 func (e *CodedError) Error() string { return e.Message }
 
+// Is says that the error of a node's secret keeps its identity with a status, too.
+func (e *CodedError) Is(target error) bool {
+	return target == ErrNodeSecret && strings.Contains(e.Message, ErrNodeSecret.Error())
+}
+
 // Wire returns the form that travels over RPC: "RPC Error:: <code>,<message>".
 func (e *CodedError) Wire() string { return fmt.Sprintf("%s%d,%s", codedPrefix, e.Code, e.Message) }
 
@@ -47,7 +64,8 @@ func Errorf(code int, format string, args ...any) error {
 
 // wireErrors are the sentinels that keep their identity over RPC.
 var wireErrors = []error{ErrNoLeader, ErrNotReady, ErrNoRegionPath, ErrNoNodeConn, ErrPermissionDenied,
-	ErrTokenNotFound, ErrTokenExpired, ErrACLDisabled, ErrUnknownMethod, ErrMissingAllocID, ErrNodeNotFound, ErrRegistrationClosed}
+	ErrTokenNotFound, ErrTokenExpired, ErrACLDisabled, ErrUnknownMethod, ErrMissingAllocID, ErrNodeNotFound, ErrRegistrationClosed,
+	ErrNodeSecret, ErrMaybeApplied, ErrUnsent, ErrNoStream}
 
 // ErrorText is what an RPC reply carries for err.
 func ErrorText(err error) string {

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -254,6 +255,40 @@ func TestServerAndClientApart(t *testing.T) {
 	if got := cl.Servers(); len(got) != 1 || got[0] != leader {
 		t.Errorf("Servers() = %v, want %s", got, leader)
 	}
+	changeServers(t, srv, cl, leader)
+}
+
+// changeServers replaces the servers of a client by its API.
+func changeServers(t *testing.T, srv, cl *agent.Agent, leader string) {
+	t.Helper()
+	put := func(a *agent.Agent, query string) (int, string) {
+		req, err := http.NewRequest("PUT", "http://"+a.Addr()+"/v1/agent/servers"+query, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		text, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp.StatusCode, string(text)
+	}
+	for query, want := range map[string]int{"": 400, "?address=127.0.0.1:nothing": 400, "?address=127.0.0.1&address=" + leader: 200} {
+		if code, text := put(cl, query); code != want {
+			t.Errorf("PUT /v1/agent/servers%s = %d %s, want %d", query, code, text, want)
+		}
+	}
+	if got := cl.Servers(); len(got) != 2 || !slices.Contains(got, "127.0.0.1:4647") {
+		t.Errorf("Servers() = %v", got)
+	}
+	if code, _ := put(srv, "?address=a"); code != 501 {
+		t.Errorf("a server alone answers %d", code)
+	}
+	until(t, "the client still reaches its server", func() bool { return readyNodes(cl) == 1 })
 }
 
 // oneLine fails unless err is there, in one line.

@@ -95,7 +95,7 @@ func (s *Settings) clientConfig(dir, httpAddr string) (client.Config, error) {
 		NodeClass: c.NodeClass, NodePool: c.NodePool, Meta: c.Meta,
 		HTTPAddr: httpAddr, DefaultIneligible: c.DefaultIneligible, NodeMaxAllocs: c.NodeMaxAllocs,
 		StateDir: or(c.StateDir, filepath.Join(dir, "client")), AllocDir: allocDir, Ephemeral: s.dev,
-		Servers: s.serverAddrs(), IntroToken: intro,
+		Servers: s.serverAddrs(), IntroToken: intro, Mux: s.mux(), DialTimeout: s.RPC.DialTimeout,
 		Fingerprint: s.fingerprintConfig(allocDir, httpAddr), CgroupParent: c.CgroupParent,
 		MaxKillTimeout: c.MaxKillTimeout, HostEnv: s.hostEnv(), Plugins: s.pluginConfigs(),
 		DynamicUserMin: c.Users.DynamicUserMin, DynamicUserMax: c.Users.DynamicUserMax,
@@ -217,7 +217,8 @@ func (s *Settings) serverConfig(dir string) (server.Config, error) {
 		Introduction: endpoint.Introduction{Enforcement: sv.ClientIntroduction.Enforcement,
 			DefaultTTL: sv.ClientIntroduction.DefaultIdentityTTL, MaxTTL: sv.ClientIntroduction.MaxIdentityTTL},
 		JobDefaultPriority: sv.JobDefaultPriority, JobMaxPriority: sv.JobMaxPriority, JobMaxCount: sv.JobMaxCount,
-		JobMaxSourceSize:    int(source),
+		JobMaxSourceSize: int(source),
+		Mux:              s.mux(), DialTimeout: s.RPC.DialTimeout,
 		RPCHandshakeTimeout: s.Limits.RPCHandshakeTimeout, RPCMaxConnsPerClient: unbounded(s.Limits.RPCMaxConnsPerClient),
 	}
 	return cfg, s.clusterConfig(&cfg)

@@ -25,7 +25,7 @@ type Config struct {
 	Advertise                 Advertise           `hcl:"advertise"`
 	Client                    Client              `hcl:"client"`
 	Server                    Server              `hcl:"server"`
-	RPC                       RPC                 `hcl:"rpc" later:"settings of multiplexed connections"`
+	RPC                       RPC                 `hcl:"rpc"`
 	ACL                       ACL                 `hcl:"acl" later:"access control"`
 	Telemetry                 Telemetry           `hcl:"telemetry"`
 	LeaveOnInterrupt          bool                `hcl:"leave_on_interrupt"`

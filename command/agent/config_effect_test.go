@@ -11,6 +11,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/client"
 	"github.com/open-nomad/open-nomad/client/fingerprint"
+	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad/consensus"
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
@@ -143,6 +144,14 @@ func TestValuesArrive(t *testing.T) {
 		bind_addr = "127.0.0.1"
 		advertise { serf = "10.0.0.1" }
 		limits { rpc_handshake_timeout = "2s" rpc_max_conns_per_client = 0 }
+		rpc {
+			accept_backlog = 31
+			keep_alive_interval = "32s"
+			connection_write_timeout = "33s"
+			stream_open_timeout = "0s"
+			stream_close_timeout = "34s"
+			dial_timeout = "1s"
+		}
 		server {
 			enabled = true
 			data_dir = "/srv/raft"
@@ -180,9 +189,10 @@ func TestValuesArrive(t *testing.T) {
 	}
 	b := configs(t, s)
 	sv, c := b.Server, b.Client
+	mux := rpc.Mux{AcceptBacklog: 31, KeepAlive: 32 * time.Second, WriteTimeout: 33 * time.Second, OpenTimeout: -1, CloseTimeout: 34 * time.Second}
 	for _, v := range []struct{ got, want any }{
 		{sv.Dir, "/srv/raft"}, {sv.SerfAdvertise, "10.0.0.1:4648"}, {sv.RPCAddr, "127.0.0.1:4647"}, {sv.RPCHandshakeTimeout, 2 * time.Second},
-		{sv.RPCMaxConnsPerClient, -1}, {sv.MinHeartbeatTTL, 11 * time.Second}, {sv.HeartbeatGrace, 12 * time.Second},
+		{sv.RPCMaxConnsPerClient, -1}, {sv.Mux, mux}, {c.Mux, mux}, {sv.DialTimeout, time.Second}, {c.DialTimeout, time.Second}, {sv.MinHeartbeatTTL, 11 * time.Second}, {sv.HeartbeatGrace, 12 * time.Second},
 		{sv.FailoverHeartbeatTTL, 13 * time.Second}, {sv.MaxHeartbeatsPerSecond, 14.0}, {sv.Workers, 3}, {sv.Schedulers, []string{"batch"}},
 		{sv.Raft, consensus.Tuning{Multiplier: 2, SnapshotThreshold: 15, SnapshotInterval: 16 * time.Second, TrailingLogs: 17}},
 		{sv.EvalGCThreshold, 18 * time.Minute}, {sv.NodeGCThreshold, 19 * time.Minute}, {sv.StartTimeout, 20 * time.Second},
@@ -207,6 +217,9 @@ func TestRefusedByName(t *testing.T) {
 		`client { disk_free_mb = 1 }`:                                        "client.disk_free_mb",
 		`client { cpu_total_compute = -1 }`:                                  "client.cpu_total_compute: must not be negative",
 		`server { server_join { retry_join = ["provider=aws"] } }`:           "server.server_join.retry_join: the discovery of servers",
+		`rpc { keep_alive_interval = "0s" }`:                                 "rpc.keep_alive_interval: must be above 0",
+		`rpc { accept_backlog = 0 }`:                                         "rpc.accept_backlog: must be above 0",
+		`rpc { stream_close_timeout = "-1s" }`:                               "rpc.stream_close_timeout: must not be negative",
 		`server { min_heartbeat_ttl = "0s" }`:                                "server.min_heartbeat_ttl: must be above 0",
 		`server { default_scheduler_config { scheduler_algorithm = "x" } }`:  "binpack or spread",
 		`server { default_scheduler_config { pause_eval_broker = true } }`:   "pausing of the evaluation broker",

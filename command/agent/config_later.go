@@ -2,16 +2,6 @@ package agent
 
 import "time"
 
-// RPC is the rpc block.
-type RPC struct {
-	AcceptBacklog          int           `hcl:"accept_backlog" default:"256"`
-	KeepAliveInterval      time.Duration `hcl:"keep_alive_interval" default:"30s"`
-	ConnectionWriteTimeout time.Duration `hcl:"connection_write_timeout" default:"10s"`
-	StreamOpenTimeout      time.Duration `hcl:"stream_open_timeout" default:"75s"`
-	StreamCloseTimeout     time.Duration `hcl:"stream_close_timeout" default:"5m"`
-	DialTimeout            time.Duration `hcl:"dial_timeout" default:"10s"`
-}
-
 // ACL is the acl block.
 type ACL struct {
 	Enabled               bool          `hcl:"enabled"`

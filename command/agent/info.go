@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/http"
 	"reflect"
 	"runtime"
@@ -98,6 +99,31 @@ func (a *Agent) Servers() []string {
 		return []string{a.server.RPCAddr()}
 	}
 	return a.client.Remote().Addrs()
+}
+
+// SetServers replaces the servers that the client uses.
+func (a *Agent) SetServers(addrs []string) error {
+	if a.client == nil || a.server != nil {
+		return nomad.Errorf(http.StatusBadRequest, "the client of this agent uses the server of this agent, and no other")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), askLimit)
+	defer cancel()
+	full := make([]string, len(addrs))
+	for i, addr := range addrs {
+		full[i] = withPort(strings.TrimSpace(addr), rpcPort)
+		host, port, err := net.SplitHostPort(full[i])
+		if err == nil {
+			_, err = net.DefaultResolver.LookupPort(ctx, "tcp", port)
+		}
+		if err == nil {
+			_, err = net.DefaultResolver.LookupHost(ctx, host)
+		}
+		if err != nil {
+			return nomad.Errorf(http.StatusBadRequest, "server address %q: %v", addr, err)
+		}
+	}
+	a.client.Remote().Replace(full)
+	return nil
 }
 
 // NodeID is the ID of the client's node, empty without one.

@@ -16,7 +16,7 @@ import (
 
 // Commands lists the commands of this package.
 func Commands() []term.Command {
-	return []term.Command{statusCommand(), eligibilityCommand(), drainCommand(), identityGetCommand(), identityRenewCommand(), introCreateCommand()}
+	return []term.Command{statusCommand(), eligibilityCommand(), drainCommand(), identityGetCommand(), identityRenewCommand(), introCreateCommand(), configCommand()}
 }
 
 // find returns the one node whose ID begins with prefix, and a client to go on with.

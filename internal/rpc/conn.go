@@ -49,12 +49,12 @@ func (c *Conn) BindNode(id string) {
 func (c *Conn) open(kind byte) (net.Conn, error) {
 	stream, err := c.session.Open()
 	if err != nil {
-		return nil, fmt.Errorf("rpc error: %w: %w", errNoStream, err)
+		return nil, fmt.Errorf("%w: %w", nomad.ErrNoStream, err)
 	}
 	if c.perStream {
 		if _, err := stream.Write([]byte{kind}); err != nil {
 			stream.Close()
-			return nil, fmt.Errorf("rpc error: %w: %w", errNoStream, err)
+			return nil, fmt.Errorf("%w: %w", nomad.ErrNoStream, err)
 		}
 	}
 	return stream, nil

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/open-nomad/open-nomad/nomad"
 )
 
 // DialRaft opens a connection to the server of this region at addr that its
@@ -39,11 +41,11 @@ func (p *Pool) dial(ctx context.Context, addr, region string, kind byte) (*diale
 	defer cancel()
 	conn, err := p.secure(ctx, addr, region)
 	if err != nil {
-		return nil, fmt.Errorf("rpc error: %w: %w", errUnsent, err)
+		return nil, fmt.Errorf("%w: %w", nomad.ErrUnsent, err)
 	}
 	if _, err := conn.Write([]byte{kind}); err != nil {
 		conn.Close()
-		return nil, fmt.Errorf("rpc error: %w: %w", errUnsent, err)
+		return nil, fmt.Errorf("%w: %w", nomad.ErrUnsent, err)
 	}
 	return &dialed{Conn: conn}, nil
 }
@@ -124,11 +126,11 @@ func ofHandshake(alert error) bool { return strings.Contains(alert.Error(), "cer
 // refused puts the reason in place of err when the server refused the handshake: it
 // did nothing of what was asked.
 func (d *dialed) refused(err error) error {
-	if err == nil || errors.Is(err, errUnsent) {
+	if err == nil || errors.Is(err, nomad.ErrUnsent) {
 		return err
 	}
 	if alert := d.alert.Load(); alert != nil {
-		return fmt.Errorf("rpc error: %w: the server refuses this agent: %w", errUnsent, *alert)
+		return fmt.Errorf("%w: the server refuses this agent: %w", nomad.ErrUnsent, *alert)
 	}
 	return err
 }

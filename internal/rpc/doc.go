@@ -21,6 +21,10 @@
 // Servers never dial clients: they open streams back over the session that the
 // client opened, found by node ID (Server.NodeCall, Server.NodeStream).
 //
+// A Pool keeps one session per server for calls and for streaming ones. A call that is
+// not answered in time has the other side asked whether it is there (a yamux ping): a
+// process that is stopped or cut off ends its calls within seconds, not when TCP notices.
+//
 // Serve owns one goroutine per connection, one per stream and one per running
 // call; it returns when all of them ended. A Pool owns one goroutine per session.
 package rpc

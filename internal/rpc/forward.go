@@ -57,7 +57,7 @@ func untaken(err error, addr string, env nomad.Envelope) bool {
 	if addr == "" {
 		return false
 	}
-	return errors.Is(err, errUnsent) || errors.Is(err, errNoStream) || !env.Write && endsSession(err)
+	return errors.Is(err, nomad.ErrUnsent) || errors.Is(err, nomad.ErrNoStream) || !env.Write && Lost(err)
 }
 
 // forward makes the call at another server.

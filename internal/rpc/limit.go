@@ -39,3 +39,17 @@ func (l *addrLimit) take(addr net.Addr) (release func(), used int, ok bool) {
 
 // leaves says whether used connections leave reserve of them free.
 func (l *addrLimit) leaves(used, reserve int) bool { return l.max < 0 || used <= l.max-reserve }
+
+// countedConn counts until it is closed: the connections of Raft, too, are those of an
+// address.
+type countedConn struct {
+	net.Conn
+	once    sync.Once
+	release func()
+}
+
+// Close implements net.Conn.
+func (c *countedConn) Close() error {
+	c.once.Do(c.release)
+	return c.Conn.Close()
+}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"log/slog"
 	"net"
 	"sync"
 	"time"
@@ -18,7 +17,8 @@ import (
 const (
 	acceptBackoffMin = 5 * time.Millisecond
 	acceptBackoffMax = time.Second
-	streamReserve    = 20 // connections of one address that streams leave free
+	streamReserve    = 20      // connections of one address that streams leave free
+	maxStreams       = 1 << 14 // of one connection that are open at a time
 )
 
 // Serve answers connections of ln until ctx ends, then closes all of them and
@@ -65,7 +65,7 @@ func (s *Server) serveConn(ctx context.Context, conn net.Conn) {
 		conn.Close()
 		return
 	}
-	defer release()
+	conn = &countedConn{Conn: conn, release: release}
 	kind, known, err := s.greet(ctx, conn)
 	if err != nil {
 		if !isEOF(err) {
@@ -107,7 +107,7 @@ func (s *Server) serveKind(ctx context.Context, c *Conn, conn net.Conn, kind byt
 
 // serveMux serves the streams of a session that the other side opened.
 func (s *Server) serveMux(ctx context.Context, c *Conn, conn net.Conn) {
-	session, err := yamux.Server(conn, muxConfig(s.log))
+	session, err := yamux.Server(conn, s.cfg.Mux.config(s.log))
 	if err != nil {
 		s.log.Error("start session", "err", err)
 		return
@@ -124,12 +124,21 @@ func (s *Server) serveSession(ctx context.Context, c *Conn) {
 	defer wg.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	slots := make(chan struct{}, maxStreams)
 	for {
 		stream, err := c.session.AcceptStream()
 		if err != nil {
 			return
 		}
+		select {
+		case slots <- struct{}{}:
+		default:
+			s.log.Warn("too many streams of one connection", "addr", c.remote)
+			stream.Close()
+			continue
+		}
 		wg.Go(func() {
+			defer func() { <-slots }()
 			defer stream.Close()
 			if !c.perStream {
 				s.serveCalls(ctx, c, stream)
@@ -249,12 +258,4 @@ func (s *Server) ended(c *Conn, err error) {
 func isEOF(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
 		errors.Is(err, yamux.ErrSessionShutdown) || errors.Is(err, yamux.ErrStreamClosed) || errors.Is(err, yamux.ErrConnectionReset)
-}
-
-// muxConfig is the yamux configuration of both sides (compat/wire.md section 2).
-func muxConfig(log *slog.Logger) *yamux.Config {
-	cfg := yamux.DefaultConfig()
-	cfg.LogOutput = nil
-	cfg.Logger = slog.NewLogLogger(log.Handler(), slog.LevelDebug)
-	return cfg
 }

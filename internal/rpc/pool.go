@@ -3,20 +3,17 @@ package rpc
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/hashicorp/yamux"
 
 	"github.com/open-nomad/open-nomad/internal/certs"
-)
-
-// errUnsent and errNoStream mean that the other side knows nothing of the call.
-var (
-	errUnsent   = errors.New("failed to get conn")
-	errNoStream = errors.New("failed to start stream")
+	"github.com/open-nomad/open-nomad/nomad"
 )
 
 // PoolConfig is what a Pool is made of; zero values mean the defaults of
@@ -36,7 +33,14 @@ type PoolConfig struct {
 	// nil function means the own one. Servers show it by their certificates.
 	Region   string
 	RegionOf func(addr string) string
-	Log      *slog.Logger
+	// Patience is how long a call that is not answered goes on before the other side
+	// is asked whether it is there; zero means 5 s. A blocking query has its time on top.
+	Patience time.Duration
+	// AnswerWithin is how long it may then take to say so; zero means 3 s.
+	AnswerWithin time.Duration
+	// Mux are the settings of the sessions.
+	Mux Mux
+	Log *slog.Logger
 }
 
 // Pool holds one session to each server address that was called.
@@ -62,6 +66,12 @@ func NewPool(cfg PoolConfig) *Pool {
 	if cfg.MaxIdleStreams == 0 {
 		cfg.MaxIdleStreams = 2
 	}
+	if cfg.Patience == 0 {
+		cfg.Patience = 5 * time.Second
+	}
+	if cfg.AnswerWithin == 0 {
+		cfg.AnswerWithin = 3 * time.Second
+	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
@@ -83,41 +93,132 @@ type peer struct {
 	busy int
 }
 
-// Call makes one call to the server at addr. The end of ctx ends the call.
+// Call makes one call to the server at addr. The end of ctx ends the call. A server
+// that is not there any more, though its machine keeps the connection, ends it within
+// seconds. A write whose reply was lost fails with nomad.ErrMaybeApplied.
 func (p *Pool) Call(ctx context.Context, addr, method string, req, resp any) error {
-	peer, c, err := p.acquire(ctx, addr)
+	peer, c, err := p.acquire(ctx, addr, byteCalls)
 	if err != nil {
 		return err
 	}
 	stop := context.AfterFunc(ctx, func() { c.conn.Close() })
+	unwatch := p.watch(peer, p.cfg.Patience+blockTime(req))
 	broken, err := c.call(method, req, resp)
+	unwatch()
 	if !stop() {
 		broken = true
 	}
 	p.release(peer, c, broken, err)
-	if broken && ctx.Err() != nil {
+	switch {
+	case !broken:
+		return err
+	case ctx.Err() != nil:
 		return ctx.Err()
 	}
-	if broken {
-		return peer.refused(err)
+	err = peer.refused(err)
+	if r, ok := req.(Request); ok && r.Envelope().Write && Lost(err) {
+		return fmt.Errorf("%w: %w", nomad.ErrMaybeApplied, err)
 	}
 	return err
 }
 
-// Stream opens a streaming call on a connection of its own. The caller sends the
-// request and closes the stream; the end of ctx closes it too.
+// blockTime is how long the answer of a request may take on purpose.
+func blockTime(req any) time.Duration {
+	q, ok := req.(interface{ Query() *nomad.QueryOptions })
+	if !ok || q.Query().MinQueryIndex == 0 {
+		return 0
+	}
+	wait := q.Query().BlockingTimeout()
+	return wait + wait/nomad.JitterFraction
+}
+
+// Stream opens a streaming call. The caller sends the request and closes the stream;
+// the end of ctx closes it too.
 func (p *Pool) Stream(ctx context.Context, addr, method string) (*Stream, error) {
-	conn, err := p.dial(ctx, addr, p.regionOf(addr), byteStream)
+	peer, c, err := p.acquire(ctx, addr, byteStream)
 	if err != nil {
 		return nil, err
 	}
+	conn := &heldStream{ReadWriteCloser: c.conn, ended: func() { p.release(peer, nil, false, nil) }}
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	unwatch := p.watch(peer, p.cfg.Patience)
+	defer unwatch()
 	s, err := openStream(conn, method)
 	if err != nil {
 		stop()
-		err = conn.refused(err)
+		err = peer.refused(err)
 	}
 	return s, err
+}
+
+// heldStream keeps its session in use until it is closed.
+type heldStream struct {
+	io.ReadWriteCloser
+	once  sync.Once
+	ended func()
+}
+
+// Close implements io.Closer.
+func (h *heldStream) Close() error {
+	err := h.ReadWriteCloser.Close()
+	h.once.Do(h.ended)
+	return err
+}
+
+// Check asks the server at addr whether it is there, when there is a session to it. If
+// it does not answer within seconds, all calls to it end: a process that is stopped, or
+// cut off, keeps its connections, and what waits for it would wait long.
+func (p *Pool) Check(addr string) {
+	p.mu.Lock()
+	pe := p.peers[addr]
+	p.mu.Unlock()
+	if pe == nil {
+		return
+	}
+	select {
+	case <-pe.ready:
+	case <-p.ctx.Done():
+		return
+	}
+	if pe.err == nil && !pe.answers(p.cfg.AnswerWithin) {
+		p.log.Warn("a server does not answer: closing its connection", "addr", addr)
+		p.drop(pe)
+	}
+}
+
+// watch checks the other side of a session once patience has passed, and from time to
+// time after that, until stop is called.
+func (p *Pool) watch(pe *peer, patience time.Duration) (stop func()) {
+	done := make(chan struct{})
+	timer := time.AfterFunc(patience, func() {
+		for pe.answers(p.cfg.AnswerWithin) {
+			select {
+			case <-done:
+				return
+			case <-time.After(p.cfg.Patience):
+			}
+		}
+		p.drop(pe)
+	})
+	return func() {
+		timer.Stop()
+		close(done)
+	}
+}
+
+// answers says whether the other side of the session is there.
+func (pe *peer) answers(within time.Duration) bool {
+	answer := make(chan error, 1)
+	go func() {
+		_, err := pe.conn.session.Ping()
+		answer <- err
+	}()
+	select {
+	case err := <-answer:
+		return err == nil
+	case <-time.After(within):
+		return false
+	}
 }
 
 // Close ends all sessions and waits for what they serve.
@@ -135,18 +236,18 @@ func (p *Pool) Close() error {
 	return nil
 }
 
-// acquire returns a stream of calls to addr. A session that died unnoticed is
-// replaced once: nothing was sent over it yet.
-func (p *Pool) acquire(ctx context.Context, addr string) (*peer, *caller, error) {
+// acquire returns a stream to addr, one that was used before if it is for calls. A
+// session that died unnoticed is replaced once: nothing was sent over it yet.
+func (p *Pool) acquire(ctx context.Context, addr string, kind byte) (*peer, *caller, error) {
 	for again := true; ; again = false {
 		pe, err := p.session(ctx, addr)
 		if err != nil {
 			return nil, nil, err
 		}
-		if c := pe.take(); c != nil && !pe.conn.session.IsClosed() {
+		if c := pe.take(kind); c != nil && !pe.conn.session.IsClosed() {
 			return pe, c, nil
 		}
-		stream, err := pe.conn.open(byteCalls)
+		stream, err := pe.conn.open(kind)
 		if err == nil {
 			return pe, newCaller(stream), nil
 		}
@@ -164,7 +265,7 @@ func (p *Pool) session(ctx context.Context, addr string) (*peer, error) {
 	p.mu.Lock()
 	if p.peers == nil {
 		p.mu.Unlock()
-		return nil, errors.New("rpc error: failed to get conn: the pool is closed")
+		return nil, fmt.Errorf("%w: the pool is closed", nomad.ErrUnsent)
 	}
 	pe := p.peers[addr]
 	if pe == nil {
@@ -187,7 +288,7 @@ func (p *Pool) connect(pe *peer) {
 	if err == nil {
 		pe.wire = conn
 		var session *yamux.Session
-		if session, err = yamux.Client(conn, muxConfig(p.log)); err == nil {
+		if session, err = yamux.Client(conn, p.cfg.Mux.config(p.log)); err == nil {
 			pe.conn = &Conn{remote: conn.RemoteAddr(), established: time.Now(), session: session, perStream: true}
 			pe.timer = time.AfterFunc(p.cfg.IdleTimeout, func() { p.reap(pe) })
 		}
@@ -215,7 +316,7 @@ func (p *Pool) connect(pe *peer) {
 func (p *Pool) release(pe *peer, c *caller, broken bool, err error) {
 	pe.mu.Lock()
 	pe.busy--
-	keep := !broken && len(pe.idle) < p.cfg.MaxIdleStreams
+	keep := c != nil && !broken && len(pe.idle) < p.cfg.MaxIdleStreams
 	if keep {
 		pe.idle = append(pe.idle, c)
 	}
@@ -225,7 +326,7 @@ func (p *Pool) release(pe *peer, c *caller, broken bool, err error) {
 		return
 	}
 	c.conn.Close()
-	if broken && endsSession(err) && pe.conn.session.IsClosed() {
+	if broken && Lost(err) && pe.conn.session.IsClosed() {
 		p.drop(pe)
 	}
 }
@@ -252,14 +353,14 @@ func (p *Pool) drop(pe *peer) {
 	pe.close()
 }
 
-// take returns an unused stream, nil when there is none; either way the session
-// counts as used.
-func (pe *peer) take() *caller {
+// take returns an unused stream of calls, nil when there is none or another kind is
+// asked for; either way the session counts as used.
+func (pe *peer) take(kind byte) *caller {
 	pe.mu.Lock()
 	defer pe.mu.Unlock()
 	pe.busy++
 	n := len(pe.idle)
-	if n == 0 {
+	if n == 0 || kind != byteCalls {
 		return nil
 	}
 	c := pe.idle[n-1]
@@ -277,5 +378,8 @@ func (pe *peer) close() {
 	}
 }
 
-// endsSession says whether an error may come from a dead session.
-func endsSession(err error) bool { return isEOF(err) || errors.Is(err, io.ErrClosedPipe) }
+// Lost says whether an error means that the connection ended during a call, so that it
+// may have been taken or not.
+func Lost(err error) bool {
+	return isEOF(err) || errors.Is(err, io.ErrClosedPipe) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+}

@@ -60,6 +60,8 @@ type Config struct {
 	HandshakeTimeout time.Duration
 	// MaxConnsPerAddr bounds the connections of one address; zero means 100, negative no bound.
 	MaxConnsPerAddr int
+	// Mux are the settings of the sessions that others open.
+	Mux Mux
 	// Observe, when set, is told of every call.
 	Observe func(method string, took time.Duration, err error)
 	Log     *slog.Logger

@@ -29,7 +29,7 @@ type Raft struct {
 // ErrMaybeApplied means that leadership was lost, or the wait given up, after a
 // command was handed over: it may be in the log or not. It must not be sent
 // again blindly.
-var ErrMaybeApplied = errors.New("command may have been applied or not")
+var ErrMaybeApplied = nomad.ErrMaybeApplied
 
 // Open opens or creates the log of a server and starts raft.
 func Open(c Config) (*Raft, error) {

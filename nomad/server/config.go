@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/internal/certs"
+	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/consensus"
 	"github.com/open-nomad/open-nomad/nomad/endpoint"
@@ -108,6 +109,10 @@ type Config struct {
 	TLS *certs.Store
 	// RPCMaxConnsPerClient bounds the connections of one address. Default 100; negative is no bound.
 	RPCMaxConnsPerClient int
+	// Mux are the settings of multiplexed connections.
+	Mux rpc.Mux
+	// DialTimeout bounds the connecting to another server. It is never longer than 3 s.
+	DialTimeout time.Duration
 }
 
 // complete fills in the defaults and refuses what can't be.
@@ -134,6 +139,9 @@ func (c Config) complete() (Config, error) {
 		} else if _, err := strconv.ParseUint(port, 10, 16); err != nil {
 			return c, fmt.Errorf("server: port for gossip: %w", err)
 		}
+	}
+	if c.DialTimeout <= 0 || c.DialTimeout > maxDial {
+		c.DialTimeout = maxDial
 	}
 	if c.Workers == 0 {
 		c.Workers = max(2, runtime.NumCPU())

@@ -48,8 +48,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/worker"
 )
 
-// dialTimeout bounds the connecting to another server: less than calls are held.
-const dialTimeout = 3 * time.Second
+// maxDial bounds the connecting to another server: less than calls are held.
+const maxDial = 3 * time.Second
 
 // stepDownWithin bounds the handing over of leadership by a server that stops.
 const stepDownWithin = 2 * time.Second
@@ -115,7 +115,7 @@ func (s *Server) open() (err error) {
 	s.blocked = broker.NewBlocked(s.broker)
 	s.observer = broker.NewObserver(s.broker, s.blocked, s.classOf)
 	s.fsm = fsm.New(state.New(s.log), s.observer, s.log)
-	s.peers = rpc.NewPool(rpc.PoolConfig{IdleTimeout: 2 * time.Minute, MaxIdleStreams: 64, DialTimeout: dialTimeout,
+	s.peers = rpc.NewPool(rpc.PoolConfig{IdleTimeout: 2 * time.Minute, MaxIdleStreams: 64, DialTimeout: s.cfg.DialTimeout, Mux: s.cfg.Mux,
 		TLS: s.cfg.TLS, Region: s.cfg.Region, RegionOf: s.regionAt, Log: s.log})
 	if err := s.openRaft(); err != nil {
 		return err
@@ -130,7 +130,7 @@ func (s *Server) open() (err error) {
 	s.deploys = deploy.New(deploy.Config{Store: s.fsm.State, Raft: s.raft, Log: s.log})
 	s.rpc, err = rpc.NewServer(rpc.Config{Methods: s.endpoints().Methods(), Auth: patient{s.authority, s.caughtUp}, Router: s, Peers: s.peers,
 		Self: s.token, Bound: endpoint.BoundNode, Raft: s.raftConns(), TLS: s.cfg.TLS,
-		HandshakeTimeout: s.cfg.RPCHandshakeTimeout, MaxConnsPerAddr: s.cfg.RPCMaxConnsPerClient, Observe: measure, Log: s.log})
+		Mux: s.cfg.Mux, HandshakeTimeout: s.cfg.RPCHandshakeTimeout, MaxConnsPerAddr: s.cfg.RPCMaxConnsPerClient, Observe: measure, Log: s.log})
 	if err != nil || s.alone() {
 		return err
 	}

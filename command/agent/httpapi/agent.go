@@ -14,6 +14,7 @@ func (s *Server) agentRoutes() []route {
 		{methods: "GET", path: "/v1/agent/health", handle: s.agentHealth},
 		{methods: "GET", path: "/v1/agent/members", handle: read("Status.Members", noFields[nomad.GenericRequest], whole[nomad.ServerMembersResponse])},
 		{methods: "GET", path: "/v1/agent/servers", handle: s.agentServers},
+		{methods: "PUT POST", path: "/v1/agent/servers", handle: s.agentSetServers},
 		{methods: "PUT POST", path: "/v1/agent/reload", handle: s.agentReload},
 		{methods: "GET", path: "/v1/metrics", handle: s.metrics},
 		{methods: "GET", path: "/v1/regions", handle: read("Region.List", noFields[nomad.GenericRequest], func(o *[]string) (any, error) { return *o, nil })},
@@ -72,9 +73,22 @@ func (s *Server) agentHealth(r *request) (any, error) {
 func (s *Server) agentServers(*request) (any, error) {
 	servers := s.cfg.Agent.Servers()
 	if servers == nil {
-		return nil, nomad.Errorf(http.StatusNotImplemented, "Invalid method: this agent is no client")
+		return nil, errNoClient
 	}
 	return slices.Sorted(slices.Values(servers)), nil
+}
+
+var errNoClient = nomad.Errorf(http.StatusNotImplemented, "Invalid method: this agent is no client")
+
+func (s *Server) agentSetServers(r *request) (any, error) {
+	addrs := r.query["address"]
+	switch {
+	case s.cfg.Agent.Servers() == nil:
+		return nil, errNoClient
+	case len(addrs) == 0:
+		return nil, nomad.Errorf(http.StatusBadRequest, "missing server address: give ?address=")
+	}
+	return nil, s.cfg.Agent.SetServers(addrs)
 }
 
 func (s *Server) agentReload(*request) (any, error) { return nil, s.cfg.Agent.Reload() }

@@ -25,6 +25,8 @@ type Agent interface {
 	Health() (client, server *Health)
 	// Servers lists the RPC addresses that the client part uses; nil without one.
 	Servers() []string
+	// SetServers replaces them: each is "host" or "host:port".
+	SetServers(addrs []string) error
 	// NodeID is the ID of the client part's node, empty without one.
 	NodeID() string
 	// Metrics is the in-memory summary; Prometheus the text exposition, nil when off.

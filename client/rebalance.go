@@ -1,0 +1,76 @@
+package client
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// Bounds of moving to another server (compat/wire.md section 7).
+const (
+	rebalanceMin  = 5 * time.Minute
+	rebalanceRate = 64 // nodes a second that a server takes on this way
+	pingWithin    = 3 * time.Second
+)
+
+// Run moves the client to another server from time to time until ctx ends: servers that
+// come back, or are added, get their share of the clients.
+func (r *Remote) Run(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(r.rebalanceAfter()):
+			r.rebalance(ctx)
+		}
+	}
+}
+
+// rebalanceAfter is the time until the client moves: long enough that all the clients of
+// a large cluster together make few new connections a second.
+func (r *Remote) rebalanceAfter() time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	wait := max(rebalanceMin, time.Second*time.Duration(r.nodes)/time.Duration(rebalanceRate*max(1, len(r.addrs))))
+	return wait + rand.N(wait/2)
+}
+
+// rebalance puts the servers in a new order, led by one that answers. Nothing changes
+// when none does.
+func (r *Remote) rebalance(ctx context.Context) {
+	addrs := r.Addrs()
+	if len(addrs) < 2 {
+		return
+	}
+	rand.Shuffle(len(addrs), func(i, j int) { addrs[i], addrs[j] = addrs[j], addrs[i] })
+	for i, addr := range addrs {
+		if r.ping(ctx, addr) {
+			r.reorder(slices.Concat(addrs[i:], addrs[:i])) // those before it failed
+			return
+		}
+	}
+}
+
+// ping says whether a server answers.
+func (r *Remote) ping(ctx context.Context, addr string) bool {
+	ctx, cancel := context.WithTimeout(ctx, pingWithin)
+	defer cancel()
+	req := nomad.GenericRequest{QueryOptions: nomad.QueryOptions{Region: r.region, AllowStale: true}}
+	err := r.pool.Call(ctx, addr, "Status.Ping", &req, nil)
+	if err != nil {
+		r.log.Debug("a server does not answer", "addr", addr, "err", err)
+	}
+	return err == nil
+}
+
+// reorder takes over an order, unless other servers were learnt of meanwhile.
+func (r *Remote) reorder(addrs []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if sameSet(r.addrs, addrs) {
+		r.addrs = addrs
+	}
+}

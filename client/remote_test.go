@@ -1,0 +1,226 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// fleet is the servers of the network: each answers as fails says.
+type fleet struct {
+	mu    sync.Mutex
+	fails map[string]error
+	asked []string // addresses, in the order of the calls
+	pings int
+}
+
+func (f *fleet) Call(_ context.Context, addr, method string, _, _ any) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if method == "Status.Ping" {
+		f.pings++
+	} else {
+		f.asked = append(f.asked, addr)
+	}
+	return f.fails[addr]
+}
+
+func (f *fleet) Stream(_ context.Context, addr, _ string) (*rpc.Stream, error) {
+	if err := f.Call(context.Background(), addr, "", nil, nil); err != nil {
+		return nil, err
+	}
+	near, _ := rpc.Pipe()
+	return near, nil
+}
+
+func (f *fleet) set(addr string, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.fails[addr] = err
+}
+
+func remote(f *fleet, addrs ...string) *Remote {
+	return newRemote(f, "global", addrs, slog.New(slog.DiscardHandler))
+}
+
+var (
+	readReq    = &nomad.GenericRequest{}
+	writeReq   = &nomad.NodeUpdateStatusRequest{}
+	errLost    = fmt.Errorf("rpc error: %w", io.EOF)
+	errMaybe   = fmt.Errorf("%w: %w", nomad.ErrMaybeApplied, io.EOF)
+	errRefused = fmt.Errorf("%w: connection refused", nomad.ErrUnsent)
+)
+
+func TestFailover(t *testing.T) {
+	for name, c := range map[string]struct {
+		req   any
+		first error
+		asked []string // by the call
+		next  string   // the head afterwards
+		want  error
+	}{
+		"a server that is not there":      {writeReq, errRefused, []string{"a", "b"}, "b", nil},
+		"told by a server":                {writeReq, nomad.ErrorFromText(errRefused.Error()), []string{"a", "b"}, "b", nil},
+		"no leader":                       {writeReq, nomad.ErrNoLeader, []string{"a", "b"}, "b", nil},
+		"a read whose answer is lost":     {readReq, errLost, []string{"a", "b"}, "b", nil},
+		"a write whose answer is lost":    {writeReq, errMaybe, []string{"a"}, "b", nomad.ErrMaybeApplied},
+		"a write that its leader lost":    {writeReq, nomad.ErrorFromText(nomad.ErrMaybeApplied.Error()), []string{"a"}, "a", nomad.ErrMaybeApplied},
+		"refused":                         {writeReq, nomad.ErrPermissionDenied, []string{"a"}, "a", nomad.ErrPermissionDenied},
+		"words of a user are no failure":  {writeReq, nomad.ErrorFromText(`RPC Error:: 400,job "rpc error: failed to get conn" is bad`), []string{"a"}, "a", nil},
+		"the node's secret is not theirs": {writeReq, nomad.ErrorFromText("RPC Error:: 403,node secret ID does not match. Not registering node."), []string{"a"}, "a", nomad.ErrNodeSecret},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := &fleet{fails: map[string]error{"a": c.first}}
+				r := remote(f, "a", "b")
+				begun := time.Now()
+				err := r.Call(t.Context(), "Test.Call", c.req, nil)
+				if c.want != nil && !errors.Is(err, c.want) || c.want == nil && len(c.asked) == 2 && err != nil {
+					t.Errorf("Call() = %v, want %v", err, c.want)
+				}
+				if !slices.Equal(f.asked, c.asked) || r.Addrs()[0] != c.next {
+					t.Errorf("asked %v, want %v; the head is %s, want %s", f.asked, c.asked, r.Addrs()[0], c.next)
+				}
+				if took := time.Since(begun); took > 0 {
+					t.Errorf("it took %v to go on", took)
+				}
+			})
+		})
+	}
+}
+
+func TestNoServerAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fleet{fails: map[string]error{"a": errRefused, "b": errRefused}}
+		r := remote(f, "a", "b")
+		begun := time.Now()
+		err := r.Call(t.Context(), "Test.Call", writeReq, nil)
+		var unreachable *Unreachable
+		if !errors.As(err, &unreachable) || !slices.Equal(unreachable.Addrs, []string{"a", "b"}) {
+			t.Errorf("Call() = %v", err)
+		}
+		if took := time.Since(begun); took < holdTimeout || took > holdTimeout+time.Second {
+			t.Errorf("it was tried for %v", took)
+		}
+		if len(f.asked) > 60 {
+			t.Errorf("%d tries", len(f.asked))
+		}
+	})
+}
+
+func TestStreamsFailOver(t *testing.T) {
+	f := &fleet{fails: map[string]error{"a": errRefused, "b": errLost}}
+	r := remote(f, "a", "b", "c")
+	s, err := r.Stream(t.Context(), "Test.Stream")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	if !slices.Equal(f.asked, []string{"a", "b", "c"}) || r.Addrs()[0] != "c" {
+		t.Errorf("asked %v, then %v", f.asked, r.Addrs())
+	}
+}
+
+func TestServersAreLearnt(t *testing.T) {
+	told := func(addrs ...string) (out []*nomad.NodeServerInfo) {
+		for _, a := range addrs {
+			out = append(out, &nomad.NodeServerInfo{RPCAdvertiseAddr: a})
+		}
+		return out
+	}
+	set := func(r *Remote) []string { return slices.Sorted(slices.Values(r.Addrs())) }
+	heads := map[string]bool{}
+	for range 200 { // another order for each client
+		r := remote(&fleet{}, "seed")
+		r.learn(told("a", "b", "c", "b", ""), 3)
+		heads[r.Addrs()[0]] = true
+		if got := set(r); !slices.Equal(got, []string{"a", "b", "c", "seed"}) {
+			t.Fatalf("learnt %v", got)
+		}
+	}
+	if len(heads) != 4 {
+		t.Errorf("of 200 clients all begin with one of %v", heads)
+	}
+	r := remote(&fleet{}, "seed")
+	r.learn(told("a", "b"), 3)
+	r.failed(r.Addrs()[0])
+	order := r.Addrs()
+	r.learn(told("b", "a"), 3)
+	r.learn(nil, 3)
+	if got := r.Addrs(); !slices.Equal(got, order) {
+		t.Errorf("the same servers in another order: %v, was %v", got, order)
+	}
+	r.Replace([]string{"x"})
+	if got := r.Addrs(); !slices.Equal(got, []string{"x"}) {
+		t.Errorf("replaced by %v", got)
+	}
+	r.learn(told("y"), 3)
+	if got := set(r); !slices.Equal(got, []string{"x", "y"}) {
+		t.Errorf("learnt from the new ones: %v", got)
+	}
+}
+
+func TestRebalancing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fleet{fails: map[string]error{}}
+		r := remote(f, "a", "b", "c")
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- r.Run(ctx) }()
+		after := func(d time.Duration) {
+			<-time.After(d)
+			synctest.Wait()
+		}
+		after(rebalanceMin - time.Second)
+		if f.pings != 0 {
+			t.Error("moved too early")
+		}
+		heads := map[string]bool{}
+		f.set("b", errRefused)
+		for range 100 {
+			after(2 * rebalanceMin)
+			heads[r.Addrs()[0]] = true
+			if len(r.Addrs()) != 3 {
+				t.Fatalf("servers are lost: %v", r.Addrs())
+			}
+		}
+		if !heads["a"] || !heads["c"] || heads["b"] {
+			t.Errorf("moved to %v", heads)
+		}
+		order := r.Addrs()
+		f.set("a", errRefused)
+		f.set("c", errRefused)
+		after(10 * rebalanceMin)
+		if got := r.Addrs(); !slices.Equal(got, order) {
+			t.Errorf("with no server that answers the order changed to %v", got)
+		}
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("Run() = %v", err)
+		}
+	})
+}
+
+// Many clients of few servers move less often.
+func TestRebalancingIsSpread(t *testing.T) {
+	for _, c := range []struct {
+		nodes int
+		want  time.Duration
+	}{{10, rebalanceMin}, {1_000_000, 1_000_000 / (64 * 2) * time.Second}} {
+		r := remote(&fleet{}, "a", "b")
+		r.learn([]*nomad.NodeServerInfo{{RPCAdvertiseAddr: "a"}}, c.nodes)
+		if got := r.rebalanceAfter(); got < c.want || got > c.want+c.want/2+time.Second {
+			t.Errorf("%d nodes: %v, want from %v", c.nodes, got, c.want)
+		}
+	}
+}
