@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"reflect"
@@ -38,10 +39,7 @@ func (a *Agent) stats() map[string]map[string]string {
 		s["client"] = a.client.Stats()
 	}
 	if a.server != nil {
-		leader := a.leader()
-		s["nomad"] = map[string]string{
-			"server": "true", "leader": fmt.Sprint(leader != "" && leader == a.server.RPCAddr()), "leader_addr": leader,
-		}
+		maps.Copy(s, a.server.Stats())
 	}
 	return s
 }

@@ -65,51 +65,63 @@ func New(cfg Config) *Watcher { return &Watcher{cfg: cfg} }
 func (w *Watcher) Run(ctx context.Context) error {
 	var all sync.WaitGroup
 	defer all.Wait()
-	ended := make(chan string)
-	watched := make(map[string]bool)
+	r := &round{ended: make(chan string), watched: make(map[string]bool)}
+	r.begin = func(id string) {
+		r.watched[id] = true
+		all.Go(func() {
+			w.follow(ctx, id)
+			select {
+			case r.ended <- id:
+			case <-ctx.Done():
+			}
+		})
+	}
 	for ctx.Err() == nil {
 		ws := memdb.NewWatchSet()
-		for id := range w.active(ws) {
-			if watched[id] {
-				continue
-			}
-			watched[id] = true
-			all.Go(func() {
-				w.follow(ctx, id)
-				select {
-				case ended <- id:
-				case <-ctx.Done():
-				}
-			})
-		}
-		w.await(ctx, ws, ended, watched)
+		w.look(ws, r)
+		w.await(ctx, ws, r)
 	}
 	return ctx.Err()
 }
 
-// active returns the IDs of the active deployments.
-func (w *Watcher) active(ws memdb.WatchSet) map[string]bool {
-	store := w.cfg.Store()
-	ws.Add(store.Abandoned())
-	ids := make(map[string]bool)
-	for d := range store.Snapshot().Deployments(ws) {
-		if d.Active() {
-			ids[d.ID] = true
-		}
-	}
-	return ids
+// round is what the watcher knows of deployments: those that it follows, and up to
+// which change of which store it has looked.
+type round struct {
+	watched map[string]bool
+	ended   chan string
+	begin   func(id string)
+	store   *state.Store
+	looked  uint64
 }
 
-// await waits for a change of a deployment. Meanwhile it forgets those that ended;
-// one that is active again after that is found in the next round.
-func (w *Watcher) await(ctx context.Context, ws memdb.WatchSet, ended <-chan string, watched map[string]bool) {
+// look follows the active deployments among those that changed since the last look.
+func (w *Watcher) look(ws memdb.WatchSet, r *round) {
+	store := w.cfg.Store()
+	if store != r.store {
+		r.store, r.looked = store, 0
+	}
+	ws.Add(store.Abandoned())
+	for d := range store.Snapshot().DeploymentsSince(ws, r.looked) {
+		if d.Active() && !r.watched[d.ID] {
+			r.begin(d.ID)
+		}
+		r.looked = max(r.looked, d.ModifyIndex)
+	}
+}
+
+// await waits for a change of a deployment. Meanwhile it forgets those that ended,
+// unless one is active again.
+func (w *Watcher) await(ctx context.Context, ws memdb.WatchSet, r *round) {
 	wait, cancel := context.WithCancel(ctx)
 	defer cancel()
 	changed := ws.WatchCh(wait)
 	for {
 		select {
-		case id := <-ended:
-			delete(watched, id)
+		case id := <-r.ended:
+			delete(r.watched, id)
+			if d := w.cfg.Store().Snapshot().Deployment(nil, id); d != nil && d.Active() {
+				r.begin(id)
+			}
 		case <-changed:
 			return
 		}

@@ -118,7 +118,7 @@ func (s *Service) evalReblock(ctx context.Context, _ *rpc.Call, req *nomad.EvalU
 }
 
 func (s *Service) writeEvals(ctx context.Context, req *nomad.EvalUpdateRequest) (*nomad.GenericResponse, error) {
-	index, err := s.apply(ctx, nomad.EvalUpdateRequestType, &nomad.EvalUpdateRequest{Evals: req.Evals, EvalToken: req.EvalToken})
+	index, err := s.upsertEvals(ctx, req.Evals...)
 	if err != nil {
 		return nil, err
 	}

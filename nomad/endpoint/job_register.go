@@ -261,7 +261,7 @@ func (s *Service) jobEval(job *nomad.Job, priority int, trigger string) *nomad.E
 
 // upsertEvals writes evaluations.
 func (s *Service) upsertEvals(ctx context.Context, evals ...*nomad.Evaluation) (uint64, error) {
-	return s.apply(ctx, nomad.EvalUpdateRequestType, &nomad.EvalUpdateRequest{Evals: evals})
+	return s.evals.upsert(ctx, evals...)
 }
 
 func contains(all []string, s string) bool {

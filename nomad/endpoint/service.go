@@ -10,7 +10,8 @@
 // comes out of state is never written to. Whatever a feature still to come would
 // answer has a row too: it fails with an error that names the feature.
 //
-// The package starts no goroutine of its own and keeps no state.
+// The package starts no goroutine of its own, and keeps no state but the evaluations
+// that are about to be written (evalWriter).
 package endpoint
 
 import (
@@ -148,8 +149,9 @@ type Config struct {
 
 // Service holds what the handlers need. Its Methods are the table.
 type Service struct {
-	cfg Config
-	log *slog.Logger
+	cfg   Config
+	log   *slog.Logger
+	evals evalWriter
 }
 
 // New makes a Service.
@@ -163,7 +165,11 @@ func New(cfg Config) *Service {
 	i.Enforcement = cmp.Or(i.Enforcement, nomad.NodeIntroductionEnforcementWarn)
 	i.DefaultTTL = cmp.Or(i.DefaultTTL, defaultIntroductionTTL)
 	i.MaxTTL = cmp.Or(i.MaxTTL, maxIntroductionTTL)
-	return &Service{cfg: cfg, log: cfg.Log}
+	s := &Service{cfg: cfg, log: cfg.Log}
+	s.evals.write = func(ctx context.Context, evals []*nomad.Evaluation) (uint64, error) {
+		return s.apply(ctx, nomad.EvalUpdateRequestType, &nomad.EvalUpdateRequest{Evals: evals})
+	}
+	return s
 }
 
 func (s *Service) store() *state.Store { return s.cfg.Store() }

@@ -1,6 +1,17 @@
 package server
 
-import "context"
+import (
+	"context"
+
+	"github.com/open-nomad/open-nomad/internal/rpc"
+)
 
 // OwnToken is the identity with which the server calls others.
 func (s *Server) OwnToken(ctx context.Context) (string, error) { return s.token(ctx) }
+
+// Lost waits until the process of the leader at addr is gone, or changed is closed.
+func Lost(ctx context.Context, changed <-chan struct{}, addr string) bool {
+	s := &Server{peers: rpc.NewPool(rpc.PoolConfig{})}
+	defer s.peers.Close()
+	return s.lost(ctx, changed, addr)
+}

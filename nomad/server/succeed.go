@@ -4,21 +4,28 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"syscall"
 	"time"
 )
 
-// succeedStagger keeps two servers from asking for votes at the same time.
-const succeedStagger = 250 * time.Millisecond
+const (
+	// succeedStagger keeps two servers from asking for votes at the same time.
+	succeedStagger = 250 * time.Millisecond
+	// lookAgain is the pause before the leader is looked for once more.
+	lookAgain = 10 * time.Millisecond
+)
 
 // succeed asks for votes at once when the process of the leader is gone, instead of
 // waiting until its heartbeats are missed. That it is gone is certain only when a
 // connection to it broke and its machine then refuses another; anything else is
 // left to the timers of Raft. Raft stays safe whoever asks, whenever.
 //
-//	connected to the leader ──breaks──▶ refused ──the others of a lower ID had their turn──▶ asks for votes
-//	        ▲                              └─anything else─▶ waits for another leader
-//	        └──────────────another leader────────────────────────────────────────────┘
+//	   ┌──works, or breaks at once──┐
+//	   ▼                            │
+//	connected to the leader ──breaks┴▶ refused ──the others of a lower ID had their turn──▶ asks for votes
+//	   ▲                              └─anything else─▶ waits for another leader
+//	   └──────────────another leader────────────────────────────────────────────┘
 func (s *Server) succeed(ctx context.Context) error {
 	if s.alone() {
 		return nil
@@ -37,12 +44,35 @@ func (s *Server) succeed(ctx context.Context) error {
 }
 
 // lost holds a connection to the leader and says whether its process is gone. It
-// returns when there is another leader, too.
+// returns when there is another leader, too. A process that is killed closes its
+// connections and its listener one after the other: in between another connection
+// is made and breaks, so each is held like the first.
 func (s *Server) lost(ctx context.Context, changed <-chan struct{}, addr string) bool {
-	conn, err := s.peers.DialRaft(ctx, addr)
-	if err != nil {
-		return false
+	for connected := false; ; {
+		conn, err := s.peers.DialRaft(ctx, addr)
+		switch {
+		case err == nil:
+			connected = true
+			if !broke(ctx, changed, conn) {
+				return false
+			}
+		case connected && errors.Is(err, syscall.ECONNREFUSED):
+			return true
+		case !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, syscall.EPIPE):
+			return false
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-changed:
+			return false
+		case <-time.After(lookAgain):
+		}
 	}
+}
+
+// broke holds a connection until it breaks; false when there is another leader first.
+func broke(ctx context.Context, changed <-chan struct{}, conn net.Conn) bool {
 	defer conn.Close()
 	broken := make(chan struct{})
 	go func() {
@@ -55,13 +85,8 @@ func (s *Server) lost(ctx context.Context, changed <-chan struct{}, addr string)
 	case <-changed:
 		return false
 	case <-broken:
+		return true
 	}
-	again, err := s.peers.DialRaft(ctx, addr)
-	if err == nil {
-		again.Close()
-		return false
-	}
-	return errors.Is(err, syscall.ECONNREFUSED)
 }
 
 // candidate asks for votes, after those with a lower ID had time for it.

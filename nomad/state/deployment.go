@@ -17,6 +17,7 @@ var deployments = &table[nomad.Deployment]{
 	id:   func(d *nomad.Deployment) key { return keyOf(d.ID) },
 	indexes: []index[nomad.Deployment]{
 		{"job", func(d *nomad.Deployment) key { return keyOf(d.Namespace, d.JobID) }},
+		{"modified", func(d *nomad.Deployment) key { return keyOf().number(d.ModifyIndex) }},
 	},
 }
 
@@ -28,6 +29,13 @@ func (s *Snapshot) Deployment(ws memdb.WatchSet, id string) *nomad.Deployment {
 // Deployments returns every deployment.
 func (s *Snapshot) Deployments(ws memdb.WatchSet) iter.Seq[*nomad.Deployment] {
 	return deployments.all(s.tx, ws)
+}
+
+// DeploymentsSince returns the deployments that changed after index, in the order of
+// their changes. The watch is that of all deployments.
+func (s *Snapshot) DeploymentsSince(ws memdb.WatchSet, index uint64) iter.Seq[*nomad.Deployment] {
+	deployments.all(s.tx, ws) // arms the watch
+	return deployments.from(s.tx, "modified", keyOf().number(index+1))
 }
 
 // DeploymentsByPrefix returns the deployments whose ID begins with p.

@@ -103,6 +103,19 @@ func (t *table[T]) prefixed(tx *memdb.Txn, ws memdb.WatchSet, index string, k ke
 	}
 }
 
+// from returns the rows whose key in the named index is k or greater.
+func (t *table[T]) from(tx *memdb.Txn, index string, k key) iter.Seq[*T] {
+	return func(yield func(*T) bool) {
+		it, err := tx.LowerBound(t.name, index, k)
+		t.check(err)
+		for raw := it.Next(); raw != nil; raw = it.Next() {
+			if !yield(raw.(*T)) {
+				return
+			}
+		}
+	}
+}
+
 // reversed is prefixed in falling order.
 func (t *table[T]) reversed(tx *memdb.Txn, ws memdb.WatchSet, index string, k key) iter.Seq[*T] {
 	t.prefixed(tx, ws, index, k)

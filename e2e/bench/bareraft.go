@@ -1,0 +1,173 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+	wal "github.com/hashicorp/raft-wal"
+	"golang.org/x/sync/errgroup"
+)
+
+// bareRate is how many entries a second three processes commit that are a Raft log
+// and nothing else: what registrations are measured against.
+func (b *bench) bareRate(ctx context.Context, size int) (float64, error) {
+	ctx, cancel := context.WithTimeout(ctx, warmUp+counted+settleWithin)
+	defer cancel()
+	dir, err := os.MkdirTemp(b.dir, "bare-")
+	if err != nil {
+		return 0, err
+	}
+	addrs, err := freeAddresses(3)
+	if err != nil {
+		return 0, err
+	}
+	rates := make(chan float64, len(addrs))
+	for i := range addrs {
+		c, err := startChild(ctx, "raft-node", fmt.Sprintf("raft-%d", i), filepath.Join(dir, fmt.Sprint(i)), fmt.Sprint(i), fmt.Sprint(size), strings.Join(addrs, ","))
+		if err != nil {
+			return 0, err
+		}
+		defer c.stop()
+		go func() {
+			var rate float64
+			if _, err := fmt.Fscanln(c.out, &rate); err == nil { // only the leader says one
+				rates <- rate
+			}
+		}()
+	}
+	select {
+	case rate := <-rates:
+		return rate, nil
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+}
+
+// freeAddresses finds addresses on which nobody listens. They are held together, so
+// that no two are the same.
+func freeAddresses(n int) ([]string, error) {
+	var out []string
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer l.Close()
+		out = append(out, l.Addr().String())
+	}
+	return out, nil
+}
+
+// raftNode is one of the three: directory, number, size of entries, addresses. Whoever
+// is elected appends entries for a while and prints how many a second.
+func raftNode(args []string) error {
+	if err := heard(os.Stdin, "go"); err != nil {
+		return err
+	}
+	var number, size int
+	if _, err := fmt.Sscan(args[1]+" "+args[2], &number, &size); err != nil {
+		return err
+	}
+	r, err := openBare(args[0], number, strings.Split(args[3], ","))
+	if err != nil {
+		return err
+	}
+	for leads := range r.LeaderCh() {
+		if leads {
+			rate, err := appendRate(r, size)
+			if err != nil {
+				return err
+			}
+			fmt.Println(rate)
+		}
+	}
+	return nil
+}
+
+// openBare opens the log and begins the cluster.
+func openBare(dir string, number int, addrs []string) (*raft.Raft, error) {
+	if err := os.MkdirAll(filepath.Join(dir, "wal"), 0o700); err != nil {
+		return nil, err
+	}
+	log, err := wal.Open(filepath.Join(dir, "wal"))
+	if err != nil {
+		return nil, err
+	}
+	cached, err := raft.NewLogCache(512, log)
+	if err != nil {
+		return nil, err
+	}
+	snaps, err := raft.NewFileSnapshotStore(dir, 1, io.Discard)
+	if err != nil {
+		return nil, err
+	}
+	at, err := net.ResolveTCPAddr("tcp", addrs[number])
+	if err != nil {
+		return nil, err
+	}
+	trans, err := raft.NewTCPTransport(addrs[number], at, 3, 10*time.Second, io.Discard)
+	if err != nil {
+		return nil, err
+	}
+	cfg := raft.DefaultConfig()
+	cfg.LocalID = raft.ServerID(addrs[number])
+	cfg.Logger = hclog.NewNullLogger()
+	r, err := raft.NewRaft(cfg, nothingApplied{}, cached, log, snaps, trans)
+	if err != nil {
+		return nil, err
+	}
+	var all raft.Configuration
+	for _, a := range addrs {
+		all.Servers = append(all.Servers, raft.Server{ID: raft.ServerID(a), Address: raft.ServerAddress(a)})
+	}
+	return r, r.BootstrapCluster(all).Error()
+}
+
+// appendRate appends entries with as many goroutines as there are writers.
+func appendRate(r *raft.Raft, size int) (float64, error) {
+	var done atomic.Int64
+	end := time.Now().Add(warmUp + counted)
+	all, ctx := errgroup.WithContext(context.Background())
+	for range writersAtOnce {
+		all.Go(func() error {
+			for time.Now().Before(end) && ctx.Err() == nil {
+				if err := r.Apply(make([]byte, size), settleWithin).Error(); err != nil {
+					return err
+				}
+				done.Add(1)
+			}
+			return nil
+		})
+	}
+	<-time.After(warmUp)
+	before, began := done.Load(), time.Now()
+	err := all.Wait()
+	return float64(done.Load()-before) / time.Since(began).Seconds(), err
+}
+
+// nothingApplied is a state of nothing.
+type nothingApplied struct{}
+
+// Apply implements raft.FSM.
+func (nothingApplied) Apply(*raft.Log) any { return nil }
+
+// Snapshot implements raft.FSM.
+func (nothingApplied) Snapshot() (raft.FSMSnapshot, error) { return nothingApplied{}, nil }
+
+// Restore implements raft.FSM.
+func (nothingApplied) Restore(r io.ReadCloser) error { return r.Close() }
+
+// Persist implements raft.FSMSnapshot.
+func (nothingApplied) Persist(sink raft.SnapshotSink) error { return sink.Close() }
+
+// Release implements raft.FSMSnapshot.
+func (nothingApplied) Release() {}

@@ -1,0 +1,153 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/e2e/cluster"
+)
+
+const (
+	fleetNodes  = 5000
+	fleetSilent = 10 // nodes that cease to beat: the proof that silence is seen
+	fleetKills  = 2
+	betweenKill = 8 * time.Second
+	// The times of the servers, small enough that a beat lost in a change of leaders
+	// would show within the test.
+	minTTL, grace, failoverTTL = 8 * time.Second, 5 * time.Second, 20 * time.Second
+	fleetWithin                = 3 * time.Minute
+	fleetLook                  = 3 * time.Second
+)
+
+// fleetConfig sets the times of heartbeats. The rate is high enough that it does not
+// stretch the time to live of so many nodes.
+var fleetConfig = fmt.Sprintf("server {\n  min_heartbeat_ttl = %q\n  heartbeat_grace = %q\n  failover_heartbeat_ttl = %q\n  max_heartbeats_per_second = 1000\n}\n",
+	minTTL, grace, failoverTTL)
+
+// heartbeats lets many nodes beat while leaders are killed, and counts those that the
+// servers held for down although they never missed a beat.
+func heartbeats(ctx context.Context, b *bench) (string, bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, fleetWithin)
+	defer cancel()
+	s, err := b.servers(ctx, fleetConfig)
+	if err != nil {
+		return "", false, err
+	}
+	defer s.stop()
+	var rpc []string
+	for _, a := range s.all {
+		rpc = append(rpc, fmt.Sprintf("127.0.0.1:%d", a.RPC))
+	}
+	c, err := startChild(ctx, "fleet", "fleet", strings.Join(rpc, ","), fmt.Sprint(fleetNodes), fmt.Sprint(fleetSilent))
+	if err != nil {
+		return "", false, err
+	}
+	defer c.stop()
+	said := bufio.NewReader(c.out)
+	if err := heard(said, "registered"); err != nil {
+		return "", false, err
+	}
+	w := &nodeWatch{servers: s}
+	if err := w.begin(); err != nil {
+		return "", false, err
+	}
+	if err := c.tell("silence"); err != nil {
+		return "", false, err
+	}
+	for i := range fleetKills {
+		if _, err := s.killLeader(ctx, fmt.Sprintf("fleet-%d", i)); err != nil {
+			return "", false, err
+		}
+		if err := w.watch(ctx, betweenKill); err != nil {
+			return "", false, err
+		}
+	}
+	if err := w.watch(ctx, failoverTTL+2*minTTL+grace); err != nil {
+		return "", false, err
+	}
+	if err := c.tell("end"); err != nil {
+		return "", false, err
+	}
+	summary, err := said.ReadString('\n')
+	got := fmt.Sprintf("%d falsely down of %d through %d leaders killed (%d silent ones seen of %d; %s)", len(w.wrong), fleetNodes, fleetKills,
+		w.silentDown, fleetSilent, strings.TrimSpace(summary))
+	return got, len(w.wrong) == 0 && w.silentDown == fleetSilent, err
+}
+
+// nodeWatch looks at all nodes again and again.
+type nodeWatch struct {
+	servers    *servers
+	ready      map[string]uint64 // the index at which each node became ready
+	wrong      map[string]string // what was wrong with a node that beats
+	silentDown int               // of the last look
+}
+
+// begin notes the nodes, all of which are ready.
+func (w *nodeWatch) begin() error {
+	nodes, err := list(w.servers.all[0])
+	if err != nil {
+		return err
+	}
+	w.ready, w.wrong = map[string]uint64{}, map[string]string{}
+	for _, n := range nodes {
+		if n.Status != "ready" {
+			return fmt.Errorf("node %s is %s at the beginning", n.Name, n.Status)
+		}
+		w.ready[n.ID] = n.ModifyIndex
+	}
+	if len(w.ready) != fleetNodes {
+		return fmt.Errorf("%d of %d nodes are registered", len(w.ready), fleetNodes)
+	}
+	return nil
+}
+
+// watch looks for a while. A node that was down for a moment between two looks shows
+// by the index at which it changed.
+func (w *nodeWatch) watch(ctx context.Context, long time.Duration) error {
+	end := time.After(long)
+	tick := time.NewTicker(fleetLook)
+	defer tick.Stop()
+	for {
+		if err := w.look(); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-end:
+			return w.look()
+		case <-tick.C:
+		}
+	}
+}
+
+func (w *nodeWatch) look() error {
+	nodes, err := list(w.servers.all[0])
+	if err != nil {
+		return err
+	}
+	if len(nodes) != len(w.ready) {
+		return fmt.Errorf("%d nodes are listed, %d were registered", len(nodes), len(w.ready))
+	}
+	w.silentDown = 0
+	for _, n := range nodes {
+		switch {
+		case strings.HasPrefix(n.Name, silentName):
+			if n.Status == "down" {
+				w.silentDown++
+			}
+		case n.Status != "ready" || n.ModifyIndex != w.ready[n.ID]:
+			w.wrong[n.ID] = fmt.Sprintf("%s, changed at %d", n.Status, n.ModifyIndex)
+		}
+	}
+	return nil
+}
+
+func list(a *cluster.Agent) ([]*api.NodeListStub, error) {
+	nodes, _, err := a.Client.Nodes().List(nil)
+	return nodes, err
+}

@@ -1,0 +1,182 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+const (
+	silentName    = "silent"
+	callsAtOnce   = 64
+	callWithin    = 15 * time.Second
+	beatAgain     = 100 * time.Millisecond // after a failed beat, as clients wait at first
+	beatAgainMost = 5 * time.Second
+)
+
+// load is a process that simulates nodes: each registers and beats by the calls that
+// a client makes, over sessions that they share.
+type load struct {
+	pool    *rpc.Pool
+	servers []string
+	slots   chan struct{}
+	silent  chan struct{} // closed when some nodes cease to beat
+	beats   atomic.Int64
+	failed  atomic.Int64
+}
+
+// simNode is a node that runs nothing.
+type simNode struct {
+	id, secret, token, name string
+	ttl                     time.Duration
+}
+
+// fleet is the load process: addresses of servers, nodes, how many of them will be
+// silent. It obeys "silence" and "end".
+func fleet(args []string) error {
+	in := bufio.NewReader(os.Stdin)
+	if err := heard(in, "go"); err != nil {
+		return err
+	}
+	var count, silent int
+	if _, err := fmt.Sscan(args[1]+" "+args[2], &count, &silent); err != nil {
+		return err
+	}
+	l := &load{servers: strings.Split(args[0], ","), slots: make(chan struct{}, callsAtOnce), silent: make(chan struct{}),
+		pool: rpc.NewPool(rpc.PoolConfig{MaxIdleStreams: callsAtOnce})}
+	defer l.pool.Close()
+	nodes, err := l.register(count, silent)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var all sync.WaitGroup
+	for _, n := range nodes {
+		all.Go(func() { l.live(ctx, n) })
+	}
+	fmt.Println("registered")
+	if err := heard(in, "silence"); err != nil {
+		return err
+	}
+	close(l.silent)
+	if err := heard(in, "end"); err != nil {
+		return err
+	}
+	cancel()
+	all.Wait()
+	fmt.Printf("%d heartbeats, %d of them failed and were repeated\n", l.beats.Load(), l.failed.Load())
+	return nil
+}
+
+// register registers all nodes and says that they are ready.
+func (l *load) register(count, silent int) ([]*simNode, error) {
+	nodes := make([]*simNode, count)
+	all, ctx := errgroup.WithContext(context.Background())
+	all.SetLimit(callsAtOnce)
+	for i := range nodes {
+		n := &simNode{id: nomad.NewID(), secret: nomad.NewID(), name: fmt.Sprintf("sim-%d", i)}
+		if i < silent {
+			n.name = fmt.Sprintf("%s-%d", silentName, i)
+		}
+		nodes[i] = n
+		all.Go(func() error {
+			if err := l.enter(ctx, n); err != nil {
+				return fmt.Errorf("register node %s: %w", n.name, err)
+			}
+			return nil
+		})
+	}
+	return nodes, all.Wait()
+}
+
+// enter registers a node and sends its first beat.
+func (l *load) enter(ctx context.Context, n *simNode) error {
+	req := &nomad.NodeRegisterRequest{Node: &nomad.Node{ID: n.id, SecretID: n.secret, Name: n.name, Datacenter: "dc1", NodePool: "default",
+		Attributes: map[string]string{"kernel.name": "linux", "cpu.arch": "amd64"}, Status: nomad.NodeStatusInit},
+		WriteRequest: nomad.WriteRequest{Region: "global"}}
+	var resp nomad.NodeUpdateResponse
+	if err := l.call(ctx, "Node.Register", req, &resp); err != nil {
+		return err
+	}
+	if resp.SignedIdentity != nil {
+		n.token = *resp.SignedIdentity
+	}
+	return l.beat(ctx, n)
+}
+
+// beat sends one heartbeat.
+func (l *load) beat(ctx context.Context, n *simNode) error {
+	token := n.token
+	if token == "" {
+		token = n.secret
+	}
+	req := &nomad.NodeUpdateStatusRequest{NodeID: n.id, Status: nomad.NodeStatusReady, UpdatedAt: time.Now().Unix(),
+		WriteRequest: nomad.WriteRequest{Region: "global", AuthToken: token}}
+	var resp nomad.NodeUpdateResponse
+	if err := l.call(ctx, "Node.UpdateStatus", req, &resp); err != nil {
+		return err
+	}
+	if resp.SignedIdentity != nil {
+		n.token = *resp.SignedIdentity
+	}
+	n.ttl = resp.HeartbeatTTL
+	return nil
+}
+
+// live beats once per time to live, sooner after a failure, as clients do.
+func (l *load) live(ctx context.Context, n *simNode) {
+	silent := l.silent
+	if !strings.HasPrefix(n.name, silentName) {
+		silent = nil
+	}
+	wait, again := n.ttl, beatAgain
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-silent:
+			return
+		case <-time.After(wait):
+		}
+		l.beats.Add(1)
+		err := l.beat(ctx, n)
+		if ctx.Err() != nil {
+			return
+		}
+		if err == nil {
+			wait, again = n.ttl, beatAgain
+			continue
+		}
+		l.failed.Add(1)
+		wait, again = again/2+rand.N(again), min(2*again, beatAgainMost)
+		if errors.Is(err, nomad.ErrNodeNotFound) {
+			fmt.Fprintf(os.Stderr, "node %s is not known: %v\n", n.name, err)
+		}
+	}
+}
+
+// call makes a call at any server.
+func (l *load) call(ctx context.Context, method string, req rpc.Request, resp any) error {
+	select {
+	case l.slots <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-l.slots }()
+	ctx, cancel := context.WithTimeout(ctx, callWithin)
+	defer cancel()
+	return l.pool.Call(ctx, l.servers[rand.N(len(l.servers))], method, req, resp)
+}

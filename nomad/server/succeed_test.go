@@ -1,0 +1,82 @@
+package server_test
+
+import (
+	"context"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/internal/testnet"
+	"github.com/open-nomad/open-nomad/nomad/server"
+)
+
+// stub is a leader whose connections and listener end when the test says so.
+type stub struct {
+	ln    net.Listener
+	conns chan net.Conn
+}
+
+func newStub(t *testing.T) *stub {
+	s := &stub{ln: testnet.Listen(t), conns: make(chan net.Conn, 16)}
+	go func() {
+		for {
+			conn, err := s.ln.Accept()
+			if err != nil {
+				return
+			}
+			s.conns <- conn
+		}
+	}()
+	return s
+}
+
+// held is the connection that is held.
+func (s *stub) held(t *testing.T) net.Conn {
+	t.Helper()
+	select {
+	case conn := <-s.conns:
+		return conn
+	case <-time.After(10 * time.Second):
+		t.Fatal("nobody connects")
+		return nil
+	}
+}
+
+// A process that dies may close its connections before its listener: that it took
+// another one meanwhile says nothing.
+func TestLeaderIsLostAlthoughItTookAnotherConnection(t *testing.T) {
+	leader := newStub(t)
+	lost := make(chan bool, 1)
+	go func() { lost <- server.Lost(t.Context(), nil, leader.ln.Addr().String()) }()
+	leader.held(t).Close()
+	leader.held(t).Close()
+	last := leader.held(t)
+	if len(lost) > 0 {
+		t.Fatalf("the leader is said to be lost (%v) while it takes connections", <-lost)
+	}
+	leader.ln.Close()
+	last.Close()
+	select {
+	case is := <-lost:
+		if !is {
+			t.Error("the leader refuses connections and is not said to be lost")
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("the leader refuses connections, and is waited for")
+	}
+}
+
+// A leader that breaks connections and takes others is there, until another is.
+func TestLeaderThatBreaksConnectionsIsNotLost(t *testing.T) {
+	leader := newStub(t)
+	changed := make(chan struct{})
+	lost := make(chan bool, 1)
+	go func() { lost <- server.Lost(context.Background(), changed, leader.ln.Addr().String()) }()
+	for range 3 {
+		leader.held(t).Close()
+	}
+	close(changed)
+	if <-lost {
+		t.Error("a leader that takes connections is said to be lost")
+	}
+}
