@@ -60,9 +60,8 @@ func (s *servers) leader(ask *cluster.Agent) int {
 // write registers a job through a server, again until it is acknowledged.
 func (s *servers) write(through *cluster.Agent) {
 	s.t.Helper()
-	id, kind, count := fmt.Sprintf("acked-%d", len(s.acked)), "batch", 0
-	job := &api.Job{ID: &id, Name: &id, Type: &kind, TaskGroups: []*api.TaskGroup{{Name: &id, Count: &count,
-		Tasks: []*api.Task{{Name: "t", Driver: "raw_exec", Config: map[string]any{"command": "/bin/true"}}}}}}
+	id := fmt.Sprintf("acked-%d", len(s.acked))
+	job := countlessJob(id)
 	var err error
 	within(s.t, writeLimit, "a write is acknowledged", func() bool {
 		_, _, err = through.Client.Jobs().Register(job, nil)

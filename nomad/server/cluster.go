@@ -21,9 +21,12 @@ const holdTimeout = 5 * time.Second
 // Route says which server answers a request. A request for the leader is held
 // until there is one that is ready, or ctx ends. That servers pass a request on in
 // a circle is not possible: each names the leader of a later term than the one
-// before.
+// before, and between regions a request is passed on once.
 func (s *Server) Route(ctx context.Context, where rpc.Where, env nomad.Envelope) (string, error) {
 	if env.Region != "" && env.Region != s.cfg.Region {
+		if env.Forwarded {
+			return "", nomad.ErrNoRegionPath
+		}
 		return s.regionServer(env.Region)
 	}
 	if where != rpc.Leader || !env.Write && env.AllowStale {

@@ -18,6 +18,27 @@ const (
 	mintWithin = 2 * time.Second
 )
 
+// leaveHung looks after the leaders of before: one that does not answer any more, as a
+// process that is stopped or a machine that is cut off, has its connections closed.
+// What was forwarded to it ends then; reads are made again at the leader of now.
+func (s *Server) leaveHung(ctx context.Context) error {
+	if s.alone() {
+		return nil
+	}
+	for {
+		changed := s.raft.LeaderChange()
+		before, id := s.Leader()
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-changed:
+		}
+		if id != "" && id != s.raft.ID() {
+			s.peers.Check(before)
+		}
+	}
+}
+
 // peers reaches the other servers of the region for the handlers.
 type peers struct{ s *Server }
 

@@ -224,6 +224,7 @@ func (s *Server) Run(ctx context.Context) error {
 	part(&asking, ctx, "join", s.retryJoin)
 	part(&asking, ctx, "regrouping", s.regroup)
 	part(&asking, ctx, "succession", s.succeed)
+	part(&asking, ctx, "leaders of before", s.leaveHung)
 	part(&answering, below, "start", s.startInTime)
 	part(&asking, ctx, "rpc", func(ctx context.Context) error { return s.rpc.Serve(ctx, s.listener) })
 	for _, w := range s.workers() {

@@ -1,0 +1,202 @@
+package e2e
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/e2e/cluster"
+)
+
+// hungLimit bounds what waits for a leader whose process is stopped: 5 s of patience, 3 s
+// for an answer, and the election of another.
+const hungLimit = 15 * time.Second
+
+// withNode starts three servers and a client on which a task counts lines.
+func withNode(t *testing.T) (s *servers, cl *cluster.Agent, alloc *api.AllocationListStub) {
+	t.Helper()
+	s = startServers(t)
+	dir := filepath.Join(t.TempDir(), "client")
+	cfg := filepath.Join(t.TempDir(), "raw.hcl")
+	write(t, cfg, "plugin \"raw_exec\" {\n  config {\n    enabled = true\n  }\n}\n")
+	cl = startIn(t, cluster.Options{Dir: dir, Args: []string{"-client", "-bind=127.0.0.1", "-data-dir=" + filepath.Join(dir, "data"), "-config=" + cfg,
+		fmt.Sprintf("-servers=127.0.0.1:%d", s.all[0].RPC)}})
+	if _, _, err := s.all[0].Client.Jobs().Register(countingJob(crashEnded, ""), nil); err != nil {
+		t.Fatal(err)
+	}
+	within(t, 20*time.Second, "the task runs", func() bool {
+		allocs, _, err := s.all[0].Client.Jobs().Allocations(jobID(crashEnded), false, nil)
+		return err == nil && len(allocs) == 1 && allocs[0].ClientStatus == "running"
+	})
+	alloc = onlyAlloc(t, s.all[0], jobID(crashEnded))
+	pidOf(t, s.all[0], alloc)
+	return s, cl, alloc
+}
+
+// nodeServer is the server that the client uses.
+func (s *servers) nodeServer(cl *cluster.Agent) int {
+	s.t.Helper()
+	self, err := cl.Client.Agent().Self()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	head, _, _ := strings.Cut(self.Stats["client"]["known_servers"], ",")
+	i := slices.IndexFunc(s.all, func(a *cluster.Agent) bool { return head == fmt.Sprintf("127.0.0.1:%d", a.RPC) })
+	if i < 0 {
+		s.t.Fatalf("the client uses %q, which is no server", head)
+	}
+	return i
+}
+
+// follow reads the task's log through a server and counts the lines.
+func follow(t *testing.T, through *cluster.Agent, alloc string) (lines *atomic.Int64, ended <-chan error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	t.Cleanup(cancel)
+	req, err := http.NewRequestWithContext(ctx, "GET", through.Address()+"/v1/client/fs/logs/"+alloc+"?task=t&type=stdout&follow=true&plain=true", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil || resp.StatusCode != 200 {
+		t.Fatalf("follow the log: %v %v", resp, err)
+	}
+	lines = new(atomic.Int64)
+	done := make(chan error, 1)
+	go func() {
+		defer resp.Body.Close()
+		in := bufio.NewScanner(resp.Body)
+		for in.Scan() {
+			lines.Add(1)
+		}
+		done <- in.Err()
+	}()
+	within(t, 10*time.Second, "lines of the log", func() bool { return lines.Load() > 2 })
+	return lines, done
+}
+
+// A leader whose process is stopped, not gone: its machine still takes what is sent.
+// Reads go on at another leader, a write says that it may have been done, later ones go
+// on, and a log that is followed through other servers is not cut.
+func TestAStoppedLeaderHoldsNobodyForLong(t *testing.T) {
+	s, cl, alloc := withNode(t)
+	defer purgeAll(t, cl)
+	ours := s.nodeServer(cl)
+	lead := (ours + 1) % 3
+	other := (ours + 2) % 3
+	s.lead(lead)
+	lines, ended := follow(t, s.all[other], alloc.ID)
+	pause(t, s.all[lead])
+	stopped := time.Now()
+	reads := make(chan error, 2)
+	for _, i := range []int{ours, other} {
+		go func() {
+			_, _, err := s.all[i].Client.Jobs().Info(jobID(crashEnded), nil)
+			reads <- err
+		}()
+	}
+	wrote := make(chan error, 1)
+	go func() {
+		_, _, err := s.all[other].Client.Jobs().Register(countlessJob("at-once"), nil)
+		wrote <- err
+	}()
+	for range 2 {
+		if err := <-reads; err != nil {
+			t.Errorf("a read during the change: %v", err)
+		}
+	}
+	read := time.Since(stopped)
+	if err := <-wrote; err != nil && !strings.Contains(err.Error(), "may have been applied or not") {
+		t.Errorf("a write during the change: %v", err)
+	}
+	took := time.Since(stopped)
+	t.Logf("leader stopped → reads answered after %v, the write in flight after %v", read, took)
+	if took > hungLimit {
+		t.Errorf("the last call took %v, want at most %v", took, hungLimit)
+	}
+	begun := time.Now()
+	s.write(s.all[other])
+	if after := time.Since(begun); after > hungLimit-took {
+		t.Errorf("the next write took %v", after)
+	}
+	seen := lines.Load()
+	within(t, 5*time.Second, "the log goes on", func() bool { return lines.Load() > seen+10 })
+	select {
+	case err := <-ended:
+		t.Errorf("the log ended: %v", err)
+	default:
+	}
+	signal(t, s.all[lead], syscall.SIGCONT)
+	s.check(s.all[lead], false)
+	node, _, err := s.all[other].Client.Nodes().Info(alloc.NodeID, nil)
+	if err != nil || node.Status != "ready" {
+		t.Errorf("the node is %+v, %v", node, err)
+	}
+}
+
+// A node is reached through every server, also when the one that it used is gone.
+func TestANodeIsReachedWhenItsServerDies(t *testing.T) {
+	s, cl, alloc := withNode(t)
+	defer purgeAll(t, cl)
+	gone := s.nodeServer(cl)
+	for i := range s.all {
+		follow(t, s.all[i], alloc.ID)
+	}
+	if err := s.all[gone].Kill(); err != nil {
+		t.Fatal(err)
+	}
+	for i := range s.all {
+		if i == gone {
+			continue
+		}
+		within(t, 10*time.Second, "the node is reached through another server", func() bool {
+			return strings.Contains(log(s.all[i], alloc), "line 1\n")
+		})
+		follow(t, s.all[i], alloc.ID)
+	}
+	s.all[gone] = again(t, s.all[gone])
+	within(t, 10*time.Second, "the node is reached through the server that came back", func() bool {
+		return strings.Contains(log(s.all[gone], alloc), "line 1\n")
+	})
+}
+
+// lead makes a server the leader.
+func (s *servers) lead(i int) {
+	s.t.Helper()
+	if err := s.all[i].Client.Operator().RaftTransferLeadershipByAddress(fmt.Sprintf("127.0.0.1:%d", s.all[i].RPC), nil); err != nil {
+		s.t.Fatal(err)
+	}
+	within(s.t, 10*time.Second, "another leader", func() bool {
+		return !slices.ContainsFunc(s.all, func(a *cluster.Agent) bool { return s.leader(a) != i })
+	})
+}
+
+// countlessJob is a job without allocations.
+func countlessJob(id string) *api.Job {
+	kind, count := "batch", 0
+	return &api.Job{ID: &id, Name: &id, Type: &kind, TaskGroups: []*api.TaskGroup{{Name: &id, Count: &count,
+		Tasks: []*api.Task{{Name: "t", Driver: "raw_exec", Config: map[string]any{"command": "/bin/true"}}}}}}
+}
+
+// pause stops the process of an agent; it goes on when the test ends, at the latest.
+func pause(t *testing.T, a *cluster.Agent) {
+	t.Helper()
+	signal(t, a, syscall.SIGSTOP)
+	t.Cleanup(func() { syscall.Kill(a.Pid(), syscall.SIGCONT) }) // it may have ended
+}
+
+func signal(t *testing.T, a *cluster.Agent, sig syscall.Signal) {
+	t.Helper()
+	if err := syscall.Kill(a.Pid(), sig); err != nil {
+		t.Fatal(err)
+	}
+}
