@@ -21,6 +21,8 @@ type Raft struct {
 	ours   bool // the transport was made here and is closed here
 	id     string
 	log    *slog.Logger
+	rounds rounds // in which leadership is confirmed
+	asked  asked
 
 	mu      sync.Mutex
 	changed chan struct{} // closed when the leader changes

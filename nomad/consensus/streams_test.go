@@ -7,12 +7,14 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/hashicorp/raft"
 
 	"github.com/open-nomad/open-nomad/internal/testnet"
+	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/consensus"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -131,5 +133,52 @@ func TestRecoveryByPeersFile(t *testing.T) {
 	}
 	if _, err := os.Stat(file); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("peers.json is still there: %v", err)
+	}
+}
+
+// A leader is confirmed by a majority, by nobody once it was replaced, and not by
+// answers that come too late.
+func TestConfirm(t *testing.T) {
+	a, aAddr := peer(t, "", "")
+	b, bAddr := peer(t, "", "")
+	c, cAddr := peer(t, "", "")
+	if err := a.Bootstrap(map[string]string{a.ID(): aAddr, b.ID(): bAddr, c.ID(): cAddr}); err != nil {
+		t.Fatal(err)
+	}
+	a.lead(t)
+	want, leads := a.Term()
+	if !leads {
+		t.Fatal("the leader does not lead")
+	}
+	var wg sync.WaitGroup
+	for range 50 {
+		wg.Go(func() {
+			if term, err := a.Confirm(t.Context()); err != nil || term != want {
+				t.Errorf("Confirm() = %d, %v, want term %d", term, err, want)
+			}
+		})
+	}
+	wg.Wait()
+	until(t, "b follows", func() bool { _, id := b.Leader(); return id == a.ID() })
+	if _, err := b.Confirm(t.Context()); !errors.Is(err, nomad.ErrNoLeader) {
+		t.Errorf("Confirm() of a follower = %v", err)
+	}
+	c.Close()
+	if term, err := a.Confirm(t.Context()); err != nil || term != want {
+		t.Errorf("Confirm() with two of three = %d, %v", term, err)
+	}
+	b.Close()
+	if _, err := a.Confirm(t.Context()); !errors.Is(err, consensus.ErrUnconfirmed) && !errors.Is(err, nomad.ErrNoLeader) {
+		t.Errorf("Confirm() alone = %v", err)
+	}
+}
+
+// A single voter confirms itself.
+func TestConfirmAlone(t *testing.T) {
+	s := open(t, "")
+	s.lead(t)
+	want, _ := s.Term()
+	if term, err := s.Confirm(t.Context()); err != nil || term != want {
+		t.Errorf("Confirm() = %d, %v, want term %d", term, err, want)
 	}
 }

@@ -39,7 +39,7 @@ func (s *Service) jobRegister(ctx context.Context, _ *rpc.Call, req *nomad.JobRe
 	eval := s.jobEval(job, req.EvalPriority, nomad.EvalTriggerJobRegister)
 	out := &nomad.JobRegisterResponse{Warnings: strings.Join(warnings, "\n")}
 
-	if old != nil && !old.Stopped() && !enforced(req, old) && sameSpec(old, job) {
+	if old != nil && !old.Stopped() && !enforced(req, old) && sameSpec(old, job) && s.isStill(ctx, old) {
 		out.JobModifyIndex, out.Index = old.JobModifyIndex, old.ModifyIndex
 		return out, s.evaluateUnchanged(ctx, old, eval, out)
 	}
@@ -226,6 +226,15 @@ func sameSpec(old, job *nomad.Job) bool {
 	fresh.CreateIndex, fresh.ModifyIndex, fresh.JobModifyIndex = old.CreateIndex, old.ModifyIndex, old.JobModifyIndex
 	fresh.SubmitTime, fresh.NomadTokenID = old.SubmitTime, old.NomadTokenID
 	return reflect.DeepEqual(old, &fresh)
+}
+
+// isStill says that a job is what it was, for certain: no other leader changed it.
+func (s *Service) isStill(ctx context.Context, old *nomad.Job) bool {
+	if s.cfg.Cluster.Confirm(ctx) != nil {
+		return false
+	}
+	now := s.snapshot().Job(nil, old.Namespace, old.ID)
+	return now != nil && now.ModifyIndex == old.ModifyIndex
 }
 
 // evaluateUnchanged has the job looked at again, though nothing of it changed.

@@ -31,11 +31,6 @@ func (s *Service) schedulerSetConfig(ctx context.Context, _ *rpc.Call, req *noma
 	if cfg.PauseEvalBroker {
 		return nil, absent("pausing of the evaluation broker")
 	}
-	if req.CAS {
-		if index, _ := s.snapshot().SchedulerConfig(nil); index != cfg.ModifyIndex {
-			return &nomad.SchedulerSetConfigurationResponse{}, nil
-		}
-	}
 	resp, index, err := s.cfg.Raft.Apply(ctx, nomad.SchedulerConfigRequestType, &nomad.SchedulerSetConfigRequest{Config: cfg, CAS: req.CAS})
 	if err != nil {
 		return nil, err

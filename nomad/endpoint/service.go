@@ -43,6 +43,9 @@ type Cluster interface {
 	Contact() (known bool, ago time.Duration)
 	// Leader returns the RPC address and the ID of the leader, "" when none is known.
 	Leader() (addr, id string)
+	// Confirm says that this server leads now and that what any leader acknowledged
+	// before the call is in state.
+	Confirm(ctx context.Context) error
 	// Self is this server as the others see it.
 	Self() *nomad.ServerMember
 	// Members are the servers of all regions as gossip knows them.

@@ -2,6 +2,8 @@ package server
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"strconv"
 	"sync"
 	"time"
@@ -11,6 +13,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/authz"
+	"github.com/open-nomad/open-nomad/nomad/consensus"
 	"github.com/open-nomad/open-nomad/nomad/gossip"
 )
 
@@ -18,10 +21,15 @@ import (
 // holds it (compat/wire.md section 7).
 const holdTimeout = 5 * time.Second
 
+// confirmPause is the pause between two tries to confirm leadership.
+const confirmPause = 25 * time.Millisecond
+
 // Route says which server answers a request. A request for the leader is held
 // until there is one that is ready, or ctx ends. That servers pass a request on in
 // a circle is not possible: each names the leader of a later term than the one
-// before, and between regions a request is passed on once.
+// before, and between regions a request is passed on once. A read that asks for
+// what is true now is answered here only after a majority confirmed that this
+// server still leads.
 func (s *Server) Route(ctx context.Context, where rpc.Where, env nomad.Envelope) (string, error) {
 	if env.Region != "" && env.Region != s.cfg.Region {
 		if env.Forwarded {
@@ -34,8 +42,12 @@ func (s *Server) Route(ctx context.Context, where rpc.Where, env nomad.Envelope)
 	}
 	for {
 		changed, ready := s.raft.LeaderChange(), s.leading.whenOpen()
+		var again <-chan time.Time
 		if s.leading.isOpen() {
-			return "", nil
+			if env.Write || s.Confirm(ctx) == nil {
+				return "", nil
+			}
+			again, ready = time.After(confirmPause), nil
 		}
 		if addr, id := s.Leader(); id != "" && id != s.raft.ID() {
 			return addr, nil
@@ -43,6 +55,7 @@ func (s *Server) Route(ctx context.Context, where rpc.Where, env nomad.Envelope)
 		select {
 		case <-changed:
 		case <-ready:
+		case <-again:
 		case <-ctx.Done():
 			if s.raft.IsLeader() {
 				return "", nomad.ErrNotReady
@@ -50,6 +63,20 @@ func (s *Server) Route(ctx context.Context, where rpc.Where, env nomad.Envelope)
 			return "", nomad.ErrNoLeader
 		}
 	}
+}
+
+// Confirm says that this server leads and that what was acknowledged before the
+// call, by whichever leader, is in state.
+func (s *Server) Confirm(ctx context.Context) error {
+	established := s.term.Load()
+	term, err := s.raft.Confirm(ctx)
+	switch {
+	case errors.Is(err, consensus.ErrUnconfirmed):
+		return fmt.Errorf("%w: %w", nomad.ErrNoLeader, err)
+	case err == nil && term != established:
+		return nomad.ErrNotReady // it led before and leads again: state may lag behind
+	}
+	return err
 }
 
 // patient is the authority that first waits until this server knows what was in

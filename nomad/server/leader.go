@@ -72,6 +72,7 @@ func (s *Server) beginTerm(ctx context.Context) (end func()) {
 
 // lead does what only the leader does, until ctx ends.
 func (s *Server) lead(ctx context.Context) error {
+	term, _ := s.raft.Term() // before the barrier: one that was lost since is never confirmed
 	barrier, cancel := context.WithTimeout(ctx, barrierWithin)
 	defer cancel()
 	if err := s.raft.Barrier(barrier); err != nil {
@@ -109,6 +110,7 @@ func (s *Server) lead(ctx context.Context) error {
 		})
 	}
 	s.caughtUp.open()
+	s.term.Store(term)
 	s.leading.open()
 	defer s.leading.shut()
 	s.log.Info("leading", "region", s.cfg.Region, "index", snap.Index())

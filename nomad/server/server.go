@@ -77,8 +77,9 @@ type Server struct {
 	rpc       *rpc.Server
 	peers     *rpc.Pool
 	leading   *gate
-	caughtUp  *gate       // opened once: what was in the log at the start is in state
-	pauses    chan func() // each runs while nothing of the leader does
+	term      atomic.Uint64 // for which leading is open: all before it is in state
+	caughtUp  *gate         // opened once: what was in the log at the start is in state
+	pauses    chan func()   // each runs while nothing of the leader does
 	closing   sync.Once
 
 	gossip atomic.Pointer[gossip.Pool] // nil while, or when, it takes no part

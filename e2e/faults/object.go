@@ -1,0 +1,127 @@
+//go:build linux
+
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/open-nomad/open-nomad/api"
+)
+
+// seen is what a client knows of an object: a value, and the index that a
+// compare-and-set names. The zero value: there is no such object.
+type seen struct {
+	value int64
+	index uint64
+}
+
+// errRefused means that the object was not what the compare-and-set expected.
+var errRefused = errors.New("refused: the object is another")
+
+// object is something that servers keep, with a value in it.
+type object interface {
+	read(ctx context.Context, c *api.Client, stale bool) (seen, error)
+	cas(ctx context.Context, c *api.Client, was seen, value int64) (seen, error)
+	write(ctx context.Context, c *api.Client, value int64) (seen, error)
+}
+
+// valueKey is where a job has its value.
+const valueKey = "value"
+
+// job is a job that runs nothing; its registration is the compare-and-set.
+type job string
+
+func (j job) read(ctx context.Context, c *api.Client, stale bool) (seen, error) {
+	is, _, err := c.Jobs().Info(string(j), (&api.QueryOptions{AllowStale: stale}).WithContext(ctx))
+	var status api.UnexpectedResponseError
+	if errors.As(err, &status) && status.StatusCode() == http.StatusNotFound {
+		return seen{}, nil
+	}
+	if err != nil {
+		return seen{}, err
+	}
+	value, err := strconv.ParseInt(is.Meta[valueKey], 10, 64)
+	if err != nil || is.JobModifyIndex == nil {
+		return seen{}, fmt.Errorf("job %s has no value: %w", j, err)
+	}
+	return seen{value, *is.JobModifyIndex}, nil
+}
+
+func (j job) cas(ctx context.Context, c *api.Client, was seen, value int64) (seen, error) {
+	return j.register(ctx, c, value, &api.RegisterOptions{EnforceIndex: true, ModifyIndex: was.index})
+}
+
+func (j job) write(ctx context.Context, c *api.Client, value int64) (seen, error) {
+	return j.register(ctx, c, value, &api.RegisterOptions{})
+}
+
+func (j job) register(ctx context.Context, c *api.Client, value int64, o *api.RegisterOptions) (seen, error) {
+	id, kind, count := string(j), "service", 0
+	spec := &api.Job{ID: &id, Name: &id, Type: &kind, Meta: map[string]string{valueKey: strconv.FormatInt(value, 10)},
+		TaskGroups: []*api.TaskGroup{{Name: &id, Count: &count,
+			Tasks: []*api.Task{{Name: "t", Driver: "mock_driver", Config: map[string]any{"run_for": "1s"}}}}}}
+	out, _, err := c.Jobs().RegisterOpts(spec, o, (&api.WriteOptions{}).WithContext(ctx))
+	if err != nil {
+		if strings.Contains(err.Error(), api.RegisterEnforceIndexErrPrefix) {
+			return seen{}, errRefused
+		}
+		return seen{}, err
+	}
+	return seen{value, out.JobModifyIndex}, nil
+}
+
+// schedulerConfig is the configuration of the scheduler, of which there is one. Its
+// value is a number that nothing depends on without nodes.
+type schedulerConfig struct{}
+
+func (schedulerConfig) read(ctx context.Context, c *api.Client, stale bool) (seen, error) {
+	is, _, err := c.Operator().SchedulerGetConfiguration((&api.QueryOptions{AllowStale: stale}).WithContext(ctx))
+	if err != nil {
+		return seen{}, err
+	}
+	if is.SchedulerConfig == nil {
+		return seen{}, errors.New("there is no scheduler configuration")
+	}
+	return seen{int64(is.SchedulerConfig.NodeLimitForFeasibilityChecks), is.SchedulerConfig.ModifyIndex}, nil
+}
+
+func (schedulerConfig) cas(ctx context.Context, c *api.Client, was seen, value int64) (seen, error) {
+	conf := &api.SchedulerConfiguration{NodeLimitForFeasibilityChecks: uint(value), ModifyIndex: was.index}
+	out, _, err := c.Operator().SchedulerCASConfiguration(conf, (&api.WriteOptions{}).WithContext(ctx))
+	switch {
+	case err != nil:
+		return seen{}, err
+	case !out.Updated:
+		return seen{}, errRefused
+	}
+	return seen{value, out.LastIndex}, nil
+}
+
+func (schedulerConfig) write(ctx context.Context, c *api.Client, value int64) (seen, error) {
+	conf := &api.SchedulerConfiguration{NodeLimitForFeasibilityChecks: uint(value)}
+	_, meta, err := c.Operator().SchedulerSetConfiguration(conf, (&api.WriteOptions{}).WithContext(ctx))
+	if err != nil {
+		return seen{}, err
+	}
+	return seen{value, meta.LastIndex}, nil
+}
+
+// certainlyNot says whether an error proves that nothing was done: the request was
+// never sent, or the servers say that no leader took it.
+func certainlyNot(err error) bool {
+	var dial *net.OpError
+	if errors.As(err, &dial) && dial.Op == "dial" {
+		return true
+	}
+	var status api.UnexpectedResponseError
+	if !errors.As(err, &status) {
+		return false
+	}
+	return strings.Contains(status.Body(), "No cluster leader") || strings.Contains(status.Body(), "Not ready to serve consistent reads")
+}
