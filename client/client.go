@@ -164,6 +164,15 @@ func (c *Client) Servers() Servers { return c.servers }
 // Remote returns the list of servers, nil with a server in this process.
 func (c *Client) Remote() *Remote { return c.remote }
 
+// ServeHTTPS tells the servers, when that is new, whether the node's HTTP API speaks TLS.
+func (c *Client) ServeHTTPS(on bool) {
+	if c.node.copy().TLSEnabled == on {
+		return
+	}
+	c.node.update(func(n *nomad.Node) { n.TLSEnabled = on })
+	raise(c.node.changed)
+}
+
 // Node returns the node as it is registered.
 func (c *Client) Node() *nomad.Node { return c.node.copy() }
 

@@ -13,6 +13,7 @@ type Config struct {
 	NodeClass, NodePool      string
 	Meta                     map[string]string
 	HTTPAddr                 string // where the node's HTTP API is reached
+	TLSEnabled               bool   // there, to begin with
 	DefaultIneligible        bool
 	NodeMaxAllocs            int
 

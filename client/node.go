@@ -78,7 +78,7 @@ func newNode(cfg *Config, id *identity) *nomad.Node {
 		ID: id.id, SecretID: id.secret,
 		Datacenter: cfg.Datacenter, Name: cfg.Name,
 		NodeClass: cfg.NodeClass, NodePool: cfg.NodePool,
-		HTTPAddr: cfg.HTTPAddr, CgroupParent: cfg.CgroupParent,
+		HTTPAddr: cfg.HTTPAddr, TLSEnabled: cfg.TLSEnabled, CgroupParent: cfg.CgroupParent,
 		Attributes: map[string]string{}, Links: map[string]string{}, Meta: meta,
 		Drivers: map[string]*nomad.DriverInfo{}, NodeMaxAllocs: cfg.NodeMaxAllocs,
 		SchedulingEligibility: eligibility, Status: nomad.NodeStatusInit,

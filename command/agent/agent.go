@@ -17,6 +17,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/client"
 	"github.com/open-nomad/open-nomad/command/agent/httpapi"
+	"github.com/open-nomad/open-nomad/internal/certs"
 	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/internal/supervise"
 	"github.com/open-nomad/open-nomad/nomad/server"
@@ -30,6 +31,7 @@ type Agent struct {
 	level   *slog.LevelVar
 	logFile *logFile // nil for none
 	tel     *telemetry
+	certs   *certs.Store
 	data    *dataDir
 	http    []net.Listener
 	addr    string // where others reach the HTTP API
@@ -68,6 +70,9 @@ func (a *Agent) open(w io.Writer) (err error) {
 		return err
 	}
 	if a.tel, err = newTelemetry(a.set); err != nil {
+		return err
+	}
+	if a.certs, err = certs.Open(a.set.tlsConfig()); err != nil {
 		return err
 	}
 	if a.data, err = a.openData(); err != nil {
@@ -109,7 +114,7 @@ func (a *Agent) listenHTTP() error {
 		if err != nil {
 			return err
 		}
-		a.http = append(a.http, limitConns(ln, a.set.Limits.HTTPMaxConnsPerClient))
+		a.http = append(a.http, limitConns(ln, a.set.Limits.HTTPMaxConnsPerClient, a.certs.HTTPS))
 	}
 	bound := a.http[0].Addr().(*net.TCPAddr)
 	for _, ln := range a.http { // others have no use for the loopback address
@@ -127,6 +132,7 @@ func (a *Agent) openServer() error {
 	if err != nil {
 		return err
 	}
+	cfg.TLS = a.certs
 	a.server, err = server.New(cfg, a.log)
 	return err
 }
@@ -139,7 +145,7 @@ func (a *Agent) openClient() error {
 		return err
 	}
 	a.super = supervise.NewClient(filepath.Join(cfg.StateDir, "supervise"), a.log)
-	parts := client.Parts{Drivers: a.set.drivers(a.log, a.super), API: a.api.TaskSocket(), Log: a.log}
+	parts := client.Parts{Drivers: a.set.drivers(a.log, a.super), API: a.api.TaskSocket(), TLS: a.certs, Log: a.log}
 	if a.server != nil {
 		parts.Server = a.server
 	}
@@ -301,5 +307,5 @@ func (a *Agent) banner() string {
 	if a.data.temp {
 		keeps = "nothing is kept (-dev)"
 	}
-	return fmt.Sprintf("==> Nomad agent started: %s\n    API:  http://%s\n    Data: %s\n", strings.Join(roles, ", "), a.addr, keeps)
+	return fmt.Sprintf("==> Nomad agent started: %s\n    API:  %s://%s\n    Data: %s\n", strings.Join(roles, ", "), a.scheme(), a.addr, keeps)
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/open-nomad/open-nomad/client"
 	"github.com/open-nomad/open-nomad/client/fingerprint"
@@ -93,7 +94,7 @@ func (s *Settings) clientConfig(dir, httpAddr string) (client.Config, error) {
 	return client.Config{
 		Region: s.Region, Datacenter: s.Datacenter, Name: s.Name,
 		NodeClass: c.NodeClass, NodePool: c.NodePool, Meta: c.Meta,
-		HTTPAddr: httpAddr, DefaultIneligible: c.DefaultIneligible, NodeMaxAllocs: c.NodeMaxAllocs,
+		HTTPAddr: httpAddr, TLSEnabled: s.TLS.HTTP, DefaultIneligible: c.DefaultIneligible, NodeMaxAllocs: c.NodeMaxAllocs,
 		StateDir: or(c.StateDir, filepath.Join(dir, "client")), AllocDir: allocDir, Ephemeral: s.dev,
 		Servers: s.serverAddrs(), IntroToken: intro, Mux: s.mux(), DialTimeout: s.RPC.DialTimeout,
 		Fingerprint: s.fingerprintConfig(allocDir, httpAddr), CgroupParent: c.CgroupParent,
@@ -219,7 +220,7 @@ func (s *Settings) serverConfig(dir string) (server.Config, error) {
 		JobDefaultPriority: sv.JobDefaultPriority, JobMaxPriority: sv.JobMaxPriority, JobMaxCount: sv.JobMaxCount,
 		JobMaxSourceSize: int(source),
 		Mux:              s.mux(), DialTimeout: s.RPC.DialTimeout,
-		RPCHandshakeTimeout: s.Limits.RPCHandshakeTimeout, RPCMaxConnsPerClient: unbounded(s.Limits.RPCMaxConnsPerClient),
+		RPCHandshakeTimeout: unbounded(s.Limits.RPCHandshakeTimeout), RPCMaxConnsPerClient: unbounded(s.Limits.RPCMaxConnsPerClient),
 	}
 	return cfg, s.clusterConfig(&cfg)
 }
@@ -232,7 +233,7 @@ func (s *Settings) raftTuning() consensus.Tuning {
 }
 
 // unbounded turns the file's 0 for no bound into what the transport takes.
-func unbounded(n int) int {
+func unbounded[N int | time.Duration](n N) N {
 	if n == 0 {
 		return -1
 	}

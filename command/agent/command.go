@@ -26,7 +26,7 @@ func agentCommand() term.Command {
 needs -data-dir and at least one of -server and -client.
 
 SIGINT and SIGTERM stop the agent; its tasks go on and are found again by the next one.
-SIGHUP reads the configuration again and takes over log_level.`,
+SIGHUP reads the configuration again and takes over log_level, tls with its files, and some settings of Raft.`,
 		Setup: func(f *term.Flags) term.Run {
 			o := declare(f.FlagSet)
 			return func(ctx context.Context, e *term.Env) error { return o.run(ctx, e) }

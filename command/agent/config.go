@@ -35,7 +35,7 @@ type Config struct {
 	DisableUpdateCheck        bool                `hcl:"disable_update_check"`
 	DisableAnonymousSignature bool                `hcl:"disable_anonymous_signature"`
 	UI                        UI                  `hcl:"ui"`
-	TLS                       TLS                 `hcl:"tls" later:"TLS"`
+	TLS                       TLS                 `hcl:"tls"`
 	HTTPAPIResponseHeaders    map[string]string   `hcl:"http_api_response_headers"`
 	Sentinel                  Sentinel            `hcl:"sentinel" later:"Sentinel"`
 	Autopilot                 Autopilot           `hcl:"autopilot" later:"clusters of servers"`
@@ -72,7 +72,7 @@ type Advertise struct {
 
 // Limits is the limits block.
 type Limits struct {
-	HTTPSHandshakeTimeout time.Duration `hcl:"https_handshake_timeout" default:"5s" later:"TLS"`
+	HTTPSHandshakeTimeout time.Duration `hcl:"https_handshake_timeout" default:"5s"`
 	HTTPMaxConnsPerClient int           `hcl:"http_max_conns_per_client" default:"100"`
 	RPCHandshakeTimeout   time.Duration `hcl:"rpc_handshake_timeout" default:"5s"`
 	RPCMaxConnsPerClient  int           `hcl:"rpc_max_conns_per_client" default:"100"`

@@ -11,6 +11,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/client"
 	"github.com/open-nomad/open-nomad/client/fingerprint"
+	"github.com/open-nomad/open-nomad/internal/certs"
 	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad/consensus"
 	"github.com/open-nomad/open-nomad/nomad/server"
@@ -22,7 +23,7 @@ var agentKeys = []string{
 	"name", "data_dir", "log_level", "log_json", "log_file", "log_include_location", "log_rotate_duration", "log_rotate_bytes",
 	"log_rotate_max_files", "enable_debug", "leave_on_interrupt", "leave_on_terminate", "ports.http", "addresses.http", "advertise.http", "client.enabled", "server.enabled",
 	"client.server_join.retry_max", "client.server_join.retry_interval", "http_api_response_headers",
-	"limits.http_max_conns_per_client", "limits.http_max_request_body",
+	"limits.http_max_conns_per_client", "limits.http_max_request_body", "limits.https_handshake_timeout",
 	"telemetry.in_memory_collection_interval", "telemetry.in_memory_retention_period", "telemetry.prometheus_metrics",
 	"telemetry.disable_hostname", "telemetry.use_node_name", "telemetry.collection_interval", "telemetry.prefix_filter", "telemetry.filter_default",
 }
@@ -68,11 +69,12 @@ func other(path string, v reflect.Value) string {
 type built struct {
 	Server server.Config
 	Client client.Config
+	TLS    certs.Config
 }
 
 func configs(t *testing.T, s *Settings) built {
 	t.Helper()
-	var b built
+	b := built{TLS: s.tlsConfig()}
 	var err error
 	if b.Server, err = s.serverConfig("/var/nomad"); err != nil {
 		t.Fatal(err)

@@ -46,20 +46,6 @@ type Label struct {
 	TextColor       string `hcl:"text_color"`
 }
 
-// TLS is the tls block.
-type TLS struct {
-	HTTP                 bool   `hcl:"http"`
-	RPC                  bool   `hcl:"rpc"`
-	VerifyServerHostname bool   `hcl:"verify_server_hostname"`
-	CAFile               string `hcl:"ca_file"`
-	CertFile             string `hcl:"cert_file"`
-	KeyFile              string `hcl:"key_file"`
-	RPCUpgradeMode       bool   `hcl:"rpc_upgrade_mode"`
-	VerifyHTTPSClient    bool   `hcl:"verify_https_client"`
-	TLSCipherSuites      string `hcl:"tls_cipher_suites"`
-	TLSMinVersion        string `hcl:"tls_min_version" default:"tls12"`
-}
-
 // Sentinel is the sentinel block.
 type Sentinel struct {
 	Import                   map[string]*SentinelImport `hcl:"import,label"`

@@ -31,6 +31,13 @@ func (a *Agent) serveHTTP(ctx context.Context, ln net.Listener) error {
 		BaseContext:       func(net.Listener) context.Context { return ctx },
 		ErrorLog:          slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
 	}
+	web := newWebListener(ln, a.certs, a.set.Limits.HTTPSHandshakeTimeout, a.log)
+	greeted := make(chan struct{})
+	go func() {
+		defer close(greeted)
+		web.run(ctx)
+	}()
+	defer func() { <-greeted }()
 	stopped := make(chan struct{})
 	defer context.AfterFunc(ctx, func() {
 		defer close(stopped)
@@ -40,7 +47,7 @@ func (a *Agent) serveHTTP(ctx context.Context, ln net.Listener) error {
 			a.log.Warn("stop the HTTP API", "err", errors.Join(err, srv.Close()))
 		}
 	})()
-	err := srv.Serve(ln)
+	err := srv.Serve(web)
 	if errors.Is(err, http.ErrServerClosed) && ctx.Err() != nil {
 		<-stopped
 		return ctx.Err()

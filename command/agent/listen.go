@@ -32,18 +32,19 @@ func listen(what, host string, port int) (net.Listener, error) {
 // limitedListener closes connections of an address that has too many.
 type limitedListener struct {
 	net.Listener
-	max int
+	max    int
+	secure func() bool // whether TLS is spoken: then no reason can be told
 
 	mu    sync.Mutex
 	count map[netip.Addr]int
 }
 
 // limitConns bounds the connections of each address; 0 is no bound.
-func limitConns(ln net.Listener, max int) net.Listener {
+func limitConns(ln net.Listener, max int, secure func() bool) net.Listener {
 	if max <= 0 {
 		return ln
 	}
-	return &limitedListener{Listener: ln, max: max, count: map[netip.Addr]int{}}
+	return &limitedListener{Listener: ln, max: max, secure: secure, count: map[netip.Addr]int{}}
 }
 
 // Accept returns the next connection within the limit.
@@ -59,6 +60,10 @@ func (l *limitedListener) Accept() (net.Conn, error) {
 		}
 		if l.take(addr) {
 			return &countedConn{Conn: conn, done: sync.OnceFunc(func() { l.give(addr) })}, nil
+		}
+		if l.secure() {
+			conn.Close()
+			continue
 		}
 		go refuse(conn)
 	}
@@ -96,6 +101,15 @@ type countedConn struct {
 	done func()
 }
 
+// CloseWrite ends one direction.
+func (c *countedConn) CloseWrite() error {
+	if w, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return w.CloseWrite()
+	}
+	return errors.ErrUnsupported
+}
+
+// Close implements net.Conn.
 func (c *countedConn) Close() error {
 	defer c.done()
 	return c.Conn.Close()

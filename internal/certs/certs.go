@@ -22,9 +22,11 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"io"
 	"net"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // ErrPeer is in every error about what the other side of a connection is.
@@ -143,6 +145,24 @@ func (c *Conn) Close() error {
 		c.store.mu.Unlock()
 	}
 	return c.Conn.Close()
+}
+
+// Bounds of the last word.
+const (
+	hangUpWithin = time.Second
+	hangUpBytes  = 64 << 10
+)
+
+// HangUp closes a connection whose handshake failed, so that the other side can read
+// why: what it sent meanwhile is read, as else the reason would be taken from it.
+func HangUp(raw net.Conn) {
+	defer raw.Close()
+	w, ok := raw.(interface{ CloseWrite() error })
+	if !ok || w.CloseWrite() != nil {
+		return
+	}
+	raw.SetReadDeadline(time.Now().Add(hangUpWithin))
+	_, _ = io.CopyN(io.Discard, raw, hangUpBytes) // it is closed in any case
 }
 
 // judge says why settings refuse a connection; state is nil without TLS.

@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"errors"
 	"net"
 	"sync"
 )
@@ -46,6 +47,14 @@ type countedConn struct {
 	net.Conn
 	once    sync.Once
 	release func()
+}
+
+// CloseWrite ends one direction.
+func (c *countedConn) CloseWrite() error {
+	if w, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return w.CloseWrite()
+	}
+	return errors.ErrUnsupported
 }
 
 // Close implements net.Conn.

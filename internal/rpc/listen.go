@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/yamux"
+
+	"github.com/open-nomad/open-nomad/internal/certs"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
@@ -71,7 +73,7 @@ func (s *Server) serveConn(ctx context.Context, conn net.Conn) {
 		if !isEOF(err) {
 			s.log.Warn("refused an rpc connection", "addr", conn.RemoteAddr(), "err", err)
 		}
-		conn.Close()
+		certs.HangUp(conn)
 		return
 	}
 	c := &Conn{remote: conn.RemoteAddr(), established: time.Now(), owner: s.nodes, peer: known.Peer()}

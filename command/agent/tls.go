@@ -1,0 +1,73 @@
+package agent
+
+import (
+	"errors"
+
+	"github.com/open-nomad/open-nomad/internal/certs"
+)
+
+// TLS is the tls block.
+type TLS struct {
+	HTTP                 bool   `hcl:"http"`
+	RPC                  bool   `hcl:"rpc"`
+	VerifyServerHostname bool   `hcl:"verify_server_hostname"`
+	CAFile               string `hcl:"ca_file"`
+	CertFile             string `hcl:"cert_file"`
+	KeyFile              string `hcl:"key_file"`
+	RPCUpgradeMode       bool   `hcl:"rpc_upgrade_mode"`
+	VerifyHTTPSClient    bool   `hcl:"verify_https_client"`
+	TLSCipherSuites      string `hcl:"tls_cipher_suites"`
+	TLSMinVersion        string `hcl:"tls_min_version" default:"tls12"`
+}
+
+// tlsConfig is the tls block as the certificates are read by it.
+func (s *Settings) tlsConfig() certs.Config {
+	t := &s.TLS
+	return certs.Config{
+		Region: s.Region, Server: s.Server.Enabled, CAFile: t.CAFile, CertFile: t.CertFile, KeyFile: t.KeyFile,
+		RPC: t.RPC, HTTP: t.HTTP, VerifyServerHostname: t.VerifyServerHostname, UpgradeMode: t.RPCUpgradeMode,
+		VerifyHTTPSClient: t.VerifyHTTPSClient, CipherSuites: t.TLSCipherSuites, MinVersion: t.TLSMinVersion,
+	}
+}
+
+// checkTLS reads the files of the tls block, so that what is missing or wrong is said
+// before an agent starts or reloads.
+func (s *Settings) checkTLS() error {
+	var errs []error
+	if s.Limits.HTTPSHandshakeTimeout < 0 {
+		errs = append(errs, s.fault("limits.https_handshake_timeout", "must not be negative"))
+	}
+	if s.Limits.RPCHandshakeTimeout < 0 {
+		errs = append(errs, s.fault("limits.rpc_handshake_timeout", "must not be negative"))
+	}
+	var wrong *certs.SettingError
+	switch err := certs.Check(s.tlsConfig()); {
+	case errors.As(err, &wrong):
+		errs = append(errs, s.fault("tls."+wrong.Setting, "%v", wrong.Err))
+	case err != nil:
+		errs = append(errs, s.fault("tls", "%v", err))
+	}
+	return errors.Join(errs...)
+}
+
+// reloadTLS takes over the tls block of new settings. Region and role are those that
+// the agent runs with. With an error nothing changed.
+func (a *Agent) reloadTLS(set *Settings) error {
+	cfg := set.tlsConfig()
+	cfg.Region, cfg.Server = a.set.Region, a.set.Server.Enabled
+	if err := a.certs.Reload(cfg); err != nil {
+		return err
+	}
+	if a.client != nil {
+		a.client.ServeHTTPS(cfg.HTTP)
+	}
+	return nil
+}
+
+// scheme is how the HTTP API is spoken to.
+func (a *Agent) scheme() string {
+	if a.certs.HTTPS() {
+		return "https"
+	}
+	return "http"
+}
