@@ -85,6 +85,9 @@ func TestRequests(t *testing.T) {
 		{"scheduler", func(c *api.Client) {
 			c.Operator().SchedulerCASConfiguration(&api.SchedulerConfiguration{ModifyIndex: 3}, nil)
 		}, `PUT /v1/operator/scheduler/configuration?cas=3 `},
+		{"autopilot", func(c *api.Client) {
+			c.Operator().AutopilotCASConfiguration(&api.AutopilotConfiguration{ModifyIndex: 3, LastContactThreshold: time.Second}, nil)
+		}, `PUT /v1/operator/autopilot/configuration?cas=3 "LastContactThreshold":"1s"`},
 		{"gc", func(c *api.Client) { c.System().GarbageCollect() }, `PUT /v1/system/gc `},
 		{"raw", func(c *api.Client) { c.Raw().Delete("/v1/x?y=z", nil, nil) }, `DELETE /v1/x?y=z `},
 	} {
@@ -271,5 +274,23 @@ func TestCanonicalizeNulls(t *testing.T) {
 	j.Canonicalize()
 	if len(j.TaskGroups) != 1 || len(j.TaskGroups[0].Tasks) != 1 || len(j.TaskGroups[0].Tasks[0].Templates) != 0 {
 		t.Errorf("nulls are left: %+v", j.TaskGroups)
+	}
+}
+
+// That servers are not healthy is told by a status, and is no error.
+func TestUnhealthyServersAreNoError(t *testing.T) {
+	for body, well := range map[string]bool{
+		`{"Healthy":false,"Servers":[{"Name":"a","LastContact":"20ms","SerfStatus":"failed"}]}`: true,
+		`too many requests`: false,
+		`{"Healthy":true}`:  false,
+	} {
+		conf, _ := agent(t, 429, body)
+		h, _, err := client(t, conf).Operator().AutopilotServerHealth(nil)
+		if (err == nil) != well {
+			t.Errorf("%s: error %v", body, err)
+		}
+		if well && (h.Healthy || h.Servers[0].LastContact != 20*time.Millisecond || h.Servers[0].SerfStatus != "failed") {
+			t.Errorf("health = %+v", h)
+		}
 	}
 }

@@ -42,6 +42,8 @@ func TestOfficialTypes(t *testing.T) {
 		{&official.ServerMembers{}, &api.ServerMembers{}},
 		{&official.AgentHealthResponse{}, &api.AgentHealthResponse{}},
 		{&official.SchedulerConfigurationResponse{}, &api.SchedulerConfigurationResponse{}},
+		{&official.AutopilotConfiguration{}, &api.AutopilotConfiguration{}},
+		{&official.OperatorHealthReply{}, &api.OperatorHealthReply{}},
 		{&official.RaftConfiguration{}, &api.RaftConfiguration{}},
 		{&official.MetricsSummary{}, &api.MetricsSummary{}},
 	} {

@@ -19,8 +19,8 @@ import (
 // commands are what scripts may use beside those of testscript.
 //
 //	agent NAME [flags]       starts `nomad agent` with flags and waits until it is ready; sets
-//	                         NOMAD_ADDR and NAME_rpc (host:port). A name that was killed or stopped
-//	                         starts again where it was.
+//	                         NOMAD_ADDR, NAME_rpc and NAME_serf (host:port). A name that was killed
+//	                         or stopped starts again where it was.
 //	kill-agent NAME          ends it with SIGKILL: its tasks stay
 //	stop-agent NAME          ends it with SIGTERM and waits
 //	until DURATION CMD ARG…  runs a command until it succeeds
@@ -87,6 +87,7 @@ func startAgent(ts *testscript.TestScript, neg bool, args []string) {
 	all.of[args[0]] = a
 	ts.Setenv("NOMAD_ADDR", a.Address())
 	ts.Setenv(args[0]+"_rpc", "127.0.0.1:"+strconv.Itoa(a.RPC))
+	ts.Setenv(args[0]+"_serf", "127.0.0.1:"+strconv.Itoa(a.Serf))
 }
 
 func known(ts *testscript.TestScript, args []string) *cluster.Agent {

@@ -64,6 +64,16 @@ var sdkClusterReads = []sdkCall{
 			return c.SchedulerConfig.SchedulerAlgorithm == "binpack"
 		})
 	}},
+	{"Operator.AutopilotGetConfiguration", func(b *bench) error {
+		return val(b.Operator().AutopilotGetConfiguration(nil))(func(c *sdk.AutopilotConfiguration) bool {
+			return c.CleanupDeadServers && c.LastContactThreshold == 200*time.Millisecond && c.ServerStabilizationTime == 10*time.Second && c.ModifyIndex > 0
+		})
+	}},
+	{"Operator.AutopilotServerHealth", func(b *bench) error {
+		return val(b.Operator().AutopilotServerHealth(nil))(func(h *sdk.OperatorHealthReply) bool {
+			return h.Healthy && len(h.Voters) == 1 && h.Servers[0].Leader && h.Servers[0].SerfStatus == "alive" && h.Servers[0].Voter
+		})
+	}},
 	{"Keyring.List", func(b *bench) error {
 		return one(b.Keyring().List(nil))(func(k *sdk.RootKeyMeta) bool { return k.State == "active" })
 	}},
@@ -105,6 +115,16 @@ func wrote[T any](v T, _ *sdk.WriteMeta, err error) func(ok func(T) bool) error 
 }
 
 var sdkWrites = []sdkCall{
+	{"Operator.AutopilotCASConfiguration", func(b *bench) error {
+		conf, _, err := b.Operator().AutopilotGetConfiguration(nil)
+		if err != nil {
+			return err
+		}
+		if _, err := b.Operator().AutopilotSetConfiguration(conf, nil); err != nil {
+			return err
+		}
+		return wrote(b.Operator().AutopilotCASConfiguration(conf, nil))(func(done bool) bool { return !done })
+	}},
 	{"Jobs.Validate", func(b *bench) error {
 		return wrote(b.Jobs().Validate(b.job, nil))(func(r *sdk.JobValidateResponse) bool { return r.DriverConfigValidated && len(r.ValidationErrors) == 0 })
 	}},

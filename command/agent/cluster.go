@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/command/agent/httpapi"
+	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/gossip"
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
@@ -68,10 +69,27 @@ func (s *Settings) checkCluster() error {
 	if sv.ServerJoin.RetryInterval < 0 || sv.RetryInterval < 0 {
 		errs = append(errs, s.fault("server.server_join.retry_interval", "a positive interval is expected"))
 	}
+	if sv.NonVotingServer && (!sv.Enabled || sv.BootstrapExpect > 0 || !s.gossips()) {
+		errs = append(errs, s.fault("server.non_voting_server", "only for a server without bootstrap_expect that joins others"))
+	}
+	if _, err := s.autopilot(); err != nil {
+		errs = append(errs, s.fault("autopilot", "%v", err))
+	}
 	if _, err := s.gossipKey(); err != nil {
 		errs = append(errs, s.fault("server.encrypt", "%v", err))
 	}
 	return errors.Join(errs...)
+}
+
+// autopilot is how a new cluster keeps its servers.
+func (s *Settings) autopilot() (*nomad.AutopilotConfig, error) {
+	a := &s.Autopilot
+	if a.MaxTrailingLogs < 0 || a.MinQuorum < 0 {
+		return nil, errors.New("max_trailing_logs and min_quorum must not be negative")
+	}
+	c := &nomad.AutopilotConfig{CleanupDeadServers: a.CleanupDeadServers, ServerStabilizationTime: a.ServerStabilizationTime,
+		LastContactThreshold: a.LastContactThreshold, MaxTrailingLogs: uint64(a.MaxTrailingLogs), MinQuorum: uint(a.MinQuorum)}
+	return c, c.Validate()
 }
 
 // gossipKey decodes server.encrypt. What it holds is never shown.
@@ -89,7 +107,10 @@ func (s *Settings) gossipKey() ([]byte, error) {
 // clusterConfig adds to the server's configuration how it finds the others.
 func (s *Settings) clusterConfig(c *server.Config) (err error) {
 	sv := &s.Server
-	c.BootstrapExpect = sv.BootstrapExpect
+	c.BootstrapExpect, c.NonVoting = sv.BootstrapExpect, sv.NonVotingServer
+	if c.Autopilot, err = s.autopilot(); err != nil {
+		return err
+	}
 	host := hosts(s.Addresses.Serf, s.BindAddr)[0]
 	if s.Advertise.Serf != "" || s.Addresses.Serf != "" || s.gossips() && s.Ports.Serf != 0 {
 		if c.SerfAdvertise, err = advertised(s.Advertise.Serf, host, s.Ports.Serf); err != nil {

@@ -38,7 +38,7 @@ type Config struct {
 	TLS                       TLS                 `hcl:"tls"`
 	HTTPAPIResponseHeaders    map[string]string   `hcl:"http_api_response_headers"`
 	Sentinel                  Sentinel            `hcl:"sentinel" later:"Sentinel"`
-	Autopilot                 Autopilot           `hcl:"autopilot" later:"clusters of servers"`
+	Autopilot                 Autopilot           `hcl:"autopilot"`
 	Plugin                    map[string]*Plugin  `hcl:"plugin,label"`
 	Limits                    Limits              `hcl:"limits"`
 	Audit                     Audit               `hcl:"audit" later:"audit logs"`

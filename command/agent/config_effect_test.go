@@ -13,6 +13,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/fingerprint"
 	"github.com/open-nomad/open-nomad/internal/certs"
 	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/consensus"
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
@@ -154,8 +155,10 @@ func TestValuesArrive(t *testing.T) {
 			stream_close_timeout = "34s"
 			dial_timeout = "1s"
 		}
+		autopilot { cleanup_dead_servers = false server_stabilization_time = "31s" last_contact_threshold = "32s" max_trailing_logs = 33 min_quorum = 34 }
 		server {
 			enabled = true
+			non_voting_server = true
 			data_dir = "/srv/raft"
 			min_heartbeat_ttl = "11s"
 			heartbeat_grace = "12s"
@@ -198,6 +201,8 @@ func TestValuesArrive(t *testing.T) {
 		{sv.FailoverHeartbeatTTL, 13 * time.Second}, {sv.MaxHeartbeatsPerSecond, 14.0}, {sv.Workers, 3}, {sv.Schedulers, []string{"batch"}},
 		{sv.Raft, consensus.Tuning{Multiplier: 2, SnapshotThreshold: 15, SnapshotInterval: 16 * time.Second, TrailingLogs: 17}},
 		{sv.EvalGCThreshold, 18 * time.Minute}, {sv.NodeGCThreshold, 19 * time.Minute}, {sv.StartTimeout, 20 * time.Second},
+		{*sv.Autopilot, nomad.AutopilotConfig{ServerStabilizationTime: 31 * time.Second, LastContactThreshold: 32 * time.Second, MaxTrailingLogs: 33, MinQuorum: 34}},
+		{sv.NonVoting, true},
 		{sv.Scheduler.MemoryOversubscriptionEnabled, true}, {sv.Scheduler.PreemptionConfig.SystemSchedulerEnabled, true},
 		{c.Fingerprint.Interface, "lo"}, {c.Fingerprint.TotalCompute, 21}, {c.Fingerprint.MemoryMB, 22}, {c.NodeClass, "c"}, {c.NodePool, "p"},
 		{c.Fingerprint.MinDynamicPort, 23000}, {c.GC.Interval, 24 * time.Second}, {c.GC.MaxAllocs, 25}, {c.MaxKillTimeout, 26 * time.Second},
@@ -225,6 +230,11 @@ func TestRefusedByName(t *testing.T) {
 		`server { min_heartbeat_ttl = "0s" }`:                                "server.min_heartbeat_ttl: must be above 0",
 		`server { default_scheduler_config { scheduler_algorithm = "x" } }`:  "binpack or spread",
 		`server { default_scheduler_config { pause_eval_broker = true } }`:   "pausing of the evaluation broker",
+		`autopilot { last_contact_threshold = "0s" }`:                        "autopilot: autopilot last_contact_threshold must be above 0",
+		`autopilot { enable_custom_upgrades = true }`:                        "autopilot.enable_custom_upgrades: automated upgrades (Nomad Enterprise)",
+		`autopilot { enable_redundancy_zones = true }`:                       "autopilot.enable_redundancy_zones: redundancy zones (Nomad Enterprise)",
+		`server { redundancy_zone = "a" }`:                                   "server.redundancy_zone: redundancy zones (Nomad Enterprise)",
+		`server { non_voting_server = true bootstrap_expect = 3 }`:           "server.non_voting_server: only for a server without bootstrap_expect",
 		`server { job_tracked_versions = 7 }`:                                "server.job_tracked_versions",
 		`keyring "aead" { name = "second" }`:                                 "external key management",
 	} {

@@ -58,18 +58,6 @@ type SentinelImport struct {
 	Args []string `hcl:"args"`
 }
 
-// Autopilot is the autopilot block.
-type Autopilot struct {
-	CleanupDeadServers      bool          `hcl:"cleanup_dead_servers" default:"true"`
-	ServerStabilizationTime time.Duration `hcl:"server_stabilization_time" default:"10s"`
-	LastContactThreshold    time.Duration `hcl:"last_contact_threshold" default:"200ms"`
-	MaxTrailingLogs         int           `hcl:"max_trailing_logs" default:"250"`
-	MinQuorum               int           `hcl:"min_quorum"`
-	EnableRedundancyZones   bool          `hcl:"enable_redundancy_zones"`
-	DisableUpgradeMigration bool          `hcl:"disable_upgrade_migration"`
-	EnableCustomUpgrades    bool          `hcl:"enable_custom_upgrades"`
-}
-
 // Audit is the audit block.
 type Audit struct {
 	Enabled bool                    `hcl:"enabled"`

@@ -36,9 +36,9 @@ type Server struct {
 	RetryMax                  int                    `hcl:"retry_max"`
 	RetryInterval             time.Duration          `hcl:"retry_interval"`
 	RejoinAfterLeave          bool                   `hcl:"rejoin_after_leave"`
-	NonVotingServer           bool                   `hcl:"non_voting_server" later:"clusters of servers"`
-	RedundancyZone            string                 `hcl:"redundancy_zone" later:"clusters of servers"`
-	UpgradeVersion            string                 `hcl:"upgrade_version" later:"clusters of servers"`
+	NonVotingServer           bool                   `hcl:"non_voting_server"`
+	RedundancyZone            string                 `hcl:"redundancy_zone" later:"redundancy zones (Nomad Enterprise)"`
+	UpgradeVersion            string                 `hcl:"upgrade_version" later:"automated upgrades (Nomad Enterprise)"`
 	Encrypt                   string                 `hcl:"encrypt"`
 	ServerJoin                ServerJoin             `hcl:"server_join"`
 	DefaultSchedulerConfig    DefaultSchedulerConfig `hcl:"default_scheduler_config"`
@@ -128,4 +128,16 @@ type RaftWAL struct {
 type RaftVerification struct {
 	Enabled  bool          `hcl:"enabled"`
 	Interval time.Duration `hcl:"interval" default:"5m"`
+}
+
+// Autopilot is the autopilot block.
+type Autopilot struct {
+	CleanupDeadServers      bool          `hcl:"cleanup_dead_servers" default:"true"`
+	ServerStabilizationTime time.Duration `hcl:"server_stabilization_time" default:"10s"`
+	LastContactThreshold    time.Duration `hcl:"last_contact_threshold" default:"200ms"`
+	MaxTrailingLogs         int           `hcl:"max_trailing_logs" default:"250"`
+	MinQuorum               int           `hcl:"min_quorum"`
+	EnableRedundancyZones   bool          `hcl:"enable_redundancy_zones" later:"redundancy zones (Nomad Enterprise)"`
+	DisableUpgradeMigration bool          `hcl:"disable_upgrade_migration" later:"automated upgrades (Nomad Enterprise)"`
+	EnableCustomUpgrades    bool          `hcl:"enable_custom_upgrades" later:"automated upgrades (Nomad Enterprise)"`
 }

@@ -16,7 +16,7 @@ import (
 // Commands lists the commands of this package.
 func Commands() []term.Command {
 	return append([]term.Command{membersCommand(), joinCommand(), forceLeaveCommand(), raftListCommand(), raftRemoveCommand(), raftTransferCommand(), gcCommand(), reconcileCommand(), metricsCommand(), keysCommand(),
-		schedulerGetCommand(), schedulerSetCommand(), agentInfoCommand()}, slices.Concat(gossipCommands(), snapshotCommands())...)
+		schedulerGetCommand(), schedulerSetCommand(), agentInfoCommand()}, slices.Concat(gossipCommands(), snapshotCommands(), autopilotCommands())...)
 }
 
 func membersCommand() term.Command {

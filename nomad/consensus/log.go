@@ -20,6 +20,9 @@ func raftLogger(log *slog.Logger) hclog.Logger {
 	return l
 }
 
+// LibraryLogger is the logger for libraries that work on the log.
+func LibraryLogger(log *slog.Logger) hclog.Logger { return raftLogger(log) }
+
 // transportLogger is raftLogger for errors only: what the transport warns of is
 // that a server is not among the members yet.
 func transportLogger(log *slog.Logger) hclog.Logger {

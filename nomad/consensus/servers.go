@@ -59,6 +59,18 @@ func (r *Raft) AddVoter(ctx context.Context, id, addr string) error {
 	return nil
 }
 
+// AddNonvoter adds a server that has the log but no vote, or notes its new address.
+// One that votes stays a voter.
+func (r *Raft) AddNonvoter(ctx context.Context, id, addr string) error {
+	if err := wait(ctx, r.raft.AddNonvoter(raft.ServerID(id), raft.ServerAddress(addr), 0, changeTimeout)); err != nil {
+		return fmt.Errorf("add server %s to raft without a vote: %w", id, err)
+	}
+	return nil
+}
+
+// Library is the log as the library of autopilot takes it.
+func (r *Raft) Library() *raft.Raft { return r.raft }
+
 // RemoveServer takes a server out of the cluster.
 func (r *Raft) RemoveServer(ctx context.Context, id string) error {
 	if err := wait(ctx, r.raft.RemoveServer(raft.ServerID(id), 0, changeTimeout)); err != nil {

@@ -88,6 +88,9 @@ func (s *Service) raftTransfer(ctx context.Context, _ *rpc.Call, req *nomad.Raft
 	if err != nil {
 		return nil, err
 	}
+	if !to.Voter {
+		return nil, nomad.Errorf(400, "server %s has no vote: it can't lead", to.ID)
+	}
 	addr, id := s.cfg.Cluster.Leader()
 	out := &nomad.LeadershipTransferResponse{From: nomad.RaftIDAddress{ID: id, Address: addr},
 		To: nomad.RaftIDAddress{ID: to.ID, Address: to.Address}}

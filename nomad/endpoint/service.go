@@ -60,6 +60,12 @@ type Voters interface {
 	HandOver(ctx context.Context, id, addr string) error
 }
 
+// Autopilot says how the servers of the region are.
+type Autopilot interface {
+	// ServerHealth is nil on a server that does not lead.
+	ServerHealth() *nomad.OperatorHealthReply
+}
+
 // Peers reaches the other servers of the region.
 type Peers interface {
 	// NodeServer finds the server that a node is connected to.
@@ -136,6 +142,7 @@ type Config struct {
 	Raft       Raft
 	Cluster    Cluster
 	Voters     Voters
+	Autopilot  Autopilot
 	Peers      Peers
 	Broker     *broker.Broker
 	Blocked    *broker.Blocked

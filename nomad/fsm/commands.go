@@ -86,7 +86,7 @@ func allCommands() []command {
 		later(nomad.ACLTokenUpsertRequestType, "ACLTokenUpsert"),
 		later(nomad.ACLTokenDeleteRequestType, "ACLTokenDelete"),
 		later(nomad.ACLTokenBootstrapRequestType, "ACLTokenBootstrap"),
-		later(nomad.AutopilotRequestType, "Autopilot"),
+		answer(nomad.AutopilotRequestType, "Autopilot", setAutopilot),
 		handle(nomad.UpsertNodeEventsType, "UpsertNodeEvents", (*state.Store).AddNodeEvents),
 		handle(nomad.JobBatchDeregisterRequestType, "JobBatchDeregister", (*state.Store).DeregisterJobs),
 		handle(nomad.AllocUpdateDesiredTransitionRequestType, "AllocUpdateDesiredTransition", (*state.Store).UpdateDesiredTransitions),
@@ -149,5 +149,11 @@ func reconcileSummaries(s *state.Store, index uint64, _ *nomad.GenericRequest) (
 // setScheduler answers whether the configuration was set.
 func setScheduler(s *state.Store, index uint64, req *nomad.SchedulerSetConfigRequest) (any, *state.Changes, error) {
 	changes, done, err := s.SetSchedulerConfig(index, req)
+	return done, changes, err
+}
+
+// setAutopilot answers whether the configuration was set.
+func setAutopilot(s *state.Store, index uint64, req *nomad.AutopilotSetConfigRequest) (any, *state.Changes, error) {
+	changes, done, err := s.SetAutopilotConfig(index, req)
 	return done, changes, err
 }

@@ -61,6 +61,7 @@ func (s *Server) founders() map[string]string {
 		switch expect := m.Tags["expect"]; {
 		case m.Tags["bootstrap"] == "1":
 			return nil // it has a cluster, and will add this server
+		case m.Tags["nonvoter"] == "1": // it is added later
 		case expect != "" && expect != own:
 			s.log.Error("servers expect different numbers of servers: none begins a cluster", "server", m.Name,
 				"expects", expect, "here", own)

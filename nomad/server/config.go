@@ -51,6 +51,13 @@ type Config struct {
 	GossipKey []byte
 	// GossipProbe is how often servers are asked whether they live. Default 5 s.
 	GossipProbe time.Duration
+	// NonVoting makes this a server that has the log and never votes or leads.
+	NonVoting bool
+	// Autopilot is how a new cluster keeps its servers. Default:
+	// nomad.DefaultAutopilotConfig.
+	Autopilot *nomad.AutopilotConfig
+	// AutopilotInterval is the time between two looks at the servers. Default 2 s.
+	AutopilotInterval time.Duration
 	// SerfPort is told to those who ask for the members. Default 4648.
 	SerfPort int
 	// Version is the version of the program, as members show it.
@@ -129,6 +136,16 @@ func (c Config) complete() (Config, error) {
 	}
 	if c.BootstrapExpect < 0 {
 		return c, errors.New("server: bootstrap_expect is negative")
+	}
+	if c.NonVoting && (c.BootstrapExpect > 0 || c.SerfAddr == "") {
+		return c, errors.New("server: one that never votes can't begin a cluster: unset bootstrap_expect, and let it join servers")
+	}
+	if c.Autopilot == nil {
+		conf := nomad.DefaultAutopilotConfig()
+		c.Autopilot = &conf
+	}
+	if err := c.Autopilot.Validate(); err != nil {
+		return c, fmt.Errorf("server: %w", err)
 	}
 	if _, _, err := net.SplitHostPort(c.RPCAddr); err != nil {
 		return c, fmt.Errorf("server: address for RPC: %w", err)

@@ -100,7 +100,7 @@ func (s *Server) lead(ctx context.Context) error {
 	timer := gc.NewTimer(gc.Intervals{Job: s.cfg.JobGCInterval, RootKey: s.cfg.RootKeyGCInterval}, s.raft.AppliedIndex, s.broker.Enqueue)
 	for _, run := range []func(context.Context) error{
 		func(ctx context.Context) error { return s.beats.Run(ctx, nodes) },
-		s.plans.Run, s.deploys.Run, s.blocked.Run, reaper.Run, timer.Run, s.reconcile,
+		s.plans.Run, s.deploys.Run, s.blocked.Run, reaper.Run, timer.Run, s.reconcile, s.pilot.Run,
 	} {
 		wg.Go(func() {
 			if err := run(ctx); err != nil && ctx.Err() == nil {
@@ -176,6 +176,11 @@ func (s *Server) bootstrap(ctx context.Context) error {
 	if index, _ := snap.SchedulerConfig(nil); index == 0 {
 		if err := s.write(ctx, nomad.SchedulerConfigRequestType, &nomad.SchedulerSetConfigRequest{Config: s.cfg.Scheduler}); err != nil {
 			return fmt.Errorf("write the scheduler configuration: %w", err)
+		}
+	}
+	if snap.AutopilotConfig(nil) == nil {
+		if err := s.write(ctx, nomad.AutopilotRequestType, &nomad.AutopilotSetConfigRequest{Config: *s.cfg.Autopilot}); err != nil {
+			return fmt.Errorf("write the autopilot configuration: %w", err)
 		}
 	}
 	if snap.ClusterMetadata(nil) == nil {

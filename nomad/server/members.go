@@ -7,8 +7,11 @@ import (
 	"math/rand/v2"
 	"net"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
+
+	"github.com/hashicorp/raft"
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/gossip"
@@ -51,6 +54,9 @@ func (s *Server) tags() map[string]string {
 		"revision": s.cfg.Revision, "vsn": "1", "raft_vsn": raftVersion, "id": s.raft.ID(), "rpc_addr": host, "port": port}
 	if s.cfg.BootstrapExpect == 1 || s.alone() {
 		tags["bootstrap"] = "1"
+	}
+	if s.cfg.NonVoting {
+		tags["nonvoter"] = "1"
 	}
 	if s.cfg.BootstrapExpect > 0 {
 		tags["expect"] = strconv.Itoa(s.cfg.BootstrapExpect)
@@ -224,12 +230,12 @@ func (s *Server) Leave(ctx context.Context) error {
 	}
 	var errs []error
 	if s.raft.IsLeader() {
-		if voters, err := s.raft.Servers(); err == nil && len(voters) > 1 {
+		if s.isVoter() {
 			errs = append(errs, s.raft.HandOver(ctx, "", ""))
 		}
 	}
 	errs = append(errs, p.Leave())
-	for ctx.Err() == nil && s.isVoter() {
+	for ctx.Err() == nil && s.isMember() {
 		select {
 		case <-ctx.Done():
 		case <-time.After(leavePoll):
@@ -241,16 +247,24 @@ func (s *Server) Leave(ctx context.Context) error {
 // leavePoll is how often a server that leaves looks whether it is out.
 const leavePoll = 20 * time.Millisecond
 
-// isVoter says whether the log has this server beside others.
+// isMember says whether the log has this server beside others.
+func (s *Server) isMember() bool {
+	servers, err := s.raft.Servers()
+	return err == nil && among(servers, s.raft.ID())
+}
+
+// isVoter says whether this server votes beside others.
 func (s *Server) isVoter() bool {
 	servers, err := s.raft.Servers()
-	if err != nil || len(servers) < 2 {
-		return false
-	}
-	for _, v := range servers {
-		if string(v.ID) == s.raft.ID() {
-			return true
-		}
-	}
-	return false
+	return err == nil && among(votersOf(servers), s.raft.ID())
+}
+
+// among says whether a server is one of several.
+func among(servers []raft.Server, id string) bool {
+	return len(servers) > 1 && slices.ContainsFunc(servers, func(v raft.Server) bool { return string(v.ID) == id })
+}
+
+// votersOf returns the servers that vote.
+func votersOf(servers []raft.Server) []raft.Server {
+	return slices.DeleteFunc(slices.Clone(servers), func(v raft.Server) bool { return v.Suffrage != raft.Voter })
 }

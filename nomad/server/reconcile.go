@@ -15,9 +15,10 @@ import (
 // when nothing moved.
 const reconcileEvery = 30 * time.Second
 
-// reconcile makes the servers of the region that joined voters, and takes those
-// that left out of the log; what failed stays, it may come back. Only the leader
-// does so. Servers of other regions are never voters here.
+// reconcile adds the servers of the region that joined to the log, without a vote:
+// autopilot gives it to them when they are stable. It takes those
+// that left out of the log at once; what failed is for autopilot to judge. Only the
+// leader does so. Servers of other regions are never added here.
 func (s *Server) reconcile(ctx context.Context) error {
 	if s.alone() {
 		<-ctx.Done()
@@ -68,16 +69,18 @@ func (s *Server) reconcileOnce(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// enroll makes a member a voter, unless it is one at the same address.
+// enroll adds a member to the log, unless it is there with the same address. Who votes
+// goes on voting at another address.
 func (s *Server) enroll(ctx context.Context, have []raft.Server, alive map[string]*nomad.ServerMember, id string, m *nomad.ServerMember) error {
 	addr := peerAddr(m)
-	known := false
+	known, votes := false, false
 	for _, server := range have {
 		switch {
-		case string(server.ID) == id && string(server.Address) == addr && server.Suffrage == raft.Voter:
+		case string(server.ID) == id && string(server.Address) == addr:
 			return nil
 		case string(server.ID) == id:
 			known = true
+			votes = server.Suffrage == raft.Voter
 		case string(server.Address) == addr && alive[string(server.ID)] == nil:
 			// The same machine with a new data_dir: the old server is no more.
 			if err := s.raft.RemoveServer(ctx, string(server.ID)); err != nil {
@@ -87,12 +90,15 @@ func (s *Server) enroll(ctx context.Context, have []raft.Server, alive map[strin
 	}
 	switch {
 	case !nomad.IsUUID(id) || m.Tags["raft_vsn"] != raftVersion:
-		s.log.Warn("a member can't be a voter", "server", m.Name, "raft_vsn", m.Tags["raft_vsn"])
+		s.log.Warn("a member can't be added", "server", m.Name, "raft_vsn", m.Tags["raft_vsn"])
 		return nil
 	case !known && m.Tags["bootstrap"] == "1":
 		s.log.Error("a server began a cluster of its own and is not added: empty its data_dir and unset bootstrap_expect", "server", m.Name)
 		return nil
 	}
-	s.log.Info("a server joins", "server", m.Name, "addr", addr)
-	return s.raft.AddVoter(ctx, id, addr)
+	s.log.Info("a server joins", "server", m.Name, "addr", addr, "votes", votes)
+	if votes {
+		return s.raft.AddVoter(ctx, id, addr)
+	}
+	return s.raft.AddNonvoter(ctx, id, addr)
 }

@@ -33,6 +33,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/authz"
+	"github.com/open-nomad/open-nomad/nomad/autopilot"
 	"github.com/open-nomad/open-nomad/nomad/broker"
 	"github.com/open-nomad/open-nomad/nomad/consensus"
 	"github.com/open-nomad/open-nomad/nomad/deploy"
@@ -74,6 +75,7 @@ type Server struct {
 	beats     *heartbeat.Timers
 	plans     *plan.Applier
 	deploys   *deploy.Watcher
+	pilot     *autopilot.Pilot
 	rpc       *rpc.Server
 	peers     *rpc.Pool
 	leading   *gate
@@ -129,6 +131,7 @@ func (s *Server) open() (err error) {
 		FailoverTTL: s.cfg.FailoverHeartbeatTTL, MaxPerSecond: s.cfg.MaxHeartbeatsPerSecond, Log: s.log})
 	s.plans = plan.New(plan.Config{Store: s.fsm.State, Raft: s.raft, Minter: s.issuer, Evals: s.broker, Log: s.log})
 	s.deploys = deploy.New(deploy.Config{Store: s.fsm.State, Raft: s.raft, Log: s.log})
+	s.pilot = s.newPilot()
 	s.rpc, err = rpc.NewServer(rpc.Config{Methods: s.endpoints().Methods(), Auth: patient{s.authority, s.caughtUp}, Router: s, Peers: s.peers,
 		Self: s.token, Bound: endpoint.BoundNode, Raft: s.raftConns(), TLS: s.cfg.TLS,
 		Mux: s.cfg.Mux, HandshakeTimeout: s.cfg.RPCHandshakeTimeout, MaxConnsPerAddr: s.cfg.RPCMaxConnsPerClient, Observe: measure, Log: s.log})
@@ -187,7 +190,7 @@ func (s *Server) endpoints() *endpoint.Service {
 		Introduction: s.cfg.Introduction, SignWithin: s.cfg.SignWithin, RotationThreshold: s.cfg.RootKeyRotationThreshold,
 		Limits: endpoint.Limits{DefaultPriority: s.cfg.JobDefaultPriority, MaxPriority: s.cfg.JobMaxPriority,
 			MaxCount: s.cfg.JobMaxCount, MaxSource: s.cfg.JobMaxSourceSize},
-		Store: s.fsm.State, Raft: s.raft, Cluster: s, Voters: s, Peers: peers{s}, Broker: s.broker, Blocked: s.blocked, Plans: s.plans,
+		Store: s.fsm.State, Raft: s.raft, Cluster: s, Voters: s, Autopilot: s, Peers: peers{s}, Broker: s.broker, Blocked: s.blocked, Plans: s.plans,
 		Snapshots: s, Heartbeats: s.beats, Deploys: s.deploys, Issuer: s.issuer, Keyring: s.ring,
 		Nodes: func() endpoint.Nodes { return s.rpc }, Now: time.Now, Log: s.log,
 	})

@@ -96,7 +96,7 @@ func (s *Server) candidate(ctx context.Context, leader string) {
 		return
 	}
 	turn := time.Duration(0)
-	for _, other := range servers {
+	for _, other := range votersOf(servers) {
 		if id := string(other.ID); id != leader && id < s.raft.ID() {
 			turn++
 		}

@@ -6,10 +6,17 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// schedulerConfigs and clusterMetas hold one row each.
+// schedulerConfigs, autopilotConfigs and clusterMetas hold one row each.
 var schedulerConfigs = &table[nomad.SchedulerConfiguration]{
 	name: TableSchedulerConf,
 	id:   func(*nomad.SchedulerConfiguration) key { return theOnly },
+}
+
+// autopilotConfigs is in no snapshot, since there is no record type for it: after a
+// restore it is empty, and the leader writes its own.
+var autopilotConfigs = &table[nomad.AutopilotConfig]{
+	name: TableAutopilotConf,
+	id:   func(*nomad.AutopilotConfig) key { return theOnly },
 }
 
 var clusterMetas = &table[nomad.ClusterMetadata]{
@@ -59,6 +66,32 @@ func canonicalScheduler(c *nomad.SchedulerConfiguration) {
 	if c.NodeLimitForFeasibilityChecks == 0 {
 		c.NodeLimitForFeasibilityChecks = nomad.DefaultNodeLimitForFeasibilityChecks
 	}
+}
+
+// AutopilotConfig returns how the leader keeps the servers, nil when nobody has
+// said it since the state began or was restored.
+func (s *Snapshot) AutopilotConfig(ws memdb.WatchSet) *nomad.AutopilotConfig {
+	return autopilotConfigs.get(s.tx, ws, theOnly)
+}
+
+// SetAutopilotConfig stores how the leader keeps the servers. With CAS it does so
+// only when nobody changed it since the index the caller has seen; done says whether.
+func (s *Store) SetAutopilotConfig(index uint64, req *nomad.AutopilotSetConfigRequest) (c *Changes, done bool, err error) {
+	c, err = s.write(index, func(t *txn) error {
+		old := autopilotConfigs.get(t.Txn, nil, theOnly)
+		conf := req.Config
+		if req.CAS && (old == nil && conf.ModifyIndex != 0 || old != nil && conf.ModifyIndex != old.ModifyIndex) {
+			return nil
+		}
+		conf.CreateIndex, conf.ModifyIndex = index, index
+		if old != nil {
+			conf.CreateIndex = old.CreateIndex
+		}
+		autopilotConfigs.put(t, &conf)
+		done = true
+		return nil
+	})
+	return c, done, err
 }
 
 // ClusterMetadata returns the name of the cluster, nil before it has one.

@@ -19,6 +19,7 @@ const (
 	TableEvals         = "evals"
 	TableAllocs        = "allocs"
 	TableSchedulerConf = "scheduler_config"
+	TableAutopilotConf = "autopilot_config"
 	TableClusterMeta   = "cluster_meta"
 	TableRootKeys      = "root_keys"
 )
@@ -28,7 +29,7 @@ func schema() *memdb.DBSchema {
 	all := []*memdb.TableSchema{
 		indexes.schema(), namespaces.schema(), nodes.schema(), nodePools.schema(), jobs.schema(),
 		jobSummaries.schema(), jobVersions.schema(), jobSubmissions.schema(), deployments.schema(),
-		evals.schema(), allocs.schema(), schedulerConfigs.schema(), clusterMetas.schema(), rootKeys.schema(),
+		evals.schema(), allocs.schema(), schedulerConfigs.schema(), autopilotConfigs.schema(), clusterMetas.schema(), rootKeys.schema(),
 		foreign.schema(),
 	}
 	s := &memdb.DBSchema{Tables: map[string]*memdb.TableSchema{}}

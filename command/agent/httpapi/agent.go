@@ -36,7 +36,7 @@ func (s *Server) agentRoutes() []route {
 
 // table lists every route.
 func (s *Server) table() []route {
-	return slices.Concat(s.jobRoutes(), s.memberRoutes(), s.nodeRoutes(), s.allocRoutes(), s.clientRoutes(), s.fsRoutes(), s.agentRoutes(), s.snapshotRoutes(), laterRoutes())
+	return slices.Concat(s.jobRoutes(), s.memberRoutes(), s.nodeRoutes(), s.allocRoutes(), s.clientRoutes(), s.fsRoutes(), s.agentRoutes(), s.snapshotRoutes(), autopilotRoutes(), laterRoutes())
 }
 
 // noFields sets nothing: the query options are all that the method takes.

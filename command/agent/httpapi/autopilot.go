@@ -1,0 +1,137 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// autopilotRoutes are those about how the leader keeps the servers.
+func autopilotRoutes() []route {
+	const path = "/v1/operator/autopilot/configuration"
+	return []route{
+		{methods: "GET", path: path, handle: read("Operator.AutopilotGetConfiguration", noFields[nomad.GenericRequest], autopilotShown)},
+		{methods: "PUT POST", path: path, handle: write("Operator.AutopilotSetConfiguration", autopilotConfig, func(done *bool) (any, error) { return *done, nil })},
+		{methods: "GET", path: "/v1/operator/autopilot/health", handle: serverHealth},
+	}
+}
+
+// autopilotJSON is nomad.AutopilotConfig with durations as text.
+type autopilotJSON struct {
+	CleanupDeadServers      bool
+	LastContactThreshold    jsonDuration
+	MaxTrailingLogs         uint64
+	MinQuorum               uint
+	ServerStabilizationTime jsonDuration
+	EnableRedundancyZones   bool
+	DisableUpgradeMigration bool
+	EnableCustomUpgrades    bool
+	CreateIndex             uint64
+	ModifyIndex             uint64
+}
+
+// jsonDuration is a duration as text. From others nanoseconds are taken too.
+type jsonDuration string
+
+func durationText(d time.Duration) jsonDuration { return jsonDuration(d.String()) }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (d *jsonDuration) UnmarshalJSON(data []byte) error {
+	var nanoseconds int64
+	if json.Unmarshal(data, &nanoseconds) == nil {
+		*d = durationText(time.Duration(nanoseconds))
+		return nil
+	}
+	var text string
+	if err := json.Unmarshal(data, &text); err != nil {
+		return err
+	}
+	if text == "" {
+		text = "0s"
+	}
+	_, err := time.ParseDuration(text)
+	*d = jsonDuration(text)
+	return err
+}
+
+// duration is what the text says, which was looked at when it came; without a text 0.
+func (d jsonDuration) duration() time.Duration {
+	parsed, _ := time.ParseDuration(string(d))
+	return parsed
+}
+
+func autopilotShown(c *nomad.AutopilotConfig) (any, error) {
+	return &autopilotJSON{CleanupDeadServers: c.CleanupDeadServers, LastContactThreshold: durationText(c.LastContactThreshold),
+		MaxTrailingLogs: c.MaxTrailingLogs, MinQuorum: c.MinQuorum, ServerStabilizationTime: durationText(c.ServerStabilizationTime),
+		EnableRedundancyZones: c.EnableRedundancyZones, DisableUpgradeMigration: c.DisableUpgradeMigration,
+		EnableCustomUpgrades: c.EnableCustomUpgrades, CreateIndex: c.CreateIndex, ModifyIndex: c.ModifyIndex}, nil
+}
+
+// autopilotConfig takes the configuration from the body, and from the query the index
+// that it must still have.
+func autopilotConfig(r *request, q *nomad.AutopilotSetConfigRequest) error {
+	var in autopilotJSON
+	if err := r.decode(&in); err != nil {
+		return err
+	}
+	q.Config = nomad.AutopilotConfig{CleanupDeadServers: in.CleanupDeadServers, LastContactThreshold: in.LastContactThreshold.duration(),
+		MaxTrailingLogs: in.MaxTrailingLogs, MinQuorum: in.MinQuorum, ServerStabilizationTime: in.ServerStabilizationTime.duration(),
+		EnableRedundancyZones: in.EnableRedundancyZones, DisableUpgradeMigration: in.DisableUpgradeMigration,
+		EnableCustomUpgrades: in.EnableCustomUpgrades}
+	if !r.query.Has("cas") {
+		return nil
+	}
+	index, err := r.number("cas")
+	if err != nil || index < 0 {
+		return nomad.Errorf(http.StatusBadRequest, "Error parsing cas value %q: give the ModifyIndex of the configuration", r.query.Get("cas"))
+	}
+	q.Config.ModifyIndex, q.CAS = uint64(index), true
+	return nil
+}
+
+// healthJSON is nomad.OperatorHealthReply with words for what are numbers there.
+type healthJSON struct {
+	Healthy                    bool
+	FailureTolerance           int
+	Servers                    []serverHealthJSON
+	Leader                     string
+	Voters                     []string
+	ReadReplicas               []string `codec:",omitempty"`
+	OptimisticFailureTolerance int      `codec:",omitempty"`
+}
+
+type serverHealthJSON struct {
+	ID          string
+	Name        string
+	Address     string
+	SerfStatus  string
+	Version     string
+	Leader      bool
+	LastContact string
+	LastTerm    uint64
+	LastIndex   uint64
+	Healthy     bool
+	Voter       bool
+	StableSince time.Time
+}
+
+// serverHealth answers with 429 when servers are not healthy, and says which.
+func serverHealth(r *request) (any, error) {
+	show := func(h *nomad.OperatorHealthReply) (any, error) {
+		out := &healthJSON{Healthy: h.Healthy, FailureTolerance: h.FailureTolerance, Leader: h.Leader, Voters: h.Voters,
+			ReadReplicas: h.ReadReplicas, OptimisticFailureTolerance: h.OptimisticFailureTolerance}
+		for _, s := range h.Servers {
+			out.Servers = append(out.Servers, serverHealthJSON{ID: s.ID, Name: s.Name, Address: s.Address, SerfStatus: s.SerfStatus.String(),
+				Version: s.Version, Leader: s.Leader, LastContact: s.LastContact.String(), LastTerm: s.LastTerm, LastIndex: s.LastIndex,
+				Healthy: s.Healthy, Voter: s.Voter, StableSince: s.StableSince})
+		}
+		if !h.Healthy {
+			r.w.Header().Set("Content-Type", "application/json")
+			r.w.WriteHeader(http.StatusTooManyRequests)
+		}
+		return out, nil
+	}
+	return read("Operator.ServerHealth", noFields[nomad.GenericRequest], show)(r)
+}

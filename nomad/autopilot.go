@@ -1,0 +1,122 @@
+package nomad
+
+import (
+	"strconv"
+	"time"
+)
+
+// AutopilotConfig says how the leader keeps the servers of its region.
+type AutopilotConfig struct {
+	CleanupDeadServers      bool
+	ServerStabilizationTime time.Duration
+	LastContactThreshold    time.Duration
+	MaxTrailingLogs         uint64
+	MinQuorum               uint
+	EnableRedundancyZones   bool
+	DisableUpgradeMigration bool
+	EnableCustomUpgrades    bool
+	CreateIndex             uint64
+	ModifyIndex             uint64
+}
+
+// DefaultAutopilotConfig is what a region begins with when nobody says otherwise.
+func DefaultAutopilotConfig() AutopilotConfig {
+	return AutopilotConfig{CleanupDeadServers: true, ServerStabilizationTime: 10 * time.Second,
+		LastContactThreshold: 200 * time.Millisecond, MaxTrailingLogs: 250}
+}
+
+// Validate refuses what can't be, and what only the Enterprise edition of the
+// original has.
+func (c *AutopilotConfig) Validate() error {
+	for _, paid := range []struct {
+		set  bool
+		name string
+	}{
+		{c.EnableRedundancyZones, "enable_redundancy_zones"},
+		{c.DisableUpgradeMigration, "disable_upgrade_migration"},
+		{c.EnableCustomUpgrades, "enable_custom_upgrades"},
+	} {
+		if paid.set {
+			return Errorf(501, "autopilot %s is a feature of Nomad Enterprise: not available", paid.name)
+		}
+	}
+	switch {
+	case c.LastContactThreshold <= 0:
+		return Errorf(400, "autopilot last_contact_threshold must be above 0: no server would count as healthy")
+	case c.ServerStabilizationTime < 0:
+		return Errorf(400, "autopilot server_stabilization_time must not be negative")
+	}
+	return nil
+}
+
+// AutopilotSetConfigRequest is the request of Operator.AutopilotSetConfiguration.
+// With CAS the configuration is stored only while its index is Config.ModifyIndex.
+type AutopilotSetConfigRequest struct {
+	Datacenter string
+	Config     AutopilotConfig
+	CAS        bool
+	WriteRequest
+}
+
+// MemberStatus is the status of a member of gossip as a number.
+type MemberStatus int
+
+// The numbers of MemberStatus.
+const (
+	MemberNone    MemberStatus = 0
+	MemberAlive   MemberStatus = 1
+	MemberLeaving MemberStatus = 2
+	MemberLeft    MemberStatus = 3
+	MemberFailed  MemberStatus = 4
+)
+
+var memberStatuses = map[MemberStatus]string{
+	MemberNone: "none", MemberAlive: "alive", MemberLeaving: "leaving", MemberLeft: "left", MemberFailed: "failed",
+}
+
+// MemberStatusOf returns the number of a status that ServerMember names.
+func MemberStatusOf(name string) MemberStatus {
+	for status, known := range memberStatuses {
+		if known == name {
+			return status
+		}
+	}
+	return MemberNone
+}
+
+func (s MemberStatus) String() string {
+	if name, ok := memberStatuses[s]; ok {
+		return name
+	}
+	return "unknown status " + strconv.Itoa(int(s))
+}
+
+// OperatorHealthReply is the reply of Operator.ServerHealth: how the servers of a
+// region are, and how many voters may fail before it has no leader. ReadReplicas
+// are the servers that never vote.
+type OperatorHealthReply struct {
+	Healthy                    bool
+	FailureTolerance           int
+	Servers                    []ServerHealth
+	Leader                     string
+	Voters                     []string
+	ReadReplicas               []string
+	OptimisticFailureTolerance int
+}
+
+// ServerHealth is how one server is. LastContact is negative when it never heard
+// from a leader, or never answered.
+type ServerHealth struct {
+	ID          string
+	Name        string
+	Address     string
+	SerfStatus  MemberStatus
+	Version     string
+	Leader      bool
+	LastContact time.Duration
+	LastTerm    uint64
+	LastIndex   uint64
+	Healthy     bool
+	Voter       bool
+	StableSince time.Time
+}

@@ -1,0 +1,40 @@
+package endpoint
+
+import (
+	"context"
+
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// autopilotGet shows how the leader keeps the servers.
+func (s *Service) autopilotGet(context.Context, *rpc.Call, *nomad.GenericRequest) (*nomad.AutopilotConfig, error) {
+	conf := s.snapshot().AutopilotConfig(nil)
+	if conf == nil {
+		return nil, nomad.Errorf(404, "autopilot has no configuration: the leader writes one when its term begins")
+	}
+	return conf, nil
+}
+
+// autopilotSet changes how the leader keeps the servers, and answers whether it did:
+// with CAS that is decided where the entry is applied.
+func (s *Service) autopilotSet(ctx context.Context, _ *rpc.Call, req *nomad.AutopilotSetConfigRequest) (*bool, error) {
+	if err := req.Config.Validate(); err != nil {
+		return nil, err
+	}
+	resp, _, err := s.cfg.Raft.Apply(ctx, nomad.AutopilotRequestType,
+		&nomad.AutopilotSetConfigRequest{Datacenter: req.Datacenter, Config: req.Config, CAS: req.CAS})
+	if err != nil {
+		return nil, err
+	}
+	done, _ := resp.(bool) // the FSM answers nothing else
+	return &done, nil
+}
+
+// serverHealth says how the servers are.
+func (s *Service) serverHealth(context.Context, *rpc.Call, *nomad.GenericRequest) (*nomad.OperatorHealthReply, error) {
+	if health := s.cfg.Autopilot.ServerHealth(); health != nil {
+		return health, nil
+	}
+	return nil, nomad.Errorf(503, "this server has not looked at the others yet: ask again in a few seconds")
+}

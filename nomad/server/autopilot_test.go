@@ -1,0 +1,166 @@
+package server_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/server"
+)
+
+// quickPilot looks often, and takes a slow machine for a healthy one.
+func quickPilot(c *server.Config) {
+	conf := nomad.DefaultAutopilotConfig()
+	conf.LastContactThreshold, conf.ServerStabilizationTime = 10*time.Second, 100*time.Millisecond
+	c.Autopilot, c.AutopilotInterval = &conf, 200*time.Millisecond
+}
+
+// suffrage counts the servers of the log that vote, and those that don't.
+func suffrage(t *testing.T, m member) (voters, others int) {
+	t.Helper()
+	servers, err := m.RaftServers()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range servers {
+		if s.Voter {
+			voters++
+		} else {
+			others++
+		}
+	}
+	return voters, others
+}
+
+func health(t *testing.T, m member) nomad.OperatorHealthReply {
+	t.Helper()
+	return read[nomad.OperatorHealthReply](t, m.Server, "Operator.ServerHealth", &nomad.GenericRequest{QueryOptions: global})
+}
+
+func TestDeadServersAreRemovedAndTheQuorumShrinks(t *testing.T) {
+	all := cluster(t, 5, quickPilot)
+	for len(all) > 3 {
+		_, followers := split(t, all)
+		dead := followers[0]
+		dead.stop()
+		var rest []member
+		for _, m := range all {
+			if m.Server != dead.Server {
+				rest = append(rest, m)
+			}
+		}
+		all = rest
+		waitVoters(t, all, len(all))
+	}
+	// Of what were five servers two are enough now.
+	_, followers := split(t, all)
+	followers[0].stop()
+	register(t, followers[1].Server, batchJob("b", 0))
+}
+
+func TestWithoutQuorumNoneIsRemoved(t *testing.T) {
+	all := cluster(t, 3, func(c *server.Config) {
+		quickPilot(c)
+		c.Autopilot.LastContactThreshold = 150 * time.Millisecond // one that is dead is not healthy at the next look
+	})
+	leader, followers := split(t, all)
+	var stops sync.WaitGroup
+	for _, f := range followers {
+		stops.Go(f.stop)
+	}
+	stops.Wait()
+	eventually(t, func() bool {
+		_, id := leader.Leader()
+		failed := 0
+		for _, m := range leader.Members() {
+			if m.Status == "failed" {
+				failed++
+			}
+		}
+		return id == "" && failed == 2
+	})
+	if voters, _ := suffrage(t, leader); voters != 3 {
+		t.Errorf("%d voters are left", voters)
+	}
+}
+
+func TestANewServerHasNoVoteAtFirst(t *testing.T) {
+	one := startMember(t, "s0", func(c *server.Config) {
+		quickPilot(c)
+		c.BootstrapExpect, c.Autopilot.ServerStabilizationTime = 1, time.Hour
+	})
+	two := startMember(t, "s1", func(c *server.Config) {
+		quickPilot(c)
+		c.StartJoin = []string{one.gossipAddr()}
+	})
+	eventually(t, func() bool {
+		voters, others := suffrage(t, two)
+		return voters == 1 && others == 1
+	})
+	eventually(t, func() bool {
+		h := health(t, two)
+		return h.Healthy && len(h.Servers) == 2 && !h.Servers[1].Voter && len(h.ReadReplicas) == 0
+	})
+	conf := read[nomad.AutopilotConfig](t, two.Server, "Operator.AutopilotGetConfiguration", &nomad.GenericRequest{QueryOptions: global})
+	conf.ServerStabilizationTime = time.Millisecond
+	if !setAutopilot(t, two, conf, true) {
+		t.Error("the configuration was not set with the index it has")
+	}
+	eventually(t, func() bool {
+		voters, others := suffrage(t, two)
+		return voters == 2 && others == 0
+	})
+	if setAutopilot(t, two, conf, true) {
+		t.Error("the configuration was set with an old index")
+	}
+	if !setAutopilot(t, two, conf, false) {
+		t.Error("the configuration was not set without an index")
+	}
+	conf.EnableRedundancyZones = true
+	err := two.Call(within(t), "Operator.AutopilotSetConfiguration", &nomad.AutopilotSetConfigRequest{Config: conf, WriteRequest: nomad.WriteRequest{Region: "global"}}, nil)
+	failsWith(t, err, 501, "enable_redundancy_zones")
+}
+
+func setAutopilot(t *testing.T, m member, conf nomad.AutopilotConfig, cas bool) bool {
+	t.Helper()
+	var done bool
+	req := &nomad.AutopilotSetConfigRequest{Config: conf, CAS: cas, WriteRequest: nomad.WriteRequest{Region: "global"}}
+	if err := m.Call(within(t), "Operator.AutopilotSetConfiguration", req, &done); err != nil {
+		t.Fatal(err)
+	}
+	return done
+}
+
+func TestANonVotingServerNeverVotes(t *testing.T) {
+	all := cluster(t, 3, quickPilot)
+	reader := startMember(t, "reader", func(c *server.Config) {
+		quickPilot(c)
+		c.NonVoting, c.StartJoin = true, []string{all[0].gossipAddr()}
+	})
+	register(t, reader.Server, batchJob("b", 0))
+	eventually(t, func() bool {
+		h := health(t, reader)
+		return len(h.Servers) == 4 && h.Healthy && len(h.Voters) == 3 && h.FailureTolerance == 1 &&
+			fmt.Sprint(h.ReadReplicas) == fmt.Sprint([]string{reader.Self().Tags["id"]})
+	})
+	id := reader.Self().Tags["id"]
+	err := reader.Call(within(t), "Operator.TransferLeadershipToPeer",
+		&nomad.RaftPeerRequest{RaftIDAddress: nomad.RaftIDAddress{ID: id}, WriteRequest: nomad.WriteRequest{Region: "global"}}, nil)
+	failsWith(t, err, 400, "has no vote")
+	// It does not lead when the leader stops, and is no part of the quorum.
+	leader, followers := split(t, all)
+	leader.stop()
+	register(t, reader.Server, batchJob("c", 0))
+	if _, now := followers[0].Leader(); now == id {
+		t.Error("a server that never votes leads")
+	}
+	if voters, others := suffrage(t, followers[0]); voters > 3 || others != 1 {
+		t.Errorf("%d voters, %d others", voters, others)
+	}
+	if _, err := server.New(server.Config{Region: "global", Datacenter: "dc1", Name: "x", RPCAddr: "127.0.0.1:0", SerfAddr: "127.0.0.1:0",
+		NonVoting: true, BootstrapExpect: 3}, logger()); err == nil {
+		t.Error("a server that never votes begins a cluster")
+	}
+}
