@@ -20,7 +20,8 @@ import (
 //	    ▲                                                                            │
 //	    └───────────────────────servers list it no more──────────────────────────────┘
 //
-// Gone is a note that keeps a finished allocation from being fetched again.
+// Gone is a note that keeps a finished allocation from being fetched again, and says
+// how it ended, in case the servers forget it.
 type allocSet struct {
 	db      *state.DB
 	updates *updates
@@ -32,7 +33,13 @@ type allocSet struct {
 
 	mu   sync.Mutex
 	held map[string]*held
-	gone map[string]uint64 // AllocModifyIndex when it was last seen
+	gone map[string]gone
+}
+
+// gone is what is known of an allocation that is no longer held.
+type gone struct {
+	index  uint64            // AllocModifyIndex when it was last seen
+	status *nomad.Allocation // what the servers were told last, may be nil
 }
 
 // held is one allocation with its runner.
@@ -52,22 +59,25 @@ func newAllocSet(life context.Context, db *state.DB, u *updates, log *slog.Logge
 	make func(*nomad.Allocation) (*allocrunner.Runner, error)) *allocSet {
 	return &allocSet{
 		db: db, updates: u, log: log, make: make, life: life,
-		ended: newSignal(), held: map[string]*held{}, gone: map[string]uint64{},
+		ended: newSignal(), held: map[string]*held{}, gone: map[string]gone{},
 	}
 }
 
 // outdated returns which of the listed allocations the node lacks or has in an
-// older form, with the index they must have.
-func (s *allocSet) outdated(listed map[string]uint64) map[string]uint64 {
+// older form, with the index they must have. When the state was replaced, those
+// that the node has in a newer form are among them: the servers have forgotten it.
+func (s *allocSet) outdated(listed map[string]uint64, replaced bool) map[string]uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	wanted := map[string]uint64{}
 	for id, index := range listed {
-		have, known := s.gone[id]
+		note, known := s.gone[id]
+		have, newer := note.index, false
 		if h := s.held[id]; h != nil {
 			have, known = h.alloc.AllocModifyIndex, true
+			newer = replaced && have > index
 		}
-		if !known || have < index {
+		if !known || have < index || newer {
 			wanted[id] = index
 		}
 	}
@@ -91,7 +101,7 @@ func (s *allocSet) apply(listed map[string]uint64, fetched []*nomad.Allocation) 
 func (s *allocSet) unlisted(listed map[string]uint64) []*held {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	maps.DeleteFunc(s.gone, func(id string, _ uint64) bool {
+	maps.DeleteFunc(s.gone, func(id string, _ gone) bool {
 		_, ok := listed[id]
 		if !ok {
 			s.db.DeleteAllocLater(id) // of one that could not be restored
@@ -108,6 +118,21 @@ func (s *allocSet) unlisted(listed map[string]uint64) []*held {
 	return out
 }
 
+// tellAgain queues the last status of every allocation that the servers list.
+func (s *allocSet) tellAgain(listed map[string]uint64) {
+	s.mu.Lock() // until they are queued: what comes meanwhile is newer
+	defer s.mu.Unlock()
+	for id := range listed {
+		status := s.gone[id].status
+		if h := s.held[id]; h != nil {
+			status = h.status
+		}
+		if status != nil {
+			s.updates.putOlder(status)
+		}
+	}
+}
+
 // take starts an allocation or passes its new form on.
 func (s *allocSet) take(a *nomad.Allocation) {
 	if s.passOn(a) {
@@ -115,12 +140,12 @@ func (s *allocSet) take(a *nomad.Allocation) {
 	}
 	switch {
 	case a.ClientTerminalStatus():
-		s.note(a)
+		s.note(a, final(a, a.ClientStatus, a.ClientDescription))
 	case a.ServerTerminalStatus():
 		// Stopped before it came here: nobody else will tell the servers.
-		s.note(a)
-		s.updates.put(&nomad.Allocation{ID: a.ID, NodeID: a.NodeID, JobID: a.JobID, Namespace: a.Namespace,
-			ClientStatus: nomad.AllocClientStatusComplete, ClientDescription: "stopped before it was started"})
+		status := final(a, nomad.AllocClientStatusComplete, "stopped before it was started")
+		s.note(a, status)
+		s.updates.put(status)
 	default:
 		s.start(a)
 	}
@@ -142,10 +167,16 @@ func (s *allocSet) passOn(a *nomad.Allocation) bool {
 	return true
 }
 
-func (s *allocSet) note(a *nomad.Allocation) {
+func (s *allocSet) note(a, status *nomad.Allocation) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.gone[a.ID] = a.AllocModifyIndex
+	s.gone[a.ID] = gone{a.AllocModifyIndex, status}
+}
+
+// final is what the servers are told of an allocation that has no runner.
+func final(a *nomad.Allocation, status, why string) *nomad.Allocation {
+	return &nomad.Allocation{ID: a.ID, NodeID: a.NodeID, JobID: a.JobID, Namespace: a.Namespace,
+		ClientStatus: status, ClientDescription: why, TaskStates: a.TaskStates}
 }
 
 // store puts the allocation on disk, in the commit of whatever is put next.
@@ -170,9 +201,9 @@ func (s *allocSet) start(a *nomad.Allocation) {
 // stays until the servers list it no more.
 func (s *allocSet) refuse(a *nomad.Allocation, err error) {
 	s.log.Error("run allocation", "alloc", a.ID, "err", err)
-	s.note(a)
-	s.updates.put(&nomad.Allocation{ID: a.ID, NodeID: a.NodeID, JobID: a.JobID, Namespace: a.Namespace,
-		ClientStatus: nomad.AllocClientStatusFailed, ClientDescription: err.Error()})
+	status := final(a, nomad.AllocClientStatusFailed, err.Error())
+	s.note(a, status)
+	s.updates.put(status)
 }
 
 // restore takes up what the last agent ran. It returns when every runner knows
@@ -231,7 +262,7 @@ func (s *allocSet) remove(h *held) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.gone[h.id] = h.alloc.AllocModifyIndex
+	s.gone[h.id] = gone{h.alloc.AllocModifyIndex, h.status}
 	delete(s.held, h.id)
 }
 

@@ -94,6 +94,8 @@ type Client struct {
 	stats   *hostStats
 	api     http.Handler
 
+	restored *uint64 // of the servers' state when it was last pulled; nil before
+
 	endLife   context.CancelFunc // of the allocations' runners
 	lastBeat  atomic.Int64       // unix nanoseconds
 	missed    atomic.Bool        // no server took the last one

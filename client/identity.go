@@ -25,6 +25,7 @@ type identity struct {
 	mu         sync.RWMutex
 	token      nomad.Token
 	registered bool // the servers know the node
+	bare       bool // the next registration shows nothing but the secret in the node
 	renew      bool // asked for a new token with the next heartbeat
 }
 
@@ -97,11 +98,22 @@ func (i *identity) auth() string {
 	return i.secret
 }
 
-// registerAuth is what goes into AuthToken of a registration.
+// registerAuth is what goes into AuthToken of a registration. Each proof that is
+// refused makes way for the next:
+//
+//	the servers' token ──refused──▶ introduction ──refused, and it had a token──▶ none
+//	                                     ▲                                        │
+//	                                     └────────────────refused─────────────────┘
+//
+// Servers whose state was restored may lack the key that signed the token, or have
+// seen the introduction used up, and still know the node by its secret. A node that
+// never was registered insists on its introduction: it may be accepted later.
 func (i *identity) registerAuth() string {
 	i.mu.RLock()
 	defer i.mu.RUnlock()
 	switch {
+	case !i.registered && i.bare:
+		return ""
 	case !i.registered:
 		return i.intro
 	case !i.token.IsZero():
@@ -138,8 +150,17 @@ func (i *identity) accept(raw *string) {
 // its own token.
 func (i *identity) known() error { return i.setRegistered(true) }
 
-// unknown records that the servers refuse what the node shows.
-func (i *identity) unknown() error { return i.setRegistered(false) }
+// refused takes note that the servers refuse what the node showed.
+func (i *identity) refused() error {
+	i.mu.Lock()
+	registered := i.registered
+	i.bare = !registered && !i.bare && i.intro != "" && !i.token.IsZero()
+	i.mu.Unlock()
+	if !registered {
+		return nil
+	}
+	return i.setRegistered(false)
+}
 
 func (i *identity) setRegistered(yes bool) error {
 	i.mu.RLock()

@@ -37,7 +37,9 @@ func (c *Client) pull(ctx context.Context) error {
 }
 
 // pullOnce waits for a state of the servers after index and brings the node there.
-// The first answer must not be stale: what it lacks is stopped.
+// The first answer must not be stale: what it lacks is stopped. When the state of
+// the servers was replaced by an older one, they may take for running what has
+// ended since: they are told again.
 func (c *Client) pullOnce(ctx context.Context, index uint64) (next uint64, err error) {
 	req := nomad.NodeSpecificRequest{NodeID: c.id.id, SecretID: c.id.secret, QueryOptions: c.query()}
 	req.MinQueryIndex = index
@@ -46,10 +48,15 @@ func (c *Client) pullOnce(ctx context.Context, index uint64) (next uint64, err e
 	if err := c.servers.Call(ctx, "Node.GetClientAllocs", &req, &resp); err != nil {
 		return index, fmt.Errorf("list allocations: %w", err)
 	}
-	if resp.Index <= index {
+	switch {
+	case resp.Index < index:
+		// A server that lags behind, or another state: only the leader knows.
+		return 0, nil
+	case resp.Index == index:
 		return index, nil
 	}
-	wanted := c.allocs.outdated(resp.Allocs)
+	replaced := c.restored != nil && *c.restored != resp.RestoreIndex
+	wanted := c.allocs.outdated(resp.Allocs, replaced)
 	var fetched []*nomad.Allocation
 	if len(wanted) > 0 {
 		if fetched, err = c.fetch(ctx, wanted); err != nil {
@@ -57,6 +64,11 @@ func (c *Client) pullOnce(ctx context.Context, index uint64) (next uint64, err e
 		}
 	}
 	c.allocs.apply(resp.Allocs, fetched)
+	if replaced {
+		c.log.Info("the servers restored an older state: telling them again how allocations go")
+		c.allocs.tellAgain(resp.Allocs)
+	}
+	c.restored = &resp.RestoreIndex
 	return resp.Index, nil
 }
 

@@ -72,22 +72,13 @@ func (c *Client) enter(ctx context.Context) (ttl time.Duration, err error) {
 		c.log.Warn("register node", "err", err)
 		if back.max = registerBackoffMax; errors.Is(err, nomad.ErrPermissionDenied) {
 			back.max = deniedBackoffMax
-			c.denied()
+			if err := c.id.refused(); err != nil {
+				c.log.Error("forget the registration", "err", err)
+			}
 		}
 		if err := back.wait(ctx); err != nil {
 			return 0, err
 		}
-	}
-}
-
-// denied forgets what the servers refused, unless there is an introduction that
-// may be accepted later.
-func (c *Client) denied() {
-	if c.id.intro != "" {
-		return
-	}
-	if err := c.id.unknown(); err != nil {
-		c.log.Error("forget the registration", "err", err)
 	}
 }
 

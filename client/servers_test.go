@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -36,6 +37,9 @@ type fakeServer struct {
 	events     []*nomad.NodeEvent
 	failUpdate int // so many calls of Node.UpdateAlloc fail
 	notReady   error
+	restoredAt uint64   // the index at which the state was restored
+	refuse     []string // proofs that are not accepted for registering
+	refused    []string // those that were shown
 }
 
 // startServer makes a server that listens.
@@ -103,6 +107,11 @@ func (f *fakeServer) register(_ context.Context, c *rpc.Call, req *nomad.NodeReg
 		defer f.mu.Unlock()
 		return nil, err
 	}
+	if slices.Contains(f.refuse, req.AuthToken) {
+		defer f.mu.Unlock()
+		f.refused = append(f.refused, req.AuthToken)
+		return nil, nomad.ErrPermissionDenied
+	}
 	f.mu.Unlock()
 	var resp *nomad.NodeUpdateResponse
 	f.edit(func() {
@@ -140,13 +149,13 @@ func (f *fakeServer) clientAllocs(ctx context.Context, _ *rpc.Call, req *nomad.N
 			return nil, nomad.ErrPermissionDenied
 		}
 		resp := &nomad.NodeClientAllocsResponse{Allocs: map[string]uint64{}}
-		resp.Index = f.index
+		resp.Index, resp.RestoreIndex = f.index, f.restoredAt
 		for id, a := range f.allocs {
 			resp.Allocs[id] = a.AllocModifyIndex
 		}
 		turn := f.turn
 		f.mu.Unlock()
-		if resp.Index > req.MinQueryIndex {
+		if resp.Index > req.MinQueryIndex || req.MinQueryIndex > resp.Index+1<<15 { // the latter as after the longest wait
 			return resp, nil
 		}
 		select {

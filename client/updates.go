@@ -38,6 +38,9 @@ func (u *updates) put(a *nomad.Allocation) {
 	u.nudge()
 }
 
+// putOlder queues a status unless there is one of the same allocation, which is newer.
+func (u *updates) putOlder(a *nomad.Allocation) { u.putBack([]*nomad.Allocation{a}) }
+
 func (u *updates) nudge() {
 	select {
 	case u.wake <- struct{}{}:

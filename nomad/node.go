@@ -161,9 +161,12 @@ type NodeBatchDeregisterRequest struct {
 }
 
 // NodeClientAllocsResponse is the reply of Node.GetClientAllocs.
+// RestoreIndex is the index at which an operator put an older state in the place of
+// the one that was; nodes then tell again how their allocations go.
 type NodeClientAllocsResponse struct {
 	Allocs        map[string]uint64
 	MigrateTokens map[string]string
+	RestoreIndex  uint64 `codec:",omitempty"`
 	QueryMeta
 }
 

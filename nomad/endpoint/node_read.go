@@ -79,6 +79,7 @@ func (s *Service) nodeGetClientAllocs(ctx context.Context, c *rpc.Call, req *nom
 		}
 		out.Allocs = map[string]uint64{}
 		out.Index = snap.Restored() // whoever waits since before hears of it
+		out.RestoreIndex = snap.RestoreIndex()
 		for a := range snap.AllocsByNode(ws, req.NodeID) {
 			out.Allocs[a.ID] = a.AllocModifyIndex
 			out.Index = max(out.Index, a.AllocModifyIndex)

@@ -56,7 +56,8 @@ func redacted(w *nomad.WrappedKey) bool {
 
 // StateAt returns the records of the state with the index of every table raised
 // to index, and how many bytes that is. Who waits for a change of a table finds
-// that it did change, although the state that comes is an older one.
+// that it did change, although the state that comes is an older one. The index is
+// noted as that of a restore as well.
 func (a *Archive) StateAt(index uint64) (io.Reader, int64, error) {
 	r, err := a.State()
 	if err != nil {
@@ -64,7 +65,7 @@ func (a *Archive) StateAt(index uint64) (io.Reader, int64, error) {
 	}
 	var more bytes.Buffer
 	out := fsm.NewRecordWriter(&more)
-	for _, table := range state.TableNames() {
+	for _, table := range append(state.TableNames(), state.IndexRestore) {
 		if err := out.Write(indexRecord, &nomad.IndexEntry{Key: table, Value: index}); err != nil {
 			return nil, 0, err
 		}

@@ -145,6 +145,10 @@ func (s *Snapshot) Index() uint64 { return s.index }
 // zero for another. Rows that are older may have replaced newer ones then.
 func (s *Snapshot) Restored() uint64 { return s.store.base }
 
+// RestoreIndex returns the index of the last restore by an operator, zero when there
+// was none. All servers know the same.
+func (s *Snapshot) RestoreIndex() uint64 { return s.TableIndex(IndexRestore) }
+
 // Store returns the store the snapshot was taken from.
 func (s *Snapshot) Store() *Store { return s.store }
 

@@ -24,6 +24,11 @@ const (
 	TableRootKeys      = "root_keys"
 )
 
+// IndexRestore is a row among the indexes of tables, and none of them: the index at
+// which an operator restored a snapshot. It is part of the state, so that every
+// server knows it and keeps it.
+const IndexRestore = "operator_restore"
+
 // schema gathers what the table files declare.
 func schema() *memdb.DBSchema {
 	all := []*memdb.TableSchema{
