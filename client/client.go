@@ -94,7 +94,8 @@ type Client struct {
 	stats   *hostStats
 	api     http.Handler
 
-	restored *uint64 // of the servers' state when it was last pulled; nil before
+	hurry    chan struct{} // buffered 1: the servers may have lost the node
+	restored *uint64       // of the servers' state when it was last pulled; nil before
 
 	endLife   context.CancelFunc // of the allocations' runners
 	lastBeat  atomic.Int64       // unix nanoseconds
@@ -123,7 +124,7 @@ func New(cfg Config, parts Parts) (*Client, error) {
 
 func assemble(cfg Config, parts Parts, db *state.DB) (c *Client, err error) {
 	life, endLife := context.WithCancel(context.Background())
-	c = &Client{cfg: cfg, log: parts.Log, db: db, api: parts.API, endLife: endLife, ready: make(chan struct{})}
+	c = &Client{cfg: cfg, log: parts.Log, db: db, api: parts.API, endLife: endLife, ready: make(chan struct{}), hurry: newSignal()}
 	if c.id, err = loadIdentity(cfg.StateDir, cfg.IntroToken, db, parts.Log); err != nil {
 		return nil, err
 	}

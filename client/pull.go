@@ -29,6 +29,9 @@ func (c *Client) pull(ctx context.Context) error {
 			back.reset()
 			continue
 		}
+		if isNodeUnknown(err) {
+			raise(c.hurry)
+		}
 		c.log.Warn("pull allocations", "err", err)
 		if err := back.wait(ctx); err != nil {
 			return err

@@ -126,7 +126,7 @@ func (c *Client) beat(ctx context.Context) (ttl time.Duration, err error) {
 	return ttl, nil
 }
 
-// heartbeat beats once per TTL, sooner after a failure. When the node changed it
+// heartbeat beats once per TTL, sooner after a failure or when pulling was refused. When the node changed it
 // registers again. It returns when the servers have lost the node or ctx ended.
 func (c *Client) heartbeat(ctx context.Context, ttl time.Duration) error {
 	back := backoff{min: beatBackoffMin, max: beatBackoffMax}
@@ -139,11 +139,13 @@ func (c *Client) heartbeat(ctx context.Context, ttl time.Duration) error {
 			return ctx.Err()
 		case <-c.node.changed:
 			err = c.register(ctx)
+		case <-c.hurry:
+			ttl, err = c.beat(ctx)
 		case <-timer.C:
 			ttl, err = c.beat(ctx)
-			if err == nil {
-				timer.Reset(ttl)
-			}
+		}
+		if err == nil {
+			timer.Reset(ttl)
 		}
 		switch {
 		case err == nil:

@@ -70,6 +70,24 @@ func restore(t testing.TB, open func() (*rpc.Stream, error), raw []byte, end str
 	return nil
 }
 
+// savedWith is saved with query options; what fails is returned.
+func savedWith(t testing.TB, s *server.Server, q nomad.QueryOptions) ([]byte, error) {
+	t.Helper()
+	st, err := s.Stream(within(t), "Operator.SnapshotSave")
+	if err != nil {
+		return nil, err
+	}
+	defer st.Close()
+	var reply nomad.SnapshotSaveResponse
+	if err := errors.Join(st.Encode(&nomad.SnapshotSaveRequest{QueryOptions: q}), st.Decode(&reply)); err != nil {
+		return nil, err
+	}
+	if reply.ErrorMsg != "" {
+		return nil, fmt.Errorf("%d %s", reply.ErrorCode, reply.ErrorMsg)
+	}
+	return io.ReadAll(st)
+}
+
 func inProcess(t testing.TB, s *server.Server) func() (*rpc.Stream, error) {
 	return func() (*rpc.Stream, error) { return s.Stream(t.Context(), "Operator.SnapshotRestore") }
 }

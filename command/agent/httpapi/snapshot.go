@@ -1,6 +1,8 @@
 package httpapi
 
 import (
+	"crypto/sha256"
+	"encoding/base64"
 	"errors"
 	"io"
 	"net/http"
@@ -44,8 +46,11 @@ func (s *Server) snapshotSave(r *request) (any, error) {
 	setReadMeta(h, &reply.QueryMeta)
 	h.Set("Digest", reply.SnapshotChecksum)
 	h.Set("Content-Type", "application/x-gzip")
-	if _, err := io.Copy(r.w, stream); err != nil {
-		s.cfg.Log.Debug("send snapshot", "err", err) // the digest tells the reader
+	sum := sha256.New()
+	_, err = io.Copy(r.w, io.TeeReader(stream, sum))
+	if got := "sha-256=" + base64.StdEncoding.EncodeToString(sum.Sum(nil)); err != nil || got != reply.SnapshotChecksum {
+		s.cfg.Log.Warn("a snapshot was cut short: the server that made it, or who asked for it, is gone", "err", err)
+		panic(http.ErrAbortHandler) // the way to end a body so that the reader sees it is not whole
 	}
 	return nil, errDone
 }

@@ -1,0 +1,145 @@
+package server_test
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/server"
+)
+
+var stale = nomad.QueryOptions{Region: "global", AllowStale: true}
+
+// own returns what a server itself has in state.
+func own(t *testing.T, m member) string {
+	t.Helper()
+	raw, err := savedWith(t, m.Server, stale)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprint(contents(t, raw))
+}
+
+// TestRestoreOnACluster saves through a follower and restores through another.
+func TestRestoreOnACluster(t *testing.T) {
+	all := cluster(t, 3, func(c *server.Config) { c.DataDir = t.TempDir() })
+	_, followers := split(t, all)
+	n := join(t, followers[0].RPCAddr())
+	register(t, all[0].Server, serviceJob("web"))
+	first := n.allocs(2)
+	raw := saved(t, followers[0].Server) // by the leader, passed on
+	before := contents(t, raw)
+
+	register(t, all[0].Server, batchJob("later", 1))
+	n.allocs(3)
+	n.report(nomad.AllocClientStatusComplete, first...)
+	list := read[nomad.JobListResponse](t, all[0].Server, "Job.List", &nomad.JobListRequest{QueryOptions: global})
+	woken := make(chan nomad.JobListResponse, len(all))
+	for _, m := range all {
+		eventually(t, func() bool {
+			var out nomad.JobListResponse
+			err := m.Call(within(t), "Job.List", &nomad.JobListRequest{QueryOptions: stale}, &out)
+			return err == nil && out.Index >= list.Index
+		})
+		go func() {
+			q := stale
+			q.MinQueryIndex, q.MaxQueryTime = list.Index, time.Minute
+			var out nomad.JobListResponse
+			m.Call(t.Context(), "Job.List", &nomad.JobListRequest{QueryOptions: q}, &out)
+			woken <- out
+		}()
+	}
+	refused := bytes.Clone(raw)
+	refused[len(refused)/2] ^= 0x55
+	changed := own(t, all[0])
+	for what, bad := range map[string][]byte{"altered": refused, "cut": raw[:len(raw)-9]} {
+		if err := restore(t, inProcess(t, followers[1].Server), bad, "EOF"); err == nil {
+			t.Fatalf("an archive that is %s is taken", what)
+		}
+	}
+	for _, m := range all {
+		if own(t, m) != changed {
+			t.Error("a refused archive changed a server")
+		}
+	}
+
+	if err := restore(t, inProcess(t, followers[1].Server), raw, "EOF"); err != nil {
+		t.Fatal(err)
+	}
+	for range all {
+		select {
+		case out := <-woken:
+			if len(out.Jobs) != 1 || out.Index <= list.Index {
+				t.Errorf("who waited sees %d jobs at %d, waited from %d", len(out.Jobs), out.Index, list.Index)
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatal("who waited for a change still waits")
+		}
+	}
+	n.must("Node.UpdateStatus", &nomad.NodeUpdateStatusRequest{NodeID: n.node.ID, Status: nomad.NodeStatusReady, WriteRequest: n.write(n.jwt)}, nil)
+	for _, m := range all {
+		eventually(t, func() bool {
+			got, err := savedWith(t, m.Server, stale)
+			if err != nil {
+				return false
+			}
+			after := contents(t, got)
+			for _, name := range []string{"Job", "JobVersion", "JobSummary", "Alloc", "Deployment", "RootKey", "ClusterMetadata"} {
+				if fmt.Sprint(after[name]) != fmt.Sprint(before[name]) {
+					return false
+				}
+			}
+			return true
+		})
+	}
+	// The node hears that the state was restored, and what it tells is taken.
+	var told nomad.NodeClientAllocsResponse
+	n.must("Node.GetClientAllocs", &nomad.NodeSpecificRequest{NodeID: n.node.ID, SecretID: n.node.SecretID, QueryOptions: nomad.QueryOptions{Region: "global", AuthToken: n.jwt}}, &told)
+	if told.RestoreIndex <= list.Index || len(told.Allocs) != 2 {
+		t.Errorf("the node has %d allocations, a restore at %d", len(told.Allocs), told.RestoreIndex)
+	}
+	n.report(nomad.AllocClientStatusComplete, first...)
+	// The leader set itself up again: what comes now is placed.
+	register(t, followers[0].Server, batchJob("next", 1))
+	eventually(t, func() bool {
+		summary := read[nomad.JobSummaryResponse](t, all[0].Server, "Job.Summary", &nomad.JobSummaryRequest{JobID: "next", QueryOptions: global})
+		return summary.JobSummary != nil && summary.JobSummary.Summary["g"].Starting == 1
+	})
+	// Another leader knows the same.
+	transfer(t, all, followers[0])
+	if got := read[nomad.SingleJobResponse](t, followers[0].Server, "Job.GetJob", jobRead("later")); got.Job != nil {
+		t.Error("a job is back that the archive does not have")
+	}
+	told = nomad.NodeClientAllocsResponse{}
+	n.must("Node.GetClientAllocs", &nomad.NodeSpecificRequest{NodeID: n.node.ID, SecretID: n.node.SecretID, QueryOptions: nomad.QueryOptions{Region: "global", AuthToken: n.jwt}}, &told)
+	if told.RestoreIndex <= list.Index {
+		t.Error("another leader does not know of the restore")
+	}
+}
+
+// TestSaveWithoutALeader takes the only follower that is left.
+func TestSaveWithoutALeader(t *testing.T) {
+	all := cluster(t, 3, func(c *server.Config) { c.DataDir = t.TempDir() })
+	leader, followers := split(t, all)
+	register(t, leader.Server, batchJob("b", 0))
+	f := followers[0]
+	eventually(t, func() bool {
+		var got nomad.SingleJobResponse
+		err := f.Call(within(t), "Job.GetJob", &nomad.JobSpecificRequest{JobID: "b", QueryOptions: stale}, &got)
+		return err == nil && got.Job != nil
+	})
+	followers[1].stop()
+	leader.stop()
+	if _, err := savedWith(t, f.Server, global); err == nil {
+		t.Error("a save without a leader is taken for a good one")
+	}
+	raw, err := savedWith(t, f.Server, stale)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := contents(t, raw); len(got["Job"]) != 1 {
+		t.Errorf("the archive has %d jobs", len(got["Job"]))
+	}
+}
