@@ -1,0 +1,243 @@
+//go:build linux
+
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/open-nomad/open-nomad/api"
+)
+
+// wearPercent is how much a bad line loses.
+const wearPercent = 20
+
+// fault is something that happens to a cluster. Strike returns when it took effect,
+// with what undoes it.
+type fault struct {
+	name   string
+	strike func(ctx context.Context, v *victims) (undo func(context.Context) error, err error)
+}
+
+// faults are all of them.
+func faults() []fault {
+	return []fault{
+		{"kill-leader", killLeader},
+		{"kill-follower", killFollower},
+		{"stop-leader", stopLeader},
+		{"stop-follower", stopFollower},
+		{"cut-leader", cutLeader},
+		{"cut-followers", cutFollowers},
+		{"mute-leader", muteLeader},
+		{"deaf-leader", deafLeader},
+		{"wear", wear},
+		{"transfer", transfer},
+		{"remove", remove},
+		{"leave", leave},
+	}
+}
+
+// victims are whom a fault may happen to.
+type victims struct {
+	*Cluster
+	leader *Server
+	rng    *rand.Rand
+}
+
+// followers returns the servers that don't lead, in an order by chance.
+func (v *victims) followers() []*Server {
+	out := v.leader.Others()
+	v.rng.Shuffle(len(out), func(i, j int) { out[i], out[j] = out[j], out[i] })
+	return out
+}
+
+// minority is the leader with as many followers as leave the others a majority.
+func (v *victims) minority() (minority, majority []*Server) {
+	f := v.followers()
+	n := len(f)/2 - 1
+	return append([]*Server{v.leader}, f[:n]...), f[n:]
+}
+
+func killLeader(ctx context.Context, v *victims) (func(context.Context) error, error) {
+	if err := v.leader.Kill(); err != nil {
+		return nil, err
+	}
+	_, err := v.Elected(ctx, v.leader)
+	return v.leader.Start, err
+}
+
+func killFollower(_ context.Context, v *victims) (func(context.Context) error, error) {
+	f := v.followers()[0]
+	if err := f.Kill(); err != nil {
+		return nil, err
+	}
+	if _, err := f.ask.Agent().Self(); err == nil {
+		return nil, fmt.Errorf("%s was killed and answers", f.Name)
+	}
+	return f.Start, nil
+}
+
+func stopLeader(ctx context.Context, v *victims) (func(context.Context) error, error) {
+	if err := v.leader.Stop(); err != nil {
+		return nil, err
+	}
+	_, err := v.Elected(ctx, v.leader)
+	return func(context.Context) error { return v.leader.Continue() }, err
+}
+
+func stopFollower(_ context.Context, v *victims) (func(context.Context) error, error) {
+	f := v.followers()[0]
+	if err := f.Stop(); err != nil {
+		return nil, err
+	}
+	if _, err := f.ask.Agent().Self(); err == nil {
+		return nil, fmt.Errorf("%s was stopped and answers", f.Name)
+	}
+	return func(context.Context) error { return f.Continue() }, nil
+}
+
+// cutLeader cuts the leader off with a minority.
+func cutLeader(ctx context.Context, v *victims) (func(context.Context) error, error) {
+	minority, majority := v.minority()
+	if err := v.Cut(minority, majority); err != nil {
+		return nil, err
+	}
+	return v.heal, v.deposed(ctx, minority...)
+}
+
+// cutFollowers cuts two followers off from each other; both hear the leader.
+func cutFollowers(_ context.Context, v *victims) (func(context.Context) error, error) {
+	f := v.followers()
+	return v.heal, v.Cut(f[:1], f[1:2])
+}
+
+// muteLeader loses what the leader says to the others.
+func muteLeader(ctx context.Context, v *victims) (func(context.Context) error, error) {
+	if err := v.CutOneWay([]*Server{v.leader}, v.leader.Others()); err != nil {
+		return nil, err
+	}
+	return v.heal, v.deposed(ctx, v.leader)
+}
+
+// deafLeader loses what the others say to the leader.
+func deafLeader(ctx context.Context, v *victims) (func(context.Context) error, error) {
+	if err := v.CutOneWay(v.leader.Others(), []*Server{v.leader}); err != nil {
+		return nil, err
+	}
+	return v.heal, v.deposed(ctx, v.leader)
+}
+
+// wear loses some of all packets.
+func wear(_ context.Context, v *victims) (func(context.Context) error, error) {
+	return v.heal, v.Wear(v.Cluster.Servers, v.Cluster.Servers, wearPercent)
+}
+
+// deposed waits until the others follow another leader, and the old one knows that
+// it leads no more.
+func (v *victims) deposed(ctx context.Context, apart ...*Server) error {
+	if _, err := v.Elected(ctx, apart...); err != nil {
+		return err
+	}
+	return within(ctx, readyWithin, v.leader.Name+" leads no more", func(context.Context) error {
+		if named, err := v.leader.Leader(); err == nil && named == v.leader {
+			return errors.New("it still says that it does")
+		}
+		return nil
+	})
+}
+
+// heal ends the losses, of which there must have been some.
+func (v *victims) heal(context.Context) error {
+	lost, err := v.Heal()
+	if err == nil && lost == 0 {
+		err = errors.New("nothing was lost")
+	}
+	return err
+}
+
+// transfer makes a follower the leader.
+func transfer(ctx context.Context, v *victims) (func(context.Context) error, error) {
+	to := v.followers()[0]
+	err := within(ctx, readyWithin, to.Name+" takes over", func(ctx context.Context) error {
+		voters, err := v.voters(ctx, v.leader)
+		if err != nil {
+			return err
+		}
+		if err := v.leader.Client.Operator().RaftTransferLeadershipByID(voters[to.Addr], (&api.WriteOptions{}).WithContext(ctx)); err != nil {
+			return err
+		}
+		now, err := to.Leader()
+		if err == nil && now != to {
+			err = fmt.Errorf("%s leads", now.Name)
+		}
+		return err
+	})
+	return nil, err
+}
+
+// voters lists the servers as the log has them, as a server tells: IDs by address.
+func (v *victims) voters(ctx context.Context, ask *Server) (map[string]string, error) {
+	conf, err := ask.Client.Operator().RaftGetConfiguration((&api.QueryOptions{}).WithContext(ctx))
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]string{}
+	for _, s := range conf.Servers {
+		if s.Voter {
+			out[s.Address] = s.ID
+		}
+	}
+	return out, nil
+}
+
+// remove kills a follower and takes it out of the log; it comes back with its data.
+func remove(ctx context.Context, v *victims) (func(context.Context) error, error) {
+	f := v.followers()[0]
+	voters, err := v.voters(ctx, v.leader)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.Kill(); err != nil {
+		return nil, err
+	}
+	err = within(ctx, readyWithin, f.Name+" is removed", func(ctx context.Context) error {
+		err := v.leader.Client.Operator().RaftRemovePeerByID(voters[f.Addr], (&api.WriteOptions{}).WithContext(ctx))
+		return errors.Join(v.isVoter(ctx, f, false), err)
+	})
+	return func(ctx context.Context) error { return v.comeBack(ctx, f) }, err
+}
+
+// leave lets a server leave by itself, and join again.
+func leave(ctx context.Context, v *victims) (func(context.Context) error, error) {
+	s := v.Cluster.Servers[v.rng.IntN(len(v.Cluster.Servers))]
+	if err := s.End(ctx); err != nil {
+		return nil, err
+	}
+	err := within(ctx, readyWithin, s.Name+" left", func(ctx context.Context) error { return v.isVoter(ctx, s, false) })
+	return func(ctx context.Context) error { return v.comeBack(ctx, s) }, err
+}
+
+// comeBack starts a server and waits until it is a voter again.
+func (v *victims) comeBack(ctx context.Context, s *Server) error {
+	if err := s.Start(ctx); err != nil {
+		return err
+	}
+	return within(ctx, readyWithin, s.Name+" is a voter again", func(ctx context.Context) error { return v.isVoter(ctx, s, true) })
+}
+
+// isVoter says whether a server is, or is not, one of those that vote.
+func (v *victims) isVoter(ctx context.Context, s *Server, want bool) error {
+	others := v.answering([]*Server{s})
+	voters, err := v.voters(ctx, others[0])
+	if err != nil {
+		return err
+	}
+	if _, is := voters[s.Addr]; is != want {
+		return fmt.Errorf("%s is a voter: %t; the voters are %v", s.Name, is, slices.Sorted(maps.Keys(voters)))
+	}
+	return nil
+}
