@@ -207,6 +207,7 @@ func (s *Settings) serverConfig(dir string) (server.Config, error) {
 		Region: s.Region, Datacenter: s.Datacenter, Name: s.Name, DataDir: dir, Dir: sv.DataDir,
 		RPCAddr: net.JoinHostPort(host, strconv.Itoa(s.Ports.RPC)), RPCAdvertise: advertise, SerfPort: s.Ports.Serf,
 		Version: version.Number, Revision: version.Commit(), Raft: s.raftTuning(), NoLogCache: sv.RaftLogstore.DisableLogCache,
+		SegmentSize:  sv.RaftLogstore.WAL.SegmentSizeMB << 20,
 		StartTimeout: sv.StartTimeout,
 		Workers:      sv.NumSchedulers, Schedulers: sv.EnabledSchedulers, Scheduler: s.schedulerConfig(), OIDCIssuer: sv.OIDCIssuer,
 		MinHeartbeatTTL: sv.MinHeartbeatTTL, HeartbeatGrace: sv.HeartbeatGrace,

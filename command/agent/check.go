@@ -201,6 +201,9 @@ func (s *Settings) checkServer() error {
 	if sv.RaftLogstore.Backend != "wal" {
 		errs = append(errs, s.notYet("server.raft_logstore.backend", "the "+sv.RaftLogstore.Backend+" log store"))
 	}
+	if n := sv.RaftLogstore.WAL.SegmentSizeMB; n < 1 || n > 1024 {
+		errs = append(errs, s.fault("server.raft_logstore.wal.segment_size_mb", "1 to 1024 is expected"))
+	}
 	for _, name := range sv.EnabledSchedulers {
 		if !slices.Contains([]string{"service", "batch", "system", "sysbatch"}, name) {
 			errs = append(errs, s.fault("server.enabled_schedulers", "there is no scheduler %q", name))

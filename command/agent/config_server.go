@@ -121,7 +121,7 @@ type RaftBoltdb struct {
 
 // RaftWAL is the server.raft_logstore.wal block.
 type RaftWAL struct {
-	SegmentSizeMB int `hcl:"segment_size_mb" default:"64" later:"another size of log segments"`
+	SegmentSizeMB int `hcl:"segment_size_mb" default:"64"`
 }
 
 // RaftVerification is the server.raft_logstore.verification block.

@@ -33,8 +33,10 @@ type Config struct {
 	Bootstrap bool
 	// NoLogCache reads every entry from the disk again instead of from memory.
 	NoLogCache bool
-	Tuning     Tuning
-	Log        *slog.Logger
+	// SegmentSize is how many bytes of the disk the log takes at a time. Default 64 MiB.
+	SegmentSize int
+	Tuning      Tuning
+	Log         *slog.Logger
 }
 
 // Tuning are the settings that may change while a server runs. Zero is the default.

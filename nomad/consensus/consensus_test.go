@@ -292,6 +292,59 @@ func TestTornWrite(t *testing.T) {
 	}
 }
 
+// The commit frame of the batch before the last is damaged, and only that: what it
+// committed was acknowledged, so it is no torn write.
+func TestDamagedCommit(t *testing.T) {
+	for name, text := range map[string]string{"zeros": "\x00\x00\x00\x00\x00\x00\x00\x00", "type": "\x07",
+		"an entry's": "\x01\x00\x00\x00\x10\x00\x00\x00", "a long entry's": "\x01\x00\x00\x00\x00\x00\x10\x00", "beyond the end": "\x01\x00\x00\x00\xff\xff\xff\xff"} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			s := open(t, dir)
+			s.lead(t)
+			s.addNamespace(t, "one")
+			at := dataEnd(t, dir) - 8
+			s.addNamespace(t, "two")
+			s.Close()
+			overwrite(at, text)(t, dir)
+			if _, err := tryOpen(t, dir); !errors.Is(err, consensus.ErrDamaged) {
+				t.Errorf("Open() = %v, want ErrDamaged", err)
+			}
+		})
+	}
+}
+
+// What stands behind the last whole batch, whatever it is, is never taken for an
+// entry: not at this start and not at the next.
+func TestGarbageAfterTheEnd(t *testing.T) {
+	entry := "\x01\x00\x00\x00\x08\x00\x00\x00garbage!"
+	commit := "\x03\x00\x00\x00oops"
+	for name, text := range map[string]string{"random": "no frame at all, but bytes", "entry": entry, "commit": commit,
+		"commits": entry + commit + entry + commit + commit, "cut": entry[:11]} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel() // each waits for elections
+			dir := t.TempDir()
+			s := open(t, dir)
+			s.lead(t)
+			s.addNamespace(t, "one")
+			s.Close()
+			overwrite(dataEnd(t, dir), text)(t, dir)
+			for _, next := range []string{"two", "three"} {
+				again := open(t, dir)
+				again.lead(t)
+				again.addNamespace(t, next)
+				again.Close()
+			}
+			last := open(t, dir)
+			last.lead(t)
+			for _, want := range []string{"one", "two", "three"} {
+				if last.fsm.State().Snapshot().Namespace(nil, want) == nil {
+					t.Errorf("namespace %s is lost", want)
+				}
+			}
+		})
+	}
+}
+
 // dataEnd returns where the written part of the log ends.
 func dataEnd(t *testing.T, dir string) int64 {
 	t.Helper()

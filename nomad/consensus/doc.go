@@ -13,6 +13,13 @@
 //	raft/peers.info         says what peers.json is for
 //	raft/raft.db            the log of a server with another log store: refused, never replaced
 //
+// A disk that is full or fails is lived through (guardedLog): a leader that cannot
+// write its log steps down, a follower takes nothing, and both go on when the disk
+// does. The index of the log has its space beforehand, for raft panics without its
+// term. A snapshot that cannot be written leaves nothing behind. The log is scanned
+// before raft-wal opens it (scan.go), which would shorten a damaged one silently; only
+// the newest snapshot is started from.
+//
 // The directory is locked (flock on the directory itself) as long as a server
 // uses it. What is found damaged is named in the error and left as it is.
 //

@@ -41,7 +41,7 @@ func Open(c Config) (*Raft, error) {
 	s := memoryStores(c.ID)
 	if c.Dir != "" {
 		var err error
-		if s, err = diskStores(c.Dir, c.ID, raftLogger(c.Log)); err != nil {
+		if s, err = diskStores(c.Dir, c.ID, c.SegmentSize, raftLogger(c.Log)); err != nil {
 			return nil, err
 		}
 		if err := s.cache(c.NoLogCache); err != nil {
@@ -79,12 +79,34 @@ func start(c Config, s *stores) (*Raft, error) {
 			return nil, err
 		}
 	}
-	r.raft, err = raft.NewRaft(rc, c.FSM, s.log, s.stable, s.snapshots, r.trans)
-	if err != nil {
+	if r.raft, err = begin(rc, c.FSM, s, r.trans); err != nil {
 		return nil, fmt.Errorf("start raft: %w", err)
 	}
 	r.raft.RegisterObserver(raft.NewObserver(nil, false, r.observe))
 	return r, nil
+}
+
+// begin starts raft. It panics when an entry is missing between the snapshot and the
+// end of the log.
+func begin(rc *raft.Config, to raft.FSM, s *stores, trans raft.Transport) (r *raft.Raft, err error) {
+	defer func() {
+		if found := recover(); found != nil {
+			r, err = nil, fmt.Errorf("%w: an entry behind the last snapshot cannot be read: %v", ErrDamaged, found)
+		}
+	}()
+	watched := &watchedFSM{FSM: to}
+	r, err = raft.NewRaft(rc, watched, s.log, s.stable, s.snapshots, trans)
+	if err == nil {
+		return r, nil
+	}
+	cause := watched.failed
+	if files, ok := s.snapshots.(*privateSnapshots); ok && cause == nil {
+		cause = files.failure()
+	}
+	if cause != nil {
+		err = fmt.Errorf("%w: %w", err, cause)
+	}
+	return nil, err
 }
 
 // observe wakes those who wait for another leader.
@@ -198,16 +220,26 @@ func (r *Raft) Barrier(ctx context.Context) error {
 // wait waits for f within ctx and names its error in our terms.
 func wait(ctx context.Context, f raft.Future) error {
 	if ctx.Done() == nil {
-		return ourError(f.Error())
+		return outcome(f.Error())
 	}
 	done := make(chan error, 1)
 	go func() { done <- f.Error() }()
 	select {
 	case err := <-done:
-		return ourError(err)
+		return outcome(err)
 	case <-ctx.Done():
 		return fmt.Errorf("%w: %w", ErrMaybeApplied, ctx.Err())
 	}
+}
+
+// outcome is ourError of a command. What raft has no name for is a failure to write
+// the log: the entry may be on the disk all the same, and count after the next start.
+func outcome(err error) error {
+	ours := ourError(err)
+	if ours == nil || errors.Is(ours, nomad.ErrNoLeader) || errors.Is(ours, ErrMaybeApplied) {
+		return ours
+	}
+	return fmt.Errorf("%w: %w", ErrMaybeApplied, err)
 }
 
 // ourError translates raft's errors: the caller retries elsewhere only when the
@@ -272,6 +304,7 @@ func (r *Raft) Stats() map[string]string { return r.raft.Stats() }
 
 // Close ends raft and gives the directory free.
 func (r *Raft) Close() error {
+	r.stores.interrupt()
 	err := r.raft.Shutdown().Error()
 	if c, ok := r.trans.(raft.WithClose); ok && r.ours {
 		err = errors.Join(err, c.Close())

@@ -1,6 +1,7 @@
 package consensus
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 
 	"github.com/hashicorp/raft-wal/metadb"
+	"github.com/hashicorp/raft-wal/segment"
 	"golang.org/x/sys/unix"
 )
 
@@ -34,104 +36,178 @@ var ErrDamaged = errors.New("raft log is damaged")
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// scanLog fails when a segment of the log is damaged before its last batch. A
-// last batch that is not whole is a write that a crash tore, and no damage.
-func scanLog(dir, index string) error {
-	segments, err := filepath.Glob(filepath.Join(dir, "*.wal"))
-	if err != nil {
-		return fmt.Errorf("list raft log: %w", err)
-	}
-	if _, err := os.Lstat(index); errors.Is(err, os.ErrNotExist) && len(segments) > 0 {
-		return fmt.Errorf("%w: %s is missing, its segments are there", ErrDamaged, index)
-	}
-	for _, path := range segments {
-		if err := scanSegment(path); err != nil {
-			return err
-		}
-	}
-	return nil
+// extent says what of a segment is whole.
+type extent struct {
+	end     int64  // where its last whole batch ends
+	entries uint64 // how many entries it has up to there
+	index   int64  // where the index begins that a full segment ends with, 0 without one
 }
 
-// checkFirst fails when the log's only segment is gone although a term was
-// stored after it had been made. The log would begin anew without a word.
-func checkFirst(dir string, meta *metadb.BoltMetaDB) error {
+// scanLog fails when a segment of the log is damaged before its last batch. A
+// last batch that is not whole is a write that a crash tore, and no damage. It
+// returns what is whole of each file.
+func scanLog(dir, index string) (map[string]extent, error) {
+	segments, err := filepath.Glob(filepath.Join(dir, "*.wal"))
+	if err != nil {
+		return nil, fmt.Errorf("list raft log: %w", err)
+	}
+	if _, err := os.Lstat(index); errors.Is(err, os.ErrNotExist) && len(segments) > 0 {
+		return nil, fmt.Errorf("%w: %s is missing, its segments are there", ErrDamaged, index)
+	}
+	found := map[string]extent{}
+	for _, path := range segments {
+		if found[filepath.Base(path)], err = scanSegment(path); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+// checkSegments compares the segments with the index of the log. It fails when the
+// only one is gone although a term was stored after it had been made: the log would
+// begin anew without a word. A segment that the log went on from must have all its
+// entries; what a crash left behind the last whole batch of the one in use is
+// emptied, so that it is never taken for more than that.
+func checkSegments(dir string, meta *metadb.BoltMetaDB, found map[string]extent) error {
 	state, err := meta.Load(dir)
 	if err != nil {
 		return fmt.Errorf("%w: %s: %w", ErrDamaged, dir, err)
 	}
-	term, err := meta.GetStable([]byte("CurrentTerm"))
+	term, err := meta.GetStable(termKey)
 	if err != nil {
 		return fmt.Errorf("%w: %s: %w", ErrDamaged, dir, err)
 	}
-	segments, err := filepath.Glob(filepath.Join(dir, "*.wal"))
-	if err == nil && len(state.Segments) > 0 && len(segments) == 0 && len(term) > 0 {
-		err = fmt.Errorf("%w: %s has no segment left", ErrDamaged, dir)
+	if len(state.Segments) > 0 && len(found) == 0 && len(term) > 0 {
+		return fmt.Errorf("%w: %s has no segment left", ErrDamaged, dir)
 	}
-	return err
-}
-
-// scanSegment checks one segment.
-func scanSegment(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return fmt.Errorf("open raft log: %w", err)
-	}
-	defer f.Close() // only read from
-	s := scan{f: f, buf: make([]byte, 64<<10)}
-	bad, err := s.walk()
-	if err != nil {
-		return fmt.Errorf("read %s: %w", path, err)
-	}
-	if bad < 0 {
-		bad, err = s.search()
-	}
-	if err != nil {
-		return fmt.Errorf("read %s: %w", path, err)
-	}
-	if bad >= 0 {
-		return fmt.Errorf("%w: %s, before byte %d", ErrDamaged, path, bad)
+	for _, info := range state.Segments {
+		name := segment.FileName(info)
+		file, there := found[name]
+		path := filepath.Join(dir, name)
+		switch {
+		case info.SealTime.IsZero() && there:
+			if err := empty(path, file.end); err != nil {
+				return fmt.Errorf("empty the end of %s: %w", path, err)
+			}
+		case info.SealTime.IsZero(): // made, but a crash came before its file
+		case !there:
+			return fmt.Errorf("%w: %s is missing", ErrDamaged, path)
+		case info.BaseIndex+file.entries <= info.MaxIndex, info.IndexStart != 0 && int64(info.IndexStart) != file.index:
+			return fmt.Errorf("%w: %s ends before entry %d", ErrDamaged, path, info.MaxIndex)
+		}
 	}
 	return nil
 }
 
+// empty writes zeros over what was written behind end.
+func empty(path string, end int64) error {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close() // synced below
+	buf, zeros := make([]byte, 64<<10), make([]byte, 64<<10)
+	changed := false
+	for {
+		if at, err := unix.Seek(int(f.Fd()), end, unix.SEEK_DATA); err == nil {
+			end = at
+		} else if errors.Is(err, unix.ENXIO) {
+			break // only what was never written follows
+		}
+		n, err := f.ReadAt(buf, end)
+		if !bytes.Equal(buf[:n], zeros[:n]) {
+			changed = true
+			if _, err := f.WriteAt(zeros[:n], end); err != nil {
+				return err
+			}
+		}
+		end += int64(n)
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if !changed {
+		return nil
+	}
+	return f.Sync()
+}
+
+// scanSegment checks one segment.
+func scanSegment(path string) (extent, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return extent{}, fmt.Errorf("open raft log: %w", err)
+	}
+	defer f.Close() // only read from
+	s := scan{f: f, buf: make([]byte, 64<<10)}
+	bad, err := s.walk()
+	if err == nil && bad < 0 {
+		bad, err = s.search()
+	}
+	if err != nil {
+		return extent{}, fmt.Errorf("read %s: %w", path, err)
+	}
+	if bad >= 0 {
+		return extent{}, fmt.Errorf("%w: %s, before byte %d", ErrDamaged, path, bad)
+	}
+	return s.whole, nil
+}
+
 // scan is a segment while it is scanned.
 type scan struct {
-	f   *os.File
-	buf []byte
-	at  int64 // where the frames that can be walked end
+	f     *os.File
+	buf   []byte
+	whole extent
+	loose []int64 // where the frames behind the last whole batch end, the first of them
 }
+
+// maxLoose bounds loose. A batch that raft writes has fewer entries.
+const maxLoose = 128
 
 // walk goes from frame to frame and returns the end of the first batch that is
 // wrong although a right one follows, -1 when there is none.
 func (s *scan) walk() (bad int64, err error) {
-	suspect := int64(-1)
+	suspect, at := int64(-1), int64(segmentHeader)
+	seen := extent{}
 	crc, err := s.sum(0, 0, segmentHeader)
-	s.at = segmentHeader
 	for err == nil {
 		var head [frameHeader]byte
-		if _, err = s.f.ReadAt(head[:], s.at); err != nil {
+		if _, err = s.f.ReadAt(head[:], at); err != nil {
 			break
 		}
 		size := int64(frameHeader)
 		value := binary.LittleEndian.Uint32(head[4:])
+		if len(s.loose) < maxLoose {
+			s.loose = append(s.loose, at+frameHeader)
+		}
 		switch head[0] {
 		case frameCommit:
-			if crc != value {
-				suspect = s.at
-			} else if suspect >= 0 {
+			at += size
+			switch {
+			case crc == value && suspect >= 0:
 				return suspect, nil
+			case crc == value:
+				seen.end = at
+				s.whole, s.loose = seen, nil
+			default:
+				suspect = at - size
 			}
-			crc, s.at = 0, s.at+size
+			crc = 0
 			continue
-		case frameEntry, frameIndex:
+		case frameEntry:
+			seen.entries++
+			size += (int64(value) + 7) &^ 7
+		case frameIndex:
+			seen.index = at + frameHeader
 			size += (int64(value) + 7) &^ 7
 		default:
 			return -1, nil
 		}
-		crc, err = s.sum(crc, s.at, size)
-		if err == nil {
-			s.at += size
-		}
+		crc, err = s.sum(crc, at, size)
+		at += size
 	}
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		err = nil // a length that reaches beyond the end: search judges it
@@ -153,34 +229,39 @@ func (s *scan) sum(crc uint32, at, size int64) (uint32, error) {
 	return crc, nil
 }
 
-// search looks behind the last frame that can be walked for a batch that is
-// whole: it was acknowledged, so what stands before it is no torn write. It
-// returns the end of such a batch, -1 when there is none.
+// search looks behind the last whole batch for another: it was acknowledged, so
+// what stands before it is no torn write. It returns the end of such a batch, -1
+// when there is none. A batch begins after a commit frame, or after a frame that
+// may have been one before it was damaged.
 func (s *scan) search() (int64, error) {
-	var crc uint32
-	begun := false // a commit frame was seen, crc begins after it
+	at := s.whole.end
+	begun := map[int64]uint32{} // where a batch may begin, and the CRC from there
 	for {
-		at, err := unix.Seek(int(s.f.Fd()), s.at, unix.SEEK_DATA)
+		next, err := unix.Seek(int(s.f.Fd()), at, unix.SEEK_DATA)
 		if errors.Is(err, unix.ENXIO) {
 			return -1, nil // only what was never written follows
 		}
-		if err != nil {
-			at = s.at
+		if next &^= 7; err == nil && next > at {
+			clear(begun)
+			at = next
 		}
-		if at = max(at&^7, s.at); at > s.at {
-			begun, s.at = false, at
-		}
-		n, err := s.f.ReadAt(s.buf, s.at)
+		n, err := s.f.ReadAt(s.buf, at)
 		for word := s.buf[:n&^7]; len(word) > 0; word = word[frameHeader:] {
-			if word[0] == frameCommit && word[1]|word[2]|word[3] == 0 {
-				if begun && crc == binary.LittleEndian.Uint32(word[4:]) && crc != 0 {
-					return s.at, nil
-				}
-				begun, crc = true, 0
-			} else if begun {
-				crc = crc32.Update(crc, castagnoli, word[:frameHeader])
+			if len(s.loose) > 0 && s.loose[0] == at {
+				begun[at], s.loose = 0, s.loose[1:]
 			}
-			s.at += frameHeader
+			commit := word[0] == frameCommit && word[1]|word[2]|word[3] == 0
+			want := binary.LittleEndian.Uint32(word[4:])
+			for from, crc := range begun {
+				if commit && from < at && crc == want && crc != 0 {
+					return at, nil
+				}
+				begun[from] = crc32.Update(crc, castagnoli, word[:frameHeader])
+			}
+			at += frameHeader
+			if commit && len(begun) < 2*maxLoose {
+				begun[at] = 0
+			}
 		}
 		if err == io.EOF {
 			return -1, nil

@@ -68,6 +68,8 @@ type Config struct {
 	Raft consensus.Tuning
 	// NoLogCache keeps no entries of the log in memory.
 	NoLogCache bool
+	// SegmentSize is how many bytes of the disk the log takes at a time. Default 64 MiB.
+	SegmentSize int
 	// StartTimeout bounds the time until the server has read its log and its keys
 	// after it began to run. Default: no bound.
 	StartTimeout time.Duration

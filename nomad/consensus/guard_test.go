@@ -1,0 +1,239 @@
+package consensus
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+	"golang.org/x/sys/unix"
+)
+
+const small = 256 << 10 // bytes of a segment
+
+func openGuarded(t *testing.T, dir string) *guardedLog {
+	t.Helper()
+	g, err := openLog(dir, small, hclog.NewNullLogger())
+	if err != nil {
+		t.Fatalf("openLog() = %v", err)
+	}
+	g.retry = 50 * time.Millisecond
+	t.Cleanup(func() { g.Close() })
+	return g
+}
+
+// smallDisk mounts a disk of that many bytes; fill takes all but left of it, and
+// free gives it back.
+func smallDisk(t *testing.T, size string) (dir string, fill func(left uint64), free func()) {
+	t.Helper()
+	dir = t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "mode=0700,size="+size); errors.Is(err, unix.EPERM) {
+		t.Skip("root is needed to mount a small disk")
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	filler := filepath.Join(dir, "filler")
+	fill = func(left uint64) {
+		t.Helper()
+		var st unix.Statfs_t
+		if err := unix.Statfs(dir, &st); err != nil {
+			t.Fatal(err)
+		}
+		f, err := os.OpenFile(filler, os.O_CREATE|os.O_WRONLY, 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if free := st.Bfree * uint64(st.Bsize); free > left {
+			if err := unix.Fallocate(int(f.Fd()), 0, 0, int64(free-left)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return dir, fill, func() {
+		if err := os.Remove(filler); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func entry(index, term uint64) *raft.Log {
+	return &raft.Log{Index: index, Term: term, Type: raft.LogCommand, Data: bytes.Repeat([]byte{byte(index)}, 4096)}
+}
+
+// holds fails unless the log has entries 1 to last, those before cut of term 1 and
+// the others of term 2.
+func holds(t *testing.T, g *guardedLog, last, cut uint64) {
+	t.Helper()
+	if got, err := g.LastIndex(); err != nil || got != last {
+		t.Errorf("LastIndex() = %d, %v, want %d", got, err, last)
+	}
+	for i := uint64(1); i <= last; i++ {
+		var e raft.Log
+		want := uint64(1)
+		if i >= cut {
+			want = 2
+		}
+		if err := g.GetLog(i, &e); err != nil || e.Index != i || e.Term != want || len(e.Data) != 4096 || e.Data[7] != byte(i) {
+			t.Fatalf("GetLog(%d) = index %d, term %d, %v, want term %d", i, e.Index, e.Term, err, want)
+		}
+	}
+}
+
+// until waits for the guard to try again.
+func until(t *testing.T, what string, try func() error) {
+	t.Helper()
+	end := time.Now().Add(10 * retryAfter)
+	err := try()
+	for ; err != nil && time.Now().Before(end); err = try() {
+		<-time.After(retryAfter / 10)
+	}
+	if err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+}
+
+// On a full disk nothing is written, what was is read, and it goes on when there is
+// space; the next start finds the same.
+func TestFullDisk(t *testing.T) {
+	dir, fill, free := smallDisk(t, "4m")
+	g := openGuarded(t, dir)
+	fill(small / 2)
+	last := uint64(0)
+	var err error
+	for err == nil && last < 1000 {
+		if err = g.StoreLog(entry(last+1, 1)); err == nil {
+			last++
+		}
+	}
+	if !errors.Is(err, unix.ENOSPC) || last < 10 {
+		t.Fatalf("after %d entries: %v, want no space", last, err)
+	}
+	holds(t, g, last, last+1)
+	if err := g.SetUint64(termKey, 77); err != nil {
+		t.Errorf("the term cannot be written: %v", err)
+	}
+	for range 3 { // it stays so, and leaves nothing behind
+		<-time.After(2 * g.retry)
+		if err := g.StoreLog(entry(last+1, 1)); !errors.Is(err, unix.ENOSPC) {
+			t.Fatalf("StoreLog() = %v, want no space", err)
+		}
+	}
+	holds(t, g, last, last+1)
+	free()
+	until(t, "the entry is written", func() error { return g.StoreLog(entry(last+1, 1)) })
+	for range 100 {
+		last++
+		if err := g.StoreLog(entry(last+1, 1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	last++
+	if err := g.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again := openGuarded(t, dir)
+	holds(t, again, last, last+1)
+	if term, err := again.GetUint64(termKey); term != 77 || err != nil {
+		t.Errorf("term = %d, %v", term, err)
+	}
+}
+
+// A follower on a full disk that has to remove entries waits: raft would count them
+// otherwise. Closing ends the wait.
+func TestFullDiskTruncation(t *testing.T) {
+	for name, freed := range map[string]bool{"freed": true, "closed": false} {
+		t.Run(name, func(t *testing.T) {
+			dir, fill, free := smallDisk(t, "4m")
+			g := openGuarded(t, dir)
+			for i := uint64(1); i <= 20; i++ {
+				if err := g.StoreLog(entry(i, 1)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			fill(small / 2)
+			done := make(chan error, 1)
+			go func() { done <- g.DeleteRange(15, 20) }()
+			select {
+			case err := <-done:
+				t.Fatalf("DeleteRange() = %v on a full disk", err)
+			case <-time.After(5 * g.retry):
+			}
+			if !freed {
+				g.interrupt()
+				if err := <-done; !errors.Is(err, unix.ENOSPC) {
+					t.Fatalf("DeleteRange() = %v, want no space", err)
+				}
+				return
+			}
+			free()
+			if err := <-done; err != nil {
+				t.Fatalf("DeleteRange() = %v", err)
+			}
+			for i := uint64(15); i <= 120; i++ {
+				if err := g.StoreLog(entry(i, 2)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			holds(t, g, 120, 15)
+			if err := g.Close(); err != nil {
+				t.Fatal(err)
+			}
+			holds(t, openGuarded(t, dir), 120, 15)
+		})
+	}
+}
+
+// Without space for a segment the log is not said to be damaged.
+func TestFullDiskAtStart(t *testing.T) {
+	dir, fill, free := smallDisk(t, "2m")
+	fill(small / 2)
+	for range 2 {
+		if _, err := openLog(dir, small, hclog.NewNullLogger()); !errors.Is(err, unix.ENOSPC) || errors.Is(err, ErrDamaged) {
+			t.Fatalf("openLog() = %v, want no space", err)
+		}
+	}
+	free()
+	if err := openGuarded(t, dir).StoreLog(entry(1, 1)); err != nil {
+		t.Error(err)
+	}
+}
+
+// Entries removed at the moment at which their segment is full do not take the next
+// ones with them.
+func TestTruncationOfFullSegment(t *testing.T) {
+	dir := t.TempDir()
+	g := openGuarded(t, dir)
+	first := uint64(1)
+	for range 10 {
+		var full []*raft.Log
+		for i := range uint64(70) {
+			full = append(full, entry(first+i, 1))
+		}
+		if err := g.StoreLogs(full); err != nil {
+			t.Fatal(err)
+		}
+		if err := g.DeleteRange(first+60, first+69); err != nil {
+			t.Fatal(err)
+		}
+		first += 60
+		if err := g.StoreLog(entry(first, 1)); err != nil {
+			t.Fatalf("after the removal of %d: %v", first, err)
+		}
+		first++
+	}
+	holds(t, g, first-1, first)
+	if err := g.Close(); err != nil {
+		t.Fatal(err)
+	}
+	holds(t, openGuarded(t, dir), first-1, first)
+}

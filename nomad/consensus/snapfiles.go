@@ -1,0 +1,164 @@
+package consensus
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+)
+
+// retained is the number of snapshots kept.
+const retained = 2
+
+// unfinished is how the directory of a snapshot ends while it is written.
+const unfinished = ".tmp"
+
+// openSnapshots opens the snapshots below the raft directory. What a crash left
+// unfinished is removed: it may hold as much as the whole state.
+func openSnapshots(raftDir string, log hclog.Logger) (*privateSnapshots, error) {
+	dir := filepath.Join(raftDir, "snapshots")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("create snapshot directory: %w", err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("list snapshots: %w", err)
+	}
+	for _, e := range entries {
+		path := filepath.Join(dir, e.Name())
+		switch {
+		case !e.IsDir():
+		case strings.HasSuffix(e.Name(), unfinished):
+			err = os.RemoveAll(path)
+		default:
+			err = checkMeta(filepath.Join(path, "meta.json"))
+		}
+		if err != nil {
+			return nil, fmt.Errorf("open snapshot: %w", err)
+		}
+	}
+	files, err := raft.NewFileSnapshotStoreWithLogger(raftDir, retained, log.Named("snapshot"))
+	if err != nil {
+		return nil, fmt.Errorf("open snapshots: %w", err)
+	}
+	return &privateSnapshots{FileSnapshotStore: files, dir: dir}, nil
+}
+
+// checkMeta fails when a snapshot would be passed over because it is not described.
+func checkMeta(path string) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	var meta raft.SnapshotMeta
+	if err := json.Unmarshal(text, &meta); err != nil {
+		return fmt.Errorf("%w: %s: %w", ErrDamaged, path, err)
+	}
+	if meta.Version < raft.SnapshotVersionMin || meta.Version > raft.SnapshotVersionMax {
+		return fmt.Errorf("%s is of version %d, this server reads %d to %d", path, meta.Version, raft.SnapshotVersionMin, raft.SnapshotVersionMax)
+	}
+	return nil
+}
+
+// privateSnapshots makes snapshots that only their owner can read: they hold
+// keys.
+type privateSnapshots struct {
+	*raft.FileSnapshotStore
+	dir string
+
+	mu     sync.Mutex
+	failed error // why a snapshot could not be opened the last time
+}
+
+// failure returns why a snapshot could not be opened, nil when all could.
+func (p *privateSnapshots) failure() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.failed
+}
+
+// List implements raft.SnapshotStore: the last snapshot. Raft would start from the
+// one before it when it cannot be read, and forget what was acknowledged between.
+func (p *privateSnapshots) List() ([]*raft.SnapshotMeta, error) {
+	all, err := p.FileSnapshotStore.List()
+	return all[:min(len(all), 1)], err
+}
+
+// Open implements raft.SnapshotStore.
+func (p *privateSnapshots) Open(id string) (*raft.SnapshotMeta, io.ReadCloser, error) {
+	meta, state, err := p.FileSnapshotStore.Open(id)
+	if err != nil {
+		err = fmt.Errorf("snapshot %s: %w", filepath.Join(p.dir, id), err)
+		p.mu.Lock()
+		p.failed = err
+		p.mu.Unlock()
+	}
+	return meta, state, err
+}
+
+// Create implements raft.SnapshotStore.
+func (p *privateSnapshots) Create(version raft.SnapshotVersion, index, term uint64, conf raft.Configuration,
+	confIndex uint64, trans raft.Transport) (raft.SnapshotSink, error) {
+	sink, err := p.FileSnapshotStore.Create(version, index, term, conf, confIndex, trans)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("create snapshot: %w", err), p.sweep(fmt.Sprintf("%d-%d-*", term, index)))
+	}
+	// Both files exist already; closing the sink rewrites them in place.
+	tmp := filepath.Join(p.dir, sink.ID()+unfinished)
+	err = os.Chmod(tmp, 0o700)
+	for _, name := range []string{"state.bin", "meta.json"} {
+		err = errors.Join(err, os.Chmod(filepath.Join(tmp, name), 0o600))
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("protect snapshot: %w", err), sink.Cancel())
+	}
+	return &privateSink{sink, tmp}, nil
+}
+
+// sweep removes what a snapshot left that could not even be begun.
+func (p *privateSnapshots) sweep(name string) error {
+	left, err := filepath.Glob(filepath.Join(p.dir, name+unfinished))
+	for _, path := range left {
+		err = errors.Join(err, os.RemoveAll(path))
+	}
+	return err
+}
+
+// privateSink is a snapshot while it is written. One that fails leaves nothing
+// behind: on a full disk that would be what fills it.
+type privateSink struct {
+	raft.SnapshotSink
+	tmp string
+}
+
+// Close implements raft.SnapshotSink.
+func (s *privateSink) Close() error {
+	if err := s.SnapshotSink.Close(); err != nil {
+		return errors.Join(err, os.RemoveAll(s.tmp))
+	}
+	return nil
+}
+
+// Cancel implements raft.SnapshotSink.
+func (s *privateSink) Cancel() error {
+	return errors.Join(s.SnapshotSink.Cancel(), os.RemoveAll(s.tmp))
+}
+
+// watchedFSM notes why a snapshot could not be restored: raft only says that.
+type watchedFSM struct {
+	raft.FSM
+	failed error
+}
+
+// Restore implements raft.FSM.
+func (w *watchedFSM) Restore(state io.ReadCloser) error {
+	w.failed = w.FSM.Restore(state)
+	return w.failed
+}

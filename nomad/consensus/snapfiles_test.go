@@ -1,0 +1,103 @@
+package consensus_test
+
+import (
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/open-nomad/open-nomad/nomad/consensus"
+	"github.com/open-nomad/open-nomad/nomad/fsm"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// A server does not fall back to an older snapshot: it says which one it cannot
+// read, and leaves all as it is.
+func TestDamagedSnapshot(t *testing.T) {
+	good := t.TempDir()
+	s := open(t, good)
+	s.lead(t)
+	for _, name := range []string{"one", "two"} {
+		s.addNamespace(t, name)
+		if err := s.Snapshot(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.Close()
+	for name, c := range map[string]struct{ file, text, want string }{
+		"state":       {"state.bin", "x", "CRC mismatch"},
+		"description": {"meta.json", "{", "raft log is damaged"},
+		"version":     {"meta.json", `{"Version": 9}`, "version 9"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			copyTree(t, good, dir)
+			snaps, err := filepath.Glob(filepath.Join(dir, "raft/snapshots/*"))
+			if err != nil || len(snaps) != 2 {
+				t.Fatal(snaps, err)
+			}
+			newest := snaps[1] // by term and index
+			if err := os.WriteFile(filepath.Join(newest, c.file), []byte(c.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			before := sizes(t, filepath.Join(dir, "raft/snapshots"))
+			_, err = tryOpen(t, dir)
+			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), newest) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("Open() = %v, want one line with %q and %q", err, c.want, newest)
+			}
+			for path, size := range before {
+				if got := sizes(t, dir)[path]; got != size {
+					t.Errorf("%s has %d bytes, had %d", path, got, size)
+				}
+			}
+		})
+	}
+}
+
+// A snapshot that could not be written whole leaves nothing behind, whether it failed
+// or a crash came between.
+func TestUnfinishedSnapshot(t *testing.T) {
+	dir := t.TempDir()
+	left := filepath.Join(dir, "raft/snapshots/1-2-3.tmp")
+	if err := os.MkdirAll(left, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	f := &failing{FSM: fsm.New(state.New(nil), nil, slog.New(slog.DiscardHandler))}
+	s, err := tryOpen(t, dir, func(c *consensus.Config) { c.FSM = f })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if _, err := os.Lstat(left); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%s is there: %v", left, err)
+	}
+	s.lead(t)
+	s.addNamespace(t, "one")
+	if err := s.Snapshot(); err == nil || !strings.Contains(err.Error(), "no pages") {
+		t.Errorf("Snapshot() = %v", err)
+	}
+	if now, err := filepath.Glob(filepath.Join(dir, "raft/snapshots/*")); len(now) > 0 || err != nil {
+		t.Errorf("the failed snapshot left %v, %v", now, err)
+	}
+	s.addNamespace(t, "two") // the server goes on
+}
+
+// failing is an FSM whose snapshots end midway.
+type failing struct{ *fsm.FSM }
+
+func (f *failing) Snapshot() (raft.FSMSnapshot, error) { return f, nil }
+
+// Persist implements raft.FSMSnapshot.
+func (f *failing) Persist(sink raft.SnapshotSink) error {
+	if _, err := sink.Write(make([]byte, 1<<16)); err != nil {
+		return err
+	}
+	return errors.New("no pages left")
+}
+
+// Release implements raft.FSMSnapshot.
+func (f *failing) Release() {}
