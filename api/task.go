@@ -191,4 +191,5 @@ type WorkloadIdentity struct {
 	ServiceName  string        `hcl:"service_name"`
 	TTL          time.Duration `hcl:"ttl"`
 	ExtraClaims  []string      `hcl:"extra_claims"`
+	Alg          string        `hcl:"alg" json:",omitempty"` // ours: EdDSA or RS256
 }

@@ -74,7 +74,6 @@ func laterCommands() []term.Command {
 		{"tools for state files", "operator client-state"},
 		{"usage reporting", "operator utilization"},
 		{"raft administration", "operator raft info|operator raft logs|operator raft state|operator raft migrate-backend"},
-		{"root key rotation", "operator root keyring rotate|operator root keyring remove"},
 		{"debug bundles", "operator debug"},
 		{"node metadata changes", "node meta apply|node meta read"},
 		{"log monitoring", "monitor|monitor export"},

@@ -19,6 +19,9 @@ type IdentityClaims struct {
 	*WorkloadIdentityClaims
 	*ServerIdentityClaims
 	RegisteredClaims
+	// Alg is how the token is to be signed, "" for the active key's way. It is no
+	// claim, and is not sent.
+	Alg string `json:"-"`
 }
 
 // RegisteredClaims are the claims of RFC 7519 section 4.1. Times are seconds

@@ -9,6 +9,7 @@ const (
 	CoreJobJobGC             = "job-gc"
 	CoreJobDeploymentGC      = "deployment-gc"
 	CoreJobRootKeyRotateOrGC = "root-key-rotate-gc"
+	CoreJobVariablesRekey    = "variables-rekey"
 	CoreJobForceGC           = "force-gc"
 	CoreJobPriority          = 32767
 )

@@ -2,6 +2,7 @@ package nomad
 
 import (
 	"net"
+	"slices"
 	"time"
 )
 
@@ -115,6 +116,37 @@ type WorkloadIdentity struct {
 	ServiceName  string
 	TTL          time.Duration
 	ExtraClaims  []string
+	// Alg is how the token is signed: EdDSA, as "" too, or RS256 for verifiers that
+	// know nothing newer (ours).
+	Alg string
+}
+
+// What WorkloadIdentity.Alg may be.
+const (
+	IdentityAlgEdDSA = "EdDSA"
+	IdentityAlgRS256 = "RS256"
+)
+
+// WantsRSA says whether the job asks for identities that are signed RS256.
+func (j *Job) WantsRSA() bool {
+	if j == nil {
+		return false
+	}
+	rsa := func(id *WorkloadIdentity) bool { return id != nil && id.Alg == IdentityAlgRS256 }
+	services := func(all []*Service) bool {
+		return slices.ContainsFunc(all, func(s *Service) bool { return rsa(s.Identity) })
+	}
+	for _, tg := range j.TaskGroups {
+		if services(tg.Services) {
+			return true
+		}
+		for _, t := range tg.Tasks {
+			if rsa(t.Identity) || slices.ContainsFunc(t.Identities, rsa) || services(t.Services) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // WorkloadIdentityRejection is a named identity that was asked for and not signed,

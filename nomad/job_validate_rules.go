@@ -133,6 +133,9 @@ func (id *WorkloadIdentity) validate(f *faults) {
 	if !identityName.MatchString(id.Name) {
 		f.add("the identity name %q is malformed: use 1 to 128 letters, digits, - and _", id.Name)
 	}
+	if a := id.Alg; a != "" && a != IdentityAlgEdDSA && a != IdentityAlgRS256 {
+		f.add("the alg %q of the identity %q is not known: use %s or %s", a, id.Name, IdentityAlgEdDSA, IdentityAlgRS256)
+	}
 	if id.TTL < 0 {
 		f.add("the ttl of the identity %q is negative", id.Name)
 	}

@@ -1,6 +1,9 @@
 package nomad
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // The states of a root key.
 const (
@@ -106,6 +109,55 @@ type KeyringPublicKey struct {
 	CreateTime int64
 }
 
+// KeyringRotateRootKeyRequest is the request of Keyring.Rotate. A PublishTime, in
+// Unix nanoseconds, publishes the new key at once and lets it sign from then on;
+// Full has everything that older keys encrypted encrypted anew. Both exclude each
+// other.
+type KeyringRotateRootKeyRequest struct {
+	Algorithm   EncryptionAlgorithm
+	Full        bool
+	PublishTime int64
+	WriteRequest
+}
+
+// KeyringRotateRootKeyResponse is the reply of Keyring.Rotate.
+type KeyringRotateRootKeyResponse struct {
+	Key *RootKeyMeta
+	WriteMeta
+}
+
+// KeyringUpdateRootKeyRequest is the request of Keyring.Update. Servers of ours take
+// the state of a key only, never its material.
+type KeyringUpdateRootKeyRequest struct {
+	RootKey *UnwrappedRootKey
+	Rekey   bool
+	WriteRequest
+}
+
+// KeyringUpdateRootKeyResponse is the reply of Keyring.Update.
+type KeyringUpdateRootKeyResponse struct {
+	WriteMeta
+}
+
+// UnwrappedRootKey is a root key with its plain material, which servers before 1.9
+// sent to each other. It does not print.
+type UnwrappedRootKey struct {
+	Meta   *RootKeyMeta
+	Key    []byte
+	RSAKey []byte
+}
+
+// String shows the key ID only.
+func (k *UnwrappedRootKey) String() string {
+	if k == nil || k.Meta == nil {
+		return "key()"
+	}
+	return "key(" + k.Meta.KeyID + ")"
+}
+
+// GoString is String, so that %#v prints no key either.
+func (k *UnwrappedRootKey) GoString() string { return k.String() }
+
 // KeyringUpsertWrappedRootKeyRequest is the Raft entry that stores a root key,
 // wrapped.
 type KeyringUpsertWrappedRootKeyRequest struct {
@@ -134,6 +186,19 @@ type RootKey struct {
 	State       RootKeyState
 	PublishTime int64
 	WrappedKeys []*WrappedKey
+}
+
+// Meta returns what is known of the key.
+func (k *RootKey) Meta() *RootKeyMeta {
+	return &RootKeyMeta{KeyID: k.KeyID, Algorithm: k.Algorithm, CreateTime: k.CreateTime, CreateIndex: k.CreateIndex,
+		ModifyIndex: k.ModifyIndex, State: k.State, PublishTime: k.PublishTime}
+}
+
+// HasRSA says whether the key has an RSA part, and so signs RS256.
+func (k *RootKey) HasRSA() bool {
+	return slices.ContainsFunc(k.WrappedKeys, func(w *WrappedKey) bool {
+		return w != nil && w.WrappedRSAKey != nil && len(w.WrappedRSAKey.Ciphertext) > 0
+	})
 }
 
 // RootKeyMeta is what is known of a root key. CreateTime and PublishTime are in Unix

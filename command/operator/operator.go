@@ -15,8 +15,8 @@ import (
 
 // Commands lists the commands of this package.
 func Commands() []term.Command {
-	return append([]term.Command{membersCommand(), joinCommand(), forceLeaveCommand(), raftListCommand(), raftRemoveCommand(), raftTransferCommand(), gcCommand(), reconcileCommand(), metricsCommand(), keysCommand(),
-		schedulerGetCommand(), schedulerSetCommand(), agentInfoCommand()}, slices.Concat(gossipCommands(), snapshotCommands(), autopilotCommands())...)
+	return append([]term.Command{membersCommand(), joinCommand(), forceLeaveCommand(), raftListCommand(), raftRemoveCommand(), raftTransferCommand(), gcCommand(), reconcileCommand(), metricsCommand(),
+		schedulerGetCommand(), schedulerSetCommand(), agentInfoCommand()}, slices.Concat(gossipCommands(), snapshotCommands(), autopilotCommands(), rootKeyCommands())...)
 }
 
 func membersCommand() term.Command {
@@ -143,38 +143,6 @@ func metricsCommand() term.Command {
 					return fmt.Errorf("Error querying metrics: %w", err)
 				}
 				e.Println(strings.TrimRight(string(out), "\n"))
-				return nil
-			}
-		},
-	}
-}
-
-func keysCommand() term.Command {
-	return term.Command{
-		Name: "operator root keyring list", Short: "List the root keys that sign and encrypt",
-		Setup: func(f *term.Flags) term.Run {
-			detail := f.Detail("Show full IDs.")
-			return func(ctx context.Context, e *term.Env) error {
-				c, err := e.Client()
-				if err != nil {
-					return err
-				}
-				var keys []struct {
-					KeyID, State            string
-					CreateTime, PublishTime int64
-				}
-				if _, err := c.Raw().Query("/v1/operator/keyring/keys", &keys, (&api.QueryOptions{}).WithContext(ctx)); err != nil {
-					return fmt.Errorf("Error listing root keys: %w", err)
-				}
-				rows := []string{"Key|State|Create Time|Publish Time"}
-				for _, k := range keys {
-					publish := "<none>"
-					if k.PublishTime > 0 {
-						publish = term.UnixNano(k.PublishTime)
-					}
-					rows = append(rows, term.Row(detail.ID(k.KeyID), k.State, term.UnixNano(k.CreateTime), publish))
-				}
-				e.Println(term.Table(rows))
 				return nil
 			}
 		},

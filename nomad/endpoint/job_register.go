@@ -43,6 +43,9 @@ func (s *Service) jobRegister(ctx context.Context, _ *rpc.Call, req *nomad.JobRe
 		out.JobModifyIndex, out.Index = old.JobModifyIndex, old.ModifyIndex
 		return out, s.evaluateUnchanged(ctx, old, eval, out)
 	}
+	if err := s.needRSA(ctx, job); err != nil {
+		return nil, err
+	}
 	entry := &nomad.JobRegisterRequest{
 		Submission: source, Job: job, EnforceIndex: req.EnforceIndex, JobModifyIndex: req.JobModifyIndex, Eval: eval,
 		WriteRequest: nomad.WriteRequest{Region: job.Region, Namespace: job.Namespace},

@@ -13,8 +13,7 @@ func (s *Service) keyringList(ctx context.Context, _ *rpc.Call, req *nomad.Keyri
 	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.KeyringListRootKeyMetaResponse) error {
 		out.Keys = []*nomad.RootKeyMeta{}
 		for k := range snap.RootKeys(ws) {
-			out.Keys = append(out.Keys, &nomad.RootKeyMeta{KeyID: k.KeyID, Algorithm: k.Algorithm, CreateTime: k.CreateTime,
-				CreateIndex: k.CreateIndex, ModifyIndex: k.ModifyIndex, State: k.State, PublishTime: k.PublishTime})
+			out.Keys = append(out.Keys, k.Meta())
 		}
 		out.Index = snap.TableIndex(state.TableRootKeys)
 		return nil
@@ -46,7 +45,7 @@ func (s *Service) keyringGetConfig(context.Context, *rpc.Call, *nomad.GenericReq
 	return &nomad.KeyringGetConfigResponse{OIDCDiscovery: s.cfg.Issuer.Discovery()}, nil
 }
 
-// keyringDelete forgets a root key that nobody needs any more.
+// keyringDelete forgets a root key that nobody needs any more, or by force.
 func (s *Service) keyringDelete(ctx context.Context, _ *rpc.Call, req *nomad.KeyringDeleteRootKeyRequest) (*nomad.KeyringDeleteRootKeyResponse, error) {
 	if req.KeyID == "" {
 		return nil, nomad.Errorf(400, "root key ID is required")

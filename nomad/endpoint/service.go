@@ -106,9 +106,11 @@ type Issuer interface {
 	Discovery() *nomad.OIDCDiscoveryConfig
 }
 
-// Keyring shows the public halves of the signing keys.
+// Keyring shows the public halves of the signing keys, and makes new ones, wrapped.
 type Keyring interface {
 	PublicKeys() []*nomad.KeyringPublicKey
+	NewRootKey(ctx context.Context, now time.Time) (*nomad.RootKey, error)
+	NewRSAKey(ctx context.Context, now time.Time) (*nomad.RootKey, error)
 }
 
 // Nodes reaches clients over the sessions that they opened.

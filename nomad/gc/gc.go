@@ -8,6 +8,7 @@
 //	deployment-gc       ended deployments without live allocations     DeploymentAfter
 //	node-gc             nodes that are down and empty                  NodeAfter
 //	root-key-rotate-gc  inactive keys that signed nothing that lives   RootKeyAfter
+//	variables-rekey     what rekeying keys encrypted goes to others    on a full rotation
 //	force-gc            all of these, whatever their age (but keys)    now
 //
 // What an ended allocation still tells is kept: that a batch job is done (while the
@@ -86,6 +87,7 @@ var coreJobs = []struct {
 	{nomad.CoreJobDeploymentGC, (*Collector).deployments},
 	{nomad.CoreJobNodeGC, (*Collector).nodes},
 	{nomad.CoreJobRootKeyRotateOrGC, (*Collector).rootKeys},
+	{nomad.CoreJobVariablesRekey, (*Collector).rekey},
 }
 
 // Process does the work of one core evaluation.

@@ -25,6 +25,15 @@ func (s *servers) Call(ctx context.Context, method string, req, _ any) error {
 	if s.before != nil {
 		s.before(method)
 	}
+	switch r := req.(type) { // as the endpoints do
+	case *nomad.KeyringRotateRootKeyRequest:
+		return s.key(ctx, &nomad.RootKey{KeyID: nomad.NewID(), State: nomad.RootKeyStatePrepublished,
+			CreateTime: time.Now().UnixNano(), PublishTime: r.PublishTime})
+	case *nomad.KeyringUpdateRootKeyRequest:
+		k := *s.Snapshot().RootKey(nil, r.RootKey.Meta.KeyID)
+		k.State, k.PublishTime = r.RootKey.Meta.State, 0
+		return s.key(ctx, &k)
+	}
 	types := map[string]nomad.MessageType{
 		"Eval.Reap":            nomad.EvalDeleteRequestType,
 		"Job.BatchDeregister":  nomad.JobBatchDeregisterRequestType,
@@ -40,6 +49,12 @@ func (s *servers) Call(ctx context.Context, method string, req, _ any) error {
 		s.sizes = append(s.sizes, len(r.Evals)+len(r.Allocs))
 	}
 	_, _, err := s.Apply(ctx, typ, req)
+	return err
+}
+
+// key writes a root key.
+func (s *servers) key(ctx context.Context, k *nomad.RootKey) error {
+	_, _, err := s.Apply(ctx, nomad.WrappedRootKeysUpsertRequestType, &nomad.KeyringUpsertWrappedRootKeyRequest{WrappedRootKeys: k})
 	return err
 }
 
@@ -322,11 +337,66 @@ func TestRootKeyGC(t *testing.T) {
 			t.Fatal("force-gc took a key before its time")
 		}
 		time.Sleep(721 * time.Hour)
-		w.run(nomad.CoreJobRootKeyRotateOrGC)
+		for range 3 { // publish the next key, let it sign, collect
+			w.run(nomad.CoreJobRootKeyRotateOrGC)
+		}
 		snap := w.Snapshot()
-		if snap.RootKey(nil, unused) != nil || snap.RootKey(nil, used) == nil || snap.RootKey(nil, active) == nil {
-			t.Errorf("keys left: unused %v, used %v, active %v; want the last two",
+		if snap.RootKey(nil, unused) != nil || snap.RootKey(nil, used) == nil || snap.RootKey(nil, active) != nil {
+			t.Errorf("keys left: unused %v, used %v, active once %v; want the second",
 				snap.RootKey(nil, unused) != nil, snap.RootKey(nil, used) != nil, snap.RootKey(nil, active) != nil)
+		}
+		if k := snap.ActiveRootKey(nil); k == nil || k.KeyID == active {
+			t.Errorf("the active key is %v", k)
+		}
+	})
+}
+
+// A key signs for its time. Half of that before, the next one is published.
+func TestRootKeyRotation(t *testing.T) {
+	test(t, func(w *world) {
+		first := &nomad.RootKey{KeyID: nomad.NewID(), State: nomad.RootKeyStateActive, CreateTime: time.Now().UnixNano()}
+		if err := w.key(t.Context(), first); err != nil {
+			t.Fatal(err)
+		}
+		begun := time.Now()
+		var events []string
+		last := map[string]nomad.RootKeyState{}
+		for time.Since(begun) < 1800*time.Hour {
+			w.run(nomad.CoreJobRootKeyRotateOrGC)
+			now := map[string]nomad.RootKeyState{}
+			for k := range w.Snapshot().RootKeys(nil) {
+				if now[k.KeyID] = k.State; last[k.KeyID] != k.State {
+					events = append(events, fmt.Sprintf("%dh %s", int(time.Since(begun).Hours()), k.State))
+				}
+			}
+			for id := range last {
+				if now[id] == "" {
+					events = append(events, fmt.Sprintf("%dh gone", int(time.Since(begun).Hours())))
+				}
+			}
+			last = now
+			time.Sleep(time.Hour)
+		}
+		slices.Sort(events)
+		want := []string{"0h active", "360h prepublished", "720h active", "720h inactive"}
+		for _, event := range want {
+			if !slices.Contains(events, event) {
+				t.Errorf("%q did not happen: %q", event, events)
+			}
+		}
+	})
+}
+
+// Full rotations end where there is nothing to encrypt anew.
+func TestRekey(t *testing.T) {
+	test(t, func(w *world) {
+		k := &nomad.RootKey{KeyID: nomad.NewID(), State: nomad.RootKeyStateRekeying, CreateTime: time.Now().UnixNano()}
+		if err := w.key(t.Context(), k); err != nil {
+			t.Fatal(err)
+		}
+		w.run(nomad.CoreJobVariablesRekey)
+		if got := w.Snapshot().RootKey(nil, k.KeyID).State; got != nomad.RootKeyStateInactive {
+			t.Errorf("the key is %s", got)
 		}
 	})
 }

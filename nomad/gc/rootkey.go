@@ -7,10 +7,16 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// rootKeys collects keys that were rotated away long enough ago and that neither an
-// allocation nor a node needs any more. To force it shortens no time: a key may be
-// on its way into a token.
+// rootKeys lets a published key sign when its time has come, publishes the next one
+// when the active key is half through its time, and collects keys that are out of
+// use: one step at a time (compat/identity.md section 1). To force it shortens no
+// time: a key may be on its way into a token.
 func (c *Collector) rootKeys(ctx context.Context, s *sweep) error {
+	if !s.force {
+		if moved, err := c.rotate(ctx, s); moved || err != nil {
+			return err
+		}
+	}
 	s.force = false
 	for k := range s.snap.RootKeys(nil) {
 		inactive := k.State == nomad.RootKeyStateInactive || k.State == nomad.RootKeyStateDeprecated
@@ -23,5 +29,67 @@ func (c *Collector) rootKeys(ctx context.Context, s *sweep) error {
 		}
 		c.cfg.Log.Info("collected root key", "key", k.KeyID)
 	}
+	return nil
+}
+
+// rotate does the next step of a rotation by age and says whether there was one.
+func (c *Collector) rotate(ctx context.Context, s *sweep) (moved bool, err error) {
+	active := s.snap.ActiveRootKey(nil)
+	if active == nil {
+		return false, nil // the leader makes the first one
+	}
+	if next := nextKey(s); next != nil {
+		if s.now.UnixNano() < next.PublishTime {
+			return false, nil
+		}
+		return true, c.setKey(ctx, next, nomad.RootKeyStateActive)
+	}
+	if !s.old(active.CreateTime, c.cfg.RootKeyRotation/2) {
+		return false, nil
+	}
+	req := &nomad.KeyringRotateRootKeyRequest{PublishTime: active.CreateTime + int64(c.cfg.RootKeyRotation), WriteRequest: c.write()}
+	if err := c.cfg.RPC.Call(ctx, "Keyring.Rotate", req, &nomad.KeyringRotateRootKeyResponse{}); err != nil {
+		return false, fmt.Errorf("publish the next root key: %w", err)
+	}
+	return true, nil
+}
+
+// nextKey is the published key that signs first.
+func nextKey(s *sweep) *nomad.RootKey {
+	var next *nomad.RootKey
+	for k := range s.snap.RootKeys(nil) {
+		if k.State == nomad.RootKeyStatePrepublished && (next == nil || k.PublishTime < next.PublishTime) {
+			next = k
+		}
+	}
+	return next
+}
+
+// rekey ends the rekeying of keys that encrypt nothing any more. The variables of
+// this version are those that were restored; where there are any, no key is rekeyed.
+func (c *Collector) rekey(ctx context.Context, s *sweep) error {
+	if s.snap.ForeignVariables() {
+		return fmt.Errorf("variables are not part of this version: those that were restored cannot be encrypted anew")
+	}
+	for k := range s.snap.RootKeys(nil) {
+		if k.State != nomad.RootKeyStateRekeying {
+			continue
+		}
+		if err := c.setKey(ctx, k, nomad.RootKeyStateInactive); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// setKey gives a key another state.
+func (c *Collector) setKey(ctx context.Context, k *nomad.RootKey, to nomad.RootKeyState) error {
+	meta := k.Meta()
+	meta.State = to
+	req := &nomad.KeyringUpdateRootKeyRequest{RootKey: &nomad.UnwrappedRootKey{Meta: meta}, WriteRequest: c.write()}
+	if err := c.cfg.RPC.Call(ctx, "Keyring.Update", req, &nomad.KeyringUpdateRootKeyResponse{}); err != nil {
+		return fmt.Errorf("make root key %s %s: %w", k.KeyID, to, err)
+	}
+	c.cfg.Log.Info("root key changed", "key", k.KeyID, "state", to)
 	return nil
 }

@@ -30,7 +30,7 @@ func (i *Issuer) Workload(alloc *nomad.Allocation, job *nomad.Job, handle nomad.
 		region = i.region
 	}
 	c := i.claims(now, identity.TTL, region, alloc.Namespace, id, alloc.TaskGroup, handle.WorkloadIdentifier, identity.Name)
-	c.WorkloadIdentityClaims, c.Audience = w, identity.Audience
+	c.WorkloadIdentityClaims, c.Audience, c.Alg = w, identity.Audience, identity.Alg
 	return c
 }
 

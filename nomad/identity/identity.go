@@ -57,13 +57,22 @@ func New(ring *keyring.Ring, region, url string, now func() time.Time) *Issuer {
 	return &Issuer{ring: ring, region: region, url: url, now: now}
 }
 
-// Mint signs claims with the active key; it waits for one within ctx.
+// Mint signs claims with the active key, or with the one for the algorithm that is
+// asked for; it waits for one within ctx.
 func (i *Issuer) Mint(ctx context.Context, claims *nomad.IdentityClaims) (nomad.Token, error) {
-	key, err := i.ring.ActiveSigner(ctx)
+	key, err := i.signer(ctx, claims.Alg)
 	if err != nil {
 		return nomad.Token{}, fmt.Errorf("mint %q: %w", claims.Subject, err)
 	}
 	return i.mint(key, claims)
+}
+
+// signer returns the key that signs what asks for the algorithm.
+func (i *Issuer) signer(ctx context.Context, alg string) (jwt.Key, error) {
+	if alg == jwt.RS256 {
+		return i.ring.RSASigner(ctx)
+	}
+	return i.ring.ActiveSigner(ctx)
 }
 
 // mint signs claims with key.
@@ -80,15 +89,21 @@ func (i *Issuer) mint(key jwt.Key, claims *nomad.IdentityClaims) (nomad.Token, e
 	return nomad.NewToken(raw, key.ID), nil
 }
 
-// MintAll signs many claims with one key, on all cores. Tokens are in the order
-// of the claims; on an error there are none.
+// MintAll signs many claims, those of an algorithm with one key, on all cores.
+// Tokens are in the order of the claims; on an error there are none.
 func (i *Issuer) MintAll(ctx context.Context, claims []*nomad.IdentityClaims) ([]nomad.Token, error) {
 	if len(claims) == 0 {
 		return nil, nil
 	}
-	key, err := i.ring.ActiveSigner(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("mint %d tokens: %w", len(claims), err)
+	keys := map[string]jwt.Key{}
+	for _, c := range claims {
+		if _, known := keys[c.Alg]; known {
+			continue
+		}
+		var err error
+		if keys[c.Alg], err = i.signer(ctx, c.Alg); err != nil {
+			return nil, fmt.Errorf("mint %d tokens: %w", len(claims), err)
+		}
 	}
 	tokens := make([]nomad.Token, len(claims))
 	workers := min(runtime.GOMAXPROCS(0), len(claims))
@@ -97,7 +112,7 @@ func (i *Issuer) MintAll(ctx context.Context, claims []*nomad.IdentityClaims) ([
 		group.Go(func() error {
 			for n := w; n < len(claims) && ctx.Err() == nil; n += workers {
 				var err error
-				if tokens[n], err = i.mint(key, claims[n]); err != nil {
+				if tokens[n], err = i.mint(keys[claims[n].Alg], claims[n]); err != nil {
 					return err
 				}
 			}

@@ -33,7 +33,7 @@ type issuer struct {
 func newIssuer(t testing.TB, url string) issuer {
 	t.Helper()
 	ring := keyring.New(keyring.Config{})
-	k, err := ring.NewRootKey(now)
+	k, err := ring.NewRootKey(t.Context(), now)
 	if err != nil {
 		t.Fatal(err)
 	}

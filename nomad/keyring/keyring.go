@@ -18,6 +18,12 @@
 // seed. A key of another server may have an RSA part, PKCS #1 DER; it then signs
 // RS256. Ours have none.
 //
+// A ring may have several wrappers: each new key is wrapped by all of them, and one
+// of them is enough to open it.
+//
+// A second kind of key signs RS256 for those who ask for it (RSASigner): it has an
+// RSA part, an ID of its own, and is inactive.
+//
 // Nothing here prints a key.
 package keyring
 
@@ -45,17 +51,20 @@ var ErrUnknownKey = errors.New("no such key in the keyring")
 
 // Config of a Ring.
 type Config struct {
-	Log *slog.Logger
+	// Wrappers encrypt new keys, each of them by all. Default: AEAD.
+	Wrappers []Wrapper
+	Log      *slog.Logger
 }
 
 // Ring is the set of unwrapped root keys. It is safe for many goroutines.
 type Ring struct {
-	log *slog.Logger
+	log      *slog.Logger
+	wrappers []Wrapper
 
 	mu      sync.RWMutex
 	keys    map[string]*entry
 	active  string
-	changed chan struct{} // closed when a key becomes active
+	changed chan struct{} // closed when a key comes or becomes active
 	removed uint64        // how many keys were removed
 }
 
@@ -71,7 +80,10 @@ func New(c Config) *Ring {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Ring{log: c.Log, keys: map[string]*entry{}, changed: make(chan struct{})}
+	if len(c.Wrappers) == 0 {
+		c.Wrappers = []Wrapper{AEAD{}}
+	}
+	return &Ring{log: c.Log, wrappers: c.Wrappers, keys: map[string]*entry{}, changed: make(chan struct{})}
 }
 
 // Add takes over a root key as state has it: its material, once, and its state,
@@ -83,18 +95,20 @@ func (r *Ring) Add(ctx context.Context, k *nomad.RootKey) error {
 	key, known := r.Signer(k.KeyID)
 	if known != nil {
 		var err error
-		if key, err = open(k); err != nil {
+		if key, err = r.open(ctx, k); err != nil {
 			return fmt.Errorf("unwrap root key %s: %w", k.KeyID, err)
 		}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.keys[k.KeyID] = &entry{key, k.State, k.CreateTime}
+	if known != nil || k.State == nomad.RootKeyStateActive && r.active != k.KeyID {
+		close(r.changed)
+		r.changed = make(chan struct{})
+	}
 	switch {
 	case k.State == nomad.RootKeyStateActive && r.active != k.KeyID:
 		r.active = k.KeyID
-		close(r.changed)
-		r.changed = make(chan struct{})
 		r.log.Debug("root key is active", "key", k.KeyID)
 	case k.State != nomad.RootKeyStateActive && r.active == k.KeyID:
 		r.active = ""
@@ -148,6 +162,36 @@ func (r *Ring) ActiveSigner(ctx context.Context) (jwt.Key, error) {
 			return jwt.Key{}, fmt.Errorf("%w: %w", ErrNoKey, ctx.Err())
 		}
 	}
+}
+
+// RSASigner returns the newest key that signs RS256; while there is none it waits
+// for one, within ctx.
+func (r *Ring) RSASigner(ctx context.Context) (jwt.Key, error) {
+	for {
+		r.mu.RLock()
+		var newest *entry
+		for _, e := range r.keys {
+			usable := e.key.Alg == jwt.RS256 && e.state != nomad.RootKeyStateDeprecated && e.state != nomad.RootKeyStatePrepublished
+			if usable && (newest == nil || newer(e, newest)) {
+				newest = e
+			}
+		}
+		changed := r.changed
+		r.mu.RUnlock()
+		if newest != nil {
+			return newest.key, nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return jwt.Key{}, fmt.Errorf("%w for RS256: %w", ErrNoKey, ctx.Err())
+		}
+	}
+}
+
+// newer orders keys by their age, those of the same age somehow.
+func newer(a, b *entry) bool {
+	return a.created > b.created || a.created == b.created && a.key.ID > b.key.ID
 }
 
 // PublicKey returns the key that verifies tokens with the key ID. An unknown one

@@ -22,7 +22,7 @@ import (
 
 func newKey(t testing.TB, r *keyring.Ring) *nomad.RootKey {
 	t.Helper()
-	k, err := r.NewRootKey(time.Unix(100, 0))
+	k, err := r.NewRootKey(t.Context(), time.Unix(100, 0))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -55,7 +55,10 @@ func (a *Applier) sign(ctx context.Context, c *candidate) error {
 	}
 	for i, s := range slots {
 		s.alloc.SignedIdentities[s.task] = tokens[i].Reveal()
-		s.alloc.SigningKeyID = tokens[i].KeyID()
+		// Of keys that sign RS256 state knows by the job that they are needed.
+		if s.alloc.SigningKeyID == "" || claims[i].Alg != nomad.IdentityAlgRS256 {
+			s.alloc.SigningKeyID = tokens[i].KeyID()
+		}
 	}
 	return nil
 }

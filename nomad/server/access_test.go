@@ -39,7 +39,7 @@ var serverOnly = []string{itself, peer}
 // by hand from compat/rpc.tsv, not taken from the table of methods.
 var admitted = map[string][]string{
 	"Eval.Dequeue": serverOnly, "Eval.Ack": serverOnly, "Eval.Nack": serverOnly, "Eval.Update": serverOnly, "Eval.Create": serverOnly,
-	"Eval.Reblock": serverOnly, "Eval.Reap": serverOnly, "Plan.Submit": serverOnly, "Deployment.Reap": serverOnly,
+	"Eval.Reblock": serverOnly, "Eval.Reap": serverOnly, "Plan.Submit": serverOnly, "Keyring.Update": serverOnly, "Deployment.Reap": serverOnly,
 	"Node.UpdateAlloc":     {sameNode, nodeByID},
 	"Node.GetClientAllocs": {sameNode, nodeByID},
 	"Node.EmitEvents":      {sameNode, nodeByID},

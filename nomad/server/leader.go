@@ -164,7 +164,7 @@ func (s *Server) write(ctx context.Context, t nomad.MessageType, payload any) er
 func (s *Server) bootstrap(ctx context.Context) error {
 	snap := s.fsm.State().Snapshot()
 	if snap.ActiveRootKey(nil) == nil {
-		key, err := s.ring.NewRootKey(time.Now())
+		key, err := s.ring.NewRootKey(ctx, time.Now())
 		if err != nil {
 			return fmt.Errorf("make a root key: %w", err)
 		}

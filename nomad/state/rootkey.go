@@ -34,14 +34,71 @@ func (s *Snapshot) ActiveRootKey(ws memdb.WatchSet) *nomad.RootKey {
 	return nil
 }
 
-// RootKeyInUse says whether a token that the key signed may still be shown: by
-// an allocation that has not ended or by a node.
+// RootKeyInUse says whether a token that the key signed may still be shown, by
+// an allocation that has not ended or by a node, or a variable needs it.
 func (s *Snapshot) RootKeyInUse(id string) bool {
 	for range allocs.by(s.tx, nil, "signing_key", keyOf(id)) {
 		return true
 	}
 	for range nodes.by(s.tx, nil, "signing_key", keyOf(id)) {
 		return true
+	}
+	for row := range foreign.by(s.tx, nil, primary, key{variablesRecord}) {
+		var v struct{ KeyID string }
+		if err := nomad.Decode(row.raw, &v); err != nil || v.KeyID == id {
+			return true
+		}
+	}
+	k := s.RootKey(nil, id)
+	return k != nil && k.HasRSA() && s.rsaKeyInUse(k)
+}
+
+// variablesRecord is the record type of variables, which are kept as they came.
+const variablesRecord = 22
+
+// ForeignVariables says whether there are variables that this version only keeps.
+func (s *Snapshot) ForeignVariables() bool {
+	for range foreign.by(s.tx, nil, primary, key{variablesRecord}) {
+		return true
+	}
+	return false
+}
+
+// NewestRSAKey returns the key that signs RS256, nil when there is none.
+func (s *Snapshot) NewestRSAKey() *nomad.RootKey { return s.rsaKeyAfter(-1) }
+
+// rsaKeyAfter returns the newest key with an RSA part that was made after then.
+func (s *Snapshot) rsaKeyAfter(then int64) *nomad.RootKey {
+	var newest *nomad.RootKey
+	for k := range s.RootKeys(nil) {
+		if k.HasRSA() && k.CreateTime > then && (newest == nil || k.CreateTime > newest.CreateTime) {
+			newest = k
+		}
+	}
+	return newest
+}
+
+// WantsRSA says whether a job asks for identities that are signed RS256.
+func (s *Snapshot) WantsRSA() bool {
+	for j := range s.Jobs(nil) {
+		if !j.Stopped() && j.WantsRSA() {
+			return true
+		}
+	}
+	return false
+}
+
+// rsaKeyInUse says whether a key may have signed a token of a living allocation, or
+// will: which key signed a named identity is not written down.
+func (s *Snapshot) rsaKeyInUse(k *nomad.RootKey) bool {
+	newest := s.rsaKeyAfter(k.CreateTime)
+	if newest == nil && s.WantsRSA() {
+		return true
+	}
+	for a := range s.Allocs(nil) {
+		if !a.TerminalStatus() && a.Job.WantsRSA() && (newest == nil || a.CreateTime < newest.CreateTime) {
+			return true
+		}
 	}
 	return false
 }

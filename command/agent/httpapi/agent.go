@@ -24,9 +24,6 @@ func (s *Server) agentRoutes() []route {
 		{methods: "PUT", path: "/v1/system/reconcile/summaries", handle: system("System.ReconcileJobSummaries")},
 		{methods: "GET", path: "/v1/operator/scheduler/configuration", handle: read("Operator.SchedulerGetConfiguration", noFields[nomad.GenericRequest], whole[nomad.SchedulerConfigurationResponse])},
 		{methods: "PUT POST", path: "/v1/operator/scheduler/configuration", handle: write("Operator.SchedulerSetConfiguration", schedulerConfig, whole[nomad.SchedulerSetConfigurationResponse])},
-		{methods: "GET", path: "/v1/operator/keyring/keys", handle: read("Keyring.List", noFields[nomad.KeyringListRootKeyMetaRequest], func(o *nomad.KeyringListRootKeyMetaResponse) (any, error) { return o.Keys, nil })},
-		{methods: "GET", path: "/.well-known/jwks.json", handle: s.jwks},
-		{methods: "GET", path: "/.well-known/openid-configuration", handle: s.discovery},
 	}
 	if s.cfg.Debug {
 		routes = append(routes, debugRoutes()...)
@@ -36,7 +33,7 @@ func (s *Server) agentRoutes() []route {
 
 // table lists every route.
 func (s *Server) table() []route {
-	return slices.Concat(s.jobRoutes(), s.memberRoutes(), s.nodeRoutes(), s.allocRoutes(), s.clientRoutes(), s.fsRoutes(), s.agentRoutes(), s.snapshotRoutes(), autopilotRoutes(), laterRoutes())
+	return slices.Concat(s.jobRoutes(), s.memberRoutes(), s.nodeRoutes(), s.allocRoutes(), s.clientRoutes(), s.fsRoutes(), s.agentRoutes(), s.snapshotRoutes(), autopilotRoutes(), s.rootKeyRoutes(), laterRoutes())
 }
 
 // noFields sets nothing: the query options are all that the method takes.

@@ -26,7 +26,6 @@ func laterRoutes() []route {
 		"exec":                  {"/v1/client/allocation/:alloc_id/exec"},
 		"event streams":         {"/v1/event/stream"},
 		"search":                {"/v1/search", "/v1/search/fuzzy"},
-		"root key rotation":     {"/v1/operator/keyring/rotate", "/v1/operator/keyring/key/:id"},
 		"log monitoring":        {"/v1/agent/monitor", "/v1/agent/monitor/export"},
 		"profiles over the API": {"/v1/agent/pprof/:profile", "/v1/agent/host"},
 		"the web UI":            {"/ui/"},

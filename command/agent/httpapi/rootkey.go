@@ -1,0 +1,40 @@
+package httpapi
+
+import (
+	"net/http"
+	"strconv"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// rootKeyRoutes look after root keys, and show what verifiers need of them.
+func (s *Server) rootKeyRoutes() []route {
+	return []route{
+		{methods: "GET", path: "/v1/operator/keyring/keys", handle: read("Keyring.List", noFields[nomad.KeyringListRootKeyMetaRequest], func(o *nomad.KeyringListRootKeyMetaResponse) (any, error) { return o.Keys, nil })},
+		{methods: "PUT POST", path: "/v1/operator/keyring/rotate", handle: write("Keyring.Rotate", rootKeyRotate, whole[nomad.KeyringRotateRootKeyResponse])},
+		{methods: "DELETE", path: "/v1/operator/keyring/key/:key_id", handle: write("Keyring.Delete", rootKeyDelete, whole[nomad.KeyringDeleteRootKeyResponse])},
+		{methods: "GET", path: "/.well-known/jwks.json", handle: s.jwks},
+		{methods: "GET", path: "/.well-known/openid-configuration", handle: s.discovery},
+	}
+}
+
+func rootKeyRotate(r *request, q *nomad.KeyringRotateRootKeyRequest) (err error) {
+	q.Algorithm = nomad.EncryptionAlgorithm(r.query.Get("algo"))
+	if q.Full, err = r.flag("full"); err != nil {
+		return err
+	}
+	q.PublishTime, err = r.number("publish_time")
+	return err
+}
+
+func rootKeyDelete(r *request, q *nomad.KeyringDeleteRootKeyRequest) error {
+	q.KeyID = r.param
+	if text := r.query.Get("force"); text != "" {
+		force, err := strconv.ParseBool(text)
+		if err != nil {
+			return nomad.Errorf(http.StatusUnprocessableEntity, "force is true or false, not %q", text)
+		}
+		q.Force = force
+	}
+	return nil
+}

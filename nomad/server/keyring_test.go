@@ -1,0 +1,205 @@
+package server_test
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/server"
+)
+
+// rootKeys are the root keys of a server by their state.
+func rootKeys(t *testing.T, s *server.Server) map[nomad.RootKeyState][]string {
+	t.Helper()
+	out := map[nomad.RootKeyState][]string{}
+	for _, k := range read[nomad.KeyringListRootKeyMetaResponse](t, s, "Keyring.List", &nomad.KeyringListRootKeyMetaRequest{QueryOptions: global}).Keys {
+		out[k.State] = append(out[k.State], k.KeyID)
+	}
+	return out
+}
+
+func rotate(t *testing.T, s *server.Server, req nomad.KeyringRotateRootKeyRequest) string {
+	t.Helper()
+	req.Region = "global"
+	return read[nomad.KeyringRotateRootKeyResponse](t, s, "Keyring.Rotate", &req).Key.KeyID
+}
+
+// kidOf is the key and the algorithm that a token names.
+func kidOf(t *testing.T, token string) (kid, alg string) {
+	t.Helper()
+	text, err := base64.RawURLEncoding.DecodeString(strings.Split(token, ".")[0])
+	var head struct{ Kid, Alg string }
+	if err == nil {
+		err = json.Unmarshal(text, &head)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return head.Kid, head.Alg
+}
+
+// A rotation lets the new key sign, and the old one verify as long as a token of it
+// lives.
+func TestRotation(t *testing.T) {
+	s, _ := start(t, nil)
+	n := join(t, s.RPCAddr())
+	first := rootKeys(t, s)[nomad.RootKeyStateActive][0]
+	second := rotate(t, s, nomad.KeyringRotateRootKeyRequest{})
+	if got := rootKeys(t, s); len(got[nomad.RootKeyStateActive]) != 1 || got[nomad.RootKeyStateActive][0] != second || got[nomad.RootKeyStateInactive][0] != first {
+		t.Errorf("after a rotation the keys are %v", got)
+	}
+	var renewed nomad.NodeUpdateResponse
+	eventually(t, func() bool {
+		renewed = n.beat(n.jwt, true) // the token of the old key is good
+		kid, _ := kidOf(t, *renewed.SignedIdentity)
+		return kid == second
+	})
+	n.jwt = *renewed.SignedIdentity
+	remove := func(id string, force bool) error {
+		return s.Call(within(t), "Keyring.Delete", &nomad.KeyringDeleteRootKeyRequest{KeyID: id, Force: force, WriteRequest: nomad.WriteRequest{Region: "global"}}, nil)
+	}
+	other := join(t, s.RPCAddr())
+	if err := remove(second, true); err == nil {
+		t.Error("the active key is removed")
+	}
+	third := rotate(t, s, nomad.KeyringRotateRootKeyRequest{})
+	if err := remove(first, false); err != nil {
+		t.Errorf("a key that nothing needs: %v", err)
+	}
+	if err := remove(second, false); err == nil || !strings.Contains(err.Error(), "in use") {
+		t.Errorf("a key that two nodes need: %v", err)
+	}
+	if err := remove(second, true); err != nil {
+		t.Errorf("by force: %v", err)
+	}
+	// Its tokens are refused at once; the secret ID brings a new one.
+	eventually(t, func() bool {
+		err := other.call("Node.UpdateStatus", &nomad.NodeUpdateStatusRequest{NodeID: other.node.ID, Status: nomad.NodeStatusReady, WriteRequest: other.write(other.jwt)}, nil)
+		return errors.Is(err, nomad.ErrPermissionDenied)
+	})
+	if kid, _ := kidOf(t, *other.beat(other.node.SecretID, false).SignedIdentity); kid != third {
+		t.Errorf("the new identity is of key %s, want %s", kid, third)
+	}
+}
+
+func TestRotationRequests(t *testing.T) {
+	s, _ := start(t, nil)
+	active := rootKeys(t, s)[nomad.RootKeyStateActive][0]
+	for name, req := range map[string]rpc.Request{
+		"full and published":  &nomad.KeyringRotateRootKeyRequest{Full: true, PublishTime: 5},
+		"published before":    &nomad.KeyringRotateRootKeyRequest{PublishTime: -5},
+		"another algorithm":   &nomad.KeyringRotateRootKeyRequest{Algorithm: "rot13"},
+		"no key":              &nomad.KeyringUpdateRootKeyRequest{},
+		"a key with material": &nomad.KeyringUpdateRootKeyRequest{RootKey: &nomad.UnwrappedRootKey{Meta: &nomad.RootKeyMeta{KeyID: active, State: "inactive"}, Key: make([]byte, 32)}},
+		"a move that is none": &nomad.KeyringUpdateRootKeyRequest{RootKey: &nomad.UnwrappedRootKey{Meta: &nomad.RootKeyMeta{KeyID: active, State: "inactive"}}},
+		"an unknown key":      &nomad.KeyringUpdateRootKeyRequest{RootKey: &nomad.UnwrappedRootKey{Meta: &nomad.RootKeyMeta{KeyID: nomad.NewID(), State: "active"}}},
+	} {
+		method := "Keyring.Rotate"
+		if _, update := req.(*nomad.KeyringUpdateRootKeyRequest); update {
+			method = "Keyring.Update"
+		}
+		req.(interface{ Write() *nomad.WriteRequest }).Write().Region = "global"
+		var coded *nomad.CodedError
+		if err := s.Call(within(t), method, req, nil); !errors.As(err, &coded) || coded.Code/100 != 4 {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if got := rootKeys(t, s); len(got) != 1 {
+		t.Errorf("keys are %v", got)
+	}
+}
+
+// A published key signs once its time has come; a full rotation ends by itself.
+func TestPublishedKeySigns(t *testing.T) {
+	s, _ := start(t, func(c *server.Config) { c.RootKeyGCInterval = 20 * time.Millisecond })
+	next := rotate(t, s, nomad.KeyringRotateRootKeyRequest{PublishTime: time.Now().Add(time.Hour).UnixNano()})
+	if got := rootKeys(t, s)[nomad.RootKeyStatePrepublished]; len(got) != 1 || got[0] != next {
+		t.Errorf("published keys are %v", got)
+	}
+	eventually(t, func() bool { // verifiers see it
+		return len(read[nomad.KeyringListPublicResponse](t, s, "Keyring.ListPublic", &nomad.GenericRequest{QueryOptions: global}).PublicKeys) == 2
+	})
+	due := rotate(t, s, nomad.KeyringRotateRootKeyRequest{PublishTime: time.Now().UnixNano()})
+	eventually(t, func() bool { return rootKeys(t, s)[nomad.RootKeyStateActive][0] == due })
+	full := rotate(t, s, nomad.KeyringRotateRootKeyRequest{Full: true})
+	eventually(t, func() bool {
+		got := rootKeys(t, s)
+		return got[nomad.RootKeyStateActive][0] == full && len(got[nomad.RootKeyStateRekeying]) == 0 && len(got[nomad.RootKeyStateInactive]) == 2
+	})
+}
+
+// The first identity that asks for RS256 makes a second key, which stays as long as
+// it is asked for; all others go on being signed EdDSA.
+func TestRS256OnRequest(t *testing.T) {
+	s, _ := start(t, nil)
+	n := join(t, s.RPCAddr())
+	job := batchJob("legacy", 1)
+	job.TaskGroups[0].Tasks[0].Identities = []*nomad.WorkloadIdentity{
+		{Name: "old", Audience: []string{"old.example"}, Alg: nomad.IdentityAlgRS256},
+		{Name: "new", Audience: []string{"new.example"}},
+	}
+	register(t, s, job)
+	alloc := n.allocs(1)[0]
+	sign := func() map[string]string {
+		t.Helper()
+		var out nomad.AllocIdentitiesResponse
+		req := &nomad.AllocIdentitiesRequest{QueryOptions: nomad.QueryOptions{Region: "global", AuthToken: n.jwt}}
+		for _, name := range []string{"old", "new"} {
+			req.Identities = append(req.Identities, &nomad.WorkloadIdentityRequest{AllocID: alloc.ID, WIHandle: nomad.WIHandle{IdentityName: name, WorkloadIdentifier: "t"}})
+		}
+		n.must("Alloc.SignIdentities", req, &out)
+		tokens := map[string]string{}
+		for _, id := range out.SignedIdentities {
+			tokens[id.IdentityName] = id.JWT
+		}
+		return tokens
+	}
+	tokens := sign()
+	oldKid, oldAlg := kidOf(t, tokens["old"])
+	newKid, newAlg := kidOf(t, tokens["new"])
+	if oldAlg != "RS256" || newAlg != "EdDSA" || oldKid == newKid {
+		t.Errorf("signed %s by %s and %s by %s", oldAlg, oldKid, newAlg, newKid)
+	}
+	if kid, alg := kidOf(t, alloc.SignedIdentities["t"]); alg != "EdDSA" || kid != alloc.SigningKeyID {
+		t.Errorf("the default identity is signed %s by %s", alg, kid)
+	}
+	algs := map[string]string{} // both signed already, so verifiers see them
+	for _, k := range read[nomad.KeyringListPublicResponse](t, s, "Keyring.ListPublic", &nomad.GenericRequest{QueryOptions: global}).PublicKeys {
+		algs[k.KeyID] = k.Algorithm
+	}
+	if len(algs) != 2 || algs[oldKid] != "RS256" || algs[newKid] != "EdDSA" {
+		t.Errorf("verifiers see %v", algs)
+	}
+	remove := func() error {
+		return s.Call(within(t), "Keyring.Delete", &nomad.KeyringDeleteRootKeyRequest{KeyID: oldKid, WriteRequest: nomad.WriteRequest{Region: "global"}}, nil)
+	}
+	if err := remove(); err == nil || !strings.Contains(err.Error(), "in use") {
+		t.Errorf("the key that signs RS256 is removed: %v", err)
+	}
+	register(t, s, batchJob("other", 1)) // it asks for nothing
+	if got := rootKeys(t, s); len(got[nomad.RootKeyStateInactive]) != 1 {
+		t.Errorf("keys are %v", got)
+	}
+	rotate(t, s, nomad.KeyringRotateRootKeyRequest{})
+	eventually(t, func() bool {
+		kid, alg := kidOf(t, sign()["old"])
+		return alg == "RS256" && kid != oldKid
+	})
+	if err := remove(); err == nil {
+		t.Error("a key whose tokens may still be shown is removed")
+	}
+	n.report(nomad.AllocClientStatusComplete, alloc)
+	eventually(t, func() bool { return remove() == nil })
+
+	bad := batchJob("bad", 1)
+	bad.TaskGroups[0].Tasks[0].Identities = []*nomad.WorkloadIdentity{{Name: "x", Alg: "none"}}
+	err := s.Call(within(t), "Job.Register", &nomad.JobRegisterRequest{Job: bad, WriteRequest: nomad.WriteRequest{Region: "global"}}, nil)
+	if err == nil || !strings.Contains(err.Error(), `alg "none"`) {
+		t.Errorf("a job with alg none: %v", err)
+	}
+}
