@@ -26,6 +26,12 @@ type servers struct {
 }
 
 func startServers(t *testing.T) *servers {
+	return startServersWith(t, func(*cluster.Options) {})
+}
+
+// startServersWith is startServers with more options for each.
+func startServersWith(t *testing.T, more func(*cluster.Options)) *servers {
+	t.Helper()
 	s := &servers{t: t}
 	dir := t.TempDir()
 	first := 0
@@ -35,6 +41,7 @@ func startServers(t *testing.T) *servers {
 		if i > 0 {
 			o.Args = append(o.Args, fmt.Sprintf("-retry-join=127.0.0.1:%d", first))
 		}
+		more(&o)
 		a := startIn(t, o)
 		if i == 0 {
 			first = a.Serf

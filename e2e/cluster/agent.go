@@ -33,6 +33,8 @@ type Options struct {
 	Log  io.Writer // where its output goes
 	// HTTP, RPC and Serf are ports; zero chooses free ones.
 	HTTP, RPC, Serf int
+	// TLS is for agents whose HTTP API speaks it: what their callers need.
+	TLS *api.TLSConfig
 }
 
 // Agent is a running agent.
@@ -62,7 +64,7 @@ func Start(ctx context.Context, o Options) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	if a.Client, err = api.NewClient(&api.Config{Address: a.Address()}); err != nil {
+	if a.Client, err = api.NewClient(&api.Config{Address: a.Address(), TLSConfig: o.TLS}); err != nil {
 		return nil, err
 	}
 	a.cmd = exec.Command(o.Bin, append([]string{"agent", "-config=" + cfg}, o.Args...)...)
@@ -109,7 +111,13 @@ func (a *Agent) writeConfig() (string, error) {
 }
 
 // Address is the URL of the agent's HTTP API.
-func (a *Agent) Address() string { return "http://127.0.0.1:" + strconv.Itoa(a.HTTP) }
+func (a *Agent) Address() string {
+	scheme := "http"
+	if a.TLS != nil {
+		scheme = "https"
+	}
+	return scheme + "://127.0.0.1:" + strconv.Itoa(a.HTTP)
+}
 
 // Pid is the process ID of the agent.
 func (a *Agent) Pid() int { return a.cmd.Process.Pid }
@@ -167,6 +175,17 @@ func (a *Agent) NodeID() (string, error) {
 		return id, nil
 	}
 	return "", errors.New("the agent has no node")
+}
+
+// Reload makes the agent read its configuration and certificates again (SIGHUP),
+// and callers from now on use config.
+func (a *Agent) Reload(config *api.TLSConfig) error {
+	c, err := api.NewClient(&api.Config{Address: a.Address(), TLSConfig: config})
+	if err != nil {
+		return err
+	}
+	a.Client, a.TLS = c, config
+	return a.cmd.Process.Signal(syscall.SIGHUP)
 }
 
 // Stop ends the agent with SIGTERM and waits; after a while it is killed.

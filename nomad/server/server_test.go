@@ -85,8 +85,15 @@ func mockNode() *nomad.Node {
 // join registers a node and makes it ready.
 func join(t *testing.T, addr string) *fakeNode {
 	t.Helper()
-	n := &fakeNode{t: t, pool: rpc.NewPool(rpc.PoolConfig{}), addr: addr, node: mockNode()}
-	t.Cleanup(func() { n.pool.Close() })
+	pool := rpc.NewPool(rpc.PoolConfig{})
+	t.Cleanup(func() { pool.Close() })
+	return joinBy(t, pool, addr)
+}
+
+// joinBy is join over connections of the caller's.
+func joinBy(t *testing.T, pool *rpc.Pool, addr string) *fakeNode {
+	t.Helper()
+	n := &fakeNode{t: t, pool: pool, addr: addr, node: mockNode()}
 	var out nomad.NodeUpdateResponse
 	n.must("Node.Register", &nomad.NodeRegisterRequest{Node: n.node, WriteRequest: n.write("")}, &out)
 	if out.SignedIdentity == nil || *out.SignedIdentity == "" || out.HeartbeatTTL <= 0 {

@@ -1,0 +1,125 @@
+package server_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// usurper speaks Raft over connections that it opens. It accepts none.
+type usurper struct {
+	dial  func(ctx context.Context, addr string) (net.Conn, error)
+	ended chan struct{}
+}
+
+func (u usurper) Dial(to raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	return u.dial(ctx, string(to))
+}
+
+// bareRaft opens a connection of Raft over TLS and shows no certificate.
+func bareRaft(ctx context.Context, addr string) (net.Conn, error) {
+	var d net.Dialer
+	raw, err := d.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	_, err = raw.Write([]byte{0x04})
+	conn := tls.Client(raw, &tls.Config{InsecureSkipVerify: true})
+	if _, failed := conn.Write([]byte{0x02}); errors.Join(err, failed) != nil {
+		raw.Close()
+		return nil, errors.Join(err, failed)
+	}
+	return conn, nil
+}
+
+func (u usurper) Accept() (net.Conn, error) {
+	<-u.ended
+	return nil, net.ErrClosed
+}
+
+func (u usurper) Close() error   { close(u.ended); return nil }
+func (u usurper) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1} }
+
+// raftCalls are what a server does to another. The term makes them worth listening to.
+var raftCalls = map[string]func(t *raft.NetworkTransport, to raft.ServerAddress, h raft.RPCHeader, term uint64) (answered uint64, err error){
+	"AppendEntries": func(t *raft.NetworkTransport, to raft.ServerAddress, h raft.RPCHeader, term uint64) (uint64, error) {
+		var out raft.AppendEntriesResponse
+		err := t.AppendEntries("x", to, &raft.AppendEntriesRequest{RPCHeader: h, Term: term, LeaderCommitIndex: 1 << 40,
+			Entries: []*raft.Log{{Index: 1, Term: term, Type: raft.LogCommand, Data: []byte{0}}}}, &out)
+		return out.Term, err
+	},
+	"RequestVote": func(t *raft.NetworkTransport, to raft.ServerAddress, h raft.RPCHeader, term uint64) (uint64, error) {
+		var out raft.RequestVoteResponse
+		err := t.RequestVote("x", to, &raft.RequestVoteRequest{RPCHeader: h, Term: term, LastLogIndex: 1 << 40, LastLogTerm: term, LeadershipTransfer: true}, &out)
+		return out.Term, err
+	},
+	"InstallSnapshot": func(t *raft.NetworkTransport, to raft.ServerAddress, h raft.RPCHeader, term uint64) (uint64, error) {
+		var out raft.InstallSnapshotResponse
+		data := []byte("nothing")
+		servers := raft.Configuration{Servers: []raft.Server{{ID: raft.ServerID(h.ID), Address: raft.ServerAddress(h.Addr)}}}
+		err := t.InstallSnapshot("x", to, &raft.InstallSnapshotRequest{RPCHeader: h, SnapshotVersion: 1, Term: term, LastLogIndex: 1 << 40, LastLogTerm: term,
+			Size: int64(len(data)), Configuration: raft.EncodeConfiguration(servers), ConfigurationIndex: 1}, &out, bytes.NewReader(data))
+		return out.Term, err
+	},
+	"TimeoutNow": func(t *raft.NetworkTransport, to raft.ServerAddress, h raft.RPCHeader, _ uint64) (uint64, error) {
+		return 0, t.TimeoutNow("x", to, &raft.TimeoutNowRequest{RPCHeader: h}, &raft.TimeoutNowResponse{})
+	},
+}
+
+// Only a server of the region speaks Raft: everybody else is not listened to, and the
+// leader, its term and its state are what they were.
+func TestRaftIsForServersOfTheRegion(t *testing.T) {
+	x := newCertified(t)
+	header := raft.RPCHeader{ProtocolVersion: 3, ID: []byte(x.all[1].Self().Tags["id"]), Addr: []byte(x.all[1].RPCAddr())}
+	speak := func(cert string) *raft.NetworkTransport {
+		u := usurper{dial: bareRaft, ended: make(chan struct{})}
+		if cert != noCert {
+			u.dial = x.pools[cert].DialRaft
+		}
+		tr := raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{Stream: u, MaxPool: 1, Timeout: 5 * time.Second})
+		t.Cleanup(func() { tr.Close() })
+		return tr
+	}
+	leader, _ := split(t, x.all)
+	_, before := leader.Leader()
+	// A server is listened to, so that the refusals below are those of certificates. It
+	// speaks of a term that is over, which changes nothing.
+	own, term := speak(serverHere), uint64(0)
+	for _, name := range []string{"AppendEntries", "RequestVote", "InstallSnapshot"} {
+		answered, err := raftCalls[name](own, raft.ServerAddress(leader.RPCAddr()), header, 0)
+		if err != nil || answered == 0 || term != 0 && answered != term {
+			t.Errorf("a server says %s and is answered with term %d, %v", name, answered, err)
+		}
+		term = answered
+	}
+	for _, cert := range everyCert {
+		if cert == serverHere {
+			continue
+		}
+		tr := speak(cert)
+		for name, call := range raftCalls {
+			for _, m := range x.all {
+				if answered, err := call(tr, raft.ServerAddress(m.RPCAddr()), header, term+100); err == nil {
+					t.Errorf("%s says %s and is answered with term %d", cert, name, answered)
+				}
+			}
+		}
+	}
+	for _, m := range x.all {
+		if _, now := m.Leader(); now != before {
+			t.Errorf("the leader is %s, was %s", now, before)
+		}
+	}
+	if now, err := raftCalls["AppendEntries"](own, raft.ServerAddress(leader.RPCAddr()), header, 0); err != nil || now != term {
+		t.Errorf("the term is %d, was %d, %v", now, term, err)
+	}
+	register(t, leader.Server, batchJob("after", 0))
+}

@@ -1,0 +1,259 @@
+package server_test
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-msgpack/v2/codec"
+
+	"github.com/open-nomad/open-nomad/internal/certs"
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/internal/testpki"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/server"
+)
+
+// What callers show of themselves.
+const (
+	noTLS       = "no TLS"
+	noCert      = "no certificate"
+	otherCA     = "server certificate of another CA"
+	noRole      = "certificate of a user"
+	clientHere  = "client certificate"
+	serverHere  = "server certificate"
+	clientThere = "client certificate of the other region"
+	serverThere = "server certificate of the other region"
+)
+
+var everyCert = []string{noTLS, noCert, otherCA, noRole, clientHere, serverHere, clientThere, serverThere}
+
+// The ways to the leader of the region.
+const (
+	direct    = "direct"
+	forwarded = "forwarded"              // by a follower
+	crossing  = "through another region" // by a server of it
+)
+
+// connected says who is listened to at all, by the way. It is written by hand from
+// compat/wire.md section 3.
+var connected = map[string][]string{
+	direct:    {clientHere, serverHere, serverThere},
+	forwarded: {clientHere, serverHere, serverThere},
+	crossing:  {clientThere, serverThere, serverHere},
+}
+
+// named says whose certificate the methods ask for that not everyone may call. It is
+// written by hand from the column "auth" of compat/rpc.tsv, not taken from the table
+// of methods. A certificate that is good enough still needs its token.
+var named = map[string][]string{
+	"Eval.Ack": {serverHere}, "Eval.Create": {serverHere}, "Eval.Dequeue": {serverHere}, "Eval.Nack": {serverHere},
+	"Eval.Reap": {serverHere}, "Eval.Reblock": {serverHere}, "Eval.Update": {serverHere},
+	"Plan.Submit": {serverHere}, "Deployment.Reap": {serverHere},
+
+	"Alloc.GetAllocs": {clientHere, serverHere}, "Alloc.SignIdentities": {clientHere, serverHere},
+	"Node.EmitEvents": {clientHere, serverHere}, "Node.GetClientAllocs": {clientHere, serverHere}, "Node.UpdateAlloc": {clientHere, serverHere},
+	"Node.Register": {clientHere, serverHere}, "Node.UpdateStatus": {clientHere, serverHere},
+}
+
+// certified is a cluster whose servers speak TLS and ask for names, a server of
+// another region, and callers with all kinds of certificates.
+type certified struct {
+	access
+	ca    *testpki.CA
+	all   []member
+	addrs map[string]string // where each way begins
+	pools map[string]*rpc.Pool
+	token string // of a server, stolen
+}
+
+// agentTLS is what an agent of a region needs. Callers ask no names of servers: they
+// are to be refused, not to refuse.
+func agentTLS(t *testing.T, ca *testpki.CA, region, name string) *certs.Store {
+	t.Helper()
+	cfg := ca.Agent(name).Config()
+	cfg.Region, cfg.VerifyServerHostname = region, false
+	return testpki.Open(t, cfg)
+}
+
+func serverTLS(t *testing.T, ca *testpki.CA, region string) func(*server.Config) {
+	t.Helper()
+	cfg := ca.Agent("server." + region + ".nomad").Config()
+	cfg.Region, cfg.Server = region, true
+	return func(c *server.Config) {
+		c.Region, c.TLS, c.RPCMaxConnsPerClient = region, testpki.Open(t, cfg), -1
+	}
+}
+
+func newCertified(t *testing.T) *certified {
+	t.Helper()
+	ca, alien := testpki.New(t), testpki.New(t)
+	x := &certified{ca: ca, all: cluster(t, 3, serverTLS(t, ca, "global"))}
+	leader, followers := split(t, x.all)
+	there := startMember(t, "far", func(c *server.Config) {
+		serverTLS(t, ca, "far")(c)
+		c.BootstrapExpect, c.StartJoin = 1, []string{leader.gossipAddr()}
+	})
+	for _, m := range []member{leader, followers[0], there} {
+		eventually(t, func() bool { return len(m.Members()) == 4 })
+	}
+	x.addrs = map[string]string{direct: leader.RPCAddr(), forwarded: followers[0].RPCAddr(), crossing: there.RPCAddr()}
+	x.s, x.far = leader.Server, there.Server
+	x.token = ownToken(t, leader.Server)
+	stores := map[string]*certs.Store{noTLS: nil, otherCA: agentTLS(t, alien, "global", "server.global.nomad"),
+		noRole: agentTLS(t, ca, "global", "cli.global.nomad"), clientHere: agentTLS(t, ca, "global", "client.global.nomad"),
+		serverHere: agentTLS(t, ca, "global", "server.global.nomad"), clientThere: agentTLS(t, ca, "far", "client.far.nomad"),
+		serverThere: agentTLS(t, ca, "far", "server.far.nomad")}
+	x.pools = map[string]*rpc.Pool{}
+	for who, store := range stores {
+		p := rpc.NewPool(rpc.PoolConfig{Serve: relayed(t), TLS: store, Region: "global"})
+		t.Cleanup(func() { p.Close() })
+		x.pools[who] = p
+	}
+	x.a = joinBy(t, x.pools[clientHere], leader.RPCAddr())
+	register(t, leader.Server, batchJob("b", 1))
+	x.alloc = x.a.allocs(1)[0]
+	return x
+}
+
+// attempt calls a method with a certificate and a token.
+func (x *certified) attempt(m rpc.Method, way, cert, token string, relayed bool) error {
+	req := x.request(m)
+	switch r := req.(type) {
+	case interface{ Query() *nomad.QueryOptions }:
+		r.Query().Region, r.Query().AuthToken, r.Query().Forwarded = "global", token, relayed
+	case interface{ Write() *nomad.WriteRequest }:
+		r.Write().Region, r.Write().AuthToken, r.Write().Forwarded = "global", token, relayed
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	switch {
+	case cert == noCert:
+		return bareCall(ctx, nil, x.addrs[way], m.Name, req)
+	case m.Stream:
+		return streamError(func() (*rpc.Stream, error) { return x.pools[cert].Stream(ctx, x.addrs[way], m.Name) }, req)
+	}
+	return x.pools[cert].Call(ctx, x.addrs[way], m.Name, req, nil)
+}
+
+// bareCall calls a method over TLS with certificates that no Pool would have; without
+// any it shows none. It knows the protocol of compat/wire.md sections 2 and 5.
+func bareCall(ctx context.Context, own []tls.Certificate, addr, method string, req any) error {
+	var d net.Dialer
+	raw, err := d.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return err
+	}
+	defer raw.Close()
+	end, _ := ctx.Deadline()
+	raw.SetDeadline(end)
+	_, err = raw.Write([]byte{0x04})
+	conn := tls.Client(raw, &tls.Config{Certificates: own, InsecureSkipVerify: true})
+	_, failed := conn.Write([]byte{0x01})
+	enc, dec := codec.NewEncoder(conn, nomad.MsgpackHandle), codec.NewDecoder(conn, nomad.MsgpackHandle)
+	header := map[string]any{"Seq": uint64(1), "ServiceMethod": method}
+	var answer struct{ Error string }
+	var body any
+	if err = errors.Join(err, failed, enc.Encode(header), enc.Encode(req), dec.Decode(&answer), dec.Decode(&body)); err != nil {
+		return fmt.Errorf("%w: %w", errUnheard, err)
+	}
+	if answer.Error != "" {
+		return nomad.ErrorFromText(answer.Error)
+	}
+	return nil
+}
+
+// errUnheard is a connection that ends without an answer.
+var errUnheard = errors.New("no answer")
+
+// unheard says whether an error means that no server listened.
+func unheard(err error) bool {
+	return err != nil && (errors.Is(err, errUnheard) || errors.Is(err, io.EOF) || strings.HasPrefix(err.Error(), "rpc error: "))
+}
+
+// Every method, called with every kind of certificate, on every way to the leader:
+// what is asked for is a certificate of the right role and region and the token of its
+// holder, both, wherever the call comes in.
+func TestEveryMethodForEveryCertificate(t *testing.T) {
+	x := newCertified(t)
+	if err := bareCall(within(t), []tls.Certificate{pairOf(t, x.ca, "client.global.nomad")}, x.addrs[direct], "Status.Ping", &nomad.GenericRequest{}); err != nil {
+		t.Fatalf("a call by hand: %v", err)
+	}
+	table := x.s.Methods()
+	for name := range named {
+		if !slices.ContainsFunc(table, func(m rpc.Method) bool { return m.Name == name }) {
+			t.Errorf("there is no method %s", name)
+		}
+	}
+	for _, m := range table {
+		t.Run(m.Name, func(t *testing.T) {
+			for _, way := range []string{direct, forwarded, crossing} {
+				for _, cert := range everyCert {
+					x.check(t, m, way, cert)
+				}
+			}
+		})
+	}
+}
+
+// check calls one method on one way with one kind of certificate.
+func (x *certified) check(t *testing.T, m rpc.Method, way, cert string) {
+	t.Helper()
+	line := fmt.Sprintf("%s, %s, calls %s", cert, way, m.Name)
+	holders, special := named[m.Name]
+	token := ""
+	switch {
+	case special && len(holders) == 1:
+		token = x.token
+	case special:
+		token = x.a.jwt
+	}
+	err := x.attempt(m, way, cert, token, false)
+	if !slices.Contains(connected[way], cert) {
+		if !unheard(err) {
+			t.Errorf("%s: %v, want no connection", line, err)
+		}
+		return
+	}
+	if unheard(err) {
+		t.Fatalf("%s: %v, want an answer", line, err)
+	}
+	denied := errors.Is(err, nomad.ErrPermissionDenied)
+	if may := !special || way != crossing && slices.Contains(holders, cert); may == denied {
+		t.Errorf("%s: %v", line, err)
+	}
+	if err != nil && strings.Contains(err.Error(), "internal error") {
+		t.Errorf("%s: the handler panicked", line)
+	}
+	if !special {
+		return
+	}
+	if !denied && m.Name != "Node.Register" {
+		if err := x.attempt(m, way, cert, "", false); !errors.Is(err, nomad.ErrPermissionDenied) {
+			t.Errorf("%s without a token: %v", line, err)
+		}
+	}
+	if denied {
+		if err := x.attempt(m, way, cert, token, true); !errors.Is(err, nomad.ErrPermissionDenied) {
+			t.Errorf("%s as if a server had passed it on: %v", line, err)
+		}
+	}
+}
+
+// pairOf is the certificate of an agent with its key.
+func pairOf(t *testing.T, ca *testpki.CA, name string) tls.Certificate {
+	t.Helper()
+	f := ca.Agent(name)
+	pair, err := tls.LoadX509KeyPair(f.Cert, f.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pair
+}
