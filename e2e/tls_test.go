@@ -1,0 +1,403 @@
+package e2e
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	sdk "github.com/hashicorp/nomad/api"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/e2e/cluster"
+)
+
+// authority is where an operator makes certificates, and the files of them that the
+// agents of a cluster use.
+type authority struct {
+	t   *testing.T
+	dir string // one directory for each time that certificates were made
+	use string // ca.pem, and for each role its certificate and key
+}
+
+var roles = []string{"server", "client", "cli"}
+
+// newAuthority makes a CA and certificates of all roles, "one", and has them used.
+func newAuthority(t *testing.T) *authority {
+	t.Helper()
+	k := &authority{t: t, dir: t.TempDir()}
+	k.use = filepath.Join(k.dir, "use")
+	mkdir(t, k.use)
+	k.makeCA("one")
+	k.makeCerts("one", "one")
+	k.trust("one")
+	k.install("one")
+	return k
+}
+
+// nomad runs a command in a directory of the authority.
+func (k *authority) nomad(dir string, args ...string) {
+	k.t.Helper()
+	mkdir(k.t, filepath.Join(k.dir, dir))
+	cmd := exec.Command("nomad", args...)
+	cmd.Dir = filepath.Join(k.dir, dir)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		k.t.Fatalf("nomad %s: %v: %s", strings.Join(args, " "), err, out)
+	}
+}
+
+func (k *authority) makeCA(dir string) { k.nomad(dir, "tls", "ca", "create", "-name-constraint") }
+
+// makeCerts makes a certificate of each role, signed by the CA of a directory.
+func (k *authority) makeCerts(dir, ca string) {
+	for _, role := range roles {
+		k.nomad(dir, "tls", "cert", "create", "-"+role, "-ca=../"+ca+"/nomad-agent-ca.pem", "-key=../"+ca+"/nomad-agent-ca-key.pem")
+	}
+}
+
+// install makes the certificates of a directory those that are used.
+func (k *authority) install(dir string) {
+	for _, role := range roles {
+		for _, end := range []string{".pem", "-key.pem"} {
+			write(k.t, filepath.Join(k.use, role+end), fileText(k.t, filepath.Join(k.dir, dir, "global-"+role+"-nomad"+end)))
+		}
+	}
+}
+
+// trust makes some CAs those that are believed.
+func (k *authority) trust(dirs ...string) {
+	text := ""
+	for _, dir := range dirs {
+		text += fileText(k.t, filepath.Join(k.dir, dir, "nomad-agent-ca.pem"))
+	}
+	write(k.t, filepath.Join(k.use, "ca.pem"), text)
+}
+
+// config writes the configuration of an agent with the certificate of a role, and
+// returns the flag for it. Settings come after those that verify everything.
+func (k *authority) config(role, settings string) string {
+	name := filepath.Join(k.use, role+".hcl")
+	write(k.t, name, fmt.Sprintf("tls {\n  http = true\n  rpc = true\n  verify_https_client = true\n  ca_file = %q\n  cert_file = %q\n  key_file = %q\n%s}\n%s",
+		filepath.Join(k.use, "ca.pem"), filepath.Join(k.use, role+".pem"), filepath.Join(k.use, role+"-key.pem"), settings, testDrivers))
+	return "-config=" + name
+}
+
+const verifyNames = "  verify_server_hostname = true\n"
+
+// user is what those who call the agents use.
+func (k *authority) user() *api.TLSConfig {
+	return &api.TLSConfig{CACert: filepath.Join(k.use, "ca.pem"), ClientCert: filepath.Join(k.use, "cli.pem"), ClientKey: filepath.Join(k.use, "cli-key.pem")}
+}
+
+// serial is the number of the certificate that a role uses.
+func (k *authority) serial(role string) string {
+	k.t.Helper()
+	block, _ := pem.Decode([]byte(fileText(k.t, filepath.Join(k.use, role+".pem"))))
+	cert, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	return cert.SerialNumber.String()
+}
+
+// shown is the number of the certificate that an agent shows on a port, "" when it
+// shows none. RPC begins with a byte that asks for TLS.
+func (k *authority) shown(port int, first string) string {
+	pair, err := tls.LoadX509KeyPair(filepath.Join(k.use, "client.pem"), filepath.Join(k.use, "client-key.pem"))
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	raw, err := net.DialTimeout("tcp", fmt.Sprintf("127.0.0.1:%d", port), time.Second)
+	if err != nil {
+		return ""
+	}
+	defer raw.Close()
+	raw.SetDeadline(time.Now().Add(5 * time.Second))
+	if _, err := io.WriteString(raw, first); err != nil {
+		return ""
+	}
+	conn := tls.Client(raw, &tls.Config{Certificates: []tls.Certificate{pair}, InsecureSkipVerify: true})
+	if err := conn.Handshake(); err != nil {
+		return ""
+	}
+	return conn.ConnectionState().PeerCertificates[0].SerialNumber.String()
+}
+
+// safe is a cluster of three servers and a client that speak TLS everywhere and
+// verify everything, with a job that runs.
+type safe struct {
+	*servers
+	keys   *authority
+	client *cluster.Agent
+	alloc  *api.AllocationListStub
+	pid    string
+}
+
+func startSafe(t *testing.T) *safe {
+	k := newAuthority(t)
+	c := &safe{keys: k}
+	c.servers = startServersWith(t, func(o *cluster.Options) {
+		o.TLS, o.Args = k.user(), append(o.Args, k.config("server", verifyNames))
+	})
+	dir := filepath.Join(t.TempDir(), "client")
+	c.client = startIn(t, cluster.Options{Dir: dir, TLS: k.user(), Args: []string{"-client", "-bind=127.0.0.1", "-data-dir=" + filepath.Join(dir, "data"),
+		k.config("client", verifyNames), fmt.Sprintf("-servers=127.0.0.1:%d", c.all[0].RPC)}})
+	if _, _, err := c.all[1].Client.Jobs().Register(countingJob(crashEnded, ""), nil); err != nil {
+		t.Fatal(err)
+	}
+	within(t, patience, "the task runs", func() bool {
+		allocs, _, err := c.all[2].Client.Jobs().Allocations(jobID(crashEnded), false, nil)
+		return err == nil && len(allocs) == 1 && allocs[0].ClientStatus == "running"
+	})
+	c.alloc = onlyAlloc(t, c.client, jobID(crashEnded))
+	c.pid = pidOf(t, c.client, c.alloc)
+	return c
+}
+
+// holds checks that every server takes writes, knows all of them, and reaches the
+// task, which runs on.
+func (c *safe) holds(t *testing.T) {
+	t.Helper()
+	for _, a := range c.all {
+		c.write(a)
+		c.check(a, false)
+		if pid := pidOf(t, a, c.alloc); pid != c.pid {
+			t.Errorf("through %s the task is process %s, was %s", a.Address(), pid, c.pid)
+		}
+	}
+	if n := onlyAlloc(t, c.client, jobID(crashEnded)).TaskStates["t"].Restarts; n != 0 {
+		t.Errorf("the task was restarted %d times", n)
+	}
+}
+
+// reload has all agents read their certificates again and waits until they show
+// the new ones, to those who use HTTP and RPC.
+func (c *safe) reload(t *testing.T) {
+	t.Helper()
+	role := map[*cluster.Agent]string{c.client: "client"}
+	for _, a := range c.all {
+		role[a] = "server"
+	}
+	for a := range role {
+		if err := a.Reload(c.keys.user()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for a, r := range role {
+		want := c.keys.serial(r)
+		within(t, patience, "a "+r+" shows its new certificate", func() bool {
+			return c.keys.shown(a.HTTP, "") == want && (r == "client" || c.keys.shown(a.RPC, "\x04") == want)
+		})
+	}
+}
+
+// Agents that speak TLS to each other and to their users run a job, for those only
+// who have a certificate. Certificates, then their CA, are replaced while they run.
+func TestTLSCluster(t *testing.T) {
+	c := startSafe(t)
+	defer purgeAll(t, c.client)
+	c.holds(t)
+	t.Run("users", c.users)
+	t.Run("the official SDK", c.officialSDK)
+	t.Run("the command line", c.commandLine)
+	t.Run("intruders", c.intruders)
+
+	c.keys.makeCerts("two", "one")
+	c.keys.install("two")
+	c.reload(t)
+	c.holds(t)
+
+	before := c.all[0].Client
+	c.keys.makeCA("three")
+	c.keys.makeCerts("three", "three")
+	for _, step := range []func(){
+		func() { c.keys.trust("one", "three") },
+		func() { c.keys.install("three") },
+		func() { c.keys.trust("three") },
+	} {
+		step()
+		c.reload(t)
+		c.holds(t)
+	}
+	within(t, patience, "the old CA is worth nothing", func() bool {
+		before.Close()
+		_, err := before.Status().Leader()
+		return err != nil
+	})
+	t.Run("users of the new CA", c.users)
+}
+
+// Without a certificate of the CA the HTTP API of no agent says anything.
+func (c *safe) users(t *testing.T) {
+	other := newAuthority(t)
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM([]byte(fileText(t, filepath.Join(c.keys.use, "ca.pem"))))
+	stranger, err := tls.LoadX509KeyPair(filepath.Join(other.use, "cli.pem"), filepath.Join(other.use, "cli-key.pem"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, conf := range map[string]*tls.Config{
+		"no certificate": {RootCAs: pool},
+		"a certificate of another CA": {RootCAs: pool, GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			return &stranger, nil
+		}},
+	} {
+		for _, a := range append(c.all, c.client) {
+			h := &http.Client{Transport: &http.Transport{TLSClientConfig: conf}, Timeout: 10 * time.Second}
+			resp, err := h.Get(a.Address() + "/v1/jobs")
+			if err == nil {
+				resp.Body.Close()
+				t.Errorf("%s: %s answers %s", name, a.Address(), resp.Status)
+			} else if !strings.Contains(err.Error(), "certificate") {
+				t.Errorf("%s: %v", name, err)
+			}
+			h.CloseIdleConnections()
+		}
+	}
+	resp, err := http.Get(strings.Replace(c.all[0].Address(), "https:", "http:", 1) + "/v1/jobs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if text, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != 400 || !contains(string(text), "HTTPS") {
+		t.Errorf("without TLS: %s %s %v", resp.Status, text, err)
+	}
+}
+
+func (c *safe) officialSDK(t *testing.T) {
+	conf := &sdk.Config{Address: c.all[1].Address(), TLSConfig: &sdk.TLSConfig{CACert: filepath.Join(c.keys.use, "ca.pem"),
+		ClientCert: filepath.Join(c.keys.use, "cli.pem"), ClientKey: filepath.Join(c.keys.use, "cli-key.pem")}}
+	client, err := sdk.NewClient(conf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	job, _, err := client.Jobs().Info(jobID(crashEnded), nil)
+	if err != nil || *job.ID != jobID(crashEnded) {
+		t.Errorf("Jobs().Info() = %v", err)
+	}
+	alloc, _, err := client.Allocations().Info(c.alloc.ID, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, err := client.AllocFS().Cat(alloc, "alloc/logs/t.stdout.0", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	if text, err := io.ReadAll(in); err != nil || !strings.HasPrefix(string(text), "pid "+c.pid) {
+		t.Errorf("the log is %.40q, %v", text, err)
+	}
+	conf.TLSConfig.ClientCert, conf.TLSConfig.ClientKey = "", ""
+	if client, err = sdk.NewClient(conf); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := client.Jobs().List(nil); err == nil {
+		t.Error("without a certificate the SDK is answered")
+	}
+}
+
+func (c *safe) commandLine(t *testing.T) {
+	members := func(env ...string) (string, error) {
+		cmd := exec.Command("nomad", "server", "members")
+		cmd.Env = append(os.Environ(), append(env, "NOMAD_ADDR="+c.all[2].Address())...)
+		var out bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &out, &out
+		err := cmd.Run()
+		return out.String(), err
+	}
+	u := c.keys.user()
+	if out, err := members("NOMAD_CACERT="+u.CACert, "NOMAD_CLIENT_CERT="+u.ClientCert, "NOMAD_CLIENT_KEY="+u.ClientKey); err != nil || strings.Count(out, "alive") != 3 {
+		t.Errorf("server members: %v: %s", err, out)
+	}
+	if out, err := members("NOMAD_CACERT=" + u.CACert); err == nil || !strings.Contains(out, "NOMAD_CLIENT_CERT") {
+		t.Errorf("without a certificate: %v: %s", err, out)
+	}
+	if out, err := members(); err == nil || !strings.Contains(out, "NOMAD_CACERT") {
+		t.Errorf("without the CA: %v: %s", err, out)
+	}
+}
+
+// A server whose certificate is of another CA, or not that of a server, may meet the
+// others by gossip: it gets no vote, no log, and no leader.
+func (c *safe) intruders(t *testing.T) {
+	alien := newAuthority(t)
+	says := refusal(t, cluster.Options{Args: []string{"-server", "-bootstrap-expect=1", "-bind=127.0.0.1", "-data-dir=" + filepath.Join(t.TempDir(), "data"),
+		c.keys.config("cli", verifyNames)}})
+	if !strings.Contains(says, "server authentication") {
+		t.Errorf("a server with the certificate of a user says %q", says)
+	}
+	for name, flag := range map[string]string{
+		"with a certificate of another CA":    alien.config("server", verifyNames),
+		"with the certificate of a client":    c.keys.config("client", ""),
+		"without TLS":                         "-log-level=info",
+		"that believes in another CA as well": c.keys.foreign(alien),
+	} {
+		t.Run(name, func(t *testing.T) { c.intrude(t, flag, alien) })
+	}
+	c.keys.config("client", verifyNames)
+	c.holds(t)
+}
+
+// foreign configures a server of another CA that trusts that of the cluster.
+func (k *authority) foreign(alien *authority) string {
+	name := filepath.Join(alien.use, "foreign.hcl")
+	write(k.t, name, fmt.Sprintf("tls {\n  rpc = true\n  ca_file = %q\n  cert_file = %q\n  key_file = %q\n}\n",
+		filepath.Join(k.use, "ca.pem"), filepath.Join(alien.use, "server.pem"), filepath.Join(alien.use, "server-key.pem")))
+	return "-config=" + name
+}
+
+// intrude starts a server that joins the gossip of the cluster.
+func (c *safe) intrude(t *testing.T, flag string, alien *authority) {
+	dir := filepath.Join(t.TempDir(), "intruder")
+	o := cluster.Options{Dir: dir, Args: []string{"-server", "-bind=127.0.0.1", "-node=intruder", "-bootstrap-expect=3", "-data-dir=" + filepath.Join(dir, "data"),
+		fmt.Sprintf("-retry-join=127.0.0.1:%d", c.all[0].Serf), flag}}
+	switch {
+	case strings.Contains(flag, alien.use) && !strings.Contains(flag, "foreign"):
+		o.TLS = alien.user()
+	case strings.Contains(flag, c.keys.use):
+		o.TLS = c.keys.user()
+	}
+	a := startIn(t, o)
+	within(t, patience, "the cluster hears of the intruder", func() bool {
+		m, err := c.all[0].Client.Agent().Members()
+		return err == nil && len(m.Members) == 4
+	})
+	for range writesEach {
+		c.write(c.all[0])
+	}
+	conf, err := c.all[0].Client.Operator().RaftGetConfiguration(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range conf.Servers {
+		if s.Voter && s.Address == fmt.Sprintf("127.0.0.1:%d", a.RPC) {
+			t.Error("the intruder has a vote")
+		}
+	}
+	if jobs, _, err := a.Client.Jobs().List(&api.QueryOptions{AllowStale: true}); err == nil && len(jobs) != 0 {
+		t.Errorf("the intruder knows %d jobs", len(jobs))
+	}
+	if leader, err := a.Client.Status().Leader(); err == nil && leader != "" {
+		t.Errorf("the intruder has the leader %s", leader)
+	}
+	if err := a.Kill(); err != nil {
+		t.Error(err)
+	}
+	if err := c.all[0].Client.Agent().ForceLeave("intruder.global"); err != nil {
+		t.Error(err)
+	}
+	within(t, patience, "the intruder is forgotten", func() bool {
+		conf, err := c.all[0].Client.Operator().RaftGetConfiguration(nil)
+		return err == nil && len(conf.Servers) == 3
+	})
+}
