@@ -2,7 +2,6 @@ package operator
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -10,13 +9,14 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/command/backup"
 	"github.com/open-nomad/open-nomad/command/term"
 	"github.com/open-nomad/open-nomad/nomad/snapshot"
 )
 
 // snapshotCommands save, restore and look into archives of the state.
 func snapshotCommands() []term.Command {
-	return []term.Command{snapshotSaveCommand(), snapshotRestoreCommand(), snapshotInspectCommand(),
+	return []term.Command{snapshotAgentCommand(), snapshotSaveCommand(), snapshotRestoreCommand(), snapshotInspectCommand(),
 		snapshotStateCommand(), snapshotRedactCommand()}
 }
 
@@ -55,7 +55,7 @@ func save(ctx context.Context, e *term.Env, name string, stale, redact bool) err
 		return err
 	}
 	defer body.Close()
-	return replaceFile(name, func(f *os.File) error {
+	return backup.Replace(name, func(f *os.File) error {
 		if redact {
 			a, err := snapshot.Open(body, filepath.Dir(name))
 			if err != nil {
@@ -76,25 +76,6 @@ func save(ctx context.Context, e *term.Env, name string, stale, redact bool) err
 		}
 		return a.Close()
 	})
-}
-
-// replaceFile writes a private file whole or not at all.
-func replaceFile(name string, write func(*os.File) error) error {
-	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-*") // mode 0600
-	if err != nil {
-		return err
-	}
-	err = write(f)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), name)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return nil
 }
 
 func snapshotRestoreCommand() term.Command {

@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/go-bexpr"
 	"github.com/hashicorp/go-msgpack/v2/codec"
 
+	"github.com/open-nomad/open-nomad/command/backup"
 	"github.com/open-nomad/open-nomad/command/term"
 	"github.com/open-nomad/open-nomad/nomad/snapshot"
 )
@@ -178,7 +179,7 @@ nodes and those of ACL tokens. What jobs hold in their own text stays.`,
 					return fmt.Errorf("Error redacting snapshot: %w", err)
 				}
 				defer a.Close()
-				if err := replaceFile(name, func(f *os.File) error { return a.Redact(f, "") }); err != nil {
+				if err := backup.Replace(name, func(f *os.File) error { return a.Redact(f, "") }); err != nil {
 					return fmt.Errorf("Error redacting snapshot: %w", err)
 				}
 				e.Println("Redacted " + name)

@@ -45,8 +45,13 @@ func (g *general) declare(f *flag.FlagSet) {
 }
 
 // Client returns an API client as the flags and the environment say.
-func (e *Env) Client() (*api.Client, error) {
+func (e *Env) Client() (*api.Client, error) { return e.ClientOf(func(*api.Config) {}) }
+
+// ClientOf is Client with a configuration of the command's own between environment
+// and flags.
+func (e *Env) ClientOf(edit func(*api.Config)) (*api.Client, error) {
 	g, cfg := e.general, api.DefaultConfig()
+	edit(cfg)
 	set := func(to *string, v string) {
 		if v != "" {
 			*to = v
