@@ -58,16 +58,16 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 }
 
 // serveConn reads what a new connection is, and serves it.
-func (s *Server) serveConn(ctx context.Context, conn net.Conn) {
-	stop := context.AfterFunc(ctx, func() { conn.Close() })
+func (s *Server) serveConn(ctx context.Context, raw net.Conn) {
+	stop := context.AfterFunc(ctx, func() { raw.Close() })
 	defer stop()
-	release, used, ok := s.limit.take(conn.RemoteAddr())
+	release, used, ok := s.limit.take(raw.RemoteAddr())
 	if !ok {
-		s.log.Warn("too many rpc connections of one address", "addr", conn.RemoteAddr())
-		conn.Close()
+		s.log.Warn("too many rpc connections of one address", "addr", raw.RemoteAddr())
+		raw.Close()
 		return
 	}
-	conn = &countedConn{Conn: conn, release: release}
+	conn := &countedConn{Conn: raw, release: release}
 	kind, known, err := s.greet(ctx, conn)
 	if err != nil {
 		if !isEOF(err) {

@@ -1,0 +1,209 @@
+package server_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/open-nomad/open-nomad/internal/certs"
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/internal/testpki"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/server"
+)
+
+const (
+	serverCert = "server.global.nomad"
+	clientCert = "client.global.nomad"
+	farCert    = "server.far.nomad"
+	alienCert  = "client.far.nomad"
+)
+
+// asServer lets a server speak TLS and ask for names.
+func asServer(t *testing.T, ca *testpki.CA) func(*server.Config) {
+	return func(c *server.Config) {
+		cfg := ca.Agent("server." + c.Region + ".nomad").Config()
+		cfg.Region, cfg.Server = c.Region, true
+		c.TLS = testpki.Open(t, cfg)
+	}
+}
+
+// over is how somebody with a certificate calls servers; without one, without TLS.
+func over(t *testing.T, ca *testpki.CA, name string) rpc.PoolConfig {
+	t.Helper()
+	if name == "" {
+		return rpc.PoolConfig{Region: "global"}
+	}
+	cfg := ca.Agent(name).Config()
+	cfg.VerifyServerHostname = false // what the caller asks of itself
+	return rpc.PoolConfig{Region: "global", TLS: testpki.Open(t, cfg)}
+}
+
+func caller(t *testing.T, cfg rpc.PoolConfig) *rpc.Pool {
+	t.Helper()
+	p := rpc.NewPool(cfg)
+	t.Cleanup(func() { p.Close() })
+	return p
+}
+
+func TestAClusterSpeaksTLS(t *testing.T) {
+	ca := testpki.New(t)
+	all := cluster(t, 3, asServer(t, ca))
+	leader, followers := split(t, all)
+	n := joinBy(t, caller(t, over(t, ca, clientCert)), followers[0].RPCAddr())
+	register(t, followers[1].Server, batchJob("b", 1))
+	if n.allocs(1)[0].SignedIdentities["t"] == "" {
+		t.Error("the allocation has no identity")
+	}
+	n.beat(n.jwt, false)
+	leader.stop() // its successor is elected, and calls go on
+	left := followers
+	eventually(t, func() bool {
+		_, id := left[0].Leader()
+		return id != "" && id != leader.Self().Tags["id"]
+	})
+	register(t, left[0].Server, batchJob("c", 1))
+}
+
+// Only servers of the region speak Raft.
+func TestOnlyServersSpeakRaft(t *testing.T) {
+	ca := testpki.New(t)
+	all := cluster(t, 3, asServer(t, ca))
+	_, followers := split(t, all)
+	target := followers[0]
+	for name, may := range map[string]bool{serverCert: true, clientCert: false, farCert: false, alienCert: false, "": false} {
+		t.Run(name, func(t *testing.T) {
+			p := caller(t, over(t, ca, name))
+			trans := raft.NewNetworkTransport(raftDialer{p}, 1, 2*time.Second, io.Discard)
+			defer trans.Close()
+			id, addr := raft.ServerID(target.Self().Tags["id"]), raft.ServerAddress(target.RPCAddr())
+			// Terms of the past: whoever may ask is answered, and changes nothing.
+			head := raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax}
+			var vote raft.RequestVoteResponse
+			var entries raft.AppendEntriesResponse
+			var snap raft.InstallSnapshotResponse
+			for what, err := range map[string]error{
+				"RequestVote":     trans.RequestVote(id, addr, &raft.RequestVoteRequest{RPCHeader: head}, &vote),
+				"AppendEntries":   trans.AppendEntries(id, addr, &raft.AppendEntriesRequest{RPCHeader: head}, &entries),
+				"InstallSnapshot": trans.InstallSnapshot(id, addr, &raft.InstallSnapshotRequest{RPCHeader: head, SnapshotVersion: 1}, &snap, eof{}),
+			} {
+				if (err == nil) != may {
+					t.Errorf("%s: %v", what, err)
+				}
+			}
+		})
+	}
+}
+
+// raftDialer is the stream layer of somebody who only asks.
+type raftDialer struct{ *rpc.Pool }
+
+func (d raftDialer) Dial(to raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	return d.DialRaft(ctx, string(to))
+}
+
+func (raftDialer) Accept() (net.Conn, error) { return nil, net.ErrClosed }
+func (raftDialer) Close() error              { return nil }
+func (raftDialer) Addr() net.Addr            { return &net.TCPAddr{} }
+
+type eof struct{}
+
+func (eof) Read([]byte) (int, error) { return 0, io.EOF }
+
+// Two regions know each other by their own names.
+func TestRegionsForwardOverTLS(t *testing.T) {
+	ca := testpki.New(t)
+	home := startMember(t, "s", func(c *server.Config) { c.BootstrapExpect = 1; asServer(t, ca)(c) })
+	far := startMember(t, "f", func(c *server.Config) {
+		c.Region, c.BootstrapExpect, c.RetryJoin = "far", 1, []string{home.gossipAddr()}
+		asServer(t, ca)(c)
+	})
+	register(t, home.Server, batchJob("b", 1))
+	eventually(t, func() bool {
+		var out nomad.SingleJobResponse
+		err := far.Call(within(t), "Job.GetJob", &nomad.JobSpecificRequest{JobID: "b", QueryOptions: global}, &out)
+		return err == nil && out.Job != nil
+	})
+}
+
+// A cluster moves to TLS and back while it works: nothing that was acknowledged is
+// lost, and what is asked is answered.
+func TestAClusterMovesToTLSAndBack(t *testing.T) {
+	ca := testpki.New(t)
+	var settings []certs.Config
+	var stores []*certs.Store
+	all := cluster(t, 3, func(c *server.Config) {
+		cfg := ca.Agent(serverCert).Config()
+		cfg.Server, cfg.RPC = true, false
+		c.TLS = testpki.Open(t, cfg)
+		settings, stores = append(settings, cfg), append(stores, c.TLS)
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var wg sync.WaitGroup
+	written := make([][]string, len(all))
+	for i, m := range all {
+		wg.Go(func() {
+			for k := 0; ctx.Err() == nil; k++ {
+				id := fmt.Sprintf("j%d-%d", i, k)
+				req := &nomad.JobRegisterRequest{Job: batchJob(id, 1), WriteRequest: nomad.WriteRequest{Region: "global"}}
+				if m.Call(ctx, "Job.Register", req, nil) == nil {
+					written[i] = append(written[i], id)
+				}
+			}
+		})
+	}
+	steps := []func(*certs.Config){
+		func(c *certs.Config) { c.RPC, c.UpgradeMode = true, true },
+		func(c *certs.Config) { c.UpgradeMode = false },
+		func(c *certs.Config) { c.UpgradeMode = true },
+		func(c *certs.Config) { c.RPC = false },
+	}
+	for k, step := range steps {
+		for i, store := range stores {
+			step(&settings[i])
+			if err := store.Reload(settings[i]); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, func() bool { return answers(all) })
+		}
+		if want := k == 0 || k == 1 || k == 2; stores[0].RPC() != want {
+			t.Errorf("after step %d TLS is %t", k, stores[0].RPC())
+		}
+	}
+	cancel()
+	wg.Wait()
+	total := 0
+	for i, ids := range written {
+		total += len(ids)
+		for _, id := range ids {
+			if out := read[nomad.SingleJobResponse](t, all[i].Server, "Job.GetJob", &nomad.JobSpecificRequest{JobID: id, QueryOptions: global}); out.Job == nil {
+				t.Errorf("job %s was acknowledged and is gone", id)
+			}
+		}
+	}
+	if total == 0 {
+		t.Error("nothing was written")
+	}
+}
+
+// answers says whether every server has an answer of the leader.
+func answers(all []member) bool {
+	for _, m := range all {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		err := m.Call(ctx, "Job.List", &nomad.JobListRequest{QueryOptions: global}, nil)
+		cancel()
+		if err != nil {
+			return false
+		}
+	}
+	return true
+}
