@@ -15,6 +15,8 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/nomad"
 )
 
 // hungLimit bounds what waits for a leader whose process is stopped: 5 s of patience, 3 s
@@ -42,19 +44,26 @@ func withNode(t *testing.T) (s *servers, cl *cluster.Agent, alloc *api.Allocatio
 	return s, cl, alloc
 }
 
-// nodeServer is the server that the client uses.
-func (s *servers) nodeServer(cl *cluster.Agent) int {
+// nodeServer is the server that has the newest connection of a node.
+func (s *servers) nodeServer(node string) int {
 	s.t.Helper()
-	self, err := cl.Client.Agent().Self()
-	if err != nil {
-		s.t.Fatal(err)
+	pool := rpc.NewPool(rpc.PoolConfig{})
+	defer pool.Close()
+	best, newest := -1, time.Time{}
+	for i, a := range s.all {
+		var out nomad.NodeConnQueryResponse
+		req := &nomad.NodeSpecificRequest{NodeID: node, QueryOptions: nomad.QueryOptions{Region: "global", AllowStale: true}}
+		if err := pool.Call(s.t.Context(), fmt.Sprintf("127.0.0.1:%d", a.RPC), "Status.HasNodeConn", req, &out); err != nil {
+			s.t.Fatal(err)
+		}
+		if out.Connected && out.Established.After(newest) {
+			best, newest = i, out.Established
+		}
 	}
-	head, _, _ := strings.Cut(self.Stats["client"]["known_servers"], ",")
-	i := slices.IndexFunc(s.all, func(a *cluster.Agent) bool { return head == fmt.Sprintf("127.0.0.1:%d", a.RPC) })
-	if i < 0 {
-		s.t.Fatalf("the client uses %q, which is no server", head)
+	if best < 0 {
+		s.t.Fatal("no server has a connection of the node")
 	}
-	return i
+	return best
 }
 
 // follow reads the task's log through a server and counts the lines.
@@ -90,7 +99,7 @@ func follow(t *testing.T, through *cluster.Agent, alloc string) (lines *atomic.I
 func TestAStoppedLeaderHoldsNobodyForLong(t *testing.T) {
 	s, cl, alloc := withNode(t)
 	defer purgeAll(t, cl)
-	ours := s.nodeServer(cl)
+	ours := s.nodeServer(alloc.NodeID)
 	lead := (ours + 1) % 3
 	other := (ours + 2) % 3
 	s.lead(lead)
@@ -147,7 +156,7 @@ func TestAStoppedLeaderHoldsNobodyForLong(t *testing.T) {
 func TestANodeIsReachedWhenItsServerDies(t *testing.T) {
 	s, cl, alloc := withNode(t)
 	defer purgeAll(t, cl)
-	gone := s.nodeServer(cl)
+	gone := s.nodeServer(alloc.NodeID)
 	for i := range s.all {
 		follow(t, s.all[i], alloc.ID)
 	}

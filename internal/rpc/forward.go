@@ -25,9 +25,9 @@ func (s *Server) routed(ctx context.Context, m Method, req Request, try func(add
 		return try("")
 	}
 	env := req.Envelope()
-	hold, cancel := context.WithTimeout(ctx, holdTimeout)
-	defer cancel()
-	for {
+	hold, cancel := context.WithTimeout(ctx, s.cfg.Hold)
+	defer func() { cancel() }()
+	for hung := false; ; {
 		addr, err := s.cfg.Router.Route(hold, m.Where, env)
 		if err != nil {
 			if ctx.Err() != nil {
@@ -38,6 +38,12 @@ func (s *Server) routed(ctx context.Context, m Method, req Request, try func(add
 		err = try(addr)
 		if err == nil || env.Forwarded || !untaken(err, addr, env) {
 			return err
+		}
+		if hold.Err() != nil && Lost(err) && !hung {
+			// The time went by while a server hung, not in looking for one.
+			cancel()
+			hold, cancel = context.WithTimeout(ctx, s.cfg.Hold)
+			hung = true
 		}
 		select {
 		case <-ctx.Done():

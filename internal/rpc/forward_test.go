@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/internal/testnet"
@@ -115,4 +116,18 @@ func swallow(t *testing.T) string {
 		}
 	}()
 	return ln.Addr().String()
+}
+
+// A read at a leader that hangs for longer than calls are held goes on at the next one.
+func TestAReadOutlivesALeaderThatHangs(t *testing.T) {
+	hangs := rpc.PoolConfig{Patience: 100 * time.Millisecond, AnswerWithin: 100 * time.Millisecond}
+	_, good := serve(t, leaderMethods(new(atomic.Int32), func() error { return nil }))
+	follower, _ := serve(t, func(cfg *rpc.Config) {
+		leaderMethods(new(atomic.Int32), nil)(cfg)
+		cfg.Router, cfg.Peers = &inTurn{addrs: []string{hung(t), good}}, pool(t, hangs)
+		cfg.Hold = 100 * time.Millisecond
+	})
+	if err := follower.Call(within(t), "Test.Read", readAll(), &nomad.GenericResponse{}); err != nil {
+		t.Errorf("Call() = %v", err)
+	}
 }

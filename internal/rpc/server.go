@@ -55,6 +55,8 @@ type Config struct {
 	Raft RaftConns
 	// TLS does the handshakes and knows who may speak Raft; nil is none.
 	TLS *certs.Store
+	// Hold is how long a call is held while no server can answer it; zero means 5 s.
+	Hold time.Duration
 	// HandshakeTimeout bounds the time until a connection said what it is, TLS
 	// included; zero means 5 s, negative no bound.
 	HandshakeTimeout time.Duration
@@ -85,6 +87,9 @@ func NewServer(cfg Config) (*Server, error) {
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Hold == 0 {
+		cfg.Hold = holdTimeout
 	}
 	if cfg.HandshakeTimeout == 0 {
 		cfg.HandshakeTimeout = 5 * time.Second
