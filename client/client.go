@@ -88,6 +88,8 @@ type Client struct {
 	remote  *Remote // nil with a server in this process
 	pool    *rpc.Pool
 	rpc     *rpc.Server
+	own     *rpc.Server     // what the agent of this process asks
+	owns    map[string]bool // its methods
 	updates *updates
 	allocs  *allocSet
 	gc      *collector
@@ -144,6 +146,14 @@ func assemble(cfg Config, parts Parts, db *state.DB) (c *Client, err error) {
 	if err != nil {
 		return nil, err
 	}
+	mine := c.ownMethods()
+	if c.own, err = rpc.NewServer(rpc.Config{Methods: mine, Auth: rpc.TrustPeer{}, Log: parts.Log}); err != nil {
+		return nil, err
+	}
+	c.owns = map[string]bool{}
+	for _, m := range mine {
+		c.owns[m.Name] = true
+	}
 	if parts.Server != nil {
 		c.local, c.servers = parts.Server, parts.Server
 		return c, nil
@@ -160,6 +170,15 @@ func (c *Client) NodeID() string { return c.id.id }
 
 // RPC answers the methods of this node in process.
 func (c *Client) RPC() *rpc.Server { return c.rpc }
+
+// Own answers, for the agent of this process, the methods that are about nodes and
+// allocations: those about this node here. It is nil for every other method.
+func (c *Client) Own(method string) Servers {
+	if !c.owns[method] {
+		return nil
+	}
+	return c.own
+}
 
 // Servers carries calls to the servers. It adds no token.
 func (c *Client) Servers() Servers { return c.servers }

@@ -51,6 +51,11 @@ func TestServerAsksNode(t *testing.T) {
 // file reads a whole file over a stream.
 func file(ctx context.Context, f *fakeServer, node string, req *nomad.FsStreamRequest) (string, error) {
 	s, err := f.rpc.NodeStream(ctx, node, "FileSystem.Stream")
+	return readFile(s, err, req)
+}
+
+// readFile asks for a file over a stream that was opened, and reads it.
+func readFile(s *rpc.Stream, err error, req *nomad.FsStreamRequest) (string, error) {
 	if err != nil {
 		return "", err
 	}

@@ -55,6 +55,9 @@ func startServer(t *testing.T) *fakeServer {
 		rpc.Handle("Alloc.GetAllocs", rpc.NodeOnly, rpc.Here, f.getAllocs),
 		rpc.Handle("Node.UpdateAlloc", rpc.NodeOnly, rpc.Here, f.updateAlloc),
 		rpc.Handle("Node.EmitEvents", rpc.NodeOnly, rpc.Here, f.emitEvents),
+		rpc.Handle("ACL.WhoAmI", rpc.Token, rpc.Here, f.whoAmI),
+		rpc.Handle("FileSystem.Stat", rpc.Token, rpc.Here, f.statElsewhere),
+		rpc.HandleStream("FileSystem.Stream", rpc.Token, rpc.Here, f.streamElsewhere),
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -194,6 +197,25 @@ func (f *fakeServer) updateAlloc(_ context.Context, _ *rpc.Call, req *nomad.Allo
 		f.updated[a.ID] = a
 	}
 	return &nomad.GenericResponse{}, nil
+}
+
+// whoAmI knows the tokens that it gave.
+func (f *fakeServer) whoAmI(_ context.Context, _ *rpc.Call, req *nomad.GenericRequest) (*nomad.ACLWhoAmIResponse, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.tokens[req.AuthToken] {
+		return nil, nomad.ErrPermissionDenied
+	}
+	return &nomad.ACLWhoAmIResponse{}, nil
+}
+
+// statElsewhere and streamElsewhere answer for other nodes.
+func (f *fakeServer) statElsewhere(context.Context, *rpc.Call, *nomad.FsStatRequest) (*nomad.FsStatResponse, error) {
+	return &nomad.FsStatResponse{Info: &nomad.AllocFileInfo{Name: "elsewhere"}}, nil
+}
+
+func (f *fakeServer) streamElsewhere(_ context.Context, _ *rpc.Call, _ *nomad.FsStreamRequest, s *rpc.Stream) error {
+	return s.Encode(&nomad.StreamErrWrapper{Payload: []byte("elsewhere")})
 }
 
 func (f *fakeServer) emitEvents(_ context.Context, _ *rpc.Call, req *nomad.EmitNodeEventsRequest) (*nomad.EmitNodeEventsResponse, error) {

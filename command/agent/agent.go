@@ -161,20 +161,26 @@ func (a *Agent) openClient() error {
 // Addr returns where others reach the HTTP API.
 func (a *Agent) Addr() string { return a.addr }
 
-// Call makes an RPC: to the server of this agent, else to one of the client's.
+// Call makes an RPC: to the server of this agent, else to one of the client's. A client
+// answers itself what is about its own node.
 func (a *Agent) Call(ctx context.Context, method string, req, resp any) error {
+	return a.to(method).Call(ctx, method, req, resp)
+}
+
+// to says who answers a method.
+func (a *Agent) to(method string) httpapi.RPC {
 	if a.server != nil {
-		return a.server.Call(ctx, method, req, resp)
+		return a.server
 	}
-	return a.client.Servers().Call(ctx, method, req, resp)
+	if own := a.client.Own(method); own != nil {
+		return own
+	}
+	return a.client.Servers()
 }
 
 // Stream opens a streaming RPC, as Call does.
 func (a *Agent) Stream(ctx context.Context, method string) (*rpc.Stream, error) {
-	if a.server != nil {
-		return a.server.Stream(ctx, method)
-	}
-	return a.client.Servers().Stream(ctx, method)
+	return a.to(method).Stream(ctx, method)
 }
 
 // Run is the agent until ctx ends or a part of it can't go on. The client ends

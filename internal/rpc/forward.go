@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"reflect"
@@ -25,31 +26,33 @@ func (s *Server) routed(ctx context.Context, m Method, req Request, try func(add
 		return try("")
 	}
 	env := req.Envelope()
+	hung, err := s.held(ctx, m.Where, env, try)
+	if hung { // the time went by while a server hung, not in looking for one
+		_, err = s.held(ctx, m.Where, env, try)
+	}
+	return err
+}
+
+// held is routed within the time that calls are held. Hung says that a server used it
+// up, and that another may be tried.
+func (s *Server) held(ctx context.Context, where Where, env nomad.Envelope, try func(addr string) error) (hung bool, err error) {
 	hold, cancel := context.WithTimeout(ctx, s.cfg.Hold)
-	defer func() { cancel() }()
-	for hung := false; ; {
-		addr, err := s.cfg.Router.Route(hold, m.Where, env)
+	defer cancel()
+	for {
+		addr, err := s.cfg.Router.Route(hold, where, env)
 		if err != nil {
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			return err
+			return false, cmp.Or(ctx.Err(), err)
 		}
 		err = try(addr)
 		if err == nil || env.Forwarded || !untaken(err, addr, env) {
-			return err
+			return false, err
 		}
-		if hold.Err() != nil && Lost(err) && !hung {
-			// The time went by while a server hung, not in looking for one.
-			cancel()
-			hold, cancel = context.WithTimeout(ctx, s.cfg.Hold)
-			hung = true
+		if hold.Err() != nil {
+			return Lost(err), cmp.Or(ctx.Err(), err)
 		}
 		select {
-		case <-ctx.Done():
-			return ctx.Err()
 		case <-hold.Done():
-			return err
+			return false, cmp.Or(ctx.Err(), err)
 		case <-time.After(holdPause):
 		}
 	}

@@ -1,0 +1,85 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// A node answers for itself, to its own agent, also when there is no server; a token is
+// still the servers' to judge.
+func TestNodeAnswersItsAgent(t *testing.T) {
+	f := startServer(t)
+	dir := nodeDir(t)
+	n := start(t, config(dir, f.addr()))
+	a := alloc(map[string]any{"run_for": "1h"})
+	f.place(a)
+	f.until(t, "it runs", func() bool { return status(f, a) == nomad.AllocClientStatusRunning })
+	local := filepath.Join(dir, "alloc", a.ID, "main", "local", "hello.txt")
+	if err := os.WriteFile(local, []byte("hello"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	good := ""
+	f.until(t, "the node has a token", func() bool {
+		for good = range f.tokens {
+			return true
+		}
+		return false
+	})
+	stat := func(alloc, region, token string) (*nomad.AllocFileInfo, error) {
+		req := &nomad.FsStatRequest{AllocID: alloc, Path: "/main/local/hello.txt", QueryOptions: nomad.QueryOptions{Region: region, AuthToken: token}}
+		var out nomad.FsStatResponse
+		err := n.Own("FileSystem.Stat").Call(t.Context(), "FileSystem.Stat", req, &out)
+		return out.Info, err
+	}
+	cat := func(alloc, token string) (string, error) {
+		s, err := n.Own("FileSystem.Stream").Stream(t.Context(), "FileSystem.Stream")
+		return readFile(s, err, &nomad.FsStreamRequest{AllocID: alloc, Path: "main/local/hello.txt", PlainText: true, QueryOptions: nomad.QueryOptions{AuthToken: token}})
+	}
+	for what, c := range map[string]struct{ alloc, region, token, name string }{
+		"own, nobody":          {a.ID, "", "", "hello.txt"},
+		"own, a good token":    {a.ID, "global", good, "hello.txt"},
+		"an unknown one":       {nomad.NewID(), "", "", "elsewhere"},
+		"of another region":    {a.ID, "far", "", "elsewhere"},
+		"elsewhere, any token": {nomad.NewID(), "", "bad", "elsewhere"},
+	} {
+		if info, err := stat(c.alloc, c.region, c.token); err != nil || info.Name != c.name {
+			t.Errorf("%s: %+v, %v, want %s", what, info, err, c.name)
+		}
+	}
+	if _, err := stat(a.ID, "", "bad"); !errors.Is(err, nomad.ErrPermissionDenied) {
+		t.Errorf("a bad token: %v", err)
+	}
+	if text, err := cat(a.ID, "bad"); text != "" || err == nil || err.Error() != nomad.ErrPermissionDenied.Error() {
+		t.Errorf("a bad token reads %q, %v", text, err)
+	}
+	if text, err := cat(nomad.NewID(), ""); text != "elsewhere" {
+		t.Errorf("a file elsewhere: %q, %v", text, err)
+	}
+	if n.Own("Job.List") != nil {
+		t.Error("Job.List is answered by the node")
+	}
+
+	f.stop()
+	if info, err := stat(a.ID, "", ""); err != nil || info.Size != 5 {
+		t.Errorf("without a server: %+v, %v", info, err)
+	}
+	if text, err := cat(a.ID, ""); text != "hello" {
+		t.Errorf("without a server: %q, %v", text, err)
+	}
+	var host nomad.ClientStatsResponse
+	if err := n.Own("ClientStats.Stats").Call(t.Context(), "ClientStats.Stats", &nomad.NodeSpecificRequest{NodeID: n.NodeID()}, &host); err != nil || host.HostStats.Memory.Total == 0 {
+		t.Errorf("stats without a server: %v", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	req := &nomad.FsStatRequest{AllocID: a.ID, Path: "/main/local/hello.txt", QueryOptions: nomad.QueryOptions{AuthToken: good}}
+	if err := n.Own("FileSystem.Stat").Call(ctx, "FileSystem.Stat", req, nil); err == nil {
+		t.Error("a token is taken without a server that knows it")
+	}
+}
