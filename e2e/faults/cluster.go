@@ -251,7 +251,8 @@ func (s *Server) End(ctx context.Context) error {
 	case <-s.done:
 		return nil
 	case <-time.After(endWithin):
-		return fmt.Errorf("server %s did not end on SIGINT", s.Name)
+		s.cmd.Process.Signal(unix.SIGQUIT) // what it waits for goes to its log
+		return fmt.Errorf("server %s did not end on SIGINT within %v", s.Name, endWithin)
 	case <-ctx.Done():
 		return ctx.Err()
 	}

@@ -3,7 +3,9 @@
 package faults_test
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
@@ -51,7 +53,12 @@ func binary(t *testing.T) string {
 func start(t *testing.T, servers int, config string) *faults.Cluster {
 	t.Helper()
 	if os.Getuid() != 0 {
-		t.Skip("needs root, to make network namespaces and control groups: allow it with sudo make test-faults")
+		t.Skip("needs root, to make network namespaces and control groups: run sudo make test-faults")
+	}
+	if w, err := faults.NewNetwork(0); errors.Is(err, fs.ErrPermission) {
+		t.Skipf("needs CAP_SYS_ADMIN and CAP_NET_ADMIN, which a container must be given: %v", err)
+	} else if err == nil {
+		w.Close()
 	}
 	c, err := faults.Start(t.Context(), faults.Options{Bin: binary(t), Dir: t.TempDir(), Servers: servers, Config: config})
 	if err != nil {

@@ -125,7 +125,7 @@ func newRoom() (*room, error) {
 	}()
 	if err := <-ready; err != nil {
 		close(r.calls)
-		return nil, fmt.Errorf("make a network namespace (root is needed): %w", err)
+		return nil, fmt.Errorf("make a network namespace: %w", err)
 	}
 	return r, nil
 }
