@@ -73,7 +73,6 @@ func laterCommands() []term.Command {
 		{"requests by hand (curl does it)", "operator api"},
 		{"tools for state files", "operator client-state"},
 		{"usage reporting", "operator utilization"},
-		{"raft administration", "operator raft info|operator raft logs|operator raft state|operator raft migrate-backend"},
 		{"debug bundles", "operator debug"},
 		{"node metadata changes", "node meta apply|node meta read"},
 		{"log monitoring", "monitor|monitor export"},

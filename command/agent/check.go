@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/open-nomad/open-nomad/nomad/consensus"
 )
 
 // presetDev is what -dev stands for: a server and a client in one process, on the
@@ -198,12 +200,10 @@ func (s *Settings) checkServer() error {
 	if sv.NumSchedulers < 0 {
 		errs = append(errs, s.fault("server.num_schedulers", "must not be negative"))
 	}
-	if sv.RaftLogstore.Backend != "wal" {
-		errs = append(errs, s.notYet("server.raft_logstore.backend", "the "+sv.RaftLogstore.Backend+" log store"))
-	}
 	if n := sv.RaftLogstore.WAL.SegmentSizeMB; n < 1 || n > 1024 {
 		errs = append(errs, s.fault("server.raft_logstore.wal.segment_size_mb", "1 to 1024 is expected"))
 	}
+	errs = append(errs, s.checkLogstore())
 	for _, name := range sv.EnabledSchedulers {
 		if !slices.Contains([]string{"service", "batch", "system", "sysbatch"}, name) {
 			errs = append(errs, s.fault("server.enabled_schedulers", "there is no scheduler %q", name))
@@ -233,6 +233,27 @@ func (s *Settings) checkIntroduction() error {
 		errs = append(errs, s.fault(path+"max_identity_ttl", "must not be below default_identity_ttl, %v", c.DefaultIdentityTTL))
 	}
 	return errors.Join(errs...)
+}
+
+// checkLogstore checks how the log is kept on disk. raft_boltdb is the older name of
+// raft_logstore.boltdb.
+func (s *Settings) checkLogstore() error {
+	l := &s.Server.RaftLogstore
+	if l.Backend != consensus.BackendWAL && l.Backend != consensus.BackendBolt {
+		return s.fault("server.raft_logstore.backend", "wal or boltdb is expected, not %q", l.Backend)
+	}
+	if l.Backend != consensus.BackendBolt && s.noFreelistSync() {
+		path := "server.raft_logstore.boltdb.no_freelist_sync"
+		if s.Server.RaftBoltdb.NoFreelistSync {
+			path = "server.raft_boltdb.no_freelist_sync"
+		}
+		return s.fault(path, "only for raft_logstore { backend = \"boltdb\" }")
+	}
+	return nil
+}
+
+func (s *Settings) noFreelistSync() bool {
+	return s.Server.RaftLogstore.Boltdb.NoFreelistSync || s.Server.RaftBoltdb.NoFreelistSync
 }
 
 // checkScheduler checks what a new cluster begins with.

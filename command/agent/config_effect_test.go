@@ -170,6 +170,7 @@ func TestValuesArrive(t *testing.T) {
 			raft_snapshot_threshold = 15
 			raft_snapshot_interval = "16s"
 			raft_trailing_logs = 17
+			raft_logstore { backend = "boltdb" boltdb { no_freelist_sync = true } }
 			eval_gc_threshold = "18m"
 			node_gc_threshold = "19m"
 			start_timeout = "20s"
@@ -202,7 +203,7 @@ func TestValuesArrive(t *testing.T) {
 		{sv.Raft, consensus.Tuning{Multiplier: 2, SnapshotThreshold: 15, SnapshotInterval: 16 * time.Second, TrailingLogs: 17}},
 		{sv.EvalGCThreshold, 18 * time.Minute}, {sv.NodeGCThreshold, 19 * time.Minute}, {sv.StartTimeout, 20 * time.Second},
 		{*sv.Autopilot, nomad.AutopilotConfig{ServerStabilizationTime: 31 * time.Second, LastContactThreshold: 32 * time.Second, MaxTrailingLogs: 33, MinQuorum: 34}},
-		{sv.NonVoting, true},
+		{sv.NonVoting, true}, {sv.LogStore, consensus.Backend{Name: "boltdb", NoFreelistSync: true}},
 		{sv.Scheduler.MemoryOversubscriptionEnabled, true}, {sv.Scheduler.PreemptionConfig.SystemSchedulerEnabled, true},
 		{c.Fingerprint.Interface, "lo"}, {c.Fingerprint.TotalCompute, 21}, {c.Fingerprint.MemoryMB, 22}, {c.NodeClass, "c"}, {c.NodePool, "p"},
 		{c.Fingerprint.MinDynamicPort, 23000}, {c.GC.Interval, 24 * time.Second}, {c.GC.MaxAllocs, 25}, {c.MaxKillTimeout, 26 * time.Second},
@@ -235,6 +236,8 @@ func TestRefusedByName(t *testing.T) {
 		`autopilot { enable_redundancy_zones = true }`:                       "autopilot.enable_redundancy_zones: redundancy zones (Nomad Enterprise)",
 		`server { redundancy_zone = "a" }`:                                   "server.redundancy_zone: redundancy zones (Nomad Enterprise)",
 		`server { non_voting_server = true bootstrap_expect = 3 }`:           "server.non_voting_server: only for a server without bootstrap_expect",
+		`server { raft_logstore { backend = "x" } }`:                         "wal or boltdb is expected",
+		`server { raft_boltdb { no_freelist_sync = true } }`:                 "server.raft_boltdb.no_freelist_sync: only for",
 		`server { job_tracked_versions = 7 }`:                                "server.job_tracked_versions",
 		`keyring "aead" { name = "second" }`:                                 "external key management",
 	} {

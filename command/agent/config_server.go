@@ -50,7 +50,7 @@ type Server struct {
 	Search                    Search                 `hcl:"search" later:"search"`
 	DeployQueryRateLimit      float64                `hcl:"deploy_query_rate_limit" default:"100" later:"limits on queries of deployments"`
 	RaftLogstore              RaftLogstore           `hcl:"raft_logstore"`
-	RaftBoltdb                RaftBoltdb             `hcl:"raft_boltdb" later:"the boltdb log store"`
+	RaftBoltdb                RaftBoltdb             `hcl:"raft_boltdb"`
 	RaftSnapshotThreshold     int                    `hcl:"raft_snapshot_threshold" default:"8192"`
 	RaftSnapshotInterval      time.Duration          `hcl:"raft_snapshot_interval" default:"120s"`
 	RaftTrailingLogs          int                    `hcl:"raft_trailing_logs" default:"10240"`
@@ -108,7 +108,7 @@ type Search struct {
 // RaftLogstore is the server.raft_logstore block.
 type RaftLogstore struct {
 	Backend         string           `hcl:"backend" default:"wal"`
-	Boltdb          RaftBoltdb       `hcl:"boltdb" later:"the boltdb log store"`
+	Boltdb          RaftBoltdb       `hcl:"boltdb"`
 	WAL             RaftWAL          `hcl:"wal"`
 	DisableLogCache bool             `hcl:"disable_log_cache"`
 	Verification    RaftVerification `hcl:"verification" later:"verification of the Raft log"`

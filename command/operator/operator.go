@@ -16,7 +16,7 @@ import (
 // Commands lists the commands of this package.
 func Commands() []term.Command {
 	return append([]term.Command{membersCommand(), joinCommand(), forceLeaveCommand(), raftListCommand(), raftRemoveCommand(), raftTransferCommand(), gcCommand(), reconcileCommand(), metricsCommand(),
-		schedulerGetCommand(), schedulerSetCommand(), agentInfoCommand()}, slices.Concat(gossipCommands(), snapshotCommands(), autopilotCommands(), rootKeyCommands())...)
+		schedulerGetCommand(), schedulerSetCommand(), agentInfoCommand()}, slices.Concat(gossipCommands(), snapshotCommands(), autopilotCommands(), raftDiskCommands(), rootKeyCommands())...)
 }
 
 func membersCommand() term.Command {

@@ -101,7 +101,7 @@ secret IDs are left out.`,
 					return fmt.Errorf("Error reading snapshot: %w", err)
 				}
 				defer a.Close()
-				if err := printState(e, a, keep); err != nil {
+				if err := printState(e, a.Records, keep); err != nil {
 					return fmt.Errorf("Error reading snapshot: %w", err)
 				}
 				return nil
@@ -130,10 +130,10 @@ func matchAll(filters []string) (func(any) bool, error) {
 }
 
 // printState prints the records by type, in the order in which the types begin.
-func printState(e *term.Env, a *snapshot.Archive, keep func(any) bool) error {
+func printState(e *term.Env, records func(func(snapshot.Record) error) error, keep func(any) bool) error {
 	lists := map[string]*bytes.Buffer{}
 	var order []string
-	err := a.Records(func(r snapshot.Record) error {
+	err := records(func(r snapshot.Record) error {
 		if !keep(r.Value) {
 			return nil
 		}

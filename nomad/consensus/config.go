@@ -31,6 +31,8 @@ type Config struct {
 	// Bootstrap makes this server, when its log is empty, the only voter of a new
 	// cluster.
 	Bootstrap bool
+	// Backend is how the log is kept on disk.
+	Backend Backend
 	// NoLogCache reads every entry from the disk again instead of from memory.
 	NoLogCache bool
 	// SegmentSize is how many bytes of the disk the log takes at a time. Default 64 MiB.

@@ -192,7 +192,7 @@ func TestDamage(t *testing.T) {
 		"version of the future": {damage("raft/version", "4"), "downgrade"},
 		"version unreadable":    {damage("raft/version", "x"), "raft/version is damaged"},
 		"node ID unreadable":    {damage("node-id", "nobody"), "node-id is damaged"},
-		"other log store":       {damage("raft/raft.db", ""), "boltdb"},
+		"other log store":       {damage("raft/raft.db", ""), "there are two logs"},
 		"log index":             {damage("raft/wal/wal-meta.db", strings.Repeat("x", 1<<16)), "raft log is damaged"},
 		"log index, pages":      {zeroPages, "raft log is damaged"},
 		"log index is gone":     {func(t *testing.T, dir string) { remove(t, filepath.Join(dir, "raft/wal/wal-meta.db")) }, "raft log is damaged"},

@@ -43,7 +43,7 @@ func memoryStores(id string) *stores {
 }
 
 // diskStores open what is below dir, or create it.
-func diskStores(dir, id string, segment int, log hclog.Logger) (*stores, error) {
+func diskStores(dir, id string, backend Backend, log hclog.Logger) (*stores, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("create server directory: %w", err)
 	}
@@ -51,7 +51,7 @@ func diskStores(dir, id string, segment int, log hclog.Logger) (*stores, error) 
 	if err != nil {
 		return nil, err
 	}
-	s, err := openStores(dir, id, segment, log)
+	s, err := openStores(dir, id, backend, log)
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
@@ -61,23 +61,25 @@ func diskStores(dir, id string, segment int, log hclog.Logger) (*stores, error) 
 }
 
 // openStores is diskStores within the lock.
-func openStores(dir, id string, segment int, log hclog.Logger) (*stores, error) {
+func openStores(dir, id string, backend Backend, log hclog.Logger) (*stores, error) {
 	raftDir := filepath.Join(dir, "raft")
-	walDir := filepath.Join(raftDir, "wal")
-	if err := os.MkdirAll(walDir, 0o700); err != nil {
+	if err := os.MkdirAll(raftDir, 0o700); err != nil {
 		return nil, fmt.Errorf("create raft directory: %w", err)
 	}
 	if err := checkVersion(filepath.Join(raftDir, "version")); err != nil {
 		return nil, err
 	}
-	if _, err := os.Lstat(filepath.Join(raftDir, "raft.db")); err == nil {
-		return nil, fmt.Errorf("%s holds the log of a server with raft_logstore backend \"boltdb\": this server has backend \"wal\" and does not replace it", raftDir)
+	if found, err := backendOf(raftDir); err != nil {
+		return nil, err
+	} else if found != "" && found != backend.name() {
+		return nil, fmt.Errorf("%s holds the log of a server with raft_logstore backend %q: this server has backend %q and does not replace it (nomad operator raft migrate-backend makes one of the other)",
+			raftDir, found, backend.name())
 	}
 	id, err := nodeID(filepath.Join(dir, "node-id"), id)
 	if err != nil {
 		return nil, err
 	}
-	logs, err := openLog(walDir, segment, log)
+	logs, err := backend.open(raftDir, log)
 	if err != nil {
 		return nil, err
 	}

@@ -11,7 +11,11 @@
 //	raft/snapshots/         the last two snapshots
 //	raft/peers.json         the servers of the cluster, by an operator's hand: taken over at the start, then removed
 //	raft/peers.info         says what peers.json is for
-//	raft/raft.db            the log of a server with another log store: refused, never replaced
+//	raft/raft.db            the log and the vote with the log store boltdb, instead of raft/wal
+//
+// A directory with the log of the other store is refused, never replaced: Migrate
+// makes one of the other. An Offline reads the directory of a server that does not
+// run, and changes nothing.
 //
 // A disk that is full or fails is lived through (guardedLog): a leader that cannot
 // write its log steps down, a follower takes nothing, and both go on when the disk

@@ -41,7 +41,9 @@ func Open(c Config) (*Raft, error) {
 	s := memoryStores(c.ID)
 	if c.Dir != "" {
 		var err error
-		if s, err = diskStores(c.Dir, c.ID, c.SegmentSize, raftLogger(c.Log)); err != nil {
+		backend := c.Backend
+		backend.segment = c.SegmentSize
+		if s, err = diskStores(c.Dir, c.ID, backend, raftLogger(c.Log)); err != nil {
 			return nil, err
 		}
 		if err := s.cache(c.NoLogCache); err != nil {

@@ -12,6 +12,7 @@ type command struct {
 	number nomad.MessageType
 	name   string
 	apply  func(store *state.Store, index uint64, body []byte) (any, *state.Changes, error)
+	body   func() any // an empty body, nil for one that nothing is known of
 }
 
 // handle is a command whose body is a T.
@@ -26,7 +27,7 @@ func handle[T any](number nomad.MessageType, name string,
 // answer is a command whose body is a T and whose result goes back to the caller.
 func answer[T any](number nomad.MessageType, name string,
 	apply func(*state.Store, uint64, *T) (any, *state.Changes, error)) command {
-	return command{number, name, func(s *state.Store, index uint64, body []byte) (any, *state.Changes, error) {
+	return command{number: number, name: name, body: func() any { return new(T) }, apply: func(s *state.Store, index uint64, body []byte) (any, *state.Changes, error) {
 		v := new(T)
 		if err := nomad.Decode(body, v); err != nil {
 			return nil, nil, &fatalError{fmt.Errorf("decode log entry %d of type %d (%s): %w", index, number, name, err)}
@@ -37,7 +38,7 @@ func answer[T any](number nomad.MessageType, name string,
 
 // ignored is a command of older servers from which nothing follows.
 func ignored(number nomad.MessageType, name string) command {
-	return command{number, name, func(*state.Store, uint64, []byte) (any, *state.Changes, error) {
+	return command{number: number, name: name, apply: func(*state.Store, uint64, []byte) (any, *state.Changes, error) {
 		return nil, nil, nil
 	}}
 }
@@ -45,7 +46,7 @@ func ignored(number nomad.MessageType, name string) command {
 // later is a command of a feature that is still to come.
 func later(number nomad.MessageType, name string) command {
 	err := fmt.Errorf("command %d (%s) is of a feature that this version does not have yet", number, name)
-	return command{number, name, func(*state.Store, uint64, []byte) (any, *state.Changes, error) {
+	return command{number: number, name: name, apply: func(*state.Store, uint64, []byte) (any, *state.Changes, error) {
 		return nil, nil, err
 	}}
 }

@@ -66,6 +66,8 @@ type Config struct {
 	Revision string
 	// Raft are the timers and snapshots of the log.
 	Raft consensus.Tuning
+	// LogStore is how the log is kept on disk.
+	LogStore consensus.Backend
 	// NoLogCache keeps no entries of the log in memory.
 	NoLogCache bool
 	// SegmentSize is how many bytes of the disk the log takes at a time. Default 64 MiB.

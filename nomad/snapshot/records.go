@@ -100,21 +100,37 @@ func (a *Archive) Sizes(fn func(Record) error) error {
 
 // Records calls fn with every record and its value.
 func (a *Archive) Records(fn func(Record) error) error {
-	return a.walk(func(rec state.Record, in *fsm.RecordReader) error {
+	return a.walk(showing(fn))
+}
+
+// Records calls fn with every record of a stream, which is the state of a snapshot,
+// and its value.
+func Records(stream io.Reader, fn func(Record) error) error { return walk(stream, showing(fn)) }
+
+// showing decodes each record for fn, without its secrets.
+func showing(fn func(Record) error) func(state.Record, *fsm.RecordReader) error {
+	return func(rec state.Record, in *fsm.RecordReader) error {
 		v, err := withoutSecrets(rec, in)
 		if err != nil {
 			return err
 		}
 		return fn(Record{Type: rec.Type, Name: rec.Name, Value: v})
-	})
+	}
 }
 
 // walk calls fn with each record; fn decodes it.
 func (a *Archive) walk(fn func(state.Record, *fsm.RecordReader) error) error {
 	r, err := a.State()
-	if err != nil {
-		return err
+	if err == nil {
+		err = walk(r, fn)
 	}
+	if err != nil {
+		return fmt.Errorf("snapshot archive: %w", err)
+	}
+	return nil
+}
+
+func walk(r io.Reader, fn func(state.Record, *fsm.RecordReader) error) error {
 	in, err := fsm.NewRecordReader(r)
 	for err == nil {
 		var rec state.Record
@@ -125,7 +141,7 @@ func (a *Archive) walk(fn func(state.Record, *fsm.RecordReader) error) error {
 			err = fn(rec, in)
 		}
 	}
-	return fmt.Errorf("snapshot archive: %s: %w", stateName, err)
+	return fmt.Errorf("%s: %w", stateName, err)
 }
 
 // withoutSecrets decodes a record and leaves out what opens something: keys,

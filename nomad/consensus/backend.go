@@ -1,0 +1,94 @@
+package consensus
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+	"github.com/hashicorp/raft-wal/metadb"
+	"go.etcd.io/bbolt"
+)
+
+// The log stores that a server may have.
+const (
+	BackendWAL  = "wal"
+	BackendBolt = "boltdb"
+)
+
+// ErrTwoLogs means that a directory has the logs of both stores.
+var ErrTwoLogs = errors.New("there are two logs, raft.db and wal: the change from one to the other was interrupted when both were whole. Move one of them away")
+
+// backendOf says which log store a raft directory has, "" when it has none.
+func backendOf(raftDir string) (string, error) {
+	_, bolt := os.Lstat(filepath.Join(raftDir, boltFile))
+	_, wal := os.Lstat(filepath.Join(raftDir, "wal", metadb.FileName))
+	if segments, _ := filepath.Glob(filepath.Join(raftDir, "wal", "*.wal")); len(segments) > 0 {
+		wal = nil // its index is gone: opening it tells
+	}
+	for _, err := range []error{bolt, wal} {
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return "", fmt.Errorf("look for the raft log: %w", err)
+		}
+	}
+	switch {
+	case bolt == nil && wal == nil:
+		return "", fmt.Errorf("%s: %w", raftDir, ErrTwoLogs)
+	case bolt == nil:
+		return BackendBolt, nil
+	case wal == nil:
+		return BackendWAL, nil
+	}
+	return "", nil
+}
+
+// logStore holds the log and the vote.
+type logStore interface {
+	raft.LogStore
+	raft.StableStore
+	// interrupt ends the waiting for a disk that cannot be written.
+	interrupt()
+	Close() error
+}
+
+// Backend says how a log is kept. Zero is BackendWAL.
+type Backend struct {
+	// Name is BackendWAL or BackendBolt.
+	Name string
+	// NoFreelistSync makes the writes of BackendBolt smaller and its opening slower.
+	NoFreelistSync bool
+
+	segment int // bytes of the disk that BackendWAL takes at a time; 0 is the default
+}
+
+func (b Backend) name() string {
+	if b.Name == "" {
+		return BackendWAL
+	}
+	return b.Name
+}
+
+// open opens the log below a raft directory, or creates it.
+func (b Backend) open(raftDir string, log hclog.Logger) (logStore, error) {
+	switch b.name() {
+	case BackendWAL:
+		walDir := filepath.Join(raftDir, "wal")
+		if err := os.MkdirAll(walDir, 0o700); err != nil {
+			return nil, fmt.Errorf("create raft directory: %w", err)
+		}
+		logs, err := openLog(walDir, b.segment, log)
+		if err != nil {
+			return nil, err
+		}
+		return logs, nil
+	case BackendBolt:
+		logs, err := openBolt(filepath.Join(raftDir, boltFile), bbolt.Options{NoFreelistSync: b.NoFreelistSync}, log)
+		if err != nil {
+			return nil, err
+		}
+		return logs, nil
+	}
+	return nil, fmt.Errorf("there is no log store %q: %s or %s is expected", b.Name, BackendWAL, BackendBolt)
+}

@@ -1,0 +1,127 @@
+package consensus
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
+	"go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
+)
+
+// What Raft keeps beside the log and termKey.
+const (
+	keyVoteTerm = "LastVoteTerm"
+	keyVote     = "LastVoteCand"
+)
+
+// boltFile is the log of a server with BackendBolt, below its raft directory.
+const boltFile = "raft.db"
+
+// boltWait bounds the wait for another program that has the file.
+const boltWait = time.Second
+
+// openBolt opens a log of BackendBolt, or creates it. Read only it changes nothing.
+// Every page that holds a key is looked at first: bbolt ends the process when it
+// comes to a damaged one.
+func openBolt(path string, opts bbolt.Options, log hclog.Logger) (s *boltLog, err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if found := recover(); found != nil {
+			s, err = nil, fmt.Errorf("%w: %s cannot be opened: %v", ErrDamaged, path, found)
+		}
+	}()
+	opts.Timeout = boltWait
+	if _, err := os.Lstat(path); err == nil {
+		if err := walkBolt(path, opts.Timeout); err != nil {
+			return nil, err
+		}
+	}
+	store, err := raftboltdb.New(raftboltdb.Options{Path: path, BoltOptions: &opts, MsgpackUseNewTimeFormat: true})
+	if err != nil {
+		return nil, boltError(path, err)
+	}
+	return &boltLog{BoltStore: store, path: path, log: log, closing: make(chan struct{})}, nil
+}
+
+// boltLog is a log of BackendBolt on a disk that can fail. A write that fails leaves
+// nothing behind, so that raft may go on; but raft panics without its term.
+type boltLog struct {
+	*raftboltdb.BoltStore
+	path    string
+	log     hclog.Logger
+	ended   sync.Once
+	closing chan struct{} // closed when nothing is waited for any more
+}
+
+// SetUint64 implements raft.StableStore.
+func (b *boltLog) SetUint64(key []byte, n uint64) error {
+	return b.Set(key, binary.BigEndian.AppendUint64(nil, n))
+}
+
+// Set implements raft.StableStore. It waits for the disk as guardedLog does.
+func (b *boltLog) Set(key, value []byte) error {
+	for {
+		err := b.BoltStore.Set(key, value)
+		if err == nil {
+			return nil
+		}
+		err = fmt.Errorf("write %s of the raft log %s: %w", key, b.path, err)
+		b.log.Error("the raft log cannot be written", "err", err)
+		select {
+		case <-b.closing:
+			if string(key) == string(termKey) {
+				return nil
+			}
+			return err
+		case <-time.After(10 * retryAfter):
+		}
+	}
+}
+
+// interrupt ends all waiting.
+func (b *boltLog) interrupt() { b.ended.Do(func() { close(b.closing) }) }
+
+// Close closes the file.
+func (b *boltLog) Close() error {
+	b.interrupt()
+	return b.BoltStore.Close()
+}
+
+// walkBolt reads every key of a log.
+func walkBolt(path string, wait time.Duration) error {
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true, Timeout: wait})
+	if err != nil {
+		return boltError(path, err)
+	}
+	err = db.View(func(tx *bbolt.Tx) error {
+		for _, name := range []string{"logs", "conf"} {
+			bucket := tx.Bucket([]byte(name))
+			if bucket == nil {
+				return fmt.Errorf("%w: %s has no bucket %q", ErrDamaged, path, name)
+			}
+			if err := bucket.ForEach(func([]byte, []byte) error { return nil }); err != nil {
+				return fmt.Errorf("%w: %s: %w", ErrDamaged, path, err)
+			}
+		}
+		return nil
+	})
+	return errors.Join(err, db.Close())
+}
+
+// boltError names an error of opening in our terms.
+func boltError(path string, err error) error {
+	switch {
+	case errors.Is(err, bolterrors.ErrTimeout):
+		return fmt.Errorf("lock %s: %w", path, ErrInUse)
+	case errors.Is(err, os.ErrPermission), errors.Is(err, os.ErrNotExist):
+		return fmt.Errorf("open raft log: %w", err)
+	}
+	return fmt.Errorf("%w: %s cannot be opened: %w", ErrDamaged, path, err)
+}

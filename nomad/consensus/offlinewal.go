@@ -1,0 +1,130 @@
+package consensus
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+
+	"github.com/hashicorp/raft"
+	wal "github.com/hashicorp/raft-wal"
+	"github.com/hashicorp/raft-wal/fs"
+	"github.com/hashicorp/raft-wal/metadb"
+	"github.com/hashicorp/raft-wal/segment"
+	"github.com/hashicorp/raft-wal/types"
+	"go.etcd.io/bbolt"
+)
+
+// walReader reads a log of BackendWAL by its index and its segments, without the
+// library's log itself, which repairs and truncates files when it opens them.
+type walReader struct {
+	dir    string
+	db     *bbolt.DB
+	state  types.PersistentState
+	stable map[string][]byte
+}
+
+func openWALReader(dir string) (r *walReader, err error) {
+	index := filepath.Join(dir, metadb.FileName)
+	if _, err := scanLog(dir, index); err != nil {
+		return nil, err
+	}
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if found := recover(); found != nil {
+			r, err = nil, fmt.Errorf("%w: %s cannot be opened: %v", ErrDamaged, dir, found)
+		}
+	}()
+	r = &walReader{dir: dir, stable: map[string][]byte{}}
+	// It stays open, and so locked for those that write.
+	if r.db, err = bbolt.Open(index, 0o600, &bbolt.Options{ReadOnly: true, Timeout: boltWait}); err != nil {
+		return nil, boltError(index, err)
+	}
+	if err := r.db.View(r.load); err != nil {
+		return nil, errors.Join(fmt.Errorf("%w: %s: %w", ErrDamaged, index, err), r.db.Close())
+	}
+	return r, nil
+}
+
+// load reads the index and the vote.
+func (r *walReader) load(tx *bbolt.Tx) error {
+	meta, stable := tx.Bucket([]byte(metadb.MetaBucket)), tx.Bucket([]byte(metadb.StableBucket))
+	if meta == nil || stable == nil {
+		return errors.New("a bucket is missing")
+	}
+	err := stable.ForEach(func(k, v []byte) error {
+		r.stable[string(k)] = append([]byte{}, v...)
+		return nil
+	})
+	raw := meta.Get([]byte(metadb.MetaKey))
+	if err != nil || raw == nil {
+		return err
+	}
+	return json.Unmarshal(raw, &r.state)
+}
+
+func (r *walReader) close() error { return r.db.Close() }
+
+// errEnough ends the reading of a segment.
+var errEnough = errors.New("enough")
+
+// entries calls fn with the entries from an index on.
+func (r *walReader) entries(from uint64, fn func(*raft.Log) error) error {
+	for _, s := range r.state.Segments {
+		if s.MaxIndex != 0 && s.MaxIndex < from {
+			continue
+		}
+		files := &openedFiles{VFS: fs.New()}
+		first := max(from, s.MinIndex)
+		err := segment.NewFiler(r.dir, files).DumpSegment(s.BaseIndex, s.ID, max(first, 1)-1, 0,
+			func(_ types.SegmentInfo, e types.LogEntry) (bool, error) {
+				if s.MaxIndex != 0 && e.Index > s.MaxIndex {
+					return false, errEnough // cut off by a truncation
+				}
+				var entry raft.Log
+				if err := (&wal.BinaryCodec{}).Decode(e.Data, &entry); err != nil {
+					return false, fmt.Errorf("%w: entry %d: %w", ErrDamaged, e.Index, err)
+				}
+				if entry.Index != e.Index {
+					return false, fmt.Errorf("%w: entry %d says that it is entry %d", ErrDamaged, e.Index, entry.Index)
+				}
+				return true, fn(&entry)
+			})
+		closed := files.close()
+		// The first segment of a log may not be written yet.
+		if err != nil && !errors.Is(err, errEnough) && !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("read raft log: %w", err)
+		}
+		if closed != nil {
+			return closed
+		}
+	}
+	return nil
+}
+
+// openedFiles opens files for reading only, and remembers them: DumpSegment leaves
+// them open.
+type openedFiles struct {
+	types.VFS
+	open []io.Closer
+}
+
+// OpenReader implements types.VFS.
+func (f *openedFiles) OpenReader(dir, name string) (types.ReadableFile, error) {
+	file, err := f.VFS.OpenReader(dir, name)
+	if err == nil {
+		f.open = append(f.open, file)
+	}
+	return file, err
+}
+
+func (f *openedFiles) close() error {
+	var errs []error
+	for _, file := range f.open {
+		errs = append(errs, file.Close())
+	}
+	return errors.Join(errs...)
+}

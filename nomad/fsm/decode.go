@@ -1,0 +1,32 @@
+package fsm
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// DecodeCommand says what an entry of the log is: the name of its command, and its
+// body as a value of package nomad, or of generic types when nothing is known of it.
+func DecodeCommand(data []byte) (name string, body any, err error) {
+	if len(data) == 0 {
+		return "", nil, errors.New("the entry is empty")
+	}
+	number := nomad.MessageType(data[0]) &^ nomad.IgnoreUnknownTypeFlag
+	var v any = new(any)
+	cmd, known := commandTable()[number]
+	if name = cmd.name; !known {
+		name = fmt.Sprintf("Unknown(%d)", number)
+	}
+	if cmd.body != nil {
+		v = cmd.body()
+	}
+	if err := nomad.Decode(data[1:], v); err != nil {
+		return name, nil, fmt.Errorf("decode command %s: %w", name, err)
+	}
+	if generic, ok := v.(*any); ok {
+		return name, *generic, nil
+	}
+	return name, v, nil
+}
