@@ -16,12 +16,33 @@ import (
 
 // The record types that this package looks into (compat/raft-fsm.md section 2).
 const (
-	nodeRecord    = 0
-	indexRecord   = 2
-	allocRecord   = 4
-	tokenRecord   = 12
-	rootKeyRecord = 30
+	nodeRecord       = 0
+	indexRecord      = 2
+	allocRecord      = 4
+	tokenRecord      = 12
+	csiVolumeRecord  = 18
+	authMethodRecord = 26
+	rootKeyRecord    = 30
 )
+
+// secretFields are where records that are kept as they came have secrets.
+var secretFields = map[byte][][]string{
+	tokenRecord:      {{"SecretID"}},
+	csiVolumeRecord:  {{"Secrets"}},
+	authMethodRecord: {{"Config", "OIDCClientSecret"}, {"Config", "OIDCClientAssertion", "ClientSecret"}, {"Config", "OIDCClientAssertion", "PrivateKey", "PemKey"}},
+}
+
+// cutOut removes a field of a record.
+func cutOut(v any, path []string) {
+	m, ok := v.(map[string]any)
+	switch {
+	case !ok:
+	case len(path) == 1:
+		delete(m, path[0])
+	default:
+		cutOut(m[path[0]], path[1:])
+	}
+}
 
 // Check reads every record as a server does that restores the archive, and
 // refuses what no server could live with.
@@ -145,7 +166,7 @@ func walk(r io.Reader, fn func(state.Record, *fsm.RecordReader) error) error {
 }
 
 // withoutSecrets decodes a record and leaves out what opens something: keys,
-// tokens, secret IDs.
+// tokens, secret IDs, secrets of volumes and of identity providers.
 func withoutSecrets(rec state.Record, in *fsm.RecordReader) (any, error) {
 	v := rec.Row()
 	if v == nil {
@@ -153,8 +174,8 @@ func withoutSecrets(rec state.Record, in *fsm.RecordReader) (any, error) {
 		if err := in.Decode(&generic); err != nil {
 			return nil, err
 		}
-		if m, ok := generic.(map[string]any); ok && rec.Type == tokenRecord {
-			delete(m, "SecretID")
+		for _, path := range secretFields[rec.Type] {
+			cutOut(generic, path)
 		}
 		return generic, nil
 	}
@@ -190,7 +211,7 @@ func (a *Archive) Redact(w io.Writer, dir string) error {
 	}
 	err = a.walk(func(rec state.Record, in *fsm.RecordReader) error {
 		switch rec.Type {
-		case nodeRecord, allocRecord, tokenRecord, rootKeyRecord:
+		case nodeRecord, allocRecord, tokenRecord, csiVolumeRecord, authMethodRecord, rootKeyRecord:
 			v, err := withoutSecrets(rec, in)
 			if err != nil {
 				return err
