@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -114,6 +115,18 @@ func TestNoServerAnswers(t *testing.T) {
 		}
 		if len(f.asked) > 60 {
 			t.Errorf("%d tries", len(f.asked))
+		}
+	})
+}
+
+// An operator is told when certificates are what keeps an agent out.
+func TestTLSIsToldAsTheReason(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		why := fmt.Errorf("%w: %w", nomad.ErrUnsent, &rpc.HandshakeError{Addr: "a", Region: "global", Err: errors.New("unknown authority")})
+		r := remote(&fleet{fails: map[string]error{"a": why}}, "a")
+		err := r.Call(t.Context(), "Test.Call", writeReq, nil)
+		if want := `at a (TLS with the server of region "global" at a: unknown authority)`; err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("Call() = %v, want %s", err, want)
 		}
 	})
 }

@@ -191,7 +191,11 @@ type Unreachable struct {
 func (e *Unreachable) Error() string {
 	text := "no servers: no server can be reached at " + strings.Join(e.Addrs, ", ")
 	var errno syscall.Errno
-	if errors.As(e.cause, &errno) {
+	var tls *rpc.HandshakeError
+	switch {
+	case errors.As(e.cause, &tls):
+		text += " (" + tls.Error() + ")"
+	case errors.As(e.cause, &errno):
 		text += " (" + errno.Error() + ")"
 	}
 	return text

@@ -47,8 +47,22 @@ func (p *Pool) dial(ctx context.Context, addr, region string, kind byte) (*diale
 		conn.Close()
 		return nil, fmt.Errorf("%w: %w", nomad.ErrUnsent, err)
 	}
-	return &dialed{Conn: conn}, nil
+	return &dialed{Conn: conn, addr: addr, region: region}, nil
 }
+
+// HandshakeError says why a server and this agent did not agree on TLS.
+type HandshakeError struct {
+	Addr, Region string
+	Err          error
+}
+
+// Error implements error.
+func (e *HandshakeError) Error() string {
+	return fmt.Sprintf("TLS with the server of region %q at %s: %v", e.Region, e.Addr, e.Err)
+}
+
+// Unwrap returns the reason.
+func (e *HandshakeError) Unwrap() error { return e.Err }
 
 // secure connects and does the handshake. In upgrade mode a server that hangs up on
 // it, as one without TLS does, is called without.
@@ -68,7 +82,7 @@ func (p *Pool) secure(ctx context.Context, addr, region string) (net.Conn, error
 	}
 	raw.Close()
 	if !p.cfg.TLS.Upgrading() || !hungUp(err) {
-		return nil, fmt.Errorf("TLS with the server of region %q at %s: %w", region, addr, err)
+		return nil, &HandshakeError{Addr: addr, Region: region, Err: err}
 	}
 	p.log.Debug("a server speaks no TLS yet", "addr", addr)
 	if raw, err = d.DialContext(ctx, "tcp", addr); err != nil {
@@ -106,6 +120,8 @@ func hungUp(err error) bool {
 // comes where an answer was expected, and is kept.
 type dialed struct {
 	net.Conn
+	addr, region string
+
 	alert atomic.Pointer[error]
 }
 
@@ -130,7 +146,8 @@ func (d *dialed) refused(err error) error {
 		return err
 	}
 	if alert := d.alert.Load(); alert != nil {
-		return fmt.Errorf("%w: the server refuses this agent: %w", nomad.ErrUnsent, *alert)
+		why := fmt.Errorf("the server refuses this agent: %w", *alert)
+		return fmt.Errorf("%w: %w", nomad.ErrUnsent, &HandshakeError{Addr: d.addr, Region: d.region, Err: why})
 	}
 	return err
 }

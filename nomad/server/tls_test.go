@@ -3,13 +3,9 @@ package server_test
 import (
 	"context"
 	"fmt"
-	"io"
-	"net"
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/hashicorp/raft"
 
 	"github.com/open-nomad/open-nomad/internal/certs"
 	"github.com/open-nomad/open-nomad/internal/rpc"
@@ -21,8 +17,6 @@ import (
 const (
 	serverCert = "server.global.nomad"
 	clientCert = "client.global.nomad"
-	farCert    = "server.far.nomad"
-	alienCert  = "client.far.nomad"
 )
 
 // asServer lets a server speak TLS and ask for names.
@@ -34,29 +28,13 @@ func asServer(t *testing.T, ca *testpki.CA) func(*server.Config) {
 	}
 }
 
-// over is how somebody with a certificate calls servers; without one, without TLS.
-func over(t *testing.T, ca *testpki.CA, name string) rpc.PoolConfig {
-	t.Helper()
-	if name == "" {
-		return rpc.PoolConfig{Region: "global"}
-	}
-	cfg := ca.Agent(name).Config()
-	cfg.VerifyServerHostname = false // what the caller asks of itself
-	return rpc.PoolConfig{Region: "global", TLS: testpki.Open(t, cfg)}
-}
-
-func caller(t *testing.T, cfg rpc.PoolConfig) *rpc.Pool {
-	t.Helper()
-	p := rpc.NewPool(cfg)
-	t.Cleanup(func() { p.Close() })
-	return p
-}
-
 func TestAClusterSpeaksTLS(t *testing.T) {
 	ca := testpki.New(t)
 	all := cluster(t, 3, asServer(t, ca))
 	leader, followers := split(t, all)
-	n := joinBy(t, caller(t, over(t, ca, clientCert)), followers[0].RPCAddr())
+	p := rpc.NewPool(rpc.PoolConfig{Region: "global", TLS: testpki.Open(t, ca.Agent(clientCert).Config())})
+	defer p.Close()
+	n := joinBy(t, p, followers[0].RPCAddr())
 	register(t, followers[1].Server, batchJob("b", 1))
 	if n.allocs(1)[0].SignedIdentities["t"] == "" {
 		t.Error("the allocation has no identity")
@@ -70,53 +48,6 @@ func TestAClusterSpeaksTLS(t *testing.T) {
 	})
 	register(t, left[0].Server, batchJob("c", 1))
 }
-
-// Only servers of the region speak Raft.
-func TestOnlyServersSpeakRaft(t *testing.T) {
-	ca := testpki.New(t)
-	all := cluster(t, 3, asServer(t, ca))
-	_, followers := split(t, all)
-	target := followers[0]
-	for name, may := range map[string]bool{serverCert: true, clientCert: false, farCert: false, alienCert: false, "": false} {
-		t.Run(name, func(t *testing.T) {
-			p := caller(t, over(t, ca, name))
-			trans := raft.NewNetworkTransport(raftDialer{p}, 1, 2*time.Second, io.Discard)
-			defer trans.Close()
-			id, addr := raft.ServerID(target.Self().Tags["id"]), raft.ServerAddress(target.RPCAddr())
-			// Terms of the past: whoever may ask is answered, and changes nothing.
-			head := raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax}
-			var vote raft.RequestVoteResponse
-			var entries raft.AppendEntriesResponse
-			var snap raft.InstallSnapshotResponse
-			for what, err := range map[string]error{
-				"RequestVote":     trans.RequestVote(id, addr, &raft.RequestVoteRequest{RPCHeader: head}, &vote),
-				"AppendEntries":   trans.AppendEntries(id, addr, &raft.AppendEntriesRequest{RPCHeader: head}, &entries),
-				"InstallSnapshot": trans.InstallSnapshot(id, addr, &raft.InstallSnapshotRequest{RPCHeader: head, SnapshotVersion: 1}, &snap, eof{}),
-			} {
-				if (err == nil) != may {
-					t.Errorf("%s: %v", what, err)
-				}
-			}
-		})
-	}
-}
-
-// raftDialer is the stream layer of somebody who only asks.
-type raftDialer struct{ *rpc.Pool }
-
-func (d raftDialer) Dial(to raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), timeout)
-	defer cancel()
-	return d.DialRaft(ctx, string(to))
-}
-
-func (raftDialer) Accept() (net.Conn, error) { return nil, net.ErrClosed }
-func (raftDialer) Close() error              { return nil }
-func (raftDialer) Addr() net.Addr            { return &net.TCPAddr{} }
-
-type eof struct{}
-
-func (eof) Read([]byte) (int, error) { return 0, io.EOF }
 
 // Two regions know each other by their own names.
 func TestRegionsForwardOverTLS(t *testing.T) {
