@@ -191,6 +191,9 @@ func (a *Agent) Run(ctx context.Context) error {
 	group, failed := errgroup.WithContext(parts)
 	if a.server != nil {
 		group.Go(func() error { return a.ended("server", parts, a.server.Run(parts)) })
+		if !a.set.dev {
+			group.Go(func() error { return a.ended("collector", parts, paceCollector(parts)) })
+		}
 	}
 	for _, ln := range a.http {
 		group.Go(func() error { return a.ended("HTTP API", parts, a.serveHTTP(parts, ln)) })

@@ -19,36 +19,42 @@ import (
 
 // bareRate is how many entries a second three processes commit that are a Raft log
 // and nothing else: what registrations are measured against.
-func (b *bench) bareRate(ctx context.Context, size int) (float64, error) {
+func (b *bench) bareRate(ctx context.Context, size int) (rated, error) {
 	ctx, cancel := context.WithTimeout(ctx, warmUp+counted+settleWithin)
 	defer cancel()
 	dir, err := os.MkdirTemp(b.dir, "bare-")
 	if err != nil {
-		return 0, err
+		return rated{}, err
 	}
 	addrs, err := freeAddresses(3)
 	if err != nil {
-		return 0, err
+		return rated{}, err
 	}
-	rates := make(chan float64, len(addrs))
+	type heardOf struct {
+		rate    float64
+		entries int64
+	}
+	said := make(chan heardOf, len(addrs))
+	var pids []int
 	for i := range addrs {
 		c, err := startChild(ctx, "raft-node", fmt.Sprintf("raft-%d", i), filepath.Join(dir, fmt.Sprint(i)), fmt.Sprint(i), fmt.Sprint(size), strings.Join(addrs, ","))
 		if err != nil {
-			return 0, err
+			return rated{}, err
 		}
 		defer c.stop()
+		pids = append(pids, c.cmd.Process.Pid)
 		go func() {
-			var rate float64
-			if _, err := fmt.Fscanln(c.out, &rate); err == nil { // only the leader says one
-				rates <- rate
+			var h heardOf
+			if _, err := fmt.Fscanln(c.out, &h.rate, &h.entries); err == nil { // only the leader says them
+				said <- h
 			}
 		}()
 	}
 	select {
-	case rate := <-rates:
-		return rate, nil
+	case h := <-said:
+		return rated{h.rate, cpuTime(pids...) / time.Duration(max(h.entries, 1))}, nil
 	case <-ctx.Done():
-		return 0, ctx.Err()
+		return rated{}, ctx.Err()
 	}
 }
 
@@ -68,7 +74,7 @@ func freeAddresses(n int) ([]string, error) {
 }
 
 // raftNode is one of the three: directory, number, size of entries, addresses. Whoever
-// is elected appends entries for a while and prints how many a second.
+// is elected appends entries for a while and prints how many a second, and in all.
 func raftNode(args []string) error {
 	if err := heard(os.Stdin, "go"); err != nil {
 		return err
@@ -83,11 +89,11 @@ func raftNode(args []string) error {
 	}
 	for leads := range r.LeaderCh() {
 		if leads {
-			rate, err := appendRate(r, size)
+			rate, entries, err := appendRate(r, size)
 			if err != nil {
 				return err
 			}
-			fmt.Println(rate)
+			fmt.Println(rate, entries)
 		}
 	}
 	return nil
@@ -133,7 +139,7 @@ func openBare(dir string, number int, addrs []string) (*raft.Raft, error) {
 }
 
 // appendRate appends entries with as many goroutines as there are writers.
-func appendRate(r *raft.Raft, size int) (float64, error) {
+func appendRate(r *raft.Raft, size int) (rate float64, entries int64, err error) {
 	var done atomic.Int64
 	end := time.Now().Add(warmUp + counted)
 	all, ctx := errgroup.WithContext(context.Background())
@@ -150,8 +156,8 @@ func appendRate(r *raft.Raft, size int) (float64, error) {
 	}
 	<-time.After(warmUp)
 	before, began := done.Load(), time.Now()
-	err := all.Wait()
-	return float64(done.Load()-before) / time.Since(began).Seconds(), err
+	err = all.Wait()
+	return float64(done.Load()-before) / time.Since(began).Seconds(), done.Load(), err
 }
 
 // nothingApplied is a state of nothing.

@@ -79,6 +79,27 @@ func pss(pid int) (int64, error) {
 	return 0, fmt.Errorf("no Pss of process %d", pid)
 }
 
+// clockTicks are the parts of a second in which the kernel counts CPU time (sysconf(3)).
+const clockTicks = 100
+
+// cpuTime is the CPU time that processes used so far, zero for those that are gone.
+func cpuTime(pids ...int) time.Duration {
+	var ticks int64
+	for _, pid := range pids {
+		text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+		if err != nil {
+			continue
+		}
+		_, rest, _ := strings.Cut(string(text), ") ") // after the name; user and system time follow 11 fields later
+		fields := strings.Fields(rest)
+		for _, f := range fields[min(11, len(fields)):min(13, len(fields))] {
+			n, _ := strconv.ParseInt(f, 10, 64) // the kernel wrote a number
+			ticks += n
+		}
+	}
+	return time.Duration(ticks) * time.Second / clockTicks
+}
+
 // helpersOf returns the processes beside an agent that work for it: those with
 // our name whose arguments name its directory.
 func helpersOf(a *cluster.Agent) ([]int, error) {

@@ -31,27 +31,22 @@ const (
 	bareShare = 2
 )
 
+// rated is what a load came to.
+type rated struct {
+	perSecond float64
+	cpu       time.Duration // of all servers, for each write
+}
+
+// String shows both.
+func (r rated) String() string {
+	return fmt.Sprintf("%.0f/s (%d µs of CPU each)", r.perSecond, r.cpu.Microseconds())
+}
+
 // registrationRate has writers register small jobs with three servers, through the
 // leader and spread over all, and compares with a bare log on the same disk.
 func registrationRate(ctx context.Context, b *bench) (string, bool, error) {
-	s, err := b.servers(ctx, "")
+	atLeader, spread, err := b.registrations(ctx)
 	if err != nil {
-		return "", false, err
-	}
-	defer s.stop()
-	lead := s.leader(s.all[0])
-	if lead < 0 {
-		return "", false, fmt.Errorf("no leader is known")
-	}
-	atLeader, err := writeRate(ctx, "led", []string{s.all[lead].Address()})
-	if err != nil {
-		return "", false, err
-	}
-	spread, err := writeRate(ctx, "spread", s.addresses())
-	if err != nil {
-		return "", false, err
-	}
-	if err := s.stop(); err != nil {
 		return "", false, err
 	}
 	size, err := entrySize()
@@ -62,13 +57,35 @@ func registrationRate(ctx context.Context, b *bench) (string, bool, error) {
 	if err != nil {
 		return "", false, fmt.Errorf("bare log: %w", err)
 	}
-	got := fmt.Sprintf("%.0f/s at the leader, %.0f/s spread; bare log %.0f/s with entries of %d bytes", atLeader, spread, bare, size)
-	enough := func(rate float64) bool { return rate >= 3000 || rate*bareShare >= bare }
-	return got, enough(atLeader) && enough(spread), nil
+	enough := func(r rated) bool { return r.perSecond >= 3000 || r.perSecond*bareShare >= bare.perSecond }
+	return fmt.Sprintf("%v at the leader, %v spread; bare log %v with entries of %d bytes", atLeader, spread, bare, size),
+		enough(atLeader) && enough(spread), nil
+}
+
+// registrations measures registrations with three servers.
+func (b *bench) registrations(ctx context.Context) (atLeader, spread rated, err error) {
+	s, err := b.servers(ctx, "")
+	if err != nil {
+		return rated{}, rated{}, err
+	}
+	defer s.stop()
+	lead := s.leader(s.all[0])
+	if lead < 0 {
+		return rated{}, rated{}, fmt.Errorf("no leader is known")
+	}
+	var pids []int
+	for _, a := range s.all {
+		pids = append(pids, a.Pid())
+	}
+	if atLeader, err = writeRate(ctx, "led", []string{s.all[lead].Address()}, pids); err != nil {
+		return rated{}, rated{}, err
+	}
+	spread, err = writeRate(ctx, "spread", s.addresses(), pids)
+	return atLeader, spread, err
 }
 
 // writeRate is how many registrations a second are acknowledged by servers.
-func writeRate(ctx context.Context, prefix string, servers []string) (float64, error) {
+func writeRate(ctx context.Context, prefix string, servers []string, pids []int) (rated, error) {
 	ctx, cancel := context.WithTimeout(ctx, warmUp+counted+settleWithin)
 	defer cancel()
 	var done atomic.Int64
@@ -80,14 +97,15 @@ func writeRate(ctx context.Context, prefix string, servers []string) (float64, e
 		})
 	}
 	var before int64
-	began := time.Now()
+	began, used := time.Now(), time.Duration(0)
 	select {
 	case <-ctx.Done():
 	case <-time.After(warmUp):
-		before, began = done.Load(), time.Now()
+		before, began, used = done.Load(), time.Now(), cpuTime(pids...)
 	}
 	err := all.Wait()
-	return float64(done.Load()-before) / time.Since(began).Seconds(), err
+	writes := done.Load() - before
+	return rated{float64(writes) / time.Since(began).Seconds(), (cpuTime(pids...) - used) / time.Duration(max(writes, 1))}, err
 }
 
 // write registers jobs over one connection until end. The client is kept small, as
@@ -130,12 +148,10 @@ func write(ctx context.Context, server, prefix string, end time.Time, done *atom
 	return nil
 }
 
-// smallJob is a service of one task, for which there is no node: it stays queued.
+// smallJob is a batch job of one task, for which there is no node: its evaluation is
+// processed and ends in a blocked one.
 func smallJob(id string) *api.Job {
-	job := batch(id, 1, "mock_driver", map[string]any{"run_for": "1s"})
-	kind := "service"
-	job.Type = &kind
-	return job
+	return batch(id, 1, "mock_driver", map[string]any{"run_for": "1s"})
 }
 
 // storedJob is a job as the servers keep it.

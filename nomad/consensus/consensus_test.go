@@ -68,8 +68,14 @@ func (s server) lead(t testing.TB) {
 
 func (s server) addNamespace(t testing.TB, name string) uint64 {
 	t.Helper()
+	return s.addDescribed(t, name, 0)
+}
+
+// addDescribed adds a namespace with a description of so many bytes.
+func (s server) addDescribed(t testing.TB, name string, size int) uint64 {
+	t.Helper()
 	_, index, err := s.Apply(t.Context(), nomad.NamespaceUpsertRequestType,
-		&nomad.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: name}}})
+		&nomad.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: name, Description: strings.Repeat("d", size)}}})
 	if err != nil {
 		t.Fatalf("Apply(%s) = %v", name, err)
 	}

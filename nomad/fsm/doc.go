@@ -14,6 +14,9 @@
 //
 //	applying ──unknown number, undecodable body──▶ failed (Failed is closed, every further entry is refused)
 //
-// The package starts no goroutine: raft calls Apply, Snapshot and Restore from
+// Entries that were committed together are applied in one transaction of state
+// (ApplyBatch); the outcome is that of one after the other.
+//
+// The package starts no goroutine: raft calls Apply, ApplyBatch, Snapshot and Restore from
 // its own.
 package fsm

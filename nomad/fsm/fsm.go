@@ -85,6 +85,49 @@ func (f *FSM) Apply(entry *raft.Log) any {
 	return resp
 }
 
+// ApplyBatch implements raft.BatchingFSM: entries that were committed together are
+// applied as one transaction. Should one of them fail they are applied one by one.
+func (f *FSM) ApplyBatch(entries []*raft.Log) []any {
+	out := make([]any, len(entries))
+	if !f.together(entries, out) {
+		for i, entry := range entries {
+			if entry.Type == raft.LogCommand {
+				out[i] = f.Apply(entry)
+			}
+		}
+	}
+	return out
+}
+
+// together applies entries as one transaction and says whether that was possible.
+func (f *FSM) together(entries []*raft.Log, out []any) bool {
+	if len(entries) < 2 || f.broken != nil {
+		return false
+	}
+	store, last := f.State(), entries[len(entries)-1].Index
+	changes := make([]*state.Changes, len(entries))
+	done := store.Together(last, func() bool {
+		for i, entry := range entries {
+			var err error
+			if entry.Type == raft.LogCommand {
+				out[i], changes[i], err = f.apply(store, entry)
+			}
+			if err != nil {
+				return false
+			}
+		}
+		return true
+	})
+	if !done {
+		return false
+	}
+	f.applied.Store(last)
+	for i, entry := range entries {
+		f.tell(entry.Index, changes[i])
+	}
+	return true
+}
+
 // apply finds the command of an entry and runs it.
 func (f *FSM) apply(store *state.Store, entry *raft.Log) (any, *state.Changes, error) {
 	if len(entry.Data) == 0 {

@@ -3,7 +3,8 @@
 // tables named as in compat/raft-fsm.md section 2.
 //
 // Writing is for nomad/fsm alone: one method of Store for each Raft command,
-// one transaction for each log entry. A write reads no clock and draws no
+// one transaction for each log entry, or for several that were committed together
+// (Together). A write reads no clock and draws no
 // random number, so that every server ends with the same rows; all it needs
 // comes in the command. It answers with Changes: what others want to hear.
 //

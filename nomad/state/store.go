@@ -19,6 +19,7 @@ type Store struct {
 	latest    atomic.Uint64
 	abandoned chan struct{}
 	base      uint64 // where it began, when it came from a snapshot
+	joint     *joint // while Together runs; only who writes looks at it
 
 	mu    sync.Mutex
 	moved chan struct{} // closed when latest grows; nil while nobody waits
@@ -163,7 +164,7 @@ func (s *Snapshot) TableIndex(tables ...string) uint64 {
 	return highest
 }
 
-// txn is one write transaction: one log entry.
+// txn is one log entry within a write transaction.
 type txn struct {
 	*memdb.Txn
 	index   uint64
@@ -173,16 +174,62 @@ type txn struct {
 
 // write runs fn in a transaction. When fn fails nothing has changed.
 func (s *Store) write(index uint64, fn func(*txn) error) (*Changes, error) {
+	if s.joint != nil {
+		return s.joint.write(index, fn)
+	}
 	t := &txn{Txn: s.db.Txn(true), index: index, touched: map[string]bool{}}
 	defer t.Abort()
 	if err := fn(t); err != nil {
 		return nil, err
 	}
 	for name := range t.touched {
-		indexes.check(t.Insert(indexes.name, &nomad.IndexEntry{Key: name, Value: index}))
+		t.noteIndex(name)
 	}
 	t.Commit()
 	s.Advance(index)
+	return &t.changes, nil
+}
+
+// noteIndex records at which index a table changed.
+func (t *txn) noteIndex(name string) {
+	indexes.check(t.Insert(indexes.name, &nomad.IndexEntry{Key: name, Value: t.index}))
+}
+
+// joint is a transaction of several log entries. Each sees what those before it did;
+// others see all of it or nothing.
+type joint struct {
+	tx      *memdb.Txn
+	touched map[string]uint64 // the last index of each table
+}
+
+// Together runs apply, which writes log entries up to the index last, as one
+// transaction: what they change in common is written once. When apply says false, as
+// it must if one of them failed, nothing has changed and Together says so.
+func (s *Store) Together(last uint64, apply func() bool) bool {
+	j := &joint{tx: s.db.Txn(true), touched: map[string]uint64{}}
+	defer j.tx.Abort()
+	s.joint = j
+	defer func() { s.joint = nil }()
+	if !apply() {
+		return false
+	}
+	for name, index := range j.touched {
+		(&txn{Txn: j.tx, index: index}).noteIndex(name)
+	}
+	j.tx.Commit()
+	s.Advance(last)
+	return true
+}
+
+// write runs fn as one more entry.
+func (j *joint) write(index uint64, fn func(*txn) error) (*Changes, error) {
+	t := &txn{Txn: j.tx, index: index, touched: map[string]bool{}}
+	if err := fn(t); err != nil {
+		return nil, err
+	}
+	for name := range t.touched {
+		j.touched[name] = index
+	}
 	return &t.changes, nil
 }
 

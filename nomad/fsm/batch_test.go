@@ -1,0 +1,85 @@
+package fsm_test
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// TestBatches feeds the same random commands to two FSMs, to one of them several at a
+// time: their answers, what they tell and their states stay equal, also when a command
+// of a batch fails.
+func TestBatches(t *testing.T) {
+	whole, broken := 0, 0
+	for seed := range uint64(20) {
+		one, many := newMachine(), newMachine()
+		s := stream{rand.New(rand.NewPCG(seed, 2))}
+		for n := 0; n < 400; {
+			var batch []*raft.Log
+			failed := 0
+			want := []any{}
+			for range 1 + s.IntN(6) {
+				kind, payload := s.next()
+				data, err := nomad.EncodeCommand(kind, payload)
+				if err != nil {
+					t.Fatal(err)
+				}
+				want = append(want, one.raw(data))
+				if _, is := want[len(want)-1].(error); is {
+					failed++
+				}
+				batch = append(batch, &raft.Log{Index: one.index, Data: data})
+				n++
+			}
+			got := many.ApplyBatch(batch)
+			if fmt.Sprint(got) != fmt.Sprint(want) {
+				t.Fatalf("seed %d, before command %d: the batch answers %v, one by one it is %v", seed, n, got, want)
+			}
+			if len(batch) > 1 && failed == 0 {
+				whole++
+			} else if len(batch) > 1 {
+				broken++
+			}
+			if !slices.Equal(one.told, many.told) {
+				t.Fatalf("seed %d, before command %d: the batch tells %v, one by one it is %v", seed, n, many.told, one.told)
+			}
+			one.told, many.told = nil, nil
+			if one.AppliedIndex() != many.AppliedIndex() || one.State().LatestIndex() != many.State().LatestIndex() {
+				t.Fatalf("seed %d, before command %d: the batch leads to index %d", seed, n, many.AppliedIndex())
+			}
+		}
+		if !bytes.Equal(one.dump(t), many.dump(t)) {
+			t.Fatalf("seed %d: states differ", seed)
+		}
+	}
+	if whole < 100 || broken < 100 {
+		t.Errorf("%d batches were whole, %d had a command that failed: too few to say anything", whole, broken)
+	}
+}
+
+// Entries of a cluster's membership are no commands.
+func TestBatchWithMembership(t *testing.T) {
+	m := newMachine()
+	data, err := nomad.EncodeCommand(nomad.ReconcileJobSummariesRequestType, &nomad.GenericRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, last := range []byte{data[0], 126} { // a command, and one that nobody knows: it ends the batch
+		m.index += 3
+		got := m.ApplyBatch([]*raft.Log{{Index: m.index - 2, Data: data}, {Index: m.index - 1, Type: raft.LogConfiguration, Data: []byte("servers")},
+			{Index: m.index, Data: append([]byte{last}, data[1:]...)}})
+		_, failed := got[2].(error)
+		if got[0] != nil || got[1] != nil || failed != (last == 126) {
+			t.Errorf("the answers are %v", got)
+		}
+	}
+	if got := m.ApplyBatch([]*raft.Log{{Index: m.index + 1, Data: data}, {Index: m.index + 2, Data: data}}); got[0] == nil || got[1] == nil {
+		t.Errorf("after an entry that it does not know it answers %v", got)
+	}
+}

@@ -1,0 +1,62 @@
+package fsm_test
+
+import (
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/fsm"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// registration is the log entry that registers a small job.
+func registration(b testing.TB, index uint64) *raft.Log {
+	b.Helper()
+	job := &nomad.Job{ID: fmt.Sprint("job-", index), Name: "job", Namespace: "default", Region: "global", Type: nomad.JobTypeBatch,
+		TaskGroups: []*nomad.TaskGroup{{Name: "group", Count: 1, Tasks: []*nomad.Task{{Name: "task", Driver: "mock_driver", Config: map[string]any{"run_for": "1s"}}}}}}
+	job.Canonicalize()
+	data, err := nomad.EncodeCommand(nomad.JobRegisterRequestType, &nomad.JobRegisterRequest{Job: job,
+		Eval:         &nomad.Evaluation{ID: nomad.NewID(), Namespace: "default", Priority: 50, Type: job.Type, TriggeredBy: nomad.EvalTriggerJobRegister, JobID: job.ID, Status: nomad.EvalStatusPending},
+		WriteRequest: nomad.WriteRequest{Region: "global", Namespace: "default"}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return &raft.Log{Index: index, Term: 1, Type: raft.LogCommand, Data: data, AppendedAt: time.Now()}
+}
+
+// BenchmarkRegister applies registrations of jobs to a state that has many, one by
+// one and eight that were committed together: every server does so for every
+// registration.
+func BenchmarkRegister(b *testing.B) {
+	f := fsm.New(state.New(slog.New(slog.DiscardHandler)), nil, slog.New(slog.DiscardHandler))
+	index := uint64(10)
+	entries := make([]*raft.Log, 10_000)
+	fill := func() {
+		for i := range entries {
+			index++
+			entries[i] = registration(b, index)
+		}
+	}
+	for _, together := range []int{1, 8} {
+		b.Run(fmt.Sprint(together), func(b *testing.B) {
+			b.ReportAllocs()
+			for n := 0; n < b.N; n += together {
+				if n%len(entries) == 0 {
+					b.StopTimer()
+					fill()
+					b.StartTimer()
+				}
+				at := n % len(entries)
+				for _, answer := range f.ApplyBatch(entries[at : at+together]) {
+					if err, failed := answer.(error); failed {
+						b.Fatal(err)
+					}
+				}
+			}
+		})
+	}
+}
