@@ -235,6 +235,26 @@ func TestServersLeaveAndAreRemoved(t *testing.T) {
 	failsWith(t, err, 404, "no server of the cluster")
 }
 
+// A server that leaves may never hear that it was taken out of the log: the leader
+// stops talking to it at the same moment. It does not wait for word that can't come.
+func TestAServerThatHearsNobodyLeaves(t *testing.T) {
+	all := cluster(t, 3, nil)
+	leader, followers := split(t, all)
+	leader.stop()
+	followers[0].stop()
+	eventually(t, func() bool {
+		_, id := followers[1].Server.Leader()
+		return id == ""
+	})
+	ctx := within(t)
+	if err := followers[1].Leave(ctx); err != nil {
+		t.Error(err)
+	}
+	if ctx.Err() != nil {
+		t.Error("it waited as long as it was allowed to")
+	}
+}
+
 func TestALaterServerIsAdded(t *testing.T) {
 	one := startMember(t, "s0", func(c *server.Config) { c.BootstrapExpect = 1 })
 	register(t, one.Server, batchJob("b", 0))

@@ -235,7 +235,7 @@ func (s *Server) Leave(ctx context.Context) error {
 		}
 	}
 	errs = append(errs, p.Leave())
-	for ctx.Err() == nil && s.isMember() {
+	for ctx.Err() == nil && s.isMember() && !s.forgotten() {
 		select {
 		case <-ctx.Done():
 		case <-time.After(leavePoll):
@@ -246,6 +246,13 @@ func (s *Server) Leave(ctx context.Context) error {
 
 // leavePoll is how often a server that leaves looks whether it is out.
 const leavePoll = 20 * time.Millisecond
+
+// forgotten says that no leader talks to this server any more. The entry that takes
+// it out of the log is the last that it is sent, and may be lost with the connection.
+func (s *Server) forgotten() bool {
+	silence := 2 * time.Duration(s.raft.Tuned().Multiplier) * time.Second // of two heartbeat timeouts
+	return !s.raft.IsLeader() && time.Since(s.raft.LastContact()) > silence
+}
 
 // isMember says whether the log has this server beside others.
 func (s *Server) isMember() bool {
