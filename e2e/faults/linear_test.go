@@ -26,6 +26,9 @@ const (
 	writesLeast = 100 // or nothing was tested
 )
 
+// quick lets servers leave on SIGINT, and vote soon after they joined again.
+const quick = "leave_on_interrupt = true\nautopilot {\n  server_stabilization_time = \"2s\"\n}"
+
 func TestThreeServersAreLinearizable(t *testing.T) { linearizable(t, 3, shareOfThree) }
 
 func TestFiveServersAreLinearizable(t *testing.T) { linearizable(t, 5, shareOfFive) }
@@ -38,7 +41,7 @@ func linearizable(t *testing.T, servers, share int) {
 		t.Fatal(err)
 	}
 	seed := seed(t)
-	c := start(t, servers, "leave_on_interrupt = true")
+	c := start(t, servers, quick)
 	w := faults.NewWorkload(c, seed)
 	n := faults.NewNemesis(c, seed, slog.New(slog.NewTextHandler(t.Output(), nil)))
 	if only := os.Getenv("FAULTS_ONLY"); only != "" {
