@@ -27,6 +27,7 @@ import (
 type Agent struct {
 	set     *Settings
 	reload  func() (*Settings, error) // reads flags and files again
+	turn    sync.Mutex                // one reload at a time
 	log     *slog.Logger
 	level   *slog.LevelVar
 	logFile *logFile // nil for none
@@ -75,6 +76,7 @@ func (a *Agent) open(w io.Writer) (err error) {
 	if a.certs, err = certs.Open(a.set.tlsConfig()); err != nil {
 		return err
 	}
+	a.tellExpiry(a.set)
 	if a.data, err = a.openData(); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package agent_test
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
@@ -42,7 +43,7 @@ func browser(t *testing.T, ca *testpki.CA, own ...testpki.Files) *http.Client {
 	return &http.Client{Transport: tr, Timeout: 10 * time.Second}
 }
 
-// visit asks for a page and returns its status, with the server's certificate.
+// visit asks for a page and returns its status.
 func visit(c *http.Client, scheme string, a *agent.Agent) (int, error) {
 	resp, err := c.Get(scheme + "://" + a.Addr() + "/v1/agent/members")
 	if err != nil {
@@ -234,4 +235,29 @@ func peersOf(c *http.Client, a *agent.Agent) (addrs []string) {
 		return nil
 	}
 	return addrs
+}
+
+// That a certificate ends soon is told at each start and reload.
+func TestExpiryIsTold(t *testing.T) {
+	ca := testpki.New(t)
+	for days, want := range map[int]string{10: "ends soon", 30: "TLS is on"} {
+		f := ca.Issue(pki.CertOptions{DNSNames: []string{"localhost"}, Client: true, Server: true, Days: days})
+		path := write(t, free+"client {\n enabled = false\n}\n"+tlsBlock(f, "http = true"))
+		out := &syncBuffer{}
+		a, err := build(t, out, "-dev", "-config", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := a.Reload(); err != nil {
+			t.Error(err)
+		}
+		if n := strings.Count(out.String(), want); n != 2 {
+			t.Errorf("%d days: %q is told %d times", days, want, n)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := a.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	}
 }

@@ -20,6 +20,8 @@ func (a *Agent) Reload() error {
 	if a.reload == nil {
 		return errors.New("this agent has no configuration to read again")
 	}
+	a.turn.Lock()
+	defer a.turn.Unlock()
 	set, err := a.reload()
 	if err != nil {
 		return fmt.Errorf("reload: %w", err)

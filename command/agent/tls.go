@@ -2,6 +2,7 @@ package agent
 
 import (
 	"errors"
+	"time"
 
 	"github.com/open-nomad/open-nomad/internal/certs"
 )
@@ -58,10 +59,26 @@ func (a *Agent) reloadTLS(set *Settings) error {
 	if err := a.certs.Reload(cfg); err != nil {
 		return err
 	}
+	a.tellExpiry(set)
 	if a.client != nil {
 		a.client.ServeHTTPS(cfg.HTTP)
 	}
 	return nil
+}
+
+// expiresSoon is how long before its end a certificate is worth a warning.
+const expiresSoon = 14 * 24 * time.Hour
+
+// tellExpiry says until when the certificate of the agent is good.
+func (a *Agent) tellExpiry(set *Settings) {
+	end := a.certs.Expires()
+	switch {
+	case end.IsZero():
+	case time.Until(end) < expiresSoon:
+		a.log.Warn("the certificate ends soon: put a new one in its place and reload", "cert_file", set.TLS.CertFile, "expires", end)
+	default:
+		a.log.Info("TLS is on", "cert_file", set.TLS.CertFile, "expires", end)
+	}
 }
 
 // scheme is how the HTTP API is spoken to.

@@ -117,6 +117,14 @@ func (s *Store) material() *material {
 	return s.current.Load()
 }
 
+// Expires returns when the own certificate does, the zero time without one.
+func (s *Store) Expires() time.Time {
+	if leaf := s.material().cert.Leaf; leaf != nil {
+		return leaf.NotAfter
+	}
+	return time.Time{}
+}
+
 // HTTPS says whether the HTTP API speaks TLS.
 func (s *Store) HTTPS() bool { return s.material().cfg.HTTP }
 

@@ -20,8 +20,7 @@ func version(name string) (uint16, error) {
 	return v, nil
 }
 
-// safe lists the suites that are offered, best first: forward secrecy and an AEAD,
-// never CBC.
+// safe lists the suites that are offered: forward secrecy and an AEAD, never CBC.
 var safe = []uint16{
 	tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
 	tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
