@@ -46,8 +46,20 @@ func errorCode(e *nomad.RpcError) int {
 	return http.StatusInternalServerError
 }
 
+// forOperators refuses the identities of tasks and nodes, with access control on or
+// off: an archive holds the keys of all others.
+func forOperators(c *rpc.Call) error {
+	if c.Identity != nil && c.Identity.Claims != nil {
+		return nomad.ErrPermissionDenied
+	}
+	return nil
+}
+
 // snapshotSave sends an archive. It is made whole first: its digest goes before it.
-func (s *Service) snapshotSave(ctx context.Context, _ *rpc.Call, _ *nomad.SnapshotSaveRequest, to *rpc.Stream) error {
+func (s *Service) snapshotSave(ctx context.Context, c *rpc.Call, _ *nomad.SnapshotSaveRequest, to *rpc.Stream) error {
+	if err := forOperators(c); err != nil {
+		return err
+	}
 	f, digest, err := s.cfg.Snapshots.Save(ctx)
 	if err != nil {
 		return err
@@ -66,7 +78,10 @@ func (s *Service) snapshotSave(ctx context.Context, _ *rpc.Call, _ *nomad.Snapsh
 }
 
 // snapshotRestore reads an archive to its end, checks it, and only then restores it.
-func (s *Service) snapshotRestore(ctx context.Context, _ *rpc.Call, _ *nomad.SnapshotRestoreRequest, from *rpc.Stream) error {
+func (s *Service) snapshotRestore(ctx context.Context, c *rpc.Call, _ *nomad.SnapshotRestoreRequest, from *rpc.Stream) error {
+	if err := forOperators(c); err != nil {
+		return err
+	}
 	archive, err := snapshot.Open(&chunks{from: from}, s.cfg.Snapshots.SpoolDir())
 	if err != nil {
 		return unfit(err)

@@ -50,7 +50,9 @@ var admitted = map[string][]string{
 	"Node.Register": {anonymous, sameNode, nodeByID, otherNode, itself},
 	// Operators introduce nodes; what has an identity is none.
 	"ACL.CreateClientIntroductionToken": {anonymous, nodeByID, itself},
-	"Status.Ping":                       anybody, "Status.Leader": anybody,
+	// An archive holds the root keys.
+	"Operator.SnapshotSave": {anonymous, nodeByID, itself}, "Operator.SnapshotRestore": {anonymous, nodeByID, itself},
+	"Status.Ping": anybody, "Status.Leader": anybody,
 	"Status.Peers": anybody, "Status.RaftStats": anybody,
 	"Status.HasNodeConn": anybody, "Region.List": anybody,
 	"Keyring.ListPublic": anybody, "Keyring.GetConfig": anybody,
