@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/internal/testnet"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
@@ -163,4 +165,56 @@ func TestANonVotingServerNeverVotes(t *testing.T) {
 		NonVoting: true, BootstrapExpect: 3}, logger()); err == nil {
 		t.Error("a server that never votes begins a cluster")
 	}
+}
+
+// The server that began the cluster is removed when it is dead, and added again when
+// it comes back, although it still is one that begins clusters.
+func TestTheFirstServerComesBack(t *testing.T) {
+	dir, block := t.TempDir(), testnet.Take(t)
+	first := func(c *server.Config) {
+		quickPilot(c)
+		c.BootstrapExpect, c.DataDir, c.RPCAddr, c.SerfAddr = 1, dir, block.Addr(4647), block.Addr(4648)
+	}
+	one := startMember(t, "s0", first)
+	rest := []member{}
+	for _, name := range []string{"s1", "s2"} {
+		rest = append(rest, startMember(t, name, func(c *server.Config) {
+			quickPilot(c)
+			c.StartJoin = []string{one.gossipAddr()}
+		}))
+	}
+	three := func() bool {
+		voters, _ := suffrage(t, rest[0])
+		return voters == 3
+	}
+	eventually(t, three)
+	one.stop()
+	eventually(t, func() bool {
+		voters, others := suffrage(t, rest[0])
+		return voters == 2 && others == 0
+	})
+	register(t, rest[1].Server, batchJob("meanwhile", 0))
+	one = startMember(t, "s0", first)
+	eventually(t, three)
+	if got := read[nomad.SingleJobResponse](t, one.Server, "Job.GetJob", jobRead("meanwhile")); got.Job == nil {
+		t.Error("the server that came back lacks a job")
+	}
+}
+
+// Snapshots have no record of the configuration: after a restore it is that of the
+// leader's own configuration.
+func TestAfterARestoreTheLeaderWritesItsOwnConfiguration(t *testing.T) {
+	s, _ := start(t, func(c *server.Config) { quickPilot(c); c.Autopilot.MinQuorum = 3 })
+	m := member{Server: s}
+	get := func() nomad.AutopilotConfig {
+		return read[nomad.AutopilotConfig](t, s, "Operator.AutopilotGetConfiguration", &nomad.GenericRequest{QueryOptions: global})
+	}
+	conf := get()
+	conf.MinQuorum = 5
+	setAutopilot(t, m, conf, false)
+	raw := saved(t, s)
+	if err := restore(t, func() (*rpc.Stream, error) { return s.Stream(within(t), "Operator.SnapshotRestore") }, raw, "EOF"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() bool { return get().MinQuorum == 3 })
 }

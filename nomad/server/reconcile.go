@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -92,7 +93,7 @@ func (s *Server) enroll(ctx context.Context, have []raft.Server, alive map[strin
 	case !nomad.IsUUID(id) || m.Tags["raft_vsn"] != raftVersion:
 		s.log.Warn("a member can't be added", "server", m.Name, "raft_vsn", m.Tags["raft_vsn"])
 		return nil
-	case !known && m.Tags["bootstrap"] == "1":
+	case !known && m.Tags["bootstrap"] == "1" && !s.beganThis(ctx, addr):
 		s.log.Error("a server began a cluster of its own and is not added: empty its data_dir and unset bootstrap_expect", "server", m.Name)
 		return nil
 	}
@@ -101,4 +102,21 @@ func (s *Server) enroll(ctx context.Context, have []raft.Server, alive map[strin
 		return s.raft.AddVoter(ctx, id, addr)
 	}
 	return s.raft.AddNonvoter(ctx, id, addr)
+}
+
+// peersWithin bounds the question to a server for its peers.
+const peersWithin = 3 * time.Second
+
+// beganThis says whether a server that begins clusters began this one: it was removed
+// when it had died, and its log still has this server.
+func (s *Server) beganThis(ctx context.Context, addr string) bool {
+	ctx, cancel := context.WithTimeout(ctx, peersWithin)
+	defer cancel()
+	req := &nomad.GenericRequest{QueryOptions: nomad.QueryOptions{Region: s.cfg.Region, AllowStale: true}}
+	var peers []string
+	if err := s.peers.Call(ctx, addr, "Status.Peers", req, &peers); err != nil {
+		s.log.Warn("ask a server for its peers", "addr", addr, "err", err)
+		return false
+	}
+	return slices.Contains(peers, s.peer)
 }
