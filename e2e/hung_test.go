@@ -67,11 +67,11 @@ func (s *servers) nodeServer(node string) int {
 }
 
 // follow reads the task's log through a server and counts the lines.
-func follow(t *testing.T, through *cluster.Agent, alloc string) (lines *atomic.Int64, ended <-chan error) {
+func follow(t *testing.T, through *cluster.Agent, region, alloc string) (lines *atomic.Int64, ended <-chan error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(cancel)
-	req, err := http.NewRequestWithContext(ctx, "GET", through.Address()+"/v1/client/fs/logs/"+alloc+"?task=t&type=stdout&follow=true&plain=true", nil)
+	req, err := http.NewRequestWithContext(ctx, "GET", through.Address()+"/v1/client/fs/logs/"+alloc+"?task=t&type=stdout&follow=true&plain=true&region="+region, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +103,7 @@ func TestAStoppedLeaderHoldsNobodyForLong(t *testing.T) {
 	lead := (ours + 1) % 3
 	other := (ours + 2) % 3
 	s.lead(lead)
-	lines, ended := follow(t, s.all[other], alloc.ID)
+	lines, ended := follow(t, s.all[other], "global", alloc.ID)
 	pause(t, s.all[lead])
 	stopped := time.Now()
 	reads := make(chan error, 2)
@@ -158,7 +158,7 @@ func TestANodeIsReachedWhenItsServerDies(t *testing.T) {
 	defer purgeAll(t, cl)
 	gone := s.nodeServer(alloc.NodeID)
 	for i := range s.all {
-		follow(t, s.all[i], alloc.ID)
+		follow(t, s.all[i], "global", alloc.ID)
 	}
 	if err := s.all[gone].Kill(); err != nil {
 		t.Fatal(err)
@@ -170,7 +170,7 @@ func TestANodeIsReachedWhenItsServerDies(t *testing.T) {
 		within(t, 10*time.Second, "the node is reached through another server", func() bool {
 			return strings.Contains(log(s.all[i], alloc), "line 1\n")
 		})
-		follow(t, s.all[i], alloc.ID)
+		follow(t, s.all[i], "global", alloc.ID)
 	}
 	s.all[gone] = again(t, s.all[gone])
 	within(t, 10*time.Second, "the node is reached through the server that came back", func() bool {

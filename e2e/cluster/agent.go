@@ -189,15 +189,20 @@ func (a *Agent) Reload(config *api.TLSConfig) error {
 }
 
 // Stop ends the agent with SIGTERM and waits; after a while it is killed.
-func (a *Agent) Stop() error {
-	if err := a.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+func (a *Agent) Stop() error { return a.end(syscall.SIGTERM) }
+
+// Interrupt is Stop with SIGINT.
+func (a *Agent) Interrupt() error { return a.end(syscall.SIGINT) }
+
+func (a *Agent) end(sig syscall.Signal) error {
+	if err := a.cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
 	}
 	select {
 	case <-a.done:
 		return nil
 	case <-time.After(readyLimit):
-		return errors.Join(errors.New("the agent did not end on SIGTERM"), a.Kill())
+		return errors.Join(fmt.Errorf("the agent did not end on %v", sig), a.Kill())
 	}
 }
 

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -80,8 +81,18 @@ type jobBody struct {
 	Namespace         string
 }
 
+// ownRegion is the region that a job names; "global" is what tools write when it names
+// none.
+func ownRegion(j *api.Job) string {
+	if j.Region == nil || *j.Region == api.GlobalRegion {
+		return ""
+	}
+	return *j.Region
+}
+
 // readJob decodes and canonicalizes the job of the body. The namespace of the
-// query wins over the body's, the body's over the job's own.
+// query wins over the body's, the body's over the job's own. The region of the body
+// wins over the query's, that over the job's own, that over the agent's.
 func (r *request) readJob(w *nomad.WriteRequest) (*jobBody, *nomad.Job, error) {
 	var b jobBody
 	if err := r.decode(&b); err != nil {
@@ -105,11 +116,10 @@ func (r *request) readJob(w *nomad.WriteRequest) (*jobBody, *nomad.Job, error) {
 			break
 		}
 	}
+	w.Region = cmp.Or(b.Region, r.query.Get("region"), ownRegion(b.Job), r.server.cfg.Region)
+	b.Job.Region = &w.Region
 	b.Job.Canonicalize()
-	w.Namespace, w.Region = *b.Job.Namespace, b.Region
-	if w.Region == "" {
-		w.Region = r.query.Get("region")
-	}
+	w.Namespace = *b.Job.Namespace
 	job, err := toJob(b.Job)
 	return &b, job, err
 }
