@@ -359,8 +359,10 @@ func (k *authority) foreign(alien *authority) string {
 // intrude starts a server that joins the gossip of the cluster.
 func (c *safe) intrude(t *testing.T, flag string, alien *authority) {
 	dir := filepath.Join(t.TempDir(), "intruder")
+	leaves := filepath.Join(t.TempDir(), "leaves.hcl")
+	write(t, leaves, "leave_on_terminate = true\n")
 	o := cluster.Options{Dir: dir, Args: []string{"-server", "-bind=127.0.0.1", "-node=intruder", "-bootstrap-expect=3", "-data-dir=" + filepath.Join(dir, "data"),
-		fmt.Sprintf("-retry-join=127.0.0.1:%d", c.all[0].Serf), flag}}
+		fmt.Sprintf("-retry-join=127.0.0.1:%d", c.all[0].Serf), "-config=" + leaves, flag}}
 	switch {
 	case strings.Contains(flag, alien.use) && !strings.Contains(flag, "foreign"):
 		o.TLS = alien.user()
@@ -390,10 +392,7 @@ func (c *safe) intrude(t *testing.T, flag string, alien *authority) {
 	if leader, err := a.Client.Status().Leader(); err == nil && leader != "" {
 		t.Errorf("the intruder has the leader %s", leader)
 	}
-	if err := a.Kill(); err != nil {
-		t.Error(err)
-	}
-	if err := c.all[0].Client.Agent().ForceLeave("intruder.global"); err != nil {
+	if err := a.Stop(); err != nil { // it leaves the gossip: that it died would be noticed late
 		t.Error(err)
 	}
 	within(t, patience, "the intruder is forgotten", func() bool {

@@ -14,7 +14,6 @@ import (
 
 	"github.com/hashicorp/go-msgpack/v2/codec"
 
-	"github.com/open-nomad/open-nomad/internal/certs"
 	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/internal/testpki"
 	"github.com/open-nomad/open-nomad/nomad"
@@ -34,6 +33,8 @@ const (
 )
 
 var everyCert = []string{noTLS, noCert, otherCA, noRole, clientHere, serverHere, clientThere, serverThere}
+
+const farCert = "server.far.nomad"
 
 // The ways to the leader of the region.
 const (
@@ -76,32 +77,27 @@ type certified struct {
 	token string // of a server, stolen
 }
 
-// agentTLS is what an agent of a region needs. Callers ask no names of servers: they
-// are to be refused, not to refuse.
-func agentTLS(t *testing.T, ca *testpki.CA, region, name string) *certs.Store {
+// over is how somebody with a certificate calls servers; without a name, without TLS.
+// Nobody asks for names of servers: all are to be refused, not to refuse.
+func over(t *testing.T, ca *testpki.CA, name string) rpc.PoolConfig {
 	t.Helper()
-	cfg := ca.Agent(name).Config()
-	cfg.Region, cfg.VerifyServerHostname = region, false
-	return testpki.Open(t, cfg)
-}
-
-func serverTLS(t *testing.T, ca *testpki.CA, region string) func(*server.Config) {
-	t.Helper()
-	cfg := ca.Agent("server." + region + ".nomad").Config()
-	cfg.Region, cfg.Server = region, true
-	return func(c *server.Config) {
-		c.Region, c.TLS, c.RPCMaxConnsPerClient = region, testpki.Open(t, cfg), -1
+	if name == "" {
+		return rpc.PoolConfig{Region: "global"}
 	}
+	cfg := ca.Agent(name).Config()
+	cfg.VerifyServerHostname = false
+	return rpc.PoolConfig{Region: "global", TLS: testpki.Open(t, cfg)}
 }
 
 func newCertified(t *testing.T) *certified {
 	t.Helper()
-	ca, alien := testpki.New(t), testpki.New(t)
-	x := &certified{ca: ca, all: cluster(t, 3, serverTLS(t, ca, "global"))}
+	ca := testpki.New(t)
+	speaking := func(c *server.Config) { c.RPCMaxConnsPerClient = -1; asServer(t, ca)(c) }
+	x := &certified{ca: ca, all: cluster(t, 3, speaking), pools: map[string]*rpc.Pool{}}
 	leader, followers := split(t, x.all)
 	there := startMember(t, "far", func(c *server.Config) {
-		serverTLS(t, ca, "far")(c)
-		c.BootstrapExpect, c.StartJoin = 1, []string{leader.gossipAddr()}
+		c.Region, c.BootstrapExpect, c.StartJoin = "far", 1, []string{leader.gossipAddr()}
+		speaking(c)
 	})
 	for _, m := range []member{leader, followers[0], there} {
 		eventually(t, func() bool { return len(m.Members()) == 4 })
@@ -109,13 +105,10 @@ func newCertified(t *testing.T) *certified {
 	x.addrs = map[string]string{direct: leader.RPCAddr(), forwarded: followers[0].RPCAddr(), crossing: there.RPCAddr()}
 	x.s, x.far = leader.Server, there.Server
 	x.token = ownToken(t, leader.Server)
-	stores := map[string]*certs.Store{noTLS: nil, otherCA: agentTLS(t, alien, "global", "server.global.nomad"),
-		noRole: agentTLS(t, ca, "global", "cli.global.nomad"), clientHere: agentTLS(t, ca, "global", "client.global.nomad"),
-		serverHere: agentTLS(t, ca, "global", "server.global.nomad"), clientThere: agentTLS(t, ca, "far", "client.far.nomad"),
-		serverThere: agentTLS(t, ca, "far", "server.far.nomad")}
-	x.pools = map[string]*rpc.Pool{}
-	for who, store := range stores {
-		p := rpc.NewPool(rpc.PoolConfig{Serve: relayed(t), TLS: store, Region: "global"})
+	for who, cfg := range map[string]rpc.PoolConfig{noTLS: over(t, ca, ""), otherCA: over(t, testpki.New(t), serverCert), noRole: over(t, ca, "cli.global.nomad"),
+		clientHere: over(t, ca, clientCert), serverHere: over(t, ca, serverCert), clientThere: over(t, ca, "client.far.nomad"), serverThere: over(t, ca, farCert)} {
+		cfg.Serve = relayed(t)
+		p := rpc.NewPool(cfg)
 		t.Cleanup(func() { p.Close() })
 		x.pools[who] = p
 	}

@@ -1,0 +1,71 @@
+package server_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/open-nomad/open-nomad/internal/testpki"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/server"
+)
+
+// Servers that meet the others by gossip but can't prove to be servers of the region
+// get no vote, no log and no leader. One that can, and comes after them, gets all.
+func TestWhoJoinsWithoutACertificateGetsNothing(t *testing.T) {
+	ca, other := testpki.New(t), testpki.New(t)
+	all := cluster(t, 3, func(c *server.Config) { quickPilot(c); asServer(t, ca)(c) })
+	register(t, all[0].Server, batchJob("secret", 0))
+	// What an intruder asks of others is its own affair.
+	careless := func(ca *testpki.CA, name string) func(*server.Config) {
+		return func(c *server.Config) {
+			cfg := ca.Agent(name).Config()
+			cfg.Server, cfg.VerifyServerHostname = true, false
+			c.TLS = testpki.Open(t, cfg)
+		}
+	}
+	intruders := map[string]member{}
+	for name, change := range map[string]func(*server.Config){noTLS: func(*server.Config) {}, otherCA: careless(other, serverCert),
+		clientHere: careless(ca, clientCert), serverThere: careless(ca, farCert)} {
+		intruders[name] = startMember(t, fmt.Sprintf("intruder-%d", len(intruders)), func(c *server.Config) {
+			c.BootstrapExpect, c.StartJoin = 3, []string{all[0].gossipAddr()}
+			change(c)
+		})
+	}
+	eventually(t, func() bool { return len(all[0].Members()) == 3+len(intruders) })
+	honest := startMember(t, "honest", func(c *server.Config) {
+		c.BootstrapExpect, c.StartJoin = 3, []string{all[0].gossipAddr()}
+		asServer(t, ca)(c)
+	})
+	all = append(all, honest)
+	var voters []string
+	eventually(t, func() bool {
+		servers, err := all[0].RaftServers()
+		voters = nil
+		for _, s := range servers {
+			if s.Voter {
+				voters = append(voters, s.Address)
+			}
+		}
+		return err == nil && slices.Contains(voters, honest.RPCAddr())
+	})
+	if len(voters) != len(all) {
+		t.Errorf("%d servers vote, want %d", len(voters), len(all))
+	}
+	if out := read[nomad.SingleJobResponse](t, honest.Server, "Job.GetJob", jobRead("secret")); out.Job == nil {
+		t.Error("the honest server knows no job")
+	}
+	for name, m := range intruders {
+		if slices.Contains(voters, m.RPCAddr()) {
+			t.Errorf("%s: has a vote", name)
+		}
+		if _, id := m.Leader(); id != "" {
+			t.Errorf("%s: has the leader %s", name, id)
+		}
+		var out nomad.SingleJobResponse
+		q := nomad.QueryOptions{Region: "global", AllowStale: true}
+		if err := m.Call(within(t), "Job.GetJob", &nomad.JobSpecificRequest{JobID: "secret", QueryOptions: q}, &out); err == nil && out.Job != nil {
+			t.Errorf("%s: has the log", name)
+		}
+	}
+}
