@@ -2,6 +2,7 @@ package nomad
 
 import (
 	"reflect"
+	"sync"
 	"time"
 )
 
@@ -16,7 +17,57 @@ func Copy[T any](v T) T {
 
 var timeType = reflect.TypeFor[time.Time]()
 
+// flatTypes remembers which types an assignment copies whole.
+var flatTypes sync.Map // reflect.Type → bool
+
+// isFlat says whether a value of the type holds nothing that it shares with its copy
+// and could be written to.
+func isFlat(t reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Interface, reflect.Slice, reflect.Map:
+		return false
+	case reflect.Array:
+		return isFlat(t.Elem())
+	case reflect.Struct:
+	default:
+		return true
+	}
+	if known, ok := flatTypes.Load(t); ok {
+		return known.(bool)
+	}
+	flat := true
+	for i := range t.NumField() {
+		if f := t.Field(i); t != timeType && f.IsExported() && !isFlat(f.Type) {
+			flat = false
+		}
+	}
+	flatTypes.Store(t, flat)
+	return flat
+}
+
+// deep remembers the fields of structs for which an assignment is not enough.
+var deep sync.Map // reflect.Type → []int
+
+// deepFields returns the exported fields of a struct that are not flat.
+func deepFields(t reflect.Type) []int {
+	if known, ok := deep.Load(t); ok {
+		return known.([]int)
+	}
+	var out []int
+	for i := range t.NumField() {
+		if f := t.Field(i); f.IsExported() && !isFlat(f.Type) {
+			out = append(out, i)
+		}
+	}
+	deep.Store(t, out)
+	return out
+}
+
 func copyInto(dst, src reflect.Value) {
+	if isFlat(src.Type()) {
+		dst.Set(src)
+		return
+	}
 	switch src.Kind() {
 	case reflect.Pointer:
 		if src.IsNil() {
@@ -34,19 +85,19 @@ func copyInto(dst, src reflect.Value) {
 		dst.Set(v)
 	case reflect.Struct:
 		dst.Set(src)
-		if src.Type() == timeType {
-			return
-		}
-		for i := range src.NumField() {
-			if src.Type().Field(i).IsExported() {
-				copyInto(dst.Field(i), src.Field(i))
-			}
+		for _, i := range deepFields(src.Type()) {
+			copyInto(dst.Field(i), src.Field(i))
 		}
 	case reflect.Slice:
 		if src.IsNil() {
 			return
 		}
 		s := reflect.MakeSlice(src.Type(), src.Len(), src.Len())
+		if isFlat(src.Type().Elem()) {
+			reflect.Copy(s, src)
+			dst.Set(s)
+			return
+		}
 		for i := range src.Len() {
 			copyInto(s.Index(i), src.Index(i))
 		}
@@ -56,7 +107,12 @@ func copyInto(dst, src reflect.Value) {
 			return
 		}
 		m := reflect.MakeMapWithSize(src.Type(), src.Len())
+		flat := isFlat(src.Type().Elem())
 		for it := src.MapRange(); it.Next(); {
+			if flat {
+				m.SetMapIndex(it.Key(), it.Value())
+				continue
+			}
 			v := reflect.New(src.Type().Elem()).Elem()
 			copyInto(v, it.Value())
 			m.SetMapIndex(it.Key(), v)

@@ -46,10 +46,8 @@ func tidy(v reflect.Value) {
 			tidy(v.Elem())
 		}
 	case reflect.Struct:
-		for i := range v.NumField() {
-			if v.Type().Field(i).IsExported() {
-				tidy(v.Field(i))
-			}
+		for _, i := range deepFields(v.Type()) {
+			tidy(v.Field(i))
 		}
 	case reflect.Slice:
 		if k := v.Type().Elem().Kind(); k != reflect.Pointer && k != reflect.Struct {

@@ -29,13 +29,12 @@ func lacking(v reflect.Value) *string {
 			return lacking(v.Elem())
 		}
 	case reflect.Struct:
-		for i := range v.NumField() {
-			f := v.Type().Field(i)
-			if !f.IsExported() || !mayLack(f.Type) {
+		for _, i := range deepFields(v.Type()) {
+			if !mayLack(v.Field(i).Type()) {
 				continue
 			}
 			if at := lacking(v.Field(i)); at != nil {
-				return place("%s.%s", f.Name, *at)
+				return place("%s.%s", v.Type().Field(i).Name, *at)
 			}
 		}
 	case reflect.Slice, reflect.Array:

@@ -10,8 +10,8 @@ import (
 
 // Config says where and how a server keeps its log.
 type Config struct {
-	// FSM applies committed entries.
-	FSM raft.FSM
+	// FSM applies committed entries, those that were committed together at once.
+	FSM raft.BatchingFSM
 	// Dir is the server's directory, <data_dir>/server. Empty: everything is in
 	// memory and nothing is synced.
 	Dir string

@@ -90,13 +90,13 @@ func start(c Config, s *stores) (*Raft, error) {
 
 // begin starts raft. It panics when an entry is missing between the snapshot and the
 // end of the log.
-func begin(rc *raft.Config, to raft.FSM, s *stores, trans raft.Transport) (r *raft.Raft, err error) {
+func begin(rc *raft.Config, to raft.BatchingFSM, s *stores, trans raft.Transport) (r *raft.Raft, err error) {
 	defer func() {
 		if found := recover(); found != nil {
 			r, err = nil, fmt.Errorf("%w: an entry behind the last snapshot cannot be read: %v", ErrDamaged, found)
 		}
 	}()
-	watched := &watchedFSM{FSM: to}
+	watched := &watchedFSM{BatchingFSM: to}
 	r, err = raft.NewRaft(rc, watched, s.log, s.stable, s.snapshots, trans)
 	if err == nil {
 		return r, nil

@@ -153,12 +153,16 @@ func (s *privateSink) Cancel() error {
 
 // watchedFSM notes why a snapshot could not be restored: raft only says that.
 type watchedFSM struct {
-	raft.FSM
+	raft.BatchingFSM
 	failed error
 }
 
+// Raft looks for it and says nothing when it is not there: entries would be applied
+// one by one.
+var _ raft.BatchingFSM = (*watchedFSM)(nil)
+
 // Restore implements raft.FSM.
 func (w *watchedFSM) Restore(state io.ReadCloser) error {
-	w.failed = w.FSM.Restore(state)
+	w.failed = w.BatchingFSM.Restore(state)
 	return w.failed
 }
