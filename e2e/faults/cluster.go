@@ -20,12 +20,6 @@ import (
 	"github.com/open-nomad/open-nomad/internal/cgroup"
 )
 
-// Bounds of the servers of a cluster, together.
-const (
-	memoryMax    = 4 << 30
-	processesMax = 2000
-)
-
 // Bounds of waiting.
 const (
 	askWithin   = time.Second      // one question to one server
@@ -106,28 +100,6 @@ func (s *Server) client(h *http.Client) (*api.Client, error) {
 	return api.NewClient(&api.Config{Address: "http://" + s.host.Addr.String() + ":4646", HttpClient: h})
 }
 
-// newGroup makes the group that bounds all servers of a cluster.
-func newGroup() (*cgroup.Group, error) {
-	h, err := cgroup.Detect()
-	if err != nil {
-		return nil, err
-	}
-	return h.Create("open-nomad-faults", fmt.Sprintf("%d-%d", os.Getpid(), time.Now().UnixNano()), cgroup.Limits{MemoryMax: memoryMax, Processes: processesMax})
-}
-
-// forgetParents removes the groups above, unless other clusters use them.
-func forgetParents(g *cgroup.Group) {
-	dirs := []string{g.Dir()}
-	for _, f := range g.JoinFiles() {
-		dirs = append(dirs, filepath.Dir(f))
-	}
-	for _, d := range dirs {
-		if d != "" {
-			os.Remove(filepath.Dir(d)) // not empty: another cluster runs
-		}
-	}
-}
-
 // Close kills every server and removes network and group.
 func (c *Cluster) Close() error {
 	var errs []error
@@ -174,16 +146,6 @@ func (s *Server) Start(ctx context.Context) error {
 	return s.wait(ctx)
 }
 
-// enter puts a process into every tree of a group.
-func enter(g *cgroup.Group, pid int) error {
-	for _, f := range g.JoinFiles() {
-		if err := os.WriteFile(filepath.Join(filepath.Dir(f), "cgroup.procs"), fmt.Append(nil, pid), 0); err != nil {
-			return fmt.Errorf("bound server: %w", err)
-		}
-	}
-	return g.Enter(pid)
-}
-
 // writeConfig writes what the agent reads.
 func (s *Server) writeConfig() (string, error) {
 	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
@@ -224,6 +186,14 @@ func (s *Server) Runs() bool {
 	default:
 		return true
 	}
+}
+
+// Pid is the process ID of the server, 0 before its first Start.
+func (s *Server) Pid() int {
+	if s.cmd == nil {
+		return 0
+	}
+	return s.cmd.Process.Pid
 }
 
 // Answers says whether the process is there and not stopped.

@@ -3,6 +3,12 @@
 package faults_test
 
 import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -33,5 +39,30 @@ func TestHarness(t *testing.T) {
 	}
 	if again, err := c.Agree(ctx); err != nil || again != next {
 		t.Fatalf("after the cut: leader %v, %v, want %s", again, err, next.Name)
+	}
+}
+
+// The servers are bounded, and nothing of them stays when they end.
+func TestNothingStays(t *testing.T) {
+	pids := map[int]bool{}
+	t.Run("cluster", func(t *testing.T) {
+		for _, s := range start(t, 3, "").Servers {
+			pid := s.Pid()
+			pids[pid] = true
+			text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+			if err != nil || !strings.Contains(string(text), fmt.Sprintf("/open-nomad-faults/%d-", os.Getpid())) {
+				t.Errorf("server %s is not bounded: %s %v", s.Name, text, err)
+			}
+		}
+	})
+	for pid := range pids {
+		if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
+			t.Errorf("process %d is there: %v", pid, err)
+		}
+	}
+	left, err := filepath.Glob(fmt.Sprintf("/sys/fs/cgroup/*/open-nomad-faults/%d-*", os.Getpid()))
+	also, err2 := filepath.Glob(fmt.Sprintf("/sys/fs/cgroup/open-nomad-faults/%d-*", os.Getpid()))
+	if err != nil || err2 != nil || len(left)+len(also) != 0 {
+		t.Errorf("groups stay: %v %v", left, also)
 	}
 }
