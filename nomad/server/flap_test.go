@@ -1,0 +1,67 @@
+package server_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/server"
+)
+
+// flaps is how often leadership moves, faster than a term is established.
+const flaps = 15
+
+// Leadership moves many times under load: no term hangs, writes go on afterwards on
+// every server, and none that was acknowledged is lost.
+func TestLeadershipThatFlaps(t *testing.T) {
+	all := cluster(t, 3, func(c *server.Config) { c.Workers = 2 })
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var (
+		writers sync.WaitGroup
+		acked   sync.Map
+		count   atomic.Int64
+	)
+	for w, m := range all {
+		writers.Go(func() {
+			for i := 0; ctx.Err() == nil && i < 1000; i++ {
+				id := fmt.Sprintf("w%d-%d", w, i)
+				req := &nomad.JobRegisterRequest{Job: batchJob(id, 0), WriteRequest: nomad.WriteRequest{Region: "global"}}
+				if err := m.Call(ctx, "Job.Register", req, &nomad.JobRegisterResponse{}); err == nil {
+					acked.Store(id, true)
+					count.Add(1)
+				}
+			}
+		})
+	}
+	for i := range flaps {
+		to := all[i%3].Self().Tags["id"]
+		req := &nomad.RaftPeerRequest{RaftIDAddress: nomad.RaftIDAddress{ID: to}, WriteRequest: nomad.WriteRequest{Region: "global"}}
+		short, cancel := context.WithTimeout(ctx, 5*time.Second)
+		err := all[(i+1)%3].Call(short, "Operator.TransferLeadershipToPeer", req, nil)
+		cancel()
+		if errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("transfer %d hangs", i)
+		}
+	}
+	stop()
+	writers.Wait()
+	waitVoters(t, all, 3)
+	for i, m := range all {
+		register(t, m.Server, batchJob(fmt.Sprintf("after-%d", i), 0))
+	}
+	acked.Range(func(id, _ any) bool {
+		if got := read[nomad.SingleJobResponse](t, all[0].Server, "Job.GetJob", jobRead(id.(string))); got.Job == nil {
+			t.Errorf("job %s was acknowledged and is lost", id)
+		}
+		return true
+	})
+	if n := count.Load(); n < flaps {
+		t.Errorf("only %d writes were acknowledged", n)
+	}
+}
