@@ -30,6 +30,8 @@ type stores struct {
 	id        string
 	interrupt func() // ends the waiting for a disk that cannot be written
 	close     func() error
+
+	unwritable func() error // why the log cannot be written at present
 }
 
 // memoryStores return stores that end with the process.
@@ -39,7 +41,7 @@ func memoryStores(id string) *stores {
 	}
 	mem := raft.NewInmemStore()
 	return &stores{log: mem, stable: mem, snapshots: &memorySnapshots{}, id: id,
-		interrupt: func() {}, close: func() error { return nil }}
+		interrupt: func() {}, close: func() error { return nil }, unwritable: func() error { return nil }}
 }
 
 // diskStores open what is below dir, or create it.
@@ -87,7 +89,7 @@ func openStores(dir, id string, backend Backend, log hclog.Logger) (*stores, err
 	if err != nil {
 		return nil, errors.Join(err, logs.Close())
 	}
-	return &stores{log: logs, stable: logs, snapshots: snaps, id: id, interrupt: logs.interrupt, close: logs.Close}, nil
+	return &stores{log: logs, stable: logs, snapshots: snaps, id: id, interrupt: logs.interrupt, close: logs.Close, unwritable: logs.unwritable}, nil
 }
 
 // cached is how many entries of the log are kept in memory.

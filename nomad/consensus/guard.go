@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -53,6 +54,8 @@ type guardedLog struct {
 	broken error      // why the log must be opened anew
 	tried  time.Time
 	told   time.Time
+
+	failing atomic.Pointer[error] // broken, for who may not wait
 
 	mu  sync.RWMutex // held for reading while wal is used
 	wal *wal.WAL
@@ -152,6 +155,7 @@ func (g *guardedLog) try(write func() error) error {
 	if g.broken != nil {
 		g.log.Warn("the raft log is written again", "dir", g.dir)
 		g.broken = nil
+		g.failing.Store(nil)
 	}
 	return nil
 }
@@ -163,9 +167,19 @@ func (g *guardedLog) fail(err error) error {
 		hint = "it goes on by itself when there is space"
 	}
 	g.tried = time.Now()
-	g.broken = fmt.Errorf("write raft log in %s: %w: %s", g.dir, err, hint)
-	g.tell(g.broken)
-	return g.broken
+	failed := fmt.Errorf("write raft log in %s: %w: %s", g.dir, err, hint)
+	g.broken = failed
+	g.failing.Store(&failed)
+	g.tell(failed)
+	return failed
+}
+
+// unwritable says why the log cannot be written at present, nil when it can.
+func (g *guardedLog) unwritable() error {
+	if err := g.failing.Load(); err != nil {
+		return *err
+	}
+	return nil
 }
 
 // tell logs a failure that lasts, not too often.

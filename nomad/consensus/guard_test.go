@@ -129,8 +129,14 @@ func TestFullDisk(t *testing.T) {
 		}
 	}
 	holds(t, g, last, last+1)
+	if err := g.unwritable(); !errors.Is(err, unix.ENOSPC) {
+		t.Errorf("unwritable() = %v", err)
+	}
 	free()
 	until(t, "the entry is written", func() error { return g.StoreLog(entry(last+1, 1)) })
+	if err := g.unwritable(); err != nil {
+		t.Errorf("unwritable() = %v with space", err)
+	}
 	for range 100 {
 		last++
 		if err := g.StoreLog(entry(last+1, 1)); err != nil {

@@ -281,6 +281,10 @@ func (r *Raft) LeaderChange() <-chan struct{} {
 // AppliedIndex returns the index of the last entry that was applied.
 func (r *Raft) AppliedIndex() uint64 { return r.raft.AppliedIndex() }
 
+// Unwritable says why this server's log cannot be written at present, nil when it
+// can. Such a server cannot lead.
+func (r *Raft) Unwritable() error { return r.stores.unwritable() }
+
 // LastContact returns when this server last heard from the leader.
 func (r *Raft) LastContact() time.Time { return r.raft.LastContact() }
 

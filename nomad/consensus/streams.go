@@ -129,11 +129,11 @@ func (streamAddr) Network() string { return "tcp" }
 func (a streamAddr) String() string { return string(a) }
 
 // network makes the transport of a server that has peers.
-func network(s *Streams, id string, locate func(id string) string, log *slog.Logger) *raft.NetworkTransport {
-	return raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
+func network(s *Streams, id string, locate func(id string) string, log *slog.Logger) raft.Transport {
+	return transport{raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 		Stream: s, MaxPool: streamPool, Timeout: streamTimeout, MsgpackUseNewTimeFormat: true, Logger: transportLogger(log),
 		ServerAddressProvider: addresses{self: id, addr: s.addr, locate: locate},
-	})
+	})}
 }
 
 // addresses finds servers by their IDs: the log may hold an address that a

@@ -60,9 +60,18 @@ func (s *Server) Route(ctx context.Context, where rpc.Where, env nomad.Envelope)
 			if s.raft.IsLeader() {
 				return "", nomad.ErrNotReady
 			}
-			return "", nomad.ErrNoLeader
+			return "", s.noLeader()
 		}
 	}
+}
+
+// noLeader is the error of a call that found no leader in time, with the reason when
+// it may be this server's own disk.
+func (s *Server) noLeader() error {
+	if cause := s.raft.Unwritable(); cause != nil {
+		return fmt.Errorf("%w: %w", nomad.ErrNoLeader, cause)
+	}
+	return nomad.ErrNoLeader
 }
 
 // Confirm says that this server leads and that what was acknowledged before the

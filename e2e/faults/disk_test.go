@@ -1,0 +1,205 @@
+//go:build linux && faults
+
+package faults_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/e2e/cluster"
+)
+
+// left is what fill leaves: no segment of the log fits into it.
+const left = 512 << 10
+
+// smallLog makes a log whose segments are full soon.
+const smallLog = "server {\n  raft_logstore {\n    wal {\n      segment_size_mb = 1\n    }\n  }\n}\n"
+
+// disk is a file system of its own.
+type disk struct {
+	t    *testing.T
+	path string
+}
+
+func newDisk(t *testing.T, size string) disk {
+	t.Helper()
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "mode=0755,size="+size); err != nil {
+		if errors.Is(err, unix.EPERM) {
+			t.Skip("root is needed to mount a small disk")
+		}
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	return disk{t, dir}
+}
+
+// fill takes all but rest bytes.
+func (d disk) fill(rest int64) {
+	d.t.Helper()
+	var st unix.Statfs_t
+	if err := unix.Statfs(d.path, &st); err != nil {
+		d.t.Fatal(err)
+	}
+	f, err := os.OpenFile(filepath.Join(d.path, "filler"), os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer f.Close()
+	if free := int64(st.Bfree)*int64(st.Bsize) - rest; free > 0 {
+		if err := unix.Fallocate(int(f.Fd()), 0, 0, free); err != nil {
+			d.t.Fatal(err)
+		}
+	}
+}
+
+// free gives back what fill took.
+func (d disk) free() {
+	d.t.Helper()
+	if err := os.Remove(filepath.Join(d.path, "filler")); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// diskTrio is three servers, each with a small disk.
+func diskTrio(t *testing.T) (*trio, []disk) {
+	t.Helper()
+	var disks []disk
+	var dirs []string
+	for range 3 {
+		d := newDisk(t, "24m")
+		disks, dirs = append(disks, d), append(dirs, d.path)
+	}
+	return startTrio(t, smallLog, dirs...), disks
+}
+
+// flood writes 100 jobs of 40 KB through a server: more than a segment takes. What is
+// refused on the way is tried again.
+func (s *trio) flood(through *cluster.Agent) {
+	s.t.Helper()
+	for range 100 {
+		s.within("a write", func() error { return s.write(through, 40_000) })
+	}
+}
+
+// alive fails when a server has ended.
+func (s *trio) alive() {
+	s.t.Helper()
+	for i, a := range s.all {
+		if _, err := a.Client.Agent().Self(); err != nil {
+			s.t.Fatalf("server %d does not answer: %v\n%s", i, err, a.Log)
+		}
+	}
+}
+
+// said fails unless a server told of its full disk.
+func (s *trio) said(i int) {
+	s.t.Helper()
+	if text := fmt.Sprint(s.all[i].Log); !strings.Contains(text, "no space left on device") {
+		s.t.Errorf("server %d does not tell of its full disk:\n%s", i, text)
+	}
+}
+
+// A follower without space takes nothing more, and catches up by itself when there is
+// some. The others go on without a pause.
+func TestFollowerDiskFull(t *testing.T) {
+	s, disks := diskTrio(t)
+	lead := s.lead()
+	full := (lead + 1) % 3
+	disks[full].fill(left)
+	s.flood(s.all[lead])
+	if now := s.lead(); now != lead {
+		t.Errorf("server %d leads, it was %d: a full follower disturbs the others", now, lead)
+	}
+	s.alive()
+	s.said(full)
+	// A snapshot of its own is refused, and leaves nothing.
+	disks[full].fill(0)
+	if _, _, err := s.saved(full); err == nil || !strings.Contains(err.Error(), "no space left on device") {
+		t.Errorf("a snapshot of the full server: %v", err)
+	}
+	if tmp, err := filepath.Glob(filepath.Join(disks[full].path, "data/server/raft/snapshots/*.tmp")); len(tmp) > 0 || err != nil {
+		t.Errorf("%v is left of the snapshot: %v", tmp, err)
+	}
+	disks[full].free()
+	s.complete()
+	s.same()
+}
+
+// A leader without space hands over to one that has some, and catches up by itself.
+func TestLeaderDiskFull(t *testing.T) {
+	s, disks := diskTrio(t)
+	lead := s.lead()
+	disks[lead].fill(left)
+	began := time.Now()
+	s.flood(s.all[(lead+1)%3])
+	t.Logf("100 writes of 40 KB while the leader's disk filled up: %v", time.Since(began).Round(time.Millisecond))
+	if now := s.lead(); now == lead {
+		t.Errorf("server %d leads although it cannot write", lead)
+	}
+	s.alive()
+	s.said(lead)
+	disks[lead].free()
+	s.complete()
+	s.same()
+}
+
+// Without space anywhere writes are refused with the reason, reads are answered,
+// nobody crashes. A server that is started again on its full disk comes up, or says
+// that it has no space. When there is some, all go on by themselves.
+func TestAllDisksFull(t *testing.T) {
+	s, disks := diskTrio(t)
+	for range 10 {
+		if err := s.write(s.all[0], 40_000); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, d := range disks {
+		d.fill(left)
+	}
+	reasons := map[string]bool{}
+	s.within("a write is refused for want of space", func() error {
+		for i := range s.all {
+			if err := s.write(s.all[i], 40_000); err != nil {
+				reasons[err.Error()] = true
+				if strings.Contains(err.Error(), "no space left on device") {
+					return nil
+				}
+			}
+		}
+		return fmt.Errorf("the refusals so far: %v", reasons)
+	})
+	s.alive()
+	s.complete() // stale reads
+	s.killAll(1)
+	a, err := cluster.Start(t.Context(), s.all[1].Options)
+	if err == nil { // its newest segment is there
+		s.all[1] = a
+	} else if text := fmt.Sprint(s.all[1].Log); !strings.Contains(text, "no space left on device: free the 1 MiB of its next segment") {
+		t.Errorf("on its full disk the server did not start: %v, and said\n%s", err, text)
+	}
+	for _, d := range disks {
+		d.free()
+	}
+	if err != nil {
+		s.restart(1)
+	}
+	s.within("a write is taken again", func() error { return s.write(s.all[0], 0) })
+	s.complete()
+	s.same()
+	s.killAll(0, 1, 2)
+	s.restart(0, 1, 2)
+	s.lead()
+	s.complete()
+}
