@@ -50,6 +50,8 @@ type logStore interface {
 	raft.StableStore
 	// interrupt ends the waiting for a disk that cannot be written.
 	interrupt()
+	// unwritable says why nothing can be written at present, nil when it can.
+	unwritable() error
 	Close() error
 }
 

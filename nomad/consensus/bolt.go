@@ -7,9 +7,11 @@ import (
 	"os"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 	"go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
@@ -58,6 +60,29 @@ type boltLog struct {
 	log     hclog.Logger
 	ended   sync.Once
 	closing chan struct{} // closed when nothing is waited for any more
+	failing atomic.Pointer[error]
+}
+
+// StoreLog implements raft.LogStore.
+func (b *boltLog) StoreLog(entry *raft.Log) error { return b.StoreLogs([]*raft.Log{entry}) }
+
+// StoreLogs implements raft.LogStore.
+func (b *boltLog) StoreLogs(entries []*raft.Log) error {
+	if err := b.BoltStore.StoreLogs(entries); err != nil {
+		err = fmt.Errorf("write raft log %s: %w", b.path, err)
+		b.failing.Store(&err)
+		return err
+	}
+	b.failing.Store(nil)
+	return nil
+}
+
+// unwritable says why the last entries could not be written, nil when they could.
+func (b *boltLog) unwritable() error {
+	if err := b.failing.Load(); err != nil {
+		return *err
+	}
+	return nil
 }
 
 // SetUint64 implements raft.StableStore.
