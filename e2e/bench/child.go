@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 
 	"github.com/open-nomad/open-nomad/internal/cgroup"
@@ -25,6 +26,7 @@ type child struct {
 	in    io.WriteCloser
 	out   io.ReadCloser
 	group *cgroup.Group
+	dirs  []string // of the group
 }
 
 // roles are what this program can be beside the one that measures.
@@ -44,6 +46,12 @@ func startChild(ctx context.Context, role, name string, args ...string) (*child,
 	c := &child{cmd: exec.CommandContext(ctx, self, append([]string{role}, args...)...)}
 	if c.group, err = h.Create(childParent, fmt.Sprintf("%s-%d", name, os.Getpid()), cgroup.Limits{MemoryMax: childMemory, Processes: childProcesses}); err != nil {
 		return nil, err
+	}
+	for _, file := range c.group.JoinFiles() {
+		c.dirs = append(c.dirs, filepath.Dir(file))
+	}
+	if dir := c.group.Dir(); dir != "" {
+		c.dirs = append(c.dirs, dir)
 	}
 	c.cmd.Stderr = os.Stderr
 	c.in, err = c.cmd.StdinPipe()
@@ -75,7 +83,11 @@ func (c *child) stop() error {
 		err = nil
 	}
 	c.cmd.Wait() // that it was killed is no news
-	return errors.Join(err, c.group.Remove())
+	err = errors.Join(err, c.group.Remove())
+	for _, dir := range c.dirs {
+		os.Remove(filepath.Dir(dir)) // what all children share goes with the last one
+	}
+	return err
 }
 
 // heard reads one word that the other side wrote on a line of its own.
