@@ -110,9 +110,12 @@ func cutLeader(ctx context.Context, v *victims) (func(context.Context) error, er
 }
 
 // cutFollowers cuts two followers off from each other; both hear the leader.
-func cutFollowers(_ context.Context, v *victims) (func(context.Context) error, error) {
+func cutFollowers(ctx context.Context, v *victims) (func(context.Context) error, error) {
 	f := v.followers()
-	return v.heal, v.Cut(f[:1], f[1:2])
+	if err := v.Cut(f[:1], f[1:2]); err != nil {
+		return nil, err
+	}
+	return v.heal, v.losing(ctx) // they say little to each other
 }
 
 // muteLeader loses what the leader says to the others.
@@ -132,8 +135,11 @@ func deafLeader(ctx context.Context, v *victims) (func(context.Context) error, e
 }
 
 // wear loses some of all packets.
-func wear(_ context.Context, v *victims) (func(context.Context) error, error) {
-	return v.heal, v.Wear(v.Cluster.Servers, v.Cluster.Servers, wearPercent)
+func wear(ctx context.Context, v *victims) (func(context.Context) error, error) {
+	if err := v.Wear(v.Cluster.Servers, v.Cluster.Servers, wearPercent); err != nil {
+		return nil, err
+	}
+	return v.heal, v.losing(ctx)
 }
 
 // deposed waits until the others follow another leader, and the old one knows that
@@ -147,6 +153,18 @@ func (v *victims) deposed(ctx context.Context, apart ...*Server) error {
 			return errors.New("it still says that it does")
 		}
 		return nil
+	})
+}
+
+// losing waits until something was lost.
+func (v *victims) losing(ctx context.Context) error {
+	return within(ctx, readyWithin, "packets are lost", func(context.Context) error {
+		for _, s := range v.Cluster.Servers {
+			if n, err := s.host.Lost(); err == nil && n > 0 {
+				return nil
+			}
+		}
+		return errors.New("none yet")
 	})
 }
 
