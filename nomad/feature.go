@@ -1,7 +1,5 @@
 package nomad
 
-import "slices"
-
 // feature is something that a job may ask for and this version does not do.
 type feature[T any] struct {
 	name string
@@ -57,18 +55,12 @@ var (
 		{"secret blocks are", func(t *Task) bool { return len(t.Secrets) > 0 }},
 		{"action blocks are", func(t *Task) bool { return len(t.Actions) > 0 }},
 		{"schedule blocks are", func(t *Task) bool { return t.Schedule != nil }},
-		{"extra_claims in identity are", wantsExtraClaims},
 		{"the kinds of tasks that Consul Connect makes are", func(t *Task) bool { return t.Kind != "" }},
 		{"network blocks in resources (put them in the group) are", func(t *Task) bool { return t.Resources != nil && len(t.Resources.Networks) > 0 }},
 		{"device blocks in resources are", func(t *Task) bool { return t.Resources != nil && len(t.Resources.Devices) > 0 }},
 		{"numa blocks in resources (other than affinity = \"none\") are", usesNUMA},
 	}
 )
-
-func wantsExtraClaims(t *Task) bool {
-	return t.Identity != nil && len(t.Identity.ExtraClaims) > 0 ||
-		slices.ContainsFunc(t.Identities, func(id *WorkloadIdentity) bool { return len(id.ExtraClaims) > 0 })
-}
 
 func usesNUMA(t *Task) bool {
 	if t.Resources == nil || t.Resources.NUMA == nil {

@@ -209,12 +209,8 @@ func TestAbsentFeatures(t *testing.T) {
 		"device": func(j *nomad.Job) {
 			task(j).Resources = &nomad.Resources{Devices: []*nomad.RequestedDevice{{Name: "gpu"}}}
 		},
-		"numa":         func(j *nomad.Job) { task(j).Resources = &nomad.Resources{NUMA: &nomad.NUMA{Affinity: "require"}} },
-		"volume_mount": func(j *nomad.Job) { task(j).VolumeMounts = []*nomad.VolumeMount{{}} },
-		"extra_claims": func(j *nomad.Job) { task(j).Identity = &nomad.WorkloadIdentity{ExtraClaims: []string{"unit"}} },
-		"extra_claims in identity": func(j *nomad.Job) {
-			task(j).Identities = []*nomad.WorkloadIdentity{{Name: "aws", ExtraClaims: []string{"unit"}}}
-		},
+		"numa":           func(j *nomad.Job) { task(j).Resources = &nomad.Resources{NUMA: &nomad.NUMA{Affinity: "require"}} },
+		"volume_mount":   func(j *nomad.Job) { task(j).VolumeMounts = []*nomad.VolumeMount{{}} },
 		"Consul Connect": func(j *nomad.Job) { task(j).Kind = "connect-proxy:x" },
 	} {
 		t.Run(name, func(t *testing.T) {

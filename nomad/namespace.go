@@ -1,5 +1,7 @@
 package nomad
 
+import "maps"
+
 // The built-in namespace, and the name that asks for all of them.
 const (
 	DefaultNamespace            = "default"
@@ -22,6 +24,16 @@ type Namespace struct {
 	ModifyIndex           uint64
 	RequiredExtraClaims   map[string]string
 	OptionalExtraClaims   map[string]string
+}
+
+// Claims returns all extra claims, the required and the optional ones.
+func (n *Namespace) Claims() map[string]string {
+	all := maps.Clone(n.OptionalExtraClaims)
+	if all == nil {
+		all = map[string]string{}
+	}
+	maps.Copy(all, n.RequiredExtraClaims)
+	return all
 }
 
 // NamespaceCapabilities says which drivers and network modes jobs of a namespace may

@@ -9,6 +9,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/authz"
+	"github.com/open-nomad/open-nomad/nomad/identity"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -45,7 +46,7 @@ func (s *Service) allocSignIdentities(ctx context.Context, c *rpc.Call, req *nom
 				reject(out, ask, reason)
 				continue
 			}
-			todo = append(todo, signed{ask, s.cfg.Issuer.Workload(alloc, alloc.Job, ask.WIHandle, named, s.cfg.Now())})
+			todo = append(todo, signed{ask, s.cfg.Issuer.Workload(subject(snap, alloc, ask.WIHandle, named), s.cfg.Now())})
 		}
 		return nil
 	})
@@ -53,6 +54,16 @@ func (s *Service) allocSignIdentities(ctx context.Context, c *rpc.Call, req *nom
 		return out, err
 	}
 	return out, s.signAll(ctx, todo, out)
+}
+
+// subject is whom an identity is for. Services have a name of their own, and are
+// nowhere: what they are told of the node is nothing.
+func subject(snap *state.Snapshot, alloc *nomad.Allocation, h nomad.WIHandle, named *nomad.WorkloadIdentity) identity.Subject {
+	s := identity.Subject{Alloc: alloc, Job: alloc.Job, Handle: h, Identity: named, Namespace: snap.Namespace(nil, alloc.Namespace)}
+	if h.WorkloadType == nomad.WorkloadTypeTask {
+		s.Node = snap.Node(nil, alloc.NodeID)
+	}
+	return s
 }
 
 // signAll adds the tokens to the reply.

@@ -75,6 +75,8 @@ func (s *Service) nodeMethods() []rpc.Method {
 		rpc.Handle("Namespace.ListNamespaces", rpc.Token, rpc.Leader, s.namespaceList),
 		rpc.Handle("Namespace.GetNamespace", rpc.Token, rpc.Leader, s.namespaceGet),
 		rpc.Handle("Namespace.GetNamespaces", rpc.Management, rpc.Leader, s.namespaceGetSet),
+		rpc.Handle("Namespace.UpsertNamespaces", rpc.Management, rpc.Leader, s.namespaceUpsert),
+		rpc.Handle("Namespace.DeleteNamespaces", rpc.Management, rpc.Leader, s.namespaceDelete),
 	}
 }
 
@@ -190,7 +192,6 @@ var features = map[string][]string{
 	"scaling":                 {"Job.Scale", "Job.ScaleStatus", "Scaling.GetPolicy", "Scaling.ListPolicies"},
 	"version tags of jobs":    {"Job.TagVersion"},
 	"root keys outside Raft":  {"Keyring.Get"},
-	"changing namespaces":     {"Namespace.DeleteNamespaces", "Namespace.UpsertNamespaces"},
 	"metadata of nodes":       {"NodeMeta.Apply", "NodeMeta.Read"},
 	"upgrade checks":          {"Operator.UpgradeCheckVaultWorkloadIdentity"},
 	"periodic jobs":           {"Periodic.Force"},

@@ -25,6 +25,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/broker"
+	"github.com/open-nomad/open-nomad/nomad/identity"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -97,7 +98,7 @@ type Plans interface {
 // Issuer says what identities claim, and signs claims. Signing waits for a key
 // until ctx ends.
 type Issuer interface {
-	Workload(alloc *nomad.Allocation, job *nomad.Job, handle nomad.WIHandle, identity *nomad.WorkloadIdentity, now time.Time) *nomad.IdentityClaims
+	Workload(s identity.Subject, now time.Time) *nomad.IdentityClaims
 	Node(node *nomad.Node, ttl time.Duration, now time.Time) *nomad.IdentityClaims
 	Introduction(intro *nomad.NodeIntroductionIdentityClaims, ttl time.Duration, now time.Time) *nomad.IdentityClaims
 	Mint(ctx context.Context, claims *nomad.IdentityClaims) (nomad.Token, error)

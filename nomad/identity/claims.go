@@ -7,15 +7,27 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// Workload returns the claims of a task or service of an allocation. job is the
-// allocation's job: inside a plan the allocation does not carry it.
-func (i *Issuer) Workload(alloc *nomad.Allocation, job *nomad.Job, handle nomad.WIHandle,
-	identity *nomad.WorkloadIdentity, now time.Time) *nomad.IdentityClaims {
+// Subject is a task or service of an allocation, and what is known of where it is.
+type Subject struct {
+	Alloc *nomad.Allocation
+	// Job is the allocation's job: inside a plan the allocation does not carry it.
+	Job      *nomad.Job
+	Handle   nomad.WIHandle
+	Identity *nomad.WorkloadIdentity
+	// Namespace may add claims; nil adds none.
+	Namespace *nomad.Namespace
+	// Node is where the allocation is; nil leaves what is said of it empty.
+	Node *nomad.Node
+}
+
+// Workload returns the claims of a task or service of an allocation.
+func (i *Issuer) Workload(s Subject, now time.Time) *nomad.IdentityClaims {
+	alloc, job, handle, identity := s.Alloc, s.Job, s.Handle, s.Identity
 	id := job.ID
 	if job.ParentID != "" {
 		id = job.ParentID // what is dispatched has the rights of what it came from
 	}
-	w := &nomad.WorkloadIdentityClaims{Namespace: alloc.Namespace, JobID: id, AllocationID: alloc.ID}
+	w := &nomad.WorkloadIdentityClaims{Namespace: alloc.Namespace, JobID: id, AllocationID: alloc.ID, ExtraClaims: s.extraClaims()}
 	switch handle.WorkloadType {
 	case nomad.WorkloadTypeService:
 		w.ServiceName = handle.WorkloadIdentifier

@@ -80,20 +80,32 @@ func TestClaims(t *testing.T) {
 		want   map[string]any
 	}{
 		"task": {
-			i.Workload(alloc, job, nomad.WIHandle{WorkloadIdentifier: "main"}, wid("default", 0, "nomadproject.io"), now),
+			i.Workload(identity.Subject{Alloc: alloc, Job: job, Handle: nomad.WIHandle{WorkloadIdentifier: "main"}, Identity: wid("default", 0, "nomadproject.io")}, now),
 			map[string]any{"nomad_namespace": "team", "nomad_job_id": "web", "nomad_allocation_id": "a1", "nomad_task": "main",
 				"aud": "nomadproject.io", "sub": "eu:team:web:grp:main:default"},
 		},
 		"dispatched child": {
-			i.Workload(alloc, child, nomad.WIHandle{WorkloadIdentifier: "main"}, wid("aws", time.Hour, "a", "nomadproject.io"), now),
+			i.Workload(identity.Subject{Alloc: alloc, Job: child, Handle: nomad.WIHandle{WorkloadIdentifier: "main"}, Identity: wid("aws", time.Hour, "a", "nomadproject.io")}, now),
 			map[string]any{"nomad_namespace": "team", "nomad_job_id": "web", "nomad_allocation_id": "a1", "nomad_task": "main",
 				"aud": []any{"a", "nomadproject.io"}, "sub": "eu:team:web:grp:main:aws", "exp": 1e6 + 3600},
 		},
 		"service": {
-			i.Workload(alloc, job, nomad.WIHandle{WorkloadIdentifier: "s-${x}", WorkloadType: nomad.WorkloadTypeService,
-				InterpolatedWorkloadIdentifier: "s-1"}, wid("consul", 0), now),
+			i.Workload(identity.Subject{Alloc: alloc, Job: job, Identity: wid("consul", 0),
+				Handle: nomad.WIHandle{WorkloadIdentifier: "s-${x}", WorkloadType: nomad.WorkloadTypeService, InterpolatedWorkloadIdentifier: "s-1"}}, now),
 			map[string]any{"nomad_namespace": "team", "nomad_job_id": "web", "nomad_allocation_id": "a1", "nomad_service": "s-1",
 				"sub": "eu:team:web:grp:s-${x}:consul"},
+		},
+		"with claims of the namespace": {
+			i.Workload(identity.Subject{Alloc: alloc, Job: &nomad.Job{ID: "web", Region: "eu", NodePool: "gpu", Meta: map[string]string{"team": "blue"}},
+				Handle: nomad.WIHandle{WorkloadIdentifier: "main"}, Node: node,
+				Identity: &nomad.WorkloadIdentity{Name: "x", ExtraClaims: []string{"where", "unknown"}},
+				Namespace: &nomad.Namespace{
+					RequiredExtraClaims: map[string]string{"who": "${job.namespace}/${job.id}/${group.name}/${task.name}", "plain": "$x {y}"},
+					OptionalExtraClaims: map[string]string{"where": "${node.id}@${node.datacenter} ${job.meta.team} ${job.meta.none} ${vault.role}|${else}", "unlisted": "x"},
+				}}, now),
+			map[string]any{"nomad_namespace": "team", "nomad_job_id": "web", "nomad_allocation_id": "a1", "nomad_task": "main",
+				"sub": "eu:team:web:grp:main:x", "extra_claims": map[string]any{"who": "team/web/grp/main", "plain": "$x {y}",
+					"where": "n1@dc1 blue ${job.meta.none} |${else}"}},
 		},
 		"node": {
 			i.Node(node, time.Hour, now),
@@ -348,7 +360,7 @@ func BenchmarkMintAll(b *testing.B) {
 	i := newIssuer(b, "")
 	claims := make([]*nomad.IdentityClaims, 1000)
 	for n := range claims {
-		claims[n] = i.Workload(alloc, job, nomad.WIHandle{WorkloadIdentifier: "main"}, &nomad.WorkloadIdentity{Name: "default"}, now)
+		claims[n] = i.Workload(identity.Subject{Alloc: alloc, Job: job, Handle: nomad.WIHandle{WorkloadIdentifier: "main"}, Identity: &nomad.WorkloadIdentity{Name: "default"}}, now)
 	}
 	for b.Loop() {
 		if _, err := i.MintAll(b.Context(), claims); err != nil {

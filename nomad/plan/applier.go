@@ -30,6 +30,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/identity"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -47,7 +48,7 @@ type Committer interface {
 
 // Minter says what a workload identity claims, and signs claims.
 type Minter interface {
-	Workload(alloc *nomad.Allocation, job *nomad.Job, handle nomad.WIHandle, identity *nomad.WorkloadIdentity, now time.Time) *nomad.IdentityClaims
+	Workload(s identity.Subject, now time.Time) *nomad.IdentityClaims
 	MintAll(ctx context.Context, claims []*nomad.IdentityClaims) ([]nomad.Token, error)
 }
 

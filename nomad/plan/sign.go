@@ -6,6 +6,7 @@ import (
 	"maps"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/identity"
 )
 
 // defaultIdentity is what a task gets that has no identity block (tasks always
@@ -87,14 +88,15 @@ func tasksOf(job *nomad.Job, group string) []*nomad.Task {
 }
 
 func (a *Applier) claims(c *candidate, alloc *nomad.Allocation, job *nomad.Job, task *nomad.Task) *nomad.IdentityClaims {
-	identity := task.Identity
-	if identity == nil {
-		identity = defaultIdentity
+	named := task.Identity
+	if named == nil {
+		named = defaultIdentity
 	}
 	handle := nomad.WIHandle{
-		IdentityName:       identity.Name,
+		IdentityName:       named.Name,
 		WorkloadIdentifier: task.Name,
 		WorkloadType:       nomad.WorkloadTypeTask,
 	}
-	return a.cfg.Minter.Workload(alloc, job, handle, identity, c.now)
+	return a.cfg.Minter.Workload(identity.Subject{Alloc: alloc, Job: job, Handle: handle, Identity: named,
+		Namespace: c.view.snap.Namespace(nil, alloc.Namespace)}, c.now)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/fsm/testlog"
+	"github.com/open-nomad/open-nomad/nomad/identity"
 	"github.com/open-nomad/open-nomad/nomad/plan"
 )
 
@@ -19,10 +20,10 @@ type minter struct {
 	err    error
 }
 
-func (m *minter) Workload(a *nomad.Allocation, j *nomad.Job, h nomad.WIHandle, id *nomad.WorkloadIdentity, _ time.Time) *nomad.IdentityClaims {
+func (m *minter) Workload(s identity.Subject, _ time.Time) *nomad.IdentityClaims {
 	return &nomad.IdentityClaims{
-		WorkloadIdentityClaims: &nomad.WorkloadIdentityClaims{JobID: j.ID, AllocationID: a.ID, TaskName: h.WorkloadIdentifier},
-		RegisteredClaims:       nomad.RegisteredClaims{Audience: id.Audience, Subject: h.IdentityName},
+		WorkloadIdentityClaims: &nomad.WorkloadIdentityClaims{JobID: s.Job.ID, AllocationID: s.Alloc.ID, TaskName: s.Handle.WorkloadIdentifier},
+		RegisteredClaims:       nomad.RegisteredClaims{Audience: s.Identity.Audience, Subject: s.Handle.IdentityName},
 	}
 }
 

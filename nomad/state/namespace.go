@@ -44,7 +44,7 @@ func (t *txn) putNamespace(n *nomad.Namespace) {
 	namespaces.put(t, n)
 }
 
-// DeleteNamespaces removes namespaces in which no job lives.
+// DeleteNamespaces removes namespaces in which there is no job, running or not.
 func (s *Store) DeleteNamespaces(index uint64, req *nomad.NamespaceDeleteRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		for _, name := range req.Namespaces {
@@ -56,9 +56,7 @@ func (s *Store) DeleteNamespaces(index uint64, req *nomad.NamespaceDeleteRequest
 				return fmt.Errorf("default namespace can not be deleted")
 			}
 			for j := range jobs.by(t.Txn, nil, primary, keyOf(name)) {
-				if j.Status != nomad.JobStatusDead {
-					return fmt.Errorf("namespace %q contains at least one non-terminal job %q; all jobs must be terminal", name, j.ID)
-				}
+				return fmt.Errorf("namespace %q has the job %q: purge its jobs first", name, j.ID)
 			}
 			namespaces.delete(t, n)
 		}

@@ -1,0 +1,79 @@
+package identity
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// token is a place in an extra claim that something is put into.
+var token = regexp.MustCompile(`\$\{[^{}]*\}`)
+
+// extraClaims returns what the namespace adds: all that it requires, and of what it
+// offers that which the identity lists (compat/identity.md section 2).
+func (s Subject) extraClaims() map[string]string {
+	if s.Namespace == nil {
+		return nil
+	}
+	var out map[string]string
+	add := func(name, text string) {
+		if out == nil {
+			out = map[string]string{}
+		}
+		out[name] = s.interpolate(text)
+	}
+	for name, text := range s.Namespace.OptionalExtraClaims {
+		if slices.Contains(s.Identity.ExtraClaims, name) {
+			add(name, text)
+		}
+	}
+	for name, text := range s.Namespace.RequiredExtraClaims {
+		add(name, text)
+	}
+	return out
+}
+
+// interpolate puts in what is known. What is known by name but absent here becomes
+// nothing; what nobody knows stays as it is written.
+func (s Subject) interpolate(text string) string {
+	if !strings.Contains(text, "${") {
+		return text
+	}
+	return token.ReplaceAllStringFunc(text, func(place string) string {
+		name := strings.TrimSpace(place[2 : len(place)-1])
+		if key, ok := strings.CutPrefix(name, "job.meta."); ok {
+			if v, known := s.Job.Meta[key]; known {
+				return v
+			}
+			return place
+		}
+		if value, known := s.values()[name]; known {
+			return value
+		}
+		return place
+	})
+}
+
+// values are what extra claims may hold, by name.
+func (s Subject) values() map[string]string {
+	job, node := s.Job, s.Node
+	if node == nil {
+		node = &nomad.Node{}
+	}
+	id := job.ID
+	if job.ParentID != "" {
+		id = job.ParentID
+	}
+	task := ""
+	if s.Handle.WorkloadType == nomad.WorkloadTypeTask {
+		task = s.Handle.WorkloadIdentifier
+	}
+	return map[string]string{
+		"job.region": job.Region, "job.namespace": s.Alloc.Namespace, "job.id": id, "job.node_pool": job.NodePool,
+		"group.name": s.Alloc.TaskGroup, "alloc.id": s.Alloc.ID, "task.name": task,
+		"node.id": node.ID, "node.datacenter": node.Datacenter, "node.pool": node.NodePool, "node.class": node.NodeClass,
+		"vault.cluster": "", "vault.namespace": "", "vault.role": "",
+	}
+}
