@@ -1,8 +1,11 @@
 package api
 
-import "net/url"
+import (
+	"net/http"
+	"net/url"
+)
 
-// Namespaces reads namespaces.
+// Namespaces reads and changes namespaces.
 type Namespaces struct{ client *Client }
 
 // Namespaces returns the handle for namespaces.
@@ -26,4 +29,14 @@ func (n *Namespaces) PrefixList(prefix string, q *QueryOptions) ([]*Namespace, *
 // Info returns a namespace.
 func (n *Namespaces) Info(name string, q *QueryOptions) (*Namespace, *QueryMeta, error) {
 	return get[*Namespace](n.client, "/v1/namespace/"+url.PathEscape(name), q)
+}
+
+// Register stores a namespace.
+func (n *Namespaces) Register(namespace *Namespace, q *WriteOptions) (*WriteMeta, error) {
+	return n.client.put("/v1/namespace", namespace, nil, q)
+}
+
+// Delete forgets a namespace in which there is no job.
+func (n *Namespaces) Delete(namespace string, q *WriteOptions) (*WriteMeta, error) {
+	return n.client.write(http.MethodDelete, "/v1/namespace/"+url.PathEscape(namespace), nil, nil, q)
 }

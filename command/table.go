@@ -10,6 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/command/deployment"
 	"github.com/open-nomad/open-nomad/command/eval"
 	"github.com/open-nomad/open-nomad/command/job"
+	"github.com/open-nomad/open-nomad/command/namespace"
 	"github.com/open-nomad/open-nomad/command/node"
 	"github.com/open-nomad/open-nomad/command/operator"
 	"github.com/open-nomad/open-nomad/command/term"
@@ -21,7 +22,7 @@ import (
 func commands() []term.Command {
 	return slices.Concat(
 		[]term.Command{versionCommand(), fmtCommand(), statusCommand()}, agent.Commands(),
-		job.Commands(), alloc.Commands(), node.Commands(), eval.Commands(), deployment.Commands(), operator.Commands(), tls.Commands(),
+		job.Commands(), alloc.Commands(), node.Commands(), eval.Commands(), deployment.Commands(), namespace.Commands(), operator.Commands(), tls.Commands(),
 		laterCommands(),
 	)
 }
@@ -54,7 +55,6 @@ func laterCommands() []term.Command {
 		{"service discovery", "service list|service info|service delete"},
 		{"volumes", "volume status|volume create|volume register|volume delete|volume deregister|volume init|volume detach|volume claim delete|volume claim list|" +
 			"volume snapshot create|volume snapshot delete|volume snapshot list"},
-		{"namespace administration", "namespace apply|namespace delete|namespace inspect|namespace list|namespace status"},
 		{"exec", "alloc exec|exec|job action|action"},
 		{"health checks", "alloc checks"},
 		{"scaling", "job scale|job scaling-events|scaling policy list|scaling policy info"},

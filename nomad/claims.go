@@ -82,6 +82,12 @@ var (
 	serverNames       = []string{"nomad_server_id"}
 )
 
+// ClaimNames returns the names of all claims that tokens for others may have.
+func ClaimNames() []string {
+	registered := []string{"iss", "sub", "aud", "exp", "nbf", "iat", "jti"}
+	return slices.Concat(registered, workloadNames, nodeNames, []string{"nomad_node_pool"}, introductionNames)
+}
+
 // MarshalJSON writes the payload of a token.
 func (c IdentityClaims) MarshalJSON() ([]byte, error) {
 	kinds := 0

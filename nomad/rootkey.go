@@ -173,6 +173,8 @@ type OIDCDiscoveryConfig struct {
 	IDTokenAlgs   []string
 	ResponseTypes []string
 	Subjects      []string
+	// Claims are the names of all claims that a token may have (ours).
+	Claims []string
 }
 
 // RootKey is a root key as state keeps it: what is known of it, and its material

@@ -60,6 +60,7 @@ type Server struct {
 	JobMaxSourceSize          string                 `hcl:"job_max_source_size" default:"1M"`
 	JobTrackedVersions        int                    `hcl:"job_tracked_versions" default:"6" later:"another number of kept job versions"`
 	OIDCIssuer                string                 `hcl:"oidc_issuer"`
+	AcceptAnyAudience         bool                   `hcl:"accept_any_audience"`
 	StartTimeout              time.Duration          `hcl:"start_timeout" default:"30s"`
 	LogFile                   string                 `hcl:"log_file"`
 	NonProduction             bool                   `hcl:"non_production" later:"licenses"`

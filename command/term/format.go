@@ -140,6 +140,9 @@ func (o *Formats) Declare(f *Flags) {
 	f.StringVar(&o.tmpl, "t", "", "Print with a Go `template`.")
 }
 
+// Always makes JSON what is printed without a flag.
+func (o *Formats) Always() { o.json = o.tmpl == "" }
+
 // Wanted says whether one of the flags was given.
 func (o *Formats) Wanted() bool { return o.json || o.tmpl != "" }
 

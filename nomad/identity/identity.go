@@ -42,19 +42,28 @@ const ServerTTL = time.Minute
 // the claims, for those who let a node come back with an old token.
 var ErrExpired = fmt.Errorf("%w: %w", jwt.ErrInvalid, rpc.ErrExpired)
 
+// Config is what an Issuer is made of.
+type Config struct {
+	Ring   *keyring.Ring
+	Region string
+	// URL is the OIDC issuer, "" when none is configured.
+	URL string
+	// AnyAudience accepts workload identities whatever their audience.
+	AnyAudience bool
+}
+
 // Issuer signs and verifies tokens with the keys of a ring.
 type Issuer struct {
 	ring   *keyring.Ring
 	region string
 	url    string
-	now    func() time.Time
+	anyAud bool
 	seen   seen
 }
 
-// New returns an issuer for the region. url is the OIDC issuer, "" when none is
-// configured.
-func New(ring *keyring.Ring, region, url string, now func() time.Time) *Issuer {
-	return &Issuer{ring: ring, region: region, url: url, now: now}
+// New returns an issuer.
+func New(c Config) *Issuer {
+	return &Issuer{ring: c.Ring, region: c.Region, url: c.URL, anyAud: c.AnyAudience}
 }
 
 // Mint signs claims with the active key, or with the one for the algorithm that is
@@ -173,10 +182,16 @@ func (i *Issuer) check(c *nomad.IdentityClaims, now time.Time) error {
 		return fmt.Errorf("%w: it is not valid yet", jwt.ErrInvalid)
 	case c.Issuer != "" && i.url != "" && c.Issuer != i.url:
 		return fmt.Errorf("%w: it is of another issuer", jwt.ErrInvalid)
-	case len(c.Audience) > 0 && !slices.Contains(c.Audience, nomad.IdentityDefaultAud):
+	case !i.ours(c):
 		return fmt.Errorf("%w: it is for another audience", jwt.ErrInvalid)
 	}
 	return nil
+}
+
+// ours says whether a token was made for us, not for somebody else who then had it.
+func (i *Issuer) ours(c *nomad.IdentityClaims) bool {
+	return len(c.Audience) == 0 || slices.Contains(c.Audience, nomad.IdentityDefaultAud) ||
+		i.anyAud && c.WorkloadIdentityClaims != nil
 }
 
 // mustEnd says whether claims are of a kind that must have an end.
@@ -204,5 +219,6 @@ func (i *Issuer) Discovery() *nomad.OIDCDiscoveryConfig {
 		IDTokenAlgs:   []string{jwt.RS256, jwt.EdDSA},
 		ResponseTypes: []string{"code"},
 		Subjects:      []string{"public"},
+		Claims:        nomad.ClaimNames(),
 	}
 }

@@ -44,7 +44,7 @@ func newIssuer(t testing.TB, url string) issuer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return issuer{identity.New(ring, "global", url, func() time.Time { return now }), key, ring}
+	return issuer{identity.New(identity.Config{Ring: ring, Region: "global", URL: url}), key, ring}
 }
 
 var (
@@ -217,6 +217,32 @@ func TestVerifyRefuses(t *testing.T) {
 	}
 }
 
+// What was made for others opens nothing here, unless the operator says so; and never
+// what nodes show.
+func TestAnyAudience(t *testing.T) {
+	i := newIssuer(t, "")
+	lenient := identity.New(identity.Config{Ring: i.ring, Region: "global", AnyAudience: true})
+	for name, c := range map[string]struct {
+		claims *nomad.IdentityClaims
+		ok     bool
+	}{
+		"workload": {i.Workload(identity.Subject{Alloc: alloc, Job: job, Identity: &nomad.WorkloadIdentity{Name: "x", Audience: []string{"vault.example"}}}, now), true},
+		"node":     {i.Node(node, time.Hour, now), false},
+	} {
+		c.claims.Audience = nomad.Audience{"vault.example"}
+		token, err := i.Mint(t.Context(), c.claims)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := i.Verify(token.Reveal(), now); !errors.Is(err, jwt.ErrInvalid) {
+			t.Errorf("%s: Verify() = %v", name, err)
+		}
+		if _, err := lenient.Verify(token.Reveal(), now); (err == nil) != c.ok {
+			t.Errorf("%s: with any audience Verify() = %v", name, err)
+		}
+	}
+}
+
 func TestVerifyUnknownKey(t *testing.T) {
 	i, stranger := newIssuer(t, ""), newIssuer(t, "")
 	token, err := stranger.Mint(t.Context(), stranger.Node(node, time.Hour, now))
@@ -283,7 +309,7 @@ func TestVerifySeen(t *testing.T) {
 }
 
 func TestMintWaitsForKey(t *testing.T) {
-	i := identity.New(keyring.New(keyring.Config{}), "global", "", time.Now)
+	i := identity.New(identity.Config{Ring: keyring.New(keyring.Config{}), Region: "global"})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
 	if _, err := i.Mint(ctx, i.Node(node, time.Hour, now)); !errors.Is(err, keyring.ErrNoKey) {

@@ -92,6 +92,9 @@ type Config struct {
 	SignWithin time.Duration
 	// OIDCIssuer is the issuer in tokens, and enables OIDC discovery.
 	OIDCIssuer string
+	// AcceptAnyAudience lets workload identities that were made for others open the
+	// API of this cluster, as other servers do.
+	AcceptAnyAudience bool
 
 	MinHeartbeatTTL        time.Duration // default 10 s
 	HeartbeatGrace         time.Duration // default 10 s

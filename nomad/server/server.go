@@ -124,7 +124,7 @@ func (s *Server) open() (err error) {
 		return err
 	}
 	s.ring = keyring.New(keyring.Config{Log: s.log})
-	s.issuer = identity.New(s.ring, s.cfg.Region, s.cfg.OIDCIssuer, time.Now)
+	s.issuer = identity.New(identity.Config{Ring: s.ring, Region: s.cfg.Region, URL: s.cfg.OIDCIssuer, AnyAudience: s.cfg.AcceptAnyAudience})
 	s.authority = authz.New(s.fsm.State, s.issuer, time.Now, s.cfg.TLS)
 	self := s.asLeader()
 	s.beats = heartbeat.New(heartbeat.Config{RPC: self, Region: s.cfg.Region, MinTTL: s.cfg.MinHeartbeatTTL, Grace: s.cfg.HeartbeatGrace,

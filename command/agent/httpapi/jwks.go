@@ -71,6 +71,7 @@ func (s *Server) discovery(r *request) (any, error) {
 			"id_token_signing_alg_values_supported": d.IDTokenAlgs,
 			"response_types_supported":              d.ResponseTypes,
 			"subject_types_supported":               d.Subjects,
+			"claims_supported":                      d.Claims,
 		})
 		return rawJSON(out), err
 	})(r)

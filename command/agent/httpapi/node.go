@@ -35,6 +35,9 @@ func (s *Server) nodeRoutes() []route {
 		{methods: "GET", path: "/v1/namespaces", handle: read("Namespace.ListNamespaces", func(*request, *nomad.NamespaceListRequest) error { return nil }, func(o *nomad.NamespaceListResponse) (any, error) { return o.Namespaces, nil })},
 		{methods: "GET", path: "/v1/namespace/:name", handle: read("Namespace.GetNamespace", func(r *request, q *nomad.NamespaceSpecificRequest) error { q.Name = r.param; return nil },
 			func(o *nomad.SingleNamespaceResponse) (any, error) { return found(o.Namespace, "Namespace not found") })},
+		{methods: "PUT POST", path: "/v1/namespace", handle: write("Namespace.UpsertNamespaces", namespace, nothing[nomad.GenericResponse])},
+		{methods: "PUT POST", path: "/v1/namespace/:name", handle: write("Namespace.UpsertNamespaces", namespace, nothing[nomad.GenericResponse])},
+		{methods: "DELETE", path: "/v1/namespace/:name", handle: write("Namespace.DeleteNamespaces", func(r *request, q *nomad.NamespaceDeleteRequest) error { q.Namespaces = []string{r.param}; return nil }, nothing[nomad.GenericResponse])},
 	}
 }
 
@@ -96,6 +99,18 @@ func nodeEligibility(r *request, q *nomad.NodeUpdateEligibilityRequest) error {
 	q.Eligibility = b.Eligibility
 	q.NodeID = b.NodeID
 	return sameID("Node", &q.NodeID, r.param)
+}
+
+func namespace(r *request, q *nomad.NamespaceUpsertRequest) error {
+	var n nomad.Namespace
+	if err := r.decode(&n); err != nil {
+		return err
+	}
+	q.Namespaces = []*nomad.Namespace{&n}
+	if r.param == "" {
+		return nil
+	}
+	return sameID("Namespace", &n.Name, r.param)
 }
 
 func nodePool(r *request, q *nomad.NodePoolUpsertRequest) error {

@@ -1,0 +1,159 @@
+// Package namespace holds the commands about namespaces: apply, delete, inspect,
+// list, status. They speak to an agent through package api; they keep nothing.
+package namespace
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/command/term"
+)
+
+// Commands lists the commands of this package.
+func Commands() []term.Command {
+	return []term.Command{applyCommand(), deleteCommand(), inspectCommand(), listCommand(), statusCommand()}
+}
+
+func applyCommand() term.Command {
+	return term.Command{
+		Name: "namespace apply", Args: "<file, name or ->", MinArgs: 1, MaxArgs: 1,
+		Short: "Make or change a namespace",
+		Long:  "Takes a specification in HCL or JSON from a file or, with -, from standard input. A name makes a namespace, or changes the description of one that there is.",
+		Setup: func(f *term.Flags) term.Run {
+			description := f.String("description", "", "What the namespace is for; with a name only.")
+			asJSON := f.Bool("json", false, "The specification is JSON.")
+			return func(ctx context.Context, e *term.Env) error {
+				c, err := e.Client()
+				if err != nil {
+					return err
+				}
+				ns, err := given(ctx, e, c, *asJSON)
+				if err != nil {
+					return err
+				}
+				if *description != "" {
+					ns.Description = *description
+				}
+				if _, err := c.Namespaces().Register(ns, (&api.WriteOptions{}).WithContext(ctx)); err != nil {
+					return fmt.Errorf("Error applying namespace specification: %w", err)
+				}
+				e.Printf("Successfully applied namespace %q!\n", ns.Name)
+				return nil
+			}
+		},
+	}
+}
+
+func deleteCommand() term.Command {
+	return term.Command{
+		Name: "namespace delete", Args: "<namespace>", MinArgs: 1, MaxArgs: 1,
+		Short: "Forget a namespace in which there is no job",
+		Setup: func(*term.Flags) term.Run {
+			return func(ctx context.Context, e *term.Env) error {
+				c, err := e.Client()
+				if err != nil {
+					return err
+				}
+				if _, err := c.Namespaces().Delete(e.Arg(0), (&api.WriteOptions{}).WithContext(ctx)); err != nil {
+					return fmt.Errorf("Error deleting namespace: %w", err)
+				}
+				e.Printf("Successfully deleted namespace %q!\n", e.Arg(0))
+				return nil
+			}
+		},
+	}
+}
+
+func listCommand() term.Command {
+	return term.Command{
+		Name: "namespace list", Short: "List the namespaces",
+		Setup: func(f *term.Flags) term.Run {
+			var formats term.Formats
+			formats.Declare(f)
+			return func(ctx context.Context, e *term.Env) error {
+				c, err := e.Client()
+				if err != nil {
+					return err
+				}
+				all, _, err := c.Namespaces().List((&api.QueryOptions{}).WithContext(ctx))
+				if err != nil {
+					return fmt.Errorf("Error retrieving namespaces: %w", err)
+				}
+				if formats.Wanted() {
+					return formats.Print(e, all)
+				}
+				rows := []string{"Name|Description"}
+				for _, n := range all {
+					rows = append(rows, term.Row(n.Name, n.Description))
+				}
+				e.Println(term.Table(rows))
+				return nil
+			}
+		},
+	}
+}
+
+func inspectCommand() term.Command {
+	return oneCommand("namespace inspect", "Show a namespace as JSON", func(e *term.Env, formats *term.Formats, n *api.Namespace) error {
+		formats.Always()
+		return formats.Print(e, n)
+	})
+}
+
+func statusCommand() term.Command {
+	return oneCommand("namespace status", "Show a namespace", func(e *term.Env, formats *term.Formats, n *api.Namespace) error {
+		if formats.Wanted() {
+			return formats.Print(e, n)
+		}
+		e.Println(term.Pairs([]string{term.Row("Name", n.Name), term.Row("Description", n.Description),
+			term.Row("EnabledDrivers", drivers(n, func(c *api.NamespaceCapabilities) []string { return c.EnabledTaskDrivers }, "*")),
+			term.Row("DisabledDrivers", drivers(n, func(c *api.NamespaceCapabilities) []string { return c.DisabledTaskDrivers }, ""))}))
+		for _, part := range []struct {
+			title  string
+			values map[string]string
+		}{{"Metadata", n.Meta}, {"Required Extra Claims", n.RequiredExtraClaims}, {"Optional Extra Claims", n.OptionalExtraClaims}} {
+			if len(part.values) == 0 {
+				continue
+			}
+			var rows []string
+			for _, k := range slices.Sorted(maps.Keys(part.values)) {
+				rows = append(rows, term.Row(k, part.values[k]))
+			}
+			e.Println("\n" + e.Bold(part.title) + "\n" + term.Pairs(rows))
+		}
+		return nil
+	})
+}
+
+func drivers(n *api.Namespace, of func(*api.NamespaceCapabilities) []string, none string) string {
+	if n.Capabilities == nil || len(of(n.Capabilities)) == 0 {
+		return none
+	}
+	return strings.Join(of(n.Capabilities), ",")
+}
+
+// oneCommand shows one namespace.
+func oneCommand(name, short string, show func(*term.Env, *term.Formats, *api.Namespace) error) term.Command {
+	return term.Command{
+		Name: name, Args: "<namespace>", MinArgs: 1, MaxArgs: 1, Short: short,
+		Setup: func(f *term.Flags) term.Run {
+			formats := &term.Formats{}
+			formats.Declare(f)
+			return func(ctx context.Context, e *term.Env) error {
+				c, err := e.Client()
+				if err != nil {
+					return err
+				}
+				n, _, err := c.Namespaces().Info(e.Arg(0), (&api.QueryOptions{}).WithContext(ctx))
+				if err != nil {
+					return fmt.Errorf("Error retrieving namespace: %w", err)
+				}
+				return show(e, formats, n)
+			}
+		},
+	}
+}

@@ -1,0 +1,63 @@
+package namespace
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/open-nomad/open-nomad/api"
+)
+
+func TestSpecification(t *testing.T) {
+	for name, text := range map[string]string{
+		"HCL": `
+			name        = "team"
+			description = "of a team"
+			capabilities {
+				enabled_task_drivers = ["exec2"]
+			}
+			meta {
+				owner = "blue"
+			}
+			required_extra_claims {
+				unit = "${job.namespace}-${group.name}"
+			}
+			optional_extra_claims {
+				rack = "${node.id}"
+			}`,
+		"JSON": `{"name": "team", "description": "of a team", "capabilities": {"enabled_task_drivers": ["exec2"]}, "meta": {"owner": "blue"},
+			"required_extra_claims": {"unit": "${job.namespace}-${group.name}"}, "optional_extra_claims": {"rack": "${node.id}"}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := parse([]byte(text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := &api.Namespace{Name: "team", Description: "of a team", Capabilities: &api.NamespaceCapabilities{EnabledTaskDrivers: []string{"exec2"}},
+				Meta: map[string]string{"owner": "blue"}, RequiredExtraClaims: map[string]string{"unit": "${job.namespace}-${group.name}"},
+				OptionalExtraClaims: map[string]string{"rack": "${node.id}"}}
+			if !reflect.DeepEqual(got, want) {
+				t.Errorf("parse() = %+v, want %+v", got, want)
+			}
+		})
+	}
+}
+
+func TestBadSpecification(t *testing.T) {
+	for text, want := range map[string]string{
+		``:                                  "no name",
+		`name = [`:                          "Error parsing",
+		`name = 5`:                          "name: a string is expected",
+		`name = "a" colour = "blue"`:        "no namespace has colour",
+		`name = "a" capabilities { x = 1 }`: "no namespace has capabilities.x",
+		`name = "a" capabilities { enabled_task_drivers = "x" }`: "a list of strings is expected",
+		`name = "a" meta { a = "1" } meta { b = "2" }`:           "meta: one block is expected",
+		`name = "a" vault { default = "x" }`:                     "vault: not part of this version",
+		`name = "a" node_pool_config { default = "x" }`:          "node_pool_config: not part of this version",
+	} {
+		text = strings.NewReplacer(`" `, "\"\n", `} `, "}\n").Replace(text)
+		if _, err := parse([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("parse(%q) = %v, want %q", text, err, want)
+		}
+	}
+}
