@@ -126,7 +126,7 @@ func (s *trio) steady() *paced {
 				}
 				select {
 				case <-ctx.Done():
-				case <-time.After(10 * time.Millisecond):
+				case <-time.After(50 * time.Millisecond):
 				}
 			}
 		})
