@@ -88,10 +88,11 @@ func (s stream) next() (nomad.MessageType, any) {
 	yes := true
 	in := nomad.WriteRequest{Namespace: "default"}
 	event := &nomad.NodeEvent{Message: "m", Timestamp: time.Unix(0, s.time()).UTC()}
-	switch s.IntN(24) {
+	switch s.IntN(28) {
 	case 0, 1:
 		return nomad.NodeRegisterRequestType, &nomad.NodeRegisterRequest{CreateNodePool: true, NodeEvent: event,
-			Node: &nomad.Node{ID: s.pick("node"), NodePool: s.pick("pool"), Status: "ready", Attributes: map[string]string{"a": "1", "b": "2"}}}
+			Introduction: &nomad.NodeIntroduction{TokenID: s.pick("token"), Uses: 3, Expiry: 1_700_000_000 + int64(s.IntN(3))},
+			Node:         &nomad.Node{ID: s.pick("node"), NodePool: s.pick("pool"), Status: "ready", StatusUpdatedAt: s.time() / 1e9, Attributes: map[string]string{"a": "1", "b": "2"}}}
 	case 2:
 		return nomad.NodeDeregisterRequestType, &nomad.NodeDeregisterRequest{NodeID: s.pick("node")}
 	case 3, 4:
@@ -124,10 +125,73 @@ func (s stream) next() (nomad.MessageType, any) {
 			KeyID: s.pick("key"), State: []nomad.RootKeyState{"active", "inactive", "prepublished"}[s.IntN(3)], CreateTime: s.time()}}
 	case 22:
 		return nomad.ReconcileJobSummariesRequestType, &nomad.GenericRequest{}
+	case 23:
+		return s.configuration()
+	case 24:
+		return s.nodeChange()
+	case 25:
+		return s.name()
+	case 26:
+		return s.deployment()
 	default:
 		return nomad.BatchNodeUpdateDrainRequestType, &nomad.BatchNodeUpdateDrainRequest{UpdatedAt: s.time() / 1e9, Updates: map[string]*nomad.DrainUpdate{
 			s.pick("node"): {DrainStrategy: &nomad.DrainStrategy{}}, s.pick("node"): {MarkEligible: true}}}
 	}
+}
+
+// configuration is what operators set, often against an index that is not the last.
+func (s stream) configuration() (nomad.MessageType, any) {
+	switch s.IntN(4) {
+	case 0:
+		return nomad.SchedulerConfigRequestType, &nomad.SchedulerSetConfigRequest{CAS: s.IntN(2) == 0,
+			Config: nomad.SchedulerConfiguration{SchedulerAlgorithm: "spread", ModifyIndex: uint64(s.IntN(3))}}
+	case 1:
+		return nomad.AutopilotRequestType, &nomad.AutopilotSetConfigRequest{CAS: s.IntN(2) == 0,
+			Config: nomad.AutopilotConfig{MinQuorum: uint(s.IntN(5)), ModifyIndex: uint64(s.IntN(3))}}
+	case 2:
+		return nomad.ClusterMetadataRequestType, &nomad.ClusterMetadata{ClusterID: s.pick("cluster"), CreateTime: s.time()}
+	}
+	return nomad.WrappedRootKeysDeleteRequestType, &nomad.KeyringDeleteRootKeyRequest{KeyID: s.pick("key")}
+}
+
+// nodeChange is what is said of nodes beside their own words.
+func (s stream) nodeChange() (nomad.MessageType, any) {
+	event := &nomad.NodeEvent{Message: "m", Timestamp: time.Unix(0, s.time()).UTC()}
+	switch s.IntN(4) {
+	case 0:
+		return nomad.NodeUpdateEligibilityRequestType, &nomad.NodeUpdateEligibilityRequest{NodeID: s.pick("node"), Eligibility: "ineligible", UpdatedAt: s.time() / 1e9, NodeEvent: event}
+	case 1:
+		return nomad.UpsertNodeEventsType, &nomad.EmitNodeEventsRequest{NodeEvents: map[string][]*nomad.NodeEvent{s.pick("node"): {event}, s.pick("node"): {event, event}}}
+	case 2:
+		return nomad.NodeUpdateDrainRequestType, &nomad.NodeUpdateDrainRequest{NodeID: s.pick("node"), DrainStrategy: &nomad.DrainStrategy{}, UpdatedAt: s.time() / 1e9, NodeEvent: event}
+	}
+	return nomad.NodeBatchDeregisterRequestType, &nomad.NodeBatchDeregisterRequest{NodeIDs: []string{s.pick("node"), s.pick("node")}}
+}
+
+// name makes and forgets namespaces and node pools.
+func (s stream) name() (nomad.MessageType, any) {
+	switch s.IntN(4) {
+	case 0:
+		return nomad.NamespaceUpsertRequestType, &nomad.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: s.pick("ns"), Meta: map[string]string{"a": "1", "b": "2"}}}}
+	case 1:
+		return nomad.NamespaceDeleteRequestType, &nomad.NamespaceDeleteRequest{Namespaces: []string{s.pick("ns")}}
+	case 2:
+		return nomad.NodePoolUpsertRequestType, &nomad.NodePoolUpsertRequest{NodePools: []*nomad.NodePool{{Name: s.pick("pool"), NodeIdentityTTL: time.Hour, Meta: map[string]string{"a": "1", "b": "2"}}}}
+	}
+	return nomad.NodePoolDeleteRequestType, &nomad.NodePoolDeleteRequest{Names: []string{s.pick("pool")}}
+}
+
+// deployment is what is said of deployments and of what they brought.
+func (s stream) deployment() (nomad.MessageType, any) {
+	switch s.IntN(3) {
+	case 0:
+		return nomad.JobStabilityRequestType, &nomad.JobStabilityRequest{JobID: s.pick("job"), JobVersion: uint64(s.IntN(3)), Stable: s.IntN(2) == 0, WriteRequest: nomad.WriteRequest{Namespace: "default"}}
+	case 1:
+		req := &nomad.ApplyDeploymentAllocHealthRequest{Timestamp: time.Unix(0, s.time()).UTC(), Eval: s.eval()}
+		req.DeploymentID, req.HealthyAllocationIDs, req.UnhealthyAllocationIDs = s.pick("dep"), []string{s.pick("alloc")}, []string{s.pick("alloc")}
+		return nomad.DeploymentAllocHealthRequestType, req
+	}
+	return nomad.DeploymentDeleteRequestType, &nomad.DeploymentDeleteRequest{Deployments: []string{s.pick("dep")}}
 }
 
 // TestDeterminism feeds random commands to two FSMs, one of which goes through a

@@ -201,9 +201,8 @@ func TestTheFirstServerComesBack(t *testing.T) {
 	}
 }
 
-// Snapshots have no record of the configuration: after a restore it is that of the
-// leader's own configuration.
-func TestAfterARestoreTheLeaderWritesItsOwnConfiguration(t *testing.T) {
+// Snapshots hold the configuration, as an index row.
+func TestAfterARestoreTheConfigurationIsThatOfTheSnapshot(t *testing.T) {
 	s, _ := start(t, func(c *server.Config) { quickPilot(c); c.Autopilot.MinQuorum = 3 })
 	m := member{Server: s}
 	get := func() nomad.AutopilotConfig {
@@ -213,8 +212,10 @@ func TestAfterARestoreTheLeaderWritesItsOwnConfiguration(t *testing.T) {
 	conf.MinQuorum = 5
 	setAutopilot(t, m, conf, false)
 	raw := saved(t, s)
+	conf.MinQuorum = 7
+	setAutopilot(t, m, conf, false)
 	if err := restore(t, func() (*rpc.Stream, error) { return s.Stream(within(t), "Operator.SnapshotRestore") }, raw, "EOF"); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, func() bool { return get().MinQuorum == 3 })
+	eventually(t, func() bool { return get().MinQuorum == 5 })
 }

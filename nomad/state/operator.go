@@ -1,6 +1,9 @@
 package state
 
 import (
+	"encoding/json"
+	"fmt"
+
 	"github.com/hashicorp/go-memdb"
 
 	"github.com/open-nomad/open-nomad/nomad"
@@ -12,8 +15,10 @@ var schedulerConfigs = &table[nomad.SchedulerConfiguration]{
 	id:   func(*nomad.SchedulerConfiguration) key { return theOnly },
 }
 
-// autopilotConfigs is in no snapshot, since there is no record type for it: after a
-// restore it is empty, and the leader writes its own.
+// In snapshots, which have no record type for it, the configuration of autopilot is
+// an index row: this prefix and its JSON, with the index of its last change.
+const autopilotPrefix = "autopilot_config/"
+
 var autopilotConfigs = &table[nomad.AutopilotConfig]{
 	name: TableAutopilotConf,
 	id:   func(*nomad.AutopilotConfig) key { return theOnly },
@@ -69,9 +74,27 @@ func canonicalScheduler(c *nomad.SchedulerConfiguration) {
 }
 
 // AutopilotConfig returns how the leader keeps the servers, nil when nobody has
-// said it since the state began or was restored.
+// said it.
 func (s *Snapshot) AutopilotConfig(ws memdb.WatchSet) *nomad.AutopilotConfig {
 	return autopilotConfigs.get(s.tx, ws, theOnly)
+}
+
+// autopilotRow is the configuration as it goes into a snapshot.
+func autopilotRow(c *nomad.AutopilotConfig) *nomad.IndexEntry {
+	text, err := json.Marshal(c)
+	if err != nil {
+		panic(fmt.Sprintf("state: bug: autopilot configuration: %v", err))
+	}
+	return &nomad.IndexEntry{Key: autopilotPrefix + string(text), Value: c.ModifyIndex}
+}
+
+// readAutopilot takes the configuration back.
+func (r *Restore) readAutopilot(text string) error {
+	c := new(nomad.AutopilotConfig)
+	if err := json.Unmarshal([]byte(text), c); err != nil {
+		return fmt.Errorf("configuration of autopilot: %w", err)
+	}
+	return r.txn.Insert(autopilotConfigs.name, c)
 }
 
 // SetAutopilotConfig stores how the leader keeps the servers. With CAS it does so

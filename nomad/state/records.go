@@ -3,6 +3,7 @@ package state
 import (
 	"iter"
 	"log/slog"
+	"strings"
 
 	"github.com/open-nomad/open-nomad/nomad"
 )
@@ -42,7 +43,7 @@ func (r Record) Read(to *Restore, decode func(any) error) error { return r.read(
 // in which snapshots are written.
 func Tables() []Record {
 	return []Record{
-		rowRecord(2, "Index", indexes, nil),
+		indexRecord(),
 		rowRecord(0, "Node", nodes, canonicalNode),
 		rowRecord(28, "NodePool", nodePools, canonicalPool),
 		rowRecord(1, "Job", jobs, canonicalJob),
@@ -95,6 +96,37 @@ func rowRecord[T any](kind byte, name string, t *table[T], fix func(*T)) Record 
 			return r.txn.Insert(t.name, row)
 		},
 	}
+}
+
+// indexRecord is rowRecord for indexes. The configuration of autopilot, which has
+// no record type, goes with them as a row whose key holds it: a reader that doesn't
+// know it keeps a row.
+func indexRecord() Record {
+	rec := rowRecord(2, "Index", indexes, nil)
+	plain := rec.rows
+	rec.rows = func(s *Snapshot) iter.Seq[any] {
+		return func(yield func(any) bool) {
+			for row := range plain(s) {
+				if !yield(row) {
+					return
+				}
+			}
+			if c := s.AutopilotConfig(nil); c != nil {
+				yield(autopilotRow(c))
+			}
+		}
+	}
+	rec.read = func(r *Restore, decode func(any) error) error {
+		row := new(nomad.IndexEntry)
+		if err := decode(row); err != nil {
+			return err
+		}
+		if text, ok := strings.CutPrefix(row.Key, autopilotPrefix); ok {
+			return r.readAutopilot(text)
+		}
+		return r.txn.Insert(indexes.name, row)
+	}
+	return rec
 }
 
 // allocRecord is rowRecord for allocations, each of which carries its whole job:
