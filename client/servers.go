@@ -148,6 +148,9 @@ func (r *Remote) Call(ctx context.Context, method string, req, resp any) error {
 			return errNoServers
 		}
 		err := r.pool.Call(ctx, addr, method, req, resp)
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			r.failed(addr) // it may hang: the next call is for another
+		}
 		if err == nil || ctx.Err() != nil {
 			return err
 		}

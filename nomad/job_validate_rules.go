@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/hashicorp/go-version"
 )
@@ -136,8 +137,11 @@ func (id *WorkloadIdentity) validate(f *faults) {
 	if a := id.Alg; a != "" && a != IdentityAlgEdDSA && a != IdentityAlgRS256 {
 		f.add("the alg %q of the identity %q is not known: use %s or %s", a, id.Name, IdentityAlgEdDSA, IdentityAlgRS256)
 	}
-	if id.TTL < 0 {
+	switch {
+	case id.TTL < 0:
 		f.add("the ttl of the identity %q is negative", id.Name)
+	case id.TTL > 0 && id.TTL < time.Second:
+		f.add("the ttl %v of the identity %q is too short: tokens count whole seconds, one is the least", id.TTL, id.Name)
 	}
 	if id.Filepath != "" && !id.File {
 		f.add("the identity %q has a filepath but no file = true: add it or remove filepath", id.Name)

@@ -159,6 +159,20 @@ func TestChangeModes(t *testing.T) {
 	}
 }
 
+// A token that is renewed before the process runs is no change to it.
+func TestRenewedBeforeTheStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.rpc = &signer{}
+		task := mockTask("main", map[string]any{"run_for": "20s", "start_block_for": "90s"})
+		task.Identities = []*nomad.WorkloadIdentity{{Name: "aws", File: true, TTL: time.Minute, ChangeMode: "signal", ChangeSignal: "SIGHUP"}}
+		got := w.run(allocation(nomad.JobTypeBatch, task))
+		if got.ClientStatus != nomad.AllocClientStatusComplete {
+			t.Errorf("status %q, events %v", got.ClientStatus, types(got.TaskStates["main"]))
+		}
+	})
+}
+
 // rejecting signs nothing.
 type rejecting struct{}
 

@@ -2,7 +2,7 @@
 // servers, keeps them over a restart of the agent, renews them in time and
 // publishes every new one.
 //
-//	        ┌─stored, none expired─┐
+//	        ┌────────stored────────┐
 //	Prepare ┤                      ├─▶ held ──half of the life──▶ renewing ─┐
 //	        └──Alloc.SignIdentities┘     ▲──────────────────────────────────┤
 //	                                     └───────── back off, retry ◀──error┘
@@ -10,7 +10,13 @@
 // The default token of a task comes with the allocation, never expires and is
 // not renewed. All named ones that expire are renewed together, when half of the
 // shortest remaining life is over plus up to a tenth of that, so that any TTL from
-// one second up is renewed in time. Losing renewal never stops a task.
+// one second up is renewed in time. The first renewal, and the first one after a
+// failure, comes at any moment before that: allocations that started together, or
+// that waited for the servers together, ask at different times from then on. Losing
+// renewal never stops a task.
+//
+// Tokens are on disk before anybody sees them, so that a restarted agent holds
+// what its tasks hold, or something newer.
 //
 // One goroutine, Run. A subscriber that lags loses the older token, not the
 // manager's time. No token is ever logged.
@@ -26,6 +32,16 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 )
+
+// How long an allocation that has no tokens yet goes on asking for them.
+const (
+	firstWithin   = time.Minute
+	retryFirst    = 250 * time.Millisecond
+	retryFirstMax = 5 * time.Second
+)
+
+// errRejected means that the servers answered, and what they said will not change.
+var errRejected = errors.New("the servers sign not all that was asked for")
 
 // Caller reaches the servers; it adds the node's own token to each request.
 type Caller interface {
@@ -92,8 +108,9 @@ func (m *Manager) Default(task string) nomad.Token {
 }
 
 // Prepare makes sure that a token of every named identity is held: the stored
-// ones when none is missing or expired, else new ones from the servers. Expired
-// ones are better than none: they are held when there is no way to new ones.
+// ones, else new ones from the servers, which it waits for within a bound. Stored
+// ones that have expired meanwhile belong to tasks that run: they are not waited
+// for, Run renews them at once.
 func (m *Manager) Prepare(ctx context.Context) error {
 	if len(m.asked) == 0 {
 		return nil
@@ -103,27 +120,40 @@ func (m *Manager) Prepare(ctx context.Context) error {
 		m.cfg.Log.Warn("stored identities not read, fetching new ones",
 			"alloc", m.cfg.Alloc.ID, "err", err)
 	}
-	if m.complete(stored, time.Now()) {
+	if m.complete(stored) {
 		m.publish(stored)
 		return nil
 	}
-	err = m.fetch(ctx)
-	if err == nil || !m.complete(stored, time.Time{}) {
-		return err
+	return m.first(ctx)
+}
+
+// first fetches tokens for an allocation that has none. Servers that cannot be
+// reached are asked again; what they refuse they refuse for good.
+func (m *Manager) first(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, firstWithin)
+	defer cancel()
+	for wait := retryFirst; ; wait = min(2*wait, retryFirstMax) {
+		err := m.fetch(ctx)
+		if err == nil || errors.Is(err, errRejected) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(wait/2 + jitter(wait/2)):
+		}
+		m.cfg.Log.Debug("identities not signed, asking again", "alloc", m.cfg.Alloc.ID, "err", err)
 	}
-	// Losing renewal must not stop what runs already: Run goes on trying.
-	m.cfg.Log.Warn("going on with expired identities", "alloc", m.cfg.Alloc.ID, "err", err)
-	m.publish(stored)
-	return nil
 }
 
 // Watch returns a channel that has the current token of an identity, when there
-// is one, and then each newer one; and a function that ends the subscription.
+// is one that lives, and then each newer one; and a function that ends the
+// subscription.
 func (m *Manager) Watch(h nomad.WIHandle) (<-chan nomad.Token, func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	ch := make(chan nomad.Token, 1)
-	if id := m.held[h]; id != nil {
+	if id := m.held[h]; id != nil && alive(id, time.Now()) {
 		ch <- nomad.NewToken(id.JWT, "")
 	}
 	if m.subs[h] == nil {
@@ -144,11 +174,11 @@ func (m *Manager) fetch(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("sign identities of allocation %s: %w", m.cfg.Alloc.ID, err)
 	}
-	m.publish(ids)
 	if err := m.cfg.Store.PutIdentities(m.cfg.Alloc.ID, ids); err != nil {
 		// They are good all the same: a restarted agent fetches new ones.
 		m.cfg.Log.Warn("identities not stored", "alloc", m.cfg.Alloc.ID, "err", err)
 	}
+	m.publish(ids)
 	return nil
 }
 
@@ -170,19 +200,19 @@ func (m *Manager) sign(ctx context.Context) ([]*nomad.SignedWorkloadIdentity, er
 		errs = append(errs, fmt.Errorf("identity %q of %q: %s", r.IdentityName, r.WorkloadIdentifier, r.Reason))
 	}
 	if len(errs) > 0 {
-		return nil, errors.Join(errs...)
+		return nil, fmt.Errorf("%w: %w", errRejected, errors.Join(errs...))
 	}
-	if !m.complete(resp.SignedIdentities, time.Time{}) {
-		return nil, fmt.Errorf("got %d tokens for %d identities", len(resp.SignedIdentities), len(m.asked))
+	if !m.complete(resp.SignedIdentities) {
+		return nil, fmt.Errorf("%w: got %d tokens for %d identities", errRejected, len(resp.SignedIdentities), len(m.asked))
 	}
 	return resp.SignedIdentities, nil
 }
 
-// complete says whether ids holds every named identity, none expired at now.
-func (m *Manager) complete(ids []*nomad.SignedWorkloadIdentity, now time.Time) bool {
+// complete says whether ids holds every named identity.
+func (m *Manager) complete(ids []*nomad.SignedWorkloadIdentity) bool {
 	have := map[nomad.WIHandle]bool{}
 	for _, id := range ids {
-		have[id.WIHandle] = id.JWT != "" && (id.Expiration.IsZero() || id.Expiration.After(now))
+		have[id.WIHandle] = id.JWT != ""
 	}
 	for _, want := range m.asked {
 		if !have[want.WIHandle] {
@@ -190,6 +220,11 @@ func (m *Manager) complete(ids []*nomad.SignedWorkloadIdentity, now time.Time) b
 		}
 	}
 	return len(ids) == len(m.asked)
+}
+
+// alive says whether a token is not over yet.
+func alive(id *nomad.SignedWorkloadIdentity, now time.Time) bool {
+	return id.Expiration.IsZero() || id.Expiration.After(now)
 }
 
 // publish holds the tokens and hands them to their subscribers.

@@ -63,6 +63,16 @@ func (s *servers) called() []time.Time {
 	return append([]time.Time(nil), s.calls...)
 }
 
+func (s *servers) between(from, to time.Time) []time.Time {
+	var out []time.Time
+	for _, at := range s.called() {
+		if at.After(from) && at.Before(to) {
+			out = append(out, at)
+		}
+	}
+	return out
+}
+
 func (s *servers) set(change func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,17 +89,27 @@ func open(t *testing.T) *state.DB {
 	return db
 }
 
+// forgetful stores nothing.
+type forgetful struct{}
+
+func (forgetful) Identities(string) ([]*nomad.SignedWorkloadIdentity, error)  { return nil, nil }
+func (forgetful) PutIdentities(string, []*nomad.SignedWorkloadIdentity) error { return nil }
+
 func manager(s *servers, db *state.DB, names ...string) *identity.Manager {
 	task := &nomad.Task{Name: "web"}
 	for _, name := range names {
 		task.Identities = append(task.Identities, &nomad.WorkloadIdentity{Name: name})
+	}
+	var store identity.Store = db
+	if db == nil {
+		store = forgetful{}
 	}
 	return identity.New(identity.Config{
 		Alloc: &nomad.Allocation{
 			ID: "a1", TaskGroup: "g", SignedIdentities: map[string]string{"web": "default-token"}, SigningKeyID: "k1",
 			Job: &nomad.Job{TaskGroups: []*nomad.TaskGroup{{Name: "g", Tasks: []*nomad.Task{task}}}},
 		},
-		RPC: s, Store: db, Log: slog.New(slog.DiscardHandler),
+		RPC: s, Store: store, Log: slog.New(slog.DiscardHandler),
 	})
 }
 
@@ -129,19 +149,27 @@ func TestPrepare(t *testing.T) {
 			t.Errorf("stored token = %q after %d calls, want gcp-1 after 1", got, len(s.called()))
 		}
 
-		// Expired ones are better than none while no server answers.
+		// Expired ones are not waited for, nor shown: their tasks run, Run renews them.
 		time.Sleep(2 * time.Hour)
 		late := manager(s, db, "aws", "gcp")
-		if err := late.Prepare(t.Context()); err != nil {
-			t.Errorf("Prepare() with expired tokens and no servers = %v, want nil", err)
+		if err := late.Prepare(t.Context()); err != nil || len(s.called()) != 1 {
+			t.Errorf("Prepare() with expired tokens and no servers = %v after %d calls, want nil after 1", err, len(s.called()))
+		}
+		aws, _ := late.Watch(identity.TaskHandle("web", "aws"))
+		if got := token(t, aws); got != "" {
+			t.Errorf("an expired token is shown: %q", got)
 		}
 		s.set(func() { s.down = false })
-		if err := manager(s, db, "aws", "gcp").Prepare(t.Context()); err != nil || len(s.called()) != 3 {
-			t.Errorf("Prepare() with expired tokens = %v after %d calls, want nil after 3", err, len(s.called()))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		late.Run(ctx)
+		if got := token(t, aws); got != "aws-2" {
+			t.Errorf("token after a second = %q, want aws-2", got)
 		}
 	})
 }
 
+// What the servers refuse fails at once, servers that are away after a while.
 func TestPrepareFails(t *testing.T) {
 	for _, tc := range []struct {
 		name, want string
@@ -152,12 +180,69 @@ func TestPrepareFails(t *testing.T) {
 		{"one missing", "1 tokens for 2", &servers{short: true}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			err := manager(tc.servers, open(t), "aws", "gcp").Prepare(t.Context())
-			if err == nil || !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("Prepare() = %v, want an error with %q", err, tc.want)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				began := time.Now()
+				err := manager(tc.servers, open(t), "aws", "gcp").Prepare(t.Context())
+				if err == nil || !strings.Contains(err.Error(), tc.want) {
+					t.Errorf("Prepare() = %v, want an error with %q", err, tc.want)
+				}
+				if took := time.Since(began); took > 2*time.Minute || tc.servers.down != (took > 30*time.Second) {
+					t.Errorf("Prepare() took %v", took)
+				}
+			})
 		})
 	}
+}
+
+// A start waits for servers that come back.
+func TestPrepareWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &servers{down: true}
+		time.AfterFunc(20*time.Second, func() { s.set(func() { s.down = false }) })
+		if err := manager(s, open(t), "aws").Prepare(t.Context()); err != nil {
+			t.Errorf("Prepare() = %v", err)
+		}
+	})
+}
+
+// Allocations that start together renew at different times, from the first time on;
+// also after all of them waited for the servers.
+func TestRenewalsSpread(t *testing.T) {
+	const ttl, allocs, lives = time.Minute, 500, 10
+	synctest.Test(t, func(t *testing.T) {
+		s := &servers{ttl: map[string]time.Duration{"aws": ttl}}
+		ctx, cancel := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		for range allocs {
+			m := manager(s, nil, "aws")
+			if err := m.Prepare(ctx); err != nil {
+				t.Fatal(err)
+			}
+			all.Go(func() { m.Run(ctx) })
+		}
+		began := time.Now()
+		time.Sleep(lives * ttl)
+		s.set(func() { s.down = true })
+		time.Sleep(5 * ttl)
+		s.set(func() { s.down = false })
+		back := time.Now()
+		time.Sleep(lives * ttl)
+		cancel()
+		all.Wait()
+		for from, calls := range map[time.Time][]time.Time{began: s.between(began, began.Add(lives*ttl)),
+			back.Add(2 * ttl): s.between(back.Add(2*ttl), back.Add(lives*ttl))} {
+			perBucket := map[time.Duration]int{}
+			for _, at := range calls {
+				perBucket[at.Sub(from)/(2*time.Second)]++
+			}
+			mean := float64(len(calls)) / float64(len(perBucket))
+			for n, calls := range perBucket {
+				if float64(calls) > 2*mean {
+					t.Errorf("%d renewals within two seconds, %v after the start: twice %.0f is the most", calls, n*2*time.Second, mean)
+				}
+			}
+		}
+	})
 }
 
 func TestRenewal(t *testing.T) {
@@ -176,7 +261,10 @@ func TestRenewal(t *testing.T) {
 				if len(calls) < 30 || len(calls) > 45 {
 					t.Errorf("%d calls in 20 lives, want one each half life", len(calls))
 				}
-				for i := 1; i < len(calls); i++ {
+				if first := calls[1].Sub(calls[0]); first > ttl*6/10 {
+					t.Errorf("first renewed after %v of %v", first, ttl)
+				}
+				for i := 2; i < len(calls); i++ {
 					if gap := calls[i].Sub(calls[i-1]); gap < ttl/2 || gap > ttl*6/10 {
 						t.Errorf("renewed after %v, want between half of %v and a tenth more", gap, ttl)
 					}

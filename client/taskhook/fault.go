@@ -1,6 +1,13 @@
 package taskhook
 
-import "github.com/open-nomad/open-nomad/nomad"
+import (
+	"errors"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// ErrNotRunning is what a Control returns for what needs a running task.
+var ErrNotRunning = errors.New("task is not running")
 
 // Fault is the error of a hook that names the event it should be told with,
 // instead of "Task hook failed".

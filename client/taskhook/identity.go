@@ -2,6 +2,7 @@ package taskhook
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -16,12 +17,17 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// firstTokenWait bounds how long a start waits for the token of a named identity.
+// firstTokenWait bounds how long a start waits for the tokens of named identities.
 const firstTokenWait = time.Minute
+
+// tokenSize is more than any token has.
+const tokenSize = 16 << 10
 
 // identityHook puts the task's tokens where the job wants them: environment,
 // files, both or neither. While the task runs it writes every renewed token and
-// then does what the identity's change mode says; never for the first one.
+// then does what the identity's change mode says; never for the first one that a
+// process sees. A process that runs already when the agent starts has seen what is
+// in its file.
 type identityHook struct {
 	ids     Identities
 	control Control
@@ -51,16 +57,23 @@ func (h *identityHook) Prestart(ctx context.Context, req *TaskPrestartRequest, r
 	}
 	var watches []func(context.Context)
 	var stops []func()
+	timed, cancel := context.WithTimeout(ctx, firstTokenWait)
+	defer cancel()
+	over := timed.Done()
+	if req.Running {
+		over = nil // what comes later is a change
+	}
 	for _, id := range req.Task.Identities {
 		tokens, stop := h.ids.Watch(nomad.WIHandle{
 			IdentityName: id.Name, WorkloadIdentifier: req.Task.Name, WorkloadType: nomad.WorkloadTypeTask,
 		})
 		stops = append(stops, stop)
-		if err := h.first(ctx, at, id, tokens); err != nil {
+		missed, err := h.first(ctx, at, id, tokens, over)
+		if err != nil {
 			stopAll(stops)
 			return err
 		}
-		watches = append(watches, func(ctx context.Context) { h.follow(ctx, at, id, tokens) })
+		watches = append(watches, func(ctx context.Context) { h.follow(ctx, at, id, tokens, missed && req.Running) })
 	}
 	resp.Env = h.environment()
 	if len(watches) > 0 {
@@ -72,21 +85,36 @@ func (h *identityHook) Prestart(ctx context.Context, req *TaskPrestartRequest, r
 	return nil
 }
 
-// first waits for the identity's token and puts it in place.
-func (h *identityHook) first(ctx context.Context, at place, id *nomad.WorkloadIdentity, tokens <-chan nomad.Token) error {
+// first waits for the identity's token until over, not at all when that is nil, and
+// puts it in place. Missed says that the file held another one.
+func (h *identityHook) first(ctx context.Context, at place, id *nomad.WorkloadIdentity, tokens <-chan nomad.Token, over <-chan struct{}) (missed bool, err error) {
+	if over == nil {
+		select {
+		case token := <-tokens:
+			had := readToken(at, id)
+			return had != "" && had != token.Reveal(), h.put(at, id, token)
+		default:
+			return false, nil
+		}
+	}
 	select {
 	case token := <-tokens:
-		return h.put(at, id, token)
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(firstTokenWait):
+		return false, h.put(at, id, token)
+	case <-over:
+		if ctx.Err() != nil {
+			return false, ctx.Err()
+		}
 		h.log.Warn("starting without the token of an identity", "identity", id.Name)
-		return nil
+		return false, nil
 	}
 }
 
-// follow puts every newer token in place and acts on the change.
-func (h *identityHook) follow(ctx context.Context, at place, id *nomad.WorkloadIdentity, tokens <-chan nomad.Token) {
+// follow puts every newer token in place and acts on the change; at once on one that
+// was missed.
+func (h *identityHook) follow(ctx context.Context, at place, id *nomad.WorkloadIdentity, tokens <-chan nomad.Token, missed bool) {
+	if missed {
+		h.changed(ctx, id)
+	}
 	for {
 		select {
 		case <-ctx.Done():
@@ -116,6 +144,9 @@ func (h *identityHook) changed(ctx context.Context, id *nomad.WorkloadIdentity) 
 	}
 	if err == nil || ctx.Err() != nil {
 		return
+	}
+	if errors.Is(err, ErrNotRunning) {
+		return // the process that is about to start has the new token
 	}
 	h.log.Warn("change mode of identity failed", "identity", id.Name, "mode", id.ChangeMode, "err", err)
 	if id.ChangeMode != nomad.WIChangeModeSignal {
@@ -160,11 +191,7 @@ func (h *identityHook) put(at place, id *nomad.WorkloadIdentity, token nomad.Tok
 func writeToken(at place, id *nomad.WorkloadIdentity, token nomad.Token) error {
 	look := at.dir.Secret()
 	if id.Filepath == "" {
-		name := "nomad_token"
-		if !isDefault(id) {
-			name = "nomad_" + id.Name + ".jwt"
-		}
-		return at.dir.Secrets().Replace(name, []byte(token.Reveal()), look)
+		return at.dir.Secrets().Replace(tokenName(id), []byte(token.Reveal()), look)
 	}
 	name := relative(at, id.Filepath)
 	into, err := at.dir.Root().MakeAll(path.Dir(name), 0o755, look.UID, look.GID)
@@ -173,6 +200,30 @@ func writeToken(at place, id *nomad.WorkloadIdentity, token nomad.Token) error {
 	}
 	defer into.Close()
 	return into.Replace(path.Base(name), []byte(token.Reveal()), look)
+}
+
+// readToken is what the file of a token holds, "" when there is none.
+func readToken(at place, id *nomad.WorkloadIdentity) string {
+	if !id.File {
+		return ""
+	}
+	from, name := at.dir.Secrets(), tokenName(id)
+	if id.Filepath != "" {
+		from, name = at.dir.Root(), relative(at, id.Filepath)
+	}
+	text, err := from.ReadFile(name, tokenSize)
+	if err != nil {
+		return "" // whatever it is, it is replaced
+	}
+	return string(text)
+}
+
+// tokenName is the name of a token's file in the secrets directory.
+func tokenName(id *nomad.WorkloadIdentity) string {
+	if isDefault(id) {
+		return "nomad_token"
+	}
+	return "nomad_" + id.Name + ".jwt"
 }
 
 // relative turns a path of the job, as the task would write it, into one below

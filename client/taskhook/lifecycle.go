@@ -65,6 +65,8 @@ type TaskPrestartRequest struct {
 	Owner         Owner       // as far as a hook before has set it
 	Dir           *allocdir.Task
 	Env           *taskenv.Env // as built by the hooks before
+	// Running says that the process runs already: an earlier agent started it.
+	Running bool
 }
 
 // TaskPrestartResponse is what a hook adds to the start. What is left nil changes

@@ -34,6 +34,7 @@ func (r *Runner) runPrestart(ctx context.Context) error {
 			Resources:  allocated(alloc, task.Name),
 			NomadToken: r.cfg.Identities.Default(task.Name),
 			Owner:      r.try.owner, Dir: r.dir, Env: r.env.Build(),
+			Running: r.taskID() != "",
 		}
 		resp := &taskhook.TaskPrestartResponse{}
 		err := h.Prestart(ctx, req, resp)

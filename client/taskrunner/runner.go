@@ -19,7 +19,7 @@ import (
 )
 
 // ErrNotRunning is returned for what needs a running task.
-var ErrNotRunning = errors.New("task is not running")
+var ErrNotRunning = taskhook.ErrNotRunning
 
 // waitAgain is how long to leave a driver alone that failed to wait for a task.
 const waitAgain = time.Second

@@ -7,6 +7,10 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
+// short is below what a token's end is rounded up to a whole second, not down: most of
+// the life of a token of one second would be lost.
+const short = 5 * time.Second
+
 // Subject is a task or service of an allocation, and what is known of where it is.
 type Subject struct {
 	Alloc *nomad.Allocation
@@ -91,7 +95,11 @@ func (i *Issuer) claims(now time.Time, ttl time.Duration, subject ...string) *no
 		ID:        nomad.NewID(),
 	}}
 	if ttl > 0 {
-		c.Expiry = now.Add(ttl).Unix()
+		end := now.Add(ttl)
+		if ttl < short {
+			end = end.Add(time.Second - 1)
+		}
+		c.Expiry = end.Unix()
 	}
 	return c
 }

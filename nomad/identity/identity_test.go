@@ -308,6 +308,19 @@ func TestVerifySeen(t *testing.T) {
 	}
 }
 
+// Tokens count whole seconds: a short one has at least the life that was asked for, a
+// longer one at most.
+func TestShortLife(t *testing.T) {
+	i := newIssuer(t, "")
+	late := now.Truncate(time.Second).Add(900 * time.Millisecond)
+	for ttl, want := range map[time.Duration]int64{time.Second: 2, 2500 * time.Millisecond: 4, 5 * time.Second: 5, time.Hour: 3600} {
+		c := i.Workload(identity.Subject{Alloc: alloc, Job: job, Identity: &nomad.WorkloadIdentity{Name: "x", TTL: ttl}}, late)
+		if got := c.Expiry - c.IssuedAt; got != want {
+			t.Errorf("ttl %v: from iat to exp are %d s, want %d", ttl, got, want)
+		}
+	}
+}
+
 func TestMintWaitsForKey(t *testing.T) {
 	i := identity.New(identity.Config{Ring: keyring.New(keyring.Config{}), Region: "global"})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
