@@ -48,19 +48,20 @@ func TestWhoJoinsWithoutACertificateGetsNothing(t *testing.T) {
 		asServer(t, ca)(c)
 	})
 	all = append(all, honest)
-	var voters []string
+	var known, voters []string
 	eventually(t, func() bool {
 		servers, err := all[0].RaftServers()
-		voters = nil
+		known, voters = nil, nil
 		for _, s := range servers {
+			known = append(known, s.Address)
 			if s.Voter {
 				voters = append(voters, s.Address)
 			}
 		}
 		return err == nil && slices.Contains(voters, honest.RPCAddr())
 	})
-	if len(voters) != len(all) {
-		t.Errorf("%d servers vote, want %d", len(voters), len(all))
+	if len(voters) != len(all) || len(known) != len(all) {
+		t.Errorf("%d servers are in the log and %d vote, want %d", len(known), len(voters), len(all))
 	}
 	if out := read[nomad.SingleJobResponse](t, honest.Server, "Job.GetJob", jobRead("secret")); out.Job == nil {
 		t.Error("the honest server knows no job")

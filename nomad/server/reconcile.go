@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -12,9 +13,12 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/gossip"
 )
 
-// reconcileEvery is how often the leader compares the members with its log even
-// when nothing moved.
-const reconcileEvery = 30 * time.Second
+// How often the leader compares the members with its log even when nothing moved,
+// and when something could not be done.
+const (
+	reconcileEvery = 30 * time.Second
+	reconcileAgain = 2 * time.Second
+)
 
 // reconcile adds the servers of the region that joined to the log, without a vote:
 // autopilot gives it to them when they are stable. It takes those
@@ -25,16 +29,21 @@ func (s *Server) reconcile(ctx context.Context) error {
 		<-ctx.Done()
 		return ctx.Err()
 	}
+	told := ""
 	for {
-		moved := s.moved.wait()
+		moved, wait, fault := s.moved.wait(), reconcileEvery, ""
 		if err := s.reconcileOnce(ctx); err != nil && ctx.Err() == nil {
-			s.log.Warn("bring the members into the log", "err", err)
+			wait, fault = reconcileAgain, err.Error()
 		}
+		if fault != "" && fault != told {
+			s.log.Warn("bring the members into the log", "err", fault)
+		}
+		told = fault
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-moved:
-		case <-time.After(reconcileEvery):
+		case <-time.After(wait):
 		}
 	}
 }
@@ -97,6 +106,9 @@ func (s *Server) enroll(ctx context.Context, have []raft.Server, alive map[strin
 		s.log.Error("a server began a cluster of its own and is not added: empty its data_dir and unset bootstrap_expect", "server", m.Name)
 		return nil
 	}
+	if err := s.proves(ctx, addr); err != nil {
+		return fmt.Errorf("server %s is not added: %w", m.Name, err)
+	}
 	s.log.Info("a server joins", "server", m.Name, "addr", addr, "votes", votes)
 	if votes {
 		return s.raft.AddVoter(ctx, id, addr)
@@ -104,8 +116,18 @@ func (s *Server) enroll(ctx context.Context, have []raft.Server, alive map[strin
 	return s.raft.AddNonvoter(ctx, id, addr)
 }
 
-// peersWithin bounds the question to a server for its peers.
+// peersWithin bounds the questions to a server that is to be added.
 const peersWithin = 3 * time.Second
+
+// proves makes sure that a server answers where gossip says that it is. With TLS it
+// has then shown the certificate of a server: who only knows how to gossip does not
+// get into the log.
+func (s *Server) proves(ctx context.Context, addr string) error {
+	ctx, cancel := context.WithTimeout(ctx, peersWithin)
+	defer cancel()
+	req := &nomad.GenericRequest{QueryOptions: nomad.QueryOptions{Region: s.cfg.Region, AllowStale: true}}
+	return s.peers.Call(ctx, addr, "Status.Ping", req, nil)
+}
 
 // beganThis says whether a server that begins clusters began this one: it was removed
 // when it had died, and its log still has this server.

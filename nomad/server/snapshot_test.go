@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"bytes"
+	"compress/gzip"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -253,6 +254,19 @@ func TestSnapshotToAnotherServer(t *testing.T) {
 	}
 }
 
+// unzip is what a gzip file holds, as far as it can be read.
+func unzip(raw []byte) []byte {
+	zip, err := gzip.NewReader(bytes.NewReader(raw))
+	if err != nil {
+		return nil
+	}
+	text, err := io.ReadAll(zip)
+	if err != nil {
+		return nil
+	}
+	return text
+}
+
 // TestBadSnapshotChangesNothing sends archives that are no good.
 func TestBadSnapshotChangesNothing(t *testing.T) {
 	s, _ := start(t, func(c *server.Config) { c.DataDir, c.Workers = t.TempDir(), -1 })
@@ -271,7 +285,9 @@ func TestBadSnapshotChangesNothing(t *testing.T) {
 	for at := 16; at < len(raw); at += max(1, len(raw)/40) {
 		bad := bytes.Clone(raw)
 		bad[at] ^= 0x55
-		refused(fmt.Sprintf("an archive with byte %d of %d altered", at, len(raw)), bad, "EOF")
+		if !bytes.Equal(unzip(bad), unzip(raw)) { // a few bits of gzip mean nothing
+			refused(fmt.Sprintf("an archive with byte %d of %d altered", at, len(raw)), bad, "EOF")
+		}
 		refused(fmt.Sprintf("%d of %d bytes", at, len(raw)), raw[:at], "EOF")
 	}
 	refused("nothing", nil, "EOF")
