@@ -2,10 +2,14 @@ package client
 
 import (
 	"context"
+	"time"
 
 	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
 )
+
+// readmission is how often the servers look at the token of a stream again.
+const readmission = time.Second
 
 // ownMethods lists what the API of an agent asks of nodes, by the names that servers
 // have for it. What is about this node is answered here, servers or not; all else goes
@@ -56,6 +60,8 @@ func ownStream[Req any, P interface {
 			if err := c.admit(ctx, env.AuthToken); err != nil {
 				return err
 			}
+			ctx, stop := s.While(ctx, readmission, func(ctx context.Context) error { return c.admit(ctx, env.AuthToken) })
+			defer stop()
 			return here(ctx, call, req, s)
 		}
 		next, err := c.servers.Stream(ctx, name)

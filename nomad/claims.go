@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // IdentityClaims are what a token says (compat/identity.md section 2). Exactly
@@ -133,18 +134,24 @@ func (c *IdentityClaims) UnmarshalJSON(b []byte) error {
 	if err := json.Unmarshal(b, &fields); err != nil {
 		return errors.New("claims are not a JSON object")
 	}
-	for name := range fields {
-		// The decoder below takes names of any case; ours have one.
-		if strings.ToLower(name) != name {
+	for name, value := range fields {
+		// The decoder below takes names of any case, and letters that become ours in
+		// another one; ours have one.
+		if strings.ContainsFunc(name, func(r rune) bool { return r >= utf8.RuneSelf || 'A' <= r && r <= 'Z' }) {
 			return errors.New("a claim's name is not in lower case")
 		}
+		if string(value) == "null" { // to the decoder, a claim that is not there
+			return errors.New("a claim has no value")
+		}
 	}
-	has := func(names []string) bool {
+	has := func(names ...string) bool {
 		return slices.ContainsFunc(names, func(n string) bool { _, ok := fields[n]; return ok })
 	}
 	*c = IdentityClaims{}
 	var group any
-	switch workload, intro, node, server := has(workloadNames), has(introductionNames), has(nodeNames), has(serverNames); {
+	switch workload, intro, node, server := has(workloadNames...), has(introductionNames...), has(nodeNames...), has(serverNames...); {
+	case (workload || server) && has("nomad_node_pool"), !intro && has("nomad_node_uses"):
+		return errors.New("failed to determine claim type")
 	case server && !workload && !intro && !node:
 		c.ServerIdentityClaims = &ServerIdentityClaims{}
 		group = c.ServerIdentityClaims
@@ -190,11 +197,14 @@ func (a *Audience) UnmarshalJSON(b []byte) error {
 		*a = Audience{one}
 		return nil
 	}
-	var many []string
-	if err := json.Unmarshal(b, &many); err != nil {
+	var many []*string
+	if err := json.Unmarshal(b, &many); err != nil || len(many) == 0 || slices.Contains(many, nil) {
 		return errors.New("aud is neither a string nor a list of strings")
 	}
-	*a = many
+	*a = nil
+	for _, one := range many {
+		*a = append(*a, *one)
+	}
 	return nil
 }
 

@@ -32,8 +32,13 @@ const (
 	RS256 = "RS256"
 )
 
-// maxSize bounds a token before anything in it is looked at.
-const maxSize = 8 << 10
+// Bounds of a token: its size, before anything in it is looked at, that of its
+// header, and how deep its payload is.
+const (
+	maxSize   = 8 << 10
+	maxHeader = 512
+	maxDepth  = 8
+)
 
 // ErrInvalid is what every error of Parse wraps. Its causes are for the log of
 // a developer; a caller gets one answer for all.
@@ -41,6 +46,8 @@ var ErrInvalid = errors.New("token is not valid")
 
 // ErrUnknownKey means that no key has the token's key ID.
 var ErrUnknownKey = fmt.Errorf("%w: unknown key ID", ErrInvalid)
+
+var errTwice = errors.New("a key stands twice")
 
 // Key signs tokens. It does not print what is in it.
 type Key struct {
@@ -124,12 +131,19 @@ func (k PublicKey) Crypto() crypto.PublicKey { return k.key }
 type header struct{ alg, kid string }
 
 // Parse verifies a token and returns its payload and the ID of the key that
-// signed it. lookup finds our record of a key.
+// signed it. lookup finds our record of a key. What a stranger can make it do is
+// little: nothing is read beyond the header of a token whose key is unknown, and
+// nothing of the payload before the signature was found good.
 func Parse(raw string, lookup func(kid string) (PublicKey, bool)) (payload []byte, kid string, err error) {
 	if len(raw) > maxSize {
 		return nil, "", fmt.Errorf("%w: more than %d bytes", ErrInvalid, maxSize)
 	}
-	h, err := parseHeader(raw)
+	head, rest, _ := strings.Cut(raw, ".")
+	body, signature, ok := strings.Cut(rest, ".")
+	if !ok || strings.Contains(signature, ".") {
+		return nil, "", fmt.Errorf("%w: not of three parts", ErrInvalid)
+	}
+	h, err := parseHeader(head)
 	if err != nil {
 		return nil, "", err
 	}
@@ -139,6 +153,11 @@ func Parse(raw string, lookup func(kid string) (PublicKey, bool)) (payload []byt
 	}
 	if h.alg != key.Alg {
 		return nil, "", fmt.Errorf("%w: key has another algorithm", ErrInvalid)
+	}
+	for _, part := range []string{body, signature} {
+		if _, err := decode(part); err != nil {
+			return nil, "", err
+		}
 	}
 	signed, err := jose.ParseSignedCompact(raw, []jose.SignatureAlgorithm{jose.SignatureAlgorithm(key.Alg)})
 	if err != nil {
@@ -154,56 +173,70 @@ func Parse(raw string, lookup func(kid string) (PublicKey, bool)) (payload []byt
 	return payload, h.kid, nil
 }
 
-// parseHeader checks the outer form of a token and reads its header.
-func parseHeader(raw string) (header, error) {
+// decode reads a part of a token, which has one encoding only. The decoder of the
+// library would pass over line ends.
+func decode(part string) ([]byte, error) {
+	out, err := base64.RawURLEncoding.Strict().DecodeString(part)
+	if err != nil || part == "" || strings.ContainsAny(part, "\r\n") {
+		return nil, fmt.Errorf("%w: a part is not canonical base64url", ErrInvalid)
+	}
+	return out, nil
+}
+
+// parseHeader reads a header that holds what ours do and nothing else: whatever
+// more it asks for, it is not heard.
+func parseHeader(part string) (header, error) {
 	var h header
-	if strings.Count(raw, ".") != 2 {
-		return h, fmt.Errorf("%w: not of three parts", ErrInvalid)
+	if len(part) > maxHeader {
+		return h, fmt.Errorf("%w: header of more than %d bytes", ErrInvalid, maxHeader)
 	}
-	parts := strings.Split(raw, ".")
-	decoded := make([][]byte, len(parts))
-	for i, p := range parts {
-		var err error
-		// The decoder would pass over line ends.
-		if decoded[i], err = base64.RawURLEncoding.Strict().DecodeString(p); err != nil || p == "" || strings.ContainsAny(p, "\r\n") {
-			return h, fmt.Errorf("%w: part %d is not canonical base64url", ErrInvalid, i+1)
-		}
-	}
-	if err := checkObject(decoded[0]); err != nil {
-		return h, fmt.Errorf("%w: header: %v", ErrInvalid, err)
-	}
-	var fields map[string]any
-	if err := json.Unmarshal(decoded[0], &fields); err != nil {
-		return h, fmt.Errorf("%w: header: %v", ErrInvalid, err)
+	text, err := decode(part)
+	if err != nil {
+		return h, err
 	}
 	var typ string
-	for name, v := range fields {
-		text, ok := v.(string)
+	seen := map[string]bool{}
+	err = eachMember(json.NewDecoder(bytes.NewReader(text)), func(name string, value any) error {
+		said, isText := value.(string)
 		to := map[string]*string{"alg": &h.alg, "kid": &h.kid, "typ": &typ}[name]
-		if to == nil || !ok {
-			return h, fmt.Errorf("%w: header has a field that our tokens do not have", ErrInvalid)
+		if to == nil || !isText || seen[name] {
+			return errors.New("a field that our tokens do not have")
 		}
-		*to = text
-	}
-	if h.kid == "" {
-		return h, fmt.Errorf("%w: missing key ID header", ErrInvalid)
-	}
-	if typ != "" && typ != "JWT" {
-		return h, fmt.Errorf("%w: token is of another type", ErrInvalid)
+		*to, seen[name] = said, true
+		return nil
+	})
+	switch {
+	case err != nil:
+		return header{}, fmt.Errorf("%w: header: %v", ErrInvalid, err)
+	case h.kid == "":
+		return header{}, fmt.Errorf("%w: missing key ID header", ErrInvalid)
+	case seen["typ"] && typ != "JWT":
+		return header{}, fmt.Errorf("%w: token is of another type", ErrInvalid)
 	}
 	return h, nil
 }
 
-// checkObject accepts one JSON object in which no object has a key twice: two
-// readers could see two different tokens.
-func checkObject(text []byte) error {
-	dec := json.NewDecoder(bytes.NewReader(text))
-	first, err := dec.Token()
-	if err != nil || first != json.Delim('{') {
+// eachMember calls fn for each member of the one object that dec reads, with the
+// first token of its value.
+func eachMember(dec *json.Decoder, fn func(name string, value any) error) error {
+	if first, err := dec.Token(); err != nil || first != json.Delim('{') {
 		return errors.New("not a JSON object")
 	}
-	if err := checkMembers(dec); err != nil {
-		return err
+	for dec.More() {
+		name, err := dec.Token()
+		if err != nil {
+			return errors.New("broken JSON")
+		}
+		value, err := dec.Token()
+		if err != nil {
+			return errors.New("broken JSON")
+		}
+		if err := fn(name.(string), value); err != nil { // the decoder takes no other names
+			return err
+		}
+	}
+	if _, err := dec.Token(); err != nil {
+		return errors.New("broken JSON")
 	}
 	if _, err := dec.Token(); err != io.EOF {
 		return errors.New("something follows the JSON object")
@@ -211,43 +244,47 @@ func checkObject(text []byte) error {
 	return nil
 }
 
-// checkMembers reads to the end of the object that dec is in. Its depth is
-// bounded by encoding/json.
-func checkMembers(dec *json.Decoder) error {
+// checkObject accepts one JSON object in which no object has a key twice, as two
+// readers could see two different tokens, and that is no deeper than claims are.
+func checkObject(text []byte) error {
+	dec := json.NewDecoder(bytes.NewReader(text))
+	seen := map[string]bool{}
+	return eachMember(dec, func(name string, value any) error {
+		if seen[name] {
+			return errTwice
+		}
+		seen[name] = true
+		return checkValue(dec, value, 1)
+	})
+}
+
+// checkValue reads the rest of a value, of which first was read.
+func checkValue(dec *json.Decoder, first any, depth int) error {
+	if first != json.Delim('{') && first != json.Delim('[') {
+		return nil
+	}
+	if depth >= maxDepth {
+		return errors.New("nested too deep")
+	}
 	seen := map[string]bool{}
 	for dec.More() {
-		name, err := dec.Token()
+		v, err := dec.Token()
+		if name, is := v.(string); err == nil && is && first == json.Delim('{') {
+			if seen[name] {
+				return errTwice
+			}
+			seen[name] = true
+			v, err = dec.Token()
+		}
 		if err != nil {
 			return errors.New("broken JSON")
 		}
-		if seen[name.(string)] {
-			return errors.New("a key stands twice")
-		}
-		seen[name.(string)] = true
-		if err := checkValue(dec); err != nil {
+		if err := checkValue(dec, v, depth+1); err != nil {
 			return err
 		}
 	}
-	_, err := dec.Token()
-	return err
-}
-
-// checkValue reads one value.
-func checkValue(dec *json.Decoder) error {
-	v, err := dec.Token()
-	if err != nil {
+	if _, err := dec.Token(); err != nil {
 		return errors.New("broken JSON")
 	}
-	switch v {
-	case json.Delim('{'):
-		return checkMembers(dec)
-	case json.Delim('['):
-		for dec.More() {
-			if err := checkValue(dec); err != nil {
-				return err
-			}
-		}
-		_, err = dec.Token()
-	}
-	return err
+	return nil
 }

@@ -14,10 +14,12 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/open-nomad/open-nomad/internal/jwt"
+	"github.com/open-nomad/open-nomad/internal/testtokens"
 )
 
 var b64 = base64.RawURLEncoding.EncodeToString
@@ -250,10 +252,27 @@ func FuzzParse(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(good)
-	f.Add(p.forge(`{"alg":"none"}`, `{}`))
+	m := testtokens.Maker{Kid: "ed", Key: p.ed, RSAKid: "rs", RSA: p.rsa, Claims: map[string]any{"sub": "x"}, Now: time.Unix(1_900_000_000, 0)}
+	for _, bad := range m.Bad() {
+		if len(bad.Raw) < 10<<10 {
+			f.Add(bad.Raw)
+		}
+	}
 	f.Fuzz(func(t *testing.T, raw string) {
-		if _, _, err := jwt.Parse(raw, p.lookup); err == nil && raw != good {
-			// The signature covers header and payload, and both have one encoding.
+		payload, kid, err := jwt.Parse(raw, p.lookup)
+		if err != nil {
+			if !errors.Is(err, jwt.ErrInvalid) || payload != nil || kid != "" {
+				t.Errorf("Parse(%q) = %q, %q, %v", raw, payload, kid, err)
+			}
+			return
+		}
+		// What is let through was signed by the key that it names, as it stands: header,
+		// payload and signature have one encoding.
+		cut := strings.LastIndexByte(raw, '.')
+		sig, _ := base64.RawURLEncoding.Strict().DecodeString(raw[cut+1:])
+		sum := sha256.Sum256([]byte(raw[:cut]))
+		if kid == "ed" && !ed25519.Verify(p.ed.Public().(ed25519.PublicKey), []byte(raw[:cut]), sig) ||
+			kid == "rs" && rsa.VerifyPKCS1v15(&p.rsa.PublicKey, crypto.SHA256, sum[:], sig) != nil || kid != "ed" && kid != "rs" {
 			t.Errorf("Parse(%q) succeeds", raw)
 		}
 	})

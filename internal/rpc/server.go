@@ -57,6 +57,9 @@ type Config struct {
 	TLS *certs.Store
 	// Hold is how long a call is held while no server can answer it; zero means 5 s.
 	Hold time.Duration
+	// Recheck is how often a stream is asked again whether its token is still good, and
+	// how long a read may last that is not; zero means 1 s.
+	Recheck time.Duration
 	// HandshakeTimeout bounds the time until a connection said what it is, TLS
 	// included; zero means 5 s, negative no bound.
 	HandshakeTimeout time.Duration
@@ -90,6 +93,9 @@ func NewServer(cfg Config) (*Server, error) {
 	}
 	if cfg.Hold == 0 {
 		cfg.Hold = holdTimeout
+	}
+	if cfg.Recheck == 0 {
+		cfg.Recheck = time.Second
 	}
 	if cfg.HandshakeTimeout == 0 {
 		cfg.HandshakeTimeout = 5 * time.Second
@@ -197,10 +203,29 @@ func (s *Server) run(ctx context.Context, m Method, conn *Conn, req Request) (ou
 		if refused != nil {
 			return refused
 		}
-		out, err = s.handle(ctx, m, c, req)
+		begun := time.Now()
+		if out, err = s.handle(ctx, m, c, req); err == nil && !req.Envelope().Write && time.Since(begun) >= s.cfg.Recheck {
+			err = s.stillGood(ctx, m, conn, req.Envelope())
+		}
 		return err
 	})
-	return out, err
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// stillGood refuses an answer that was waited for to who may no longer have it. A node
+// whose token ended meanwhile is still the node that it was.
+func (s *Server) stillGood(ctx context.Context, m Method, conn *Conn, env nomad.Envelope) error {
+	if env.AuthToken == "" || m.Rule == Anonymous {
+		return nil
+	}
+	_, err := s.cfg.Auth.Authenticate(ctx, env.AuthToken, m.Rule, conn)
+	if !errors.Is(err, nomad.ErrPermissionDenied) || m.Rule == NodeOnly && errors.Is(err, ErrExpired) {
+		return nil
+	}
+	return err
 }
 
 // handle runs a method here.
@@ -249,6 +274,10 @@ func (s *Server) stream(ctx context.Context, m Method, conn *Conn, req Request, 
 		if err := nomad.Whole(req); err != nil {
 			return err
 		}
+		ctx, stop := stream.While(ctx, s.cfg.Recheck, func(ctx context.Context) error {
+			return s.stillGood(ctx, m, conn, req.Envelope())
+		})
+		defer stop()
 		defer s.recovered(m.Name, &err)
 		return m.serve(ctx, c, req, stream)
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"sync"
+	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
 )
@@ -79,6 +80,35 @@ func (s *Stream) UntilClosed(ctx context.Context) (context.Context, context.Canc
 		io.Copy(io.Discard, s.in) // any end of the stream is the end
 	}()
 	return ctx, cancel
+}
+
+// While ends the context that it returns, and the stream, once check refuses it with
+// nomad.ErrPermissionDenied; it asks again and again, since what opened a stream may not
+// be good as long as it runs. The caller of While calls stop, which waits for the check.
+func (s *Stream) While(ctx context.Context, every time.Duration, check func(context.Context) error) (_ context.Context, stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(every)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			if errors.Is(check(ctx), nomad.ErrPermissionDenied) {
+				cancel()
+				s.Close()
+				return
+			}
+		}
+	}()
+	return ctx, func() {
+		cancel()
+		<-ended
+	}
 }
 
 // SendError tells the other side why the stream ends.

@@ -15,7 +15,9 @@
 //
 // A workload identity is only as good as its allocation: once that is gone or
 // over, so is the token. Handlers then ask which node or allocation it may touch.
-// The package holds no state of its own but the leader's token, starts no
+//
+// Whatever is wrong with a credential, its bearer gets one answer. Why is told to the
+// debug log, which names no credential. The package holds no state of its own but the leader's token, starts no
 // goroutine and never logs a credential.
 package authz
 
@@ -24,6 +26,7 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync/atomic"
 	"time"
 
@@ -54,13 +57,34 @@ type Authority struct {
 	verify Verifier
 	now    func() time.Time
 	certs  *certs.Store
+	log    *slog.Logger
 	leader atomic.Pointer[string]
 }
 
-// New returns an Authority over the current store. Without TLS certs is nil.
-func New(store func() *state.Store, verify Verifier, now func() time.Time, certs *certs.Store) *Authority {
-	return &Authority{store: store, verify: verify, now: now, certs: certs}
+// Config is what an Authority is made of.
+type Config struct {
+	// Store is the current state.
+	Store  func() *state.Store
+	Tokens Verifier
+	Now    func() time.Time
+	// Certs is nil without TLS.
+	Certs *certs.Store
+	Log   *slog.Logger
 }
+
+// New returns an Authority.
+func New(c Config) *Authority {
+	return &Authority{store: c.Store, verify: c.Tokens, now: c.Now, certs: c.Certs, log: c.Log}
+}
+
+// errPast is the answer to a token whose time is over: the same as to any other that
+// is refused, yet Node.Register can tell.
+var errPast = past{}
+
+type past struct{}
+
+func (past) Error() string   { return nomad.ErrPermissionDenied.Error() }
+func (past) Unwrap() []error { return []error{nomad.ErrPermissionDenied, rpc.ErrExpired} }
 
 // Lead makes the token of the leader's own calls; end makes it worthless again.
 func (a *Authority) Lead() (token string, end func()) {
@@ -78,9 +102,9 @@ func (a *Authority) Token() string {
 	return ""
 }
 
-// Authenticate says who holds the token. Errors hold nomad.ErrPermissionDenied,
-// rpc.ErrExpired for a token that was good once, and certs.ErrPeer when the caller's
-// certificate is not one for the rule.
+// Authenticate says who holds the token. Errors are nomad.ErrPermissionDenied and say
+// nothing more; they hold rpc.ErrExpired for a token that was good once, and certs.ErrPeer,
+// with its reason, when the caller's certificate is not one for the rule.
 func (a *Authority) Authenticate(_ context.Context, token string, rule rpc.Rule, conn *rpc.Conn) (*nomad.AuthenticatedIdentity, error) {
 	id := &nomad.AuthenticatedIdentity{}
 	if conn != nil {
@@ -216,25 +240,30 @@ func (a *Authority) secret(id *nomad.AuthenticatedIdentity, secret string) error
 // claims verifies a signed token.
 func (a *Authority) claims(token string) (*nomad.IdentityClaims, error) {
 	claims, err := a.verify.Verify(token, a.now())
-	switch {
-	case errors.Is(err, rpc.ErrExpired):
-		return claims, fmt.Errorf("%w: %w", nomad.ErrPermissionDenied, rpc.ErrExpired)
-	case err != nil:
-		return nil, fmt.Errorf("%w: %v", nomad.ErrPermissionDenied, err)
+	if err == nil {
+		return claims, nil
 	}
-	return claims, nil
+	a.log.Debug("refused a token", "err", err)
+	if errors.Is(err, rpc.ErrExpired) {
+		return claims, errPast
+	}
+	return nil, nomad.ErrPermissionDenied
 }
 
 // alive says whether the allocation of a workload identity still lives.
 func (a *Authority) alive(w *nomad.WorkloadIdentityClaims) error {
 	alloc := a.store().Snapshot().Alloc(nil, w.AllocationID)
+	why := ""
 	switch {
 	case alloc == nil || alloc.Job == nil || alloc.Namespace != w.Namespace:
-		return fmt.Errorf("%w: allocation does not exist", nomad.ErrPermissionDenied)
+		why = "allocation does not exist"
 	case alloc.ClientTerminalStatus():
-		return fmt.Errorf("%w: allocation is terminal", nomad.ErrPermissionDenied)
+		why = "allocation is terminal"
+	default:
+		return nil
 	}
-	return nil
+	a.log.Debug("refused a token", "alloc", w.AllocationID, "err", why)
+	return nomad.ErrPermissionDenied
 }
 
 func (a *Authority) isLeader(token string) bool {

@@ -62,7 +62,7 @@ func authority(t *testing.T) *authz.Authority {
 	}
 	must(store.ApplyPlanResults(12, &nomad.ApplyPlanResultsRequest{Job: job, AllocsUpdated: []*nomad.Allocation{alloc("lives"), alloc("over")}}))
 	must(store.UpdateAllocsFromClient(13, &nomad.AllocUpdateRequest{Alloc: []*nomad.Allocation{{ID: "over", ClientStatus: nomad.AllocClientStatusComplete}}}))
-	return authz.New(func() *state.Store { return store }, tokens{
+	return authz.New(authz.Config{Store: func() *state.Store { return store }, Tokens: tokens{
 		"node":      nodeClaims("default", 200),
 		"old node":  nodeClaims("default", 50),
 		"poolless":  nodeClaims("", 200),
@@ -71,7 +71,7 @@ func authority(t *testing.T) *authz.Authority {
 		"over":      workload("over", "default"),
 		"gone":      workload("gone", "default"),
 		"elsewhere": workload("lives", "other"),
-	}, func() time.Time { return time.Unix(100, 0) }, nil)
+	}, Now: func() time.Time { return time.Unix(100, 0) }, Log: slog.New(slog.DiscardHandler)})
 }
 
 func TestAuthenticate(t *testing.T) {
@@ -138,6 +138,9 @@ func TestAuthenticate(t *testing.T) {
 		}
 		if got != c.want {
 			t.Errorf("%s with %q: %s (%v), want %s", c.rule, c.token, got, err, c.want)
+		}
+		if err != nil && err.Error() != "Permission denied" {
+			t.Errorf("%s with %q: the answer is %q, which tells more than it should", c.rule, c.token, err)
 		}
 	}
 }

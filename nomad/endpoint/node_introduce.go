@@ -79,7 +79,7 @@ func (s *Service) mayJoin(c *rpc.Call, node *nomad.Node) (*nomad.NodeIntroductio
 	case c.Expired:
 		return nil, s.notIntroduced(node, "its token has expired")
 	case claims == nil && enforced == nomad.NodeIntroductionEnforcementStrict:
-		return nil, s.notIntroduced(node, "it shows no introduction token")
+		return nil, fmt.Errorf("%w: show an introduction token", s.notIntroduced(node, "it shows no introduction token"))
 	case claims == nil:
 		metrics.IncrCounter(violations, 1)
 		s.log.Warn("node joins without an introduction", "node", node.ID, "name", node.Name)
@@ -96,9 +96,10 @@ func (s *Service) mayJoin(c *rpc.Call, node *nomad.Node) (*nomad.NodeIntroductio
 	return nil, s.notIntroduced(node, "its identity is another node's")
 }
 
-// notIntroduced refuses a node; why is told to who looks after the servers as well.
+// notIntroduced refuses a node. Why is told to who looks after the servers: what is
+// wrong with a token is nothing for its bearer.
 func (s *Service) notIntroduced(node *nomad.Node, why string) error {
 	metrics.IncrCounter(violations, 1)
 	s.log.Warn("refused a node", "node", node.ID, "name", node.Name, "why", why)
-	return fmt.Errorf("%w: node %s may not join: %s", nomad.ErrPermissionDenied, node.ID, why)
+	return nomad.ErrPermissionDenied
 }

@@ -35,6 +35,9 @@ import (
 // Leeway is how far the clocks of two servers may be apart.
 const Leeway = time.Minute
 
+// latest is the last second of the year 9999: no token ends later.
+const latest = 253_402_300_799
+
 // ServerTTL is how long the identity of a server is good.
 const ServerTTL = time.Minute
 
@@ -178,6 +181,8 @@ func (i *Issuer) check(c *nomad.IdentityClaims, now time.Time) error {
 		return fmt.Errorf("%w: it has no end", jwt.ErrInvalid)
 	case c.ServerIdentityClaims != nil && (c.Expiry-c.IssuedAt > int64(ServerTTL/time.Second) || len(c.Audience) == 0):
 		return fmt.Errorf("%w: it is no identity that servers make", jwt.ErrInvalid)
+	case c.NotBefore <= 0, c.IssuedAt <= 0, c.Expiry > latest:
+		return fmt.Errorf("%w: its times are none that we write", jwt.ErrInvalid)
 	case c.NotBefore > soon, c.IssuedAt > soon:
 		return fmt.Errorf("%w: it is not valid yet", jwt.ErrInvalid)
 	case c.Issuer != "" && i.url != "" && c.Issuer != i.url:

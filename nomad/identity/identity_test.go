@@ -157,7 +157,8 @@ func TestVerifyRefuses(t *testing.T) {
 			"exp": now.Unix() + 60, "nbf": now.Unix(), "iat": now.Unix()}
 	}
 	task := func() map[string]any {
-		return map[string]any{"nomad_namespace": "x", "nomad_job_id": "j", "nomad_allocation_id": "a", "nomad_task": "t"}
+		return map[string]any{"nomad_namespace": "x", "nomad_job_id": "j", "nomad_allocation_id": "a", "nomad_task": "t",
+			"nbf": now.Unix(), "iat": now.Unix()}
 	}
 	for name, c := range map[string]struct {
 		claims map[string]any
@@ -168,6 +169,9 @@ func TestVerifyRefuses(t *testing.T) {
 		"good task without end":             {claims: task(), ok: true},
 		"node without end":                  {claims: good(), set: map[string]any{"exp": nil}},
 		"node with end zero":                {claims: good(), set: map[string]any{"exp": 0}},
+		"end after the year 9999":           {claims: good(), set: map[string]any{"exp": 1 << 60}},
+		"without a beginning":               {claims: task(), set: map[string]any{"nbf": nil}},
+		"without the time of making":        {claims: task(), set: map[string]any{"iat": nil}},
 		"end before 1970":                   {claims: task(), set: map[string]any{"exp": -5}},
 		"expired":                           {claims: good(), set: map[string]any{"exp": now.Unix() - 61}},
 		"expired within the clocks":         {claims: good(), set: map[string]any{"exp": now.Unix() - 59}, ok: true},

@@ -125,7 +125,7 @@ func (s *Server) open() (err error) {
 	}
 	s.ring = keyring.New(keyring.Config{Log: s.log})
 	s.issuer = identity.New(identity.Config{Ring: s.ring, Region: s.cfg.Region, URL: s.cfg.OIDCIssuer, AnyAudience: s.cfg.AcceptAnyAudience})
-	s.authority = authz.New(s.fsm.State, s.issuer, time.Now, s.cfg.TLS)
+	s.authority = authz.New(authz.Config{Store: s.fsm.State, Tokens: s.issuer, Now: time.Now, Certs: s.cfg.TLS, Log: s.log})
 	self := s.asLeader()
 	s.beats = heartbeat.New(heartbeat.Config{RPC: self, Region: s.cfg.Region, MinTTL: s.cfg.MinHeartbeatTTL, Grace: s.cfg.HeartbeatGrace,
 		FailoverTTL: s.cfg.FailoverHeartbeatTTL, MaxPerSecond: s.cfg.MaxHeartbeatsPerSecond, Log: s.log})

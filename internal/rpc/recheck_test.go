@@ -1,0 +1,82 @@
+package rpc_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// fading admits everybody until it is over.
+type fading struct {
+	over *atomic.Bool
+	err  error
+}
+
+func (f fading) Authenticate(_ context.Context, token string, _ rpc.Rule, _ *rpc.Conn) (*nomad.AuthenticatedIdentity, error) {
+	if f.over.Load() && token != "" {
+		return nil, f.err
+	}
+	return &nomad.AuthenticatedIdentity{}, nil
+}
+
+// A read that waits, and a stream, end without an answer when the token with which they
+// began is good no more.
+func TestTokenThatEndsMeanwhile(t *testing.T) {
+	over := &atomic.Bool{}
+	expired := fmt.Errorf("%w: %w", nomad.ErrPermissionDenied, rpc.ErrExpired)
+	wait := func(context.Context, *rpc.Call, *nomad.NodeSpecificRequest) (*nomad.SingleNodeResponse, error) {
+		over.Store(true)
+		return &nomad.SingleNodeResponse{Node: &nomad.Node{ID: "n"}}, nil
+	}
+	for _, c := range []struct {
+		name    string
+		rule    rpc.Rule
+		token   string
+		err     error
+		refused bool
+	}{
+		{"its holder is gone", rpc.Token, "t", nomad.ErrPermissionDenied, true},
+		{"it is over", rpc.Token, "t", expired, true},
+		{"everybody may", rpc.Anonymous, "t", nomad.ErrPermissionDenied, false},
+		{"there is none", rpc.Token, "", nomad.ErrPermissionDenied, false},
+		{"a node's", rpc.NodeOnly, "t", nomad.ErrPermissionDenied, true},
+		{"a node's that is over", rpc.NodeOnly, "t", expired, false},
+		{"nobody can tell", rpc.Token, "t", nomad.ErrNotReady, false},
+	} {
+		for way, caller := range callers(t, func(cfg *rpc.Config) {
+			cfg.Auth, cfg.Recheck = fading{over, c.err}, time.Nanosecond
+			cfg.Methods = []rpc.Method{rpc.Handle("Test.Long", c.rule, rpc.Here, wait)}
+		}) {
+			over.Store(false)
+			var out nomad.SingleNodeResponse
+			err := caller.Call(within(t), "Test.Long", ask("n", c.token), &out)
+			if errors.Is(err, nomad.ErrPermissionDenied) != c.refused || (out.Node != nil) == c.refused {
+				t.Errorf("%s, %s: %v, %v", c.name, way, out.Node, err)
+			}
+		}
+	}
+	over.Store(false)
+	s, _ := serve(t, func(cfg *rpc.Config) {
+		cfg.Auth, cfg.Recheck = fading{over, nomad.ErrPermissionDenied}, time.Millisecond
+	})
+	echo := func(token string) *rpc.Stream {
+		st := begin(t, s.Stream, &nomad.FsStreamRequest{Path: "a", QueryOptions: nomad.QueryOptions{AuthToken: token}})
+		next(t, st)
+		return st
+	}
+	with, without := echo("t"), echo("")
+	over.Store(true)
+	if err := with.Decode(&nomad.StreamErrWrapper{}); !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrClosedPipe) {
+		t.Errorf("the stream goes on: %v", err)
+	}
+	if err := without.Encode(&nomad.StreamErrWrapper{Payload: []byte("b")}); err != nil || string(next(t, without).Payload) != "b" {
+		t.Errorf("a stream without a token: %v", err)
+	}
+}

@@ -1,0 +1,259 @@
+package identity_test
+
+import (
+	"crypto/ed25519"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/internal/jwt"
+	"github.com/open-nomad/open-nomad/internal/testtokens"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/identity"
+	"github.com/open-nomad/open-nomad/nomad/keyring"
+)
+
+// Bounds of what a token costs that is refused.
+const (
+	maxCPU   = time.Millisecond
+	maxBytes = 64 << 10
+)
+
+// late is a time at which a token may be over since a year.
+var late = time.Unix(1_900_000_000, 0)
+
+// attacked returns an issuer with an Ed25519 and an RSA key, and who has both keys.
+func attacked(t testing.TB) (*identity.Issuer, *keyring.Ring, testtokens.Maker) {
+	t.Helper()
+	ring := keyring.New(keyring.Config{})
+	// The same key each time: the processes of a fuzzer share what they find.
+	seed := make([]byte, ed25519.SeedSize)
+	k := &nomad.RootKey{KeyID: "0d5e8c1e-7f0b-4c57-9a52-6f5f2c1f9f11", Algorithm: nomad.EncryptionAlgorithmAES256GCM, State: nomad.RootKeyStateActive}
+	wrapped, err := keyring.AEAD{}.Wrap(t.Context(), k.KeyID, seed, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.WrappedKeys = []*nomad.WrappedKey{wrapped}
+	r, err := ring.NewRSAKey(t.Context(), late)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []*nomad.RootKey{k, r} {
+		if err := ring.Add(t.Context(), key); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, der, err := keyring.AEAD{}.Unwrap(t.Context(), r.WrappedKeys[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.ParsePKCS1PrivateKey(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return identity.New(identity.Config{Ring: ring, Region: "global", URL: "https://nomad.example"}), ring,
+		testtokens.Maker{Kid: k.KeyID, Key: ed25519.NewKeyFromSeed(seed), RSAKid: r.KeyID, RSA: private, Now: late}
+}
+
+// holders are the claims of good tokens of every kind, as JSON has them.
+func holders(t testing.TB, i *identity.Issuer) map[string]map[string]any {
+	t.Helper()
+	out := map[string]map[string]any{}
+	for kind, c := range map[string]*nomad.IdentityClaims{
+		"workload": i.Workload(identity.Subject{Alloc: alloc, Job: job, Handle: nomad.WIHandle{WorkloadIdentifier: "main"},
+			Identity: &nomad.WorkloadIdentity{Name: "default", Audience: []string{nomad.IdentityDefaultAud}, TTL: time.Hour}}, late),
+		"node":         i.Node(node, time.Hour, late),
+		"introduction": i.Introduction(&nomad.NodeIntroductionIdentityClaims{NodePool: "gpu"}, time.Minute, late),
+		"server":       i.Server("s1", late),
+	} {
+		text, err := json.Marshal(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		claims := map[string]any{}
+		if err := json.Unmarshal(text, &claims); err != nil {
+			t.Fatal(err)
+		}
+		for _, time := range []string{"exp", "nbf", "iat"} {
+			claims[time] = int64(claims[time].(float64))
+		}
+		out[kind] = claims
+	}
+	return out
+}
+
+// Nothing of the table is let through, whatever kind of token it was made from, and
+// what it takes to refuse it is bounded.
+func TestBadTokens(t *testing.T) {
+	i, ring, m := attacked(t)
+	for kind, claims := range holders(t, i) {
+		t.Run(kind, func(t *testing.T) {
+			m.Claims = claims
+			if _, err := i.Verify(m.Good(), late); err != nil {
+				t.Fatalf("the good token is refused: %v", err)
+			}
+			bad := append(m.Bad(), testtokens.Token{Name: "of another issuer", Raw: m.Sign(m.With(map[string]any{"iss": "https://evil.example"}))})
+			if len(bad) < 300 {
+				t.Errorf("only %d bad tokens", len(bad))
+			}
+			names := map[string]bool{}
+			for _, b := range bad {
+				if names[b.Name] {
+					t.Errorf("two tokens are called %q", b.Name)
+				}
+				names[b.Name] = true
+				c, err := i.Verify(b.Raw, late)
+				if !errors.Is(err, jwt.ErrInvalid) || errors.Is(err, identity.ErrExpired) != b.Past || (c != nil) != b.Past {
+					t.Errorf("%s: Verify() = %v, %v", b.Name, c, err)
+				}
+				if err != nil && len(err.Error()) > 200 {
+					t.Errorf("%s: the error has %d bytes", b.Name, len(err.Error()))
+				}
+				costs(t, b.Name, func() { i.Verify(b.Raw, late) })
+			}
+		})
+	}
+	raw := m
+	raw.Claims = holders(t, i)["workload"]
+	ring.Remove(m.Kid)
+	if _, err := i.Verify(raw.Good(), late); !errors.Is(err, jwt.ErrUnknownKey) {
+		t.Errorf("after its key was removed: %v", err)
+	}
+}
+
+// costs fails when fn takes more than a bad token may: the least of several rounds
+// counts, for what else the machine does is no cost of the token's.
+func costs(t *testing.T, name string, fn func()) {
+	t.Helper()
+	const rounds = 3
+	cpu, bytes := time.Hour, uint64(1<<40)
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	for range rounds {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		begun := threadTime(t)
+		fn()
+		cpu = min(cpu, threadTime(t)-begun)
+		runtime.ReadMemStats(&after)
+		bytes = min(bytes, after.TotalAlloc-before.TotalAlloc)
+	}
+	if allowed := maxCPU * slowness; cpu > allowed {
+		t.Errorf("%s: %v of CPU, more than %v", name, cpu, allowed)
+	}
+	if bytes > maxBytes {
+		t.Errorf("%s: %d bytes allocated, more than %d", name, bytes, maxBytes)
+	}
+}
+
+// threadTime is the CPU time of this thread.
+func threadTime(t *testing.T) time.Duration {
+	t.Helper()
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &ts); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(ts.Nano())
+}
+
+// A key that nobody knows is refused at once: nobody waits for one that a stranger
+// made up.
+func TestUnknownKeyIsRefusedAtOnce(t *testing.T) {
+	i, _, m := attacked(t)
+	m.Claims = holders(t, i)["node"]
+	m.Kid = nomad.NewID()
+	raw := m.Good()
+	least := time.Hour
+	for range 5 {
+		begun := time.Now()
+		if _, err := i.Verify(raw, late); !errors.Is(err, jwt.ErrUnknownKey) {
+			t.Fatalf("Verify() = %v", err)
+		}
+		least = min(least, time.Since(begun))
+	}
+	if least > 5*time.Millisecond {
+		t.Errorf("refused after %v", least)
+	}
+}
+
+// FuzzVerify looks for tokens that are let through and that nobody signed.
+func FuzzVerify(f *testing.F) {
+	i, _, m := attacked(f)
+	for _, claims := range holders(f, i) {
+		m.Claims = claims
+		f.Add(m.Good())
+		for _, b := range m.Bad() {
+			if len(b.Raw) < 10<<10 {
+				f.Add(b.Raw)
+			}
+		}
+	}
+	f.Fuzz(func(t *testing.T, raw string) {
+		c, err := i.Verify(raw, late)
+		if cut := strings.LastIndexByte(raw, '.'); err == nil {
+			// Seeds with a bad payload are signed well: another one may be made of none.
+			sig := testtokens.Text(raw[cut+1:])
+			if !ed25519.Verify(m.Key.Public().(ed25519.PublicKey), []byte(raw[:cut]), []byte(sig)) {
+				t.Errorf("Verify(%q) = %+v", raw, c)
+			}
+		}
+		if err != nil && !errors.Is(err, jwt.ErrInvalid) {
+			t.Errorf("Verify(%q) = %v, no ErrInvalid", raw, err)
+		}
+	})
+}
+
+// FuzzClaims signs whatever payload comes: it is of one kind and in time, or
+// refused.
+func FuzzClaims(f *testing.F) {
+	i, _, m := attacked(f)
+	key := m
+	for _, claims := range holders(f, i) {
+		m.Claims = claims
+		for _, b := range append(m.Bad(), testtokens.Token{Raw: m.Good()}) {
+			parts := strings.Split(b.Raw, ".")
+			if len(parts) == 3 && len(b.Raw) < 8<<10 {
+				f.Add(testtokens.Text(parts[1]))
+			}
+		}
+	}
+	f.Fuzz(func(t *testing.T, body string) {
+		c, err := i.Verify(key.SignText(body), late)
+		if err != nil {
+			return
+		}
+		kinds := 0
+		for _, is := range []bool{c.WorkloadIdentityClaims != nil, c.NodeIdentityClaims != nil, c.NodeIntroductionIdentityClaims != nil, c.ServerIdentityClaims != nil} {
+			if is {
+				kinds++
+			}
+		}
+		soon, past := late.Add(identity.Leeway).Unix(), late.Add(-identity.Leeway).Unix()
+		switch {
+		case kinds != 1:
+			t.Errorf("claims of %d kinds: %q", kinds, body)
+		case c.NotBefore > soon || c.IssuedAt > soon || c.NotBefore <= 0 || c.IssuedAt <= 0 || c.Expiry < 0 || c.Expiry != 0 && c.Expiry <= past:
+			t.Errorf("out of time: %q", body)
+		case c.Expiry == 0 && c.WorkloadIdentityClaims == nil:
+			t.Errorf("no end: %q", body)
+		case c.Issuer != "" && c.Issuer != "https://nomad.example":
+			t.Errorf("of another issuer: %q", body)
+		case len(c.Audience) > 0 && !strings.Contains(strings.Join(c.Audience, "\n"), nomad.IdentityDefaultAud):
+			t.Errorf("for another audience: %q", body)
+		}
+		if text, err := json.Marshal(c); err != nil {
+			t.Errorf("%q cannot be written again: %v", body, err)
+		} else {
+			var again nomad.IdentityClaims
+			if err := json.Unmarshal(text, &again); err != nil {
+				t.Errorf("%q, written again, is %s: %v", body, text, err)
+			}
+		}
+	})
+}
