@@ -133,6 +133,18 @@ func (s *allocSet) tellAgain(listed map[string]uint64) {
 	}
 }
 
+// tellHeld queues the last status of what is held: servers that had given the node up
+// wait for it.
+func (s *allocSet) tellHeld() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, h := range s.held {
+		if h.status != nil {
+			s.updates.putOlder(h.status)
+		}
+	}
+}
+
 // take starts an allocation or passes its new form on.
 func (s *allocSet) take(a *nomad.Allocation) {
 	if s.passOn(a) {
@@ -140,7 +152,11 @@ func (s *allocSet) take(a *nomad.Allocation) {
 	}
 	switch {
 	case a.ClientTerminalStatus():
-		s.note(a, final(a, a.ClientStatus, a.ClientDescription))
+		status := final(a, a.ClientStatus, a.ClientDescription)
+		s.note(a, status)
+		if a.ClientStatus == nomad.AllocClientStatusLost {
+			s.updates.put(status) // the servers wait for a word from the node itself
+		}
 	case a.ServerTerminalStatus():
 		// Stopped before it came here: nobody else will tell the servers.
 		status := final(a, nomad.AllocClientStatusComplete, "stopped before it was started")

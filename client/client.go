@@ -80,6 +80,7 @@ type Client struct {
 	log     *slog.Logger
 	db      *state.DB
 	id      *identity
+	session *nomad.NodeSession
 	node    *nodeHolder
 	drivers *driverset.Set
 	users   *driverset.Users
@@ -96,8 +97,11 @@ type Client struct {
 	stats   *hostStats
 	api     http.Handler
 
-	hurry    chan struct{} // buffered 1: the servers may have lost the node
-	restored *uint64       // of the servers' state when it was last pulled; nil before
+	hurry    chan struct{}       // buffered 1: a heartbeat must not wait for its turn
+	restored *uint64             // of the servers' state when it was last pulled; nil before
+	waiting  []*nomad.Allocation // taken up once the node is registered
+	attached atomic.Bool         // the servers take the node for this agent
+	refusal  atomic.Pointer[string]
 
 	endLife   context.CancelFunc // of the allocations' runners
 	lastBeat  atomic.Int64       // unix nanoseconds
@@ -137,7 +141,8 @@ func assemble(cfg Config, parts Parts, db *state.DB) (c *Client, err error) {
 	if c.users, err = driverset.NewUsers(cfg.DynamicUserMin, cfg.DynamicUserMax); err != nil {
 		return nil, err
 	}
-	c.node = &nodeHolder{changed: newSignal(), node: newNode(&c.cfg, c.id)}
+	c.session = newSession(cfg.BootFile, c.id.id, parts.Log)
+	c.node = &nodeHolder{changed: newSignal(), node: newNode(&c.cfg, c.id, c.session)}
 	c.updates = newUpdates(c.sendUpdates, parts.Log)
 	c.allocs = newAllocSet(life, db, c.updates, parts.Log, c.newRunner)
 	c.gc = &collector{cfg: cfg.GC, dir: cfg.AllocDir, set: c.allocs, log: parts.Log, disk: diskUsage}
@@ -211,6 +216,9 @@ func (c *Client) Ready() <-chan struct{} { return c.ready }
 // missed after some seconds of trying.
 func (c *Client) Healthy() error {
 	ns := c.lastBeat.Load()
+	if why := c.refusal.Load(); why != nil {
+		return fmt.Errorf("the servers refuse the node: %s", *why)
+	}
 	if ns == 0 {
 		return errors.New("the node is not registered yet")
 	}
@@ -250,8 +258,7 @@ func (c *Client) Run(ctx context.Context) error {
 		return errors.Join(err, c.close())
 	}
 	group.Go(func() error { return c.watchDrivers(ctx) })
-	group.Go(func() error { return c.keepRegistered(ctx, c.pull) })
-	group.Go(func() error { return c.updates.Run(ctx) })
+	group.Go(func() error { return c.keepRegistered(ctx, c.attend) })
 	group.Go(func() error { return c.gc.Run(ctx) })
 	if c.remote != nil {
 		group.Go(func() error { return c.remote.Run(ctx) })
@@ -309,7 +316,13 @@ func (c *Client) prepare(ctx context.Context) error {
 	for _, err := range errs {
 		c.log.Error("restore allocation", "err", err)
 	}
-	c.allocs.restore(allocs)
+	if boot, err := c.db.Boot(); err != nil {
+		return err
+	} else if boot == "" || c.session.BootID == "" || boot == c.session.BootID {
+		c.allocs.restore(allocs)
+	} else {
+		c.waiting = allocs
+	}
 	return ctx.Err()
 }
 
@@ -332,8 +345,12 @@ func (c *Client) watchDrivers(ctx context.Context) error {
 	}
 }
 
-// emit records turns of drivers among the node's events.
+// emit records turns of drivers among the node's events. An agent that does not hold
+// the node has nothing to say about it.
 func (c *Client) emit(ctx context.Context, turned []string, infos map[string]*nomad.DriverInfo) {
+	if !c.attached.Load() {
+		return
+	}
 	var events []*nomad.NodeEvent
 	for _, name := range turned {
 		info := infos[name]

@@ -17,9 +17,11 @@ type Config struct {
 	DefaultIneligible        bool
 	NodeMaxAllocs            int
 
-	StateDir  string // <data_dir>/client
-	AllocDir  string // <data_dir>/alloc
-	Ephemeral bool   // -dev: nothing survives; tasks are stopped with the agent
+	StateDir string // <data_dir>/client
+	AllocDir string // <data_dir>/alloc
+	// BootFile is where the kernel tells its boot; "" is /proc/sys/kernel/random/boot_id.
+	BootFile  string
+	Ephemeral bool // -dev: nothing survives; tasks are stopped with the agent
 
 	// Servers to begin with, host:port. Unused when a server runs in this process.
 	Servers    []string

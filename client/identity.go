@@ -47,8 +47,12 @@ func loadIdentity(dir, intro string, db *state.DB, log *slog.Logger) (*identity,
 	if err != nil {
 		return nil, err
 	}
+	renew, err := db.RenewalAsked()
+	if err != nil {
+		return nil, err
+	}
 	return &identity{
-		id: id, secret: secret, intro: intro, db: db, log: log,
+		id: id, secret: secret, intro: intro, db: db, log: log, renew: renew,
 		token: nomad.NewToken(token.Reveal(), keyID(token.Reveal())), registered: reg != nil && reg.HasRegistered,
 	}, nil
 }
@@ -178,11 +182,16 @@ func (i *identity) setRegistered(yes bool) error {
 	return nil
 }
 
-// askRenewal makes the next heartbeats ask for a new token until one comes.
-func (i *identity) askRenewal() {
+// askRenewal makes the next heartbeats, also those of the next agent, ask for a new
+// token until one comes.
+func (i *identity) askRenewal() error {
+	if err := i.db.AskRenewal(); err != nil {
+		return err
+	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.renew = true
+	return nil
 }
 
 // wantsRenewal says whether a new token was asked for.

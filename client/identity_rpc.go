@@ -46,10 +46,18 @@ func claim(raw json.RawMessage) (v any, err error) {
 	return v, err
 }
 
-// identityRenew asks for a new token with the next heartbeat.
+// identityRenew asks for a new token, with a heartbeat that does not wait for its turn.
 func (c *Client) identityRenew(_ context.Context, _ *rpc.Call, _ *nomad.NodeIdentityRenewReq) (*nomad.NodeIdentityRenewResp, error) {
-	c.id.askRenewal()
+	if err := c.id.askRenewal(); err != nil {
+		return nil, fmt.Errorf("keep in mind that a new node identity is wanted: %w", err)
+	}
+	raise(c.hurry)
 	return &nomad.NodeIdentityRenewResp{}, nil
+}
+
+// identitySession tells the servers which agent answers for the node.
+func (c *Client) identitySession(context.Context, *rpc.Call, *nomad.NodeSpecificRequest) (*nomad.NodeSessionResponse, error) {
+	return &nomad.NodeSessionResponse{ID: c.session.ID}, nil
 }
 
 // keyID returns the key that a token names, "" when it names none. The token is

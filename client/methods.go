@@ -18,6 +18,7 @@ func (c *Client) methods() []rpc.Method {
 		rpc.Handle("FileSystem.Stat", rpc.Token, rpc.Here, c.fsStat),
 		rpc.Handle("NodeIdentity.Get", rpc.Token, rpc.Here, c.identityGet),
 		rpc.Handle("NodeIdentity.Renew", rpc.Token, rpc.Here, c.identityRenew),
+		rpc.Handle("NodeIdentity.Session", rpc.Token, rpc.Here, c.identitySession),
 		rpc.HandleStream("FileSystem.Logs", rpc.Token, rpc.Here, c.fsLogs),
 		rpc.HandleStream("FileSystem.Stream", rpc.Token, rpc.Here, c.fsStream),
 	}

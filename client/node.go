@@ -67,7 +67,7 @@ func (h *nodeHolder) setDrivers(infos map[string]*nomad.DriverInfo) (news bool, 
 }
 
 // newNode is the node before anything was found out about it.
-func newNode(cfg *Config, id *identity) *nomad.Node {
+func newNode(cfg *Config, id *identity, session *nomad.NodeSession) *nomad.Node {
 	eligibility := nomad.NodeSchedulingEligible
 	if cfg.DefaultIneligible {
 		eligibility = nomad.NodeSchedulingIneligible
@@ -75,7 +75,7 @@ func newNode(cfg *Config, id *identity) *nomad.Node {
 	meta := map[string]string{}
 	maps.Copy(meta, cfg.Meta)
 	return &nomad.Node{
-		ID: id.id, SecretID: id.secret,
+		ID: id.id, SecretID: id.secret, Session: session,
 		Datacenter: cfg.Datacenter, Name: cfg.Name,
 		NodeClass: cfg.NodeClass, NodePool: cfg.NodePool,
 		HTTPAddr: cfg.HTTPAddr, TLSEnabled: cfg.TLSEnabled, CgroupParent: cfg.CgroupParent,

@@ -15,6 +15,7 @@ const (
 	registerBackoffMin = 10 * time.Millisecond
 	registerBackoffMax = time.Second
 	deniedBackoffMax   = 15 * time.Second
+	heldBackoffMax     = 2 * time.Second // while another agent is the node
 	beatBackoffMin     = 100 * time.Millisecond
 	beatBackoffMax     = 5 * time.Second
 	defaultTTL         = 10 * time.Second // when a server names none
@@ -63,6 +64,7 @@ func (c *Client) enter(ctx context.Context) (ttl time.Duration, err error) {
 		}
 		if err == nil {
 			c.log.Info("node is ready", "node", c.id.id)
+			c.refusal.Store(nil)
 			c.readyOnce.Do(func() { close(c.ready) })
 			return ttl, nil
 		}
@@ -70,16 +72,28 @@ func (c *Client) enter(ctx context.Context) (ttl time.Duration, err error) {
 			return 0, ctx.Err()
 		}
 		c.log.Warn("register node", "err", err)
-		if back.max = registerBackoffMax; errors.Is(err, nomad.ErrPermissionDenied) {
-			back.max = deniedBackoffMax
-			if err := c.id.refused(); err != nil {
-				c.log.Error("forget the registration", "err", err)
-			}
-		}
+		back.max = c.denied(err)
 		if err := back.wait(ctx); err != nil {
 			return 0, err
 		}
 	}
+}
+
+// denied takes note of a failed registration, and says how long to wait at most.
+func (c *Client) denied(err error) (wait time.Duration) {
+	why := err.Error()
+	switch {
+	case errors.Is(err, nomad.ErrNodeHeld):
+		c.refusal.Store(&why)
+		return heldBackoffMax
+	case errors.Is(err, nomad.ErrPermissionDenied):
+		c.refusal.Store(&why)
+		if err := c.id.refused(); err != nil {
+			c.log.Error("forget the registration", "err", err)
+		}
+		return deniedBackoffMax
+	}
+	return registerBackoffMax
 }
 
 // register tells the servers the whole node.
@@ -106,6 +120,7 @@ func (c *Client) beat(ctx context.Context) (ttl time.Duration, err error) {
 		ForceIdentityRenewal: c.id.wantsRenewal(),
 		IdentitySigningKeyID: c.id.jwt().KeyID(),
 		UpdatedAt:            time.Now().Unix(),
+		SessionID:            c.session.ID,
 		WriteRequest:         c.write(),
 	}
 	var resp nomad.NodeUpdateResponse
@@ -117,6 +132,9 @@ func (c *Client) beat(ctx context.Context) (ttl time.Duration, err error) {
 	}
 	c.id.accept(resp.SignedIdentity)
 	c.learn(&resp)
+	if c.Healthy() != nil && c.lastBeat.Load() != 0 {
+		c.allocs.tellHeld()
+	}
 	c.lastBeat.Store(time.Now().UnixNano())
 	c.missed.Store(false)
 	if ttl = resp.HeartbeatTTL; ttl <= 0 {
@@ -173,12 +191,12 @@ func (c *Client) learn(resp *nomad.NodeUpdateResponse) {
 }
 
 // isNodeUnknown says whether a heartbeat was refused because the node must
-// register (compat/wire.md section 8). One that is denied must too: servers whose
+// register (compat/wire.md section 8), as when another agent has registered. One that is denied must too: servers whose
 // state was restored may lack the key that signed the node's token, and its
 // registration proves by the secret who it is.
 func isNodeUnknown(err error) bool {
 	return errors.Is(err, nomad.ErrNodeNotFound) || errors.Is(err, nomad.ErrPermissionDenied) ||
-		errors.Is(err, nomad.ErrNodeSecret)
+		errors.Is(err, nomad.ErrNodeSecret) || errors.Is(err, nomad.ErrNodeSession) || errors.Is(err, nomad.ErrNodeHeld)
 }
 
 // write begins a write request.

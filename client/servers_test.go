@@ -9,6 +9,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -37,9 +38,14 @@ type fakeServer struct {
 	events     []*nomad.NodeEvent
 	failUpdate int // so many calls of Node.UpdateAlloc fail
 	notReady   error
-	restoredAt uint64   // the index at which the state was restored
-	refuse     []string // proofs that are not accepted for registering
-	refused    []string // those that were shown
+	restoredAt uint64       // the index at which the state was restored
+	refuse     []string     // proofs that are not accepted for registering
+	refused    []string     // those that were shown
+	tries      atomic.Int64 // calls of Node.Register
+
+	deafToRenewal bool // a forced renewal brings no token
+	keepTokens    bool // neither does a registration
+	forced        int  // heartbeats that asked for one
 }
 
 // startServer makes a server that listens.
@@ -105,6 +111,7 @@ func (f *fakeServer) token(n int) *string {
 }
 
 func (f *fakeServer) register(_ context.Context, c *rpc.Call, req *nomad.NodeRegisterRequest) (*nomad.NodeUpdateResponse, error) {
+	f.tries.Add(1)
 	f.mu.Lock()
 	if err := f.notReady; err != nil {
 		defer f.mu.Unlock()
@@ -120,8 +127,10 @@ func (f *fakeServer) register(_ context.Context, c *rpc.Call, req *nomad.NodeReg
 	f.edit(func() {
 		f.registers = append(f.registers, req.AuthToken)
 		f.node, f.status = req.Node, req.Node.Status
-		resp = &nomad.NodeUpdateResponse{HeartbeatTTL: time.Minute, SignedIdentity: f.token(len(f.registers)),
-			Servers: []*nomad.NodeServerInfo{{RPCAdvertiseAddr: f.addr()}}}
+		resp = &nomad.NodeUpdateResponse{HeartbeatTTL: time.Minute, Servers: []*nomad.NodeServerInfo{{RPCAdvertiseAddr: f.addr()}}}
+		if !f.keepTokens {
+			resp.SignedIdentity = f.token(len(f.registers))
+		}
 	})
 	c.Conn.BindNode(req.Node.ID)
 	return resp, nil
@@ -139,6 +148,9 @@ func (f *fakeServer) updateStatus(_ context.Context, _ *rpc.Call, req *nomad.Nod
 	f.status = req.Status
 	resp := &nomad.NodeUpdateResponse{HeartbeatTTL: 50 * time.Millisecond}
 	if req.ForceIdentityRenewal {
+		f.forced++
+	}
+	if req.ForceIdentityRenewal && !f.deafToRenewal {
 		resp.SignedIdentity = f.token(100)
 	}
 	return resp, nil

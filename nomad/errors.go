@@ -24,6 +24,10 @@ var (
 	ErrNodeNotFound       = errors.New("node not found")
 	ErrRegistrationClosed = errors.New("Job registration, dispatch, and scale are disabled by the scheduler configuration")
 	ErrNodeSecret         = errors.New("node secret ID does not match")
+	// ErrNodeHeld means that another living agent presents the same node ID.
+	ErrNodeHeld = errors.New("node ID is in use by another agent")
+	// ErrNodeSession means that the agent must register before it is heard.
+	ErrNodeSession = errors.New("node session is not the current one")
 )
 
 // Errors of calls between agents.
@@ -49,9 +53,9 @@ type CodedError struct {
 
 func (e *CodedError) Error() string { return e.Message }
 
-// Is says that the error of a node's secret keeps its identity with a status, too.
+// Is says that the errors about who a node is keep their identity with a status, too.
 func (e *CodedError) Is(target error) bool {
-	return target == ErrNodeSecret && strings.Contains(e.Message, ErrNodeSecret.Error())
+	return (target == ErrNodeSecret || target == ErrNodeHeld) && strings.Contains(e.Message, target.Error())
 }
 
 // Wire returns the form that travels over RPC: "RPC Error:: <code>,<message>".
@@ -65,7 +69,7 @@ func Errorf(code int, format string, args ...any) error {
 // wireErrors are the sentinels that keep their identity over RPC.
 var wireErrors = []error{ErrNoLeader, ErrNotReady, ErrNoRegionPath, ErrNoNodeConn, ErrPermissionDenied,
 	ErrTokenNotFound, ErrTokenExpired, ErrACLDisabled, ErrUnknownMethod, ErrMissingAllocID, ErrNodeNotFound, ErrRegistrationClosed,
-	ErrNodeSecret, ErrMaybeApplied, ErrUnsent, ErrNoStream}
+	ErrNodeSecret, ErrNodeHeld, ErrNodeSession, ErrMaybeApplied, ErrUnsent, ErrNoStream}
 
 // ErrorText is what an RPC reply carries for err.
 func ErrorText(err error) string {

@@ -146,6 +146,8 @@ type Node struct {
 	LastAllocUpdateIndex     uint64
 	CreateIndex              uint64
 	ModifyIndex              uint64
+	// Session is the agent that speaks for the node; nil of agents that do not tell.
+	Session *NodeSession `codec:",omitempty" json:"-"`
 }
 
 // NodeAllocsResponse is the reply of Node.GetAllocs.
@@ -293,6 +295,9 @@ type NodeRegisterRequest struct {
 	CreateNodePool bool
 	// Introduction is set by the server that admits the node, in the log only.
 	Introduction *NodeIntroduction
+	// SessionBefore is set by the server, in the log only: the session that it saw
+	// holding the node. The entry fails when another has come since.
+	SessionBefore string `codec:",omitempty"`
 	WriteRequest
 }
 
@@ -421,6 +426,8 @@ type NodeUpdateStatusRequest struct {
 	ForceIdentityRenewal bool
 	NodeEvent            *NodeEvent
 	UpdatedAt            int64
+	// SessionID is that of the agent, "" of agents that have none.
+	SessionID string `codec:",omitempty"`
 	WriteRequest
 }
 

@@ -80,13 +80,14 @@ func (e *Evaluation) Stub() *EvaluationStub {
 	}
 }
 
-// WithoutSecret returns the node without its secret ID, for replies and filters.
+// WithoutSecret returns the node without its secret ID and its session, for replies
+// and filters.
 func (n *Node) WithoutSecret() *Node {
-	if n == nil || n.SecretID == "" {
+	if n == nil || n.SecretID == "" && n.Session == nil {
 		return n
 	}
 	out := *n
-	out.SecretID = ""
+	out.SecretID, out.Session = "", nil
 	return &out
 }
 

@@ -45,6 +45,13 @@ func (c *Conn) BindNode(id string) {
 	}
 }
 
+// UnbindNode forgets that the connection belongs to a node: it was another's.
+func (c *Conn) UnbindNode() {
+	if c.owner != nil {
+		c.owner.drop(c)
+	}
+}
+
 // open begins a stream towards the other side.
 func (c *Conn) open(kind byte) (net.Conn, error) {
 	stream, err := c.session.Open()

@@ -77,6 +77,9 @@ func (s *Server) forward(ctx context.Context, addr string, m Method, c *Call, re
 		return nil, err
 	}
 	if err := s.cfg.Peers.Call(ctx, addr, m.Name, next, out); err != nil {
+		if other := errors.Is(err, nomad.ErrNodeHeld) || errors.Is(err, nomad.ErrNodeSession); other && c.Conn != nil && !c.Forwarded {
+			c.Conn.UnbindNode()
+		}
 		return out, err
 	}
 	if s.cfg.Bound != nil && c.Conn != nil && !c.Forwarded {

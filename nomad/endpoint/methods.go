@@ -58,6 +58,7 @@ func (s *Service) nodeMethods() []rpc.Method {
 		rpc.Handle("Node.UpdateAlloc", rpc.NodeOnly, rpc.Leader, s.nodeUpdateAlloc),
 		rpc.Handle("Node.GetClientAllocs", rpc.NodeOnly, rpc.Leader, s.nodeGetClientAllocs),
 		rpc.Handle("Node.EmitEvents", rpc.NodeOnly, rpc.Leader, s.nodeEmitEvents),
+		rpc.Handle("NodeIdentity.Session", rpc.ServerOnly, rpc.Here, s.nodeSession),
 		rpc.Handle("Node.Deregister", rpc.Token, rpc.Leader, s.nodeDeregister),
 		rpc.Handle("Node.BatchDeregister", rpc.Token, rpc.Leader, s.nodeBatchDeregister),
 		rpc.Handle("Node.UpdateEligibility", rpc.Token, rpc.Leader, s.nodeUpdateEligibility),

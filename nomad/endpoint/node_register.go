@@ -21,20 +21,14 @@ func (s *Service) nodeRegister(ctx context.Context, c *rpc.Call, req *nomad.Node
 		return nil, err
 	}
 	node := *req.Node
-	snap := s.snapshot()
-	old := snap.Node(nil, node.ID)
-	if old != nil && subtle.ConstantTimeCompare([]byte(old.SecretID), []byte(node.SecretID)) != 1 {
-		return nil, nomad.Errorf(403, "node secret ID does not match. Not registering node.")
-	}
 	if node.NodePool == "" {
 		node.NodePool = nomad.NodePoolDefault
 	}
-	var intro *nomad.NodeIntroduction
-	if old == nil {
-		var err error
-		if intro, err = s.mayJoin(c, &node); err != nil {
-			return nil, err
-		}
+	snap := s.snapshot()
+	old := snap.Node(nil, node.ID)
+	entry := &nomad.NodeRegisterRequest{Node: &node, NodeEvent: req.NodeEvent, CreateNodePool: req.CreateNodePool}
+	if err := s.admit(ctx, c, old, entry); err != nil {
+		return nil, disowned(c, err)
 	}
 	if snap.NodePool(nil, node.NodePool) == nil && !req.CreateNodePool {
 		return nil, nomad.Errorf(400, "node pool %q does not exist", node.NodePool)
@@ -56,10 +50,9 @@ func (s *Service) nodeRegister(ctx context.Context, c *rpc.Call, req *nomad.Node
 	} else if old != nil {
 		node.IdentitySigningKeyID = old.IdentitySigningKeyID
 	}
-	entry := &nomad.NodeRegisterRequest{Node: &node, NodeEvent: req.NodeEvent, CreateNodePool: req.CreateNodePool, Introduction: intro}
 	index, err := s.apply(ctx, nomad.NodeRegisterRequestType, entry)
 	if err != nil {
-		return nil, err
+		return nil, disowned(c, err)
 	}
 	out.NodeModifyIndex, out.Index = index, index
 	if evaluates(old, &node) {
@@ -72,6 +65,23 @@ func (s *Service) nodeRegister(ctx context.Context, c *rpc.Call, req *nomad.Node
 	}
 	s.describe(&node, out)
 	return out, nil
+}
+
+// admit judges whether who registers is the node: one that is known by its secret
+// and its session, another by its introduction. What the log must decide goes into
+// the entry.
+func (s *Service) admit(ctx context.Context, c *rpc.Call, old *nomad.Node, entry *nomad.NodeRegisterRequest) (err error) {
+	if old == nil {
+		entry.Introduction, err = s.mayJoin(c, entry.Node)
+		return err
+	}
+	if subtle.ConstantTimeCompare([]byte(old.SecretID), []byte(entry.Node.SecretID)) != 1 {
+		return nomad.Errorf(403, "node secret ID does not match. Not registering node.")
+	}
+	if old.Session != nil {
+		entry.SessionBefore = old.Session.ID
+	}
+	return s.succeeds(ctx, old, entry.Node)
 }
 
 // completeNode refuses a node that does not say what it must.
@@ -93,6 +103,8 @@ func completeNode(n *nomad.Node) error {
 		return nomad.Errorf(400, "node is not allowed to register in node pool %q", nomad.NodePoolAll)
 	case n.Status != "" && !validNodeStatus(n.Status):
 		return nomad.Errorf(400, "invalid node status %q", n.Status)
+	case n.Session != nil && !(nomad.IsUUID(n.Session.ID) && bootID.MatchString(n.Session.BootID)):
+		return nomad.Errorf(400, "the session of a node has a UUID, and a digest of the boot or none")
 	}
 	return nil
 }
@@ -177,10 +189,13 @@ func (s *Service) nodeUpdateStatus(ctx context.Context, c *rpc.Call, req *nomad.
 	if old == nil {
 		return nil, nomad.ErrNodeNotFound
 	}
+	if err := current(old, req.SessionID); err != nil && !leader {
+		return nil, disowned(c, err)
+	}
 	node := *old
 	node.Status = req.Status
 	if !leader {
-		node.Status = heardFrom(old, req.Status)
+		node.Status = heardFrom(snap, old, req.Status)
 	}
 	out := &nomad.NodeUpdateResponse{}
 	deciding := identity.Heartbeat{Node: &node, Caller: c.Identity, Forced: req.ForceIdentityRenewal, TTL: identityTTL(snap, node.NodePool), Now: s.cfg.Now()}
@@ -214,14 +229,16 @@ func (s *Service) nodeUpdateStatus(ctx context.Context, c *rpc.Call, req *nomad.
 }
 
 // heardFrom says what status a node's heartbeat leads to. One that was given up must
-// first tell of its allocations: until then it is initializing, so that nothing
-// is placed on what the servers don't know.
-func heardFrom(old *nomad.Node, asked string) string {
-	if asked != nomad.NodeStatusReady || old.Status == nomad.NodeStatusReady {
+// first tell of its allocations, if it has any: until then it is initializing, so that
+// nothing is placed on what the servers don't know.
+func heardFrom(snap *state.Snapshot, old *nomad.Node, asked string) string {
+	if asked != nomad.NodeStatusReady || old.Status == nomad.NodeStatusReady || old.LastAllocUpdateIndex >= old.LastMissedHeartbeatIndex {
 		return asked
 	}
-	if old.LastAllocUpdateIndex < old.LastMissedHeartbeatIndex {
-		return nomad.NodeStatusInit
+	for a := range snap.AllocsByNode(nil, old.ID) {
+		if a.ClientStatus != nomad.AllocClientStatusComplete && a.ClientStatus != nomad.AllocClientStatusFailed {
+			return nomad.NodeStatusInit
+		}
 	}
 	return asked
 }

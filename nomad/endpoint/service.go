@@ -71,6 +71,9 @@ type Autopilot interface {
 type Peers interface {
 	// NodeServer finds the server that a node is connected to.
 	NodeServer(ctx context.Context, node string) (addr string, err error)
+	// NodeSession is the session of a node's agent that another server holds a
+	// connection of.
+	NodeSession(ctx context.Context, node string) (id string, err error)
 	Call(ctx context.Context, addr, method string, req, resp any) error
 	Stream(ctx context.Context, addr, method string) (*rpc.Stream, error)
 }
@@ -81,6 +84,8 @@ type Heartbeats interface {
 	Reset(node string) time.Duration
 	// Clear stops counting for a node.
 	Clear(node string)
+	// Silent says in what time the node has missed its heartbeat, zero when it has.
+	Silent(node string) time.Duration
 }
 
 // Deployments changes deployments on a person's word.

@@ -9,7 +9,8 @@
 // Each beat gives the node a time to live: max(MinTTL, nodes / MaxPerSecond), plus
 // as much again at random, so that the beats of many nodes spread out and their
 // rate is bounded. A node may be late by Grace. After a change of leaders every
-// node has FailoverTTL, since the new leader does not know when it beat last.
+// node has FailoverTTL, since the new leader does not know when it beat last; a
+// living one beats much sooner, though (Silent).
 //
 // What follows from a node that is down (evaluations of its jobs) is the business
 // of Node.UpdateStatus. The timers live on the leader only: one goroutine waits for
@@ -121,9 +122,11 @@ func (t *Timers) lead(nodes []*nomad.Node) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.leading = true
+	heard := time.Now().Add(2*t.base(len(nodes)) + t.cfg.Grace)
 	for _, n := range nodes {
 		if !n.TerminalStatus() && t.nodes[n.ID] == nil {
 			t.set(n.ID, t.cfg.FailoverTTL)
+			t.nodes[n.ID].heard = heard
 		}
 	}
 }
@@ -143,10 +146,30 @@ func (t *Timers) Reset(nodeID string) time.Duration {
 	if !t.leading {
 		return t.cfg.MinTTL
 	}
-	base := max(t.cfg.MinTTL, time.Duration(float64(len(t.nodes))/t.cfg.MaxPerSecond*float64(time.Second)))
+	base := t.base(len(t.nodes))
 	ttl := base + rand.N(base)
 	t.set(nodeID, ttl+t.cfg.Grace)
 	return ttl
+}
+
+// base is the least time to live among so many nodes.
+func (t *Timers) base(nodes int) time.Duration {
+	return max(t.cfg.MinTTL, time.Duration(float64(nodes)/t.cfg.MaxPerSecond*float64(time.Second)))
+}
+
+// Silent returns in what time a node will have missed its heartbeat unless it sends
+// one, zero when it has, or is down. A server that does not lead knows of none.
+func (t *Timers) Silent(nodeID string) (in time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.leading {
+		return t.cfg.MinTTL + t.cfg.Grace
+	}
+	d := t.nodes[nodeID]
+	if d == nil {
+		return 0
+	}
+	return max(time.Until(d.heard), 0)
 }
 
 // Clear stops counting for a node that is down or gone.
@@ -170,10 +193,10 @@ func (t *Timers) Active() int {
 func (t *Timers) set(nodeID string, d time.Duration) {
 	due := time.Now().Add(d)
 	if old := t.nodes[nodeID]; old != nil {
-		old.due = due
+		old.due, old.heard = due, due
 		heap.Fix(&t.timers, old.at)
 	} else {
-		added := &deadline{node: nodeID, due: due}
+		added := &deadline{node: nodeID, due: due, heard: due}
 		t.nodes[nodeID] = added
 		heap.Push(&t.timers, added)
 	}
@@ -244,9 +267,10 @@ func (t *Timers) report(ctx context.Context, nodeID string) {
 
 // deadline is when a node's time is over.
 type deadline struct {
-	node string
-	due  time.Time
-	at   int // index in the heap
+	node  string
+	due   time.Time
+	heard time.Time // until when a living node has beaten; not after due
+	at    int       // index in the heap
 }
 
 // deadlines is a container/heap, the nearest first.

@@ -187,3 +187,30 @@ func TestNotLeading(t *testing.T) {
 		t.Errorf("Reset() = %v with %d counted, want 10 s and none", ttl, ts.Active())
 	}
 }
+
+// A node that may still beat is not silent; after a failover that is known much
+// sooner than when the node is given up.
+func TestSilent(t *testing.T) {
+	nodes := []*nomad.Node{{ID: "known", Status: nomad.NodeStatusReady}, {ID: "down", Status: nomad.NodeStatusDown}}
+	lead(t, heartbeat.Config{}, nodes, func(ts *heartbeat.Timers, s *servers) {
+		ttl := ts.Reset("n1")
+		for node, want := range map[string]time.Duration{"known": 30 * time.Second, "down": 0, "n1": ttl + 10*time.Second} {
+			if got := ts.Silent(node); got != want {
+				t.Errorf("Silent(%s) = %v, want %v", node, got, want)
+			}
+		}
+		time.Sleep(30 * time.Second)
+		if known, beat := ts.Silent("known"), ts.Silent("n1"); known != 0 || beat != 0 {
+			t.Errorf("after 30 s a node is silent in %v, another in %v", known, beat)
+		}
+		if got := s.reported(); !slices.Equal(got, []string{"n1"}) {
+			t.Errorf("reported %v", got)
+		}
+		if ttl := ts.Reset("known"); ts.Silent("known") != ttl+10*time.Second {
+			t.Error("a beat does not count")
+		}
+	})
+	if (heartbeat.New(heartbeat.Config{})).Silent("known") == 0 {
+		t.Error("a server that does not lead knows who is silent")
+	}
+}

@@ -281,3 +281,16 @@ func TestBareReplies(t *testing.T) {
 		t.Errorf("reply = %x\nwant    %s", got, want)
 	}
 }
+
+// A node that was down and has nothing to tell of is ready at once.
+func TestIdleNodeComesBack(t *testing.T) {
+	s, _ := start(t, func(c *server.Config) {
+		c.MinHeartbeatTTL, c.HeartbeatGrace, c.MaxHeartbeatsPerSecond = 30*time.Millisecond, 10*time.Millisecond, 1e6
+	})
+	n := join(t, s.RPCAddr())
+	eventually(t, func() bool { return nodeStatus(t, s, n) == nomad.NodeStatusDown })
+	n.beat(n.jwt, false)
+	if got := nodeStatus(t, s, n); got != nomad.NodeStatusReady {
+		t.Errorf("the idle node that came back is %q", got)
+	}
+}

@@ -77,6 +77,23 @@ func (p peers) NodeServer(ctx context.Context, node string) (string, error) {
 	return best, nil
 }
 
+// NodeSession asks the server that holds the newest connection of a node for the
+// session of its agent.
+func (p peers) NodeSession(ctx context.Context, node string) (string, error) {
+	addr, err := p.NodeServer(ctx, node)
+	if err != nil {
+		return "", err
+	}
+	token, err := p.s.token(ctx)
+	if err != nil {
+		return "", err
+	}
+	req := &nomad.NodeSpecificRequest{NodeID: node, QueryOptions: nomad.QueryOptions{Region: p.s.cfg.Region, AuthToken: token}}
+	var out nomad.NodeSessionResponse
+	err = p.s.peers.Call(ctx, addr, "NodeIdentity.Session", req, &out)
+	return out.ID, err
+}
+
 // Call makes a call at another server.
 func (p peers) Call(ctx context.Context, addr, method string, req, resp any) error {
 	return p.s.peers.Call(ctx, addr, method, req, resp)

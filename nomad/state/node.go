@@ -69,6 +69,11 @@ func (s *Store) RegisterNode(index uint64, req *nomad.NodeRegisterRequest) (*Cha
 		canonicalNode(&n)
 		n.CreateIndex, n.ModifyIndex = index, index
 		if old := nodes.get(t.Txn, nil, keyOf(n.ID)); old != nil {
+			session, err := succeed(&n, old, req.SessionBefore)
+			if err != nil {
+				return err
+			}
+			n.Session = session
 			keepServerSide(&n, old)
 			if unresponsive(n.Status) && !unresponsive(old.Status) {
 				n.LastMissedHeartbeatIndex = index
@@ -77,6 +82,7 @@ func (s *Store) RegisterNode(index uint64, req *nomad.NodeRegisterRequest) (*Cha
 			if err := t.useIntroduction(req.Introduction, n.StatusUpdatedAt); err != nil {
 				return err
 			}
+			n.Session = firstSession(&n)
 			n.Events = nil
 			appendEvent(&n, index, &nomad.NodeEvent{Message: "Node registered",
 				Subsystem: nomad.NodeEventSubsystemCluster, Timestamp: time.Unix(n.StatusUpdatedAt, 0).UTC()})

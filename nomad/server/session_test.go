@@ -1,0 +1,191 @@
+package server_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/server"
+)
+
+// boot is the digest of a boot.
+func boot(c string) string { return strings.Repeat(c, 64) }
+
+// agentOf is an agent that holds n's node, or wants to: with a session and
+// connections of its own, over which it answers when answers is set.
+func agentOf(t *testing.T, n *fakeNode, addr, bootID string, answers bool) *fakeNode {
+	t.Helper()
+	node := *n.node
+	node.Session = &nomad.NodeSession{ID: nomad.NewID(), BootID: bootID}
+	cfg := rpc.PoolConfig{}
+	if answers {
+		answer := func(context.Context, *rpc.Call, *nomad.NodeSpecificRequest) (*nomad.NodeSessionResponse, error) {
+			return &nomad.NodeSessionResponse{ID: node.Session.ID}, nil
+		}
+		s, err := rpc.NewServer(rpc.Config{Methods: []rpc.Method{rpc.Handle("NodeIdentity.Session", rpc.Token, rpc.Here, answer)},
+			Auth: rpc.TrustPeer{}, Log: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg.Serve = s
+	}
+	pool := rpc.NewPool(cfg)
+	t.Cleanup(func() { pool.Close() })
+	return &fakeNode{t: t, pool: pool, addr: addr, node: &node, jwt: n.jwt}
+}
+
+// heartbeat beats as the agent's session.
+func (n *fakeNode) heartbeat() error {
+	return n.call("Node.UpdateStatus", &nomad.NodeUpdateStatusRequest{NodeID: n.node.ID, Status: nomad.NodeStatusReady,
+		SessionID: n.node.Session.ID, WriteRequest: n.write(n.jwt)}, &nomad.NodeUpdateResponse{})
+}
+
+// settled registers an agent as the node's and makes it ready.
+func settled(t *testing.T, addr string) *fakeNode {
+	t.Helper()
+	a := agentOf(t, &fakeNode{node: mockNode()}, addr, boot("a"), true)
+	if err := errors.Join(a.enter(""), a.heartbeat()); err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func nodeOf(t *testing.T, s *server.Server, n *fakeNode) *nomad.Node {
+	t.Helper()
+	return read[nomad.SingleNodeResponse](t, s, "Node.GetNode", &nomad.NodeSpecificRequest{NodeID: n.node.ID, QueryOptions: global}).Node
+}
+
+func refused(t *testing.T, err error, says string) {
+	t.Helper()
+	var coded *nomad.CodedError
+	if !errors.As(err, &coded) || coded.Code != 403 || !errors.Is(err, nomad.ErrNodeHeld) {
+		t.Fatalf("%v, want a 403 of a node that another agent holds", err)
+	}
+	for _, text := range []string{says, "client-id", "secret-id"} {
+		if !strings.Contains(err.Error(), text) {
+			t.Errorf("the refusal %q does not say %q", err, text)
+		}
+	}
+}
+
+// A copy is refused while the original lives, through any server, and leaves no trace.
+func TestCopyOfANodeIsRefused(t *testing.T) {
+	all := cluster(t, 3, nil)
+	leader, followers := split(t, all)
+	for name, addrs := range map[string][2]string{
+		"both at the leader":         {leader.RPCAddr(), leader.RPCAddr()},
+		"both at followers":          {followers[0].RPCAddr(), followers[1].RPCAddr()},
+		"the original at the leader": {leader.RPCAddr(), followers[0].RPCAddr()},
+		"the copy at the leader":     {followers[0].RPCAddr(), leader.RPCAddr()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := settled(t, addrs[0])
+			before := nodeOf(t, leader.Server, a)
+			for bootID, says := range map[string]string{boot("b"): "is let in by itself in", boot("a"): "and answers", "": "and answers"} {
+				b := agentOf(t, a, addrs[1], bootID, true)
+				b.node.Attributes, b.node.NodeClass = map[string]string{"nomad.version": "2.0.6", "os.name": "other"}, "other"
+				refused(t, b.enter(a.jwt), says)
+				refused(t, b.enter(b.node.SecretID), says)
+				if err := b.heartbeat(); !errors.Is(err, nomad.ErrNodeSession) {
+					t.Errorf("a heartbeat of the copy ends with %v", err)
+				}
+			}
+			if after := nodeOf(t, leader.Server, a); !reflect.DeepEqual(after, before) || after.Session != nil {
+				t.Errorf("the original's node changed from %+v to %+v", before, after)
+			}
+			if err := errors.Join(a.heartbeat(), a.enter(a.jwt), a.heartbeat()); err != nil {
+				t.Errorf("the original is disturbed: %v", err)
+			}
+		})
+	}
+}
+
+// An agent that was killed answers no more: the next one is let in at once. Should the
+// first be heard all the same, it must register.
+func TestRestartedAgentIsLetIn(t *testing.T) {
+	all := cluster(t, 3, nil)
+	_, followers := split(t, all)
+	a := settled(t, followers[0].RPCAddr())
+	if err := a.pool.Close(); err != nil {
+		t.Fatal(err)
+	}
+	b := agentOf(t, a, followers[1].RPCAddr(), boot("a"), true)
+	begun := time.Now()
+	if err := errors.Join(b.enter(a.jwt), b.heartbeat()); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(begun); took > 250*time.Millisecond {
+		t.Errorf("the restart waited for %v", took)
+	}
+	late := *a
+	late.pool = agentOf(t, a, "", "", false).pool
+	for _, err := range []error{late.heartbeat(), late.enter(a.jwt)} {
+		if !errors.Is(err, nomad.ErrNodeSession) {
+			t.Errorf("the late word of the agent that died ends with %v", err)
+		}
+	}
+	if err := b.heartbeat(); err != nil {
+		t.Errorf("the restarted agent is disturbed: %v", err)
+	}
+}
+
+// A machine that was rebooted, and a backup, are let in once the node is silent.
+func TestSilentNodeIsSucceeded(t *testing.T) {
+	s, _ := start(t, func(c *server.Config) {
+		c.MinHeartbeatTTL, c.HeartbeatGrace, c.MaxHeartbeatsPerSecond = 200*time.Millisecond, 100*time.Millisecond, 1e6
+	})
+	a := settled(t, s.RPCAddr())
+	b := agentOf(t, a, s.RPCAddr(), boot("b"), true)
+	refused(t, b.enter(a.jwt), "in 1 s")
+	eventually(t, func() bool { return b.enter(a.jwt) == nil })
+	if err := b.heartbeat(); err != nil {
+		t.Error(err)
+	}
+}
+
+// The next leader knows whose the node is.
+func TestCopyIsRefusedByTheNextLeader(t *testing.T) {
+	all := cluster(t, 3, func(c *server.Config) { c.MinHeartbeatTTL, c.HeartbeatGrace = time.Second, time.Second })
+	leader, followers := split(t, all)
+	a := settled(t, followers[0].RPCAddr())
+	b := agentOf(t, a, followers[0].RPCAddr(), boot("b"), true)
+	refused(t, b.enter(a.jwt), "let in")
+	leader.stop()
+	eventually(t, func() bool {
+		_, id := followers[0].Leader()
+		return id != "" && id != leader.Self().Tags["id"]
+	})
+	// The next leader has not heard of the original yet.
+	var err error
+	eventually(t, func() bool {
+		err = b.enter(a.jwt)
+		return !errors.Is(err, nomad.ErrNoLeader) && !errors.Is(err, nomad.ErrNotReady)
+	})
+	refused(t, err, "let in")
+	if err := a.heartbeat(); err != nil {
+		t.Errorf("the original is disturbed: %v", err)
+	}
+	refused(t, b.enter(a.jwt), "let in")
+}
+
+// What a node says of its session is bounded.
+func TestBadSessions(t *testing.T) {
+	s, _ := start(t, nil)
+	for name, bad := range map[string]*nomad.NodeSession{
+		"no ID": {BootID: boot("a")}, "no UUID": {ID: strings.Repeat("x", 36)}, "a short boot": {ID: nomad.NewID(), BootID: "ab"},
+		"a long boot": {ID: nomad.NewID(), BootID: boot("a") + "a"},
+	} {
+		n := stranger(t, s)
+		n.node.Session = bad
+		var coded *nomad.CodedError
+		if err := n.enter(""); !errors.As(err, &coded) || coded.Code != 400 {
+			t.Errorf("%s: %v, want a 400", name, err)
+		}
+	}
+}
