@@ -6,6 +6,7 @@ import (
 	"math"
 	"regexp"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/open-nomad/open-nomad/internal/rpc"
@@ -85,7 +86,7 @@ func disowned(c *rpc.Call, err error) error {
 func (s *Service) lives(ctx context.Context, node, session string) bool {
 	ctx, cancel := context.WithTimeout(ctx, askWithin)
 	defer cancel()
-	answers := make(chan string, 2)
+	var found atomic.Bool
 	var wg sync.WaitGroup
 	for _, ask := range []func(context.Context, string) (string, error){s.askNode, s.cfg.Peers.NodeSession} {
 		wg.Go(func() {
@@ -93,14 +94,14 @@ func (s *Service) lives(ctx context.Context, node, session string) bool {
 			if err != nil {
 				s.log.Debug("ask for the session of a node", "node", node, "err", err)
 			}
-			answers <- id
 			if id == session {
+				found.Store(true)
 				cancel()
 			}
 		})
 	}
 	wg.Wait()
-	return <-answers == session || <-answers == session
+	return found.Load()
 }
 
 // askNode asks a node for its session over a connection of this server.
