@@ -19,8 +19,9 @@ type signed struct {
 	claims  *nomad.IdentityClaims
 }
 
-// allocSignIdentities signs the named identities of a node's allocations. It waits
-// until this server has seen the allocations, and for a signing key.
+// allocSignIdentities signs the named identities of a node's allocations, those that
+// are not over. It waits until this server has seen the allocations, and for a signing
+// key; any server will do.
 func (s *Service) allocSignIdentities(ctx context.Context, c *rpc.Call, req *nomad.AllocIdentitiesRequest) (*nomad.AllocIdentitiesResponse, error) {
 	if len(req.Identities) == 0 {
 		return nil, nomad.Errorf(400, "no identities requested")
@@ -33,7 +34,8 @@ func (s *Service) allocSignIdentities(ctx context.Context, c *rpc.Call, req *nom
 				return nomad.Errorf(400, "an identity request is empty")
 			}
 			alloc := snap.Alloc(ws, ask.AllocID)
-			if alloc == nil || alloc.Job == nil {
+			if alloc == nil || alloc.Job == nil || alloc.ClientTerminalStatus() {
+				out.Index = max(out.Index, snap.Index()) // what was made before that is seen
 				reject(out, ask, nomad.WIRejectionReasonMissingAlloc)
 				continue
 			}

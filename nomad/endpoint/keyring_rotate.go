@@ -1,11 +1,17 @@
 package endpoint
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"net"
+	"slices"
+	"sync"
+	"time"
 
 	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/gossip"
 )
 
 // keyringRotate makes a new root key: one that signs at once or, with a time to
@@ -26,10 +32,7 @@ func (s *Service) keyringRotate(ctx context.Context, _ *rpc.Call, req *nomad.Key
 	if err != nil {
 		return nil, err
 	}
-	if req.PublishTime != 0 {
-		key.State, key.PublishTime = nomad.RootKeyStatePrepublished, req.PublishTime
-	}
-	index, err := s.apply(ctx, nomad.WrappedRootKeysUpsertRequestType, &nomad.KeyringUpsertWrappedRootKeyRequest{WrappedRootKeys: key, Rekey: req.Full})
+	index, err := s.introduceKey(ctx, key, req)
 	if err != nil {
 		return nil, err
 	}
@@ -46,6 +49,58 @@ func (s *Service) keyringRotate(ctx context.Context, _ *rpc.Call, req *nomad.Key
 	}
 	out.Index = index
 	return out, nil
+}
+
+// introduceKey writes a new key. Before it signs, every server that answers has it:
+// none refuses what another signed a moment ago.
+func (s *Service) introduceKey(ctx context.Context, key *nomad.RootKey, req *nomad.KeyringRotateRootKeyRequest) (uint64, error) {
+	known := *key
+	known.State, known.PublishTime = nomad.RootKeyStatePrepublished, cmp.Or(req.PublishTime, key.CreateTime)
+	index, err := s.apply(ctx, nomad.WrappedRootKeysUpsertRequestType, &nomad.KeyringUpsertWrappedRootKeyRequest{WrappedRootKeys: &known})
+	if err != nil || req.PublishTime != 0 {
+		key.State, key.PublishTime = known.State, known.PublishTime
+		return index, err
+	}
+	s.awaitKey(ctx, key.KeyID)
+	return s.apply(ctx, nomad.WrappedRootKeysUpsertRequestType, &nomad.KeyringUpsertWrappedRootKeyRequest{WrappedRootKeys: key, Rekey: req.Full})
+}
+
+// How long a new key waits for the servers, and how often they are asked.
+const (
+	keyKnownWithin = 2 * time.Second
+	keyKnownPoll   = 5 * time.Millisecond
+)
+
+// awaitKey waits until every server of the region that answers can verify with a key.
+func (s *Service) awaitKey(ctx context.Context, kid string) {
+	ctx, cancel := context.WithTimeout(ctx, keyKnownWithin)
+	defer cancel()
+	var all sync.WaitGroup
+	for _, m := range s.cfg.Cluster.Members() {
+		if m.Tags["region"] != s.cfg.Region || m.Tags["id"] == s.cfg.Raft.ID() || m.Status != gossip.Alive {
+			continue
+		}
+		all.Go(func() {
+			addr := net.JoinHostPort(m.Addr.String(), m.Tags["port"])
+			for !s.knowsKey(ctx, addr, kid) {
+				select {
+				case <-ctx.Done():
+					s.log.Warn("a server has not got the new root key yet: it will refuse what it signs until it has", "server", m.Name, "key", kid)
+					return
+				case <-time.After(keyKnownPoll):
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+// knowsKey says whether another server verifies with a key.
+func (s *Service) knowsKey(ctx context.Context, addr, kid string) bool {
+	var out nomad.KeyringListPublicResponse
+	req := &nomad.GenericRequest{QueryOptions: nomad.QueryOptions{Region: s.cfg.Region, AllowStale: true}}
+	return s.cfg.Peers.Call(ctx, addr, "Keyring.ListPublic", req, &out) == nil &&
+		slices.ContainsFunc(out.PublicKeys, func(k *nomad.KeyringPublicKey) bool { return k.KeyID == kid })
 }
 
 // rotateRSA makes a new key that signs RS256 when jobs ask for that: it is as old as
@@ -75,6 +130,7 @@ func (s *Service) addRSAKey(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("write the key that signs RS256: %w", err)
 	}
+	s.awaitKey(ctx, key.KeyID)
 	s.log.Info("made a root key that signs RS256", "key", key.KeyID)
 	return nil
 }

@@ -1,0 +1,106 @@
+package server_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// asks is a request for the identity "aws" of the task of each allocation, as clients
+// make it.
+func asks(n *fakeNode, allocs ...*nomad.Allocation) *nomad.AllocIdentitiesRequest {
+	req := &nomad.AllocIdentitiesRequest{QueryOptions: nomad.QueryOptions{Region: "global", AuthToken: n.jwt, AllowStale: true}}
+	for _, a := range allocs {
+		req.MinQueryIndex = max(req.MinQueryIndex, a.CreateIndex-1)
+		req.Identities = append(req.Identities, &nomad.WorkloadIdentityRequest{AllocID: a.ID, WIHandle: nomad.WIHandle{IdentityName: "aws", WorkloadIdentifier: "t"}})
+	}
+	return req
+}
+
+// Every server signs, also without a leader; and what it has not seen yet it waits for.
+func TestEveryServerSigns(t *testing.T) {
+	all := cluster(t, 3, nil)
+	leader, followers := split(t, all)
+	n := join(t, leader.RPCAddr())
+	register(t, leader.Server, batchJob("b", 3))
+	allocs := n.allocs(3)
+	for _, m := range all {
+		n.addr = m.RPCAddr()
+		var out nomad.AllocIdentitiesResponse
+		n.must("Alloc.SignIdentities", asks(n, allocs...), &out)
+		if len(out.SignedIdentities) != 3 || len(out.Rejections) != 0 {
+			t.Errorf("%s signed %d of 3, %v", m.Self().Name, len(out.SignedIdentities), out.Rejections)
+		}
+	}
+	// What nobody will see is refused at once.
+	gone := &nomad.Allocation{ID: nomad.NewID(), CreateIndex: allocs[0].CreateIndex}
+	var out nomad.AllocIdentitiesResponse
+	began := time.Now()
+	n.must("Alloc.SignIdentities", asks(n, gone, allocs[0]), &out)
+	if len(out.SignedIdentities) != 1 || len(out.Rejections) != 1 || out.Rejections[0].Reason != nomad.WIRejectionReasonMissingAlloc || time.Since(began) > 5*time.Second {
+		t.Errorf("with an unknown one %d were signed, %v after %v", len(out.SignedIdentities), out.Rejections, time.Since(began))
+	}
+	n.addr = leader.RPCAddr()
+	n.report(nomad.AllocClientStatusComplete, allocs[0])
+	n.addr = followers[0].RPCAddr()
+	eventually(t, func() bool {
+		out = nomad.AllocIdentitiesResponse{}
+		n.must("Alloc.SignIdentities", asks(n, allocs[0]), &out)
+		return len(out.SignedIdentities) == 0 && len(out.Rejections) == 1
+	})
+
+	leader.stop()
+	followers[1].stop()
+	out = nomad.AllocIdentitiesResponse{}
+	n.must("Alloc.SignIdentities", asks(n, allocs[1]), &out)
+	if len(out.SignedIdentities) != 1 {
+		t.Errorf("the last server signed %d, %v", len(out.SignedIdentities), out.Rejections)
+	}
+}
+
+// One foreign allocation spoils the whole request, wherever it stands.
+func TestOnlyTheNodesOwnAreSigned(t *testing.T) {
+	s, _ := start(t, nil)
+	a := join(t, s.RPCAddr())
+	register(t, s, batchJob("b", 1))
+	own := a.allocs(1)[0]
+	b := join(t, s.RPCAddr())
+	for _, token := range []string{b.jwt, b.node.SecretID, own.SignedIdentities["t"], ""} {
+		req := asks(a, own)
+		req.AuthToken = token
+		var out nomad.AllocIdentitiesResponse
+		if err := b.call("Alloc.SignIdentities", req, &out); err == nil || len(out.SignedIdentities) != 0 {
+			t.Errorf("another one got %d identities, %v", len(out.SignedIdentities), err)
+		}
+	}
+}
+
+// A new key signs only once every server verifies with it.
+func TestNoServerRefusesANewKey(t *testing.T) {
+	all := cluster(t, 3, nil)
+	leader, _ := split(t, all)
+	n := join(t, leader.RPCAddr())
+	job := batchJob("b", 1)
+	job.TaskGroups[0].Tasks[0].Identities[0].Audience = []string{nomad.IdentityDefaultAud}
+	register(t, leader.Server, job)
+	alloc := n.allocs(1)[0]
+	for i := range 20 {
+		kid := rotate(t, all[i%3].Server, nomad.KeyringRotateRootKeyRequest{})
+		var out nomad.AllocIdentitiesResponse
+		n.must("Alloc.SignIdentities", asks(n, alloc), &out)
+		token := out.SignedIdentities[0].JWT
+		if got, _ := kidOf(t, token); got != kid {
+			t.Errorf("after rotation %d key %s signs, not %s", i, got, kid)
+		}
+		for _, m := range all {
+			who := &nomad.GenericRequest{QueryOptions: nomad.QueryOptions{Region: "global", AuthToken: token, AllowStale: true}}
+			if err := m.Call(within(t), "ACL.WhoAmI", who, &nomad.ACLWhoAmIResponse{}); err != nil {
+				t.Errorf("rotation %d: %s refuses what was signed a moment ago: %v", i, m.Self().Name, err)
+			}
+		}
+	}
+	if got := rootKeys(t, leader.Server); len(got[nomad.RootKeyStateActive]) != 1 || len(got[nomad.RootKeyStatePrepublished]) != 0 {
+		t.Errorf("keys are %v", got)
+	}
+}
