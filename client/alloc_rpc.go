@@ -84,8 +84,8 @@ func (c *Client) allocStats(_ context.Context, _ *rpc.Call, req *nomad.AllocStat
 }
 
 // allocCollect removes a finished allocation.
-func (c *Client) allocCollect(_ context.Context, _ *rpc.Call, req *nomad.AllocSpecificRequest) (*nomad.GenericResponse, error) {
-	if err := c.gc.one(req.AllocID); err != nil {
+func (c *Client) allocCollect(ctx context.Context, _ *rpc.Call, req *nomad.AllocSpecificRequest) (*nomad.GenericResponse, error) {
+	if err := c.gc.one(ctx, req.AllocID); err != nil {
 		return nil, err
 	}
 	return &nomad.GenericResponse{}, nil

@@ -105,16 +105,20 @@ func (g *collector) all() {
 	g.remove(finished, "asked for")
 }
 
-// one removes a finished allocation.
-func (g *collector) one(id string) error {
+// one removes a finished allocation; it waits for one that is only being tidied up.
+func (g *collector) one(ctx context.Context, id string) error {
 	h, err := g.set.find(id)
 	if err != nil {
 		return err
 	}
+	status := nomad.Allocation{ClientStatus: h.runner.State().ClientStatus}
+	if !status.ClientTerminalStatus() {
+		return nomad.Errorf(http.StatusBadRequest, "allocation %s is not terminal", id)
+	}
 	select {
 	case <-h.ended:
-	default:
-		return nomad.Errorf(http.StatusBadRequest, "allocation %s is not terminal", id)
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 	g.remove([]*held{h}, "asked for")
 	return nil
