@@ -39,8 +39,9 @@ var figures = []figure{
 
 // bench is what the measurements share.
 type bench struct {
-	nomad string
-	dir   string
+	nomad    string
+	dir      string
+	profiles string // where CPU profiles of servers go; empty for none
 }
 
 // limit bounds the whole run.
@@ -57,6 +58,7 @@ func main() {
 	nomad := flag.String("nomad", "bin/nomad", "the program to measure")
 	only := flag.String("only", "", "a regular expression: measure the figures whose names match")
 	dir := flag.String("dir", "", "where the data goes: a directory on a real disk (default: the one of temporary files)")
+	profiles := flag.String("profiles", "", "a directory for CPU profiles of the servers while they take registrations, or a snapshot (go tool pprof)")
 	flag.Parse()
 	chosen, err := regexp.Compile(*only)
 	if err != nil {
@@ -67,18 +69,18 @@ func main() {
 	defer stop()
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	if err := run(ctx, *nomad, *dir, chosen); err != nil {
+	if err := run(ctx, bench{nomad: *nomad, dir: *dir, profiles: *profiles}, chosen); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, nomad, parent string, chosen *regexp.Regexp) error {
-	bin, err := filepath.Abs(nomad)
+func run(ctx context.Context, b bench, chosen *regexp.Regexp) error {
+	bin, err := filepath.Abs(b.nomad)
 	if err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp(parent, "nomad-bench-")
+	dir, err := os.MkdirTemp(b.dir, "nomad-bench-")
 	if err != nil {
 		return err
 	}
@@ -86,7 +88,7 @@ func run(ctx context.Context, nomad, parent string, chosen *regexp.Regexp) error
 	if err := os.Chmod(dir, 0o711); err != nil {
 		return err
 	}
-	b := &bench{nomad: bin, dir: dir}
+	b.nomad, b.dir = bin, dir
 	rows := []string{"Figure|Target|Measured|Result"}
 	missed, measured := 0, 0
 	for _, f := range figures {
@@ -98,7 +100,7 @@ func run(ctx context.Context, nomad, parent string, chosen *regexp.Regexp) error
 			fmt.Fprintln(os.Stderr, "bench: not root: exec2 tasks can't be measured; run as root")
 			return nil
 		}
-		got, ok, err := f.measure(ctx, b)
+		got, ok, err := f.measure(ctx, &b)
 		mark := "ok"
 		switch {
 		case err != nil:

@@ -31,7 +31,7 @@ func restoreSnapshot(ctx context.Context, b *bench) (string, bool, error) {
 	if err != nil {
 		return "", false, fmt.Errorf("write an archive: %w", err)
 	}
-	s, err := b.servers(ctx, "")
+	s, err := b.servers(ctx, b.serverConfig())
 	if err != nil {
 		return "", false, err
 	}

@@ -64,7 +64,7 @@ func registrationRate(ctx context.Context, b *bench) (string, bool, error) {
 
 // registrations measures registrations with three servers.
 func (b *bench) registrations(ctx context.Context) (atLeader, spread rated, err error) {
-	s, err := b.servers(ctx, "")
+	s, err := b.servers(ctx, b.serverConfig())
 	if err != nil {
 		return rated{}, rated{}, err
 	}
@@ -77,10 +77,16 @@ func (b *bench) registrations(ctx context.Context) (atLeader, spread rated, err 
 	for _, a := range s.all {
 		pids = append(pids, a.Pid())
 	}
-	if atLeader, err = writeRate(ctx, "led", []string{s.all[lead].Address()}, pids); err != nil {
+	load := func(prefix string, to []string, out *rated) error {
+		return b.profiled(ctx, s, prefix, warmUp+counted, func() (err error) {
+			*out, err = writeRate(ctx, prefix, to, pids)
+			return err
+		})
+	}
+	if err := load("led", []string{s.all[lead].Address()}, &atLeader); err != nil {
 		return rated{}, rated{}, err
 	}
-	spread, err = writeRate(ctx, "spread", s.addresses(), pids)
+	err = load("spread", s.addresses(), &spread)
 	return atLeader, spread, err
 }
 

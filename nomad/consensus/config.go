@@ -70,6 +70,7 @@ func raftConfig(c Config, id string) (*raft.Config, error) {
 	rc.LeaderLeaseTimeout = m * 500 * time.Millisecond
 	rc.CommitTimeout = m * 50 * time.Millisecond
 	rc.ShutdownOnRemove = false
+	rc.BatchApplyCh = true // while entries are written to the disk those of the next write gather
 	rc.NoLegacyTelemetry = true
 	rc.Logger = raftLogger(c.Log)
 	return rc, nil

@@ -449,3 +449,35 @@ func BenchmarkApplyDisk(b *testing.B) {
 		}
 	})
 }
+
+// Whoever writes while raft ends hears of it, also when the command was never looked at.
+func TestApplyWhileClosing(t *testing.T) {
+	s := open(t, "")
+	s.lead(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	answered := make(chan error)
+	const writers = 300 // more than raft takes at once
+	for range writers {
+		go func() {
+			var err error
+			for err == nil {
+				_, _, err = s.Apply(context.Background(), nomad.ReconcileJobSummariesRequestType, &nomad.GenericRequest{})
+			}
+			answered <- err
+		}()
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	for range writers {
+		select {
+		case err := <-answered:
+			if !errors.Is(err, consensus.ErrMaybeApplied) && !errors.Is(err, nomad.ErrNoLeader) {
+				t.Errorf("Apply() = %v", err)
+			}
+		case <-ctx.Done():
+			t.Fatal("somebody waits for ever")
+		}
+	}
+}

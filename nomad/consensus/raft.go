@@ -24,6 +24,9 @@ type Raft struct {
 	rounds rounds // in which leadership is confirmed
 	asked  asked
 
+	end   sync.Once
+	ended chan struct{} // closed when raft does nothing any more
+
 	mu      sync.Mutex
 	changed chan struct{} // closed when the leader changes
 }
@@ -64,7 +67,7 @@ func start(c Config, s *stores) (*Raft, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Raft{stores: s, trans: c.Transport, id: s.id, log: c.Log, changed: make(chan struct{})}
+	r := &Raft{stores: s, trans: c.Transport, id: s.id, log: c.Log, ended: make(chan struct{}), changed: make(chan struct{})}
 	switch {
 	case r.trans != nil:
 	case c.Streams != nil:
@@ -202,7 +205,7 @@ func (r *Raft) Apply(ctx context.Context, t nomad.MessageType, payload any) (res
 		return nil, 0, fmt.Errorf("encode command %d: %w", t, err)
 	}
 	f := r.raft.Apply(data, enqueueTimeout)
-	if err := wait(ctx, f); err != nil {
+	if err := r.wait(ctx, f); err != nil {
 		return nil, 0, fmt.Errorf("apply command %d: %w", t, err)
 	}
 	if err, failed := f.Response().(error); failed {
@@ -213,22 +216,22 @@ func (r *Raft) Apply(ctx context.Context, t nomad.MessageType, payload any) (res
 
 // Barrier waits until everything that is in the log now has been applied.
 func (r *Raft) Barrier(ctx context.Context) error {
-	if err := wait(ctx, r.raft.Barrier(enqueueTimeout)); err != nil {
+	if err := r.wait(ctx, r.raft.Barrier(enqueueTimeout)); err != nil {
 		return fmt.Errorf("barrier: %w", err)
 	}
 	return nil
 }
 
-// wait waits for f within ctx and names its error in our terms.
-func wait(ctx context.Context, f raft.Future) error {
-	if ctx.Done() == nil {
-		return outcome(f.Error())
-	}
+// wait waits for f within ctx and names its error in our terms. A command that raft has
+// not looked at when it ends is never answered.
+func (r *Raft) wait(ctx context.Context, f raft.Future) error {
 	done := make(chan error, 1)
 	go func() { done <- f.Error() }()
 	select {
 	case err := <-done:
 		return outcome(err)
+	case <-r.ended:
+		return fmt.Errorf("%w: %w", ErrMaybeApplied, raft.ErrRaftShutdown)
 	case <-ctx.Done():
 		return fmt.Errorf("%w: %w", ErrMaybeApplied, ctx.Err())
 	}
@@ -312,6 +315,7 @@ func (r *Raft) Stats() map[string]string { return r.raft.Stats() }
 func (r *Raft) Close() error {
 	r.stores.interrupt()
 	err := r.raft.Shutdown().Error()
+	r.end.Do(func() { close(r.ended) })
 	if c, ok := r.trans.(raft.WithClose); ok && r.ours {
 		err = errors.Join(err, c.Close())
 	}

@@ -53,7 +53,7 @@ func (r *Raft) Bootstrap(servers map[string]string) error {
 
 // AddVoter makes a server a voter, or notes its new address.
 func (r *Raft) AddVoter(ctx context.Context, id, addr string) error {
-	if err := wait(ctx, r.raft.AddVoter(raft.ServerID(id), raft.ServerAddress(addr), 0, changeTimeout)); err != nil {
+	if err := r.wait(ctx, r.raft.AddVoter(raft.ServerID(id), raft.ServerAddress(addr), 0, changeTimeout)); err != nil {
 		return fmt.Errorf("add server %s to raft: %w", id, err)
 	}
 	return nil
@@ -62,7 +62,7 @@ func (r *Raft) AddVoter(ctx context.Context, id, addr string) error {
 // AddNonvoter adds a server that has the log but no vote, or notes its new address.
 // One that votes stays a voter.
 func (r *Raft) AddNonvoter(ctx context.Context, id, addr string) error {
-	if err := wait(ctx, r.raft.AddNonvoter(raft.ServerID(id), raft.ServerAddress(addr), 0, changeTimeout)); err != nil {
+	if err := r.wait(ctx, r.raft.AddNonvoter(raft.ServerID(id), raft.ServerAddress(addr), 0, changeTimeout)); err != nil {
 		return fmt.Errorf("add server %s to raft without a vote: %w", id, err)
 	}
 	return nil
@@ -73,7 +73,7 @@ func (r *Raft) Library() *raft.Raft { return r.raft }
 
 // RemoveServer takes a server out of the cluster.
 func (r *Raft) RemoveServer(ctx context.Context, id string) error {
-	if err := wait(ctx, r.raft.RemoveServer(raft.ServerID(id), 0, changeTimeout)); err != nil {
+	if err := r.wait(ctx, r.raft.RemoveServer(raft.ServerID(id), 0, changeTimeout)); err != nil {
 		return fmt.Errorf("remove server %s from raft: %w", id, err)
 	}
 	return nil
@@ -103,7 +103,7 @@ func (r *Raft) HandOver(ctx context.Context, id, addr string) error {
 	} else {
 		f = r.raft.LeadershipTransferToServer(raft.ServerID(id), raft.ServerAddress(addr))
 	}
-	err := wait(ctx, f)
+	err := r.wait(ctx, f)
 	if errors.Is(err, raft.ErrNotLeader) {
 		return nomad.ErrNoLeader
 	}

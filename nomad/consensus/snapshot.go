@@ -41,10 +41,17 @@ func (r *Raft) Save() (*raft.SnapshotMeta, io.ReadCloser, error) {
 // been checked: one that the FSM can't read stops the server. It returns when a
 // majority has the new state.
 func (r *Raft) Restore(meta *raft.SnapshotMeta, state io.Reader) error {
-	if err := r.raft.Restore(meta, state, 0); err != nil {
-		return fmt.Errorf("raft restore: %w", ourError(err))
+	done := make(chan error, 1)
+	go func() { done <- r.raft.Restore(meta, state, 0) }()
+	select {
+	case err := <-done:
+		if err != nil {
+			return fmt.Errorf("raft restore: %w", ourError(err))
+		}
+		return nil
+	case <-r.ended: // what it writes last may never be answered
+		return fmt.Errorf("raft restore: %w", ErrMaybeApplied)
 	}
-	return nil
 }
 
 // LastIndex returns the index of the last entry of the log.

@@ -86,7 +86,7 @@ func (s *Store) UpdateAllocsFromClient(index uint64, req *nomad.AllocUpdateReque
 		reported := map[string]bool{}
 		c := counts{}
 		for _, update := range req.Alloc {
-			old := allocs.get(t.Txn, nil, keyOf(update.ID))
+			old := allocs.get(t, nil, keyOf(update.ID))
 			if old == nil {
 				continue // collected meanwhile
 			}
@@ -147,7 +147,7 @@ func setHealth(a *nomad.Allocation, reported *nomad.AllocDeploymentStatus, index
 // nodeReported notes that a node which had missed heartbeats has told of its
 // allocations since: from then on it may be ready.
 func (t *txn) nodeReported(id string) {
-	n := nodes.get(t.Txn, nil, keyOf(id))
+	n := nodes.get(t, nil, keyOf(id))
 	if n == nil || n.LastMissedHeartbeatIndex == 0 || n.LastAllocUpdateIndex > n.LastMissedHeartbeatIndex {
 		return
 	}
@@ -161,7 +161,7 @@ func (t *txn) nodeReported(id string) {
 func (s *Store) UpdateDesiredTransitions(index uint64, req *nomad.AllocUpdateDesiredTransitionRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		for _, id := range sortedKeys(req.Allocs) {
-			if a := allocs.get(t.Txn, nil, keyOf(id)); a != nil {
+			if a := allocs.get(t, nil, keyOf(id)); a != nil {
 				t.transition(a, req.Allocs[id])
 			}
 		}

@@ -63,7 +63,7 @@ func (s *Snapshot) LatestDeployment(ws memdb.WatchSet, ns, job string) *nomad.De
 // putDeployment stores a deployment that the caller owns.
 func (t *txn) putDeployment(d *nomad.Deployment) {
 	d.CreateIndex, d.ModifyIndex = t.index, t.index
-	if old := deployments.get(t.Txn, nil, keyOf(d.ID)); old != nil {
+	if old := deployments.get(t, nil, keyOf(d.ID)); old != nil {
 		d.CreateIndex = old.CreateIndex
 	}
 	deployments.put(t, d)
@@ -107,7 +107,7 @@ func (t *txn) finishDeployment(u *nomad.DeploymentStatusUpdate, revert *nomad.Jo
 // setDeploymentStatus stores a status and returns the deployment, nil when there
 // is none. Success marks the version of the job as stable.
 func (t *txn) setDeploymentStatus(u *nomad.DeploymentStatusUpdate) (*nomad.Deployment, error) {
-	old := deployments.get(t.Txn, nil, keyOf(u.DeploymentID))
+	old := deployments.get(t, nil, keyOf(u.DeploymentID))
 	if old == nil {
 		return nil, nil
 	}
@@ -129,7 +129,7 @@ func (t *txn) setDeploymentStatus(u *nomad.DeploymentStatusUpdate) (*nomad.Deplo
 // an operator or the deployment watcher.
 func (s *Store) SetAllocHealth(index uint64, req *nomad.ApplyDeploymentAllocHealthRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
-		d := deployments.get(t.Txn, nil, keyOf(req.DeploymentID))
+		d := deployments.get(t, nil, keyOf(req.DeploymentID))
 		if d == nil {
 			return nomad.UnknownDeployment(req.DeploymentID)
 		}
@@ -158,7 +158,7 @@ func (s *Store) SetAllocHealth(index uint64, req *nomad.ApplyDeploymentAllocHeal
 
 // judgeAlloc sets the health of one allocation.
 func (t *txn) judgeAlloc(deployment, id string, said *nomad.AllocDeploymentStatus) error {
-	old := allocs.get(t.Txn, nil, keyOf(id))
+	old := allocs.get(t, nil, keyOf(id))
 	if old == nil {
 		return nomad.UnknownAlloc(id)
 	}
@@ -176,7 +176,7 @@ func (t *txn) judgeAlloc(deployment, id string, said *nomad.AllocDeploymentStatu
 func (s *Store) DeleteDeployments(index uint64, req *nomad.DeploymentDeleteRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		for _, id := range req.Deployments {
-			if d := deployments.get(t.Txn, nil, keyOf(id)); d != nil {
+			if d := deployments.get(t, nil, keyOf(id)); d != nil {
 				deployments.delete(t, d)
 			}
 		}
@@ -218,7 +218,7 @@ func (t *txn) countInDeployment(a, old *nomad.Allocation) {
 	if !placed && before == health(a) {
 		return
 	}
-	d := deployments.get(t.Txn, nil, keyOf(a.DeploymentID))
+	d := deployments.get(t, nil, keyOf(a.DeploymentID))
 	if d == nil || d.TaskGroups[a.TaskGroup] == nil {
 		return
 	}

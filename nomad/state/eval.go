@@ -54,7 +54,7 @@ func (s *Store) UpsertEvals(index uint64, req *nomad.EvalUpdateRequest) (*Change
 func (t *txn) upsertEvals(list ...*nomad.Evaluation) {
 	for _, e := range list {
 		e.CreateIndex, e.ModifyIndex = t.index, t.index
-		if old := evals.get(t.Txn, nil, keyOf(e.ID)); old != nil {
+		if old := evals.get(t, nil, keyOf(e.ID)); old != nil {
 			e.CreateIndex = old.CreateIndex
 		}
 		t.putQueued(e)
@@ -95,7 +95,7 @@ func (t *txn) putQueued(e *nomad.Evaluation) {
 // placed everything.
 func (t *txn) cancelBlocked(done *nomad.Evaluation) {
 	var blocked []*nomad.Evaluation
-	for e := range evals.by(t.Txn, nil, "job", keyOf(done.Namespace, done.JobID)) {
+	for e := range evals.by(t, nil, "job", keyOf(done.Namespace, done.JobID)) {
 		if e.Status == nomad.EvalStatusBlocked && e.ID != done.ID {
 			blocked = append(blocked, e)
 		}
@@ -117,13 +117,13 @@ func (s *Store) Reap(index uint64, req *nomad.EvalReapRequest) (*Changes, error)
 		}
 		touched := map[nomad.NamespacedID]bool{}
 		for _, id := range req.Evals {
-			if e := evals.get(t.Txn, nil, keyOf(id)); e != nil {
+			if e := evals.get(t, nil, keyOf(id)); e != nil {
 				evals.delete(t, e)
 				touched[nomad.NamespacedID{ID: e.JobID, Namespace: e.Namespace}] = true
 			}
 		}
 		for _, id := range req.Allocs {
-			if a := allocs.get(t.Txn, nil, keyOf(id)); a != nil {
+			if a := allocs.get(t, nil, keyOf(id)); a != nil {
 				allocs.delete(t, a)
 			}
 		}

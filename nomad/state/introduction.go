@@ -34,7 +34,7 @@ func (t *txn) useIntroduction(use *nomad.NodeIntroduction, now int64) error {
 	}
 	used := 0
 	own := introductionKey(use.Expiry, use.TokenID) + "/"
-	for row := range indexes.prefixed(t.Txn, nil, primary, prefixOf(own)) {
+	for row := range indexes.prefixed(t, nil, primary, prefixOf(own)) {
 		n, err := strconv.Atoi(strings.TrimPrefix(row.Key, own))
 		if err != nil {
 			return fmt.Errorf("the use of an introduction has the key %q", row.Key)
@@ -54,7 +54,7 @@ func (t *txn) useIntroduction(use *nomad.NodeIntroduction, now int64) error {
 // forgetIntroductions drops those that expired before then.
 func (t *txn) forgetIntroductions(then int64) {
 	end := introductionKey(max(then, 0))
-	for row := range indexes.prefixed(t.Txn, nil, primary, prefixOf(introductionPrefix)) {
+	for row := range indexes.prefixed(t, nil, primary, prefixOf(introductionPrefix)) {
 		if row.Key >= end {
 			return
 		}

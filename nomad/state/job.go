@@ -103,7 +103,9 @@ func (t *txn) evalOfJob(e *nomad.Evaluation, j *nomad.Job) error {
 	stamped := *e
 	stamped.JobModifyIndex = t.index
 	t.upsertEvals(&stamped)
-	t.setJobStatus(j.Namespace, j.ID)
+	if j.Status != nomad.JobStatusPending || stamped.TerminalStatus() { // else it is pending still
+		t.setJobStatus(j.Namespace, j.ID)
+	}
 	return nil
 }
 
@@ -113,7 +115,7 @@ func (t *txn) checkEnforcedIndex(req *nomad.JobRegisterRequest) error {
 	if !req.EnforceIndex {
 		return nil
 	}
-	old := jobs.get(t.Txn, nil, keyOf(req.Job.Namespace, req.Job.ID))
+	old := jobs.get(t, nil, keyOf(req.Job.Namespace, req.Job.ID))
 	want := req.JobModifyIndex
 	switch {
 	case old == nil && want != 0:
@@ -129,13 +131,13 @@ func (t *txn) checkEnforcedIndex(req *nomad.JobRegisterRequest) error {
 
 // upsertJob stores j, which the caller owns, as the newest version.
 func (t *txn) upsertJob(j *nomad.Job, source *nomad.JobSubmission) error {
-	if namespaces.get(t.Txn, nil, keyOf(j.Namespace)) == nil {
+	if namespaces.get(t, nil, keyOf(j.Namespace)) == nil {
 		return fmt.Errorf("job %q is in nonexistent namespace %q", j.ID, j.Namespace)
 	}
 	canonicalJob(j)
 	j.CreateIndex, j.ModifyIndex, j.JobModifyIndex, j.Version = t.index, t.index, t.index, 0
 	j.Status, j.StatusDescription, j.VersionTag = nomad.JobStatusPending, "", nil
-	old := jobs.get(t.Txn, nil, keyOf(j.Namespace, j.ID))
+	old := jobs.get(t, nil, keyOf(j.Namespace, j.ID))
 	if old != nil {
 		j.CreateIndex = old.CreateIndex
 		j.Version = old.Version + 1
@@ -169,7 +171,7 @@ func (t *txn) putJobVersion(j *nomad.Job, source *nomad.JobSubmission) {
 	}
 	var drop []*nomad.Job
 	untagged := 0
-	for v := range jobVersions.reversed(t.Txn, nil, primary, keyOf(j.Namespace, j.ID)) {
+	for v := range jobVersions.reversed(t, nil, primary, keyOf(j.Namespace, j.ID)) {
 		if v.VersionTag != nil {
 			continue
 		}
@@ -179,7 +181,7 @@ func (t *txn) putJobVersion(j *nomad.Job, source *nomad.JobSubmission) {
 	}
 	for _, v := range drop {
 		jobVersions.delete(t, v)
-		if src := jobSubmissions.get(t.Txn, nil, keyOf(v.Namespace, v.ID).number(v.Version)); src != nil {
+		if src := jobSubmissions.get(t, nil, keyOf(v.Namespace, v.ID).number(v.Version)); src != nil {
 			jobSubmissions.delete(t, src)
 		}
 	}
@@ -192,7 +194,7 @@ func (s *Store) DeregisterJob(index uint64, req *nomad.JobDeregisterRequest) (*C
 		id := nomad.NamespacedID{ID: req.JobID, Namespace: req.Namespace}
 		if req.NoShutdownDelay {
 			yes := true
-			for a := range allocs.by(t.Txn, nil, "job", keyOf(id.Namespace, id.ID)) {
+			for a := range allocs.by(t, nil, "job", keyOf(id.Namespace, id.ID)) {
 				t.transition(a, &nomad.DesiredTransition{NoShutdownDelay: &yes})
 			}
 		}
@@ -229,7 +231,7 @@ func (s *Store) DeregisterJobs(index uint64, req *nomad.JobBatchDeregisterReques
 
 // forgetJob purges a job. One that is gone already is no error.
 func (t *txn) forgetJob(id nomad.NamespacedID) *nomad.Job {
-	old := jobs.get(t.Txn, nil, keyOf(id.Namespace, id.ID))
+	old := jobs.get(t, nil, keyOf(id.Namespace, id.ID))
 	if old == nil {
 		return &nomad.Job{Namespace: id.Namespace, ID: id.ID}
 	}
@@ -240,7 +242,7 @@ func (t *txn) forgetJob(id nomad.NamespacedID) *nomad.Job {
 
 // stopJob stops a job, as a new version of it.
 func (t *txn) stopJob(id nomad.NamespacedID, submitTime int64) (*nomad.Job, error) {
-	old := jobs.get(t.Txn, nil, keyOf(id.Namespace, id.ID))
+	old := jobs.get(t, nil, keyOf(id.Namespace, id.ID))
 	if old == nil {
 		return nil, nomad.UnknownJob(id.ID)
 	}
@@ -258,13 +260,13 @@ func (t *txn) purgeJob(j *nomad.Job) {
 	k := keyOf(j.Namespace, j.ID)
 	t.uncountChild(j)
 	jobs.delete(t, j)
-	for _, v := range slices.Collect(jobVersions.by(t.Txn, nil, primary, k)) {
+	for _, v := range slices.Collect(jobVersions.by(t, nil, primary, k)) {
 		jobVersions.delete(t, v)
 	}
-	for _, src := range slices.Collect(jobSubmissions.by(t.Txn, nil, primary, k)) {
+	for _, src := range slices.Collect(jobSubmissions.by(t, nil, primary, k)) {
 		jobSubmissions.delete(t, src)
 	}
-	if sum := jobSummaries.get(t.Txn, nil, k); sum != nil {
+	if sum := jobSummaries.get(t, nil, k); sum != nil {
 		jobSummaries.delete(t, sum)
 	}
 }
@@ -279,14 +281,14 @@ func (s *Store) SetJobStability(index uint64, req *nomad.JobStabilityRequest) (*
 // setStable writes the mark to the version, and to the job when it is that version.
 func (t *txn) setStable(req *nomad.JobStabilityRequest) error {
 	job := keyOf(req.Namespace, req.JobID)
-	v := jobVersions.get(t.Txn, nil, job.number(req.JobVersion))
+	v := jobVersions.get(t, nil, job.number(req.JobVersion))
 	if v == nil || v.Stable == req.Stable {
 		return nil
 	}
 	marked := *v
 	marked.Stable, marked.ModifyIndex = req.Stable, t.index
 	jobVersions.put(t, &marked)
-	if j := jobs.get(t.Txn, nil, job); j != nil && j.Version == req.JobVersion {
+	if j := jobs.get(t, nil, job); j != nil && j.Version == req.JobVersion {
 		current := *j
 		current.Stable, current.ModifyIndex = req.Stable, t.index
 		jobs.put(t, &current)

@@ -10,7 +10,7 @@ import (
 
 // setJobStatus computes the status of a job anew and stores it when it differs.
 func (t *txn) setJobStatus(ns, id string) {
-	j := jobs.get(t.Txn, nil, keyOf(ns, id))
+	j := jobs.get(t, nil, keyOf(ns, id))
 	if j == nil {
 		return
 	}
@@ -42,12 +42,12 @@ func (t *txn) jobStatus(j *nomad.Job) string {
 		return nomad.JobStatusRunning
 	}
 	k := keyOf(j.Namespace, j.ID)
-	for a := range allocs.by(t.Txn, nil, "job", k) {
+	for a := range allocs.by(t, nil, "job", k) {
 		if !a.TerminalStatus() {
 			return nomad.JobStatusRunning
 		}
 	}
-	for e := range evals.by(t.Txn, nil, "job", k) {
+	for e := range evals.by(t, nil, "job", k) {
 		if !e.TerminalStatus() {
 			return nomad.JobStatusPending
 		}
@@ -72,7 +72,7 @@ func (t *txn) lacks(j *nomad.Job, k key) bool {
 	for _, tg := range j.TaskGroups {
 		missing += tg.Count
 	}
-	for a := range allocs.by(t.Txn, nil, "job", k) {
+	for a := range allocs.by(t, nil, "job", k) {
 		if a.ClientStatus == nomad.AllocClientStatusFailed && !a.ServerTerminalStatus() && a.NextAllocation == "" {
 			missing--
 		}

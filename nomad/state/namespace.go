@@ -38,7 +38,7 @@ func (s *Store) UpsertNamespaces(index uint64, req *nomad.NamespaceUpsertRequest
 // putNamespace stores a namespace that the caller owns.
 func (t *txn) putNamespace(n *nomad.Namespace) {
 	n.CreateIndex, n.ModifyIndex = t.index, t.index
-	if old := namespaces.get(t.Txn, nil, keyOf(n.Name)); old != nil {
+	if old := namespaces.get(t, nil, keyOf(n.Name)); old != nil {
 		n.CreateIndex = old.CreateIndex
 	}
 	namespaces.put(t, n)
@@ -48,14 +48,14 @@ func (t *txn) putNamespace(n *nomad.Namespace) {
 func (s *Store) DeleteNamespaces(index uint64, req *nomad.NamespaceDeleteRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		for _, name := range req.Namespaces {
-			n := namespaces.get(t.Txn, nil, keyOf(name))
+			n := namespaces.get(t, nil, keyOf(name))
 			if n == nil {
 				return fmt.Errorf("namespace %q not found", name)
 			}
 			if name == nomad.DefaultNamespace {
 				return fmt.Errorf("default namespace can not be deleted")
 			}
-			for j := range jobs.by(t.Txn, nil, primary, keyOf(name)) {
+			for j := range jobs.by(t, nil, primary, keyOf(name)) {
 				return fmt.Errorf("namespace %q has the job %q: purge its jobs first", name, j.ID)
 			}
 			namespaces.delete(t, n)

@@ -68,7 +68,7 @@ func (s *Store) RegisterNode(index uint64, req *nomad.NodeRegisterRequest) (*Cha
 		n := *req.Node
 		canonicalNode(&n)
 		n.CreateIndex, n.ModifyIndex = index, index
-		if old := nodes.get(t.Txn, nil, keyOf(n.ID)); old != nil {
+		if old := nodes.get(t, nil, keyOf(n.ID)); old != nil {
 			session, err := succeed(&n, old, req.SessionBefore)
 			if err != nil {
 				return err
@@ -88,7 +88,7 @@ func (s *Store) RegisterNode(index uint64, req *nomad.NodeRegisterRequest) (*Cha
 				Subsystem: nomad.NodeEventSubsystemCluster, Timestamp: time.Unix(n.StatusUpdatedAt, 0).UTC()})
 		}
 		appendEvent(&n, index, req.NodeEvent)
-		if req.CreateNodePool && nodePools.get(t.Txn, nil, keyOf(n.NodePool)) == nil {
+		if req.CreateNodePool && nodePools.get(t, nil, keyOf(n.NodePool)) == nil {
 			t.putNodePool(&nomad.NodePool{Name: n.NodePool})
 		}
 		t.putNode(&n)
@@ -151,7 +151,7 @@ func appendEvent(n *nomad.Node, index uint64, e *nomad.NodeEvent) {
 
 // editNode gives edit a copy of the node to change, and stores it.
 func (t *txn) editNode(id string, edit func(*nomad.Node)) error {
-	old := nodes.get(t.Txn, nil, keyOf(id))
+	old := nodes.get(t, nil, keyOf(id))
 	if old == nil {
 		return fmt.Errorf("%w: %s", nomad.ErrNodeNotFound, id)
 	}
@@ -169,7 +169,7 @@ func (s *Store) DeregisterNodes(index uint64, ids []string) (*Changes, error) {
 			return fmt.Errorf("deregister nodes: no node ID")
 		}
 		for _, id := range ids {
-			n := nodes.get(t.Txn, nil, keyOf(id))
+			n := nodes.get(t, nil, keyOf(id))
 			if n == nil {
 				return fmt.Errorf("%w: %s", nomad.ErrNodeNotFound, id)
 			}
@@ -199,7 +199,7 @@ func (s *Store) UpdateNodeStatus(index uint64, req *nomad.NodeUpdateStatusReques
 // UpdateNodeEligibility lets new allocations come to a node, or keeps them away.
 func (s *Store) UpdateNodeEligibility(index uint64, req *nomad.NodeUpdateEligibilityRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
-		n := nodes.get(t.Txn, nil, keyOf(req.NodeID))
+		n := nodes.get(t, nil, keyOf(req.NodeID))
 		if n != nil && n.DrainStrategy != nil && req.Eligibility == nomad.NodeSchedulingEligible {
 			return fmt.Errorf("can not set node's scheduling eligibility to eligible while it is draining")
 		}

@@ -43,7 +43,7 @@ func (s *Store) UpsertNodePools(index uint64, req *nomad.NodePoolUpsertRequest) 
 func (t *txn) putNodePool(p *nomad.NodePool) {
 	canonicalPool(p)
 	p.CreateIndex, p.ModifyIndex = t.index, t.index
-	if old := nodePools.get(t.Txn, nil, keyOf(p.Name)); old != nil {
+	if old := nodePools.get(t, nil, keyOf(p.Name)); old != nil {
 		p.CreateIndex = old.CreateIndex
 	}
 	nodePools.put(t, p)
@@ -53,7 +53,7 @@ func (t *txn) putNodePool(p *nomad.NodePool) {
 func (s *Store) DeleteNodePools(index uint64, req *nomad.NodePoolDeleteRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		for _, name := range req.Names {
-			p := nodePools.get(t.Txn, nil, keyOf(name))
+			p := nodePools.get(t, nil, keyOf(name))
 			if p == nil {
 				return fmt.Errorf("node pool %s not found", name)
 			}
@@ -71,10 +71,10 @@ func (s *Store) DeleteNodePools(index uint64, req *nomad.NodePoolDeleteRequest) 
 
 // poolUnused fails when a node or a job that has not ended is in the pool.
 func (t *txn) poolUnused(name string) error {
-	for n := range nodes.by(t.Txn, nil, "node_pool", keyOf(name)) {
+	for n := range nodes.by(t, nil, "node_pool", keyOf(name)) {
 		return fmt.Errorf("node pool %q has nodes in it, as %s", name, n.ID)
 	}
-	for j := range jobs.all(t.Txn, nil) {
+	for j := range jobs.all(t, nil) {
 		if j.NodePool == name && j.Status != nomad.JobStatusDead {
 			return fmt.Errorf("node pool %q has jobs in it, as %q", name, j.ID)
 		}

@@ -46,7 +46,7 @@ func (s *Snapshot) SchedulerConfig(ws memdb.WatchSet) (uint64, *nomad.SchedulerC
 // when nobody changed it since the index the caller has seen; done says whether.
 func (s *Store) SetSchedulerConfig(index uint64, req *nomad.SchedulerSetConfigRequest) (c *Changes, done bool, err error) {
 	c, err = s.write(index, func(t *txn) error {
-		old := schedulerConfigs.get(t.Txn, nil, theOnly)
+		old := schedulerConfigs.get(t, nil, theOnly)
 		conf := req.Config
 		if req.CAS && (old == nil && conf.ModifyIndex != 0 || old != nil && conf.ModifyIndex != old.ModifyIndex) {
 			return nil
@@ -101,7 +101,7 @@ func (r *Restore) readAutopilot(text string) error {
 // only when nobody changed it since the index the caller has seen; done says whether.
 func (s *Store) SetAutopilotConfig(index uint64, req *nomad.AutopilotSetConfigRequest) (c *Changes, done bool, err error) {
 	c, err = s.write(index, func(t *txn) error {
-		old := autopilotConfigs.get(t.Txn, nil, theOnly)
+		old := autopilotConfigs.get(t, nil, theOnly)
 		conf := req.Config
 		if req.CAS && (old == nil && conf.ModifyIndex != 0 || old != nil && conf.ModifyIndex != old.ModifyIndex) {
 			return nil

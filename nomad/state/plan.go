@@ -57,7 +57,7 @@ func (t *txn) applyAllocs(req *nomad.ApplyPlanResultsRequest, c counts, touched 
 		} else {
 			a.Job = t.shareJob(a.Job)
 		}
-		old := allocs.get(t.Txn, nil, keyOf(a.ID))
+		old := allocs.get(t, nil, keyOf(a.ID))
 		if err := t.stampAlloc(&a, old); err != nil {
 			return err
 		}
@@ -74,7 +74,7 @@ func (t *txn) shareJob(j *nomad.Job) *nomad.Job {
 	if j == nil {
 		return nil
 	}
-	row := jobs.get(t.Txn, nil, keyOf(j.Namespace, j.ID))
+	row := jobs.get(t, nil, keyOf(j.Namespace, j.ID))
 	if row != nil && row.ModifyIndex == j.ModifyIndex && row.Version == j.Version && row.CreateIndex == j.CreateIndex {
 		return row
 	}
@@ -90,7 +90,7 @@ func (t *txn) stampAlloc(a, old *nomad.Allocation) error {
 	if old == nil {
 		a.CreateIndex = t.index
 		if a.Job == nil {
-			a.Job = jobs.get(t.Txn, nil, keyOf(a.Namespace, a.JobID))
+			a.Job = jobs.get(t, nil, keyOf(a.Namespace, a.JobID))
 		}
 		if a.Job == nil {
 			return fmt.Errorf("allocation %s of job %q has no job", a.ID, a.JobID)
@@ -122,7 +122,7 @@ func (t *txn) linkPrevious(a *nomad.Allocation) {
 	if a.PreviousAllocation == "" {
 		return
 	}
-	old := allocs.get(t.Txn, nil, keyOf(a.PreviousAllocation))
+	old := allocs.get(t, nil, keyOf(a.PreviousAllocation))
 	if old == nil || old.NextAllocation == a.ID {
 		return
 	}
@@ -135,7 +135,7 @@ func (t *txn) linkPrevious(a *nomad.Allocation) {
 // meanwhile is passed over.
 func (t *txn) applyDiff(diff *nomad.AllocationDiff, c counts, touched map[nomad.NamespacedID]bool,
 	edit func(a *nomad.Allocation, diff *nomad.AllocationDiff)) error {
-	old := allocs.get(t.Txn, nil, keyOf(diff.ID))
+	old := allocs.get(t, nil, keyOf(diff.ID))
 	if old == nil {
 		return nil
 	}
@@ -179,7 +179,7 @@ func evictAlloc(a *nomad.Allocation, diff *nomad.AllocationDiff) {
 // planCommitted moves the evaluation's index: a worker that takes it up again
 // must see what its plan did. Nobody is told, the evaluation is the same.
 func (t *txn) planCommitted(id string, at int64) {
-	old := evals.get(t.Txn, nil, keyOf(id))
+	old := evals.get(t, nil, keyOf(id))
 	if old == nil {
 		return
 	}
@@ -196,7 +196,7 @@ func (t *txn) planCommitted(id string, at int64) {
 func (t *txn) rejectNodes(req *nomad.ApplyPlanResultsRequest) error {
 	at := time.Unix(0, req.UpdatedAt).UTC()
 	for _, id := range req.IneligibleNodes {
-		if nodes.get(t.Txn, nil, keyOf(id)) == nil {
+		if nodes.get(t, nil, keyOf(id)) == nil {
 			continue
 		}
 		err := t.editNode(id, func(n *nomad.Node) {

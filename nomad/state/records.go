@@ -211,13 +211,13 @@ func (r *Restore) Abort() { r.txn.Abort() }
 func (r *Restore) Finish() *Store {
 	t := r.txn
 	var latest uint64 = 1
-	for row := range indexes.all(t.Txn, nil) {
+	for row := range indexes.all(t, nil) {
 		latest = max(latest, row.Value)
 	}
 	t.index = latest
 	t.putBuiltin()
-	for d := range deployments.all(t.Txn, nil) {
-		if d.Active() && jobs.get(t.Txn, nil, keyOf(d.Namespace, d.JobID)) == nil {
+	for d := range deployments.all(t, nil) {
+		if d.Active() && jobs.get(t, nil, keyOf(d.Namespace, d.JobID)) == nil {
 			cancelled := *d
 			cancelled.Status = nomad.DeploymentStatusCancelled
 			cancelled.StatusDescription = nomad.DeploymentStatusDescriptionStoppedJob

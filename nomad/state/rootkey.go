@@ -123,7 +123,7 @@ func (s *Store) UpsertRootKeyMeta(index uint64, req *nomad.KeyringUpdateRootKeyM
 			return fmt.Errorf("upsert root key: no key")
 		}
 		k := keyOfMeta(req.RootKeyMeta)
-		if old := rootKeys.get(t.Txn, nil, keyOf(k.KeyID)); old != nil {
+		if old := rootKeys.get(t, nil, keyOf(k.KeyID)); old != nil {
 			k.WrappedKeys = old.WrappedKeys
 		}
 		return t.putRootKey(k, req.Rekey)
@@ -140,7 +140,7 @@ func keyOfMeta(m *nomad.RootKeyMeta) *nomad.RootKey {
 // retires the others.
 func (t *txn) putRootKey(k *nomad.RootKey, rekey bool) error {
 	k.CreateIndex, k.ModifyIndex = t.index, t.index
-	old := rootKeys.get(t.Txn, nil, keyOf(k.KeyID))
+	old := rootKeys.get(t, nil, keyOf(k.KeyID))
 	if old != nil {
 		k.CreateIndex, k.CreateTime = old.CreateIndex, old.CreateTime
 	}
@@ -158,7 +158,7 @@ func (t *txn) putRootKey(k *nomad.RootKey, rekey bool) error {
 // retireRootKeys takes the active state from every key but the new one. With
 // rekey, what the old keys encrypted is to be encrypted anew.
 func (t *txn) retireRootKeys(except string, rekey bool) {
-	for old := range rootKeys.all(t.Txn, nil) {
+	for old := range rootKeys.all(t, nil) {
 		next := old.State
 		switch {
 		case old.KeyID == except:
@@ -178,7 +178,7 @@ func (t *txn) retireRootKeys(except string, rekey bool) {
 // DeleteRootKey forgets a root key. One that is gone already is no error.
 func (s *Store) DeleteRootKey(index uint64, req *nomad.KeyringDeleteRootKeyRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
-		if k := rootKeys.get(t.Txn, nil, keyOf(req.KeyID)); k != nil {
+		if k := rootKeys.get(t, nil, keyOf(req.KeyID)); k != nil {
 			rootKeys.delete(t, k)
 		}
 		return nil

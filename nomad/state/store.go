@@ -16,6 +16,7 @@ import (
 type Store struct {
 	log       *slog.Logger
 	db        *memdb.MemDB
+	schema    *memdb.DBSchema
 	latest    atomic.Uint64
 	abandoned chan struct{}
 	base      uint64 // where it began, when it came from a snapshot
@@ -41,11 +42,12 @@ func New(log *slog.Logger) *Store {
 
 // Empty returns a store without a row, to be filled by a Restore.
 func Empty(log *slog.Logger) *Store {
-	db, err := memdb.NewMemDB(schema())
+	tables := schema()
+	db, err := memdb.NewMemDB(tables)
 	if err != nil {
 		panic(fmt.Sprintf("state: bug: schema: %v", err))
 	}
-	return &Store{log: log, db: db, abandoned: make(chan struct{})}
+	return &Store{log: log, db: db, schema: tables, abandoned: make(chan struct{})}
 }
 
 // putBuiltin adds the built-in node pools and namespace where they are missing.
@@ -55,11 +57,11 @@ func (t *txn) putBuiltin() {
 		{Name: nomad.NodePoolDefault, Description: nomad.NodePoolDefaultDescription},
 	}
 	for _, p := range builtin {
-		if nodePools.get(t.Txn, nil, keyOf(p.Name)) == nil {
+		if nodePools.get(t, nil, keyOf(p.Name)) == nil {
 			t.putNodePool(&p)
 		}
 	}
-	if namespaces.get(t.Txn, nil, keyOf(nomad.DefaultNamespace)) == nil {
+	if namespaces.get(t, nil, keyOf(nomad.DefaultNamespace)) == nil {
 		t.putNamespace(&nomad.Namespace{Name: nomad.DefaultNamespace, Description: nomad.DefaultNamespaceDescription})
 	}
 }
@@ -167,6 +169,7 @@ func (s *Snapshot) TableIndex(tables ...string) uint64 {
 // txn is one log entry within a write transaction.
 type txn struct {
 	*memdb.Txn
+	overlay *overlay // nil when nothing is read in between
 	index   uint64
 	touched map[string]bool
 	changes Changes
@@ -177,7 +180,7 @@ func (s *Store) write(index uint64, fn func(*txn) error) (*Changes, error) {
 	if s.joint != nil {
 		return s.joint.write(index, fn)
 	}
-	t := &txn{Txn: s.db.Txn(true), index: index, touched: map[string]bool{}}
+	t := &txn{Txn: s.db.Txn(true), overlay: s.overlay(), index: index, touched: map[string]bool{}}
 	defer t.Abort()
 	if err := fn(t); err != nil {
 		return nil, err
@@ -199,6 +202,7 @@ func (t *txn) noteIndex(name string) {
 // others see all of it or nothing.
 type joint struct {
 	tx      *memdb.Txn
+	overlay *overlay
 	touched map[string]uint64 // the last index of each table
 }
 
@@ -206,7 +210,7 @@ type joint struct {
 // transaction: what they change in common is written once. When apply says false, as
 // it must if one of them failed, nothing has changed and Together says so.
 func (s *Store) Together(last uint64, apply func() bool) bool {
-	j := &joint{tx: s.db.Txn(true), touched: map[string]uint64{}}
+	j := &joint{tx: s.db.Txn(true), overlay: s.overlay(), touched: map[string]uint64{}}
 	defer j.tx.Abort()
 	s.joint = j
 	defer func() { s.joint = nil }()
@@ -214,7 +218,7 @@ func (s *Store) Together(last uint64, apply func() bool) bool {
 		return false
 	}
 	for name, index := range j.touched {
-		(&txn{Txn: j.tx, index: index}).noteIndex(name)
+		(&txn{Txn: j.tx, overlay: j.overlay, index: index}).noteIndex(name)
 	}
 	j.tx.Commit()
 	s.Advance(last)
@@ -223,7 +227,7 @@ func (s *Store) Together(last uint64, apply func() bool) bool {
 
 // write runs fn as one more entry.
 func (j *joint) write(index uint64, fn func(*txn) error) (*Changes, error) {
-	t := &txn{Txn: j.tx, index: index, touched: map[string]bool{}}
+	t := &txn{Txn: j.tx, overlay: j.overlay, index: index, touched: map[string]bool{}}
 	if err := fn(t); err != nil {
 		return nil, err
 	}

@@ -22,7 +22,7 @@ func (s *Snapshot) JobSummary(ws memdb.WatchSet, ns, id string) *nomad.JobSummar
 // editSummary gives edit a copy of the summary to change, and stores it when
 // edit says that it did. A purged job has none: its allocations count nowhere.
 func (t *txn) editSummary(ns, id string, edit func(*nomad.JobSummary) bool) {
-	old := jobSummaries.get(t.Txn, nil, keyOf(ns, id))
+	old := jobSummaries.get(t, nil, keyOf(ns, id))
 	if old == nil {
 		return
 	}
@@ -49,7 +49,7 @@ func copySummary(old *nomad.JobSummary) *nomad.JobSummary {
 
 // upsertSummaryOfJob makes sure that the summary has a row for each group of j.
 func (t *txn) upsertSummaryOfJob(j *nomad.Job) {
-	if jobSummaries.get(t.Txn, nil, keyOf(j.Namespace, j.ID)) == nil {
+	if jobSummaries.get(t, nil, keyOf(j.Namespace, j.ID)) == nil {
 		jobSummaries.put(t, newSummary(j, t.index))
 		return
 	}
@@ -225,18 +225,18 @@ func (c *count) added(s nomad.TaskGroupSummary) nomad.TaskGroupSummary {
 // ReconcileJobSummaries counts every summary anew from the allocations.
 func (s *Store) ReconcileJobSummaries(index uint64) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
-		for j := range jobs.all(t.Txn, nil) {
+		for j := range jobs.all(t, nil) {
 			sum := newSummary(j, index)
-			if old := jobSummaries.get(t.Txn, nil, keyOf(j.Namespace, j.ID)); old != nil {
+			if old := jobSummaries.get(t, nil, keyOf(j.Namespace, j.ID)); old != nil {
 				sum.CreateIndex = old.CreateIndex
 			}
-			for child := range jobs.by(t.Txn, nil, "parent", keyOf(j.Namespace, j.ID)) {
+			for child := range jobs.by(t, nil, "parent", keyOf(j.Namespace, j.ID)) {
 				if sum.Children != nil {
 					*childCount(sum.Children, child.Status)++
 				}
 			}
 			recount := counts{}
-			for a := range allocs.by(t.Txn, nil, "job", keyOf(j.Namespace, j.ID)) {
+			for a := range allocs.by(t, nil, "job", keyOf(j.Namespace, j.ID)) {
 				recount.moved(a, nil)
 			}
 			for name, c := range recount[incarnation{j.NamespacedID(), j.CreateIndex}] {
@@ -252,7 +252,7 @@ func (s *Store) ReconcileJobSummaries(index uint64) (*Changes, error) {
 // queued returns what the newest evaluation of j says is still to be placed.
 func (t *txn) queued(j *nomad.Job, group string) int {
 	var newest *nomad.Evaluation
-	for e := range evals.by(t.Txn, nil, "job", keyOf(j.Namespace, j.ID)) {
+	for e := range evals.by(t, nil, "job", keyOf(j.Namespace, j.ID)) {
 		if len(e.QueuedAllocations) > 0 && (newest == nil || e.ModifyIndex > newest.ModifyIndex) {
 			newest = e
 		}

@@ -64,7 +64,7 @@ func (t *table[T]) schema() *memdb.TableSchema {
 }
 
 // get returns the row with the key, nil when there is none.
-func (t *table[T]) get(tx *memdb.Txn, ws memdb.WatchSet, k key) *T {
+func (t *table[T]) get(tx reader, ws memdb.WatchSet, k key) *T {
 	ch, raw, err := tx.FirstWatch(t.name, primary, k)
 	t.check(err)
 	ws.Add(ch)
@@ -75,18 +75,18 @@ func (t *table[T]) get(tx *memdb.Txn, ws memdb.WatchSet, k key) *T {
 }
 
 // all returns every row, by primary key.
-func (t *table[T]) all(tx *memdb.Txn, ws memdb.WatchSet) iter.Seq[*T] {
+func (t *table[T]) all(tx reader, ws memdb.WatchSet) iter.Seq[*T] {
 	return t.prefixed(tx, ws, primary, nil)
 }
 
 // by returns the rows whose key in the named index is k.
-func (t *table[T]) by(tx *memdb.Txn, ws memdb.WatchSet, index string, k key) iter.Seq[*T] {
+func (t *table[T]) by(tx reader, ws memdb.WatchSet, index string, k key) iter.Seq[*T] {
 	return t.prefixed(tx, ws, index, k)
 }
 
 // prefixed returns the rows whose key in the named index begins with k. The
 // watch is armed at once, each range over the result begins anew.
-func (t *table[T]) prefixed(tx *memdb.Txn, ws memdb.WatchSet, index string, k key) iter.Seq[*T] {
+func (t *table[T]) prefixed(tx reader, ws memdb.WatchSet, index string, k key) iter.Seq[*T] {
 	if ws != nil {
 		it, err := tx.Get(t.name, index+"_prefix", k)
 		t.check(err)
@@ -104,7 +104,7 @@ func (t *table[T]) prefixed(tx *memdb.Txn, ws memdb.WatchSet, index string, k ke
 }
 
 // from returns the rows whose key in the named index is k or greater.
-func (t *table[T]) from(tx *memdb.Txn, index string, k key) iter.Seq[*T] {
+func (t *table[T]) from(tx reader, index string, k key) iter.Seq[*T] {
 	return func(yield func(*T) bool) {
 		it, err := tx.LowerBound(t.name, index, k)
 		t.check(err)
@@ -117,7 +117,7 @@ func (t *table[T]) from(tx *memdb.Txn, index string, k key) iter.Seq[*T] {
 }
 
 // reversed is prefixed in falling order.
-func (t *table[T]) reversed(tx *memdb.Txn, ws memdb.WatchSet, index string, k key) iter.Seq[*T] {
+func (t *table[T]) reversed(tx reader, ws memdb.WatchSet, index string, k key) iter.Seq[*T] {
 	t.prefixed(tx, ws, index, k)
 	return func(yield func(*T) bool) {
 		it, err := tx.GetReverse(t.name, index+"_prefix", k)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"strconv"
@@ -124,14 +123,11 @@ func (r *request) readJob(w *nomad.WriteRequest) (*jobBody, *nomad.Job, error) {
 	return &b, job, err
 }
 
-// toJob carries a canonical job across: both sides use the same names.
+// toJob carries a canonical job across: both sides use the same names. What it was made
+// of must not be written to any more.
 func toJob(in *api.Job) (*nomad.Job, error) {
-	raw, err := json.Marshal(in)
-	if err != nil {
-		return nil, fmt.Errorf("encode job: %w", err)
-	}
 	var job nomad.Job
-	if err := json.Unmarshal(raw, &job); err != nil {
+	if err := convert(&job, in); err != nil {
 		return nil, nomad.Errorf(http.StatusBadRequest, "job is not what this version takes: %v", err)
 	}
 	return &job, nil
