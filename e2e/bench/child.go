@@ -30,7 +30,7 @@ type child struct {
 }
 
 // roles are what this program can be beside the one that measures.
-var roles = map[string]func(args []string) error{"raft-node": raftNode, "fleet": fleet}
+var roles = map[string]func(args []string) error{"raft-node": raftNode, "fleet": fleet, "signers": signers}
 
 // startChild starts a role. It waits for a line, so that nothing happens before its
 // limits hold.

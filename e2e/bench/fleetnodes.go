@@ -35,6 +35,7 @@ type load struct {
 	silent  chan struct{} // closed when some nodes cease to beat
 	beats   atomic.Int64
 	failed  atomic.Int64
+	runs    bool // nodes can run tasks of the mock driver
 }
 
 // simNode is a node that runs nothing.
@@ -104,9 +105,12 @@ func (l *load) register(count, silent int) ([]*simNode, error) {
 
 // enter registers a node and sends its first beat.
 func (l *load) enter(ctx context.Context, n *simNode) error {
-	req := &nomad.NodeRegisterRequest{Node: &nomad.Node{ID: n.id, SecretID: n.secret, Name: n.name, Datacenter: "dc1", NodePool: "default",
-		Attributes: map[string]string{"kernel.name": "linux", "cpu.arch": "amd64"}, Status: nomad.NodeStatusInit},
-		WriteRequest: nomad.WriteRequest{Region: "global"}}
+	node := &nomad.Node{ID: n.id, SecretID: n.secret, Name: n.name, Datacenter: "dc1", NodePool: "default",
+		Attributes: map[string]string{"kernel.name": "linux", "cpu.arch": "amd64"}, Status: nomad.NodeStatusInit}
+	if l.runs {
+		equip(node)
+	}
+	req := &nomad.NodeRegisterRequest{Node: node, WriteRequest: nomad.WriteRequest{Region: "global"}}
 	var resp nomad.NodeUpdateResponse
 	if err := l.call(ctx, "Node.Register", req, &resp); err != nil {
 		return err

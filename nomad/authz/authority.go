@@ -144,14 +144,13 @@ func (a *Authority) certificate(rule rpc.Rule, peer *certs.Peer) error {
 
 // general admits everybody while ACLs are off, but no bad token.
 func (a *Authority) general(id *nomad.AuthenticatedIdentity, token string) error {
-	id.ACLToken = &nomad.ACLToken{AccessorID: ACLsDisabledAccessor, Name: "ACLs disabled", Type: tokenManagement}
 	if token == "" || nomad.IsUUID(token) {
+		id.ACLToken = &nomad.ACLToken{AccessorID: ACLsDisabledAccessor, Name: "ACLs disabled", Type: tokenManagement}
 		if a.isLeader(token) {
 			id.ACLToken = leaderToken()
 		}
 		return nil
 	}
-	id.ACLToken = nil
 	claims, err := a.claims(token)
 	if err != nil {
 		return err
