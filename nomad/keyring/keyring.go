@@ -24,6 +24,9 @@
 // A second kind of key signs RS256 for those who ask for it (RSASigner): it has an
 // RSA part, an ID of its own, and is inactive.
 //
+// The active key encrypts variables (Encrypt): AES-256-GCM under its data encryption
+// key, bound to its ID; any open key decrypts what it encrypted once (Decrypt).
+//
 // Nothing here prints a key.
 package keyring
 
@@ -66,6 +69,8 @@ type Ring struct {
 	active  string
 	changed chan struct{} // closed when a key comes or becomes active
 	removed uint64        // how many keys were removed
+
+	boxes boxes // encrypt variables
 }
 
 // entry is one unwrapped root key.
@@ -121,6 +126,7 @@ func (r *Ring) Remove(kid string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.keys, kid)
+	r.boxes.drop(kid)
 	r.removed++
 	if r.active == kid {
 		r.active = ""

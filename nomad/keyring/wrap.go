@@ -90,6 +90,9 @@ func (r *Ring) open(ctx context.Context, k *nomad.RootKey) (jwt.Key, error) {
 		if m.dek, m.rsa, err = w.Unwrap(ctx, wrapped); err == nil {
 			var signer crypto.Signer
 			if signer, err = m.signer(); err == nil {
+				err = r.boxes.keep(k.KeyID, m.dek)
+			}
+			if err == nil {
 				return jwt.NewKey(k.KeyID, signer)
 			}
 		}

@@ -1,0 +1,121 @@
+package keyring_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/keyring"
+)
+
+// gcmOf is the cipher of variables of a key, made by hand from its record.
+func gcmOf(t *testing.T, k *nomad.RootKey) (gcm cipher.AEAD, dek []byte) {
+	t.Helper()
+	w := k.WrappedKeys[0]
+	dek = openByHand(t, w.KeyEncryptionKey, w.WrappedDataEncryptionKey.Ciphertext)
+	block, err := aes.NewCipher(dek)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if gcm, err = cipher.NewGCM(block); err != nil {
+		t.Fatal(err)
+	}
+	return gcm, dek
+}
+
+func TestVariablesAreSealedAsTheTableSays(t *testing.T) {
+	r := keyring.New(keyring.Config{})
+	k := newKey(t, r)
+	add(t, r, k)
+	gcm, dek := gcmOf(t, k)
+	text := []byte(`{"a":"b"}`)
+	data, kid, err := r.Encrypt(t.Context(), text)
+	if err != nil || kid != k.KeyID {
+		t.Fatalf("Encrypt() = %s, %v", kid, err)
+	}
+	if got, err := gcm.Open(nil, data[:12], data[12:], []byte(kid)); err != nil || !bytes.Equal(got, text) {
+		t.Errorf("by hand it is %q, %v", got, err)
+	}
+	if again, _, _ := r.Encrypt(t.Context(), text); bytes.Equal(again, data) {
+		t.Error("the same text is sealed the same way twice")
+	}
+	nonce := make([]byte, 12)
+	if got, err := r.Decrypt(t.Context(), kid, gcm.Seal(nonce, nonce, text, []byte(kid))); err != nil || !bytes.Equal(got, text) {
+		t.Errorf("Decrypt() of what was sealed by hand = %q, %v", got, err)
+	}
+	for _, shown := range []string{fmt.Sprintf("%+v", r), fmt.Sprintf("%#v", r)} {
+		for _, key := range []string{hex.EncodeToString(dek), strings.Trim(fmt.Sprint(dek), "[]"), strings.Trim(fmt.Sprintf("%#v", dek), "[]byte{}")} {
+			if strings.Contains(shown, key) {
+				t.Error("the ring prints its data encryption key")
+			}
+		}
+	}
+}
+
+func TestVariablesOfOtherKeys(t *testing.T) {
+	r := keyring.New(keyring.Config{})
+	one, two := newKey(t, r), newKey(t, r)
+	add(t, r, one)
+	data, _, err := r.Encrypt(t.Context(), []byte("x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	retired := *one
+	retired.State = nomad.RootKeyStateRekeying
+	add(t, r, &retired)
+	add(t, r, two)
+	if _, kid, err := r.Encrypt(t.Context(), []byte("x")); err != nil || kid != two.KeyID {
+		t.Errorf("after the rotation %s encrypts, %v, want %s", kid, err, two.KeyID)
+	}
+	if got, err := r.Decrypt(t.Context(), one.KeyID, data); err != nil || string(got) != "x" {
+		t.Errorf("Decrypt() by the key before = %q, %v", got, err)
+	}
+	altered := bytes.Clone(data)
+	altered[len(altered)-1] ^= 1
+	for name, c := range map[string]struct {
+		kid  string
+		data []byte
+	}{"other key": {two.KeyID, data}, "altered": {one.KeyID, altered}, "cut": {one.KeyID, data[:5]}, "nothing": {one.KeyID, nil}} {
+		if _, err := r.Decrypt(t.Context(), c.kid, c.data); !errors.Is(err, keyring.ErrUndecryptable) {
+			t.Errorf("%s: Decrypt() = %v", name, err)
+		}
+	}
+	r.Remove(one.KeyID)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := r.Decrypt(ctx, one.KeyID, data); !errors.Is(err, keyring.ErrUnknownKey) {
+		t.Errorf("Decrypt() by a key that was removed = %v", err)
+	}
+}
+
+func TestDecryptWaitsForItsKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		far, near := keyring.New(keyring.Config{}), keyring.New(keyring.Config{})
+		k := newKey(t, far)
+		add(t, far, k)
+		data, kid, err := far.Encrypt(t.Context(), []byte("x"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := make(chan string)
+		go func() {
+			text, err := near.Decrypt(t.Context(), kid, data)
+			got <- fmt.Sprint(string(text), err)
+		}()
+		synctest.Wait()
+		add(t, near, newKey(t, near))
+		synctest.Wait()
+		add(t, near, k)
+		if text := <-got; text != "x<nil>" {
+			t.Errorf("Decrypt() = %s", text)
+		}
+	})
+}

@@ -1,0 +1,284 @@
+package nomad
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// What may be done to a variable.
+const (
+	VarOpSet         VarOp = "set"
+	VarOpDelete      VarOp = "delete"
+	VarOpDeleteCAS   VarOp = "delete-cas"
+	VarOpCAS         VarOp = "cas"
+	VarOpLockAcquire VarOp = "lock-acquire"
+	VarOpLockRelease VarOp = "lock-release"
+)
+
+// What became of it.
+const (
+	VarOpResultOk       VarOpResult = "ok"
+	VarOpResultConflict VarOpResult = "conflict"
+	VarOpResultRedacted VarOpResult = "conflict-redacted"
+	VarOpResultError    VarOpResult = "error"
+)
+
+// The bounds of variables (compat/http-conventions.md).
+const (
+	MaxVariableSize     = 64 << 10 // bytes of names and values
+	MinVariableLockTTL  = 10 * time.Second
+	MaxVariableLockTTL  = 24 * time.Hour
+	DefaultVariableLock = 15 * time.Second // TTL and delay of a lock that names none
+)
+
+// The paths that begin with VariablesReserved are for those that have a meaning.
+const (
+	VariablesReserved     = "nomad/"
+	VariablesJobs         = "nomad/jobs"
+	variablesJobTemplates = "nomad/job-templates/"
+)
+
+// VarOp is what to do to a variable.
+type VarOp string
+
+// Deletes says whether the operation removes the variable.
+func (o VarOp) Deletes() bool { return o == VarOpDelete || o == VarOpDeleteCAS }
+
+// Stores says whether the operation takes items.
+func (o VarOp) Stores() bool { return o == VarOpSet || o == VarOpCAS }
+
+// VarOpResult is what became of an operation.
+type VarOpResult string
+
+// VariableMetadata is all that is known of a variable without a key. Times are in Unix
+// nanoseconds.
+type VariableMetadata struct {
+	Namespace   string
+	Path        string
+	Lock        *VariableLock
+	CreateIndex uint64
+	CreateTime  int64
+	ModifyIndex uint64
+	ModifyTime  int64
+}
+
+// LockID is the ID of who holds the variable, "" when nobody does.
+func (m *VariableMetadata) LockID() string {
+	if m.Lock == nil {
+		return ""
+	}
+	return m.Lock.ID
+}
+
+// VariableLock says who may write a variable, for how long unless the lock is renewed,
+// and how long after that nobody else may.
+type VariableLock struct {
+	ID        string
+	TTL       time.Duration
+	LockDelay time.Duration
+}
+
+// VariableData is the encrypted items of a variable, and the root key that decrypts
+// them.
+type VariableData struct {
+	Data  []byte
+	KeyID string
+}
+
+// VariableEncrypted is a variable as state and the log have it.
+type VariableEncrypted struct {
+	VariableMetadata
+	VariableData
+}
+
+// VariableItems are the names and values of a variable. They do not print.
+type VariableItems map[string]string
+
+// Size is the bytes of all names and values.
+func (i VariableItems) Size() int {
+	n := 0
+	for name, value := range i {
+		n += len(name) + len(value)
+	}
+	return n
+}
+
+// String says how many there are, and no more.
+func (i VariableItems) String() string { return fmt.Sprintf("%d items", len(i)) }
+
+// GoString is String, so that %#v prints no value either.
+func (i VariableItems) GoString() string { return i.String() }
+
+// VariableDecrypted is a variable as those see it who may read it.
+type VariableDecrypted struct {
+	VariableMetadata
+	Items VariableItems
+}
+
+// VariablesQuota is how many bytes the variables of a namespace take in state.
+type VariablesQuota struct {
+	Namespace   string
+	Size        int64
+	CreateIndex uint64
+	ModifyIndex uint64
+}
+
+// VarApplyStateRequest is the log entry that changes a variable.
+type VarApplyStateRequest struct {
+	Op  VarOp
+	Var *VariableEncrypted
+	WriteRequest
+}
+
+// VarApplyStateResponse is what the log entry answers: what was written, or the variable
+// that stood in the way. Of one that does not exist it has the namespace and path.
+type VarApplyStateResponse struct {
+	Op       VarOp
+	Result   VarOpResult
+	Conflict *VariableEncrypted
+	Written  *VariableMetadata
+}
+
+// VariablesApplyRequest is the request of Variables.Apply.
+type VariablesApplyRequest struct {
+	Op  VarOp
+	Var *VariableDecrypted
+	WriteRequest
+}
+
+// VariablesApplyResponse is the reply of Variables.Apply. Error is always absent: errors
+// are told as those of the call.
+type VariablesApplyResponse struct {
+	Op       VarOp
+	Input    *VariableDecrypted
+	Result   VarOpResult
+	Error    any
+	Conflict *VariableDecrypted
+	Output   *VariableDecrypted
+	WriteMeta
+}
+
+// VariablesListRequest is the request of Variables.List.
+type VariablesListRequest struct {
+	QueryOptions
+}
+
+// VariablesListResponse is the reply of Variables.List.
+type VariablesListResponse struct {
+	Data []*VariableMetadata
+	QueryMeta
+}
+
+// VariablesReadRequest is the request of Variables.Read.
+type VariablesReadRequest struct {
+	Path string
+	QueryOptions
+}
+
+// VariablesReadResponse is the reply of Variables.Read.
+type VariablesReadResponse struct {
+	Data *VariableDecrypted
+	QueryMeta
+}
+
+// VariablesRenewLockRequest is the request of Variables.RenewLock.
+type VariablesRenewLockRequest struct {
+	Path   string
+	LockID string
+	WriteRequest
+}
+
+// VariablesRenewLockResponse is the reply of Variables.RenewLock.
+type VariablesRenewLockResponse struct {
+	VarMeta *VariableMetadata
+	WriteMeta
+}
+
+// variablePath is what the path of a variable may be.
+var variablePath = regexp.MustCompile(`^[a-zA-Z0-9-_~/]{1,128}$`)
+
+// CheckVariablePath refuses paths that no variable may have.
+func CheckVariablePath(path string) error {
+	switch {
+	case path == "":
+		return Errorf(400, "a variable needs a path")
+	case !variablePath.MatchString(path):
+		return Errorf(400, "invalid path %q: letters, digits, '-', '_', '~' and '/' are allowed, 128 of them at most", path)
+	case path == "nomad", path == VariablesReserved:
+		return Errorf(400, "path %q is reserved: variables of jobs are below %q", path, VariablesJobs)
+	case !strings.HasPrefix(path, VariablesReserved), path == VariablesJobs, strings.HasPrefix(path, VariablesJobs+"/"), path == "nomad/sentinel":
+		return nil
+	}
+	if name, ok := strings.CutPrefix(path, variablesJobTemplates); ok && name != "" && !strings.Contains(name, "/") {
+		return nil
+	}
+	return Errorf(400, `path %q is reserved: below "nomad/" there are "nomad/jobs", what is below it, and "nomad/job-templates/<name>"`, path)
+}
+
+// CheckItems refuses items that a variable may not have.
+func (i VariableItems) CheckItems() error {
+	switch size := i.Size(); {
+	case len(i) == 0:
+		return Errorf(400, "variable missing required Items object: a variable needs at least one item")
+	case size > MaxVariableSize:
+		return Errorf(400, "the items of a variable take %d bytes, more than the limit of %d: split it", size, MaxVariableSize)
+	}
+	return nil
+}
+
+// Fill gives a lock that is asked for what it leaves open, and refuses what is out of
+// bounds.
+func (l *VariableLock) Fill() error {
+	if l.TTL == 0 {
+		l.TTL = DefaultVariableLock
+	}
+	if l.LockDelay == 0 {
+		l.LockDelay = DefaultVariableLock
+	}
+	switch {
+	case l.TTL < MinVariableLockTTL || l.TTL > MaxVariableLockTTL:
+		return Errorf(400, "the TTL of a lock is %v: it must be between %v and %v", l.TTL, MinVariableLockTTL, MaxVariableLockTTL)
+	case l.LockDelay < 0 || l.LockDelay > MaxVariableLockTTL:
+		return Errorf(400, "the delay of a lock is %v: it must be between 0 and %v", l.LockDelay, MaxVariableLockTTL)
+	}
+	return nil
+}
+
+// wireLock is the form of a lock in JSON, with durations as text or nanoseconds.
+type wireLock struct {
+	ID             string
+	TTL, LockDelay any
+}
+
+// UnmarshalJSON reads durations as texts such as "15s", or as nanoseconds.
+func (l *VariableLock) UnmarshalJSON(text []byte) error {
+	var w wireLock
+	if err := json.Unmarshal(text, &w); err != nil {
+		return err
+	}
+	l.ID = w.ID
+	for name, to := range map[string]*time.Duration{"TTL": &l.TTL, "LockDelay": &l.LockDelay} {
+		from := w.TTL
+		if name == "LockDelay" {
+			from = w.LockDelay
+		}
+		switch v := from.(type) {
+		case nil:
+			*to = 0
+		case float64:
+			*to = time.Duration(v)
+		case string:
+			d, err := time.ParseDuration(v)
+			if v != "" && err != nil {
+				return fmt.Errorf("%s of a lock: %w", name, err)
+			}
+			*to = d
+		default:
+			return fmt.Errorf(`%s of a lock is a duration such as "15s"`, name)
+		}
+	}
+	return nil
+}
