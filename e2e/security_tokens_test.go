@@ -216,6 +216,7 @@ func TestTokenEndsWithItsAllocation(t *testing.T) {
 	if tcp, socket := ask(); tcp != http.StatusOK || socket != http.StatusOK {
 		t.Fatalf("the living token = %d, %d, want 200", tcp, socket)
 	}
+	stream := readOn(t, a, stays, gone.token)
 	if _, _, err := a.Client.Jobs().Deregister("gone", false, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -226,4 +227,30 @@ func TestTokenEndsWithItsAllocation(t *testing.T) {
 	if tcp, socket := ask(); tcp != http.StatusForbidden || socket != http.StatusForbidden {
 		t.Errorf("the token of a dead allocation = %d, %d, want 403", tcp, socket)
 	}
+	select {
+	case <-stream:
+	case <-time.After(10 * time.Second):
+		t.Error("a stream that began with the token goes on without it")
+	}
+}
+
+// readOn reads the log of a task with a token; the channel is closed when that ends.
+func readOn(t *testing.T, a *cluster.Agent, h holder, token string) <-chan struct{} {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), "GET", a.Address()+"/v1/client/fs/logs/"+h.alloc.ID+"?task=t&type=stdout&follow=true", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("X-Nomad-Token", token)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return
+		}
+		defer resp.Body.Close()
+		io.Copy(io.Discard, resp.Body) // any end is the end
+	}()
+	return ended
 }

@@ -155,8 +155,8 @@ func (a *Authority) general(id *nomad.AuthenticatedIdentity, token string) error
 	if err != nil {
 		return err
 	}
-	if claims.ServerIdentityClaims != nil {
-		return nomad.ErrPermissionDenied // good for what only servers call, for nothing else
+	if claims.ServerIdentityClaims != nil || claims.NodeIntroductionIdentityClaims != nil {
+		return nomad.ErrPermissionDenied // good for what servers, or new nodes, call: for nothing else
 	}
 	if w := claims.WorkloadIdentityClaims; w != nil {
 		if err := a.alive(w); err != nil {

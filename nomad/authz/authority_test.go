@@ -103,6 +103,7 @@ func TestAuthenticate(t *testing.T) {
 		{rpc.Token, "lives", "workload"},
 		{rpc.Token, "node", "claims"},
 		{rpc.Token, "old node", expired},
+		{rpc.Token, "intro", denied},
 		{rpc.Token, "over", denied},
 		{rpc.Token, "gone", denied},
 		{rpc.Token, "elsewhere", denied},

@@ -62,6 +62,10 @@ func (s *Service) keyringDelete(ctx context.Context, _ *rpc.Call, req *nomad.Key
 		return nil, nomad.Errorf(400, "root key in use, cannot delete")
 	}
 	index, err := s.apply(ctx, nomad.WrappedRootKeysDeleteRequestType, &nomad.KeyringDeleteRootKeyRequest{KeyID: req.KeyID})
+	if err != nil {
+		return nil, err
+	}
+	s.cfg.Keyring.Remove(req.KeyID) // once it is said, nothing that it signed is good here
 	out.Index = index
-	return out, err
+	return out, nil
 }

@@ -86,6 +86,9 @@ func (s *Service) mayJoin(c *rpc.Call, node *nomad.Node) (*nomad.NodeIntroductio
 		return nil, nil
 	case claims.NodeIntroductionIdentityClaims != nil:
 		intro := claims.NodeIntroductionIdentityClaims
+		if claims.ID == "" {
+			return nil, s.notIntroduced(node, "the introduction has no ID by which its uses are counted")
+		}
 		if intro.NodePool != node.NodePool || intro.NodeName != "" && intro.NodeName != node.Name {
 			return nil, s.notIntroduced(node, "the introduction is for another node pool or name")
 		}

@@ -112,11 +112,13 @@ type Issuer interface {
 	Discovery() *nomad.OIDCDiscoveryConfig
 }
 
-// Keyring shows the public halves of the signing keys, and makes new ones, wrapped.
+// Keyring shows the public halves of the signing keys, makes new ones, wrapped, and
+// forgets those that are gone from state before it is told so.
 type Keyring interface {
 	PublicKeys() []*nomad.KeyringPublicKey
 	NewRootKey(ctx context.Context, now time.Time) (*nomad.RootKey, error)
 	NewRSAKey(ctx context.Context, now time.Time) (*nomad.RootKey, error)
+	Remove(kid string)
 }
 
 // Nodes reaches clients over the sessions that they opened.

@@ -17,14 +17,14 @@ func (s *Server) followKeys(ctx context.Context) error {
 		store := s.fsm.State()
 		ws := memdb.NewWatchSet()
 		ws.Add(store.Abandoned())
-		known := s.loadKeys(ctx, store.Snapshot(), ws)
-		maps.Copy(held, known)
-		for id := range held {
-			if !known[id] {
+		snap := store.Snapshot()
+		for id := range held { // before keys are opened, which may take its time
+			if snap.RootKey(nil, id) == nil {
 				s.ring.Remove(id)
 				delete(held, id)
 			}
 		}
+		maps.Copy(held, s.loadKeys(ctx, snap, ws))
 		if err := ws.WatchCtx(ctx); ctx.Err() != nil {
 			return err
 		}

@@ -10,13 +10,13 @@ import (
 
 func (s *Server) agentRoutes() []route {
 	routes := []route{
-		{methods: "GET", path: "/v1/agent/self", handle: s.agentSelf},
+		{methods: "GET", path: "/v1/agent/self", handle: s.forCallers(s.agentSelf)},
 		{methods: "GET", path: "/v1/agent/health", handle: s.agentHealth},
 		{methods: "GET", path: "/v1/agent/members", handle: read("Status.Members", noFields[nomad.GenericRequest], whole[nomad.ServerMembersResponse])},
-		{methods: "GET", path: "/v1/agent/servers", handle: s.agentServers},
-		{methods: "PUT POST", path: "/v1/agent/servers", handle: s.agentSetServers},
-		{methods: "PUT POST", path: "/v1/agent/reload", handle: s.agentReload},
-		{methods: "GET", path: "/v1/metrics", handle: s.metrics},
+		{methods: "GET", path: "/v1/agent/servers", handle: s.forCallers(s.agentServers)},
+		{methods: "PUT POST", path: "/v1/agent/servers", handle: s.forOperators(s.agentSetServers)},
+		{methods: "PUT POST", path: "/v1/agent/reload", handle: s.forOperators(s.agentReload)},
+		{methods: "GET", path: "/v1/metrics", handle: s.forCallers(s.metrics)},
 		{methods: "GET", path: "/v1/regions", handle: read("Region.List", noFields[nomad.GenericRequest], func(o *[]string) (any, error) { return *o, nil })},
 		{methods: "GET", path: "/v1/status/leader", handle: read("Status.Leader", noFields[nomad.GenericRequest], func(o *string) (any, error) { return *o, nil })},
 		{methods: "GET", path: "/v1/status/peers", handle: read("Status.Peers", noFields[nomad.GenericRequest], func(o *[]string) (any, error) { return *o, nil })},
@@ -26,7 +26,7 @@ func (s *Server) agentRoutes() []route {
 		{methods: "PUT POST", path: "/v1/operator/scheduler/configuration", handle: write("Operator.SchedulerSetConfiguration", schedulerConfig, whole[nomad.SchedulerSetConfigurationResponse])},
 	}
 	if s.cfg.Debug {
-		routes = append(routes, debugRoutes()...)
+		routes = append(routes, s.debugRoutes()...)
 	}
 	return routes
 }
@@ -122,13 +122,14 @@ func schedulerConfig(r *request, q *nomad.SchedulerSetConfigRequest) error {
 	return nil
 }
 
-// debugRoutes are Go's profiles, for an agent with enable_debug.
-func debugRoutes() []route {
+// debugRoutes are Go's profiles, for an agent with enable_debug. The memory that they
+// show has secrets in it.
+func (s *Server) debugRoutes() []route {
 	plain := func(h http.HandlerFunc) func(*request) (any, error) {
-		return func(r *request) (any, error) {
+		return s.forOperators(func(r *request) (any, error) {
 			h(r.w, r.Request)
 			return nil, errDone
-		}
+		})
 	}
 	return []route{
 		{methods: "GET", path: "/debug/pprof/", handle: plain(pprof.Index)},

@@ -9,8 +9,8 @@ import (
 // memberRoutes are those of the servers: as gossip has them, and as the log does.
 func (s *Server) memberRoutes() []route {
 	return []route{
-		{methods: "PUT POST", path: "/v1/agent/join", handle: s.agentJoin},
-		{methods: "PUT POST", path: "/v1/agent/force-leave", handle: s.agentForceLeave},
+		{methods: "PUT POST", path: "/v1/agent/join", handle: s.forOperators(s.agentJoin)},
+		{methods: "PUT POST", path: "/v1/agent/force-leave", handle: s.forOperators(s.agentForceLeave)},
 		{methods: "GET", path: "/v1/agent/keyring/list", handle: s.forOperators(s.gossipKeys)},
 		{methods: "PUT POST", path: "/v1/agent/keyring/install", handle: s.forOperators(s.gossipKey(GossipKeys.InstallGossipKey))},
 		{methods: "PUT POST", path: "/v1/agent/keyring/use", handle: s.forOperators(s.gossipKey(GossipKeys.UseGossipKey))},
@@ -57,27 +57,6 @@ func (s *Server) agentForceLeave(r *request) (any, error) {
 		return nil, s.cfg.Members.Prune(name)
 	}
 	return nil, s.cfg.Members.ForceLeave(name)
-}
-
-// forOperators refuses the identities of tasks and nodes, which come through the
-// sockets of tasks, and bad tokens: the keys of gossip are not theirs. The agent
-// answers by itself, so nothing behind it would.
-func (s *Server) forOperators(handle func(*request) (any, error)) func(*request) (any, error) {
-	return func(r *request) (any, error) {
-		token := r.token()
-		if token == "" {
-			return handle(r)
-		}
-		who := nomad.GenericRequest{QueryOptions: nomad.QueryOptions{Region: s.cfg.Region, AuthToken: token, AllowStale: true}}
-		var resp nomad.ACLWhoAmIResponse
-		switch err := s.cfg.RPC.Call(r.Context(), "ACL.WhoAmI", &who, &resp); {
-		case err != nil:
-			return nil, err
-		case resp.Identity == nil || resp.Identity.Claims != nil:
-			return nil, nomad.ErrPermissionDenied
-		}
-		return handle(r)
-	}
 }
 
 func (s *Server) gossipKeys(*request) (any, error) {

@@ -1,0 +1,399 @@
+package e2e
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/rsa"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/e2e/cluster"
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/internal/testtokens"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/fsm"
+	"github.com/open-nomad/open-nomad/nomad/keyring"
+	"github.com/open-nomad/open-nomad/nomad/snapshot"
+)
+
+// door is a way to show a token. enter returns what the bearer is told, "" when it was
+// let in.
+type door struct {
+	name   string
+	holder string // whose tokens it takes
+	enter  func(token string) string
+}
+
+// What those are told that are not let in.
+const (
+	httpRefusal   = "403 Permission denied"
+	socketRefusal = "403 Forbidden"
+	rpcRefusal    = "Permission denied"
+)
+
+// isCut says whether an answer is that of an HTTP server to headers that are too long:
+// it reads none of them to the end.
+func isCut(answer string) bool {
+	return strings.HasPrefix(answer, "431 ") || strings.Contains(answer, "connection reset") || strings.Contains(answer, "broken pipe")
+}
+
+// stolen takes the private keys out of a snapshot: tokens that are signed well and bad
+// in one way are made with them.
+func stolen(t *testing.T, a *cluster.Agent) testtokens.Maker {
+	t.Helper()
+	resp, err := http.Get(a.Address() + "/v1/operator/snapshot")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	archive, err := snapshot.Open(resp.Body, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer archive.Close()
+	r, err := archive.State()
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := fsm.ReadSnapshot(r, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := testtokens.Maker{Now: time.Now()}
+	for k := range store.Snapshot().RootKeys(nil) {
+		dek, der, err := keyring.AEAD{}.Unwrap(t.Context(), k.WrappedKeys[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch {
+		case k.State == nomad.RootKeyStateActive:
+			m.Kid, m.Key = k.KeyID, ed25519.NewKeyFromSeed(dek)
+		case len(der) > 0:
+			var key *rsa.PrivateKey
+			if key, err = x509.ParsePKCS1PrivateKey(der); err != nil {
+				t.Fatal(err)
+			}
+			m.RSAKid, m.RSA = k.KeyID, key
+		}
+	}
+	if m.Key == nil || m.RSA == nil {
+		t.Fatalf("the snapshot holds no Ed25519 key (%t) or no RSA key (%t)", m.Key == nil, m.RSA == nil)
+	}
+	return m
+}
+
+// visitor knocks at the doors of an agent.
+type visitor struct {
+	t      *testing.T
+	a      *cluster.Agent
+	pool   *rpc.Pool
+	addr   string
+	holder holder
+	socket *http.Client
+	node   string
+}
+
+func newVisitor(t *testing.T, a *cluster.Agent, h holder) *visitor {
+	t.Helper()
+	node, err := a.NodeID()
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := &visitor{t: t, a: a, pool: rpc.NewPool(rpc.PoolConfig{}), addr: fmt.Sprintf("127.0.0.1:%d", a.RPC), holder: h, socket: throughSocket(t, h), node: node}
+	t.Cleanup(func() { v.pool.Close() })
+	return v
+}
+
+// overHTTP is the door of a route.
+func (v *visitor) overHTTP(c *http.Client, method, url, header, before string) func(string) string {
+	seen := "" // the headers of a refusal
+	return func(token string) string {
+		ctx, cancel := context.WithTimeout(v.t.Context(), 5*time.Second)
+		defer cancel()
+		req, err := http.NewRequestWithContext(ctx, method, url, nil)
+		if err != nil {
+			v.t.Fatal(err)
+		}
+		req.Header.Set(header, before+token)
+		resp, err := c.Do(req)
+		if err != nil {
+			return err.Error()
+		}
+		defer resp.Body.Close()
+		if resp.StatusCode == http.StatusOK {
+			return ""
+		}
+		body, err := io.ReadAll(resp.Body)
+		if err != nil {
+			return err.Error()
+		}
+		delete(resp.Header, "Date")
+		if got := fmt.Sprint(resp.Header); resp.StatusCode == http.StatusForbidden && seen == "" {
+			seen = got
+		} else if resp.StatusCode == http.StatusForbidden && got != seen {
+			v.t.Errorf("%s answers with the headers %v, to another token with %v", url, got, seen)
+		}
+		return fmt.Sprintf("%d %s", resp.StatusCode, body)
+	}
+}
+
+// overRPC is the door of a method.
+func (v *visitor) overRPC(method string, request func(token string) any) func(string) string {
+	return func(token string) string {
+		ctx, cancel := context.WithTimeout(v.t.Context(), 5*time.Second)
+		defer cancel()
+		if err := v.pool.Call(ctx, v.addr, method, request(token), nil); err != nil {
+			return err.Error()
+		}
+		return ""
+	}
+}
+
+func (v *visitor) query(token string) nomad.QueryOptions {
+	return nomad.QueryOptions{Region: "global", AuthToken: token}
+}
+
+func (v *visitor) write(token string) nomad.WriteRequest {
+	return nomad.WriteRequest{Region: "global", AuthToken: token}
+}
+
+// overStream is the door of a streaming method.
+func (v *visitor) overStream(token string) string {
+	ctx, cancel := context.WithTimeout(v.t.Context(), 5*time.Second)
+	defer cancel()
+	st, err := v.pool.Stream(ctx, v.addr, "FileSystem.Stream")
+	if err != nil {
+		return err.Error()
+	}
+	defer st.Close()
+	if err := st.Encode(&nomad.FsStreamRequest{AllocID: v.holder.alloc.ID, Path: "t/executor.out", Origin: "start", QueryOptions: v.query(token)}); err != nil {
+		return err.Error()
+	}
+	var first nomad.StreamErrWrapper
+	if err := st.Decode(&first); err != nil {
+		return err.Error()
+	}
+	if first.Error != nil && first.Error.Message == rpcRefusal {
+		return first.Error.Message
+	}
+	return "" // the file may be there or not
+}
+
+// doors are all ways in.
+func (v *visitor) doors() []door {
+	base, tcp := v.a.Address(), &http.Client{Transport: &http.Transport{DisableCompression: true}}
+	v.t.Cleanup(tcp.CloseIdleConnections)
+	token := "X-Nomad-Token"
+	fresh := func(token string) any {
+		return &nomad.NodeRegisterRequest{CreateNodePool: true, WriteRequest: v.write(token), Node: &nomad.Node{ID: nomad.NewID(), SecretID: nomad.NewID(), Datacenter: "dc1", Name: "burglar", NodePool: "default",
+			Attributes: map[string]string{"nomad.version": "2.0.6"}, Status: nomad.NodeStatusInit}}
+	}
+	return []door{
+		{"HTTP", "workload", v.overHTTP(tcp, "GET", base+"/v1/jobs", token, "")},
+		{"HTTP bearer", "workload", v.overHTTP(tcp, "GET", base+"/v1/jobs", "Authorization", "Bearer ")},
+		{"HTTP blocking", "workload", v.overHTTP(tcp, "GET", base+"/v1/nodes?index=1&wait=100ms", token, "")},
+		{"HTTP stale", "workload", v.overHTTP(tcp, "GET", base+"/v1/allocations?stale", token, "")},
+		{"HTTP write", "workload", v.overHTTP(tcp, "PUT", base+"/v1/node/"+v.node+"/evaluate", token, "")},
+		{"HTTP stream", "workload", v.overHTTP(tcp, "GET", base+"/v1/client/fs/logs/"+v.holder.alloc.ID+"?task=t&type=stdout", token, "")},
+		{"HTTP of the agent", "workload", v.overHTTP(tcp, "GET", base+"/v1/agent/self", token, "")},
+		{"HTTP of the node", "workload", v.overHTTP(tcp, "GET", base+"/v1/client/stats", token, "")},
+		{"Task API", "workload", v.overHTTP(v.socket, "GET", "http://task/v1/jobs", token, "")},
+		{"Task API bearer", "workload", v.overHTTP(v.socket, "GET", "http://task/v1/agent/self", "Authorization", "bearer ")},
+		{"RPC", "workload", v.overRPC("Job.List", func(token string) any { return &nomad.JobListRequest{QueryOptions: v.query(token)} })},
+		{"RPC stream", "workload", v.overStream},
+		{"RPC of nodes", "node", v.overRPC("Node.GetClientAllocs", func(token string) any {
+			return &nomad.NodeSpecificRequest{NodeID: v.node, QueryOptions: v.query(token)}
+		})},
+		{"RPC signing", "node", v.overRPC("Alloc.SignIdentities", func(token string) any {
+			return &nomad.AllocIdentitiesRequest{QueryOptions: v.query(token), Identities: []*nomad.WorkloadIdentityRequest{{AllocID: v.holder.alloc.ID, WIHandle: nomad.WIHandle{IdentityName: "aws", WorkloadIdentifier: "t"}}}}
+		})},
+		{"heartbeat", "node", v.overRPC("Node.UpdateStatus", func(token string) any {
+			return &nomad.NodeUpdateStatusRequest{NodeID: v.node, Status: nomad.NodeStatusReady, WriteRequest: v.write(token)}
+		})},
+		{"registration", "introduction", v.overRPC("Node.Register", fresh)},
+		{"RPC of servers", "server", v.overRPC("Eval.Dequeue", func(token string) any {
+			return &nomad.EvalDequeueRequest{Schedulers: []string{"none"}, Timeout: time.Millisecond, WriteRequest: v.write(token)}
+		})},
+	}
+}
+
+// holders are the claims of those whom the doors are for.
+func (v *visitor) holders() map[string]map[string]any {
+	now := time.Now().Unix()
+	with := func(claims map[string]any) map[string]any {
+		for name, value := range map[string]any{"aud": "nomadproject.io", "iat": now, "nbf": now, "exp": now + 50, "sub": "x"} {
+			claims[name] = value
+		}
+		return claims
+	}
+	return map[string]map[string]any{
+		"workload":     with(map[string]any{"nomad_namespace": "default", "nomad_job_id": "holder", "nomad_allocation_id": v.holder.alloc.ID, "nomad_task": "t"}),
+		"node":         with(map[string]any{"nomad_node_id": v.node, "nomad_node_pool": "default", "nomad_node_class": "", "nomad_node_datacenter": "dc1"}),
+		"introduction": with(map[string]any{"nomad_node_pool": "default", "nomad_node_name": "", "jti": nomad.NewID()}),
+		"server":       with(map[string]any{"nomad_server_id": nomad.NewID()}),
+	}
+}
+
+// refusal is what a door tells those that it does not let in.
+func (d door) refusal() string {
+	switch {
+	case strings.HasPrefix(d.name, "HTTP"):
+		return httpRefusal
+	case strings.HasPrefix(d.name, "Task API"):
+		return socketRefusal
+	}
+	return rpcRefusal
+}
+
+// isHeader says whether an HTTP client can send a token at all.
+func isHeader(token string) bool {
+	return !strings.ContainsFunc(token, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) && strings.TrimSpace(token) == token
+}
+
+// Every bad token is refused at every door, in the same words, whatever is wrong with
+// it; the good one is let in. Nothing of any of them is in the log.
+func TestBadTokensAtEveryDoor(t *testing.T) {
+	a, data := sandboxAgent(t)
+	job := oneTask("rsa", "/bin/sleep", "600")
+	job.TaskGroups[0].Tasks[0].Identities = []*api.WorkloadIdentity{{Name: "rs", Audience: []string{"x"}, TTL: time.Hour, Alg: "RS256"}}
+	register(t, a, job, "running")
+	v := newVisitor(t, a, hold(t, a, data, "holder"))
+	m := stolen(t, a)
+	gone := hold(t, a, data, "gone")
+	if _, _, err := a.Client.Jobs().Deregister("gone", false, nil); err != nil {
+		t.Fatal(err)
+	}
+	within(t, 20*time.Second, "the allocation is over", func() bool {
+		allocs, _, err := a.Client.Jobs().Allocations("gone", true, nil)
+		return err == nil && len(allocs) == 1 && allocs[0].ClientStatus != api.AllocClientStatusRunning
+	})
+	holders, refused, tried := v.holders(), 0, map[string]bool{}
+	for _, d := range v.doors() {
+		m.Claims = holders[d.holder]
+		bad := append(m.Bad(), v.strangers(m, holders, d, gone)...)
+		for _, b := range bad {
+			if d.refusal() != rpcRefusal && !isHeader(b.Raw) {
+				continue
+			}
+			got := d.enter(b.Raw)
+			if got != d.refusal() && (d.refusal() == rpcRefusal || len(b.Raw) < 64<<10 || !isCut(got)) {
+				t.Errorf("%s, %s: answered %.200q, want %q", d.name, b.Name, got, d.refusal())
+			}
+			refused++
+			tried[b.Raw] = true
+		}
+		if got := d.enter(m.Good()); got != "" {
+			t.Errorf("%s: the good token is told %q", d.name, got)
+		}
+		m.Claims = nil
+	}
+	t.Logf("%d times refused", refused)
+	nodes, _, err := a.Client.Nodes().List(nil)
+	if err != nil || len(nodes) != 2 { // the agent's and the one with the good token
+		t.Errorf("%d nodes, %v", len(nodes), err)
+	}
+	v.unknownKey(m, holders)
+	log := content(t, filepath.Join(a.Dir, "agent.log"))
+	tried[v.holder.token], tried[gone.token] = true, true
+	for raw := range tried {
+		if len(raw) > 60 && strings.Contains(log, raw[len(raw)-40:]) && strings.Trim(raw, ".") != "" {
+			t.Errorf("the log holds a part of a token: %.80q", raw[len(raw)-40:])
+		}
+	}
+	if strings.Contains(log, "eyJ") {
+		t.Error("the log holds what looks like a token")
+	}
+	v.removedKey(m, holders)
+}
+
+// strangers are tokens that are good, for somebody else.
+func (v *visitor) strangers(m testtokens.Maker, holders map[string]map[string]any, d door, gone holder) []testtokens.Token {
+	var out []testtokens.Token
+	add := func(name string, claims map[string]any) {
+		out = append(out, testtokens.Token{Name: name, Raw: m.Sign(claims)})
+	}
+	for kind, claims := range holders {
+		special := d.holder == "workload" && kind == "node" || d.name == "registration" && kind == "node"
+		if kind != d.holder && !special {
+			add("token of a "+kind, claims)
+		}
+	}
+	switch d.holder {
+	case "workload":
+		add("allocation that is over", m.With(map[string]any{"nomad_allocation_id": gone.alloc.ID, "nomad_job_id": "gone"}))
+		add("unknown allocation", m.With(map[string]any{"nomad_allocation_id": nomad.NewID()}))
+		add("allocation of another namespace", m.With(map[string]any{"nomad_namespace": "other"}))
+		add("part of an allocation's ID", m.With(map[string]any{"nomad_allocation_id": v.holder.alloc.ID[:8]}))
+		add("no allocation", m.With(map[string]any{"nomad_allocation_id": ""}))
+		out = append(out, testtokens.Token{Name: "allocation that is over, its own token", Raw: gone.token}, testtokens.Token{Name: "made for others", Raw: v.holder.aws})
+	case "node":
+		add("another node", m.With(map[string]any{"nomad_node_id": nomad.NewID()}))
+		add("no node", m.With(map[string]any{"nomad_node_id": ""}))
+	case "introduction":
+		add("introduction for another pool", m.With(map[string]any{"nomad_node_pool": "gpu"}))
+		add("introduction for another name", m.With(map[string]any{"nomad_node_name": "honest"}))
+		add("token of another node", holders["node"])
+		add("introduction without an ID", m.With(map[string]any{"jti": nil}))
+	}
+	if d.holder != "workload" { // without access control a secret ID stands for everybody
+		out = append(out, testtokens.Token{Name: "a secret ID of nobody", Raw: nomad.NewID()})
+	}
+	return out
+}
+
+// unknownKey measures how long a token waits whose key nobody knows.
+func (v *visitor) unknownKey(m testtokens.Maker, holders map[string]map[string]any) {
+	v.t.Helper()
+	m.Kid = nomad.NewID()
+	for _, d := range v.doors() {
+		raw, least := m.Sign(holders[d.holder]), time.Hour
+		for range 20 {
+			begun := time.Now()
+			if got := d.enter(raw); got != d.refusal() {
+				v.t.Fatalf("%s: an unknown key is told %q", d.name, got)
+			}
+			least = min(least, time.Since(begun))
+		}
+		if least > 5*time.Millisecond {
+			v.t.Errorf("%s: an unknown key is refused after %v, want 5 ms", d.name, least)
+		}
+	}
+}
+
+// removedKey takes the key away: all that it signed is refused from then on.
+func (v *visitor) removedKey(m testtokens.Maker, holders map[string]map[string]any) {
+	v.t.Helper()
+	if _, _, err := v.a.Client.Keyring().Rotate(nil, nil); err != nil {
+		v.t.Fatal(err)
+	}
+	req, err := http.NewRequestWithContext(v.t.Context(), "DELETE", v.a.Address()+"/v1/operator/keyring/key/"+m.Kid+"?force=true", nil)
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if body, err := io.ReadAll(resp.Body); resp.StatusCode != http.StatusOK {
+		v.t.Fatalf("remove the key: %d %s %v", resp.StatusCode, body, err)
+	}
+	for _, d := range v.doors() {
+		if got := d.enter(m.Sign(holders[d.holder])); got != d.refusal() {
+			v.t.Errorf("%s: a token of a key that was removed is told %q", d.name, got)
+		}
+	}
+	if _, err := os.Stat(v.holder.secrets); errors.Is(err, os.ErrNotExist) {
+		v.t.Error("the task is gone")
+	}
+}
