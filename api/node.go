@@ -60,6 +60,8 @@ type Node struct {
 	CreateIndex           uint64
 	ModifyIndex           uint64
 	NodeMaxAllocs         int
+	// IdentitySigningKeyID is the root key that signed the node's identity.
+	IdentitySigningKeyID string `json:",omitempty"`
 }
 
 // NodeListStub is a node in a list.

@@ -1,8 +1,11 @@
 package api
 
-import "net/url"
+import (
+	"net/http"
+	"net/url"
+)
 
-// NodePools reads node pools.
+// NodePools reads and changes node pools.
 type NodePools struct{ client *Client }
 
 // NodePools returns the handle for node pools.
@@ -28,6 +31,16 @@ func (n *NodePools) PrefixList(prefix string, q *QueryOptions) ([]*NodePool, *Qu
 // Info returns a node pool.
 func (n *NodePools) Info(name string, q *QueryOptions) (*NodePool, *QueryMeta, error) {
 	return get[*NodePool](n.client, poolPath(name, ""), q)
+}
+
+// Register stores a node pool.
+func (n *NodePools) Register(pool *NodePool, w *WriteOptions) (*WriteMeta, error) {
+	return n.client.put("/v1/node/pools", pool, nil, w)
+}
+
+// Delete forgets a node pool in which there is neither a node nor a job.
+func (n *NodePools) Delete(name string, w *WriteOptions) (*WriteMeta, error) {
+	return n.client.write(http.MethodDelete, poolPath(name, ""), nil, nil, w)
 }
 
 // ListJobs lists the jobs of a node pool.

@@ -9,6 +9,9 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
+
+	"github.com/hashicorp/go-metrics"
 
 	"github.com/open-nomad/open-nomad/client/state"
 	"github.com/open-nomad/open-nomad/nomad"
@@ -137,13 +140,18 @@ func (i *identity) jwt() nomad.Token {
 // cannot be stored, the old one stays.
 func (i *identity) accept(raw *string) {
 	if raw == nil || *raw == "" {
+		if i.overdue(time.Now()) {
+			metrics.IncrCounter(renewalFailed, 1)
+		}
 		return
 	}
 	t := nomad.NewToken(*raw, keyID(*raw))
 	if err := i.db.PutNodeIdentity(t); err != nil {
+		metrics.IncrCounter(renewalFailed, 1)
 		i.log.Error("keep the old node identity", "err", err)
 		return
 	}
+	metrics.IncrCounter(renewed, 1)
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.token, i.renew = t, false

@@ -125,6 +125,7 @@ func (c *Client) beat(ctx context.Context) (ttl time.Duration, err error) {
 	}
 	var resp nomad.NodeUpdateResponse
 	if err := c.servers.Call(ctx, "Node.UpdateStatus", &req, &resp); err != nil {
+		c.id.accept(nil)
 		if isNodeUnknown(err) {
 			return 0, fmt.Errorf("%w: %w", errNodeUnknown, err)
 		}

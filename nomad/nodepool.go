@@ -1,6 +1,10 @@
 package nomad
 
-import "time"
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+)
 
 // The built-in node pools.
 const (
@@ -25,6 +29,31 @@ type NodePool struct {
 	Hash                   []byte
 	CreateIndex            uint64
 	ModifyIndex            uint64
+}
+
+// UnmarshalJSON reads the TTL as a text such as "24h", or as nanoseconds.
+func (p *NodePool) UnmarshalJSON(b []byte) error {
+	type plain NodePool
+	in := &struct {
+		NodeIdentityTTL json.RawMessage
+		*plain
+	}{plain: (*plain)(p)}
+	if err := json.Unmarshal(b, in); err != nil {
+		return err
+	}
+	var text string
+	switch raw := in.NodeIdentityTTL; {
+	case len(raw) == 0 || json.Unmarshal(raw, &text) == nil && text == "":
+		return nil
+	case text == "":
+		return json.Unmarshal(raw, &p.NodeIdentityTTL)
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		return fmt.Errorf("NodeIdentityTTL: %w", err)
+	}
+	p.NodeIdentityTTL = d
+	return nil
 }
 
 // NodePoolDeleteRequest is the request of NodePool.DeleteNodePools.

@@ -1,5 +1,5 @@
 // Package node holds the commands about nodes: status, eligibility, drain,
-// identity. They speak to an agent through package api; they keep nothing.
+// identity, node pools. They speak to an agent through package api; they keep nothing.
 package node
 
 import (
@@ -16,7 +16,8 @@ import (
 
 // Commands lists the commands of this package.
 func Commands() []term.Command {
-	return []term.Command{statusCommand(), eligibilityCommand(), drainCommand(), identityGetCommand(), identityRenewCommand(), introCreateCommand(), configCommand()}
+	return append([]term.Command{statusCommand(), eligibilityCommand(), drainCommand(), identityGetCommand(), identityRenewCommand(), introCreateCommand(), configCommand()},
+		poolCommands()...)
 }
 
 // find returns the one node whose ID begins with prefix, and a client to go on with.
@@ -175,23 +176,4 @@ func claim(v any) any {
 		return int64(n)
 	}
 	return v
-}
-
-func identityRenewCommand() term.Command {
-	return term.Command{
-		Name: "node identity renew", Args: "<node>", MinArgs: 1, MaxArgs: 1,
-		Short: "Have a node ask for a new identity at its next heartbeat",
-		Setup: func(*term.Flags) term.Run {
-			return func(ctx context.Context, e *term.Env) error {
-				c, n, err := find(ctx, e, e.Arg(0))
-				if err != nil {
-					return err
-				}
-				if _, err := c.Nodes().Identity().Renew(&api.NodeIdentityRenewRequest{NodeID: n.ID}, (&api.QueryOptions{}).WithContext(ctx)); err != nil {
-					return fmt.Errorf("Error requesting node identity renewal: %w", err)
-				}
-				return nil
-			}
-		},
-	}
 }

@@ -115,6 +115,7 @@ func (o *statusOptions) one(ctx context.Context, e *term.Env) error {
 		return o.allocations(ctx, e, c, n)
 	}
 	if o.detail {
+		identitySection(ctx, e, c, n)
 		o.drivers(e, n)
 	}
 	o.events(e, n)

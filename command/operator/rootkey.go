@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/command/renewal"
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
@@ -52,14 +53,21 @@ func rootKeyTable(keys []*api.RootKeyMeta, detail term.Detail) string {
 func rotateCommand() term.Command {
 	return term.Command{
 		Name: "operator root keyring rotate", Short: "Make a new root key",
-		Long: "With -now the new key signs and encrypts at once. With -prepublish it is shown to verifiers first and signs after that time, so that none of them meets a token of a key that it does not know.",
+		Long: "With -now the new key signs and encrypts at once. With -prepublish it is shown to verifiers first and signs after that time, so that none of them meets a token of a key that it does not know. " +
+			"The identities of nodes stay those of the old key until they are renewed; with -renew-nodes that is now, as 'node identity renew -all' does it.",
 		Setup: func(f *term.Flags) term.Run {
 			now := f.Bool("now", false, "The new key signs at once.")
 			prepublish := f.Duration("prepublish", 0, "The new key is published now and signs after this `time`.")
 			full := f.Bool("full", false, "With -now: encrypt all that older keys encrypted anew.")
+			renewNodes := f.Bool("renew-nodes", false, "With -now: have every node ask for an identity that the new key signs.")
+			var over renewal.Flags
+			over.Declare(f)
 			detail := f.Detail("Show full IDs.")
 			return func(ctx context.Context, e *term.Env) error {
 				opts, err := rotation(*now, *full, *prepublish)
+				if err == nil {
+					err = renewable(*now, *renewNodes, &over)
+				}
 				if err != nil {
 					return err
 				}
@@ -72,10 +80,30 @@ func rotateCommand() term.Command {
 					return fmt.Errorf("Error rotating root key: %w", err)
 				}
 				e.Println(rootKeyTable([]*api.RootKeyMeta{key}, *detail))
-				return nil
+				if !*renewNodes {
+					return nil
+				}
+				nodes, _, err := c.Nodes().List((&api.QueryOptions{}).WithContext(ctx))
+				if err != nil {
+					return fmt.Errorf("The key is rotated, no node was asked: error querying nodes: %w", err)
+				}
+				e.Println()
+				return over.Run(ctx, e, c, nodes)
 			}
 		},
 	}
+}
+
+// renewable says whether nodes can be renewed as the flags say.
+func renewable(now, nodes bool, over *renewal.Flags) error {
+	switch {
+	case nodes && !now:
+		return errors.New("-renew-nodes goes with -now: a key that does not sign yet renews nothing")
+	case over.Given() && !nodes:
+		return errors.New("-over goes with -renew-nodes")
+	}
+	_, err := over.Over(0)
+	return err
 }
 
 // rotation is what the flags of a rotation mean.

@@ -7,6 +7,8 @@ import (
 	"net"
 	"time"
 
+	"github.com/hashicorp/go-metrics"
+
 	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/authz"
@@ -42,9 +44,11 @@ func (s *Service) nodeRegister(ctx context.Context, c *rpc.Call, req *nomad.Node
 	node.ComputedClass = node.ComputeClass()
 
 	out := &nomad.NodeUpdateResponse{}
+	ends := identityEnds(c)
 	deciding := identity.Registration{Node: &node, Caller: c.Identity, Expired: c.Expired, TTL: identityTTL(snap, node.NodePool), Now: s.cfg.Now()}
 	if deciding.Generates() {
-		if err := s.mintNode(ctx, &node, deciding.TTL, out); err != nil {
+		var err error
+		if ends, err = s.mintNode(ctx, &node, deciding.TTL, out); err != nil {
 			return nil, err
 		}
 	} else if old != nil {
@@ -63,7 +67,7 @@ func (s *Service) nodeRegister(ctx context.Context, c *rpc.Call, req *nomad.Node
 	if c.Conn != nil && !c.Forwarded {
 		c.Conn.BindNode(node.ID)
 	}
-	s.describe(&node, out)
+	s.describe(&node, ends, out)
 	return out, nil
 }
 
@@ -125,24 +129,44 @@ func identityTTL(snap *state.Snapshot, pool string) time.Duration {
 	return nomad.DefaultNodePoolNodeIdentityTTL
 }
 
-// mintNode signs an identity for the node into the reply, and notes its key.
-func (s *Service) mintNode(ctx context.Context, node *nomad.Node, ttl time.Duration, out *nomad.NodeUpdateResponse) error {
+// mintNode signs an identity for the node into the reply, and notes its key. It
+// returns when the identity ends.
+func (s *Service) mintNode(ctx context.Context, node *nomad.Node, ttl time.Duration, out *nomad.NodeUpdateResponse) (ends time.Time, err error) {
 	ctx, cancel := s.signing(ctx)
 	defer cancel()
-	token, err := s.cfg.Issuer.Mint(ctx, s.cfg.Issuer.Node(node, ttl, s.cfg.Now()))
+	claims := s.cfg.Issuer.Node(node, ttl, s.cfg.Now())
+	token, err := s.cfg.Issuer.Mint(ctx, claims)
 	if err != nil {
-		return fmt.Errorf("sign the identity of node %s: %w", node.ID, err)
+		metrics.IncrCounter(unsigned, 1)
+		return ends, fmt.Errorf("sign the identity of node %s: %w", node.ID, err)
 	}
+	metrics.IncrCounter(signedNodes, 1)
 	signed := token.Reveal()
 	out.SignedIdentity = &signed
 	node.IdentitySigningKeyID = token.KeyID()
-	return nil
+	return time.Unix(claims.Expiry, 0), nil
 }
 
-// describe starts the timer of a node, and adds to the reply what it wants to know
-// of the servers.
-func (s *Service) describe(node *nomad.Node, out *nomad.NodeUpdateResponse) {
+// The metrics of the identities of nodes.
+var (
+	signedNodes = []string{"nomad", "node_identity", "signed"}
+	unsigned    = []string{"nomad", "node_identity", "sign_failed"}
+)
+
+// identityEnds is when the identity ends that a node shows, the zero time when it
+// shows none.
+func identityEnds(c *rpc.Call) time.Time {
+	if claims := c.Identity.Claims; claims != nil && claims.NodeIdentityClaims != nil {
+		return time.Unix(claims.Expiry, 0)
+	}
+	return time.Time{}
+}
+
+// describe starts the timer of a node whose identity ends then, and adds to the reply
+// what it wants to know of the servers.
+func (s *Service) describe(node *nomad.Node, ends time.Time, out *nomad.NodeUpdateResponse) {
 	out.HeartbeatTTL = s.cfg.Heartbeats.Reset(node.ID)
+	s.cfg.Heartbeats.Identified(node.ID, ends)
 	snap := s.snapshot()
 	for range snap.Nodes(nil) {
 		out.NumNodes++
@@ -199,7 +223,8 @@ func (s *Service) nodeUpdateStatus(ctx context.Context, c *rpc.Call, req *nomad.
 	}
 	out := &nomad.NodeUpdateResponse{}
 	deciding := identity.Heartbeat{Node: &node, Caller: c.Identity, Forced: req.ForceIdentityRenewal, TTL: identityTTL(snap, node.NodePool), Now: s.cfg.Now()}
-	if err := s.renewIdentity(ctx, deciding, out); err != nil {
+	ends, err := s.renewIdentity(ctx, c, deciding, out)
+	if err != nil {
 		return nil, err
 	}
 	out.NodeModifyIndex = old.ModifyIndex
@@ -224,7 +249,7 @@ func (s *Service) nodeUpdateStatus(ctx context.Context, c *rpc.Call, req *nomad.
 	if c.Conn != nil && !c.Forwarded && !leader {
 		c.Conn.BindNode(node.ID)
 	}
-	s.describe(&node, out)
+	s.describe(&node, ends, out)
 	return out, nil
 }
 
@@ -244,16 +269,17 @@ func heardFrom(snap *state.Snapshot, old *nomad.Node, asked string) string {
 }
 
 // renewIdentity signs a new identity when a heartbeat asks for one or the node's
-// own nears its end. A failure ends the heartbeat only when the identity is about
-// to: losing renewal must not stop a node.
-func (s *Service) renewIdentity(ctx context.Context, deciding identity.Heartbeat, out *nomad.NodeUpdateResponse) error {
+// own nears its end, and returns when the one ends that the node has then. A failure
+// ends the heartbeat only when the identity is about to: losing renewal must not stop
+// a node.
+func (s *Service) renewIdentity(ctx context.Context, c *rpc.Call, deciding identity.Heartbeat, out *nomad.NodeUpdateResponse) (ends time.Time, err error) {
 	if !deciding.Generates() {
-		return nil
+		return identityEnds(c), nil
 	}
-	err := s.mintNode(ctx, deciding.Node, deciding.TTL, out)
+	ends, err = s.mintNode(ctx, deciding.Node, deciding.TTL, out)
 	if err != nil && !deciding.FailureCounts() {
 		s.log.Warn("renew node identity", "node", deciding.Node.ID, "err", err)
-		return nil
+		return identityEnds(c), nil
 	}
-	return err
+	return ends, err
 }

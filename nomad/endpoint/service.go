@@ -86,6 +86,8 @@ type Heartbeats interface {
 	Clear(node string)
 	// Silent says in what time the node has missed its heartbeat, zero when it has.
 	Silent(node string) time.Duration
+	// Identified notes when the identity of a node that was heard ends.
+	Identified(node string, ends time.Time)
 }
 
 // Deployments changes deployments on a person's word.

@@ -26,6 +26,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hashicorp/go-metrics"
+
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
@@ -38,7 +40,12 @@ const (
 	reportWithin = 30 * time.Second
 	// missed is the event that a node keeps of its silence.
 	missed = "Node missed its heartbeat"
+	// measureEvery is how often the identities of nodes are looked at.
+	measureEvery = 5 * time.Second
 )
+
+// earliest is the metric of the identity that ends first.
+var earliest = []string{"nomad", "node_identity", "earliest_expiry"}
 
 // Caller calls RPC methods.
 type Caller interface {
@@ -98,6 +105,7 @@ func (t *Timers) Run(ctx context.Context, nodes []*nomad.Node) error {
 	defer t.resign()
 	var reports sync.WaitGroup
 	defer reports.Wait()
+	reports.Go(func() { t.measure(ctx) })
 	slots := make(chan struct{}, reporters)
 	for ctx.Err() == nil {
 		id, wait := t.next()
@@ -170,6 +178,44 @@ func (t *Timers) Silent(nodeID string) (in time.Duration) {
 		return 0
 	}
 	return max(time.Until(d.heard), 0)
+}
+
+// Identified notes when the identity ends with which a node was heard.
+func (t *Timers) Identified(nodeID string, ends time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if d := t.nodes[nodeID]; d != nil {
+		d.identity = ends
+	}
+}
+
+// Earliest returns when the first of the identities ends that nodes were heard with,
+// the zero time when there is none.
+func (t *Timers) Earliest() (ends time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, d := range t.nodes {
+		if ends.IsZero() || !d.identity.IsZero() && d.identity.Before(ends) {
+			ends = d.identity
+		}
+	}
+	return ends
+}
+
+// measure tells in how many seconds the first identity ends, until ctx does.
+func (t *Timers) measure(ctx context.Context) {
+	tick := time.NewTicker(measureEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if ends := t.Earliest(); !ends.IsZero() {
+			metrics.SetGauge(earliest, float32(time.Until(ends).Seconds()))
+		}
+	}
 }
 
 // Clear stops counting for a node that is down or gone.
@@ -271,6 +317,8 @@ type deadline struct {
 	due   time.Time
 	heard time.Time // until when a living node has beaten; not after due
 	at    int       // index in the heap
+	// identity is when the identity ends that the node was heard with; zero is unknown.
+	identity time.Time
 }
 
 // deadlines is a container/heap, the nearest first.

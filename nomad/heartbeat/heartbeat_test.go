@@ -214,3 +214,26 @@ func TestSilent(t *testing.T) {
 		t.Error("a server that does not lead knows who is silent")
 	}
 }
+
+func TestEarliestIdentity(t *testing.T) {
+	lead(t, heartbeat.Config{}, []*nomad.Node{{ID: "unheard", Status: nomad.NodeStatusReady}}, func(ts *heartbeat.Timers, s *servers) {
+		now := time.Now()
+		ts.Identified("stranger", now)
+		if got := ts.Earliest(); !got.IsZero() {
+			t.Errorf("Earliest() = %v although no node was heard", got)
+		}
+		for id, in := range map[string]time.Duration{"late": 3 * time.Hour, "first": time.Hour, "later": 2 * time.Hour} {
+			ts.Reset(id)
+			ts.Identified(id, now.Add(in))
+		}
+		if got := ts.Earliest(); !got.Equal(now.Add(time.Hour)) {
+			t.Errorf("Earliest() is in %v, want an hour", got.Sub(now))
+		}
+		ts.Reset("first")
+		ts.Identified("first", now.Add(24*time.Hour))
+		ts.Clear("later")
+		if got := ts.Earliest(); !got.Equal(now.Add(3 * time.Hour)) {
+			t.Errorf("after a renewal Earliest() is in %v, want three hours", got.Sub(now))
+		}
+	})
+}

@@ -1,0 +1,314 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/command/term"
+)
+
+// poolCommands look after node pools.
+func poolCommands() []term.Command {
+	return []term.Command{poolApplyCommand(), poolDeleteCommand(), poolInfoCommand(), poolInitCommand(), poolListCommand(), poolJobsCommand(), poolNodesCommand()}
+}
+
+func poolApplyCommand() term.Command {
+	return term.Command{
+		Name: "node pool apply", Args: "<file>", MinArgs: 1, MaxArgs: 1,
+		Short: "Make a node pool, or change one",
+		Long:  "The file holds a node_pool block ('nomad node pool init' writes one), or JSON; \"-\" reads from the input. What the file does not say has its default afterwards, also where the pool had something else.",
+		Setup: func(f *term.Flags) term.Run {
+			json := f.Bool("json", false, "The file is JSON.")
+			return func(ctx context.Context, e *term.Env) error {
+				name, text, err := input(e)
+				if err != nil {
+					return err
+				}
+				pool, err := parsePool(name, text, *json)
+				if err != nil {
+					return err
+				}
+				c, err := e.Client()
+				if err != nil {
+					return err
+				}
+				if _, err := c.NodePools().Register(pool, (&api.WriteOptions{}).WithContext(ctx)); err != nil {
+					return fmt.Errorf("Error applying node pool: %w", err)
+				}
+				e.Printf("Successfully applied node pool %q!\n", pool.Name)
+				return nil
+			}
+		},
+	}
+}
+
+// maxPoolFile bounds what is read.
+const maxPoolFile = 1 << 20
+
+// input reads the file that the first argument names.
+func input(e *term.Env) (name string, text []byte, err error) {
+	name, from := e.Arg(0), e.In
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return "", nil, fmt.Errorf("Error reading node pool: %w", err)
+		}
+		defer f.Close()
+		from = f
+	}
+	text, err = io.ReadAll(io.LimitReader(from, maxPoolFile+1))
+	switch {
+	case err != nil:
+		return "", nil, fmt.Errorf("Error reading node pool: %w", err)
+	case len(text) > maxPoolFile:
+		return "", nil, fmt.Errorf("%s is larger than %d MiB", name, maxPoolFile>>20)
+	}
+	return name, text, nil
+}
+
+func poolDeleteCommand() term.Command {
+	return term.Command{
+		Name: "node pool delete", Args: "<node-pool>", MinArgs: 1, MaxArgs: 1,
+		Short: "Delete a node pool that no node and no job is in",
+		Setup: func(*term.Flags) term.Run {
+			return func(ctx context.Context, e *term.Env) error {
+				c, err := e.Client()
+				if err != nil {
+					return err
+				}
+				if _, err := c.NodePools().Delete(e.Arg(0), (&api.WriteOptions{}).WithContext(ctx)); err != nil {
+					return fmt.Errorf("Error deleting node pool: %w", err)
+				}
+				e.Printf("Successfully deleted node pool %q!\n", e.Arg(0))
+				return nil
+			}
+		},
+	}
+}
+
+func poolInfoCommand() term.Command {
+	return term.Command{
+		Name: "node pool info", Args: "<node-pool>", MinArgs: 1, MaxArgs: 1,
+		Short: "Show a node pool",
+		Setup: func(f *term.Flags) term.Run {
+			var formats term.Formats
+			formats.Declare(f)
+			return func(ctx context.Context, e *term.Env) error {
+				_, p, err := findPool(ctx, e, e.Arg(0))
+				if err != nil {
+					return err
+				}
+				if formats.Wanted() {
+					return formats.Print(e, p)
+				}
+				e.Println(term.Pairs([]string{term.Row("Name", p.Name), term.Row("Description", p.Description),
+					term.Row("Node Identity TTL", p.NodeIdentityTTL)}))
+				if len(p.Meta) == 0 {
+					e.Println("\n" + e.Bold("Metadata") + "\nNo metadata")
+				}
+				attributes(e, "Metadata", p.Meta)
+				return nil
+			}
+		},
+	}
+}
+
+// findPool returns the pool of the name, or the only one whose name begins so, and a
+// client to go on with.
+func findPool(ctx context.Context, e *term.Env, name string) (*api.Client, *api.NodePool, error) {
+	c, err := e.Client()
+	if err != nil {
+		return nil, nil, err
+	}
+	pools, _, err := c.NodePools().PrefixList(name, (&api.QueryOptions{}).WithContext(ctx))
+	if err != nil {
+		return nil, nil, fmt.Errorf("Error querying node pools: %w", err)
+	}
+	for _, p := range pools {
+		if p.Name == name {
+			return c, p, nil
+		}
+	}
+	switch len(pools) {
+	case 0:
+		return nil, nil, fmt.Errorf("No node pool(s) with prefix %q found", name)
+	case 1:
+		return c, pools[0], nil
+	}
+	return nil, nil, fmt.Errorf("Prefix matched multiple node pools\n\n%s", poolTable(pools))
+}
+
+func poolTable(pools []*api.NodePool) string {
+	rows := []string{"Name|Description"}
+	for _, p := range pools {
+		rows = append(rows, term.Row(p.Name, p.Description))
+	}
+	return term.Table(rows)
+}
+
+// paged are the flags of lists.
+type paged struct {
+	filter, token string
+	perPage       int
+	formats       term.Formats
+}
+
+func (p *paged) declare(f *term.Flags) {
+	f.StringVar(&p.filter, "filter", "", "An `expression` that entries must meet.")
+	f.IntVar(&p.perPage, "per-page", 0, "How many entries to show.")
+	f.StringVar(&p.token, "page-token", "", "Where to go on.")
+	p.formats.Declare(f)
+}
+
+func (p *paged) options(ctx context.Context) *api.QueryOptions {
+	return (&api.QueryOptions{Filter: p.filter, PerPage: int32(p.perPage), NextToken: p.token}).WithContext(ctx)
+}
+
+// more tells how to go on.
+func (p *paged) more(e *term.Env, meta *api.QueryMeta, command string) {
+	if meta.NextToken != "" {
+		e.Printf("\nResults have been paginated. To get the next page run:\n\nnomad %s -page-token %s\n", command, meta.NextToken)
+	}
+}
+
+func poolListCommand() term.Command {
+	return term.Command{
+		Name: "node pool list", Short: "List the node pools",
+		Setup: func(f *term.Flags) term.Run {
+			p := &paged{}
+			p.declare(f)
+			return func(ctx context.Context, e *term.Env) error {
+				c, err := e.Client()
+				if err != nil {
+					return err
+				}
+				pools, meta, err := c.NodePools().List(p.options(ctx))
+				switch {
+				case err != nil:
+					return fmt.Errorf("Error querying node pools: %w", err)
+				case p.formats.Wanted():
+					return p.formats.Print(e, pools)
+				}
+				e.Println(poolTable(pools))
+				p.more(e, meta, "node pool list")
+				return nil
+			}
+		},
+	}
+}
+
+func poolJobsCommand() term.Command {
+	return term.Command{
+		Name: "node pool jobs", Args: "<node-pool>", MinArgs: 1, MaxArgs: 1,
+		Short: "List the jobs of a node pool",
+		Setup: func(f *term.Flags) term.Run {
+			p := &paged{}
+			p.declare(f)
+			return func(ctx context.Context, e *term.Env) error {
+				c, pool, err := findPool(ctx, e, e.Arg(0))
+				if err != nil {
+					return err
+				}
+				q := p.options(ctx)
+				q.Namespace = e.Namespace()
+				jobs, meta, err := c.NodePools().ListJobs(pool.Name, q)
+				switch {
+				case err != nil:
+					return fmt.Errorf("Error querying node pool jobs: %w", err)
+				case p.formats.Wanted():
+					return p.formats.Print(e, jobs)
+				case len(jobs) == 0:
+					e.Println("No jobs")
+					return nil
+				}
+				rows := []string{"ID|Type|Priority|Status|Submit Date"}
+				for _, j := range jobs {
+					rows = append(rows, term.Row(j.ID, j.Type, j.Priority, j.Status, term.Time(time.Unix(0, j.SubmitTime))))
+				}
+				e.Println(term.Table(rows))
+				p.more(e, meta, "node pool jobs "+pool.Name)
+				return nil
+			}
+		},
+	}
+}
+
+func poolNodesCommand() term.Command {
+	return term.Command{
+		Name: "node pool nodes", Args: "<node-pool>", MinArgs: 1, MaxArgs: 1,
+		Short: "List the nodes of a node pool",
+		Setup: func(f *term.Flags) term.Run {
+			p := &paged{}
+			p.declare(f)
+			detail := f.Detail("Show full IDs, addresses and versions.")
+			return func(ctx context.Context, e *term.Env) error {
+				c, pool, err := findPool(ctx, e, e.Arg(0))
+				if err != nil {
+					return err
+				}
+				nodes, meta, err := c.NodePools().ListNodes(pool.Name, p.options(ctx))
+				switch {
+				case err != nil:
+					return fmt.Errorf("Error querying node pool nodes: %w", err)
+				case p.formats.Wanted():
+					return p.formats.Print(e, nodes)
+				case len(nodes) == 0:
+					e.Println("No nodes")
+					return nil
+				}
+				e.Println(table(nodes, *detail, false))
+				p.more(e, meta, "node pool nodes "+pool.Name)
+				return nil
+			}
+		},
+	}
+}
+
+func poolInitCommand() term.Command {
+	return term.Command{
+		Name: "node pool init", Args: "[filename]", MaxArgs: 1, Local: true,
+		Short: "Write an example of a node pool",
+		Setup: func(f *term.Flags) term.Run {
+			out := f.String("out", "hcl", "The format: hcl or json.")
+			quiet := f.Bool("quiet", false, "Print nothing.")
+			return func(_ context.Context, e *term.Env) error {
+				name, text := "pool.nomad.hcl", examplePool
+				switch *out {
+				case "hcl":
+				case "json":
+					name, text = "pool.nomad.json", examplePoolJSON
+				default:
+					return fmt.Errorf("-out %q: hcl or json is expected", *out)
+				}
+				if e.Arg(0) != "" {
+					name = e.Arg(0)
+				}
+				return writeExample(e, name, text, *quiet)
+			}
+		},
+	}
+}
+
+// writeExample writes a file that must not exist yet.
+func writeExample(e *term.Env, name, text string, quiet bool) error {
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if errors.Is(err, os.ErrExist) {
+		return fmt.Errorf("File %q already exists: nothing written", name)
+	}
+	if err == nil {
+		_, err = f.WriteString(text)
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		return fmt.Errorf("Failed to write %q: %w", name, err)
+	}
+	if !quiet {
+		e.Printf("Example node pool specification written to %s\n", name)
+	}
+	return nil
+}

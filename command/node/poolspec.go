@@ -1,0 +1,136 @@
+package node
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/gohcl"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+
+	"github.com/open-nomad/open-nomad/api"
+)
+
+// poolFile is the text of a node pool (compat/jobspec.tsv, @spec.node_pool).
+type poolFile struct {
+	Pools []poolBlock `hcl:"node_pool,block"`
+}
+
+type poolBlock struct {
+	Name            string            `hcl:"name,label"`
+	Description     string            `hcl:"description,optional"`
+	NodeIdentityTTL string            `hcl:"node_identity_ttl,optional"`
+	Meta            []metaBlock       `hcl:"meta,block"`
+	Scheduler       []schedulerBlock  `hcl:"scheduler_config,block"`
+	MetaMap         map[string]string `hcl:"meta,optional"`
+}
+
+// metaBlock and schedulerBlock take whatever they hold.
+type metaBlock struct {
+	Body hcl.Body `hcl:",remain"`
+}
+
+type schedulerBlock struct {
+	Body hcl.Body `hcl:",remain"`
+}
+
+// parsePool reads a node pool from a file.
+func parsePool(name string, text []byte, asJSON bool) (*api.NodePool, error) {
+	if asJSON {
+		return parsePoolJSON(name, text)
+	}
+	file, diags := hclsyntax.ParseConfig(text, name, hcl.InitialPos)
+	if diags.HasErrors() {
+		return nil, fmt.Errorf("Error parsing node pool: %w", diags)
+	}
+	var f poolFile
+	if diags := gohcl.DecodeBody(file.Body, nil, &f); diags.HasErrors() {
+		return nil, fmt.Errorf("Error parsing node pool: %w", diags)
+	}
+	if len(f.Pools) != 1 {
+		return nil, fmt.Errorf("Error parsing node pool: %s holds %d node_pool blocks, one is expected", name, len(f.Pools))
+	}
+	return f.Pools[0].pool()
+}
+
+// poolKeys are those of a node pool as the API shows it.
+var poolKeys = []string{"Name", "Description", "Meta", "NodeIdentityTTL", "SchedulerConfiguration", "Hash", "CreateIndex", "ModifyIndex"}
+
+func parsePoolJSON(name string, text []byte) (*api.NodePool, error) {
+	var p api.NodePool
+	var keys map[string]json.RawMessage
+	if err := errors.Join(json.Unmarshal(text, &keys), json.Unmarshal(text, &p)); err != nil {
+		return nil, fmt.Errorf("Error parsing node pool: %s: %w", name, err)
+	}
+	for key := range keys {
+		if !slices.ContainsFunc(poolKeys, func(k string) bool { return strings.EqualFold(k, key) }) {
+			return nil, fmt.Errorf("Error parsing node pool: %s: %q is not expected here", name, key)
+		}
+	}
+	if p.Name == "" {
+		return nil, fmt.Errorf("Error parsing node pool: %s has no Name", name)
+	}
+	return &p, nil
+}
+
+// pool is the block as the API has it.
+func (b *poolBlock) pool() (*api.NodePool, error) {
+	p := &api.NodePool{Name: b.Name, Description: b.Description, Meta: b.MetaMap}
+	if len(b.Scheduler) > 0 {
+		return nil, errors.New("scheduler_config of node pools is not part of this version: remove it")
+	}
+	if b.NodeIdentityTTL != "" {
+		ttl, err := time.ParseDuration(b.NodeIdentityTTL)
+		if err != nil || ttl <= 0 {
+			return nil, fmt.Errorf("node_identity_ttl %q is not a time such as 24h", b.NodeIdentityTTL)
+		}
+		p.NodeIdentityTTL = ttl
+	}
+	for _, m := range b.Meta {
+		attrs, diags := m.Body.JustAttributes()
+		for key, a := range attrs {
+			var value string
+			diags = append(diags, gohcl.DecodeExpression(a.Expr, nil, &value)...)
+			if p.Meta == nil {
+				p.Meta = map[string]string{}
+			}
+			p.Meta[key] = value
+		}
+		if diags.HasErrors() {
+			return nil, fmt.Errorf("Error parsing node pool: %w", diags)
+		}
+	}
+	return p, nil
+}
+
+const examplePool = `# A node pool is a set of nodes that jobs choose by name. A node says which one it
+# is in: client { node_pool = "example" }.
+node_pool "example" {
+  description = "Example node pool"
+
+  # How long the identities of its nodes are good. They are renewed in time; 24h is
+  # the default.
+  node_identity_ttl = "24h"
+
+  # meta is for people and tools.
+  meta {
+    environment = "prod"
+    owner       = "sre"
+  }
+}
+`
+
+const examplePoolJSON = `{
+  "Name": "example",
+  "Description": "Example node pool",
+  "NodeIdentityTTL": "24h",
+  "Meta": {
+    "environment": "prod",
+    "owner": "sre"
+  }
+}
+`
