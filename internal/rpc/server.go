@@ -236,7 +236,9 @@ func (s *Server) handle(ctx context.Context, m Method, c *Call, req Request) (ou
 		}
 	}
 	defer s.recovered(m.Name, &err)
-	return m.call(ctx, c, req)
+	ctx, wrote := noting(ctx)
+	out, err = m.call(ctx, c, req)
+	return out, wrote.onlyOnce(err)
 }
 
 // runStream answers one streaming call whose handshake is done.

@@ -201,6 +201,9 @@ func (s *Service) snapshot() *state.Snapshot { return s.store().Snapshot() }
 // apply writes one log entry and returns the index at which it was applied here.
 func (s *Service) apply(ctx context.Context, t nomad.MessageType, payload any) (uint64, error) {
 	resp, index, err := s.cfg.Raft.Apply(ctx, t, payload)
+	if err == nil {
+		rpc.Wrote(ctx)
+	}
 	if err != nil && index > 0 {
 		return index, err // it was applied, and refused there
 	}

@@ -31,8 +31,10 @@ const (
 	// backoffMin and backoffMax bound the wait after a failed RPC.
 	backoffMin = 5 * time.Millisecond
 	backoffMax = time.Second
-	// nackWait bounds the last word to the broker, also while shutting down.
+	// nackWait bounds the last word to the broker, stopWait while shutting down: with
+	// no leader nobody hears it, and the broker has a time limit of its own.
 	nackWait = 5 * time.Second
+	stopWait = 500 * time.Millisecond
 )
 
 // Caller calls RPC methods, in process where the leader is this server.
@@ -120,6 +122,7 @@ func (w *Worker) work(ctx context.Context, eval *nomad.Evaluation, token string,
 	}
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), nackWait)
 	defer cancel()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(stopWait, cancel) })()
 	req := &nomad.EvalAckRequest{EvalID: eval.ID, Token: token, WriteRequest: nomad.WriteRequest{Region: w.cfg.Region}}
 	if err := w.cfg.RPC.Call(last, method, req, &nomad.GenericResponse{}); err != nil {
 		log.Warn("return evaluation", "method", method, "err", err)
