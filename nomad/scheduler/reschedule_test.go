@@ -194,6 +194,26 @@ func TestLostAndMoved(t *testing.T) {
 			t.Errorf("lost allocation = %+v", l)
 		}
 	})
+	t.Run("down before it stopped", func(t *testing.T) {
+		w, old := setup(t)
+		w.change(func(j *nomad.Job) { j.Stop = true })
+		w.process()
+		if a := w.allocs[old.ID]; !a.ServerTerminalStatus() || a.ClientTerminalStatus() {
+			t.Fatalf("stopped = %+v", a)
+		}
+		w.addNode("n1", func(n *nomad.Node) { n.Status = nomad.NodeStatusDown })
+		w.process()
+		if a := w.allocs[old.ID]; a.ClientStatus != nomad.AllocClientStatusLost {
+			t.Errorf("its client status is %s, want lost: its tokens are good as long as it is not", a.ClientStatus)
+		}
+		plans := len(w.plans)
+		w.process()
+		for _, p := range w.plans[plans:] {
+			if len(p.NodeUpdate) != 0 {
+				t.Errorf("stopped again: %+v", p.NodeUpdate)
+			}
+		}
+	})
 	t.Run("gone with nowhere to go", func(t *testing.T) {
 		w, old := setup(t)
 		delete(w.nodes, "n1")

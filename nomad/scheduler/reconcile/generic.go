@@ -13,6 +13,7 @@ func Generic(req *Request) *Result {
 	g := &generic{req: req, out: out, batch: req.Eval.Type == nomad.JobTypeBatch}
 	g.rollout = newRollout(req, out)
 	byGroup := map[string][]*nomad.Allocation{}
+	lostMeanwhile(req, out)
 	for _, a := range req.Allocs {
 		byGroup[a.TaskGroup] = append(byGroup[a.TaskGroup], a)
 	}
@@ -51,6 +52,16 @@ func (g *generic) stopAll(byGroup map[string][]*nomad.Allocation, match func(gro
 		}
 		d.Stop++
 		g.out.stop(a, NotNeeded, lostStatus(g.req.Node(a.NodeID)))
+	}
+}
+
+// lostMeanwhile ends what was to stop on a node that is gone: nobody will report that
+// it did.
+func lostMeanwhile(req *Request, out *Result) {
+	for _, a := range req.Allocs {
+		if a.ServerTerminalStatus() && !a.ClientTerminalStatus() && gone(req.Node(a.NodeID)) {
+			out.stop(a, NodeLost, nomad.AllocClientStatusLost)
+		}
 	}
 }
 

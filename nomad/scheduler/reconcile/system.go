@@ -27,6 +27,7 @@ func System(req *Request, nodes []*nomad.Node) *Result {
 	if !req.Job.Stopped() {
 		s.differ = newDiffer(req.Job)
 	}
+	lostMeanwhile(req, s.out)
 	for _, a := range req.Allocs {
 		s.sort(a)
 	}

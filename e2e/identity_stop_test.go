@@ -1,0 +1,210 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/e2e/cluster"
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+const (
+	tokenStops = 20
+	// mostRefused is how long nine of ten tokens may be good after the stop of their
+	// allocation; make bench has the figure of a machine that does nothing else.
+	mostRefused = time.Second
+)
+
+// doors are all places that take tokens: HTTP and RPC of each server, which answers by
+// its own state, and the API socket of a task.
+type doors struct {
+	t    *testing.T
+	open map[string]func(token string) int // status
+}
+
+func doorsOf(t *testing.T, s *servers, stays holder) *doors {
+	t.Helper()
+	pool := rpc.NewPool(rpc.PoolConfig{})
+	t.Cleanup(func() { pool.Close() })
+	d := &doors{t: t, open: map[string]func(string) int{}}
+	for i, a := range s.all {
+		d.open[fmt.Sprintf("HTTP of s%d", i)] = func(token string) int {
+			code, _, _ := fetch(t, http.DefaultClient, "GET", a.Address()+"/v1/jobs?stale", token)
+			return code
+		}
+		d.open[fmt.Sprintf("RPC of s%d", i)] = func(token string) int {
+			req := &nomad.GenericRequest{QueryOptions: nomad.QueryOptions{Region: "global", AuthToken: token, AllowStale: true}}
+			switch err := pool.Call(t.Context(), fmt.Sprintf("127.0.0.1:%d", a.RPC), "ACL.WhoAmI", req, &nomad.ACLWhoAmIResponse{}); {
+			case err == nil:
+				return http.StatusOK
+			case errors.Is(err, nomad.ErrPermissionDenied):
+				return http.StatusForbidden
+			default:
+				t.Errorf("ACL.WhoAmI of s%d = %v", i, err)
+				return 0
+			}
+		}
+	}
+	through := throughSocket(t, stays)
+	d.open["API of a task"] = func(token string) int {
+		code, _, _ := fetch(t, through, "GET", "http://task/v1/jobs?stale", token)
+		return code
+	}
+	return d
+}
+
+// all says whether every door answers a token with a status.
+func (d *doors) all(token string, want int) bool {
+	d.t.Helper()
+	for name, open := range d.open {
+		got := open(token)
+		if got != http.StatusOK && got != http.StatusForbidden {
+			d.t.Errorf("%s = %d, want 200 or 403", name, got)
+		}
+		if got != want {
+			return false
+		}
+	}
+	return true
+}
+
+// refused waits until every door refuses a token, and says how long that took.
+func (d *doors) refused(token string) time.Duration {
+	d.t.Helper()
+	began := time.Now()
+	within(d.t, patience, "the token is refused everywhere", func() bool { return d.all(token, http.StatusForbidden) })
+	return time.Since(began)
+}
+
+// rawHolder runs a task with tokens and returns them once every door is open to it.
+func rawHolder(t *testing.T, s *servers, cl *cluster.Agent, id string) holder {
+	t.Helper()
+	ids := []*api.WorkloadIdentity{{Name: "default", File: true}, {Name: "ours", Audience: []string{"nomadproject.io"}, File: true, TTL: time.Hour}}
+	h := holder{alloc: register(t, cl, rawTask(id, ids, "/bin/sleep", "600"), "running")}
+	h.secrets = secretsOf(cl, h.alloc)
+	h.token, h.aws = content(t, h.secrets+"/nomad_token"), content(t, h.secrets+"/nomad_ours.jwt")
+	return h
+}
+
+// The tokens of an allocation that is stopped, purged, or on a node that is down, are
+// refused by every server, wherever they are shown.
+func TestTokensEndEverywhere(t *testing.T) {
+	cfg := filepath.Join(t.TempDir(), "fast.hcl")
+	write(t, cfg, "server {\n  min_heartbeat_ttl = \"1s\"\n  heartbeat_grace = \"1s\"\n  max_heartbeats_per_second = 1000\n}\n")
+	s := startServersWith(t, func(o *cluster.Options) { o.Args = append(o.Args, "-config="+cfg) })
+	cl, doomed := rawClient(t, s.all...), rawClient(t, s.all[1])
+	t.Cleanup(func() { purgeAll(t, s.all[0]) })
+	alone := func(a, other *cluster.Agent) { // tasks come to the one
+		if _, err := s.all[0].Client.Nodes().ToggleEligibility(nodeID(t, other), false, nil); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.all[0].Client.Nodes().ToggleEligibility(nodeID(t, a), true, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	alone(cl, doomed)
+	whole := t
+	d := doorsOf(t, s, rawHolder(t, s, cl, "stays"))
+	t.Run("stopped", func(t *testing.T) { stopMany(t, s, cl, d) })
+	t.Run("purged", func(t *testing.T) {
+		h := rawHolder(t, s, cl, "purged")
+		d.admitted(t, h)
+		if _, _, err := s.all[1].Client.Jobs().Deregister("purged", true, nil); err != nil {
+			t.Fatal(err)
+		}
+		d.refused(h.token)
+		d.refused(h.aws)
+	})
+	t.Run("node down", func(t *testing.T) {
+		alone(doomed, cl)
+		h := rawHolder(t, s, doomed, "lost")
+		d.admitted(t, h)
+		id := nodeID(t, doomed)
+		pids := tasksOf(t, h)
+		if err := doomed.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		nodeStatus(t, s.all[0], id, "down")
+		d.refused(h.token)
+		d.refused(h.aws)
+		if _, _, err := s.all[0].Client.Jobs().Deregister("lost", true, nil); err != nil {
+			t.Fatal(err)
+		}
+		again(whole, doomed) // it finds the task, which nobody wants any more
+		waitGone(t, pids)
+	})
+}
+
+// admitted waits until every door is open: servers may be a moment behind.
+func (d *doors) admitted(t *testing.T, h holder) {
+	t.Helper()
+	for _, token := range []string{h.token, h.aws} {
+		within(t, patience, "a living token is let in everywhere", func() bool { return d.all(token, http.StatusOK) })
+	}
+}
+
+// tasksOf are the processes of a holder's task.
+func tasksOf(t *testing.T, h holder) []string {
+	t.Helper()
+	names, err := filepath.Glob("/proc/[0-9]*/environ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pids []string
+	for _, name := range names {
+		if text, _ := os.ReadFile(name); strings.Contains(string(text), "NOMAD_ALLOC_ID="+h.alloc.ID) {
+			pids = append(pids, filepath.Base(filepath.Dir(name)))
+		}
+	}
+	if len(pids) == 0 {
+		t.Fatal("the task has no process")
+	}
+	return pids
+}
+
+// stopMany stops allocations, a few at a time.
+func stopMany(t *testing.T, s *servers, cl *cluster.Agent, d *doors) {
+	var holders []holder
+	for i := range tokenStops {
+		holders = append(holders, rawHolder(t, s, cl, fmt.Sprintf("stop-%d", i)))
+	}
+	for _, h := range holders {
+		d.admitted(t, h)
+	}
+	var mu sync.Mutex
+	var took []time.Duration
+	var all sync.WaitGroup
+	slots := make(chan struct{}, 2)
+	for i, h := range holders {
+		all.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			began := time.Now()
+			if _, _, err := s.all[i%3].Client.Jobs().Deregister(fmt.Sprintf("stop-%d", i), false, nil); err != nil {
+				t.Error(err)
+				return
+			}
+			d.refused(h.token)
+			d.refused(h.aws)
+			mu.Lock()
+			defer mu.Unlock()
+			took = append(took, time.Since(began).Round(time.Millisecond))
+		})
+	}
+	all.Wait()
+	slices.Sort(took)
+	t.Logf("stopped → refused everywhere: %v", took)
+	if len(took) != tokenStops || took[len(took)*9/10-1] > mostRefused {
+		t.Errorf("nine of ten tokens are to be refused everywhere within %v of the stop", mostRefused)
+	}
+}

@@ -1,0 +1,289 @@
+package e2e
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/e2e/cluster"
+)
+
+const (
+	readEvery = 50 * time.Millisecond
+	holdFor   = 20 * time.Second
+)
+
+// holdToken is a task that reads the file of its token again and again, for so long,
+// and tells of each moment at which it held none that was good.
+func holdToken(args []string) int {
+	lasting, err := time.ParseDuration(args[1])
+	if err != nil {
+		fmt.Println("bad:", err)
+		return 1
+	}
+	reads, tokens, last, least := 0, 0, "", time.Hour
+	tick := time.NewTicker(readEvery)
+	defer tick.Stop()
+	for end := time.Now().Add(lasting); time.Now().Before(end); <-tick.C {
+		text, err := os.ReadFile(filepath.Join(os.Getenv("NOMAD_SECRETS_DIR"), args[0]))
+		if err != nil {
+			fmt.Println("bad:", err)
+			continue
+		}
+		reads++
+		left, err := lifeOf(string(text), time.Now())
+		if err != nil {
+			fmt.Println("bad:", err)
+		}
+		if least = min(least, left); string(text) != last {
+			tokens++
+		}
+		last = string(text)
+	}
+	fmt.Printf("held: %d reads, %d tokens, %v left at least\n", reads, tokens, least.Round(time.Millisecond))
+	return 0
+}
+
+// lifeOf is how long a token is good from now on; one that is over, or not whole, is an
+// error.
+func lifeOf(token string, now time.Time) (time.Duration, error) {
+	claims, err := payloadOf(token)
+	if err != nil {
+		return 0, err
+	}
+	exp, _ := claims["exp"].(float64)
+	left := time.Unix(int64(exp), 0).Sub(now)
+	if left <= 0 {
+		return left, fmt.Errorf("the token is over since %v", -left)
+	}
+	return left, nil
+}
+
+// payloadOf reads what a token says, without looking at its signature.
+func payloadOf(token string) (map[string]any, error) {
+	parts := strings.Split(token, ".")
+	if len(parts) != 3 || len(parts[2]) < 40 {
+		return nil, fmt.Errorf("a token of %d bytes is not whole", len(token))
+	}
+	text, err := base64.RawURLEncoding.DecodeString(parts[1])
+	if err != nil {
+		return nil, err
+	}
+	var claims map[string]any
+	return claims, json.Unmarshal(text, &claims)
+}
+
+// rawClient starts a client of servers that runs tasks as they are.
+func rawClient(t *testing.T, servers ...*cluster.Agent) *cluster.Agent {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "client")
+	cfg := filepath.Join(t.TempDir(), "raw.hcl")
+	write(t, cfg, testDrivers)
+	var addrs []string
+	for _, s := range servers {
+		addrs = append(addrs, fmt.Sprintf("127.0.0.1:%d", s.RPC))
+	}
+	return startIn(t, cluster.Options{Dir: dir, Args: []string{"-client", "-bind=127.0.0.1", "-data-dir=" + filepath.Join(dir, "data"), "-config=" + cfg,
+		"-servers=" + strings.Join(addrs, ",")}})
+}
+
+// rawTask is a job whose task has identities.
+func rawTask(id string, ids []*api.WorkloadIdentity, command string, args ...string) *api.Job {
+	job := oneTask(id, command, args...)
+	job.TaskGroups[0].Tasks[0].Driver, job.TaskGroups[0].Tasks[0].Identities = "raw_exec", ids
+	return job
+}
+
+// secretsOf is the secrets directory of the only task of an allocation.
+func secretsOf(a *cluster.Agent, al *api.AllocationListStub) string {
+	return filepath.Join(a.Dir, "data", "alloc", al.ID, "t", "secrets")
+}
+
+// renewed waits until a token file has changed.
+func renewed(t *testing.T, name string) {
+	t.Helper()
+	before := content(t, name)
+	within(t, patience, "a new token in "+name, func() bool { return content(t, name) != before })
+}
+
+// A task that looks all the time never finds an old token, nor half of one: not while
+// its agent is killed and started again, nor while leaders are.
+func TestTokenFileIsNeverOld(t *testing.T) {
+	s := startServers(t)
+	cl := rawClient(t, s.all...)
+	defer func() { purgeAll(t, cl) }()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := []*api.WorkloadIdentity{{Name: "short", Audience: []string{"aud.example"}, File: true, TTL: 5 * time.Second}}
+	al := register(t, cl, rawTask("holder", ids, self, "holder", "nomad_short.jwt", holdFor.String()), "running")
+	file := filepath.Join(secretsOf(cl, al), "nomad_short.jwt")
+
+	renewed(t, file)
+	if err := cl.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	cl = again(t, cl)
+	renewed(t, file)
+	lead := s.leader(s.all[0])
+	if lead < 0 {
+		t.Fatal("no leader")
+	}
+	if err := s.all[lead].Kill(); err != nil {
+		t.Fatal(err)
+	}
+	renewed(t, file)
+	renewed(t, file)
+	s.all[lead] = again(t, s.all[lead])
+
+	await(t, cl, "holder", api.AllocClientStatusComplete, 1)
+	said := log(cl, al)
+	var reads, tokens int
+	if _, err := fmt.Sscanf(said, "held: %d reads, %d tokens", &reads, &tokens); err != nil || reads < 200 || tokens < 6 {
+		t.Errorf("the task said %q, want only that it held tokens: %v", said, err)
+	}
+	t.Log(said)
+}
+
+// Without any server the task runs on, with a token that is over, until one is back:
+// then the token is renewed within seconds, and the task is told.
+func TestOutageLongerThanTheToken(t *testing.T) {
+	f := newFleet(t, "")
+	cl := f.join("c1", "")
+	defer f.purge()
+	ids := []*api.WorkloadIdentity{{Name: "short", Audience: []string{"aud.example"}, File: true, TTL: 2 * time.Second, ChangeMode: "signal", ChangeSignal: "SIGHUP"}}
+	al := register(t, cl, rawTask("outage", ids, "/bin/sh", "-c", `n=0; trap 'n=$((n+1)); echo told $n' HUP; echo pid $$; while :; do sleep 0.1; done`), "running")
+	file := filepath.Join(secretsOf(cl, al), "nomad_short.jwt")
+	pid := pidOf(t, cl, al)
+	renewed(t, file)
+	if err := f.srv.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	within(t, patience, "the token is over", func() bool {
+		_, err := lifeOf(content(t, file), time.Now())
+		return err != nil
+	})
+	if _, err := os.Stat("/proc/" + pid); err != nil {
+		t.Errorf("the task ended with its token: %v", err)
+	}
+	told := strings.Count(textOf(t, cl, al), "told")
+	f.srv = again(t, f.srv)
+	within(t, 2*patience, "a good token, and a word to the task", func() bool {
+		_, err := lifeOf(content(t, file), time.Now())
+		return err == nil && strings.Count(textOf(t, cl, al), "told") > told
+	})
+	if got := pidOf(t, f.srv, al); got != pid {
+		t.Errorf("the task is process %s, was %s", got, pid)
+	}
+}
+
+// textOf is what a task wrote, read from its node's disk.
+func textOf(t *testing.T, a *cluster.Agent, al *api.AllocationListStub) string {
+	t.Helper()
+	return content(t, filepath.Join(a.Dir, "data", "alloc", al.ID, "alloc", "logs", "t.stdout.0"))
+}
+
+// A renewed token is told as the job says: by a restart, by a signal, not at all; and a
+// task that cannot be told is ended.
+func TestChangeModes(t *testing.T) {
+	dir := t.TempDir()
+	cfg := filepath.Join(dir, "drivers.hcl")
+	write(t, cfg, testDrivers)
+	a := start(t, cluster.Options{Dir: dir, Args: []string{"-server", "-client", "-bootstrap-expect=1", "-bind=127.0.0.1", "-data-dir=" + filepath.Join(dir, "data"), "-config=" + cfg}})
+	t.Cleanup(func() { purgeAll(t, a) })
+	for name, test := range map[string]func(*testing.T, *cluster.Agent){
+		"restart": restartedByToken, "signal": signalledByToken, "noop": notToldOfToken, "signal fails": endedByToken,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, a)
+		})
+	}
+}
+
+func identity(mode, signal string) []*api.WorkloadIdentity {
+	return []*api.WorkloadIdentity{{Name: "aws", Audience: []string{"aud.example"}, Env: true, File: true, TTL: 4 * time.Second, ChangeMode: mode, ChangeSignal: signal}}
+}
+
+// seenByTask prints the end of the token in the environment, and in the file, at the
+// start and on each SIGHUP.
+const seenByTask = `say() { echo "$1 pid=$$ env=$(echo "$NOMAD_TOKEN_aws" | tail -c 20) file=$(tail -c 19 $NOMAD_SECRETS_DIR/nomad_aws.jwt)"; }; say start; trap 'say told' HUP; while :; do sleep 0.1; done`
+
+func restartedByToken(t *testing.T, a *cluster.Agent) {
+	al := register(t, a, rawTask("mode-restart", identity("restart", ""), "/bin/sh", "-c", seenByTask), "running")
+	var lines []string
+	within(t, patience, "three starts", func() bool {
+		lines = strings.Split(strings.TrimSpace(log(a, al)), "\n")
+		return len(lines) >= 3
+	})
+	seen := map[string]bool{}
+	for _, line := range lines {
+		var pid int
+		var env, file string
+		if _, err := fmt.Sscanf(line, "start pid=%d env=%s file=%s", &pid, &env, &file); err != nil || env != file || seen[env] {
+			t.Errorf("a process saw %q (%v), want the same new token in its environment and file", line, err)
+		}
+		seen[env] = true
+	}
+	al = allocsOf(t, a, "mode-restart", "running")[0]
+	if got := events(al, "t"); !slices.Contains(got, api.TaskRestartSignal) || al.TaskStates["t"].Failed {
+		t.Errorf("events are %v, failed %v", got, al.TaskStates["t"].Failed)
+	}
+}
+
+func signalledByToken(t *testing.T, a *cluster.Agent) {
+	al := register(t, a, rawTask("mode-signal", identity("signal", "SIGHUP"), "/bin/sh", "-c", seenByTask), "running")
+	var lines []string
+	within(t, patience, "two signals", func() bool {
+		lines = strings.Split(strings.TrimSpace(log(a, al)), "\n")
+		return len(lines) >= 3
+	})
+	files, pids, envs := map[string]bool{}, map[string]bool{}, map[string]bool{}
+	for _, line := range lines[:3] {
+		f := strings.Fields(line)
+		if len(f) != 4 {
+			t.Fatalf("the task said %q", line)
+		}
+		pids[f[1]], envs[f[2]], files[f[3]] = true, true, true
+	}
+	if len(pids) != 1 || len(envs) != 1 || len(files) != 3 {
+		t.Errorf("%d processes saw %d tokens in the environment and %d in the file, want 1, 1 and 3: %q", len(pids), len(envs), len(files), lines)
+	}
+	al = allocsOf(t, a, "mode-signal", "running")[0]
+	if got := events(al, "t"); !slices.Contains(got, api.TaskSignaling) || al.TaskStates["t"].Restarts != 0 {
+		t.Errorf("events are %v, %d restarts", got, al.TaskStates["t"].Restarts)
+	}
+}
+
+func notToldOfToken(t *testing.T, a *cluster.Agent) {
+	al := register(t, a, rawTask("mode-noop", identity("noop", ""), "/bin/sh", "-c", seenByTask), "running")
+	file := filepath.Join(secretsOf(a, al), "nomad_aws.jwt")
+	renewed(t, file)
+	renewed(t, file)
+	if said := log(a, al); strings.Count(said, "\n") != 1 {
+		t.Errorf("the task said %q, want its start only", said)
+	}
+}
+
+func endedByToken(t *testing.T, a *cluster.Agent) {
+	job := rawTask("mode-fails", identity("signal", "SIGHUP"), "")
+	task := job.TaskGroups[0].Tasks[0]
+	task.Driver, task.Config = "mock_driver", map[string]any{"run_for": "1h", "signal_error": "deaf"}
+	if _, _, err := a.Client.Jobs().Register(job, nil); err != nil {
+		t.Fatal(err)
+	}
+	al := await(t, a, "mode-fails", api.AllocClientStatusFailed, 1)[0]
+	if s := al.TaskStates["t"]; !s.Failed || !slices.ContainsFunc(s.Events, func(e *api.TaskEvent) bool {
+		return strings.Contains(e.DisplayMessage, "SIGHUP could not be sent")
+	}) {
+		t.Errorf("failed %v, events %v", s.Failed, events(al, "t"))
+	}
+}
