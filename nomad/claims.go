@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"slices"
 	"strings"
@@ -208,30 +209,44 @@ func (a *Audience) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Token is a signed JWT that cannot print: it shows as its key ID only. Reveal
-// gives the compact form, for the one place that hands it over.
-type Token struct{ raw, kid string }
+// Token is a signed JWT that cannot print: it shows as its key ID only, whatever the
+// verb, and when it is a field that fmt looks into by itself. Reveal gives the compact
+// form, for the one place that hands it over.
+type Token struct {
+	raw *string // fmt and others do not follow pointers in fields
+	kid string
+}
 
 // NewToken holds the compact JWS raw, signed with the key kid.
-func NewToken(raw, kid string) Token { return Token{raw: raw, kid: kid} }
+func NewToken(raw, kid string) Token {
+	if raw == "" {
+		return Token{kid: kid}
+	}
+	return Token{raw: &raw, kid: kid}
+}
 
 // Reveal returns the compact JWS.
-func (t Token) Reveal() string { return t.raw }
+func (t Token) Reveal() string {
+	if t.raw == nil {
+		return ""
+	}
+	return *t.raw
+}
 
 // KeyID returns the ID of the root key that signed the token.
 func (t Token) KeyID() string { return t.kid }
 
 // IsZero says whether there is no token.
-func (t Token) IsZero() bool { return t.raw == "" }
+func (t Token) IsZero() bool { return t.raw == nil }
 
 // String shows the key ID only.
 func (t Token) String() string { return "token(kid=" + t.kid + ")" }
 
-// GoString is String, so that %#v prints no token either.
-func (t Token) GoString() string { return t.String() }
+// Format is String for every verb.
+func (t Token) Format(f fmt.State, _ rune) { io.WriteString(f, t.String()) }
 
 // LogValue is String, for slog.
 func (t Token) LogValue() slog.Value { return slog.StringValue(t.String()) }
 
-// MarshalJSON writes String: a token is handed over by Reveal, never by accident.
-func (t Token) MarshalJSON() ([]byte, error) { return json.Marshal(t.String()) }
+// MarshalText writes String: a token is handed over by Reveal, never by accident.
+func (t Token) MarshalText() ([]byte, error) { return []byte(t.String()), nil }

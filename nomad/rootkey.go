@@ -178,7 +178,7 @@ type OIDCDiscoveryConfig struct {
 }
 
 // RootKey is a root key as state keeps it: what is known of it, and its material
-// wrapped. It holds no plain key.
+// wrapped, by the built-in wrapper with what opens it. It prints as its ID only.
 type RootKey struct {
 	KeyID       string
 	Algorithm   EncryptionAlgorithm
@@ -218,7 +218,8 @@ type RootKeyMeta struct {
 // RootKeyState is inactive, active, rekeying, deprecated or prepublished.
 type RootKeyState string
 
-// WrappedKey is the material of a root key, encrypted by one provider.
+// WrappedKey is the material of a root key, encrypted by one provider. It prints as the
+// provider only.
 type WrappedKey struct {
 	Provider                 string
 	ProviderID               string

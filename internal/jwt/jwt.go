@@ -21,6 +21,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"strings"
 
 	"github.com/go-jose/go-jose/v4"
@@ -75,8 +76,11 @@ func NewKey(id string, private crypto.Signer) (Key, error) {
 // String shows the key ID only.
 func (k Key) String() string { return "key(" + k.ID + ")" }
 
-// GoString is String, so that %#v prints no key either.
-func (k Key) GoString() string { return k.String() }
+// Format is String for every verb.
+func (k Key) Format(f fmt.State, _ rune) { io.WriteString(f, k.String()) }
+
+// LogValue is String, for slog.
+func (k Key) LogValue() slog.Value { return slog.StringValue(k.String()) }
 
 // Public returns the other half of the key.
 func (k Key) Public() PublicKey { return k.public }

@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -36,7 +37,7 @@ func newPair(t testing.TB) pair {
 	t.Helper()
 	var p pair
 	var err error
-	p.ed = ed25519.NewKeyFromSeed(make([]byte, 32))
+	p.ed = ed25519.NewKeyFromSeed([]byte("the seed that no key may show of"))
 	if p.rsa, err = rsa.GenerateKey(rand.Reader, 2048); err != nil {
 		t.Fatal(err)
 	}
@@ -239,9 +240,20 @@ func TestRefusedKeys(t *testing.T) {
 	if _, err := p.Sign(map[string]string{"sub": strings.Repeat("x", 9<<10)}); err == nil {
 		t.Error("a token that Parse would refuse is signed")
 	}
-	shown := fmt.Sprintf("%v %+v %#v", p.Key, p.Key, p.Key)
-	if strings.Contains(shown, "signer") || strings.Contains(shown, fmt.Sprint(p.ed[0], " ", p.ed[1])) {
-		t.Errorf("key prints as %s", shown)
+	held := struct{ key jwt.Key }{p.Key} // fmt finds no methods there
+	text, err := json.Marshal([]any{p.Key, held})
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := string(text) + slog.AnyValue(p.Key).Resolve().String()
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d", "%t"} {
+		shown += fmt.Sprintf(verb, p.Key) + fmt.Sprintf(verb, &p.Key) + fmt.Sprintf(verb, held) + fmt.Sprintf(verb, &held)
+	}
+	seed := p.ed.Seed()
+	for _, form := range []string{fmt.Sprint(seed[:4]), fmt.Sprintf("%x", seed), fmt.Sprint(p.rsa.D), b64(seed)} {
+		if strings.Contains(shown, strings.Trim(form, "[]")) {
+			t.Errorf("key prints as %s", shown)
+		}
 	}
 }
 

@@ -2,12 +2,19 @@ package server
 
 import (
 	"context"
+	"slices"
 
 	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/nomad"
 )
 
 // OwnToken is the identity with which the server calls others.
 func (s *Server) OwnToken(ctx context.Context) (string, error) { return s.token(ctx) }
+
+// RootKeys are those in state.
+func (s *Server) RootKeys() []*nomad.RootKey {
+	return slices.Collect(s.fsm.State().Snapshot().RootKeys(nil))
+}
 
 // Lost waits until the process of the leader at addr is gone, or changed is closed.
 func Lost(ctx context.Context, changed <-chan struct{}, addr string) bool {

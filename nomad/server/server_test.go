@@ -25,11 +25,17 @@ func logger() *slog.Logger {
 // start runs a server until the test ends or stop is called.
 func start(t testing.TB, change func(*server.Config)) (s *server.Server, stop func()) {
 	t.Helper()
+	return startLogging(t, change, logger())
+}
+
+// startLogging is start with a log.
+func startLogging(t testing.TB, change func(*server.Config), log *slog.Logger) (s *server.Server, stop func()) {
+	t.Helper()
 	cfg := server.Config{Region: "global", Datacenter: "dc1", Name: "test", RPCAddr: testnet.Any, Version: "2.0.6"}
 	if change != nil {
 		change(&cfg)
 	}
-	s, err := server.New(cfg, logger())
+	s, err := server.New(cfg, log)
 	if err != nil {
 		t.Fatal(err)
 	}

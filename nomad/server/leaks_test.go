@@ -1,0 +1,197 @@
+package server_test
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"log/slog"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/server"
+)
+
+// traced keeps what is logged, at every level.
+type traced struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *traced) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(b)
+}
+
+func (l *traced) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}
+
+// traceable runs a server that logs everything.
+func traceable(t *testing.T, change func(*server.Config)) (*server.Server, *traced) {
+	t.Helper()
+	log := &traced{}
+	s, _ := startLogging(t, change, slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug - 8})))
+	return s, log
+}
+
+// about fills in the fields of a request by their names, so that it asks for what
+// exists; lists and maps of pointers stay empty.
+func about(v reflect.Value, words map[string]string, depth int) {
+	if depth > 4 {
+		return
+	}
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			about(v.Elem(), words, depth)
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			f, name := v.Field(i), v.Type().Field(i).Name
+			word, known := words[name]
+			list, lists := words[strings.TrimSuffix(name, "s")]
+			switch {
+			case !f.CanSet():
+			case f.Kind() == reflect.String && known && f.String() == "":
+				f.SetString(word)
+			case f.Kind() == reflect.Slice && f.Type().Elem().Kind() == reflect.String && lists && f.Len() == 0:
+				f.Set(reflect.ValueOf([]string{list}).Convert(f.Type()))
+			case f.Kind() == reflect.Bool && (name == "All" || name == "AllAllocs" || name == "Resources" || name == "Diffs" || name == "IncludeChildren"):
+				f.SetBool(true)
+			case f.Kind() == reflect.Struct:
+				about(f, words, depth+1)
+			}
+		}
+	}
+}
+
+// answer is all that a method says to a caller, as it stands on the wire.
+func (x access) answer(t *testing.T, m rpc.Method, token string, words map[string]string) string {
+	t.Helper()
+	req := x.request(m)
+	about(reflect.ValueOf(req), words, 0)
+	if r, ok := req.(*nomad.NodeRegisterRequest); ok {
+		r.Node.SecretID = nomad.NewID() // who has the right one is the node
+	}
+	switch r := req.(type) {
+	case interface{ Query() *nomad.QueryOptions }:
+		r.Query().Region, r.Query().AuthToken, r.Query().Namespace = "global", token, "default"
+	case interface{ Write() *nomad.WriteRequest }:
+		r.Write().Region, r.Write().AuthToken, r.Write().Namespace = "global", token, "default"
+	}
+	ctx, cancel := context.WithTimeout(within(t), 10*time.Second)
+	defer cancel()
+	if m.Stream {
+		st, err := x.b.pool.Stream(ctx, x.s.RPCAddr(), m.Name)
+		if err != nil {
+			return err.Error()
+		}
+		defer st.Close()
+		if err := st.Encode(req); err != nil {
+			return err.Error()
+		}
+		said, _ := io.ReadAll(io.LimitReader(st, 1<<20)) // what came before any error
+		return string(said)
+	}
+	resp := m.NewResponse()
+	if resp == nil {
+		resp = new(any)
+	}
+	if err := x.b.pool.Call(ctx, x.s.RPCAddr(), m.Name, req, resp); err != nil {
+		return err.Error()
+	}
+	out, err := nomad.Encode(resp)
+	if err != nil {
+		t.Errorf("%s: %v", m.Name, err)
+	}
+	return string(out)
+}
+
+// order is 1 for what writes.
+func order(m rpc.Method) int {
+	if m.NewRequest().Envelope().Write {
+		return 1
+	}
+	return 0
+}
+
+// No method tells anybody but the node itself the tokens of its allocations, and nobody
+// the secret of a node or what a key is made of; and no log line does.
+func TestNoMethodTellsSecrets(t *testing.T) {
+	s, log := traceable(t, func(c *server.Config) { c.RPCMaxConnsPerClient = -1 })
+	x := access{s: s, a: join(t, s.RPCAddr())}
+	job := batchJob("b", 1)
+	register(t, s, job)
+	x.alloc = x.a.allocs(1)[0]
+	x.b = join(t, s.RPCAddr())
+	x.far, _ = start(t, func(c *server.Config) { c.Region = "far" })
+	intro := introduce(t, s, nomad.ACLCreateClientIntroductionTokenRequest{})
+	words := map[string]string{"AllocID": x.alloc.ID, "NodeID": x.a.node.ID, "JobID": job.ID, "EvalID": x.alloc.EvalID, "DeploymentID": x.alloc.DeploymentID, "Name": nomad.NodePoolDefault, "ID": x.alloc.ID, "TaskGroup": x.alloc.TaskGroup}
+	sig := func(token string) string { return token[strings.LastIndexByte(token, '.')+1:] }
+	hidden := map[string]string{"a token of a task": sig(x.alloc.SignedIdentities["t"]), "a node's identity": sig(x.a.jwt), "a node's secret": x.a.node.SecretID, "an introduction": sig(intro)}
+	for _, key := range s.RootKeys() {
+		for _, w := range key.WrappedKeys {
+			hidden["a wrapping key"], hidden["a wrapped key"] = string(w.KeyEncryptionKey), string(w.WrappedDataEncryptionKey.Ciphertext)
+		}
+	}
+	if len(hidden) != 6 {
+		t.Fatal("there is no root key")
+	}
+	answered := map[string]bool{}
+	methods := s.Methods()
+	slices.SortStableFunc(methods, func(a, b rpc.Method) int { // what changes things comes last
+		return cmp.Or(order(a)-order(b), strings.Compare(a.Name, b.Name))
+	})
+	told := false
+	for _, m := range methods {
+		if order(m) == 1 && !told { // the control: the node itself is told
+			told = x.a.allocs(1)[0].SignedIdentities["t"] != ""
+		}
+		if strings.HasPrefix(m.Name, "Operator.Snapshot") { // an archive is for whoever may restore it
+			continue
+		}
+		for who, token := range map[string]string{"nobody": "", "a task": x.alloc.SignedIdentities["t"], "another node": x.b.jwt, "another node's secret": x.b.node.SecretID} {
+			said := x.answer(t, m, token, words)
+			answered[m.Name] = answered[m.Name] || strings.Contains(said, x.alloc.ID) || strings.Contains(said, x.a.node.ID) || strings.Contains(said, x.alloc.EvalID)
+			for what, text := range hidden {
+				if strings.Contains(said, text) || strings.Contains(said, base64.StdEncoding.EncodeToString([]byte(text))) {
+					t.Errorf("%s tells %s %s", m.Name, who, what)
+				}
+			}
+			if strings.Contains(said, "eyJ") && m.Name != "ACL.CreateClientIntroductionToken" && m.Name != "Node.Register" {
+				t.Errorf("%s tells %s what looks like a token", m.Name, who)
+			}
+		}
+	}
+	for _, name := range []string{"Alloc.List", "Alloc.GetAlloc", "Node.List", "Node.GetNode", "Node.GetAllocs", "Job.Allocations", "Job.Statuses", "Job.Evaluations", "Eval.List", "Eval.GetEval", "Eval.Allocations", "NodePool.ListNodes"} {
+		if !answered[name] {
+			t.Errorf("%s told nobody anything", name)
+		}
+	}
+	if !told {
+		t.Error("the node is not told the tokens of its allocations")
+	}
+	text := log.String()
+	for what, secret := range hidden {
+		for _, form := range []string{secret, fmt.Sprintf("%x", secret), base64.StdEncoding.EncodeToString([]byte(secret)), strings.Trim(fmt.Sprint([]byte(secret)), "[]")} {
+			if strings.Contains(text, form) {
+				t.Errorf("the log holds %s", what)
+			}
+		}
+	}
+	if !strings.Contains(text, "level=DEBUG") || strings.Contains(text, "eyJ") {
+		t.Errorf("the log (%d bytes) has no debug lines, or holds what looks like a token", len(text))
+	}
+}
