@@ -33,6 +33,11 @@ type RootKeyMeta struct {
 	ModifyIndex uint64
 	State       RootKeyState
 	PublishTime int64
+	// WrappedBy are the IDs of the keyrings that wrapped it, any of which opens it, and
+	// Closed says why the leader has not opened it, "" when it has. Servers of another
+	// make tell neither.
+	WrappedBy []string `json:",omitempty"`
+	Closed    string   `json:",omitempty"`
 }
 
 // KeyringRotateOptions say how a new root key begins.

@@ -1,6 +1,7 @@
 package nomad
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -18,6 +19,10 @@ const (
 // is served.
 const (
 	KEKProviderAEAD              KEKProviderName     = "aead"
+	KEKProviderAWSKMS            KEKProviderName     = "awskms"
+	KEKProviderAzureKeyVault     KEKProviderName     = "azurekeyvault"
+	KEKProviderGCPCloudKMS       KEKProviderName     = "gcpckms"
+	KEKProviderVaultTransit      KEKProviderName     = "transit"
 	EncryptionAlgorithmAES256GCM EncryptionAlgorithm = "aes256-gcm"
 	PubKeyUseSig                                     = "sig"
 	JWKSPath                                         = "/.well-known/jwks.json"
@@ -188,12 +193,27 @@ type RootKey struct {
 	State       RootKeyState
 	PublishTime int64
 	WrappedKeys []*WrappedKey
+	// PublicKey is the public half, as KeyringPublicKey has it: what verifies needs no
+	// wrapper, and material that was opened is held against it. Keys of other servers
+	// have none.
+	PublicKey []byte
 }
 
 // Meta returns what is known of the key.
 func (k *RootKey) Meta() *RootKeyMeta {
 	return &RootKeyMeta{KeyID: k.KeyID, Algorithm: k.Algorithm, CreateTime: k.CreateTime, CreateIndex: k.CreateIndex,
-		ModifyIndex: k.ModifyIndex, State: k.State, PublishTime: k.PublishTime}
+		ModifyIndex: k.ModifyIndex, State: k.State, PublishTime: k.PublishTime, WrappedBy: k.WrappedBy()}
+}
+
+// WrappedBy returns the IDs of those who wrapped the key.
+func (k *RootKey) WrappedBy() []string {
+	var out []string
+	for _, w := range k.WrappedKeys {
+		if w != nil {
+			out = append(out, cmp.Or(w.ProviderID, w.Provider))
+		}
+	}
+	return out
 }
 
 // HasRSA says whether the key has an RSA part, and so signs RS256.
@@ -213,6 +233,11 @@ type RootKeyMeta struct {
 	ModifyIndex uint64
 	State       RootKeyState
 	PublishTime int64
+	// WrappedBy are the IDs of those who wrapped it, any of whom can open it. Closed
+	// says why the server that answers has not opened it, "" when it has. Servers of
+	// another make tell neither, and neither is stored.
+	WrappedBy []string `json:",omitempty" codec:",omitempty"`
+	Closed    string   `json:",omitempty" codec:",omitempty"`
 }
 
 // RootKeyState is inactive, active, rekeying, deprecated or prepublished.

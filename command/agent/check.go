@@ -273,27 +273,6 @@ func (s *Settings) checkScheduler() error {
 	return errors.Join(errs...)
 }
 
-// checkKeyring knows one provider yet.
-func (s *Settings) checkKeyring() error {
-	var errs []error
-	for label, k := range s.Keyring {
-		switch label {
-		case "aead":
-			if k.Name != "" {
-				errs = append(errs, s.notYet("keyring.aead.name", "external key management"))
-			}
-			for key := range k.provider {
-				errs = append(errs, s.fault("keyring.aead."+key, "aead has no such key"))
-			}
-		case "awskms", "azurekeyvault", "gcpckms", "transit":
-			errs = append(errs, s.notYet("keyring."+label, "external key management"))
-		default:
-			errs = append(errs, s.fault("keyring."+label, "there is no such provider"))
-		}
-	}
-	return errors.Join(errs...)
-}
-
 // parseSize reads a number of bytes, with a unit of powers of 1000 (K, KB) or of
 // 1024 (Ki, KiB); M alone is MiB, as job_max_source_size has it.
 func parseSize(text string) (int64, error) {

@@ -1,6 +1,12 @@
 package agent
 
-import "time"
+import (
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/open-nomad/open-nomad/nomad/keyring/kms"
+)
 
 // Config is the whole configuration file. Each field has its name (hcl), its default,
 // and, when the feature behind it is still to come, the name of that (later): a
@@ -43,7 +49,7 @@ type Config struct {
 	Limits                    Limits              `hcl:"limits"`
 	Audit                     Audit               `hcl:"audit" later:"audit logs"`
 	Reporting                 Reporting           `hcl:"reporting" later:"usage reporting"`
-	Keyring                   map[string]*Keyring `hcl:"keyring,label"`
+	Keyring                   map[string]*Keyring `hcl:"keyring,named"`
 	Eventlog                  Eventlog            `hcl:"eventlog" later:"the Windows event log"`
 	Consul                    []*Consul           `hcl:"consul,repeat" later:"Consul"`
 	Vault                     []*Vault            `hcl:"vault,repeat" later:"Vault"`
@@ -122,18 +128,35 @@ type Plugin struct {
 	Config map[string]any `hcl:"config"`
 }
 
-// Keyring is the keyring block.
+// Keyring is a keyring block: one of those who wrap root keys, found by its provider
+// and name. The keys of the provider, some of them secrets, show in no print of it.
 type Keyring struct {
-	Name   string `hcl:"name"`
-	Active bool   `hcl:"active"`
+	Provider string
+	Name     string `hcl:"name"`
+	Active   bool   `hcl:"active"`
 
-	provider map[string]bool // its other keys
+	settings map[string]string // the keys of the provider
 }
 
-// provide notes a key that belongs to the provider.
-func (k *Keyring) provide(key string) {
-	if k.provider == nil {
-		k.provider = map[string]bool{}
+// provide takes a key that belongs to the provider.
+func (k *Keyring) provide(key string, v value) error {
+	if v.kind != scalar {
+		return fmt.Errorf("a string is expected, not %s", v.kind)
 	}
-	k.provider[key] = true
+	if k.settings == nil {
+		k.settings = map[string]string{}
+	}
+	k.settings[key] = v.text
+	return nil
 }
+
+// config is the block as the server takes it.
+func (k *Keyring) config() kms.Config {
+	return kms.Config{Provider: k.Provider, Name: k.Name, Active: k.Active, Keys: maps.Clone(k.settings)}
+}
+
+// String shows the provider and the name only.
+func (k *Keyring) String() string { return k.config().String() }
+
+// GoString is String.
+func (k *Keyring) GoString() string { return k.String() }

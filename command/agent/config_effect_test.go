@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"fmt"
 	"maps"
 	"reflect"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/consensus"
+	"github.com/open-nomad/open-nomad/nomad/keyring/kms"
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
 
@@ -239,7 +241,9 @@ func TestRefusedByName(t *testing.T) {
 		`server { raft_logstore { backend = "x" } }`:                         "wal or boltdb is expected",
 		`server { raft_boltdb { no_freelist_sync = true } }`:                 "server.raft_boltdb.no_freelist_sync: only for",
 		`server { job_tracked_versions = 7 }`:                                "server.job_tracked_versions",
-		`keyring "aead" { name = "second" }`:                                 "external key management",
+		`keyring "ocikms" { active = true }`:                                 "keyring.ocikms: there is no such provider",
+		`keyring "aead" { active = false }`:                                  "no keyring block is active",
+		`keyring "aead" { key = "x" }`:                                       "keyring.aead.key: aead has no such key",
 	} {
 		t.Run(text, func(t *testing.T) {
 			_, err := load(t, map[string]string{"a.hcl": minimal + text})
@@ -247,5 +251,53 @@ func TestRefusedByName(t *testing.T) {
 				t.Errorf("Parse() = %v, want %q and the place", err, want)
 			}
 		})
+	}
+}
+
+// Several keyrings, also of one provider, arrive with their keys; files add to each
+// other; nothing that the agent shows of them is a secret.
+func TestKeyrings(t *testing.T) {
+	t.Setenv("VAULT_TOKEN", "env-s3cret")
+	s, err := load(t, map[string]string{"a.hcl": minimal + `
+		keyring "transit" {
+			name = "one"
+			active = true
+			address = "https://one"
+			token = "s3cret"
+			key_name = "k"
+			tls_skip_verify = true
+		}
+		keyring "transit" {
+			name = "two"
+			key_name = "k2"
+		}
+		keyring "aead" { active = true }
+	`, "b.json": `{"keyring": {"transit": [{"name": "two", "address": "https://two"}], "awskms": {"kms_key_id": "k", "region": "r", "access_key": "a", "secret_key": "s3cret"}}}`})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := s.serverConfig("/var/nomad")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []kms.Config{
+		{Provider: "aead", Active: true},
+		{Provider: "awskms", Keys: map[string]string{"kms_key_id": "k", "region": "r", "access_key": "a", "secret_key": "s3cret"}},
+		{Provider: "transit", Name: "one", Active: true, Keys: map[string]string{"address": "https://one", "token": "s3cret", "key_name": "k", "tls_skip_verify": "true"}},
+		{Provider: "transit", Name: "two", Keys: map[string]string{"key_name": "k2", "address": "https://two"}},
+	}
+	if !reflect.DeepEqual(cfg.Keyring, want) {
+		t.Errorf("keyrings are %v", cfg.Keyring)
+		for i, k := range cfg.Keyring {
+			t.Errorf("%d: %s %v %v", i, k.ID(), k.Active, k.Keys)
+		}
+	}
+	shown := fmt.Sprint(shownBlock(reflect.ValueOf(s.Config)))
+	if strings.Contains(shown, "s3cret") || !strings.Contains(shown, "https://one") || strings.Contains(fmt.Sprintf("%+v %#v", s.Keyring, s.Keyring), "s3cret") {
+		t.Errorf("the agent shows %s", shown)
+	}
+	lone, err := load(t, map[string]string{"a.hcl": minimal + `keyring "aead" {}`})
+	if err != nil || !lone.keyrings()[0].Active {
+		t.Errorf("a lone aead: %v", err)
 	}
 }

@@ -14,7 +14,7 @@ import (
 // field is one key of a block, as the tags of its struct field say.
 type field struct {
 	key    string
-	mode   string // "", "label" or "repeat"
+	mode   string // "", "label", "named" or "repeat"
 	deflt  string
 	later  string
 	value  reflect.Value
@@ -76,7 +76,9 @@ func (d *decoder) block(v value, block reflect.Value, path string) {
 		}
 		if k, ok := block.Addr().Interface().(*Keyring); ok {
 			d.set[path+e.key] = e.at
-			k.provide(e.key)
+			if err := k.provide(e.key, e.value); err != nil {
+				d.fault(e.value.at, "%s: %v", path+e.key, err)
+			}
 			continue
 		}
 		d.fault(e.at, "there is no key %q in %s%s", e.key, blockName(path), meant(e.key, all))
@@ -120,7 +122,7 @@ func (d *decoder) field(f field, e entry, path string) {
 	}
 	for _, body := range bodies {
 		switch f.mode {
-		case "label":
+		case "label", "named":
 			d.labeled(f, body, path)
 		case "repeat":
 			elem := newBlock(f.value.Type().Elem())
@@ -144,17 +146,33 @@ func (d *decoder) labeled(f field, body value, path string) {
 			d.fault(e.at, "%s: a name in quotes is expected before the block: %s \"name\" { ... }", path, f.key)
 			continue
 		}
-		d.set[path+"."+e.key] = e.at
-		label := reflect.ValueOf(e.key)
-		elem := f.value.MapIndex(label)
-		if !elem.IsValid() {
-			elem = newBlock(f.value.Type().Elem())
-			f.value.SetMapIndex(label, elem)
-		}
 		for _, b := range bodies {
-			d.block(b, elem.Elem(), path+"."+e.key+".")
+			label := e.key
+			if f.mode == "named" {
+				label = named(e.key, b)
+			}
+			d.set[path+"."+label] = e.at
+			elem := f.value.MapIndex(reflect.ValueOf(label))
+			if !elem.IsValid() {
+				elem = newBlock(f.value.Type().Elem())
+				f.value.SetMapIndex(reflect.ValueOf(label), elem)
+			}
+			if k, ok := elem.Interface().(*Keyring); ok {
+				k.Provider = e.key
+			}
+			d.block(b, elem.Elem(), path+"."+label+".")
 		}
 	}
+}
+
+// named tells blocks of the same label apart by the key name in them.
+func named(label string, body value) string {
+	for _, e := range body.entries {
+		if e.key == "name" && e.value.kind == scalar && e.value.text != "" {
+			return label + "." + e.value.text
+		}
+	}
+	return label
 }
 
 // newBlock makes a block with its defaults, as a pointer.

@@ -165,6 +165,9 @@ func shownBlock(block reflect.Value) map[string]any {
 			out[f.Name] = shownValue(key, block.Field(i))
 		}
 	}
+	if k, ok := block.Interface().(Keyring); ok {
+		out["Settings"] = k.config().Shown()
+	}
 	return out
 }
 

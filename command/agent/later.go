@@ -25,7 +25,7 @@ func (s *Settings) walkLater(block, deflt reflect.Value, path, feature string) [
 		}
 		at := path + f.key
 		switch {
-		case f.mode == "label":
+		case f.mode == "label" || f.mode == "named":
 			for _, name := range sortedKeys(f.value) {
 				elem := f.value.MapIndex(name)
 				errs = append(errs, s.blockLater(elem, at+"."+name.String(), missing)...)

@@ -1,9 +1,11 @@
 package operator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,16 +40,32 @@ func rootKeysCommand() term.Command {
 	}
 }
 
+// rootKeyTable shows keys; who wrapped them only when that is more than the built-in
+// wrapper, and those that the leader could not open below it.
 func rootKeyTable(keys []*api.RootKeyMeta, detail term.Detail) string {
+	outside := slices.ContainsFunc(keys, func(k *api.RootKeyMeta) bool {
+		return k.Closed != "" || slices.ContainsFunc(k.WrappedBy, func(id string) bool { return id != "aead" })
+	})
 	rows := []string{"Key|State|Create Time|Publish Time"}
+	if outside {
+		rows[0] += "|Wrapped By|Open"
+	}
+	var closed []string
 	for _, k := range keys {
 		publish := "<none>"
 		if k.PublishTime > 0 {
 			publish = term.UnixNano(k.PublishTime)
 		}
-		rows = append(rows, term.Row(detail.ID(k.KeyID), k.State, term.UnixNano(k.CreateTime), publish))
+		row := []any{detail.ID(k.KeyID), k.State, term.UnixNano(k.CreateTime), publish}
+		if outside {
+			row = append(row, cmp.Or(strings.Join(k.WrappedBy, ","), "<none>"), k.Closed == "")
+		}
+		if k.Closed != "" {
+			closed = append(closed, fmt.Sprintf("\nThe leader cannot open %s: %s", detail.ID(k.KeyID), k.Closed))
+		}
+		rows = append(rows, term.Row(row...))
 	}
-	return term.Table(rows)
+	return term.Table(rows) + strings.Join(closed, "")
 }
 
 func rotateCommand() term.Command {

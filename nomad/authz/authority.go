@@ -27,12 +27,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"sync/atomic"
 	"time"
 
 	"github.com/open-nomad/open-nomad/internal/certs"
 	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/keyring"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -243,8 +245,11 @@ func (a *Authority) claims(token string) (*nomad.IdentityClaims, error) {
 		return claims, nil
 	}
 	a.log.Debug("refused a token", "err", err)
-	if errors.Is(err, rpc.ErrExpired) {
+	switch {
+	case errors.Is(err, rpc.ErrExpired):
 		return claims, errPast
+	case errors.Is(err, keyring.ErrClosed): // nobody can say whether it is good
+		return nil, nomad.Errorf(http.StatusServiceUnavailable, "this server cannot check the token now: its root key is closed")
 	}
 	return nil, nomad.ErrPermissionDenied
 }

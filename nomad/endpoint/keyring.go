@@ -13,7 +13,9 @@ func (s *Service) keyringList(ctx context.Context, _ *rpc.Call, req *nomad.Keyri
 	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.KeyringListRootKeyMetaResponse) error {
 		out.Keys = []*nomad.RootKeyMeta{}
 		for k := range snap.RootKeys(ws) {
-			out.Keys = append(out.Keys, k.Meta())
+			meta := k.Meta()
+			meta.Closed = s.cfg.Keyring.Closed(k.KeyID)
+			out.Keys = append(out.Keys, meta)
 		}
 		out.Index = snap.TableIndex(state.TableRootKeys)
 		return nil

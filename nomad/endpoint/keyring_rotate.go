@@ -32,12 +32,16 @@ func (s *Service) keyringRotate(ctx context.Context, _ *rpc.Call, req *nomad.Key
 	if err != nil {
 		return nil, err
 	}
+	second, err := s.nextRSA(ctx) // both or none: who wraps them may be away
+	if err != nil {
+		return nil, err
+	}
 	index, err := s.introduceKey(ctx, key, req)
 	if err != nil {
 		return nil, err
 	}
 	s.log.Info("made a root key", "key", key.KeyID, "state", key.State)
-	if err := s.rotateRSA(ctx); err != nil {
+	if err := s.writeRSA(ctx, second); err != nil {
 		return nil, err
 	}
 	if req.Full {
@@ -103,13 +107,13 @@ func (s *Service) knowsKey(ctx context.Context, addr, kid string) bool {
 		slices.ContainsFunc(out.PublicKeys, func(k *nomad.KeyringPublicKey) bool { return k.KeyID == kid })
 }
 
-// rotateRSA makes a new key that signs RS256 when jobs ask for that: it is as old as
-// the active one, at most.
-func (s *Service) rotateRSA(ctx context.Context) error {
+// nextRSA makes a new key that signs RS256 when jobs ask for that, nil when none does:
+// it is as old as the active one, at most.
+func (s *Service) nextRSA(ctx context.Context) (*nomad.RootKey, error) {
 	if !s.snapshot().WantsRSA() {
-		return nil
+		return nil, nil
 	}
-	return s.addRSAKey(ctx)
+	return s.cfg.Keyring.NewRSAKey(ctx, s.cfg.Now())
 }
 
 // needRSA makes sure that there is a key that signs RS256, when the job asks for
@@ -118,15 +122,19 @@ func (s *Service) needRSA(ctx context.Context, job *nomad.Job) error {
 	if !job.WantsRSA() || s.snapshot().NewestRSAKey() != nil {
 		return nil
 	}
-	return s.addRSAKey(ctx)
-}
-
-func (s *Service) addRSAKey(ctx context.Context) error {
 	key, err := s.cfg.Keyring.NewRSAKey(ctx, s.cfg.Now())
 	if err != nil {
 		return err
 	}
-	_, err = s.apply(ctx, nomad.WrappedRootKeysUpsertRequestType, &nomad.KeyringUpsertWrappedRootKeyRequest{WrappedRootKeys: key})
+	return s.writeRSA(ctx, key)
+}
+
+// writeRSA adds a key that signs RS256 to state; nil is none.
+func (s *Service) writeRSA(ctx context.Context, key *nomad.RootKey) error {
+	if key == nil {
+		return nil
+	}
+	_, err := s.apply(ctx, nomad.WrappedRootKeysUpsertRequestType, &nomad.KeyringUpsertWrappedRootKeyRequest{WrappedRootKeys: key})
 	if err != nil {
 		return fmt.Errorf("write the key that signs RS256: %w", err)
 	}
@@ -154,14 +162,19 @@ func (s *Service) keyringUpdate(ctx context.Context, _ *rpc.Call, req *nomad.Key
 	}
 	key := *old
 	key.State, key.PublishTime = meta.State, 0
+	var second *nomad.RootKey
+	if key.State == nomad.RootKeyStateActive {
+		var err error
+		if second, err = s.nextRSA(ctx); err != nil {
+			return nil, err
+		}
+	}
 	index, err := s.apply(ctx, nomad.WrappedRootKeysUpsertRequestType, &nomad.KeyringUpsertWrappedRootKeyRequest{WrappedRootKeys: &key, Rekey: req.Rekey})
 	if err != nil {
 		return nil, err
 	}
-	if key.State == nomad.RootKeyStateActive {
-		if err := s.rotateRSA(ctx); err != nil {
-			return nil, err
-		}
+	if err := s.writeRSA(ctx, second); err != nil {
+		return nil, err
 	}
 	out := &nomad.KeyringUpdateRootKeyResponse{}
 	out.Index = index

@@ -121,6 +121,8 @@ type Keyring interface {
 	NewRootKey(ctx context.Context, now time.Time) (*nomad.RootKey, error)
 	NewRSAKey(ctx context.Context, now time.Time) (*nomad.RootKey, error)
 	Remove(kid string)
+	// Closed says why this server has not opened a key, "" when it has.
+	Closed(kid string) string
 }
 
 // Nodes reaches clients over the sessions that they opened.

@@ -138,7 +138,9 @@ func (i *Issuer) MintAll(ctx context.Context, claims []*nomad.IdentityClaims) ([
 }
 
 // Verify returns what a token says when it is ours and in time. Every error
-// wraps jwt.ErrInvalid; with ErrExpired the claims are returned too.
+// wraps jwt.ErrInvalid; with ErrExpired the claims are returned too. Only when
+// the key of a token is known and closed, its public half not known, nobody can tell:
+// then it wraps keyring.ErrClosed.
 //
 // The claims may be shared with other callers: they are read, never written to.
 func (i *Issuer) Verify(raw string, now time.Time) (*nomad.IdentityClaims, error) {
@@ -161,7 +163,15 @@ func (i *Issuer) read(raw string) (*nomad.IdentityClaims, error) {
 	if c := i.seen.claims(raw, removals); c != nil {
 		return c, nil
 	}
-	payload, _, err := jwt.Parse(raw, i.ring.PublicKey)
+	closed := false
+	payload, _, err := jwt.Parse(raw, func(kid string) (jwt.PublicKey, bool) {
+		key, ok := i.ring.PublicKey(kid)
+		closed = !ok && i.ring.Knows(kid)
+		return key, ok
+	})
+	if closed {
+		return nil, fmt.Errorf("read a token: %w", keyring.ErrClosed)
+	}
 	if err != nil {
 		return nil, err
 	}

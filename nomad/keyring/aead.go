@@ -13,13 +13,18 @@ import (
 
 // AEAD is the built-in wrapper: AES-256-GCM under a key of 32 random bytes that it
 // keeps beside what it encrypts. Whoever has the one has the other.
-type AEAD struct{}
+type AEAD struct{ Name string }
 
 // Provider implements Wrapper.
 func (AEAD) Provider() string { return string(nomad.KEKProviderAEAD) }
 
 // ID implements Wrapper.
-func (AEAD) ID() string { return string(nomad.KEKProviderAEAD) }
+func (a AEAD) ID() string {
+	if a.Name == "" {
+		return a.Provider()
+	}
+	return a.Provider() + "." + a.Name
+}
 
 // Wrap implements Wrapper.
 func (a AEAD) Wrap(_ context.Context, keyID string, dek, rsa []byte) (*nomad.WrappedKey, error) {

@@ -1,14 +1,18 @@
 package keyring
 
 import (
+	"bytes"
 	"context"
 	"crypto"
 	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/rsa"
+	"crypto/subtle"
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/open-nomad/open-nomad/internal/jwt"
@@ -20,6 +24,12 @@ const keySize = 32
 
 // rsaBits is the size of an RSA part.
 const rsaBits = 2048
+
+// maxWrappings bounds the wrappings of a key.
+const maxWrappings = 64
+
+// ErrNoWrapper means that a key is wrapped by nobody that this server knows.
+var ErrNoWrapper = errors.New("no wrapping that this server can open")
 
 // material is what is wrapped of a root key.
 type material struct {
@@ -58,47 +68,155 @@ func (r *Ring) NewRSAKey(ctx context.Context, now time.Time) (*nomad.RootKey, er
 	return k, err
 }
 
-// newRootKey wraps new material by every wrapper of the ring.
-func (r *Ring) newRootKey(ctx context.Context, now time.Time, rsaKey []byte) (*nomad.RootKey, error) {
-	k := &nomad.RootKey{KeyID: nomad.NewID(), Algorithm: nomad.EncryptionAlgorithmAES256GCM,
+// newRootKey wraps new material by every active wrapper, and opens each wrapping
+// again: a key that could be wrapped and not opened would be lost with this process.
+// One wrapper that can't is enough to have no key.
+func (r *Ring) newRootKey(ctx context.Context, now time.Time, rsaKey []byte) (k *nomad.RootKey, err error) {
+	defer func() {
+		var refused *wrapError
+		if errors.As(err, &refused) {
+			r.note(refused.by)
+		} else if err == nil {
+			r.note("")
+		}
+	}()
+	k = &nomad.RootKey{KeyID: nomad.NewID(), Algorithm: nomad.EncryptionAlgorithmAES256GCM,
 		CreateTime: now.UnixNano(), State: nomad.RootKeyStateActive}
 	dek := make([]byte, keySize)
 	rand.Read(dek) // never fails: crypto/rand ends the process instead
+	signer, err := material{dek, rsaKey}.signer()
+	if err != nil {
+		return nil, err
+	}
+	k.PublicKey = publicBytes(signer.Public())
 	for _, w := range r.wrappers {
 		wrapped, err := w.Wrap(ctx, k.KeyID, dek, rsaKey)
 		if err != nil {
-			return nil, fmt.Errorf("wrap root key %s by %s: %w", k.KeyID, w.ID(), err)
+			return nil, &wrapError{w.ID(), k.KeyID, err}
+		}
+		gotDEK, gotRSA, err := w.Unwrap(ctx, wrapped)
+		if err == nil && (subtle.ConstantTimeCompare(gotDEK, dek) == 0 || subtle.ConstantTimeCompare(gotRSA, rsaKey) == 0) {
+			err = errors.New("what it wrapped opens as something else")
+		}
+		if err != nil {
+			return nil, &wrapError{w.ID(), k.KeyID, fmt.Errorf("open it again: %w", err)}
 		}
 		k.WrappedKeys = append(k.WrappedKeys, wrapped)
 	}
 	return k, nil
 }
 
-// open unwraps a root key with the first of its wrappings that we can open.
+// wrapError says who could not wrap a new key.
+type wrapError struct {
+	by, key string
+	err     error
+}
+
+func (e *wrapError) Error() string {
+	return fmt.Sprintf("wrap root key %s by %s: %v", e.key, e.by, e.err)
+}
+func (e *wrapError) Unwrap() error { return e.err }
+
+// note remembers who could not wrap the last new key, "" when it was made.
+func (r *Ring) note(by string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.unmade = by
+}
+
+// open unwraps a root key: by the built-in wrapper if that made one of its wrappings,
+// else by all others at the same time; the first that opens it counts.
 func (r *Ring) open(ctx context.Context, k *nomad.RootKey) (jwt.Key, error) {
 	if k.Algorithm != nomad.EncryptionAlgorithmAES256GCM {
 		return jwt.Key{}, fmt.Errorf("unknown algorithm %q", k.Algorithm)
 	}
-	failures := []error{errors.New("no wrapping that this server can open")}
-	for _, wrapped := range k.WrappedKeys {
-		w := r.wrapper(wrapped)
-		if w == nil {
-			continue
-		}
-		var m material
-		var err error
-		if m.dek, m.rsa, err = w.Unwrap(ctx, wrapped); err == nil {
-			var signer crypto.Signer
-			if signer, err = m.signer(); err == nil {
-				err = r.boxes.keep(k.KeyID, m.dek)
-			}
-			if err == nil {
-				return jwt.NewKey(k.KeyID, signer)
-			}
-		}
-		failures = append(failures, fmt.Errorf("%s: %w", w.ID(), err))
+	if len(k.WrappedKeys) > maxWrappings {
+		return jwt.Key{}, fmt.Errorf("it has %d wrappings, more than %d", len(k.WrappedKeys), maxWrappings)
 	}
+	var failures []error
+	away := map[*nomad.WrappedKey]Wrapper{}
+	for _, wrapped := range k.WrappedKeys {
+		switch w := r.wrapper(wrapped); w.(type) {
+		case nil:
+		case AEAD:
+			found, err := unwrapped(ctx, w, wrapped, k)
+			if err == nil {
+				return r.take(found)
+			}
+			failures = append(failures, err)
+		default:
+			away[wrapped] = w
+		}
+	}
+	if len(failures)+len(away) == 0 {
+		return jwt.Key{}, r.unopenable(k)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	type result struct {
+		opened
+		err error
+	}
+	results := make(chan result, len(away))
+	for wrapped, w := range away {
+		go func() {
+			found, err := unwrapped(ctx, w, wrapped, k)
+			results <- result{found, err}
+		}()
+	}
+	for range away {
+		got := <-results
+		if got.err == nil {
+			return r.take(got.opened) // the others end with ctx
+		}
+		failures = append(failures, got.err)
+	}
+	slices.SortFunc(failures, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return jwt.Key{}, errors.Join(failures...)
+}
+
+// unopenable says who would be needed to open a key.
+func (r *Ring) unopenable(k *nomad.RootKey) error {
+	by := k.WrappedBy()
+	if len(by) == 0 {
+		return fmt.Errorf("%w: it has no wrapping", ErrNoWrapper)
+	}
+	return fmt.Errorf("%w: it is wrapped by %s: configure that keyring again", ErrNoWrapper, strings.Join(by, ", "))
+}
+
+// unwrapped opens one wrapping and holds it against the public half of the record.
+func unwrapped(ctx context.Context, w Wrapper, wrapped *nomad.WrappedKey, k *nomad.RootKey) (opened, error) {
+	var m material
+	var signer crypto.Signer
+	var err error
+	if m.dek, m.rsa, err = w.Unwrap(ctx, wrapped); err == nil {
+		signer, err = m.signer()
+	}
+	if err == nil && len(k.PublicKey) > 0 && !bytes.Equal(publicBytes(signer.Public()), k.PublicKey) {
+		err = errors.New("what it opened is another key")
+	}
+	var key jwt.Key
+	if err == nil {
+		key, err = jwt.NewKey(k.KeyID, signer)
+	}
+	if err != nil {
+		return opened{}, fmt.Errorf("%s: %w", w.ID(), err)
+	}
+	return opened{key, m.dek}, nil
+}
+
+// opened is what a root key was wrapped for: to sign, and to encrypt.
+type opened struct {
+	key jwt.Key
+	dek []byte
+}
+
+// take keeps what encrypts variables and returns what signs.
+func (r *Ring) take(o opened) (jwt.Key, error) {
+	if err := r.boxes.keep(o.key.ID, o.dek); err != nil {
+		return jwt.Key{}, err
+	}
+	return o.key, nil
 }
 
 // wrapper finds who can open a wrapping; what the built-in one made can always be
@@ -107,13 +225,13 @@ func (r *Ring) wrapper(wrapped *nomad.WrappedKey) Wrapper {
 	if wrapped == nil {
 		return nil
 	}
-	for _, w := range r.wrappers {
+	if own := (AEAD{}); wrapped.Provider == own.Provider() {
+		return own
+	}
+	for _, w := range r.openers {
 		if w.Provider() == wrapped.Provider && (w.ID() == wrapped.ProviderID || wrapped.ProviderID == "") {
 			return w
 		}
-	}
-	if own := (AEAD{}); wrapped.Provider == own.Provider() {
-		return own
 	}
 	return nil
 }

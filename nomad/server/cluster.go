@@ -174,11 +174,13 @@ func (s *Server) HandOver(ctx context.Context, id, addr string) error {
 func (s *Server) Stats() map[string]map[string]string {
 	addr, _ := s.Leader()
 	evals := s.broker.Stats()
+	open, closed := s.ring.Count()
 	return map[string]map[string]string{
 		"nomad": {"server": "true", "leader": strconv.FormatBool(s.raft.IsLeader()), "leader_addr": addr,
 			"bootstrap": strconv.FormatBool(s.cfg.BootstrapExpect == 1 || s.alone()), "known_regions": strconv.Itoa(len(s.regions()))},
-		"raft":   s.raft.Stats(),
-		"broker": {"ready": strconv.Itoa(evals.Ready), "unacked": strconv.Itoa(evals.Unacked)},
+		"raft":    s.raft.Stats(),
+		"keyring": {"open": strconv.Itoa(open), "closed": strconv.Itoa(closed)},
+		"broker":  {"ready": strconv.Itoa(evals.Ready), "unacked": strconv.Itoa(evals.Unacked)},
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/consensus"
 	"github.com/open-nomad/open-nomad/nomad/endpoint"
+	"github.com/open-nomad/open-nomad/nomad/keyring/kms"
 )
 
 // Config is how a server is set up: plain values, and TLS. A zero value has the default
@@ -72,8 +73,8 @@ type Config struct {
 	NoLogCache bool
 	// SegmentSize is how many bytes of the disk the log takes at a time. Default 64 MiB.
 	SegmentSize int
-	// StartTimeout bounds the time until the server has read its log and its keys
-	// after it began to run. Default: no bound.
+	// StartTimeout bounds the time until the server has read its log after it began to
+	// run, and has tried to open its keys. Default: no bound.
 	StartTimeout time.Duration
 
 	// Workers is how many evaluations are processed at a time; negative is none.
@@ -88,6 +89,8 @@ type Config struct {
 	// a warning; tokens last 5 min, at most 30 min.
 	Introduction endpoint.Introduction
 
+	// Keyring are those who wrap root keys. Default: the built-in one.
+	Keyring []kms.Config
 	// SignWithin bounds the wait of requests for a signing key. Default 10 s.
 	SignWithin time.Duration
 	// OIDCIssuer is the issuer in tokens, and enables OIDC discovery.

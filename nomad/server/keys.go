@@ -2,45 +2,237 @@ package server
 
 import (
 	"context"
-	"maps"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"sync"
+	"time"
 
 	memdb "github.com/hashicorp/go-memdb"
+	"github.com/hashicorp/go-metrics"
+
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/keyring"
+	"github.com/open-nomad/open-nomad/nomad/keyring/kms"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
+
+// Times of opening root keys, where services elsewhere are needed for it.
+const (
+	openFirst   = time.Second // before the second try
+	openLast    = 5 * time.Second
+	openRemind  = 10 * time.Minute // between two words about the same failure
+	settleFor   = 5 * time.Second  // how long others wait for the first tries
+	keysMeasure = 10 * time.Second
+)
+
+// openRing makes the ring with the wrappers of the configuration: those that are
+// active wrap, all open. None means the built-in one.
+func (s *Server) openRing() error {
+	c := keyring.Config{Log: s.log}
+	for _, k := range s.cfg.Keyring {
+		var w keyring.Wrapper = keyring.AEAD{Name: k.Name}
+		if k.Provider != string(nomad.KEKProviderAEAD) {
+			service, err := kms.New(k, os.Getenv)
+			if err != nil {
+				return err
+			}
+			s.services = append(s.services, service)
+			w = service
+		}
+		if k.Active {
+			c.Wrappers = append(c.Wrappers, w)
+		} else {
+			c.Openers = append(c.Openers, w)
+		}
+	}
+	if len(s.cfg.Keyring) > 0 && len(c.Wrappers) == 0 {
+		return errors.New("server: no keyring is active: new root keys could not be wrapped")
+	}
+	s.ring = keyring.New(c)
+	return nil
+}
+
+// opener opens the root keys of state for the ring, each in a goroutine of its own
+// until it is open or gone:
+//
+//	tried ──failed──▶ waits 1 s ... 5 s ──▶ tried ──opened──▶ done
+//
+// So a service that hangs holds up only the keys that need it.
+type opener struct {
+	s      *Server
+	wg     sync.WaitGroup
+	opened chan struct{} // holds one when keys were opened that follow has not seen
+
+	mu      sync.Mutex
+	opening map[string]bool
+}
 
 // followKeys keeps the keyring as state has the root keys, until ctx ends. What
 // signs waits in the ring until its key is there.
 func (s *Server) followKeys(ctx context.Context) error {
-	held := map[string]bool{}
+	o := &opener{s: s, opened: make(chan struct{}, 1), opening: map[string]bool{}}
+	ctx, cancel := context.WithCancel(ctx)
+	defer o.wg.Wait()
+	defer cancel()
+	o.wg.Go(func() { s.measureKeys(ctx) })
 	for {
 		store := s.fsm.State()
 		ws := memdb.NewWatchSet()
 		ws.Add(store.Abandoned())
-		snap := store.Snapshot()
-		for id := range held { // before keys are opened, which may take its time
-			if snap.RootKey(nil, id) == nil {
-				s.ring.Remove(id)
-				delete(held, id)
-			}
-		}
-		maps.Copy(held, s.loadKeys(ctx, snap, ws))
+		ws.Add(o.opened)
+		o.follow(ctx, store.Snapshot(), ws)
 		if err := ws.WatchCtx(ctx); ctx.Err() != nil {
 			return err
+		}
+		select {
+		case <-o.opened:
+		default:
 		}
 	}
 }
 
-// loadKeys puts the root keys of a snapshot into the ring and returns their IDs.
-func (s *Server) loadKeys(ctx context.Context, snap *state.Snapshot, ws memdb.WatchSet) map[string]bool {
+// follow takes over the states of all root keys of a snapshot and begins to open
+// those that are closed.
+func (o *opener) follow(ctx context.Context, snap *state.Snapshot, ws memdb.WatchSet) {
 	known := map[string]bool{}
-	for key := range snap.RootKeys(ws) {
-		known[key.KeyID] = true
-		if err := s.ring.Add(ctx, key); err != nil && ctx.Err() == nil {
-			s.log.Error("open root key", "key", key.KeyID, "err", err)
+	for k := range snap.RootKeys(ws) {
+		known[k.KeyID] = true
+		if !o.s.ring.Update(ctx, k) {
+			o.begin(ctx, k.KeyID)
 		}
 	}
-	return known
+	for _, id := range o.s.ring.IDs() {
+		if !known[id] {
+			o.s.ring.Remove(id)
+		}
+	}
+}
+
+// begin opens a key in the background, unless that is being done.
+func (o *opener) begin(ctx context.Context, id string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.opening[id] {
+		return
+	}
+	o.opening[id] = true
+	o.wg.Go(func() {
+		o.open(ctx, id)
+		o.mu.Lock()
+		delete(o.opening, id)
+		o.mu.Unlock()
+		select {
+		case o.opened <- struct{}{}: // its state may have changed meanwhile
+		default:
+		}
+	})
+}
+
+// open tries to open a key until it is open, gone, or ctx ends.
+func (o *opener) open(ctx context.Context, id string) {
+	var said string
+	var last time.Time
+	for wait := openFirst; ; wait = min(2*wait, openLast) {
+		k := o.s.fsm.State().Snapshot().RootKey(nil, id)
+		if k == nil || ctx.Err() != nil {
+			return
+		}
+		err := o.s.ring.Add(ctx, k)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err == nil && said != "":
+			o.s.log.Info("opened root key", "key", id, "state", k.State)
+			return
+		case err == nil:
+			return
+		case err.Error() != said || time.Since(last) >= openRemind:
+			o.s.log.Log(ctx, levelOf(err), "open root key: trying again", "key", id, "state", k.State, "err", err)
+			said, last = err.Error(), time.Now()
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait):
+		}
+	}
+}
+
+// levelOf says how loud a failure is told: what nobody but a person mends is an error.
+func levelOf(err error) slog.Level {
+	if errors.Is(err, keyring.ErrNoWrapper) {
+		return slog.LevelError
+	}
+	return slog.LevelWarn
+}
+
+// settleKeys waits until the root keys of state were tried to open, for a while: a
+// server whose key management is away goes on without what is wrapped by it.
+func (s *Server) settleKeys(ctx context.Context) {
+	within := settleFor
+	if t := s.cfg.StartTimeout; t > 0 {
+		within = min(within, t/2)
+	}
+	limited, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	keys := slices.Collect(s.fsm.State().Snapshot().RootKeys(nil))
+	if err := s.ring.Settle(limited, keys); err != nil && ctx.Err() == nil {
+		s.log.Warn("going on before all root keys are open", "err", err)
+	}
+}
+
+// firstKey makes the first root key of a cluster when it could not be made at once:
+// the key management that is to wrap it was away. It ends when there is one.
+func (s *Server) firstKey(ctx context.Context) error {
+	var said string
+	for wait := openFirst; ; wait = min(2*wait, openLast) {
+		if s.fsm.State().Snapshot().ActiveRootKey(nil) != nil {
+			return nil
+		}
+		err := s.makeKey(ctx)
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		if err.Error() != said {
+			said = err.Error()
+			s.log.Warn("nothing can be signed before there is a root key: trying again", "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(wait):
+		}
+	}
+}
+
+// makeKey makes a root key and writes it.
+func (s *Server) makeKey(ctx context.Context) error {
+	key, err := s.ring.NewRootKey(ctx, time.Now())
+	if err != nil {
+		return fmt.Errorf("make a root key: %w", err)
+	}
+	if err := s.write(ctx, nomad.WrappedRootKeysUpsertRequestType, &nomad.KeyringUpsertWrappedRootKeyRequest{WrappedRootKeys: key}); err != nil {
+		return fmt.Errorf("write the root key: %w", err)
+	}
+	s.log.Info("made a root key", "key", key.KeyID, "wrapped_by", key.WrappedBy())
+	return nil
+}
+
+// measureKeys tells how many keys are open and closed.
+func (s *Server) measureKeys(ctx context.Context) {
+	for {
+		open, closed := s.ring.Count()
+		metrics.SetGauge([]string{"nomad", "keyring", "open"}, float32(open))
+		metrics.SetGauge([]string{"nomad", "keyring", "closed"}, float32(closed))
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(keysMeasure):
+		}
+	}
 }
 
 // asLeader makes calls of this server's own parts: in process, in this region and,

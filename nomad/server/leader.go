@@ -81,7 +81,7 @@ func (s *Server) lead(ctx context.Context) error {
 	if err := s.bootstrap(ctx); err != nil {
 		return err
 	}
-	s.loadKeys(ctx, s.fsm.State().Snapshot(), nil)
+	s.settleKeys(ctx)
 	_, endToken := s.authority.Lead()
 	defer endToken()
 	s.broker.Enable()
@@ -100,7 +100,7 @@ func (s *Server) lead(ctx context.Context) error {
 	timer := gc.NewTimer(gc.Intervals{Job: s.cfg.JobGCInterval, RootKey: s.cfg.RootKeyGCInterval}, s.raft.AppliedIndex, s.broker.Enqueue)
 	for _, run := range []func(context.Context) error{
 		func(ctx context.Context) error { return s.beats.Run(ctx, nodes) },
-		s.plans.Run, s.deploys.Run, s.blocked.Run, reaper.Run, timer.Run, s.reconcile, s.pilot.Run,
+		s.plans.Run, s.deploys.Run, s.blocked.Run, reaper.Run, timer.Run, s.reconcile, s.pilot.Run, s.firstKey,
 	} {
 		wg.Go(func() {
 			if err := run(ctx); err != nil && ctx.Err() == nil {
@@ -163,15 +163,10 @@ func (s *Server) write(ctx context.Context, t nomad.MessageType, payload any) er
 // bootstrap writes what every cluster has, unless it is there.
 func (s *Server) bootstrap(ctx context.Context) error {
 	snap := s.fsm.State().Snapshot()
-	if snap.ActiveRootKey(nil) == nil {
-		key, err := s.ring.NewRootKey(ctx, time.Now())
-		if err != nil {
-			return fmt.Errorf("make a root key: %w", err)
+	if snap.ActiveRootKey(nil) == nil && len(s.services) == 0 { // else firstKey makes it: a service may be away
+		if err := s.makeKey(ctx); err != nil {
+			return err
 		}
-		if err := s.write(ctx, nomad.WrappedRootKeysUpsertRequestType, &nomad.KeyringUpsertWrappedRootKeyRequest{WrappedRootKeys: key}); err != nil {
-			return fmt.Errorf("write the root key: %w", err)
-		}
-		s.log.Info("made a root key", "key", key.KeyID)
 	}
 	if index, _ := snap.SchedulerConfig(nil); index == 0 {
 		if err := s.write(ctx, nomad.SchedulerConfigRequestType, &nomad.SchedulerSetConfigRequest{Config: s.cfg.Scheduler}); err != nil {

@@ -44,6 +44,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/heartbeat"
 	"github.com/open-nomad/open-nomad/nomad/identity"
 	"github.com/open-nomad/open-nomad/nomad/keyring"
+	"github.com/open-nomad/open-nomad/nomad/keyring/kms"
 	"github.com/open-nomad/open-nomad/nomad/plan"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/worker"
@@ -67,6 +68,7 @@ type Server struct {
 	raft      *consensus.Raft
 	streams   *consensus.Streams // nil when it stays alone
 	ring      *keyring.Ring
+	services  []*kms.Wrapper // those of the ring that are elsewhere
 	issuer    *identity.Issuer
 	authority *authz.Authority
 	broker    *broker.Broker
@@ -123,7 +125,9 @@ func (s *Server) open() (err error) {
 	if err := s.openRaft(); err != nil {
 		return err
 	}
-	s.ring = keyring.New(keyring.Config{Log: s.log})
+	if err := s.openRing(); err != nil {
+		return err
+	}
 	s.issuer = identity.New(identity.Config{Ring: s.ring, Region: s.cfg.Region, URL: s.cfg.OIDCIssuer, AnyAudience: s.cfg.AcceptAnyAudience})
 	s.authority = authz.New(authz.Config{Store: s.fsm.State, Tokens: s.issuer, Now: time.Now, Certs: s.cfg.TLS, Log: s.log})
 	self := s.asLeader()
@@ -298,7 +302,7 @@ func (s *Server) startInTime(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, s.cfg.StartTimeout)
 	defer cancel()
 	if err := s.caughtUp.wait(limited); err != nil {
-		return fmt.Errorf("the log and the keys were not read within %v: server.start_timeout bounds it", s.cfg.StartTimeout)
+		return fmt.Errorf("the log was not read within %v: server.start_timeout bounds it", s.cfg.StartTimeout)
 	}
 	return nil
 }
@@ -323,7 +327,7 @@ func (s *Server) catchUp(ctx context.Context) error {
 			if err := s.raft.CaughtUp(ctx); err != nil {
 				return err
 			}
-			s.loadKeys(ctx, s.fsm.State().Snapshot(), nil)
+			s.settleKeys(ctx)
 			s.caughtUp.open()
 			return nil
 		}
@@ -354,6 +358,9 @@ func (s *Server) Close() error {
 		}
 		if s.raft != nil {
 			errs = append(errs, s.raft.Close())
+		}
+		for _, service := range s.services {
+			service.Close()
 		}
 	})
 	return errors.Join(errs...)

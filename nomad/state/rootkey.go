@@ -124,7 +124,7 @@ func (s *Store) UpsertRootKeyMeta(index uint64, req *nomad.KeyringUpdateRootKeyM
 		}
 		k := keyOfMeta(req.RootKeyMeta)
 		if old := rootKeys.get(t, nil, keyOf(k.KeyID)); old != nil {
-			k.WrappedKeys = old.WrappedKeys
+			k.WrappedKeys, k.PublicKey = old.WrappedKeys, old.PublicKey
 		}
 		return t.putRootKey(k, req.Rekey)
 	})

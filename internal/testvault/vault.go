@@ -1,0 +1,179 @@
+// Package testvault is a transit engine of Vault for tests: it encrypts and decrypts
+// by keys that it makes when they are first named, and fails on demand. It knows
+// nothing of leases, policies or versions.
+package testvault
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// Token is the one that is let in.
+const Token = "s.vault-token-canary"
+
+// Fault is how the service fails.
+type Fault string
+
+// The ways to fail.
+const (
+	None      Fault = ""
+	Down      Fault = "down"      // connections break
+	Forbidden Fault = "forbidden" // 403
+	Hung      Fault = "hung"      // no answer until the fault ends
+	Junk      Fault = "junk"      // 200, and nothing of use
+	Wrong     Fault = "wrong"     // plaintext that is another
+	Echo      Fault = "echo"      // 400, and the request with its secrets in the answer
+	NoDecrypt Fault = "nodecrypt" // 403 for decrypt only
+)
+
+// Vault is one service.
+type Vault struct {
+	http *httptest.Server
+
+	mu       sync.Mutex
+	fault    Fault
+	changed  chan struct{}
+	keys     map[string]cipher.AEAD
+	requests int
+}
+
+// Start runs a service until the test ends.
+func Start(t testing.TB) *Vault {
+	t.Helper()
+	v := &Vault{keys: map[string]cipher.AEAD{}, changed: make(chan struct{})}
+	v.http = httptest.NewServer(v)
+	t.Cleanup(func() {
+		v.Set(None) // whoever hangs goes on
+		v.http.CloseClientConnections()
+		v.http.Close()
+	})
+	return v
+}
+
+// Addr is its URL.
+func (v *Vault) Addr() string { return v.http.URL }
+
+// Set makes it fail from now on.
+func (v *Vault) Set(f Fault) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.fault = f
+	close(v.changed)
+	v.changed = make(chan struct{})
+}
+
+// Requests counts those that came to encrypt and decrypt.
+func (v *Vault) Requests() int {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.requests
+}
+
+// ServeHTTP implements http.Handler.
+func (v *Vault) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	v.mu.Lock()
+	fault, changed := v.fault, v.changed
+	v.mu.Unlock()
+	switch {
+	case fault == Down:
+		panic(http.ErrAbortHandler)
+	case fault == Hung:
+		select {
+		case <-changed:
+		case <-r.Context().Done():
+		}
+		return
+	case fault == Forbidden || r.Header.Get("X-Vault-Token") != Token:
+		fail(w, http.StatusForbidden, "permission denied")
+		return
+	case strings.HasSuffix(r.URL.Path, "/renew-self"):
+		fail(w, http.StatusForbidden, "it cannot be renewed")
+		return
+	}
+	var in struct{ Plaintext, Ciphertext string }
+	if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
+		fail(w, http.StatusBadRequest, "no JSON")
+		return
+	}
+	parts := strings.Split(strings.TrimPrefix(r.URL.Path, "/v1/"), "/")
+	if len(parts) != 3 {
+		fail(w, http.StatusNotFound, "no such path")
+		return
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.requests++
+	name := r.Header.Get("X-Vault-Namespace") + "/" + parts[0] + "/" + parts[2]
+	switch {
+	case fault == Junk:
+		fmt.Fprint(w, `{"data": {"ciphertext": 7, "plaintext": "%%"}}`)
+	case fault == Echo:
+		fail(w, http.StatusBadRequest, "you said "+in.Plaintext+in.Ciphertext+" with "+r.Header.Get("X-Vault-Token"))
+	case parts[1] == "encrypt":
+		v.encrypt(w, name, in.Plaintext)
+	case parts[1] == "decrypt" && fault == NoDecrypt:
+		fail(w, http.StatusForbidden, "permission denied")
+	case parts[1] == "decrypt":
+		v.decrypt(w, name, in.Ciphertext, fault == Wrong)
+	default:
+		fail(w, http.StatusNotFound, "no such path")
+	}
+}
+
+func (v *Vault) encrypt(w http.ResponseWriter, name, plain string) {
+	text, err := base64.StdEncoding.DecodeString(plain)
+	if err != nil {
+		fail(w, http.StatusBadRequest, "no base64")
+		return
+	}
+	answer(w, "ciphertext", "vault:v1:"+base64.StdEncoding.EncodeToString(v.key(name).Seal(nil, nil, text, nil)))
+}
+
+func (v *Vault) decrypt(w http.ResponseWriter, name, sealed string, wrong bool) {
+	text, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(sealed, "vault:v1:"))
+	if err == nil {
+		text, err = v.key(name).Open(nil, nil, text, nil)
+	}
+	if err != nil {
+		fail(w, http.StatusBadRequest, "invalid ciphertext")
+		return
+	}
+	if wrong {
+		text[0] ^= 1
+	}
+	answer(w, "plaintext", base64.StdEncoding.EncodeToString(text))
+}
+
+// key returns the key of a name, made when there is none.
+func (v *Vault) key(name string) cipher.AEAD {
+	if v.keys[name] == nil {
+		key := make([]byte, 32)
+		rand.Read(key)
+		block, err := aes.NewCipher(key)
+		if err != nil {
+			panic("testvault: bug: " + err.Error())
+		}
+		if v.keys[name], err = cipher.NewGCMWithRandomNonce(block); err != nil {
+			panic("testvault: bug: " + err.Error())
+		}
+	}
+	return v.keys[name]
+}
+
+func answer(w http.ResponseWriter, key, text string) {
+	_ = json.NewEncoder(w).Encode(map[string]any{"data": map[string]string{key: text}}) // the client is gone
+}
+
+func fail(w http.ResponseWriter, code int, text string) {
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(map[string]any{"errors": []string{text}}) // the client is gone
+}

@@ -1,0 +1,153 @@
+package keyring_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/keyring"
+)
+
+// service is a wrapper by a service elsewhere, which can be away or wrong.
+type service struct {
+	keyring.AEAD
+	id          string
+	away, wrong *atomic.Bool
+}
+
+func newService(id string) service {
+	return service{id: id, away: &atomic.Bool{}, wrong: &atomic.Bool{}}
+}
+
+func (s service) Provider() string { return "transit" }
+func (s service) ID() string       { return s.id }
+
+func (s service) Wrap(ctx context.Context, keyID string, dek, rsa []byte) (*nomad.WrappedKey, error) {
+	if s.away.Load() {
+		return nil, errors.New("service is away")
+	}
+	w, err := s.AEAD.Wrap(ctx, keyID, dek, rsa)
+	if err == nil {
+		w.Provider, w.ProviderID = s.Provider(), s.ID()
+	}
+	return w, err
+}
+
+func (s service) Unwrap(ctx context.Context, w *nomad.WrappedKey) (dek, rsa []byte, err error) {
+	if s.away.Load() {
+		return nil, nil, errors.New("service is away")
+	}
+	dek, rsa, err = s.AEAD.Unwrap(ctx, w)
+	if s.wrong.Load() && err == nil {
+		dek[0] ^= 1
+	}
+	return dek, rsa, err
+}
+
+// A key that no service opens verifies all the same, and signs once one does.
+func TestClosedKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		far := newService("transit.far")
+		r := keyring.New(keyring.Config{Wrappers: []keyring.Wrapper{far}})
+		k := newKey(t, r)
+		far.away.Store(true)
+		if err := r.Add(t.Context(), k); err == nil || !strings.Contains(err.Error(), "transit.far: service is away") {
+			t.Errorf("Add() = %v", err)
+		}
+		if _, ok := r.PublicKey(k.KeyID); !ok || len(r.PublicKeys()) != 1 {
+			t.Error("a closed key does not verify")
+		}
+		if open, closed := r.Count(); open != 0 || closed != 1 || !slices.Equal(r.IDs(), []string{k.KeyID}) {
+			t.Errorf("Count() = %d, %d", open, closed)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := r.ActiveSigner(ctx); !errors.Is(err, keyring.ErrNoKey) || !errors.Is(err, keyring.ErrClosed) || !strings.Contains(err.Error(), "transit.far") {
+			t.Errorf("ActiveSigner() = %v", err)
+		}
+		if err := r.Settle(t.Context(), []*nomad.RootKey{k}); err != nil {
+			t.Errorf("Settle() = %v", err)
+		}
+		got := make(chan error)
+		go func() {
+			_, err := r.ActiveSigner(t.Context())
+			got <- err
+		}()
+		synctest.Wait()
+		far.wrong.Store(true)
+		far.away.Store(false)
+		if err := r.Add(t.Context(), k); err == nil || !strings.Contains(err.Error(), "another key") {
+			t.Errorf("Add() of a wrong answer = %v", err)
+		}
+		far.wrong.Store(false)
+		add(t, r, k)
+		if err := <-got; err != nil || r.Closed(k.KeyID) != "" {
+			t.Errorf("ActiveSigner() = %v", err)
+		}
+	})
+}
+
+// The state of a closed key follows its record.
+func TestStateOfClosedKey(t *testing.T) {
+	far := newService("transit")
+	r := keyring.New(keyring.Config{Wrappers: []keyring.Wrapper{far}, Openers: []keyring.Wrapper{keyring.AEAD{}}})
+	one, two := newKey(t, r), newKey(t, keyring.New(keyring.Config{}))
+	far.away.Store(true)
+	if r.Update(t.Context(), one) || r.Add(t.Context(), one) == nil {
+		t.Error("the key is open")
+	}
+	one.State = nomad.RootKeyStateInactive
+	if r.Update(t.Context(), one) {
+		t.Error("Update() opened it")
+	}
+	add(t, r, two)
+	if k, err := r.ActiveSigner(t.Context()); err != nil || k.ID != two.KeyID {
+		t.Errorf("ActiveSigner() = %v, %v", k, err)
+	}
+	r.Remove(one.KeyID)
+	if _, closed := r.Count(); closed != 0 {
+		t.Error("a removed key is closed")
+	}
+}
+
+// Each active wrapper wraps a new key, and any of them opens it; one that can't is
+// enough to have none.
+func TestSeveralWrappers(t *testing.T) {
+	a, b, old := newService("transit.a"), newService("transit.b"), newService("transit.old")
+	r := keyring.New(keyring.Config{Wrappers: []keyring.Wrapper{a, b, keyring.AEAD{}}, Openers: []keyring.Wrapper{old}})
+	k := newKey(t, r)
+	if got := fmt.Sprint(k.WrappedBy()); got != "[transit.a transit.b aead]" {
+		t.Errorf("wrapped by %s", got)
+	}
+	services := keyring.New(keyring.Config{Wrappers: []keyring.Wrapper{a, b}, Openers: []keyring.Wrapper{old}})
+	k = newKey(t, services)
+	a.away.Store(true)
+	if _, err := services.NewRootKey(t.Context(), time.Now()); err == nil || !strings.Contains(err.Error(), "by transit.a: service is away") {
+		t.Errorf("NewRootKey() = %v", err)
+	}
+	add(t, services, k) // b opens it
+	a.away.Store(false)
+	b.wrong.Store(true)
+	if _, err := services.NewRSAKey(t.Context(), time.Now()); err == nil || !strings.Contains(err.Error(), "transit.b: open it again") {
+		t.Errorf("NewRSAKey() = %v", err)
+	}
+	alone := keyring.New(keyring.Config{Wrappers: []keyring.Wrapper{old}})
+	if err := alone.Add(t.Context(), k); !errors.Is(err, keyring.ErrNoWrapper) || !strings.Contains(err.Error(), "transit.a, transit.b") {
+		t.Errorf("Add() without its wrappers = %v", err)
+	}
+	first := keyring.New(keyring.Config{Wrappers: []keyring.Wrapper{a}})
+	a.away.Store(true)
+	_, failed := first.NewRootKey(t.Context(), time.Now())
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := first.ActiveSigner(ctx); failed == nil || err == nil || !strings.Contains(err.Error(), "transit.a") {
+		t.Errorf("ActiveSigner() before the first key = %v", err)
+	}
+}

@@ -1,0 +1,280 @@
+package server_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/internal/testnet"
+	"github.com/open-nomad/open-nomad/internal/testvault"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/keyring/kms"
+	"github.com/open-nomad/open-nomad/nomad/server"
+)
+
+func transit(v *testvault.Vault, name string, active bool) kms.Config {
+	return kms.Config{Provider: "transit", Name: name, Active: active, Keys: map[string]string{
+		"address": v.Addr(), "token": testvault.Token, "key_name": "root", "disable_renewal": "true"}}
+}
+
+func aead(active bool) kms.Config { return kms.Config{Provider: "aead", Active: active} }
+
+// lines is a log that a test reads.
+type lines struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+func (l *lines) has(all ...string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.ContainsFunc(strings.Split(l.buf.String(), "\n"), func(line string) bool {
+		return !slices.ContainsFunc(all, func(part string) bool { return !strings.Contains(line, part) })
+	})
+}
+
+// at runs a server of a directory with keyrings, and its log.
+func at(t *testing.T, dir string, keyrings ...kms.Config) (*server.Server, func(), *lines) {
+	t.Helper()
+	log := &lines{}
+	cfg := server.Config{Region: "global", Datacenter: "dc1", Name: "test", RPCAddr: testnet.Any, DataDir: dir, Keyring: keyrings,
+		SignWithin: 300 * time.Millisecond, StartTimeout: 20 * time.Second}
+	s, err := server.New(cfg, slog.New(slog.NewTextHandler(log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	var once sync.Once
+	stop := func() { once.Do(func() { cancel(); <-done }) }
+	t.Cleanup(stop)
+	return s, stop, log
+}
+
+// keyList are the root keys as the leader tells of them.
+func keyList(t *testing.T, s *server.Server) []*nomad.RootKeyMeta {
+	t.Helper()
+	return read[nomad.KeyringListRootKeyMetaResponse](t, s, "Keyring.List", &nomad.KeyringListRootKeyMetaRequest{QueryOptions: global}).Keys
+}
+
+// activeKey is the one that signs, nil when there is none.
+func activeKey(t *testing.T, s *server.Server) *nomad.RootKeyMeta {
+	t.Helper()
+	for _, k := range keyList(t, s) {
+		if k.State == nomad.RootKeyStateActive {
+			return k
+		}
+	}
+	return nil
+}
+
+// tryRotate asks for a new key.
+func tryRotate(t *testing.T, s *server.Server) error {
+	t.Helper()
+	return s.Call(within(t), "Keyring.Rotate", &nomad.KeyringRotateRootKeyRequest{WriteRequest: nomad.WriteRequest{Region: "global"}}, nil)
+}
+
+// A server whose key management is away starts, says what it can't open, checks
+// tokens, and signs once the service is back.
+func TestKeyManagementIsAway(t *testing.T) {
+	v, dir := testvault.Start(t), t.TempDir()
+	s, stop, _ := at(t, dir, transit(v, "main", true))
+	eventually(t, func() bool { return activeKey(t, s) != nil && activeKey(t, s).Closed == "" })
+	if k := activeKey(t, s); fmt.Sprint(k.WrappedBy) != "[transit.main]" {
+		t.Errorf("wrapped by %v", k.WrappedBy)
+	}
+	n := join(t, s.RPCAddr())
+	stop()
+	v.Set(testvault.Forbidden)
+	s, stop, log := at(t, dir, transit(v, "main", true))
+	if err := s.Ready(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() bool { return log.has("level=WARN", "open root key", "transit.main", "403", "permission denied") })
+	if log.has(testvault.Token) {
+		t.Error("the log tells the token")
+	}
+	k := activeKey(t, s)
+	if k == nil || !strings.Contains(k.Closed, "transit.main") || s.Stats()["keyring"]["closed"] != "1" {
+		t.Errorf("keyring list shows %+v, stats %v", k, s.Stats()["keyring"])
+	}
+	n.addr = s.RPCAddr()
+	var out nomad.NodeUpdateResponse // its token is checked; no new one is due
+	n.must("Node.UpdateStatus", &nomad.NodeUpdateStatusRequest{NodeID: n.node.ID, Status: nomad.NodeStatusReady, WriteRequest: n.write(n.jwt)}, &out)
+	if published := read[nomad.KeyringListPublicResponse](t, s, "Keyring.ListPublic", &nomad.GenericRequest{QueryOptions: global}).PublicKeys; len(published) != 1 {
+		t.Errorf("verifiers see %v", published)
+	}
+	other := mockNode()
+	err := n.call("Node.Register", &nomad.NodeRegisterRequest{Node: other, WriteRequest: n.write("")}, &out)
+	if err == nil || !strings.Contains(err.Error(), "transit.main") {
+		t.Errorf("what needs a signature: %v", err)
+	}
+	if err := tryRotate(t, s); err == nil || !strings.Contains(err.Error(), "transit.main") || len(keyList(t, s)) != 1 {
+		t.Errorf("a rotation: %v", err)
+	}
+	v.Set(testvault.None)
+	eventually(t, func() bool { return activeKey(t, s).Closed == "" && s.Stats()["keyring"]["closed"] == "0" })
+	n.must("Node.Register", &nomad.NodeRegisterRequest{Node: other, WriteRequest: n.write("")}, &out)
+	if !log.has("level=INFO", "opened root key") {
+		t.Error("the log does not say that the key is open")
+	}
+	if err := tryRotate(t, s); err != nil {
+		t.Error(err)
+	}
+	stop()
+}
+
+// A new cluster whose key management is away leads, and has its key later.
+func TestFirstKeyComesLater(t *testing.T) {
+	v := testvault.Start(t)
+	v.Set(testvault.Down)
+	s, _, log := at(t, t.TempDir(), transit(v, "", true))
+	if err := s.Ready(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() bool { return log.has("level=WARN", "before there is a root key", "transit") })
+	if k := keyList(t, s); len(k) != 0 {
+		t.Errorf("keys are %v", k)
+	}
+	v.Set(testvault.None)
+	eventually(t, func() bool { return activeKey(t, s) != nil })
+	join(t, s.RPCAddr())
+}
+
+// A service that hangs holds up neither the start nor keys that others open.
+func TestHungServiceHoldsUpNobody(t *testing.T) {
+	v, w, dir := testvault.Start(t), testvault.Start(t), t.TempDir()
+	s, stop, _ := at(t, dir, transit(v, "a", true), transit(w, "b", true))
+	eventually(t, func() bool { return activeKey(t, s) != nil && activeKey(t, s).Closed == "" })
+	if k := activeKey(t, s); fmt.Sprint(k.WrappedBy) != "[transit.a transit.b]" {
+		t.Errorf("wrapped by %v", k.WrappedBy)
+	}
+	stop()
+	v.Set(testvault.Hung)
+	began := time.Now()
+	s, stop, _ = at(t, dir, transit(v, "a", true), transit(w, "b", true))
+	if err := s.Ready(within(t)); err != nil || time.Since(began) > 4*time.Second {
+		t.Errorf("Ready() = %v after %v", err, time.Since(began))
+	}
+	join(t, s.RPCAddr())
+	w.Set(testvault.Wrong) // now nobody opens it as it was
+	stop()
+	s, _, log := at(t, dir, transit(w, "b", true), aead(false))
+	eventually(t, func() bool { return log.has("level=WARN", "transit.b: what it opened is another key") })
+	if activeKey(t, s).Closed == "" {
+		t.Error("a wrong key is taken")
+	}
+}
+
+// With both configured a rotation moves a cluster from the built-in wrapper to a
+// service and back; the keys of before stay open as long as who wrapped them is there.
+func TestMigration(t *testing.T) {
+	v, dir := testvault.Start(t), t.TempDir()
+	s, stop, _ := at(t, dir)
+	eventually(t, func() bool { return activeKey(t, s) != nil })
+	n := join(t, s.RPCAddr())
+	first := activeKey(t, s)
+	stop()
+	step := func(want string, keyrings ...kms.Config) (*server.Server, func(), *lines) {
+		t.Helper()
+		s, stop, log := at(t, dir, keyrings...)
+		if err := s.Ready(within(t)); err != nil {
+			t.Fatal(err)
+		}
+		if err := tryRotate(t, s); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, func() bool { return s.Stats()["keyring"]["closed"] == "0" && activeKey(t, s).Closed == "" })
+		if got := fmt.Sprint(activeKey(t, s).WrappedBy); got != want {
+			t.Errorf("wrapped by %s, want %s", got, want)
+		}
+		n.addr = s.RPCAddr()
+		n.jwt = *n.beat(n.jwt, true).SignedIdentity // checks by an old key, signs by the new one
+		return s, stop, log
+	}
+	_, stop, _ = step("[aead transit]", aead(true), transit(v, "", true))
+	stop()
+	_, stop, _ = step("[transit]", aead(false), transit(v, "", true))
+	stop()
+	s, stop, _ = step("[aead]", aead(true), transit(v, "", false))
+	for _, k := range keyList(t, s) {
+		if k.KeyID == first.KeyID && (fmt.Sprint(k.WrappedBy) != "[aead]" || k.Closed != "") {
+			t.Errorf("the first key is %+v", k)
+		}
+	}
+	stop()
+	// The service is taken away while a key needs it: that is said, and is no end.
+	s, _, log := at(t, dir)
+	if err := s.Ready(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() bool { return log.has("level=ERROR", "wrapped by transit: configure that keyring again") })
+	n.addr = s.RPCAddr()
+	n.beat(n.jwt, true)
+	if err := tryRotate(t, s); err != nil {
+		t.Error(err)
+	}
+}
+
+// A service that encrypts and does not decrypt makes no key that would be lost.
+func TestKeyThatCannotBeReadBack(t *testing.T) {
+	v := testvault.Start(t)
+	s, _, _ := at(t, t.TempDir(), aead(true), transit(v, "w", true))
+	eventually(t, func() bool { return activeKey(t, s) != nil })
+	v.Set(testvault.NoDecrypt)
+	if err := tryRotate(t, s); err == nil || !strings.Contains(err.Error(), "transit.w") || len(keyList(t, s)) != 1 {
+		t.Errorf("Keyring.Rotate = %v", err)
+	}
+}
+
+// In a cluster of which one server can't reach the service, the others go on, and
+// that one checks what they sign.
+func TestOneServerWithoutKeyManagement(t *testing.T) {
+	good, bad := testvault.Start(t), testvault.Start(t)
+	all := cluster(t, 3, func(c *server.Config) {
+		c.Keyring = []kms.Config{transit(good, "main", true)}
+		if c.Name == "s2" {
+			c.Keyring = []kms.Config{transit(bad, "main", true)}
+			c.Workers = -1
+			bad.Set(testvault.Down)
+		}
+		c.SignWithin = time.Second
+	})
+	if leader, _ := split(t, all); leader.Server == all[2].Server {
+		transfer(t, all, all[0])
+	}
+	eventually(t, func() bool { return activeKey(t, all[0].Server) != nil })
+	eventually(t, func() bool { return all[2].Stats()["keyring"]["closed"] != "0" })
+	n := join(t, all[2].RPCAddr()) // the leader signs
+	register(t, all[2].Server, batchJob("b", 1))
+	if alloc := n.allocs(1)[0]; alloc.SignedIdentities["t"] == "" {
+		t.Error("the allocation has no identity")
+	}
+	var out nomad.SingleJobResponse // that server checks the token itself
+	stale := nomad.QueryOptions{Region: "global", AllowStale: true, AuthToken: n.jwt}
+	n.must("Job.GetJob", &nomad.JobSpecificRequest{JobID: "b", QueryOptions: stale}, &out)
+	if err := tryRotate(t, all[2].Server); err != nil {
+		t.Error(err)
+	}
+	if all[2].Stats()["keyring"]["open"] != "0" || all[0].Stats()["keyring"]["closed"] != "0" {
+		t.Errorf("keyrings are %v and %v", all[2].Stats()["keyring"], all[0].Stats()["keyring"])
+	}
+	bad.Set(testvault.None) // it has other keys: what it can't open stays closed
+	eventually(t, func() bool { return bad.Requests() > 0 })
+	if all[2].Stats()["keyring"]["open"] != "0" {
+		t.Error("a key was opened by a service that did not wrap it")
+	}
+}
