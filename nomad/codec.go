@@ -31,12 +31,10 @@ func Encode(v any) ([]byte, error) {
 	return buf.Bytes(), err
 }
 
-// EncodeCommand returns the Data of a Raft log entry: the message type, then v.
+// EncodeCommand returns the Data of a Raft log entry: the message type, then v, without
+// what is zero: each entry is sent, written and decoded by every server.
 func EncodeCommand(t MessageType, v any) ([]byte, error) {
-	var buf bytes.Buffer
-	buf.WriteByte(byte(t))
-	err := encodeTo(&buf, v)
-	return buf.Bytes(), err
+	return appendWhole([]byte{byte(t)}, v)
 }
 
 // encodeTo appends v to buf. An encoder goes back to the pool without what it

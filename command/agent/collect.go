@@ -11,7 +11,7 @@ import (
 // serverGarbage is how much garbage a server may gather before it is collected, also
 // while little is in use: each write makes some dozens of kilobytes of it, and going
 // over all state for the sake of a few megabytes costs a quarter of the CPU time.
-const serverGarbage = 128 << 20
+const serverGarbage = 256 << 20
 
 // Bounds of the percentage (runtime/debug.SetGCPercent): not below Go's own.
 const (

@@ -10,7 +10,7 @@ import (
 )
 
 func TestPercentFor(t *testing.T) {
-	for live, want := range map[uint64]int{0: mostPercent, 1 << 20: mostPercent, 16 << 20: 800, 40 << 20: 300, serverGarbage: 100, 10 << 30: 100} {
+	for live, want := range map[uint64]int{0: mostPercent, 1 << 20: mostPercent, 32 << 20: 800, 80 << 20: 300, serverGarbage: 100, 10 << 30: 100} {
 		if got := percentFor(live); got != want {
 			t.Errorf("percentFor(%d MiB) = %d, want %d", live>>20, got, want)
 		}

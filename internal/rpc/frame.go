@@ -38,13 +38,13 @@ type streamHeader struct{ Method string }
 
 type streamAck struct{ Error string }
 
-// writePair sends two values in one write.
-func writePair(w io.Writer, head, body any) error {
+// writePair sends two values in one write: the first whole, the second as encode makes it.
+func writePair(w io.Writer, head, body any, encode func(any) ([]byte, error)) error {
 	h, err := nomad.Encode(head)
 	if err != nil {
 		return err
 	}
-	b, err := nomad.Encode(body)
+	b, err := encode(body)
 	if err != nil {
 		return err
 	}
@@ -76,7 +76,8 @@ func newCaller(conn io.ReadWriteCloser) *caller {
 // call makes one call. broken says that the stream can't be used again.
 func (c *caller) call(method string, req, resp any) (broken bool, err error) {
 	c.seq++
-	if err := writePair(c.conn, &requestHeader{ServiceMethod: method, Seq: c.seq}, req); err != nil {
+	// Whoever answers decodes into an empty request: what is zero need not be said.
+	if err := writePair(c.conn, &requestHeader{ServiceMethod: method, Seq: c.seq}, req, nomad.EncodeSparse); err != nil {
 		return true, fmt.Errorf("rpc error: %w", err)
 	}
 	var head responseHeader

@@ -196,7 +196,7 @@ func (s *Server) serveCalls(ctx context.Context, c *Conn, conn io.ReadWriteClose
 			reply, out := s.answer(ctx, c, head, body)
 			mu.Lock()
 			defer mu.Unlock()
-			if err := writePair(conn, reply, out); err != nil {
+			if err := writePair(conn, reply, out, nomad.Encode); err != nil {
 				s.log.Debug("write rpc reply", "method", head.ServiceMethod, "err", err)
 				conn.Close()
 			}

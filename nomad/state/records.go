@@ -1,9 +1,13 @@
 package state
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"iter"
 	"log/slog"
 	"strings"
+
+	"github.com/hashicorp/go-msgpack/v2/codec"
 
 	"github.com/open-nomad/open-nomad/nomad"
 )
@@ -129,17 +133,27 @@ func indexRecord() Record {
 	return rec
 }
 
-// allocRecord is rowRecord for allocations, each of which carries its whole job:
-// those of the same job share one again.
+// allocRow is an allocation whose job is still as it was written.
+type allocRow struct {
+	nomad.Allocation
+	Job codec.Raw
+}
+
+// allocRecord is rowRecord for allocations, each of which carries its whole job: those
+// of the same job share one again, and it is decoded once.
 func allocRecord() Record {
 	rec := rowRecord(4, "Alloc", allocs, nil)
 	rec.read = func(r *Restore, decode func(any) error) error {
-		a := new(nomad.Allocation)
-		if err := decode(a); err != nil {
+		var row allocRow
+		if err := decode(&row); err != nil {
 			return err
 		}
-		a.Job = r.shareJob(a.Job)
-		return r.txn.Insert(allocs.name, a)
+		a := row.Allocation
+		var err error
+		if a.Job, err = r.writtenJob(row.Job); err != nil {
+			return fmt.Errorf("job of allocation %s: %w", a.ID, err)
+		}
+		return r.txn.Insert(allocs.name, &a)
 	}
 	return rec
 }
@@ -173,6 +187,7 @@ type Restore struct {
 	txn   *txn
 	seq   uint64
 	jobs  map[jobRevision]*nomad.Job
+	text  map[[sha256.Size]byte]*nomad.Job // jobs by what they were decoded from
 }
 
 // jobRevision names a job as it was at one moment.
@@ -184,7 +199,27 @@ type jobRevision struct {
 // NewRestore begins a restore.
 func NewRestore(log *slog.Logger) *Restore {
 	s := Empty(log)
-	return &Restore{store: s, txn: &txn{Txn: s.db.Txn(true), touched: map[string]bool{}}, jobs: map[jobRevision]*nomad.Job{}}
+	return &Restore{store: s, txn: &txn{Txn: s.db.Txn(true), touched: map[string]bool{}}, jobs: map[jobRevision]*nomad.Job{},
+		text: map[[sha256.Size]byte]*nomad.Job{}}
+}
+
+// writtenJob returns the job that was written as text: nearly always one that came with
+// another allocation before.
+func (r *Restore) writtenJob(text []byte) (*nomad.Job, error) {
+	if len(text) == 0 {
+		return nil, nil
+	}
+	sum := sha256.Sum256(text)
+	if known, ok := r.text[sum]; ok {
+		return known, nil
+	}
+	var j *nomad.Job
+	if err := nomad.Decode(text, &j); err != nil {
+		return nil, err
+	}
+	j = r.shareJob(j)
+	r.text[sum] = j
+	return j, nil
 }
 
 // shareJob returns the first job that came with the same revision.
