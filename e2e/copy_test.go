@@ -1,0 +1,195 @@
+package e2e
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/e2e/cluster"
+)
+
+// elsewhere writes a program that runs nomad on a machine of another boot: in a mount
+// namespace of its own, in which the kernel seems to tell another.
+func elsewhere(t *testing.T, dir string) string {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("another boot needs a mount namespace: run as root")
+	}
+	nomad, err := exec.LookPath("nomad")
+	if err != nil {
+		t.Fatal(err)
+	}
+	boot, name := filepath.Join(dir, "boot_id"), filepath.Join(dir, "elsewhere")
+	write(t, boot, "5d3d4ae0-7f8c-4b55-9a3a-8d52e1a1b2c3\n")
+	script := `exec unshare -m --propagation private sh -c 'mount --bind "$0" /proc/sys/kernel/random/boot_id && exec "$@"' ` + boot + " " + nomad + " \"$@\"\n"
+	if err := os.WriteFile(name, []byte("#!/bin/sh\n"+script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// output collects what a process says.
+type output struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (o *output) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.Write(b)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.String()
+}
+
+// runAgent runs an agent that need not become ready; it ends with the test, or with end.
+func runAgent(t *testing.T, bin string, a *cluster.Agent, data string) (out *output, end func()) {
+	t.Helper()
+	out = &output{}
+	ports := filepath.Join(filepath.Dir(data), "free.hcl")
+	write(t, ports, "ports {\n http = 0\n rpc = 0\n serf = 0\n}\n")
+	args := []string{"agent", "-config=" + ports}
+	for _, arg := range a.Args {
+		if !strings.HasPrefix(arg, "-data-dir=") {
+			args = append(args, arg)
+		}
+	}
+	cmd := exec.Command(bin, append(args, "-data-dir="+data)...)
+	cmd.Stdout, cmd.Stderr = out, out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	end = sync.OnceFunc(func() {
+		cmd.Process.Kill() // an agent that is gone already cannot be killed
+		cmd.Wait()
+	})
+	t.Cleanup(end)
+	return out, end
+}
+
+// A machine is made of a copy of a living node's disk. The copy is refused, says how
+// to mend it, and disturbs nothing; it is mended as it says. A killed agent is back at
+// once, and what is left of a node that is silent may be restored elsewhere.
+func TestCopyOfANode(t *testing.T) {
+	f := newFleet(t, "server {\n  min_heartbeat_ttl = \"2s\"\n  heartbeat_grace = \"2s\"\n}\n")
+	n := f.join("worker", "client {}\n")
+	id, _ := run(t, f.srv, job("web", "", shell("echo $$; exec sleep 3600")))
+	defer f.purge()
+	al := await(t, f.srv, id, "running", 1)[0]
+	pid, node := logOf(t, f.srv, al), nodeStatus(t, f.srv, nodeID(t, n), "ready")
+
+	bin, data := elsewhere(t, f.dir), filepath.Join(mkdirs(t, f.dir, "copy"), "data")
+	if out, err := exec.Command("cp", "-a", filepath.Join(n.Dir, "data"), data).CombinedOutput(); err != nil {
+		t.Fatalf("copy the disk: %v: %s", err, out)
+	}
+	out, end := runAgent(t, bin, n, data)
+	within(t, patience, "the copy is refused three times", func() bool { return strings.Count(out.String(), "node ID is in use by another agent") >= 3 })
+	for _, text := range []string{"runs on another machine", "remove client-id and secret-id from its client state directory"} {
+		if !strings.Contains(out.String(), text) {
+			t.Errorf("the copy does not say %q:\n%s", text, out)
+		}
+	}
+	before := tokenID(t, f.srv, node.ID)
+	if _, err := f.srv.Client.Nodes().Identity().Renew(&api.NodeIdentityRenewRequest{NodeID: node.ID}, nil); err != nil {
+		t.Fatal(err)
+	}
+	within(t, patience, "the original beats on, and is given a new identity", func() bool { return tokenID(t, f.srv, node.ID) != before && healthy(n) })
+	now := nodeStatus(t, f.srv, node.ID, "ready")
+	got, _, err := f.srv.Client.Allocations().Info(al.ID, nil)
+	if err != nil || got.ModifyIndex != al.ModifyIndex || !reflect.DeepEqual(now, node) || logOf(t, f.srv, al) != pid {
+		t.Errorf("the original was disturbed: %v, its node %+v was %+v", err, now, node)
+	}
+	if strings.Contains(fileText(t, filepath.Join(n.Dir, "agent.log")), "in use by another") {
+		t.Error("the original was refused")
+	}
+	end()
+
+	// Mended as it says.
+	for _, name := range []string{"client-id", "secret-id"} {
+		if err := os.Remove(filepath.Join(data, "client", name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, end = runAgent(t, bin, n, data)
+	within(t, patience, "the mended copy is a node of its own", func() bool { return strings.Contains(out.String(), "node is ready") })
+	if nodes, _, err := f.srv.Client.Nodes().List(nil); err != nil || len(nodes) != 2 {
+		t.Errorf("there are %d nodes, %v, want 2", len(nodes), err)
+	}
+	end()
+
+	// The agent is killed and started: nobody asks it to wait.
+	if err := n.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	begun := time.Now()
+	n = again(t, n)
+	t.Logf("a killed agent is ready %v after its start", time.Since(begun))
+	if log := fileText(t, filepath.Join(f.srv.Dir, "agent.log")); strings.Count(log, "refused an agent") != strings.Count(log, "runs on another machine") {
+		t.Error("the restarted agent was refused")
+	}
+	if again := onlyAlloc(t, f.srv, id); again.ID != al.ID || logOf(t, f.srv, al) != pid {
+		t.Error("the restart cost the task")
+	}
+}
+
+// A backup of a node is restored on another machine, which takes its place once it is
+// silent.
+func TestRestoredNode(t *testing.T) {
+	f := newFleet(t, "server {\n  min_heartbeat_ttl = \"1s\"\n  heartbeat_grace = \"1s\"\n}\n")
+	n := f.join("worker", "client {}\n")
+	id := nodeID(t, n)
+	bin, data := elsewhere(t, f.dir), filepath.Join(mkdirs(t, f.dir, "backup"), "data")
+	if err := n.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("cp", "-a", filepath.Join(n.Dir, "data"), data).CombinedOutput(); err != nil {
+		t.Fatalf("back up the disk: %v: %s", err, out)
+	}
+	out, _ := runAgent(t, bin, n, data)
+	within(t, patience, "the backup takes the node's place", func() bool { return strings.Contains(out.String(), "node is ready") })
+	nodeStatus(t, f.srv, id, "ready")
+	jobID, _ := run(t, f.srv, job("web", "", shell("exec sleep 3600")))
+	defer f.purge()
+	await(t, f.srv, jobID, "running", 1)
+}
+
+// tokenID is the ID of the identity that the agent of a node has.
+func tokenID(t *testing.T, srv *cluster.Agent, node string) any {
+	t.Helper()
+	got, err := srv.Client.Nodes().Identity().Get(&api.NodeIdentityGetRequest{NodeID: node}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got.Claims["jti"]
+}
+
+// healthy says whether an agent and its node are.
+func healthy(a *cluster.Agent) bool {
+	resp, err := http.Get(a.Address() + "/v1/agent/health")
+	if err != nil {
+		return false
+	}
+	defer resp.Body.Close()
+	_, err = io.Copy(io.Discard, resp.Body)
+	return err == nil && resp.StatusCode == http.StatusOK
+}
+
+func mkdirs(t *testing.T, parts ...string) string {
+	t.Helper()
+	name := filepath.Join(parts...)
+	mkdir(t, name)
+	return name
+}
