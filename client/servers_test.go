@@ -43,7 +43,9 @@ type fakeServer struct {
 	refused    []string     // those that were shown
 	tries      atomic.Int64 // calls of Node.Register
 
-	deafToRenewal bool // a forced renewal brings no token
+	proofs        []string // every AuthToken that was shown but for registering
+	noIdentities  bool     // these servers know of none, and take secrets
+	deafToRenewal bool     // a forced renewal brings no token
 	keepTokens    bool // neither does a registration
 	forced        int  // heartbeats that asked for one
 }
@@ -54,7 +56,7 @@ func startServer(t *testing.T) *fakeServer {
 	f := &fakeServer{index: 10, turn: make(chan struct{}), allocs: map[string]*nomad.Allocation{},
 		updated: map[string]*nomad.Allocation{}, tokens: map[string]bool{}}
 	var err error
-	f.rpc, err = rpc.NewServer(rpc.Config{Auth: rpc.TrustPeer{}, Log: slog.New(slog.DiscardHandler), Methods: []rpc.Method{
+	f.rpc, err = rpc.NewServer(rpc.Config{Auth: watchful{f}, Log: slog.New(slog.DiscardHandler), Methods: []rpc.Method{
 		rpc.Handle("Node.Register", rpc.NodeRegister, rpc.Here, f.register),
 		rpc.Handle("Node.UpdateStatus", rpc.NodeStatus, rpc.Here, f.updateStatus),
 		rpc.Handle("Node.GetClientAllocs", rpc.NodeOnly, rpc.Here, f.clientAllocs),
@@ -102,6 +104,18 @@ func (f *fakeServer) place(a *nomad.Allocation) {
 	})
 }
 
+// watchful takes every proof, and notes it.
+type watchful struct{ f *fakeServer }
+
+func (w watchful) Authenticate(ctx context.Context, token string, rule rpc.Rule, conn *rpc.Conn) (*nomad.AuthenticatedIdentity, error) {
+	if rule != rpc.NodeRegister {
+		w.f.mu.Lock()
+		w.f.proofs = append(w.f.proofs, token)
+		w.f.mu.Unlock()
+	}
+	return rpc.TrustPeer{}.Authenticate(ctx, token, rule, conn)
+}
+
 // token is a JWT in shape only.
 func (f *fakeServer) token(n int) *string {
 	part := func(s string) string { return base64.RawURLEncoding.EncodeToString([]byte(s)) }
@@ -128,7 +142,9 @@ func (f *fakeServer) register(_ context.Context, c *rpc.Call, req *nomad.NodeReg
 		f.registers = append(f.registers, req.AuthToken)
 		f.node, f.status = req.Node, req.Node.Status
 		resp = &nomad.NodeUpdateResponse{HeartbeatTTL: time.Minute, Servers: []*nomad.NodeServerInfo{{RPCAdvertiseAddr: f.addr()}}}
-		if !f.keepTokens {
+		if f.noIdentities {
+			f.tokens[req.Node.SecretID] = true
+		} else if !f.keepTokens {
 			resp.SignedIdentity = f.token(len(f.registers))
 		}
 	})
@@ -150,7 +166,8 @@ func (f *fakeServer) updateStatus(_ context.Context, _ *rpc.Call, req *nomad.Nod
 	if req.ForceIdentityRenewal {
 		f.forced++
 	}
-	if req.ForceIdentityRenewal && !f.deafToRenewal {
+	bySecret := req.AuthToken == f.node.SecretID && !f.noIdentities
+	if req.ForceIdentityRenewal && !f.deafToRenewal || bySecret {
 		resp.SignedIdentity = f.token(100)
 	}
 	return resp, nil

@@ -1,0 +1,104 @@
+package client_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// Once the node has an identity nothing else is shown: neither by heartbeats, pulls and
+// updates, nor by what runs allocations.
+func TestIdentityIsUsedForEveryCall(t *testing.T) {
+	f := startServer(t)
+	n := start(t, config(nodeDir(t), f.addr()))
+	a := alloc(map[string]any{"run_for": "10ms"})
+	f.place(a)
+	f.until(t, "it is complete", func() bool { return status(f, a) == nomad.AllocClientStatusComplete })
+	if err := n.RPC().Call(t.Context(), "NodeIdentity.Renew", &nomad.NodeIdentityRenewReq{}, &nomad.NodeIdentityRenewResp{}); err != nil {
+		t.Fatal(err)
+	}
+	f.until(t, "it beats with the next identity", func() bool { return len(f.proofs) > 4 && f.forced > 0 })
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i, proof := range f.proofs {
+		if !f.tokens[proof] || proof == f.node.SecretID {
+			t.Errorf("call %d shows no identity but %d bytes", i, len(proof))
+		}
+	}
+}
+
+// The servers are upgraded last: the secret ID serves until one gives an identity.
+func TestServersWithoutIdentities(t *testing.T) {
+	f := startServer(t)
+	f.noIdentities = true
+	n := start(t, config(nodeDir(t), f.addr()))
+	<-n.Ready()
+	secret := n.Node().SecretID
+	a := alloc(map[string]any{"run_for": "10ms"})
+	f.place(a)
+	f.until(t, "it is complete", func() bool { return status(f, a) == nomad.AllocClientStatusComplete })
+	f.mu.Lock()
+	for i, proof := range f.proofs {
+		if proof != secret {
+			t.Errorf("call %d shows %d bytes, want the secret ID", i, len(proof))
+		}
+	}
+	f.mu.Unlock()
+	if err := n.RPC().Call(t.Context(), "NodeIdentity.Get", &nomad.NodeIdentityGetReq{}, &nomad.NodeIdentityGetResp{}); err == nil {
+		t.Error("there is an identity that nobody gave")
+	}
+	if err := n.stop(); err != nil {
+		t.Fatal(err)
+	}
+	f.edit(func() { f.registers = nil })
+	n = start(t, n.cfg) // still no identity: it is known by its secret ID
+	<-n.Ready()
+	f.edit(func() {
+		if len(f.registers) != 1 || f.registers[0] != secret {
+			t.Errorf("the restarted agent registers with %q", f.registers)
+		}
+		f.noIdentities = false // the servers are upgraded
+	})
+	f.until(t, "it has an identity", func() bool { return len(f.proofs) > 0 && f.proofs[len(f.proofs)-1] != secret })
+	claims(t, n)
+}
+
+// An identity that ended while no server answered: the node registers again, as soon
+// as one does. Its tasks run on.
+func TestExpiredIdentityIsReplaced(t *testing.T) {
+	f := startServer(t)
+	n := start(t, config(nodeDir(t), f.addr()))
+	a := alloc(map[string]any{"run_for": "1h"})
+	f.place(a)
+	f.until(t, "it runs", func() bool { return status(f, a) == nomad.AllocClientStatusRunning })
+	before := claims(t, n)["jti"]
+	var expired string
+	known := 0
+	f.edit(func() {
+		for token := range f.tokens {
+			expired = token
+		}
+		clear(f.tokens)
+		f.notReady, known = errors.New("not now"), len(f.registers)
+	})
+	tried := f.tries.Load()
+	soon(t, "it tries to register", func() bool { return f.tries.Load() > tried+3 })
+	f.edit(func() { f.notReady = nil })
+	soon(t, "it has another identity", func() bool { return claims(t, n)["jti"] != before })
+	updates := 0
+	f.edit(func() {
+		if f.registers[known] != expired {
+			t.Error("the expired identity is not what it registers with")
+		}
+		updates = f.updates
+	})
+	again := alloc(map[string]any{"run_for": "10ms"})
+	f.place(again)
+	f.until(t, "another allocation ends", func() bool { return status(f, again) == nomad.AllocClientStatusComplete })
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if states := f.updated[a.ID].TaskStates["main"]; status(f, a) != nomad.AllocClientStatusRunning || states.Restarts > 0 || f.updates == updates {
+		t.Errorf("the allocation that ran is %s, its task %+v", status(f, a), states)
+	}
+}
