@@ -46,8 +46,8 @@ type fakeServer struct {
 	proofs        []string // every AuthToken that was shown but for registering
 	noIdentities  bool     // these servers know of none, and take secrets
 	deafToRenewal bool     // a forced renewal brings no token
-	keepTokens    bool // neither does a registration
-	forced        int  // heartbeats that asked for one
+	keepTokens    bool     // neither does a registration
+	forced        int      // heartbeats that asked for one
 }
 
 // startServer makes a server that listens.

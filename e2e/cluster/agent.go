@@ -151,6 +151,9 @@ func (a *Agent) isReady() error {
 	if health.Client == nil {
 		return nil
 	}
+	if !health.Client.Ok {
+		return fmt.Errorf("the client is not healthy: %s", health.Client.Message)
+	}
 	id, err := a.NodeID()
 	if err != nil {
 		return err

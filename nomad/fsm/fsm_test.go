@@ -295,6 +295,7 @@ func TestRestoreFillsIn(t *testing.T) {
 	stream.WriteByte(0x80)
 	put(2, &nomad.IndexEntry{Key: "jobs", Value: 77})
 	put(28, &nomad.NodePool{Name: "gpu"})
+	put(28, &nomad.NodePool{Name: "all"})
 	put(0, &nomad.Node{ID: "n1"})
 	put(1, &nomad.Job{ID: "j", Namespace: "default", ModifyIndex: 7})
 	put(4, &nomad.Allocation{ID: "a1", Namespace: "default", JobID: "j", Job: &nomad.Job{ID: "j", Namespace: "default", ModifyIndex: 7}})

@@ -336,6 +336,8 @@ func TestRootKeyGC(t *testing.T) {
 		if w.Snapshot().RootKey(nil, unused) == nil {
 			t.Fatal("force-gc took a key before its time")
 		}
+		ofNode := key(nomad.RootKeyStateInactive) // nothing but a node has an identity of it, and that is down
+		w.Must(t, nomad.NodeUpdateStatusRequestType, &nomad.NodeUpdateStatusRequest{NodeID: w.Node(t).ID, Status: nomad.NodeStatusDown, IdentitySigningKeyID: ofNode})
 		time.Sleep(721 * time.Hour)
 		for range 3 { // publish the next key, let it sign, collect
 			w.run(nomad.CoreJobRootKeyRotateOrGC)
@@ -347,6 +349,9 @@ func TestRootKeyGC(t *testing.T) {
 		}
 		if k := snap.ActiveRootKey(nil); k == nil || k.KeyID == active {
 			t.Errorf("the active key is %v", k)
+		}
+		if snap.RootKey(nil, ofNode) == nil {
+			t.Error("a key of which a node has its identity was collected")
 		}
 	})
 }

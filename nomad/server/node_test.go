@@ -294,3 +294,68 @@ func TestIdleNodeComesBack(t *testing.T) {
 		t.Errorf("the idle node that came back is %q", got)
 	}
 }
+
+// An agent that is too old to keep an identity goes on with its secret ID, until it is
+// upgraded.
+func TestAgentsWithoutIdentities(t *testing.T) {
+	s, _ := start(t, nil)
+	old := stranger(t, s)
+	old.node.Attributes["nomad.version"] = "1.10.5"
+	if err := old.enter(""); err != nil || old.jwt != "" {
+		t.Fatalf("Node.Register = %v, with an identity %t", err, old.jwt != "")
+	}
+	for range 2 {
+		if out := old.beat(old.node.SecretID, true); out.SignedIdentity != nil {
+			t.Fatal("a heartbeat of an agent that is too old brings an identity")
+		}
+		if err := old.enter(old.node.SecretID); err != nil || old.jwt != "" {
+			t.Fatalf("Node.Register = %v, with an identity %t", err, old.jwt != "")
+		}
+	}
+	node := *old.node
+	node.Attributes = map[string]string{"nomad.version": "2.0.6"}
+	old.node = &node
+	if err := old.enter(old.node.SecretID); err != nil || old.jwt == "" {
+		t.Fatalf("the upgraded agent: Node.Register = %v, with an identity %t", err, old.jwt != "")
+	}
+	if out := old.beat(old.jwt, false); out.SignedIdentity != nil {
+		t.Error("the upgraded agent's identity is renewed at once")
+	}
+}
+
+// Pools that nodes make, and the built-in ones, give identities that end; so do those
+// with the shortest time.
+func TestEveryNodeIdentityEnds(t *testing.T) {
+	s, _ := start(t, nil)
+	read[nomad.GenericResponse](t, s, "NodePool.UpsertNodePools", &nomad.NodePoolUpsertRequest{NodePools: []*nomad.NodePool{
+		{Name: "unsaid"}, {Name: "hour", NodeIdentityTTL: time.Hour}, {Name: "instant", NodeIdentityTTL: 1}}})
+	for pool, want := range map[string]time.Duration{"default": 24 * time.Hour, "made": 24 * time.Hour, "unsaid": 24 * time.Hour, "hour": time.Hour, "instant": time.Second} {
+		n := stranger(t, s)
+		n.node.NodePool = pool
+		if err := n.enter(""); err != nil {
+			t.Fatal(err)
+		}
+		claims := claimsOf(t, n.jwt)
+		end, ok := claims["exp"].(float64)
+		if life := time.Duration(end-claims["iat"].(float64)) * time.Second; !ok || life != want {
+			t.Errorf("an identity of pool %s lives for %v, want %v", pool, life, want)
+		}
+	}
+}
+
+// What a renewal signs with is known of the node at once, so that its key is not
+// collected; a second one with the same key writes nothing.
+func TestRenewalIsRecorded(t *testing.T) {
+	s, _ := start(t, nil)
+	n := join(t, s.RPCAddr())
+	before := nodeOf(t, s, n)
+	read[nomad.KeyringRotateRootKeyResponse](t, s, "Keyring.Rotate", &nomad.KeyringRotateRootKeyRequest{})
+	out := n.beat(n.jwt, true)
+	after := nodeOf(t, s, n)
+	if out.SignedIdentity == nil || out.Index == 0 || after.IdentitySigningKeyID == before.IdentitySigningKeyID || after.ModifyIndex != out.NodeModifyIndex {
+		t.Errorf("after a renewal with another key (%d) the node is %+v", out.Index, after)
+	}
+	if out = n.beat(*out.SignedIdentity, true); out.SignedIdentity == nil || out.Index != 0 || nodeOf(t, s, n).ModifyIndex != after.ModifyIndex {
+		t.Errorf("a renewal with the same key was written at %d", out.Index)
+	}
+}
