@@ -6,6 +6,7 @@ require (
 	github.com/agext/levenshtein v1.2.1
 	github.com/anishathalye/porcupine v1.3.1
 	github.com/aws/aws-sdk-go v1.55.8
+	github.com/coreos/go-oidc/v3 v3.11.0
 	github.com/elastic/go-seccomp-bpf v1.5.0
 	github.com/go-jose/go-jose/v4 v4.1.8
 	github.com/golang/snappy v1.0.0

@@ -1,7 +1,8 @@
 // Command verify checks a token from outside, as any service that trusts the
 // cluster would: it reads the token on standard input, fetches the public keys
 // from the URL given, checks signature, times and audience with go-jose, and
-// prints whose token it is. It knows nothing else of the cluster.
+// prints whose token it is. It knows nothing else of the cluster. Without an audience
+// the token must be one for the API of the cluster.
 package main
 
 import (
@@ -18,17 +19,21 @@ import (
 )
 
 func main() {
-	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: verify JWKS-URL < token")
+	if len(os.Args) < 2 || len(os.Args) > 3 {
+		fmt.Fprintln(os.Stderr, "usage: verify JWKS-URL [AUDIENCE] < token")
 		os.Exit(2)
 	}
-	if err := verify(os.Args[1], os.Stdin); err != nil {
+	audience := "nomadproject.io"
+	if len(os.Args) == 3 {
+		audience = os.Args[2]
+	}
+	if err := verify(os.Args[1], audience, os.Stdin); err != nil {
 		fmt.Fprintln(os.Stderr, "verify:", err)
 		os.Exit(1)
 	}
 }
 
-func verify(url string, in io.Reader) error {
+func verify(url, audience string, in io.Reader) error {
 	raw, err := io.ReadAll(io.LimitReader(in, 8<<10))
 	if err != nil {
 		return err
@@ -45,7 +50,7 @@ func verify(url string, in io.Reader) error {
 	if err := token.Claims(keys, &claims); err != nil {
 		return fmt.Errorf("the signature is not by one of the %d keys at %s: %w", len(keys.Keys), url, err)
 	}
-	if err := claims.Validate(jwt.Expected{Time: time.Now(), AnyAudience: jwt.Audience{"nomadproject.io"}}); err != nil {
+	if err := claims.Validate(jwt.Expected{Time: time.Now(), AnyAudience: jwt.Audience{audience}}); err != nil {
 		return err
 	}
 	fmt.Printf("valid: %s, signed %s with key %s\n", claims.Subject, token.Headers[0].Algorithm, token.Headers[0].KeyID)

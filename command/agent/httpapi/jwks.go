@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"strconv"
 	"time"
@@ -48,14 +49,16 @@ func publicKey(k *nomad.KeyringPublicKey) (jwt.PublicKey, error) {
 	return jwt.PublicKey{}, fmt.Errorf("key %s: %d bytes are no public key of algorithm %q", k.KeyID, len(k.PublicKey), k.Algorithm)
 }
 
-// keyAge is half of the time until the newest key is due for rotation.
+// keyAge is half of the time until the newest key is due for rotation and up to a tenth
+// of that, so that verifiers do not come all at once.
 func keyAge(o *nomad.KeyringListPublicResponse, now time.Time) time.Duration {
 	var newest int64
 	for _, k := range o.PublicKeys {
 		newest = max(newest, k.CreateTime)
 	}
 	left := time.Unix(0, newest).Add(o.RotationThreshold).Sub(now)
-	return max(left/2, minKeyAge)
+	age := max(left/2, minKeyAge)
+	return age + rand.N(age/10+1)
 }
 
 // discovery answers with the OpenID Connect configuration, when there is one.

@@ -1,0 +1,3 @@
+server {
+  oidc_issuer = "http://127.0.0.1:4646" # where outside services reach the agents
+}

@@ -1,0 +1,43 @@
+// Command trust is a service that answers tasks by who they are. All it knows of the
+// cluster is its issuer: an address.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"log"
+	"net/http"
+	"strings"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+)
+
+func main() {
+	issuer := flag.String("issuer", "http://127.0.0.1:4646", "oidc_issuer of the servers")
+	audience := flag.String("audience", "greeter.example", "who this service is: the aud of its callers' tokens")
+	listen := flag.String("listen", "127.0.0.1:8080", "where to listen")
+	flag.Parse()
+	provider, err := oidc.NewProvider(context.Background(), *issuer) // fetches keys when it sees a new key ID
+	if err != nil {
+		log.Fatal(err)
+	}
+	tokens := provider.Verifier(&oidc.Config{ClientID: *audience})
+	log.Fatal(http.ListenAndServe(*listen, http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		raw, _ := strings.CutPrefix(req.Header.Get("Authorization"), "Bearer ")
+		token, err := tokens.Verify(req.Context(), raw) // signature, iss, aud, exp
+		if err != nil {
+			http.Error(w, "who are you?", http.StatusUnauthorized)
+			return
+		}
+		var who struct {
+			Job  string `json:"nomad_job_id"`
+			Task string `json:"nomad_task"`
+		}
+		if err := token.Claims(&who); err != nil || who.Job == "" {
+			http.Error(w, "you are no task", http.StatusForbidden)
+			return
+		}
+		fmt.Fprintf(w, "hello task %s of job %s\n", who.Task, who.Job)
+	})))
+}
