@@ -1,0 +1,133 @@
+package acl
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Question is what Explain answers: whether a caller may do one thing.
+type Question struct {
+	Kind Kind
+	// Namespace is that of a variable, else empty.
+	Namespace string
+	// Name is that of the thing, or the path of the variable; empty for the kinds that
+	// have no names.
+	Name string
+	// Rights is what is asked for; one of them is enough. The rights of nodes, agents,
+	// quotas and operators are called read and write, those of plugins list and read.
+	Rights []string
+	// Workload is nil for who is no workload. It matters for variables only.
+	Workload *Workload
+}
+
+// maxTold is how many rules the text of a decision tells.
+const maxTold = 5
+
+// Decision is the answer to a Question.
+type Decision struct {
+	Question Question
+	Allowed  bool
+	Reason   Reason
+	// Rules is what decided: the words that deny; else those that grant; else all words
+	// of the rules that are closest and do not grant. In order of policy and line.
+	Rules []Rule
+}
+
+// Rule is a word of a policy.
+type Rule struct {
+	Policy string
+	Block  string // such as: namespace "prod-*"
+	Text   string // such as: policy = "read"; empty when the block does not say
+	Pos    Pos
+}
+
+// String returns where the rule stands and what it says, on one line.
+func (r Rule) String() string {
+	says := r.Text
+	if says == "" {
+		says = "says nothing of this"
+	}
+	return fmt.Sprintf("policy %q, %s: %s: %s", r.Policy, r.Pos, r.Block, says)
+}
+
+// String returns the decision on one line. It names rights, patterns and policies: it
+// is for those who may read them.
+func (d Decision) String() string {
+	verdict := "refused"
+	if d.Allowed {
+		verdict = "allowed"
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s: %s", d.Question, verdict, d.Reason)
+	for i, r := range d.Rules {
+		if i == maxTold {
+			fmt.Fprintf(&b, "; and %d more", len(d.Rules)-i)
+			break
+		}
+		sep := "; "
+		if i == 0 {
+			sep = ": "
+		}
+		b.WriteString(sep + r.String())
+	}
+	return b.String()
+}
+
+// String returns what is asked for, such as: read-job in namespace "prod".
+func (q Question) String() string {
+	what := strings.Join(q.Rights, " or ")
+	switch {
+	case q.Kind == Variables:
+		return fmt.Sprintf("%s of variable %q in namespace %q", what, q.Name, q.Namespace)
+	case q.Name == "":
+		return fmt.Sprintf("%s of %s", what, q.Kind)
+	case q.Kind == Namespaces:
+		return fmt.Sprintf("%s in namespace %q", what, q.Name)
+	}
+	return fmt.Sprintf("%s of %s %q", what, q.Kind, q.Name)
+}
+
+// Explain answers like the Allow methods, and says why.
+func (a *ACL) Explain(q Question) Decision {
+	words := vocabularies[q.Kind]
+	if words == nil {
+		return Decision{Question: q, Reason: ReasonNoRight}
+	}
+	want := wanted(words, q.Rights)
+	m := match{keep: true}
+	reason := a.decide(query{words: words, space: q.Namespace, name: q.Name, want: want, workload: q.Workload}, &m)
+	d := Decision{Question: q, Allowed: reason.allows(), Reason: reason}
+	kind := q.Kind
+	switch reason {
+	case ReasonNamespaceDenied:
+		kind = Namespaces
+	case ReasonGranted, ReasonDenied, ReasonNotGranted:
+	default:
+		return d
+	}
+	for _, r := range m.rules {
+		for _, s := range r.from {
+			if m.deny && s.deny || d.Allowed && s.rights&want != 0 || reason == ReasonNotGranted {
+				d.Rules = append(d.Rules, Rule{Policy: s.policy, Block: title(kind, r), Text: s.text, Pos: s.at})
+			}
+		}
+	}
+	slices.SortFunc(d.Rules, func(a, b Rule) int {
+		return cmp.Or(strings.Compare(a.Policy, b.Policy), a.Pos.Line-b.Pos.Line, a.Pos.Column-b.Pos.Column,
+			strings.Compare(a.Block, b.Block), strings.Compare(a.Text, b.Text))
+	})
+	return d
+}
+
+// title is how a policy writes the head of a rule.
+func title(kind Kind, r *rule) string {
+	switch {
+	case kind == Variables:
+		return fmt.Sprintf("namespace %q variables path %q", r.space.text, r.name.text)
+	case r.name.text == "":
+		return string(kind)
+	}
+	return fmt.Sprintf("%s %q", kind, r.name.text)
+}

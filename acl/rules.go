@@ -1,0 +1,234 @@
+package acl
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// rule is all that policies say about one pattern: of a name or, for variables, of a
+// namespace and a path.
+type rule struct {
+	space, name glob
+	rights      rights
+	deny        bool
+	from        []source
+}
+
+// source is a word of a policy that is part of a rule.
+type source struct {
+	policy string
+	grant
+	block Pos
+}
+
+func (r *rule) literals() int { return r.space.literals + r.name.literals }
+
+// key is a pattern as it is written.
+type key struct{ space, name string }
+
+// rules is every rule of one kind. Slices are sorted from the most literal characters
+// to the fewest: for one name, that is from the closest to the farthest. Most globs
+// are a prefix and a "*": these are looked up, so that thousands cost no more than ten.
+type rules struct {
+	exact map[key]*rule      // without a "*"
+	heads map[key]*rule      // of names that are a prefix and a "*", in a space without one
+	sizes []int              // how long the prefixes in heads are, from long to short
+	near  map[string][]*rule // of other names with a "*", in a space without one
+	open  []*rule            // of spaces with a "*"
+	lists map[string]bool    // the spaces without a "*" in which something may be listed
+}
+
+func newRules() *rules {
+	return &rules{exact: map[key]*rule{}, heads: map[key]*rule{}, near: map[string][]*rule{}, lists: map[string]bool{}}
+}
+
+// build returns the rules of each kind that the policies have.
+func build(policies []*Policy) map[Kind]*rules {
+	byKind := map[Kind]map[key]*rule{}
+	for kind := range vocabularies {
+		byKind[kind] = map[key]*rule{}
+	}
+	for _, p := range policies {
+		if p == nil {
+			continue
+		}
+		for _, b := range p.blocks {
+			k := key{b.space, b.name}
+			r := byKind[b.kind][k]
+			if r == nil {
+				r = &rule{space: newGlob(b.space), name: newGlob(b.name)}
+				byKind[b.kind][k] = r
+			}
+			r.add(p.Name, b)
+		}
+	}
+	all := map[Kind]*rules{}
+	for kind, found := range byKind {
+		all[kind] = sorted(found)
+	}
+	maps.DeleteFunc(byKind[Namespaces], func(_ key, r *rule) bool { return !r.deny && r.rights == 0 })
+	all[spoken] = sorted(byKind[Namespaces])
+	return all
+}
+
+// spoken is the rules of namespaces but for those that hold nothing but variables:
+// they refuse what is asked of the namespace, yet hide no deny from its variables.
+const spoken Kind = "namespace with rights"
+
+// add merges a block: a union, but for deny, which takes everything.
+func (r *rule) add(policy string, b block) {
+	for _, g := range b.grants {
+		r.rights |= g.rights
+		r.deny = r.deny || g.deny
+		r.from = append(r.from, source{policy: policy, grant: g, block: b.at})
+	}
+	if len(b.grants) == 0 {
+		r.from = append(r.from, source{policy: policy, grant: grant{at: b.at}, block: b.at})
+	}
+}
+
+// sorted puts the rules of one kind in their places.
+func sorted(found map[key]*rule) *rules {
+	rs := newRules()
+	for k, r := range found {
+		if r.deny {
+			r.rights = 0
+		}
+		switch {
+		case r.space.open:
+			rs.open = append(rs.open, r)
+			continue
+		case r.name.open && len(r.name.prefix) == len(k.name)-1:
+			rs.heads[key{k.space, r.name.prefix}] = r
+			rs.sizes = append(rs.sizes, len(r.name.prefix))
+		case r.name.open:
+			rs.near[k.space] = append(rs.near[k.space], r)
+		default:
+			rs.exact[k] = r
+		}
+		if r.rights&variableWords.bit["list"] != 0 {
+			rs.lists[k.space] = true
+		}
+	}
+	slices.Sort(rs.sizes)
+	rs.sizes = slices.Compact(rs.sizes)
+	slices.Reverse(rs.sizes)
+	slices.SortFunc(rs.open, closer)
+	for _, near := range rs.near {
+		slices.SortFunc(near, closer)
+	}
+	return rs
+}
+
+func closer(a, b *rule) int {
+	return cmp.Or(b.literals()-a.literals(), strings.Compare(a.space.text, b.space.text), strings.Compare(a.name.text, b.name.text))
+}
+
+// match is the rules that decide on one name.
+type match struct {
+	found    bool
+	literals int
+	rights   rights
+	deny     bool
+	rank     int  // of the pattern of the name
+	space    int  // the rank of the pattern of the space, the lowest of all rules
+	keep     bool // whether the rules are to be kept, for Explain
+	rules    []*rule
+}
+
+// find looks for the rule of exactly this name, or else for the closest ones.
+func (rs *rules) find(space, name string, m *match) {
+	if !rs.findExact(space, name, m) {
+		rs.closest(space, name, m)
+	}
+}
+
+func (rs *rules) findExact(space, name string, m *match) bool {
+	r := rs.exact[key{space, name}]
+	if r != nil {
+		m.take(r)
+	}
+	return r != nil
+}
+
+// closest looks for the rules that are closest to the name.
+func (rs *rules) closest(space, name string, m *match) {
+	for _, size := range rs.sizes {
+		if size > len(name) {
+			continue
+		}
+		if r := rs.heads[key{space, name[:size]}]; r != nil {
+			m.take(r)
+			break
+		}
+	}
+	rs.scan(rs.near[space], space, name, m)
+	rs.scan(rs.open, space, name, m)
+}
+
+func (rs *rules) scan(sorted []*rule, space, name string, m *match) {
+	for _, r := range sorted {
+		if m.found && r.literals() < m.literals {
+			return
+		}
+		if r.name.matches(name) && r.space.matches(space) {
+			m.take(r)
+		}
+	}
+}
+
+// take counts a rule in: alone when it is closer than those before, else together with
+// them, so that all must allow.
+func (m *match) take(r *rule) {
+	if m.found && r.literals() == m.literals {
+		m.rights &= r.rights
+		m.deny = m.deny || r.deny
+		m.space = min(m.space, r.space.rank())
+	} else {
+		m.found, m.literals, m.rights, m.deny = true, r.literals(), r.rights, r.deny
+		m.rank, m.space = r.name.rank(), r.space.rank()
+		m.rules = m.rules[:0]
+	}
+	if m.keep {
+		m.rules = append(m.rules, r)
+	}
+}
+
+// reason says what the rules make of the rights.
+func (m *match) reason(want rights) Reason {
+	switch {
+	case !m.found:
+		return ReasonNoRule
+	case m.deny:
+		return ReasonDenied
+	case m.rights&want == 0:
+		return ReasonNotGranted
+	}
+	return ReasonGranted
+}
+
+// ownDenied looks for rules of exactly this path in globs of namespaces that deny.
+func (rs *rules) ownDenied(space, path string) *rule {
+	for _, r := range rs.open {
+		if r.deny && !r.name.open && r.name.text == path && r.space.matches(space) {
+			return r
+		}
+	}
+	return nil
+}
+
+// mayList says whether something in the space may be listed by a rule whose space is
+// closer than above.
+func (rs *rules) mayList(space string, above int) bool {
+	if rs.lists[space] && 2*len(space)+1 > above {
+		return true
+	}
+	for _, r := range rs.open {
+		if r.rights&variableWords.bit["list"] != 0 && r.space.rank() > above && r.space.matches(space) {
+			return true
+		}
+	}
+	return false
+}

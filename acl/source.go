@@ -1,0 +1,104 @@
+package acl
+
+import (
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// Bounds of a text: what is longer or nests deeper is no policy.
+const (
+	maxText  = 512 << 10
+	maxDepth = 12
+)
+
+// item is a key or a block of a text: HCL and JSON read as the same items, but that
+// labels are keys of their own in JSON.
+type item struct {
+	key    string
+	at     Pos
+	labels []label
+	value  value
+}
+
+type label struct {
+	text string
+	at   Pos
+}
+
+// shape is what a value looks like.
+type shape string
+
+const (
+	object shape = "a block"
+	list   shape = "a list"
+	text   shape = "a string"
+	other  shape = "a number, true, false or null"
+)
+
+// value is what stands behind a key.
+type value struct {
+	shape shape
+	at    Pos
+	text  string
+	items []item
+	list  []value
+}
+
+// read returns the items of a text and whether it is JSON.
+func read(src string) ([]item, bool, error) {
+	var found faults
+	lines := newLines(src)
+	switch {
+	case len(src) > maxText:
+		found.add(Pos{1, 1}, "a policy may be %d KiB long, this one has %d", maxText>>10, (len(src)+1023)>>10)
+	case !utf8.ValidString(src):
+		found.add(lines.pos(invalidAt(src)), "the text is not UTF-8")
+	case strings.ContainsAny(src, "\x00\ufeff\ue123"):
+		found.add(lines.pos(strings.IndexAny(src, "\x00\ufeff\ue123")), "the text holds a character that no policy may hold")
+	case strings.TrimSpace(src) == "":
+		found.add(Pos{1, 1}, "the policy is empty: it needs a block at least, such as %s", example)
+	}
+	if err := found.err(); err != nil {
+		return nil, false, err
+	}
+	if strings.HasPrefix(strings.TrimLeft(src, " \t\r\n"), "{") {
+		items, err := readJSON(src, lines)
+		return items, true, err
+	}
+	items, err := readHCL(src, lines)
+	return items, false, err
+}
+
+const example = `namespace "default" { policy = "read" }`
+
+// invalidAt is where the text stops being UTF-8.
+func invalidAt(src string) int {
+	for i, r := range src {
+		if r == utf8.RuneError && !strings.HasPrefix(src[i:], "\ufffd") {
+			return i
+		}
+	}
+	return 0
+}
+
+// lines is where the lines of a text start.
+type lines []int
+
+func newLines(src string) lines {
+	starts := lines{0}
+	for i := range len(src) {
+		if src[i] == '\n' {
+			starts = append(starts, i+1)
+		}
+	}
+	return starts
+}
+
+func (l lines) pos(offset int) Pos {
+	line, exact := slices.BinarySearch(l, offset)
+	if !exact {
+		line--
+	}
+	return Pos{Line: line + 1, Column: offset - l[line] + 1}
+}

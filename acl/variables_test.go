@@ -1,0 +1,161 @@
+package acl_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/open-nomad/open-nomad/acl"
+)
+
+// vars writes a namespace with paths, given as path and capability in turn.
+func vars(namespace string, paths ...string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "namespace %q {\n variables {\n", namespace)
+	for i := 0; i < len(paths); i += 2 {
+		fmt.Fprintf(&b, " path %q { capabilities = [%q] }\n", paths[i], paths[i+1])
+	}
+	return b.String() + " }\n}\n"
+}
+
+var variableRights = []string{"list", "read", "write", "destroy"}
+
+func TestClosestPathDecides(t *testing.T) {
+	deny := "namespace \"prod\" {\n policy = \"deny\"\n variables {\n path \"*\" { capabilities = [\"read\"] }\n }\n}\n"
+	tests := []struct {
+		name, src, path, want string
+	}{
+		{"exact", vars("prod", "app/db", "read"), "app/db", "list read"},
+		{"below", vars("prod", "app/db", "read"), "app/db/x", ""},
+		{"glob", vars("prod", "app/*", "write"), "app/db/x", "write"},
+		{"exact before glob", vars("prod", "app/*", "write", "app/db", "list"), "app/db", "list"},
+		{"deny by name", vars("prod", "*", "read", "app/db", "deny"), "app/db", ""},
+		{"deny of a glob", vars("prod", "*", "read", "app/*", "deny"), "app/db", ""},
+		{"closest glob", vars("prod", "a*", "write", "app/*", "read"), "app/db", "list read"},
+		{"glob of namespaces", vars("*", "app/db", "read"), "app/db", "list read"},
+		{"namespace by name before its globs", vars("*", "app/db", "write") + vars("prod", "app/db", "read"), "app/db", "list read"},
+		{"namespace and path count together", vars("*", "app/db", "write") + vars("prod", "app/*", "read"), "app/db", "list read"},
+		{"globs of both", vars("p*", "app/*", "read") + vars("*", "*", "write"), "app/db", "list read"},
+		{"tie", vars("*d", "app/*", "read") + vars("p*", "app/*", "deny"), "app/db", ""},
+		{"tie of rights", vars("*d", "app/*", "read") + vars("p*", "app/*", "list"), "app/db", "list"},
+		{"another namespace", vars("dev", "*", "read"), "app/db", ""},
+		{"rights in the namespace are none on variables", `namespace "prod" { policy = "write" }`, "app/db", ""},
+		{"a denied namespace", deny, "app/db", ""},
+		{"denied by a glob, not by name", `namespace "*" { policy = "deny" }` + "\n" + vars("prod", "*", "read"), "app/db", "list read"},
+		{"a deny is not hidden by a block that denies paths", `namespace "pr*" { policy = "deny" }` + "\n" + vars("prod", "x", "deny") + vars("*", "*", "read"), "app/db", ""},
+		{"a deny as close as the path", `namespace "pr*" { policy = "deny" }` + "\n" + vars("*od", "*", "read"), "app/db", ""},
+		{"a denied glob of namespaces", `namespace "pr*" { policy = "deny" }` + "\n" + vars("*", "*", "read"), "app/db", ""},
+		{"no path", vars("prod", "*", "read"), "", ""},
+		{"a pattern is no path", vars("prod", "*", "read"), "*", ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := granted(acl.New(false, parse(t, tt.src)), acl.Variables, "prod", tt.path, variableRights); got != tt.want {
+				t.Errorf("%q on %q, want %q", got, tt.path, tt.want)
+			}
+		})
+	}
+	if a := acl.New(false, parse(t, vars("*", "*", "read"))); a.AllowVariableOperation("", "x", acl.VariableRead, nil) ||
+		a.AllowVariableOperation("*", "x", acl.VariableRead, nil) || a.AllowVariableSearch("*", nil) || a.AllowVariableSearch("", nil) {
+		t.Error("a namespace without a name is allowed")
+	}
+}
+
+// web is a task whose identity is asked about.
+var web = &acl.Workload{Namespace: "prod", Job: "web", Group: "api", Task: "srv"}
+
+func TestWorkloadReadsItsOwnPaths(t *testing.T) {
+	own := []string{"nomad/jobs", "nomad/jobs/web", "nomad/jobs/web/api", "nomad/jobs/web/api/srv"}
+	others := []string{
+		"nomad", "nomad/job", "nomad/jobs/", "nomad/jobsweb", "nomad/jobs/we", "nomad/jobs/web-evil", "nomad/jobs/web/", "nomad/jobs/web/ap",
+		"nomad/jobs/web/api2", "nomad/jobs/web/api/", "nomad/jobs/web/api/srv2", "nomad/jobs/web/api/srv/x", "nomad/jobs/web/other",
+		"nomad/jobs/other", "nomad/job-templates/x", "app/db", "/nomad/jobs/web", "nomad//jobs/web", "nomad/jobs//web",
+	}
+	for _, a := range []*acl.ACL{acl.New(false), {}, acl.New(false, parse(t, `namespace "prod" { policy = "read" }`))} {
+		for _, path := range own {
+			for _, op := range []acl.VariableCapability{acl.VariableRead, acl.VariableList, acl.VariableWrite, acl.VariableDestroy} {
+				want := op == acl.VariableRead || op == acl.VariableList
+				if got := a.AllowVariableOperation("prod", path, op, web); got != want {
+					t.Errorf("%s of %s: %v, want %v", op, path, got, want)
+				}
+				if a.AllowVariableOperation("dev", path, op, web) {
+					t.Errorf("%s of %s in another namespace is allowed", op, path)
+				}
+				if a.AllowVariableOperation("prod", path, op, nil) {
+					t.Errorf("%s of %s is allowed to everyone", op, path)
+				}
+			}
+		}
+		for _, path := range others {
+			if a.AllowVariableOperation("prod", path, acl.VariableList, web) {
+				t.Errorf("list of %s is allowed", path)
+			}
+		}
+		if !a.AllowVariableSearch("prod", web) || a.AllowVariableSearch("dev", web) {
+			t.Error("a workload searches its own namespace, and no other")
+		}
+	}
+	var none *acl.ACL
+	if none.AllowVariableOperation("prod", "nomad/jobs/web", acl.VariableRead, web) || none.AllowVariableSearch("prod", web) {
+		t.Error("no ACL allows something")
+	}
+}
+
+func TestIncompleteWorkloads(t *testing.T) {
+	a := acl.New(false)
+	tests := []struct {
+		w    acl.Workload
+		path string
+		want bool
+	}{
+		{acl.Workload{}, "nomad/jobs", false},
+		{acl.Workload{Job: "web"}, "nomad/jobs/web", false},
+		{acl.Workload{Namespace: "prod"}, "nomad/jobs", true},
+		{acl.Workload{Namespace: "prod"}, "nomad/jobs/web", false},
+		{acl.Workload{Namespace: "prod"}, "nomad/jobs/", false},
+		{acl.Workload{Namespace: "prod", Job: "web", Group: "api"}, "nomad/jobs/web/api", true},
+		{acl.Workload{Namespace: "prod", Job: "web", Group: "api"}, "nomad/jobs/web/api/srv", false},
+		{acl.Workload{Namespace: "prod", Job: "web", Task: "srv"}, "nomad/jobs/web/srv", false},
+		{acl.Workload{Namespace: "prod", Job: "web", Task: "srv"}, "nomad/jobs/web//srv", false},
+	}
+	for _, tt := range tests {
+		for _, ns := range []string{"prod", ""} {
+			if got := a.AllowVariableOperation(ns, tt.path, acl.VariableRead, &tt.w); got != (tt.want && ns == "prod") {
+				t.Errorf("%+v reads %s of %q: %v", tt.w, tt.path, ns, got)
+			}
+		}
+	}
+}
+
+func TestPoliciesOnOwnPaths(t *testing.T) {
+	const own = "nomad/jobs/web"
+	tests := []struct {
+		name, src, want string
+	}{
+		{"deny by name", vars("prod", own, "deny"), ""},
+		{"deny by name in a glob of namespaces", vars("*", own, "deny"), ""},
+		{"the same below a closer grant", vars("*", own, "deny") + vars("prod", "nomad/*", "read"), ""},
+		{"deny of the namespace", `namespace "prod" { policy = "deny" }`, ""},
+		{"deny of a glob of namespaces", `namespace "*" { capabilities = ["deny"] }`, ""},
+		{"deny of a glob of paths comes after", vars("prod", "nomad/*", "deny"), "list read"},
+		{"deny of all comes after", vars("*", "*", "deny"), "list read"},
+		{"deny of another path", vars("prod", "nomad/jobs/other", "deny"), "list read"},
+		{"deny of the parent path", vars("prod", "nomad/jobs", "deny"), "list read"},
+		{"a grant by name is all there is", vars("prod", own, "write"), "write"},
+		{"a grant by glob adds", vars("prod", "nomad/*", "write"), "list read write"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			a := acl.New(false, parse(t, tt.src))
+			var got []string
+			for _, op := range variableRights {
+				if a.AllowVariableOperation("prod", own, acl.VariableCapability(op), web) {
+					got = append(got, op)
+				}
+			}
+			if s := strings.Join(got, " "); s != tt.want {
+				t.Errorf("%q, want %q", s, tt.want)
+			}
+		})
+	}
+}
