@@ -66,7 +66,17 @@ func (s *Service) introduceKey(ctx context.Context, key *nomad.RootKey, req *nom
 		return index, err
 	}
 	s.awaitKey(ctx, key.KeyID)
-	return s.apply(ctx, nomad.WrappedRootKeysUpsertRequestType, &nomad.KeyringUpsertWrappedRootKeyRequest{WrappedRootKeys: key, Rekey: req.Full})
+	index, err = s.apply(ctx, nomad.WrappedRootKeysUpsertRequestType, &nomad.KeyringUpsertWrappedRootKeyRequest{WrappedRootKeys: key, Rekey: req.Full})
+	if err != nil {
+		return 0, err
+	}
+	// Who asks for an identity after the answer gets one that the new key signed.
+	ctx, cancel := context.WithTimeout(ctx, keyKnownWithin)
+	defer cancel()
+	if err := s.cfg.Keyring.AwaitActive(ctx, key.KeyID); err != nil {
+		s.log.Warn("rotated the root key", "err", err)
+	}
+	return index, nil
 }
 
 // How long a new key waits for the servers, and how often they are asked.

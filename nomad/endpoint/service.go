@@ -120,6 +120,8 @@ type Keyring interface {
 	PublicKeys() []*nomad.KeyringPublicKey
 	NewRootKey(ctx context.Context, now time.Time) (*nomad.RootKey, error)
 	NewRSAKey(ctx context.Context, now time.Time) (*nomad.RootKey, error)
+	// AwaitActive waits until this server signs with a key.
+	AwaitActive(ctx context.Context, kid string) error
 	Remove(kid string)
 	// Closed says why this server has not opened a key, "" when it has.
 	Closed(kid string) string

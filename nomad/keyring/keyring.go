@@ -298,6 +298,23 @@ func (r *Ring) ActiveSigner(ctx context.Context) (jwt.Key, error) {
 	}
 }
 
+// AwaitActive waits, within ctx, until the key signs now.
+func (r *Ring) AwaitActive(ctx context.Context, kid string) error {
+	for {
+		r.mu.RLock()
+		e, active, changed := r.keys[kid], r.active == kid, r.changed
+		r.mu.RUnlock()
+		if active && e != nil && e.closed == nil {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return fmt.Errorf("root key %s does not sign yet: %w", kid, ctx.Err())
+		}
+	}
+}
+
 // RSASigner returns the newest key that signs RS256; while there is none it waits
 // for one, within ctx.
 func (r *Ring) RSASigner(ctx context.Context) (jwt.Key, error) {
