@@ -109,7 +109,7 @@ func (s *Server) serveKind(ctx context.Context, c *Conn, conn net.Conn, kind byt
 
 // serveMux serves the streams of a session that the other side opened.
 func (s *Server) serveMux(ctx context.Context, c *Conn, conn net.Conn) {
-	session, err := yamux.Server(conn, s.cfg.Mux.config(s.log))
+	session, err := yamux.Server(&joinedConn{Conn: conn}, s.cfg.Mux.config(s.log))
 	if err != nil {
 		s.log.Error("start session", "err", err)
 		return

@@ -169,6 +169,9 @@ func (t *txn) putJobVersion(j *nomad.Job, source *nomad.JobSubmission) {
 		kept.Namespace, kept.JobID, kept.Version, kept.JobModifyIndex = j.Namespace, j.ID, j.Version, j.JobModifyIndex
 		jobSubmissions.put(t, &kept)
 	}
+	if j.Version < nomad.JobDefaultTrackedVersions {
+		return // there can't be more
+	}
 	var drop []*nomad.Job
 	untagged := 0
 	for v := range jobVersions.reversed(t, nil, primary, keyOf(j.Namespace, j.ID)) {
