@@ -44,6 +44,8 @@ func TestClosestPathDecides(t *testing.T) {
 		{"denied by a glob, not by name", `namespace "*" { policy = "deny" }` + "\n" + vars("prod", "*", "read"), "app/db", "list read"},
 		{"a deny is not hidden by a block that denies paths", `namespace "pr*" { policy = "deny" }` + "\n" + vars("prod", "x", "deny") + vars("*", "*", "read"), "app/db", ""},
 		{"a deny as close as the path", `namespace "pr*" { policy = "deny" }` + "\n" + vars("*od", "*", "read"), "app/db", ""},
+		{"one of two as close denies", `namespace "pr*" { policy = "deny" }` + "\n" + `namespace "*od" { policy = "read" }` + "\n" + vars("*", "*", "read"), "app/db", ""},
+		{"a deny between the namespaces of a tie", `namespace "pr*" { policy = "deny" }` + "\n" + vars("pro*", "*", "read") + vars("*", "app*", "read"), "app/db", ""},
 		{"a denied glob of namespaces", `namespace "pr*" { policy = "deny" }` + "\n" + vars("*", "*", "read"), "app/db", ""},
 		{"no path", vars("prod", "*", "read"), "", ""},
 		{"a pattern is no path", vars("prod", "*", "read"), "*", ""},
@@ -98,6 +100,30 @@ func TestWorkloadReadsItsOwnPaths(t *testing.T) {
 	var none *acl.ACL
 	if none.AllowVariableOperation("prod", "nomad/jobs/web", acl.VariableRead, web) || none.AllowVariableSearch("prod", web) {
 		t.Error("no ACL allows something")
+	}
+}
+
+func TestSearchOfDeniedNamespaces(t *testing.T) {
+	deny := `namespace "pr*" { policy = "deny" }` + "\n"
+	tests := []struct {
+		src  string
+		want bool
+	}{
+		{deny, false},
+		{deny + vars("*", "*", "read"), false},
+		{deny + vars("p*", "*", "read"), false},
+		{deny + vars("*od", "*", "list"), false},
+		{deny + vars("pro*", "*", "read"), true},
+		{deny + vars("prod", "app/*", "list"), true},
+		{`namespace "prod" { policy = "deny" }` + "\n" + vars("prod*", "*", "read"), false},
+	}
+	for _, tt := range tests {
+		a := acl.New(false, parse(t, tt.src))
+		for _, w := range []*acl.Workload{nil, web} {
+			if got := a.AllowVariableSearch("prod", w); got != tt.want {
+				t.Errorf("search by %v is %v, want %v:\n%s", w, got, tt.want, tt.src)
+			}
+		}
 	}
 }
 
