@@ -46,9 +46,10 @@ type Vault struct {
 	requests int
 }
 
-// Start runs a service until the test ends.
+// Start runs a service until the test ends. Its clients don't try again by themselves.
 func Start(t testing.TB) *Vault {
 	t.Helper()
+	t.Setenv("VAULT_MAX_RETRIES", "0")
 	v := &Vault{keys: map[string]cipher.AEAD{}, changed: make(chan struct{})}
 	v.http = httptest.NewServer(v)
 	t.Cleanup(func() {

@@ -1,6 +1,7 @@
 package keyring_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -150,4 +151,41 @@ func TestSeveralWrappers(t *testing.T) {
 	if _, err := first.ActiveSigner(ctx); failed == nil || err == nil || !strings.Contains(err.Error(), "transit.a") {
 		t.Errorf("ActiveSigner() before the first key = %v", err)
 	}
+}
+
+// A record comes from Raft, and Raft from snapshots: nothing in it makes a server
+// panic, and a public half that is none verifies nothing.
+func TestHostileRecords(t *testing.T) {
+	r := keyring.New(keyring.Config{Openers: []keyring.Wrapper{newService("transit")}})
+	good := newKey(t, r)
+	for name, spoil := range map[string]func(*nomad.RootKey){
+		"public half empty DER": func(k *nomad.RootKey) { k.PublicKey = []byte{0x30, 0} },
+		"public half huge":      func(k *nomad.RootKey) { k.PublicKey = make([]byte, 1<<20) },
+		"tiny RSA public half":  func(k *nomad.RootKey) { k.PublicKey = []byte{0x30, 6, 2, 1, 15, 2, 1, 3} },
+		"many wrappings":        func(k *nomad.RootKey) { k.WrappedKeys = make([]*nomad.WrappedKey, 1<<16) },
+		"wrappings of nobody":   func(k *nomad.RootKey) { k.WrappedKeys = []*nomad.WrappedKey{{}, nil, {Provider: "transit"}} },
+		"wrapping by transit":   func(k *nomad.RootKey) { k.WrappedKeys[0].Provider = "transit"; k.WrappedKeys[0].KeyEncryptionKey = nil },
+		"all nil":               func(k *nomad.RootKey) { *k = nomad.RootKey{KeyID: k.KeyID} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := *good
+			k.KeyID = nomad.NewID()
+			wrapping := *good.WrappedKeys[0]
+			k.WrappedKeys = []*nomad.WrappedKey{&wrapping}
+			spoil(&k)
+			r.Update(t.Context(), &k)
+			if err := r.Add(t.Context(), &k); err == nil {
+				t.Error("Add() succeeds")
+			}
+			if _, ok := r.PublicKey(k.KeyID); ok != bytes.Equal(k.PublicKey, good.PublicKey) {
+				t.Errorf("it verifies: %v", ok)
+			}
+			for _, p := range r.PublicKeys() {
+				if p.KeyID == k.KeyID && !bytes.Equal(p.PublicKey, good.PublicKey) {
+					t.Errorf("verifiers see %+v", p)
+				}
+			}
+		})
+	}
+	add(t, r, good)
 }

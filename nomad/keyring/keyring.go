@@ -414,7 +414,7 @@ func publicKey(k *nomad.RootKey) (jwt.PublicKey, error) {
 		return jwt.NewPublicKey(k.KeyID, ed25519.PublicKey(k.PublicKey))
 	}
 	public, err := x509.ParsePKCS1PublicKey(k.PublicKey)
-	if err != nil {
+	if err != nil || public.N.BitLen() < rsaBits || public.N.BitLen() > maxRSABits {
 		return jwt.PublicKey{}, fmt.Errorf("root key %s has no public half of use", k.KeyID)
 	}
 	return jwt.NewPublicKey(k.KeyID, public)

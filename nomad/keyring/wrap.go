@@ -22,8 +22,11 @@ import (
 // keySize is the size of a data encryption key and of what wraps it.
 const keySize = 32
 
-// rsaBits is the size of an RSA part.
-const rsaBits = 2048
+// rsaBits is the size of an RSA part that we make; others may have up to maxRSABits.
+const (
+	rsaBits    = 2048
+	maxRSABits = 8192
+)
 
 // maxWrappings bounds the wrappings of a key.
 const maxWrappings = 64

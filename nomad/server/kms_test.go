@@ -125,9 +125,14 @@ func TestKeyManagementIsAway(t *testing.T) {
 	if err := tryRotate(t, s); err == nil || !strings.Contains(err.Error(), "transit.main") || len(keyList(t, s)) != 1 {
 		t.Errorf("a rotation: %v", err)
 	}
+	register(t, s, batchJob("waiting", 1)) // its evaluation is processed when something can be signed
 	v.Set(testvault.None)
 	eventually(t, func() bool { return activeKey(t, s).Closed == "" && s.Stats()["keyring"]["closed"] == "0" })
 	n.must("Node.Register", &nomad.NodeRegisterRequest{Node: other, WriteRequest: n.write("")}, &out)
+	eventually(t, func() bool {
+		req := &nomad.JobSpecificRequest{JobID: "waiting", QueryOptions: nomad.QueryOptions{Region: "global", Namespace: "default"}}
+		return len(read[nomad.JobAllocationsResponse](t, s, "Job.Allocations", req).Allocations) == 1
+	})
 	if !log.has("level=INFO", "opened root key") {
 		t.Error("the log does not say that the key is open")
 	}

@@ -59,8 +59,9 @@ func (w *Wrapper) library(b *nomad.BlobInfo) (*wrapping.BlobInfo, error) {
 
 // stored makes what state keeps of a blob.
 func stored(b *wrapping.BlobInfo) *nomad.BlobInfo {
-	out := &nomad.BlobInfo{Ciphertext: b.Ciphertext, Iv: b.Iv, Hmac: b.Hmac, Wrapped: b.Wrapped, //nolint:staticcheck // kept as it is
-		Plaintext: b.Plaintext, ValuePath: b.ValuePath}
+	out := &nomad.BlobInfo{Ciphertext: b.Ciphertext, Iv: b.Iv, Hmac: b.Hmac, Plaintext: b.Plaintext}
+	//lint:ignore SA1019 stored blobs may have them
+	out.Wrapped, out.ValuePath = b.Wrapped, b.ValuePath
 	if b.ClientData != nil {
 		out.ClientData = b.ClientData.AsMap()
 	}
@@ -77,8 +78,9 @@ func stored(b *wrapping.BlobInfo) *nomad.BlobInfo {
 
 // fromStored is the inverse of stored.
 func fromStored(b *nomad.BlobInfo) (*wrapping.BlobInfo, error) {
-	out := &wrapping.BlobInfo{Ciphertext: b.Ciphertext, Iv: b.Iv, Hmac: b.Hmac, Wrapped: b.Wrapped, //nolint:staticcheck // kept as it is
-		Plaintext: b.Plaintext, ValuePath: b.ValuePath}
+	out := &wrapping.BlobInfo{Ciphertext: b.Ciphertext, Iv: b.Iv, Hmac: b.Hmac, Plaintext: b.Plaintext}
+	//lint:ignore SA1019 stored blobs may have them
+	out.Wrapped, out.ValuePath = b.Wrapped, b.ValuePath
 	size := len(b.Ciphertext) + len(b.Iv) + len(b.Hmac) + len(b.Plaintext) + len(b.ValuePath)
 	switch data := b.ClientData.(type) {
 	case nil:

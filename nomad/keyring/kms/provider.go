@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 
+	//lint:ignore SA1019 the wrapping library is made with it
 	sdk "github.com/aws/aws-sdk-go/service/kms"
 	wrapping "github.com/hashicorp/go-kms-wrapping/v2"
 	"github.com/hashicorp/go-kms-wrapping/wrappers/awskms/v2"
