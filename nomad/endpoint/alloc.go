@@ -67,7 +67,7 @@ func (s *Service) allocGetAll(ctx context.Context, c *rpc.Call, req *nomad.Alloc
 			if a == nil {
 				return nomad.UnknownAlloc(id)
 			}
-			if err := authz.OwnAlloc(c.Identity, a); err != nil {
+			if err := ownAlloc(snap, c.Identity, a); err != nil {
 				return err
 			}
 			clone := *a // a node of this process may fill in its own fields
@@ -79,6 +79,19 @@ func (s *Service) allocGetAll(ctx context.Context, c *rpc.Call, req *nomad.Alloc
 		}
 		return nil
 	})
+}
+
+// ownAlloc refuses every caller but the node that the allocation was placed on, and
+// that one too once it was purged: its identity is good for coming back, and its
+// allocations are another node's by then.
+func ownAlloc(snap *state.Snapshot, id *nomad.AuthenticatedIdentity, a *nomad.Allocation) error {
+	if err := authz.OwnAlloc(id, a); err != nil {
+		return err
+	}
+	if snap.Node(nil, a.NodeID) == nil {
+		return nomad.ErrNodeNotFound
+	}
+	return nil
 }
 
 // allocStop has an allocation stopped, and another placed in its stead.

@@ -8,7 +8,6 @@ import (
 	memdb "github.com/hashicorp/go-memdb"
 	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/authz"
 	"github.com/open-nomad/open-nomad/nomad/identity"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -39,7 +38,7 @@ func (s *Service) allocSignIdentities(ctx context.Context, c *rpc.Call, req *nom
 				reject(out, ask, nomad.WIRejectionReasonMissingAlloc)
 				continue
 			}
-			if err := authz.OwnAlloc(c.Identity, alloc); err != nil {
+			if err := ownAlloc(snap, c.Identity, alloc); err != nil {
 				return err
 			}
 			out.Index = max(out.Index, alloc.CreateIndex)

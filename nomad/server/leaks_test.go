@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -193,5 +194,37 @@ func TestNoMethodTellsSecrets(t *testing.T) {
 	}
 	if !strings.Contains(text, "level=DEBUG") || strings.Contains(text, "eyJ") {
 		t.Errorf("the log (%d bytes) has no debug lines, or holds what looks like a token", len(text))
+	}
+}
+
+// The identity of a node that was purged is good for registering, and tells it nothing
+// of the allocations that it had.
+func TestPurgedNodeIsToldNothing(t *testing.T) {
+	s, _ := start(t, nil)
+	n := join(t, s.RPCAddr())
+	register(t, s, batchJob("b", 1))
+	alloc := n.allocs(1)[0]
+	q := nomad.QueryOptions{Region: "global", AuthToken: n.jwt}
+	get := &nomad.AllocsGetRequest{AllocIDs: []string{alloc.ID}, QueryOptions: q}
+	sign := &nomad.AllocIdentitiesRequest{QueryOptions: q, Identities: []*nomad.WorkloadIdentityRequest{{AllocID: alloc.ID, WIHandle: nomad.WIHandle{IdentityName: "aws", WorkloadIdentifier: "t"}}}}
+	list := &nomad.NodeSpecificRequest{NodeID: n.node.ID, QueryOptions: q}
+	beat := &nomad.NodeUpdateStatusRequest{NodeID: n.node.ID, Status: nomad.NodeStatusReady, WriteRequest: n.write(n.jwt)}
+	for method, req := range map[string]any{"Alloc.GetAllocs": get, "Alloc.SignIdentities": sign, "Node.GetClientAllocs": list, "Node.UpdateStatus": beat} {
+		if err := n.call(method, req, nil); err != nil {
+			t.Errorf("%s before: %v", method, err)
+		}
+	}
+	read[nomad.NodeUpdateResponse](t, s, "Node.Deregister", &nomad.NodeDeregisterRequest{NodeID: n.node.ID, WriteRequest: n.write("")})
+	for method, req := range map[string]any{"Alloc.GetAllocs": get, "Node.GetClientAllocs": list, "Node.UpdateStatus": beat} {
+		if err := n.call(method, req, nil); !errors.Is(err, nomad.ErrNodeNotFound) {
+			t.Errorf("%s after: %v", method, err)
+		}
+	}
+	var out nomad.AllocIdentitiesResponse
+	if err := n.call("Alloc.SignIdentities", sign, &out); len(out.SignedIdentities) > 0 || err != nil && !errors.Is(err, nomad.ErrNodeNotFound) {
+		t.Errorf("Alloc.SignIdentities after: %d tokens, %v", len(out.SignedIdentities), err)
+	}
+	if err := n.call("Node.Register", &nomad.NodeRegisterRequest{Node: n.node, WriteRequest: n.write(n.jwt)}, nil); err != nil {
+		t.Errorf("the node cannot come back: %v", err)
 	}
 }
