@@ -126,10 +126,12 @@ type VariablesQuota struct {
 	ModifyIndex uint64
 }
 
-// VarApplyStateRequest is the log entry that changes a variable.
+// VarApplyStateRequest is the log entry that changes a variable. KeepItems (ours) leaves
+// the items of a variable that there is as they are.
 type VarApplyStateRequest struct {
-	Op  VarOp
-	Var *VariableEncrypted
+	Op        VarOp
+	Var       *VariableEncrypted
+	KeepItems bool
 	WriteRequest
 }
 
@@ -140,6 +142,17 @@ type VarApplyStateResponse struct {
 	Result   VarOpResult
 	Conflict *VariableEncrypted
 	Written  *VariableMetadata
+}
+
+// String says what became of the operation, at which index, and shows no data.
+func (r *VarApplyStateResponse) String() string {
+	switch {
+	case r.Conflict != nil:
+		return fmt.Sprintf("%s: %s with index %d, held by %q", r.Op, r.Result, r.Conflict.ModifyIndex, r.Conflict.LockID())
+	case r.Written != nil:
+		return fmt.Sprintf("%s: %s at index %d, made at %d, held by %q", r.Op, r.Result, r.Written.ModifyIndex, r.Written.CreateIndex, r.Written.LockID())
+	}
+	return fmt.Sprintf("%s: %s", r.Op, r.Result)
 }
 
 // VariablesApplyRequest is the request of Variables.Apply.

@@ -89,6 +89,10 @@ func (s *Service) evalCreate(ctx context.Context, _ *rpc.Call, req *nomad.EvalUp
 		return nil, nomad.Errorf(400, "only a single eval can be created")
 	}
 	eval := req.Evals[0]
+	if eval.Type == nomad.JobTypeCore { // core evaluations are not part of the state
+		s.cfg.Broker.Enqueue(eval)
+		return &nomad.GenericResponse{}, nil
+	}
 	if err := s.held(eval.PreviousEval, req.EvalToken); err != nil {
 		return nil, err
 	}

@@ -24,8 +24,6 @@ func (s *Service) keyringRotate(ctx context.Context, _ *rpc.Call, req *nomad.Key
 		return nil, nomad.Errorf(400, "the time to publish a root key is negative")
 	case req.Algorithm != "" && req.Algorithm != nomad.EncryptionAlgorithmAES256GCM:
 		return nil, nomad.Errorf(400, "unknown algorithm %q: %s is the only one", req.Algorithm, nomad.EncryptionAlgorithmAES256GCM)
-	case req.Full && s.snapshot().ForeignVariables():
-		return nil, nomad.Errorf(501, "variables are not part of this version: those that were restored cannot be encrypted anew")
 	}
 	now := s.cfg.Now()
 	key, err := s.cfg.Keyring.NewRootKey(ctx, now)

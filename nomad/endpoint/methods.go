@@ -11,7 +11,7 @@ import (
 // where it runs (compat/rpc.tsv).
 func (s *Service) Methods() []rpc.Method {
 	return slices.Concat(s.statusMethods(), s.jobMethods(), s.nodeMethods(), s.allocMethods(), s.schedulingMethods(),
-		s.operatorMethods(), s.snapshotMethods(), s.relayMethods(), absentMethods())
+		s.operatorMethods(), s.variableMethods(), s.snapshotMethods(), s.relayMethods(), absentMethods())
 }
 
 func (s *Service) statusMethods() []rpc.Method {
@@ -138,6 +138,15 @@ func (s *Service) operatorMethods() []rpc.Method {
 	}
 }
 
+func (s *Service) variableMethods() []rpc.Method {
+	return []rpc.Method{
+		rpc.Handle("Variables.Apply", rpc.Token, rpc.Leader, s.variableApply),
+		rpc.Handle("Variables.List", rpc.Token, rpc.Leader, s.variableList),
+		rpc.Handle("Variables.Read", rpc.Token, rpc.Leader, s.variableRead),
+		rpc.Handle("Variables.RenewLock", rpc.Token, rpc.Leader, s.variableRenew),
+	}
+}
+
 // relayMethods are answered by a node, over the session that it opened.
 func (s *Service) relayMethods() []rpc.Method {
 	return []rpc.Method{
@@ -197,7 +206,6 @@ var features = map[string][]string{
 	"upgrade checks":          {"Operator.UpgradeCheckVaultWorkloadIdentity"},
 	"periodic jobs":           {"Periodic.Force"},
 	"search":                  {"Search.FuzzySearch", "Search.PrefixSearch"},
-	"variables":               {"Variables.Apply", "Variables.List", "Variables.Read", "Variables.RenewLock"},
 }
 
 // absentStreams are the streaming methods that wait for a feature.

@@ -90,6 +90,14 @@ type Heartbeats interface {
 	Identified(node string, ends time.Time)
 }
 
+// Locks keeps the timers of variables that are held.
+type Locks interface {
+	// Reset counts a lock's TTL anew, unless it is lost.
+	Reset(v *nomad.VariableMetadata) bool
+	// Clear stops counting for a lock.
+	Clear(lockID string)
+}
+
 // Deployments changes deployments on a person's word.
 type Deployments interface {
 	Fail(ctx context.Context, id string) (*nomad.DeploymentUpdateResponse, error)
@@ -115,7 +123,8 @@ type Issuer interface {
 }
 
 // Keyring shows the public halves of the signing keys, makes new ones, wrapped, and
-// forgets those that are gone from state before it is told so.
+// forgets those that are gone from state before it is told so. It encrypts variables:
+// what needs a key for that waits for it until ctx ends.
 type Keyring interface {
 	PublicKeys() []*nomad.KeyringPublicKey
 	NewRootKey(ctx context.Context, now time.Time) (*nomad.RootKey, error)
@@ -125,6 +134,8 @@ type Keyring interface {
 	Remove(kid string)
 	// Closed says why this server has not opened a key, "" when it has.
 	Closed(kid string) string
+	Encrypt(ctx context.Context, keyID string, text []byte) ([]byte, error)
+	Decrypt(ctx context.Context, keyID string, data []byte) ([]byte, error)
 }
 
 // Nodes reaches clients over the sessions that they opened.
@@ -165,6 +176,7 @@ type Config struct {
 	Plans      Plans
 	Snapshots  Snapshots
 	Heartbeats Heartbeats
+	Locks      Locks
 	Deploys    Deployments
 	Issuer     Issuer
 	Keyring    Keyring

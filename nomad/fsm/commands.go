@@ -113,7 +113,7 @@ func allCommands() []command {
 		later(nomad.ServiceRegistrationUpsertRequestType, "ServiceRegistrationUpsert"),
 		later(nomad.ServiceRegistrationDeleteByIDRequestType, "ServiceRegistrationDeleteByID"),
 		later(nomad.ServiceRegistrationDeleteByNodeIDRequestType, "ServiceRegistrationDeleteByNodeID"),
-		later(nomad.VarApplyStateRequestType, "VarApplyState"),
+		answer(nomad.VarApplyStateRequestType, "VarApplyState", applyVariable),
 		handle(nomad.RootKeyMetaUpsertRequestType, "RootKeyMetaUpsert", (*state.Store).UpsertRootKeyMeta),
 		handle(nomad.WrappedRootKeysDeleteRequestType, "WrappedRootKeysDelete", (*state.Store).DeleteRootKey),
 		later(nomad.ACLRolesUpsertRequestType, "ACLRolesUpsert"),
@@ -157,4 +157,13 @@ func setScheduler(s *state.Store, index uint64, req *nomad.SchedulerSetConfigReq
 func setAutopilot(s *state.Store, index uint64, req *nomad.AutopilotSetConfigRequest) (any, *state.Changes, error) {
 	changes, done, err := s.SetAutopilotConfig(index, req)
 	return done, changes, err
+}
+
+// applyVariable answers what became of an operation on a variable.
+func applyVariable(s *state.Store, index uint64, req *nomad.VarApplyStateRequest) (any, *state.Changes, error) {
+	out, changes, err := s.ApplyVariable(index, req)
+	if err != nil {
+		return nil, nil, err
+	}
+	return out, changes, nil
 }

@@ -88,7 +88,7 @@ func (s stream) next() (nomad.MessageType, any) {
 	yes := true
 	in := nomad.WriteRequest{Namespace: "default"}
 	event := &nomad.NodeEvent{Message: "m", Timestamp: time.Unix(0, s.time()).UTC()}
-	switch s.IntN(28) {
+	switch s.IntN(30) {
 	case 0, 1:
 		return nomad.NodeRegisterRequestType, &nomad.NodeRegisterRequest{CreateNodePool: true, NodeEvent: event,
 			Introduction: &nomad.NodeIntroduction{TokenID: s.pick("token"), Uses: 3, Expiry: 1_700_000_000 + int64(s.IntN(3))},
@@ -133,6 +133,8 @@ func (s stream) next() (nomad.MessageType, any) {
 		return s.name()
 	case 26:
 		return s.deployment()
+	case 27, 28:
+		return nomad.VarApplyStateRequestType, s.variable()
 	default:
 		return nomad.BatchNodeUpdateDrainRequestType, &nomad.BatchNodeUpdateDrainRequest{UpdatedAt: s.time() / 1e9, Updates: map[string]*nomad.DrainUpdate{
 			s.pick("node"): {DrainStrategy: &nomad.DrainStrategy{}}, s.pick("node"): {MarkEligible: true}}}
@@ -179,6 +181,17 @@ func (s stream) name() (nomad.MessageType, any) {
 		return nomad.NodePoolUpsertRequestType, &nomad.NodePoolUpsertRequest{NodePools: []*nomad.NodePool{{Name: s.pick("pool"), NodeIdentityTTL: time.Hour, Meta: map[string]string{"a": "1", "b": "2"}}}}
 	}
 	return nomad.NodePoolDeleteRequestType, &nomad.NodePoolDeleteRequest{Names: []string{s.pick("pool")}}
+}
+
+// variable does something to one of few variables, often one that is held or has changed.
+func (s stream) variable() *nomad.VarApplyStateRequest {
+	v := &nomad.VariableEncrypted{VariableData: nomad.VariableData{Data: []byte(s.pick("data")), KeyID: s.pick("key")}}
+	v.Namespace, v.Path, v.CreateTime, v.ModifyTime, v.ModifyIndex = "default", s.pick("path"), s.time(), s.time(), uint64(s.IntN(3))
+	if s.IntN(3) == 0 {
+		v.Lock = &nomad.VariableLock{ID: s.pick("lock"), TTL: time.Minute, LockDelay: time.Second}
+	}
+	ops := []nomad.VarOp{nomad.VarOpSet, nomad.VarOpCAS, nomad.VarOpDelete, nomad.VarOpDeleteCAS, nomad.VarOpLockAcquire, nomad.VarOpLockRelease}
+	return &nomad.VarApplyStateRequest{Op: ops[s.IntN(len(ops))], Var: v, KeepItems: s.IntN(2) == 0}
 }
 
 // deployment is what is said of deployments and of what they brought.

@@ -214,7 +214,7 @@ func TestForeignRecordsSurvive(t *testing.T) {
 	foreign := []struct {
 		kind byte
 		name string
-	}{{6, "periodic"}, {12, "token"}, {12, "token 2"}, {22, "variable"}, {31, "volume"}}
+	}{{6, "periodic"}, {12, "token"}, {12, "token 2"}, {21, "service"}, {31, "volume"}}
 	for _, f := range foreign {
 		row, err := nomad.Encode(map[string]any{"ID": f.name, "Deep": map[string]any{"List": []any{1, "x", nil}}})
 		if err != nil {
@@ -265,7 +265,8 @@ func TestBadSnapshot(t *testing.T) {
 		"unknown type":      {with(66, 0x80), "unrecognized snapshot type 66"},
 		"event sink":        {with(20, 0x80), "type 20 (EventSink)"},
 		"row of other form": {with(0, 0x93, 1, 2, 3), "type 0 (Node)"},
-		"foreign row cut":   {with(22, 0x82, 0xa1, 'x'), "type 22 (Variables)"},
+		"foreign row cut":   {with(21, 0x82, 0xa1, 'x'), "type 21 (ServiceRegistration)"},
+		"variable cut":      {with(22, 0x82, 0xa1, 'x'), "type 22 (Variables)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newMachine()

@@ -48,7 +48,11 @@ type Config struct {
 	RootKeyAfter time.Duration
 	// RootKeyRotation is how long a key signs. Default 720 h.
 	RootKeyRotation time.Duration
-	Log             *slog.Logger
+	// RekeyPerSecond bounds how fast variables are encrypted anew, RekeyWithin how
+	// long one evaluation does so. Defaults 100 and 30 s.
+	RekeyPerSecond int
+	RekeyWithin    time.Duration
+	Log            *slog.Logger
 }
 
 func (c Config) withDefaults() Config {
@@ -60,10 +64,14 @@ func (c Config) withDefaults() Config {
 		&c.DeploymentAfter: time.Hour,
 		&c.RootKeyAfter:    time.Hour,
 		&c.RootKeyRotation: 720 * time.Hour,
+		&c.RekeyWithin:     30 * time.Second,
 	} {
 		if *age <= 0 {
 			*age = or
 		}
+	}
+	if c.RekeyPerSecond <= 0 {
+		c.RekeyPerSecond = 100
 	}
 	return c
 }

@@ -19,9 +19,10 @@ type servers struct {
 	*testlog.Log
 	before func(method string)
 	sizes  []int
+	again  []*nomad.Evaluation
 }
 
-func (s *servers) Call(ctx context.Context, method string, req, _ any) error {
+func (s *servers) Call(ctx context.Context, method string, req, resp any) error {
 	if s.before != nil {
 		s.before(method)
 	}
@@ -33,6 +34,18 @@ func (s *servers) Call(ctx context.Context, method string, req, _ any) error {
 		k := *s.Snapshot().RootKey(nil, r.RootKey.Meta.KeyID)
 		k.State, k.PublishTime = r.RootKey.Meta.State, 0
 		return s.key(ctx, &k)
+	case *nomad.VariablesReadRequest:
+		if v := s.Snapshot().Variable(nil, r.Namespace, r.Path); v != nil {
+			resp.(*nomad.VariablesReadResponse).Data = &nomad.VariableDecrypted{VariableMetadata: v.VariableMetadata}
+		}
+		return nil
+	case *nomad.VariablesApplyRequest:
+		v := &nomad.VariableEncrypted{VariableMetadata: r.Var.VariableMetadata, VariableData: nomad.VariableData{Data: []byte("new"), KeyID: "new"}}
+		_, _, err := s.Apply(ctx, nomad.VarApplyStateRequestType, &nomad.VarApplyStateRequest{Op: r.Op, Var: v})
+		return err
+	case *nomad.EvalUpdateRequest:
+		s.again = append(s.again, r.Evals...)
+		return nil
 	}
 	types := map[string]nomad.MessageType{
 		"Eval.Reap":            nomad.EvalDeleteRequestType,
@@ -402,6 +415,46 @@ func TestRekey(t *testing.T) {
 		w.run(nomad.CoreJobVariablesRekey)
 		if got := w.Snapshot().RootKey(nil, k.KeyID).State; got != nomad.RootKeyStateInactive {
 			t.Errorf("the key is %s", got)
+		}
+	})
+}
+
+// Variables are encrypted anew at a bounded rate; what is not done in the time of an
+// evaluation is done by the next one, and only then the key is free.
+func TestRekeyInParts(t *testing.T) {
+	test(t, func(w *world) {
+		k := &nomad.RootKey{KeyID: nomad.NewID(), State: nomad.RootKeyStateRekeying}
+		if err := w.key(w.t.Context(), k); err != nil {
+			t.Fatal(err)
+		}
+		const count = 3200
+		for i := range count {
+			v := &nomad.VariableEncrypted{VariableMetadata: nomad.VariableMetadata{Namespace: "default", Path: fmt.Sprint(i)}, VariableData: nomad.VariableData{Data: []byte("old"), KeyID: k.KeyID}}
+			if _, _, err := w.Apply(w.t.Context(), nomad.VarApplyStateRequestType, &nomad.VarApplyStateRequest{Op: nomad.VarOpSet, Var: v}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		begun, rounds := time.Now(), 0
+		w.again = []*nomad.Evaluation{nomad.NewCoreEval(nomad.CoreJobVariablesRekey, 1, begun)}
+		for ; len(w.again) == 1; rounds++ {
+			if got := w.Snapshot().RootKey(nil, k.KeyID).State; got != nomad.RootKeyStateRekeying {
+				t.Errorf("the key is %s before all is done", got)
+			}
+			if w.Snapshot().RootKeyInUse(k.KeyID) == false {
+				t.Error("the key is not in use")
+			}
+			eval := w.again[0]
+			w.again = nil
+			if err := w.c.Process(w.t.Context(), eval); err != nil {
+				t.Fatal(err)
+			}
+		}
+		took := time.Since(begun)
+		if rounds != 2 || took < 32*time.Second || took > 33*time.Second {
+			t.Errorf("%d variables took %v in %d evaluations, want 32 s in 2", count, took, rounds)
+		}
+		if got := w.Snapshot().RootKey(nil, k.KeyID).State; got != nomad.RootKeyStateInactive || w.Snapshot().RootKeyInUse(k.KeyID) {
+			t.Errorf("in the end the key is %s", got)
 		}
 	})
 }

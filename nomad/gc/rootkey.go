@@ -65,23 +65,6 @@ func nextKey(s *sweep) *nomad.RootKey {
 	return next
 }
 
-// rekey ends the rekeying of keys that encrypt nothing any more. The variables of
-// this version are those that were restored; where there are any, no key is rekeyed.
-func (c *Collector) rekey(ctx context.Context, s *sweep) error {
-	if s.snap.ForeignVariables() {
-		return fmt.Errorf("variables are not part of this version: those that were restored cannot be encrypted anew")
-	}
-	for k := range s.snap.RootKeys(nil) {
-		if k.State != nomad.RootKeyStateRekeying {
-			continue
-		}
-		if err := c.setKey(ctx, k, nomad.RootKeyStateInactive); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // setKey gives a key another state.
 func (c *Collector) setKey(ctx context.Context, k *nomad.RootKey, to nomad.RootKeyState) error {
 	meta := k.Meta()

@@ -16,6 +16,10 @@ type Intervals struct {
 	RootKey    time.Duration // default 10 min
 }
 
+// rekeyEvery is how often variables of rekeying keys are looked for: a rekeying that was
+// broken off goes on.
+const rekeyEvery = 10 * time.Minute
+
 // Timer makes core evaluations on the leader.
 type Timer struct {
 	every   map[string]time.Duration
@@ -32,6 +36,7 @@ func NewTimer(every Intervals, index func() uint64, enqueue func(*nomad.Evaluati
 		nomad.CoreJobNodeGC:            every.Node,
 		nomad.CoreJobDeploymentGC:      every.Deployment,
 		nomad.CoreJobRootKeyRotateOrGC: every.RootKey,
+		nomad.CoreJobVariablesRekey:    rekeyEvery,
 	} {
 		switch {
 		case d > 0:

@@ -28,8 +28,8 @@
 // A second kind of key signs RS256 for those who ask for it (RSASigner): it has an
 // RSA part, an ID of its own, and is inactive.
 //
-// The active key encrypts variables (Encrypt): AES-256-GCM under its data encryption
-// key, bound to its ID; any open key decrypts what it encrypted once (Decrypt).
+// An open key encrypts and decrypts variables: AES-256-GCM under its data encryption
+// key, bound to its ID. Which one encrypts, state says.
 //
 // Nothing here prints a key.
 package keyring

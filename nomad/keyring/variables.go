@@ -77,40 +77,45 @@ func (b *boxes) get(kid string) (box, bool) {
 	return found, ok
 }
 
-// Encrypt seals text by the active key and says which that is; while there is none it
-// waits for one, within ctx.
-func (r *Ring) Encrypt(ctx context.Context, text []byte) (data []byte, kid string, err error) {
-	key, err := r.ActiveSigner(ctx)
+// Encrypt seals text by the key, which is to be the active one of state: the ring may be
+// behind it, and then waits for the key, within ctx.
+func (r *Ring) Encrypt(ctx context.Context, kid string, text []byte) ([]byte, error) {
+	found, err := r.box(ctx, kid)
 	if err != nil {
-		return nil, "", err
+		return nil, fmt.Errorf("encrypt a variable: %w", err)
 	}
-	found, ok := r.boxes.get(key.ID)
-	if !ok {
-		return nil, "", fmt.Errorf("%w: %s", ErrUnknownKey, key.ID)
-	}
-	return found.seal(text), key.ID, nil
+	return found.seal(text), nil
 }
 
-// Decrypt opens what the key encrypted. While the ring does not have the key it waits
-// for it, within ctx: state may be ahead of the ring.
+// Decrypt opens what the key encrypted; it waits for the key as Encrypt does.
 func (r *Ring) Decrypt(ctx context.Context, kid string, data []byte) ([]byte, error) {
+	found, err := r.box(ctx, kid)
+	if err != nil {
+		return nil, fmt.Errorf("decrypt a variable: %w", err)
+	}
+	text, err := found.open(data)
+	if err != nil {
+		return nil, fmt.Errorf("%w (key %s)", ErrUndecryptable, kid)
+	}
+	return text, nil
+}
+
+// box waits until a key is open, within ctx.
+func (r *Ring) box(ctx context.Context, kid string) (box, error) {
 	for {
 		r.mu.RLock()
 		changed := r.changed
 		r.mu.RUnlock()
-		found, ok := r.boxes.get(kid)
-		if ok {
-			text, err := found.open(data)
-			if err != nil {
-				return nil, fmt.Errorf("%w (key %s)", ErrUndecryptable, kid)
-			}
-			return text, nil
+		if found, ok := r.boxes.get(kid); ok {
+			return found, nil
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			_, err := r.Signer(kid)
-			return nil, fmt.Errorf("decrypt a variable: %w: %w", err, ctx.Err())
+			if _, err := r.Signer(kid); err != nil {
+				return box{}, fmt.Errorf("%w: %w", err, ctx.Err())
+			}
+			return box{}, ctx.Err() // it came at the last moment
 		}
 	}
 }

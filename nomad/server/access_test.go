@@ -53,6 +53,9 @@ var admitted = map[string][]string{
 	"ACL.CreateClientIntroductionToken": {anonymous, nodeByID, itself},
 	// An archive holds the root keys.
 	"Operator.SnapshotSave": {anonymous, nodeByID, itself}, "Operator.SnapshotRestore": {anonymous, nodeByID, itself},
+	// Operators write variables; a workload reads its own, nodes and servers none.
+	"Variables.Apply": {anonymous, nodeByID, itself}, "Variables.RenewLock": {anonymous, nodeByID, itself},
+	"Variables.Read": {anonymous, workload, nodeByID, itself}, "Variables.List": {anonymous, workload, nodeByID, itself},
 	"Status.Ping": anybody, "Status.Leader": anybody,
 	"Status.Peers": anybody, "Status.RaftStats": anybody,
 	"Status.HasNodeConn": anybody, "Region.List": anybody,
@@ -88,6 +91,8 @@ func (x access) request(m rpc.Method) rpc.Request {
 		r.Schedulers, r.Timeout = []string{"none"}, time.Millisecond
 	case *nomad.NodeSpecificRequest:
 		r.NodeID = x.a.node.ID
+	case *nomad.VariablesReadRequest:
+		r.Path = nomad.VariablesJobs
 	}
 	return req
 }

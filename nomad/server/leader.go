@@ -100,6 +100,7 @@ func (s *Server) lead(ctx context.Context) error {
 	timer := gc.NewTimer(gc.Intervals{Job: s.cfg.JobGCInterval, RootKey: s.cfg.RootKeyGCInterval}, s.raft.AppliedIndex, s.broker.Enqueue)
 	for _, run := range []func(context.Context) error{
 		func(ctx context.Context) error { return s.beats.Run(ctx, nodes) },
+		func(ctx context.Context) error { return s.locks.Run(ctx, snap.LockedVariables()) },
 		s.plans.Run, s.deploys.Run, s.blocked.Run, reaper.Run, timer.Run, s.reconcile, s.pilot.Run, s.firstKey,
 	} {
 		wg.Go(func() {

@@ -45,6 +45,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/identity"
 	"github.com/open-nomad/open-nomad/nomad/keyring"
 	"github.com/open-nomad/open-nomad/nomad/keyring/kms"
+	"github.com/open-nomad/open-nomad/nomad/locks"
 	"github.com/open-nomad/open-nomad/nomad/plan"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/worker"
@@ -75,6 +76,7 @@ type Server struct {
 	blocked   *broker.Blocked
 	observer  *broker.Observer
 	beats     *heartbeat.Timers
+	locks     *locks.Timers
 	plans     *plan.Applier
 	deploys   *deploy.Watcher
 	pilot     *autopilot.Pilot
@@ -133,6 +135,7 @@ func (s *Server) open() (err error) {
 	self := s.asLeader()
 	s.beats = heartbeat.New(heartbeat.Config{RPC: self, Region: s.cfg.Region, MinTTL: s.cfg.MinHeartbeatTTL, Grace: s.cfg.HeartbeatGrace,
 		FailoverTTL: s.cfg.FailoverHeartbeatTTL, MaxPerSecond: s.cfg.MaxHeartbeatsPerSecond, Log: s.log})
+	s.locks = locks.New(self, s.log)
 	s.plans = plan.New(plan.Config{Store: s.fsm.State, Raft: s.raft, Minter: s.issuer, Evals: s.broker, Log: s.log})
 	s.deploys = deploy.New(deploy.Config{Store: s.fsm.State, Raft: s.raft, Log: s.log})
 	s.pilot = s.newPilot()
@@ -195,7 +198,7 @@ func (s *Server) endpoints() *endpoint.Service {
 		Limits: endpoint.Limits{DefaultPriority: s.cfg.JobDefaultPriority, MaxPriority: s.cfg.JobMaxPriority,
 			MaxCount: s.cfg.JobMaxCount, MaxSource: s.cfg.JobMaxSourceSize},
 		Store: s.fsm.State, Raft: s.raft, Cluster: s, Voters: s, Autopilot: s, Peers: peers{s}, Broker: s.broker, Blocked: s.blocked, Plans: s.plans,
-		Snapshots: s, Heartbeats: s.beats, Deploys: s.deploys, Issuer: s.issuer, Keyring: s.ring,
+		Snapshots: s, Heartbeats: s.beats, Locks: s.locks, Deploys: s.deploys, Issuer: s.issuer, Keyring: s.ring,
 		Nodes: func() endpoint.Nodes { return s.rpc }, Now: time.Now, Log: s.log,
 	})
 }

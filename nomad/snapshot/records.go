@@ -23,6 +23,7 @@ const (
 	csiVolumeRecord  = 18
 	authMethodRecord = 26
 	rootKeyRecord    = 30
+	variableRecord   = 22
 )
 
 // secretFields are where records that are kept as they came have secrets.
@@ -166,7 +167,8 @@ func walk(r io.Reader, fn func(state.Record, *fsm.RecordReader) error) error {
 }
 
 // withoutSecrets decodes a record and leaves out what opens something: keys,
-// tokens, secret IDs, secrets of volumes and of identity providers.
+// tokens, secret IDs, secrets of volumes and of identity providers; and what variables
+// hold, encrypted as it is.
 func withoutSecrets(rec state.Record, in *fsm.RecordReader) (any, error) {
 	v := rec.Row()
 	if v == nil {
@@ -187,6 +189,8 @@ func withoutSecrets(rec state.Record, in *fsm.RecordReader) (any, error) {
 		row.SecretID = ""
 	case *nomad.Allocation:
 		row.SignedIdentities = nil
+	case *nomad.VariableEncrypted:
+		row.Data = nil
 	case *nomad.RootKey:
 		for _, w := range row.WrappedKeys {
 			if w != nil {
@@ -211,7 +215,7 @@ func (a *Archive) Redact(w io.Writer, dir string) error {
 	}
 	err = a.walk(func(rec state.Record, in *fsm.RecordReader) error {
 		switch rec.Type {
-		case nodeRecord, allocRecord, tokenRecord, csiVolumeRecord, authMethodRecord, rootKeyRecord:
+		case nodeRecord, allocRecord, tokenRecord, csiVolumeRecord, authMethodRecord, rootKeyRecord, variableRecord:
 			v, err := withoutSecrets(rec, in)
 			if err != nil {
 				return err

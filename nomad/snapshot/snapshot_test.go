@@ -14,6 +14,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hashicorp/raft"
 
@@ -45,7 +46,10 @@ func records(t testing.TB) []byte {
 	put(30, &nomad.RootKey{KeyID: "k1", State: "active", WrappedKeys: []*nomad.WrappedKey{{Provider: "aead", ProviderID: "aead",
 		WrappedDataEncryptionKey: &nomad.BlobInfo{Ciphertext: []byte("c")}, KeyEncryptionKey: []byte("hidden-kek")}}})
 	put(12, map[string]any{"AccessorID": "t1", "SecretID": "hidden-token", "Unheard": []any{1, "x"}})
-	for _, kind := range []byte{6, 11, 16, 17, 18, 19, 21, 22, 23, 25, 26, 27, 31} {
+	put(22, &nomad.VariableEncrypted{VariableMetadata: nomad.VariableMetadata{Namespace: "default", Path: "a/b", ModifyIndex: 7, Lock: &nomad.VariableLock{ID: "l", TTL: time.Minute}},
+		VariableData: nomad.VariableData{Data: []byte("hidden-data"), KeyID: "k1"}})
+	put(23, &nomad.VariablesQuota{Namespace: "default", Size: 11, ModifyIndex: 7})
+	for _, kind := range []byte{6, 11, 16, 17, 18, 19, 21, 25, 26, 27, 31} {
 		put(kind, map[string]any{"ID": fmt.Sprint("later", kind), "Data": []byte{0, 1, 255}})
 	}
 	if err := out.Flush(); err != nil {

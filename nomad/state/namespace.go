@@ -44,7 +44,8 @@ func (t *txn) putNamespace(n *nomad.Namespace) {
 	namespaces.put(t, n)
 }
 
-// DeleteNamespaces removes namespaces in which there is no job, running or not.
+// DeleteNamespaces removes namespaces in which there is no job, running or not, and no
+// variable.
 func (s *Store) DeleteNamespaces(index uint64, req *nomad.NamespaceDeleteRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		for _, name := range req.Namespaces {
@@ -57,6 +58,12 @@ func (s *Store) DeleteNamespaces(index uint64, req *nomad.NamespaceDeleteRequest
 			}
 			for j := range jobs.by(t, nil, primary, keyOf(name)) {
 				return fmt.Errorf("namespace %q has the job %q: purge its jobs first", name, j.ID)
+			}
+			for v := range variables.by(t.Txn, nil, primary, keyOf(name)) {
+				return fmt.Errorf("namespace %q has the variable %q: purge its variables first", name, v.Path)
+			}
+			if q := variableQuotas.get(t.Txn, nil, keyOf(name)); q != nil {
+				variableQuotas.delete(t, q)
 			}
 			namespaces.delete(t, n)
 		}

@@ -43,25 +43,11 @@ func (s *Snapshot) RootKeyInUse(id string) bool {
 	for range nodes.by(s.tx, nil, "signing_key", keyOf(id)) {
 		return true
 	}
-	for row := range foreign.by(s.tx, nil, primary, key{variablesRecord}) {
-		var v struct{ KeyID string }
-		if err := nomad.Decode(row.raw, &v); err != nil || v.KeyID == id {
-			return true
-		}
+	for range s.VariablesByKey(nil, id) {
+		return true
 	}
 	k := s.RootKey(nil, id)
 	return k != nil && k.HasRSA() && s.rsaKeyInUse(k)
-}
-
-// variablesRecord is the record type of variables, which are kept as they came.
-const variablesRecord = 22
-
-// ForeignVariables says whether there are variables that this version only keeps.
-func (s *Snapshot) ForeignVariables() bool {
-	for range foreign.by(s.tx, nil, primary, key{variablesRecord}) {
-		return true
-	}
-	return false
 }
 
 // NewestRSAKey returns the key that signs RS256, nil when there is none.

@@ -8,20 +8,22 @@ import (
 
 // The names of the tables (compat/raft-fsm.md section 2).
 const (
-	TableNamespaces    = "namespaces"
-	TableNodes         = "nodes"
-	TableNodePools     = "node_pools"
-	TableJobs          = "jobs"
-	TableJobSummary    = "job_summary"
-	TableJobVersion    = "job_version"
-	TableJobSubmission = "job_submission"
-	TableDeployment    = "deployment"
-	TableEvals         = "evals"
-	TableAllocs        = "allocs"
-	TableSchedulerConf = "scheduler_config"
-	TableAutopilotConf = "autopilot_config"
-	TableClusterMeta   = "cluster_meta"
-	TableRootKeys      = "root_keys"
+	TableNamespaces     = "namespaces"
+	TableNodes          = "nodes"
+	TableNodePools      = "node_pools"
+	TableJobs           = "jobs"
+	TableJobSummary     = "job_summary"
+	TableJobVersion     = "job_version"
+	TableJobSubmission  = "job_submission"
+	TableDeployment     = "deployment"
+	TableEvals          = "evals"
+	TableAllocs         = "allocs"
+	TableSchedulerConf  = "scheduler_config"
+	TableAutopilotConf  = "autopilot_config"
+	TableClusterMeta    = "cluster_meta"
+	TableRootKeys       = "root_keys"
+	TableVariables      = "variables"
+	TableVariablesQuota = "variables_quota"
 )
 
 // IndexRestore is a row among the indexes of tables, and none of them: the index at
@@ -35,7 +37,7 @@ func schema() *memdb.DBSchema {
 		indexes.schema(), namespaces.schema(), nodes.schema(), nodePools.schema(), jobs.schema(),
 		jobSummaries.schema(), jobVersions.schema(), jobSubmissions.schema(), deployments.schema(),
 		evals.schema(), allocs.schema(), schedulerConfigs.schema(), autopilotConfigs.schema(), clusterMetas.schema(), rootKeys.schema(),
-		foreign.schema(),
+		variables.schema(), variableQuotas.schema(), foreign.schema(),
 	}
 	s := &memdb.DBSchema{Tables: map[string]*memdb.TableSchema{}}
 	for _, t := range all {

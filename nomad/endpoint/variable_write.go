@@ -1,0 +1,212 @@
+package endpoint
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// variableApply does an operation on a variable. Workloads, nodes and servers write
+// none.
+func (s *Service) variableApply(ctx context.Context, c *rpc.Call, req *nomad.VariablesApplyRequest) (*nomad.VariablesApplyResponse, error) {
+	if c.Identity.Claims != nil {
+		return nil, nomad.ErrPermissionDenied
+	}
+	entry, err := s.variableEntry(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	resp, index, err := s.cfg.Raft.Apply(ctx, nomad.VarApplyStateRequestType, entry)
+	if err != nil && index > 0 {
+		return nil, unfit(err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("write to the log: %w", err)
+	}
+	done, ok := resp.(*nomad.VarApplyStateResponse)
+	if !ok {
+		return nil, fmt.Errorf("variable %q: the log answers with a %T", entry.Var.Path, resp)
+	}
+	out := &nomad.VariablesApplyResponse{Op: req.Op, Result: done.Result}
+	out.Index = index
+	if done.Conflict != nil {
+		out.Conflict, err = s.conflict(ctx, done.Conflict, entry.Var.LockID())
+		return out, err
+	}
+	s.countLock(req.Op, entry.Var, done.Written)
+	if done.Written != nil {
+		out.Output, err = s.written(ctx, done.Written, entry, req.Var.Items)
+	}
+	return out, err
+}
+
+// countLock tells the timers what became of a lock.
+func (s *Service) countLock(op nomad.VarOp, v *nomad.VariableEncrypted, written *nomad.VariableMetadata) {
+	switch {
+	case v.LockID() == "":
+	case op == nomad.VarOpLockRelease || op.Deletes():
+		s.cfg.Locks.Clear(v.LockID())
+	default:
+		s.cfg.Locks.Reset(written) // who writes is alive; one that is lost already stays so
+	}
+}
+
+// written is the answer to an operation that stored a variable.
+func (s *Service) written(ctx context.Context, m *nomad.VariableMetadata, entry *nomad.VarApplyStateRequest, items nomad.VariableItems) (*nomad.VariableDecrypted, error) {
+	out := &nomad.VariableDecrypted{VariableMetadata: *m, Items: items}
+	if !entry.KeepItems && entry.Op != nomad.VarOpLockRelease {
+		return out, nil
+	}
+	out.Items = nil
+	if v := s.snapshot().Variable(nil, m.Namespace, m.Path); v != nil && v.ModifyIndex == m.ModifyIndex {
+		var err error
+		if out.Items, err = s.decrypt(ctx, v); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// conflict shows the variable that is in the way. Who does not hold its lock does not see
+// who does.
+func (s *Service) conflict(ctx context.Context, v *nomad.VariableEncrypted, holder string) (*nomad.VariableDecrypted, error) {
+	items, err := s.decrypt(ctx, v)
+	if err != nil {
+		return nil, err
+	}
+	out := &nomad.VariableDecrypted{VariableMetadata: v.VariableMetadata, Items: items}
+	if v.Lock != nil && v.Lock.ID != holder {
+		out.VariableMetadata = *withoutHolder(&v.VariableMetadata)
+	}
+	return out, nil
+}
+
+// variableEntry checks a request and makes the entry of the log that does it.
+func (s *Service) variableEntry(ctx context.Context, req *nomad.VariablesApplyRequest) (*nomad.VarApplyStateRequest, error) {
+	if req.Var == nil {
+		return nil, nomad.Errorf(400, "variable must be specified")
+	}
+	now := s.unixNow()
+	v := &nomad.VariableEncrypted{VariableMetadata: nomad.VariableMetadata{Path: req.Var.Path, ModifyIndex: req.Var.ModifyIndex, CreateTime: now, ModifyTime: now}}
+	v.Namespace = cmp.Or(req.Var.Namespace, namespaceOf(req.Namespace))
+	if req.Namespace != "" && req.Namespace != v.Namespace {
+		return nil, nomad.Errorf(400, "the variable is of namespace %q, the request of %q", v.Namespace, req.Namespace)
+	}
+	if err := knownNamespace(s.snapshot(), v.Namespace); err != nil {
+		return nil, err
+	}
+	if req.Var.Lock != nil {
+		lock := *req.Var.Lock
+		v.Lock = &lock
+	}
+	entry := &nomad.VarApplyStateRequest{Op: req.Op, Var: v}
+	if err := s.fitOperation(ctx, entry, req.Var.Items); err != nil {
+		return nil, err
+	}
+	if !req.Op.Stores() && req.Op != nomad.VarOpLockAcquire {
+		return entry, nil
+	}
+	data, err := s.encrypt(ctx, req.Var.Items)
+	v.VariableData = data
+	return entry, err
+}
+
+// fitOperation refuses what is wrong with an operation.
+func (s *Service) fitOperation(ctx context.Context, entry *nomad.VarApplyStateRequest, items nomad.VariableItems) error {
+	v := entry.Var
+	switch entry.Op {
+	case nomad.VarOpSet, nomad.VarOpCAS:
+		switch {
+		case len(items) == 0 && s.hasNoItems(ctx, v): // as before
+		case len(items) == 0 && v.LockID() != "":
+			entry.KeepItems = true // its holder says only that it is alive
+		default:
+			if err := items.CheckItems(); err != nil {
+				return err
+			}
+		}
+		return nomad.CheckVariablePath(v.Path)
+	case nomad.VarOpLockAcquire:
+		if entry.KeepItems = len(items) == 0; !entry.KeepItems {
+			if err := items.CheckItems(); err != nil {
+				return err
+			}
+		}
+		if err := nomad.CheckVariablePath(v.Path); err != nil {
+			return err
+		}
+		return s.fitLock(v)
+	case nomad.VarOpLockRelease:
+		if v.LockID() == "" {
+			return nomad.Errorf(400, "the ID of the lock is missing: only who holds a variable releases it")
+		}
+	case nomad.VarOpDelete, nomad.VarOpDeleteCAS:
+	default:
+		return nomad.Errorf(400, "unknown variable operation %q", entry.Op)
+	}
+	if v.Path == "" { // whatever a restored variable is called can be deleted
+		return nomad.Errorf(400, "a variable needs a path")
+	}
+	return nil
+}
+
+// hasNoItems says whether there is a variable that holds nothing, since it was made as a
+// lock only.
+func (s *Service) hasNoItems(ctx context.Context, v *nomad.VariableEncrypted) bool {
+	old := s.snapshot().Variable(nil, v.Namespace, v.Path)
+	if old == nil {
+		return false
+	}
+	items, err := s.decrypt(ctx, old)
+	return err == nil && len(items) == 0
+}
+
+// fitLock gives a lock that is to be acquired what it needs. Its ID is made here: what a
+// client makes up might be guessed by another.
+func (s *Service) fitLock(v *nomad.VariableEncrypted) error {
+	if v.Lock == nil {
+		v.Lock = &nomad.VariableLock{}
+	}
+	if err := v.Lock.Fill(); err != nil {
+		return err
+	}
+	if v.Lock.ID == "" {
+		v.Lock.ID = nomad.NewID()
+		return nil
+	}
+	if old := s.snapshot().Variable(nil, v.Namespace, v.Path); old == nil || old.LockID() != v.Lock.ID {
+		return nomad.Errorf(409, "the lock is not held: acquire it without an ID")
+	}
+	return nil
+}
+
+// variableRenew counts the TTL of a lock anew. It writes nothing.
+func (s *Service) variableRenew(_ context.Context, c *rpc.Call, req *nomad.VariablesRenewLockRequest) (*nomad.VariablesRenewLockResponse, error) {
+	switch {
+	case c.Identity.Claims != nil:
+		return nil, nomad.ErrPermissionDenied
+	case req.Path == "":
+		return nil, nomad.Errorf(400, "a variable needs a path")
+	case req.LockID == "":
+		return nil, nomad.Errorf(400, "the ID of the lock is missing: only who holds a variable renews its lock")
+	}
+	snap, ns := s.snapshot(), namespaceOf(req.Namespace)
+	if err := knownNamespace(snap, ns); err != nil {
+		return nil, err
+	}
+	v := snap.Variable(nil, ns, req.Path)
+	switch {
+	case v == nil:
+		return nil, nomad.Errorf(404, "variable not found")
+	case v.LockID() != req.LockID:
+		return nil, nomad.Errorf(409, "the lock of variable %q is not held by this ID: acquire it again", req.Path)
+	case !s.cfg.Locks.Reset(&v.VariableMetadata):
+		return nil, nomad.Errorf(409, "the lock of variable %q was not renewed in time and is lost: acquire it again", req.Path)
+	}
+	out := &nomad.VariablesRenewLockResponse{VarMeta: &v.VariableMetadata}
+	out.Index = v.ModifyIndex
+	return out, nil
+}

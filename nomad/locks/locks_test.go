@@ -1,0 +1,140 @@
+package locks_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/locks"
+)
+
+// servers answers Variables.Apply.
+type servers struct {
+	mu       sync.Mutex
+	released []string
+	fail     error // once
+}
+
+func (s *servers) Call(_ context.Context, method string, req, _ any) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r, ok := req.(*nomad.VariablesApplyRequest)
+	if !ok || method != "Variables.Apply" || r.Op != nomad.VarOpLockRelease || r.Var.Namespace != "default" || r.Namespace != "default" || r.Var.LockID() == "" {
+		return errors.New("not what was expected")
+	}
+	if err := s.fail; err != nil {
+		s.fail = nil
+		return err
+	}
+	s.released = append(s.released, r.Var.Path)
+	return nil
+}
+
+func (s *servers) are(t *testing.T, want ...string) {
+	t.Helper()
+	synctest.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	slices.Sort(s.released)
+	if !slices.Equal(s.released, want) {
+		t.Errorf("released are %v, want %v", s.released, want)
+	}
+}
+
+// locked is the variable path, held for 10 s, with a delay of 5 s.
+func locked(path string) *nomad.VariableEncrypted {
+	return &nomad.VariableEncrypted{VariableMetadata: nomad.VariableMetadata{Namespace: "default", Path: path,
+		Lock: &nomad.VariableLock{ID: "lock of " + path, TTL: 10 * time.Second, LockDelay: 5 * time.Second}}}
+}
+
+// lead runs fn while timers run that begin with the variables.
+func lead(t *testing.T, held []*nomad.VariableEncrypted, fn func(t *testing.T, ts *locks.Timers, s *servers)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s := &servers{}
+		ts := locks.New(s, slog.New(slog.DiscardHandler))
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- ts.Run(ctx, slices.Values(held)) }()
+		synctest.Wait()
+		fn(t, ts, s)
+		cancel()
+		if err := <-done; !errors.Is(err, context.Canceled) || ts.Active() != 0 {
+			t.Errorf("Run() = %v, %d locks are left", err, ts.Active())
+		}
+	})
+}
+
+func TestSilentHolder(t *testing.T) {
+	lead(t, nil, func(t *testing.T, ts *locks.Timers, s *servers) {
+		a, b := &locked("a").VariableMetadata, &locked("b").VariableMetadata
+		if !ts.Reset(a) || !ts.Reset(b) {
+			t.Error("a new lock is lost")
+		}
+		time.Sleep(9 * time.Second)
+		if !ts.Reset(b) {
+			t.Error("a lock is lost within its TTL")
+		}
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if ts.Reset(a) {
+			t.Error("a lock is renewed after its TTL")
+		}
+		time.Sleep(4*time.Second - time.Nanosecond)
+		s.are(t)
+		time.Sleep(time.Nanosecond)
+		s.are(t, "a")
+		if !ts.Reset(b) || ts.Active() != 1 {
+			t.Errorf("%d locks are counted, want b", ts.Active())
+		}
+		ts.Clear("lock of b")
+		time.Sleep(time.Hour)
+		s.are(t, "a")
+	})
+}
+
+func TestNewLeaderCountsWhatIsHeld(t *testing.T) {
+	lead(t, []*nomad.VariableEncrypted{locked("a"), locked("b"), {}}, func(t *testing.T, ts *locks.Timers, s *servers) {
+		time.Sleep(9 * time.Second)
+		ts.Reset(&locked("b").VariableMetadata)
+		time.Sleep(6 * time.Second)
+		s.are(t, "a")
+		time.Sleep(9 * time.Second)
+		s.are(t, "a", "b")
+	})
+}
+
+func TestReleasesAgain(t *testing.T) {
+	lead(t, []*nomad.VariableEncrypted{locked("a")}, func(t *testing.T, ts *locks.Timers, s *servers) {
+		s.mu.Lock()
+		s.fail = nomad.ErrNoLeader
+		s.mu.Unlock()
+		time.Sleep(15 * time.Second)
+		s.are(t)
+		if ts.Reset(&locked("a").VariableMetadata) {
+			t.Error("a lock whose release failed is renewed")
+		}
+		time.Sleep(5 * time.Second)
+		s.are(t, "a")
+	})
+}
+
+func TestManyLocks(t *testing.T) {
+	var many []*nomad.VariableEncrypted
+	for range 500 {
+		many = append(many, locked(nomad.NewID()))
+	}
+	lead(t, many, func(t *testing.T, ts *locks.Timers, s *servers) {
+		time.Sleep(16 * time.Second)
+		synctest.Wait()
+		if n := len(s.released); n != len(many) || ts.Active() != 0 {
+			t.Errorf("%d of %d are released, %d are left", n, len(many), ts.Active())
+		}
+	})
+}

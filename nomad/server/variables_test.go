@@ -1,0 +1,389 @@
+package server_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/server"
+	"github.com/open-nomad/open-nomad/nomad/snapshot"
+)
+
+// apply does an operation on a variable of the default namespace.
+func apply(t testing.TB, s *server.Server, op nomad.VarOp, v *nomad.VariableDecrypted) (*nomad.VariablesApplyResponse, error) {
+	t.Helper()
+	var out nomad.VariablesApplyResponse
+	err := s.Call(within(t), "Variables.Apply", &nomad.VariablesApplyRequest{Op: op, Var: v, WriteRequest: nomad.WriteRequest{Region: "global"}}, &out)
+	return &out, err
+}
+
+func mustApply(t testing.TB, s *server.Server, op nomad.VarOp, v *nomad.VariableDecrypted) *nomad.VariablesApplyResponse {
+	t.Helper()
+	out, err := apply(t, s, op, v)
+	if err != nil {
+		t.Fatalf("%s of %s: %v", op, v.Path, err)
+	}
+	return out
+}
+
+// variable is a variable with one item.
+func variable(path, value string) *nomad.VariableDecrypted {
+	v := &nomad.VariableDecrypted{VariableMetadata: nomad.VariableMetadata{Path: path}}
+	if value != "" {
+		v.Items = nomad.VariableItems{"k": value}
+	}
+	return v
+}
+
+func indexed(v *nomad.VariableDecrypted, index uint64) *nomad.VariableDecrypted {
+	v.ModifyIndex = index
+	return v
+}
+
+func heldBy(v *nomad.VariableDecrypted, lock string) *nomad.VariableDecrypted {
+	v.Lock = &nomad.VariableLock{ID: lock}
+	return v
+}
+
+// readVariable is a variable as the bearer of a token sees it.
+func readVariable(t *testing.T, s *server.Server, path, token string) (*nomad.VariableDecrypted, error) {
+	t.Helper()
+	q := nomad.QueryOptions{Region: "global", AuthToken: token}
+	var out nomad.VariablesReadResponse
+	err := s.Call(within(t), "Variables.Read", &nomad.VariablesReadRequest{Path: path, QueryOptions: q}, &out)
+	return out.Data, err
+}
+
+// paths lists variables.
+func paths(t *testing.T, s *server.Server, q nomad.QueryOptions) (out []string, next string) {
+	t.Helper()
+	q.Region = "global"
+	got := read[nomad.VariablesListResponse](t, s, "Variables.List", &nomad.VariablesListRequest{QueryOptions: q})
+	for _, m := range got.Data {
+		out = append(out, m.Namespace+":"+m.Path)
+	}
+	return out, got.NextToken
+}
+
+// archived is the state of a server as a snapshot has it.
+func archived(t *testing.T, s *server.Server) []byte {
+	t.Helper()
+	f, _, err := s.Save(within(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	a, err := snapshot.Open(f, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	state, err := a.State()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := io.ReadAll(state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func TestVariables(t *testing.T) {
+	s, _ := start(t, nil)
+	first := mustApply(t, s, nomad.VarOpSet, variable("a/b", "canary one"))
+	if m := first.Output; m.Namespace != "default" || m.CreateIndex != first.Index || m.ModifyTime == 0 || m.CreateTime != m.ModifyTime || m.Items["k"] != "canary one" {
+		t.Errorf("set answers %+v", first.Output.VariableMetadata)
+	}
+	if v, err := readVariable(t, s, "a/b", ""); err != nil || v.Items["k"] != "canary one" || v.ModifyIndex != first.Index {
+		t.Errorf("read %+v, %v", v, err)
+	}
+	if v, err := readVariable(t, s, "a/none", ""); err != nil || v != nil {
+		t.Errorf("one that there is none of: %+v, %v", v, err)
+	}
+	late := mustApply(t, s, nomad.VarOpCAS, indexed(variable("a/b", "x"), first.Index-1))
+	if late.Result != nomad.VarOpResultConflict || late.Conflict.ModifyIndex != first.Index || late.Conflict.Items["k"] != "canary one" || late.Output != nil {
+		t.Errorf("cas against an old index: %s, conflict %+v", late.Result, late.Conflict)
+	}
+	none := mustApply(t, s, nomad.VarOpCAS, indexed(variable("a/none", "x"), 5))
+	if none.Result != nomad.VarOpResultConflict || none.Conflict.Path != "a/none" || none.Conflict.ModifyIndex != 0 {
+		t.Errorf("cas of none: %s, conflict %+v", none.Result, none.Conflict)
+	}
+	next := mustApply(t, s, nomad.VarOpCAS, indexed(variable("a/b", "canary two"), first.Index))
+	if next.Result != nomad.VarOpResultOk || next.Output.CreateIndex != first.Index || next.Output.ModifyIndex != next.Index {
+		t.Errorf("cas: %s, %+v", next.Result, next.Output.VariableMetadata)
+	}
+	held := archived(t, s)
+	if bytes.Contains(held, []byte("canary")) || !bytes.Contains(held, []byte("a/b")) {
+		t.Error("the state holds what the variable does, or not the variable")
+	}
+	if out := mustApply(t, s, nomad.VarOpDeleteCAS, indexed(variable("a/b", ""), first.Index)); out.Result != nomad.VarOpResultConflict {
+		t.Errorf("delete against an old index: %s", out.Result)
+	}
+	if out := mustApply(t, s, nomad.VarOpDeleteCAS, indexed(variable("a/b", ""), next.Index)); out.Result != nomad.VarOpResultOk || out.Conflict != nil {
+		t.Errorf("delete: %s", out.Result)
+	}
+	if bytes.Contains(archived(t, s), []byte("a/b")) {
+		t.Error("something of a deleted variable is in the state")
+	}
+}
+
+func TestVariablesThatAreRefused(t *testing.T) {
+	s, _ := start(t, nil)
+	long, elsewhere := variable("a", strings.Repeat("x", nomad.MaxVariableSize)), variable("a", "x")
+	elsewhere.Namespace = "nowhere"
+	slow, hasty := variable("a", "x"), variable("a", "x")
+	slow.Lock, hasty.Lock = &nomad.VariableLock{TTL: 25 * time.Hour}, &nomad.VariableLock{TTL: time.Second}
+	for _, c := range []struct {
+		op   nomad.VarOp
+		v    *nomad.VariableDecrypted
+		want string
+	}{
+		{"set", nil, "must be specified"},
+		{"eat", variable("a", "x"), `"eat"`},
+		{"set", variable("", "x"), "path"},
+		{"set", variable("a b", "x"), "invalid path"},
+		{"set", variable("a.b", "x"), "invalid path"},
+		{"set", variable(strings.Repeat("a", 129), "x"), "128"},
+		{"set", variable("nomad/other", "x"), "reserved"},
+		{"set", variable("nomad/jobsx", "x"), "reserved"},
+		{"set", variable("nomad/job-templates/a/b", "x"), "reserved"},
+		{"set", variable("nomad", "x"), "reserved"},
+		{"cas", variable("a", ""), "Items"},
+		{"set", long, "limit of 65536"},
+		{"lock-acquire", long, "limit of 65536"},
+		{"set", elsewhere, `"nowhere" does not exist`},
+		{"delete", elsewhere, `"nowhere" does not exist`},
+		{"lock-acquire", slow, "24h0m0s"},
+		{"lock-acquire", hasty, "10s"},
+		{"lock-acquire", heldBy(variable("a", "x"), "mine"), "acquire it without an ID"},
+		{"lock-release", variable("a", ""), "ID of the lock"},
+	} {
+		if _, err := apply(t, s, c.op, c.v); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s of %+v: %v, want %q", c.op, c.v, err, c.want)
+		}
+	}
+	for _, path := range []string{"nomad/jobs", "nomad/jobs/a/b/c", "nomad/job-templates/x", "nomadic", "~a_b-c/D", strings.Repeat("a", 128)} {
+		mustApply(t, s, nomad.VarOpSet, variable(path, "x"))
+	}
+}
+
+func TestVariablesAreListed(t *testing.T) {
+	s, _ := start(t, nil)
+	ns := &nomad.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "other"}}, WriteRequest: nomad.WriteRequest{Region: "global"}}
+	read[nomad.GenericResponse](t, s, "Namespace.UpsertNamespaces", ns)
+	for _, path := range []string{"b", "a/2", "a/1", "a/3"} {
+		mustApply(t, s, nomad.VarOpSet, variable(path, "x"))
+	}
+	far := variable("a/1", "x")
+	far.Namespace = "other"
+	mustApply(t, s, nomad.VarOpSet, far)
+	for name, c := range map[string]struct {
+		q    nomad.QueryOptions
+		want []string
+		next string
+	}{
+		"all":        {nomad.QueryOptions{}, []string{"default:a/1", "default:a/2", "default:a/3", "default:b"}, ""},
+		"prefix":     {nomad.QueryOptions{Prefix: "a/"}, []string{"default:a/1", "default:a/2", "default:a/3"}, ""},
+		"namespaces": {nomad.QueryOptions{Namespace: "*", Prefix: "a/1"}, []string{"default:a/1", "other:a/1"}, ""},
+		"page":       {nomad.QueryOptions{PerPage: 2}, []string{"default:a/1", "default:a/2"}, "default.a/3"},
+		"next page":  {nomad.QueryOptions{PerPage: 2, NextToken: "default.a/3"}, []string{"default:a/3", "default:b"}, ""},
+		"filter":     {nomad.QueryOptions{Filter: `Path matches "[13]$"`}, []string{"default:a/1", "default:a/3"}, ""},
+	} {
+		if got, next := paths(t, s, c.q); !slices.Equal(got, c.want) || next != c.next {
+			t.Errorf("%s: %v, next %q, want %v, %q", name, got, next, c.want, c.next)
+		}
+	}
+	none := &nomad.VariablesListRequest{QueryOptions: nomad.QueryOptions{Region: "global", Namespace: "none"}}
+	if err := s.Call(within(t), "Variables.List", none, nil); err == nil {
+		t.Error("the variables of a namespace that does not exist are listed")
+	}
+}
+
+func TestReadersWaitForVariables(t *testing.T) {
+	s, _ := start(t, nil)
+	index := mustApply(t, s, nomad.VarOpSet, variable("a", "x")).Index
+	got := make(chan string, 1)
+	go func() {
+		var out nomad.VariablesReadResponse
+		q := nomad.QueryOptions{Region: "global", MinQueryIndex: index, MaxQueryTime: time.Minute}
+		err := s.Call(within(t), "Variables.Read", &nomad.VariablesReadRequest{Path: "a", QueryOptions: q}, &out)
+		if err == nil && out.Data != nil {
+			err = errors.New(out.Data.Items["k"])
+		}
+		got <- fmt.Sprint(err)
+	}()
+	mustApply(t, s, nomad.VarOpSet, variable("b", "x")) // another does not wake it
+	mustApply(t, s, nomad.VarOpSet, variable("a", "y"))
+	if text := <-got; text != "y" {
+		t.Errorf("the reader got %s", text)
+	}
+}
+
+// A task reads what is its own, by its default identity, and nothing beside.
+func TestAWorkloadReadsItsOwnVariables(t *testing.T) {
+	s, _ := start(t, nil)
+	n := join(t, s.RPCAddr())
+	register(t, s, batchJob("b", 1))
+	token := n.allocs(1)[0].SignedIdentities["t"]
+	own := []string{"nomad/jobs", "nomad/jobs/b", "nomad/jobs/b/g", "nomad/jobs/b/g/t"}
+	others := []string{"nomad/jobs/bb", "nomad/jobs/b/h", "nomad/jobs/b/g/u", "nomad/jobs/b/g/t/x", "nomad/jobs/a", "other"}
+	for _, path := range slices.Concat(own, others) {
+		mustApply(t, s, nomad.VarOpSet, variable(path, "x"))
+	}
+	mustApply(t, s, nomad.VarOpLockAcquire, variable("nomad/jobs/b", ""))
+	for _, path := range own {
+		v, err := readVariable(t, s, path, token)
+		if err != nil || v.Items["k"] != "x" || v.LockID() != "" {
+			t.Errorf("%s: %+v, %v", path, v, err)
+		}
+	}
+	for _, path := range append(others, "none", "nomad/jobs/b/") {
+		if _, err := readVariable(t, s, path, token); !errors.Is(err, nomad.ErrPermissionDenied) {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	got, _ := paths(t, s, nomad.QueryOptions{AuthToken: token, Namespace: "*"})
+	for i := range own {
+		own[i] = "default:" + own[i]
+	}
+	if !slices.Equal(got, own) {
+		t.Errorf("it lists %v", got)
+	}
+	if got, _ := paths(t, s, nomad.QueryOptions{AuthToken: token, Filter: `Path == "nomad/jobs/b" and Lock.ID is not empty`}); len(got) > 0 {
+		t.Errorf("a filter sees who holds %v", got)
+	}
+	write := &nomad.VariablesApplyRequest{Op: nomad.VarOpSet, Var: variable("nomad/jobs/b", "x"), WriteRequest: nomad.WriteRequest{Region: "global", AuthToken: token}}
+	if err := s.Call(within(t), "Variables.Apply", write, nil); !errors.Is(err, nomad.ErrPermissionDenied) {
+		t.Errorf("it writes: %v", err)
+	}
+	n.report(nomad.AllocClientStatusComplete, n.allocs(1)...)
+	if _, err := readVariable(t, s, "nomad/jobs/b", token); !errors.Is(err, nomad.ErrPermissionDenied) {
+		t.Errorf("after its end: %v", err)
+	}
+}
+
+func TestVariableLocks(t *testing.T) {
+	s, _ := start(t, nil)
+	renew := func(lock string) (*nomad.VariableMetadata, error) {
+		var out nomad.VariablesRenewLockResponse
+		req := &nomad.VariablesRenewLockRequest{Path: "a", LockID: lock, WriteRequest: nomad.WriteRequest{Region: "global"}}
+		err := s.Call(within(t), "Variables.RenewLock", req, &out)
+		return out.VarMeta, err
+	}
+	mustApply(t, s, nomad.VarOpSet, variable("a", "x"))
+	got := mustApply(t, s, nomad.VarOpLockAcquire, variable("a", "")).Output
+	lock := got.LockID()
+	if lock == "" || got.Lock.TTL != 15*time.Second || got.Lock.LockDelay != 15*time.Second || got.Items["k"] != "x" {
+		t.Fatalf("acquire answers %+v", got)
+	}
+	for name, v := range map[nomad.VarOp]*nomad.VariableDecrypted{"lock-acquire": variable("a", "y"), "set": variable("a", "y"), "delete": variable("a", ""),
+		"cas": indexed(variable("a", "y"), got.ModifyIndex), "lock-release": heldBy(variable("a", ""), "another")} {
+		out := mustApply(t, s, name, v)
+		if out.Result != nomad.VarOpResultConflict || out.Conflict.Lock == nil || out.Conflict.LockID() != "" || out.Conflict.Items["k"] != "x" {
+			t.Errorf("%s of what another holds: %s, %+v", name, out.Result, out.Conflict)
+		}
+	}
+	if m, err := renew(lock); err != nil || m.LockID() != lock {
+		t.Errorf("renew: %+v, %v", m, err)
+	}
+	if _, err := renew("another"); err == nil || !strings.Contains(err.Error(), "not held") {
+		t.Errorf("renew by another: %v", err)
+	}
+	if out := mustApply(t, s, nomad.VarOpSet, heldBy(variable("a", "z"), lock)); out.Output.LockID() != lock || out.Output.Items["k"] != "z" {
+		t.Errorf("set by the holder: %+v", out.Output)
+	}
+	if out := mustApply(t, s, nomad.VarOpSet, heldBy(variable("a", ""), lock)); out.Output.Items["k"] != "z" || out.Output.Lock.TTL != 15*time.Second {
+		t.Errorf("set of nothing by the holder: %+v", out.Output)
+	}
+	if out := mustApply(t, s, nomad.VarOpLockRelease, heldBy(variable("a", ""), lock)); out.Output.Lock != nil || out.Output.Items["k"] != "z" {
+		t.Errorf("release: %+v", out.Output)
+	}
+	if _, err := renew(lock); err == nil {
+		t.Error("a lock is renewed that was released")
+	}
+	if out := mustApply(t, s, nomad.VarOpSet, heldBy(variable("a", "y"), lock)); out.Result != nomad.VarOpResultConflict {
+		t.Errorf("set by who held it: %s", out.Result)
+	}
+	if other := mustApply(t, s, nomad.VarOpLockAcquire, variable("a", "")).Output.LockID(); other == lock || other == "" {
+		t.Errorf("acquired again by %q", other)
+	}
+}
+
+// A full rotation has what the old key encrypted encrypted by the new one; then nothing
+// needs the old key.
+func TestFullRotationMovesVariables(t *testing.T) {
+	s, _ := start(t, nil)
+	first := rootKeys(t, s)[nomad.RootKeyStateActive][0]
+	for i := range 20 {
+		mustApply(t, s, nomad.VarOpSet, variable(fmt.Sprint("v", i), fmt.Sprint("x", i)))
+	}
+	lock := mustApply(t, s, nomad.VarOpLockAcquire, variable("v3", "")).Output.LockID()
+	mustApply(t, s, nomad.VarOpLockAcquire, variable("nothing", ""))
+	rotate(t, s, nomad.KeyringRotateRootKeyRequest{Full: true})
+	eventually(t, func() bool { return slices.Contains(rootKeys(t, s)[nomad.RootKeyStateInactive], first) })
+	for i := range 20 {
+		if v, err := readVariable(t, s, fmt.Sprint("v", i), ""); err != nil || v.Items["k"] != fmt.Sprint("x", i) || i == 3 && v.LockID() != lock {
+			t.Errorf("v%d is %+v, %v", i, v, err)
+		}
+	}
+	remove := &nomad.KeyringDeleteRootKeyRequest{KeyID: first, WriteRequest: nomad.WriteRequest{Region: "global"}}
+	if err := s.Call(within(t), "Keyring.Delete", remove, nil); err != nil {
+		t.Errorf("nothing needs the key: %v", err)
+	}
+	if v, err := readVariable(t, s, "v5", ""); err != nil || v.Items["k"] != "x5" {
+		t.Errorf("without the old key: %+v, %v", v, err)
+	}
+}
+
+func TestAKeyWithVariablesStays(t *testing.T) {
+	s, _ := start(t, nil)
+	first := rootKeys(t, s)[nomad.RootKeyStateActive][0]
+	mustApply(t, s, nomad.VarOpSet, variable("a", "x"))
+	rotate(t, s, nomad.KeyringRotateRootKeyRequest{})
+	remove := &nomad.KeyringDeleteRootKeyRequest{KeyID: first, WriteRequest: nomad.WriteRequest{Region: "global"}}
+	if err := s.Call(within(t), "Keyring.Delete", remove, nil); err == nil || !strings.Contains(err.Error(), "in use") {
+		t.Errorf("a key that a variable needs is removed: %v", err)
+	}
+	mustApply(t, s, nomad.VarOpSet, variable("a", "y"))
+	if err := s.Call(within(t), "Keyring.Delete", remove, nil); err != nil {
+		t.Errorf("nothing needs the key: %v", err)
+	}
+}
+
+// BenchmarkListVariables lists 10,000 variables by their prefix.
+func BenchmarkListVariables(b *testing.B) {
+	s, _ := start(b, nil)
+	const count = 10_000
+	for i := range count {
+		mustApply(b, s, nomad.VarOpSet, variable(fmt.Sprintf("bench/%05d", i), "x"))
+		if i%20 == 0 {
+			mustApply(b, s, nomad.VarOpSet, variable(fmt.Sprintf("other/%05d", i), "x"))
+		}
+	}
+	pool := rpc.NewPool(rpc.PoolConfig{})
+	defer pool.Close()
+	for name, call := range map[string]func(req, out any) error{
+		"InProcess": func(req, out any) error { return s.Call(b.Context(), "Variables.List", req, out) },
+		"Connection": func(req, out any) error {
+			return pool.Call(b.Context(), s.RPCAddr(), "Variables.List", req, out)
+		},
+	} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				var out nomad.VariablesListResponse
+				req := &nomad.VariablesListRequest{QueryOptions: nomad.QueryOptions{Region: "global", Prefix: "bench/"}}
+				if err := call(req, &out); err != nil || len(out.Data) != count {
+					b.Fatalf("%d variables, %v", len(out.Data), err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,156 @@
+package state
+
+import (
+	"fmt"
+	"iter"
+
+	"github.com/hashicorp/go-memdb"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+var variables = &table[nomad.VariableEncrypted]{
+	name: TableVariables,
+	id:   func(v *nomad.VariableEncrypted) key { return keyOf(v.Namespace, v.Path) },
+	indexes: []index[nomad.VariableEncrypted]{
+		{name: "key_id", key: func(v *nomad.VariableEncrypted) key { return keyOf(v.KeyID) }},
+		{name: "locked", key: func(v *nomad.VariableEncrypted) key {
+			if v.Lock == nil {
+				return nil
+			}
+			return keyOf(v.Namespace, v.Path)
+		}},
+	},
+}
+
+var variableQuotas = &table[nomad.VariablesQuota]{
+	name: TableVariablesQuota,
+	id:   func(q *nomad.VariablesQuota) key { return keyOf(q.Namespace) },
+}
+
+// Variable returns the variable, nil when there is none.
+func (s *Snapshot) Variable(ws memdb.WatchSet, namespace, path string) *nomad.VariableEncrypted {
+	return variables.get(s.tx, ws, keyOf(namespace, path))
+}
+
+// Variables returns every variable, by namespace and path.
+func (s *Snapshot) Variables(ws memdb.WatchSet) iter.Seq[*nomad.VariableEncrypted] {
+	return variables.all(s.tx, ws)
+}
+
+// VariablesIn returns the variables of a namespace whose path begins with prefix, by
+// path.
+func (s *Snapshot) VariablesIn(ws memdb.WatchSet, namespace, prefix string) iter.Seq[*nomad.VariableEncrypted] {
+	return variables.prefixed(s.tx, ws, primary, prefixOf(namespace, prefix))
+}
+
+// VariablesByKey returns the variables that a root key encrypted.
+func (s *Snapshot) VariablesByKey(ws memdb.WatchSet, kid string) iter.Seq[*nomad.VariableEncrypted] {
+	return variables.by(s.tx, ws, "key_id", keyOf(kid))
+}
+
+// LockedVariables returns the variables that somebody holds.
+func (s *Snapshot) LockedVariables() iter.Seq[*nomad.VariableEncrypted] {
+	return variables.by(s.tx, nil, "locked", nil)
+}
+
+// VariablesQuota returns what the variables of a namespace take, nil when there was
+// never one.
+func (s *Snapshot) VariablesQuota(ws memdb.WatchSet, namespace string) *nomad.VariablesQuota {
+	return variableQuotas.get(s.tx, ws, keyOf(namespace))
+}
+
+// ApplyVariable does an operation on a variable. One that another holds, or that is not
+// as the operation expects, stays as it is: the answer then holds it as the conflict.
+func (s *Store) ApplyVariable(index uint64, req *nomad.VarApplyStateRequest) (out *nomad.VarApplyStateResponse, changes *Changes, err error) {
+	changes, err = s.write(index, func(t *txn) error {
+		if req.Var == nil {
+			return fmt.Errorf("variable operation %q: no variable", req.Op)
+		}
+		out, err = t.applyVariable(req)
+		return err
+	})
+	return out, changes, err
+}
+
+func (t *txn) applyVariable(req *nomad.VarApplyStateRequest) (*nomad.VarApplyStateResponse, error) {
+	op, v := req.Op, req.Var
+	out := &nomad.VarApplyStateResponse{Op: op, Result: nomad.VarOpResultOk}
+	old := variables.get(t.Txn, nil, keyOf(v.Namespace, v.Path))
+	if inTheWay(op, old, v) {
+		out.Result, out.Conflict = nomad.VarOpResultConflict, old
+		if old == nil {
+			out.Conflict = &nomad.VariableEncrypted{VariableMetadata: nomad.VariableMetadata{Namespace: v.Namespace, Path: v.Path}}
+		}
+		return out, nil
+	}
+	if op.Deletes() {
+		if old != nil {
+			variables.delete(t, old)
+			t.countVariable(v.Namespace, -len(old.Data))
+		}
+		return out, nil
+	}
+	if namespaces.get(t.Txn, nil, keyOf(v.Namespace)) == nil {
+		return nil, fmt.Errorf("namespace %q does not exist", v.Namespace)
+	}
+	next := *v
+	if old != nil && req.KeepItems {
+		next.VariableData = old.VariableData
+	}
+	switch op {
+	case nomad.VarOpSet, nomad.VarOpCAS:
+		if next.Lock = nil; old != nil {
+			next.Lock = old.Lock
+		}
+	case nomad.VarOpLockAcquire:
+	case nomad.VarOpLockRelease:
+		next.Lock, next.VariableData = nil, old.VariableData
+	default:
+		return nil, fmt.Errorf("unknown variable operation %q", op)
+	}
+	out.Written = &t.putVariable(&next, old).VariableMetadata
+	return out, nil
+}
+
+// inTheWay says whether what there is forbids an operation.
+func inTheWay(op nomad.VarOp, old, v *nomad.VariableEncrypted) bool {
+	var held string
+	var index uint64
+	if old != nil {
+		held, index = old.LockID(), old.ModifyIndex
+	}
+	switch op {
+	case nomad.VarOpCAS, nomad.VarOpDeleteCAS:
+		return held != v.LockID() || index != v.ModifyIndex
+	case nomad.VarOpLockAcquire:
+		return held != "" && held != v.LockID()
+	case nomad.VarOpLockRelease:
+		return held == "" || held != v.LockID()
+	}
+	return held != v.LockID()
+}
+
+// putVariable stores a variable that the caller owns in place of old.
+func (t *txn) putVariable(v, old *nomad.VariableEncrypted) *nomad.VariableEncrypted {
+	v.CreateIndex, v.ModifyIndex = t.index, t.index
+	grown := len(v.Data)
+	if old != nil {
+		v.CreateIndex, v.CreateTime = old.CreateIndex, old.CreateTime
+		grown -= len(old.Data)
+	}
+	variables.put(t, v)
+	t.countVariable(v.Namespace, grown)
+	return v
+}
+
+// countVariable adds to what the variables of a namespace take.
+func (t *txn) countVariable(namespace string, grown int) {
+	q := nomad.VariablesQuota{Namespace: namespace, CreateIndex: t.index}
+	if old := variableQuotas.get(t.Txn, nil, keyOf(namespace)); old != nil {
+		q = *old
+	}
+	q.Size = max(q.Size+int64(grown), 0)
+	q.ModifyIndex = t.index
+	variableQuotas.put(t, &q)
+}
