@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/internal/testvault"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
@@ -187,5 +188,36 @@ func TestBadSessions(t *testing.T) {
 		if err := n.enter(""); !errors.As(err, &coded) || coded.Code != 400 {
 			t.Errorf("%s: %v, want a 400", name, err)
 		}
+	}
+}
+
+// Without a key that signs, a node is not taken in, and leaves no trace; one that has
+// an identity beats on without the new one that it asks for.
+func TestNodesWithoutASigningKey(t *testing.T) {
+	v, dir := testvault.Start(t), t.TempDir()
+	s, stop, _ := at(t, dir, transit(v, "main", true))
+	eventually(t, func() bool { return activeKey(t, s) != nil && activeKey(t, s).Closed == "" })
+	n := join(t, s.RPCAddr())
+	stop()
+	v.Set(testvault.Forbidden)
+	s, _, _ = at(t, dir, transit(v, "main", true))
+	if err := s.Ready(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	n.addr = s.RPCAddr()
+	if out := n.beat(n.jwt, true); out.SignedIdentity != nil || out.HeartbeatTTL <= 0 {
+		t.Errorf("a heartbeat that asks for an identity brings %+v", out)
+	}
+	late := stranger(t, s)
+	if err := late.enter(""); err == nil || errors.Is(err, nomad.ErrPermissionDenied) {
+		t.Errorf("a registration without a signing key ends with %v", err)
+	}
+	if got := nodeOf(t, s, late); got != nil {
+		t.Errorf("the node that was not taken in is %+v", got)
+	}
+	v.Set(testvault.None)
+	eventually(t, func() bool { return late.enter("") == nil && late.jwt != "" })
+	if out := n.beat(n.jwt, true); out.SignedIdentity == nil {
+		t.Error("a heartbeat brings no identity although there is a key again")
 	}
 }

@@ -1,0 +1,43 @@
+package client
+
+import (
+	"encoding/base64"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// A renewal is missed when a quarter of the identity's life is left, not before; or
+// when one was asked for.
+func TestRenewalIsOverdue(t *testing.T) {
+	given := time.Unix(1_800_000_000, 0)
+	token := func(claims string) nomad.Token {
+		return nomad.NewToken("e30."+base64.RawURLEncoding.EncodeToString([]byte(claims))+".c2ln", "k")
+	}
+	hour := token(fmt.Sprintf(`{"iat":%d,"exp":%d}`, given.Unix(), given.Add(time.Hour).Unix()))
+	for name, c := range map[string]struct {
+		token nomad.Token
+		asked bool
+		after time.Duration
+		want  bool
+	}{
+		"fresh":             {hour, false, 0, false},
+		"at two thirds":     {hour, false, 41 * time.Minute, false},
+		"at three quarters": {hour, false, 45*time.Minute + time.Second, true},
+		"ended":             {hour, false, 2 * time.Hour, true},
+		"asked for":         {hour, true, 0, true},
+		"no token":          {nomad.Token{}, false, time.Hour, false},
+		"without an end":    {token(`{"iat":1}`), false, time.Hour, false},
+		"no JSON":           {token(`{`), false, time.Hour, false},
+	} {
+		i := &identity{token: c.token, renew: c.asked}
+		if got := i.overdue(given.Add(c.after)); got != c.want {
+			t.Errorf("%s: overdue is %t, want %t", name, got, c.want)
+		}
+	}
+	if _, ends, ok := (&identity{token: hour}).life(); !ok || !ends.Equal(given.Add(time.Hour)) {
+		t.Errorf("the identity ends at %v", ends)
+	}
+}
