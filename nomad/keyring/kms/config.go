@@ -62,6 +62,7 @@ type setting struct {
 	deflt    string
 	required bool
 	secret   bool
+	refers   bool // the value may be file:///path or env://NAME
 	yes      bool // true or false
 }
 
@@ -72,7 +73,7 @@ var settings = map[string][]setting{
 	string(nomad.KEKProviderAEAD): {},
 	string(nomad.KEKProviderVaultTransit): {
 		{name: "address", env: []string{"VAULT_ADDR"}, deflt: "https://127.0.0.1:8200"},
-		{name: "token", env: []string{"VAULT_TOKEN"}, secret: true},
+		{name: "token", env: []string{"VAULT_TOKEN"}, secret: true, refers: true},
 		{name: "key_name", required: true}, {name: "mount_path", deflt: "transit/"},
 		{name: "namespace", env: []string{"VAULT_NAMESPACE"}},
 		{name: "tls_ca_cert", env: []string{"VAULT_CACERT"}}, {name: "tls_ca_path", env: []string{"VAULT_CAPATH"}},
@@ -85,7 +86,7 @@ var settings = map[string][]setting{
 	string(nomad.KEKProviderAWSKMS): {
 		{name: "kms_key_id", env: []string{"AWSKMS_WRAPPER_KEY_ID", "VAULT_AWSKMS_SEAL_KEY_ID"}, required: true},
 		{name: "region"}, {name: "endpoint", env: []string{"AWS_KMS_ENDPOINT"}},
-		{name: "access_key", secret: true}, {name: "secret_key", secret: true}, {name: "session_token", secret: true},
+		{name: "access_key", secret: true, refers: true}, {name: "secret_key", secret: true, refers: true}, {name: "session_token", secret: true, refers: true},
 		{name: "shared_creds_filename"}, {name: "shared_creds_profile"}, {name: "web_identity_token_file"},
 		{name: "role_session_name"}, {name: "role_arn"},
 	},
@@ -99,7 +100,7 @@ var settings = map[string][]setting{
 		{name: "vault_name", env: []string{"AZUREKEYVAULT_WRAPPER_VAULT_NAME", "VAULT_AZUREKEYVAULT_VAULT_NAME"}, required: true},
 		{name: "key_name", env: []string{"AZUREKEYVAULT_WRAPPER_KEY_NAME", "VAULT_AZUREKEYVAULT_KEY_NAME"}, required: true},
 		{name: "tenant_id", env: []string{"AZURE_TENANT_ID"}}, {name: "client_id", env: []string{"AZURE_CLIENT_ID"}},
-		{name: "client_secret", env: []string{"AZURE_CLIENT_SECRET"}, secret: true},
+		{name: "client_secret", env: []string{"AZURE_CLIENT_SECRET"}, secret: true, refers: true},
 		{name: "environment", env: []string{"AZURE_ENVIRONMENT"}}, {name: "resource", env: []string{"AZURE_AD_RESOURCE"}},
 	},
 }

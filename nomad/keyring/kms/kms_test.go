@@ -11,6 +11,8 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -121,6 +123,32 @@ func TestTransitFaults(t *testing.T) {
 				t.Errorf("Unwrap() afterwards = %v", err)
 			}
 		})
+	}
+}
+
+// A secret may be in a file, which is read again after a failure; it is told as
+// little as one in the configuration.
+func TestSecretInAFile(t *testing.T) {
+	v := testvault.Start(t)
+	file := filepath.Join(t.TempDir(), "token")
+	c := transit(v, "")
+	c.Keys["token"] = "file://" + file
+	w := open(t, c)
+	if _, err := w.Wrap(t.Context(), "id", dek, nil); err == nil || !strings.Contains(err.Error(), "token: ") {
+		t.Errorf("Wrap() without the file = %v", err)
+	}
+	for _, token := range []string{"old", testvault.Token} {
+		if err := os.WriteFile(file, []byte(token+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := w.Wrap(t.Context(), "id", dek, nil)
+		if (err == nil) != (token == testvault.Token) {
+			t.Errorf("Wrap() by token %q = %v", token, err)
+		}
+	}
+	v.Set(testvault.Echo)
+	if _, err := w.Wrap(t.Context(), "id", dek, nil); err == nil || strings.Contains(err.Error(), testvault.Token) {
+		t.Errorf("Wrap() = %v", err)
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -54,9 +55,10 @@ type Wrapper struct {
 	pending chan struct{} // holds one for each request under way
 	linking chan struct{} // holds one while somebody connects
 
-	mu     sync.Mutex
-	now    *session // nil while unconnected
-	closed bool
+	mu      sync.Mutex
+	now     *session // nil while unconnected
+	secrets []string // of the last connection
+	closed  bool
 }
 
 // New returns a wrapper that has connected to nothing yet. Env reads a variable of
@@ -199,7 +201,11 @@ func (w *Wrapper) session(ctx context.Context) (*session, error) {
 	if s != nil {
 		return s, nil
 	}
-	s, err := w.connect(ctx, w.cfg.Keys)
+	keys, err := w.resolved()
+	if err != nil {
+		return nil, err
+	}
+	s, err = w.connect(ctx, keys)
 	if err != nil {
 		return nil, err
 	}
@@ -213,6 +219,25 @@ func (w *Wrapper) session(ctx context.Context) (*session, error) {
 	}
 	s.close()
 	return nil, errors.New("this server stops")
+}
+
+// resolved returns the settings with the secrets that they only refer to
+// (file:///path, env://NAME), and remembers those so that no error tells them.
+func (w *Wrapper) resolved() (map[string]string, error) {
+	keys := maps.Clone(w.cfg.Keys)
+	for name, text := range keys {
+		if s, _ := settingOf(w.cfg.Provider, name); !s.refers {
+			continue
+		}
+		if err := wrapping.ParsePaths(&text); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		keys[name] = strings.TrimSpace(text) // files end with a line end
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.secrets = Config{Provider: w.cfg.Provider, Keys: keys}.secrets()
+	return keys, nil
 }
 
 // keeps says whether the connection is the one in use.
@@ -237,7 +262,9 @@ func (w *Wrapper) told(err error, plain [][]byte) error {
 	if err == nil {
 		return nil
 	}
-	secrets := w.cfg.secrets()
+	w.mu.Lock()
+	secrets := slices.Concat(w.cfg.secrets(), w.secrets)
+	w.mu.Unlock()
 	for _, p := range plain {
 		if len(p) > 0 {
 			secrets = append(secrets, string(p), base64.StdEncoding.EncodeToString(p), base64.RawURLEncoding.EncodeToString(p))

@@ -1,0 +1,70 @@
+package agent_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/open-nomad/open-nomad/internal/testvault"
+)
+
+// An agent whose Vault is away starts, says so wherever one looks, and tells the token
+// of Vault nowhere; it goes on when Vault is back.
+func TestKeyManagementOfAnAgent(t *testing.T) {
+	v := testvault.Start(t)
+	v.Set(testvault.Echo)
+	file := write(t, free+fmt.Sprintf(`
+		bind_addr = "127.0.0.1"
+		data_dir = %q
+		server {
+			enabled = true
+			bootstrap_expect = 1
+		}
+		keyring "transit" {
+			active = true
+			name = "main"
+			address = %q
+			token = %q
+			key_name = "root"
+		}
+	`, dataDir(t), v.Addr(), testvault.Token))
+	out := &syncBuffer{}
+	a, err := build(t, out, "-config", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- a.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+	})
+	until(t, "the log names Vault", func() bool {
+		return strings.Contains(out.String(), "nothing can be signed") && strings.Contains(out.String(), "transit.main")
+	})
+	var self map[string]any
+	until(t, "the agent answers", func() bool { return get(a, "/v1/agent/self", &self) == nil })
+	shown, err := json.Marshal(self)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(shown)+out.String(), testvault.Token) {
+		t.Error("the token of Vault is told")
+	}
+	for _, want := range []string{`"Provider":"transit"`, `"key_name":"root"`, `"token":"\u003credacted\u003e"`} {
+		if !strings.Contains(string(shown), want) {
+			t.Errorf("agent self shows no %s: %s", want, shown)
+		}
+	}
+	v.Set(testvault.None)
+	until(t, "the key is made", func() bool {
+		var keys []struct{ WrappedBy []string }
+		return get(a, "/v1/operator/keyring/keys", &keys) == nil && len(keys) == 1 && fmt.Sprint(keys[0].WrappedBy) == "[transit.main]"
+	})
+	if strings.Contains(out.String(), testvault.Token) {
+		t.Error("the log tells the token of Vault")
+	}
+}
