@@ -165,7 +165,7 @@ func assemble(cfg Config, parts Parts, db *state.DB) (c *Client, err error) {
 	}
 	c.pool = rpc.NewPool(rpc.PoolConfig{Serve: c.rpc, TLS: parts.TLS, Region: cfg.Region, Mux: cfg.Mux, DialTimeout: min(cmp.Or(cfg.DialTimeout, maxDial), maxDial),
 		Patience: serverPatience, AnswerWithin: serverAnswer, Log: parts.Log})
-	c.remote = newRemote(c.pool, cfg.Region, cfg.Servers, parts.Log)
+	c.remote = NewRemote(c.pool, cfg.Region, cfg.Servers, parts.Log)
 	c.servers = c.remote
 	return c, nil
 }

@@ -51,7 +51,7 @@ func (f *fleet) set(addr string, err error) {
 }
 
 func remote(f *fleet, addrs ...string) *Remote {
-	return newRemote(f, "global", addrs, slog.New(slog.DiscardHandler))
+	return NewRemote(f, "global", addrs, slog.New(slog.DiscardHandler))
 }
 
 var (

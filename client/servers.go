@@ -49,8 +49,8 @@ type Remote struct {
 	nodes int // of the whole region, as a server told
 }
 
-// newRemote begins with the configured addresses.
-func newRemote(pool carrier, region string, seeds []string, log *slog.Logger) *Remote {
+// NewRemote begins with the configured addresses.
+func NewRemote(pool carrier, region string, seeds []string, log *slog.Logger) *Remote {
 	return &Remote{pool: pool, region: region, seeds: seeds, addrs: slices.Clone(seeds), log: log}
 }
 

@@ -209,7 +209,7 @@ func TestChangeModes(t *testing.T) {
 	}
 }
 
-func identity(mode, signal string) []*api.WorkloadIdentity {
+func awsIdentity(mode, signal string) []*api.WorkloadIdentity {
 	return []*api.WorkloadIdentity{{Name: "aws", Audience: []string{"aud.example"}, Env: true, File: true, TTL: 4 * time.Second, ChangeMode: mode, ChangeSignal: signal}}
 }
 
@@ -218,7 +218,7 @@ func identity(mode, signal string) []*api.WorkloadIdentity {
 const seenByTask = `say() { echo "$1 pid=$$ env=$(echo "$NOMAD_TOKEN_aws" | tail -c 20) file=$(tail -c 19 $NOMAD_SECRETS_DIR/nomad_aws.jwt)"; }; say start; trap 'say told' HUP; while :; do sleep 0.1; done`
 
 func restartedByToken(t *testing.T, a *cluster.Agent) {
-	al := register(t, a, rawTask("mode-restart", identity("restart", ""), "/bin/sh", "-c", seenByTask), "running")
+	al := register(t, a, rawTask("mode-restart", awsIdentity("restart", ""), "/bin/sh", "-c", seenByTask), "running")
 	var lines []string
 	within(t, patience, "three starts", func() bool {
 		lines = strings.Split(strings.TrimSpace(log(a, al)), "\n")
@@ -240,7 +240,7 @@ func restartedByToken(t *testing.T, a *cluster.Agent) {
 }
 
 func signalledByToken(t *testing.T, a *cluster.Agent) {
-	al := register(t, a, rawTask("mode-signal", identity("signal", "SIGHUP"), "/bin/sh", "-c", seenByTask), "running")
+	al := register(t, a, rawTask("mode-signal", awsIdentity("signal", "SIGHUP"), "/bin/sh", "-c", seenByTask), "running")
 	var lines []string
 	within(t, patience, "two signals", func() bool {
 		lines = strings.Split(strings.TrimSpace(log(a, al)), "\n")
@@ -264,7 +264,7 @@ func signalledByToken(t *testing.T, a *cluster.Agent) {
 }
 
 func notToldOfToken(t *testing.T, a *cluster.Agent) {
-	al := register(t, a, rawTask("mode-noop", identity("noop", ""), "/bin/sh", "-c", seenByTask), "running")
+	al := register(t, a, rawTask("mode-noop", awsIdentity("noop", ""), "/bin/sh", "-c", seenByTask), "running")
 	file := filepath.Join(secretsOf(a, al), "nomad_aws.jwt")
 	renewed(t, file)
 	renewed(t, file)
@@ -274,7 +274,7 @@ func notToldOfToken(t *testing.T, a *cluster.Agent) {
 }
 
 func endedByToken(t *testing.T, a *cluster.Agent) {
-	job := rawTask("mode-fails", identity("signal", "SIGHUP"), "")
+	job := rawTask("mode-fails", awsIdentity("signal", "SIGHUP"), "")
 	task := job.TaskGroups[0].Tasks[0]
 	task.Driver, task.Config = "mock_driver", map[string]any{"run_for": "1h", "signal_error": "deaf"}
 	if _, _, err := a.Client.Jobs().Register(job, nil); err != nil {

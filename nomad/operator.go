@@ -29,6 +29,8 @@ type RaftStats struct {
 	LastContact string
 	LastTerm    uint64
 	LastIndex   uint64
+	// StateIndex is that of the last entry that changed state (ours).
+	StateIndex uint64
 }
 
 // SchedulerAlgorithm is how the scheduler ranks nodes: binpack fills them, spread

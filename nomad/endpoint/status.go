@@ -37,7 +37,7 @@ func (s *Service) statusMembers(context.Context, *rpc.Call, *nomad.GenericReques
 
 func (s *Service) statusRaftStats(context.Context, *rpc.Call, *nomad.GenericRequest) (*nomad.RaftStats, error) {
 	stats := s.cfg.Raft.Stats()
-	out := &nomad.RaftStats{LastContact: stats["last_contact"], LastIndex: s.cfg.Raft.AppliedIndex()}
+	out := &nomad.RaftStats{LastContact: stats["last_contact"], LastIndex: s.cfg.Raft.AppliedIndex(), StateIndex: s.store().LatestIndex()}
 	if term, err := strconv.ParseUint(stats["last_log_term"], 10, 64); err == nil {
 		out.LastTerm = term
 	}

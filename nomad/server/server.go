@@ -321,29 +321,6 @@ func (s *Server) watchFSM(ctx context.Context) error {
 	}
 }
 
-// catchUp waits until this server, led by another, has in state what was committed
-// when it first heard of the leader.
-func (s *Server) catchUp(ctx context.Context) error {
-	for !s.caughtUp.isOpen() {
-		changed := s.raft.LeaderChange()
-		if _, id := s.raft.Leader(); id != "" && id != s.raft.ID() {
-			if err := s.raft.CaughtUp(ctx); err != nil {
-				return err
-			}
-			s.settleKeys(ctx)
-			s.caughtUp.open()
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-changed:
-		case <-s.caughtUp.whenOpen():
-		}
-	}
-	return nil
-}
-
 // Close gives back what New took. Run does so itself.
 func (s *Server) Close() error {
 	var errs []error
