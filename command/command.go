@@ -70,6 +70,7 @@ var groupShort = map[string]string{
 	"node": "Nodes", "node identity": "The identity of a node", "operator": "Tools for operators", "operator root": "Root keys", "operator gossip": "The keys of gossip", "operator gossip keyring": "The keys of gossip",
 	"operator root keyring": "Root keys", "operator scheduler": "How the scheduler is configured", "server": "Servers",
 	"system": "The whole cluster", "system reconcile": "Repairs", "tls": "Certificates", "tls ca": "The certificate authority of a cluster", "tls cert": "Certificates of agents and users",
+	"var": "Variables",
 }
 
 // addGroups adds the words that stand before commands ("job" of "job run"), and

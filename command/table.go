@@ -15,6 +15,7 @@ import (
 	"github.com/open-nomad/open-nomad/command/operator"
 	"github.com/open-nomad/open-nomad/command/term"
 	"github.com/open-nomad/open-nomad/command/tls"
+	"github.com/open-nomad/open-nomad/command/variable"
 	"github.com/open-nomad/open-nomad/internal/version"
 )
 
@@ -22,7 +23,7 @@ import (
 func commands() []term.Command {
 	return slices.Concat(
 		[]term.Command{versionCommand(), fmtCommand(), statusCommand()}, agent.Commands(),
-		job.Commands(), alloc.Commands(), node.Commands(), eval.Commands(), deployment.Commands(), namespace.Commands(), operator.Commands(), tls.Commands(),
+		job.Commands(), alloc.Commands(), node.Commands(), eval.Commands(), deployment.Commands(), namespace.Commands(), operator.Commands(), tls.Commands(), variable.Commands(),
 		laterCommands(),
 	)
 }
@@ -51,7 +52,6 @@ func laterCommands() []term.Command {
 			"acl role create|acl role delete|acl role info|acl role list|acl role update|" +
 			"acl auth-method create|acl auth-method delete|acl auth-method info|acl auth-method list|acl auth-method update|" +
 			"acl binding-rule create|acl binding-rule delete|acl binding-rule info|acl binding-rule list|acl binding-rule update|login"},
-		{"variables", "var get|var put|var list|var purge|var init|var lock"},
 		{"service discovery", "service list|service info|service delete"},
 		{"volumes", "volume status|volume create|volume register|volume delete|volume deregister|volume init|volume detach|volume claim delete|volume claim list|" +
 			"volume snapshot create|volume snapshot delete|volume snapshot list"},

@@ -1,0 +1,281 @@
+package api
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// The durations of a lock that names none, and the text of a variable that there is none
+// of.
+const (
+	DefaultLockTTL      = "15s"
+	ErrVariableNotFound = "variable not found"
+)
+
+// Errors of variables.
+var (
+	// ErrVariablePathNotFound means that there is no variable with the path.
+	ErrVariablePathNotFound = errors.New(ErrVariableNotFound)
+	// ErrLockConflict means that another holds the variable, or nobody does any more.
+	ErrLockConflict = errors.New("conflicting operation over lock")
+)
+
+// VariableItems are the names and values of a variable.
+type VariableItems map[string]string
+
+// Variable is a variable with its items. Times are in nanoseconds since 1970.
+type Variable struct {
+	Namespace   string `hcl:"namespace"`
+	Path        string `hcl:"path"`
+	CreateIndex uint64 `hcl:"create_index"`
+	ModifyIndex uint64 `hcl:"modify_index"`
+	CreateTime  int64  `hcl:"create_time"`
+	ModifyTime  int64  `hcl:"modify_time"`
+	Items       VariableItems
+	Lock        *VariableLock `json:",omitempty"`
+}
+
+// VariableMetadata is what is known of a variable beside its items.
+type VariableMetadata struct {
+	Namespace   string
+	Path        string
+	CreateIndex uint64
+	ModifyIndex uint64
+	CreateTime  int64
+	ModifyTime  int64
+	Lock        *VariableLock `json:",omitempty"`
+}
+
+// VariableLock says who holds a variable and for how long unless the lock is renewed.
+// Durations are texts such as "15s".
+type VariableLock struct {
+	ID        string
+	TTL       string
+	LockDelay string
+}
+
+// NewVariable returns a variable without items.
+func NewVariable(path string) *Variable { return &Variable{Path: path, Items: VariableItems{}} }
+
+// Copy returns a copy that shares nothing.
+func (v *Variable) Copy() *Variable {
+	out := *v
+	out.Items = maps.Clone(v.Items)
+	if v.Lock != nil {
+		lock := *v.Lock
+		out.Lock = &lock
+	}
+	return &out
+}
+
+// Metadata returns what is known of the variable beside its items.
+func (v *Variable) Metadata() *VariableMetadata {
+	return &VariableMetadata{Namespace: v.Namespace, Path: v.Path, CreateIndex: v.CreateIndex, ModifyIndex: v.ModifyIndex,
+		CreateTime: v.CreateTime, ModifyTime: v.ModifyTime, Lock: v.Copy().Lock}
+}
+
+// LockID returns the ID of the lock, "" without one.
+func (v *Variable) LockID() string {
+	if v.Lock == nil {
+		return ""
+	}
+	return v.Lock.ID
+}
+
+// AsJSON returns the variable as JSON.
+func (v *Variable) AsJSON() string {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return "" // of texts and numbers there is always JSON
+	}
+	return string(text)
+}
+
+// AsPrettyJSON returns the variable as JSON in several lines.
+func (v *Variable) AsPrettyJSON() string {
+	text, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return "" // of texts and numbers there is always JSON
+	}
+	return string(text)
+}
+
+// ErrCASConflict means that the variable has another index than was expected. Conflict is
+// the variable as it is.
+type ErrCASConflict struct {
+	CheckIndex uint64
+	Conflict   *Variable
+}
+
+// Error names both indexes.
+func (e ErrCASConflict) Error() string {
+	return fmt.Sprintf("cas conflict: expected ModifyIndex %d; found %d", e.CheckIndex, e.Conflict.ModifyIndex)
+}
+
+// Variables reads and writes variables.
+type Variables struct{ client *Client }
+
+// Variables returns the handle for variables.
+func (c *Client) Variables() *Variables { return &Variables{c} }
+
+// Create stores a variable whatever there was.
+func (vars *Variables) Create(v *Variable, qo *WriteOptions) (*Variable, *WriteMeta, error) {
+	return vars.store(v, "", qo)
+}
+
+// CheckedCreate stores a variable unless there is one.
+func (vars *Variables) CheckedCreate(v *Variable, qo *WriteOptions) (*Variable, *WriteMeta, error) {
+	fresh := v.Copy()
+	fresh.ModifyIndex = 0
+	return vars.CheckedUpdate(fresh, qo)
+}
+
+// Update is Create.
+func (vars *Variables) Update(v *Variable, qo *WriteOptions) (*Variable, *WriteMeta, error) {
+	return vars.Create(v, qo)
+}
+
+// CheckedUpdate stores a variable if the one that there is has its ModifyIndex. Otherwise
+// the error is an ErrCASConflict.
+func (vars *Variables) CheckedUpdate(v *Variable, qo *WriteOptions) (*Variable, *WriteMeta, error) {
+	return vars.store(v, fmt.Sprintf("?cas=%d", v.ModifyIndex), qo)
+}
+
+func (vars *Variables) store(v *Variable, query string, qo *WriteOptions) (*Variable, *WriteMeta, error) {
+	out := new(Variable)
+	meta, err := vars.client.put(variablePath(v.Path)+query, v, out, qo)
+	if err != nil {
+		return nil, nil, conflict(err, v.ModifyIndex)
+	}
+	return out, meta, nil
+}
+
+// conflict turns the answer to a write that something is in the way of into an
+// ErrCASConflict.
+func conflict(err error, checked uint64) error {
+	var e UnexpectedResponseError
+	if !errors.As(err, &e) || e.StatusCode() != http.StatusConflict {
+		return err
+	}
+	found := new(Variable)
+	if json.Unmarshal([]byte(e.Body()), found) != nil {
+		return err // a text that says more
+	}
+	return ErrCASConflict{CheckIndex: checked, Conflict: found}
+}
+
+// Delete forgets a variable; that there is none is no error.
+func (vars *Variables) Delete(path string, qo *WriteOptions) (*WriteMeta, error) {
+	meta, err := vars.client.write(http.MethodDelete, variablePath(path), nil, nil, qo)
+	return meta, conflict(err, 0)
+}
+
+// CheckedDelete forgets a variable if it has the index. Otherwise the error is an
+// ErrCASConflict.
+func (vars *Variables) CheckedDelete(path string, checkIndex uint64, qo *WriteOptions) (*WriteMeta, error) {
+	meta, err := vars.client.write(http.MethodDelete, fmt.Sprintf("%s?cas=%d", variablePath(path), checkIndex), nil, nil, qo)
+	return meta, conflict(err, checkIndex)
+}
+
+// Read returns a variable; ErrVariablePathNotFound when there is none.
+func (vars *Variables) Read(path string, qo *QueryOptions) (*Variable, *QueryMeta, error) {
+	v, meta, err := get[*Variable](vars.client, variablePath(path), qo)
+	if StatusCode(err) == http.StatusNotFound && strings.Contains(err.Error(), ErrVariableNotFound) {
+		return nil, nil, ErrVariablePathNotFound
+	}
+	return v, meta, err
+}
+
+// Peek is Read for which no variable is no error: it returns nil then.
+func (vars *Variables) Peek(path string, qo *QueryOptions) (*Variable, *QueryMeta, error) {
+	v, meta, err := vars.Read(path, qo)
+	if errors.Is(err, ErrVariablePathNotFound) {
+		return nil, nil, nil
+	}
+	return v, meta, err
+}
+
+// GetVariableItems returns the items of a variable.
+func (vars *Variables) GetVariableItems(path string, qo *QueryOptions) (VariableItems, *QueryMeta, error) {
+	v, meta, err := vars.Read(path, qo)
+	if err != nil {
+		return nil, nil, err
+	}
+	return v.Items, meta, nil
+}
+
+// GetItems is GetVariableItems with a pointer.
+func (vars *Variables) GetItems(path string, qo *QueryOptions) (*VariableItems, *QueryMeta, error) {
+	items, meta, err := vars.GetVariableItems(path, qo)
+	if err != nil {
+		return nil, nil, err
+	}
+	return &items, meta, nil
+}
+
+// List lists the variables by their path.
+func (vars *Variables) List(qo *QueryOptions) ([]*VariableMetadata, *QueryMeta, error) {
+	return get[[]*VariableMetadata](vars.client, "/v1/vars", qo)
+}
+
+// PrefixList lists the variables whose path begins with prefix.
+func (vars *Variables) PrefixList(prefix string, qo *QueryOptions) ([]*VariableMetadata, *QueryMeta, error) {
+	opts := QueryOptions{}
+	if qo != nil {
+		opts = *qo
+	}
+	opts.Prefix = prefix
+	return vars.List(&opts)
+}
+
+// AcquireLock takes the lock of a variable; what it returns has its ID. Items that are
+// given are stored, otherwise they stay as they are. ErrLockConflict means that another
+// holds it.
+func (vars *Variables) AcquireLock(v *Variable, qo *WriteOptions) (*Variable, *WriteMeta, error) {
+	return vars.lock(v, "lock-acquire", qo)
+}
+
+// ReleaseLock gives the lock back whose ID the variable has.
+func (vars *Variables) ReleaseLock(v *Variable, qo *WriteOptions) (*Variable, *WriteMeta, error) {
+	return vars.lock(v, "lock-release", qo)
+}
+
+func (vars *Variables) lock(v *Variable, op string, qo *WriteOptions) (*Variable, *WriteMeta, error) {
+	out := new(Variable)
+	meta, err := vars.client.put(variablePath(v.Path)+"?"+op, v, out, qo)
+	if err != nil {
+		return nil, nil, lockConflict(err)
+	}
+	return out, meta, nil
+}
+
+// RenewLock keeps the lock whose ID the variable has for another TTL.
+func (vars *Variables) RenewLock(v *Variable, qo *WriteOptions) (*VariableMetadata, *WriteMeta, error) {
+	out := new(VariableMetadata)
+	meta, err := vars.client.put(variablePath(v.Path)+"?lock-renew", v, out, qo)
+	if err != nil {
+		return nil, nil, lockConflict(err)
+	}
+	return out, meta, nil
+}
+
+func lockConflict(err error) error {
+	if StatusCode(err) == http.StatusConflict {
+		return ErrLockConflict
+	}
+	return err
+}
+
+// variablePath is the path of a request for a variable; slashes stay.
+func variablePath(path string) string {
+	parts := strings.Split(path, "/")
+	for i := range parts {
+		parts[i] = url.PathEscape(parts[i])
+	}
+	return "/v1/var/" + strings.Join(parts, "/")
+}

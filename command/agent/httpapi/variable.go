@@ -1,0 +1,203 @@
+package httpapi
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// variableRoutes read and write variables. They are for no page of another origin: what a
+// browser of an operator can read there is a secret.
+func (s *Server) variableRoutes() []route {
+	return []route{
+		{methods: "GET", path: "/v1/vars", handle: read("Variables.List", noFields[nomad.VariablesListRequest], variableList)},
+		{methods: "GET", path: "/v1/var/:path", handle: read("Variables.Read", func(r *request, q *nomad.VariablesReadRequest) error { q.Path = r.param; return nil },
+			func(o *nomad.VariablesReadResponse) (any, error) {
+				if o.Data == nil {
+					return nil, nomad.Errorf(http.StatusNotFound, "variable not found")
+				}
+				return showVariable(o.Data), nil
+			})},
+		{methods: "PUT POST", path: "/v1/var/:path", handle: s.variablePut},
+		{methods: "DELETE", path: "/v1/var/:path", handle: s.variableDelete},
+	}
+}
+
+// metadataView is what JSON shows of a variable without its items.
+type metadataView struct {
+	Namespace   string
+	Path        string
+	CreateIndex uint64
+	ModifyIndex uint64
+	CreateTime  int64
+	ModifyTime  int64
+	Lock        *lockView `codec:",omitempty"`
+}
+
+// variableView is what JSON shows of a variable.
+type variableView struct {
+	metadataView
+	Items nomad.VariableItems
+}
+
+// lockView is a lock with its durations as text, "" for none.
+type lockView struct {
+	ID, TTL, LockDelay string
+}
+
+func showMetadata(m *nomad.VariableMetadata) metadataView {
+	out := metadataView{Namespace: m.Namespace, Path: m.Path, CreateIndex: m.CreateIndex, ModifyIndex: m.ModifyIndex,
+		CreateTime: m.CreateTime, ModifyTime: m.ModifyTime}
+	if l := m.Lock; l != nil {
+		out.Lock = &lockView{ID: l.ID}
+		if l.TTL != 0 {
+			out.Lock.TTL = l.TTL.String()
+		}
+		if l.LockDelay != 0 {
+			out.Lock.LockDelay = l.LockDelay.String()
+		}
+	}
+	return out
+}
+
+func showVariable(v *nomad.VariableDecrypted) variableView {
+	return variableView{metadataView: showMetadata(&v.VariableMetadata), Items: v.Items}
+}
+
+func variableList(o *nomad.VariablesListResponse) (any, error) {
+	out := make([]metadataView, 0, len(o.Data))
+	for _, m := range o.Data {
+		out = append(out, showMetadata(m))
+	}
+	return out, nil
+}
+
+// cas returns the index that the variable must have, and whether there is one.
+func (r *request) cas() (index uint64, checked bool, err error) {
+	if !r.query.Has("cas") {
+		return 0, false, nil
+	}
+	if index, err = strconv.ParseUint(r.query.Get("cas"), 10, 64); err != nil {
+		return 0, false, nomad.Errorf(http.StatusBadRequest, "cas is the index that the variable must have, 0 for none, not %q", r.query.Get("cas"))
+	}
+	return index, true, nil
+}
+
+// lockOperation is the one that the query asks for, "" for none.
+func (r *request) lockOperation() (string, error) {
+	found := ""
+	for _, name := range []string{"lock-acquire", "lock-release", "lock-renew"} {
+		if !r.query.Has(name) {
+			continue
+		}
+		if found != "" || r.query.Has("cas") {
+			return "", nomad.Errorf(http.StatusBadRequest, "one of cas, lock-acquire, lock-release and lock-renew at a time")
+		}
+		found = name
+	}
+	return found, nil
+}
+
+// variablePut stores a variable, or does what the query says to its lock.
+func (s *Server) variablePut(r *request) (any, error) {
+	v := new(nomad.VariableDecrypted)
+	if err := r.decode(v); err != nil {
+		return nil, err
+	}
+	if err := sameID("Variable", &v.Path, r.param); err != nil {
+		return nil, err
+	}
+	if ns := r.query.Get("namespace"); ns != "" && v.Namespace != "" && ns != v.Namespace {
+		return nil, nomad.Errorf(http.StatusBadRequest, "the variable is of namespace %q, the request of %q", v.Namespace, ns)
+	}
+	lock, err := r.lockOperation()
+	if err != nil {
+		return nil, err
+	}
+	index, checked, err := r.cas()
+	if err != nil {
+		return nil, err
+	}
+	v.ModifyIndex = index
+	switch {
+	case lock == "lock-renew":
+		return s.variableRenew(r, v)
+	case lock != "":
+		return s.variableApply(r, nomad.VarOp(lock), v)
+	case checked:
+		return s.variableApply(r, nomad.VarOpCAS, v)
+	}
+	return s.variableApply(r, nomad.VarOpSet, v)
+}
+
+func (s *Server) variableDelete(r *request) (any, error) {
+	index, checked, err := r.cas()
+	if err != nil {
+		return nil, err
+	}
+	v := &nomad.VariableDecrypted{VariableMetadata: nomad.VariableMetadata{Path: r.param, ModifyIndex: index}}
+	op := nomad.VarOpDelete
+	if checked {
+		op = nomad.VarOpDeleteCAS
+	}
+	if _, err := s.variableApply(r, op, v); err != nil {
+		return nil, err
+	}
+	r.w.WriteHeader(http.StatusNoContent)
+	return nil, errDone
+}
+
+// namespaceFor is the namespace of a write: the query's, or else the variable's.
+func (r *request) namespaceFor(v *nomad.VariableDecrypted) string {
+	if r.query.Get("namespace") == "" && v.Namespace != "" {
+		return v.Namespace
+	}
+	return r.namespace()
+}
+
+// variableApply does an operation. A conflict is answered by what is in the way, with the
+// status 409.
+func (s *Server) variableApply(r *request, op nomad.VarOp, v *nomad.VariableDecrypted) (any, error) {
+	req, out := &nomad.VariablesApplyRequest{Op: op}, new(nomad.VariablesApplyResponse)
+	r.writeOptions(&req.WriteRequest)
+	req.Namespace = r.namespaceFor(v)
+	v.Namespace = req.Namespace
+	req.Var = v
+	if err := s.cfg.RPC.Call(r.Context(), "Variables.Apply", req, out); err != nil {
+		return nil, err
+	}
+	setIndex(r.w.Header(), out)
+	switch {
+	case out.Result == nomad.VarOpResultOk && out.Output != nil:
+		return showVariable(out.Output), nil
+	case out.Result == nomad.VarOpResultOk:
+		return nil, nil
+	case out.Conflict == nil:
+		return nil, errors.New("the variable was not written, and nobody says why")
+	}
+	var shown any = showVariable(out.Conflict)
+	if out.Result == nomad.VarOpResultRedacted {
+		shown = showMetadata(&out.Conflict.VariableMetadata)
+	}
+	text, err := encodeJSON(shown, r.pretty())
+	if err != nil {
+		return nil, err
+	}
+	r.w.Header().Set("Content-Type", "application/json")
+	r.w.WriteHeader(http.StatusConflict)
+	r.w.Write(text) // the reader is gone when this fails
+	return nil, errDone
+}
+
+func (s *Server) variableRenew(r *request, v *nomad.VariableDecrypted) (any, error) {
+	req, out := &nomad.VariablesRenewLockRequest{Path: v.Path, LockID: v.LockID()}, new(nomad.VariablesRenewLockResponse)
+	r.writeOptions(&req.WriteRequest)
+	req.Namespace = r.namespaceFor(v)
+	if err := s.cfg.RPC.Call(r.Context(), "Variables.RenewLock", req, out); err != nil {
+		return nil, err
+	}
+	setIndex(r.w.Header(), out)
+	return showMetadata(out.VarMeta), nil
+}

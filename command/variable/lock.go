@@ -1,0 +1,231 @@
+package variable
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/command/term"
+)
+
+// How long a child has after SIGTERM, and a release after the end.
+const (
+	killAfter     = 5 * time.Second
+	releaseWithin = 5 * time.Second
+)
+
+// locker runs a command while it holds a variable.
+type locker struct {
+	env     *term.Env
+	vars    *api.Variables
+	v       *api.Variable
+	show    func(*api.Variable) error
+	backoff time.Duration
+	retries int64
+	early   bool
+	shell   bool
+	verbose bool
+}
+
+func lockCommand() term.Command {
+	return term.Command{
+		Name: "var lock", Args: "<path or @file or -> [@file or -] <command>...", MinArgs: 2, MaxArgs: -1,
+		Short: "Run a command while holding the lock of a variable",
+		Long: "Waits until it holds the variable, which is made unless it is there, runs the command and gives the lock back. " +
+			"While the command runs the lock is renewed; when it is lost the command is told to end. Its exit code is that of this command.",
+		Setup: func(f *term.Flags) term.Run {
+			l := &locker{}
+			ttl := f.String("ttl", "", "How `long` the lock stays without being renewed. Default 15s.")
+			delay := f.String("delay", "", "How `long` nobody gets a lock that was lost. Default 15s.")
+			f.DurationVar(&l.backoff, "backoff", time.Second, "The wait `time` between two tries to get the lock, or to renew it after a failure.")
+			f.Int64Var(&l.retries, "max-retry", 5, "How often a `number` of failures in a row is tried again.")
+			f.BoolVar(&l.early, "early-return", false, "End at once when another holds the lock, instead of waiting.")
+			f.BoolVar(&l.shell, "shell", true, "Run the command by a shell.")
+			f.BoolVar(&l.verbose, "verbose", false, "Tell more.")
+			in := f.String("in", "", "The `format` of the specification: json or hcl. Default: as its name says, else json.")
+			var how output
+			how.declare(f, "none", "json")
+			return func(ctx context.Context, e *term.Env) error {
+				v, child, err := specification(e, e.Args, *in)
+				if err == nil && len(child) == 0 {
+					err = errors.New("No command is given")
+				}
+				if err != nil {
+					return err
+				}
+				show := func(*api.Variable) error { return nil }
+				if how.format != "" || how.template != "" {
+					if show, err = how.printer(e, "none"); err != nil {
+						return err
+					}
+				}
+				c, err := e.Client()
+				if err != nil {
+					return err
+				}
+				if v.Lock == nil {
+					v.Lock = &api.VariableLock{}
+				}
+				v.Lock.TTL, v.Lock.LockDelay = or(*ttl, v.Lock.TTL), or(*delay, v.Lock.LockDelay)
+				l.env, l.vars, l.v, l.show = e, c.Variables(), v, show
+				return l.run(ctx, child)
+			}
+		},
+	}
+}
+
+func or(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}
+
+// run holds the variable while the command runs.
+func (l *locker) run(ctx context.Context, child []string) error {
+	held, err := l.acquire(ctx)
+	if err != nil {
+		return err
+	}
+	mine := &api.Variable{Namespace: held.Namespace, Path: held.Path, Lock: held.Lock}
+	defer l.release(mine)
+	if err := l.show(held); err != nil {
+		return err
+	}
+	ttl, err := time.ParseDuration(held.Lock.TTL)
+	if err != nil {
+		return fmt.Errorf("Error acquiring the lock: its TTL is %q", held.Lock.TTL)
+	}
+	running, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	renewing := make(chan struct{})
+	go func() {
+		defer close(renewing)
+		if err := l.keep(running, mine, ttl); err != nil {
+			stop(err)
+		}
+	}()
+	err = l.child(running, child)
+	lost := context.Cause(running)
+	stop(nil)
+	<-renewing
+	if errors.Is(lost, api.ErrLockConflict) {
+		return fmt.Errorf("The lock of %q was lost while the command ran: %w", mine.Path, lost)
+	}
+	return err
+}
+
+// acquire waits until the lock is held.
+func (l *locker) acquire(ctx context.Context) (*api.Variable, error) {
+	for failures := int64(0); ; {
+		held, _, err := l.vars.AcquireLock(l.v, (&api.WriteOptions{}).WithContext(ctx))
+		conflict := errors.Is(err, api.ErrLockConflict)
+		switch {
+		case err == nil && held.Lock != nil:
+			l.tell("holding %q", held.Path)
+			return held, nil
+		case conflict && l.early:
+			return nil, fmt.Errorf("Error acquiring the lock: %q is held by another: %w", l.v.Path, err)
+		case conflict:
+			failures = 0
+			l.tell("%q is held by another", l.v.Path)
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case api.StatusCode(err) >= 400 && api.StatusCode(err) < 500:
+			return nil, fmt.Errorf("Error acquiring the lock: %w", err)
+		default:
+			if failures++; failures > l.retries {
+				return nil, fmt.Errorf("Error acquiring the lock: %w", err)
+			}
+		}
+		if err := pause(ctx, l.backoff); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// keep renews the lock, three times within each TTL, until ctx ends. It returns when the
+// lock is lost: a server said so, or no server was reached before its time was over.
+func (l *locker) keep(ctx context.Context, mine *api.Variable, ttl time.Duration) error {
+	renewed := time.Now()
+	wait := ttl / 3
+	for pause(ctx, wait) == nil {
+		asked := time.Now()
+		within, cancel := context.WithTimeout(ctx, ttl/3)
+		_, _, err := l.vars.RenewLock(mine, (&api.WriteOptions{}).WithContext(within))
+		cancel()
+		switch {
+		case err == nil:
+			renewed, wait = asked, ttl/3
+		case errors.Is(err, api.ErrLockConflict), api.StatusCode(err) == 404:
+			return api.ErrLockConflict
+		case ctx.Err() != nil:
+		case time.Since(renewed) > ttl:
+			return fmt.Errorf("%w: it could not be renewed: %w", api.ErrLockConflict, err)
+		default:
+			l.tell("renew the lock: %v", err)
+			wait = min(l.backoff, ttl/6)
+		}
+	}
+	return nil
+}
+
+// child runs the command until it ends, or tells it to when ctx does.
+func (l *locker) child(ctx context.Context, args []string) error {
+	if l.shell {
+		shell := os.Getenv("SHELL")
+		if shell == "" {
+			shell = "/bin/sh"
+		}
+		args = []string{shell, "-c", strings.Join(args, " ")}
+	}
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = l.env.In, l.env.Out, l.env.Err
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = killAfter
+	err := cmd.Run()
+	var exit *exec.ExitError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &exit) && exit.ExitCode() > 0:
+		return term.Exit(exit.ExitCode())
+	case errors.As(err, &exit):
+		status, _ := exit.Sys().(syscall.WaitStatus)
+		return term.Exit(128 + int(status.Signal()))
+	}
+	return fmt.Errorf("Error running the command: %w", err)
+}
+
+// release gives the lock back, also when the program is told to end.
+func (l *locker) release(mine *api.Variable) {
+	ctx, cancel := context.WithTimeout(context.Background(), releaseWithin)
+	defer cancel()
+	if _, _, err := l.vars.ReleaseLock(mine, (&api.WriteOptions{}).WithContext(ctx)); err != nil && !errors.Is(err, api.ErrLockConflict) {
+		l.env.Warnf("Error releasing the lock: %v. It is free when its TTL and delay are over", err)
+	}
+}
+
+func (l *locker) tell(format string, args ...any) {
+	if l.verbose {
+		l.env.Warnf(format, args...)
+	}
+}
+
+// pause waits, unless ctx ends first.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
