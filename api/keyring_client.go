@@ -38,6 +38,8 @@ type RootKeyMeta struct {
 	// make tell neither.
 	WrappedBy []string `json:",omitempty"`
 	Closed    string   `json:",omitempty"`
+	// Variables is how many variables it encrypted; servers of another make don't tell.
+	Variables int `json:",omitempty"`
 }
 
 // KeyringRotateOptions say how a new root key begins.

@@ -3,7 +3,6 @@ package e2e
 import (
 	"context"
 	"errors"
-	"strings"
 	"testing"
 	"time"
 
@@ -40,7 +39,7 @@ func TestSDKVariables(t *testing.T) {
 	if items, _, err := vars.GetVariableItems("app/one", nil); err != nil || items["k"] != "w" {
 		t.Errorf("GetVariableItems() = %v, %v", items, err)
 	}
-	if _, _, err := vars.Read("app/none", nil); err == nil || !strings.Contains(err.Error(), sdk.ErrVariableNotFound) {
+	if _, _, err := vars.Read("app/none", nil); !errors.Is(err, sdk.ErrVariablePathNotFound) {
 		t.Errorf("Read() of none = %v", err)
 	}
 	if v, _, err := vars.Peek("app/none", nil); v != nil || err != nil {

@@ -238,6 +238,8 @@ type RootKeyMeta struct {
 	// another make tell neither, and neither is stored.
 	WrappedBy []string `json:",omitempty" codec:",omitempty"`
 	Closed    string   `json:",omitempty" codec:",omitempty"`
+	// Variables is how many variables it encrypted, as above.
+	Variables int `json:",omitempty" codec:",omitempty"`
 }
 
 // RootKeyState is inactive, active, rekeying, deprecated or prepublished.

@@ -46,7 +46,11 @@ func rootKeyTable(keys []*api.RootKeyMeta, detail term.Detail) string {
 	outside := slices.ContainsFunc(keys, func(k *api.RootKeyMeta) bool {
 		return k.Closed != "" || slices.ContainsFunc(k.WrappedBy, func(id string) bool { return id != "aead" })
 	})
+	encrypts := slices.ContainsFunc(keys, func(k *api.RootKeyMeta) bool { return k.Variables > 0 })
 	rows := []string{"Key|State|Create Time|Publish Time"}
+	if encrypts {
+		rows[0] += "|Variables"
+	}
 	if outside {
 		rows[0] += "|Wrapped By|Open"
 	}
@@ -57,6 +61,9 @@ func rootKeyTable(keys []*api.RootKeyMeta, detail term.Detail) string {
 			publish = term.UnixNano(k.PublishTime)
 		}
 		row := []any{detail.ID(k.KeyID), k.State, term.UnixNano(k.CreateTime), publish}
+		if encrypts {
+			row = append(row, k.Variables)
+		}
 		if outside {
 			row = append(row, cmp.Or(strings.Join(k.WrappedBy, ","), "<none>"), k.Closed == "")
 		}

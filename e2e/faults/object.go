@@ -31,7 +31,7 @@ type object interface {
 	write(ctx context.Context, c *api.Client, value int64) (seen, error)
 }
 
-// valueKey is where a job has its value.
+// valueKey is where a job or a variable has its value.
 const valueKey = "value"
 
 // job is a job that runs nothing; its registration is the compare-and-set.
@@ -76,40 +76,52 @@ func (j job) register(ctx context.Context, c *api.Client, value int64, o *api.Re
 	return seen{value, out.JobModifyIndex}, nil
 }
 
-// schedulerConfig is the configuration of the scheduler, of which there is one. Its
-// value is a number that nothing depends on without nodes.
-type schedulerConfig struct{}
+// variable is a variable by its path; its value is an item.
+type variable string
 
-func (schedulerConfig) read(ctx context.Context, c *api.Client, stale bool) (seen, error) {
-	is, _, err := c.Operator().SchedulerGetConfiguration((&api.QueryOptions{AllowStale: stale}).WithContext(ctx))
-	if err != nil {
-		return seen{}, err
-	}
-	if is.SchedulerConfig == nil {
-		return seen{}, errors.New("there is no scheduler configuration")
-	}
-	return seen{int64(is.SchedulerConfig.NodeLimitForFeasibilityChecks), is.SchedulerConfig.ModifyIndex}, nil
-}
-
-func (schedulerConfig) cas(ctx context.Context, c *api.Client, was seen, value int64) (seen, error) {
-	conf := &api.SchedulerConfiguration{NodeLimitForFeasibilityChecks: uint(value), ModifyIndex: was.index}
-	out, _, err := c.Operator().SchedulerCASConfiguration(conf, (&api.WriteOptions{}).WithContext(ctx))
+func (v variable) read(ctx context.Context, c *api.Client, stale bool) (seen, error) {
+	is, _, err := c.Variables().Read(string(v), (&api.QueryOptions{AllowStale: stale}).WithContext(ctx))
 	switch {
+	case errors.Is(err, api.ErrVariablePathNotFound):
+		return seen{}, nil
 	case err != nil:
 		return seen{}, err
-	case !out.Updated:
-		return seen{}, errRefused
 	}
-	return seen{value, out.LastIndex}, nil
+	return v.seen(is)
 }
 
-func (schedulerConfig) write(ctx context.Context, c *api.Client, value int64) (seen, error) {
-	conf := &api.SchedulerConfiguration{NodeLimitForFeasibilityChecks: uint(value)}
-	_, meta, err := c.Operator().SchedulerSetConfiguration(conf, (&api.WriteOptions{}).WithContext(ctx))
+func (v variable) seen(is *api.Variable) (seen, error) {
+	value, err := strconv.ParseInt(is.Items[valueKey], 10, 64)
+	if err != nil {
+		return seen{}, fmt.Errorf("variable %s has no value: %w", v, err)
+	}
+	return seen{value, is.ModifyIndex}, nil
+}
+
+func (v variable) cas(ctx context.Context, c *api.Client, was seen, value int64) (seen, error) {
+	next := v.with(value)
+	next.ModifyIndex = was.index
+	is, _, err := c.Variables().CheckedUpdate(next, (&api.WriteOptions{}).WithContext(ctx))
+	var conflict api.ErrCASConflict
+	switch {
+	case errors.As(err, &conflict):
+		return seen{}, errRefused
+	case err != nil:
+		return seen{}, err
+	}
+	return v.seen(is)
+}
+
+func (v variable) write(ctx context.Context, c *api.Client, value int64) (seen, error) {
+	is, _, err := c.Variables().Create(v.with(value), (&api.WriteOptions{}).WithContext(ctx))
 	if err != nil {
 		return seen{}, err
 	}
-	return seen{value, meta.LastIndex}, nil
+	return v.seen(is)
+}
+
+func (v variable) with(value int64) *api.Variable {
+	return &api.Variable{Path: string(v), Items: api.VariableItems{valueKey: strconv.FormatInt(value, 10)}}
 }
 
 // certainlyNot says whether an error proves that nothing was done: the request was

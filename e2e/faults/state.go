@@ -13,7 +13,7 @@ import (
 )
 
 // Agreed waits until every server has, by itself, the same jobs, evaluations,
-// deployments and scheduler configuration, to the last index.
+// deployments, variables and scheduler configuration, to the last index.
 func (c *Cluster) Agreed(ctx context.Context) error {
 	return within(ctx, readyWithin, "all servers have the same state", func(ctx context.Context) error {
 		var first string
@@ -41,6 +41,7 @@ func (s *Server) fingerprint(ctx context.Context) (string, error) {
 		func() (any, error) { out, _, err := s.Client.Jobs().List(q); return out, err },
 		func() (any, error) { out, _, err := s.Client.Evaluations().List(q); return out, err },
 		func() (any, error) { out, _, err := s.Client.Deployments().List(q); return out, err },
+		func() (any, error) { out, _, err := s.Client.Variables().List(q); return out, err },
 		func() (any, error) {
 			out, _, err := s.Client.Operator().SchedulerGetConfiguration(q)
 			if err != nil {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,9 +18,9 @@ const (
 	clientsEach = 3                     // of every server
 	opWithin    = 5 * time.Second       // then its outcome is unknown
 	opPause     = 30 * time.Millisecond // of a client, between two operations
-	jobsAtOnce  = 3                     // that are written to at a time
+	jobsAtOnce  = 3                     // that are written to at a time, beside one variable
 	jobEpoch    = 10 * time.Second      // then others take their place
-	schedulerID = "scheduler"           // the key of the scheduler configuration
+	varPrefix   = "var-"                // of the key of a variable
 )
 
 // Workload is clients that read and write the same objects through all servers.
@@ -75,15 +76,16 @@ func (w *Workload) client(ctx context.Context, s *Server, rng *rand.Rand) {
 
 // choose says what to do next.
 func (w *Workload) choose(rng *rand.Rand, known map[string]seen) Op {
-	op := Op{Key: schedulerID, Kind: Read}
+	epoch := time.Duration(w.History.Now()) / jobEpoch
+	op := Op{Key: fmt.Sprintf("%s%d", varPrefix, epoch), Kind: Read}
 	if i := rng.IntN(jobsAtOnce + 1); i < jobsAtOnce {
-		op.Key = fmt.Sprintf("job-%d-%d", time.Duration(w.History.Now())/jobEpoch, i)
+		op.Key = fmt.Sprintf("job-%d-%d", epoch, i)
 	}
 	_, knows := known[op.Key]
 	switch n := rng.IntN(100); {
 	case n < 45 && knows:
 		op.Kind = CAS
-	case n < 52 && op.Key != schedulerID:
+	case n < 52:
 		op.Kind = Write
 	}
 	if op.Kind != Read {
@@ -134,8 +136,8 @@ func (w *Workload) object(key string) object {
 		return o
 	}
 	var o object = job(key)
-	if key == schedulerID {
-		o = schedulerConfig{}
+	if strings.HasPrefix(key, varPrefix) {
+		o = variable(key)
 	}
 	w.objects[key] = o
 	return o

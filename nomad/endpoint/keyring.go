@@ -15,6 +15,9 @@ func (s *Service) keyringList(ctx context.Context, _ *rpc.Call, req *nomad.Keyri
 		for k := range snap.RootKeys(ws) {
 			meta := k.Meta()
 			meta.Closed = s.cfg.Keyring.Closed(k.KeyID)
+			for range snap.VariablesByKey(nil, k.KeyID) {
+				meta.Variables++
+			}
 			out.Keys = append(out.Keys, meta)
 		}
 		out.Index = snap.TableIndex(state.TableRootKeys)

@@ -329,6 +329,11 @@ func TestFullRotationMovesVariables(t *testing.T) {
 	mustApply(t, s, nomad.VarOpLockAcquire, variable("nothing", ""))
 	rotate(t, s, nomad.KeyringRotateRootKeyRequest{Full: true})
 	eventually(t, func() bool { return slices.Contains(rootKeys(t, s)[nomad.RootKeyStateInactive], first) })
+	for _, k := range read[nomad.KeyringListRootKeyMetaResponse](t, s, "Keyring.List", &nomad.KeyringListRootKeyMetaRequest{QueryOptions: global}).Keys {
+		if want := map[bool]int{true: 0, false: 21}[k.KeyID == first]; k.Variables != want {
+			t.Errorf("key %s encrypts %d variables, want %d", k.KeyID, k.Variables, want)
+		}
+	}
 	for i := range 20 {
 		if v, err := readVariable(t, s, fmt.Sprint("v", i), ""); err != nil || v.Items["k"] != fmt.Sprint("x", i) || i == 3 && v.LockID() != lock {
 			t.Errorf("v%d is %+v, %v", i, v, err)
