@@ -22,6 +22,7 @@ func rootKeyCommands() []term.Command {
 func rootKeysCommand() term.Command {
 	return term.Command{
 		Name: "operator root keyring list", Short: "List the root keys that sign and encrypt",
+		Long: "Shows how many variables each key encrypts and, with key management services, who wrapped it and whether the leader can open it.",
 		Setup: func(f *term.Flags) term.Run {
 			detail := f.Detail("Show full IDs.")
 			return func(ctx context.Context, e *term.Env) error {
