@@ -69,32 +69,21 @@ func deleteCommand() term.Command {
 }
 
 func listCommand() term.Command {
-	return term.Command{
-		Name: "namespace list", Short: "List the namespaces",
-		Setup: func(f *term.Flags) term.Run {
-			var formats term.Formats
-			formats.Declare(f)
-			return func(ctx context.Context, e *term.Env) error {
-				c, err := e.Client()
-				if err != nil {
-					return err
-				}
-				all, _, err := c.Namespaces().List((&api.QueryOptions{}).WithContext(ctx))
-				if err != nil {
-					return fmt.Errorf("Error retrieving namespaces: %w", err)
-				}
-				if formats.Wanted() {
-					return formats.Print(e, all)
-				}
-				rows := []string{"Name|Description"}
-				for _, n := range all {
-					rows = append(rows, term.Row(n.Name, n.Description))
-				}
-				e.Println(term.Table(rows))
-				return nil
+	return term.Shown(term.Command{Name: "namespace list", Short: "List the namespaces"},
+		func(ctx context.Context, c *api.Client) ([]*api.Namespace, error) {
+			all, _, err := c.Namespaces().List((&api.QueryOptions{}).WithContext(ctx))
+			if err != nil {
+				return nil, fmt.Errorf("Error retrieving namespaces: %w", err)
 			}
+			return all, nil
 		},
-	}
+		func(e *term.Env, all []*api.Namespace) {
+			rows := []string{"Name|Description"}
+			for _, n := range all {
+				rows = append(rows, term.Row(n.Name, n.Description))
+			}
+			e.Println(term.Table(rows))
+		})
 }
 
 func inspectCommand() term.Command {

@@ -16,38 +16,27 @@ func autopilotCommands() []term.Command {
 }
 
 func autopilotGetCommand() term.Command {
-	return term.Command{
-		Name: "operator autopilot get-config", Short: "Show how the leader keeps the servers",
-		Setup: func(f *term.Flags) term.Run {
-			var formats term.Formats
-			formats.Declare(f)
-			return func(ctx context.Context, e *term.Env) error {
-				c, err := e.Client()
-				if err != nil {
-					return err
-				}
-				conf, _, err := c.Operator().AutopilotGetConfiguration((&api.QueryOptions{}).WithContext(ctx))
-				if err != nil {
-					return fmt.Errorf("Error querying Autopilot configuration: %w", err)
-				}
-				if formats.Wanted() {
-					return formats.Print(e, conf)
-				}
-				e.Println(term.Pairs([]string{
-					term.Row("CleanupDeadServers", conf.CleanupDeadServers),
-					term.Row("LastContactThreshold", conf.LastContactThreshold),
-					term.Row("MaxTrailingLogs", conf.MaxTrailingLogs),
-					term.Row("MinQuorum", conf.MinQuorum),
-					term.Row("ServerStabilizationTime", conf.ServerStabilizationTime),
-					term.Row("EnableRedundancyZones", conf.EnableRedundancyZones),
-					term.Row("DisableUpgradeMigration", conf.DisableUpgradeMigration),
-					term.Row("EnableCustomUpgrades", conf.EnableCustomUpgrades),
-					term.Row("Modify Index", conf.ModifyIndex),
-				}))
-				return nil
+	return term.Shown(term.Command{Name: "operator autopilot get-config", Short: "Show how the leader keeps the servers"},
+		func(ctx context.Context, c *api.Client) (*api.AutopilotConfiguration, error) {
+			conf, _, err := c.Operator().AutopilotGetConfiguration((&api.QueryOptions{}).WithContext(ctx))
+			if err != nil {
+				return nil, fmt.Errorf("Error querying Autopilot configuration: %w", err)
 			}
+			return conf, nil
 		},
-	}
+		func(e *term.Env, conf *api.AutopilotConfiguration) {
+			e.Println(term.Pairs([]string{
+				term.Row("CleanupDeadServers", conf.CleanupDeadServers),
+				term.Row("LastContactThreshold", conf.LastContactThreshold),
+				term.Row("MaxTrailingLogs", conf.MaxTrailingLogs),
+				term.Row("MinQuorum", conf.MinQuorum),
+				term.Row("ServerStabilizationTime", conf.ServerStabilizationTime),
+				term.Row("EnableRedundancyZones", conf.EnableRedundancyZones),
+				term.Row("DisableUpgradeMigration", conf.DisableUpgradeMigration),
+				term.Row("EnableCustomUpgrades", conf.EnableCustomUpgrades),
+				term.Row("Modify Index", conf.ModifyIndex),
+			}))
+		})
 }
 
 func autopilotSetCommand() term.Command {

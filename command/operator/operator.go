@@ -150,31 +150,20 @@ func metricsCommand() term.Command {
 }
 
 func agentInfoCommand() term.Command {
-	return term.Command{
-		Name: "agent-info", Short: "Show what the agent says of itself",
-		Setup: func(f *term.Flags) term.Run {
-			var formats term.Formats
-			formats.Declare(f)
-			return func(_ context.Context, e *term.Env) error {
-				c, err := e.Client()
-				if err != nil {
-					return err
-				}
-				self, err := c.Agent().Self()
-				if err != nil {
-					return fmt.Errorf("Error querying agent info: %w", err)
-				}
-				if formats.Wanted() {
-					return formats.Print(e, self)
-				}
-				for _, part := range slices.Sorted(keysOf(self.Stats)) {
-					e.Println(part)
-					for _, k := range slices.Sorted(keysOf(self.Stats[part])) {
-						e.Printf("  %s = %s\n", k, self.Stats[part][k])
-					}
-				}
-				return nil
+	return term.Shown(term.Command{Name: "agent-info", Short: "Show what the agent says of itself"},
+		func(_ context.Context, c *api.Client) (*api.AgentSelf, error) {
+			self, err := c.Agent().Self()
+			if err != nil {
+				return nil, fmt.Errorf("Error querying agent info: %w", err)
 			}
+			return self, nil
 		},
-	}
+		func(e *term.Env, self *api.AgentSelf) {
+			for _, part := range slices.Sorted(keysOf(self.Stats)) {
+				e.Println(part)
+				for _, k := range slices.Sorted(keysOf(self.Stats[part])) {
+					e.Printf("  %s = %s\n", k, self.Stats[part][k])
+				}
+			}
+		})
 }

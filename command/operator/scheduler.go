@@ -14,39 +14,28 @@ import (
 func keysOf[V any](m map[string]V) iter.Seq[string] { return maps.Keys(m) }
 
 func schedulerGetCommand() term.Command {
-	return term.Command{
-		Name: "operator scheduler get-config", Short: "Show how the scheduler is configured",
-		Setup: func(f *term.Flags) term.Run {
-			var formats term.Formats
-			formats.Declare(f)
-			return func(ctx context.Context, e *term.Env) error {
-				c, err := e.Client()
-				if err != nil {
-					return err
-				}
-				resp, _, err := c.Operator().SchedulerGetConfiguration((&api.QueryOptions{}).WithContext(ctx))
-				if err != nil {
-					return fmt.Errorf("Error querying scheduler configuration: %w", err)
-				}
-				if formats.Wanted() {
-					return formats.Print(e, resp)
-				}
-				s := resp.SchedulerConfig
-				e.Println(term.Pairs([]string{
-					term.Row("Scheduler Algorithm", s.SchedulerAlgorithm),
-					term.Row("Memory Oversubscription", s.MemoryOversubscriptionEnabled),
-					term.Row("Reject Job Registration", s.RejectJobRegistration),
-					term.Row("Pause Eval Broker", s.PauseEvalBroker),
-					term.Row("Preemption System Scheduler", s.PreemptionConfig.SystemSchedulerEnabled),
-					term.Row("Preemption Service Scheduler", s.PreemptionConfig.ServiceSchedulerEnabled),
-					term.Row("Preemption Batch Scheduler", s.PreemptionConfig.BatchSchedulerEnabled),
-					term.Row("Preemption SysBatch Scheduler", s.PreemptionConfig.SysBatchSchedulerEnabled),
-					term.Row("Modify Index", s.ModifyIndex),
-				}))
-				return nil
+	return term.Shown(term.Command{Name: "operator scheduler get-config", Short: "Show how the scheduler is configured"},
+		func(ctx context.Context, c *api.Client) (*api.SchedulerConfigurationResponse, error) {
+			resp, _, err := c.Operator().SchedulerGetConfiguration((&api.QueryOptions{}).WithContext(ctx))
+			if err != nil {
+				return nil, fmt.Errorf("Error querying scheduler configuration: %w", err)
 			}
+			return resp, nil
 		},
-	}
+		func(e *term.Env, resp *api.SchedulerConfigurationResponse) {
+			s := resp.SchedulerConfig
+			e.Println(term.Pairs([]string{
+				term.Row("Scheduler Algorithm", s.SchedulerAlgorithm),
+				term.Row("Memory Oversubscription", s.MemoryOversubscriptionEnabled),
+				term.Row("Reject Job Registration", s.RejectJobRegistration),
+				term.Row("Pause Eval Broker", s.PauseEvalBroker),
+				term.Row("Preemption System Scheduler", s.PreemptionConfig.SystemSchedulerEnabled),
+				term.Row("Preemption Service Scheduler", s.PreemptionConfig.ServiceSchedulerEnabled),
+				term.Row("Preemption Batch Scheduler", s.PreemptionConfig.BatchSchedulerEnabled),
+				term.Row("Preemption SysBatch Scheduler", s.PreemptionConfig.SysBatchSchedulerEnabled),
+				term.Row("Modify Index", s.ModifyIndex),
+			}))
+		})
 }
 
 func schedulerSetCommand() term.Command {
