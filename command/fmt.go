@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -15,6 +14,9 @@ import (
 )
 
 func split(list string) []string { return strings.Split(list, "|") }
+
+// maxFile bounds what is read of standard input.
+const maxFile = 32 << 20
 
 // formatter holds the flags of fmt.
 type formatter struct{ check, list, write, recursive bool }
@@ -64,7 +66,7 @@ func (o *formatter) run(_ context.Context, e *term.Env) error {
 }
 
 func (o *formatter) stdin(e *term.Env) error {
-	in, err := io.ReadAll(e.In)
+	in, err := e.Input("-", maxFile)
 	if err != nil {
 		return err
 	}

@@ -54,17 +54,13 @@ func (s *source) read(ctx context.Context, e *term.Env, path string) (*api.Job, 
 }
 
 func open(ctx context.Context, e *term.Env, path string) ([]byte, error) {
-	switch {
-	case path == "-":
-		return io.ReadAll(e.In)
-	case strings.HasPrefix(path, "http://"), strings.HasPrefix(path, "https://"):
+	if strings.HasPrefix(path, "http://") || strings.HasPrefix(path, "https://") {
 		return fetch(ctx, path)
-	default:
-		return os.ReadFile(path)
 	}
+	return e.Input(path, maxSpec)
 }
 
-// maxSpec bounds a jobspec that is fetched.
+// maxSpec bounds a jobspec.
 const maxSpec = 32 << 20
 
 func fetch(ctx context.Context, url string) ([]byte, error) {

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
-	"os"
 	"slices"
 
 	"github.com/hashicorp/hcl"
@@ -16,9 +14,12 @@ import (
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
+// maxSpec bounds what is read of a specification.
+const maxSpec = 1 << 20
+
 // given is the namespace that the argument stands for.
 func given(ctx context.Context, e *term.Env, c *api.Client, asJSON bool) (*api.Namespace, error) {
-	text, err := read(e)
+	text, err := e.Input(e.Arg(0), maxSpec)
 	if errors.Is(err, fs.ErrNotExist) && !asJSON {
 		return named(ctx, c, e.Arg(0))
 	}
@@ -26,13 +27,6 @@ func given(ctx context.Context, e *term.Env, c *api.Client, asJSON bool) (*api.N
 		return nil, fmt.Errorf("Error reading the namespace specification: %w", err)
 	}
 	return parse(text)
-}
-
-func read(e *term.Env) ([]byte, error) {
-	if e.Arg(0) == "-" {
-		return io.ReadAll(e.In)
-	}
-	return os.ReadFile(e.Arg(0))
 }
 
 // named is the namespace of the name as it is, or a new one.

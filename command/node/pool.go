@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"time"
 
@@ -25,11 +24,11 @@ func poolApplyCommand() term.Command {
 		Setup: func(f *term.Flags) term.Run {
 			json := f.Bool("json", false, "The file is JSON.")
 			return func(ctx context.Context, e *term.Env) error {
-				name, text, err := input(e)
+				text, err := e.Input(e.Arg(0), maxPoolFile)
 				if err != nil {
-					return err
+					return fmt.Errorf("Error reading node pool: %w", err)
 				}
-				pool, err := parsePool(name, text, *json)
+				pool, err := parsePool(e.Arg(0), text, *json)
 				if err != nil {
 					return err
 				}
@@ -49,27 +48,6 @@ func poolApplyCommand() term.Command {
 
 // maxPoolFile bounds what is read.
 const maxPoolFile = 1 << 20
-
-// input reads the file that the first argument names.
-func input(e *term.Env) (name string, text []byte, err error) {
-	name, from := e.Arg(0), e.In
-	if name != "-" {
-		f, err := os.Open(name)
-		if err != nil {
-			return "", nil, fmt.Errorf("Error reading node pool: %w", err)
-		}
-		defer f.Close()
-		from = f
-	}
-	text, err = io.ReadAll(io.LimitReader(from, maxPoolFile+1))
-	switch {
-	case err != nil:
-		return "", nil, fmt.Errorf("Error reading node pool: %w", err)
-	case len(text) > maxPoolFile:
-		return "", nil, fmt.Errorf("%s is larger than %d MiB", name, maxPoolFile>>20)
-	}
-	return name, text, nil
-}
 
 func poolDeleteCommand() term.Command {
 	return term.Command{

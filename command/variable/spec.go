@@ -4,9 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -66,20 +64,11 @@ func referred(e *term.Env, ref, format string) (*api.Variable, error) {
 
 // contents reads what "@file" or "-" stands for.
 func contents(e *term.Env, ref string) ([]byte, error) {
-	from := e.In
-	if name, ok := strings.CutPrefix(ref, "@"); ok {
-		f, err := os.Open(name)
-		if err != nil {
-			return nil, err
-		}
-		defer f.Close()
-		from = f
+	name, isFile := strings.CutPrefix(ref, "@")
+	if isFile && name == "-" {
+		name = "./-" // a file of this name
 	}
-	text, err := io.ReadAll(io.LimitReader(from, maxSpec+1))
-	if len(text) > maxSpec {
-		return nil, fmt.Errorf("%s is larger than %d bytes", ref, maxSpec)
-	}
-	return text, err
+	return e.Input(name, maxSpec)
 }
 
 // parse reads a specification. JSON is as the API has it, HCL has its names in lower case

@@ -1,0 +1,29 @@
+package term
+
+import (
+	"fmt"
+	"io"
+	"os"
+)
+
+// Input reads the file that an argument names; "-" is standard input. More than limit
+// bytes are an error: what is read goes to an agent.
+func (e *Env) Input(name string, limit int) ([]byte, error) {
+	from := e.In
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		from = f
+	}
+	text, err := io.ReadAll(io.LimitReader(from, int64(limit)+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	case len(text) > limit:
+		return nil, fmt.Errorf("%s is larger than %s", name, Bytes(uint64(limit)))
+	}
+	return text, nil
+}
