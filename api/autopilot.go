@@ -3,7 +3,6 @@ package api
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"strconv"
 	"time"
@@ -51,23 +50,6 @@ func (c *AutopilotConfiguration) UnmarshalJSON(data []byte) error {
 		*field = d
 	}
 	return nil
-}
-
-// durationOf reads a duration from JSON; null is 0.
-func durationOf(v any) (time.Duration, error) {
-	switch v := v.(type) {
-	case nil:
-		return 0, nil
-	case float64:
-		return time.Duration(v), nil
-	case string:
-		d, err := time.ParseDuration(v)
-		if v == "" {
-			return 0, nil
-		}
-		return d, err
-	}
-	return 0, fmt.Errorf("a duration such as \"10s\" is expected, not %v", v)
 }
 
 // OperatorHealthReply says how the servers of a region are.

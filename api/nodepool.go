@@ -33,14 +33,10 @@ type NodePoolSchedulerConfiguration struct {
 // MarshalJSON writes the TTL as a text such as "24h0m0s", empty when it is zero.
 func (n *NodePool) MarshalJSON() ([]byte, error) {
 	type plain NodePool
-	ttl := ""
-	if n.NodeIdentityTTL != 0 {
-		ttl = n.NodeIdentityTTL.String()
-	}
 	return json.Marshal(&struct {
 		NodeIdentityTTL string
 		*plain
-	}{ttl, (*plain)(n)})
+	}{durationText(n.NodeIdentityTTL), (*plain)(n)})
 }
 
 // UnmarshalJSON reads the TTL as a text or as nanoseconds.
@@ -53,18 +49,10 @@ func (n *NodePool) UnmarshalJSON(b []byte) error {
 	if err := json.Unmarshal(b, aux); err != nil {
 		return err
 	}
-	switch v := aux.NodeIdentityTTL.(type) {
-	case string:
-		if v == "" {
-			return nil
-		}
-		d, err := time.ParseDuration(v)
-		if err != nil {
-			return fmt.Errorf("NodeIdentityTTL: %w", err)
-		}
-		n.NodeIdentityTTL = d
-	case float64:
-		n.NodeIdentityTTL = time.Duration(v)
+	ttl, err := durationOf(aux.NodeIdentityTTL)
+	if err != nil {
+		return fmt.Errorf("NodeIdentityTTL: %w", err)
 	}
+	n.NodeIdentityTTL = ttl
 	return nil
 }

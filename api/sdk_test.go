@@ -46,6 +46,16 @@ func TestOfficialTypes(t *testing.T) {
 		{&official.OperatorHealthReply{}, &api.OperatorHealthReply{}},
 		{&official.RaftConfiguration{}, &api.RaftConfiguration{}},
 		{&official.MetricsSummary{}, &api.MetricsSummary{}},
+		{&official.ACLPolicy{}, &api.ACLPolicy{}},
+		{&official.ACLPolicyListStub{}, &api.ACLPolicyListStub{}},
+		{&official.ACLToken{}, &api.ACLToken{}},
+		{&official.ACLTokenListStub{}, &api.ACLTokenListStub{}},
+		{&official.ACLRole{}, &api.ACLRole{}},
+		{&official.ACLRoleListStub{}, &api.ACLRoleListStub{}},
+		{&official.BootstrapRequest{}, &api.BootstrapRequest{}},
+		{&official.OneTimeTokenUpsertResponse{}, &api.OneTimeTokenUpsertResponse{}},
+		{&official.OneTimeTokenExchangeRequest{}, &api.OneTimeTokenExchangeRequest{}},
+		{&official.OneTimeTokenExchangeResponse{}, &api.OneTimeTokenExchangeResponse{}},
 	} {
 		t.Run(reflect.TypeOf(pair.ours).Elem().Name(), func(t *testing.T) {
 			n := 0

@@ -1,0 +1,46 @@
+package api
+
+import (
+	"net/http"
+	"net/url"
+)
+
+// ACLPolicies reads and changes policies.
+type ACLPolicies struct{ client *Client }
+
+// ACLPolicies returns the handle for policies.
+func (c *Client) ACLPolicies() *ACLPolicies { return &ACLPolicies{c} }
+
+// List lists the policies; of who does not manage, those of the caller.
+func (a *ACLPolicies) List(q *QueryOptions) ([]*ACLPolicyListStub, *QueryMeta, error) {
+	return get[[]*ACLPolicyListStub](a.client, "/v1/acl/policies", q)
+}
+
+// Self lists the policies of the caller, a token or a workload.
+func (a *ACLPolicies) Self(q *QueryOptions) ([]*ACLPolicyListStub, *QueryMeta, error) {
+	return get[[]*ACLPolicyListStub](a.client, "/v1/acl/policy/self", q)
+}
+
+// Upsert stores a policy.
+func (a *ACLPolicies) Upsert(policy *ACLPolicy, q *WriteOptions) (*WriteMeta, error) {
+	if policy == nil || policy.Name == "" {
+		return nil, missing("policy name")
+	}
+	return a.client.put("/v1/acl/policy/"+url.PathEscape(policy.Name), policy, nil, q)
+}
+
+// Delete forgets a policy.
+func (a *ACLPolicies) Delete(policyName string, q *WriteOptions) (*WriteMeta, error) {
+	if policyName == "" {
+		return nil, missing("policy name")
+	}
+	return a.client.write(http.MethodDelete, "/v1/acl/policy/"+url.PathEscape(policyName), nil, nil, q)
+}
+
+// Info returns a policy.
+func (a *ACLPolicies) Info(policyName string, q *QueryOptions) (*ACLPolicy, *QueryMeta, error) {
+	if policyName == "" {
+		return nil, nil, missing("policy name")
+	}
+	return get[*ACLPolicy](a.client, "/v1/acl/policy/"+url.PathEscape(policyName), q)
+}
