@@ -7,21 +7,6 @@ import (
 	"strings"
 )
 
-// Question is what Explain answers: whether a caller may do one thing.
-type Question struct {
-	Kind Kind
-	// Namespace is that of a variable, else empty.
-	Namespace string
-	// Name is that of the thing, or the path of the variable; empty for the kinds that
-	// have no names.
-	Name string
-	// Rights is what is asked for; one of them is enough. The rights of nodes, agents,
-	// quotas and operators are called read and write, those of plugins list and read.
-	Rights []string
-	// Workload is nil for who is no workload. It matters for variables only.
-	Workload *Workload
-}
-
 // maxTold is how many rules the text of a decision tells.
 const maxTold = 5
 
@@ -75,29 +60,14 @@ func (d Decision) String() string {
 	return b.String()
 }
 
-// String returns what is asked for, such as: read-job in namespace "prod".
-func (q Question) String() string {
-	what := strings.Join(q.Rights, " or ")
-	switch {
-	case q.Kind == Variables:
-		return fmt.Sprintf("%s of variable %q in namespace %q", what, q.Name, q.Namespace)
-	case q.Name == "":
-		return fmt.Sprintf("%s of %s", what, q.Kind)
-	case q.Kind == Namespaces:
-		return fmt.Sprintf("%s in namespace %q", what, q.Name)
-	}
-	return fmt.Sprintf("%s of %s %q", what, q.Kind, q.Name)
-}
-
 // Explain answers like the Allow methods, and says why.
 func (a *ACL) Explain(q Question) Decision {
-	words := vocabularies[q.Kind]
-	if words == nil {
+	bits := q.query()
+	if bits.words == nil {
 		return Decision{Question: q, Reason: ReasonNoRight}
 	}
-	want := wanted(words, q.Rights)
 	m := match{keep: true}
-	reason := a.decide(query{words: words, space: q.Namespace, name: q.Name, want: want, workload: q.Workload}, &m)
+	reason := a.decide(bits, &m)
 	d := Decision{Question: q, Allowed: reason.allows(), Reason: reason}
 	kind := q.Kind
 	switch reason {
@@ -109,7 +79,7 @@ func (a *ACL) Explain(q Question) Decision {
 	}
 	for _, r := range m.rules {
 		for _, s := range r.from {
-			if m.deny && s.deny || d.Allowed && s.rights&want != 0 || reason == ReasonNotGranted {
+			if m.deny && s.deny || d.Allowed && s.rights&bits.want != 0 || reason == ReasonNotGranted {
 				d.Rules = append(d.Rules, Rule{Policy: s.policy, Block: title(kind, r), Text: s.text, Pos: s.at})
 			}
 		}

@@ -47,7 +47,7 @@ func own[Req, Resp any, P interface {
 			return nil, err
 		}
 		return here(ctx, call, req)
-	})
+	}).Needs(rpc.Good)
 }
 
 // ownStream is own for a streaming method.
@@ -74,7 +74,7 @@ func ownStream[Req any, P interface {
 		}
 		rpc.Bridge(s, next)
 		return nil
-	})
+	}).Needs(rpc.Good)
 }
 
 func (c *Client) inRegion(env nomad.Envelope) bool {

@@ -63,9 +63,9 @@ func startServer(t *testing.T) *fakeServer {
 		rpc.Handle("Alloc.GetAllocs", rpc.NodeOnly, rpc.Here, f.getAllocs),
 		rpc.Handle("Node.UpdateAlloc", rpc.NodeOnly, rpc.Here, f.updateAlloc),
 		rpc.Handle("Node.EmitEvents", rpc.NodeOnly, rpc.Here, f.emitEvents),
-		rpc.Handle("ACL.WhoAmI", rpc.Token, rpc.Here, f.whoAmI),
-		rpc.Handle("FileSystem.Stat", rpc.Token, rpc.Here, f.statElsewhere),
-		rpc.HandleStream("FileSystem.Stream", rpc.Token, rpc.Here, f.streamElsewhere),
+		rpc.Handle("ACL.WhoAmI", rpc.Token, rpc.Here, f.whoAmI).Needs(rpc.Good),
+		rpc.Handle("FileSystem.Stat", rpc.Token, rpc.Here, f.statElsewhere).Needs(rpc.Good),
+		rpc.HandleStream("FileSystem.Stream", rpc.Token, rpc.Here, f.streamElsewhere).Needs(rpc.Good),
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -114,6 +114,10 @@ func (w watchful) Authenticate(ctx context.Context, token string, rule rpc.Rule,
 		w.f.mu.Unlock()
 	}
 	return rpc.TrustPeer{}.Authenticate(ctx, token, rule, conn)
+}
+
+func (watchful) Access(ctx context.Context, id *nomad.AuthenticatedIdentity) (*rpc.Access, error) {
+	return rpc.TrustPeer{}.Access(ctx, id)
 }
 
 // token is a JWT in shape only.

@@ -33,11 +33,11 @@ func leaderMethods(calls *atomic.Int32, answer func() error) func(*rpc.Config) {
 			rpc.Handle("Test.Write", rpc.Token, rpc.Leader, func(context.Context, *rpc.Call, *nomad.JobRegisterRequest) (*nomad.GenericResponse, error) {
 				calls.Add(1)
 				return &nomad.GenericResponse{}, answer()
-			}),
+			}).Needs(rpc.Good),
 			rpc.Handle("Test.Read", rpc.Token, rpc.Leader, func(context.Context, *rpc.Call, *nomad.GenericRequest) (*nomad.GenericResponse, error) {
 				calls.Add(1)
 				return &nomad.GenericResponse{}, answer()
-			}),
+			}).Needs(rpc.Good),
 		}
 		c.Router = to("")
 	}

@@ -15,8 +15,8 @@ type Rule uint8
 const (
 	// Anonymous admits everybody; a bad token is ignored.
 	Anonymous Rule = 1
-	// Token admits callers whose token, if any, is good; the handler asks for
-	// the capabilities it needs.
+	// Token admits callers whose token, if any, is good, and who have what the Check of
+	// the method asks for.
 	Token Rule = 2
 	// NodeOnly admits clients: a node identity or a node's secret ID.
 	NodeOnly Rule = 3
@@ -63,6 +63,8 @@ type Call struct {
 	Method string
 	// Identity is who calls; never nil.
 	Identity *nomad.AuthenticatedIdentity
+	// Access is what the caller may do, for the rules Token and Management; never nil.
+	Access *Access
 	// Conn is the connection that the call came over, nil in this process.
 	Conn *Conn
 	// Expired says that the token's time is over (NodeRegister only).
@@ -76,6 +78,8 @@ type Method struct {
 	Name  string
 	Rule  Rule
 	Where Where
+	// Check is what a method with the rule Token asks of its callers; no other has one.
+	Check Check
 	// Stream says that the method is a streaming one.
 	Stream bool
 
@@ -161,7 +165,7 @@ func (m Method) NewResponse() any {
 // Refuse makes the row of a method that fails with err, whatever the request.
 func Refuse(name string, rule Rule, err error) Method {
 	return Method{
-		Name: name, Rule: rule, Where: Here,
+		Name: name, Rule: rule, Where: Here, Check: Good,
 		request: func() Request { return &nomad.GenericRequest{} },
 		call:    func(context.Context, *Call, Request) (any, error) { return nil, err },
 	}
@@ -170,7 +174,7 @@ func Refuse(name string, rule Rule, err error) Method {
 // RefuseStream is Refuse for a streaming method.
 func RefuseStream(name string, rule Rule, err error) Method {
 	return Method{
-		Name: name, Rule: rule, Where: Here, Stream: true,
+		Name: name, Rule: rule, Where: Here, Check: Good, Stream: true,
 		request: func() Request { return &nomad.GenericRequest{} },
 		serve:   func(context.Context, *Call, Request, *Stream) error { return err },
 	}

@@ -26,6 +26,10 @@ func (f fading) Authenticate(_ context.Context, token string, _ rpc.Rule, _ *rpc
 	return &nomad.AuthenticatedIdentity{}, nil
 }
 
+func (fading) Access(ctx context.Context, id *nomad.AuthenticatedIdentity) (*rpc.Access, error) {
+	return rpc.TrustPeer{}.Access(ctx, id)
+}
+
 // A read that waits, and a stream, end without an answer when the token with which they
 // began is good no more.
 func TestTokenThatEndsMeanwhile(t *testing.T) {
@@ -52,7 +56,11 @@ func TestTokenThatEndsMeanwhile(t *testing.T) {
 	} {
 		for way, caller := range callers(t, func(cfg *rpc.Config) {
 			cfg.Auth, cfg.Recheck = fading{over, c.err}, time.Nanosecond
-			cfg.Methods = []rpc.Method{rpc.Handle("Test.Long", c.rule, rpc.Here, wait)}
+			row := rpc.Handle("Test.Long", c.rule, rpc.Here, wait)
+			if c.rule == rpc.Token {
+				row = row.Needs(rpc.Good)
+			}
+			cfg.Methods = []rpc.Method{row}
 		}) {
 			over.Store(false)
 			var out nomad.SingleNodeResponse

@@ -32,30 +32,34 @@ func (everybody) Authenticate(_ context.Context, token string, rule rpc.Rule, co
 	return id, nil
 }
 
+func (everybody) Access(ctx context.Context, id *nomad.AuthenticatedIdentity) (*rpc.Access, error) {
+	return rpc.TrustPeer{}.Access(ctx, id)
+}
+
 func methods() []rpc.Method {
 	name := func(ctx context.Context, c *rpc.Call, req *nomad.NodeSpecificRequest) (*nomad.SingleNodeResponse, error) {
 		return &nomad.SingleNodeResponse{Node: &nomad.Node{ID: req.NodeID, Name: c.Identity.ClientID}}, nil
 	}
 	return []rpc.Method{
-		rpc.Handle("Test.Get", rpc.Token, rpc.Here, name),
+		rpc.Handle("Test.Get", rpc.Token, rpc.Here, name).Needs(rpc.Good),
 		rpc.Handle("Test.Open", rpc.Anonymous, rpc.Here, name),
 		rpc.Handle("Test.Server", rpc.ServerOnly, rpc.Here, name),
 		rpc.Handle("Test.Register", rpc.NodeRegister, rpc.Here, name),
 		rpc.Handle("Test.Bind", rpc.Token, rpc.Here, func(_ context.Context, c *rpc.Call, req *nomad.NodeSpecificRequest) (*nomad.GenericResponse, error) {
 			c.Conn.BindNode(req.NodeID)
 			return &nomad.GenericResponse{}, nil
-		}),
+		}).Needs(rpc.Good),
 		rpc.Handle("Test.Fail", rpc.Token, rpc.Here, func(context.Context, *rpc.Call, *nomad.GenericRequest) (*nomad.GenericResponse, error) {
 			return nil, nomad.Errorf(409, "no, thanks")
-		}),
+		}).Needs(rpc.Good),
 		rpc.Handle("Test.Panic", rpc.Token, rpc.Here, func(context.Context, *rpc.Call, *nomad.GenericRequest) (*nomad.GenericResponse, error) {
 			panic("a bug")
-		}),
+		}).Needs(rpc.Good),
 		rpc.Handle("Test.Wait", rpc.Token, rpc.Here, func(ctx context.Context, _ *rpc.Call, _ *nomad.GenericRequest) (*nomad.GenericResponse, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
-		}),
-		rpc.Handle("Test.Leader", rpc.Token, rpc.Leader, name),
+		}).Needs(rpc.Good),
+		rpc.Handle("Test.Leader", rpc.Token, rpc.Leader, name).Needs(rpc.Good),
 		rpc.HandleStream("Test.Echo", rpc.Token, rpc.Here, func(_ context.Context, _ *rpc.Call, req *nomad.FsStreamRequest, s *rpc.Stream) error {
 			if req.Path == "" {
 				return nomad.Errorf(404, "no path")
@@ -70,7 +74,7 @@ func methods() []rpc.Method {
 				}
 			}
 			return nil
-		}),
+		}).Needs(rpc.Good),
 	}
 }
 
@@ -194,11 +198,13 @@ func TestServerOnlyIsRefusedOverTCP(t *testing.T) {
 func TestTableIsChecked(t *testing.T) {
 	whole := rpc.Handle("A.B", rpc.Token, rpc.Here, func(context.Context, *rpc.Call, *nomad.GenericRequest) (*nomad.GenericResponse, error) {
 		return nil, nil
-	})
+	}).Needs(rpc.Good)
 	noRule := whole
 	noRule.Rule = 0
+	noCheck := whole
+	noCheck.Check = rpc.Check{}
 	for name, rows := range map[string][]rpc.Method{
-		"twice": {whole, whole}, "no rule": {noRule}, "no handler": {{Name: "A.C", Rule: rpc.Token, Where: rpc.Here}},
+		"twice": {whole, whole}, "no rule": {noRule}, "no check": {noCheck}, "no handler": {{Name: "A.C", Rule: rpc.Token, Where: rpc.Here}},
 	} {
 		if _, err := rpc.NewServer(rpc.Config{Methods: rows, Auth: everybody{}}); err == nil {
 			t.Errorf("%s: NewServer() took the table", name)

@@ -18,9 +18,11 @@ import (
 var ErrExpired = errors.New("token expired")
 
 // Authenticator says who calls. With an error the identity may still be set: it
-// is what the token claimed. Conn is nil for callers of this process.
+// is what the token claimed. Conn is nil for callers of this process. Access says what
+// a caller may do who was admitted by the rules Token or Management.
 type Authenticator interface {
 	Authenticate(ctx context.Context, token string, rule Rule, conn *Conn) (*nomad.AuthenticatedIdentity, error)
+	Access(ctx context.Context, id *nomad.AuthenticatedIdentity) (*Access, error)
 }
 
 // Router says which server answers: "" is this one, else the address of another.
@@ -106,7 +108,7 @@ func NewServer(cfg Config) (*Server, error) {
 	s := &Server{cfg: cfg, log: cfg.Log, methods: map[string]Method{}, services: map[string]bool{},
 		nodes: newNodeConns(), limit: newAddrLimit(cfg.MaxConnsPerAddr), started: time.Now()}
 	for _, m := range cfg.Methods {
-		if m.Rule == 0 || m.Where == 0 || (m.call == nil) == (m.serve == nil) {
+		if m.Rule == 0 || m.Where == 0 || (m.call == nil) == (m.serve == nil) || (m.Rule == Token) != (m.Check.says != "") {
 			return nil, fmt.Errorf("rpc: row %q of the method table is not whole", m.Name)
 		}
 		if _, twice := s.methods[m.Name]; twice {
@@ -203,9 +205,12 @@ func (s *Server) run(ctx context.Context, m Method, conn *Conn, req Request) (ou
 		if refused != nil {
 			return refused
 		}
+		if err := s.authorize(ctx, m, c, req.Envelope()); err != nil {
+			return err
+		}
 		begun := time.Now()
 		if out, err = s.handle(ctx, m, c, req); err == nil && !req.Envelope().Write && time.Since(begun) >= s.cfg.Recheck {
-			err = s.stillGood(ctx, m, conn, req.Envelope())
+			out, err = s.afterWait(ctx, m, c, req, out)
 		}
 		return err
 	})
@@ -215,17 +220,57 @@ func (s *Server) run(ctx context.Context, m Method, conn *Conn, req Request) (ou
 	return out, nil
 }
 
-// stillGood refuses an answer that was waited for to who may no longer have it. A node
-// whose token ended meanwhile is still the node that it was.
-func (s *Server) stillGood(ctx context.Context, m Method, conn *Conn, env nomad.Envelope) error {
-	if env.AuthToken == "" || m.Rule == Anonymous {
+// authorize finds out what the caller may do, and refuses who may not make the call.
+func (s *Server) authorize(ctx context.Context, m Method, c *Call, env nomad.Envelope) (err error) {
+	if c.Access = new(Access); m.Rule != Token && m.Rule != Management {
 		return nil
 	}
-	_, err := s.cfg.Auth.Authenticate(ctx, env.AuthToken, m.Rule, conn)
-	if !errors.Is(err, nomad.ErrPermissionDenied) || m.Rule == NodeOnly && errors.Is(err, ErrExpired) {
-		return nil
+	access, err := s.cfg.Auth.Access(ctx, c.Identity)
+	if err != nil {
+		return err
 	}
-	return err
+	c.Access = access
+	switch {
+	case m.Rule == Management:
+		return access.NeedManagement()
+	case m.Check.ask != nil:
+		return m.Check.ask(access, env)
+	}
+	return nil
+}
+
+// afterWait looks once more at the caller of a read that took its time. Who may no
+// longer have the answer is refused; who may do more or less than before gets another.
+func (s *Server) afterWait(ctx context.Context, m Method, c *Call, req Request, out any) (any, error) {
+	now, err := s.stillGood(ctx, m, c, req.Envelope())
+	if err != nil || now == nil || now.Access.Rights == c.Access.Rights {
+		return out, err
+	}
+	return s.handle(ctx, m, now, req)
+}
+
+// stillGood refuses who may no longer make a call that was begun before, and returns
+// the call as it would be begun now, nil when nothing can have changed. A node whose
+// token ended meanwhile is still the node that it was.
+func (s *Server) stillGood(ctx context.Context, m Method, before *Call, env nomad.Envelope) (*Call, error) {
+	if m.Rule == Anonymous {
+		return nil, nil
+	}
+	now := *before
+	if env.AuthToken != "" {
+		id, err := s.cfg.Auth.Authenticate(ctx, env.AuthToken, m.Rule, before.Conn)
+		switch {
+		case errors.Is(err, nomad.ErrPermissionDenied) && !(m.Rule == NodeOnly && errors.Is(err, ErrExpired)):
+			return nil, err
+		case err != nil:
+			return nil, nil // nobody can say now
+		}
+		now.Identity = id
+	}
+	if err := s.authorize(ctx, m, &now, env); err != nil {
+		return nil, err
+	}
+	return &now, now.Access.again(before.Access)
 }
 
 // handle runs a method here.
@@ -238,7 +283,20 @@ func (s *Server) handle(ctx context.Context, m Method, c *Call, req Request) (ou
 	defer s.recovered(m.Name, &err)
 	ctx, wrote := noting(ctx)
 	out, err = m.call(ctx, c, req)
-	return out, wrote.onlyOnce(err)
+	if err = wrote.onlyOnce(err); err == nil {
+		err = s.unasked(m, c)
+	}
+	return out, err
+}
+
+// unasked refuses the answer of a handler that should have asked what the caller may do
+// and did not: such a handler has a hole.
+func (s *Server) unasked(m Method, c *Call) error {
+	if m.Rule != Token || c.Access.asked {
+		return nil
+	}
+	s.log.Error("a method did not ask what its caller may do", "method", m.Name, "needs", m.Check)
+	return fmt.Errorf("internal error in %s: its access rule was not asked", m.Name)
 }
 
 // runStream answers one streaming call whose handshake is done.
@@ -276,12 +334,10 @@ func (s *Server) stream(ctx context.Context, m Method, conn *Conn, req Request, 
 		if err := nomad.Whole(req); err != nil {
 			return err
 		}
-		ctx, stop := stream.While(ctx, s.cfg.Recheck, func(ctx context.Context) error {
-			return s.stillGood(ctx, m, conn, req.Envelope())
-		})
-		defer stop()
-		defer s.recovered(m.Name, &err)
-		return m.serve(ctx, c, req, stream)
+		if err := s.authorize(ctx, m, c, req.Envelope()); err != nil {
+			return err
+		}
+		return s.serve(ctx, m, c, req, stream)
 	}
 	defer next.Close()
 	req, err = s.passed(ctx, m, c, req)
@@ -293,6 +349,20 @@ func (s *Server) stream(ctx context.Context, m Method, conn *Conn, req Request, 
 	}
 	Bridge(stream, next)
 	return nil
+}
+
+// serve runs a streaming method here, as long as its caller may have it.
+func (s *Server) serve(ctx context.Context, m Method, c *Call, req Request, stream *Stream) (err error) {
+	ctx, stop := stream.While(ctx, s.cfg.Recheck, func(ctx context.Context) error {
+		_, err := s.stillGood(ctx, m, c, req.Envelope())
+		return err
+	})
+	defer stop()
+	defer s.recovered(m.Name, &err)
+	if err := m.serve(ctx, c, req, stream); err != nil {
+		return err
+	}
+	return s.unasked(m, c)
 }
 
 // recovered turns a panic of a handler into an error of that call: a bug in one

@@ -65,7 +65,7 @@ func relay[Req, Resp any, P interface {
 		next := *req
 		P(&next).MarkForwarded()
 		return out, s.cfg.Peers.Call(ctx, addr, name, P(&next), out)
-	})
+	}).Needs(rpc.Good)
 }
 
 // relayStream makes the row of a streaming method that the node answers.
@@ -91,7 +91,7 @@ func relayStream[Req any, P interface {
 		}
 		rpc.Bridge(from, next)
 		return nil
-	})
+	}).Needs(rpc.Good)
 }
 
 // peerStream opens a stream to the server that the node is connected to.

@@ -159,10 +159,10 @@ func relayed(t *testing.T) *rpc.Server {
 				return nil, nomad.Errorf(404, "unknown task %q", req.Task)
 			}
 			return &nomad.AllocStatsResponse{Stats: &nomad.AllocResourceUsage{Timestamp: 7}}, nil
-		}),
+		}).Needs(rpc.Good),
 		rpc.HandleStream("FileSystem.Logs", rpc.Token, rpc.Here, func(_ context.Context, _ *rpc.Call, req *nomad.FsLogsRequest, st *rpc.Stream) error {
 			return st.Encode(&nomad.StreamErrWrapper{Payload: []byte("log of " + req.Task)})
-		}),
+		}).Needs(rpc.Good),
 	}})
 	if err != nil {
 		t.Fatal(err)

@@ -26,6 +26,10 @@ func (everybody) Authenticate(_ context.Context, token string, _ rpc.Rule, _ *rp
 	return &nomad.AuthenticatedIdentity{ACLToken: &nomad.ACLToken{AccessorID: "acls-disabled"}}, nil
 }
 
+func (everybody) Access(ctx context.Context, id *nomad.AuthenticatedIdentity) (*rpc.Access, error) {
+	return rpc.TrustPeer{}.Access(ctx, id)
+}
+
 // newTestServer answers routes with a real RPC server of a few methods.
 func newTestServer(t *testing.T, maxBody int64) *Server {
 	t.Helper()
@@ -36,22 +40,22 @@ func newTestServer(t *testing.T, maxBody int64) *Server {
 				out.Job = &nomad.Job{ID: q.JobID, Namespace: q.Namespace}
 			}
 			return out, nil
-		}),
+		}).Needs(rpc.Good),
 		rpc.Handle("Job.List", rpc.Token, rpc.Here, func(_ context.Context, _ *rpc.Call, q *nomad.JobListRequest) (*nomad.JobListResponse, error) {
 			if q.Prefix == "fail" {
 				return nil, nomad.Errorf(http.StatusTeapot, "no <b>coffee</b>")
 			}
 			return &nomad.JobListResponse{}, nil
-		}),
+		}).Needs(rpc.Good),
 		rpc.Handle("Job.Register", rpc.Token, rpc.Here, func(_ context.Context, _ *rpc.Call, q *nomad.JobRegisterRequest) (*nomad.JobRegisterResponse, error) {
 			if q.Eval != nil || q.Forwarded {
 				t.Error("the body set what only servers may set")
 			}
 			return &nomad.JobRegisterResponse{EvalID: q.Job.ID + "/" + q.Namespace, QueryMeta: nomad.QueryMeta{Index: 9}}, nil
-		}),
+		}).Needs(rpc.Good),
 		rpc.Handle("ACL.WhoAmI", rpc.Token, rpc.Here, func(_ context.Context, c *rpc.Call, _ *nomad.GenericRequest) (*nomad.ACLWhoAmIResponse, error) {
 			return &nomad.ACLWhoAmIResponse{Identity: c.Identity}, nil
-		}),
+		}).Needs(rpc.Good),
 	}
 	srv, err := rpc.NewServer(rpc.Config{Methods: methods, Auth: everybody{}, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {

@@ -1,0 +1,149 @@
+package rpc
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/open-nomad/open-nomad/acl"
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// Access is what the caller of one call may do. It remembers what was asked of it: a
+// call is answered only when something was, and what lasts is asked the same again. It
+// belongs to one call and is not for several goroutines at once. The zero Access allows
+// nothing.
+type Access struct {
+	// Rights is what the caller's policies grant; nil grants nothing.
+	Rights *acl.ACL
+	// Workload is nil for who is no workload: it reads its own variables without a policy.
+	Workload *acl.Workload
+	// Off says that there is no access control. Everything is allowed then but the
+	// variables of others to a workload.
+	Off bool
+
+	asked bool
+	needs []acl.Question
+}
+
+// Need refuses who may not do what the question asks, with a nomad.ErrPermissionDenied
+// that names what is missing.
+func (a *Access) Need(q acl.Question) error {
+	if !a.Allows(q) {
+		return Denied(q)
+	}
+	a.needs = append(a.needs, q)
+	return nil
+}
+
+// NeedManagement refuses who has not every right.
+func (a *Access) NeedManagement() error {
+	if a.asked = true; !a.IsManagement() {
+		return fmt.Errorf("%w: needs a management token", nomad.ErrPermissionDenied)
+	}
+	return nil
+}
+
+// Denied is the error for a caller without the right.
+func Denied(q acl.Question) error {
+	return fmt.Errorf("%w: needs %s", nomad.ErrPermissionDenied, q)
+}
+
+// Allows answers a question, for what is left out of an answer without the right.
+func (a *Access) Allows(q acl.Question) bool {
+	a.asked = true
+	if q.Kind == acl.Variables {
+		q.Workload = a.Workload
+		if a.Off && a.Workload != nil {
+			return own.Ask(q)
+		}
+	}
+	return a.Rights.Ask(q)
+}
+
+// AllowsSearch says whether there may be variables in the namespace that the caller may
+// list.
+func (a *Access) AllowsSearch(namespace string) bool {
+	a.asked = true
+	if a.Off && a.Workload != nil {
+		return own.AllowVariableSearch(namespace, a.Workload)
+	}
+	return a.Rights.AllowVariableSearch(namespace, a.Workload)
+}
+
+// own grants nothing but what workloads have without a policy.
+var own = acl.New(false)
+
+// IsManagement says whether the caller has every right.
+func (a *Access) IsManagement() bool {
+	a.asked = true
+	return a.Rights.IsManagement()
+}
+
+// Open says that the answer needs no right: whoever has a good token gets it.
+func (a *Access) Open() { a.asked = true }
+
+// Explain answers a question like Allows, and says why.
+func (a *Access) Explain(q acl.Question) acl.Decision {
+	if q.Kind == acl.Variables {
+		q.Workload = a.Workload
+	}
+	return a.Rights.Explain(q)
+}
+
+// again asks what was needed before of what the caller may do now.
+func (a *Access) again(before *Access) error {
+	if before.Rights == a.Rights {
+		return nil
+	}
+	for _, q := range before.needs {
+		if err := a.Need(q); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Check is what a method asks of its callers. The zero Check is none: a method that
+// admits whoever has a good token must have another.
+type Check struct {
+	says string
+	ask  func(a *Access, env nomad.Envelope) error
+}
+
+// String says what is asked for, as compat/rpc.tsv does, such as: ns:read-job.
+func (c Check) String() string { return c.says }
+
+// Needs is the check of one question that is the same for every request.
+func Needs(q acl.Question) Check {
+	return Check{says: fmt.Sprintf("%s:%s", q.Kind, q.Rights), ask: func(a *Access, _ nomad.Envelope) error { return a.Need(q) }}
+}
+
+// InNamespace asks for one of the rights in the namespace of the request. All
+// namespaces at once pass: the handler leaves out what the caller may not see.
+func InNamespace(ops ...acl.NamespaceCapability) Check {
+	return Check{says: fmt.Sprintf("ns:%s", ops), ask: func(a *Access, env nomad.Envelope) error {
+		if env.Namespace == nomad.AllNamespacesSentinel {
+			a.Open()
+			return nil
+		}
+		namespace := env.Namespace
+		if namespace == "" {
+			namespace = nomad.DefaultNamespace
+		}
+		return a.Need(acl.InNamespace(namespace, slices.Clone(ops)...))
+	}}
+}
+
+// Good is the check of what everybody with a good token, or none, may have.
+var Good = Check{says: "any token", ask: func(a *Access, _ nomad.Envelope) error { a.Open(); return nil }}
+
+// Asked is the check of a method whose handler asks, since only it knows the thing in
+// question. Says is what it asks for. A call that is answered without a question is
+// refused.
+func Asked(says string) Check { return Check{says: says} }
+
+// Needs sets what the method asks of its callers.
+func (m Method) Needs(c Check) Method {
+	m.Check = c
+	return m
+}
