@@ -18,6 +18,7 @@ var (
 	ErrPermissionDenied   = errors.New("Permission denied")
 	ErrTokenNotFound      = errors.New("ACL token not found")
 	ErrTokenExpired       = errors.New("ACL token expired")
+	ErrTokenInvalid       = errors.New("ACL token is invalid")
 	ErrACLDisabled        = errors.New("ACL support disabled")
 	ErrUnknownMethod      = errors.New("Unknown rpc method")
 	ErrMissingAllocID     = errors.New("Missing allocation ID")
@@ -28,6 +29,16 @@ var (
 	ErrNodeHeld = errors.New("node ID is in use by another agent")
 	// ErrNodeSession means that the agent must register before it is heard.
 	ErrNodeSession = errors.New("node session is not the current one")
+)
+
+// Errors of ACL objects.
+var (
+	ErrACLBootstrapped        = errors.New("ACL bootstrap already done")
+	ErrACLBootstrapReset      = errors.New("Invalid bootstrap reset index")
+	ErrACLPolicyNotFound      = errors.New("ACL policy not found")
+	ErrACLRoleNotFound        = errors.New("ACL role not found")
+	ErrACLAuthMethodNotFound  = errors.New("ACL auth-method not found")
+	ErrACLBindingRuleNotFound = errors.New("ACL binding rule not found")
 )
 
 // Errors of calls between agents.
@@ -68,8 +79,9 @@ func Errorf(code int, format string, args ...any) error {
 
 // wireErrors are the sentinels that keep their identity over RPC.
 var wireErrors = []error{ErrNoLeader, ErrNotReady, ErrNoRegionPath, ErrNoNodeConn, ErrPermissionDenied,
-	ErrTokenNotFound, ErrTokenExpired, ErrACLDisabled, ErrUnknownMethod, ErrMissingAllocID, ErrNodeNotFound, ErrRegistrationClosed,
-	ErrNodeSecret, ErrNodeHeld, ErrNodeSession, ErrMaybeApplied, ErrUnsent, ErrNoStream}
+	ErrTokenNotFound, ErrTokenExpired, ErrTokenInvalid, ErrACLDisabled, ErrUnknownMethod, ErrMissingAllocID, ErrNodeNotFound, ErrRegistrationClosed,
+	ErrNodeSecret, ErrNodeHeld, ErrNodeSession, ErrMaybeApplied, ErrUnsent, ErrNoStream,
+	ErrACLBootstrapped, ErrACLBootstrapReset, ErrACLPolicyNotFound, ErrACLRoleNotFound, ErrACLAuthMethodNotFound, ErrACLBindingRuleNotFound}
 
 // ErrorText is what an RPC reply carries for err.
 func ErrorText(err error) string {

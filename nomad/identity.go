@@ -32,31 +32,6 @@ const (
 	WorkloadTypeService WorkloadType = 1
 )
 
-// ACLToken is a token that a person holds. SecretID is the secret; it is never
-// logged and leaves the servers only in the reply to who made the token.
-type ACLToken struct {
-	AccessorID     string
-	SecretID       string
-	Name           string
-	Type           string
-	Policies       []string
-	Roles          []*ACLTokenRoleLink
-	Global         bool
-	Hash           []byte
-	CreateTime     time.Time
-	ExpirationTime *time.Time
-	ExpirationTTL  time.Duration
-	CreateIndex    uint64
-	ModifyIndex    uint64
-}
-
-// ACLTokenRoleLink names a role of a token, by its ID on the wire and with its name
-// in answers.
-type ACLTokenRoleLink struct {
-	ID   string
-	Name string
-}
-
 // ACLWhoAmIResponse is the reply of ACL.WhoAmI.
 type ACLWhoAmIResponse struct {
 	Identity *AuthenticatedIdentity

@@ -214,7 +214,7 @@ func TestForeignRecordsSurvive(t *testing.T) {
 	foreign := []struct {
 		kind byte
 		name string
-	}{{6, "periodic"}, {12, "token"}, {12, "token 2"}, {21, "service"}, {31, "volume"}}
+	}{{6, "periodic"}, {18, "csi"}, {18, "csi 2"}, {21, "service"}, {31, "volume"}}
 	for _, f := range foreign {
 		row, err := nomad.Encode(map[string]any{"ID": f.name, "Deep": map[string]any{"List": []any{1, "x", nil}}})
 		if err != nil {

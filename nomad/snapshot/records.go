@@ -28,9 +28,7 @@ const (
 
 // secretFields are where records that are kept as they came have secrets.
 var secretFields = map[byte][][]string{
-	tokenRecord:      {{"SecretID"}},
-	csiVolumeRecord:  {{"Secrets"}},
-	authMethodRecord: {{"Config", "OIDCClientSecret"}, {"Config", "OIDCClientAssertion", "ClientSecret"}, {"Config", "OIDCClientAssertion", "PrivateKey", "PemKey"}},
+	csiVolumeRecord: {{"Secrets"}},
 }
 
 // cutOut removes a field of a record.
@@ -191,6 +189,10 @@ func withoutSecrets(rec state.Record, in *fsm.RecordReader) (any, error) {
 		row.SignedIdentities = nil
 	case *nomad.VariableEncrypted:
 		row.Data = nil
+	case *nomad.ACLToken:
+		row.SecretID = ""
+	case *nomad.ACLAuthMethod:
+		return row.WithoutSecrets(), nil
 	case *nomad.RootKey:
 		for _, w := range row.WrappedKeys {
 			if w != nil {

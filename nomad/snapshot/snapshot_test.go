@@ -39,17 +39,23 @@ func records(t testing.TB) []byte {
 		t.Fatal(err)
 	}
 	put(2, &nomad.IndexEntry{Key: "jobs", Value: 70})
-	put(2, &nomad.IndexEntry{Key: "acl_policy", Value: 71})
+	put(2, &nomad.IndexEntry{Key: "scaling_policy", Value: 71})
 	put(0, &nomad.Node{ID: "n1", SecretID: "hidden-node", NodePool: "default", SchedulingEligibility: "eligible"})
 	put(1, &nomad.Job{ID: "j", Namespace: "default", NodePool: "default", ModifyIndex: 7})
 	put(4, &nomad.Allocation{ID: "a1", Namespace: "default", JobID: "j", SignedIdentities: map[string]string{"t": "hidden-jwt"}})
 	put(30, &nomad.RootKey{KeyID: "k1", State: "active", WrappedKeys: []*nomad.WrappedKey{{Provider: "aead", ProviderID: "aead",
 		WrappedDataEncryptionKey: &nomad.BlobInfo{Ciphertext: []byte("c")}, KeyEncryptionKey: []byte("hidden-kek")}}})
-	put(12, map[string]any{"AccessorID": "t1", "SecretID": "hidden-token", "Unheard": []any{1, "x"}})
+	put(11, &nomad.ACLPolicy{Name: "p1", Rules: "agent { policy = \"read\" }", JobACL: &nomad.JobACL{Namespace: "default"}})
+	end := time.Date(2027, 1, 2, 3, 4, 5, 6, time.UTC)
+	put(12, &nomad.ACLToken{AccessorID: "t1", SecretID: "hidden-token", Roles: []*nomad.ACLTokenRoleLink{{ID: "r1"}}, CreateTime: end, ExpirationTime: &end})
+	put(25, &nomad.ACLRole{ID: "r1", Name: "r", Policies: []*nomad.ACLRolePolicyLink{{Name: "p1"}}})
+	put(26, &nomad.ACLAuthMethod{Name: "m1", Config: &nomad.ACLAuthMethodConfig{OIDCClientSecret: "hidden-oidc", OIDCClientAssertion: &nomad.OIDCClientAssertion{
+		ClientSecret: "hidden-assertion", PrivateKey: &nomad.OIDCClientAssertionKey{PemKey: "hidden-pem"}}}})
+	put(27, &nomad.ACLBindingRule{ID: "b1", AuthMethod: "m1"})
 	put(22, &nomad.VariableEncrypted{VariableMetadata: nomad.VariableMetadata{Namespace: "default", Path: "a/b", ModifyIndex: 7, Lock: &nomad.VariableLock{ID: "l", TTL: time.Minute}},
 		VariableData: nomad.VariableData{Data: []byte("hidden-data"), KeyID: "k1"}})
 	put(23, &nomad.VariablesQuota{Namespace: "default", Size: 11, ModifyIndex: 7})
-	for _, kind := range []byte{6, 11, 16, 17, 18, 19, 21, 25, 26, 27, 31} {
+	for _, kind := range []byte{6, 16, 17, 18, 19, 21, 31} {
 		put(kind, map[string]any{"ID": fmt.Sprint("later", kind), "Data": []byte{0, 1, 255}})
 	}
 	if err := out.Flush(); err != nil {
@@ -399,7 +405,7 @@ func TestStateAt(t *testing.T) {
 			t.Errorf("table %s is at %d", table, got)
 		}
 	}
-	if got := s.TableIndex("acl_policy"); got != 71 {
+	if got := s.TableIndex("scaling_policy"); got != 71 {
 		t.Errorf("the table of a later feature is at %d", got)
 	}
 	if s.Job(nil, "default", "j") == nil || s.Index() != 9000 {

@@ -24,6 +24,13 @@ const (
 	TableRootKeys       = "root_keys"
 	TableVariables      = "variables"
 	TableVariablesQuota = "variables_quota"
+
+	TableACLPolicy       = "acl_policy"
+	TableACLToken        = "acl_token"
+	TableACLRoles        = "acl_roles"
+	TableACLAuthMethods  = "acl_auth_methods"
+	TableACLBindingRules = "acl_binding_rules"
+	TableOneTimeToken    = "one_time_token"
 )
 
 // IndexRestore is a row among the indexes of tables, and none of them: the index at
@@ -37,7 +44,8 @@ func schema() *memdb.DBSchema {
 		indexes.schema(), namespaces.schema(), nodes.schema(), nodePools.schema(), jobs.schema(),
 		jobSummaries.schema(), jobVersions.schema(), jobSubmissions.schema(), deployments.schema(),
 		evals.schema(), allocs.schema(), schedulerConfigs.schema(), autopilotConfigs.schema(), clusterMetas.schema(), rootKeys.schema(),
-		variables.schema(), variableQuotas.schema(), foreign.schema(),
+		variables.schema(), variableQuotas.schema(), aclPolicies.schema(), aclTokens.schema(), aclRoles.schema(), aclAuthMethods.schema(),
+		aclBindingRules.schema(), oneTimeTokens.schema(), foreign.schema(),
 	}
 	s := &memdb.DBSchema{Tables: map[string]*memdb.TableSchema{}}
 	for _, t := range all {

@@ -1,0 +1,150 @@
+package state
+
+import (
+	"fmt"
+	"iter"
+
+	"github.com/hashicorp/go-memdb"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+var aclAuthMethods = &table[nomad.ACLAuthMethod]{
+	name: TableACLAuthMethods,
+	id:   func(m *nomad.ACLAuthMethod) key { return keyOf(m.Name) },
+	indexes: []index[nomad.ACLAuthMethod]{
+		{name: "default", key: func(m *nomad.ACLAuthMethod) key {
+			if !m.Default {
+				return nil
+			}
+			return keyOf(m.Type)
+		}},
+	},
+}
+
+var aclBindingRules = &table[nomad.ACLBindingRule]{
+	name: TableACLBindingRules,
+	id:   func(r *nomad.ACLBindingRule) key { return keyOf(r.ID) },
+	indexes: []index[nomad.ACLBindingRule]{
+		{name: "method", key: func(r *nomad.ACLBindingRule) key { return keyOf(r.AuthMethod) }},
+	},
+}
+
+// ACLAuthMethod returns the auth method, nil when there is none.
+func (s *Snapshot) ACLAuthMethod(ws memdb.WatchSet, name string) *nomad.ACLAuthMethod {
+	return aclAuthMethods.get(s.tx, ws, keyOf(name))
+}
+
+// ACLAuthMethods returns every auth method, by name.
+func (s *Snapshot) ACLAuthMethods(ws memdb.WatchSet) iter.Seq[*nomad.ACLAuthMethod] {
+	return aclAuthMethods.all(s.tx, ws)
+}
+
+// ACLDefaultAuthMethod returns the auth method of those who name none, nil when there is
+// none of the type.
+func (s *Snapshot) ACLDefaultAuthMethod(ws memdb.WatchSet, kind string) *nomad.ACLAuthMethod {
+	for m := range aclAuthMethods.by(s.tx, ws, "default", keyOf(kind)) {
+		return m
+	}
+	return nil
+}
+
+// ACLBindingRule returns the binding rule, nil when there is none.
+func (s *Snapshot) ACLBindingRule(ws memdb.WatchSet, id string) *nomad.ACLBindingRule {
+	return aclBindingRules.get(s.tx, ws, keyOf(id))
+}
+
+// ACLBindingRules returns every binding rule, by ID.
+func (s *Snapshot) ACLBindingRules(ws memdb.WatchSet) iter.Seq[*nomad.ACLBindingRule] {
+	return aclBindingRules.all(s.tx, ws)
+}
+
+// ACLBindingRulesByMethod returns the binding rules of an auth method, by ID.
+func (s *Snapshot) ACLBindingRulesByMethod(ws memdb.WatchSet, method string) iter.Seq[*nomad.ACLBindingRule] {
+	return aclBindingRules.by(s.tx, ws, "method", keyOf(method))
+}
+
+// UpsertACLAuthMethods stores auth methods. There is one default method of a type.
+func (s *Store) UpsertACLAuthMethods(index uint64, req *nomad.ACLAuthMethodUpsertRequest) (*Changes, error) {
+	return s.write(index, func(t *txn) error {
+		for _, m := range req.AuthMethods {
+			if m == nil || m.Name == "" {
+				return fmt.Errorf("upsert ACL auth methods: a method without a name")
+			}
+			for other := range aclAuthMethods.by(t, nil, "default", keyOf(m.Type)) {
+				if m.Default && other.Name != m.Name {
+					return fmt.Errorf("upsert ACL auth method %q: %q is the default of type %s already", m.Name, other.Name, m.Type)
+				}
+			}
+			stored := *m
+			if len(stored.Hash) == 0 {
+				stored.SetHash()
+			}
+			stored.CreateIndex, stored.ModifyIndex = t.index, t.index
+			if old := aclAuthMethods.get(t, nil, keyOf(m.Name)); old != nil {
+				stored.CreateIndex, stored.CreateTime = old.CreateIndex, old.CreateTime
+			}
+			aclAuthMethods.put(t, &stored)
+		}
+		return nil
+	})
+}
+
+// DeleteACLAuthMethods removes auth methods with their binding rules, which would be
+// those of whatever is called so later. A method that does not exist is an error, and
+// nothing is removed.
+func (s *Store) DeleteACLAuthMethods(index uint64, req *nomad.ACLAuthMethodDeleteRequest) (*Changes, error) {
+	return s.write(index, func(t *txn) error {
+		for _, name := range req.Names {
+			m := aclAuthMethods.get(t, nil, keyOf(name))
+			if m == nil {
+				return fmt.Errorf("%w: %s", nomad.ErrACLAuthMethodNotFound, name)
+			}
+			aclAuthMethods.delete(t, m)
+			for r := range aclBindingRules.by(t, nil, "method", keyOf(name)) {
+				aclBindingRules.delete(t, r)
+			}
+		}
+		return nil
+	})
+}
+
+// UpsertACLBindingRules stores binding rules. Their auth methods must be there unless the
+// request allows that they are not.
+func (s *Store) UpsertACLBindingRules(index uint64, req *nomad.ACLBindingRulesUpsertRequest) (*Changes, error) {
+	return s.write(index, func(t *txn) error {
+		for _, r := range req.ACLBindingRules {
+			if r == nil || r.ID == "" {
+				return fmt.Errorf("upsert ACL binding rules: a rule without an ID")
+			}
+			if !req.AllowMissingAuthMethods && aclAuthMethods.get(t, nil, keyOf(r.AuthMethod)) == nil {
+				return fmt.Errorf("upsert ACL binding rule %s: auth method %q does not exist", r.ID, r.AuthMethod)
+			}
+			stored := *r
+			if len(stored.Hash) == 0 {
+				stored.SetHash()
+			}
+			stored.CreateIndex, stored.ModifyIndex = t.index, t.index
+			if old := aclBindingRules.get(t, nil, keyOf(r.ID)); old != nil {
+				stored.CreateIndex, stored.CreateTime = old.CreateIndex, old.CreateTime
+			}
+			aclBindingRules.put(t, &stored)
+		}
+		return nil
+	})
+}
+
+// DeleteACLBindingRules removes binding rules. One that does not exist is an error, and
+// nothing is removed.
+func (s *Store) DeleteACLBindingRules(index uint64, req *nomad.ACLBindingRulesDeleteRequest) (*Changes, error) {
+	return s.write(index, func(t *txn) error {
+		for _, id := range req.ACLBindingRuleIDs {
+			r := aclBindingRules.get(t, nil, keyOf(id))
+			if r == nil {
+				return fmt.Errorf("%w: %s", nomad.ErrACLBindingRuleNotFound, id)
+			}
+			aclBindingRules.delete(t, r)
+		}
+		return nil
+	})
+}

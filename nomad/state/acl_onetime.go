@@ -1,0 +1,96 @@
+package state
+
+import (
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/hashicorp/go-memdb"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// oneTimeTokens are not in snapshots (compat/raft-fsm.md section 2): they live minutes.
+var oneTimeTokens = &table[nomad.OneTimeToken]{
+	name: TableOneTimeToken,
+	id:   func(t *nomad.OneTimeToken) key { return keyOf(t.OneTimeSecretID) },
+	indexes: []index[nomad.OneTimeToken]{
+		{name: "accessor", key: func(t *nomad.OneTimeToken) key { return keyOf(t.AccessorID) }},
+		{name: "expires", key: func(t *nomad.OneTimeToken) key { return timeKey(t.ExpiresAt) }},
+	},
+}
+
+// OneTimeToken returns the one-time token with the secret, nil when there is none.
+func (s *Snapshot) OneTimeToken(ws memdb.WatchSet, secret string) *nomad.OneTimeToken {
+	return oneTimeTokens.get(s.tx, ws, keyOf(secret))
+}
+
+// OneTimeTokensExpired returns the one-time tokens whose time was over at then, the
+// oldest first.
+func (s *Snapshot) OneTimeTokensExpired(then time.Time) iter.Seq[*nomad.OneTimeToken] {
+	return expiredOneTimeTokens(s.tx, then)
+}
+
+func expiredOneTimeTokens(tx reader, then time.Time) iter.Seq[*nomad.OneTimeToken] {
+	return func(yield func(*nomad.OneTimeToken) bool) {
+		for t := range oneTimeTokens.by(tx, nil, "expires", nil) {
+			if !t.HasExpired(then) || !yield(t) {
+				return
+			}
+		}
+	}
+}
+
+// UpsertOneTimeToken stores a one-time token in place of what there is for the same ACL
+// token.
+func (s *Store) UpsertOneTimeToken(index uint64, token *nomad.OneTimeToken) (*Changes, error) {
+	return s.write(index, func(t *txn) error {
+		if token.OneTimeSecretID == "" || token.AccessorID == "" {
+			return fmt.Errorf("upsert one-time token: no secret or accessor")
+		}
+		if oneTimeTokens.get(t, nil, keyOf(token.OneTimeSecretID)) != nil {
+			return fmt.Errorf("upsert one-time token: the secret is in use")
+		}
+		t.deleteOneTimeTokens(token.AccessorID)
+		stored := *token
+		stored.CreateIndex, stored.ModifyIndex = t.index, t.index
+		oneTimeTokens.put(t, &stored)
+		return nil
+	})
+}
+
+// DeleteOneTimeTokens removes the one-time tokens of ACL tokens. With a secret it is an
+// exchange: that token must be there and in its time, so that one caller succeeds.
+func (s *Store) DeleteOneTimeTokens(index uint64, req *nomad.OneTimeTokenDeleteRequest) (*Changes, error) {
+	return s.write(index, func(t *txn) error {
+		if req.OneTimeSecretID != "" {
+			token := oneTimeTokens.get(t, nil, keyOf(req.OneTimeSecretID))
+			if token == nil || token.HasExpired(req.Timestamp) {
+				return nomad.ErrPermissionDenied
+			}
+			oneTimeTokens.delete(t, token)
+		}
+		for _, accessor := range req.AccessorIDs {
+			t.deleteOneTimeTokens(accessor)
+		}
+		return nil
+	})
+}
+
+// ExpireOneTimeTokens removes the one-time tokens whose time was over at that of the
+// request.
+func (s *Store) ExpireOneTimeTokens(index uint64, req *nomad.OneTimeTokenExpireRequest) (*Changes, error) {
+	return s.write(index, func(t *txn) error {
+		for token := range expiredOneTimeTokens(t, req.Timestamp) {
+			oneTimeTokens.delete(t, token)
+		}
+		return nil
+	})
+}
+
+// deleteOneTimeTokens removes what stands for an ACL token.
+func (t *txn) deleteOneTimeTokens(accessor string) {
+	for token := range oneTimeTokens.by(t, nil, "accessor", keyOf(accessor)) {
+		oneTimeTokens.delete(t, token)
+	}
+}

@@ -1,0 +1,131 @@
+package state
+
+import (
+	"fmt"
+	"iter"
+
+	"github.com/hashicorp/go-memdb"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+var aclRoles = &table[nomad.ACLRole]{
+	name: TableACLRoles,
+	id:   func(r *nomad.ACLRole) key { return keyOf(r.ID) },
+	indexes: []index[nomad.ACLRole]{
+		{name: "name", key: func(r *nomad.ACLRole) key { return keyOf(r.Name) }},
+	},
+}
+
+// ACLRole returns the role with the ID, nil when there is none. Its links to policies
+// that are gone are left out.
+func (s *Snapshot) ACLRole(ws memdb.WatchSet, id string) *nomad.ACLRole {
+	return s.linkedRole(ws, aclRoles.get(s.tx, ws, keyOf(id)))
+}
+
+// ACLRoleByName returns the role with the name, as ACLRole does.
+func (s *Snapshot) ACLRoleByName(ws memdb.WatchSet, name string) *nomad.ACLRole {
+	for r := range aclRoles.by(s.tx, ws, "name", keyOf(name)) {
+		return s.linkedRole(ws, r)
+	}
+	return nil
+}
+
+// ACLRoles returns every role, by ID.
+func (s *Snapshot) ACLRoles(ws memdb.WatchSet) iter.Seq[*nomad.ACLRole] {
+	return s.linkedRoles(ws, aclRoles.all(s.tx, ws))
+}
+
+// ACLRolesByPrefix returns the roles whose ID begins with prefix, by ID.
+func (s *Snapshot) ACLRolesByPrefix(ws memdb.WatchSet, prefix string) iter.Seq[*nomad.ACLRole] {
+	return s.linkedRoles(ws, aclRoles.prefixed(s.tx, ws, primary, prefixOf(prefix)))
+}
+
+func (s *Snapshot) linkedRoles(ws memdb.WatchSet, seq iter.Seq[*nomad.ACLRole]) iter.Seq[*nomad.ACLRole] {
+	return func(yield func(*nomad.ACLRole) bool) {
+		for r := range seq {
+			if !yield(s.linkedRole(ws, r)) {
+				return
+			}
+		}
+	}
+}
+
+// linkedRole returns the role without links to policies that are gone: itself, when
+// there are none.
+func (s *Snapshot) linkedRole(ws memdb.WatchSet, r *nomad.ACLRole) *nomad.ACLRole {
+	if r == nil {
+		return nil
+	}
+	links := make([]*nomad.ACLRolePolicyLink, 0, len(r.Policies))
+	for _, l := range r.Policies {
+		if l != nil && s.ACLPolicy(ws, l.Name) != nil {
+			links = append(links, l)
+		}
+	}
+	if len(links) == len(r.Policies) {
+		return r
+	}
+	out := *r
+	out.Policies = links
+	return &out
+}
+
+// UpsertACLRoles stores roles. No two have the same name; their policies must be there
+// unless the request allows that they are not.
+func (s *Store) UpsertACLRoles(index uint64, req *nomad.ACLRolesUpsertRequest) (*Changes, error) {
+	return s.write(index, func(t *txn) error {
+		for _, r := range req.ACLRoles {
+			if r == nil || r.ID == "" || r.Name == "" {
+				return fmt.Errorf("upsert ACL roles: a role without an ID or name")
+			}
+			if err := t.roleFits(r, req.AllowMissingPolicies); err != nil {
+				return fmt.Errorf("upsert ACL role %q: %w", r.Name, err)
+			}
+			stored := *r
+			if len(stored.Hash) == 0 {
+				stored.SetHash()
+			}
+			stored.CreateIndex, stored.ModifyIndex = t.index, t.index
+			if old := aclRoles.get(t, nil, keyOf(r.ID)); old != nil {
+				stored.CreateIndex = old.CreateIndex
+			}
+			aclRoles.put(t, &stored)
+		}
+		return nil
+	})
+}
+
+// roleFits refuses a role whose name another one has, or that has policies which do not
+// exist.
+func (t *txn) roleFits(r *nomad.ACLRole, missing bool) error {
+	for other := range aclRoles.by(t, nil, "name", keyOf(r.Name)) {
+		if other.ID != r.ID {
+			return fmt.Errorf("the role %s has this name", other.ID)
+		}
+	}
+	for _, l := range r.Policies {
+		if l == nil {
+			return fmt.Errorf("a policy without a name")
+		}
+		if !missing && aclPolicies.get(t, nil, keyOf(l.Name)) == nil {
+			return fmt.Errorf("policy %q does not exist", l.Name)
+		}
+	}
+	return nil
+}
+
+// DeleteACLRoles removes roles: tokens that have them lose what they gave. One that does
+// not exist is an error, and nothing is removed.
+func (s *Store) DeleteACLRoles(index uint64, req *nomad.ACLRolesDeleteByIDRequest) (*Changes, error) {
+	return s.write(index, func(t *txn) error {
+		for _, id := range req.ACLRoleIDs {
+			r := aclRoles.get(t, nil, keyOf(id))
+			if r == nil {
+				return fmt.Errorf("%w: %s", nomad.ErrACLRoleNotFound, id)
+			}
+			aclRoles.delete(t, r)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,212 @@
+package state
+
+import (
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/hashicorp/go-memdb"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// IndexACLBootstrap is a row among the indexes of tables, and none of them: when the
+// first token was made.
+const IndexACLBootstrap = "acl_token_bootstrap"
+
+var aclTokens = &table[nomad.ACLToken]{
+	name: TableACLToken,
+	id:   func(t *nomad.ACLToken) key { return keyOf(t.AccessorID) },
+	indexes: []index[nomad.ACLToken]{
+		{name: "secret", key: func(t *nomad.ACLToken) key {
+			if t.SecretID == "" {
+				return nil
+			}
+			return keyOf(t.SecretID)
+		}},
+		{name: "global", key: func(t *nomad.ACLToken) key { return globalKey(t.Global) }},
+		{name: "expires", key: func(t *nomad.ACLToken) key {
+			if t.ExpirationTime == nil || t.ExpirationTime.IsZero() {
+				return nil
+			}
+			return timeKey(*t.ExpirationTime)
+		}},
+	},
+}
+
+func globalKey(global bool) key {
+	if global {
+		return keyOf("global")
+	}
+	return keyOf("local")
+}
+
+// timeKey orders times; all before 1970 are one.
+func timeKey(t time.Time) key {
+	if t.Unix() < 0 {
+		return key{}.number(0).number(0)
+	}
+	return key{}.number(uint64(t.Unix())).number(uint64(t.Nanosecond()))
+}
+
+// ACLToken returns the token with the accessor, nil when there is none. Its links to
+// roles have the names of now; those to roles that are gone are left out.
+func (s *Snapshot) ACLToken(ws memdb.WatchSet, accessor string) *nomad.ACLToken {
+	return s.linkedToken(ws, aclTokens.get(s.tx, ws, keyOf(accessor)))
+}
+
+// ACLTokenBySecret returns the token with the secret, as ACLToken does.
+func (s *Snapshot) ACLTokenBySecret(ws memdb.WatchSet, secret string) *nomad.ACLToken {
+	if secret == "" {
+		return nil
+	}
+	for t := range aclTokens.by(s.tx, ws, "secret", keyOf(secret)) {
+		return s.linkedToken(ws, t)
+	}
+	return nil
+}
+
+// ACLTokens returns every token, by accessor.
+func (s *Snapshot) ACLTokens(ws memdb.WatchSet) iter.Seq[*nomad.ACLToken] {
+	return s.linkedTokens(ws, aclTokens.all(s.tx, ws))
+}
+
+// ACLTokensByPrefix returns the tokens whose accessor begins with prefix, by accessor.
+func (s *Snapshot) ACLTokensByPrefix(ws memdb.WatchSet, prefix string) iter.Seq[*nomad.ACLToken] {
+	return s.linkedTokens(ws, aclTokens.prefixed(s.tx, ws, primary, prefixOf(prefix)))
+}
+
+// ACLTokensGlobal returns the tokens that are good in every region, or those that are
+// good in this one only.
+func (s *Snapshot) ACLTokensGlobal(ws memdb.WatchSet, global bool) iter.Seq[*nomad.ACLToken] {
+	return s.linkedTokens(ws, aclTokens.by(s.tx, ws, "global", globalKey(global)))
+}
+
+// ACLTokensExpired returns the tokens whose time was over at then, the oldest first.
+func (s *Snapshot) ACLTokensExpired(then time.Time) iter.Seq[*nomad.ACLToken] {
+	return func(yield func(*nomad.ACLToken) bool) {
+		for t := range aclTokens.by(s.tx, nil, "expires", nil) {
+			if !t.HasExpired(then) || !yield(t) {
+				return
+			}
+		}
+	}
+}
+
+// ACLBootstrapped says whether the first token was made, and at which index.
+func (s *Snapshot) ACLBootstrapped() (index uint64, done bool) {
+	index = s.TableIndex(IndexACLBootstrap)
+	return index, index > 0
+}
+
+func (s *Snapshot) linkedTokens(ws memdb.WatchSet, seq iter.Seq[*nomad.ACLToken]) iter.Seq[*nomad.ACLToken] {
+	return func(yield func(*nomad.ACLToken) bool) {
+		for t := range seq {
+			if !yield(s.linkedToken(ws, t)) {
+				return
+			}
+		}
+	}
+}
+
+// linkedToken returns the token with the links to roles as they are now: itself, when
+// they are right.
+func (s *Snapshot) linkedToken(ws memdb.WatchSet, t *nomad.ACLToken) *nomad.ACLToken {
+	if t == nil || len(t.Roles) == 0 {
+		return t
+	}
+	right := true
+	links := make([]*nomad.ACLTokenRoleLink, 0, len(t.Roles))
+	for _, l := range t.Roles {
+		var role *nomad.ACLRole
+		if l != nil { // an archive may hold anything
+			role = aclRoles.get(s.tx, ws, keyOf(l.ID))
+		}
+		if role == nil {
+			right = false
+			continue
+		}
+		if role.Name != l.Name {
+			right = false
+			l = &nomad.ACLTokenRoleLink{ID: l.ID, Name: role.Name}
+		}
+		links = append(links, l)
+	}
+	if right {
+		return t
+	}
+	out := *t
+	out.Roles = links
+	return &out
+}
+
+// UpsertACLTokens stores tokens. A token keeps when it was made and when it ends.
+func (s *Store) UpsertACLTokens(index uint64, req *nomad.ACLTokenUpsertRequest) (*Changes, error) {
+	return s.write(index, func(t *txn) error {
+		for _, token := range req.Tokens {
+			if err := t.putACLToken(token); err != nil {
+				return fmt.Errorf("upsert ACL tokens: %w", err)
+			}
+		}
+		return nil
+	})
+}
+
+func (t *txn) putACLToken(token *nomad.ACLToken) error {
+	if token == nil || token.AccessorID == "" || token.SecretID == "" {
+		return fmt.Errorf("a token without an accessor or secret")
+	}
+	stored := *token
+	if len(stored.Hash) == 0 {
+		stored.SetHash()
+	}
+	stored.CreateIndex, stored.ModifyIndex = t.index, t.index
+	old := aclTokens.get(t, nil, keyOf(token.AccessorID))
+	if old != nil {
+		stored.CreateIndex, stored.CreateTime = old.CreateIndex, old.CreateTime
+		stored.ExpirationTime, stored.ExpirationTTL = old.ExpirationTime, old.ExpirationTTL
+		stored.SecretID = old.SecretID
+	}
+	for other := range aclTokens.by(t, nil, "secret", keyOf(stored.SecretID)) {
+		if other.AccessorID != stored.AccessorID {
+			return fmt.Errorf("token %s has the secret of token %s", stored.AccessorID, other.AccessorID)
+		}
+	}
+	aclTokens.put(t, &stored)
+	return nil
+}
+
+// DeleteACLTokens removes tokens and the one-time tokens that stand for them. One that
+// is gone already is no error.
+func (s *Store) DeleteACLTokens(index uint64, req *nomad.ACLTokenDeleteRequest) (*Changes, error) {
+	return s.write(index, func(t *txn) error {
+		for _, accessor := range req.AccessorIDs {
+			if token := aclTokens.get(t, nil, keyOf(accessor)); token != nil {
+				aclTokens.delete(t, token)
+			}
+			t.deleteOneTimeTokens(accessor)
+		}
+		return nil
+	})
+}
+
+// BootstrapACL stores the first token. It is done once; again only when the request
+// names the index at which it was done.
+func (s *Store) BootstrapACL(index uint64, req *nomad.ACLTokenBootstrapRequest) (*Changes, error) {
+	return s.write(index, func(t *txn) error {
+		if row := indexes.get(t, nil, keyOf(IndexACLBootstrap)); row != nil && row.Value != 0 {
+			switch req.ResetIndex {
+			case row.Value:
+			case 0:
+				return fmt.Errorf("%w (reset index: %d)", nomad.ErrACLBootstrapped, row.Value)
+			default:
+				return fmt.Errorf("%w: the reset index is %d, not %d", nomad.ErrACLBootstrapReset, row.Value, req.ResetIndex)
+			}
+		}
+		if err := t.putACLToken(req.Token); err != nil {
+			return fmt.Errorf("bootstrap ACLs: %w", err)
+		}
+		t.touch(IndexACLBootstrap)
+		return nil
+	})
+}
