@@ -4,6 +4,7 @@ package namespace
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"maps"
 	"slices"
@@ -22,9 +23,10 @@ func applyCommand() term.Command {
 	return term.Command{
 		Name: "namespace apply", Args: "<file, name or ->", MinArgs: 1, MaxArgs: 1,
 		Short: "Make or change a namespace",
-		Long:  "Takes a specification in HCL or JSON from a file or, with -, from standard input. A name makes a namespace, or changes the description of one that there is.",
+		Long:  "Takes a specification in HCL or JSON from a file or, with -, from standard input. A name makes a namespace, or changes the description and quota of one that there is.",
 		Setup: func(f *term.Flags) term.Run {
 			description := f.String("description", "", "What the namespace is for; with a name only.")
+			quota := f.String("quota", "", "The quota of the namespace, \"\" for none; with a name only.")
 			asJSON := f.Bool("json", false, "The specification is JSON.")
 			return func(ctx context.Context, e *term.Env) error {
 				c, err := e.Client()
@@ -38,6 +40,11 @@ func applyCommand() term.Command {
 				if *description != "" {
 					ns.Description = *description
 				}
+				f.Visit(func(g *flag.Flag) {
+					if g.Name == "quota" {
+						ns.Quota = *quota
+					}
+				})
 				if _, err := c.Namespaces().Register(ns, (&api.WriteOptions{}).WithContext(ctx)); err != nil {
 					return fmt.Errorf("Error applying namespace specification: %w", err)
 				}
@@ -98,9 +105,7 @@ func statusCommand() term.Command {
 		if formats.Wanted() {
 			return formats.Print(e, n)
 		}
-		e.Println(term.Pairs([]string{term.Row("Name", n.Name), term.Row("Description", n.Description),
-			term.Row("EnabledDrivers", drivers(n, func(c *api.NamespaceCapabilities) []string { return c.EnabledTaskDrivers }, "*")),
-			term.Row("DisabledDrivers", drivers(n, func(c *api.NamespaceCapabilities) []string { return c.DisabledTaskDrivers }, ""))}))
+		e.Println(term.Pairs(facts(n)))
 		for _, part := range []struct {
 			title  string
 			values map[string]string
@@ -118,11 +123,30 @@ func statusCommand() term.Command {
 	})
 }
 
-func drivers(n *api.Namespace, of func(*api.NamespaceCapabilities) []string, none string) string {
-	if n.Capabilities == nil || len(of(n.Capabilities)) == 0 {
+// facts are what a namespace says about its jobs.
+func facts(n *api.Namespace) []string {
+	rows := []string{term.Row("Name", n.Name), term.Row("Description", n.Description), term.Row("Quota", n.Quota)}
+	c := n.Capabilities
+	if c == nil {
+		c = &api.NamespaceCapabilities{}
+	}
+	rows = append(rows, term.Row("EnabledDrivers", listed(c.EnabledTaskDrivers, "*")), term.Row("DisabledDrivers", listed(c.DisabledTaskDrivers, "")),
+		term.Row("EnabledNetworkModes", listed(c.EnabledNetworkModes, "*")), term.Row("DisabledNetworkModes", listed(c.DisabledNetworkModes, "")))
+	if p := n.NodePoolConfiguration; p != nil {
+		allowed := "*"
+		if p.Allowed != nil || p.Denied != nil {
+			allowed = ""
+		}
+		rows = append(rows, term.Row("DefaultNodePool", p.Default), term.Row("AllowedNodePools", listed(p.Allowed, allowed)), term.Row("DeniedNodePools", listed(p.Denied, "")))
+	}
+	return rows
+}
+
+func listed(names []string, none string) string {
+	if len(names) == 0 {
 		return none
 	}
-	return strings.Join(of(n.Capabilities), ",")
+	return strings.Join(names, ",")
 }
 
 // oneCommand shows one namespace.

@@ -58,7 +58,11 @@ func parse(text []byte) (*api.Namespace, error) {
 			EnabledNetworkModes: s.list(c, "enabled_network_modes"), DisabledNetworkModes: s.list(c, "disabled_network_modes")}
 		s.rest(c, "capabilities.")
 	}
-	for _, name := range []string{"node_pool_config", "vault", "consul"} {
+	if c := s.block(root, "node_pool_config"); c != nil {
+		n.NodePoolConfiguration = &api.NamespaceNodePoolConfiguration{Default: s.text(c, "default"), Allowed: s.list(c, "allowed"), Denied: s.list(c, "denied")}
+		s.rest(c, "node_pool_config.")
+	}
+	for _, name := range []string{"vault", "consul"} {
 		if _, asked := root[name]; asked {
 			s.fault("%s: not part of this version", name)
 			delete(root, name)
@@ -127,13 +131,16 @@ func (r *reader) list(from map[string]any, name string) []string {
 	v, given := from[name]
 	delete(from, name)
 	items, ok := v.([]any)
-	var out []string
+	if !given {
+		return nil
+	}
+	out := []string{} // an empty list is not the same as none
 	for _, item := range items {
 		text, isText := item.(string)
 		ok = ok && isText
 		out = append(out, text)
 	}
-	if given && !ok {
+	if !ok {
 		r.fault("%s: a list of strings is expected", name)
 	}
 	return out

@@ -16,6 +16,11 @@ func TestSpecification(t *testing.T) {
 			capabilities {
 				enabled_task_drivers = ["exec2"]
 			}
+			quota = "small"
+			node_pool_config {
+				default = "gpu"
+				allowed = []
+			}
 			meta {
 				owner = "blue"
 			}
@@ -25,7 +30,8 @@ func TestSpecification(t *testing.T) {
 			optional_extra_claims {
 				rack = "${node.id}"
 			}`,
-		"JSON": `{"name": "team", "description": "of a team", "capabilities": {"enabled_task_drivers": ["exec2"]}, "meta": {"owner": "blue"},
+		"JSON": `{"name": "team", "description": "of a team", "capabilities": {"enabled_task_drivers": ["exec2"]}, "quota": "small",
+			"node_pool_config": {"default": "gpu", "allowed": []}, "meta": {"owner": "blue"},
 			"required_extra_claims": {"unit": "${job.namespace}-${group.name}"}, "optional_extra_claims": {"rack": "${node.id}"}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -33,7 +39,8 @@ func TestSpecification(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := &api.Namespace{Name: "team", Description: "of a team", Capabilities: &api.NamespaceCapabilities{EnabledTaskDrivers: []string{"exec2"}},
+			want := &api.Namespace{Name: "team", Description: "of a team", Quota: "small",
+				NodePoolConfiguration: &api.NamespaceNodePoolConfiguration{Default: "gpu", Allowed: []string{}}, Capabilities: &api.NamespaceCapabilities{EnabledTaskDrivers: []string{"exec2"}},
 				Meta: map[string]string{"owner": "blue"}, RequiredExtraClaims: map[string]string{"unit": "${job.namespace}-${group.name}"},
 				OptionalExtraClaims: map[string]string{"rack": "${node.id}"}}
 			if !reflect.DeepEqual(got, want) {
@@ -53,7 +60,7 @@ func TestBadSpecification(t *testing.T) {
 		`name = "a" capabilities { enabled_task_drivers = "x" }`: "a list of strings is expected",
 		`name = "a" meta { a = "1" } meta { b = "2" }`:           "meta: one block is expected",
 		`name = "a" vault { default = "x" }`:                     "vault: not part of this version",
-		`name = "a" node_pool_config { default = "x" }`:          "node_pool_config: not part of this version",
+		`name = "a" node_pool_config { pools = "x" }`:            "no namespace has node_pool_config.pools",
 	} {
 		text = strings.NewReplacer(`" `, "\"\n", `} `, "}\n").Replace(text)
 		if _, err := parse([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {

@@ -84,8 +84,8 @@ func poolInfoCommand() term.Command {
 				if formats.Wanted() {
 					return formats.Print(e, p)
 				}
-				e.Println(term.Pairs([]string{term.Row("Name", p.Name), term.Row("Description", p.Description),
-					term.Row("Node Identity TTL", p.NodeIdentityTTL)}))
+				rows := []string{term.Row("Name", p.Name), term.Row("Description", p.Description), term.Row("Node Identity TTL", p.NodeIdentityTTL)}
+				e.Println(term.Pairs(append(rows, overrides(p.SchedulerConfiguration)...)))
 				if len(p.Meta) == 0 {
 					e.Println("\n" + e.Bold("Metadata") + "\nNo metadata")
 				}
@@ -94,6 +94,18 @@ func poolInfoCommand() term.Command {
 			}
 		},
 	}
+}
+
+// overrides are what a pool sets otherwise than the cluster.
+func overrides(c *api.NodePoolSchedulerConfiguration) []string {
+	var rows []string
+	if c != nil && c.SchedulerAlgorithm != "" {
+		rows = append(rows, term.Row("Scheduler Algorithm", c.SchedulerAlgorithm))
+	}
+	if c != nil && c.MemoryOversubscriptionEnabled != nil {
+		rows = append(rows, term.Row("Memory Oversubscription", *c.MemoryOversubscriptionEnabled))
+	}
+	return rows
 }
 
 // findPool returns the pool of the name, or the only one whose name begins so, and a

@@ -29,13 +29,15 @@ type poolBlock struct {
 	MetaMap         map[string]string `hcl:"meta,optional"`
 }
 
-// metaBlock and schedulerBlock take whatever they hold.
+// metaBlock takes whatever it holds.
 type metaBlock struct {
 	Body hcl.Body `hcl:",remain"`
 }
 
+// schedulerBlock overrides what the scheduler does elsewhere.
 type schedulerBlock struct {
-	Body hcl.Body `hcl:",remain"`
+	Algorithm       string `hcl:"scheduler_algorithm,optional"`
+	Oversubscribing *bool  `hcl:"memory_oversubscription_enabled,optional"`
 }
 
 // parsePool reads a node pool from a file.
@@ -80,8 +82,13 @@ func parsePoolJSON(name string, text []byte) (*api.NodePool, error) {
 // pool is the block as the API has it.
 func (b *poolBlock) pool() (*api.NodePool, error) {
 	p := &api.NodePool{Name: b.Name, Description: b.Description, Meta: b.MetaMap}
-	if len(b.Scheduler) > 0 {
-		return nil, errors.New("scheduler_config of node pools is not part of this version: remove it")
+	switch len(b.Scheduler) {
+	case 0:
+	case 1:
+		p.SchedulerConfiguration = &api.NodePoolSchedulerConfiguration{
+			SchedulerAlgorithm: api.SchedulerAlgorithm(b.Scheduler[0].Algorithm), MemoryOversubscriptionEnabled: b.Scheduler[0].Oversubscribing}
+	default:
+		return nil, fmt.Errorf("Error parsing node pool: %d scheduler_config blocks, one is expected", len(b.Scheduler))
 	}
 	if b.NodeIdentityTTL != "" {
 		ttl, err := time.ParseDuration(b.NodeIdentityTTL)
@@ -115,6 +122,13 @@ node_pool "example" {
   # How long the identities of its nodes are good. They are renewed in time; 24h is
   # the default.
   node_identity_ttl = "24h"
+
+  # What its jobs get otherwise than those of other pools: the algorithm (binpack or
+  # spread), and whether tasks may use more memory than they reserve.
+  # scheduler_config {
+  #   scheduler_algorithm             = "spread"
+  #   memory_oversubscription_enabled = true
+  # }
 
   # meta is for people and tools.
   meta {

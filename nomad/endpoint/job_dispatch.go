@@ -43,6 +43,9 @@ func (s *Service) jobDispatch(ctx context.Context, _ *rpc.Call, req *nomad.JobDi
 		return out, nil
 	}
 	child := s.child(parent, req)
+	if err := s.fits(child); err != nil { // the namespace may have changed since its parent was registered
+		return nil, err
+	}
 	eval := s.jobEval(child, 0, nomad.EvalTriggerJobRegister)
 	index, err := s.apply(ctx, nomad.JobRegisterRequestType, &nomad.JobRegisterRequest{
 		Job: child, Eval: eval, WriteRequest: nomad.WriteRequest{Region: child.Region, Namespace: child.Namespace}})

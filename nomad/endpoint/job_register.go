@@ -89,6 +89,9 @@ func (s *Service) completeJob(given *nomad.Job, w nomad.WriteRequest) (*nomad.Jo
 	if job.Priority == 0 {
 		job.Priority = s.cfg.Limits.DefaultPriority
 	}
+	if ns := s.snapshot().Namespace(nil, job.Namespace); job.NodePool == "" && ns != nil {
+		job.NodePool = ns.DefaultPool()
+	}
 	job.Canonicalize()
 	addImplicitConstraints(job)
 	return job, nil
@@ -110,7 +113,7 @@ func (s *Service) fits(job *nomad.Job) error {
 	if err := s.withinLimits(job); err != nil {
 		return err
 	}
-	return allowedDrivers(ns, job)
+	return ns.Admits(job)
 }
 
 // withinLimits refuses a job that asks for more than the operator allows.
@@ -124,22 +127,6 @@ func (s *Service) withinLimits(job *nomad.Job) error {
 	}
 	if count > s.cfg.Limits.MaxCount {
 		return nomad.Errorf(400, "job %q asks for %d allocations, the limit is %d", job.ID, count, s.cfg.Limits.MaxCount)
-	}
-	return nil
-}
-
-// allowedDrivers refuses task drivers that the namespace does not allow.
-func allowedDrivers(ns *nomad.Namespace, job *nomad.Job) error {
-	if ns.Capabilities == nil {
-		return nil
-	}
-	enabled, disabled := ns.Capabilities.EnabledTaskDrivers, ns.Capabilities.DisabledTaskDrivers
-	for _, tg := range job.TaskGroups {
-		for _, t := range tg.Tasks {
-			if contains(disabled, t.Driver) || len(enabled) > 0 && !contains(enabled, t.Driver) {
-				return nomad.Errorf(400, "used task driver %q is not allowed in namespace %q", t.Driver, ns.Name)
-			}
-		}
 	}
 	return nil
 }
@@ -274,13 +261,4 @@ func (s *Service) jobEval(job *nomad.Job, priority int, trigger string) *nomad.E
 // upsertEvals writes evaluations.
 func (s *Service) upsertEvals(ctx context.Context, evals ...*nomad.Evaluation) (uint64, error) {
 	return s.evals.upsert(ctx, evals...)
-}
-
-func contains(all []string, s string) bool {
-	for _, a := range all {
-		if a == s {
-			return true
-		}
-	}
-	return false
 }

@@ -2,8 +2,6 @@ package endpoint
 
 import (
 	"context"
-	"regexp"
-	"strings"
 
 	memdb "github.com/hashicorp/go-memdb"
 	"github.com/open-nomad/open-nomad/internal/rpc"
@@ -49,9 +47,6 @@ func (s *Service) namespaceGetSet(ctx context.Context, _ *rpc.Call, req *nomad.N
 	})
 }
 
-// namespaceName is what namespaces may be called.
-var namespaceName = regexp.MustCompile(`^[a-zA-Z0-9-]{1,128}$`)
-
 // namespaceUpsert stores namespaces.
 func (s *Service) namespaceUpsert(ctx context.Context, _ *rpc.Call, req *nomad.NamespaceUpsertRequest) (*nomad.GenericResponse, error) {
 	if len(req.Namespaces) == 0 {
@@ -67,32 +62,19 @@ func (s *Service) namespaceUpsert(ctx context.Context, _ *rpc.Call, req *nomad.N
 
 // fitNamespace refuses what is wrong with a namespace, or not built yet.
 func fitNamespace(n *nomad.Namespace) error {
-	switch {
-	case n == nil || !namespaceName.MatchString(n.Name):
-		return nomad.Errorf(400, "invalid namespace name: it must match %s", namespaceName)
-	case len(n.Description) > maxDescription:
-		return nomad.Errorf(400, "description of namespace %q is longer than %d", n.Name, maxDescription)
-	case n.Quota != "":
+	if err := n.Validate(); err != nil {
+		return err
+	}
+	if n.Quota != "" {
 		return absent("quotas of namespaces")
-	case n.NodePoolConfiguration != nil:
-		return absent("node pool configuration of namespaces")
-	case n.VaultConfiguration != nil || n.ConsulConfiguration != nil:
+	}
+	if n.VaultConfiguration != nil || n.ConsulConfiguration != nil {
 		return absent("Vault and Consul configuration of namespaces")
-	}
-	for name := range n.RequiredExtraClaims {
-		if _, twice := n.OptionalExtraClaims[name]; twice {
-			return nomad.Errorf(400, "the extra claim %q of namespace %q is required and optional", name, n.Name)
-		}
-	}
-	for name := range n.Claims() {
-		if name == "" || strings.TrimSpace(name) != name {
-			return nomad.Errorf(400, "an extra claim of namespace %q has the name %q", n.Name, name)
-		}
 	}
 	return nil
 }
 
-// namespaceDelete forgets namespaces in which there is no job.
+// namespaceDelete forgets namespaces in which there is no job and nothing that runs still.
 func (s *Service) namespaceDelete(ctx context.Context, _ *rpc.Call, req *nomad.NamespaceDeleteRequest) (*nomad.GenericResponse, error) {
 	if len(req.Namespaces) == 0 {
 		return nil, nomad.Errorf(400, "must specify at least one namespace to delete")
@@ -101,6 +83,11 @@ func (s *Service) namespaceDelete(ctx context.Context, _ *rpc.Call, req *nomad.N
 	for _, name := range req.Namespaces {
 		if snap.Namespace(nil, name) == nil {
 			return nil, nomad.Errorf(404, "namespace %q not found", name)
+		}
+		for a := range snap.AllocsByNamespace(nil, name) {
+			if !a.TerminalStatus() {
+				return nil, nomad.Errorf(400, "namespace %q has the allocation %s of the job %q, which has not ended", name, a.ID, a.JobID)
+			}
 		}
 	}
 	return s.writeNamespaces(ctx, nomad.NamespaceDeleteRequestType, &nomad.NamespaceDeleteRequest{Namespaces: req.Namespaces})

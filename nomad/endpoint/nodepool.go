@@ -12,9 +12,6 @@ import (
 
 var poolName = regexp.MustCompile(`^[a-zA-Z0-9-_]{1,128}$`)
 
-// maxDescription bounds the descriptions of pools.
-const maxDescription = 256
-
 func (s *Service) nodePoolList(ctx context.Context, _ *rpc.Call, req *nomad.NodePoolListRequest) (*nomad.NodePoolListResponse, error) {
 	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.NodePoolListResponse) error {
 		all := only(snap.NodePools(ws), func(p *nomad.NodePool) bool { return hasPrefix(p.Name, req.Prefix) })
@@ -91,17 +88,33 @@ func (s *Service) nodePoolUpsert(ctx context.Context, _ *rpc.Call, req *nomad.No
 			return nil, nomad.Errorf(400, "invalid node pool name: it must match %s", poolName)
 		case p.Name == nomad.NodePoolAll || p.Name == nomad.NodePoolDefault:
 			return nil, nomad.Errorf(400, "modifying node pool %q is not allowed", p.Name)
-		case len(p.Description) > maxDescription:
-			return nil, nomad.Errorf(400, "description of node pool %q is longer than %d", p.Name, maxDescription)
+		case len(p.Description) > nomad.MaxDescriptionLength:
+			return nil, nomad.Errorf(400, "description of node pool %q is longer than %d", p.Name, nomad.MaxDescriptionLength)
 		case p.NodeIdentityTTL < 0:
 			return nil, nomad.Errorf(400, "node identity TTL of node pool %q is negative", p.Name)
-		case p.SchedulerConfiguration != nil:
-			return nil, absent("scheduler configuration of node pools")
+		}
+		if err := fitPoolScheduler(p); err != nil {
+			return nil, err
 		}
 	}
 	return s.writePools(ctx, nomad.NodePoolUpsertRequestType, &nomad.NodePoolUpsertRequest{NodePools: req.NodePools})
 }
 
+// fitPoolScheduler refuses what no scheduler knows.
+func fitPoolScheduler(p *nomad.NodePool) error {
+	if p.SchedulerConfiguration == nil {
+		return nil
+	}
+	switch algorithm := p.SchedulerConfiguration.SchedulerAlgorithm; algorithm {
+	case "", nomad.SchedulerAlgorithmBinpack, nomad.SchedulerAlgorithmSpread:
+		return nil
+	default:
+		return nomad.Errorf(400, "scheduler algorithm %q of node pool %q: %s or %s is expected", algorithm, p.Name,
+			nomad.SchedulerAlgorithmBinpack, nomad.SchedulerAlgorithmSpread)
+	}
+}
+
+// nodePoolDelete forgets node pools in which there is no node and no job, running or not.
 func (s *Service) nodePoolDelete(ctx context.Context, _ *rpc.Call, req *nomad.NodePoolDeleteRequest) (*nomad.GenericResponse, error) {
 	if len(req.Names) == 0 {
 		return nil, nomad.Errorf(400, "must specify at least one node pool to delete")
@@ -118,8 +131,8 @@ func (s *Service) nodePoolDelete(ctx context.Context, _ *rpc.Call, req *nomad.No
 			return nil, nomad.Errorf(400, "node pool %q has nodes", name)
 		}
 		for j := range snap.Jobs(nil) {
-			if j.NodePool == name && !j.Stopped() {
-				return nil, nomad.Errorf(400, "node pool %q has non-terminal jobs", name)
+			if j.NodePool == name {
+				return nil, nomad.Errorf(400, "node pool %q has the job %q of namespace %q: purge its jobs first", name, j.ID, j.Namespace)
 			}
 		}
 	}

@@ -3,7 +3,6 @@ package scheduler
 import (
 	"math/rand/v2"
 	"slices"
-	"strings"
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/feasible"
@@ -85,27 +84,7 @@ func (c *cluster) candidates() {
 // datacenter. A job without patterns runs anywhere.
 func (c *cluster) inDatacenter(n *nomad.Node) bool {
 	return len(c.job.Datacenters) == 0 ||
-		slices.ContainsFunc(c.job.Datacenters, func(p string) bool { return globMatch(p, n.Datacenter) })
-}
-
-// globMatch matches a pattern in which "*" stands for any text.
-func globMatch(pattern, s string) bool {
-	parts := strings.Split(pattern, "*")
-	if len(parts) == 1 {
-		return pattern == s
-	}
-	rest, ok := strings.CutPrefix(s, parts[0])
-	if !ok {
-		return false
-	}
-	for _, part := range parts[1 : len(parts)-1] {
-		i := strings.Index(rest, part)
-		if i < 0 {
-			return false
-		}
-		rest = rest[i+len(part):]
-	}
-	return strings.HasSuffix(rest, parts[len(parts)-1])
+		slices.ContainsFunc(c.job.Datacenters, func(p string) bool { return nomad.GlobMatch(p, n.Datacenter) })
 }
 
 // lookup returns a node of the state, nil when it is gone.

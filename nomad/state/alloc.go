@@ -50,6 +50,11 @@ func (s *Snapshot) AllocsByJob(ws memdb.WatchSet, ns, job string) iter.Seq[*noma
 	return allocs.by(s.tx, ws, "job", keyOf(ns, job))
 }
 
+// AllocsByNamespace returns the allocations of all jobs of a namespace.
+func (s *Snapshot) AllocsByNamespace(ws memdb.WatchSet, ns string) iter.Seq[*nomad.Allocation] {
+	return allocs.by(s.tx, ws, "job", keyOf(ns))
+}
+
 // AllocsByEval returns the allocations that an evaluation created or changed last.
 func (s *Snapshot) AllocsByEval(ws memdb.WatchSet, eval string) iter.Seq[*nomad.Allocation] {
 	return allocs.by(s.tx, ws, "eval", keyOf(eval))

@@ -84,6 +84,10 @@ func (s *Store) RegisterJob(index uint64, req *nomad.JobRegisterRequest) (*Chang
 			return err
 		}
 		j := *req.Job
+		canonicalJob(&j)
+		if nodePools.get(t, nil, keyOf(j.NodePool)) == nil {
+			return fmt.Errorf("job %q is in nonexistent node pool %q", j.ID, j.NodePool)
+		}
 		if err := t.upsertJob(&j, req.Submission); err != nil {
 			return err
 		}

@@ -1,0 +1,152 @@
+package nomad
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// namespaceName is what namespaces may be called.
+var namespaceName = regexp.MustCompile(`^[a-zA-Z0-9-]{1,128}$`)
+
+// MaxDescriptionLength bounds the descriptions of namespaces, node pools and quotas.
+const MaxDescriptionLength = 256
+
+// NetworkModeHost is the mode of groups that ask for no network of their own.
+const NetworkModeHost = "host"
+
+// Validate refuses what is wrong with a namespace whatever else there is.
+func (n *Namespace) Validate() error {
+	switch {
+	case n == nil || !namespaceName.MatchString(n.Name):
+		return Errorf(400, "invalid namespace name: it must match %s", namespaceName)
+	case len(n.Description) > MaxDescriptionLength:
+		return Errorf(400, "description of namespace %q is longer than %d", n.Name, MaxDescriptionLength)
+	}
+	if err := n.validatePools(); err != nil {
+		return err
+	}
+	return n.validateClaims()
+}
+
+// validatePools refuses pools that are allowed and denied in one.
+func (n *Namespace) validatePools() error {
+	c := n.NodePoolConfiguration
+	switch {
+	case c == nil:
+		return nil
+	case c.Allowed != nil && c.Denied != nil:
+		return Errorf(400, "node pool configuration of namespace %q has allowed and denied pools: one of the two", n.Name)
+	case slices.Contains(c.Allowed, "") || slices.Contains(c.Denied, ""):
+		return Errorf(400, "node pool configuration of namespace %q names a pool by an empty text", n.Name)
+	}
+	pool := n.DefaultPool()
+	if c.denies(pool) != "" {
+		return Errorf(400, "node pool configuration of namespace %q denies its own default pool %q: give it another default", n.Name, pool)
+	}
+	return nil
+}
+
+func (n *Namespace) validateClaims() error {
+	for name := range n.RequiredExtraClaims {
+		if _, twice := n.OptionalExtraClaims[name]; twice {
+			return Errorf(400, "the extra claim %q of namespace %q is required and optional", name, n.Name)
+		}
+	}
+	for name := range n.Claims() {
+		if name == "" || strings.TrimSpace(name) != name {
+			return Errorf(400, "an extra claim of namespace %q has the name %q", n.Name, name)
+		}
+	}
+	return nil
+}
+
+// DefaultPool is the node pool of jobs that name none.
+func (n *Namespace) DefaultPool() string {
+	if c := n.NodePoolConfiguration; c != nil && c.Default != "" {
+		return c.Default
+	}
+	return NodePoolDefault
+}
+
+// denies says why jobs may not use a pool by what is denied, "" when they may. The pool
+// of all nodes holds those of the denied pools too.
+func (c *NamespaceNodePoolConfiguration) denies(pool string) string {
+	for _, pattern := range c.Denied {
+		if GlobMatch(pattern, pool) {
+			return "it denies " + pattern
+		}
+	}
+	if pool == NodePoolAll && len(c.Denied) > 0 {
+		return "it denies " + strings.Join(c.Denied, ", ") + ", whose nodes are in it"
+	}
+	return ""
+}
+
+// Admits refuses a job that asks for what the namespace does not allow: node pools, task
+// drivers, network modes. A namespace's default pool is always allowed.
+func (n *Namespace) Admits(job *Job) error {
+	if err := n.admitsPool(job); err != nil {
+		return err
+	}
+	if n.Capabilities == nil {
+		return nil
+	}
+	for _, tg := range job.TaskGroups {
+		if err := n.admitsGroup(tg); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (n *Namespace) admitsPool(job *Job) error {
+	c := n.NodePoolConfiguration
+	if c == nil || job.NodePool == n.DefaultPool() {
+		return nil
+	}
+	why := c.denies(job.NodePool)
+	if c.Allowed != nil && !slices.ContainsFunc(c.Allowed, func(p string) bool { return GlobMatch(p, job.NodePool) }) {
+		why = "it allows " + strings.Join(append(slices.Clone(c.Allowed), n.DefaultPool()), ", ")
+	}
+	if why == "" {
+		return nil
+	}
+	return Errorf(400, "job %q asks for node pool %q, which namespace %q does not allow: %s", job.ID, job.NodePool, n.Name, why)
+}
+
+func (n *Namespace) admitsGroup(tg *TaskGroup) error {
+	c := n.Capabilities
+	for _, t := range tg.Tasks {
+		if !allows(c.EnabledTaskDrivers, c.DisabledTaskDrivers, t.Driver) {
+			return Errorf(400, "task %q of group %q uses the task driver %q, which is not allowed in namespace %q", t.Name, tg.Name, t.Driver, n.Name)
+		}
+	}
+	for _, mode := range networkModes(tg) {
+		if !allows(c.EnabledNetworkModes, c.DisabledNetworkModes, mode) {
+			return Errorf(400, "group %q uses the network mode %q, which is not allowed in namespace %q", tg.Name, mode, n.Name)
+		}
+	}
+	return nil
+}
+
+// allows says whether a name is enabled, as all are when none is named, and not disabled.
+func allows(enabled, disabled []string, name string) bool {
+	return !slices.Contains(disabled, name) && (len(enabled) == 0 || slices.Contains(enabled, name))
+}
+
+// networkModes are those of a group. One without a network block uses that of the host.
+func networkModes(tg *TaskGroup) []string {
+	out := make([]string, 0, 1)
+	for _, net := range tg.Networks {
+		mode := NetworkModeHost
+		if net.Mode != "" {
+			mode = net.Mode
+		}
+		out = append(out, mode)
+	}
+	if len(out) == 0 {
+		out = append(out, NetworkModeHost)
+	}
+	return out
+}
