@@ -86,6 +86,9 @@ func (e *Env) Namespace() string {
 	return "default"
 }
 
+// NamespaceFlag returns the namespace that the flag names, empty without it.
+func (e *Env) NamespaceFlag() string { return e.general.namespace }
+
 // Region returns the region in force: flag, environment, or empty.
 func (e *Env) Region() string {
 	if e.general.region != "" {

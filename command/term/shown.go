@@ -6,18 +6,23 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 )
 
-// Shown completes a command that asks an agent for one thing and prints it: as JSON
-// or by a template when a flag says so, else as show does.
-func Shown[T any](c Command, get func(ctx context.Context, c *api.Client) (T, error), show func(e *Env, v T)) Command {
+// Ask gets what a command prints from an agent.
+type Ask[T any] func(ctx context.Context, e *Env, c *api.Client) (T, error)
+
+// Answered completes a command that asks an agent and prints the answer: as JSON or by a
+// template when a flag says so, else as show does. declare declares the flags that the
+// command has beside these.
+func Answered[T any](c Command, declare func(*Flags) Ask[T], show func(e *Env, v T)) Command {
 	c.Setup = func(f *Flags) Run {
 		var formats Formats
 		formats.Declare(f)
+		ask := declare(f)
 		return func(ctx context.Context, e *Env) error {
 			client, err := e.Client()
 			if err != nil {
 				return err
 			}
-			v, err := get(ctx, client)
+			v, err := ask(ctx, e, client)
 			if err != nil {
 				return err
 			}
@@ -25,6 +30,33 @@ func Shown[T any](c Command, get func(ctx context.Context, c *api.Client) (T, er
 				return formats.Print(e, v)
 			}
 			show(e, v)
+			return nil
+		}
+	}
+	return c
+}
+
+// Shown is Answered for a command that has no arguments and no flags of its own.
+func Shown[T any](c Command, get func(ctx context.Context, c *api.Client) (T, error), show func(e *Env, v T)) Command {
+	return Answered(c, func(*Flags) Ask[T] {
+		return func(ctx context.Context, _ *Env, c *api.Client) (T, error) { return get(ctx, c) }
+	}, show)
+}
+
+// Told completes a command that has an agent do something and prints a line about it.
+func Told(c Command, declare func(*Flags) Ask[string]) Command {
+	c.Setup = func(f *Flags) Run {
+		ask := declare(f)
+		return func(ctx context.Context, e *Env) error {
+			client, err := e.Client()
+			if err != nil {
+				return err
+			}
+			line, err := ask(ctx, e, client)
+			if err != nil {
+				return err
+			}
+			e.Println(line)
 			return nil
 		}
 	}

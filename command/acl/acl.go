@@ -1,0 +1,53 @@
+// Package acl holds the commands about access control: the first token, policies,
+// tokens, roles, and why a caller may do something or not. They speak to an agent through
+// package api, keep nothing, and read no rules: servers judge them.
+package acl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/command/term"
+)
+
+// Commands lists the commands of this package.
+func Commands() []term.Command {
+	return []term.Command{bootstrapCommand(),
+		policyApplyCommand(), policyDeleteCommand(), policyInfoCommand(), policyListCommand(), policySelfCommand(),
+		tokenCreateCommand(), tokenDeleteCommand(), tokenInfoCommand(), tokenListCommand(), tokenSelfCommand(), tokenUpdateCommand(),
+		roleCreateCommand(), roleDeleteCommand(), roleInfoCommand(), roleListCommand(), roleUpdateCommand()}
+}
+
+func reading(ctx context.Context) *api.QueryOptions { return (&api.QueryOptions{}).WithContext(ctx) }
+
+func writing(ctx context.Context) *api.WriteOptions { return (&api.WriteOptions{}).WithContext(ctx) }
+
+// plain is an Ask of a command without flags of its own.
+func plain[T any](ask term.Ask[T]) func(*term.Flags) term.Ask[T] {
+	return func(*term.Flags) term.Ask[T] { return ask }
+}
+
+// deletion is a command that makes servers forget what its argument names.
+func deletion(c term.Command, what string, forget func(c *api.Client, name string, w *api.WriteOptions) (*api.WriteMeta, error)) term.Command {
+	c.MinArgs, c.MaxArgs = 1, 1
+	return term.Told(c, plain(func(ctx context.Context, e *term.Env, c *api.Client) (string, error) {
+		if _, err := forget(c, e.Arg(0), writing(ctx)); err != nil {
+			return "", fmt.Errorf("Error deleting %s: %w", what, err)
+		}
+		return fmt.Sprintf("Successfully deleted %s %q!", what, e.Arg(0)), nil
+	}))
+}
+
+// refusal is an error of a write; what servers find wrong with what was written is told
+// as they say it, line by line.
+func refusal(doing string, err error) error {
+	var e api.UnexpectedResponseError
+	if errors.As(err, &e) && e.StatusCode() == http.StatusBadRequest {
+		return fmt.Errorf("%s:\n  %s", doing, strings.ReplaceAll(e.Body(), "\n", "\n  "))
+	}
+	return fmt.Errorf("%s: %w", doing, err)
+}

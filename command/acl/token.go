@@ -1,0 +1,236 @@
+package acl
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/command/term"
+)
+
+const (
+	management = "management" // the type of tokens that may do everything
+
+	// maxToken bounds what is read of a token.
+	maxToken = 1 << 20
+)
+
+// grants are the flags that say what a token may do.
+type grants struct{ policies, roleIDs, roleNames *[]string }
+
+func (g *grants) declare(f *term.Flags) {
+	g.policies = f.Strings("policy", "A `policy` that the token gets; may be repeated.")
+	g.roleIDs = f.Strings("role-id", "The `ID` of a role that the token gets; may be repeated.")
+	g.roleNames = f.Strings("role-name", "The `name` of a role that the token gets; may be repeated.")
+}
+
+// over replaces what the token has by what the flags say.
+func (g *grants) over(t *api.ACLToken) {
+	if len(*g.policies) > 0 {
+		t.Policies = *g.policies
+	}
+	if len(*g.roleIDs)+len(*g.roleNames) == 0 {
+		return
+	}
+	t.Roles = nil
+	for _, id := range *g.roleIDs {
+		t.Roles = append(t.Roles, &api.ACLTokenRoleLink{ID: id})
+	}
+	for _, name := range *g.roleNames {
+		t.Roles = append(t.Roles, &api.ACLTokenRoleLink{Name: name})
+	}
+}
+
+// tokenFlags are those of acl token create.
+type tokenFlags struct {
+	grants
+	token    api.ACLToken
+	ttl      string
+	ofType   string
+	isGlobal **bool
+}
+
+func (o *tokenFlags) declare(f *term.Flags) {
+	o.grants.declare(f)
+	f.StringVar(&o.token.Name, "name", "", "What the token is for.")
+	f.StringVar(&o.token.AccessorID, "accessor", "", "The accessor `ID` that the token gets, a UUID. Default: the servers choose it.")
+	f.StringVar(&o.ofType, "type", "", "client, or management: it may do everything and has no policies. Default client.")
+	f.StringVar(&o.ttl, "ttl", "", "How `long` the token is good, such as 8h. Default: until it is deleted.")
+	o.isGlobal = f.OptBool("global", "The token is good in all regions.")
+}
+
+// over puts what the flags say over what a file said.
+func (o *tokenFlags) over(t *api.ACLToken) error {
+	o.grants.over(t)
+	t.Name, t.AccessorID = cmp.Or(o.token.Name, t.Name), cmp.Or(o.token.AccessorID, t.AccessorID)
+	t.Type = cmp.Or(o.ofType, t.Type, "client")
+	if *o.isGlobal != nil {
+		t.Global = **o.isGlobal
+	}
+	if o.ttl == "" {
+		return nil
+	}
+	ttl, err := time.ParseDuration(o.ttl)
+	if err != nil || ttl <= 0 {
+		return fmt.Errorf("-ttl %q is not a time such as 8h", o.ttl)
+	}
+	t.ExpirationTTL, t.ExpirationTime = ttl, nil
+	return nil
+}
+
+func tokenCreateCommand() term.Command {
+	return term.Answered(term.Command{
+		Name: "acl token create", Args: "[path]", MaxArgs: 1,
+		Short: "Make a token",
+		Long: "A file, or standard input with -, may hold the token as JSON, with the names that -json prints; flags win over it. Its secret is shown here: keep it.\n\n" +
+			"    nomad acl token create -name \"of the deployer\" -policy deploy -ttl 8h",
+	}, func(f *term.Flags) term.Ask[*api.ACLToken] {
+		o := &tokenFlags{}
+		o.declare(f)
+		return func(ctx context.Context, e *term.Env, c *api.Client) (*api.ACLToken, error) {
+			t, err := tokenFile(e)
+			if err == nil {
+				err = o.over(t)
+			}
+			if err != nil {
+				return nil, err
+			}
+			made, _, err := c.ACLTokens().Create(t, writing(ctx))
+			if err != nil {
+				return nil, refusal("Error creating token", err)
+			}
+			return made, nil
+		}
+	}, showToken)
+}
+
+// tokenFile is the token of the file that the argument names, an empty one without it.
+func tokenFile(e *term.Env) (*api.ACLToken, error) {
+	t := &api.ACLToken{}
+	if e.Arg(0) == "" {
+		return t, nil
+	}
+	text, err := e.Input(e.Arg(0), maxToken)
+	if err == nil {
+		err = json.NewDecoder(bytes.NewReader(text)).Decode(t)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("Error reading the token: %w", err)
+	}
+	return t, nil
+}
+
+func tokenUpdateCommand() term.Command {
+	return term.Answered(term.Command{
+		Name: "acl token update", Args: "<token_accessor_id>", MinArgs: 1, MaxArgs: 1,
+		Short: "Change the name, the policies or the roles of a token",
+		Long:  "What no flag says stays as it is. Policies that are given replace those that there were, and so do roles. What a token may do changes at once, also for requests that wait.",
+	}, func(f *term.Flags) term.Ask[*api.ACLToken] {
+		g := &grants{}
+		g.declare(f)
+		name := f.String("name", "", "What the token is for.")
+		ofType := f.String("type", "", "The type of the token, which cannot change.")
+		return func(ctx context.Context, e *term.Env, c *api.Client) (*api.ACLToken, error) {
+			t, _, err := c.ACLTokens().Info(e.Arg(0), reading(ctx))
+			if err != nil {
+				return nil, fmt.Errorf("Error fetching token: %w", err)
+			}
+			t.Name, t.Type = cmp.Or(*name, t.Name), cmp.Or(*ofType, t.Type)
+			g.over(t)
+			updated, _, err := c.ACLTokens().Update(t, writing(ctx))
+			if err != nil {
+				return nil, refusal("Error updating token", err)
+			}
+			updated.SecretID = "" // who has it knows it
+			return updated, nil
+		}
+	}, showToken)
+}
+
+func tokenDeleteCommand() term.Command {
+	return deletion(term.Command{Name: "acl token delete", Args: "<token_accessor_id>", Short: "Forget a token: it is no good any more, at once"}, "token",
+		func(c *api.Client, accessor string, w *api.WriteOptions) (*api.WriteMeta, error) {
+			return c.ACLTokens().Delete(accessor, w)
+		})
+}
+
+func tokenInfoCommand() term.Command {
+	return term.Answered(term.Command{Name: "acl token info", Args: "<token_accessor_id>", MinArgs: 1, MaxArgs: 1, Short: "Show a token with its secret"},
+		plain(func(ctx context.Context, e *term.Env, c *api.Client) (*api.ACLToken, error) {
+			t, _, err := c.ACLTokens().Info(e.Arg(0), reading(ctx))
+			if err != nil {
+				return nil, fmt.Errorf("Error fetching token: %w", err)
+			}
+			return t, nil
+		}), showToken)
+}
+
+func tokenSelfCommand() term.Command {
+	return term.Answered(term.Command{Name: "acl token self", Short: "Show the token that is used"},
+		plain(func(ctx context.Context, _ *term.Env, c *api.Client) (*api.ACLToken, error) {
+			t, _, err := c.ACLTokens().Self(reading(ctx))
+			switch {
+			case err != nil:
+				return nil, fmt.Errorf("Error fetching self token: %w", err)
+			case t == nil:
+				return nil, errors.New("Error fetching self token: there is none")
+			}
+			return t, nil
+		}), showToken)
+}
+
+func tokenListCommand() term.Command {
+	return term.Shown(term.Command{Name: "acl token list", Short: "List the tokens, without their secrets"},
+		func(ctx context.Context, c *api.Client) ([]*api.ACLTokenListStub, error) {
+			all, _, err := c.ACLTokens().List(reading(ctx))
+			if err != nil {
+				return nil, fmt.Errorf("Error listing tokens: %w", err)
+			}
+			return all, nil
+		},
+		func(e *term.Env, all []*api.ACLTokenListStub) {
+			if len(all) == 0 {
+				e.Println("No tokens found")
+				return
+			}
+			now, rows := time.Now(), []string{"Name|Type|Global|Accessor ID|Expired"}
+			for _, t := range all {
+				rows = append(rows, term.Row(t.Name, t.Type, t.Global, t.AccessorID, t.ExpirationTime != nil && t.ExpirationTime.Before(now)))
+			}
+			e.Println(term.Table(rows))
+		})
+}
+
+// showToken prints a token, with its secret when that is there.
+func showToken(e *term.Env, t *api.ACLToken) {
+	rows := []string{term.Row("Accessor ID", t.AccessorID)}
+	if t.SecretID != "" {
+		rows = append(rows, term.Row("Secret ID", t.SecretID))
+	}
+	expiry, policies := "<none>", strings.Join(t.Policies, ",")
+	if t.ExpirationTime != nil && !t.ExpirationTime.IsZero() {
+		expiry = term.Time(*t.ExpirationTime)
+	}
+	if t.Type == management {
+		policies = "n/a"
+	}
+	rows = append(rows, term.Row("Name", t.Name), term.Row("Type", t.Type), term.Row("Global", t.Global),
+		term.Row("Create Time", term.Time(t.CreateTime)), term.Row("Expiry Time", expiry),
+		term.Row("Create Index", t.CreateIndex), term.Row("Modify Index", t.ModifyIndex), term.Row("Policies", policies))
+	e.Println(term.Pairs(rows))
+	if len(t.Roles) == 0 {
+		return
+	}
+	roles := []string{"ID|Name"}
+	for _, r := range slices.SortedFunc(slices.Values(t.Roles), func(a, b *api.ACLTokenRoleLink) int { return cmp.Compare(a.Name, b.Name) }) {
+		roles = append(roles, term.Row(r.ID, r.Name))
+	}
+	e.Println("\n" + e.Bold("Roles") + "\n" + term.Table(roles))
+}
