@@ -66,6 +66,7 @@ func versionFlag(args []string) []string {
 
 // groupShort says in a line what each group of commands is about.
 var groupShort = map[string]string{
+	"acl": "Access control", "acl policy": "What callers may do", "acl role": "Sets of policies", "acl token": "Tokens of people and tools",
 	"alloc": "Allocations", "config": "Agent configuration", "deployment": "Deployments", "eval": "Evaluations", "job": "Jobs",
 	"node": "Nodes", "node identity": "The identity of a node", "operator": "Tools for operators", "operator root": "Root keys", "operator gossip": "The keys of gossip", "operator gossip keyring": "The keys of gossip",
 	"operator root keyring": "Root keys", "operator scheduler": "How the scheduler is configured", "server": "Servers",

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/open-nomad/open-nomad/command/acl"
 	"github.com/open-nomad/open-nomad/command/agent"
 	"github.com/open-nomad/open-nomad/command/alloc"
 	"github.com/open-nomad/open-nomad/command/deployment"
@@ -23,7 +24,7 @@ import (
 func commands() []term.Command {
 	return slices.Concat(
 		[]term.Command{versionCommand(), fmtCommand(), statusCommand()}, agent.Commands(),
-		job.Commands(), alloc.Commands(), node.Commands(), eval.Commands(), deployment.Commands(), namespace.Commands(), operator.Commands(), tls.Commands(), variable.Commands(),
+		job.Commands(), alloc.Commands(), node.Commands(), eval.Commands(), deployment.Commands(), namespace.Commands(), operator.Commands(), tls.Commands(), variable.Commands(), acl.Commands(),
 		laterCommands(),
 	)
 }
@@ -47,10 +48,7 @@ func versionCommand() term.Command {
 func laterCommands() []term.Command {
 	var out []term.Command
 	for _, l := range []struct{ feature, names string }{
-		{"access control lists", "acl bootstrap|acl policy apply|acl policy delete|acl policy info|acl policy list|acl policy self|" +
-			"acl token create|acl token delete|acl token info|acl token list|acl token self|acl token update|" +
-			"acl role create|acl role delete|acl role info|acl role list|acl role update|" +
-			"acl auth-method create|acl auth-method delete|acl auth-method info|acl auth-method list|acl auth-method update|" +
+		{"access control lists", "acl auth-method create|acl auth-method delete|acl auth-method info|acl auth-method list|acl auth-method update|" +
 			"acl binding-rule create|acl binding-rule delete|acl binding-rule info|acl binding-rule list|acl binding-rule update|login"},
 		{"service discovery", "service list|service info|service delete"},
 		{"volumes", "volume status|volume create|volume register|volume delete|volume deregister|volume init|volume detach|volume claim delete|volume claim list|" +

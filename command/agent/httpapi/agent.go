@@ -33,7 +33,7 @@ func (s *Server) agentRoutes() []route {
 
 // table lists every route.
 func (s *Server) table() []route {
-	return slices.Concat(s.jobRoutes(), s.memberRoutes(), s.nodeRoutes(), s.allocRoutes(), s.clientRoutes(), s.fsRoutes(), s.agentRoutes(), s.snapshotRoutes(), autopilotRoutes(), s.rootKeyRoutes(), s.variableRoutes(), laterRoutes())
+	return slices.Concat(s.jobRoutes(), s.memberRoutes(), s.nodeRoutes(), s.allocRoutes(), s.clientRoutes(), s.fsRoutes(), s.agentRoutes(), s.snapshotRoutes(), autopilotRoutes(), s.rootKeyRoutes(), s.variableRoutes(), s.aclRoutes(), laterRoutes())
 }
 
 // noFields sets nothing: the query options are all that the method takes.

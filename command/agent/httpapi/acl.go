@@ -1,0 +1,193 @@
+package httpapi
+
+import (
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// aclRoutes are those of policies, tokens and roles. They are for no page of another
+// origin: who reads there has the keys of everything.
+func (s *Server) aclRoutes() []route {
+	return slices.Concat(aclPolicyRoutes(s), aclTokenRoutes(s), aclRoleRoutes())
+}
+
+func aclPolicyRoutes(s *Server) []route {
+	return []route{
+		{methods: "GET", path: "/v1/acl/policies", handle: read("ACL.ListPolicies", noFields[nomad.ACLPolicyListRequest],
+			func(o *nomad.ACLPolicyListResponse) (any, error) { return o.Policies, nil })},
+		{methods: "GET", path: "/v1/acl/policy/self", handle: s.ownPolicies},
+		{methods: "GET", path: "/v1/acl/policy/:name", handle: read("ACL.GetPolicy", func(r *request, q *nomad.ACLPolicySpecificRequest) error { q.Name = r.param; return nil },
+			func(o *nomad.SingleACLPolicyResponse) (any, error) { return found(o.Policy, "ACL policy not found") })},
+		{methods: "PUT POST", path: "/v1/acl/policy/:name", handle: write("ACL.UpsertPolicies", aclPolicy, nothing[nomad.GenericResponse])},
+		{methods: "DELETE", path: "/v1/acl/policy/:name", handle: write("ACL.DeletePolicies", func(r *request, q *nomad.ACLPolicyDeleteRequest) error { q.Names = []string{r.param}; return nil },
+			nothing[nomad.GenericResponse])},
+	}
+}
+
+func aclTokenRoutes(s *Server) []route {
+	return []route{
+		{methods: "PUT POST", path: "/v1/acl/bootstrap", handle: write("ACL.Bootstrap", aclBootstrap, theToken)},
+		{methods: "GET", path: "/v1/acl/tokens", handle: read("ACL.ListTokens", func(r *request, q *nomad.ACLTokenListRequest) (err error) {
+			q.GlobalOnly, err = r.flag("global")
+			return err
+		}, func(o *nomad.ACLTokenListResponse) (any, error) { return o.Tokens, nil })},
+		{methods: "PUT POST", path: "/v1/acl/token", handle: write("ACL.UpsertTokens", aclToken, theToken)},
+		{methods: "GET", path: "/v1/acl/token/self", handle: s.ownToken},
+		{methods: "PUT POST", path: "/v1/acl/token/onetime", handle: write("ACL.UpsertOneTimeToken", noFields[nomad.OneTimeTokenUpsertRequest],
+			func(o *nomad.OneTimeTokenUpsertResponse) (any, error) {
+				return struct{ OneTimeToken *nomad.OneTimeToken }{o.OneTimeToken}, nil
+			})},
+		{methods: "PUT POST", path: "/v1/acl/token/onetime/exchange", handle: write("ACL.ExchangeOneTimeToken", body[nomad.OneTimeTokenExchangeRequest](),
+			func(o *nomad.OneTimeTokenExchangeResponse) (any, error) {
+				return struct{ Token *tokenView }{showToken(o.Token)}, nil
+			})},
+		{methods: "GET", path: "/v1/acl/token/:accessor_id", handle: read("ACL.GetToken", func(r *request, q *nomad.ACLTokenSpecificRequest) error { q.AccessorID = r.param; return nil },
+			func(o *nomad.SingleACLTokenResponse) (any, error) {
+				return found(showToken(o.Token), "ACL token not found")
+			})},
+		{methods: "PUT POST", path: "/v1/acl/token/:accessor_id", handle: write("ACL.UpsertTokens", aclToken, theToken)},
+		{methods: "DELETE", path: "/v1/acl/token/:accessor_id", handle: write("ACL.DeleteTokens", func(r *request, q *nomad.ACLTokenDeleteRequest) error { q.AccessorIDs = []string{r.param}; return nil },
+			nothing[nomad.GenericResponse])},
+	}
+}
+
+func aclRoleRoutes() []route {
+	theRole := func(o *nomad.ACLRolesUpsertResponse) (any, error) { return first(o.ACLRoles) }
+	return []route{
+		{methods: "GET", path: "/v1/acl/roles", handle: read("ACL.ListRoles", noFields[nomad.ACLRolesListRequest],
+			func(o *nomad.ACLRolesListResponse) (any, error) { return o.ACLRoles, nil })},
+		{methods: "PUT POST", path: "/v1/acl/role", handle: write("ACL.UpsertRoles", aclRole, theRole)},
+		{methods: "GET", path: "/v1/acl/role/name/:name", handle: read("ACL.GetRoleByName", func(r *request, q *nomad.ACLRoleByNameRequest) error { q.RoleName = r.param; return nil },
+			func(o *nomad.ACLRoleByNameResponse) (any, error) { return found(o.ACLRole, "ACL role not found") })},
+		{methods: "GET", path: "/v1/acl/role/:id", handle: read("ACL.GetRoleByID", func(r *request, q *nomad.ACLRoleByIDRequest) error { q.RoleID = r.param; return nil },
+			func(o *nomad.ACLRoleByIDResponse) (any, error) { return found(o.ACLRole, "ACL role not found") })},
+		{methods: "PUT POST", path: "/v1/acl/role/:id", handle: write("ACL.UpsertRoles", aclRole, theRole)},
+		{methods: "DELETE", path: "/v1/acl/role/:id", handle: write("ACL.DeleteRolesByID", func(r *request, q *nomad.ACLRolesDeleteByIDRequest) error {
+			q.ACLRoleIDs = []string{r.param}
+			return nil
+		},
+			nothing[nomad.ACLRolesDeleteByIDResponse])},
+	}
+}
+
+func aclPolicy(r *request, q *nomad.ACLPolicyUpsertRequest) error {
+	var p nomad.ACLPolicy
+	if err := r.decode(&p); err != nil {
+		return err
+	}
+	q.Policies = []*nomad.ACLPolicy{&p}
+	return sameID("ACL policy", &p.Name, r.param)
+}
+
+func aclBootstrap(r *request, q *nomad.ACLTokenBootstrapRequest) error {
+	var b struct{ BootstrapSecret string }
+	fill := optionalBody[struct{ BootstrapSecret string }]()
+	err := fill(r, &b)
+	q.BootstrapSecret = b.BootstrapSecret
+	return err
+}
+
+func aclToken(r *request, q *nomad.ACLTokenUpsertRequest) error {
+	var t nomad.ACLToken
+	if err := r.decode(&t); err != nil {
+		return err
+	}
+	q.Tokens = []*nomad.ACLToken{&t}
+	if r.param == "" {
+		return nil
+	}
+	return sameID("ACL token", &t.AccessorID, r.param)
+}
+
+func aclRole(r *request, q *nomad.ACLRolesUpsertRequest) error {
+	var role nomad.ACLRole
+	if err := r.decode(&role); err != nil {
+		return err
+	}
+	q.ACLRoles = []*nomad.ACLRole{&role}
+	if r.param == "" {
+		return nil
+	}
+	return sameID("ACL role", &role.ID, r.param)
+}
+
+// theToken answers with the one token that was written.
+func theToken(o *nomad.ACLTokenUpsertResponse) (any, error) {
+	t, err := first(o.Tokens)
+	return showToken(t), err
+}
+
+// first is the one element of the reply to a write of one thing.
+func first[T any](list []*T) (*T, error) {
+	if len(list) != 1 || list[0] == nil {
+		return nil, nomad.Errorf(http.StatusInternalServerError, "the servers answered with %d things instead of the one that was written", len(list))
+	}
+	return list[0], nil
+}
+
+// tokenView is what JSON shows of a token: its TTL is a text, "" for none.
+type tokenView struct {
+	AccessorID     string
+	SecretID       string
+	Name           string
+	Type           string
+	Policies       []string
+	Roles          []*nomad.ACLTokenRoleLink
+	Global         bool
+	Hash           []byte
+	CreateTime     time.Time
+	ExpirationTime *time.Time
+	ExpirationTTL  string
+	CreateIndex    uint64
+	ModifyIndex    uint64
+}
+
+func showToken(t *nomad.ACLToken) *tokenView {
+	if t == nil {
+		return nil
+	}
+	v := &tokenView{AccessorID: t.AccessorID, SecretID: t.SecretID, Name: t.Name, Type: t.Type, Policies: t.Policies, Roles: t.Roles, Global: t.Global,
+		Hash: t.Hash, CreateTime: t.CreateTime, ExpirationTime: t.ExpirationTime, CreateIndex: t.CreateIndex, ModifyIndex: t.ModifyIndex}
+	if t.ExpirationTTL != 0 {
+		v.ExpirationTTL = t.ExpirationTTL.String()
+	}
+	return v
+}
+
+// ownToken shows the token of the caller. A task or a node has none.
+func (s *Server) ownToken(r *request) (any, error) {
+	var q nomad.GenericRequest
+	if err := r.readOptions(&q.QueryOptions); err != nil {
+		return nil, err
+	}
+	var resp nomad.ACLWhoAmIResponse
+	if err := s.cfg.RPC.Call(r.Context(), "ACL.WhoAmI", &q, &resp); err != nil {
+		return nil, err
+	}
+	setReadMeta(r.w.Header(), &resp.QueryMeta)
+	if resp.Identity == nil || resp.Identity.ACLToken == nil {
+		return nil, nomad.Errorf(http.StatusNotFound, "ACL token not found")
+	}
+	return showToken(resp.Identity.ACLToken), nil
+}
+
+// ownPolicies lists the policies of the caller: of a task those that are for workloads
+// like it, which one method tells, of a token another.
+func (s *Server) ownPolicies(r *request) (any, error) {
+	if strings.Count(r.token(), ".") != 2 { // no JWT
+		return read("ACL.ListPolicies", noFields[nomad.ACLPolicyListRequest],
+			func(o *nomad.ACLPolicyListResponse) (any, error) { return o.Policies, nil })(r)
+	}
+	return read("ACL.GetClaimPolicies", noFields[nomad.GenericRequest], func(o *nomad.ACLPolicySetResponse) (any, error) {
+		out := []*nomad.ACLPolicyListStub{}
+		for _, name := range slices.Sorted(maps.Keys(o.Policies)) {
+			out = append(out, o.Policies[name].Stub())
+		}
+		return out, nil
+	})(r)
+}

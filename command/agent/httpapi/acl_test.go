@@ -1,0 +1,90 @@
+package httpapi
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// newACLServer answers the routes of access control with methods that tell what they were
+// asked.
+func newACLServer(t *testing.T) *Server {
+	t.Helper()
+	policies := []*nomad.ACLPolicyListStub{{Name: "of-tokens"}}
+	srv, err := rpc.NewServer(rpc.Config{Auth: everybody{}, Log: slog.New(slog.DiscardHandler), Methods: []rpc.Method{
+		rpc.Handle("ACL.ListPolicies", rpc.Anonymous, rpc.Here, func(context.Context, *rpc.Call, *nomad.ACLPolicyListRequest) (*nomad.ACLPolicyListResponse, error) {
+			return &nomad.ACLPolicyListResponse{Policies: policies}, nil
+		}),
+		rpc.Handle("ACL.GetClaimPolicies", rpc.Anonymous, rpc.Here, func(context.Context, *rpc.Call, *nomad.GenericRequest) (*nomad.ACLPolicySetResponse, error) {
+			return &nomad.ACLPolicySetResponse{Policies: map[string]*nomad.ACLPolicy{"b": {Name: "b", Rules: "hidden"}, "a": {Name: "a"}}}, nil
+		}),
+		rpc.Handle("ACL.UpsertPolicies", rpc.Anonymous, rpc.Here, func(_ context.Context, _ *rpc.Call, q *nomad.ACLPolicyUpsertRequest) (*nomad.GenericResponse, error) {
+			return nil, nomad.Errorf(418, "policy %s", q.Policies[0].Name)
+		}),
+		rpc.Handle("ACL.UpsertTokens", rpc.Anonymous, rpc.Here, func(_ context.Context, _ *rpc.Call, q *nomad.ACLTokenUpsertRequest) (*nomad.ACLTokenUpsertResponse, error) {
+			return &nomad.ACLTokenUpsertResponse{Tokens: q.Tokens}, nil
+		}),
+		rpc.Handle("ACL.GetToken", rpc.Anonymous, rpc.Here, func(_ context.Context, _ *rpc.Call, q *nomad.ACLTokenSpecificRequest) (*nomad.SingleACLTokenResponse, error) {
+			if q.AccessorID != "there" {
+				return &nomad.SingleACLTokenResponse{}, nil
+			}
+			return &nomad.SingleACLTokenResponse{Token: &nomad.ACLToken{AccessorID: "there", ExpirationTTL: 90 * time.Minute}}, nil
+		}),
+		rpc.Handle("ACL.ListTokens", rpc.Anonymous, rpc.Here, func(_ context.Context, _ *rpc.Call, q *nomad.ACLTokenListRequest) (*nomad.ACLTokenListResponse, error) {
+			return nil, nomad.Errorf(418, "global %v", q.GlobalOnly)
+		}),
+		rpc.Handle("ACL.Bootstrap", rpc.Anonymous, rpc.Here, func(_ context.Context, _ *rpc.Call, q *nomad.ACLTokenBootstrapRequest) (*nomad.ACLTokenUpsertResponse, error) {
+			return nil, nomad.Errorf(418, "secret %q, reset %d, token %v", q.BootstrapSecret, q.ResetIndex, q.Token)
+		}),
+		rpc.Handle("ACL.WhoAmI", rpc.Token, rpc.Here, func(_ context.Context, c *rpc.Call, _ *nomad.GenericRequest) (*nomad.ACLWhoAmIResponse, error) {
+			return &nomad.ACLWhoAmIResponse{Identity: c.Identity}, nil
+		}).Needs(rpc.Good),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return New(Config{RPC: srv, Region: "global", Log: slog.New(slog.DiscardHandler)})
+}
+
+func TestACLReplies(t *testing.T) {
+	s := newACLServer(t)
+	for _, tt := range []struct {
+		name, method, path, body, token string
+		status                          int
+		want                            string // part of the body
+	}{
+		{"own policies", "GET", "/v1/acl/policy/self", "", "f4aa2c6b-2f5d-4d4e-9a54-6d1e4f1ff86c", 200, `"Name":"of-tokens"`},
+		{"of a workload", "GET", "/v1/acl/policy/self", "", "a.b.c", 200, `"Name":"b"`},
+		{"none is called self", "PUT", "/v1/acl/policy/self", `{}`, "", 405, "Invalid method"},
+		{"policy", "PUT", "/v1/acl/policy/p", `{"Rules":""}`, "", 418, "policy p"},
+		{"other policy", "PUT", "/v1/acl/policy/p", `{"Name":"q"}`, "", 400, "does not match"},
+		{"empty policy", "PUT", "/v1/acl/policy/p", "", "", 400, "Request body is empty"},
+		{"TTL as text", "PUT", "/v1/acl/token", `{"Name":"a<b","ExpirationTTL":"1h"}`, "", 200, `"ExpirationTTL":"1h0m0s"`},
+		{"TTL as number", "PUT", "/v1/acl/token", `{"ExpirationTTL":60000000000}`, "", 200, `"ExpirationTTL":"1m0s"`},
+		{"no TTL", "PUT", "/v1/acl/token", `{}`, "", 200, `"ExpirationTTL":""`},
+		{"bad TTL", "PUT", "/v1/acl/token", `{"ExpirationTTL":"soon"}`, "", 400, "ExpirationTTL"},
+		{"other token", "PUT", "/v1/acl/token/a", `{"AccessorID":"b"}`, "", 400, "does not match"},
+		{"token", "GET", "/v1/acl/token/there", "", "", 200, `"ExpirationTTL":"1h30m0s"`},
+		{"no token", "GET", "/v1/acl/token/gone", "", "", 404, "ACL token not found"},
+		{"global", "GET", "/v1/acl/tokens?global=true", "", "", 418, "global true"},
+		{"all", "GET", "/v1/acl/tokens", "", "", 418, "global false"},
+		{"bad global", "GET", "/v1/acl/tokens?global=maybe", "", "", 400, "global"},
+		{"bootstrap without a body", "POST", "/v1/acl/bootstrap", "", "", 418, `secret "", reset 0, token token(none)`},
+		{"bootstrap", "PUT", "/v1/acl/bootstrap", `{"BootstrapSecret":"s","ResetIndex":7,"Token":{}}`, "", 418, `secret "s", reset 0, token token(none)`},
+		{"self", "GET", "/v1/acl/token/self", "", "", 200, `"AccessorID":"acls-disabled"`},
+		{"self of a workload", "GET", "/v1/acl/token/self", "", "mine", 404, "ACL token not found"},
+		{"bad self", "GET", "/v1/acl/token/self", "", "bad", 403, "Permission denied"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := do(s, tt.method, tt.path, tt.body, "X-Nomad-Token", tt.token)
+			if w.Code != tt.status || !strings.Contains(w.Body.String(), tt.want) || strings.Contains(w.Body.String(), "hidden") {
+				t.Errorf("%s %s = %d %q, want %d and %q", tt.method, tt.path, w.Code, w.Body, tt.status, tt.want)
+			}
+		})
+	}
+}
