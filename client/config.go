@@ -39,6 +39,14 @@ type Config struct {
 	DynamicUserMin int
 	DynamicUserMax int
 	GC             GCConfig
+	Access         AccessControl
+}
+
+// AccessControl says whether callers need rights, and how long the client believes what
+// the servers said of a token, a policy and a role.
+type AccessControl struct {
+	Enabled                      bool
+	TokenTTL, PolicyTTL, RoleTTL time.Duration
 }
 
 // GCConfig says when finished allocations are removed.

@@ -100,6 +100,7 @@ func (s *Settings) clientConfig(dir, httpAddr string) (client.Config, error) {
 		Fingerprint: s.fingerprintConfig(allocDir, httpAddr), CgroupParent: c.CgroupParent,
 		MaxKillTimeout: c.MaxKillTimeout, HostEnv: s.hostEnv(), Plugins: s.pluginConfigs(),
 		DynamicUserMin: c.Users.DynamicUserMin, DynamicUserMax: c.Users.DynamicUserMax,
+		Access: client.AccessControl{Enabled: s.ACL.Enabled, TokenTTL: s.ACL.TokenTTL, PolicyTTL: s.ACL.PolicyTTL, RoleTTL: s.ACL.RoleTTL},
 		GC: client.GCConfig{
 			Interval: c.GCInterval, ParallelDestroys: c.GCParallelDestroys, MaxAllocs: c.GCMaxAllocs,
 			DiskPercent: c.GCDiskUsageThreshold, InodePercent: c.GCInodeUsageThreshold,
@@ -220,6 +221,8 @@ func (s *Settings) serverConfig(dir string) (server.Config, error) {
 		RootKeyGCInterval: sv.RootKeyGCInterval, RootKeyRotationThreshold: sv.RootKeyRotationThreshold,
 		Introduction: endpoint.Introduction{Enforcement: sv.ClientIntroduction.Enforcement,
 			DefaultTTL: sv.ClientIntroduction.DefaultIdentityTTL, MaxTTL: sv.ClientIntroduction.MaxIdentityTTL},
+		Access:             endpoint.AccessControl{Enabled: s.ACL.Enabled, TokenMinTTL: s.ACL.TokenMinExpirationTTL, TokenMaxTTL: s.ACL.TokenMaxExpirationTTL},
+		ReplicationToken:   s.ACL.ReplicationToken,
 		JobDefaultPriority: sv.JobDefaultPriority, JobMaxPriority: sv.JobMaxPriority, JobMaxCount: sv.JobMaxCount,
 		JobMaxSourceSize: int(source),
 		Mux:              s.mux(), DialTimeout: s.RPC.DialTimeout,

@@ -32,7 +32,7 @@ type Config struct {
 	Client                    Client              `hcl:"client"`
 	Server                    Server              `hcl:"server"`
 	RPC                       RPC                 `hcl:"rpc"`
-	ACL                       ACL                 `hcl:"acl" later:"access control"`
+	ACL                       ACL                 `hcl:"acl"`
 	Telemetry                 Telemetry           `hcl:"telemetry"`
 	LeaveOnInterrupt          bool                `hcl:"leave_on_interrupt"`
 	LeaveOnTerminate          bool                `hcl:"leave_on_terminate"`

@@ -2,17 +2,6 @@ package agent
 
 import "time"
 
-// ACL is the acl block.
-type ACL struct {
-	Enabled               bool          `hcl:"enabled"`
-	TokenTTL              time.Duration `hcl:"token_ttl" default:"30s"`
-	PolicyTTL             time.Duration `hcl:"policy_ttl" default:"30s"`
-	RoleTTL               time.Duration `hcl:"role_ttl" default:"30s"`
-	ReplicationToken      string        `hcl:"replication_token"`
-	TokenMinExpirationTTL time.Duration `hcl:"token_min_expiration_ttl" default:"1m"`
-	TokenMaxExpirationTTL time.Duration `hcl:"token_max_expiration_ttl" default:"24h"`
-}
-
 // UI is the ui block.
 type UI struct {
 	Enabled               bool                  `hcl:"enabled" default:"true"`

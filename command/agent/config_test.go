@@ -148,7 +148,8 @@ func TestFaults(t *testing.T) {
 		"wrong type":         {map[string]string{"a.hcl": minimal + "ports { http = \"many\" }\n"}, nil, []string{"a.hcl:4,", "a whole number"}},
 		"wrong duration":     {map[string]string{"a.hcl": minimal + "client { gc_interval = \"soon\" }\n"}, nil, []string{"a.hcl:4,", "duration"}},
 		"two at once":        {map[string]string{"a.hcl": minimal + "x = 1\ny = 2\n"}, nil, []string{"a.hcl:4,1", "a.hcl:5,1"}},
-		"acl":                {map[string]string{"a.hcl": minimal + "acl {\n  enabled = true\n}\n"}, nil, []string{"a.hcl:5: acl.enabled: access control: not available yet"}},
+		"acl":                {map[string]string{"a.hcl": minimal + "acl {\n  token_ttl = \"0s\"\n}\n"}, nil, []string{"a.hcl:5: acl.token_ttl: must be above 0"}},
+		"acl times":          {map[string]string{"a.hcl": minimal + "acl {\n  token_max_expiration_ttl = \"30s\"\n}\n"}, nil, []string{"a.hcl:5: acl.token_max_expiration_ttl: must not be below"}},
 		"tls":                {map[string]string{"a.hcl": minimal + "tls {\n  http = true\n}\n"}, nil, []string{"a.hcl:5: tls.http: cert_file and key_file are needed"}},
 		"tls file": {map[string]string{"a.hcl": minimal + "tls {\n  rpc = true\n  cert_file = \"/c\"\n  key_file = \"/k\"\n  ca_file = \"/nowhere/ca.pem\"\n}\n"}, nil,
 			[]string{"a.hcl:8: tls.ca_file: open /nowhere/ca.pem: no such file"}},
@@ -176,7 +177,7 @@ func TestFaults(t *testing.T) {
 		"log level":          {map[string]string{"a.hcl": minimal + `log_level = "loud"`}, nil, []string{"log_level", "TRACE"}},
 		"option":             {map[string]string{"a.hcl": minimal + `client { options = { "driver.nope" = "1" } }`}, nil, []string{"driver.nope"}},
 		"size":               {map[string]string{"a.hcl": minimal + `limits { http_max_request_body = "huge" }`}, nil, []string{"http_max_request_body"}},
-		"two faults of ours": {map[string]string{"a.hcl": minimal + "acl { enabled = true }\ntls { rpc = true }\n"}, nil, []string{"acl.enabled", "tls.rpc"}},
+		"two faults of ours": {map[string]string{"a.hcl": minimal + "acl { role_ttl = \"-1s\" }\ntls { rpc = true }\n"}, nil, []string{"acl.role_ttl", "tls.rpc"}},
 		"meta of wrong form": {map[string]string{"a.hcl": minimal}, []string{"-meta", "x"}, []string{"-meta", "key=value"}},
 	}
 	for name, c := range cases {

@@ -65,6 +65,8 @@ type Authority struct {
 
 // Config is what an Authority is made of.
 type Config struct {
+	// Enforce says that callers need rights.
+	Enforce bool
 	// Store is the current state.
 	Store  func() *state.Store
 	Tokens Verifier

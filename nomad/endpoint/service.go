@@ -153,6 +153,13 @@ type Limits struct {
 	MaxSource       int // 1,000,000 bytes of job source
 }
 
+// AccessControl says whether callers need rights, and what bounds the time of tokens
+// that end.
+type AccessControl struct {
+	Enabled                  bool
+	TokenMinTTL, TokenMaxTTL time.Duration // default 1 min and 24 h
+}
+
 // Config is what a Service is made of; every field is needed.
 type Config struct {
 	Region     string
@@ -164,6 +171,7 @@ type Config struct {
 	RotationThreshold time.Duration
 	Limits            Limits
 	Introduction      Introduction
+	Access            AccessControl
 
 	Store      func() *state.Store // the store of now: a restore replaces it
 	Raft       Raft
@@ -203,6 +211,9 @@ func New(cfg Config) *Service {
 	i.Enforcement = cmp.Or(i.Enforcement, nomad.NodeIntroductionEnforcementWarn)
 	i.DefaultTTL = cmp.Or(i.DefaultTTL, defaultIntroductionTTL)
 	i.MaxTTL = cmp.Or(i.MaxTTL, maxIntroductionTTL)
+	a := &cfg.Access
+	a.TokenMinTTL = cmp.Or(a.TokenMinTTL, time.Minute)
+	a.TokenMaxTTL = cmp.Or(a.TokenMaxTTL, 24*time.Hour)
 	s := &Service{cfg: cfg, log: cfg.Log}
 	s.evals.write = func(ctx context.Context, evals []*nomad.Evaluation) (uint64, error) {
 		return s.apply(ctx, nomad.EvalUpdateRequestType, &nomad.EvalUpdateRequest{Evals: evals})

@@ -89,6 +89,12 @@ type Config struct {
 	// a warning; tokens last 5 min, at most 30 min.
 	Introduction endpoint.Introduction
 
+	// Access says whether callers need rights. Default: they don't.
+	Access endpoint.AccessControl
+	// ReplicationToken is a management token of the authoritative region: with it the
+	// leader of another region copies what counts in all regions.
+	ReplicationToken string
+
 	// Keyring are those who wrap root keys. Default: the built-in one.
 	Keyring []kms.Config
 	// SignWithin bounds the wait of requests for a signing key. Default 10 s.

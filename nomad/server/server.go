@@ -131,7 +131,7 @@ func (s *Server) open() (err error) {
 		return err
 	}
 	s.issuer = identity.New(identity.Config{Ring: s.ring, Region: s.cfg.Region, URL: s.cfg.OIDCIssuer, AnyAudience: s.cfg.AcceptAnyAudience})
-	s.authority = authz.New(authz.Config{Store: s.fsm.State, Tokens: s.issuer, Now: time.Now, Certs: s.cfg.TLS, Log: s.log})
+	s.authority = authz.New(authz.Config{Enforce: s.cfg.Access.Enabled, Store: s.fsm.State, Tokens: s.issuer, Now: time.Now, Certs: s.cfg.TLS, Log: s.log})
 	self := s.asLeader()
 	s.beats = heartbeat.New(heartbeat.Config{RPC: self, Region: s.cfg.Region, MinTTL: s.cfg.MinHeartbeatTTL, Grace: s.cfg.HeartbeatGrace,
 		FailoverTTL: s.cfg.FailoverHeartbeatTTL, MaxPerSecond: s.cfg.MaxHeartbeatsPerSecond, Log: s.log})
@@ -194,7 +194,7 @@ func (s *Server) raftConns() rpc.RaftConns {
 func (s *Server) endpoints() *endpoint.Service {
 	return endpoint.New(endpoint.Config{
 		Region: s.cfg.Region, Datacenter: s.cfg.Datacenter, Name: s.cfg.Name,
-		Introduction: s.cfg.Introduction, SignWithin: s.cfg.SignWithin, RotationThreshold: s.cfg.RootKeyRotationThreshold,
+		Introduction: s.cfg.Introduction, Access: s.cfg.Access, SignWithin: s.cfg.SignWithin, RotationThreshold: s.cfg.RootKeyRotationThreshold,
 		Limits: endpoint.Limits{DefaultPriority: s.cfg.JobDefaultPriority, MaxPriority: s.cfg.JobMaxPriority,
 			MaxCount: s.cfg.JobMaxCount, MaxSource: s.cfg.JobMaxSourceSize},
 		Store: s.fsm.State, Raft: s.raft, Cluster: s, Voters: s, Autopilot: s, Peers: peers{s}, Broker: s.broker, Blocked: s.blocked, Plans: s.plans,
