@@ -8,12 +8,42 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// everything is what everybody may do while there is no access control.
-var everything = acl.New(true)
+// What callers have whose rights are no matter of policies.
+var (
+	everything = acl.New(true)
+	ofNodes    = acl.New(false, mustParse("node { policy = \"read\" }\nagent { policy = \"read\" }"))
+)
 
-// Access says what a caller may do that Authenticate has admitted.
-func (a *Authority) Access(_ context.Context, id *nomad.AuthenticatedIdentity) (*rpc.Access, error) {
-	return &rpc.Access{Workload: a.workload(id), Rights: everything, Off: true}, nil
+// mustParse is for the text above.
+func mustParse(text string) *acl.Policy {
+	p, err := acl.Parse(text)
+	if err != nil {
+		panic(err)
+	}
+	return p
+}
+
+// Access says what a caller may do that Authenticate has admitted. The error is a
+// nomad.ErrPermissionDenied for who has a policy that cannot be read.
+func (a *Authority) Access(_ context.Context, id *nomad.AuthenticatedIdentity) (out *rpc.Access, err error) {
+	out = &rpc.Access{Workload: a.workload(id), Rights: everything, Off: !a.enforce}
+	if a.enforce {
+		out.Rights, err = a.rights(id, out.Workload)
+	}
+	return out, err
+}
+
+// rights is what a caller has by its kind, or by policies.
+func (a *Authority) rights(id *nomad.AuthenticatedIdentity, w *acl.Workload) (*acl.ACL, error) {
+	switch {
+	case NodeID(id) != "":
+		return ofNodes, nil
+	case w != nil:
+		return a.policies.ofWorkload(a.store(), w)
+	case id.ACLToken != nil:
+		return a.policies.ofToken(a.store(), id.ACLToken)
+	}
+	return nil, nomad.ErrPermissionDenied
 }
 
 // workload says which group and task a workload identity belongs to, nil for others.

@@ -3,8 +3,8 @@
 // A credential is nothing, a secret ID (a UUID) or a signed token. What is asked
 // of it depends on the rule of the method (compat/identity.md section 5):
 //
-//	anonymous, token, management ─▶ general: everybody while ACLs are off, yet a
-//	                                token that is given must be good
+//	anonymous, token, management ─▶ general: a token that is given must be good;
+//	                                while ACLs are off, no secret ID is looked at
 //	node                         ─▶ the secret ID or the identity of a node
 //	node register, node status   ─▶ what may register a node
 //	server                       ─▶ a caller of this process, or the identity that
@@ -16,9 +16,15 @@
 // A workload identity is only as good as its allocation: once that is gone or
 // over, so is the token. Handlers then ask which node or allocation it may touch.
 //
+// What an admitted caller may do is its Access: everything while ACLs are off and with a
+// management token; what policies grant to a token, to its roles, and to who has none
+// (the policy "anonymous"); to a workload what policies for its job, group or task grant.
+// A policy that cannot be read takes every right from who has it. Nodes read nodes and
+// agents.
+//
 // Whatever is wrong with a credential, its bearer gets one answer. Why is told to the
-// debug log, which names no credential. The package holds no state of its own but the leader's token, starts no
-// goroutine and never logs a credential.
+// debug log, which names no credential. The package keeps the leader's token and the
+// rights of callers that it saw; it starts no goroutine and never logs a credential.
 package authz
 
 import (
@@ -42,9 +48,7 @@ import (
 const (
 	ACLsDisabledAccessor = "acls-disabled"
 	LeaderAccessor       = "leader"
-	tokenManagement      = "management"
-	tokenClient          = "client"
-	anonymousAccessor    = "anonymous"
+	anonymousAccessor    = nomad.ACLAnonymousAccessor
 )
 
 // Verifier checks a signed token.
@@ -55,12 +59,14 @@ type Verifier interface {
 // Authority authenticates callers and answers what they may do. It is an
 // rpc.Authenticator.
 type Authority struct {
-	store  func() *state.Store
-	verify Verifier
-	now    func() time.Time
-	certs  *certs.Store
-	log    *slog.Logger
-	leader atomic.Pointer[string]
+	enforce  bool
+	store    func() *state.Store
+	verify   Verifier
+	now      func() time.Time
+	certs    *certs.Store
+	log      *slog.Logger
+	leader   atomic.Pointer[string]
+	policies policies
 }
 
 // Config is what an Authority is made of.
@@ -78,7 +84,7 @@ type Config struct {
 
 // New returns an Authority.
 func New(c Config) *Authority {
-	return &Authority{store: c.Store, verify: c.Tokens, now: c.Now, certs: c.Certs, log: c.Log}
+	return &Authority{enforce: c.Enforce, store: c.Store, verify: c.Tokens, now: c.Now, certs: c.Certs, log: c.Log}
 }
 
 // errPast is the answer to a token whose time is over: the same as to any other that
@@ -146,14 +152,21 @@ func (a *Authority) certificate(rule rpc.Rule, peer *certs.Peer) error {
 	return nil
 }
 
-// general admits everybody while ACLs are off, but no bad token.
+// general admits everybody whose token, if any, is good. While ACLs are off no secret
+// is looked at but the leader's.
 func (a *Authority) general(id *nomad.AuthenticatedIdentity, token string) error {
-	if token == "" || nomad.IsUUID(token) {
-		id.ACLToken = &nomad.ACLToken{AccessorID: ACLsDisabledAccessor, Name: "ACLs disabled", Type: tokenManagement}
-		if a.isLeader(token) {
-			id.ACLToken = leaderToken()
-		}
+	switch {
+	case a.isLeader(token):
+		id.ACLToken = leaderToken()
 		return nil
+	case !a.enforce && (token == "" || nomad.IsUUID(token)):
+		id.ACLToken = &nomad.ACLToken{AccessorID: ACLsDisabledAccessor, Name: "ACLs disabled", Type: nomad.ACLManagementToken}
+		return nil
+	case token == "":
+		id.ACLToken = anonymousToken()
+		return nil
+	case nomad.IsUUID(token):
+		return a.holder(id, token)
 	}
 	claims, err := a.claims(token)
 	if err != nil {
@@ -211,7 +224,7 @@ func (a *Authority) node(id *nomad.AuthenticatedIdentity, token string) error {
 func (a *Authority) registrar(id *nomad.AuthenticatedIdentity, token string) error {
 	switch {
 	case token == "":
-		id.ACLToken = &nomad.ACLToken{AccessorID: anonymousAccessor, Name: "Anonymous Token", Type: tokenClient}
+		id.ACLToken = anonymousToken()
 		return nil
 	case a.isLeader(token):
 		id.ACLToken = leaderToken()
@@ -227,6 +240,20 @@ func (a *Authority) registrar(id *nomad.AuthenticatedIdentity, token string) err
 		return err
 	}
 	id.Claims = claims
+	return nil
+}
+
+// holder finds the token, or the node, that a secret ID belongs to.
+func (a *Authority) holder(id *nomad.AuthenticatedIdentity, secret string) error {
+	t := a.store().Snapshot().ACLTokenBySecret(nil, secret)
+	switch {
+	case t == nil:
+		return a.secret(id, secret)
+	case t.HasExpired(a.now()):
+		a.log.Debug("refused a token", "accessor", t.AccessorID, "err", "its time is over")
+		return errPast
+	}
+	id.ACLToken = t.WithoutSecret()
 	return nil
 }
 
@@ -278,5 +305,11 @@ func (a *Authority) isLeader(token string) bool {
 }
 
 func leaderToken() *nomad.ACLToken {
-	return &nomad.ACLToken{AccessorID: LeaderAccessor, Name: "Leader Token", Type: tokenManagement}
+	return &nomad.ACLToken{AccessorID: LeaderAccessor, Name: "Leader Token", Type: nomad.ACLManagementToken}
+}
+
+// anonymousToken is held by who has none.
+func anonymousToken() *nomad.ACLToken {
+	return &nomad.ACLToken{AccessorID: anonymousAccessor, Name: "Anonymous Token", Type: nomad.ACLClientToken,
+		Policies: []string{nomad.ACLPolicyAnonymous}}
 }

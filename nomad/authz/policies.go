@@ -1,0 +1,127 @@
+package authz
+
+import (
+	"fmt"
+	"iter"
+	"maps"
+	"sync"
+
+	"github.com/open-nomad/open-nomad/acl"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// maxRights bounds how many callers' rights are kept.
+const maxRights = 8192
+
+// policies turns tokens and workloads into rights. What was read once is kept until a
+// policy or a role changes, in whichever way, or the state is another.
+//
+//	token ─▶ policies of the token and of its roles ─┐
+//	workload ─▶ policies for its job, group, task ───┼─▶ texts, parsed ─▶ rights
+//	nobody ─▶ the policy "anonymous" ────────────────┘
+type policies struct {
+	mu     sync.RWMutex
+	store  *state.Store
+	index  uint64
+	rights map[any]*acl.ACL
+}
+
+// tokenKey and workloadKey are what rights are kept by.
+type tokenKey struct {
+	accessor string
+	index    uint64 // of the token's last change
+}
+
+type workloadKey acl.Workload
+
+// ofToken returns what a token may do. The error is a nomad.ErrPermissionDenied: a
+// policy of the token cannot be read, so that nobody knows what it denies.
+func (p *policies) ofToken(store *state.Store, t *nomad.ACLToken) (*acl.ACL, error) {
+	if t.Management() {
+		return everything, nil
+	}
+	return p.get(store, tokenKey{t.AccessorID, t.ModifyIndex}, func(snap *state.Snapshot) iter.Seq[*nomad.ACLPolicy] {
+		return func(yield func(*nomad.ACLPolicy) bool) {
+			for name := range namesOf(snap, t) {
+				if policy := snap.ACLPolicy(nil, name); policy != nil && !yield(policy) {
+					return
+				}
+			}
+		}
+	})
+}
+
+// namesOf are the policies of a token and of its roles, each once.
+func namesOf(snap *state.Snapshot, t *nomad.ACLToken) iter.Seq[string] {
+	names := map[string]bool{}
+	for _, name := range t.Policies {
+		names[name] = true
+	}
+	for _, link := range t.Roles {
+		role := snap.ACLRole(nil, link.ID)
+		if role == nil {
+			continue
+		}
+		for _, l := range role.Policies {
+			names[l.Name] = true
+		}
+	}
+	return maps.Keys(names)
+}
+
+// ofWorkload returns what the policies for a workload let it do, beyond its own
+// variables. Errors are as those of ofToken.
+func (p *policies) ofWorkload(store *state.Store, w *acl.Workload) (*acl.ACL, error) {
+	return p.get(store, workloadKey(*w), func(snap *state.Snapshot) iter.Seq[*nomad.ACLPolicy] {
+		return func(yield func(*nomad.ACLPolicy) bool) {
+			for policy := range snap.ACLPoliciesByJob(nil, w.Namespace, w.Job) {
+				if policy.JobACL.Admits(w.Namespace, w.Job, w.Group, w.Task) && !yield(policy) {
+					return
+				}
+			}
+		}
+	})
+}
+
+func (p *policies) get(store *state.Store, key any, find func(*state.Snapshot) iter.Seq[*nomad.ACLPolicy]) (*acl.ACL, error) {
+	snap := store.Snapshot()
+	index := snap.TableIndex(state.TableACLPolicy, state.TableACLRoles)
+	p.mu.RLock()
+	kept, ok := p.rights[key]
+	ok = ok && p.store == store && p.index == index
+	p.mu.RUnlock()
+	if ok {
+		return kept, nil
+	}
+	rights, err := read(find(snap))
+	if err == nil {
+		p.keep(store, index, key, rights)
+	}
+	return rights, err
+}
+
+// keep drops what was made of other policies; another call may have seen newer ones.
+func (p *policies) keep(store *state.Store, index uint64, key any, rights *acl.ACL) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.store != store || p.index < index || len(p.rights) >= maxRights {
+		p.store, p.index, p.rights = store, index, map[any]*acl.ACL{}
+	}
+	if p.index == index {
+		p.rights[key] = rights
+	}
+}
+
+func read(found iter.Seq[*nomad.ACLPolicy]) (*acl.ACL, error) {
+	var parsed []*acl.Policy
+	for policy := range found {
+		p, err := acl.Parse(policy.Rules)
+		if err != nil {
+			return nil, fmt.Errorf("%w: policy %q cannot be read, so nobody knows what it denies: have it written again", nomad.ErrPermissionDenied, policy.Name)
+		}
+		p.Name = policy.Name
+		parsed = append(parsed, p)
+	}
+	return acl.New(false, parsed...), nil
+}
