@@ -171,7 +171,7 @@ func Parse(raw string, lookup func(kid string) (PublicKey, bool)) (payload []byt
 	if err != nil {
 		return nil, "", fmt.Errorf("%w: wrong signature", ErrInvalid)
 	}
-	if err := checkObject(payload); err != nil {
+	if err := CheckObject(payload); err != nil {
 		return nil, "", fmt.Errorf("%w: payload: %v", ErrInvalid, err)
 	}
 	return payload, h.kid, nil
@@ -248,9 +248,9 @@ func eachMember(dec *json.Decoder, fn func(name string, value any) error) error 
 	return nil
 }
 
-// checkObject accepts one JSON object in which no object has a key twice, as two
+// CheckObject accepts one JSON object in which no object has a key twice, as two
 // readers could see two different tokens, and that is no deeper than claims are.
-func checkObject(text []byte) error {
+func CheckObject(text []byte) error {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	seen := map[string]bool{}
 	return eachMember(dec, func(name string, value any) error {
