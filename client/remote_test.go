@@ -58,6 +58,7 @@ var (
 	readReq    = &nomad.GenericRequest{}
 	writeReq   = &nomad.NodeUpdateStatusRequest{}
 	errLost    = fmt.Errorf("rpc error: %w", io.EOF)
+	errGone    = fmt.Errorf("%w: %w", nomad.ErrLost, io.EOF)
 	errMaybe   = fmt.Errorf("%w: %w", nomad.ErrMaybeApplied, io.EOF)
 	errRefused = fmt.Errorf("%w: connection refused", nomad.ErrUnsent)
 )
@@ -74,6 +75,9 @@ func TestFailover(t *testing.T) {
 		"told by a server":                {writeReq, nomad.ErrorFromText(errRefused.Error()), []string{"a", "b"}, "b", nil},
 		"no leader":                       {writeReq, nomad.ErrNoLeader, []string{"a", "b"}, "b", nil},
 		"a read whose answer is lost":     {readReq, errLost, []string{"a", "b"}, "b", nil},
+		"a read that another lost":        {readReq, nomad.ErrorFromText(errGone.Error()), []string{"a", "b"}, "b", nil},
+		"a write that another lost":       {writeReq, nomad.ErrorFromText(fmt.Sprint(nomad.ErrMaybeApplied, ": ", errGone)), []string{"a"}, "a", nomad.ErrMaybeApplied},
+		"a restart whose answer is lost":  {&nomad.AllocRestartRequest{}, errMaybe, []string{"a"}, "b", nomad.ErrMaybeApplied},
 		"a write whose answer is lost":    {writeReq, errMaybe, []string{"a"}, "b", nomad.ErrMaybeApplied},
 		"a write that its leader lost":    {writeReq, nomad.ErrorFromText(nomad.ErrMaybeApplied.Error()), []string{"a"}, "a", nomad.ErrMaybeApplied},
 		"refused":                         {writeReq, nomad.ErrPermissionDenied, []string{"a"}, "a", nomad.ErrPermissionDenied},

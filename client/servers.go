@@ -219,10 +219,14 @@ func (r *Remote) unreached(err error) error {
 
 // again says whether a failed call may be made once more.
 func again(err error, req any) bool {
+	r, ok := req.(rpc.Request)
+	read := ok && !r.Envelope().Write
+	if !read && errors.Is(err, nomad.ErrMaybeApplied) {
+		return false
+	}
 	if errors.Is(err, nomad.ErrNoLeader) || errors.Is(err, nomad.ErrNotReady) || unsent(err) {
 		return true
 	}
-	_, read := req.(interface{ Query() *nomad.QueryOptions })
 	return read && rpc.Lost(err)
 }
 

@@ -92,6 +92,10 @@ type AllocRestartRequest struct {
 	QueryOptions
 }
 
+// Envelope returns what the transport reads of the request: it travels as reads do, yet
+// a task must not be restarted twice.
+func (r *AllocRestartRequest) Envelope() Envelope { return r.QueryOptions.changing() }
+
 // AllocSignalRequest is the request of ClientAllocations.Signal and Allocations.Signal.
 type AllocSignalRequest struct {
 	AllocID string
@@ -99,6 +103,10 @@ type AllocSignalRequest struct {
 	Signal  string
 	QueryOptions
 }
+
+// Envelope returns what the transport reads of the request: it travels as reads do, yet
+// a signal must not be sent twice.
+func (r *AllocSignalRequest) Envelope() Envelope { return r.QueryOptions.changing() }
 
 // AllocSpecificRequest is the request of Alloc.GetAlloc, ClientAllocations.GarbageCollect and Allocations.GarbageCollect.
 type AllocSpecificRequest struct {

@@ -50,6 +50,9 @@ var (
 	// ErrMaybeApplied means that a write was handed over, and then the connection or
 	// the leader was lost: it must not be sent again blindly.
 	ErrMaybeApplied = errors.New("command may have been applied or not")
+	// ErrLost means that the connection ended during a call, so that it may have been
+	// taken or not: what only reads may be asked again, there or elsewhere.
+	ErrLost = errors.New("rpc error: connection lost")
 )
 
 // codedPrefix begins an error that carries an HTTP status over RPC.
@@ -77,10 +80,11 @@ func Errorf(code int, format string, args ...any) error {
 	return &CodedError{Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// wireErrors are the sentinels that keep their identity over RPC.
-var wireErrors = []error{ErrNoLeader, ErrNotReady, ErrNoRegionPath, ErrNoNodeConn, ErrPermissionDenied,
+// wireErrors are the sentinels that keep their identity over RPC. That of a call that may
+// have been done comes before those that let it be made again.
+var wireErrors = []error{ErrMaybeApplied, ErrNoLeader, ErrNotReady, ErrNoRegionPath, ErrNoNodeConn, ErrPermissionDenied,
 	ErrTokenNotFound, ErrTokenExpired, ErrTokenInvalid, ErrACLDisabled, ErrUnknownMethod, ErrMissingAllocID, ErrNodeNotFound, ErrRegistrationClosed,
-	ErrNodeSecret, ErrNodeHeld, ErrNodeSession, ErrMaybeApplied, ErrUnsent, ErrNoStream,
+	ErrNodeSecret, ErrNodeHeld, ErrNodeSession, ErrUnsent, ErrNoStream, ErrLost,
 	ErrACLBootstrapped, ErrACLBootstrapReset, ErrACLPolicyNotFound, ErrACLRoleNotFound, ErrACLAuthMethodNotFound, ErrACLBindingRuleNotFound}
 
 // ErrorText is what an RPC reply carries for err.

@@ -77,6 +77,13 @@ func (q *QueryOptions) Envelope() Envelope {
 		AllowStale: q.AllowStale, Forwarded: q.Forwarded}
 }
 
+// changing is Envelope for what travels as reads do, and changes something.
+func (q *QueryOptions) changing() Envelope {
+	env := q.Envelope()
+	env.Write = true
+	return env
+}
+
 // Envelope returns what the transport reads of a write request.
 func (w *WriteRequest) Envelope() Envelope {
 	return Envelope{Region: w.Region, Namespace: w.Namespace, AuthToken: w.AuthToken,

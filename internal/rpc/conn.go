@@ -165,9 +165,12 @@ func (s *Server) NodeCall(ctx context.Context, node, method string, req Request,
 	defer stream.Close()
 	stop := context.AfterFunc(ctx, func() { stream.Close() })
 	defer stop()
-	_, err = newCaller(stream).call(method, req, resp)
-	if err != nil && ctx.Err() != nil {
+	broken, err := newCaller(stream).call(method, req, resp)
+	switch {
+	case err != nil && ctx.Err() != nil:
 		return ctx.Err()
+	case broken:
+		return maybeApplied(req, err)
 	}
 	return err
 }

@@ -17,54 +17,67 @@ const (
 	holdPause   = 25 * time.Millisecond
 )
 
+// maxLosses is how often the loss of a connection lets a call be held for the whole time
+// again: it went by while a server hung, not in looking for one.
+const maxLosses = 3
+
 // routed finds the server that answers and tries it. When it certainly did not
 // take the call, another is looked for as long as calls are held: a leader that is
-// gone is replaced within that time. A call that may have been done is never
-// tried again.
+// gone is replaced within that time. A read whose connection was lost is made again,
+// however late that came; a write that may have been done never is. What another server
+// forwarded is for that server to make again; a stream it only carries.
 func (s *Server) routed(ctx context.Context, m Method, req Request, try func(addr string) error) error {
 	if s.cfg.Router == nil || m.Where == Here {
 		return try("")
 	}
 	env := req.Envelope()
-	hung, err := s.held(ctx, m.Where, env, try)
-	if hung { // the time went by while a server hung, not in looking for one
-		_, err = s.held(ctx, m.Where, env, try)
-	}
-	return err
-}
-
-// held is routed within the time that calls are held. Hung says that a server used it
-// up, and that another may be tried.
-func (s *Server) held(ctx context.Context, where Where, env nomad.Envelope, try func(addr string) error) (hung bool, err error) {
-	hold, cancel := context.WithTimeout(ctx, s.cfg.Hold)
-	defer cancel()
+	end, losses := time.Now().Add(s.cfg.Hold), 0
 	for {
-		addr, err := s.cfg.Router.Route(hold, where, env)
+		addr, err := s.route(ctx, end, m.Where, env)
 		if err != nil {
-			return false, cmp.Or(ctx.Err(), err)
+			return err
 		}
 		err = try(addr)
-		if err == nil || env.Forwarded || !untaken(err, addr, env) {
-			return false, err
+		if err == nil || env.Forwarded && !m.Stream || !untaken(err, addr, env) || addr == "" && losses > 0 && Lost(err) {
+			return err
 		}
-		if hold.Err() != nil {
-			return Lost(err), cmp.Or(ctx.Err(), err)
+		if Lost(err) && losses < maxLosses {
+			end, losses = time.Now().Add(s.cfg.Hold), losses+1
 		}
 		select {
-		case <-hold.Done():
-			return false, cmp.Or(ctx.Err(), err)
+		case <-ctx.Done():
+			return ctx.Err()
 		case <-time.After(holdPause):
+		}
+		if !time.Now().Before(end) {
+			return err
 		}
 	}
 }
 
-// untaken says whether a failed try did nothing, or may be done twice.
+// route asks for the server that answers until end.
+func (s *Server) route(ctx context.Context, end time.Time, where Where, env nomad.Envelope) (addr string, err error) {
+	hold, cancel := context.WithDeadline(ctx, end)
+	defer cancel()
+	addr, err = s.cfg.Router.Route(hold, where, env)
+	if err != nil {
+		return "", cmp.Or(ctx.Err(), err)
+	}
+	return addr, nil
+}
+
+// untaken says whether a failed try did nothing, or may be done twice. A read that is
+// answered here may have asked a node, and lost the connection to that: it is made again
+// once, since the node comes back over another or is gone.
 func untaken(err error, addr string, env nomad.Envelope) bool {
+	if env.Write && errors.Is(err, nomad.ErrMaybeApplied) {
+		return false
+	}
 	if errors.Is(err, nomad.ErrNoLeader) || errors.Is(err, nomad.ErrNotReady) {
 		return true
 	}
 	if addr == "" {
-		return false
+		return !env.Write && errors.Is(err, nomad.ErrLost)
 	}
 	return errors.Is(err, nomad.ErrUnsent) || errors.Is(err, nomad.ErrNoStream) || !env.Write && Lost(err)
 }

@@ -3,9 +3,12 @@ package rpc_test
 import (
 	"context"
 	"errors"
+	"io"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/hashicorp/yamux"
 
 	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/internal/testnet"
@@ -94,8 +97,8 @@ func write() rpc.Request { return &nomad.JobRegisterRequest{} }
 
 func readAll() rpc.Request { return &nomad.GenericRequest{} }
 
-// swallow takes one connection, reads what is called over it and closes it without
-// an answer.
+// swallow takes one connection, reads some of what is called over it and closes it
+// without an answer.
 func swallow(t *testing.T) string {
 	t.Helper()
 	ln := testnet.Listen(t)
@@ -105,14 +108,16 @@ func swallow(t *testing.T) string {
 			return
 		}
 		defer conn.Close()
-		// The first byte, a window update, the kind of the stream, the call.
-		buf := make([]byte, 4<<10)
-		for total := 0; total < 100; {
-			n, err := conn.Read(buf)
-			if err != nil {
-				return
-			}
-			total += n
+		if _, err := io.ReadFull(conn, make([]byte, 1)); err != nil {
+			return
+		}
+		session, err := yamux.Server(conn, nil)
+		if err != nil {
+			return
+		}
+		defer session.Close()
+		if stream, err := session.AcceptStream(); err == nil {
+			io.ReadFull(stream, make([]byte, 2)) // the kind of the stream, and the call begins
 		}
 	}()
 	return ln.Addr().String()
@@ -130,4 +135,42 @@ func TestAReadOutlivesALeaderThatHangs(t *testing.T) {
 	if err := follower.Call(within(t), "Test.Read", readAll(), &nomad.GenericResponse{}); err != nil {
 		t.Errorf("Call() = %v", err)
 	}
+}
+
+// A call that went through another server, which lost its connection to the next: a read
+// is made again, a write may have been done.
+func TestALossIsToldByTheServerThatForwarded(t *testing.T) {
+	for name, c := range map[string]struct {
+		method string
+		req    rpc.Request
+		want   error
+		made   int32
+	}{
+		"read":  {"Test.Read", readAll(), nil, 1},
+		"write": {"Test.Write", write(), nomad.ErrMaybeApplied, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var made atomic.Int32
+			_, good := serve(t, leaderMethods(&made, func() error { return nil }))
+			_, before := serve(t, func(cfg *rpc.Config) {
+				leaderMethods(new(atomic.Int32), nil)(cfg)
+				cfg.Router, cfg.Peers = always(swallow(t)), pool(t, rpc.PoolConfig{})
+			})
+			follower, _ := serve(t, func(cfg *rpc.Config) {
+				leaderMethods(new(atomic.Int32), nil)(cfg)
+				cfg.Router, cfg.Peers = &inTurn{addrs: []string{before, good}}, pool(t, rpc.PoolConfig{})
+			})
+			err := follower.Call(within(t), c.method, c.req, &nomad.GenericResponse{})
+			if !errors.Is(err, c.want) || made.Load() != c.made {
+				t.Errorf("Call() = %v; the leader was called %d times", err, made.Load())
+			}
+		})
+	}
+}
+
+// always sends calls to one address, also those that were forwarded.
+type always string
+
+func (a always) Route(context.Context, rpc.Where, nomad.Envelope) (string, error) {
+	return string(a), nil
 }

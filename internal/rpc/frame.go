@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -40,16 +41,25 @@ type streamAck struct{ Error string }
 
 // writePair sends two values in one write: the first whole, the second as encode makes it.
 func writePair(w io.Writer, head, body any, encode func(any) ([]byte, error)) error {
-	h, err := nomad.Encode(head)
+	b, err := pair(head, body, encode)
 	if err != nil {
 		return err
+	}
+	_, err = w.Write(b)
+	return err
+}
+
+// pair encodes two values, one after the other.
+func pair(head, body any, encode func(any) ([]byte, error)) ([]byte, error) {
+	h, err := nomad.Encode(head)
+	if err != nil {
+		return nil, err
 	}
 	b, err := encode(body)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	_, err = w.Write(append(h, b...))
-	return err
+	return append(h, b...), nil
 }
 
 // readInto receives one value into v.
@@ -58,7 +68,10 @@ func readInto(r *bufio.Reader, v any, limit int) error {
 	if err != nil {
 		return err
 	}
-	return nomad.Decode(b, v)
+	if err := nomad.Decode(b, v); err != nil {
+		return fmt.Errorf("%w: %w", errBadValue, err)
+	}
+	return nil
 }
 
 // caller makes calls over one stream, one at a time.
@@ -73,16 +86,21 @@ func newCaller(conn io.ReadWriteCloser) *caller {
 	return &caller{conn: conn, in: bufio.NewReader(conn)}
 }
 
-// call makes one call. broken says that the stream can't be used again.
+// call makes one call. broken says that the stream can't be used again, and that the
+// call may have been taken.
 func (c *caller) call(method string, req, resp any) (broken bool, err error) {
 	c.seq++
 	// Whoever answers decodes into an empty request: what is zero need not be said.
-	if err := writePair(c.conn, &requestHeader{ServiceMethod: method, Seq: c.seq}, req, nomad.EncodeSparse); err != nil {
-		return true, fmt.Errorf("rpc error: %w", err)
+	b, err := pair(&requestHeader{ServiceMethod: method, Seq: c.seq}, req, nomad.EncodeSparse)
+	if err != nil {
+		return false, fmt.Errorf("encode the request of %s: %w", method, err)
+	}
+	if _, err := c.conn.Write(b); err != nil {
+		return true, lost(err)
 	}
 	var head responseHeader
 	if err := readInto(c.in, &head, maxHeader); err != nil {
-		return true, fmt.Errorf("rpc error: %w", err)
+		return true, lost(err)
 	}
 	body, err := readValue(c.in, c.buf, maxReply)
 	if c.buf = body; cap(c.buf) > readStep {
@@ -90,7 +108,7 @@ func (c *caller) call(method string, req, resp any) (broken bool, err error) {
 	}
 	switch {
 	case err != nil:
-		return true, fmt.Errorf("rpc error: %w", err)
+		return true, lost(err)
 	case head.Seq != c.seq:
 		return true, fmt.Errorf("rpc error: reply %d to request %d", head.Seq, c.seq)
 	case head.Error != "":
@@ -101,17 +119,27 @@ func (c *caller) call(method string, req, resp any) (broken bool, err error) {
 	return false, nomad.Decode(body, resp)
 }
 
-// openStream does the caller's side of the streaming handshake.
+// lost says that a connection ended, whatever it was that ended it, unless what came
+// over it is bad.
+func lost(err error) error {
+	if errors.Is(err, errBadValue) {
+		return fmt.Errorf("rpc error: %w", err)
+	}
+	return fmt.Errorf("%w: %w", nomad.ErrLost, err)
+}
+
+// openStream does the caller's side of the streaming handshake. Nothing was asked yet
+// when it fails: the request follows.
 func openStream(conn io.ReadWriteCloser, method string) (*Stream, error) {
 	s := NewStream(conn)
 	if err := s.Encode(&streamHeader{Method: method}); err != nil {
 		s.Close()
-		return nil, fmt.Errorf("rpc error: %w", err)
+		return nil, fmt.Errorf("%w: %w", nomad.ErrNoStream, lost(err))
 	}
 	var ack streamAck
 	if err := s.Decode(&ack); err != nil {
 		s.Close()
-		return nil, fmt.Errorf("rpc error: %w", err)
+		return nil, fmt.Errorf("%w: %w", nomad.ErrNoStream, lost(err))
 	}
 	if ack.Error != "" {
 		s.Close()

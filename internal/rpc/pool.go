@@ -115,8 +115,13 @@ func (p *Pool) Call(ctx context.Context, addr, method string, req, resp any) err
 	case ctx.Err() != nil:
 		return ctx.Err()
 	}
-	err = peer.refused(err)
-	if r, ok := req.(Request); ok && r.Envelope().Write && Lost(err) {
+	return maybeApplied(req, peer.refused(err))
+}
+
+// maybeApplied says of a write whose reply was lost, or makes no sense, that it may have
+// been done.
+func maybeApplied(req any, err error) error {
+	if r, ok := req.(Request); ok && r.Envelope().Write && !errors.Is(err, nomad.ErrUnsent) {
 		return fmt.Errorf("%w: %w", nomad.ErrMaybeApplied, err)
 	}
 	return err
@@ -381,5 +386,5 @@ func (pe *peer) close() {
 // Lost says whether an error means that the connection ended during a call, so that it
 // may have been taken or not.
 func Lost(err error) bool {
-	return isEOF(err) || errors.Is(err, io.ErrClosedPipe) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+	return errors.Is(err, nomad.ErrLost) || isEOF(err) || errors.Is(err, io.ErrClosedPipe) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }

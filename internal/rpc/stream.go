@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"sync"
 	"time"
@@ -50,7 +51,10 @@ func (s *Stream) Decode(v any) error {
 	if err != nil {
 		return err
 	}
-	return nomad.Decode(b, v)
+	if err := nomad.Decode(b, v); err != nil {
+		return fmt.Errorf("%w: %w", errBadValue, err)
+	}
+	return nil
 }
 
 // Read reads raw bytes.

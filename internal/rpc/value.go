@@ -19,7 +19,12 @@ const (
 	bytesPerNil       = 16
 )
 
-var errTooLarge = errors.New("rpc: message too large")
+// errBadValue means that what came is no value, or none that is taken: the connection
+// itself is well.
+var (
+	errBadValue = errors.New("rpc: bad message")
+	errTooLarge = fmt.Errorf("%w: too large", errBadValue)
+)
 
 // readValue reads exactly one msgpack value from r, of at most limit bytes, into
 // buf[:0]. Nothing is allocated for a length before its bytes arrive, and nesting
@@ -35,7 +40,7 @@ func readValue(r *bufio.Reader, buf []byte, limit int) ([]byte, error) {
 		buf = append(buf, c)
 		size, raw, items := shape(c)
 		if size < 0 {
-			return buf, fmt.Errorf("rpc: byte %#x begins no msgpack value", c)
+			return buf, fmt.Errorf("%w: byte %#x begins no msgpack value", errBadValue, c)
 		}
 		if items > 0 {
 			containers--

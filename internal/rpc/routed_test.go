@@ -1,0 +1,130 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/yamux"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// leaders routes to a server that leads from a time on, counted from the first call.
+type leaders struct {
+	none time.Duration // how long after a try there is none
+	last time.Time     // of the last try
+	addr string
+}
+
+func (l *leaders) Route(ctx context.Context, _ Where, _ nomad.Envelope) (string, error) {
+	if l.last.IsZero() {
+		return l.addr, nil
+	}
+	select {
+	case <-ctx.Done():
+		return "", nomad.ErrNoLeader
+	case <-time.After(time.Until(l.last.Add(l.none))):
+		return l.addr, nil
+	}
+}
+
+// try is one try of a call: how long it takes and how it ends.
+type try struct {
+	takes time.Duration
+	err   error
+}
+
+func TestALostReadIsMadeAgainHoweverLateItWasLost(t *testing.T) {
+	late := holdTimeout - holdPause/2 // the time that calls are held ends in the pause after it
+	lost := fmt.Errorf("%w: %w", nomad.ErrLost, io.EOF)
+	remote := nomad.ErrorFromText(lost.Error())
+	read, write := &nomad.GenericRequest{}, &nomad.JobRegisterRequest{}
+	forwarded := &nomad.GenericRequest{QueryOptions: nomad.QueryOptions{InternalRpcInfo: nomad.InternalRpcInfo{Forwarded: true}}}
+	for name, c := range map[string]struct {
+		req   Request
+		addr  string
+		none  time.Duration
+		tries []try // the first is made, the others are owed when the one before fails
+		made  int
+		want  error
+	}{
+		"at once":                           {read, "a", 0, []try{{0, lost}, {}}, 2, nil},
+		"just before the hold ends":         {read, "a", 0, []try{{late, lost}, {}}, 2, nil},
+		"as the hold ends":                  {read, "a", 0, []try{{holdTimeout, lost}, {}}, 2, nil},
+		"long after":                        {read, "a", 0, []try{{10 * holdTimeout, lost}, {}}, 2, nil},
+		"late, and a leader is missing":     {read, "a", 3 * time.Second, []try{{late, lost}, {}}, 2, nil},
+		"late, a leader is missing for two": {read, "a", 3 * time.Second, []try{{late, lost}, {late, lost}, {late, lost}, {}}, 4, nil},
+		"then it is not ready":              {read, "a", 0, []try{{late, lost}, {0, nomad.ErrNotReady}, {}}, 3, nil},
+		"another server lost it":            {read, "a", 0, []try{{late, remote}, {}}, 2, nil},
+		"a node's connection":               {read, "", 0, []try{{late, remote}, {}}, 2, nil},
+		"a node's connection, twice":        {read, "", 0, []try{{0, lost}, {0, lost}}, 2, io.EOF},
+		"no leader for long":                {read, "a", 2 * holdTimeout, []try{{late, lost}}, 1, nomad.ErrNoLeader},
+		"again and again":                   {read, "a", 0, []try{{late, lost}, {late, lost}, {late, lost}, {holdTimeout, lost}}, 4, io.EOF},
+		"by a server that was asked":        {forwarded, "a", 0, []try{{late, lost}}, 1, io.EOF},
+		"a write":                           {write, "a", 0, []try{{late, fmt.Errorf("%w: %w", nomad.ErrMaybeApplied, lost)}}, 1, nomad.ErrMaybeApplied},
+		"a write that lost its leader, too": {write, "a", 0, []try{{0, fmt.Errorf("%w: %w", nomad.ErrNoLeader, nomad.ErrMaybeApplied)}}, 1, nomad.ErrMaybeApplied},
+		"a write that nobody took":          {write, "a", 0, []try{{time.Second, nomad.ErrUnsent}, {}}, 2, nil},
+		"a write that a handler lost":       {write, "", 0, []try{{0, lost}}, 1, io.EOF},
+		"a restart":                         {&nomad.AllocRestartRequest{}, "a", 0, []try{{late, maybeApplied(&nomad.AllocRestartRequest{}, lost)}}, 1, nomad.ErrMaybeApplied},
+		"a signal":                          {&nomad.AllocSignalRequest{}, "a", 0, []try{{late, maybeApplied(&nomad.AllocSignalRequest{}, lost)}}, 1, nomad.ErrMaybeApplied},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				router := &leaders{none: c.none, addr: c.addr}
+				s := &Server{cfg: Config{Router: router, Hold: holdTimeout}}
+				left := slices.Clone(c.tries)
+				made := 0
+				err := s.routed(t.Context(), Method{Where: Leader}, c.req, func(string) error {
+					this := left[0]
+					if len(left) > 1 {
+						left = left[1:]
+					}
+					made++
+					<-time.After(this.takes)
+					router.last = time.Now()
+					return this.err
+				})
+				if !errors.Is(err, c.want) || made != c.made {
+					t.Errorf("routed() = %v after %d tries, want %v after %d", err, made, c.want, c.made)
+				}
+			})
+		})
+	}
+}
+
+// failing fails as a connection does.
+type failing struct{ read, write error }
+
+func (f failing) Read([]byte) (int, error)    { return 0, f.read }
+func (f failing) Write(b []byte) (int, error) { return len(b), f.write }
+func (f failing) Close() error                { return nil }
+
+// Whatever ends a connection, the call says that it was lost, here and at the agent that
+// is told of it.
+func TestEveryEndOfAConnectionIsALoss(t *testing.T) {
+	for _, end := range []error{io.EOF, io.ErrUnexpectedEOF, io.ErrClosedPipe, net.ErrClosed, yamux.ErrSessionShutdown, yamux.ErrStreamClosed,
+		yamux.ErrConnectionReset, yamux.ErrConnectionWriteTimeout, yamux.ErrKeepAliveTimeout, yamux.ErrTimeout, errors.New("no route to host")} {
+		for name, conn := range map[string]failing{"read": {read: end}, "write": {write: end}} {
+			t.Run(name+" "+end.Error(), func(t *testing.T) {
+				broken, err := newCaller(conn).call("Test.Read", &nomad.GenericRequest{}, nil)
+				if !broken || !Lost(err) || !errors.Is(err, end) || !Lost(nomad.ErrorFromText(err.Error())) {
+					t.Errorf("call() = %v, %v", broken, err)
+				}
+				err = maybeApplied(&nomad.JobRegisterRequest{}, err)
+				if told := nomad.ErrorFromText(err.Error()); !errors.Is(told, nomad.ErrMaybeApplied) || Lost(told) {
+					t.Errorf("a write: %v", told)
+				}
+				if _, err := openStream(conn, "Test.Echo"); !errors.Is(err, nomad.ErrNoStream) || !Lost(err) {
+					t.Errorf("openStream() = %v", err)
+				}
+			})
+		}
+	}
+}
