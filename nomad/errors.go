@@ -123,6 +123,23 @@ type remoteError struct {
 func (e *remoteError) Error() string { return e.text }
 func (e *remoteError) Unwrap() error { return e.is }
 
+// hiddenText begins what Hidden adds.
+const hiddenText = " (or your token lacks "
+
+// Hidden is what the errors for things that there are not add where callers need rights:
+// the thing may be there, and hidden from who has none of these in its namespace.
+func Hidden(rights ...string) string {
+	return hiddenText + strings.Join(rights, " or ") + " in its namespace)"
+}
+
+// CutHidden splits an error text into what it says of the thing and what Hidden added.
+func CutHidden(text string) (thing, hidden string) {
+	if i := strings.Index(text, hiddenText); i >= 0 {
+		return text[:i], text[i:]
+	}
+	return text, ""
+}
+
 // UnknownAlloc, UnknownNode, UnknownJob, UnknownEval and UnknownDeployment are
 // the 404 errors for objects that state does not hold.
 func UnknownAlloc(id string) error { return Errorf(404, "%s %q", ErrUnknownAllocationPrefix, id) }

@@ -18,6 +18,12 @@ type ClientHostVolumeConfig struct {
 	ID       string
 }
 
+// The types of volumes that jobs ask for.
+const (
+	VolumeTypeHost = "host"
+	VolumeTypeCSI  = "csi"
+)
+
 // VolumeAccessMode is how many allocations on how many nodes may use a volume, and
 // whether they may write.
 type VolumeAccessMode string

@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -121,16 +122,21 @@ func Needs(q acl.Question) Check {
 // InNamespace asks for one of the rights in the namespace of the request. All
 // namespaces at once pass: the handler leaves out what the caller may not see.
 func InNamespace(ops ...acl.NamespaceCapability) Check {
-	return Check{says: fmt.Sprintf("ns:%s", ops), ask: func(a *Access, env nomad.Envelope) error {
+	one := InOneNamespace(ops...)
+	return Check{says: one.says, ask: func(a *Access, env nomad.Envelope) error {
 		if env.Namespace == nomad.AllNamespacesSentinel {
 			a.Open()
 			return nil
 		}
-		namespace := env.Namespace
-		if namespace == "" {
-			namespace = nomad.DefaultNamespace
-		}
-		return a.Need(acl.InNamespace(namespace, slices.Clone(ops)...))
+		return one.ask(a, env)
+	}}
+}
+
+// InOneNamespace is InNamespace for a method that is about one thing: in all namespaces
+// at once there is none, and nobody but who has every right may ask.
+func InOneNamespace(ops ...acl.NamespaceCapability) Check {
+	return Check{says: fmt.Sprintf("ns:%s", ops), ask: func(a *Access, env nomad.Envelope) error {
+		return a.Need(acl.InNamespace(cmp.Or(env.Namespace, nomad.DefaultNamespace), slices.Clone(ops)...))
 	}}
 }
 

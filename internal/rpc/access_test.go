@@ -50,6 +50,7 @@ func TestChecks(t *testing.T) {
 		c.Auth = cfg
 		c.Methods = []rpc.Method{
 			rpc.Handle("Test.Ns", rpc.Token, rpc.Here, answer).Needs(rpc.InNamespace(acl.ReadJob, acl.SubmitJob)),
+			rpc.Handle("Test.One", rpc.Token, rpc.Here, answer).Needs(rpc.InOneNamespace(acl.ReadJob)),
 			rpc.Handle("Test.Node", rpc.Token, rpc.Here, answer).Needs(rpc.Needs(acl.ToRead(acl.Nodes))),
 			rpc.Handle("Test.Good", rpc.Token, rpc.Here, answer).Needs(rpc.Good),
 			rpc.Handle("Test.All", rpc.Management, rpc.Here, answer),
@@ -64,6 +65,9 @@ func TestChecks(t *testing.T) {
 		{"Test.Ns", "", `namespace "default" { policy = "read" }`, ""},
 		{"Test.Ns", "prod", `namespace "default" { policy = "read" }`, `Permission denied: needs read-job or submit-job in namespace "prod"`},
 		{"Test.Ns", "prod", ``, `Permission denied: needs read-job or submit-job in namespace "prod"`},
+		{"Test.One", "", `namespace "default" { policy = "read" }`, ""},
+		{"Test.One", "prod", `namespace "default" { policy = "read" }`, `Permission denied: needs read-job in namespace "prod"`},
+		{"Test.One", "*", `namespace "*" { policy = "read" }`, `Permission denied: needs read-job in namespace "*"`},
 		{"Test.Node", "", `node { policy = "read" }`, ""},
 		{"Test.Node", "", `node { policy = "deny" }`, "Permission denied: needs read of node"},
 		{"Test.Good", "", ``, ""},

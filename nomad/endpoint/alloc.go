@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	memdb "github.com/hashicorp/go-memdb"
+	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/authz"
@@ -24,13 +25,13 @@ func allocList(q *nomad.QueryOptions, o order) list[*nomad.Allocation] {
 		filtered: func(a *nomad.Allocation) any { return a.WithoutIdentities() }}
 }
 
-func (s *Service) allocList(ctx context.Context, _ *rpc.Call, req *nomad.AllocListRequest) (*nomad.AllocListResponse, error) {
+func (s *Service) allocList(ctx context.Context, c *rpc.Call, req *nomad.AllocListRequest) (*nomad.AllocListResponse, error) {
 	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.AllocListResponse) error {
 		all := snap.Allocs(ws)
 		if req.Prefix != "" {
 			all = snap.AllocsByPrefix(ws, req.Prefix)
 		}
-		all, err := within(snap, req.Namespace, all, func(a *nomad.Allocation) string { return a.Namespace })
+		all, err := within(snap, req.Namespace, all, func(a *nomad.Allocation) string { return a.Namespace }, grants(c, acl.ReadJob))
 		if err != nil {
 			return err
 		}
@@ -45,17 +46,26 @@ func (s *Service) allocList(ctx context.Context, _ *rpc.Call, req *nomad.AllocLi
 	})
 }
 
-func (s *Service) allocGet(ctx context.Context, _ *rpc.Call, req *nomad.AllocSpecificRequest) (*nomad.SingleAllocResponse, error) {
-	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.SingleAllocResponse) error {
+func (s *Service) allocGet(ctx context.Context, c *rpc.Call, req *nomad.AllocSpecificRequest) (*nomad.SingleAllocResponse, error) {
+	out, err := read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.SingleAllocResponse) error {
 		if req.AllocID == "" {
 			return nomad.ErrMissingAllocID
 		}
-		out.Alloc = snap.Alloc(ws, req.AllocID).WithoutIdentities()
-		if out.Index = snap.TableIndex(state.TableAllocs); out.Alloc != nil {
-			out.Index = out.Alloc.ModifyIndex
+		alloc := snap.Alloc(nil, req.AllocID)
+		if !s.readsAlloc(c, alloc) { // whether it is there or not
+			snap.Allocs(ws)
+			out.Index = snap.TableIndex(state.TableAllocs)
+			return nil
 		}
+		snap.Alloc(ws, req.AllocID)
+		out.Alloc, out.Index = alloc.WithoutIdentities(), alloc.ModifyIndex
 		return nil
 	})
+	if err != nil || out.Alloc != nil {
+		return out, err
+	}
+	c.Access.Open()
+	return out, notSeen(c, nomad.UnknownAlloc(req.AllocID), acl.ReadJob)
 }
 
 // allocGetAll hands allocations to the node that runs them, tokens and all.
@@ -95,14 +105,14 @@ func ownAlloc(snap *state.Snapshot, id *nomad.AuthenticatedIdentity, a *nomad.Al
 }
 
 // allocStop has an allocation stopped, and another placed in its stead.
-func (s *Service) allocStop(ctx context.Context, _ *rpc.Call, req *nomad.AllocStopRequest) (*nomad.AllocStopResponse, error) {
+func (s *Service) allocStop(ctx context.Context, c *rpc.Call, req *nomad.AllocStopRequest) (*nomad.AllocStopResponse, error) {
 	if req.AllocID == "" {
 		return nil, nomad.ErrMissingAllocID
 	}
 	snap := s.snapshot()
 	alloc := snap.Alloc(nil, req.AllocID)
-	if alloc == nil {
-		return nil, nomad.UnknownAlloc(req.AllocID)
+	if err := needAlloc(c, alloc, req.AllocID, acl.AllocLifecycle); err != nil {
+		return nil, err
 	}
 	job := alloc.Job
 	if current := snap.Job(nil, alloc.Namespace, alloc.JobID); current != nil {
@@ -142,6 +152,15 @@ func (s *Service) allocUpdateTransition(ctx context.Context, _ *rpc.Call, req *n
 	out := &nomad.GenericResponse{}
 	out.Index = index
 	return out, nil
+}
+
+// needAlloc asks for one of the rights on an allocation, nil for one that was not found.
+func needAlloc(c *rpc.Call, alloc *nomad.Allocation, id string, ops ...acl.NamespaceCapability) error {
+	namespace := ""
+	if alloc != nil {
+		namespace = alloc.Namespace
+	}
+	return needOf(c, namespace, nomad.UnknownAlloc(id), ops...)
 }
 
 func hasPrefix(s, prefix string) bool { return strings.HasPrefix(s, prefix) }

@@ -2,8 +2,10 @@ package endpoint
 
 import (
 	"context"
+	"iter"
 
 	memdb "github.com/hashicorp/go-memdb"
+	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -19,13 +21,13 @@ func deploymentList(q *nomad.QueryOptions, o order) list[*nomad.Deployment] {
 	}}
 }
 
-func (s *Service) deploymentList(ctx context.Context, _ *rpc.Call, req *nomad.DeploymentListRequest) (*nomad.DeploymentListResponse, error) {
+func (s *Service) deploymentList(ctx context.Context, c *rpc.Call, req *nomad.DeploymentListRequest) (*nomad.DeploymentListResponse, error) {
 	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.DeploymentListResponse) error {
 		all := snap.Deployments(ws)
 		if req.Prefix != "" {
 			all = snap.DeploymentsByPrefix(ws, req.Prefix)
 		}
-		all, err := within(snap, req.Namespace, all, func(d *nomad.Deployment) string { return d.Namespace })
+		all, err := within(snap, req.Namespace, all, func(d *nomad.Deployment) string { return d.Namespace }, grants(c, acl.ReadJob))
 		if err != nil {
 			return err
 		}
@@ -40,51 +42,73 @@ func (s *Service) deploymentList(ctx context.Context, _ *rpc.Call, req *nomad.De
 	})
 }
 
-func (s *Service) deploymentGet(ctx context.Context, _ *rpc.Call, req *nomad.DeploymentSpecificRequest) (*nomad.SingleDeploymentResponse, error) {
-	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.SingleDeploymentResponse) error {
-		out.Deployment = snap.Deployment(ws, req.DeploymentID)
-		if out.Index = snap.TableIndex(state.TableDeployment); out.Deployment != nil {
-			out.Index = out.Deployment.ModifyIndex
+func (s *Service) deploymentGet(ctx context.Context, c *rpc.Call, req *nomad.DeploymentSpecificRequest) (*nomad.SingleDeploymentResponse, error) {
+	out, err := read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.SingleDeploymentResponse) error {
+		d := snap.Deployment(nil, req.DeploymentID)
+		if d == nil || !c.Access.Allows(acl.InNamespace(d.Namespace, acl.ReadJob)) { // whether it is there or not
+			snap.Deployments(ws)
+			out.Index = snap.TableIndex(state.TableDeployment)
+			return nil
 		}
+		out.Deployment = snap.Deployment(ws, req.DeploymentID)
+		out.Index = out.Deployment.ModifyIndex
 		return nil
 	})
+	if err != nil || out.Deployment != nil {
+		return out, err
+	}
+	c.Access.Open()
+	return out, notSeen(c, nomad.UnknownDeployment(req.DeploymentID), acl.ReadJob)
 }
 
-func (s *Service) deploymentAllocations(ctx context.Context, _ *rpc.Call, req *nomad.DeploymentSpecificRequest) (*nomad.AllocListResponse, error) {
+func (s *Service) deploymentAllocations(ctx context.Context, c *rpc.Call, req *nomad.DeploymentSpecificRequest) (*nomad.AllocListResponse, error) {
 	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.AllocListResponse) error {
-		out.Allocations = []*nomad.AllocListStub{}
-		for a := range snap.AllocsByDeployment(ws, req.DeploymentID) {
-			out.Allocations = append(out.Allocations, a.Stub(nil))
-		}
+		out.Allocations = readable(c, snap.AllocsByDeployment(ws, req.DeploymentID))
 		out.Index = snap.TableIndex(state.TableAllocs)
 		return nil
 	})
 }
 
-// deploymentToChange returns an error unless the deployment is there and active.
-func (s *Service) deploymentToChange(id string) error {
+// readable are the stubs of the allocations that the caller may read.
+func readable(c *rpc.Call, all iter.Seq[*nomad.Allocation]) []*nomad.AllocListStub {
+	out, may := []*nomad.AllocListStub{}, grants(c, acl.ReadJob)
+	c.Access.Open() // there may be none to ask for
+	for a := range all {
+		if may(a.Namespace) {
+			out = append(out, a.Stub(nil))
+		}
+	}
+	return out
+}
+
+// deploymentToChange returns an error unless the deployment is there and active, and the
+// caller has one of the rights.
+func (s *Service) deploymentToChange(c *rpc.Call, id string, ops ...acl.NamespaceCapability) error {
 	if id == "" {
 		return nomad.Errorf(400, "missing deployment ID")
 	}
-	d := s.snapshot().Deployment(nil, id)
-	switch {
-	case d == nil:
-		return nomad.UnknownDeployment(id)
-	case !d.Active():
+	d, namespace := s.snapshot().Deployment(nil, id), ""
+	if d != nil {
+		namespace = d.Namespace
+	}
+	if err := needOf(c, namespace, nomad.UnknownDeployment(id), ops...); err != nil {
+		return err
+	}
+	if d == nil || !d.Active() {
 		return nomad.Errorf(400, "can't change terminal deployment")
 	}
 	return nil
 }
 
-func (s *Service) deploymentFail(ctx context.Context, _ *rpc.Call, req *nomad.DeploymentFailRequest) (*nomad.DeploymentUpdateResponse, error) {
-	if err := s.deploymentToChange(req.DeploymentID); err != nil {
+func (s *Service) deploymentFail(ctx context.Context, c *rpc.Call, req *nomad.DeploymentFailRequest) (*nomad.DeploymentUpdateResponse, error) {
+	if err := s.deploymentToChange(c, req.DeploymentID, acl.SubmitJob, acl.FailDeployment); err != nil {
 		return nil, err
 	}
 	return s.cfg.Deploys.Fail(ctx, req.DeploymentID)
 }
 
-func (s *Service) deploymentPause(ctx context.Context, _ *rpc.Call, req *nomad.DeploymentPauseRequest) (*nomad.DeploymentUpdateResponse, error) {
-	if err := s.deploymentToChange(req.DeploymentID); err != nil {
+func (s *Service) deploymentPause(ctx context.Context, c *rpc.Call, req *nomad.DeploymentPauseRequest) (*nomad.DeploymentUpdateResponse, error) {
+	if err := s.deploymentToChange(c, req.DeploymentID, acl.SubmitJob, acl.PauseDeployment); err != nil {
 		return nil, err
 	}
 	if req.Pause {

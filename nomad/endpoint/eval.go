@@ -6,6 +6,7 @@ import (
 	"time"
 
 	memdb "github.com/hashicorp/go-memdb"
+	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -151,7 +152,7 @@ func evalList(q *nomad.QueryOptions, o order) list[*nomad.Evaluation] {
 	}}
 }
 
-func (s *Service) evalList(ctx context.Context, _ *rpc.Call, req *nomad.EvalListRequest) (*nomad.EvalListResponse, error) {
+func (s *Service) evalList(ctx context.Context, c *rpc.Call, req *nomad.EvalListRequest) (*nomad.EvalListResponse, error) {
 	if req.Filter != "" && (req.FilterJobID != "" || req.FilterEvalStatus != "") {
 		return nil, nomad.Errorf(400, "Filter expression cannot be used with other filter parameters")
 	}
@@ -160,7 +161,7 @@ func (s *Service) evalList(ctx context.Context, _ *rpc.Call, req *nomad.EvalList
 		if req.Prefix != "" {
 			all = snap.EvalsByPrefix(ws, req.Prefix)
 		}
-		all, err := within(snap, req.Namespace, all, func(e *nomad.Evaluation) string { return e.Namespace })
+		all, err := within(snap, req.Namespace, all, func(e *nomad.Evaluation) string { return e.Namespace }, grants(c, acl.ReadJob))
 		if err != nil {
 			return err
 		}
@@ -179,15 +180,17 @@ func (s *Service) evalList(ctx context.Context, _ *rpc.Call, req *nomad.EvalList
 	})
 }
 
-func (s *Service) evalCount(ctx context.Context, _ *rpc.Call, req *nomad.EvalCountRequest) (*nomad.EvalCountResponse, error) {
+func (s *Service) evalCount(ctx context.Context, c *rpc.Call, req *nomad.EvalCountRequest) (*nomad.EvalCountResponse, error) {
 	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.EvalCountResponse) error {
 		all := snap.Evals(ws)
 		if req.Prefix != "" {
 			all = snap.EvalsByPrefix(ws, req.Prefix)
 		}
+		may := grants(c, acl.ReadJob)
 		if ns := namespaceOf(req.Namespace); ns != nomad.AllNamespacesSentinel {
-			all = only(all, func(e *nomad.Evaluation) bool { return e.Namespace == ns })
+			may = func(namespace string) bool { return namespace == ns }
 		}
+		all = only(all, func(e *nomad.Evaluation) bool { return may(e.Namespace) })
 		opts := nomad.QueryOptions{Filter: req.Filter}
 		evals, _, err := evalList(&opts, byID).page(all)
 		out.Count = len(evals)
@@ -196,26 +199,33 @@ func (s *Service) evalCount(ctx context.Context, _ *rpc.Call, req *nomad.EvalCou
 	})
 }
 
-func (s *Service) evalGet(ctx context.Context, _ *rpc.Call, req *nomad.EvalSpecificRequest) (*nomad.SingleEvalResponse, error) {
-	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.SingleEvalResponse) error {
-		out.Eval = snap.Eval(ws, req.EvalID)
-		if out.Eval == nil {
+func (s *Service) evalGet(ctx context.Context, c *rpc.Call, req *nomad.EvalSpecificRequest) (*nomad.SingleEvalResponse, error) {
+	out, err := read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.SingleEvalResponse) error {
+		eval, may := snap.Eval(nil, req.EvalID), grants(c, acl.ReadJob)
+		if eval == nil || !may(eval.Namespace) { // whether it is there or not
+			snap.Evals(ws)
 			out.Index = snap.TableIndex(state.TableEvals)
 			return nil
 		}
+		out.Eval = snap.Eval(ws, req.EvalID)
 		out.Index = out.Eval.ModifyIndex
 		if req.IncludeRelated {
 			full := *out.Eval
-			full.RelatedEvals = related(snap, ws, out.Eval)
+			full.RelatedEvals = related(snap, ws, out.Eval, may)
 			out.Eval = &full
 		}
 		return nil
 	})
+	if err != nil || out.Eval != nil {
+		return out, err
+	}
+	c.Access.Open()
+	return out, notSeen(c, nomad.UnknownEval(req.EvalID), acl.ReadJob)
 }
 
 // related follows the links of an evaluation both ways: what it came from, what it
-// led to and what blocks for it.
-func related(snap *state.Snapshot, ws memdb.WatchSet, eval *nomad.Evaluation) []*nomad.EvaluationStub {
+// led to and what blocks for it, as far as the caller may read them.
+func related(snap *state.Snapshot, ws memdb.WatchSet, eval *nomad.Evaluation, may func(namespace string) bool) []*nomad.EvaluationStub {
 	var out []*nomad.EvaluationStub
 	seen := map[string]bool{eval.ID: true, "": true}
 	todo := []string{eval.PreviousEval, eval.NextEval, eval.BlockedEval}
@@ -226,7 +236,7 @@ func related(snap *state.Snapshot, ws memdb.WatchSet, eval *nomad.Evaluation) []
 			continue
 		}
 		seen[id] = true
-		if e := snap.Eval(ws, id); e != nil {
+		if e := snap.Eval(ws, id); e != nil && may(e.Namespace) {
 			out = append(out, e.Stub())
 			todo = append(todo, e.PreviousEval, e.NextEval, e.BlockedEval)
 		}
@@ -234,12 +244,9 @@ func related(snap *state.Snapshot, ws memdb.WatchSet, eval *nomad.Evaluation) []
 	return out
 }
 
-func (s *Service) evalAllocations(ctx context.Context, _ *rpc.Call, req *nomad.EvalSpecificRequest) (*nomad.EvalAllocationsResponse, error) {
+func (s *Service) evalAllocations(ctx context.Context, c *rpc.Call, req *nomad.EvalSpecificRequest) (*nomad.EvalAllocationsResponse, error) {
 	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.EvalAllocationsResponse) error {
-		out.Allocations = []*nomad.AllocListStub{}
-		for a := range snap.AllocsByEval(ws, req.EvalID) {
-			out.Allocations = append(out.Allocations, a.Stub(nil))
-		}
+		out.Allocations = readable(c, snap.AllocsByEval(ws, req.EvalID))
 		out.Index = snap.TableIndex(state.TableAllocs)
 		return nil
 	})

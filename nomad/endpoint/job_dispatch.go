@@ -16,13 +16,13 @@ import (
 // maxPayload bounds what a dispatched job is given.
 const maxPayload = 16 << 10
 
-func (s *Service) jobDispatch(ctx context.Context, _ *rpc.Call, req *nomad.JobDispatchRequest) (*nomad.JobDispatchResponse, error) {
+func (s *Service) jobDispatch(ctx context.Context, c *rpc.Call, req *nomad.JobDispatchRequest) (*nomad.JobDispatchResponse, error) {
 	if req.JobID == "" {
 		return nil, nomad.Errorf(400, "missing parameterized job ID")
 	}
 	ns := namespaceOf(req.Namespace)
 	snap := s.snapshot()
-	if err := registrationOpen(snap); err != nil {
+	if err := registrationOpen(snap, c); err != nil {
 		return nil, err
 	}
 	parent := snap.Job(nil, ns, req.JobID)

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	memdb "github.com/hashicorp/go-memdb"
+	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/scheduler"
@@ -13,11 +14,16 @@ import (
 
 // jobPlan runs the scheduler on what state would be with the job in it. Nothing
 // is written.
-func (s *Service) jobPlan(ctx context.Context, _ *rpc.Call, req *nomad.JobPlanRequest) (*nomad.JobPlanResponse, error) {
+func (s *Service) jobPlan(ctx context.Context, c *rpc.Call, req *nomad.JobPlanRequest) (*nomad.JobPlanResponse, error) {
 	if req.Job == nil {
 		return nil, nomad.Errorf(400, "job required for plan")
 	}
-	job, warnings, err := s.admitJob(req.Job, req.WriteRequest)
+	job, warnings, err := s.admitJob(req.Job, req.WriteRequest, func(job *nomad.Job) error {
+		if err := c.Access.Need(acl.InNamespace(job.Namespace, acl.SubmitJob, acl.PlanJob)); err != nil || !req.PolicyOverride {
+			return err
+		}
+		return c.Access.Need(acl.InNamespace(job.Namespace, acl.SentinelOverride))
+	})
 	if err != nil {
 		return nil, err
 	}

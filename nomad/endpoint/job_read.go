@@ -5,6 +5,7 @@ import (
 	"iter"
 
 	memdb "github.com/hashicorp/go-memdb"
+	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -12,14 +13,12 @@ import (
 
 func atJob(j *nomad.Job) cursor { return cursor{namespace: j.Namespace, id: j.ID} }
 
-// jobsOf returns the jobs that a list request asks for.
-func jobsOf(snap *state.Snapshot, ws memdb.WatchSet, q *nomad.QueryOptions) (iter.Seq[*nomad.Job], error) {
+// jobsOf returns the jobs that a list request asks for. In all namespaces those that may
+// grants are; that of one was asked for before.
+func jobsOf(snap *state.Snapshot, ws memdb.WatchSet, q *nomad.QueryOptions, may func(namespace string) bool) (iter.Seq[*nomad.Job], error) {
 	ns := namespaceOf(q.Namespace)
-	switch {
-	case ns == nomad.AllNamespacesSentinel && q.Prefix == "":
-		return snap.Jobs(ws), nil
-	case ns == nomad.AllNamespacesSentinel:
-		return only(snap.Jobs(ws), func(j *nomad.Job) bool { return hasPrefix(j.ID, q.Prefix) }), nil
+	if ns == nomad.AllNamespacesSentinel {
+		return only(snap.Jobs(ws), func(j *nomad.Job) bool { return hasPrefix(j.ID, q.Prefix) && may(j.Namespace) }), nil
 	}
 	if err := knownNamespace(snap, ns); err != nil {
 		return nil, err
@@ -30,9 +29,9 @@ func jobsOf(snap *state.Snapshot, ws memdb.WatchSet, q *nomad.QueryOptions) (ite
 	return snap.JobsByPrefix(ws, ns, q.Prefix), nil
 }
 
-func (s *Service) jobList(ctx context.Context, _ *rpc.Call, req *nomad.JobListRequest) (*nomad.JobListResponse, error) {
+func (s *Service) jobList(ctx context.Context, c *rpc.Call, req *nomad.JobListRequest) (*nomad.JobListResponse, error) {
 	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.JobListResponse) error {
-		all, err := jobsOf(snap, ws, &req.QueryOptions)
+		all, err := jobsOf(snap, ws, &req.QueryOptions, grants(c, acl.ListJobs))
 		if err != nil {
 			return err
 		}

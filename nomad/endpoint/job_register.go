@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"strings"
 
+	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -14,11 +15,16 @@ import (
 // defaultMaxSource bounds the source that is kept beside a job.
 const defaultMaxSource = 1_000_000
 
-func (s *Service) jobRegister(ctx context.Context, _ *rpc.Call, req *nomad.JobRegisterRequest) (*nomad.JobRegisterResponse, error) {
+func (s *Service) jobRegister(ctx context.Context, c *rpc.Call, req *nomad.JobRegisterRequest) (*nomad.JobRegisterResponse, error) {
 	if req.Job == nil {
 		return nil, nomad.Errorf(400, "missing job for registration")
 	}
-	job, warnings, err := s.admitJob(req.Job, req.WriteRequest)
+	job, warnings, err := s.admitJob(req.Job, req.WriteRequest, func(job *nomad.Job) error {
+		if err := c.Access.Need(acl.InNamespace(job.Namespace, acl.SubmitJob, acl.RegisterJob)); err != nil {
+			return err
+		}
+		return needJob(c, job, req.PolicyOverride)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -26,7 +32,7 @@ func (s *Service) jobRegister(ctx context.Context, _ *rpc.Call, req *nomad.JobRe
 		return nil, nomad.Errorf(400, "job can't be submitted with a payload or as dispatched: dispatch its parent")
 	}
 	snap := s.snapshot()
-	if err := registrationOpen(snap); err != nil {
+	if err := registrationOpen(snap, c); err != nil {
 		return nil, err
 	}
 	old := snap.Job(nil, job.Namespace, job.ID)
@@ -62,10 +68,14 @@ func (s *Service) jobRegister(ctx context.Context, _ *rpc.Call, req *nomad.JobRe
 }
 
 // admitJob returns the job as it will be stored, complete and valid, and what
-// should be said about it.
-func (s *Service) admitJob(given *nomad.Job, w nomad.WriteRequest) (*nomad.Job, []string, error) {
+// should be said about it. May asks whether the caller may do this with the job: it is
+// its own namespace that counts, and who may nothing there hears nothing of the rest.
+func (s *Service) admitJob(given *nomad.Job, w nomad.WriteRequest, may func(*nomad.Job) error) (*nomad.Job, []string, error) {
 	job, err := s.completeJob(given, w)
 	if err != nil {
+		return nil, nil, err
+	}
+	if err := may(job); err != nil {
 		return nil, nil, err
 	}
 	if err := job.Validate(); err != nil {
@@ -131,9 +141,11 @@ func (s *Service) withinLimits(job *nomad.Job) error {
 	return nil
 }
 
-// registrationOpen refuses new jobs while the operator has closed registration.
-func registrationOpen(snap *state.Snapshot) error {
-	if _, cfg := snap.SchedulerConfig(nil); cfg != nil && cfg.RejectJobRegistration {
+// registrationOpen refuses new jobs while the operator has closed registration, but for
+// who has every right.
+func registrationOpen(snap *state.Snapshot, c *rpc.Call) error {
+	_, cfg := snap.SchedulerConfig(nil)
+	if cfg != nil && cfg.RejectJobRegistration && (c.Access.Off || !c.Access.IsManagement()) {
 		return nomad.ErrRegistrationClosed
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"iter"
 
 	memdb "github.com/hashicorp/go-memdb"
+	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -15,12 +16,12 @@ const maxStatuses = 1000
 
 // jobStatuses tells how jobs stand: all of them, most recently changed last, or
 // the ones that the request names.
-func (s *Service) jobStatuses(ctx context.Context, _ *rpc.Call, req *nomad.JobStatusesRequest) (*nomad.JobStatusesResponse, error) {
+func (s *Service) jobStatuses(ctx context.Context, c *rpc.Call, req *nomad.JobStatusesRequest) (*nomad.JobStatusesResponse, error) {
 	if len(req.Jobs) > maxStatuses {
 		return nil, nomad.Errorf(400, "more than %d jobs are named", maxStatuses)
 	}
 	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.JobStatusesResponse) error {
-		all, err := statusJobs(snap, ws, req)
+		all, err := statusJobs(snap, ws, req, grants(c, acl.ReadJob))
 		if err != nil {
 			return err
 		}
@@ -36,10 +37,11 @@ func (s *Service) jobStatuses(ctx context.Context, _ *rpc.Call, req *nomad.JobSt
 	})
 }
 
-// statusJobs returns the jobs that a request is about.
-func statusJobs(snap *state.Snapshot, ws memdb.WatchSet, req *nomad.JobStatusesRequest) (iter.Seq[*nomad.Job], error) {
+// statusJobs returns the jobs that a request is about, those in namespaces that may
+// grants.
+func statusJobs(snap *state.Snapshot, ws memdb.WatchSet, req *nomad.JobStatusesRequest, may func(namespace string) bool) (iter.Seq[*nomad.Job], error) {
 	if len(req.Jobs) == 0 {
-		all, err := jobsOf(snap, ws, &req.QueryOptions)
+		all, err := jobsOf(snap, ws, &req.QueryOptions, may)
 		if err != nil || req.IncludeChildren {
 			return all, err
 		}
@@ -47,7 +49,11 @@ func statusJobs(snap *state.Snapshot, ws memdb.WatchSet, req *nomad.JobStatusesR
 	}
 	return func(yield func(*nomad.Job) bool) {
 		for _, id := range req.Jobs {
-			if j := snap.Job(ws, namespaceOf(id.Namespace), id.ID); j != nil && !yield(j) {
+			ns := namespaceOf(id.Namespace)
+			if !may(ns) {
+				continue
+			}
+			if j := snap.Job(ws, ns, id.ID); j != nil && !yield(j) {
 				return
 			}
 		}

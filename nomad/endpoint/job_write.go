@@ -4,15 +4,22 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-func (s *Service) jobDeregister(ctx context.Context, _ *rpc.Call, req *nomad.JobDeregisterRequest) (*nomad.JobDeregisterResponse, error) {
+func (s *Service) jobDeregister(ctx context.Context, c *rpc.Call, req *nomad.JobDeregisterRequest) (*nomad.JobDeregisterResponse, error) {
 	if req.JobID == "" {
 		return nil, nomad.Errorf(400, "missing job ID for deregistering")
 	}
-	ns := namespaceOf(req.Namespace)
+	ns, rights := namespaceOf(req.Namespace), []acl.NamespaceCapability{acl.SubmitJob, acl.PurgeJob}
+	if !req.Purge {
+		rights = append(rights, acl.DeregisterJob)
+	}
+	if err := c.Access.Need(acl.InNamespace(ns, rights...)); err != nil {
+		return nil, err
+	}
 	job := s.snapshot().Job(nil, ns, req.JobID)
 	if job == nil {
 		return nil, nomad.Errorf(404, "job not found")
@@ -99,12 +106,15 @@ func (s *Service) jobStable(ctx context.Context, _ *rpc.Call, req *nomad.JobStab
 	return out, nil
 }
 
-func (s *Service) jobValidate(_ context.Context, _ *rpc.Call, req *nomad.JobValidateRequest) (*nomad.JobValidateResponse, error) {
+func (s *Service) jobValidate(_ context.Context, c *rpc.Call, req *nomad.JobValidateRequest) (*nomad.JobValidateResponse, error) {
 	if req.Job == nil {
 		return nil, nomad.Errorf(400, "missing job for validation")
 	}
 	job, err := s.completeJob(req.Job, req.WriteRequest)
 	if err != nil {
+		return nil, err
+	}
+	if err := c.Access.Need(acl.InNamespace(job.Namespace, acl.ReadJob)); err != nil {
 		return nil, err
 	}
 	out := &nomad.JobValidateResponse{DriverConfigValidated: true, Warnings: joinLines(job.Warnings())}

@@ -4,14 +4,17 @@ import (
 	"context"
 
 	memdb "github.com/hashicorp/go-memdb"
+	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-func (s *Service) namespaceList(ctx context.Context, _ *rpc.Call, req *nomad.NamespaceListRequest) (*nomad.NamespaceListResponse, error) {
+func (s *Service) namespaceList(ctx context.Context, c *rpc.Call, req *nomad.NamespaceListRequest) (*nomad.NamespaceListResponse, error) {
 	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.NamespaceListResponse) error {
-		all := only(snap.Namespaces(ws), func(n *nomad.Namespace) bool { return hasPrefix(n.Name, req.Prefix) })
+		all := only(snap.Namespaces(ws), func(n *nomad.Namespace) bool {
+			return hasPrefix(n.Name, req.Prefix) && c.Access.Allows(acl.InAny(acl.Namespaces, n.Name))
+		})
 		found, next, err := list[*nomad.Namespace]{opts: &req.QueryOptions, order: byID,
 			at: func(n *nomad.Namespace) cursor { return cursor{id: n.Name} }}.page(all)
 		if err != nil {
@@ -24,7 +27,10 @@ func (s *Service) namespaceList(ctx context.Context, _ *rpc.Call, req *nomad.Nam
 	})
 }
 
-func (s *Service) namespaceGet(ctx context.Context, _ *rpc.Call, req *nomad.NamespaceSpecificRequest) (*nomad.SingleNamespaceResponse, error) {
+func (s *Service) namespaceGet(ctx context.Context, c *rpc.Call, req *nomad.NamespaceSpecificRequest) (*nomad.SingleNamespaceResponse, error) {
+	if err := c.Access.Need(acl.InAny(acl.Namespaces, req.Name)); err != nil {
+		return nil, err
+	}
 	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.SingleNamespaceResponse) error {
 		out.Namespace = snap.Namespace(ws, req.Name)
 		if out.Index = snap.TableIndex(state.TableNamespaces); out.Namespace != nil {

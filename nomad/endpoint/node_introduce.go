@@ -36,12 +36,13 @@ var violations = []string{"nomad", "client", "introduction_violation_num"}
 var nodeName = regexp.MustCompile(`^[^\s:]{0,255}$`)
 
 // nodeIntroduce signs a token with which nodes may register themselves. It is for
-// operators: no task and no node introduces another.
+// operators: without a policy that says so, no task and no node introduces another.
 func (s *Service) nodeIntroduce(ctx context.Context, c *rpc.Call, req *nomad.ACLCreateClientIntroductionTokenRequest) (*nomad.ACLCreateClientIntroductionTokenResponse, error) {
+	if err := forOperators(c); err != nil {
+		return nil, err
+	}
 	pool := cmp.Or(req.NodePool, nomad.NodePoolDefault)
 	switch {
-	case c.Identity.Claims != nil:
-		return nil, nomad.ErrPermissionDenied
 	case req.TTL < 0:
 		return nil, nomad.Errorf(400, "the TTL of an introduction is negative")
 	case req.Uses < 0 || req.Uses > nomad.MaxIntroductionUses:

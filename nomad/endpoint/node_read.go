@@ -4,6 +4,7 @@ import (
 	"context"
 
 	memdb "github.com/hashicorp/go-memdb"
+	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/authz"
@@ -35,15 +36,23 @@ func (s *Service) nodeList(ctx context.Context, _ *rpc.Call, req *nomad.NodeList
 	})
 }
 
-func (s *Service) nodeGet(ctx context.Context, _ *rpc.Call, req *nomad.NodeSpecificRequest) (*nomad.SingleNodeResponse, error) {
+func (s *Service) nodeGet(ctx context.Context, c *rpc.Call, req *nomad.NodeSpecificRequest) (*nomad.SingleNodeResponse, error) {
+	all := c.Access.Need(acl.ToRead(acl.Nodes))
+	if all != nil && authz.NodeID(c.Identity) == "" {
+		return nil, all
+	}
 	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.SingleNodeResponse) error {
 		if req.NodeID == "" {
 			return nomad.Errorf(400, "missing node ID")
 		}
-		out.Node = snap.Node(ws, req.NodeID).WithoutSecret()
-		if out.Index = snap.TableIndex(state.TableNodes); out.Node != nil {
-			out.Index = out.Node.ModifyIndex
+		node := snap.Node(nil, req.NodeID)
+		if node == nil || all != nil && !s.nodeOfPool(c, node.NodePool) {
+			snap.Nodes(ws)
+			out.Index = snap.TableIndex(state.TableNodes)
+			return nil
 		}
+		out.Node = snap.Node(ws, req.NodeID).WithoutSecret()
+		out.Index = out.Node.ModifyIndex
 		return nil
 	})
 }
@@ -54,8 +63,11 @@ func (s *Service) nodeGetAllocs(ctx context.Context, c *rpc.Call, req *nomad.Nod
 			return nomad.Errorf(400, "missing node ID")
 		}
 		out.Allocs = []*nomad.Allocation{}
+		may := grants(c, acl.ReadJob)
 		for a := range snap.AllocsByNode(ws, req.NodeID) {
-			out.Allocs = append(out.Allocs, a.WithoutIdentities())
+			if may(a.Namespace) {
+				out.Allocs = append(out.Allocs, a.WithoutIdentities())
+			}
 		}
 		out.Index = snap.TableIndex(state.TableAllocs)
 		return nil

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/authz"
@@ -109,6 +110,9 @@ func (s *Service) nodeEvent(subsystem, message string) *nomad.NodeEvent {
 func (s *Service) nodeUpdateDrain(ctx context.Context, c *rpc.Call, req *nomad.NodeUpdateDrainRequest) (*nomad.NodeDrainUpdateResponse, error) {
 	if req.NodeID == "" {
 		return nil, nomad.Errorf(400, "missing node ID for drain update")
+	}
+	if err := c.Access.Need(acl.ToWrite(acl.Nodes)); err != nil && authz.SameNode(c.Identity, req.NodeID) != nil {
+		return nil, err
 	}
 	if req.DrainStrategy != nil {
 		return nil, absent("draining of nodes")

@@ -1,10 +1,12 @@
 package endpoint
 
 import (
+	"cmp"
 	"context"
 	"regexp"
 
 	memdb "github.com/hashicorp/go-memdb"
+	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -12,9 +14,11 @@ import (
 
 var poolName = regexp.MustCompile(`^[a-zA-Z0-9-_]{1,128}$`)
 
-func (s *Service) nodePoolList(ctx context.Context, _ *rpc.Call, req *nomad.NodePoolListRequest) (*nomad.NodePoolListResponse, error) {
+func (s *Service) nodePoolList(ctx context.Context, c *rpc.Call, req *nomad.NodePoolListRequest) (*nomad.NodePoolListResponse, error) {
 	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.NodePoolListResponse) error {
-		all := only(snap.NodePools(ws), func(p *nomad.NodePool) bool { return hasPrefix(p.Name, req.Prefix) })
+		all := only(snap.NodePools(ws), func(p *nomad.NodePool) bool {
+			return hasPrefix(p.Name, req.Prefix) && c.Access.Allows(acl.OfNodePool(p.Name, acl.NodePoolRead))
+		})
 		pools, next, err := list[*nomad.NodePool]{opts: &req.QueryOptions, order: byID,
 			at: func(p *nomad.NodePool) cursor { return cursor{id: p.Name} }}.page(all)
 		if err != nil {
@@ -27,7 +31,10 @@ func (s *Service) nodePoolList(ctx context.Context, _ *rpc.Call, req *nomad.Node
 	})
 }
 
-func (s *Service) nodePoolGet(ctx context.Context, _ *rpc.Call, req *nomad.NodePoolSpecificRequest) (*nomad.SingleNodePoolResponse, error) {
+func (s *Service) nodePoolGet(ctx context.Context, c *rpc.Call, req *nomad.NodePoolSpecificRequest) (*nomad.SingleNodePoolResponse, error) {
+	if err := c.Access.Need(acl.OfNodePool(req.Name, acl.NodePoolRead)); err != nil {
+		return nil, err
+	}
 	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.SingleNodePoolResponse) error {
 		out.NodePool = snap.NodePool(ws, req.Name)
 		if out.Index = snap.TableIndex(state.TableNodePools); out.NodePool != nil {
@@ -37,12 +44,20 @@ func (s *Service) nodePoolGet(ctx context.Context, _ *rpc.Call, req *nomad.NodeP
 	})
 }
 
-func (s *Service) nodePoolJobs(ctx context.Context, _ *rpc.Call, req *nomad.NodePoolJobsRequest) (*nomad.NodePoolJobsResponse, error) {
+func (s *Service) nodePoolJobs(ctx context.Context, c *rpc.Call, req *nomad.NodePoolJobsRequest) (*nomad.NodePoolJobsResponse, error) {
+	if err := c.Access.Need(acl.OfNodePool(req.Name, acl.NodePoolRead)); err != nil {
+		return nil, err
+	}
+	if ns := namespaceOf(req.Namespace); ns != nomad.AllNamespacesSentinel {
+		if err := c.Access.Need(acl.InNamespace(ns, acl.ListJobs)); err != nil {
+			return nil, err
+		}
+	}
 	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.NodePoolJobsResponse) error {
 		if snap.NodePool(ws, req.Name) == nil {
 			return nomad.Errorf(404, "node pool %q not found", req.Name)
 		}
-		all, err := jobsOf(snap, ws, &req.QueryOptions)
+		all, err := jobsOf(snap, ws, &req.QueryOptions, grants(c, acl.ListJobs))
 		if err != nil {
 			return err
 		}
@@ -60,7 +75,12 @@ func (s *Service) nodePoolJobs(ctx context.Context, _ *rpc.Call, req *nomad.Node
 	})
 }
 
-func (s *Service) nodePoolNodes(ctx context.Context, _ *rpc.Call, req *nomad.NodePoolNodesRequest) (*nomad.NodePoolNodesResponse, error) {
+func (s *Service) nodePoolNodes(ctx context.Context, c *rpc.Call, req *nomad.NodePoolNodesRequest) (*nomad.NodePoolNodesResponse, error) {
+	for _, q := range []acl.Question{acl.ToRead(acl.Nodes), acl.OfNodePool(req.Name, acl.NodePoolRead)} {
+		if err := c.Access.Need(q); err != nil {
+			return nil, err
+		}
+	}
 	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.NodePoolNodesResponse) error {
 		if snap.NodePool(ws, req.Name) == nil {
 			return nomad.Errorf(404, "node pool %q not found", req.Name)
@@ -78,9 +98,14 @@ func (s *Service) nodePoolNodes(ctx context.Context, _ *rpc.Call, req *nomad.Nod
 	})
 }
 
-func (s *Service) nodePoolUpsert(ctx context.Context, _ *rpc.Call, req *nomad.NodePoolUpsertRequest) (*nomad.GenericResponse, error) {
+func (s *Service) nodePoolUpsert(ctx context.Context, c *rpc.Call, req *nomad.NodePoolUpsertRequest) (*nomad.GenericResponse, error) {
 	if len(req.NodePools) == 0 {
 		return nil, nomad.Errorf(400, "must specify at least one node pool")
+	}
+	if err := needAll(c, req.NodePools, func(p *nomad.NodePool) acl.Question {
+		return acl.OfNodePool(cmp.Or(p, &nomad.NodePool{}).Name, acl.NodePoolWrite)
+	}); err != nil {
+		return nil, err
 	}
 	for _, p := range req.NodePools {
 		switch {
@@ -115,9 +140,12 @@ func fitPoolScheduler(p *nomad.NodePool) error {
 }
 
 // nodePoolDelete forgets node pools in which there is no node and no job, running or not.
-func (s *Service) nodePoolDelete(ctx context.Context, _ *rpc.Call, req *nomad.NodePoolDeleteRequest) (*nomad.GenericResponse, error) {
+func (s *Service) nodePoolDelete(ctx context.Context, c *rpc.Call, req *nomad.NodePoolDeleteRequest) (*nomad.GenericResponse, error) {
 	if len(req.Names) == 0 {
 		return nil, nomad.Errorf(400, "must specify at least one node pool to delete")
+	}
+	if err := needAll(c, req.Names, func(name string) acl.Question { return acl.OfNodePool(name, acl.NodePoolDelete) }); err != nil {
+		return nil, err
 	}
 	snap := s.snapshot()
 	for _, name := range req.Names {

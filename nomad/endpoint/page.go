@@ -185,11 +185,12 @@ func only[T any](all iter.Seq[T], pass func(T) bool) iter.Seq[T] {
 }
 
 // within keeps what is in the namespace that a list request names, and refuses one
-// that does not exist.
-func within[T any](snap *state.Snapshot, name string, all iter.Seq[T], of func(T) string) (iter.Seq[T], error) {
+// that does not exist. In all namespaces it keeps those that may grants; that of one
+// was asked for before.
+func within[T any](snap *state.Snapshot, name string, all iter.Seq[T], of func(T) string, may func(namespace string) bool) (iter.Seq[T], error) {
 	ns := namespaceOf(name)
 	if ns == nomad.AllNamespacesSentinel {
-		return all, nil
+		return only(all, func(o T) bool { return may(of(o)) }), nil
 	}
 	if err := knownNamespace(snap, ns); err != nil {
 		return nil, err

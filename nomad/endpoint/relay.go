@@ -3,36 +3,42 @@ package endpoint
 import (
 	"context"
 	"errors"
+	"fmt"
 
+	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// target finds the node that a request is for.
-type target[Req any] func(s *Service, req *Req) (node string, err error)
+// target finds the node that a request is for, and is what its caller needs.
+type target[Req any] struct {
+	check rpc.Check
+	find  func(s *Service, c *rpc.Call, req *Req) (node string, err error)
+}
 
-// allocTarget finds the node that runs the allocation of a request.
-func allocTarget[Req any](id func(*Req) string) target[Req] {
-	return func(s *Service, req *Req) (string, error) {
+// allocTarget finds the node that runs the allocation of a request. The caller needs one
+// of the rights in the namespace of the allocation.
+func allocTarget[Req any](id func(*Req) string, ops ...acl.NamespaceCapability) target[Req] {
+	return target[Req]{rpc.Asked(fmt.Sprintf("ns:%s of the allocation", ops)), func(s *Service, c *rpc.Call, req *Req) (string, error) {
 		if id(req) == "" {
 			return "", nomad.ErrMissingAllocID
 		}
 		alloc := s.snapshot().Alloc(nil, id(req))
-		if alloc == nil {
-			return "", nomad.UnknownAlloc(id(req))
+		if err := needAlloc(c, alloc, id(req), ops...); err != nil {
+			return "", err
 		}
 		return s.reach(alloc.NodeID)
-	}
+	}}
 }
 
 // nodeTarget checks the node of a request.
-func nodeTarget[Req any](id func(*Req) string) target[Req] {
-	return func(s *Service, req *Req) (string, error) {
+func nodeTarget[Req any](id func(*Req) string, q acl.Question) target[Req] {
+	return target[Req]{rpc.Needs(q), func(s *Service, _ *rpc.Call, req *Req) (string, error) {
 		if id(req) == "" {
 			return "", nomad.Errorf(400, "missing node ID")
 		}
 		return s.reach(id(req))
-	}
+	}}
 }
 
 // reach refuses nodes that state does not know.
@@ -48,8 +54,8 @@ func relay[Req, Resp any, P interface {
 	*Req
 	rpc.Request
 }](s *Service, name, onNode string, to target[Req]) rpc.Method {
-	return rpc.Handle[Req, Resp, P](name, rpc.Token, rpc.Region, func(ctx context.Context, _ *rpc.Call, req *Req) (*Resp, error) {
-		node, err := to(s, req)
+	return rpc.Handle[Req, Resp, P](name, rpc.Token, rpc.Region, func(ctx context.Context, c *rpc.Call, req *Req) (*Resp, error) {
+		node, err := to.find(s, c, req)
 		if err != nil {
 			return nil, err
 		}
@@ -65,7 +71,7 @@ func relay[Req, Resp any, P interface {
 		next := *req
 		P(&next).MarkForwarded()
 		return out, s.cfg.Peers.Call(ctx, addr, name, P(&next), out)
-	}).Needs(rpc.Good)
+	}).Needs(to.check)
 }
 
 // relayStream makes the row of a streaming method that the node answers.
@@ -73,8 +79,8 @@ func relayStream[Req any, P interface {
 	*Req
 	rpc.Request
 }](s *Service, name string, to target[Req]) rpc.Method {
-	return rpc.HandleStream[Req, P](name, rpc.Token, rpc.Region, func(ctx context.Context, _ *rpc.Call, req *Req, from *rpc.Stream) error {
-		node, err := to(s, req)
+	return rpc.HandleStream[Req, P](name, rpc.Token, rpc.Region, func(ctx context.Context, c *rpc.Call, req *Req, from *rpc.Stream) error {
+		node, err := to.find(s, c, req)
 		if err != nil {
 			return err
 		}
@@ -91,7 +97,7 @@ func relayStream[Req any, P interface {
 		}
 		rpc.Bridge(from, next)
 		return nil
-	}).Needs(rpc.Good)
+	}).Needs(to.check)
 }
 
 // peerStream opens a stream to the server that the node is connected to.

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 
+	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/snapshot"
@@ -26,7 +27,7 @@ type Snapshots interface {
 // snapshotMethods answer errors in their own words, not as other streams do.
 func (s *Service) snapshotMethods() []rpc.Method {
 	return []rpc.Method{
-		rpc.HandleStream("Operator.SnapshotSave", rpc.Management, rpc.Leader, s.snapshotSave).FailingAs(func(e *nomad.RpcError) any {
+		rpc.HandleStream("Operator.SnapshotSave", rpc.Token, rpc.Leader, s.snapshotSave).Needs(rpc.Needs(acl.OfOperator(acl.SnapshotSave))).FailingAs(func(e *nomad.RpcError) any {
 			return &nomad.SnapshotSaveResponse{ErrorCode: errorCode(e), ErrorMsg: e.Message}
 		}),
 		rpc.HandleStream("Operator.SnapshotRestore", rpc.Management, rpc.Leader, s.snapshotRestore).FailingAs(func(e *nomad.RpcError) any {
@@ -44,15 +45,6 @@ func errorCode(e *nomad.RpcError) int {
 		return http.StatusForbidden
 	}
 	return http.StatusInternalServerError
-}
-
-// forOperators refuses the identities of tasks and nodes, with access control on or
-// off: an archive holds the keys of all others.
-func forOperators(c *rpc.Call) error {
-	if c.Identity != nil && c.Identity.Claims != nil {
-		return nomad.ErrPermissionDenied
-	}
-	return nil
 }
 
 // snapshotSave sends an archive. It is made whole first: its digest goes before it.

@@ -5,56 +5,39 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 
 	memdb "github.com/hashicorp/go-memdb"
+	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// reader is what a caller may see of variables: all of them, or the paths of a workload.
-type reader struct {
-	all       bool
-	namespace string
-	paths     []string
-}
-
-// variableReader says what the caller of a read may see. A workload reads the variables
-// of its job, group and task, by their exact paths; nodes and servers read none.
-func (s *Service) variableReader(c *rpc.Call) (reader, error) {
-	if c.Identity.Claims == nil {
-		return reader{all: true}, nil
-	}
-	w := c.Identity.Claims.WorkloadIdentityClaims
-	if w == nil {
-		return reader{}, nomad.ErrPermissionDenied
-	}
-	r := reader{namespace: w.Namespace, paths: []string{nomad.VariablesJobs}}
-	alloc := s.snapshot().Alloc(nil, w.AllocationID)
-	if alloc == nil || w.JobID == "" {
-		return r, nil
-	}
-	job := nomad.VariablesJobs + "/" + w.JobID
-	group := job + "/" + alloc.TaskGroup
-	r.paths = append(r.paths, job, group)
-	if w.TaskName != "" {
-		r.paths = append(r.paths, group+"/"+w.TaskName)
-	}
-	return r, nil
-}
-
-func (r reader) sees(namespace, path string) bool {
-	return r.all || namespace == r.namespace && slices.Contains(r.paths, path)
-}
-
-// shown is the metadata of a variable as the reader may see it: only who may write a
+// shown is the metadata of a variable as the caller may see it: only who may write a
 // variable sees who holds it.
-func (r reader) shown(m *nomad.VariableMetadata) *nomad.VariableMetadata {
-	if r.all || m.Lock == nil {
+func shown(c *rpc.Call, m *nomad.VariableMetadata) *nomad.VariableMetadata {
+	if m.Lock == nil || c.Access.Allows(acl.OfVariable(m.Namespace, m.Path, acl.VariableWrite)) {
 		return m
 	}
 	return withoutHolder(m)
+}
+
+// noNode refuses nodes, to which no variable is anything, while there is no access
+// control to say so.
+func noNode(c *rpc.Call) error {
+	if c.Access.Workload != nil {
+		return nil
+	}
+	return forOperators(c)
+}
+
+// needVariable asks for a right on a variable. The path that is asked for is, letter for
+// letter, the one that is looked up: there is no other way to write it.
+func needVariable(c *rpc.Call, namespace, path string, op acl.VariableCapability) error {
+	if err := noNode(c); err != nil {
+		return err
+	}
+	return c.Access.Need(acl.OfVariable(namespace, path, op))
 }
 
 // withoutHolder leaves out the ID of a lock.
@@ -66,11 +49,14 @@ func withoutHolder(m *nomad.VariableMetadata) *nomad.VariableMetadata {
 }
 
 func (s *Service) variableList(ctx context.Context, c *rpc.Call, req *nomad.VariablesListRequest) (*nomad.VariablesListResponse, error) {
-	may, err := s.variableReader(c)
-	if err != nil {
+	ns := namespaceOf(req.Namespace)
+	if err := noNode(c); err != nil {
 		return nil, err
 	}
-	ns := namespaceOf(req.Namespace)
+	if ns != nomad.AllNamespacesSentinel && !c.Access.AllowsSearch(ns) {
+		return nil, rpc.Denied(acl.OfVariable(ns, req.Prefix+"*", acl.VariableList))
+	}
+	c.Access.Open() // what is listed is asked for one by one
 	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.VariablesListResponse) error {
 		all := snap.VariablesIn(ws, ns, req.Prefix)
 		if ns == nomad.AllNamespacesSentinel {
@@ -80,13 +66,15 @@ func (s *Service) variableList(ctx context.Context, c *rpc.Call, req *nomad.Vari
 		}
 		found, next, err := list[*nomad.VariableEncrypted]{opts: &req.QueryOptions, order: byNamespace,
 			at:       func(v *nomad.VariableEncrypted) cursor { return cursor{namespace: v.Namespace, id: v.Path} },
-			filtered: func(v *nomad.VariableEncrypted) any { return may.shown(&v.VariableMetadata) },
-			keep:     func(v *nomad.VariableEncrypted) bool { return may.sees(v.Namespace, v.Path) },
+			filtered: func(v *nomad.VariableEncrypted) any { return shown(c, &v.VariableMetadata) },
+			keep: func(v *nomad.VariableEncrypted) bool {
+				return c.Access.Allows(acl.OfVariable(v.Namespace, v.Path, acl.VariableList))
+			},
 		}.page(all)
 		if err != nil {
 			return err
 		}
-		out.Data = each(found, func(v *nomad.VariableEncrypted) *nomad.VariableMetadata { return may.shown(&v.VariableMetadata) })
+		out.Data = each(found, func(v *nomad.VariableEncrypted) *nomad.VariableMetadata { return shown(c, &v.VariableMetadata) })
 		out.NextToken = next
 		out.Index = snap.TableIndex(state.TableVariables)
 		return nil
@@ -94,15 +82,12 @@ func (s *Service) variableList(ctx context.Context, c *rpc.Call, req *nomad.Vari
 }
 
 func (s *Service) variableRead(ctx context.Context, c *rpc.Call, req *nomad.VariablesReadRequest) (*nomad.VariablesReadResponse, error) {
-	may, err := s.variableReader(c)
 	ns := namespaceOf(req.Namespace)
-	switch {
-	case err != nil:
+	if err := needVariable(c, ns, req.Path, acl.VariableRead); err != nil {
 		return nil, err
-	case req.Path == "":
+	}
+	if req.Path == "" {
 		return nil, nomad.Errorf(400, "a variable needs a path")
-	case !may.sees(ns, req.Path):
-		return nil, nomad.ErrPermissionDenied
 	}
 	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.VariablesReadResponse) error {
 		if err := knownNamespace(snap, ns); err != nil {
@@ -118,7 +103,7 @@ func (s *Service) variableRead(ctx context.Context, c *rpc.Call, req *nomad.Vari
 		if err != nil {
 			return err
 		}
-		out.Data = &nomad.VariableDecrypted{VariableMetadata: *may.shown(&v.VariableMetadata), Items: items}
+		out.Data = &nomad.VariableDecrypted{VariableMetadata: *shown(c, &v.VariableMetadata), Items: items}
 		return nil
 	})
 }

@@ -5,17 +5,14 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// variableApply does an operation on a variable. Workloads, nodes and servers write
-// none.
+// variableApply does an operation on a variable.
 func (s *Service) variableApply(ctx context.Context, c *rpc.Call, req *nomad.VariablesApplyRequest) (*nomad.VariablesApplyResponse, error) {
-	if c.Identity.Claims != nil {
-		return nil, nomad.ErrPermissionDenied
-	}
-	entry, err := s.variableEntry(ctx, req)
+	entry, err := s.variableEntry(ctx, c, req)
 	if err != nil {
 		return nil, err
 	}
@@ -33,12 +30,14 @@ func (s *Service) variableApply(ctx context.Context, c *rpc.Call, req *nomad.Var
 	out := &nomad.VariablesApplyResponse{Op: req.Op, Result: done.Result}
 	out.Index = index
 	if done.Conflict != nil {
-		out.Conflict, err = s.conflict(ctx, done.Conflict, entry.Var.LockID())
+		if out.Conflict, err = s.conflict(ctx, c, done.Conflict, entry.Var.LockID()); out.Conflict != nil && !reads(c, &done.Conflict.VariableMetadata) {
+			out.Result = nomad.VarOpResultRedacted
+		}
 		return out, err
 	}
 	s.countLock(req.Op, entry.Var, done.Written)
 	if done.Written != nil {
-		out.Output, err = s.written(ctx, done.Written, entry, req.Var.Items)
+		out.Output, err = s.written(ctx, c, done.Written, entry, req.Var.Items)
 	}
 	return out, err
 }
@@ -54,13 +53,22 @@ func (s *Service) countLock(op nomad.VarOp, v *nomad.VariableEncrypted, written 
 	}
 }
 
-// written is the answer to an operation that stored a variable.
-func (s *Service) written(ctx context.Context, m *nomad.VariableMetadata, entry *nomad.VarApplyStateRequest, items nomad.VariableItems) (*nomad.VariableDecrypted, error) {
+// reads says whether the caller may read a variable that it wrote, or meant to.
+func reads(c *rpc.Call, m *nomad.VariableMetadata) bool {
+	return c.Access.Allows(acl.OfVariable(m.Namespace, m.Path, acl.VariableRead))
+}
+
+// written is the answer to an operation that stored a variable. What was in it before is
+// told to who may read it.
+func (s *Service) written(ctx context.Context, c *rpc.Call, m *nomad.VariableMetadata, entry *nomad.VarApplyStateRequest, items nomad.VariableItems) (*nomad.VariableDecrypted, error) {
 	out := &nomad.VariableDecrypted{VariableMetadata: *m, Items: items}
 	if !entry.KeepItems && entry.Op != nomad.VarOpLockRelease {
 		return out, nil
 	}
 	out.Items = nil
+	if !reads(c, m) {
+		return out, nil
+	}
 	if v := s.snapshot().Variable(nil, m.Namespace, m.Path); v != nil && v.ModifyIndex == m.ModifyIndex {
 		var err error
 		if out.Items, err = s.decrypt(ctx, v); err != nil {
@@ -70,28 +78,38 @@ func (s *Service) written(ctx context.Context, m *nomad.VariableMetadata, entry 
 	return out, nil
 }
 
-// conflict shows the variable that is in the way. Who does not hold its lock does not see
-// who does.
-func (s *Service) conflict(ctx context.Context, v *nomad.VariableEncrypted, holder string) (*nomad.VariableDecrypted, error) {
-	items, err := s.decrypt(ctx, v)
-	if err != nil {
-		return nil, err
+// conflict shows the variable that is in the way, without what is in it to who may not
+// read it. Who does not hold its lock does not see who does.
+func (s *Service) conflict(ctx context.Context, c *rpc.Call, v *nomad.VariableEncrypted, holder string) (*nomad.VariableDecrypted, error) {
+	out := &nomad.VariableDecrypted{VariableMetadata: v.VariableMetadata}
+	if reads(c, &v.VariableMetadata) {
+		var err error
+		if out.Items, err = s.decrypt(ctx, v); err != nil {
+			return nil, err
+		}
 	}
-	out := &nomad.VariableDecrypted{VariableMetadata: v.VariableMetadata, Items: items}
 	if v.Lock != nil && v.Lock.ID != holder {
 		out.VariableMetadata = *withoutHolder(&v.VariableMetadata)
 	}
 	return out, nil
 }
 
-// variableEntry checks a request and makes the entry of the log that does it.
-func (s *Service) variableEntry(ctx context.Context, req *nomad.VariablesApplyRequest) (*nomad.VarApplyStateRequest, error) {
+// variableEntry checks a request, and what its caller may do in the namespace of the
+// variable, and makes the entry of the log that does it.
+func (s *Service) variableEntry(ctx context.Context, c *rpc.Call, req *nomad.VariablesApplyRequest) (*nomad.VarApplyStateRequest, error) {
 	if req.Var == nil {
-		return nil, nomad.Errorf(400, "variable must be specified")
+		return nil, cmp.Or(needVariable(c, namespaceOf(req.Namespace), "", acl.VariableWrite), nomad.Errorf(400, "variable must be specified"))
 	}
 	now := s.unixNow()
 	v := &nomad.VariableEncrypted{VariableMetadata: nomad.VariableMetadata{Path: req.Var.Path, ModifyIndex: req.Var.ModifyIndex, CreateTime: now, ModifyTime: now}}
 	v.Namespace = cmp.Or(req.Var.Namespace, namespaceOf(req.Namespace))
+	op := acl.VariableWrite
+	if req.Op.Deletes() {
+		op = acl.VariableDestroy
+	}
+	if err := needVariable(c, v.Namespace, v.Path, op); err != nil {
+		return nil, err
+	}
 	if req.Namespace != "" && req.Namespace != v.Namespace {
 		return nil, nomad.Errorf(400, "the variable is of namespace %q, the request of %q", v.Namespace, req.Namespace)
 	}
@@ -185,15 +203,16 @@ func (s *Service) fitLock(v *nomad.VariableEncrypted) error {
 
 // variableRenew counts the TTL of a lock anew. It writes nothing.
 func (s *Service) variableRenew(_ context.Context, c *rpc.Call, req *nomad.VariablesRenewLockRequest) (*nomad.VariablesRenewLockResponse, error) {
+	snap, ns := s.snapshot(), namespaceOf(req.Namespace)
+	if err := needVariable(c, ns, req.Path, acl.VariableWrite); err != nil {
+		return nil, err
+	}
 	switch {
-	case c.Identity.Claims != nil:
-		return nil, nomad.ErrPermissionDenied
 	case req.Path == "":
 		return nil, nomad.Errorf(400, "a variable needs a path")
 	case req.LockID == "":
 		return nil, nomad.Errorf(400, "the ID of the lock is missing: only who holds a variable renews its lock")
 	}
-	snap, ns := s.snapshot(), namespaceOf(req.Namespace)
 	if err := knownNamespace(snap, ns); err != nil {
 		return nil, err
 	}

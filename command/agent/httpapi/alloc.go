@@ -92,12 +92,13 @@ func deploymentID(r *request, q *nomad.DeploymentSpecificRequest) error {
 	return nil
 }
 
-// missing gives what is not there the route's own words.
+// missing gives what is not there the route's own words; that it may be hidden stays.
 func missing(text string, handle func(*request) (any, error)) func(*request) (any, error) {
 	return func(r *request) (any, error) {
 		out, err := handle(r)
 		if err != nil && status(err) == http.StatusNotFound {
-			return nil, nomad.Errorf(http.StatusNotFound, "%s", text)
+			_, hidden := nomad.CutHidden(err.Error())
+			return nil, nomad.Errorf(http.StatusNotFound, "%s%s", text, hidden)
 		}
 		return out, err
 	}

@@ -1,0 +1,149 @@
+package endpoint
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/open-nomad/open-nomad/acl"
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/authz"
+)
+
+// needOf asks for one of the rights in the namespace of a thing that was found by its
+// ID, "" for one that was not found. Who lacks them hears what is said of a thing that
+// there is not: nobody can try out IDs.
+func needOf(c *rpc.Call, namespace string, missing error, ops ...acl.NamespaceCapability) error {
+	if namespace != "" && c.Access.Need(acl.InNamespace(namespace, ops...)) == nil {
+		return nil
+	}
+	return lacking(c, missing, ops...)
+}
+
+// lacking adds to what is said of a thing that there is not that it may be hidden. Only
+// who may see everything knows that it is not.
+func lacking(c *rpc.Call, missing error, ops ...acl.NamespaceCapability) error {
+	var coded *nomad.CodedError
+	if c.Access.Off || c.Access.IsManagement() || !errors.As(missing, &coded) {
+		return missing
+	}
+	return nomad.Errorf(coded.Code, "%s%s", coded.Message, nomad.Hidden(texts(ops)...))
+}
+
+// notSeen is the end of a read of one thing that the caller did not see: nil for who may
+// see everything, whose answer is nothing, and for nodes, which take that for an answer.
+func notSeen(c *rpc.Call, missing error, ops ...acl.NamespaceCapability) error {
+	if c.Access.Off || c.Access.IsManagement() || authz.NodeID(c.Identity) != "" {
+		return nil
+	}
+	return lacking(c, missing, ops...)
+}
+
+func texts(ops []acl.NamespaceCapability) []string {
+	return each(ops, func(op acl.NamespaceCapability) string { return string(op) })
+}
+
+// grants answers of namespaces whether the caller has one of the rights there. Each is
+// asked for once.
+func grants(c *rpc.Call, ops ...acl.NamespaceCapability) func(namespace string) bool {
+	known := map[string]bool{}
+	return func(namespace string) bool {
+		may, ok := known[namespace]
+		if !ok {
+			may = c.Access.Allows(acl.InNamespace(namespace, ops...))
+			known[namespace] = may
+		}
+		return may
+	}
+}
+
+// nodeOfPool says whether the caller is a node, and of the pool; every one is of the
+// pool all.
+func (s *Service) nodeOfPool(c *rpc.Call, pool string) bool {
+	node := s.snapshot().Node(nil, authz.NodeID(c.Identity))
+	if node == nil || pool == "" {
+		return false
+	}
+	own := node.NodePool
+	if claims := c.Identity.Claims; claims != nil && claims.NodeIdentityClaims != nil {
+		own = claims.NodeIdentityClaims.NodePool
+	}
+	c.Access.Open()
+	return own != "" && (own == pool || pool == nomad.NodePoolAll)
+}
+
+// readsAlloc says whether the caller may read an allocation: the node that it was placed
+// on may, and those of the node pool of its job.
+func (s *Service) readsAlloc(c *rpc.Call, a *nomad.Allocation) bool {
+	switch {
+	case a == nil:
+		return false
+	case c.Access.Allows(acl.InNamespace(a.Namespace, acl.ReadJob)), authz.OwnAlloc(c.Identity, a) == nil:
+		return true
+	}
+	return a.Job != nil && s.nodeOfPool(c, a.Job.NodePool)
+}
+
+// forOperators refuses the identities of tasks and nodes while there is no access
+// control: nothing else would keep them from what is an operator's. With access control
+// they have what their policies grant.
+func forOperators(c *rpc.Call) error {
+	if c.Access.Off && c.Identity.Claims != nil {
+		return nomad.ErrPermissionDenied
+	}
+	return nil
+}
+
+// needAll asks the same of several things, before anything is said of one of them.
+func needAll[T any](c *rpc.Call, things []T, question func(T) acl.Question) error {
+	c.Access.Open() // of nothing, nothing is asked
+	for _, t := range things {
+		if err := c.Access.Need(question(t)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// needJob asks whether the caller may run the job as it is: what it mounts, and what its
+// tasks offer to others, needs rights of its own.
+func needJob(c *rpc.Call, job *nomad.Job, override bool) error {
+	if override {
+		if err := c.Access.Need(acl.InNamespace(job.Namespace, acl.SentinelOverride)); err != nil {
+			return err
+		}
+	}
+	for _, tg := range job.TaskGroups {
+		for name, v := range tg.Volumes {
+			if err := needVolume(c, job.Namespace, v); err != nil {
+				return fmt.Errorf("volume %q of group %q: %w", name, tg.Name, err)
+			}
+		}
+		for _, t := range tg.Tasks {
+			if t.CSIPluginConfig == nil {
+				continue
+			}
+			if err := c.Access.Need(acl.InNamespace(job.Namespace, acl.CSIRegisterPlugin)); err != nil {
+				return fmt.Errorf("task %q: %w", t.Name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// needVolume asks whether the caller's jobs may mount a volume.
+func needVolume(c *rpc.Call, namespace string, v *nomad.VolumeRequest) error {
+	switch {
+	case v == nil:
+		return nil
+	case v.Type == nomad.VolumeTypeCSI:
+		return c.Access.Need(acl.InNamespace(namespace, acl.CSIMountVolume))
+	case v.Type != nomad.VolumeTypeHost:
+		return nil // validation refuses it
+	}
+	q := acl.OfHostVolume(v.Source, acl.MountReadWrite)
+	if v.ReadOnly {
+		q.Rights = []string{string(acl.MountReadOnly), string(acl.MountReadWrite)}
+	}
+	return c.Access.Need(q)
+}
