@@ -94,7 +94,8 @@ func (r *Restore) readAutopilot(text string) error {
 	if err := json.Unmarshal([]byte(text), c); err != nil {
 		return fmt.Errorf("configuration of autopilot: %w", err)
 	}
-	return r.txn.Insert(autopilotConfigs.name, c)
+	autopilotConfigs.put(r.txn, c)
+	return nil
 }
 
 // SetAutopilotConfig stores how the leader keeps the servers. With CAS it does so

@@ -97,7 +97,8 @@ func rowRecord[T any](kind byte, name string, t *table[T], fix func(*T)) Record 
 			if fix != nil {
 				fix(row)
 			}
-			return r.txn.Insert(t.name, row)
+			t.put(r.txn, row)
+			return nil
 		},
 	}
 }
@@ -128,7 +129,8 @@ func indexRecord() Record {
 		if text, ok := strings.CutPrefix(row.Key, autopilotPrefix); ok {
 			return r.readAutopilot(text)
 		}
-		return r.txn.Insert(indexes.name, row)
+		indexes.put(r.txn, row)
+		return nil
 	}
 	return rec
 }
@@ -153,7 +155,8 @@ func allocRecord() Record {
 		if a.Job, err = r.writtenJob(row.Job); err != nil {
 			return fmt.Errorf("job of allocation %s: %w", a.ID, err)
 		}
-		return r.txn.Insert(allocs.name, &a)
+		allocs.put(r.txn, &a)
+		return nil
 	}
 	return rec
 }
@@ -165,7 +168,8 @@ func legacyKeyRecord() Record {
 		if err := decode(&m); err != nil {
 			return err
 		}
-		return r.txn.Insert(rootKeys.name, keyOfMeta(&m))
+		rootKeys.put(r.txn, keyOfMeta(&m))
+		return nil
 	}}
 }
 
@@ -199,7 +203,7 @@ type jobRevision struct {
 // NewRestore begins a restore.
 func NewRestore(log *slog.Logger) *Restore {
 	s := Empty(log)
-	return &Restore{store: s, txn: &txn{Txn: s.db.Txn(true), touched: map[string]bool{}}, jobs: map[jobRevision]*nomad.Job{},
+	return &Restore{store: s, txn: &txn{edit: s.begin()}, jobs: map[jobRevision]*nomad.Job{},
 		text: map[[sha256.Size]byte]*nomad.Job{}}
 }
 
@@ -239,7 +243,7 @@ func (r *Restore) shareJob(j *nomad.Job) *nomad.Job {
 }
 
 // Abort ends a restore that failed.
-func (r *Restore) Abort() { r.txn.Abort() }
+func (r *Restore) Abort() { r.txn.end() }
 
 // Finish adds what every cluster has, cancels the deployments of jobs that are
 // gone and returns the store.
@@ -260,7 +264,8 @@ func (r *Restore) Finish() *Store {
 			r.store.log.Info("cancelled the deployment of a job that is gone", "deployment", d.ID, "job", d.JobID)
 		}
 	}
-	t.Commit()
+	clear(t.touched) // the indexes of tables are rows of the snapshot
+	t.commit()
 	r.store.base = latest
 	r.store.Advance(latest)
 	return r.store
