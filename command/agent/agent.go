@@ -17,6 +17,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/client"
 	"github.com/open-nomad/open-nomad/command/agent/httpapi"
+	"github.com/open-nomad/open-nomad/internal/audit"
 	"github.com/open-nomad/open-nomad/internal/certs"
 	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/internal/supervise"
@@ -34,6 +35,7 @@ type Agent struct {
 	tel     *telemetry
 	certs   *certs.Store
 	data    *dataDir
+	audit   *audit.Log
 	http    []net.Listener
 	addr    string // where others reach the HTTP API
 
@@ -83,6 +85,9 @@ func (a *Agent) open(w io.Writer) (err error) {
 	if err := a.listenHTTP(); err != nil {
 		return err
 	}
+	if err := a.openAudit(); err != nil {
+		return err
+	}
 	if a.set.Server.Enabled {
 		if err := a.openServer(); err != nil {
 			return err
@@ -94,7 +99,7 @@ func (a *Agent) open(w io.Writer) (err error) {
 	}
 	a.api = httpapi.New(httpapi.Config{
 		RPC: a, Agent: a, Region: a.set.Region, MaxBody: maxBody, Headers: a.set.HTTPAPIResponseHeaders,
-		Debug: a.set.EnableDebug, IsServer: a.set.Server.Enabled, Members: a.members(), Keys: a.gossipKeys(), Log: a.log,
+		Debug: a.set.EnableDebug, IsServer: a.set.Server.Enabled, Members: a.members(), Keys: a.gossipKeys(), Audit: a.audit, Log: a.log,
 	})
 	if a.set.Client.Enabled {
 		return a.openClient()
@@ -134,7 +139,7 @@ func (a *Agent) openServer() error {
 	if err != nil {
 		return err
 	}
-	cfg.TLS = a.certs
+	cfg.TLS, cfg.Audit = a.certs, a.audit
 	a.server, err = server.New(cfg, a.log)
 	return err
 }
@@ -282,6 +287,7 @@ func (a *Agent) close() error {
 	if a.server != nil {
 		errs = append(errs, a.server.Close())
 	}
+	errs = append(errs, a.audit.Close())
 	if a.data != nil {
 		errs = append(errs, a.data.close())
 	}

@@ -40,7 +40,7 @@ var knownOptions = []string{
 
 // check refuses what cannot work, every fault at once.
 func (s *Settings) check() error {
-	return errors.Join(s.refuseLater(), s.checkRole(), s.checkNames(), s.checkAddresses(), s.checkClient(), s.checkServer(), s.checkCluster(), s.checkRPC(), s.checkScheduler(), s.checkKeyring(), s.checkTLS(), s.checkACL())
+	return errors.Join(s.refuseLater(), s.checkRole(), s.checkNames(), s.checkAddresses(), s.checkClient(), s.checkServer(), s.checkCluster(), s.checkRPC(), s.checkScheduler(), s.checkKeyring(), s.checkTLS(), s.checkACL(), s.checkAudit())
 }
 
 func (s *Settings) fault(path, format string, args ...any) error {

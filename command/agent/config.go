@@ -47,7 +47,7 @@ type Config struct {
 	Autopilot                 Autopilot           `hcl:"autopilot"`
 	Plugin                    map[string]*Plugin  `hcl:"plugin,label"`
 	Limits                    Limits              `hcl:"limits"`
-	Audit                     Audit               `hcl:"audit" later:"audit logs"`
+	Audit                     Audit               `hcl:"audit"`
 	Reporting                 Reporting           `hcl:"reporting" later:"usage reporting"`
 	Keyring                   map[string]*Keyring `hcl:"keyring,named"`
 	Eventlog                  Eventlog            `hcl:"eventlog" later:"the Windows event log"`

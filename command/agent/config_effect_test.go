@@ -28,7 +28,7 @@ var agentKeys = []string{
 	"client.server_join.retry_max", "client.server_join.retry_interval", "http_api_response_headers",
 	"limits.http_max_conns_per_client", "limits.http_max_request_body", "limits.https_handshake_timeout",
 	"telemetry.in_memory_collection_interval", "telemetry.in_memory_retention_period", "telemetry.prometheus_metrics",
-	"telemetry.disable_hostname", "telemetry.use_node_name", "telemetry.collection_interval", "telemetry.prefix_filter", "telemetry.filter_default",
+	"telemetry.disable_hostname", "telemetry.use_node_name", "telemetry.collection_interval", "telemetry.prefix_filter", "telemetry.filter_default", "audit.enabled",
 }
 
 // nothingToDo are accepted, and what they ask for is so without them. Why is said in

@@ -47,33 +47,6 @@ type SentinelImport struct {
 	Args []string `hcl:"args"`
 }
 
-// Audit is the audit block.
-type Audit struct {
-	Enabled bool                    `hcl:"enabled"`
-	Sink    map[string]*AuditSink   `hcl:"sink,label"`
-	Filter  map[string]*AuditFilter `hcl:"filter,label"`
-}
-
-// AuditSink is the audit.sink block.
-type AuditSink struct {
-	DeliveryGuarantee string        `hcl:"delivery_guarantee"`
-	Type              string        `hcl:"type"`
-	Format            string        `hcl:"format"`
-	Path              string        `hcl:"path"`
-	RotateDuration    time.Duration `hcl:"rotate_duration"`
-	RotateBytes       int           `hcl:"rotate_bytes"`
-	RotateMaxFiles    int           `hcl:"rotate_max_files"`
-	Mode              string        `hcl:"mode"`
-}
-
-// AuditFilter is the audit.filter block.
-type AuditFilter struct {
-	Type       string   `hcl:"type"`
-	Endpoints  []string `hcl:"endpoints"`
-	Stages     []string `hcl:"stages"`
-	Operations []string `hcl:"operations"`
-}
-
 // Reporting is the reporting block.
 type Reporting struct {
 	License                      ReportingLicense `hcl:"license"`

@@ -11,11 +11,11 @@ import (
 var reloadable = []string{"log_level", "server.raft_multiplier", "server.raft_snapshot_threshold",
 	"server.raft_snapshot_interval", "server.raft_trailing_logs",
 	"tls.http", "tls.rpc", "tls.verify_server_hostname", "tls.ca_file", "tls.cert_file", "tls.key_file", "tls.rpc_upgrade_mode",
-	"tls.verify_https_client", "tls.tls_cipher_suites", "tls.tls_min_version"}
+	"tls.verify_https_client", "tls.tls_cipher_suites", "tls.tls_min_version", "audit.enabled", "audit.sink", "audit.filter"}
 
 // Reload reads flags and files again, those of TLS among them, and takes over what
 // may change while the agent runs; what else changed is named in the log. The log
-// file is opened anew.
+// file and the audit log are opened anew.
 func (a *Agent) Reload() error {
 	if a.reload == nil {
 		return errors.New("this agent has no configuration to read again")
@@ -34,6 +34,9 @@ func (a *Agent) Reload() error {
 		return err
 	}
 	if err := a.reloadTLS(set); err != nil {
+		return fmt.Errorf("reload: %w", err)
+	}
+	if err := a.setAudit(set); err != nil {
 		return fmt.Errorf("reload: %w", err)
 	}
 	a.level.Set(level)

@@ -32,6 +32,11 @@ func newPeer(leaf *x509.Certificate) *Peer {
 // Has says whether the certificate is for exactly that name.
 func (p *Peer) Has(name string) bool { return slices.Contains(p.names, name) }
 
+// ServesAny says whether the certificate is that of a server, of any region.
+func (p *Peer) ServesAny() bool {
+	return slices.ContainsFunc(p.names, func(name string) bool { return role(name) == roleServer })
+}
+
 // Name is the first name that says a role, else the first one.
 func (p *Peer) Name() string {
 	for _, name := range p.names {

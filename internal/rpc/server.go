@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -71,7 +72,11 @@ type Config struct {
 	Mux Mux
 	// Observe, when set, is told of every call.
 	Observe func(method string, took time.Duration, err error)
-	Log     *slog.Logger
+	// Audit, when set, is told of every call that came over a connection before it is
+	// run, and by done how it ended. Refused is what is wrong with the token. An error
+	// of Audit refuses the call, one of done takes the place of the answer.
+	Audit func(m Method, c *Call, req Request, refused error) (done func(err error) error, err error)
+	Log   *slog.Logger
 }
 
 // Server answers the methods of a table, over connections and in process.
@@ -168,22 +173,22 @@ func (s *Server) Stream(ctx context.Context, method string) (*Stream, error) {
 // admit authenticates one call. What is wrong with its token is returned apart: the
 // server that answers says so.
 func (s *Server) admit(ctx context.Context, m Method, conn *Conn, env nomad.Envelope) (c *Call, refused, err error) {
-	c = &Call{Method: m.Name, Conn: conn, Forwarded: env.Forwarded}
+	c = &Call{Method: m.Name, Conn: conn, Forwarded: env.Forwarded, Identity: &nomad.AuthenticatedIdentity{}}
 	id, refused := s.cfg.Auth.Authenticate(ctx, env.AuthToken, m.Rule, conn)
 	if refused != nil {
 		switch {
 		case errors.Is(refused, certs.ErrPeer):
-			return nil, nil, refused // the next server would see the certificate of this one
+			return c, nil, refused // the next server would see the certificate of this one
 		case m.Rule == Anonymous:
 			refused = nil
 		case m.Rule == NodeRegister && errors.Is(refused, ErrExpired):
 			c.Expired, refused = true, nil
 		case m.Rule == ServerOnly:
-			return nil, nil, refused // said before forwarding
+			return c, nil, refused // said before forwarding
 		}
 	}
-	if c.Identity = id; id == nil {
-		c.Identity = &nomad.AuthenticatedIdentity{}
+	if id != nil {
+		c.Identity = id
 	}
 	return c, refused, nil
 }
@@ -194,6 +199,15 @@ func (s *Server) run(ctx context.Context, m Method, conn *Conn, req Request) (ou
 		defer func(begun time.Time) { s.cfg.Observe(m.Name, time.Since(begun), err) }(time.Now())
 	}
 	c, refused, err := s.admit(ctx, m, conn, req.Envelope())
+	done, fault := s.audit(m, c, req, cmp.Or(err, refused))
+	if fault != nil {
+		return nil, fault
+	}
+	defer func() {
+		if err = done(err); err != nil {
+			out = nil
+		}
+	}()
 	if err != nil {
 		return nil, err
 	}
@@ -316,6 +330,11 @@ func (s *Server) runStream(ctx context.Context, m Method, conn *Conn, stream *St
 
 func (s *Server) stream(ctx context.Context, m Method, conn *Conn, req Request, stream *Stream) (err error) {
 	c, refused, err := s.admit(ctx, m, conn, req.Envelope())
+	done, fault := s.audit(m, c, req, cmp.Or(err, refused))
+	if fault != nil {
+		return fault
+	}
+	defer func() { err = done(err) }()
 	if err != nil {
 		return err
 	}

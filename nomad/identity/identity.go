@@ -26,6 +26,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/open-nomad/open-nomad/internal/audit"
 	"github.com/open-nomad/open-nomad/internal/jwt"
 	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
@@ -53,6 +54,9 @@ type Config struct {
 	URL string
 	// AnyAudience accepts workload identities whatever their audience.
 	AnyAudience bool
+	// Audit has what is signed on record, but for what servers show each other; nil is
+	// none. A token that can't be recorded, when that is enforced, is not given out.
+	Audit *audit.Log
 }
 
 // Issuer signs and verifies tokens with the keys of a ring.
@@ -61,12 +65,13 @@ type Issuer struct {
 	region string
 	url    string
 	anyAud bool
+	audit  *audit.Log
 	seen   seen
 }
 
 // New returns an issuer.
 func New(c Config) *Issuer {
-	return &Issuer{ring: c.Ring, region: c.Region, url: c.URL, anyAud: c.AnyAudience}
+	return &Issuer{ring: c.Ring, region: c.Region, url: c.URL, anyAud: c.AnyAudience, audit: c.Audit}
 }
 
 // Mint signs claims with the active key, or with the one for the algorithm that is
@@ -76,7 +81,14 @@ func (i *Issuer) Mint(ctx context.Context, claims *nomad.IdentityClaims) (nomad.
 	if err != nil {
 		return nomad.Token{}, fmt.Errorf("mint %q: %w", claims.Subject, err)
 	}
-	return i.mint(key, claims)
+	token, err := i.mint(key, claims)
+	if err == nil {
+		err = i.record([]*nomad.IdentityClaims{claims}, []nomad.Token{token})
+	}
+	if err != nil {
+		return nomad.Token{}, err
+	}
+	return token, nil
 }
 
 // signer returns the key that signs what asks for the algorithm.
@@ -134,7 +146,27 @@ func (i *Issuer) MintAll(ctx context.Context, claims []*nomad.IdentityClaims) ([
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
+	if err := i.record(claims, tokens); err != nil {
+		return nil, err
+	}
 	return tokens, nil
+}
+
+// record puts on record what was signed.
+func (i *Issuer) record(claims []*nomad.IdentityClaims, tokens []nomad.Token) error {
+	if !i.audit.On() {
+		return nil
+	}
+	var events []*audit.Event
+	for n, c := range claims {
+		if c.ServerIdentityClaims == nil {
+			events = append(events, audit.Signed(c, tokens[n].KeyID()))
+		}
+	}
+	if err := i.audit.Record(events...); err != nil {
+		return fmt.Errorf("mint %d tokens: %w", len(claims), err)
+	}
+	return nil
 }
 
 // Verify returns what a token says when it is ours and in time. Every error

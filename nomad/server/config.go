@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/open-nomad/open-nomad/internal/audit"
 	"github.com/open-nomad/open-nomad/internal/certs"
 	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
@@ -16,7 +17,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/keyring/kms"
 )
 
-// Config is how a server is set up: plain values, and TLS. A zero value has the default
+// Config is how a server is set up: plain values, TLS and the audit log. A zero value has the default
 // that its comment names; Region, Datacenter and Name have none.
 type Config struct {
 	Region     string
@@ -130,6 +131,8 @@ type Config struct {
 	RPCHandshakeTimeout time.Duration
 	// TLS is for RPC and Raft; others may use it too, and reload it. Default: none.
 	TLS *certs.Store
+	// Audit has calls and signed tokens on record. Default: none.
+	Audit *audit.Log
 	// RPCMaxConnsPerClient bounds the connections of one address. Default 100; negative is no bound.
 	RPCMaxConnsPerClient int
 	// Mux are the settings of multiplexed connections.

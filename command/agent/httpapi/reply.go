@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"errors"
 	"net/http"
 	"reflect"
 	"strconv"
@@ -79,27 +78,13 @@ func setReadMeta(h http.Header, m *nomad.QueryMeta) {
 func writeError(w http.ResponseWriter, err error) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
+	noteError(w, err.Error())
 	w.WriteHeader(status(err))
 	w.Write([]byte(err.Error())) // the reader is gone when this fails
 }
 
-// status is the HTTP status of an error (compat/http-conventions.md).
-func status(err error) int {
-	var coded *nomad.CodedError
-	switch {
-	case errors.As(err, &coded):
-		return coded.Code
-	case errors.Is(err, nomad.ErrPermissionDenied), errors.Is(err, nomad.ErrTokenNotFound),
-		errors.Is(err, nomad.ErrTokenExpired), errors.Is(err, nomad.ErrRegistrationClosed):
-		return http.StatusForbidden
-	case errors.Is(err, nomad.ErrACLDisabled):
-		return http.StatusBadRequest
-	case errors.Is(err, nomad.ErrNoNodeConn), errors.Is(err, nomad.ErrNodeNotFound):
-		return http.StatusNotFound
-	default:
-		return http.StatusInternalServerError
-	}
-}
+// status is the HTTP status of an error.
+func status(err error) int { return nomad.HTTPStatus(err) }
 
 // allowOrigin lets pages of any origin read the response.
 func allowOrigin(h http.Header) {

@@ -70,6 +70,7 @@ func (r *request) overWriteOptions(w *nomad.WriteRequest) {
 	if namespace != "" && !r.query.Has("namespace") {
 		w.Namespace = namespace
 	}
+	noteNamespace(r.w, w.Namespace)
 }
 
 // body decodes the JSON body into the request, then runs the further steps.

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/open-nomad/open-nomad/internal/audit"
 	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
 )
@@ -69,6 +70,7 @@ type Config struct {
 	IsServer bool
 	Members  Members    // nil when this agent is no server
 	Keys     GossipKeys // as Members
+	Audit    *audit.Log // nil keeps no record of requests
 	Log      *slog.Logger
 }
 
@@ -77,6 +79,7 @@ type Server struct {
 	cfg    Config
 	routes *router
 	origin *http.CrossOriginProtection
+	known  callers
 }
 
 // New builds the handler of an agent.
@@ -88,11 +91,12 @@ func New(cfg Config) *Server {
 
 // ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	// What tasks and jobs say is in many replies: a browser must not guess what it is.
-	w.Header().Set("X-Content-Type-Options", "nosniff")
-	for k, v := range s.cfg.Headers {
-		w.Header().Set(k, v)
-	}
+	s.audited(w, req, s.answer)
+}
+
+// answer answers one request that is on record.
+func (s *Server) answer(w http.ResponseWriter, req *http.Request) {
+	s.head(w.Header())
 	// A page of somebody else's, in the browser of an operator, must not run jobs here.
 	if err := s.origin.Check(req); err != nil {
 		writeError(w, nomad.Errorf(http.StatusForbidden, "%v", err))
@@ -114,6 +118,15 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		allowOrigin(w.Header())
 	}
 	s.serve(w, req, rt, param)
+}
+
+// head sets what every reply has.
+func (s *Server) head(h http.Header) {
+	// What tasks and jobs say is in many replies: a browser must not guess what it is.
+	h.Set("X-Content-Type-Options", "nosniff")
+	for k, v := range s.cfg.Headers {
+		h.Set(k, v)
+	}
 }
 
 // serve runs one matched route and writes what it answers.

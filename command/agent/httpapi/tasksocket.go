@@ -12,23 +12,27 @@ import (
 // on or off (compat/identity.md, "Task API").
 func (s *Server) TaskSocket() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		token := Token(req)
-		if token == "" {
-			writeError(w, nomad.Errorf(http.StatusUnauthorized, "Unauthorized"))
-			return
-		}
-		who := nomad.GenericRequest{QueryOptions: nomad.QueryOptions{Region: s.cfg.Region, AuthToken: token, AllowStale: true}}
-		var resp nomad.ACLWhoAmIResponse
-		err := s.cfg.RPC.Call(req.Context(), "ACL.WhoAmI", &who, &resp)
-		switch {
-		case err != nil && status(err) == http.StatusInternalServerError:
-			writeError(w, nomad.Errorf(http.StatusInternalServerError, "the token could not be checked: the servers did not answer"))
-		case err != nil || !isSomebody(resp.Identity):
-			writeError(w, nomad.Errorf(http.StatusForbidden, "Forbidden"))
-		default:
-			s.ServeHTTP(w, req)
-		}
+		s.audited(w, req, s.answerTask)
 	})
+}
+
+func (s *Server) answerTask(w http.ResponseWriter, req *http.Request) {
+	token := Token(req)
+	if token == "" {
+		writeError(w, nomad.Errorf(http.StatusUnauthorized, "Unauthorized"))
+		return
+	}
+	who := nomad.GenericRequest{QueryOptions: nomad.QueryOptions{Region: s.cfg.Region, AuthToken: token, AllowStale: true}}
+	var resp nomad.ACLWhoAmIResponse
+	err := s.cfg.RPC.Call(req.Context(), "ACL.WhoAmI", &who, &resp)
+	switch {
+	case err != nil && status(err) == http.StatusInternalServerError:
+		writeError(w, nomad.Errorf(http.StatusInternalServerError, "the token could not be checked: the servers did not answer"))
+	case err != nil || !isSomebody(resp.Identity):
+		writeError(w, nomad.Errorf(http.StatusForbidden, "Forbidden"))
+	default:
+		s.answer(w, req)
+	}
 }
 
 // isSomebody says whether a token named its bearer: an identity, or an access

@@ -152,6 +152,7 @@ func (s *Server) variableDelete(r *request) (any, error) {
 // namespaceFor is the namespace of a write: the query's, or else the variable's.
 func (r *request) namespaceFor(v *nomad.VariableDecrypted) string {
 	if r.query.Get("namespace") == "" && v.Namespace != "" {
+		noteNamespace(r.w, v.Namespace)
 		return v.Namespace
 	}
 	return r.namespace()

@@ -1,0 +1,161 @@
+package httpapi
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/open-nomad/open-nomad/internal/audit"
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+const (
+	// maxHeld is how much of a reply is held back until it is on record. What is longer
+	// is put on record before its first byte goes out.
+	maxHeld = 1 << 20
+	// askWhoWithin bounds the question whose token it is.
+	askWhoWithin = time.Second
+	// knownFor is how long the answer is good: for the record, and nothing else.
+	knownFor = 5 * time.Second
+	maxKnown = 1024
+	// shortSecret is the least length of what is taken out of errors.
+	shortSecret = 4
+)
+
+// audited runs next and records the request, before and after. One that can't be
+// recorded, when that is enforced, is not run.
+func (s *Server) audited(w http.ResponseWriter, req *http.Request, next http.HandlerFunc) {
+	log := s.cfg.Audit
+	if !log.On() {
+		next(w, req)
+		return
+	}
+	asked := s.askedFor(req)
+	who := s.who(req)
+	before := audit.Event{Type: audit.HTTP, Stage: audit.Received, Auth: who, Request: asked}
+	if err := log.Record(&before); err != nil {
+		s.head(w.Header())
+		writeError(w, err)
+		return
+	}
+	asked = before.Request // with its ID
+	rec := &recorder{ResponseWriter: w, namespace: asked.Namespace, holds: log.Enforced()}
+	rec.done = func(code int, text string) error {
+		asked.Namespace = rec.namespace
+		return log.Record(&audit.Event{Type: audit.HTTP, Stage: audit.Complete, Auth: who, Request: asked,
+			Response: &audit.Response{Status: code, Error: withoutSecrets(text, req)}})
+	}
+	rec.refuse = func(err error) {
+		clear(w.Header())
+		s.head(w.Header())
+		writeError(w, err)
+	}
+	whole := false
+	defer func() { rec.end(whole) }()
+	next(rec, req)
+	whole = true
+}
+
+// askedFor says what a request asks for. The query is no part of it: a token may be.
+func (s *Server) askedFor(req *http.Request) audit.Request {
+	namespace := nomad.DefaultNamespace
+	if req.URL.RawQuery != "" {
+		if v := req.URL.Query().Get("namespace"); v != "" {
+			namespace = v
+		}
+	}
+	remote := req.RemoteAddr
+	if remote == "" || remote == "@" {
+		remote = "unix"
+	}
+	return audit.Request{Operation: req.Method, Endpoint: req.URL.EscapedPath(), Namespace: namespace,
+		RemoteAddress: remote, UserAgent: req.UserAgent()}
+}
+
+// withoutSecrets takes out of an error what the request had secret, if it says it.
+func withoutSecrets(text string, req *http.Request) string {
+	if text == "" {
+		return ""
+	}
+	secrets := []string{Token(req)}
+	query := req.URL.Query()
+	for key, values := range query {
+		if !shownKeys[key] {
+			secrets = append(secrets, values...)
+		}
+	}
+	for _, s := range secrets {
+		if len(s) < shortSecret {
+			continue
+		}
+		text = strings.ReplaceAll(text, s, "[secret]")
+		if esc := url.QueryEscape(s); esc != s {
+			text = strings.ReplaceAll(text, esc, "[secret]")
+		}
+	}
+	return text
+}
+
+// shownKeys are the parameters that errors may repeat: those that are names.
+var shownKeys = map[string]bool{"namespace": true, "region": true, "prefix": true, "filter": true, "path": true, "task": true, "type": true, "origin": true}
+
+// callers remembers whose tokens were seen lately, by their digests.
+type callers struct {
+	mu   sync.Mutex
+	seen map[[sha256.Size]byte]knownCaller
+}
+
+type knownCaller struct {
+	auth  audit.Auth
+	until time.Time
+}
+
+// who says who sent a request, as far as the servers can tell: the record does not
+// wait long for that, and the request's own fate does not hang on it.
+func (s *Server) who(req *http.Request) audit.Auth {
+	token := Token(req)
+	if token == "" {
+		return audit.Auth{Kind: audit.KindAnonymous}
+	}
+	digest := sha256.Sum256([]byte(token))
+	now := time.Now()
+	if auth, ok := s.known.find(digest, now); ok {
+		return auth
+	}
+	ctx, cancel := context.WithTimeout(req.Context(), askWhoWithin)
+	defer cancel()
+	ask := nomad.GenericRequest{QueryOptions: nomad.QueryOptions{Region: s.cfg.Region, AuthToken: token, AllowStale: true}}
+	var resp nomad.ACLWhoAmIResponse
+	err := s.cfg.RPC.Call(ctx, "ACL.WhoAmI", &ask, &resp)
+	switch {
+	case err == nil:
+		return s.known.keep(digest, audit.AuthOf(resp.Identity), now)
+	case errors.Is(err, nomad.ErrPermissionDenied), status(err) == http.StatusForbidden:
+		return audit.Auth{Kind: audit.KindInvalid}
+	case req.Context().Err() != nil:
+		return audit.Auth{Kind: audit.KindUnknown}
+	}
+	return s.known.keep(digest, audit.Auth{Kind: audit.KindUnknown}, now)
+}
+
+func (c *callers) find(digest [sha256.Size]byte, now time.Time) (audit.Auth, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	k, ok := c.seen[digest]
+	return k.auth, ok && now.Before(k.until)
+}
+
+func (c *callers) keep(digest [sha256.Size]byte, auth audit.Auth, now time.Time) audit.Auth {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.seen == nil || len(c.seen) >= maxKnown {
+		c.seen = map[[sha256.Size]byte]knownCaller{}
+	}
+	c.seen[digest] = knownCaller{auth, now.Add(knownFor)}
+	return auth
+}

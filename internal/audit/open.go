@@ -1,0 +1,129 @@
+package audit
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/internal/safefs"
+)
+
+// openDir opens the directory of the file, and makes it. What others could rename
+// files in is refused.
+func openDir(path string, own bool) (*safefs.Dir, error) {
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return nil, err
+	}
+	dir, err := safefs.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("%w: a directory of its own is expected, no link", err)
+	}
+	info, err := dir.Stat()
+	if err == nil {
+		err = trusted(path, info, own)
+	}
+	if err == nil && own {
+		err = dir.Chmod(0o700)
+	}
+	if err != nil {
+		dir.Close() // nothing was done with it
+		return nil, err
+	}
+	return dir, nil
+}
+
+// trusted refuses a directory in which others may change names.
+func trusted(path string, info fs.FileInfo, own bool) error {
+	uid := owner(info)
+	switch {
+	case uid != os.Geteuid() && (own || uid != 0):
+		return fmt.Errorf("%s belongs to user %d: an audit log is kept where nobody else may change it", path, uid)
+	case !own && info.Mode().Perm()&0o022 != 0:
+		return fmt.Errorf("%s may be written by others (mode %04o): put the audit log in a directory of its own", path, info.Mode().Perm())
+	}
+	return nil
+}
+
+func owner(info fs.FileInfo) int { return int(info.Sys().(*syscall.Stat_t).Uid) }
+
+// taken is a file that was opened, locked and looked at.
+type taken struct {
+	f     *os.File
+	size  int64
+	begun time.Time
+	torn  bool
+}
+
+// take opens the file name of a directory. One that is the old one is left open.
+func take(dir *safefs.Dir, name string, mode fs.FileMode, old *os.File, now time.Time) (t taken, err error) {
+	if t.f, err = dir.Append(name, 0o600); err != nil {
+		return t, err
+	}
+	info, err := t.f.Stat()
+	if err == nil && old != nil {
+		if was, statErr := old.Stat(); statErr == nil && os.SameFile(was, info) {
+			err = errors.Join(fit(old, info, mode), t.f.Close())
+			t.f = old
+			return t, err
+		}
+	}
+	if err == nil {
+		err = fit(t.f, info, mode)
+	}
+	if err == nil {
+		err = lock(t.f)
+	}
+	if err != nil {
+		t.f.Close() // nothing was done with it
+		return taken{}, err
+	}
+	t.size, t.begun, t.torn = info.Size(), birth(t.f, info, now), isTorn(t.f, info.Size())
+	return t, nil
+}
+
+// fit refuses a file of somebody else, and mends its mode.
+func fit(f *os.File, info fs.FileInfo, mode fs.FileMode) error {
+	st := info.Sys().(*syscall.Stat_t)
+	switch {
+	case int(st.Uid) != os.Geteuid():
+		return fmt.Errorf("%s belongs to user %d: what others wrote is no audit log; move it away", f.Name(), st.Uid)
+	case st.Nlink > 1:
+		return fmt.Errorf("%s has a second name (a hard link): move it away", f.Name())
+	case info.Mode().Perm() != mode:
+		return f.Chmod(mode)
+	}
+	return nil
+}
+
+// lock keeps the file for this process: two that rotate would lose lines.
+func lock(f *os.File) error {
+	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return fmt.Errorf("%s is in use by another agent: give each a path of its own", f.Name())
+	}
+	return err
+}
+
+// birth is when a file was begun, now for an empty one and where that is not known.
+func birth(f *os.File, info fs.FileInfo, now time.Time) time.Time {
+	var st unix.Statx_t
+	if info.Size() == 0 || unix.Statx(int(f.Fd()), "", unix.AT_EMPTY_PATH, unix.STATX_BTIME, &st) != nil || st.Mask&unix.STATX_BTIME == 0 {
+		return now
+	}
+	return time.Unix(st.Btime.Sec, int64(st.Btime.Nsec))
+}
+
+// isTorn says whether the last line of a file does not end: a process died in it.
+func isTorn(f *os.File, size int64) bool {
+	if size == 0 {
+		return false
+	}
+	var last [1]byte
+	_, err := f.ReadAt(last[:], size-1)
+	return err != nil || last[0] != '\n'
+}

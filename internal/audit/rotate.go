@@ -1,0 +1,88 @@
+package audit
+
+import (
+	"errors"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// rotateAgain is how long a rotation that failed is not tried again.
+const rotateAgain = time.Minute
+
+// due says whether a new file is to be begun before n more bytes.
+func (fl *file) due(n int64, now time.Time) bool {
+	full := fl.cfg.RotateBytes > 0 && fl.size+n > fl.cfg.RotateBytes
+	old := fl.cfg.RotateEvery > 0 && now.Sub(fl.begun) >= fl.cfg.RotateEvery
+	return (full || old) && fl.size > 0 && !now.Before(fl.pause)
+}
+
+// rotate renames the file and begins a new one. When that fails the one that there is
+// goes on, under its name: no line is lost for it.
+func (fl *file) rotate(now time.Time) {
+	if err := fl.renew(now); err != nil {
+		fl.pause = now.Add(rotateAgain)
+		fl.log.Warn("rotate the audit log", "err", err)
+	}
+}
+
+func (fl *file) renew(now time.Time) error {
+	name := filepath.Base(fl.path)
+	if info, err := fl.f.Stat(); err == nil && info.Size() == 0 {
+		fl.size, fl.begun = 0, now // somebody else copied and emptied it
+		return nil
+	}
+	begin, ext := parts(name)
+	archive := begin + strconv.FormatInt(now.UnixNano(), 10) + ext
+	if err := fl.dir.Rename(name, archive); err != nil {
+		return err
+	}
+	next, err := take(fl.dir, name, fl.cfg.Mode, nil, now)
+	if err != nil {
+		return errors.Join(err, fl.dir.Rename(archive, name))
+	}
+	old := fl.f
+	fl.begin(next)
+	return errors.Join(old.Close(), fl.prune(begin, ext))
+}
+
+// parts are what stands before and after the time in the name of an old file.
+func parts(name string) (begin, ext string) {
+	ext = filepath.Ext(name)
+	return strings.TrimSuffix(name, ext) + "-", ext
+}
+
+// prune removes the oldest files beyond those that are kept.
+func (fl *file) prune(begin, ext string) error {
+	if fl.cfg.Keep == 0 {
+		return nil
+	}
+	dir, err := fl.dir.Sub(".")
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	names, err := dir.Names()
+	if err != nil {
+		return err
+	}
+	var stamps []int64
+	for _, name := range names {
+		middle, ok := strings.CutPrefix(name, begin)
+		if !ok || !strings.HasSuffix(middle, ext) {
+			continue
+		}
+		middle = strings.TrimSuffix(middle, ext)
+		if stamp, err := strconv.ParseInt(middle, 10, 64); err == nil && strconv.FormatInt(stamp, 10) == middle {
+			stamps = append(stamps, stamp)
+		}
+	}
+	slices.Sort(stamps)
+	var errs []error
+	for _, stamp := range stamps[:max(0, len(stamps)-fl.cfg.Keep)] {
+		errs = append(errs, fl.dir.Remove(begin+strconv.FormatInt(stamp, 10)+ext))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,24 @@
+package nomad
+
+import (
+	"errors"
+	"net/http"
+)
+
+// HTTPStatus is the HTTP status that an error stands for (compat/http-conventions.md).
+func HTTPStatus(err error) int {
+	var coded *CodedError
+	switch {
+	case errors.As(err, &coded):
+		return coded.Code
+	case errors.Is(err, ErrPermissionDenied), errors.Is(err, ErrTokenNotFound),
+		errors.Is(err, ErrTokenExpired), errors.Is(err, ErrRegistrationClosed):
+		return http.StatusForbidden
+	case errors.Is(err, ErrACLDisabled):
+		return http.StatusBadRequest
+	case errors.Is(err, ErrNoNodeConn), errors.Is(err, ErrNodeNotFound):
+		return http.StatusNotFound
+	default:
+		return http.StatusInternalServerError
+	}
+}

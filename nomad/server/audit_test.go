@@ -1,0 +1,221 @@
+package server_test
+
+import (
+	"encoding/json"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/open-nomad/open-nomad/internal/audit"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/server"
+)
+
+// auditLine is what these tests read of an event.
+type auditLine struct {
+	Payload struct {
+		Stage, Type string
+		Auth        struct {
+			Kind, Name string
+			AccessorID string `json:"accessor_id"`
+		}
+		Request struct {
+			ID, Operation, Endpoint, Object string
+			Namespace                       struct{ ID string }
+			Meta                            struct{ Forwarded bool } `json:"request_meta"`
+		}
+		Identity *struct {
+			ID, Subject, KID, TTL string
+			Audience              []string
+			AllocID               string `json:"alloc_id"`
+		}
+		Response *struct {
+			Status int `json:"status_code"`
+			Error  string
+		}
+	}
+}
+
+// audited runs a server with an audit log. Events are those since the last look, text is
+// all of it.
+func audited(t *testing.T, change func(*server.Config)) (s *server.Server, events func() []auditLine, text func() string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "audit.log")
+	log := audit.New(audit.Node{Name: "s"}, slog.New(slog.DiscardHandler))
+	if err := log.Set(&audit.Config{Path: path, Mode: 0o600, Enforced: true}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { log.Close() })
+	s, _ = start(t, func(c *server.Config) {
+		c.Audit = log
+		if change != nil {
+			change(c)
+		}
+	})
+	text = func() string {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	seen := 0
+	events = func() (out []auditLine) {
+		lines := slices.Collect(strings.Lines(text()))
+		for _, line := range lines[seen:] {
+			var e auditLine
+			if err := json.Unmarshal([]byte(line), &e); err != nil {
+				t.Fatal(err)
+			}
+			out = append(out, e)
+		}
+		seen = len(lines)
+		return out
+	}
+	return s, events, text
+}
+
+// only are the events of a type about an endpoint.
+func only(events []auditLine, kind, endpoint string) (out []auditLine) {
+	for _, e := range events {
+		if e.Payload.Type == kind && e.Payload.Request.Endpoint == endpoint {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// A call over the network is on record twice, with who called and how it ended; one of
+// this process is not: the HTTP API has it.
+func TestCallsAreAudited(t *testing.T) {
+	s, events, text := audited(t, nil)
+	n := join(t, s.RPCAddr())
+	mustApply(t, s, nomad.VarOpSet, variable("app/db", "s3cret-value"))
+	if got := only(events(), "RPCEvent", "Variables.Apply"); len(got) != 0 {
+		t.Errorf("a call of this process is on record: %+v", got)
+	}
+	global := nomad.QueryOptions{Region: "global", Namespace: "default"}
+	bad := global
+	bad.AuthToken = "eyJhbGciOiJFZERTQSJ9.eyJzdWIiOiJ4In0.c2lnbmF0dXJl"
+	forged := global
+	forged.Forwarded = true
+	write := nomad.WriteRequest{Region: "global"}
+	for _, tt := range []struct {
+		name, method         string
+		req, resp            any
+		kind, op, object, ns string
+		status               int
+		forwarded            bool
+	}{
+		{"read", "Variables.Read", &nomad.VariablesReadRequest{Path: "app/db", QueryOptions: global}, new(nomad.VariablesReadResponse), "management", "read", "app/db", "default", 200, false},
+		{"list", "Variables.List", &nomad.VariablesListRequest{QueryOptions: nomad.QueryOptions{Region: "global", Namespace: "default", Prefix: "app"}}, new(nomad.VariablesListResponse), "management", "read", "app", "default", 200, false},
+		{"write", "Variables.Apply", &nomad.VariablesApplyRequest{Op: nomad.VarOpSet, WriteRequest: write, Var: &nomad.VariableDecrypted{
+			VariableMetadata: nomad.VariableMetadata{Namespace: "default", Path: "app/two"}, Items: nomad.VariableItems{"k": "s3cret-value"}}},
+			new(nomad.VariablesApplyResponse), "management", "write", "app/two", "default", 200, false},
+		{"bad token", "Job.List", &nomad.JobListRequest{QueryOptions: bad}, new(nomad.JobListResponse), "invalid", "read", "", "default", 403, false},
+		{"said to be passed on", "Job.List", &nomad.JobListRequest{QueryOptions: forged}, new(nomad.JobListResponse), "management", "read", "", "default", 200, true},
+		{"fault", "Job.Register", &nomad.JobRegisterRequest{WriteRequest: write}, new(nomad.JobRegisterResponse), "management", "write", "", "", 400, false},
+		{"for servers only", "Eval.Dequeue", &nomad.EvalDequeueRequest{WriteRequest: write}, new(nomad.EvalDequeueResponse), "invalid", "write", "", "", 403, false},
+		{"node", "Node.UpdateStatus", &nomad.NodeUpdateStatusRequest{NodeID: n.node.ID, Status: nomad.NodeStatusReady, WriteRequest: n.write(n.jwt)},
+			new(nomad.NodeUpdateResponse), "node", "write", "", "", 200, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			err := n.call(tt.method, tt.req, tt.resp)
+			if (err == nil) != (tt.status == 200) {
+				t.Fatal(err)
+			}
+			got := only(events(), "RPCEvent", tt.method)
+			if len(got) != 2 {
+				t.Fatalf("%d events", len(got))
+			}
+			a, b := got[0].Payload, got[1].Payload
+			if a.Stage != "OperationReceived" || b.Stage != "OperationComplete" || a.Request != b.Request || a.Request.ID == "" || a.Response != nil {
+				t.Errorf("before: %+v, after: %+v", a, b)
+			}
+			r := b.Request
+			if b.Auth.Kind != tt.kind || r.Operation != tt.op || r.Object != tt.object || r.Namespace.ID != tt.ns || r.Meta.Forwarded != tt.forwarded || b.Response.Status != tt.status || (b.Response.Error == "") != (err == nil) {
+				t.Errorf("on record: %+v %+v", b, b.Response)
+			}
+		})
+	}
+	if text := text(); strings.Contains(text, "s3cret") || strings.Contains(text, "c2lnbmF0") || strings.Contains(text, n.node.SecretID) || strings.Contains(text, n.jwt) {
+		t.Error("the record holds a secret")
+	}
+}
+
+// Every token that is signed is on record, and none is in it.
+func TestIdentitiesAreAudited(t *testing.T) {
+	s, events, text := audited(t, nil)
+	n := join(t, s.RPCAddr())
+	node := only(events(), "IdentityEvent", "node")
+	if len(node) == 0 || !strings.HasPrefix(node[0].Payload.Identity.Subject, "node:global:default:"+n.node.ID) || node[0].Payload.Identity.TTL != "24h0m0s" {
+		t.Errorf("the identity of the node: %+v", node)
+	}
+	intro := introduce(t, s, nomad.ACLCreateClientIntroductionTokenRequest{NodeName: "new"})
+	if got := only(events(), "IdentityEvent", "introduction"); len(got) != 1 || got[0].Payload.Identity.TTL != "5m0s" || !strings.Contains(got[0].Payload.Identity.Subject, ":new:") {
+		t.Errorf("the introduction: %+v", got)
+	}
+	job := batchJob("j", 2)
+	register(t, s, job)
+	allocs := n.allocs(2)
+	got := only(events(), "IdentityEvent", "workload")
+	if len(got) != 2 {
+		t.Fatalf("%d identities of 2 allocations", len(got))
+	}
+	for _, e := range got {
+		id := e.Payload.Identity
+		i := slices.IndexFunc(allocs, func(a *nomad.Allocation) bool { return a.ID == id.AllocID })
+		if i < 0 || id.KID != allocs[i].SigningKeyID || id.Subject != "global:default:j:"+allocs[i].TaskGroup+":"+job.TaskGroups[0].Tasks[0].Name+":default" ||
+			!slices.Equal(id.Audience, []string{"nomadproject.io"}) || id.ID == "" || e.Payload.Request.Namespace.ID != "default" || e.Payload.Auth.Kind != "server" {
+			t.Errorf("on record: %+v %+v", e.Payload, id)
+		}
+	}
+	var out nomad.AllocIdentitiesResponse
+	n.must("Alloc.SignIdentities", &nomad.AllocIdentitiesRequest{QueryOptions: nomad.QueryOptions{Region: "global", AuthToken: n.jwt},
+		Identities: []*nomad.WorkloadIdentityRequest{{AllocID: allocs[0].ID, WIHandle: nomad.WIHandle{IdentityName: "aws", WorkloadIdentifier: job.TaskGroups[0].Tasks[0].Name}}}}, &out)
+	if len(out.SignedIdentities) != 1 {
+		t.Fatalf("%+v", out)
+	}
+	if got := only(events(), "IdentityEvent", "workload"); len(got) != 1 || got[0].Payload.Identity.TTL != "1h0m0s" || got[0].Payload.Identity.Audience[0] != "aws" {
+		t.Errorf("the named identity: %+v", got)
+	}
+	secrets := []string{intro, n.jwt, out.SignedIdentities[0].JWT}
+	for _, a := range allocs {
+		for _, token := range a.SignedIdentities {
+			secrets = append(secrets, token)
+		}
+	}
+	for _, secret := range secrets {
+		if _, signature, _ := strings.Cut(secret[strings.Index(secret, ".")+1:], "."); signature == "" || strings.Contains(text(), signature) {
+			t.Error("the record holds a token")
+		}
+	}
+}
+
+// What another server passed on is on that one's record, and not on the leader's.
+func TestPassedOnIsAuditedOnce(t *testing.T) {
+	logs := map[string]string{}
+	all := cluster(t, 3, func(c *server.Config) {
+		path := filepath.Join(t.TempDir(), "audit.log")
+		c.Audit = audit.New(audit.Node{Name: c.Name}, slog.New(slog.DiscardHandler))
+		if err := c.Audit.Set(&audit.Config{Path: path, Mode: 0o600}); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Audit.Close() })
+		logs[c.Name] = path
+	})
+	eventually(t, func() bool { return answers(all) })
+	for name, path := range logs {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// Workers of followers ask the leader all the time, with the servers' own tokens.
+		if strings.Contains(string(b), "Eval.Dequeue") {
+			t.Errorf("%s has on record what a server passed on", name)
+		}
+	}
+}
