@@ -1,6 +1,7 @@
 package acl_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/open-nomad/open-nomad/acl"
@@ -71,5 +72,17 @@ operator { policy = "read" }
 	var none *acl.ACL
 	if got := none.Explain(ns("x", "read-job")); got.Allowed || got.Reason != acl.ReasonNoRule {
 		t.Errorf("no ACL: %s", got)
+	}
+}
+
+func TestRights(t *testing.T) {
+	if got := acl.Rights(acl.Variables); !slices.Equal(got, []string{"destroy", "list", "read", "write"}) {
+		t.Errorf("Rights(variables) = %v", got)
+	}
+	if got := acl.Rights(acl.Operators); !slices.Contains(got, "read") || !slices.Contains(got, "snapshot-save") {
+		t.Errorf("Rights(operator) = %v", got)
+	}
+	if got := acl.Rights("x"); got != nil {
+		t.Errorf("Rights(x) = %v", got)
 	}
 }

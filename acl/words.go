@@ -1,6 +1,7 @@
 package acl
 
 import (
+	"maps"
 	"slices"
 	"strings"
 )
@@ -283,3 +284,13 @@ func (v *vocabulary) validName(name string) bool {
 }
 
 const maxName = 128
+
+// Rights lists the rights on things of a kind, in alphabetical order; none for a kind that
+// does not exist.
+func Rights(kind Kind) []string {
+	words := vocabularies[kind]
+	if words == nil {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(words.bit))
+}

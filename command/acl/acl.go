@@ -19,7 +19,7 @@ func Commands() []term.Command {
 	return []term.Command{bootstrapCommand(),
 		policyApplyCommand(), policyDeleteCommand(), policyInfoCommand(), policyListCommand(), policySelfCommand(),
 		tokenCreateCommand(), tokenDeleteCommand(), tokenInfoCommand(), tokenListCommand(), tokenSelfCommand(), tokenUpdateCommand(),
-		roleCreateCommand(), roleDeleteCommand(), roleInfoCommand(), roleListCommand(), roleUpdateCommand()}
+		roleCreateCommand(), roleDeleteCommand(), roleInfoCommand(), roleListCommand(), roleUpdateCommand(), explainCommand()}
 }
 
 func reading(ctx context.Context) *api.QueryOptions { return (&api.QueryOptions{}).WithContext(ctx) }

@@ -114,6 +114,19 @@ type Check struct {
 // String says what is asked for, as compat/rpc.tsv does, such as: ns:read-job.
 func (c Check) String() string { return c.says }
 
+// Questions returns what the check asks of whoever makes a call in the namespace; nothing
+// when only the handler knows.
+func (c Check) Questions(env nomad.Envelope) []acl.Question {
+	if c.ask == nil {
+		return nil
+	}
+	everything := &Access{Rights: acl.New(true)}
+	if err := c.ask(everything, env); err != nil {
+		return nil // of every right there is none left to ask for
+	}
+	return everything.needs
+}
+
 // Needs is the check of one question that is the same for every request.
 func Needs(q acl.Question) Check {
 	return Check{says: fmt.Sprintf("%s:%s", q.Kind, q.Rights), ask: func(a *Access, _ nomad.Envelope) error { return a.Need(q) }}

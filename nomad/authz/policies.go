@@ -42,14 +42,19 @@ func (p *policies) ofToken(store *state.Store, t *nomad.ACLToken) (*acl.ACL, err
 		return everything, nil
 	}
 	return p.get(store, tokenKey{t.AccessorID, t.ModifyIndex}, func(snap *state.Snapshot) iter.Seq[*nomad.ACLPolicy] {
-		return func(yield func(*nomad.ACLPolicy) bool) {
-			for name := range namesOf(snap, t) {
-				if policy := snap.ACLPolicy(nil, name); policy != nil && !yield(policy) {
-					return
-				}
+		return named(snap, namesOf(snap, t))
+	})
+}
+
+// named are the policies of these names that there are.
+func named(snap *state.Snapshot, names iter.Seq[string]) iter.Seq[*nomad.ACLPolicy] {
+	return func(yield func(*nomad.ACLPolicy) bool) {
+		for name := range names {
+			if policy := snap.ACLPolicy(nil, name); policy != nil && !yield(policy) {
+				return
 			}
 		}
-	})
+	}
 }
 
 // namesOf are the policies of a token and of its roles, each once.
@@ -73,15 +78,18 @@ func namesOf(snap *state.Snapshot, t *nomad.ACLToken) iter.Seq[string] {
 // ofWorkload returns what the policies for a workload let it do, beyond its own
 // variables. Errors are as those of ofToken.
 func (p *policies) ofWorkload(store *state.Store, w *acl.Workload) (*acl.ACL, error) {
-	return p.get(store, workloadKey(*w), func(snap *state.Snapshot) iter.Seq[*nomad.ACLPolicy] {
-		return func(yield func(*nomad.ACLPolicy) bool) {
-			for policy := range snap.ACLPoliciesByJob(nil, w.Namespace, w.Job) {
-				if policy.JobACL.Admits(w.Namespace, w.Job, w.Group, w.Task) && !yield(policy) {
-					return
-				}
+	return p.get(store, workloadKey(*w), func(snap *state.Snapshot) iter.Seq[*nomad.ACLPolicy] { return admitting(snap, w) })
+}
+
+// admitting are the policies that are for a workload.
+func admitting(snap *state.Snapshot, w *acl.Workload) iter.Seq[*nomad.ACLPolicy] {
+	return func(yield func(*nomad.ACLPolicy) bool) {
+		for policy := range snap.ACLPoliciesByJob(nil, w.Namespace, w.Job) {
+			if policy.JobACL.Admits(w.Namespace, w.Job, w.Group, w.Task) && !yield(policy) {
+				return
 			}
 		}
-	})
+	}
 }
 
 func (p *policies) get(store *state.Store, key any, find func(*state.Snapshot) iter.Seq[*nomad.ACLPolicy]) (*acl.ACL, error) {

@@ -12,7 +12,7 @@ import (
 // where it runs (compat/rpc.tsv).
 func (s *Service) Methods() []rpc.Method {
 	return slices.Concat(s.statusMethods(), s.jobMethods(), s.nodeMethods(), s.allocMethods(), s.schedulingMethods(),
-		s.operatorMethods(), s.variableMethods(), s.snapshotMethods(), s.relayMethods(), absentMethods())
+		s.operatorMethods(), s.variableMethods(), s.snapshotMethods(), s.relayMethods(), s.aclExplainMethods(), absentMethods())
 }
 
 func (s *Service) statusMethods() []rpc.Method {

@@ -17,6 +17,16 @@ func (s *Server) agentRoutes() []route {
 		{methods: "PUT POST", path: "/v1/agent/servers", handle: s.forOperators(s.agentSetServers)},
 		{methods: "PUT POST", path: "/v1/agent/reload", handle: s.forOperators(s.agentReload)},
 		{methods: "GET", path: "/v1/metrics", handle: s.forCallers(s.metrics)},
+	}
+	if s.cfg.Debug {
+		routes = append(routes, s.debugRoutes()...)
+	}
+	return routes
+}
+
+// clusterRoutes tell of the servers and of what is the same for all of them.
+func (s *Server) clusterRoutes() []route {
+	return []route{
 		{methods: "GET", path: "/v1/regions", handle: read("Region.List", noFields[nomad.GenericRequest], func(o *[]string) (any, error) { return *o, nil })},
 		{methods: "GET", path: "/v1/status/leader", handle: read("Status.Leader", noFields[nomad.GenericRequest], func(o *string) (any, error) { return *o, nil })},
 		{methods: "GET", path: "/v1/status/peers", handle: read("Status.Peers", noFields[nomad.GenericRequest], func(o *[]string) (any, error) { return *o, nil })},
@@ -25,15 +35,17 @@ func (s *Server) agentRoutes() []route {
 		{methods: "GET", path: "/v1/operator/scheduler/configuration", handle: read("Operator.SchedulerGetConfiguration", noFields[nomad.GenericRequest], whole[nomad.SchedulerConfigurationResponse])},
 		{methods: "PUT POST", path: "/v1/operator/scheduler/configuration", handle: write("Operator.SchedulerSetConfiguration", schedulerConfig, whole[nomad.SchedulerSetConfigurationResponse])},
 	}
-	if s.cfg.Debug {
-		routes = append(routes, s.debugRoutes()...)
-	}
-	return routes
 }
 
 // table lists every route.
 func (s *Server) table() []route {
-	return slices.Concat(s.jobRoutes(), s.memberRoutes(), s.nodeRoutes(), s.allocRoutes(), s.clientRoutes(), s.fsRoutes(), s.agentRoutes(), s.snapshotRoutes(), autopilotRoutes(), s.rootKeyRoutes(), s.variableRoutes(), s.aclRoutes(), laterRoutes())
+	return slices.Concat(s.rpcRoutes(), s.memberRoutes(), s.agentRoutes(), s.explainRoutes(), laterRoutes())
+}
+
+// rpcRoutes are those that servers or nodes answer: they do nothing but an RPC.
+func (s *Server) rpcRoutes() []route {
+	return slices.Concat(s.jobRoutes(), s.nodeRoutes(), s.allocRoutes(), s.clientRoutes(), s.fsRoutes(), s.clusterRoutes(), s.snapshotRoutes(), autopilotRoutes(),
+		s.rootKeyRoutes(), s.variableRoutes(), s.aclRoutes())
 }
 
 // noFields sets nothing: the query options are all that the method takes.

@@ -1,0 +1,178 @@
+package endpoint
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"iter"
+	"net/http"
+
+	memdb "github.com/hashicorp/go-memdb"
+
+	"github.com/open-nomad/open-nomad/acl"
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/authz"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// How many of those who may do a thing one page tells, and how many subjects are looked
+// at for it.
+const (
+	explainPage    = 100
+	maxExplainPage = 1000
+	maxExplained   = 10_000
+)
+
+// aclExplainMethods are ours: who may do what, and why.
+func (s *Service) aclExplainMethods() []rpc.Method {
+	return []rpc.Method{
+		rpc.Handle("ACL.Explain", rpc.Token, rpc.Leader, s.aclExplain).Needs(rpc.Asked("management, or the caller itself")),
+	}
+}
+
+// explainee is one whose rights are explained.
+type explainee struct {
+	nomad.ACLSubject
+	rights   func(*authz.Rights) (*acl.ACL, error)
+	workload *acl.Workload
+	over     bool // its time is over
+}
+
+// aclExplain says whether somebody may do a thing, and why. The rights of others are for
+// those who manage; everybody may ask for itself.
+func (s *Service) aclExplain(ctx context.Context, c *rpc.Call, req *nomad.ACLExplainRequest) (*nomad.ACLExplainResponse, error) {
+	others, err := ofOthers(c, req)
+	switch {
+	case err != nil:
+		return nil, err
+	case c.Access.Off:
+		return nil, nomad.ErrACLDisabled
+	case others:
+		if err := c.Access.NeedManagement(); err != nil {
+			return nil, err
+		}
+	}
+	c.Access.Open()
+	opts := req.QueryOptions
+	opts.MinQueryIndex = 0 // of no table: there is nothing to wait for
+	return read(ctx, s, &opts, func(snap *state.Snapshot, _ memdb.WatchSet, out *nomad.ACLExplainResponse) error {
+		ask, err := s.explainAsk(snap, c, req)
+		if err != nil {
+			return err
+		}
+		out.Index = snap.TableIndex(state.TableACLPolicy, state.TableACLToken, state.TableACLRoles)
+		out.Needs, out.Depends, out.Identities = ask.needs(), ask.depends, ask.identities
+		if !others {
+			out.Answers = []*nomad.ACLExplanation{ask.decide(self(c), c.Access.Rights)}
+			return nil
+		}
+		rights := authz.RightsIn(snap)
+		if req.Everybody {
+			out.Answers, out.NextToken = s.allowed(ask, rights, s.everybody(snap, ask), req)
+			return nil
+		}
+		who, err := s.subjectOf(snap, req)
+		if err != nil {
+			return err
+		}
+		out.Answers = []*nomad.ACLExplanation{ask.explain(who, rights)}
+		return nil
+	})
+}
+
+// ofOthers says whether a request is about somebody else than the caller.
+func ofOthers(c *rpc.Call, req *nomad.ACLExplainRequest) (bool, error) {
+	named := 0
+	for _, is := range []bool{req.AccessorID != "", req.Role != "", req.Policy != "", req.Workload != nil, req.Everybody} {
+		if is {
+			named++
+		}
+	}
+	if named > 1 {
+		return false, nomad.Errorf(http.StatusBadRequest, "a question is about one token, role, policy or workload, or about everybody")
+	}
+	own := req.AccessorID != "" && c.Identity.ACLToken != nil && c.Identity.ACLToken.AccessorID == req.AccessorID
+	return named == 1 && !own, nil
+}
+
+// explain decides for a subject by what it may do.
+func (a *explainAsk) explain(who explainee, rights *authz.Rights) *nomad.ACLExplanation {
+	has, err := who.rights(rights)
+	switch {
+	case who.over:
+		return refused(who, "token", nomad.ErrTokenExpired.Error())
+	case err != nil:
+		return refused(who, "policies", err.Error())
+	}
+	return a.decide(who, has)
+}
+
+func refused(who explainee, question, reason string) *nomad.ACLExplanation {
+	return &nomad.ACLExplanation{Subject: who.ACLSubject, Decisions: []*nomad.ACLDecision{{Question: question, Reason: reason}}}
+}
+
+// decide asks all the questions, until one is refused. What depends on more than them is
+// allowed to who manages only.
+func (a *explainAsk) decide(who explainee, rights *acl.ACL) *nomad.ACLExplanation {
+	out := &nomad.ACLExplanation{Subject: who.ACLSubject, Allowed: true}
+	tell := func(d *nomad.ACLDecision) bool {
+		out.Decisions, out.Allowed = append(out.Decisions, d), d.Allowed
+		return d.Allowed
+	}
+	if a.audience != "" && who.workload != nil {
+		which := a.mints(who.workload)
+		tell(&nomad.ACLDecision{Question: fmt.Sprintf("an identity with audience %q", a.audience), Allowed: which != "", Reason: cmp.Or(which, "no identity of it has this audience")})
+		return out
+	}
+	if a.management || a.depends != "" {
+		d := &nomad.ACLDecision{Question: cmp.Or(a.depends, "a management token"), Allowed: rights.IsManagement(), Reason: string(acl.ReasonManagement)}
+		switch {
+		case d.Allowed:
+		case a.management:
+			d.Reason = "no management token"
+		default:
+			d.Reason = "known only when it is called: ask for the right and the thing that it names"
+		}
+		if !tell(d) {
+			return out
+		}
+	}
+	for _, q := range a.questions {
+		q.Workload = who.workload
+		if !tell(decision(rights.Explain(q))) {
+			break
+		}
+	}
+	return out
+}
+
+func decision(d acl.Decision) *nomad.ACLDecision {
+	out := &nomad.ACLDecision{Question: d.Question.String(), Allowed: d.Allowed, Reason: string(d.Reason)}
+	for _, r := range d.Rules {
+		out.Rules = append(out.Rules, &nomad.ACLDecisionRule{Policy: r.Policy, Block: r.Block, Text: r.Text, Line: r.Pos.Line, Column: r.Pos.Column})
+	}
+	return out
+}
+
+// allowed are those of the subjects who may do what is asked, a page of them, and where
+// the next one begins. Subjects come in the order of their keys.
+func (s *Service) allowed(ask *explainAsk, rights *authz.Rights, all iter.Seq2[string, explainee], req *nomad.ACLExplainRequest) (out []*nomad.ACLExplanation, next string) {
+	size := int(req.PerPage)
+	if size <= 0 || size > maxExplainPage {
+		size = explainPage
+	}
+	looked := 0
+	for key, who := range all {
+		if key < req.NextToken || who.over {
+			continue
+		}
+		if looked++; looked > maxExplained || len(out) == size {
+			return out, key
+		}
+		if e := ask.explain(who, rights); e.Allowed {
+			out = append(out, e)
+		}
+	}
+	return out, ""
+}

@@ -1,0 +1,213 @@
+package endpoint
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/open-nomad/open-nomad/acl"
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// maxExplainIdentities bounds how many identities with an audience an answer lists.
+const maxExplainIdentities = 1000
+
+// jobRights are the rights on jobs by what a person would call them: one of those that
+// stand there is enough. The names of the rights themselves do as well.
+var jobRights = map[string][]acl.NamespaceCapability{
+	"dispatch": {acl.DispatchJob},
+	"evaluate": {acl.EvaluateJob, acl.SubmitJob},
+	"exec":     {acl.AllocExec},
+	"fs":       {acl.ReadFS},
+	"list":     {acl.ListJobs},
+	"logs":     {acl.ReadLogs, acl.ReadFS},
+	"plan":     {acl.PlanJob, acl.SubmitJob},
+	"purge":    {acl.PurgeJob, acl.SubmitJob},
+	"read":     {acl.ReadJob},
+	"restart":  {acl.AllocLifecycle},
+	"revert":   {acl.RevertJob, acl.SubmitJob},
+	"run":      {acl.SubmitJob, acl.RegisterJob},
+	"scale":    {acl.ScaleJob, acl.SubmitJob},
+	"signal":   {acl.AllocLifecycle},
+	"stop":     {acl.DeregisterJob, acl.SubmitJob},
+}
+
+// explainAsk is what a request of ACL.Explain asks for: all of the questions, and a
+// management token if management.
+type explainAsk struct {
+	questions  []acl.Question
+	management bool
+	depends    string
+	// A workload of the namespace has an identity with the audience, or not.
+	audience, namespace string
+	identities          []*nomad.ACLExplainIdentity
+}
+
+// needs is what it takes, in words.
+func (a *explainAsk) needs() []string {
+	out := make([]string, 0, len(a.questions)+1)
+	if a.management {
+		out = append(out, "a management token")
+	}
+	for _, q := range a.questions {
+		out = append(out, q.String())
+	}
+	return out
+}
+
+// explainAsk reads the question of a request. Access is the caller's: what the question
+// takes may tell of a job.
+func (s *Service) explainAsk(snap *state.Snapshot, c *rpc.Call, req *nomad.ACLExplainRequest) (*explainAsk, error) {
+	if req.Method != "" {
+		if req.Kind+req.Name+req.Right != "" {
+			return nil, nomad.Errorf(http.StatusBadRequest, "a question is about a method, or about a right on a thing: not both")
+		}
+		return s.methodAsk(req)
+	}
+	if req.Namespace == nomad.AllNamespacesSentinel {
+		return nil, nomad.Errorf(http.StatusBadRequest, "a question is about one namespace, not about *")
+	}
+	switch req.Kind {
+	case nomad.ACLExplainJob:
+		return jobAsk(snap, c, req)
+	case nomad.ACLExplainAudience:
+		return audienceAsk(snap, c, req)
+	}
+	return thingAsk(req)
+}
+
+// thingAsk is the question about a thing that policies have blocks for.
+func thingAsk(req *nomad.ACLExplainRequest) (*explainAsk, error) {
+	q := acl.Question{Kind: acl.Kind(req.Kind), Name: req.Name, Rights: []string{req.Right}}
+	if req.Kind == "variable" {
+		q.Kind = acl.Variables
+	}
+	rights := acl.Rights(q.Kind)
+	switch named := q.Kind == acl.Variables || q.Kind == acl.NodePools || q.Kind == acl.HostVolumes; {
+	case rights == nil:
+		return nil, nomad.Errorf(http.StatusBadRequest, "unknown kind %q: variable, job, audience, namespace, node_pool, host_volume, node, agent, operator, quota and plugin are known", req.Kind)
+	case !slices.Contains(rights, req.Right):
+		return nil, nomad.Errorf(http.StatusBadRequest, "%s has no right %q: %s are known", req.Kind, req.Right, strings.Join(rights, ", "))
+	case named && req.Name == "":
+		return nil, nomad.Errorf(http.StatusBadRequest, "a question about %s needs a name", req.Kind)
+	case q.Kind == acl.Variables:
+		q.Namespace = namespaceOf(req.Namespace)
+	case q.Kind == acl.Namespaces && req.Name == "":
+		q.Name = namespaceOf(req.Namespace)
+	case !named && q.Kind != acl.Namespaces && req.Name != "":
+		return nil, nomad.Errorf(http.StatusBadRequest, "rights on %s are for all of them: leave out the name %q", req.Kind, req.Name)
+	}
+	return &explainAsk{questions: []acl.Question{q}}, nil
+}
+
+// jobAsk is the question about a job: its rights are those of the namespace. Who runs
+// commands in a task that sees the files of the node needs a right for that, too.
+func jobAsk(snap *state.Snapshot, c *rpc.Call, req *nomad.ACLExplainRequest) (*explainAsk, error) {
+	ns := namespaceOf(req.Namespace)
+	ops, known := jobRights[req.Right]
+	if !known && slices.Contains(acl.Rights(acl.Namespaces), req.Right) {
+		ops, known = []acl.NamespaceCapability{acl.NamespaceCapability(req.Right)}, true
+	}
+	if !known {
+		return nil, nomad.Errorf(http.StatusBadRequest, "job has no right %q: %s are known, and the capabilities of namespaces",
+			req.Right, strings.Join(slices.Sorted(maps.Keys(jobRights)), ", "))
+	}
+	ask := &explainAsk{questions: []acl.Question{acl.InNamespace(ns, ops...)}}
+	if !slices.Contains(ops, acl.AllocExec) || req.Name == "" || !c.Access.Allows(acl.InNamespace(ns, acl.ReadJob)) {
+		return ask, nil
+	}
+	if job := snap.Job(nil, ns, req.Name); job != nil && slices.ContainsFunc(job.TaskGroups, seesNode) {
+		ask.questions = append(ask.questions, acl.InNamespace(ns, acl.AllocNodeExec))
+	}
+	return ask, nil
+}
+
+// seesNode says whether a task of the group sees the files of its node: its driver, known
+// by its name here, isolates nothing.
+func seesNode(g *nomad.TaskGroup) bool {
+	return slices.ContainsFunc(g.Tasks, func(t *nomad.Task) bool { return t.Driver == "raw_exec" || t.Driver == "mock_driver" })
+}
+
+// audienceAsk is the question who gets JWTs for an audience: workloads that have an
+// identity with it, and whoever may run a job in the namespace, with any identity.
+func audienceAsk(snap *state.Snapshot, c *rpc.Call, req *nomad.ACLExplainRequest) (*explainAsk, error) {
+	ns := namespaceOf(req.Namespace)
+	switch {
+	case req.Name == "":
+		return nil, nomad.Errorf(http.StatusBadRequest, "a question about an audience needs its name")
+	case req.Right != "mint":
+		return nil, nomad.Errorf(http.StatusBadRequest, "audience has no right %q: mint is known", req.Right)
+	}
+	ask := &explainAsk{audience: req.Name, namespace: ns, questions: []acl.Question{acl.InNamespace(ns, jobRights["run"]...)}}
+	reads, own := c.Access.Allows(acl.InNamespace(ns, acl.ReadJob)), c.Access.Workload
+	for job := range snap.JobsByNamespace(nil, ns) {
+		seen := reads || own != nil && own.Namespace == ns && own.Job == job.ID
+		if job.ParentID != "" || job.Stopped() || !seen {
+			continue
+		}
+		if ask.identities = append(ask.identities, identitiesFor(job, req.Name)...); len(ask.identities) > maxExplainIdentities {
+			return nil, nomad.Errorf(http.StatusBadRequest, "more than %d identities have the audience %q", maxExplainIdentities, req.Name)
+		}
+	}
+	return ask, nil
+}
+
+// identitiesFor are the identities of a job with an audience.
+func identitiesFor(job *nomad.Job, audience string) (out []*nomad.ACLExplainIdentity) {
+	add := func(group, task, service string, id *nomad.WorkloadIdentity) {
+		if id != nil && slices.Contains(id.Audience, audience) {
+			out = append(out, &nomad.ACLExplainIdentity{JobID: job.ID, Group: group, Task: task, Service: service, Identity: id.Name})
+		}
+	}
+	for _, g := range job.TaskGroups {
+		for _, sv := range g.Services {
+			add(g.Name, "", sv.Name, sv.Identity)
+		}
+		for _, t := range g.Tasks {
+			add(g.Name, t.Name, "", t.Identity)
+			for _, id := range t.Identities {
+				add(g.Name, t.Name, "", id)
+			}
+			for _, sv := range t.Services {
+				add(g.Name, t.Name, sv.Name, sv.Identity)
+			}
+		}
+	}
+	return out
+}
+
+// methodAsk is what a method asks of its callers, as far as its row in the table tells.
+func (s *Service) methodAsk(req *nomad.ACLExplainRequest) (*explainAsk, error) {
+	all := s.Methods()
+	i := slices.IndexFunc(all, func(m rpc.Method) bool { return m.Name == req.Method })
+	if i < 0 {
+		return nil, nomad.Errorf(http.StatusBadRequest, "there is no method %q", req.Method)
+	}
+	ask := &explainAsk{}
+	switch m := all[i]; m.Rule {
+	case rpc.Anonymous:
+	case rpc.Management:
+		ask.management = true
+	case rpc.Token:
+		if ask.questions = m.Check.Questions(req.Envelope()); len(ask.questions) == 0 && m.Check.String() != rpc.Good.String() {
+			ask.depends = m.Check.String()
+		}
+	default:
+		return nil, nomad.Errorf(http.StatusBadRequest, "%s is for nodes and servers (%s): no policy opens it", m.Name, m.Rule)
+	}
+	return ask, nil
+}
+
+// mints says whether a workload has one of the identities.
+func (a *explainAsk) mints(w *acl.Workload) (which string) {
+	for _, id := range a.identities {
+		if w.Namespace == a.namespace && id.JobID == w.Job && (w.Group == "" || id.Group == w.Group) && (w.Task == "" || id.Task == w.Task) {
+			return fmt.Sprintf("identity %q of %s", id.Identity, strings.Trim(strings.Join([]string{id.JobID, id.Group, id.Task, id.Service}, "/"), "/"))
+		}
+	}
+	return ""
+}

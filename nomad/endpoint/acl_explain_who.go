@@ -1,0 +1,166 @@
+package endpoint
+
+import (
+	"cmp"
+	"iter"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/open-nomad/open-nomad/acl"
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/authz"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// self is the caller as a subject.
+func self(c *rpc.Call) explainee {
+	who := explainee{ACLSubject: nomad.ACLSubject{Kind: nomad.ACLSubjectSelf}, workload: c.Access.Workload}
+	switch t, w := c.Identity.ACLToken, c.Access.Workload; {
+	case t != nil:
+		who.ID, who.Name = t.AccessorID, t.Name
+	case w != nil:
+		who.Workload = &nomad.JobACL{Namespace: w.Namespace, JobID: w.Job, Group: w.Group, Task: w.Task}
+	}
+	return who
+}
+
+// subjectOf is whom a request names.
+func (s *Service) subjectOf(snap *state.Snapshot, req *nomad.ACLExplainRequest) (explainee, error) {
+	switch {
+	case req.AccessorID == nomad.ACLAnonymousAccessor:
+		return anonymousSubject(), nil
+	case req.AccessorID != "":
+		t := snap.ACLToken(nil, req.AccessorID)
+		if t == nil {
+			return explainee{}, nomad.Errorf(http.StatusNotFound, "ACL token not found")
+		}
+		return s.tokenSubject(t), nil
+	case req.Role != "":
+		r := cmp.Or(snap.ACLRoleByName(nil, req.Role), snap.ACLRole(nil, req.Role))
+		if r == nil {
+			return explainee{}, nomad.Errorf(http.StatusNotFound, "ACL role not found")
+		}
+		return roleSubject(r), nil
+	case req.Policy != "":
+		if snap.ACLPolicy(nil, req.Policy) == nil {
+			return explainee{}, nomad.Errorf(http.StatusNotFound, "ACL policy not found")
+		}
+		return explainee{ACLSubject: nomad.ACLSubject{Kind: nomad.ACLSubjectPolicy, Name: req.Policy},
+			rights: func(r *authz.Rights) (*acl.ACL, error) { return r.OfPolicies(req.Policy) }}, nil
+	}
+	w := *req.Workload
+	w.Namespace = namespaceOf(w.Namespace)
+	if w.JobID == "" && w.Group != "" || w.Group == "" && w.Task != "" {
+		return explainee{}, nomad.Errorf(http.StatusBadRequest, "a workload is named by namespace, job, group and task: what is left out stands for all, and so must what follows")
+	}
+	return workloadSubject(w), nil
+}
+
+func anonymousSubject() explainee {
+	return explainee{ACLSubject: nomad.ACLSubject{Kind: nomad.ACLSubjectToken, ID: nomad.ACLAnonymousAccessor, Name: "callers without a token"},
+		rights: func(r *authz.Rights) (*acl.ACL, error) { return r.OfPolicies(nomad.ACLPolicyAnonymous) }}
+}
+
+func (s *Service) tokenSubject(t *nomad.ACLToken) explainee {
+	return explainee{ACLSubject: nomad.ACLSubject{Kind: nomad.ACLSubjectToken, ID: t.AccessorID, Name: t.Name}, over: t.HasExpired(s.cfg.Now()),
+		rights: func(r *authz.Rights) (*acl.ACL, error) { return r.OfToken(t) }}
+}
+
+func roleSubject(role *nomad.ACLRole) explainee {
+	return explainee{ACLSubject: nomad.ACLSubject{Kind: nomad.ACLSubjectRole, ID: role.ID, Name: role.Name},
+		rights: func(r *authz.Rights) (*acl.ACL, error) { return r.OfRole(role) }}
+}
+
+func workloadSubject(j nomad.JobACL) explainee {
+	w := &acl.Workload{Namespace: j.Namespace, Job: j.JobID, Group: j.Group, Task: j.Task}
+	return explainee{ACLSubject: nomad.ACLSubject{Kind: nomad.ACLSubjectWorkload, Workload: &j}, workload: w,
+		rights: func(r *authz.Rights) (*acl.ACL, error) { return r.OfWorkload(w) }}
+}
+
+// everybody yields all who may be allowed something: callers without a token, roles,
+// tokens, and the workloads that policies or the question are about.
+func (s *Service) everybody(snap *state.Snapshot, ask *explainAsk) iter.Seq2[string, explainee] {
+	return func(yield func(string, explainee) bool) {
+		if !yield("anonymous", anonymousSubject()) {
+			return
+		}
+		for r := range snap.ACLRoles(nil) {
+			if !yield("role "+r.ID, roleSubject(r)) {
+				return
+			}
+		}
+		for t := range snap.ACLTokens(nil) {
+			if !yield("token "+t.AccessorID, s.tokenSubject(t)) {
+				return
+			}
+		}
+		for _, w := range workloadsOf(snap, ask) {
+			if !yield(workloadKey(w), workloadSubject(w)) {
+				return
+			}
+		}
+	}
+}
+
+// workloadKey orders workloads; none of their names holds a space.
+func workloadKey(w nomad.JobACL) string {
+	return strings.Join([]string{"workload", w.Namespace, w.JobID, w.Group, w.Task}, " ")
+}
+
+// workloadsOf are the workloads that policies are for, those that own the variable that
+// is asked for, and those that have an identity with the audience.
+func workloadsOf(snap *state.Snapshot, ask *explainAsk) []nomad.JobACL {
+	found := map[nomad.JobACL]bool{}
+	for _, id := range ask.identities {
+		found[nomad.JobACL{Namespace: ask.namespace, JobID: id.JobID, Group: id.Group, Task: id.Task}] = true
+	}
+	for p := range snap.ACLPolicies(nil) {
+		if p.JobACL != nil && ask.audience == "" {
+			found[*p.JobACL] = true
+		}
+	}
+	for _, q := range ask.questions {
+		if q.Kind == acl.Variables {
+			owners(snap, q.Namespace, q.Name, func(w nomad.JobACL) { found[w] = true })
+		}
+	}
+	out := make([]nomad.JobACL, 0, len(found))
+	for w := range found {
+		out = append(out, w)
+	}
+	slices.SortFunc(out, func(a, b nomad.JobACL) int { return strings.Compare(workloadKey(a), workloadKey(b)) })
+	return out
+}
+
+// owners tells the workloads whose own variable the path is: all of a namespace, or those
+// of a job, group or task that there is.
+func owners(snap *state.Snapshot, namespace, path string, tell func(nomad.JobACL)) {
+	if path == nomad.VariablesJobs {
+		tell(nomad.JobACL{Namespace: namespace})
+		return
+	}
+	rest, ok := strings.CutPrefix(path, nomad.VariablesJobs+"/")
+	if !ok {
+		return
+	}
+	for job := range snap.JobsByNamespace(nil, namespace) {
+		if job.ParentID != "" || rest != job.ID && !strings.HasPrefix(rest, job.ID+"/") {
+			continue
+		}
+		if rest == job.ID {
+			tell(nomad.JobACL{Namespace: namespace, JobID: job.ID})
+		}
+		for _, g := range job.TaskGroups {
+			if rest == job.ID+"/"+g.Name {
+				tell(nomad.JobACL{Namespace: namespace, JobID: job.ID, Group: g.Name})
+			}
+			for _, t := range g.Tasks {
+				if rest == job.ID+"/"+g.Name+"/"+t.Name {
+					tell(nomad.JobACL{Namespace: namespace, JobID: job.ID, Group: g.Name, Task: t.Name})
+				}
+			}
+		}
+	}
+}
