@@ -27,6 +27,8 @@ type block struct {
 // grant is one word of a block with all it stands for.
 type grant struct {
 	text   string // the word as the policy has it
+	word   string
+	short  bool // it is that of the policy key
 	at     Pos
 	rights rights
 	deny   bool
@@ -241,7 +243,7 @@ func (c *checker) policy(words *vocabulary, it item) []grant {
 		return nil
 	}
 	return []grant{{
-		text: fmt.Sprintf("policy = %q", it.value.text), at: it.value.at,
+		text: fmt.Sprintf("policy = %q", it.value.text), word: it.value.text, short: true, at: it.value.at,
 		deny: it.value.text == wordDeny, rights: words.granted(it.value.text, true),
 	}}
 }
@@ -262,11 +264,11 @@ func (c *checker) capabilities(words *vocabulary, it item) []grant {
 		case v.shape != text:
 			c.found.add(v.at, "a capability is a string, not %s", v.shape)
 		case v.text == wordDeny:
-			grants = append(grants, grant{text: `"deny"`, at: v.at, deny: true})
+			grants = append(grants, grant{text: `"deny"`, word: v.text, at: v.at, deny: true})
 		case !slices.Contains(all, v.text):
 			c.found.add(v.at, "%s has no capability %s%s", words.kind, shown(v.text), c.found.meant(v.text, all))
 		default:
-			grants = append(grants, grant{text: fmt.Sprintf("%q", v.text), at: v.at, rights: words.granted(v.text, false)})
+			grants = append(grants, grant{text: fmt.Sprintf("%q", v.text), word: v.text, at: v.at, rights: words.granted(v.text, false)})
 		}
 	}
 	return grants

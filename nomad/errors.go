@@ -5,6 +5,7 @@ package nomad
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -67,9 +68,14 @@ type CodedError struct {
 
 func (e *CodedError) Error() string { return e.Message }
 
-// Is says that the errors about who a node is keep their identity with a status, too.
+// withStatus are the sentinels that keep their identity with a status, too: who a node
+// is, and what there is not.
+var withStatus = []error{ErrNodeSecret, ErrNodeHeld, ErrTokenNotFound, ErrACLDisabled, ErrACLBootstrapped, ErrACLPolicyNotFound, ErrACLRoleNotFound,
+	ErrACLAuthMethodNotFound, ErrACLBindingRuleNotFound}
+
+// Is says that such an error is the sentinel that it was made of.
 func (e *CodedError) Is(target error) bool {
-	return (target == ErrNodeSecret || target == ErrNodeHeld) && strings.Contains(e.Message, target.Error())
+	return slices.Contains(withStatus, target) && strings.Contains(e.Message, target.Error())
 }
 
 // Wire returns the form that travels over RPC: "RPC Error:: <code>,<message>".

@@ -4,14 +4,17 @@ import "time"
 
 // The names of core jobs, the work of evaluations of type _core.
 const (
-	CoreJobEvalGC            = "eval-gc"
-	CoreJobNodeGC            = "node-gc"
-	CoreJobJobGC             = "job-gc"
-	CoreJobDeploymentGC      = "deployment-gc"
-	CoreJobRootKeyRotateOrGC = "root-key-rotate-gc"
-	CoreJobVariablesRekey    = "variables-rekey"
-	CoreJobForceGC           = "force-gc"
-	CoreJobPriority          = 32767
+	CoreJobEvalGC               = "eval-gc"
+	CoreJobNodeGC               = "node-gc"
+	CoreJobJobGC                = "job-gc"
+	CoreJobDeploymentGC         = "deployment-gc"
+	CoreJobRootKeyRotateOrGC    = "root-key-rotate-gc"
+	CoreJobOneTimeTokenGC       = "one-time-token-gc"
+	CoreJobLocalTokenExpiredGC  = "local-token-expired-gc"
+	CoreJobGlobalTokenExpiredGC = "global-token-expired-gc"
+	CoreJobVariablesRekey       = "variables-rekey"
+	CoreJobForceGC              = "force-gc"
+	CoreJobPriority             = 32767
 )
 
 // The statuses of an evaluation.

@@ -23,7 +23,7 @@ type Server struct {
 	CSIVolumeClaimGCInterval  time.Duration          `hcl:"csi_volume_claim_gc_interval" default:"5m" later:"CSI volumes"`
 	CSIVolumeClaimGCThreshold time.Duration          `hcl:"csi_volume_claim_gc_threshold" default:"5m" later:"CSI volumes"`
 	CSIPluginGCThreshold      time.Duration          `hcl:"csi_plugin_gc_threshold" default:"1h" later:"CSI volumes"`
-	ACLTokenGCThreshold       time.Duration          `hcl:"acl_token_gc_threshold" default:"1h" later:"access control"`
+	ACLTokenGCThreshold       time.Duration          `hcl:"acl_token_gc_threshold" default:"1h"`
 	RootKeyGCInterval         time.Duration          `hcl:"root_key_gc_interval" default:"10m"`
 	RootKeyGCThreshold        time.Duration          `hcl:"root_key_gc_threshold" default:"1h"`
 	RootKeyRotationThreshold  time.Duration          `hcl:"root_key_rotation_threshold" default:"720h"`

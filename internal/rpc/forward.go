@@ -26,11 +26,10 @@ const maxLosses = 3
 // gone is replaced within that time. A read whose connection was lost is made again,
 // however late that came; a write that may have been done never is. What another server
 // forwarded is for that server to make again; a stream it only carries.
-func (s *Server) routed(ctx context.Context, m Method, req Request, try func(addr string) error) error {
+func (s *Server) routed(ctx context.Context, m Method, env nomad.Envelope, try func(addr string) error) error {
 	if s.cfg.Router == nil || m.Where == Here {
 		return try("")
 	}
-	env := req.Envelope()
 	end, losses := time.Now().Add(s.cfg.Hold), 0
 	for {
 		addr, err := s.route(ctx, end, m.Where, env)
@@ -66,6 +65,15 @@ func (s *Server) route(ctx context.Context, end time.Time, where Where, env noma
 	return addr, nil
 }
 
+// envelope is what is read of a request, with the region that answers it.
+func (s *Server) envelope(m Method, req Request) nomad.Envelope {
+	env := req.Envelope()
+	if s.cfg.Home != "" && m.Home != nil && m.Home(req) {
+		env.Region = s.cfg.Home
+	}
+	return env
+}
+
 // untaken says whether a failed try did nothing, or may be done twice. A read that is
 // answered here may have asked a node, and lost the connection to that: it is made again
 // once, since the node comes back over another or is gone.
@@ -83,13 +91,13 @@ func untaken(err error, addr string, env nomad.Envelope) bool {
 }
 
 // forward makes the call at another server.
-func (s *Server) forward(ctx context.Context, addr string, m Method, c *Call, req Request) (any, error) {
+func (s *Server) forward(ctx context.Context, to hop, m Method, c *Call, req Request) (any, error) {
 	out := m.response()
-	next, err := s.passed(ctx, m, c, req)
+	next, err := s.passed(ctx, to, m, c, req)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.cfg.Peers.Call(ctx, addr, m.Name, next, out); err != nil {
+	if err := s.cfg.Peers.Call(ctx, to.addr, m.Name, next, out); err != nil {
 		if other := errors.Is(err, nomad.ErrNodeHeld) || errors.Is(err, nomad.ErrNodeSession); other && c.Conn != nil && !c.Forwarded {
 			c.Conn.UnbindNode()
 		}
@@ -103,13 +111,17 @@ func (s *Server) forward(ctx context.Context, addr string, m Method, c *Call, re
 	return out, nil
 }
 
-// passed returns a request as it is passed on: marked, and with this server's own
+// hop is the next server of a request, and the region that answers it.
+type hop struct{ addr, region string }
+
+// passed returns a request as it is passed on: marked, in its region, and with this server's own
 // token when this process calls what only servers may call.
-func (s *Server) passed(ctx context.Context, m Method, c *Call, req Request) (Request, error) {
+func (s *Server) passed(ctx context.Context, to hop, m Method, c *Call, req Request) (Request, error) {
 	next := reflect.New(reflect.TypeOf(req).Elem())
 	next.Elem().Set(reflect.ValueOf(req).Elem())
 	copied := next.Interface().(Request) // the type is that of req
 	copied.MarkForwarded()
+	setRegion(copied, to.region)
 	if m.Rule != ServerOnly || c.Conn != nil || s.cfg.Self == nil {
 		return copied, nil
 	}
@@ -124,4 +136,14 @@ func (s *Server) passed(ctx context.Context, m Method, c *Call, req Request) (Re
 		r.Query().AuthToken = token
 	}
 	return copied, nil
+}
+
+// setRegion names the region that answers a request.
+func setRegion(req Request, region string) {
+	switch r := req.(type) {
+	case interface{ Write() *nomad.WriteRequest }:
+		r.Write().Region = region
+	case interface{ Query() *nomad.QueryOptions }:
+		r.Query().Region = region
+	}
 }

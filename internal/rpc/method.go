@@ -82,6 +82,9 @@ type Method struct {
 	Check Check
 	// Stream says that the method is a streaming one.
 	Stream bool
+	// Home says which requests the authoritative region answers, whichever region they
+	// name; nil says none.
+	Home func(Request) bool
 
 	request  func() Request
 	response func() any
@@ -148,6 +151,14 @@ func HandleStream[Req any, P interface {
 // what reply makes of them, not as a nomad.StreamErrWrapper.
 func (m Method) FailingAs(reply func(*nomad.RpcError) any) Method {
 	m.failure = reply
+	return m
+}
+
+// AtHome returns the row of a method whose requests the authoritative region answers
+// when the condition holds, whichever region they name. The first server that a request
+// comes to decides.
+func (m Method) AtHome(when func(Request) bool) Method {
+	m.Home = when
 	return m
 }
 

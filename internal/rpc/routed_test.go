@@ -81,7 +81,7 @@ func TestALostReadIsMadeAgainHoweverLateItWasLost(t *testing.T) {
 				s := &Server{cfg: Config{Router: router, Hold: holdTimeout}}
 				left := slices.Clone(c.tries)
 				made := 0
-				err := s.routed(t.Context(), Method{Where: Leader}, c.req, func(string) error {
+				err := s.routed(t.Context(), Method{Where: Leader}, c.req.Envelope(), func(string) error {
 					this := left[0]
 					if len(left) > 1 {
 						left = left[1:]

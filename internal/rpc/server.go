@@ -48,6 +48,9 @@ type Config struct {
 	Router Router
 	// Peers carries calls that another server must answer; needed with a Router.
 	Peers *Pool
+	// Home is the authoritative region: requests that are the same for all regions go
+	// there. "" is the region that they name.
+	Home string
 	// Self makes the token with which this server calls what only servers may call
 	// of another; needed with Peers.
 	Self func(ctx context.Context) (string, error)
@@ -211,9 +214,10 @@ func (s *Server) run(ctx context.Context, m Method, conn *Conn, req Request) (ou
 	if err != nil {
 		return nil, err
 	}
-	err = s.routed(ctx, m, req, func(addr string) error {
+	env := s.envelope(m, req)
+	err = s.routed(ctx, m, env, func(addr string) error {
 		if addr != "" {
-			out, err = s.forward(ctx, addr, m, c, req)
+			out, err = s.forward(ctx, hop{addr, env.Region}, m, c, req)
 			return err
 		}
 		if refused != nil {
@@ -339,7 +343,8 @@ func (s *Server) stream(ctx context.Context, m Method, conn *Conn, req Request, 
 		return err
 	}
 	var next *Stream
-	err = s.routed(ctx, m, req, func(addr string) error {
+	env := s.envelope(m, req)
+	err = s.routed(ctx, m, env, func(addr string) error {
 		if addr == "" {
 			return refused
 		}
@@ -359,7 +364,7 @@ func (s *Server) stream(ctx context.Context, m Method, conn *Conn, req Request, 
 		return s.serve(ctx, m, c, req, stream)
 	}
 	defer next.Close()
-	req, err = s.passed(ctx, m, c, req)
+	req, err = s.passed(ctx, hop{region: env.Region}, m, c, req)
 	if err != nil {
 		return err
 	}

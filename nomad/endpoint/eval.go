@@ -38,6 +38,11 @@ func (s *Service) evalDequeue(ctx context.Context, _ *rpc.Call, req *nomad.EvalD
 	if eval == nil {
 		return out, nil
 	}
+	if eval.Type == nomad.JobTypeCore { // who processes it calls as the leader does
+		own := *eval
+		own.LeaderACL = s.cfg.LeaderToken()
+		eval = &own
+	}
 	out.Eval, out.Token = eval, token
 	out.WaitIndex = s.waitIndex(eval)
 	out.Index = out.WaitIndex

@@ -12,7 +12,8 @@ import (
 // where it runs (compat/rpc.tsv).
 func (s *Service) Methods() []rpc.Method {
 	return slices.Concat(s.statusMethods(), s.jobMethods(), s.nodeMethods(), s.allocMethods(), s.schedulingMethods(),
-		s.operatorMethods(), s.variableMethods(), s.snapshotMethods(), s.relayMethods(), s.aclExplainMethods(), absentMethods())
+		s.operatorMethods(), s.variableMethods(), s.snapshotMethods(),
+		s.aclBootstrapMethods(), s.aclPolicyMethods(), s.aclTokenMethods(), s.aclRoleMethods(), s.aclOneTimeMethods(), s.relayMethods(), s.aclExplainMethods(), absentMethods())
 }
 
 func (s *Service) statusMethods() []rpc.Method {
@@ -180,12 +181,8 @@ func (s *Service) relayMethods() []rpc.Method {
 
 // features are what is still to come, with the methods that wait for it.
 var features = map[string][]string{
-	"access control lists": {"ACL.Bootstrap", "ACL.DeleteAuthMethods", "ACL.DeleteBindingRules", "ACL.DeletePolicies", "ACL.DeleteRolesByID",
-		"ACL.DeleteTokens", "ACL.ExchangeOneTimeToken", "ACL.ExpireOneTimeTokens", "ACL.GetAuthMethod", "ACL.GetAuthMethods",
-		"ACL.GetBindingRule", "ACL.GetBindingRules", "ACL.GetClaimPolicies", "ACL.GetPolicies", "ACL.GetPolicy", "ACL.GetRoleByID",
-		"ACL.GetRoleByName", "ACL.GetRolesByID", "ACL.GetToken", "ACL.GetTokens", "ACL.ListAuthMethods", "ACL.ListBindingRules",
-		"ACL.ListPolicies", "ACL.ListRoles", "ACL.ListTokens", "ACL.Login", "ACL.OIDCAuthURL", "ACL.OIDCCompleteAuth", "ACL.ResolveToken",
-		"ACL.UpsertAuthMethods", "ACL.UpsertBindingRules", "ACL.UpsertOneTimeToken", "ACL.UpsertPolicies", "ACL.UpsertRoles", "ACL.UpsertTokens"},
+	"logging in with an identity provider": {"ACL.DeleteAuthMethods", "ACL.DeleteBindingRules", "ACL.GetAuthMethod", "ACL.GetAuthMethods", "ACL.GetBindingRule", "ACL.GetBindingRules",
+		"ACL.ListAuthMethods", "ACL.ListBindingRules", "ACL.Login", "ACL.OIDCAuthURL", "ACL.OIDCCompleteAuth", "ACL.UpsertAuthMethods", "ACL.UpsertBindingRules"},
 	"debugging over RPC": {"Agent.Host", "Agent.Profile"},
 	"services":           {"Alloc.GetServiceRegistrations", "Job.GetServiceRegistrations", "ServiceRegistration.DeleteByID", "ServiceRegistration.GetService", "ServiceRegistration.List", "ServiceRegistration.Upsert"},
 	"CSI volumes": {"CSIPlugin.Delete", "CSIPlugin.Get", "CSIPlugin.List", "CSIVolume.Claim", "CSIVolume.Create", "CSIVolume.CreateSnapshot", "CSIVolume.Delete", "CSIVolume.DeleteSnapshot", "CSIVolume.Deregister", "CSIVolume.Get", "CSIVolume.List", "CSIVolume.ListExternal", "CSIVolume.ListSnapshots", "CSIVolume.Register", "CSIVolume.Unpublish",

@@ -172,6 +172,12 @@ type Config struct {
 	Limits            Limits
 	Introduction      Introduction
 	Access            AccessControl
+	// BootstrapReset is the index that an operator wrote down to make a first token
+	// anew, zero when there is none.
+	BootstrapReset func() (uint64, error)
+	// LeaderToken is the token of the leader's own calls, "" while this server does not
+	// lead. Core evaluations carry it to whoever processes them.
+	LeaderToken func() string
 
 	Store      func() *state.Store // the store of now: a restore replaces it
 	Raft       Raft

@@ -8,14 +8,17 @@
 //	deployment-gc       ended deployments without live allocations     DeploymentAfter
 //	node-gc             nodes that are down and empty                  NodeAfter
 //	root-key-rotate-gc  inactive keys that signed nothing that lives   RootKeyAfter
+//	local-token-expired-gc, global-token-expired-gc
+//	                    ACL tokens whose time is over                  TokenAfter; those of all regions in the authoritative one
+//	one-time-token-gc   one-time tokens whose time is over             now
 //	variables-rekey     what rekeying keys encrypted goes to others    on a full rotation
 //	force-gc            all of these, whatever their age (but keys)    now
 //
 // What an ended allocation still tells is kept: that a batch job is done (while the
 // job lives), how often a failed one was rescheduled, and what a client still runs.
 //
-// It reads snapshots and writes by RPC, in requests of bounded size. It keeps no
-// state; the Timer is one goroutine on the leader.
+// It reads snapshots and writes by RPC, in requests of bounded size, with the leader's
+// token, which each evaluation carries. It keeps no state; the Timer is one goroutine on the leader.
 package gc
 
 import (
@@ -48,6 +51,11 @@ type Config struct {
 	RootKeyAfter time.Duration
 	// RootKeyRotation is how long a key signs. Default 720 h.
 	RootKeyRotation time.Duration
+	// TokenAfter counts from the end of a token's time. Default 1 h.
+	TokenAfter time.Duration
+	// Access says that there is access control, and Authoritative that this is the
+	// region whose tokens count in all.
+	Access, Authoritative bool
 	// RekeyPerSecond bounds how fast variables are encrypted anew, RekeyWithin how
 	// long one evaluation does so. Defaults 100 and 30 s.
 	RekeyPerSecond int
@@ -63,6 +71,7 @@ func (c Config) withDefaults() Config {
 		&c.NodeAfter:       24 * time.Hour,
 		&c.DeploymentAfter: time.Hour,
 		&c.RootKeyAfter:    time.Hour,
+		&c.TokenAfter:      time.Hour,
 		&c.RootKeyRotation: 720 * time.Hour,
 		&c.RekeyWithin:     30 * time.Second,
 	} {
@@ -95,12 +104,17 @@ var coreJobs = []struct {
 	{nomad.CoreJobDeploymentGC, (*Collector).deployments},
 	{nomad.CoreJobNodeGC, (*Collector).nodes},
 	{nomad.CoreJobRootKeyRotateOrGC, (*Collector).rootKeys},
+	{nomad.CoreJobLocalTokenExpiredGC, (*Collector).localTokens},
+	{nomad.CoreJobGlobalTokenExpiredGC, (*Collector).globalTokens},
+	{nomad.CoreJobOneTimeTokenGC, (*Collector).oneTimeTokens},
 	{nomad.CoreJobVariablesRekey, (*Collector).rekey},
 }
 
 // Process does the work of one core evaluation.
 func (c *Collector) Process(ctx context.Context, eval *nomad.Evaluation) error {
 	name := eval.CoreJob()
+	c = &Collector{cfg: c.cfg}
+	c.cfg.RPC = bearer{c.cfg.RPC, eval.LeaderACL}
 	if name == nomad.CoreJobForceGC {
 		var errs []error
 		for _, job := range coreJobs {
@@ -118,6 +132,23 @@ func (c *Collector) Process(ctx context.Context, eval *nomad.Evaluation) error {
 		}
 	}
 	return fmt.Errorf("no core job %q", name)
+}
+
+// bearer makes calls with a token.
+type bearer struct {
+	rpc   Caller
+	token string
+}
+
+// Call calls an RPC method.
+func (b bearer) Call(ctx context.Context, method string, req, resp any) error {
+	switch r := req.(type) {
+	case interface{ Write() *nomad.WriteRequest }:
+		r.Write().AuthToken = b.token
+	case interface{ Query() *nomad.QueryOptions }:
+		r.Query().AuthToken = b.token
+	}
+	return b.rpc.Call(ctx, method, req, resp)
 }
 
 // sweep is one look at state.

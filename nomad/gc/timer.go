@@ -14,6 +14,7 @@ type Intervals struct {
 	Node       time.Duration // default 5 min
 	Deployment time.Duration // default 5 min
 	RootKey    time.Duration // default 10 min
+	Token      time.Duration // of all tokens; default 5 min
 }
 
 // rekeyEvery is how often variables of rekeying keys are looked for: a rekeying that was
@@ -31,12 +32,15 @@ type Timer struct {
 func NewTimer(every Intervals, index func() uint64, enqueue func(*nomad.Evaluation)) *Timer {
 	t := &Timer{every: make(map[string]time.Duration), index: index, enqueue: enqueue}
 	for name, d := range map[string]time.Duration{
-		nomad.CoreJobEvalGC:            every.Eval,
-		nomad.CoreJobJobGC:             every.Job,
-		nomad.CoreJobNodeGC:            every.Node,
-		nomad.CoreJobDeploymentGC:      every.Deployment,
-		nomad.CoreJobRootKeyRotateOrGC: every.RootKey,
-		nomad.CoreJobVariablesRekey:    rekeyEvery,
+		nomad.CoreJobEvalGC:               every.Eval,
+		nomad.CoreJobJobGC:                every.Job,
+		nomad.CoreJobNodeGC:               every.Node,
+		nomad.CoreJobDeploymentGC:         every.Deployment,
+		nomad.CoreJobRootKeyRotateOrGC:    every.RootKey,
+		nomad.CoreJobLocalTokenExpiredGC:  every.Token,
+		nomad.CoreJobGlobalTokenExpiredGC: every.Token,
+		nomad.CoreJobOneTimeTokenGC:       every.Token,
+		nomad.CoreJobVariablesRekey:       rekeyEvery,
 	} {
 		switch {
 		case d > 0:

@@ -90,6 +90,9 @@ type Config struct {
 	// a warning; tokens last 5 min, at most 30 min.
 	Introduction endpoint.Introduction
 
+	// AuthoritativeRegion is the one whose policies, roles, global tokens, ways to log
+	// in, namespaces and node pools count in all regions. Default: Region.
+	AuthoritativeRegion string
 	// Access says whether callers need rights. Default: they don't.
 	Access endpoint.AccessControl
 	// ReplicationToken is a management token of the authoritative region: with it the
@@ -117,6 +120,7 @@ type Config struct {
 	JobGCInterval            time.Duration // default 5 min
 	NodeGCThreshold          time.Duration // default 24 h
 	DeploymentGCThreshold    time.Duration // default 1 h
+	ACLTokenGCThreshold      time.Duration // default 1 h
 	RootKeyGCThreshold       time.Duration // default 1 h
 	RootKeyGCInterval        time.Duration // default 10 min
 	RootKeyRotationThreshold time.Duration // default 720 h
@@ -175,6 +179,9 @@ func (c Config) complete() (Config, error) {
 		} else if _, err := strconv.ParseUint(port, 10, 16); err != nil {
 			return c, fmt.Errorf("server: port for gossip: %w", err)
 		}
+	}
+	if c.AuthoritativeRegion == "" {
+		c.AuthoritativeRegion = c.Region
 	}
 	if c.DialTimeout <= 0 || c.DialTimeout > maxDial {
 		c.DialTimeout = maxDial

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -236,15 +237,21 @@ func (s *Server) measureKeys(ctx context.Context) {
 }
 
 // asLeader makes calls of this server's own parts: in process, in this region and,
-// while this server leads, with the leader's token.
+// while this server leads, with the leader's token unless the call has another.
 func (s *Server) asLeader() leaderCaller { return leaderCaller{s} }
 
 type leaderCaller struct{ s *Server }
 
 // Call runs an RPC in process.
 func (c leaderCaller) Call(ctx context.Context, method string, req, resp any) error {
-	if w, ok := req.(interface{ Write() *nomad.WriteRequest }); ok {
-		w.Write().Region, w.Write().AuthToken = c.s.cfg.Region, c.s.authority.Token()
+	own := c.s.authority.Token()
+	switch r := req.(type) {
+	case interface{ Write() *nomad.WriteRequest }:
+		w := r.Write()
+		w.Region, w.AuthToken = c.s.cfg.Region, cmp.Or(w.AuthToken, own)
+	case interface{ Query() *nomad.QueryOptions }:
+		q := r.Query()
+		q.Region, q.AuthToken = c.s.cfg.Region, cmp.Or(q.AuthToken, own)
 	}
 	return c.s.rpc.Call(ctx, method, req, resp)
 }

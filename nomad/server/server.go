@@ -140,7 +140,7 @@ func (s *Server) open() (err error) {
 	s.deploys = deploy.New(deploy.Config{Store: s.fsm.State, Raft: s.raft, Log: s.log})
 	s.pilot = s.newPilot()
 	s.rpc, err = rpc.NewServer(rpc.Config{Methods: s.endpoints().Methods(), Auth: patient{s.authority, s.caughtUp}, Router: s, Peers: s.peers,
-		Self: s.token, Bound: endpoint.BoundNode, Raft: s.raftConns(), TLS: s.cfg.TLS,
+		Home: s.cfg.AuthoritativeRegion, Self: s.token, Bound: endpoint.BoundNode, Raft: s.raftConns(), TLS: s.cfg.TLS,
 		Mux: s.cfg.Mux, HandshakeTimeout: s.cfg.RPCHandshakeTimeout, MaxConnsPerAddr: s.cfg.RPCMaxConnsPerClient, Observe: measure, Audit: s.audited, Log: s.log})
 	if err != nil || s.alone() {
 		return err
@@ -194,7 +194,7 @@ func (s *Server) raftConns() rpc.RaftConns {
 func (s *Server) endpoints() *endpoint.Service {
 	return endpoint.New(endpoint.Config{
 		Region: s.cfg.Region, Datacenter: s.cfg.Datacenter, Name: s.cfg.Name,
-		Introduction: s.cfg.Introduction, Access: s.cfg.Access, SignWithin: s.cfg.SignWithin, RotationThreshold: s.cfg.RootKeyRotationThreshold,
+		Introduction: s.cfg.Introduction, Access: s.cfg.Access, BootstrapReset: s.resetIndex, LeaderToken: s.authority.Token, SignWithin: s.cfg.SignWithin, RotationThreshold: s.cfg.RootKeyRotationThreshold,
 		Limits: endpoint.Limits{DefaultPriority: s.cfg.JobDefaultPriority, MaxPriority: s.cfg.JobMaxPriority,
 			MaxCount: s.cfg.JobMaxCount, MaxSource: s.cfg.JobMaxSourceSize},
 		Store: s.fsm.State, Raft: s.raft, Cluster: s, Voters: s, Autopilot: s, Peers: peers{s}, Broker: s.broker, Blocked: s.blocked, Plans: s.plans,
@@ -266,6 +266,7 @@ func (s *Server) stepDown() {
 func (s *Server) workers() []*worker.Worker {
 	collector := gc.New(gc.Config{RPC: s.asLeader(), Store: s.fsm.State, Region: s.cfg.Region, EvalAfter: s.cfg.EvalGCThreshold,
 		BatchEvalAfter: s.cfg.BatchEvalGCThreshold, JobAfter: s.cfg.JobGCThreshold, NodeAfter: s.cfg.NodeGCThreshold,
+		TokenAfter: s.cfg.ACLTokenGCThreshold, Authoritative: s.cfg.AuthoritativeRegion == s.cfg.Region, Access: s.cfg.Access.Enabled,
 		DeploymentAfter: s.cfg.DeploymentGCThreshold, RootKeyAfter: s.cfg.RootKeyGCThreshold,
 		RootKeyRotation: s.cfg.RootKeyRotationThreshold, Log: s.log})
 	var out []*worker.Worker

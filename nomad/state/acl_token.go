@@ -200,13 +200,13 @@ func (s *Store) BootstrapACL(index uint64, req *nomad.ACLTokenBootstrapRequest) 
 			case 0:
 				return fmt.Errorf("%w (reset index: %d)", nomad.ErrACLBootstrapped, row.Value)
 			default:
-				return fmt.Errorf("%w: the reset index is %d, not %d", nomad.ErrACLBootstrapReset, row.Value, req.ResetIndex)
+				return fmt.Errorf("%w (specified %d, reset index: %d)", nomad.ErrACLBootstrapReset, req.ResetIndex, row.Value)
 			}
 		}
 		if err := t.putACLToken(req.Token); err != nil {
 			return fmt.Errorf("bootstrap ACLs: %w", err)
 		}
-		t.touch(IndexACLBootstrap)
+		t.noteIndex(IndexACLBootstrap) // at once: the next entry may be of the same transaction
 		return nil
 	})
 }

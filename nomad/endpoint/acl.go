@@ -1,0 +1,84 @@
+package endpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	memdb "github.com/hashicorp/go-memdb"
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// aclOn refuses what has no meaning without access control.
+func (s *Service) aclOn() error {
+	if !s.cfg.Access.Enabled {
+		return nomad.Errorf(400, "%s", nomad.ErrACLDisabled)
+	}
+	return nil
+}
+
+// everywhere is for what is the same in all regions: the authoritative one answers.
+func (s *Service) everywhere(rpc.Request) bool { return s.cfg.Access.Enabled }
+
+// writeACL writes a log entry that changes who may do what. What is refused there is the
+// fault of the request.
+func (s *Service) writeACL(ctx context.Context, t nomad.MessageType, entry any) (uint64, error) {
+	index, err := s.apply(ctx, t, entry)
+	switch {
+	case err == nil || index == 0 || errors.Is(err, nomad.ErrPermissionDenied):
+		return index, err
+	case errors.Is(err, nomad.ErrACLRoleNotFound), errors.Is(err, nomad.ErrACLAuthMethodNotFound), errors.Is(err, nomad.ErrACLBindingRuleNotFound):
+		return index, nomad.Errorf(404, "%s", err)
+	}
+	return index, unfit(err)
+}
+
+// isOwn says whether a token is the caller's.
+func isOwn(c *rpc.Call, accessor string) bool {
+	t := c.Identity.ACLToken
+	return t != nil && accessor != "" && t.AccessorID == accessor
+}
+
+// ownRoles are the roles of the caller's token. Who has no token has none.
+func ownRoles(c *rpc.Call) map[string]bool {
+	ids := map[string]bool{}
+	if t := c.Identity.ACLToken; t != nil {
+		for _, l := range t.Roles {
+			ids[l.ID] = true
+		}
+	}
+	return ids
+}
+
+// ownPolicies are the policies that the caller has, and that of callers without a token:
+// what others are told of policies is these.
+func ownPolicies(c *rpc.Call, snap *state.Snapshot, ws memdb.WatchSet) map[string]bool {
+	names := map[string]bool{nomad.ACLPolicyAnonymous: true}
+	if w := c.Access.Workload; w != nil {
+		for p := range snap.ACLPoliciesByJob(ws, w.Namespace, w.Job) {
+			if p.JobACL.Admits(w.Namespace, w.Job, w.Group, w.Task) {
+				names[p.Name] = true
+			}
+		}
+	}
+	if t := c.Identity.ACLToken; t != nil {
+		for _, name := range t.Policies {
+			names[name] = true
+		}
+	}
+	for id := range ownRoles(c) {
+		if role := snap.ACLRole(ws, id); role != nil {
+			for _, l := range role.Policies {
+				names[l.Name] = true
+			}
+		}
+	}
+	return names
+}
+
+// notOwn is the error for what is somebody else's, whether or not there is such a thing.
+func notOwn(what, name string) error {
+	return fmt.Errorf("%w: needs a management token, or one that has the %s %q", nomad.ErrPermissionDenied, what, name)
+}

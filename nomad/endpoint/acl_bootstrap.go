@@ -1,0 +1,47 @@
+package endpoint
+
+import (
+	"context"
+
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+func (s *Service) aclBootstrapMethods() []rpc.Method {
+	return []rpc.Method{
+		rpc.Handle("ACL.Bootstrap", rpc.Anonymous, rpc.Leader, s.aclBootstrap).AtHome(s.everywhere),
+	}
+}
+
+// aclBootstrap makes the first token, which may do everything. That is possible once:
+// again only after an operator wrote the index of the last time into a file beside the
+// log of the leader.
+func (s *Service) aclBootstrap(ctx context.Context, _ *rpc.Call, req *nomad.ACLTokenBootstrapRequest) (*nomad.ACLTokenUpsertResponse, error) {
+	if err := s.aclOn(); err != nil {
+		return nil, err
+	}
+	if req.BootstrapSecret != "" && !nomad.IsUUID(req.BootstrapSecret) {
+		return nil, nomad.Errorf(400, "invalid bootstrap token: the secret must be a UUID")
+	}
+	entry := &nomad.ACLTokenBootstrapRequest{Token: &nomad.ACLToken{SecretID: req.BootstrapSecret, Name: "Bootstrap Token",
+		Type: nomad.ACLManagementToken, Global: true}}
+	if index, done := s.snapshot().ACLBootstrapped(); done {
+		reset, err := s.cfg.BootstrapReset()
+		switch {
+		case err != nil:
+			return nil, nomad.Errorf(400, "%s (reset index: %d): %s", nomad.ErrACLBootstrapped, index, err)
+		case reset == 0:
+			return nil, nomad.Errorf(400, "%s (reset index: %d)", nomad.ErrACLBootstrapped, index)
+		case reset != index:
+			return nil, nomad.Errorf(400, "%s (specified %d, reset index: %d)", nomad.ErrACLBootstrapReset, reset, index)
+		}
+		entry.ResetIndex = reset
+	}
+	entry.Token.Canonicalize(s.cfg.Now())
+	entry.Token.SetHash()
+	out, err := s.writeTokens(ctx, nomad.ACLTokenBootstrapRequestType, entry, []*nomad.ACLToken{entry.Token})
+	if err == nil {
+		s.log.Info("the first management token was made", "accessor", entry.Token.AccessorID, "again", entry.ResetIndex > 0)
+	}
+	return out, err
+}

@@ -1,0 +1,87 @@
+package endpoint
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+func (s *Service) aclOneTimeMethods() []rpc.Method {
+	return []rpc.Method{
+		rpc.Handle("ACL.UpsertOneTimeToken", rpc.Token, rpc.Leader, s.aclOneTimeUpsert).Needs(rpc.Asked("an ACL token")),
+		rpc.Handle("ACL.ExchangeOneTimeToken", rpc.Anonymous, rpc.Leader, s.aclOneTimeExchange),
+		rpc.Handle("ACL.ExpireOneTimeTokens", rpc.Management, rpc.Leader, s.aclOneTimeExpire),
+	}
+}
+
+// aclOneTimeUpsert makes a one-time token for the caller's own token, in place of the one
+// before.
+func (s *Service) aclOneTimeUpsert(ctx context.Context, c *rpc.Call, _ *nomad.OneTimeTokenUpsertRequest) (*nomad.OneTimeTokenUpsertResponse, error) {
+	if err := s.aclOn(); err != nil {
+		return nil, err
+	}
+	c.Access.Open()
+	var own *nomad.ACLToken
+	if t := c.Identity.ACLToken; t != nil {
+		own = s.snapshot().ACLToken(nil, t.AccessorID) // not the anonymous one, nor the leader's
+	}
+	if own == nil {
+		return nil, fmt.Errorf("%w: needs an ACL token", nomad.ErrPermissionDenied)
+	}
+	entry := &nomad.OneTimeToken{OneTimeSecretID: nomad.NewID(), AccessorID: own.AccessorID,
+		ExpiresAt: s.cfg.Now().Add(nomad.OneTimeTokenTTL).UTC()}
+	index, err := s.writeACL(ctx, nomad.OneTimeTokenUpsertRequestType, entry)
+	if err != nil {
+		return nil, err
+	}
+	stored := *entry
+	stored.CreateIndex, stored.ModifyIndex = index, index
+	out := &nomad.OneTimeTokenUpsertResponse{OneTimeToken: &stored}
+	out.Index = index
+	return out, nil
+}
+
+// aclOneTimeExchange gives the token that a one-time token stands for to who brings its
+// secret first. Who is first is decided where the log entry is applied.
+func (s *Service) aclOneTimeExchange(ctx context.Context, _ *rpc.Call, req *nomad.OneTimeTokenExchangeRequest) (*nomad.OneTimeTokenExchangeResponse, error) {
+	if err := s.aclOn(); err != nil {
+		return nil, err
+	}
+	snap, now := s.snapshot(), s.cfg.Now()
+	once := snap.OneTimeToken(nil, req.OneTimeSecretID)
+	if once == nil || once.HasExpired(now) {
+		return nil, nomad.ErrPermissionDenied
+	}
+	entry := &nomad.OneTimeTokenDeleteRequest{AccessorIDs: []string{once.AccessorID}, OneTimeSecretID: once.OneTimeSecretID, Timestamp: now.UTC()}
+	index, err := s.writeACL(ctx, nomad.OneTimeTokenDeleteRequestType, entry)
+	if err != nil {
+		return nil, err
+	}
+	token := s.snapshot().ACLToken(nil, once.AccessorID)
+	if token == nil || token.HasExpired(now) {
+		return nil, nomad.ErrPermissionDenied
+	}
+	out := &nomad.OneTimeTokenExchangeResponse{Token: token}
+	out.Index = index
+	return out, nil
+}
+
+// aclOneTimeExpire forgets one-time tokens whose time is over.
+func (s *Service) aclOneTimeExpire(ctx context.Context, _ *rpc.Call, _ *nomad.OneTimeTokenExpireRequest) (*nomad.GenericResponse, error) {
+	if err := s.aclOn(); err != nil {
+		return nil, err
+	}
+	out := &nomad.GenericResponse{}
+	now := s.cfg.Now().UTC()
+	for range s.snapshot().OneTimeTokensExpired(now) {
+		index, err := s.writeACL(ctx, nomad.OneTimeTokenExpireRequestType, &nomad.OneTimeTokenExpireRequest{Timestamp: now})
+		if err != nil {
+			return nil, err
+		}
+		out.Index = index
+		break
+	}
+	return out, nil
+}

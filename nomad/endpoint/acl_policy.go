@@ -1,0 +1,222 @@
+package endpoint
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	memdb "github.com/hashicorp/go-memdb"
+	"github.com/open-nomad/open-nomad/acl"
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+func (s *Service) aclPolicyMethods() []rpc.Method {
+	own := rpc.Asked("any token: its own policies; management: all")
+	return []rpc.Method{
+		rpc.Handle("ACL.UpsertPolicies", rpc.Management, rpc.Leader, s.aclPolicyUpsert).AtHome(s.everywhere),
+		rpc.Handle("ACL.DeletePolicies", rpc.Management, rpc.Leader, s.aclPolicyDelete).AtHome(s.everywhere),
+		rpc.Handle("ACL.ListPolicies", rpc.Token, rpc.Leader, s.aclPolicyList).Needs(own),
+		rpc.Handle("ACL.GetPolicy", rpc.Token, rpc.Leader, s.aclPolicyGet).Needs(own),
+		rpc.Handle("ACL.GetPolicies", rpc.Token, rpc.Leader, s.aclPolicyGetSet).Needs(own),
+		rpc.Handle("ACL.GetClaimPolicies", rpc.Token, rpc.Leader, s.aclClaimPolicies).Needs(rpc.Asked("a workload: its own policies")),
+	}
+}
+
+// aclPolicyUpsert stores policies that can be read.
+func (s *Service) aclPolicyUpsert(ctx context.Context, _ *rpc.Call, req *nomad.ACLPolicyUpsertRequest) (*nomad.GenericResponse, error) {
+	if err := s.aclOn(); err != nil {
+		return nil, err
+	}
+	if len(req.Policies) == 0 {
+		return nil, nomad.Errorf(400, "must specify at least one policy")
+	}
+	entry := &nomad.ACLPolicyUpsertRequest{}
+	seen := map[string]bool{}
+	for _, p := range req.Policies {
+		if err := p.Validate(); err != nil {
+			return nil, unfit(err)
+		}
+		if _, err := acl.Parse(p.Rules); err != nil {
+			return nil, nomad.Errorf(400, "policy %q: %s", p.Name, err)
+		}
+		if seen[p.Name] {
+			return nil, nomad.Errorf(400, "policy %q is in the request twice", p.Name)
+		}
+		seen[p.Name] = true
+		stored := *p
+		stored.RulesJSON = nil
+		stored.SetHash()
+		entry.Policies = append(entry.Policies, &stored)
+	}
+	return s.writePolicies(ctx, nomad.ACLPolicyUpsertRequestType, entry)
+}
+
+// aclPolicyDelete forgets policies. Tokens and roles that name one lose what it gave.
+func (s *Service) aclPolicyDelete(ctx context.Context, _ *rpc.Call, req *nomad.ACLPolicyDeleteRequest) (*nomad.GenericResponse, error) {
+	if err := s.aclOn(); err != nil {
+		return nil, err
+	}
+	if len(req.Names) == 0 {
+		return nil, nomad.Errorf(400, "must specify at least one policy")
+	}
+	return s.writePolicies(ctx, nomad.ACLPolicyDeleteRequestType, &nomad.ACLPolicyDeleteRequest{Names: req.Names})
+}
+
+func (s *Service) writePolicies(ctx context.Context, t nomad.MessageType, entry any) (*nomad.GenericResponse, error) {
+	index, err := s.writeACL(ctx, t, entry)
+	if err != nil {
+		return nil, err
+	}
+	out := &nomad.GenericResponse{}
+	out.Index = index
+	return out, nil
+}
+
+func (s *Service) aclPolicyList(ctx context.Context, c *rpc.Call, req *nomad.ACLPolicyListRequest) (*nomad.ACLPolicyListResponse, error) {
+	if err := s.aclOn(); err != nil {
+		return nil, err
+	}
+	all := c.Access.IsManagement()
+	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.ACLPolicyListResponse) error {
+		var own map[string]bool
+		if !all {
+			own = ownPolicies(c, snap, ws)
+		}
+		found, next, err := list[*nomad.ACLPolicy]{opts: &req.QueryOptions, order: byID,
+			at:       func(p *nomad.ACLPolicy) cursor { return cursor{id: p.Name} },
+			filtered: func(p *nomad.ACLPolicy) any { return p.Stub() },
+			keep:     func(p *nomad.ACLPolicy) bool { return all || own[p.Name] },
+		}.page(snap.ACLPoliciesByPrefix(ws, req.Prefix))
+		if err != nil {
+			return err
+		}
+		out.Policies = each(found, (*nomad.ACLPolicy).Stub)
+		out.NextToken = next
+		if out.Index = snap.TableIndex(state.TableACLPolicy); !all {
+			out.Index = snap.TableIndex(state.TableACLPolicy, state.TableACLRoles)
+		}
+		return nil
+	})
+}
+
+func (s *Service) aclPolicyGet(ctx context.Context, c *rpc.Call, req *nomad.ACLPolicySpecificRequest) (*nomad.SingleACLPolicyResponse, error) {
+	if err := s.aclOn(); err != nil {
+		return nil, err
+	}
+	all := c.Access.IsManagement()
+	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.SingleACLPolicyResponse) error {
+		if !all && !ownPolicies(c, snap, ws)[req.Name] {
+			return notOwn("policy", req.Name)
+		}
+		out.Index = snap.TableIndex(state.TableACLPolicy)
+		if p := snap.ACLPolicy(ws, req.Name); p != nil {
+			out.Index = p.ModifyIndex
+			shown := *p
+			shown.RulesJSON = rulesOf(p.Rules)
+			out.Policy = &shown
+		}
+		return nil
+	})
+}
+
+// aclPolicyGetSet answers for several policies: all of them are the caller's, or none is
+// told.
+func (s *Service) aclPolicyGetSet(ctx context.Context, c *rpc.Call, req *nomad.ACLPolicySetRequest) (*nomad.ACLPolicySetResponse, error) {
+	if err := s.aclOn(); err != nil {
+		return nil, err
+	}
+	all := c.Access.IsManagement()
+	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.ACLPolicySetResponse) error {
+		out.Policies = map[string]*nomad.ACLPolicy{}
+		var own map[string]bool
+		if !all {
+			own = ownPolicies(c, snap, ws)
+		}
+		for _, name := range req.Names {
+			if !all && !own[name] {
+				return notOwn("policy", name)
+			}
+			if p := snap.ACLPolicy(ws, name); p != nil {
+				out.Policies[name] = p
+			}
+		}
+		out.Index = snap.TableIndex(state.TableACLPolicy)
+		return nil
+	})
+}
+
+// aclClaimPolicies answers with the policies of the workload that calls.
+func (s *Service) aclClaimPolicies(ctx context.Context, c *rpc.Call, req *nomad.GenericRequest) (*nomad.ACLPolicySetResponse, error) {
+	if err := s.aclOn(); err != nil {
+		return nil, err
+	}
+	w := c.Access.Workload
+	if w == nil {
+		return nil, fmt.Errorf("%w: needs the identity of a workload", nomad.ErrPermissionDenied)
+	}
+	c.Access.Open()
+	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.ACLPolicySetResponse) error {
+		out.Policies = map[string]*nomad.ACLPolicy{}
+		for p := range snap.ACLPoliciesByJob(ws, w.Namespace, w.Job) {
+			if p.JobACL.Admits(w.Namespace, w.Job, w.Group, w.Task) {
+				out.Policies[p.Name] = p
+			}
+		}
+		out.Index = snap.TableIndex(state.TableACLPolicy)
+		return nil
+	})
+}
+
+// rulesOf shows the rules of a policy as they were read, nil for those that cannot be:
+// an archive may hold such.
+func rulesOf(text string) *nomad.ACLRules {
+	parsed, err := acl.Parse(text)
+	if err != nil {
+		return nil
+	}
+	out := &nomad.ACLRules{Raw: text}
+	paths := map[string]*nomad.ACLVariablesRules{}
+	for _, o := range parsed.Outline() {
+		switch o.Kind {
+		case acl.Variables:
+			if paths[o.Space] == nil {
+				paths[o.Space] = &nomad.ACLVariablesRules{}
+			}
+			paths[o.Space].Paths = append(paths[o.Space].Paths, &nomad.ACLVariablePathRules{PathSpec: o.Name, Capabilities: o.Capabilities})
+		case acl.Namespaces:
+			out.Namespaces = append(out.Namespaces, &nomad.ACLNamespaceRules{Name: o.Name, Policy: o.Policy, Capabilities: o.Capabilities})
+		default:
+			addRules(out, o)
+		}
+	}
+	for _, ns := range out.Namespaces {
+		ns.Variables = paths[ns.Name]
+	}
+	return out
+}
+
+// addRules adds a block that is of no namespace.
+func addRules(to *nomad.ACLRules, o acl.Outline) {
+	named := &nomad.ACLNamedRules{Name: o.Name, Policy: o.Policy, Capabilities: o.Capabilities}
+	plain := &nomad.ACLPlainRules{Policy: o.Policy, Capabilities: slices.Clip(o.Capabilities)}
+	switch o.Kind {
+	case acl.NodePools:
+		to.NodePools = append(to.NodePools, named)
+	case acl.HostVolumes:
+		to.HostVolumes = append(to.HostVolumes, named)
+	case acl.Agents:
+		to.Agent = plain
+	case acl.Nodes:
+		to.Node = plain
+	case acl.Operators:
+		to.Operator = plain
+	case acl.Sentinels:
+		to.Sentinel = plain
+	case acl.Quotas:
+		to.Quota = plain
+	case acl.Plugins:
+		to.Plugin = plain
+	}
+}

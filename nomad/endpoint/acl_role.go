@@ -1,0 +1,176 @@
+package endpoint
+
+import (
+	"context"
+	"fmt"
+
+	memdb "github.com/hashicorp/go-memdb"
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+func (s *Service) aclRoleMethods() []rpc.Method {
+	own := rpc.Asked("an ACL token: its own roles; management: all")
+	return []rpc.Method{
+		rpc.Handle("ACL.UpsertRoles", rpc.Management, rpc.Leader, s.aclRoleUpsert).AtHome(s.everywhere),
+		rpc.Handle("ACL.DeleteRolesByID", rpc.Management, rpc.Leader, s.aclRoleDelete).AtHome(s.everywhere),
+		rpc.Handle("ACL.ListRoles", rpc.Token, rpc.Leader, s.aclRoleList).Needs(own),
+		rpc.Handle("ACL.GetRoleByID", rpc.Token, rpc.Leader, s.aclRoleByID).Needs(own),
+		rpc.Handle("ACL.GetRoleByName", rpc.Token, rpc.Leader, s.aclRoleByName).Needs(own),
+		rpc.Handle("ACL.GetRolesByID", rpc.Token, rpc.Leader, s.aclRolesByID).Needs(own),
+	}
+}
+
+// aclRoleUpsert makes roles, and changes those that there are. Their policies must exist.
+func (s *Service) aclRoleUpsert(ctx context.Context, _ *rpc.Call, req *nomad.ACLRolesUpsertRequest) (*nomad.ACLRolesUpsertResponse, error) {
+	if err := s.aclOn(); err != nil {
+		return nil, err
+	}
+	if len(req.ACLRoles) == 0 {
+		return nil, nomad.Errorf(400, "must specify at least one role")
+	}
+	snap := s.snapshot()
+	entry := &nomad.ACLRolesUpsertRequest{}
+	seen := map[string]bool{}
+	for _, r := range req.ACLRoles {
+		stored := nomad.Copy(r)
+		if r.ID != "" && snap.ACLRole(nil, r.ID) == nil {
+			return nil, nomad.Errorf(404, "%s: %s", nomad.ErrACLRoleNotFound, r.ID)
+		}
+		stored.Canonicalize()
+		if err := stored.Validate(); err != nil {
+			return nil, unfit(err)
+		}
+		if seen[stored.ID] || seen[stored.Name] {
+			return nil, nomad.Errorf(400, "role %q is in the request twice", stored.Name)
+		}
+		seen[stored.ID], seen[stored.Name] = true, true
+		stored.SetHash()
+		entry.ACLRoles = append(entry.ACLRoles, stored)
+	}
+	index, err := s.writeACL(ctx, nomad.ACLRolesUpsertRequestType, entry)
+	if err != nil {
+		return nil, err
+	}
+	out := &nomad.ACLRolesUpsertResponse{}
+	out.Index = index
+	snap = s.snapshot()
+	for _, r := range entry.ACLRoles {
+		if now := snap.ACLRole(nil, r.ID); now != nil {
+			r = now
+		}
+		out.ACLRoles = append(out.ACLRoles, r)
+	}
+	return out, nil
+}
+
+// aclRoleDelete forgets roles. Tokens that have one lose what it gave.
+func (s *Service) aclRoleDelete(ctx context.Context, _ *rpc.Call, req *nomad.ACLRolesDeleteByIDRequest) (*nomad.ACLRolesDeleteByIDResponse, error) {
+	if err := s.aclOn(); err != nil {
+		return nil, err
+	}
+	if len(req.ACLRoleIDs) == 0 {
+		return nil, nomad.Errorf(400, "must specify at least one role")
+	}
+	index, err := s.writeACL(ctx, nomad.ACLRolesDeleteByIDRequestType, &nomad.ACLRolesDeleteByIDRequest{ACLRoleIDs: req.ACLRoleIDs})
+	if err != nil {
+		return nil, err
+	}
+	out := &nomad.ACLRolesDeleteByIDResponse{}
+	out.Index = index
+	return out, nil
+}
+
+// roleReader says which roles the caller may see: all, or those of its token.
+func (s *Service) roleReader(c *rpc.Call) (all bool, own map[string]bool, err error) {
+	if err := s.aclOn(); err != nil {
+		return false, nil, err
+	}
+	if c.Identity.ACLToken == nil { // a workload or a node
+		return false, nil, fmt.Errorf("%w: %w: roles are of ACL tokens", nomad.ErrPermissionDenied, nomad.ErrTokenNotFound)
+	}
+	return c.Access.IsManagement(), ownRoles(c), nil
+}
+
+func (s *Service) aclRoleList(ctx context.Context, c *rpc.Call, req *nomad.ACLRolesListRequest) (*nomad.ACLRolesListResponse, error) {
+	all, own, err := s.roleReader(c)
+	if err != nil {
+		return nil, err
+	}
+	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.ACLRolesListResponse) error {
+		found, next, err := list[*nomad.ACLRole]{opts: &req.QueryOptions, order: byID,
+			at:       func(r *nomad.ACLRole) cursor { return cursor{id: r.ID} },
+			filtered: func(r *nomad.ACLRole) any { return r.Stub() },
+			keep:     func(r *nomad.ACLRole) bool { return all || own[r.ID] },
+		}.page(snap.ACLRolesByPrefix(ws, req.Prefix))
+		if err != nil {
+			return err
+		}
+		out.ACLRoles = each(found, (*nomad.ACLRole).Stub)
+		out.NextToken = next
+		out.Index = snap.TableIndex(state.TableACLRoles, state.TableACLPolicy)
+		return nil
+	})
+}
+
+func (s *Service) aclRoleByID(ctx context.Context, c *rpc.Call, req *nomad.ACLRoleByIDRequest) (*nomad.ACLRoleByIDResponse, error) {
+	all, own, err := s.roleReader(c)
+	switch {
+	case err != nil:
+		return nil, err
+	case !all && !own[req.RoleID]:
+		return nil, notOwn("role", req.RoleID)
+	}
+	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.ACLRoleByIDResponse) error {
+		out.ACLRole, out.Index = shownRole(snap, snap.ACLRole(ws, req.RoleID))
+		return nil
+	})
+}
+
+func (s *Service) aclRoleByName(ctx context.Context, c *rpc.Call, req *nomad.ACLRoleByNameRequest) (*nomad.ACLRoleByNameResponse, error) {
+	all, own, err := s.roleReader(c)
+	if err != nil {
+		return nil, err
+	}
+	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.ACLRoleByNameResponse) error {
+		role := snap.ACLRoleByName(ws, req.RoleName)
+		if !all && (role == nil || !own[role.ID]) {
+			return notOwn("role", req.RoleName)
+		}
+		out.ACLRole, out.Index = shownRole(snap, role)
+		return nil
+	})
+}
+
+// shownRole returns a role and the index of an answer that holds it. A policy that is
+// deleted or made again changes the role.
+func shownRole(snap *state.Snapshot, role *nomad.ACLRole) (*nomad.ACLRole, uint64) {
+	if role == nil {
+		return nil, snap.TableIndex(state.TableACLRoles)
+	}
+	return role, max(role.ModifyIndex, snap.TableIndex(state.TableACLPolicy))
+}
+
+// aclRolesByID answers for several roles: all of them are the caller's, or none is told.
+func (s *Service) aclRolesByID(ctx context.Context, c *rpc.Call, req *nomad.ACLRolesByIDRequest) (*nomad.ACLRolesByIDResponse, error) {
+	all, own, err := s.roleReader(c)
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range req.ACLRoleIDs {
+		if !all && !own[id] {
+			return nil, notOwn("role", id)
+		}
+	}
+	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.ACLRolesByIDResponse) error {
+		out.ACLRoles = map[string]*nomad.ACLRole{}
+		for _, id := range req.ACLRoleIDs {
+			if r := snap.ACLRole(ws, id); r != nil {
+				out.ACLRoles[id] = r
+			}
+		}
+		out.Index = snap.TableIndex(state.TableACLRoles, state.TableACLPolicy)
+		return nil
+	})
+}

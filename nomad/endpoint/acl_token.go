@@ -1,0 +1,284 @@
+package endpoint
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	memdb "github.com/hashicorp/go-memdb"
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+func (s *Service) aclTokenMethods() []rpc.Method {
+	return []rpc.Method{
+		rpc.Handle("ACL.UpsertTokens", rpc.Management, rpc.Leader, s.aclTokenUpsert).AtHome(s.globalUpsert),
+		rpc.Handle("ACL.DeleteTokens", rpc.Management, rpc.Leader, s.aclTokenDelete).AtHome(s.globalDelete),
+		rpc.Handle("ACL.ListTokens", rpc.Management, rpc.Leader, s.aclTokenList),
+		rpc.Handle("ACL.GetTokens", rpc.Management, rpc.Leader, s.aclTokenGetSet),
+		rpc.Handle("ACL.GetToken", rpc.Token, rpc.Leader, s.aclTokenGet).Needs(rpc.Asked("its own token; management: all")),
+		rpc.Handle("ACL.ResolveToken", rpc.Anonymous, rpc.Leader, s.aclTokenResolve),
+	}
+}
+
+// globalUpsert says whether the tokens of a request are for every region.
+func (s *Service) globalUpsert(r rpc.Request) bool {
+	req, ok := r.(*nomad.ACLTokenUpsertRequest)
+	if !ok || !s.cfg.Access.Enabled {
+		return false
+	}
+	for _, t := range req.Tokens {
+		if t != nil && t.Global {
+			return true
+		}
+	}
+	return false
+}
+
+// globalDelete says whether a request deletes a token that is for every region.
+func (s *Service) globalDelete(r rpc.Request) bool {
+	req, ok := r.(*nomad.ACLTokenDeleteRequest)
+	if !ok || !s.cfg.Access.Enabled {
+		return false
+	}
+	snap := s.snapshot()
+	for _, accessor := range req.AccessorIDs {
+		if t := snap.ACLToken(nil, accessor); t != nil && t.Global {
+			return true
+		}
+	}
+	return false
+}
+
+// aclTokenUpsert makes tokens, and changes those that there are.
+func (s *Service) aclTokenUpsert(ctx context.Context, _ *rpc.Call, req *nomad.ACLTokenUpsertRequest) (*nomad.ACLTokenUpsertResponse, error) {
+	if err := s.aclOn(); err != nil {
+		return nil, err
+	}
+	if len(req.Tokens) == 0 {
+		return nil, nomad.Errorf(400, "must specify at least one token")
+	}
+	snap := s.snapshot()
+	entry := &nomad.ACLTokenUpsertRequest{}
+	seen := map[string]bool{}
+	for _, t := range req.Tokens {
+		if t.Global != req.Tokens[0].Global {
+			return nil, nomad.Errorf(400, "cannot upsert mixed global and non-global tokens")
+		}
+		stored, err := s.tokenOf(snap, t)
+		if err != nil {
+			return nil, unfit(err)
+		}
+		if seen[stored.AccessorID] {
+			return nil, nomad.Errorf(400, "token %s is in the request twice", stored.AccessorID)
+		}
+		seen[stored.AccessorID] = true
+		entry.Tokens = append(entry.Tokens, stored)
+	}
+	return s.writeTokens(ctx, nomad.ACLTokenUpsertRequestType, entry, entry.Tokens)
+}
+
+// writeTokens writes a log entry and answers with the tokens as they are then.
+func (s *Service) writeTokens(ctx context.Context, t nomad.MessageType, entry any, tokens []*nomad.ACLToken) (*nomad.ACLTokenUpsertResponse, error) {
+	index, err := s.writeACL(ctx, t, entry)
+	if err != nil {
+		return nil, err
+	}
+	out := &nomad.ACLTokenUpsertResponse{}
+	out.Index = index
+	snap := s.snapshot()
+	for _, token := range tokens {
+		if now := snap.ACLToken(nil, token.AccessorID); now != nil {
+			token = now
+		}
+		out.Tokens = append(out.Tokens, token)
+	}
+	return out, nil
+}
+
+// tokenOf returns the token that a request asks for, as it is to be stored.
+func (s *Service) tokenOf(snap *state.Snapshot, asked *nomad.ACLToken) (*nomad.ACLToken, error) {
+	t := nomad.Copy(asked)
+	var existing *nomad.ACLToken
+	if t.AccessorID != "" {
+		if t.AccessorID == nomad.ACLAnonymousAccessor {
+			return nil, fmt.Errorf("the anonymous token cannot be changed: write the policy %q", nomad.ACLPolicyAnonymous)
+		}
+		existing = snap.ACLToken(nil, t.AccessorID)
+	}
+	if existing != nil {
+		keepOf(t, existing)
+	} else if err := s.begin(t); err != nil {
+		return nil, err
+	}
+	if err := rolesOf(snap, t); err != nil {
+		return nil, err
+	}
+	if err := t.Validate(s.cfg.Access.TokenMinTTL, s.cfg.Access.TokenMaxTTL, existing); err != nil {
+		return nil, err
+	}
+	t.SetHash()
+	return t, nil
+}
+
+// begin completes a token that is to be made.
+func (s *Service) begin(t *nomad.ACLToken) error {
+	switch {
+	case t.AccessorID != "" && !nomad.IsUUID(t.AccessorID):
+		return fmt.Errorf("the accessor of a token must be a UUID")
+	case t.SecretID != "" && !nomad.IsUUID(t.SecretID):
+		return fmt.Errorf("the secret of a token must be a UUID")
+	}
+	t.Canonicalize(s.cfg.Now())
+	return nil
+}
+
+// keepOf takes over what a request leaves out and a token keeps.
+func keepOf(t, existing *nomad.ACLToken) {
+	t.CreateTime = existing.CreateTime
+	if t.SecretID == "" {
+		t.SecretID = existing.SecretID
+	}
+	if t.Type == "" {
+		t.Type = existing.Type
+	}
+	if t.ExpirationTime == nil && t.ExpirationTTL == 0 {
+		t.ExpirationTime, t.ExpirationTTL = existing.ExpirationTime, existing.ExpirationTTL
+	}
+	if t.ExpirationTime == nil && t.ExpirationTTL == existing.ExpirationTTL {
+		t.ExpirationTime = existing.ExpirationTime
+	}
+	if t.ExpirationTTL == 0 {
+		t.ExpirationTTL = existing.ExpirationTTL
+	}
+}
+
+// rolesOf finds the roles of a token, which are named by ID or by name, each once.
+func rolesOf(snap *state.Snapshot, t *nomad.ACLToken) error {
+	seen := map[string]bool{}
+	var links []*nomad.ACLTokenRoleLink
+	for _, l := range t.Roles {
+		var role *nomad.ACLRole
+		switch {
+		case l.ID != "":
+			role = snap.ACLRole(nil, l.ID)
+		case l.Name != "":
+			role = snap.ACLRoleByName(nil, l.Name)
+		}
+		if role == nil {
+			return fmt.Errorf("a role of the token does not exist: %s", strings.TrimSpace(l.ID+" "+l.Name))
+		}
+		if !seen[role.ID] {
+			seen[role.ID] = true
+			links = append(links, &nomad.ACLTokenRoleLink{ID: role.ID, Name: role.Name})
+		}
+	}
+	t.Roles = links
+	return nil
+}
+
+// aclTokenDelete forgets tokens: all of them, or none when one does not exist.
+func (s *Service) aclTokenDelete(ctx context.Context, _ *rpc.Call, req *nomad.ACLTokenDeleteRequest) (*nomad.GenericResponse, error) {
+	if err := s.aclOn(); err != nil {
+		return nil, err
+	}
+	if len(req.AccessorIDs) == 0 {
+		return nil, nomad.Errorf(400, "must specify at least one token")
+	}
+	snap := s.snapshot()
+	global := 0
+	for _, accessor := range req.AccessorIDs {
+		if accessor == nomad.ACLAnonymousAccessor {
+			return nil, nomad.Errorf(400, "the anonymous token cannot be deleted")
+		}
+		t := snap.ACLToken(nil, accessor)
+		if t == nil {
+			return nil, nomad.Errorf(404, "%s: %s", nomad.ErrTokenNotFound, accessor)
+		}
+		if t.Global {
+			global++
+		}
+	}
+	if global != 0 && global != len(req.AccessorIDs) {
+		return nil, nomad.Errorf(400, "cannot delete mixed global and non-global tokens")
+	}
+	index, err := s.writeACL(ctx, nomad.ACLTokenDeleteRequestType, &nomad.ACLTokenDeleteRequest{AccessorIDs: req.AccessorIDs})
+	if err != nil {
+		return nil, err
+	}
+	out := &nomad.GenericResponse{}
+	out.Index = index
+	return out, nil
+}
+
+func (s *Service) aclTokenList(ctx context.Context, _ *rpc.Call, req *nomad.ACLTokenListRequest) (*nomad.ACLTokenListResponse, error) {
+	if err := s.aclOn(); err != nil {
+		return nil, err
+	}
+	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.ACLTokenListResponse) error {
+		all := snap.ACLTokensByPrefix(ws, req.Prefix)
+		if req.GlobalOnly {
+			all = only(snap.ACLTokensGlobal(ws, true), func(t *nomad.ACLToken) bool { return hasPrefix(t.AccessorID, req.Prefix) })
+		}
+		found, next, err := list[*nomad.ACLToken]{opts: &req.QueryOptions, order: creationOrder(req.Prefix),
+			at:       func(t *nomad.ACLToken) cursor { return cursor{index: t.CreateIndex, id: t.AccessorID} },
+			filtered: func(t *nomad.ACLToken) any { return t.Stub() },
+		}.page(all)
+		if err != nil {
+			return err
+		}
+		out.Tokens = each(found, (*nomad.ACLToken).Stub)
+		out.NextToken = next
+		out.Index = snap.TableIndex(state.TableACLToken, state.TableACLRoles)
+		return nil
+	})
+}
+
+func (s *Service) aclTokenGet(ctx context.Context, c *rpc.Call, req *nomad.ACLTokenSpecificRequest) (*nomad.SingleACLTokenResponse, error) {
+	if err := s.aclOn(); err != nil {
+		return nil, err
+	}
+	if !c.Access.IsManagement() && !isOwn(c, req.AccessorID) {
+		return nil, fmt.Errorf("%w: needs a management token, or this very token", nomad.ErrPermissionDenied)
+	}
+	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.SingleACLTokenResponse) error {
+		out.Token = snap.ACLToken(ws, req.AccessorID)
+		out.Index = snap.TableIndex(state.TableACLToken)
+		if out.Token != nil {
+			out.Index = out.Token.ModifyIndex
+		}
+		return nil
+	})
+}
+
+func (s *Service) aclTokenGetSet(ctx context.Context, _ *rpc.Call, req *nomad.ACLTokenSetRequest) (*nomad.ACLTokenSetResponse, error) {
+	if err := s.aclOn(); err != nil {
+		return nil, err
+	}
+	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.ACLTokenSetResponse) error {
+		out.Tokens = map[string]*nomad.ACLToken{}
+		for _, accessor := range req.AccessorIDS {
+			if t := snap.ACLToken(ws, accessor); t != nil {
+				out.Tokens[accessor] = t
+			}
+		}
+		out.Index = snap.TableIndex(state.TableACLToken, state.TableACLRoles)
+		return nil
+	})
+}
+
+// aclTokenResolve answers with the token that a secret belongs to: nothing for one that
+// is unknown or whose time is over. The secret is the proof.
+func (s *Service) aclTokenResolve(ctx context.Context, _ *rpc.Call, req *nomad.ResolveACLTokenRequest) (*nomad.ResolveACLTokenResponse, error) {
+	if err := s.aclOn(); err != nil {
+		return nil, err
+	}
+	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.ResolveACLTokenResponse) error {
+		out.Index = snap.TableIndex(state.TableACLToken, state.TableACLRoles)
+		if t := snap.ACLTokenBySecret(ws, req.SecretID); t != nil && !t.HasExpired(s.cfg.Now()) {
+			out.Token = t
+		}
+		return nil
+	})
+}

@@ -1,0 +1,62 @@
+package gc
+
+import (
+	"context"
+	"errors"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// localTokens forgets tokens of this region whose time has been over for TokenAfter.
+func (c *Collector) localTokens(ctx context.Context, s *sweep) error {
+	return c.expiredTokens(ctx, s, "expired tokens", func(t *nomad.ACLToken) bool { return !t.Global })
+}
+
+// globalTokens is localTokens for those of all regions: the authoritative one forgets
+// them, the others follow it.
+func (c *Collector) globalTokens(ctx context.Context, s *sweep) error {
+	if !c.cfg.Authoritative {
+		return nil
+	}
+	return c.expiredTokens(ctx, s, "expired global tokens", func(t *nomad.ACLToken) bool { return t.Global })
+}
+
+func (c *Collector) expiredTokens(ctx context.Context, s *sweep, what string, pass func(*nomad.ACLToken) bool) error {
+	if !c.cfg.Access {
+		return nil
+	}
+	then := s.now
+	if !s.force {
+		then = then.Add(-c.cfg.TokenAfter)
+	}
+	var ids []string
+	for t := range s.snap.ACLTokensExpired(then) {
+		if pass(t) {
+			ids = append(ids, t.AccessorID)
+		}
+	}
+	for len(ids) > 0 {
+		var batch []string
+		batch, ids = split(ids, nomad.ACLMaxExpiredBatchSize)
+		err := c.inBatches(batch, what, func(batch []string) error {
+			req := &nomad.ACLTokenDeleteRequest{AccessorIDs: batch, WriteRequest: c.write()}
+			return c.cfg.RPC.Call(ctx, "ACL.DeleteTokens", req, &nomad.GenericResponse{})
+		})
+		if err != nil && !errors.Is(err, nomad.ErrTokenNotFound) { // somebody deletes too: what is left goes next time
+			return err
+		}
+	}
+	return nil
+}
+
+// oneTimeTokens forgets one-time tokens whose time is over.
+func (c *Collector) oneTimeTokens(ctx context.Context, s *sweep) error {
+	if !c.cfg.Access {
+		return nil
+	}
+	for range s.snap.OneTimeTokensExpired(s.now) {
+		req := &nomad.OneTimeTokenExpireRequest{WriteRequest: c.write()}
+		return c.cfg.RPC.Call(ctx, "ACL.ExpireOneTimeTokens", req, &nomad.GenericResponse{})
+	}
+	return nil
+}

@@ -1,0 +1,661 @@
+package server_test
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/server"
+)
+
+// guarded is a server with access control, and the secret of its first token.
+type guarded struct {
+	*testing.T
+	s      *server.Server
+	root   string
+	region string // "global" unless it says another
+}
+
+func (g *guarded) in() string { return cmp.Or(g.region, "global") }
+
+func guard(t *testing.T, change func(*server.Config)) *guarded {
+	t.Helper()
+	s, _ := start(t, func(c *server.Config) {
+		c.Access.Enabled = true
+		if change != nil {
+			change(c)
+		}
+	})
+	g := &guarded{T: t, s: s}
+	out, err := g.bootstrap("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.root = out.SecretID
+	return g
+}
+
+func (g *guarded) bootstrap(secret string) (*nomad.ACLToken, error) {
+	var out nomad.ACLTokenUpsertResponse
+	err := g.s.Call(within(g.T), "ACL.Bootstrap", &nomad.ACLTokenBootstrapRequest{BootstrapSecret: secret,
+		WriteRequest: nomad.WriteRequest{Region: g.in()}}, &out)
+	if err != nil {
+		return nil, err
+	}
+	return out.Tokens[0], nil
+}
+
+// call calls a method with a secret, as if from elsewhere.
+func (g *guarded) call(secret, method string, req, resp any) error {
+	switch r := req.(type) {
+	case interface{ Write() *nomad.WriteRequest }:
+		r.Write().Region, r.Write().AuthToken = g.in(), secret
+	case interface{ Query() *nomad.QueryOptions }:
+		r.Query().Region, r.Query().AuthToken = g.in(), secret
+	}
+	return g.s.Call(within(g.T), method, req, resp)
+}
+
+func (g *guarded) must(method string, req, resp any) {
+	g.Helper()
+	if err := g.call(g.root, method, req, resp); err != nil {
+		g.Fatalf("%s: %v", method, err)
+	}
+}
+
+// policy writes a policy that reads jobs of a namespace.
+func (g *guarded) policy(name, namespace string, job *nomad.JobACL) {
+	g.Helper()
+	p := &nomad.ACLPolicy{Name: name, Rules: fmt.Sprintf("namespace %q { policy = \"read\" }", namespace), JobACL: job}
+	g.must("ACL.UpsertPolicies", &nomad.ACLPolicyUpsertRequest{Policies: []*nomad.ACLPolicy{p}}, nil)
+}
+
+// token writes a token.
+func (g *guarded) token(t *nomad.ACLToken) *nomad.ACLToken {
+	g.Helper()
+	out, err := g.tokens(t)
+	if err != nil {
+		g.Fatal(err)
+	}
+	return out[0]
+}
+
+func (g *guarded) tokens(t ...*nomad.ACLToken) ([]*nomad.ACLToken, error) {
+	var out nomad.ACLTokenUpsertResponse
+	err := g.call(g.root, "ACL.UpsertTokens", &nomad.ACLTokenUpsertRequest{Tokens: t}, &out)
+	return out.Tokens, err
+}
+
+func (g *guarded) role(r *nomad.ACLRole) *nomad.ACLRole {
+	g.Helper()
+	var out nomad.ACLRolesUpsertResponse
+	g.must("ACL.UpsertRoles", &nomad.ACLRolesUpsertRequest{ACLRoles: []*nomad.ACLRole{r}}, &out)
+	return out.ACLRoles[0]
+}
+
+func client(policies ...string) *nomad.ACLToken {
+	return &nomad.ACLToken{Name: "c", Type: nomad.ACLClientToken, Policies: policies}
+}
+
+func links(names ...string) (out []*nomad.ACLRolePolicyLink) {
+	for _, name := range names {
+		out = append(out, &nomad.ACLRolePolicyLink{Name: name})
+	}
+	return out
+}
+
+// isCoded says whether an error has the status, and its text holds what is wanted.
+func isCoded(err error, code int, text string) bool {
+	var coded *nomad.CodedError
+	return errors.As(err, &coded) && coded.Code == code && strings.Contains(coded.Message, text)
+}
+
+func TestTheFirstTokenIsMadeOnce(t *testing.T) {
+	dir := t.TempDir()
+	s, _ := start(t, func(c *server.Config) { c.Access.Enabled, c.DataDir = true, dir })
+	g := &guarded{T: t, s: s}
+	if _, err := g.bootstrap("letmein"); !isCoded(err, 400, "must be a UUID") {
+		t.Errorf("a secret that is no UUID: %v", err)
+	}
+	secret := nomad.NewID()
+	first, err := g.bootstrap(secret)
+	if err != nil || first.SecretID != secret || !first.Management() || !first.Global || first.Name != "Bootstrap Token" || len(first.Hash) == 0 {
+		t.Fatalf("the first token is %+v, %v", first.Stub(), err)
+	}
+	again := fmt.Sprintf("ACL bootstrap already done (reset index: %d)", first.CreateIndex)
+	if _, err = g.bootstrap(""); !isCoded(err, 400, again) {
+		t.Errorf("the second time: %v, want %s", err, again)
+	}
+	file := filepath.Join(dir, "server", "acl-bootstrap-reset")
+	for text, want := range map[string]string{
+		"not a number": "does not hold a decimal index",
+		"7\n":          fmt.Sprintf("Invalid bootstrap reset index (specified 7, reset index: %d)", first.CreateIndex),
+	} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err = g.bootstrap(""); !isCoded(err, 400, want) {
+			t.Errorf("with the file %q: %v, want %s", text, err, want)
+		}
+	}
+	if err := os.WriteFile(file, fmt.Appendf(nil, " %d\n", first.CreateIndex), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	second, err := g.bootstrap("")
+	if err != nil || second.AccessorID == first.AccessorID {
+		t.Fatalf("with the index in the file: %v", err)
+	}
+	if _, err = g.bootstrap(""); !isCoded(err, 400, "Invalid bootstrap reset index") {
+		t.Errorf("the file counts twice: %v", err)
+	}
+	var list nomad.ACLTokenListResponse
+	if err := g.call(second.SecretID, "ACL.ListTokens", &nomad.ACLTokenListRequest{}, &list); err != nil || len(list.Tokens) != 2 {
+		t.Errorf("the second token sees %d tokens, %v", len(list.Tokens), err)
+	}
+}
+
+func TestManyWantToBeTheFirst(t *testing.T) {
+	s, _ := start(t, func(c *server.Config) { c.Access.Enabled = true })
+	g := &guarded{T: t, s: s}
+	if won := race(40, func() error { _, err := g.bootstrap(""); return err }, func(err error) bool { return isCoded(err, 400, "ACL bootstrap already done") }, t); won != 1 {
+		t.Errorf("%d first tokens were made", won)
+	}
+}
+
+// race calls fn many times at once and counts how often it succeeds; every failure must
+// be an expected one.
+func race(n int, fn func() error, expected func(error) bool, t *testing.T) (won int) {
+	t.Helper()
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for range n {
+		wg.Go(func() {
+			err := fn()
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case err == nil:
+				won++
+			case !expected(err):
+				t.Errorf("unexpected: %v", err)
+			}
+		})
+	}
+	wg.Wait()
+	return won
+}
+
+func TestPoliciesThatAreRefused(t *testing.T) {
+	g := guard(t, nil)
+	good := `agent { policy = "read" }`
+	for name, c := range map[string]struct {
+		p    nomad.ACLPolicy
+		want string
+	}{
+		"name":                  {nomad.ACLPolicy{Name: "a b", Rules: good}, "invalid policy name"},
+		"no name":               {nomad.ACLPolicy{Rules: good}, "invalid policy name"},
+		"long name":             {nomad.ACLPolicy{Name: strings.Repeat("a", 129), Rules: good}, "invalid policy name"},
+		"long description":      {nomad.ACLPolicy{Name: "p", Description: strings.Repeat("a", 257), Rules: good}, "description"},
+		"no rules":              {nomad.ACLPolicy{Name: "p"}, "the policy is empty"},
+		"unknown key":           {nomad.ACLPolicy{Name: "p", Rules: "namespace \"x\" {\n  polic = \"read\"\n}"}, "line 2, column 3"},
+		"two blocks":            {nomad.ACLPolicy{Name: "p", Rules: good + "\n" + good}, "line 2, column 1"},
+		"job without namespace": {nomad.ACLPolicy{Name: "p", Rules: good, JobACL: &nomad.JobACL{JobID: "j"}}, "names no namespace"},
+		"group without job":     {nomad.ACLPolicy{Name: "p", Rules: good, JobACL: &nomad.JobACL{Namespace: "default", Group: "g"}}, "names no job"},
+		"task without group":    {nomad.ACLPolicy{Name: "p", Rules: good, JobACL: &nomad.JobACL{Namespace: "default", JobID: "j", Task: "t"}}, "names no group"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := g.call(g.root, "ACL.UpsertPolicies", &nomad.ACLPolicyUpsertRequest{Policies: []*nomad.ACLPolicy{&c.p}}, nil)
+			if !isCoded(err, 400, c.want) {
+				t.Errorf("%v, want %s", err, c.want)
+			}
+		})
+	}
+	twice := []*nomad.ACLPolicy{{Name: "p", Rules: good}, {Name: "p", Rules: good}}
+	for what, list := range map[string][]*nomad.ACLPolicy{"none": nil, "one twice": twice} {
+		if err := g.call(g.root, "ACL.UpsertPolicies", &nomad.ACLPolicyUpsertRequest{Policies: list}, nil); !isCoded(err, 400, "policy") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if err := g.call("", "ACL.UpsertPolicies", &nomad.ACLPolicyUpsertRequest{Policies: twice[:1]}, nil); !errors.Is(err, nomad.ErrPermissionDenied) {
+		t.Errorf("without a token: %v", err)
+	}
+}
+
+func TestPolicyIsShownWithItsRules(t *testing.T) {
+	g := guard(t, nil)
+	rules := `namespace "prod" {
+  policy = "read"
+  variables { path "a/*" { capabilities = ["write"] } }
+}
+node { policy = "write" }
+node_pool "p" { capabilities = ["read"] }
+operator { policy = "read" }`
+	p := &nomad.ACLPolicy{Name: "p", Description: "d", Rules: rules, RulesJSON: &nomad.ACLRules{Raw: "of the caller"}, JobACL: &nomad.JobACL{Namespace: "prod"}}
+	g.must("ACL.UpsertPolicies", &nomad.ACLPolicyUpsertRequest{Policies: []*nomad.ACLPolicy{p}}, nil)
+	var out nomad.SingleACLPolicyResponse
+	g.must("ACL.GetPolicy", &nomad.ACLPolicySpecificRequest{Name: "p"}, &out)
+	got := out.Policy
+	if got == nil || got.Rules != rules || got.Description != "d" || got.JobACL.Namespace != "prod" || got.CreateIndex == 0 || len(got.Hash) == 0 {
+		t.Fatalf("the policy is %+v", got)
+	}
+	j := got.RulesJSON
+	if j == nil || j.Raw != rules || len(j.Namespaces) != 1 || j.Namespaces[0].Policy != "read" || !slices.Contains(j.Namespaces[0].Capabilities, "read-job") ||
+		j.Namespaces[0].Variables.Paths[0].PathSpec != "a/*" || j.Node.Policy != "write" || j.NodePools[0].Capabilities[0] != "read" ||
+		!slices.Contains(j.Operator.Capabilities, "license-read") || j.Agent != nil {
+		t.Errorf("the rules are %+v", j)
+	}
+	var none nomad.SingleACLPolicyResponse
+	g.must("ACL.GetPolicy", &nomad.ACLPolicySpecificRequest{Name: "none"}, &none)
+	if none.Policy != nil || none.Index == 0 {
+		t.Errorf("a policy that there is none of: %+v", none)
+	}
+}
+
+// A caller is told of its own policies and roles, and of the policy of everybody.
+func TestWhatOthersAreNotTold(t *testing.T) {
+	g := guard(t, nil)
+	for _, name := range []string{"direct", "by-role", "foreign", "anonymous"} {
+		g.policy(name, "default", nil)
+	}
+	own := g.role(&nomad.ACLRole{Name: "own", Policies: links("by-role")})
+	other := g.role(&nomad.ACLRole{Name: "other", Policies: links("foreign")})
+	holder := client("direct")
+	holder.Roles = []*nomad.ACLTokenRoleLink{{Name: "own"}}
+	holder = g.token(holder)
+
+	names := func(secret string) (out []string) {
+		var list nomad.ACLPolicyListResponse
+		if err := g.call(secret, "ACL.ListPolicies", &nomad.ACLPolicyListRequest{}, &list); err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range list.Policies {
+			out = append(out, p.Name)
+		}
+		return out
+	}
+	for who, want := range map[string][]string{g.root: {"anonymous", "by-role", "direct", "foreign"}, holder.SecretID: {"anonymous", "by-role", "direct"}, "": {"anonymous"}} {
+		if got := names(who); !slices.Equal(got, want) {
+			t.Errorf("policies are %q, want %q", got, want)
+		}
+	}
+	for name, may := range map[string]bool{"direct": true, "by-role": true, "anonymous": true, "foreign": false, "none": false} {
+		one := g.call(holder.SecretID, "ACL.GetPolicy", &nomad.ACLPolicySpecificRequest{Name: name}, nil)
+		set := g.call(holder.SecretID, "ACL.GetPolicies", &nomad.ACLPolicySetRequest{Names: []string{"direct", name}}, nil)
+		for _, err := range []error{one, set} {
+			if may != (err == nil) || !may && !errors.Is(err, nomad.ErrPermissionDenied) {
+				t.Errorf("policy %s: %v", name, err)
+			}
+		}
+	}
+	var roles nomad.ACLRolesListResponse
+	if err := g.call(holder.SecretID, "ACL.ListRoles", &nomad.ACLRolesListRequest{}, &roles); err != nil || len(roles.ACLRoles) != 1 || roles.ACLRoles[0].ID != own.ID {
+		t.Errorf("roles are %+v, %v", roles.ACLRoles, err)
+	}
+	for role, may := range map[*nomad.ACLRole]bool{own: true, other: false, {ID: nomad.NewID(), Name: "none"}: false} {
+		for method, req := range map[string]any{"ACL.GetRoleByID": &nomad.ACLRoleByIDRequest{RoleID: role.ID},
+			"ACL.GetRoleByName": &nomad.ACLRoleByNameRequest{RoleName: role.Name}, "ACL.GetRolesByID": &nomad.ACLRolesByIDRequest{ACLRoleIDs: []string{role.ID}}} {
+			if err := g.call(holder.SecretID, method, req, nil); may != (err == nil) || !may && !errors.Is(err, nomad.ErrPermissionDenied) {
+				t.Errorf("%s of role %s: %v", method, role.Name, err)
+			}
+		}
+	}
+	for method, req := range map[string]any{"ACL.ListTokens": &nomad.ACLTokenListRequest{}, "ACL.GetTokens": &nomad.ACLTokenSetRequest{},
+		"ACL.UpsertTokens": &nomad.ACLTokenUpsertRequest{Tokens: []*nomad.ACLToken{client("direct")}}, "ACL.DeleteTokens": &nomad.ACLTokenDeleteRequest{AccessorIDs: []string{holder.AccessorID}},
+		"ACL.UpsertRoles": &nomad.ACLRolesUpsertRequest{ACLRoles: []*nomad.ACLRole{own}}, "ACL.DeleteRolesByID": &nomad.ACLRolesDeleteByIDRequest{ACLRoleIDs: []string{own.ID}},
+		"ACL.DeletePolicies": &nomad.ACLPolicyDeleteRequest{Names: []string{"direct"}}, "ACL.ExpireOneTimeTokens": &nomad.OneTimeTokenExpireRequest{},
+		"ACL.GetClaimPolicies": &nomad.GenericRequest{}} {
+		if err := g.call(holder.SecretID, method, req, nil); !errors.Is(err, nomad.ErrPermissionDenied) {
+			t.Errorf("a client token calls %s: %v", method, err)
+		}
+	}
+}
+
+func TestTokensThatAreRefused(t *testing.T) {
+	g := guard(t, nil)
+	g.policy("p", "default", nil)
+	is := g.token(client("p"))
+	soon, past, far := time.Now().Add(time.Second), time.Now().Add(-time.Hour), time.Now().Add(48*time.Hour)
+	change := func(edit func(*nomad.ACLToken)) *nomad.ACLToken {
+		t := nomad.Copy(is)
+		edit(t)
+		return t
+	}
+	for name, c := range map[string]struct {
+		t    *nomad.ACLToken
+		want string
+	}{
+		"no type":                  {&nomad.ACLToken{Policies: []string{"p"}}, "token type"},
+		"management with a policy": {&nomad.ACLToken{Type: "management", Policies: []string{"p"}}, "no policies"},
+		"client without":           {client(), "a policy or a role"},
+		"unknown role":             {&nomad.ACLToken{Type: "client", Roles: []*nomad.ACLTokenRoleLink{{Name: "none"}}}, "does not exist: none"},
+		"empty role":               {&nomad.ACLToken{Type: "client", Roles: []*nomad.ACLTokenRoleLink{{}}}, "does not exist"},
+		"long name":                {&nomad.ACLToken{Type: "management", Name: strings.Repeat("a", 257)}, "name"},
+		"accessor":                 {&nomad.ACLToken{Type: "management", AccessorID: "me"}, "must be a UUID"},
+		"secret":                   {&nomad.ACLToken{Type: "management", SecretID: "me"}, "must be a UUID"},
+		"anonymous":                {&nomad.ACLToken{Type: "management", AccessorID: "anonymous"}, "anonymous"},
+		"too short":                {&nomad.ACLToken{Type: "management", ExpirationTTL: time.Second}, "token_min_expiration_ttl"},
+		"too long":                 {&nomad.ACLToken{Type: "management", ExpirationTTL: 25 * time.Hour}, "token_max_expiration_ttl"},
+		"negative":                 {&nomad.ACLToken{Type: "management", ExpirationTTL: -time.Hour}, "negative"},
+		"ends too soon":            {&nomad.ACLToken{Type: "management", ExpirationTime: &soon}, "token_min_expiration_ttl"},
+		"ends too late":            {&nomad.ACLToken{Type: "management", ExpirationTime: &far}, "token_max_expiration_ttl"},
+		"has ended":                {&nomad.ACLToken{Type: "management", ExpirationTime: &past}, "past"},
+		"TTL and end":              {&nomad.ACLToken{Type: "management", ExpirationTTL: time.Hour, ExpirationTime: &far}, "not both"},
+		"the secret of another":    {&nomad.ACLToken{Type: "management", SecretID: is.SecretID}, "the secret of"},
+		"another type":             {change(func(t *nomad.ACLToken) { t.Type, t.Policies = "management", nil }), "type of a token cannot change"},
+		"another secret":           {change(func(t *nomad.ACLToken) { t.SecretID = nomad.NewID() }), "secret of a token cannot change"},
+		"another end":              {change(func(t *nomad.ACLToken) { t.ExpirationTTL = time.Hour }), "cannot change"},
+		"everywhere":               {change(func(t *nomad.ACLToken) { t.Global = true }), "global cannot change"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, err := g.tokens(c.t)
+			if !isCoded(err, 400, c.want) || len(out) != 0 {
+				t.Errorf("%v, want %s", err, c.want)
+			}
+			if err != nil && strings.Contains(err.Error(), is.SecretID) {
+				t.Errorf("the error tells a secret: %v", err)
+			}
+		})
+	}
+	if _, err := g.tokens(&nomad.ACLToken{Type: "management"}, &nomad.ACLToken{Type: "management", Global: true}); !isCoded(err, 400, "mixed global") {
+		t.Errorf("global and others: %v", err)
+	}
+	if _, err := g.tokens(is, is); !isCoded(err, 400, "twice") {
+		t.Errorf("one twice: %v", err)
+	}
+}
+
+func TestTokensAreMadeAndChanged(t *testing.T) {
+	g := guard(t, nil)
+	g.policy("p", "default", nil)
+	r := g.role(&nomad.ACLRole{Name: "r", Policies: links("p")})
+	chosen := &nomad.ACLToken{AccessorID: nomad.NewID(), SecretID: nomad.NewID(), Type: "client", ExpirationTTL: time.Hour,
+		Roles: []*nomad.ACLTokenRoleLink{{Name: "r"}, {ID: r.ID}}}
+	made := g.token(chosen)
+	if made.AccessorID != chosen.AccessorID || made.SecretID != chosen.SecretID || !made.ExpirationTime.Equal(made.CreateTime.Add(time.Hour)) ||
+		len(made.Roles) != 1 || *made.Roles[0] != (nomad.ACLTokenRoleLink{ID: r.ID, Name: "r"}) {
+		t.Fatalf("made %+v", made.Stub())
+	}
+	next := g.token(&nomad.ACLToken{AccessorID: made.AccessorID, Name: "new", Policies: []string{"p", "later"}})
+	if next.SecretID != made.SecretID || next.Type != "client" || next.Name != "new" || next.CreateIndex != made.CreateIndex || next.ModifyIndex <= made.ModifyIndex ||
+		!next.ExpirationTime.Equal(*made.ExpirationTime) || !next.CreateTime.Equal(made.CreateTime) || slices.Equal(next.Hash, made.Hash) || len(next.Roles) != 0 {
+		t.Errorf("changed into %+v", next.Stub())
+	}
+	var own, other nomad.SingleACLTokenResponse
+	if err := g.call(next.SecretID, "ACL.GetToken", &nomad.ACLTokenSpecificRequest{AccessorID: next.AccessorID}, &own); err != nil || own.Token.SecretID != next.SecretID {
+		t.Errorf("a token reads itself: %v", err)
+	}
+	if err := g.call(g.root, "ACL.GetToken", &nomad.ACLTokenSpecificRequest{AccessorID: nomad.NewID()}, &other); err != nil || other.Token != nil {
+		t.Errorf("a token that there is none of: %+v, %v", other.Token, err)
+	}
+	for _, secret := range []string{"", next.SecretID} {
+		if err := g.call(secret, "ACL.GetToken", &nomad.ACLTokenSpecificRequest{AccessorID: nomad.NewID()}, nil); !errors.Is(err, nomad.ErrPermissionDenied) {
+			t.Errorf("somebody else's token: %v", err)
+		}
+	}
+	for secret, want := range map[string]string{next.SecretID: next.AccessorID, nomad.NewID(): "", "": "", next.AccessorID: ""} {
+		var out nomad.ResolveACLTokenResponse
+		if err := g.call("", "ACL.ResolveToken", &nomad.ResolveACLTokenRequest{SecretID: secret}, &out); err != nil || (out.Token == nil) != (want == "") || out.Token != nil && out.Token.AccessorID != want {
+			t.Errorf("a secret is of %v, %v, want %q", out.Token, err, want)
+		}
+	}
+	g.must("ACL.DeleteRolesByID", &nomad.ACLRolesDeleteByIDRequest{ACLRoleIDs: []string{r.ID}}, nil)
+	if err := g.call(g.root, "ACL.DeleteRolesByID", &nomad.ACLRolesDeleteByIDRequest{ACLRoleIDs: []string{r.ID}}, nil); !isCoded(err, 404, "ACL role not found") {
+		t.Errorf("a role that is gone: %v", err)
+	}
+	g.must("ACL.DeleteTokens", &nomad.ACLTokenDeleteRequest{AccessorIDs: []string{next.AccessorID}}, nil)
+	if err := g.call(next.SecretID, "ACL.ListPolicies", &nomad.ACLPolicyListRequest{}, nil); !errors.Is(err, nomad.ErrPermissionDenied) {
+		t.Errorf("a deleted token: %v", err)
+	}
+	for accessor, code := range map[string]int{next.AccessorID: 404, "anonymous": 400} {
+		if err := g.call(g.root, "ACL.DeleteTokens", &nomad.ACLTokenDeleteRequest{AccessorIDs: []string{accessor}}, nil); !isCoded(err, code, "") {
+			t.Errorf("deleting %s: %v", accessor, err)
+		}
+	}
+}
+
+// Lists have pages and filters, and none tells a secret.
+func TestListsOfTokens(t *testing.T) {
+	g := guard(t, nil)
+	g.policy("p", "default", nil)
+	var made []string
+	for i := range 5 {
+		token := client("p")
+		token.Name, token.Global = fmt.Sprint("token ", i), i == 4
+		made = append(made, g.token(token).AccessorID)
+	}
+	var got []string
+	q := nomad.QueryOptions{PerPage: 2}
+	for {
+		var page nomad.ACLTokenListResponse
+		g.must("ACL.ListTokens", &nomad.ACLTokenListRequest{QueryOptions: q}, &page)
+		for _, stub := range page.Tokens {
+			got = append(got, stub.AccessorID)
+		}
+		if q.NextToken = page.NextToken; q.NextToken == "" {
+			break
+		}
+	}
+	if !slices.Equal(got[1:], made) {
+		t.Errorf("the pages hold %q, want the first token and %q", got, made)
+	}
+	for name, c := range map[string]struct {
+		req  nomad.ACLTokenListRequest
+		want int
+	}{
+		"filter":         {nomad.ACLTokenListRequest{QueryOptions: nomad.QueryOptions{Filter: `Name == "token 3"`}}, 1},
+		"secret":         {nomad.ACLTokenListRequest{QueryOptions: nomad.QueryOptions{Filter: `SecretID matches "."`}}, 0},
+		"prefix":         {nomad.ACLTokenListRequest{QueryOptions: nomad.QueryOptions{Prefix: made[0][:20]}}, 1},
+		"global":         {nomad.ACLTokenListRequest{GlobalOnly: true}, 2},
+		"global, prefix": {nomad.ACLTokenListRequest{GlobalOnly: true, QueryOptions: nomad.QueryOptions{Prefix: made[4][:20]}}, 1},
+	} {
+		var list nomad.ACLTokenListResponse
+		if err := g.call(g.root, "ACL.ListTokens", &c.req, &list); len(list.Tokens) != c.want {
+			t.Errorf("%s: %d tokens, %v, want %d", name, len(list.Tokens), err, c.want)
+		}
+	}
+}
+
+// A blocking query of what a caller has answers when a role that it holds changes.
+func TestListsWait(t *testing.T) {
+	g := guard(t, nil)
+	g.policy("a", "default", nil)
+	g.policy("b", "default", nil)
+	r := g.role(&nomad.ACLRole{Name: "r", Policies: links("a")})
+	holder := g.token(&nomad.ACLToken{Type: "client", Roles: []*nomad.ACLTokenRoleLink{{ID: r.ID}}})
+	var now nomad.ACLPolicyListResponse
+	if err := g.call(holder.SecretID, "ACL.ListPolicies", &nomad.ACLPolicyListRequest{}, &now); err != nil || len(now.Policies) != 1 {
+		t.Fatalf("%d policies, %v", len(now.Policies), err)
+	}
+	answer := make(chan int, 1)
+	go func() {
+		var next nomad.ACLPolicyListResponse
+		req := &nomad.ACLPolicyListRequest{QueryOptions: nomad.QueryOptions{MinQueryIndex: now.Index, MaxQueryTime: time.Minute}}
+		if err := g.call(holder.SecretID, "ACL.ListPolicies", req, &next); err != nil {
+			t.Error(err)
+		}
+		answer <- len(next.Policies)
+	}()
+	r = nomad.Copy(r)
+	r.Policies = links("a", "b")
+	g.role(r)
+	select {
+	case n := <-answer:
+		if n != 2 {
+			t.Errorf("it answers with %d policies", n)
+		}
+	case <-within(t).Done():
+		t.Error("the list waits for ever")
+	}
+}
+
+func TestRolesThatAreRefused(t *testing.T) {
+	g := guard(t, nil)
+	g.policy("p", "default", nil)
+	g.role(&nomad.ACLRole{Name: "r", Policies: links("p", "p")})
+	for name, c := range map[string]struct {
+		r    nomad.ACLRole
+		code int
+		want string
+	}{
+		"name":           {nomad.ACLRole{Name: "a b", Policies: links("p")}, 400, "invalid role name"},
+		"no policy":      {nomad.ACLRole{Name: "q"}, 400, "a policy at least"},
+		"missing policy": {nomad.ACLRole{Name: "q", Policies: links("none")}, 400, `"none" does not exist`},
+		"name of other":  {nomad.ACLRole{Name: "r", Policies: links("p")}, 400, "has this name"},
+		"unknown ID":     {nomad.ACLRole{ID: nomad.NewID(), Name: "q", Policies: links("p")}, 404, "ACL role not found"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			req := &nomad.ACLRolesUpsertRequest{ACLRoles: []*nomad.ACLRole{&c.r}, AllowMissingPolicies: true}
+			if err := g.call(g.root, "ACL.UpsertRoles", req, nil); !isCoded(err, c.code, c.want) {
+				t.Errorf("%v, want %s", err, c.want)
+			}
+		})
+	}
+}
+
+// One of many who bring the secret of a one-time token gets the token it stands for.
+func TestOneTimeTokenIsExchangedOnce(t *testing.T) {
+	g := guard(t, nil)
+	g.policy("p", "default", nil)
+	own := g.token(client("p"))
+	upsert := func(secret string) (*nomad.OneTimeToken, error) {
+		var out nomad.OneTimeTokenUpsertResponse
+		err := g.call(secret, "ACL.UpsertOneTimeToken", &nomad.OneTimeTokenUpsertRequest{}, &out)
+		return out.OneTimeToken, err
+	}
+	if _, err := upsert(""); !errors.Is(err, nomad.ErrPermissionDenied) {
+		t.Errorf("without a token: %v", err)
+	}
+	before, err := upsert(own.SecretID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	once, err := upsert(own.SecretID)
+	if err != nil || once.AccessorID != own.AccessorID || time.Until(once.ExpiresAt) > nomad.OneTimeTokenTTL {
+		t.Fatalf("%+v, %v", once, err)
+	}
+	exchange := func(secret string) error {
+		var out nomad.OneTimeTokenExchangeResponse
+		err := g.call("", "ACL.ExchangeOneTimeToken", &nomad.OneTimeTokenExchangeRequest{OneTimeSecretID: secret}, &out)
+		if err == nil && out.Token.SecretID != own.SecretID {
+			t.Errorf("another token: %v", out.Token)
+		}
+		return err
+	}
+	denied := func(err error) bool { return errors.Is(err, nomad.ErrPermissionDenied) }
+	for what, secret := range map[string]string{"an earlier one": before.OneTimeSecretID, "none": "", "an unknown one": nomad.NewID(), "the accessor": own.AccessorID} {
+		if err := exchange(secret); !denied(err) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if won := race(200, func() error { return exchange(once.OneTimeSecretID) }, denied, t); won != 1 {
+		t.Errorf("%d callers got the token", won)
+	}
+	third, err := upsert(own.SecretID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.must("ACL.ExpireOneTimeTokens", &nomad.OneTimeTokenExpireRequest{Timestamp: time.Now().Add(time.Hour)}, nil)
+	g.must("ACL.DeleteTokens", &nomad.ACLTokenDeleteRequest{AccessorIDs: []string{own.AccessorID}}, nil)
+	if err := exchange(third.OneTimeSecretID); !denied(err) {
+		t.Errorf("the token is gone: %v", err)
+	}
+}
+
+func TestWorkloadIsToldItsPolicies(t *testing.T) {
+	g := guard(t, nil)
+	for name, job := range map[string]*nomad.JobACL{"ns": {Namespace: "default"}, "job": {Namespace: "default", JobID: "b"}, "group": {Namespace: "default", JobID: "b", Group: "g"},
+		"task": {Namespace: "default", JobID: "b", Group: "g", Task: "t"}, "prefix": {Namespace: "default", JobID: "bb"}, "shorter": {Namespace: "default", JobID: ""},
+		"other-group": {Namespace: "default", JobID: "b", Group: "gg"}, "other-task": {Namespace: "default", JobID: "b", Group: "g", Task: "tt"},
+		"other-ns": {Namespace: "other", JobID: "b"}, "nobody": nil, "anonymous": nil} {
+		g.policy(name, "default", job)
+	}
+	n := joinAs(t, g)
+	job := batchJob("b", 1)
+	if err := g.call(g.root, "Job.Register", &nomad.JobRegisterRequest{Job: job}, nil); err != nil {
+		t.Fatal(err)
+	}
+	jwt := n.allocs(1)[0].SignedIdentities["t"]
+	var out nomad.ACLPolicySetResponse
+	if err := g.call(jwt, "ACL.GetClaimPolicies", &nomad.GenericRequest{}, &out); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"group", "job", "ns", "shorter", "task"}
+	if got := slices.Sorted(maps.Keys(out.Policies)); !slices.Equal(got, want) {
+		t.Errorf("the policies are %q, want %q", got, want)
+	}
+	var list nomad.ACLPolicyListResponse
+	if err := g.call(jwt, "ACL.ListPolicies", &nomad.ACLPolicyListRequest{}, &list); err != nil || len(list.Policies) != len(want)+1 {
+		t.Errorf("it is told of %d policies, %v", len(list.Policies), err)
+	}
+	for method, req := range map[string]any{"ACL.ListRoles": &nomad.ACLRolesListRequest{}, "ACL.GetRolesByID": &nomad.ACLRolesByIDRequest{},
+		"ACL.UpsertOneTimeToken": &nomad.OneTimeTokenUpsertRequest{}, "ACL.GetToken": &nomad.ACLTokenSpecificRequest{}} {
+		for _, token := range []string{jwt, n.jwt} {
+			if err := g.call(token, method, req, nil); !errors.Is(err, nomad.ErrPermissionDenied) {
+				t.Errorf("%s: %v", method, err)
+			}
+		}
+	}
+	if err := g.call(n.jwt, "ACL.GetClaimPolicies", &nomad.GenericRequest{}, nil); !errors.Is(err, nomad.ErrPermissionDenied) {
+		t.Errorf("a node has no policies of a workload: %v", err)
+	}
+}
+
+// joinAs registers a node of a server with access control.
+func joinAs(t *testing.T, g *guarded) *fakeNode {
+	t.Helper()
+	return join(t, g.s.RPCAddr())
+}
+
+func TestExpiredTokensAreForgotten(t *testing.T) {
+	g := guard(t, func(c *server.Config) {
+		c.Access.TokenMinTTL, c.ACLTokenGCThreshold = time.Millisecond, time.Millisecond
+	})
+	for _, global := range []bool{true, false} {
+		short := g.token(&nomad.ACLToken{Type: "management", ExpirationTTL: 20 * time.Millisecond, Global: global})
+		eventually(t, func() bool { return short.HasExpired(time.Now()) })
+		if err := g.call(short.SecretID, "ACL.ListTokens", &nomad.ACLTokenListRequest{}, nil); !errors.Is(err, nomad.ErrPermissionDenied) && !errors.Is(err, nomad.ErrTokenExpired) {
+			t.Errorf("a token after its time: %v", err)
+		}
+	}
+	count := func() int {
+		var list nomad.ACLTokenListResponse
+		g.must("ACL.ListTokens", &nomad.ACLTokenListRequest{}, &list)
+		return len(list.Tokens)
+	}
+	if n := count(); n != 3 {
+		t.Fatalf("%d tokens before", n)
+	}
+	g.must("System.GarbageCollect", &nomad.GenericRequest{}, nil)
+	eventually(t, func() bool { return count() == 1 })
+}
+
+func TestNoAccessControl(t *testing.T) {
+	s, _ := start(t, nil)
+	g := &guarded{T: t, s: s}
+	asked := 0
+	for _, m := range s.Methods() {
+		service, name, _ := strings.Cut(m.Name, ".")
+		if service != "ACL" || slices.Contains([]string{"WhoAmI", "CreateClientIntroductionToken"}, name) {
+			continue
+		}
+		err := g.call("", m.Name, m.NewRequest(), nil)
+		if strings.Contains(fmt.Sprint(err), "is of a feature") || strings.Contains(fmt.Sprint(err), "not available yet") {
+			continue // still to come
+		}
+		if asked++; !isCoded(err, 400, "ACL support disabled") {
+			t.Errorf("%s: %v", m.Name, err)
+		}
+	}
+	if asked < 22 {
+		t.Errorf("only %d methods were asked", asked)
+	}
+}
