@@ -13,6 +13,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/client"
 	"github.com/open-nomad/open-nomad/internal/testnet"
+	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
@@ -193,15 +194,16 @@ func TestRestartBesidesItself(t *testing.T) {
 	n := start(t, config(nodeDir(t), s.RPCAddr()))
 	<-n.Ready()
 	a := s.run("j")
-	if err := n.stop(); err != nil {
-		t.Fatal(err)
-	}
-	begun := time.Now()
-	again := start(t, n.cfg)
-	<-again.Ready()
-	if took := time.Since(begun); took > 500*time.Millisecond {
-		t.Errorf("ready after %v, want at most 0.5 s", took)
-	}
+	again := n
+	testpace.Once(t, 500*time.Millisecond, "a restart", func() time.Duration {
+		if err := again.stop(); err != nil {
+			t.Fatal(err)
+		}
+		begun := time.Now()
+		again = start(t, n.cfg)
+		<-again.Ready()
+		return time.Since(begun)
+	})
 	if again.NodeID() != n.NodeID() || !again.HasAlloc(a.ID) {
 		t.Error("the restarted agent is another node, or lost its allocation")
 	}

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
@@ -19,7 +18,7 @@ import (
 // refusal runs an agent that must not start and returns what it says.
 func refusal(t *testing.T, o cluster.Options) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	cfg := filepath.Join(t.TempDir(), "free.hcl")
 	write(t, cfg, "ports {\n http = 0\n rpc = 0\n serf = 0\n}\n")
@@ -29,7 +28,7 @@ func refusal(t *testing.T, o cluster.Options) string {
 	err := cmd.Run()
 	exit, ok := errors.AsType[*exec.ExitError](err)
 	if ctx.Err() != nil || !ok || exit.ExitCode() != 1 {
-		t.Fatalf("the agent ended with %v (%v), want exit 1 within 5 s: %s", err, ctx.Err(), &stderr)
+		t.Fatalf("the agent ended with %v (%v), want exit 1 within %v: %s", err, ctx.Err(), patience, &stderr)
 	}
 	last := ""
 	for line := range strings.Lines(stderr.String()) {

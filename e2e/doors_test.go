@@ -128,7 +128,7 @@ func newVisitor(t *testing.T, a *cluster.Agent, h holder) *visitor {
 func (v *visitor) overHTTP(c *http.Client, method, url, header, before string) func(string) string {
 	seen := "" // the headers of a refusal
 	return func(token string) string {
-		ctx, cancel := context.WithTimeout(v.t.Context(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(v.t.Context(), patience)
 		defer cancel()
 		req, err := http.NewRequestWithContext(ctx, method, url, nil)
 		if err != nil {
@@ -160,7 +160,7 @@ func (v *visitor) overHTTP(c *http.Client, method, url, header, before string) f
 // overRPC is the door of a method.
 func (v *visitor) overRPC(method string, request func(token string) any) func(string) string {
 	return func(token string) string {
-		ctx, cancel := context.WithTimeout(v.t.Context(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(v.t.Context(), patience)
 		defer cancel()
 		if err := v.pool.Call(ctx, v.addr, method, request(token), nil); err != nil {
 			return err.Error()
@@ -179,7 +179,7 @@ func (v *visitor) write(token string) nomad.WriteRequest {
 
 // overStream is the door of a streaming method.
 func (v *visitor) overStream(token string) string {
-	ctx, cancel := context.WithTimeout(v.t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(v.t.Context(), patience)
 	defer cancel()
 	st, err := v.pool.Stream(ctx, v.addr, "FileSystem.Stream")
 	if err != nil {
@@ -361,21 +361,24 @@ func (v *visitor) strangers(m testtokens.Maker, holders map[string]map[string]an
 	return out
 }
 
+// unknownWithin is how soon a token is refused whose key nobody knows, once in many tries.
+const unknownWithin = 5 * time.Millisecond
+
 // unknownKey measures how long a token waits whose key nobody knows.
 func (v *visitor) unknownKey(m testtokens.Maker, holders map[string]map[string]any) {
 	v.t.Helper()
 	m.Kid = nomad.NewID()
 	for _, d := range v.doors() {
 		raw, least := m.Sign(holders[d.holder]), time.Hour
-		for range 20 {
+		for tries := 0; tries < 20 || tries < 500 && least > unknownWithin; tries++ {
 			begun := time.Now()
 			if got := d.enter(raw); got != d.refusal() {
 				v.t.Fatalf("%s: an unknown key is told %q", d.name, got)
 			}
 			least = min(least, time.Since(begun))
 		}
-		if least > 5*time.Millisecond {
-			v.t.Errorf("%s: an unknown key is refused after %v, want 5 ms", d.name, least)
+		if least > unknownWithin {
+			v.t.Errorf("%s: an unknown key is refused after %v, want %v", d.name, least, unknownWithin)
 		}
 	}
 }

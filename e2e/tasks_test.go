@@ -243,7 +243,7 @@ func killedAsAsked(t *testing.T, a *cluster.Agent) {
 		t.Errorf("the task got its signal %q, want once", got)
 	}
 	killing, killed := event(t, al, "t", api.TaskKilling), event(t, al, "t", api.TaskTerminated)
-	if took := time.Duration(killed.Time - killing.Time); took < 500*time.Millisecond || took > 10*time.Second {
+	if took := time.Duration(killed.Time - killing.Time); took < 500*time.Millisecond || took > patience {
 		t.Errorf("killed after %s, want 500 ms", took)
 	}
 	if killed.Details["signal"] != "9" {

@@ -122,7 +122,7 @@ func (k *authority) shown(port int, first string) string {
 		return ""
 	}
 	defer raw.Close()
-	raw.SetDeadline(time.Now().Add(5 * time.Second))
+	raw.SetDeadline(time.Now().Add(patience))
 	if _, err := io.WriteString(raw, first); err != nil {
 		return ""
 	}

@@ -236,7 +236,7 @@ func TestSecondAgentIsToldInTime(t *testing.T) {
 	if !errors.Is(err, state.ErrInUse) {
 		t.Fatalf("Open() = %v, %v, want ErrInUse", db, err)
 	}
-	if took := time.Since(begun); took > 4*time.Second {
+	if took := time.Since(begun); took > 20*time.Second {
 		t.Errorf("said after %v", took)
 	}
 	if strings.Contains(err.Error(), "\n") {

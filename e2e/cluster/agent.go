@@ -48,7 +48,7 @@ type Agent struct {
 }
 
 // ready bounds how long an agent may take until it is ready.
-const readyLimit = 30 * time.Second
+const readyLimit = time.Minute
 
 // poll is how often a starting agent is asked whether it is ready.
 const poll = 5 * time.Millisecond

@@ -15,8 +15,9 @@ import (
 
 // askWithin bounds the question whether the agent that holds a node lives. One that
 // was killed has no connection any more: then the answer is there within a
-// millisecond, and a restart waits for nothing.
-const askWithin = 300 * time.Millisecond
+// millisecond, and a restart waits for nothing. One that lives may be on a machine that
+// is busy.
+const askWithin = time.Second
 
 // bootID is the form of a digest of a boot; agents may tell none.
 var bootID = regexp.MustCompile(`^([0-9a-f]{64})?$`)

@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -36,9 +37,16 @@ func suffrage(t *testing.T, m member) (voters, others int) {
 	return voters, others
 }
 
+// health is what the leader tells of the servers: nothing, while it has not looked at
+// them yet.
 func health(t *testing.T, m member) nomad.OperatorHealthReply {
 	t.Helper()
-	return read[nomad.OperatorHealthReply](t, m.Server, "Operator.ServerHealth", &nomad.GenericRequest{QueryOptions: global})
+	var out nomad.OperatorHealthReply
+	err := m.Call(within(t), "Operator.ServerHealth", &nomad.GenericRequest{QueryOptions: global}, &out)
+	if coded, ok := errors.AsType[*nomad.CodedError](err); err != nil && (!ok || coded.Code != 503) {
+		t.Fatalf("Operator.ServerHealth: %v", err)
+	}
+	return out
 }
 
 func TestDeadServersAreRemovedAndTheQuorumShrinks(t *testing.T) {

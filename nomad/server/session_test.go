@@ -121,7 +121,7 @@ func TestRestartedAgentIsLetIn(t *testing.T) {
 	if err := errors.Join(b.enter(a.jwt), b.heartbeat()); err != nil {
 		t.Fatal(err)
 	}
-	if took := time.Since(begun); took > 250*time.Millisecond {
+	if took := time.Since(begun); took >= time.Second {
 		t.Errorf("the restart waited for %v", took)
 	}
 	late := *a
