@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// No reply, no log line and no file that others can read holds a token, the secret
+// No reply, no line of the log and the audit log, and no file that others can read holds a token, the secret
 // ID of the node, or what the keys are made of.
 func TestSecretsStayInside(t *testing.T) {
 	a, data := sandboxAgent(t)
@@ -45,6 +45,17 @@ func TestSecretsStayInside(t *testing.T) {
 		fetch(t, http.DefaultClient, "GET", a.Address()+"/v1/jobs", token)
 	}
 	log := content(t, filepath.Join(a.Dir, "agent.log"))
+	record := content(t, filepath.Join(data, "audit", "audit.log"))
+	for what, text := range hidden {
+		if strings.Contains(record, text) {
+			t.Errorf("the audit log shows %s", what)
+		}
+	}
+	for _, asked := range []string{`"endpoint":"/v1/job/[token]"`, `"kind":"invalid"`, `"type":"IdentityEvent"`, h.alloc.ID} {
+		if !strings.Contains(record, asked) {
+			t.Errorf("the audit log does not have %s", asked)
+		}
+	}
 	delete(hidden, "a token") // the log names the path of a request, which held one above
 	hidden["a signature"] = hidden["a signature"][:40]
 	for line := range strings.Lines(log) {

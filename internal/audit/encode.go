@@ -68,6 +68,10 @@ func (a *Auth) json(b []byte) []byte {
 	b = text(b, a.Kind, maxText)
 	b = append(b, `,"policies":`...)
 	b = list(b, a.Policies)
+	if len(a.Roles) > 0 {
+		b = append(b, `,"roles":`...)
+		b = list(b, a.Roles)
+	}
 	b = field(b, "alloc_id", a.AllocID, maxText)
 	return append(b, '}')
 }

@@ -31,7 +31,7 @@ func at(v any, path ...string) any {
 
 func TestLine(t *testing.T) {
 	e := Event{Type: HTTP, Stage: Complete,
-		Auth:     Auth{AccessorID: "a", Name: "n", Kind: "client", Policies: []string{"p", "q"}},
+		Auth:     Auth{AccessorID: "a", Name: "n", Kind: "client", Policies: []string{"p", "q"}, Roles: []string{"r"}},
 		Request:  Request{ID: "r", Operation: "GET", Endpoint: "/v1/jobs", Namespace: "default", RemoteAddress: "1.2.3.4:5", UserAgent: "curl"},
 		Response: &Response{Status: 403, Error: "Permission denied"}}
 	got := decode(t, string(e.line(nil, time.Unix(1, 5).UTC(), Node{Name: "s1", Region: "global", Address: "10.0.0.1:4646"}.json())))
@@ -42,7 +42,7 @@ func TestLine(t *testing.T) {
 	delete(payload, "id")
 	want := map[string]any{"created_at": "1970-01-01T00:00:01.000000005Z", "event_type": "audit", "payload": map[string]any{
 		"stage": "OperationComplete", "type": "HTTPEvent", "timestamp": "1970-01-01T00:00:01.000000005Z", "version": 1.0,
-		"auth": map[string]any{"accessor_id": "a", "name": "n", "kind": "client", "policies": []any{"p", "q"}},
+		"auth": map[string]any{"accessor_id": "a", "name": "n", "kind": "client", "policies": []any{"p", "q"}, "roles": []any{"r"}},
 		"request": map[string]any{"id": "r", "operation": "GET", "endpoint": "/v1/jobs", "namespace": map[string]any{"id": "default"},
 			"request_meta": map[string]any{"remote_address": "1.2.3.4:5", "user_agent": "curl"},
 			"node_meta":    map[string]any{"name": "s1", "region": "global", "ip": "10.0.0.1:4646"}},
@@ -95,8 +95,8 @@ func TestAuthOf(t *testing.T) {
 		"nobody":    {nil, Auth{Kind: "anonymous"}},
 		"no token":  {&nomad.AuthenticatedIdentity{}, Auth{Kind: "anonymous"}},
 		"anonymous": {&nomad.AuthenticatedIdentity{ACLToken: &nomad.ACLToken{AccessorID: "anonymous", Type: "client"}}, Auth{AccessorID: "anonymous", Kind: "anonymous"}},
-		"client": {&nomad.AuthenticatedIdentity{ACLToken: &nomad.ACLToken{AccessorID: "a", SecretID: "s", Name: "n", Type: "client", Policies: []string{"p"}}},
-			Auth{AccessorID: "a", Name: "n", Kind: "client", Policies: []string{"p"}}},
+		"client": {&nomad.AuthenticatedIdentity{ACLToken: &nomad.ACLToken{AccessorID: "a", SecretID: "s", Name: "n", Type: "client", Policies: []string{"p"}, Roles: []*nomad.ACLTokenRoleLink{{ID: "i", Name: "r"}, {ID: "j"}}}},
+			Auth{AccessorID: "a", Name: "n", Kind: "client", Policies: []string{"p"}, Roles: []string{"r", "j"}}},
 		"management":  {&nomad.AuthenticatedIdentity{ACLToken: &nomad.ACLToken{AccessorID: "a", Type: "management"}}, Auth{AccessorID: "a", Kind: "management"}},
 		"node secret": {&nomad.AuthenticatedIdentity{ClientID: "n"}, Auth{AccessorID: "n", Kind: "node"}},
 		"workload": {claims(func(c *nomad.IdentityClaims) {

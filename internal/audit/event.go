@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
@@ -105,6 +106,8 @@ type Auth struct {
 	Name       string
 	Kind       string
 	Policies   []string
+	// Roles are the names of the roles of a token.
+	Roles []string
 	// AllocID is the allocation of a workload.
 	AllocID string
 }
@@ -126,7 +129,11 @@ func AuthOf(id *nomad.AuthenticatedIdentity) Auth {
 	if t.AccessorID == KindAnonymous {
 		kind = KindAnonymous
 	}
-	return Auth{AccessorID: t.AccessorID, Name: t.Name, Kind: kind, Policies: t.Policies}
+	var roles []string
+	for _, r := range t.Roles {
+		roles = append(roles, cmp.Or(r.Name, r.ID))
+	}
+	return Auth{AccessorID: t.AccessorID, Name: t.Name, Kind: kind, Policies: t.Policies, Roles: roles}
 }
 
 // KindOf is the kind of who a signed token is for.

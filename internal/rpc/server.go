@@ -178,6 +178,9 @@ func (s *Server) Stream(ctx context.Context, method string) (*Stream, error) {
 func (s *Server) admit(ctx context.Context, m Method, conn *Conn, env nomad.Envelope) (c *Call, refused, err error) {
 	c = &Call{Method: m.Name, Conn: conn, Forwarded: env.Forwarded, Identity: &nomad.AuthenticatedIdentity{}}
 	id, refused := s.cfg.Auth.Authenticate(ctx, env.AuthToken, m.Rule, conn)
+	if id != nil {
+		c.Identity = id
+	}
 	if refused != nil {
 		switch {
 		case errors.Is(refused, certs.ErrPeer):
@@ -189,9 +192,6 @@ func (s *Server) admit(ctx context.Context, m Method, conn *Conn, env nomad.Enve
 		case m.Rule == ServerOnly:
 			return c, nil, refused // said before forwarding
 		}
-	}
-	if id != nil {
-		c.Identity = id
 	}
 	return c, refused, nil
 }

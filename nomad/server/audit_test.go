@@ -1,13 +1,18 @@
 package server_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/internal/audit"
 	"github.com/open-nomad/open-nomad/nomad"
@@ -218,4 +223,65 @@ func TestPassedOnIsAuditedOnce(t *testing.T) {
 			t.Errorf("%s has on record what a server passed on", name)
 		}
 	}
+}
+
+const inAuditNamespace = "NOMAD_TEST_AUDIT_FULL"
+
+// With the disk full, an enforced log refuses what people and workloads ask, and no token
+// is given out; nodes go on.
+func TestCallsOnAFullDisk(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("mounting needs root")
+	}
+	if os.Getenv(inAuditNamespace) == "" {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestCallsOnAFullDisk$", "-test.v")
+		cmd.Env = append(os.Environ(), inAuditNamespace+"=1")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS}
+		out, err := cmd.CombinedOutput()
+		if err != nil || !bytes.Contains(out, []byte("--- PASS")) {
+			t.Errorf("%v\n%s", err, out)
+		}
+		return
+	}
+	small := t.TempDir()
+	if err := unix.Mount("audit", small, "tmpfs", 0, "size=256k,mode=0700"); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Unmount(small, unix.MNT_DETACH)
+	log := audit.New(audit.Node{Name: "s"}, slog.New(slog.DiscardHandler))
+	if err := log.Set(&audit.Config{Path: filepath.Join(small, "audit.log"), Mode: 0o600, Enforced: true}); err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	s, stop := start(t, func(c *server.Config) { c.Audit = log })
+	defer stop()
+	n := join(t, s.RPCAddr())
+	register(t, s, batchJob("before", 1))
+	alloc := n.allocs(1)[0]
+	full := filepath.Join(small, "rest")
+	if err := os.WriteFile(full, make([]byte, 256<<10), 0o600); err == nil {
+		t.Fatal("there was room")
+	}
+	for log.Record(&audit.Event{Type: audit.RPC, Stage: audit.Received}) == nil {
+		// what is left of the last page
+	}
+	write := nomad.WriteRequest{Region: "global"}
+	err := n.call("Job.Register", &nomad.JobRegisterRequest{Job: batchJob("during", 1), WriteRequest: write}, new(nomad.JobRegisterResponse))
+	if err == nil || !strings.Contains(err.Error(), audit.ErrRefused.Message) {
+		t.Errorf("a call that is not on record: %v", err)
+	}
+	if out := read[nomad.SingleJobResponse](t, s, "Job.GetJob", &nomad.JobSpecificRequest{JobID: "during", QueryOptions: nomad.QueryOptions{Region: "global"}}); out.Job != nil {
+		t.Error("what was refused was done")
+	}
+	n.must("Node.UpdateStatus", &nomad.NodeUpdateStatusRequest{NodeID: n.node.ID, Status: nomad.NodeStatusReady, WriteRequest: n.write(n.jwt)}, new(nomad.NodeUpdateResponse))
+	ask := &nomad.AllocIdentitiesRequest{QueryOptions: nomad.QueryOptions{Region: "global", AuthToken: n.jwt},
+		Identities: []*nomad.WorkloadIdentityRequest{{AllocID: alloc.ID, WIHandle: nomad.WIHandle{IdentityName: "aws", WorkloadIdentifier: "t"}}}}
+	if err := n.call("Alloc.SignIdentities", ask, new(nomad.AllocIdentitiesResponse)); err == nil || !strings.Contains(err.Error(), "audit log") {
+		t.Errorf("a token that is not on record: %v", err)
+	}
+	if err := os.Remove(full); err != nil {
+		t.Fatal(err)
+	}
+	n.must("Alloc.SignIdentities", ask, new(nomad.AllocIdentitiesResponse))
+	n.must("Job.Register", &nomad.JobRegisterRequest{Job: batchJob("after", 1), WriteRequest: write}, new(nomad.JobRegisterResponse))
 }

@@ -236,7 +236,9 @@ func TestPanicIsAudited(t *testing.T) {
 // A handler that takes the connection over can, through all that is around it.
 func TestHijack(t *testing.T) {
 	s, events := audited(t, true)
+	ended := make(chan struct{})
 	web := httptest.NewServer(Compress(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		defer close(ended)
 		s.audited(w, req, func(w http.ResponseWriter, _ *http.Request) {
 			conn, _, err := w.(http.Hijacker).Hijack()
 			if err != nil {
@@ -257,8 +259,7 @@ func TestHijack(t *testing.T) {
 	if line, err := bufio.NewReader(conn).ReadString('\n'); line != "taken\n" {
 		t.Errorf("%q %v", line, err)
 	}
-	io.Copy(io.Discard, conn)
-	web.Close() // waits for the handler
+	<-ended
 	if got := events(); len(got) != 2 || got[1].Payload.Response.Status != 101 {
 		t.Errorf("on record: %+v", got)
 	}
