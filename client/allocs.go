@@ -320,6 +320,17 @@ func (s *allocSet) find(id string) (*held, error) {
 	return nil, nomad.UnknownAlloc(id)
 }
 
+// namespace returns that of an allocation of this node.
+func (s *allocSet) namespace(id string) (string, error) {
+	h, err := s.find(id)
+	if err != nil {
+		return "", err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return h.alloc.Namespace, nil
+}
+
 // task checks the name of a task of an allocation. Started says whether the
 // runner has told of it.
 func (s *allocSet) task(id, task string) (started bool, err error) {

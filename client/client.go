@@ -31,6 +31,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/open-nomad/open-nomad/client/access"
 	"github.com/open-nomad/open-nomad/client/allocdir"
 	"github.com/open-nomad/open-nomad/client/allocrunner"
 	"github.com/open-nomad/open-nomad/client/driverset"
@@ -91,6 +92,7 @@ type Client struct {
 	rpc     *rpc.Server
 	own     *rpc.Server     // what the agent of this process asks
 	owns    map[string]bool // its methods
+	access  *access.Resolver
 	updates *updates
 	allocs  *allocSet
 	gc      *collector
@@ -147,27 +149,41 @@ func assemble(cfg Config, parts Parts, db *state.DB) (c *Client, err error) {
 	c.allocs = newAllocSet(life, db, c.updates, parts.Log, c.newRunner)
 	c.gc = &collector{cfg: cfg.GC, dir: cfg.AllocDir, set: c.allocs, log: parts.Log, disk: diskUsage}
 	c.stats = &hostStats{allocDir: cfg.AllocDir}
-	c.rpc, err = rpc.NewServer(rpc.Config{Methods: c.methods(), Auth: rpc.TrustPeer{}, Log: parts.Log})
-	if err != nil {
+	if err := c.openRPC(parts); err != nil {
 		return nil, err
 	}
-	mine := c.ownMethods()
-	if c.own, err = rpc.NewServer(rpc.Config{Methods: mine, Auth: rpc.TrustPeer{}, Log: parts.Log}); err != nil {
-		return nil, err
-	}
+	c.access = access.New(access.Config{Servers: c.servers, Region: cfg.Region, Enabled: cfg.Access.Enabled,
+		TokenTTL: cfg.Access.TokenTTL, PolicyTTL: cfg.Access.PolicyTTL, RoleTTL: cfg.Access.RoleTTL})
+	return c, nil
+}
+
+// openRPC makes what answers calls, and the way to the servers. Calls come over sessions
+// that the node opened itself, and from this process: handlers ask what a caller may do.
+func (c *Client) openRPC(parts Parts) (err error) {
+	var relayed, own []rpc.Method
 	c.owns = map[string]bool{}
-	for _, m := range mine {
-		c.owns[m.Name] = true
+	for _, m := range c.methods() {
+		relayed = append(relayed, m.relayed)
+		if m.own.Name != "" {
+			own, c.owns[m.own.Name] = append(own, m.own), true
+		}
+	}
+	if c.rpc, err = rpc.NewServer(rpc.Config{Methods: relayed, Auth: rpc.TrustPeer{}, Log: parts.Log}); err != nil {
+		return err
+	}
+	if c.own, err = rpc.NewServer(rpc.Config{Methods: own, Auth: rpc.TrustPeer{}, Log: parts.Log}); err != nil {
+		return err
 	}
 	if parts.Server != nil {
 		c.local, c.servers = parts.Server, parts.Server
-		return c, nil
+		return nil
 	}
+	cfg := c.cfg
 	c.pool = rpc.NewPool(rpc.PoolConfig{Serve: c.rpc, TLS: parts.TLS, Region: cfg.Region, Mux: cfg.Mux, DialTimeout: min(cmp.Or(cfg.DialTimeout, maxDial), maxDial),
 		Patience: serverPatience, AnswerWithin: serverAnswer, Log: parts.Log})
 	c.remote = NewRemote(c.pool, cfg.Region, cfg.Servers, parts.Log)
 	c.servers = c.remote
-	return c, nil
+	return nil
 }
 
 // NodeID returns the ID of the node.

@@ -1,25 +1,29 @@
 package client
 
-import "github.com/open-nomad/open-nomad/internal/rpc"
+import (
+	"github.com/open-nomad/open-nomad/acl"
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/nomad"
+)
 
-// methods lists every RPC that a node answers. Servers call them over the
-// sessions that the node opened, and the agent of this process calls them
-// directly; either has checked who asks.
-func (c *Client) methods() []rpc.Method {
-	return []rpc.Method{
-		rpc.Handle("Allocations.Checks", rpc.Token, rpc.Here, c.allocChecks).Needs(rpc.Good),
-		rpc.Handle("Allocations.GarbageCollect", rpc.Token, rpc.Here, c.allocCollect).Needs(rpc.Good),
-		rpc.Handle("Allocations.GarbageCollectAll", rpc.Token, rpc.Here, c.allocCollectAll).Needs(rpc.Good),
-		rpc.Handle("Allocations.Restart", rpc.Token, rpc.Here, c.allocRestart).Needs(rpc.Good),
-		rpc.Handle("Allocations.Signal", rpc.Token, rpc.Here, c.allocSignal).Needs(rpc.Good),
-		rpc.Handle("Allocations.Stats", rpc.Token, rpc.Here, c.allocStats).Needs(rpc.Good),
-		rpc.Handle("ClientStats.Stats", rpc.Token, rpc.Here, c.clientStats).Needs(rpc.Good),
-		rpc.Handle("FileSystem.List", rpc.Token, rpc.Here, c.fsList).Needs(rpc.Good),
-		rpc.Handle("FileSystem.Stat", rpc.Token, rpc.Here, c.fsStat).Needs(rpc.Good),
-		rpc.Handle("NodeIdentity.Get", rpc.Token, rpc.Here, c.identityGet).Needs(rpc.Good),
-		rpc.Handle("NodeIdentity.Renew", rpc.Token, rpc.Here, c.identityRenew).Needs(rpc.Good),
-		rpc.Handle("NodeIdentity.Session", rpc.Token, rpc.Here, c.identitySession).Needs(rpc.Good),
-		rpc.HandleStream("FileSystem.Logs", rpc.Token, rpc.Here, c.fsLogs).Needs(rpc.Good),
-		rpc.HandleStream("FileSystem.Stream", rpc.Token, rpc.Here, c.fsStream).Needs(rpc.Good),
+// methods lists every RPC that a node answers: the name that servers call it by over the
+// sessions that the node opened, the name by which the agent of this process asks for it,
+// and what the caller needs, whichever way the call came.
+func (c *Client) methods() []answered {
+	return []answered{
+		answer("Allocations.Checks", "ClientAllocations.Checks", ofAlloc(c, func(r *nomad.AllocChecksRequest) string { return r.AllocID }, acl.ReadJob), c.allocChecks),
+		answer("Allocations.GarbageCollect", "ClientAllocations.GarbageCollect", ofAlloc(c, func(r *nomad.AllocSpecificRequest) string { return r.AllocID }, acl.SubmitJob, acl.GCAllocation), c.allocCollect),
+		answer("Allocations.GarbageCollectAll", "ClientAllocations.GarbageCollectAll", ofNode(c, func(r *nomad.NodeSpecificRequest) string { return r.NodeID }, acl.ToWrite(acl.Nodes)), c.allocCollectAll),
+		answer("Allocations.Restart", "ClientAllocations.Restart", ofAlloc(c, func(r *nomad.AllocRestartRequest) string { return r.AllocID }, acl.AllocLifecycle), c.allocRestart),
+		answer("Allocations.Signal", "ClientAllocations.Signal", ofAlloc(c, func(r *nomad.AllocSignalRequest) string { return r.AllocID }, acl.AllocLifecycle), c.allocSignal),
+		answer("Allocations.Stats", "ClientAllocations.Stats", ofAlloc(c, func(r *nomad.AllocStatsRequest) string { return r.AllocID }, acl.ReadJob), c.allocStats),
+		answer("ClientStats.Stats", "ClientStats.Stats", ofNode(c, func(r *nomad.NodeSpecificRequest) string { return r.NodeID }, acl.ToRead(acl.Nodes)), c.clientStats),
+		answer("FileSystem.List", "FileSystem.List", ofAlloc(c, func(r *nomad.FsListRequest) string { return r.AllocID }, acl.ReadFS), c.fsList),
+		answer("FileSystem.Stat", "FileSystem.Stat", ofAlloc(c, func(r *nomad.FsStatRequest) string { return r.AllocID }, acl.ReadFS), c.fsStat),
+		answer("NodeIdentity.Get", "NodeIdentity.Get", ofNode(c, func(r *nomad.NodeIdentityGetReq) string { return r.NodeID }, acl.ToRead(acl.Nodes)), c.identityGet),
+		answer("NodeIdentity.Renew", "NodeIdentity.Renew", ofNode(c, func(r *nomad.NodeIdentityRenewReq) string { return r.NodeID }, acl.ToWrite(acl.Nodes)), c.identityRenew),
+		{relayed: rpc.Handle("NodeIdentity.Session", rpc.Token, rpc.Here, c.identitySession).Needs(rpc.Good)}, // servers ask for themselves
+		answerStream("FileSystem.Logs", ofAlloc(c, func(r *nomad.FsLogsRequest) string { return r.AllocID }, acl.ReadFS, acl.ReadLogs), c.fsLogs),
+		answerStream("FileSystem.Stream", ofAlloc(c, func(r *nomad.FsStreamRequest) string { return r.AllocID }, acl.ReadFS), c.fsStream),
 	}
 }

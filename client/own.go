@@ -2,90 +2,166 @@ package client
 
 import (
 	"context"
+	"fmt"
 	"time"
 
+	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// readmission is how often the servers look at the token of a stream again.
+// readmission is how often it is looked at the caller of a stream again.
 const readmission = time.Second
 
-// ownMethods lists what the API of an agent asks of nodes, by the names that servers
-// have for it. What is about this node is answered here, servers or not; all else goes
-// to the servers. The access rule is the servers': a token is shown to them first, so
-// with a token and no server nothing is told. Callers without one are everybody, as
-// long as there is no access control.
-func (c *Client) ownMethods() []rpc.Method {
-	return []rpc.Method{
-		own(c, "ClientAllocations.Checks", func(r *nomad.AllocChecksRequest) bool { return c.HasAlloc(r.AllocID) }, c.allocChecks),
-		own(c, "ClientAllocations.GarbageCollect", func(r *nomad.AllocSpecificRequest) bool { return c.HasAlloc(r.AllocID) }, c.allocCollect),
-		own(c, "ClientAllocations.GarbageCollectAll", func(r *nomad.NodeSpecificRequest) bool { return r.NodeID == c.id.id }, c.allocCollectAll),
-		own(c, "ClientAllocations.Restart", func(r *nomad.AllocRestartRequest) bool { return c.HasAlloc(r.AllocID) }, c.allocRestart),
-		own(c, "ClientAllocations.Signal", func(r *nomad.AllocSignalRequest) bool { return c.HasAlloc(r.AllocID) }, c.allocSignal),
-		own(c, "ClientAllocations.Stats", func(r *nomad.AllocStatsRequest) bool { return c.HasAlloc(r.AllocID) }, c.allocStats),
-		own(c, "ClientStats.Stats", func(r *nomad.NodeSpecificRequest) bool { return r.NodeID == c.id.id }, c.clientStats),
-		own(c, "FileSystem.List", func(r *nomad.FsListRequest) bool { return c.HasAlloc(r.AllocID) }, c.fsList),
-		own(c, "FileSystem.Stat", func(r *nomad.FsStatRequest) bool { return c.HasAlloc(r.AllocID) }, c.fsStat),
-		own(c, "NodeIdentity.Get", func(r *nomad.NodeIdentityGetReq) bool { return r.NodeID == c.id.id }, c.identityGet),
-		own(c, "NodeIdentity.Renew", func(r *nomad.NodeIdentityRenewReq) bool { return r.NodeID == c.id.id }, c.identityRenew),
-		ownStream(c, "FileSystem.Logs", func(r *nomad.FsLogsRequest) bool { return c.HasAlloc(r.AllocID) }, c.fsLogs),
-		ownStream(c, "FileSystem.Stream", func(r *nomad.FsStreamRequest) bool { return c.HasAlloc(r.AllocID) }, c.fsStream),
-	}
+// answered is what a node answers: to the servers, who have asked what the caller may do
+// and are asked again, and to the agent of its own process. What is about this node the
+// agent hears from it, servers or not; all else goes to the servers.
+type answered struct{ relayed, own rpc.Method }
+
+// subject is what a request is about.
+type subject[Req any] struct {
+	c *Client
+	// mine says whether that is on this node.
+	mine func(*Req) bool
+	// check is what the caller needs, and need asks for it.
+	check string
+	need  func(*rpc.Access, *Req) error
 }
 
-// own makes the row of a method that is answered here when mine says so.
-func own[Req, Resp any, P interface {
+// ofAlloc is the subject of requests about an allocation: its namespace counts. Who
+// lacks the rights hears what is said of an allocation that there is not.
+func ofAlloc[Req any](c *Client, id func(*Req) string, ops ...acl.NamespaceCapability) subject[Req] {
+	rights := make([]string, len(ops))
+	for i, op := range ops {
+		rights[i] = string(op)
+	}
+	return subject[Req]{c: c, mine: func(r *Req) bool { return c.HasAlloc(id(r)) },
+		check: fmt.Sprintf("ns:%s of the allocation", ops),
+		need: func(a *rpc.Access, r *Req) error {
+			namespace, err := c.allocs.namespace(id(r))
+			switch {
+			case a.Off:
+				return err
+			case err == nil && a.Need(acl.InNamespace(namespace, ops...)) == nil:
+				return nil
+			case id(r) == "" || a.IsManagement():
+				return err
+			}
+			return nomad.Errorf(404, "%v%s", nomad.UnknownAlloc(id(r)), nomad.Hidden(rights...))
+		}}
+}
+
+// ofNode is the subject of requests about the node.
+func ofNode[Req any](c *Client, id func(*Req) string, q acl.Question) subject[Req] {
+	return subject[Req]{c: c, mine: func(r *Req) bool { return id(r) == c.id.id },
+		check: fmt.Sprintf("%s:%s", q.Kind, q.Rights),
+		need:  func(a *rpc.Access, _ *Req) error { return a.Need(q) }}
+}
+
+// admit finds out who calls, and asks for what the caller needs. Every call asks anew:
+// nobody may more than now.
+func (s subject[Req]) admit(ctx context.Context, call *rpc.Call, env nomad.Envelope, req *Req) error {
+	_, access, err := s.c.access.Caller(ctx, env.AuthToken)
+	if err != nil {
+		return err
+	}
+	if err := s.need(access, req); err != nil {
+		return err
+	}
+	call.Access.Open()
+	return nil
+}
+
+// answer makes the rows of a method of this node.
+func answer[Req, Resp any, P interface {
 	*Req
 	rpc.Request
-}](c *Client, name string, mine func(*Req) bool, here func(context.Context, *rpc.Call, *Req) (*Resp, error)) rpc.Method {
-	return rpc.Handle[Req, Resp, P](name, rpc.Token, rpc.Here, func(ctx context.Context, call *rpc.Call, req *Req) (*Resp, error) {
-		if env := P(req).Envelope(); !c.inRegion(env) || !mine(req) {
-			out := new(Resp)
-			return out, c.servers.Call(ctx, name, req, out)
-		} else if err := c.admit(ctx, env.AuthToken); err != nil {
+}](relayed, own string, s subject[Req], here func(context.Context, *rpc.Call, *Req) (*Resp, error)) answered {
+	admitted := func(ctx context.Context, call *rpc.Call, req *Req) (*Resp, error) {
+		if err := s.admit(ctx, call, P(req).Envelope(), req); err != nil {
 			return nil, err
 		}
 		return here(ctx, call, req)
-	}).Needs(rpc.Good)
+	}
+	return answered{
+		relayed: rpc.Handle[Req, Resp, P](relayed, rpc.Token, rpc.Here, func(ctx context.Context, call *rpc.Call, req *Req) (*Resp, error) {
+			if s.c.cfg.Access.Enabled {
+				return admitted(ctx, call, req)
+			}
+			call.Access.Open() // the servers have looked at the token
+			return here(ctx, call, req)
+		}).Needs(rpc.Asked(s.check)),
+		own: rpc.Handle[Req, Resp, P](own, rpc.Token, rpc.Here, func(ctx context.Context, call *rpc.Call, req *Req) (*Resp, error) {
+			if s.c.inRegion(P(req).Envelope()) && s.mine(req) {
+				return admitted(ctx, call, req)
+			}
+			call.Access.Open() // the servers ask
+			out := new(Resp)
+			return out, s.c.servers.Call(ctx, own, req, out)
+		}).Needs(rpc.Asked(s.check)),
+	}
 }
 
-// ownStream is own for a streaming method.
-func ownStream[Req any, P interface {
+// answerStream is answer for a streaming method, whose two names are the same. A stream
+// ends when its caller may no longer have it.
+func answerStream[Req any, P interface {
 	*Req
 	rpc.Request
-}](c *Client, name string, mine func(*Req) bool, here func(context.Context, *rpc.Call, *Req, *rpc.Stream) error) rpc.Method {
-	return rpc.HandleStream[Req, P](name, rpc.Token, rpc.Here, func(ctx context.Context, call *rpc.Call, req *Req, s *rpc.Stream) error {
-		if env := P(req).Envelope(); c.inRegion(env) && mine(req) {
-			if err := c.admit(ctx, env.AuthToken); err != nil {
+}](name string, s subject[Req], here func(context.Context, *rpc.Call, *Req, *rpc.Stream) error) answered {
+	admitted := func(ctx context.Context, call *rpc.Call, req *Req, st *rpc.Stream) error {
+		env := P(req).Envelope()
+		if err := s.admit(ctx, call, env, req); err != nil {
+			return err
+		}
+		ctx, stop := st.While(ctx, readmission, func(ctx context.Context) error { return s.again(ctx, env, req) })
+		defer stop()
+		return here(ctx, call, req, st)
+	}
+	return answered{
+		relayed: rpc.HandleStream[Req, P](name, rpc.Token, rpc.Here, func(ctx context.Context, call *rpc.Call, req *Req, st *rpc.Stream) error {
+			if s.c.cfg.Access.Enabled {
+				return admitted(ctx, call, req, st)
+			}
+			call.Access.Open() // the servers have looked at the token
+			return here(ctx, call, req, st)
+		}).Needs(rpc.Asked(s.check)),
+		own: rpc.HandleStream[Req, P](name, rpc.Token, rpc.Here, func(ctx context.Context, call *rpc.Call, req *Req, st *rpc.Stream) error {
+			if s.c.inRegion(P(req).Envelope()) && s.mine(req) {
+				return admitted(ctx, call, req, st)
+			}
+			call.Access.Open() // the servers ask
+			next, err := s.c.servers.Stream(ctx, name)
+			if err != nil {
 				return err
 			}
-			ctx, stop := s.While(ctx, readmission, func(ctx context.Context) error { return c.admit(ctx, env.AuthToken) })
-			defer stop()
-			return here(ctx, call, req, s)
-		}
-		next, err := c.servers.Stream(ctx, name)
-		if err != nil {
-			return err
-		}
-		defer next.Close()
-		if err := next.Encode(req); err != nil {
-			return err
-		}
-		rpc.Bridge(s, next)
-		return nil
-	}).Needs(rpc.Good)
+			defer next.Close()
+			if err := next.Encode(req); err != nil {
+				return err
+			}
+			rpc.Bridge(st, next)
+			return nil
+		}).Needs(rpc.Asked(s.check)),
+	}
+}
+
+// again refuses, with a nomad.ErrPermissionDenied, who may no longer have a stream. An
+// allocation that is gone from this node ends its streams by itself.
+func (s subject[Req]) again(ctx context.Context, env nomad.Envelope, req *Req) error {
+	_, access, err := s.c.access.Caller(ctx, env.AuthToken)
+	if err != nil || !s.mine(req) {
+		return err
+	}
+	if s.need(access, req) != nil {
+		return nomad.ErrPermissionDenied
+	}
+	return nil
 }
 
 func (c *Client) inRegion(env nomad.Envelope) bool {
 	return env.Region == "" || env.Region == c.cfg.Region
 }
 
-// admit has the servers look at a token.
-func (c *Client) admit(ctx context.Context, token string) error {
-	if token == "" {
-		return nil
-	}
-	req := nomad.GenericRequest{QueryOptions: nomad.QueryOptions{Region: c.cfg.Region, AuthToken: token, AllowStale: true}}
-	return c.servers.Call(ctx, "ACL.WhoAmI", &req, &nomad.ACLWhoAmIResponse{})
+// Access says who the bearer of a token is, and what that one may do on this node.
+func (c *Client) Access(ctx context.Context, token string) (*nomad.AuthenticatedIdentity, *rpc.Access, error) {
+	return c.access.Caller(ctx, token)
 }

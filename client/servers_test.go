@@ -48,6 +48,8 @@ type fakeServer struct {
 	deafToRenewal bool     // a forced renewal brings no token
 	keepTokens    bool     // neither does a registration
 	forced        int      // heartbeats that asked for one
+
+	policies map[string]string // of people, by their tokens
 }
 
 // startServer makes a server that listens.
@@ -64,6 +66,7 @@ func startServer(t *testing.T) *fakeServer {
 		rpc.Handle("Node.UpdateAlloc", rpc.NodeOnly, rpc.Here, f.updateAlloc),
 		rpc.Handle("Node.EmitEvents", rpc.NodeOnly, rpc.Here, f.emitEvents),
 		rpc.Handle("ACL.WhoAmI", rpc.Token, rpc.Here, f.whoAmI).Needs(rpc.Good),
+		rpc.Handle("ACL.GetPolicies", rpc.Token, rpc.Here, f.getPolicies).Needs(rpc.Good),
 		rpc.Handle("FileSystem.Stat", rpc.Token, rpc.Here, f.statElsewhere).Needs(rpc.Good),
 		rpc.HandleStream("FileSystem.Stream", rpc.Token, rpc.Here, f.streamElsewhere).Needs(rpc.Good),
 	}})
@@ -232,14 +235,31 @@ func (f *fakeServer) updateAlloc(_ context.Context, _ *rpc.Call, req *nomad.Allo
 	return &nomad.GenericResponse{}, nil
 }
 
-// whoAmI knows the tokens that it gave.
+// whoAmI knows the tokens that it gave, and those of people, whose name is their policy.
 func (f *fakeServer) whoAmI(_ context.Context, _ *rpc.Call, req *nomad.GenericRequest) (*nomad.ACLWhoAmIResponse, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if !f.tokens[req.AuthToken] {
+	id := &nomad.AuthenticatedIdentity{ACLToken: &nomad.ACLToken{Type: nomad.ACLClientToken, Policies: []string{req.AuthToken}}}
+	switch _, person := f.policies[req.AuthToken]; {
+	case f.tokens[req.AuthToken]:
+		id = &nomad.AuthenticatedIdentity{ClientID: "n"}
+	case req.AuthToken == "all":
+		id.ACLToken.Type = nomad.ACLManagementToken
+	case !person:
 		return nil, nomad.ErrPermissionDenied
 	}
-	return &nomad.ACLWhoAmIResponse{}, nil
+	return &nomad.ACLWhoAmIResponse{Identity: id}, nil
+}
+
+// getPolicies tells the policies of people.
+func (f *fakeServer) getPolicies(_ context.Context, _ *rpc.Call, req *nomad.ACLPolicySetRequest) (*nomad.ACLPolicySetResponse, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	out := &nomad.ACLPolicySetResponse{Policies: map[string]*nomad.ACLPolicy{}}
+	for _, name := range req.Names {
+		out.Policies[name] = &nomad.ACLPolicy{Name: name, Rules: f.policies[name]}
+	}
+	return out, nil
 }
 
 // statElsewhere and streamElsewhere answer for other nodes.

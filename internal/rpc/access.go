@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"sync"
+	"sync/atomic"
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
@@ -11,8 +13,7 @@ import (
 
 // Access is what the caller of one call may do. It remembers what was asked of it: a
 // call is answered only when something was, and what lasts is asked the same again. It
-// belongs to one call and is not for several goroutines at once. The zero Access allows
-// nothing.
+// belongs to one call. The zero Access allows nothing.
 type Access struct {
 	// Rights is what the caller's policies grant; nil grants nothing.
 	Rights *acl.ACL
@@ -22,7 +23,8 @@ type Access struct {
 	// variables of others to a workload.
 	Off bool
 
-	asked bool
+	asked atomic.Bool
+	mu    sync.Mutex
 	needs []acl.Question
 }
 
@@ -32,13 +34,15 @@ func (a *Access) Need(q acl.Question) error {
 	if !a.Allows(q) {
 		return Denied(q)
 	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	a.needs = append(a.needs, q)
 	return nil
 }
 
 // NeedManagement refuses who has not every right.
 func (a *Access) NeedManagement() error {
-	if a.asked = true; !a.IsManagement() {
+	if !a.IsManagement() {
 		return fmt.Errorf("%w: needs a management token", nomad.ErrPermissionDenied)
 	}
 	return nil
@@ -51,7 +55,7 @@ func Denied(q acl.Question) error {
 
 // Allows answers a question, for what is left out of an answer without the right.
 func (a *Access) Allows(q acl.Question) bool {
-	a.asked = true
+	a.asked.Store(true)
 	if q.Kind == acl.Variables {
 		q.Workload = a.Workload
 		if a.Off && a.Workload != nil {
@@ -64,7 +68,7 @@ func (a *Access) Allows(q acl.Question) bool {
 // AllowsSearch says whether there may be variables in the namespace that the caller may
 // list.
 func (a *Access) AllowsSearch(namespace string) bool {
-	a.asked = true
+	a.asked.Store(true)
 	if a.Off && a.Workload != nil {
 		return own.AllowVariableSearch(namespace, a.Workload)
 	}
@@ -76,12 +80,12 @@ var own = acl.New(false)
 
 // IsManagement says whether the caller has every right.
 func (a *Access) IsManagement() bool {
-	a.asked = true
+	a.asked.Store(true)
 	return a.Rights.IsManagement()
 }
 
 // Open says that the answer needs no right: whoever has a good token gets it.
-func (a *Access) Open() { a.asked = true }
+func (a *Access) Open() { a.asked.Store(true) }
 
 // Explain answers a question like Allows, and says why.
 func (a *Access) Explain(q acl.Question) acl.Decision {
@@ -96,7 +100,10 @@ func (a *Access) again(before *Access) error {
 	if before.Rights == a.Rights {
 		return nil
 	}
-	for _, q := range before.needs {
+	before.mu.Lock()
+	needs := slices.Clone(before.needs)
+	before.mu.Unlock()
+	for _, q := range needs {
 		if err := a.Need(q); err != nil {
 			return err
 		}

@@ -310,7 +310,7 @@ func (s *Server) handle(ctx context.Context, m Method, c *Call, req Request) (ou
 // unasked refuses the answer of a handler that should have asked what the caller may do
 // and did not: such a handler has a hole.
 func (s *Server) unasked(m Method, c *Call) error {
-	if m.Rule != Token || c.Access.asked {
+	if m.Rule != Token || c.Access.asked.Load() {
 		return nil
 	}
 	s.log.Error("a method did not ask what its caller may do", "method", m.Name, "needs", m.Check)

@@ -1,0 +1,303 @@
+package access_test
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/open-nomad/open-nomad/acl"
+	"github.com/open-nomad/open-nomad/client/access"
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// servers know tokens, roles and policies, and count what they are asked.
+type servers struct {
+	mu       sync.Mutex
+	tokens   map[string]*nomad.AuthenticatedIdentity
+	roles    map[string][]string
+	policies map[string]string
+	claims   []string
+	fresh    map[string]bool // tokens that only the leader knows yet
+	gone     error
+	asked    map[string]int
+	slow     time.Duration
+}
+
+func (s *servers) Call(ctx context.Context, method string, req, resp any) error {
+	time.Sleep(s.slow)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.gone != nil {
+		return s.gone
+	}
+	s.asked[method]++
+	var token string
+	switch r := req.(type) {
+	case interface{ Query() *nomad.QueryOptions }:
+		if token = r.Query().AuthToken; r.Query().Region != "global" || s.fresh[token] && r.Query().AllowStale && method == "ACL.WhoAmI" {
+			return nomad.ErrPermissionDenied
+		}
+	}
+	id := s.tokens[token]
+	if id == nil {
+		return nomad.ErrorFromText(nomad.ErrPermissionDenied.Error())
+	}
+	switch out := resp.(type) {
+	case *nomad.ACLWhoAmIResponse:
+		out.Identity = id
+	case *nomad.ACLRolesByIDResponse:
+		out.ACLRoles = map[string]*nomad.ACLRole{}
+		for _, id := range req.(*nomad.ACLRolesByIDRequest).ACLRoleIDs {
+			role := &nomad.ACLRole{ID: id}
+			for _, name := range s.roles[id] {
+				role.Policies = append(role.Policies, &nomad.ACLRolePolicyLink{Name: name})
+			}
+			out.ACLRoles[id] = role
+		}
+	case *nomad.ACLPolicySetResponse:
+		names := s.claims
+		if r, ok := req.(*nomad.ACLPolicySetRequest); ok {
+			if names = r.Names; !s.holds(id, names) {
+				return nomad.ErrPermissionDenied
+			}
+		}
+		out.Policies = map[string]*nomad.ACLPolicy{}
+		for _, name := range names {
+			if text, ok := s.policies[name]; ok {
+				out.Policies[name] = &nomad.ACLPolicy{Name: name, Rules: text}
+			}
+		}
+	}
+	return nil
+}
+
+// holds says whether a token has the policies: who has not is not told of them.
+func (s *servers) holds(id *nomad.AuthenticatedIdentity, names []string) bool {
+	own := map[string]bool{}
+	for _, name := range id.ACLToken.Policies {
+		own[name] = true
+	}
+	for _, link := range id.ACLToken.Roles {
+		for _, name := range s.roles[link.ID] {
+			own[name] = true
+		}
+	}
+	for _, name := range names {
+		if !own[name] {
+			return false
+		}
+	}
+	return true
+}
+
+func token(policies ...string) *nomad.AuthenticatedIdentity {
+	return &nomad.AuthenticatedIdentity{ACLToken: &nomad.ACLToken{Type: nomad.ACLClientToken, Policies: policies}}
+}
+
+func known() *servers {
+	role := token()
+	role.ACLToken.Roles = []*nomad.ACLTokenRoleLink{{ID: "r"}}
+	expires := time.Now().Add(10 * time.Second)
+	ending := token("read")
+	ending.ACLToken.ExpirationTime = &expires
+	return &servers{asked: map[string]int{}, fresh: map[string]bool{"new": true},
+		roles: map[string][]string{"r": {"read", "nodes"}}, claims: []string{"logs"},
+		policies: map[string]string{"read": `namespace "prod" { policy = "read" }`, "nodes": `node { policy = "write" }`,
+			"logs": `namespace "prod" { capabilities = ["read-logs"] }`, "broken": `namespace`, "anonymous": `namespace "open" { policy = "read" }`},
+		tokens: map[string]*nomad.AuthenticatedIdentity{
+			"": token("anonymous"), "reader": token("read"), "role": role, "broken": token("read", "broken"), "nothing": token("none"),
+			"new": token("read"), "ending": ending, "all": {ACLToken: &nomad.ACLToken{Type: nomad.ACLManagementToken}},
+			"node": {ClientID: "n"}, "signed node": {Claims: &nomad.IdentityClaims{NodeIdentityClaims: &nomad.NodeIdentityClaims{NodeID: "n"}}},
+			"task":  {Claims: &nomad.IdentityClaims{WorkloadIdentityClaims: &nomad.WorkloadIdentityClaims{Namespace: "prod", JobID: "j"}}},
+			"intro": {Claims: &nomad.IdentityClaims{NodeIntroductionIdentityClaims: &nomad.NodeIntroductionIdentityClaims{}}},
+		}}
+}
+
+func resolver(s *servers) *access.Resolver {
+	return access.New(access.Config{Servers: s, Region: "global", Enabled: true})
+}
+
+var questions = map[string]acl.Question{
+	"read": acl.InNamespace("prod", acl.ReadJob), "logs": acl.InNamespace("prod", acl.ReadLogs), "open": acl.InNamespace("open", acl.ReadJob),
+	"node read": acl.ToRead(acl.Nodes), "node write": acl.ToWrite(acl.Nodes), "agent read": acl.ToRead(acl.Agents),
+}
+
+// may lists what the bearer of a token may do.
+func may(t *testing.T, r *access.Resolver, token string) string {
+	t.Helper()
+	_, a, err := r.Caller(t.Context(), token)
+	if errors.Is(err, nomad.ErrPermissionDenied) {
+		return "denied"
+	}
+	if err != nil {
+		return "error"
+	}
+	all := ""
+	for _, name := range []string{"read", "logs", "open", "node read", "node write", "agent read"} {
+		if a.Allows(questions[name]) {
+			all += name + ", "
+		}
+	}
+	return all
+}
+
+func TestWhatBearersMay(t *testing.T) {
+	r := resolver(known())
+	everything := "read, logs, open, node read, node write, agent read, "
+	for token, want := range map[string]string{
+		"": "open, ", "reader": "read, ", "role": "read, node read, node write, ", "nothing": "", "new": "read, ", "all": everything,
+		"node": "node read, agent read, ", "signed node": "node read, agent read, ", "task": "logs, ",
+		"intro": "denied", "broken": "denied", "unknown": "denied",
+	} {
+		for range 2 { // asked, and remembered
+			if got := may(t, r, token); got != want {
+				t.Errorf("%q may %q, want %q", token, got, want)
+			}
+		}
+	}
+}
+
+// Without access control everybody may everything, but for who shows a bad token.
+func TestOff(t *testing.T) {
+	s := known()
+	r := access.New(access.Config{Servers: s, Region: "global"})
+	for token, want := range map[string]bool{"": true, "reader": true, "task": true, "unknown": false} {
+		id, a, err := r.Caller(t.Context(), token)
+		if (err == nil) != want || want && (!a.Off || !a.IsManagement() || id == nil || (a.Workload != nil) != (token == "task")) {
+			t.Errorf("%q: %+v, %v", token, a, err)
+		}
+	}
+	s.gone = errors.New("no servers")
+	if _, _, err := r.Caller(t.Context(), ""); err != nil {
+		t.Errorf("nobody's token needs no server: %v", err)
+	}
+	if _, _, err := r.Caller(t.Context(), "reader"); err == nil || errors.Is(err, nomad.ErrPermissionDenied) {
+		t.Errorf("a token that no server can judge: %v", err)
+	}
+}
+
+// What was said is believed for a while, and then for no longer.
+func TestBelief(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := known()
+		r := resolver(s)
+		for range 100 {
+			may(t, r, "role")
+		}
+		for method, n := range s.asked {
+			if n != 1 {
+				t.Errorf("%s was asked %d times", method, n)
+			}
+		}
+		s.gone = errors.New("no servers")
+		time.Sleep(29 * time.Second)
+		if got := may(t, r, "role"); got != "read, node read, node write, " {
+			t.Errorf("while it is believed: %q", got)
+		}
+		time.Sleep(2 * time.Second)
+		if got := may(t, r, "role"); got != "error" {
+			t.Errorf("no server answers, and it is no longer believed: %q", got)
+		}
+		s.gone = nil
+		s.tokens["role"] = nil
+		if got := may(t, r, "role"); got != "denied" {
+			t.Errorf("deleted meanwhile: %q", got)
+		}
+	})
+}
+
+// Policies that were taken from a token are not asked for until its time is over.
+func TestOtherPoliciesMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := known()
+		r := access.New(access.Config{Servers: s, Region: "global", Enabled: true, TokenTTL: time.Hour, PolicyTTL: time.Minute})
+		if got := may(t, r, "reader"); got != "read, " {
+			t.Fatalf("first: %q", got)
+		}
+		s.tokens["reader"] = token("nodes")
+		time.Sleep(2 * time.Minute)
+		if got := may(t, r, "reader"); got != "node read, node write, " {
+			t.Errorf("then: %q", got)
+		}
+	})
+}
+
+// A token is believed for no longer than it lasts.
+func TestTokensEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := known()
+		body := base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, `{"exp":%d}`, time.Now().Add(10*time.Second).Unix()))
+		signed := "e30." + body + ".AAAA"
+		s.tokens[signed] = s.tokens["task"]
+		r := resolver(s)
+		for token, want := range map[string]string{"ending": "read, ", signed: "logs, "} {
+			if got := may(t, r, token); got != want {
+				t.Errorf("at first: %q, want %q", got, want)
+			}
+		}
+		s.gone = errors.New("no servers")
+		time.Sleep(11 * time.Second)
+		for _, token := range []string{"ending", signed} {
+			if got := may(t, r, token); got != "error" {
+				t.Errorf("after its time: %q", got)
+			}
+		}
+	})
+}
+
+// Many who come at once wait for one answer; who gives up waits no longer.
+func TestOneAnswerForMany(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := known()
+		s.slow = time.Second
+		r := resolver(s)
+		hasty, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		if _, _, err := r.Caller(hasty, "reader"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("who gives up: %v", err)
+		}
+		var wg sync.WaitGroup
+		for range 50 {
+			wg.Go(func() {
+				if got := may(t, r, "reader"); got != "read, " {
+					t.Errorf("one of many: %q", got)
+				}
+			})
+		}
+		wg.Wait()
+		if s.asked["ACL.WhoAmI"] != 1 || s.asked["ACL.GetPolicies"] != 1 {
+			t.Errorf("asked %v", s.asked)
+		}
+	})
+}
+
+// However many tokens come, what is kept is bounded.
+func TestBounded(t *testing.T) {
+	s := known()
+	r := resolver(s)
+	for i := range 10000 {
+		name := fmt.Sprint("t", i)
+		s.tokens[name] = token("read")
+		may(t, r, name)
+	}
+	if n := access.Kept(r); n > 4096 {
+		t.Errorf("%d callers are kept", n)
+	}
+}
+
+func BenchmarkCaller(b *testing.B) {
+	r := resolver(known())
+	q := questions["read"]
+	b.ReportAllocs()
+	for b.Loop() {
+		_, a, err := r.Caller(b.Context(), "reader")
+		if err != nil || !a.Allows(q) {
+			b.Fatal(err)
+		}
+	}
+}

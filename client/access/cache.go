@@ -1,0 +1,61 @@
+package access
+
+import (
+	"maps"
+	"sync"
+	"time"
+)
+
+// maxKept bounds what a cache keeps.
+const maxKept = 4096
+
+// cache keeps values until their time is over. The zero cache is empty.
+type cache[K comparable, V any] struct {
+	mu   sync.RWMutex
+	kept map[K]item[V]
+}
+
+type item[V any] struct {
+	value V
+	until time.Time
+}
+
+func (c *cache[K, V]) get(k K) (V, bool) {
+	v, _, ok := c.until(k)
+	return v, ok
+}
+
+// until is get, and says when the time of the value is over.
+func (c *cache[K, V]) until(k K) (V, time.Time, bool) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	it, ok := c.kept[k]
+	if !ok || !time.Now().Before(it.until) {
+		var none V
+		return none, time.Time{}, false
+	}
+	return it.value, it.until, true
+}
+
+// put keeps a value. A full cache first drops what is over, or else everything.
+func (c *cache[K, V]) put(k K, v V, until time.Time) {
+	now := time.Now()
+	if !now.Before(until) {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.kept) >= maxKept {
+		maps.DeleteFunc(c.kept, func(_ K, it item[V]) bool { return !now.Before(it.until) })
+	}
+	if c.kept == nil || len(c.kept) >= maxKept {
+		c.kept = map[K]item[V]{}
+	}
+	c.kept[k] = item[V]{v, until}
+}
+
+func (c *cache[K, V]) drop(k K) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.kept, k)
+}

@@ -1,0 +1,183 @@
+package access
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/open-nomad/open-nomad/acl"
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// What callers have whose rights are no matter of policies; that of nodes is as on the
+// servers.
+var (
+	everything = acl.New(true)
+	ofNodes    = acl.New(false, mustParse("node { policy = \"read\" }\nagent { policy = \"read\" }"))
+)
+
+// mustParse is for the text above.
+func mustParse(text string) *acl.Policy {
+	p, err := acl.Parse(text)
+	if err != nil {
+		panic(err)
+	}
+	return p
+}
+
+// isNode says whether a node calls.
+func isNode(id *nomad.AuthenticatedIdentity) bool {
+	return id.ClientID != "" || id.Claims != nil && id.Claims.NodeIdentityClaims != nil
+}
+
+// ends is when the time of a token is over, zero for one that does not end. The servers
+// have found a signed one good, and do not tell when it ends: it does so itself.
+func ends(token string, id *nomad.AuthenticatedIdentity) time.Time {
+	if t := id.ACLToken; t != nil && t.ExpirationTime != nil {
+		return *t.ExpirationTime
+	}
+	parts := strings.Split(token, ".")
+	if len(parts) != 3 {
+		return time.Time{}
+	}
+	body, err := base64.RawURLEncoding.DecodeString(parts[1])
+	var claims struct {
+		Expiry float64 `json:"exp"`
+	}
+	if err != nil || json.Unmarshal(body, &claims) != nil || claims.Expiry == 0 {
+		return time.Time{}
+	}
+	return time.Unix(int64(claims.Expiry), 0)
+}
+
+// ofWorkload asks for the policies of the workload whose token it is.
+func (r *Resolver) ofWorkload(ctx context.Context, key digest, token string) ([]*acl.Policy, time.Time, error) {
+	if found, until, ok := r.claims.until(key); ok {
+		return found, until, nil
+	}
+	var out nomad.ACLPolicySetResponse
+	if err := r.call(ctx, "ACL.GetClaimPolicies", &nomad.GenericRequest{QueryOptions: r.query(token)}, &out); err != nil {
+		return nil, time.Time{}, err
+	}
+	until := time.Now().Add(r.cfg.PolicyTTL)
+	var found []*acl.Policy
+	for _, name := range slices.Sorted(maps.Keys(out.Policies)) {
+		p, err := parse(out.Policies[name])
+		if err != nil {
+			return nil, time.Time{}, err
+		}
+		found = append(found, p)
+	}
+	r.claims.put(key, found, until)
+	return found, until, nil
+}
+
+// ofToken asks for the policies of a token and of its roles.
+func (r *Resolver) ofToken(ctx context.Context, token string, t *nomad.ACLToken) ([]*acl.Policy, time.Time, error) {
+	names, until, err := r.namesOf(ctx, token, t)
+	if err != nil {
+		return nil, until, err
+	}
+	var found []*acl.Policy
+	var missing []string
+	for _, name := range names {
+		p, end, ok := r.policies.until(name)
+		switch {
+		case !ok:
+			missing = append(missing, name)
+		case p != nil:
+			found = append(found, p)
+			fallthrough
+		default:
+			until = earlier(until, end)
+		}
+	}
+	if len(missing) == 0 {
+		return found, until, nil
+	}
+	var out nomad.ACLPolicySetResponse
+	if err := r.call(ctx, "ACL.GetPolicies", &nomad.ACLPolicySetRequest{Names: missing, QueryOptions: r.query(token)}, &out); err != nil {
+		return nil, until, err
+	}
+	end := time.Now().Add(r.cfg.PolicyTTL)
+	for _, name := range missing {
+		p, err := parse(out.Policies[name])
+		if err != nil {
+			return nil, until, err
+		}
+		if r.policies.put(name, p, end); p != nil {
+			found = append(found, p)
+		}
+	}
+	return found, earlier(until, end), nil
+}
+
+// namesOf are the policies of a token and of its roles, each once.
+func (r *Resolver) namesOf(ctx context.Context, token string, t *nomad.ACLToken) ([]string, time.Time, error) {
+	until := time.Now().Add(r.cfg.RoleTTL)
+	names := slices.Clone(t.Policies)
+	var missing []string
+	for _, link := range t.Roles {
+		if link == nil {
+			continue
+		}
+		of, end, ok := r.roles.until(link.ID)
+		if !ok {
+			missing = append(missing, link.ID)
+			continue
+		}
+		names, until = append(names, of...), earlier(until, end)
+	}
+	if len(missing) > 0 {
+		var out nomad.ACLRolesByIDResponse
+		if err := r.call(ctx, "ACL.GetRolesByID", &nomad.ACLRolesByIDRequest{ACLRoleIDs: missing, QueryOptions: r.query(token)}, &out); err != nil {
+			return nil, until, err
+		}
+		end := time.Now().Add(r.cfg.RoleTTL)
+		for _, id := range missing {
+			of := policyNames(out.ACLRoles[id])
+			r.roles.put(id, of, end)
+			names = append(names, of...)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names), until, nil
+}
+
+func policyNames(role *nomad.ACLRole) (names []string) {
+	if role == nil {
+		return nil
+	}
+	for _, link := range role.Policies {
+		if link != nil {
+			names = append(names, link.Name)
+		}
+	}
+	return names
+}
+
+// parse reads a policy, nil for none. One that cannot be read takes every right from who
+// has it: nobody knows what it denies.
+func parse(p *nomad.ACLPolicy) (*acl.Policy, error) {
+	if p == nil {
+		return nil, nil
+	}
+	parsed, err := acl.Parse(p.Rules)
+	if err != nil {
+		return nil, fmt.Errorf("%w: policy %q cannot be read, so nobody knows what it denies: have it written again", nomad.ErrPermissionDenied, p.Name)
+	}
+	parsed.Name = p.Name
+	return parsed, nil
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,168 @@
+package client_test
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/client"
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// guarded is a node with access control, and an allocation on it.
+type guarded struct {
+	*node
+	f     *fakeServer
+	alloc string
+	file  string // a file of its task
+}
+
+func guard(t *testing.T) guarded {
+	t.Helper()
+	f := startServer(t)
+	f.policies = map[string]string{
+		"": "", "reader": `namespace "default" { policy = "read" }`, "logs": `namespace "default" { capabilities = ["read-logs"] }`,
+		"files": `namespace "default" { capabilities = ["read-fs"] }`, "other": `namespace "other" { policy = "write" }`,
+		"writer": `namespace "default" { policy = "write" }`, "nodes": `node { policy = "read" }`, "nodes write": `node { policy = "write" }`,
+	}
+	dir := nodeDir(t)
+	cfg := config(dir, f.addr())
+	cfg.Access = client.AccessControl{Enabled: true, TokenTTL: 50 * time.Millisecond, PolicyTTL: 50 * time.Millisecond}
+	n := start(t, cfg)
+	a := alloc(map[string]any{"run_for": "1h"})
+	f.place(a)
+	f.until(t, "it runs", func() bool { return status(f, a) == nomad.AllocClientStatusRunning })
+	file := filepath.Join(dir, "alloc", a.ID, "main", "local", "hello.txt")
+	if err := os.WriteFile(file, []byte("hello"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return guarded{n, f, a.ID, file}
+}
+
+// call makes a call of a method with a token, as the agent of the process does or as the
+// servers do.
+func (g guarded) call(t *testing.T, relayed bool, method string, req rpc.Request, token string) error {
+	t.Helper()
+	switch r := req.(type) {
+	case interface{ Query() *nomad.QueryOptions }:
+		r.Query().AuthToken = token
+	case interface{ Write() *nomad.WriteRequest }:
+		r.Write().AuthToken = token
+	}
+	if strings.HasPrefix(method, "FileSystem.S") && method != "FileSystem.Stat" || method == "FileSystem.Logs" {
+		open := g.Own(method).Stream
+		if relayed {
+			open = g.RPC().Stream
+		}
+		s, err := open(t.Context(), method)
+		if err != nil {
+			return err
+		}
+		defer s.Close()
+		if err := s.Encode(req); err != nil {
+			return err
+		}
+		var w nomad.StreamErrWrapper
+		if err := s.Decode(&w); err != nil && err != io.EOF {
+			return err
+		}
+		if w.Error != nil {
+			return nomad.ErrorFromText(w.Error.Message)
+		}
+		return nil
+	}
+	if relayed {
+		return g.RPC().Call(t.Context(), strings.Replace(method, "ClientAllocations", "Allocations", 1), req, nil)
+	}
+	return g.Own(method).Call(t.Context(), method, req, nil)
+}
+
+// Every method of a node asks for its right, whichever way the call comes.
+func TestEveryMethodOfANodeAsks(t *testing.T) {
+	g := guard(t)
+	people := []string{"", "reader", "logs", "files", "other", "writer", "nodes", "nodes write", "all"}
+	for _, c := range []struct {
+		method string
+		req    func() rpc.Request
+		may    []string
+	}{
+		{"ClientAllocations.Checks", func() rpc.Request { return &nomad.AllocChecksRequest{AllocID: g.alloc} }, []string{"reader", "writer", "all"}},
+		{"ClientAllocations.Stats", func() rpc.Request { return &nomad.AllocStatsRequest{AllocID: g.alloc} }, []string{"reader", "writer", "all"}},
+		{"ClientAllocations.Restart", func() rpc.Request { return &nomad.AllocRestartRequest{AllocID: g.alloc, TaskName: "none"} }, []string{"writer", "all"}},
+		{"ClientAllocations.Signal", func() rpc.Request { return &nomad.AllocSignalRequest{AllocID: g.alloc, Signal: "none"} }, []string{"writer", "all"}},
+		{"ClientAllocations.GarbageCollect", func() rpc.Request { return &nomad.AllocSpecificRequest{AllocID: g.alloc} }, []string{"writer", "all"}},
+		{"FileSystem.List", func() rpc.Request { return &nomad.FsListRequest{AllocID: g.alloc, Path: "/"} }, []string{"files", "writer", "all"}},
+		{"FileSystem.Stat", func() rpc.Request { return &nomad.FsStatRequest{AllocID: g.alloc, Path: "/"} }, []string{"files", "writer", "all"}},
+		{"FileSystem.Stream", func() rpc.Request {
+			return &nomad.FsStreamRequest{AllocID: g.alloc, Path: "main/local/hello.txt", PlainText: true}
+		}, []string{"files", "writer", "all"}},
+		{"FileSystem.Logs", func() rpc.Request {
+			return &nomad.FsLogsRequest{AllocID: g.alloc, Task: "main", LogType: "stdout", PlainText: true}
+		}, []string{"files", "logs", "writer", "all"}},
+		{"ClientStats.Stats", func() rpc.Request { return &nomad.NodeSpecificRequest{NodeID: g.NodeID()} }, []string{"nodes", "nodes write", "all"}},
+		{"NodeIdentity.Get", func() rpc.Request { return &nomad.NodeIdentityGetReq{NodeID: g.NodeID()} }, []string{"nodes", "nodes write", "all"}},
+		{"NodeIdentity.Renew", func() rpc.Request { return &nomad.NodeIdentityRenewReq{NodeID: g.NodeID()} }, []string{"nodes write", "all"}},
+		{"ClientAllocations.GarbageCollectAll", func() rpc.Request { return &nomad.NodeSpecificRequest{NodeID: g.NodeID()} }, []string{"nodes write", "all"}},
+	} {
+		for _, relayed := range []bool{false, true} {
+			for _, who := range people {
+				err := g.call(t, relayed, c.method, c.req(), who)
+				hidden := err != nil && strings.Contains(err.Error(), nomad.UnknownAlloc(g.alloc).Error()+" (or your token lacks ")
+				if refused := hidden || errors.Is(err, nomad.ErrPermissionDenied); refused == slices.Contains(c.may, who) {
+					t.Errorf("%q calls %s (relayed: %v): %v", who, c.method, relayed, err)
+				}
+			}
+			if err := g.call(t, relayed, c.method, c.req(), "bad"); !errors.Is(err, nomad.ErrPermissionDenied) {
+				t.Errorf("a bad token calls %s (relayed: %v): %v", c.method, relayed, err)
+			}
+		}
+	}
+}
+
+// A node that cannot ask the servers tells nobody anything, once it no longer believes
+// what they said.
+func TestNodeWithoutServersIsShut(t *testing.T) {
+	g := guard(t)
+	stat := func() error {
+		ctx := &nomad.FsStatRequest{AllocID: g.alloc, Path: "/main/local/hello.txt"}
+		return g.call(t, false, "FileSystem.Stat", ctx, "files")
+	}
+	if err := stat(); err != nil {
+		t.Fatal(err)
+	}
+	g.f.stop()
+	soon(t, "nobody may anything", func() bool { return stat() != nil })
+	if err := g.call(t, false, "ClientStats.Stats", &nomad.NodeSpecificRequest{NodeID: g.NodeID()}, ""); err == nil {
+		t.Error("nobody reads the stats of a node that cannot ask")
+	}
+}
+
+// A stream ends when its caller may no longer have it.
+func TestStreamOfANodeEndsWithTheRight(t *testing.T) {
+	g := guard(t)
+	s, err := g.Own("FileSystem.Stream").Stream(t.Context(), "FileSystem.Stream")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := s.Encode(&nomad.FsStreamRequest{AllocID: g.alloc, Path: "main/local/hello.txt", PlainText: true, Follow: true,
+		QueryOptions: nomad.QueryOptions{AuthToken: "files"}}); err != nil {
+		t.Fatal(err)
+	}
+	var w nomad.StreamErrWrapper
+	if err := s.Decode(&w); err != nil || string(w.Payload) != "hello" {
+		t.Fatalf("%q, %v", w.Payload, err)
+	}
+	g.f.mu.Lock()
+	g.f.policies["files"] = `namespace "default" { policy = "deny" }`
+	g.f.mu.Unlock()
+	if err := s.Decode(&w); err == nil {
+		t.Errorf("the stream goes on: %q", w.Payload)
+	}
+}
