@@ -21,6 +21,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/certs"
 	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/internal/supervise"
+	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
 
@@ -100,6 +101,7 @@ func (a *Agent) open(w io.Writer) (err error) {
 	a.api = httpapi.New(httpapi.Config{
 		RPC: a, Agent: a, Region: a.set.Region, MaxBody: maxBody, Headers: a.set.HTTPAPIResponseHeaders,
 		Debug: a.set.EnableDebug, IsServer: a.set.Server.Enabled, Members: a.members(), Keys: a.gossipKeys(), Audit: a.audit, Log: a.log,
+		Callers: a, ACL: a.set.ACL.Enabled,
 	})
 	if a.set.Client.Enabled {
 		return a.openClient()
@@ -188,6 +190,15 @@ func (a *Agent) to(method string) httpapi.RPC {
 // Stream opens a streaming RPC, as Call does.
 func (a *Agent) Stream(ctx context.Context, method string) (*rpc.Stream, error) {
 	return a.to(method).Stream(ctx, method)
+}
+
+// Access says who the bearer of a token is, and what that one may do: the server of this
+// agent knows, or else its client asks.
+func (a *Agent) Access(ctx context.Context, token string) (*nomad.AuthenticatedIdentity, *rpc.Access, error) {
+	if a.server != nil {
+		return a.server.Access(ctx, token)
+	}
+	return a.client.Access(ctx, token)
 }
 
 // Run is the agent until ctx ends or a part of it can't go on. The client ends

@@ -61,14 +61,7 @@ func (a *Agent) member() *nomad.ServerMember {
 	if a.server == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), askLimit)
-	defer cancel()
-	req := nomad.GenericRequest{QueryOptions: nomad.QueryOptions{Region: a.set.Region, AllowStale: true}}
-	var resp nomad.ServerMembersResponse
-	if err := a.server.Call(ctx, "Status.Members", &req, &resp); err != nil || len(resp.Members) == 0 {
-		return nil
-	}
-	return resp.Members[0]
+	return a.server.Self()
 }
 
 // Health tells of each role that this agent has.

@@ -22,6 +22,7 @@ func (s *Service) statusMethods() []rpc.Method {
 		rpc.Handle("Status.Leader", rpc.Anonymous, rpc.Region, s.statusLeader),
 		rpc.Handle("Status.Peers", rpc.Anonymous, rpc.Region, s.statusPeers),
 		rpc.Handle("Status.Members", rpc.Token, rpc.Here, s.statusMembers).Needs(rpc.Needs(acl.ToRead(acl.Nodes))),
+		rpc.Handle("Status.Regroup", rpc.ServerOnly, rpc.Here, s.statusMembers), // for servers that know no others
 		rpc.Handle("Status.RaftStats", rpc.Anonymous, rpc.Here, s.statusRaftStats),
 		rpc.Handle("Status.HasNodeConn", rpc.Anonymous, rpc.Here, s.statusHasNodeConn),
 		rpc.Handle("Region.List", rpc.Anonymous, rpc.Here, s.regionList),

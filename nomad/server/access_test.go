@@ -40,7 +40,7 @@ var serverOnly = []string{itself, peer}
 var admitted = map[string][]string{
 	"Eval.Dequeue": serverOnly, "Eval.Ack": serverOnly, "Eval.Nack": serverOnly, "Eval.Update": serverOnly, "Eval.Create": serverOnly,
 	"Eval.Reblock": serverOnly, "Eval.Reap": serverOnly, "Plan.Submit": serverOnly, "Keyring.Update": serverOnly, "Deployment.Reap": serverOnly,
-	"NodeIdentity.Session": serverOnly,
+	"NodeIdentity.Session": serverOnly, "Status.Regroup": serverOnly,
 	"Node.UpdateAlloc":     {sameNode, nodeByID},
 	"Node.GetClientAllocs": {sameNode, nodeByID},
 	"Node.EmitEvents":      {sameNode, nodeByID},

@@ -57,7 +57,7 @@ var connected = map[string][]string{
 var named = map[string][]string{
 	"Eval.Ack": {serverHere}, "Eval.Create": {serverHere}, "Eval.Dequeue": {serverHere}, "Eval.Nack": {serverHere},
 	"Eval.Reap": {serverHere}, "Eval.Reblock": {serverHere}, "Eval.Update": {serverHere},
-	"Plan.Submit": {serverHere}, "Deployment.Reap": {serverHere}, "NodeIdentity.Session": {serverHere},
+	"Plan.Submit": {serverHere}, "Deployment.Reap": {serverHere}, "NodeIdentity.Session": {serverHere}, "Status.Regroup": {serverHere},
 	// The table has the token of management, which everybody has while ACLs are off.
 	"Keyring.Update": {serverHere},
 

@@ -88,6 +88,17 @@ func (s *Server) Confirm(ctx context.Context) error {
 	return err
 }
 
+// Access says who the bearer of a token is, and what that one may do.
+func (s *Server) Access(ctx context.Context, token string) (*nomad.AuthenticatedIdentity, *rpc.Access, error) {
+	auth := patient{s.authority, s.caughtUp}
+	id, err := auth.Authenticate(ctx, token, rpc.Token, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	access, err := auth.Access(ctx, id)
+	return id, access, err
+}
+
 // patient is the authority that first waits until this server knows what was in
 // its log: a node or a workload must not be refused because the server has just
 // started and has not read its keys and nodes yet.

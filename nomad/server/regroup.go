@@ -44,9 +44,13 @@ func (s *Server) regroupOnce(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, regroupWithin)
 	defer cancel()
-	req := &nomad.GenericRequest{QueryOptions: nomad.QueryOptions{Region: s.cfg.Region, AllowStale: true}}
+	token, err := s.token(ctx)
+	if err != nil {
+		return err
+	}
+	req := &nomad.GenericRequest{QueryOptions: nomad.QueryOptions{Region: s.cfg.Region, AuthToken: token, AllowStale: true}}
 	var known nomad.ServerMembersResponse
-	if err := s.peers.Call(ctx, addr, "Status.Members", req, &known); err != nil {
+	if err := s.peers.Call(ctx, addr, "Status.Regroup", req, &known); err != nil {
 		return err
 	}
 	var addrs []string

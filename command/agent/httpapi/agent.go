@@ -5,18 +5,19 @@ import (
 	"net/http/pprof"
 	"slices"
 
+	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
 func (s *Server) agentRoutes() []route {
 	routes := []route{
-		{methods: "GET", path: "/v1/agent/self", handle: s.forCallers(s.agentSelf)},
+		{methods: "GET", path: "/v1/agent/self", handle: s.forCallers(acl.ToRead(acl.Agents), s.agentSelf)},
 		{methods: "GET", path: "/v1/agent/health", handle: s.agentHealth},
 		{methods: "GET", path: "/v1/agent/members", handle: read("Status.Members", noFields[nomad.GenericRequest], whole[nomad.ServerMembersResponse])},
-		{methods: "GET", path: "/v1/agent/servers", handle: s.forCallers(s.agentServers)},
-		{methods: "PUT POST", path: "/v1/agent/servers", handle: s.forOperators(s.agentSetServers)},
-		{methods: "PUT POST", path: "/v1/agent/reload", handle: s.forOperators(s.agentReload)},
-		{methods: "GET", path: "/v1/metrics", handle: s.forCallers(s.metrics)},
+		{methods: "GET", path: "/v1/agent/servers", handle: s.forCallers(acl.ToRead(acl.Agents), s.agentServers)},
+		{methods: "PUT POST", path: "/v1/agent/servers", handle: s.forOperators(acl.ToWrite(acl.Agents), s.agentSetServers)},
+		{methods: "PUT POST", path: "/v1/agent/reload", handle: s.forOperators(acl.ToWrite(acl.Agents), s.agentReload)},
+		{methods: "GET", path: "/v1/metrics", handle: s.forCallers(acl.Question{}, s.metrics)},
 	}
 	if s.cfg.Debug {
 		routes = append(routes, s.debugRoutes()...)
@@ -138,7 +139,7 @@ func schedulerConfig(r *request, q *nomad.SchedulerSetConfigRequest) error {
 // show has secrets in it.
 func (s *Server) debugRoutes() []route {
 	plain := func(h http.HandlerFunc) func(*request) (any, error) {
-		return s.forOperators(func(r *request) (any, error) {
+		return s.forOperators(acl.ToWrite(acl.Agents), func(r *request) (any, error) {
 			h(r.w, r.Request)
 			return nil, errDone
 		})

@@ -1,51 +1,68 @@
 package httpapi
 
 import (
+	"context"
 	"errors"
 
+	"github.com/open-nomad/open-nomad/acl"
+	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
 // What an agent answers by itself has no method behind it that would look at the token.
 
-// forCallers refuses bad tokens. While no server can look at one, the agent tells of
-// itself all the same: without access control everybody may ask, with a token or not.
-func (s *Server) forCallers(handle func(*request) (any, error)) func(*request) (any, error) {
+// Callers says who the bearer of a token is, "" for nobody's, and what that one may do.
+// The error is a nomad.ErrPermissionDenied for a token that is not good; with any other
+// nobody can tell.
+type Callers interface {
+	Access(ctx context.Context, token string) (*nomad.AuthenticatedIdentity, *rpc.Access, error)
+}
+
+// errCallers says that this agent was made without Callers: it admits nobody.
+var errCallers = errors.New("this agent cannot tell who calls")
+
+// forCallers refuses bad tokens, and where there is access control who lacks what is
+// asked for; the zero question asks for nothing. Without access control everybody may
+// ask, with a token or not: while no server can look at one, the agent tells of itself
+// all the same.
+func (s *Server) forCallers(q acl.Question, handle func(*request) (any, error)) func(*request) (any, error) {
 	return func(r *request) (any, error) {
-		if _, err := s.caller(r); errors.Is(err, nomad.ErrPermissionDenied) {
+		_, access, err := s.caller(r)
+		if err != nil && (s.cfg.ACL || errors.Is(err, nomad.ErrPermissionDenied)) {
 			return nil, err
+		}
+		if access != nil && q.Kind != "" {
+			if err := access.Need(q); err != nil {
+				return nil, err
+			}
 		}
 		return handle(r)
 	}
 }
 
-// forOperators refuses bad tokens, and the identities of tasks and nodes, which come
-// through the sockets of tasks: the agent and its secrets are not theirs.
-func (s *Server) forOperators(handle func(*request) (any, error)) func(*request) (any, error) {
+// forOperators refuses bad tokens and who lacks what is asked for. Without access control
+// it refuses the identities of tasks and nodes, which come through the sockets of tasks:
+// the agent and its secrets are not theirs.
+func (s *Server) forOperators(q acl.Question, handle func(*request) (any, error)) func(*request) (any, error) {
 	return func(r *request) (any, error) {
-		switch id, err := s.caller(r); {
+		id, access, err := s.caller(r)
+		switch {
 		case err != nil:
 			return nil, err
-		case id != nil && id.Claims != nil:
+		case access.Off && id.Claims != nil:
 			return nil, nomad.ErrPermissionDenied
+		}
+		if err := access.Need(q); err != nil {
+			return nil, err
 		}
 		return handle(r)
 	}
 }
 
-// caller has the servers say whose token it is; nil is nobody's, without one.
-func (s *Server) caller(r *request) (*nomad.AuthenticatedIdentity, error) {
-	token := r.token()
-	if token == "" {
-		return nil, nil
+// caller says whose token it is, and what that one may do.
+func (s *Server) caller(r *request) (*nomad.AuthenticatedIdentity, *rpc.Access, error) {
+	if s.cfg.Callers == nil {
+		return nil, nil, errCallers
 	}
-	who := nomad.GenericRequest{QueryOptions: nomad.QueryOptions{Region: s.cfg.Region, AuthToken: token, AllowStale: true}}
-	var resp nomad.ACLWhoAmIResponse
-	if err := s.cfg.RPC.Call(r.Context(), "ACL.WhoAmI", &who, &resp); err != nil {
-		return nil, err
-	}
-	if resp.Identity == nil {
-		return nil, nomad.ErrPermissionDenied
-	}
-	return resp.Identity, nil
+	return s.cfg.Callers.Access(r.Context(), r.token())
 }

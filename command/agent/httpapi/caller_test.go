@@ -1,9 +1,38 @@
 package httpapi
 
 import (
+	"context"
 	"net/http"
+	"slices"
+	"strings"
 	"testing"
+
+	"github.com/open-nomad/open-nomad/acl"
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/nomad"
 )
+
+// policies are callers whose rights are the policy of their name; with off everybody may
+// everything whose token is not bad.
+type policies struct {
+	off  bool
+	text map[string]string
+}
+
+func (p policies) Access(ctx context.Context, token string) (*nomad.AuthenticatedIdentity, *rpc.Access, error) {
+	id, err := everybody{}.Authenticate(ctx, token, rpc.Token, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	if p.off {
+		return id, &rpc.Access{Rights: acl.New(true), Off: true}, nil
+	}
+	parsed, err := acl.Parse(p.text[token])
+	if err != nil {
+		return id, &rpc.Access{Rights: acl.New(token == "all")}, nil
+	}
+	return id, &rpc.Access{Rights: acl.New(false, parsed)}, nil
+}
 
 // idle is an agent that does nothing.
 type idle struct{}
@@ -33,5 +62,42 @@ func TestAgentRoutesLookAtTokens(t *testing.T) {
 				t.Errorf("%s %s with token %q = %d %.100s", method, path, token, w.Code, w.Body)
 			}
 		}
+	}
+}
+
+// With access control every route that the agent answers by itself asks for its right.
+func TestAgentRoutesAskForRights(t *testing.T) {
+	s := newTestServer(t, 0)
+	s.cfg.Debug, s.cfg.Agent, s.cfg.ACL = true, idle{}, true
+	s.cfg.Callers = policies{text: map[string]string{
+		"reader": `agent { policy = "read" }`, "writer": `agent { policy = "write" }`, "mine": `agent { policy = "write" }`,
+		"parser": `namespace "default" { capabilities = ["parse-job"] }`, "submitter": `namespace "default" { capabilities = ["submit-job"] }`,
+		"elsewhere": `namespace "other" { policy = "write" }`,
+	}}
+	s.routes = newRouter(s.table())
+	people := []string{"", "reader", "writer", "mine", "parser", "submitter", "elsewhere", "all"}
+	reads, writes := []string{"reader", "writer", "mine", "all"}, []string{"writer", "mine", "all"}
+	for route, may := range map[string][]string{
+		"GET /v1/agent/self": reads, "GET /v1/agent/servers": reads, "PUT /v1/agent/servers?address=127.0.0.1": writes, "PUT /v1/agent/reload": writes,
+		"PUT /v1/agent/join": writes, "PUT /v1/agent/force-leave": writes, "GET /v1/agent/keyring/list": writes, "PUT /v1/agent/keyring/install": writes,
+		"PUT /v1/agent/keyring/use": writes, "PUT /v1/agent/keyring/remove": writes, "GET /debug/pprof/": writes, "GET /debug/pprof/cmdline": writes,
+		"GET /debug/pprof/heap": writes, "GET /v1/metrics": people, "GET /v1/agent/health": append(people, "bad"),
+		"PUT /v1/jobs/parse": {"parser", "submitter", "all"}, "PUT /v1/jobs/parse?namespace=other": {"elsewhere", "all"},
+	} {
+		method, path, _ := strings.Cut(route, " ")
+		for _, who := range append(people, "bad") {
+			w := do(s, method, path, `{}`, "X-Nomad-Token", who)
+			if denied := w.Code == http.StatusForbidden; denied == slices.Contains(may, who) {
+				t.Errorf("%q asks for %s: %d %.100s", who, route, w.Code, w.Body)
+			}
+		}
+	}
+	w := do(s, "PUT", "/v1/agent/reload", "", "X-Nomad-Token", "reader")
+	if want := "Permission denied: needs write of agent"; w.Body.String() != want {
+		t.Errorf("who lacks a right hears %q, want %q", w.Body, want)
+	}
+	s.cfg.Callers = nil
+	if w := do(s, "GET", "/v1/agent/self", ""); w.Code == http.StatusOK {
+		t.Error("an agent that cannot tell who calls admits everybody")
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/jobspec"
 	"github.com/open-nomad/open-nomad/nomad"
@@ -18,7 +19,7 @@ func (s *Server) jobRoutes() []route {
 	return []route{
 		{methods: "GET", path: "/v1/jobs", handle: read("Job.List", jobList, func(o *nomad.JobListResponse) (any, error) { return o.Jobs, nil })},
 		{methods: "PUT POST", path: "/v1/jobs", handle: write("Job.Register", jobRegister, whole[nomad.JobRegisterResponse])},
-		{methods: "PUT POST", path: "/v1/jobs/parse", handle: jobParse},
+		{methods: "PUT POST", path: "/v1/jobs/parse", handle: s.jobParse},
 		{methods: "GET POST", path: "/v1/jobs/statuses", handle: read("Job.Statuses", jobStatuses, func(o *nomad.JobStatusesResponse) (any, error) { return o.Jobs, nil })},
 		{methods: "PUT POST", path: "/v1/validate/job", handle: write("Job.Validate", jobValidate, whole[nomad.JobValidateResponse])},
 		{methods: "GET", path: job, handle: read("Job.GetJob", jobID, func(o *nomad.SingleJobResponse) (any, error) { return found(o.Job, "job not found") })},
@@ -254,8 +255,13 @@ func jobStatuses(r *request, q *nomad.JobStatusesRequest) error {
 	return nil
 }
 
-// jobParse turns HCL into the JSON of a job. It runs on the agent that is asked.
-func jobParse(r *request) (any, error) {
+// jobParse turns HCL into the JSON of a job. It runs on the agent that is asked, which
+// first asks what the caller may do: reading HCL takes time.
+func (s *Server) jobParse(r *request) (any, error) {
+	return s.forCallers(acl.InNamespace(r.namespace(), acl.ParseJob, acl.SubmitJob), parseJob)(r)
+}
+
+func parseJob(r *request) (any, error) {
 	var b struct {
 		JobHCL       string
 		Variables    string

@@ -3,18 +3,19 @@ package httpapi
 import (
 	"net/http"
 
+	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
 // memberRoutes are those of the servers: as gossip has them, and as the log does.
 func (s *Server) memberRoutes() []route {
 	return []route{
-		{methods: "PUT POST", path: "/v1/agent/join", handle: s.forOperators(s.agentJoin)},
-		{methods: "PUT POST", path: "/v1/agent/force-leave", handle: s.forOperators(s.agentForceLeave)},
-		{methods: "GET", path: "/v1/agent/keyring/list", handle: s.forOperators(s.gossipKeys)},
-		{methods: "PUT POST", path: "/v1/agent/keyring/install", handle: s.forOperators(s.gossipKey(GossipKeys.InstallGossipKey))},
-		{methods: "PUT POST", path: "/v1/agent/keyring/use", handle: s.forOperators(s.gossipKey(GossipKeys.UseGossipKey))},
-		{methods: "PUT POST", path: "/v1/agent/keyring/remove", handle: s.forOperators(s.gossipKey(GossipKeys.RemoveGossipKey))},
+		{methods: "PUT POST", path: "/v1/agent/join", handle: s.forOperators(acl.ToWrite(acl.Agents), s.agentJoin)},
+		{methods: "PUT POST", path: "/v1/agent/force-leave", handle: s.forOperators(acl.ToWrite(acl.Agents), s.agentForceLeave)},
+		{methods: "GET", path: "/v1/agent/keyring/list", handle: s.forOperators(acl.ToWrite(acl.Agents), s.gossipKeys)},
+		{methods: "PUT POST", path: "/v1/agent/keyring/install", handle: s.forOperators(acl.ToWrite(acl.Agents), s.gossipKey(GossipKeys.InstallGossipKey))},
+		{methods: "PUT POST", path: "/v1/agent/keyring/use", handle: s.forOperators(acl.ToWrite(acl.Agents), s.gossipKey(GossipKeys.UseGossipKey))},
+		{methods: "PUT POST", path: "/v1/agent/keyring/remove", handle: s.forOperators(acl.ToWrite(acl.Agents), s.gossipKey(GossipKeys.RemoveGossipKey))},
 		{methods: "GET", path: "/v1/operator/raft/configuration", handle: read("Operator.RaftGetConfiguration", noFields[nomad.GenericRequest], whole[nomad.RaftConfigurationResponse])},
 		{methods: "DELETE", path: "/v1/operator/raft/peer", handle: write("Operator.RaftRemovePeerByID", raftPeer, nothing[struct{}])},
 		{methods: "PUT POST", path: "/v1/operator/raft/transfer-leadership", handle: write("Operator.TransferLeadershipToPeer", raftTarget, whole[nomad.LeadershipTransferResponse])},

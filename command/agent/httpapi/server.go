@@ -70,6 +70,8 @@ type Config struct {
 	IsServer bool
 	Members  Members    // nil when this agent is no server
 	Keys     GossipKeys // as Members
+	Callers  Callers
+	ACL      bool       // callers need rights
 	Audit    *audit.Log // nil keeps no record of requests
 	Log      *slog.Logger
 }
