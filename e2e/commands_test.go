@@ -20,7 +20,8 @@ import (
 //
 //	agent NAME [flags]       starts `nomad agent` with flags and waits until it is ready; sets
 //	                         NOMAD_ADDR, NAME_rpc and NAME_serf (host:port). A name that was killed
-//	                         or stopped starts again where it was.
+//	                         or stopped starts again where it was. With NOMAD_TOKEN, a UUID, its
+//	                         first ACL token is made with that secret.
 //	kill-agent NAME          ends it with SIGKILL: its tasks stay
 //	stop-agent NAME          ends it with SIGTERM and waits
 //	until DURATION CMD ARG…  runs a command until it succeeds
@@ -73,7 +74,7 @@ func startAgent(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	defer log.Close()
 	all := ts.Value(agentsKey{}).(*agents)
-	o := cluster.Options{Bin: bin, Dir: ts.MkAbs(args[0]), Args: args[1:], Log: log}
+	o := cluster.Options{Bin: bin, Dir: ts.MkAbs(args[0]), Args: args[1:], Log: log, Secret: ts.Getenv("NOMAD_TOKEN")}
 	if before := all.of[args[0]]; before != nil {
 		o.HTTP, o.RPC, o.Serf = before.HTTP, before.RPC, before.Serf
 	}

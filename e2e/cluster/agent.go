@@ -35,6 +35,9 @@ type Options struct {
 	HTTP, RPC, Serf int
 	// TLS is for agents whose HTTP API speaks it: what their callers need.
 	TLS *api.TLSConfig
+	// Secret is for agents with access control: that of the first token, a UUID. The
+	// token is made when the agent starts, unless it is there; Client has it.
+	Secret string
 }
 
 // Agent is a running agent.
@@ -64,7 +67,7 @@ func Start(ctx context.Context, o Options) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	if a.Client, err = api.NewClient(&api.Config{Address: a.Address(), TLSConfig: o.TLS}); err != nil {
+	if a.Client, err = api.NewClient(&api.Config{Address: a.Address(), TLSConfig: o.TLS, SecretID: o.Secret}); err != nil {
 		return nil, err
 	}
 	a.cmd = exec.Command(o.Bin, append([]string{"agent", "-config=" + cfg}, o.Args...)...)
@@ -148,6 +151,9 @@ func (a *Agent) isReady() error {
 	if err != nil {
 		return err
 	}
+	if err := a.bootstrap(); err != nil {
+		return err
+	}
 	if health.Client == nil {
 		return nil
 	}
@@ -166,6 +172,18 @@ func (a *Agent) isReady() error {
 		return fmt.Errorf("node %s is %s", id, node.Status)
 	}
 	return nil
+}
+
+// bootstrap makes the first token, if there is to be one and it is not there yet.
+func (a *Agent) bootstrap() error {
+	if a.Secret == "" {
+		return nil
+	}
+	if self, _, err := a.Client.ACLTokens().Self(nil); err == nil && self.SecretID == a.Secret {
+		return nil
+	}
+	_, _, err := a.Client.ACLTokens().BootstrapOpts(a.Secret, nil)
+	return err
 }
 
 // NodeID is the ID of the agent's node.
