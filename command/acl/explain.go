@@ -39,7 +39,8 @@ func explainCommand() term.Command {
 			"    nomad acl explain -policy deploy -namespace prod job exec web\n" +
 			"    nomad acl explain -who audience mint vault.example.com\n" +
 			"    nomad acl explain -accessor 7ae92a4f-0e52-7ff5-b4ae-c1ef7fda0a5e -request \"DELETE /v1/job/web\"\n\n" +
-			"The exit code is 0 when it is allowed (with -who: to somebody), 2 when it is not, and 1 after an error.",
+			"Some requests ask for a right on a thing that only the call itself finds, such as the namespace of an allocation: the answer names the right, and depends.\n" +
+			"The exit code is 0 when it is allowed (with -who: to somebody), 2 when it is not or depends, and 1 after an error.",
 		Setup: func(f *term.Flags) term.Run {
 			x := &explanation{}
 			x.declare(f)
@@ -70,6 +71,9 @@ func (x *explanation) run(ctx context.Context, e *term.Env) error {
 		return err
 	}
 	q := &api.QueryOptions{PerPage: int32(x.perPage), NextToken: x.pageToken, Namespace: e.Namespace()}
+	if x.Workload != nil && e.NamespaceFlag() == "" {
+		q.Namespace = x.Workload.Namespace
+	}
 	out, meta, err := c.ACLPolicies().Explain(&x.ACLExplainRequest, q.WithContext(ctx))
 	if err != nil {
 		return refusal("Error explaining", err)
@@ -130,21 +134,22 @@ func (x *explanation) question(e *term.Env) error {
 
 // showExplanation prints the answer about one subject, and what decided.
 func showExplanation(e *term.Env, out *api.ACLExplainResponse) {
-	for _, a := range out.Answers {
-		verdict := "refused"
-		if a.Allowed {
-			verdict = "allowed"
+	verdict := func(allowed bool) string {
+		switch {
+		case allowed:
+			return "allowed"
+		case out.Depends != "":
+			return "depends"
 		}
-		e.Println(e.Bold(verdict) + ": " + a.Subject.String())
+		return "refused"
+	}
+	for _, a := range out.Answers {
+		e.Println(e.Bold(verdict(a.Allowed)) + ": " + a.Subject.String())
 		if len(a.Decisions) == 0 {
 			e.Println("  everybody may do this")
 		}
 		for _, d := range a.Decisions {
-			verdict := "refused"
-			if d.Allowed {
-				verdict = "allowed"
-			}
-			e.Printf("  %s: %s: %s\n", d.Question, verdict, d.Reason)
+			e.Printf("  %s: %s: %s\n", d.Question, verdict(d.Allowed), d.Reason)
 			for _, r := range d.Rules {
 				e.Println("    " + r.String())
 			}

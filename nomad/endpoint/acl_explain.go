@@ -132,7 +132,7 @@ func (a *explainAsk) decide(who explainee, rights *acl.ACL) *nomad.ACLExplanatio
 		case a.management:
 			d.Reason = "no management token"
 		default:
-			d.Reason = "known only when it is called: ask for the right and the thing that it names"
+			d.Reason = "only the call finds what it is about: ask for the right on that"
 		}
 		if !tell(d) {
 			return out

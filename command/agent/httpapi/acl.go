@@ -173,7 +173,11 @@ func (s *Server) ownToken(r *request) (any, error) {
 	if resp.Identity == nil || resp.Identity.ACLToken == nil {
 		return nil, nomad.Errorf(http.StatusNotFound, "ACL token not found")
 	}
-	return showToken(resp.Identity.ACLToken), nil
+	shown := showToken(resp.Identity.ACLToken)
+	if nomad.IsUUID(shown.AccessorID) { // no token stands for the others
+		shown.SecretID = q.AuthToken // which the caller has shown; servers tell none
+	}
+	return shown, nil
 }
 
 // ownPolicies lists the policies of the caller: of a task those that are for workloads
