@@ -31,5 +31,7 @@
 //	   ├──several voters: timers──▶ follower ◀──▶ leader ──────────────────▲
 //	   └──no log: waits for Bootstrap or for a leader that adds it──────────▲
 //
-// Goroutines are those of raft; Close ends them all.
+// Commands go to raft in groups (gather), which cost less than one by one.
+//
+// Goroutines are those of raft, and one for each group; Close ends them all.
 package consensus

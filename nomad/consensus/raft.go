@@ -1,6 +1,7 @@
 package consensus
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +24,8 @@ type Raft struct {
 	log    *slog.Logger
 	rounds rounds // in which leadership is confirmed
 	asked  asked
+
+	commands gather // on their way into the log
 
 	end   sync.Once
 	ended chan struct{} // closed when raft does nothing any more
@@ -87,6 +90,7 @@ func start(c Config, s *stores) (*Raft, error) {
 	if r.raft, err = begin(rc, c.FSM, s, r.trans); err != nil {
 		return nil, fmt.Errorf("start raft: %w", err)
 	}
+	r.commands.log = func(command []byte) raft.ApplyFuture { return r.raft.Apply(command, enqueueTimeout) }
 	r.raft.RegisterObserver(raft.NewObserver(nil, false, r.observe))
 	return r, nil
 }
@@ -204,14 +208,17 @@ func (r *Raft) Apply(ctx context.Context, t nomad.MessageType, payload any) (res
 	if err != nil {
 		return nil, 0, fmt.Errorf("encode command %d: %w", t, err)
 	}
-	f := r.raft.Apply(data, enqueueTimeout)
-	if err := r.wait(ctx, f); err != nil {
+	out, err := awaited(ctx, r, r.commands.add(data))
+	if err == nil {
+		err = outcome(out.err)
+	}
+	if err != nil {
 		return nil, 0, fmt.Errorf("apply command %d: %w", t, err)
 	}
-	if err, failed := f.Response().(error); failed {
-		return nil, f.Index(), err
+	if err, failed := out.resp.(error); failed {
+		return nil, out.index, err
 	}
-	return f.Response(), f.Index(), nil
+	return out.resp, out.index, nil
 }
 
 // Barrier waits until everything that is in the log now has been applied.
@@ -222,18 +229,24 @@ func (r *Raft) Barrier(ctx context.Context) error {
 	return nil
 }
 
-// wait waits for f within ctx and names its error in our terms. A command that raft has
-// not looked at when it ends is never answered.
+// wait waits for f within ctx and names its error in our terms.
 func (r *Raft) wait(ctx context.Context, f raft.Future) error {
 	done := make(chan error, 1)
 	go func() { done <- f.Error() }()
+	err, late := awaited(ctx, r, done)
+	return cmp.Or(late, outcome(err))
+}
+
+// awaited receives what raft answers, within ctx. A command that raft has not looked at
+// when it ends is never answered.
+func awaited[T any](ctx context.Context, r *Raft, answer <-chan T) (out T, err error) {
 	select {
-	case err := <-done:
-		return outcome(err)
+	case out = <-answer:
+		return out, nil
 	case <-r.ended:
-		return fmt.Errorf("%w: %w", ErrMaybeApplied, raft.ErrRaftShutdown)
+		return out, fmt.Errorf("%w: %w", ErrMaybeApplied, raft.ErrRaftShutdown)
 	case <-ctx.Done():
-		return fmt.Errorf("%w: %w", ErrMaybeApplied, ctx.Err())
+		return out, fmt.Errorf("%w: %w", ErrMaybeApplied, ctx.Err())
 	}
 }
 

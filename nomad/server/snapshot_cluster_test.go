@@ -55,7 +55,12 @@ func TestRestoreOnACluster(t *testing.T) {
 	}
 	refused := bytes.Clone(raw)
 	refused[len(refused)/2] ^= 0x55
-	changed := own(t, all[0])
+	changed := ""
+	eventually(t, func() bool { // what the schedulers have to do is done, and everybody knows
+		pending := read[nomad.EvalListResponse](t, all[0].Server, "Eval.List", &nomad.EvalListRequest{FilterEvalStatus: nomad.EvalStatusPending, QueryOptions: global})
+		changed = own(t, all[0])
+		return len(pending.Evaluations) == 0 && own(t, all[1]) == changed && own(t, all[2]) == changed
+	})
 	for what, bad := range map[string][]byte{"altered": refused, "cut": raw[:len(raw)-9]} {
 		if err := restore(t, inProcess(t, followers[1].Server), bad, "EOF"); err == nil {
 			t.Fatalf("an archive that is %s is taken", what)

@@ -1,0 +1,133 @@
+package consensus
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// slowLog is a log that applies commands when it is told to.
+type slowLog struct {
+	mu    sync.Mutex
+	taken []string
+	apply chan struct{} // closed by who lets go on
+}
+
+// slowFuture is the outcome of one command.
+type slowFuture struct {
+	apply   chan struct{}
+	index   uint64
+	command string
+}
+
+var errRefused = errors.New("refused")
+
+// Error implements raft.ApplyFuture.
+func (f slowFuture) Error() error {
+	<-f.apply
+	if strings.HasPrefix(f.command, "bad") {
+		return errRefused
+	}
+	return nil
+}
+
+// Index implements raft.ApplyFuture.
+func (f slowFuture) Index() uint64 { return f.index }
+
+// Response implements raft.ApplyFuture.
+func (f slowFuture) Response() any { return "done: " + f.command }
+
+func (l *slowLog) log(command []byte) raft.ApplyFuture {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.taken = append(l.taken, string(command))
+	return slowFuture{l.apply, uint64(len(l.taken)), string(command)}
+}
+
+// release applies what is in the log, and holds what comes.
+func (l *slowLog) release() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	close(l.apply)
+	l.apply = make(chan struct{})
+}
+
+// has waits until everything that can happen now did, and compares.
+func (l *slowLog) has(t *testing.T, want ...string) {
+	t.Helper()
+	synctest.Wait()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !slices.Equal(l.taken, want) {
+		t.Errorf("the log was given %q, want %q", l.taken, want)
+	}
+}
+
+// A lone command goes at once; those that come meanwhile go together when it was
+// applied; each hears of its own outcome.
+func TestGather(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &slowLog{apply: make(chan struct{})}
+		g := gather{log: l.log}
+		for _, lone := range []string{"one", "two"} {
+			l.taken = nil
+			done := g.add([]byte(lone))
+			l.has(t, lone)
+			l.release()
+			if got := <-done; got != (applied{index: 1, resp: "done: " + lone}) {
+				t.Errorf("the outcome is %v", got)
+			}
+			synctest.Wait()
+		}
+		l.taken = nil
+		var done []<-chan applied
+		for _, c := range []string{"a", "b", "bad", "d"} {
+			done = append(done, g.add([]byte(c)))
+			l.has(t, "a")
+		}
+		l.release()
+		l.has(t, "a", "b", "bad", "d")
+		l.release()
+		for i, want := range []applied{{1, "done: a", nil}, {2, "done: b", nil}, {err: errRefused}, {4, "done: d", nil}} {
+			if got := <-done[i]; got != want {
+				t.Errorf("the outcome %d is %v, want %v", i, got, want)
+			}
+		}
+		synctest.Wait()
+		if g.onWay != 0 || g.waiting != nil || g.late != nil {
+			t.Errorf("in the end there is %+v", &g)
+		}
+	})
+}
+
+// Commands do not wait longer than holdFor for those before them.
+func TestGatherHoldsNotForLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &slowLog{apply: make(chan struct{})}
+		g := gather{log: l.log}
+		g.add([]byte("a"))
+		g.add([]byte("b"))
+		time.Sleep(holdFor - 1)
+		g.add([]byte("c"))
+		l.has(t, "a")
+		time.Sleep(time.Nanosecond)
+		l.has(t, "a", "b", "c")
+		g.add([]byte("d"))
+		time.Sleep(holdFor)
+		l.has(t, "a", "b", "c", "d")
+		g.add([]byte("e"))
+		l.release()
+		l.has(t, "a", "b", "c", "d", "e")
+		l.release()
+		synctest.Wait()
+		if g.onWay != 0 || g.waiting != nil {
+			t.Errorf("in the end there is %+v", &g)
+		}
+	})
+}
