@@ -197,6 +197,11 @@ func (s *Settings) checkServer() error {
 			errs = append(errs, s.fault("server."+path, "must be above 0"))
 		}
 	}
+	for path, n := range map[string]int{"limit_query": sv.Search.LimitQuery, "limit_results": sv.Search.LimitResults, "min_term_length": sv.Search.MinTermLength} {
+		if n < 1 {
+			errs = append(errs, s.fault("server.search."+path, "must be above 0"))
+		}
+	}
 	if sv.NumSchedulers < 0 {
 		errs = append(errs, s.fault("server.num_schedulers", "must not be negative"))
 	}

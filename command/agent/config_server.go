@@ -47,7 +47,7 @@ type Server struct {
 	EnableEventBroker         bool                   `hcl:"enable_event_broker" default:"true" later:"the event stream"`
 	EventBufferSize           int                    `hcl:"event_buffer_size" default:"100" later:"the event stream"`
 	LicensePath               string                 `hcl:"license_path" later:"licenses"`
-	Search                    Search                 `hcl:"search" later:"search"`
+	Search                    Search                 `hcl:"search"`
 	DeployQueryRateLimit      float64                `hcl:"deploy_query_rate_limit" default:"100" later:"limits on queries of deployments"`
 	RaftLogstore              RaftLogstore           `hcl:"raft_logstore"`
 	RaftBoltdb                RaftBoltdb             `hcl:"raft_boltdb"`

@@ -12,7 +12,7 @@ import (
 // where it runs (compat/rpc.tsv).
 func (s *Service) Methods() []rpc.Method {
 	return slices.Concat(s.statusMethods(), s.jobMethods(), s.nodeMethods(), s.allocMethods(), s.schedulingMethods(),
-		s.operatorMethods(), s.variableMethods(), s.snapshotMethods(),
+		s.operatorMethods(), s.variableMethods(), s.searchMethods(), s.snapshotMethods(),
 		s.aclBootstrapMethods(), s.aclPolicyMethods(), s.aclTokenMethods(), s.aclRoleMethods(), s.aclOneTimeMethods(), s.relayMethods(), s.aclExplainMethods(), absentMethods())
 }
 
@@ -204,7 +204,6 @@ var features = map[string][]string{
 	"metadata of nodes":       {"NodeMeta.Apply", "NodeMeta.Read"},
 	"upgrade checks":          {"Operator.UpgradeCheckVaultWorkloadIdentity"},
 	"periodic jobs":           {"Periodic.Force"},
-	"search":                  {"Search.FuzzySearch", "Search.PrefixSearch"},
 }
 
 // absentStreams are the streaming methods that wait for a feature.

@@ -26,6 +26,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/broker"
 	"github.com/open-nomad/open-nomad/nomad/identity"
+	"github.com/open-nomad/open-nomad/nomad/search"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -172,6 +173,7 @@ type Config struct {
 	Limits            Limits
 	Introduction      Introduction
 	Access            AccessControl
+	Search            search.Limits
 	// BootstrapReset is the index that an operator wrote down to make a first token
 	// anew, zero when there is none.
 	BootstrapReset func() (uint64, error)
@@ -217,6 +219,8 @@ func New(cfg Config) *Service {
 	i.Enforcement = cmp.Or(i.Enforcement, nomad.NodeIntroductionEnforcementWarn)
 	i.DefaultTTL = cmp.Or(i.DefaultTTL, defaultIntroductionTTL)
 	i.MaxTTL = cmp.Or(i.MaxTTL, maxIntroductionTTL)
+	f := &cfg.Search
+	f.Gathered, f.Results, f.MinText = cmp.Or(f.Gathered, 20), cmp.Or(f.Results, 100), cmp.Or(f.MinText, 2)
 	a := &cfg.Access
 	a.TokenMinTTL = cmp.Or(a.TokenMinTTL, time.Minute)
 	a.TokenMaxTTL = cmp.Or(a.TokenMaxTTL, 24*time.Hour)

@@ -15,6 +15,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/consensus"
 	"github.com/open-nomad/open-nomad/nomad/endpoint"
 	"github.com/open-nomad/open-nomad/nomad/keyring/kms"
+	"github.com/open-nomad/open-nomad/nomad/search"
 )
 
 // Config is how a server is set up: plain values, TLS and the audit log. A zero value has the default
@@ -98,6 +99,10 @@ type Config struct {
 	// ReplicationToken is a management token of the authoritative region: with it the
 	// leader of another region copies what counts in all regions.
 	ReplicationToken string
+
+	// Search bounds fuzzy searches. Default: texts of 2 characters at least, 20 matches
+	// gathered of each kind, 100 told.
+	Search search.Limits
 
 	// Keyring are those who wrap root keys. Default: the built-in one.
 	Keyring []kms.Config

@@ -23,7 +23,6 @@ func laterRoutes() []route {
 		"actions":               {"/v1/job/:job_id/actions", "/v1/job/:job_id/action"},
 		"exec":                  {"/v1/client/allocation/:alloc_id/exec"},
 		"event streams":         {"/v1/event/stream"},
-		"search":                {"/v1/search", "/v1/search/fuzzy"},
 		"log monitoring":        {"/v1/agent/monitor", "/v1/agent/monitor/export"},
 		"profiles over the API": {"/v1/agent/pprof/:profile", "/v1/agent/host"},
 		"the web UI":            {"/ui/"},

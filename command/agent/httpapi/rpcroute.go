@@ -124,6 +124,6 @@ func setIndex(h http.Header, resp any) {
 	case interface{ WrittenMeta() *nomad.WriteMeta }:
 		h.Set("X-Nomad-Index", strconv.FormatUint(m.WrittenMeta().Index, 10))
 	case interface{ ReadMeta() *nomad.QueryMeta }:
-		h.Set("X-Nomad-Index", strconv.FormatUint(m.ReadMeta().Index, 10))
+		setReadMeta(h, m.ReadMeta())
 	}
 }

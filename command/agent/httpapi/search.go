@@ -1,0 +1,12 @@
+package httpapi
+
+import "github.com/open-nomad/open-nomad/nomad"
+
+// searchRoutes find things by what their names begin with, or hold. They are reads with
+// a body.
+func searchRoutes() []route {
+	return []route{
+		{methods: "PUT POST", path: "/v1/search", handle: write("Search.PrefixSearch", body[nomad.SearchRequest](), whole[nomad.SearchResponse])},
+		{methods: "PUT POST", path: "/v1/search/fuzzy", handle: write("Search.FuzzySearch", body[nomad.FuzzySearchRequest](), whole[nomad.FuzzySearchResponse])},
+	}
+}

@@ -1,0 +1,56 @@
+package endpoint
+
+import (
+	"context"
+
+	memdb "github.com/hashicorp/go-memdb"
+	"github.com/open-nomad/open-nomad/acl"
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/search"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// searchMethods look through everything. What is found depends on the rights of the
+// caller, and who has none at all is refused.
+func (s *Service) searchMethods() []rpc.Method {
+	check := rpc.Asked("by context: ns:read-job, variables list, node:read, any of a namespace or node pool")
+	return []rpc.Method{
+		rpc.Handle("Search.PrefixSearch", rpc.Token, rpc.Leader, s.searchPrefix).Needs(check),
+		rpc.Handle("Search.FuzzySearch", rpc.Token, rpc.Leader, s.searchFuzzy).Needs(check),
+	}
+}
+
+func (s *Service) searchPrefix(ctx context.Context, c *rpc.Call, req *nomad.SearchRequest) (*nomad.SearchResponse, error) {
+	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.SearchResponse) error {
+		f := finder(snap, ws, c, &req.QueryOptions)
+		out.Index = f.Index()
+		if err := known(snap, c, f.Namespace); err != nil {
+			return err
+		}
+		return f.Prefix(req, out)
+	})
+}
+
+func (s *Service) searchFuzzy(ctx context.Context, c *rpc.Call, req *nomad.FuzzySearchRequest) (*nomad.FuzzySearchResponse, error) {
+	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.FuzzySearchResponse) error {
+		f := finder(snap, ws, c, &req.QueryOptions)
+		out.Index = f.Index()
+		if err := known(snap, c, f.Namespace); err != nil {
+			return err
+		}
+		return f.Fuzzy(req, s.cfg.Search, out)
+	})
+}
+
+func finder(snap *state.Snapshot, ws memdb.WatchSet, c *rpc.Call, q *nomad.QueryOptions) *search.Finder {
+	return &search.Finder{Snapshot: snap, Watch: ws, Access: c.Access, Namespace: namespaceOf(q.Namespace)}
+}
+
+// known refuses a namespace that does not exist to who might see it if it did.
+func known(snap *state.Snapshot, c *rpc.Call, namespace string) error {
+	if namespace == nomad.AllNamespacesSentinel || !c.Access.Allows(acl.InAny(acl.Namespaces, namespace)) {
+		return nil
+	}
+	return knownNamespace(snap, namespace)
+}

@@ -1,0 +1,156 @@
+package search
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/open-nomad/open-nomad/acl"
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// Limits bound fuzzy searches (server.search of compat/agent-config.tsv).
+type Limits struct {
+	// Off refuses fuzzy searches.
+	Off bool
+	// Gathered is how many matches of one kind are gathered before the rest is left
+	// out, Results how many of a context are told.
+	Gathered, Results int
+	// MinText is how short a text may be.
+	MinText int
+}
+
+// hit is a match, and where the text stands in its name.
+type hit struct {
+	nomad.FuzzyMatch
+	at int
+}
+
+// hits are what was found, by context.
+type hits struct {
+	text      string
+	limit     int
+	found     map[nomad.Context][]hit
+	truncated map[nomad.Context]bool
+}
+
+// add takes a name that holds the text.
+func (h *hits) add(c nomad.Context, name string, scope ...string) {
+	at := strings.Index(strings.ToLower(name), h.text)
+	if at < 0 {
+		return
+	}
+	if len(h.found[c]) >= h.limit {
+		h.truncated[c] = true
+		return
+	}
+	h.found[c] = append(h.found[c], hit{nomad.FuzzyMatch{ID: name, Scope: slices.Clone(scope)}, at})
+}
+
+// Fuzzy finds the names that hold a text, whatever its case. Names in which it stands
+// early come first, then short ones.
+func (f *Finder) Fuzzy(req *nomad.FuzzySearchRequest, l Limits, out *nomad.FuzzySearchResponse) error {
+	switch {
+	case l.Off:
+		return nomad.Errorf(400, "fuzzy search is not enabled: server.search.fuzzy_enabled is false on this server")
+	case len(req.Text) < l.MinText:
+		return nomad.Errorf(400, "fuzzy search query must be at least %d characters, got %d", l.MinText, len(req.Text))
+	}
+	contexts, err := f.asked(req.Context, true)
+	if err != nil {
+		return err
+	}
+	h := &hits{text: strings.ToLower(req.Text), limit: l.Gathered, found: map[nomad.Context][]hit{}, truncated: map[nomad.Context]bool{}}
+	wanted := map[nomad.Context]bool{}
+	for _, c := range contexts {
+		wanted[c] = true
+		if s := sources[c]; s.byID {
+			f.idsInto(h, c)
+		} else if c != nomad.ContextJobs {
+			f.namesInto(h, c)
+		}
+	}
+	f.jobsInto(h, wanted)
+	out.Matches, out.Truncations = map[nomad.Context][]nomad.FuzzyMatch{}, map[nomad.Context]bool{}
+	for _, c := range contexts {
+		out.Matches[c], out.Truncations[c] = h.best(c, l.Results)
+	}
+	return nil
+}
+
+// namesInto looks at the names of the things of a context.
+func (f *Finder) namesInto(h *hits, c nomad.Context) {
+	for t := range f.seen(c, "") {
+		switch {
+		case c == nomad.ContextVariables:
+			h.add(c, t.name, t.namespace, t.id)
+		case t.namespace != "":
+			h.add(c, t.name, t.namespace, t.id)
+		case t.id != t.name:
+			h.add(c, t.name, t.id)
+		default:
+			h.add(c, t.name)
+		}
+	}
+}
+
+// idsInto looks for IDs that begin with the text: what has no name has no other.
+func (f *Finder) idsInto(h *hits, c nomad.Context) {
+	for t := range f.seen(c, h.text) {
+		h.add(c, t.id, t.namespace)
+	}
+}
+
+// jobsInto looks at jobs, and at what stands in them.
+func (f *Finder) jobsInto(h *hits, wanted map[nomad.Context]bool) {
+	add := func(c nomad.Context, name string, scope ...string) {
+		if wanted[c] {
+			h.add(c, name, scope...)
+		}
+	}
+	if !wanted[nomad.ContextJobs] && !slices.ContainsFunc(parts, func(c nomad.Context) bool { return wanted[c] }) {
+		return
+	}
+	for j := range f.Snapshot.Jobs(f.Watch) {
+		if f.Namespace != nomad.AllNamespacesSentinel && j.Namespace != f.Namespace || !f.Access.Allows(acl.InNamespace(j.Namespace, acl.ReadJob)) {
+			continue
+		}
+		add(nomad.ContextJobs, j.Name, j.Namespace, j.ID)
+		for _, g := range j.TaskGroups {
+			add(nomad.ContextGroups, g.Name, j.Namespace, j.ID)
+			for _, s := range g.Services {
+				add(nomad.ContextServices, s.Name, j.Namespace, j.ID, g.Name)
+			}
+			for _, t := range g.Tasks {
+				tasks(add, t, j.Namespace, j.ID, g.Name)
+			}
+		}
+	}
+}
+
+func tasks(add func(nomad.Context, string, ...string), t *nomad.Task, scope ...string) {
+	add(nomad.ContextTasks, t.Name, scope...)
+	scope = append(scope, t.Name)
+	for _, s := range t.Services {
+		add(nomad.ContextServices, s.Name, scope...)
+	}
+	for c, key := range map[nomad.Context]string{nomad.ContextImages: "image", nomad.ContextCommands: "command", nomad.ContextClasses: "class"} {
+		if text, ok := t.Config[key].(string); ok {
+			add(c, text, scope...)
+		}
+	}
+}
+
+// best are the matches that are told, and whether there are more.
+func (h *hits) best(c nomad.Context, most int) ([]nomad.FuzzyMatch, bool) {
+	found := h.found[c]
+	slices.SortStableFunc(found, func(a, b hit) int {
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(len(a.ID), len(b.ID)), strings.Compare(a.ID, b.ID), slices.Compare(a.Scope, b.Scope))
+	})
+	truncated := h.truncated[c] || len(found) > most
+	out := make([]nomad.FuzzyMatch, 0, min(len(found), most))
+	for _, f := range found[:min(len(found), most)] {
+		out = append(out, f.FuzzyMatch)
+	}
+	return out, truncated
+}

@@ -1,0 +1,201 @@
+package search_test
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"reflect"
+	"testing"
+
+	"github.com/open-nomad/open-nomad/acl"
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/search"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+const (
+	nodeID = "a1111111-1111-4111-8111-111111111111"
+	evalID = "a2222222-2222-4222-8222-222222222222"
+)
+
+// filled is a state with things in two namespaces.
+func filled(t *testing.T) *state.Snapshot {
+	t.Helper()
+	store := state.New(slog.New(slog.DiscardHandler))
+	index := uint64(10)
+	must := func(_ *state.Changes, err error) {
+		t.Helper()
+		if index++; err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(store.UpsertNamespaces(index, &nomad.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "prod"}}}))
+	must(store.RegisterNode(index, &nomad.NodeRegisterRequest{Node: &nomad.Node{ID: nodeID, SecretID: nomad.NewID(), Name: "api-host", Status: nomad.NodeStatusReady}}))
+	for _, ns := range []string{"default", "prod"} {
+		for _, id := range []string{"api", "web-API", "other"} {
+			job := &nomad.Job{ID: ns + "-" + id, Name: id, Namespace: ns, Type: nomad.JobTypeService, TaskGroups: []*nomad.TaskGroup{{Name: "api-group",
+				Services: []*nomad.Service{{Name: "api-service"}},
+				Tasks:    []*nomad.Task{{Name: "t", Config: map[string]any{"command": "/bin/api", "image": "x/api:1", "args": []any{"api"}}}}}}}
+			must(store.RegisterJob(index, &nomad.JobRegisterRequest{Job: job}))
+		}
+		_, changes, err := store.ApplyVariable(index, &nomad.VarApplyStateRequest{Op: nomad.VarOpSet, Var: &nomad.VariableEncrypted{
+			VariableMetadata: nomad.VariableMetadata{Namespace: ns, Path: "db/api"}}})
+		must(changes, err)
+	}
+	must(store.UpsertEvals(index, &nomad.EvalUpdateRequest{Evals: []*nomad.Evaluation{{ID: evalID, Namespace: "prod", JobID: "prod-api", Status: nomad.EvalStatusComplete}}}))
+	return store.Snapshot()
+}
+
+func finder(t *testing.T, snap *state.Snapshot, namespace, policy string) *search.Finder {
+	t.Helper()
+	rights := acl.New(policy == "management")
+	if policy != "management" && policy != "" {
+		p, err := acl.Parse(policy)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rights = acl.New(false, p)
+	}
+	return &search.Finder{Snapshot: snap, Access: &rpc.Access{Rights: rights}, Namespace: namespace}
+}
+
+// found leaves out what is empty.
+func found[T any](matches map[nomad.Context][]T) map[nomad.Context][]T {
+	out := map[nomad.Context][]T{}
+	for c, m := range matches {
+		if len(m) > 0 {
+			out[c] = m
+		}
+	}
+	return out
+}
+
+func TestPrefix(t *testing.T) {
+	snap := filled(t)
+	type matches = map[nomad.Context][]string
+	for name, c := range map[string]struct {
+		namespace, policy, prefix string
+		context                   nomad.Context
+		want                      matches
+		denied                    bool
+	}{
+		"everything":             {"*", "management", "a", "", matches{nomad.ContextNodes: {nodeID}, nomad.ContextEvals: {evalID}, nomad.ContextNodePools: {"all"}}, false},
+		"a namespace":            {"prod", "management", "prod", nomad.ContextAll, matches{nomad.ContextJobs: {"prod-api", "prod-other", "prod-web-API"}, nomad.ContextNamespaces: {"prod"}}, false},
+		"another namespace":      {"default", "management", "prod", "", matches{nomad.ContextNamespaces: {"prod"}}, false},
+		"no rights":              {"*", "", "", "", matches{}, false},
+		"a right in one":         {"*", `namespace "prod" { policy = "read" }`, "", nomad.ContextJobs, matches{nomad.ContextJobs: {"prod-api", "prod-other", "prod-web-API"}}, false},
+		"nodes only":             {"*", `node { policy = "read" }`, "", "", matches{nomad.ContextNodes: {nodeID}}, false},
+		"variables only":         {"*", `namespace "prod" { variables { path "db/*" { capabilities = ["list"] } } }`, "", "", matches{nomad.ContextVariables: {"db/api"}}, false},
+		"jobs, denied":           {"prod", `namespace "default" { policy = "read" }`, "", nomad.ContextJobs, nil, true},
+		"nodes, denied":          {"prod", `namespace "*" { policy = "read" }`, "", nomad.ContextNodes, nil, true},
+		"variables, denied":      {"prod", `namespace "*" { policy = "read" }`, "", nomad.ContextVariables, nil, true},
+		"node pools, one":        {"prod", `node_pool "default" { policy = "read" }`, "", nomad.ContextNodePools, matches{nomad.ContextNodePools: {"default"}}, false},
+		"things that are absent": {"prod", "management", "", nomad.ContextVolumes, matches{}, false},
+	} {
+		f := finder(t, snap, c.namespace, c.policy)
+		var out nomad.SearchResponse
+		err := f.Prefix(&nomad.SearchRequest{Prefix: c.prefix, Context: c.context}, &out)
+		if errors.Is(err, nomad.ErrPermissionDenied) != c.denied || !c.denied && (err != nil || !reflect.DeepEqual(found(out.Matches), c.want)) {
+			t.Errorf("%s: %v, %v, want %v", name, found(out.Matches), err, c.want)
+		}
+	}
+	if err := finder(t, snap, "*", "management").Prefix(&nomad.SearchRequest{Context: "nonsense"}, &nomad.SearchResponse{}); err == nil {
+		t.Error("a context that does not exist is searched")
+	}
+}
+
+// More than twenty are not told; what the caller may not see does not count.
+func TestPrefixIsBounded(t *testing.T) {
+	store := state.New(slog.New(slog.DiscardHandler))
+	if _, err := store.UpsertNamespaces(9, &nomad.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "hidden"}}}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 30 {
+		ns := "default"
+		if i >= 20 {
+			ns = "hidden"
+		}
+		if _, err := store.RegisterJob(uint64(10+i), &nomad.JobRegisterRequest{Job: &nomad.Job{ID: fmt.Sprint("j", i), Namespace: ns, Type: nomad.JobTypeBatch}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for policy, truncated := range map[string]bool{"management": true, `namespace "default" { policy = "read" }`: false} {
+		var out nomad.SearchResponse
+		if err := finder(t, store.Snapshot(), "*", policy).Prefix(&nomad.SearchRequest{Context: nomad.ContextJobs}, &out); err != nil {
+			t.Fatal(err)
+		}
+		if len(out.Matches[nomad.ContextJobs]) != 20 || out.Truncations[nomad.ContextJobs] != truncated {
+			t.Errorf("%s: %d jobs, truncated %v", policy, len(out.Matches[nomad.ContextJobs]), out.Truncations[nomad.ContextJobs])
+		}
+	}
+}
+
+var limits = search.Limits{Gathered: 20, Results: 100, MinText: 2}
+
+func TestFuzzy(t *testing.T) {
+	snap := filled(t)
+	var out nomad.FuzzySearchResponse
+	if err := finder(t, snap, "prod", "management").Fuzzy(&nomad.FuzzySearchRequest{Text: "API"}, limits, &out); err != nil {
+		t.Fatal(err)
+	}
+	got := found(out.Matches)
+	groups := func(scope ...string) (all []nomad.FuzzyMatch) {
+		for _, id := range []string{"prod-api", "prod-other", "prod-web-API"} {
+			all = append(all, nomad.FuzzyMatch{ID: scope[0], Scope: append([]string{"prod", id}, scope[1:]...)})
+		}
+		return all
+	}
+	want := map[nomad.Context][]nomad.FuzzyMatch{
+		nomad.ContextJobs:      {{ID: "api", Scope: []string{"prod", "prod-api"}}, {ID: "web-API", Scope: []string{"prod", "prod-web-API"}}},
+		nomad.ContextNodes:     {{ID: "api-host", Scope: []string{nodeID}}},
+		nomad.ContextVariables: {{ID: "db/api", Scope: []string{"prod", "db/api"}}},
+		nomad.ContextGroups:    groups("api-group"), nomad.ContextServices: groups("api-service", "api-group"),
+		nomad.ContextCommands: groups("/bin/api", "api-group", "t"), nomad.ContextImages: groups("x/api:1", "api-group", "t"),
+	}
+	for c, m := range want {
+		if !reflect.DeepEqual(got[c], m) {
+			t.Errorf("%s: %v, want %v", c, got[c], m)
+		}
+	}
+	if len(got) != len(want) {
+		t.Errorf("found in %d contexts, want %d: %v", len(got), len(want), got)
+	}
+}
+
+func TestFuzzyIsFilteredAndBounded(t *testing.T) {
+	snap := filled(t)
+	search := func(policy, text string, context nomad.Context, l search.Limits) (map[nomad.Context][]nomad.FuzzyMatch, map[nomad.Context]bool, error) {
+		var out nomad.FuzzySearchResponse
+		err := finder(t, snap, "*", policy).Fuzzy(&nomad.FuzzySearchRequest{Text: text, Context: context}, l, &out)
+		return found(out.Matches), out.Truncations, err
+	}
+	if got, _, err := search("", "api", "", limits); err != nil || len(got) != 0 {
+		t.Errorf("without rights: %v, %v", got, err)
+	}
+	if got, _, err := search(`namespace "prod" { policy = "read" }`, "api", nomad.ContextJobs, limits); err != nil || len(got[nomad.ContextJobs]) != 2 || len(got[nomad.ContextGroups]) != 3 {
+		t.Errorf("with a right in one namespace: %v, %v", got, err)
+	}
+	few := limits
+	few.Results = 1
+	if got, more, _ := search("management", "api", nomad.ContextJobs, few); len(got[nomad.ContextJobs]) != 1 || !more[nomad.ContextJobs] {
+		t.Errorf("one result is told: %v, %v", got, more)
+	}
+	few = limits
+	few.Gathered = 1
+	if got, more, _ := search("management", "api", nomad.ContextJobs, few); len(got[nomad.ContextJobs]) != 1 || !more[nomad.ContextJobs] {
+		t.Errorf("one match is gathered: %v, %v", got, more)
+	}
+	if _, _, err := search("management", "a", "", limits); err == nil {
+		t.Error("a text of one character is searched")
+	}
+	if _, _, err := search("management", "api", "", searchOff()); err == nil {
+		t.Error("searches though they are off")
+	}
+}
+
+func searchOff() search.Limits {
+	l := limits
+	l.Off = true
+	return l
+}
