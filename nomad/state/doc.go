@@ -8,11 +8,6 @@
 // random number, so that every server ends with the same rows; all it needs
 // comes in the command. It answers with Changes: what others want to hear.
 //
-// Each index of a table is a tree of internal/radix, and a view is one version of all
-// trees. Every server applies every entry, so what a write costs counts as often as
-// there are servers: the tables of go-memdb cost twice as much CPU and memory for a
-// registration (BenchmarkRegister of nomad/fsm). Its WatchSet stays.
-//
 // Reading goes through a Snapshot: a view that never changes, cheap to take,
 // safe for many goroutines. What it hands out is shared by everybody and must
 // not be written to: copy, edit, submit. A memdb.WatchSet given to a read is

@@ -39,7 +39,7 @@ func foreignRecord(kind byte, name string) Record {
 			if err := decode(&row.raw); err != nil {
 				return err
 			}
-			foreign.put(r.txn, row)
+			foreign.check(r.txn.Insert(foreign.name, row))
 			return nil
 		},
 	}

@@ -40,14 +40,14 @@ func (t *txn) useIntroduction(use *nomad.NodeIntroduction, now int64) error {
 			return fmt.Errorf("the use of an introduction has the key %q", row.Key)
 		}
 		used = max(used, n)
-		indexes.delete(t, row)
+		indexes.check(t.Delete(indexes.name, row))
 	}
 	if used >= max(use.Uses, 1) {
 		return nomad.ErrIntroductionUsed // the transaction ends without a trace
 	}
 	t.forgetIntroductions(now - forgetAfter)
 	key := introductionKey(use.Expiry, use.TokenID, strconv.Itoa(used+1))
-	indexes.put(t, &nomad.IndexEntry{Key: key, Value: t.index})
+	indexes.check(t.Insert(indexes.name, &nomad.IndexEntry{Key: key, Value: t.index}))
 	return nil
 }
 
@@ -58,6 +58,6 @@ func (t *txn) forgetIntroductions(then int64) {
 		if row.Key >= end {
 			return
 		}
-		indexes.delete(t, row)
+		indexes.check(t.Delete(indexes.name, row))
 	}
 }

@@ -94,8 +94,7 @@ func (r *Restore) readAutopilot(text string) error {
 	if err := json.Unmarshal([]byte(text), c); err != nil {
 		return fmt.Errorf("configuration of autopilot: %w", err)
 	}
-	autopilotConfigs.put(r.txn, c)
-	return nil
+	return r.txn.Insert(autopilotConfigs.name, c)
 }
 
 // SetAutopilotConfig stores how the leader keeps the servers. With CAS it does so

@@ -97,8 +97,7 @@ func rowRecord[T any](kind byte, name string, t *table[T], fix func(*T)) Record 
 			if fix != nil {
 				fix(row)
 			}
-			t.put(r.txn, row)
-			return nil
+			return r.txn.Insert(t.name, row)
 		},
 	}
 }
@@ -129,8 +128,7 @@ func indexRecord() Record {
 		if text, ok := strings.CutPrefix(row.Key, autopilotPrefix); ok {
 			return r.readAutopilot(text)
 		}
-		indexes.put(r.txn, row)
-		return nil
+		return r.txn.Insert(indexes.name, row)
 	}
 	return rec
 }
@@ -155,8 +153,7 @@ func allocRecord() Record {
 		if a.Job, err = r.writtenJob(row.Job); err != nil {
 			return fmt.Errorf("job of allocation %s: %w", a.ID, err)
 		}
-		allocs.put(r.txn, &a)
-		return nil
+		return r.txn.Insert(allocs.name, &a)
 	}
 	return rec
 }
@@ -168,8 +165,7 @@ func legacyKeyRecord() Record {
 		if err := decode(&m); err != nil {
 			return err
 		}
-		rootKeys.put(r.txn, keyOfMeta(&m))
-		return nil
+		return r.txn.Insert(rootKeys.name, keyOfMeta(&m))
 	}}
 }
 
@@ -203,7 +199,7 @@ type jobRevision struct {
 // NewRestore begins a restore.
 func NewRestore(log *slog.Logger) *Restore {
 	s := Empty(log)
-	return &Restore{store: s, txn: &txn{edit: s.begin()}, jobs: map[jobRevision]*nomad.Job{},
+	return &Restore{store: s, txn: &txn{Txn: s.db.Txn(true), touched: map[string]bool{}}, jobs: map[jobRevision]*nomad.Job{},
 		text: map[[sha256.Size]byte]*nomad.Job{}}
 }
 
@@ -243,7 +239,7 @@ func (r *Restore) shareJob(j *nomad.Job) *nomad.Job {
 }
 
 // Abort ends a restore that failed.
-func (r *Restore) Abort() { r.txn.end() }
+func (r *Restore) Abort() { r.txn.Abort() }
 
 // Finish adds what every cluster has, cancels the deployments of jobs that are
 // gone and returns the store.
@@ -264,8 +260,7 @@ func (r *Restore) Finish() *Store {
 			r.store.log.Info("cancelled the deployment of a job that is gone", "deployment", d.ID, "job", d.JobID)
 		}
 	}
-	clear(t.touched) // the indexes of tables are rows of the snapshot
-	t.commit()
+	t.Commit()
 	r.store.base = latest
 	r.store.Advance(latest)
 	return r.store

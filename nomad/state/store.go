@@ -7,18 +7,20 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/hashicorp/go-memdb"
+
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
 // Store is the replicated state of one server.
 type Store struct {
 	log       *slog.Logger
-	now       atomic.Pointer[view]
+	db        *memdb.MemDB
+	schema    *memdb.DBSchema
 	latest    atomic.Uint64
 	abandoned chan struct{}
-	base      uint64     // where it began, when it came from a snapshot
-	writer    sync.Mutex // held by the transaction that writes
-	joint     *edit      // while Together runs; only who writes looks at it
+	base      uint64 // where it began, when it came from a snapshot
+	joint     *joint // while Together runs; only who writes looks at it
 
 	mu    sync.Mutex
 	moved chan struct{} // closed when latest grows; nil while nobody waits
@@ -40,9 +42,12 @@ func New(log *slog.Logger) *Store {
 
 // Empty returns a store without a row, to be filled by a Restore.
 func Empty(log *slog.Logger) *Store {
-	s := &Store{log: log, abandoned: make(chan struct{})}
-	s.now.Store(emptyView())
-	return s
+	tables := schema()
+	db, err := memdb.NewMemDB(tables)
+	if err != nil {
+		panic(fmt.Sprintf("state: bug: schema: %v", err))
+	}
+	return &Store{log: log, db: db, schema: tables, abandoned: make(chan struct{})}
 }
 
 // putBuiltin adds the built-in node pools and namespace where they are missing.
@@ -67,7 +72,7 @@ func (s *Store) LatestIndex() uint64 { return s.latest.Load() }
 // Snapshot returns the state as it is now.
 func (s *Store) Snapshot() *Snapshot {
 	index := s.latest.Load() // before the view is taken, so that it holds at least this much
-	return &Snapshot{store: s, tx: *s.now.Load(), index: index}
+	return &Snapshot{store: s, tx: s.db.Txn(false), index: index}
 }
 
 // SnapshotAfter returns a state that holds everything up to the log entry
@@ -132,7 +137,7 @@ func (s *Store) Abandon() { close(s.abandoned) }
 // Snapshot is a view of the state that never changes.
 type Snapshot struct {
 	store *Store
-	tx    view
+	tx    *memdb.Txn
 	index uint64
 }
 
@@ -159,6 +164,84 @@ func (s *Snapshot) TableIndex(tables ...string) uint64 {
 		}
 	}
 	return highest
+}
+
+// txn is one log entry within a write transaction.
+type txn struct {
+	*memdb.Txn
+	overlay *overlay // nil when nothing is read in between
+	index   uint64
+	touched map[string]bool
+	changes Changes
+}
+
+// write runs fn in a transaction. When fn fails nothing has changed.
+func (s *Store) write(index uint64, fn func(*txn) error) (*Changes, error) {
+	if s.joint != nil {
+		return s.joint.write(index, fn)
+	}
+	t := &txn{Txn: s.db.Txn(true), overlay: s.overlay(), index: index, touched: map[string]bool{}}
+	defer t.Abort()
+	if err := fn(t); err != nil {
+		return nil, err
+	}
+	for name := range t.touched {
+		t.noteIndex(name)
+	}
+	t.Commit()
+	s.Advance(index)
+	return &t.changes, nil
+}
+
+// noteIndex records at which index a table changed.
+func (t *txn) noteIndex(name string) {
+	indexes.check(t.Insert(indexes.name, &nomad.IndexEntry{Key: name, Value: t.index}))
+}
+
+// joint is a transaction of several log entries. Each sees what those before it did;
+// others see all of it or nothing.
+type joint struct {
+	tx      *memdb.Txn
+	overlay *overlay
+	touched map[string]uint64 // the last index of each table
+}
+
+// Together runs apply, which writes log entries up to the index last, as one
+// transaction: what they change in common is written once. When apply says false, as
+// it must if one of them failed, nothing has changed and Together says so.
+func (s *Store) Together(last uint64, apply func() bool) bool {
+	j := &joint{tx: s.db.Txn(true), overlay: s.overlay(), touched: map[string]uint64{}}
+	defer j.tx.Abort()
+	s.joint = j
+	defer func() { s.joint = nil }()
+	if !apply() {
+		return false
+	}
+	for name, index := range j.touched {
+		(&txn{Txn: j.tx, overlay: j.overlay, index: index}).noteIndex(name)
+	}
+	j.tx.Commit()
+	s.Advance(last)
+	return true
+}
+
+// write runs fn as one more entry.
+func (j *joint) write(index uint64, fn func(*txn) error) (*Changes, error) {
+	t := &txn{Txn: j.tx, overlay: j.overlay, index: index, touched: map[string]bool{}}
+	if err := fn(t); err != nil {
+		return nil, err
+	}
+	for name := range t.touched {
+		j.touched[name] = index
+	}
+	return &t.changes, nil
+}
+
+// touch records that a table changed.
+func (t *txn) touch(name string) {
+	if name != indexes.name {
+		t.touched[name] = true
+	}
 }
 
 // Changes is what a write did, for those who must hear of it.

@@ -1,15 +1,11 @@
 package state
 
 import (
-	"bytes"
 	"encoding/binary"
 	"fmt"
 	"iter"
-	"slices"
 
 	"github.com/hashicorp/go-memdb"
-
-	"github.com/open-nomad/open-nomad/internal/radix"
 )
 
 // key is the bytes of one index entry.
@@ -38,7 +34,7 @@ func prefixOf(parts ...string) key {
 // number adds n in an order-preserving form.
 func (k key) number(n uint64) key { return binary.BigEndian.AppendUint64(k, n) }
 
-// primary is the name of the index of a table that has every row, by its own key.
+// primary is the name that memdb demands for the first index of a table.
 const primary = "id"
 
 // index is one way to find rows of a table. A row for which key returns nil is
@@ -54,42 +50,28 @@ type table[T any] struct {
 	name    string
 	id      func(*T) key
 	indexes []index[T]
-	first   int // the place of its trees in a view: by primary key, then by each index
 }
 
-// place gives the table its trees from number first on, and returns the next number.
-func (t *table[T]) place(first int) int {
-	t.first = first
-	return first + 1 + len(t.indexes)
-}
-
-// title returns the name of the table.
-func (t *table[T]) title() string { return t.name }
-
-// number returns the place of the tree of an index.
-func (t *table[T]) number(name string) int {
-	if name == primary {
-		return t.first
+// schema returns the table in memdb's terms.
+func (t *table[T]) schema() *memdb.TableSchema {
+	s := &memdb.TableSchema{Name: t.name, Indexes: map[string]*memdb.IndexSchema{
+		primary: {Name: primary, Unique: true, Indexer: indexer[T]{t.id}},
+	}}
+	for _, ix := range t.indexes {
+		s.Indexes[ix.name] = &memdb.IndexSchema{Name: ix.name, AllowMissing: true, Indexer: indexer[T]{ix.key}}
 	}
-	for i := range t.indexes {
-		if t.indexes[i].name == name {
-			return t.first + 1 + i
-		}
-	}
-	panic(fmt.Sprintf("state: bug: table %s has no index %s", t.name, name))
+	return s
 }
 
 // get returns the row with the key, nil when there is none.
 func (t *table[T]) get(tx reader, ws memdb.WatchSet, k key) *T {
-	tree := tx.tree(t.first)
-	if ws == nil {
-		row, _ := tree.Get(k).(*T)
-		return row
+	ch, raw, err := tx.FirstWatch(t.name, primary, k)
+	t.check(err)
+	ws.Add(ch)
+	if raw == nil {
+		return nil
 	}
-	found, changed := tree.Watch(k)
-	ws.Add(changed)
-	row, _ := found.(*T)
-	return row
+	return raw.(*T)
 }
 
 // all returns every row, by primary key.
@@ -105,38 +87,43 @@ func (t *table[T]) by(tx reader, ws memdb.WatchSet, index string, k key) iter.Se
 // prefixed returns the rows whose key in the named index begins with k. The
 // watch is armed at once, each range over the result begins anew.
 func (t *table[T]) prefixed(tx reader, ws memdb.WatchSet, index string, k key) iter.Seq[*T] {
-	n := t.number(index)
 	if ws != nil {
-		ws.Add(tx.tree(n).WatchPrefix(k))
+		it, err := tx.Get(t.name, index+"_prefix", k)
+		t.check(err)
+		ws.Add(it.WatchCh())
 	}
-	return t.rows(tx, func() iter.Seq[any] { return tx.tree(n).Ascend(k) })
+	return func(yield func(*T) bool) {
+		it, err := tx.Get(t.name, index+"_prefix", k)
+		t.check(err)
+		for raw := it.Next(); raw != nil; raw = it.Next() {
+			if !yield(raw.(*T)) {
+				return
+			}
+		}
+	}
 }
 
 // from returns the rows whose key in the named index is k or greater.
 func (t *table[T]) from(tx reader, index string, k key) iter.Seq[*T] {
-	n := t.number(index)
-	return t.rows(tx, func() iter.Seq[any] { return tx.tree(n).From(k) })
+	return func(yield func(*T) bool) {
+		it, err := tx.LowerBound(t.name, index, k)
+		t.check(err)
+		for raw := it.Next(); raw != nil; raw = it.Next() {
+			if !yield(raw.(*T)) {
+				return
+			}
+		}
+	}
 }
 
 // reversed is prefixed in falling order.
 func (t *table[T]) reversed(tx reader, ws memdb.WatchSet, index string, k key) iter.Seq[*T] {
-	n := t.number(index)
-	if ws != nil {
-		ws.Add(tx.tree(n).WatchPrefix(k))
-	}
-	return t.rows(tx, func() iter.Seq[any] { return tx.tree(n).Descend(k) })
-}
-
-// rows gives the values of a tree their type. A transaction that writes reads them all
-// before it sees the first: its trees change below it.
-func (t *table[T]) rows(tx reader, read func() iter.Seq[any]) iter.Seq[*T] {
+	t.prefixed(tx, ws, index, k)
 	return func(yield func(*T) bool) {
-		all := read()
-		if _, writes := tx.(*txn); writes {
-			all = slices.Values(slices.Collect(all))
-		}
-		for row := range all {
-			if !yield(row.(*T)) {
+		it, err := tx.GetReverse(t.name, index+"_prefix", k)
+		t.check(err)
+		for raw := it.Next(); raw != nil; raw = it.Next() {
+			if !yield(raw.(*T)) {
 				return
 			}
 		}
@@ -145,40 +132,42 @@ func (t *table[T]) rows(tx reader, read func() iter.Seq[any]) iter.Seq[*T] {
 
 // put adds or replaces a row and records that the table changed.
 func (t *table[T]) put(tx *txn, row *T) {
-	id := t.id(row)
-	var old *T
-	if len(t.indexes) > 0 {
-		old = t.get(tx, nil, id)
-	}
-	tx.set(t.first, id, row)
-	for i := range t.indexes {
-		k := t.indexes[i].key(row)
-		if old != nil {
-			if was := t.indexes[i].key(old); was != nil && !bytes.Equal(was, k) {
-				tx.unset(t.first+1+i, tx.joined(was, id))
-			}
-		}
-		if k != nil {
-			tx.set(t.first+1+i, tx.joined(k, id), row)
-		}
-	}
+	t.check(tx.Insert(t.name, row))
 	tx.touch(t.name)
 }
 
 // delete removes a row that get has returned.
 func (t *table[T]) delete(tx *txn, row *T) {
-	id := t.id(row)
-	tx.unset(t.first, id)
-	for i := range t.indexes {
-		if k := t.indexes[i].key(row); k != nil {
-			tx.unset(t.first+1+i, tx.joined(k, id))
-		}
-	}
+	t.check(tx.Delete(t.name, row))
 	tx.touch(t.name)
 }
 
-// reader is what tables are read through: a view that never changes, or a
-// transaction that sees what it has written itself.
-type reader interface {
-	tree(number int) radix.Tree
+// check turns what memdb says about a wrong table or index name into a panic:
+// only a bug in this package can cause it.
+func (t *table[T]) check(err error) {
+	if err != nil {
+		panic(fmt.Sprintf("state: bug: table %s: %v", t.name, err))
+	}
 }
+
+// indexer is memdb's view of an index. Arguments are ready keys.
+type indexer[T any] struct{ key func(*T) key }
+
+// FromObject implements memdb.SingleIndexer.
+func (ix indexer[T]) FromObject(row any) (bool, []byte, error) {
+	k := ix.key(row.(*T))
+	return k != nil, k, nil
+}
+
+// FromArgs implements memdb.Indexer.
+func (ix indexer[T]) FromArgs(args ...any) ([]byte, error) {
+	if len(args) == 1 {
+		if k, ok := args[0].(key); ok {
+			return k, nil
+		}
+	}
+	return nil, fmt.Errorf("want one key, got %v", args)
+}
+
+// PrefixFromArgs implements memdb.PrefixIndexer.
+func (ix indexer[T]) PrefixFromArgs(args ...any) ([]byte, error) { return ix.FromArgs(args...) }

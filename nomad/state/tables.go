@@ -3,7 +3,7 @@ package state
 import (
 	"slices"
 
-	"github.com/open-nomad/open-nomad/internal/radix"
+	"github.com/hashicorp/go-memdb"
 )
 
 // The names of the tables (compat/raft-fsm.md section 2).
@@ -38,41 +38,27 @@ const (
 // server knows it and keeps it.
 const IndexRestore = "operator_restore"
 
-// allTables are what the table files declare.
-var allTables = []interface {
-	place(first int) (next int)
-	title() string
-}{
-	indexes, namespaces, nodes, nodePools, jobs,
-	jobSummaries, jobVersions, jobSubmissions, deployments,
-	evals, allocs, schedulerConfigs, autopilotConfigs, clusterMetas, rootKeys,
-	variables, variableQuotas, aclPolicies, aclTokens, aclRoles, aclAuthMethods,
-	aclBindingRules, oneTimeTokens, foreign,
-}
-
-// trees is how many trees all tables have together, each of them at its place.
-var trees = func() int {
-	next := 0
-	for _, t := range allTables {
-		next = t.place(next)
+// schema gathers what the table files declare.
+func schema() *memdb.DBSchema {
+	all := []*memdb.TableSchema{
+		indexes.schema(), namespaces.schema(), nodes.schema(), nodePools.schema(), jobs.schema(),
+		jobSummaries.schema(), jobVersions.schema(), jobSubmissions.schema(), deployments.schema(),
+		evals.schema(), allocs.schema(), schedulerConfigs.schema(), autopilotConfigs.schema(), clusterMetas.schema(), rootKeys.schema(),
+		variables.schema(), variableQuotas.schema(), aclPolicies.schema(), aclTokens.schema(), aclRoles.schema(), aclAuthMethods.schema(),
+		aclBindingRules.schema(), oneTimeTokens.schema(), foreign.schema(),
 	}
-	return next
-}()
-
-// emptyView returns a view without a row.
-func emptyView() *view {
-	v := make(view, trees)
-	for i := range v {
-		v[i] = radix.New()
+	s := &memdb.DBSchema{Tables: map[string]*memdb.TableSchema{}}
+	for _, t := range all {
+		s.Tables[t.Name] = t
 	}
-	return &v
+	return s
 }
 
 // TableNames returns the names of the tables whose index readers wait for.
 func TableNames() []string {
 	var out []string
-	for _, t := range allTables {
-		if name := t.title(); name != indexes.name && name != foreign.name {
+	for name := range schema().Tables {
+		if name != indexes.name && name != foreign.name {
 			out = append(out, name)
 		}
 	}
