@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	sdk "github.com/hashicorp/nomad/api"
-	"github.com/hashicorp/nomad/api/contexts"
 )
 
 // The searches of an SDK that we did not write find a job, its parts and its node.
@@ -27,19 +26,19 @@ func TestSDKSearches(t *testing.T) {
     }
   }
 }`)
-	got, _, err := c.Search().PrefixSearch("need", contexts.Jobs, nil)
-	if err != nil || !slices.Equal(got.Matches[contexts.Jobs], []string{"needle"}) {
+	got, _, err := c.Search().PrefixSearch("need", "jobs", nil)
+	if err != nil || !slices.Equal(got.Matches["jobs"], []string{"needle"}) {
 		t.Errorf("PrefixSearch() = %+v, %v", got, err)
 	}
-	all, _, err := c.Search().PrefixSearch("", contexts.All, nil)
-	if err != nil || len(all.Matches[contexts.Nodes]) != 1 || len(all.Matches[contexts.Namespaces]) != 1 {
+	all, _, err := c.Search().PrefixSearch("", "all", nil)
+	if err != nil || len(all.Matches["nodes"]) != 1 || len(all.Matches["namespaces"]) != 1 {
 		t.Errorf("PrefixSearch(all) = %+v, %v", all, err)
 	}
-	fuzzy, _, err := c.Search().FuzzySearch("STACK", contexts.All, nil)
-	if m := fuzzy.Matches[contexts.Groups]; err != nil || len(m) != 1 || m[0].ID != "haystack" || !slices.Equal(m[0].Scope, []string{"default", "needle"}) {
+	fuzzy, _, err := c.Search().FuzzySearch("STACK", "all", nil)
+	if m := fuzzy.Matches["groups"]; err != nil || len(m) != 1 || m[0].ID != "haystack" || !slices.Equal(m[0].Scope, []string{"default", "needle"}) {
 		t.Errorf("FuzzySearch() = %+v, %v", fuzzy, err)
 	}
-	if _, _, err := c.Search().FuzzySearch("x", contexts.All, nil); err == nil {
+	if _, _, err := c.Search().FuzzySearch("x", "all", nil); err == nil {
 		t.Error("FuzzySearch() took one character")
 	}
 }
