@@ -53,7 +53,7 @@ func startReal(t *testing.T, change func(*server.Config)) *realServer {
 // ask makes a call that must succeed.
 func ask[T any](s *realServer, method string, req any) T {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	var out T
 	if err := s.Call(ctx, method, req, &out); err != nil {
@@ -98,7 +98,7 @@ func (s *realServer) allocOf(job string) *nomad.AllocListStub {
 // soon waits for a condition that no channel tells of.
 func soon(t *testing.T, what string, met func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()

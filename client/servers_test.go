@@ -283,7 +283,7 @@ func (f *fakeServer) emitEvents(_ context.Context, _ *rpc.Call, req *nomad.EmitN
 // until waits for a condition on the state.
 func (f *fakeServer) until(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	deadline := time.After(10 * time.Second)
+	deadline := time.After(time.Minute)
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
 	for {

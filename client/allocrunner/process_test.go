@@ -83,7 +83,7 @@ func sized(a *nomad.Allocation) *nomad.Allocation {
 // until waits for a condition.
 func until(t testing.TB, what string, cond func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !cond(); {
+	for deadline := time.Now().Add(time.Minute); !cond(); {
 		if time.Now().After(deadline) {
 			t.Fatalf("20s are over and not: %s", what)
 		}

@@ -47,7 +47,7 @@ func (b *syncBuffer) String() string {
 }
 
 // free chooses the ports itself.
-const free = "ports {\n http = 0\n rpc = 0\n}\n"
+const free = "ports {\n http = 0\n rpc = 0\n serf = 0\n}\n"
 
 // write makes a configuration file.
 func write(t *testing.T, text string) string {
@@ -135,7 +135,7 @@ func get(a *agent.Agent, path string, v any) error {
 // until waits for a condition.
 func until(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	deadline := time.After(15 * time.Second)
+	deadline := time.After(time.Minute)
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for !holds() {

@@ -426,7 +426,7 @@ func TestFingerprint(t *testing.T) {
 
 func fingerprint(t *testing.T, d *exec2.Driver) drivers.Fingerprint {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	return <-d.Fingerprint(ctx)
 }

@@ -237,12 +237,12 @@ func newAgent(t *testing.T, dir string) (*exec2.Driver, *supervise.Client) {
 
 type unixStat = syscall.Stat_t
 
-// waitFor waits for a condition, for ten seconds at most.
+// waitFor waits for a condition, for a minute at most.
 func waitFor(t *testing.T, ok func() bool) {
 	t.Helper()
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
-	deadline := time.After(10 * time.Second)
+	deadline := time.After(time.Minute)
 	for !ok() {
 		select {
 		case <-tick.C:

@@ -112,7 +112,7 @@ func pool(t *testing.T, cfg rpc.PoolConfig) *rpc.Pool {
 
 func within(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }

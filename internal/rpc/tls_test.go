@@ -320,7 +320,7 @@ func TestUpgradeToTLSAndBack(t *testing.T) {
 
 // until tries for some seconds.
 func until(t *testing.T, try func() error) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	for {
 		err := try()

@@ -143,17 +143,17 @@ func (r *rig) crash() {
 		r.t.Fatal(err)
 	}
 	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
-	if _, err := unix.Poll(fds, 10000); err != nil {
+	if _, err := unix.Poll(fds, 60000); err != nil {
 		r.t.Fatal(err)
 	}
 }
 
-// waitFor waits for a condition, for ten seconds at most.
+// waitFor waits for a condition, for a minute at most.
 func (r *rig) waitFor(what string, ok func() bool) {
 	r.t.Helper()
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
-	deadline := time.After(10 * time.Second)
+	deadline := time.After(time.Minute)
 	for !ok() {
 		select {
 		case <-tick.C:

@@ -48,7 +48,7 @@ func tryOpen(t testing.TB, dir string, edit ...func(*consensus.Config)) (server,
 // lead waits until s is the leader and has applied what was in its log.
 func (s server) lead(t testing.TB) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 9*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	for {
 		select {

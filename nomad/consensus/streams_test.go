@@ -50,7 +50,7 @@ func peer(t *testing.T, dir, id string) (server, string) {
 // until waits for a condition.
 func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	end := time.After(15 * time.Second)
+	end := time.After(time.Minute)
 	for !ok() {
 		select {
 		case <-end:

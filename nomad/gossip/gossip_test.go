@@ -51,7 +51,7 @@ func eventually(t *testing.T, p *gossip.Pool, name, status string) {
 // waitFor waits until something is true.
 func waitFor(t *testing.T, is func() bool) {
 	t.Helper()
-	end := time.After(20 * time.Second)
+	end := time.After(time.Minute)
 	for !is() {
 		select {
 		case <-end:

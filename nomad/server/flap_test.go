@@ -42,7 +42,7 @@ func TestLeadershipThatFlaps(t *testing.T) {
 	for i := range flaps {
 		to := all[i%3].Self().Tags["id"]
 		req := &nomad.RaftPeerRequest{RaftIDAddress: nomad.RaftIDAddress{ID: to}, WriteRequest: nomad.WriteRequest{Region: "global"}}
-		short, cancel := context.WithTimeout(ctx, 5*time.Second)
+		short, cancel := context.WithTimeout(ctx, 30*time.Second)
 		err := all[(i+1)%3].Call(short, "Operator.TransferLeadershipToPeer", req, nil)
 		cancel()
 		if errors.Is(err, context.DeadlineExceeded) {

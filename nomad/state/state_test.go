@@ -195,7 +195,7 @@ func TestWatches(t *testing.T) {
 				status = nomad.AllocClientStatusPending
 			}
 			w.report("a1", status)
-			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			if err := ws.WatchCtx(ctx); err != nil {
 				t.Error("the watch was not woken")
