@@ -2,6 +2,7 @@ package agent_test
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -18,7 +20,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/command/agent"
-	"github.com/open-nomad/open-nomad/nomad"
 )
 
 // auditLine is what these tests read of an event.
@@ -80,19 +81,25 @@ func send(t *testing.T, a *agent.Agent, method, path, body string, header ...str
 // tokens finds signed tokens.
 var tokens = regexp.MustCompile(`eyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+`)
 
-// An agent with a job and variables has each request on record twice,
+// An agent with access control, a job and variables has each request on record twice,
 // and nothing secret of any.
 func TestAgentIsAudited(t *testing.T) {
 	dir := dataDir(t)
-	a, stop := run(t, "-dev", "-data-dir", dir, "-config", write(t, free+"audit { enabled = true }\n"))
+	a, stop := run(t, "-dev", "-data-dir", dir, "-config", write(t, free+"audit { enabled = true }\nacl { enabled = true }\n"))
 	path := filepath.Join(dir, "audit", "audit.log")
-	held := nomad.NewID()
+	status, text := send(t, a, "PUT", "/v1/acl/bootstrap", "")
+	var boot struct{ AccessorID, SecretID string }
+	if err := json.Unmarshal([]byte(text), &boot); err != nil || boot.SecretID == "" {
+		t.Fatalf("bootstrap: %d %s", status, text)
+	}
+	held := boot.SecretID
 	secrets := []string{held, "c4nary"}
 	mine := []string{"X-Nomad-Token", held}
 	job := `{"Job": {"ID": "j", "Type": "batch", "Meta": {"m": "c4nary"}, "TaskGroups": [{"Name": "g", "Tasks": [{"Name": "main", "Driver": "mock_driver",
 		"Env": {"PASSWORD": "c4nary"}, "Config": {"run_for": "1h"}, "Identities": [{"Name": "x", "Audience": ["a"], "TTL": 3600000000000, "File": true}], "Resources": {"CPU": 10, "MemoryMB": 10}}]}]}}`
 	jwt := "eyJhbGciOiJFZERTQSJ9.eyJzdWIiOiJ4In0.Y2FuYXJ5"
-	asked := 0
+	asked := 1
+	var client, oneTime string
 	for _, r := range []struct {
 		method, path, body string
 		header             []string
@@ -119,9 +126,19 @@ func TestAgentIsAudited(t *testing.T) {
 		{"GET", "/v1/agent/self", "", mine},
 		{"GET", "/v1/acl/tokens", "", mine},
 		{"GET", "/v1/acl/token/self", "", mine},
+		{"PUT", "/v1/acl/policy/p", `{"Name": "p", "Rules": "namespace \"default\" { policy = \"read\" } # c4nary"}`, mine},
+		{"PUT", "/v1/acl/policy/q", `{"Name": "q", "Rules": "namespace \"default\" { c4nary = \"c4nary\" }"}`, nil},
+		{"PUT", "/v1/acl/role", `{"Name": "r", "Policies": [{"Name": "p"}]}`, mine},
 		{"PUT", "/v1/acl/token", `{"Name": "n", "Type": "management"}`, mine},
+		{"PUT", "/v1/acl/token", `{"Name": "n", "Type": "client", "Policies": ["p"], "Roles": [{"Name": "r"}]}`, mine},
+		{"PUT", "/v1/acl/token/" + boot.AccessorID, `{"AccessorID": "` + boot.AccessorID + `", "SecretID": "` + held + `", "Name": "renamed", "Type": "management"}`, mine},
+		{"GET", "/v1/acl/token/" + boot.AccessorID, "", mine},
+		{"GET", "/v1/acl/token/" + held, "", mine},
 		{"PUT", "/v1/acl/token/onetime", "", mine},
 		{"PUT", "/v1/acl/token/onetime/exchange", `{"OneTimeSecretID": "c4nary"}`, mine},
+		{"PUT", "/v1/acl/token/onetime/exchange", `{"OneTimeSecretID": "ONETIME"}`, nil},
+		{"GET", "/v1/jobs", "", []string{"X-Nomad-Token", "CLIENT"}},
+		{"PUT", "/v1/var/app/denied", `{"Items": {"k": "c4nary"}}`, []string{"X-Nomad-Token", "CLIENT"}},
 		{"PUT", "/v1/acl/identity/client-introduction-token", `{}`, mine},
 		{"GET", "/v1/operator/keyring/keys", "", mine},
 		{"GET", "/v1/allocations", "", mine},
@@ -130,18 +147,25 @@ func TestAgentIsAudited(t *testing.T) {
 		{"GET", "/v1/jobs/a%0aforged", "", nil},
 	} {
 		asked++
-		ua := append([]string{"X-Request", fmt.Sprint(asked)}, r.header...)
-		status, text := send(t, a, r.method, r.path, r.body, ua...)
+		header := slices.Clone(r.header)
+		for i := range header {
+			header[i] = strings.ReplaceAll(header[i], "CLIENT", client)
+		}
+		status, text := send(t, a, r.method, r.path, strings.ReplaceAll(r.body, "ONETIME", oneTime), header...)
 		if status == http.StatusInternalServerError {
 			t.Errorf("%s %s = %d %s", r.method, r.path, status, text)
 		}
 		secrets = append(secrets, tokens.FindAllString(text, -1)...)
 		var made struct {
-			SecretID     string
-			OneTimeToken struct{ OneTimeSecretID string }
+			SecretID, Type string
+			OneTimeToken   struct{ OneTimeSecretID string }
 		}
 		if json.Unmarshal([]byte(text), &made) == nil {
 			secrets = append(secrets, made.SecretID, made.OneTimeToken.OneTimeSecretID)
+			oneTime = cmp.Or(made.OneTimeToken.OneTimeSecretID, oneTime)
+			if made.Type == "client" {
+				client = made.SecretID
+			}
 		}
 	}
 	until(t, "the tokens of the job are on record", func() bool {
@@ -171,12 +195,18 @@ func TestAgentIsAudited(t *testing.T) {
 			t.Errorf("%+v ended as %+v", e, end)
 		}
 	}
-	if !kinds["IdentityEvent"] {
+	if !kinds["IdentityEvent"] || client == "" || oneTime == "" {
 		t.Errorf("on record are only %v", kinds)
 	}
 	b, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, said := range []string{`"name":"n","kind":"client","policies":["p"],"roles":["r"]`, `"kind":"management"`, `"kind":"anonymous"`, `"kind":"invalid"`,
+		`"endpoint":"/v1/acl/token/[secret]"`, `"status_code":403,"error":"Permission denied: needs `} {
+		if !bytes.Contains(b, []byte(said)) {
+			t.Errorf("the record does not say %s", said)
+		}
 	}
 	for _, s := range secrets {
 		if at := bytes.Index(b, []byte(s)); s != "" && at >= 0 {

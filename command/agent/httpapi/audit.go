@@ -73,7 +73,11 @@ func (s *Server) askedFor(req *http.Request) audit.Request {
 	if remote == "" || remote == "@" {
 		remote = "unix"
 	}
-	return audit.Request{Operation: req.Method, Endpoint: req.URL.EscapedPath(), Namespace: namespace,
+	path := req.URL.EscapedPath()
+	if token := Token(req); len(token) >= shortSecret { // as "acl token info" of one's own secret
+		path = strings.ReplaceAll(path, token, "[secret]")
+	}
+	return audit.Request{Operation: req.Method, Endpoint: path, Namespace: namespace,
 		RemoteAddress: remote, UserAgent: req.UserAgent()}
 }
 
