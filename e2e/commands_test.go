@@ -24,7 +24,8 @@ import (
 //	                         first ACL token is made with that secret.
 //	kill-agent NAME          ends it with SIGKILL: its tasks stay
 //	stop-agent NAME          ends it with SIGTERM and waits
-//	until DURATION CMD ARG…  runs a command until it succeeds
+//	until DURATION CMD ARG…  runs a command until it succeeds: for so long, and longer on a machine
+//	                         that is busy
 //	pick VAR FILE PATH       sets VAR to the value at a dotted PATH of a JSON file, 0.ID for the
 //	                         ID of the first of a list
 var commands = map[string]func(ts *testscript.TestScript, neg bool, args []string){
@@ -111,6 +112,7 @@ func until(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	limit, err := time.ParseDuration(args[0])
 	ts.Check(err)
+	limit = max(limit, patience)
 	over := time.After(limit)
 	tick := time.NewTicker(tryAgain)
 	defer tick.Stop()
