@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
 )
@@ -86,5 +87,53 @@ func TestTokenThatEndsMeanwhile(t *testing.T) {
 	}
 	if err := without.Encode(&nomad.StreamErrWrapper{Payload: []byte("b")}); err != nil || string(next(t, without).Payload) != "b" {
 		t.Errorf("a stream without a token: %v", err)
+	}
+}
+
+// A read that waits ends soon after its token, not after its time.
+func TestWaitEndsWithTheToken(t *testing.T) {
+	over := &atomic.Bool{}
+	for _, rule := range []rpc.Rule{rpc.Token, rpc.Management} {
+		for way, caller := range callers(t, func(cfg *rpc.Config) {
+			cfg.Auth, cfg.Recheck = fading{over, nomad.ErrPermissionDenied}, time.Millisecond
+			row := rpc.Handle("Test.Wait", rule, rpc.Here, func(ctx context.Context, _ *rpc.Call, q *nomad.NodeSpecificRequest) (*nomad.SingleNodeResponse, error) {
+				over.Store(true)
+				<-ctx.Done()
+				return &nomad.SingleNodeResponse{Node: &nomad.Node{ID: "n"}}, ctx.Err()
+			})
+			if rule == rpc.Token {
+				row = row.Needs(rpc.Good)
+			}
+			cfg.Methods = []rpc.Method{row}
+		}) {
+			over.Store(false)
+			req := ask("n", "t")
+			req.MinQueryIndex = 7
+			var out nomad.SingleNodeResponse
+			if err := caller.Call(within(t), "Test.Wait", req, &out); !errors.Is(err, nomad.ErrPermissionDenied) || out.Node != nil {
+				t.Errorf("%v, %s: %v, %v", rule, way, out.Node, err)
+			}
+		}
+	}
+}
+
+// Who has other rights when the time of a wait is over does not wait once more.
+func TestNoSecondWait(t *testing.T) {
+	cfg := rights{now: &atomic.Pointer[acl.ACL]{}}
+	s, _ := serve(t, func(c *rpc.Config) {
+		c.Auth, c.Recheck = cfg, time.Nanosecond
+		c.Methods = []rpc.Method{rpc.Handle("Test.Wait", rpc.Token, rpc.Here, func(_ context.Context, c *rpc.Call, q *nomad.NodeSpecificRequest) (*nomad.SingleNodeResponse, error) {
+			if q.MinQueryIndex > 0 {
+				cfg.now.Store(granted(t, `node { policy = "read" }`))
+			}
+			return readNode(fmt.Sprint(c.Access.Allows(acl.ToRead(acl.Nodes)), q.MinQueryIndex)), nil
+		}).Needs(rpc.Good)}
+	})
+	cfg.now.Store(acl.New(false))
+	req := ask("n", "t")
+	req.MinQueryIndex = 7
+	var out nomad.SingleNodeResponse
+	if err := s.Call(within(t), "Test.Wait", req, &out); err != nil || out.Node.ID != "true 0" || req.MinQueryIndex != 7 {
+		t.Errorf("%+v, %v", out.Node, err)
 	}
 }

@@ -227,7 +227,7 @@ func (s *Server) run(ctx context.Context, m Method, conn *Conn, req Request) (ou
 			return err
 		}
 		begun := time.Now()
-		if out, err = s.handle(ctx, m, c, req); err == nil && !req.Envelope().Write && time.Since(begun) >= s.cfg.Recheck {
+		if out, err = s.watched(ctx, m, c, req); err == nil && !req.Envelope().Write && time.Since(begun) >= s.cfg.Recheck {
 			out, err = s.afterWait(ctx, m, c, req, out)
 		}
 		return err
@@ -255,40 +255,6 @@ func (s *Server) authorize(ctx context.Context, m Method, c *Call, env nomad.Env
 		return m.Check.ask(access, env)
 	}
 	return nil
-}
-
-// afterWait looks once more at the caller of a read that took its time. Who may no
-// longer have the answer is refused; who may do more or less than before gets another.
-func (s *Server) afterWait(ctx context.Context, m Method, c *Call, req Request, out any) (any, error) {
-	now, err := s.stillGood(ctx, m, c, req.Envelope())
-	if err != nil || now == nil || now.Access.Rights == c.Access.Rights {
-		return out, err
-	}
-	return s.handle(ctx, m, now, req)
-}
-
-// stillGood refuses who may no longer make a call that was begun before, and returns
-// the call as it would be begun now, nil when nothing can have changed. A node whose
-// token ended meanwhile is still the node that it was.
-func (s *Server) stillGood(ctx context.Context, m Method, before *Call, env nomad.Envelope) (*Call, error) {
-	if m.Rule == Anonymous {
-		return nil, nil
-	}
-	now := *before
-	if env.AuthToken != "" {
-		id, err := s.cfg.Auth.Authenticate(ctx, env.AuthToken, m.Rule, before.Conn)
-		switch {
-		case errors.Is(err, nomad.ErrPermissionDenied) && !(m.Rule == NodeOnly && errors.Is(err, ErrExpired)):
-			return nil, err
-		case err != nil:
-			return nil, nil // nobody can say now
-		}
-		now.Identity = id
-	}
-	if err := s.authorize(ctx, m, &now, env); err != nil {
-		return nil, err
-	}
-	return &now, now.Access.again(before.Access)
 }
 
 // handle runs a method here.

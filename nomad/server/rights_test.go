@@ -1,0 +1,458 @@
+package server_test
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// inTwo is a server with access control, the namespaces a and b, and a job with an
+// allocation in each.
+type inTwo struct {
+	*guarded
+	node  *fakeNode
+	alloc map[string]*nomad.Allocation // by namespace
+	eval  map[string]string
+}
+
+func twoNamespaces(t *testing.T) *inTwo {
+	t.Helper()
+	g := &inTwo{guarded: guard(t, nil), alloc: map[string]*nomad.Allocation{}, eval: map[string]string{}}
+	g.node = join(t, g.s.RPCAddr())
+	g.must("Namespace.UpsertNamespaces", &nomad.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "a"}, {Name: "b"}}}, nil)
+	for _, ns := range []string{"a", "b"} {
+		job := batchJob("j", 2)
+		job.Namespace = ns
+		var out nomad.JobRegisterResponse
+		g.must("Job.Register", &nomad.JobRegisterRequest{Job: job}, &out)
+		g.eval[ns] = out.EvalID
+	}
+	for _, a := range g.node.allocs(4) {
+		g.alloc[a.Namespace] = a
+	}
+	return g
+}
+
+// bearer makes a token with one policy, and returns its secret.
+func (g *guarded) bearer(rules string) string {
+	g.Helper()
+	p := &nomad.ACLPolicy{Name: "p-" + nomad.NewID()[:8], Rules: rules}
+	g.must("ACL.UpsertPolicies", &nomad.ACLPolicyUpsertRequest{Policies: []*nomad.ACLPolicy{p}}, nil)
+	return g.token(client(p.Name)).SecretID
+}
+
+// got is what the bearer of a secret reads.
+func got[T any](g *guarded, secret, method string, req any) T {
+	g.Helper()
+	var out T
+	if err := g.call(secret, method, req, &out); err != nil {
+		g.Fatalf("%s: %v", method, err)
+	}
+	return out
+}
+
+// names are the namespaces of what a list holds, each once.
+func names[T any](all []T) string {
+	var out []string
+	for _, o := range all {
+		v := reflect.Indirect(reflect.ValueOf(o))
+		name := "?"
+		if f := v.FieldByName("Namespace"); f.IsValid() {
+			name = f.String()
+		}
+		out = append(out, name)
+	}
+	slices.Sort(out)
+	return strings.Join(slices.Compact(out), " ")
+}
+
+// Lists of all namespaces hold what the caller may see, page by page, and count no more.
+func TestListsLeaveOutTheRest(t *testing.T) {
+	g := twoNamespaces(t)
+	all := nomad.QueryOptions{Namespace: "*"}
+	for secret, want := range map[string]string{
+		g.root: "a b", g.bearer(`namespace "a" { policy = "read" }` + "\n" + `node { policy = "read" }` + "\n" + `node_pool "*" { policy = "read" }`): "a",
+		g.bearer("node { policy = \"read\" }\nnode_pool \"*\" { policy = \"read\" }"): "",
+	} {
+		for list, got := range map[string]string{
+			"Job.List":          names(got[nomad.JobListResponse](g.guarded, secret, "Job.List", &nomad.JobListRequest{QueryOptions: all}).Jobs),
+			"Job.Statuses":      names(got[nomad.JobStatusesResponse](g.guarded, secret, "Job.Statuses", &nomad.JobStatusesRequest{QueryOptions: all}).Jobs),
+			"Job.Statuses of":   names(got[nomad.JobStatusesResponse](g.guarded, secret, "Job.Statuses", &nomad.JobStatusesRequest{QueryOptions: all, Jobs: []nomad.NamespacedID{{ID: "j", Namespace: "a"}, {ID: "j", Namespace: "b"}}}).Jobs),
+			"Alloc.List":        names(got[nomad.AllocListResponse](g.guarded, secret, "Alloc.List", &nomad.AllocListRequest{QueryOptions: all}).Allocations),
+			"Eval.List":         names(got[nomad.EvalListResponse](g.guarded, secret, "Eval.List", &nomad.EvalListRequest{QueryOptions: all}).Evaluations),
+			"Node.GetAllocs":    names(got[nomad.NodeAllocsResponse](g.guarded, secret, "Node.GetAllocs", &nomad.NodeSpecificRequest{NodeID: g.node.node.ID}).Allocs),
+			"NodePool.ListJobs": names(got[nomad.NodePoolJobsResponse](g.guarded, secret, "NodePool.ListJobs", &nomad.NodePoolJobsRequest{Name: "default", QueryOptions: all}).Jobs),
+		} {
+			if got != want {
+				t.Errorf("%s shows namespaces %q, want %q", list, got, want)
+			}
+		}
+		evals := got[nomad.EvalListResponse](g.guarded, secret, "Eval.List", &nomad.EvalListRequest{QueryOptions: all}).Evaluations
+		if n := got[nomad.EvalCountResponse](g.guarded, secret, "Eval.Count", &nomad.EvalCountRequest{QueryOptions: all}).Count; n != len(evals) {
+			t.Errorf("%d evaluations are counted, %d listed", n, len(evals))
+		}
+		g.pages(secret, want)
+	}
+}
+
+// pages reads allocations one by one: no token names one that is hidden.
+func (g *inTwo) pages(secret, want string) {
+	g.Helper()
+	var seen []*nomad.AllocListStub
+	q := nomad.QueryOptions{Namespace: "*", PerPage: 1}
+	for {
+		page := got[nomad.AllocListResponse](g.guarded, secret, "Alloc.List", &nomad.AllocListRequest{QueryOptions: q})
+		seen = append(seen, page.Allocations...)
+		if q.NextToken = page.NextToken; q.NextToken == "" {
+			break
+		}
+		if want == "a" && strings.Contains(q.NextToken, g.alloc["b"].ID) {
+			g.Errorf("the token of the next page is %q", q.NextToken)
+		}
+	}
+	if got := names(seen); got != want || len(seen) != 2*len(strings.Fields(want)) {
+		g.Errorf("%d allocations by pages, of namespaces %q, want %q", len(seen), got, want)
+	}
+}
+
+// Namespaces and node pools are listed to who has any right there.
+func TestNamesAreListedToWhoMay(t *testing.T) {
+	g := twoNamespaces(t)
+	g.must("NodePool.UpsertNodePools", &nomad.NodePoolUpsertRequest{NodePools: []*nomad.NodePool{{Name: "gpu"}}}, nil)
+	one := g.bearer("namespace \"a\" { capabilities = [\"read-logs\"] }\nnode_pool \"gpu\" { policy = \"read\" }")
+	var spaces, pools []string
+	for _, n := range got[nomad.NamespaceListResponse](g.guarded, one, "Namespace.ListNamespaces", &nomad.NamespaceListRequest{}).Namespaces {
+		spaces = append(spaces, n.Name)
+	}
+	for _, p := range got[nomad.NodePoolListResponse](g.guarded, one, "NodePool.List", &nomad.NodePoolListRequest{}).NodePools {
+		pools = append(pools, p.Name)
+	}
+	if !slices.Equal(spaces, []string{"a"}) || !slices.Equal(pools, []string{"gpu"}) {
+		t.Errorf("namespaces %q, pools %q", spaces, pools)
+	}
+	for name, want := range map[string]bool{"a": true, "b": false, "c": false} {
+		err := g.call(one, "Namespace.GetNamespace", &nomad.NamespaceSpecificRequest{Name: name}, nil)
+		if errors.Is(err, nomad.ErrPermissionDenied) == want {
+			t.Errorf("namespace %s: %v", name, err)
+		}
+		err = g.call(one, "NodePool.GetNodePool", &nomad.NodePoolSpecificRequest{Name: strings.Replace(name, "a", "gpu", 1)}, nil)
+		if errors.Is(err, nomad.ErrPermissionDenied) == want {
+			t.Errorf("pool for %s: %v", name, err)
+		}
+	}
+}
+
+// byID are the requests about one thing that is found by its ID, and what is not said to
+// who lacks which right.
+func (g *inTwo) byID(alloc, eval string) map[string]rpc.Request {
+	return map[string]rpc.Request{
+		"Alloc.GetAlloc":                   &nomad.AllocSpecificRequest{AllocID: alloc},
+		"Alloc.Stop":                       &nomad.AllocStopRequest{AllocID: alloc},
+		"Eval.GetEval":                     &nomad.EvalSpecificRequest{EvalID: eval},
+		"Deployment.GetDeployment":         &nomad.DeploymentSpecificRequest{DeploymentID: eval},
+		"Deployment.Fail":                  &nomad.DeploymentFailRequest{DeploymentID: eval},
+		"Deployment.Pause":                 &nomad.DeploymentPauseRequest{DeploymentID: eval},
+		"ClientAllocations.Stats":          &nomad.AllocStatsRequest{AllocID: alloc},
+		"ClientAllocations.Checks":         &nomad.AllocChecksRequest{AllocID: alloc},
+		"ClientAllocations.Restart":        &nomad.AllocRestartRequest{AllocID: alloc},
+		"ClientAllocations.Signal":         &nomad.AllocSignalRequest{AllocID: alloc},
+		"ClientAllocations.GarbageCollect": &nomad.AllocSpecificRequest{AllocID: alloc},
+		"FileSystem.List":                  &nomad.FsListRequest{AllocID: alloc},
+		"FileSystem.Stat":                  &nomad.FsStatRequest{AllocID: alloc},
+	}
+}
+
+// What is hidden answers as if it was not there, and says which right would show it.
+func TestNobodyTriesOutIDs(t *testing.T) {
+	g := twoNamespaces(t)
+	only := g.bearer(`namespace "a" { policy = "write" }`)
+	none := nomad.NewID()
+	hidden, unknown := g.byID(g.alloc["b"].ID, g.eval["b"]), g.byID(none, none)
+	for method := range hidden {
+		is, isNot := g.call(only, method, hidden[method], nil), g.call(only, method, unknown[method], nil)
+		if !isCoded(is, 404, " (or your token lacks ") || !isCoded(isNot, 404, "") {
+			t.Errorf("%s: %v, and of one that there is not: %v", method, is, isNot)
+			continue
+		}
+		text := strings.NewReplacer(g.alloc["b"].ID, none, g.eval["b"], none).Replace(is.Error())
+		if text != isNot.Error() {
+			t.Errorf("%s tells what is there:\n%v\n%v", method, is, isNot)
+		}
+		if err := g.call(g.root, method, unknown[method], nil); err != nil && strings.Contains(err.Error(), "token") {
+			t.Errorf("%s of one that there is not, to who sees all: %v", method, err)
+		}
+	}
+	for method, req := range g.byID(g.alloc["a"].ID, g.eval["a"]) {
+		if err := g.call(only, method, req, nil); err != nil && strings.Contains(err.Error(), "lacks") && !strings.HasPrefix(method, "Deployment") {
+			t.Errorf("%s of an own one: %v", method, err)
+		}
+	}
+	want := fmt.Sprintf("Unknown allocation %q (or your token lacks alloc-lifecycle in its namespace)", none)
+	if err := g.call(only, "Alloc.Stop", unknown["Alloc.Stop"], nil); err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+	if now := got[nomad.SingleAllocResponse](g.guarded, g.root, "Alloc.GetAlloc", hidden["Alloc.GetAlloc"]).Alloc; now.DesiredTransition.Migrate != nil {
+		t.Error("a hidden allocation was stopped")
+	}
+	for _, method := range []string{"Eval.Allocations", "Deployment.Allocations"} {
+		req := map[string]rpc.Request{"Eval.Allocations": &nomad.EvalSpecificRequest{EvalID: g.eval["b"]},
+			"Deployment.Allocations": &nomad.DeploymentSpecificRequest{DeploymentID: g.eval["b"]}}[method]
+		if err := g.call(only, method, req, nil); err != nil {
+			t.Errorf("%s: %v", method, err)
+		}
+	}
+	if all := got[nomad.EvalAllocationsResponse](g.guarded, only, "Eval.Allocations", &nomad.EvalSpecificRequest{EvalID: g.eval["b"]}).Allocations; len(all) != 0 {
+		t.Errorf("%d allocations of a hidden evaluation", len(all))
+	}
+}
+
+// A wait for a hidden thing lasts as long as one for a thing that there is not.
+func TestWaitingTellsNothing(t *testing.T) {
+	g := twoNamespaces(t)
+	only := g.bearer(`namespace "a" { policy = "read" }`)
+	root := got[nomad.AllocListResponse](g.guarded, g.root, "Alloc.List", &nomad.AllocListRequest{QueryOptions: nomad.QueryOptions{Namespace: "*"}})
+	for _, id := range []string{g.alloc["b"].ID, nomad.NewID()} {
+		woken := make(chan error, 1)
+		go func() {
+			q := nomad.QueryOptions{MinQueryIndex: root.Index, MaxQueryTime: time.Minute}
+			woken <- g.call(only, "Alloc.GetAlloc", &nomad.AllocSpecificRequest{AllocID: id, QueryOptions: q}, nil)
+		}()
+		// Any change of any allocation wakes it, as it would for one that is yet to come.
+		var err error
+		for waiting := true; waiting; {
+			g.node.report(nomad.AllocClientStatusRunning, g.alloc["a"])
+			select {
+			case err = <-woken:
+				waiting = false
+			case <-time.After(5 * time.Millisecond):
+			}
+		}
+		if !isCoded(err, 404, "lacks read-job") {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
+// What a job writes is decided by its own namespace, whatever the request says.
+func TestNamespaceOfTheBody(t *testing.T) {
+	g := twoNamespaces(t)
+	only := g.bearer(`namespace "a" {
+		policy = "write"
+		variables { path "*" { capabilities = ["write", "read", "destroy"] } }
+	}`)
+	job := func(ns string) *nomad.Job {
+		j := batchJob("new", 1)
+		j.Namespace = ns
+		return j
+	}
+	in := nomad.WriteRequest{Namespace: "a"}
+	for method, req := range map[string]rpc.Request{
+		"Job.Register, body b":             &nomad.JobRegisterRequest{Job: job("b")},
+		"Job.Register, body b, query a":    &nomad.JobRegisterRequest{Job: job("b"), WriteRequest: in},
+		"Job.Plan, body b":                 &nomad.JobPlanRequest{Job: job("b")},
+		"Job.Plan, body b, query a":        &nomad.JobPlanRequest{Job: job("b"), WriteRequest: in},
+		"Job.Validate, body b":             &nomad.JobValidateRequest{Job: job("b")},
+		"Job.Register, nowhere":            &nomad.JobRegisterRequest{Job: job("nowhere")},
+		"Job.Register, all":                &nomad.JobRegisterRequest{Job: job("*")},
+		"Job.Deregister, all":              &nomad.JobDeregisterRequest{JobID: "j", WriteRequest: nomad.WriteRequest{Namespace: "*"}},
+		"Job.Evaluate, all":                &nomad.JobEvaluateRequest{JobID: "j", WriteRequest: nomad.WriteRequest{Namespace: "*"}},
+		"Variables.Apply, body b":          &nomad.VariablesApplyRequest{Op: "set", Var: inNamespace("b", "p")},
+		"Variables.Apply, body b, query a": &nomad.VariablesApplyRequest{Op: "set", Var: inNamespace("b", "p"), WriteRequest: in},
+	} {
+		name, _, _ := strings.Cut(method, ",")
+		if err := g.call(only, name, req, nil); !errors.Is(err, nomad.ErrPermissionDenied) && !isCoded(err, 400, "namespace") {
+			t.Errorf("%s: %v", method, err)
+		}
+	}
+	if n := len(got[nomad.JobListResponse](g.guarded, g.root, "Job.List", &nomad.JobListRequest{QueryOptions: nomad.QueryOptions{Namespace: "*"}}).Jobs); n != 2 {
+		t.Errorf("there are %d jobs", n)
+	}
+	for method, req := range map[string]rpc.Request{
+		"Job.Register": &nomad.JobRegisterRequest{Job: job("a"), WriteRequest: in}, "Variables.Apply": &nomad.VariablesApplyRequest{Op: "set", Var: inNamespace("a", "p"), WriteRequest: in},
+	} {
+		if err := g.call(only, method, req, nil); err != nil {
+			t.Errorf("%s where it may: %v", method, err)
+		}
+	}
+}
+
+func inNamespace(ns, path string) *nomad.VariableDecrypted {
+	v := variable(path, "canary")
+	v.Namespace = ns
+	return v
+}
+
+// What a job mounts needs rights of its own.
+func TestWhatJobsMount(t *testing.T) {
+	g := guard(t, nil)
+	mounting := func(v *nomad.VolumeRequest) *nomad.JobRegisterRequest {
+		j := batchJob("m", 1)
+		j.TaskGroups[0].Volumes = map[string]*nomad.VolumeRequest{"v": v}
+		return &nomad.JobRegisterRequest{Job: j}
+	}
+	write := `namespace "default" { policy = "write" }` + "\n"
+	reads, writes := g.bearer(write+`host_volume "data" { policy = "read" }`), g.bearer(write+`host_volume "data" { policy = "write" }`)
+	without := g.bearer(`namespace "default" { capabilities = ["submit-job"] }`)
+	for _, c := range []struct {
+		secret string
+		v      nomad.VolumeRequest
+		want   string
+	}{
+		{reads, nomad.VolumeRequest{Type: "host", Source: "data", ReadOnly: true}, ""},
+		{reads, nomad.VolumeRequest{Type: "host", Source: "data"}, `mount-readwrite of host_volume "data"`},
+		{writes, nomad.VolumeRequest{Type: "host", Source: "data"}, ""},
+		{writes, nomad.VolumeRequest{Type: "host", Source: "other", ReadOnly: true}, `host_volume "other"`},
+		{writes, nomad.VolumeRequest{Type: "csi", Source: "c"}, ""},
+		{without, nomad.VolumeRequest{Type: "csi", Source: "c"}, "csi-mount-volume"},
+	} {
+		err := g.call(c.secret, "Job.Register", mounting(&c.v), nil)
+		denied := errors.Is(err, nomad.ErrPermissionDenied)
+		if denied != (c.want != "") || denied && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: %v, want %q", c.v, err, c.want)
+		}
+	}
+	override := &nomad.JobRegisterRequest{Job: batchJob("m", 1)}
+	override.PolicyOverride = true
+	if err := g.call(writes, "Job.Register", override, nil); !errors.Is(err, nomad.ErrPermissionDenied) || !strings.Contains(err.Error(), "sentinel-override") {
+		t.Errorf("an override: %v", err)
+	}
+}
+
+// While registration is closed, who has every right registers.
+func TestClosedRegistration(t *testing.T) {
+	g := guard(t, nil)
+	g.must("Operator.SchedulerSetConfiguration", &nomad.SchedulerSetConfigRequest{Config: nomad.SchedulerConfiguration{RejectJobRegistration: true}}, nil)
+	writer := g.bearer(`namespace "default" { policy = "write" }`)
+	if err := g.call(writer, "Job.Register", &nomad.JobRegisterRequest{Job: batchJob("j", 1)}, nil); !errors.Is(err, nomad.ErrRegistrationClosed) {
+		t.Errorf("a writer: %v", err)
+	}
+	g.must("Job.Register", &nomad.JobRegisterRequest{Job: batchJob("j", 1)}, nil)
+}
+
+// Who writes a variable and may not read it learns nothing of what is in it.
+func TestVariablesForWriters(t *testing.T) {
+	g := guard(t, nil)
+	rules := func(capabilities string) string {
+		return fmt.Sprintf(`namespace "default" { variables { path "a/*" { capabilities = [%s] } } }`, capabilities)
+	}
+	writes, lists, reads, destroys := g.bearer(rules(`"write"`)), g.bearer(rules(`"list"`)), g.bearer(rules(`"read"`)), g.bearer(rules(`"destroy"`))
+	apply := func(secret string, op nomad.VarOp, v *nomad.VariableDecrypted) (*nomad.VariablesApplyResponse, error) {
+		var out nomad.VariablesApplyResponse
+		err := g.call(secret, "Variables.Apply", &nomad.VariablesApplyRequest{Op: op, Var: v}, &out)
+		return &out, err
+	}
+	if _, err := apply(g.root, nomad.VarOpSet, variable("a/b", "canary")); err != nil {
+		t.Fatal(err)
+	}
+	late, err := apply(writes, nomad.VarOpCAS, indexed(variable("a/b", "x"), 1))
+	if err != nil || late.Result != nomad.VarOpResultRedacted || late.Conflict == nil || late.Conflict.Items != nil || late.Conflict.Path != "a/b" {
+		t.Errorf("a conflict for who may not read: %v, %+v, %v", late.Result, late.Conflict, err)
+	}
+	if shown, err := apply(g.root, nomad.VarOpCAS, indexed(variable("a/b", "x"), 1)); err != nil || shown.Result != nomad.VarOpResultConflict || shown.Conflict.Items["k"] != "canary" {
+		t.Errorf("a conflict for who may: %v, %v", shown.Result, err)
+	}
+	held, err := apply(writes, nomad.VarOpLockAcquire, variable("a/b", ""))
+	if err != nil || held.Output == nil || held.Output.Items != nil || held.Output.LockID() == "" {
+		t.Fatalf("a lock for who may not read: %+v, %v", held.Output, err)
+	}
+	for secret, want := range map[string]bool{lists: false, reads: false, writes: false, g.root: true} {
+		var out nomad.VariablesListResponse
+		if err := g.call(secret, "Variables.List", &nomad.VariablesListRequest{QueryOptions: nomad.QueryOptions{Prefix: "a"}}, &out); secret == writes {
+			if !errors.Is(err, nomad.ErrPermissionDenied) && len(out.Data) != 0 {
+				t.Errorf("a writer lists %d variables, %v", len(out.Data), err)
+			}
+		} else if err != nil || len(out.Data) != 1 || (out.Data[0].LockID() != "") != want {
+			t.Errorf("%d variables are listed, %v", len(out.Data), err)
+		}
+	}
+	for _, c := range []struct {
+		secret string
+		op     nomad.VarOp
+		may    bool
+	}{{reads, nomad.VarOpSet, false}, {writes, nomad.VarOpDelete, false}, {lists, nomad.VarOpDelete, false}, {destroys, nomad.VarOpSet, false},
+		{destroys, nomad.VarOpDelete, true}} {
+		if _, err := apply(c.secret, c.op, heldBy(variable("a/b", "x"), held.Output.LockID())); errors.Is(err, nomad.ErrPermissionDenied) == c.may {
+			t.Errorf("%s: %v", c.op, err)
+		}
+	}
+	for path, may := range map[string]bool{"a/none": true, "b/none": false, "a": false, "": false, "a/*": false} {
+		err := g.call(reads, "Variables.Read", &nomad.VariablesReadRequest{Path: path}, nil)
+		if errors.Is(err, nomad.ErrPermissionDenied) == may {
+			t.Errorf("read %q: %v", path, err)
+		}
+	}
+}
+
+// Nodes read their own allocations and those of their pool, and themselves; no job, no
+// variable, no other's.
+func TestWhatNodesMay(t *testing.T) {
+	g := twoNamespaces(t)
+	other := join(t, g.s.RPCAddr())
+	a := g.alloc["a"]
+	for name, c := range map[string]struct {
+		method string
+		req    func() rpc.Request
+		may    bool
+	}{
+		"an allocation": {"Alloc.GetAlloc", func() rpc.Request { return &nomad.AllocSpecificRequest{AllocID: a.ID} }, true},
+		"a node":        {"Node.GetNode", func() rpc.Request { return &nomad.NodeSpecificRequest{NodeID: g.node.node.ID} }, true},
+		"members":       {"Status.Members", func() rpc.Request { return &nomad.GenericRequest{} }, true},
+		"a job": {"Job.GetJob", func() rpc.Request {
+			return &nomad.JobSpecificRequest{JobID: "j", QueryOptions: nomad.QueryOptions{Namespace: "a"}}
+		}, false},
+		"a variable": {"Variables.Read", func() rpc.Request { return &nomad.VariablesReadRequest{Path: "nomad/jobs"} }, false},
+		"stopping":   {"Alloc.Stop", func() rpc.Request { return &nomad.AllocStopRequest{AllocID: a.ID} }, false},
+		"files":      {"FileSystem.List", func() rpc.Request { return &nomad.FsListRequest{AllocID: a.ID} }, false},
+		"eligibility": {"Node.UpdateEligibility", func() rpc.Request {
+			return &nomad.NodeUpdateEligibilityRequest{NodeID: g.node.node.ID, Eligibility: "eligible"}
+		}, false},
+		"an introduction": {"ACL.CreateClientIntroductionToken", func() rpc.Request { return &nomad.ACLCreateClientIntroductionTokenRequest{} }, false},
+	} {
+		for _, secret := range []string{g.node.jwt, g.node.node.SecretID, other.jwt} {
+			err := g.call(secret, c.method, c.req(), nil)
+			if refused := errors.Is(err, nomad.ErrPermissionDenied) || isCoded(err, 404, "lacks"); refused == c.may {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+	drain := func(secret string) error {
+		return g.call(secret, "Node.UpdateDrain", &nomad.NodeUpdateDrainRequest{NodeID: g.node.node.ID}, nil)
+	}
+	if err := drain(g.node.jwt); err != nil {
+		t.Errorf("a node ends its own drain: %v", err)
+	}
+	if err := drain(other.jwt); !errors.Is(err, nomad.ErrPermissionDenied) {
+		t.Errorf("a node ends another's drain: %v", err)
+	}
+	if shown := got[nomad.SingleAllocResponse](g.guarded, g.node.jwt, "Alloc.GetAlloc", &nomad.AllocSpecificRequest{AllocID: a.ID}).Alloc; shown == nil || shown.SignedIdentities != nil {
+		t.Errorf("its allocation: %+v", shown)
+	}
+	unknown := got[nomad.SingleAllocResponse](g.guarded, g.node.jwt, "Alloc.GetAlloc", &nomad.AllocSpecificRequest{AllocID: nomad.NewID()})
+	if unknown.Alloc != nil {
+		t.Error("an allocation that there is not")
+	}
+}
+
+// A read that waits ends when its token is deleted.
+func TestWaitEndsWithADeletedToken(t *testing.T) {
+	g := twoNamespaces(t)
+	p := &nomad.ACLPolicy{Name: "reader", Rules: `namespace "a" { policy = "read" }`}
+	g.must("ACL.UpsertPolicies", &nomad.ACLPolicyUpsertRequest{Policies: []*nomad.ACLPolicy{p}}, nil)
+	token := g.token(client("reader"))
+	begun, ended := time.Now(), make(chan error, 1)
+	go func() {
+		ended <- g.call(token.SecretID, "Job.GetJob", &nomad.JobSpecificRequest{JobID: "j",
+			QueryOptions: nomad.QueryOptions{Namespace: "a", MinQueryIndex: 1 << 40, MaxQueryTime: 4 * time.Minute}}, nil)
+	}()
+	g.must("ACL.DeleteTokens", &nomad.ACLTokenDeleteRequest{AccessorIDs: []string{token.AccessorID}}, nil)
+	if err := <-ended; !errors.Is(err, nomad.ErrPermissionDenied) || time.Since(begun) > time.Minute {
+		t.Errorf("after %v: %v", time.Since(begun), err)
+	}
+}
