@@ -37,6 +37,8 @@ func TestOfficialTypes(t *testing.T) {
 		{&official.NodeUpdateDrainRequest{}, &api.NodeUpdateDrainRequest{}},
 		{&official.NodePool{}, &api.NodePool{}},
 		{&official.Namespace{}, &api.Namespace{}},
+		{&official.QuotaSpec{}, &api.QuotaSpec{}},
+		{&official.QuotaUsage{}, &api.QuotaUsage{}},
 		{&official.HostStats{}, &api.HostStats{}},
 		{&official.AgentSelf{}, &api.AgentSelf{}},
 		{&official.ServerMembers{}, &api.ServerMembers{}},

@@ -70,6 +70,8 @@ const (
 	HostVolumeRegisterRequestType                MessageType = 75
 	HostVolumeDeleteRequestType                  MessageType = 76
 	TaskGroupHostVolumeClaimDeleteRequestType    MessageType = 77
+	QuotaUpsertRequestType                       MessageType = 120 // ours
+	QuotaDeleteRequestType                       MessageType = 121 // ours
 	IgnoreUnknownTypeFlag                        MessageType = 128
 )
 

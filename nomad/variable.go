@@ -127,11 +127,13 @@ type VariablesQuota struct {
 }
 
 // VarApplyStateRequest is the log entry that changes a variable. KeepItems (ours) leaves
-// the items of a variable that there is as they are.
+// the items of a variable that there is as they are; Allowance (ours) is what the quota of
+// its namespace allows, nil when that does not limit variables.
 type VarApplyStateRequest struct {
 	Op        VarOp
 	Var       *VariableEncrypted
 	KeepItems bool
+	Allowance *VariablesAllowance
 	WriteRequest
 }
 

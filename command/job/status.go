@@ -152,6 +152,9 @@ func (o *statusOptions) evaluations(e *term.Env, evals []*api.Evaluation) {
 	for _, group := range slices.Sorted(maps.Keys(evals[i].FailedTGAllocs)) {
 		e.Printf("Task Group %q:\n%s\n", group, strings.Join(monitor.Metric(evals[i].FailedTGAllocs[group], "  "), "\n"))
 	}
+	if q := evals[blocked].QuotaLimitReached; q != "" {
+		e.Printf("Evaluation %q waits for room in the quota %q: nomad quota status %s\n", o.detail.ID(evals[blocked].ID), q, q)
+	}
 }
 
 func (o *statusOptions) deployment(e *term.Env, c *api.Client, j *api.Job, q *api.QueryOptions) error {

@@ -156,7 +156,11 @@ func (m *Monitor) ended(eval *api.Evaluation) error {
 			m.env.Println(l)
 		}
 	}
-	if eval.BlockedEval != "" {
+	switch {
+	case eval.BlockedEval == "":
+	case eval.QuotaLimitReached != "":
+		m.line("Evaluation %q waiting for room in the quota %q to place remainder", m.id(eval.BlockedEval), eval.QuotaLimitReached)
+	default:
 		m.line("Evaluation %q waiting for additional capacity to place remainder", m.id(eval.BlockedEval))
 	}
 	return nil

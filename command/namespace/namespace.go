@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/command/quota"
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
@@ -94,14 +95,14 @@ func listCommand() term.Command {
 }
 
 func inspectCommand() term.Command {
-	return oneCommand("namespace inspect", "Show a namespace as JSON", func(e *term.Env, formats *term.Formats, n *api.Namespace) error {
+	return oneCommand("namespace inspect", "Show a namespace as JSON", func(_ context.Context, _ *api.Client, e *term.Env, formats *term.Formats, n *api.Namespace) error {
 		formats.Always()
 		return formats.Print(e, n)
 	})
 }
 
 func statusCommand() term.Command {
-	return oneCommand("namespace status", "Show a namespace", func(e *term.Env, formats *term.Formats, n *api.Namespace) error {
+	return oneCommand("namespace status", "Show a namespace", func(ctx context.Context, c *api.Client, e *term.Env, formats *term.Formats, n *api.Namespace) error {
 		if formats.Wanted() {
 			return formats.Print(e, n)
 		}
@@ -119,8 +120,28 @@ func statusCommand() term.Command {
 			}
 			e.Println("\n" + e.Bold(part.title) + "\n" + term.Pairs(rows))
 		}
+		limits(ctx, c, e, n.Quota)
 		return nil
 	})
+}
+
+// limits shows the quota of a namespace and what is used of it, as far as the caller may
+// read quotas.
+func limits(ctx context.Context, c *api.Client, e *term.Env, name string) {
+	if name == "" {
+		return
+	}
+	q := (&api.QueryOptions{}).WithContext(ctx)
+	spec, _, err := c.Quotas().Info(name, q)
+	if err != nil {
+		e.Printf("\nThe limits of the quota are not shown: %v\n", err)
+		return
+	}
+	usage, _, err := c.Quotas().Usage(name, q)
+	if err != nil {
+		e.Printf("\nThe usage of the quota is not shown: %v\n", err)
+	}
+	e.Println("\n" + e.Bold("Quota Limits") + "\n" + quota.Limits(spec, usage))
 }
 
 // facts are what a namespace says about its jobs.
@@ -150,7 +171,7 @@ func listed(names []string, none string) string {
 }
 
 // oneCommand shows one namespace.
-func oneCommand(name, short string, show func(*term.Env, *term.Formats, *api.Namespace) error) term.Command {
+func oneCommand(name, short string, show func(context.Context, *api.Client, *term.Env, *term.Formats, *api.Namespace) error) term.Command {
 	return term.Command{
 		Name: name, Args: "<namespace>", MinArgs: 1, MaxArgs: 1, Short: short,
 		Setup: func(f *term.Flags) term.Run {
@@ -165,7 +186,7 @@ func oneCommand(name, short string, show func(*term.Env, *term.Formats, *api.Nam
 				if err != nil {
 					return fmt.Errorf("Error retrieving namespace: %w", err)
 				}
-				return show(e, formats, n)
+				return show(ctx, c, e, formats, n)
 			}
 		},
 	}

@@ -2,9 +2,7 @@ package node
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -286,16 +284,8 @@ func poolInitCommand() term.Command {
 
 // writeExample writes a file that must not exist yet.
 func writeExample(e *term.Env, name, text string, quiet bool) error {
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-	if errors.Is(err, os.ErrExist) {
-		return fmt.Errorf("File %q already exists: nothing written", name)
-	}
-	if err == nil {
-		_, err = f.WriteString(text)
-		err = errors.Join(err, f.Close())
-	}
-	if err != nil {
-		return fmt.Errorf("Failed to write %q: %w", name, err)
+	if err := term.WriteNew(name, text); err != nil {
+		return err
 	}
 	if !quiet {
 		e.Printf("Example node pool specification written to %s\n", name)

@@ -27,6 +27,9 @@ const (
 // found in a memory of past unblocks, so that none is missed on the way from the
 // scheduler to here.
 //
+// One that found the quota of its namespace exhausted waits for that quota, and for
+// nodes only if something else was missing too.
+//
 // Like the broker it works on the leader only.
 type Blocked struct {
 	broker *Broker
@@ -38,6 +41,7 @@ type Blocked struct {
 	nodes      map[string]map[string]*blockedEval // of system jobs: by node, then ID
 	classes    unblocks
 	byNode     unblocks
+	byQuota    unblocks
 	duplicates []*nomad.Evaluation
 	duplicate  chan struct{} // holds a value when duplicates grew
 }
@@ -75,6 +79,7 @@ func (b *Blocked) empty() {
 	b.nodes = make(map[string]map[string]*blockedEval)
 	b.classes = newUnblocks()
 	b.byNode = newUnblocks()
+	b.byQuota = newUnblocks()
 	b.duplicates = nil
 }
 
@@ -179,14 +184,38 @@ func (b *Blocked) remove(e *blockedEval) {
 
 // missed says whether capacity came between the snapshot of eval and now.
 func (b *Blocked) missed(eval *nomad.Evaluation) bool {
+	if q := eval.QuotaLimitReached; q != "" {
+		if b.byQuota.since(eval.SnapshotIndex, func(quota string) bool { return quota == q }) {
+			return true
+		}
+		if quotaOnly(eval) {
+			return false
+		}
+	}
 	if k := keyOf(eval); k.node != "" {
 		return b.byNode.since(eval.SnapshotIndex, func(node string) bool { return node == k.node })
 	}
 	return b.classes.since(eval.SnapshotIndex, func(class string) bool { return usable(eval, class) })
 }
 
+// quotaOnly says whether nothing but a quota stands against eval.
+func quotaOnly(eval *nomad.Evaluation) bool {
+	if eval.QuotaLimitReached == "" || len(eval.FailedTGAllocs) == 0 {
+		return false
+	}
+	for _, m := range eval.FailedTGAllocs {
+		if len(m.QuotaExhausted) == 0 {
+			return false
+		}
+	}
+	return true
+}
+
 // usable says whether capacity on nodes of the class could help eval.
 func usable(eval *nomad.Evaluation, class string) bool {
+	if quotaOnly(eval) {
+		return false
+	}
 	if eval.EscapedComputedClass {
 		return true
 	}
@@ -219,7 +248,26 @@ func (b *Blocked) UnblockNode(nodeID string, index uint64) {
 	if b.enabled {
 		b.byNode.add(nodeID, index)
 		for _, e := range b.nodes[nodeID] {
-			run = append(run, e)
+			if !quotaOnly(e.eval) {
+				run = append(run, e)
+			}
+		}
+		b.removeAll(run)
+	}
+	b.mu.Unlock()
+	b.enqueue(run)
+}
+
+// UnblockQuota tells that the quota may have room since index.
+func (b *Blocked) UnblockQuota(quota string, index uint64) {
+	b.mu.Lock()
+	var run []*blockedEval
+	if b.enabled {
+		b.byQuota.add(quota, index)
+		for _, e := range b.evals {
+			if e.eval.QuotaLimitReached == quota {
+				run = append(run, e)
+			}
 		}
 		b.removeAll(run)
 	}
@@ -272,6 +320,7 @@ func (b *Blocked) forgetUntil(index uint64) {
 	defer b.mu.Unlock()
 	b.classes.forgotten = max(b.classes.forgotten, index)
 	b.byNode.forgotten = max(b.byNode.forgotten, index)
+	b.byQuota.forgotten = max(b.byQuota.forgotten, index)
 }
 
 func (b *Blocked) removeAll(evals []*blockedEval) {
@@ -306,6 +355,7 @@ type BlockedStats struct {
 	Blocked int // all
 	Escaped int // of those, the ones that any change may help
 	Nodes   int // of those, the ones of system jobs
+	Quota   int // those that wait for a quota
 }
 
 // Stats counts the evaluations.
@@ -314,6 +364,9 @@ func (b *Blocked) Stats() BlockedStats {
 	defer b.mu.Unlock()
 	s := BlockedStats{Blocked: len(b.evals)}
 	for _, e := range b.evals {
+		if e.eval.QuotaLimitReached != "" {
+			s.Quota++
+		}
 		switch {
 		case keyOf(e.eval).node != "":
 			s.Nodes++

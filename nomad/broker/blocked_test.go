@@ -55,8 +55,31 @@ var unblocking = []struct {
 	{"system, another node", onNode("n2"), unblockN1, false},
 	{"system, a class", onNode("n1"), unblockC1, false},
 	{"service, a node", escaped, unblockN1, false},
+	{"its quota", waitsFor("q1", true), unblockQ1, true},
+	{"another quota", waitsFor("q2", true), unblockQ1, false},
+	{"a quota, when it waits for none", escaped, unblockQ1, false},
+	{"quota only, a class", waitsFor("q1", true), unblockC1, false},
+	{"quota only, escaped, a class", func(e *nomad.Evaluation) { escaped(e); waitsFor("q1", true)(e) }, unblockC1, false},
+	{"quota and more, a class", waitsFor("q1", false), unblockC1, true},
+	{"quota and more, its quota", waitsFor("q1", false), unblockQ1, true},
+	{"system, its quota", func(e *nomad.Evaluation) { onNode("n1")(e); waitsFor("q1", true)(e) }, unblockQ1, true},
+	{"system, quota only, its node", func(e *nomad.Evaluation) { onNode("n1")(e); waitsFor("q1", true)(e) }, unblockN1, false},
+	{"system, quota and more, its node", func(e *nomad.Evaluation) { onNode("n1")(e); waitsFor("q1", false)(e) }, unblockN1, true},
+	{"too many plans, a class", func(e *nomad.Evaluation) { escaped(e); e.QuotaLimitReached = "q1" }, unblockC1, true},
 }
 
+// waitsFor makes it wait for a quota, and for that only or for nodes too.
+func waitsFor(quota string, only bool) func(*nomad.Evaluation) {
+	return func(e *nomad.Evaluation) {
+		e.QuotaLimitReached = quota
+		e.FailedTGAllocs = map[string]*nomad.AllocMetric{"g": {QuotaExhausted: []string{"cpu exhausted"}}}
+		if !only {
+			e.FailedTGAllocs["h"] = &nomad.AllocMetric{NodesExhausted: 1}
+		}
+	}
+}
+
+func unblockQ1(bl *broker.Blocked, index uint64) { bl.UnblockQuota("q1", index) }
 func unblockC1(bl *broker.Blocked, index uint64) { bl.Unblock("c1", index) }
 func unblockN1(bl *broker.Blocked, index uint64) { bl.UnblockNode("n1", index) }
 

@@ -80,5 +80,12 @@ func (o *Observer) AllocsStopped(index uint64, allocs []*nomad.Allocation) {
 // JobRemoved forgets the blocked evaluations of a job that is gone.
 func (o *Observer) JobRemoved(namespace, id string) { o.blocked.Untrack(namespace, id) }
 
+// QuotasFreed unblocks what waits for quotas that may have room again.
+func (o *Observer) QuotasFreed(index uint64, quotas []string) {
+	for _, q := range quotas {
+		o.blocked.UnblockQuota(q, index)
+	}
+}
+
 // AllocsChanged does nothing: no evaluation waits for the health of an allocation.
 func (o *Observer) AllocsChanged(uint64, []*nomad.Allocation) {}

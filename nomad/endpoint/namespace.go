@@ -62,6 +62,9 @@ func (s *Service) namespaceUpsert(ctx context.Context, _ *rpc.Call, req *nomad.N
 		if err := fitNamespace(n); err != nil {
 			return nil, err
 		}
+		if n.Quota != "" && s.snapshot().Quota(nil, n.Quota) == nil {
+			return nil, nomad.Errorf(400, "namespace %q names the quota %q, which does not exist: apply it first", n.Name, n.Quota)
+		}
 	}
 	return s.writeNamespaces(ctx, nomad.NamespaceUpsertRequestType, &nomad.NamespaceUpsertRequest{Namespaces: req.Namespaces})
 }
@@ -70,9 +73,6 @@ func (s *Service) namespaceUpsert(ctx context.Context, _ *rpc.Call, req *nomad.N
 func fitNamespace(n *nomad.Namespace) error {
 	if err := n.Validate(); err != nil {
 		return err
-	}
-	if n.Quota != "" {
-		return absent("quotas of namespaces")
 	}
 	if n.VaultConfiguration != nil || n.ConsulConfiguration != nil {
 		return absent("Vault and Consul configuration of namespaces")
@@ -99,6 +99,7 @@ func (s *Service) namespaceDelete(ctx context.Context, _ *rpc.Call, req *nomad.N
 	return s.writeNamespaces(ctx, nomad.NamespaceDeleteRequestType, &nomad.NamespaceDeleteRequest{Namespaces: req.Namespaces})
 }
 
+// writeNamespaces writes an entry about namespaces or quotas.
 func (s *Service) writeNamespaces(ctx context.Context, t nomad.MessageType, entry any) (*nomad.GenericResponse, error) {
 	index, err := s.apply(ctx, t, entry)
 	if err != nil {

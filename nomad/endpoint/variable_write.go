@@ -127,6 +127,7 @@ func (s *Service) variableEntry(ctx context.Context, c *rpc.Call, req *nomad.Var
 	if !req.Op.Stores() && req.Op != nomad.VarOpLockAcquire {
 		return entry, nil
 	}
+	entry.Allowance = s.snapshot().QuotaOf(nil, v.Namespace).Variables(s.cfg.Region)
 	data, err := s.encrypt(ctx, req.Var.Items)
 	v.VariableData = data
 	return entry, err

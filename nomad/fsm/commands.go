@@ -60,7 +60,9 @@ func commandTable() map[nomad.MessageType]command {
 	return table
 }
 
-// allCommands lists the message numbers of compat/raft-fsm.md section 1.
+// allCommands lists the message numbers of compat/raft-fsm.md section 1, and those of
+// quotas, which are ours: the numbers that other servers reserve for theirs (66 to 74)
+// stay free, since what their entries hold is not known.
 func allCommands() []command {
 	return []command{
 		handle(nomad.NodeRegisterRequestType, "NodeRegister", (*state.Store).RegisterNode),
@@ -128,6 +130,8 @@ func allCommands() []command {
 		handle(nomad.WrappedRootKeysUpsertRequestType, "WrappedRootKeysUpsert", (*state.Store).UpsertRootKey),
 		handle(nomad.NamespaceUpsertRequestType, "NamespaceUpsert", (*state.Store).UpsertNamespaces),
 		handle(nomad.NamespaceDeleteRequestType, "NamespaceDelete", (*state.Store).DeleteNamespaces),
+		handle(nomad.QuotaUpsertRequestType, "QuotaUpsert", (*state.Store).UpsertQuotas),
+		handle(nomad.QuotaDeleteRequestType, "QuotaDelete", (*state.Store).DeleteQuotas),
 		later(nomad.HostVolumeRegisterRequestType, "HostVolumeRegister"),
 		later(nomad.HostVolumeDeleteRequestType, "HostVolumeDelete"),
 		later(nomad.TaskGroupHostVolumeClaimDeleteRequestType, "TaskGroupHostVolumeClaimDelete"),

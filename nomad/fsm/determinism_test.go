@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
 // stream makes random commands over a small world, so that they meet.
@@ -42,6 +43,10 @@ func (s stream) alloc() *nomad.Allocation {
 		EvalID: s.pick("eval"), ClientStatus: []string{"pending", "running", "complete", "failed", "lost", "unknown"}[s.IntN(6)], DesiredStatus: "run",
 		ModifyTime: s.time(), CreateTime: s.time(), SignedIdentities: map[string]string{"t1": "x", "t2": "y"}, SigningKeyID: s.pick("key"),
 		TaskStates: map[string]*nomad.TaskState{"t1": {State: "running"}, "t2": {State: "dead"}}}
+	if s.IntN(8) > 0 {
+		a.AllocatedResources = &nomad.AllocatedResources{Tasks: map[string]*nomad.AllocatedTaskResources{
+			"t1": {Cpu: nomad.AllocatedCpuResources{CpuShares: int64(s.IntN(3)), ReservedCores: []uint16{1, 2}[:s.IntN(3)]}, Memory: nomad.AllocatedMemoryResources{MemoryMB: int64(s.IntN(3))}}}}
+	}
 	if s.IntN(2) == 0 {
 		a.DeploymentID = s.pick("dep")
 		a.DeploymentStatus = &nomad.AllocDeploymentStatus{Healthy: &healthy, Timestamp: time.Unix(0, s.time()).UTC(), Canary: s.IntN(4) == 0}
@@ -88,7 +93,7 @@ func (s stream) next() (nomad.MessageType, any) {
 	yes := true
 	in := nomad.WriteRequest{Namespace: "default"}
 	event := &nomad.NodeEvent{Message: "m", Timestamp: time.Unix(0, s.time()).UTC()}
-	switch s.IntN(30) {
+	switch s.IntN(33) {
 	case 0, 1:
 		return nomad.NodeRegisterRequestType, &nomad.NodeRegisterRequest{CreateNodePool: true, NodeEvent: event,
 			Introduction: &nomad.NodeIntroduction{TokenID: s.pick("token"), Uses: 3, Expiry: 1_700_000_000 + int64(s.IntN(3))},
@@ -133,6 +138,8 @@ func (s stream) next() (nomad.MessageType, any) {
 		return s.name()
 	case 26:
 		return s.deployment()
+	case 30, 31, 32:
+		return s.quota()
 	case 27, 28:
 		return nomad.VarApplyStateRequestType, s.variable()
 	default:
@@ -181,6 +188,21 @@ func (s stream) name() (nomad.MessageType, any) {
 		return nomad.NodePoolUpsertRequestType, &nomad.NodePoolUpsertRequest{NodePools: []*nomad.NodePool{{Name: s.pick("pool"), NodeIdentityTTL: time.Hour, Meta: map[string]string{"a": "1", "b": "2"}}}}
 	}
 	return nomad.NodePoolDeleteRequestType, &nomad.NodePoolDeleteRequest{Names: []string{s.pick("pool")}}
+}
+
+// quota makes and forgets quotas, and gives them to the namespace of the jobs.
+func (s stream) quota() (nomad.MessageType, any) {
+	name := fmt.Sprint("quota", s.IntN(2))
+	switch s.IntN(6) {
+	case 0, 1:
+		return nomad.QuotaUpsertRequestType, &nomad.QuotaUpsertRequest{Quotas: []*nomad.QuotaSpec{{Name: name, Limits: []*nomad.QuotaLimit{{Region: "global",
+			RegionLimit: &nomad.QuotaResources{CPU: new(s.IntN(9)), Storage: &nomad.QuotaStorageResources{VariablesMB: 5}}, Hash: []byte{1, 2}}}}}}
+	case 2:
+		return nomad.QuotaDeleteRequestType, &nomad.QuotaDeleteRequest{Names: []string{name}}
+	case 3:
+		name = ""
+	}
+	return nomad.NamespaceUpsertRequestType, &nomad.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "default", Quota: name}}}
 }
 
 // variable does something to one of few variables, often one that is held or has changed.
@@ -234,12 +256,34 @@ func TestDeterminism(t *testing.T) {
 				}
 				cancelOrphans(t, one)
 			}
+			checkUsage(t, one)
+			checkUsage(t, two)
 			if n%20 == 19 && !bytes.Equal(one.dump(t), two.dump(t)) {
 				t.Fatalf("seed %d: states differ after command %d of type %d", seed, n, kind)
 			}
 		}
+		if got := one.State().Snapshot().TableIndex(state.TableQuotaUsage); got == 0 {
+			t.Errorf("seed %d: nothing was counted for a quota", seed)
+		}
 		if applied < 200 {
 			t.Errorf("seed %d: only %d commands were applied", seed, applied)
+		}
+	}
+}
+
+// checkUsage counts anew what is kept of quotas.
+func checkUsage(t *testing.T, m *machine) {
+	t.Helper()
+	s := m.State().Snapshot()
+	for q := range s.Quotas(nil) {
+		var want nomad.QuotaAmount
+		for n := range s.NamespacesByQuota(nil, q.Name) {
+			for a := range s.AllocsByNamespace(nil, n.Name) {
+				want.Add(a.QuotaAmount(), 1)
+			}
+		}
+		if got := s.QuotaHeld(nil, q.Name); got != want {
+			t.Fatalf("of quota %s %+v are counted, %+v are held", q.Name, got, want)
 		}
 	}
 }

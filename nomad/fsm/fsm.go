@@ -27,6 +27,8 @@ type Observer interface {
 	JobRemoved(ns, id string)
 	// AllocsChanged tells of allocations whose client status or health changed.
 	AllocsChanged(index uint64, allocs []*nomad.Allocation)
+	// QuotasFreed tells of quotas that may have room again.
+	QuotasFreed(index uint64, quotas []string)
 }
 
 // FSM implements raft.FSM over a state store.
@@ -166,6 +168,9 @@ func (f *FSM) tell(index uint64, c *state.Changes) {
 	}
 	if len(c.Allocs) > 0 {
 		f.observer.AllocsChanged(index, c.Allocs)
+	}
+	if len(c.Quotas) > 0 {
+		f.observer.QuotasFreed(index, c.Quotas)
 	}
 }
 

@@ -11,7 +11,8 @@
 // Plans are queued by priority, then as they came. A node that cannot take what a
 // plan puts there is left out of the result with everything planned on it, and the
 // result names the index from which a scheduler sees why (RefreshIndex). A plan
-// that is all-at-once is then left out whole.
+// that is all-at-once is then left out whole. So it is with a node whose allocations
+// would take more than the quota of their namespace has left.
 //
 // One plan is in the Raft log at a time; the next is checked against the state
 // with that plan added to it, and checked again if the commit fails. So a commit
@@ -159,6 +160,10 @@ func (a *Applier) check(ctx context.Context, s *submission, last *commit) (*cand
 	}
 	if c.result, err = v.evaluate(plan); err != nil {
 		return nil, err
+	}
+	c.keepQuota()
+	if len(c.overQuota) > 0 {
+		a.cfg.Log.Debug("plan left out beyond a quota", "eval", plan.EvalID, "nodes", c.overQuota)
 	}
 	if len(c.result.RejectedNodes) > 0 {
 		a.cfg.Log.Debug("plan rejected on nodes", "eval", plan.EvalID, "nodes", c.result.RejectedNodes)

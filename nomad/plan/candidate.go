@@ -13,8 +13,10 @@ type candidate struct {
 	view   view
 	result *nomad.PlanResult
 	stale  bool
-	signed map[string]*nomad.Allocation // copies with identities, by allocation ID
-	now    time.Time
+	// overQuota are nodes that are left out, since the namespace's quota has no room.
+	overQuota []string
+	signed    map[string]*nomad.Allocation // copies with identities, by allocation ID
+	now       time.Time
 }
 
 // empty says whether there is nothing to commit.
@@ -27,7 +29,7 @@ func (c *candidate) empty() bool {
 // refresh returns the index from which a scheduler sees why parts of the plan were
 // left out, 0 when none were. last is the commit that the check took into account.
 func (c *candidate) refresh(last *commit) uint64 {
-	if !c.stale && len(c.result.RejectedNodes) == 0 {
+	if !c.stale && len(c.result.RejectedNodes)+len(c.overQuota) == 0 {
 		return 0
 	}
 	index := c.view.snap.Index()

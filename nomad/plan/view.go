@@ -79,6 +79,22 @@ func (c *nodeChange) replaces(id string) bool {
 	return c != nil && (c.gone[id] || c.placed[id] != nil)
 }
 
+// alloc returns an allocation as it will be, nil when it is over or there is none.
+func (v view) alloc(node, id string) *nomad.Allocation {
+	change := v.ahead.on(node)
+	if change != nil && change.gone[id] {
+		return nil
+	}
+	stored := v.snap.Alloc(nil, id)
+	if stored != nil && stored.TerminalStatus() {
+		return nil
+	}
+	if change != nil && change.placed[id] != nil {
+		return change.placed[id]
+	}
+	return stored
+}
+
 // stale says whether another plan for the same evaluation went through since the
 // scheduler looked: a worker that was too slow, and the one after it.
 func (v view) stale(plan *nomad.Plan) bool {

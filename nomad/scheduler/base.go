@@ -32,14 +32,15 @@ type base struct {
 
 	eval *nomad.Evaluation
 	// The results of the latest attempt.
-	job         *nomad.Job
-	eligibility *feasible.Eligibility
-	failed      map[string]*nomad.AllocMetric
-	queued      map[string]int
-	deployment  string
-	nextEval    string
-	older       olderForm
-	annotations *nomad.PlanAnnotations
+	job          *nomad.Job
+	eligibility  *feasible.Eligibility
+	failed       map[string]*nomad.AllocMetric
+	queued       map[string]int
+	quotaReached string // the quota that is exhausted, "" when none is
+	deployment   string
+	nextEval     string
+	older        olderForm
+	annotations  *nomad.PlanAnnotations
 }
 
 // newID returns a version 4 UUID drawn from the scheduler's seed.
@@ -94,7 +95,7 @@ func (b *base) run(ctx context.Context, eval *nomad.Evaluation, attempts int, tr
 func (b *base) view() (*cluster, *reconcile.Request) {
 	b.job = b.snap.Job(nil, b.eval.Namespace, b.eval.JobID)
 	b.failed, b.queued = map[string]*nomad.AllocMetric{}, map[string]int{}
-	b.eligibility = nil
+	b.eligibility, b.quotaReached = nil, ""
 	if !b.job.Stopped() {
 		b.eligibility = feasible.NewEligibility(b.job)
 		for _, tg := range b.job.TaskGroups {
@@ -116,6 +117,15 @@ func (b *base) view() (*cluster, *reconcile.Request) {
 	}
 	c.tally.load(req.Allocs)
 	return c, req
+}
+
+// granted returns the option that a search found, or nil when the quota stands against it.
+func (b *base) granted(c *cluster, o *option, m *nomad.AllocMetric) (*option, *nomad.AllocMetric) {
+	if o != nil && c.quota.exceeded(o, m) {
+		b.quotaReached = c.quota.name
+		return nil, m
+	}
+	return o, m
 }
 
 // errNoRefresh means that a planner refused parts without showing why.

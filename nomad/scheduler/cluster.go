@@ -22,6 +22,7 @@ type cluster struct {
 	usages map[string]*feasible.Usage
 	nodes  map[string]*nomad.Node
 	tally  *tally
+	quota  *quota
 }
 
 func newCluster(snap State, job *nomad.Job, eval *nomad.Evaluation, rng *rand.Rand) *cluster {
@@ -39,6 +40,7 @@ func newCluster(snap State, job *nomad.Job, eval *nomad.Evaluation, rng *rand.Ra
 	if job.Stopped() {
 		return c
 	}
+	c.quota = newQuota(snap, job)
 	c.poolOverrides()
 	c.candidates()
 	rng.Shuffle(len(c.ready), func(i, j int) { c.ready[i], c.ready[j] = c.ready[j], c.ready[i] })
@@ -136,6 +138,7 @@ func (c *cluster) hold(a *nomad.Allocation) {
 	if u := c.usages[a.NodeID]; u != nil {
 		u.Add(a)
 	}
+	c.quota.count(a, 1)
 	c.tally.add(a, 1)
 }
 
@@ -144,5 +147,6 @@ func (c *cluster) release(a *nomad.Allocation) {
 	if u := c.usages[a.NodeID]; u != nil {
 		u.Remove(a.ID)
 	}
+	c.quota.count(a, -1)
 	c.tally.add(a, -1)
 }

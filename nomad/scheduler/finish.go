@@ -21,7 +21,11 @@ func (b *base) complete(ctx context.Context) error {
 		again.ClassEligibility, again.EscapedComputedClass = b.classes()
 		return b.planner.ReblockEval(ctx, &again)
 	}
-	blocked := b.blocked(nomad.EvalTriggerQueuedAllocs, "waits for nodes that can take the remaining allocations")
+	why := "waits for nodes that can take the remaining allocations"
+	if b.quotaReached != "" {
+		why = fmt.Sprintf("waits for room in the quota %q", b.quotaReached)
+	}
+	blocked := b.blocked(nomad.EvalTriggerQueuedAllocs, why)
 	blocked.FailedTGAllocs = b.failed
 	blocked.QueuedAllocations = b.queued
 	if err := b.planner.CreateEval(ctx, blocked); err != nil {
@@ -67,6 +71,7 @@ func (b *base) describe(e *nomad.Evaluation) {
 	if b.queued != nil {
 		e.QueuedAllocations = b.queued
 	}
+	e.QuotaLimitReached = b.quotaReached
 	e.DeploymentID = b.deployment
 	e.NextEval = b.nextEval
 	e.PlanAnnotations = b.annotations
@@ -79,6 +84,7 @@ func (b *base) describe(e *nomad.Evaluation) {
 func (b *base) blocked(trigger, why string) *nomad.Evaluation {
 	e := b.follow(trigger, why)
 	e.Status = nomad.EvalStatusBlocked
+	e.QuotaLimitReached = b.quotaReached
 	e.ClassEligibility, e.EscapedComputedClass = b.classes()
 	e.SnapshotIndex = b.snap.Index()
 	return e

@@ -81,7 +81,7 @@ func (g *generic) place(d *draft, result *reconcile.Result) {
 			d.stop(p.Previous, p.StopPrevious, "")
 		}
 		o, m := g.search(s, p)
-		if o == nil {
+		if o, m = g.granted(d.cluster, o, m); o == nil {
 			g.failed[p.Group.Name] = m
 			if p.StopPrevious != "" {
 				d.unstop(p.Previous)

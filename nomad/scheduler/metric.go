@@ -92,6 +92,7 @@ func merge(m, other *nomad.AllocMetric) *nomad.AllocMetric {
 	m.NodesFiltered += other.NodesFiltered
 	m.NodesExhausted += other.NodesExhausted
 	m.AllocationTime += other.AllocationTime
+	m.QuotaExhausted = mergeExhausted(m.QuotaExhausted, other.QuotaExhausted)
 	for _, pair := range []struct {
 		into *map[string]int
 		from map[string]int

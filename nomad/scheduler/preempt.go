@@ -61,6 +61,7 @@ func highest(allocs []*nomad.Allocation) int {
 
 // preempt makes the victims give way to an allocation.
 func (d *draft) preempt(by *nomad.Allocation, victims []*nomad.Allocation) {
+	d.cluster.quota.displaced(victims)
 	for _, v := range victims {
 		by.PreemptedAllocations = append(by.PreemptedAllocations, v.ID)
 		gone := *v

@@ -26,6 +26,10 @@ type State interface {
 	AllocsByJob(ws memdb.WatchSet, namespace, job string) iter.Seq[*nomad.Allocation]
 	AllocsByNode(ws memdb.WatchSet, node string) iter.Seq[*nomad.Allocation]
 	LatestDeployment(ws memdb.WatchSet, namespace, job string) *nomad.Deployment
+	// QuotaOf returns the quota that a namespace names, nil when it names none;
+	// QuotaHeld what the allocations of all namespaces hold that name it.
+	QuotaOf(ws memdb.WatchSet, namespace string) *nomad.QuotaSpec
+	QuotaHeld(ws memdb.WatchSet, quota string) nomad.QuotaAmount
 	SchedulerConfig(ws memdb.WatchSet) (uint64, *nomad.SchedulerConfiguration)
 }
 

@@ -94,9 +94,9 @@ func (s *scorer) compares() bool { return len(s.affinities)+len(s.spreads) > 0 }
 func (s *scorer) score(n *nomad.Node, u *feasible.Usage, r *nomad.AllocatedResources) scores {
 	out := scores{hasAffinity: len(s.affinities) > 0, hasSpread: len(s.spreads) > 0}
 	if s.even {
-		out.fit = u.SpreadScore(feasible.Flatten(r))
+		out.fit = u.SpreadScore(r.Flatten())
 	} else {
-		out.fit = u.BinPackScore(feasible.Flatten(r))
+		out.fit = u.BinPackScore(r.Flatten())
 	}
 	if same := s.tally.byspot[spot{s.tg.Name, n.ID}]; same > 0 && s.tg.Count > 0 {
 		out.anti = -min(1, float64(same+1)/float64(s.tg.Count))

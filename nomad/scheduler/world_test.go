@@ -31,6 +31,9 @@ type world struct {
 	deps   []*nomad.Deployment
 	config nomad.SchedulerConfiguration
 	pool   *nomad.NodePoolSchedulerConfiguration
+	quota  *nomad.QuotaSpec
+	// elsewhere is what other namespaces of the quota hold.
+	elsewhere nomad.QuotaAmount
 
 	plans     []*nomad.Plan
 	created   []*nomad.Evaluation
@@ -55,6 +58,16 @@ func (w *world) Job(_ memdb.WatchSet, _, id string) *nomad.Job { return w.jobs[i
 func (w *world) Nodes(memdb.WatchSet) iter.Seq[*nomad.Node]    { return sorted(w.nodes) }
 func (w *world) SchedulerConfig(memdb.WatchSet) (uint64, *nomad.SchedulerConfiguration) {
 	return 1, &w.config
+}
+
+func (w *world) QuotaOf(memdb.WatchSet, string) *nomad.QuotaSpec { return w.quota }
+
+func (w *world) QuotaHeld(memdb.WatchSet, string) nomad.QuotaAmount {
+	out := w.elsewhere
+	for _, a := range w.allocs {
+		out.Add(a.QuotaAmount(), 1)
+	}
+	return out
 }
 
 func (w *world) NodePool(_ memdb.WatchSet, n string) *nomad.NodePool {

@@ -70,6 +70,7 @@ func (s *Snapshot) AllocsByDeployment(ws memdb.WatchSet, deployment string) iter
 // deployment, and what others want to hear.
 func (t *txn) storeAlloc(a, old *nomad.Allocation, c counts) {
 	allocs.put(t, a)
+	t.account(a, old)
 	c.moved(a, old)
 	t.countInDeployment(a, old)
 	if old == nil {

@@ -125,6 +125,7 @@ func (s *Store) Reap(index uint64, req *nomad.EvalReapRequest) (*Changes, error)
 		for _, id := range req.Allocs {
 			if a := allocs.get(t, nil, keyOf(id)); a != nil {
 				allocs.delete(t, a)
+				t.account(nil, a)
 			}
 		}
 		t.setJobStatuses(touched)

@@ -12,6 +12,9 @@ import (
 var namespaces = &table[nomad.Namespace]{
 	name: TableNamespaces,
 	id:   func(n *nomad.Namespace) key { return keyOf(n.Name) },
+	indexes: []index[nomad.Namespace]{
+		{"quota", func(n *nomad.Namespace) key { return optional(n.Quota) }},
+	},
 }
 
 // Namespace returns the namespace, nil when there is none.
@@ -24,10 +27,13 @@ func (s *Snapshot) Namespaces(ws memdb.WatchSet) iter.Seq[*nomad.Namespace] {
 	return namespaces.all(s.tx, ws)
 }
 
-// UpsertNamespaces stores namespaces.
+// UpsertNamespaces stores namespaces. A quota that one names must exist.
 func (s *Store) UpsertNamespaces(index uint64, req *nomad.NamespaceUpsertRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		for _, n := range req.Namespaces {
+			if n.Quota != "" && quotas.get(t, nil, keyOf(n.Quota)) == nil {
+				return fmt.Errorf("namespace %q names the quota %q, which does not exist", n.Name, n.Quota)
+			}
 			stored := *n
 			t.putNamespace(&stored)
 		}
@@ -38,10 +44,12 @@ func (s *Store) UpsertNamespaces(index uint64, req *nomad.NamespaceUpsertRequest
 // putNamespace stores a namespace that the caller owns.
 func (t *txn) putNamespace(n *nomad.Namespace) {
 	n.CreateIndex, n.ModifyIndex = t.index, t.index
-	if old := namespaces.get(t, nil, keyOf(n.Name)); old != nil {
+	old := namespaces.get(t, nil, keyOf(n.Name))
+	if old != nil {
 		n.CreateIndex = old.CreateIndex
 	}
 	namespaces.put(t, n)
+	t.requota(n.Name, n, old)
 }
 
 // DeleteNamespaces removes namespaces in which there is no job, running or not, and no
@@ -66,6 +74,7 @@ func (s *Store) DeleteNamespaces(index uint64, req *nomad.NamespaceDeleteRequest
 				variableQuotas.delete(t, q)
 			}
 			namespaces.delete(t, n)
+			t.requota(name, nil, n)
 		}
 		return nil
 	})

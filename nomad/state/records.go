@@ -102,9 +102,9 @@ func rowRecord[T any](kind byte, name string, t *table[T], fix func(*T)) Record 
 	}
 }
 
-// indexRecord is rowRecord for indexes. The configuration of autopilot, which has
-// no record type, goes with them as a row whose key holds it: a reader that doesn't
-// know it keeps a row.
+// indexRecord is rowRecord for indexes. The configuration of autopilot and quotas, which
+// have no record type, go with them as rows whose keys hold them: a reader that doesn't
+// know them keeps rows.
 func indexRecord() Record {
 	rec := rowRecord(2, "Index", indexes, nil)
 	plain := rec.rows
@@ -115,8 +115,13 @@ func indexRecord() Record {
 					return
 				}
 			}
-			if c := s.AutopilotConfig(nil); c != nil {
-				yield(autopilotRow(c))
+			if c := s.AutopilotConfig(nil); c != nil && !yield(autopilotRow(c)) {
+				return
+			}
+			for q := range s.Quotas(nil) {
+				if !yield(quotaRow(q)) {
+					return
+				}
 			}
 		}
 	}
@@ -127,6 +132,9 @@ func indexRecord() Record {
 		}
 		if text, ok := strings.CutPrefix(row.Key, autopilotPrefix); ok {
 			return r.readAutopilot(text)
+		}
+		if text, ok := strings.CutPrefix(row.Key, quotaPrefix); ok {
+			return r.readQuota(text)
 		}
 		return r.txn.Insert(indexes.name, row)
 	}
@@ -251,6 +259,7 @@ func (r *Restore) Finish() *Store {
 	}
 	t.index = latest
 	t.putBuiltin()
+	r.countUsages()
 	for d := range deployments.all(t, nil) {
 		if d.Active() && jobs.get(t, nil, keyOf(d.Namespace, d.JobID)) == nil {
 			cancelled := *d

@@ -173,6 +173,7 @@ type txn struct {
 	index   uint64
 	touched map[string]bool
 	changes Changes
+	usages  map[string]*nomad.NamespaceUsage // by namespace, as they will be; nil values have no quota
 }
 
 // write runs fn in a transaction. When fn fails nothing has changed.
@@ -185,6 +186,7 @@ func (s *Store) write(index uint64, fn func(*txn) error) (*Changes, error) {
 	if err := fn(t); err != nil {
 		return nil, err
 	}
+	t.settle()
 	for name := range t.touched {
 		t.noteIndex(name)
 	}
@@ -231,6 +233,7 @@ func (j *joint) write(index uint64, fn func(*txn) error) (*Changes, error) {
 	if err := fn(t); err != nil {
 		return nil, err
 	}
+	t.settle()
 	for name := range t.touched {
 		j.touched[name] = index
 	}
@@ -256,6 +259,9 @@ type Changes struct {
 	Allocs []*nomad.Allocation
 	// Removed jobs were stopped or purged.
 	Removed []nomad.NamespacedID
+	// Quotas may have room again: less of them is held, or they or the namespaces that
+	// name them changed.
+	Quotas []string
 }
 
 // indexes is the table of the last change of each table.

@@ -24,6 +24,8 @@ const (
 	TableRootKeys       = "root_keys"
 	TableVariables      = "variables"
 	TableVariablesQuota = "variables_quota"
+	TableQuotas         = "quotas"      // ours
+	TableQuotaUsage     = "quota_usage" // ours
 
 	TableACLPolicy       = "acl_policy"
 	TableACLToken        = "acl_token"
@@ -45,7 +47,7 @@ func schema() *memdb.DBSchema {
 		jobSummaries.schema(), jobVersions.schema(), jobSubmissions.schema(), deployments.schema(),
 		evals.schema(), allocs.schema(), schedulerConfigs.schema(), autopilotConfigs.schema(), clusterMetas.schema(), rootKeys.schema(),
 		variables.schema(), variableQuotas.schema(), aclPolicies.schema(), aclTokens.schema(), aclRoles.schema(), aclAuthMethods.schema(),
-		aclBindingRules.schema(), oneTimeTokens.schema(), foreign.schema(),
+		aclBindingRules.schema(), oneTimeTokens.schema(), quotas.schema(), quotaUsages.schema(), foreign.schema(),
 	}
 	s := &memdb.DBSchema{Tables: map[string]*memdb.TableSchema{}}
 	for _, t := range all {

@@ -109,8 +109,28 @@ func (t *txn) applyVariable(req *nomad.VarApplyStateRequest) (*nomad.VarApplySta
 	default:
 		return nil, fmt.Errorf("unknown variable operation %q", op)
 	}
+	if err := t.roomForVariable(&next, old, req.Allowance); err != nil {
+		return nil, err
+	}
 	out.Written = &t.putVariable(&next, old).VariableMetadata
 	return out, nil
+}
+
+// roomForVariable refuses what would take more than the quota of its namespace allows. It
+// is decided here because only the log orders writers.
+func (t *txn) roomForVariable(v, old *nomad.VariableEncrypted, allowed *nomad.VariablesAllowance) error {
+	grown := int64(len(v.Data))
+	if old != nil {
+		grown -= int64(len(old.Data))
+	}
+	if allowed == nil || grown <= 0 {
+		return nil
+	}
+	if needed := variablesHeld(t, nil, allowed.Quota) + grown; needed > allowed.Bytes {
+		return nomad.Errorf(400, "variable %q of namespace %q: quota %q allows %d bytes of variables, %d would be needed",
+			v.Path, v.Namespace, allowed.Quota, allowed.Bytes, needed)
+	}
+	return nil
 }
 
 // inTheWay says whether what there is forbids an operation.

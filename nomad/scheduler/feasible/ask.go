@@ -48,7 +48,7 @@ func NewAsk(tg *nomad.TaskGroup, cfg *nomad.SchedulerConfiguration) *Ask {
 		ask.base.Tasks[t.Name] = res
 		ask.base.TaskLifecycles[t.Name] = t.Lifecycle
 	}
-	ask.use = Flatten(&ask.base)
+	ask.use = ask.base.Flatten()
 	return ask
 }
 
@@ -126,7 +126,7 @@ func (u *Usage) pickCores(ask *Ask, out *nomad.AllocatedResources) string {
 		task.Cpu.ReservedCores = picked
 		task.Cpu.CpuShares = u.worth(picked)
 	}
-	return u.over(Flatten(out))
+	return u.over(out.Flatten())
 }
 
 // choose returns as many cores as asked, nil when there are too few. A NUMA

@@ -7,30 +7,7 @@ import (
 )
 
 // Used is an amount of each countable resource of a node.
-type Used struct {
-	CPU      int64 // MHz
-	MemoryMB int64
-	// MemoryMaxMB is the sum of the memory limits; it may pass what the node has.
-	MemoryMaxMB int64
-	DiskMB      int64
-	// Cores are the reserved cores, ascending.
-	Cores []uint16
-}
-
-func (u *Used) add(o Used, sign int64) {
-	u.CPU += sign * o.CPU
-	u.MemoryMB += sign * o.MemoryMB
-	u.MemoryMaxMB += sign * o.MemoryMaxMB
-	u.DiskMB += sign * o.DiskMB
-}
-
-// max raises each amount of u to that of o.
-func (u *Used) max(o Used) {
-	u.CPU = max(u.CPU, o.CPU)
-	u.MemoryMB = max(u.MemoryMB, o.MemoryMB)
-	u.MemoryMaxMB = max(u.MemoryMaxMB, o.MemoryMaxMB)
-	u.DiskMB = max(u.DiskMB, o.DiskMB)
-}
+type Used = nomad.Used
 
 // Capacity returns what a node offers to allocations: what it has without what
 // it keeps for itself.
@@ -99,42 +76,4 @@ func coreCapacity(r *nomad.NodeResources, kept *nomad.NodeReservedResources) []u
 	})
 	slices.Sort(cores)
 	return cores
-}
-
-// Flatten returns the most that an allocation holds at once. Prestart tasks
-// end before the main ones begin and poststop tasks begin after they ended, so
-// these phases share; sidecars live beside all of them.
-func Flatten(r *nomad.AllocatedResources) Used {
-	var sidecar, prestart, main, poststop Used
-	var cores []uint16
-	for name, task := range r.Tasks {
-		phase := &main
-		if lc := r.TaskLifecycles[name]; lc != nil {
-			switch {
-			case lc.Sidecar:
-				phase = &sidecar
-			case lc.Hook == nomad.TaskLifecycleHookPrestart:
-				phase = &prestart
-			case lc.Hook == nomad.TaskLifecycleHookPoststop:
-				phase = &poststop
-			}
-		}
-		phase.add(taskUse(task), 1)
-		cores = append(cores, task.Cpu.ReservedCores...)
-	}
-	main.max(prestart)
-	main.max(poststop)
-	main.add(sidecar, 1)
-	main.DiskMB = r.Shared.DiskMB
-	slices.Sort(cores)
-	main.Cores = cores
-	return main
-}
-
-func taskUse(t *nomad.AllocatedTaskResources) Used {
-	u := Used{CPU: t.Cpu.CpuShares, MemoryMB: t.Memory.MemoryMB, MemoryMaxMB: t.Memory.MemoryMaxMB}
-	if u.MemoryMaxMB < u.MemoryMB {
-		u.MemoryMaxMB = u.MemoryMB
-	}
-	return u
 }

@@ -61,7 +61,7 @@ func (u *Usage) preemptible(priority int) []*nomad.Allocation {
 		}
 	}
 	slices.SortFunc(out, func(a, b *nomad.Allocation) int {
-		x, y := Flatten(a.AllocatedResources), Flatten(b.AllocatedResources)
+		x, y := a.AllocatedResources.Flatten(), b.AllocatedResources.Flatten()
 		return cmp.Or(
 			cmp.Compare(a.Job.Priority, b.Job.Priority),
 			cmp.Compare(y.MemoryMB, x.MemoryMB),

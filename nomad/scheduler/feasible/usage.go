@@ -77,9 +77,9 @@ func (u *Usage) Remove(id string) {
 
 func (u *Usage) count(r *nomad.AllocatedResources, sign int) {
 	if r != u.last {
-		u.last, u.lastUsed = r, Flatten(r)
+		u.last, u.lastUsed = r, r.Flatten()
 	}
-	u.used.add(u.lastUsed, int64(sign))
+	u.used.Add(u.lastUsed, int64(sign))
 	for _, id := range u.lastUsed.Cores {
 		before := u.cores[id]
 		after := before + sign

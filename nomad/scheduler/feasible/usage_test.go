@@ -111,7 +111,7 @@ func TestLifecyclesShare(t *testing.T) {
 			"init": {Hook: "prestart"}, "side": {Hook: "prestart", Sidecar: true}, "post": {Hook: "poststart"}, "after": {Hook: "poststop"},
 		},
 	}
-	if got := feasible.Flatten(r).MemoryMB; got != 510 {
+	if got := r.Flatten().MemoryMB; got != 510 {
 		t.Errorf("MemoryMB = %d, want 510: prestart alone with the sidecar is the most", got)
 	}
 }

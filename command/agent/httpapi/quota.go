@@ -1,0 +1,30 @@
+package httpapi
+
+import "github.com/open-nomad/open-nomad/nomad"
+
+// quotaRoutes read and change quotas.
+func quotaRoutes() []route {
+	const one = "/v1/quota/:name"
+	named := func(r *request, q *nomad.QuotaSpecificRequest) error { q.Name = r.param; return nil }
+	return []route{
+		{methods: "GET", path: "/v1/quotas", handle: read("Quota.List", noFields[nomad.QuotaListRequest], func(o *nomad.QuotaListResponse) (any, error) { return o.Quotas, nil })},
+		{methods: "GET", path: "/v1/quota-usages", handle: read("Quota.Usages", noFields[nomad.QuotaListRequest], func(o *nomad.QuotaUsageListResponse) (any, error) { return o.Usages, nil })},
+		{methods: "GET", path: "/v1/quota/usage/:name", handle: read("Quota.Usage", named, func(o *nomad.SingleQuotaUsageResponse) (any, error) { return found(o.Usage, "quota not found") })},
+		{methods: "GET", path: one, handle: read("Quota.Get", named, func(o *nomad.SingleQuotaResponse) (any, error) { return found(o.Quota, "quota not found") })},
+		{methods: "PUT POST", path: "/v1/quota", handle: write("Quota.Upsert", quotaSpec, nothing[nomad.GenericResponse])},
+		{methods: "PUT POST", path: one, handle: write("Quota.Upsert", quotaSpec, nothing[nomad.GenericResponse])},
+		{methods: "DELETE", path: one, handle: write("Quota.Delete", func(r *request, q *nomad.QuotaDeleteRequest) error { q.Names = []string{r.param}; return nil }, nothing[nomad.GenericResponse])},
+	}
+}
+
+func quotaSpec(r *request, q *nomad.QuotaUpsertRequest) error {
+	var spec nomad.QuotaSpec
+	if err := r.decode(&spec); err != nil {
+		return err
+	}
+	q.Quotas = []*nomad.QuotaSpec{&spec}
+	if r.param == "" {
+		return nil
+	}
+	return sameID("Quota", &spec.Name, r.param)
+}

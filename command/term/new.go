@@ -1,0 +1,23 @@
+package term
+
+import (
+	"errors"
+	"fmt"
+	"os"
+)
+
+// WriteNew writes a file that must not exist yet.
+func WriteNew(name, text string) error {
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if errors.Is(err, os.ErrExist) {
+		return fmt.Errorf("File %q already exists: nothing written", name)
+	}
+	if err == nil {
+		_, err = f.WriteString(text)
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		return fmt.Errorf("Failed to write %q: %w", name, err)
+	}
+	return nil
+}

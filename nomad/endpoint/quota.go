@@ -1,0 +1,121 @@
+package endpoint
+
+import (
+	"context"
+
+	memdb "github.com/hashicorp/go-memdb"
+	"github.com/open-nomad/open-nomad/acl"
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+func (s *Service) quotaMethods() []rpc.Method {
+	reads, writes := rpc.Needs(acl.ToRead(acl.Quotas)), rpc.Needs(acl.ToWrite(acl.Quotas))
+	return []rpc.Method{
+		rpc.Handle("Quota.List", rpc.Token, rpc.Leader, s.quotaList).Needs(reads),
+		rpc.Handle("Quota.Get", rpc.Token, rpc.Leader, s.quotaGet).Needs(reads),
+		rpc.Handle("Quota.Usages", rpc.Token, rpc.Leader, s.quotaUsages).Needs(reads),
+		rpc.Handle("Quota.Usage", rpc.Token, rpc.Leader, s.quotaUsage).Needs(reads),
+		rpc.Handle("Quota.Upsert", rpc.Token, rpc.Leader, s.quotaUpsert).Needs(writes),
+		rpc.Handle("Quota.Delete", rpc.Token, rpc.Leader, s.quotaDelete).Needs(writes),
+	}
+}
+
+// quotaPage returns the page of quotas that a request asks for.
+func quotaPage(snap *state.Snapshot, ws memdb.WatchSet, req *nomad.QuotaListRequest) ([]*nomad.QuotaSpec, string, error) {
+	all := only(snap.Quotas(ws), func(q *nomad.QuotaSpec) bool { return hasPrefix(q.Name, req.Prefix) })
+	return list[*nomad.QuotaSpec]{opts: &req.QueryOptions, order: byID,
+		at: func(q *nomad.QuotaSpec) cursor { return cursor{id: q.Name} }}.page(all)
+}
+
+func (s *Service) quotaList(ctx context.Context, _ *rpc.Call, req *nomad.QuotaListRequest) (*nomad.QuotaListResponse, error) {
+	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.QuotaListResponse) (err error) {
+		out.Index = snap.TableIndex(state.TableQuotas)
+		found, next, err := quotaPage(snap, ws, req)
+		out.Quotas, out.NextToken = each(found, func(q *nomad.QuotaSpec) *nomad.QuotaSpec { return q }), next
+		return err
+	})
+}
+
+func (s *Service) quotaGet(ctx context.Context, _ *rpc.Call, req *nomad.QuotaSpecificRequest) (*nomad.SingleQuotaResponse, error) {
+	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.SingleQuotaResponse) error {
+		out.Quota = snap.Quota(ws, req.Name)
+		if out.Index = snap.TableIndex(state.TableQuotas); out.Quota != nil {
+			out.Index = out.Quota.ModifyIndex
+		}
+		return nil
+	})
+}
+
+// usageTables are those from which usages are made.
+var usageTables = []string{state.TableQuotas, state.TableQuotaUsage, state.TableNamespaces, state.TableVariablesQuota}
+
+func (s *Service) quotaUsages(ctx context.Context, _ *rpc.Call, req *nomad.QuotaListRequest) (*nomad.QuotaUsageListResponse, error) {
+	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.QuotaUsageListResponse) (err error) {
+		out.Index = snap.TableIndex(usageTables...)
+		found, next, err := quotaPage(snap, ws, req)
+		out.Usages, out.NextToken = each(found, func(q *nomad.QuotaSpec) *nomad.QuotaUsage { return s.usageOf(snap, ws, q) }), next
+		return err
+	})
+}
+
+func (s *Service) quotaUsage(ctx context.Context, _ *rpc.Call, req *nomad.QuotaSpecificRequest) (*nomad.SingleQuotaUsageResponse, error) {
+	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.SingleQuotaUsageResponse) error {
+		out.Index = snap.TableIndex(usageTables...)
+		if q := snap.Quota(ws, req.Name); q != nil {
+			out.Usage = s.usageOf(snap, ws, q)
+		}
+		return nil
+	})
+}
+
+// usageOf returns what is used of a quota in this region: of other regions nothing is
+// known here.
+func (s *Service) usageOf(snap *state.Snapshot, ws memdb.WatchSet, q *nomad.QuotaSpec) *nomad.QuotaUsage {
+	out := &nomad.QuotaUsage{Name: q.Name, Used: map[string]*nomad.QuotaLimit{}, CreateIndex: q.CreateIndex, ModifyIndex: snap.TableIndex(usageTables...)}
+	limit := q.Limit(s.cfg.Region)
+	if limit == nil {
+		return out
+	}
+	held := snap.QuotaHeld(ws, q.Name)
+	variables := int((snap.QuotaVariables(ws, q.Name) + nomad.BytesInMegabyte - 1) / nomad.BytesInMegabyte)
+	n := func(v int64) *int { i := int(v); return &i }
+	out.Used[limit.Key()] = &nomad.QuotaLimit{Region: limit.Region, Hash: limit.Hash, VariablesLimit: &variables,
+		RegionLimit: &nomad.QuotaResources{CPU: n(held.CPU), Cores: n(held.Cores), MemoryMB: n(held.MemoryMB), MemoryMaxMB: n(held.MemoryMaxMB),
+			Allocs: n(held.Allocs), Storage: &nomad.QuotaStorageResources{VariablesMB: variables}}}
+	return out
+}
+
+// quotaUpsert stores quotas.
+func (s *Service) quotaUpsert(ctx context.Context, _ *rpc.Call, req *nomad.QuotaUpsertRequest) (*nomad.GenericResponse, error) {
+	if len(req.Quotas) == 0 {
+		return nil, nomad.Errorf(400, "must specify at least one quota")
+	}
+	entry := &nomad.QuotaUpsertRequest{}
+	for _, q := range req.Quotas {
+		if err := q.Validate(); err != nil {
+			return nil, err
+		}
+		stored := nomad.Copy(q)
+		if err := stored.SetHashes(); err != nil {
+			return nil, err
+		}
+		entry.Quotas = append(entry.Quotas, stored)
+	}
+	return s.writeNamespaces(ctx, nomad.QuotaUpsertRequestType, entry)
+}
+
+// quotaDelete forgets quotas that no namespace names.
+func (s *Service) quotaDelete(ctx context.Context, _ *rpc.Call, req *nomad.QuotaDeleteRequest) (*nomad.GenericResponse, error) {
+	if len(req.Names) == 0 {
+		return nil, nomad.Errorf(400, "must specify at least one quota to delete")
+	}
+	snap := s.snapshot()
+	for _, name := range req.Names {
+		if snap.Quota(nil, name) == nil {
+			return nil, nomad.Errorf(404, "quota %q not found", name)
+		}
+	}
+	return s.writeNamespaces(ctx, nomad.QuotaDeleteRequestType, &nomad.QuotaDeleteRequest{Names: req.Names})
+}

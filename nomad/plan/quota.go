@@ -1,0 +1,137 @@
+package plan
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// allowance is what a quota allows the plans of a namespace, and what is held of it.
+type allowance struct {
+	view   view
+	quota  string
+	limits *nomad.QuotaResources
+	held   nomad.QuotaAmount
+}
+
+// keepQuota leaves nodes out of the result on which more would be placed than the quota of
+// the job's namespace has room for. What the plan gives back counts first. Schedulers look
+// at the quota, too, but not at the plans of one another.
+func (c *candidate) keepQuota() {
+	if c.job == nil || len(c.result.NodeAllocation) == 0 {
+		return
+	}
+	spec := c.view.snap.QuotaOf(nil, c.job.Namespace)
+	limits := spec.Resources(c.job.Region)
+	if limits == nil {
+		return
+	}
+	a := &allowance{view: c.view, quota: spec.Name, limits: limits, held: c.view.held(spec.Name)}
+	for node := range union(c.result.NodeUpdate, c.result.NodePreemptions) {
+		if len(c.result.NodeAllocation[node]) == 0 {
+			a.held.Add(a.grown(c.result, node), 1)
+		}
+	}
+	// What did not fit at first may do so once other nodes have given back.
+	left := slices.Sorted(maps.Keys(c.result.NodeAllocation))
+	for range 2 {
+		left = slices.DeleteFunc(left, func(node string) bool { return a.take(c.result, node) })
+	}
+	c.leaveOut(left)
+}
+
+// leaveOut takes nodes out of the result, and everything when the plan is all-at-once.
+func (c *candidate) leaveOut(nodes []string) {
+	if len(nodes) == 0 {
+		return
+	}
+	c.overQuota = nodes
+	if c.plan.AllAtOnce {
+		c.result = &nomad.PlanResult{RejectedNodes: c.result.RejectedNodes}
+		return
+	}
+	for _, node := range nodes {
+		delete(c.result.NodeUpdate, node)
+		delete(c.result.NodeAllocation, node)
+		delete(c.result.NodePreemptions, node)
+	}
+}
+
+func union(a, b map[string][]*nomad.Allocation) map[string]bool {
+	out := make(map[string]bool, len(a)+len(b))
+	for node := range a {
+		out[node] = true
+	}
+	for node := range b {
+		out[node] = true
+	}
+	return out
+}
+
+// take counts what a node of the plan holds more, if there is room for it.
+func (a *allowance) take(r *nomad.PlanResult, node string) bool {
+	grown := a.grown(r, node)
+	if len(a.limits.Exceeded(a.held, grown)) > 0 {
+		return false
+	}
+	a.held.Add(grown, 1)
+	return true
+}
+
+// grown is what is held more of the quota by what the plan does on a node.
+func (a *allowance) grown(r *nomad.PlanResult, node string) nomad.QuotaAmount {
+	var out nomad.QuotaAmount
+	for _, list := range [][]*nomad.Allocation{r.NodeUpdate[node], r.NodePreemptions[node]} {
+		for _, gone := range list {
+			if now := a.view.alloc(node, gone.ID); a.view.shares(now, a.quota) {
+				out.Add(now.QuotaAmount(), -1)
+			}
+		}
+	}
+	for _, placed := range r.NodeAllocation[node] {
+		now := a.view.alloc(node, placed.ID)
+		if now == nil && a.view.snap.Alloc(nil, placed.ID) != nil {
+			continue // it ended: the plan only marks it
+		}
+		out.Add(placed.QuotaAmount(), 1)
+		out.Add(now.QuotaAmount(), -1)
+	}
+	return out
+}
+
+// shares says whether an allocation is of a namespace that names the quota.
+func (v view) shares(a *nomad.Allocation, quota string) bool {
+	if a == nil {
+		return false
+	}
+	spec := v.snap.QuotaOf(nil, a.Namespace)
+	return spec != nil && spec.Name == quota
+}
+
+// held is what the allocations of a quota will hold once the plan ahead is committed.
+func (v view) held(quota string) nomad.QuotaAmount {
+	out := v.snap.QuotaHeld(nil, quota)
+	if v.ahead == nil {
+		return out
+	}
+	for node, change := range v.ahead.nodes {
+		for id := range change.gone {
+			v.moved(&out, quota, node, id)
+		}
+		for id := range change.placed {
+			v.moved(&out, quota, node, id)
+		}
+	}
+	return out
+}
+
+// moved puts what an allocation will hold in place of what it holds.
+func (v view) moved(sum *nomad.QuotaAmount, quota, node, id string) {
+	if now := v.snap.Alloc(nil, id); v.shares(now, quota) {
+		sum.Add(now.QuotaAmount(), -1)
+	}
+	if next := v.alloc(node, id); v.shares(next, quota) {
+		sum.Add(next.QuotaAmount(), 1)
+	}
+}

@@ -1,0 +1,215 @@
+package nomad
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"regexp"
+)
+
+// quotaName is what quotas may be called.
+var quotaName = regexp.MustCompile(`^[a-zA-Z0-9-]{1,128}$`)
+
+// unboundedMemory is what a task counts for that has no limit of its memory: more than
+// any quota allows.
+const unboundedMemory = 1 << 40
+
+// QuotaAmount is an amount of everything that quotas limit of allocations.
+type QuotaAmount struct {
+	CPU         int64 // MHz, those of reserved cores too
+	Cores       int64
+	MemoryMB    int64
+	MemoryMaxMB int64
+	Allocs      int64
+}
+
+// Add adds sign times o.
+func (q *QuotaAmount) Add(o QuotaAmount, sign int64) {
+	q.CPU += sign * o.CPU
+	q.Cores += sign * o.Cores
+	q.MemoryMB += sign * o.MemoryMB
+	q.MemoryMaxMB += sign * o.MemoryMaxMB
+	q.Allocs += sign * o.Allocs
+}
+
+// Below says whether some amount is smaller than that of o.
+func (q QuotaAmount) Below(o QuotaAmount) bool {
+	return q.CPU < o.CPU || q.Cores < o.Cores || q.MemoryMB < o.MemoryMB || q.MemoryMaxMB < o.MemoryMaxMB || q.Allocs < o.Allocs
+}
+
+// QuotaAmount is what an allocation with these resources holds: what the scheduler counts
+// on its node.
+func (r *AllocatedResources) QuotaAmount() QuotaAmount {
+	used := r.Flatten()
+	out := QuotaAmount{CPU: used.CPU, Cores: int64(len(used.Cores)), MemoryMB: used.MemoryMB, MemoryMaxMB: used.MemoryMaxMB, Allocs: 1}
+	if r == nil {
+		return out
+	}
+	for _, t := range r.Tasks {
+		if t.Memory.MemoryMaxMB == MemoryNoLimit {
+			out.MemoryMaxMB = unboundedMemory
+		}
+	}
+	return out
+}
+
+// QuotaAmount is what the allocation holds now: nothing once it is over, for the servers
+// or the client, or when there is none.
+func (a *Allocation) QuotaAmount() QuotaAmount {
+	if a == nil || a.TerminalStatus() {
+		return QuotaAmount{}
+	}
+	return a.AllocatedResources.QuotaAmount()
+}
+
+// bound is one limit of a quota, and how much of it there is.
+type bound struct {
+	name       string
+	limit      *int
+	held, more int64
+}
+
+// Exceeded names what would be held beyond the limits if more were held too. What is not
+// asked for is not in the way, even when there is too much of it already.
+func (r *QuotaResources) Exceeded(held, more QuotaAmount) []string {
+	if r == nil {
+		return nil
+	}
+	var out []string
+	for _, b := range [...]bound{
+		{"cpu", r.CPU, held.CPU, more.CPU},
+		{"cores", r.Cores, held.Cores, more.Cores},
+		{"memory", r.MemoryMB, held.MemoryMB, more.MemoryMB},
+		{"memory_max", r.MemoryMaxMB, held.MemoryMaxMB, more.MemoryMaxMB},
+		{"allocs", r.Allocs, held.Allocs, more.Allocs},
+	} {
+		if why := b.exceeded(); why != "" {
+			out = append(out, why)
+		}
+	}
+	return out
+}
+
+func (b bound) exceeded() string {
+	if b.limit == nil || *b.limit == 0 || b.more <= 0 {
+		return ""
+	}
+	limit, needed := max(int64(*b.limit), 0), b.held+b.more
+	switch {
+	case needed <= limit:
+		return ""
+	case needed >= unboundedMemory:
+		return fmt.Sprintf("%s exhausted (no limit asked for > %d limit)", b.name, limit)
+	}
+	return fmt.Sprintf("%s exhausted (%d needed > %d limit)", b.name, needed, limit)
+}
+
+// Limit returns what the quota limits in a region, nil when nothing.
+func (s *QuotaSpec) Limit(region string) *QuotaLimit {
+	if s == nil {
+		return nil
+	}
+	for _, l := range s.Limits {
+		if l.Region == region {
+			return l
+		}
+	}
+	return nil
+}
+
+// Resources are the limits of allocations in a region, nil when there are none.
+func (s *QuotaSpec) Resources(region string) *QuotaResources {
+	if l := s.Limit(region); l != nil {
+		return l.RegionLimit
+	}
+	return nil
+}
+
+// VariablesMB is the limit of the variables: zero for none, less for no variables.
+func (l *QuotaLimit) VariablesMB() int {
+	if r := l.RegionLimit; r != nil && r.Storage != nil && r.Storage.VariablesMB != 0 {
+		return r.Storage.VariablesMB
+	}
+	if l.VariablesLimit != nil {
+		return *l.VariablesLimit
+	}
+	return 0
+}
+
+// Variables is how much the variables may take in a region, nil when that is not limited.
+func (s *QuotaSpec) Variables(region string) *VariablesAllowance {
+	l := s.Limit(region)
+	if l == nil || l.VariablesMB() == 0 {
+		return nil
+	}
+	return &VariablesAllowance{Quota: s.Name, Bytes: min(max(int64(l.VariablesMB()), 0), 1<<40) * BytesInMegabyte}
+}
+
+// Key names the limit in a usage.
+func (l *QuotaLimit) Key() string { return base64.StdEncoding.EncodeToString(l.Hash) }
+
+// SetHashes computes the hash of each limit.
+func (s *QuotaSpec) SetHashes() error {
+	for _, l := range s.Limits {
+		l.Hash = nil
+		b, err := json.Marshal(l)
+		if err != nil {
+			return fmt.Errorf("hash of the limit of quota %q in region %q: %w", s.Name, l.Region, err)
+		}
+		sum := sha256.Sum256(b)
+		l.Hash = sum[:]
+	}
+	return nil
+}
+
+// Validate refuses what is wrong with a quota, and limits that nothing would enforce.
+func (s *QuotaSpec) Validate() error {
+	switch {
+	case s == nil || !quotaName.MatchString(s.Name):
+		return Errorf(400, "invalid quota name: it must match %s", quotaName)
+	case len(s.Description) > MaxDescriptionLength:
+		return Errorf(400, "description of quota %q is longer than %d", s.Name, MaxDescriptionLength)
+	case len(s.Limits) == 0:
+		return Errorf(400, "quota %q has no limit", s.Name)
+	}
+	regions := map[string]bool{}
+	for _, l := range s.Limits {
+		switch {
+		case l == nil || l.Region == "":
+			return Errorf(400, "a limit of quota %q has no region", s.Name)
+		case regions[l.Region]:
+			return Errorf(400, "quota %q has two limits of region %q", s.Name, l.Region)
+		}
+		regions[l.Region] = true
+		if err := s.validateLimit(l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *QuotaSpec) validateLimit(l *QuotaLimit) error {
+	r := l.RegionLimit
+	if r == nil {
+		return nil
+	}
+	for _, absent := range []struct {
+		what  string
+		asked bool
+	}{
+		{"devices", len(r.Devices) > 0},
+		{"NUMA", r.NUMA != nil},
+		{"secrets", r.SecretsMB != nil && *r.SecretsMB != 0},
+		{"host volumes", r.Storage != nil && r.Storage.HostVolumesMB != 0},
+		{"single node pools", len(r.NodePools) > 0},
+	} {
+		if absent.asked {
+			return Errorf(501, "quota %q: limits of %s: not available yet", s.Name, absent.what)
+		}
+	}
+	if r.Storage != nil && r.Storage.VariablesMB != 0 && l.VariablesLimit != nil && *l.VariablesLimit != 0 && *l.VariablesLimit != r.Storage.VariablesMB {
+		return Errorf(400, "quota %q limits variables twice in region %q: keep that of storage", s.Name, l.Region)
+	}
+	return nil
+}

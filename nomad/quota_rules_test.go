@@ -1,0 +1,72 @@
+package nomad_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+func TestQuotaValidate(t *testing.T) {
+	with := func(r nomad.QuotaResources) *nomad.QuotaSpec {
+		return &nomad.QuotaSpec{Name: "q", Limits: []*nomad.QuotaLimit{{Region: "r", RegionLimit: &r}}}
+	}
+	for says, q := range map[string]*nomad.QuotaSpec{
+		"invalid quota name":                             {Name: "a b"},
+		"longer than 256":                                {Name: "q", Description: strings.Repeat("x", 257)},
+		"has no limit":                                   {Name: "q"},
+		"has no region":                                  {Name: "q", Limits: []*nomad.QuotaLimit{{}}},
+		"two limits":                                     {Name: "q", Limits: []*nomad.QuotaLimit{{Region: "r"}, {Region: "r"}}},
+		"limits of devices: not available yet":           with(nomad.QuotaResources{Devices: []*nomad.RequestedDevice{{}}}),
+		"limits of NUMA: not available yet":              with(nomad.QuotaResources{NUMA: &nomad.NUMA{}}),
+		"limits of secrets: not available yet":           with(nomad.QuotaResources{SecretsMB: new(1)}),
+		"limits of host volumes: not available yet":      with(nomad.QuotaResources{Storage: &nomad.QuotaStorageResources{HostVolumesMB: 1}}),
+		"limits of single node pools: not available yet": with(nomad.QuotaResources{NodePools: []*nomad.NodePoolLimit{{}}}),
+		"limits variables twice":                         {Name: "q", Limits: []*nomad.QuotaLimit{{Region: "r", VariablesLimit: new(1), RegionLimit: &nomad.QuotaResources{Storage: &nomad.QuotaStorageResources{VariablesMB: 2}}}}},
+	} {
+		if err := q.Validate(); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v, want an error about %q", err, says)
+		}
+	}
+	if err := with(nomad.QuotaResources{CPU: new(-1), SecretsMB: new(0)}).Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestVariablesAllowance(t *testing.T) {
+	for name, c := range map[string]struct {
+		limit *nomad.QuotaLimit
+		want  int64 // -1 for no limit
+	}{
+		"nothing":        {&nomad.QuotaLimit{}, -1},
+		"zero":           {&nomad.QuotaLimit{VariablesLimit: new(0)}, -1},
+		"none allowed":   {&nomad.QuotaLimit{VariablesLimit: new(-1)}, 0},
+		"older place":    {&nomad.QuotaLimit{VariablesLimit: new(2)}, 2 << 20},
+		"storage":        {&nomad.QuotaLimit{VariablesLimit: new(2), RegionLimit: &nomad.QuotaResources{Storage: &nomad.QuotaStorageResources{VariablesMB: 3}}}, 3 << 20},
+		"another region": {&nomad.QuotaLimit{Region: "far", VariablesLimit: new(2)}, -1},
+	} {
+		got := (&nomad.QuotaSpec{Name: "q", Limits: []*nomad.QuotaLimit{c.limit}}).Variables("")
+		if got == nil != (c.want < 0) || got != nil && got.Bytes != c.want {
+			t.Errorf("%s: %+v, want %d", name, got, c.want)
+		}
+	}
+}
+
+// The key of a limit changes with what it says, not with what was its key.
+func TestQuotaHashes(t *testing.T) {
+	q := &nomad.QuotaSpec{Name: "q", Limits: []*nomad.QuotaLimit{{Region: "r", VariablesLimit: new(1)}}}
+	var keys []string
+	for range 2 {
+		if err := q.SetHashes(); err != nil {
+			t.Fatal(err)
+		}
+		keys = append(keys, q.Limits[0].Key())
+	}
+	q.Limits[0].VariablesLimit = new(2)
+	if err := q.SetHashes(); err != nil {
+		t.Fatal(err)
+	}
+	if keys[0] != keys[1] || keys[0] == q.Limits[0].Key() || keys[0] == "" {
+		t.Errorf("keys %q, then %q", keys, q.Limits[0].Key())
+	}
+}

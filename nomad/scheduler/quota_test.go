@@ -1,0 +1,128 @@
+package scheduler_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// limited gives the world a quota.
+func (w *world) limited(limits nomad.QuotaResources) {
+	w.quota = &nomad.QuotaSpec{Name: "q", Limits: []*nomad.QuotaLimit{{Region: "far", RegionLimit: &nomad.QuotaResources{Allocs: new(-1)}},
+		{Region: "near", RegionLimit: &limits}}}
+}
+
+func near(j *nomad.Job) { j.Region = "near" }
+
+func TestQuota(t *testing.T) {
+	type res = nomad.QuotaResources
+	type amount = nomad.QuotaAmount
+	for name, c := range map[string]struct {
+		limits    res
+		elsewhere amount
+		typ       string
+		edit      func(*nomad.Job)
+		placed    int // of five
+		why       string
+	}{
+		"nothing limited":           {res{}, amount{}, "service", nil, 5, ""},
+		"room enough":               {res{CPU: new(500), MemoryMB: new(500), Allocs: new(5)}, amount{}, "service", nil, 5, ""},
+		"zero is no limit":          {res{CPU: new(0), Allocs: new(0)}, amount{CPU: 1 << 20}, "service", nil, 5, ""},
+		"less than zero is nothing": {res{CPU: new(-1)}, amount{}, "service", nil, 0, "cpu exhausted (100 needed > 0 limit)"},
+		"what is not asked for":     {res{Cores: new(-1)}, amount{}, "service", nil, 5, ""},
+		"processor":                 {res{CPU: new(399)}, amount{}, "service", nil, 3, "cpu exhausted (400 needed > 399 limit)"},
+		"memory":                    {res{MemoryMB: new(200)}, amount{}, "batch", nil, 2, "memory exhausted (300 needed > 200 limit)"},
+		"others hold some":          {res{MemoryMB: new(200)}, amount{MemoryMB: 101}, "batch", nil, 0, "memory exhausted (201 needed > 200 limit)"},
+		"allocations":               {res{Allocs: new(4)}, amount{Allocs: 1}, "service", nil, 3, "allocs exhausted (5 needed > 4 limit)"},
+		"cores": {res{Cores: new(4)}, amount{}, "service", func(j *nomad.Job) { j.TaskGroups[0].Tasks[0].Resources.Cores = 2 },
+			2, "cores exhausted (6 needed > 4 limit)"},
+		"more memory than is reserved": {res{MemoryMaxMB: new(300)}, amount{}, "service", func(j *nomad.Job) { j.TaskGroups[0].Tasks[0].Resources.MemoryMaxMB = 150 },
+			2, "memory_max exhausted (450 needed > 300 limit)"},
+		"memory without a limit": {res{MemoryMaxMB: new(1 << 30)}, amount{}, "service", func(j *nomad.Job) { j.TaskGroups[0].Tasks[0].Resources.MemoryMaxMB = -1 },
+			0, "memory_max exhausted (no limit asked for > 1073741824 limit)"},
+		"system":   {res{Allocs: new(2)}, amount{}, "system", nil, 2, "allocs exhausted (3 needed > 2 limit)"},
+		"sysbatch": {res{Allocs: new(2)}, amount{}, "sysbatch", nil, 2, "allocs exhausted (3 needed > 2 limit)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.config.MemoryOversubscriptionEnabled = true
+			for _, id := range []string{"n1", "n2", "n3", "n4", "n5"} {
+				w.addNode(id)
+			}
+			w.limited(c.limits)
+			w.elsewhere = c.elsewhere
+			w.register(job(c.typ, 5, near, func(j *nomad.Job) {
+				if c.edit != nil {
+					c.edit(j)
+				}
+			}))
+			e := w.process()
+			if got := len(w.live()); got != c.placed {
+				t.Errorf("%d allocations placed, want %d", got, c.placed)
+			}
+			if c.why == "" {
+				if e.QuotaLimitReached != "" || len(w.created) != 0 {
+					t.Errorf("quota %q is exhausted, %d evaluations made", e.QuotaLimitReached, len(w.created))
+				}
+				return
+			}
+			m := e.FailedTGAllocs["g"]
+			if e.QuotaLimitReached != "q" || m == nil || !slices.Equal(m.QuotaExhausted, []string{c.why}) {
+				t.Fatalf("the evaluation ends with quota %q, %+v", e.QuotaLimitReached, m)
+			}
+			if len(w.created) != 1 || w.created[0].QuotaLimitReached != "q" || w.created[0].Status != nomad.EvalStatusBlocked {
+				t.Errorf("created %+v, want one that waits for the quota", w.created)
+			}
+		})
+	}
+}
+
+// What a plan stops makes room for what it places.
+func TestQuotaOfUpdate(t *testing.T) {
+	w := newWorld(t)
+	w.addNode("n1")
+	w.limited(nomad.QuotaResources{Allocs: new(2)})
+	w.register(job("batch", 2, near))
+	w.process()
+	w.change(func(j *nomad.Job) { j.TaskGroups[0].Tasks[0].Config = map[string]any{"command": "false"} })
+	if e := w.process(); e.QuotaLimitReached != "" {
+		t.Errorf("the update found quota %q exhausted", e.QuotaLimitReached)
+	}
+	live := w.live()
+	wantNames(t, live, "j.g[0]", "j.g[1]")
+	for _, a := range live {
+		if a.Job != nil && a.Job.Version != 1 {
+			t.Errorf("allocation %s is of version %d", a.Name, a.Job.Version)
+		}
+	}
+	// One that was blocked and is blocked again says why it is now.
+	w.change(func(j *nomad.Job) { j.TaskGroups[0].Count = 3 })
+	w.process()
+	blocked := w.created[len(w.created)-1]
+	w.process(func(e *nomad.Evaluation) { *e = *blocked })
+	if len(w.reblocked) != 1 || w.reblocked[0].QuotaLimitReached != "q" {
+		t.Fatalf("reblocked %+v", w.reblocked)
+	}
+	w.quota = nil
+	w.process(func(e *nomad.Evaluation) { *e = *w.reblocked[0] })
+	if e := w.updated[len(w.updated)-1]; e.QuotaLimitReached != "" || len(w.live()) != 3 {
+		t.Errorf("without a quota: %q, %d allocations", e.QuotaLimitReached, len(w.live()))
+	}
+}
+
+// Allocations of the same quota that give way make room in it.
+func TestQuotaWithPreemption(t *testing.T) {
+	for limit, want := range map[int]int{1: 0, 2: 1} {
+		w := newWorld(t)
+		w.config.PreemptionConfig = nomad.PreemptionConfig{ServiceSchedulerEnabled: true}
+		w.addNode("n1")
+		w.fill("n1", 2000, 10, 20)
+		w.limited(nomad.QuotaResources{Allocs: new(limit)})
+		w.register(job("service", 1, near, func(j *nomad.Job) { j.TaskGroups[0].Tasks[0].Resources.CPU = 2000 }))
+		w.process()
+		if got := len(w.evicted()); got != want {
+			t.Errorf("limit %d: %d allocations gave way, want %d", limit, got, want)
+		}
+	}
+}
