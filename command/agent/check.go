@@ -183,8 +183,8 @@ func (s *Settings) checkServer() error {
 	if sv.RaftProtocol != 3 {
 		errs = append(errs, s.fault("server.raft_protocol", "only 3 is spoken"))
 	}
-	if sv.AuthoritativeRegion != "" && sv.AuthoritativeRegion != s.Region {
-		errs = append(errs, s.notYet("server.authoritative_region", "several regions"))
+	if follows := sv.AuthoritativeRegion != "" && sv.AuthoritativeRegion != s.Region; follows && s.ACL.Enabled && s.ACL.ReplicationToken == "" {
+		errs = append(errs, s.fault("acl.replication_token", "a region that follows %q needs a management token of it", sv.AuthoritativeRegion))
 	}
 	if sv.RaftMultiplier < 1 || sv.RaftMultiplier > 10 {
 		errs = append(errs, s.fault("server.raft_multiplier", "1 to 10 is expected"))

@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"cmp"
 	"context"
 	"crypto/subtle"
 	"fmt"
@@ -28,12 +29,12 @@ func (s *Service) nodeRegister(ctx context.Context, c *rpc.Call, req *nomad.Node
 	}
 	snap := s.snapshot()
 	old := snap.Node(nil, node.ID)
-	entry := &nomad.NodeRegisterRequest{Node: &node, NodeEvent: req.NodeEvent, CreateNodePool: req.CreateNodePool}
+	entry := &nomad.NodeRegisterRequest{Node: &node, NodeEvent: req.NodeEvent, CreateNodePool: s.makesPools(req)}
 	if err := s.admit(ctx, c, old, entry); err != nil {
 		return nil, disowned(c, err)
 	}
-	if snap.NodePool(nil, node.NodePool) == nil && !req.CreateNodePool {
-		return nil, nomad.Errorf(400, "node pool %q does not exist", node.NodePool)
+	if snap.NodePool(nil, node.NodePool) == nil && !entry.CreateNodePool {
+		return nil, nomad.Errorf(400, "node pool %q does not exist: create it in the region %q first", node.NodePool, cmp.Or(s.cfg.AuthoritativeRegion, s.cfg.Region))
 	}
 	if old != nil {
 		node.Status = old.Status // heartbeats change it, with what follows from that
@@ -282,4 +283,10 @@ func (s *Service) renewIdentity(ctx context.Context, c *rpc.Call, deciding ident
 		return identityEnds(c), nil
 	}
 	return ends, err
+}
+
+// makesPools says whether a node brings its pool with it: in the authoritative region
+// only, since the others have its pools.
+func (s *Service) makesPools(req *nomad.NodeRegisterRequest) bool {
+	return req.CreateNodePool && (s.cfg.AuthoritativeRegion == "" || s.cfg.AuthoritativeRegion == s.cfg.Region)
 }

@@ -166,6 +166,8 @@ type Config struct {
 	Region     string
 	Datacenter string
 	Name       string
+	// AuthoritativeRegion is the one that Region follows; Region itself or "" is none.
+	AuthoritativeRegion string
 	// SignWithin bounds the wait for a signing key.
 	SignWithin time.Duration
 	// RotationThreshold is told to those who cache public keys.

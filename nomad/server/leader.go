@@ -10,6 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/broker"
 	"github.com/open-nomad/open-nomad/nomad/gc"
+	"github.com/open-nomad/open-nomad/nomad/replica"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -101,7 +102,7 @@ func (s *Server) lead(ctx context.Context) error {
 	for _, run := range []func(context.Context) error{
 		func(ctx context.Context) error { return s.beats.Run(ctx, nodes) },
 		func(ctx context.Context) error { return s.locks.Run(ctx, snap.LockedVariables()) },
-		s.plans.Run, s.deploys.Run, s.blocked.Run, reaper.Run, timer.Run, s.reconcile, s.pilot.Run, s.firstKey,
+		s.plans.Run, s.deploys.Run, s.blocked.Run, reaper.Run, timer.Run, s.reconcile, s.pilot.Run, s.firstKey, s.replicate,
 	} {
 		wg.Go(func() {
 			if err := run(ctx); err != nil && ctx.Err() == nil {
@@ -118,6 +119,16 @@ func (s *Server) lead(ctx context.Context) error {
 	s.finishDownNodes(ctx, snap)
 	<-ctx.Done()
 	return ctx.Err()
+}
+
+// replicate copies what the authoritative region says, unless this is the one.
+func (s *Server) replicate(ctx context.Context) error {
+	if s.cfg.AuthoritativeRegion == s.cfg.Region {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return replica.New(replica.Config{From: s.cfg.AuthoritativeRegion, Token: s.cfg.ReplicationToken, Access: s.cfg.Access.Enabled,
+		RPC: s.rpc, Store: s.fsm.State, Apply: s.write, Log: s.log}).Run(ctx)
 }
 
 // finishDownNodes evaluates nodes that are down but still have allocations: that a

@@ -193,8 +193,9 @@ func (s *Server) raftConns() rpc.RaftConns {
 // endpoints makes the handlers.
 func (s *Server) endpoints() *endpoint.Service {
 	return endpoint.New(endpoint.Config{
-		Region: s.cfg.Region, Datacenter: s.cfg.Datacenter, Name: s.cfg.Name,
-		Introduction: s.cfg.Introduction, Access: s.cfg.Access, Search: s.cfg.Search, BootstrapReset: s.resetIndex, LeaderToken: s.authority.Token, SignWithin: s.cfg.SignWithin, RotationThreshold: s.cfg.RootKeyRotationThreshold,
+		Region: s.cfg.Region, AuthoritativeRegion: s.cfg.AuthoritativeRegion, Datacenter: s.cfg.Datacenter, Name: s.cfg.Name,
+		Introduction: s.cfg.Introduction, Access: s.cfg.Access, Search: s.cfg.Search, BootstrapReset: s.resetIndex, LeaderToken: s.authority.Token,
+		SignWithin: s.cfg.SignWithin, RotationThreshold: s.cfg.RootKeyRotationThreshold,
 		Limits: endpoint.Limits{DefaultPriority: s.cfg.JobDefaultPriority, MaxPriority: s.cfg.JobMaxPriority,
 			MaxCount: s.cfg.JobMaxCount, MaxSource: s.cfg.JobMaxSourceSize},
 		Store: s.fsm.State, Raft: s.raft, Cluster: s, Voters: s, Autopilot: s, Peers: peers{s}, Broker: s.broker, Blocked: s.blocked, Plans: s.plans,

@@ -1,0 +1,149 @@
+package server_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/server"
+)
+
+// regions are two that know each other: the second follows the first.
+type regions struct {
+	here, there *guarded
+}
+
+func twoRegions(t *testing.T) regions {
+	t.Helper()
+	here := startMember(t, "s0", func(c *server.Config) { c.BootstrapExpect, c.Access.Enabled = 1, true })
+	root := nomad.NewID()
+	there := startMember(t, "s0", func(c *server.Config) {
+		c.BootstrapExpect, c.Region, c.Access.Enabled = 1, "far", true
+		c.AuthoritativeRegion, c.ReplicationToken = "global", root
+		c.StartJoin = []string{here.gossipAddr()}
+	})
+	eventually(t, func() bool { return len(here.Members()) == 2 && len(there.Members()) == 2 })
+	x := regions{&guarded{T: t, s: here.Server, root: root}, &guarded{T: t, s: there.Server, root: root, region: "far"}}
+	if first, err := x.there.bootstrap(root); err != nil || first.SecretID != root {
+		t.Fatalf("the first token, asked for in the other region: %v", err)
+	}
+	return x
+}
+
+// fetch is what a region answers to a read.
+func fetch[T any](g *guarded, method string, req any) *T {
+	g.Helper()
+	out := new(T)
+	g.must(method, req, out)
+	return out
+}
+
+// What is written in the authoritative region, through either one, comes to the other,
+// and what is deleted goes there, too.
+func TestOneRegionFollowsAnother(t *testing.T) {
+	x := twoRegions(t)
+	eventually(t, func() bool {
+		return x.there.call(x.there.root, "ACL.ListTokens", &nomad.ACLTokenListRequest{}, nil) == nil
+	})
+
+	x.there.policy("p", "default", &nomad.JobACL{Namespace: "default"})
+	role := x.there.role(&nomad.ACLRole{Name: "r", Policies: links("p")})
+	wide := client("p")
+	wide.Global, wide.Roles = true, []*nomad.ACLTokenRoleLink{{ID: role.ID}}
+	wide = x.there.token(wide)
+	x.there.must("Namespace.UpsertNamespaces", &nomad.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "n", Description: "d"}}}, nil)
+	x.there.must("NodePool.UpsertNodePools", &nomad.NodePoolUpsertRequest{NodePools: []*nomad.NodePool{{Name: "pool"}}}, nil)
+	for region, local := range map[*guarded]string{x.here: "here", x.there: "there"} {
+		own := client("p")
+		own.Name = local
+		region.token(own)
+	}
+
+	// state of a region: the names of what there is.
+	state := func(g *guarded) string {
+		var names []string
+		for _, tok := range fetch[nomad.ACLTokenListResponse](g, "ACL.ListTokens", &nomad.ACLTokenListRequest{}).Tokens {
+			names = append(names, fmt.Sprintf("token %s %t %d", tok.Name, tok.Global, len(tok.Roles)))
+		}
+		for _, p := range fetch[nomad.ACLPolicyListResponse](g, "ACL.ListPolicies", &nomad.ACLPolicyListRequest{}).Policies {
+			names = append(names, "policy "+p.Name+" "+p.Description)
+		}
+		for _, r := range fetch[nomad.ACLRolesListResponse](g, "ACL.ListRoles", &nomad.ACLRolesListRequest{}).ACLRoles {
+			names = append(names, fmt.Sprintf("role %s %d", r.Name, len(r.Policies)))
+		}
+		for _, n := range fetch[nomad.NamespaceListResponse](g, "Namespace.ListNamespaces", &nomad.NamespaceListRequest{}).Namespaces {
+			names = append(names, "namespace "+n.Name)
+		}
+		for _, p := range fetch[nomad.NodePoolListResponse](g, "NodePool.List", &nomad.NodePoolListRequest{}).NodePools {
+			names = append(names, "pool "+p.Name)
+		}
+		slices.Sort(names)
+		return fmt.Sprint(names)
+	}
+	becomes := func(g *guarded, want string) {
+		t.Helper()
+		var got string
+		defer func() {
+			if t.Failed() {
+				t.Errorf("region %s has\n%s, want\n%s", g.in(), got, want)
+			}
+		}()
+		eventually(t, func() bool { got = state(g); return got == want })
+	}
+	const all = "[namespace default namespace n policy p  pool all pool default pool pool role r 1 token Bootstrap Token true 0 token c true 1 token %s false 0]"
+	becomes(x.here, fmt.Sprintf(all, "here"))
+	becomes(x.there, fmt.Sprintf(all, "there"))
+	got := fetch[nomad.SingleACLTokenResponse](x.there, "ACL.GetToken", &nomad.ACLTokenSpecificRequest{AccessorID: wide.AccessorID}).Token
+	if got.SecretID != wide.SecretID || !got.CreateTime.Equal(wide.CreateTime) || !slices.Equal(got.Hash, wide.Hash) {
+		t.Errorf("the copy is %+v, want %+v", got.Stub(), wide.Stub())
+	}
+	policy := fetch[nomad.SingleACLPolicyResponse](x.there, "ACL.GetPolicy", &nomad.ACLPolicySpecificRequest{Name: "p"}).Policy
+	if policy.Rules != `namespace "default" { policy = "read" }` || policy.JobACL == nil {
+		t.Errorf("the copy is %+v", policy)
+	}
+
+	// Through the following region: changes, and what is deleted.
+	p := &nomad.ACLPolicy{Name: "p", Description: "new", Rules: `agent { policy = "read" }`}
+	x.there.must("ACL.UpsertPolicies", &nomad.ACLPolicyUpsertRequest{Policies: []*nomad.ACLPolicy{p}}, nil)
+	x.there.must("ACL.DeleteTokens", &nomad.ACLTokenDeleteRequest{AccessorIDs: []string{wide.AccessorID}}, nil)
+	x.there.must("ACL.DeleteRolesByID", &nomad.ACLRolesDeleteByIDRequest{ACLRoleIDs: []string{role.ID}}, nil)
+	x.there.must("Namespace.DeleteNamespaces", &nomad.NamespaceDeleteRequest{Namespaces: []string{"n"}}, nil)
+	x.there.must("NodePool.DeleteNodePools", &nomad.NodePoolDeleteRequest{Names: []string{"pool"}}, nil)
+	const less = "[namespace default policy p new pool all pool default token Bootstrap Token true 0 token %s false 0]"
+	becomes(x.here, fmt.Sprintf(less, "here"))
+	becomes(x.there, fmt.Sprintf(less, "there"))
+	if err := x.there.call(wide.SecretID, "ACL.ListPolicies", &nomad.ACLPolicyListRequest{}, nil); !errors.Is(err, nomad.ErrPermissionDenied) {
+		t.Errorf("the deleted token: %v", err)
+	}
+	// A token of one region opens nothing in the other.
+	own := x.here.token(&nomad.ACLToken{Type: "management"})
+	for g, may := range map[*guarded]bool{x.here: true, x.there: false} {
+		if err := g.call(own.SecretID, "ACL.ListTokens", &nomad.ACLTokenListRequest{}, nil); may != (err == nil) {
+			t.Errorf("in region %s: %v", g.in(), err)
+		}
+	}
+	// Nor does it write what counts in both.
+	far := x.there.token(&nomad.ACLToken{Type: "management"})
+	if err := x.there.call(far.SecretID, "ACL.UpsertPolicies", &nomad.ACLPolicyUpsertRequest{Policies: []*nomad.ACLPolicy{p}}, nil); !errors.Is(err, nomad.ErrPermissionDenied) {
+		t.Errorf("a token of the following region writes a policy: %v", err)
+	}
+}
+
+// A node brings no pool into a region that follows another.
+func TestPoolsOfNodesComeFromTheAuthoritativeRegion(t *testing.T) {
+	x := twoRegions(t)
+	node := mockNode()
+	node.NodePool = "new"
+	register := func(g *guarded) error {
+		return g.call("", "Node.Register", &nomad.NodeRegisterRequest{Node: node, CreateNodePool: true}, nil)
+	}
+	if err := register(x.there); !isCoded(err, 400, `create it in the region "global" first`) {
+		t.Errorf("in the following region: %v", err)
+	}
+	if err := register(x.here); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() bool { return register(x.there) == nil })
+}
