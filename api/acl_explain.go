@@ -13,7 +13,7 @@ import (
 // meant is one of the others; nobody named is the caller, and for others the caller has to
 // manage.
 type ACLExplainRequest struct {
-	// Kind is variable, job, audience, namespace, node_pool, host_volume, node, agent,
+	// Kind is variable, job, allocation, audience, namespace, node_pool, host_volume, node, agent,
 	// operator, quota or plugin.
 	Kind    string
 	Name    string

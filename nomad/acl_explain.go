@@ -2,8 +2,9 @@ package nomad
 
 // The kinds of questions of ACL.Explain beside those that blocks of policies have.
 const (
-	ACLExplainJob      = "job"
-	ACLExplainAudience = "audience"
+	ACLExplainJob        = "job"
+	ACLExplainAllocation = "allocation"
+	ACLExplainAudience   = "audience"
 )
 
 // The kinds of subjects of ACL.Explain.

@@ -29,8 +29,8 @@ func explainCommand() term.Command {
 	return term.Command{
 		Name: "acl explain", Args: "<kind> <right> [name]", MaxArgs: 3,
 		Short: "Say who may do something, and which rules say so",
-		Long: "The kinds are variable, job, audience, namespace, node_pool, host_volume, node, agent, operator, quota and plugin; the rights are the capabilities of policies. " +
-			"Those of job are also called read, list, run, plan, stop, purge, revert, dispatch, scale, exec, logs, fs, restart, signal and evaluate; that of audience is mint. " +
+		Long: "The kinds are variable, job, allocation, audience, namespace, node_pool, host_volume, node, agent, operator, quota and plugin; the rights are the capabilities of policies. " +
+			"Those of job and allocation are also called read, list, run, plan, stop, purge, revert, dispatch, scale, exec, logs, fs, restart, signal, gc and evaluate; that of audience is mint. " +
 			"-namespace says where the variable or job is.\n" +
 			"Without a flag it is about the token that is used. About others a management token may ask.\n\n" +
 			"    nomad acl explain variable write nomad/jobs/web\n" +
@@ -39,7 +39,7 @@ func explainCommand() term.Command {
 			"    nomad acl explain -policy deploy -namespace prod job exec web\n" +
 			"    nomad acl explain -who audience mint vault.example.com\n" +
 			"    nomad acl explain -accessor 7ae92a4f-0e52-7ff5-b4ae-c1ef7fda0a5e -request \"DELETE /v1/job/web\"\n\n" +
-			"Some requests ask for a right on a thing that only the call itself finds, such as the namespace of an allocation: the answer names the right, and depends.\n" +
+			"Some requests ask for a right on a thing that only the call itself finds, such as the namespace of an evaluation: the answer names the right, and depends.\n" +
 			"The exit code is 0 when it is allowed (with -who: to somebody), 2 when it is not or depends, and 1 after an error.",
 		Setup: func(f *term.Flags) term.Run {
 			x := &explanation{}

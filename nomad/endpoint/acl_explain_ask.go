@@ -23,6 +23,7 @@ var jobRights = map[string][]acl.NamespaceCapability{
 	"evaluate": {acl.EvaluateJob, acl.SubmitJob},
 	"exec":     {acl.AllocExec},
 	"fs":       {acl.ReadFS},
+	"gc":       {acl.GCAllocation, acl.SubmitJob},
 	"list":     {acl.ListJobs},
 	"logs":     {acl.ReadLogs, acl.ReadFS},
 	"plan":     {acl.PlanJob, acl.SubmitJob},
@@ -73,7 +74,14 @@ func (s *Service) explainAsk(snap *state.Snapshot, c *rpc.Call, req *nomad.ACLEx
 	}
 	switch req.Kind {
 	case nomad.ACLExplainJob:
-		return jobAsk(snap, c, req)
+		ns := namespaceOf(req.Namespace)
+		return jobAsk(c, req, ns, snap.Job(nil, ns, req.Name))
+	case nomad.ACLExplainAllocation:
+		alloc := snap.Alloc(nil, req.Name)
+		if alloc == nil || !c.Access.Allows(acl.InNamespace(alloc.Namespace, acl.ReadJob)) {
+			return nil, nomad.UnknownAlloc(req.Name)
+		}
+		return jobAsk(c, req, alloc.Namespace, alloc.Job)
 	case nomad.ACLExplainAudience:
 		return audienceAsk(snap, c, req)
 	}
@@ -89,7 +97,7 @@ func thingAsk(req *nomad.ACLExplainRequest) (*explainAsk, error) {
 	rights := acl.Rights(q.Kind)
 	switch named := q.Kind == acl.Variables || q.Kind == acl.NodePools || q.Kind == acl.HostVolumes; {
 	case rights == nil:
-		return nil, nomad.Errorf(http.StatusBadRequest, "unknown kind %q: variable, job, audience, namespace, node_pool, host_volume, node, agent, operator, quota and plugin are known", req.Kind)
+		return nil, nomad.Errorf(http.StatusBadRequest, "unknown kind %q: variable, job, allocation, audience, namespace, node_pool, host_volume, node, agent, operator, quota and plugin are known", req.Kind)
 	case !slices.Contains(rights, req.Right):
 		return nil, nomad.Errorf(http.StatusBadRequest, "%s has no right %q: %s are known", req.Kind, req.Right, strings.Join(rights, ", "))
 	case named && req.Name == "":
@@ -104,23 +112,20 @@ func thingAsk(req *nomad.ACLExplainRequest) (*explainAsk, error) {
 	return &explainAsk{questions: []acl.Question{q}}, nil
 }
 
-// jobAsk is the question about a job: its rights are those of the namespace. Who runs
-// commands in a task that sees the files of the node needs a right for that, too.
-func jobAsk(snap *state.Snapshot, c *rpc.Call, req *nomad.ACLExplainRequest) (*explainAsk, error) {
-	ns := namespaceOf(req.Namespace)
+// jobAsk is the question about a job, nil for one that there is not, or about one of its
+// allocations: the rights are those of the namespace. Who runs commands in a task that
+// sees the files of the node needs a right for that, too.
+func jobAsk(c *rpc.Call, req *nomad.ACLExplainRequest, ns string, job *nomad.Job) (*explainAsk, error) {
 	ops, known := jobRights[req.Right]
 	if !known && slices.Contains(acl.Rights(acl.Namespaces), req.Right) {
 		ops, known = []acl.NamespaceCapability{acl.NamespaceCapability(req.Right)}, true
 	}
 	if !known {
-		return nil, nomad.Errorf(http.StatusBadRequest, "job has no right %q: %s are known, and the capabilities of namespaces",
-			req.Right, strings.Join(slices.Sorted(maps.Keys(jobRights)), ", "))
+		return nil, nomad.Errorf(http.StatusBadRequest, "%s has no right %q: %s are known, and the capabilities of namespaces",
+			req.Kind, req.Right, strings.Join(slices.Sorted(maps.Keys(jobRights)), ", "))
 	}
 	ask := &explainAsk{questions: []acl.Question{acl.InNamespace(ns, ops...)}}
-	if !slices.Contains(ops, acl.AllocExec) || req.Name == "" || !c.Access.Allows(acl.InNamespace(ns, acl.ReadJob)) {
-		return ask, nil
-	}
-	if job := snap.Job(nil, ns, req.Name); job != nil && slices.ContainsFunc(job.TaskGroups, seesNode) {
+	if slices.Contains(ops, acl.AllocExec) && c.Access.Allows(acl.InNamespace(ns, acl.ReadJob)) && job != nil && slices.ContainsFunc(job.TaskGroups, seesNode) {
 		ask.questions = append(ask.questions, acl.InNamespace(ns, acl.AllocNodeExec))
 	}
 	return ask, nil

@@ -242,6 +242,7 @@ func TestExplainRefuses(t *testing.T) {
 		`no method "X.Y"`:                       {Method: "X.Y"},
 		"not both":                              {Method: "Status.Leader", Kind: "job"},
 		"for nodes and servers":                 {Method: "Node.UpdateAlloc"},
+		"Unknown allocation":                    {Kind: "allocation", Right: "read", Name: nomad.NewID()},
 		"ACL token not found":                   {Kind: "node", Right: "read", AccessorID: nomad.NewID()},
 		"ACL role not found":                    {Kind: "node", Right: "read", Role: "x"},
 		"ACL policy not found":                  {Kind: "node", Right: "read", Policy: "x"},

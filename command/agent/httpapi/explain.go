@@ -51,8 +51,10 @@ func (s *Server) explainQuestion(r *request, q *nomad.ACLExplainRequest) error {
 	if b.Request == nil {
 		return nil
 	}
-	q.Method, q.Namespace, err = s.rpcOf(r.Context(), b.Request)
-	return err
+	if b.Kind+b.Name+b.Right != "" {
+		return nomad.Errorf(http.StatusBadRequest, "a question is about a request, or about a right on a thing: not both")
+	}
+	return s.rpcOf(r.Context(), b.Request, q)
 }
 
 func (r *request) explainQuery(b *explainBody) (err error) {
@@ -74,57 +76,107 @@ func (r *request) explainQuery(b *explainBody) (err error) {
 	return err
 }
 
-// rpcOf finds out which RPC a request makes, and in which namespace: it runs the route
-// with servers that refuse everything, after they noted what they were asked.
-func (s *Server) rpcOf(ctx context.Context, asked *explainRequest) (method, namespace string, err error) {
+// rpcOf makes a question of a request: it runs the route with servers that refuse
+// everything, after they noted what they were asked.
+func (s *Server) rpcOf(ctx context.Context, asked *explainRequest, q *nomad.ACLExplainRequest) error {
 	noted := &notebook{}
 	dry := &Server{cfg: Config{RPC: noted, Agent: s.cfg.Agent, Region: s.cfg.Region, Log: slog.New(slog.DiscardHandler)}}
 	dry.routes = newRouter(dry.rpcRoutes())
 	req, err := http.NewRequestWithContext(ctx, asked.Method, "http://agent"+asked.Path, bytes.NewReader(asked.Body))
 	if err != nil || !strings.HasPrefix(asked.Path, "/") {
-		return "", "", nomad.Errorf(http.StatusBadRequest, "a request is a method and a path, such as GET /v1/jobs, not %q %q", asked.Method, asked.Path)
+		return nomad.Errorf(http.StatusBadRequest, "a request is a method and a path, such as GET /v1/jobs, not %q %q", asked.Method, asked.Path)
 	}
 	rt, param, allowed := dry.routes.match(req.Method, req.URL.EscapedPath())
 	switch {
 	case rt != nil:
 	case len(allowed) > 0:
-		return "", "", nomad.Errorf(http.StatusBadRequest, "%s takes %s, not %s", req.URL.Path, strings.Join(allowed, " "), req.Method)
+		return nomad.Errorf(http.StatusBadRequest, "%s takes %s, not %s", req.URL.Path, strings.Join(allowed, " "), req.Method)
 	default:
-		return "", "", nomad.Errorf(http.StatusBadRequest, "no server answers %s: it is of the agent itself, or of nobody", req.URL.Path)
+		return nomad.Errorf(http.StatusBadRequest, "no server answers %s: it is of the agent itself, or of nobody", req.URL.Path)
 	}
 	r := &request{Request: req, server: dry, w: nowhere{}, param: param, query: req.URL.Query()}
 	_, err = rt.handle(r)
 	if noted.method == "" {
-		return "", "", nomad.Errorf(http.StatusBadRequest, "the request does not come as far as to a server: %v", cmp.Or(err, errors.New("the agent answers by itself")))
+		return nomad.Errorf(http.StatusBadRequest, "the request does not come as far as to a server: %v", cmp.Or(err, errors.New("the agent answers by itself")))
 	}
-	if noted.namespace == "" {
-		noted.namespace = r.namespace()
+	q.Method, q.Namespace = noted.method, r.namespace()
+	if noted.request != nil {
+		q.Namespace = noted.request.Envelope().Namespace
 	}
-	return noted.method, noted.namespace, nil
+	if noted.about(param, q); q.Kind != "" {
+		q.Method = ""
+	}
+	return nil
 }
 
 // notebook are servers that note the first thing that they are asked, and refuse it.
-type notebook struct{ method, namespace string }
+type notebook struct {
+	method  string
+	request rpc.Request // nil for a stream
+}
 
-func (n *notebook) note(method, namespace string) error {
+func (n *notebook) note(method string, req rpc.Request) error {
 	if n.method == "" {
-		n.method, n.namespace = method, namespace
+		n.method, n.request = method, req
 	}
 	return nomad.ErrPermissionDenied
 }
 
 // Call notes and refuses.
 func (n *notebook) Call(_ context.Context, method string, req, _ any) error {
-	namespace := ""
-	if r, ok := req.(rpc.Request); ok {
-		namespace = r.Envelope().Namespace
-	}
-	return n.note(method, namespace)
+	r, _ := req.(rpc.Request) // as all are
+	return n.note(method, r)
 }
 
 // Stream notes and refuses.
 func (n *notebook) Stream(_ context.Context, method string) (*rpc.Stream, error) {
-	return nil, n.note(method, "")
+	return nil, n.note(method, nil)
+}
+
+// rightsOnAllocs are the rights on an allocation that methods ask for.
+var rightsOnAllocs = map[string]string{
+	"Alloc.GetAlloc": "read", "Alloc.Stop": "restart", "ClientAllocations.Stats": "read", "ClientAllocations.Checks": "read", "ClientAllocations.Restart": "restart",
+	"ClientAllocations.Signal": "signal", "ClientAllocations.GarbageCollect": "gc", "FileSystem.List": "fs", "FileSystem.Stat": "fs", "FileSystem.Stream": "fs", "FileSystem.Logs": "logs",
+}
+
+// about says which right on which thing a request takes, where the method alone does not
+// tell.
+func (n *notebook) about(param string, q *nomad.ACLExplainRequest) {
+	set := func(kind, right, name string) { q.Kind, q.Right, q.Name = kind, right, name }
+	if right := rightsOnAllocs[n.method]; right != "" {
+		set(nomad.ACLExplainAllocation, right, param)
+		return
+	}
+	switch req := n.request.(type) {
+	case *nomad.VariablesReadRequest:
+		set("variable", "read", req.Path)
+	case *nomad.VariablesRenewLockRequest:
+		set("variable", "write", req.Path)
+	case *nomad.VariablesApplyRequest:
+		if set("variable", "write", req.Var.Path); req.Op.Deletes() {
+			q.Right = "destroy"
+		}
+	case *nomad.JobRegisterRequest:
+		set(nomad.ACLExplainJob, "run", req.Job.ID)
+	case *nomad.JobPlanRequest:
+		set(nomad.ACLExplainJob, "plan", req.Job.ID)
+	case *nomad.JobDeregisterRequest:
+		if set(nomad.ACLExplainJob, "stop", req.JobID); req.Purge {
+			q.Right = "purge"
+		}
+	case *nomad.NodePoolSpecificRequest:
+		set("node_pool", "read", req.Name)
+	case *nomad.NodePoolUpsertRequest:
+		set("node_pool", "write", req.NodePools[0].Name)
+	case *nomad.NodePoolDeleteRequest:
+		set("node_pool", "delete", req.Names[0])
+	case *nomad.NodeUpdateDrainRequest:
+		set("node", "write", "")
+	case *nomad.NodeSpecificRequest:
+		if n.method == "Node.GetNode" {
+			set("node", "read", "")
+		}
+	}
 }
 
 // nowhere is the writer of an answer that nobody gets.

@@ -58,11 +58,16 @@ func TestExplainRoute(t *testing.T) {
 		{"body", "PUT", "/v1/acl/explain?namespace=n", `{"Kind":"job","Right":"read","Policy":"p","AuthToken":"forged","Namespace":"forged"}`, 200, "|job/read/|n|p|{   }|false|me"},
 		{"no body", "PUT", "/v1/acl/explain", "", 400, "Request body is empty"},
 		{"read", "POST", "/v1/acl/explain", about("GET /v1/job/x?namespace=other"), 200, "Job.GetJob|//|other|"},
-		{"request in the query", "GET", "/v1/acl/explain?request=DELETE+/v1/job/x", "", 200, "Job.Deregister|//|default|"},
-		{"write", "PUT", "/v1/acl/explain", about(`PUT /v1/jobs {"Job":{"ID":"a","Namespace":"own"}}`), 200, "Job.Register|//|own|"},
+		{"request in the query", "GET", "/v1/acl/explain?request=DELETE+/v1/job/x", "", 200, "|job/stop/x|default|"},
+		{"write", "PUT", "/v1/acl/explain", about(`PUT /v1/jobs {"Job":{"ID":"a","Namespace":"own"}}`), 200, "|job/run/a|own|"},
 		{"write without a body", "PUT", "/v1/acl/explain", about("PUT /v1/jobs"), 400, "Request body is empty"},
-		{"variable", "PUT", "/v1/acl/explain", about("DELETE /v1/var/a/b"), 200, "Variables.Apply|//|default|"},
-		{"stream", "PUT", "/v1/acl/explain", about("GET /v1/client/fs/logs/5e0bd1a1-0e8e-4f5e-9d2c-9a8a3a0d1c55?task=t&type=stdout&namespace=n"), 200, "FileSystem.Logs|//|n|"},
+		{"variable", "PUT", "/v1/acl/explain", about("DELETE /v1/var/a/b"), 200, "|variable/destroy/a/b|default|"},
+		{"stream", "PUT", "/v1/acl/explain", about("GET /v1/client/fs/logs/5e0bd1a1-0e8e-4f5e-9d2c-9a8a3a0d1c55?task=t&type=stdout&namespace=n"), 200, "|allocation/logs/5e0bd1a1-0e8e-4f5e-9d2c-9a8a3a0d1c55|n|"},
+		{"purge", "PUT", "/v1/acl/explain", about("DELETE /v1/job/a%2Fb?purge=true"), 200, "|job/purge/a/b|default|"},
+		{"stop of an allocation", "PUT", "/v1/acl/explain", about("PUT /v1/allocation/5e0bd1a1-0e8e-4f5e-9d2c-9a8a3a0d1c55/stop"), 200, "|allocation/restart/5e0bd1a1-"},
+		{"node pool", "PUT", "/v1/acl/explain", about(`PUT /v1/node/pools {"Name":"gpu"}`), 200, "|node_pool/write/gpu|"},
+		{"node", "PUT", "/v1/acl/explain", about("GET /v1/node/5e0bd1a1-0e8e-4f5e-9d2c-9a8a3a0d1c55"), 200, "|node/read/|"},
+		{"two questions", "PUT", "/v1/acl/explain", `{"Kind":"node","Request":{"Method":"GET","Path":"/v1/jobs"}}`, 400, "not both"},
 		{"snapshot", "PUT", "/v1/acl/explain", about("PUT /v1/operator/snapshot"), 200, "Operator.SnapshotRestore|"},
 		{"of the agent", "PUT", "/v1/acl/explain", about("PUT /v1/agent/reload"), 400, "no server answers /v1/agent/reload"},
 		{"other method", "PUT", "/v1/acl/explain", about("PATCH /v1/jobs"), 400, "takes GET PUT POST, not PATCH"},
@@ -76,5 +81,42 @@ func TestExplainRoute(t *testing.T) {
 				t.Errorf("%s %s = %d %q, want %d and %q", tt.method, tt.path, w.Code, w.Body, tt.status, tt.want)
 			}
 		})
+	}
+}
+
+// Who asks for it is told in a header what a request needs, and the request is made all
+// the same, with its body.
+func TestReasonHeader(t *testing.T) {
+	srv, err := rpc.NewServer(rpc.Config{Auth: everybody{}, Log: slog.New(slog.DiscardHandler), Methods: []rpc.Method{
+		rpc.Handle("ACL.Explain", rpc.Anonymous, rpc.Here, func(_ context.Context, _ *rpc.Call, q *nomad.ACLExplainRequest) (*nomad.ACLExplainResponse, error) {
+			if q.AuthToken != "me" {
+				return nil, nomad.ErrACLDisabled
+			}
+			return &nomad.ACLExplainResponse{Answers: []*nomad.ACLExplanation{{Decisions: []*nomad.ACLDecision{{Question: q.Right + " of " + q.Kind + " " + q.Name, Reason: "not\ngranted",
+				Rules: []*nomad.ACLDecisionRule{{Policy: "p", Line: 3, Column: 4, Block: `namespace "ä"`, Text: strings.Repeat("x", 2*maxReason)}}}}}}}, nil
+		}),
+		rpc.Handle("Job.Register", rpc.Anonymous, rpc.Here, func(_ context.Context, _ *rpc.Call, q *nomad.JobRegisterRequest) (*nomad.JobRegisterResponse, error) {
+			return nil, nomad.Errorf(403, "Permission denied: %s", q.Job.ID)
+		}),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := New(Config{RPC: srv, Region: "global", MaxBody: 1 << 10, Log: slog.New(slog.DiscardHandler)})
+	w := do(s, "PUT", "/v1/jobs", `{"Job":{"ID":"a"}}`, "X-Nomad-Token", "me", "X-Nomad-Acl-Reason", "1")
+	got := w.Header().Get("X-Nomad-Acl-Reason")
+	if want := `run of job a: refused: not?granted; policy "p", line 3, column 4: namespace "?": xxx`; !strings.HasPrefix(got, want) || len(got) > maxReason+3 {
+		t.Errorf("reason %q, want %q", got, want)
+	}
+	if w.Code != 403 || w.Body.String() != "Permission denied: a" {
+		t.Errorf("answer %d %q", w.Code, w.Body)
+	}
+	for name, header := range map[string][]string{"ACL support disabled": {"X-Nomad-Acl-Reason", "1"}, "": {"X-Nomad-Token", "me"}} {
+		if w := do(s, "PUT", "/v1/jobs", `{"Job":{"ID":"a"}}`, header...); w.Header().Get("X-Nomad-Acl-Reason") != name || w.Code != 403 {
+			t.Errorf("reason %q, want %q", w.Header().Get("X-Nomad-Acl-Reason"), name)
+		}
+	}
+	if w := do(s, "PUT", "/v1/jobs", `{"Job":{"ID":"`+strings.Repeat("a", 2<<10)+`"}}`, "X-Nomad-Acl-Reason", "1"); w.Code != 413 {
+		t.Errorf("a body that is too large: %d", w.Code)
 	}
 }

@@ -140,6 +140,12 @@ func (s *Server) serve(w http.ResponseWriter, req *http.Request, rt *route, para
 		}
 	}
 	r := &request{Request: req, server: s, w: w, param: param, query: req.URL.Query()}
+	if req.Header.Get(reasonHeader) != "" {
+		if err := s.tellReason(r, rt); err != nil {
+			writeError(w, err)
+			return
+		}
+	}
 	body, err := rt.handle(r)
 	switch {
 	case errors.Is(err, errDone):

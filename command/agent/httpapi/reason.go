@@ -1,0 +1,83 @@
+package httpapi
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// reasonHeader, in a request, asks why its caller may make it or not; the answer has it
+// with that in one line.
+const reasonHeader = "X-Nomad-Acl-Reason"
+
+// What a reason may hold.
+const (
+	maxReason     = 2 << 10
+	maxReasonBody = 4 << 20 // of a request that is not bounded otherwise
+)
+
+// tellReason says in the header of the answer what the request needs, and why its caller
+// has that or not: nothing that /v1/acl/explain would not tell this caller. The body is
+// read for that, and put back.
+func (s *Server) tellReason(r *request, rt *route) error {
+	asked := &explainRequest{Method: r.Method, Path: r.URL.RequestURI()}
+	if !rt.unbounded && r.Body != nil {
+		text, err := io.ReadAll(http.MaxBytesReader(r.w, r.Body, maxReasonBody))
+		if err != nil {
+			return tooLarge(maxReasonBody)
+		}
+		asked.Body, r.Body = text, io.NopCloser(bytes.NewReader(text))
+	}
+	q, out := &nomad.ACLExplainRequest{}, new(nomad.ACLExplainResponse)
+	q.Region, q.AuthToken, q.AllowStale = r.region(), r.token(), true
+	err := s.rpcOf(r.Context(), asked, q)
+	if err == nil {
+		err = s.cfg.RPC.Call(r.Context(), "ACL.Explain", q, out)
+	}
+	if err != nil {
+		r.w.Header().Set(reasonHeader, headerText(err.Error()))
+		return nil
+	}
+	r.w.Header().Set(reasonHeader, headerText(reasonText(out)))
+	return nil
+}
+
+// reasonText is an explanation in one line.
+func reasonText(out *nomad.ACLExplainResponse) string {
+	var parts []string
+	for _, a := range out.Answers {
+		for _, d := range a.Decisions {
+			verdict := "refused"
+			if d.Allowed {
+				verdict = "allowed"
+			}
+			part := fmt.Sprintf("%s: %s: %s", d.Question, verdict, d.Reason)
+			for _, rule := range d.Rules {
+				part += fmt.Sprintf("; policy %q, line %d, column %d: %s: %s", rule.Policy, rule.Line, rule.Column, rule.Block, rule.Text)
+			}
+			parts = append(parts, part)
+		}
+	}
+	if len(parts) == 0 {
+		return "everybody may do this"
+	}
+	return strings.Join(parts, " | ")
+}
+
+// headerText makes a text fit into a header.
+func headerText(text string) string {
+	text = strings.Map(func(c rune) rune {
+		if c < ' ' || c > '~' {
+			return '?'
+		}
+		return c
+	}, text)
+	if len(text) > maxReason {
+		text = text[:maxReason] + "..."
+	}
+	return text
+}
