@@ -49,9 +49,16 @@ func encodeTo(buf *bytes.Buffer, v any) error {
 
 // Decode reads one msgpack value into the pointer v.
 func Decode(b []byte, v any) error {
+	_, err := decodeSome(b, v)
+	return err
+}
+
+// decodeSome is Decode and says how many bytes the value has.
+func decodeSome(b []byte, v any) (int, error) {
 	dec := decoders.Get().(*codec.Decoder)
 	defer decoders.Put(dec)
 	defer dec.ResetBytes(nil)
 	dec.ResetBytes(b)
-	return dec.Decode(v)
+	err := dec.Decode(v)
+	return dec.NumBytesRead(), err
 }

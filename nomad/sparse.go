@@ -195,6 +195,7 @@ type sparseField struct {
 	key       []byte // its encoded name
 	index     []int
 	omitEmpty bool
+	own       bool // encodesItself, of its type
 }
 
 // absent says whether a field need not be written.
@@ -226,7 +227,8 @@ func sparseFields(t reflect.Type) []sparseField {
 		if name == "" {
 			name = f.Name
 		}
-		out = append(out, sparseField{append(appendRawLen(nil, len(name)), name...), f.Index, strings.Contains(options+all.Tag.Get("codec"), "omitempty")})
+		out = append(out, sparseField{append(appendRawLen(nil, len(name)), name...), f.Index,
+			strings.Contains(options+all.Tag.Get("codec"), "omitempty"), encodesItself(f.Type)})
 	}
 	sparseTypes.Store(t, out)
 	return out

@@ -1,6 +1,7 @@
 package fsm_test
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"reflect"
@@ -32,15 +33,18 @@ func TestSparseEntries(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, want := reflect.New(v.Type().Elem()).Interface(), reflect.New(v.Type().Elem()).Interface()
+			want := reflect.New(v.Type().Elem()).Interface()
 			if err := nomad.Decode(plain, want); err != nil {
 				t.Fatal(err)
 			}
-			if err := nomad.Decode(entry[1:], got); err != nil || entry[0] != byte(number) {
-				t.Fatalf("%T: %v", got, err)
-			}
-			if !reflect.DeepEqual(got, want) {
-				t.Fatalf("%T, seed %d, differs at %s", got, seed, difference(reflect.ValueOf(got), reflect.ValueOf(want)))
+			for how, decode := range map[string]func([]byte, any) error{"by the codec": nomad.Decode, "as a command": nomad.DecodeCommand} {
+				got := reflect.New(v.Type().Elem()).Interface()
+				if err := decode(entry[1:], got); err != nil || entry[0] != byte(number) {
+					t.Fatalf("%T %s: %v", got, how, err)
+				}
+				if !reflect.DeepEqual(got, want) {
+					t.Fatalf("%T %s, seed %d, differs at %s", got, how, seed, difference(reflect.ValueOf(got), reflect.ValueOf(want)))
+				}
 			}
 			if len(entry) < len(plain) {
 				smaller++
@@ -49,6 +53,59 @@ func TestSparseEntries(t *testing.T) {
 	}
 	if commands < 25 || smaller < commands*25 {
 		t.Errorf("%d commands were tried, %d entries are smaller: too few to say anything", commands, smaller)
+	}
+}
+
+// Whatever an entry is, it is decoded as the codec does: entries of older servers have
+// all fields, those of damaged logs anything.
+func TestEntriesOfOthers(t *testing.T) {
+	read, refused := 0, 0
+	compare := func(body []byte, fresh func() any) {
+		t.Helper()
+		want, got := fresh(), fresh()
+		wantErr, err := nomad.Decode(body, want), nomad.DecodeCommand(body, got)
+		if fmt.Sprint(err) != fmt.Sprint(wantErr) {
+			t.Fatalf("%x: %T: %v, by the codec %v", body, got, err, wantErr)
+		}
+		if err != nil {
+			refused++
+			return
+		}
+		read++
+		if !reflect.DeepEqual(got, want) {
+			t.Fatalf("%x: %T differs at %s", body, got, difference(reflect.ValueOf(got), reflect.ValueOf(want)))
+		}
+	}
+	for number := range nomad.MessageType(128) {
+		_, empty, err := fsm.DecodeCommand([]byte{byte(number), 0x80})
+		if err != nil || reflect.TypeOf(empty).Kind() != reflect.Pointer {
+			continue
+		}
+		fresh := func() any { return reflect.New(reflect.TypeOf(empty).Elem()).Interface() }
+		for seed := range uint64(20) {
+			r := rand.New(rand.NewPCG(seed, uint64(number)))
+			v := fresh()
+			someValue(r, reflect.ValueOf(v).Elem(), 0)
+			plain, err := nomad.Encode(v)
+			if err != nil {
+				t.Fatal(err)
+			}
+			entry, err := nomad.EncodeCommand(number, v)
+			if err != nil {
+				t.Fatal(err)
+			}
+			compare(plain, fresh)
+			for _, body := range [][]byte{plain, entry[1:]} {
+				for range 40 {
+					bad := bytes.Clone(body)
+					bad[r.IntN(len(bad))] = byte(r.IntN(256))
+					compare(bad[:r.IntN(2*len(bad)+1)%(len(bad)+1)], fresh)
+				}
+			}
+		}
+	}
+	if read < 1000 || refused < 1000 {
+		t.Errorf("%d entries were read, %d refused: too few to say anything", read, refused)
 	}
 }
 
