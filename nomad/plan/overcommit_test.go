@@ -21,22 +21,27 @@ func TestNeverOvercommits(t *testing.T) {
 	for i := range jobs {
 		jobs[i] = w.Job(t, nomad.JobTypeBatch, 1)
 	}
-	var wg sync.WaitGroup
 	var mu sync.Mutex
 	placed, rejected := map[string]bool{}, 0
-	for i := range workers {
-		wg.Go(func() {
-			for round := range rounds {
-				p := w.plan(jobs[i])
-				for k := range 3 {
-					node := w.Snapshot().Node(nil, ids[(i*7+round*3+k)%nodes])
-					place(p, testlog.NewAlloc(jobs[i], node, cpu(int64(100+(i*31+round*17)%300))))
+	for round := range rounds {
+		// All have made their plan before the first is submitted.
+		var plans []*nomad.Plan
+		for i := range workers {
+			p := w.plan(jobs[i])
+			for k := range 3 {
+				node := w.Snapshot().Node(nil, ids[(i*7+round*3+k)%nodes])
+				place(p, testlog.NewAlloc(jobs[i], node, cpu(int64(100+(i*31+round*17)%300))))
+			}
+			for a := range w.Snapshot().AllocsByJob(nil, jobs[i].Namespace, jobs[i].ID) {
+				if round%4 == 3 && !a.TerminalStatus() {
+					p.NodeUpdate[a.NodeID] = append(p.NodeUpdate[a.NodeID], a)
 				}
-				for a := range w.Snapshot().AllocsByJob(nil, jobs[i].Namespace, jobs[i].ID) {
-					if round%4 == 3 && !a.TerminalStatus() {
-						p.NodeUpdate[a.NodeID] = append(p.NodeUpdate[a.NodeID], a)
-					}
-				}
+			}
+			plans = append(plans, p)
+		}
+		var wg sync.WaitGroup
+		for _, p := range plans {
+			wg.Go(func() {
 				r, err := w.applier.Submit(context.Background(), p)
 				if err != nil {
 					t.Errorf("Submit() = %v", err)
@@ -51,10 +56,10 @@ func TestNeverOvercommits(t *testing.T) {
 				}
 				mu.Unlock()
 				w.checkNodes(ids)
-			}
-		})
+			})
+		}
+		wg.Wait()
 	}
-	wg.Wait()
 	stored := 0
 	for range w.Snapshot().Allocs(nil) {
 		stored++
