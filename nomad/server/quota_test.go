@@ -1,0 +1,114 @@
+package server_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/server"
+)
+
+// quotaWorld is a cluster with a quota that two namespaces share, and a node.
+type quotaWorld struct {
+	t    *testing.T
+	s    *server.Server
+	node *fakeNode
+}
+
+func (w quotaWorld) call(method string, req, resp any) {
+	w.t.Helper()
+	eventually(w.t, func() bool { return w.s.Call(within(w.t), method, req, resp) == nil }) // there may be no leader
+}
+
+// held reads what is used of the quota, and what runs, in one.
+func (w quotaWorld) held() (used, live int) {
+	w.t.Helper()
+	var allocs nomad.AllocListResponse
+	w.call("Alloc.List", &nomad.AllocListRequest{QueryOptions: nomad.QueryOptions{Region: "global", Namespace: "*"}}, &allocs)
+	for _, a := range allocs.Allocations {
+		if a.DesiredStatus == nomad.AllocDesiredStatusRun && a.ClientStatus == nomad.AllocClientStatusPending {
+			live++
+		}
+	}
+	var usage nomad.SingleQuotaUsageResponse
+	w.call("Quota.Usage", &nomad.QuotaSpecificRequest{Name: "q", QueryOptions: global}, &usage)
+	for _, l := range usage.Usage.Used {
+		used = *l.RegionLimit.Allocs
+	}
+	return used, live
+}
+
+// waitFor waits until as many allocations are held as allowed, and never more.
+func (w quotaWorld) waitFor(want, most int) {
+	w.t.Helper()
+	eventually(w.t, func() bool {
+		used, live := w.held()
+		if used > most || live > most {
+			w.t.Fatalf("%d allocations are counted and %d live, %d are allowed", used, live, most)
+		}
+		return used == want && live == want
+	})
+}
+
+// TestQuotaOfManyJobs registers jobs at once with every server of a cluster. No more are
+// placed than the quota allows; the others follow when those end, also after the leader
+// was lost.
+func TestQuotaOfManyJobs(t *testing.T) {
+	const jobs, most = 18, 6
+	all := cluster(t, 3, nil)
+	leader, followers := split(t, all)
+	w := quotaWorld{t: t, s: followers[0].Server, node: join(t, followers[0].RPCAddr())}
+	in := nomad.WriteRequest{Region: "global"}
+	w.call("Quota.Upsert", &nomad.QuotaUpsertRequest{WriteRequest: in, Quotas: []*nomad.QuotaSpec{
+		{Name: "q", Limits: []*nomad.QuotaLimit{{Region: "global", RegionLimit: &nomad.QuotaResources{Allocs: new(most)}}}}}}, nil)
+	for _, name := range []string{"a", "b"} {
+		w.call("Namespace.UpsertNamespaces", &nomad.NamespaceUpsertRequest{WriteRequest: in, Namespaces: []*nomad.Namespace{{Name: name, Quota: "q"}}}, nil)
+	}
+	var wg sync.WaitGroup
+	for i := range jobs {
+		wg.Go(func() {
+			j := batchJob(fmt.Sprint("j", i), 1)
+			j.Namespace = []string{"a", "b"}[i%2]
+			j.TaskGroups[0].Tasks[0].Resources = &nomad.Resources{CPU: 1, MemoryMB: 10}
+			register(t, all[i%3].Server, j)
+		})
+	}
+	wg.Wait()
+	w.waitFor(most, most)
+	w.finish(t, 0, most)
+	w.waitFor(most, most)
+	leader.stop()
+	w.finish(t, most, most)
+	w.waitFor(most, most)
+	w.finish(t, 2*most, most)
+	w.waitFor(0, most)
+}
+
+// finish reports the end of all that the node runs; before of its allocations ended
+// already.
+func (w quotaWorld) finish(t *testing.T, before, count int) {
+	t.Helper()
+	var running []*nomad.Allocation
+	eventually(t, func() bool {
+		var list nomad.AllocListResponse
+		w.call("Alloc.List", &nomad.AllocListRequest{QueryOptions: nomad.QueryOptions{Region: "global", Namespace: "*"}}, &list)
+		running = nil
+		for _, a := range list.Allocations {
+			if a.ClientStatus == nomad.AllocClientStatusPending {
+				running = append(running, &nomad.Allocation{ID: a.ID, NodeID: a.NodeID})
+			}
+		}
+		return len(list.Allocations) == before+count
+	})
+	if len(running) != count {
+		t.Fatalf("%d allocations run, want %d", len(running), count)
+	}
+	var updates []*nomad.Allocation
+	for _, a := range running {
+		updates = append(updates, &nomad.Allocation{ID: a.ID, NodeID: a.NodeID, ClientStatus: nomad.AllocClientStatusComplete})
+	}
+	eventually(t, func() bool {
+		return w.node.call("Node.UpdateAlloc", &nomad.AllocUpdateRequest{Alloc: updates, WriteRequest: w.node.write(w.node.jwt)}, &nomad.GenericResponse{}) == nil
+	})
+}
