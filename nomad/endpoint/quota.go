@@ -17,8 +17,8 @@ func (s *Service) quotaMethods() []rpc.Method {
 		rpc.Handle("Quota.Get", rpc.Token, rpc.Leader, s.quotaGet).Needs(reads),
 		rpc.Handle("Quota.Usages", rpc.Token, rpc.Leader, s.quotaUsages).Needs(reads),
 		rpc.Handle("Quota.Usage", rpc.Token, rpc.Leader, s.quotaUsage).Needs(reads),
-		rpc.Handle("Quota.Upsert", rpc.Token, rpc.Leader, s.quotaUpsert).Needs(writes),
-		rpc.Handle("Quota.Delete", rpc.Token, rpc.Leader, s.quotaDelete).Needs(writes),
+		rpc.Handle("Quota.Upsert", rpc.Token, rpc.Leader, s.quotaUpsert).Needs(writes).AtHome(always),
+		rpc.Handle("Quota.Delete", rpc.Token, rpc.Leader, s.quotaDelete).Needs(writes).AtHome(always),
 	}
 }
 

@@ -93,7 +93,7 @@ func (s stream) next() (nomad.MessageType, any) {
 	yes := true
 	in := nomad.WriteRequest{Namespace: "default"}
 	event := &nomad.NodeEvent{Message: "m", Timestamp: time.Unix(0, s.time()).UTC()}
-	switch s.IntN(33) {
+	switch s.IntN(37) {
 	case 0, 1:
 		return nomad.NodeRegisterRequestType, &nomad.NodeRegisterRequest{CreateNodePool: true, NodeEvent: event,
 			Introduction: &nomad.NodeIntroduction{TokenID: s.pick("token"), Uses: 3, Expiry: 1_700_000_000 + int64(s.IntN(3))},
@@ -142,6 +142,8 @@ func (s stream) next() (nomad.MessageType, any) {
 		return s.quota()
 	case 27, 28:
 		return nomad.VarApplyStateRequestType, s.variable()
+	case 33, 34, 35:
+		return s.access()
 	default:
 		return nomad.BatchNodeUpdateDrainRequestType, &nomad.BatchNodeUpdateDrainRequest{UpdatedAt: s.time() / 1e9, Updates: map[string]*nomad.DrainUpdate{
 			s.pick("node"): {DrainStrategy: &nomad.DrainStrategy{}}, s.pick("node"): {MarkEligible: true}}}
@@ -216,6 +218,43 @@ func (s stream) variable() *nomad.VarApplyStateRequest {
 	return &nomad.VarApplyStateRequest{Op: ops[s.IntN(len(ops))], Var: v, KeepItems: s.IntN(2) == 0}
 }
 
+// access is what is said of who may do what.
+func (s stream) access() (nomad.MessageType, any) {
+	now := time.Unix(0, s.time()).UTC()
+	end := now.Add(time.Duration(s.IntN(3)) * time.Second)
+	token := &nomad.ACLToken{AccessorID: s.pick("token"), SecretID: s.pick("secret"), Type: "client", Policies: []string{s.pick("policy")}, Global: s.IntN(2) == 0,
+		Roles: []*nomad.ACLTokenRoleLink{{ID: s.pick("role")}}, CreateTime: now, ExpirationTime: &end}
+	switch s.IntN(14) {
+	case 0:
+		return nomad.ACLPolicyUpsertRequestType, &nomad.ACLPolicyUpsertRequest{Policies: []*nomad.ACLPolicy{{Name: s.pick("policy"), Rules: "r",
+			JobACL: &nomad.JobACL{Namespace: "default", JobID: s.pick("job")}}, {Name: s.pick("policy")}}}
+	case 1:
+		return nomad.ACLPolicyDeleteRequestType, &nomad.ACLPolicyDeleteRequest{Names: []string{s.pick("policy")}}
+	case 2, 3:
+		return nomad.ACLTokenUpsertRequestType, &nomad.ACLTokenUpsertRequest{Tokens: []*nomad.ACLToken{token}}
+	case 4:
+		return nomad.ACLTokenDeleteRequestType, &nomad.ACLTokenDeleteRequest{AccessorIDs: []string{s.pick("token")}}
+	case 5:
+		return nomad.ACLTokenBootstrapRequestType, &nomad.ACLTokenBootstrapRequest{Token: token, ResetIndex: uint64(s.IntN(400))}
+	case 6, 7:
+		return nomad.ACLRolesUpsertRequestType, &nomad.ACLRolesUpsertRequest{AllowMissingPolicies: s.IntN(2) == 0, ACLRoles: []*nomad.ACLRole{
+			{ID: s.pick("role"), Name: s.pick("name"), Policies: []*nomad.ACLRolePolicyLink{{Name: s.pick("policy")}}}}}
+	case 8:
+		return nomad.ACLRolesDeleteByIDRequestType, &nomad.ACLRolesDeleteByIDRequest{ACLRoleIDs: []string{s.pick("role")}}
+	case 9:
+		return nomad.ACLAuthMethodsUpsertRequestType, &nomad.ACLAuthMethodUpsertRequest{AuthMethods: []*nomad.ACLAuthMethod{{Name: s.pick("method"), Type: "JWT", Default: s.IntN(2) == 0,
+			Config: &nomad.ACLAuthMethodConfig{ClaimMappings: map[string]string{"a": "1", "b": "2", "c": "3"}}}}}
+	case 10:
+		return nomad.ACLAuthMethodsDeleteRequestType, &nomad.ACLAuthMethodDeleteRequest{Names: []string{s.pick("method")}}
+	case 11:
+		return nomad.ACLBindingRulesUpsertRequestType, &nomad.ACLBindingRulesUpsertRequest{AllowMissingAuthMethods: s.IntN(2) == 0,
+			ACLBindingRules: []*nomad.ACLBindingRule{{ID: s.pick("rule"), AuthMethod: s.pick("method")}}}
+	case 12:
+		return nomad.ACLBindingRulesDeleteRequestType, &nomad.ACLBindingRulesDeleteRequest{ACLBindingRuleIDs: []string{s.pick("rule")}}
+	}
+	return nomad.OneTimeTokenExpireRequestType, &nomad.OneTimeTokenExpireRequest{Timestamp: now}
+}
+
 // deployment is what is said of deployments and of what they brought.
 func (s stream) deployment() (nomad.MessageType, any) {
 	switch s.IntN(3) {
@@ -236,7 +275,7 @@ func TestDeterminism(t *testing.T) {
 		one, two := newMachine(), newMachine()
 		s := stream{rand.New(rand.NewPCG(seed, 1))}
 		applied := 0
-		for n := range 400 {
+		for n := range 500 {
 			kind, payload := s.next()
 			data, err := nomad.EncodeCommand(kind, payload)
 			if err != nil {

@@ -29,15 +29,18 @@ type entry struct {
 type kind struct {
 	name   string
 	access bool // it matters with access control only
-	list   func(ctx context.Context, rpc Caller, q nomad.QueryOptions) ([]object, uint64, error)
-	local  func(snap *state.Snapshot) []object
+	// clashes says that one may have what another of the same kind has now, and both
+	// cannot, such as a name.
+	clashes bool
+	list    func(ctx context.Context, rpc Caller, q nomad.QueryOptions) ([]object, uint64, error)
+	local   func(snap *state.Snapshot) []object
 	// fetch gets objects and makes the entry that stores them.
 	fetch  func(ctx context.Context, rpc Caller, q nomad.QueryOptions, batch []object) (entry, error)
 	remove func(ids []string) entry
 }
 
 func kinds() []kind {
-	return []kind{namespaces(), nodePools(), policies(), roles(), tokens(), authMethods(), bindingRules()}
+	return []kind{quotas(), namespaces(), nodePools(), policies(), roles(), tokens(), authMethods(), bindingRules()}
 }
 
 // objects turns a list into objects; what is not there, or not for us, makes none.
@@ -100,6 +103,29 @@ func text(v any) string {
 		return "" // plain data always can be written
 	}
 	return string(b)
+}
+
+func quotas() kind {
+	of := func(q *nomad.QuotaSpec) object {
+		plain := *q
+		plain.CreateIndex, plain.ModifyIndex = 0, 0
+		return object{id: q.Name, version: text(&plain), modified: q.ModifyIndex, value: q}
+	}
+	return kind{
+		name: "quotas",
+		list: func(ctx context.Context, rpc Caller, q nomad.QueryOptions) ([]object, uint64, error) {
+			var out nomad.QuotaListResponse
+			err := rpc.Call(ctx, "Quota.List", &nomad.QuotaListRequest{QueryOptions: q}, &out)
+			return objects(out.Quotas, of), out.Index, err
+		},
+		local: func(snap *state.Snapshot) []object { return collect(snap.Quotas(nil), of) },
+		fetch: func(_ context.Context, _ Caller, _ nomad.QueryOptions, batch []object) (entry, error) {
+			return entry{nomad.QuotaUpsertRequestType, &nomad.QuotaUpsertRequest{Quotas: values[nomad.QuotaSpec](batch)}}, nil
+		},
+		remove: func(ids []string) entry {
+			return entry{nomad.QuotaDeleteRequestType, &nomad.QuotaDeleteRequest{Names: ids}}
+		},
+	}
 }
 
 func namespaces() kind {
@@ -186,7 +212,7 @@ func roles() kind {
 		return v
 	}
 	return kind{
-		name: "ACL roles", access: true,
+		name: "ACL roles", access: true, clashes: true,
 		list: func(ctx context.Context, rpc Caller, q nomad.QueryOptions) ([]object, uint64, error) {
 			var out nomad.ACLRolesListResponse
 			err := rpc.Call(ctx, "ACL.ListRoles", &nomad.ACLRolesListRequest{QueryOptions: q}, &out)
@@ -212,7 +238,7 @@ func roles() kind {
 // tokens are those of all regions.
 func tokens() kind {
 	return kind{
-		name: "ACL tokens", access: true,
+		name: "ACL tokens", access: true, clashes: true,
 		list: func(ctx context.Context, rpc Caller, q nomad.QueryOptions) ([]object, uint64, error) {
 			var out nomad.ACLTokenListResponse
 			err := rpc.Call(ctx, "ACL.ListTokens", &nomad.ACLTokenListRequest{GlobalOnly: true, QueryOptions: q}, &out)
@@ -242,7 +268,7 @@ func tokens() kind {
 
 func authMethods() kind {
 	return kind{
-		name: "ACL auth methods", access: true,
+		name: "ACL auth methods", access: true, clashes: true,
 		list: func(ctx context.Context, rpc Caller, q nomad.QueryOptions) ([]object, uint64, error) {
 			var out nomad.ACLAuthMethodListResponse
 			err := rpc.Call(ctx, "ACL.ListAuthMethods", &nomad.ACLAuthMethodListRequest{QueryOptions: q}, &out)

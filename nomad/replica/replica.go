@@ -1,5 +1,6 @@
 // Package replica copies what is the same in all regions from the authoritative one:
-// policies, roles, global tokens, auth methods, binding rules, namespaces and node pools.
+// policies, roles, global tokens, auth methods, binding rules, quotas, namespaces and node
+// pools.
 // The leader of every other region runs it.
 //
 //	list, waiting for a change ─▶ compare with state ─▶ remove what is gone
@@ -51,8 +52,8 @@ type Config struct {
 	From string
 	// Token is a management token of that region; "" where there is no access control.
 	Token string
-	// Access says that there is access control here. Otherwise only namespaces and node
-	// pools are copied.
+	// Access says that there is access control here. Otherwise only quotas, namespaces and
+	// node pools are copied.
 	Access bool
 	RPC    Caller
 	Store  func() *state.Store // the store of now: a restore replaces it
@@ -83,7 +84,7 @@ func (r *Replica) Run(ctx context.Context) error {
 // follow keeps one kind as it is in the authoritative region.
 func (r *Replica) follow(ctx context.Context, k kind) {
 	var index uint64
-	retry, failed, sure := minRetry, false, false
+	retry, told, sure := minRetry, "", false
 	for ctx.Err() == nil {
 		var err error
 		if !sure {
@@ -95,17 +96,18 @@ func (r *Replica) follow(ctx context.Context, k kind) {
 		}
 		wait := pause
 		if err != nil {
-			if ctx.Err() == nil {
+			if ctx.Err() == nil && err.Error() != told {
 				r.cfg.Log.Warn("copy from the authoritative region", "what", k.name, "region", r.cfg.From, "err", err)
+				told = err.Error()
 			}
-			index, sure, failed = 0, false, true
+			index, sure = 0, false
 			wait = retry + rand.N(retry/4)
 			retry = min(2*retry, maxRetry)
 		} else {
-			if failed {
+			if told != "" {
 				r.cfg.Log.Info("copied again from the authoritative region", "what", k.name, "region", r.cfg.From)
 			}
-			retry, failed = minRetry, false
+			retry, told = minRetry, ""
 		}
 		select {
 		case <-ctx.Done():
@@ -160,25 +162,47 @@ func (r *Replica) round(ctx context.Context, k kind, index uint64) (uint64, erro
 	return next, errors.Join(errs...)
 }
 
-// put stores objects as the authoritative region has them. Should one stand in the way of
-// another, such as by its name, what there is of them goes first.
+// put stores objects as the authoritative region has them: together or, where that fails,
+// one by one, so that one which cannot be stored hinders no other.
 func (r *Replica) put(ctx context.Context, k kind, batch []object) error {
+	err := r.store(ctx, k, batch)
+	if err != nil && k.clashes {
+		if err = r.makeRoom(ctx, k, batch); err == nil {
+			err = r.store(ctx, k, batch)
+		}
+	}
+	if err == nil || len(batch) == 1 || ctx.Err() != nil {
+		return err
+	}
+	var errs []error
+	for _, o := range batch {
+		if err := r.store(ctx, k, []object{o}); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (r *Replica) store(ctx context.Context, k kind, batch []object) error {
 	e, err := k.fetch(ctx, r.cfg.RPC, r.query(), batch)
 	if err != nil {
 		return fmt.Errorf("get %s: %w", k.name, err)
 	}
-	if r.log(ctx, e) == nil {
-		return nil
+	if err := r.log(ctx, e); err != nil {
+		return fmt.Errorf("store %s: %w", k.name, err)
 	}
+	return nil
+}
+
+// makeRoom removes what there is of the objects: one may stand in the way of another, by
+// its name.
+func (r *Replica) makeRoom(ctx context.Context, k kind, batch []object) error {
 	for _, o := range k.local(r.cfg.Store().Snapshot()) {
 		if slices.ContainsFunc(batch, func(b object) bool { return b.id == o.id }) {
 			if err := r.log(ctx, k.remove([]string{o.id})); err != nil {
 				return fmt.Errorf("make room for %s %s: %w", k.name, o.id, err)
 			}
 		}
-	}
-	if err := r.log(ctx, e); err != nil {
-		return fmt.Errorf("store %s: %w", k.name, err)
 	}
 	return nil
 }

@@ -28,6 +28,7 @@ type region struct {
 	index   uint64
 	typ     string // of the token that is presented
 	broken  error
+	refuse  string // the name of a namespace that is not stored
 }
 
 func newRegion(t testing.TB) *region {
@@ -41,6 +42,9 @@ func (r *region) snap() *state.Snapshot { return r.machine.State().Snapshot() }
 func (r *region) apply(_ context.Context, number nomad.MessageType, payload any) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if req, ok := payload.(*nomad.NamespaceUpsertRequest); ok && slices.ContainsFunc(req.Namespaces, func(n *nomad.Namespace) bool { return n.Name == r.refuse }) {
+		return errors.New("refused")
+	}
 	data, err := nomad.EncodeCommand(number, payload)
 	if err != nil {
 		return err
@@ -66,6 +70,13 @@ func (r *region) set(typ string, broken error) {
 	r.typ, r.broken = typ, broken
 }
 
+// refusing names the namespace that is not stored.
+func (r *region) refusing(name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.refuse = name
+}
+
 // Call answers an RPC. What is not management is told of nothing, as of lists.
 func (r *region) Call(ctx context.Context, method string, req, resp any) error {
 	q := req.(interface{ Query() *nomad.QueryOptions }).Query()
@@ -89,6 +100,8 @@ func (r *region) Call(ctx context.Context, method string, req, resp any) error {
 		out.Identity = &nomad.AuthenticatedIdentity{ACLToken: &nomad.ACLToken{Type: r.typ}}
 	case *nomad.NamespaceListResponse:
 		out.Namespaces, out.Index = list(all, slices.Collect(snap.Namespaces(nil))), snap.Index()
+	case *nomad.QuotaListResponse:
+		out.Quotas, out.Index = list(all, slices.Collect(snap.Quotas(nil))), snap.Index()
 	case *nomad.NodePoolListResponse:
 		out.NodePools, out.Index = list(all, slices.Collect(snap.NodePools(nil))), snap.Index()
 	case *nomad.ACLPolicyListResponse:
@@ -155,6 +168,9 @@ func (r *region) names() string {
 	var out []string
 	for n := range snap.Namespaces(nil) {
 		out = append(out, "ns "+n.Name+" "+n.Description)
+	}
+	for q := range snap.Quotas(nil) {
+		out = append(out, "quota "+q.Name+" "+q.Description)
 	}
 	for p := range snap.NodePools(nil) {
 		out = append(out, "pool "+p.Name)
@@ -235,7 +251,8 @@ func (r *region) full() {
 	r.token("own", "own", 1, false)
 	r.methods(&nomad.ACLAuthMethod{Name: "a", Type: "JWT", Default: true}, &nomad.ACLAuthMethod{Name: "b", Type: "JWT"})
 	r.must(nomad.ACLBindingRulesUpsertRequestType, &nomad.ACLBindingRulesUpsertRequest{ACLBindingRules: []*nomad.ACLBindingRule{{ID: "r", AuthMethod: "a"}}})
-	r.must(nomad.NamespaceUpsertRequestType, &nomad.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "n", Meta: map[string]string{"a": "b"}}}})
+	r.must(nomad.QuotaUpsertRequestType, &nomad.QuotaUpsertRequest{Quotas: []*nomad.QuotaSpec{{Name: "q"}}})
+	r.must(nomad.NamespaceUpsertRequestType, &nomad.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "n", Quota: "q", Meta: map[string]string{"a": "b"}}}})
 	r.must(nomad.NodePoolUpsertRequestType, &nomad.NodePoolUpsertRequest{NodePools: []*nomad.NodePool{{Name: "pool"}}})
 }
 
@@ -280,6 +297,11 @@ func TestWhatChangesThereChangesHere(t *testing.T) {
 		"namespace and pool gone": func(h *region) {
 			h.must(nomad.NamespaceDeleteRequestType, &nomad.NamespaceDeleteRequest{Namespaces: []string{"n"}})
 			h.must(nomad.NodePoolDeleteRequestType, &nomad.NodePoolDeleteRequest{Names: []string{"pool"}})
+		},
+		"another quota": func(h *region) {
+			h.must(nomad.QuotaUpsertRequestType, &nomad.QuotaUpsertRequest{Quotas: []*nomad.QuotaSpec{{Name: "q2", Description: "d"}}})
+			h.must(nomad.NamespaceUpsertRequestType, &nomad.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "n", Quota: "q2"}}})
+			h.must(nomad.QuotaDeleteRequestType, &nomad.QuotaDeleteRequest{Names: []string{"q"}})
 		},
 		"many": func(h *region) {
 			for i := range 200 {
@@ -353,5 +375,21 @@ func TestWhatIsOnlyHereGoes(t *testing.T) {
 		if here.snap().ACLToken(nil, "local") == nil {
 			t.Error("a token of this region is gone")
 		}
+	})
+}
+
+// One that cannot be stored hinders no other, and takes nothing away.
+func TestOneThatCannotBeStoredHindersNoOther(t *testing.T) {
+	follow(t, func(home, here *region) {
+		same(t, home, here)
+		here.refusing("refused")
+		home.must(nomad.NamespaceUpsertRequestType, &nomad.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "n", Description: "new"}, {Name: "refused"}, {Name: "z"}}})
+		time.Sleep(5 * time.Minute)
+		snap := here.snap()
+		if n := snap.Namespace(nil, "n"); n == nil || n.Description != "new" || snap.Namespace(nil, "z") == nil || snap.Namespace(nil, "refused") != nil {
+			t.Errorf("here is\n%s", here.names())
+		}
+		here.refusing("")
+		same(t, home, here)
 	})
 }

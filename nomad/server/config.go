@@ -92,7 +92,7 @@ type Config struct {
 	Introduction endpoint.Introduction
 
 	// AuthoritativeRegion is the one whose policies, roles, global tokens, ways to log
-	// in, namespaces and node pools count in all regions. Default: Region.
+	// in, quotas, namespaces and node pools count in all regions. Default: Region.
 	AuthoritativeRegion string
 	// Access says whether callers need rights. Default: they don't.
 	Access endpoint.AccessControl
