@@ -124,12 +124,20 @@ func (p *policies) keep(store *state.Store, index uint64, key any, rights *acl.A
 func read(found iter.Seq[*nomad.ACLPolicy]) (*acl.ACL, error) {
 	var parsed []*acl.Policy
 	for policy := range found {
-		p, err := acl.Parse(policy.Rules)
+		p, err := parse(policy)
 		if err != nil {
-			return nil, fmt.Errorf("%w: policy %q cannot be read, so nobody knows what it denies: have it written again", nomad.ErrPermissionDenied, policy.Name)
+			return nil, err
 		}
-		p.Name = policy.Name
 		parsed = append(parsed, p)
 	}
 	return acl.New(false, parsed...), nil
+}
+
+func parse(policy *nomad.ACLPolicy) (*acl.Policy, error) {
+	p, err := acl.Parse(policy.Rules)
+	if err != nil {
+		return nil, fmt.Errorf("%w: policy %q cannot be read, so nobody knows what it denies: have it written again", nomad.ErrPermissionDenied, policy.Name)
+	}
+	p.Name = policy.Name
+	return p, nil
 }

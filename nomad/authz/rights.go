@@ -1,7 +1,6 @@
 package authz
 
 import (
-	"iter"
 	"slices"
 	"strings"
 
@@ -13,13 +12,14 @@ import (
 // Rights tells what others than the caller may do, as a snapshot has it: they are read as
 // those of a caller are. It is for one goroutine.
 type Rights struct {
-	snap *state.Snapshot
-	kept map[string]*acl.ACL // by the names of the policies
+	snap   *state.Snapshot
+	kept   map[string]*acl.ACL // by the names of the policies
+	parsed map[string]*acl.Policy
 }
 
 // RightsIn returns the rights of a snapshot.
 func RightsIn(snap *state.Snapshot) *Rights {
-	return &Rights{snap: snap, kept: map[string]*acl.ACL{}}
+	return &Rights{snap: snap, kept: map[string]*acl.ACL{}, parsed: map[string]*acl.Policy{}}
 }
 
 // OfToken returns what a token may do, whether or not its time is over. The error says
@@ -43,7 +43,24 @@ func (r *Rights) OfRole(role *nomad.ACLRole) (*acl.ACL, error) {
 // OfPolicies returns what policies allow together; those that there are not allow nothing.
 func (r *Rights) OfPolicies(names ...string) (*acl.ACL, error) {
 	slices.Sort(names)
-	return r.get(strings.Join(names, " "), named(r.snap, slices.Values(names)))
+	key := strings.Join(names, " ")
+	if kept, ok := r.kept[key]; ok {
+		return kept, nil
+	}
+	var found []*acl.Policy
+	for policy := range named(r.snap, slices.Values(names)) {
+		p := r.parsed[policy.Name]
+		if p == nil {
+			var err error
+			if p, err = parse(policy); err != nil {
+				return nil, err
+			}
+			r.parsed[policy.Name] = p
+		}
+		found = append(found, p)
+	}
+	r.kept[key] = acl.New(false, found...)
+	return r.kept[key], nil
 }
 
 // OfWorkload returns what policies let a workload do, beyond its own variables.
@@ -53,15 +70,4 @@ func (r *Rights) OfWorkload(w *acl.Workload) (*acl.ACL, error) {
 		names = append(names, p.Name)
 	}
 	return r.OfPolicies(names...)
-}
-
-func (r *Rights) get(key string, found iter.Seq[*nomad.ACLPolicy]) (*acl.ACL, error) {
-	if kept, ok := r.kept[key]; ok {
-		return kept, nil
-	}
-	rights, err := read(found)
-	if err == nil {
-		r.kept[key] = rights
-	}
-	return rights, err
 }

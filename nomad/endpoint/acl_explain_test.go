@@ -254,3 +254,29 @@ func TestExplainRefuses(t *testing.T) {
 		}
 	}
 }
+
+// BenchmarkExplainEverybody lists those of 10,000 tokens who may read a variable.
+func BenchmarkExplainEverybody(b *testing.B) {
+	store := state.New(slog.New(slog.DiscardHandler))
+	policies, tokens := &nomad.ACLPolicyUpsertRequest{}, &nomad.ACLTokenUpsertRequest{}
+	for i := range 200 {
+		policies.Policies = append(policies.Policies, &nomad.ACLPolicy{Name: fmt.Sprint("p", i), Rules: fmt.Sprintf(`namespace "n%d-*" { variables { path "*" { capabilities = ["read"] } } }`, i)})
+	}
+	for i := range 9_000 {
+		tokens.Tokens = append(tokens.Tokens, &nomad.ACLToken{AccessorID: nomad.NewID(), SecretID: nomad.NewID(), Type: "client", Policies: []string{fmt.Sprint("p", i%200), fmt.Sprint("p", i%7)}})
+	}
+	if _, err := store.UpsertACLPolicies(10, policies); err != nil {
+		b.Fatal(err)
+	}
+	if _, err := store.UpsertACLTokens(11, tokens); err != nil {
+		b.Fatal(err)
+	}
+	s := New(Config{Store: func() *state.Store { return store }, Cluster: alone{}, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	req := &nomad.ACLExplainRequest{Everybody: true, Kind: "variable", Right: "read", Name: "a", QueryOptions: nomad.QueryOptions{Namespace: "n150-x", PerPage: 1000}}
+	for b.Loop() {
+		out, err := s.aclExplain(b.Context(), callAs(acl.New(true), nil), req)
+		if err != nil || len(out.Answers) != 45 || out.NextToken != "" {
+			b.Fatalf("%d answers, %v", len(out.Answers), err)
+		}
+	}
+}

@@ -80,13 +80,11 @@ func (r *request) explainQuery(b *explainBody) (err error) {
 // everything, after they noted what they were asked.
 func (s *Server) rpcOf(ctx context.Context, asked *explainRequest, q *nomad.ACLExplainRequest) error {
 	noted := &notebook{}
-	dry := &Server{cfg: Config{RPC: noted, Agent: s.cfg.Agent, Region: s.cfg.Region, Log: slog.New(slog.DiscardHandler)}}
-	dry.routes = newRouter(dry.rpcRoutes())
-	req, err := http.NewRequestWithContext(ctx, asked.Method, "http://agent"+asked.Path, bytes.NewReader(asked.Body))
+	req, err := http.NewRequestWithContext(context.WithValue(ctx, notebookKey{}, noted), asked.Method, "http://agent"+asked.Path, bytes.NewReader(asked.Body))
 	if err != nil || !strings.HasPrefix(asked.Path, "/") {
 		return nomad.Errorf(http.StatusBadRequest, "a request is a method and a path, such as GET /v1/jobs, not %q %q", asked.Method, asked.Path)
 	}
-	rt, param, allowed := dry.routes.match(req.Method, req.URL.EscapedPath())
+	rt, param, allowed := s.dry.routes.match(req.Method, req.URL.EscapedPath())
 	switch {
 	case rt != nil:
 	case len(allowed) > 0:
@@ -94,7 +92,7 @@ func (s *Server) rpcOf(ctx context.Context, asked *explainRequest, q *nomad.ACLE
 	default:
 		return nomad.Errorf(http.StatusBadRequest, "no server answers %s: it is of the agent itself, or of nobody", req.URL.Path)
 	}
-	r := &request{Request: req, server: dry, w: nowhere{}, param: param, query: req.URL.Query()}
+	r := &request{Request: req, server: s.dry, w: nowhere{}, param: param, query: req.URL.Query()}
 	_, err = rt.handle(r)
 	if noted.method == "" {
 		return nomad.Errorf(http.StatusBadRequest, "the request does not come as far as to a server: %v", cmp.Or(err, errors.New("the agent answers by itself")))
@@ -109,28 +107,38 @@ func (s *Server) rpcOf(ctx context.Context, asked *explainRequest, q *nomad.ACLE
 	return nil
 }
 
-// notebook are servers that note the first thing that they are asked, and refuse it.
+// newDry is an agent whose routes ask nobody and do nothing.
+func newDry(cfg Config) *Server {
+	dry := &Server{cfg: Config{RPC: refuser{}, Agent: cfg.Agent, Region: cfg.Region, Log: slog.New(slog.DiscardHandler)}}
+	dry.routes = newRouter(dry.rpcRoutes())
+	return dry
+}
+
+// notebook is the first thing that servers were asked for a request.
 type notebook struct {
 	method  string
 	request rpc.Request // nil for a stream
 }
 
-func (n *notebook) note(method string, req rpc.Request) error {
-	if n.method == "" {
-		n.method, n.request = method, req
+type notebookKey struct{}
+
+// refuser are servers that refuse everything, after they noted it in the notebook of the
+// context.
+type refuser struct{}
+
+// Call notes and refuses.
+func (refuser) Call(ctx context.Context, method string, req, _ any) error {
+	n, ok := ctx.Value(notebookKey{}).(*notebook)
+	if ok && n.method == "" {
+		n.method = method
+		n.request, _ = req.(rpc.Request) // as all are
 	}
 	return nomad.ErrPermissionDenied
 }
 
-// Call notes and refuses.
-func (n *notebook) Call(_ context.Context, method string, req, _ any) error {
-	r, _ := req.(rpc.Request) // as all are
-	return n.note(method, r)
-}
-
 // Stream notes and refuses.
-func (n *notebook) Stream(_ context.Context, method string) (*rpc.Stream, error) {
-	return nil, n.note(method, nil)
+func (r refuser) Stream(ctx context.Context, method string) (*rpc.Stream, error) {
+	return nil, r.Call(ctx, method, nil, nil)
 }
 
 // rightsOnAllocs are the rights on an allocation that methods ask for.

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"net/http"
@@ -57,7 +58,7 @@ func reasonText(out *nomad.ACLExplainResponse) string {
 			}
 			part := fmt.Sprintf("%s: %s: %s", d.Question, verdict, d.Reason)
 			for _, rule := range d.Rules {
-				part += fmt.Sprintf("; policy %q, line %d, column %d: %s: %s", rule.Policy, rule.Line, rule.Column, rule.Block, rule.Text)
+				part += fmt.Sprintf("; policy %q, line %d, column %d: %s: %s", rule.Policy, rule.Line, rule.Column, rule.Block, cmp.Or(rule.Text, "says nothing of this"))
 			}
 			parts = append(parts, part)
 		}

@@ -81,12 +81,13 @@ type Server struct {
 	cfg    Config
 	routes *router
 	origin *http.CrossOriginProtection
+	dry    *Server // says what a request would ask of the servers
 	known  callers
 }
 
 // New builds the handler of an agent.
 func New(cfg Config) *Server {
-	s := &Server{cfg: cfg, origin: http.NewCrossOriginProtection()}
+	s := &Server{cfg: cfg, origin: http.NewCrossOriginProtection(), dry: newDry(cfg)}
 	s.routes = newRouter(s.table())
 	return s
 }
