@@ -65,6 +65,15 @@ job "hello" {
           say 'and without it'
           NOMAD_TOKEN= NOMAD_ADDR="$NOMAD_UNIX_ADDR" ${var.nomad} status 2>&1
 
+          say 'the variable of my job, read with my own token'
+          NOMAD_ADDR="$NOMAD_UNIX_ADDR" ${var.nomad} var get -item greeting nomad/jobs/hello || sandbox=broken
+
+          say 'the variable of another job'
+          NOMAD_ADDR="$NOMAD_UNIX_ADDR" ${var.nomad} var get nomad/jobs/other 2>&1 && sandbox=broken
+
+          say 'what my policy does not give me'
+          NOMAD_ADDR="$NOMAD_UNIX_ADDR" ${var.nomad} job stop hello 2>&1 && sandbox=broken
+
           # Secrets go when the task does: give the demo a moment to look at the token.
           for i in 1 2 3 4 5 6 7 8 9 10; do [ -e "$NOMAD_ALLOC_DIR/data/looked" ] || sleep 0.2; done
           test -z "$sandbox"
