@@ -78,6 +78,7 @@ func (s *Server) snapshotRestore(r *request) (any, error) {
 	err = stream.Decode(&reply)
 	stream.Close() // ends an upload that nobody wants any more
 	if err != nil || reply.ErrorMsg != "" {
+		r.w.Header().Set("Connection", "close")                     // nothing can be read from it after that
 		http.NewResponseController(r.w).SetReadDeadline(time.Now()) // where it can't be set, the body's end is waited for
 	}
 	<-sent
