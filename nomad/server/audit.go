@@ -3,7 +3,6 @@ package server
 import (
 	"cmp"
 	"net/http"
-	"strings"
 
 	"github.com/open-nomad/open-nomad/internal/audit"
 	"github.com/open-nomad/open-nomad/internal/rpc"
@@ -11,9 +10,8 @@ import (
 )
 
 // audited puts a call that came over the network on record, before and after. What
-// another server passed on is on its record already. Calls of nodes and servers, and
-// questions that anybody may ask, are never refused for the record: a disk that is full
-// must not take nodes down, nor keep servers from finding each other.
+// another server passed on is on its record already. Calls of nodes and servers are
+// never refused for the record: a disk that is full must not take nodes down.
 func (s *Server) audited(m rpc.Method, c *rpc.Call, req rpc.Request, refused error) (func(error) error, error) {
 	log := s.cfg.Audit
 	if !log.On() || passedOn(c) {
@@ -24,7 +22,7 @@ func (s *Server) audited(m rpc.Method, c *rpc.Call, req rpc.Request, refused err
 		who = audit.Auth{Kind: audit.KindInvalid, Name: c.Identity.TLSName}
 	}
 	before := audit.Event{Type: audit.RPC, Stage: audit.Received, Auth: who, Request: askedFor(m, c, req)}
-	must := m.Rule == rpc.Token || m.Rule == rpc.Management || m.Rule == rpc.Anonymous && req.Envelope().Write
+	must := m.Rule == rpc.Anonymous || m.Rule == rpc.Token || m.Rule == rpc.Management
 	if err := log.Record(&before); err != nil && must {
 		return nil, err
 	}
@@ -32,21 +30,13 @@ func (s *Server) audited(m rpc.Method, c *rpc.Call, req rpc.Request, refused err
 		after := audit.Event{Type: audit.RPC, Stage: audit.Complete, Auth: who, Request: before.Request,
 			Response: &audit.Response{Status: http.StatusOK}}
 		if err != nil {
-			after.Response = &audit.Response{Status: nomad.HTTPStatus(err), Error: without(req.Envelope().AuthToken, err)}
+			after.Response = &audit.Response{Status: nomad.HTTPStatus(err), Error: err.Error()}
 		}
 		if lost := log.Record(&after); lost != nil && must {
 			return lost
 		}
 		return err
 	}, nil
-}
-
-// without is the text of an error that does not repeat the caller's token.
-func without(token string, err error) string {
-	if token == "" {
-		return err.Error()
-	}
-	return strings.ReplaceAll(err.Error(), token, "[secret]")
 }
 
 // passedOn says whether a call certainly came from another server, which has it on

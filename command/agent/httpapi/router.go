@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"net/http"
 	"net/url"
 	"slices"
@@ -50,6 +51,17 @@ func newRouter(table []route) *router {
 		return len(b.suffix) - len(a.suffix)
 	})
 	return rt
+}
+
+// Routes lists what the agent serves, as "METHOD path" with the parameter by its name.
+func (s *Server) Routes() []string {
+	var out []string
+	for _, r := range s.table() {
+		for _, method := range strings.Fields(cmp.Or(r.methods, "GET PUT POST DELETE")) {
+			out = append(out, method+" "+r.path)
+		}
+	}
+	return out
 }
 
 // match returns the route and its parameter, or the methods that the path

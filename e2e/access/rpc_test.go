@@ -1,0 +1,185 @@
+package access
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/endpoint"
+)
+
+// publicRPCs answer whoever asks, bad tokens too.
+var publicRPCs = map[string]bool{
+	"Status.Ping": true, "Status.Leader": true, "Status.Peers": true, "Status.RaftStats": true, "Status.HasNodeConn": true, "Region.List": true,
+	"Keyring.ListPublic": true, "Keyring.GetConfig": true, "ACL.ListAuthMethods": true, "ACL.ResolveToken": true,
+}
+
+// rpcs calls every method as every caller.
+func (h *house) rpcs(callers []caller) {
+	t := h.t
+	t.Helper()
+	m := newMatrix(callers)
+	table := endpoint.New(endpoint.Config{}).Methods()
+	for _, method := range table {
+		rule := method.Rule.String()
+		if text := method.Check.String(); text != "" {
+			rule = text
+		}
+		m.row(method.Name, rule)
+	}
+	before := h.things()
+	for _, c := range callers {
+		if c.name == management {
+			h.unchanged(before)
+		}
+		for _, method := range table {
+			answer, err := h.call(t, c, method)
+			h.leaks(t, method.Name, c, answer)
+			m.set(method.Name, c.name, status(err))
+			if status(err) == "500" {
+				t.Errorf("%s as %s: %v", method.Name, c.name, err)
+			}
+		}
+	}
+	m.sane(t, publicRPCs)
+	m.compare(t, "rpc")
+}
+
+// call calls one method, and returns the answer as a text.
+func (h *house) call(t *testing.T, c caller, m rpc.Method) (string, error) {
+	req := h.request(m)
+	switch r := req.(type) {
+	case interface{ Query() *nomad.QueryOptions }:
+		r.Query().Region, r.Query().AuthToken, r.Query().Namespace = "global", c.token, c.query
+	case interface{ Write() *nomad.WriteRequest }:
+		r.Write().Region, r.Write().AuthToken, r.Write().Namespace = "global", c.token, c.query
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), callLimit)
+	defer cancel()
+	if !m.Stream {
+		var answer any
+		err := c.pool.Call(ctx, h.rpcAddr(), m.Name, req, &answer)
+		return fmt.Sprintf("%s %v", answer, err), err
+	}
+	stream, err := c.pool.Stream(ctx, h.rpcAddr(), m.Name)
+	if err != nil {
+		return "", err
+	}
+	defer stream.Close()
+	if err := stream.Encode(req); err != nil {
+		return "", err
+	}
+	if _, uploads := req.(*nomad.SnapshotRestoreRequest); uploads {
+		stream.Encode(&nomad.StreamErrWrapper{Error: &nomad.RpcError{Message: "EOF"}}) // a refusal closes the stream first
+	}
+	return "", streamed(stream)
+}
+
+// streamed is the error that a stream begins with.
+func streamed(s *rpc.Stream) error {
+	var first struct {
+		Error    *nomad.RpcError
+		ErrorMsg string
+	}
+	switch err := s.Decode(&first); {
+	case errors.Is(err, io.EOF):
+		return nil
+	case err != nil:
+		return err
+	case first.Error != nil && first.Error.Code != nil:
+		return nomad.Errorf(int(*first.Error.Code), "%s", first.Error.Message)
+	case first.Error != nil:
+		return nomad.ErrorFromText(first.Error.Message)
+	case first.ErrorMsg != "":
+		return nomad.ErrorFromText(first.ErrorMsg)
+	}
+	return nil
+}
+
+// status is the HTTP status of an error.
+func status(err error) string {
+	var coded *nomad.CodedError
+	switch {
+	case err == nil:
+		return "200"
+	case errors.As(err, &coded):
+		return fmt.Sprint(coded.Code)
+	case errors.Is(err, nomad.ErrPermissionDenied):
+		return "403"
+	case errors.Is(err, nomad.ErrNodeNotFound), errors.Is(err, nomad.ErrNoNodeConn):
+		return "404"
+	case strings.Contains(err.Error(), "bad certificate"):
+		return "tls"
+	case strings.Contains(err.Error(), "not available yet"):
+		return "501"
+	case strings.Contains(err.Error(), "EOF"):
+		return "eof"
+	}
+	return "500"
+}
+
+// request fills a request with what there is in prod. What would be gone for those that
+// come later does not exist.
+func (h *house) request(m rpc.Method) rpc.Request {
+	req := m.NewRequest()
+	for name, value := range map[string]any{
+		"JobID": "api", "AllocID": h.alloc, "AllocIDs": []string{h.alloc}, "EvalID": h.eval, "DeploymentID": h.deployment, "NodeID": h.victim.id,
+		"NodeIDs": []string{nomad.NewID()}, "Path": "nomad/jobs/api", "Task": "t", "Name": prod, "Names": []string{"nothing"}, "KeyID": nomad.NewID(),
+		"AccessorID": nomad.NewID(), "AccessorIDS": []string{nomad.NewID()}, "AccessorIDs": []string{nomad.NewID()}, "RoleID": nomad.NewID(), "RoleName": "nothing",
+		"MethodName": "nothing", "AuthMethodName": "nothing", "ServiceName": "nothing", "Namespaces": []string{"nothing"}, "Signal": "SIGCONT",
+	} {
+		field := reflect.ValueOf(req).Elem().FieldByName(name)
+		if field.IsValid() && field.Type() == reflect.TypeOf(value) {
+			field.Set(reflect.ValueOf(value))
+		}
+	}
+	h.special(m, req)
+	return req
+}
+
+// special fills in what only some methods have.
+func (h *house) special(m rpc.Method, req rpc.Request) {
+	job := &nomad.Job{ID: "new", Name: "new", Namespace: prod, Type: nomad.JobTypeBatch, Datacenters: []string{"*"}, TaskGroups: []*nomad.TaskGroup{{
+		Name: "g", Count: 0, Tasks: []*nomad.Task{{Name: "t", Driver: "raw_exec", Config: map[string]any{"command": "/bin/true"}}}}}}
+	switch r := req.(type) {
+	case *nomad.JobRegisterRequest:
+		r.Job = job
+	case *nomad.JobPlanRequest:
+		r.Job = job
+	case *nomad.JobValidateRequest:
+		r.Job = job
+	case *nomad.JobDeregisterRequest:
+		r.JobID = "new"
+	case *nomad.NodeRegisterRequest:
+		r.Node = &nomad.Node{ID: h.victim.id, SecretID: h.victim.secret, Name: "empty", Datacenter: "dc1", NodePool: "default", Status: nomad.NodeStatusInit}
+	case *nomad.NodeUpdateStatusRequest:
+		r.NodeID, r.Status = h.near.id, nomad.NodeStatusReady
+	case *nomad.AllocUpdateRequest:
+		r.Alloc = []*nomad.Allocation{{ID: h.alloc, NodeID: h.near.id, ClientStatus: nomad.AllocClientStatusRunning}}
+	case *nomad.EmitNodeEventsRequest:
+		r.NodeEvents = map[string][]*nomad.NodeEvent{h.near.id: {{Message: "m", Subsystem: "Driver"}}}
+	case *nomad.AllocIdentitiesRequest:
+		r.Identities = []*nomad.WorkloadIdentityRequest{{AllocID: h.alloc, WIHandle: nomad.WIHandle{IdentityName: "x", WorkloadIdentifier: "t"}}}
+	case *nomad.EvalDequeueRequest:
+		r.Schedulers, r.Timeout = []string{"none"}, time.Millisecond
+	case *nomad.VariablesApplyRequest:
+		r.Op, r.Var = nomad.VarOpSet, &nomad.VariableDecrypted{VariableMetadata: nomad.VariableMetadata{Namespace: prod, Path: "a/new"}, Items: nomad.VariableItems{"k": "v"}}
+	case *nomad.NodePoolUpsertRequest:
+		r.NodePools = []*nomad.NodePool{{Name: "new"}}
+	case *nomad.NamespaceUpsertRequest:
+		r.Namespaces = []*nomad.Namespace{{Name: "new"}}
+	case *nomad.FuzzySearchRequest:
+		r.Text = "api"
+	case *nomad.NodeSpecificRequest:
+		if m.Name == "Node.GetClientAllocs" {
+			r.NodeID, r.SecretID = h.near.id, h.near.secret
+		}
+	}
+}

@@ -1,0 +1,108 @@
+package access
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// canary is the value of the variable in prod.
+const canary = "c4n4ry-of-a-variable"
+
+// mayRead says who is told the canary, where.
+func mayRead(row, who string) bool {
+	return who == "management" && (row == "GET /v1/var/:path" || row == "Variables.Read")
+}
+
+// secrets are what nobody is told who does not hold it, by what it is.
+func (h *house) secrets(callers []caller) map[string]string {
+	out := map[string]string{"the first token": h.management, "the secret of a node": h.near.secret, "the secret of another node": h.far.secret}
+	for _, c := range callers {
+		if c.token != "" {
+			out["the token of: "+c.name] = c.token
+		}
+	}
+	for job, token := range h.workloads {
+		out["the token of the job "+job] = token
+	}
+	return out
+}
+
+// leaks holds an answer against the secrets: no caller is told another's.
+func (h *house) leaks(t *testing.T, row string, c caller, answer string) {
+	t.Helper()
+	for what, secret := range h.known {
+		if secret != c.token && strings.Contains(answer, secret) {
+			t.Errorf("%s as %s: the answer holds %s", row, c.name, what)
+		}
+	}
+	if strings.Contains(answer, canary) && !mayRead(row, c.name) {
+		t.Errorf("%s as %s: the answer holds the variable", row, c.name)
+	}
+}
+
+// nothingTold looks for secrets in what the agents wrote, and in the arguments of all
+// processes; and for files that others may read.
+func (h *house) nothingTold() {
+	t := h.t
+	t.Helper()
+	h.known["the variable"] = canary
+	for _, name := range []string{"server", "client"} {
+		h.absent(t, filepath.Join(h.dir, name, "agent.log"))
+		h.closed(t, filepath.Join(h.dir, name, "data"))
+	}
+	processes, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	h.must(err)
+	for _, file := range processes {
+		h.absent(t, file)
+	}
+}
+
+// absent looks for secrets in a file; a process may be gone.
+func (h *house) absent(t *testing.T, file string) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return
+	}
+	for what, secret := range h.known {
+		if strings.Contains(string(text), secret) {
+			t.Errorf("%s holds %s", file, what)
+		}
+	}
+}
+
+// closed looks for what others may read below a directory. The directories of
+// allocations are the tasks', who have their own tests.
+func (h *house) closed(t *testing.T, dir string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return nil // a file of an allocation may be gone
+		}
+		info, err := d.Info()
+		switch {
+		case err != nil:
+			return nil
+		case d.IsDir() && d.Name() == "alloc":
+			return fs.SkipDir
+		case info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0:
+			t.Errorf("%s has the mode %v", path, info.Mode())
+		case info.Mode().IsRegular() && strings.HasSuffix(path, ".wal"):
+			h.noCanary(t, path)
+		}
+		return nil
+	})
+	h.must(err)
+}
+
+// noCanary looks for the variable in the log of the servers, which has it encrypted.
+func (h *house) noCanary(t *testing.T, file string) {
+	text, err := os.ReadFile(file)
+	h.must(err)
+	if strings.Contains(string(text), canary) {
+		t.Errorf("%s holds the variable", file)
+	}
+}
