@@ -12,6 +12,7 @@ const (
 	ContextJobs            Context = "jobs"
 	ContextNodes           Context = "nodes"
 	ContextNodePools       Context = "node_pools"
+	ContextQuotas          Context = "quotas"
 	ContextNamespaces      Context = "namespaces"
 	ContextScalingPolicies Context = "scaling_policy"
 	ContextPlugins         Context = "plugins"

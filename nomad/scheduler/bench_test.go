@@ -19,9 +19,12 @@ func BenchmarkPlace2000(b *testing.B) {
 			})
 		}
 	}
+	b.Run("nodes=100/quota", func(b *testing.B) {
+		placeMany(b, 100, false, func(w *world) { w.limited(nomad.QuotaResources{CPU: new(1 << 30), Allocs: new(5000)}) })
+	})
 }
 
-func placeMany(b *testing.B, nodes int, withPorts bool) {
+func placeMany(b *testing.B, nodes int, withPorts bool, edit ...func(*world)) {
 	const count = 2000
 	w := newWorld(b)
 	for i := range nodes {
@@ -30,11 +33,14 @@ func placeMany(b *testing.B, nodes int, withPorts bool) {
 			n.NodeResources.Memory.MemoryMB = 1_000_000
 		})
 	}
-	w.register(job(nomad.JobTypeBatch, count, func(j *nomad.Job) {
+	w.register(job(nomad.JobTypeBatch, count, near, func(j *nomad.Job) {
 		if withPorts {
 			j.TaskGroups[0].Networks = nomad.Networks{{DynamicPorts: []nomad.Port{{Label: "p"}}}}
 		}
 	}))
+	for _, f := range edit {
+		f(w)
+	}
 	b.ReportAllocs()
 	b.ResetTimer()
 	for range b.N {

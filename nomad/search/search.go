@@ -71,6 +71,10 @@ var sources = map[nomad.Context]source{
 		things: func(snap *state.Snapshot, ws memdb.WatchSet, _ string) iter.Seq[thing] {
 			return each(snap.NodePools(ws), func(p *nomad.NodePool) thing { return thing{id: p.Name, name: p.Name} })
 		}},
+	nomad.ContextQuotas: {table: state.TableQuotas, needs: func(thing) acl.Question { return acl.ToRead(acl.Quotas) },
+		things: func(snap *state.Snapshot, ws memdb.WatchSet, _ string) iter.Seq[thing] {
+			return each(snap.Quotas(ws), func(q *nomad.QuotaSpec) thing { return thing{id: q.Name, name: q.Name} })
+		}},
 	nomad.ContextNamespaces: {table: state.TableNamespaces, needs: func(t thing) acl.Question { return acl.InAny(acl.Namespaces, t.id) },
 		things: func(snap *state.Snapshot, ws memdb.WatchSet, _ string) iter.Seq[thing] {
 			return each(snap.Namespaces(ws), func(n *nomad.Namespace) thing { return thing{id: n.Name, name: n.Name} })

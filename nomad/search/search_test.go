@@ -31,6 +31,7 @@ func filled(t *testing.T) *state.Snapshot {
 		}
 	}
 	must(store.UpsertNamespaces(index, &nomad.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "prod"}}}))
+	must(store.UpsertQuotas(index, &nomad.QuotaUpsertRequest{Quotas: []*nomad.QuotaSpec{{Name: "small"}}}))
 	must(store.RegisterNode(index, &nomad.NodeRegisterRequest{Node: &nomad.Node{ID: nodeID, SecretID: nomad.NewID(), Name: "api-host", Status: nomad.NodeStatusReady}}))
 	for _, ns := range []string{"default", "prod"} {
 		for _, id := range []string{"api", "web-API", "other"} {
@@ -90,6 +91,8 @@ func TestPrefix(t *testing.T) {
 		"jobs, denied":           {"prod", `namespace "default" { policy = "read" }`, "", nomad.ContextJobs, nil, true},
 		"nodes, denied":          {"prod", `namespace "*" { policy = "read" }`, "", nomad.ContextNodes, nil, true},
 		"variables, denied":      {"prod", `namespace "*" { policy = "read" }`, "", nomad.ContextVariables, nil, true},
+		"quotas":                 {"prod", `quota { policy = "read" }`, "sm", nomad.ContextQuotas, matches{nomad.ContextQuotas: {"small"}}, false},
+		"quotas, denied":         {"prod", `node_pool "default" { policy = "read" }`, "sm", nomad.ContextQuotas, nil, true},
 		"node pools, one":        {"prod", `node_pool "default" { policy = "read" }`, "", nomad.ContextNodePools, matches{nomad.ContextNodePools: {"default"}}, false},
 		"things that are absent": {"prod", "management", "", nomad.ContextVolumes, matches{}, false},
 	} {
