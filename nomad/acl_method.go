@@ -124,6 +124,15 @@ func (c *ACLAuthMethodConfig) digest(d digest) {
 	}
 }
 
+// WantsRSA says whether the servers sign RS256 to prove who they are to the provider.
+func (m *ACLAuthMethod) WantsRSA() bool {
+	if m.Config == nil || m.Config.OIDCClientAssertion == nil {
+		return false
+	}
+	a := m.Config.OIDCClientAssertion
+	return a.KeySource == OIDCKeySourceNomad && (a.KeyAlgorithm == "" || a.KeyAlgorithm == IdentityAlgRS256)
+}
+
 // Stub returns the short form of the method for lists.
 func (m *ACLAuthMethod) Stub() *ACLAuthMethodStub {
 	return &ACLAuthMethodStub{Name: m.Name, Type: m.Type, Default: m.Default, Hash: m.Hash,

@@ -55,6 +55,7 @@ type Key struct {
 	ID     string
 	Alg    string
 	signer jose.Signer
+	with   func(headers map[string]string) (jose.Signer, error)
 	public PublicKey
 }
 
@@ -65,12 +66,18 @@ func NewKey(id string, private crypto.Signer) (Key, error) {
 	if err != nil {
 		return Key{}, err
 	}
-	opts := (&jose.SignerOptions{}).WithType("JWT").WithHeader("kid", id)
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.SignatureAlgorithm(public.Alg), Key: private}, opts)
+	with := func(headers map[string]string) (jose.Signer, error) {
+		opts := (&jose.SignerOptions{}).WithType("JWT").WithHeader("kid", id)
+		for name, v := range headers {
+			opts.WithHeader(jose.HeaderKey(name), v)
+		}
+		return jose.NewSigner(jose.SigningKey{Algorithm: jose.SignatureAlgorithm(public.Alg), Key: private}, opts)
+	}
+	signer, err := with(nil)
 	if err != nil {
 		return Key{}, fmt.Errorf("key %s: %w", id, err)
 	}
-	return Key{ID: id, Alg: public.Alg, signer: signer, public: public}, nil
+	return Key{ID: id, Alg: public.Alg, signer: signer, with: with, public: public}, nil
 }
 
 // String shows the key ID only.
@@ -87,12 +94,23 @@ func (k Key) Public() PublicKey { return k.public }
 
 // Sign returns the compact form of a token whose payload is the JSON of payload.
 // It is safe for many goroutines.
-func (k Key) Sign(payload any) (string, error) {
+func (k Key) Sign(payload any) (string, error) { return k.sign(k.signer, payload) }
+
+// SignWith is Sign for those who ask for more in the header. We don't read such tokens.
+func (k Key) SignWith(payload any, headers map[string]string) (string, error) {
+	signer, err := k.with(headers)
+	if err != nil {
+		return "", fmt.Errorf("key %s: %w", k.ID, err)
+	}
+	return k.sign(signer, payload)
+}
+
+func (k Key) sign(signer jose.Signer, payload any) (string, error) {
 	body, err := json.Marshal(payload)
 	if err != nil {
 		return "", fmt.Errorf("encode claims: %w", err)
 	}
-	signed, err := k.signer.Sign(body)
+	signed, err := signer.Sign(body)
 	if err != nil {
 		return "", fmt.Errorf("sign with key %s: %w", k.ID, err)
 	}

@@ -13,7 +13,8 @@ import (
 func (s *Service) Methods() []rpc.Method {
 	return slices.Concat(s.statusMethods(), s.jobMethods(), s.nodeMethods(), s.allocMethods(), s.schedulingMethods(),
 		s.operatorMethods(), s.variableMethods(), s.quotaMethods(), s.searchMethods(), s.snapshotMethods(),
-		s.aclBootstrapMethods(), s.aclPolicyMethods(), s.aclTokenMethods(), s.aclRoleMethods(), s.aclOneTimeMethods(), s.relayMethods(), s.aclExplainMethods(), absentMethods())
+		s.aclBootstrapMethods(), s.aclPolicyMethods(), s.aclTokenMethods(), s.aclRoleMethods(), s.aclOneTimeMethods(),
+		s.authMethodMethods(), s.bindingRuleMethods(), s.loginMethods(), s.relayMethods(), s.aclExplainMethods(), absentMethods())
 }
 
 func (s *Service) statusMethods() []rpc.Method {
@@ -182,8 +183,6 @@ func (s *Service) relayMethods() []rpc.Method {
 
 // features are what is still to come, with the methods that wait for it.
 var features = map[string][]string{
-	"logging in with an identity provider": {"ACL.DeleteAuthMethods", "ACL.DeleteBindingRules", "ACL.GetAuthMethod", "ACL.GetAuthMethods", "ACL.GetBindingRule", "ACL.GetBindingRules",
-		"ACL.ListAuthMethods", "ACL.ListBindingRules", "ACL.Login", "ACL.OIDCAuthURL", "ACL.OIDCCompleteAuth", "ACL.UpsertAuthMethods", "ACL.UpsertBindingRules"},
 	"debugging over RPC": {"Agent.Host", "Agent.Profile"},
 	"services":           {"Alloc.GetServiceRegistrations", "Job.GetServiceRegistrations", "ServiceRegistration.DeleteByID", "ServiceRegistration.GetService", "ServiceRegistration.List", "ServiceRegistration.Upsert"},
 	"CSI volumes": {"CSIPlugin.Delete", "CSIPlugin.Get", "CSIPlugin.List", "CSIVolume.Claim", "CSIVolume.Create", "CSIVolume.CreateSnapshot", "CSIVolume.Delete", "CSIVolume.DeleteSnapshot", "CSIVolume.Deregister", "CSIVolume.Get", "CSIVolume.List", "CSIVolume.ListExternal", "CSIVolume.ListSnapshots", "CSIVolume.Register", "CSIVolume.Unpublish",

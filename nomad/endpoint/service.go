@@ -11,7 +11,7 @@
 // answer has a row too: it fails with an error that names the feature.
 //
 // The package starts no goroutine of its own, and keeps no state but the evaluations
-// that are about to be written (evalWriter).
+// that are about to be written (evalWriter) and the logins that are under way (sso.Desk).
 package endpoint
 
 import (
@@ -27,6 +27,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/broker"
 	"github.com/open-nomad/open-nomad/nomad/identity"
 	"github.com/open-nomad/open-nomad/nomad/search"
+	"github.com/open-nomad/open-nomad/nomad/sso"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -119,6 +120,8 @@ type Issuer interface {
 	Introduction(intro *nomad.NodeIntroductionIdentityClaims, ttl time.Duration, now time.Time) *nomad.IdentityClaims
 	Mint(ctx context.Context, claims *nomad.IdentityClaims) (nomad.Token, error)
 	MintAll(ctx context.Context, claims []*nomad.IdentityClaims) ([]nomad.Token, error)
+	// ClientAssertion signs that this cluster is a client of an identity provider.
+	ClientAssertion(ctx context.Context, a sso.Assertion) (string, error)
 	// Discovery is the OIDC discovery document, nil without an issuer.
 	Discovery() *nomad.OIDCDiscoveryConfig
 }
@@ -208,6 +211,7 @@ type Service struct {
 	cfg   Config
 	log   *slog.Logger
 	evals evalWriter
+	desk  *sso.Desk
 }
 
 // New makes a Service.
@@ -227,6 +231,7 @@ func New(cfg Config) *Service {
 	a.TokenMinTTL = cmp.Or(a.TokenMinTTL, time.Minute)
 	a.TokenMaxTTL = cmp.Or(a.TokenMaxTTL, 24*time.Hour)
 	s := &Service{cfg: cfg, log: cfg.Log}
+	s.desk = sso.NewDesk(sso.Config{Now: cfg.Now, Signer: assertions{s}})
 	s.evals.write = func(ctx context.Context, evals []*nomad.Evaluation) (uint64, error) {
 		return s.apply(ctx, nomad.EvalUpdateRequestType, &nomad.EvalUpdateRequest{Evals: evals})
 	}

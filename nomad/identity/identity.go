@@ -31,6 +31,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/keyring"
+	"github.com/open-nomad/open-nomad/nomad/sso"
 )
 
 // Leeway is how far the clocks of two servers may be apart.
@@ -111,6 +112,19 @@ func (i *Issuer) mint(key jwt.Key, claims *nomad.IdentityClaims) (nomad.Token, e
 		return nomad.Token{}, fmt.Errorf("mint %q: %w", claims.Subject, err)
 	}
 	return nomad.NewToken(raw, key.ID), nil
+}
+
+// ClientAssertion signs that this cluster is a client of an identity provider. Nothing that
+// it says makes it a token of ours.
+func (i *Issuer) ClientAssertion(ctx context.Context, a sso.Assertion) (string, error) {
+	key, err := i.signer(ctx, a.Alg)
+	if err != nil {
+		return "", fmt.Errorf("sign as the client of an identity provider: %w", err)
+	}
+	if key.Alg != a.Alg {
+		return "", fmt.Errorf("sign as the client of an identity provider: the active root key signs %s, not %s", key.Alg, a.Alg)
+	}
+	return key.SignWith(a.Claims(), a.Headers)
 }
 
 // MintAll signs many claims, those of an algorithm with one key, on all cores.

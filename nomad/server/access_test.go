@@ -60,6 +60,8 @@ var admitted = map[string][]string{
 	"Status.Peers": anybody, "Status.RaftStats": anybody,
 	"Status.HasNodeConn": anybody, "Region.List": anybody,
 	"Keyring.ListPublic": anybody, "Keyring.GetConfig": anybody,
+	// What is brought along is the proof.
+	"ACL.Login": anybody, "ACL.OIDCAuthURL": anybody, "ACL.OIDCCompleteAuth": anybody, "ACL.ListAuthMethods": anybody,
 	// The secret in the request is the proof, or there is no token yet.
 	"ACL.Bootstrap": anybody, "ACL.ResolveToken": anybody, "ACL.ExchangeOneTimeToken": anybody,
 }

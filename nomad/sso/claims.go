@@ -3,6 +3,7 @@ package sso
 import (
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strconv"
@@ -117,4 +118,31 @@ func lookup(all map[string]any, name string) (any, bool) {
 func element(part string, n int) (int, bool) {
 	i, err := strconv.Atoi(part)
 	return i, err == nil && i >= 0 && i < n && strconv.Itoa(i) == part
+}
+
+// maxShown is how much of a value is shown.
+const maxShown = 64
+
+// LogValue shows names, and the beginnings of values: enough to see why a rule does not
+// match, and of a token that was mapped not enough to use it.
+func (c *Claims) LogValue() slog.Value {
+	var attrs []slog.Attr
+	for _, name := range slices.Sorted(maps.Keys(c.Values)) {
+		attrs = append(attrs, slog.String("value."+name, shown(c.Values[name])))
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Lists)) {
+		var list []string
+		for _, v := range c.Lists[name] {
+			list = append(list, shown(v))
+		}
+		attrs = append(attrs, slog.Any("list."+name, list))
+	}
+	return slog.GroupValue(attrs...)
+}
+
+func shown(v string) string {
+	if len(v) > maxShown {
+		return v[:maxShown] + "..."
+	}
+	return v
 }

@@ -64,8 +64,14 @@ func (s *Snapshot) rsaKeyAfter(then int64) *nomad.RootKey {
 	return newest
 }
 
-// WantsRSA says whether a job asks for identities that are signed RS256.
+// WantsRSA says whether a job asks for identities that are signed RS256, or an auth
+// method for assertions.
 func (s *Snapshot) WantsRSA() bool {
+	for m := range s.ACLAuthMethods(nil) {
+		if m.WantsRSA() {
+			return true
+		}
+	}
 	for j := range s.Jobs(nil) {
 		if !j.Stopped() && j.WantsRSA() {
 			return true

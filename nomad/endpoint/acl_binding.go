@@ -1,0 +1,151 @@
+package endpoint
+
+import (
+	"context"
+
+	memdb "github.com/hashicorp/go-memdb"
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/sso"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+func (s *Service) bindingRuleMethods() []rpc.Method {
+	return []rpc.Method{
+		rpc.Handle("ACL.UpsertBindingRules", rpc.Management, rpc.Leader, s.bindingRuleUpsert).AtHome(s.everywhere),
+		rpc.Handle("ACL.DeleteBindingRules", rpc.Management, rpc.Leader, s.bindingRuleDelete).AtHome(s.everywhere),
+		rpc.Handle("ACL.ListBindingRules", rpc.Management, rpc.Leader, s.bindingRuleList),
+		rpc.Handle("ACL.GetBindingRule", rpc.Management, rpc.Leader, s.bindingRuleGet),
+		rpc.Handle("ACL.GetBindingRules", rpc.Management, rpc.Leader, s.bindingRuleGetSet),
+	}
+}
+
+// bindingRuleUpsert stores binding rules. One without an ID is new.
+func (s *Service) bindingRuleUpsert(ctx context.Context, _ *rpc.Call, req *nomad.ACLBindingRulesUpsertRequest) (*nomad.ACLBindingRulesUpsertResponse, error) {
+	if err := s.aclOn(); err != nil {
+		return nil, err
+	}
+	if len(req.ACLBindingRules) == 0 {
+		return nil, nomad.Errorf(400, "must specify at least one binding rule")
+	}
+	snap := s.snapshot()
+	entry := &nomad.ACLBindingRulesUpsertRequest{AllowMissingAuthMethods: req.AllowMissingAuthMethods}
+	seen := map[string]bool{}
+	for _, asked := range req.ACLBindingRules {
+		r, err := s.bindingRuleOf(snap, asked)
+		if err != nil {
+			return nil, unfit(err)
+		}
+		if seen[r.ID] {
+			return nil, nomad.Errorf(400, "binding rule %s is in the request twice", r.ID)
+		}
+		seen[r.ID] = true
+		entry.ACLBindingRules = append(entry.ACLBindingRules, r)
+	}
+	index, err := s.writeACL(ctx, nomad.ACLBindingRulesUpsertRequestType, entry)
+	if err != nil {
+		return nil, err
+	}
+	out := &nomad.ACLBindingRulesUpsertResponse{}
+	out.Index = index
+	snap = s.snapshot()
+	for _, r := range entry.ACLBindingRules {
+		if now := snap.ACLBindingRule(nil, r.ID); now != nil {
+			r = now
+		}
+		out.ACLBindingRules = append(out.ACLBindingRules, r)
+	}
+	return out, nil
+}
+
+// bindingRuleOf returns the rule that a request asks for, as it is to be stored. A rule
+// stays with its auth method.
+func (s *Service) bindingRuleOf(snap *state.Snapshot, asked *nomad.ACLBindingRule) (*nomad.ACLBindingRule, error) {
+	r := nomad.Copy(asked)
+	r.ModifyTime = s.cfg.Now().UTC()
+	r.CreateTime = r.ModifyTime
+	switch old := snap.ACLBindingRule(nil, r.ID); {
+	case r.ID == "":
+		r.ID = nomad.NewID()
+	case old == nil:
+		return nil, nomad.Errorf(404, "%s: %s", nomad.ErrACLBindingRuleNotFound, r.ID)
+	default:
+		if r.AuthMethod == "" {
+			r.AuthMethod = old.AuthMethod
+		}
+		if r.AuthMethod != old.AuthMethod {
+			return nil, nomad.Errorf(400, "binding rule %s is of the auth method %q: that cannot change", r.ID, old.AuthMethod)
+		}
+		r.CreateTime = old.CreateTime
+	}
+	r.CreateIndex, r.ModifyIndex = 0, 0
+	r.SetHash()
+	return r, sso.CheckRule(r)
+}
+
+// bindingRuleDelete forgets binding rules. Tokens keep what they were given.
+func (s *Service) bindingRuleDelete(ctx context.Context, _ *rpc.Call, req *nomad.ACLBindingRulesDeleteRequest) (*nomad.ACLBindingRulesDeleteResponse, error) {
+	if err := s.aclOn(); err != nil {
+		return nil, err
+	}
+	if len(req.ACLBindingRuleIDs) == 0 {
+		return nil, nomad.Errorf(400, "must specify at least one binding rule")
+	}
+	index, err := s.writeACL(ctx, nomad.ACLBindingRulesDeleteRequestType, &nomad.ACLBindingRulesDeleteRequest{ACLBindingRuleIDs: req.ACLBindingRuleIDs})
+	if err != nil {
+		return nil, err
+	}
+	out := &nomad.ACLBindingRulesDeleteResponse{}
+	out.Index = index
+	return out, nil
+}
+
+func (s *Service) bindingRuleList(ctx context.Context, _ *rpc.Call, req *nomad.ACLBindingRulesListRequest) (*nomad.ACLBindingRulesListResponse, error) {
+	if err := s.aclOn(); err != nil {
+		return nil, err
+	}
+	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.ACLBindingRulesListResponse) error {
+		all := only(snap.ACLBindingRules(ws), func(r *nomad.ACLBindingRule) bool { return hasPrefix(r.ID, req.Prefix) })
+		found, next, err := list[*nomad.ACLBindingRule]{opts: &req.QueryOptions, order: byID,
+			at:       func(r *nomad.ACLBindingRule) cursor { return cursor{id: r.ID} },
+			filtered: func(r *nomad.ACLBindingRule) any { return r.Stub() },
+		}.page(all)
+		if err != nil {
+			return err
+		}
+		out.ACLBindingRules = each(found, (*nomad.ACLBindingRule).Stub)
+		out.NextToken = next
+		out.Index = snap.TableIndex(state.TableACLBindingRules)
+		return nil
+	})
+}
+
+func (s *Service) bindingRuleGet(ctx context.Context, _ *rpc.Call, req *nomad.ACLBindingRuleRequest) (*nomad.ACLBindingRuleResponse, error) {
+	if err := s.aclOn(); err != nil {
+		return nil, err
+	}
+	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.ACLBindingRuleResponse) error {
+		out.Index = snap.TableIndex(state.TableACLBindingRules)
+		if out.ACLBindingRule = snap.ACLBindingRule(ws, req.ACLBindingRuleID); out.ACLBindingRule != nil {
+			out.Index = out.ACLBindingRule.ModifyIndex
+		}
+		return nil
+	})
+}
+
+// bindingRuleGetSet returns rules for other regions, which copy them.
+func (s *Service) bindingRuleGetSet(ctx context.Context, _ *rpc.Call, req *nomad.ACLBindingRulesRequest) (*nomad.ACLBindingRulesResponse, error) {
+	if err := s.aclOn(); err != nil {
+		return nil, err
+	}
+	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.ACLBindingRulesResponse) error {
+		out.ACLBindingRules = map[string]*nomad.ACLBindingRule{}
+		for _, id := range req.ACLBindingRuleIDs {
+			if r := snap.ACLBindingRule(ws, id); r != nil {
+				out.ACLBindingRules[id] = r
+			}
+		}
+		out.Index = snap.TableIndex(state.TableACLBindingRules)
+		return nil
+	})
+}

@@ -1,0 +1,201 @@
+package endpoint
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/sso"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// loginMethods are for everybody: what is brought along is the proof. The leader answers,
+// since it remembers the logins that browsers are away for; of the authoritative region
+// when the token is to be good in all.
+func (s *Service) loginMethods() []rpc.Method {
+	return []rpc.Method{
+		rpc.Handle("ACL.Login", rpc.Anonymous, rpc.Leader, s.login).AtHome(s.loginEverywhere),
+		rpc.Handle("ACL.OIDCAuthURL", rpc.Anonymous, rpc.Leader, s.oidcAuthURL).AtHome(s.loginEverywhere),
+		rpc.Handle("ACL.OIDCCompleteAuth", rpc.Anonymous, rpc.Leader, s.oidcCompleteAuth).AtHome(s.loginEverywhere),
+	}
+}
+
+// loginEverywhere says whether a login is with a method whose tokens are good in all
+// regions.
+func (s *Service) loginEverywhere(r rpc.Request) bool {
+	name := ""
+	switch req := r.(type) {
+	case *nomad.ACLLoginRequest:
+		name = req.AuthMethodName
+	case *nomad.ACLOIDCAuthURLRequest:
+		name = req.AuthMethodName
+	case *nomad.ACLOIDCCompleteAuthRequest:
+		name = req.AuthMethodName
+	}
+	if name == "" || !s.cfg.Access.Enabled {
+		return false
+	}
+	m := s.snapshot().ACLAuthMethod(nil, name)
+	return m != nil && m.TokenLocality == nomad.ACLAuthMethodTokenLocalityGlobal
+}
+
+// login gives an ACL token for one that an identity provider signed.
+func (s *Service) login(ctx context.Context, _ *rpc.Call, req *nomad.ACLLoginRequest) (*nomad.ACLLoginResponse, error) {
+	m, err := s.loginMethod(req.AuthMethodName, nomad.ACLAuthMethodTypeJWT)
+	if err != nil {
+		return nil, err
+	}
+	if req.LoginToken == "" {
+		return nil, nomad.Errorf(400, "missing login token")
+	}
+	claims, err := s.desk.Login(ctx, m, req.LoginToken)
+	if err != nil {
+		return nil, s.loginFailed(ctx, m, err)
+	}
+	return s.letIn(ctx, m, claims)
+}
+
+// oidcAuthURL begins a login with a browser.
+func (s *Service) oidcAuthURL(ctx context.Context, _ *rpc.Call, req *nomad.ACLOIDCAuthURLRequest) (*nomad.ACLOIDCAuthURLResponse, error) {
+	m, err := s.loginMethod(req.AuthMethodName, nomad.ACLAuthMethodTypeOIDC)
+	if err != nil {
+		return nil, err
+	}
+	if req.RedirectURI == "" || req.ClientNonce == "" {
+		return nil, nomad.Errorf(400, "missing redirect URI or client nonce")
+	}
+	at, err := s.desk.Begin(ctx, m, req.RedirectURI, req.ClientNonce)
+	if err != nil {
+		return nil, s.loginFailed(ctx, m, err)
+	}
+	return &nomad.ACLOIDCAuthURLResponse{AuthURL: at}, nil
+}
+
+// oidcCompleteAuth ends a login with a browser.
+func (s *Service) oidcCompleteAuth(ctx context.Context, _ *rpc.Call, req *nomad.ACLOIDCCompleteAuthRequest) (*nomad.ACLLoginResponse, error) {
+	m, err := s.loginMethod(req.AuthMethodName, nomad.ACLAuthMethodTypeOIDC)
+	if err != nil {
+		return nil, err
+	}
+	if req.State == "" || req.Code == "" || req.ClientNonce == "" || req.RedirectURI == "" {
+		return nil, nomad.Errorf(400, "missing state, code, client nonce or redirect URI")
+	}
+	claims, err := s.desk.End(ctx, m, sso.Returned{State: req.State, Code: req.Code, Nonce: req.ClientNonce, Redirect: req.RedirectURI, Issuer: req.Iss})
+	if err != nil {
+		return nil, s.loginFailed(ctx, m, err)
+	}
+	return s.letIn(ctx, m, claims)
+}
+
+// loginMethod finds the auth method of a login.
+func (s *Service) loginMethod(name, kind string) (*nomad.ACLAuthMethod, error) {
+	if err := s.aclOn(); err != nil {
+		return nil, err
+	}
+	if name == "" {
+		return nil, nomad.Errorf(400, "missing auth method name")
+	}
+	m := s.snapshot().ACLAuthMethod(nil, name)
+	switch {
+	case m == nil:
+		return nil, nomad.Errorf(404, "%s: %s", nomad.ErrACLAuthMethodNotFound, name)
+	case m.Type != kind:
+		return nil, nomad.Errorf(400, "auth method %q is of the type %s, not %s", name, m.Type, kind)
+	case m.Config == nil:
+		return nil, nomad.Errorf(500, "auth method %q has no configuration", name)
+	}
+	return m, nil
+}
+
+// loginFailed is what a caller hears of a login that failed. What strangers bring is not
+// worth a line in the log; an identity provider that fails is.
+func (s *Service) loginFailed(ctx context.Context, m *nomad.ACLAuthMethod, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, sso.ErrDenied):
+		if m.Config.VerboseLogging {
+			s.log.Info("login denied", "method", m.Name, "err", err)
+		}
+		return nomad.Errorf(403, "%s: auth method %q: %s", nomad.ErrPermissionDenied, m.Name, err)
+	}
+	s.log.Warn("login failed", "method", m.Name, "err", err)
+	return nomad.Errorf(500, "auth method %q: the identity provider cannot be asked now: the log of the leader says why", m.Name)
+}
+
+// letIn gives an ACL token to who logged in, with what the binding rules of the method
+// give to its claims.
+func (s *Service) letIn(ctx context.Context, m *nomad.ACLAuthMethod, claims *sso.Claims) (*nomad.ACLLoginResponse, error) {
+	snap := s.snapshot()
+	grant := sso.Bind(slices.Collect(snap.ACLBindingRulesByMethod(nil, m.Name)), claims, existing{snap})
+	s.tellLogin(m, claims, grant)
+	if grant.Empty() {
+		return nil, nomad.Errorf(403, "%s: auth method %q: no binding rule gives anything to these claims", nomad.ErrPermissionDenied, m.Name)
+	}
+	name, err := sso.TokenName(m, claims)
+	if err != nil {
+		return nil, s.loginFailed(ctx, m, err)
+	}
+	t := &nomad.ACLToken{Name: name, Type: nomad.ACLClientToken, Policies: grant.Policies, Roles: grant.Roles,
+		Global: m.TokenLocality == nomad.ACLAuthMethodTokenLocalityGlobal, ExpirationTTL: s.boundTTL(m)}
+	if grant.Management {
+		t.Type = nomad.ACLManagementToken
+	}
+	t.Canonicalize(s.cfg.Now())
+	if err := t.Validate(s.cfg.Access.TokenMinTTL, s.cfg.Access.TokenMaxTTL, nil); err != nil {
+		return nil, nomad.Errorf(500, "auth method %q: %s", m.Name, err)
+	}
+	t.SetHash()
+	entry := &nomad.ACLTokenUpsertRequest{Tokens: []*nomad.ACLToken{t}}
+	written, err := s.writeTokens(ctx, nomad.ACLTokenUpsertRequestType, entry, entry.Tokens)
+	if err != nil {
+		return nil, err
+	}
+	s.log.Info("logged in", "method", m.Name, "accessor", t.AccessorID, "management", grant.Management)
+	return &nomad.ACLLoginResponse{ACLToken: written.Tokens[0], WriteMeta: written.WriteMeta}, nil
+}
+
+// tellLogin writes down, for a method whose operator wants it, what was said of who logs
+// in, and what each rule made of it.
+func (s *Service) tellLogin(m *nomad.ACLAuthMethod, claims *sso.Claims, grant *sso.Grant) {
+	if !m.Config.VerboseLogging {
+		return
+	}
+	s.log.Info("claims of a login", "method", m.Name, "claims", claims)
+	for _, o := range grant.Outcomes {
+		s.log.Info("binding rule of a login", "method", m.Name, "rule", o.Rule, "bound", o.Bound, "reason", o.Reason)
+	}
+}
+
+// existing are the roles and policies of now.
+type existing struct{ snap *state.Snapshot }
+
+func (e existing) Role(name string) string {
+	if r := e.snap.ACLRoleByName(nil, name); r != nil {
+		return r.ID
+	}
+	return ""
+}
+
+func (e existing) Policy(name string) bool { return e.snap.ACLPolicy(nil, name) != nil }
+
+// assertions sign with the keyring who the client of an identity provider is.
+type assertions struct{ s *Service }
+
+// ClientAssertion makes the key first that signs RS256, if there is none.
+func (a assertions) ClientAssertion(ctx context.Context, claims sso.Assertion) (string, error) {
+	if claims.Alg == nomad.IdentityAlgRS256 && a.s.snapshot().NewestRSAKey() == nil {
+		key, err := a.s.cfg.Keyring.NewRSAKey(ctx, a.s.cfg.Now())
+		if err != nil {
+			return "", err
+		}
+		if err := a.s.writeRSA(ctx, key); err != nil {
+			return "", err
+		}
+	}
+	ctx, cancel := a.s.signing(ctx)
+	defer cancel()
+	return a.s.cfg.Issuer.ClientAssertion(ctx, claims)
+}

@@ -1,0 +1,167 @@
+package endpoint
+
+import (
+	"context"
+	"time"
+
+	memdb "github.com/hashicorp/go-memdb"
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/sso"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+func (s *Service) authMethodMethods() []rpc.Method {
+	return []rpc.Method{
+		rpc.Handle("ACL.UpsertAuthMethods", rpc.Management, rpc.Leader, s.authMethodUpsert).AtHome(s.everywhere),
+		rpc.Handle("ACL.DeleteAuthMethods", rpc.Management, rpc.Leader, s.authMethodDelete).AtHome(s.everywhere),
+		rpc.Handle("ACL.ListAuthMethods", rpc.Anonymous, rpc.Leader, s.authMethodList),
+		rpc.Handle("ACL.GetAuthMethod", rpc.Management, rpc.Leader, s.authMethodGet),
+		rpc.Handle("ACL.GetAuthMethods", rpc.Management, rpc.Leader, s.authMethodGetSet),
+	}
+}
+
+// authMethodUpsert stores auth methods. What a request leaves out of one that there is
+// stays as it was.
+func (s *Service) authMethodUpsert(ctx context.Context, _ *rpc.Call, req *nomad.ACLAuthMethodUpsertRequest) (*nomad.ACLAuthMethodUpsertResponse, error) {
+	if err := s.aclOn(); err != nil {
+		return nil, err
+	}
+	if len(req.AuthMethods) == 0 {
+		return nil, nomad.Errorf(400, "must specify at least one auth method")
+	}
+	snap := s.snapshot()
+	entry := &nomad.ACLAuthMethodUpsertRequest{}
+	names, defaults := map[string]bool{}, map[string]string{}
+	for _, asked := range req.AuthMethods {
+		m, err := s.authMethodOf(snap, asked)
+		if err != nil {
+			return nil, unfit(err)
+		}
+		if names[m.Name] {
+			return nil, nomad.Errorf(400, "auth method %q is in the request twice", m.Name)
+		}
+		names[m.Name] = true
+		if other := defaults[m.Type]; m.Default && other != "" {
+			return nil, nomad.Errorf(400, "auth methods %q and %q: one is the default of type %s", other, m.Name, m.Type)
+		}
+		if m.Default {
+			defaults[m.Type] = m.Name
+		}
+		entry.AuthMethods = append(entry.AuthMethods, m)
+	}
+	index, err := s.writeACL(ctx, nomad.ACLAuthMethodsUpsertRequestType, entry)
+	if err != nil {
+		return nil, err
+	}
+	out := &nomad.ACLAuthMethodUpsertResponse{}
+	out.Index = index
+	snap = s.snapshot()
+	for _, m := range entry.AuthMethods {
+		if now := snap.ACLAuthMethod(nil, m.Name); now != nil {
+			m = now
+		}
+		out.AuthMethods = append(out.AuthMethods, sso.Redact(m))
+	}
+	return out, nil
+}
+
+// authMethodOf returns the auth method that a request asks for, as it is to be stored.
+func (s *Service) authMethodOf(snap *state.Snapshot, asked *nomad.ACLAuthMethod) (*nomad.ACLAuthMethod, error) {
+	m := nomad.Copy(asked)
+	old := snap.ACLAuthMethod(nil, m.Name)
+	if err := sso.Merge(m, old); err != nil {
+		return nil, err
+	}
+	sso.Complete(m)
+	if err := sso.CheckMethod(m, s.cfg.Access.TokenMinTTL, s.cfg.Access.TokenMaxTTL); err != nil {
+		return nil, err
+	}
+	if other := snap.ACLDefaultAuthMethod(nil, m.Type); m.Default && other != nil && other.Name != m.Name {
+		return nil, nomad.Errorf(400, "%q is the default auth method of type %s already", other.Name, m.Type)
+	}
+	m.ModifyTime = s.cfg.Now().UTC()
+	if m.CreateTime = m.ModifyTime; old != nil {
+		m.CreateTime = old.CreateTime
+	}
+	m.CreateIndex, m.ModifyIndex = 0, 0
+	m.SetHash()
+	return m, nil
+}
+
+// authMethodDelete forgets auth methods and their binding rules. Tokens that they gave
+// stay until they expire.
+func (s *Service) authMethodDelete(ctx context.Context, _ *rpc.Call, req *nomad.ACLAuthMethodDeleteRequest) (*nomad.ACLAuthMethodDeleteResponse, error) {
+	if err := s.aclOn(); err != nil {
+		return nil, err
+	}
+	if len(req.Names) == 0 {
+		return nil, nomad.Errorf(400, "must specify at least one auth method")
+	}
+	index, err := s.writeACL(ctx, nomad.ACLAuthMethodsDeleteRequestType, &nomad.ACLAuthMethodDeleteRequest{Names: req.Names})
+	if err != nil {
+		return nil, err
+	}
+	out := &nomad.ACLAuthMethodDeleteResponse{}
+	out.Index = index
+	return out, nil
+}
+
+// authMethodList lists auth methods for everybody: who wants to log in has no token.
+func (s *Service) authMethodList(ctx context.Context, _ *rpc.Call, req *nomad.ACLAuthMethodListRequest) (*nomad.ACLAuthMethodListResponse, error) {
+	if err := s.aclOn(); err != nil {
+		return nil, err
+	}
+	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.ACLAuthMethodListResponse) error {
+		all := only(snap.ACLAuthMethods(ws), func(m *nomad.ACLAuthMethod) bool { return hasPrefix(m.Name, req.Prefix) })
+		found, next, err := list[*nomad.ACLAuthMethod]{opts: &req.QueryOptions, order: byID,
+			at:       func(m *nomad.ACLAuthMethod) cursor { return cursor{id: m.Name} },
+			filtered: func(m *nomad.ACLAuthMethod) any { return m.Stub() },
+		}.page(all)
+		if err != nil {
+			return err
+		}
+		out.AuthMethods = each(found, (*nomad.ACLAuthMethod).Stub)
+		out.NextToken = next
+		out.Index = snap.TableIndex(state.TableACLAuthMethods)
+		return nil
+	})
+}
+
+// authMethodGet shows an auth method without its secrets.
+func (s *Service) authMethodGet(ctx context.Context, _ *rpc.Call, req *nomad.ACLAuthMethodGetRequest) (*nomad.ACLAuthMethodGetResponse, error) {
+	if err := s.aclOn(); err != nil {
+		return nil, err
+	}
+	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.ACLAuthMethodGetResponse) error {
+		out.Index = snap.TableIndex(state.TableACLAuthMethods)
+		if m := snap.ACLAuthMethod(ws, req.MethodName); m != nil {
+			out.AuthMethod, out.Index = sso.Redact(m), m.ModifyIndex
+		}
+		return nil
+	})
+}
+
+// authMethodGetSet returns auth methods with their secrets: other regions copy them, and
+// no route of the HTTP API asks for it.
+func (s *Service) authMethodGetSet(ctx context.Context, _ *rpc.Call, req *nomad.ACLAuthMethodsGetRequest) (*nomad.ACLAuthMethodsGetResponse, error) {
+	if err := s.aclOn(); err != nil {
+		return nil, err
+	}
+	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.ACLAuthMethodsGetResponse) error {
+		out.AuthMethods = map[string]*nomad.ACLAuthMethod{}
+		for _, name := range req.Names {
+			if m := snap.ACLAuthMethod(ws, name); m != nil {
+				out.AuthMethods[name] = m
+			}
+		}
+		out.Index = snap.TableIndex(state.TableACLAuthMethods)
+		return nil
+	})
+}
+
+// boundTTL is how long a token of an auth method lives: no longer than the servers let
+// any token live.
+func (s *Service) boundTTL(m *nomad.ACLAuthMethod) time.Duration {
+	return min(m.MaxTokenTTL, s.cfg.Access.TokenMaxTTL)
+}

@@ -1,0 +1,419 @@
+package server_test
+
+import (
+	"crypto/ed25519"
+	"crypto/rsa"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"github.com/open-nomad/open-nomad/internal/testidp"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/server"
+)
+
+const callbackURI = "http://localhost:4649/oidc/callback"
+
+// method writes an auth method.
+func (g *guarded) method(m *nomad.ACLAuthMethod) (*nomad.ACLAuthMethod, error) {
+	var out nomad.ACLAuthMethodUpsertResponse
+	if err := g.call(g.root, "ACL.UpsertAuthMethods", &nomad.ACLAuthMethodUpsertRequest{AuthMethods: []*nomad.ACLAuthMethod{m}}, &out); err != nil {
+		return nil, err
+	}
+	return out.AuthMethods[0], nil
+}
+
+// rule writes a binding rule.
+func (g *guarded) rule(r *nomad.ACLBindingRule) (*nomad.ACLBindingRule, error) {
+	var out nomad.ACLBindingRulesUpsertResponse
+	if err := g.call(g.root, "ACL.UpsertBindingRules", &nomad.ACLBindingRulesUpsertRequest{ACLBindingRules: []*nomad.ACLBindingRule{r}}, &out); err != nil {
+		return nil, err
+	}
+	return out.ACLBindingRules[0], nil
+}
+
+func (g *guarded) login(method, token string) (*nomad.ACLToken, error) {
+	var out nomad.ACLLoginResponse
+	err := g.call("", "ACL.Login", &nomad.ACLLoginRequest{AuthMethodName: method, LoginToken: token}, &out)
+	return out.ACLToken, err
+}
+
+func machines(p *testidp.Provider) *nomad.ACLAuthMethod {
+	return &nomad.ACLAuthMethod{Name: "machines", Type: "JWT", TokenLocality: "local", MaxTokenTTL: time.Hour, TokenNameFormat: "${auth_method_name} ${value.who}",
+		Config: &nomad.ACLAuthMethodConfig{JWKSURL: p.URL + "/keys", JWKSCACert: p.CA, BoundAudiences: []string{"nomad"},
+			ClaimMappings: map[string]string{"sub": "who", "team": "team"}, ListClaimMappings: map[string]string{"groups": "groups"}}}
+}
+
+func people(p *testidp.Provider) *nomad.ACLAuthMethod {
+	return &nomad.ACLAuthMethod{Name: "people", Type: "OIDC", TokenLocality: "local", MaxTokenTTL: time.Hour, Config: &nomad.ACLAuthMethodConfig{
+		OIDCDiscoveryURL: p.URL, DiscoveryCaPem: []string{p.CA}, OIDCClientID: p.ClientID, OIDCClientSecret: p.Secret, OIDCEnablePKCE: true,
+		AllowedRedirectURIs: []string{callbackURI}, ClaimMappings: map[string]string{"sub": "who"}}}
+}
+
+func tokenOf(p *testidp.Provider, more map[string]any) string {
+	claims := map[string]any{"aud": "nomad", "sub": "m1", "exp": time.Now().Add(time.Minute).Unix()}
+	for k, v := range more {
+		claims[k] = v
+	}
+	return p.Token(claims)
+}
+
+func TestLoginWithAToken(t *testing.T) {
+	g, p := guard(t, nil), testidp.New(t)
+	g.policy("eng", "default", nil)
+	ops := g.role(&nomad.ACLRole{Name: "ops", Policies: links("eng")})
+	if _, err := g.method(machines(p)); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range []*nomad.ACLBindingRule{
+		{BindType: "policy", BindName: "${value.team}"},
+		{BindType: "role", BindName: "ops", Selector: `"ops" in list.groups`},
+		{BindType: "role", BindName: "gone", Selector: `value.team == "eng"`},
+		{BindType: "management", Selector: `"guest" not in list.groups and value.team != "eng" and value.who == "root"`},
+	} {
+		r.AuthMethod = "machines"
+		if _, err := g.rule(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := g.login("machines", tokenOf(p, map[string]any{"team": "eng", "groups": []string{"ops"}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Type != "client" || !slices.Equal(got.Policies, []string{"eng"}) || len(got.Roles) != 1 || got.Roles[0].ID != ops.ID || got.Global || got.Name != "machines m1" ||
+		got.ExpirationTTL != time.Hour || got.ExpirationTime == nil || got.ExpirationTime.Sub(got.CreateTime) != time.Hour || !nomad.IsUUID(got.SecretID) {
+		t.Errorf("token = %+v", *got)
+	}
+	var jobs nomad.JobListResponse
+	if err := g.call(got.SecretID, "Job.List", &nomad.JobListRequest{QueryOptions: nomad.QueryOptions{Namespace: "default"}}, &jobs); err != nil {
+		t.Errorf("the token does not do what its policy says: %v", err)
+	}
+	if err := g.call(got.SecretID, "ACL.ListTokens", &nomad.ACLTokenListRequest{}, nil); err == nil {
+		t.Error("the token does more than its policy says")
+	}
+	boss, err := g.login("machines", tokenOf(p, map[string]any{"sub": "root", "team": "x", "groups": []string{}}))
+	if err != nil || boss.Type != "management" || len(boss.Policies)+len(boss.Roles) != 0 {
+		t.Errorf("management login = %v, %v", boss, err)
+	}
+	for name, token := range map[string]string{
+		"no rule":            tokenOf(p, map[string]any{"team": "nobody"}),
+		"absent groups":      tokenOf(p, map[string]any{"sub": "root", "team": "x"}),
+		"wrong audience":     tokenOf(p, map[string]any{"aud": "vault", "team": "eng"}),
+		"expired":            tokenOf(p, map[string]any{"exp": time.Now().Add(-time.Hour).Unix(), "team": "eng"}),
+		"template injection": tokenOf(p, map[string]any{"team": "${value.who}"}),
+	} {
+		before := len(g.allTokens())
+		if got, err := g.login("machines", token); !isCoded(err, 403, "Permission denied") {
+			t.Errorf("%s: %v, %v, want it denied", name, got, err)
+		}
+		if n := len(g.allTokens()); n != before {
+			t.Errorf("%s: a token was made", name)
+		}
+	}
+	for what, want := range map[[2]string]int{{"", "x"}: 400, {"gone", "x"}: 404, {"machines", ""}: 400} {
+		if _, err := g.login(what[0], what[1]); !isCoded(err, want, "") {
+			t.Errorf("login of %q with %q: %v, want %d", what[0], what[1], err, want)
+		}
+	}
+}
+
+func (g *guarded) allTokens() []*nomad.ACLTokenListStub {
+	var out nomad.ACLTokenListResponse
+	g.must("ACL.ListTokens", &nomad.ACLTokenListRequest{}, &out)
+	return out.Tokens
+}
+
+// A browser's login may be begun and ended at any server.
+func TestLoginWithABrowserThroughFollowers(t *testing.T) {
+	all := cluster(t, 3, func(c *server.Config) { c.Access.Enabled = true })
+	leader, followers := split(t, all)
+	g := &guarded{T: t, s: leader.Server}
+	root, err := g.bootstrap("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.root = root.SecretID
+	g.policy("eng", "default", nil)
+	p := testidp.New(t)
+	if _, err := g.method(people(p)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := g.rule(&nomad.ACLBindingRule{AuthMethod: "people", BindType: "policy", BindName: "eng", Selector: `value.who == "alice"`}); err != nil {
+		t.Fatal(err)
+	}
+	end := g.browse(p, followers[0].Server)
+	g.s = followers[1].Server
+	var out nomad.ACLLoginResponse
+	if err := g.call("", "ACL.OIDCCompleteAuth", end, &out); err != nil || out.ACLToken.Name != "OIDC-people" || !slices.Equal(out.ACLToken.Policies, []string{"eng"}) {
+		t.Fatalf("login = %+v, %v", out.ACLToken, err)
+	}
+	if err := g.call("", "ACL.OIDCCompleteAuth", end, &out); !isCoded(err, 403, "no such login") {
+		t.Errorf("the second end of a login: %v, want it denied", err)
+	}
+	p.User = map[string]any{"sub": "bob"}
+	if err := g.call("", "ACL.OIDCCompleteAuth", g.browse(p, leader.Server), &out); !isCoded(err, 403, "no binding rule") {
+		t.Errorf("login of somebody else: %v, want it denied", err)
+	}
+}
+
+// browse begins a login at a server, and logs the browser in.
+func (g *guarded) browse(p *testidp.Provider, at *server.Server) *nomad.ACLOIDCCompleteAuthRequest {
+	g.Helper()
+	const nonce = "a nonce that is long enough"
+	var begun nomad.ACLOIDCAuthURLResponse
+	other := *g
+	other.s = at
+	if err := other.call("", "ACL.OIDCAuthURL", &nomad.ACLOIDCAuthURLRequest{AuthMethodName: "people", RedirectURI: callbackURI, ClientNonce: nonce}, &begun); err != nil {
+		g.Fatal(err)
+	}
+	q := opened(g.T, p, begun.AuthURL)
+	return &nomad.ACLOIDCCompleteAuthRequest{AuthMethodName: "people", RedirectURI: callbackURI, ClientNonce: nonce, State: q.Get("state"), Code: q.Get("code")}
+}
+
+// opened opens a URL as a browser does, and returns what it comes back with.
+func opened(t *testing.T, p *testidp.Provider, at string) url.Values {
+	t.Helper()
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM([]byte(p.CA))
+	browser := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, DisableKeepAlives: true},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	resp, err := browser.Get(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	back, err := resp.Location()
+	if err != nil {
+		t.Fatalf("the login page answers %s: %v", resp.Status, err)
+	}
+	return back.Query()
+}
+
+// The keyring proves to a provider who the servers are.
+func TestLoginSignedByTheKeyring(t *testing.T) {
+	for _, alg := range []string{"", "EdDSA"} {
+		g, p := guard(t, nil), testidp.New(t)
+		m := people(p)
+		m.Config.OIDCClientSecret = ""
+		m.Config.OIDCClientAssertion = &nomad.OIDCClientAssertion{KeySource: "nomad", KeyAlgorithm: alg, ExtraHeaders: map[string]string{"x-tenant": "t"}}
+		if _, err := g.method(m); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := g.rule(&nomad.ACLBindingRule{AuthMethod: "people", BindType: "management"}); err != nil {
+			t.Fatal(err)
+		}
+		p.CheckAssertion = func(raw string) error { return g.checkAssertion(raw, p) }
+		var out nomad.ACLLoginResponse
+		if err := g.call("", "ACL.OIDCCompleteAuth", g.browse(p, g.s), &out); err != nil {
+			t.Errorf("algorithm %q: %v", alg, err)
+		}
+	}
+}
+
+// checkAssertion verifies an assertion with the keys that the servers publish.
+func (g *guarded) checkAssertion(raw string, p *testidp.Provider) error {
+	parsed, err := jose.ParseSignedCompact(raw, []jose.SignatureAlgorithm{jose.RS256, jose.EdDSA})
+	if err != nil {
+		return err
+	}
+	keys := read[nomad.KeyringListPublicResponse](g.T, g.s, "Keyring.ListPublic", &nomad.GenericRequest{QueryOptions: global})
+	for _, k := range keys.PublicKeys {
+		var public any = ed25519.PublicKey(k.PublicKey)
+		if k.Algorithm == "RS256" {
+			var rsaKey *rsa.PublicKey
+			if rsaKey, err = x509.ParsePKCS1PublicKey(k.PublicKey); err != nil {
+				return err
+			}
+			public = rsaKey
+		}
+		if k.KeyID != parsed.Signatures[0].Header.KeyID {
+			continue
+		}
+		payload, err := parsed.Verify(public)
+		if err != nil {
+			return err
+		}
+		var c map[string]any
+		if err := json.Unmarshal(payload, &c); err != nil || c["iss"] != p.ClientID || c["sub"] != p.ClientID || fmt.Sprint(c["aud"]) != "["+p.URL+"]" {
+			return fmt.Errorf("claims %v, %v", c, err)
+		}
+		return nil
+	}
+	return fmt.Errorf("no key")
+}
+
+func TestAuthMethods(t *testing.T) {
+	g, p := guard(t, nil), testidp.New(t)
+	made, err := g.method(people(p))
+	if err != nil || made.Config.OIDCClientSecret != "redacted" || made.CreateIndex == 0 || made.CreateTime.IsZero() {
+		t.Fatalf("made %+v, %v", made, err)
+	}
+	if made, err = g.method(made); err != nil || made.Config.OIDCClientSecret != "redacted" { // as it was shown
+		t.Fatalf("written back: %v", err)
+	}
+	made, err = g.method(&nomad.ACLAuthMethod{Name: "people", MaxTokenTTL: time.Minute, Default: true})
+	if err != nil || made.MaxTokenTTL != time.Minute || made.TokenLocality != "local" || !made.Default {
+		t.Fatalf("changed to %+v, %v", made, err)
+	}
+	var got nomad.ACLAuthMethodGetResponse
+	g.must("ACL.GetAuthMethod", &nomad.ACLAuthMethodGetRequest{MethodName: "people"}, &got)
+	var set nomad.ACLAuthMethodsGetResponse
+	g.must("ACL.GetAuthMethods", &nomad.ACLAuthMethodsGetRequest{Names: []string{"people"}}, &set)
+	if got.AuthMethod.Config.OIDCClientSecret != "redacted" || set.AuthMethods["people"].Config.OIDCClientSecret != p.Secret {
+		t.Error("the secret is shown to a reader, or lost to other regions")
+	}
+	second := people(p)
+	second.Name, second.Default = "second", true
+	if _, err := g.method(second); !isCoded(err, 400, "default") {
+		t.Errorf("a second default: %v, want 400", err)
+	}
+	first := machines(p)
+	first.Default = true // of another type
+	if _, err := g.method(first); err != nil {
+		t.Error(err)
+	}
+	var list nomad.ACLAuthMethodListResponse
+	if err := g.call("", "ACL.ListAuthMethods", &nomad.ACLAuthMethodListRequest{}, &list); err != nil || len(list.AuthMethods) != 2 {
+		t.Errorf("without a token %d methods are listed, %v", len(list.AuthMethods), err)
+	}
+	for name, change := range map[string]func(*nomad.ACLAuthMethod){
+		"TTL": func(m *nomad.ACLAuthMethod) { m.MaxTokenTTL = 25 * time.Hour },
+		"secrets": func(m *nomad.ACLAuthMethod) {
+			m.Config = &nomad.ACLAuthMethodConfig{OIDCDiscoveryURL: "https://x", OIDCClientSecret: "redacted"}
+		},
+		"none": func(m *nomad.ACLAuthMethod) { m.Name = "a b" },
+	} {
+		m := people(p)
+		change(m)
+		if _, err := g.method(m); !isCoded(err, 400, "") {
+			t.Errorf("%s: %v, want 400", name, err)
+		}
+	}
+	for _, name := range []string{"people", "gone"} {
+		err := g.call(g.root, "ACL.DeleteAuthMethods", &nomad.ACLAuthMethodDeleteRequest{Names: []string{name}}, nil)
+		if (name == "gone") != isCoded(err, 404, "ACL auth-method not found") {
+			t.Errorf("delete %s: %v", name, err)
+		}
+	}
+	if err := g.call("", "ACL.GetAuthMethods", &nomad.ACLAuthMethodsGetRequest{Names: []string{"machines"}}, &set); err == nil {
+		t.Error("whoever has no token reads secrets")
+	}
+}
+
+func TestBindingRules(t *testing.T) {
+	g, p := guard(t, nil), testidp.New(t)
+	r := &nomad.ACLBindingRule{AuthMethod: "machines", BindType: "policy", BindName: "x", Selector: `value.who == "a"`}
+	if _, err := g.rule(r); !isCoded(err, 400, "does not exist") {
+		t.Errorf("a rule without its method: %v, want 400", err)
+	}
+	if _, err := g.method(machines(p)); err != nil {
+		t.Fatal(err)
+	}
+	made, err := g.rule(r)
+	if err != nil || made.ID == "" || made.CreateIndex == 0 {
+		t.Fatalf("made %+v, %v", made, err)
+	}
+	changed, err := g.rule(&nomad.ACLBindingRule{ID: made.ID, BindType: "management"})
+	if err != nil || changed.BindType != "management" || changed.Selector != "" || changed.AuthMethod != "machines" || !changed.CreateTime.Equal(made.CreateTime) {
+		t.Errorf("changed to %+v, %v", changed, err)
+	}
+	for name, r := range map[string]*nomad.ACLBindingRule{
+		"another method": {ID: made.ID, AuthMethod: "other", BindType: "management"},
+		"bad selector":   {AuthMethod: "machines", BindType: "management", Selector: "who == root"},
+		"bad template":   {AuthMethod: "machines", BindType: "role", BindName: "${list.groups}"},
+	} {
+		if _, err := g.rule(r); !isCoded(err, 400, "") {
+			t.Errorf("%s: %v, want 400", name, err)
+		}
+	}
+	if _, err := g.rule(&nomad.ACLBindingRule{ID: nomad.NewID(), AuthMethod: "machines", BindType: "management"}); !isCoded(err, 404, "ACL binding rule not found") {
+		t.Errorf("a rule that is gone: %v, want 404", err)
+	}
+	// Who deletes a method deletes its rules: the next of that name begins without.
+	g.must("ACL.DeleteAuthMethods", &nomad.ACLAuthMethodDeleteRequest{Names: []string{"machines"}}, nil)
+	var list nomad.ACLBindingRulesListResponse
+	if g.must("ACL.ListBindingRules", &nomad.ACLBindingRulesListRequest{}, &list); len(list.ACLBindingRules) != 0 {
+		t.Errorf("%d rules of a method that is gone", len(list.ACLBindingRules))
+	}
+}
+
+// Without access control nothing of this has a meaning.
+func TestLoginWithoutACLs(t *testing.T) {
+	s, _ := start(t, nil)
+	g := &guarded{T: t, s: s}
+	for method, req := range map[string]any{
+		"ACL.Login": &nomad.ACLLoginRequest{AuthMethodName: "x", LoginToken: "y"}, "ACL.OIDCAuthURL": &nomad.ACLOIDCAuthURLRequest{},
+		"ACL.OIDCCompleteAuth": &nomad.ACLOIDCCompleteAuthRequest{}, "ACL.ListAuthMethods": &nomad.ACLAuthMethodListRequest{},
+		"ACL.GetAuthMethod": &nomad.ACLAuthMethodGetRequest{}, "ACL.GetAuthMethods": &nomad.ACLAuthMethodsGetRequest{},
+		"ACL.UpsertAuthMethods": &nomad.ACLAuthMethodUpsertRequest{}, "ACL.DeleteAuthMethods": &nomad.ACLAuthMethodDeleteRequest{},
+		"ACL.ListBindingRules": &nomad.ACLBindingRulesListRequest{}, "ACL.GetBindingRule": &nomad.ACLBindingRuleRequest{},
+		"ACL.GetBindingRules": &nomad.ACLBindingRulesRequest{}, "ACL.UpsertBindingRules": &nomad.ACLBindingRulesUpsertRequest{},
+		"ACL.DeleteBindingRules": &nomad.ACLBindingRulesDeleteRequest{},
+	} {
+		if err := g.call("", method, req, nil); !isCoded(err, 400, "ACL support disabled") {
+			t.Errorf("%s: %v, want 400", method, err)
+		}
+	}
+}
+
+// What an operator trusts the servers with is in no log, whatever happens to a login.
+func TestLoginLeavesNoSecretInTheLog(t *testing.T) {
+	s, log := traceable(t, func(c *server.Config) { c.Access.Enabled = true })
+	g := &guarded{T: t, s: s}
+	root, err := g.bootstrap("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.root = root.SecretID
+	p := testidp.New(t)
+	m := people(p)
+	m.Config.VerboseLogging = true
+	jwt := machines(p)
+	jwt.Config.VerboseLogging = true
+	for _, m := range []*nomad.ACLAuthMethod{m, jwt} {
+		if _, err := g.method(m); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := g.rule(&nomad.ACLBindingRule{AuthMethod: m.Name, BindType: "management", Selector: `value.who == "alice"`}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var out nomad.ACLLoginResponse
+	end := g.browse(p, s)
+	if err := g.call("", "ACL.OIDCCompleteAuth", end, &out); err != nil {
+		t.Fatal(err)
+	}
+	token := tokenOf(p, nil)
+	if _, err := g.login("machines", token); err == nil {
+		t.Fatal("a login without a rule that matches")
+	}
+	if _, err := g.login("machines", tokenOf(p, map[string]any{"aud": "x"})); err == nil {
+		t.Fatal("a login for another audience")
+	}
+	p.Discovery = func(map[string]any) {}
+	again := g.browse(p, s)
+	p.Secret = "now it is another one"
+	if err := g.call("", "ACL.OIDCCompleteAuth", again, &out); err == nil {
+		t.Fatal("a login with the wrong secret")
+	}
+	text := log.String()
+	if !strings.Contains(text, "value.who=alice") || !strings.Contains(text, "logged in") {
+		t.Error("verbose logging tells nothing")
+	}
+	parts := strings.Split(token, ".")
+	for what, secret := range map[string]string{"the client secret": m.Config.OIDCClientSecret, "an ACL token": out.ACLToken.SecretID, "a login token": parts[1], "a signature": parts[2],
+		"a code": end.Code, "a state": end.State, "an access token": "access-of", "a nonce": end.ClientNonce} {
+		if strings.Contains(text, secret) {
+			t.Errorf("the log holds %s", what)
+		}
+	}
+}
