@@ -49,8 +49,6 @@ func versionCommand() term.Command {
 func laterCommands() []term.Command {
 	var out []term.Command
 	for _, l := range []struct{ feature, names string }{
-		{"access control lists", "acl auth-method create|acl auth-method delete|acl auth-method info|acl auth-method list|acl auth-method update|" +
-			"acl binding-rule create|acl binding-rule delete|acl binding-rule info|acl binding-rule list|acl binding-rule update|login"},
 		{"service discovery", "service list|service info|service delete"},
 		{"volumes", "volume status|volume create|volume register|volume delete|volume deregister|volume init|volume detach|volume claim delete|volume claim list|" +
 			"volume snapshot create|volume snapshot delete|volume snapshot list"},

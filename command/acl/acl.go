@@ -1,6 +1,7 @@
 // Package acl holds the commands about access control: the first token, policies,
-// tokens, roles, and why a caller may do something or not. They speak to an agent through
-// package api, keep nothing, and read no rules: servers judge them.
+// tokens, roles, why a caller may do something or not, auth methods, binding rules and
+// login. They speak to an agent through package api, keep nothing, and read no rules:
+// servers judge them. While login waits for a browser it listens on one local address.
 package acl
 
 import (
@@ -19,7 +20,9 @@ func Commands() []term.Command {
 	return []term.Command{bootstrapCommand(),
 		policyApplyCommand(), policyDeleteCommand(), policyInfoCommand(), policyListCommand(), policySelfCommand(),
 		tokenCreateCommand(), tokenDeleteCommand(), tokenInfoCommand(), tokenListCommand(), tokenSelfCommand(), tokenUpdateCommand(),
-		roleCreateCommand(), roleDeleteCommand(), roleInfoCommand(), roleListCommand(), roleUpdateCommand(), explainCommand()}
+		roleCreateCommand(), roleDeleteCommand(), roleInfoCommand(), roleListCommand(), roleUpdateCommand(),
+		methodCreateCommand(), methodDeleteCommand(), methodInfoCommand(), methodListCommand(), methodUpdateCommand(),
+		ruleCreateCommand(), ruleDeleteCommand(), ruleInfoCommand(), ruleListCommand(), ruleUpdateCommand(), loginCommand(), explainCommand()}
 }
 
 func reading(ctx context.Context) *api.QueryOptions { return (&api.QueryOptions{}).WithContext(ctx) }

@@ -179,7 +179,7 @@ func (a *Agent) bootstrap() error {
 	if a.Secret == "" {
 		return nil
 	}
-	if self, _, err := a.Client.ACLTokens().Self(nil); err == nil && self.SecretID == a.Secret {
+	if self, _, err := a.Client.ACLTokens().Self(nil); err == nil && self.Type == "management" {
 		return nil
 	}
 	_, _, err := a.Client.ACLTokens().BootstrapOpts(a.Secret, nil)

@@ -10,10 +10,10 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// aclRoutes are those of policies, tokens and roles. They are for no page of another
+// aclRoutes are those of policies, tokens, roles, and of logging in. They are for no page of another
 // origin: who reads there has the keys of everything.
 func (s *Server) aclRoutes() []route {
-	return slices.Concat(aclPolicyRoutes(s), aclTokenRoutes(s), aclRoleRoutes())
+	return slices.Concat(aclPolicyRoutes(s), aclTokenRoutes(s), aclRoleRoutes(), aclAuthRoutes())
 }
 
 func aclPolicyRoutes(s *Server) []route {

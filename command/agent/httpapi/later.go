@@ -11,8 +11,6 @@ import (
 func laterRoutes() []route {
 	var out []route
 	for feature, paths := range map[string][]string{
-		"access control lists": {"/v1/acl/auth-methods", "/v1/acl/auth-method", "/v1/acl/auth-method/:name",
-			"/v1/acl/binding-rules", "/v1/acl/binding-rule", "/v1/acl/binding-rule/:id", "/v1/acl/login", "/v1/acl/oidc/auth-url", "/v1/acl/oidc/complete-auth"},
 		"service discovery":     {"/v1/services", "/v1/service/:name", "/v1/job/:job_id/services", "/v1/allocation/:alloc_id/services"},
 		"volumes":               {"/v1/volumes", "/v1/volume/csi/:id", "/v1/volume/host/:id", "/v1/volume/host/create", "/v1/volume/host/register", "/v1/volumes/claims"},
 		"plugins":               {"/v1/plugins", "/v1/plugin/csi/:id"},

@@ -1,0 +1,253 @@
+package acl
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/command/term"
+)
+
+// maxConfig bounds what is read of the configuration of an auth method.
+const maxConfig = 1 << 20
+
+// methodFlags are those of the commands that write auth methods.
+type methodFlags struct {
+	ofType, locality, format, ttl, config string
+	isDefault                             **bool
+}
+
+func (o *methodFlags) declare(f *term.Flags) {
+	f.StringVar(&o.ofType, "type", "", "JWT, for tokens that machines have, or OIDC, for people with a browser.")
+	f.StringVar(&o.locality, "token-locality", "", "Where tokens that the method gives are good: local, in this region, or global.")
+	f.StringVar(&o.format, "token-name-format", "", "What those tokens are called: text with ${auth_method_type}, ${auth_method_name} and\n${value.<claim>}. Default ${auth_method_type}-${auth_method_name}.")
+	f.StringVar(&o.ttl, "max-token-ttl", "", "How `long` those tokens are good, such as 8h.")
+	f.StringVar(&o.config, "config", "", "The configuration, as `JSON`; @file reads it from a file, and - from standard input.")
+	o.isDefault = f.OptBool("default", "Whoever names no auth method of this type logs in with this one.")
+}
+
+// over puts what the flags say over a method.
+func (o *methodFlags) over(e *term.Env, m *api.ACLAuthMethod) error {
+	m.Type, m.TokenLocality, m.TokenNameFormat = cmp.Or(o.ofType, m.Type), cmp.Or(o.locality, m.TokenLocality), cmp.Or(o.format, m.TokenNameFormat)
+	if *o.isDefault != nil {
+		m.Default = **o.isDefault
+	}
+	if o.ttl != "" {
+		ttl, err := time.ParseDuration(o.ttl)
+		if err != nil || ttl <= 0 {
+			return fmt.Errorf("-max-token-ttl %q is not a time such as 8h", o.ttl)
+		}
+		m.MaxTokenTTL = ttl
+	}
+	if o.config == "" {
+		return nil
+	}
+	text, err := o.text(e)
+	if err != nil {
+		return fmt.Errorf("Error reading the configuration: %w", err)
+	}
+	if m.Config, err = configOver(m.Config, text); err != nil {
+		return fmt.Errorf("Error reading the configuration: %w", err)
+	}
+	return nil
+}
+
+// text is the configuration that a flag names.
+func (o *methodFlags) text(e *term.Env) ([]byte, error) {
+	if file, is := strings.CutPrefix(o.config, "@"); is {
+		return e.Input(file, maxConfig)
+	}
+	if o.config == "-" {
+		return e.Input(o.config, maxConfig)
+	}
+	return []byte(o.config), nil
+}
+
+// configOver reads a configuration; what it leaves out is as in old, which may be nil.
+func configOver(old *api.ACLAuthMethodConfig, text []byte) (*api.ACLAuthMethodConfig, error) {
+	said := map[string]json.RawMessage{}
+	dec := json.NewDecoder(bytes.NewReader(text))
+	if err := dec.Decode(&said); err != nil {
+		return nil, fmt.Errorf("it is no JSON object: %w", err)
+	}
+	if dec.More() {
+		return nil, errors.New("something follows its JSON object")
+	}
+	out := map[string]json.RawMessage{}
+	if old != nil {
+		before, err := json.Marshal(old)
+		if err != nil {
+			return nil, err
+		}
+		if err := json.Unmarshal(before, &out); err != nil {
+			return nil, err
+		}
+	}
+	for name, v := range said {
+		known, err := configField(name)
+		if err != nil {
+			return nil, err
+		}
+		out[known] = v
+	}
+	whole, err := json.Marshal(out)
+	if err != nil {
+		return nil, err
+	}
+	c := new(api.ACLAuthMethodConfig)
+	return c, json.Unmarshal(whole, c)
+}
+
+// configField finds a field by its name, whatever its case.
+func configField(name string) (string, error) {
+	var known []string
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[api.ACLAuthMethodConfig]()) {
+		if strings.EqualFold(f.Name, name) {
+			return f.Name, nil
+		}
+		known = append(known, f.Name)
+	}
+	return "", fmt.Errorf("%q is none of %s", name, strings.Join(known, ", "))
+}
+
+func methodCreateCommand() term.Command {
+	return term.Answered(term.Command{
+		Name: "acl auth-method create", Short: "Make an auth method: a way to log in with what an identity provider signs",
+		Long: "    nomad acl auth-method create -name ci -type JWT -token-locality local -max-token-ttl 1h -config @ci.json\n\n" +
+			"A configuration names keys (JWTValidationPubKeys, JWKSURL or OIDCDiscoveryURL), whom tokens must be of and for (BoundIssuer, BoundAudiences) and the claims that binding rules see (ClaimMappings, ListClaimMappings).",
+	}, func(f *term.Flags) term.Ask[*api.ACLAuthMethod] {
+		o := &methodFlags{}
+		o.declare(f)
+		name := f.String("name", "", "What the auth method is called.")
+		return func(ctx context.Context, e *term.Env, c *api.Client) (*api.ACLAuthMethod, error) {
+			m := &api.ACLAuthMethod{Name: *name}
+			if err := o.over(e, m); err != nil {
+				return nil, err
+			}
+			if old, _, err := c.ACLAuthMethods().Get(*name, reading(ctx)); *name != "" && err == nil {
+				return nil, fmt.Errorf("Error creating ACL auth method: %q exists already: nomad acl auth-method update changes it", old.Name)
+			}
+			made, _, err := c.ACLAuthMethods().Create(m, writing(ctx))
+			if err != nil {
+				return nil, refusal("Error creating ACL auth method", err)
+			}
+			return made, nil
+		}
+	}, showMethod)
+}
+
+func methodUpdateCommand() term.Command {
+	return term.Answered(term.Command{
+		Name: "acl auth-method update", Args: "<acl_auth_method_name>", MinArgs: 1, MaxArgs: 1,
+		Short: "Change an auth method",
+		Long:  "What no flag says stays as it is, and so does what -config leaves out. A secret that is shown as \"redacted\" stays when it is written so, unless OIDCDiscoveryURL changes.",
+	}, func(f *term.Flags) term.Ask[*api.ACLAuthMethod] {
+		o := &methodFlags{}
+		o.declare(f)
+		return func(ctx context.Context, e *term.Env, c *api.Client) (*api.ACLAuthMethod, error) {
+			m, _, err := c.ACLAuthMethods().Get(e.Arg(0), reading(ctx))
+			if err != nil {
+				return nil, fmt.Errorf("Error reading ACL auth method: %w", err)
+			}
+			if err := o.over(e, m); err != nil {
+				return nil, err
+			}
+			updated, _, err := c.ACLAuthMethods().Update(m, writing(ctx))
+			if err != nil {
+				return nil, refusal("Error updating ACL auth method", err)
+			}
+			return updated, nil
+		}
+	}, showMethod)
+}
+
+func methodDeleteCommand() term.Command {
+	return deletion(term.Command{Name: "acl auth-method delete", Args: "<acl_method_name>", Short: "Forget an auth method and its binding rules; tokens that it gave stay until they expire"}, "ACL auth method",
+		func(c *api.Client, name string, w *api.WriteOptions) (*api.WriteMeta, error) {
+			return c.ACLAuthMethods().Delete(name, w)
+		})
+}
+
+func methodInfoCommand() term.Command {
+	return term.Answered(term.Command{Name: "acl auth-method info", Args: "<acl_method_name>", MinArgs: 1, MaxArgs: 1, Short: "Show an auth method, without its secrets"},
+		plain(func(ctx context.Context, e *term.Env, c *api.Client) (*api.ACLAuthMethod, error) {
+			m, _, err := c.ACLAuthMethods().Get(e.Arg(0), reading(ctx))
+			if err != nil {
+				return nil, fmt.Errorf("Error reading ACL auth method: %w", err)
+			}
+			return m, nil
+		}), showMethod)
+}
+
+func methodListCommand() term.Command {
+	return term.Shown(term.Command{Name: "acl auth-method list", Short: "List the auth methods"},
+		func(ctx context.Context, c *api.Client) ([]*api.ACLAuthMethodListStub, error) {
+			all, _, err := c.ACLAuthMethods().List(reading(ctx))
+			if err != nil {
+				return nil, fmt.Errorf("Error listing ACL auth methods: %w", err)
+			}
+			return all, nil
+		},
+		func(e *term.Env, all []*api.ACLAuthMethodListStub) {
+			if len(all) == 0 {
+				e.Println("No ACL auth methods found")
+				return
+			}
+			rows := []string{"Name|Type|Default"}
+			for _, m := range all {
+				rows = append(rows, term.Row(m.Name, m.Type, m.Default))
+			}
+			e.Println(term.Table(rows))
+		})
+}
+
+func showMethod(e *term.Env, m *api.ACLAuthMethod) {
+	e.Println(term.Pairs([]string{term.Row("Name", m.Name), term.Row("Type", m.Type), term.Row("Locality", m.TokenLocality),
+		term.Row("Max Token TTL", m.MaxTokenTTL), term.Row("Token Name Format", m.TokenNameFormat), term.Row("Default", m.Default),
+		term.Row("Create Index", m.CreateIndex), term.Row("Modify Index", m.ModifyIndex)}))
+	if m.Config == nil {
+		return
+	}
+	c := m.Config
+	list := func(all []string) string { return strings.Join(all, ",") }
+	pairs := func(all map[string]string) string {
+		var out []string
+		for _, k := range slices.Sorted(maps.Keys(all)) {
+			out = append(out, k+":"+all[k])
+		}
+		return list(out)
+	}
+	rows := []string{term.Row("JWT Validation Public Keys", len(c.JWTValidationPubKeys)), term.Row("JWKS URL", c.JWKSURL), term.Row("JWKS CA Cert", given(c.JWKSCACert)),
+		term.Row("OIDC Discovery URL", c.OIDCDiscoveryURL), term.Row("Discovery CA PEM", len(c.DiscoveryCaPem)), term.Row("OIDC Client ID", c.OIDCClientID),
+		term.Row("OIDC Client Secret", c.OIDCClientSecret), term.Row("OIDC Client Assertion", assertion(c.OIDCClientAssertion)), term.Row("OIDC Enable PKCE", c.OIDCEnablePKCE),
+		term.Row("OIDC Disable UserInfo", c.OIDCDisableUserInfo), term.Row("OIDC Scopes", list(c.OIDCScopes)), term.Row("Bound Issuer", list(c.BoundIssuer)),
+		term.Row("Bound Audiences", list(c.BoundAudiences)), term.Row("Allowed Redirect URIs", list(c.AllowedRedirectURIs)), term.Row("Signing Algorithms", list(c.SigningAlgs)),
+		term.Row("Expiration Leeway", c.ExpirationLeeway), term.Row("NotBefore Leeway", c.NotBeforeLeeway), term.Row("ClockSkew Leeway", c.ClockSkewLeeway),
+		term.Row("Claim Mappings", pairs(c.ClaimMappings)), term.Row("List Claim Mappings", pairs(c.ListClaimMappings)), term.Row("Verbose Logging", c.VerboseLogging)}
+	e.Println("\n" + e.Bold("Auth Method Config") + "\n" + term.Pairs(rows))
+}
+
+// given says whether there is something that is too long to show.
+func given(text string) string {
+	if text == "" {
+		return ""
+	}
+	return "given"
+}
+
+// assertion names where the key of an assertion is from.
+func assertion(a *api.OIDCClientAssertion) string {
+	if a == nil {
+		return ""
+	}
+	return "signed by " + string(a.KeySource)
+}

@@ -1,0 +1,139 @@
+package httpapi
+
+import (
+	"time"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// aclAuthRoutes are those of auth methods, binding rules and logging in. Who logs in has
+// no token yet.
+func aclAuthRoutes() []route {
+	theMethod := func(o *nomad.ACLAuthMethodUpsertResponse) (any, error) {
+		m, err := first(o.AuthMethods)
+		return showAuthMethod(m), err
+	}
+	theRule := func(o *nomad.ACLBindingRulesUpsertResponse) (any, error) { return first(o.ACLBindingRules) }
+	loggedIn := func(o *nomad.ACLLoginResponse) (any, error) { return showToken(o.ACLToken), nil }
+	return []route{
+		{methods: "GET", path: "/v1/acl/auth-methods", handle: read("ACL.ListAuthMethods", noFields[nomad.ACLAuthMethodListRequest],
+			func(o *nomad.ACLAuthMethodListResponse) (any, error) { return o.AuthMethods, nil })},
+		{methods: "PUT POST", path: "/v1/acl/auth-method", handle: write("ACL.UpsertAuthMethods", aclAuthMethod, theMethod)},
+		{methods: "GET", path: "/v1/acl/auth-method/:name", handle: read("ACL.GetAuthMethod", func(r *request, q *nomad.ACLAuthMethodGetRequest) error { q.MethodName = r.param; return nil },
+			func(o *nomad.ACLAuthMethodGetResponse) (any, error) {
+				return found(showAuthMethod(o.AuthMethod), nomad.ErrACLAuthMethodNotFound.Error())
+			})},
+		{methods: "PUT POST", path: "/v1/acl/auth-method/:name", handle: write("ACL.UpsertAuthMethods", aclAuthMethod, theMethod)},
+		{methods: "DELETE", path: "/v1/acl/auth-method/:name", handle: write("ACL.DeleteAuthMethods", func(r *request, q *nomad.ACLAuthMethodDeleteRequest) error { q.Names = []string{r.param}; return nil },
+			nothing[nomad.ACLAuthMethodDeleteResponse])},
+		{methods: "GET", path: "/v1/acl/binding-rules", handle: read("ACL.ListBindingRules", noFields[nomad.ACLBindingRulesListRequest],
+			func(o *nomad.ACLBindingRulesListResponse) (any, error) { return o.ACLBindingRules, nil })},
+		{methods: "PUT POST", path: "/v1/acl/binding-rule", handle: write("ACL.UpsertBindingRules", aclBindingRule, theRule)},
+		{methods: "GET", path: "/v1/acl/binding-rule/:id", handle: read("ACL.GetBindingRule", func(r *request, q *nomad.ACLBindingRuleRequest) error { q.ACLBindingRuleID = r.param; return nil },
+			func(o *nomad.ACLBindingRuleResponse) (any, error) {
+				return found(o.ACLBindingRule, nomad.ErrACLBindingRuleNotFound.Error())
+			})},
+		{methods: "PUT POST", path: "/v1/acl/binding-rule/:id", handle: write("ACL.UpsertBindingRules", aclBindingRule, theRule)},
+		{methods: "DELETE", path: "/v1/acl/binding-rule/:id", handle: write("ACL.DeleteBindingRules", func(r *request, q *nomad.ACLBindingRulesDeleteRequest) error {
+			q.ACLBindingRuleIDs = []string{r.param}
+			return nil
+		}, nothing[nomad.ACLBindingRulesDeleteResponse])},
+		{methods: "PUT POST", path: "/v1/acl/oidc/auth-url", handle: write("ACL.OIDCAuthURL", body[nomad.ACLOIDCAuthURLRequest](), whole[nomad.ACLOIDCAuthURLResponse])},
+		{methods: "PUT POST", path: "/v1/acl/oidc/complete-auth", handle: write("ACL.OIDCCompleteAuth", body[nomad.ACLOIDCCompleteAuthRequest](), loggedIn)},
+		{methods: "PUT POST", path: "/v1/acl/login", handle: write("ACL.Login", body[nomad.ACLLoginRequest](), loggedIn)},
+	}
+}
+
+func aclAuthMethod(r *request, q *nomad.ACLAuthMethodUpsertRequest) error {
+	var m nomad.ACLAuthMethod
+	if err := r.decode(&m); err != nil {
+		return err
+	}
+	q.AuthMethods = []*nomad.ACLAuthMethod{&m}
+	if r.param == "" {
+		return nil
+	}
+	return sameID("ACL auth-method", &m.Name, r.param)
+}
+
+func aclBindingRule(r *request, q *nomad.ACLBindingRulesUpsertRequest) error {
+	var rule nomad.ACLBindingRule
+	if err := r.decode(&rule); err != nil {
+		return err
+	}
+	q.ACLBindingRules = []*nomad.ACLBindingRule{&rule}
+	if r.param == "" {
+		return nil
+	}
+	return sameID("ACL binding rule", &rule.ID, r.param)
+}
+
+// authMethodView is what JSON shows of an auth method: durations are texts, "" for none.
+type authMethodView struct {
+	Name            string
+	Type            string
+	TokenLocality   string
+	TokenNameFormat string
+	MaxTokenTTL     string
+	Default         bool
+	Config          *authConfigView
+	Hash            []byte
+	CreateTime      time.Time
+	ModifyTime      time.Time
+	CreateIndex     uint64
+	ModifyIndex     uint64
+}
+
+// authConfigView is what JSON shows of the configuration of an auth method.
+type authConfigView struct {
+	JWTValidationPubKeys []string
+	JWKSURL              string
+	OIDCDiscoveryURL     string
+	OIDCClientID         string
+	OIDCClientSecret     string
+	OIDCClientAssertion  *nomad.OIDCClientAssertion
+	OIDCEnablePKCE       bool
+	OIDCDisableUserInfo  bool
+	OIDCScopes           []string
+	BoundAudiences       []string
+	BoundIssuer          []string
+	AllowedRedirectURIs  []string
+	DiscoveryCaPem       []string
+	JWKSCACert           string
+	SigningAlgs          []string
+	ExpirationLeeway     string
+	NotBeforeLeeway      string
+	ClockSkewLeeway      string
+	ClaimMappings        map[string]string
+	ListClaimMappings    map[string]string
+	VerboseLogging       bool
+}
+
+func showAuthMethod(m *nomad.ACLAuthMethod) *authMethodView {
+	if m == nil {
+		return nil
+	}
+	return &authMethodView{Name: m.Name, Type: m.Type, TokenLocality: m.TokenLocality, TokenNameFormat: m.TokenNameFormat, MaxTokenTTL: orNothing(m.MaxTokenTTL),
+		Default: m.Default, Config: showAuthConfig(m.Config), Hash: m.Hash, CreateTime: m.CreateTime, ModifyTime: m.ModifyTime,
+		CreateIndex: m.CreateIndex, ModifyIndex: m.ModifyIndex}
+}
+
+func showAuthConfig(c *nomad.ACLAuthMethodConfig) *authConfigView {
+	if c == nil {
+		return nil
+	}
+	return &authConfigView{JWTValidationPubKeys: c.JWTValidationPubKeys, JWKSURL: c.JWKSURL, OIDCDiscoveryURL: c.OIDCDiscoveryURL, OIDCClientID: c.OIDCClientID,
+		OIDCClientSecret: c.OIDCClientSecret, OIDCClientAssertion: c.OIDCClientAssertion, OIDCEnablePKCE: c.OIDCEnablePKCE, OIDCDisableUserInfo: c.OIDCDisableUserInfo,
+		OIDCScopes: c.OIDCScopes, BoundAudiences: c.BoundAudiences, BoundIssuer: c.BoundIssuer, AllowedRedirectURIs: c.AllowedRedirectURIs,
+		DiscoveryCaPem: c.DiscoveryCaPem, JWKSCACert: c.JWKSCACert, SigningAlgs: c.SigningAlgs, ExpirationLeeway: orNothing(c.ExpirationLeeway),
+		NotBeforeLeeway: orNothing(c.NotBeforeLeeway), ClockSkewLeeway: orNothing(c.ClockSkewLeeway), ClaimMappings: c.ClaimMappings,
+		ListClaimMappings: c.ListClaimMappings, VerboseLogging: c.VerboseLogging}
+}
+
+// orNothing is the text of a duration, "" for none.
+func orNothing(d time.Duration) string {
+	if d == 0 {
+		return ""
+	}
+	return d.String()
+}

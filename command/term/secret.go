@@ -1,0 +1,56 @@
+package term
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"golang.org/x/term"
+)
+
+// maxLine bounds a line that is read from standard input.
+const maxLine = 1 << 20
+
+// Secret reads a line from standard input; a terminal does not show it.
+func (e *Env) Secret(prompt string) (string, error) {
+	f, ok := e.In.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) {
+		return e.Line(context.Background())
+	}
+	fmt.Fprint(e.Err, prompt)
+	text, err := term.ReadPassword(int(f.Fd()))
+	fmt.Fprintln(e.Err)
+	if err != nil {
+		return "", fmt.Errorf("read from the terminal: %w", err)
+	}
+	return strings.TrimSpace(string(text)), nil
+}
+
+// Line reads a line from standard input, until ctx ends.
+func (e *Env) Line(ctx context.Context) (string, error) {
+	type answer struct {
+		text string
+		err  error
+	}
+	read := make(chan answer, 1) // who reads is left behind when ctx ends: the command is over then
+	go func() {
+		text, err := bufio.NewReader(io.LimitReader(e.In, maxLine)).ReadString('\n')
+		read <- answer{strings.TrimSpace(text), err}
+	}()
+	select {
+	case <-ctx.Done():
+		return "", ctx.Err()
+	case a := <-read:
+		if a.err != nil && !errors.Is(a.err, io.EOF) {
+			return "", fmt.Errorf("read standard input: %w", a.err)
+		}
+		if a.text == "" {
+			return "", errors.New("standard input holds nothing")
+		}
+		return a.text, nil
+	}
+}
