@@ -28,13 +28,13 @@ import (
 	"github.com/open-nomad/open-nomad/internal/testnet"
 )
 
-// guardedAgent is an agent with access control, and a client that we did not write whose token may do everything.
-type guardedAgent struct {
+// loginAgent is an agent with access control, and a client that we did not write whose token may do everything.
+type loginAgent struct {
 	*sdk.Client
 	a *cluster.Agent
 }
 
-func newGuarded(t *testing.T) *guardedAgent {
+func newLoginAgent(t *testing.T) *loginAgent {
 	t.Helper()
 	dir := t.TempDir()
 	for _, d := range []string{dir, filepath.Dir(dir)} { // tasks pass through
@@ -49,7 +49,7 @@ func newGuarded(t *testing.T) *guardedAgent {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &guardedAgent{Client: c, a: a}
+	d := &loginAgent{Client: c, a: a}
 	for _, name := range []string{"readers", "deployers"} {
 		if _, err := c.ACLPolicies().Upsert(&sdk.ACLPolicy{Name: name, Rules: `namespace "default" { policy = "read" }`}, nil); err != nil {
 			t.Fatal(err)
@@ -59,7 +59,7 @@ func newGuarded(t *testing.T) *guardedAgent {
 }
 
 // admit writes an auth method and a rule of it.
-func (d *guardedAgent) admit(t *testing.T, m *sdk.ACLAuthMethod, r *sdk.ACLBindingRule) {
+func (d *loginAgent) admit(t *testing.T, m *sdk.ACLAuthMethod, r *sdk.ACLBindingRule) {
 	t.Helper()
 	made, _, err := d.ACLAuthMethods().Create(m, nil)
 	if err != nil {
@@ -72,7 +72,7 @@ func (d *guardedAgent) admit(t *testing.T, m *sdk.ACLAuthMethod, r *sdk.ACLBindi
 }
 
 // nomad is a command without a token.
-func (d *guardedAgent) nomad(ctx context.Context, args ...string) *exec.Cmd {
+func (d *loginAgent) nomad(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "nomad", args...)
 	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool {
 		return strings.HasPrefix(v, "DISPLAY=") || strings.HasPrefix(v, "WAYLAND_DISPLAY=")
@@ -82,7 +82,7 @@ func (d *guardedAgent) nomad(ctx context.Context, args ...string) *exec.Cmd {
 }
 
 // token is what login -json printed.
-func printedToken(t *testing.T, out []byte) *api.ACLToken {
+func loginToken(t *testing.T, out []byte) *api.ACLToken {
 	t.Helper()
 	var token api.ACLToken
 	if err := json.Unmarshal(out, &token); err != nil {
@@ -92,7 +92,7 @@ func printedToken(t *testing.T, out []byte) *api.ACLToken {
 }
 
 func TestLoginOfMachines(t *testing.T) {
-	d, p := newGuarded(t), testidp.New(t)
+	d, p := newLoginAgent(t), testidp.New(t)
 	d.admit(t, &sdk.ACLAuthMethod{Name: "ci", Type: sdk.ACLAuthMethodTypeJWT, TokenLocality: sdk.ACLAuthMethodTokenLocalityLocal, MaxTokenTTL: time.Hour, Default: true,
 		Config: &sdk.ACLAuthMethodConfig{JWKSURL: p.URL + "/keys", JWKSCACert: p.CA, BoundAudiences: []string{"nomad"}, ClockSkewLeeway: time.Second, ClaimMappings: map[string]string{"repo": "repo"}}},
 		&sdk.ACLBindingRule{BindType: sdk.ACLBindingRuleBindTypePolicy, BindName: "${value.repo}", Selector: `value.repo != "x"`})
@@ -107,9 +107,9 @@ func TestLoginOfMachines(t *testing.T) {
 	login.Stdin = strings.NewReader(token + "\n")
 	out, err := login.Output()
 	if err != nil {
-		t.Fatalf("nomad login: %v\n%s", err, stderrOf(err))
+		t.Fatalf("nomad login: %v\n%s", err, loginStderr(err))
 	}
-	secret := printedToken(t, out).SecretID
+	secret := loginToken(t, out).SecretID
 	self := d.nomad(t.Context(), "acl", "token", "self")
 	self.Env = append(self.Env, "NOMAD_TOKEN="+secret)
 	if out, err := self.CombinedOutput(); err != nil || !strings.Contains(string(out), "JWT-ci") {
@@ -119,20 +119,20 @@ func TestLoginOfMachines(t *testing.T) {
 	bad := p.Token(map[string]any{"aud": "vault", "repo": "deployers", "exp": time.Now().Add(time.Minute).Unix()})
 	for _, args := range [][]string{{"-login-token", bad}, {"-method", "none", "-login-token", token}, {"-type", "OIDC"}, {}} {
 		out, err := d.nomad(t.Context(), append([]string{"login"}, args...)...).CombinedOutput()
-		if code := exitCode(err); code != 1 || strings.Contains(string(out), bad) {
+		if code := loginExit(err); code != 1 || strings.Contains(string(out), bad) {
 			t.Errorf("nomad login %.40q exits with %d: %s", args, code, out)
 		}
 	}
 }
 
-func stderrOf(err error) []byte {
+func loginStderr(err error) []byte {
 	if e, ok := err.(*exec.ExitError); ok {
 		return e.Stderr
 	}
 	return nil
 }
 
-func exitCode(err error) int {
+func loginExit(err error) int {
 	if e, ok := err.(*exec.ExitError); ok {
 		return e.ExitCode()
 	}
@@ -141,7 +141,7 @@ func exitCode(err error) int {
 
 // Tasks of a cluster log in with their identities: nobody gave them a secret.
 func TestLoginWithAWorkloadIdentity(t *testing.T) {
-	d := newGuarded(t)
+	d := newLoginAgent(t)
 	t.Cleanup(func() { purgeAll(t, d.a) })
 	d.admit(t, &sdk.ACLAuthMethod{Name: "here", Type: "JWT", TokenLocality: "local", MaxTokenTTL: time.Minute, Config: &sdk.ACLAuthMethodConfig{
 		JWKSURL: d.a.Address() + "/.well-known/jwks.json", SigningAlgs: []string{"EdDSA", "RS256"}, BoundAudiences: []string{"nomad.example.com"},
@@ -163,16 +163,16 @@ func TestLoginWithAWorkloadIdentity(t *testing.T) {
 	}
 }
 
-// person is somebody with a browser.
-type person struct{ *http.Client }
+// loginPerson is somebody with a browser.
+type loginPerson struct{ *http.Client }
 
-func newPerson(p *testidp.Provider) person {
+func newLoginPerson(p *testidp.Provider) loginPerson {
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM([]byte(p.CA))
-	return person{&http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, DisableKeepAlives: true}}}
+	return loginPerson{&http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, DisableKeepAlives: true}}}
 }
 
-func (b person) open(t *testing.T, at string) (status int, page string) {
+func (b loginPerson) open(t *testing.T, at string) (status int, page string) {
 	t.Helper()
 	resp, err := b.Get(at)
 	if err != nil {
@@ -187,7 +187,7 @@ func (b person) open(t *testing.T, at string) (status int, page string) {
 }
 
 // admitPeople writes an auth method for browsers that return to addr.
-func (d *guardedAgent) admitPeople(t *testing.T, p *testidp.Provider, addr string) {
+func (d *loginAgent) admitPeople(t *testing.T, p *testidp.Provider, addr string) {
 	t.Helper()
 	p.User = map[string]any{"sub": "alice", "groups": []string{"ops"}}
 	d.admit(t, &sdk.ACLAuthMethod{Name: "people", Type: sdk.ACLAuthMethodTypeOIDC, TokenLocality: "global", MaxTokenTTL: time.Hour, Default: true, TokenNameFormat: "${value.who}",
@@ -196,14 +196,14 @@ func (d *guardedAgent) admitPeople(t *testing.T, p *testidp.Provider, addr strin
 		&sdk.ACLBindingRule{BindType: "policy", BindName: "readers", Selector: `"ops" in list.groups`})
 }
 
-var printedURL = regexp.MustCompile(`https://\S+`)
+var loginPage = regexp.MustCompile(`https://\S+`)
 
 // loginURL reads on until the URL that login prints.
 func loginURL(t *testing.T, r io.Reader) *url.URL {
 	t.Helper()
 	lines := bufio.NewScanner(r)
 	for lines.Scan() {
-		if found := printedURL.FindString(lines.Text()); found != "" {
+		if found := loginPage.FindString(lines.Text()); found != "" {
 			u, err := url.Parse(found)
 			if err != nil {
 				t.Fatal(err)
@@ -217,10 +217,10 @@ func loginURL(t *testing.T, r io.Reader) *url.URL {
 }
 
 func TestLoginOfPeople(t *testing.T) {
-	d, p := newGuarded(t), testidp.New(t)
+	d, p := newLoginAgent(t), testidp.New(t)
 	addr := testnet.Take(t).Addr(4649)
 	d.admitPeople(t, p, addr)
-	b := newPerson(p)
+	b := newLoginPerson(p)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	login := d.nomad(ctx, "login", "-json", "-oidc-callback-addr", addr)
@@ -245,7 +245,7 @@ func TestLoginOfPeople(t *testing.T) {
 	if err := login.Wait(); err != nil {
 		t.Fatalf("nomad login: %v", err)
 	}
-	token := printedToken(t, out.Bytes())
+	token := loginToken(t, out.Bytes())
 	if token.Name != "alice" || !token.Global || fmt.Sprint(token.Policies) != "[readers]" {
 		t.Errorf("token %+v", token)
 	}
@@ -258,12 +258,12 @@ func TestLoginOfPeople(t *testing.T) {
 	}
 }
 
-// On a machine without a browser a person pastes where another one returned to.
+// On a machine without a browser a loginPerson pastes where another one returned to.
 func TestLoginWithoutABrowser(t *testing.T) {
-	d, p := newGuarded(t), testidp.New(t)
+	d, p := newLoginAgent(t), testidp.New(t)
 	addr := testnet.Take(t).Addr(4649) // nobody listens there
 	d.admitPeople(t, p, addr)
-	b := newPerson(p)
+	b := newLoginPerson(p)
 	b.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	for name, tt := range map[string]struct {
 		paste func(back *url.URL) string
