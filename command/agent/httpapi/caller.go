@@ -27,6 +27,9 @@ var errCallers = errors.New("this agent cannot tell who calls")
 // all the same.
 func (s *Server) forCallers(q acl.Question, handle func(*request) (any, error)) func(*request) (any, error) {
 	return func(r *request) (any, error) {
+		if r.notes(q) {
+			return nil, nomad.ErrPermissionDenied
+		}
 		_, access, err := s.caller(r)
 		if err != nil && (s.cfg.ACL || errors.Is(err, nomad.ErrPermissionDenied)) {
 			return nil, err
@@ -45,6 +48,9 @@ func (s *Server) forCallers(q acl.Question, handle func(*request) (any, error)) 
 // the agent and its secrets are not theirs.
 func (s *Server) forOperators(q acl.Question, handle func(*request) (any, error)) func(*request) (any, error) {
 	return func(r *request) (any, error) {
+		if r.notes(q) {
+			return nil, nomad.ErrPermissionDenied
+		}
 		id, access, err := s.caller(r)
 		switch {
 		case err != nil:

@@ -8,8 +8,10 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 
+	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
@@ -90,12 +92,16 @@ func (s *Server) rpcOf(ctx context.Context, asked *explainRequest, q *nomad.ACLE
 	case len(allowed) > 0:
 		return nomad.Errorf(http.StatusBadRequest, "%s takes %s, not %s", req.URL.Path, strings.Join(allowed, " "), req.Method)
 	default:
-		return nomad.Errorf(http.StatusBadRequest, "no server answers %s: it is of the agent itself, or of nobody", req.URL.Path)
+		return nomad.Errorf(http.StatusBadRequest, "there is no route %s", req.URL.Path)
 	}
 	r := &request{Request: req, server: s.dry, w: nowhere{}, param: param, query: req.URL.Query()}
 	_, err = rt.handle(r)
+	if own := noted.own; own != nil && own.Kind != "" {
+		q.Kind, q.Right, q.Name, q.Namespace = string(own.Kind), own.Rights[0], own.Name, r.namespace()
+		return nil
+	}
 	if noted.method == "" {
-		return nomad.Errorf(http.StatusBadRequest, "the request does not come as far as to a server: %v", cmp.Or(err, errors.New("the agent answers by itself")))
+		return nomad.Errorf(http.StatusBadRequest, "the request needs no right, or does not come as far as to ask for one: %v", cmp.Or(err, errors.New("the agent answers by itself")))
 	}
 	q.Method, q.Namespace = noted.method, r.namespace()
 	if noted.request != nil {
@@ -109,15 +115,36 @@ func (s *Server) rpcOf(ctx context.Context, asked *explainRequest, q *nomad.ACLE
 
 // newDry is an agent whose routes ask nobody and do nothing.
 func newDry(cfg Config) *Server {
-	dry := &Server{cfg: Config{RPC: refuser{}, Agent: cfg.Agent, Region: cfg.Region, Log: slog.New(slog.DiscardHandler)}}
-	dry.routes = newRouter(dry.rpcRoutes())
+	dry := &Server{cfg: Config{RPC: refuser{}, Agent: dryAgent{of: cfg.Agent}, Region: cfg.Region, Debug: cfg.Debug, Log: slog.New(slog.DiscardHandler)}}
+	dry.routes = newRouter(slices.Concat(dry.rpcRoutes(), dry.memberRoutes(), dry.agentRoutes()))
 	return dry
 }
 
-// notebook is the first thing that servers were asked for a request.
+// dryAgent knows its node. What else an agent does stands behind a question that is
+// noted: it is never asked for.
+type dryAgent struct {
+	Agent
+	of Agent
+}
+
+func (d dryAgent) NodeID() string            { return d.of.NodeID() }
+func (dryAgent) Health() (client, _ *Health) { return nil, nil }
+
+// notebook is the first thing that servers were asked for a request, or the right that
+// the agent asks for.
 type notebook struct {
 	method  string
 	request rpc.Request // nil for a stream
+	own     *acl.Question
+}
+
+// notes says whether the request is a dry one, and notes then what the agent asks for.
+func (r *request) notes(q acl.Question) bool {
+	n, ok := r.Context().Value(notebookKey{}).(*notebook)
+	if ok && n.own == nil {
+		n.own = &q
+	}
+	return ok
 }
 
 type notebookKey struct{}

@@ -69,11 +69,13 @@ func TestExplainRoute(t *testing.T) {
 		{"node", "PUT", "/v1/acl/explain", about("GET /v1/node/5e0bd1a1-0e8e-4f5e-9d2c-9a8a3a0d1c55"), 200, "|node/read/|"},
 		{"two questions", "PUT", "/v1/acl/explain", `{"Kind":"node","Request":{"Method":"GET","Path":"/v1/jobs"}}`, 400, "not both"},
 		{"snapshot", "PUT", "/v1/acl/explain", about("PUT /v1/operator/snapshot"), 200, "Operator.SnapshotRestore|"},
-		{"of the agent", "PUT", "/v1/acl/explain", about("PUT /v1/agent/reload"), 400, "no server answers /v1/agent/reload"},
+		{"of the agent", "PUT", "/v1/acl/explain", about("PUT /v1/agent/reload"), 200, "|agent/write/|"},
+		{"for everybody", "PUT", "/v1/acl/explain", about("GET /v1/metrics"), 400, "needs no right"},
+		{"no route", "PUT", "/v1/acl/explain", about("GET /v1/nothing"), 400, "there is no route /v1/nothing"},
 		{"other method", "PUT", "/v1/acl/explain", about("PATCH /v1/jobs"), 400, "takes GET PUT POST, not PATCH"},
 		{"nothing", "PUT", "/v1/acl/explain", about("GET jobs"), 400, "is a method and a path"},
 		{"bad method", "PUT", "/v1/acl/explain", about("G@T /v1/jobs"), 400, "is a method and a path"},
-		{"itself", "PUT", "/v1/acl/explain", about("GET /v1/acl/explain"), 400, "no server answers"},
+		{"itself", "PUT", "/v1/acl/explain", about("GET /v1/acl/explain"), 400, "there is no route"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := do(s, tt.method, tt.path, tt.body, "X-Nomad-Token", "me")
@@ -81,6 +83,32 @@ func TestExplainRoute(t *testing.T) {
 				t.Errorf("%s %s = %d %q, want %d and %q", tt.method, tt.path, w.Code, w.Body, tt.status, tt.want)
 			}
 		})
+	}
+}
+
+// No route does anything when it is only asked about.
+func TestEveryRouteCanBeAskedAbout(t *testing.T) {
+	s := newExplainServer(t)
+	s.cfg.Debug = true
+	s.dry = newDry(Config{Agent: dryAgent{of: dryAgent{}}, Debug: true})
+	about := 0
+	for _, rt := range s.table() {
+		for _, method := range append(strings.Fields(rt.methods), "GET") {
+			path := rt.path
+			if before, after, ok := strings.Cut(path, ":"); ok {
+				_, rest, slash := strings.Cut(after, "/")
+				if path = before + "x"; slash {
+					path += "/" + rest
+				}
+			}
+			q := &nomad.ACLExplainRequest{}
+			if err := s.rpcOf(t.Context(), &explainRequest{Method: method, Path: path + "?node_id=x", Body: []byte("{}")}, q); err == nil {
+				about++
+			}
+		}
+	}
+	if about < 100 {
+		t.Errorf("%d routes say what they need", about)
 	}
 }
 
