@@ -26,7 +26,8 @@ const keptScratch = 64 << 10
 // appendWhole appends v, sparsely encoded, to a copy of head of just the right size.
 func appendWhole(head []byte, v any) ([]byte, error) {
 	scratch := scratches.Get().(*[]byte)
-	b, err := appendSparse(append((*scratch)[:0], head...), reflect.ValueOf(v))
+	value := reflect.ValueOf(v)
+	b, err := appendSparse(append((*scratch)[:0], head...), value, value.IsValid() && encodesItself(value.Type()))
 	out := bytes.Clone(b)
 	if cap(b) <= keptScratch {
 		*scratch = b
@@ -35,8 +36,9 @@ func appendWhole(head []byte, v any) ([]byte, error) {
 	return out, err
 }
 
-// appendSparse appends one value.
-func appendSparse(b []byte, v reflect.Value) ([]byte, error) {
+// appendSparse appends one value. Own says that only the codec knows its type
+// (encodesItself).
+func appendSparse(b []byte, v reflect.Value, own bool) ([]byte, error) {
 	switch v.Kind() {
 	case reflect.Invalid:
 		return append(b, 0xc0), nil
@@ -45,12 +47,12 @@ func appendSparse(b []byte, v reflect.Value) ([]byte, error) {
 			return append(b, 0xc0), nil
 		}
 	}
-	if encodesItself(v.Type()) {
+	if own {
 		return appendByCodec(b, v)
 	}
 	switch v.Kind() {
 	case reflect.Pointer:
-		return appendSparse(b, v.Elem())
+		return appendSparse(b, v.Elem(), encodesItself(v.Type().Elem()))
 	case reflect.Struct:
 		return appendStruct(b, v)
 	case reflect.Slice:
@@ -140,20 +142,22 @@ func appendSlice(b []byte, v reflect.Value) ([]byte, error) {
 	}
 	b = appendLen(b, v.Len(), 16, 0x90, 0xdc)
 	var err error
+	own := encodesItself(v.Type().Elem())
 	for i := 0; i < v.Len() && err == nil; i++ {
-		b, err = appendSparse(b, v.Index(i))
+		b, err = appendSparse(b, v.Index(i), own)
 	}
 	return b, err
 }
 
 func appendMap(b []byte, v reflect.Value) ([]byte, error) {
 	b = appendLen(b, v.Len(), 16, 0x80, 0xde)
+	ownKey, own := encodesItself(v.Type().Key()), encodesItself(v.Type().Elem())
 	for it := v.MapRange(); it.Next(); {
 		var err error
-		if b, err = appendSparse(b, it.Key()); err != nil {
+		if b, err = appendSparse(b, it.Key(), ownKey); err != nil {
 			return b, err
 		}
-		if b, err = appendSparse(b, it.Value()); err != nil {
+		if b, err = appendSparse(b, it.Value(), own); err != nil {
 			return b, err
 		}
 	}
@@ -176,7 +180,7 @@ func appendStruct(b []byte, v reflect.Value) ([]byte, error) {
 			continue
 		}
 		var err error
-		if b, err = appendSparse(append(b, f.key...), value); err != nil {
+		if b, err = appendSparse(append(b, f.key...), value, f.own); err != nil {
 			return b, err
 		}
 		n++

@@ -165,6 +165,12 @@ func (s *Server) serveSession(ctx context.Context, c *Conn) {
 	}
 }
 
+// request is one call as it came over a stream.
+type request struct {
+	head requestHeader
+	body []byte
+}
+
 // serveCalls answers the calls of one stream. Calls that come before others are
 // answered run beside them.
 func (s *Server) serveCalls(ctx context.Context, c *Conn, conn io.ReadWriteCloser) {
@@ -175,13 +181,24 @@ func (s *Server) serveCalls(ctx context.Context, c *Conn, conn io.ReadWriteClose
 	in := bufio.NewReader(conn)
 	var mu sync.Mutex // guards writes
 	slots := make(chan struct{}, maxPipelined)
-	for {
-		var head requestHeader
-		if err := readInto(in, &head, maxHeader); err != nil {
-			s.ended(c, err)
-			return
+	next := make(chan request)
+	defer close(next)
+	reply := func(r request) {
+		defer func() { <-slots }()
+		head, out := s.answer(ctx, c, r.head, r.body)
+		mu.Lock()
+		defer mu.Unlock()
+		if err := writePair(conn, head, out, nomad.Encode); err != nil {
+			s.log.Debug("write rpc reply", "method", r.head.ServiceMethod, "err", err)
+			conn.Close()
 		}
-		body, err := readValue(in, nil, maxRequest)
+	}
+	for {
+		var r request
+		err := readInto(in, &r.head, maxHeader)
+		if err == nil {
+			r.body, err = readValue(in, nil, maxRequest)
+		}
 		if err != nil {
 			s.ended(c, err)
 			return
@@ -191,16 +208,28 @@ func (s *Server) serveCalls(ctx context.Context, c *Conn, conn io.ReadWriteClose
 		case <-ctx.Done():
 			return
 		}
-		wg.Go(func() {
-			defer func() { <-slots }()
-			reply, out := s.answer(ctx, c, head, body)
-			mu.Lock()
-			defer mu.Unlock()
-			if err := writePair(conn, reply, out, nomad.Encode); err != nil {
-				s.log.Debug("write rpc reply", "method", head.ServiceMethod, "err", err)
-				conn.Close()
-			}
-		})
+		select {
+		case next <- r: // somebody waits for it
+		default:
+			wg.Go(func() { s.work(r, next, reply) })
+		}
+	}
+}
+
+// maxSpare bounds the goroutines that wait for another call of their stream.
+const maxSpare = 64
+
+// work does one call, and the next ones of the stream when few others wait so: a
+// goroutine that has done a call has the stack for it, a new one grows it each time.
+func (s *Server) work(r request, next <-chan request, do func(request)) {
+	for more := true; more; {
+		do(r)
+		if s.spare.Add(1) > maxSpare {
+			more = false
+		} else {
+			r, more = <-next
+		}
+		s.spare.Add(-1)
 	}
 }
 

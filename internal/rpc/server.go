@@ -9,6 +9,7 @@ import (
 	"net"
 	"runtime/debug"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/open-nomad/open-nomad/internal/certs"
@@ -91,6 +92,7 @@ type Server struct {
 	nodes    *nodeConns
 	limit    *addrLimit
 	started  time.Time
+	spare    atomic.Int64 // goroutines that wait for a call
 }
 
 // NewServer checks the table and makes a server of it.
