@@ -9,17 +9,14 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/open-nomad/open-nomad/command/agent"
+	"github.com/open-nomad/open-nomad/internal/testdisk"
 )
 
 // auditLine is what these tests read of an event.
@@ -280,29 +277,10 @@ func TestReloadAudit(t *testing.T) {
 	}
 }
 
-const inAuditNamespace = "NOMAD_TEST_AUDIT_FULL"
-
 // With the disk full an enforced log stops what comes over HTTP, and nothing is done; a
 // best-effort one does not.
 func TestAuditOnAFullDisk(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("mounting needs root")
-	}
-	if os.Getenv(inAuditNamespace) == "" {
-		cmd := exec.Command(os.Args[0], "-test.run=^TestAuditOnAFullDisk$", "-test.v")
-		cmd.Env = append(os.Environ(), inAuditNamespace+"=1")
-		cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS}
-		out, err := cmd.CombinedOutput()
-		if err != nil || !bytes.Contains(out, []byte("--- PASS")) {
-			t.Errorf("%v\n%s", err, out)
-		}
-		return
-	}
-	small := t.TempDir()
-	if err := unix.Mount("audit", small, "tmpfs", 0, "size=64k,mode=0700"); err != nil {
-		t.Fatal(err)
-	}
-	defer unix.Unmount(small, unix.MNT_DETACH)
+	small := testdisk.New(t, "64k", false).Dir
 	path := filepath.Join(small, "audit.log")
 	text := func(guarantee string) string {
 		return free + "audit {\n enabled = true\n sink \"s\" {\n path = \"" + path + "\"\n delivery_guarantee = \"" + guarantee + "\"\n}\n}\n"

@@ -3,17 +3,14 @@
 package faults_test
 
 import (
-	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/open-nomad/open-nomad/e2e/cluster"
+	"github.com/open-nomad/open-nomad/internal/testdisk"
 )
 
 // left is what fill leaves: no segment of the log fits into it.
@@ -22,64 +19,14 @@ const left = 512 << 10
 // smallLog makes a log whose segments are full soon.
 const smallLog = "server {\n  raft_logstore {\n    wal {\n      segment_size_mb = 1\n    }\n  }\n}\n"
 
-// disk is a file system of its own.
-type disk struct {
-	t    *testing.T
-	path string
-}
-
-func newDisk(t *testing.T, size string) disk {
-	t.Helper()
-	dir := t.TempDir()
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "mode=0755,size="+size); err != nil {
-		if errors.Is(err, unix.EPERM) {
-			t.Skip("root is needed to mount a small disk")
-		}
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
-			t.Error(err)
-		}
-	})
-	return disk{t, dir}
-}
-
-// fill takes all but rest bytes.
-func (d disk) fill(rest int64) {
-	d.t.Helper()
-	var st unix.Statfs_t
-	if err := unix.Statfs(d.path, &st); err != nil {
-		d.t.Fatal(err)
-	}
-	f, err := os.OpenFile(filepath.Join(d.path, "filler"), os.O_CREATE|os.O_WRONLY, 0o600)
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	defer f.Close()
-	if free := int64(st.Bfree)*int64(st.Bsize) - rest; free > 0 {
-		if err := unix.Fallocate(int(f.Fd()), 0, 0, free); err != nil {
-			d.t.Fatal(err)
-		}
-	}
-}
-
-// free gives back what fill took.
-func (d disk) free() {
-	d.t.Helper()
-	if err := os.Remove(filepath.Join(d.path, "filler")); err != nil {
-		d.t.Fatal(err)
-	}
-}
-
 // diskTrio is three servers, each with a small disk.
-func diskTrio(t *testing.T) (*trio, []disk) {
+func diskTrio(t *testing.T) (*trio, []testdisk.Disk) {
 	t.Helper()
-	var disks []disk
+	var disks []testdisk.Disk
 	var dirs []string
 	for range 3 {
-		d := newDisk(t, "24m")
-		disks, dirs = append(disks, d), append(dirs, d.path)
+		d := testdisk.New(t, "24m", true)
+		disks, dirs = append(disks, d), append(dirs, d.Dir)
 	}
 	return startTrio(t, smallLog, dirs...), disks
 }
@@ -117,7 +64,7 @@ func TestFollowerDiskFull(t *testing.T) {
 	s, disks := diskTrio(t)
 	lead := s.lead()
 	full := (lead + 1) % 3
-	disks[full].fill(left)
+	disks[full].Fill(left)
 	s.flood(s.all[lead])
 	if now := s.lead(); now != lead {
 		t.Errorf("server %d leads, it was %d: a full follower disturbs the others", now, lead)
@@ -125,14 +72,14 @@ func TestFollowerDiskFull(t *testing.T) {
 	s.alive()
 	s.said(full)
 	// A snapshot of its own is refused, and leaves nothing.
-	disks[full].fill(0)
+	disks[full].Fill(0)
 	if _, _, err := s.saved(full); err == nil || !strings.Contains(err.Error(), "no space left on device") {
 		t.Errorf("a snapshot of the full server: %v", err)
 	}
-	if tmp, err := filepath.Glob(filepath.Join(disks[full].path, "data/server/raft/snapshots/*.tmp")); len(tmp) > 0 || err != nil {
+	if tmp, err := filepath.Glob(filepath.Join(disks[full].Dir, "data/server/raft/snapshots/*.tmp")); len(tmp) > 0 || err != nil {
 		t.Errorf("%v is left of the snapshot: %v", tmp, err)
 	}
-	disks[full].free()
+	disks[full].Free()
 	s.complete()
 	s.same()
 }
@@ -141,7 +88,7 @@ func TestFollowerDiskFull(t *testing.T) {
 func TestLeaderDiskFull(t *testing.T) {
 	s, disks := diskTrio(t)
 	lead := s.lead()
-	disks[lead].fill(left)
+	disks[lead].Fill(left)
 	began := time.Now()
 	s.flood(s.all[(lead+1)%3])
 	t.Logf("100 writes of 40 KB while the leader's disk filled up: %v", time.Since(began).Round(time.Millisecond))
@@ -150,7 +97,7 @@ func TestLeaderDiskFull(t *testing.T) {
 	}
 	s.alive()
 	s.said(lead)
-	disks[lead].free()
+	disks[lead].Free()
 	s.complete()
 	s.same()
 }
@@ -166,7 +113,7 @@ func TestAllDisksFull(t *testing.T) {
 		}
 	}
 	for _, d := range disks {
-		d.fill(left)
+		d.Fill(left)
 	}
 	reasons := map[string]bool{}
 	s.within("a write is refused for want of space", func() error {
@@ -190,7 +137,7 @@ func TestAllDisksFull(t *testing.T) {
 		t.Errorf("on its full disk the server did not start: %v, and said\n%s", err, text)
 	}
 	for _, d := range disks {
-		d.free()
+		d.Free()
 	}
 	if err != nil {
 		s.restart(1)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/open-nomad/open-nomad/internal/testdisk"
 )
 
 // event is a small one.
@@ -370,29 +369,10 @@ func TestManyAtOnce(t *testing.T) {
 	}
 }
 
-const inNamespace = "NOMAD_TEST_AUDIT_FULL"
-
 // On a full disk no line is torn, callers are told as was asked for, and all is well
 // once there is room.
 func TestFullDisk(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("mounting needs root")
-	}
-	if os.Getenv(inNamespace) == "" {
-		cmd := exec.Command(os.Args[0], "-test.run=^TestFullDisk$", "-test.v")
-		cmd.Env = append(os.Environ(), inNamespace+"=1")
-		cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS}
-		out, err := cmd.CombinedOutput()
-		if err != nil || !bytes.Contains(out, []byte("--- PASS")) {
-			t.Errorf("%v\n%s", err, out)
-		}
-		return
-	}
-	dir := t.TempDir()
-	if err := unix.Mount("audit", dir, "tmpfs", 0, "size=64k,mode=0700"); err != nil {
-		t.Fatal(err)
-	}
-	defer unix.Unmount(dir, unix.MNT_DETACH)
+	dir := testdisk.New(t, "64k", false).Dir
 	var said bytes.Buffer
 	path := filepath.Join(dir, "audit.log")
 	l := New(Node{Name: "n"}, slog.New(slog.NewTextHandler(&said, nil)))

@@ -3,13 +3,12 @@ package consensus
 import (
 	"bytes"
 	"errors"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
+	"github.com/open-nomad/open-nomad/internal/testdisk"
 	"golang.org/x/sys/unix"
 )
 
@@ -24,46 +23,6 @@ func openGuarded(t *testing.T, dir string) *guardedLog {
 	g.retry = 50 * time.Millisecond
 	t.Cleanup(func() { g.Close() })
 	return g
-}
-
-// smallDisk mounts a disk of that many bytes; fill takes all but left of it, and
-// free gives it back.
-func smallDisk(t *testing.T, size string) (dir string, fill func(left uint64), free func()) {
-	t.Helper()
-	dir = t.TempDir()
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "mode=0700,size="+size); errors.Is(err, unix.EPERM) {
-		t.Skip("root is needed to mount a small disk")
-	} else if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
-			t.Error(err)
-		}
-	})
-	filler := filepath.Join(dir, "filler")
-	fill = func(left uint64) {
-		t.Helper()
-		var st unix.Statfs_t
-		if err := unix.Statfs(dir, &st); err != nil {
-			t.Fatal(err)
-		}
-		f, err := os.OpenFile(filler, os.O_CREATE|os.O_WRONLY, 0o600)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer f.Close()
-		if free := st.Bfree * uint64(st.Bsize); free > left {
-			if err := unix.Fallocate(int(f.Fd()), 0, 0, int64(free-left)); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	return dir, fill, func() {
-		if err := os.Remove(filler); err != nil {
-			t.Fatal(err)
-		}
-	}
 }
 
 func entry(index, term uint64) *raft.Log {
@@ -105,9 +64,9 @@ func until(t *testing.T, what string, try func() error) {
 // On a full disk nothing is written, what was is read, and it goes on when there is
 // space; the next start finds the same.
 func TestFullDisk(t *testing.T) {
-	dir, fill, free := smallDisk(t, "4m")
-	g := openGuarded(t, dir)
-	fill(small / 2)
+	disk := testdisk.New(t, "4m", false)
+	g := openGuarded(t, disk.Dir)
+	disk.Fill(small / 2)
 	last := uint64(0)
 	var err error
 	for err == nil && last < 1000 {
@@ -132,7 +91,7 @@ func TestFullDisk(t *testing.T) {
 	if err := g.unwritable(); !errors.Is(err, unix.ENOSPC) {
 		t.Errorf("unwritable() = %v", err)
 	}
-	free()
+	disk.Free()
 	until(t, "the entry is written", func() error { return g.StoreLog(entry(last+1, 1)) })
 	if err := g.unwritable(); err != nil {
 		t.Errorf("unwritable() = %v with space", err)
@@ -147,7 +106,7 @@ func TestFullDisk(t *testing.T) {
 	if err := g.Close(); err != nil {
 		t.Fatal(err)
 	}
-	again := openGuarded(t, dir)
+	again := openGuarded(t, disk.Dir)
 	holds(t, again, last, last+1)
 	if term, err := again.GetUint64(termKey); term != 77 || err != nil {
 		t.Errorf("term = %d, %v", term, err)
@@ -159,14 +118,14 @@ func TestFullDisk(t *testing.T) {
 func TestFullDiskTruncation(t *testing.T) {
 	for name, freed := range map[string]bool{"freed": true, "closed": false} {
 		t.Run(name, func(t *testing.T) {
-			dir, fill, free := smallDisk(t, "4m")
-			g := openGuarded(t, dir)
+			disk := testdisk.New(t, "4m", false)
+			g := openGuarded(t, disk.Dir)
 			for i := uint64(1); i <= 20; i++ {
 				if err := g.StoreLog(entry(i, 1)); err != nil {
 					t.Fatal(err)
 				}
 			}
-			fill(small / 2)
+			disk.Fill(small / 2)
 			done := make(chan error, 1)
 			go func() { done <- g.DeleteRange(15, 20) }()
 			select {
@@ -181,7 +140,7 @@ func TestFullDiskTruncation(t *testing.T) {
 				}
 				return
 			}
-			free()
+			disk.Free()
 			if err := <-done; err != nil {
 				t.Fatalf("DeleteRange() = %v", err)
 			}
@@ -194,22 +153,22 @@ func TestFullDiskTruncation(t *testing.T) {
 			if err := g.Close(); err != nil {
 				t.Fatal(err)
 			}
-			holds(t, openGuarded(t, dir), 120, 15)
+			holds(t, openGuarded(t, disk.Dir), 120, 15)
 		})
 	}
 }
 
 // Without space for a segment the log is not said to be damaged.
 func TestFullDiskAtStart(t *testing.T) {
-	dir, fill, free := smallDisk(t, "2m")
-	fill(small / 2)
+	disk := testdisk.New(t, "2m", false)
+	disk.Fill(small / 2)
 	for range 2 {
-		if _, err := openLog(dir, small, hclog.NewNullLogger()); !errors.Is(err, unix.ENOSPC) || errors.Is(err, ErrDamaged) {
+		if _, err := openLog(disk.Dir, small, hclog.NewNullLogger()); !errors.Is(err, unix.ENOSPC) || errors.Is(err, ErrDamaged) {
 			t.Fatalf("openLog() = %v, want no space", err)
 		}
 	}
-	free()
-	if err := openGuarded(t, dir).StoreLog(entry(1, 1)); err != nil {
+	disk.Free()
+	if err := openGuarded(t, disk.Dir).StoreLog(entry(1, 1)); err != nil {
 		t.Error(err)
 	}
 }

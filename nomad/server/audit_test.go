@@ -1,20 +1,16 @@
 package server_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"log/slog"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/open-nomad/open-nomad/internal/audit"
+	"github.com/open-nomad/open-nomad/internal/testdisk"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
@@ -225,29 +221,10 @@ func TestPassedOnIsAuditedOnce(t *testing.T) {
 	}
 }
 
-const inAuditNamespace = "NOMAD_TEST_AUDIT_FULL"
-
 // With the disk full, an enforced log refuses what people and workloads ask, and no token
 // is given out; nodes go on.
 func TestCallsOnAFullDisk(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("mounting needs root")
-	}
-	if os.Getenv(inAuditNamespace) == "" {
-		cmd := exec.Command(os.Args[0], "-test.run=^TestCallsOnAFullDisk$", "-test.v")
-		cmd.Env = append(os.Environ(), inAuditNamespace+"=1")
-		cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS}
-		out, err := cmd.CombinedOutput()
-		if err != nil || !bytes.Contains(out, []byte("--- PASS")) {
-			t.Errorf("%v\n%s", err, out)
-		}
-		return
-	}
-	small := t.TempDir()
-	if err := unix.Mount("audit", small, "tmpfs", 0, "size=256k,mode=0700"); err != nil {
-		t.Fatal(err)
-	}
-	defer unix.Unmount(small, unix.MNT_DETACH)
+	small := testdisk.New(t, "256k", false).Dir
 	log := audit.New(audit.Node{Name: "s"}, slog.New(slog.DiscardHandler))
 	if err := log.Set(&audit.Config{Path: filepath.Join(small, "audit.log"), Mode: 0o600, Enforced: true}); err != nil {
 		t.Fatal(err)

@@ -1,0 +1,70 @@
+// Package testdisk gives tests small disks of their own, to be filled. A disk is a tmpfs
+// that goes when the test ends; without the right to mount one the test is skipped.
+package testdisk
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// Disk is a mounted disk.
+type Disk struct {
+	Dir string
+	t   testing.TB
+}
+
+// New mounts a disk of a size such as "64k" or "8m". Others than root pass through it
+// when open is set: tasks do.
+func New(t testing.TB, size string, open bool) Disk {
+	t.Helper()
+	mode := "0700"
+	if open {
+		mode = "0755"
+	}
+	d := Disk{Dir: t.TempDir(), t: t}
+	switch err := unix.Mount("tmpfs", d.Dir, "tmpfs", 0, "mode="+mode+",size="+size); {
+	case errors.Is(err, unix.EPERM):
+		t.Skip("a small disk cannot be mounted: run the tests as root")
+	case err != nil:
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(d.Dir, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	return d
+}
+
+// Fill takes all but left bytes; what was taken before stays taken.
+func (d Disk) Fill(left uint64) {
+	d.t.Helper()
+	var st unix.Statfs_t
+	if err := unix.Statfs(d.Dir, &st); err != nil {
+		d.t.Fatal(err)
+	}
+	f, err := os.OpenFile(d.filler(), os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer f.Close()
+	if free := st.Bfree * uint64(st.Bsize); free > left {
+		if err := unix.Fallocate(int(f.Fd()), 0, 0, int64(free-left)); err != nil {
+			d.t.Fatal(err)
+		}
+	}
+}
+
+// Free gives back what Fill took.
+func (d Disk) Free() {
+	d.t.Helper()
+	if err := os.Remove(d.filler()); err != nil && !errors.Is(err, os.ErrNotExist) {
+		d.t.Fatal(err)
+	}
+}
+
+func (d Disk) filler() string { return filepath.Join(d.Dir, "filler") }
