@@ -1,0 +1,83 @@
+package server_test
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/snapshot"
+)
+
+// restoredWith puts the server back to the state that it has now, and more records.
+func (g *guarded) restoredWith(records ...[]byte) {
+	g.Helper()
+	state := archived(g.T, g.s)
+	for _, r := range records {
+		state = append(state, r...)
+	}
+	meta := &raft.SnapshotMeta{Version: 1, ID: "2-9000-1", Index: 9000, Term: 2, Size: int64(len(state)), Peers: []byte{0x90},
+		Configuration: raft.Configuration{Servers: []raft.Server{{ID: "s1", Address: "127.0.0.1:4647"}}}, ConfigurationIndex: 1}
+	var raw bytes.Buffer
+	if _, err := snapshot.Write(&raw, meta, bytes.NewReader(state)); err != nil {
+		g.Fatal(err)
+	}
+	a, err := snapshot.Open(&raw, g.TempDir())
+	if err != nil {
+		g.Fatal(err)
+	}
+	defer a.Close()
+	if err := a.Check(); err != nil {
+		g.Fatalf("the archive is refused: %v", err)
+	}
+	if err := g.s.Restore(within(g.T), a); err != nil {
+		g.Fatal(err)
+	}
+}
+
+// A policy that an archive holds and nobody can read grants nothing and denies
+// everything to who has it, until it is written again. Others are as before.
+func TestAPolicyThatCannotBeReadDenies(t *testing.T) {
+	g := guard(t, nil)
+	for _, name := range []string{"good", "bad"} {
+		g.policy(name, "default", nil)
+	}
+	first := g.role(&nomad.ACLRole{Name: "r", Policies: links("bad")})
+	direct, byRole, other := g.token(client("good", "bad")), client("good"), g.token(client("good"))
+	byRole.Roles = []*nomad.ACLTokenRoleLink{{ID: first.ID}}
+	byRole = g.token(byRole)
+	jobs := func(secret string) error { return g.call(secret, "Job.List", &nomad.JobListRequest{}, nil) }
+	for _, secret := range []string{direct.SecretID, byRole.SecretID, other.SecretID} {
+		if err := jobs(secret); err != nil {
+			t.Fatal(err)
+		}
+	}
+	twice, err := nomad.Encode(&nomad.ACLPolicy{Name: "bad", Rules: "namespace \"default\" { policy = \"read\" }\nnamespace \"default\" { policy = \"deny\" }"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.restoredWith(append([]byte{11}, twice...))
+	for who, secret := range map[string]string{"direct": direct.SecretID, "by a role": byRole.SecretID} {
+		if err := jobs(secret); !errors.Is(err, nomad.ErrPermissionDenied) || !strings.Contains(err.Error(), `"bad" cannot be read`) {
+			t.Errorf("%s: %v", who, err)
+		}
+	}
+	if err := jobs(other.SecretID); err != nil {
+		t.Errorf("who does not have it: %v", err)
+	}
+	var out nomad.SingleACLPolicyResponse
+	g.must("ACL.GetPolicy", &nomad.ACLPolicySpecificRequest{Name: "bad"}, &out)
+	if out.Policy == nil || !strings.Contains(out.Policy.Rules, "deny") || out.Policy.RulesJSON != nil {
+		t.Errorf("it is shown as %+v", out.Policy)
+	}
+	if _, err := g.bootstrap(""); !isCoded(err, 400, "ACL bootstrap already done") {
+		t.Errorf("after a restore a first token is made: %v", err)
+	}
+	g.policy("bad", "default", nil)
+	if err := jobs(direct.SecretID); err != nil {
+		t.Errorf("once it is written again: %v", err)
+	}
+}
