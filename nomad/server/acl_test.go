@@ -659,3 +659,31 @@ func TestNoAccessControl(t *testing.T) {
 		t.Errorf("only %d methods were asked", asked)
 	}
 }
+
+// Core evaluations carry the leader's token to the servers that process them.
+func TestFollowersCollectForTheLeader(t *testing.T) {
+	all := cluster(t, 3, func(c *server.Config) {
+		c.Access.Enabled, c.Access.TokenMinTTL = true, time.Millisecond
+		if c.Name == "s0" {
+			c.Workers = -1
+		}
+	})
+	g := &guarded{T: t, s: all[0].Server}
+	first, err := g.bootstrap("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.root = first.SecretID
+	id := all[0].Self().Tags["id"]
+	leads := func() bool { _, now := all[0].Leader(); return now == id }
+	if !leads() {
+		g.must("Operator.TransferLeadershipToPeer", &nomad.RaftPeerRequest{RaftIDAddress: nomad.RaftIDAddress{ID: id}}, nil)
+		eventually(t, leads)
+	}
+	short := g.token(&nomad.ACLToken{Type: "management", ExpirationTTL: 20 * time.Millisecond})
+	eventually(t, func() bool { return short.HasExpired(time.Now()) })
+	g.must("System.GarbageCollect", &nomad.GenericRequest{}, nil)
+	eventually(t, func() bool {
+		return fetch[nomad.SingleACLTokenResponse](g, "ACL.GetToken", &nomad.ACLTokenSpecificRequest{AccessorID: short.AccessorID}).Token == nil
+	})
+}

@@ -138,17 +138,17 @@ func (w *Worker) process(ctx context.Context, eval *nomad.Evaluation, token stri
 			err = fmt.Errorf("scheduler panicked: %v\n%s", p, debug.Stack())
 		}
 	}()
-	if eval.Type == nomad.JobTypeCore {
-		if w.cfg.Core == nil {
-			return errors.New("core jobs are not processed here")
-		}
-		return w.cfg.Core.Process(ctx, eval)
-	}
 	wait, cancel := context.WithTimeout(ctx, stateWait)
 	defer cancel()
 	snap, err := w.cfg.Store().SnapshotAfter(wait, index)
 	if err != nil {
 		return err
+	}
+	if eval.Type == nomad.JobTypeCore {
+		if w.cfg.Core == nil {
+			return errors.New("core jobs are not processed here")
+		}
+		return w.cfg.Core.Process(ctx, eval)
 	}
 	p := &planner{cfg: w.cfg, token: token}
 	s, err := scheduler.New(eval.Type, w.log, snap, p)

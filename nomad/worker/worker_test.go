@@ -269,7 +269,7 @@ func TestCore(t *testing.T) {
 				c = tt.process
 			}
 			run(t, l, c)
-			l.broker.Enqueue(nomad.NewCoreEval(nomad.CoreJobEvalGC, 7, time.Now()))
+			l.broker.Enqueue(nomad.NewCoreEval(nomad.CoreJobEvalGC, l.Snapshot().Index(), time.Now()))
 			l.want(t, tt.want)
 		})
 	}
