@@ -198,6 +198,24 @@ func (s *Server) admit(ctx context.Context, m Method, conn *Conn, env nomad.Enve
 	return c, refused, nil
 }
 
+// waited is how long looking for the server that answers may take until the caller is
+// looked at again.
+const waited = 100 * time.Millisecond
+
+// readmit looks at the caller again before this server answers: it may have waited until
+// it led, and known less of tokens before than it does now.
+func (s *Server) readmit(ctx context.Context, m Method, c *Call, env nomad.Envelope, refused error, begun time.Time) error {
+	if refused == nil && time.Since(begun) < waited {
+		return nil
+	}
+	again, refused, err := s.admit(ctx, m, c.Conn, env)
+	if err != nil {
+		return err
+	}
+	*c = *again
+	return refused
+}
+
 // run answers one call, here or through another server.
 func (s *Server) run(ctx context.Context, m Method, conn *Conn, req Request) (out any, err error) {
 	if s.cfg.Observe != nil {
@@ -216,14 +234,14 @@ func (s *Server) run(ctx context.Context, m Method, conn *Conn, req Request) (ou
 	if err != nil {
 		return nil, err
 	}
-	env := s.envelope(m, req)
+	env, looked := s.envelope(m, req), time.Now()
 	err = s.routed(ctx, m, env, func(addr string) error {
 		if addr != "" {
 			out, err = s.forward(ctx, hop{addr, env.Region}, m, c, req)
 			return err
 		}
-		if refused != nil {
-			return refused
+		if err := s.readmit(ctx, m, c, req.Envelope(), refused, looked); err != nil {
+			return err
 		}
 		if err := s.authorize(ctx, m, c, req.Envelope()); err != nil {
 			return err
@@ -311,10 +329,10 @@ func (s *Server) stream(ctx context.Context, m Method, conn *Conn, req Request, 
 		return err
 	}
 	var next *Stream
-	env := s.envelope(m, req)
+	env, looked := s.envelope(m, req), time.Now()
 	err = s.routed(ctx, m, env, func(addr string) error {
 		if addr == "" {
-			return refused
+			return s.readmit(ctx, m, c, req.Envelope(), refused, looked)
 		}
 		next, err = s.cfg.Peers.Stream(ctx, addr, m.Name)
 		return err
