@@ -21,7 +21,7 @@ const holdFor = 5 * time.Millisecond
 //
 // A lone command never waits.
 type gather struct {
-	log func(command []byte) raft.ApplyFuture
+	log func(command []byte, within time.Duration) raft.ApplyFuture
 
 	mu      sync.Mutex
 	onWay   int // groups
@@ -83,8 +83,9 @@ func (g *gather) hurry() {
 func (g *gather) carry(group []*command) {
 	for len(group) > 0 {
 		futures := make([]raft.ApplyFuture, len(group))
+		late := time.Now().Add(enqueueTimeout) // of them all: a log that hangs holds nobody for longer
 		for i, c := range group {
-			futures[i] = g.log(c.data)
+			futures[i] = g.log(c.data, max(time.Until(late), 1))
 		}
 		for i, f := range futures {
 			out := applied{err: f.Error()}

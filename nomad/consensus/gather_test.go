@@ -43,7 +43,7 @@ func (f slowFuture) Index() uint64 { return f.index }
 // Response implements raft.ApplyFuture.
 func (f slowFuture) Response() any { return "done: " + f.command }
 
-func (l *slowLog) log(command []byte) raft.ApplyFuture {
+func (l *slowLog) log(command []byte, _ time.Duration) raft.ApplyFuture {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.taken = append(l.taken, string(command))
@@ -128,6 +128,35 @@ func TestGatherHoldsNotForLong(t *testing.T) {
 		synctest.Wait()
 		if g.onWay != 0 || g.waiting != nil {
 			t.Errorf("in the end there is %+v", &g)
+		}
+	})
+}
+
+// hungLog takes nothing, and says so when the time is over.
+type hungLog struct{ slowFuture }
+
+// Error implements raft.ApplyFuture.
+func (hungLog) Error() error { return raft.ErrEnqueueTimeout }
+
+// Those that wait for a log that hangs hear of it at the same time, not one after another.
+func TestGatherWaitsForAHungLogOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := gather{log: func(_ []byte, within time.Duration) raft.ApplyFuture {
+			time.Sleep(within)
+			return hungLog{}
+		}}
+		began := time.Now()
+		var done []<-chan applied
+		for range 100 {
+			done = append(done, g.add([]byte("a")))
+		}
+		for _, d := range done {
+			if got := <-d; !errors.Is(got.err, raft.ErrEnqueueTimeout) {
+				t.Errorf("the outcome is %v", got)
+			}
+		}
+		if took := time.Since(began); took > enqueueTimeout+2*holdFor {
+			t.Errorf("they wait for %v, want %v", took, enqueueTimeout)
 		}
 	})
 }

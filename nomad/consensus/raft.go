@@ -90,7 +90,7 @@ func start(c Config, s *stores) (*Raft, error) {
 	if r.raft, err = begin(rc, c.FSM, s, r.trans); err != nil {
 		return nil, fmt.Errorf("start raft: %w", err)
 	}
-	r.commands.log = func(command []byte) raft.ApplyFuture { return r.raft.Apply(command, enqueueTimeout) }
+	r.commands.log = func(command []byte, within time.Duration) raft.ApplyFuture { return r.raft.Apply(command, within) }
 	r.raft.RegisterObserver(raft.NewObserver(nil, false, r.observe))
 	return r, nil
 }

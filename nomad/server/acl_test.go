@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -46,8 +47,8 @@ func guard(t *testing.T, change func(*server.Config)) *guarded {
 
 func (g *guarded) bootstrap(secret string) (*nomad.ACLToken, error) {
 	var out nomad.ACLTokenUpsertResponse
-	err := g.s.Call(within(g.T), "ACL.Bootstrap", &nomad.ACLTokenBootstrapRequest{BootstrapSecret: secret,
-		WriteRequest: nomad.WriteRequest{Region: g.in()}}, &out)
+	req := &nomad.ACLTokenBootstrapRequest{BootstrapSecret: secret, WriteRequest: nomad.WriteRequest{Region: g.in()}}
+	err := led(g.T, func(ctx context.Context) error { return g.s.Call(ctx, "ACL.Bootstrap", req, &out) })
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +63,7 @@ func (g *guarded) call(secret, method string, req, resp any) error {
 	case interface{ Query() *nomad.QueryOptions }:
 		r.Query().Region, r.Query().AuthToken = g.in(), secret
 	}
-	return g.s.Call(within(g.T), method, req, resp)
+	return led(g.T, func(ctx context.Context) error { return g.s.Call(ctx, method, req, resp) })
 }
 
 func (g *guarded) must(method string, req, resp any) {

@@ -64,6 +64,19 @@ func within(t testing.TB) context.Context {
 	return ctx
 }
 
+// led makes a call again as long as no leader took it: calls are held for a while, but on
+// a busy machine an election may take longer.
+func led(t testing.TB, call func(context.Context) error) error {
+	t.Helper()
+	ctx := within(t)
+	for {
+		err := call(ctx)
+		if !errors.Is(err, nomad.ErrNoLeader) || errors.Is(err, nomad.ErrMaybeApplied) || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
 // fakeNode is a node that speaks RPC over TCP and runs nothing.
 type fakeNode struct {
 	t    *testing.T
@@ -115,7 +128,7 @@ func (n *fakeNode) write(token string) nomad.WriteRequest {
 }
 
 func (n *fakeNode) call(method string, req, resp any) error {
-	return n.pool.Call(within(n.t), n.addr, method, req, resp)
+	return led(n.t, func(ctx context.Context) error { return n.pool.Call(ctx, n.addr, method, req, resp) })
 }
 
 func (n *fakeNode) must(method string, req, resp any) {
@@ -166,7 +179,8 @@ func batchJob(id string, count int) *nomad.Job {
 func register(t *testing.T, s *server.Server, job *nomad.Job) nomad.JobRegisterResponse {
 	t.Helper()
 	var out nomad.JobRegisterResponse
-	if err := s.Call(within(t), "Job.Register", &nomad.JobRegisterRequest{Job: job, WriteRequest: nomad.WriteRequest{Region: "global"}}, &out); err != nil {
+	req := &nomad.JobRegisterRequest{Job: job, WriteRequest: nomad.WriteRequest{Region: "global"}}
+	if err := led(t, func(ctx context.Context) error { return s.Call(ctx, "Job.Register", req, &out) }); err != nil {
 		t.Fatalf("register %s: %v", job.ID, err)
 	}
 	return out
@@ -176,7 +190,7 @@ func register(t *testing.T, s *server.Server, job *nomad.Job) nomad.JobRegisterR
 func read[T any](t *testing.T, s *server.Server, method string, req any) T {
 	t.Helper()
 	var out T
-	if err := s.Call(within(t), method, req, &out); err != nil {
+	if err := led(t, func(ctx context.Context) error { return s.Call(ctx, method, req, &out) }); err != nil {
 		t.Fatalf("%s: %v", method, err)
 	}
 	return out
