@@ -54,7 +54,7 @@ type soak struct {
 
 	mu      sync.Mutex
 	held    map[string]heldToken // by allocation
-	renewed []time.Time // when those were asked for that were given
+	renewed []time.Time          // when those were asked for that were given
 	wrong   map[string]int
 	shown   int
 }

@@ -47,7 +47,7 @@ func (s *Service) aclExplain(ctx context.Context, c *rpc.Call, req *nomad.ACLExp
 	case err != nil:
 		return nil, err
 	case c.Access.Off:
-		return nil, nomad.ErrACLDisabled
+		return nil, nomad.Errorf(400, "%s", nomad.ErrACLDisabled)
 	case others:
 		if err := c.Access.NeedManagement(); err != nil {
 			return nil, err

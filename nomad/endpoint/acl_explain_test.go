@@ -178,7 +178,7 @@ func TestExplainIsForOneself(t *testing.T) {
 			t.Errorf("a workload of %s is told of %v, %v", task, out, err)
 		}
 	}
-	if _, err := s.aclExplain(t.Context(), &rpc.Call{Identity: &nomad.AuthenticatedIdentity{}, Access: &rpc.Access{Rights: acl.New(true), Off: true}}, &nomad.ACLExplainRequest{Kind: "node", Right: "read"}); err != nomad.ErrACLDisabled {
+	if _, err := s.aclExplain(t.Context(), &rpc.Call{Identity: &nomad.AuthenticatedIdentity{}, Access: &rpc.Access{Rights: acl.New(true), Off: true}}, &nomad.ACLExplainRequest{Kind: "node", Right: "read"}); nomad.HTTPStatus(err) != 400 || err.Error() != nomad.ErrACLDisabled.Error() {
 		t.Errorf("without access control: %v", err)
 	}
 }
