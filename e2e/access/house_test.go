@@ -97,6 +97,9 @@ tls {
 acl {
   enabled = true
   token_min_expiration_ttl = "1ms"
+  token_ttl  = "1s"
+  policy_ttl = "1s"
+  role_ttl   = "1s"
 }
 limits {
   http_max_conns_per_client = 0
