@@ -258,7 +258,7 @@ func TestLoginOfPeople(t *testing.T) {
 	}
 }
 
-// On a machine without a browser a loginPerson pastes where another one returned to.
+// On a machine without a browser somebody pastes where another one returned to.
 func TestLoginWithoutABrowser(t *testing.T) {
 	d, p := newLoginAgent(t), testidp.New(t)
 	addr := testnet.Take(t).Addr(4649) // nobody listens there

@@ -1,0 +1,40 @@
+package identity_test
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/open-nomad/open-nomad/internal/jwt"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/sso"
+)
+
+// What proves to a provider who we are is signed by our keys, and is no token of ours,
+// whatever it is made to say.
+func TestAnAssertionOpensNothingHere(t *testing.T) {
+	i := newIssuer(t, "https://nomad.example")
+	for name, headers := range map[string]map[string]string{"plain": nil, "with a header": {"x-tenant": "t"}} {
+		raw, err := i.ClientAssertion(t.Context(), sso.Assertion{Client: "https://nomad.example", Audience: []string{nomad.IdentityDefaultAud},
+			Alg: jwt.EdDSA, Headers: headers, Now: now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		head, err := base64.RawURLEncoding.DecodeString(strings.Split(raw, ".")[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		var said map[string]string
+		if err := json.Unmarshal(head, &said); err != nil || said["alg"] != "EdDSA" || said["kid"] == "" || said["x-tenant"] != headers["x-tenant"] {
+			t.Errorf("%s: header %s", name, head)
+		}
+		if c, err := i.Verify(raw, now); !errors.Is(err, jwt.ErrInvalid) {
+			t.Errorf("%s: Verify() = %v, %v, want an error", name, c, err)
+		}
+	}
+	if _, err := i.ClientAssertion(t.Context(), sso.Assertion{Client: "c", Alg: "HS256", Now: now}); err == nil {
+		t.Error("a root key signs HS256")
+	}
+}
