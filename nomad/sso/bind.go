@@ -18,38 +18,51 @@ const (
 
 // CheckRule refuses what is wrong with a binding rule.
 func CheckRule(r *nomad.ACLBindingRule) error {
+	_, _, err := parseRule(r)
+	return err
+}
+
+// parseRule reads the selector and the bind name of a rule that is valid.
+func parseRule(r *nomad.ACLBindingRule) (*Selector, template, error) {
 	switch {
 	case !objectName.MatchString(r.AuthMethod):
-		return errors.New("a binding rule needs the name of its auth method")
+		return nil, nil, errors.New("a binding rule needs the name of its auth method")
 	case len(r.Description) > maxDescription:
-		return fmt.Errorf("the description of a binding rule is longer than %d", maxDescription)
+		return nil, nil, fmt.Errorf("the description of a binding rule is longer than %d", maxDescription)
 	}
-	if _, err := ParseSelector(r.Selector); err != nil {
-		return err
+	name, err := parseBindName(r)
+	if err != nil {
+		return nil, nil, err
 	}
+	selector, err := ParseSelector(r.Selector)
+	return selector, name, err
+}
+
+// parseBindName reads what a rule binds.
+func parseBindName(r *nomad.ACLBindingRule) (template, error) {
 	switch r.BindType {
 	case nomad.ACLBindingRuleBindTypeManagement:
 		if r.BindName != "" {
-			return errors.New("a binding rule of the type management has no bind name")
+			return nil, errors.New("a binding rule of the type management has no bind name")
 		}
-		return nil
+		return nil, nil
 	case nomad.ACLBindingRuleBindTypeRole, nomad.ACLBindingRuleBindTypePolicy:
 	default:
-		return fmt.Errorf("the bind type is role, policy or management, not %q", r.BindType)
+		return nil, fmt.Errorf("the bind type is role, policy or management, not %q", r.BindType)
 	}
 	name, err := parseTemplate(r.BindName)
 	switch {
 	case err != nil:
-		return fmt.Errorf("bind name: %w", err)
+		return nil, fmt.Errorf("bind name: %w", err)
 	case len(name) == 0:
-		return errors.New("the bind name is missing")
+		return nil, errors.New("the bind name is missing")
 	}
 	for _, p := range name {
 		if p.name == "" && !objectName.MatchString(p.text) {
-			return fmt.Errorf("the bind name %q holds what no name of a %s has", r.BindName, r.BindType)
+			return nil, fmt.Errorf("the bind name %q holds what no name of a %s has", r.BindName, r.BindType)
 		}
 	}
-	return nil
+	return name, nil
 }
 
 // Existing says what may be bound.
@@ -94,12 +107,9 @@ func Bind(rules []*nomad.ACLBindingRule, c *Claims, there Existing) *Grant {
 
 // bind adds what one rule gives; it returns why it gives nothing.
 func (g *Grant) bind(r *nomad.ACLBindingRule, c *Claims, there Existing) (reason string) {
-	if err := CheckRule(r); err != nil {
-		return "the rule is not valid: " + err.Error()
-	}
-	selector, err := ParseSelector(r.Selector)
+	selector, parsed, err := parseRule(r)
 	if err != nil {
-		return err.Error()
+		return "the rule is not valid: " + err.Error()
 	}
 	switch ok, missing := selector.Match(c); {
 	case missing != "":
@@ -110,10 +120,6 @@ func (g *Grant) bind(r *nomad.ACLBindingRule, c *Claims, there Existing) (reason
 	if r.BindType == nomad.ACLBindingRuleBindTypeManagement {
 		g.Management = true
 		return ""
-	}
-	parsed, err := parseTemplate(r.BindName)
-	if err != nil {
-		return err.Error()
 	}
 	name, missing := parsed.fill(c, nil)
 	switch {
