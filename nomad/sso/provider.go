@@ -160,7 +160,7 @@ func (p *provider) ask(ctx context.Context) (*discovered, error) {
 	}
 	found, err := oidc.NewProvider(p.context(ctx), p.issuer)
 	if err != nil {
-		return nil, fmt.Errorf("%w: read its discovery document: %w", ErrProvider, err)
+		return nil, fmt.Errorf("%w: read its discovery document: %.200q", ErrProvider, err) // it may hold the whole answer
 	}
 	var more struct {
 		JWKS    string   `json:"jwks_uri"`
