@@ -87,7 +87,7 @@ func run(t *testing.T, args ...string) (a *agent.Agent, stop func()) {
 			if err != nil {
 				t.Errorf("Run() = %v", err)
 			}
-		case <-time.After(20 * time.Second):
+		case <-time.After(time.Minute):
 			t.Error("the agent does not stop")
 		}
 		if t.Failed() {

@@ -81,7 +81,7 @@ func TestRestoreOnACluster(t *testing.T) {
 			if len(out.Jobs) != 1 || out.Index <= list.Index {
 				t.Errorf("who waited sees %d jobs at %d, waited from %d", len(out.Jobs), out.Index, list.Index)
 			}
-		case <-time.After(20 * time.Second):
+		case <-time.After(time.Minute):
 			t.Fatal("who waited for a change still waits")
 		}
 	}

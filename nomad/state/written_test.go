@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/hashicorp/go-memdb"
@@ -71,7 +72,7 @@ func sameRows(t *testing.T, tx *txn, table, index string, k key) {
 				rows[i] = append(rows[i], row)
 			}
 		}
-		if fmt.Sprint(rows[0]) != fmt.Sprint(rows[1]) {
+		if !slices.Equal(rows[0], rows[1]) { // pointers
 			t.Fatalf("%s, %d rows begin with %q, in memdb %d", name, len(rows[0]), k, len(rows[1]))
 		}
 	}
