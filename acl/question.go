@@ -56,9 +56,6 @@ func ToRead(kind Kind) Question { return Question{Kind: kind, Rights: []string{w
 // ToWrite asks for the right to change things of the kind.
 func ToWrite(kind Kind) Question { return Question{Kind: kind, Rights: []string{wordWrite}} }
 
-// ToList asks for the right to list plugins.
-func ToList(kind Kind) Question { return Question{Kind: kind, Rights: []string{wordList}} }
-
 // InAny asks whether the caller has any right on the thing of this name.
 func InAny(kind Kind, name string) Question {
 	return Question{Kind: kind, Name: name, Rights: []string{AnyRight}}

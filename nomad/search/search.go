@@ -193,15 +193,14 @@ func (f *Finder) Prefix(req *nomad.SearchRequest, out *nomad.SearchResponse) err
 	}
 	out.Matches, out.Truncations = map[nomad.Context][]string{}, map[nomad.Context]bool{}
 	for _, c := range contexts {
-		found := []string{}
+		found, more := []string{}, false
 		for t := range f.seen(c, req.Prefix) {
-			if out.Truncations[c] = len(found) == maxPrefixed; out.Truncations[c] {
+			if more = len(found) == maxPrefixed; more {
 				break
 			}
 			found = append(found, t.id)
 		}
-		out.Matches[c] = found
-		out.Truncations[c] = out.Truncations[c]
+		out.Matches[c], out.Truncations[c] = found, more
 	}
 	return nil
 }
