@@ -26,26 +26,8 @@ func New(management bool, policies ...*Policy) *ACL {
 // IsManagement says whether everything is allowed.
 func (a *ACL) IsManagement() bool { return a != nil && a.management }
 
-// AllowNamespace says whether the caller has any right in the namespace itself; rights
-// on its variables alone are none.
-func (a *ACL) AllowNamespace(namespace string) bool {
-	return a.allow(query{words: namespaceWords, name: namespace, want: anyRight})
-}
-
-// AllowNamespaceOperation says whether the caller has one of the rights in the
-// namespace. It knows no namespace "*": who lists all namespaces asks for each.
-func (a *ACL) AllowNamespaceOperation(namespace string, ops ...NamespaceCapability) bool {
-	return a.allow(query{words: namespaceWords, name: namespace, want: wanted(namespaceWords, ops)})
-}
-
-// AllowVariableOperation says whether the caller may do this with the variable of
-// exactly this path. W is nil for who is no workload.
-func (a *ACL) AllowVariableOperation(namespace, path string, op VariableCapability, w *Workload) bool {
-	return a.allow(query{words: variableWords, space: namespace, name: path, want: variableWords.bit[string(op)], workload: w})
-}
-
 // AllowVariableSearch says whether there may be variables in the namespace that the
-// caller may list; which ones, AllowVariableOperation tells.
+// caller may list; which ones, Ask tells.
 func (a *ACL) AllowVariableSearch(namespace string, w *Workload) bool {
 	if a == nil || a.management || !isName(namespace) {
 		return a.IsManagement()
@@ -57,61 +39,6 @@ func (a *ACL) AllowVariableSearch(namespace string, w *Workload) bool {
 		above = ns.rank
 	}
 	return !ns.deny && w != nil && w.Namespace == namespace || a.rules(Variables).mayList(namespace, above)
-}
-
-// AllowNodePool says whether the caller has any right on the node pool.
-func (a *ACL) AllowNodePool(pool string) bool {
-	return a.allow(query{words: nodePoolWords, name: pool, want: anyRight})
-}
-
-// AllowNodePoolOperation says whether the caller may do this with the node pool.
-func (a *ACL) AllowNodePoolOperation(pool string, op NodePoolCapability) bool {
-	return a.allow(query{words: nodePoolWords, name: pool, want: nodePoolWords.bit[string(op)]})
-}
-
-// AllowHostVolumeOperation says whether the caller's jobs may mount host volumes of
-// the name like this.
-func (a *ACL) AllowHostVolumeOperation(name string, op HostVolumeCapability) bool {
-	return a.allow(query{words: hostVolumeWords, name: name, want: hostVolumeWords.bit[string(op)]})
-}
-
-// AllowNodeRead says whether the caller may read nodes.
-func (a *ACL) AllowNodeRead() bool { return a.allowWord(nodeWords, wordRead) }
-
-// AllowNodeWrite says whether the caller may change nodes.
-func (a *ACL) AllowNodeWrite() bool { return a.allowWord(nodeWords, wordWrite) }
-
-// AllowAgentRead says whether the caller may read agents.
-func (a *ACL) AllowAgentRead() bool { return a.allowWord(agentWords, wordRead) }
-
-// AllowAgentWrite says whether the caller may change agents.
-func (a *ACL) AllowAgentWrite() bool { return a.allowWord(agentWords, wordWrite) }
-
-// AllowOperatorRead says whether the caller may read how the cluster is run.
-func (a *ACL) AllowOperatorRead() bool { return a.allowWord(operatorWords, wordRead) }
-
-// AllowOperatorWrite says whether the caller may change how the cluster is run.
-func (a *ACL) AllowOperatorWrite() bool { return a.allowWord(operatorWords, wordWrite) }
-
-// AllowOperatorOperation says whether the caller has this right of an operator.
-func (a *ACL) AllowOperatorOperation(op OperatorCapability) bool {
-	return a.allowWord(operatorWords, string(op))
-}
-
-// AllowQuotaRead says whether the caller may read quotas.
-func (a *ACL) AllowQuotaRead() bool { return a.allowWord(quotaWords, wordRead) }
-
-// AllowQuotaWrite says whether the caller may change quotas.
-func (a *ACL) AllowQuotaWrite() bool { return a.allowWord(quotaWords, wordWrite) }
-
-// AllowPluginRead says whether the caller may read a plugin.
-func (a *ACL) AllowPluginRead() bool { return a.allowWord(pluginWords, wordRead) }
-
-// AllowPluginList says whether the caller may list plugins.
-func (a *ACL) AllowPluginList() bool { return a.allowWord(pluginWords, wordList) }
-
-func (a *ACL) allowWord(words *vocabulary, word string) bool {
-	return a.allow(query{words: words, want: words.bit[word]})
 }
 
 func (a *ACL) allow(q query) bool {
@@ -129,10 +56,10 @@ type query struct {
 }
 
 // wanted is the bits of rights of which one is enough; what does not exist has none.
-func wanted[T ~string](words *vocabulary, ops []T) rights {
+func wanted(words *vocabulary, ops []string) rights {
 	var all rights
 	for _, op := range ops {
-		all |= words.bit[string(op)]
+		all |= words.bit[op]
 	}
 	return all
 }

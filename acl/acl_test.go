@@ -170,18 +170,18 @@ func may(a *acl.ACL) string {
 		name string
 		ok   bool
 	}{
-		{"NodeRead", a.AllowNodeRead()}, {"NodeWrite", a.AllowNodeWrite()},
-		{"AgentRead", a.AllowAgentRead()}, {"AgentWrite", a.AllowAgentWrite()},
-		{"OperatorRead", a.AllowOperatorRead()}, {"OperatorWrite", a.AllowOperatorWrite()},
-		{"SnapshotSave", a.AllowOperatorOperation(acl.SnapshotSave)},
-		{"QuotaRead", a.AllowQuotaRead()}, {"QuotaWrite", a.AllowQuotaWrite()},
-		{"PluginRead", a.AllowPluginRead()}, {"PluginList", a.AllowPluginList()},
-		{"NodePool", a.AllowNodePool("x")}, {"NodePoolWrite", a.AllowNodePoolOperation("x", acl.NodePoolWrite)},
-		{"MountReadOnly", a.AllowHostVolumeOperation("x", acl.MountReadOnly)},
-		{"Namespace", a.AllowNamespace("x")},
-		{"ReadJob", a.AllowNamespaceOperation("x", acl.ReadJob)},
-		{"SubmitJob", a.AllowNamespaceOperation("x", acl.RegisterJob, acl.SubmitJob)},
-		{"VariableList", a.AllowVariableOperation("x", "x", acl.VariableList, nil)},
+		{"NodeRead", a.Ask(acl.ToRead(acl.Nodes))}, {"NodeWrite", a.Ask(acl.ToWrite(acl.Nodes))},
+		{"AgentRead", a.Ask(acl.ToRead(acl.Agents))}, {"AgentWrite", a.Ask(acl.ToWrite(acl.Agents))},
+		{"OperatorRead", a.Ask(acl.ToRead(acl.Operators))}, {"OperatorWrite", a.Ask(acl.ToWrite(acl.Operators))},
+		{"SnapshotSave", a.Ask(acl.OfOperator(acl.SnapshotSave))},
+		{"QuotaRead", a.Ask(acl.ToRead(acl.Quotas))}, {"QuotaWrite", a.Ask(acl.ToWrite(acl.Quotas))},
+		{"PluginRead", a.Ask(acl.ToRead(acl.Plugins))}, {"PluginList", a.Ask(acl.Question{Kind: acl.Plugins, Rights: []string{"list"}})},
+		{"NodePool", a.Ask(acl.InAny(acl.NodePools, "x"))}, {"NodePoolWrite", a.Ask(acl.OfNodePool("x", acl.NodePoolWrite))},
+		{"MountReadOnly", a.Ask(acl.OfHostVolume("x", acl.MountReadOnly))},
+		{"Namespace", a.Ask(acl.InAny(acl.Namespaces, "x"))},
+		{"ReadJob", a.Ask(acl.InNamespace("x", acl.ReadJob))},
+		{"SubmitJob", a.Ask(acl.InNamespace("x", acl.RegisterJob, acl.SubmitJob))},
+		{"VariableList", asks(a, "x", "x", acl.VariableList, nil)},
 		{"VariableSearch", a.AllowVariableSearch("x", nil)},
 	} {
 		if m.ok {
@@ -234,21 +234,28 @@ func TestPoliciesAreOneRule(t *testing.T) {
 	read, submit := parse(t, `namespace "prod" { policy = "read" }`), parse(t, `namespace "prod" { capabilities = ["submit-job"] }`)
 	deny := parse(t, `namespace "prod" { policy = "deny" }`)
 	both := acl.New(false, read, submit)
-	if !both.AllowNamespaceOperation("prod", acl.ReadJob) || !both.AllowNamespaceOperation("prod", acl.SubmitJob) {
+	if !both.Ask(acl.InNamespace("prod", acl.ReadJob)) || !both.Ask(acl.InNamespace("prod", acl.SubmitJob)) {
 		t.Error("policies do not add up")
 	}
-	if acl.New(false, read, deny, submit).AllowNamespace("prod") {
+	if acl.New(false, read, deny, submit).Ask(acl.InAny(acl.Namespaces, "prod")) {
 		t.Error("a deny is outvoted")
 	}
 }
 
 func TestWhatDoesNotExistIsRefused(t *testing.T) {
 	a := acl.New(true)
-	if a.AllowNamespaceOperation("x") || a.AllowNamespaceOperation("x", "fly") || a.AllowNamespaceOperation("x", "deny") ||
-		a.AllowVariableOperation("x", "x", "deny", nil) || a.AllowOperatorOperation("fly") {
+	if a.Ask(acl.InNamespace("x")) || a.Ask(acl.InNamespace("x", "fly")) || a.Ask(acl.InNamespace("x", "deny")) ||
+		asks(a, "x", "x", "deny", nil) || a.Ask(acl.OfOperator("fly")) {
 		t.Error("a right that does not exist is allowed")
 	}
 	if d := a.Explain(acl.Question{Kind: "moon", Rights: []string{"read"}}); d.Allowed || d.Reason != acl.ReasonNoRight {
 		t.Errorf("%s", d)
 	}
+}
+
+// asks asks about a variable for a workload, nil for who is none.
+func asks(a *acl.ACL, namespace, path string, op acl.VariableCapability, w *acl.Workload) bool {
+	q := acl.OfVariable(namespace, path, op)
+	q.Workload = w
+	return a.Ask(q)
 }

@@ -4,7 +4,7 @@
 // nomad/authz.
 //
 //	text ──Parse──▶ *Policy ─┐
-//	text ──Parse──▶ *Policy ─┼─New──▶ *ACL ──Allow…──▶ yes or no
+//	text ──Parse──▶ *Policy ─┼─New──▶ *ACL ──Ask──────▶ yes or no
 //	text ──Parse──▶ *Policy ─┘         └────Explain──▶ yes or no, and the lines why
 //
 // A policy is blocks, and a block is a kind, for most kinds a name with globs, and

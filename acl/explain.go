@@ -60,7 +60,7 @@ func (d Decision) String() string {
 	return b.String()
 }
 
-// Explain answers like the Allow methods, and says why.
+// Explain answers like Ask, and says why.
 func (a *ACL) Explain(q Question) Decision {
 	bits := q.query()
 	if bits.words == nil {

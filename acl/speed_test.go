@@ -32,18 +32,18 @@ type decision struct {
 
 func decisions(a *acl.ACL) []decision {
 	return []decision{
-		{"namespace by name", true, func() bool { return a.AllowNamespaceOperation("team-7-2", acl.SubmitJob) }},
-		{"namespace by two rights", true, func() bool { return a.AllowNamespaceOperation("team-7-2", acl.PurgeJob, acl.SubmitJob) }},
-		{"namespace by glob", true, func() bool { return a.AllowNamespaceOperation("stage-3-3-web", acl.ReadJob) }},
-		{"namespace without rule", false, func() bool { return a.AllowNamespaceOperation("production", acl.ReadJob) }},
-		{"variable by name", true, func() bool { return a.AllowVariableOperation("team-7-2", "app/2", acl.VariableWrite, nil) }},
-		{"variable by glob", true, func() bool { return a.AllowVariableOperation("team-7-2", "app/2/db", acl.VariableRead, nil) }},
-		{"variable in a glob of namespaces", true, func() bool { return a.AllowVariableOperation("ci-4-main", "build/key", acl.VariableRead, nil) }},
-		{"variable without rule", false, func() bool { return a.AllowVariableOperation("production", "db/password", acl.VariableRead, nil) }},
-		{"variable of a workload", true, func() bool { return a.AllowVariableOperation("prod", "nomad/jobs/web/api/srv", acl.VariableRead, web) }},
+		{"namespace by name", true, func() bool { return a.Ask(acl.InNamespace("team-7-2", acl.SubmitJob)) }},
+		{"namespace by two rights", true, func() bool { return a.Ask(acl.InNamespace("team-7-2", acl.PurgeJob, acl.SubmitJob)) }},
+		{"namespace by glob", true, func() bool { return a.Ask(acl.InNamespace("stage-3-3-web", acl.ReadJob)) }},
+		{"namespace without rule", false, func() bool { return a.Ask(acl.InNamespace("production", acl.ReadJob)) }},
+		{"variable by name", true, func() bool { return asks(a, "team-7-2", "app/2", acl.VariableWrite, nil) }},
+		{"variable by glob", true, func() bool { return asks(a, "team-7-2", "app/2/db", acl.VariableRead, nil) }},
+		{"variable in a glob of namespaces", true, func() bool { return asks(a, "ci-4-main", "build/key", acl.VariableRead, nil) }},
+		{"variable without rule", false, func() bool { return asks(a, "production", "db/password", acl.VariableRead, nil) }},
+		{"variable of a workload", true, func() bool { return asks(a, "prod", "nomad/jobs/web/api/srv", acl.VariableRead, web) }},
 		{"variables at all", true, func() bool { return a.AllowVariableSearch("ci-9-main", nil) }},
-		{"node pool", true, func() bool { return a.AllowNodePoolOperation("pool-9-gpu", acl.NodePoolRead) }},
-		{"node", true, a.AllowNodeRead},
+		{"node pool", true, func() bool { return a.Ask(acl.OfNodePool("pool-9-gpu", acl.NodePoolRead)) }},
+		{"node", true, func() bool { return a.Ask(acl.ToRead(acl.Nodes)) }},
 	}
 }
 

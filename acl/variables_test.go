@@ -57,8 +57,8 @@ func TestClosestPathDecides(t *testing.T) {
 			}
 		})
 	}
-	if a := acl.New(false, parse(t, vars("*", "*", "read"))); a.AllowVariableOperation("", "x", acl.VariableRead, nil) ||
-		a.AllowVariableOperation("*", "x", acl.VariableRead, nil) || a.AllowVariableSearch("*", nil) || a.AllowVariableSearch("", nil) {
+	if a := acl.New(false, parse(t, vars("*", "*", "read"))); asks(a, "", "x", acl.VariableRead, nil) ||
+		asks(a, "*", "x", acl.VariableRead, nil) || a.AllowVariableSearch("*", nil) || a.AllowVariableSearch("", nil) {
 		t.Error("a namespace without a name is allowed")
 	}
 }
@@ -77,19 +77,19 @@ func TestWorkloadReadsItsOwnPaths(t *testing.T) {
 		for _, path := range own {
 			for _, op := range []acl.VariableCapability{acl.VariableRead, acl.VariableList, acl.VariableWrite, acl.VariableDestroy} {
 				want := op == acl.VariableRead || op == acl.VariableList
-				if got := a.AllowVariableOperation("prod", path, op, web); got != want {
+				if got := asks(a, "prod", path, op, web); got != want {
 					t.Errorf("%s of %s: %v, want %v", op, path, got, want)
 				}
-				if a.AllowVariableOperation("dev", path, op, web) {
+				if asks(a, "dev", path, op, web) {
 					t.Errorf("%s of %s in another namespace is allowed", op, path)
 				}
-				if a.AllowVariableOperation("prod", path, op, nil) {
+				if asks(a, "prod", path, op, nil) {
 					t.Errorf("%s of %s is allowed to everyone", op, path)
 				}
 			}
 		}
 		for _, path := range others {
-			if a.AllowVariableOperation("prod", path, acl.VariableList, web) {
+			if asks(a, "prod", path, acl.VariableList, web) {
 				t.Errorf("list of %s is allowed", path)
 			}
 		}
@@ -98,7 +98,7 @@ func TestWorkloadReadsItsOwnPaths(t *testing.T) {
 		}
 	}
 	var none *acl.ACL
-	if none.AllowVariableOperation("prod", "nomad/jobs/web", acl.VariableRead, web) || none.AllowVariableSearch("prod", web) {
+	if asks(none, "prod", "nomad/jobs/web", acl.VariableRead, web) || none.AllowVariableSearch("prod", web) {
 		t.Error("no ACL allows something")
 	}
 }
@@ -146,7 +146,7 @@ func TestIncompleteWorkloads(t *testing.T) {
 	}
 	for _, tt := range tests {
 		for _, ns := range []string{"prod", ""} {
-			if got := a.AllowVariableOperation(ns, tt.path, acl.VariableRead, &tt.w); got != (tt.want && ns == "prod") {
+			if got := asks(a, ns, tt.path, acl.VariableRead, &tt.w); got != (tt.want && ns == "prod") {
 				t.Errorf("%+v reads %s of %q: %v", tt.w, tt.path, ns, got)
 			}
 		}
@@ -175,7 +175,7 @@ func TestPoliciesOnOwnPaths(t *testing.T) {
 			a := acl.New(false, parse(t, tt.src))
 			var got []string
 			for _, op := range variableRights {
-				if a.AllowVariableOperation("prod", own, acl.VariableCapability(op), web) {
+				if asks(a, "prod", own, acl.VariableCapability(op), web) {
 					got = append(got, op)
 				}
 			}
