@@ -12,5 +12,5 @@
 // reads them.
 //
 // A Client is safe for use by several goroutines and starts none, except that
-// AllocFS.Stream and AllocFS.Logs run one until their stream ends.
+// AllocFS.Stream, AllocFS.Logs and EventStream.Stream run one until their stream ends.
 package api

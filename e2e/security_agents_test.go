@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"io/fs"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -105,9 +106,13 @@ func shown(t *testing.T, srv, node *cluster.Agent, alloc *api.AllocationListStub
 			"/v1/operator/autopilot/configuration", "/v1/operator/scheduler/configuration", "/v1/namespaces", "/v1/jobs", "/v1/job/quiet", "/v1/job/quiet/allocations", "/v1/job/quiet/versions?diffs=true", "/v1/job/quiet/evaluations", "/v1/job/quiet/summary", "/v1/jobs/statuses",
 			"/v1/allocations?resources=true&task_states=true", "/v1/allocation/" + alloc.ID, "/v1/evaluations", "/v1/evaluation/" + alloc.EvalID, "/v1/evaluation/" + alloc.EvalID + "/allocations", "/v1/client/allocation/" + alloc.ID + "/stats",
 			"/v1/client/allocation/" + alloc.ID + "/checks", "/v1/client/fs/ls/" + alloc.ID + "?path=/t", "/v1/client/fs/ls/" + alloc.ID + "?path=/t/secrets", "/v1/client/fs/cat/" + alloc.ID + "?path=t/secrets/nomad_x.jwt", "/v1/client/fs/cat/" + alloc.ID + "?path=t/SECRETS/nomad_x.jwt",
-			"/v1/client/fs/readat/" + alloc.ID + "?path=t/secrets/nomad_x.jwt&offset=0&limit=999", "/v1/client/fs/stat/" + alloc.ID + "?path=t/secrets/nomad_x.jwt", "/v1/client/fs/logs/" + alloc.ID + "?task=t&type=stderr", "/v1/status/peers", "/.well-known/jwks.json", "/v1/search", "/v1/event/stream"} {
+			"/v1/client/fs/readat/" + alloc.ID + "?path=t/secrets/nomad_x.jwt&offset=0&limit=999", "/v1/client/fs/stat/" + alloc.ID + "?path=t/secrets/nomad_x.jwt", "/v1/client/fs/logs/" + alloc.ID + "?task=t&type=stderr", "/v1/status/peers", "/.well-known/jwks.json", "/v1/search"} {
 			_, body := get(t, a, path)
 			look(path, body)
+		}
+		_, events, _ := fetch(t, http.DefaultClient, "GET", a.Address()+"/v1/event/stream", "")
+		if look("/v1/event/stream", events); !strings.Contains(events, alloc.ID) {
+			t.Error("the event stream tells nothing of the allocation")
 		}
 	}
 	if _, body := get(t, node, "/v1/allocation/"+alloc.ID); !strings.Contains(body, alloc.ID) {

@@ -226,11 +226,19 @@ func (s *Settings) serverConfig(dir string) (server.Config, error) {
 		ReplicationToken: s.ACL.ReplicationToken, ACLTokenGCThreshold: sv.ACLTokenGCThreshold, AuthoritativeRegion: sv.AuthoritativeRegion,
 		Search:             search.Limits{Off: !sv.Search.FuzzyEnabled, Gathered: sv.Search.LimitQuery, Results: sv.Search.LimitResults, MinText: sv.Search.MinTermLength},
 		JobDefaultPriority: sv.JobDefaultPriority, JobMaxPriority: sv.JobMaxPriority, JobMaxCount: sv.JobMaxCount,
-		JobMaxSourceSize: int(source),
-		Mux:              s.mux(), DialTimeout: s.RPC.DialTimeout,
+		JobMaxSourceSize: int(source), EventBuffer: sv.eventBuffer(),
+		Mux: s.mux(), DialTimeout: s.RPC.DialTimeout,
 		RPCHandshakeTimeout: unbounded(s.Limits.RPCHandshakeTimeout), RPCMaxConnsPerClient: unbounded(s.Limits.RPCMaxConnsPerClient),
 	}
 	return cfg, s.clusterConfig(&cfg)
+}
+
+// eventBuffer is how many log entries are kept for readers of events; -1 is none.
+func (sv *Server) eventBuffer() int {
+	if !sv.EnableEventBroker {
+		return -1
+	}
+	return sv.EventBufferSize
 }
 
 // raftTuning are the settings of the log that may be reloaded.

@@ -214,6 +214,9 @@ func (s *Settings) checkServer() error {
 			errs = append(errs, s.fault("server.enabled_schedulers", "there is no scheduler %q", name))
 		}
 	}
+	if n := sv.EventBufferSize; n < 1 || n > 100_000 {
+		errs = append(errs, s.fault("server.event_buffer_size", "1 to 100000 is expected; server.enable_event_broker = false keeps no events"))
+	}
 	if sv.JobMaxPriority < 100 || sv.JobMaxPriority > 32766 || sv.JobDefaultPriority < 50 || sv.JobDefaultPriority >= sv.JobMaxPriority {
 		errs = append(errs, s.fault("server.job_max_priority", "100 to 32766 is expected, and a default from 50 to one below"))
 	}

@@ -176,6 +176,7 @@ func TestValuesArrive(t *testing.T) {
 			eval_gc_threshold = "18m"
 			node_gc_threshold = "19m"
 			start_timeout = "20s"
+			event_buffer_size = 35
 			default_scheduler_config { memory_oversubscription_enabled = true }
 		}
 		client {
@@ -203,7 +204,7 @@ func TestValuesArrive(t *testing.T) {
 		{sv.RPCMaxConnsPerClient, -1}, {sv.Mux, mux}, {c.Mux, mux}, {sv.DialTimeout, time.Second}, {c.DialTimeout, time.Second}, {sv.MinHeartbeatTTL, 11 * time.Second}, {sv.HeartbeatGrace, 12 * time.Second},
 		{sv.FailoverHeartbeatTTL, 13 * time.Second}, {sv.MaxHeartbeatsPerSecond, 14.0}, {sv.Workers, 3}, {sv.Schedulers, []string{"batch"}},
 		{sv.Raft, consensus.Tuning{Multiplier: 2, SnapshotThreshold: 15, SnapshotInterval: 16 * time.Second, TrailingLogs: 17}},
-		{sv.EvalGCThreshold, 18 * time.Minute}, {sv.NodeGCThreshold, 19 * time.Minute}, {sv.StartTimeout, 20 * time.Second},
+		{sv.EvalGCThreshold, 18 * time.Minute}, {sv.NodeGCThreshold, 19 * time.Minute}, {sv.StartTimeout, 20 * time.Second}, {sv.EventBuffer, 35},
 		{*sv.Autopilot, nomad.AutopilotConfig{ServerStabilizationTime: 31 * time.Second, LastContactThreshold: 32 * time.Second, MaxTrailingLogs: 33, MinQuorum: 34}},
 		{sv.NonVoting, true}, {sv.LogStore, consensus.Backend{Name: "boltdb", NoFreelistSync: true}},
 		{sv.Scheduler.MemoryOversubscriptionEnabled, true}, {sv.Scheduler.PreemptionConfig.SystemSchedulerEnabled, true},

@@ -44,8 +44,8 @@ type Server struct {
 	DefaultSchedulerConfig    DefaultSchedulerConfig `hcl:"default_scheduler_config"`
 	PlanRejectionTracker      PlanRejectionTracker   `hcl:"plan_rejection_tracker" later:"the plan rejection tracker"`
 	PlanApplyPipeline         int                    `hcl:"plan_apply_pipeline" default:"1" later:"another depth of the plan pipeline"`
-	EnableEventBroker         bool                   `hcl:"enable_event_broker" default:"true" later:"the event stream"`
-	EventBufferSize           int                    `hcl:"event_buffer_size" default:"100" later:"the event stream"`
+	EnableEventBroker         bool                   `hcl:"enable_event_broker" default:"true"`
+	EventBufferSize           int                    `hcl:"event_buffer_size" default:"100"`
 	LicensePath               string                 `hcl:"license_path" later:"licenses"`
 	Search                    Search                 `hcl:"search"`
 	DeployQueryRateLimit      float64                `hcl:"deploy_query_rate_limit" default:"100" later:"limits on queries of deployments"`

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/open-nomad/open-nomad/command/agent/httpapi"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
@@ -69,6 +70,9 @@ func (h *house) get(t *testing.T, c caller, a *cluster.Agent, row string) (int, 
 		t.Fatalf("%s as %s: %v", row, c.name, err)
 	}
 	defer resp.Body.Close()
+	if path == "/v1/event/stream" { // which has no end: what is kept comes at once
+		defer time.AfterFunc(300*time.Millisecond, func() { resp.Body.Close() }).Stop()
+	}
 	text, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
 	return resp.StatusCode, strings.TrimSpace(string(text))
 }
@@ -111,6 +115,8 @@ func (h *house) query(path string) map[string]string {
 		return map[string]string{"id": nomad.NewID()}
 	case path == "/v1/operator/raft/transfer-leadership":
 		return map[string]string{"id": nomad.NewID()}
+	case path == "/v1/event/stream":
+		return map[string]string{"topic": "Job"}
 	case path == "/v1/agent/join":
 		return map[string]string{"address": "127.0.0.1:1"}
 	case path == "/v1/agent/force-leave":

@@ -169,6 +169,8 @@ func (h *house) special(m rpc.Method, req rpc.Request) {
 		r.Identities = []*nomad.WorkloadIdentityRequest{{AllocID: h.alloc, WIHandle: nomad.WIHandle{IdentityName: "x", WorkloadIdentifier: "t"}}}
 	case *nomad.EvalDequeueRequest:
 		r.Schedulers, r.Timeout = []string{"none"}, time.Millisecond
+	case *nomad.EventStreamRequest:
+		r.Topics = map[nomad.Topic][]string{nomad.TopicJob: nil}
 	case *nomad.VariablesApplyRequest:
 		r.Op, r.Var = nomad.VarOpSet, &nomad.VariableDecrypted{VariableMetadata: nomad.VariableMetadata{Namespace: prod, Path: "a/new"}, Items: nomad.VariableItems{"k": "v"}}
 	case *nomad.NodePoolUpsertRequest:

@@ -71,6 +71,21 @@ type Call struct {
 	Expired bool
 	// Forwarded says that another server passed the call on.
 	Forwarded bool
+
+	renew func(context.Context) (*Call, error) // of a stream
+}
+
+// Renewed returns a streaming call as it would be begun now. The error is a
+// nomad.ErrPermissionDenied for who may no longer make it.
+func (c *Call) Renewed(ctx context.Context) (*Call, error) {
+	now, err := c.renew(ctx)
+	switch {
+	case err != nil:
+		return nil, err
+	case now == nil:
+		return nil, fmt.Errorf("%s: nobody can tell now whether the token is still good", c.Method)
+	}
+	return now, nil
 }
 
 // Method is one row of a table of methods. Handle and HandleStream make it.

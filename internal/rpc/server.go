@@ -363,8 +363,9 @@ func (s *Server) stream(ctx context.Context, m Method, conn *Conn, req Request, 
 
 // serve runs a streaming method here, as long as its caller may have it.
 func (s *Server) serve(ctx context.Context, m Method, c *Call, req Request, stream *Stream) (err error) {
+	c.renew = func(ctx context.Context) (*Call, error) { return s.stillGood(ctx, m, c, req.Envelope()) }
 	ctx, stop := stream.While(ctx, s.cfg.Recheck, func(ctx context.Context) error {
-		_, err := s.stillGood(ctx, m, c, req.Envelope())
+		_, err := c.renew(ctx)
 		return err
 	})
 	defer stop()

@@ -12,7 +12,7 @@ import (
 // where it runs (compat/rpc.tsv).
 func (s *Service) Methods() []rpc.Method {
 	return slices.Concat(s.statusMethods(), s.jobMethods(), s.nodeMethods(), s.allocMethods(), s.schedulingMethods(),
-		s.operatorMethods(), s.variableMethods(), s.quotaMethods(), s.searchMethods(), s.snapshotMethods(),
+		s.operatorMethods(), s.variableMethods(), s.quotaMethods(), s.searchMethods(), s.snapshotMethods(), s.eventMethods(),
 		s.aclBootstrapMethods(), s.aclPolicyMethods(), s.aclTokenMethods(), s.aclRoleMethods(), s.aclOneTimeMethods(),
 		s.authMethodMethods(), s.bindingRuleMethods(), s.loginMethods(), s.relayMethods(), s.aclExplainMethods(), absentMethods())
 }
@@ -208,7 +208,6 @@ var features = map[string][]string{
 // absentStreams are the streaming methods that wait for a feature.
 var absentStreams = map[string]string{
 	"Allocations.Exec": "execution in tasks", "Agent.Monitor": "monitoring over RPC", "Agent.MonitorExport": "monitoring over RPC",
-	"Event.Stream": "the event stream",
 }
 
 // absentMethods are the rows of features still to come: each fails by the name of

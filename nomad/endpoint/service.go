@@ -29,6 +29,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/search"
 	"github.com/open-nomad/open-nomad/nomad/sso"
 	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/stream"
 )
 
 // Raft writes the log.
@@ -196,6 +197,7 @@ type Config struct {
 	Blocked    *broker.Blocked
 	Plans      Plans
 	Snapshots  Snapshots
+	Events     *stream.Broker // nil keeps no events
 	Heartbeats Heartbeats
 	Locks      Locks
 	Deploys    Deployments

@@ -31,10 +31,21 @@ type Observer interface {
 	QuotasFreed(index uint64, quotas []string)
 }
 
+// Recorder is an Observer that hears of every row too, as events tell of them, and
+// of a restore: what it heard before is of another state then.
+type Recorder interface {
+	// Applied tells of the command at index and the rows that it wrote.
+	Applied(index uint64, command nomad.MessageType, rows []state.Write)
+	// Replaced tells that a restore has put another state in the place of the one that
+	// it heard of.
+	Replaced()
+}
+
 // FSM implements raft.FSM over a state store.
 type FSM struct {
 	log      *slog.Logger
 	observer Observer
+	recorder Recorder // nil when the observer is none
 	commands map[nomad.MessageType]command
 	store    atomic.Pointer[state.Store]
 	applied  atomic.Uint64
@@ -46,6 +57,7 @@ type FSM struct {
 // New returns an FSM that writes to store. A nil observer hears nothing.
 func New(store *state.Store, observer Observer, log *slog.Logger) *FSM {
 	f := &FSM{log: log, observer: observer, commands: commandTable(), failed: make(chan error, 1)}
+	f.recorder, _ = observer.(Recorder)
 	f.store.Store(store)
 	return f
 }
@@ -83,7 +95,7 @@ func (f *FSM) Apply(entry *raft.Log) any {
 	if err != nil {
 		return err
 	}
-	f.tell(entry.Index, changes)
+	f.tell(entry, changes)
 	return resp
 }
 
@@ -125,7 +137,7 @@ func (f *FSM) together(entries []*raft.Log, out []any) bool {
 	}
 	f.applied.Store(last)
 	for i, entry := range entries {
-		f.tell(entry.Index, changes[i])
+		f.tell(entry, changes[i])
 	}
 	return true
 }
@@ -150,9 +162,13 @@ func (f *FSM) apply(store *state.Store, entry *raft.Log) (any, *state.Changes, e
 }
 
 // tell passes on what a command changed.
-func (f *FSM) tell(index uint64, c *state.Changes) {
+func (f *FSM) tell(entry *raft.Log, c *state.Changes) {
 	if c == nil || f.observer == nil {
 		return
+	}
+	index := entry.Index
+	if f.recorder != nil && len(c.Written) > 0 {
+		f.recorder.Applied(index, nomad.MessageType(entry.Data[0])&^nomad.IgnoreUnknownTypeFlag, c.Written)
 	}
 	for _, n := range c.Nodes {
 		f.observer.NodeChanged(index, n)
@@ -198,5 +214,8 @@ func (f *FSM) Restore(stream io.ReadCloser) error {
 	}
 	f.applied.Store(restored.LatestIndex())
 	f.store.Swap(restored).Abandon()
+	if f.recorder != nil {
+		f.recorder.Replaced()
+	}
 	return nil
 }

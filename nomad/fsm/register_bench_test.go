@@ -10,8 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/broker"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/state"
+	events "github.com/open-nomad/open-nomad/nomad/stream"
 )
 
 // registration is the log entry that registers a small job.
@@ -31,9 +33,21 @@ func registration(b testing.TB, index uint64) *raft.Log {
 
 // BenchmarkRegister applies registrations of jobs to a state that has many, one by
 // one and eight that were committed together: every server does so for every
-// registration.
+// registration. It is done with events, which nobody reads, and without.
 func BenchmarkRegister(b *testing.B) {
-	f := fsm.New(state.New(slog.New(slog.DiscardHandler)), nil, slog.New(slog.DiscardHandler))
+	work := broker.New(broker.Config{})
+	observer := broker.NewObserver(work, broker.NewBlocked(work), func(string) (string, bool) { return "", false })
+	b.Run("plain", func(b *testing.B) { benchmarkRegister(b, observer) })
+	b.Run("events", func(b *testing.B) {
+		benchmarkRegister(b, struct {
+			*broker.Observer
+			*events.Broker
+		}{observer, events.New(events.DefaultSize)})
+	})
+}
+
+func benchmarkRegister(b *testing.B, observer fsm.Observer) {
+	f := fsm.New(state.New(slog.New(slog.DiscardHandler)), observer, slog.New(slog.DiscardHandler))
 	index := uint64(10)
 	entries := make([]*raft.Log, 10_000)
 	fill := func() {

@@ -16,6 +16,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/endpoint"
 	"github.com/open-nomad/open-nomad/nomad/keyring/kms"
 	"github.com/open-nomad/open-nomad/nomad/search"
+	"github.com/open-nomad/open-nomad/nomad/stream"
 )
 
 // Config is how a server is set up: plain values, TLS and the audit log. A zero value has the default
@@ -130,6 +131,10 @@ type Config struct {
 	RootKeyGCInterval        time.Duration // default 10 min
 	RootKeyRotationThreshold time.Duration // default 720 h
 
+	// EventBuffer is how many entries of the log are kept for readers of events who come
+	// later. Default 100; negative keeps no events, and nobody may read them.
+	EventBuffer int
+
 	JobDefaultPriority int // default 50
 	JobMaxPriority     int // default 100
 	JobMaxCount        int // default 50,000
@@ -193,6 +198,9 @@ func (c Config) complete() (Config, error) {
 	}
 	if c.Workers == 0 {
 		c.Workers = max(2, runtime.NumCPU())
+	}
+	if c.EventBuffer == 0 {
+		c.EventBuffer = stream.DefaultSize
 	}
 	if c.SerfPort == 0 {
 		c.SerfPort = 4648

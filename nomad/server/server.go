@@ -48,6 +48,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/locks"
 	"github.com/open-nomad/open-nomad/nomad/plan"
 	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/stream"
 	"github.com/open-nomad/open-nomad/nomad/worker"
 )
 
@@ -75,6 +76,7 @@ type Server struct {
 	broker    *broker.Broker
 	blocked   *broker.Blocked
 	observer  *broker.Observer
+	events    *stream.Broker // nil keeps none
 	beats     *heartbeat.Timers
 	locks     *locks.Timers
 	plans     *plan.Applier
@@ -121,7 +123,7 @@ func (s *Server) open() (err error) {
 	s.broker = broker.New(broker.Config{})
 	s.blocked = broker.NewBlocked(s.broker)
 	s.observer = broker.NewObserver(s.broker, s.blocked, s.classOf)
-	s.fsm = fsm.New(state.New(s.log), s.observer, s.log)
+	s.fsm = fsm.New(state.New(s.log), s.observing(), s.log)
 	s.peers = rpc.NewPool(rpc.PoolConfig{IdleTimeout: 2 * time.Minute, MaxIdleStreams: 64, DialTimeout: s.cfg.DialTimeout, Mux: s.cfg.Mux,
 		TLS: s.cfg.TLS, Region: s.cfg.Region, RegionOf: s.regionAt, Log: s.log})
 	if err := s.openRaft(); err != nil {
@@ -199,9 +201,21 @@ func (s *Server) endpoints() *endpoint.Service {
 		Limits: endpoint.Limits{DefaultPriority: s.cfg.JobDefaultPriority, MaxPriority: s.cfg.JobMaxPriority,
 			MaxCount: s.cfg.JobMaxCount, MaxSource: s.cfg.JobMaxSourceSize},
 		Store: s.fsm.State, Raft: s.raft, Cluster: s, Voters: s, Autopilot: s, Peers: peers{s}, Broker: s.broker, Blocked: s.blocked, Plans: s.plans,
-		Snapshots: s, Heartbeats: s.beats, Locks: s.locks, Deploys: s.deploys, Issuer: s.issuer, Keyring: s.ring,
+		Snapshots: s, Events: s.events, Heartbeats: s.beats, Locks: s.locks, Deploys: s.deploys, Issuer: s.issuer, Keyring: s.ring,
 		Nodes: func() endpoint.Nodes { return s.rpc }, Now: time.Now, Log: s.log,
 	})
+}
+
+// observing are those who hear of what is applied.
+func (s *Server) observing() fsm.Observer {
+	if s.cfg.EventBuffer < 0 {
+		return s.observer
+	}
+	s.events = stream.New(s.cfg.EventBuffer)
+	return struct {
+		*broker.Observer
+		*stream.Broker
+	}{s.observer, s.events}
 }
 
 // classOf returns the computed class of a node.

@@ -11,6 +11,7 @@ import (
 
 var aclAuthMethods = &table[nomad.ACLAuthMethod]{
 	name: TableACLAuthMethods,
+	told: true,
 	id:   func(m *nomad.ACLAuthMethod) key { return keyOf(m.Name) },
 	indexes: []index[nomad.ACLAuthMethod]{
 		{name: "default", key: func(m *nomad.ACLAuthMethod) key {
@@ -24,6 +25,7 @@ var aclAuthMethods = &table[nomad.ACLAuthMethod]{
 
 var aclBindingRules = &table[nomad.ACLBindingRule]{
 	name: TableACLBindingRules,
+	told: true,
 	id:   func(r *nomad.ACLBindingRule) key { return keyOf(r.ID) },
 	indexes: []index[nomad.ACLBindingRule]{
 		{name: "method", key: func(r *nomad.ACLBindingRule) key { return keyOf(r.AuthMethod) }},

@@ -16,6 +16,7 @@ const IndexACLBootstrap = "acl_token_bootstrap"
 
 var aclTokens = &table[nomad.ACLToken]{
 	name: TableACLToken,
+	told: true,
 	id:   func(t *nomad.ACLToken) key { return keyOf(t.AccessorID) },
 	indexes: []index[nomad.ACLToken]{
 		{name: "secret", key: func(t *nomad.ACLToken) key {

@@ -10,6 +10,7 @@ import (
 
 var allocs = &table[nomad.Allocation]{
 	name: TableAllocs,
+	told: true,
 	id:   func(a *nomad.Allocation) key { return keyOf(a.ID) },
 	indexes: []index[nomad.Allocation]{
 		{"node", func(a *nomad.Allocation) key { return keyOf(a.NodeID) }},

@@ -14,6 +14,7 @@ import (
 
 var deployments = &table[nomad.Deployment]{
 	name: TableDeployment,
+	told: true,
 	id:   func(d *nomad.Deployment) key { return keyOf(d.ID) },
 	indexes: []index[nomad.Deployment]{
 		{"job", func(d *nomad.Deployment) key { return keyOf(d.Namespace, d.JobID) }},

@@ -11,6 +11,7 @@ import (
 
 var evals = &table[nomad.Evaluation]{
 	name: TableEvals,
+	told: true,
 	id:   func(e *nomad.Evaluation) key { return keyOf(e.ID) },
 	indexes: []index[nomad.Evaluation]{
 		{"job", func(e *nomad.Evaluation) key { return keyOf(e.Namespace, e.JobID) }},

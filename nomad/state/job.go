@@ -12,6 +12,7 @@ import (
 
 var jobs = &table[nomad.Job]{
 	name: TableJobs,
+	told: true,
 	id:   func(j *nomad.Job) key { return keyOf(j.Namespace, j.ID) },
 	indexes: []index[nomad.Job]{
 		{"parent", func(j *nomad.Job) key {

@@ -13,6 +13,7 @@ import (
 
 var nodes = &table[nomad.Node]{
 	name: TableNodes,
+	told: true,
 	id:   func(n *nomad.Node) key { return keyOf(n.ID) },
 	indexes: []index[nomad.Node]{
 		{"secret_id", func(n *nomad.Node) key { return optional(n.SecretID) }},

@@ -12,6 +12,7 @@ import (
 
 var nodePools = &table[nomad.NodePool]{
 	name: TableNodePools,
+	told: true,
 	id:   func(p *nomad.NodePool) key { return keyOf(p.Name) },
 }
 

@@ -262,6 +262,24 @@ type Changes struct {
 	// Quotas may have room again: less of them is held, or they or the namespaces that
 	// name them changed.
 	Quotas []string
+	// Written are the rows that events tell of, in the order in which they were written;
+	// of a row that was written twice the last counts.
+	Written []Write
+}
+
+// Write is one row as it was written: a pointer to what the table holds.
+type Write struct {
+	Row any
+	// Gone says that the row was deleted; Row is as it was then.
+	Gone bool
+}
+
+// note adds a row. Most entries write few, and every registration passes here.
+func (c *Changes) note(w Write) {
+	if c.Written == nil {
+		c.Written = make([]Write, 0, 4)
+	}
+	c.Written = append(c.Written, w)
 }
 
 // indexes is the table of the last change of each table.

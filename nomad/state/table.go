@@ -50,6 +50,7 @@ type table[T any] struct {
 	name    string
 	id      func(*T) key
 	indexes []index[T]
+	told    bool // events tell of its rows
 }
 
 // schema returns the table in memdb's terms.
@@ -134,12 +135,18 @@ func (t *table[T]) reversed(tx reader, ws memdb.WatchSet, index string, k key) i
 func (t *table[T]) put(tx *txn, row *T) {
 	t.check(tx.Insert(t.name, row))
 	tx.touch(t.name)
+	if t.told {
+		tx.changes.note(Write{Row: row})
+	}
 }
 
 // delete removes a row that get has returned.
 func (t *table[T]) delete(tx *txn, row *T) {
 	t.check(tx.Delete(t.name, row))
 	tx.touch(t.name)
+	if t.told {
+		tx.changes.note(Write{Row: row, Gone: true})
+	}
 }
 
 // check turns what memdb says about a wrong table or index name into a panic:

@@ -11,6 +11,7 @@ import (
 
 var variables = &table[nomad.VariableEncrypted]{
 	name: TableVariables,
+	told: true,
 	id:   func(v *nomad.VariableEncrypted) key { return keyOf(v.Namespace, v.Path) },
 	indexes: []index[nomad.VariableEncrypted]{
 		{name: "key_id", key: func(v *nomad.VariableEncrypted) key { return keyOf(v.KeyID) }},

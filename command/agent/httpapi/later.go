@@ -20,7 +20,6 @@ func laterRoutes() []route {
 		"periodic jobs":         {"/v1/job/:job_id/periodic/force"},
 		"actions":               {"/v1/job/:job_id/actions", "/v1/job/:job_id/action"},
 		"exec":                  {"/v1/client/allocation/:alloc_id/exec"},
-		"event streams":         {"/v1/event/stream"},
 		"log monitoring":        {"/v1/agent/monitor", "/v1/agent/monitor/export"},
 		"profiles over the API": {"/v1/agent/pprof/:profile", "/v1/agent/host"},
 		"the web UI":            {"/ui/"},

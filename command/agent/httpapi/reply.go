@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"reflect"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/hashicorp/go-msgpack/v2/codec"
@@ -12,18 +11,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// jsonHandle and prettyHandle write the values of package nomad by their wire
-// names: keys sorted, zero values shown, HTML left as it is.
-var jsonHandle, prettyHandle = newJSONHandle(0), newJSONHandle(4)
-
-func newJSONHandle(indent int8) *codec.JsonHandle {
-	h := &codec.JsonHandle{HTMLCharsAsIs: true, Indent: indent}
-	h.Canonical = true
-	h.TypeInfos = codec.NewTypeInfos([]string{"codec"})
-	return h
-}
-
-var jsonEncoders = sync.Pool{New: func() any { return codec.NewEncoder(nil, jsonHandle) }}
+// prettyHandle writes JSON for people.
+var prettyHandle = nomad.NewJSONHandle(4)
 
 // writeJSON writes body as the response; a nil body is an empty one.
 func writeJSON(w http.ResponseWriter, r *request, body any) {
@@ -44,16 +33,12 @@ func (r *request) pretty() bool {
 }
 
 func encodeJSON(body any, pretty bool) ([]byte, error) {
-	var out []byte
 	if pretty {
+		var out []byte
 		err := codec.NewEncoderBytes(&out, prettyHandle).Encode(orEmptyList(body))
 		return append(out, '\n'), err
 	}
-	enc := jsonEncoders.Get().(*codec.Encoder)
-	defer jsonEncoders.Put(enc)
-	enc.ResetBytes(&out)
-	err := enc.Encode(orEmptyList(body))
-	return out, err
+	return nomad.EncodeJSON(orEmptyList(body))
 }
 
 // orEmptyList shows a nil list as [] at the root.

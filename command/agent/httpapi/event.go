@@ -1,0 +1,98 @@
+package httpapi
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+func (s *Server) eventRoutes() []route {
+	return []route{{methods: "GET", path: "/v1/event/stream", cors: true, handle: s.eventStream}}
+}
+
+// eventStream writes a line for each log entry that changed something of interest, and
+// {} when nothing happens for a while. The first line comes at once. An error before it
+// becomes a status; a later one is the last line, and ends the stream.
+func (s *Server) eventStream(r *request) (any, error) {
+	req, err := r.eventRequest()
+	if err != nil {
+		return nil, err
+	}
+	stream, err := s.cfg.RPC.Stream(r.Context(), "Event.Stream")
+	if err != nil {
+		return nil, err
+	}
+	defer stream.Close()
+	defer closeWhenGone(r, stream)()
+	if err := stream.Encode(req); err != nil {
+		return nil, err
+	}
+	h := r.w.Header()
+	flusher := http.NewResponseController(r.w)
+	for first := true; ; first = false {
+		var line nomad.EventStreamWrapper
+		switch err := stream.Decode(&line); {
+		case err != nil && first:
+			return nil, err
+		case err != nil:
+			return nil, errDone
+		case line.Error != nil:
+			if err := streamError(line.Error, first); first {
+				return nil, err
+			}
+			if line.Event, err = lastLine(line.Error); err != nil {
+				return nil, errDone
+			}
+		case first:
+			h.Set("Content-Type", "application/json")
+			h.Set("Cache-Control", "no-cache")
+			h.Set("Connection", "close")
+			h.Set("Content-Encoding", "identity")  // no gzip
+			h.Set("Transfer-Encoding", "identity") // no chunks, which not every reader of lines takes
+		}
+		if line.Event == nil {
+			continue
+		}
+		if _, err := r.w.Write(append(line.Event.Data, '\n')); err != nil || line.Error != nil {
+			return nil, errDone
+		}
+		flusher.Flush() // a writer that cannot flush sends at the end
+	}
+}
+
+// lastLine says why a stream ends. Readers that do not know it take it for {}.
+func lastLine(e *nomad.RpcError) (*nomad.EventJson, error) {
+	if e.Message == io.EOF.Error() {
+		return nil, errors.New("nothing to say")
+	}
+	text, err := nomad.EncodeJSON(map[string]string{"Error": e.Message})
+	return &nomad.EventJson{Data: text}, err
+}
+
+// eventRequest reads topics and the index; topic may be given often.
+func (r *request) eventRequest() (*nomad.EventStreamRequest, error) {
+	q := &nomad.EventStreamRequest{Topics: map[nomad.Topic][]string{}}
+	if err := r.readOptions(&q.QueryOptions); err != nil {
+		return nil, err
+	}
+	q.MinQueryIndex = 0 // the stream begins there, it is no read that waits
+	index, err := r.number("index")
+	if err != nil {
+		return nil, err
+	}
+	if q.Index = int(index); q.Index < 0 {
+		return nil, nomad.Errorf(http.StatusBadRequest, "Invalid index %d", index)
+	}
+	for _, text := range r.query["topic"] {
+		name, key, _ := strings.Cut(text, ":")
+		if name == "" {
+			return nil, nomad.Errorf(http.StatusBadRequest, "Invalid topic %q: give Topic or Topic:key", text)
+		}
+		topic := nomad.Topic(name)
+		q.Topics[topic] = append(q.Topics[topic], or(key, "*"))
+	}
+	return q, nil
+}

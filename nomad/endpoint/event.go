@@ -1,0 +1,216 @@
+package endpoint
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/open-nomad/open-nomad/acl"
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/stream"
+)
+
+const (
+	// eventHeartbeat is how often a stream without events says that it lives.
+	eventHeartbeat = 30 * time.Second
+	// eventRecheck is how long what the reader may see is taken as it was, unless access
+	// control has changed.
+	eventRecheck = time.Second
+)
+
+// accessTables are those of which the rights of callers are made.
+var accessTables = []string{state.TableACLToken, state.TableACLPolicy, state.TableACLRoles, state.TableNamespaces}
+
+func (s *Service) eventMethods() []rpc.Method {
+	return []rpc.Method{
+		rpc.HandleStream("Event.Stream", rpc.Token, rpc.Region, s.eventStream).
+			Needs(rpc.Asked("ns:[read-job], node:[read], variables:[list] or management, by topic")).
+			FailingAs(func(e *nomad.RpcError) any { return &nomad.EventStreamWrapper{Error: e} }),
+	}
+}
+
+// eventStream sends events until the reader goes, may no longer see what it asked for, or
+// does not keep up.
+func (s *Service) eventStream(ctx context.Context, c *rpc.Call, req *nomad.EventStreamRequest, to *rpc.Stream) error {
+	filter, err := stream.NewFilter(req.Topics, namespaceOf(req.Namespace))
+	if err != nil {
+		return err
+	}
+	r := &eventReader{s: s, filter: filter, namespace: namespaceOf(req.Namespace), to: to}
+	if err := r.admit(c); err != nil {
+		return err
+	}
+	switch {
+	case req.Index < 0:
+		return nomad.Errorf(400, "invalid index %d of an event stream", req.Index)
+	case s.cfg.Events == nil:
+		return nomad.Errorf(501, "this server keeps no events: server.enable_event_broker is false")
+	}
+	ctx, cancel := to.UntilClosed(ctx)
+	defer cancel()
+	from := s.cfg.Events.Subscribe(uint64(req.Index))
+	defer from.Close()
+	err = r.run(ctx, from)
+	if errors.Is(err, stream.ErrSlow) {
+		s.log.Warn("reader of events was dropped", "err", err)
+	}
+	return err
+}
+
+// eventReader is one who reads events.
+type eventReader struct {
+	s         *Service
+	filter    stream.Filter
+	namespace string
+	to        *rpc.Stream
+
+	c     *rpc.Call // what the reader may see
+	asked time.Time // when that was asked
+	index uint64    // of access control, then
+	line  bytes.Buffer
+}
+
+// run sends what comes, and heartbeats in between. It ends without an error when the
+// reader is gone.
+func (r *eventReader) run(ctx context.Context, from *stream.Subscription) error {
+	err := r.send([]byte("{}"))
+	for err == nil {
+		var batch *stream.Batch
+		switch batch, err = r.next(ctx, from); {
+		case ctx.Err() != nil:
+			return nil
+		case err == nil && batch == nil:
+			err = r.send([]byte("{}"))
+		case err == nil:
+			err = r.tell(ctx, batch)
+		}
+	}
+	return err
+}
+
+// next waits for the next entry; nil after a while.
+func (r *eventReader) next(ctx context.Context, from *stream.Subscription) (*stream.Batch, error) {
+	wait, cancel := context.WithTimeout(ctx, eventHeartbeat)
+	defer cancel()
+	batch, err := from.Next(wait)
+	if errors.Is(err, context.DeadlineExceeded) {
+		return nil, nil
+	}
+	return batch, err
+}
+
+// tell sends what the reader asked for and may see of an entry. What it may see is asked
+// anew when access control has changed: the state holds all that came before the entry.
+func (r *eventReader) tell(ctx context.Context, batch *stream.Batch) error {
+	if err := r.renew(ctx); err != nil {
+		return err
+	}
+	r.line.Reset()
+	for _, e := range batch.Events() {
+		if !r.filter.Matches(e) || !r.maySee(e) {
+			continue
+		}
+		text, err := e.JSON()
+		if err != nil {
+			return err
+		}
+		if r.line.Len() == 0 {
+			r.line.WriteString(`{"Index":` + strconv.FormatUint(batch.Index, 10) + `,"Events":[`)
+		} else {
+			r.line.WriteByte(',')
+		}
+		r.line.Write(text)
+	}
+	if r.line.Len() == 0 {
+		return nil
+	}
+	r.line.WriteString("]}")
+	return r.send(r.line.Bytes())
+}
+
+// errReaderGone ends a stream that nobody reads.
+var errReaderGone = errors.New("the reader of events is gone")
+
+func (r *eventReader) send(line []byte) error {
+	if err := r.to.Encode(&nomad.EventStreamWrapper{Event: &nomad.EventJson{Data: line}}); err != nil {
+		return errors.Join(errReaderGone, err)
+	}
+	return nil
+}
+
+// renew asks again what the reader may see.
+func (r *eventReader) renew(ctx context.Context) error {
+	index, now := r.s.snapshot().TableIndex(accessTables...), r.s.cfg.Now()
+	if index == r.index && now.Sub(r.asked) < eventRecheck {
+		return nil
+	}
+	c, err := r.c.Renewed(ctx)
+	if err != nil {
+		return err
+	}
+	r.index, r.asked = index, now
+	return r.admit(c)
+}
+
+// admit refuses who may see nothing of a topic that was asked for.
+func (r *eventReader) admit(c *rpc.Call) error {
+	r.c = c
+	for _, topic := range r.filter.Topics() {
+		if err := r.needTopic(topic); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// needTopic refuses who may see nothing of a topic.
+func (r *eventReader) needTopic(topic nomad.Topic) error {
+	access := r.c.Access
+	q, management := stream.ToRead(topic, r.namespace)
+	switch {
+	case management:
+		return access.NeedManagement()
+	case topic == nomad.TopicVariable:
+		if err := noNode(r.c); err != nil {
+			return err
+		}
+		return r.inSome(q, access.AllowsSearch)
+	case q.Kind != acl.Namespaces:
+		return access.Need(q)
+	case r.namespace != nomad.AllNamespacesSentinel:
+		return access.Need(q)
+	}
+	return r.inSome(q, func(namespace string) bool {
+		q, _ := stream.ToRead(topic, namespace)
+		return access.Allows(q)
+	})
+}
+
+// inSome refuses who may not see anything in any of the namespaces that were asked for.
+func (r *eventReader) inSome(q acl.Question, may func(namespace string) bool) error {
+	if r.namespace != nomad.AllNamespacesSentinel {
+		if may(r.namespace) {
+			return nil
+		}
+		return rpc.Denied(q)
+	}
+	for ns := range r.s.snapshot().Namespaces(nil) {
+		if may(ns.Name) {
+			return nil
+		}
+	}
+	return rpc.Denied(q)
+}
+
+// maySee says whether the reader may see an event.
+func (r *eventReader) maySee(e *stream.Event) bool {
+	q, management := e.Need()
+	if management {
+		return r.c.Access.IsManagement()
+	}
+	return r.c.Access.Allows(q) && (e.Topic != nomad.TopicVariable || noNode(r.c) == nil)
+}

@@ -1,0 +1,79 @@
+package fsm_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"testing"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/broker"
+	"github.com/open-nomad/open-nomad/nomad/fsm"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// recorder notes what it hears.
+type recorder struct {
+	*broker.Observer
+	heard []string
+}
+
+func (r *recorder) Applied(index uint64, command nomad.MessageType, rows []state.Write) {
+	said := fmt.Sprint(index, " ", command)
+	for _, w := range rows {
+		said += fmt.Sprintf(" %T", w.Row)
+		if w.Gone {
+			said += " gone"
+		}
+	}
+	r.heard = append(r.heard, said)
+}
+
+func (r *recorder) Replaced() { r.heard = append(r.heard, "replaced") }
+
+// A recorder hears of every entry that wrote something, also of those that were applied
+// together, and of a restore.
+func TestRecorder(t *testing.T) {
+	b := broker.New(broker.Config{})
+	r := &recorder{Observer: broker.NewObserver(b, broker.NewBlocked(b), func(string) (string, bool) { return "", false })}
+	log := slog.New(slog.DiscardHandler)
+	f := fsm.New(state.New(log), r, log)
+	entry := func(index uint64, kind nomad.MessageType, body any) *raft.Log {
+		data, err := nomad.EncodeCommand(kind, body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &raft.Log{Index: index, Data: data, Type: raft.LogCommand}
+	}
+	f.Apply(registration(t, 10))
+	f.ApplyBatch([]*raft.Log{registration(t, 11), registration(t, 12)})
+	f.Apply(entry(13, nomad.NodePoolDeleteRequestType, &nomad.NodePoolDeleteRequest{Names: []string{"none"}})) // fails
+	f.Apply(entry(14, nomad.JobDeregisterRequestType, &nomad.JobDeregisterRequest{JobID: "job-10", Purge: true,
+		WriteRequest: nomad.WriteRequest{Namespace: "default"}}))
+	snapshot, err := f.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sink := &buffer{}
+	if err := snapshot.Persist(sink); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Restore(io.NopCloser(&sink.Buffer)); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"10 4 *nomad.Job *nomad.Evaluation", "11 4 *nomad.Job *nomad.Evaluation", "12 4 *nomad.Job *nomad.Evaluation", "14 5 *nomad.Job gone", "replaced"}
+	if !slices.Equal(r.heard, want) {
+		t.Errorf("the recorder heard %q, want %q", r.heard, want)
+	}
+}
+
+// buffer is a sink in memory.
+type buffer struct{ bytes.Buffer }
+
+func (*buffer) ID() string    { return "test" }
+func (*buffer) Cancel() error { return nil }
+func (*buffer) Close() error  { return nil }

@@ -1,0 +1,157 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// DefaultSize is how many entries of the log are kept for those who come later.
+const DefaultSize = 100
+
+// lag is how many entries a subscriber may be behind: a busy cluster writes thousands in
+// a second, and readers have pauses.
+const lag = 8192
+
+// ErrSlow means that a subscriber did not keep up: events that it has not seen are gone.
+var ErrSlow = errors.New("the reader of the event stream is too slow: events that it did not read yet are no longer kept")
+
+// ErrReplaced means that an operator restored a snapshot: what comes next does not follow
+// from what came before.
+var ErrReplaced = errors.New("the event stream ends: the state was replaced by a restored snapshot")
+
+// Broker keeps the last entries of the log that events tell of. The methods may be
+// called from any goroutine.
+type Broker struct {
+	size, lag int
+
+	mu    sync.Mutex
+	kept  []*Batch
+	first uint64 // the number of kept[0]; entries are numbered as they come
+	era   uint64 // grows with each restore
+	subs  int
+	moved chan struct{} // closed at the next entry; nil while nobody waits
+}
+
+// New returns a Broker that keeps size entries.
+func New(size int) *Broker { return &Broker{size: size, lag: max(lag, size)} }
+
+// Applied takes what a command wrote. It implements fsm.Recorder.
+func (b *Broker) Applied(index uint64, command nomad.MessageType, rows []state.Write) {
+	if _, told := types[command]; !told {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.kept = append(b.kept, &Batch{Index: index, command: command, rows: rows})
+	b.trim()
+	b.wake()
+}
+
+// Replaced forgets everything and ends all subscriptions. It implements fsm.Recorder.
+func (b *Broker) Replaced() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.first += uint64(len(b.kept))
+	b.kept = nil
+	b.era++
+	b.wake()
+}
+
+// trim drops what is too old.
+func (b *Broker) trim() {
+	keep := b.size
+	if b.subs > 0 {
+		keep = b.lag
+	}
+	for len(b.kept) > keep {
+		b.kept[0] = nil
+		b.kept = b.kept[1:]
+		b.first++
+	}
+}
+
+func (b *Broker) wake() {
+	if b.moved != nil {
+		close(b.moved)
+		b.moved = nil
+	}
+}
+
+// Subscribe begins with the first kept entry at index or after it; what is older is not
+// told. The caller closes the subscription.
+func (b *Broker) Subscribe(index uint64) *Subscription {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.subs++
+	end := b.first + uint64(len(b.kept))
+	next := max(b.first, end-min(end, uint64(b.size)))
+	for next < end && b.kept[next-b.first].Index < index {
+		next++
+	}
+	return &Subscription{b: b, index: index, next: next, era: b.era}
+}
+
+// Subscription reads entries one after the other. It is for one goroutine.
+type Subscription struct {
+	b      *Broker
+	index  uint64
+	next   uint64
+	era    uint64
+	closed bool
+}
+
+// Next returns the next entry, and waits for it until ctx ends.
+func (s *Subscription) Next(ctx context.Context) (*Batch, error) {
+	for {
+		batch, moved, err := s.take()
+		if batch != nil || err != nil {
+			return batch, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-moved:
+		}
+	}
+}
+
+// take returns the next entry, or what to wait for.
+func (s *Subscription) take() (*Batch, <-chan struct{}, error) {
+	b := s.b
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for {
+		switch {
+		case s.era != b.era:
+			return nil, nil, ErrReplaced
+		case s.next < b.first:
+			return nil, nil, fmt.Errorf("%w (%d entries of the log)", ErrSlow, b.first-s.next)
+		case s.next == b.first+uint64(len(b.kept)):
+			if b.moved == nil {
+				b.moved = make(chan struct{})
+			}
+			return nil, b.moved, nil
+		}
+		batch := b.kept[s.next-b.first]
+		s.next++
+		if batch.Index >= s.index {
+			return batch, nil, nil
+		}
+	}
+}
+
+// Close ends the subscription; the entries that were kept for it only are dropped.
+func (s *Subscription) Close() {
+	s.b.mu.Lock()
+	defer s.b.mu.Unlock()
+	if !s.closed {
+		s.closed = true
+		s.b.subs--
+		s.b.trim()
+	}
+}

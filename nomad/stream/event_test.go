@@ -1,0 +1,159 @@
+package stream_test
+
+import (
+	"encoding/json"
+	"errors"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/stream"
+)
+
+// eventsOf are the events of one entry.
+func eventsOf(t *testing.T, command nomad.MessageType, rows ...state.Write) []*stream.Event {
+	t.Helper()
+	b := stream.New(1)
+	b.Applied(7, command, rows)
+	s := b.Subscribe(0)
+	defer s.Close()
+	batch, err := s.Next(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return batch.Events()
+}
+
+// The fields of each topic are those of compat/http-conventions.md.
+func TestEventsOfRows(t *testing.T) {
+	for name, c := range map[string]struct {
+		command nomad.MessageType
+		row     state.Write
+		want    string
+	}{
+		"job": {nomad.JobRegisterRequestType, state.Write{Row: &nomad.Job{ID: "web", Namespace: "prod"}},
+			`{"Topic":"Job","Type":"JobRegistered","Key":"web","Namespace":"prod","FilterKeys":null,"Payload":["Job"]}`},
+		"purged job": {nomad.JobDeregisterRequestType, state.Write{Row: &nomad.Job{ID: "web", Namespace: "prod"}, Gone: true},
+			`{"Topic":"Job","Type":"JobDeregistered","Key":"web","Namespace":"prod","FilterKeys":null,"Payload":["Deleted","Job"]}`},
+		"evaluation": {nomad.EvalUpdateRequestType, state.Write{Row: &nomad.Evaluation{ID: "e", Namespace: "prod", JobID: "web", DeploymentID: "d"}},
+			`{"Topic":"Evaluation","Type":"EvaluationUpdated","Key":"e","Namespace":"prod","FilterKeys":["web","d"],"Payload":["Evaluation"]}`},
+		"allocation": {nomad.AllocClientUpdateRequestType, state.Write{Row: &nomad.Allocation{ID: "a", Namespace: "prod", JobID: "web"}},
+			`{"Topic":"Allocation","Type":"AllocationUpdated","Key":"a","Namespace":"prod","FilterKeys":["web"],"Payload":["Allocation"]}`},
+		"deployment": {nomad.ApplyPlanResultsRequestType, state.Write{Row: &nomad.Deployment{ID: "d", Namespace: "prod", JobID: "web"}},
+			`{"Topic":"Deployment","Type":"PlanResult","Key":"d","Namespace":"prod","FilterKeys":["web"],"Payload":["Deployment"]}`},
+		"node": {nomad.NodeUpdateStatusRequestType, state.Write{Row: &nomad.Node{ID: "n"}},
+			`{"Topic":"Node","Type":"NodeStreamEvent","Key":"n","Namespace":"","FilterKeys":null,"Payload":["Node"]}`},
+		"node pool": {nomad.NodePoolDeleteRequestType, state.Write{Row: &nomad.NodePool{Name: "gpu"}, Gone: true},
+			`{"Topic":"NodePool","Type":"NodePoolDeleted","Key":"gpu","Namespace":"","FilterKeys":null,"Payload":["NodePool"]}`},
+		"variable": {nomad.VarApplyStateRequestType, state.Write{Row: &nomad.VariableEncrypted{VariableMetadata: nomad.VariableMetadata{Namespace: "prod", Path: "a/b"}}, Gone: true},
+			`{"Topic":"Variable","Type":"VariableUpdated","Key":"a/b","Namespace":"prod","FilterKeys":null,"Payload":["Deleted","Metadata"]}`},
+		"token": {nomad.ACLTokenBootstrapRequestType, state.Write{Row: &nomad.ACLToken{AccessorID: "t"}},
+			`{"Topic":"ACLToken","Type":"ACLTokenUpserted","Key":"t","Namespace":"","FilterKeys":null,"Payload":["ACLToken"]}`},
+		"policy": {nomad.ACLPolicyDeleteRequestType, state.Write{Row: &nomad.ACLPolicy{Name: "p"}},
+			`{"Topic":"ACLPolicy","Type":"ACLPolicyDeleted","Key":"p","Namespace":"","FilterKeys":null,"Payload":["ACLPolicy"]}`},
+		"role": {nomad.ACLRolesUpsertRequestType, state.Write{Row: &nomad.ACLRole{ID: "r", Name: "ops"}},
+			`{"Topic":"ACLRole","Type":"ACLRoleUpserted","Key":"r","Namespace":"","FilterKeys":["ops"],"Payload":["ACLRole"]}`},
+		"auth method": {nomad.ACLAuthMethodsUpsertRequestType, state.Write{Row: &nomad.ACLAuthMethod{Name: "sso"}},
+			`{"Topic":"ACLAuthMethod","Type":"ACLAuthMethodUpserted","Key":"sso","Namespace":"","FilterKeys":null,"Payload":["AuthMethod"]}`},
+		"binding rule": {nomad.ACLBindingRulesDeleteRequestType, state.Write{Row: &nomad.ACLBindingRule{ID: "b", AuthMethod: "sso"}},
+			`{"Topic":"ACLBindingRule","Type":"ACLBindingRuleDeleted","Key":"b","Namespace":"","FilterKeys":["sso"],"Payload":["ACLBindingRule"]}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			events := eventsOf(t, c.command, c.row)
+			if len(events) != 1 {
+				t.Fatalf("%d events, want one", len(events))
+			}
+			text, err := events[0].JSON()
+			if err != nil {
+				t.Fatal(err)
+			}
+			type fields struct {
+				Topic, Type, Key, Namespace string
+				FilterKeys, Payload         []string
+			}
+			var got struct {
+				fields
+				Index   int
+				Payload map[string]any
+			}
+			var want fields
+			if err := errors.Join(json.Unmarshal(text, &got), json.Unmarshal([]byte(c.want), &want)); err != nil {
+				t.Fatal(err)
+			}
+			for k := range got.Payload {
+				got.fields.Payload = append(got.fields.Payload, k)
+			}
+			slices.Sort(got.fields.Payload)
+			if !reflect.DeepEqual(got.fields, want) || got.Index != 7 {
+				t.Errorf("event %+v of entry %d, want %+v of entry 7", got.fields, got.Index, want)
+			}
+		})
+	}
+}
+
+// What an entry wrote twice is told once, as it was in the end.
+func TestLastWriteCounts(t *testing.T) {
+	events := eventsOf(t, nomad.JobRegisterRequestType,
+		state.Write{Row: &nomad.Job{ID: "web", Namespace: "default", Status: "pending"}},
+		state.Write{Row: &nomad.Job{ID: "web", Namespace: "other"}},
+		state.Write{Row: &nomad.Evaluation{ID: "e"}},
+		state.Write{Row: &nomad.Job{ID: "web", Namespace: "default", Status: "running"}})
+	var got []string
+	for _, e := range events {
+		got = append(got, string(e.Topic)+" "+e.Namespace)
+	}
+	if want := []string{"Job other", "Evaluation ", "Job default"}; !slices.Equal(got, want) {
+		t.Fatalf("events %q, want %q", got, want)
+	}
+	text, err := events[2].JSON()
+	var job struct{ Payload struct{ Job nomad.Job } }
+	if err := errors.Join(err, json.Unmarshal(text, &job)); err != nil || job.Payload.Job.Status != "running" {
+		t.Errorf("the job is %q (%v), want it as it was in the end", job.Payload.Job.Status, err)
+	}
+}
+
+func TestFilter(t *testing.T) {
+	event := eventsOf(t, nomad.EvalUpdateRequestType, state.Write{Row: &nomad.Evaluation{ID: "e", Namespace: "prod", JobID: "web"}})[0]
+	node := eventsOf(t, nomad.NodeRegisterRequestType, state.Write{Row: &nomad.Node{ID: "n"}})[0]
+	for name, c := range map[string]struct {
+		topics    map[nomad.Topic][]string
+		namespace string
+		event     *stream.Event
+		want      bool
+	}{
+		"everything":              {nil, "prod", event, true},
+		"other namespace":         {nil, "default", event, false},
+		"all namespaces":          {nil, "*", event, true},
+		"its topic":               {map[nomad.Topic][]string{"Evaluation": {"*"}}, "prod", event, true},
+		"its topic, no keys":      {map[nomad.Topic][]string{"Evaluation": nil}, "prod", event, true},
+		"another topic":           {map[nomad.Topic][]string{"Job": {"*"}}, "prod", event, false},
+		"its key":                 {map[nomad.Topic][]string{"Evaluation": {"x", "e"}}, "prod", event, true},
+		"its job":                 {map[nomad.Topic][]string{"Evaluation": {"web"}}, "prod", event, true},
+		"another job":             {map[nomad.Topic][]string{"Evaluation": {"we"}}, "prod", event, false},
+		"its job in all topics":   {map[nomad.Topic][]string{"*": {"web"}}, "prod", event, true},
+		"another in all topics":   {map[nomad.Topic][]string{"*": {"db"}}, "prod", event, false},
+		"nodes have no namespace": {map[nomad.Topic][]string{"Node": {"*"}}, "prod", node, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, err := stream.NewFilter(c.topics, c.namespace)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := f.Matches(c.event); got != c.want {
+				t.Errorf("Matches() = %v, want %v", got, c.want)
+			}
+		})
+	}
+}
+
+func TestUnknownTopics(t *testing.T) {
+	for topic, want := range map[nomad.Topic]int{"job": 400, "": 400, "Service": 501, "Operator": 501} {
+		_, err := stream.NewFilter(map[nomad.Topic][]string{topic: {"*"}}, "default")
+		var coded *nomad.CodedError
+		if !errors.As(err, &coded) || coded.Code != want {
+			t.Errorf("NewFilter(%q) = %v, want the code %d", topic, err, want)
+		}
+	}
+}

@@ -1,0 +1,133 @@
+package stream
+
+import (
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// types names the commands that events tell of. Whatever else a command writes has the
+// type of the command too.
+var types = map[nomad.MessageType]string{
+	nomad.NodeRegisterRequestType:                 nomad.TypeNodeRegistration,
+	nomad.NodeDeregisterRequestType:               nomad.TypeNodeDeregistration,
+	nomad.NodeBatchDeregisterRequestType:          nomad.TypeNodeDeregistration,
+	nomad.NodeUpdateStatusRequestType:             nomad.TypeNodeEvent,
+	nomad.UpsertNodeEventsType:                    nomad.TypeNodeEvent,
+	nomad.NodeUpdateDrainRequestType:              nomad.TypeNodeDrain,
+	nomad.BatchNodeUpdateDrainRequestType:         nomad.TypeNodeDrain,
+	nomad.NodeUpdateEligibilityRequestType:        nomad.TypeNodeEligibilityUpdate,
+	nomad.NodePoolUpsertRequestType:               nomad.TypeNodePoolUpserted,
+	nomad.NodePoolDeleteRequestType:               nomad.TypeNodePoolDeleted,
+	nomad.JobRegisterRequestType:                  nomad.TypeJobRegistered,
+	nomad.JobDeregisterRequestType:                nomad.TypeJobDeregistered,
+	nomad.JobBatchDeregisterRequestType:           nomad.TypeJobBatchDeregistered,
+	nomad.EvalUpdateRequestType:                   nomad.TypeEvalUpdated,
+	nomad.AllocClientUpdateRequestType:            nomad.TypeAllocationUpdated,
+	nomad.AllocUpdateDesiredTransitionRequestType: nomad.TypeAllocationUpdateDesiredStatus,
+	nomad.ApplyPlanResultsRequestType:             nomad.TypePlanResult,
+	nomad.DeploymentStatusUpdateRequestType:       nomad.TypeDeploymentUpdate,
+	nomad.DeploymentAllocHealthRequestType:        nomad.TypeDeploymentAllocHealth,
+	nomad.ACLTokenUpsertRequestType:               nomad.TypeACLTokenUpserted,
+	nomad.ACLTokenBootstrapRequestType:            nomad.TypeACLTokenUpserted,
+	nomad.ACLTokenDeleteRequestType:               nomad.TypeACLTokenDeleted,
+	nomad.ACLPolicyUpsertRequestType:              nomad.TypeACLPolicyUpserted,
+	nomad.ACLPolicyDeleteRequestType:              nomad.TypeACLPolicyDeleted,
+	nomad.ACLRolesUpsertRequestType:               nomad.TypeACLRoleUpserted,
+	nomad.ACLRolesDeleteByIDRequestType:           nomad.TypeACLRoleDeleted,
+	nomad.ACLAuthMethodsUpsertRequestType:         nomad.TypeACLAuthMethodUpserted,
+	nomad.ACLAuthMethodsDeleteRequestType:         nomad.TypeACLAuthMethodDeleted,
+	nomad.ACLBindingRulesUpsertRequestType:        nomad.TypeACLBindingRuleUpserted,
+	nomad.ACLBindingRulesDeleteRequestType:        nomad.TypeACLBindingRuleDeleted,
+	nomad.VarApplyStateRequestType:                nomad.TypeVariableUpdated,
+}
+
+// eventOf makes the event of a row, nil for one that events do not tell of. What it does
+// with the row when it is asked for the payload must not write to it.
+func eventOf(w state.Write) *Event {
+	switch r := w.Row.(type) {
+	case *nomad.Job:
+		return about(nomad.TopicJob, r.ID, r.Namespace, func() map[string]any { return deletable("Job", r, w.Gone) })
+	case *nomad.Evaluation:
+		return about(nomad.TopicEvaluation, r.ID, r.Namespace, one("Evaluation", func() any { return evaluation(r) }), r.JobID, r.DeploymentID)
+	case *nomad.Allocation:
+		return about(nomad.TopicAllocation, r.ID, r.Namespace, one("Allocation", func() any { return allocation(r) }), r.JobID, r.DeploymentID)
+	case *nomad.Deployment:
+		return about(nomad.TopicDeployment, r.ID, r.Namespace, one("Deployment", func() any { return r }), r.JobID)
+	case *nomad.Node:
+		return about(nomad.TopicNode, r.ID, "", one("Node", func() any { return r.WithoutSecret() }))
+	case *nomad.NodePool:
+		return about(nomad.TopicNodePool, r.Name, "", one("NodePool", func() any { return r }))
+	case *nomad.VariableEncrypted:
+		return about(nomad.TopicVariable, r.Path, r.Namespace, func() map[string]any { return deletable("Metadata", metadata(r), w.Gone) })
+	}
+	return eventOfAccess(w.Row)
+}
+
+// eventOfAccess is eventOf for what access control is made of.
+func eventOfAccess(row any) *Event {
+	switch r := row.(type) {
+	case *nomad.ACLToken:
+		return about(nomad.TopicACLToken, r.AccessorID, "", one("ACLToken", func() any { return r.WithoutSecret() }))
+	case *nomad.ACLPolicy:
+		return about(nomad.TopicACLPolicy, r.Name, "", one("ACLPolicy", func() any { return r }))
+	case *nomad.ACLRole:
+		return about(nomad.TopicACLRole, r.ID, "", one("ACLRole", func() any { return r }), r.Name)
+	case *nomad.ACLAuthMethod:
+		return about(nomad.TopicACLAuthMethod, r.Name, "", one("AuthMethod", func() any { return r.WithoutSecrets() }))
+	case *nomad.ACLBindingRule:
+		return about(nomad.TopicACLBindingRule, r.ID, "", one("ACLBindingRule", func() any { return r }), r.AuthMethod)
+	}
+	return nil
+}
+
+// about makes an event. Keys that are empty are left out.
+func about(topic nomad.Topic, key, namespace string, payload func() map[string]any, keys ...string) *Event {
+	e := &Event{Topic: topic, Key: key, Namespace: namespace, payload: payload}
+	for _, k := range keys {
+		if k != "" {
+			e.FilterKeys = append(e.FilterKeys, k)
+		}
+	}
+	return e
+}
+
+func one(name string, thing func() any) func() map[string]any {
+	return func() map[string]any { return map[string]any{name: thing()} }
+}
+
+// deletable says of a thing that it is gone.
+func deletable(name string, thing any, gone bool) map[string]any {
+	out := map[string]any{name: thing}
+	if gone {
+		out["Deleted"] = true
+	}
+	return out
+}
+
+// evaluation leaves out the token with which older leaders had it processed.
+func evaluation(e *nomad.Evaluation) *nomad.Evaluation {
+	if e.LeaderACL == "" {
+		return e
+	}
+	out := *e
+	out.LeaderACL = ""
+	return &out
+}
+
+// allocation leaves out the tokens of the tasks, and the job, which has events of its own.
+func allocation(a *nomad.Allocation) *nomad.Allocation {
+	out := *a
+	out.SignedIdentities, out.Job = nil, nil
+	return &out
+}
+
+// metadata leaves out who holds the variable: that is for those who may write it.
+func metadata(v *nomad.VariableEncrypted) *nomad.VariableMetadata {
+	out := v.VariableMetadata
+	if out.Lock != nil {
+		lock := *out.Lock
+		lock.ID = ""
+		out.Lock = &lock
+	}
+	return &out
+}
