@@ -27,12 +27,17 @@ func devAgent(t *testing.T, args ...string) *cluster.Agent {
 	t.Helper()
 	dir := t.TempDir()
 	cfg := filepath.Join(dir, "exec2.hcl")
+	write(t, cfg, unveiling())
+	return start(t, cluster.Options{Dir: dir, Args: append([]string{"-dev", "-config=" + cfg}, args...)})
+}
+
+// unveiling is the configuration of devAgent.
+func unveiling() string {
 	text := "plugin \"exec2\" {\n  config {\n    unveil_by_task = true\n"
 	if os.Geteuid() != 0 {
 		text += "    allow_unprivileged = true\n"
 	}
-	write(t, cfg, text+"  }\n}\n")
-	return start(t, cluster.Options{Dir: dir, Args: append([]string{"-dev", "-config=" + cfg}, args...)})
+	return text + "  }\n}\n"
 }
 
 // start starts an agent of this very program, whose output shows when the test fails.

@@ -29,7 +29,7 @@ func newGuarded(t *testing.T) *guarded {
 	t.Helper()
 	dir := t.TempDir()
 	cfg := filepath.Join(dir, "acl.hcl")
-	write(t, cfg, "acl {\n  enabled = true\n  token_min_expiration_ttl = \"1s\"\n}\n")
+	write(t, cfg, "acl {\n  enabled = true\n  token_min_expiration_ttl = \"1s\"\n}\n"+unveiling())
 	a := start(t, cluster.Options{Dir: dir, Args: []string{"-dev", "-config=" + cfg}, Secret: bootSecret})
 	return &guarded{Client: clientOf(t, a, bootSecret), a: a}
 }

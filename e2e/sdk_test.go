@@ -3,6 +3,7 @@ package e2e
 import (
 	"io"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -14,10 +15,19 @@ import (
 // The SDK that other tools are built on, which we did not write, registers a
 // job, follows it to completion and reads its logs.
 func TestOfficialSDK(t *testing.T) {
-	a := devAgent(t)
-	client, err := sdk.NewClient(&sdk.Config{Address: a.Address()})
+	g := newGuarded(t)
+	client := g.Client
+	rules, err := os.ReadFile("../demo/hello.policy.hcl")
 	if err != nil {
 		t.Fatal(err)
+	}
+	g.policy(t, "hello", string(rules), &sdk.JobACL{Namespace: "default", JobID: "hello"})
+	for job, greeting := range map[string]string{"hello": "hello, job", "other": "not for hello"} {
+		v := sdk.NewVariable("nomad/jobs/" + job)
+		v.Items = sdk.VariableItems{"greeting": greeting}
+		if _, _, err := client.Variables().Create(v, nil); err != nil {
+			t.Fatal(err)
+		}
 	}
 	job, err := client.Jobs().ParseHCL(demoJob(t), true)
 	if err != nil {
@@ -45,6 +55,9 @@ func TestOfficialSDK(t *testing.T) {
 	text := sdkLogs(t, client, alloc)
 	if want := "nomad_job_id\":\"" + *job.ID; !contains(text, want) {
 		t.Errorf("the log does not show the task's claims (%q):\n%s", want, text)
+	}
+	if !contains(text, "hello, job") || contains(text, "not for hello") {
+		t.Errorf("the log does not show the variable of the job, or another's:\n%s", text)
 	}
 	if !contains(text, "denied: /etc/shadow") && os.Geteuid() == 0 {
 		t.Errorf("the log does not show that /etc/shadow is out of reach:\n%s", text)
@@ -95,8 +108,18 @@ func demoJob(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	self, err := os.Executable()
+	program, err := os.ReadFile("/proc/self/exe")
 	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for _, d := range []string{dir, filepath.Dir(dir)} { // tasks pass through
+		if err := os.Chmod(d, 0o711); err != nil {
+			t.Fatal(err)
+		}
+	}
+	self := filepath.Join(dir, "nomad") // by that name it is
+	if err := os.WriteFile(self, program, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := jobspec.Parse(jobspec.Config{Filename: "hello.nomad.hcl", Source: text, Vars: []string{"nomad=" + self}, Strict: true}); err != nil {
