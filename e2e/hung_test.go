@@ -99,11 +99,18 @@ func follow(t *testing.T, through *cluster.Agent, region, alloc string) (lines *
 func TestAStoppedLeaderHoldsNobodyForLong(t *testing.T) {
 	s, cl, alloc := withNode(t)
 	defer purgeAll(t, cl)
-	ours := s.nodeServer(alloc.NodeID)
-	lead := (ours + 1) % 3
-	other := (ours + 2) % 3
-	s.lead(lead)
-	lines, ended := follow(t, s.all[other], "global", alloc.ID)
+	ours, lead, other := -1, 0, 0
+	var lines *atomic.Int64
+	var ended <-chan error
+	// The node may have gone to another server meanwhile, whose leader must not be the one
+	// that the log comes through.
+	within(t, time.Minute, "a log that comes through a follower", func() bool {
+		ours = s.nodeServer(alloc.NodeID)
+		lead, other = (ours+1)%3, (ours+2)%3
+		s.lead(lead)
+		lines, ended = follow(t, s.all[other], "global", alloc.ID)
+		return s.nodeServer(alloc.NodeID) == ours
+	})
 	pause(t, s.all[lead])
 	stopped := time.Now()
 	reads := make(chan error, 2)
