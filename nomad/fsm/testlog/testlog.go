@@ -46,34 +46,49 @@ func (l *Log) Snapshot() *state.Snapshot { return l.Store().Snapshot() }
 
 // Apply writes one entry.
 func (l *Log) Apply(ctx context.Context, t nomad.MessageType, payload any) (any, uint64, error) {
+	resp, snap, err := l.apply(ctx, t, payload)
+	if snap == nil {
+		return nil, 0, err
+	}
+	return resp, snap.Index(), err
+}
+
+// apply writes one entry and returns the state right after it, before any other
+// entry: an observer may cause the next one at once.
+func (l *Log) apply(ctx context.Context, t nomad.MessageType, payload any) (any, *state.Snapshot, error) {
 	l.mu.Lock()
 	before := l.before
 	l.mu.Unlock()
 	if before != nil {
 		if err := before(ctx, t); err != nil {
-			return nil, 0, err
+			return nil, nil, err
 		}
 	}
 	data, err := nomad.EncodeCommand(t, payload)
 	if err != nil {
-		return nil, 0, fmt.Errorf("encode command %d: %w", t, err)
+		return nil, nil, fmt.Errorf("encode command %d: %w", t, err)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.index++
 	resp := l.fsm.Apply(&raft.Log{Index: l.index, Type: raft.LogCommand, Data: data})
 	if err, failed := resp.(error); failed {
-		return nil, l.index, err
+		return nil, l.Snapshot(), err
 	}
-	return resp, l.index, nil
+	return resp, l.Snapshot(), nil
 }
 
 // Must writes one entry and returns its index; it ends the test if that fails.
 func (l *Log) Must(t testing.TB, typ nomad.MessageType, payload any) uint64 {
 	t.Helper()
-	_, index, err := l.Apply(context.Background(), typ, payload)
+	return l.must(t, typ, payload).Index()
+}
+
+func (l *Log) must(t testing.TB, typ nomad.MessageType, payload any) *state.Snapshot {
+	t.Helper()
+	_, snap, err := l.apply(context.Background(), typ, payload)
 	if err != nil {
 		t.Fatalf("apply command %d: %v", typ, err)
 	}
-	return index
+	return snap
 }

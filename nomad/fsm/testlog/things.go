@@ -28,13 +28,13 @@ func (l *Log) Node(t testing.TB, edit ...func(*nomad.Node)) *nomad.Node {
 		f(n)
 	}
 	n.ComputedClass = n.ComputeClass()
-	l.Must(t, nomad.NodeRegisterRequestType, &nomad.NodeRegisterRequest{Node: n})
+	snap := l.must(t, nomad.NodeRegisterRequestType, &nomad.NodeRegisterRequest{Node: n})
 	if n.Status != nomad.NodeStatusInit {
-		l.Must(t, nomad.NodeUpdateStatusRequestType, &nomad.NodeUpdateStatusRequest{
+		snap = l.must(t, nomad.NodeUpdateStatusRequestType, &nomad.NodeUpdateStatusRequest{
 			NodeID: n.ID, Status: n.Status, UpdatedAt: n.StatusUpdatedAt,
 		})
 	}
-	return l.Snapshot().Node(nil, n.ID)
+	return snap.Node(nil, n.ID)
 }
 
 // Job registers a job with one group "g" of count allocations and one task "t" of
@@ -57,10 +57,10 @@ func (l *Log) Job(t testing.TB, typ string, count int, edit ...func(*nomad.Job))
 	for _, f := range edit {
 		f(j)
 	}
-	l.Must(t, nomad.JobRegisterRequestType, &nomad.JobRegisterRequest{
+	snap := l.must(t, nomad.JobRegisterRequestType, &nomad.JobRegisterRequest{
 		Job: j, WriteRequest: nomad.WriteRequest{Namespace: j.Namespace},
 	})
-	return l.Snapshot().Job(nil, j.Namespace, j.ID)
+	return snap.Job(nil, j.Namespace, j.ID)
 }
 
 // Eval writes a pending evaluation of the job.
@@ -74,8 +74,8 @@ func (l *Log) Eval(t testing.TB, j *nomad.Job, edit ...func(*nomad.Evaluation)) 
 	for _, f := range edit {
 		f(e)
 	}
-	l.Must(t, nomad.EvalUpdateRequestType, &nomad.EvalUpdateRequest{Evals: []*nomad.Evaluation{e}})
-	return l.Snapshot().Eval(nil, e.ID)
+	snap := l.must(t, nomad.EvalUpdateRequestType, &nomad.EvalUpdateRequest{Evals: []*nomad.Evaluation{e}})
+	return snap.Eval(nil, e.ID)
 }
 
 // NewAlloc returns an allocation of the job's group "g" for the node with what its
@@ -106,8 +106,8 @@ func NewAlloc(j *nomad.Job, node *nomad.Node, edit ...func(*nomad.Allocation)) *
 func (l *Log) Alloc(t testing.TB, j *nomad.Job, node *nomad.Node, edit ...func(*nomad.Allocation)) *nomad.Allocation {
 	t.Helper()
 	a := NewAlloc(j, node, edit...)
-	l.Must(t, nomad.ApplyPlanResultsRequestType, &nomad.ApplyPlanResultsRequest{
+	snap := l.must(t, nomad.ApplyPlanResultsRequestType, &nomad.ApplyPlanResultsRequest{
 		AllocsUpdated: []*nomad.Allocation{a}, UpdatedAt: time.Now().UnixNano(),
 	})
-	return l.Snapshot().Alloc(nil, a.ID)
+	return snap.Alloc(nil, a.ID)
 }
