@@ -45,7 +45,11 @@ type Policy struct {
 	MissingExit int
 
 	OOMScoreAdj int
-	PrivateIPC  bool // own System V IPC and POSIX message queues
+	PrivateIPC  bool    // own System V IPC and POSIX message queues
+	PrivatePID  bool    // own process numbers; process 1 is ours, not the program
+	NetNS       string  // network namespace to join, by path; "" keeps the starter's
+	Mounts      *Mounts // own mount namespace; nil keeps the starter's
+	LogDenials  bool    // the kernel's audit tells what Landlock and seccomp refuse
 
 	User    *User  // nil keeps the starter's
 	Files   *Files // nil leaves files, sockets and signals alone
@@ -70,6 +74,24 @@ func (e Environment) GoString() string { return e.String() }
 type User struct {
 	UID, GID uint32
 	Groups   []uint32 // supplementary
+}
+
+// Mounts are what the program's own mount namespace shows otherwise than the host's.
+// They are made in the order of the fields. What Files grants below Tmp's /tmp stays
+// visible there.
+type Mounts struct {
+	Binds []Bind
+	Tmp   Path // directory shown as /tmp; Modes are not looked at; the zero Path keeps the host's
+	Proc  bool // fresh /proc of the program's PID namespace, of which it sees its own processes only
+}
+
+// Bind shows Source at Target, with everything that is mounted below it. Target must
+// exist in the host's tree, or lie in a directory that the program's user owns. No bind
+// follows a symlink at its last step, and none gives devices or setuid files.
+type Bind struct {
+	Source   Path // Modes are not looked at
+	Target   string
+	ReadOnly bool // for all mounts below too
 }
 
 // Files are the rights that Landlock leaves.

@@ -110,6 +110,9 @@ func (p *Policy) apply() error {
 	if err := p.scoreOOM(); err != nil {
 		return fmt.Errorf("set oom score: %w", err)
 	}
+	if p.PrivatePID || p.Mounts != nil || p.NetNS != "" || p.LogDenials {
+		return errors.New("this build has no namespaces of processes, mounts and networks")
+	}
 	if p.PrivateIPC {
 		if err := unix.Unshare(unix.CLONE_NEWIPC); err != nil {
 			return fmt.Errorf("make IPC namespace: %w", err)

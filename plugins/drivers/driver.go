@@ -78,7 +78,8 @@ type Capabilities struct {
 	SendSignals          bool
 	Exec                 bool
 	FSIsolation          FSIsolation
-	DynamicWorkloadUsers bool // the client hands out a uid of its own to a task without user
+	DynamicWorkloadUsers bool     // the client hands out a uid of its own to a task without user
+	Networks             []string // modes that it takes: "host", "group"; empty is the host's only
 	MustCreateNetwork    bool
 	NoLogs               bool // the driver collects no logs
 }
@@ -124,8 +125,9 @@ type TaskConfig struct {
 	LogDir       string // <alloc>/alloc/logs
 	Log          LogConfig
 	Mounts       []Mount
-	CgroupParent string // e.g. "nomad.slice"
-	NetNS        string // path of the allocation's network namespace, "" for the host's
+	Files        []HostFile // laid over files of the host, where the driver can
+	CgroupParent string     // e.g. "nomad.slice"
+	NetNS        string     // path of the allocation's network namespace, "" for the host's
 	OOMScoreAdj  int
 }
 
@@ -140,9 +142,16 @@ type LinuxResources struct {
 
 // Mount shows a host path to the task.
 type Mount struct {
-	TaskPath string
+	TaskPath string // absolute; a driver with its own mount namespace binds it there
 	HostPath string
 	ReadOnly bool
+}
+
+// HostFile lays a file that the client made over one of the host, such as
+// /etc/resolv.conf; read only. Name is relative to the allocation's directory.
+type HostFile struct {
+	Name   string
+	Target string
 }
 
 // TaskHandle is what survives an agent: stored in the client's state database.
