@@ -68,13 +68,15 @@ func (r *SandboxReport) Mismatches() []SandboxLayer {
 // Reporter is a Driver that has things to say of its running tasks: what the sandbox
 // refused, what is not as declared.
 type Reporter interface {
-	// TaskEvents sends until ctx ends. A slow reader loses events, never the driver.
-	TaskEvents(ctx context.Context) <-chan *TaskEvent
+	// Report calls tell, which is quick, for each event until ctx ends. What is known
+	// of a task when its WaitTask returns has been told by then.
+	Report(ctx context.Context, tell func(*TaskEvent)) error
 }
 
 // TaskEvent becomes an event of the task's state.
 type TaskEvent struct {
 	TaskID  string
+	Type    string // such as "Sandbox Denial"
 	At      time.Time
 	Message string            // for people
 	Details map[string]string // for programs
