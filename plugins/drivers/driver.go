@@ -82,6 +82,7 @@ type Capabilities struct {
 	Networks             []string // modes that it takes: "host", "group"; empty is the host's only
 	MustCreateNetwork    bool
 	NoLogs               bool // the driver collects no logs
+	Mounts               bool // the driver shows TaskConfig.Mounts and lays TaskConfig.Files
 }
 
 // Health of a driver on a node.
@@ -143,7 +144,7 @@ type LinuxResources struct {
 // Mount shows a host path to the task.
 type Mount struct {
 	TaskPath string // absolute; a driver with its own mount namespace binds it there
-	HostPath string
+	HostPath string // without links: whoever meets one on the way refuses it
 	ReadOnly bool
 }
 
