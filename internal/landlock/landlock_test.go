@@ -2,6 +2,7 @@ package landlock_test
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"net"
@@ -17,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/internal/landlock"
+	"github.com/open-nomad/open-nomad/internal/testkernel"
 )
 
 // Restricting is for good, so each trial is a process of its own: this binary, told
@@ -115,16 +117,32 @@ func attempt(what, arg string) string {
 // run makes a process try things and returns its answers.
 func run(t *testing.T, tcp string, args ...string) []string {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", append([]string{"trial", tcp}, args...)...)
-	out, err := cmd.Output()
+	lines, err := runOn(t, testkernel.Kernel{}, tcp, args...)
 	if err != nil {
-		t.Fatalf("trial: %v: %s", err, out)
-	}
-	var lines []string
-	for s := bufio.NewScanner(strings.NewReader(string(out))); s.Scan(); {
-		lines = append(lines, s.Text())
+		t.Fatalf("trial: %v: %s", err, lines)
 	}
 	return lines
+}
+
+// runOn does so on another kernel, where restricting may fail.
+func runOn(t *testing.T, k testkernel.Kernel, tcp string, args ...string) ([]string, error) {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	cmd := exec.CommandContext(t.Context(), exe, append([]string{"trial", tcp}, args...)...)
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := k.Start(cmd); err != nil {
+		t.Fatal(err)
+	}
+	err = cmd.Wait()
+	var lines []string
+	for s := bufio.NewScanner(&out); s.Scan(); {
+		lines = append(lines, s.Text())
+	}
+	return lines, err
 }
 
 func need(t *testing.T, abi int) {

@@ -1,0 +1,143 @@
+package landlock
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// ruleNetPort is LANDLOCK_RULE_NET_PORT of linux/landlock.h.
+const ruleNetPort = 2
+
+// netPort is struct landlock_net_port_attr, pathBeneath landlock_path_beneath_attr.
+type (
+	netPort     struct{ allowed, port uint64 }
+	pathBeneath struct {
+		allowed uint64
+		parent  int32
+	}
+)
+
+// restrictRest lays the second layer over the calling thread, which is the one
+// that will execute the task: other threads end there.
+func (r Ruleset) restrictRest(abi int) error {
+	a := secondLayer(abi, r.TCP != nil)
+	if a == (access{}) {
+		return nil
+	}
+	sockets := a.fs & unix.LANDLOCK_ACCESS_FS_RESOLVE_UNIX
+	if abi >= ABIRefer {
+		a.fs |= unix.LANDLOCK_ACCESS_FS_REFER
+	}
+	fd, _, e := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&a)), size(abi), 0)
+	if e != 0 {
+		return fmt.Errorf("create landlock ruleset: %w", e)
+	}
+	defer unix.Close(int(fd))
+	if abi >= ABIRefer {
+		if err := allowMoves(int(fd)); err != nil {
+			return err
+		}
+	}
+	if sockets != 0 {
+		if err := r.allowSockets(int(fd)); err != nil {
+			return err
+		}
+	}
+	if r.TCP != nil {
+		if err := addPorts(int(fd), r.TCP); err != nil {
+			return err
+		}
+	}
+	if _, _, e := unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, fd, 0, 0); e != 0 {
+		return fmt.Errorf("restrict %s: %w", strings.Join(between(ABITruncate, abi), ", "), e)
+	}
+	return nil
+}
+
+// allowMoves gives moving between directories back, everywhere: a ruleset denies
+// that even when it does not handle it, and in the first layer the paths decide.
+func allowMoves(ruleset int) error {
+	root, err := unix.Open("/", unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("open /: %w", err)
+	}
+	defer unix.Close(root)
+	if err := allowBeneath(ruleset, root, unix.LANDLOCK_ACCESS_FS_REFER); err != nil {
+		return fmt.Errorf("allow moving between directories: %w", err)
+	}
+	return nil
+}
+
+// allowSockets gives back connecting to the sockets of granted paths.
+func (r Ruleset) allowSockets(ruleset int) error {
+	for _, p := range r.Paths {
+		ok, err := p.connectable()
+		if err != nil {
+			return err
+		}
+		if !ok {
+			continue
+		}
+		if err := allowBeneath(ruleset, int(p.File.Fd()), unix.LANDLOCK_ACCESS_FS_RESOLVE_UNIX); err != nil {
+			return fmt.Errorf("allow sockets of %s: %w", p.Name, err)
+		}
+	}
+	return nil
+}
+
+// connectable says whether the path's modes are enough for its sockets.
+func (p Path) connectable() (bool, error) {
+	kind, err := fileKind(p.File)
+	if err != nil {
+		return false, fmt.Errorf("stat %s: %w", p.Name, err)
+	}
+	switch kind {
+	case unix.S_IFDIR:
+		return strings.Contains(p.Modes, "r") && strings.Contains(p.Modes, "w"), nil
+	case unix.S_IFSOCK:
+		return strings.Contains(p.Modes, "w"), nil
+	}
+	return false, nil
+}
+
+// fileKind is the type of a file, one of the S_IF constants.
+func fileKind(f *os.File) (uint32, error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return 0, err
+	}
+	return st.Mode & unix.S_IFMT, nil
+}
+
+func allowBeneath(ruleset, parent int, rights uint64) error {
+	attr := pathBeneath{allowed: rights, parent: int32(parent)}
+	_, _, e := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(ruleset), unix.LANDLOCK_RULE_PATH_BENEATH,
+		uintptr(unsafe.Pointer(&attr)), 0, 0, 0)
+	if e != 0 {
+		return e
+	}
+	return nil
+}
+
+func addPorts(ruleset int, p *Ports) error {
+	allow := map[uint16]uint64{}
+	for _, port := range p.Bind {
+		allow[port] |= unix.LANDLOCK_ACCESS_NET_BIND_TCP
+	}
+	for _, port := range p.Connect {
+		allow[port] |= unix.LANDLOCK_ACCESS_NET_CONNECT_TCP
+	}
+	for port, rights := range allow {
+		attr := netPort{allowed: rights, port: uint64(port)}
+		_, _, e := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(ruleset), ruleNetPort,
+			uintptr(unsafe.Pointer(&attr)), 0, 0, 0)
+		if e != 0 {
+			return fmt.Errorf("allow TCP port %d: %w", port, e)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,85 @@
+package landlock
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestSecondLayer says for each version what this package takes away beyond the
+// files of the first layer. The numbers are those of linux/landlock.h.
+func TestSecondLayer(t *testing.T) {
+	tests := []struct {
+		abi   int
+		bare  access // no ports asked for
+		size  uintptr
+		names int
+	}{
+		{1, access{}, 8, 1},
+		{2, access{}, 8, 2},
+		{3, access{}, 8, 3},
+		{4, access{}, 16, 4},
+		{5, access{fs: 0x8000}, 16, 5},
+		{6, access{fs: 0x8000, scoped: 3}, 24, 7},
+		{7, access{fs: 0x8000, scoped: 3}, 24, 7},
+		{8, access{fs: 0x8000, scoped: 3}, 24, 7},
+		{9, access{fs: 0x18000, scoped: 3}, 24, 8},
+		{10, access{fs: 0x18000, scoped: 3}, 24, 8},
+	}
+	for _, tt := range tests {
+		if got := secondLayer(tt.abi, false); got != tt.bare {
+			t.Errorf("ABI %d: %+v, want %+v", tt.abi, got, tt.bare)
+		}
+		withPorts := tt.bare
+		if tt.abi >= 4 {
+			withPorts.net = 3
+		}
+		if got := secondLayer(tt.abi, true); got != withPorts {
+			t.Errorf("ABI %d with ports: %+v, want %+v", tt.abi, got, withPorts)
+		}
+		if got := size(tt.abi); got != tt.size {
+			t.Errorf("ABI %d: size %d, want %d", tt.abi, got, tt.size)
+		}
+		if got := Names(tt.abi); len(got) != tt.names || slices.Contains(got, "") {
+			t.Errorf("ABI %d restricts %q, want %d", tt.abi, got, tt.names)
+		}
+	}
+}
+
+// TestConnectable says which granted paths keep their sockets where the kernel
+// restricts them.
+func TestConnectable(t *testing.T) {
+	dir := t.TempDir()
+	l, err := net.Listen("unix", filepath.Join(dir, "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if err := os.WriteFile(filepath.Join(dir, "f"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		modes, name string
+		want        bool
+	}{
+		{"rw", ".", true}, {"rwxc", ".", true}, {"r", ".", false}, {"w", ".", false}, {"rxc", ".", false},
+		{"w", "s", true}, {"rw", "s", true}, {"r", "s", false}, {"rw", "f", false},
+	}
+	for _, tt := range tests {
+		name := filepath.Join(dir, tt.name)
+		fd, err := unix.Open(name, unix.O_PATH|unix.O_CLOEXEC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := os.NewFile(uintptr(fd), name)
+		got, err := Path{Modes: tt.modes, File: f, Name: name}.connectable()
+		if err != nil || got != tt.want {
+			t.Errorf("%s:%s connectable = %v, %v, want %v", tt.modes, tt.name, got, err, tt.want)
+		}
+		f.Close()
+	}
+}
