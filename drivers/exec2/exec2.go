@@ -21,6 +21,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"strconv"
 	"strings"
@@ -31,6 +32,7 @@ import (
 	"github.com/open-nomad/open-nomad/drivers/process"
 	"github.com/open-nomad/open-nomad/internal/cgroup"
 	"github.com/open-nomad/open-nomad/internal/landlock"
+	"github.com/open-nomad/open-nomad/internal/sandbox/seccomp"
 	"github.com/open-nomad/open-nomad/internal/supervise"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
@@ -78,13 +80,13 @@ func (s settings) fingerprint() drivers.Fingerprint {
 	if err != nil {
 		return drivers.Fingerprint{Health: drivers.HealthUnhealthy, Description: err.Error()}
 	}
-	abi, _ := landlock.ABI() // check has seen it succeed
+	facts := s.facts()
 	f := drivers.Fingerprint{Health: drivers.HealthHealthy, Description: "Healthy", Attributes: map[string]string{
 		"driver.exec2.unveil.tasks":    strconv.FormatBool(s.unveilByTask),
 		"driver.exec2.unveil.defaults": strconv.FormatBool(s.unveilDefaults),
-		"driver.exec2.landlock":        "v" + strconv.Itoa(abi),
 		"driver.exec2.unprivileged":    strconv.FormatBool(len(missing) > 0),
 	}}
+	maps.Copy(f.Attributes, facts.Attributes(Name))
 	if len(missing) > 0 {
 		f.Description = "Healthy, allow_unprivileged without: " + strings.Join(missing, ", ")
 	}
@@ -100,6 +102,9 @@ func (s settings) check() (missing []string, err error) {
 	}
 	if abi < s.minABI {
 		return nil, fmt.Errorf("landlock ABI %d of this kernel is below %d; landlock_min_abi can lower what is demanded", abi, s.minABI)
+	}
+	if err := seccomp.Available(); err != nil {
+		return nil, err
 	}
 	if os.Geteuid() != 0 {
 		missing = []string{"a uid per task", "control group", "private IPC"}

@@ -9,12 +9,23 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"unsafe"
 
 	lib "github.com/elastic/go-seccomp-bpf"
 	"github.com/elastic/go-seccomp-bpf/arch"
 	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
 )
+
+// Available says why this kernel could not hold a task to a filter; nil if it can.
+func Available() error {
+	action := uint32(unix.SECCOMP_RET_ERRNO)
+	_, _, e := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_GET_ACTION_AVAIL, 0, uintptr(unsafe.Pointer(&action)))
+	if e != 0 {
+		return fmt.Errorf("seccomp filters are not available in this kernel: %w", e)
+	}
+	return nil
+}
 
 // Default returns the filter of this machine's architecture, as the kernel reads
 // it: an array of struct sock_filter.

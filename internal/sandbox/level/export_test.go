@@ -1,0 +1,14 @@
+package level
+
+// Needs are the names of what a level asks for beyond the one below.
+func Needs(l Level) []string {
+	var out []string
+	for _, r := range rungs {
+		for _, n := range r.needs {
+			if r.level == l {
+				out = append(out, n.name)
+			}
+		}
+	}
+	return out
+}
