@@ -1,49 +1,51 @@
 package driverset
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-
-	"github.com/hashicorp/hcl/v2"
-	"github.com/hashicorp/hcl/v2/hcldec"
-	hcljson "github.com/hashicorp/hcl/v2/json"
+	"maps"
 
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
+// aliased is a driver whose plugin block may go by other names too, such as that of
+// the program it was once a plugin of.
+type aliased interface{ Aliases() []string }
+
 // configure gives a driver its plugin block, decoded by the driver's own schema.
 func configure(d drivers.Driver, block map[string]any) error {
-	if block == nil {
-		block = map[string]any{}
+	val, err := drivers.Decode(block, d.ConfigSpec())
+	if err == nil {
+		err = d.SetConfig(val)
 	}
-	src, err := json.Marshal(block)
 	if err != nil {
-		return fmt.Errorf("plugin %q: %w", d.Name(), err)
-	}
-	file, diags := hcljson.Parse(src, d.Name())
-	if diags.HasErrors() {
-		return faults(d.Name(), diags)
-	}
-	// Without a context strings are literal.
-	val, diags := hcldec.Decode(file.Body, d.ConfigSpec(), nil)
-	if diags.HasErrors() {
-		return faults(d.Name(), diags)
-	}
-	if err := d.SetConfig(val); err != nil {
 		return fmt.Errorf("plugin %q: %w", d.Name(), err)
 	}
 	return nil
 }
 
-// faults makes one error of all diagnostics, without the places, which are those
-// of a generated text.
-func faults(driver string, diags hcl.Diagnostics) error {
+// byDriver returns the plugin blocks by the name of their driver. Two for the same
+// driver are an error: which of them counts could only be guessed.
+func byDriver(list []drivers.Driver, plugins map[string]map[string]any) (map[string]map[string]any, error) {
+	out := maps.Clone(plugins)
 	var errs []error
-	for _, diag := range diags {
-		if diag.Severity == hcl.DiagError {
-			errs = append(errs, fmt.Errorf("plugin %q: %s: %s", driver, diag.Summary, diag.Detail))
+	for _, d := range list {
+		a, ok := d.(aliased)
+		if !ok {
+			continue
+		}
+		for _, alias := range a.Aliases() {
+			block, given := out[alias]
+			if !given {
+				continue
+			}
+			delete(out, alias)
+			if _, twice := out[d.Name()]; twice {
+				errs = append(errs, fmt.Errorf("plugin %q and plugin %q are the same driver: keep one block", d.Name(), alias))
+				continue
+			}
+			out[d.Name()] = block
 		}
 	}
-	return errors.Join(errs...)
+	return out, errors.Join(errs...)
 }

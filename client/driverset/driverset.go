@@ -55,12 +55,13 @@ func New(cfg Config) (*Set, error) {
 		log: cfg.Log, drivers: map[string]drivers.Driver{}, infos: map[string]*nomad.DriverInfo{},
 		changed: make(chan struct{}, 1), ready: make(chan struct{}),
 	}
-	var errs []error
+	plugins, err := byDriver(cfg.Drivers, cfg.Plugins)
+	errs := []error{err}
 	for _, d := range cfg.Drivers {
 		s.drivers[d.Name()] = d
-		errs = append(errs, configure(d, cfg.Plugins[d.Name()]))
+		errs = append(errs, configure(d, plugins[d.Name()]))
 	}
-	for _, name := range slices.Sorted(maps.Keys(cfg.Plugins)) {
+	for _, name := range slices.Sorted(maps.Keys(plugins)) {
 		if s.drivers[name] == nil {
 			errs = append(errs, fmt.Errorf("plugin %q: %w", name, ErrUnknown))
 		}

@@ -73,6 +73,11 @@ func TestSilentDriver(t *testing.T) {
 	})
 }
 
+// aliased is a driver with two names for its plugin block.
+type aliased struct{ drivers.Driver }
+
+func (aliased) Aliases() []string { return []string{"old-mock"} }
+
 func TestPluginBlocks(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
 	for _, tc := range []struct {
@@ -89,6 +94,20 @@ func TestPluginBlocks(t *testing.T) {
 				t.Errorf("New() = %v, want an error that names %s", err, tc.want)
 			}
 		})
+	}
+	aliasKnown := aliased{mock.New(log)}
+	for name, tc := range map[string]struct {
+		plugins map[string]map[string]any
+		want    string
+	}{
+		"other name":         {map[string]map[string]any{"old-mock": {"shutdown_periodic_after": true}}, ""},
+		"other name, faulty": {map[string]map[string]any{"old-mock": {"shutdown_when": 1}}, "shutdown_when"},
+		"both names":         {map[string]map[string]any{"old-mock": {}, mock.Name: {}}, `"mock_driver" and plugin "old-mock" are the same driver`},
+	} {
+		_, err := driverset.New(driverset.Config{Drivers: []drivers.Driver{aliasKnown}, Plugins: tc.plugins, Log: log})
+		if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: New() = %v, want %q", name, err, tc.want)
+		}
 	}
 	if _, err := set(t, nil).Driver("exec9"); !errors.Is(err, driverset.ErrUnknown) {
 		t.Errorf("Driver(exec9) = %v, want ErrUnknown", err)

@@ -1,17 +1,14 @@
 package taskenv
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
-	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hcldec"
-	hcljson "github.com/hashicorp/hcl/v2/json"
 	"github.com/zclconf/go-cty/cty"
+
+	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
 // Config fills in the references of a task's config block and decodes it by the
@@ -23,47 +20,11 @@ func (e *Env) Config(config map[string]any, spec hcldec.Spec) (cty.Value, error)
 		slices.Sort(unknown)
 		return cty.NilVal, fmt.Errorf("config: no value for ${%s}", strings.Join(slices.Compact(unknown), "}, ${"))
 	}
-	if err := known(filled, spec); err != nil {
-		return cty.NilVal, err
-	}
-	src, err := json.Marshal(filled)
-	if err != nil {
-		return cty.NilVal, fmt.Errorf("config: %w", err)
-	}
-	file, diags := hcljson.Parse(src, "config")
-	if diags.HasErrors() {
-		return cty.NilVal, faults(diags)
-	}
-	// Without a context strings are literal: the references are filled in already.
-	val, diags := hcldec.Decode(file.Body, spec, nil)
-	if diags.HasErrors() {
-		return cty.NilVal, faults(diags)
-	}
-	return val, nil
-}
-
-// known refuses arguments that the schema does not have, by name.
-func known(config any, spec hcldec.Spec) error {
-	given, ok := config.(map[string]any)
+	block, ok := filled.(map[string]any)
 	if !ok {
-		return nil
+		return cty.NilVal, fmt.Errorf("config is a %T, want a block", filled)
 	}
-	schema := hcldec.ImpliedSchema(spec)
-	var names []string
-	for _, a := range schema.Attributes {
-		names = append(names, a.Name)
-	}
-	for _, b := range schema.Blocks {
-		names = append(names, b.Type)
-	}
-	slices.Sort(names)
-	var errs []error
-	for _, name := range slices.Sorted(maps.Keys(given)) {
-		if !slices.Contains(names, name) {
-			errs = append(errs, fmt.Errorf("unknown argument %q in config; expected one of: %s", name, strings.Join(names, ", ")))
-		}
-	}
-	return errors.Join(errs...)
+	return drivers.Decode(block, spec)
 }
 
 // fill returns v with the references of all its strings filled in, and those
@@ -119,16 +80,4 @@ func fillList[T any](e *Env, list []T) (any, []string) {
 		plain[i] = value
 	}
 	return e.fill(plain)
-}
-
-// faults makes one error of all diagnostics. Their source is generated, so the
-// places they name would mean nothing to anybody.
-func faults(diags hcl.Diagnostics) error {
-	var errs []error
-	for _, d := range diags {
-		if d.Severity == hcl.DiagError {
-			errs = append(errs, fmt.Errorf("config: %s: %s", d.Summary, d.Detail))
-		}
-	}
-	return errors.Join(errs...)
 }

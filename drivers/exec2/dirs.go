@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/open-nomad/open-nomad/internal/sandbox"
+	"github.com/open-nomad/open-nomad/drivers/process"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -14,33 +14,33 @@ import (
 const private = 0o700
 
 // prepareDirectories makes the task's temporary directory and gives the task's own
-// ones to its user, and to nobody else; a nil user leaves them as they are. It goes by
+// ones to its user, and to nobody else; the zero Account leaves them as they are. It goes by
 // descriptors from the allocation's directory, which is root's, since an earlier
 // start may have left links.
-func prepareDirectories(cfg *drivers.TaskConfig, u *sandbox.User) error {
+func prepareDirectories(cfg *drivers.TaskConfig, acc process.Account) error {
 	root, err := unix.Open(cfg.AllocDir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return fmt.Errorf("open allocation directory %s: %w", cfg.AllocDir, err)
 	}
 	defer unix.Close(root)
-	if err := makeTmp(root, cfg); err != nil || u == nil {
+	if err := makeTmp(root, cfg); err != nil || acc.Name == "" {
 		return err
 	}
 	for _, dir := range []string{cfg.LocalDir, cfg.SecretsDir, tmpDir(cfg)} {
-		if err := own(root, cfg.AllocDir, dir, u); err != nil {
-			return fmt.Errorf("give %s to uid %d: %w", dir, u.UID, err)
+		if err := own(root, cfg.AllocDir, dir, acc); err != nil {
+			return fmt.Errorf("give %s to uid %d: %w", dir, acc.UID, err)
 		}
 	}
 	return nil
 }
 
-func own(root int, base, dir string, u *sandbox.User) error {
+func own(root int, base, dir string, acc process.Account) error {
 	fd, err := openBeneath(root, base, dir)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(fd)
-	if err := unix.Fchown(fd, int(u.UID), int(u.GID)); err != nil {
+	if err := unix.Fchown(fd, int(acc.UID), int(acc.GID)); err != nil {
 		return err
 	}
 	return unix.Fchmod(fd, private)

@@ -3,17 +3,17 @@
 // namespace and a control group with hard limits. The task sees host paths, those
 // that were unveiled to it. States, recovery and exits are those of drivers/process.
 //
-// Where it differs from the driver it is compatible with, on purpose: a task has a
-// bound of processes (max_processes, by default a share of the host's), default
-// folders that are absent are skipped, root needs the operator's allow_root, the
-// environment holds nothing of the agent's, a death by signal N is status 128+N with
-// the signal, a tiny CPU share is raised to what the kernel takes, and there is no
-// process between the supervisor and the task.
+// What can be said to it is package config. Where it differs from the driver it is
+// compatible with, on purpose: a task has a bound of processes (pids_limit), default
+// folders that are absent are skipped, root and root's group need the operator's
+// allow_root, the environment holds nothing of the agent's, a death by signal N is
+// status 128+N with the signal, a tiny CPU share is raised to what the kernel takes,
+// and there is no process between the supervisor and the task.
 //
 // It is never silently weaker. Without root there is no uid, no control group and
 // no private IPC; then the driver is unhealthy, and says what is missing, until the
 // operator sets allow_unprivileged. A kernel whose Landlock is older than
-// landlock_min_abi makes it unhealthy too.
+// require_abi makes it unhealthy too.
 package exec2
 
 import (
@@ -29,6 +29,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2/hcldec"
 
+	"github.com/open-nomad/open-nomad/drivers/exec2/config"
 	"github.com/open-nomad/open-nomad/drivers/process"
 	"github.com/open-nomad/open-nomad/internal/cgroup"
 	"github.com/open-nomad/open-nomad/internal/landlock"
@@ -38,19 +39,19 @@ import (
 )
 
 // Name of the driver in a task's driver attribute.
-const Name = "exec2"
+const Name = config.Driver
 
 // Driver runs sandboxed programs; it implements drivers.Driver.
 type Driver struct {
 	process.Tasks
-	*process.Settings[settings]
+	*process.Settings[config.Plugin]
 	log   *slog.Logger
 	super *supervise.Client
 }
 
 // New returns the driver with the default settings.
 func New(log *slog.Logger, super *supervise.Client) *Driver {
-	return &Driver{log: log.With("driver", Name), super: super, Settings: process.NewSettings(Name, defaults, decodeSettings),
+	return &Driver{log: log.With("driver", Name), super: super, Settings: process.NewSettings(Name, config.DefaultPlugin(), config.DecodePlugin),
 		Tasks: process.Tasks{Driver: Name, DefaultStop: syscall.SIGINT, Supervisor: super}}
 }
 
@@ -59,11 +60,14 @@ var _ drivers.Driver = (*Driver)(nil)
 // Name implements drivers.Driver.
 func (d *Driver) Name() string { return Name }
 
+// Aliases are the other names that the plugin block may have.
+func (d *Driver) Aliases() []string { return []string{config.Alias} }
+
 // ConfigSpec implements drivers.Driver.
-func (d *Driver) ConfigSpec() hcldec.Spec { return configSpec }
+func (d *Driver) ConfigSpec() hcldec.Spec { return config.PluginSpec }
 
 // TaskSpec implements drivers.Driver.
-func (d *Driver) TaskSpec() hcldec.Spec { return taskSpec }
+func (d *Driver) TaskSpec() hcldec.Spec { return config.TaskSpec }
 
 // Capabilities implements drivers.Driver.
 func (d *Driver) Capabilities() drivers.Capabilities {
@@ -72,21 +76,20 @@ func (d *Driver) Capabilities() drivers.Capabilities {
 
 // Fingerprint implements drivers.Driver.
 func (d *Driver) Fingerprint(ctx context.Context) <-chan drivers.Fingerprint {
-	return process.Steady(ctx, d.Current().fingerprint())
+	return process.Steady(ctx, fingerprint(d.Current()))
 }
 
-func (s settings) fingerprint() drivers.Fingerprint {
-	missing, err := s.check()
+func fingerprint(set config.Plugin) drivers.Fingerprint {
+	missing, err := check(set)
 	if err != nil {
 		return drivers.Fingerprint{Health: drivers.HealthUnhealthy, Description: err.Error()}
 	}
-	facts := s.facts()
 	f := drivers.Fingerprint{Health: drivers.HealthHealthy, Description: "Healthy", Attributes: map[string]string{
-		"driver.exec2.unveil.tasks":    strconv.FormatBool(s.unveilByTask),
-		"driver.exec2.unveil.defaults": strconv.FormatBool(s.unveilDefaults),
+		"driver.exec2.unveil.tasks":    strconv.FormatBool(set.UnveilByTask),
+		"driver.exec2.unveil.defaults": strconv.FormatBool(set.UnveilDefaults),
 		"driver.exec2.unprivileged":    strconv.FormatBool(len(missing) > 0),
 	}}
-	maps.Copy(f.Attributes, facts.Attributes(Name))
+	maps.Copy(f.Attributes, facts().Attributes(Name))
 	if len(missing) > 0 {
 		f.Description = "Healthy, allow_unprivileged without: " + strings.Join(missing, ", ")
 	}
@@ -95,13 +98,13 @@ func (s settings) fingerprint() drivers.Fingerprint {
 
 // check returns what of the sandbox this node can't do, allowed by the operator,
 // or an error for what is not allowed.
-func (s settings) check() (missing []string, err error) {
+func check(set config.Plugin) (missing []string, err error) {
 	abi, err := landlock.ABI()
 	if err != nil {
 		return nil, err
 	}
-	if abi < s.minABI {
-		return nil, fmt.Errorf("landlock ABI %d of this kernel is below %d; landlock_min_abi can lower what is demanded", abi, s.minABI)
+	if abi < set.RequireABI {
+		return nil, fmt.Errorf("landlock ABI %d of this kernel is below the require_abi of %d in the driver config", abi, set.RequireABI)
 	}
 	if err := seccomp.Available(); err != nil {
 		return nil, err
@@ -111,7 +114,7 @@ func (s settings) check() (missing []string, err error) {
 	} else if err := groupsUsable(); err != nil {
 		missing = []string{"control group (" + err.Error() + ")"}
 	}
-	if len(missing) > 0 && !s.allowUnprivileged {
+	if len(missing) > 0 && !set.AllowUnprivileged {
 		return nil, fmt.Errorf("this node lacks: %s; allow_unprivileged runs tasks without", strings.Join(missing, ", "))
 	}
 	return missing, nil
@@ -128,7 +131,7 @@ func groupsUsable() error {
 // StartTask implements drivers.Driver.
 func (d *Driver) StartTask(ctx context.Context, cfg *drivers.TaskConfig) (*drivers.TaskHandle, error) {
 	set := d.Current()
-	missing, err := set.check()
+	missing, err := check(set)
 	if err != nil {
 		return nil, err
 	}
@@ -138,34 +141,29 @@ func (d *Driver) StartTask(ctx context.Context, cfg *drivers.TaskConfig) (*drive
 	if len(cfg.Mounts) > 0 {
 		return nil, fmt.Errorf("driver %s cannot mount yet", Name)
 	}
-	opts, err := decodeOptions(cfg.Config)
+	t, err := config.DecodeTask(cfg.Config)
 	if err != nil {
 		return nil, err
 	}
-	if len(opts.unveil) > 0 && !set.unveilByTask {
-		return nil, errors.New("task set unveil paths but driver config does not allow this")
-	}
-	acc, err := set.account(cfg)
+	acc, err := account(set, cfg)
 	if err != nil {
 		return nil, err
 	}
-	policy, err := set.policy(cfg, opts, acc)
+	if err := prepareDirectories(cfg, acc); err != nil {
+		return nil, err
+	}
+	spec, err := spec(set, cfg, t, acc)
 	if err != nil {
 		return nil, err
 	}
-	spec, err := process.Spec(cfg, policy)
-	if err != nil {
+	l, err := limits(set, t, cfg.Limits)
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	if len(missing) == 0 {
-		l := limits(cfg.Limits)
-		if l.Processes, err = set.processes(); err != nil {
-			return nil, err
-		}
+	case len(missing) == 0:
 		spec.Group = &supervise.Group{Group: process.GroupName(cfg), Limits: l}
-	}
-	if err := prepareDirectories(cfg, policy.User); err != nil {
-		return nil, err
+	case t.PIDsLimit > 0:
+		return nil, errors.New("pids_limit: this node has no control group to hold the task in")
 	}
 	if _, err := d.super.Start(ctx, spec); err != nil {
 		return nil, process.StartFailure(err)
@@ -173,14 +171,11 @@ func (d *Driver) StartTask(ctx context.Context, cfg *drivers.TaskConfig) (*drive
 	return d.Started(cfg)
 }
 
-// limits are hard: memory up to memory_max, and the CPU that was asked for.
-func limits(r drivers.LinuxResources) cgroup.Limits {
-	l := cgroup.Limits{MemoryMax: r.MemoryBytes, CPUShares: r.CPUShares, Cores: r.Cores}
-	if r.MemoryMaxBytes > 0 {
-		l.MemoryLow, l.MemoryMax = r.MemoryBytes, max(r.MemoryMaxBytes, r.MemoryBytes)
+// spec is what the supervisor is asked to start.
+func spec(set config.Plugin, cfg *drivers.TaskConfig, t config.Task, acc process.Account) (*supervise.Spec, error) {
+	p, err := policy(set, cfg, t, acc)
+	if err != nil {
+		return nil, err
 	}
-	if r.MHzPerCore > 0 {
-		l.CPUQuota = r.CPUShares * cgroup.CPUPeriod / int64(r.MHzPerCore)
-	}
-	return l
+	return process.Spec(cfg, p)
 }

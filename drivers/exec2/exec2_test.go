@@ -187,7 +187,7 @@ func TestRefusals(t *testing.T) {
 	}{
 		{"root", func(c *drivers.TaskConfig) { c.User = "root" }, "allow_root"},
 		{"uid 0", func(c *drivers.TaskConfig) { c.User = "0" }, "allow_root"},
-		{"no user", func(c *drivers.TaskConfig) { c.User = "" }, "no user"},
+		{"no user", func(c *drivers.TaskConfig) { c.User = "" }, "user: the task names none"},
 		{"unknown user", func(c *drivers.TaskConfig) { c.User = "no-such-user" }, "no-such-user"},
 		{"unveil", func(c *drivers.TaskConfig) { f.config(c, "true", nil, "r:/etc") }, "does not allow"},
 		{"modes", func(c *drivers.TaskConfig) { f.config(c, "true", nil, "q:/etc") }, "modes"},
@@ -413,10 +413,10 @@ func TestFingerprint(t *testing.T) {
 	if got := fingerprint(t, f.Driver); got.Health != drivers.HealthHealthy || got.Attributes["driver.exec2.unveil.tasks"] != "true" {
 		t.Errorf("fingerprint = %+v, want healthy", got)
 	}
-	if err := f.SetConfig(cty.ObjectVal(settings{"landlock_min_abi": cty.NumberIntVal(99)})); err != nil {
+	if err := f.SetConfig(cty.ObjectVal(settings{"require_abi": cty.NumberIntVal(99)})); err != nil {
 		t.Fatal(err)
 	}
-	if got := fingerprint(t, f.Driver); got.Health != drivers.HealthUnhealthy || !strings.Contains(got.Description, "landlock_min_abi") {
+	if got := fingerprint(t, f.Driver); got.Health != drivers.HealthUnhealthy || !strings.Contains(got.Description, "require_abi") {
 		t.Errorf("fingerprint = %+v, want unhealthy for want of a newer Landlock", got)
 	}
 	if _, err := f.StartTask(t.Context(), f.task("/bin/true")); err == nil {
@@ -433,7 +433,7 @@ func fingerprint(t *testing.T, d *exec2.Driver) drivers.Fingerprint {
 
 // TestProcessLimit has a task fork without end.
 func TestProcessLimit(t *testing.T) {
-	f := newFixture(t, settings{"max_processes": cty.NumberIntVal(20)})
+	f := newFixture(t, settings{"pids_limit": cty.NumberIntVal(20)})
 	out := f.run(sh(f, `n=0; while [ $n -lt 60 ]; do sleep 30 & n=$((n+1)); done; echo all`))
 	if strings.Contains(out.stdout, "all") || !strings.Contains(out.stderr, "fork") {
 		t.Errorf("stdout %q, stderr %q: 60 processes were started, 20 are allowed", out.stdout, out.stderr)

@@ -55,6 +55,33 @@ func (f *Fields) Int(name string) int64 {
 	return n
 }
 
+// Ints reads a list of whole numbers.
+func (f *Fields) Ints(name string) []int64 {
+	v, ok := f.value(name)
+	if !ok {
+		return nil
+	}
+	if !v.CanIterateElements() {
+		f.fail(name, errors.New("is not a list"))
+		return nil
+	}
+	var out []int64
+	for it := v.ElementIterator(); it.Next(); {
+		_, e := it.Element()
+		if e.IsNull() || e.Type() != cty.Number {
+			f.fail(name, errors.New("is not a list of numbers"))
+			return nil
+		}
+		n, acc := e.AsBigFloat().Int64()
+		if acc != big.Exact {
+			f.fail(name, fmt.Errorf("%s is not a whole number", e.AsBigFloat()))
+			return nil
+		}
+		out = append(out, n)
+	}
+	return out
+}
+
 // Duration reads a string such as "10s".
 func (f *Fields) Duration(name string) time.Duration {
 	s := f.String(name)

@@ -1,0 +1,118 @@
+package config
+
+import (
+	"cmp"
+	"strings"
+
+	"github.com/open-nomad/open-nomad/internal/landlock"
+	"github.com/open-nomad/open-nomad/plugins/drivers"
+)
+
+// CheckTask returns what is wrong with a task's config block as a job has it, its
+// references not filled in. What a reference decides is left to the node.
+func CheckTask(block map[string]any) error {
+	_, err := decodeMasked(block)
+	return err
+}
+
+// TaskABI returns the version of Landlock that a node must offer for the task, 0 when
+// any will do: what the block requires, or what its other options need. It returns 0
+// for a block that CheckTask refuses.
+func TaskABI(block map[string]any) int {
+	t, err := decodeMasked(block)
+	if err != nil {
+		return 0
+	}
+	if t.Network != nil {
+		return max(t.RequireABI, landlock.ABITCP)
+	}
+	return t.RequireABI
+}
+
+// decodeMasked decodes a block without what references decide.
+func decodeMasked(block map[string]any) (Task, error) {
+	masked := make(map[string]any, len(block))
+	for name, value := range block {
+		if name == "unveil" {
+			value = paths(value)
+		}
+		if v, ok := mask(value); ok {
+			masked[name] = v
+		}
+	}
+	if _, given := block["command"]; given && masked["command"] == nil {
+		masked["command"] = "known later"
+	}
+	v, err := drivers.Decode(masked, TaskSpec)
+	if err != nil {
+		return Task{}, err
+	}
+	return DecodeTask(v)
+}
+
+// reference begins a value that is known on the node only.
+const reference = "${"
+
+// paths cuts paths off before their first reference: the modes are known, and whether
+// the path begins at the root.
+func paths(v any) any {
+	switch v := v.(type) {
+	case []any:
+		return pathList(v)
+	case []string:
+		return pathList(v)
+	}
+	return v
+}
+
+func pathList[T any](list []T) []any {
+	out := make([]any, len(list))
+	for i, e := range list {
+		out[i] = e
+		s, _ := any(e).(string)
+		if modes, path, ok := strings.Cut(s, ":"); ok && strings.Contains(path, reference) && !strings.Contains(modes, reference) {
+			known, _, _ := strings.Cut(path, reference)
+			out[i] = modes + ":" + cmp.Or(known, "/")
+		}
+	}
+	return out
+}
+
+// mask takes the values with references out of v. It says false when nothing is left.
+func mask(v any) (any, bool) {
+	switch v := v.(type) {
+	case string:
+		return v, !strings.Contains(v, reference)
+	case []any:
+		return maskList(v), true
+	case []string:
+		return maskList(v), true
+	case []map[string]any:
+		return maskList(v), true
+	case map[string]string:
+		return maskMap(v), true
+	case map[string]any:
+		return maskMap(v), true
+	}
+	return v, true
+}
+
+func maskList[T any](list []T) []any {
+	out := []any{}
+	for _, e := range list {
+		if m, ok := mask(e); ok {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+func maskMap[T any](block map[string]T) map[string]any {
+	out := make(map[string]any, len(block))
+	for k, e := range block {
+		if m, ok := mask(e); ok && !strings.Contains(k, reference) {
+			out[k] = m
+		}
+	}
+	return out
+}

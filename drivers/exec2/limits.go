@@ -1,0 +1,63 @@
+package exec2
+
+import (
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/drivers/exec2/config"
+	"github.com/open-nomad/open-nomad/internal/cgroup"
+	"github.com/open-nomad/open-nomad/internal/sandbox"
+	"github.com/open-nomad/open-nomad/plugins/drivers"
+)
+
+// limits are hard: memory up to memory_max, the CPU that was asked for, and a number
+// of processes, so that one that forks without end leaves room for the host.
+func limits(set config.Plugin, t config.Task, r drivers.LinuxResources) (cgroup.Limits, error) {
+	l := cgroup.Limits{MemoryMax: r.MemoryBytes, CPUShares: r.CPUShares, Cores: r.Cores, Processes: set.PIDsLimit}
+	if r.MemoryMaxBytes > 0 {
+		l.MemoryLow, l.MemoryMax = r.MemoryBytes, max(r.MemoryMaxBytes, r.MemoryBytes)
+	}
+	if r.MHzPerCore > 0 {
+		l.CPUQuota = r.CPUShares * cgroup.CPUPeriod / int64(r.MHzPerCore)
+	}
+	if t.PIDsLimit > set.PIDsLimitMax {
+		return l, fmt.Errorf("pids_limit: %d is above the %d that this node allows (pids_limit_max in its driver config)", t.PIDsLimit, set.PIDsLimitMax)
+	}
+	if t.PIDsLimit > 0 {
+		l.Processes = t.PIDsLimit
+	}
+	return l, nil
+}
+
+// rlimits are those of the task, none above what the agent itself may have. A core
+// dump would carry secrets out of the sandbox: there is none unless the task asks.
+func rlimits(t config.Task) ([]sandbox.Rlimit, error) {
+	out := []sandbox.Rlimit{{Resource: unix.RLIMIT_CORE}}
+	var errs []error
+	for _, u := range t.Ulimits {
+		var own unix.Rlimit
+		if err := unix.Getrlimit(u.Resource, &own); err != nil {
+			return nil, fmt.Errorf("ulimit: %s: read the agent's own: %w", u.Name, err)
+		}
+		if u.Hard > own.Max {
+			errs = append(errs, fmt.Errorf("ulimit: %s: %s is above the agent's own hard limit of %s", u.Name, amount(u.Hard), amount(own.Max)))
+			continue
+		}
+		r := sandbox.Rlimit{Resource: u.Resource, Soft: u.Soft, Hard: u.Hard}
+		if u.Resource == unix.RLIMIT_CORE {
+			out[0] = r
+			continue
+		}
+		out = append(out, r)
+	}
+	return out, errors.Join(errs...)
+}
+
+func amount(n uint64) string {
+	if n == config.Unlimited {
+		return "unlimited"
+	}
+	return fmt.Sprint(n)
+}

@@ -1,0 +1,72 @@
+package drivers
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hcldec"
+	hcljson "github.com/hashicorp/hcl/v2/json"
+	"github.com/zclconf/go-cty/cty"
+)
+
+// Decode reads a config block, of a plugin or of a task, by the schema of its driver.
+// Strings are literal: references are filled in before. An argument that the schema
+// does not have is an error that names it.
+func Decode(block map[string]any, spec hcldec.Spec) (cty.Value, error) {
+	if err := known(block, spec); err != nil {
+		return cty.NilVal, err
+	}
+	if block == nil {
+		block = map[string]any{}
+	}
+	src, err := json.Marshal(block)
+	if err != nil {
+		return cty.NilVal, fmt.Errorf("config: %w", err)
+	}
+	file, diags := hcljson.Parse(src, "config")
+	if diags.HasErrors() {
+		return cty.NilVal, faults(diags)
+	}
+	val, diags := hcldec.Decode(file.Body, spec, nil) // without a context strings are literal
+	if diags.HasErrors() {
+		return cty.NilVal, faults(diags)
+	}
+	return val, nil
+}
+
+// known refuses arguments that the schema does not have, by name.
+func known(given map[string]any, spec hcldec.Spec) error {
+	schema := hcldec.ImpliedSchema(spec)
+	var names []string
+	for _, a := range schema.Attributes {
+		names = append(names, a.Name)
+	}
+	for _, b := range schema.Blocks {
+		names = append(names, b.Type)
+	}
+	slices.Sort(names)
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		if !slices.Contains(names, name) {
+			errs = append(errs, fmt.Errorf("unknown argument %q in config; expected one of: %s", name, strings.Join(names, ", ")))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// faults makes one error of all diagnostics. Their source is generated, so the
+// places they name would mean nothing to anybody.
+func faults(diags hcl.Diagnostics) error {
+	var errs []error
+	for _, d := range diags {
+		if d.Severity == hcl.DiagError {
+			errs = append(errs, fmt.Errorf("config: %s: %s", d.Summary, d.Detail))
+		}
+	}
+	return errors.Join(errs...)
+}
