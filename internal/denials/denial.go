@@ -1,0 +1,174 @@
+package denials
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/elastic/go-seccomp-bpf/arch"
+)
+
+// The layers that refuse.
+const (
+	Landlock = "landlock"
+	Seccomp  = "seccomp"
+)
+
+// Denial is something that the sandbox of a task refused. It names no more than the
+// rule and what it was about: never arguments or contents.
+type Denial struct {
+	Layer string // Landlock or Seccomp
+	// Rule is the kernel's name of the right that is missing ("fs.read_file"), or the
+	// system call ("bpf").
+	Rule string
+	Path string `json:",omitempty"` // file, directory or socket
+	Port int    `json:",omitempty"` // of TCP
+	// Unveil is the entry of a task's unveil option that would allow it; empty when no
+	// path would.
+	Unveil string `json:",omitempty"`
+	// Hint says what would allow it, in words, when Unveil does not.
+	Hint string `json:",omitempty"`
+}
+
+// rights are the modes of an unveil entry that give a file right back.
+var rights = map[string]string{
+	"fs.read_file": "r", "fs.read_dir": "r",
+	"fs.execute":    "rx",
+	"fs.write_file": "w", "fs.truncate": "w",
+	"fs.make_char": "c", "fs.make_dir": "c", "fs.make_reg": "c", "fs.make_sock": "c", "fs.make_fifo": "c",
+	"fs.make_block": "c", "fs.make_sym": "c", "fs.remove_dir": "c", "fs.remove_file": "c", "fs.refer": "c",
+}
+
+// hints are what to do about the other rules.
+var hints = map[string]string{
+	"fs.change_topology":         "no option allows mounting",
+	"fs.ioctl_dev":               "no option allows commands to this device",
+	"fs.resolve_unix":            "no option allows connecting to the socket of a program outside",
+	"net.bind_tcp":               "allow the port in the task's or the node's options of TCP",
+	"net.connect_tcp":            "allow the port in the task's or the node's options of TCP",
+	"scope.abstract_unix_socket": "no option allows abstract sockets of programs outside: use a socket in a shared directory",
+	"scope.signal":               "no option allows signals to programs outside",
+	"ptrace":                     "no option allows tracing programs outside",
+}
+
+// landlockDenial reads a record of type 1423.
+func landlockDenial(r record) (Denial, bool) {
+	rules := strings.Split(r.fields["blockers"], ",")
+	if rules[0] == "" || len(r.fields["blockers"]) > 512 {
+		return Denial{}, false
+	}
+	d := Denial{Layer: Landlock, Rule: strings.Join(rules, ",")}
+	d.Path, _ = r.text("path")
+	if strings.HasPrefix(d.Path, "\x00") {
+		d.Path = "@" + d.Path[1:]
+	}
+	for _, key := range []string{"dest", "src"} {
+		if port, ok := r.number(key); ok {
+			d.Port = port
+			break
+		}
+	}
+	d.explain(rules)
+	return d, true
+}
+
+// explain says what would allow d.
+func (d *Denial) explain(rules []string) {
+	var modes string
+	for _, rule := range rules {
+		if hint := hints[rule]; hint != "" {
+			d.Hint = hint
+			return
+		}
+		modes += rights[rule]
+	}
+	switch {
+	case modes == "":
+		d.Hint = "this version knows no option for it"
+	case !writable(d.Path):
+		d.Hint = "the path cannot be named in a job"
+	default:
+		d.Unveil = Modes(modes) + ":" + d.Path
+	}
+}
+
+// Modes sorts mode letters and drops doubles: "xr" + "r" is "rx".
+func Modes(s string) string {
+	var b strings.Builder
+	for _, m := range "rwxc" {
+		if strings.ContainsRune(s, m) {
+			b.WriteRune(m)
+		}
+	}
+	return b.String()
+}
+
+// writable says whether a path can stand in a job: absolute, printable, and there.
+func writable(path string) bool {
+	if !strings.HasPrefix(path, "/") || strings.HasSuffix(path, " (deleted)") {
+		return false
+	}
+	for _, r := range path {
+		if r == '\uFFFD' || !strconv.IsPrint(r) {
+			return false
+		}
+	}
+	return true
+}
+
+// seccompDenial reads a record of type 1326.
+func seccompDenial(r record) (Denial, bool) {
+	nr, ok := r.number("syscall")
+	if !ok {
+		return Denial{}, false
+	}
+	d := Denial{Layer: Seccomp, Rule: "system call " + strconv.Itoa(nr)}
+	info, err := arch.GetInfo("")
+	if err == nil && r.fields["arch"] == strconv.FormatUint(uint64(info.ID), 16) {
+		if name := info.SyscallNumbers[nr]; name != "" {
+			d.Rule = name
+		}
+	} else {
+		d.Rule += " of a foreign architecture"
+	}
+	d.Hint = "a seccomp profile that allows it"
+	return d, true
+}
+
+// noise are refusals that every program meets and none minds: the C library looks for
+// the old names of locales whenever one is set, and tries clone3 before clone.
+var noise = []Denial{
+	{Layer: Landlock, Rule: "fs.read_file", Path: "/etc/locale.alias"},
+	{Layer: Seccomp, Rule: "clone3"},
+}
+
+func (d Denial) isNoise() bool {
+	return slices.ContainsFunc(noise, func(n Denial) bool { return n.Layer == d.Layer && n.Rule == d.Rule && n.Path == d.Path })
+}
+
+// String says what was refused and what would allow it.
+func (d Denial) String() string {
+	var b strings.Builder
+	b.WriteString(d.Rule)
+	if d.Path != "" {
+		fmt.Fprintf(&b, " %s", quoted(d.Path))
+	}
+	if d.Port != 0 {
+		fmt.Fprintf(&b, " port %d", d.Port)
+	}
+	if d.Unveil != "" {
+		fmt.Fprintf(&b, " (unveil = [%q] allows it)", d.Unveil)
+	} else if d.Hint != "" {
+		fmt.Fprintf(&b, " (%s)", d.Hint)
+	}
+	return b.String()
+}
+
+// quoted keeps a path that a task has chosen from writing on a terminal.
+func quoted(path string) string {
+	if q := strconv.Quote(path); q != `"`+path+`"` {
+		return q
+	}
+	return path
+}

@@ -1,0 +1,114 @@
+package denials
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"slices"
+)
+
+// maxDomains bounds the Landlock domains that are known of a task: it can make more
+// inside its own.
+const maxDomains = 64
+
+// owners say which task a record is about. The process that was refused something may
+// be gone when the record is read, and its pid may be another's: what decides is, in
+// this order, the Landlock domain, a uid that only one task has, the control group of
+// the process, and the pid of a task's main process.
+type owners struct {
+	byUID   map[int]string
+	byGroup map[string]string
+	byPID   map[int]string
+	domains map[string]string   // domain → task
+	of      map[string][]string // task → domains
+	group   func(pid int) []string
+}
+
+func newOwners() owners {
+	return owners{byUID: map[int]string{}, byGroup: map[string]string{}, byPID: map[int]string{},
+		domains: map[string]string{}, of: map[string][]string{}, group: groupsOf}
+}
+
+func (o *owners) add(t Task) {
+	if t.UID >= 0 {
+		o.byUID[t.UID] = t.ID
+	}
+	if t.Group != "" {
+		o.byGroup[t.Group] = t.ID
+	}
+	if t.PID > 0 {
+		o.byPID[t.PID] = t.ID
+	}
+}
+
+func (o *owners) remove(t Task) {
+	// What a later task has taken over stays its own.
+	if o.byUID[t.UID] == t.ID {
+		delete(o.byUID, t.UID)
+	}
+	if o.byGroup[t.Group] == t.ID {
+		delete(o.byGroup, t.Group)
+	}
+	if o.byPID[t.PID] == t.ID {
+		delete(o.byPID, t.PID)
+	}
+	for _, d := range o.of[t.ID] {
+		delete(o.domains, d)
+	}
+	delete(o.of, t.ID)
+}
+
+func (o *owners) ofDomain(domain string) string { return o.domains[domain] }
+
+// learn remembers whose domain it is.
+func (o *owners) learn(domain, id string) {
+	if domain == "" || len(domain) > 16 || len(o.of[id]) == maxDomains || o.domains[domain] != "" {
+		return
+	}
+	o.domains[domain] = id
+	o.of[id] = append(o.of[id], domain)
+}
+
+func (o *owners) forget(domain string) {
+	id := o.domains[domain]
+	delete(o.domains, domain)
+	o.of[id] = slices.DeleteFunc(o.of[id], func(d string) bool { return d == domain })
+	if len(o.of[id]) == 0 {
+		delete(o.of, id)
+	}
+}
+
+// ofRecord is the task of the process that a record names, "" when it is nobody's.
+func (o *owners) ofRecord(r record) string {
+	if uid, ok := r.number("uid"); ok {
+		if id := o.byUID[uid]; id != "" {
+			return id
+		}
+	}
+	pid, ok := r.number("pid")
+	if !ok || pid == 0 {
+		return ""
+	}
+	for _, g := range o.group(pid) {
+		if id := o.byGroup[g]; id != "" {
+			return id
+		}
+	}
+	return o.byPID[pid]
+}
+
+// groupsOf lists the names on the paths of a process's control groups.
+func groupsOf(pid int) []string {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+	if err != nil {
+		return nil // it is gone
+	}
+	var out []string
+	for line := range bytes.Lines(text) {
+		_, path, _ := bytes.Cut(line, []byte(":/"))
+		for name := range bytes.SplitSeq(bytes.TrimSpace(path), []byte("/")) {
+			out = append(out, string(name))
+		}
+	}
+	return out
+}
