@@ -124,16 +124,23 @@ func seccompDenial(r record) (Denial, bool) {
 		return Denial{}, false
 	}
 	d := Denial{Layer: Seccomp, Rule: "system call " + strconv.Itoa(nr)}
-	info, err := arch.GetInfo("")
-	if err == nil && r.fields["arch"] == strconv.FormatUint(uint64(info.ID), 16) {
-		if name := info.SyscallNumbers[nr]; name != "" {
-			d.Rule = name
-		}
-	} else {
+	switch info, err := arch.GetInfo(""); {
+	case err != nil || r.fields["arch"] != hostArch():
 		d.Rule += " of a foreign architecture"
+	case info.SyscallNumbers[nr] != "":
+		d.Rule = info.SyscallNumbers[nr]
 	}
 	d.Hint = "a seccomp profile that allows it"
 	return d, true
+}
+
+// hostArch is this machine's AUDIT_ARCH, as records have it.
+func hostArch() string {
+	info, err := arch.GetInfo("")
+	if err != nil {
+		return ""
+	}
+	return strconv.FormatUint(uint64(info.ID), 16)
 }
 
 // noise are refusals that every program meets and none minds: the C library looks for
@@ -150,7 +157,7 @@ func (d Denial) isNoise() bool {
 // String says what was refused and what would allow it.
 func (d Denial) String() string {
 	var b strings.Builder
-	b.WriteString(d.Rule)
+	b.WriteString(quoted(d.Rule))
 	if d.Path != "" {
 		fmt.Fprintf(&b, " %s", quoted(d.Path))
 	}

@@ -9,6 +9,10 @@
 //	              ioctl (5), abstract unix sockets and signals to the outside (6),
 //	              unix sockets in the file system (9)
 //
+// The kernel tells of a refusal what the youngest layer that refuses asked it to tell.
+// The library asks for nothing: so where refusals are to be told, the second layer
+// handles files too, with the same rules.
+//
 // Given back is what a path's modes say. No mode gives ioctl on devices. A socket
 // made outside can be connected to where the modes allow to read and write below a
 // directory, or to write the socket itself.
@@ -59,6 +63,7 @@ type Ruleset struct {
 	Paths  []Path
 	TCP    *Ports // nil leaves TCP alone
 	MinABI int    // a kernel below it is an error
+	Log    bool   // the kernel's audit tells what is refused, also to programs executed later
 }
 
 // ValidModes says whether s is one or more of r, w, x, c.
@@ -78,6 +83,9 @@ func (r Ruleset) Restrict() error {
 	}
 	if r.TCP != nil && abi < ABITCP {
 		return fmt.Errorf("restrict TCP ports: %w", &TooOld{Have: abi, Want: ABITCP})
+	}
+	if r.Log && abi < ABIAudit {
+		return fmt.Errorf("have refusals told: %w", &TooOld{Have: abi, Want: ABIAudit})
 	}
 	paths, err := r.libPaths()
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -41,6 +42,9 @@ func trial(tcp string, args []string) int {
 		rs.TCP = &landlock.Ports{Connect: []uint16{uint16(port)}}
 	}
 	for _, a := range args {
+		if a == "log" {
+			rs.Log = true
+		}
 		if modes, path, ok := strings.Cut(a, ":"); ok && landlock.ValidModes(modes) {
 			fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 			if err != nil {
@@ -199,27 +203,36 @@ func TestModes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, tt := range tests {
-		t.Run(tt.modes, func(t *testing.T) {
-			dir := t.TempDir()
-			sub := filepath.Join(dir, "sub")
-			if err := os.Mkdir(sub, 0o755); err != nil {
-				t.Fatal(err)
-			}
-			for name, content := range map[string][]byte{"f": nil, "old": nil, "moving": nil, "program": program} {
-				if err := os.WriteFile(filepath.Join(sub, name), content, 0o755); err != nil {
-					t.Fatal(err)
-				}
-			}
-			attempts := []string{"read=" + sub + "/f", "list=" + sub, "write=" + sub + "/f", "mkdir=" + sub + "/d",
-				"link=" + sub + "/l", "remove=" + sub + "/old", "move=" + sub + "/moving", "exec=" + sub + "/program"}
-			var want []string
-			for _, a := range attempts {
-				what, _, _ := strings.Cut(a, "=")
-				want = append(want, what+map[bool]string{true: " allowed", false: " denied"}[tt.want[what]])
-			}
-			check(t, run(t, "", append([]string{tt.modes + ":" + dir, "rx:/lib64", "rx:/usr/lib"}, attempts...)...), want...)
+		t.Run(tt.modes, func(t *testing.T) { tryModes(t, program, tt.modes, tt.want) })
+		// With refusals told, the second layer repeats the rules: they must be the same.
+		t.Run(tt.modes+" told", func(t *testing.T) {
+			need(t, landlock.ABIAudit)
+			tryModes(t, program, tt.modes, tt.want, "log")
 		})
 	}
+}
+
+// tryModes tries everything below a directory that is granted with modes.
+func tryModes(t *testing.T, program []byte, modes string, allowed map[string]bool, args ...string) {
+	t.Helper()
+	dir := t.TempDir()
+	sub := filepath.Join(dir, "sub")
+	if err := os.Mkdir(sub, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string][]byte{"f": nil, "old": nil, "moving": nil, "program": program} {
+		if err := os.WriteFile(filepath.Join(sub, name), content, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	attempts := []string{"read=" + sub + "/f", "list=" + sub, "write=" + sub + "/f", "mkdir=" + sub + "/d",
+		"link=" + sub + "/l", "remove=" + sub + "/old", "move=" + sub + "/moving", "exec=" + sub + "/program"}
+	var want []string
+	for _, a := range attempts {
+		what, _, _ := strings.Cut(a, "=")
+		want = append(want, what+map[bool]string{true: " allowed", false: " denied"}[allowed[what]])
+	}
+	check(t, run(t, "", slices.Concat(args, []string{modes + ":" + dir, "rx:/lib64", "rx:/usr/lib"}, attempts)...), want...)
 }
 
 func TestScopes(t *testing.T) {

@@ -25,6 +25,11 @@ type (
 // that will execute the task: other threads end there.
 func (r Ruleset) restrictRest(abi int) error {
 	a := secondLayer(abi, r.TCP != nil)
+	files := uint64(0)
+	if r.Log {
+		files = inFirstLayer // ABIAudit has them all
+		a.fs |= files
+	}
 	if a == (access{}) {
 		return nil
 	}
@@ -37,7 +42,12 @@ func (r Ruleset) restrictRest(abi int) error {
 		return fmt.Errorf("create landlock ruleset: %w", e)
 	}
 	defer unix.Close(int(fd))
-	if abi >= ABIRefer {
+	switch {
+	case files != 0:
+		if err := r.allowFiles(int(fd)); err != nil {
+			return err
+		}
+	case abi >= ABIRefer:
 		if err := allowMoves(int(fd)); err != nil {
 			return err
 		}
@@ -52,7 +62,11 @@ func (r Ruleset) restrictRest(abi int) error {
 			return err
 		}
 	}
-	if _, _, e := unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, fd, 0, 0); e != 0 {
+	flags := uintptr(0)
+	if r.Log {
+		flags = unix.LANDLOCK_RESTRICT_SELF_LOG_NEW_EXEC_ON
+	}
+	if _, _, e := unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, fd, flags, 0); e != 0 {
 		return fmt.Errorf("restrict %s: %w", strings.Join(between(ABITruncate, abi), ", "), e)
 	}
 	return nil
@@ -68,6 +82,42 @@ func allowMoves(ruleset int) error {
 	defer unix.Close(root)
 	if err := allowBeneath(ruleset, root, unix.LANDLOCK_ACCESS_FS_REFER); err != nil {
 		return fmt.Errorf("allow moving between directories: %w", err)
+	}
+	return nil
+}
+
+// filesOf are the rights that go-landlock gives back for a mode, on a directory.
+var filesOf = map[rune]uint64{
+	'r': unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR,
+	'w': unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE,
+	'x': unix.LANDLOCK_ACCESS_FS_EXECUTE,
+	'c': unix.LANDLOCK_ACCESS_FS_MAKE_REG | unix.LANDLOCK_ACCESS_FS_MAKE_SOCK | unix.LANDLOCK_ACCESS_FS_MAKE_FIFO |
+		unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK | unix.LANDLOCK_ACCESS_FS_MAKE_SYM | unix.LANDLOCK_ACCESS_FS_MAKE_DIR |
+		unix.LANDLOCK_ACCESS_FS_REMOVE_FILE | unix.LANDLOCK_ACCESS_FS_REMOVE_DIR | unix.LANDLOCK_ACCESS_FS_REFER,
+}
+
+// onFiles are those of them that a file which is no directory can have.
+const onFiles = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE |
+	unix.LANDLOCK_ACCESS_FS_EXECUTE
+
+// allowFiles gives the same rights back as the first layer: what refuses there must
+// refuse here too, or the kernel does not tell of it.
+func (r Ruleset) allowFiles(ruleset int) error {
+	for _, p := range r.Paths {
+		kind, err := fileKind(p.File)
+		if err != nil {
+			return fmt.Errorf("stat %s: %w", p.Name, err)
+		}
+		var rights uint64
+		for _, m := range p.Modes {
+			rights |= filesOf[m]
+		}
+		if kind != unix.S_IFDIR {
+			rights &= onFiles
+		}
+		if err := allowBeneath(ruleset, int(p.File.Fd()), rights); err != nil {
+			return fmt.Errorf("allow %s: %w", p.Name, err)
+		}
 	}
 	return nil
 }

@@ -49,7 +49,8 @@ type Policy struct {
 	PrivatePID  bool    // own process numbers; process 1 is ours, not the program
 	NetNS       string  // network namespace to join, by path; "" keeps the starter's
 	Mounts      *Mounts // own mount namespace; nil keeps the starter's
-	LogDenials  bool    // the kernel's audit tells what Landlock and seccomp refuse
+	LogDenials  bool    // the kernel's audit tells what Landlock refuses
+	LogCalls    bool    // and what seccomp does
 
 	User    *User  // nil keeps the starter's
 	Files   *Files // nil leaves files, sockets and signals alone

@@ -88,10 +88,14 @@ func clearCapabilities() error {
 	return nil
 }
 
-// loadFilter puts the calling thread under a seccomp filter that Validate has seen.
-func loadFilter(prog []byte) error {
+// loadFilter puts the calling thread under the seccomp filter, which Validate has seen.
+func (p *Policy) loadFilter() error {
+	prog, flags := p.Filter, uintptr(0)
+	if p.LogCalls {
+		flags = unix.SECCOMP_FILTER_FLAG_LOG
+	}
 	fprog := unix.SockFprog{Len: uint16(len(prog) / filterStep), Filter: (*unix.SockFilter)(unsafe.Pointer(unsafe.SliceData(prog)))}
-	_, _, e := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&fprog)))
+	_, _, e := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, flags, uintptr(unsafe.Pointer(&fprog)))
 	runtime.KeepAlive(prog)
 	if e != 0 {
 		return fmt.Errorf("load seccomp filter: %w", e)

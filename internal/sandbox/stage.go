@@ -110,7 +110,7 @@ func (p *Policy) apply() error {
 	if err := p.scoreOOM(); err != nil {
 		return fmt.Errorf("set oom score: %w", err)
 	}
-	if p.PrivatePID || p.Mounts != nil || p.NetNS != "" || p.LogDenials {
+	if p.PrivatePID || p.Mounts != nil || p.NetNS != "" {
 		return errors.New("this build has no namespaces of processes, mounts and networks")
 	}
 	if p.PrivateIPC {
@@ -140,7 +140,7 @@ func (p *Policy) apply() error {
 		}
 	}
 	if p.Seccomp == SeccompDefault {
-		return loadFilter(p.Filter)
+		return p.loadFilter()
 	}
 	return nil
 }
@@ -170,7 +170,7 @@ func (p *Policy) openPaths() (landlock.Ruleset, error) {
 	if p.Files == nil {
 		return landlock.Ruleset{}, nil
 	}
-	rs := landlock.Ruleset{TCP: p.Files.TCP, MinABI: p.Files.MinABI}
+	rs := landlock.Ruleset{TCP: p.Files.TCP, MinABI: p.Files.MinABI, Log: p.LogDenials}
 	for _, path := range p.Files.Paths {
 		f, err := path.open()
 		if err != nil {

@@ -1,0 +1,157 @@
+package denials
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// host skips where the switches cannot be turned, and keeps other tests that turn them
+// away until t is over: it holds the lock of the directory that real agents use.
+func host(t *testing.T) {
+	t.Helper()
+	if err := os.MkdirAll(DefaultDir, 0o700); err != nil {
+		t.Skipf("needs %s: %v", DefaultDir, err)
+	}
+	f, err := os.OpenFile(filepath.Join(DefaultDir, "test"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		t.Skip(err)
+	}
+	if err := flock(f, unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	was, err := auditing()
+	if err == nil && was == 0 {
+		if err = setAuditing(0); errors.Is(err, unix.EPERM) {
+			t.Skipf("needs CAP_AUDIT_CONTROL: %v", err)
+		}
+	}
+	if err != nil || was != 0 {
+		t.Skipf("needs auditing that is off and can be turned on: %d, %v", was, err)
+	}
+	actions, err := readActions()
+	if err != nil {
+		t.Skip(err)
+	}
+	t.Cleanup(func() {
+		if now, err := auditing(); err != nil || now != was {
+			t.Errorf("auditing is %d after the test (%v), and was %d", now, err, was)
+			setAuditing(was) //nolint:errcheck // told above
+		}
+		if now, err := readActions(); err != nil || now != actions {
+			t.Errorf("logged actions are %q after the test (%v), and were %q", now, err, actions)
+			writeActions(actions) //nolint:errcheck // told above
+		}
+	})
+}
+
+func enabled(t *testing.T) uint32 {
+	t.Helper()
+	on, err := auditing()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return on
+}
+
+func hold(t *testing.T, dir string, mode Mode) *Switch {
+	t.Helper()
+	s, err := Hold(dir, mode)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// TestSwitch turns auditing on and finds it put back when the last one lets go.
+func TestSwitch(t *testing.T) {
+	host(t)
+	dir := t.TempDir()
+	a := hold(t, dir, Audit)
+	if enabled(t) != 1 {
+		t.Fatal("auditing is not on")
+	}
+	b := hold(t, dir, Audit)
+	if err := a.Release(); err != nil || enabled(t) != 1 {
+		t.Errorf("auditing is %d while another agent needs it (%v)", enabled(t), err)
+	}
+	if err := b.Release(); err != nil || enabled(t) != 0 {
+		t.Errorf("auditing is %d when nobody needs it (%v)", enabled(t), err)
+	}
+	if err := b.Release(); err != nil {
+		t.Errorf("Release() again = %v", err)
+	}
+}
+
+// TestCrash: an agent that died has put nothing back; the next one does, whatever it
+// needs itself.
+func TestCrash(t *testing.T) {
+	host(t)
+	dir := t.TempDir()
+	hold(t, dir, Audit).users.Close() // as the kernel does for one that died
+	if enabled(t) != 1 {
+		t.Fatal("auditing is not on")
+	}
+	hold(t, dir, Off)
+	if enabled(t) != 0 {
+		t.Error("auditing is on after an agent without need of it began")
+	}
+	hold(t, dir, Audit).users.Close()
+	s := hold(t, dir, Audit)
+	if err := s.Release(); err != nil || enabled(t) != 0 {
+		t.Errorf("auditing is %d (%v): the second agent took what the first had done for how it was", enabled(t), err)
+	}
+}
+
+// TestActions removes "errno" from the answers that are logged, as an operator may.
+func TestActions(t *testing.T) {
+	host(t)
+	before, _ := readActions()
+	without := strings.TrimSpace(strings.Replace(" "+before+" ", " errno ", " ", 1))
+	if err := writeActions(without); err != nil {
+		t.Skip(err)
+	}
+	t.Cleanup(func() { writeActions(before) }) //nolint:errcheck // host looks at it
+	dir := t.TempDir()
+	s := hold(t, dir, Calls)
+	if now, _ := readActions(); !sameWords(now, before) {
+		t.Errorf("logged actions are %q, want errno among them", now)
+	}
+	if enabled(t) != 0 {
+		t.Error("auditing was turned on for seccomp alone")
+	}
+	if err := s.Release(); err != nil {
+		t.Error(err)
+	}
+	if now, _ := readActions(); now != without {
+		t.Errorf("logged actions are %q, want %q as found", now, without)
+	}
+}
+
+// TestChangedMeanwhile: what somebody else has set after us stays.
+func TestChangedMeanwhile(t *testing.T) {
+	host(t)
+	s := hold(t, t.TempDir(), Audit)
+	if err := setAuditing(0); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Release(); err != nil || enabled(t) != 0 {
+		t.Errorf("auditing is %d, %v", enabled(t), err)
+	}
+}
+
+// TestSpoiledState: a state that cannot be read is an error, not a guess.
+func TestSpoiledState(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "found"), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Hold(dir, Audit); err == nil {
+		t.Error("Hold() took a spoiled state")
+	}
+}
