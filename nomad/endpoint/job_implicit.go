@@ -2,8 +2,10 @@ package endpoint
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
+	exec2 "github.com/open-nomad/open-nomad/drivers/exec2/config"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
@@ -13,11 +15,12 @@ const (
 	identityVersion   = ">= 1.7.0-a"
 	targetSignals     = "${attr.os.signals}"
 	defaultKillSignal = "SIGINT"
+	targetLandlock    = "${attr.driver.exec2.landlock.abi}"
 )
 
 // addImplicitConstraints adds to each group what its tasks need of a node beyond
-// what the job says: clients that know identities, and the signals that are to be
-// sent.
+// what the job says: clients that know identities, the signals that are to be
+// sent, and how much of Landlock.
 func addImplicitConstraints(job *nomad.Job) {
 	for _, tg := range job.TaskGroups {
 		if needsIdentities(tg) {
@@ -25,6 +28,9 @@ func addImplicitConstraints(job *nomad.Job) {
 		}
 		if signals := signalsOf(tg); len(signals) > 0 {
 			constrain(tg, &nomad.Constraint{LTarget: targetSignals, RTarget: strings.Join(signals, ","), Operand: nomad.ConstraintSetContains})
+		}
+		if abi := landlockOf(tg); abi > 0 {
+			constrain(tg, &nomad.Constraint{LTarget: targetLandlock, RTarget: strconv.Itoa(abi), Operand: ">="})
 		}
 	}
 }
@@ -54,6 +60,17 @@ func needsIdentities(tg *nomad.TaskGroup) bool {
 		}
 	}
 	return false
+}
+
+// landlockOf returns the newest version of Landlock that a task of the group needs.
+func landlockOf(tg *nomad.TaskGroup) int {
+	abi := 0
+	for _, t := range tg.Tasks {
+		if t.Driver == exec2.Driver {
+			abi = max(abi, exec2.TaskABI(t.Config))
+		}
+	}
+	return abi
 }
 
 // signalsOf returns the signals that tasks of the group may get, sorted.

@@ -78,10 +78,10 @@ func (s *Service) admitJob(given *nomad.Job, w nomad.WriteRequest, may func(*nom
 	if err := may(job); err != nil {
 		return nil, nil, err
 	}
-	if err := job.Validate(); err != nil {
+	if err := validate(job); err != nil {
 		return nil, nil, unfit(err)
 	}
-	return job, job.Warnings(), s.fits(job)
+	return job, warnings(job), s.fits(job)
 }
 
 // completeJob returns a copy of the job with everything that it left open.

@@ -117,8 +117,8 @@ func (s *Service) jobValidate(_ context.Context, c *rpc.Call, req *nomad.JobVali
 	if err := c.Access.Need(acl.InNamespace(job.Namespace, acl.ReadJob)); err != nil {
 		return nil, err
 	}
-	out := &nomad.JobValidateResponse{DriverConfigValidated: true, Warnings: joinLines(job.Warnings())}
-	if err = job.Validate(); err == nil {
+	out := &nomad.JobValidateResponse{DriverConfigValidated: true, Warnings: joinLines(warnings(job))}
+	if err = validate(job); err == nil {
 		err = s.fits(job)
 	}
 	if err != nil {
@@ -127,14 +127,10 @@ func (s *Service) jobValidate(_ context.Context, c *rpc.Call, req *nomad.JobVali
 	return out, nil
 }
 
-// faults returns the parts of an error that joins several, or the error itself.
+// faults returns the parts of an error as text.
 func faults(err error) []string {
-	joined, ok := err.(interface{ Unwrap() []error })
-	if !ok {
-		return []string{err.Error()}
-	}
 	var out []string
-	for _, e := range joined.Unwrap() {
+	for _, e := range parts(err) {
 		out = append(out, e.Error())
 	}
 	return out

@@ -73,8 +73,14 @@ func DecodeTask(v cty.Value) (Task, error) {
 	t.Unveil = unveils(&f, &errs, "unveil")
 	t.Ulimits = ulimits(f.Map("ulimit"), &errs)
 	t.Network = network(v, &errs)
-	if err := errors.Join(append([]error{f.Err()}, errs...)...); err != nil {
-		return t, fmt.Errorf("config of %s: %w", Driver, err)
+	if err := f.Err(); err != nil {
+		errs = append(errs, err)
+	}
+	for i, err := range errs {
+		errs[i] = fmt.Errorf("config of %s: %w", Driver, err)
+	}
+	if len(errs) > 0 {
+		return t, errors.Join(errs...)
 	}
 	if t.WorkDir != "" {
 		t.WorkDir = filepath.Clean(t.WorkDir)

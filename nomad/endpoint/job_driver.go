@@ -1,0 +1,78 @@
+package endpoint
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	exec2 "github.com/open-nomad/open-nomad/drivers/exec2/config"
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// validate returns everything that is wrong with a canonical job: by the rules of jobs,
+// and by those of its tasks' drivers as far as these are known without a node.
+func validate(job *nomad.Job) error {
+	list := parts(job.Validate())
+	eachExec2(job, func(place string, t *nomad.Task) {
+		for _, err := range append(parts(exec2.CheckTask(t.Config)), parts(checkUser(t.User))...) {
+			list = append(list, fmt.Errorf("%s: %w", place, err))
+		}
+	})
+	return errors.Join(list...)
+}
+
+// warnings returns what is allowed in a canonical job but hardly meant.
+func warnings(job *nomad.Job) []string {
+	out := job.Warnings()
+	eachExec2(job, func(place string, t *nomad.Task) {
+		if t.User == "root" || t.User == "0" {
+			out = append(out, fmt.Sprintf("%s: user %q: only nodes whose driver config of %s has allow_root run it", place, t.User, exec2.Driver))
+		}
+	})
+	return out
+}
+
+// eachExec2 calls f for the tasks of the driver exec2.
+func eachExec2(job *nomad.Job, f func(place string, t *nomad.Task)) {
+	for _, tg := range job.TaskGroups {
+		for _, t := range tg.Tasks {
+			if t.Driver == exec2.Driver {
+				f(fmt.Sprintf("job %q, group %q, task %q", job.ID, tg.Name, t.Name), t)
+			}
+		}
+	}
+}
+
+// lentPrefix begins the names of users that a client lends to one allocation.
+const lentPrefix = "nomad-"
+
+// maxUID is the highest that the kernel knows: the one above means "no change".
+const maxUID = 1<<32 - 2
+
+// checkUser refuses users that no node has.
+func checkUser(user string) error {
+	if uid, lent := strings.CutPrefix(user, lentPrefix); lent && number(uid) {
+		return fmt.Errorf("user %q is lent by the client and cannot be asked for: leave user out", user)
+	}
+	if !number(user) {
+		return nil
+	}
+	if uid, err := strconv.ParseUint(user, 10, 64); err != nil || uid > maxUID {
+		return fmt.Errorf("user %q is not a uid: %d is the highest", user, maxUID)
+	}
+	return nil
+}
+
+func number(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
+
+// parts returns what an error joins, or the error itself; nothing of none.
+func parts(err error) []error {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		return joined.Unwrap()
+	}
+	if err == nil {
+		return nil
+	}
+	return []error{err}
+}
