@@ -99,3 +99,22 @@ func TestParsePath(t *testing.T) {
 		}
 	}
 }
+
+func TestDeclare(t *testing.T) {
+	p := policy()
+	raw, err := sandbox.Declare(&p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(raw), "canary") {
+		t.Error("a declaration holds the environment")
+	}
+	d, err := sandbox.Declared(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := d.Beside([]string{"/bin/sh"}, nil)
+	if b.PrivateIPC || !d.PrivateIPC || b.User.UID != 80001 || len(b.Files.Paths) != 2 || b.Seccomp != p.Seccomp || len(b.Filter) != 16 {
+		t.Errorf("Beside() = %+v, want what was declared but the namespaces", b)
+	}
+}

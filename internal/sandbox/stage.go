@@ -95,6 +95,36 @@ func Encode(p *Policy) ([]byte, error) {
 	return raw, nil
 }
 
+// Declare is what may be kept of p for as long as the program runs: all but its
+// environment. Declared reads it.
+func Declare(p *Policy) ([]byte, error) {
+	kept := *p
+	kept.Env = nil
+	raw, err := json.Marshal(&kept)
+	if err != nil {
+		return nil, fmt.Errorf("encode policy: %w", err)
+	}
+	return raw, nil
+}
+
+// Declared reads what Declare wrote.
+func Declared(raw []byte) (*Policy, error) {
+	p := new(Policy)
+	if err := json.Unmarshal(raw, p); err != nil {
+		return nil, fmt.Errorf("decode the policy of a running program: %w", err)
+	}
+	return p, nil
+}
+
+// Beside is p for a further program beside the one that p was for: in the same
+// namespaces, which are there already and are entered by whoever starts it.
+func (p *Policy) Beside(argv []string, env Environment) *Policy {
+	b := *p
+	b.Argv, b.Env = argv, env
+	b.PrivatePID, b.PrivateIPC, b.NetNS, b.Mounts = false, false, "", nil
+	return &b
+}
+
 // join makes the calling thread a member of control groups.
 func join(files []string) error {
 	for _, f := range files {
@@ -110,8 +140,12 @@ func (p *Policy) apply() error {
 	if err := p.scoreOOM(); err != nil {
 		return fmt.Errorf("set oom score: %w", err)
 	}
-	if p.PrivatePID || p.Mounts != nil || p.NetNS != "" {
-		return errors.New("this build has no namespaces of processes, mounts and networks")
+	if p.Mounts != nil || p.NetNS != "" {
+		return errors.New("this build has no namespaces of mounts and networks")
+	}
+	// The starter makes it (internal/stage): init is process 1 there, and this is its child.
+	if p.PrivatePID && (unix.Getpid() != 2 || unix.Getppid() != 1) {
+		return errors.New("the stage was not started in a PID namespace of its own")
 	}
 	if p.PrivateIPC {
 		if err := unix.Unshare(unix.CLONE_NEWIPC); err != nil {

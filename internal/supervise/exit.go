@@ -3,12 +3,13 @@ package supervise
 import (
 	"errors"
 	"fmt"
-	"github.com/open-nomad/open-nomad/internal/supervise/proc"
 	"os"
 	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/internal/supervise/proc"
 )
 
 const (
@@ -24,9 +25,7 @@ func (t *task) watch() {
 	defer t.ending.RUnlock()
 	t.killRest()
 	t.reap()
-	if t.pidfd != nil {
-		t.pidfd.Close()
-	}
+	t.closeFDs()
 	if t.group != nil {
 		exit.OOMKilled = t.group.OOMKills() > 0
 	}
@@ -52,7 +51,7 @@ func (t *task) watch() {
 // zombie, which keeps its pid and process group from being used again.
 func (t *task) await() *proc.Exit {
 	if t.pidfd == nil {
-		return unknownExit("the task ended while no supervisor was running")
+		return t.told(unknownExit("the task ended while no supervisor was running"))
 	}
 	conn, err := t.pidfd.SyscallConn()
 	if err != nil {
@@ -66,7 +65,29 @@ func (t *task) await() *proc.Exit {
 	if err != nil {
 		return unknownExit(err.Error())
 	}
-	return exit
+	return t.told(exit)
+}
+
+// told is the program's exit as its init wrote it down, or else by how init ended: it
+// writes nothing when it is killed, with all that is in its namespace.
+func (t *task) told(init *proc.Exit) *proc.Exit {
+	if t.info.Init == 0 {
+		return init
+	}
+	if ws, ok := t.record.waitStatus(); ok {
+		return exitOf(ws)
+	}
+	return init
+}
+
+// closeFDs closes the pidfds.
+func (t *task) closeFDs() {
+	if t.main != nil && t.main != t.pidfd {
+		t.main.Close()
+	}
+	if t.pidfd != nil {
+		t.pidfd.Close()
+	}
 }
 
 // poll asks once; nil means that the process lives.
@@ -87,7 +108,7 @@ func (t *task) poll(pidfd int) *proc.Exit {
 	}
 	// Its parent may take the zombie away between two looks.
 	for range 3 {
-		if ws, ok := pidfdStatus(pidfd, t.info.PID); ok {
+		if ws, ok := pidfdStatus(pidfd, t.info.Leader()); ok {
 			return exitOf(ws)
 		}
 	}
@@ -111,7 +132,7 @@ func (t *task) reap() {
 		return
 	}
 	for {
-		if _, err := unix.Wait4(t.info.PID, nil, 0, nil); err != unix.EINTR {
+		if _, err := unix.Wait4(t.info.Leader(), nil, 0, nil); err != unix.EINTR {
 			return
 		}
 	}
@@ -125,8 +146,8 @@ func (t *task) killRest() {
 		}
 		return
 	}
-	if !t.child {
-		return // its pid may belong to somebody else by now
+	if !t.child || t.info.Init != 0 {
+		return // its pid may belong to somebody else by now; a namespace ends with its init
 	}
 	if err := killSession(t.info.PID); err != nil {
 		t.log.Warn("kill what the task left", "err", err)
@@ -179,10 +200,10 @@ func (t *task) removeGroup() {
 // signal sends sig to the task's process group, through the pidfd where the
 // kernel can (6.9), so that it never reaches another process.
 func (t *task) signal(sig unix.Signal) error {
-	if t.snapshot().Exit != nil || t.pidfd == nil {
+	if t.snapshot().Exit != nil || t.main == nil {
 		return errors.New("the task has ended")
 	}
-	conn, err := t.pidfd.SyscallConn()
+	conn, err := t.main.SyscallConn()
 	if err != nil {
 		return fmt.Errorf("signal task: %w", err)
 	}
@@ -232,6 +253,11 @@ func (t *task) kill() error {
 	if t.group != nil {
 		return t.group.Kill()
 	}
+	return t.killLeader()
+}
+
+// killLeader kills the process whose end is the task's.
+func (t *task) killLeader() error {
 	if t.pidfd == nil {
 		return nil
 	}

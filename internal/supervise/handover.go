@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"github.com/open-nomad/open-nomad/internal/supervise/proc"
 	"io/fs"
 	"os"
 	"strconv"
@@ -12,6 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/internal/cgroup"
+	"github.com/open-nomad/open-nomad/internal/stage"
+	"github.com/open-nomad/open-nomad/internal/supervise/proc"
 )
 
 // handover is what a supervisor leaves to the program that replaces it in the
@@ -151,13 +152,7 @@ func adoptTask(s *server, rec record, info *proc.Task, boot string, kept *keptTa
 		return nil, err
 	}
 	if info.PID == 0 {
-		if t.group != nil {
-			if err := t.group.KillAll(killPatience); err != nil {
-				return nil, err
-			}
-			t.removeGroup()
-		}
-		return nil, nil
+		return nil, t.endUnanswered(boot)
 	}
 	if info.Boot == boot {
 		if err := t.find(); err != nil {
@@ -168,6 +163,30 @@ func adoptTask(s *server, rec record, info *proc.Task, boot string, kept *keptTa
 		}
 	}
 	return t, nil
+}
+
+// endUnanswered ends a start of which nobody was told.
+func (t *task) endUnanswered(boot string) error {
+	defer t.closeFDs()
+	if t.info.Init != 0 && t.info.Boot == boot {
+		if err := t.find(); err != nil {
+			return err
+		}
+		if err := t.killLeader(); err != nil {
+			return err
+		}
+		if t.pidfd != nil && t.child {
+			t.reap()
+		}
+	}
+	if t.group == nil {
+		return nil
+	}
+	if err := t.group.KillAll(killPatience); err != nil {
+		return err
+	}
+	t.removeGroup()
+	return nil
 }
 
 func (t *task) openGroup(boot string) error {
@@ -182,18 +201,19 @@ func (t *task) openGroup(boot string) error {
 	return err
 }
 
-// find opens the pidfd of the process that the record means; a later process of
+// find opens the pidfds of the processes that the record means; a later process of
 // the same pid has another start time.
 func (t *task) find() error {
-	fd, err := unix.PidfdOpen(t.info.PID, 0)
+	pid := t.info.Leader()
+	fd, err := unix.PidfdOpen(pid, 0)
 	if err == unix.ESRCH || err == unix.EINVAL {
 		t.child = false
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("watch process %d: %w", t.info.PID, err)
+		return fmt.Errorf("watch process %d: %w", pid, err)
 	}
-	st, err := readProcStat(t.info.PID)
+	st, err := readProcStat(pid)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ESRCH) {
 		unix.Close(fd)
 		return err
@@ -202,8 +222,10 @@ func (t *task) find() error {
 		t.child = false
 		return unix.Close(fd)
 	}
-	t.pidfd, err = pollable(fd)
-	return err
+	if t.pidfd, err = stage.Pollable(fd); err != nil || t.info.PID == 0 {
+		return err
+	}
+	return t.openMain()
 }
 
 // collectAgain reads the log pipes on.

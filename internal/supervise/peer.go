@@ -181,7 +181,7 @@ func (s *server) launch(spec *Spec) (*task, error) {
 	if err != nil {
 		return nil, err
 	}
-	return start(s, rec, spec)
+	return startTask(s, rec, spec)
 }
 
 func (s *server) list(resp *response) {

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"github.com/open-nomad/open-nomad/internal/supervise/proc"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -12,6 +11,9 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/internal/stage"
+	"github.com/open-nomad/open-nomad/internal/supervise/proc"
 )
 
 // store is the supervisor's directory on disk.
@@ -126,6 +128,29 @@ func (r record) makePipe(stream string, owner *Owner) error {
 	return nil
 }
 
+// status is the file of the init of the task's PID namespace.
+func (r record) status() string { return filepath.Join(r.dir, "status") }
+
+// makeStatus makes the file in which that init tells how the program ended.
+func (r record) makeStatus() (*os.File, error) {
+	f, err := os.OpenFile(r.status(), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("make wait status file: %w", err)
+	}
+	return f, nil
+}
+
+// waitStatus reads it; false if the program has not ended by itself or by a signal of
+// its own.
+func (r record) waitStatus() (unix.WaitStatus, bool) {
+	f, err := os.Open(r.status())
+	if err != nil {
+		return 0, false
+	}
+	defer f.Close()
+	return stage.ReadStatus(f)
+}
+
 func (r record) remove() error { return os.RemoveAll(r.dir) }
 
 func (r record) writeTask(t *proc.Task) error { return r.write("meta", t) }
@@ -184,6 +209,7 @@ func bootID() (string, error) {
 // procStat is what /proc/<pid>/stat says.
 type procStat struct {
 	state   string
+	parent  int
 	pgrp    int
 	session int
 	start   uint64 // clock ticks after boot
@@ -211,5 +237,5 @@ func readProcStat(pid int) (procStat, error) {
 	if err != nil {
 		return procStat{}, fmt.Errorf("process %d: start time: %w", pid, err)
 	}
-	return procStat{state: f[0], pgrp: num(5), session: num(6), start: start, status: num(52)}, nil
+	return procStat{state: f[0], parent: num(4), pgrp: num(5), session: num(6), start: start, status: num(52)}, nil
 }

@@ -2,17 +2,16 @@ package supervise
 
 import (
 	"fmt"
-	"github.com/open-nomad/open-nomad/internal/supervise/proc"
-	"io"
 	"log/slog"
 	"os"
 	"sync"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/internal/cgroup"
+	"github.com/open-nomad/open-nomad/internal/stage"
+	"github.com/open-nomad/open-nomad/internal/supervise/proc"
 )
 
 // task is one task in the supervisor.
@@ -20,7 +19,8 @@ type task struct {
 	log    *slog.Logger
 	record record
 	group  *cgroup.Group // nil: none
-	pidfd  *os.File      // nonblocking; nil when exited before we looked
+	pidfd  *os.File      // of the process we forked; nonblocking; nil when exited before we looked
+	main   *os.File      // pidfd of the program: pidfd, or that of init's child; nil when it had exited
 	child  bool          // ours to reap
 	pumps  []*pump
 	done   chan struct{} // closed when exited, logs complete, exit on disk
@@ -41,30 +41,30 @@ func (t *task) snapshot() proc.Task {
 	return t.info
 }
 
-// stage is a start under way.
-type stage struct {
+// start is a start under way.
+type start struct {
 	t     *task
 	files []*os.File // to close in any case
 }
 
-func (s *stage) close() {
+func (s *start) close() {
 	for _, f := range s.files {
 		f.Close()
 	}
 }
 
-// start starts the task of spec: when it returns, the program has been executed.
-func start(srv *server, rec record, spec *Spec) (*task, error) {
+// startTask starts the task of spec: when it returns, the program has been executed.
+func startTask(srv *server, rec record, spec *Spec) (*task, error) {
 	boot, err := bootID()
 	if err != nil {
 		return nil, fmt.Errorf("read boot ID: %w", err)
 	}
-	t := newTask(srv, rec, proc.Task{ID: spec.ID, Started: time.Now(), Logs: spec.Logs, Boot: boot})
+	t := newTask(srv, rec, proc.Task{ID: spec.ID, Started: time.Now(), Logs: spec.Logs, Boot: boot, Declared: spec.Declared})
 	if spec.Group != nil {
 		t.info.Group = spec.Group.Group
 	}
 	t.child = true
-	s := &stage{t: t}
+	s := &start{t: t}
 	err = s.run(spec)
 	s.close() // our writing ends of the pipes among them
 	if err != nil {
@@ -74,7 +74,7 @@ func start(srv *server, rec record, spec *Spec) (*task, error) {
 	return t, nil
 }
 
-func (s *stage) run(spec *Spec) error {
+func (s *start) run(spec *Spec) error {
 	t := s.t
 	stdio, err := s.openStreams(spec)
 	if err != nil {
@@ -93,25 +93,23 @@ func (s *stage) run(spec *Spec) error {
 	if err != nil {
 		return err
 	}
-	policy, err := memoryFile(spec.Policy)
+	p, err := s.fork(spec, [3]*os.File(stdio))
 	if err != nil {
 		return err
 	}
-	s.files = append(s.files, policy)
-	status, err := s.fork(spec, append(stdio, policy))
-	if err != nil {
-		return err
-	}
-	defer status.Close()
+	defer p.Close()
 	if err := t.record.writeTask(&t.info); err != nil {
 		return err
 	}
-	reason, err := io.ReadAll(status)
+	reason, err := p.Ready()
 	if err != nil {
-		return fmt.Errorf("read start status: %w", err)
+		return err
 	}
-	if len(reason) > 0 {
-		return &proc.StartError{Reason: string(reason)}
+	if reason != "" {
+		return &proc.StartError{Reason: reason}
+	}
+	if err := t.findMain(p); err != nil {
+		return err
 	}
 	if t.group == nil {
 		return nil
@@ -135,25 +133,8 @@ func (t *task) makeGroup(spec *Spec) error {
 	return err
 }
 
-// memoryFile holds what the stage reads, positioned at its start.
-func memoryFile(content []byte) (*os.File, error) {
-	fd, err := unix.MemfdCreate("nomad-policy", unix.MFD_CLOEXEC)
-	if err != nil {
-		return nil, fmt.Errorf("make policy file: %w", err)
-	}
-	f := os.NewFile(uintptr(fd), "policy")
-	if _, err = f.Write(content); err == nil {
-		_, err = f.Seek(0, io.SeekStart)
-	}
-	if err != nil {
-		f.Close()
-		return nil, fmt.Errorf("write policy file: %w", err)
-	}
-	return f, nil
-}
-
 // openStreams opens the program's descriptors 0–2.
-func (s *stage) openStreams(spec *Spec) ([]*os.File, error) {
+func (s *start) openStreams(spec *Spec) ([]*os.File, error) {
 	null, err := os.OpenFile("/dev/null", os.O_RDWR, 0)
 	if err != nil {
 		return nil, err
@@ -211,98 +192,84 @@ func (t *task) pump(stream string, pipe *os.File) error {
 	return nil
 }
 
-// stageEnv is the stage's environment, never the job's: one processor and no
-// collector are quicker for a program that lives two milliseconds.
-var stageEnv = []string{"GOMAXPROCS=1", "GOGC=off"}
-
-// fork starts the stage with files as descriptors 0–3 and returns the pipe on
-// which it reports.
-func (s *stage) fork(spec *Spec, files []*os.File) (status *os.File, err error) {
-	status, report, err := os.Pipe()
-	if err != nil {
-		return nil, err
-	}
-	defer report.Close()
-	fds := make([]uintptr, 0, StatusFD+1)
-	for _, f := range append(files, report) {
-		fds = append(fds, f.Fd())
-	}
-	pidfd := -1
-	attr := &syscall.ProcAttr{Dir: "/", Env: stageEnv, Files: fds, Sys: &syscall.SysProcAttr{Setsid: true, PidFD: &pidfd}}
-	if err := s.intoGroup(attr.Sys); err != nil {
-		status.Close()
-		return nil, err
-	}
+// fork starts the stage.
+func (s *start) fork(spec *Spec, stdio [3]*os.File) (*stage.Process, error) {
 	t := s.t
-	argv := []string{spec.Entry}
+	how := stage.Start{Program: "/proc/self/exe", Entry: spec.Entry, Policy: spec.Policy, Stdio: stdio, Init: spec.Init}
 	if t.group != nil {
-		argv = append(argv, t.group.JoinFiles()...)
+		how.GroupDir, how.Join = t.group.Dir(), t.group.JoinFiles()
 	}
-	argv = append(argv, spec.Join...)
-	pid, err := syscall.ForkExec("/proc/self/exe", argv, attr)
-	if err != nil {
-		status.Close()
-		return nil, fmt.Errorf("start the sandbox stage: %w", err)
-	}
-	t.info.PID = pid
-	if pidfd < 0 {
-		if pidfd, err = unix.PidfdOpen(pid, 0); err != nil {
-			status.Close()
-			return nil, fmt.Errorf("watch process %d: %w", pid, err)
+	how.Join = append(how.Join, spec.Join...)
+	if spec.Init {
+		var err error
+		if how.Status, err = t.record.makeStatus(); err != nil {
+			return nil, err
 		}
 	}
-	if t.pidfd, err = pollable(pidfd); err != nil {
-		status.Close()
+	p, err := how.Fork()
+	if err != nil {
 		return nil, err
 	}
-	if st, err := readProcStat(pid); err == nil {
+	t.pidfd = p.Pidfd
+	if spec.Init {
+		t.info.Init = p.PID
+	} else {
+		t.info.PID, t.main = p.PID, p.Pidfd
+	}
+	if st, err := readProcStat(p.PID); err == nil {
 		t.info.StartTick = st.start
 	}
-	return status, nil
+	return p, nil
 }
 
-// intoGroup makes the fork happen inside the version 2 group.
-func (s *stage) intoGroup(sys *syscall.SysProcAttr) error {
-	if s.t.group == nil || s.t.group.Dir() == "" {
+// findMain finds the program below init and completes the record.
+func (t *task) findMain(p *stage.Process) error {
+	if t.info.Init == 0 {
 		return nil
 	}
-	dir, err := os.OpenFile(s.t.group.Dir(), unix.O_PATH|unix.O_DIRECTORY, 0)
-	if err != nil {
-		return fmt.Errorf("open group: %w", err)
+	t.info.PID = p.Main()
+	if t.info.PID == 0 { // it has ended: what is left to know is in the status file
+		t.info.PID = t.info.Init
+		return t.record.writeTask(&t.info)
 	}
-	s.files = append(s.files, dir)
-	sys.UseCgroupFD, sys.CgroupFD = true, int(dir.Fd())
-	return nil
+	if err := t.openMain(); err != nil {
+		return err
+	}
+	return t.record.writeTask(&t.info)
 }
 
-// pollable makes a pidfd wait in the poller instead of blocking a thread.
-func pollable(pidfd int) (*os.File, error) {
-	if err := unix.SetNonblock(pidfd, true); err != nil {
-		unix.Close(pidfd)
-		return nil, fmt.Errorf("watch process: %w", err)
+// openMain opens the program's pidfd. Only init's child is it: init lives at least as
+// long, and a later process of the same number has another parent.
+func (t *task) openMain() error {
+	if t.info.Init == 0 {
+		t.main = t.pidfd
+		return nil
 	}
-	return os.NewFile(uintptr(pidfd), "pidfd"), nil
+	fd, err := unix.PidfdOpen(t.info.PID, 0)
+	if err == unix.ESRCH || err == unix.EINVAL {
+		return nil // it has ended
+	}
+	if err != nil {
+		return fmt.Errorf("watch process %d: %w", t.info.PID, err)
+	}
+	if st, err := readProcStat(t.info.PID); err != nil || st.parent != t.info.Init {
+		return unix.Close(fd)
+	}
+	t.main, err = stage.Pollable(fd)
+	return err
 }
 
 // undo takes back a start that failed.
 func (t *task) undo() {
-	if t.info.PID > 0 {
-		if err := unix.Kill(-t.info.PID, unix.SIGKILL); err != nil && err != unix.ESRCH {
-			t.log.Warn("kill failed start", "err", err)
-		}
-		if err := unix.Kill(t.info.PID, unix.SIGKILL); err != nil && err != unix.ESRCH {
-			t.log.Warn("kill failed start", "err", err)
-		}
-		var ws unix.WaitStatus
-		for {
-			if _, err := unix.Wait4(t.info.PID, &ws, 0, nil); err != unix.EINTR {
-				break
+	if pid := t.info.Leader(); pid > 0 {
+		for _, whom := range []int{-pid, pid} {
+			if err := unix.Kill(whom, unix.SIGKILL); err != nil && err != unix.ESRCH {
+				t.log.Warn("kill failed start", "err", err)
 			}
 		}
+		t.reap()
 	}
-	if t.pidfd != nil {
-		t.pidfd.Close()
-	}
+	t.closeFDs()
 	t.removeGroup()
 	for _, p := range t.pumps {
 		p.finish(drainPatience)

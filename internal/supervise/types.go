@@ -2,7 +2,7 @@
 // happens to the agent. One supervisor process per client starts every task,
 // reaps it, moves its output from pipes to rotated files, and remembers its exit
 // until the client has let go of it. It never runs task code itself: each task is
-// executed by a stage, the companion entry that its Spec names (internal/sandbox).
+// executed by a stage (internal/stage), the companion entry that its Spec names (internal/sandbox).
 //
 //	agent ── Client ──unix socket──▶ supervisor ──fork──▶ stage ──execve──▶ task
 //	                                     ▲ splice                            │
@@ -17,7 +17,9 @@
 //	sock                 its socket; both ends check the other's uid
 //	log                  what it has to say
 //	tasks                a link into memory, if there is such a file system
-//	tasks/<n>/meta       Task as JSON, written before the fork and after the exec
+//	tasks/<n>/meta       Task as JSON, written before and after the fork, and after the
+//	                     execve if there is a PID namespace
+//	tasks/<n>/status     the program's wait status, written by the init of its namespace
 //	tasks/<n>/exit       Exit as JSON
 //	tasks/<n>/{stdout,stderr} the log pipes
 //
@@ -25,8 +27,8 @@
 // supervisor dies, tasks go on, since each holds its pipes open for reading too and
 // so never gets SIGPIPE; the next supervisor adopts them by pid, start time and boot
 // and reads on. What they wrote just before they ended while nobody held the pipe
-// is lost, and the exit status of such a task may be unknown: it is then told as
-// an error, never guessed. An upgrade executes the new program in place: children,
+// is lost, and the exit status of such a task may be unknown, unless an init of its PID
+// namespace has written it: it is then told as an error, never guessed. An upgrade executes the new program in place: children,
 // pipes and lock are kept.
 //
 // Wire: frames of a 4-byte big-endian length and JSON; requests carry a number and
@@ -37,6 +39,7 @@
 package supervise
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -56,6 +59,9 @@ type Spec struct {
 	Logs   proc.Logs
 	Group  *Group   // nil: no control group, tracking by session only
 	Join   []string // files of further groups to join, which others made
+	Init   bool     // the policy wants a PID namespace of its own
+
+	Declared json.RawMessage `json:",omitempty"` // becomes the task's
 }
 
 // Owner is the user who may open the task's stdout and stderr anew.
@@ -68,13 +74,6 @@ type Group struct {
 	proc.Group
 	Limits cgroup.Limits
 }
-
-// The stage is started with these descriptors besides 0–2 of the program, and with
-// the files of control groups to join, by writing "0", as arguments.
-const (
-	PolicyFD = 3 // memory file with the policy
-	StatusFD = 4 // pipe for the error, if any
-)
 
 func (s *Spec) validate() error {
 	if s.ID == "" || s.Entry == "" {

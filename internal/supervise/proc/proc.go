@@ -4,6 +4,7 @@
 package proc
 
 import (
+	"encoding/json"
 	"errors"
 	"time"
 )
@@ -14,14 +15,28 @@ var ErrUnknownTask = errors.New("the supervisor does not know this task")
 // Task is what the supervisor knows of a task.
 type Task struct {
 	ID      string
-	PID     int // 0 before the fork
+	PID     int // of the program, its process group and session; 0 until it was executed
+	Init    int // process 1 of its PID namespace; 0: it has none of its own
 	Started time.Time
 	Group   Group
 	Logs    Logs
 	Exit    *Exit // nil while running
 
 	Boot      string // boot ID and start time tell a pid from a later one's
-	StartTick uint64
+	StartTick uint64 // of Leader
+
+	// Declared is what the starter wants to know again of how the task was started:
+	// drivers keep the sandbox's policy here, without the environment.
+	Declared json.RawMessage `json:",omitempty"`
+}
+
+// Leader is the process that the supervisor forked, with whose end the task ends: the
+// namespace's process 1, or the program.
+func (t *Task) Leader() int {
+	if t.Init != 0 {
+		return t.Init
+	}
+	return t.PID
 }
 
 // Group names a control group; the zero value means none.

@@ -1,0 +1,27 @@
+// Package stage forks the sandbox stage: the companion entry that puts a policy on
+// itself and executes a program in its place (internal/sandbox). The supervisor does so
+// for tasks and the agent for programs beside a task (`alloc exec`). It knows no policy
+// and keeps nothing.
+//
+//	Fork ──▶ stage ──policy──▶ execve ──▶ program
+//	  Ready returns ┴ when the report pipe closes: at the execve, or with the reason why not
+//
+// A program in a PID namespace of its own, or in that of a running task, has a tiny
+// parent: a freestanding program of one page, made from Go assembler (init_*.s), that
+// costs a few pages of memory instead of a Go runtime's megabytes.
+//
+//	Init:  Fork ──CLONE_NEWPID──▶ init (process 1) ──clone──▶ stage (process 2) ──▶ program
+//	Enter: Fork ──▶ init ──setns(pidfd)──clone──▶ stage ──▶ program
+//
+// Init has the session that Fork made, the program one of its own. Init drops its
+// capabilities, is not dumpable, holds the wait status file alone, reaps whatever ends
+// in the namespace, writes the program's wait status (4 bytes, native order) to that
+// file, and exits: with process 1 the kernel ends the whole namespace. As process 1 it
+// hears no signal but KILL and STOP from outside, and none from inside.
+//
+// The stage's descriptors: 0–2 the program's, 3 the policy, 4 the report pipe. Init's
+// besides: 5 the wait status file, 6 the companion, 7 the pidfd to enter. It reports its
+// own failures as a NUL, a letter for the step and the errno; the stage writes text.
+//
+// No goroutines. The kernel needs pidfds (5.4), setns of a pidfd (5.8) and close_range (5.9).
+package stage

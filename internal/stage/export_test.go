@@ -1,0 +1,4 @@
+package stage
+
+// InitELF is the program, for its size.
+var InitELF = initELF

@@ -1,0 +1,26 @@
+package stage
+
+import (
+	"encoding/binary"
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// memoryFile is a file in memory that holds content, positioned at its start.
+func memoryFile(name string, content []byte) (*os.File, error) {
+	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("make memory file: %w", err)
+	}
+	if len(content) > 0 {
+		if n, err := unix.Pwrite(fd, content, 0); err != nil || n != len(content) {
+			unix.Close(fd)
+			return nil, fmt.Errorf("write memory file: %d of %d bytes: %w", n, len(content), err)
+		}
+	}
+	return os.NewFile(uintptr(fd), name), nil
+}
+
+func nativeUint32(raw [4]byte) uint32 { return binary.NativeEndian.Uint32(raw[:]) }

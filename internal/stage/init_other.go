@@ -1,0 +1,13 @@
+//go:build !amd64 && !arm64
+
+package stage
+
+import (
+	"fmt"
+	"runtime"
+)
+
+// initProgram fails: only amd64 and arm64 have one.
+func initProgram() (string, error) {
+	return "", fmt.Errorf("there is no init of process namespaces for %s", runtime.GOARCH)
+}

@@ -1,0 +1,293 @@
+package stage
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Start is what Fork needs.
+type Start struct {
+	Program  string      // the companion, a path valid in this process and in its children
+	Entry    string      // of the companion, which executes the program in its place
+	Policy   []byte      // for the entry, which alone understands it
+	Stdio    [3]*os.File // of the program
+	Terminal bool        // the program's descriptor 0 becomes its controlling terminal
+	GroupDir string      // directory of the version 2 group to be born in, "" for ours
+	Join     []string    // files of control groups to join by writing "0"
+
+	Init  bool     // a PID namespace of its own, with init as process 1
+	Enter *os.File // pidfd: become part of the namespaces (PID, mount, IPC, network) of that process
+
+	// Status is where init writes the program's wait status; nil makes a memory file.
+	// It is not looked at without Init or Enter.
+	Status *os.File
+}
+
+// Process is a stage that was forked, and the program that it becomes.
+type Process struct {
+	PID   int      // our child: init if there is one, else the program
+	Pidfd *os.File // of PID, nonblocking; the caller's to close
+
+	report *os.File // reading end of the report pipe
+	status *os.File // nil without init
+}
+
+// environ is the stage's environment, never the program's: one processor and no
+// collector are quicker for a program that lives two milliseconds.
+var environ = []string{"GOMAXPROCS=1", "GOGC=off"}
+
+// Names of descriptors of init and the stage, by number; see the package.
+const firstFile = 3
+
+// forking is what a Fork holds open until it is over.
+type forking struct {
+	*Start
+	files []*os.File // from descriptor 0 on
+	ours  []*os.File // those to close
+	sys   syscall.SysProcAttr
+	path  string
+	argv  []string
+}
+
+// Fork starts the stage. The caller calls Ready next, and reaps the process.
+func (s *Start) Fork() (*Process, error) {
+	f := &forking{Start: s, files: s.Stdio[:], path: s.Program, argv: append([]string{s.Entry}, s.Join...)}
+	defer f.close()
+	p, err := f.fork()
+	if err != nil {
+		return nil, fmt.Errorf("start the sandbox stage: %w", err)
+	}
+	return p, nil
+}
+
+func (f *forking) close() {
+	for _, o := range f.ours {
+		o.Close()
+	}
+}
+
+func (f *forking) fork() (*Process, error) {
+	policy, err := memoryFile("nomad-policy", f.Policy)
+	if err != nil {
+		return nil, err
+	}
+	f.ours = append(f.ours, policy)
+	report, write, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	f.ours = append(f.ours, write)
+	f.files = append(f.files[:firstFile:firstFile], policy, write)
+	p := &Process{report: report}
+	if err = f.prepare(p); err == nil {
+		err = f.exec(p)
+	}
+	if err != nil {
+		p.Close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// prepare says how the child is to be born.
+func (f *forking) prepare(p *Process) error {
+	f.sys.Setsid = true
+	if f.GroupDir != "" {
+		dir, err := os.OpenFile(f.GroupDir, unix.O_PATH|unix.O_DIRECTORY, 0)
+		if err != nil {
+			return fmt.Errorf("open group: %w", err)
+		}
+		f.ours = append(f.ours, dir)
+		f.sys.UseCgroupFD, f.sys.CgroupFD = true, int(dir.Fd())
+	}
+	if f.Init || f.Enter != nil {
+		return f.underInit(p)
+	}
+	f.sys.Setctty = f.Terminal // Ctty 0 is the child's descriptor
+	return nil
+}
+
+// Bits of the letter that tells init what to do.
+const (
+	initTerminal = 1
+	initEnter    = 2
+	initLetter   = '@'
+)
+
+// underInit puts init between the child and the stage.
+func (f *forking) underInit(p *Process) error {
+	if f.Init && f.Enter != nil {
+		return errors.New("a namespace is made or entered, not both")
+	}
+	exe, err := initProgram()
+	if err != nil {
+		return err
+	}
+	companion, err := os.OpenFile(f.Program, unix.O_PATH, 0)
+	if err != nil {
+		return fmt.Errorf("open the companion: %w", err)
+	}
+	f.ours = append(f.ours, companion)
+	if p.status = f.Status; p.status == nil {
+		if p.status, err = memoryFile("nomad-status", nil); err != nil {
+			return err
+		}
+	}
+	flags := initLetter
+	if f.Terminal {
+		flags |= initTerminal
+	}
+	f.files = append(f.files, p.status, companion)
+	if f.Enter != nil {
+		flags |= initEnter
+		f.files = append(f.files, f.Enter)
+	} else {
+		f.sys.Cloneflags = unix.CLONE_NEWPID
+	}
+	f.path, f.argv = exe, append([]string{"nomad-init", string(flags)}, f.argv...)
+	return nil
+}
+
+func (f *forking) exec(p *Process) error {
+	pidfd := -1
+	f.sys.PidFD = &pidfd
+	fds := make([]uintptr, len(f.files))
+	for i, file := range f.files {
+		fds[i] = file.Fd()
+	}
+	var err error
+	p.PID, err = syscall.ForkExec(f.path, f.argv, &syscall.ProcAttr{Dir: "/", Env: environ, Files: fds, Sys: &f.sys})
+	if err != nil {
+		return err
+	}
+	if pidfd < 0 {
+		if pidfd, err = unix.PidfdOpen(p.PID, 0); err != nil {
+			return errors.Join(fmt.Errorf("watch process %d: %w", p.PID, err), p.end())
+		}
+	}
+	if p.Pidfd, err = Pollable(pidfd); err != nil {
+		return errors.Join(err, p.end())
+	}
+	return nil
+}
+
+// end kills and reaps a child that nobody would know of.
+func (p *Process) end() error {
+	if err := unix.Kill(p.PID, unix.SIGKILL); err != nil {
+		return err
+	}
+	_, err := p.Reap()
+	return err
+}
+
+// Pollable makes a pidfd wait in the poller instead of blocking a thread. It takes the
+// descriptor also when it fails.
+func Pollable(pidfd int) (*os.File, error) {
+	if err := unix.SetNonblock(pidfd, true); err != nil {
+		unix.Close(pidfd)
+		return nil, fmt.Errorf("watch process: %w", err)
+	}
+	return os.NewFile(uintptr(pidfd), "pidfd"), nil
+}
+
+// Ready returns when the program has been executed, or with the reason why it could
+// not be.
+func (p *Process) Ready() (reason string, err error) {
+	text, err := io.ReadAll(p.report)
+	if err != nil {
+		return "", fmt.Errorf("read start status: %w", err)
+	}
+	return initReason(string(text)), nil
+}
+
+// steps are what init does that can fail, by the letter that it reports.
+var steps = map[byte]string{
+	'e': "enter the namespaces of the task",
+	'f': "fork in the PID namespace",
+	't': "make the terminal the controlling one",
+	'o': "tell the process number",
+	'x': "execute the sandbox stage",
+}
+
+// initReason makes text of what init reports; what the stage reports is text.
+func initReason(s string) string {
+	if !strings.HasPrefix(s, "\x00") || len(s) != 3 {
+		return s
+	}
+	return fmt.Sprintf("%s: %v", steps[s[1]], syscall.Errno(s[2]))
+}
+
+// Main is the program's process number, known when Ready has returned: that of init's
+// child, or 0 if it has ended and init has reaped it.
+func (p *Process) Main() int {
+	if p.status == nil {
+		return p.PID
+	}
+	pid, err := unix.FcntlInt(p.status.Fd(), unix.F_GETOWN, 0)
+	if err != nil {
+		return 0
+	}
+	return pid
+}
+
+// Wait blocks until the child has ended, reaps it and returns the wait status of the
+// program.
+func (p *Process) Wait() (unix.WaitStatus, error) {
+	conn, err := p.Pidfd.SyscallConn()
+	if err != nil {
+		return 0, fmt.Errorf("wait for process %d: %w", p.PID, err)
+	}
+	err = conn.Read(func(fd uintptr) bool {
+		fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+		n, err := unix.Poll(fds, 0)
+		return n > 0 || err != nil && err != unix.EINTR
+	})
+	if err != nil {
+		return 0, fmt.Errorf("wait for process %d: %w", p.PID, err)
+	}
+	return p.Reap()
+}
+
+// Reap takes the ended child away, waiting for its end, and returns the wait status of
+// the program: init's own if it was killed before it could tell.
+func (p *Process) Reap() (ws unix.WaitStatus, err error) {
+	for {
+		_, err = unix.Wait4(p.PID, &ws, 0, nil)
+		if err != unix.EINTR {
+			break
+		}
+	}
+	if err != nil {
+		return 0, fmt.Errorf("reap process %d: %w", p.PID, err)
+	}
+	if p.status == nil {
+		return ws, nil
+	}
+	if told, ok := ReadStatus(p.status); ok {
+		ws = told
+	}
+	return ws, nil
+}
+
+// Close lets go of what Fork opened but Pidfd. The program goes on.
+func (p *Process) Close() {
+	p.report.Close()
+	if p.status != nil {
+		p.status.Close() // only read, if at all
+	}
+}
+
+// ReadStatus reads what init wrote of its child's end; false if it wrote nothing.
+func ReadStatus(f *os.File) (unix.WaitStatus, bool) {
+	var raw [4]byte
+	if n, err := f.ReadAt(raw[:], 0); err != nil || n != len(raw) {
+		return 0, false
+	}
+	return unix.WaitStatus(nativeUint32(raw)), true
+}

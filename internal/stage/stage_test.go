@@ -1,0 +1,327 @@
+package stage_test
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/internal/companion"
+	"github.com/open-nomad/open-nomad/internal/sandbox"
+	"github.com/open-nomad/open-nomad/internal/stage"
+)
+
+func TestMain(m *testing.M) {
+	companion.Main()
+	os.Exit(m.Run())
+}
+
+// run is a program under a stage.
+type run struct {
+	*stage.Process
+	t   *testing.T
+	in  *os.File
+	out *bufio.Reader
+}
+
+// begin starts a shell script; edit changes what is asked for.
+func begin(t *testing.T, script string, edit func(*stage.Start, *sandbox.Policy)) *run {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: namespaces")
+	}
+	p := &sandbox.Policy{Argv: []string{"/bin/sh", "-c", script}, Dir: "/", Env: sandbox.Environment{"PATH=/usr/bin:/bin"},
+		KeepCapabilities: true, KeepPrivileges: true, Seccomp: sandbox.SeccompNone}
+	in, stdin := pipe(t)
+	stdout, out := pipe(t)
+	s := &stage.Start{Program: companion.Path(), Entry: sandbox.Entry, Stdio: [3]*os.File{in, out, out}}
+	if edit != nil {
+		edit(s, p)
+	}
+	raw, err := sandbox.Encode(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Policy = raw
+	proc, err := s.Fork()
+	if err != nil {
+		t.Fatalf("Fork() = %v", err)
+	}
+	in.Close()
+	out.Close()
+	t.Cleanup(func() {
+		unix.Kill(proc.PID, unix.SIGKILL) //nolint:errcheck // reaped as a rule
+		proc.Wait()                       //nolint:errcheck // as above
+		proc.Close()
+		proc.Pidfd.Close()
+	})
+	return &run{Process: proc, t: t, in: stdin, out: bufio.NewReader(stdout)}
+}
+
+func pipe(t *testing.T) (r, w *os.File) {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close(); w.Close() })
+	return r, w
+}
+
+// ready fails the test unless the program runs.
+func (r *run) ready() *run {
+	r.t.Helper()
+	if reason, err := r.Ready(); err != nil || reason != "" {
+		r.t.Fatalf("Ready() = %q, %v", reason, err)
+	}
+	return r
+}
+
+func (r *run) line() string {
+	r.t.Helper()
+	s, err := r.out.ReadString('\n')
+	if err != nil {
+		r.t.Fatalf("read a line: %v, have %q", err, s)
+	}
+	return strings.TrimSpace(s)
+}
+
+func (r *run) wait() unix.WaitStatus {
+	r.t.Helper()
+	ws, err := r.Wait()
+	if err != nil {
+		r.t.Fatalf("Wait() = %v", err)
+	}
+	return ws
+}
+
+func ownPIDs(s *stage.Start, p *sandbox.Policy) { s.Init, p.PrivatePID = true, true }
+
+func TestExitAndSignalAreToldApart(t *testing.T) {
+	for _, tt := range []struct {
+		name, script string
+		want         unix.WaitStatus
+	}{
+		{"zero", "exit 0", 0},
+		{"status", "exit 137", 137 << 8},
+		{"signal", "kill -TERM $$; sleep 100", unix.WaitStatus(syscall.SIGTERM)},
+		{"killed", "kill -KILL $$; sleep 100", unix.WaitStatus(syscall.SIGKILL)},
+	} {
+		for name, edit := range map[string]func(*stage.Start, *sandbox.Policy){"": nil, " in a PID namespace": ownPIDs} {
+			t.Run(tt.name+name, func(t *testing.T) {
+				if got := begin(t, tt.script, edit).ready().wait(); got != tt.want {
+					t.Errorf("wait status = %#x, want %#x", got, tt.want)
+				}
+			})
+		}
+	}
+}
+
+// TestPIDNamespace looks at numbers from inside and outside, and at zombies.
+func TestPIDNamespace(t *testing.T) {
+	r := begin(t, `echo $$; (sleep 0.01 & ) ; read x; exit 3`, ownPIDs).ready()
+	if got := r.line(); got != "2" {
+		t.Errorf("the program has number %s inside, want 2", got)
+	}
+	main := r.Main()
+	if got := field(t, main, "NSpid"); got != fmt.Sprintf("%d\t2", main) {
+		t.Errorf("NSpid of %d = %q", main, got)
+	}
+	if got := field(t, main, "PPid"); got != strconv.Itoa(r.PID) {
+		t.Errorf("parent of the program = %s, want init %d", got, r.PID)
+	}
+	if sid, err := unix.Getsid(main); err != nil || sid != main {
+		t.Errorf("session of %d = %d, %v: want its own", main, sid, err)
+	}
+	until(t, "the orphan is reaped", func() bool { return len(children(t, r.PID)) == 1 })
+	r.in.Close()
+	if ws := r.wait(); ws != 3<<8 {
+		t.Errorf("wait status = %#x, want exit 3", ws)
+	}
+}
+
+// TestInit holds the resident process to what it may be.
+func TestInit(t *testing.T) {
+	r := begin(t, "read x", ownPIDs).ready()
+	if got := field(t, r.PID, "Name"); got != "nomad-init" {
+		t.Errorf("name = %q", got)
+	}
+	for _, set := range []string{"CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"} {
+		until(t, set+" of init is empty", func() bool { return strings.Trim(field(t, r.PID, set), "0") == "" })
+	}
+	fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", r.PID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(fds) != 1 || fds[0].Name() != "5" {
+		t.Errorf("init holds descriptors %v, want 5 only", fds)
+	}
+	rollup, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", r.PID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pss int
+	for line := range strings.Lines(string(rollup)) {
+		fmt.Sscanf(line, "Pss: %d kB", &pss) //nolint:errcheck // other lines
+	}
+	t.Logf("init: %d bytes in a file, PSS %d KiB", len(stage.InitELF()), pss)
+	if pss > 100 {
+		t.Errorf("init has a PSS of %d KiB, want at most 100", pss)
+	}
+}
+
+// TestInitIsDeaf: what the group gets, the program alone hears; and the program cannot
+// end its init.
+func TestInitIsDeaf(t *testing.T) {
+	r := begin(t, `trap 'echo got' TERM; kill -KILL 1; kill -TERM 1; echo up; while read x || true; do echo $x; done`, ownPIDs).ready()
+	if got := r.line(); got != "up" {
+		t.Fatalf("line = %q", got)
+	}
+	for _, pid := range []int{r.PID, -r.Main()} {
+		if err := unix.Kill(pid, unix.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := r.line(); got != "got" {
+		t.Errorf("line = %q, want the program to have the signal", got)
+	}
+	if err := unix.Kill(-r.Main(), unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if ws := r.wait(); !ws.Signaled() || ws.Signal() != syscall.SIGKILL {
+		t.Errorf("wait status = %#x, want SIGKILL", ws)
+	}
+}
+
+func TestEnter(t *testing.T) {
+	task := begin(t, "echo up; read x", ownPIDs).ready()
+	task.line()
+	fd, err := unix.PidfdOpen(task.Main(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pidfd := os.NewFile(uintptr(fd), "task")
+	defer pidfd.Close()
+	r := begin(t, "readlink /proc/self/ns/pid; kill -0 2 && echo neighbor; exit 9", func(s *stage.Start, _ *sandbox.Policy) {
+		s.Enter = pidfd
+	}).ready()
+	want, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", task.Main()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := r.line(); got != want {
+		t.Errorf("namespace = %s, want the task's %s", got, want)
+	}
+	if got := r.line(); got != "neighbor" {
+		t.Errorf("line = %q", got)
+	}
+	if ws := r.wait(); ws != 9<<8 {
+		t.Errorf("wait status = %#x, want exit 9", ws)
+	}
+}
+
+func TestEnterOfAnEndedProcess(t *testing.T) {
+	r := begin(t, "true", func(s *stage.Start, _ *sandbox.Policy) {
+		null, err := os.Open("/dev/null")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { null.Close() })
+		s.Enter = null
+	})
+	if reason, err := r.Ready(); err != nil || !strings.Contains(reason, "enter the namespaces") {
+		t.Errorf("Ready() = %q, %v, want the step that failed", reason, err)
+	}
+}
+
+func TestTerminal(t *testing.T) {
+	for name, edit := range map[string]func(*stage.Start, *sandbox.Policy){"plain": nil, "PID namespace": ownPIDs} {
+		t.Run(name, func(t *testing.T) {
+			master, tty := openTerminal(t)
+			r := begin(t, "exec 3</dev/tty && tty <&3", func(s *stage.Start, p *sandbox.Policy) {
+				if edit != nil {
+					edit(s, p)
+				}
+				s.Terminal, s.Stdio = true, [3]*os.File{tty, tty, tty}
+			}).ready()
+			buf := make([]byte, 100)
+			n, err := master.Read(buf)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := string(bytes.TrimSpace(buf[:n])); got != "/dev/tty" && got != tty.Name() {
+				t.Errorf("terminal = %q, want %s", got, tty.Name())
+			}
+			if ws := r.wait(); ws != 0 {
+				t.Errorf("wait status = %#x", ws)
+			}
+		})
+	}
+}
+
+func openTerminal(t *testing.T) (master, tty *os.File) {
+	t.Helper()
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { master.Close() })
+	n, err := unix.IoctlGetUint32(int(master.Fd()), unix.TIOCGPTN)
+	if err == nil {
+		err = unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if tty, err = os.OpenFile(filepath.Join("/dev/pts", strconv.Itoa(int(n))), os.O_RDWR|unix.O_NOCTTY, 0); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { tty.Close() })
+	return master, tty
+}
+
+// field reads a line of /proc/<pid>/status.
+func field(t *testing.T, pid int, name string) string {
+	t.Helper()
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(raw)) {
+		if v, ok := strings.CutPrefix(line, name+":"); ok {
+			return strings.TrimSpace(v)
+		}
+	}
+	t.Fatalf("status of %d has no %s", pid, name)
+	return ""
+}
+
+func children(t *testing.T, pid int) []string {
+	t.Helper()
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Fields(string(raw))
+}
+
+func until(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.After(20 * time.Second); !ok(); {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("waited in vain until %s", what)
+		}
+	}
+}

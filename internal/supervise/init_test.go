@@ -1,0 +1,153 @@
+package supervise_test
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/internal/sandbox"
+	"github.com/open-nomad/open-nomad/internal/supervise"
+	"github.com/open-nomad/open-nomad/internal/supervise/proc"
+)
+
+// own is a task with a PID namespace of its own.
+func (r *rig) own(script string) *supervise.Spec {
+	r.t.Helper()
+	if os.Geteuid() != 0 {
+		r.t.Skip("needs root: namespaces")
+	}
+	s := r.spec(script)
+	policy, err := sandbox.Encode(&sandbox.Policy{Argv: []string{"/bin/sh", "-c", script}, Dir: r.logs, PrivatePID: true,
+		Env: []string{"PATH=/usr/bin:/bin"}, KeepCapabilities: true, KeepPrivileges: true, Seccomp: sandbox.SeccompNone})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	s.Policy, s.Init = policy, true
+	s.Declared = []byte(`{"Canary":1}`)
+	return s
+}
+
+func TestInitExit(t *testing.T) {
+	r := newRig(t)
+	c := r.client()
+	for script, want := range map[string]proc.Exit{
+		"true":                       {},
+		"exit 42":                    {Code: 42},
+		"exit 143":                   {Code: 143},
+		"kill -TERM $$; sleep 100":   {Code: 143, Signal: 15},
+		"kill -KILL $$; sleep 100":   {Code: 137, Signal: 9},
+		"setsid sleep 1000 & exit 1": {Code: 1}, // the namespace ends with its program
+	} {
+		for _, group := range []string{"group", "no group"} {
+			t.Run(script+" "+group, func(t *testing.T) {
+				s := r.own(script)
+				if group == "no group" {
+					s.Group = nil
+				}
+				r.start(c, s)
+				got := *r.wait(c, s.ID)
+				got.At = time.Time{}
+				if got != want {
+					t.Errorf("exit = %+v, want %+v", got, want)
+				}
+			})
+		}
+	}
+}
+
+// TestInitSignals: a signal reaches the program and its group with its default action,
+// as without init.
+func TestInitSignals(t *testing.T) {
+	r := newRig(t)
+	c := r.client()
+	s := r.own("sleep 1000 & echo $!; wait")
+	task := r.start(c, s)
+	r.waitFor("the child", func() bool { return r.stdout(s) != "" })
+	if task.Init == 0 || task.PID == task.Init || string(task.Declared) != `{"Canary":1}` {
+		t.Errorf("task = %+v, want a program below an init, and its declaration", task)
+	}
+	if err := c.Signal(t.Context(), s.ID, syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if exit := r.wait(c, s.ID); exit.Signal != int(syscall.SIGTERM) {
+		t.Errorf("exit = %+v, want SIGTERM", exit)
+	}
+	for _, pid := range []int{task.Init, task.PID} {
+		if alive(pid) {
+			t.Errorf("process %d is still there", pid)
+		}
+	}
+}
+
+// TestInitOutlivesSupervisors: the exact end is known after the supervisor was killed
+// and replaced, was executed anew, and even if it came while there was none.
+func TestInitOutlivesSupervisors(t *testing.T) {
+	for name, tt := range map[string]struct {
+		script string
+		want   proc.Exit
+	}{
+		"status": {"exit 137", proc.Exit{Code: 137}},
+		"signal": {"kill -KILL $$; sleep 100", proc.Exit{Code: 137, Signal: 9}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			gate := filepath.Join(r.logs, "gate")
+			wait := "until [ -e " + gate + " ]; do sleep 0.005; done; " + tt.script
+			crashed, upgraded, alone := r.own(wait), r.own(wait), r.own(wait)
+			c := r.client()
+			r.start(c, crashed)
+			r.crash()
+			if _, err := c.Task(t.Context(), crashed.ID); err != nil { // asks the next supervisor
+				t.Fatal(err)
+			}
+			started := r.start(c, upgraded)
+			if err := c.Upgrade(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if again, err := c.Task(t.Context(), upgraded.ID); err != nil || again.PID != started.PID || again.Init != started.Init {
+				t.Errorf("Task() after the upgrade = %+v, %v, want %+v", again, err, started)
+			}
+			last := r.start(c, alone)
+			c.Close()
+			r.crash()
+			if err := os.WriteFile(gate, nil, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			r.waitFor("the end", func() bool { return !alive(last.Init) })
+			c = r.client()
+			for name, s := range map[string]*supervise.Spec{"crashed": crashed, "upgraded": upgraded, "alone": alone} {
+				got := *r.wait(c, s.ID)
+				got.At = time.Time{}
+				if got != tt.want {
+					t.Errorf("%s: exit = %+v, want %+v", name, got, tt.want)
+				}
+			}
+		})
+	}
+}
+
+// TestAdoptedInit is signaled and killed by the next supervisor.
+func TestAdoptedInit(t *testing.T) {
+	r := newRig(t)
+	c := r.client()
+	s := r.own("trap 'echo got' USR1; echo up; while :; do sleep 0.005; done")
+	task := r.start(c, s)
+	r.waitFor("the trap", func() bool { return r.stdout(s) == "up\n" })
+	r.crash()
+	if _, err := c.Task(t.Context(), s.ID); err != nil { // asks the next supervisor
+		t.Fatal(err)
+	}
+	if err := c.Signal(t.Context(), s.ID, syscall.SIGUSR1); err != nil {
+		t.Fatalf("Signal() = %v", err)
+	}
+	r.waitFor("the signal", func() bool { return r.stdout(s) != "up\n" })
+	exit, err := c.Kill(t.Context(), s.ID)
+	if err != nil || exit.Signal != int(unix.SIGKILL) {
+		t.Errorf("Kill() = %+v, %v, want SIGKILL", exit, err)
+	}
+	r.waitFor("the end of init", func() bool { return !alive(task.Init) })
+}
