@@ -38,6 +38,10 @@ const (
 	TaskLeaderDead             = "Leader Task Dead"
 	TaskBuildingTaskDir        = "Building Task Directory"
 	TaskClientReconnected      = "Reconnected"
+
+	// Of open-nomad.
+	TaskSandboxDenial   = "Sandbox Denial"
+	TaskSandboxMismatch = "Sandbox Mismatch"
 )
 
 // Allocation is a group of a job placed on a node.

@@ -26,6 +26,10 @@ const (
 	TaskWaitingShuttingDownDelay = "Waiting for shutdown delay"
 	TaskSkippingShutdownDelay    = "Skipping shutdown delay"
 	TaskRunning                  = "Running"
+
+	// Ours.
+	TaskSandboxDenial   = "Sandbox Denial"   // the sandbox refused something
+	TaskSandboxMismatch = "Sandbox Mismatch" // the live sandbox is not as declared
 )
 
 // DefaultKillTimeout is how long a task has between its kill signal and its end, if

@@ -15,6 +15,7 @@ import (
 // runners makes the runner of each task.
 func (r *Runner) runners(dir *allocdir.Dir) (map[string]*taskrunner.Runner, error) {
 	tasks := map[string]*taskrunner.Runner{}
+	events, _ := r.cfg.Drivers.(taskrunner.Events)
 	alloc := r.Alloc()
 	group := alloc.Job.TaskGroup(alloc.TaskGroup)
 	for _, first := range r.group.Tasks {
@@ -27,7 +28,7 @@ func (r *Runner) runners(dir *allocdir.Dir) (map[string]*taskrunner.Runner, erro
 			return nil, fmt.Errorf("task %q: %w", task.Name, err)
 		}
 		tasks[task.Name] = taskrunner.New(taskrunner.Config{
-			Alloc: alloc, Task: task, Node: r.cfg.Node, Region: r.cfg.Region, Driver: driver,
+			Alloc: alloc, Task: task, Node: r.cfg.Node, Region: r.cfg.Region, Driver: driver, Events: events,
 			Store: r.cfg.Store, Dir: dir, Gate: r.gates[task.Name], Identities: r.ids,
 			Users: r.cfg.Users, API: r.cfg.API, HostEnv: r.cfg.HostEnv, Changed: r.nudge,
 			MaxKillTimeout: r.cfg.MaxKillTimeout, StatsEvery: r.cfg.StatsInterval,

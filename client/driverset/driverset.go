@@ -5,7 +5,8 @@
 //	       └──────no answer in time─────▶ unhealthy
 //
 // It also lends uids to tasks that name no user (Users). It runs no task itself.
-// One goroutine a driver, all inside Run.
+// It hands what drivers say of
+// running tasks to who listens. One or two goroutines a driver, all inside Run.
 package driverset
 
 import (
@@ -46,6 +47,9 @@ type Set struct {
 
 	mu    sync.Mutex
 	infos map[string]*nomad.DriverInfo
+
+	listenMu  sync.RWMutex
+	listeners map[string]*listener // by task ID
 }
 
 // New configures the drivers. A plugin block that a driver does not take, or
@@ -53,7 +57,7 @@ type Set struct {
 func New(cfg Config) (*Set, error) {
 	s := &Set{
 		log: cfg.Log, drivers: map[string]drivers.Driver{}, infos: map[string]*nomad.DriverInfo{},
-		changed: make(chan struct{}, 1), ready: make(chan struct{}),
+		changed: make(chan struct{}, 1), ready: make(chan struct{}), listeners: map[string]*listener{},
 	}
 	plugins, err := byDriver(cfg.Drivers, cfg.Plugins)
 	errs := []error{err}
@@ -89,6 +93,9 @@ func (s *Set) Run(ctx context.Context) error {
 	for _, d := range s.drivers {
 		first.Add(1)
 		watchers.Go(func() { s.watch(ctx, d, sync.OnceFunc(first.Done)) })
+		if r, ok := d.(drivers.Reporter); ok {
+			watchers.Go(func() { s.report(ctx, d.Name(), r) })
+		}
 	}
 	first.Wait() // bounded: each watcher answers within firstAnswer
 	close(s.ready)

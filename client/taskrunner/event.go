@@ -3,6 +3,7 @@ package taskrunner
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,8 +25,37 @@ func addEvent(s *nomad.TaskState, e *nomad.TaskEvent) {
 		e.DisplayMessage = display(e)
 	}
 	// A new slice each time: copies of the state that were handed out share the old.
-	events := append(s.Events[:len(s.Events):len(s.Events)], e)
+	events := append(fewReports(s.Events, e), e)
 	s.Events = events[max(len(events)-maxEvents, 0):]
+}
+
+// maxReports is how many of the kept events may be of the sandbox: it tells of what the
+// task does, which must not push out how it began and ended.
+const maxReports = 3
+
+// fewReports returns events, without room, and without the oldest of the sandbox when
+// e is one too many of these.
+func fewReports(events []*nomad.TaskEvent, e *nomad.TaskEvent) []*nomad.TaskEvent {
+	events = events[:len(events):len(events)]
+	if !ofSandbox(e) {
+		return events
+	}
+	first, n := -1, 0
+	for i, old := range events {
+		if ofSandbox(old) {
+			if n++; first < 0 {
+				first = i
+			}
+		}
+	}
+	if n < maxReports {
+		return events
+	}
+	return append(slices.Clip(slices.Clone(events[:first])), events[first+1:]...)
+}
+
+func ofSandbox(e *nomad.TaskEvent) bool {
+	return e.Type == nomad.TaskSandboxDenial || e.Type == nomad.TaskSandboxMismatch
 }
 
 // details is the event as the flat map of compat/task-runtime.tsv.

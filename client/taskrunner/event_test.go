@@ -2,6 +2,7 @@ package taskrunner
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -23,6 +24,29 @@ func TestEventsKept(t *testing.T) {
 	}
 	if handedOut[0].DriverMessage != "3" || handedOut[9].DriverMessage != "12" {
 		t.Error("events that were handed out changed")
+	}
+}
+
+// TestReportsKept: what a task does cannot push out how it began.
+func TestReportsKept(t *testing.T) {
+	var s nomad.TaskState
+	addEvent(&s, &nomad.TaskEvent{Type: nomad.TaskStarted})
+	for i := range 50 {
+		before := s.Events
+		last := before[len(before)-1]
+		addEvent(&s, &nomad.TaskEvent{Type: nomad.TaskSandboxDenial, DriverMessage: fmt.Sprint(i)})
+		if before[len(before)-1] != last {
+			t.Fatal("events that were handed out changed")
+		}
+	}
+	addEvent(&s, &nomad.TaskEvent{Type: nomad.TaskTerminated})
+	var got []string
+	for _, e := range s.Events {
+		got = append(got, e.Type+e.DriverMessage)
+	}
+	want := []string{nomad.TaskStarted, nomad.TaskSandboxDenial + "47", nomad.TaskSandboxDenial + "48", nomad.TaskSandboxDenial + "49", nomad.TaskTerminated}
+	if !slices.Equal(got, want) {
+		t.Errorf("kept %q, want %q", got, want)
 	}
 }
 

@@ -73,6 +73,7 @@ func (r *Runner) recover(ctx context.Context) {
 func (r *Runner) resume(ctx context.Context) {
 	r.resumed = false
 	r.try = r.newAttempt(ctx)
+	r.hear(r.taskID())
 	hookCtx, cancel := r.untilKilled(ctx)
 	defer cancel()
 	if err := r.runPrestart(hookCtx); err != nil {

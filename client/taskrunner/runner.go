@@ -31,6 +31,11 @@ type Store interface {
 	PutTaskWithNext(allocID, task string, t state.Task) error
 }
 
+// Events are what drivers say of running tasks (driverset.Set).
+type Events interface {
+	Listen(taskID string, f func(*drivers.TaskEvent)) (stop func())
+}
+
 // Config of a Runner.
 type Config struct {
 	Alloc  *nomad.Allocation
@@ -38,6 +43,7 @@ type Config struct {
 	Node   *nomad.Node
 	Region string
 	Driver drivers.Driver
+	Events Events // nil: none
 	Store  Store
 	Dir    *allocdir.Dir
 	// Gate is closed when the task's turn has come; nil when it may start at once.

@@ -26,6 +26,7 @@ type attempt struct {
 	run    func(func(context.Context)) // starts a Background function
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
+	deaf   func() // ends what hear began; nil: nothing
 }
 
 // newAttempt lasts until its process is over or ctx ends.
@@ -42,6 +43,9 @@ func (r *Runner) newAttempt(ctx context.Context) *attempt {
 
 // end stops what runs beside the process, and waits for it.
 func (a *attempt) end() {
+	if a.deaf != nil {
+		a.deaf()
+	}
 	a.cancel()
 	a.wg.Wait()
 }
@@ -63,6 +67,7 @@ func (r *Runner) start(ctx context.Context) error {
 	if err := r.cfg.Store.PutTask(r.cfg.Alloc.ID, r.name, state.Task{Local: &r.local}); err != nil {
 		return &drivers.RecoverableError{Err: fmt.Errorf("store state of task %s: %w", r.name, err)}
 	}
+	r.hear(cfg.ID)
 	// Not to be cancelled: nobody would know of a process that came up all the same.
 	handle, err := driver.StartTask(context.WithoutCancel(ctx), cfg)
 	if err != nil {

@@ -45,8 +45,6 @@ var hints = map[string]string{
 	"fs.change_topology":         "no option allows mounting",
 	"fs.ioctl_dev":               "no option allows commands to this device",
 	"fs.resolve_unix":            "no option allows connecting to the socket of a program outside",
-	"net.bind_tcp":               "allow the port in the task's or the node's options of TCP",
-	"net.connect_tcp":            "allow the port in the task's or the node's options of TCP",
 	"scope.abstract_unix_socket": "no option allows abstract sockets of programs outside: use a socket in a shared directory",
 	"scope.signal":               "no option allows signals to programs outside",
 	"ptrace":                     "no option allows tracing programs outside",
@@ -69,7 +67,14 @@ func landlockDenial(r record) (Denial, bool) {
 			break
 		}
 	}
-	d.explain(rules)
+	switch d.Rule {
+	case "net.bind_tcp":
+		d.Hint = fmt.Sprintf("network { bind = [%d] } allows it", d.Port)
+	case "net.connect_tcp":
+		d.Hint = fmt.Sprintf("network { connect = [%d] } allows it", d.Port)
+	default:
+		d.explain(rules)
+	}
 	return d, true
 }
 
