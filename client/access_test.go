@@ -31,6 +31,8 @@ func guard(t *testing.T) guarded {
 		"": "", "reader": `namespace "default" { policy = "read" }`, "logs": `namespace "default" { capabilities = ["read-logs"] }`,
 		"files": `namespace "default" { capabilities = ["read-fs"] }`, "other": `namespace "other" { policy = "write" }`,
 		"writer": `namespace "default" { policy = "write" }`, "nodes": `node { policy = "read" }`, "nodes write": `node { policy = "write" }`,
+		"exec": `namespace "default" { capabilities = ["alloc-exec"] }`, "node exec": `namespace "default" { capabilities = ["alloc-node-exec"] }`,
+		"both": `namespace "default" { capabilities = ["alloc-exec", "alloc-node-exec"] }`,
 	}
 	dir := nodeDir(t)
 	cfg := config(dir, f.addr())
@@ -56,7 +58,7 @@ func (g guarded) call(t *testing.T, relayed bool, method string, req rpc.Request
 	case interface{ Write() *nomad.WriteRequest }:
 		r.Write().AuthToken = token
 	}
-	if strings.HasPrefix(method, "FileSystem.S") && method != "FileSystem.Stat" || method == "FileSystem.Logs" {
+	if strings.HasPrefix(method, "FileSystem.S") && method != "FileSystem.Stat" || method == "FileSystem.Logs" || method == "Allocations.Exec" {
 		open := g.Own(method).Stream
 		if relayed {
 			open = g.RPC().Stream
@@ -68,6 +70,9 @@ func (g guarded) call(t *testing.T, relayed bool, method string, req rpc.Request
 		defer s.Close()
 		if err := s.Encode(req); err != nil {
 			return err
+		}
+		if method == "Allocations.Exec" {
+			s.Encode(&nomad.ExecInput{Stdin: &nomad.ExecIO{Close: true}}) //nolint:errcheck // who is refused does not hear it
 		}
 		var w nomad.StreamErrWrapper
 		if err := s.Decode(&w); err != nil && err != io.EOF {
@@ -87,7 +92,7 @@ func (g guarded) call(t *testing.T, relayed bool, method string, req rpc.Request
 // Every method of a node asks for its right, whichever way the call comes.
 func TestEveryMethodOfANodeAsks(t *testing.T) {
 	g := guard(t)
-	people := []string{"", "reader", "logs", "files", "other", "writer", "nodes", "nodes write", "all"}
+	people := []string{"", "reader", "logs", "files", "other", "writer", "nodes", "nodes write", "exec", "node exec", "both", "all"}
 	for _, c := range []struct {
 		method string
 		req    func() rpc.Request
@@ -106,6 +111,9 @@ func TestEveryMethodOfANodeAsks(t *testing.T) {
 		{"FileSystem.Logs", func() rpc.Request {
 			return &nomad.FsLogsRequest{AllocID: g.alloc, Task: "main", LogType: "stdout", PlainText: true}
 		}, []string{"files", "logs", "writer", "all"}},
+		{"Allocations.Exec", func() rpc.Request {
+			return &nomad.AllocExecRequest{AllocID: g.alloc, Task: "main", Cmd: []string{"x"}}
+		}, []string{"both", "all"}}, // the driver isolates nothing
 		{"ClientStats.Stats", func() rpc.Request { return &nomad.NodeSpecificRequest{NodeID: g.NodeID()} }, []string{"nodes", "nodes write", "all"}},
 		{"NodeIdentity.Get", func() rpc.Request { return &nomad.NodeIdentityGetReq{NodeID: g.NodeID()} }, []string{"nodes", "nodes write", "all"}},
 		{"NodeIdentity.Renew", func() rpc.Request { return &nomad.NodeIdentityRenewReq{NodeID: g.NodeID()} }, []string{"nodes write", "all"}},

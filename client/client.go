@@ -35,6 +35,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/allocdir"
 	"github.com/open-nomad/open-nomad/client/allocrunner"
 	"github.com/open-nomad/open-nomad/client/driverset"
+	"github.com/open-nomad/open-nomad/client/exec"
 	"github.com/open-nomad/open-nomad/client/fingerprint"
 	"github.com/open-nomad/open-nomad/client/state"
 	"github.com/open-nomad/open-nomad/internal/certs"
@@ -97,6 +98,7 @@ type Client struct {
 	allocs  *allocSet
 	gc      *collector
 	stats   *hostStats
+	execs   exec.Limits
 	api     http.Handler
 
 	hurry    chan struct{}       // buffered 1: a heartbeat must not wait for its turn

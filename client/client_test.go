@@ -66,7 +66,7 @@ func start(t *testing.T, cfg client.Config) *node {
 	if testing.Verbose() {
 		log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	}
-	c, err := client.New(cfg, client.Parts{Drivers: []drivers.Driver{mock.New(log)}, Log: log})
+	c, err := client.New(cfg, client.Parts{Drivers: []drivers.Driver{echoing{mock.New(log)}}, Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}

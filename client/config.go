@@ -33,7 +33,9 @@ type Config struct {
 	Fingerprint    fingerprint.Config
 	CgroupParent   string
 	MaxKillTimeout time.Duration
-	HostEnv        map[string]string // what drivers without isolation pass on
+	// DisableRemoteExec refuses to run programs in tasks for callers.
+	DisableRemoteExec bool
+	HostEnv           map[string]string // what drivers without isolation pass on
 	// Plugins are the config bodies of the plugin blocks, by driver name.
 	Plugins        map[string]map[string]any
 	DynamicUserMin int

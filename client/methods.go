@@ -23,6 +23,7 @@ func (c *Client) methods() []answered {
 		answer("NodeIdentity.Get", "NodeIdentity.Get", ofNode(c, func(r *nomad.NodeIdentityGetReq) string { return r.NodeID }, acl.ToRead(acl.Nodes)), c.identityGet),
 		answer("NodeIdentity.Renew", "NodeIdentity.Renew", ofNode(c, func(r *nomad.NodeIdentityRenewReq) string { return r.NodeID }, acl.ToWrite(acl.Nodes)), c.identityRenew),
 		{relayed: rpc.Handle("NodeIdentity.Session", rpc.Token, rpc.Here, c.identitySession).Needs(rpc.Good)}, // servers ask for themselves
+		answerStream("Allocations.Exec", ofExec(c), c.allocExec),
 		answerStream("FileSystem.Logs", ofAlloc(c, func(r *nomad.FsLogsRequest) string { return r.AllocID }, acl.ReadFS, acl.ReadLogs), c.fsLogs),
 		answerStream("FileSystem.Stream", ofAlloc(c, func(r *nomad.FsStreamRequest) string { return r.AllocID }, acl.ReadFS), c.fsStream),
 	}

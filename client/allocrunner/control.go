@@ -109,6 +109,15 @@ func (r *Runner) Signal(task, signal string) error {
 	return errors.Join(errs...)
 }
 
+// Exec runs a program beside a running task, until it ends or ctx or the task does.
+func (r *Runner) Exec(ctx context.Context, task string, o *drivers.ExecOptions) (*drivers.ExitResult, error) {
+	t, err := r.task(task)
+	if err != nil {
+		return nil, err
+	}
+	return t.Exec(ctx, o)
+}
+
 // Stats returns what the allocation uses: of one task, or of all when task is empty.
 func (r *Runner) Stats(task string) (*nomad.AllocResourceUsage, error) {
 	live := r.running()

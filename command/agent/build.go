@@ -99,7 +99,7 @@ func (s *Settings) clientConfig(dir, httpAddr string) (client.Config, error) {
 		StateDir: or(c.StateDir, filepath.Join(dir, "client")), AllocDir: allocDir, Ephemeral: s.dev,
 		Servers: s.serverAddrs(), IntroToken: intro, Mux: s.mux(), DialTimeout: s.RPC.DialTimeout,
 		Fingerprint: s.fingerprintConfig(allocDir, httpAddr), CgroupParent: c.CgroupParent,
-		MaxKillTimeout: c.MaxKillTimeout, HostEnv: s.hostEnv(), Plugins: s.pluginConfigs(),
+		MaxKillTimeout: c.MaxKillTimeout, DisableRemoteExec: c.DisableRemoteExec, HostEnv: s.hostEnv(), Plugins: s.pluginConfigs(),
 		DynamicUserMin: c.Users.DynamicUserMin, DynamicUserMax: c.Users.DynamicUserMax,
 		Access: client.AccessControl{Enabled: s.ACL.Enabled, TokenTTL: s.ACL.TokenTTL, PolicyTTL: s.ACL.PolicyTTL, RoleTTL: s.ACL.RoleTTL},
 		GC: client.GCConfig{

@@ -35,7 +35,7 @@ var agentKeys = []string{
 // website/content/docs/configuration.md.
 var nothingToDo = []string{
 	"disable_update_check", "disable_anonymous_signature", "ui.enabled", "ui.show_cli_hints",
-	"client.cpu_disable_dmidecode", "client.disable_remote_exec", "client.log_file", "server.log_file", "server.protocol_version",
+	"client.cpu_disable_dmidecode", "client.log_file", "server.log_file", "server.protocol_version",
 }
 
 // another holds values for keys that do not take any.
@@ -190,6 +190,7 @@ func TestValuesArrive(t *testing.T) {
 			gc_interval = "24s"
 			gc_max_allocs = 25
 			max_kill_timeout = "26s"
+			disable_remote_exec = true
 			reserved { cpu = 27 memory = 28 disk = 29 reserved_ports = "22" cores = "0" }
 		}
 	`})
@@ -209,7 +210,7 @@ func TestValuesArrive(t *testing.T) {
 		{sv.NonVoting, true}, {sv.LogStore, consensus.Backend{Name: "boltdb", NoFreelistSync: true}},
 		{sv.Scheduler.MemoryOversubscriptionEnabled, true}, {sv.Scheduler.PreemptionConfig.SystemSchedulerEnabled, true},
 		{c.Fingerprint.Interface, "lo"}, {c.Fingerprint.TotalCompute, 21}, {c.Fingerprint.MemoryMB, 22}, {c.NodeClass, "c"}, {c.NodePool, "p"},
-		{c.Fingerprint.MinDynamicPort, 23000}, {c.GC.Interval, 24 * time.Second}, {c.GC.MaxAllocs, 25}, {c.MaxKillTimeout, 26 * time.Second},
+		{c.Fingerprint.MinDynamicPort, 23000}, {c.GC.Interval, 24 * time.Second}, {c.GC.MaxAllocs, 25}, {c.MaxKillTimeout, 26 * time.Second}, {c.DisableRemoteExec, true},
 		{c.Fingerprint.Reserved, fingerprint.Reserved{CPU: 27, MemoryMB: 28, DiskMB: 29, Ports: "22", Cores: "0"}},
 	} {
 		if !reflect.DeepEqual(v.got, v.want) {

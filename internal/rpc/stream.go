@@ -45,8 +45,11 @@ func (s *Stream) Encode(v any) error {
 }
 
 // Decode receives one msgpack value.
-func (s *Stream) Decode(v any) error {
-	b, err := readValue(s.in, s.buf, maxRequest)
+func (s *Stream) Decode(v any) error { return s.DecodeWithin(v, maxRequest) }
+
+// DecodeWithin receives one msgpack value of at most limit bytes.
+func (s *Stream) DecodeWithin(v any, limit int) error {
+	b, err := readValue(s.in, s.buf, limit)
 	s.buf = b
 	if err != nil {
 		return err

@@ -134,8 +134,10 @@ func jobAsk(c *rpc.Call, req *nomad.ACLExplainRequest, ns string, job *nomad.Job
 // seesNode says whether a task of the group sees the files of its node: its driver, known
 // by its name here, isolates nothing.
 func seesNode(g *nomad.TaskGroup) bool {
-	return slices.ContainsFunc(g.Tasks, func(t *nomad.Task) bool { return t.Driver == "raw_exec" || t.Driver == "mock_driver" })
+	return slices.ContainsFunc(g.Tasks, isOpen)
 }
+
+func isOpen(t *nomad.Task) bool { return t.Driver == "raw_exec" || t.Driver == "mock_driver" }
 
 // audienceAsk is the question who gets JWTs for an audience: workloads that have an
 // identity with it, and whoever may run a job in the namespace, with any identity.

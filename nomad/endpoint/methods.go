@@ -170,6 +170,7 @@ func (s *Service) relayMethods() []rpc.Method {
 			allocTarget(func(r *nomad.FsListRequest) string { return r.AllocID }, acl.ReadFS)),
 		relay[nomad.FsStatRequest, nomad.FsStatResponse](s, "FileSystem.Stat", "FileSystem.Stat",
 			allocTarget(func(r *nomad.FsStatRequest) string { return r.AllocID }, acl.ReadFS)),
+		rpc.HandleStream("Allocations.Exec", rpc.Token, rpc.Region, s.allocExec).Needs(rpc.Asked("ns:[alloc-exec] of the allocation, and ns:[alloc-node-exec] when its driver isolates nothing")),
 		relayStream(s, "FileSystem.Logs", allocTarget(func(r *nomad.FsLogsRequest) string { return r.AllocID }, acl.ReadFS, acl.ReadLogs)),
 		relayStream(s, "FileSystem.Stream", allocTarget(func(r *nomad.FsStreamRequest) string { return r.AllocID }, acl.ReadFS)),
 		relay[nomad.NodeSpecificRequest, nomad.ClientStatsResponse](s, "ClientStats.Stats", "ClientStats.Stats",
@@ -207,7 +208,7 @@ var features = map[string][]string{
 
 // absentStreams are the streaming methods that wait for a feature.
 var absentStreams = map[string]string{
-	"Allocations.Exec": "execution in tasks", "Agent.Monitor": "monitoring over RPC", "Agent.MonitorExport": "monitoring over RPC",
+	"Agent.Monitor": "monitoring over RPC", "Agent.MonitorExport": "monitoring over RPC",
 }
 
 // absentMethods are the rows of features still to come: each fails by the name of

@@ -84,20 +84,25 @@ func relayStream[Req any, P interface {
 		if err != nil {
 			return err
 		}
-		next, err := s.cfg.Nodes().NodeStream(ctx, node, name)
-		if errors.Is(err, nomad.ErrNoNodeConn) {
-			next, err = s.peerStream(ctx, node, name)
-		}
-		if err != nil {
-			return err
-		}
-		defer next.Close()
-		if err := next.Encode(req); err != nil {
-			return err
-		}
-		rpc.Bridge(from, next)
-		return nil
+		return s.bridge(ctx, node, name, req, from)
 	}).Needs(to.check)
+}
+
+// bridge makes a streaming call of a node, and connects it to that of the caller.
+func (s *Service) bridge(ctx context.Context, node, name string, req any, from *rpc.Stream) error {
+	next, err := s.cfg.Nodes().NodeStream(ctx, node, name)
+	if errors.Is(err, nomad.ErrNoNodeConn) {
+		next, err = s.peerStream(ctx, node, name)
+	}
+	if err != nil {
+		return err
+	}
+	defer next.Close()
+	if err := next.Encode(req); err != nil {
+		return err
+	}
+	rpc.Bridge(from, next)
+	return nil
 }
 
 // peerStream opens a stream to the server that the node is connected to.

@@ -59,6 +59,9 @@ func askedFor(m rpc.Method, c *rpc.Call, req rpc.Request) audit.Request {
 		RemoteAddress: c.Conn.RemoteAddr().String(), Forwarded: c.Forwarded}
 	var namespace string
 	out.Object, namespace = variableOf(req)
+	if r, ok := req.(*nomad.AllocExecRequest); ok {
+		out.Object = r.AllocID + "/" + r.Task // never the command: it may hold secrets
+	}
 	out.Namespace = cmp.Or(out.Namespace, namespace)
 	switch {
 	case m.Stream:

@@ -2,9 +2,13 @@ package drivers
 
 import (
 	"context"
+	"errors"
 	"io"
 	"time"
 )
+
+// ErrNoExec is of a driver that runs nothing beside a task.
+var ErrNoExec = errors.New("the driver runs no further programs in a task")
 
 // Execer is a Driver that runs further programs beside a task's own
 // (Capabilities.Exec): in the same namespaces and control group, as the same user and

@@ -45,7 +45,7 @@ func (s *Server) table() []route {
 
 // rpcRoutes are those that servers or nodes answer: they do nothing but an RPC.
 func (s *Server) rpcRoutes() []route {
-	return slices.Concat(s.jobRoutes(), s.nodeRoutes(), s.allocRoutes(), s.clientRoutes(), s.fsRoutes(), s.clusterRoutes(), s.snapshotRoutes(), s.eventRoutes(), autopilotRoutes(),
+	return slices.Concat(s.jobRoutes(), s.nodeRoutes(), s.allocRoutes(), s.clientRoutes(), s.fsRoutes(), s.execRoutes(), s.clusterRoutes(), s.snapshotRoutes(), s.eventRoutes(), autopilotRoutes(),
 		s.rootKeyRoutes(), s.variableRoutes(), s.aclRoutes(), quotaRoutes(), searchRoutes())
 }
 

@@ -50,6 +50,10 @@ func (s *Server) audited(w http.ResponseWriter, req *http.Request, next http.Han
 		return log.Record(&audit.Event{Type: audit.HTTP, Stage: audit.Complete, Auth: who, Request: asked,
 			Response: &audit.Response{Status: code, Error: withoutSecrets(text, req)}})
 	}
+	rec.told = func(token string) error {
+		who = s.whose(req.Context(), token)
+		return log.Record(&audit.Event{Type: audit.HTTP, Stage: audit.Received, Auth: who, Request: asked})
+	}
 	rec.refuse = func(err error) {
 		clear(w.Header())
 		s.head(w.Header())
@@ -77,8 +81,11 @@ func (s *Server) askedFor(req *http.Request) audit.Request {
 	if token := Token(req); len(token) >= shortSecret { // as "acl token info" of one's own secret
 		path = strings.ReplaceAll(path, token, "[secret]")
 	}
-	return audit.Request{Operation: req.Method, Endpoint: path, Namespace: namespace,
-		RemoteAddress: remote, UserAgent: req.UserAgent()}
+	out := audit.Request{Operation: req.Method, Endpoint: path, Namespace: namespace, RemoteAddress: remote, UserAgent: req.UserAgent()}
+	if strings.HasPrefix(path, "/v1/client/allocation/") && strings.HasSuffix(path, "/exec") {
+		out.Object = req.URL.Query().Get("task") // never the command: it may hold secrets
+	}
+	return out
 }
 
 // withoutSecrets takes out of an error what the request had secret, if it says it.
@@ -121,8 +128,10 @@ type knownCaller struct {
 
 // who says who sent a request, as far as the servers can tell: the record does not
 // wait long for that, and the request's own fate does not hang on it.
-func (s *Server) who(req *http.Request) audit.Auth {
-	token := Token(req)
+func (s *Server) who(req *http.Request) audit.Auth { return s.whose(req.Context(), Token(req)) }
+
+// whose says who the bearer of a token is.
+func (s *Server) whose(ctx context.Context, token string) audit.Auth {
 	if token == "" {
 		return audit.Auth{Kind: audit.KindAnonymous}
 	}
@@ -131,17 +140,17 @@ func (s *Server) who(req *http.Request) audit.Auth {
 	if auth, ok := s.known.find(digest, now); ok {
 		return auth
 	}
-	ctx, cancel := context.WithTimeout(req.Context(), askWhoWithin)
+	within, cancel := context.WithTimeout(ctx, askWhoWithin)
 	defer cancel()
 	ask := nomad.GenericRequest{QueryOptions: nomad.QueryOptions{Region: s.cfg.Region, AuthToken: token, AllowStale: true}}
 	var resp nomad.ACLWhoAmIResponse
-	err := s.cfg.RPC.Call(ctx, "ACL.WhoAmI", &ask, &resp)
+	err := s.cfg.RPC.Call(within, "ACL.WhoAmI", &ask, &resp)
 	switch {
 	case err == nil:
 		return s.known.keep(digest, audit.AuthOf(resp.Identity), now)
 	case errors.Is(err, nomad.ErrPermissionDenied), status(err) == http.StatusForbidden:
 		return audit.Auth{Kind: audit.KindInvalid}
-	case req.Context().Err() != nil:
+	case ctx.Err() != nil:
 		return audit.Auth{Kind: audit.KindUnknown}
 	}
 	return s.known.keep(digest, audit.Auth{Kind: audit.KindUnknown}, now)

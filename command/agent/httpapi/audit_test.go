@@ -29,9 +29,9 @@ type auditEvent struct {
 			Kind       string
 		}
 		Request struct {
-			ID, Operation, Endpoint string
-			Namespace               struct{ ID string }
-			Meta                    struct {
+			ID, Operation, Endpoint, Object string
+			Namespace                       struct{ ID string }
+			Meta                            struct {
 				RemoteAddress string `json:"remote_address"`
 				UserAgent     string `json:"user_agent"`
 			} `json:"request_meta"`

@@ -19,7 +19,6 @@ func laterRoutes() []route {
 		"job version tags":      {"/v1/job/:job_id/versions/:tag/tag"},
 		"periodic jobs":         {"/v1/job/:job_id/periodic/force"},
 		"actions":               {"/v1/job/:job_id/actions", "/v1/job/:job_id/action"},
-		"exec":                  {"/v1/client/allocation/:alloc_id/exec"},
 		"log monitoring":        {"/v1/agent/monitor", "/v1/agent/monitor/export"},
 		"profiles over the API": {"/v1/agent/pprof/:profile", "/v1/agent/host"},
 		"the web UI":            {"/ui/"},

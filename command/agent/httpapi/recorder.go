@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"bufio"
+	"errors"
 	"net"
 	"net/http"
 )
@@ -17,6 +18,7 @@ type recorder struct {
 	namespace string                            // that the request is about, once it is known
 	holds     bool                              // the reply is held back
 	done      func(code int, text string) error // puts the end on record
+	told      func(token string) error          // puts on record whose token came late
 	refuse    func(error)                       // answers in place of the handler
 
 	code  int    // 0 until the handler told one
@@ -39,6 +41,22 @@ func noteError(w http.ResponseWriter, text string) {
 	if rec, ok := w.(*recorder); ok {
 		rec.text = text
 	}
+}
+
+// noteEnd tells the record how something ended that was answered by an upgrade.
+func noteEnd(w http.ResponseWriter, err error) {
+	if rec, ok := w.(*recorder); ok && err != nil && !errors.Is(err, errLeft) {
+		rec.code, rec.text = status(err), err.Error()
+	}
+}
+
+// noteCaller tells the record who calls that showed the token after the request. The
+// error is that of the record, when it must be whole.
+func noteCaller(w http.ResponseWriter, token string) error {
+	if rec, ok := w.(*recorder); ok && token != "" {
+		return rec.told(token)
+	}
+	return nil
 }
 
 // Unwrap is for http.ResponseController.
@@ -141,6 +159,9 @@ func (r *recorder) Flush() {
 func (r *recorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	if r.lost != nil {
 		return nil, nil, r.lost
+	}
+	if r.holds && r.code != 0 {
+		r.ResponseWriter.WriteHeader(r.code) // that of the upgrade, which is the reply
 	}
 	r.holds = false
 	if r.code == 0 {

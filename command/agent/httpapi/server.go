@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync/atomic"
 
 	"github.com/open-nomad/open-nomad/internal/audit"
 	"github.com/open-nomad/open-nomad/internal/rpc"
@@ -83,6 +84,8 @@ type Server struct {
 	origin *http.CrossOriginProtection
 	dry    *Server // says what a request would ask of the servers
 	known  callers
+
+	sessions atomic.Int64 // of exec
 }
 
 // New builds the handler of an agent.

@@ -1,0 +1,129 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/go-metrics"
+
+	"github.com/open-nomad/open-nomad/acl"
+	"github.com/open-nomad/open-nomad/client/exec"
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/plugins/drivers"
+)
+
+// maxCommand bounds the arguments of a program together; the kernel takes little more.
+const maxCommand = 128 << 10
+
+// ofExec is the subject of requests to run a program in a task. Who may do that in a task
+// that sees the node as it is may do anything there: it takes a right of its own.
+func ofExec(c *Client) subject[nomad.AllocExecRequest] {
+	s := ofAlloc(c, func(r *nomad.AllocExecRequest) string { return r.AllocID }, acl.AllocExec)
+	inNamespace := s.need
+	s.check += ", and ns:[alloc-node-exec] when its driver isolates nothing"
+	s.need = func(a *rpc.Access, r *nomad.AllocExecRequest) error {
+		if err := inNamespace(a, r); err != nil {
+			return err
+		}
+		namespace, driver, err := c.allocs.driverOf(r.AllocID, r.Task)
+		if err != nil {
+			return err
+		}
+		if d, err := c.drivers.Driver(driver); err == nil && d.Capabilities().FSIsolation != drivers.FSIsolationNone {
+			return nil
+		}
+		return a.Need(acl.InNamespace(namespace, acl.AllocNodeExec))
+	}
+	return s
+}
+
+// allocExec runs a program in a task, connected to the stream.
+func (c *Client) allocExec(ctx context.Context, _ *rpc.Call, req *nomad.AllocExecRequest, st *rpc.Stream) error {
+	if err := c.checkExec(req); err != nil {
+		return err
+	}
+	h, err := c.allocs.find(req.AllocID)
+	if err != nil {
+		return err
+	}
+	release, err := c.execs.Take(req.AllocID)
+	if err != nil {
+		return err
+	}
+	defer release()
+	defer metrics.MeasureSince([]string{"client", "allocations", "exec"}, time.Now())
+	log := c.log.With("alloc", req.AllocID, "task", req.Task)
+	log.Info("exec session begins", "tty", req.Tty) // never the command: it may hold secrets
+	begun := time.Now()
+	exit, err := exec.Session{Command: req.Cmd, Tty: req.Tty, Run: func(ctx context.Context, o *drivers.ExecOptions) (*drivers.ExitResult, error) {
+		return h.runner.Exec(ctx, req.Task, o)
+	}}.Serve(ctx, st)
+	took := time.Since(begun).Round(time.Millisecond)
+	switch {
+	case errors.Is(err, exec.ErrGone):
+		log.Info("exec session was ended", "took", took)
+		return nil
+	case err != nil:
+		log.Info("exec session failed", "took", took, "err", err)
+		if errors.Is(err, drivers.ErrNoExec) {
+			return nomad.Errorf(http.StatusBadRequest, "%v", err)
+		}
+		return idle(err)
+	}
+	log.Info("exec session ends", "took", took, "exit", exit.ExitCode)
+	return nil
+}
+
+// checkExec refuses what cannot be run.
+func (c *Client) checkExec(req *nomad.AllocExecRequest) error {
+	if c.cfg.DisableRemoteExec {
+		return nomad.Errorf(http.StatusForbidden, "%v: this node allows no exec: its client block has disable_remote_exec", nomad.ErrPermissionDenied)
+	}
+	if req.Action != "" {
+		return nomad.Errorf(http.StatusNotImplemented, "actions: not part of this version")
+	}
+	if len(req.Cmd) == 0 || req.Cmd[0] == "" {
+		return nomad.Errorf(http.StatusBadRequest, "must provide a command to run")
+	}
+	size := 0
+	for _, arg := range req.Cmd {
+		size += len(arg) + 1
+		if strings.ContainsRune(arg, 0) {
+			return nomad.Errorf(http.StatusBadRequest, "an argument of the command holds a NUL byte")
+		}
+	}
+	if size > maxCommand {
+		return nomad.Errorf(http.StatusBadRequest, "the command has %d bytes, %d are the most", size, maxCommand)
+	}
+	_, _, err := c.allocs.driverOf(req.AllocID, req.Task)
+	return err
+}
+
+// driverOf returns the namespace of an allocation and the driver of one of its tasks.
+func (s *allocSet) driverOf(id, task string) (namespace, driver string, err error) {
+	h, err := s.find(id)
+	if err != nil {
+		return "", "", err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	group := h.alloc.Job.TaskGroup(h.alloc.TaskGroup)
+	if group == nil {
+		return "", "", nomad.UnknownAlloc(id)
+	}
+	if t := group.Task(task); t != nil {
+		return h.alloc.Namespace, t.Driver, nil
+	}
+	var names []string
+	for _, t := range group.Tasks {
+		names = append(names, t.Name)
+	}
+	if task == "" {
+		return "", "", nomad.Errorf(http.StatusBadRequest, "must provide task name: the allocation has %s", strings.Join(names, ", "))
+	}
+	return "", "", nomad.Errorf(http.StatusNotFound, "unknown task name %q: the allocation has %s", task, strings.Join(names, ", "))
+}

@@ -1,0 +1,53 @@
+package exec
+
+import (
+	"net/http"
+	"sync"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// The most sessions that run at a time.
+const (
+	MaxPerAlloc = 32
+	MaxPerNode  = 256
+)
+
+// Limits counts the sessions of a node. The zero Limits counts none yet.
+type Limits struct {
+	mu    sync.Mutex
+	total int
+	of    map[string]int // allocation → sessions
+}
+
+// Take counts one more session of an allocation, which release ends.
+func (l *Limits) Take(alloc string) (release func(), err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.of[alloc] >= MaxPerAlloc:
+		return nil, nomad.Errorf(http.StatusTooManyRequests, "allocation %s has %d exec sessions, and no more are allowed at a time: end one of them", alloc, MaxPerAlloc)
+	case l.total >= MaxPerNode:
+		return nil, nomad.Errorf(http.StatusTooManyRequests, "the node has %d exec sessions, and no more are allowed at a time: end one of them", MaxPerNode)
+	}
+	if l.of == nil {
+		l.of = map[string]int{}
+	}
+	l.of[alloc]++
+	l.total++
+	return sync.OnceFunc(func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.total--
+		if l.of[alloc]--; l.of[alloc] == 0 {
+			delete(l.of, alloc)
+		}
+	}), nil
+}
+
+// Running says how many sessions there are.
+func (l *Limits) Running() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.total
+}

@@ -1,0 +1,134 @@
+package exec
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// input is what the caller has sent and the program has not read.
+type input struct {
+	mu     sync.Mutex
+	moved  *sync.Cond
+	buf    []byte
+	ended  bool // no more comes
+	over   bool // nobody reads any more
+	parked bool // put waits
+}
+
+func newInput() *input {
+	in := &input{}
+	in.moved = sync.NewCond(&in.mu)
+	return in
+}
+
+// Read implements io.Reader, for the program.
+func (in *input) Read(p []byte) (int, error) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	for len(in.buf) == 0 {
+		switch {
+		case in.over:
+			return 0, io.ErrClosedPipe
+		case in.ended:
+			return 0, io.EOF
+		}
+		in.moved.Wait()
+	}
+	n := copy(p, in.buf)
+	if in.buf = in.buf[n:]; len(in.buf) == 0 {
+		in.buf = nil
+	}
+	in.moved.Broadcast()
+	return n, nil
+}
+
+// put adds what came, as soon as there is room. What comes after the end is dropped.
+func (in *input) put(p []byte) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	for len(p) > 0 && !in.ended && !in.over {
+		room := maxHeld - len(in.buf)
+		if room <= 0 {
+			in.parked = true
+			in.moved.Wait()
+			in.parked = false
+			continue
+		}
+		n := min(room, len(p))
+		in.buf = append(in.buf, p[:n]...)
+		p = p[n:]
+		in.moved.Broadcast()
+	}
+}
+
+// end says that no more comes.
+func (in *input) end() {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.ended = true
+	in.moved.Broadcast()
+}
+
+// stop ends all waiting: the program is over.
+func (in *input) stop() {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.over, in.buf = true, nil
+	in.moved.Broadcast()
+}
+
+// probe calls ask again and again while input waits to be read. The caller is not read
+// from then, and could be gone.
+func (in *input) probe(ctx context.Context, ask func()) {
+	tick := time.NewTicker(stillThere)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		in.mu.Lock()
+		parked := in.parked
+		in.mu.Unlock()
+		if parked {
+			ask()
+		}
+	}
+}
+
+// output sends what the program writes to one of its streams.
+type output struct {
+	st   *rpc.Stream
+	gone context.CancelFunc // the caller is
+	wrap func(*nomad.ExecIO) *nomad.ExecOutput
+}
+
+// Write implements io.Writer.
+func (o *output) Write(p []byte) (int, error) {
+	done := 0
+	for done < len(p) {
+		n := min(maxChunk, len(p)-done)
+		if err := send(o.st, o.wrap(&nomad.ExecIO{Data: p[done : done+n]})); err != nil {
+			o.gone()
+			return done, err
+		}
+		done += n
+	}
+	return done, nil
+}
+
+// send sends one message.
+func send(st *rpc.Stream, msg *nomad.ExecOutput) error {
+	text, err := json.Marshal(msg)
+	if err != nil {
+		return err
+	}
+	return st.Encode(&nomad.StreamErrWrapper{Payload: text})
+}

@@ -1,0 +1,213 @@
+package client_test
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/client/exec"
+	"github.com/open-nomad/open-nomad/drivers/mock"
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/plugins/drivers"
+)
+
+// echoing is a driver whose exec gives back its input, then NOMAD_TASK_NAME, and ends
+// with 3.
+type echoing struct{ *mock.Driver }
+
+func (d echoing) Capabilities() drivers.Capabilities {
+	c := d.Driver.Capabilities()
+	c.Exec = true
+	return c
+}
+
+func (d echoing) ExecTask(ctx context.Context, id string, o *drivers.ExecOptions) (*drivers.ExitResult, error) {
+	if s, err := d.InspectTask(id); err != nil || s.State != drivers.TaskRunning {
+		return nil, drivers.ErrTaskNotFound
+	}
+	done := make(chan error, 1)
+	go func() {
+		_, err := io.Copy(o.Stdout, o.Stdin)
+		done <- err
+	}()
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case err := <-done:
+		if err != nil {
+			return nil, err
+		}
+	}
+	io.WriteString(o.Stderr, o.Env["NOMAD_TASK_NAME"])
+	return &drivers.ExitResult{ExitCode: 3}, nil
+}
+
+// execIn runs a session with an input and returns what it said.
+func execIn(s *rpc.Stream, req *nomad.AllocExecRequest, input string) (stdout, stderr string, exit *nomad.ExecResult, err error) {
+	defer s.Close()
+	if err := s.Encode(req); err != nil {
+		return "", "", nil, err
+	}
+	if err := s.Encode(&nomad.ExecInput{Stdin: &nomad.ExecIO{Data: []byte(input), Close: true}}); err != nil {
+		return "", "", nil, err
+	}
+	for {
+		var w nomad.StreamErrWrapper
+		if err := s.Decode(&w); err != nil {
+			return stdout, stderr, exit, nil
+		}
+		if e := w.Error; e != nil {
+			code := 0
+			if e.Code != nil {
+				code = int(*e.Code)
+			}
+			return stdout, stderr, exit, nomad.Errorf(code, "%s", e.Message)
+		}
+		var out nomad.ExecOutput
+		if err := json.Unmarshal(w.Payload, &out); err != nil {
+			return stdout, stderr, exit, err
+		}
+		switch {
+		case out.Stdout != nil:
+			stdout += string(out.Stdout.Data)
+		case out.Stderr != nil:
+			stderr += string(out.Stderr.Data)
+		case out.Exited:
+			exit = out.Result
+		}
+	}
+}
+
+func TestExec(t *testing.T) {
+	f := startServer(t)
+	n := start(t, config(nodeDir(t), f.addr()))
+	a := alloc(map[string]any{"run_for": "1h"})
+	f.place(a)
+	f.until(t, "it runs", func() bool { return status(f, a) == nomad.AllocClientStatusRunning })
+	open := func() *rpc.Stream {
+		t.Helper()
+		s, err := f.rpc.NodeStream(t.Context(), n.NodeID(), "Allocations.Exec")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	req := nomad.AllocExecRequest{AllocID: a.ID, Task: "main", Cmd: []string{"cat"}}
+	out, errs, exit, err := execIn(open(), &req, "hello")
+	if err != nil || out != "hello" || errs != "main" || exit == nil || exit.ExitCode != 3 {
+		t.Errorf("session: %q %q %+v %v", out, errs, exit, err)
+	}
+	for name, c := range map[string]struct {
+		edit func(*nomad.AllocExecRequest)
+		code int
+		want string
+	}{
+		"no task":       {func(r *nomad.AllocExecRequest) { r.Task = "" }, 400, "must provide task name: the allocation has main"},
+		"unknown task":  {func(r *nomad.AllocExecRequest) { r.Task = "web" }, 404, `unknown task name "web": the allocation has main`},
+		"unknown alloc": {func(r *nomad.AllocExecRequest) { r.AllocID = nomad.NewID() }, 404, "Unknown allocation"},
+		"no command":    {func(r *nomad.AllocExecRequest) { r.Cmd = nil }, 400, "must provide a command"},
+		"empty command": {func(r *nomad.AllocExecRequest) { r.Cmd = []string{""} }, 400, "must provide a command"},
+		"NUL":           {func(r *nomad.AllocExecRequest) { r.Cmd = []string{"a\x00b"} }, 400, "NUL"},
+		"long command":  {func(r *nomad.AllocExecRequest) { r.Cmd = []string{strings.Repeat("x", 1<<20)} }, 400, "131072 are the most"},
+		"action":        {func(r *nomad.AllocExecRequest) { r.Action = "flush" }, 501, "actions: not part of this version"},
+	} {
+		bad := req
+		c.edit(&bad)
+		if _, _, exit, err := execIn(open(), &bad, ""); exit != nil || nomad.HTTPStatus(err) != c.code || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %+v, %v; want %d %q", name, exit, err, c.code, c.want)
+		}
+	}
+	// What is beyond the most is refused by name; who leaves makes room.
+	var held []*rpc.Stream
+	for range exec.MaxPerAlloc {
+		s := open()
+		held = append(held, s)
+		if err := s.Encode(&req); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Encode(&nomad.ExecInput{Stdin: &nomad.ExecIO{Data: []byte("x")}}); err != nil {
+			t.Fatal(err)
+		}
+		var w nomad.StreamErrWrapper
+		if err := s.Decode(&w); err != nil || w.Error != nil {
+			t.Fatalf("session: %+v, %v", w, err)
+		}
+	}
+	if _, _, _, err := execIn(open(), &req, ""); nomad.HTTPStatus(err) != 429 || !strings.Contains(err.Error(), "has 32 exec sessions") {
+		t.Errorf("one more: %v", err)
+	}
+	for _, s := range held {
+		s.Close()
+	}
+	f.until(t, "they made room", func() bool {
+		_, _, _, err := execIn(open(), &req, "")
+		return err == nil
+	})
+}
+
+func TestExecInFinishedTask(t *testing.T) {
+	f := startServer(t)
+	n := start(t, config(nodeDir(t), f.addr()))
+	a := alloc(map[string]any{"run_for": "1ms"})
+	f.place(a)
+	f.until(t, "it is over", func() bool { return status(f, a) == nomad.AllocClientStatusComplete })
+	s, err := n.Own("Allocations.Exec").Stream(t.Context(), "Allocations.Exec")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, _, err := execIn(s, &nomad.AllocExecRequest{AllocID: a.ID, Task: "main", Cmd: []string{"x"}}, ""); nomad.HTTPStatus(err) != 400 || !strings.Contains(err.Error(), "not running") {
+		t.Errorf("exec in a finished task: %v", err)
+	}
+}
+
+func TestExecIsDisabled(t *testing.T) {
+	f := startServer(t)
+	cfg := config(nodeDir(t), f.addr())
+	cfg.DisableRemoteExec = true
+	n := start(t, cfg)
+	a := alloc(map[string]any{"run_for": "1h"})
+	f.place(a)
+	f.until(t, "it runs", func() bool { return status(f, a) == nomad.AllocClientStatusRunning })
+	s, err := n.RPC().Stream(t.Context(), "Allocations.Exec")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, _, err := execIn(s, &nomad.AllocExecRequest{AllocID: a.ID, Task: "main", Cmd: []string{"x"}}, ""); nomad.HTTPStatus(err) != 403 || !strings.Contains(err.Error(), "disable_remote_exec") {
+		t.Errorf("exec where it is disabled: %v", err)
+	}
+}
+
+// A session ends soon after the right to it.
+func TestExecEndsWithTheToken(t *testing.T) {
+	g := guard(t)
+	s, err := g.Own("Allocations.Exec").Stream(t.Context(), "Allocations.Exec")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	req := &nomad.AllocExecRequest{AllocID: g.alloc, Task: "main", Cmd: []string{"x"}, QueryOptions: nomad.QueryOptions{AuthToken: "both"}}
+	if err := s.Encode(req); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Encode(&nomad.ExecInput{Stdin: &nomad.ExecIO{Data: []byte("x")}}); err != nil {
+		t.Fatal(err)
+	}
+	var w nomad.StreamErrWrapper
+	if err := s.Decode(&w); err != nil || w.Error != nil {
+		t.Fatalf("session: %+v, %v", w, err)
+	}
+	g.f.mu.Lock()
+	g.f.policies["both"] = `namespace "default" { capabilities = ["alloc-exec"] }`
+	g.f.mu.Unlock()
+	begun := time.Now()
+	if err := s.Decode(&w); err == nil {
+		t.Errorf("after the token's end: %+v", w)
+	}
+	if took := time.Since(begun); took > 5*time.Second {
+		t.Errorf("it ended after %v", took)
+	}
+}

@@ -1,0 +1,121 @@
+package httpapi
+
+import (
+	"context"
+	"crypto/subtle"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+const (
+	execMethod = "Allocations.Exec"
+	// maxSessions bounds the sessions that pass through this agent.
+	maxSessions = 1024
+	// handshakeWithin bounds the wait for the token of a caller.
+	handshakeWithin = 10 * time.Second
+)
+
+func (s *Server) execRoutes() []route {
+	return []route{{methods: "GET", path: "/v1/client/allocation/:alloc_id/exec", cors: true, handle: s.allocExec}}
+}
+
+// allocExec connects a websocket to a program that runs in a task. What is wrong with the
+// request itself is answered before the upgrade, everything else by the code and the
+// reason with which the socket is closed.
+func (s *Server) allocExec(r *request) (any, error) {
+	if _, dry := r.Context().Value(notebookKey{}).(*notebook); dry {
+		_, err := s.cfg.RPC.Stream(r.Context(), execMethod)
+		return nil, err
+	}
+	q, err := execRequest(r)
+	if err != nil {
+		return nil, err
+	}
+	shakes, err := r.flag("ws_handshake")
+	if err != nil {
+		return nil, err
+	}
+	if !strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
+		return nil, nomad.Errorf(http.StatusInternalServerError, "exec speaks over a websocket: the request asks for no upgrade to one")
+	}
+	if s.sessions.Add(1) > maxSessions {
+		s.sessions.Add(-1)
+		return nil, nomad.Errorf(http.StatusTooManyRequests, "%d exec sessions pass through this agent, and no more are allowed at a time", maxSessions)
+	}
+	defer s.sessions.Add(-1)
+	x := newExecSession(s)
+	// A page of another origin is refused: browsers let any page open a websocket.
+	ws, err := websocket.Accept(r.w, r.Request, &websocket.AcceptOptions{OnPongReceived: x.pong})
+	if err != nil {
+		noteError(r.w, err.Error())
+		return nil, errDone // it has been answered
+	}
+	x.ws = ws
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	if shakes {
+		err = x.handshake(ctx, r, q)
+	}
+	if err == nil {
+		err = x.run(ctx, q)
+	}
+	noteEnd(r.w, err)
+	x.close(err)
+	return nil, errDone
+}
+
+// execRequest reads what is asked for.
+func execRequest(r *request) (*nomad.AllocExecRequest, error) {
+	q := &nomad.AllocExecRequest{AllocID: r.param, Task: r.query.Get("task")}
+	if err := r.readOptions(&q.QueryOptions); err != nil {
+		return nil, err
+	}
+	q.MinQueryIndex = 0 // nothing to wait for
+	var err error
+	if q.Tty, err = r.flag("tty"); err != nil {
+		return nil, err
+	}
+	text := r.query.Get("command")
+	if text == "" {
+		return nil, nomad.Errorf(http.StatusBadRequest, "Must provide a command: give ?command= as a JSON list of strings")
+	}
+	if err := json.Unmarshal([]byte(text), &q.Cmd); err != nil {
+		// What it says is not repeated: a command may hold secrets.
+		return nil, nomad.Errorf(http.StatusBadRequest, "The command is no JSON list of strings")
+	}
+	if len(q.Cmd) == 0 {
+		return nil, nomad.Errorf(http.StatusBadRequest, "Must provide a command: the list is empty")
+	}
+	return q, nil
+}
+
+// handshake reads the token of a caller that could not set a header, as browsers can't.
+func (x *execSession) handshake(ctx context.Context, r *request, q *nomad.AllocExecRequest) error {
+	// The context is not for reading: when it ended, the socket could not say why.
+	late := time.AfterFunc(handshakeWithin, func() { x.close(errNoHandshake) })
+	defer late.Stop()
+	_, text, err := x.ws.Read(ctx)
+	if err != nil {
+		return errNoHandshake
+	}
+	var hello struct {
+		Version   int    `json:"version"`
+		AuthToken string `json:"auth_token"`
+	}
+	if err := json.Unmarshal(text, &hello); err != nil || hello.Version != 1 {
+		return nomad.Errorf(http.StatusBadRequest, `the first message must be {"version":1,"auth_token":"..."}`)
+	}
+	if q.AuthToken != "" && subtle.ConstantTimeCompare([]byte(q.AuthToken), []byte(hello.AuthToken)) != 1 {
+		return nomad.Errorf(http.StatusBadRequest, "the token of the handshake is not that of the request's header")
+	}
+	q.AuthToken = hello.AuthToken
+	return noteCaller(r.w, hello.AuthToken)
+}
+
+var errNoHandshake = nomad.Errorf(http.StatusBadRequest, `the message {"version":1,"auth_token":"..."} did not come`)

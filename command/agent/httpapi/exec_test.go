@@ -1,0 +1,398 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// node is a node that talks as serve says, and the servers before it.
+type execNode struct {
+	RPC
+	serve func(req *nomad.AllocExecRequest, st *rpc.Stream) error
+}
+
+func (n execNode) Stream(_ context.Context, method string) (*rpc.Stream, error) {
+	if method != "Allocations.Exec" {
+		return nil, nomad.ErrUnknownMethod
+	}
+	near, far := rpc.Pipe()
+	go func() {
+		defer far.Close()
+		var req nomad.AllocExecRequest
+		if far.Decode(&req) != nil {
+			return
+		}
+		if err := n.serve(&req, far); err != nil {
+			far.SendError(err) //nolint:errcheck // nobody may be there
+		}
+	}()
+	return near, nil
+}
+
+func say(st *rpc.Stream, text string) error {
+	return st.Encode(&nomad.StreamErrWrapper{Payload: []byte(text)})
+}
+
+// execServer is an agent in front of a node.
+func execServer(t *testing.T, serve func(req *nomad.AllocExecRequest, st *rpc.Stream) error) (*Server, *httptest.Server) {
+	t.Helper()
+	s := newTestServer(t, 0)
+	s.cfg.RPC = execNode{s.cfg.RPC, serve}
+	web := httptest.NewServer(Compress(s))
+	t.Cleanup(web.Close)
+	return s, web
+}
+
+const execPath = "/v1/client/allocation/8ba85cef-22b5-4e1d-9d8c-000000000001/exec"
+
+// dial opens a websocket with the command and further parameters.
+func dial(t *testing.T, web *httptest.Server, more string, h http.Header) (*websocket.Conn, *http.Response, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	ws, resp, err := websocket.Dial(ctx, web.URL+execPath+"?task=web&command="+url.QueryEscape(`["a","b"]`)+more, &websocket.DialOptions{HTTPHeader: h})
+	if err == nil {
+		t.Cleanup(func() { ws.CloseNow() })
+	}
+	return ws, resp, err
+}
+
+// hear returns the next message, or how the socket was closed.
+func hear(t *testing.T, ws *websocket.Conn) (string, websocket.CloseError) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	_, text, err := ws.Read(ctx)
+	var end websocket.CloseError
+	if err != nil && !errors.As(err, &end) {
+		t.Fatal(err)
+	}
+	return string(text), end
+}
+
+func tell(t *testing.T, ws *websocket.Conn, text string) {
+	t.Helper()
+	if err := ws.Write(t.Context(), websocket.MessageText, []byte(text)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestExecSession(t *testing.T) {
+	got := make(chan nomad.ExecInput, 10)
+	asked := make(chan nomad.AllocExecRequest, 1)
+	_, web := execServer(t, func(req *nomad.AllocExecRequest, st *rpc.Stream) error {
+		asked <- *req
+		for range 5 {
+			var in nomad.ExecInput
+			if err := st.Decode(&in); err != nil {
+				return err
+			}
+			got <- in
+		}
+		for _, text := range []string{`{"stdout":{"data":"aGk="}}`, `{}`, `{"stdout":{"close":true}}`, `{"exited":true,"result":{"exit_code":7}}`} {
+			if err := say(st, text); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	ws, _, err := dial(t, web, "&tty=true", http.Header{"X-Nomad-Token": {"mine"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if req := <-asked; strings.Join(req.Cmd, " ") != "a b" || req.Task != "web" || !req.Tty || req.AuthToken != "mine" || !strings.HasPrefix(req.AllocID, "8ba85cef") {
+		t.Errorf("the node was asked %+v", req)
+	}
+	for _, text := range []string{`{"stdin":{"data":"aGVsbG8="}}`, `{"tty_size":{"height":24,"width":80}}`, `{}`, `{"stdin":{"close":true}}`, `{"unknown":1}`} {
+		tell(t, ws, text)
+	}
+	in := []nomad.ExecInput{<-got, <-got, <-got, <-got, <-got}
+	text, err := json.Marshal(in)
+	if want := `[{"stdin":{"data":"aGVsbG8="}},{"tty_size":{"height":24,"width":80}},{},{"stdin":{"close":true}},{}]`; string(text) != want || err != nil {
+		t.Errorf("the node heard %s, want %s", text, want)
+	}
+	for _, want := range []string{`{"stdout":{"data":"aGk="}}`, `{}`, `{"stdout":{"close":true}}`, `{"exited":true,"result":{"exit_code":7}}`} {
+		if text, end := hear(t, ws); text != want {
+			t.Errorf("heard %q, %v; want %q", text, end, want)
+		}
+	}
+	if text, end := hear(t, ws); end.Code != websocket.StatusNormalClosure {
+		t.Errorf("after the exit: %q, %v", text, end)
+	}
+}
+
+// What goes wrong after the upgrade closes the socket, with a code and the reason.
+func TestExecCloses(t *testing.T) {
+	long := strings.Repeat("é", 200)
+	for name, c := range map[string]struct {
+		serve func(*rpc.Stream) error
+		say   string
+		code  websocket.StatusCode
+		want  string
+	}{
+		"denied":     {func(*rpc.Stream) error { return nomad.ErrPermissionDenied }, "", 1008, "Permission denied"},
+		"not found":  {func(*rpc.Stream) error { return nomad.UnknownAlloc("8ba") }, "", 1008, `Unknown allocation "8ba"`},
+		"fault":      {func(*rpc.Stream) error { return errors.New("broken") }, "", 1011, "broken"},
+		"long":       {func(*rpc.Stream) error { return errors.New(long) }, "", 1011, strings.Repeat("é", 60) + "..."},
+		"cut off":    {func(*rpc.Stream) error { return nil }, "", 1011, "session ended before the command"},
+		"no JSON":    {func(st *rpc.Stream) error { return st.Decode(&nomad.ExecInput{}) }, "stdin", 1008, "not the JSON"},
+		"wrong JSON": {func(st *rpc.Stream) error { return st.Decode(&nomad.ExecInput{}) }, `{"stdin":"x"}`, 1008, "not the JSON"},
+		"too large":  {func(st *rpc.Stream) error { return st.Decode(&nomad.ExecInput{}) }, `{"stdin":{"data":"` + strings.Repeat("aaaa", 1<<19) + `"}}`, 1009, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, web := execServer(t, func(_ *nomad.AllocExecRequest, st *rpc.Stream) error { return c.serve(st) })
+			ws, _, err := dial(t, web, "", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.say != "" {
+				tell(t, ws, c.say)
+			}
+			text, end := hear(t, ws)
+			if end.Code != c.code || !strings.Contains(end.Reason, c.want) || text != "" {
+				t.Errorf("closed with %v (%q heard), want %d %q", end, text, c.code, c.want)
+			}
+		})
+	}
+}
+
+// What is wrong with the request is said in its answer.
+func TestExecRequestsThatAreNone(t *testing.T) {
+	s, web := execServer(t, func(*nomad.AllocExecRequest, *rpc.Stream) error { return nil })
+	for path, want := range map[string]int{
+		"?task=web&command=%5B%22a%22%5D":              500, // no upgrade
+		"?task=web":                                    400,
+		"?task=web&command=%5B%5D":                     400,
+		"?task=web&command=secret-canary":              400,
+		"?task=web&command=%5B%22a%22%5D&tty=7":        400,
+		"?command=%5B%22a%22%5D&ws_handshake=x&task=w": 400,
+	} {
+		w := do(s, "GET", execPath+path, "")
+		if w.Code != want || strings.Contains(w.Body.String(), "canary") {
+			t.Errorf("GET %s = %d %q, want %d", path, w.Code, w.Body, want)
+		}
+	}
+	// A page of another origin must not run programs with what a browser knows.
+	if _, resp, err := dial(t, web, "", http.Header{"Origin": {"https://evil.example"}}); err == nil || resp == nil || resp.StatusCode != 403 {
+		t.Errorf("from another origin: %v, %v", resp, err)
+	}
+	if s.sessions.Load() != 0 {
+		t.Errorf("%d sessions are left", s.sessions.Load())
+	}
+	s.sessions.Store(maxSessions)
+	if _, resp, err := dial(t, web, "", nil); err == nil || resp == nil || resp.StatusCode != 429 {
+		t.Errorf("one more than the most: %v, %v", resp, err)
+	}
+}
+
+func TestExecHandshake(t *testing.T) {
+	asked := make(chan string, 1)
+	_, web := execServer(t, func(req *nomad.AllocExecRequest, st *rpc.Stream) error {
+		asked <- req.AuthToken
+		return say(st, `{"exited":true,"result":{}}`)
+	})
+	for name, c := range map[string]struct {
+		header, hello, want string
+	}{
+		"token":           {"", `{"version":1,"auth_token":"secret"}`, ""},
+		"none":            {"", `{"version":1}`, ""},
+		"same":            {"secret", `{"version":1,"auth_token":"secret"}`, ""},
+		"another":         {"mine", `{"version":1,"auth_token":"secret"}`, "not that of the request's header"},
+		"another version": {"", `{"version":2,"auth_token":"secret"}`, "the first message must be"},
+		"no handshake":    {"", `{"stdin":{"data":"aGVsbG8="}}`, "the first message must be"},
+		"no JSON":         {"", `secret`, "the first message must be"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ws, _, err := dial(t, web, "&ws_handshake=true", http.Header{"X-Nomad-Token": {c.header}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			tell(t, ws, c.hello)
+			text, end := hear(t, ws)
+			if c.want == "" {
+				want := "secret"
+				if name == "none" {
+					want = ""
+				}
+				if token := <-asked; text == "" || token != want {
+					t.Errorf("heard %q, %v, with the token %q", text, end, token)
+				}
+				return
+			}
+			if end.Code != 1008 || !strings.Contains(end.Reason, c.want) || strings.Contains(end.Reason, "secret") {
+				t.Errorf("closed with %v, want 1008 %q", end, c.want)
+			}
+		})
+	}
+}
+
+// An idle session is pinged and lives; a caller that does not answer is let go.
+func TestExecKeepsIdleSessions(t *testing.T) {
+	left := make(chan error, 1)
+	s, _ := execServer(t, func(_ *nomad.AllocExecRequest, st *rpc.Stream) error {
+		left <- st.Decode(&nomad.ExecInput{})
+		return nil
+	})
+	for name, answers := range map[string]bool{"answering": true, "silent": false} {
+		t.Run(name, func(t *testing.T) {
+			over := make(chan error, 1)
+			web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+				x := newExecSession(s)
+				x.every, x.most = 20*time.Millisecond, 200*time.Millisecond
+				ws, err := websocket.Accept(w, req, &websocket.AcceptOptions{OnPongReceived: x.pong})
+				if err != nil {
+					over <- err
+					return
+				}
+				x.ws = ws
+				err = x.run(req.Context(), &nomad.AllocExecRequest{})
+				over <- err
+				x.close(err)
+			}))
+			defer web.Close()
+			pings := make(chan struct{}, 100)
+			ws, _, err := websocket.Dial(t.Context(), web.URL, &websocket.DialOptions{OnPingReceived: func(context.Context, []byte) bool {
+				pings <- struct{}{}
+				return answers
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer ws.CloseNow()
+			reading := ws.CloseRead(t.Context())
+			if !answers {
+				if err := <-over; nomad.HTTPStatus(err) != 408 {
+					t.Errorf("a silent caller: %v", err)
+				}
+				<-left
+				return
+			}
+			for range 30 { // three times as long as a silent one lives
+				select {
+				case <-pings:
+				case err := <-over:
+					t.Fatalf("an idle session ended: %v", err)
+				case <-reading.Done():
+					t.Fatal("an idle session was cut off")
+				}
+			}
+			ws.CloseNow()
+			if err := <-over; !errors.Is(err, errLeft) {
+				t.Errorf("after the caller left: %v", err)
+			}
+			<-left
+		})
+	}
+}
+
+// A caller whose messages nobody takes is not missed for being silent, and is missed when
+// it leaves.
+func TestExecBlockedCaller(t *testing.T) {
+	release := make(chan struct{})
+	s, _ := execServer(t, func(_ *nomad.AllocExecRequest, st *rpc.Stream) error {
+		<-release
+		return nil
+	})
+	over := make(chan error, 1)
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		x := newExecSession(s)
+		x.every, x.most = 10*time.Millisecond, 50*time.Millisecond
+		ws, err := websocket.Accept(w, req, &websocket.AcceptOptions{OnPongReceived: x.pong})
+		if err != nil {
+			over <- err
+			return
+		}
+		x.ws = ws
+		over <- x.run(req.Context(), &nomad.AllocExecRequest{})
+		ws.CloseNow()
+	}))
+	defer web.Close()
+	ws, _, err := websocket.Dial(t.Context(), web.URL, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ws.CloseRead(t.Context())
+	full, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	text := []byte(`{"stdin":{"data":"` + strings.Repeat("aaaa", 10_000) + `"}}`)
+	for ws.Write(full, websocket.MessageText, text) == nil { // until nothing more is taken; the socket is closed then
+	}
+	if err := <-over; !errors.Is(err, errLeft) {
+		t.Errorf("run() = %v, want that the caller left", err)
+	}
+	close(release)
+}
+
+// A session is on record when it begins, when its token comes late, and when it ends:
+// with its task, without its command and what it says.
+func TestExecIsAudited(t *testing.T) {
+	s, events := audited(t, true)
+	s.cfg.RPC = execNode{s.cfg.RPC, func(req *nomad.AllocExecRequest, st *rpc.Stream) error {
+		if req.AuthToken != "mine" {
+			return nomad.ErrPermissionDenied
+		}
+		return errors.Join(say(st, `{"stdout":{"data":"Y2FuYXJ5"}}`), say(st, `{"exited":true,"result":{}}`))
+	}}
+	over := make(chan struct{})
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		s.ServeHTTP(w, req)
+		over <- struct{}{}
+	}))
+	defer web.Close()
+	for name, c := range map[string]struct {
+		header, hello string
+		stages        []string
+		kinds         []string
+		status        int
+	}{
+		"begun with its token": {"mine", "", []string{"Received", "Complete"}, []string{"workload", "workload"}, 101},
+		"token comes late":     {"", "mine", []string{"Received", "Received", "Complete"}, []string{"anonymous", "workload", "workload"}, 101},
+		"refused":              {"", "", []string{"Received", "Complete"}, []string{"anonymous", "anonymous"}, 403},
+	} {
+		t.Run(name, func(t *testing.T) {
+			more, h := "", http.Header{}
+			if c.header != "" {
+				h.Set("X-Nomad-Token", c.header)
+			}
+			if c.hello != "" {
+				more = "&ws_handshake=true"
+			}
+			ws, _, err := dial(t, web, more, h)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.hello != "" {
+				tell(t, ws, `{"version":1,"auth_token":"`+c.hello+`"}`)
+			}
+			for end := (websocket.CloseError{}); end.Code == 0; {
+				_, end = hear(t, ws)
+			}
+			<-over
+			got := events()
+			if len(got) != len(c.stages) {
+				t.Fatalf("%d events, want %v", len(got), c.stages)
+			}
+			for i, e := range got {
+				p := e.Payload
+				if string(p.Stage) != "Operation"+c.stages[i] || p.Auth.Kind != c.kinds[i] || p.Request.ID != got[0].Payload.Request.ID || p.Request.Endpoint != execPath || p.Request.Object != "web" {
+					t.Errorf("event %d: %+v", i, p)
+				}
+			}
+			if last := got[len(got)-1].Payload.Response; last == nil || last.Status != c.status {
+				t.Errorf("it ended as %+v, want %d", last, c.status)
+			}
+		})
+	}
+}
