@@ -108,24 +108,44 @@ func (r *rotator) open() error {
 	return fmt.Errorf("no usable log file %s.N", r.name)
 }
 
+// openIndex opens file n. What a task put there instead is not even opened, which
+// alone can do something, but looked at and removed.
 func (r *rotator) openIndex(n int) (*os.File, int64, error) {
 	name, dir := r.fileName(n), int(r.dir.Fd())
-	const flags = unix.O_WRONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC
-	if fd, err := unix.Openat(dir, name, flags, 0); err == nil {
-		var st unix.Stat_t
-		if err := unix.Fstat(fd, &st); err == nil && st.Mode&unix.S_IFMT == unix.S_IFREG && st.Nlink == 1 && int(st.Uid) == os.Geteuid() {
-			return os.NewFile(uintptr(fd), name), st.Size, nil
-		}
-		unix.Close(fd)
+	if f, size, err := openOwn(dir, name); err == nil {
+		return f, size, nil
 	}
 	if err := unix.Unlinkat(dir, name, 0); err != nil && err != unix.ENOENT {
 		return nil, 0, err
 	}
-	fd, err := unix.Openat(dir, name, flags|unix.O_CREAT|unix.O_EXCL, 0o644)
+	fd, err := unix.Openat(dir, name, unix.O_WRONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC|unix.O_CREAT|unix.O_EXCL, 0o644)
 	if err != nil {
 		return nil, 0, &fs.PathError{Op: "create", Path: name, Err: err}
 	}
 	return os.NewFile(uintptr(fd), name), 0, nil
+}
+
+var errNotOwn = errors.New("not a file of ours")
+
+// openOwn opens a file that can only be of our own making: a plain one, with one name.
+func openOwn(dir int, name string) (*os.File, int64, error) {
+	at, err := unix.Openat(dir, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer unix.Close(at)
+	var st unix.Stat_t
+	if err := unix.Fstat(at, &st); err != nil {
+		return nil, 0, err
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG || st.Nlink != 1 || int(st.Uid) != os.Geteuid() {
+		return nil, 0, errNotOwn
+	}
+	fd, err := unix.Open("/proc/self/fd/"+strconv.Itoa(at), unix.O_WRONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, 0, err
+	}
+	return os.NewFile(uintptr(fd), name), st.Size, nil
 }
 
 func (r *rotator) fileName(n int) string { return r.name + "." + strconv.Itoa(n) }
