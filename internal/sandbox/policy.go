@@ -3,9 +3,11 @@
 //
 // The supervisor (internal/supervise) puts the policy into a memory file and executes
 // the companion as "nomad-sandbox", with the control groups' files as arguments. That stage applies it to itself, in this order, and executes
-// the program in its own place, so that no helper stays:
+// the program in its own place, so that no helper stays. With PrivatePID it is
+// process 2 of a namespace whose process 1 is the tiny init of internal/stage:
 //
-//	join the control group → oom score → namespaces → open the granted paths
+//	join the control group → oom score → network, IPC and mount namespaces
+//	→ binds → private /tmp → fresh /proc → open the granted paths
 //	→ working directory → close every descriptor but 0–2 (at execve)
 //	→ groups, uid, all five capability sets → no_new_privs → rlimits
 //	→ Landlock (all rights and scopes of the kernel) → seccomp → execve
@@ -86,13 +88,13 @@ type Mounts struct {
 	Proc  bool // fresh /proc of the program's PID namespace, of which it sees its own processes only
 }
 
-// Bind shows Source at Target, with everything that is mounted below it. Target must
-// exist in the host's tree, or lie in a directory that the program's user owns. No bind
-// follows a symlink at its last step, and none gives devices or setuid files.
+// Bind shows Source, which is reached without following any link, at Target, with
+// everything that is mounted below it. None gives devices or setuid files.
 type Bind struct {
-	Source   Path // Modes are not looked at
-	Target   string
-	ReadOnly bool // for all mounts below too
+	Source   Path   // Modes are not looked at
+	Target   string // must be there, and no link at its last step
+	Beneath  string // if set: Target is relative to it, reached without any link, and made if it is not there
+	ReadOnly bool   // for all mounts below too
 }
 
 // Files are the rights that Landlock leaves.
@@ -158,6 +160,9 @@ func (p *Policy) Validate() error {
 			}
 		}
 	}
+	if err := p.validateNamespaces(); err != nil {
+		errs = append(errs, err)
+	}
 	for _, s := range slices.Concat(p.Argv, p.Env, []string{p.Dir}) {
 		if strings.ContainsRune(s, 0) {
 			fail("an argument or variable holds a NUL byte")
@@ -194,6 +199,12 @@ func (p Path) validate() error {
 	switch {
 	case !landlock.ValidModes(p.Modes):
 		return fmt.Errorf("path %s: modes must be any of r, w, x, c", p)
+	}
+	return p.validateName()
+}
+
+func (p Path) validateName() error {
+	switch {
 	case p.Beneath == "" && !filepath.IsAbs(p.Name):
 		return fmt.Errorf("path %s is not absolute", p)
 	case p.Beneath != "" && (!filepath.IsAbs(p.Beneath) || !filepath.IsLocal(p.Name)):
@@ -202,13 +213,38 @@ func (p Path) validate() error {
 	return nil
 }
 
+func (p *Policy) validateNamespaces() error {
+	if p.NetNS != "" && !filepath.IsAbs(p.NetNS) {
+		return fmt.Errorf("network namespace %q is not an absolute path", p.NetNS)
+	}
+	m := p.Mounts
+	if m == nil {
+		return nil
+	}
+	var errs []error
+	if m.Proc && !p.PrivatePID {
+		errs = append(errs, errors.New("a fresh /proc needs a PID namespace: it would show the host's processes"))
+	}
+	if m.Tmp != (Path{}) {
+		errs = append(errs, m.Tmp.validateName())
+	}
+	for _, b := range m.Binds {
+		errs = append(errs, b.Source.validateName(), Path{Name: b.Target, Beneath: b.Beneath}.validateName())
+	}
+	return errors.Join(errs...)
+}
+
 // String prints p, one layer a line, without the environment's values.
 func (p *Policy) String() string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	line("program  %q in %s", p.Argv, p.Dir)
 	line("env      %s", p.Env)
-	line("ipc      private=%t", p.PrivateIPC)
+	line("private  pid=%t ipc=%t", p.PrivatePID, p.PrivateIPC)
+	if p.NetNS != "" {
+		line("network  %s", p.NetNS)
+	}
+	p.Mounts.print(line)
 	if p.User != nil {
 		line("user     uid=%d gid=%d groups=%v", p.User.UID, p.User.GID, p.User.Groups)
 	} else {
@@ -228,4 +264,18 @@ func (p *Policy) String() string {
 	}
 	line("seccomp  %s", p.Seccomp)
 	return b.String()
+}
+
+func (m *Mounts) print(line func(string, ...any)) {
+	if m == nil {
+		line("mounts   unchanged")
+		return
+	}
+	line("mounts   own, proc=%t", m.Proc)
+	for _, b := range m.Binds {
+		line("  %s", b)
+	}
+	if m.Tmp != (Path{}) {
+		line("  %s at %s", m.Tmp.full(), tmpDir)
+	}
 }

@@ -12,7 +12,10 @@ import (
 func policy() sandbox.Policy {
 	return sandbox.Policy{
 		Argv: []string{"/bin/true", "x"}, Env: sandbox.Environment{"TOKEN=secret-canary"}, Dir: "/",
-		PrivateIPC: true, User: &sandbox.User{UID: 80001, GID: 80001},
+		PrivateIPC: true, PrivatePID: true, NetNS: "/run/netns/x", Mounts: &sandbox.Mounts{Proc: true,
+			Binds: []sandbox.Bind{{Source: sandbox.Path{Name: "/srv/data"}, Target: "web/data", Beneath: "/alloc", ReadOnly: true}},
+			Tmp:   sandbox.Path{Name: "web/tmp", Beneath: "/alloc"}},
+		User: &sandbox.User{UID: 80001, GID: 80001},
 		Files: &sandbox.Files{MinABI: landlock.ABIScopes, Paths: []sandbox.Path{
 			{Modes: "rwxc", Name: "web/local", Beneath: "/alloc"}, {Modes: "rx", Name: "/usr/bin"}}},
 		Rlimits: []sandbox.Rlimit{{Resource: 4}}, Seccomp: sandbox.SeccompDefault, Filter: make([]byte, 16),
@@ -23,7 +26,11 @@ func TestPolicyPrints(t *testing.T) {
 	p := policy()
 	const want = `program  ["/bin/true" "x"] in /
 env      (1 variables)
-ipc      private=true
+private  pid=true ipc=true
+network  /run/netns/x
+mounts   own, proc=true
+  /srv/data at /alloc/web/data (ro)
+  /alloc/web/tmp at /tmp
 user     uid=80001 gid=80001 groups=[]
 caps     keep=false, no_new_privs=true
 rlimit   4 soft=0 hard=0
@@ -62,6 +69,11 @@ func TestValidate(t *testing.T) {
 		{"no modes", func(p *sandbox.Policy) { p.Files.Paths[0].Modes = "" }, "modes"},
 		{"relative path", func(p *sandbox.Policy) { p.Files.Paths[1].Name = "usr/bin" }, "not absolute"},
 		{"leaving path", func(p *sandbox.Policy) { p.Files.Paths[0].Name = "../other" }, "leaves"},
+		{"relative network", func(p *sandbox.Policy) { p.NetNS = "x" }, "network namespace"},
+		{"host's processes in /proc", func(p *sandbox.Policy) { p.PrivatePID = false }, "needs a PID namespace"},
+		{"relative source", func(p *sandbox.Policy) { p.Mounts.Binds[0].Source.Name = "x" }, "not absolute"},
+		{"leaving target", func(p *sandbox.Policy) { p.Mounts.Binds[0].Target = "../x" }, "leaves"},
+		{"relative tmp", func(p *sandbox.Policy) { p.Mounts.Tmp = sandbox.Path{Name: "x"} }, "not absolute"},
 		{"NUL", func(p *sandbox.Policy) { p.Argv[1] = "a\x00b" }, "NUL"},
 		{"variable", func(p *sandbox.Policy) { p.Env[0] = "=x" }, "NAME=value"},
 	}
@@ -114,7 +126,7 @@ func TestDeclare(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := d.Beside([]string{"/bin/sh"}, nil)
-	if b.PrivateIPC || !d.PrivateIPC || b.User.UID != 80001 || len(b.Files.Paths) != 2 || b.Seccomp != p.Seccomp || len(b.Filter) != 16 {
+	if b.PrivateIPC || b.PrivatePID || b.Mounts != nil || b.NetNS != "" || !d.PrivateIPC || b.User.UID != 80001 || len(b.Files.Paths) != 2 || b.Seccomp != p.Seccomp || len(b.Filter) != 16 {
 		t.Errorf("Beside() = %+v, want what was declared but the namespaces", b)
 	}
 }

@@ -140,17 +140,8 @@ func (p *Policy) apply() error {
 	if err := p.scoreOOM(); err != nil {
 		return fmt.Errorf("set oom score: %w", err)
 	}
-	if p.Mounts != nil || p.NetNS != "" {
-		return errors.New("this build has no namespaces of mounts and networks")
-	}
-	// The starter makes it (internal/stage): init is process 1 there, and this is its child.
-	if p.PrivatePID && (unix.Getpid() != 2 || unix.Getppid() != 1) {
-		return errors.New("the stage was not started in a PID namespace of its own")
-	}
-	if p.PrivateIPC {
-		if err := unix.Unshare(unix.CLONE_NEWIPC); err != nil {
-			return fmt.Errorf("make IPC namespace: %w", err)
-		}
+	if err := p.isolate(); err != nil {
+		return err
 	}
 	rules, err := p.openPaths()
 	if err != nil {
@@ -223,13 +214,7 @@ func (p Path) open() (*os.File, error) {
 		}
 		return os.NewFile(uintptr(fd), p.Name), nil
 	}
-	root, err := unix.Open(p.Beneath, unix.O_PATH|unix.O_CLOEXEC|unix.O_DIRECTORY, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer unix.Close(root)
-	fd, err := unix.Openat2(root, p.Name, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC,
-		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS})
+	fd, err := openBeneath(p.Beneath, p.Name)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,59 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// isolate puts the calling thread, and so the program, into the namespaces of p. That
+// of process numbers is made by whoever forks the stage: a process never changes its own.
+func (p *Policy) isolate() error {
+	// Init is process 1 there, and this is its child (internal/stage).
+	if p.PrivatePID && (unix.Getpid() != 2 || unix.Getppid() != 1) {
+		return errors.New("the stage was not started in a PID namespace of its own")
+	}
+	if p.NetNS != "" {
+		if err := joinNetwork(p.NetNS); err != nil {
+			return fmt.Errorf("join network namespace %s: %w", p.NetNS, err)
+		}
+	}
+	flags := 0
+	if p.PrivateIPC {
+		flags |= unix.CLONE_NEWIPC
+	}
+	if p.Mounts != nil {
+		flags |= unix.CLONE_NEWNS // for this thread alone, which executes the program
+	}
+	if flags == 0 {
+		return nil
+	}
+	if err := unix.Unshare(flags); err != nil {
+		return fmt.Errorf("make namespaces of mounts (%t) and IPC (%t): unshare: %w", p.Mounts != nil, p.PrivateIPC, err)
+	}
+	if p.Mounts != nil {
+		return p.mount()
+	}
+	return nil
+}
+
+// joinNetwork enters the network namespace at path, which must be one and nothing else.
+func joinNetwork(path string) error {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	if err != nil {
+		return fmt.Errorf("open: %w", err)
+	}
+	defer unix.Close(fd)
+	var fs unix.Statfs_t
+	if err := unix.Fstatfs(fd, &fs); err != nil {
+		return fmt.Errorf("fstatfs: %w", err)
+	}
+	if fs.Type != unix.NSFS_MAGIC {
+		return errors.New("it is no namespace: the file is not of nsfs")
+	}
+	if err := unix.Setns(fd, unix.CLONE_NEWNET); err != nil { // refuses those of other types
+		return fmt.Errorf("setns: %w", err)
+	}
+	return nil
+}
