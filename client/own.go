@@ -138,8 +138,7 @@ func answerStream[Req any, P interface {
 			if err := next.Encode(req); err != nil {
 				return err
 			}
-			rpc.Bridge(st, next)
-			return nil
+			return rpc.Bridge(st, next)
 		}).Needs(rpc.Asked(s.check)),
 	}
 }

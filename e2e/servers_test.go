@@ -52,7 +52,25 @@ func startServersWith(t *testing.T, more func(*cluster.Options)) *servers {
 		conf, err := s.all[2].Client.Operator().RaftGetConfiguration(nil)
 		return err == nil && len(conf.Servers) == 3
 	})
+	within(t, 20*time.Second, "servers that know each other", func() bool {
+		return !slices.ContainsFunc(s.all, func(a *cluster.Agent) bool { return s.alive(a) != 3 })
+	})
 	return s
+}
+
+// alive counts the members that a server sees alive.
+func (s *servers) alive(ask *cluster.Agent) int {
+	m, err := ask.Client.Agent().Members()
+	if err != nil {
+		return 0
+	}
+	n := 0
+	for _, m := range m.Members {
+		if m.Status == "alive" {
+			n++
+		}
+	}
+	return n
 }
 
 // leader finds the leader; -1 when none is known.

@@ -190,7 +190,7 @@ func (s *Server) NodeStream(ctx context.Context, node, method string) (*Stream, 
 		return nil, err
 	}
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
-	stream, err := openStream(conn, method)
+	stream, err := openStream(sessionStream{conn, c.session}, method)
 	if err != nil {
 		stop()
 	}

@@ -43,7 +43,7 @@ func TestAServerThatHangsEndsItsCalls(t *testing.T) {
 		"stream": {func(p *rpc.Pool) error {
 			_, err := p.Stream(within(t), addr, "Test.Echo")
 			return err
-		}, io.EOF},
+		}, nomad.ErrLost},
 		"checked": {func(p *rpc.Pool) error {
 			ended := make(chan error)
 			blocking := &nomad.GenericRequest{QueryOptions: nomad.QueryOptions{MinQueryIndex: 1}}

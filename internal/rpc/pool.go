@@ -144,7 +144,7 @@ func (p *Pool) Stream(ctx context.Context, addr, method string) (*Stream, error)
 	if err != nil {
 		return nil, err
 	}
-	conn := &heldStream{ReadWriteCloser: c.conn, ended: func() { p.release(peer, nil, false, nil) }}
+	conn := &heldStream{ReadWriteCloser: sessionStream{c.conn, peer.conn.session}, ended: func() { p.release(peer, nil, false, nil) }}
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	unwatch := p.watch(peer, p.cfg.Patience)
 	defer unwatch()

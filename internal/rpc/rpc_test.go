@@ -321,6 +321,9 @@ func TestServerReachesNodeOverItsSession(t *testing.T) {
 		t.Error("NodeConn() = false")
 	}
 	p.Close()
+	if err := st.Decode(new(nomad.StreamErrWrapper)); !errors.Is(err, nomad.ErrLost) {
+		t.Errorf("the stream ends with %v when its connection does, want that it is lost", err)
+	}
 	for ctx := within(t); ; {
 		if err := s.NodeCall(ctx, "n1", "Test.Get", ask("x", ""), nil); errors.Is(err, nomad.ErrNoNodeConn) {
 			break

@@ -357,8 +357,7 @@ func (s *Server) stream(ctx context.Context, m Method, conn *Conn, req Request, 
 	if err := next.Encode(req); err != nil {
 		return err
 	}
-	Bridge(stream, next)
-	return nil
+	return Bridge(stream, next)
 }
 
 // serve runs a streaming method here, as long as its caller may have it.

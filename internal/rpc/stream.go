@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hashicorp/yamux"
+
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
@@ -141,15 +143,38 @@ func wireError(err error) *nomad.RpcError {
 	return wire
 }
 
-// Bridge copies bytes both ways until either side ends, then closes both.
-func Bridge(a, b *Stream) {
-	var wg sync.WaitGroup
-	move := func(to, from *Stream) {
-		io.Copy(to, from) // either side's end closes both
-		a.Close()
+// Bridge copies bytes both ways until either side ends, then closes both. When the
+// connection of b is lost it says so and leaves a open: the caller tells that side, for
+// which what came so far would else look whole.
+func Bridge(a, b *Stream) error {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		io.Copy(b, a) // the end of a ends both
 		b.Close()
+	}()
+	_, err := io.Copy(a, b)
+	b.Close()
+	if errors.Is(err, nomad.ErrLost) {
+		return err // the copy the other way ends with a
 	}
-	wg.Go(func() { move(a, b) })
-	move(b, a)
-	wg.Wait()
+	a.Close()
+	<-ended
+	return nil
+}
+
+// sessionStream is a stream of a multiplexed session. One that ends with the session was
+// not ended by the other side.
+type sessionStream struct {
+	io.ReadWriteCloser
+	session *yamux.Session
+}
+
+// Read implements io.Reader.
+func (s sessionStream) Read(p []byte) (int, error) {
+	n, err := s.ReadWriteCloser.Read(p)
+	if err == io.EOF && s.session.IsClosed() {
+		err = nomad.ErrLost
+	}
+	return n, err
 }

@@ -101,8 +101,7 @@ func (s *Service) bridge(ctx context.Context, node, name string, req any, from *
 	if err := next.Encode(req); err != nil {
 		return err
 	}
-	rpc.Bridge(from, next)
-	return nil
+	return rpc.Bridge(from, next)
 }
 
 // peerStream opens a stream to the server that the node is connected to.

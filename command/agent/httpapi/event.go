@@ -40,8 +40,8 @@ func (s *Server) eventStream(r *request) (any, error) {
 		case err != nil:
 			return nil, errDone
 		case line.Error != nil:
-			if err := streamError(line.Error, first); first {
-				return nil, err
+			if first {
+				return nil, streamError(line.Error)
 			}
 			if line.Event, err = lastLine(line.Error); err != nil {
 				return nil, errDone

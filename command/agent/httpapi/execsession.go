@@ -113,7 +113,7 @@ func (x *execSession) toCaller(ctx context.Context, stream *rpc.Stream) error {
 		case err != nil:
 			return errors.Join(errCut, err)
 		case chunk.Error != nil:
-			if err := streamError(chunk.Error, true); !errors.Is(err, errDone) {
+			if err := streamError(chunk.Error); !errors.Is(err, errDone) {
 				return err
 			}
 			return errCut

@@ -143,7 +143,8 @@ func (r *request) offset() (int64, string, error) {
 }
 
 // relay opens a streaming RPC and writes what comes back, chunk by chunk. An
-// error before the first byte becomes a status; a later one ends the stream.
+// error before the first byte becomes a status; a later one cuts the body, so that the
+// reader sees that it is not whole.
 func (s *Server) relay(r *request, method string, req reads) error {
 	q := req.Query()
 	if err := r.readOptions(q); err != nil {
@@ -164,13 +165,11 @@ func (s *Server) relay(r *request, method string, req reads) error {
 		switch err := stream.Decode(&chunk); {
 		case errors.Is(err, io.EOF):
 			return errDone
-		case err != nil && first:
-			return err
 		case err != nil:
-			return errDone
+			return s.cut(r, first, err)
 		}
-		if e := chunk.Error; e != nil {
-			return streamError(e, first)
+		if chunk.Error != nil {
+			return s.cut(r, first, streamError(chunk.Error))
 		}
 		if _, err := r.w.Write(chunk.Payload); err != nil {
 			return errDone
@@ -193,8 +192,21 @@ func closeWhenGone(r *request, c io.Closer) func() {
 	return func() { close(done) }
 }
 
-func streamError(e *nomad.RpcError, first bool) error {
-	if !first || e.Message == io.EOF.Error() {
+// cut ends a body whose rest does not come.
+func (s *Server) cut(r *request, first bool, err error) error {
+	if first || errors.Is(err, errDone) {
+		return err
+	}
+	if r.Context().Err() == nil { // else the reader hung up, and that was the cause
+		s.cfg.Log.Debug("a stream is cut", "path", r.URL.Path, "err", err)
+		panic(http.ErrAbortHandler)
+	}
+	return errDone
+}
+
+// streamError is what the last chunk of a stream says; errDone when that is its end.
+func streamError(e *nomad.RpcError) error {
+	if e.Message == io.EOF.Error() {
 		return errDone
 	}
 	if e.Code != nil {
