@@ -44,14 +44,14 @@ const Name = config.Driver
 // Driver runs sandboxed programs; it implements drivers.Driver.
 type Driver struct {
 	process.Tasks
-	*process.Settings[config.Plugin]
+	*process.Settings[settings]
 	log   *slog.Logger
 	super *supervise.Client
 }
 
 // New returns the driver with the default settings.
 func New(log *slog.Logger, super *supervise.Client) *Driver {
-	return &Driver{log: log.With("driver", Name), super: super, Settings: process.NewSettings(Name, config.DefaultPlugin(), config.DecodePlugin),
+	return &Driver{log: log.With("driver", Name), super: super, Settings: process.NewSettings(Name, settings{Plugin: config.DefaultPlugin()}, decodeSettings),
 		Tasks: process.Tasks{Driver: Name, DefaultStop: syscall.SIGINT, Supervisor: super}}
 }
 
@@ -79,8 +79,8 @@ func (d *Driver) Fingerprint(ctx context.Context) <-chan drivers.Fingerprint {
 	return process.Steady(ctx, fingerprint(d.Current()))
 }
 
-func fingerprint(set config.Plugin) drivers.Fingerprint {
-	missing, err := check(set)
+func fingerprint(set settings) drivers.Fingerprint {
+	missing, err := check(set.Plugin)
 	if err != nil {
 		return drivers.Fingerprint{Health: drivers.HealthUnhealthy, Description: err.Error()}
 	}
@@ -89,7 +89,8 @@ func fingerprint(set config.Plugin) drivers.Fingerprint {
 		"driver.exec2.unveil.defaults": strconv.FormatBool(set.UnveilDefaults),
 		"driver.exec2.unprivileged":    strconv.FormatBool(len(missing) > 0),
 	}}
-	maps.Copy(f.Attributes, facts().Attributes(Name))
+	maps.Copy(f.Attributes, set.facts().Attributes(Name))
+	maps.Copy(f.Attributes, set.seccompAttributes())
 	if len(missing) > 0 {
 		f.Description = "Healthy, allow_unprivileged without: " + strings.Join(missing, ", ")
 	}
@@ -131,7 +132,7 @@ func groupsUsable() error {
 // StartTask implements drivers.Driver.
 func (d *Driver) StartTask(ctx context.Context, cfg *drivers.TaskConfig) (*drivers.TaskHandle, error) {
 	set := d.Current()
-	missing, err := check(set)
+	missing, err := check(set.Plugin)
 	if err != nil {
 		return nil, err
 	}
@@ -145,7 +146,7 @@ func (d *Driver) StartTask(ctx context.Context, cfg *drivers.TaskConfig) (*drive
 	if err != nil {
 		return nil, err
 	}
-	acc, err := account(set, cfg)
+	acc, err := account(set.Plugin, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -156,7 +157,7 @@ func (d *Driver) StartTask(ctx context.Context, cfg *drivers.TaskConfig) (*drive
 	if err != nil {
 		return nil, err
 	}
-	l, err := limits(set, t, cfg.Limits)
+	l, err := limits(set.Plugin, t, cfg.Limits)
 	switch {
 	case err != nil:
 		return nil, err
@@ -172,9 +173,12 @@ func (d *Driver) StartTask(ctx context.Context, cfg *drivers.TaskConfig) (*drive
 }
 
 // spec is what the supervisor is asked to start.
-func spec(set config.Plugin, cfg *drivers.TaskConfig, t config.Task, acc process.Account) (*supervise.Spec, error) {
-	p, err := policy(set, cfg, t, acc)
+func spec(set settings, cfg *drivers.TaskConfig, t config.Task, acc process.Account) (*supervise.Spec, error) {
+	p, err := policy(set.Plugin, cfg, t, acc)
 	if err != nil {
+		return nil, err
+	}
+	if err := filter(set, t, p); err != nil {
 		return nil, err
 	}
 	return process.Spec(cfg, p)

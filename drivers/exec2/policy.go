@@ -13,17 +13,13 @@ import (
 // notFound is the status of a task whose program is not there or not executable.
 const notFound = 127
 
-// policy says what the task may do.
+// policy says what the task may do, but for its system calls.
 func policy(set config.Plugin, cfg *drivers.TaskConfig, t config.Task, acc process.Account) (*sandbox.Policy, error) {
 	paths, err := grants(set, cfg, t)
 	if err != nil {
 		return nil, err
 	}
 	dir, err := workDir(cfg, t, paths)
-	if err != nil {
-		return nil, err
-	}
-	filter, err := filter(set, t)
 	if err != nil {
 		return nil, err
 	}
@@ -35,7 +31,7 @@ func policy(set config.Plugin, cfg *drivers.TaskConfig, t config.Task, acc proce
 		Argv: append([]string{t.Command}, t.Args...), Env: environ(cfg, acc), Dir: dir,
 		MissingExit: notFound, OOMScoreAdj: max(t.OOMScoreAdj, cfg.OOMScoreAdj, 0),
 		Files:   &sandbox.Files{Paths: paths, MinABI: requiredABI(set, t), TCP: t.Network},
-		Rlimits: limits, Seccomp: sandbox.SeccompDefault, Filter: filter,
+		Rlimits: limits,
 	}
 	if acc.Name == "" {
 		return p, nil

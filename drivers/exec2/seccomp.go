@@ -3,19 +3,70 @@ package exec2
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
+	"github.com/zclconf/go-cty/cty"
+
 	"github.com/open-nomad/open-nomad/drivers/exec2/config"
+	"github.com/open-nomad/open-nomad/internal/sandbox"
 	"github.com/open-nomad/open-nomad/internal/sandbox/seccomp"
 )
 
-// filter is the task's filter of system calls.
-func filter(set config.Plugin, t config.Task) ([]byte, error) {
-	if t.SeccompProfile != "" && !slices.Contains(set.AllowTaskSeccomp, t.SeccompProfile) {
-		return nil, fmt.Errorf("seccomp_profile: %q is not one that this node's driver config lets tasks name (allow_task_seccomp)", t.SeccompProfile)
+// settings are the plugin block and the files it names, as they were when it was read.
+type settings struct {
+	config.Plugin
+	profiles map[string]*seccomp.Profile
+}
+
+// decodeSettings reads the plugin block and its seccomp profiles: a file that is
+// missing or that means something we can't do is an error now, not at a task's start.
+func decodeSettings(v cty.Value) (settings, error) {
+	p, err := config.DecodePlugin(v)
+	if err != nil {
+		return settings{}, err
 	}
-	if name := cmp.Or(t.SeccompProfile, set.SeccompProfile); name != config.SeccompDefault {
-		return nil, fmt.Errorf("seccomp_profile: this version has none but %q, not %q", config.SeccompDefault, name)
+	s := settings{Plugin: p, profiles: map[string]*seccomp.Profile{}}
+	for _, name := range slices.Sorted(maps.Keys(p.SeccompProfiles)) {
+		if name == config.SeccompDefault {
+			return s, fmt.Errorf("seccomp_profiles: the name %q is that of the built-in profile", name)
+		}
+		if s.profiles[name], err = seccomp.Load(name, p.SeccompProfiles[name]); err != nil {
+			return s, fmt.Errorf("seccomp_profiles: %w", err)
+		}
 	}
-	return seccomp.Default()
+	if _, err := s.profile(p.SeccompProfile); err != nil {
+		return s, fmt.Errorf("seccomp_profile: %w", err)
+	}
+	for _, name := range p.AllowTaskSeccomp {
+		if _, err := s.profile(name); err != nil {
+			return s, fmt.Errorf("allow_task_seccomp: %w", err)
+		}
+	}
+	return s, nil
+}
+
+// profile finds a profile by its name.
+func (s settings) profile(name string) (*seccomp.Profile, error) {
+	if name == config.SeccompDefault {
+		return seccomp.Standard()
+	}
+	if p, ok := s.profiles[name]; ok {
+		return p, nil
+	}
+	return nil, fmt.Errorf("%q is not a profile of this node: it has %q and those of seccomp_profiles", name, config.SeccompDefault)
+}
+
+// filter puts the filter of system calls into a policy that has all else.
+func filter(set settings, t config.Task, p *sandbox.Policy) error {
+	if t.SeccompProfile != "" && t.SeccompProfile != set.SeccompProfile && !slices.Contains(set.AllowTaskSeccomp, t.SeccompProfile) {
+		return fmt.Errorf("seccomp_profile: %q is not one that this node's driver config lets tasks name (allow_task_seccomp)", t.SeccompProfile)
+	}
+	profile, err := set.profile(cmp.Or(t.SeccompProfile, set.SeccompProfile))
+	if err != nil {
+		return fmt.Errorf("seccomp_profile: %w", err)
+	}
+	p.Seccomp = profile.Name
+	p.Filter, err = profile.Filter(seccomp.Shared{IPC: !p.PrivateIPC, Processes: !p.PrivatePID})
+	return err
 }

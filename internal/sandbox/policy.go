@@ -9,8 +9,8 @@
 //	join the control group → oom score → network, IPC and mount namespaces
 //	→ binds → private /tmp → fresh /proc → open the granted paths
 //	→ working directory → close every descriptor but 0–2 (at execve)
-//	→ groups, uid, all five capability sets → no_new_privs → rlimits
-//	→ Landlock (all rights and scopes of the kernel) → seccomp → execve
+//	→ groups, uid, all five capability sets → no_new_privs
+//	→ Landlock (all rights and scopes of the kernel) → rlimits → seccomp → execve
 //
 // It fails closed: what the policy asks for and can't be had is an error, which
 // goes to the starter over a pipe that execve closes; end of file there means
@@ -28,7 +28,8 @@ import (
 	"github.com/open-nomad/open-nomad/internal/landlock"
 )
 
-// Names of seccomp profiles. The empty name is an error: it never means "none".
+// Names of seccomp profiles; others are the operator's. The empty name is an error: it
+// never means "none", and no profile but SeccompNone goes without a filter.
 const (
 	SeccompDefault = "default"
 	SeccompNone    = "none"
@@ -40,6 +41,7 @@ type Policy struct {
 	Argv   []string
 	Env    Environment
 	Dir    string   // working directory
+	DirAs  DirAs    // with whose rights it is entered
 	Search []string // directories tried for a program name before those of PATH
 
 	// MissingExit makes a program that can't be executed an exit status of its
@@ -58,11 +60,22 @@ type Policy struct {
 	Files   *Files // nil leaves files, sockets and signals alone
 	Rlimits []Rlimit
 
-	KeepCapabilities bool // false clears all five sets
-	KeepPrivileges   bool // false sets no_new_privs
-	Seccomp          string
-	Filter           []byte // of SeccompDefault: an array of struct sock_filter (package seccomp)
+	KeepCapabilities bool   // false clears all five sets
+	KeepPrivileges   bool   // false sets no_new_privs
+	Seccomp          string // profile, by its name
+	Filter           []byte // of the profile, empty for SeccompNone only: an array of struct sock_filter (package seccomp)
 }
+
+// DirAs says with whose rights a working directory is entered.
+type DirAs string
+
+// A directory on whose way somebody could have put a link is entered as the program's
+// user: that leads nowhere where the program could not go by itself. The other one may
+// lie below directories that only the starter can pass.
+const (
+	DirAsStarter DirAs = ""
+	DirAsUser    DirAs = "user"
+)
 
 // Environment is the program's environment, "NAME=value" each. It prints as a
 // count, for it holds secrets.
@@ -116,18 +129,6 @@ type Path struct {
 
 func (p Path) String() string { return p.Modes + ":" + filepath.Join(p.Beneath, p.Name) }
 
-// ParsePath reads "<modes>:<path>"; the path may hold colons.
-func ParsePath(s string) (Path, error) {
-	modes, name, ok := strings.Cut(s, ":")
-	if !ok || !landlock.ValidModes(modes) {
-		return Path{}, fmt.Errorf("path %q: want <modes>:<path>, modes being any of r, w, x, c", s)
-	}
-	if !filepath.IsAbs(name) {
-		return Path{}, fmt.Errorf("path %q is not absolute", s)
-	}
-	return Path{Modes: modes, Name: filepath.Clean(name)}, nil
-}
-
 // Rlimit is one resource limit (RLIMIT_ numbers of the kernel).
 type Rlimit struct {
 	Resource   int
@@ -144,8 +145,11 @@ func (p *Policy) Validate() error {
 	if !filepath.IsAbs(p.Dir) {
 		fail("working directory %q is not absolute", p.Dir)
 	}
-	if p.Seccomp != SeccompDefault && p.Seccomp != SeccompNone {
-		fail("seccomp profile %q is unknown", p.Seccomp)
+	if p.DirAs != DirAsStarter && p.DirAs != DirAsUser {
+		fail("working directory entered as %q: unknown", p.DirAs)
+	}
+	if p.Seccomp == "" {
+		fail("seccomp profile has no name")
 	}
 	if err := p.validateFilter(); err != nil {
 		errs = append(errs, err)
@@ -187,10 +191,10 @@ const filterStep, maxFilter = 8, 4096
 
 func (p *Policy) validateFilter() error {
 	switch n := len(p.Filter); {
-	case p.Seccomp != SeccompDefault && n > 0:
+	case p.Seccomp == SeccompNone && n > 0:
 		return fmt.Errorf("seccomp profile %q takes no filter", p.Seccomp)
-	case p.Seccomp == SeccompDefault && (n == 0 || n%filterStep != 0 || n/filterStep > maxFilter):
-		return fmt.Errorf("seccomp filter of %d bytes is none", n)
+	case p.Seccomp != SeccompNone && (n == 0 || n%filterStep != 0 || n/filterStep > maxFilter):
+		return fmt.Errorf("seccomp filter of %d bytes is none (profile %q)", n, p.Seccomp)
 	}
 	return nil
 }

@@ -58,12 +58,14 @@ func TestValidate(t *testing.T) {
 		{"whole", func(*sandbox.Policy) {}, ""},
 		{"no program", func(p *sandbox.Policy) { p.Argv = nil }, "no program"},
 		{"relative directory", func(p *sandbox.Policy) { p.Dir = "tmp" }, "not absolute"},
-		{"empty profile", func(p *sandbox.Policy) { p.Seccomp = "" }, "seccomp profile"},
+		{"directory of an unknown", func(p *sandbox.Policy) { p.DirAs = "root" }, "unknown"},
+		{"empty profile", func(p *sandbox.Policy) { p.Seccomp = "" }, "seccomp profile has no name"},
+		{"named profile", func(p *sandbox.Policy) { p.Seccomp = "web" }, ""},
 		{"no filter", func(p *sandbox.Policy) { p.Filter = nil }, "seccomp filter"},
 		{"part of a filter", func(p *sandbox.Policy) { p.Filter = p.Filter[:9] }, "seccomp filter"},
 		{"too long a filter", func(p *sandbox.Policy) { p.Filter = make([]byte, 8*4097) }, "seccomp filter"},
 		{"filter of no profile", func(p *sandbox.Policy) { p.Seccomp = sandbox.SeccompNone }, "takes no filter"},
-		{"unknown profile", func(p *sandbox.Policy) { p.Seccomp = "strict" }, "seccomp profile"},
+		{"named profile without filter", func(p *sandbox.Policy) { p.Seccomp, p.Filter = "web", nil }, "seccomp filter of 0 bytes"},
 		{"new privileges", func(p *sandbox.Policy) { p.KeepPrivileges = true }, "no_new_privs"},
 		{"modes", func(p *sandbox.Policy) { p.Files.Paths[0].Modes = "rq" }, "modes"},
 		{"no modes", func(p *sandbox.Policy) { p.Files.Paths[0].Modes = "" }, "modes"},
@@ -92,23 +94,6 @@ func TestValidate(t *testing.T) {
 				t.Errorf("Encode() = %v, want an error with %q", err, tt.want)
 			}
 		})
-	}
-}
-
-func TestParsePath(t *testing.T) {
-	tests := []struct{ in, want string }{
-		{"r:/etc/mime.types", "r:/etc/mime.types"},
-		{"rwxc:/srv/a:b/", "rwxc:/srv/a:b"},
-		{"/etc", ""}, {"r:etc", ""}, {":/etc", ""}, {"z:/etc", ""}, {"", ""},
-	}
-	for _, tt := range tests {
-		p, err := sandbox.ParsePath(tt.in)
-		if tt.want == "" && err == nil {
-			t.Errorf("ParsePath(%q) = %v, want an error", tt.in, p)
-		}
-		if tt.want != "" && (err != nil || p.String() != tt.want) {
-			t.Errorf("ParsePath(%q) = %v, %v, want %s", tt.in, p, err, tt.want)
-		}
 	}
 }
 

@@ -147,25 +147,40 @@ func (p *Policy) apply() error {
 	if err != nil {
 		return err
 	}
-	if err := unix.Chdir(p.Dir); err != nil {
-		return fmt.Errorf("change to working directory %s: %w", p.Dir, err)
+	if err := p.enter(DirAsStarter); err != nil {
+		return err
 	}
 	if err := p.dropPrivileges(); err != nil {
 		return err
 	}
-	for _, r := range p.Rlimits {
-		lim := unix.Rlimit{Cur: r.Soft, Max: r.Hard}
-		if err := unix.Setrlimit(r.Resource, &lim); err != nil {
-			return fmt.Errorf("set resource limit %d: %w", r.Resource, err)
-		}
+	if err := p.enter(DirAsUser); err != nil {
+		return err
 	}
 	if p.Files != nil {
 		if err := rules.Restrict(); err != nil {
 			return err
 		}
 	}
-	if p.Seccomp == SeccompDefault {
+	// Late, for they bind this process too: few descriptors would keep it from its work.
+	for _, r := range p.Rlimits {
+		lim := unix.Rlimit{Cur: r.Soft, Max: r.Hard}
+		if err := unix.Setrlimit(r.Resource, &lim); err != nil {
+			return fmt.Errorf("set resource limit %d: %w", r.Resource, err)
+		}
+	}
+	if p.Seccomp != SeccompNone {
 		return p.loadFilter()
+	}
+	return nil
+}
+
+// enter changes to the working directory if now is the time for it.
+func (p *Policy) enter(as DirAs) error {
+	if p.DirAs != as {
+		return nil
+	}
+	if err := unix.Chdir(p.Dir); err != nil {
+		return fmt.Errorf("change to working directory %s: %w", p.Dir, err)
 	}
 	return nil
 }

@@ -1,13 +1,25 @@
-// Package seccomp makes the filter of system calls of sandboxed tasks. It is made
-// by the agent, once, and handed to the sandbox stage as part of the policy: the
-// tables it is made from would cost every start half a millisecond. It loads
+// Package seccomp makes the filters of system calls of sandboxed tasks. They are made
+// by the agent, once each, and handed to the sandbox stage as part of the policy: the
+// tables they are made from would cost every start half a millisecond. It loads
 // nothing itself and starts no goroutine.
+//
+// A filter is made of parts, each of which decides or hands on to the next:
+//
+//	guard      calls of a foreign architecture and of x32: ENOSYS. In every filter.
+//	shared     what an absent namespace would have kept apart. In every filter.
+//	clone3     ENOSYS, so that libraries use clone, whose flags a filter can see
+//	sockets …  of the standard profile: what a list of names cannot say (standard.go)
+//	rules      of the profile, in their order (assemble.go)
+//	default    the profile's action for all that no rule matched
+//
+// The standard profile refuses what no task needs and many an exploit begins with;
+// system calls newer than its list do not exist for a task. Profiles of the operator
+// are files in the JSON form of the OCI (oci.go).
 package seccomp
 
 import (
 	"encoding/binary"
 	"fmt"
-	"slices"
 	"sync"
 	"unsafe"
 
@@ -27,140 +39,99 @@ func Available() error {
 	return nil
 }
 
-// Default returns the filter of this machine's architecture, as the kernel reads
-// it: an array of struct sock_filter.
-func Default() ([]byte, error) {
-	prog, err := assembled()
-	return slices.Clone(prog), err
+// Shared is what a task has in common with other processes of its user, because it
+// has no namespace of its own for it. A filter closes that as well as it can.
+type Shared struct {
+	IPC       bool // System V objects and POSIX message queues
+	Processes bool // limits of a process can be changed by its number
 }
 
-var assembled = sync.OnceValues(func() ([]byte, error) {
-	raw, err := filter()
+// Profile is what a task may ask of the kernel. It does not change once made.
+type Profile struct {
+	Name string
+
+	head      []bpf.Instruction // of the standard profile
+	rules     []rule
+	otherwise lib.Action
+
+	mu      sync.Mutex
+	filters map[Shared][]byte
+}
+
+// rule is one action for some system calls.
+type rule struct {
+	where  string // in the profile's file, for errors
+	names  []string
+	when   []lib.Condition // all must hold; none: always
+	action lib.Action      // with its errno
+}
+
+// Filter returns the profile as the kernel of this machine's architecture reads it:
+// an array of struct sock_filter, not to be changed.
+func (p *Profile) Filter(s Shared) ([]byte, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if prog, ok := p.filters[s]; ok {
+		return prog, nil
+	}
+	raw, err := p.assemble(s)
+	if err != nil {
+		return nil, fmt.Errorf("seccomp profile %s: %w", p.Name, err)
+	}
+	prog := make([]byte, 0, 8*len(raw))
+	for _, i := range raw {
+		prog = binary.NativeEndian.AppendUint16(prog, i.Op)
+		prog = append(prog, i.Jt, i.Jf)
+		prog = binary.NativeEndian.AppendUint32(prog, i.K)
+	}
+	if p.filters == nil {
+		p.filters = map[Shared][]byte{}
+	}
+	p.filters[s] = prog
+	return prog, nil
+}
+
+// Default returns the filter of the standard profile for a task that has its own
+// namespaces.
+func Default() ([]byte, error) {
+	p, err := Standard()
 	if err != nil {
 		return nil, err
 	}
-	out := make([]byte, 0, 8*len(raw))
-	for _, i := range raw {
-		out = binary.NativeEndian.AppendUint16(out, i.Op)
-		out = append(out, i.Jt, i.Jf)
-		out = binary.NativeEndian.AppendUint32(out, i.K)
-	}
-	return out, nil
-})
-
-// denied are system calls no task needs and many an exploit begins with. Where
-// an architecture lacks one there is nothing to deny.
-var denied = []string{
-	// file systems
-	"mount", "umount2", "pivot_root", "move_mount", "open_tree", "open_tree_attr", "fsopen", "fsconfig", "fsmount", "fspick",
-	"mount_setattr", "swapon", "swapoff", "quotactl", "quotactl_fd", "open_by_handle_at", "fanotify_init",
-	"chroot", "nfsservctl", "lookup_dcookie", "uselib",
-	// kernel code and memory
-	"bpf", "perf_event_open", "userfaultfd", "io_uring_setup", "io_uring_enter", "io_uring_register",
-	"kexec_load", "kexec_file_load", "init_module", "finit_module", "delete_module", "create_module", "iopl", "ioperm",
-	"syslog", "reboot", "acct", "vm86", "vm86old", "modify_ldt", "_sysctl",
-	// keys live in a keyring per uid, which may be shared
-	"keyctl", "add_key", "request_key",
-	// other processes
-	"process_vm_readv", "process_vm_writev", "process_madvise", "pidfd_getfd", "kcmp", "setns", "move_pages", "migrate_pages",
-	// the host
-	"sethostname", "setdomainname", "settimeofday", "clock_settime", "clock_adjtime", "adjtimex", "vhangup",
+	return p.Filter(Shared{})
 }
 
-// Flags of clone and unshare that make namespaces. A new user namespace would hand
-// the task every capability inside it, and with them most of the kernel.
-const (
-	cloneNamespaces   = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET
-	unshareNamespaces = cloneNamespaces | unix.CLONE_NEWTIME
-)
+// native is the architecture of this program.
+var native = sync.OnceValues(func() (*arch.Info, error) { return arch.GetInfo("") })
 
-// families are the socket families a task may use.
-var families = []uint32{unix.AF_UNIX, unix.AF_INET, unix.AF_INET6, unix.AF_NETLINK}
+// newer are the system calls that the library does not know. Their numbers are the
+// same on every architecture of ours.
+var newer = map[string]uint32{
+	"setxattrat": unix.SYS_SETXATTRAT, "getxattrat": unix.SYS_GETXATTRAT, "listxattrat": unix.SYS_LISTXATTRAT,
+	"removexattrat": unix.SYS_REMOVEXATTRAT, "open_tree_attr": unix.SYS_OPEN_TREE_ATTR,
+	"file_getattr": unix.SYS_FILE_GETATTR, "file_setattr": unix.SYS_FILE_SETATTR,
+	"listns": unix.SYS_LISTNS, "rseq_slice_yield": lastKnown,
+}
 
-// filter is the profile: our own part, which looks at half arguments and other
-// errors than EPERM, then the one that the library assembles.
-func filter() ([]bpf.RawInstruction, error) {
-	info, err := arch.GetInfo("")
-	if err != nil {
-		return nil, fmt.Errorf("seccomp filter: %w", err)
+// lastKnown is the highest number of a system call that the standard profile was
+// reviewed with.
+const lastKnown = unix.SYS_RSEQ_SLICE_YIELD
+
+// number finds a system call of this machine's architecture.
+func number(info *arch.Info, name string) (uint32, bool) {
+	if nr, ok := newer[name]; ok {
+		return nr, true
 	}
-	group := lib.SyscallGroup{Action: lib.ActionErrno}
-	for _, name := range denied {
+	nr, ok := info.SyscallNames[name]
+	return uint32(nr), ok
+}
+
+// elsewhere says whether another architecture has a system call of that name.
+func elsewhere(name string) bool {
+	for _, info := range []*arch.Info{arch.X86_64, arch.I386, arch.ARM, arch.AARCH64, arch.X32, arch.PPC64LE, arch.S390X, arch.MIPS64} {
 		if _, ok := info.SyscallNames[name]; ok {
-			group.Names = append(group.Names, name)
+			return true
 		}
 	}
-	group.NamesWithCondtions = []lib.NameWithConditions{
-		bits("clone", cloneNamespaces), bits("unshare", unshareNamespaces),
-		// A task may trace its children (PTRACE_TRACEME), not seize what runs.
-		equals("ptrace", unix.PTRACE_ATTACH), equals("ptrace", unix.PTRACE_SEIZE),
-	}
-	policy := lib.Policy{DefaultAction: lib.ActionAllow, Syscalls: []lib.SyscallGroup{group}}
-	list, err := policy.Assemble()
-	if err != nil {
-		return nil, fmt.Errorf("seccomp filter: %w", err)
-	}
-	raw, err := bpf.Assemble(append(prologue(info), list...))
-	if err != nil {
-		return nil, fmt.Errorf("seccomp filter: %w", err)
-	}
-	return raw, nil
-}
-
-func bits(name string, mask uint64) lib.NameWithConditions {
-	return lib.NameWithConditions{Name: name, Conditions: lib.ArgumentConditions{{Argument: 0, Operation: lib.BitsSet, Value: mask}}}
-}
-
-func equals(name string, value uint64) lib.NameWithConditions {
-	return lib.NameWithConditions{Name: name, Conditions: lib.ArgumentConditions{{Argument: 0, Operation: lib.Equal, Value: value}}}
-}
-
-// Offsets in struct seccomp_data (little-endian machines).
-const (
-	offNr   = 0
-	offArch = 4
-	offArg0 = 16
-	offArg1 = 24
-	offArg2 = 32
-)
-
-// prologue refuses system calls of a foreign architecture (their numbers differ,
-// so the list would not hold), clone3 (its flags are behind a pointer; ENOSYS makes
-// libraries use clone), sockets of odd families and multipath TCP (Landlock's
-// port rules do not see it), and typing into a terminal. It compares the low
-// halves of arguments, which is all the kernel reads of an int.
-func prologue(info *arch.Info) []bpf.Instruction {
-	errno := func(e unix.Errno) bpf.Instruction {
-		return bpf.RetConstant{Val: unix.SECCOMP_RET_ERRNO | uint32(e)}
-	}
-	socket := []bpf.Instruction{
-		bpf.LoadAbsolute{Off: offArg2, Size: 4},
-		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: unix.IPPROTO_MPTCP, SkipTrue: 1},
-		errno(unix.EPROTONOSUPPORT),
-		bpf.LoadAbsolute{Off: offArg0, Size: 4},
-	}
-	for i, f := range families {
-		socket = append(socket, bpf.JumpIf{Cond: bpf.JumpEqual, Val: f, SkipTrue: uint8(len(families) - i)})
-	}
-	socket = append(socket, errno(unix.EAFNOSUPPORT))
-	ioctl := []bpf.Instruction{
-		bpf.LoadAbsolute{Off: offArg1, Size: 4},
-		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.TIOCSTI, SkipTrue: 1},
-		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: unix.TIOCLINUX, SkipTrue: 1},
-		errno(unix.EPERM),
-	}
-	out := []bpf.Instruction{
-		bpf.LoadAbsolute{Off: offArch, Size: 4},
-		bpf.JumpIf{Cond: bpf.JumpEqual, Val: uint32(info.ID), SkipTrue: 1},
-		errno(unix.ENOSYS),
-	}
-	when := func(nr uint32, then []bpf.Instruction) {
-		out = append(out, bpf.LoadAbsolute{Off: offNr, Size: 4},
-			bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: nr, SkipTrue: uint8(len(then))})
-		out = append(out, then...)
-	}
-	when(unix.SYS_CLONE3, []bpf.Instruction{errno(unix.ENOSYS)})
-	when(unix.SYS_SOCKET, socket)
-	when(unix.SYS_IOCTL, ioctl)
-	return out
+	return false
 }

@@ -1,0 +1,191 @@
+package seccomp
+
+import (
+	"fmt"
+	"slices"
+
+	lib "github.com/elastic/go-seccomp-bpf"
+	"github.com/elastic/go-seccomp-bpf/arch"
+	"golang.org/x/net/bpf"
+	"golang.org/x/sys/unix"
+)
+
+// Offsets in struct seccomp_data (little-endian machines).
+const (
+	offNr   = 0
+	offArch = 4
+	offArgs = 16
+	argSize = 8
+)
+
+// maxFilter is how many instructions the kernel takes.
+const maxFilter = 4096
+
+func (p *Profile) assemble(s Shared) ([]bpf.RawInstruction, error) {
+	info, err := native()
+	if err != nil {
+		return nil, err
+	}
+	out := guard(info)
+	out = append(out, shared(info, s)...)
+	if !p.names("clone3") {
+		out = append(out, onCall(unix.SYS_CLONE3, errno(unix.ENOSYS))...)
+	}
+	out = append(out, p.head...)
+	out = append(out, p.wholeInts(info)...)
+	for _, r := range p.rules {
+		block, err := r.block(info)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", r.where, err)
+		}
+		out = append(out, block...)
+	}
+	out = append(out, bpf.RetConstant{Val: uint32(p.otherwise)})
+	if len(out) > maxFilter {
+		return nil, fmt.Errorf("filter of %d instructions: the kernel takes %d", len(out), maxFilter)
+	}
+	return bpf.Assemble(out)
+}
+
+// names says whether a rule names the system call.
+func (p *Profile) names(call string) bool {
+	return slices.ContainsFunc(p.rules, func(r rule) bool { return slices.Contains(r.names, call) })
+}
+
+func errno(e unix.Errno) bpf.Instruction {
+	return bpf.RetConstant{Val: unix.SECCOMP_RET_ERRNO | uint32(e)}
+}
+
+// onCall runs then for one system call, and goes on behind it for all others.
+func onCall(nr uint32, then ...bpf.Instruction) []bpf.Instruction {
+	return append([]bpf.Instruction{bpf.LoadAbsolute{Off: offNr, Size: 4},
+		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: nr, SkipTrue: uint8(len(then))}}, then...)
+}
+
+// onValue runs then for one value of what was loaded, and goes on behind it for all
+// others. What then loads would be seen there: it must end in a verdict.
+func onValue(v uint32, then ...bpf.Instruction) []bpf.Instruction {
+	return append(load(bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: v, SkipTrue: uint8(len(then))}), then...)
+}
+
+func load(in ...bpf.Instruction) []bpf.Instruction { return in }
+
+// low and high load half an argument. The kernel reads no more than the low half of
+// an int, so what is an int is compared by it.
+func low(arg uint32) bpf.Instruction { return bpf.LoadAbsolute{Off: offArgs + argSize*arg, Size: 4} }
+func high(arg uint32) bpf.Instruction {
+	return bpf.LoadAbsolute{Off: offArgs + argSize*arg + 4, Size: 4}
+}
+
+// guard refuses what is not a call of this architecture: the numbers of others mean
+// other calls, so that no list would hold.
+func guard(info *arch.Info) []bpf.Instruction {
+	out := []bpf.Instruction{
+		bpf.LoadAbsolute{Off: offArch, Size: 4},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: uint32(info.ID), SkipTrue: 1},
+		errno(unix.ENOSYS),
+	}
+	if info.ID == arch.X86_64.ID { // x32 has the same architecture and this bit
+		out = append(out, bpf.LoadAbsolute{Off: offNr, Size: 4},
+			bpf.JumpIf{Cond: bpf.JumpLessThan, Val: uint32(arch.X32.SeccompMask), SkipTrue: 1},
+			errno(unix.ENOSYS))
+	}
+	return out
+}
+
+// ipcCalls are those of System V and POSIX message queues.
+var ipcCalls = []string{"shmget", "shmat", "shmctl", "semget", "semop", "semtimedop", "semctl",
+	"msgget", "msgsnd", "msgrcv", "msgctl", "mq_open", "mq_unlink"}
+
+// shared refuses what namespaces keep apart where there are any.
+func shared(info *arch.Info, s Shared) []bpf.Instruction {
+	var out []bpf.Instruction
+	if s.IPC {
+		for _, name := range ipcCalls {
+			if nr, ok := number(info, name); ok {
+				out = append(out, onCall(nr, errno(unix.EPERM))...)
+			}
+		}
+	}
+	if s.Processes { // of itself, which is number 0, a process may
+		out = append(out, onCall(unix.SYS_PRLIMIT64, low(0),
+			bpf.JumpIf{Cond: bpf.JumpEqual, Val: 0, SkipTrue: 1}, errno(unix.EPERM))...)
+	}
+	return out
+}
+
+// ints are the arguments that the kernel reads as int, of calls that profiles tend to
+// look at. A comparison is of 64 bits: without more, 1<<32|AF_VSOCK would not equal
+// AF_VSOCK, and the kernel would take it for just that.
+var ints = map[string][]uint32{
+	"socket": {0, 1, 2}, "socketpair": {0, 1, 2}, "setsockopt": {0, 1, 2}, "getsockopt": {0, 1, 2},
+	"personality": {0}, "ioctl": {0, 1}, "fcntl": {0, 1}, "prctl": {0}, "keyctl": {0}, "bpf": {0}, "madvise": {2},
+	"kill": {0, 1}, "tkill": {0, 1}, "tgkill": {0, 1, 2}, "prlimit64": {0, 1}, "setpriority": {0, 1, 2},
+	"open": {1}, "openat": {0, 2}, "memfd_create": {1}, "userfaultfd": {0}, "setns": {0, 1},
+}
+
+// wholeInts refuses an int with anything but its sign in the high half, where a rule
+// compares it.
+func (p *Profile) wholeInts(info *arch.Info) []bpf.Instruction {
+	var out []bpf.Instruction
+	seen := map[string]bool{}
+	for _, r := range p.rules {
+		for _, name := range r.names {
+			nr, ok := number(info, name)
+			for _, c := range r.when {
+				key := fmt.Sprint(name, c.Argument)
+				if !ok || seen[key] || !slices.Contains(ints[name], c.Argument) {
+					continue
+				}
+				seen[key] = true
+				out = append(out, onCall(nr, high(c.Argument),
+					bpf.JumpIf{Cond: bpf.JumpEqual, Val: 0, SkipTrue: 4},
+					bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: 1<<32 - 1, SkipTrue: 2},
+					low(c.Argument),
+					bpf.JumpIf{Cond: bpf.JumpGreaterOrEqual, Val: 1 << 31, SkipTrue: 1},
+					errno(unix.EINVAL))...)
+			}
+		}
+	}
+	return out
+}
+
+// handOn stands in the library's part for going on to the next rule. No profile can
+// have it: there is no tracer.
+const handOn = lib.ActionTrace
+
+// block is the rule as instructions that end in its action, or go on behind them. The
+// library would end in a default action after each rule: that becomes a jump.
+func (r rule) block(info *arch.Info) ([]bpf.Instruction, error) {
+	group := lib.SyscallGroup{Action: r.action}
+	var out []bpf.Instruction
+	for _, name := range r.names {
+		_, recent := newer[name]
+		nr, ok := number(info, name)
+		switch {
+		case !ok: // another architecture's
+		case recent && len(r.when) > 0:
+			return nil, fmt.Errorf("arguments of %s cannot be compared: it is newer than the library that does so", name)
+		case recent:
+			out = append(out, onCall(nr, bpf.RetConstant{Val: uint32(r.action)})...)
+		case len(r.when) == 0:
+			group.Names = append(group.Names, name)
+		default:
+			group.NamesWithCondtions = append(group.NamesWithCondtions, lib.NameWithConditions{Name: name, Conditions: r.when})
+		}
+	}
+	if len(group.Names)+len(group.NamesWithCondtions) == 0 {
+		return out, nil
+	}
+	policy := lib.Policy{DefaultAction: handOn, Syscalls: []lib.SyscallGroup{group}}
+	list, err := policy.Assemble()
+	if err != nil {
+		return nil, err
+	}
+	for i, in := range list {
+		if in == (bpf.RetConstant{Val: uint32(handOn)}) {
+			list[i] = bpf.Jump{Skip: uint32(len(list) - i - 1)}
+		}
+	}
+	return append(out, list...), nil
+}

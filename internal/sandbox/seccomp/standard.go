@@ -1,0 +1,105 @@
+package seccomp
+
+import (
+	"slices"
+	"sync"
+
+	lib "github.com/elastic/go-seccomp-bpf"
+	"golang.org/x/net/bpf"
+	"golang.org/x/sys/unix"
+)
+
+// StandardName is the name of the built-in profile.
+const StandardName = "default"
+
+// denied are system calls no task needs and many an exploit begins with. Where
+// an architecture lacks one there is nothing to deny.
+var denied = []string{
+	// file systems
+	"mount", "umount2", "pivot_root", "move_mount", "open_tree", "open_tree_attr", "fsopen", "fsconfig", "fsmount", "fspick",
+	"mount_setattr", "statmount", "listmount", "swapon", "swapoff", "quotactl", "quotactl_fd", "open_by_handle_at", "fanotify_init",
+	"chroot", "nfsservctl", "lookup_dcookie", "uselib", "sysfs", "ustat",
+	// kernel code and memory
+	"bpf", "perf_event_open", "userfaultfd", "io_uring_setup", "io_uring_enter", "io_uring_register",
+	"kexec_load", "kexec_file_load", "init_module", "finit_module", "delete_module", "create_module", "query_module",
+	"get_kernel_syms", "iopl", "ioperm", "syslog", "reboot", "acct", "vm86", "vm86old", "modify_ldt", "_sysctl",
+	// keys live in a keyring per uid, which may be shared
+	"keyctl", "add_key", "request_key",
+	// other processes, other namespaces
+	"process_vm_readv", "process_vm_writev", "process_madvise", "process_mrelease", "pidfd_getfd", "kcmp", "setns", "listns",
+	"move_pages", "migrate_pages", "lsm_set_self_attr",
+	// the host
+	"sethostname", "setdomainname", "settimeofday", "clock_settime", "clock_adjtime", "adjtimex", "vhangup",
+}
+
+// Flags of clone and unshare that make namespaces. A new user namespace would hand
+// the task every capability inside it, and with them most of the kernel.
+const (
+	cloneNamespaces   = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET
+	unshareNamespaces = cloneNamespaces | unix.CLONE_NEWTIME
+)
+
+// Standard returns the built-in profile.
+func Standard() (*Profile, error) { return standard() }
+
+var standard = sync.OnceValues(func() (*Profile, error) {
+	eperm := lib.ActionErrno | lib.Action(unix.EPERM)
+	bits := func(name string, mask uint64) rule {
+		return rule{names: []string{name}, action: eperm, when: []lib.Condition{{Operation: lib.BitsSet, Value: mask}}}
+	}
+	equals := func(name string, value uint64) rule {
+		return rule{names: []string{name}, action: eperm, when: []lib.Condition{{Operation: lib.Equal, Value: value}}}
+	}
+	p := &Profile{Name: StandardName, otherwise: lib.ActionAllow, rules: []rule{
+		{names: denied, action: eperm},
+		bits("clone", cloneNamespaces), bits("unshare", unshareNamespaces),
+		// A task may trace its children (PTRACE_TRACEME), not seize what runs.
+		equals("ptrace", unix.PTRACE_ATTACH), equals("ptrace", unix.PTRACE_SEIZE),
+	}}
+	p.head = append(p.head, unknown()...)
+	p.head = append(p.head, sockets()...)
+	p.head = append(p.head, devices()...)
+	// What a process is can be asked for, not changed: without address space
+	// randomisation, or with readable meaning executable, exploits are easier.
+	p.head = append(p.head, onCall(unix.SYS_PERSONALITY, low(0),
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: 1<<32 - 1, SkipTrue: 1}, errno(unix.EPERM))...)
+	return p, nil
+})
+
+// unknown refuses system calls that nobody has reviewed for this profile.
+func unknown() []bpf.Instruction {
+	return []bpf.Instruction{bpf.LoadAbsolute{Off: offNr, Size: 4},
+		bpf.JumpIf{Cond: bpf.JumpLessOrEqual, Val: lastKnown, SkipTrue: 1}, errno(unix.ENOSYS)}
+}
+
+// sockType is the part of socket's second argument that is the type, not flags.
+const sockType = 0xf
+
+// sockets allows what programs use: unix, TCP, UDP and ping over IPv4 and IPv6, and the
+// routing netlink that libraries list addresses with. Multipath TCP, SCTP and the like
+// would pass by Landlock's port rules; raw and packet sockets forge; the other families
+// are seldom used and often broken.
+func sockets() []bpf.Instruction {
+	allow := bpf.RetConstant{Val: unix.SECCOMP_RET_ALLOW}
+	netlink := slices.Concat(load(low(2)), onValue(unix.NETLINK_ROUTE, allow), load(errno(unix.EPROTONOSUPPORT)))
+	stream := slices.Concat(load(low(2)), onValue(unix.IPPROTO_IP, allow), onValue(unix.IPPROTO_TCP, allow),
+		load(errno(unix.EPROTONOSUPPORT)))
+	datagram := slices.Concat(load(low(2)), onValue(unix.IPPROTO_IP, allow), onValue(unix.IPPROTO_UDP, allow),
+		onValue(unix.IPPROTO_ICMP, allow), onValue(unix.IPPROTO_ICMPV6, allow), load(errno(unix.EPROTONOSUPPORT)))
+	internet := slices.Concat(load(low(1), bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: sockType}),
+		onValue(unix.SOCK_STREAM, stream...), onValue(unix.SOCK_DGRAM, datagram...), load(errno(unix.EPERM)))
+	socket := slices.Concat(load(low(0)), onValue(unix.AF_UNIX, allow), onValue(unix.AF_NETLINK, netlink...),
+		onValue(unix.AF_INET, internet...), onValue(unix.AF_INET6, internet...), load(errno(unix.EAFNOSUPPORT)))
+	pair := slices.Concat(load(low(0)), onValue(unix.AF_UNIX, allow), load(errno(unix.EAFNOSUPPORT)))
+	return append(onCall(unix.SYS_SOCKET, socket...), onCall(unix.SYS_SOCKETPAIR, pair...)...)
+}
+
+// devices refuses to type into a terminal, to steer a console, and to load a line
+// discipline into the kernel, on a terminal that was open before.
+func devices() []bpf.Instruction {
+	return onCall(unix.SYS_IOCTL, low(1),
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.TIOCSTI, SkipTrue: 2},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.TIOCLINUX, SkipTrue: 1},
+		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: unix.TIOCSETD, SkipTrue: 1},
+		errno(unix.EPERM))
+}
