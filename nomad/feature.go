@@ -1,5 +1,7 @@
 package nomad
 
+import "strings"
+
 // feature is something that a job may ask for and this version does not do.
 type feature[T any] struct {
 	name string
@@ -20,7 +22,6 @@ var (
 	}
 	absentForGroups = []feature[*TaskGroup]{
 		{"service blocks are", func(tg *TaskGroup) bool { return len(tg.Services) > 0 }},
-		{"volume blocks are", func(tg *TaskGroup) bool { return len(tg.Volumes) > 0 }},
 		{"scaling blocks are", func(tg *TaskGroup) bool { return tg.Scaling != nil }},
 		{"consul blocks are", func(tg *TaskGroup) bool { return tg.Consul != nil }},
 		{"disconnect blocks are", func(tg *TaskGroup) bool { return tg.Disconnect != nil }},
@@ -38,8 +39,9 @@ var (
 		}},
 	}
 	absentForNetworks = []feature[*NetworkResource]{
-		{"network modes other than \"host\" (bridge, none, cni/...) are", func(n *NetworkResource) bool { return n.Mode != "" && n.Mode != "host" }},
-		{"dns blocks in network are", func(n *NetworkResource) bool { return n.DNS != nil }},
+		{"network modes other than \"host\" and \"none\" (bridge, cni/...) are", func(n *NetworkResource) bool {
+			return n.Mode == NetworkModeBridge || strings.HasPrefix(n.Mode, "cni/")
+		}},
 		{"cni blocks in network are", func(n *NetworkResource) bool { return n.CNI != nil }},
 		{"hostname in network is", func(n *NetworkResource) bool { return n.Hostname != "" }},
 	}
@@ -49,14 +51,12 @@ var (
 		{"artifact blocks are", func(t *Task) bool { return len(t.Artifacts) > 0 }},
 		{"vault blocks are", func(t *Task) bool { return t.Vault != nil }},
 		{"consul blocks are", func(t *Task) bool { return t.Consul != nil }},
-		{"volume_mount blocks are", func(t *Task) bool { return len(t.VolumeMounts) > 0 }},
 		{"csi_plugin blocks are", func(t *Task) bool { return t.CSIPluginConfig != nil }},
 		{"scaling blocks are", func(t *Task) bool { return len(t.ScalingPolicies) > 0 }},
 		{"secret blocks are", func(t *Task) bool { return len(t.Secrets) > 0 }},
 		{"action blocks are", func(t *Task) bool { return len(t.Actions) > 0 }},
 		{"schedule blocks are", func(t *Task) bool { return t.Schedule != nil }},
 		{"the kinds of tasks that Consul Connect makes are", func(t *Task) bool { return t.Kind != "" }},
-		{"network blocks in resources (put them in the group) are", func(t *Task) bool { return t.Resources != nil && len(t.Resources.Networks) > 0 }},
 		{"device blocks in resources are", func(t *Task) bool { return t.Resources != nil && len(t.Resources.Devices) > 0 }},
 		{"numa blocks in resources (other than affinity = \"none\") are", usesNUMA},
 	}

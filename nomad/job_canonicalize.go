@@ -102,15 +102,22 @@ func (tg *TaskGroup) canonicalize(j *Job) {
 			MinHealthyTime: 10 * time.Second, HealthyDeadline: 5 * time.Minute,
 		}
 	}
-	for _, n := range tg.Networks {
+	tg.Networks.canonicalize()
+	for name, v := range tg.Volumes {
+		orEmpty(&v.Name, name)
+	}
+	for _, t := range tg.Tasks {
+		t.canonicalize(tg)
+	}
+}
+
+func (list Networks) canonicalize() {
+	for _, n := range list {
 		for _, ports := range [][]Port{n.ReservedPorts, n.DynamicPorts} {
 			for i := range ports {
 				orEmpty(&ports[i].HostNetwork, "default")
 			}
 		}
-	}
-	for _, t := range tg.Tasks {
-		t.canonicalize(tg)
 	}
 }
 
@@ -144,6 +151,7 @@ func (t *Task) canonicalize(tg *TaskGroup) {
 	if t.Resources == nil {
 		t.Resources = &Resources{CPU: 100, MemoryMB: 300}
 	}
+	t.Resources.Networks.canonicalize()
 	if t.LogConfig == nil {
 		t.LogConfig = &LogConfig{MaxFiles: 10, MaxFileSizeMB: 10}
 	}

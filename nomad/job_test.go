@@ -192,7 +192,6 @@ func TestAbsentFeatures(t *testing.T) {
 		"periodic":      func(j *nomad.Job) { j.Periodic = &nomad.PeriodicConfig{} },
 		"multiregion":   func(j *nomad.Job) { j.Multiregion = &nomad.Multiregion{} },
 		"service":       func(j *nomad.Job) { group(j).Services = []*nomad.Service{{Provider: "nomad"}} },
-		"volume":        func(j *nomad.Job) { group(j).Volumes = map[string]*nomad.VolumeRequest{"v": {}} },
 		"scaling":       func(j *nomad.Job) { group(j).Scaling = &nomad.ScalingPolicy{} },
 		"disconnect":    func(j *nomad.Job) { group(j).Disconnect = &nomad.DisconnectStrategy{} },
 		"max_run":       func(j *nomad.Job) { group(j).MaxRunDuration = &hour },
@@ -210,7 +209,6 @@ func TestAbsentFeatures(t *testing.T) {
 			task(j).Resources = &nomad.Resources{Devices: []*nomad.RequestedDevice{{Name: "gpu"}}}
 		},
 		"numa":           func(j *nomad.Job) { task(j).Resources = &nomad.Resources{NUMA: &nomad.NUMA{Affinity: "require"}} },
-		"volume_mount":   func(j *nomad.Job) { task(j).VolumeMounts = []*nomad.VolumeMount{{}} },
 		"Consul Connect": func(j *nomad.Job) { task(j).Kind = "connect-proxy:x" },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,7 +1,5 @@
 package nomad
 
-import "math"
-
 const minDiskMB = 10
 
 func (tg *TaskGroup) validate(f *faults, j *Job) {
@@ -33,6 +31,7 @@ func (tg *TaskGroup) validate(f *faults, j *Job) {
 		f.add("shutdown_delay is negative")
 	}
 	tg.validateNetworks(f)
+	tg.validateVolumes(f, j)
 	tg.validateTasks(f)
 }
 
@@ -115,46 +114,5 @@ func (u *UpdateStrategy) validate(f *faults, jobType string) {
 		f.add("min_healthy_time of update is %s, which must be less than its healthy_deadline of %s", u.MinHealthyTime, u.HealthyDeadline)
 	case u.ProgressDeadline > 0 && u.HealthyDeadline >= u.ProgressDeadline:
 		f.add("healthy_deadline of update is %s, which must be less than its progress_deadline of %s", u.HealthyDeadline, u.ProgressDeadline)
-	}
-}
-
-// validateNetworks checks the ports of all networks of the group together, since
-// they share one set of labels.
-func (tg *TaskGroup) validateNetworks(f *faults) {
-	labels := map[string]bool{}
-	static := map[Port]string{}
-	for _, n := range tg.Networks {
-		refuseAbsent(f, absentForNetworks, n)
-		for _, p := range n.ReservedPorts {
-			p.validate(f, labels)
-			if p.Value < 1 || p.Value > math.MaxUint16 {
-				f.add("port %q has the static number %d: it must be 1 to 65535", p.Label, p.Value)
-				continue
-			}
-			key := Port{Value: p.Value, HostNetwork: p.HostNetwork}
-			if other, taken := static[key]; taken && !p.IgnoreCollision {
-				f.add("the ports %q and %q have the same static number %d: change one", other, p.Label, p.Value)
-			}
-			static[key] = p.Label
-		}
-		for _, p := range n.DynamicPorts {
-			p.validate(f, labels)
-			if p.Value != 0 {
-				f.add("port %q is dynamic but has the number %d: remove it", p.Label, p.Value)
-			}
-		}
-	}
-}
-
-func (p *Port) validate(f *faults, labels map[string]bool) {
-	if !identityName.MatchString(p.Label) {
-		f.add("the port label %q is malformed: use 1 to 128 letters, digits, - and _", p.Label)
-	}
-	if labels[p.Label] {
-		f.add("there are two ports with the label %q: rename one", p.Label)
-	}
-	labels[p.Label] = true
-	if p.To < -1 || p.To > math.MaxUint16 {
-		f.add("port %q leads to %d: it must be 1 to 65535, or -1 for the number it has on the host", p.Label, p.To)
 	}
 }

@@ -65,6 +65,7 @@ func (t *Task) validate(f *faults, tg *TaskGroup) {
 	t.Resources.validate(f)
 	t.LogConfig.validate(f, tg.EphemeralDisk)
 	t.validateIdentities(f)
+	t.validateVolumeMounts(f, tg)
 	if t.Lifecycle != nil {
 		t.Lifecycle.validate(f)
 	}

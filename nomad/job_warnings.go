@@ -30,6 +30,9 @@ func (t *Task) warnings(at string) []string {
 	if t.Resources.IOPS != 0 || t.Resources.DiskMB != 0 {
 		out = append(out, at+": iops and disk of resources have no effect; ephemeral_disk of the group does")
 	}
+	if len(t.Resources.Networks) > 0 {
+		out = append(out, at+": network in resources is the old place of ports: a network block of the group does the same")
+	}
 	for _, id := range append([]*WorkloadIdentity{t.Identity}, t.Identities...) {
 		named := id.Name != WorkloadIdentityDefaultName
 		add := func(text string) { out = append(out, fmt.Sprintf("%s: the identity %q %s", at, id.Name, text)) }

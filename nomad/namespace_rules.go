@@ -12,9 +12,6 @@ var namespaceName = regexp.MustCompile(`^[a-zA-Z0-9-]{1,128}$`)
 // MaxDescriptionLength bounds the descriptions of namespaces, node pools and quotas.
 const MaxDescriptionLength = 256
 
-// NetworkModeHost is the mode of groups that ask for no network of their own.
-const NetworkModeHost = "host"
-
 // Validate refuses what is wrong with a namespace whatever else there is.
 func (n *Namespace) Validate() error {
 	switch {

@@ -142,7 +142,7 @@ func needVolume(c *rpc.Call, namespace string, v *nomad.VolumeRequest) error {
 		return nil // validation refuses it
 	}
 	q := acl.OfHostVolume(v.Source, acl.MountReadWrite)
-	if v.ReadOnly {
+	if v.Reads() {
 		q.Rights = []string{string(acl.MountReadOnly), string(acl.MountReadWrite)}
 	}
 	return c.Access.Need(q)

@@ -103,7 +103,7 @@ func (c *cluster) lookup(id string) *nomad.Node {
 // new version. That the node is not eligible for new work does not matter.
 func (c *cluster) suits(e *feasible.Eligibility, a *nomad.Allocation, tg *nomad.TaskGroup) bool {
 	n := c.lookup(a.NodeID)
-	return n != nil && n.IsInPool(c.pool()) && c.inDatacenter(n) && e.Check(tg.Name, n) == ""
+	return n != nil && n.IsInPool(c.pool()) && c.inDatacenter(n) && e.Check(tg.Name, n) == "" && e.CheckFor(tg.Name, a.Name, n) == ""
 }
 
 // usage returns the sums of a node, made from the state and the plan on first

@@ -68,12 +68,12 @@ func (g *generic) followups(ctx context.Context, result *reconcile.Result) error
 }
 
 // place finds nodes for all placements. Once a group found none, its others are
-// only counted: nothing they ask differs.
+// only counted: nothing they ask differs, unless each has a volume of its own.
 func (g *generic) place(d *draft, result *reconcile.Result) {
 	s := newStack(&g.base, d.cluster)
 	for i := range result.Place {
 		p := &result.Place[i]
-		if m := g.failed[p.Group.Name]; m != nil {
+		if m := g.failed[p.Group.Name]; m != nil && !g.eligibility.Differs(p.Group.Name) {
 			m.CoalescedFailures++
 			continue
 		}
@@ -82,7 +82,11 @@ func (g *generic) place(d *draft, result *reconcile.Result) {
 		}
 		o, m := g.search(s, p)
 		if o, m = g.granted(d.cluster, o, m); o == nil {
-			g.failed[p.Group.Name] = m
+			if before := g.failed[p.Group.Name]; before != nil {
+				before.CoalescedFailures++
+			} else {
+				g.failed[p.Group.Name] = m
+			}
 			if p.StopPrevious != "" {
 				d.unstop(p.Previous)
 			}
@@ -103,10 +107,10 @@ func (g *generic) search(s *stack, p *reconcile.Placement) (*option, *nomad.Allo
 			if n.ID != p.Previous.NodeID {
 				continue
 			}
-			if o, m := s.search(p.Group, []*nomad.Node{n}, nil); o != nil {
+			if o, m := s.search(p, []*nomad.Node{n}, nil); o != nil {
 				return o, m
 			}
 		}
 	}
-	return s.search(p.Group, s.cluster.ready, avoid(p))
+	return s.search(p, s.cluster.ready, avoid(p))
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/feasible"
+	"github.com/open-nomad/open-nomad/nomad/scheduler/reconcile"
 )
 
 // maxSkipped is how many nodes with a score of zero or less may be passed over
@@ -33,6 +34,7 @@ type groupStack struct {
 	scorer    scorer
 	limit     int
 	verdicts  map[string]string // by node ID, why not
+	alloc     string            // name of the one that a node is searched for
 }
 
 func newStack(b *base, c *cluster) *stack {
@@ -91,12 +93,13 @@ type option struct {
 	victims   []*nomad.Allocation // which have to give way first
 }
 
-// search finds the best of the nodes for one more allocation of the group.
+// search finds the best of the nodes for the allocation that the placement asks for.
 // avoid are nodes on which the allocation failed before. The option is nil when
 // no node can take it; the metric says why.
-func (s *stack) search(tg *nomad.TaskGroup, nodes []*nomad.Node, avoid map[string]bool) (*option, *nomad.AllocMetric) {
+func (s *stack) search(p *reconcile.Placement, nodes []*nomad.Node, avoid map[string]bool) (*option, *nomad.AllocMetric) {
 	began := s.now()
-	g := s.group(tg)
+	g := s.group(p.Group)
+	g.alloc = p.Name
 	m := s.metric()
 	var options []option
 	scored, skipped := 0, 0
@@ -125,7 +128,7 @@ func (s *stack) search(tg *nomad.TaskGroup, nodes []*nomad.Node, avoid map[strin
 		best = s.displace(g, nodes)
 	}
 	if best == nil {
-		exhausted(tg, m)
+		exhausted(p.Group, m)
 	}
 	m.AllocationTime = s.now().Sub(began)
 	return best, m
@@ -162,6 +165,9 @@ func (s *stack) verdict(g *groupStack, n *nomad.Node) string {
 	if !known {
 		why = s.eligibility.Check(g.tg.Name, n)
 		g.verdicts[n.ID] = why
+	}
+	if why == "" {
+		why = s.eligibility.CheckFor(g.tg.Name, g.alloc, n)
 	}
 	for i := 0; why == "" && i < len(g.distincts); i++ {
 		why = g.distincts[i].unmet(s.cluster.tally, g.tg.Name, n)

@@ -68,7 +68,7 @@ func (s *system) place(d *draft, req *reconcile.Request, result *reconcile.Resul
 		if p.StopPrevious != "" {
 			d.stop(p.Previous, p.StopPrevious, "")
 		}
-		o, m := st.search(p.Group, []*nomad.Node{d.cluster.lookup(p.Node)}, nil)
+		o, m := st.search(p, []*nomad.Node{d.cluster.lookup(p.Node)}, nil)
 		o, m = s.granted(d.cluster, o, m)
 		if o != nil {
 			s.queued[p.Group.Name]++

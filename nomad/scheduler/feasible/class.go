@@ -46,6 +46,20 @@ func (e *Eligibility) Check(group string, n *nomad.Node) string {
 	return firstUnmet(g.unique, n)
 }
 
+// CheckFor is Group.CheckFor of the named group.
+func (e *Eligibility) CheckFor(group, alloc string, n *nomad.Node) string {
+	if g := e.groups[group]; g != nil {
+		return g.CheckFor(alloc, n)
+	}
+	return ""
+}
+
+// Differs says whether allocations of the group demand different things of a node.
+func (e *Eligibility) Differs(group string) bool {
+	g := e.groups[group]
+	return g != nil && len(g.each) > 0
+}
+
 // Classes tells for each class seen whether some group could run there.
 func (e *Eligibility) Classes() map[string]bool {
 	out := map[string]bool{}

@@ -2,9 +2,9 @@ package feasible
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/open-nomad/open-nomad/nomad"
 )
@@ -21,6 +21,7 @@ type demand struct {
 type Group struct {
 	class  []demand // nodes of a computed class answer alike
 	unique []demand
+	each   []*nomad.VolumeRequest // per_alloc: another one for each allocation
 }
 
 // NewGroup gathers the demands of a group.
@@ -79,23 +80,31 @@ func driverDemand(name string) demand {
 	}}
 }
 
+// volumes of one name for all allocations are the same for all nodes of a class. Those
+// that depend on the allocation are asked for one by one.
 func (g *Group) volumes(tg *nomad.TaskGroup) {
-	var wanted []*nomad.VolumeRequest
-	for _, v := range tg.Volumes {
-		wanted = append(wanted, v)
+	for _, name := range slices.Sorted(maps.Keys(tg.Volumes)) {
+		v := tg.Volumes[name]
+		if v == nil {
+			continue // an older state may have one: no task can mount it
+		}
+		if v.PerAlloc {
+			g.each = append(g.each, v)
+			continue
+		}
+		g.class = append(g.class, demand{missingVolume(v.Source), func(n *nomad.Node) bool { return n.MeetsVolume(v, "") }})
 	}
-	slices.SortFunc(wanted, func(a, b *nomad.VolumeRequest) int { return strings.Compare(a.Name, b.Name) })
-	for _, v := range wanted {
-		g.class = append(g.class, demand{fmt.Sprintf("missing compatible host volume %q", v.Source), func(n *nomad.Node) bool {
-			have := n.HostVolumes[v.Source]
-			return v.Type == "host" && have != nil && (v.ReadOnly || !have.ReadOnly)
-		}})
-	}
+}
+
+func missingVolume(source string) string {
+	return fmt.Sprintf("missing compatible host volume %q", source)
 }
 
 func (g *Group) network(ask *nomad.NetworkResource) {
 	switch ask.Mode {
-	case "", "host", "none":
+	case "", nomad.NetworkModeHost:
+	case nomad.NetworkModeNone:
+		g.class = append(g.class, demand{`missing network "none"`, func(n *nomad.Node) bool { return n.Attributes[nomad.AttrNetworkNone] != "false" }})
 	default:
 		g.class = append(g.class, demand{fmt.Sprintf("missing network %q", ask.Mode), func(n *nomad.Node) bool {
 			return hasNetworkMode(n, ask.Mode)
@@ -135,9 +144,9 @@ func hasHostNetwork(n *nomad.Node, name string) bool {
 	return false
 }
 
-// Escapes says whether some demand is about a single node, so that computed
-// classes don't tell where the group fits.
-func (g *Group) Escapes() bool { return len(g.unique) > 0 }
+// Escapes says whether some demand is about a single node or a single allocation, so
+// that computed classes don't tell where the group fits.
+func (g *Group) Escapes() bool { return len(g.unique)+len(g.each) > 0 }
 
 // Check returns the first demand that the node does not meet, empty when it
 // meets all.
@@ -146,6 +155,17 @@ func (g *Group) Check(n *nomad.Node) string {
 		return why
 	}
 	return firstUnmet(g.unique, n)
+}
+
+// CheckFor returns what the allocation of a name, beside its group, does not find on the
+// node; empty when there is all.
+func (g *Group) CheckFor(alloc string, n *nomad.Node) string {
+	for _, v := range g.each {
+		if !n.MeetsVolume(v, alloc) {
+			return missingVolume(v.SourceFor(alloc))
+		}
+	}
+	return ""
 }
 
 func firstUnmet(demands []demand, n *nomad.Node) string {

@@ -1,0 +1,127 @@
+package nomad
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+)
+
+// What volumes may ask for that later versions will do.
+var absentForVolumes = []feature[*VolumeRequest]{
+	{"volumes of type \"csi\" are", func(v *VolumeRequest) bool { return v.Type == VolumeTypeCSI }},
+	{"sticky volumes (dynamic host volumes) are", func(v *VolumeRequest) bool { return v.Sticky }},
+	{"mount_options in volume (CSI volumes have them) are", func(v *VolumeRequest) bool { return v.MountOptions != nil }},
+	{"attachment_mode = \"block-device\" in volume is", func(v *VolumeRequest) bool { return v.AttachmentMode == VolumeAttachBlockDevice }},
+	{"access_mode = \"single-node-single-writer\" in volume (nothing counts the writers of a host volume) is", func(v *VolumeRequest) bool { return v.AccessMode == VolumeSingleNodeSingleWriter }},
+}
+
+var absentForVolumeMounts = []feature[*VolumeMount]{
+	{"propagation_mode other than \"private\" in volume_mount is", func(m *VolumeMount) bool {
+		return m.PropagationMode == VolumeMountHostToTask || m.PropagationMode == VolumeMountBidirectional
+	}},
+	{"selinux_label in volume_mount is", func(m *VolumeMount) bool { return m.SELinuxLabel != "" }},
+}
+
+func (tg *TaskGroup) validateVolumes(f *faults, j *Job) {
+	for _, name := range sortedKeys(tg.Volumes) {
+		v, f := tg.Volumes[name], f.in("volume", name)
+		if v.Name != name {
+			f.add("it calls itself %q: use one name", v.Name)
+		}
+		v.validate(f, j)
+	}
+}
+
+func (v *VolumeRequest) validate(f *faults, j *Job) {
+	refuseAbsent(f, absentForVolumes, v)
+	if v.Type != VolumeTypeHost && v.Type != VolumeTypeCSI {
+		f.add("type is %q: use host", v.Type)
+		return
+	}
+	switch {
+	case v.Source == "":
+		f.add("it has no source: name a host volume of the nodes")
+	case strings.Contains(v.Source, "${"):
+		f.add("source %q holds a reference, which servers can't resolve before there is a node: write the name out, or use per_alloc", v.Source)
+	case strings.ContainsRune(v.Source, 0):
+		f.add("source holds a NUL character")
+	}
+	if v.PerAlloc && (j.Type == JobTypeSystem || j.Type == JobTypeSysBatch) {
+		f.add("per_alloc has no place in %s jobs, whose allocations all have the index 0: remove it", j.Type)
+	}
+	switch v.AttachmentMode {
+	case "", VolumeAttachFilesystem, VolumeAttachBlockDevice:
+	default:
+		f.add("attachment_mode is %q: use file-system", v.AttachmentMode)
+	}
+	v.validateAccess(f)
+}
+
+func (v *VolumeRequest) validateAccess(f *faults) {
+	switch v.AccessMode {
+	case "", VolumeSingleNodeReader, VolumeSingleNodeWriter, VolumeSingleNodeSingleWriter, VolumeSingleNodeMultiWriter:
+	case VolumeMultiNodeReader, VolumeMultiNodeSingleWriter, VolumeMultiNodeMultiWriter:
+		if v.Type == VolumeTypeHost {
+			f.add("access_mode is %q, but a host volume belongs to one node: use single-node-reader-only, single-node-writer or single-node-multi-writer", v.AccessMode)
+		}
+	default:
+		f.add("access_mode is %q: use single-node-reader-only, single-node-writer or single-node-multi-writer", v.AccessMode)
+	}
+}
+
+func (t *Task) validateVolumeMounts(f *faults, tg *TaskGroup) {
+	targets := map[string]bool{}
+	for _, m := range t.VolumeMounts {
+		f := f.in("volume_mount", m.Volume)
+		refuseAbsent(f, absentForVolumeMounts, m)
+		m.validate(f, tg)
+		if target := path.Clean(m.Destination); targets[target] {
+			f.add("destination %q is that of another volume_mount: change one", m.Destination)
+		} else if m.Destination != "" {
+			targets[target] = true
+		}
+	}
+}
+
+func (m *VolumeMount) validate(f *faults, tg *TaskGroup) {
+	open := func(s string) bool { return strings.Contains(s, "${") } // known on the node only
+	if m.Volume == "" {
+		f.add("it names no volume of the group")
+	} else if tg.Volumes[m.Volume] == nil && !open(m.Volume) {
+		f.add("group %q has no volume %q: add a volume block, or use one of its names", tg.Name, m.Volume)
+	}
+	if !open(m.Destination) {
+		if err := CheckMountTarget(m.Destination); err != nil {
+			f.add("%v", err)
+		}
+	}
+	known := []string{"", VolumeMountPrivate, VolumeMountHostToTask, VolumeMountBidirectional}
+	if !slices.Contains(known, m.PropagationMode) && !open(m.PropagationMode) {
+		f.add("propagation_mode is %q: use private", m.PropagationMode)
+	}
+}
+
+// CheckMountTarget says what is wrong with the destination of a volume: it hides
+// nothing that a task is made of, and does not lead out of the task's directory by
+// dots.
+func CheckMountTarget(target string) error {
+	clean := path.Clean(target)
+	switch {
+	case target == "":
+		return errors.New("destination is missing: say where the task finds the volume")
+	case strings.ContainsRune(target, 0):
+		return errors.New("destination holds a NUL character")
+	case clean == "/" || clean == ".":
+		return fmt.Errorf("destination is %q, which would hide everything: name a directory below it", target)
+	case slices.Contains(strings.Split(target, "/"), ".."):
+		return fmt.Errorf("destination %q holds ..: write the path without", target)
+	}
+	for _, dir := range []string{"/proc", "/sys", "/dev"} {
+		if clean == dir || strings.HasPrefix(clean, dir+"/") {
+			return fmt.Errorf("destination %q is in %s, which is the kernel's: choose another", target, dir)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,167 @@
+package nomad_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// mounting is a service job with one volume, mounted once.
+func mounting(edit func(v *nomad.VolumeRequest, m *nomad.VolumeMount, j *nomad.Job)) *nomad.Job {
+	j := sample("service")
+	v := &nomad.VolumeRequest{Type: "host", Source: "data"}
+	m := &nomad.VolumeMount{Volume: "v", Destination: "/srv/data", PropagationMode: "private"}
+	j.TaskGroups[0].Volumes = map[string]*nomad.VolumeRequest{"v": v}
+	j.TaskGroups[0].Tasks[0].VolumeMounts = []*nomad.VolumeMount{m}
+	edit(v, m, j)
+	j.Canonicalize()
+	return j
+}
+
+func TestValidateVolumes(t *testing.T) {
+	type edit = func(v *nomad.VolumeRequest, m *nomad.VolumeMount, j *nomad.Job)
+	const absent = "not supported by this version"
+	for _, c := range []struct {
+		name string
+		edit edit
+		want string // "" is fine
+	}{
+		{"plain", func(*nomad.VolumeRequest, *nomad.VolumeMount, *nomad.Job) {}, ""},
+		{"all that may be said", func(v *nomad.VolumeRequest, m *nomad.VolumeMount, _ *nomad.Job) {
+			v.ReadOnly, v.PerAlloc, v.AccessMode, v.AttachmentMode, m.ReadOnly = true, true, "single-node-writer", "file-system", true
+		}, ""},
+		{"references of mounts", func(_ *nomad.VolumeRequest, m *nomad.VolumeMount, _ *nomad.Job) {
+			m.Volume, m.Destination, m.PropagationMode = "${meta.v}", "${NOMAD_TASK_DIR}/../x", "${meta.p}"
+		}, ""},
+		{"relative destination", func(_ *nomad.VolumeRequest, m *nomad.VolumeMount, _ *nomad.Job) { m.Destination = "local/data" }, ""},
+		{"no type", func(v *nomad.VolumeRequest, _ *nomad.VolumeMount, _ *nomad.Job) { v.Type = "" }, `type is "": use host`},
+		{"csi", func(v *nomad.VolumeRequest, _ *nomad.VolumeMount, _ *nomad.Job) { v.Type = "csi" }, `volumes of type "csi" are ` + absent},
+		{"sticky", func(v *nomad.VolumeRequest, _ *nomad.VolumeMount, _ *nomad.Job) { v.Sticky = true }, "sticky volumes (dynamic host volumes) are " + absent},
+		{"mount options", func(v *nomad.VolumeRequest, _ *nomad.VolumeMount, _ *nomad.Job) {
+			v.MountOptions = &nomad.CSIMountOptions{FSType: "ext4"}
+		}, absent},
+		{"block device", func(v *nomad.VolumeRequest, _ *nomad.VolumeMount, _ *nomad.Job) { v.AttachmentMode = "block-device" }, absent},
+		{"single writer", func(v *nomad.VolumeRequest, _ *nomad.VolumeMount, _ *nomad.Job) {
+			v.AccessMode = "single-node-single-writer"
+		}, absent},
+		{"unknown attachment", func(v *nomad.VolumeRequest, _ *nomad.VolumeMount, _ *nomad.Job) { v.AttachmentMode = "x" }, `attachment_mode is "x"`},
+		{"many nodes", func(v *nomad.VolumeRequest, _ *nomad.VolumeMount, _ *nomad.Job) {
+			v.AccessMode = "multi-node-reader-only"
+		}, "a host volume belongs to one node"},
+		{"unknown access", func(v *nomad.VolumeRequest, _ *nomad.VolumeMount, _ *nomad.Job) { v.AccessMode = "x" }, `access_mode is "x"`},
+		{"no source", func(v *nomad.VolumeRequest, _ *nomad.VolumeMount, _ *nomad.Job) { v.Source = "" }, "it has no source"},
+		{"source with a reference", func(v *nomad.VolumeRequest, _ *nomad.VolumeMount, _ *nomad.Job) { v.Source = "d-${meta.x}" }, "use per_alloc"},
+		{"per_alloc of a system job", func(v *nomad.VolumeRequest, _ *nomad.VolumeMount, j *nomad.Job) { v.PerAlloc, j.Type = true, "system" }, "per_alloc has no place in system jobs"},
+		{"another name", func(v *nomad.VolumeRequest, _ *nomad.VolumeMount, _ *nomad.Job) { v.Name = "w" }, `it calls itself "w"`},
+		{"unknown volume", func(_ *nomad.VolumeRequest, m *nomad.VolumeMount, _ *nomad.Job) { m.Volume = "w" }, `group "g" has no volume "w"`},
+		{"no volume", func(_ *nomad.VolumeRequest, m *nomad.VolumeMount, _ *nomad.Job) { m.Volume = "" }, "names no volume of the group"},
+		{"no destination", func(_ *nomad.VolumeRequest, m *nomad.VolumeMount, _ *nomad.Job) { m.Destination = "" }, "destination is missing"},
+		{"root", func(_ *nomad.VolumeRequest, m *nomad.VolumeMount, _ *nomad.Job) { m.Destination = "//" }, "would hide everything"},
+		{"dots", func(_ *nomad.VolumeRequest, m *nomad.VolumeMount, _ *nomad.Job) { m.Destination = "local/../../x" }, "holds .."},
+		{"kernel", func(_ *nomad.VolumeRequest, m *nomad.VolumeMount, _ *nomad.Job) { m.Destination = "/dev/shm" }, "is in /dev"},
+		{"propagation", func(_ *nomad.VolumeRequest, m *nomad.VolumeMount, _ *nomad.Job) { m.PropagationMode = "bidirectional" }, "propagation_mode other than"},
+		{"unknown propagation", func(_ *nomad.VolumeRequest, m *nomad.VolumeMount, _ *nomad.Job) { m.PropagationMode = "x" }, `propagation_mode is "x"`},
+		{"selinux", func(_ *nomad.VolumeRequest, m *nomad.VolumeMount, _ *nomad.Job) { m.SELinuxLabel = "z" }, "selinux_label in volume_mount is " + absent},
+		{"destination twice", func(_ *nomad.VolumeRequest, m *nomad.VolumeMount, j *nomad.Job) {
+			other := *m
+			other.Destination = "/srv/./data"
+			j.TaskGroups[0].Tasks[0].VolumeMounts = append(j.TaskGroups[0].Tasks[0].VolumeMounts, &other)
+		}, "is that of another volume_mount"},
+	} {
+		t.Run(c.name, func(t *testing.T) { wantFault(t, mounting(c.edit), c.want) })
+	}
+}
+
+// wantFault holds the fault of a job against a text, "" for none.
+func wantFault(t *testing.T, j *nomad.Job, want string) {
+	t.Helper()
+	err := j.Validate()
+	if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+		t.Errorf("Validate() = %v, want %q", err, want)
+	}
+}
+
+func TestValidateNetworks(t *testing.T) {
+	port := []nomad.Port{{Label: "http"}}
+	dns := func(d nomad.DNSConfig) nomad.Networks { return nomad.Networks{{DNS: &d}} }
+	many := make([]string, 33)
+	for _, c := range []struct {
+		name        string
+		group, task nomad.Networks
+		want        string
+	}{
+		{"host", nomad.Networks{{Mode: "host", DynamicPorts: port}}, nil, ""},
+		{"none", nomad.Networks{{Mode: "none"}}, nil, ""},
+		{"none with ports", nomad.Networks{{Mode: "none", DynamicPorts: port}}, nil, "reached by nobody"},
+		{"cni", nomad.Networks{{Mode: "cni/x"}}, nil, "not supported by this version"},
+		{"unknown mode", nomad.Networks{{Mode: "weave"}}, nil, `mode of network is "weave"`},
+		{"two modes", nomad.Networks{{Mode: "none"}, {Mode: "host"}}, nil, "different modes"},
+		{"two modes, one by default", nomad.Networks{{}, {Mode: "none"}}, nil, "different modes"},
+		{"hostname", nomad.Networks{{Hostname: "x"}}, nil, "hostname in network is not supported"},
+		{"task", nil, nomad.Networks{{MBits: 10, DynamicPorts: port}}, ""},
+		{"task with a mode", nil, nomad.Networks{{Mode: "none"}}, "put the network block there"},
+		{"task with dns", nil, nomad.Networks{{DNS: &nomad.DNSConfig{}}}, "put the network block there"},
+		{"task with two", nil, nomad.Networks{{}, {}}, "one is the most"},
+		{"task in none", nomad.Networks{{Mode: "none"}}, nomad.Networks{{DynamicPorts: port}}, "would lead to nothing"},
+		{"label of the group", nomad.Networks{{DynamicPorts: port}}, nomad.Networks{{DynamicPorts: port}}, `two ports with the label "http"`},
+		{"static number of the group", nomad.Networks{{ReservedPorts: []nomad.Port{{Label: "a", Value: 80}}}}, nomad.Networks{{ReservedPorts: []nomad.Port{{Label: "b", Value: 80}}}}, "same static number 80"},
+		{"dns", dns(nomad.DNSConfig{Servers: []string{"10.0.0.53", "fe80::1%eth0", "${attr.unique.network.ip-address}"},
+			Searches: []string{"corp.example", "."}, Options: []string{"ndots:2", "rotate"}}), nil, ""},
+		{"dns server by name", dns(nomad.DNSConfig{Servers: []string{"ns.example"}}), nil, "which is no IP address"},
+		{"dns server and more", dns(nomad.DNSConfig{Servers: []string{"fe80::1%a\nsearch evil"}}), nil, "which is no IP address"},
+		{"dns search of two words", dns(nomad.DNSConfig{Searches: []string{"a b"}}), nil, "which is no domain"},
+		{"dns option", dns(nomad.DNSConfig{Options: []string{"ndots:2\nnameserver 1.1.1.1"}}), nil, "which is no option"},
+		{"dns at length", dns(nomad.DNSConfig{Servers: many}), nil, "32 are the most"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			j := sample("service")
+			j.TaskGroups[0].Networks = c.group
+			j.TaskGroups[0].Tasks[0].Resources = &nomad.Resources{CPU: 100, MemoryMB: 100, Networks: c.task}
+			j.Canonicalize()
+			wantFault(t, j, c.want)
+		})
+	}
+}
+
+func TestOpenDriver(t *testing.T) {
+	for name, edit := range map[string]func(j *nomad.Job){
+		"mount volumes":                 func(*nomad.Job) {},
+		`network of mode "none"`:        func(j *nomad.Job) { j.TaskGroups[0].Networks = nomad.Networks{{Mode: "none"}} },
+		"have a resolv.conf of its own": func(j *nomad.Job) { j.TaskGroups[0].Networks = nomad.Networks{{DNS: &nomad.DNSConfig{}}} },
+	} {
+		j := mounting(func(_ *nomad.VolumeRequest, _ *nomad.VolumeMount, j *nomad.Job) {
+			j.TaskGroups[0].Tasks[0].Driver = "raw_exec"
+			edit(j)
+		})
+		wantFault(t, j, name)
+	}
+}
+
+// Ports of different tasks may have one label: each is the task's own.
+func TestLabelsOfTasks(t *testing.T) {
+	j := sample("service")
+	for _, name := range []string{"a", "b"} {
+		j.TaskGroups[0].Tasks = append(j.TaskGroups[0].Tasks, &nomad.Task{Name: name, Driver: "exec2", Resources: &nomad.Resources{
+			CPU: 100, MemoryMB: 100, Networks: nomad.Networks{{DynamicPorts: []nomad.Port{{Label: "http"}}}}}})
+	}
+	j.Canonicalize()
+	wantFault(t, j, "")
+	if w := strings.Join(j.Warnings(), "\n"); !strings.Contains(w, `task "a": network in resources`) {
+		t.Errorf("Warnings() = %q", w)
+	}
+}
+
+func TestSourceForAllocation(t *testing.T) {
+	for _, c := range []struct {
+		v    nomad.VolumeRequest
+		want string
+	}{
+		{nomad.VolumeRequest{Source: "data"}, "data"},
+		{nomad.VolumeRequest{Source: "data", PerAlloc: true}, "data[3]"},
+	} {
+		if got := c.v.SourceFor("job[x].group[3]"); got != c.want {
+			t.Errorf("SourceFor() = %q, want %q", got, c.want)
+		}
+	}
+}

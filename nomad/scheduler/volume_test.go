@@ -1,0 +1,142 @@
+package scheduler_test
+
+import (
+	"testing"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// has gives a node host volumes; a name that begins with ! is read only.
+func has(names ...string) func(*nomad.Node) {
+	return func(n *nomad.Node) {
+		n.HostVolumes = map[string]*nomad.ClientHostVolumeConfig{}
+		for _, name := range names {
+			v := &nomad.ClientHostVolumeConfig{Name: name, Path: "/srv"}
+			if name[0] == '!' {
+				v.Name, v.ReadOnly = name[1:], true
+			}
+			n.HostVolumes[v.Name] = v
+		}
+		n.ComputedClass = n.ComputeClass()
+	}
+}
+
+func wants(v nomad.VolumeRequest) func(*nomad.Job) {
+	return func(j *nomad.Job) {
+		v.Name, v.Type = "v", "host"
+		j.TaskGroups[0].Volumes = map[string]*nomad.VolumeRequest{"v": &v}
+	}
+}
+
+func TestPlacesWhereTheVolumeIs(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		node func(*nomad.Node)
+		v    nomad.VolumeRequest
+		fits bool
+	}{
+		{"there", has("data"), nomad.VolumeRequest{Source: "data"}, true},
+		{"another", has("log"), nomad.VolumeRequest{Source: "data"}, false},
+		{"to be written, read only", has("!data"), nomad.VolumeRequest{Source: "data"}, false},
+		{"to be read, read only", has("!data"), nomad.VolumeRequest{Source: "data", ReadOnly: true}, true},
+		{"by readers only", has("!data"), nomad.VolumeRequest{Source: "data", AccessMode: "single-node-reader-only"}, true},
+		{"to be read", has("data"), nomad.VolumeRequest{Source: "data", ReadOnly: true}, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.addNode("n1", c.node)
+			w.addNode("n2")
+			w.register(job(nomad.JobTypeService, 1, wants(c.v)))
+			e := w.process()
+			live := w.live()
+			if !c.fits {
+				if m := e.FailedTGAllocs["g"]; len(live) != 0 || m == nil || m.ConstraintFiltered[`missing compatible host volume "data"`] != 2 {
+					t.Errorf("placed %d, metric %+v", len(live), m)
+				}
+				return
+			}
+			if len(live) != 1 || live[0].NodeID != "n1" {
+				t.Errorf("placed %+v, failed %+v", live, e.FailedTGAllocs)
+			}
+		})
+	}
+}
+
+// What waits for a volume waits for a class of nodes that was not seen before.
+func TestVolumeUnblocks(t *testing.T) {
+	w := newWorld(t)
+	w.addNode("n1")
+	w.register(job(nomad.JobTypeService, 1, wants(nomad.VolumeRequest{Source: "data"})))
+	w.process()
+	if len(w.created) != 1 {
+		t.Fatalf("created %+v, want a blocked evaluation", w.created)
+	}
+	class := w.nodes["n1"].ComputedClass
+	if b := w.created[0]; b.EscapedComputedClass || b.ClassEligibility[class] || len(b.ClassEligibility) != 1 {
+		t.Errorf("blocked = %+v", b)
+	}
+	w.addNode("n2", has("data"))
+	if w.nodes["n2"].ComputedClass == class {
+		t.Error("a node with a volume is of the class of those without")
+	}
+	w.process(func(e *nomad.Evaluation) { e.Status = nomad.EvalStatusBlocked })
+	if live := w.live(); len(live) != 1 || live[0].NodeID != "n2" {
+		t.Errorf("placed %+v", live)
+	}
+}
+
+// Each allocation goes where its own volume is. One that finds none keeps no other from
+// its place, and any node may be what it waits for.
+func TestVolumeOfEachAllocation(t *testing.T) {
+	w := newWorld(t)
+	w.addNode("n1", has("data[2]"))
+	w.addNode("n2", has("data[0]", "!data[3]"))
+	w.register(job(nomad.JobTypeService, 4, wants(nomad.VolumeRequest{Source: "data", PerAlloc: true})))
+	e := w.process()
+	got := map[string]string{}
+	for _, a := range w.live() {
+		got[a.Name] = a.NodeID
+	}
+	if len(got) != 2 || got["j.g[0]"] != "n2" || got["j.g[2]"] != "n1" {
+		t.Errorf("placed %v", got)
+	}
+	m := e.FailedTGAllocs["g"]
+	if m == nil || m.CoalescedFailures != 1 || m.ConstraintFiltered[`missing compatible host volume "data[1]"`] != 2 {
+		t.Errorf("metric = %+v", m)
+	}
+	if len(w.created) != 1 || !w.created[0].EscapedComputedClass || e.QueuedAllocations["g"] != 2 {
+		t.Errorf("created %+v, evaluation %+v", w.created, e)
+	}
+}
+
+// An allocation stays where it is while its volume is there.
+func TestVolumeOfAllocationThatStays(t *testing.T) {
+	w := newWorld(t)
+	w.addNode("n1", has("data[0]"))
+	edit := wants(nomad.VolumeRequest{Source: "data", PerAlloc: true})
+	w.register(job(nomad.JobTypeService, 1, edit))
+	w.process()
+	before := w.live()
+	w.register(job(nomad.JobTypeService, 1, edit, func(j *nomad.Job) { j.TaskGroups[0].Tasks[0].KillTimeout = 7 }))
+	w.process()
+	if after := w.live(); len(before) != 1 || len(after) != 1 || after[0].ID != before[0].ID {
+		t.Errorf("live %+v, was %+v", after, before)
+	}
+}
+
+func TestNodeWithoutNetworkNone(t *testing.T) {
+	w := newWorld(t)
+	w.addNode("n1", func(n *nomad.Node) {
+		n.Attributes[nomad.AttrNetworkNone] = "false"
+		n.ComputedClass = n.ComputeClass()
+	})
+	w.register(job(nomad.JobTypeService, 1, func(j *nomad.Job) { j.TaskGroups[0].Networks = nomad.Networks{{Mode: "none"}} }))
+	if m := w.process().FailedTGAllocs["g"]; m == nil || m.ConstraintFiltered[`missing network "none"`] != 1 {
+		t.Errorf("metric = %+v", m)
+	}
+	w.addNode("n2")
+	w.process()
+	if live := w.live(); len(live) != 1 || live[0].NodeID != "n2" {
+		t.Errorf("placed %+v", live)
+	}
+}
