@@ -24,6 +24,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -37,6 +38,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/driverset"
 	"github.com/open-nomad/open-nomad/client/exec"
 	"github.com/open-nomad/open-nomad/client/fingerprint"
+	"github.com/open-nomad/open-nomad/client/netns"
 	"github.com/open-nomad/open-nomad/client/state"
 	"github.com/open-nomad/open-nomad/internal/certs"
 	"github.com/open-nomad/open-nomad/internal/rpc"
@@ -86,6 +88,7 @@ type Client struct {
 	node    *nodeHolder
 	drivers *driverset.Set
 	users   *driverset.Users
+	nets    *netns.Set
 	servers Servers
 	local   Local
 	remote  *Remote // nil with a server in this process
@@ -145,8 +148,13 @@ func assemble(cfg Config, parts Parts, db *state.DB) (c *Client, err error) {
 	if c.users, err = driverset.NewUsers(cfg.DynamicUserMin, cfg.DynamicUserMax); err != nil {
 		return nil, err
 	}
+	c.nets = netns.New(filepath.Join(cfg.StateDir, "netns"))
 	c.session = newSession(cfg.BootFile, c.id.id, parts.Log)
-	c.node = &nodeHolder{changed: newSignal(), node: newNode(&c.cfg, c.id, c.session)}
+	volumes, err := hostVolumes(&c.cfg, parts.Log)
+	if err != nil {
+		return nil, err
+	}
+	c.node = &nodeHolder{changed: newSignal(), node: newNode(&c.cfg, c.id, c.session, volumes)}
 	c.updates = newUpdates(c.sendUpdates, parts.Log)
 	c.allocs = newAllocSet(life, db, c.updates, parts.Log, c.newRunner)
 	c.gc = &collector{cfg: cfg.GC, dir: cfg.AllocDir, set: c.allocs, log: parts.Log, disk: diskUsage}
@@ -302,6 +310,7 @@ func (c *Client) vanish(ctx context.Context) {
 			c.log.Warn("remove allocation", "alloc", h.id, "err", err)
 		}
 	}
+	c.sweep(nil)
 }
 
 // Close lets go of a client that is not run.
@@ -335,6 +344,7 @@ func (c *Client) prepare(ctx context.Context) error {
 	for _, err := range errs {
 		c.log.Error("restore allocation", "err", err)
 	}
+	c.sweep(allocs)
 	if boot, err := c.db.Boot(); err != nil {
 		return err
 	} else if boot == "" || c.session.BootID == "" || boot == c.session.BootID {
@@ -343,6 +353,17 @@ func (c *Client) prepare(ctx context.Context) error {
 		c.waiting = allocs
 	}
 	return ctx.Err()
+}
+
+// sweep removes the network namespaces of all allocations but these.
+func (c *Client) sweep(allocs []*nomad.Allocation) {
+	held := map[string]bool{}
+	for _, a := range allocs {
+		held[a.ID] = true
+	}
+	if err := c.nets.Sweep(func(id string) bool { return held[id] }); err != nil {
+		c.log.Warn("remove what an earlier agent left", "err", err)
+	}
 }
 
 // watchDrivers tells the servers when a driver's health turns.
@@ -399,7 +420,7 @@ func (c *Client) newRunner(a *nomad.Allocation) (*allocrunner.Runner, error) {
 	}
 	return allocrunner.New(allocrunner.Config{
 		Alloc: a, Node: node, Region: c.cfg.Region, AllocDir: c.cfg.AllocDir,
-		Store: c.db, Drivers: c.drivers, Users: c.users, RPC: asNode{c}, API: c.api,
+		Store: c.db, Drivers: c.drivers, Users: c.users, Networks: c.nets, RPC: asNode{c}, API: c.api,
 		Update: c.allocs.told, HostEnv: c.cfg.HostEnv, MaxKillTimeout: c.cfg.MaxKillTimeout,
 		MHzPerCore: perCore, Log: c.log,
 	})

@@ -31,6 +31,7 @@ type Config struct {
 	DialTimeout time.Duration
 
 	Fingerprint    fingerprint.Config
+	HostVolumes    map[string]HostVolume // by name
 	CgroupParent   string
 	MaxKillTimeout time.Duration
 	// DisableRemoteExec refuses to run programs in tasks for callers.

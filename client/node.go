@@ -67,7 +67,7 @@ func (h *nodeHolder) setDrivers(infos map[string]*nomad.DriverInfo) (news bool, 
 }
 
 // newNode is the node before anything was found out about it.
-func newNode(cfg *Config, id *identity, session *nomad.NodeSession) *nomad.Node {
+func newNode(cfg *Config, id *identity, session *nomad.NodeSession, volumes map[string]*nomad.ClientHostVolumeConfig) *nomad.Node {
 	eligibility := nomad.NodeSchedulingEligible
 	if cfg.DefaultIneligible {
 		eligibility = nomad.NodeSchedulingIneligible
@@ -80,7 +80,7 @@ func newNode(cfg *Config, id *identity, session *nomad.NodeSession) *nomad.Node 
 		NodeClass: cfg.NodeClass, NodePool: cfg.NodePool,
 		HTTPAddr: cfg.HTTPAddr, TLSEnabled: cfg.TLSEnabled, CgroupParent: cfg.CgroupParent,
 		Attributes: map[string]string{}, Links: map[string]string{}, Meta: meta,
-		Drivers: map[string]*nomad.DriverInfo{}, NodeMaxAllocs: cfg.NodeMaxAllocs,
+		Drivers: map[string]*nomad.DriverInfo{}, HostVolumes: volumes, NodeMaxAllocs: cfg.NodeMaxAllocs,
 		SchedulingEligibility: eligibility, Status: nomad.NodeStatusInit,
 	}
 }

@@ -2,7 +2,7 @@
 // file a concern, each a value with a name and any of the interfaces below, in the
 // order of order.go.
 //
-//	Prerun ─▶ (tasks run) ─▶ ... ─▶ Destroy
+//	Prerun ─▶ (tasks run) ─▶ Postrun ─▶ ... ─▶ Destroy
 //	               └─Update
 //
 // Order and metrics are those of client/hook; the loop is client/allocrunner.
@@ -29,6 +29,13 @@ type UpdateHook interface {
 	Update(ctx context.Context, req *UpdateRequest) error
 }
 
+// PostrunHook acts when the last task is over, also when an earlier agent saw that. It
+// may run more than once, and without a Prerun.
+type PostrunHook interface {
+	hook.Hook
+	Postrun(ctx context.Context) error
+}
+
 // DestroyHook acts when the allocation is removed from the node. It may be the
 // only method called, and must not mind that there is nothing left.
 type DestroyHook interface {
@@ -44,6 +51,10 @@ type PrerunRequest struct {
 // PrerunResponse is what a hook gives to the run.
 type PrerunResponse struct {
 	Dir *allocdir.Dir
+	// NetNS is the path of the allocation's own network namespace, Network what the
+	// servers are told of it.
+	NetNS   string
+	Network *nomad.AllocNetworkStatus
 	// Background runs beside the tasks. Its context ends when they are over or the
 	// agent shuts down, and the loop waits for it.
 	Background func(ctx context.Context)

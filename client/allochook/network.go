@@ -2,24 +2,98 @@ package allochook
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// networkHook sees that the network the group asks for is one this client has:
-// the host's. Ports of the host need no preparation.
-type networkHook struct{}
+// GroupNetwork is what the Networks of a driver's capabilities say when its tasks can
+// join the network namespace of their allocation.
+const GroupNetwork = "group"
+
+// Networks keeps the network namespaces of allocations (netns.Set).
+type Networks interface {
+	Make(alloc string) (path string, err error)
+	Remove(alloc string) error
+}
+
+// Drivers finds a driver by name (driverset.Set).
+type Drivers interface {
+	Driver(name string) (drivers.Driver, error)
+}
+
+// networkHook gives the group the network it asks for: the host's, whose ports need no
+// preparation, or a namespace of its own, which lasts until the last task is over.
+type networkHook struct {
+	alloc    string
+	networks Networks
+	drivers  Drivers
+}
 
 func (*networkHook) Name() string { return "network" }
 
-func (*networkHook) Prerun(_ context.Context, req *PrerunRequest, _ *PrerunResponse) error {
+func (h *networkHook) Prerun(_ context.Context, req *PrerunRequest, resp *PrerunResponse) error {
 	group := req.Alloc.Job.TaskGroup(req.Alloc.TaskGroup)
 	if group == nil {
 		return nil
 	}
-	for _, n := range group.Networks {
-		if n.Mode != "" && n.Mode != "host" {
-			return fmt.Errorf("this client does not have the network mode %q yet", n.Mode)
+	switch mode := group.NetworkMode(); mode {
+	case nomad.NetworkModeHost:
+		return nil
+	case nomad.NetworkModeNone:
+	default:
+		return fmt.Errorf("this client does not have the network mode %q yet", mode)
+	}
+	if h.networks == nil {
+		return errors.New("this client makes no networks of allocations")
+	}
+	if err := h.joinable(group); err != nil {
+		return err
+	}
+	path, err := h.networks.Make(h.alloc)
+	if err != nil {
+		return err
+	}
+	resp.NetNS = path
+	resp.Network = &nomad.AllocNetworkStatus{InterfaceName: "lo", Address: "127.0.0.1", AddressIPv6: "::1", DNS: dnsOf(group)}
+	return nil
+}
+
+// joinable names the first task whose driver would leave it in the host's network.
+func (h *networkHook) joinable(group *nomad.TaskGroup) error {
+	for _, t := range group.Tasks {
+		d, err := h.drivers.Driver(t.Driver)
+		if err != nil {
+			return fmt.Errorf("task %q: %w", t.Name, err)
+		}
+		if !slices.Contains(d.Capabilities().Networks, GroupNetwork) {
+			return fmt.Errorf("task %q: driver %q can't join the group's network of mode %q: use mode \"host\", or another driver, such as exec2", t.Name, t.Driver, group.NetworkMode())
 		}
 	}
 	return nil
+}
+
+func dnsOf(group *nomad.TaskGroup) *nomad.DNSConfig {
+	for _, n := range group.Networks {
+		if n.DNS != nil {
+			return n.DNS
+		}
+	}
+	return nil
+}
+
+// Postrun lets go of the network: nothing runs in it any more.
+func (h *networkHook) Postrun(context.Context) error { return h.remove() }
+
+// Destroy does the same for an allocation whose end no agent saw.
+func (h *networkHook) Destroy(context.Context) error { return h.remove() }
+
+func (h *networkHook) remove() error {
+	if h.networks == nil {
+		return nil
+	}
+	return h.networks.Remove(h.alloc)
 }

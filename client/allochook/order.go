@@ -28,6 +28,8 @@ type Tasks interface {
 type Config struct {
 	Alloc      *nomad.Allocation
 	AllocDir   string // the client's alloc_dir
+	Networks   Networks
+	Drivers    Drivers
 	Identities Identities
 	Tasks      Tasks
 	Log        *slog.Logger
@@ -37,7 +39,7 @@ type Config struct {
 func Order(c Config) []hook.Hook {
 	return []hook.Hook{
 		&directoryHook{root: c.AllocDir, id: c.Alloc.ID},
-		&networkHook{},
+		&networkHook{alloc: c.Alloc.ID, networks: c.Networks, drivers: c.Drivers},
 		&identitiesHook{ids: c.Identities},
 		newHealthHook(c.Tasks, c.Log),
 	}

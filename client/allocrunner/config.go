@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/open-nomad/open-nomad/client/allochook"
 	"github.com/open-nomad/open-nomad/client/state"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
@@ -51,6 +52,8 @@ type Config struct {
 	Store    Store
 	Drivers  Drivers
 	Users    Users
+	// Networks keeps the network namespaces of allocations.
+	Networks allochook.Networks
 	RPC      Caller
 	// API answers on the socket of each task; it knows that it is a task's socket
 	// and demands a token. Nil for none.

@@ -25,7 +25,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/open-nomad/open-nomad/client/allocdir"
 	"github.com/open-nomad/open-nomad/client/allochook"
 	"github.com/open-nomad/open-nomad/client/hook"
 	"github.com/open-nomad/open-nomad/client/identity"
@@ -58,7 +57,8 @@ type Runner struct {
 	stopping  *nomad.TaskEvent // why every task is to end
 	stopAt    time.Time        // when: after the group's shutdown delay
 	killing   map[string]bool
-	fault     string // why the tasks could not be run
+	network   *nomad.AllocNetworkStatus // nil for the host's
+	fault     string                    // why the tasks could not be run
 }
 
 // New returns a Runner for an allocation.
@@ -85,7 +85,7 @@ func New(cfg Config) (*Runner, error) {
 		Alloc: cfg.Alloc, Region: cfg.Region, RPC: cfg.RPC, Store: cfg.Store, Log: cfg.Log,
 	})
 	r.hooks = hook.List{Kind: "alloc_hook", Log: r.log, Hooks: allochook.Order(allochook.Config{
-		Alloc: cfg.Alloc, AllocDir: cfg.AllocDir, Identities: r.ids, Tasks: r, Log: cfg.Log,
+		Alloc: cfg.Alloc, AllocDir: cfg.AllocDir, Networks: cfg.Networks, Drivers: cfg.Drivers, Identities: r.ids, Tasks: r, Log: cfg.Log,
 	})}
 	return r, nil
 }
@@ -124,6 +124,7 @@ func (r *Runner) Run(ctx context.Context) error {
 			return err
 		}
 	}
+	r.postrun(ctx)
 	r.cfg.Update(r.report())
 	close(r.over)
 	return nil
@@ -138,12 +139,12 @@ func (r *Runner) run(ctx context.Context) error {
 	var background, work sync.WaitGroup
 	defer background.Wait()
 	defer cancel()
-	dir, err := r.prerun(ctx, func(fn func(context.Context)) { background.Go(func() { fn(beside) }) })
-	if dir != nil {
-		defer dir.Close()
+	got, err := r.prerun(ctx, func(fn func(context.Context)) { background.Go(func() { fn(beside) }) })
+	if got.dir != nil {
+		defer got.dir.Close()
 	}
 	if err == nil {
-		err = r.begin(ctx, dir, &work)
+		err = r.begin(ctx, got, &work)
 	}
 	switch {
 	case ctx.Err() != nil:
@@ -160,8 +161,8 @@ func (r *Runner) run(ctx context.Context) error {
 }
 
 // begin starts the runners of the tasks.
-func (r *Runner) begin(ctx context.Context, dir *allocdir.Dir, work *sync.WaitGroup) error {
-	tasks, err := r.runners(dir)
+func (r *Runner) begin(ctx context.Context, got prepared, work *sync.WaitGroup) error {
+	tasks, err := r.runners(got)
 	if err != nil {
 		return err
 	}

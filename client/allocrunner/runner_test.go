@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/open-nomad/open-nomad/client/allochook"
 	"github.com/open-nomad/open-nomad/client/allocrunner"
 	"github.com/open-nomad/open-nomad/client/driverset"
 	"github.com/open-nomad/open-nomad/client/state"
@@ -26,6 +27,8 @@ type world struct {
 	updates *updates
 	rpc     allocrunner.Caller
 	api     http.Handler
+	nets    allochook.Networks
+	driver  func(*mock.Driver) drivers.Driver // what stands for the mock driver; nil is itself
 }
 
 // updates keeps what the servers were told last.
@@ -61,7 +64,11 @@ func newWorld(t testing.TB) *world {
 func (w *world) agent() *world {
 	w.t.Helper()
 	log := slog.New(slog.DiscardHandler)
-	set, err := driverset.New(driverset.Config{Drivers: []drivers.Driver{mock.New(log)}, Log: log})
+	var driver drivers.Driver = mock.New(log)
+	if w.driver != nil {
+		driver = w.driver(mock.New(log))
+	}
+	set, err := driverset.New(driverset.Config{Drivers: []drivers.Driver{driver}, Log: log})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -78,7 +85,7 @@ func (w *world) runner(alloc *nomad.Allocation) *allocrunner.Runner {
 	w.t.Helper()
 	r, err := allocrunner.New(allocrunner.Config{
 		Alloc: alloc, Node: &nomad.Node{ID: nomad.NewID(), Name: "n1", Datacenter: "dc1"}, Region: "global",
-		AllocDir: w.dir + "/alloc", Store: w.db, Drivers: w.set, Users: w.users,
+		AllocDir: w.dir + "/alloc", Store: w.db, Drivers: w.set, Users: w.users, Networks: w.nets,
 		RPC: w.rpc, API: w.api, HostEnv: map[string]string{"HOST_VAR": "x"},
 		Update: w.updates.put, Log: slog.New(slog.DiscardHandler),
 	})

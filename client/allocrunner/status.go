@@ -91,15 +91,23 @@ func (r *Runner) storeHealth() {
 	}
 }
 
+func (r *Runner) setNetwork(n *nomad.AllocNetworkStatus) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.network = n
+}
+
 // report is what Node.UpdateAlloc sends.
 func (r *Runner) report() *nomad.Allocation {
 	s := r.State()
-	alloc := r.Alloc()
+	r.mu.Lock()
+	alloc, network := r.alloc, r.network
+	r.mu.Unlock()
 	return &nomad.Allocation{
 		ID: alloc.ID, Namespace: alloc.Namespace, JobID: alloc.JobID, TaskGroup: alloc.TaskGroup,
 		EvalID: alloc.EvalID, NodeID: alloc.NodeID, DeploymentID: alloc.DeploymentID,
 		ClientStatus: s.ClientStatus, ClientDescription: s.ClientDescription,
-		TaskStates: s.TaskStates, DeploymentStatus: s.DeploymentStatus,
+		TaskStates: s.TaskStates, DeploymentStatus: s.DeploymentStatus, NetworkStatus: network,
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/open-nomad/open-nomad/client/allocdir"
 	"github.com/open-nomad/open-nomad/client/state"
 	"github.com/open-nomad/open-nomad/client/taskhook"
 	"github.com/open-nomad/open-nomad/client/taskrunner"
@@ -13,7 +12,7 @@ import (
 )
 
 // runners makes the runner of each task.
-func (r *Runner) runners(dir *allocdir.Dir) (map[string]*taskrunner.Runner, error) {
+func (r *Runner) runners(got prepared) (map[string]*taskrunner.Runner, error) {
 	tasks := map[string]*taskrunner.Runner{}
 	events, _ := r.cfg.Drivers.(taskrunner.Events)
 	alloc := r.Alloc()
@@ -29,7 +28,7 @@ func (r *Runner) runners(dir *allocdir.Dir) (map[string]*taskrunner.Runner, erro
 		}
 		tasks[task.Name] = taskrunner.New(taskrunner.Config{
 			Alloc: alloc, Task: task, Node: r.cfg.Node, Region: r.cfg.Region, Driver: driver, Events: events,
-			Store: r.cfg.Store, Dir: dir, Gate: r.gates[task.Name], Identities: r.ids,
+			Store: r.cfg.Store, Dir: got.dir, NetNS: got.netNS, Gate: r.gates[task.Name], Identities: r.ids,
 			Users: r.cfg.Users, API: r.cfg.API, HostEnv: r.cfg.HostEnv, Changed: r.nudge,
 			MaxKillTimeout: r.cfg.MaxKillTimeout, StatsEvery: r.cfg.StatsInterval,
 			MHzPerCore: r.cfg.MHzPerCore, Log: r.cfg.Log,

@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/open-nomad/open-nomad/client/netns"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
@@ -17,6 +18,9 @@ const defaultSpeed = 1000
 // network finds the interface that tasks are reached on, and its addresses.
 func network(h *Host) (Facts, error) {
 	var f Facts
+	if !netns.Possible() {
+		f.set(nomad.AttrNetworkNone, "false")
+	}
 	ifc, err := h.defaultInterface()
 	if err != nil {
 		return f, err

@@ -78,6 +78,7 @@ type TaskPrestartResponse struct {
 	Dir     *allocdir.Task    // held until the next start or the end
 	Owner   *Owner
 	Mounts  []drivers.Mount
+	Files   []drivers.HostFile
 	Devices []string
 	Log     *drivers.LogConfig
 	State   map[string]string // kept over restarts of the agent

@@ -28,6 +28,7 @@ type Users interface {
 type Config struct {
 	Alloc        *nomad.Allocation
 	Task         *nomad.Task
+	Node         *nomad.Node
 	Dir          *allocdir.Dir
 	Capabilities drivers.Capabilities
 	Identities   Identities
@@ -50,6 +51,8 @@ func Order(c Config) []hook.Hook {
 		&environmentHook{host: c.HostEnv, isolation: c.Capabilities.FSIsolation},
 		&identityHook{ids: c.Identities, control: c.Control, log: c.Log},
 		&socketHook{api: c.API, log: c.Log},
+		&dnsHook{lays: c.Capabilities.Mounts},
+		&volumeHook{node: c.Node, alloc: c.Dir, mounts: c.Capabilities.Mounts},
 		&logsHook{none: c.Capabilities.NoLogs},
 		&dispatchHook{},
 		&statsHook{every: c.StatsEvery, usage: c.Usage, labels: taskLabels(c.Alloc, c.Task), log: c.Log},

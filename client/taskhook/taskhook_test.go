@@ -47,16 +47,26 @@ type given struct {
 	dir   *allocdir.Task
 	log   drivers.LogConfig
 	state map[string]map[string]string
+
+	mounts []drivers.Mount
+	files  []drivers.HostFile
 }
 
 // prestart calls the hooks as the loop does, without what they run beside the task.
 func prestart(t *testing.T, cfg taskhook.Config, state map[string]map[string]string) (given, error) {
+	t.Helper()
+	return prestartIn(t, cfg, state, func(string) {})
+}
+
+// prestartIn is prestart in an allocation's directory that was prepared.
+func prestartIn(t *testing.T, cfg taskhook.Config, state map[string]map[string]string, prepare func(alloc string)) (given, error) {
 	t.Helper()
 	root := filepath.Join(t.TempDir(), "alloc")
 	dir, err := allocdir.Build(root, cfg.Alloc.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
+	prepare(dir.Path())
 	cfg.Dir, cfg.Identities, cfg.Log = dir, tokens{}, slog.New(slog.DiscardHandler)
 	env := taskenv.New(taskenv.Subject{Node: &nomad.Node{}, Alloc: cfg.Alloc, Task: cfg.Task})
 	got := given{owner: taskhook.Owner{UID: -1, GID: -1}, state: map[string]map[string]string{}}
@@ -101,6 +111,7 @@ func (g *given) take(hook string, resp *taskhook.TaskPrestartResponse, env *task
 		g.log = *resp.Log
 	}
 	g.state[hook] = resp.State
+	g.mounts, g.files = append(g.mounts, resp.Mounts...), append(g.files, resp.Files...)
 	env.SetHook(hook, resp.Env)
 	env.SetHost(hook, resp.HostEnv)
 }

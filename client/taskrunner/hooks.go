@@ -67,6 +67,7 @@ func (r *Runner) take(hook string, resp *taskhook.TaskPrestartResponse) {
 		r.env.SetHost(hook, resp.HostEnv)
 	}
 	r.try.mounts = append(r.try.mounts, resp.Mounts...)
+	r.try.files = append(r.try.files, resp.Files...)
 	if resp.State != nil || resp.Done {
 		kept := &state.HookState{PrestartDone: resp.Done, Data: resp.State}
 		if resp.Done {

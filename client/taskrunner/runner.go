@@ -46,6 +46,7 @@ type Config struct {
 	Events Events // nil: none
 	Store  Store
 	Dir    *allocdir.Dir
+	NetNS  string // path of the allocation's network namespace, "" for the host's
 	// Gate is closed when the task's turn has come; nil when it may start at once.
 	Gate       <-chan struct{}
 	Identities taskhook.Identities
@@ -110,7 +111,7 @@ func New(cfg Config) *Runner {
 	}
 	r.state.State = nomad.TaskStatePending
 	r.hooks = hook.List{Kind: "task_hook", Log: r.log, Hooks: taskhook.Order(taskhook.Config{
-		Alloc: cfg.Alloc, Task: cfg.Task, Dir: cfg.Dir, Capabilities: cfg.Driver.Capabilities(),
+		Alloc: cfg.Alloc, Task: cfg.Task, Node: cfg.Node, Dir: cfg.Dir, Capabilities: cfg.Driver.Capabilities(),
 		Identities: cfg.Identities, Users: cfg.Users, API: cfg.API, HostEnv: cfg.HostEnv,
 		Control: r, Usage: r.setUsage, StatsEvery: cfg.StatsEvery, Log: cfg.Log,
 	})}

@@ -21,6 +21,7 @@ import (
 type attempt struct {
 	owner  taskhook.Owner
 	mounts []drivers.Mount
+	files  []drivers.HostFile
 	log    drivers.LogConfig
 
 	run    func(func(context.Context)) // starts a Background function
@@ -140,6 +141,8 @@ func (r *Runner) taskConfig() (*drivers.TaskConfig, *taskenv.Env, error) {
 		LogDir:       r.cfg.Dir.LogPath(),
 		Log:          r.try.log,
 		Mounts:       r.try.mounts,
+		Files:        r.try.files,
+		NetNS:        r.cfg.NetNS,
 		CgroupParent: cgroupParent(r.cfg.Node),
 	}, env, nil
 }

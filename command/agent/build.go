@@ -101,12 +101,21 @@ func (s *Settings) clientConfig(dir, httpAddr string) (client.Config, error) {
 		Fingerprint: s.fingerprintConfig(allocDir, httpAddr), CgroupParent: c.CgroupParent,
 		MaxKillTimeout: c.MaxKillTimeout, DisableRemoteExec: c.DisableRemoteExec, HostEnv: s.hostEnv(), Plugins: s.pluginConfigs(),
 		DynamicUserMin: c.Users.DynamicUserMin, DynamicUserMax: c.Users.DynamicUserMax,
-		Access: client.AccessControl{Enabled: s.ACL.Enabled, TokenTTL: s.ACL.TokenTTL, PolicyTTL: s.ACL.PolicyTTL, RoleTTL: s.ACL.RoleTTL},
+		Access:      client.AccessControl{Enabled: s.ACL.Enabled, TokenTTL: s.ACL.TokenTTL, PolicyTTL: s.ACL.PolicyTTL, RoleTTL: s.ACL.RoleTTL},
+		HostVolumes: c.hostVolumes(),
 		GC: client.GCConfig{
 			Interval: c.GCInterval, ParallelDestroys: c.GCParallelDestroys, MaxAllocs: c.GCMaxAllocs,
 			DiskPercent: c.GCDiskUsageThreshold, InodePercent: c.GCInodeUsageThreshold,
 		},
 	}, nil
+}
+
+func (c *Client) hostVolumes() map[string]client.HostVolume {
+	out := map[string]client.HostVolume{}
+	for name, v := range c.HostVolume {
+		out[name] = client.HostVolume{Path: v.Path, ReadOnly: v.ReadOnly}
+	}
+	return out
 }
 
 func (s *Settings) fingerprintConfig(allocDir, httpAddr string) fingerprint.Config {

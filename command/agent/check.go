@@ -126,7 +126,21 @@ func (s *Settings) checkClient() error {
 			errs = append(errs, s.fault("client."+path, "must not be negative"))
 		}
 	}
-	return errors.Join(append(errs, s.checkJoin(), s.checkOptions())...)
+	return errors.Join(append(errs, s.checkHostVolumes(), s.checkJoin(), s.checkOptions())...)
+}
+
+func (s *Settings) checkHostVolumes() error {
+	var errs []error
+	for name, v := range s.Client.HostVolume {
+		path := "client.host_volume." + name
+		if name == "" || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r == '/' || r == 0x7f }) {
+			errs = append(errs, s.fault(path, "%q is no name of a volume: it must hold no spaces, control characters or /", name))
+		}
+		if !filepath.IsAbs(v.Path) {
+			errs = append(errs, s.fault(path+".path", "%q is not an absolute path", v.Path))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // checkJoin checks how a client finds its servers.

@@ -8,8 +8,8 @@ type Client struct {
 	StateDir                       string                    `hcl:"state_dir"`
 	AllocDir                       string                    `hcl:"alloc_dir"`
 	AllocMountsDir                 string                    `hcl:"alloc_mounts_dir" later:"mounts of allocations elsewhere"`
-	HostVolumesDir                 string                    `hcl:"host_volumes_dir" later:"host volumes"`
-	HostVolumePluginDir            string                    `hcl:"host_volume_plugin_dir" later:"host volumes"`
+	HostVolumesDir                 string                    `hcl:"host_volumes_dir" later:"dynamic host volumes"`
+	HostVolumePluginDir            string                    `hcl:"host_volume_plugin_dir" later:"dynamic host volumes"`
 	CommonPluginDir                string                    `hcl:"common_plugin_dir" later:"external plugins"`
 	Servers                        []string                  `hcl:"servers"`
 	NodeClass                      string                    `hcl:"node_class"`
@@ -37,12 +37,12 @@ type Client struct {
 	GCDiskUsageThreshold           float64                   `hcl:"gc_disk_usage_threshold" default:"80"`
 	GCInodeUsageThreshold          float64                   `hcl:"gc_inode_usage_threshold" default:"70"`
 	GCMaxAllocs                    int                       `hcl:"gc_max_allocs" default:"50"`
-	GCVolumesOnNodeGC              bool                      `hcl:"gc_volumes_on_node_gc" later:"host volumes"`
+	GCVolumesOnNodeGC              bool                      `hcl:"gc_volumes_on_node_gc" later:"dynamic host volumes"`
 	NoHostUUID                     bool                      `hcl:"no_host_uuid" default:"true" later:"node IDs made of the host's UUID"`
 	DisableRemoteExec              bool                      `hcl:"disable_remote_exec"`
 	Template                       Template                  `hcl:"template" later:"templates"`
 	ServerJoin                     ServerJoin                `hcl:"server_join"`
-	HostVolume                     map[string]*HostVolume    `hcl:"host_volume,label" later:"host volumes"`
+	HostVolume                     map[string]*HostVolume    `hcl:"host_volume,label"`
 	CNIPath                        string                    `hcl:"cni_path" default:"/opt/cni/bin:/usr/libexec/cni" later:"bridge and CNI networks"`
 	CNIConfigDir                   string                    `hcl:"cni_config_dir" default:"/opt/cni/config" later:"bridge and CNI networks"`
 	BridgeNetworkName              string                    `hcl:"bridge_network_name" default:"nomad" later:"bridge and CNI networks"`

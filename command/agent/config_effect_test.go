@@ -191,6 +191,11 @@ func TestValuesArrive(t *testing.T) {
 			gc_max_allocs = 25
 			max_kill_timeout = "26s"
 			disable_remote_exec = true
+			host_volume "data" { path = "/srv/data" }
+			host_volume "log" {
+				path      = "/srv/log"
+				read_only = true
+			}
 			reserved { cpu = 27 memory = 28 disk = 29 reserved_ports = "22" cores = "0" }
 		}
 	`})
@@ -211,6 +216,7 @@ func TestValuesArrive(t *testing.T) {
 		{sv.Scheduler.MemoryOversubscriptionEnabled, true}, {sv.Scheduler.PreemptionConfig.SystemSchedulerEnabled, true},
 		{c.Fingerprint.Interface, "lo"}, {c.Fingerprint.TotalCompute, 21}, {c.Fingerprint.MemoryMB, 22}, {c.NodeClass, "c"}, {c.NodePool, "p"},
 		{c.Fingerprint.MinDynamicPort, 23000}, {c.GC.Interval, 24 * time.Second}, {c.GC.MaxAllocs, 25}, {c.MaxKillTimeout, 26 * time.Second}, {c.DisableRemoteExec, true},
+		{c.HostVolumes, map[string]client.HostVolume{"data": {Path: "/srv/data"}, "log": {Path: "/srv/log", ReadOnly: true}}},
 		{c.Fingerprint.Reserved, fingerprint.Reserved{CPU: 27, MemoryMB: 28, DiskMB: 29, Ports: "22", Cores: "0"}},
 	} {
 		if !reflect.DeepEqual(v.got, v.want) {

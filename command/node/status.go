@@ -116,6 +116,7 @@ func (o *statusOptions) one(ctx context.Context, e *term.Env) error {
 	}
 	if o.detail {
 		identitySection(ctx, e, c, n)
+		hostVolumes(e, n)
 		o.drivers(e, n)
 	}
 	o.events(e, n)
@@ -139,9 +140,28 @@ func (o *statusOptions) describe(n *api.Node) string {
 		term.Row("Eligibility", n.SchedulingEligibility), term.Row("Status", n.Status),
 	}
 	if !o.detail {
-		rows = append(rows, term.Row("Driver Status", driverLine(n)))
+		rows = append(rows, term.Row("Host Volumes", volumeLine(n)), term.Row("Driver Status", driverLine(n)))
 	}
 	return term.Pairs(rows)
+}
+
+func volumeLine(n *api.Node) string {
+	if len(n.HostVolumes) == 0 {
+		return "<none>"
+	}
+	return strings.Join(slices.Sorted(maps.Keys(n.HostVolumes)), ",")
+}
+
+func hostVolumes(e *term.Env, n *api.Node) {
+	if len(n.HostVolumes) == 0 {
+		return
+	}
+	rows := []string{"Name|ReadOnly|Source"}
+	for _, name := range slices.Sorted(maps.Keys(n.HostVolumes)) {
+		v := n.HostVolumes[name]
+		rows = append(rows, term.Row(name, v.ReadOnly, v.Path))
+	}
+	e.Println("\n" + e.Bold("Host Volumes") + "\n" + term.Table(rows))
 }
 
 func driverLine(n *api.Node) string {

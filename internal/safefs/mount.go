@@ -68,7 +68,30 @@ func mountTmpfs(target int, t Tmpfs) error {
 	return nil
 }
 
-// Mounted says whether the directory name, one level down, is a mount point.
+// Bind shows what the descriptor source is open on, such as a namespace, at the file or
+// directory name, one level down.
+func (d *Dir) Bind(source int, name string) error {
+	if err := single(name); err != nil {
+		return err
+	}
+	target, err := d.openat(name, unix.O_PATH, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(target)
+	tree, err := unix.OpenTree(source, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH)
+	if err != nil {
+		return d.fail("open tree for", name, err)
+	}
+	defer unix.Close(tree)
+	flags := unix.MOVE_MOUNT_F_EMPTY_PATH | unix.MOVE_MOUNT_T_EMPTY_PATH
+	if err := unix.MoveMount(tree, "", target, "", flags); err != nil {
+		return d.fail("mount on", name, err)
+	}
+	return nil
+}
+
+// Mounted says whether the file or directory name, one level down, is a mount point.
 func (d *Dir) Mounted(name string) bool {
 	var above, below unix.Statx_t
 	if single(name) != nil ||
@@ -79,7 +102,7 @@ func (d *Dir) Mounted(name string) bool {
 	return above.Mnt_id != below.Mnt_id
 }
 
-// Unmount takes every file system off the directory name, one level down. One
+// Unmount takes every file system off the file or directory name, one level down. One
 // that is still used goes away when its last user does.
 func (d *Dir) Unmount(name string) error {
 	for range 16 {

@@ -1,0 +1,152 @@
+package allocrunner_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/client/netns"
+	"github.com/open-nomad/open-nomad/drivers/mock"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/plugins/drivers"
+)
+
+// joiner is the mock driver, if it could join networks; it keeps what it was asked.
+type joiner struct {
+	*mock.Driver
+	starts chan *drivers.TaskConfig
+}
+
+func (j *joiner) Capabilities() drivers.Capabilities {
+	c := j.Driver.Capabilities()
+	c.Networks, c.Mounts = []string{"host", "group"}, true
+	return c
+}
+
+func (j *joiner) StartTask(ctx context.Context, cfg *drivers.TaskConfig) (*drivers.TaskHandle, error) {
+	j.starts <- cfg
+	return j.Driver.StartTask(ctx, cfg)
+}
+
+// lonely is a batch allocation in a network of its own.
+func lonely(config map[string]any) *nomad.Allocation {
+	a := allocation(nomad.JobTypeBatch, mockTask("web", config))
+	a.Job.TaskGroups[0].Networks = nomad.Networks{{Mode: "none", DNS: &nomad.DNSConfig{Servers: []string{"127.0.0.1"}}}}
+	return a
+}
+
+// networked is a world with networks, and the starts that its driver was asked for.
+func networked(t *testing.T) (w *world, dir string, starts chan *drivers.TaskConfig) {
+	t.Helper()
+	if !netns.Possible() {
+		t.Skip("needs root")
+	}
+	w, starts = newWorld(t), make(chan *drivers.TaskConfig, 9)
+	dir = filepath.Join(w.dir, "netns")
+	set := netns.New(dir)
+	t.Cleanup(func() {
+		if err := set.Sweep(func(string) bool { return false }); err != nil {
+			t.Error(err)
+		}
+	})
+	w.nets = set
+	w.driver = func(d *mock.Driver) drivers.Driver { return &joiner{d, starts} }
+	return w.agent(), dir, starts
+}
+
+func namespace(t *testing.T, path string) uint64 {
+	t.Helper()
+	var st unix.Stat_t
+	if err := unix.Stat(path, &st); err != nil {
+		t.Fatal(err)
+	}
+	return st.Ino
+}
+
+func TestNetworkOfTheAllocation(t *testing.T) {
+	w, dir, starts := networked(t)
+	alloc := lonely(map[string]any{"run_for": "1ms"})
+	got := w.run(alloc)
+	cfg := <-starts
+	if got.ClientStatus != nomad.AllocClientStatusComplete || cfg.NetNS != filepath.Join(dir, alloc.ID) {
+		t.Errorf("status %s, namespace %q", got.ClientStatus, cfg.NetNS)
+	}
+	if len(cfg.Files) != 2 || cfg.Files[1].Name != "web/private/resolv.conf" {
+		t.Errorf("files = %+v", cfg.Files)
+	}
+	if n := got.NetworkStatus; n == nil || n.InterfaceName != "lo" || n.Address != "127.0.0.1" || n.DNS == nil {
+		t.Errorf("network status = %+v", n)
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 0 {
+		t.Errorf("left are %v, %v", entries, err)
+	}
+}
+
+// The namespace is the same for the next agent, and gone when the last task is over,
+// though the allocation is kept.
+func TestNetworkOutlivesTheAgent(t *testing.T) {
+	w, dir, _ := networked(t)
+	alloc := lonely(map[string]any{"run_for": "1h"})
+	ctx, cancel := context.WithCancel(t.Context())
+	first := w.runner(alloc)
+	ended := make(chan error, 1)
+	go func() { ended <- first.Run(ctx) }()
+	until(t, "the task runs", func() bool { return first.State().ClientStatus == nomad.AllocClientStatusRunning })
+	path := filepath.Join(dir, alloc.ID)
+	before := namespace(t, path)
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	next := w.agent()
+	second := next.runner(alloc)
+	if err := second.Restore(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { ended <- second.Run(t.Context()) }()
+	until(t, "the task runs", func() bool { return second.State().ClientStatus == nomad.AllocClientStatusRunning })
+	if namespace(t, path) != before {
+		t.Error("the next agent made another namespace")
+	}
+	if err := second.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the namespace is kept: %v", err)
+	}
+	if err := second.Destroy(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestNetworkThatCannotBe(t *testing.T) {
+	w, dir, _ := networked(t)
+	for _, c := range []struct {
+		name, want string
+		edit       func(w *world, a *nomad.Allocation)
+	}{
+		{"driver", `task "web": driver "mock_driver" can't join the group's network of mode "none"`, func(w *world, _ *nomad.Allocation) { w.driver = nil }},
+		{"mode", `network mode "bridge"`, func(_ *world, a *nomad.Allocation) { a.Job.TaskGroups[0].Networks[0].Mode = "bridge" }},
+		{"client", "makes no networks", func(w *world, _ *nomad.Allocation) { w.nets = nil }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			other, alloc := *w, lonely(map[string]any{"run_for": "1ms"})
+			c.edit(&other, alloc)
+			got := other.agent().run(alloc)
+			if got.ClientStatus != nomad.AllocClientStatusFailed || !strings.Contains(got.ClientDescription, c.want) {
+				t.Errorf("%s: %s, want %q", got.ClientStatus, got.ClientDescription, c.want)
+			}
+			if entries, err := os.ReadDir(dir); err == nil && len(entries) != 0 {
+				t.Errorf("left are %v", entries)
+			}
+		})
+	}
+}

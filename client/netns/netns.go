@@ -1,0 +1,148 @@
+// Package netns keeps the network namespaces of a node's allocations: one for each
+// that asks for a network of its own. It has a loopback interface that is up, and
+// nothing else.
+//
+//	<dir>/           0700, of the client's state directory
+//	  <alloc id>     a file with the namespace mounted on it
+//
+//	(none) ──Make──▶ mounted ──Remove, Sweep──▶ (none)
+//	                    └──boot──▶ plain file ──Make──▶ mounted
+//
+// The mount keeps a namespace while no process is in it, so that it outlives restarts
+// of tasks and of the agent. Everything goes through a descriptor of the directory,
+// which no task can reach. A namespace is made on a thread that is back in the node's
+// own when Make returns, or is gone.
+//
+// It starts no goroutine that outlives a call and keeps no state in memory.
+package netns
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/internal/safefs"
+)
+
+// ErrUnprivileged is wrapped when the agent may not make network namespaces.
+var ErrUnprivileged = errors.New("a network of mode none needs an agent that runs as root")
+
+// Set is the network namespaces of one client. Its methods may be called concurrently
+// for different allocations.
+type Set struct{ dir string }
+
+// New keeps the namespaces in a directory that only the client touches.
+func New(dir string) *Set { return &Set{dir} }
+
+// Possible says whether this process may make namespaces.
+func Possible() bool { return os.Geteuid() == 0 }
+
+// Make returns the path of the allocation's network namespace, and makes it when it is
+// not there.
+func (s *Set) Make(alloc string) (string, error) {
+	if !Possible() {
+		return "", ErrUnprivileged
+	}
+	if err := s.make(alloc); err != nil {
+		return "", fmt.Errorf("make network namespace of allocation %s: %w", alloc, err)
+	}
+	return filepath.Join(s.dir, alloc), nil
+}
+
+func (s *Set) make(alloc string) error {
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return err
+	}
+	d, err := safefs.Open(s.dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	if d.Mounted(alloc) {
+		return nil
+	}
+	file, err := d.Append(alloc, 0o400)
+	if err != nil {
+		return err
+	}
+	file.Close() // made empty, to be mounted on
+	err = inNew(func(ns int) error { return d.Bind(ns, alloc) })
+	if err != nil {
+		err = errors.Join(err, d.Remove(alloc))
+	}
+	return err
+}
+
+// Remove lets go of the allocation's namespace. It ends when no process is in it. That
+// there is none is no error.
+func (s *Set) Remove(alloc string) error {
+	d, err := safefs.Open(s.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		defer d.Close()
+		err = remove(d, alloc)
+	}
+	if err != nil {
+		return fmt.Errorf("remove network namespace of allocation %s: %w", alloc, err)
+	}
+	return nil
+}
+
+func remove(d *safefs.Dir, alloc string) error {
+	if err := d.Unmount(alloc); err != nil {
+		return err
+	}
+	return d.Remove(alloc)
+}
+
+// Sweep removes the namespaces of allocations that are not to be kept: an agent died
+// before it could.
+func (s *Set) Sweep(keep func(alloc string) bool) error {
+	d, err := safefs.Open(s.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("look for network namespaces: %w", err)
+	}
+	defer d.Close()
+	names, err := d.Names()
+	if err != nil {
+		return fmt.Errorf("look for network namespaces: %w", err)
+	}
+	var errs []error
+	for _, name := range names {
+		if keep(name) {
+			continue
+		}
+		if err := remove(d, name); err != nil {
+			errs = append(errs, fmt.Errorf("remove network namespace of allocation %s: %w", name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// loopbackUp raises the interface lo of the calling thread's namespace. The kernel gives
+// it its addresses.
+func loopbackUp() error {
+	sock, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(sock)
+	req, err := unix.NewIfreq("lo")
+	if err != nil {
+		return err
+	}
+	if err := unix.IoctlIfreq(sock, unix.SIOCGIFFLAGS, req); err != nil {
+		return err
+	}
+	req.SetUint16(req.Uint16() | unix.IFF_UP)
+	return unix.IoctlIfreq(sock, unix.SIOCSIFFLAGS, req)
+}

@@ -1,0 +1,156 @@
+package taskhook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/open-nomad/open-nomad/client/allocdir"
+	"github.com/open-nomad/open-nomad/client/taskenv"
+	"github.com/open-nomad/open-nomad/internal/safefs"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/plugins/drivers"
+)
+
+// Files of the node that a dns block lays others over, and how much of one is read.
+const (
+	resolvFile = "/etc/resolv.conf"
+	hostsFile  = "/etc/hosts"
+	maxResolv  = 64 << 10
+)
+
+// dnsHook writes the resolv.conf that the group's dns block asks for, and in a network
+// that leads nowhere a hosts file to go with it. They lie in the task's private
+// directory, which is root's, and the driver lays them over those of the node. Without
+// a dns block the task sees the node's files.
+type dnsHook struct{ lays bool }
+
+func (*dnsHook) Name() string { return "dns" }
+
+func (h *dnsHook) Prestart(_ context.Context, req *TaskPrestartRequest, resp *TaskPrestartResponse) error {
+	group := groupOf(req.Alloc)
+	if group == nil || req.Running {
+		return nil
+	}
+	i := slices.IndexFunc(group.Networks, func(n *nomad.NetworkResource) bool { return n.DNS != nil })
+	if i < 0 {
+		return nil
+	}
+	if !h.lays {
+		return &Fault{Type: nomad.TaskFailedValidation, Err: fmt.Errorf(
+			"driver %q can't give a task a resolv.conf of its own: remove the dns block of the group's network, or use another driver, such as exec2", req.Task.Driver)}
+	}
+	dns := resolved(group.Networks[i].DNS, req.Env)
+	if err := errors.Join(dns.Check(), complete(dns)); err != nil {
+		return &Fault{Type: nomad.TaskFailedValidation, Err: err}
+	}
+	files := map[string]string{resolvFile: resolvConf(dns, readResolv())}
+	if group.NetworkMode() == nomad.NetworkModeNone {
+		files[hostsFile] = hosts()
+	}
+	for target, text := range files {
+		name := path.Join(allocdir.PrivateName, path.Base(target))
+		if err := req.Dir.Root().Replace(name, []byte(text), safefs.File{Mode: 0o444, UID: -1, GID: -1}); err != nil {
+			return &Fault{Type: nomad.TaskSetupFailure, Err: &drivers.RecoverableError{Err: fmt.Errorf("write %s of the task: %w", target, err)}}
+		}
+		resp.Files = append(resp.Files, drivers.HostFile{Name: path.Join(req.Dir.Name(), name), Target: target})
+	}
+	slices.SortFunc(resp.Files, func(a, b drivers.HostFile) int { return strings.Compare(a.Target, b.Target) })
+	return nil
+}
+
+// resolved is the block with its references filled in.
+func resolved(d *nomad.DNSConfig, env *taskenv.Env) *nomad.DNSConfig {
+	each := func(list []string) []string {
+		out := make([]string, len(list))
+		for i, s := range list {
+			out[i] = env.Expand(s)
+		}
+		return out
+	}
+	return &nomad.DNSConfig{Servers: each(d.Servers), Searches: each(d.Searches), Options: each(d.Options)}
+}
+
+// complete refuses references that nothing is known of here.
+func complete(d *nomad.DNSConfig) error {
+	for _, s := range slices.Concat(d.Servers, d.Searches, d.Options) {
+		if strings.Contains(s, "${") {
+			return fmt.Errorf("dns holds %q, of which nothing is known on this node", s)
+		}
+	}
+	return nil
+}
+
+// resolvConf is the text of a resolv.conf: what the block leaves out is the node's.
+func resolvConf(d *nomad.DNSConfig, node *nomad.DNSConfig) string {
+	pick := func(own, other []string) []string {
+		if len(own) > 0 {
+			return own
+		}
+		return other
+	}
+	var b strings.Builder
+	for _, s := range pick(d.Servers, node.Servers) {
+		fmt.Fprintf(&b, "nameserver %s\n", s)
+	}
+	if s := pick(d.Searches, node.Searches); len(s) > 0 {
+		fmt.Fprintf(&b, "search %s\n", strings.Join(s, " "))
+	}
+	if s := pick(d.Options, node.Options); len(s) > 0 {
+		fmt.Fprintf(&b, "options %s\n", strings.Join(s, " "))
+	}
+	return b.String()
+}
+
+// readResolv is the node's own resolv.conf, as far as there is one.
+func readResolv() *nomad.DNSConfig {
+	f, err := os.Open(resolvFile)
+	if err != nil {
+		return &nomad.DNSConfig{}
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxResolv))
+	if err != nil {
+		return &nomad.DNSConfig{}
+	}
+	return parseResolv(string(text))
+}
+
+func parseResolv(text string) *nomad.DNSConfig {
+	d := &nomad.DNSConfig{}
+	for line := range strings.Lines(text) {
+		switch words := strings.Fields(line); {
+		case len(words) < 2:
+		case words[0] == "nameserver":
+			d.Servers = append(d.Servers, words[1])
+		case words[0] == "search" || words[0] == "domain": // the last one counts
+			d.Searches = words[1:]
+		case words[0] == "options":
+			d.Options = append(d.Options, words[1:]...)
+		}
+	}
+	return d
+}
+
+// hosts has the names of the loopback interface, and that of the node: programs look
+// for the address of the machine they run on.
+func hosts() string {
+	name, err := os.Hostname()
+	if err != nil || name == "localhost" {
+		name = ""
+	}
+	return strings.TrimSpace("127.0.0.1 localhost "+name) + "\n" +
+		strings.TrimSpace("::1 localhost ip6-localhost ip6-loopback "+name) + "\n"
+}
+
+func groupOf(a *nomad.Allocation) *nomad.TaskGroup {
+	if a.Job == nil {
+		return nil
+	}
+	return a.Job.TaskGroup(a.TaskGroup)
+}

@@ -1,0 +1,83 @@
+package taskhook_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/open-nomad/open-nomad/client/taskhook"
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// resolving is a task in a network with a dns block, of a driver that lays files.
+func resolving(mode string, dns *nomad.DNSConfig) taskhook.Config {
+	cfg := config(&nomad.Task{Driver: "exec2", Meta: map[string]string{"corp": "corp.example"}})
+	cfg.Capabilities.Mounts = true
+	cfg.Alloc.TaskGroup = "g"
+	cfg.Alloc.Job.TaskGroups = []*nomad.TaskGroup{{Name: "g", Networks: nomad.Networks{{Mode: mode, DNS: dns}}}}
+	return cfg
+}
+
+func TestResolvConf(t *testing.T) {
+	got, err := prestart(t, resolving("host", &nomad.DNSConfig{
+		Servers: []string{"192.0.2.1", "2001:db8::1"}, Searches: []string{"${NOMAD_META_corp}", "x.example"}, Options: []string{"ndots:2", "rotate"},
+	}), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got.files) != 1 || got.files[0].Target != "/etc/resolv.conf" {
+		t.Fatalf("files = %+v, want a resolv.conf", got.files)
+	}
+	path := filepath.Join(filepath.Dir(got.dir.Path()), got.files[0].Name)
+	text, err := os.ReadFile(path)
+	want := "nameserver 192.0.2.1\nnameserver 2001:db8::1\nsearch corp.example x.example\noptions ndots:2 rotate\n"
+	if string(text) != want || err != nil {
+		t.Errorf("resolv.conf = %q, %v, want %q", text, err, want)
+	}
+	info, err := os.Stat(path)
+	if err != nil || info.Mode().Perm() != 0o444 {
+		t.Errorf("mode = %v, %v, want 0444", info.Mode(), err)
+	}
+	if above, err := os.Stat(filepath.Dir(path)); err != nil || above.Mode().Perm() != 0o700 {
+		t.Errorf("directory: %v, %v, want 0700", above.Mode(), err)
+	}
+}
+
+// In a network that leads nowhere, names of the loopback interface are all there is.
+func TestHostsOfNone(t *testing.T) {
+	got, err := prestart(t, resolving("none", &nomad.DNSConfig{Servers: []string{"127.0.0.1"}}), nil)
+	if err != nil || len(got.files) != 2 || got.files[0].Target != "/etc/hosts" {
+		t.Fatalf("files = %+v, %v", got.files, err)
+	}
+	text, err := os.ReadFile(filepath.Join(filepath.Dir(got.dir.Path()), got.files[0].Name))
+	if err != nil || !strings.HasPrefix(string(text), "127.0.0.1 localhost") || !strings.Contains(string(text), "\n::1 localhost") {
+		t.Errorf("hosts = %q, %v", text, err)
+	}
+}
+
+func TestNoBlockNoFiles(t *testing.T) {
+	cfg := resolving("none", nil)
+	cfg.Capabilities.Mounts = false // and no driver that can is needed
+	if got, err := prestart(t, cfg, nil); err != nil || len(got.files) != 0 {
+		t.Errorf("files = %+v, %v", got.files, err)
+	}
+}
+
+func TestDNSFaults(t *testing.T) {
+	for _, c := range []struct {
+		dns  nomad.DNSConfig
+		lays bool
+		want string
+	}{
+		{nomad.DNSConfig{}, false, `driver "exec2" can't give a task a resolv.conf of its own`},
+		{nomad.DNSConfig{Servers: []string{"${meta.nothing}"}}, true, `dns holds "${meta.nothing}"`},
+		{nomad.DNSConfig{Servers: []string{"${NOMAD_META_corp}"}}, true, `"corp.example", which is no IP address`},
+	} {
+		cfg := resolving("host", &c.dns)
+		cfg.Capabilities.Mounts = c.lays
+		if _, err := prestart(t, cfg, nil); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("Prestart() = %v, want %q", err, c.want)
+		}
+	}
+}

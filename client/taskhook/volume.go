@@ -1,0 +1,185 @@
+package taskhook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/client/allocdir"
+	"github.com/open-nomad/open-nomad/internal/safefs"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/plugins/drivers"
+)
+
+// volumeHook finds the host volumes that a task mounts, and hands them to its driver. A
+// volume may be written to when the node, the group and the mount all let it.
+type volumeHook struct {
+	node   *nomad.Node
+	alloc  *allocdir.Dir
+	mounts bool // the driver can
+}
+
+func (*volumeHook) Name() string { return "volumes" }
+
+func (h *volumeHook) Prestart(_ context.Context, req *TaskPrestartRequest, resp *TaskPrestartResponse) error {
+	if len(req.Task.VolumeMounts) == 0 || req.Running {
+		return nil
+	}
+	if !h.mounts {
+		return &Fault{Type: nomad.TaskFailedValidation, Err: fmt.Errorf(
+			"driver %q can't mount volumes: remove volume_mount, or use another driver, such as exec2", req.Task.Driver)}
+	}
+	taken := map[string]bool{}
+	for _, m := range req.Task.VolumeMounts {
+		name := req.Env.Expand(m.Volume)
+		mount, err := h.mount(name, m, req)
+		if err == nil && taken[mount.TaskPath] {
+			err = fmt.Errorf("destination %s is that of another volume", mount.TaskPath)
+		}
+		if err != nil {
+			return &Fault{Type: nomad.TaskSetupFailure, Err: &drivers.RecoverableError{Err: fmt.Errorf("mount volume %q: %w", name, err)}}
+		}
+		taken[mount.TaskPath] = true
+		resp.Mounts = append(resp.Mounts, mount)
+	}
+	return nil
+}
+
+func (h *volumeHook) mount(name string, m *nomad.VolumeMount, req *TaskPrestartRequest) (drivers.Mount, error) {
+	have, err := h.find(name, m, req)
+	if err != nil {
+		return drivers.Mount{}, err
+	}
+	info, err := look(have.host)
+	if err != nil {
+		return drivers.Mount{}, fmt.Errorf("host volume %q of this node: %w", have.source, err)
+	}
+	target, err := h.target(m.Destination, req, info.Mode&unix.S_IFMT == unix.S_IFDIR)
+	if err != nil {
+		return drivers.Mount{}, err
+	}
+	return drivers.Mount{TaskPath: target, HostPath: have.host, ReadOnly: have.readOnly}, nil
+}
+
+// found is a volume of the node as the task may have it.
+type found struct {
+	source, host string
+	readOnly     bool
+}
+
+func (h *volumeHook) find(name string, m *nomad.VolumeMount, req *TaskPrestartRequest) (found, error) {
+	var v *nomad.VolumeRequest
+	if group := groupOf(req.Alloc); group != nil {
+		v = group.Volumes[name]
+	}
+	mode := req.Env.Expand(m.PropagationMode)
+	switch {
+	case v == nil:
+		return found{}, errors.New("the group has no volume of that name")
+	case v.Type != nomad.VolumeTypeHost:
+		return found{}, fmt.Errorf("this client does not have volumes of type %q yet", v.Type)
+	case mode != "" && mode != nomad.VolumeMountPrivate:
+		return found{}, fmt.Errorf("this client does not have the propagation_mode %q yet", mode)
+	case m.SELinuxLabel != "":
+		return found{}, errors.New("this client does not have selinux_label yet")
+	}
+	source := v.SourceFor(req.Alloc.Name)
+	have := h.node.HostVolumes[source]
+	if have == nil {
+		return found{}, fmt.Errorf("this node has no host volume %q", source)
+	}
+	return found{source: source, host: have.Path, readOnly: have.ReadOnly || v.Reads() || m.ReadOnly}, nil
+}
+
+// look says what is at a path that had no links when the agent started. One that has
+// come since is a task's doing.
+func look(name string) (*unix.Stat_t, error) {
+	fd, err := unix.Openat2(unix.AT_FDCWD, name, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS})
+	if errors.Is(err, unix.ELOOP) {
+		err = errors.New("there is a link on the way that was not there when the agent started")
+	}
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return nil, &fs.PathError{Op: "stat", Path: name, Err: err}
+	}
+	return &st, nil
+}
+
+// target is where the task finds the volume. Below the directories that the task may
+// write to, it is made when it is not there.
+func (h *volumeHook) target(destination string, req *TaskPrestartRequest, directory bool) (string, error) {
+	target := req.Env.Expand(destination)
+	if strings.Contains(target, "${") {
+		return "", fmt.Errorf("destination is %q, of which nothing is known on this node", target)
+	}
+	if err := nomad.CheckMountTarget(target); err != nil {
+		return "", err
+	}
+	if !filepath.IsAbs(target) {
+		target = filepath.Join(req.Dir.Path(), target)
+	}
+	target = filepath.Clean(target)
+	alloc := h.alloc.Path()
+	inAlloc, err := filepath.Rel(alloc, target)
+	if err != nil {
+		return "", err
+	}
+	if within(target, alloc) || inAlloc == allocdir.SharedName || target == req.Dir.Path() {
+		return "", fmt.Errorf("destination %s would hide the task's own directories: choose another", target)
+	}
+	if !within(alloc, target) {
+		return target, h.there(target)
+	}
+	return target, h.ready(inAlloc, req, directory)
+}
+
+// there says whether a destination exists on the node.
+func (h *volumeHook) there(target string) error {
+	_, err := os.Lstat(target)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("destination %s does not exist on this node and lies outside the task's directory: make it, or choose one below ${NOMAD_TASK_DIR}", target)
+	}
+	return err
+}
+
+// ready makes a destination within the allocation's directory: below that of the task or
+// the shared one. No link is followed on the way, whoever put it there.
+func (h *volumeHook) ready(rel string, req *TaskPrestartRequest, directory bool) error {
+	first, rest, _ := strings.Cut(rel, "/")
+	own := first == req.Dir.Name() && rest != allocdir.PrivateName && !strings.HasPrefix(rest, allocdir.PrivateName+"/")
+	if !own && first != allocdir.SharedName {
+		return fmt.Errorf("destination %s is within the allocation, but neither in the task's directory nor in the shared one", filepath.Join(h.alloc.Path(), rel))
+	}
+	root, err := safefs.Open(h.alloc.Path())
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	if !directory {
+		f, err := root.Open(rel)
+		if err != nil {
+			return fmt.Errorf("destination of a volume that is a file: %w", err)
+		}
+		return f.Close()
+	}
+	made, err := root.MakeAll(rel, 0o755, req.Owner.UID, req.Owner.GID)
+	if err != nil {
+		return fmt.Errorf("make destination: %w", err)
+	}
+	return made.Close()
+}
+
+// within says whether a path is another one, or below it.
+func within(dir, name string) bool {
+	return dir == "/" || name == dir || strings.HasPrefix(name, dir+"/")
+}

@@ -1,0 +1,53 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// HostVolume is a directory of the node that jobs may mount.
+type HostVolume struct {
+	Path     string
+	ReadOnly bool
+}
+
+// hostVolumes looks at the paths of the configured volumes. What a link leads to is
+// decided here, once: later ones on the way may be a task's doing, and are refused.
+func hostVolumes(cfg *Config, log *slog.Logger) (map[string]*nomad.ClientHostVolumeConfig, error) {
+	if len(cfg.HostVolumes) == 0 {
+		return nil, nil
+	}
+	out := map[string]*nomad.ClientHostVolumeConfig{}
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(cfg.HostVolumes)) {
+		v := cfg.HostVolumes[name]
+		path, err := filepath.EvalSymlinks(v.Path)
+		if err == nil {
+			_, err = os.Stat(path)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("host volume %q: %w: make it, or remove the host_volume block", name, err))
+			continue
+		}
+		for _, own := range []string{cfg.StateDir, cfg.AllocDir} {
+			if holds(path, own) || holds(own, path) {
+				log.Warn("a host volume shares files with the agent: tasks may see what is not theirs", "volume", name, "path", path, "agent", own)
+			}
+		}
+		out[name] = &nomad.ClientHostVolumeConfig{Name: name, Path: path, ReadOnly: v.ReadOnly}
+	}
+	return out, errors.Join(errs...)
+}
+
+// holds says whether a path is a directory or lies below it.
+func holds(dir, path string) bool {
+	return dir == "/" || path == dir || strings.HasPrefix(path, dir+"/")
+}
