@@ -169,7 +169,10 @@ func (r *Runner) limits(res *nomad.AllocatedTaskResources) drivers.LinuxResource
 		MHzPerCore:  r.cfg.MHzPerCore,
 		Cores:       res.Cpu.ReservedCores,
 	}
-	if res.Memory.MemoryMaxMB > res.Memory.MemoryMB {
+	switch {
+	case res.Memory.MemoryMaxMB == nomad.MemoryNoLimit:
+		limits.MemoryMaxBytes = -1
+	case res.Memory.MemoryMaxMB > res.Memory.MemoryMB:
 		limits.MemoryMaxBytes = res.Memory.MemoryMaxMB * nomad.BytesInMegabyte
 	}
 	return limits

@@ -146,6 +146,9 @@ func (d *Driver) StartTask(ctx context.Context, cfg *drivers.TaskConfig) (*drive
 	if err != nil {
 		return nil, err
 	}
+	if err := demands(t); err != nil {
+		return nil, err
+	}
 	acc, err := account(set.Plugin, cfg)
 	if err != nil {
 		return nil, err
@@ -170,6 +173,21 @@ func (d *Driver) StartTask(ctx context.Context, cfg *drivers.TaskConfig) (*drive
 		return nil, process.StartFailure(err)
 	}
 	return d.Started(cfg)
+}
+
+// demands says what a task asks of the kernel that it does not have. Servers place by
+// the same rule, unless the amount was known on the node only.
+func demands(t config.Task) error {
+	abi, err := landlock.ABI()
+	switch {
+	case err != nil:
+		return err
+	case abi < t.RequireABI:
+		return fmt.Errorf("require_abi: the task asks for Landlock ABI %d, this node's kernel has %d", t.RequireABI, abi)
+	case t.Network != nil && abi < landlock.ABITCP:
+		return fmt.Errorf("network: to restrict TCP ports takes Landlock ABI %d, this node's kernel has %d", landlock.ABITCP, abi)
+	}
+	return nil
 }
 
 // spec is what the supervisor is asked to start.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -126,6 +127,29 @@ func mkdir(t testing.TB, dir string) {
 func (f *fixture) config(cfg *drivers.TaskConfig, command string, args []string, unveil ...string) {
 	cfg.Config = cty.ObjectVal(map[string]cty.Value{"command": cty.StringVal(command),
 		"args": list(args), "unveil": list(unveil)})
+}
+
+// set gives a task options beside those that it has, as a job would.
+func (f *fixture) set(cfg *drivers.TaskConfig, options map[string]any) *drivers.TaskConfig {
+	f.t.Helper()
+	v, err := drivers.Decode(merged(cfg, options), f.TaskSpec())
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	cfg.Config = v
+	return cfg
+}
+
+func merged(cfg *drivers.TaskConfig, options map[string]any) map[string]any {
+	have := drivers.Fields{Value: cfg.Config}
+	all := map[string]any{"command": have.String("command")}
+	for _, name := range []string{"args", "unveil"} {
+		if l := have.Strings(name); l != nil {
+			all[name] = l
+		}
+	}
+	maps.Copy(all, options)
+	return all
 }
 
 func list(s []string) cty.Value {

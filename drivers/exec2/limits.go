@@ -16,11 +16,14 @@ import (
 // of processes, so that one that forks without end leaves room for the host.
 func limits(set config.Plugin, t config.Task, r drivers.LinuxResources) (cgroup.Limits, error) {
 	l := cgroup.Limits{MemoryMax: r.MemoryBytes, CPUShares: r.CPUShares, Cores: r.Cores, Processes: set.PIDsLimit}
-	if r.MemoryMaxBytes > 0 {
+	switch {
+	case r.MemoryMaxBytes < 0:
+		l.MemoryLow, l.MemoryMax = r.MemoryBytes, 0
+	case r.MemoryMaxBytes > 0:
 		l.MemoryLow, l.MemoryMax = r.MemoryBytes, max(r.MemoryMaxBytes, r.MemoryBytes)
 	}
-	if r.MHzPerCore > 0 {
-		l.CPUQuota = r.CPUShares * cgroup.CPUPeriod / int64(r.MHzPerCore)
+	if r.MHzPerCore > 0 { // 0 would be no limit: the least is what the kernel takes
+		l.CPUQuota = max(r.CPUShares*cgroup.CPUPeriod/int64(r.MHzPerCore), 1)
 	}
 	if t.PIDsLimit > set.PIDsLimitMax {
 		return l, fmt.Errorf("pids_limit: %d is above the %d that this node allows (pids_limit_max in its driver config)", t.PIDsLimit, set.PIDsLimitMax)

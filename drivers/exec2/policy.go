@@ -28,7 +28,7 @@ func policy(set config.Plugin, cfg *drivers.TaskConfig, t config.Task, acc proce
 		return nil, err
 	}
 	p := &sandbox.Policy{
-		Argv: append([]string{t.Command}, t.Args...), Env: environ(cfg, acc), Dir: dir,
+		Argv: append([]string{t.Command}, t.Args...), Env: environ(cfg, acc), Dir: dir, DirAs: sandbox.DirAsUser,
 		MissingExit: notFound, OOMScoreAdj: max(t.OOMScoreAdj, cfg.OOMScoreAdj, 0),
 		Files:   &sandbox.Files{Paths: paths, MinABI: requiredABI(set, t), TCP: t.Network},
 		Rlimits: limits,

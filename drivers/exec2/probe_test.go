@@ -68,6 +68,16 @@ func probe(what string, args []string) int {
 	case "shm":
 		id, _ := strconv.Atoi(args[0])
 		_, err = unix.SysvShmAttach(id, 0, unix.SHM_RDONLY)
+	case "listen":
+		var l net.Listener
+		if l, err = net.Listen("tcp", "127.0.0.1:"+args[0]); err == nil {
+			l.Close()
+		}
+	case "connect":
+		var c net.Conn
+		if c, err = net.Dial("tcp", "127.0.0.1:"+args[0]); err == nil {
+			c.Close()
+		}
 	case "read":
 		_, err = os.ReadFile(args[0])
 	case "exec":

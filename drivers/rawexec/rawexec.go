@@ -147,6 +147,8 @@ func (s settings) policy(cfg *drivers.TaskConfig, o options) (*sandbox.Policy, e
 		p.Dir = cfg.TaskDir
 	} else if !filepath.IsAbs(p.Dir) {
 		return nil, fmt.Errorf("work_dir %q is not absolute", p.Dir)
+	} else {
+		p.DirAs = sandbox.DirAsUser
 	}
 	for _, v := range process.Environ(cfg.Env) {
 		name, _, _ := strings.Cut(v, "=")

@@ -135,7 +135,7 @@ type TaskConfig struct {
 // LinuxResources are the limits of the task's cgroup.
 type LinuxResources struct {
 	MemoryBytes    int64 // soft when MemoryMaxBytes is set, hard else
-	MemoryMaxBytes int64 // hard; 0 when equal to MemoryBytes
+	MemoryMaxBytes int64 // hard; 0 when equal to MemoryBytes, negative when there is no hard limit
 	CPUShares      int64 // MHz asked for
 	MHzPerCore     uint64
 	Cores          []uint16 // reserved cores; empty for the shared ones
