@@ -1,0 +1,97 @@
+package cgroup
+
+import (
+	"math"
+	"strconv"
+	"strings"
+)
+
+// Setting is one file of a group: what the limits want of it, and what it has.
+type Setting struct {
+	File       string
+	Want, Have string // Have is empty when the file can't be read
+	Held       bool   // what it has is as strict as wanted, or stricter
+}
+
+// Compare lists what the group's files say of limits that it was made with. A limit
+// that is not set is not listed.
+func (g *Group) Compare(l Limits) []Setting {
+	var out []Setting
+	number := func(controller, file1, file2 string, want int64) {
+		if want <= 0 {
+			return
+		}
+		file, have := g.get(controller, file1, file2)
+		// Of cpu.max the first word is the quota; the period is ours.
+		n, ok := amount(strings.SplitN(have, " ", 2)[0])
+		out = append(out, Setting{File: file, Want: itoa(want), Have: have, Held: ok && n <= want})
+	}
+	number("memory", "memory.limit_in_bytes", "memory.max", l.MemoryMax)
+	if l.CPUQuota > 0 {
+		number("cpu", "cpu.cfs_quota_us", "cpu.max", max(l.CPUQuota, minQuota))
+	}
+	number("pids", "pids.max", "pids.max", l.Processes)
+	if len(l.Cores) > 0 {
+		file, have := g.get("cpuset", "cpuset.cpus", "cpuset.cpus")
+		want := map[int]bool{}
+		list := make([]string, len(l.Cores))
+		for i, c := range l.Cores {
+			want[int(c)], list[i] = true, strconv.Itoa(int(c))
+		}
+		out = append(out, Setting{File: file, Want: strings.Join(list, ","), Have: have, Held: within(have, want)})
+	}
+	return out
+}
+
+// get reads the file of a controller, in whichever version it works.
+func (g *Group) get(controller, file1, file2 string) (file, value string) {
+	dir, version := g.h.controller(controller, g.rel)
+	file = file2
+	if version == 1 {
+		file = file1
+	}
+	if version == 0 {
+		return file, ""
+	}
+	value, err := read(dir, file)
+	if err != nil {
+		return file, ""
+	}
+	return file, value
+}
+
+// amount reads a limit; version 2 says "max", version 1 -1, for none.
+func amount(s string) (int64, bool) {
+	if s == "max" {
+		return math.MaxInt64, true
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
+	if n < 0 {
+		n = math.MaxInt64
+	}
+	return n, err == nil
+}
+
+// within says whether a list such as "0-2,5" names nothing but what is allowed.
+func within(list string, allowed map[int]bool) bool {
+	if list == "" {
+		return false
+	}
+	for part := range strings.SplitSeq(list, ",") {
+		first, last, ranged := strings.Cut(part, "-")
+		if !ranged {
+			last = first
+		}
+		from, err1 := strconv.Atoi(first)
+		to, err2 := strconv.Atoi(last)
+		if err1 != nil || err2 != nil || to-from > 1<<16 {
+			return false
+		}
+		for c := from; c <= to; c++ {
+			if !allowed[c] {
+				return false
+			}
+		}
+	}
+	return true
+}

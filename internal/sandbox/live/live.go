@@ -1,0 +1,290 @@
+// Package live compares a policy with what the kernel tells of the process that it was
+// applied to: /proc/<pid>/status, limits, ns, mountinfo, and the files of its control
+// group. Landlock tells nothing of another process: its layer is declared only.
+//
+// A program may make its own sandbox stricter: lower a limit, add a filter, give rights
+// away. That is no mismatch; anything looser than declared is.
+//
+// It reads and decides nothing. What it reads is the kernel's, yet the process may end
+// and its number be another's meanwhile: who asks looks afterwards whether the process
+// is still the one that was meant.
+package live
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/internal/cgroup"
+	"github.com/open-nomad/open-nomad/internal/sandbox"
+)
+
+// Untold is what Live says of a layer that the kernel keeps to itself.
+const Untold = ""
+
+// Layer is one property of a sandbox.
+type Layer struct {
+	Name     string
+	Declared string
+	Live     string // Untold, or what the kernel says
+	Match    bool
+}
+
+// Subject is what is compared.
+type Subject struct {
+	PID    int
+	Policy *sandbox.Policy
+	Limits *cgroup.Limits // nil: no control group was made
+	Group  string         // path of the group below its tree's root, as /proc has it
+}
+
+// maxRead bounds what is read of a file that a process can make long (mountinfo).
+const maxRead = 1 << 20
+
+// process is what /proc tells of one process. Its directory is held open: it never
+// becomes another process's.
+type process struct {
+	dir    *os.Root
+	status map[string]string
+	mounts []mount
+}
+
+// Compare returns the layers of a sandbox in the order in which they were laid. It
+// fails when the process is gone.
+func Compare(s Subject) ([]Layer, error) {
+	p, err := look(s.PID)
+	if err != nil {
+		return nil, err
+	}
+	defer p.dir.Close()
+	var out []Layer
+	for _, layers := range []func(*process, Subject) ([]Layer, error){groups, score, namespaces, mountLayers, user, capabilities, limits, landlocked, filtered} {
+		more, err := layers(p, s)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, more...)
+	}
+	return out, nil
+}
+
+func look(pid int) (*process, error) {
+	dir, err := os.OpenRoot("/proc/" + strconv.Itoa(pid))
+	if err != nil {
+		return nil, fmt.Errorf("look at process %d: %w", pid, err)
+	}
+	p := &process{dir: dir, status: map[string]string{}}
+	text, err := p.read("status")
+	if err != nil {
+		dir.Close()
+		return nil, err
+	}
+	for line := range strings.Lines(text) {
+		if key, value, ok := strings.Cut(line, ":"); ok {
+			p.status[key] = strings.TrimSpace(value)
+		}
+	}
+	if text, err = p.read("mountinfo"); err != nil {
+		dir.Close()
+		return nil, err
+	}
+	p.mounts = parseMounts(text)
+	return p, nil
+}
+
+func (p *process) read(name string) (string, error) {
+	f, err := p.dir.Open(name)
+	if err != nil {
+		return "", fmt.Errorf("look at a process: %w", err)
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxRead))
+	if err != nil {
+		return "", fmt.Errorf("look at a process: %w", err)
+	}
+	return string(text), nil
+}
+
+// same is a layer that must be as declared.
+func same(name, declared, live string) Layer {
+	return Layer{Name: name, Declared: declared, Live: live, Match: declared == live}
+}
+
+func groups(p *process, s Subject) ([]Layer, error) {
+	if s.Limits == nil {
+		return []Layer{{Name: "control group", Declared: "none of its own", Match: true}}, nil
+	}
+	text, err := p.read("cgroup")
+	if err != nil {
+		return nil, err
+	}
+	// Each tree has its own path; the supervisor joins what there is of them.
+	var in []string
+	for line := range strings.Lines(text) {
+		_, path, _ := strings.Cut(line, ":/")
+		if path = "/" + strings.TrimSpace(path); path == s.Group || strings.HasPrefix(path, s.Group+"/") {
+			in = append(in, path)
+		}
+	}
+	out := []Layer{{Name: "control group", Declared: s.Group, Live: "elsewhere", Match: len(in) > 0}}
+	if len(in) > 0 {
+		out[0].Live = in[0]
+	}
+	h, err := cgroup.Detect()
+	if err != nil {
+		return nil, err
+	}
+	g, err := h.Open(filepath.Dir(s.Group)[1:], filepath.Base(s.Group))
+	if err != nil {
+		return nil, err
+	}
+	for _, set := range g.Compare(*s.Limits) {
+		out = append(out, Layer{Name: set.File, Declared: set.Want, Live: set.Have, Match: set.Held})
+	}
+	return out, nil
+}
+
+func score(p *process, s Subject) ([]Layer, error) {
+	text, err := p.read("oom_score_adj")
+	if err != nil {
+		return nil, err
+	}
+	now, err := strconv.Atoi(strings.TrimSpace(text))
+	// Lowering takes a privilege; raising is the program's right.
+	return []Layer{{Name: "oom_score_adj", Declared: strconv.Itoa(s.Policy.OOMScoreAdj), Live: strings.TrimSpace(text), Match: err == nil && now >= s.Policy.OOMScoreAdj}}, nil
+}
+
+func user(p *process, s Subject) ([]Layer, error) {
+	if s.Policy.User == nil {
+		return []Layer{{Name: "uid", Declared: "the agent's", Live: p.status["Uid"], Match: true}}, nil
+	}
+	u := s.Policy.User
+	four := func(id uint32) string { return strings.TrimSuffix(strings.Repeat(fmt.Sprint(id)+" ", 4), " ") }
+	have := strings.Fields(p.status["Groups"])
+	want := make([]string, len(u.Groups))
+	for i, g := range u.Groups {
+		want[i] = fmt.Sprint(g)
+	}
+	slices.Sort(have)
+	slices.Sort(want)
+	return []Layer{
+		same("uid", four(u.UID), words(p.status["Uid"])),
+		same("gid", four(u.GID), words(p.status["Gid"])),
+		same("groups", list(want), list(have)),
+	}, nil
+}
+
+func words(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+func list(s []string) string {
+	if len(s) == 0 {
+		return "none"
+	}
+	return strings.Join(s, " ")
+}
+
+func capabilities(p *process, s Subject) ([]Layer, error) {
+	var out []Layer
+	for _, set := range []string{"CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"} {
+		live := strings.TrimLeft(p.status[set], "0")
+		if live == "" {
+			live = "none"
+		}
+		l := Layer{Name: set, Declared: "none", Live: live, Match: live == "none"}
+		if s.Policy.KeepCapabilities {
+			l.Declared, l.Match = "kept", true
+		} else if set == "CapBnd" && s.Policy.User == nil {
+			// Who has no capability cannot empty this one, and with no_new_privs it gives none.
+			l.Declared, l.Match = "without effect", p.status["NoNewPrivs"] == "1"
+		}
+		out = append(out, l)
+	}
+	l := Layer{Name: "no_new_privs", Declared: "1", Live: p.status["NoNewPrivs"], Match: p.status["NoNewPrivs"] == "1"}
+	if s.Policy.KeepPrivileges {
+		l.Declared, l.Match = "0", true
+	}
+	return append(out, l), nil
+}
+
+func landlocked(_ *process, s Subject) ([]Layer, error) {
+	f := s.Policy.Files
+	if f == nil {
+		return []Layer{{Name: "landlock", Declared: "none", Match: true}}, nil
+	}
+	text := fmt.Sprintf("ABI >= %d, %d paths", f.MinABI, len(f.Paths))
+	if f.TCP != nil {
+		text += fmt.Sprintf(", TCP bind %d, connect %d", f.TCP.Bind, f.TCP.Connect)
+	}
+	out := []Layer{{Name: "landlock", Declared: text, Live: Untold, Match: true}}
+	for _, path := range f.Paths {
+		out = append(out, Layer{Name: "unveil", Declared: path.String(), Live: Untold, Match: true})
+	}
+	return out, nil
+}
+
+func filtered(p *process, s Subject) ([]Layer, error) {
+	const filterMode = "2"
+	mode, n := p.status["Seccomp"], p.status["Seccomp_filters"]
+	live := map[string]string{"0": "off", "1": "strict", filterMode: n + " filters"}[mode]
+	l := Layer{Name: "seccomp", Declared: "filter of " + strconv.Itoa(len(s.Policy.Filter)/8) + " instructions", Live: live, Match: mode == filterMode}
+	if s.Policy.Seccomp != sandbox.SeccompDefault {
+		l.Declared, l.Match = s.Policy.Seccomp, true
+	}
+	return []Layer{l}, nil
+}
+
+// limitNames are the lines of /proc/<pid>/limits.
+var limitNames = map[int]string{
+	unix.RLIMIT_CPU: "cpu time", unix.RLIMIT_FSIZE: "file size", unix.RLIMIT_DATA: "data size", unix.RLIMIT_STACK: "stack size",
+	unix.RLIMIT_CORE: "core file size", unix.RLIMIT_RSS: "resident set", unix.RLIMIT_NPROC: "processes", unix.RLIMIT_NOFILE: "open files",
+	unix.RLIMIT_MEMLOCK: "locked memory", unix.RLIMIT_AS: "address space", unix.RLIMIT_LOCKS: "file locks",
+	unix.RLIMIT_SIGPENDING: "pending signals", unix.RLIMIT_MSGQUEUE: "msgqueue size", unix.RLIMIT_NICE: "nice priority",
+	unix.RLIMIT_RTPRIO: "realtime priority", unix.RLIMIT_RTTIME: "realtime timeout",
+}
+
+func limits(p *process, s Subject) ([]Layer, error) {
+	text, err := p.read("limits")
+	if err != nil {
+		return nil, err
+	}
+	have := map[string][]string{}
+	for line := range strings.Lines(text) {
+		for _, name := range limitNames {
+			if rest, ok := strings.CutPrefix(line, "Max "+name+" "); ok {
+				have[name] = strings.Fields(rest)
+			}
+		}
+	}
+	var out []Layer
+	for _, r := range s.Policy.Rlimits {
+		name := limitNames[r.Resource]
+		l := Layer{Name: "limit of " + name, Declared: bound(r.Soft) + ":" + bound(r.Hard)}
+		if got := have[name]; len(got) >= 2 {
+			l.Live = got[0] + ":" + got[1]
+			l.Match = below(got[1], r.Hard) // the soft one is the program's, up to the hard one
+		}
+		out = append(out, l)
+	}
+	return out, nil
+}
+
+func bound(n uint64) string {
+	if n == unix.RLIM_INFINITY {
+		return "unlimited"
+	}
+	return strconv.FormatUint(n, 10)
+}
+
+func below(live string, declared uint64) bool {
+	if declared == unix.RLIM_INFINITY {
+		return true
+	}
+	n, err := strconv.ParseUint(live, 10, 64)
+	return err == nil && n <= declared
+}

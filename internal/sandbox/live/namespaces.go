@@ -1,0 +1,149 @@
+package live
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/internal/sandbox"
+)
+
+// namespaces compares each with this process's own, which is the agent's.
+func namespaces(p *process, s Subject) ([]Layer, error) {
+	var out []Layer
+	for _, ns := range []struct {
+		name string
+		own  bool
+	}{{"pid", s.Policy.PrivatePID}, {"ipc", s.Policy.PrivateIPC}, {"mnt", s.Policy.Mounts != nil}, {"user", false}} {
+		live, err := p.dir.Readlink("ns/" + ns.name)
+		if err != nil {
+			return nil, fmt.Errorf("look at a process: %w", err)
+		}
+		host, err := os.Readlink("/proc/self/ns/" + ns.name)
+		if err != nil {
+			return nil, fmt.Errorf("look at the agent: %w", err)
+		}
+		l := Layer{Name: ns.name + " namespace", Declared: "the host's", Live: live, Match: live == host}
+		if ns.own {
+			l.Declared, l.Match = "of its own", live != host
+		}
+		out = append(out, l)
+	}
+	net, err := network(p, s.Policy.NetNS)
+	return append(out, net), err
+}
+
+// network compares with the namespace that the policy names.
+func network(p *process, path string) (Layer, error) {
+	live, err := p.dir.Readlink("ns/net")
+	if err != nil {
+		return Layer{}, fmt.Errorf("look at a process: %w", err)
+	}
+	l := Layer{Name: "net namespace", Declared: "the host's", Live: live}
+	if path != "" {
+		l.Declared = path
+	} else {
+		path = "/proc/self/ns/net"
+	}
+	var st unix.Stat_t
+	if err := unix.Stat(path, &st); err != nil {
+		l.Declared += " (gone)"
+		return l, nil
+	}
+	l.Match = live == fmt.Sprintf("net:[%d]", st.Ino)
+	return l, nil
+}
+
+// mount is a line of mountinfo: what covers a directory, and how.
+type mount struct {
+	point   string
+	options []string // of the mount
+	kind    string   // of the file system
+	super   []string // options of the file system
+}
+
+func (m mount) has(option string) bool {
+	for _, o := range m.options {
+		if o == option {
+			return true
+		}
+	}
+	return false
+}
+
+// parseMounts reads mountinfo; a line that is none is left out. The last mount at a
+// point is the one that is seen.
+func parseMounts(text string) []mount {
+	var out []mount
+	unescape := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
+	for line := range strings.Lines(text) {
+		left, right, ok := strings.Cut(line, " - ")
+		f, g := strings.Fields(left), strings.Fields(right)
+		if !ok || len(f) < 6 || len(g) < 3 {
+			continue
+		}
+		out = append(out, mount{point: unescape.Replace(f[4]), options: strings.Split(f[5], ","), kind: g[0], super: strings.Split(g[2], ",")})
+	}
+	return out
+}
+
+// at returns what is mounted at a point.
+func (p *process) at(point string) (mount, bool) {
+	for i := len(p.mounts) - 1; i >= 0; i-- {
+		if p.mounts[i].point == point {
+			return p.mounts[i], true
+		}
+	}
+	return mount{}, false
+}
+
+func mountLayers(p *process, s Subject) ([]Layer, error) {
+	m := s.Policy.Mounts
+	if m == nil {
+		return nil, nil
+	}
+	var out []Layer
+	for _, b := range m.Binds {
+		out = append(out, p.bind(b))
+	}
+	if m.Tmp != (sandbox.Path{}) {
+		_, ok := p.at("/tmp")
+		out = append(out, Layer{Name: "/tmp", Declared: "of its own", Live: map[bool]string{true: "mounted", false: "the host's"}[ok], Match: ok})
+	}
+	if m.Proc {
+		proc, _ := p.at("/proc")
+		super := strings.Join(proc.super, ",")
+		hidden := proc.kind == "proc" && (strings.Contains(super, "hidepid=invisible") || strings.Contains(super, "hidepid=2") ||
+			strings.Contains(super, "hidepid=ptraceable") || strings.Contains(super, "hidepid=4"))
+		out = append(out, Layer{Name: "/proc", Declared: "of its own, hidepid", Live: strings.TrimSpace(proc.kind + " " + super), Match: hidden})
+	}
+	return out, nil
+}
+
+// bind says how a bind is mounted. Read-only is to hold for each mount below, too.
+func (p *process) bind(b sandbox.Bind) Layer {
+	want := []string{"nosuid", "nodev"}
+	if b.ReadOnly {
+		want = append(want, "ro")
+	}
+	l := Layer{Name: "bind " + b.Target, Declared: strings.Join(want, ","), Live: "not mounted"}
+	m, ok := p.at(b.Target)
+	if !ok {
+		return l
+	}
+	l.Live, l.Match = strings.Join(m.options, ","), true
+	for _, o := range want {
+		l.Match = l.Match && m.has(o)
+	}
+	if !b.ReadOnly {
+		return l
+	}
+	for _, below := range p.mounts {
+		if strings.HasPrefix(below.point, b.Target+"/") && !below.has("ro") {
+			l.Match, l.Live = false, l.Live+"; writable at "+below.point
+		}
+	}
+	return l
+}
