@@ -32,6 +32,7 @@ import (
 	"github.com/open-nomad/open-nomad/drivers/exec2/config"
 	"github.com/open-nomad/open-nomad/drivers/process"
 	"github.com/open-nomad/open-nomad/internal/cgroup"
+	"github.com/open-nomad/open-nomad/internal/denials"
 	"github.com/open-nomad/open-nomad/internal/landlock"
 	"github.com/open-nomad/open-nomad/internal/sandbox/seccomp"
 	"github.com/open-nomad/open-nomad/internal/supervise"
@@ -47,11 +48,13 @@ type Driver struct {
 	*process.Settings[settings]
 	log   *slog.Logger
 	super *supervise.Client
+	watch *watch
 }
 
 // New returns the driver with the default settings.
 func New(log *slog.Logger, super *supervise.Client) *Driver {
-	return &Driver{log: log.With("driver", Name), super: super, Settings: process.NewSettings(Name, settings{Plugin: config.DefaultPlugin()}, decodeSettings),
+	log = log.With("driver", Name)
+	return &Driver{log: log, super: super, watch: newWatch(log), Settings: process.NewSettings(Name, settings{Plugin: config.DefaultPlugin()}, decodeSettings),
 		Tasks: process.Tasks{Driver: Name, DefaultStop: syscall.SIGINT, Supervisor: super}}
 }
 
@@ -76,7 +79,12 @@ func (d *Driver) Capabilities() drivers.Capabilities {
 
 // Fingerprint implements drivers.Driver.
 func (d *Driver) Fingerprint(ctx context.Context) <-chan drivers.Fingerprint {
-	return process.Steady(ctx, fingerprint(d.Current()))
+	set := d.Current()
+	f := fingerprint(set)
+	if f.Health == drivers.HealthHealthy {
+		f.Attributes["driver.exec2.explain_denials"] = string(d.watch.mode(set.Plugin))
+	}
+	return process.Steady(ctx, f)
 }
 
 func fingerprint(set settings) drivers.Fingerprint {
@@ -156,7 +164,7 @@ func (d *Driver) StartTask(ctx context.Context, cfg *drivers.TaskConfig) (*drive
 	if err := prepareDirectories(cfg, acc); err != nil {
 		return nil, err
 	}
-	spec, err := spec(set, cfg, t, acc)
+	spec, err := d.spec(set, cfg, t, acc)
 	if err != nil {
 		return nil, err
 	}
@@ -169,9 +177,29 @@ func (d *Driver) StartTask(ctx context.Context, cfg *drivers.TaskConfig) (*drive
 	case t.PIDsLimit > 0:
 		return nil, errors.New("pids_limit: this node has no control group to hold the task in")
 	}
-	if _, err := d.super.Start(ctx, spec); err != nil {
+	return d.start(ctx, cfg, spec, acc)
+}
+
+// start has the supervisor start a task, and watches it from before its first
+// instruction.
+func (d *Driver) start(ctx context.Context, cfg *drivers.TaskConfig, spec *supervise.Spec, acc process.Account) (*drivers.TaskHandle, error) {
+	w := denials.Task{ID: cfg.ID, UID: dynamicUID(cfg.User, acc)}
+	if spec.Group != nil {
+		var err error
+		if spec.Declared, err = declare(spec.Declared, &spec.Group.Limits); err != nil {
+			return nil, err
+		}
+		w.Group = spec.Group.Name
+	}
+	d.watch.begin(w)
+	running, err := d.super.Start(ctx, spec)
+	if err != nil {
+		d.watch.end(cfg.ID)
 		return nil, process.StartFailure(err)
 	}
+	w.PID = running.PID
+	d.watch.begin(w)
+	d.watch.started(cfg.ID)
 	return d.Started(cfg)
 }
 
@@ -191,7 +219,7 @@ func demands(t config.Task) error {
 }
 
 // spec is what the supervisor is asked to start.
-func spec(set settings, cfg *drivers.TaskConfig, t config.Task, acc process.Account) (*supervise.Spec, error) {
+func (d *Driver) spec(set settings, cfg *drivers.TaskConfig, t config.Task, acc process.Account) (*supervise.Spec, error) {
 	p, err := policy(set.Plugin, cfg, t, acc)
 	if err != nil {
 		return nil, err
@@ -199,5 +227,7 @@ func spec(set settings, cfg *drivers.TaskConfig, t config.Task, acc process.Acco
 	if err := filter(set, t, p); err != nil {
 		return nil, err
 	}
+	explain := d.watch.mode(set.Plugin)
+	p.LogDenials, p.LogCalls = explain == denials.Audit, explain != denials.Off
 	return process.Spec(cfg, p)
 }

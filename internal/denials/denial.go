@@ -135,7 +135,7 @@ func seccompDenial(r record) (Denial, bool) {
 	case info.SyscallNumbers[nr] != "":
 		d.Rule = info.SyscallNumbers[nr]
 	}
-	d.Hint = "a seccomp profile that allows it"
+	d.Hint = "a seccomp_profile with it allows it"
 	return d, true
 }
 
@@ -160,7 +160,10 @@ func (d Denial) isNoise() bool {
 }
 
 // String says what was refused and what would allow it.
-func (d Denial) String() string {
+func (d Denial) String() string { return d.Text("unveil") }
+
+// Text is String where the option that lists paths has another name.
+func (d Denial) Text(option string) string {
 	var b strings.Builder
 	b.WriteString(quoted(d.Rule))
 	if d.Path != "" {
@@ -170,7 +173,7 @@ func (d Denial) String() string {
 		fmt.Fprintf(&b, " port %d", d.Port)
 	}
 	if d.Unveil != "" {
-		fmt.Fprintf(&b, " (unveil = [%q] allows it)", d.Unveil)
+		fmt.Fprintf(&b, " (%s = [%q] allows it)", option, d.Unveil)
 	} else if d.Hint != "" {
 		fmt.Fprintf(&b, " (%s)", d.Hint)
 	}

@@ -41,7 +41,21 @@ func (o *owners) add(t Task) {
 	}
 }
 
+// replace takes a task whose uid, group or pid are known better; its domains stay.
+func (o *owners) replace(old, next Task) {
+	o.unlist(old)
+	o.add(next)
+}
+
 func (o *owners) remove(t Task) {
+	o.unlist(t)
+	for _, d := range o.of[t.ID] {
+		delete(o.domains, d)
+	}
+	delete(o.of, t.ID)
+}
+
+func (o *owners) unlist(t Task) {
 	// What a later task has taken over stays its own.
 	if o.byUID[t.UID] == t.ID {
 		delete(o.byUID, t.UID)
@@ -52,10 +66,6 @@ func (o *owners) remove(t Task) {
 	if o.byPID[t.PID] == t.ID {
 		delete(o.byPID, t.PID)
 	}
-	for _, d := range o.of[t.ID] {
-		delete(o.domains, d)
-	}
-	delete(o.of, t.ID)
 }
 
 func (o *owners) ofDomain(domain string) string { return o.domains[domain] }

@@ -37,13 +37,44 @@ type Switch struct {
 	users *os.File
 }
 
+// Available says in an error why this process cannot have what mode needs.
+func Available(mode Mode) error {
+	if mode == Off {
+		return nil
+	}
+	l, err := listen()
+	if err != nil {
+		return fmt.Errorf("%w (it takes CAP_AUDIT_READ, outside of containers)", err)
+	}
+	if err := l.close(); err != nil {
+		return err
+	}
+	if mode != Audit {
+		return nil
+	}
+	on, err := auditing()
+	if err == nil && on != 2 { // 2 is for good, and as it should be
+		err = setAuditing(on) // as it is: only to see that it may be set
+	}
+	if err != nil {
+		return fmt.Errorf("%w (it takes CAP_AUDIT_CONTROL, outside of containers)", err)
+	}
+	return nil
+}
+
 // Hold makes the kernel tell what mode needs, and keeps it so until Release. Off puts
 // back what an agent that crashed has left, and returns a Switch that holds nothing.
 func Hold(dir string, mode Mode) (*Switch, error) {
+	if _, err := os.Stat(dir); mode == Off && errors.Is(err, os.ErrNotExist) {
+		return &Switch{}, nil // nobody ever held anything
+	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make directory for the state of auditing: %w", err)
 	}
 	s := &Switch{dir: dir}
+	if _, err := os.Stat(s.file()); mode == Off && errors.Is(err, os.ErrPermission) {
+		return s, nil // it is root's business
+	}
 	unlock, err := s.lock()
 	if err != nil {
 		return nil, err

@@ -100,11 +100,11 @@ func (w *Watcher) Add(t Task) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if old := w.tasks[t.ID]; old != nil {
-		w.owners.remove(old.Task)
+		w.owners.replace(old.Task, t)
 		old.Task = t
-	} else {
-		w.tasks[t.ID] = &watched{Task: t}
+		return
 	}
+	w.tasks[t.ID] = &watched{Task: t}
 	w.owners.add(t)
 }
 

@@ -232,9 +232,9 @@ func filtered(p *process, s Subject) ([]Layer, error) {
 	const filterMode = "2"
 	mode, n := p.status["Seccomp"], p.status["Seccomp_filters"]
 	live := map[string]string{"0": "off", "1": "strict", filterMode: n + " filters"}[mode]
-	l := Layer{Name: "seccomp", Declared: "filter of " + strconv.Itoa(len(s.Policy.Filter)/8) + " instructions", Live: live, Match: mode == filterMode}
-	if s.Policy.Seccomp != sandbox.SeccompDefault {
-		l.Declared, l.Match = s.Policy.Seccomp, true
+	l := Layer{Name: "seccomp", Declared: fmt.Sprintf("profile %s, a filter of %d instructions", s.Policy.Seccomp, len(s.Policy.Filter)/8), Live: live, Match: mode == filterMode}
+	if s.Policy.Seccomp == sandbox.SeccompNone {
+		l.Declared, l.Match = "none", true
 	}
 	return []Layer{l}, nil
 }

@@ -1,0 +1,68 @@
+package exec2
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/open-nomad/open-nomad/internal/denials"
+	"github.com/open-nomad/open-nomad/plugins/drivers"
+)
+
+// TestRounds: a task is compared when it has started, then every minute, and no more
+// when it is gone.
+func TestRounds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWatch(slog.New(slog.DiscardHandler))
+		ctx, cancel := context.WithCancel(t.Context())
+		start := time.Now()
+		var got []string
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			w.rounds(ctx, func(id string) { got = append(got, id+time.Since(start).String()) })
+		}()
+		w.begin(denials.Task{ID: "a", UID: -1})
+		w.started("a")
+		time.Sleep(90 * time.Second)
+		w.begin(denials.Task{ID: "b", UID: -1})
+		w.started("b")
+		time.Sleep(time.Minute)
+		w.end("a")
+		time.Sleep(time.Minute)
+		cancel()
+		<-ended
+		want := []string{"a0s", "a1m0s", "b1m30s", "a2m0s", "b2m0s", "b3m0s"}
+		if !slices.Equal(got, want) {
+			t.Errorf("compared %q, want %q", got, want)
+		}
+	})
+}
+
+// TestMismatchToldOnce: the same mismatch is told once, another one anew, and one that
+// came back after it was mended too.
+func TestMismatchToldOnce(t *testing.T) {
+	w := newWatch(slog.New(slog.DiscardHandler))
+	w.begin(denials.Task{ID: "a", UID: -1})
+	event := func(names ...string) *drivers.TaskEvent {
+		r := &drivers.SandboxReport{}
+		for _, n := range names {
+			r.Layers = append(r.Layers, drivers.SandboxLayer{Name: n, Declared: "x", Live: "y"})
+		}
+		return mismatch("a", r, true)
+	}
+	for i, step := range []struct {
+		event *drivers.TaskEvent
+		news  bool
+	}{{event(), false}, {event("uid"), true}, {event("uid"), false}, {event("uid", "gid"), true}, {event(), true}, {event("uid"), true}} {
+		if got := w.changed("a", step.event); got != step.news {
+			t.Errorf("step %d: news = %t, want %t", i, got, step.news)
+		}
+	}
+	if w.changed("gone", event("uid")) {
+		t.Error("a mismatch of a task that is gone is news")
+	}
+}

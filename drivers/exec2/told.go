@@ -1,0 +1,53 @@
+package exec2
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/open-nomad/open-nomad/internal/denials"
+	"github.com/open-nomad/open-nomad/plugins/drivers"
+)
+
+// Types of the events that this driver makes.
+const (
+	denialEvent   = "Sandbox Denial"
+	mismatchEvent = "Sandbox Mismatch"
+)
+
+// inMessage is how many refusals a message spells out; the details have them all.
+const inMessage = 3
+
+// denied makes an event of what was refused to a task.
+func (w *watch) denied(r denials.Report) {
+	w.mu.Lock()
+	plain := w.plain
+	w.mu.Unlock()
+	fresh := r.Denials[len(r.Denials)-r.New:]
+	var parts []string
+	for _, d := range fresh[:min(len(fresh), inMessage)] {
+		if plain {
+			parts = append(parts, d.Text(`unveil_paths of the node's plugin "exec2"`))
+		} else {
+			parts = append(parts, d.Text("unveil"))
+		}
+	}
+	if n := len(fresh) - len(parts); n > 0 {
+		parts = append(parts, fmt.Sprintf("and %d more", n))
+	}
+	if len(fresh) == 0 {
+		parts = append(parts, "more than can be listed")
+	}
+	e := &drivers.TaskEvent{TaskID: r.TaskID, Type: denialEvent, At: r.At,
+		Message: "the sandbox refused " + strings.Join(parts, "; "), Details: map[string]string{}}
+	raw, err := json.Marshal(r.Denials)
+	if err != nil {
+		w.log.Error("refusals of a task could not be told", "task", r.TaskID, "err", err)
+		return
+	}
+	e.Details["denials"] = string(raw)
+	if r.More {
+		e.Details["more"] = "true"
+	}
+	w.say(e)
+}

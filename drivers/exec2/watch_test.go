@@ -1,0 +1,231 @@
+package exec2_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/zclconf/go-cty/cty"
+	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/drivers/process"
+	"github.com/open-nomad/open-nomad/internal/cgroup"
+	"github.com/open-nomad/open-nomad/internal/denials"
+	"github.com/open-nomad/open-nomad/plugins/drivers"
+)
+
+// heard collects what a driver tells.
+type heard struct {
+	mu     sync.Mutex
+	events []*drivers.TaskEvent
+}
+
+func (h *heard) tell(e *drivers.TaskEvent) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.events = append(h.events, e)
+}
+
+// of returns the last event of a type about a task, nil when there is none.
+func (h *heard) of(id, kind string) *drivers.TaskEvent {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i := len(h.events) - 1; i >= 0; i-- {
+		if h.events[i].TaskID == id && h.events[i].Type == kind {
+			return h.events[i]
+		}
+	}
+	return nil
+}
+
+// report has the driver tell until the test ends.
+func (f *fixture) report() *heard {
+	f.t.Helper()
+	h := &heard{}
+	ctx, cancel := context.WithCancel(f.t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- f.Report(ctx, h.tell) }()
+	f.t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != context.Canceled {
+			f.t.Errorf("Report() = %v", err)
+		}
+	})
+	return h
+}
+
+// audited skips where the kernel's records can't be read, and keeps other tests from
+// the switches of the host meanwhile (see internal/denials).
+func audited(t *testing.T, mode denials.Mode) {
+	t.Helper()
+	if err := denials.Available(mode); err != nil {
+		t.Skip(err)
+	}
+	if err := os.MkdirAll(denials.DefaultDir, 0o700); err != nil {
+		t.Skip(err)
+	}
+	lock, err := os.OpenFile(filepath.Join(denials.DefaultDir, "test"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		t.Skip(err)
+	}
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { lock.Close() })
+}
+
+// until runs a task again and again until the kernel is read, and returns the refusals
+// of a run as the event has them.
+func (f *fixture) until(h *heard, start func() *drivers.TaskConfig) (*drivers.TaskEvent, []denials.Denial) {
+	f.t.Helper()
+	for {
+		cfg := start()
+		f.run(cfg)
+		e := h.of(cfg.ID, "Sandbox Denial")
+		if e == nil {
+			if f.t.Context().Err() != nil || f.n > 50 {
+				f.t.Fatal("no refusal was told")
+			}
+			continue
+		}
+		var list []denials.Denial
+		if err := json.Unmarshal([]byte(e.Details["denials"]), &list); err != nil {
+			f.t.Fatal(err)
+		}
+		return e, list
+	}
+}
+
+// TestDenialsExplained: what Landlock and seccomp refuse on the real kernel is told, with
+// the line that allows it; a locale's alias file and the task's own files are not.
+func TestDenialsExplained(t *testing.T) {
+	audited(t, denials.Audit)
+	f := newFixture(t, settings{"explain_denials": cty.StringVal("audit")})
+	h := f.report()
+	e, list := f.until(h, func() *drivers.TaskConfig {
+		cfg := f.task("/bin/sh", "-c", "LANG=en_US.UTF-8 /usr/bin/cat /etc/passwd /etc/passwd; echo x > local/ok; echo x > /var/tmp/no; /usr/bin/unshare -U true; /usr/sbin/chroot / true")
+		return cfg
+	})
+	var got []string
+	for _, d := range list {
+		got = append(got, d.Rule+" "+d.Path+" "+d.Unveil)
+	}
+	text := "\n" + strings.Join(got, "\n") + "\n"
+	for _, want := range []string{"\nfs.read_file /etc/passwd r:/etc/passwd\n", "\nfs.make_reg /var/tmp c:/var/tmp\n", "\nunshare  \n", "\nfs.execute,fs.read_file /usr/sbin/chroot rx:/usr/sbin/chroot\n"} {
+		if strings.Count(text, want) != 1 {
+			t.Errorf("refusals are %q, want %q once", got, want)
+		}
+	}
+	if strings.Contains(text, "locale.alias") || strings.Contains(text, "local/ok") || strings.Contains(text, "clone3") {
+		t.Errorf("refusals are %q, with noise", got)
+	}
+	if want := `fs.read_file /etc/passwd (unveil = ["r:/etc/passwd"] allows it)`; !strings.Contains(e.Message, want) {
+		t.Errorf("the message is %q, want %q in it", e.Message, want)
+	}
+}
+
+// TestCallsExplained leaves auditing alone: system calls only.
+func TestCallsExplained(t *testing.T) {
+	audited(t, denials.Calls)
+	f := newFixture(t, settings{"explain_denials": cty.StringVal("seccomp"), "unveil_by_task": cty.False})
+	h := f.report()
+	_, list := f.until(h, func() *drivers.TaskConfig {
+		cfg := f.task("/bin/sh", "-c", "cat /etc/passwd; unshare -U true")
+		cfg.User = "nobody" // no uid of its own: it goes by the control group
+		cfg.Config = cty.ObjectVal(map[string]cty.Value{"command": cty.StringVal("/bin/sh"), "args": list([]string{"-c", "cat /etc/passwd; unshare -U true"})})
+		return cfg
+	})
+	if len(list) != 1 || list[0].Layer != denials.Seccomp || list[0].Rule != "unshare" {
+		t.Errorf("refusals are %+v, want the system call unshare alone", list)
+	}
+}
+
+// TestNotExplained: where the operator does not want it nothing is told.
+func TestNotExplained(t *testing.T) {
+	f := newFixture(t, nil)
+	h := f.report()
+	cfg := f.task("/bin/cat", "/etc/passwd")
+	f.run(cfg)
+	if e := h.of(cfg.ID, "Sandbox Denial"); e != nil {
+		t.Errorf("told %+v", e)
+	}
+	fp := <-f.Fingerprint(t.Context())
+	if got := fp.Attributes["driver.exec2.explain_denials"]; got != "off" {
+		t.Errorf("attribute is %q, want off", got)
+	}
+}
+
+// TestSandboxReport: what the kernel tells of a live task is as declared, and what was
+// loosened behind its back is told, once.
+func TestSandboxReport(t *testing.T) {
+	f := newFixture(t, settings{"on_mismatch": cty.StringVal("kill")})
+	h := f.report()
+	cfg := f.task("/bin/sleep", "60")
+	ctx := t.Context()
+	if _, err := f.StartTask(ctx, cfg); err != nil {
+		t.Fatal(err)
+	}
+	r, err := f.Sandbox(ctx, cfg.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	layers := map[string]drivers.SandboxLayer{}
+	for _, l := range r.Layers {
+		layers[l.Name] = l
+		if !l.Match {
+			t.Errorf("%s is %q, declared %q", l.Name, l.Live, l.Declared)
+		}
+	}
+	for _, name := range []string{"uid", "groups", "CapEff", "no_new_privs", "seccomp", "ipc namespace", "pids.max", "limit of core file size", "landlock"} {
+		if layers[name].Declared == "" || (layers[name].Live == "") != (name == "landlock") {
+			t.Errorf("layer %s is %+v", name, layers[name])
+		}
+	}
+	raw, _ := json.Marshal(r)
+	if strings.Contains(string(raw), "NOMAD_TASK_DIR") {
+		t.Error("the report holds the environment")
+	}
+	// As somebody with root's rights on the host could: the bound of processes goes up.
+	if err := os.WriteFile(pidsMax(t, cfg), []byte("max"), 0); err != nil {
+		t.Fatal(err)
+	}
+	f.Compare(ctx)
+	f.Compare(ctx)
+	e := h.of(cfg.ID, "Sandbox Mismatch")
+	if e == nil || !e.Kill || e.Details["mismatch.pids.max"] != "max" {
+		t.Errorf("told %+v, want the limit that is looser, and that the task is to die", e)
+	}
+	if n := len(h.events); n != 1 {
+		t.Errorf("told %d times, want once", n)
+	}
+	if err := f.StopTask(ctx, cfg.ID, 0, ""); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Sandbox(ctx, cfg.ID); !errors.Is(err, drivers.ErrTaskNotFound) {
+		t.Errorf("Sandbox() of a task that has ended = %v, want ErrTaskNotFound", err)
+	}
+}
+
+// pidsMax is the file that bounds the processes of a task.
+func pidsMax(t *testing.T, cfg *drivers.TaskConfig) string {
+	t.Helper()
+	h, err := cgroup.Detect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	controller := ""
+	if h.V1["pids"] != "" {
+		controller = "pids"
+	}
+	g := process.GroupName(cfg)
+	join, err := h.Existing(controller, g.Parent+"/"+g.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(filepath.Dir(join), "pids.max")
+}
