@@ -17,6 +17,22 @@ type Workload struct {
 	Task      string // empty for a service
 }
 
+// What callers have whose rights are no matter of policies: Everything is that of
+// management, OfNodes that of a node.
+var (
+	Everything = New(true)
+	OfNodes    = New(false, mustParse("node { policy = \"read\" }\nagent { policy = \"read\" }"))
+)
+
+// mustParse is for the text above.
+func mustParse(text string) *Policy {
+	p, err := Parse(text)
+	if err != nil {
+		panic(err)
+	}
+	return p
+}
+
 // New returns what the policies allow together. With management everything is allowed,
 // whatever they say.
 func New(management bool, policies ...*Policy) *ACL {

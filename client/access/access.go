@@ -4,7 +4,7 @@
 //
 //	token ─ACL.WhoAmI─▶ a node ───────────────────────────────────────▶ reads nodes, agents
 //	                    a workload ──ACL.GetClaimPolicies──▶ policies ─▶ rights
-//	                    management ────────────────────────────────────▶ everything
+//	                    management ────────────────────────────────────▶ acl.Everything
 //	                    a token, nobody ──▶ names ──ACL.GetPolicies──▶ policies ─▶ rights
 //	                          └──ACL.GetRolesByID──▶ names ──┘
 //
@@ -12,7 +12,7 @@
 // the token lasts. After that, and while no server answers, nobody may anything. Callers
 // of the same token wait for one answer. What is kept is bounded, and holds no token.
 //
-// While access control is off, everybody may everything; a token that is shown must be
+// While access control is off, everybody may acl.Everything; a token that is shown must be
 // good all the same, and the servers say whether it is.
 //
 // The package starts no goroutine that outlives the calls that it makes.
@@ -105,7 +105,7 @@ func workload(id *nomad.AuthenticatedIdentity) *acl.Workload {
 
 // off is what is known of callers while there is no access control.
 func (r *Resolver) off(ctx context.Context, token string) (*caller, error) {
-	who := &caller{identity: &nomad.AuthenticatedIdentity{}, rights: everything, off: true}
+	who := &caller{identity: &nomad.AuthenticatedIdentity{}, rights: acl.Everything, off: true}
 	if token == "" {
 		return who, nil
 	}
@@ -166,9 +166,9 @@ func (r *Resolver) ask(ctx context.Context, key digest, token string) (*caller, 
 	case err != nil:
 		return nil, until, err
 	case isNode(id):
-		who.rights = ofNodes
+		who.rights = acl.OfNodes
 	case id.ACLToken.Management():
-		who.rights = everything
+		who.rights = acl.Everything
 	default:
 		who.rights = acl.New(false, policies...)
 	}

@@ -14,22 +14,6 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// What callers have whose rights are no matter of policies; that of nodes is as on the
-// servers.
-var (
-	everything = acl.New(true)
-	ofNodes    = acl.New(false, mustParse("node { policy = \"read\" }\nagent { policy = \"read\" }"))
-)
-
-// mustParse is for the text above.
-func mustParse(text string) *acl.Policy {
-	p, err := acl.Parse(text)
-	if err != nil {
-		panic(err)
-	}
-	return p
-}
-
 // isNode says whether a node calls.
 func isNode(id *nomad.AuthenticatedIdentity) bool {
 	return id.ClientID != "" || id.Claims != nil && id.Claims.NodeIdentityClaims != nil

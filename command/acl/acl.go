@@ -34,17 +34,6 @@ func plain[T any](ask term.Ask[T]) func(*term.Flags) term.Ask[T] {
 	return func(*term.Flags) term.Ask[T] { return ask }
 }
 
-// deletion is a command that makes servers forget what its argument names.
-func deletion(c term.Command, what string, forget func(c *api.Client, name string, w *api.WriteOptions) (*api.WriteMeta, error)) term.Command {
-	c.MinArgs, c.MaxArgs = 1, 1
-	return term.Told(c, plain(func(ctx context.Context, e *term.Env, c *api.Client) (string, error) {
-		if _, err := forget(c, e.Arg(0), writing(ctx)); err != nil {
-			return "", fmt.Errorf("Error deleting %s: %w", what, err)
-		}
-		return fmt.Sprintf("Successfully deleted %s %q!", what, e.Arg(0)), nil
-	}))
-}
-
 // refusal is an error of a write; what servers find wrong with what was written is told
 // as they say it, line by line.
 func refusal(doing string, err error) error {

@@ -76,7 +76,7 @@ func ruleUpdateCommand() term.Command {
 }
 
 func ruleDeleteCommand() term.Command {
-	return deletion(term.Command{Name: "acl binding-rule delete", Args: "<acl_binding_rule_id>", Short: "Forget a binding rule; tokens that it gave something to keep that until they expire"}, "ACL binding rule",
+	return term.Deletion(term.Command{Name: "acl binding-rule delete", Args: "<acl_binding_rule_id>", Short: "Forget a binding rule; tokens that it gave something to keep that until they expire"}, "ACL binding rule",
 		func(c *api.Client, id string, w *api.WriteOptions) (*api.WriteMeta, error) {
 			return c.ACLBindingRules().Delete(id, w)
 		})

@@ -171,7 +171,7 @@ func methodUpdateCommand() term.Command {
 }
 
 func methodDeleteCommand() term.Command {
-	return deletion(term.Command{Name: "acl auth-method delete", Args: "<acl_method_name>", Short: "Forget an auth method and its binding rules; tokens that it gave stay until they expire"}, "ACL auth method",
+	return term.Deletion(term.Command{Name: "acl auth-method delete", Args: "<acl_method_name>", Short: "Forget an auth method and its binding rules; tokens that it gave stay until they expire"}, "ACL auth method",
 		func(c *api.Client, name string, w *api.WriteOptions) (*api.WriteMeta, error) {
 			return c.ACLAuthMethods().Delete(name, w)
 		})

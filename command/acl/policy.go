@@ -78,7 +78,7 @@ func spoken(j *api.JobACL) string {
 }
 
 func policyDeleteCommand() term.Command {
-	return deletion(term.Command{Name: "acl policy delete", Args: "<name>", Short: "Forget a policy"}, "ACL policy",
+	return term.Deletion(term.Command{Name: "acl policy delete", Args: "<name>", Short: "Forget a policy"}, "ACL policy",
 		func(c *api.Client, name string, w *api.WriteOptions) (*api.WriteMeta, error) {
 			return c.ACLPolicies().Delete(name, w)
 		})

@@ -84,7 +84,7 @@ func roleUpdateCommand() term.Command {
 }
 
 func roleDeleteCommand() term.Command {
-	return deletion(term.Command{Name: "acl role delete", Args: "<acl_role_id>", Short: "Forget a role"}, "ACL role",
+	return term.Deletion(term.Command{Name: "acl role delete", Args: "<acl_role_id>", Short: "Forget a role"}, "ACL role",
 		func(c *api.Client, id string, w *api.WriteOptions) (*api.WriteMeta, error) {
 			return c.ACLRoles().Delete(id, w)
 		})

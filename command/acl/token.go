@@ -155,7 +155,7 @@ func tokenUpdateCommand() term.Command {
 }
 
 func tokenDeleteCommand() term.Command {
-	return deletion(term.Command{Name: "acl token delete", Args: "<token_accessor_id>", Short: "Forget a token: it is no good any more, at once"}, "token",
+	return term.Deletion(term.Command{Name: "acl token delete", Args: "<token_accessor_id>", Short: "Forget a token: it is no good any more, at once"}, "token",
 		func(c *api.Client, accessor string, w *api.WriteOptions) (*api.WriteMeta, error) {
 			return c.ACLTokens().Delete(accessor, w)
 		})

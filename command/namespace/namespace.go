@@ -57,23 +57,10 @@ func applyCommand() term.Command {
 }
 
 func deleteCommand() term.Command {
-	return term.Command{
-		Name: "namespace delete", Args: "<namespace>", MinArgs: 1, MaxArgs: 1,
-		Short: "Forget a namespace in which there is no job",
-		Setup: func(*term.Flags) term.Run {
-			return func(ctx context.Context, e *term.Env) error {
-				c, err := e.Client()
-				if err != nil {
-					return err
-				}
-				if _, err := c.Namespaces().Delete(e.Arg(0), (&api.WriteOptions{}).WithContext(ctx)); err != nil {
-					return fmt.Errorf("Error deleting namespace: %w", err)
-				}
-				e.Printf("Successfully deleted namespace %q!\n", e.Arg(0))
-				return nil
-			}
-		},
-	}
+	return term.Deletion(term.Command{Name: "namespace delete", Args: "<namespace>", Short: "Forget a namespace in which there is no job"}, "namespace",
+		func(c *api.Client, name string, w *api.WriteOptions) (*api.WriteMeta, error) {
+			return c.Namespaces().Delete(name, w)
+		})
 }
 
 func listCommand() term.Command {

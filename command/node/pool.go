@@ -48,23 +48,10 @@ func poolApplyCommand() term.Command {
 const maxPoolFile = 1 << 20
 
 func poolDeleteCommand() term.Command {
-	return term.Command{
-		Name: "node pool delete", Args: "<node-pool>", MinArgs: 1, MaxArgs: 1,
-		Short: "Delete a node pool that no node and no job is in",
-		Setup: func(*term.Flags) term.Run {
-			return func(ctx context.Context, e *term.Env) error {
-				c, err := e.Client()
-				if err != nil {
-					return err
-				}
-				if _, err := c.NodePools().Delete(e.Arg(0), (&api.WriteOptions{}).WithContext(ctx)); err != nil {
-					return fmt.Errorf("Error deleting node pool: %w", err)
-				}
-				e.Printf("Successfully deleted node pool %q!\n", e.Arg(0))
-				return nil
-			}
-		},
-	}
+	return term.Deletion(term.Command{Name: "node pool delete", Args: "<node-pool>", Short: "Delete a node pool that no node and no job is in"}, "node pool",
+		func(c *api.Client, name string, w *api.WriteOptions) (*api.WriteMeta, error) {
+			return c.NodePools().Delete(name, w)
+		})
 }
 
 func poolInfoCommand() term.Command {

@@ -49,23 +49,10 @@ func applyCommand() term.Command {
 }
 
 func deleteCommand() term.Command {
-	return term.Command{
-		Name: "quota delete", Args: "<quota>", MinArgs: 1, MaxArgs: 1,
-		Short: "Forget a quota that no namespace names",
-		Setup: func(*term.Flags) term.Run {
-			return func(ctx context.Context, e *term.Env) error {
-				c, err := e.Client()
-				if err != nil {
-					return err
-				}
-				if _, err := c.Quotas().Delete(e.Arg(0), (&api.WriteOptions{}).WithContext(ctx)); err != nil {
-					return fmt.Errorf("Error deleting quota: %w", err)
-				}
-				e.Printf("Successfully deleted quota %q!\n", e.Arg(0))
-				return nil
-			}
-		},
-	}
+	return term.Deletion(term.Command{Name: "quota delete", Args: "<quota>", Short: "Forget a quota that no namespace names"}, "quota",
+		func(c *api.Client, name string, w *api.WriteOptions) (*api.WriteMeta, error) {
+			return c.Quotas().Delete(name, w)
+		})
 }
 
 func listCommand() term.Command {

@@ -2,6 +2,7 @@ package term
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/open-nomad/open-nomad/api"
 )
@@ -61,4 +62,18 @@ func Told(c Command, declare func(*Flags) Ask[string]) Command {
 		}
 	}
 	return c
+}
+
+// Deletion completes a command that makes servers forget what its argument names; what
+// says what that is.
+func Deletion(c Command, what string, forget func(c *api.Client, name string, w *api.WriteOptions) (*api.WriteMeta, error)) Command {
+	c.MinArgs, c.MaxArgs = 1, 1
+	return Told(c, func(*Flags) Ask[string] {
+		return func(ctx context.Context, e *Env, c *api.Client) (string, error) {
+			if _, err := forget(c, e.Arg(0), (&api.WriteOptions{}).WithContext(ctx)); err != nil {
+				return "", fmt.Errorf("Error deleting %s: %w", what, err)
+			}
+			return fmt.Sprintf("Successfully deleted %s %q!", what, e.Arg(0)), nil
+		}
+	})
 }

@@ -8,25 +8,10 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// What callers have whose rights are no matter of policies.
-var (
-	everything = acl.New(true)
-	ofNodes    = acl.New(false, mustParse("node { policy = \"read\" }\nagent { policy = \"read\" }"))
-)
-
-// mustParse is for the text above.
-func mustParse(text string) *acl.Policy {
-	p, err := acl.Parse(text)
-	if err != nil {
-		panic(err)
-	}
-	return p
-}
-
 // Access says what a caller may do that Authenticate has admitted. The error is a
 // nomad.ErrPermissionDenied for who has a policy that cannot be read.
 func (a *Authority) Access(_ context.Context, id *nomad.AuthenticatedIdentity) (out *rpc.Access, err error) {
-	out = &rpc.Access{Workload: a.workload(id), Rights: everything, Off: !a.enforce}
+	out = &rpc.Access{Workload: a.workload(id), Rights: acl.Everything, Off: !a.enforce}
 	if a.enforce {
 		out.Rights, err = a.rights(id, out.Workload)
 	}
@@ -37,7 +22,7 @@ func (a *Authority) Access(_ context.Context, id *nomad.AuthenticatedIdentity) (
 func (a *Authority) rights(id *nomad.AuthenticatedIdentity, w *acl.Workload) (*acl.ACL, error) {
 	switch {
 	case NodeID(id) != "":
-		return ofNodes, nil
+		return acl.OfNodes, nil
 	case w != nil:
 		return a.policies.ofWorkload(a.store(), w)
 	case id.ACLToken != nil:

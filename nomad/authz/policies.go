@@ -39,7 +39,7 @@ type workloadKey acl.Workload
 // policy of the token cannot be read, so that nobody knows what it denies.
 func (p *policies) ofToken(store *state.Store, t *nomad.ACLToken) (*acl.ACL, error) {
 	if t.Management() {
-		return everything, nil
+		return acl.Everything, nil
 	}
 	return p.get(store, tokenKey{t.AccessorID, t.ModifyIndex}, func(snap *state.Snapshot) iter.Seq[*nomad.ACLPolicy] {
 		return named(snap, namesOf(snap, t))

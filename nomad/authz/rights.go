@@ -26,7 +26,7 @@ func RightsIn(snap *state.Snapshot) *Rights {
 // that a policy cannot be read: then the token may do nothing.
 func (r *Rights) OfToken(t *nomad.ACLToken) (*acl.ACL, error) {
 	if t.Management() {
-		return everything, nil
+		return acl.Everything, nil
 	}
 	return r.OfPolicies(slices.Collect(namesOf(r.snap, t))...)
 }
