@@ -1,0 +1,277 @@
+package attack_test
+
+import (
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/e2e/cluster"
+)
+
+// patience is how long a busy machine is waited for.
+const patience = 90 * time.Second
+
+// host is a running agent on a ground, which ends with the test.
+type host struct {
+	*ground
+	*cluster.Agent
+	slice string // parent of its control groups
+}
+
+// startHost starts an agent, with more of the exec2 block and variables.
+func (g *ground) startHost(block string, env ...string) *host {
+	t := g.t
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &host{ground: g, slice: filepath.Base(g.dir) + ".slice"}
+	cfg := filepath.Join(g.dir, "agent.hcl")
+	text := fmt.Sprintf("client {\n  cgroup_parent = %q\n}\nplugin \"exec2\" {\n  config {\n    unveil_by_task = true\n    unveil_paths = [\"rx:%s/granted\"]\n    %s\n  }\n}\n", h.slice, g.dir, block)
+	if err := os.WriteFile(cfg, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	log, err := os.Create(filepath.Join(g.dir, "agent.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	h.Agent, err = cluster.Start(t.Context(), cluster.Options{Bin: self, Dir: filepath.Join(g.dir, "agent"), Log: log,
+		Args: []string{"-server", "-client", "-bootstrap-expect=1", "-bind=127.0.0.1", "-data-dir=" + g.targets.DataDir, "-config=" + cfg},
+		Env:  append([]string{"AWS_SECRET_ACCESS_KEY=" + canary, "AGENT_ONLY=" + canary, "VAULT_TOKEN=" + canary, "LD_LIBRARY_PATH=/" + canary}, env...)})
+	if err != nil {
+		text, _ := os.ReadFile(log.Name())
+		t.Fatalf("%v\n%s", err, text)
+	}
+	t.Cleanup(h.end)
+	g.targets.HTTP = h.HTTP
+	return h
+}
+
+// end stops what runs, the agent and its supervisor, and sees that no group stays.
+func (h *host) end() {
+	t := h.t
+	h.purge()
+	supervisor := h.supervisor()
+	if err := h.Stop(); err != nil {
+		t.Error(err)
+	}
+	if supervisor > 0 {
+		unix.Kill(supervisor, unix.SIGKILL) //nolint:errcheck // it may have ended by itself
+	}
+	for _, dir := range h.groups("") {
+		filepath.WalkDir(dir, func(at string, d fs.DirEntry, err error) error { //nolint:errcheck // removed below
+			if err == nil && d.IsDir() && strings.HasSuffix(at, ".scope") {
+				t.Errorf("control group %s is left behind", at)
+			}
+			return nil
+		})
+		removeGroup(t, dir)
+	}
+	if t.Failed() {
+		text, _ := os.ReadFile(filepath.Join(h.dir, "agent.log"))
+		t.Logf("the agent's log:\n%s", text)
+	}
+}
+
+// removeGroup removes a group and those below it.
+func removeGroup(t *testing.T, dir string) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		if e.IsDir() {
+			removeGroup(t, filepath.Join(dir, e.Name()))
+		}
+	}
+	if err := unix.Rmdir(dir); err != nil {
+		t.Errorf("remove control group %s: %v", dir, err)
+	}
+}
+
+// groups lists the directories of a group below the agent's, in every hierarchy.
+func (h *host) groups(pattern string) []string {
+	var out []string
+	for _, root := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/*"} {
+		found, err := filepath.Glob(filepath.Join(root, h.slice, pattern))
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		out = append(out, found...)
+	}
+	return out
+}
+
+// purge stops every job and waits until no allocation runs.
+func (h *host) purge() {
+	t := h.t
+	jobs, _, err := h.Client.Jobs().List(nil)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	for _, j := range jobs {
+		if _, _, err := h.Client.Jobs().Deregister(j.ID, true, nil); err != nil {
+			t.Error(err)
+		}
+	}
+	h.within("the end of all allocations", func() bool {
+		allocs, _, err := h.Client.Allocations().List(nil)
+		return err == nil && !slices.ContainsFunc(allocs, func(a *api.AllocationListStub) bool {
+			return a.ClientStatus == "running" || a.ClientStatus == "pending"
+		})
+	})
+}
+
+// within waits for what must come to hold.
+func (h *host) within(what string, ok func() bool) {
+	h.t.Helper()
+	over := time.After(patience)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-over:
+			h.t.Fatalf("waited for %s in vain", what)
+		}
+	}
+}
+
+// task is a task of the probe's program.
+func (h *host) task(name string, s situation, args ...string) *api.Task {
+	cpu, memory := 1000, 128
+	return &api.Task{Name: name, Driver: "exec2", User: s.user, Resources: &api.Resources{CPU: &cpu, MemoryMB: &memory},
+		Env:    map[string]string{"LD_EVIL": "1", "GLIBC_TUNABLES": "evil"},
+		Config: map[string]any{"command": h.probe, "args": args, "unveil": s.unveil}}
+}
+
+// job is one group of tasks that is tried once.
+func job(id, kind string, s situation, tasks ...*api.Task) *api.Job {
+	attempts, mode, unlimited := 0, "fail", false
+	group := &api.TaskGroup{Name: &id, Tasks: tasks,
+		RestartPolicy:    &api.RestartPolicy{Attempts: &attempts, Mode: &mode},
+		ReschedulePolicy: &api.ReschedulePolicy{Attempts: &attempts, Unlimited: &unlimited}}
+	if s.network != "" {
+		group.Networks = []*api.NetworkResource{{Mode: s.network}}
+	}
+	return &api.Job{ID: &id, Name: &id, Type: &kind, TaskGroups: []*api.TaskGroup{group}}
+}
+
+// run registers a job and waits until its allocation has a status.
+func (h *host) run(j *api.Job, status string) *api.AllocationListStub {
+	t := h.t
+	t.Helper()
+	if _, _, err := h.Client.Jobs().Register(j, nil); err != nil {
+		t.Fatalf("Register(%s) = %v", *j.ID, err)
+	}
+	var out *api.AllocationListStub
+	h.within(*j.ID+" is "+status, func() bool {
+		allocs, _, err := h.Client.Jobs().Allocations(*j.ID, true, nil)
+		if err != nil || len(allocs) != 1 {
+			return false
+		}
+		out = allocs[0]
+		if out.ClientStatus == "failed" && status != "failed" {
+			for name, state := range out.TaskStates {
+				for _, ev := range state.Events {
+					t.Log(name, ev.Type, ev.DisplayMessage)
+				}
+				t.Logf("%s: %s", name, h.log(out, name))
+			}
+			t.Fatalf("%s failed", *j.ID)
+		}
+		return out.ClientStatus == status
+	})
+	return out
+}
+
+// log is what a task wrote to a stream.
+func (h *host) log(al *api.AllocationListStub, task string) string {
+	in, err := h.Client.AllocFS().Cat(&api.Allocation{ID: al.ID, NodeID: al.NodeID}, "alloc/logs/"+task+".stdout.0", nil)
+	if err != nil {
+		return ""
+	}
+	defer in.Close()
+	text, err := io.ReadAll(in)
+	if err != nil {
+		return ""
+	}
+	return string(text)
+}
+
+// settle starts the neighbour and learns what the probe is to aim at.
+func (h *host) settle(s situation) {
+	t, o := h.t, &h.targets
+	t.Helper()
+	al := h.run(job("neighbour", "service", s, h.task("neighbour", s, "stay", canary)), "running")
+	h.within("the neighbour", func() bool { return strings.HasPrefix(h.log(al, "neighbour"), "up") })
+	o.NeighbourDir = filepath.Join(o.DataDir, "alloc", al.ID)
+	groups := h.groups("*/" + al.ID + ".neighbour.scope")
+	for _, dir := range groups {
+		o.OwnGroups = append(o.OwnGroups, strings.Replace(dir, al.ID+".neighbour", "ALLOC.probe", 1))
+		if pids := members(dir); len(pids) > 0 {
+			o.NeighbourGrp, o.Neighbour = dir, pids[len(pids)-1]
+		}
+	}
+	if o.Neighbour == 0 {
+		t.Fatalf("no process of the neighbour in %v", groups)
+	}
+	o.Agent, o.Supervisor = h.Pid(), h.supervisor()
+	filepath.WalkDir(o.DataDir, func(at string, d fs.DirEntry, err error) error { //nolint:errcheck // checked below
+		if err == nil && d.Type()&fs.ModeSocket != 0 && strings.Contains(at, "/supervise/") {
+			o.SupervisorSocket = at
+		}
+		return nil
+	})
+	if o.Supervisor == 0 || o.SupervisorSocket == "" {
+		t.Fatalf("supervisor %d, its socket %q: want both", o.Supervisor, o.SupervisorSocket)
+	}
+}
+
+// members lists the processes of a control group.
+func members(dir string) []int {
+	text, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
+	if err != nil {
+		return nil
+	}
+	var out []int
+	for _, word := range strings.Fields(string(text)) {
+		if pid, err := strconv.Atoi(word); err == nil {
+			out = append(out, pid)
+		}
+	}
+	return out
+}
+
+// supervisor is the process that keeps this agent's tasks: its command line names the
+// data directory.
+func (h *host) supervisor() int {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil || pid == h.Pid() {
+			continue
+		}
+		line, err := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline"))
+		if err == nil && strings.HasPrefix(string(line), "nomad-supervise") && strings.Contains(string(line), h.dir) {
+			return pid
+		}
+	}
+	return 0
+}

@@ -1,0 +1,143 @@
+package attack
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// bomb takes more of something than it should be able to get: each kind is bounded here
+// too, so that a limit that does not hold shows as a number and not as a dead machine.
+//
+//	fork N      starts up to N processes: prints how many it got
+//	memory MB   touches up to MB of memory: prints when it got it
+//	cpu THREADS burns until it is ended
+//	log MB      writes up to MB to standard output
+//	fd N        opens up to N descriptors: prints how many it got
+//	disk MB     writes up to MB to its secrets: prints how many KiB it got
+func bomb(args []string) int {
+	n, err := strconv.Atoi(args[1])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 2
+	}
+	switch args[0] {
+	case "fork":
+		return forkBomb(n)
+	case "memory":
+		return memoryBomb(n)
+	case "cpu":
+		return cpuHog(n)
+	case "log":
+		return logBomb(n)
+	case "fd":
+		return descriptorBomb(n)
+	case "disk":
+		return diskBomb(n)
+	}
+	fmt.Fprintf(os.Stderr, "no bomb %q\n", args[0])
+	return 2
+}
+
+// forkBomb starts processes that wait for its own end, which closes their input.
+func forkBomb(n int) int {
+	r, w, err := os.Pipe()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer w.Close()
+	got := 0
+	for ; got < n; got++ {
+		cmd := exec.Command(self(), "hold")
+		cmd.Stdin = r
+		if err = cmd.Start(); err != nil {
+			break
+		}
+	}
+	fmt.Printf("processes %d: %v\n", got, err)
+	if errors.Is(err, unix.EAGAIN) {
+		return 3
+	}
+	return 0
+}
+
+func memoryBomb(mb int) int {
+	var held [][]byte
+	for i := range mb {
+		b := make([]byte, 1<<20)
+		for at := 0; at < len(b); at += 4096 {
+			b[at] = byte(i)
+		}
+		held = append(held, b)
+	}
+	fmt.Printf("memory %d MiB\n", len(held))
+	return 0
+}
+
+func cpuHog(threads int) int {
+	fmt.Println("burning")
+	for range threads - 1 {
+		go burn()
+	}
+	burn()
+	return 0
+}
+
+func burn() {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); {
+	}
+}
+
+func logBomb(mb int) int {
+	line := strings.Repeat("x", 1023) + "\n"
+	chunk := []byte(strings.Repeat(line, 1024))
+	for range mb {
+		if _, err := os.Stdout.Write(chunk); err != nil {
+			return 1
+		}
+	}
+	fmt.Println("end")
+	return 0
+}
+
+func descriptorBomb(n int) int {
+	var lim unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &lim); err == nil {
+		lim.Cur = lim.Max
+		unix.Setrlimit(unix.RLIMIT_NOFILE, &lim) //nolint:errcheck // then with fewer
+	}
+	got := 0
+	var err error
+	for ; got < n; got++ {
+		if _, err = unix.Dup(1); err != nil {
+			break
+		}
+	}
+	fmt.Printf("descriptors %d: %v\n", got, err)
+	return 0
+}
+
+func diskBomb(mb int) int {
+	f, err := os.Create(filepath.Join(os.Getenv("NOMAD_SECRETS_DIR"), "fill"))
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer f.Close()
+	kib := 0
+	for ; kib < mb*1024; kib++ {
+		if _, err = f.Write(make([]byte, 1024)); err != nil {
+			break
+		}
+	}
+	fmt.Printf("secrets %d KiB: %v\n", kib, err)
+	return 0
+}

@@ -1,0 +1,4 @@
+package attack
+
+// legacyCall makes a system call the way of 32-bit programs, with arguments of zero.
+func legacyCall(nr uintptr) uintptr

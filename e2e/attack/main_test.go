@@ -1,0 +1,21 @@
+package attack_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/open-nomad/open-nomad/command"
+	"github.com/open-nomad/open-nomad/internal/companion"
+)
+
+// TestMain is the test, the agent that the test starts, and what the agent starts.
+func TestMain(m *testing.M) {
+	companion.Main()
+	if len(os.Args) > 1 && os.Args[1] == "agent" {
+		if abi := os.Getenv(shimABI); abi != "" {
+			os.Exit(underShim(abi))
+		}
+		os.Exit(command.Main(os.Args[1:]))
+	}
+	os.Exit(m.Run())
+}

@@ -1,0 +1,174 @@
+package attack
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Operation is one thing to try.
+type Operation struct {
+	Name string // class/what
+	// Why says why it is no harm where it is allowed; empty for what must never be.
+	Why string
+	// try returns nil when the operation took effect.
+	try func(*Targets) error
+}
+
+// Operations lists all of them, by name.
+func Operations() []Operation {
+	all := slices.Concat(fileOperations, ownFileOperations, neighbourOperations, processOperations, procOperations,
+		schedulingOperations, kernelOperations, namespaceOperations, mountOperations, socketOperations, connectOperations,
+		ipcOperations, identityOperations, machineOperations)
+	slices.SortFunc(all, func(a, b Operation) int { return cmp.Compare(a.Name, b.Name) })
+	return all
+}
+
+// errNothing is what operations return that look for something and find it missing.
+var errNothing = errors.New("nothing")
+
+// limit bounds one operation: one that waits is neither allowed nor denied.
+const limit = 10 * time.Second
+
+// Main is the probe: "run TARGETS" tries everything, "try NAME TARGETS" one operation,
+// "hold" and "uid" serve the operations themselves.
+func Main(args []string) int {
+	if len(args) == 0 {
+		fmt.Fprintln(os.Stderr, "usage: probe run TARGETS")
+		return 2
+	}
+	switch args[0] {
+	case "run":
+		return runAll(args[1])
+	case "try":
+		return tryOne(args[1], args[2])
+	case "uid":
+		fmt.Println(os.Geteuid())
+		return 0
+	case "executed":
+		fmt.Println(verdict(nil))
+		return 0
+	case "hold": // until standard input ends
+		fmt.Println(os.Getpid())
+		io.Copy(io.Discard, os.Stdin) //nolint:errcheck // however it ends
+		return 0
+	case "stay":
+		return stay(args[1:])
+	case "bomb":
+		return bomb(args[1:])
+	}
+	fmt.Fprintf(os.Stderr, "probe: unknown command %q\n", args[0])
+	return 2
+}
+
+// runAll tries every operation in a process of its own.
+func runAll(targets string) int {
+	// Before anything is opened here: what was left open by others.
+	fmt.Printf("identity/descriptors\t%s\n", verdict(strayDescriptors()))
+	for _, op := range Operations() {
+		fmt.Printf("%s\t%s\n", op.Name, runOne(op.Name, targets))
+	}
+	fmt.Println("end")
+	return 0
+}
+
+func runOne(name, targets string) string {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, self(), "try", name, targets)
+	cmd.WaitDelay, cmd.Stdin = time.Second, os.Stdin
+	out, err := cmd.CombinedOutput()
+	if cmd.ProcessState == nil {
+		return fmt.Sprintf("broken: %v", err)
+	}
+	if ctx.Err() != nil {
+		return "hung"
+	}
+	last := strings.TrimSpace(string(out))
+	if ws, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+		return "denied " + unix.SignalName(ws.Signal())
+	}
+	if err != nil || strings.Contains(last, "\n") {
+		return fmt.Sprintf("broken: %v: %s", err, strings.ReplaceAll(last, "\n", " "))
+	}
+	return last
+}
+
+// self is this program's file, which /proc need not tell.
+func self() string { return os.Args[0] }
+
+func tryOne(name, file string) int {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	t := new(Targets)
+	if err := json.Unmarshal(text, t); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	for _, op := range Operations() {
+		if op.Name == name {
+			fmt.Println(verdict(op.try(t)))
+			return 0
+		}
+	}
+	fmt.Fprintf(os.Stderr, "no operation %q\n", name)
+	return 1
+}
+
+// verdict is what the table shows of an error.
+func verdict(err error) string {
+	var errno unix.Errno
+	switch {
+	case err == nil:
+		return "allowed"
+	case errors.Is(err, errNothing):
+		return "nothing"
+	case !errors.As(err, &errno):
+		return "broken: " + err.Error()
+	}
+	switch errno {
+	case unix.ENOENT, unix.ESRCH, unix.ENXIO, unix.ENODEV:
+		return "absent " + unix.ErrnoName(errno)
+	}
+	return "denied " + unix.ErrnoName(errno)
+}
+
+// reached takes errors for success that the kernel returns only to who may.
+func reached(err error, errnos ...unix.Errno) error {
+	var errno unix.Errno
+	if errors.As(err, &errno) && slices.Contains(errnos, errno) {
+		return nil
+	}
+	return err
+}
+
+// call makes a system call on this very thread.
+func call(nr uintptr, args ...uintptr) error {
+	_, err := value(nr, args...)
+	return err
+}
+
+// value is call for those whose result matters.
+func value(nr uintptr, args ...uintptr) (uintptr, error) {
+	var a [6]uintptr
+	copy(a[:], args)
+	r, _, e := unix.Syscall6(nr, a[0], a[1], a[2], a[3], a[4], a[5])
+	if e != 0 {
+		return r, e
+	}
+	return r, nil
+}

@@ -1,0 +1,159 @@
+package attack
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// ownFileOperations are what a task does with files that are its own.
+var ownFileOperations = []Operation{
+	{Name: "own/execute-written", Why: whyOwnFiles, try: func(*Targets) error { return runCopy(own("copy")) }},
+	{Name: "own/execute-memory", Why: "a program from a memory file is one that it may also write to " + whyOwnFiles, try: executeMemory},
+	{Name: "own/setuid-bit", Why: "the program would run as the uid that owns it, which is the task's; no_new_privs voids the bit", try: func(*Targets) error {
+		if err := os.WriteFile(own("suid"), nil, 0o755); err != nil {
+			return err
+		}
+		return unix.Chmod(own("suid"), 0o4755)
+	}},
+	{Name: "own/chown-away", try: func(*Targets) error { return chownOwn(0, 0) }},
+	{Name: "own/capability-xattr", try: fileCapability},
+	{Name: "own/device-node", try: func(*Targets) error { return unix.Mknod(own("disk"), unix.S_IFBLK|0o666, 8<<8) }},
+	{Name: "own/char-device-node", try: func(*Targets) error { return unix.Mknod(own("mem"), unix.S_IFCHR|0o666, 1<<8|1) }},
+	{Name: "own/program-overwritten", try: opener(unix.O_WRONLY, func(t *Targets) string { return t.Setuid })}, // not this one, which runs
+	{Name: "own/log-read", Why: "the log is what the task itself wrote", try: func(*Targets) error { return eachLog(own("../../alloc/logs"), "probe.", unix.O_RDONLY) }},
+	{Name: "own/log-write", try: func(*Targets) error { return eachLog(own("../../alloc/logs"), "probe.", unix.O_WRONLY) }},
+	{Name: "own/log-swapped", try: func(t *Targets) error { return swapLog(t, "probe.stderr.0") }},
+	{Name: "own/log-pipe-read", Why: "what it takes from the pipe of its own log it could as well not have written", try: func(*Targets) error { return open(fdPath(1), unix.O_RDONLY) }},
+	{Name: "own/secrets-full", try: fillSecrets},
+	{Name: "own/secrets-execute", try: func(*Targets) error { return runCopySized(os.Getenv("NOMAD_SECRETS_DIR")) }},
+	{Name: "own/task-root-write", try: opener(unix.O_WRONLY|unix.O_CREAT, func(*Targets) string { return own("../planted") })},
+	{Name: "own/alloc-root-write", try: opener(unix.O_WRONLY|unix.O_CREAT, func(*Targets) string { return own("../../planted") })},
+	{Name: "own/replace-secrets", try: func(*Targets) error { return unix.Rename(own("../secrets"), own("../secrets-gone")) }},
+	{Name: "own/replace-local", try: func(*Targets) error { return unix.Rename(own(""), own("../local-gone")) }},
+	{Name: "own/replace-logs", try: swapLogDirectory},
+}
+
+// neighbourOperations aim at another allocation, and at another task of the same one.
+var neighbourOperations = []Operation{
+	{Name: "neighbour/list", try: opener(unix.O_RDONLY|unix.O_DIRECTORY, func(t *Targets) string { return t.NeighbourDir })},
+	{Name: "neighbour/secret", try: opener(unix.O_RDONLY, neighbour("neighbour/secrets/secret"))},
+	{Name: "neighbour/api-socket", try: func(t *Targets) error {
+		return connectUnix(neighbour("neighbour/secrets/api.sock")(t), unix.SOCK_STREAM)
+	}},
+	{Name: "neighbour/local", try: opener(unix.O_RDONLY, neighbour("neighbour/local/data"))},
+	{Name: "neighbour/shared", try: opener(unix.O_RDONLY, neighbour("alloc/data/data"))},
+	{Name: "neighbour/log-read", try: func(t *Targets) error { return eachLog(neighbour("alloc/logs")(t), "neighbour.", unix.O_RDONLY) }},
+	{Name: "neighbour/log-write", try: func(t *Targets) error { return eachLog(neighbour("alloc/logs")(t), "neighbour.", unix.O_WRONLY) }},
+	{Name: "neighbour/cgroup-join", try: opener(unix.O_WRONLY, func(t *Targets) string { return filepath.Join(t.NeighbourGrp, "cgroup.procs") })},
+	{Name: "neighbour/cgroup-kill", try: opener(unix.O_WRONLY, func(t *Targets) string { return filepath.Join(t.NeighbourGrp, "cgroup.kill") })},
+	{Name: "mate/secret", try: opener(unix.O_RDONLY, func(*Targets) string { return own("../../mate/secrets/secret") })},
+	{Name: "mate/local", try: opener(unix.O_RDONLY, func(*Targets) string { return own("../../mate/local/data") })},
+	{Name: "mate/api-socket", try: func(*Targets) error { return connectUnix(own("../../mate/secrets/api.sock"), unix.SOCK_STREAM) }},
+	{Name: "mate/log-write", try: func(*Targets) error { return eachLog(own("../../alloc/logs"), "mate.", unix.O_WRONLY) }},
+	{Name: "mate/log-read", Why: "the directory of logs is shared by the tasks of an allocation, by Nomad's layout", try: func(*Targets) error { return eachLog(own("../../alloc/logs"), "mate.", unix.O_RDONLY) }},
+	{Name: "mate/log-swapped", try: func(t *Targets) error { return swapLog(t, "mate.stdout.0") }},
+}
+
+func neighbour(name string) func(*Targets) string {
+	return func(t *Targets) string { return filepath.Join(t.NeighbourDir, name) }
+}
+
+func fdPath(fd int) string { return fmt.Sprintf("/proc/self/fd/%d", fd) }
+
+// runCopy copies this program and runs the copy.
+func runCopy(at string) error {
+	text, err := os.ReadFile(self())
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(at, text, 0o700); err != nil {
+		return err
+	}
+	return exec.Command(at, "uid").Run()
+}
+
+// runCopySized runs a script, for this program is too big for the place.
+func runCopySized(dir string) error {
+	at := filepath.Join(dir, "script")
+	if err := os.WriteFile(at, []byte("#!"+self()+" uid\n"), 0o700); err != nil {
+		return err
+	}
+	return exec.Command(at).Run()
+}
+
+func executeMemory(*Targets) error {
+	fd, err := unix.MemfdCreate("program", 0)
+	if err != nil {
+		return err
+	}
+	text, err := os.ReadFile(self())
+	if err != nil {
+		return err
+	}
+	if _, err := unix.Write(fd, text); err != nil {
+		return err
+	}
+	argv := []*byte{cstring("program"), cstring("executed"), nil} // which says "allowed"
+	return call(unix.SYS_EXECVEAT, uintptr(fd), addr(cstring("")), addr(&argv[0]), 0, unix.AT_EMPTY_PATH)
+}
+
+func chownOwn(uid, gid int) error {
+	if err := os.WriteFile(own("given"), nil, 0o666); err != nil {
+		return err
+	}
+	return unix.Chown(own("given"), uid, gid)
+}
+
+// fileCapability gives a program of its own the capability to do anything.
+func fileCapability(*Targets) error {
+	if err := os.WriteFile(own("capable"), nil, 0o755); err != nil {
+		return err
+	}
+	all := []byte{1, 0, 0, 2, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0xff, 0x01, 0, 0, 0, 0, 0, 0}
+	return unix.Setxattr(own("capable"), "security.capability", all, 0)
+}
+
+// eachLog opens the logs of a task: the first error, nil when one opened.
+func eachLog(dir, prefix string, flags int) error {
+	var errs []error
+	for _, stream := range []string{"stdout.0", "stderr.0"} {
+		err := open(filepath.Join(dir, prefix+stream), flags)
+		if err == nil {
+			return nil
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// swapLog puts a link to a file outside in the place of a log.
+func swapLog(t *Targets, name string) error {
+	at := own("../../alloc/logs/" + name)
+	if err := unix.Rename(at, at+".away"); err != nil {
+		return err
+	}
+	return unix.Symlink(t.in(plainFile), at)
+}
+
+// swapLogDirectory swaps the directory of logs and puts it back.
+func swapLogDirectory(*Targets) error {
+	at := own("../../alloc/logs")
+	if err := unix.Rename(at, at+"-away"); err != nil {
+		return err
+	}
+	return unix.Rename(at+"-away", at)
+}
+
+// fillSecrets writes more than the 1 MiB that secrets may take.
+func fillSecrets(*Targets) error {
+	at := filepath.Join(os.Getenv("NOMAD_SECRETS_DIR"), "fill")
+	err := os.WriteFile(at, []byte(strings.Repeat("x", 2<<20)), 0o600)
+	os.Remove(at) //nolint:errcheck // it may be what could not be written
+	return err
+}

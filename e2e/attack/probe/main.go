@@ -1,0 +1,15 @@
+// The runtime would keep files of its control group open, and one of the operations
+// looks for open files:
+//go:debug containermaxprocs=0
+
+// Command probe is package attack as a task: small and static, so that a sandbox need
+// not grant it more than itself.
+package main
+
+import (
+	"os"
+
+	"github.com/open-nomad/open-nomad/e2e/attack"
+)
+
+func main() { os.Exit(attack.Main(os.Args[1:])) }

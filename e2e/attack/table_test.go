@@ -1,0 +1,310 @@
+package attack_test
+
+import (
+	"cmp"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/e2e/attack"
+	"github.com/open-nomad/open-nomad/internal/landlock"
+)
+
+var update = flag.Bool("update", false, "rewrite the tables of testdata")
+
+// situation is one column: how the probe is run.
+type situation struct {
+	name    string
+	user    string   // "" is a user of the task's own
+	unveil  []string // more than what is granted by default
+	network string
+	abi     string // of Landlock, simulated; "" is the kernel's
+	block   string // more of the plugin's block
+	allows  []reason
+}
+
+// reason says why operations, by the beginning of their names, are allowed in a
+// situation.
+type reason struct{ prefix, why string }
+
+const (
+	beforeTruncate = "Landlock can restrict truncation by path from ABI 3: file modes decide"
+	beforeIoctl    = "Landlock can restrict ioctl from ABI 5: only devices whose opening was granted are reached"
+	beforeSignals  = "Landlock can restrict signals from ABI 6, and the uid is the same: give tasks users of their own"
+	beforeScopes   = "Landlock can restrict abstract sockets from ABI 6: network mode none does too"
+)
+
+// situations are the columns of testdata/situations.txt.
+var situations = []situation{
+	{name: "own-user"},
+	{name: "named-user", user: namedUser, allows: []reason{
+		{"neighbour/api-socket", "tasks of one named user reach each other's API socket, which asks for a token: give tasks users of their own"},
+		{"mate/api-socket", "as neighbour/api-socket"},
+		{"schedule/", "processes of one uid may schedule each other: give tasks users of their own"},
+	}},
+	{name: "all-unveiled", unveil: []string{"rwxc:/"}, allows: []reason{
+		{"files/", "the operator unveiled everything: file modes decide, and these are open to all"},
+		{"ipc/dev-shm", "the operator unveiled everything"},
+		{"neighbour/", "the operator unveiled everything: the shared directory of an allocation is open by its modes"},
+		{"device/", "the operator unveiled everything: modes and device groups decide"},
+		{"proc/", "the operator unveiled everything"},
+		{"own/", "the operator unveiled everything"},
+	}},
+}
+
+// older are the columns of testdata/landlock*.txt: every version that this kernel can
+// seem to have, for a user of the task's own or a named one.
+func older(like situation) []situation {
+	var out []situation
+	for abi := landlock.ABIFiles; abi < landlock.ABIAudit; abi++ {
+		s := like
+		s.name, s.abi, s.allows = "abi-"+strconv.Itoa(abi), strconv.Itoa(abi), slices.Clone(like.allows)
+		if s.user != "" && abi < landlock.ABIScopes {
+			s.allows = append(s.allows, reason{"process/signal", beforeSignals}, reason{"process/pidfd-signal", beforeSignals})
+		}
+		for _, r := range []struct {
+			abi    int // that can deny it
+			reason reason
+		}{{landlock.ABITruncate, reason{"files/truncate", beforeTruncate}}, {landlock.ABIIoctl, reason{"device/ioctl", beforeIoctl}},
+			{landlock.ABIScopes, reason{"connect/abstract", beforeScopes}}} {
+			if abi < r.abi {
+				s.allows = append(s.allows, r.reason)
+			}
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// Nothing is allowed in a sandbox that the table does not say is allowed, and why.
+func TestTable(t *testing.T) {
+	needs(t, 1)
+	all := check(t, tableName("situations"), situations)
+	if os.Getenv("ATTACK_GUEST") != "" {
+		return
+	}
+	for _, op := range attack.Operations() {
+		allowed := slices.ContainsFunc(all, func(r map[string]string) bool { return r[op.Name] == "allowed" })
+		if op.Why != "" && !allowed {
+			t.Errorf("%s gives a reason for being allowed, and is allowed nowhere", op.Name)
+		}
+	}
+}
+
+// Without Landlock in the kernel there is no sandbox: the node says so, and a job waits
+// for another.
+func TestNoLandlock(t *testing.T) {
+	needs(t, 1)
+	g := newGround(t)
+	h := g.startHost("", shimABI+"=0")
+	id, err := h.NodeID()
+	if err != nil {
+		t.Fatal(err)
+	}
+	node, _, err := h.Client.Nodes().Info(id, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := node.Drivers["exec2"]
+	if d == nil || d.Healthy || !strings.Contains(strings.ToLower(d.HealthDescription), "landlock") {
+		t.Errorf("driver exec2 = %+v, want it unhealthy for want of Landlock", d)
+	}
+	if _, _, err := h.Client.Jobs().Register(job("refused", "batch", situation{}, h.task("t", situation{}, "uid")), nil); err != nil {
+		t.Fatal(err)
+	}
+	h.within("the evaluation that finds no node", func() bool {
+		evals, _, err := h.Client.Jobs().Evaluations("refused", nil)
+		return err == nil && slices.ContainsFunc(evals, func(e *api.Evaluation) bool { return e.Status == "blocked" })
+	})
+	if allocs, _, err := h.Client.Jobs().Allocations("refused", true, nil); err != nil || len(allocs) > 0 {
+		t.Errorf("allocations = %v, %v, want none", allocs, err)
+	}
+}
+
+// The same where Landlock knows less, as far as this kernel can seem older.
+func TestOlderLandlock(t *testing.T) {
+	needs(t, landlock.ABIAudit)
+	t.Run("own-user", func(t *testing.T) { check(t, "landlock", older(situations[0])) })
+	t.Run("named-user", func(t *testing.T) { check(t, "landlock-named", older(situations[1])) })
+}
+
+// tableName is the table for this machine: the guests have their own.
+func tableName(name string) string {
+	if guest := os.Getenv("ATTACK_GUEST"); guest != "" {
+		return "guest-" + guest
+	}
+	return name
+}
+
+func needs(t *testing.T, abi int) {
+	t.Helper()
+	if got, err := landlock.ABI(); err != nil || got < abi {
+		t.Skipf("needs Landlock ABI %d: have %d, %v", abi, got, err)
+	}
+}
+
+// check tries all situations and compares with a table.
+func check(t *testing.T, name string, columns []situation) []map[string]string {
+	all := make([]map[string]string, len(columns))
+	for i, s := range columns {
+		ok := t.Run(s.name, func(t *testing.T) { all[i] = probe(t, s) })
+		if !ok {
+			t.FailNow()
+		}
+	}
+	reasoned(t, columns, all)
+	got := render(columns, all)
+	file := filepath.Join("testdata", name+".txt")
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Printf("== table %s\n%s== end of table\n", name, got)
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range diff(string(want), got) {
+		t.Error(line)
+	}
+	return all
+}
+
+// probe runs everything in one situation and returns the results.
+func probe(t *testing.T, s situation) map[string]string {
+	g := newGround(t)
+	var env []string
+	if s.abi != "" {
+		env = []string{shimABI + "=" + s.abi}
+	}
+	h := g.startHost(s.block, env...)
+	h.settle(s)
+	mate := h.task("mate", s, "stay", canary)
+	mate.Lifecycle = &api.TaskLifecycle{Hook: "prestart", Sidecar: true}
+	al := h.run(job("attack", "batch", s, mate, h.task("probe", s, "run", g.writeTargets())), "complete")
+	if err := g.unchanged(); err != nil && !slices.Contains(s.unveil, "rwxc:/") {
+		t.Error(err)
+	}
+	return results(t, h.log(al, "probe"))
+}
+
+// reasoned sees that what is allowed has a reason, and that every reason is needed.
+func reasoned(t *testing.T, columns []situation, all []map[string]string) {
+	t.Helper()
+	for i, s := range columns {
+		used := map[reason]bool{}
+		for name, verdict := range all[i] {
+			if verdict != "allowed" {
+				continue
+			}
+			r, ok := s.reason(name)
+			used[r] = true
+			if !ok && why(name) == "" {
+				t.Errorf("%s is allowed in %s, and nothing says why", name, s.name)
+			}
+		}
+		for _, r := range s.allows {
+			if !used[r] {
+				t.Errorf("in %s nothing needs the reason for %s", s.name, r.prefix)
+			}
+		}
+	}
+}
+
+func (s situation) reason(name string) (reason, bool) {
+	for _, r := range s.allows {
+		if strings.HasPrefix(name, r.prefix) && why(name) == "" {
+			return r, true
+		}
+	}
+	return reason{}, false
+}
+
+func why(name string) string {
+	for _, op := range attack.Operations() {
+		if op.Name == name {
+			return op.Why
+		}
+	}
+	return ""
+}
+
+// render writes the table: a line for each operation, the reasons at their ends, those
+// of single situations below.
+func render(columns []situation, all []map[string]string) string {
+	var b strings.Builder
+	b.WriteString("# What a task of exec2 is allowed, by operation and situation. To rewrite:\n# go test -tags companion ./e2e/attack -run 'TestTable|TestOlderLandlock' -update\n\n")
+	head := []string{"operation"}
+	for _, s := range columns {
+		head = append(head, s.name)
+	}
+	rows := [][]string{append(head, "why that is no harm")}
+	for _, name := range slices.Sorted(maps.Keys(all[0])) {
+		row := []string{name}
+		anywhere := false
+		for i := range columns {
+			row = append(row, all[i][name])
+			anywhere = anywhere || all[i][name] == "allowed"
+		}
+		reason := ""
+		if anywhere {
+			reason = cmp.Or(why(name), "see below")
+		}
+		rows = append(rows, append(row, reason))
+	}
+	aligned(&b, rows)
+	b.WriteString("\n")
+	for _, s := range columns {
+		for _, r := range s.allows {
+			fmt.Fprintf(&b, "%s: %s* is allowed: %s\n", s.name, r.prefix, r.why)
+		}
+	}
+	return b.String()
+}
+
+func aligned(b *strings.Builder, rows [][]string) {
+	width := make([]int, len(rows[0]))
+	for _, row := range rows {
+		for i, cell := range row {
+			width[i] = max(width[i], len(cell))
+		}
+	}
+	for _, row := range rows {
+		line := ""
+		for i, cell := range row {
+			line += fmt.Sprintf("%-*s  ", width[i], cell)
+		}
+		b.WriteString(strings.TrimRight(line, " ") + "\n")
+	}
+}
+
+// diff lists the lines that differ.
+func diff(want, got string) []string {
+	if want == got {
+		return nil
+	}
+	var out []string
+	a, b := slices.Collect(strings.Lines(want)), slices.Collect(strings.Lines(got))
+	for _, line := range a {
+		if !slices.Contains(b, line) {
+			out = append(out, "the table says  "+strings.TrimSpace(line))
+		}
+	}
+	for _, line := range b {
+		if !slices.Contains(a, line) {
+			out = append(out, "but it is       "+strings.TrimSpace(line))
+		}
+	}
+	if len(out) == 0 {
+		out = []string{"the lines of the table are in another order"}
+	}
+	return out
+}
