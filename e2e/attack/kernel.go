@@ -54,7 +54,7 @@ var kernelOperations = []Operation{
 		return err
 	}},
 	{Name: "kernel/host-name", try: setHostname},
-	{Name: "kernel/personality", Why: "it changes how its own programs are laid out in memory, no more", try: func(*Targets) error { return call(unix.SYS_PERSONALITY, 0x0040000) }},
+	{Name: "kernel/personality", try: func(*Targets) error { return call(unix.SYS_PERSONALITY, 0x0040000) }},
 	{Name: "kernel/handle", try: openHandle},
 	{Name: "kernel/fanotify", try: func(*Targets) error { _, err := unix.FanotifyInit(unix.FAN_CLASS_CONTENT, 0); return err }},
 	{Name: "kernel/legacy-call", try: func(*Targets) error {

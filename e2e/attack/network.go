@@ -8,10 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const (
-	whyHostNet = "network mode host is what the job asked for: file modes and firewalls of the host decide, or network mode none"
-	whyNetlink = "it only asks: changes need a capability"
-)
+const whyHostNet = "network mode host is what the job asked for: file modes and firewalls of the host decide, or network mode none"
 
 // IPPROTO_SMC of linux/in.h.
 const protoSMC = 256
@@ -33,8 +30,8 @@ var socketOperations = join(
 		"netlink-crypto": {unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_CRYPTO},
 	}),
 	[]Operation{
-		{Name: "socket/netlink-route", Why: whyNetlink + "; programs find their addresses so", try: socket(unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_ROUTE)},
-		{Name: "socket/netlink-uevents", Why: "it hears of devices being plugged, which is no secret", try: netlinkGroup(unix.NETLINK_KOBJECT_UEVENT, 1)},
+		{Name: "socket/netlink-route", Why: "it only asks, as programs do for their addresses: changes need a capability", try: socket(unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_ROUTE)},
+		{Name: "socket/netlink-uevents", try: netlinkGroup(unix.NETLINK_KOBJECT_UEVENT, 1)},
 		{Name: "socket/netlink-audit-group", try: netlinkGroup(unix.NETLINK_AUDIT, 1)},
 		{Name: "socket/ping", try: socket(unix.AF_INET, unix.SOCK_DGRAM, unix.IPPROTO_ICMP)},
 		{Name: "socket/tcp", Why: "TCP is what tasks speak", try: socket(unix.AF_INET, unix.SOCK_STREAM, 0)},
@@ -62,11 +59,7 @@ func socket(family, kind, proto int) func(*Targets) error {
 func kinds(all map[string][3]int) []Operation {
 	var out []Operation
 	for name, k := range all {
-		op := Operation{Name: "socket/" + name, try: socket(k[0], k[1], k[2])}
-		if k[0] == unix.AF_NETLINK && name != "netlink-crypto" {
-			op.Why = whyNetlink
-		}
-		out = append(out, op)
+		out = append(out, Operation{Name: "socket/" + name, try: socket(k[0], k[1], k[2])})
 	}
 	return out
 }
