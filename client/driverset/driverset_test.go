@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
+	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -115,7 +118,7 @@ func TestPluginBlocks(t *testing.T) {
 }
 
 func TestUsers(t *testing.T) {
-	u, err := driverset.NewUsers(80000, 80002)
+	u, err := driverset.NewUsers(3100000, 3100002)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,13 +130,14 @@ func TestUsers(t *testing.T) {
 		}
 		return uid
 	}
-	if err := u.Claim(80001, "old"); err != nil {
+	if err := u.Claim(3100001, "old"); err != nil {
 		t.Fatal(err)
 	}
-	if err := u.Claim(80001, "other"); err == nil {
+	if err := u.Claim(3100001, "other"); err == nil {
 		t.Error("Claim() of somebody's uid = nil, want an error")
 	}
-	if a, b := lend("new"), lend("new"); a != 80000 || b != 80002 {
+	// Those before a claimed one may have been lent as recently: they come last.
+	if a, b := lend("new"), lend("new"); a != 3100002 || b != 3100000 {
 		t.Errorf("lent %d and %d, want those that nobody claimed", a, b)
 	}
 	if _, err := u.Lend("late"); !errors.Is(err, driverset.ErrNoUser) {
@@ -145,12 +149,39 @@ func TestUsers(t *testing.T) {
 	if second := lend("later"); second == first {
 		t.Errorf("uid %d came back at once, want the other one first", second)
 	}
-	for uid, want := range map[int]bool{79999: false, 80000: true, 80002: true, 80003: false} {
+	for uid, want := range map[int]bool{3099999: false, 3100000: true, 3100002: true, 3100003: false} {
 		if u.Contains(uid) != want {
 			t.Errorf("Contains(%d) = %t, want %t", uid, !want, want)
 		}
 	}
 	if _, err := driverset.NewUsers(0, 5); err == nil {
 		t.Error("NewUsers(0, 5) = nil, want an error: 0 is root")
+	}
+}
+
+// TestUsersAlive has a process that nobody here knows of run with a uid of the pool.
+func TestUsersAlive(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: to start a process as another user")
+	}
+	const uid = 3_200_000
+	u, err := driverset.NewUsers(uid, uid+1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("/bin/sleep", "60")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}, Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	got, err := u.Lend("one")
+	_, none := u.Lend("two")
+	cmd.Process.Kill()
+	cmd.Wait()
+	if err != nil || got != uid+1 || !errors.Is(none, driverset.ErrNoUser) {
+		t.Errorf("Lend() = %d, %v and then %v, want %d only: a process has the other", got, err, none, uid+1)
+	}
+	if got, err := u.Lend("two"); err != nil || got != uid {
+		t.Errorf("Lend() = %d, %v, want %d: its process is gone", got, err, uid)
 	}
 }

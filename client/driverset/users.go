@@ -5,16 +5,21 @@ import (
 	"fmt"
 	"maps"
 	"sync"
+
+	"golang.org/x/sys/unix"
 )
 
 // ErrNoUser says that every uid of the pool is lent.
-var ErrNoUser = errors.New("all dynamic users are in use")
+var ErrNoUser = errors.New("all dynamic users are in use, by allocations or by processes that are still there")
+
+// maxUID is the highest that the kernel knows: the one above means "no change".
+const maxUID = 1<<32 - 2
 
 // Users lends uids to tasks that name no user, each to one allocation at a time,
 // in turn, so that a uid comes back as late as possible: not before the files of
-// its last owner are gone. Who owns which is stored with the tasks (their hook
-// state); after a restart Claim takes it back. Its methods may be called
-// concurrently.
+// its last owner are gone, nor while any process of the machine still has it, whoever
+// started that. Who owns which is stored with the tasks (their hook state); after a
+// restart Claim takes it back. Its methods may be called concurrently.
 type Users struct {
 	min, max int
 
@@ -25,8 +30,8 @@ type Users struct {
 
 // NewUsers lends the uids min to max.
 func NewUsers(min, max int) (*Users, error) {
-	if min <= 0 || max < min {
-		return nil, fmt.Errorf("dynamic users %d to %d: not a range of uids above 0", min, max)
+	if min <= 0 || max < min || max > maxUID {
+		return nil, fmt.Errorf("dynamic users %d to %d: not a range of uids from 1 to %d", min, max, maxUID)
 	}
 	return &Users{min: min, max: max, next: min, owners: map[int]string{}}, nil
 }
@@ -40,12 +45,18 @@ func (u *Users) Lend(owner string) (int, error) {
 		if u.next++; u.next > u.max {
 			u.next = u.min
 		}
-		if _, lent := u.owners[uid]; !lent {
+		if _, lent := u.owners[uid]; !lent && !alive(uid) {
 			u.owners[uid] = owner
 			return uid, nil
 		}
 	}
 	return 0, ErrNoUser
+}
+
+// alive says whether a process has the uid.
+func alive(uid int) bool {
+	_, err := unix.Getpriority(unix.PRIO_USER, uid)
+	return err != unix.ESRCH
 }
 
 // Claim takes back a uid that owner had before the agent restarted.
@@ -56,6 +67,9 @@ func (u *Users) Claim(uid int, owner string) error {
 		return fmt.Errorf("dynamic user %d belongs to %s", uid, now)
 	}
 	u.owners[uid] = owner
+	if u.next <= uid && uid < u.max { // what came before may have been lent, too
+		u.next = uid + 1
+	}
 	return nil
 }
 

@@ -99,6 +99,6 @@ func find(word string) (*Owner, error) {
 }
 
 func numeric(s string) bool {
-	_, err := strconv.ParseUint(s, 10, 31)
-	return err == nil
+	id, err := strconv.ParseUint(s, 10, 32)
+	return err == nil && id != 1<<32-1 // which is "no change" to the kernel
 }
