@@ -1,17 +1,18 @@
 // Package exec2 is the driver "exec2": it runs a program of the host in a sandbox
-// made of Landlock paths, a uid of its own, no capabilities, seccomp, a private IPC
-// namespace and a control group with hard limits. The task sees host paths, those
-// that were unveiled to it. States, recovery and exits are those of drivers/process.
+// made of Landlock paths, a uid of its own, no capabilities, seccomp, namespaces of
+// processes, IPC and mounts (a /tmp and a /proc of its own), the network of its group
+// and a control group with hard limits. The task sees host paths, those that were
+// unveiled to it, its volumes, and its own processes. States, recovery and exits are those of drivers/process.
 //
 // What can be said to it is package config. Where it differs from the driver it is
 // compatible with, on purpose: a task has a bound of processes (pids_limit), default
 // folders that are absent are skipped, root and root's group need the operator's
 // allow_root, the environment holds nothing of the agent's, a death by signal N is
 // status 128+N with the signal, a tiny CPU share is raised to what the kernel takes,
-// and there is no process between the supervisor and the task.
+// and between the supervisor and the task there is only a tiny process 1.
 //
 // It is never silently weaker. Without root there is no uid, no control group and
-// no private IPC; then the driver is unhealthy, and says what is missing, until the
+// no namespace; then the driver is unhealthy, and says what is missing, until the
 // operator sets allow_unprivileged. A kernel whose Landlock is older than
 // require_abi makes it unhealthy too.
 package exec2
@@ -74,7 +75,8 @@ func (d *Driver) TaskSpec() hcldec.Spec { return config.TaskSpec }
 
 // Capabilities implements drivers.Driver.
 func (d *Driver) Capabilities() drivers.Capabilities {
-	return drivers.Capabilities{SendSignals: true, FSIsolation: drivers.FSIsolationUnveil, DynamicWorkloadUsers: true}
+	return drivers.Capabilities{SendSignals: true, FSIsolation: drivers.FSIsolationUnveil, DynamicWorkloadUsers: true,
+		Mounts: os.Geteuid() == 0, Networks: networks()}
 }
 
 // Fingerprint implements drivers.Driver.
@@ -119,7 +121,7 @@ func check(set config.Plugin) (missing []string, err error) {
 		return nil, err
 	}
 	if os.Geteuid() != 0 {
-		missing = []string{"a uid per task", "control group", "private IPC"}
+		missing = []string{"a uid per task", "control group", "namespaces"}
 	} else if err := groupsUsable(); err != nil {
 		missing = []string{"control group (" + err.Error() + ")"}
 	}
@@ -143,12 +145,6 @@ func (d *Driver) StartTask(ctx context.Context, cfg *drivers.TaskConfig) (*drive
 	missing, err := check(set.Plugin)
 	if err != nil {
 		return nil, err
-	}
-	if cfg.NetNS != "" {
-		return nil, fmt.Errorf("driver %s cannot join a network namespace yet: use the host's network", Name)
-	}
-	if len(cfg.Mounts) > 0 {
-		return nil, fmt.Errorf("driver %s cannot mount yet", Name)
 	}
 	t, err := config.DecodeTask(cfg.Config)
 	if err != nil {

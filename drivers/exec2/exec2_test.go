@@ -102,7 +102,15 @@ func TestWithoutDefaults(t *testing.T) {
 // TestSandbox tries what must not work from inside, each also where it must.
 func TestSandbox(t *testing.T) {
 	f := newFixture(t, nil)
-	victim := filepath.Join(f.dir, "victim")
+	elsewhere, err := os.MkdirTemp("/var/tmp", "exec2-test-") // /tmp is not the host's
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(elsewhere)
+	if err := os.Chmod(elsewhere, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	victim := filepath.Join(elsewhere, "victim")
 	if err := os.WriteFile(victim, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +131,7 @@ func TestSandbox(t *testing.T) {
 		want  string
 	}{
 		{[]string{"abstract", name}, "operation not permitted"},
-		{[]string{"signal", self}, "operation not permitted"},
+		{[]string{"signal", self}, "no such process"},
 		{[]string{"chmod", victim}, "operation not permitted"},
 		{[]string{"userns"}, "operation not permitted"},
 		{[]string{"clone-userns"}, "operation not permitted"},
@@ -139,7 +147,9 @@ func TestSandbox(t *testing.T) {
 		{[]string{"userfaultfd"}, "operation not permitted"},
 		{[]string{"ptrace", self}, "operation not permitted"},
 		{[]string{"shm", strconv.Itoa(shm)}, "invalid argument"},
-		{[]string{"read", "/proc/" + self + "/environ"}, "permission denied"},
+		{[]string{"read", "/proc/" + self + "/environ"}, "no such file or directory"},
+		{[]string{"signal", "1"}, "operation not permitted"}, // its own init
+		{[]string{"read", "/proc/1/environ"}, "no such file or directory"},
 		{[]string{"exec", "/bin/true"}, "allowed"},
 	}
 	for _, tt := range tests {
@@ -191,7 +201,7 @@ func TestRefusals(t *testing.T) {
 		{"unknown user", func(c *drivers.TaskConfig) { c.User = "no-such-user" }, "no-such-user"},
 		{"unveil", func(c *drivers.TaskConfig) { f.config(c, "true", nil, "r:/etc") }, "does not allow"},
 		{"modes", func(c *drivers.TaskConfig) { f.config(c, "true", nil, "q:/etc") }, "modes"},
-		{"network namespace", func(c *drivers.TaskConfig) { c.NetNS = "/run/netns/x" }, "network namespace"},
+		{"no network namespace", func(c *drivers.TaskConfig) { c.NetNS = "/run/netns/x" }, "join network namespace /run/netns/x: open"},
 		{"unreachable", func(c *drivers.TaskConfig) {
 			if err := os.Mkdir(locked, 0o700); err != nil {
 				t.Fatal(err)
@@ -354,10 +364,9 @@ func TestGroup(t *testing.T) {
 // TestRecover lets the driver and its client go while tasks run and end.
 func TestRecover(t *testing.T) {
 	f := newFixture(t, nil)
-	gate := filepath.Join(f.dir, "gate")
 	var cfgs []*drivers.TaskConfig
 	var handles []*drivers.TaskHandle
-	for _, script := range []string{"echo early; exit 5", "echo up; while [ ! -e " + gate + " ]; do sleep 0.01; done; echo late; exit 6"} {
+	for _, script := range []string{"echo early; exit 5", "echo up; while [ ! -e $NOMAD_ALLOC_DIR/gate ]; do sleep 0.01; done; echo late; exit 6"} {
 		cfg := sh(f, script)
 		h, err := f.StartTask(t.Context(), cfg)
 		if err != nil {
@@ -366,7 +375,7 @@ func TestRecover(t *testing.T) {
 		cfgs, handles = append(cfgs, cfg), append(handles, h)
 	}
 	f.super.Close()
-	if err := os.WriteFile(gate, nil, 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(cfgs[1].SharedDir, "gate"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	again := &fixture{t: t, dir: f.dir}

@@ -12,7 +12,7 @@ import (
 // facts are what this node puts on a task that asks for nothing.
 func (s settings) facts() level.Facts {
 	root := os.Geteuid() == 0
-	f := level.Facts{OwnUser: root, OwnIPC: root, Limits: root && groupsUsable() == nil}
+	f := level.Facts{OwnUser: root, OwnIPC: root, OwnProcesses: root, OwnMounts: root, Limits: root && groupsUsable() == nil}
 	f.LandlockABI, _ = landlock.ABI() // 0 without
 	f.Filter = seccomp.Available() == nil
 	f.DefaultFilter = f.Filter && s.asStrictAsDefault()

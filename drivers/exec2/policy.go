@@ -34,9 +34,11 @@ func policy(set config.Plugin, cfg *drivers.TaskConfig, t config.Task, acc proce
 		Rlimits: limits,
 	}
 	if acc.Name == "" {
-		return p, nil
+		return p, unshared(cfg)
 	}
-	p.PrivateIPC = true
+	if err := isolate(p, cfg); err != nil {
+		return nil, err
+	}
 	p.User = &sandbox.User{UID: acc.UID, GID: acc.GID, Groups: acc.Groups}
 	return p, reachable(cfg.TaskDir, acc)
 }

@@ -1,0 +1,175 @@
+package exec2_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/plugins/drivers"
+)
+
+// TestProcesses: the task sees its own, whatever it may read, and they end with it.
+func TestProcesses(t *testing.T) {
+	f := newFixture(t, nil)
+	cfg := f.task("")
+	f.config(cfg, "sh", []string{"-c", "sleep 1000 & set -- /proc/[0-9]*; echo $# $$; (setsid sh -c 'sleep 1000' &) ; exit 3"}, "r:/proc")
+	f.run(cfg).want(t, 3, "2 2\n") // the shell, which is process 2, and sleep
+	groups, err := filepath.Glob("/sys/fs/cgroup/*/nomad-test.slice/share.slice/" + cfg.AllocID + "*")
+	if err != nil || len(groups) > 0 {
+		t.Errorf("groups left behind: %v %v", groups, err)
+	}
+}
+
+// TestGroupSignal: with its default action a signal ends the program and its group,
+// though the namespace's process 1 does not hear it.
+func TestGroupSignal(t *testing.T) {
+	f := newFixture(t, nil)
+	cfg := sh(f, "sleep 1000 & echo up; wait")
+	if _, err := f.StartTask(t.Context(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, func() bool { return readLogs(t, cfg, "stdout") == "up\n" })
+	if err := f.SignalTask(cfg.ID, "SIGTERM"); err != nil {
+		t.Fatal(err)
+	}
+	if out := f.wait(cfg); out.ExitCode != 143 || out.Signal != int(unix.SIGTERM) {
+		t.Errorf("exit = %+v, want SIGTERM", *out.ExitResult)
+	}
+}
+
+// TestPrivateTmp: /tmp is the task's temporary directory and nobody else's, also
+// without a grant for it.
+func TestPrivateTmp(t *testing.T) {
+	f := newFixture(t, nil)
+	host := filepath.Join(os.TempDir(), "exec2-canary-"+strconv.Itoa(os.Getpid()))
+	if err := os.WriteFile(host, nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	defer os.Remove(host)
+	cfg := sh(f, "[ -e "+host+" ] && echo host; echo x >/tmp/mine && cat $TMPDIR/mine && pwd")
+	f.run(cfg).want(t, 0, "x\n"+cfg.TaskDir+"\n")
+	if _, err := os.Stat(filepath.Join(os.TempDir(), "mine")); err == nil {
+		t.Error("the task wrote into the host's /tmp")
+	}
+}
+
+// TestVolumes: at their destinations, with the rights they were given, made where the
+// task has its own directories.
+func TestVolumes(t *testing.T) {
+	f := newFixture(t, nil)
+	data := filepath.Join(f.dir, "data")
+	mkdir(t, data)
+	if err := os.WriteFile(filepath.Join(data, "f"), []byte("data\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	at, err := os.MkdirTemp("/var/tmp", "exec2-volume-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(at)
+	cfg := f.task("")
+	f.config(cfg, "sh", []string{"-c", fmt.Sprintf(`cat %[1]s/f made/here/f /tmp/cache/f; echo x >made/here/new && echo y >/tmp/cache/tmp
+		echo no >%[1]s/f; grep ' %[1]s ' /proc/self/mountinfo`, at)}, "r:/proc")
+	cfg.Mounts = []drivers.Mount{{TaskPath: at, HostPath: data, ReadOnly: true},
+		{TaskPath: filepath.Join(cfg.TaskDir, "made/here"), HostPath: data}, {TaskPath: "/tmp/cache", HostPath: data}}
+	out := f.run(cfg)
+	out.want(t, 0, "data\ndata\ndata\n")
+	if !strings.Contains(out.stdout, " ro,nosuid,nodev") || !strings.Contains(out.stderr, "cannot create "+at+"/f") {
+		t.Errorf("stdout %q, stderr %q: want the volume to be read only, nosuid and nodev", out.stdout, out.stderr)
+	}
+	for name, want := range map[string]string{"new": "x\n", "tmp": "y\n", "f": "data\n"} {
+		if got, err := os.ReadFile(filepath.Join(data, name)); err != nil || string(got) != want {
+			t.Errorf("%s of the volume = %q, %v, want %q", name, got, err, want)
+		}
+	}
+}
+
+func TestVolumeRefusals(t *testing.T) {
+	f := newFixture(t, nil)
+	for at, want := range map[string]string{
+		"/no/such/place": `destination "/no/such/place": it does not exist`,
+		"/":              "below the root",
+		"relative":       "below the root",
+		"/proc/sys":      "a /proc of its own",
+		"OTHER":          "another task",
+	} {
+		cfg := f.task("/bin/true")
+		if at == "OTHER" {
+			at = filepath.Join(cfg.AllocDir, "other/local")
+		}
+		cfg.Mounts = []drivers.Mount{{TaskPath: at, HostPath: f.dir}}
+		if _, err := f.StartTask(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("StartTask() with a volume at %s = %v, want an error with %q", at, err, want)
+		}
+	}
+	// A link that the task left in its directory is not followed.
+	cfg := f.task("/bin/true")
+	if err := os.Symlink("/etc", filepath.Join(cfg.LocalDir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	cfg.Mounts = []drivers.Mount{{TaskPath: filepath.Join(cfg.LocalDir, "link/made"), HostPath: f.dir}}
+	if _, err := f.StartTask(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "web/local/link/made") {
+		t.Errorf("StartTask() = %v, want an error that names the volume", err)
+	}
+	if _, err := os.Stat("/etc/made"); err == nil {
+		t.Error("a directory was made in /etc")
+	}
+}
+
+// TestHostFiles lays a file over the host's, also where that is a link.
+func TestHostFiles(t *testing.T) {
+	f := newFixture(t, nil)
+	cfg := f.task("cat", "/etc/resolv.conf")
+	name := "web/secrets/resolv.conf"
+	if err := os.WriteFile(filepath.Join(cfg.AllocDir, name), []byte("nameserver 192.0.2.1\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	cfg.Files = []drivers.HostFile{{Name: name, Target: "/etc/resolv.conf"}}
+	f.run(cfg).want(t, 0, "nameserver 192.0.2.1\n")
+	cfg = f.task("/bin/true")
+	cfg.Files = []drivers.HostFile{{Name: name, Target: "/etc/no-such-file"}}
+	if _, err := f.StartTask(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "/etc/no-such-file") {
+		t.Errorf("StartTask() = %v, want an error that names the file", err)
+	}
+}
+
+// TestOwnNetwork joins the namespace of the group, and keeps what is not a namespace out.
+func TestOwnNetwork(t *testing.T) {
+	f := newFixture(t, nil)
+	ns := networkNamespace(t)
+	want, err := os.Readlink(ns)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := f.task("")
+	f.config(cfg, "readlink", []string{"/proc/self/ns/net"}, "r:/proc")
+	cfg.NetNS = ns
+	f.run(cfg).want(t, 0, want)
+}
+
+// networkNamespace is the path of one that lives as long as the test.
+func networkNamespace(t *testing.T) string {
+	t.Helper()
+	made, done := make(chan string), make(chan struct{})
+	go func() {
+		runtime.LockOSThread() // and never unlocked: the thread ends with the namespace
+		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			made <- ""
+			return
+		}
+		made <- fmt.Sprintf("/proc/%d/task/%d/ns/net", os.Getpid(), unix.Gettid())
+		<-done
+	}()
+	path := <-made
+	if path == "" {
+		t.Fatal("cannot make a network namespace")
+	}
+	t.Cleanup(func() { close(done) })
+	return path
+}
