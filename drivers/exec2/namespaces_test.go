@@ -3,10 +3,11 @@ package exec2_test
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -153,23 +154,18 @@ func TestOwnNetwork(t *testing.T) {
 	f.run(cfg).want(t, 0, want)
 }
 
-// networkNamespace is the path of one that lives as long as the test.
+// networkNamespace is the path of one that lives as long as the test: that of a
+// process, for a thread of this one could be the one that stands for all.
 func networkNamespace(t *testing.T) string {
 	t.Helper()
-	made, done := make(chan string), make(chan struct{})
-	go func() {
-		runtime.LockOSThread() // and never unlocked: the thread ends with the namespace
-		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-			made <- ""
-			return
-		}
-		made <- fmt.Sprintf("/proc/%d/task/%d/ns/net", os.Getpid(), unix.Gettid())
-		<-done
-	}()
-	path := <-made
-	if path == "" {
-		t.Fatal("cannot make a network namespace")
+	cmd := exec.Command("sleep", "1000")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
 	}
-	t.Cleanup(func() { close(done) })
-	return path
+	t.Cleanup(func() {
+		cmd.Process.Kill() //nolint:errcheck // waited for
+		cmd.Wait()         //nolint:errcheck // it was killed
+	})
+	return fmt.Sprintf("/proc/%d/ns/net", cmd.Process.Pid)
 }

@@ -51,8 +51,11 @@ func TestWorkDir(t *testing.T) {
 // where its next start begins.
 func TestWorkDirLink(t *testing.T) {
 	f := newFixture(t, nil)
-	locked := filepath.Join(f.dir, "locked")
-	mkdir(t, locked)
+	locked, err := os.MkdirTemp("/var/tmp", "exec2-test-") // /tmp is the task's own, nothing to go to
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(locked)
 	mkdir(t, filepath.Join(locked, "inner"))
 	if err := os.Chmod(locked, 0o700); err != nil {
 		t.Fatal(err)
