@@ -72,7 +72,7 @@ func Spec(cfg *drivers.TaskConfig, p *sandbox.Policy) (*supervise.Spec, error) {
 	if err != nil {
 		return nil, err
 	}
-	spec := &supervise.Spec{ID: cfg.ID, Entry: sandbox.Entry, Policy: raw, Logs: logs, Init: p.PrivatePID, Declared: declared}
+	spec := &supervise.Spec{ID: cfg.ID, Entry: sandbox.Entry, Policy: raw, Logs: logs, Init: p.PrivatePID, Users: p.OwnUsers, Declared: declared}
 	if p.User != nil {
 		spec.Owner = &supervise.Owner{UID: int(p.User.UID), GID: int(p.User.GID)}
 	}

@@ -51,6 +51,7 @@ type Policy struct {
 	OOMScoreAdj int
 	PrivateIPC  bool    // own System V IPC and POSIX message queues
 	PrivatePID  bool    // own process numbers; process 1 is ours, not the program
+	OwnUsers    bool    // user namespace with nobody but the starter in it, made with PrivatePID: what lets an ordinary user have the other namespaces
 	NetNS       string  // network namespace to join, by path; "" keeps the starter's
 	Mounts      *Mounts // own mount namespace; nil keeps the starter's
 	LogDenials  bool    // the kernel's audit tells what Landlock refuses
@@ -154,6 +155,9 @@ func (p *Policy) Validate() error {
 	if err := p.validateFilter(); err != nil {
 		errs = append(errs, err)
 	}
+	if p.OwnUsers && (!p.PrivatePID || p.User != nil || p.NetNS != "" || p.KeepCapabilities) {
+		fail("a user namespace comes with a PID namespace, and has no other user, network namespace or capabilities")
+	}
 	if p.KeepPrivileges && (p.Files != nil || p.Seccomp != SeccompNone) {
 		fail("landlock and seccomp need no_new_privs")
 	}
@@ -252,7 +256,7 @@ func (p *Policy) String() string {
 	if p.User != nil {
 		line("user     uid=%d gid=%d groups=%v", p.User.UID, p.User.GID, p.User.Groups)
 	} else {
-		line("user     unchanged")
+		line("user     unchanged%s", map[bool]string{true: ", alone in a user namespace"}[p.OwnUsers])
 	}
 	line("caps     keep=%t, no_new_privs=%t", p.KeepCapabilities, !p.KeepPrivileges)
 	for _, r := range p.Rlimits {

@@ -121,7 +121,7 @@ func Declared(raw []byte) (*Policy, error) {
 func (p *Policy) Beside(argv []string, env Environment) *Policy {
 	b := *p
 	b.Argv, b.Env = argv, env
-	b.PrivatePID, b.PrivateIPC, b.NetNS, b.Mounts = false, false, "", nil
+	b.PrivatePID, b.OwnUsers, b.PrivateIPC, b.NetNS, b.Mounts = false, false, false, "", nil
 	return &b
 }
 

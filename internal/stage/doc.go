@@ -13,6 +13,8 @@
 //	Init:  Fork ──CLONE_NEWPID──▶ init (process 1) ──clone──▶ stage (process 2) ──▶ program
 //	Enter: Fork ──▶ init ──setns(pidfd)──clone──▶ stage ──▶ program
 //
+// An ordinary user has all that inside a user namespace with nobody else in it (Users).
+//
 // Init has the session that Fork made, the program one of its own. Init drops its
 // capabilities, is not dumpable, holds the wait status file alone, reaps whatever ends
 // in the namespace, writes the program's wait status (4 bytes, native order) to that

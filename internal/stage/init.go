@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
-	"os"
 	"runtime"
 	"sync"
 	"unsafe"
@@ -35,7 +34,14 @@ var initProgram = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("make the init of process namespaces: %w", err)
 	}
-	return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), fd), nil
+	// Of the child that executes it: one in a user namespace of its own may not look at
+	// its parent's. The number is above those that a Fork gives it.
+	high, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 64)
+	unix.Close(fd)
+	if err != nil {
+		return "", fmt.Errorf("keep the init of process namespaces: %w", err)
+	}
+	return fmt.Sprintf("/proc/self/fd/%d", high), nil
 })
 
 // instructions copies the instructions.

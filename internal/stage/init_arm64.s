@@ -4,6 +4,7 @@
 // init_amd64.s for the same program.
 #define TERMINAL 1
 #define ENTER 2
+#define USERS 4
 
 #define SYS_fcntl 25
 #define SYS_ioctl 29
@@ -47,6 +48,10 @@ TEXT ·initCode(SB), NOSPLIT|NOFRAME, $0-0
 	CBZ  R9, fork
 	MOVD $7, R0            // setns(7, NEWNS | NEWIPC | NEWPID | NEWNET)
 	MOVD $0x68020000, R1
+	AND  $USERS, R21, R9
+	CBZ  R9, enter
+	MOVD $0x38020000, R1   // NEWUSER, and not the network, which it has from us
+enter:
 	MOVD $SYS_setns, R8
 	SVC
 	MOVD $101, R24         // 'e'

@@ -24,6 +24,12 @@ type Start struct {
 	Init  bool     // a PID namespace of its own, with init as process 1
 	Enter *os.File // pidfd: become part of the namespaces (PID, mount, IPC, network) of that process
 
+	// Users makes those of Init inside a new user namespace, which has nobody but the
+	// caller's own uid and gid: that is how an ordinary user may make them. The stage then
+	// has what capabilities it needs there, and gives them up. With Enter it says that the
+	// process was started so; the network is then the caller's.
+	Users bool
+
 	// Status is where init writes the program's wait status; nil makes a memory file.
 	// It is not looked at without Init or Enter.
 	Status *os.File
@@ -117,6 +123,7 @@ func (f *forking) prepare(p *Process) error {
 const (
 	initTerminal = 1
 	initEnter    = 2
+	initUsers    = 4
 	initLetter   = '@'
 )
 
@@ -150,8 +157,25 @@ func (f *forking) underInit(p *Process) error {
 	} else {
 		f.sys.Cloneflags = unix.CLONE_NEWPID
 	}
+	if f.Users {
+		flags |= initUsers
+		f.ownUsers()
+	}
 	f.path, f.argv = exe, append([]string{"nomad-init", string(flags)}, f.argv...)
 	return nil
+}
+
+// ownUsers makes the child's namespaces belong to a user namespace of its own. A program
+// that is executed as another than root has no capabilities but the ambient ones.
+func (f *forking) ownUsers() {
+	if f.Enter != nil {
+		return
+	}
+	uid, gid := os.Geteuid(), os.Getegid()
+	f.sys.Cloneflags |= unix.CLONE_NEWUSER
+	f.sys.UidMappings = []syscall.SysProcIDMap{{ContainerID: uid, HostID: uid, Size: 1}}
+	f.sys.GidMappings = []syscall.SysProcIDMap{{ContainerID: gid, HostID: gid, Size: 1}}
+	f.sys.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_SETPCAP}
 }
 
 func (f *forking) exec(p *Process) error {

@@ -51,12 +51,19 @@ func begin(t *testing.T, script string, edit func(*stage.Start, *sandbox.Policy)
 		t.Fatal(err)
 	}
 	s.Policy = raw
+	r := startRun(t, s, stdin, stdout)
+	in.Close()
+	out.Close()
+	return r
+}
+
+// startRun forks the stage; the ends of its pipes are the caller's.
+func startRun(t *testing.T, s *stage.Start, stdin, stdout *os.File) *run {
+	t.Helper()
 	proc, err := s.Fork()
 	if err != nil {
 		t.Fatalf("Fork() = %v", err)
 	}
-	in.Close()
-	out.Close()
 	t.Cleanup(func() {
 		unix.Kill(proc.PID, unix.SIGKILL) //nolint:errcheck // reaped as a rule
 		proc.Wait()                       //nolint:errcheck // as above

@@ -195,7 +195,7 @@ func (t *task) pump(stream string, pipe *os.File) error {
 // fork starts the stage.
 func (s *start) fork(spec *Spec, stdio [3]*os.File) (*stage.Process, error) {
 	t := s.t
-	how := stage.Start{Program: "/proc/self/exe", Entry: spec.Entry, Policy: spec.Policy, Stdio: stdio, Init: spec.Init}
+	how := stage.Start{Program: "/proc/self/exe", Entry: spec.Entry, Policy: spec.Policy, Stdio: stdio, Init: spec.Init, Users: spec.Users}
 	if t.group != nil {
 		how.GroupDir, how.Join = t.group.Dir(), t.group.JoinFiles()
 	}

@@ -60,6 +60,7 @@ type Spec struct {
 	Group  *Group   // nil: no control group, tracking by session only
 	Join   []string // files of further groups to join, which others made
 	Init   bool     // the policy wants a PID namespace of its own
+	Users  bool     // and a user namespace around it
 
 	Declared json.RawMessage `json:",omitempty"` // becomes the task's
 }

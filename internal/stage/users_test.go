@@ -1,0 +1,147 @@
+package stage_test
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/internal/companion"
+	"github.com/open-nomad/open-nomad/internal/sandbox"
+	"github.com/open-nomad/open-nomad/internal/stage"
+	"github.com/open-nomad/open-nomad/internal/testkernel"
+)
+
+const nobody = 65534
+
+// TestUsers has an ordinary user make namespaces. As root it runs itself as nobody.
+func TestUsers(t *testing.T) {
+	if os.Geteuid() == 0 {
+		if out, err := asNobody(t, testkernel.Kernel{}); err != nil || strings.Contains(out, "SKIP") {
+			t.Errorf("as nobody: %v\n%s", err, out)
+		}
+		return
+	}
+	script := `echo $$; cat /proc/self/uid_map /proc/self/setgroups; grep ^Cap /proc/self/status; echo /proc/[0-9]*; ls /tmp; read x`
+	p, start := usersPolicy(t, script)
+	r := forkUsers(t, p, start)
+	for _, want := range []string{"2", "     65534      65534          1", "deny", "CapInh:\t0000000000000000", "CapPrm:\t0000000000000000",
+		"CapEff:\t0000000000000000", "CapBnd:\t0000000000000000", "CapAmb:\t0000000000000000", "/proc/2", "inside"} {
+		got, err := r.out.ReadString('\n')
+		if got = strings.TrimSuffix(got, "\n"); err != nil || got != want {
+			t.Errorf("the program says %q, %v, want %q", got, err, want)
+		}
+	}
+	beside, enter := usersPolicy(t, `cat /proc/self/uid_map; ls /tmp`)
+	beside.PrivatePID, beside.OwnUsers, beside.PrivateIPC, beside.Mounts = false, false, false, nil
+	pidfd, err := unix.PidfdOpen(r.Main(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	enter.Init, enter.Enter = false, os.NewFile(uintptr(pidfd), "main")
+	defer enter.Enter.Close()
+	s := forkUsers(t, beside, enter)
+	if got, err := io.ReadAll(s.out); err != nil || string(got) != "     65534      65534          1\ninside\n" {
+		t.Errorf("a program beside it says %q, %v, want the same users and files", got, err)
+	}
+	fmt.Fprintln(r.in, "go")
+	if ws, err := r.Wait(); err != nil || ws.ExitStatus() != 0 {
+		t.Errorf("Wait() = %v, %v, want exit 0", ws, err)
+	}
+}
+
+// usersPolicy is all that an ordinary user can have.
+func usersPolicy(t *testing.T, script string) (*sandbox.Policy, *stage.Start) {
+	t.Helper()
+	tmp := t.TempDir()
+	if err := os.WriteFile(filepath.Join(tmp, "inside"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return &sandbox.Policy{Argv: []string{"/bin/sh", "-c", script}, Dir: "/", Env: sandbox.Environment{"PATH=/usr/bin:/bin"},
+			PrivatePID: true, OwnUsers: true, PrivateIPC: true, Mounts: &sandbox.Mounts{Tmp: sandbox.Path{Name: tmp}, Proc: true}, Seccomp: sandbox.SeccompNone},
+		&stage.Start{Program: companion.Path(), Entry: sandbox.Entry, Init: true, Users: true}
+}
+
+func forkUsers(t *testing.T, p *sandbox.Policy, s *stage.Start) *run {
+	t.Helper()
+	raw, err := sandbox.Encode(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, stdin := pipe(t)
+	stdout, out := pipe(t)
+	s.Policy, s.Stdio = raw, [3]*os.File{in, out, out}
+	r := startRun(t, s, stdin, stdout)
+	in.Close()
+	out.Close()
+	return r.ready()
+}
+
+// TestNoUsers has an ordinary user try where user namespaces are forbidden.
+func TestNoUsers(t *testing.T) {
+	if os.Geteuid() == 0 {
+		if out, err := asNobody(t, testkernel.Kernel{NoUserNamespaces: true}); err != nil || strings.Contains(out, "SKIP") {
+			t.Errorf("as nobody: %v\n%s", err, out)
+		}
+		return
+	}
+	p, s := usersPolicy(t, "true")
+	var err error
+	if s.Policy, err = sandbox.Encode(p); err != nil {
+		t.Fatal(err)
+	}
+	null, err := os.Open("/dev/null")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	s.Stdio = [3]*os.File{null, null, null}
+	if proc, err := s.Fork(); err == nil {
+		proc.Wait() //nolint:errcheck // it should not be there
+		t.Error("Fork() = nil, want an error: user namespaces are forbidden")
+	}
+}
+
+// asNobody runs the same test as an ordinary user, on another kernel if need be.
+func asNobody(t *testing.T, k testkernel.Kernel) (string, error) {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for d := dir; d != os.TempDir() && d != "/"; d = filepath.Dir(d) {
+		if err := os.Chmod(d, 0o711); err != nil {
+			t.Fatal(err)
+		}
+	}
+	program, err := os.ReadFile(exe)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin, tmp := filepath.Join(dir, "stage.test"), filepath.Join(dir, "tmp")
+	if err := os.WriteFile(bin, program, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(tmp, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chown(tmp, nobody, nobody); err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	cmd := exec.CommandContext(t.Context(), bin, "-test.run=^"+t.Name()+"$", "-test.v")
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = tmp, []string{"TMPDIR=" + tmp, "PATH=/usr/bin:/bin"}, &out, &out
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	if err := k.Start(cmd); err != nil {
+		t.Fatal(err)
+	}
+	err = cmd.Wait()
+	return out.String(), err
+}
