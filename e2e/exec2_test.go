@@ -1,0 +1,303 @@
+package e2e
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/e2e/cluster"
+	"github.com/open-nomad/open-nomad/internal/landlock"
+)
+
+// exec2Agent is an agent whose plugin block goes by the name of the external program.
+func exec2Agent(t *testing.T, options string) (a *cluster.Agent, data string) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: uids and control groups")
+	}
+	if abi, err := landlock.ABI(); err != nil || abi < landlock.ABIScopes {
+		t.Skipf("needs Landlock ABI %d: have %d, %v", landlock.ABIScopes, abi, err)
+	}
+	dir := t.TempDir()
+	for _, d := range []string{dir, filepath.Dir(dir)} { // tasks pass through
+		if err := os.Chmod(d, 0o711); err != nil {
+			t.Fatal(err)
+		}
+	}
+	data = filepath.Join(dir, "data")
+	cfg := filepath.Join(dir, "exec2.hcl")
+	write(t, cfg, "plugin \"nomad-driver-exec2\" {\n  config {\n    "+options+"\n  }\n}\n")
+	a = start(t, cluster.Options{Dir: dir, Args: []string{"-server", "-client", "-bootstrap-expect=1", "-bind=127.0.0.1", "-data-dir=" + data, "-config=" + cfg}})
+	return a, data
+}
+
+// sandboxed is a task of exec2 whose config is the text, with more blocks beside it.
+func sandboxed(config string, extra ...string) string {
+	text := fmt.Sprintf("task \"t\" {\n driver = \"exec2\"\n config {\n %s\n }\n %s\n", config, strings.Join(extra, "\n"))
+	if !strings.Contains(text, "resources {") {
+		text += "resources {\n cpu = 100\n memory = 64\n }\n"
+	}
+	return text + "}\n"
+}
+
+func inShell(script string) string {
+	return fmt.Sprintf("command = \"/bin/sh\"\nargs = [\"-c\", %q]", strings.ReplaceAll(script, "${", "$${"))
+}
+
+// The scenarios that the reference driver is tried with (compat/exec2.md), as far as
+// they need nothing that is still to come.
+func TestExec2Scenarios(t *testing.T) {
+	a, _ := exec2Agent(t, `unveil_by_task = true`)
+	t.Cleanup(func() { purgeAll(t, a) })
+	if _, _, err := a.Client.Operator().SchedulerSetConfiguration(&api.SchedulerConfiguration{MemoryOversubscriptionEnabled: true}, nil); err != nil {
+		t.Fatal(err)
+	}
+	nodes, _, err := a.Client.Nodes().List(nil)
+	if err != nil || len(nodes) != 1 || !nodes[0].Drivers["exec2"].Healthy {
+		t.Fatalf("nodes = %+v, %v, want one with a healthy exec2", nodes, err)
+	}
+	for name, test := range map[string]func(*testing.T, *cluster.Agent){
+		"ends": scenarioEnds, "sleep": scenarioSleep, "ignore": scenarioIgnore, "resources": scenarioResources,
+		"secret": scenarioSecret, "oom score": scenarioOOMScore, "http": scenarioHTTP, "interpolated": scenarioInterpolated,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, a)
+		})
+	}
+}
+
+// scenarioEnds runs what ends by itself: status of the allocation, exit code, and what
+// its output is like.
+func scenarioEnds(t *testing.T, a *cluster.Agent) {
+	for _, tc := range []struct {
+		name, config, status string
+		code                 int
+		output               string
+	}{
+		{"env", `command = "env"`, "complete", 0, `(?m)^USER=nomad-8\d{4}$`},
+		{"env-short-id", `command = "env"`, "complete", 0, `(?m)^NOMAD_SHORT_ALLOC_ID=[0-9a-f]{8}$`},
+		{"mktemp", `command = "mktemp"`, "complete", 0, `/t/tmp/tmp\.`},
+		{"passwd", "command = \"cat\"\nargs = [\"/etc/passwd\"]", "failed", 1, `^$`},
+		{"cgroup", "command = \"cat\"\nargs = [\"/proc/self/cgroup\"]\nunveil = [\"r:/proc\"]", "complete", 0, `/nomad\.slice/share\.slice/[0-9a-f-]{36}\.t\.scope`},
+		{"exit7", inShell("exit 7"), "failed", 7, `^$`},
+		{"killed", inShell("kill -TERM $$; sleep 10"), "failed", 143, `^$`},
+		{"missing", `command = "no-such-program"`, "failed", 127, `^$`},
+	} {
+		id, _ := run(t, a, job(tc.name, `type = "batch"`, once+sandboxed(tc.config)))
+		al := await(t, a, id, tc.status, 1)[0]
+		if text := log(a, al); !regexp.MustCompile(tc.output).MatchString(text) {
+			t.Errorf("%s: output %q, want %s", tc.name, text, tc.output)
+		}
+		ended := event(t, al, "t", api.TaskTerminated)
+		if got := ended.Details["exit_code"]; got != strconv.Itoa(tc.code) {
+			t.Errorf("%s: exit code %s, want %d", tc.name, got, tc.code)
+		}
+	}
+}
+
+func scenarioSleep(t *testing.T, a *cluster.Agent) {
+	id, _ := run(t, a, job("sleep", "", sandboxed("command = \"sleep\"\nargs = [\"infinity\"]")))
+	await(t, a, id, "running", 1)
+	stopped(t, a, id, 1)
+	j, _, err := a.Client.Jobs().Info(id, nil)
+	if err != nil || *j.Status != "dead" || !*j.Stop {
+		t.Errorf("job = %+v, %v, want dead and stopped", j, err)
+	}
+}
+
+// scenarioIgnore stops a task that does not heed its signal.
+func scenarioIgnore(t *testing.T, a *cluster.Agent) {
+	id, _ := run(t, a, job("ignore", "", sandboxed(inShell("trap '' INT; echo up; while :; do sleep 0.1; done"), "kill_timeout = \"300ms\"\nkill_signal = \"SIGINT\"")))
+	al := await(t, a, id, "running", 1)[0]
+	within(t, patience, "the trap is set", func() bool { return log(a, al) == "up\n" })
+	stopped(t, a, id, 1)
+	al = await(t, a, id, "complete", 1)[0]
+	if got := event(t, al, "t", api.TaskTerminated).Details["signal"]; got != "9" {
+		t.Errorf("ended by signal %s, want 9", got)
+	}
+}
+
+// scenarioResources reads the limits from within.
+func scenarioResources(t *testing.T, a *cluster.Agent) {
+	v1, v2 := `g=$(grep :memory: /proc/self/cgroup | cut -d: -f3); cat /sys/fs/cgroup/memory$g/memory.limit_in_bytes /sys/fs/cgroup/memory$g/memory.soft_limit_in_bytes; g=$(grep :cpu, /proc/self/cgroup | cut -d: -f3); test $g || g=$(grep :cpu: /proc/self/cgroup | cut -d: -f3); cat /sys/fs/cgroup/cpu$g/cpu.cfs_quota_us`,
+		`g=$(cut -d: -f3 /proc/self/cgroup); cat /sys/fs/cgroup$g/memory.max /sys/fs/cgroup$g/memory.low; cut -d' ' -f1 /sys/fs/cgroup$g/cpu.max`
+	script, soft := v2, "0"
+	if _, err := os.Stat("/sys/fs/cgroup/memory"); err == nil {
+		script, soft = v1, `\d+`
+	}
+	for name, tc := range map[string]struct{ resources, output string }{
+		"memory":     {"cpu = 1000\nmemory = 200", "^209715200\n" + soft + "\n\\d{4,}\n$"},
+		"memory-max": {"cpu = 1000\nmemory = 150\nmemory_max = 250", "^262144000\n157286400\n\\d{4,}\n$"},
+		"tiny-share": {"cpu = 1\nmemory = 64", "^67108864\n" + soft + "\n1000\n$"},
+		"cores":      {"cores = 1\nmemory = 64", "^67108864\n" + soft + "\n\\d{4,}\n$"},
+	} {
+		id, _ := run(t, a, job(name, `type = "batch"`, once+sandboxed(inShell(script)+"\nunveil = [\"r:/proc\", \"r:/sys/fs/cgroup\"]", "resources {\n "+tc.resources+"\n }")))
+		if text := log(a, await(t, a, id, "complete", 1)[0]); !regexp.MustCompile(tc.output).MatchString(text) {
+			t.Errorf("%s: limits %q, want %s", name, text, tc.output)
+		}
+	}
+}
+
+func scenarioSecret(t *testing.T, a *cluster.Agent) {
+	id, _ := run(t, a, job("secret", `type = "batch"`, once+sandboxed(inShell("cat $NOMAD_SECRETS_DIR/nomad_token; env"), "identity {\n env = false\n file = true\n }")))
+	text := log(a, await(t, a, id, "complete", 1)[0])
+	if !strings.HasPrefix(text, "eyJ") || strings.Contains(text, "NOMAD_TOKEN=") {
+		t.Errorf("output %.40q, want a token from the file and none in the environment", text)
+	}
+}
+
+func scenarioOOMScore(t *testing.T, a *cluster.Agent) {
+	id, _ := run(t, a, job("oom-score", `type = "batch"`, once+sandboxed("command = \"cat\"\nargs = [\"/proc/self/oom_score_adj\"]\nunveil = [\"r:/proc\"]\noom_score_adj = 500")))
+	if text := log(a, await(t, a, id, "complete", 1)[0]); text != "500\n" {
+		t.Errorf("score %q, want 500", text)
+	}
+}
+
+// serve answers one HTTP request with the file of its task directory.
+const serve = `use IO::Socket; my $l = IO::Socket::INET->new(LocalAddr => "127.0.0.1", LocalPort => $ENV{NOMAD_PORT_http}, Listen => 5, ReuseAddr => 1) or die $!; print "up\n"; $| = 1;
+while (my $c = $l->accept) { while (my $h = <$c>) { last if $h =~ /^\r?$/ } open(my $f, "<", "$ENV{NOMAD_TASK_DIR}/page") or die $!; print $c "HTTP/1.0 200 OK\r\n\r\n" . join("", <$f>); close $c }`
+
+// scenarioHTTP has a task listen on the port it was given, and on no other.
+func scenarioHTTP(t *testing.T, a *cluster.Agent) {
+	if _, err := os.Stat("/usr/bin/perl"); err != nil {
+		t.Skip("needs perl")
+	}
+	group := "network {\n port \"http\" {}\n }\n" + sandboxed(inShell("echo hello > $NOMAD_TASK_DIR/page; exec perl -e '"+serve+"'")+"\nnetwork {\n bind = [\"${NOMAD_PORT_http}\"]\n }")
+	id, _ := run(t, a, job("http", "", group))
+	al := await(t, a, id, "running", 1)[0]
+	info, _, err := a.Client.Allocations().Info(al.ID, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	url := fmt.Sprintf("http://127.0.0.1:%d/", info.AllocatedResources.Shared.Ports[0].Value)
+	within(t, patience, "the page", func() bool { return page(url) == "hello\n" })
+	stopped(t, a, id, 1)
+}
+
+// scenarioInterpolated has references in paths; they are checked once they are known.
+func scenarioInterpolated(t *testing.T, a *cluster.Agent) {
+	outside := filepath.Join(a.Dir, "outside")
+	write(t, outside, "outside\n")
+	if err := os.Chmod(outside, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	meta := fmt.Sprintf("meta {\n path = %q\n modes = \"q\"\n rel = \"etc\"\n }", outside)
+	for name, tc := range map[string]struct{ unveil, status, want string }{
+		"good":     {"r:${NOMAD_META_path}", "complete", "outside\n"},
+		"mode":     {"${NOMAD_META_modes}:/etc", "failed", `unveil: "q:/etc": modes "q"`},
+		"relative": {"r:${NOMAD_META_rel}", "failed", `unveil: "r:etc": the path is relative`},
+	} {
+		id, _ := run(t, a, job("interpolated-"+name, `type = "batch"`, once+sandboxed("command = \"cat\"\nargs = [\"${NOMAD_META_path}\"]\nunveil = [\""+tc.unveil+"\"]", meta)))
+		al := await(t, a, id, tc.status, 1)[0]
+		if tc.status == "complete" {
+			if text := log(a, al); text != tc.want {
+				t.Errorf("%s: output %q, want %q", name, text, tc.want)
+			}
+			continue
+		}
+		if got := event(t, al, "t", api.TaskDriverFailure).DisplayMessage; !strings.Contains(got, tc.want) {
+			t.Errorf("%s: event %q, want %q", name, got, tc.want)
+		}
+	}
+}
+
+// TestExec2BadInput has jobs refused: by the servers what no node is needed for, by an
+// event of the task that names the option what only the node knows, and by waiting
+// where another node could do.
+func TestExec2BadInput(t *testing.T) {
+	a, data := exec2Agent(t, "pids_limit = 100\npids_limit_max = 200")
+	t.Cleanup(func() { purgeAll(t, a) })
+	for _, tc := range []struct{ config, want string }{
+		{`unveil = ["rq:/etc"]`, `config of exec2: unveil: "rq:/etc": modes "rq"`},
+		{`unveil = ["r:etc"]`, "the path is relative"},
+		{`unveil = ["x:/opt/tool"]`, `write "rx:/opt/tool"`},
+		{`pids_limit = 0`, "pids_limit: 0 is below 1"},
+		{`require_abi = -1`, "require_abi: -1 is below 1"},
+		{"ulimit {\n nofile = \"many\"\n }", `ulimit: nofile: "many"`},
+		{"ulimit {\n files = \"3\"\n }", `"files" is not a limit`},
+		{"network {\n bind = [70000]\n }", "network: bind: 70000 is not a port"},
+		{`unveils = ["r:/etc"]`, `unknown argument "unveils"`},
+	} {
+		j, err := a.Client.Jobs().ParseHCL(job("bad", "", sandboxed("command = \"true\"\n"+tc.config)), true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _, err = a.Client.Jobs().Register(j, nil)
+		if statusCode(err) != 400 || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), `job "bad", group "g", task "t": `) {
+			t.Errorf("%s: Register() = %v, want 400 with %s", tc.config, err, tc.want)
+		}
+	}
+	for name, tc := range map[string]struct{ config, extra, want string }{
+		"unveil": {`unveil = ["r:/etc"]`, "", "task set unveil paths but driver config does not allow this (unveil_by_task)"},
+		"root":   {"", `user = "root"`, "user: root is root, which this node's driver config does not allow (allow_root)"},
+		"pids":   {`pids_limit = 201`, "", "pids_limit: 201 is above the 200"},
+		"work":   {`work_dir = "/etc"`, "", "work_dir"},
+		"ulimit": {"ulimit {\n nofile = \"unlimited\"\n }", "", "ulimit: nofile: unlimited is above the agent's own hard limit"},
+	} {
+		id, _ := run(t, a, job(name, `type = "batch"`, once+sandboxed("command = \"true\"\n"+tc.config, tc.extra)))
+		al := await(t, a, id, "failed", 1)[0]
+		if got := event(t, al, "t", api.TaskDriverFailure).DisplayMessage; !strings.Contains(got, tc.want) {
+			t.Errorf("%s: event %q, want %q", name, got, tc.want)
+		}
+	}
+	id, eval := run(t, a, job("newer", `type = "batch"`, sandboxed("command = \"true\"\nrequire_abi = 99")))
+	if ev := evaluated(t, a, eval); ev.FailedTGAllocs["g"] == nil || ev.FailedTGAllocs["g"].ConstraintFiltered["${attr.driver.exec2.landlock.abi} >= 99"] != 1 {
+		t.Errorf("evaluation of %s = %+v, want the node filtered for its Landlock", id, ev)
+	}
+	if left, err := filepath.Glob(filepath.Join(data, "alloc", "*", "t", "local", "*")); err != nil || len(left) > 0 {
+		t.Errorf("a refused task ran: %v, %v", left, err)
+	}
+}
+
+// TestExec2Recover has an agent die under sandboxed tasks and come back.
+func TestExec2Recover(t *testing.T) {
+	a, _ := exec2Agent(t, "unveil_by_task = true")
+	gate := filepath.Join(a.Dir, "gate")
+	script := fmt.Sprintf("echo up; while [ ! -e %s ]; do sleep 0.02; done; echo late; exit 6", gate)
+	id, _ := run(t, a, job("stays", `type = "batch"`, once+sandboxed(inShell(script)+fmt.Sprintf("\nunveil = [\"r:%s\"]", a.Dir))))
+	before := await(t, a, id, "running", 1)[0]
+	within(t, patience, "the task runs", func() bool { return log(a, before) == "up\n" })
+	if err := a.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	b := start(t, a.Options)
+	t.Cleanup(func() { purgeAll(t, b) })
+	after := await(t, b, id, "running", 1)[0]
+	if after.ID != before.ID || after.TaskStates["t"].Restarts != 0 {
+		t.Errorf("allocation %s with %d restarts, want %s with none", after.ID, after.TaskStates["t"].Restarts, before.ID)
+	}
+	write(t, gate, "")
+	al := await(t, b, id, "failed", 1)[0]
+	if text, code := log(b, al), event(t, al, "t", api.TaskTerminated).Details["exit_code"]; text != "up\nlate\n" || code != "6" {
+		t.Errorf("output %q and exit code %s, want what it said before and after, and 6", text, code)
+	}
+	// Its uid is not lent again while its files are there.
+	other, _ := run(t, b, job("other", `type = "batch"`, once+sandboxed(`command = "env"`)))
+	if user := environment(t, b, await(t, b, other, "complete", 1)[0])["USER"]; user == "nomad-80000" {
+		t.Errorf("the next task has the user %s of one whose files are still there", user)
+	}
+}
+
+// page is the body of a page, empty when there is none.
+func page(url string) string {
+	c := http.Client{Timeout: time.Second}
+	resp, err := c.Get(url)
+	if err != nil {
+		return ""
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		return ""
+	}
+	return string(body)
+}
