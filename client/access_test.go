@@ -105,6 +105,7 @@ func TestEveryMethodOfANodeAsks(t *testing.T) {
 		{"ClientAllocations.GarbageCollect", func() rpc.Request { return &nomad.AllocSpecificRequest{AllocID: g.alloc} }, []string{"writer", "all"}},
 		{"FileSystem.List", func() rpc.Request { return &nomad.FsListRequest{AllocID: g.alloc, Path: "/"} }, []string{"files", "writer", "all"}},
 		{"FileSystem.Stat", func() rpc.Request { return &nomad.FsStatRequest{AllocID: g.alloc, Path: "/"} }, []string{"files", "writer", "all"}},
+		{"ClientAllocations.Sandbox", func() rpc.Request { return &nomad.AllocSandboxRequest{AllocID: g.alloc} }, []string{"files", "writer", "all"}},
 		{"FileSystem.Stream", func() rpc.Request {
 			return &nomad.FsStreamRequest{AllocID: g.alloc, Path: "main/local/hello.txt", PlainText: true}
 		}, []string{"files", "writer", "all"}},

@@ -15,6 +15,7 @@ func (c *Client) methods() []answered {
 		answer("Allocations.GarbageCollect", "ClientAllocations.GarbageCollect", ofAlloc(c, func(r *nomad.AllocSpecificRequest) string { return r.AllocID }, acl.SubmitJob, acl.GCAllocation), c.allocCollect),
 		answer("Allocations.GarbageCollectAll", "ClientAllocations.GarbageCollectAll", ofNode(c, func(r *nomad.NodeSpecificRequest) string { return r.NodeID }, acl.ToWrite(acl.Nodes)), c.allocCollectAll),
 		answer("Allocations.Restart", "ClientAllocations.Restart", ofAlloc(c, func(r *nomad.AllocRestartRequest) string { return r.AllocID }, acl.AllocLifecycle), c.allocRestart),
+		answer("Allocations.Sandbox", "ClientAllocations.Sandbox", ofAlloc(c, func(r *nomad.AllocSandboxRequest) string { return r.AllocID }, acl.ReadFS), c.allocSandbox),
 		answer("Allocations.Signal", "ClientAllocations.Signal", ofAlloc(c, func(r *nomad.AllocSignalRequest) string { return r.AllocID }, acl.AllocLifecycle), c.allocSignal),
 		answer("Allocations.Stats", "ClientAllocations.Stats", ofAlloc(c, func(r *nomad.AllocStatsRequest) string { return r.AllocID }, acl.ReadJob), c.allocStats),
 		answer("ClientStats.Stats", "ClientStats.Stats", ofNode(c, func(r *nomad.NodeSpecificRequest) string { return r.NodeID }, acl.ToRead(acl.Nodes)), c.clientStats),

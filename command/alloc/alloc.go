@@ -16,7 +16,7 @@ import (
 
 // Commands lists the commands of this package.
 func Commands() []term.Command {
-	return []term.Command{statusCommand(), logsCommand(), stopCommand(), restartCommand(), signalCommand(), fsCommand()}
+	return []term.Command{statusCommand(), logsCommand(), stopCommand(), restartCommand(), signalCommand(), fsCommand(), sandboxCommand()}
 }
 
 // found is an allocation, with its job, and a client to go on with.

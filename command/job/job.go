@@ -20,7 +20,7 @@ import (
 // Commands lists the commands of this package.
 func Commands() []term.Command {
 	return []term.Command{runCommand(), planCommand(), validateCommand(), statusCommand(), stopCommand(),
-		inspectCommand(), allocsCommand(), historyCommand(), evalCommand(), initCommand()}
+		inspectCommand(), allocsCommand(), historyCommand(), evalCommand(), initCommand(), learnCommand()}
 }
 
 // source holds the flags of the commands that read a jobspec.

@@ -68,7 +68,8 @@ func (d *Driver) Sandbox(ctx context.Context, id string) (*drivers.SandboxReport
 	if err != nil {
 		return nil, fmt.Errorf("compare the sandbox of task %s: %w", id, err)
 	}
-	r := &drivers.SandboxReport{PID: t.PID, Level: string(level.Of(d.Current().facts()))}
+	set := d.Current()
+	r := &drivers.SandboxReport{PID: t.PID, Level: string(level.Of(set.facts())), Explain: string(d.watch.mode(set.Plugin))}
 	for _, l := range layers {
 		r.Layers = append(r.Layers, drivers.SandboxLayer(l))
 	}

@@ -158,6 +158,8 @@ func (s *Service) relayMethods() []rpc.Method {
 			allocTarget(func(r *nomad.AllocStatsRequest) string { return r.AllocID }, acl.ReadJob)),
 		relay[nomad.AllocChecksRequest, nomad.AllocChecksResponse](s, "ClientAllocations.Checks", "Allocations.Checks",
 			allocTarget(func(r *nomad.AllocChecksRequest) string { return r.AllocID }, acl.ReadJob)),
+		relay[nomad.AllocSandboxRequest, nomad.AllocSandboxResponse](s, "ClientAllocations.Sandbox", "Allocations.Sandbox",
+			allocTarget(func(r *nomad.AllocSandboxRequest) string { return r.AllocID }, acl.ReadFS)), // it tells where the allocation's files are
 		relay[nomad.AllocRestartRequest, nomad.GenericResponse](s, "ClientAllocations.Restart", "Allocations.Restart",
 			allocTarget(func(r *nomad.AllocRestartRequest) string { return r.AllocID }, acl.AllocLifecycle)),
 		relay[nomad.AllocSignalRequest, nomad.GenericResponse](s, "ClientAllocations.Signal", "Allocations.Signal",

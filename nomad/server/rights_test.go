@@ -161,6 +161,7 @@ func (g *inTwo) byID(alloc, eval string) map[string]rpc.Request {
 		"Deployment.Pause":                 &nomad.DeploymentPauseRequest{DeploymentID: eval},
 		"ClientAllocations.Stats":          &nomad.AllocStatsRequest{AllocID: alloc},
 		"ClientAllocations.Checks":         &nomad.AllocChecksRequest{AllocID: alloc},
+		"ClientAllocations.Sandbox":        &nomad.AllocSandboxRequest{AllocID: alloc},
 		"ClientAllocations.Restart":        &nomad.AllocRestartRequest{AllocID: alloc},
 		"ClientAllocations.Signal":         &nomad.AllocSignalRequest{AllocID: alloc},
 		"ClientAllocations.GarbageCollect": &nomad.AllocSpecificRequest{AllocID: alloc},

@@ -44,9 +44,10 @@ type Sandboxer interface {
 // SandboxReport compares a running task's sandbox with its policy, layer by layer in
 // the order in which they were laid. It holds no environment.
 type SandboxReport struct {
-	PID    int
-	Level  string // attribute driver.exec2.level of the node
-	Layers []SandboxLayer
+	PID     int
+	Level   string // attribute driver.exec2.level of the node
+	Explain string // attribute driver.exec2.explain_denials of the node
+	Layers  []SandboxLayer
 }
 
 // SandboxLayer is one property. Live is empty for what the kernel does not tell of

@@ -170,7 +170,7 @@ func (r refuser) Stream(ctx context.Context, method string) (*rpc.Stream, error)
 
 // rightsOnAllocs are the rights on an allocation that methods ask for.
 var rightsOnAllocs = map[string]string{
-	"Alloc.GetAlloc": "read", "Alloc.Stop": "restart", "ClientAllocations.Stats": "read", "ClientAllocations.Checks": "read", "ClientAllocations.Restart": "restart",
+	"Alloc.GetAlloc": "read", "Alloc.Stop": "restart", "ClientAllocations.Stats": "read", "ClientAllocations.Checks": "read", "ClientAllocations.Restart": "restart", "ClientAllocations.Sandbox": "fs",
 	"ClientAllocations.Signal": "signal", "ClientAllocations.GarbageCollect": "gc", "FileSystem.List": "fs", "FileSystem.Stat": "fs", "FileSystem.Stream": "fs", "FileSystem.Logs": "logs", "Allocations.Exec": "exec",
 }
 

@@ -1,0 +1,32 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/open-nomad/open-nomad/client/taskrunner"
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// allocSandbox compares the sandboxes of an allocation's tasks with what was declared.
+func (c *Client) allocSandbox(ctx context.Context, _ *rpc.Call, req *nomad.AllocSandboxRequest) (*nomad.AllocSandboxResponse, error) {
+	h, err := c.allocs.find(req.AllocID)
+	if err != nil {
+		return nil, err
+	}
+	if req.Task != "" {
+		if _, err := c.allocs.task(req.AllocID, req.Task); err != nil {
+			return nil, err
+		}
+	}
+	tasks, err := h.runner.Sandboxes(ctx, req.Task)
+	if errors.Is(err, taskrunner.ErrNoSandbox) {
+		return nil, nomad.Errorf(http.StatusBadRequest, "%v", err)
+	}
+	if err != nil {
+		return nil, idle(err)
+	}
+	return &nomad.AllocSandboxResponse{Tasks: tasks}, nil
+}

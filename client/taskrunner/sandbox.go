@@ -1,0 +1,37 @@
+package taskrunner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/plugins/drivers"
+)
+
+// ErrNoSandbox is returned for a task whose driver puts it into no sandbox.
+var ErrNoSandbox = errors.New("its driver has no sandbox that could be compared")
+
+// Sandbox compares the running task's sandbox with what was declared of it.
+func (r *Runner) Sandbox(ctx context.Context) (*nomad.TaskSandbox, error) {
+	driver, ok := r.cfg.Driver.(drivers.Sandboxer)
+	if !ok {
+		return nil, fmt.Errorf("task %s: driver %s: %w", r.name, r.cfg.Driver.Name(), ErrNoSandbox)
+	}
+	id := r.taskID()
+	if id == "" {
+		return nil, fmt.Errorf("sandbox of task %s: %w", r.name, ErrNotRunning)
+	}
+	report, err := driver.Sandbox(ctx, id)
+	if errors.Is(err, drivers.ErrTaskNotFound) {
+		err = ErrNotRunning
+	}
+	if err != nil {
+		return nil, fmt.Errorf("sandbox of task %s: %w", r.name, err)
+	}
+	out := &nomad.TaskSandbox{PID: report.PID, Level: report.Level, Explain: report.Explain}
+	for _, l := range report.Layers {
+		out.Layers = append(out.Layers, nomad.SandboxLayer(l))
+	}
+	return out, nil
+}
