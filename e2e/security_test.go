@@ -29,12 +29,7 @@ func sandboxAgent(t *testing.T) (a *cluster.Agent, data string) {
 	if abi, err := landlock.ABI(); err != nil || abi < landlock.ABIScopes {
 		t.Skipf("needs Landlock ABI %d: have %d, %v", landlock.ABIScopes, abi, err)
 	}
-	dir := t.TempDir()
-	for _, d := range []string{dir, filepath.Dir(dir)} { // tasks pass through
-		if err := os.Chmod(d, 0o711); err != nil {
-			t.Fatal(err)
-		}
-	}
+	dir := outsideTmp(t)
 	data = filepath.Join(dir, "data")
 	cfg := filepath.Join(dir, "exec2.hcl")
 	write(t, cfg, "plugin \"exec2\" {\n  config {\n    unveil_by_task = true\n  }\n}\nplugin \"raw_exec\" {\n  config {\n    enabled = true\n  }\n}\naudit {\n  enabled = true\n}\n")
@@ -44,6 +39,24 @@ func sandboxAgent(t *testing.T) (a *cluster.Agent, data string) {
 			"VAULT_TOKEN=" + canary, "PLAIN=" + canary, "GODEBUG=http2debug=0," + canary + "=1"}})
 	t.Cleanup(func() { purgeAll(t, a) })
 	return a, data
+}
+
+// outsideTmp is a directory that tasks see, unlike the host's /tmp, and pass through.
+func outsideTmp(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/var/tmp", "nomad-e2e-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := os.Chmod(dir, 0o711); err != nil {
+		t.Fatal(err)
+	}
+	return dir
 }
 
 // purgeAll stops every job, so that no task outlives its agent.
@@ -180,7 +193,7 @@ func TestSandboxHolds(t *testing.T) {
 		try("/proc/"+pid+"/fd", "list")
 		try("/proc/"+pid+"/oom_score_adj", "write")
 	}
-	for _, dir := range []string{"/", "/etc", "/root", "/proc", "/tmp", data, filepath.Join(data, "client"), filepath.Join(data, "server"), filepath.Join(data, "alloc"),
+	for _, dir := range []string{"/", "/etc", "/root", "/proc", "/var/tmp", data, filepath.Join(data, "client"), filepath.Join(data, "server"), filepath.Join(data, "alloc"),
 		there, there + "/t", there + "/t/local", there + "/t/secrets", there + "/alloc", there + "/alloc/logs", there + "/alloc/data"} {
 		try(dir, "list", "create", "chmod", "chown", "utime", "rename", "mknod")
 		if dir != there+"/alloc/data" { // open to every uid, and Landlock does not look at attributes

@@ -124,3 +124,9 @@ func helpersOf(a *cluster.Agent) ([]int, error) {
 	}
 	return out, nil
 }
+
+// isInit says whether the process is process 1 of a task's namespace.
+func isInit(pid int) bool {
+	name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+	return err == nil && string(name) == "nomad-init\n"
+}

@@ -132,17 +132,22 @@ func helperMemory(ctx context.Context, b *bench) (string, bool, error) {
 	if err != nil {
 		return "", false, err
 	}
-	var kib int64
+	var kib, init int64 // init: the largest of them
+	inits := 0
 	for _, pid := range helpers {
 		k, err := pss(pid)
 		if err != nil {
 			return "", false, err
 		}
 		kib += k
+		if isInit(pid) {
+			inits, init = inits+1, max(init, k)
+		}
 	}
 	_, _, err = a.Client.Jobs().Deregister("helpers", true, nil)
 	per := float64(kib) / 1024 / n
-	return fmt.Sprintf("%.3f MiB, %d helper process(es) for %d tasks", per, len(helpers), n), per <= 0.5 && len(helpers) == 1, err
+	ok := per <= 0.5 && len(helpers)-inits == 1 && inits == n && init <= 100
+	return fmt.Sprintf("%.3f MiB, %d helper process(es) and inits of at most %d KiB for %d tasks", per, len(helpers)-inits, init, n), ok, err
 }
 
 func placementRate(ctx context.Context, b *bench) (string, bool, error) {

@@ -1,0 +1,257 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/open-nomad/open-nomad/drivers/exec2"
+	"github.com/open-nomad/open-nomad/drivers/rawexec"
+	"github.com/open-nomad/open-nomad/internal/companion"
+	"github.com/open-nomad/open-nomad/internal/supervise"
+	"github.com/open-nomad/open-nomad/plugins/drivers"
+)
+
+// drive is a supervisor of its own with drivers on it, no agent around.
+type drive struct {
+	super *supervise.Client
+	dir   string
+	exec2 drivers.Driver
+	raw   drivers.Driver
+	n     atomic.Int64
+}
+
+const driveParent = "nomad-bench-tasks"
+
+func newDrive(ctx context.Context, b *bench) (*drive, func(), error) {
+	if !companion.Embedded() {
+		return nil, nil, errors.New("built without -tags companion: the starts of another program would be measured")
+	}
+	dir, err := os.MkdirTemp(b.dir, "drive-")
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := os.Chmod(dir, 0o711); err != nil {
+		return nil, nil, err
+	}
+	log := slog.New(slog.NewTextHandler(io.Discard, nil))
+	super := supervise.NewClient(filepath.Join(dir, "supervise"), log)
+	e, r := exec2.New(log, super), rawexec.New(log, super)
+	if err := r.SetConfig(cty.ObjectVal(map[string]cty.Value{"enabled": cty.True})); err != nil {
+		return nil, nil, err
+	}
+	end := func() {
+		super.Shutdown(context.WithoutCancel(ctx)) //nolint:errcheck // the measurement is over
+		super.Close()
+	}
+	return &drive{super: super, dir: dir, exec2: e, raw: r}, end, nil
+}
+
+// task makes the directories of a task, as a client would.
+func (d *drive) task(command string, args ...string) (*drivers.TaskConfig, error) {
+	n := d.n.Add(1)
+	alloc := filepath.Join(d.dir, fmt.Sprintf("alloc%d", n))
+	cfg := &drivers.TaskConfig{
+		ID: fmt.Sprintf("bench-%d-%d/t/0", os.Getpid(), n), AllocID: fmt.Sprintf("bench-%d-%d", os.Getpid(), n), Name: "t",
+		User: fmt.Sprintf("nomad-%d", 88000+n%2000), AllocDir: alloc, TaskDir: filepath.Join(alloc, "t"), SharedDir: filepath.Join(alloc, "alloc"),
+		LocalDir: filepath.Join(alloc, "t/local"), SecretsDir: filepath.Join(alloc, "t/secrets"), LogDir: filepath.Join(alloc, "alloc/logs"),
+		Log: drivers.LogConfig{MaxFiles: 1, MaxFileSizeMB: 1}, CgroupParent: driveParent,
+		Limits: drivers.LinuxResources{MemoryBytes: 64 << 20, CPUShares: 100, MHzPerCore: 2000},
+	}
+	for _, dir := range []string{alloc, cfg.TaskDir, cfg.SharedDir, cfg.LogDir, cfg.LocalDir, cfg.SecretsDir} {
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			return nil, err
+		}
+	}
+	list := cty.ListValEmpty(cty.String)
+	if len(args) > 0 {
+		list = cty.ListVal([]cty.Value{cty.StringVal(args[0])})
+	}
+	cfg.Config = cty.ObjectVal(map[string]cty.Value{"command": cty.StringVal(command), "args": list})
+	return cfg, nil
+}
+
+// start is the time that StartTask takes: the program has been executed then.
+func (d *drive) start(ctx context.Context, driver drivers.Driver) (time.Duration, error) {
+	cfg, err := d.task("/bin/true")
+	if err != nil {
+		return 0, err
+	}
+	began := time.Now()
+	if _, err := driver.StartTask(ctx, cfg); err != nil {
+		return 0, err
+	}
+	took := time.Since(began)
+	if _, err := driver.WaitTask(ctx, cfg.ID); err != nil {
+		return 0, err
+	}
+	return took, errors.Join(driver.DestroyTask(cfg.ID, true), os.RemoveAll(cfg.AllocDir))
+}
+
+// sandboxCost starts /bin/true by turns with and without the sandbox.
+func sandboxCost(ctx context.Context, b *bench) (string, bool, error) {
+	d, end, err := newDrive(ctx, b)
+	if err != nil {
+		return "", false, err
+	}
+	defer end()
+	var with, without []time.Duration
+	for i := range 220 {
+		for driver, took := range map[drivers.Driver]*[]time.Duration{d.exec2: &with, d.raw: &without} {
+			t, err := d.start(ctx, driver)
+			if err != nil {
+				return "", false, err
+			}
+			if i >= 20 { // the first ones warm up
+				*took = append(*took, t)
+			}
+		}
+	}
+	base := median(without)
+	slices.Sort(with)
+	p50, p99 := with[len(with)/2]-base, with[len(with)*99/100]-base
+	text := fmt.Sprintf("p50 %.1f ms, p99 %.1f ms over raw_exec's p50 of %.1f ms (n=%d)", ms(p50), ms(p99), ms(base), len(with))
+	return text, p50 <= 5*time.Millisecond && p99 <= 15*time.Millisecond, nil
+}
+
+// churnFor is how long tasks are started and stopped, by churners at a time.
+const (
+	churnFor = 10 * time.Second
+	churners = 4
+)
+
+// churn starts and stops tasks for a while and then looks for what they left.
+func churn(ctx context.Context, b *bench) (string, bool, error) {
+	d, end, err := newDrive(ctx, b)
+	if err != nil {
+		return "", false, err
+	}
+	defer end()
+	if _, err := d.start(ctx, d.exec2); err != nil { // a supervisor lives from here on
+		return "", false, err
+	}
+	before, err := d.census()
+	if err != nil {
+		return "", false, err
+	}
+	began, done := time.Now(), atomic.Int64{}
+	errs := make([]error, churners)
+	var all sync.WaitGroup
+	for i := range churners {
+		all.Go(func() {
+			for errs[i] == nil && time.Since(began) < churnFor && ctx.Err() == nil {
+				errs[i] = d.startAndStop(ctx)
+				done.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	rate := float64(done.Load()) / time.Since(began).Seconds()
+	if err := errors.Join(errs...); err != nil {
+		return "", false, err
+	}
+	after, err := d.census()
+	left := after.beyond(before)
+	return fmt.Sprintf("%.0f tasks/s for %s; left behind: %s", rate, churnFor, left), rate >= 100 && left == "nothing", err
+}
+
+func (d *drive) startAndStop(ctx context.Context) error {
+	cfg, err := d.task("/bin/sleep", "600")
+	if err != nil {
+		return err
+	}
+	if _, err := d.exec2.StartTask(ctx, cfg); err != nil {
+		return err
+	}
+	return errors.Join(d.exec2.StopTask(ctx, cfg.ID, 5*time.Second, "SIGTERM"), d.exec2.DestroyTask(cfg.ID, true), os.RemoveAll(cfg.AllocDir))
+}
+
+// census counts what tasks could leave.
+type census struct {
+	mounts, groups, namespaces, files, records, processes int
+}
+
+func (d *drive) census() (c census, err error) {
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return c, err
+	}
+	c.mounts = strings.Count(string(mounts), "\n")
+	for _, pattern := range []string{"/sys/fs/cgroup/%s/*/*.scope", "/sys/fs/cgroup/*/%s/*/*.scope"} {
+		found, err := filepath.Glob(fmt.Sprintf(pattern, driveParent))
+		if err != nil {
+			return c, err
+		}
+		c.groups += len(found)
+	}
+	records, err := filepath.Glob(filepath.Join(d.dir, "supervise/tasks/*"))
+	c.records = len(records)
+	if err != nil {
+		return c, err
+	}
+	return c, d.censusOfProcesses(&c)
+}
+
+// censusOfProcesses counts the supervisor's descriptors and what else the tasks' users
+// and namespaces have.
+func (d *drive) censusOfProcesses(c *census) error {
+	entries, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		return err
+	}
+	spaces := map[string]bool{}
+	for _, proc := range entries {
+		line, err := os.ReadFile(filepath.Join(proc, "cmdline"))
+		if err != nil {
+			continue // it ended meanwhile
+		}
+		if strings.HasPrefix(string(line), supervise.Entry+"\x00"+d.dir) {
+			fds, err := os.ReadDir(filepath.Join(proc, "fd"))
+			if err != nil {
+				return err
+			}
+			c.files = len(fds)
+		}
+		if strings.Contains(string(line), "/"+driveParent+"/") { // init's arguments
+			c.processes++
+		}
+		for _, ns := range []string{"pid", "mnt", "ipc", "net"} {
+			if link, err := os.Readlink(filepath.Join(proc, "ns", ns)); err == nil {
+				spaces[link] = true
+			}
+		}
+	}
+	c.namespaces = len(spaces)
+	return nil
+}
+
+// beyond says of what there is more than before. The supervisor keeps a few descriptors
+// that it opened on the way.
+func (c census) beyond(before census) string {
+	const slack = 8
+	var out []string
+	for _, what := range []struct {
+		name        string
+		now, before int
+	}{{"mounts", c.mounts, before.mounts}, {"control groups", c.groups, before.groups}, {"namespaces", c.namespaces, before.namespaces},
+		{"descriptors of the supervisor", c.files, before.files + slack}, {"task records", c.records, before.records}, {"processes", c.processes, before.processes}} {
+		if what.now > what.before {
+			out = append(out, fmt.Sprintf("%d %s", what.now-what.before, what.name))
+		}
+	}
+	if len(out) == 0 {
+		return "nothing"
+	}
+	return strings.Join(out, ", ")
+}
