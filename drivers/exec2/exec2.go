@@ -11,9 +11,9 @@
 // status 128+N with the signal, a tiny CPU share is raised to what the kernel takes,
 // and between the supervisor and the task there is only a tiny process 1.
 //
-// It is never silently weaker. Without root there is no uid, no control group and
-// no namespace; then the driver is unhealthy, and says what is missing, until the
-// operator sets allow_unprivileged. A kernel whose Landlock is older than
+// It is never silently weaker. Without root there is no uid per task, and namespaces
+// only where user namespaces are allowed; then the driver is unhealthy, and says what is
+// missing, until the operator sets allow_unprivileged. A kernel whose Landlock is older than
 // require_abi makes it unhealthy too.
 package exec2
 
@@ -76,7 +76,7 @@ func (d *Driver) TaskSpec() hcldec.Spec { return config.TaskSpec }
 // Capabilities implements drivers.Driver.
 func (d *Driver) Capabilities() drivers.Capabilities {
 	return drivers.Capabilities{SendSignals: true, FSIsolation: drivers.FSIsolationUnveil, DynamicWorkloadUsers: true,
-		Mounts: os.Geteuid() == 0, Networks: networks()}
+		Mounts: ownNamespaces() == nil, Networks: networks()}
 }
 
 // Fingerprint implements drivers.Driver.
@@ -121,9 +121,13 @@ func check(set config.Plugin) (missing []string, err error) {
 		return nil, err
 	}
 	if os.Geteuid() != 0 {
-		missing = []string{"a uid per task", "control group", "namespaces"}
-	} else if err := groupsUsable(); err != nil {
-		missing = []string{"control group (" + err.Error() + ")"}
+		missing = append(missing, "a uid per task")
+	}
+	if err := groupsUsable(); err != nil {
+		missing = append(missing, "control group ("+err.Error()+")")
+	}
+	if err := ownNamespaces(); err != nil {
+		missing = append(missing, "namespaces ("+err.Error()+")")
 	}
 	if len(missing) > 0 && !set.AllowUnprivileged {
 		return nil, fmt.Errorf("this node lacks: %s; allow_unprivileged runs tasks without", strings.Join(missing, ", "))
@@ -142,8 +146,7 @@ func groupsUsable() error {
 // StartTask implements drivers.Driver.
 func (d *Driver) StartTask(ctx context.Context, cfg *drivers.TaskConfig) (*drivers.TaskHandle, error) {
 	set := d.Current()
-	missing, err := check(set.Plugin)
-	if err != nil {
+	if _, err := check(set.Plugin); err != nil {
 		return nil, err
 	}
 	t, err := config.DecodeTask(cfg.Config)
@@ -168,7 +171,7 @@ func (d *Driver) StartTask(ctx context.Context, cfg *drivers.TaskConfig) (*drive
 	switch {
 	case err != nil:
 		return nil, err
-	case len(missing) == 0:
+	case groupsUsable() == nil:
 		spec.Group = &supervise.Group{Group: process.GroupName(cfg), Limits: l}
 	case t.PIDsLimit > 0:
 		return nil, errors.New("pids_limit: this node has no control group to hold the task in")

@@ -1,18 +1,24 @@
 package exec2
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"strings"
+	"sync"
 
+	"github.com/open-nomad/open-nomad/internal/companion"
 	"github.com/open-nomad/open-nomad/internal/landlock"
+	"github.com/open-nomad/open-nomad/internal/sandbox"
 	"github.com/open-nomad/open-nomad/internal/sandbox/level"
 	"github.com/open-nomad/open-nomad/internal/sandbox/seccomp"
+	"github.com/open-nomad/open-nomad/internal/stage"
 )
 
 // facts are what this node puts on a task that asks for nothing.
 func (s settings) facts() level.Facts {
-	root := os.Geteuid() == 0
-	f := level.Facts{OwnUser: root, OwnIPC: root, OwnProcesses: root, OwnMounts: root, Limits: root && groupsUsable() == nil}
+	own := ownNamespaces() == nil
+	f := level.Facts{OwnUser: os.Geteuid() == 0, OwnIPC: own, OwnProcesses: own, OwnMounts: own, Limits: groupsUsable() == nil}
 	f.LandlockABI, _ = landlock.ABI() // 0 without
 	f.Filter = seccomp.Available() == nil
 	f.DefaultFilter = f.Filter && s.asStrictAsDefault()
@@ -37,3 +43,43 @@ func (s settings) seccompAttributes() map[string]string {
 		"driver.exec2.seccomp.tasks":   strings.Join(s.AllowTaskSeccomp, ","),
 	}
 }
+
+// ownNamespaces says in an error why this agent cannot give tasks namespaces of their
+// own, nil if it can: it has been tried, once.
+func ownNamespaces() error { return tryNamespaces() }
+
+// noProgram is not there, so that the trial ends when all is made.
+const noProgram = "/nonexistent/nomad-trial"
+
+var tryNamespaces = sync.OnceValue(func() error {
+	p := &sandbox.Policy{Argv: []string{noProgram}, MissingExit: notFound, Dir: "/", Seccomp: sandbox.SeccompNone,
+		PrivatePID: true, OwnUsers: os.Geteuid() != 0, PrivateIPC: true, Mounts: &sandbox.Mounts{Proc: true}}
+	raw, err := sandbox.Encode(p)
+	if err != nil {
+		return err
+	}
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer null.Close()
+	s := &stage.Start{Program: companion.Path(), Entry: sandbox.Entry, Policy: raw, Stdio: [3]*os.File{null, null, null},
+		Init: true, Users: p.OwnUsers}
+	proc, err := s.Fork()
+	if err != nil {
+		return err
+	}
+	defer proc.Close()
+	defer proc.Pidfd.Close()
+	reason, err := proc.Ready()
+	ws, werr := proc.Wait()
+	switch {
+	case err != nil || werr != nil:
+		return errors.Join(err, werr)
+	case reason != "":
+		return errors.New(reason)
+	case ws.ExitStatus() != notFound:
+		return fmt.Errorf("the trial of them ended with %#x", uint32(ws))
+	}
+	return nil
+})

@@ -95,6 +95,21 @@ func inAlloc(cfg *drivers.TaskConfig, name string) (sandbox.Path, error) {
 	return sandbox.Path{Name: rel, Beneath: cfg.AllocDir}, nil
 }
 
+// separate gives the task its namespaces, or refuses what needs them where there are
+// none, which the operator has allowed.
+func separate(p *sandbox.Policy, cfg *drivers.TaskConfig) error {
+	if ownNamespaces() != nil {
+		return unshared(cfg)
+	}
+	if os.Geteuid() != 0 {
+		if cfg.NetNS != "" {
+			return errors.New("the task wants a network of its own, for which this node's agent would have to be root")
+		}
+		p.OwnUsers = true
+	}
+	return isolate(p, cfg)
+}
+
 // unshared refuses what needs namespaces on a node whose agent cannot make them.
 func unshared(cfg *drivers.TaskConfig) error {
 	for _, what := range []struct {
@@ -102,7 +117,7 @@ func unshared(cfg *drivers.TaskConfig) error {
 		name  string
 	}{{cfg.NetNS != "", "a network of its own"}, {len(cfg.Mounts) > 0, "volumes"}, {len(cfg.Files) > 0, "files laid over the host's, such as those of a dns block"}} {
 		if what.asked {
-			return fmt.Errorf("the task wants %s, for which this node's agent would have to be root", what.name)
+			return fmt.Errorf("the task wants %s, which takes namespaces, and this node's agent cannot make any: %w", what.name, ownNamespaces())
 		}
 	}
 	return nil
@@ -110,7 +125,7 @@ func unshared(cfg *drivers.TaskConfig) error {
 
 // networks are the modes of networks that the driver takes.
 func networks() []string {
-	if os.Geteuid() != 0 {
+	if os.Geteuid() != 0 || ownNamespaces() != nil {
 		return nil
 	}
 	return []string{"host", "group"}

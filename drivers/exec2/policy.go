@@ -33,11 +33,11 @@ func policy(set config.Plugin, cfg *drivers.TaskConfig, t config.Task, acc proce
 		Files:   &sandbox.Files{Paths: paths, MinABI: requiredABI(set, t), TCP: t.Network},
 		Rlimits: limits,
 	}
-	if acc.Name == "" {
-		return p, unshared(cfg)
-	}
-	if err := isolate(p, cfg); err != nil {
+	if err := separate(p, cfg); err != nil {
 		return nil, err
+	}
+	if acc.Name == "" {
+		return p, nil
 	}
 	p.User = &sandbox.User{UID: acc.UID, GID: acc.GID, Groups: acc.Groups}
 	return p, reachable(cfg.TaskDir, acc)

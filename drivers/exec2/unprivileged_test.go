@@ -1,6 +1,7 @@
 package exec2_test
 
 import (
+	"bytes"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/open-nomad/open-nomad/internal/landlock"
+	"github.com/open-nomad/open-nomad/internal/testkernel"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -19,11 +21,21 @@ const nobody = 65534
 // TestUnprivileged is about an agent that is not root. As root it runs itself again
 // as nobody.
 func TestUnprivileged(t *testing.T) {
+	unprivileged(t, testkernel.Kernel{}, "control group, a uid per task")
+}
+
+// TestUnprivilegedAlone is the same where user namespaces are forbidden.
+func TestUnprivilegedAlone(t *testing.T) {
+	unprivileged(t, testkernel.Kernel{NoUserNamespaces: true}, "control group, a uid per task, PID namespace, mount namespace, IPC namespace")
+}
+
+func unprivileged(t *testing.T, k testkernel.Kernel, lacks string) {
+	t.Helper()
 	if abi, err := landlock.ABI(); err != nil || abi < landlock.ABIScopes {
 		t.Skipf("needs Landlock ABI %d: have %d, %v", landlock.ABIScopes, abi, err)
 	}
 	if os.Geteuid() == 0 {
-		runAsNobody(t)
+		runAsNobody(t, k)
 		return
 	}
 	f := fixtureAt(t, nil)
@@ -39,6 +51,22 @@ func TestUnprivileged(t *testing.T) {
 	}
 	if got := fingerprint(t, f.Driver); got.Health != drivers.HealthHealthy || !strings.Contains(got.Description, "without") {
 		t.Errorf("fingerprint = %+v, want healthy with what is missing", got)
+	}
+	if got := fingerprint(t, f.Driver).Attributes; got["driver.exec2.level"] != "baseline" || got["driver.exec2.lacks"] != lacks {
+		t.Errorf("attributes = %v, want level baseline for want of %s", got, lacks)
+	}
+	own := !strings.Contains(lacks, "namespace")
+	if f.Capabilities().Mounts != own || f.Capabilities().Networks != nil {
+		t.Errorf("capabilities = %+v, want mounts %t and no networks", f.Capabilities(), own)
+	}
+	if out := f.run(sh(f, "echo number $$")); strings.Contains(out.stdout, "number 2\n") != own {
+		t.Errorf("the task says %q, own PID namespace: %t", out.stdout, own)
+	}
+	if own {
+		ownFiles(t, f)
+	} else {
+		ipc := f.run(f.probeTask("shm", "0"))
+		ipc.want(t, 0, "operation not permitted")
 	}
 	other := sh(f, "true")
 	secret := filepath.Join(other.SecretsDir, "token")
@@ -59,7 +87,24 @@ func TestUnprivileged(t *testing.T) {
 	}
 }
 
-func runAsNobody(t *testing.T) {
+// ownFiles looks at /tmp and /proc of a task with namespaces of its own.
+func ownFiles(t *testing.T, f *fixture) {
+	t.Helper()
+	cfg := sh(f, "echo x > /tmp/mine && ls /tmp && cat /proc/self/uid_map; ls -d /proc/1 2>&1; mkdir /tmp/m && mount -t tmpfs none /tmp/m; exit 3")
+	block := cfg.Config.AsValueMap()
+	block["unveil"] = list([]string{"r:/proc"})
+	cfg.Config = cty.ObjectVal(block)
+	out := f.run(cfg)
+	out.want(t, 3, "mine\n     65534      65534          1\n")
+	if !strings.Contains(out.stdout, "'/proc/1': No such file") || !strings.Contains(out.stderr, "must be superuser") {
+		t.Errorf("stdout %q, stderr %q: init is seen or a mount went through", out.stdout, out.stderr)
+	}
+	if _, err := os.Stat(filepath.Join(cfg.TaskDir, "tmp", "mine")); err != nil {
+		t.Errorf("what the task wrote to /tmp is not in its own directory: %v", err)
+	}
+}
+
+func runAsNobody(t *testing.T, k testkernel.Kernel) {
 	dir := openDir(t)
 	bin, tmp := filepath.Join(dir, "exec2.test"), filepath.Join(dir, "tmp")
 	exe, err := os.Executable()
@@ -73,11 +118,15 @@ func runAsNobody(t *testing.T) {
 	if err := os.Chown(tmp, nobody, nobody); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), bin, "-test.run=^TestUnprivileged$", "-test.v")
+	cmd := exec.CommandContext(t.Context(), bin, "-test.run=^"+t.Name()+"$", "-test.v")
 	cmd.Dir, cmd.Env = tmp, []string{"TMPDIR=" + tmp, "PATH=/usr/bin:/bin"}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
-	out, err := cmd.CombinedOutput()
-	if err != nil || strings.Contains(string(out), "SKIP") {
-		t.Errorf("as nobody: %v\n%s", err, out)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := k.Start(cmd); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil || strings.Contains(out.String(), "SKIP") {
+		t.Errorf("as nobody: %v\n%s", err, &out)
 	}
 }
