@@ -170,3 +170,38 @@ func TestUnveil(t *testing.T) {
 	node := newFixture(t, settings{"unveil_paths": cty.ListVal([]cty.Value{cty.StringVal("r:/none/at/all")})})
 	node.refused(t, sh(node, "true"), "unveil_paths of this node's driver config", `"r:/none/at/all"`)
 }
+
+// TestUnveilInVolume grants what lies in a volume, where it lies for the task; and has
+// a link in it lead nowhere.
+func TestUnveilInVolume(t *testing.T) {
+	f := newFixture(t, nil)
+	data, secret := filepath.Join(f.dir, "data"), filepath.Join(f.dir, "secret")
+	mkdir(t, data)
+	if err := os.WriteFile(filepath.Join(data, "tool"), []byte("#!/bin/sh\necho ran\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(secret, []byte("secret"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(secret, filepath.Join(data, "link")); err != nil {
+		t.Fatal(err)
+	}
+	at, err := os.MkdirTemp("/var/tmp", "exec2-volume-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(at)
+	for _, target := range []string{at, "made"} {
+		with := func(path, work string) *drivers.TaskConfig {
+			cfg := sh(f, "pwd; ./tool")
+			if target == "made" {
+				path, work = strings.Replace(path, at, cfg.TaskDir+"/made", 1), strings.Replace(work, at, cfg.TaskDir+"/made", 1)
+			}
+			cfg.Mounts = []drivers.Mount{{TaskPath: work, HostPath: data}}
+			return f.set(cfg, map[string]any{"unveil": []any{path}, "work_dir": work})
+		}
+		f.run(with("rx:"+at+"/tool", at)).want(t, 0, "ran\n")
+		f.refused(t, with("r:"+at+"/none", at), "unveil", "/none", "no such file")
+		f.refused(t, with("r:"+at+"/link", at), "unveil", "symbolic link")
+	}
+}

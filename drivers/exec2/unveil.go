@@ -48,11 +48,9 @@ func grants(set config.Plugin, cfg *drivers.TaskConfig, t config.Task) ([]sandbo
 		list   []config.Unveil
 	}{{"unveil_paths of this node's driver config", set.UnveilPaths}, {"unveil", t.Unveil}} {
 		for _, u := range source.list {
-			p := sandbox.Path{Modes: u.Modes, Name: u.Path}
-			if base := changeable(cfg, u.Path, set.UnveilPaths, t.Unveil); base != "" {
-				p.Beneath, p.Name = base, cmp.Or(strings.TrimPrefix(u.Path[len(base):], "/"), ".")
-			}
-			if err := present(p); err != nil {
+			base := changeable(cfg, u.Path, set.UnveilPaths, t.Unveil)
+			p := under(base, u)
+			if err := present(onHost(cfg, p, u)); err != nil {
 				return nil, fmt.Errorf("%s: %q: %w", source.option, u, err)
 			}
 			out = append(out, p)
@@ -87,11 +85,14 @@ func existing() []sandbox.Path {
 }
 
 // changeable returns the uppermost directory above path in which a task may make
-// links: the allocation's, or one that is unveiled with c. What lies there is reached
-// without following any, or a task could have the next start unveil what it likes.
+// links: the allocation's, a volume, or one that is unveiled with c. What lies there is
+// reached without following any, or a task could have the next start unveil what it likes.
 func changeable(cfg *drivers.TaskConfig, path string, lists ...[]config.Unveil) string {
 	if below(path, cfg.AllocDir) {
 		return cfg.AllocDir
+	}
+	if m := mountOf(cfg, path); m != nil {
+		return filepath.Clean(m.TaskPath)
 	}
 	base := ""
 	for _, list := range lists {
@@ -102,6 +103,37 @@ func changeable(cfg *drivers.TaskConfig, path string, lists ...[]config.Unveil) 
 		}
 	}
 	return base
+}
+
+// under is what is unveiled, reached from base if there is one.
+func under(base string, u config.Unveil) sandbox.Path {
+	if base == "" {
+		return sandbox.Path{Modes: u.Modes, Name: u.Path}
+	}
+	return sandbox.Path{Modes: u.Modes, Beneath: base, Name: relative(base, u.Path)}
+}
+
+// relative is the way from base to a path below it.
+func relative(base, path string) string {
+	return cmp.Or(strings.TrimPrefix(path[len(base):], "/"), ".")
+}
+
+// mountOf is the volume that a path lies in, nil when in none.
+func mountOf(cfg *drivers.TaskConfig, path string) *drivers.Mount {
+	for i, m := range cfg.Mounts {
+		if below(path, filepath.Clean(m.TaskPath)) {
+			return &cfg.Mounts[i]
+		}
+	}
+	return nil
+}
+
+// onHost is where p can be found before the task's mounts are there.
+func onHost(cfg *drivers.TaskConfig, p sandbox.Path, u config.Unveil) sandbox.Path {
+	if m := mountOf(cfg, u.Path); m != nil {
+		return sandbox.Path{Modes: u.Modes, Beneath: m.HostPath, Name: relative(filepath.Clean(m.TaskPath), u.Path)}
+	}
+	return p
 }
 
 // below says whether path is dir or lies in it, going by their names.
@@ -148,10 +180,8 @@ func workDir(cfg *drivers.TaskConfig, t config.Task, paths []sandbox.Path) (stri
 			return t.WorkDir, nil
 		}
 	}
-	for _, m := range cfg.Mounts {
-		if below(t.WorkDir, filepath.Clean(m.TaskPath)) {
-			return t.WorkDir, nil
-		}
+	if mountOf(cfg, t.WorkDir) != nil {
+		return t.WorkDir, nil
 	}
 	return "", fmt.Errorf("work_dir: %q lies in no path that is granted to the task: unveil it, or use one below ${NOMAD_TASK_DIR}", t.WorkDir)
 }
