@@ -32,6 +32,7 @@ func TestNamespaceAdmits(t *testing.T) {
 		"no network is the host's":     {&caps{DisabledNetworkModes: []string{"host"}}, nil, job("default", "exec2"), `network mode "host"`},
 		"no mode is the host's":        {&caps{EnabledNetworkModes: []string{"bridge"}}, nil, job("default", "exec2", ""), `network mode "host"`},
 		"enabled mode":                 {&caps{EnabledNetworkModes: []string{"bridge"}}, nil, job("default", "exec2", "bridge"), ""},
+		"a network of its own":         {&caps{DisabledNetworkModes: []string{"none"}}, nil, job("default", "exec2", "none"), `network mode "none"`},
 		"one of two modes":             {&caps{EnabledNetworkModes: []string{"bridge"}}, nil, job("default", "exec2", "bridge", "cni/x"), `network mode "cni/x"`},
 		"allowed pool":                 {nil, &pools{Allowed: []string{"a", "gpu-*"}}, job("gpu-1", "exec2"), ""},
 		"pool that is not allowed":     {nil, &pools{Allowed: []string{"gpu-*"}}, job("gpus", "exec2"), "it allows gpu-*, default"},

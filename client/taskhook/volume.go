@@ -143,8 +143,15 @@ func (h *volumeHook) target(destination string, req *TaskPrestartRequest, direct
 	return target, h.ready(inAlloc, req, directory)
 }
 
+// privateTmp is a directory that drivers with mount namespaces replace by the task's
+// own, and make mount points in.
+const privateTmp = "/tmp"
+
 // there says whether a destination exists on the node.
 func (h *volumeHook) there(target string) error {
+	if strings.HasPrefix(target, privateTmp+"/") {
+		return nil
+	}
 	_, err := os.Lstat(target)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("destination %s does not exist on this node and lies outside the task's directory: make it, or choose one below ${NOMAD_TASK_DIR}", target)

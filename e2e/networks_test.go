@@ -1,0 +1,125 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/e2e/cluster"
+)
+
+// sandboxed is shell with the driver exec2.
+func sandboxed(script string, extra ...string) string {
+	return strings.Replace(shell(script, extra...), `"raw_exec"`, `"exec2"`, 1)
+}
+
+// asRoot skips what an ordinary user's agent refuses.
+func asRoot(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+}
+
+// says waits for what a task wrote to its output.
+func says(t *testing.T, a *cluster.Agent, al *api.AllocationListStub, task, want string) string {
+	t.Helper()
+	var text string
+	within(t, patience, fmt.Sprintf("task %s writes %q", task, want), func() bool {
+		text = outputOf(t, a, al, task)
+		return strings.Contains(text, want)
+	})
+	return text
+}
+
+// outputOf is what a task wrote to its output so far.
+func outputOf(t *testing.T, a *cluster.Agent, al *api.AllocationListStub, task string) string {
+	t.Helper()
+	name := filepath.Join(a.Dir, "data", "alloc", al.ID, "alloc", "logs", task+".stdout.0")
+	text, err := os.ReadFile(name)
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+const ownNet = "readlink /proc/self/ns/net; "
+
+// The tasks of a group with mode none share a network that is not the node's. It is the
+// same after a restart of a task and of the agent, and gone with the last task.
+func TestNetworkNone(t *testing.T) {
+	asRoot(t)
+	f := newFleet(t, "")
+	a := f.join("one", "client {\n}\n")
+	defer f.purge()
+	network := "network {\n mode = \"none\"\n dns {\n servers = [\"192.0.2.7\"]\n searches = [\"corp.example\"]\n }\n}\n"
+	id, _ := run(t, f.srv, job("none", `type = "service"`, network+once+
+		named("a", sandboxed(ownNet+"cat /etc/resolv.conf /etc/hosts; exec sleep 3600", `kill_timeout = "1s"`))+
+		named("b", sandboxed(ownNet+"echo there; exec sleep 3600", `kill_timeout = "1s"`))))
+	al := await(t, f.srv, id, "running", 1)[0]
+	host, err := os.Readlink("/proc/self/ns/net")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := says(t, a, al, "a", "localhost")
+	net, rest, _ := strings.Cut(text, "\n")
+	if !strings.HasPrefix(net, "net:[") || net == host {
+		t.Errorf("the task is in %q, the node in %q", net, host)
+	}
+	if !strings.HasPrefix(rest, "nameserver 192.0.2.7\nsearch corp.example\n") || !strings.Contains(rest, "\n127.0.0.1 localhost") {
+		t.Errorf("the task sees %q", rest)
+	}
+	if other := says(t, a, al, "b", "there"); !strings.HasPrefix(other, net+"\n") {
+		t.Errorf("the other task is in %q, want %q", other, net)
+	}
+	if err := a.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	a = again(t, a)
+	full, _, err := f.srv.Client.Allocations().Info(al.ID, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := full.NetworkStatus; n == nil || n.InterfaceName != "lo" {
+		t.Errorf("network status = %+v", n)
+	}
+	within(t, patience, "the task restarts", func() bool { return f.srv.Client.Allocations().Restart(full, "b", nil) == nil })
+	within(t, patience, "the task is there again", func() bool { return strings.Count(outputOf(t, a, al, "b"), net+"\n") == 2 })
+	kept := filepath.Join(a.Dir, "data", "client", "netns")
+	if entries, err := os.ReadDir(kept); err != nil || len(entries) != 1 {
+		t.Errorf("namespaces: %v, %v, want one", entries, err)
+	}
+	if _, _, err := f.srv.Client.Jobs().Deregister(id, false, nil); err != nil {
+		t.Fatal(err)
+	}
+	await(t, f.srv, id, "complete", 1)
+	within(t, patience, "the namespace is gone", func() bool {
+		entries, err := os.ReadDir(kept)
+		return err == nil && len(entries) == 0
+	})
+}
+
+// With the node's network a dns block changes the resolv.conf and nothing else, for the
+// task alone; and it cannot write to it.
+func TestDNSOfATask(t *testing.T) {
+	asRoot(t)
+	a := devAgent(t)
+	before, err := os.ReadFile("/etc/resolv.conf")
+	if err != nil {
+		t.Skip("this machine has no resolv.conf")
+	}
+	id, _ := run(t, a, job("dns", `type = "batch"`, "network {\n dns {\n servers = [\"192.0.2.8\"]\n options = [\"ndots:3\"]\n }\n}\n"+once+
+		sandboxed("cat /etc/resolv.conf; echo evil >/etc/resolv.conf && echo WROTE; "+ownNet)))
+	al := await(t, a, id, "complete", 1)[0]
+	text := log(a, al)
+	host, _ := os.Readlink("/proc/self/ns/net")
+	if !strings.HasPrefix(text, "nameserver 192.0.2.8\n") || !strings.Contains(text, "options ndots:3\n") || strings.Contains(text, "WROTE") || !strings.Contains(text, host) {
+		t.Errorf("the task wrote %q", text)
+	}
+	if after, err := os.ReadFile("/etc/resolv.conf"); err != nil || string(after) != string(before) {
+		t.Errorf("the node's resolv.conf is %q now, %v", after, err)
+	}
+}

@@ -1,0 +1,214 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/open-nomad/open-nomad/e2e/cluster"
+)
+
+// volumes is a client block that offers the directory as data, and read only as docs.
+func volumes(dir string) string {
+	return fmt.Sprintf("client {\n host_volume \"data\" {\n path = %q\n }\n host_volume \"docs\" {\n path = %q\n read_only = true\n }\n}\n", dir, dir)
+}
+
+// store makes a directory that every user may write to.
+func store(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "store")
+	if err := errors.Join(os.Mkdir(dir, 0o777), os.Chmod(dir, 0o777)); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range files {
+		write(t, filepath.Join(dir, name), text)
+		if err := os.Chmod(filepath.Join(dir, name), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// volumeAgent is a dev agent with volumes.
+func volumeAgent(t *testing.T, dir string) *cluster.Agent {
+	t.Helper()
+	asRoot(t)
+	cfg := filepath.Join(t.TempDir(), "volumes.hcl")
+	write(t, cfg, volumes(dir))
+	return devAgent(t, "-config="+cfg)
+}
+
+func volume(source, extra string) string {
+	return fmt.Sprintf("volume \"v\" {\n type = \"host\"\n source = %q\n %s\n}\n", source, extra)
+}
+
+func mount(destination, extra string) string {
+	return fmt.Sprintf("volume_mount {\n volume = \"v\"\n destination = %q\n %s\n}\n", destination, extra)
+}
+
+// tries reads, writes and looks around in a directory.
+const tries = `cat "$D/in"; echo new >"$D/out" && echo WROTE; echo more >>"$D/in" && echo APPENDED; chmod 0600 "$D/in" 2>/dev/null && echo CHANGED; mkdir "$D/sub" && echo MADE; true`
+
+func TestVolumesInTasks(t *testing.T) {
+	dir := store(t, map[string]string{"in": "from the node\n"})
+	a := volumeAgent(t, dir)
+	for _, c := range []struct {
+		name, group, mount, dir string
+		writes                  bool
+	}{
+		{"written", volume("data", ""), mount("local/data", ""), "$NOMAD_TASK_DIR/data", true},
+		{"shared directory", volume("data", ""), mount("${NOMAD_ALLOC_DIR}/vol", ""), "$NOMAD_ALLOC_DIR/vol", true},
+		{"in tmp", volume("data", ""), mount("/tmp/vol", ""), "/tmp/vol", true},
+		{"read only mount", volume("data", ""), mount("local/data", "read_only = true"), "$NOMAD_TASK_DIR/data", false},
+		{"read only group", volume("data", "read_only = true"), mount("local/data", ""), "$NOMAD_TASK_DIR/data", false},
+		{"read only node", volume("docs", "read_only = true"), mount("/srv", ""), "/srv", false},
+		{"reader", volume("docs", `access_mode = "single-node-reader-only"`), mount("/srv", ""), "/srv", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			name := strings.ReplaceAll(c.name, " ", "-")
+			os.Remove(filepath.Join(dir, "out"))
+			os.RemoveAll(filepath.Join(dir, "sub"))
+			id, _ := run(t, a, job(name, `type = "batch"`, once+c.group+sandboxed("D="+c.dir+"; "+tries, strings.ReplaceAll(c.mount, "${", "${"))))
+			text := log(a, await(t, a, id, "complete", 1)[0])
+			if !strings.HasPrefix(text, "from the node\n") {
+				t.Errorf("the task read %q", text)
+			}
+			if got := strings.Contains(text, "WROTE") && strings.Contains(text, "APPENDED") && strings.Contains(text, "MADE"); got != c.writes || !c.writes && text != "from the node\n" {
+				t.Errorf("the task wrote %q", text)
+			}
+			if _, err := os.Stat(filepath.Join(dir, "out")); (err == nil) != c.writes {
+				t.Errorf("on the node: %v, want written %v", err, c.writes)
+			}
+			write(t, filepath.Join(dir, "in"), "from the node\n")
+		})
+	}
+}
+
+// A volume is seen by the task that mounts it, not by its neighbour, and the node sees
+// no mount.
+func TestVolumeIsTheTasksOwn(t *testing.T) {
+	dir := store(t, map[string]string{"in": "x"})
+	a := volumeAgent(t, dir)
+	id, _ := run(t, a, job("own", `type = "batch"`, once+volume("data", "")+
+		named("a", sandboxed("ls $NOMAD_ALLOC_DIR/vol; touch $NOMAD_ALLOC_DIR/data/go; until [ -e $NOMAD_ALLOC_DIR/data/end ]; do sleep 0.02; done", mount("${NOMAD_ALLOC_DIR}/vol", "")))+
+		named("b", sandboxed("until [ -e $NOMAD_ALLOC_DIR/data/go ]; do sleep 0.02; done; ls -A $NOMAD_ALLOC_DIR/vol | wc -l >$NOMAD_ALLOC_DIR/data/seen; touch $NOMAD_ALLOC_DIR/data/end"))))
+	al := await(t, a, id, "complete", 1)[0]
+	if got := strings.TrimSpace(shared(t, a, al, "seen")); got != "0" {
+		t.Errorf("the neighbour sees %s files", got)
+	}
+	if got := strings.TrimSpace(log(a, al)); got != "in" && got != "" {
+		t.Errorf("the task sees %q", got)
+	}
+	mounts, err := os.ReadFile("/proc/self/mounts")
+	if err != nil || strings.Contains(string(mounts), al.ID+"/alloc/vol") {
+		t.Errorf("the node has the task's mount, or %v", err)
+	}
+}
+
+// What is wrong with a mount is told by an event that names it.
+func TestVolumeEvents(t *testing.T) {
+	dir := store(t, nil)
+	a := volumeAgent(t, dir)
+	gone := func(want string, group string, task string) {
+		t.Helper()
+		id, _ := run(t, a, job("bad-volume", `type = "batch"`, once+group+task))
+		al := await(t, a, id, "failed", 1)[0]
+		if ev := event(t, al, "t", "Setup Failure"); !strings.Contains(ev.DisplayMessage, want) {
+			t.Errorf("event %q, want %q", ev.DisplayMessage, want)
+		}
+		if _, _, err := a.Client.Jobs().Deregister(id, true, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	gone("destination /nowhere/at/all does not exist on this node and lies outside the task's directory", volume("data", ""), sandboxed("true", mount("/nowhere/at/all", "")))
+	gone("would hide the task's own directories", volume("data", ""), sandboxed("true", mount("${NOMAD_ALLOC_DIR}", "")))
+	if err := os.Rename(dir, dir+".away"); err != nil {
+		t.Fatal(err)
+	}
+	gone(`host volume "data" of this node: open `+dir+": no such file or directory", volume("data", ""), sandboxed("true", mount("local/v", "")))
+	if err := os.Symlink("/etc", dir); err != nil {
+		t.Fatal(err)
+	}
+	gone("there is a link on the way that was not there when the agent started", volume("data", ""), sandboxed("true", mount("local/v", "")))
+}
+
+// Allocations go where the volume is, and wait for such a node.
+func TestVolumePlacement(t *testing.T) {
+	asRoot(t)
+	f := newFleet(t, "")
+	dir := store(t, map[string]string{"in": "x"})
+	f.join("bare", "client {\n}\n")
+	defer f.purge()
+	task := sandboxed("exec sleep 3600", mount("local/v", ""), `kill_timeout = "1s"`)
+	id, eval := run(t, f.srv, job("place", `type = "service"`, "count = 2\n"+volume("data", "")+task))
+	checkBlocked(t, evaluated(t, f.srv, eval), `missing compatible host volume "data"`)
+	f.join("store", volumes(dir))
+	if got := nodesOf(await(t, f.srv, id, "running", 2)); got["store"] != 2 {
+		t.Errorf("placed on %v, want the node that has the volume", got)
+	}
+	_, eval = run(t, f.srv, job("place-ro", `type = "service"`, volume("docs", "")+task))
+	checkBlocked(t, evaluated(t, f.srv, eval), `missing compatible host volume "docs"`)
+}
+
+// Who may not mount a volume registers no job that does.
+func TestVolumeRights(t *testing.T) {
+	g := newGuarded(t)
+	g.policy(t, "submit", `namespace "default" { policy = "write" }`, nil)
+	g.policy(t, "look", `host_volume "data*" { policy = "read" }`, nil)
+	g.policy(t, "use", `host_volume "data*" { policy = "write" }`, nil)
+	for _, c := range []struct {
+		name, volume string
+		policies     []string
+		allowed      bool
+	}{
+		{"no right", volume("data", "read_only = true"), []string{"submit"}, false},
+		{"reads", volume("data", "read_only = true"), []string{"submit", "look"}, true},
+		{"reads by its access mode", volume("data", `access_mode = "single-node-reader-only"`), []string{"submit", "look"}, true},
+		{"writes with a right to read", volume("data", ""), []string{"submit", "look"}, false},
+		{"writes", volume("data", ""), []string{"submit", "use"}, true},
+		{"another volume", volume("other", ""), []string{"submit", "use"}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			client, _ := g.as(t, c.policies...)
+			j, err := client.Jobs().ParseHCL(job("rights", `type = "batch"`, c.volume+sandboxed("true", mount("local/v", ""))), true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, _, err = client.Jobs().Register(j, nil)
+			if c.allowed && err != nil {
+				t.Errorf("Register() = %v", err)
+			}
+			if !c.allowed {
+				answered(t, "Register()", err, "403", "Permission denied")
+			}
+		})
+	}
+}
+
+// An agent whose volume is not there does not start, and says which.
+func TestVolumeThatIsNotThere(t *testing.T) {
+	dir := t.TempDir()
+	cfg := filepath.Join(dir, "v.hcl")
+	write(t, cfg, volumes(filepath.Join(dir, "nowhere")))
+	bin, err := exec.LookPath("nomad")
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, err := os.Create(filepath.Join(dir, "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	a, err := cluster.Start(t.Context(), cluster.Options{Bin: bin, Dir: dir, Args: []string{"-dev", "-config=" + cfg}, Log: log})
+	if err == nil {
+		t.Fatal("the agent started", a.Stop())
+	}
+	out, _ := os.ReadFile(log.Name())
+	if !strings.Contains(string(out), `host volume "data"`) || !strings.Contains(string(out), "remove the host_volume block") {
+		t.Errorf("agent: %v\n%s", err, out)
+	}
+}
