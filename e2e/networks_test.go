@@ -53,6 +53,7 @@ const ownNet = "readlink /proc/self/ns/net; "
 func TestNetworkNone(t *testing.T) {
 	asRoot(t)
 	f := newFleet(t, "")
+	passable(t, f.dir)
 	a := f.join("one", "client {\n}\n")
 	defer f.purge()
 	network := "network {\n mode = \"none\"\n dns {\n servers = [\"192.0.2.7\"]\n searches = [\"corp.example\"]\n }\n}\n"

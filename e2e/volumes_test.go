@@ -20,7 +20,7 @@ func volumes(dir string) string {
 // store makes a directory that every user may write to.
 func store(t *testing.T, files map[string]string) string {
 	t.Helper()
-	dir := filepath.Join(t.TempDir(), "store")
+	dir := filepath.Join(passable(t, t.TempDir()), "store")
 	if err := errors.Join(os.Mkdir(dir, 0o777), os.Chmod(dir, 0o777)); err != nil {
 		t.Fatal(err)
 	}
@@ -29,6 +29,15 @@ func store(t *testing.T, files map[string]string) string {
 		if err := os.Chmod(filepath.Join(dir, name), 0o666); err != nil {
 			t.Fatal(err)
 		}
+	}
+	return dir
+}
+
+// passable lets tasks through to what lies below a test's temporary directory.
+func passable(t *testing.T, dir string) string {
+	t.Helper()
+	if err := errors.Join(os.Chmod(dir, 0o711), os.Chmod(filepath.Dir(dir), 0o711)); err != nil {
+		t.Fatal(err)
 	}
 	return dir
 }
@@ -113,33 +122,31 @@ func TestVolumeIsTheTasksOwn(t *testing.T) {
 func TestVolumeEvents(t *testing.T) {
 	dir := store(t, nil)
 	a := volumeAgent(t, dir)
-	gone := func(want string, group string, task string) {
+	gone := func(name, want, group, task string) {
 		t.Helper()
-		id, _ := run(t, a, job("bad-volume", `type = "batch"`, once+group+task))
+		id, _ := run(t, a, job(name, `type = "batch"`, once+group+task))
 		al := await(t, a, id, "failed", 1)[0]
 		if ev := event(t, al, "t", "Setup Failure"); !strings.Contains(ev.DisplayMessage, want) {
 			t.Errorf("event %q, want %q", ev.DisplayMessage, want)
 		}
-		if _, _, err := a.Client.Jobs().Deregister(id, true, nil); err != nil {
-			t.Fatal(err)
-		}
 	}
-	gone("destination /nowhere/at/all does not exist on this node and lies outside the task's directory", volume("data", ""), sandboxed("true", mount("/nowhere/at/all", "")))
-	gone("would hide the task's own directories", volume("data", ""), sandboxed("true", mount("${NOMAD_ALLOC_DIR}", "")))
+	gone("absent", "destination /nowhere/at/all does not exist on this node and lies outside the task's directory", volume("data", ""), sandboxed("true", mount("/nowhere/at/all", "")))
+	gone("hides", "would hide the task's own directories", volume("data", ""), sandboxed("true", mount("${NOMAD_ALLOC_DIR}", "")))
 	if err := os.Rename(dir, dir+".away"); err != nil {
 		t.Fatal(err)
 	}
-	gone(`host volume "data" of this node: open `+dir+": no such file or directory", volume("data", ""), sandboxed("true", mount("local/v", "")))
+	gone("away", `host volume "data" of this node: open `+dir+": no such file or directory", volume("data", ""), sandboxed("true", mount("local/v", "")))
 	if err := os.Symlink("/etc", dir); err != nil {
 		t.Fatal(err)
 	}
-	gone("there is a link on the way that was not there when the agent started", volume("data", ""), sandboxed("true", mount("local/v", "")))
+	gone("linked", "there is a link on the way that was not there when the agent started", volume("data", ""), sandboxed("true", mount("local/v", "")))
 }
 
 // Allocations go where the volume is, and wait for such a node.
 func TestVolumePlacement(t *testing.T) {
 	asRoot(t)
 	f := newFleet(t, "")
+	passable(t, f.dir)
 	dir := store(t, map[string]string{"in": "x"})
 	f.join("bare", "client {\n}\n")
 	defer f.purge()
