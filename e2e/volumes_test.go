@@ -81,7 +81,7 @@ func TestVolumesInTasks(t *testing.T) {
 			name := strings.ReplaceAll(c.name, " ", "-")
 			os.Remove(filepath.Join(dir, "out"))
 			os.RemoveAll(filepath.Join(dir, "sub"))
-			id, _ := run(t, a, job(name, `type = "batch"`, once+c.group+sandboxed("D="+c.dir+"; "+tries, strings.ReplaceAll(c.mount, "${", "${"))))
+			id, _ := run(t, a, job(name, `type = "batch"`, once+c.group+sandboxed("D="+c.dir+"; "+tries, c.mount)))
 			text := log(a, await(t, a, id, "complete", 1)[0])
 			if !strings.HasPrefix(text, "from the node\n") {
 				t.Errorf("the task read %q", text)
