@@ -11,8 +11,8 @@ import (
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
-// sandboxed is shell with the driver exec2.
-func sandboxed(script string, extra ...string) string {
+// unveiled is shell with the driver exec2.
+func unveiled(script string, extra ...string) string {
 	return strings.Replace(shell(script, extra...), `"raw_exec"`, `"exec2"`, 1)
 }
 
@@ -58,8 +58,8 @@ func TestNetworkNone(t *testing.T) {
 	defer f.purge()
 	network := "network {\n mode = \"none\"\n dns {\n servers = [\"192.0.2.7\"]\n searches = [\"corp.example\"]\n }\n}\n"
 	id, _ := run(t, f.srv, job("none", `type = "service"`, network+once+
-		named("a", sandboxed(ownNet+"cat /etc/resolv.conf /etc/hosts; exec sleep 3600", `kill_timeout = "1s"`))+
-		named("b", sandboxed(ownNet+"echo there; exec sleep 3600", `kill_timeout = "1s"`))))
+		named("a", unveiled(ownNet+"cat /etc/resolv.conf /etc/hosts; exec sleep 3600", `kill_timeout = "1s"`))+
+		named("b", unveiled(ownNet+"echo there; exec sleep 3600", `kill_timeout = "1s"`))))
 	al := await(t, f.srv, id, "running", 1)[0]
 	host, err := os.Readlink("/proc/self/ns/net")
 	if err != nil {
@@ -113,7 +113,7 @@ func TestDNSOfATask(t *testing.T) {
 		t.Skip("this machine has no resolv.conf")
 	}
 	id, _ := run(t, a, job("dns", `type = "batch"`, "network {\n dns {\n servers = [\"192.0.2.8\"]\n options = [\"ndots:3\"]\n }\n}\n"+once+
-		sandboxed("cat /etc/resolv.conf; echo evil >/etc/resolv.conf && echo WROTE; "+ownNet)))
+		unveiled("cat /etc/resolv.conf; echo evil >/etc/resolv.conf && echo WROTE; "+ownNet)))
 	al := await(t, a, id, "complete", 1)[0]
 	text := log(a, al)
 	host, _ := os.Readlink("/proc/self/ns/net")

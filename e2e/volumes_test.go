@@ -81,7 +81,7 @@ func TestVolumesInTasks(t *testing.T) {
 			name := strings.ReplaceAll(c.name, " ", "-")
 			os.Remove(filepath.Join(dir, "out"))
 			os.RemoveAll(filepath.Join(dir, "sub"))
-			id, _ := run(t, a, job(name, `type = "batch"`, once+c.group+sandboxed("D="+c.dir+"; "+tries, c.mount)))
+			id, _ := run(t, a, job(name, `type = "batch"`, once+c.group+unveiled("D="+c.dir+"; "+tries, c.mount)))
 			text := log(a, await(t, a, id, "complete", 1)[0])
 			if !strings.HasPrefix(text, "from the node\n") {
 				t.Errorf("the task read %q", text)
@@ -103,8 +103,8 @@ func TestVolumeIsTheTasksOwn(t *testing.T) {
 	dir := store(t, map[string]string{"in": "x"})
 	a := volumeAgent(t, dir)
 	id, _ := run(t, a, job("own", `type = "batch"`, once+volume("data", "")+
-		named("a", sandboxed("ls $NOMAD_ALLOC_DIR/vol; touch $NOMAD_ALLOC_DIR/data/go; until [ -e $NOMAD_ALLOC_DIR/data/end ]; do sleep 0.02; done", mount("${NOMAD_ALLOC_DIR}/vol", "")))+
-		named("b", sandboxed("until [ -e $NOMAD_ALLOC_DIR/data/go ]; do sleep 0.02; done; ls -A $NOMAD_ALLOC_DIR/vol | wc -l >$NOMAD_ALLOC_DIR/data/seen; touch $NOMAD_ALLOC_DIR/data/end"))))
+		named("a", unveiled("ls $NOMAD_ALLOC_DIR/vol; touch $NOMAD_ALLOC_DIR/data/go; until [ -e $NOMAD_ALLOC_DIR/data/end ]; do sleep 0.02; done", mount("${NOMAD_ALLOC_DIR}/vol", "")))+
+		named("b", unveiled("until [ -e $NOMAD_ALLOC_DIR/data/go ]; do sleep 0.02; done; ls -A $NOMAD_ALLOC_DIR/vol | wc -l >$NOMAD_ALLOC_DIR/data/seen; touch $NOMAD_ALLOC_DIR/data/end"))))
 	al := await(t, a, id, "complete", 1)[0]
 	if got := strings.TrimSpace(shared(t, a, al, "seen")); got != "0" {
 		t.Errorf("the neighbour sees %s files", got)
@@ -130,16 +130,16 @@ func TestVolumeEvents(t *testing.T) {
 			t.Errorf("event %q, want %q", ev.DisplayMessage, want)
 		}
 	}
-	gone("absent", "destination /nowhere/at/all does not exist on this node and lies outside the task's directory", volume("data", ""), sandboxed("true", mount("/nowhere/at/all", "")))
-	gone("hides", "would hide the task's own directories", volume("data", ""), sandboxed("true", mount("${NOMAD_ALLOC_DIR}", "")))
+	gone("absent", "destination /nowhere/at/all does not exist on this node and lies outside the task's directory", volume("data", ""), unveiled("true", mount("/nowhere/at/all", "")))
+	gone("hides", "would hide the task's own directories", volume("data", ""), unveiled("true", mount("${NOMAD_ALLOC_DIR}", "")))
 	if err := os.Rename(dir, dir+".away"); err != nil {
 		t.Fatal(err)
 	}
-	gone("away", `host volume "data" of this node: open `+dir+": no such file or directory", volume("data", ""), sandboxed("true", mount("local/v", "")))
+	gone("away", `host volume "data" of this node: open `+dir+": no such file or directory", volume("data", ""), unveiled("true", mount("local/v", "")))
 	if err := os.Symlink("/etc", dir); err != nil {
 		t.Fatal(err)
 	}
-	gone("linked", "there is a link on the way that was not there when the agent started", volume("data", ""), sandboxed("true", mount("local/v", "")))
+	gone("linked", "there is a link on the way that was not there when the agent started", volume("data", ""), unveiled("true", mount("local/v", "")))
 }
 
 // Allocations go where the volume is, and wait for such a node.
@@ -150,7 +150,7 @@ func TestVolumePlacement(t *testing.T) {
 	dir := store(t, map[string]string{"in": "x"})
 	f.join("bare", "client {\n}\n")
 	defer f.purge()
-	task := sandboxed("exec sleep 3600", mount("local/v", ""), `kill_timeout = "1s"`)
+	task := unveiled("exec sleep 3600", mount("local/v", ""), `kill_timeout = "1s"`)
 	id, eval := run(t, f.srv, job("place", `type = "service"`, "count = 2\n"+volume("data", "")+task))
 	checkBlocked(t, evaluated(t, f.srv, eval), `missing compatible host volume "data"`)
 	f.join("store", volumes(dir))
@@ -181,7 +181,7 @@ func TestVolumeRights(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			client, _ := g.as(t, c.policies...)
-			j, err := client.Jobs().ParseHCL(job("rights", `type = "batch"`, c.volume+sandboxed("true", mount("local/v", ""))), true)
+			j, err := client.Jobs().ParseHCL(job("rights", `type = "batch"`, c.volume+unveiled("true", mount("local/v", ""))), true)
 			if err != nil {
 				t.Fatal(err)
 			}
