@@ -11,11 +11,11 @@ import (
 	"testing"
 
 	"github.com/zclconf/go-cty/cty"
-	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/drivers/process"
 	"github.com/open-nomad/open-nomad/internal/cgroup"
 	"github.com/open-nomad/open-nomad/internal/denials"
+	"github.com/open-nomad/open-nomad/internal/testaudit"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -59,26 +59,6 @@ func (f *fixture) report() *heard {
 	return h
 }
 
-// audited skips where the kernel's records can't be read, and keeps other tests from
-// the switches of the host meanwhile (see internal/denials).
-func audited(t *testing.T, mode denials.Mode) {
-	t.Helper()
-	if err := denials.Available(mode); err != nil {
-		t.Skip(err)
-	}
-	if err := os.MkdirAll(denials.DefaultDir, 0o700); err != nil {
-		t.Skip(err)
-	}
-	lock, err := os.OpenFile(filepath.Join(denials.DefaultDir, "test"), os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		t.Skip(err)
-	}
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { lock.Close() })
-}
-
 // until runs a task again and again until the kernel is read, and returns the refusals
 // of a run as the event has them.
 func (f *fixture) until(h *heard, start func() *drivers.TaskConfig) (*drivers.TaskEvent, []denials.Denial) {
@@ -104,7 +84,7 @@ func (f *fixture) until(h *heard, start func() *drivers.TaskConfig) (*drivers.Ta
 // TestDenialsExplained: what Landlock and seccomp refuse on the real kernel is told, with
 // the line that allows it; a locale's alias file and the task's own files are not.
 func TestDenialsExplained(t *testing.T) {
-	audited(t, denials.Audit)
+	testaudit.Need(t, denials.Audit)
 	f := newFixture(t, settings{"explain_denials": cty.StringVal("audit")})
 	h := f.report()
 	e, list := f.until(h, func() *drivers.TaskConfig {
@@ -131,7 +111,7 @@ func TestDenialsExplained(t *testing.T) {
 
 // TestCallsExplained leaves auditing alone: system calls only.
 func TestCallsExplained(t *testing.T) {
-	audited(t, denials.Calls)
+	testaudit.Need(t, denials.Calls)
 	f := newFixture(t, settings{"explain_denials": cty.StringVal("seccomp"), "unveil_by_task": cty.False})
 	h := f.report()
 	_, list := f.until(h, func() *drivers.TaskConfig {
