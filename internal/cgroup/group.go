@@ -81,8 +81,8 @@ func (g *Group) mkdir() error {
 	return nil
 }
 
-// Path is the group's name below the root of every tree.
-func (g *Group) Path() string { return "/" + g.rel }
+// Path is the group's name below the root of every tree of the host.
+func (g *Group) Path() string { return filepath.Join("/", g.h.delegated, g.rel) }
 
 // Dir is the group's directory in the version 2 tree, "" without one; a process
 // can be created in it (CLONE_INTO_CGROUP).

@@ -9,6 +9,8 @@
 //	v1      <mount>/{cpu,cpuacct,memory,pids,cpuset,freezer}/nomad.slice/<name>
 //	hybrid  both: controllers in v1, processes and kill in v2
 //
+// Without root it speaks version 2 only, below a group delegated to the user.
+//
 // Only this package writes below the parent it is given. It fails closed: a limit
 // whose controller is absent is an error. No goroutines, no state but the tree.
 package cgroup
@@ -37,6 +39,9 @@ var controllers = []string{"cpu", "cpuacct", "memory", "pids", "cpuset", "freeze
 type Hierarchy struct {
 	V2 string            // mount of the version 2 tree, "" if none
 	V1 map[string]string // controller → mount, those that this package uses
+
+	delegated string // V2 is this group of the host's tree, an ordinary user's to divide
+	lacks     error  // why an ordinary user has none
 }
 
 // Detect returns the hierarchy of this host; it is read once.
@@ -54,6 +59,13 @@ var detect = sync.OnceValues(func() (*Hierarchy, error) {
 	}
 	if h.V2 == "" && len(h.V1) == 0 {
 		return nil, fmt.Errorf("%w: no cgroup file system is mounted", ErrUnavailable)
+	}
+	if os.Geteuid() != 0 {
+		own, err := delegation(h.V2)
+		if err == nil {
+			return own, nil
+		}
+		h.lacks = err
 	}
 	return h, nil
 })
@@ -95,11 +107,18 @@ func (h *Hierarchy) Version() string {
 // Usable says in an error why this process can't limit tasks by groups here, nil
 // when it can.
 func (h *Hierarchy) Usable() error {
-	if os.Geteuid() != 0 {
-		return fmt.Errorf("%w: needs root", ErrUnavailable)
+	if h.lacks != nil {
+		return h.lacks
 	}
-	for _, c := range []string{"cpu", "memory"} {
+	needed := []string{"cpu", "memory"}
+	if h.delegated != "" {
+		needed = append(needed, "pids") // may be left out of a delegation
+	}
+	for _, c := range needed {
 		dir, version := h.controller(c, "")
+		if version == 0 && h.delegated != "" {
+			return fmt.Errorf("%w: the %s controller is not delegated to group %s", ErrUnavailable, c, h.delegated)
+		}
 		if version == 0 {
 			return fmt.Errorf("%w: the host has no %s controller", ErrUnavailable, c)
 		}
@@ -167,6 +186,11 @@ func (h *Hierarchy) prepare(parent string) (refused []string, err error) {
 	}
 	if h.V2 == "" {
 		return nil, nil
+	}
+	if h.delegated != "" {
+		if err := h.vacate(); err != nil {
+			return nil, err
+		}
 	}
 	at := h.V2
 	for _, part := range append([]string{""}, strings.Split(parent, "/")...) {

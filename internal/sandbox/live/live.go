@@ -120,6 +120,14 @@ func groups(p *process, s Subject) ([]Layer, error) {
 	if s.Limits == nil {
 		return []Layer{{Name: "control group", Declared: "none of its own", Match: true}}, nil
 	}
+	h, err := cgroup.Detect()
+	if err != nil {
+		return nil, err
+	}
+	g, err := h.Open(filepath.Dir(s.Group)[1:], filepath.Base(s.Group))
+	if err != nil {
+		return nil, err
+	}
 	text, err := p.read("cgroup")
 	if err != nil {
 		return nil, err
@@ -128,21 +136,13 @@ func groups(p *process, s Subject) ([]Layer, error) {
 	var in []string
 	for line := range strings.Lines(text) {
 		_, path, _ := strings.Cut(line, ":/")
-		if path = "/" + strings.TrimSpace(path); path == s.Group || strings.HasPrefix(path, s.Group+"/") {
+		if path = "/" + strings.TrimSpace(path); path == g.Path() || strings.HasPrefix(path, g.Path()+"/") {
 			in = append(in, path)
 		}
 	}
-	out := []Layer{{Name: "control group", Declared: s.Group, Live: "elsewhere", Match: len(in) > 0}}
+	out := []Layer{{Name: "control group", Declared: g.Path(), Live: "elsewhere", Match: len(in) > 0}}
 	if len(in) > 0 {
 		out[0].Live = in[0]
-	}
-	h, err := cgroup.Detect()
-	if err != nil {
-		return nil, err
-	}
-	g, err := h.Open(filepath.Dir(s.Group)[1:], filepath.Base(s.Group))
-	if err != nil {
-		return nil, err
 	}
 	for _, set := range g.Compare(*s.Limits) {
 		out = append(out, Layer{Name: set.File, Declared: set.Want, Live: set.Have, Match: set.Held})
