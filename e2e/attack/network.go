@@ -8,7 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const whyHostNet = "network mode host is what the job asked for: file modes and firewalls of the host decide, or network mode none"
+const (
+	whyOwnPort = "a task may listen: in mode host on the host's free ports from 1024 on, in mode none where nobody else is"
+	whyHostNet = "network mode host is what the job asked for: file modes and firewalls of the host decide, or network mode none"
+)
 
 // IPPROTO_SMC of linux/in.h.
 const protoSMC = 256
@@ -126,8 +129,8 @@ var connectOperations = []Operation{
 	{Name: "connect/tcp-fast-open", Why: whyHostNet, try: func(t *Targets) error { return fastOpen(t.TCP) }},
 	{Name: "connect/tcp-reconnected", Why: whyHostNet, try: func(t *Targets) error { return reconnect(t.TCP) }},
 	{Name: "connect/agent-api", Why: whyHostNet + "; the API asks for a token where access control is on", try: func(t *Targets) error { return connectTCP(t.HTTP) }},
-	{Name: "connect/tcp-bind", Why: whyHostNet, try: func(*Targets) error { return bindTCP(0) }},
-	{Name: "connect/tcp-listen-unbound", Why: whyHostNet, try: listenUnbound},
+	{Name: "connect/tcp-bind", Why: whyOwnPort, try: func(*Targets) error { return bindTCP(0) }},
+	{Name: "connect/tcp-listen-unbound", Why: whyOwnPort, try: listenUnbound},
 	{Name: "connect/tcp-bind-low-port", try: func(*Targets) error { return bindTCP(81) }},
 	{Name: "connect/udp", Why: whyHostNet + "; Landlock has no rights for UDP", try: func(t *Targets) error { return sendUDP(t.UDP) }},
 	{Name: "connect/abstract", try: func(t *Targets) error { return connectUnix("@"+t.Abstract, unix.SOCK_STREAM) }},
@@ -209,7 +212,14 @@ func sendUDP(port int) error {
 	if err != nil {
 		return err
 	}
-	return unix.Sendto(fd, []byte("x"), 0, local(port))
+	if err := unix.Connect(fd, local(port)); err != nil {
+		return err
+	}
+	if _, err := unix.Write(fd, []byte("x")); err != nil {
+		return err
+	}
+	_, err = unix.Write(fd, []byte("x")) // an error when nobody took the first
+	return err
 }
 
 // connectUnix connects to a socket; a path may be longer than an address has room for.

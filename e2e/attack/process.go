@@ -13,8 +13,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const whySeen = "the number is told to exist: /proc of the host shows it (hidepid of the host decides)"
-
 // victims are the processes that processOperations and procOperations aim at.
 var victims = []struct {
 	name string
@@ -141,7 +139,7 @@ func followed(name string) error { _, err := os.Readlink(name); return err }
 var procOperations = join(
 	proc("environ", reading), proc("mem", writing), proc("maps", reading), proc("root", entering), proc("cwd", entering),
 	proc("exe", followed), proc("fd", listing), proc("ns", func(name string) error { return open(name+"/mnt", unix.O_RDONLY) }),
-	against("proc/stat", whySeen, func(pid int) error { return unix.Stat(fmt.Sprintf("/proc/%d", pid), new(unix.Stat_t)) }),
+	against("proc/stat", "", func(pid int) error { return unix.Stat(fmt.Sprintf("/proc/%d", pid), new(unix.Stat_t)) }),
 	[]Operation{
 		{Name: "proc/list", try: strangers},
 		{Name: "proc/overwrite-init", try: opener(unix.O_WRONLY, fixed("/proc/1/exe"))},

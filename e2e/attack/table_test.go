@@ -37,7 +37,6 @@ type reason struct{ prefix, why string }
 const (
 	beforeTruncate = "Landlock can restrict truncation by path from ABI 3: file modes decide"
 	beforeIoctl    = "Landlock can restrict ioctl from ABI 5: only devices whose opening was granted are reached"
-	beforeSignals  = "Landlock can restrict signals from ABI 6, and the uid is the same: give tasks users of their own"
 	beforeScopes   = "Landlock can restrict abstract sockets from ABI 6: network mode none does too"
 )
 
@@ -47,14 +46,13 @@ var situations = []situation{
 	{name: "named-user", user: namedUser, allows: []reason{
 		{"neighbour/api-socket", "tasks of one named user reach each other's API socket, which asks for a token: give tasks users of their own"},
 		{"mate/api-socket", "as neighbour/api-socket"},
-		{"schedule/", "processes of one uid may schedule each other: give tasks users of their own"},
 	}},
+	{name: "no-network", network: "none"},
 	{name: "all-unveiled", unveil: []string{"rwxc:/"}, allows: []reason{
 		{"files/", "the operator unveiled everything: file modes decide, and these are open to all"},
 		{"ipc/dev-shm", "the operator unveiled everything"},
 		{"neighbour/", "the operator unveiled everything: the shared directory of an allocation is open by its modes"},
 		{"device/", "the operator unveiled everything: modes and device groups decide"},
-		{"proc/", "the operator unveiled everything"},
 		{"own/", "the operator unveiled everything"},
 	}},
 }
@@ -66,9 +64,6 @@ func older(like situation) []situation {
 	for abi := landlock.ABIFiles; abi < landlock.ABIAudit; abi++ {
 		s := like
 		s.name, s.abi, s.allows = "abi-"+strconv.Itoa(abi), strconv.Itoa(abi), slices.Clone(like.allows)
-		if s.user != "" && abi < landlock.ABIScopes {
-			s.allows = append(s.allows, reason{"process/signal", beforeSignals}, reason{"process/pidfd-signal", beforeSignals})
-		}
 		for _, r := range []struct {
 			abi    int // that can deny it
 			reason reason

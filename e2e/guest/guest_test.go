@@ -1,0 +1,240 @@
+package guest_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/e2e/guest"
+)
+
+var (
+	update = flag.Bool("update", false, "rewrite the tables of e2e/attack/testdata for the guests' kernels")
+	only   = flag.String("only", "", "run these suites only, by their names with commas between")
+)
+
+// bootLimit bounds one guest.
+const bootLimit = 8 * time.Minute
+
+// suite is a package whose tests run in a guest.
+type suite struct {
+	Name, Dir string
+	Args, Env []string
+	Seconds   int
+	pkg       string
+	kernels   []string // where it runs; nil is everywhere
+}
+
+// suites are in the order in which they run.
+var suites = []suite{
+	{Name: "cgroup", pkg: "internal/cgroup", Seconds: 60},
+	{Name: "attack", pkg: "e2e/attack", Seconds: 400, Args: []string{"-test.run=TestTable|TestBombs"}},
+}
+
+// TestGuest runs the suites on each kernel.
+func TestGuest(t *testing.T) {
+	if os.Getenv("GUEST") == "" {
+		t.Skip("set GUEST=1 to run tests on other kernels: it downloads 75 MB of Debian packages with apt-get, once, and installs none")
+	}
+	m := machine(t)
+	kernels, err := m.Kernels()
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin := buildAll(t)
+	for name, kernel := range kernels {
+		t.Run(name, func(t *testing.T) {
+			image := filepath.Join(t.TempDir(), "initramfs")
+			mine := chosen(name)
+			writeImage(t, m, image, bin, mine)
+			lines := boot(t, m, kernel, image)
+			report(t, name, mine, lines)
+		})
+	}
+}
+
+// machine is fetched, or the test skipped with what is to be done.
+func machine(t *testing.T) *guest.Machine {
+	t.Helper()
+	dir := os.Getenv("GUEST_CACHE")
+	if dir == "" {
+		cache, err := os.UserCacheDir()
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir = filepath.Join(cache, "open-nomad-guest")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	m, err := guest.Fetch(ctx, dir)
+	if err != nil {
+		if os.Getenv("GUEST") == "required" {
+			t.Fatal(err)
+		}
+		t.Skipf("the guest's packages (qemu-system-x86, busybox-static, linux-image-cloud-amd64) cannot be fetched: run apt-get update, or allow apt-get to reach its mirror: %v", err)
+	}
+	return m
+}
+
+func chosen(kernel string) []suite {
+	var out []suite
+	for _, s := range suites {
+		if *only != "" && !slices.Contains(strings.Split(*only, ","), s.Name) || s.kernels != nil && !slices.Contains(s.kernels, kernel) {
+			continue
+		}
+		s.Dir = "/" + s.pkg
+		s.Args = append([]string{"/bin/" + s.Name + ".test", "-test.v", fmt.Sprintf("-test.timeout=%ds", s.Seconds)}, s.Args...)
+		s.Env = append(s.Env, "ATTACK_GUEST="+kernel, "ATTACK_PROBE=/bin/probe")
+		if *update && s.Name == "attack" {
+			s.Args = append(s.Args, "-update")
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// buildAll builds what goes into the guests, all of it static.
+func buildAll(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	const module = "github.com/open-nomad/open-nomad/"
+	builds := [][]string{{"build", "-o", "init", module + "e2e/guest/init"}, {"build", "-o", "probe", module + "e2e/attack/probe"}}
+	for _, s := range suites {
+		builds = append(builds, []string{"test", "-c", "-o", s.Name + ".test", module + s.pkg})
+	}
+	for _, args := range builds {
+		args = slices.Concat(args[:1], []string{"-tags=companion", "-ldflags=-s -w"}, args[1:])
+		i := slices.Index(args, "-o") + 1
+		args[i] = filepath.Join(dir, args[i])
+		cmd := exec.Command("go", args...)
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("go %v: %v\n%s", args, err, out)
+		}
+	}
+	return dir
+}
+
+// writeImage puts together what a guest has.
+func writeImage(t *testing.T, m *guest.Machine, at, bin string, suites []suite) {
+	t.Helper()
+	f, err := os.Create(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	a := guest.NewInitramfs(f)
+	for _, d := range []string{"dev", "proc", "sys", "run", "root", "usr/bin", "sbin", "lib", "mnt", "srv", "opt"} {
+		a.Dir(d, 0o755)
+	}
+	a.Dir("tmp", 0o777)
+	a.Dir("var/tmp", 0o777)
+	a.Copy("init", 0o755, filepath.Join(bin, "init"))
+	a.Copy("bin/probe", 0o755, filepath.Join(bin, "probe"))
+	a.Copy("bin/busybox", 0o755, m.Busybox)
+	applets, err := exec.Command(m.Busybox, "--list").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range strings.Fields(string(applets)) {
+		if name != "busybox" && name != "init" {
+			a.Link("bin/"+name, "busybox")
+		}
+	}
+	a.File("etc/passwd", 0o644, []byte("root:x:0:0:root:/root:/bin/sh\ngames:x:5:60:games:/:/bin/false\nnobody:x:65534:65534:nobody:/:/bin/false\n"))
+	a.File("etc/group", 0o644, []byte("root:x:0:\ngames:x:60:\nnogroup:x:65534:\n"))
+	a.File("etc/shadow", 0o600, []byte("root:*:1::::::\n"))
+	a.File("etc/hosts", 0o644, []byte("127.0.0.1 localhost\n"))
+	for _, s := range suites {
+		a.Copy("bin/"+s.Name+".test", 0o755, filepath.Join(bin, s.Name+".test"))
+		a.Dir(s.Dir, 0o755)
+		data, err := filepath.Glob(filepath.Join("../..", s.pkg, "testdata/*.*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range data {
+			a.Copy(filepath.Join(s.Dir, "testdata", filepath.Base(d)), 0o644, d)
+		}
+	}
+	list, err := json.Marshal(suites)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.File("commands.json", 0o644, list)
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// boot runs a guest and returns the lines of its console.
+func boot(t *testing.T, m *guest.Machine, kernel, image string) []string {
+	t.Helper()
+	console, err := os.Create(filepath.Join(t.TempDir(), "console"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer console.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), bootLimit)
+	defer cancel()
+	bootErr := m.Boot(ctx, kernel, image, console)
+	if _, err := console.Seek(0, 0); err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	for in := bufio.NewScanner(console); in.Scan(); {
+		lines = append(lines, strings.TrimRight(in.Text(), "\r"))
+	}
+	if bootErr != nil || !slices.Contains(lines, "== done") {
+		t.Errorf("the guest did not come to its end: %v\n%s", bootErr, strings.Join(lines[max(0, len(lines)-100):], "\n"))
+	}
+	return lines
+}
+
+// report makes a subtest of each suite, and keeps the tables that were rewritten.
+func report(t *testing.T, kernel string, suites []suite, lines []string) {
+	t.Helper()
+	for _, s := range suites {
+		t.Run(s.Name, func(t *testing.T) {
+			part := between(lines, "== run "+s.Name, "== exit "+s.Name)
+			if !slices.Contains(lines, "== exit "+s.Name+" 0") {
+				t.Errorf("on kernel %s:\n%s", kernel, strings.Join(part, "\n"))
+			}
+			if !slices.ContainsFunc(part, func(l string) bool { return strings.HasPrefix(strings.TrimSpace(l), "--- PASS") }) {
+				t.Errorf("no test of the suite passed:\n%s", strings.Join(part, "\n"))
+			}
+			for _, l := range part {
+				if strings.HasPrefix(strings.TrimSpace(l), "--- ") {
+					t.Log(l)
+				}
+			}
+			if table := between(part, "== table guest-"+kernel, "== end of table"); *update && len(table) > 0 {
+				at := filepath.Join("../attack/testdata", "guest-"+kernel+".txt")
+				if err := os.WriteFile(at, []byte(strings.Join(table, "\n")+"\n"), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// between are the lines after the one that begins with from, up to that with to.
+func between(lines []string, from, to string) []string {
+	i := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, from) })
+	if i < 0 {
+		return nil
+	}
+	rest := lines[i+1:]
+	if j := slices.IndexFunc(rest, func(l string) bool { return strings.HasPrefix(l, to) }); j >= 0 {
+		rest = rest[:j]
+	}
+	return rest
+}
