@@ -18,8 +18,8 @@ import (
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
-// patience is how long a busy machine is waited for.
-const patience = 90 * time.Second
+// patience is how long a busy machine is waited for, or an emulated one.
+const patience = 4 * time.Minute
 
 // host is a running agent on a ground, which ends with the test.
 type host struct {
@@ -152,10 +152,24 @@ func (h *host) within(what string, ok func() bool) {
 
 // task is a task of the probe's program.
 func (h *host) task(name string, s situation, args ...string) *api.Task {
-	cpu, memory := 1000, 128
+	cpu, memory := h.share(), 128
 	return &api.Task{Name: name, Driver: "exec2", User: s.user, Resources: &api.Resources{CPU: &cpu, MemoryMB: &memory},
 		Env:    map[string]string{"LD_EVIL": "1", "GLIBC_TUNABLES": "evil"},
 		Config: map[string]any{"command": h.probe, "args": args, "unveil": s.unveil}}
+}
+
+// share is a quarter of what the node has to give, as MHz: an emulated machine is slow
+// enough.
+func (h *host) share() int {
+	id, err := h.NodeID()
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	node, _, err := h.Client.Nodes().Info(id, nil)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return int(node.NodeResources.Cpu.CpuShares / 4)
 }
 
 // job is one group of tasks that is tried once.

@@ -112,7 +112,7 @@ func buildAll(t *testing.T) string {
 		builds = append(builds, []string{"test", "-c", "-o", s.Name + ".test", module + s.pkg})
 	}
 	for _, args := range builds {
-		args = slices.Concat(args[:1], []string{"-tags=companion", "-ldflags=-s -w"}, args[1:])
+		args = slices.Concat(args[:1], []string{"-tags=companion", "-trimpath", "-ldflags=-s -w"}, args[1:])
 		i := slices.Index(args, "-o") + 1
 		args[i] = filepath.Join(dir, args[i])
 		cmd := exec.Command("go", args...)
