@@ -52,7 +52,7 @@ func laterCommands() []term.Command {
 		{"service discovery", "service list|service info|service delete"},
 		{"volumes", "volume status|volume create|volume register|volume delete|volume deregister|volume init|volume detach|volume claim delete|volume claim list|" +
 			"volume snapshot create|volume snapshot delete|volume snapshot list"},
-		{"exec", "alloc exec|exec|job action|action"},
+		{"actions", "job action|action"},
 		{"health checks", "alloc checks"},
 		{"scaling", "job scale|job scaling-events|scaling policy list|scaling policy info"},
 		{"job revert", "job revert"},

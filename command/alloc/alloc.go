@@ -1,5 +1,5 @@
 // Package alloc holds the commands about allocations: status, logs, stop,
-// restart, signal, fs. They speak to an agent through package api, which
+// restart, signal, fs, exec. They speak to an agent through package api, which
 // reaches the allocation's node; they keep nothing.
 package alloc
 
@@ -16,7 +16,7 @@ import (
 
 // Commands lists the commands of this package.
 func Commands() []term.Command {
-	return []term.Command{statusCommand(), logsCommand(), stopCommand(), restartCommand(), signalCommand(), fsCommand(), sandboxCommand()}
+	return []term.Command{statusCommand(), logsCommand(), stopCommand(), restartCommand(), signalCommand(), fsCommand(), sandboxCommand(), execCommand()}
 }
 
 // found is an allocation, with its job, and a client to go on with.

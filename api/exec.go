@@ -1,0 +1,202 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/coder/websocket"
+)
+
+// TerminalSize is in characters.
+type TerminalSize struct {
+	Height int `json:"height,omitempty"`
+	Width  int `json:"width,omitempty"`
+}
+
+// ExecStreamingInput is what the caller of an exec session says, one field at a time.
+// With none it says that it is still there.
+type ExecStreamingInput struct {
+	Stdin   *ExecStreamingIOOperation `json:"stdin,omitempty"`
+	TTYSize *TerminalSize             `json:"tty_size,omitempty"`
+}
+
+// ExecStreamingIOOperation is a piece of one stream, or its end.
+type ExecStreamingIOOperation struct {
+	Data  []byte `json:"data,omitempty"`
+	Close bool   `json:"close,omitempty"`
+}
+
+// ExecStreamingOutput is what an exec session says, one field at a time.
+type ExecStreamingOutput struct {
+	Stdout *ExecStreamingIOOperation `json:"stdout,omitempty"`
+	Stderr *ExecStreamingIOOperation `json:"stderr,omitempty"`
+	Exited bool                      `json:"exited,omitempty"`
+	Result *ExecStreamingExitResult  `json:"result,omitempty"`
+}
+
+// ExecStreamingExitResult is how the program ended.
+type ExecStreamingExitResult struct {
+	ExitCode int `json:"exit_code"`
+}
+
+const (
+	// execHeartbeat is how often the caller of a session says that it is there.
+	execHeartbeat = 10 * time.Second
+	// execChunk is how much is read of standard input at a time.
+	execChunk = 16 << 10
+	// execFrame bounds a message of the agent.
+	execFrame = 1 << 20
+	// execFailed is the exit code that comes with an error.
+	execFailed = -2
+)
+
+// Exec runs a program in a running task and returns its exit code when it has ended. With
+// tty it gets a terminal, whose sizes come over the channel, and everything that it shows
+// goes to stdout. Stdin may be nil; after Exec has returned one more read of it may be
+// under way.
+func (a *Allocations) Exec(ctx context.Context, alloc *Allocation, task string, tty bool, command []string,
+	stdin io.Reader, stdout, stderr io.Writer, terminalSizes <-chan TerminalSize, q *QueryOptions) (exitCode int, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ws, err := a.client.execDial(ctx, alloc.ID, task, tty, command, q)
+	if err != nil {
+		return execFailed, err
+	}
+	defer ws.CloseNow() //nolint:errcheck // what matters has been said
+	ws.SetReadLimit(execFrame)
+	x := execCall{ws: ws, stdout: stdout, stderr: stderr, failed: make(chan error, 1)}
+	if stdin == nil {
+		stdin = strings.NewReader("")
+	}
+	go x.sendInput(ctx, stdin, cancel)
+	go x.sendRest(ctx, terminalSizes)
+	code, err := x.receive(ctx)
+	select {
+	case failed := <-x.failed:
+		if err != nil {
+			return execFailed, failed
+		}
+	default:
+	}
+	return code, err
+}
+
+// execDial opens the websocket.
+func (c *Client) execDial(ctx context.Context, alloc, task string, tty bool, command []string, q *QueryOptions) (*websocket.Conn, error) {
+	r, err := c.newRequest(http.MethodGet, clientAllocPath(alloc, "/exec"))
+	if err != nil {
+		return nil, err
+	}
+	q.apply(r)
+	words, err := json.Marshal(command)
+	if err != nil {
+		return nil, fmt.Errorf("encode command: %w", err)
+	}
+	r.params.Del("wait")
+	r.params.Set("task", task)
+	r.params.Set("tty", strconv.FormatBool(tty))
+	r.params.Set("command", string(words))
+	if auth := c.conf.HttpAuth; auth != nil {
+		req := http.Request{Header: r.headers}
+		req.SetBasicAuth(auth.Username, auth.Password)
+	}
+	ws, resp, err := websocket.Dial(ctx, c.base.String()+r.path+"?"+r.params.Encode(), &websocket.DialOptions{HTTPClient: c.http, HTTPHeader: r.headers})
+	if err != nil && resp != nil && resp.StatusCode != http.StatusSwitchingProtocols {
+		text, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody)) // a body that ends early still says more than none
+		return nil, UnexpectedResponseError{code: resp.StatusCode, body: strings.TrimSpace(string(text))}
+	}
+	return ws, err
+}
+
+// execCall is the caller's end of a session.
+type execCall struct {
+	ws             *websocket.Conn
+	stdout, stderr io.Writer
+	failed         chan error // why input could not be read
+}
+
+// send says something. That the agent does not hear it is noticed where it is listened to.
+func (x *execCall) send(ctx context.Context, msg *ExecStreamingInput) bool {
+	text, err := json.Marshal(msg)
+	return err == nil && x.ws.Write(ctx, websocket.MessageText, text) == nil
+}
+
+func (x *execCall) sendInput(ctx context.Context, stdin io.Reader, fail func()) {
+	buf := make([]byte, execChunk)
+	for {
+		n, err := stdin.Read(buf)
+		if n > 0 && !x.send(ctx, &ExecStreamingInput{Stdin: &ExecStreamingIOOperation{Data: buf[:n]}}) {
+			return
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			x.send(ctx, &ExecStreamingInput{Stdin: &ExecStreamingIOOperation{Close: true}})
+			return
+		case err != nil:
+			x.failed <- fmt.Errorf("read standard input: %w", err)
+			fail()
+			return
+		}
+	}
+}
+
+// sendRest sends sizes of the terminal and heartbeats.
+func (x *execCall) sendRest(ctx context.Context, sizes <-chan TerminalSize) {
+	tick := time.NewTicker(execHeartbeat)
+	defer tick.Stop()
+	for {
+		msg := &ExecStreamingInput{}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		case size, ok := <-sizes:
+			if !ok {
+				sizes = nil
+				continue
+			}
+			msg.TTYSize = &size
+		}
+		if !x.send(ctx, msg) {
+			return
+		}
+	}
+}
+
+// receive passes on what the program writes until it has ended.
+func (x *execCall) receive(ctx context.Context) (int, error) {
+	for {
+		_, text, err := x.ws.Read(ctx)
+		var end websocket.CloseError
+		switch {
+		case errors.As(err, &end) && end.Reason != "":
+			return execFailed, errors.New(end.Reason)
+		case ctx.Err() != nil:
+			return execFailed, ctx.Err()
+		case err != nil:
+			return execFailed, fmt.Errorf("connection ended before the command: %w", err)
+		}
+		var msg ExecStreamingOutput
+		if err := json.Unmarshal(text, &msg); err != nil {
+			return execFailed, fmt.Errorf("decode message: %w", err)
+		}
+		switch {
+		case msg.Stdout != nil:
+			_, err = x.stdout.Write(msg.Stdout.Data)
+		case msg.Stderr != nil:
+			_, err = x.stderr.Write(msg.Stderr.Data)
+		case msg.Exited && msg.Result != nil:
+			return msg.Result.ExitCode, nil
+		}
+		if err != nil {
+			return execFailed, fmt.Errorf("write output: %w", err)
+		}
+	}
+}

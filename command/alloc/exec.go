@@ -1,0 +1,158 @@
+package alloc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"golang.org/x/term"
+
+	"github.com/open-nomad/open-nomad/api"
+	cmdterm "github.com/open-nomad/open-nomad/command/term"
+)
+
+func execCommand() cmdterm.Command {
+	return cmdterm.Command{
+		Name: "alloc exec", Alias: []string{"exec"}, Args: "<allocation> <command> [argument...]", MinArgs: 2, MaxArgs: -1,
+		Short: "Run a command in a running task",
+		Long: `Runs a command beside a running task: as the same user, in the same namespaces, control group and
+sandbox, with the environment that the task would have now. Its exit code is that of the command, 1 for
+an error of nomad's own.
+
+In a terminal, "~." at the beginning of a line leaves the session, and ends the command.`,
+		Setup: func(f *cmdterm.Flags) cmdterm.Run {
+			x := &execution{tty: f.OptBool("t", "Give the command a terminal. Default: whether standard input is one.")}
+			f.StringVar(&x.task, "task", "", "The `task`; needed when the allocation has several.")
+			f.BoolVar(&x.job, "job", false, "The first argument is a job: take one of its allocations.")
+			f.StringVar(&x.group, "group", "", "With -job, an allocation of this `group`.")
+			f.BoolVar(&x.input, "i", true, "Pass standard input on to the command.")
+			f.StringVar(&x.escape, "e", "~", "The `character` that begins an escape in a terminal; none for none.")
+			return x.run
+		},
+	}
+}
+
+type execution struct {
+	task, group, escape string
+	job, input          bool
+	tty                 **bool
+}
+
+func (x *execution) run(ctx context.Context, e *cmdterm.Env) error {
+	in, isTerminal := terminal(e.In)
+	tty := isTerminal && x.input
+	if *x.tty != nil {
+		tty = **x.tty
+	}
+	if tty && !x.input {
+		return errors.New("A terminal needs input: -t excludes -i=false")
+	}
+	escape, err := escapeOf(x.escape)
+	if err != nil {
+		return err
+	}
+	find := func() (found, error) { return find(ctx, e, e.Arg(0)) }
+	if x.job {
+		find = func() (found, error) { return ofJob(ctx, e, e.Arg(0), x.group) }
+	}
+	at, err := find()
+	if err != nil {
+		return err
+	}
+	name, err := task(at.alloc, x.task)
+	if err != nil {
+		return err
+	}
+	s := session{in: e.In, out: e.Out, err: e.Err}
+	if !x.input {
+		s.in = nil
+	}
+	ctx, leave := context.WithCancelCause(ctx)
+	defer leave(nil)
+	if tty && isTerminal {
+		restore, err := s.raw(ctx, in)
+		if err != nil {
+			return err
+		}
+		defer restore()
+		if escape != 0 {
+			s.in = newEscapes(s.in, escape, func() { leave(errLeft) })
+		}
+	}
+	code, err := at.client.Allocations().Exec(ctx, at.alloc, name, tty, e.Args[1:], s.in, s.out, s.err, s.sizes, query(ctx, at.alloc))
+	switch {
+	case context.Cause(ctx) == errLeft:
+		return errLeft
+	case err != nil:
+		return fmt.Errorf("Failed to exec into task %q: %w", name, err)
+	case code != 0:
+		return cmdterm.Exit(code)
+	}
+	return nil
+}
+
+// errLeft is of a session that its caller left.
+var errLeft = errors.New("Left the session.")
+
+// escapeOf reads the flag -e; 0 is none.
+func escapeOf(text string) (byte, error) {
+	switch {
+	case text == "none" || text == "":
+		return 0, nil
+	case len(text) == 1:
+		return text[0], nil
+	}
+	return 0, fmt.Errorf("-e takes one character or none, not %q", text)
+}
+
+// terminal says whether a stream is a terminal.
+func terminal(in io.Reader) (*os.File, bool) {
+	f, ok := in.(*os.File)
+	return f, ok && term.IsTerminal(int(f.Fd()))
+}
+
+// session is what a command is connected to here.
+type session struct {
+	in       io.Reader
+	out, err io.Writer
+	sizes    <-chan api.TerminalSize
+}
+
+// raw makes the terminal one of the far command: what is typed goes there as it is, and
+// its size is told. What restore undoes holds for the shell that runs nomad, so it is
+// called whatever happens.
+func (s *session) raw(ctx context.Context, in *os.File) (restore func(), err error) {
+	fd := int(in.Fd())
+	before, err := term.MakeRaw(fd)
+	if err != nil {
+		return nil, fmt.Errorf("Failed to set up the terminal: %w", err)
+	}
+	changed := make(chan os.Signal, 1)
+	signal.Notify(changed, syscall.SIGWINCH)
+	sizes := make(chan api.TerminalSize, 1)
+	s.sizes = sizes
+	go func() {
+		for {
+			if width, height, err := term.GetSize(fd); err == nil {
+				select {
+				case sizes <- api.TerminalSize{Height: height, Width: width}:
+				case <-ctx.Done():
+					return
+				}
+			}
+			select {
+			case <-changed:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return func() {
+		signal.Stop(changed)
+		term.Restore(fd, before) //nolint:errcheck // nothing is left to try
+	}, nil
+}
