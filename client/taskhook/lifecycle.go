@@ -146,7 +146,8 @@ type Owner struct {
 	GID  int
 }
 
-// Exec runs a command inside a task.
+// Exec runs a command inside a task, without input, and returns the first of what it
+// writes.
 type Exec func(ctx context.Context, command []string) ([]byte, *drivers.ExitResult, error)
 
 // DriverNetwork is a network that a driver made for the task.

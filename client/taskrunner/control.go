@@ -2,7 +2,6 @@ package taskrunner
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -85,28 +84,6 @@ func (r *Runner) Signal(e *nomad.TaskEvent, signal string) error {
 	}
 	r.Emit(e)
 	return nil
-}
-
-// Exec runs a program beside the running task, in the environment that the task would
-// have if it were started now.
-func (r *Runner) Exec(ctx context.Context, o *drivers.ExecOptions) (*drivers.ExitResult, error) {
-	id := r.taskID()
-	if id == "" {
-		return nil, fmt.Errorf("run a program in task %s: %w", r.name, ErrNotRunning)
-	}
-	driver, ok := r.cfg.Driver.(drivers.Execer)
-	if !ok || !r.cfg.Driver.Capabilities().Exec {
-		return nil, fmt.Errorf("run a program in task %s: driver %s: %w", r.name, r.cfg.Driver.Name(), drivers.ErrNoExec)
-	}
-	o.Env = r.env.Build().Map()
-	exit, err := driver.ExecTask(ctx, id, o)
-	if errors.Is(err, drivers.ErrTaskNotFound) {
-		err = ErrNotRunning
-	}
-	if err != nil {
-		return nil, fmt.Errorf("run a program in task %s: %w", r.name, err)
-	}
-	return exit, nil
 }
 
 // SetEnv replaces what a hook gave to the environment of later starts.

@@ -82,7 +82,7 @@ func (r *Runner) runPoststart(ctx context.Context, env *taskenv.Env, started tim
 	_, task := r.current()
 	id := r.taskID()
 	req := &taskhook.TaskPoststartRequest{
-		Env: env, Task: task, Started: started,
+		Env: env, Task: task, Started: started, Exec: r.execer(),
 		Stats: func(ctx context.Context, every time.Duration) (<-chan *drivers.ResourceUsage, error) {
 			return r.cfg.Driver.TaskStats(ctx, id, every)
 		},

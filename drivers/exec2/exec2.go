@@ -59,7 +59,10 @@ func New(log *slog.Logger, super *supervise.Client) *Driver {
 		Tasks: process.Tasks{Driver: Name, DefaultStop: syscall.SIGINT, Supervisor: super}}
 }
 
-var _ drivers.Driver = (*Driver)(nil)
+var (
+	_ drivers.Driver = (*Driver)(nil)
+	_ drivers.Execer = (*Driver)(nil)
+)
 
 // Name implements drivers.Driver.
 func (d *Driver) Name() string { return Name }
@@ -75,7 +78,7 @@ func (d *Driver) TaskSpec() hcldec.Spec { return config.TaskSpec }
 
 // Capabilities implements drivers.Driver.
 func (d *Driver) Capabilities() drivers.Capabilities {
-	return drivers.Capabilities{SendSignals: true, FSIsolation: drivers.FSIsolationUnveil, DynamicWorkloadUsers: true,
+	return drivers.Capabilities{SendSignals: true, Exec: true, FSIsolation: drivers.FSIsolationUnveil, DynamicWorkloadUsers: true,
 		Mounts: ownNamespaces() == nil, Networks: networks()}
 }
 
@@ -199,7 +202,7 @@ func (d *Driver) start(ctx context.Context, cfg *drivers.TaskConfig, spec *super
 	w.PID = running.PID
 	d.watch.begin(w)
 	d.watch.started(cfg.ID)
-	return d.Started(cfg)
+	return d.Started(cfg, process.Beside{Environment: environment(cfg, acc)})
 }
 
 // demands says what a task asks of the kernel that it does not have. Servers place by

@@ -1,9 +1,6 @@
 package exec2
 
 import (
-	"slices"
-	"strings"
-
 	"github.com/open-nomad/open-nomad/drivers/exec2/config"
 	"github.com/open-nomad/open-nomad/drivers/process"
 	"github.com/open-nomad/open-nomad/internal/sandbox"
@@ -28,7 +25,7 @@ func policy(set config.Plugin, cfg *drivers.TaskConfig, t config.Task, acc proce
 		return nil, err
 	}
 	p := &sandbox.Policy{
-		Argv: append([]string{t.Command}, t.Args...), Env: environ(cfg, acc), Dir: dir, DirAs: sandbox.DirAsUser,
+		Argv: append([]string{t.Command}, t.Args...), Env: environment(cfg, acc).Apply(cfg.Env), Dir: dir, DirAs: sandbox.DirAsUser,
 		MissingExit: notFound, OOMScoreAdj: max(t.OOMScoreAdj, cfg.OOMScoreAdj, 0),
 		Files:   &sandbox.Files{Paths: paths, MinABI: requiredABI(set, t), TCP: t.Network},
 		Rlimits: limits,
@@ -46,21 +43,16 @@ func policy(set config.Plugin, cfg *drivers.TaskConfig, t config.Task, acc proce
 // requiredABI is what the node's operator and the task demand of Landlock.
 func requiredABI(set config.Plugin, t config.Task) int { return max(set.RequireABI, t.RequireABI) }
 
-// unwanted are variables of a desktop; those of the loader go by their prefix.
-var unwanted = []string{"LS_COLORS", "XAUTHORITY", "DISPLAY", "COLORTERM", "MAIL"}
-
-// environ is the task's environment: what the client made, without what would
-// steer the loader or a desktop, and with what belongs to its user.
-func environ(cfg *drivers.TaskConfig, acc process.Account) sandbox.Environment {
-	env := map[string]string{"PATH": "/usr/local/bin:/usr/bin:/bin"}
-	for k, v := range cfg.Env {
-		if !strings.HasPrefix(k, "LD_") && !slices.Contains(unwanted, k) {
-			env[k] = v
-		}
+// environment is what the client made, without what would steer the loader or a desktop,
+// and with what belongs to the task's user.
+func environment(cfg *drivers.TaskConfig, acc process.Account) process.Environment {
+	e := process.Environment{
+		Default: map[string]string{"PATH": "/usr/local/bin:/usr/bin:/bin"},
+		Set:     map[string]string{"TMPDIR": tmpDir(cfg)},
+		Without: []string{"LD_*", "LS_COLORS", "XAUTHORITY", "DISPLAY", "COLORTERM", "MAIL"},
 	}
-	env["TMPDIR"] = tmpDir(cfg)
 	if acc.Name != "" {
-		env["USER"], env["HOME"] = acc.Name, acc.Home
+		e.Set["USER"], e.Set["HOME"] = acc.Name, acc.Home
 	}
-	return process.Environ(env)
+	return e
 }

@@ -44,6 +44,14 @@ const handleVersion = 1
 type state struct {
 	Name       string
 	MHzPerCore uint64
+	Beside
+}
+
+// Beside is what programs that run beside a task have of it, besides its policy and its
+// control group.
+type Beside struct {
+	Environment Environment
+	Join        []string // files of further groups that the task joined
 }
 
 // Tasks are the running and exited tasks of one driver.
@@ -57,8 +65,8 @@ type Tasks struct {
 }
 
 // Started takes a task that the supervisor has started and returns its handle.
-func (ts *Tasks) Started(cfg *drivers.TaskConfig) (*drivers.TaskHandle, error) {
-	s := state{Name: cfg.Name, MHzPerCore: cfg.Limits.MHzPerCore}
+func (ts *Tasks) Started(cfg *drivers.TaskConfig, b Beside) (*drivers.TaskHandle, error) {
+	s := state{Name: cfg.Name, MHzPerCore: cfg.Limits.MHzPerCore, Beside: b}
 	raw, err := json.Marshal(s)
 	if err != nil {
 		return nil, fmt.Errorf("encode handle of task %s: %w", cfg.ID, err)

@@ -2,7 +2,6 @@ package rawexec
 
 import (
 	"fmt"
-	"path"
 	"strconv"
 	"strings"
 
@@ -127,10 +126,4 @@ func parseRanges(s string) (ranges, error) {
 		out = append(out, [2]uint32{uint32(a), uint32(b)})
 	}
 	return out, nil
-}
-
-// matchEnv says whether a denied pattern such as "AWS_*" means the variable.
-func matchEnv(pattern, name string) bool {
-	ok, err := path.Match(pattern, name)
-	return err == nil && ok || pattern == name
 }

@@ -14,7 +14,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 
 	"github.com/hashicorp/hcl/v2/hcldec"
@@ -43,7 +42,10 @@ func New(log *slog.Logger, super *supervise.Client) *Driver {
 		Tasks: process.Tasks{Driver: Name, DefaultStop: syscall.SIGTERM, Supervisor: super}}
 }
 
-var _ drivers.Driver = (*Driver)(nil)
+var (
+	_ drivers.Driver = (*Driver)(nil)
+	_ drivers.Execer = (*Driver)(nil)
+)
 
 // Name implements drivers.Driver.
 func (d *Driver) Name() string { return Name }
@@ -56,7 +58,7 @@ func (d *Driver) TaskSpec() hcldec.Spec { return taskSpec }
 
 // Capabilities implements drivers.Driver.
 func (d *Driver) Capabilities() drivers.Capabilities {
-	return drivers.Capabilities{SendSignals: true, FSIsolation: drivers.FSIsolationNone}
+	return drivers.Capabilities{SendSignals: true, Exec: true, FSIsolation: drivers.FSIsolationNone}
 }
 
 // Fingerprint implements drivers.Driver.
@@ -95,7 +97,7 @@ func (d *Driver) StartTask(ctx context.Context, cfg *drivers.TaskConfig) (*drive
 	if _, err := d.super.Start(ctx, spec); err != nil {
 		return nil, process.StartFailure(err)
 	}
-	return d.Started(cfg)
+	return d.Started(cfg, process.Beside{Environment: set.environment(opts), Join: spec.Join})
 }
 
 // groups chooses the task's control groups: weights and cores, no hard limits. An
@@ -136,6 +138,11 @@ func groups(spec *supervise.Spec, cfg *drivers.TaskConfig, o options) error {
 	return nil
 }
 
+// environment is without what the operator and the job deny.
+func (s settings) environment(o options) process.Environment {
+	return process.Environment{Without: slices.Concat(s.deniedEnv, o.deniedEnv)}
+}
+
 // policy keeps every right and says so.
 func (s settings) policy(cfg *drivers.TaskConfig, o options) (*sandbox.Policy, error) {
 	p := &sandbox.Policy{
@@ -150,12 +157,7 @@ func (s settings) policy(cfg *drivers.TaskConfig, o options) (*sandbox.Policy, e
 	} else {
 		p.DirAs = sandbox.DirAsUser
 	}
-	for _, v := range process.Environ(cfg.Env) {
-		name, _, _ := strings.Cut(v, "=")
-		if !slices.ContainsFunc(slices.Concat(s.deniedEnv, o.deniedEnv), func(pattern string) bool { return matchEnv(pattern, name) }) {
-			p.Env = append(p.Env, v)
-		}
-	}
+	p.Env = s.environment(o).Apply(cfg.Env)
 	if cfg.User == "" {
 		return p, s.allow(uint32(os.Geteuid()), uint32(os.Getegid()))
 	}

@@ -61,6 +61,7 @@ type Policy struct {
 	Files   *Files // nil leaves files, sockets and signals alone
 	Rlimits []Rlimit
 
+	Bound            bool   // to another program, beside which it starts: ends with the process that started it, and goes without granted paths that are gone
 	KeepCapabilities bool   // false clears all five sets
 	KeepPrivileges   bool   // false sets no_new_privs
 	Seccomp          string // profile, by its name

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"unsafe"
@@ -99,6 +100,21 @@ func (p *Policy) loadFilter() error {
 	runtime.KeepAlive(prog)
 	if e != 0 {
 		return fmt.Errorf("load seccomp filter: %w", e)
+	}
+	return nil
+}
+
+// bind has the program end with its parent: a change of user undoes what was asked before.
+func (p *Policy) bind() error {
+	if !p.Bound {
+		return nil
+	}
+	parent := unix.Getppid()
+	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
+		return fmt.Errorf("bind to the process that started this one: %w", err)
+	}
+	if unix.Getppid() != parent {
+		return errors.New("the process that started this one has ended")
 	}
 	return nil
 }

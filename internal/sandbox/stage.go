@@ -117,18 +117,20 @@ func Declared(raw []byte) (*Policy, error) {
 }
 
 // Beside is p for a further program beside the one that p was for: in the same
-// namespaces, which are there already and are entered by whoever starts it.
+// namespaces, which are there already and are entered by whoever starts it, and with which
+// it ends.
 func (p *Policy) Beside(argv []string, env Environment) *Policy {
 	b := *p
 	b.Argv, b.Env = argv, env
 	b.PrivatePID, b.OwnUsers, b.PrivateIPC, b.NetNS, b.Mounts = false, false, false, "", nil
+	b.Bound = true
 	return &b
 }
 
 // join makes the calling thread a member of control groups.
 func join(files []string) error {
 	for _, f := range files {
-		if err := writeFile(f, "0"); err != nil {
+		if err := joinFile(f); err != nil {
 			return fmt.Errorf("join control group: %w", err)
 		}
 	}
@@ -151,6 +153,9 @@ func (p *Policy) apply() error {
 		return err
 	}
 	if err := p.dropPrivileges(); err != nil {
+		return err
+	}
+	if err := p.bind(); err != nil {
 		return err
 	}
 	if err := p.enter(DirAsUser); err != nil {
@@ -190,18 +195,18 @@ func (p *Policy) enter(as DirAs) error {
 // higher one than 0 stays unless the policy names one, for lowering takes a privilege.
 func (p *Policy) scoreOOM() error {
 	const file = "/proc/self/oom_score_adj"
-	text, err := os.ReadFile(file)
+	text, err := readProc(file)
 	if err != nil {
 		return err
 	}
-	now, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	now, err := strconv.Atoi(strings.TrimSpace(text))
 	if err != nil {
 		return err
 	}
 	if now == p.OOMScoreAdj || now > 0 && p.OOMScoreAdj == 0 {
 		return nil
 	}
-	return writeFile(file, strconv.Itoa(p.OOMScoreAdj))
+	return writeProc(file, strconv.Itoa(p.OOMScoreAdj))
 }
 
 // openPaths opens what is granted while that is still possible, so that the rules
@@ -213,12 +218,29 @@ func (p *Policy) openPaths() (landlock.Ruleset, error) {
 	rs := landlock.Ruleset{TCP: p.Files.TCP, MinABI: p.Files.MinABI, Log: p.LogDenials}
 	for _, path := range p.Files.Paths {
 		f, err := path.open()
+		if err != nil && p.Bound && isGone(err) {
+			continue // the other program has removed it
+		}
 		if err != nil {
 			return rs, fmt.Errorf("open granted path %s: %w", path, err)
+		}
+		if unreachable(f) {
+			f.Close()
+			continue
 		}
 		rs.Paths = append(rs.Paths, landlock.Path{Modes: path.Modes, File: f, Name: path.String()})
 	}
 	return rs, nil
+}
+
+// isGone says that a path leads to nothing any more, or elsewhere.
+func isGone(err error) bool {
+	for _, e := range []error{syscall.ENOENT, syscall.ENOTDIR, syscall.ELOOP, syscall.EXDEV} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
 }
 
 func (p Path) open() (*os.File, error) {
@@ -313,18 +335,4 @@ func isMissing(err error) bool {
 		}
 	}
 	return false
-}
-
-// writeFile writes a small file of the kernel. It goes around package os, which
-// would set a poller up for it.
-func writeFile(name, value string) error {
-	fd, err := unix.Open(name, unix.O_WRONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return &os.PathError{Op: "open", Path: name, Err: err}
-	}
-	defer unix.Close(fd)
-	if _, err := unix.Write(fd, []byte(value)); err != nil {
-		return &os.PathError{Op: "write", Path: name, Err: err}
-	}
-	return nil
 }

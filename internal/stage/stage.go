@@ -29,6 +29,9 @@ type Start struct {
 	// has what capabilities it needs there, and gives them up. With Enter it says that the
 	// process was started so; the network is then the caller's.
 	Users bool
+	// Bound ends what is started with the thread that forks it: init, or the stage until it
+	// changes its user. The policy has to say it for the program.
+	Bound bool
 
 	// Status is where init writes the program's wait status; nil makes a memory file.
 	// It is not looked at without Init or Enter.
@@ -104,6 +107,9 @@ func (f *forking) fork() (*Process, error) {
 // prepare says how the child is to be born.
 func (f *forking) prepare(p *Process) error {
 	f.sys.Setsid = true
+	if f.Bound {
+		f.sys.Pdeathsig = syscall.SIGKILL
+	}
 	if f.GroupDir != "" {
 		dir, err := os.OpenFile(f.GroupDir, unix.O_PATH|unix.O_DIRECTORY, 0)
 		if err != nil {

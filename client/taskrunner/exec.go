@@ -1,0 +1,73 @@
+package taskrunner
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/open-nomad/open-nomad/client/taskhook"
+	"github.com/open-nomad/open-nomad/plugins/drivers"
+)
+
+// Exec runs a program beside the running task, in the environment that the task would
+// have if it were started now.
+func (r *Runner) Exec(ctx context.Context, o *drivers.ExecOptions) (*drivers.ExitResult, error) {
+	id := r.taskID()
+	if id == "" {
+		return nil, fmt.Errorf("run a program in task %s: %w", r.name, ErrNotRunning)
+	}
+	driver, ok := r.cfg.Driver.(drivers.Execer)
+	if !ok || !r.cfg.Driver.Capabilities().Exec {
+		return nil, fmt.Errorf("run a program in task %s: driver %s: %w", r.name, r.cfg.Driver.Name(), drivers.ErrNoExec)
+	}
+	o.Env = r.env.Build().Map()
+	exit, err := driver.ExecTask(ctx, id, o)
+	if errors.Is(err, drivers.ErrTaskNotFound) {
+		err = ErrNotRunning
+	}
+	if err != nil {
+		return nil, fmt.Errorf("run a program in task %s: %w", r.name, err)
+	}
+	return exit, nil
+}
+
+// maxHookOutput is how much of what a command writes a hook gets.
+const maxHookOutput = 64 << 10
+
+// execer is what hooks run commands in the task with, nil when its driver cannot.
+func (r *Runner) execer() taskhook.Exec {
+	if _, ok := r.cfg.Driver.(drivers.Execer); !ok || !r.cfg.Driver.Capabilities().Exec {
+		return nil
+	}
+	return func(ctx context.Context, command []string) ([]byte, *drivers.ExitResult, error) {
+		out := &bounded{left: maxHookOutput}
+		exit, err := r.Exec(ctx, &drivers.ExecOptions{Command: command, Stdin: strings.NewReader(""), Stdout: out, Stderr: out})
+		return out.bytes(), exit, err
+	}
+}
+
+// bounded keeps the first of what is written to it.
+type bounded struct {
+	mu   sync.Mutex
+	buf  bytes.Buffer
+	left int
+}
+
+// Write implements io.Writer.
+func (b *bounded) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := min(len(p), b.left)
+	b.left -= n
+	b.buf.Write(p[:n])
+	return len(p), nil
+}
+
+func (b *bounded) bytes() []byte {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return bytes.Clone(b.buf.Bytes())
+}

@@ -1,0 +1,190 @@
+package process
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/internal/pty"
+	"github.com/open-nomad/open-nomad/internal/sandbox"
+	"github.com/open-nomad/open-nomad/plugins/drivers"
+)
+
+// connection is what connects a program beside a task to its caller: three pipes, or a
+// terminal.
+type connection struct {
+	child       [3]*os.File // of the program
+	in, out     *os.File    // out is nil for none; with a terminal both are its master
+	errs        *os.File
+	terminal    bool
+	outputs     sync.WaitGroup
+	sizes       sync.WaitGroup
+	over        chan struct{} // closed when nothing is carried any more
+	childClosed sync.Once
+}
+
+// connect makes the descriptors. They are the user's whom the program runs as, so that it
+// can open them anew, as /dev/stdout.
+func connect(o *drivers.ExecOptions, u *sandbox.User) (c *connection, err error) {
+	c = &connection{terminal: o.Tty, over: make(chan struct{})}
+	defer func() {
+		if err != nil {
+			c.close()
+		}
+	}()
+	if o.Tty {
+		var slave *os.File
+		if c.in, slave, err = pty.Open(); err != nil {
+			return nil, err
+		}
+		c.out, c.child = c.in, [3]*os.File{slave, slave, slave}
+	} else {
+		if c.child[0], c.in, err = os.Pipe(); err != nil {
+			return nil, fmt.Errorf("make a pipe: %w", err)
+		}
+		if c.out, c.child[1], err = os.Pipe(); err != nil {
+			return nil, fmt.Errorf("make a pipe: %w", err)
+		}
+		if c.errs, c.child[2], err = os.Pipe(); err != nil {
+			return nil, fmt.Errorf("make a pipe: %w", err)
+		}
+	}
+	if u == nil {
+		return c, nil
+	}
+	for _, f := range c.child {
+		if err := f.Chown(int(u.UID), int(u.GID)); err != nil {
+			return nil, fmt.Errorf("give a stream to uid %d: %w", u.UID, err)
+		}
+	}
+	return c, nil
+}
+
+// closeChild lets go of the program's ends.
+func (c *connection) closeChild() {
+	c.childClosed.Do(func() {
+		for i, f := range c.child {
+			if f != nil && (i == 0 || f != c.child[0]) {
+				f.Close()
+			}
+		}
+	})
+}
+
+// close ends everything, also what waits for the program.
+func (c *connection) close() {
+	close(c.over)
+	c.closeChild()
+	for _, f := range []*os.File{c.in, c.out, c.errs} {
+		if f != nil {
+			f.Close() // twice for a terminal, which does no harm
+		}
+	}
+	c.outputs.Wait()
+	c.sizes.Wait()
+}
+
+// endOfInput is what ends the input of a terminal, at the beginning of a line.
+const endOfInput = 4
+
+// carry begins to move what is typed and what is written. Reading of the caller may go on
+// until the caller ends it.
+func (c *connection) carry(o *drivers.ExecOptions) {
+	go func() {
+		if _, err := io.Copy(onlyWriter{c.in}, o.Stdin); err == nil && c.terminal {
+			c.in.Write([]byte{endOfInput}) //nolint:errcheck // the program may have ended
+		}
+		if !c.terminal {
+			c.in.Close()
+		}
+	}()
+	c.outputs.Go(func() { pump(o.Stdout, c.out) })
+	if c.errs != nil {
+		c.outputs.Go(func() { pump(o.Stderr, c.errs) })
+	}
+	if o.Resize == nil {
+		return
+	}
+	c.sizes.Go(func() {
+		for {
+			select {
+			case <-c.over:
+				return
+			case size := <-o.Resize:
+				pty.Resize(c.in, size.Height, size.Width) //nolint:errcheck // the program may have ended
+			}
+		}
+	})
+}
+
+// onlyWriter keeps io.Copy from moving to a file in ways of its own, which cannot be ended.
+type onlyWriter struct{ io.Writer }
+
+// chunk is how much is read of a program at a time.
+const chunk = 16 << 10
+
+// pump moves what a program writes until that is all, or a deadline has passed.
+func pump(to io.Writer, from *os.File) {
+	buf := make([]byte, chunk)
+	for {
+		n, err := from.Read(buf)
+		if n > 0 {
+			if _, werr := to.Write(buf[:n]); werr != nil {
+				return
+			}
+		}
+		switch {
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			rest(to, from, buf)
+			return
+		case err != nil:
+			return
+		}
+	}
+}
+
+// rest moves what is in a pipe and does not wait for more.
+func rest(to io.Writer, from *os.File, buf []byte) {
+	if from.SetReadDeadline(time.Time{}) != nil {
+		return
+	}
+	conn, err := from.SyscallConn()
+	if err != nil {
+		return
+	}
+	for {
+		n := 0
+		if conn.Read(func(fd uintptr) bool {
+			n, err = unix.Read(int(fd), buf)
+			return true
+		}) != nil || err != nil || n <= 0 {
+			return
+		}
+		if _, err := to.Write(buf[:n]); err != nil {
+			return
+		}
+	}
+}
+
+// hungUp is how long a terminal may take to say that its last program is gone.
+const hungUp = time.Second
+
+// finish moves what the program wrote before it ended. What it left running may hold its
+// ends of the pipes, and is not waited for.
+func (c *connection) finish() {
+	late := time.Now()
+	if c.terminal { // its output arrives a moment later, and then its end
+		late = late.Add(hungUp)
+	}
+	for _, f := range []*os.File{c.out, c.errs} {
+		if f != nil {
+			f.SetReadDeadline(late) //nolint:errcheck // pipes and terminals have deadlines
+		}
+	}
+	c.outputs.Wait()
+}

@@ -1,0 +1,110 @@
+package process
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/internal/stage"
+)
+
+// leader is the program of a session: its number is the session's.
+type leader struct {
+	pid   int
+	pidfd int
+}
+
+// leaderOf returns the program that a stage has become. Only the child of its init, if it
+// has one, is it: init lives longer, and a later process of the same number has another
+// parent. One that has ended already has a zero leader.
+func leaderOf(p *stage.Process) (*leader, error) {
+	pid := p.Main()
+	if pid == 0 {
+		return &leader{pidfd: -1}, nil
+	}
+	pidfd, err := unix.PidfdOpen(pid, 0)
+	if err == unix.ESRCH || err == unix.EINVAL {
+		return &leader{pidfd: -1}, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("watch process %d: %w", pid, err)
+	}
+	st, err := readStat(pid)
+	if pid != p.PID && (err != nil || st.parent != p.PID) {
+		unix.Close(pidfd)
+		return &leader{pidfd: -1}, nil
+	}
+	return &leader{pid, pidfd}, nil
+}
+
+func (l *leader) close() {
+	if l.pidfd >= 0 {
+		unix.Close(l.pidfd)
+	}
+}
+
+// rounds is how often it is looked for what the others of a session forked meanwhile.
+const rounds = 5
+
+// kill ends the session. The leader goes last: while it is there, stopped, no other
+// process can have its number.
+func (l *leader) kill() {
+	if l.pidfd < 0 || unix.PidfdSendSignal(l.pidfd, unix.SIGSTOP, nil, 0) != nil {
+		return // it has ended
+	}
+	for range rounds {
+		if killOthers(l.pid) == 0 {
+			break
+		}
+	}
+	unix.PidfdSendSignal(l.pidfd, unix.SIGKILL, nil, 0) //nolint:errcheck // it may have ended
+}
+
+// killOthers kills the members of a session but its leader, and says how many there were.
+func killOthers(session int) (found int) {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return 0
+	}
+	defer dir.Close()
+	names, err := dir.Readdirnames(-1)
+	if err != nil {
+		return 0
+	}
+	for _, name := range names {
+		pid, err := strconv.Atoi(name)
+		if err != nil || pid == session {
+			continue
+		}
+		if st, err := readStat(pid); err == nil && st.session == session && st.state != 'Z' {
+			unix.Kill(pid, unix.SIGKILL) //nolint:errcheck // it may have ended
+			found++
+		}
+	}
+	return found
+}
+
+// stat is what is read of a process in /proc.
+type stat struct {
+	state           byte
+	parent, session int
+}
+
+func readStat(pid int) (stat, error) {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return stat{}, err
+	}
+	// The name, in parentheses, may hold anything.
+	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+	if len(fields) < 4 {
+		return stat{}, errors.New("process without a state")
+	}
+	parent, perr := strconv.Atoi(fields[1])
+	session, serr := strconv.Atoi(fields[3])
+	return stat{fields[0][0], parent, session}, errors.Join(perr, serr)
+}

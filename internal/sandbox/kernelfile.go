@@ -1,0 +1,85 @@
+package sandbox
+
+import (
+	"errors"
+	"os"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+// The stage of a program beside a task sees the mounts of that task, and what is mounted
+// in them is the job's matter: a volume may be where the kernel's files are looked for.
+// Nothing is read or written, as root, but what the kernel itself made.
+
+// errNotKernel is of a file that is where the kernel's was looked for.
+var errNotKernel = errors.New("it is not the kernel's: something else is mounted there")
+
+// joinFile makes the calling thread a member of a control group.
+func joinFile(name string) error {
+	fd, err := unix.Openat2(unix.AT_FDCWD, name, &unix.OpenHow{Flags: unix.O_WRONLY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
+	if err != nil {
+		return &os.PathError{Op: "open", Path: name, Err: err}
+	}
+	return writeTo(fd, name, "0", unix.CGROUP_SUPER_MAGIC, unix.CGROUP2_SUPER_MAGIC)
+}
+
+// writeProc writes a small file of /proc. It goes around package os, which would set a
+// poller up for it.
+func writeProc(name, value string) error {
+	fd, err := openProc(name, unix.O_WRONLY)
+	if err != nil {
+		return err
+	}
+	return writeTo(fd, name, value, unix.PROC_SUPER_MAGIC)
+}
+
+// readProc reads a small file of /proc.
+func readProc(name string) (string, error) {
+	fd, err := openProc(name, unix.O_RDONLY)
+	if err != nil {
+		return "", err
+	}
+	defer unix.Close(fd)
+	if !isOn(fd, unix.PROC_SUPER_MAGIC) {
+		return "", &os.PathError{Op: "read", Path: name, Err: errNotKernel}
+	}
+	buf := make([]byte, 128)
+	n, err := unix.Read(fd, buf)
+	if err != nil {
+		return "", &os.PathError{Op: "read", Path: name, Err: err}
+	}
+	return string(buf[:n]), nil
+}
+
+func openProc(name string, how int) (int, error) {
+	fd, err := unix.Open(name, how|unix.O_CLOEXEC|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return -1, &os.PathError{Op: "open", Path: name, Err: err}
+	}
+	return fd, nil
+}
+
+// writeTo writes to a file on a file system of the kernel, and closes it.
+func writeTo(fd int, name, value string, systems ...int64) error {
+	defer unix.Close(fd)
+	if !isOn(fd, systems...) {
+		return &os.PathError{Op: "write", Path: name, Err: errNotKernel}
+	}
+	if _, err := unix.Write(fd, []byte(value)); err != nil {
+		return &os.PathError{Op: "write", Path: name, Err: err}
+	}
+	return nil
+}
+
+// isOn says whether a file is on one of the file systems.
+func isOn(fd int, systems ...int64) bool {
+	var st unix.Statfs_t
+	return unix.Fstatfs(fd, &st) == nil && slices.Contains(systems, st.Type)
+}
+
+// unreachable says whether a file is one that Landlock has no rules for, and does not
+// restrict: pipes and sockets have no path. /dev/stdout can be such a one.
+func unreachable(f *os.File) bool {
+	return isOn(int(f.Fd()), unix.PIPEFS_MAGIC, unix.SOCKFS_MAGIC, unix.ANON_INODE_FS_MAGIC)
+}
