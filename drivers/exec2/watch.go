@@ -43,24 +43,32 @@ func newWatch(log *slog.Logger) *watch {
 // mode is what of refusals can be told here: what the operator wants, if the kernel
 // and the agent's rights allow it.
 func (w *watch) mode(set config.Plugin) denials.Mode {
-	w.once.Do(func() {
-		w.explain = denials.Off
-		mode, err := denials.ParseMode(set.ExplainDenials)
-		if err == nil {
-			err = denials.Available(mode)
-		}
-		if err != nil {
-			w.log.Error("refusals are not explained", "explain_denials", set.ExplainDenials, "err", err)
-			return
-		}
-		if abi, _ := landlock.ABI(); mode == denials.Audit && abi < landlock.ABIAudit {
-			w.log.Warn("the kernel does not tell what Landlock refuses: system calls are explained only",
-				"landlock_abi", abi, "needs", landlock.ABIAudit)
-			mode = denials.Calls
-		}
-		w.explain = mode
-	})
+	w.once.Do(func() { w.explain = w.readable(set.ExplainDenials) })
 	return w.explain
+}
+
+// readable is the mode that is wanted, or the best below it that can be had.
+func (w *watch) readable(wanted string) denials.Mode {
+	mode, err := denials.ParseMode(wanted)
+	if err != nil || mode == denials.Off {
+		return denials.Off // package config has refused what is no mode
+	}
+	if mode == denials.Audit {
+		abi, _ := landlock.ABI() // 0 without
+		if err = denials.Available(mode); err == nil && abi < landlock.ABIAudit {
+			err = &landlock.TooOld{Have: abi, Want: landlock.ABIAudit}
+		}
+		if err == nil {
+			return mode
+		}
+		w.log.Error("what Landlock refuses is not explained", "explain_denials", wanted, "err", err)
+		mode = denials.Calls
+	}
+	if err := denials.Available(mode); err != nil {
+		w.log.Error("refused system calls are not explained", "explain_denials", wanted, "err", err)
+		return denials.Off
+	}
+	return mode
 }
 
 // begin watches a task that is about to start, or that runs already.

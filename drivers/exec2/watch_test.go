@@ -146,6 +146,15 @@ func TestSandboxReport(t *testing.T) {
 	f := newFixture(t, settings{"on_mismatch": cty.StringVal("kill")})
 	h := f.report()
 	cfg := f.task("/bin/sleep", "60")
+	data := filepath.Join(f.dir, "data")
+	mkdir(t, data)
+	at, err := os.MkdirTemp("/var/tmp", "exec2-report-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(at)
+	cfg.Mounts = []drivers.Mount{{TaskPath: at, HostPath: data, ReadOnly: true},
+		{TaskPath: filepath.Join(cfg.TaskDir, "made/here"), HostPath: data}, {TaskPath: "/tmp/cache", HostPath: data}}
 	ctx := t.Context()
 	if _, err := f.StartTask(ctx, cfg); err != nil {
 		t.Fatal(err)
@@ -161,7 +170,7 @@ func TestSandboxReport(t *testing.T) {
 			t.Errorf("%s is %q, declared %q", l.Name, l.Live, l.Declared)
 		}
 	}
-	for _, name := range []string{"uid", "groups", "CapEff", "no_new_privs", "seccomp", "ipc namespace", "pids.max", "limit of core file size", "landlock"} {
+	for _, name := range []string{"uid", "groups", "CapEff", "no_new_privs", "seccomp", "ipc namespace", "pid namespace", "mnt namespace", "/tmp", "/proc", "bind " + at, "pids.max", "limit of core file size", "landlock"} {
 		if layers[name].Declared == "" || (layers[name].Live == "") != (name == "landlock") {
 			t.Errorf("layer %s is %+v", name, layers[name])
 		}
@@ -208,4 +217,25 @@ func pidsMax(t *testing.T, cfg *drivers.TaskConfig) string {
 		t.Fatal(err)
 	}
 	return filepath.Join(filepath.Dir(join), "pids.max")
+}
+
+// asDeclared starts a task, holds its live sandbox against its policy, and ends it.
+func asDeclared(t *testing.T, f *fixture, cfg *drivers.TaskConfig) {
+	t.Helper()
+	if _, err := f.StartTask(t.Context(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	r, err := f.Sandbox(t.Context(), cfg.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range r.Mismatches() {
+		t.Errorf("%s is %q, declared %q", l.Name, l.Live, l.Declared)
+	}
+	if len(r.Layers) < 15 {
+		t.Errorf("only %d layers: %+v", len(r.Layers), r.Layers)
+	}
+	if err := f.StopTask(t.Context(), cfg.ID, 0, ""); err != nil {
+		t.Fatal(err)
+	}
 }

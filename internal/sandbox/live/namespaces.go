@@ -3,6 +3,7 @@ package live
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -16,7 +17,7 @@ func namespaces(p *process, s Subject) ([]Layer, error) {
 	for _, ns := range []struct {
 		name string
 		own  bool
-	}{{"pid", s.Policy.PrivatePID}, {"ipc", s.Policy.PrivateIPC}, {"mnt", s.Policy.Mounts != nil}, {"user", false}} {
+	}{{"pid", s.Policy.PrivatePID}, {"ipc", s.Policy.PrivateIPC}, {"mnt", s.Policy.Mounts != nil}, {"user", s.Policy.OwnUsers}} {
 		live, err := p.dir.Readlink("ns/" + ns.name)
 		if err != nil {
 			return nil, fmt.Errorf("look at a process: %w", err)
@@ -128,8 +129,12 @@ func (p *process) bind(b sandbox.Bind) Layer {
 	if b.ReadOnly {
 		want = append(want, "ro")
 	}
-	l := Layer{Name: "bind " + b.Target, Declared: strings.Join(want, ","), Live: "not mounted"}
-	m, ok := p.at(b.Target)
+	target := filepath.Join(b.Beneath, b.Target)
+	l := Layer{Name: "bind " + target, Declared: strings.Join(want, ","), Live: "not mounted"}
+	if real, err := filepath.EvalSymlinks(target); err == nil {
+		target = real // mounts are told without links
+	}
+	m, ok := p.at(target)
 	if !ok {
 		return l
 	}
@@ -141,7 +146,7 @@ func (p *process) bind(b sandbox.Bind) Layer {
 		return l
 	}
 	for _, below := range p.mounts {
-		if strings.HasPrefix(below.point, b.Target+"/") && !below.has("ro") {
+		if strings.HasPrefix(below.point, target+"/") && !below.has("ro") {
 			l.Match, l.Live = false, l.Live+"; writable at "+below.point
 		}
 	}

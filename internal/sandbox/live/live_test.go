@@ -1,0 +1,90 @@
+package live
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/internal/sandbox"
+)
+
+const mounts = `1 0 8:1 / / rw,relatime - ext4 /dev/a rw
+2 1 8:1 /data /srv ro,nosuid,nodev - ext4 /dev/a rw
+3 2 8:2 / /srv/sub rw,nosuid,nodev - ext4 /dev/b rw
+4 1 8:1 /x /with\040blank rw,nosuid,nodev shared:7 - ext4 /dev/a rw
+5 1 0:9 / /proc rw,nosuid - proc proc rw,gid=65534,hidepid=invisible
+6 1 8:1 /t /tmp rw,nosuid,nodev - ext4 /dev/a rw
+7 6 8:1 /y /tmp/once ro,nosuid,nodev - ext4 /dev/a rw
+8 6 8:1 /y /tmp/once rw,nosuid,nodev - ext4 /dev/a rw
+9 1 8:1 /z /suid rw - ext4 /dev/a rw
+a line that is none
+10 1 - short
+`
+
+// TestMounts: a bind is held to its options; one that is writable below, or hidden by
+// another, is not read-only.
+func TestMounts(t *testing.T) {
+	p := &process{mounts: parseMounts(mounts)}
+	for _, tt := range []struct {
+		bind sandbox.Bind
+		want bool
+	}{
+		{sandbox.Bind{Target: "/srv"}, true},
+		{sandbox.Bind{Target: "/srv", ReadOnly: true}, false}, // /srv/sub
+		{sandbox.Bind{Target: "/with blank"}, true},
+		{sandbox.Bind{Target: "/with blank", ReadOnly: true}, false},
+		{sandbox.Bind{Target: "once", Beneath: "/tmp", ReadOnly: true}, false}, // the later one is seen
+		{sandbox.Bind{Target: "/suid"}, false},
+		{sandbox.Bind{Target: "/none"}, false},
+	} {
+		if l := p.bind(tt.bind); l.Match != tt.want {
+			t.Errorf("%+v: %+v, want match %t", tt.bind, l, tt.want)
+		}
+	}
+	layers, err := mountLayers(p, Subject{Policy: &sandbox.Policy{Mounts: &sandbox.Mounts{Tmp: sandbox.Path{Name: "/x"}, Proc: true}}})
+	if err != nil || len(layers) != 2 || !layers[0].Match || !layers[1].Match {
+		t.Errorf("layers are %+v, %v", layers, err)
+	}
+	p.mounts = parseMounts(strings.Replace(mounts, ",hidepid=invisible", "", 1))
+	layers, _ = mountLayers(p, Subject{Policy: &sandbox.Policy{Mounts: &sandbox.Mounts{Proc: true}}})
+	if layers[0].Match {
+		t.Errorf("a /proc that hides nothing is as declared: %+v", layers)
+	}
+}
+
+// TestNaked compares a process without any sandbox with a policy that has all: each
+// layer is loose.
+func TestNaked(t *testing.T) {
+	cmd := exec.CommandContext(t.Context(), "sleep", "60")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait() //nolint:errcheck // it is killed
+	defer cmd.Process.Kill()
+	p := &sandbox.Policy{OOMScoreAdj: 1000, PrivateIPC: true, PrivatePID: true, NetNS: "/none", Mounts: &sandbox.Mounts{Tmp: sandbox.Path{Name: "/x"}, Proc: true},
+		User: &sandbox.User{UID: 4242, GID: 4242, Groups: []uint32{4243}}, Rlimits: []sandbox.Rlimit{{Resource: unix.RLIMIT_NOFILE, Soft: 1, Hard: 2}}, Seccomp: "default", Filter: make([]byte, 8)}
+	layers, err := Compare(Subject{PID: cmd.Process.Pid, Policy: p})
+	if err != nil {
+		t.Fatal(err)
+	}
+	loose := map[string]bool{}
+	for _, l := range layers {
+		loose[l.Name] = !l.Match
+	}
+	for _, name := range []string{"oom_score_adj", "pid namespace", "ipc namespace", "mnt namespace", "net namespace", "/proc", "uid", "gid", "groups", "no_new_privs", "seccomp", "limit of open files"} {
+		if !loose[name] {
+			t.Errorf("%s of a process without a sandbox is as declared: %+v", name, layers)
+		}
+	}
+	if os.Geteuid() == 0 && !loose["CapEff"] {
+		t.Error("root's capabilities are none")
+	}
+	if _, err := Compare(Subject{PID: 1 << 22, Policy: p}); err == nil {
+		t.Error("a process that is not there was compared")
+	}
+}
