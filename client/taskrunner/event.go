@@ -133,6 +133,9 @@ func terminated(e *nomad.TaskEvent) string {
 	if e.Details["oom_killed"] == "true" {
 		parts = append(parts, "out of memory")
 	}
+	if n := e.Details["forks_denied"]; n != "" {
+		parts = append(parts, n+" processes denied by pids_limit")
+	}
 	if e.Message != "" {
 		parts = append(parts, e.Message)
 	}

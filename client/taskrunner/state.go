@@ -1,6 +1,7 @@
 package taskrunner
 
 import (
+	"strconv"
 	"time"
 
 	"github.com/open-nomad/open-nomad/client/state"
@@ -83,8 +84,12 @@ func (r *Runner) killedEvent() *nomad.TaskEvent {
 // terminatedEvent tells how a process ended.
 func terminatedEvent(exit *drivers.ExitResult) *nomad.TaskEvent {
 	e := &nomad.TaskEvent{Type: nomad.TaskTerminated, ExitCode: exit.ExitCode, Signal: exit.Signal}
+	e.Details = map[string]string{}
 	if exit.OOMKilled {
-		e.Details = map[string]string{"oom_killed": "true"}
+		e.Details["oom_killed"] = "true"
+	}
+	if exit.ForksDenied > 0 {
+		e.Details["forks_denied"] = strconv.FormatUint(exit.ForksDenied, 10)
 	}
 	if exit.Err != nil {
 		e.Message = exit.Err.Error()

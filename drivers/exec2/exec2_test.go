@@ -447,6 +447,9 @@ func TestProcessLimit(t *testing.T) {
 	if strings.Contains(out.stdout, "all") || !strings.Contains(out.stderr, "fork") {
 		t.Errorf("stdout %q, stderr %q: 60 processes were started, 20 are allowed", out.stdout, out.stderr)
 	}
+	if out.ForksDenied == 0 {
+		t.Error("the exit does not say that processes were denied")
+	}
 	f = newFixture(t, nil)
 	f.run(sh(f, "for i in $(seq 30); do sleep 0.2 & done; wait; echo all")).want(t, 0, "all")
 }

@@ -152,7 +152,7 @@ func (ts *Tasks) WaitTask(ctx context.Context, id string) (*drivers.ExitResult, 
 }
 
 func result(e *proc.Exit) *drivers.ExitResult {
-	r := &drivers.ExitResult{ExitCode: e.Code, Signal: e.Signal, OOMKilled: e.OOMKilled}
+	r := &drivers.ExitResult{ExitCode: e.Code, Signal: e.Signal, OOMKilled: e.OOMKilled, ForksDenied: e.ForksDenied}
 	if e.Unknown != "" {
 		r.Err = errors.New(e.Unknown)
 	}

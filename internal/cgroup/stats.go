@@ -59,6 +59,15 @@ func (g *Group) OOMKills() uint64 {
 	return 0
 }
 
+// ForksDenied returns how often the group's bound of processes kept one from being made.
+func (g *Group) ForksDenied() uint64 {
+	dir, version := g.h.controller("pids", g.rel)
+	if version == 0 {
+		return 0
+	}
+	return readKeys(dir, "pids.events")["max"]
+}
+
 func (s *Stats) memory1(dir string) {
 	stat := readKeys(dir, "memory.stat")
 	s.MemoryUsage = readNumber(dir, "memory.usage_in_bytes")

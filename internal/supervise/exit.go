@@ -27,7 +27,7 @@ func (t *task) watch() {
 	t.reap()
 	t.closeFDs()
 	if t.group != nil {
-		exit.OOMKilled = t.group.OOMKills() > 0
+		exit.OOMKilled, exit.ForksDenied = t.group.OOMKills() > 0, t.group.ForksDenied()
 	}
 	t.removeGroup()
 	for _, p := range t.pumps {

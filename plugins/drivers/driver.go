@@ -169,7 +169,9 @@ type ExitResult struct {
 	ExitCode  int
 	Signal    int
 	OOMKilled bool
-	Err       error
+	// ForksDenied is how often the task was kept from making a process by its bound of them.
+	ForksDenied uint64
+	Err         error
 }
 
 // Successful says whether the task ended with status 0 by itself.

@@ -60,8 +60,10 @@ type Exit struct {
 	Code      int
 	Signal    int
 	OOMKilled bool
-	Unknown   string // why the status is not known; Code is -1 then
-	At        time.Time
+	// ForksDenied is how often the bound of processes kept the task from making one.
+	ForksDenied uint64 `json:",omitempty"`
+	Unknown     string // why the status is not known; Code is -1 then
+	At          time.Time
 }
 
 // StartError is a failure of the task's own start, as opposed to one of the
