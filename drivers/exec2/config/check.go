@@ -38,10 +38,9 @@ func decodeMasked(block map[string]any) (Task, error) {
 		}
 		if v, ok := mask(value); ok {
 			masked[name] = v
+		} else if name == "command" {
+			masked[name] = "known later"
 		}
-	}
-	if _, given := block["command"]; given && masked["command"] == nil {
-		masked["command"] = "known later"
 	}
 	v, err := drivers.Decode(masked, TaskSpec)
 	if err != nil {

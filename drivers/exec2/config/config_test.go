@@ -121,6 +121,7 @@ var taskFaults = []struct {
 }{
 	{"no command", block{}, "command"},
 	{"empty command", block{"command": ""}, "command: it is empty"},
+	{"no value", block{"command": nil}, "command: it is empty"},
 	{"unknown", block{"comand": "x"}, `unknown argument "comand"`},
 	{"mode", block{"unveil": []any{"rq:/etc"}}, `unveil: "rq:/etc": modes "rq"`},
 	{"no mode", block{"unveil": []any{":/etc"}}, `modes ""`},
