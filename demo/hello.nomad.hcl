@@ -55,7 +55,7 @@ job "hello" {
           id
 
           say 'what I cannot reach'
-          for f in /etc/shadow "$NOMAD_SECRETS_DIR/../../neighbour/secrets/own" /root; do
+          for f in /etc/passwd /etc/shadow "$NOMAD_SECRETS_DIR/../../neighbour/secrets/own" /root; do
             if cat "$f" > /dev/null 2>&1 || ls "$f/." > /dev/null 2>&1; then echo "READABLE: $f"; sandbox=broken; else echo "denied: $f"; fi
           done
 

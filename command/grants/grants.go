@@ -50,9 +50,6 @@ func From(list []denials.Denial, had Grants) Grants {
 	asked := map[string]string{} // before anything is made of it
 	for _, d := range list {
 		switch m, p, ok := strings.Cut(d.Unveil, ":"); {
-		case ok && perProcess(p):
-			d.Unveil, d.Hint = "", "the name holds a process's number: unveil = [\"r:/proc\"] allows it, and all of /proc"
-			out.other(d)
 		case ok:
 			asked[p] += m
 		case d.Layer == denials.Landlock && d.Rule == "net.bind_tcp" && d.Port > 0:
@@ -79,14 +76,6 @@ func (g *Grants) other(d denials.Denial) {
 	if !slices.Contains(g.Other, d) {
 		g.Other = append(g.Other, d)
 	}
-}
-
-// perProcess says whether a path is of one process, whose number is another next time.
-func perProcess(p string) bool {
-	rest, ok := strings.CutPrefix(p, "/proc/")
-	name, _, _ := strings.Cut(rest, "/")
-	_, err := strconv.Atoi(name)
-	return ok && err == nil
 }
 
 // fromMade gives a directory in which the task makes files what those need: next time

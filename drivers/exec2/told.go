@@ -3,6 +3,7 @@ package exec2
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/open-nomad/open-nomad/internal/denials"
@@ -23,7 +24,10 @@ func (w *watch) denied(r denials.Report) {
 	w.mu.Lock()
 	plain := w.plain
 	w.mu.Unlock()
-	fresh := r.Denials[len(r.Denials)-r.New:]
+	fresh := slices.Clone(r.Denials[len(r.Denials)-r.New:])
+	slices.SortStableFunc(fresh, func(a, b denials.Denial) int {
+		return map[bool]int{true: 1}[a.Common()] - map[bool]int{true: 1}[b.Common()]
+	})
 	var parts []string
 	for _, d := range fresh[:min(len(fresh), inMessage)] {
 		if plain {

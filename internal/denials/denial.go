@@ -91,6 +91,8 @@ func (d *Denial) explain(rules []string) {
 	switch {
 	case modes == "":
 		d.Hint = "this version knows no option for it"
+	case perProcess(d.Path):
+		d.Hint = fmt.Sprintf("the number is another next time; unveil = [%q] allows it, with all of /proc", Modes(modes)+":/proc")
 	case !writable(d.Path):
 		d.Hint = "the path cannot be named in a job"
 	default:
@@ -107,6 +109,20 @@ func Modes(s string) string {
 		}
 	}
 	return b.String()
+}
+
+// perProcess says whether a path is of one process, by its number.
+func perProcess(path string) bool {
+	rest, ok := strings.CutPrefix(path, "/proc/")
+	name, _, _ := strings.Cut(rest, "/")
+	_, err := strconv.ParseUint(name, 10, 32)
+	return ok && err == nil
+}
+
+// Common says whether a refusal is of what the kernel tells of itself: programs look at
+// such files out of habit.
+func (d Denial) Common() bool {
+	return strings.HasPrefix(d.Path, "/proc/") || strings.HasPrefix(d.Path, "/sys/")
 }
 
 // writable says whether a path can stand in a job: absolute, printable, and there.

@@ -18,6 +18,7 @@ func TestLandlockDenial(t *testing.T) {
 		{"terminal codes in a path", `domain=1 blockers=fs.read_file path=` + hex.EncodeToString([]byte("/a\x1b[2J\nb")), `fs.read_file "/a\x1b[2J\nb" (the path cannot be named in a job)`},
 		{"path that claims to be fields", `domain=1 blockers=fs.read_file path=` + hex.EncodeToString([]byte(`/a" uid=0 domain=2`)), `fs.read_file "/a\" uid=0 domain=2" (unveil = ["r:/a\" uid=0 domain=2"] allows it)`},
 		{"no memory for the path", `domain=1 blockers=fs.read_file path="<no_memory>"`, `fs.read_file <no_memory> (the path cannot be named in a job)`},
+		{"of a process", `domain=1 blockers=fs.read_file path="/proc/12/maps"`, `fs.read_file /proc/12/maps (the number is another next time; unveil = ["r:/proc"] allows it, with all of /proc)`},
 		{"removed file", `domain=1 blockers=fs.read_file path=` + hex.EncodeToString([]byte("/a (deleted)")), `fs.read_file /a (deleted) (the path cannot be named in a job)`},
 		{"not UTF-8", `domain=1 blockers=fs.read_file path=2FFF`, `fs.read_file "/\xff" (the path cannot be named in a job)`},
 		{"connect", `domain=1 blockers=net.connect_tcp daddr=127.0.0.1 dest=81`, `net.connect_tcp port 81 (network { connect = [81] } allows it)`},
