@@ -4,14 +4,17 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/open-nomad/open-nomad/drivers/exec2"
 	"github.com/open-nomad/open-nomad/drivers/process"
 	"github.com/open-nomad/open-nomad/internal/cgroup"
 	"github.com/open-nomad/open-nomad/internal/denials"
@@ -21,6 +24,8 @@ import (
 
 // heard collects what a driver tells.
 type heard struct {
+	news chan struct{} // buffered 1: something was told
+
 	mu     sync.Mutex
 	events []*drivers.TaskEvent
 }
@@ -29,6 +34,30 @@ func (h *heard) tell(e *drivers.TaskEvent) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.events = append(h.events, e)
+	select {
+	case h.news <- struct{}{}:
+	default: // that there are news is known
+	}
+}
+
+// wait returns when a task is told of, doing something now and then until it is.
+func (h *heard) wait(t *testing.T, id string, meanwhile func() error) *drivers.TaskEvent {
+	t.Helper()
+	late := time.After(20 * time.Second)
+	for {
+		if e := h.of(id, "Sandbox Denial"); e != nil {
+			return e
+		}
+		if err := meanwhile(); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-h.news:
+		case <-time.After(50 * time.Millisecond):
+		case <-late:
+			t.Fatalf("nothing was told of task %s", id)
+		}
+	}
 }
 
 // of returns the last event of a type about a task, nil when there is none.
@@ -46,7 +75,7 @@ func (h *heard) of(id, kind string) *drivers.TaskEvent {
 // report has the driver tell until the test ends.
 func (f *fixture) report() *heard {
 	f.t.Helper()
-	h := &heard{}
+	h := &heard{news: make(chan struct{}, 1)}
 	ctx, cancel := context.WithCancel(f.t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- f.Report(ctx, h.tell) }()
@@ -236,6 +265,36 @@ func asDeclared(t *testing.T, f *fixture, cfg *drivers.TaskConfig) {
 		t.Errorf("only %d layers: %+v", len(r.Layers), r.Layers)
 	}
 	if err := f.StopTask(t.Context(), cfg.ID, 0, ""); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestExplainedAfterRecovery: the kernel names the process of a Landlock domain once, to
+// the agent that was there; a later one finds the task by its control group.
+func TestExplainedAfterRecovery(t *testing.T) {
+	testaudit.Need(t, denials.Audit)
+	f := newFixture(t, settings{"explain_denials": cty.StringVal("audit")})
+	h := f.report()
+	cfg := f.task("/bin/sh", "-c", "trap 'cat /etc/passwd' USR1; cat /etc/hostname; while :; do sleep 0.01; done")
+	handle, err := f.StartTask(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.wait(t, cfg.ID, func() error { return nil })
+	log := slog.New(slog.NewTextHandler(t.Output(), nil))
+	next := &fixture{Driver: exec2.New(log, f.super), t: t, super: f.super, dir: f.dir}
+	if err := next.SetConfig(cty.ObjectVal(settings{"explain_denials": cty.StringVal("audit"), "unveil_by_task": cty.True})); err != nil {
+		t.Fatal(err)
+	}
+	later := next.report()
+	if err := next.RecoverTask(t.Context(), handle); err != nil {
+		t.Fatal(err)
+	}
+	e := later.wait(t, cfg.ID, func() error { return next.SignalTask(cfg.ID, "SIGUSR1") })
+	if !strings.Contains(e.Message, "/etc/passwd") {
+		t.Errorf("told %q", e.Message)
+	}
+	if err := next.StopTask(t.Context(), cfg.ID, 0, ""); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -216,7 +216,7 @@ func (w *Watcher) take(kind uint16, text []byte, now time.Time) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.pending.repeated(kind, text) {
+	if w.pending.repeated(kind, text) || kind == unix.AUDIT_SYSCALL && len(w.pending.list) == 0 {
 		return
 	}
 	r, ok := parseRecord(text)
