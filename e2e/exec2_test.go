@@ -130,15 +130,16 @@ func scenarioIgnore(t *testing.T, a *cluster.Agent) {
 func scenarioResources(t *testing.T, a *cluster.Agent) {
 	v1, v2 := `g=$(grep :memory: /proc/self/cgroup | cut -d: -f3); cat /sys/fs/cgroup/memory$g/memory.limit_in_bytes /sys/fs/cgroup/memory$g/memory.soft_limit_in_bytes; g=$(grep :cpu, /proc/self/cgroup | cut -d: -f3); test $g || g=$(grep :cpu: /proc/self/cgroup | cut -d: -f3); cat /sys/fs/cgroup/cpu$g/cpu.cfs_quota_us`,
 		`g=$(cut -d: -f3 /proc/self/cgroup); cat /sys/fs/cgroup$g/memory.max /sys/fs/cgroup$g/memory.low; cut -d' ' -f1 /sys/fs/cgroup$g/cpu.max`
-	script, soft := v2, "0"
+	script, soft, none := v2, "0", "max"
 	if _, err := os.Stat("/sys/fs/cgroup/memory"); err == nil {
-		script, soft = v1, `\d+`
+		script, soft, none = v1, `\d+`, `9223372036854771712`
 	}
 	for name, tc := range map[string]struct{ resources, output string }{
-		"memory":     {"cpu = 1000\nmemory = 200", "^209715200\n" + soft + "\n\\d{4,}\n$"},
-		"memory-max": {"cpu = 1000\nmemory = 150\nmemory_max = 250", "^262144000\n157286400\n\\d{4,}\n$"},
-		"tiny-share": {"cpu = 1\nmemory = 64", "^67108864\n" + soft + "\n1000\n$"},
-		"cores":      {"cores = 1\nmemory = 64", "^67108864\n" + soft + "\n\\d{4,}\n$"},
+		"memory":        {"cpu = 1000\nmemory = 200", "^209715200\n" + soft + "\n\\d{4,}\n$"},
+		"memory-max":    {"cpu = 1000\nmemory = 150\nmemory_max = 250", "^262144000\n157286400\n\\d{4,}\n$"},
+		"no-hard-limit": {"cpu = 1000\nmemory = 150\nmemory_max = -1", "^" + none + "\n157286400\n\\d{4,}\n$"},
+		"tiny-share":    {"cpu = 1\nmemory = 64", "^67108864\n" + soft + "\n1000\n$"},
+		"cores":         {"cores = 1\nmemory = 64", "^67108864\n" + soft + "\n\\d{4,}\n$"},
 	} {
 		id, _ := run(t, a, job(name, `type = "batch"`, once+sandboxed(inShell(script)+"\nunveil = [\"r:/proc\", \"r:/sys/fs/cgroup\"]", "resources {\n "+tc.resources+"\n }")))
 		if text := log(a, await(t, a, id, "complete", 1)[0]); !regexp.MustCompile(tc.output).MatchString(text) {

@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"os/user"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -183,5 +185,24 @@ func TestUsersAlive(t *testing.T) {
 	}
 	if got, err := u.Lend("two"); err != nil || got != uid {
 		t.Errorf("Lend() = %d, %v, want %d: its process is gone", got, err, uid)
+	}
+}
+
+// TestUsersOfTheMachine has a pool that begins with somebody's uid.
+func TestUsersOfTheMachine(t *testing.T) {
+	nobody, err := user.Lookup("nobody")
+	if err != nil {
+		t.Skip("needs a user that is not root")
+	}
+	uid, err := strconv.Atoi(nobody.Uid)
+	if err != nil || uid < 1 {
+		t.Fatalf("nobody is %s", nobody.Uid)
+	}
+	u, err := driverset.NewUsers(uid, uid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := u.Lend("one"); !errors.Is(err, driverset.ErrNoUser) {
+		t.Errorf("Lend() = %d, %v: that is nobody's", got, err)
 	}
 }

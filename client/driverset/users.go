@@ -4,13 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os/user"
+	"strconv"
 	"sync"
 
 	"golang.org/x/sys/unix"
 )
 
 // ErrNoUser says that every uid of the pool is lent.
-var ErrNoUser = errors.New("all dynamic users are in use, by allocations or by processes that are still there")
+var ErrNoUser = errors.New("all dynamic users are in use, by allocations, by processes that are still there, or by users of this machine")
 
 // maxUID is the highest that the kernel knows: the one above means "no change".
 const maxUID = 1<<32 - 2
@@ -18,7 +20,8 @@ const maxUID = 1<<32 - 2
 // Users lends uids to tasks that name no user, each to one allocation at a time,
 // in turn, so that a uid comes back as late as possible: not before the files of
 // its last owner are gone, nor while any process of the machine still has it, whoever
-// started that. Who owns which is stored with the tasks (their hook state); after a
+// started that. One that is somebody's in the machine's own database is passed over.
+// Who owns which is stored with the tasks (their hook state); after a
 // restart Claim takes it back. Its methods may be called concurrently.
 type Users struct {
 	min, max int
@@ -45,7 +48,7 @@ func (u *Users) Lend(owner string) (int, error) {
 		if u.next++; u.next > u.max {
 			u.next = u.min
 		}
-		if _, lent := u.owners[uid]; !lent && !alive(uid) {
+		if _, lent := u.owners[uid]; !lent && !alive(uid) && !known(uid) {
 			u.owners[uid] = owner
 			return uid, nil
 		}
@@ -57,6 +60,16 @@ func (u *Users) Lend(owner string) (int, error) {
 func alive(uid int) bool {
 	_, err := unix.Getpriority(unix.PRIO_USER, uid)
 	return err != unix.ESRCH
+}
+
+// known says whether the machine has a user or a group of that number.
+func known(uid int) bool {
+	id := strconv.Itoa(uid)
+	if _, err := user.LookupId(id); err == nil {
+		return true
+	}
+	_, err := user.LookupGroupId(id)
+	return err == nil
 }
 
 // Claim takes back a uid that owner had before the agent restarted.
