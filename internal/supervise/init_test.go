@@ -1,8 +1,12 @@
 package supervise_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -150,4 +154,68 @@ func TestAdoptedInit(t *testing.T) {
 		t.Errorf("Kill() = %+v, %v, want SIGKILL", exit, err)
 	}
 	r.waitFor("the end of init", func() bool { return !alive(task.Init) })
+}
+
+// TestCrashDuringStart kills the supervisor between the fork and the execve: nobody was
+// told that the task runs, so the next supervisor ends it, with or without a group.
+func TestCrashDuringStart(t *testing.T) {
+	for _, group := range []string{"group", "no group"} {
+		t.Run(group, func(t *testing.T) {
+			r := newRig(t)
+			c := r.client()
+			first := r.own("sleep 1000")
+			r.start(c, first)
+			s := r.own("sleep 1000")
+			if group == "no group" {
+				s.Group = nil
+			}
+			hang := filepath.Join(r.dir, "hang") // the stage waits for a reader
+			if err := unix.Mkfifo(hang, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			s.Join = []string{hang}
+			failed := make(chan error, 1)
+			go func() {
+				_, err := c.Start(t.Context(), s)
+				failed <- err
+			}()
+			var stage []int
+			r.waitFor("the stage", func() bool {
+				stage = processesWith(t, hang)
+				return len(stage) == 2 // init and the stage have it in their arguments
+			})
+			r.crash()
+			if err := <-failed; err == nil {
+				t.Error("Start() = nil, though its supervisor died before the execve")
+			}
+			if _, err := c.Task(t.Context(), s.ID); !errors.Is(err, proc.ErrUnknownTask) {
+				t.Errorf("Task() = %v, want it to be unknown", err)
+			}
+			r.waitFor("their end", func() bool { return len(processesWith(t, hang)) == 0 })
+			if task, err := c.Task(t.Context(), first.ID); err != nil || task.Exit != nil {
+				t.Errorf("Task() of another = %+v, %v, want it running", task, err)
+			}
+		})
+	}
+}
+
+// processesWith lists those that have arg among their arguments.
+func processesWith(t *testing.T, arg string) []int {
+	t.Helper()
+	all, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []int
+	for _, name := range all {
+		text, err := os.ReadFile(name)
+		if err == nil && slices.Contains(strings.Split(string(text), "\x00"), arg) {
+			pid, err := strconv.Atoi(filepath.Base(filepath.Dir(name)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			out = append(out, pid)
+		}
+	}
+	return out
 }
