@@ -152,13 +152,7 @@ func (g Grants) Equal(h Grants) bool {
 func (g Grants) HCL() string {
 	var b strings.Builder
 	b.WriteString("config {\n")
-	if len(g.Unveil) > 0 {
-		b.WriteString("  unveil = [\n")
-		for _, u := range g.Unveil {
-			fmt.Fprintf(&b, "    %s,\n", quote(u))
-		}
-		b.WriteString("  ]\n")
-	}
+	paths(&b, "  ", "unveil", g.Unveil)
 	if len(g.Bind)+len(g.Connect) > 0 {
 		b.WriteString("  network {\n")
 		ports(&b, "bind   ", g.Bind)
@@ -167,6 +161,27 @@ func (g Grants) HCL() string {
 	}
 	b.WriteString("}")
 	return b.String()
+}
+
+// ForNode prints the paths as they stand in the agent's configuration: there they hold
+// for every task of the node.
+func (g Grants) ForNode() string {
+	var b strings.Builder
+	b.WriteString("plugin \"exec2\" {\n  config {\n")
+	paths(&b, "    ", "unveil_paths", g.Unveil)
+	b.WriteString("  }\n}")
+	return b.String()
+}
+
+func paths(b *strings.Builder, indent, option string, list []string) {
+	if len(list) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "%s%s = [\n", indent, option)
+	for _, u := range list {
+		fmt.Fprintf(b, "%s  %s,\n", indent, quote(u))
+	}
+	fmt.Fprintf(b, "%s]\n", indent)
 }
 
 func ports(b *strings.Builder, name string, list []int) {

@@ -251,6 +251,8 @@ func (l *lesson) print() {
 		g := l.granted[n]
 		l.env.Printf("# group %q, task %q; the last of %d runs: %s\n", n.group, n.task, l.Runs, l.ended[n])
 		switch {
+		case !g.Equal(l.first[n]) && l.byNode:
+			l.env.Println("# Tasks may not name paths on this node (unveil_by_task). Its operator can, for all of them:\n" + g.ForNode())
 		case !g.Equal(l.first[n]):
 			l.env.Println(g.HCL())
 		case len(g.Other) == 0:

@@ -21,3 +21,17 @@ func BenchmarkStart(b *testing.B) {
 		b.StartTimer()
 	}
 }
+
+// BenchmarkSandbox is what each task costs every minute.
+func BenchmarkSandbox(b *testing.B) {
+	f := newFixture(b, nil)
+	cfg := f.task("/bin/sleep", "600")
+	if _, err := f.StartTask(b.Context(), cfg); err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if _, err := f.Sandbox(b.Context(), cfg.ID); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
