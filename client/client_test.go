@@ -34,7 +34,7 @@ func config(dir string, servers ...string) client.Config {
 		Region: "global", Datacenter: "dc1", Name: "n1", NodePool: "default",
 		StateDir: filepath.Join(dir, "client"), AllocDir: filepath.Join(dir, "alloc"), Servers: servers,
 		Fingerprint:    fingerprint.Config{Version: "2.0.6", AllocDir: dir, Loopback: true},
-		DynamicUserMin: 80000, DynamicUserMax: 80010,
+		DynamicUserMin: 80000, DynamicUserMax: 89999,
 		GC: client.GCConfig{Interval: time.Hour, ParallelDestroys: 2, MaxAllocs: 50, DiskPercent: 101, InodePercent: 101},
 	}
 }

@@ -217,3 +217,36 @@ func TestFingerprint(t *testing.T) {
 		}
 	}
 }
+
+// TestWorkDirOfAUser: a directory that the job names is entered with the rights of the
+// task's user, who may have put a link there; the task's own lies where it lies.
+func TestWorkDirOfAUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: to run as another user")
+	}
+	locked := filepath.Join(t.TempDir(), "locked")
+	if err := os.MkdirAll(filepath.Join(locked, "inner"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(locked, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	d := newDriver(t, nil)
+	cfg := task(t, "true")
+	cfg.User = "nobody"
+	if err := os.Chmod(cfg.AllocDir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if res, _ := runTask(t, d, cfg); res.ExitCode != 0 {
+		t.Errorf("exit = %+v, want 0 in the task's own directory", res)
+	}
+	cfg = task(t, "true")
+	cfg.ID += "2"
+	cfg.User = "nobody"
+	a := cfg.Config.AsValueMap()
+	a["work_dir"] = cty.StringVal(filepath.Join(locked, "inner"))
+	cfg.Config = cty.ObjectVal(a)
+	if _, err := d.StartTask(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "permission denied") {
+		t.Errorf("StartTask() = %v, want a refusal: nobody may not go there", err)
+	}
+}
