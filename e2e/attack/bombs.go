@@ -1,10 +1,10 @@
 package attack
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -16,12 +16,13 @@ import (
 // bomb takes more of something than it should be able to get: each kind is bounded here
 // too, so that a limit that does not hold shows as a number and not as a dead machine.
 //
-//	fork N      starts up to N processes: prints how many it got
+//	fork N      starts up to N processes, prints how many it got, and stays
 //	memory MB   touches up to MB of memory: prints when it got it
 //	cpu THREADS burns until it is ended
 //	log MB      writes up to MB to standard output
 //	fd N        opens up to N descriptors: prints how many it got
 //	disk MB     writes up to MB to its secrets: prints how many KiB it got
+//	files N     makes up to N empty files in its secrets: prints how many it got
 func bomb(args []string) int {
 	n, err := strconv.Atoi(args[1])
 	if err != nil {
@@ -41,12 +42,15 @@ func bomb(args []string) int {
 		return descriptorBomb(n)
 	case "disk":
 		return diskBomb(n)
+	case "files":
+		return fileBomb(n)
 	}
 	fmt.Fprintf(os.Stderr, "no bomb %q\n", args[0])
 	return 2
 }
 
-// forkBomb starts processes that wait for its own end, which closes their input.
+// forkBomb starts processes that wait for its own end, which closes their input, and
+// waits for a signal to end.
 func forkBomb(n int) int {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -54,18 +58,24 @@ func forkBomb(n int) int {
 		return 1
 	}
 	defer w.Close()
+	ended := make(chan os.Signal, 1)
+	signal.Notify(ended, unix.SIGINT, unix.SIGTERM)
 	got := 0
+	var last *exec.Cmd
 	for ; got < n; got++ {
 		cmd := exec.Command(self(), "hold")
 		cmd.Stdin = r
 		if err = cmd.Start(); err != nil {
 			break
 		}
+		last = cmd
+	}
+	if last != nil {
+		last.Process.Kill() //nolint:errcheck // so that this program itself can have a thread more
+		last.Wait()         //nolint:errcheck // killed
 	}
 	fmt.Printf("processes %d: %v\n", got, err)
-	if errors.Is(err, unix.EAGAIN) {
-		return 3
-	}
+	<-ended
 	return 0
 }
 
@@ -139,5 +149,17 @@ func diskBomb(mb int) int {
 		}
 	}
 	fmt.Printf("secrets %d KiB: %v\n", kib, err)
+	return 0
+}
+
+func fileBomb(n int) int {
+	dir, got := os.Getenv("NOMAD_SECRETS_DIR"), 0
+	var err error
+	for ; got < n; got++ {
+		if err = os.WriteFile(filepath.Join(dir, "f"+strconv.Itoa(got)), nil, 0o600); err != nil {
+			break
+		}
+	}
+	fmt.Printf("files %d: %v\n", got, err)
 	return 0
 }

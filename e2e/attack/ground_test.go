@@ -33,6 +33,8 @@ type ground struct {
 	dir     string
 	probe   string
 	targets attack.Targets
+
+	clientBlock string // more of the agent's client block
 }
 
 func newGround(t *testing.T) *ground {

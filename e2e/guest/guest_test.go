@@ -37,7 +37,11 @@ type suite struct {
 // suites are in the order in which they run.
 var suites = []suite{
 	{Name: "cgroup", pkg: "internal/cgroup", Seconds: 60},
-	{Name: "attack", pkg: "e2e/attack", Seconds: 400, Args: []string{"-test.run=TestTable|TestBombs"}},
+	{Name: "stage", pkg: "internal/stage", Seconds: 60},
+	{Name: "landlock", pkg: "internal/landlock", Seconds: 60},
+	{Name: "sandbox", pkg: "internal/sandbox", Seconds: 60},
+	{Name: "exec2", pkg: "drivers/exec2", Seconds: 200},
+	{Name: "attack", pkg: "e2e/attack", Seconds: 400, Args: []string{"-test.run=TestGuestTable|TestBombs"}},
 }
 
 // TestGuest runs the suites on each kernel.
