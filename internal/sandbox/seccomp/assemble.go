@@ -111,7 +111,28 @@ func shared(info *arch.Info, s Shared) []bpf.Instruction {
 		out = append(out, onCall(unix.SYS_PRLIMIT64, low(0),
 			bpf.JumpIf{Cond: bpf.JumpEqual, Val: 0, SkipTrue: 1}, errno(unix.EPERM))...)
 	}
+	if s.Ports {
+		out = append(out, pastPorts()...)
+	}
 	return out
+}
+
+// pastPorts refuses what connects to a TCP port without a look at Landlock's rules: data
+// sent with the request to connect (seen on 6.18), other protocols that speak TCP below,
+// and io_uring, whose calls no filter sees.
+func pastPorts() []bpf.Instruction {
+	var out []bpf.Instruction
+	for _, send := range []struct{ nr, flags uint32 }{{unix.SYS_SENDTO, 3}, {unix.SYS_SENDMSG, 2}, {unix.SYS_SENDMMSG, 3}} {
+		out = append(out, onCall(send.nr, low(send.flags),
+			bpf.JumpIf{Cond: bpf.JumpBitsNotSet, Val: unix.MSG_FASTOPEN, SkipTrue: 1}, errno(unix.EOPNOTSUPP))...)
+	}
+	stream := slices.Concat(load(low(1), bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: sockType}, bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: unix.SOCK_STREAM, SkipTrue: 4},
+		low(2), bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.IPPROTO_IP, SkipTrue: 2}, bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.IPPROTO_TCP, SkipTrue: 1}, errno(unix.EPROTONOSUPPORT)))
+	for _, family := range []uint32{unix.AF_INET, unix.AF_INET6} {
+		socket := append(load(low(0), bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: family, SkipTrue: uint8(len(stream))}), stream...)
+		out = append(out, onCall(unix.SYS_SOCKET, socket...)...)
+	}
+	return append(out, onCall(unix.SYS_IO_URING_SETUP, errno(unix.EPERM))...)
 }
 
 // ints are the arguments that the kernel reads as int, of calls that profiles tend to

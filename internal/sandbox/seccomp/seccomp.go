@@ -6,7 +6,8 @@
 // A filter is made of parts, each of which decides or hands on to the next:
 //
 //	guard      calls of a foreign architecture and of x32: ENOSYS. In every filter.
-//	shared     what an absent namespace would have kept apart. In every filter.
+//	shared     what an absent namespace would have kept apart, and ways past Landlock's
+//	           rules for ports, where a task has such. In every filter.
 //	clone3     ENOSYS, so that libraries use clone, whose flags a filter can see
 //	sockets …  of the standard profile: what a list of names cannot say (standard.go)
 //	rules      of the profile, in their order (assemble.go)
@@ -44,6 +45,7 @@ func Available() error {
 type Shared struct {
 	IPC       bool // System V objects and POSIX message queues
 	Processes bool // limits of a process can be changed by its number
+	Ports     bool // the host's TCP ports, but for those that Landlock leaves: no way past its rules
 }
 
 // Profile is what a task may ask of the kernel. It does not change once made.

@@ -3,6 +3,7 @@ package seccomp
 import (
 	"testing"
 
+	lib "github.com/elastic/go-seccomp-bpf"
 	"github.com/elastic/go-seccomp-bpf/arch"
 	"golang.org/x/sys/unix"
 )
@@ -181,5 +182,43 @@ func TestFilterIsMadeOnce(t *testing.T) {
 	b, err2 := p.Filter(Shared{})
 	if err != nil || err2 != nil || len(a) == 0 || &a[0] != &b[0] {
 		t.Errorf("Filter() made two programs: %v, %v", err, err2)
+	}
+}
+
+// TestPorts closes what reaches a TCP port past Landlock's rules, where there are any:
+// also in a profile that allows everything.
+func TestPorts(t *testing.T) {
+	tests := []struct {
+		name string
+		nr   uint32
+		args []uint64
+		want uint32
+	}{
+		{"tcp", unix.SYS_SOCKET, []uint64{unix.AF_INET, unix.SOCK_STREAM | unix.SOCK_CLOEXEC, 0}, allow},
+		{"tcp by name", unix.SYS_SOCKET, []uint64{unix.AF_INET6, unix.SOCK_STREAM, unix.IPPROTO_TCP}, allow},
+		{"udp", unix.SYS_SOCKET, []uint64{unix.AF_INET, unix.SOCK_DGRAM, unix.IPPROTO_UDP}, allow},
+		{"unix", unix.SYS_SOCKET, []uint64{unix.AF_UNIX, unix.SOCK_STREAM, 0}, allow},
+		{"mptcp", unix.SYS_SOCKET, []uint64{unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_MPTCP}, no(unix.EPROTONOSUPPORT)},
+		{"mptcp6 with flags", unix.SYS_SOCKET, []uint64{unix.AF_INET6, unix.SOCK_STREAM | unix.SOCK_NONBLOCK, unix.IPPROTO_MPTCP}, no(unix.EPROTONOSUPPORT)},
+		{"smc", unix.SYS_SOCKET, []uint64{1<<32 | unix.AF_INET, unix.SOCK_STREAM, 256}, no(unix.EPROTONOSUPPORT)},
+		{"send", unix.SYS_SENDTO, []uint64{3, 0, 0, unix.MSG_NOSIGNAL}, allow},
+		{"fast open", unix.SYS_SENDTO, []uint64{3, 0, 0, unix.MSG_FASTOPEN | unix.MSG_NOSIGNAL}, no(unix.EOPNOTSUPP)},
+		{"fast open of a message", unix.SYS_SENDMSG, []uint64{3, 0, 1<<32 | unix.MSG_FASTOPEN}, no(unix.EOPNOTSUPP)},
+		{"fast open of messages", unix.SYS_SENDMMSG, []uint64{3, 0, 0, unix.MSG_FASTOPEN}, no(unix.EOPNOTSUPP)},
+		{"messages", unix.SYS_SENDMMSG, []uint64{3, 0, unix.MSG_FASTOPEN, 0}, allow},
+		{"io_uring", unix.SYS_IO_URING_SETUP, nil, no(unix.EPERM)},
+	}
+	open := &Profile{Name: "open", otherwise: lib.ActionAllow}
+	p, _ := standardProfile(t)
+	for _, profile := range []*Profile{p, open} {
+		j := judgeOf(t, profile, Shared{Ports: true})
+		for _, tt := range tests {
+			if got := j.of(t, tt.nr, tt.args...); got != tt.want {
+				t.Errorf("%s: %s: verdict = %#x, want %#x", profile.Name, tt.name, got, tt.want)
+			}
+		}
+	}
+	if got := judgeOf(t, open, Shared{}).of(t, unix.SYS_SENDTO, 3, 0, 0, unix.MSG_FASTOPEN); got != allow {
+		t.Errorf("fast open without rules for ports: verdict = %#x, want it allowed", got)
 	}
 }
