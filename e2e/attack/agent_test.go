@@ -153,9 +153,12 @@ func (h *host) within(what string, ok func() bool) {
 // task is a task of the probe's program.
 func (h *host) task(name string, s situation, args ...string) *api.Task {
 	cpu, memory := h.share(), 128
+	config := map[string]any{"command": h.probe, "args": args, "unveil": s.unveil}
+	if s.ports {
+		config["network"] = []map[string]any{{"connect": []int{1}}}
+	}
 	return &api.Task{Name: name, Driver: "exec2", User: s.user, Resources: &api.Resources{CPU: &cpu, MemoryMB: &memory},
-		Env:    map[string]string{"LD_EVIL": "1", "GLIBC_TUNABLES": "evil"},
-		Config: map[string]any{"command": h.probe, "args": args, "unveil": s.unveil}}
+		Env: map[string]string{"LD_EVIL": "1", "GLIBC_TUNABLES": "evil"}, Config: config}
 }
 
 // share is a quarter of what the node has to give, as MHz: an emulated machine is slow

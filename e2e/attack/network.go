@@ -10,6 +10,7 @@ import (
 
 const (
 	whyOwnPort = "a task may listen: in mode host on the host's free ports from 1024 on, in mode none where nobody else is"
+	whyAnyPort = whyOwnPort + "; on a port that the kernel chooses also where ports are listed, for Landlock is not asked"
 	whyHostNet = "network mode host is what the job asked for: file modes and firewalls of the host decide, or network mode none"
 )
 
@@ -130,7 +131,7 @@ var connectOperations = []Operation{
 	{Name: "connect/tcp-reconnected", Why: whyHostNet, try: func(t *Targets) error { return reconnect(t.TCP) }},
 	{Name: "connect/agent-api", Why: whyHostNet + "; the API asks for a token where access control is on", try: func(t *Targets) error { return connectTCP(t.HTTP) }},
 	{Name: "connect/tcp-bind", Why: whyOwnPort, try: func(*Targets) error { return bindTCP(0) }},
-	{Name: "connect/tcp-listen-unbound", Why: whyOwnPort, try: listenUnbound},
+	{Name: "connect/tcp-listen-unbound", Why: whyAnyPort, try: listenUnbound},
 	{Name: "connect/tcp-bind-low-port", try: func(*Targets) error { return bindTCP(81) }},
 	{Name: "connect/udp", Why: whyHostNet + "; Landlock has no rights for UDP", try: func(t *Targets) error { return sendUDP(t.UDP) }},
 	{Name: "connect/abstract", try: func(t *Targets) error { return connectUnix("@"+t.Abstract, unix.SOCK_STREAM) }},

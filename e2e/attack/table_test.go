@@ -25,6 +25,7 @@ type situation struct {
 	user    string   // "" is a user of the task's own
 	unveil  []string // more than what is granted by default
 	network string
+	ports   bool   // TCP to port 1 only
 	abi     string // of Landlock, simulated; "" is the kernel's
 	block   string // more of the plugin's block
 	allows  []reason
@@ -48,6 +49,7 @@ var situations = []situation{
 		{"mate/api-socket", "as neighbour/api-socket"},
 	}},
 	{name: "no-network", network: "none"},
+	{name: "tcp-ports", ports: true},
 	{name: "all-unveiled", unveil: []string{"rwxc:/"}, allows: []reason{
 		{"files/", "the operator unveiled everything: file modes decide, and these are open to all"},
 		{"ipc/dev-shm", "the operator unveiled everything"},
