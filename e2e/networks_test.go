@@ -124,3 +124,34 @@ func TestDNSOfATask(t *testing.T) {
 		t.Errorf("the node's resolv.conf is %q now, %v", after, err)
 	}
 }
+
+// Ports in the resources of a task, their old place, are the node's, and the task's own.
+func TestPortsOfATask(t *testing.T) {
+	a := devAgent(t)
+	ports := func(task string, label string) string {
+		text := named(task, shell("env; exec sleep 3600", `kill_timeout = "1s"`))
+		return strings.Replace(text, "memory = 10", "memory = 10\n network {\n mbits = 10\n port "+label+" {}\n }", 1)
+	}
+	id, _ := run(t, a, job("ports", `type = "service"`, once+ports("t", `"http"`)+ports("b", `"http"`)))
+	al := await(t, a, id, "running", 1)[0]
+	full, _, err := a.Client.Allocations().Info(al.ID, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := map[string]*api.NetworkResource{}
+	for name, res := range full.AllocatedResources.Tasks {
+		if len(res.Networks) == 1 && len(res.Networks[0].DynamicPorts) == 1 {
+			of[name] = res.Networks[0]
+		}
+	}
+	if len(of) != 2 || of["t"].DynamicPorts[0].Value == of["b"].DynamicPorts[0].Value || of["t"].DynamicPorts[0].Value < 20000 {
+		t.Fatalf("networks = %+v", full.AllocatedResources.Tasks)
+	}
+	env := environment(t, a, al)
+	wantEnv(t, env, map[string]string{
+		"NOMAD_PORT_http":   fmt.Sprint(of["t"].DynamicPorts[0].Value),
+		"NOMAD_IP_http":     of["t"].IP,
+		"NOMAD_ADDR_b_http": fmt.Sprintf("%s:%d", of["b"].IP, of["b"].DynamicPorts[0].Value),
+		"NOMAD_PORT_b_http": fmt.Sprint(of["b"].DynamicPorts[0].Value),
+	})
+}

@@ -12,9 +12,10 @@ import (
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
-// volumes is a client block that offers the directory as data, and read only as docs.
+// volumes is a client block that offers the directory as data, as the data of the
+// second allocation, and read only as docs.
 func volumes(dir string) string {
-	return fmt.Sprintf("client {\n host_volume \"data\" {\n path = %q\n }\n host_volume \"docs\" {\n path = %q\n read_only = true\n }\n}\n", dir, dir)
+	return fmt.Sprintf("client {\n host_volume \"data\" {\n path = %[1]q\n }\n host_volume \"data[1]\" {\n path = %[1]q\n }\n host_volume \"docs\" {\n path = %[1]q\n read_only = true\n }\n}\n", dir)
 }
 
 // store makes a directory that every user may write to.
@@ -153,9 +154,18 @@ func TestVolumePlacement(t *testing.T) {
 	task := unveiled("exec sleep 3600", mount("local/v", ""), `kill_timeout = "1s"`)
 	id, eval := run(t, f.srv, job("place", `type = "service"`, "count = 2\n"+volume("data", "")+task))
 	checkBlocked(t, evaluated(t, f.srv, eval), `missing compatible host volume "data"`)
-	f.join("store", volumes(dir))
+	client := f.join("store", volumes(dir))
+	node, _, err := clientOf(t, f.srv, "").Nodes().Info(nodeID(t, client), nil)
+	if err != nil || len(node.HostVolumes) != 3 || node.HostVolumes["docs"].Path != dir || !node.HostVolumes["docs"].ReadOnly || node.HostVolumes["data"].ReadOnly {
+		t.Errorf("the node has %+v, %v", node.HostVolumes, err)
+	}
 	if got := nodesOf(await(t, f.srv, id, "running", 2)); got["store"] != 2 {
 		t.Errorf("placed on %v, want the node that has the volume", got)
+	}
+	id, eval = run(t, f.srv, job("place-each", `type = "service"`, "count = 2\n"+volume("data", "per_alloc = true")+task))
+	checkBlocked(t, evaluated(t, f.srv, eval), `missing compatible host volume "data[0]"`)
+	if al := await(t, f.srv, id, "running", 1)[0]; al.Name != "place-each.g[1]" || al.NodeName != "store" {
+		t.Errorf("%s runs on %s", al.Name, al.NodeName)
 	}
 	_, eval = run(t, f.srv, job("place-ro", `type = "service"`, volume("docs", "")+task))
 	checkBlocked(t, evaluated(t, f.srv, eval), `missing compatible host volume "docs"`)
