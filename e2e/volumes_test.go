@@ -229,3 +229,29 @@ func TestVolumeThatIsNotThere(t *testing.T) {
 		t.Errorf("agent: %v\n%s", err, out)
 	}
 }
+
+// A link that lies in a volume leads no grant astray: where a path of the sandbox passes
+// through the volume, what it leads to is not granted.
+func TestVolumeLinksGrantNothing(t *testing.T) {
+	dir := store(t, nil)
+	if err := os.Symlink("/", filepath.Join(dir, "certs")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat("/etc/ssl/certs"); err != nil {
+		t.Skip("this machine has no /etc/ssl/certs")
+	}
+	a := volumeAgent(t, dir)
+	id, _ := run(t, a, job("astray", `type = "service"`, once+volume("data", "")+
+		unveiled("cat /etc/passwd; cat /etc/ssl/certs/etc/passwd; echo tried; exec sleep 3600", mount("/etc/ssl", ""), `kill_timeout = "1s"`)))
+	al := await(t, a, id, "running", 1)[0]
+	within(t, patience, "the task has tried", func() bool { return strings.Contains(log(a, al), "tried") })
+	if text := log(a, al); strings.Contains(text, "root:") {
+		t.Errorf("the task read a file that nobody granted: %q", text)
+	}
+	session := exec.Command(a.Bin, "alloc", "exec", al.ID, "/bin/cat", "/etc/passwd", "/etc/hosts")
+	session.Env = append(os.Environ(), "NOMAD_ADDR="+a.Address())
+	out, err := session.CombinedOutput()
+	if err == nil || strings.Contains(string(out), "root:") || !strings.Contains(string(out), "localhost") {
+		t.Errorf("a session beside it: %v, %q", err, out)
+	}
+}

@@ -17,24 +17,54 @@ const tmpDir = "/tmp"
 // mount makes p.Mounts in the mount namespace of the calling thread, which is its own.
 // What is mounted goes by descriptors from beginning to end: a name that a task could
 // have prepared is looked up once, and without links.
-func (p *Policy) mount() error {
+func (p *Policy) mount(look *lookup) error {
 	// Nothing of what follows reaches the host, and nothing of the host's comes in later.
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("make mounts private: mount: %w", err)
 	}
-	for _, b := range p.Mounts.Binds {
-		if err := b.mount(); err != nil {
-			return fmt.Errorf("mount %s: %w", b, err)
-		}
+	if err := p.makeBinds(look); err != nil {
+		return err
 	}
 	if p.Mounts.Tmp != (Path{}) {
-		if err := p.mountTmp(); err != nil {
+		err := p.mountTmp(look)
+		if err == nil {
+			err = look.add(tmpDir)
+		}
+		if err != nil {
 			return fmt.Errorf("mount private %s: %w", tmpDir, err)
 		}
 	}
 	if p.Mounts.Proc {
 		if err := mountProc(); err != nil {
 			return fmt.Errorf("mount fresh /proc: %w", err)
+		}
+	}
+	return nil
+}
+
+// makeBinds makes the binds. Their sources are those of the host: all are opened before the
+// first bind covers anything.
+func (p *Policy) makeBinds(look *lookup) error {
+	sources := make([]int, 0, len(p.Mounts.Binds))
+	defer func() {
+		for _, fd := range sources {
+			unix.Close(fd)
+		}
+	}()
+	for _, b := range p.Mounts.Binds {
+		fd, err := b.openSource()
+		if err != nil {
+			return fmt.Errorf("mount %s: open the source: %w", b, err)
+		}
+		sources = append(sources, fd)
+	}
+	for i, b := range p.Mounts.Binds {
+		err := b.mount(look, sources[i])
+		if err == nil {
+			err = look.add(b.point())
+		}
+		if err != nil {
+			return fmt.Errorf("mount %s: %w", b, err)
 		}
 	}
 	return nil
@@ -101,13 +131,8 @@ func (b Bind) String() string {
 	return fmt.Sprintf("%s at %s (%s)", filepath.Join(b.Source.Beneath, b.Source.Name), filepath.Join(b.Beneath, b.Target), mode)
 }
 
-func (b Bind) mount() error {
-	source, err := b.openSource()
-	if err != nil {
-		return fmt.Errorf("open the source: %w", err)
-	}
-	defer unix.Close(source)
-	target, err := b.openTarget(source)
+func (b Bind) mount(look *lookup, source int) error {
+	target, err := b.openTarget(look, source)
 	if err != nil {
 		return fmt.Errorf("open the destination: %w", err)
 	}
@@ -134,21 +159,26 @@ func (b Bind) openSource() (int, error) {
 	return unix.Openat2(unix.AT_FDCWD, b.Source.Name, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
 }
 
-func (b Bind) openTarget(source int) (int, error) {
-	if b.Beneath == "" {
-		fd, err := unix.Open(b.Target, unix.O_PATH|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
-		if err == nil && isLink(fd) {
-			unix.Close(fd)
-			return -1, errors.New("it is a link")
+func (b Bind) openTarget(look *lookup, source int) (int, error) {
+	if b.Beneath != "" {
+		root, err := look.open(b.Beneath)
+		if err != nil {
+			return -1, err
 		}
-		return fd, err
+		defer root.Close()
+		return makeMountPoint(int(root.Fd()), b.Target, isDir(source))
 	}
-	root, err := unix.Open(b.Beneath, unix.O_PATH|unix.O_CLOEXEC|unix.O_DIRECTORY, 0)
+	above, err := look.open(filepath.Dir(b.Target))
 	if err != nil {
 		return -1, err
 	}
-	defer unix.Close(root)
-	return makeMountPoint(root, b.Target, isDir(source))
+	defer above.Close()
+	fd, err := unix.Openat(int(above.Fd()), filepath.Base(b.Target), unix.O_PATH|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
+	if err == nil && isLink(fd) {
+		unix.Close(fd)
+		return -1, errors.New("it is a link")
+	}
+	return fd, err
 }
 
 // inside are how names are looked up where tasks write.
@@ -227,13 +257,13 @@ type kept struct {
 
 // mountTmp mounts the program's own directory on /tmp, and on that again what it was
 // granted below the host's: directories of an agent that lives there, for one.
-func (p *Policy) mountTmp() error {
-	own, err := p.Mounts.Tmp.open()
+func (p *Policy) mountTmp(look *lookup) error {
+	own, err := p.Mounts.Tmp.open(look)
 	if err != nil {
 		return fmt.Errorf("open %s: %w", p.Mounts.Tmp, err)
 	}
 	defer own.Close()
-	keep, err := p.copyKept()
+	keep, err := p.copyKept(look)
 	defer func() {
 		for _, k := range keep {
 			k.tree.close()
@@ -280,10 +310,10 @@ func (k kept) attach(tmp tree) error {
 
 // copyKept copies what must stay visible below /tmp. What is not there is left out:
 // whoever needs it says so.
-func (p *Policy) copyKept() ([]kept, error) {
+func (p *Policy) copyKept(look *lookup) ([]kept, error) {
 	var out []kept
 	for _, granted := range p.belowTmp() {
-		f, err := granted.open()
+		f, err := granted.open(look)
 		if errors.Is(err, unix.ENOENT) {
 			continue
 		}

@@ -9,7 +9,7 @@ import (
 
 // isolate puts the calling thread, and so the program, into the namespaces of p. That
 // of process numbers is made by whoever forks the stage: a process never changes its own.
-func (p *Policy) isolate() error {
+func (p *Policy) isolate(look *lookup) error {
 	// Init is process 1 there, and this is its child (internal/stage).
 	if p.PrivatePID && (unix.Getpid() != 2 || unix.Getppid() != 1) {
 		return errors.New("the stage was not started in a PID namespace of its own")
@@ -27,13 +27,23 @@ func (p *Policy) isolate() error {
 		flags |= unix.CLONE_NEWNS // for this thread alone, which executes the program
 	}
 	if flags == 0 {
-		return nil
+		return p.known(look)
 	}
 	if err := unix.Unshare(flags); err != nil {
 		return fmt.Errorf("make namespaces of mounts (%t) and IPC (%t): unshare: %w", p.Mounts != nil, p.PrivateIPC, err)
 	}
-	if p.Mounts != nil {
-		return p.mount()
+	if err := p.known(look); err != nil || p.Mounts == nil {
+		return err
+	}
+	return p.mount(look)
+}
+
+// known tells of the foreign mounts that are there already.
+func (p *Policy) known(look *lookup) error {
+	for _, point := range p.Foreign {
+		if err := look.add(point); err != nil {
+			return err
+		}
 	}
 	return nil
 }

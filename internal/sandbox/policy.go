@@ -54,8 +54,11 @@ type Policy struct {
 	OwnUsers    bool    // user namespace with nobody but the starter in it, made with PrivatePID: what lets an ordinary user have the other namespaces
 	NetNS       string  // network namespace to join, by path; "" keeps the starter's
 	Mounts      *Mounts // own mount namespace; nil keeps the starter's
-	LogDenials  bool    // the kernel's audit tells what Landlock refuses
-	LogCalls    bool    // and what seccomp does
+	// Foreign are places of the mount namespace that the program is started in where
+	// others' files are mounted: no link there is followed. Those of Mounts are it anyway.
+	Foreign    []string
+	LogDenials bool // the kernel's audit tells what Landlock refuses
+	LogCalls   bool // and what seccomp does
 
 	User    *User  // nil keeps the starter's
 	Files   *Files // nil leaves files, sockets and signals alone
@@ -118,6 +121,23 @@ type Files struct {
 	TCP    *landlock.Ports // nil leaves TCP alone
 	MinABI int             // an older kernel is an error
 }
+
+// points are the places where something is mounted that others may have written.
+func (m *Mounts) points() []string {
+	if m == nil {
+		return nil
+	}
+	var out []string
+	for _, b := range m.Binds {
+		out = append(out, b.point())
+	}
+	if m.Tmp != (Path{}) {
+		out = append(out, tmpDir)
+	}
+	return out
+}
+
+func (b Bind) point() string { return filepath.Join(b.Beneath, b.Target) }
 
 // Path grants Modes (r read, w write, x execute, c create and remove) on a file
 // or on everything below a directory. With Beneath set, Name is relative to that

@@ -122,6 +122,7 @@ func Declared(raw []byte) (*Policy, error) {
 func (p *Policy) Beside(argv []string, env Environment) *Policy {
 	b := *p
 	b.Argv, b.Env = argv, env
+	b.Foreign = append(b.Foreign[:len(b.Foreign):len(b.Foreign)], p.Mounts.points()...)
 	b.PrivatePID, b.OwnUsers, b.PrivateIPC, b.NetNS, b.Mounts = false, false, false, "", nil
 	b.Bound = true
 	return &b
@@ -142,10 +143,11 @@ func (p *Policy) apply() error {
 	if err := p.scoreOOM(); err != nil {
 		return fmt.Errorf("set oom score: %w", err)
 	}
-	if err := p.isolate(); err != nil {
+	look := &lookup{}
+	if err := p.isolate(look); err != nil {
 		return err
 	}
-	rules, err := p.openPaths()
+	rules, err := p.openPaths(look)
 	if err != nil {
 		return err
 	}
@@ -210,15 +212,19 @@ func (p *Policy) scoreOOM() error {
 }
 
 // openPaths opens what is granted while that is still possible, so that the rules
-// are for these very files.
-func (p *Policy) openPaths() (landlock.Ruleset, error) {
+// are for these very files. What a foreign mount hides is not granted: the grant was
+// for what the host has there.
+func (p *Policy) openPaths(look *lookup) (landlock.Ruleset, error) {
 	if p.Files == nil {
 		return landlock.Ruleset{}, nil
 	}
 	rs := landlock.Ruleset{TCP: p.Files.TCP, MinABI: p.Files.MinABI, Log: p.LogDenials}
 	for _, path := range p.Files.Paths {
-		f, err := path.open()
-		if err != nil && p.Bound && isGone(err) {
+		f, err := path.open(look)
+		switch hidden := errors.Is(err, errHidden); {
+		case hidden && path.Beneath == "":
+			continue
+		case p.Bound && (hidden || isGone(err)):
 			continue // the other program has removed it
 		}
 		if err != nil {
@@ -243,15 +249,16 @@ func isGone(err error) bool {
 	return false
 }
 
-func (p Path) open() (*os.File, error) {
+func (p Path) open(look *lookup) (*os.File, error) {
 	if p.Beneath == "" {
-		fd, err := unix.Open(p.Name, unix.O_PATH|unix.O_CLOEXEC, 0)
-		if err != nil {
-			return nil, err
-		}
-		return os.NewFile(uintptr(fd), p.Name), nil
+		return look.open(p.Name)
 	}
-	fd, err := openBeneath(p.Beneath, p.Name)
+	root, err := look.open(p.Beneath)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	fd, err := unix.Openat2(int(root.Fd()), p.Name, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: inside})
 	if err != nil {
 		return nil, err
 	}

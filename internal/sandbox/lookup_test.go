@@ -1,0 +1,132 @@
+package sandbox_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/open-nomad/open-nomad/internal/landlock"
+	"github.com/open-nomad/open-nomad/internal/sandbox"
+)
+
+// spread are a canary of the host and a volume with links that lead to it.
+type spread struct{ host, canary, volume, at string }
+
+func newSpread(t *testing.T, p *places) spread {
+	t.Helper()
+	if _, err := landlock.ABI(); err != nil {
+		t.Skip(err)
+	}
+	s := spread{host: filepath.Join(p.alloc, "host"), volume: filepath.Join(p.alloc, "volume"), at: filepath.Join(p.alloc, "at")}
+	s.canary = filepath.Join(s.host, "canary")
+	if err := errors.Join(os.Mkdir(s.host, 0o755), os.Mkdir(s.volume, 0o755), os.Mkdir(s.at, 0o755),
+		os.Mkdir(filepath.Join(s.at, "sub"), 0o755), os.Symlink(s.host, filepath.Join(s.volume, "sub")), os.Symlink(s.at, filepath.Join(p.alloc, "host-link"))); err != nil {
+		t.Fatal(err)
+	}
+	write(t, s.canary, "secret of the host")
+	write(t, filepath.Join(s.volume, "own"), "the volume's")
+	return s
+}
+
+// granting is a policy that grants what programs need, and more.
+func (s spread) granting(p *places, m *sandbox.Mounts, paths ...sandbox.Path) *sandbox.Policy {
+	pol := p.policy(m)
+	paths = append(paths, sandbox.Path{Modes: "rwx", Name: p.task}, sandbox.Path{Modes: "rw", Name: "/dev/null"})
+	for _, name := range []string{"/bin", "/usr/bin", "/lib", "/usr/lib", "/lib64", "/etc/ld.so.cache"} {
+		if _, err := os.Stat(name); err == nil {
+			paths = append(paths, sandbox.Path{Modes: "rx", Name: name})
+		}
+	}
+	pol.Files = &sandbox.Files{Paths: paths}
+	return pol
+}
+
+// A grant does not pass a link that lies in a volume, by whatever way it comes there; the
+// link of the host that leads into it does no harm.
+func TestGrantThroughAVolume(t *testing.T) {
+	p := newPlaces(t)
+	s := newSpread(t, p)
+	m := &sandbox.Mounts{Binds: []sandbox.Bind{{Source: sandbox.Path{Name: s.volume}, Target: s.at}}}
+	for name, path := range map[string]string{
+		"straight": s.at + "/sub", "by a link of the host": filepath.Join(p.alloc, "host-link/sub"),
+		"up again": s.at + "/sub/../sub", "not there": s.at + "/nowhere",
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := runPolicy(t, s.granting(p, m, sandbox.Path{Modes: "r", Name: path}, sandbox.Path{Modes: "r", Name: s.at}), "cat "+s.at+"/own; cat "+s.canary+" && echo READ")
+			if got.reason != "" || !strings.Contains(got.out, "the volume's") || strings.Contains(got.out, "READ") {
+				t.Errorf("the program was %q, wrote %q", got.reason, got.out)
+			}
+		})
+	}
+	// The same grant without the volume is for what the host has there.
+	own := s.granting(p, &sandbox.Mounts{}, sandbox.Path{Modes: "r", Name: s.host})
+	if got := runPolicy(t, own, "cat "+s.canary); !strings.Contains(got.out, "secret of the host") {
+		t.Errorf("control: %q, %q", got.reason, got.out)
+	}
+}
+
+// The same holds in the program's own /tmp, where it left a link before.
+func TestGrantThroughTmp(t *testing.T) {
+	p := newPlaces(t)
+	s := newSpread(t, p)
+	if err := os.Symlink(s.host, filepath.Join(p.tmp, "planted-by-the-task")); err != nil {
+		t.Fatal(err)
+	}
+	m := &sandbox.Mounts{Tmp: sandbox.Path{Name: "web/tmp", Beneath: p.alloc}}
+	pol := s.granting(p, m, sandbox.Path{Modes: "r", Name: "/tmp/planted-by-the-task"})
+	if got := runPolicy(t, pol, "cat "+s.canary+" && echo READ"); got.reason != "" || strings.Contains(got.out, "READ") {
+		t.Errorf("the program was %q, wrote %q", got.reason, got.out)
+	}
+}
+
+// A further program beside it enters mounts that are there, with the same care.
+func TestGrantBesides(t *testing.T) {
+	p := newPlaces(t)
+	s := newSpread(t, p)
+	m := &sandbox.Mounts{Binds: []sandbox.Bind{{Source: sandbox.Path{Name: s.volume}, Target: s.at}}}
+	first := s.granting(p, m, sandbox.Path{Modes: "r", Name: s.at + "/sub"})
+	beside := first.Beside([]string{"/bin/sh"}, nil)
+	if len(beside.Foreign) != 1 || beside.Foreign[0] != s.at {
+		t.Fatalf("Foreign = %q", beside.Foreign)
+	}
+	if again := beside.Beside(nil, nil); len(again.Foreign) != 1 {
+		t.Errorf("Foreign of one beside that = %q", again.Foreign)
+	}
+	// As in the session's namespace: a mount is there when the stage starts.
+	outer := &sandbox.Policy{Dir: "/", User: nil, KeepCapabilities: true, KeepPrivileges: true, Mounts: m}
+	beside.Foreign = []string{s.at, filepath.Join(p.alloc, "absent")}
+	if got := runPolicy(t, beside, "true"); !strings.Contains(got.reason, "absent") {
+		t.Errorf("a mount that is not there: %q", got.reason)
+	}
+	if got := runPolicy(t, outer, "cat "+s.at+"/own"); !strings.Contains(got.out, "the volume's") {
+		t.Errorf("control: %q, %q", got.reason, got.out)
+	}
+}
+
+// What a bind shows is the host's, whatever another bind covers; and no bind is led
+// astray by a link in one.
+func TestBindsDoNotCoverEachOther(t *testing.T) {
+	p := newPlaces(t)
+	s := newSpread(t, p)
+	below := filepath.Join(s.at, "sub")
+	write(t, filepath.Join(below, "own"), "what the host has below")
+	other := filepath.Join(p.alloc, "other")
+	if err := os.Mkdir(other, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	m := &sandbox.Mounts{Binds: []sandbox.Bind{
+		{Source: sandbox.Path{Name: s.volume}, Target: s.at}, {Source: sandbox.Path{Name: below}, Target: other},
+	}}
+	if got := runPolicy(t, p.policy(m), "cat "+other+"/own"); got.out != "what the host has below" {
+		t.Errorf("the program was %q, wrote %q", got.reason, got.out)
+	}
+	m.Binds[1] = sandbox.Bind{Source: sandbox.Path{Name: other}, Target: s.at + "/sub/canary-dir"}
+	if err := os.Mkdir(filepath.Join(s.host, "canary-dir"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if got := runPolicy(t, p.policy(m), "true"); !strings.Contains(got.reason, "hides it") {
+		t.Errorf("a destination through a link of a volume: %q, %q", got.reason, got.out)
+	}
+}
