@@ -64,6 +64,7 @@ func TestRegions(t *testing.T) {
 		return true
 	})
 	follow(t, follower, "far", alloc.ID)
+	execFar(t, follower, "far", alloc)
 	if _, _, err := follower.Client.Jobs().Deregister(*job.ID, false, &api.WriteOptions{Region: "far"}); err != nil {
 		t.Errorf("Deregister() = %v", err)
 	}

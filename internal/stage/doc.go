@@ -16,7 +16,8 @@
 // An ordinary user has all that inside a user namespace with nobody else in it (Users).
 //
 // Init has the session that Fork made, the program one of its own. Init drops its
-// capabilities, is not dumpable, holds the wait status file alone, reaps whatever ends
+// capabilities, with Enter all but CAP_KILL: without it the kernel would not end the program
+// with init (Bound). It is not dumpable, holds the wait status file alone, reaps whatever ends
 // in the namespace, writes the program's wait status (4 bytes, native order) to that
 // file, and exits: with process 1 the kernel ends the whole namespace. As process 1 it
 // hears no signal but KILL and STOP from outside, and none from inside.

@@ -98,10 +98,15 @@ bounding:
 	XORL R8, R8
 	MOVL $SYS_prctl, AX
 	SYSCALL
-	MOVL $0x20080522, AX   // capset({version 3, 0}, nothing)
+	MOVL $0x20080522, AX   // capset({version 3, 0}, nothing, or CAP_KILL with ENTER)
 	MOVQ AX, (R15)
 	XORL AX, AX
+	TESTL $ENTER, R14
+	JEQ  kept
+	MOVQ $0x2000000020, AX
+kept:
 	MOVQ AX, 8(R15)
+	XORL AX, AX
 	MOVQ AX, 16(R15)
 	MOVQ AX, 24(R15)
 	MOVQ R15, DI

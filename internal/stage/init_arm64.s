@@ -97,9 +97,14 @@ bounding:
 	MOVD $0, R4
 	MOVD $SYS_prctl, R8
 	SVC
-	MOVD $0x20080522, R9   // capset({version 3, 0}, nothing)
+	MOVD $0x20080522, R9   // capset({version 3, 0}, nothing, or CAP_KILL with ENTER)
 	MOVD R9, (R20)
-	MOVD ZR, 8(R20)
+	MOVD $0, R10
+	AND  $ENTER, R21, R9
+	CBZ  R9, kept
+	MOVD $0x2000000020, R10
+kept:
+	MOVD R10, 8(R20)
 	MOVD ZR, 16(R20)
 	MOVD ZR, 24(R20)
 	MOVD R20, R0
