@@ -119,6 +119,7 @@ var refused = regexp.MustCompile("ermission denied|No such file|nonexistent")
 
 // TestSandboxedTasks: each has a uid of its own, its token, and nobody else's.
 func TestSandboxedTasks(t *testing.T) {
+	t.Setenv("TMPDIR", "/var/tmp") // outside of the /tmp that tasks have of their own: what others have is there to be refused
 	w := processes(t)
 	spy := script("spy", exec2.Name, `id -u; cat $NOMAD_SECRETS_DIR/nomad_token; echo
 		cat ../owner/secrets/nomad_token; ls ../owner/local; echo x > ../owner/local/y; cat /etc/shadow
