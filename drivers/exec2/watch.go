@@ -171,7 +171,7 @@ func (w *watch) readDenials(ctx context.Context, mode denials.Mode) error {
 		return ctx.Err()
 	}
 	if mode == denials.Audit {
-		w.log.Warn("the kernel's auditing is on (explain_denials): where no auditd runs, paths and command lines of what is refused on this host are in the kernel's log too")
+		w.log.Warn("the kernel's auditing is on (explain_denials): where no auditd runs, what is refused on this host is in the kernel's log too")
 	}
 	return w.refused.Run(ctx)
 }

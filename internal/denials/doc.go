@@ -14,8 +14,8 @@
 //
 // What was changed is put back as it was found when the last agent of the host that
 // needs it ends, or, after a crash, when the next one begins (switch.go). Where no
-// auditd runs, the kernel also writes the records into its log, rate-limited: paths,
-// and with Audit the command lines of processes that were refused something.
+// auditd runs, the kernel also writes the records into its log, rate-limited, with the
+// paths and names of programs; a rule keeps command lines out (rule.go).
 //
 //	record ──▶ parse ──▶ Denial ──domain, uid, control group, pid──▶ task
 //	                                        └── nobody's: dropped

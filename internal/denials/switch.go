@@ -26,6 +26,7 @@ const errnoAction = "errno"
 type found struct {
 	Auditing *uint32 `json:",omitempty"` // audit_enabled, when it was changed
 	Actions  *string `json:",omitempty"` // actions_logged, when it was changed
+	Rule     bool    `json:",omitempty"` // the rule about command lines was added
 }
 
 // Switch is the hold of one agent on the switches of the host. The kernel lets go of it
@@ -164,6 +165,11 @@ func (s *Switch) restoreUnused() error {
 // restore puts back what is still as an agent has set it: what somebody else has
 // changed meanwhile is theirs.
 func (was found) restore() error {
+	if was.Rule {
+		if err := showCommandLines(); err != nil {
+			return err
+		}
+	}
 	if was.Auditing != nil {
 		now, err := auditing()
 		if err != nil {
@@ -219,10 +225,31 @@ func (s *Switch) turnOn(mode Mode) error {
 			return err
 		}
 	}
-	if enabled == 0 {
-		return setAuditing(1)
+	if enabled != 0 {
+		return nil // what somebody else wants of auditing is his business
 	}
-	return nil
+	if err := s.hide(was); err != nil {
+		return err
+	}
+	return setAuditing(1)
+}
+
+// hide keeps command lines out of the records that only we have turned on. It is on disk
+// before: a crash between leaves a rule too few rather than one too many.
+func (s *Switch) hide(was found) error {
+	if was.Rule {
+		return nil
+	}
+	was.Rule = true
+	if err := s.write(was); err != nil {
+		return err
+	}
+	added, err := hideCommandLines()
+	if err != nil || added {
+		return err
+	}
+	was.Rule = false
+	return s.write(was)
 }
 
 func (s *Switch) file() string { return filepath.Join(s.dir, "found") }

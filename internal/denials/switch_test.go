@@ -155,3 +155,29 @@ func TestSpoiledState(t *testing.T) {
 		t.Error("Hold() took a spoiled state")
 	}
 }
+
+// TestCommandLinesHidden: while only we have auditing on, no record holds a command line;
+// then the rule is gone, and one of the operator's own stays.
+func TestCommandLinesHidden(t *testing.T) {
+	host(t)
+	s := hold(t, t.TempDir(), Audit)
+	if added, err := hideCommandLines(); err != nil || added {
+		t.Errorf("the rule was not there: added %t, %v", added, err)
+	}
+	if err := s.Release(); err != nil {
+		t.Fatal(err)
+	}
+	if added, err := hideCommandLines(); err != nil || !added {
+		t.Fatalf("the rule was left behind: added %t, %v", added, err)
+	}
+	t.Cleanup(func() { showCommandLines() }) //nolint:errcheck // looked at below
+	if err := hold(t, t.TempDir(), Audit).Release(); err != nil {
+		t.Fatal(err)
+	}
+	if added, err := hideCommandLines(); err != nil || added {
+		t.Errorf("the operator's own rule was removed: added %t, %v", added, err)
+	}
+	if err := errors.Join(showCommandLines(), showCommandLines()); err != nil {
+		t.Errorf("removing the rule, and again: %v", err)
+	}
+}
