@@ -194,7 +194,7 @@ func (f *forking) exec(p *Process) error {
 	var err error
 	p.PID, err = syscall.ForkExec(f.path, f.argv, &syscall.ProcAttr{Dir: "/", Env: environ, Files: fds, Sys: &f.sys})
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", f.what(), err)
 	}
 	if pidfd < 0 {
 		if pidfd, err = unix.PidfdOpen(p.PID, 0); err != nil {
@@ -205,6 +205,22 @@ func (f *forking) exec(p *Process) error {
 		return errors.Join(err, p.end())
 	}
 	return nil
+}
+
+// what says what a fork asks of the kernel: its error is a number that several layers
+// share.
+func (f *forking) what() string {
+	asked := "fork and execute"
+	if f.sys.Cloneflags&unix.CLONE_NEWUSER != 0 {
+		asked += " in a user namespace (user.max_user_namespaces)"
+	}
+	if f.sys.Cloneflags&unix.CLONE_NEWPID != 0 {
+		asked += " in a PID namespace (user.max_pid_namespaces)"
+	}
+	if f.sys.UseCgroupFD {
+		asked += " in group " + f.GroupDir
+	}
+	return asked
 }
 
 // end kills and reaps a child that nobody would know of.

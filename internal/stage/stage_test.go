@@ -246,6 +246,22 @@ func TestEnterOfAnEndedProcess(t *testing.T) {
 	}
 }
 
+// TestForkError: the error names what was asked of the kernel.
+func TestForkError(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: namespaces")
+	}
+	null, err := os.OpenFile("/dev/null", os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	s := stage.Start{Program: companion.Path(), Entry: sandbox.Entry, Stdio: [3]*os.File{null, null, null}, Init: true, GroupDir: t.TempDir()}
+	if _, err := s.Fork(); err == nil || !strings.Contains(err.Error(), "PID namespace") || !strings.Contains(err.Error(), s.GroupDir) {
+		t.Errorf("Fork() into a directory that is no group = %v, want an error that names the layers", err)
+	}
+}
+
 func TestTerminal(t *testing.T) {
 	for name, edit := range map[string]func(*stage.Start, *sandbox.Policy){"plain": nil, "PID namespace": ownPIDs} {
 		t.Run(name, func(t *testing.T) {
