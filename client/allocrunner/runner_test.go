@@ -87,7 +87,7 @@ func (w *world) runner(alloc *nomad.Allocation) *allocrunner.Runner {
 		Alloc: alloc, Node: &nomad.Node{ID: nomad.NewID(), Name: "n1", Datacenter: "dc1"}, Region: "global",
 		AllocDir: w.dir + "/alloc", Store: w.db, Drivers: w.set, Users: w.users, Networks: w.nets,
 		RPC: w.rpc, API: w.api, HostEnv: map[string]string{"HOST_VAR": "x"},
-		Update: w.updates.put, Log: slog.New(slog.DiscardHandler),
+		Update: w.updates.put, MHzPerCore: 2000, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		w.t.Fatal(err)

@@ -166,3 +166,11 @@ func TestLimits(t *testing.T) {
 		})
 	}
 }
+
+// TestNoMHz: a share of nothing known is refused, for the task would run without a limit.
+func TestNoMHz(t *testing.T) {
+	f := newFixture(t, nil)
+	cfg := sh(f, "true")
+	cfg.Limits.MHzPerCore = 0
+	f.refused(t, cfg, "cpu: ", "cpu_total_compute")
+}

@@ -22,7 +22,11 @@ func limits(set config.Plugin, t config.Task, r drivers.LinuxResources) (cgroup.
 	case r.MemoryMaxBytes > 0:
 		l.MemoryLow, l.MemoryMax = r.MemoryBytes, max(r.MemoryMaxBytes, r.MemoryBytes)
 	}
-	if r.MHzPerCore > 0 { // 0 would be no limit: the least is what the kernel takes
+	if r.CPUShares > 0 {
+		if r.MHzPerCore == 0 {
+			return l, errors.New("cpu: this node knows no MHz of its cores to hold a share against: set cpu_total_compute of its client")
+		}
+		// 0 would be no limit: the least is what the kernel takes.
 		l.CPUQuota = max(r.CPUShares*cgroup.CPUPeriod/int64(r.MHzPerCore), 1)
 	}
 	if t.PIDsLimit > set.PIDsLimitMax {
