@@ -62,6 +62,7 @@ func unprivileged(t *testing.T, k testkernel.Kernel, lacks string) {
 	if out := f.run(sh(f, "echo number $$")); strings.Contains(out.stdout, "number 2\n") != own {
 		t.Errorf("the task says %q, own PID namespace: %t", out.stdout, own)
 	}
+	besideUnprivileged(t, f)
 	if own {
 		ownFiles(t, f)
 	} else {
@@ -90,6 +91,33 @@ func unprivileged(t *testing.T, k testkernel.Kernel, lacks string) {
 	named.User = "root"
 	if _, err := f.StartTask(t.Context(), named); err == nil {
 		t.Error("StartTask(user root) = nil, want an error")
+	}
+}
+
+// besideUnprivileged runs a program beside a task: it is where and as the task is.
+func besideUnprivileged(t *testing.T, f *fixture) {
+	t.Helper()
+	cfg, pid := f.living("r:/proc")
+	for _, ns := range []string{"ipc", "mnt", "pid", "user"} {
+		want, err := os.Readlink("/proc/" + pid + "/ns/" + ns)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, got, _ := f.beside(cfg.ID, "readlink /proc/self/ns/"+ns, false); strings.TrimSpace(got) != want {
+			t.Errorf("beside the task namespace %s is %s, want %s", ns, got, want)
+		}
+	}
+	code, out, errs := f.beside(cfg.ID, "grep -E '^(Cap(Inh|Prm|Eff|Amb)|NoNewPrivs|Seccomp):' /proc/self/status; unshare -U true; cat /etc/passwd", false)
+	for _, want := range []string{"CapInh:\t0000000000000000", "CapPrm:\t0000000000000000", "CapEff:\t0000000000000000", "CapAmb:\t0000000000000000", "NoNewPrivs:\t1", "Seccomp:\t2"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("beside the task: %q, want %q", out, want)
+		}
+	}
+	if code == 0 || strings.Contains(out, "root:") {
+		t.Errorf("beside the task: code %d, %q, %q: a refused file was read", code, out, errs)
+	}
+	if err := f.DestroyTask(cfg.ID, true); err != nil {
+		t.Error(err)
 	}
 }
 
