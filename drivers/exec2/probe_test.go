@@ -78,6 +78,8 @@ func probe(what string, args []string) int {
 		if c, err = net.Dial("tcp", "127.0.0.1:"+args[0]); err == nil {
 			c.Close()
 		}
+	case "fastopen":
+		err = fastOpen(args[0])
 	case "read":
 		_, err = os.ReadFile(args[0])
 	case "exec":
@@ -91,6 +93,20 @@ func probe(what string, args []string) int {
 		fmt.Println("allowed")
 	}
 	return 0
+}
+
+// fastOpen sends to a port without a connection.
+func fastOpen(port string) error {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	n, err := strconv.Atoi(port)
+	if err != nil {
+		return err
+	}
+	return unix.Sendto(fd, []byte("hello"), unix.MSG_FASTOPEN, &unix.SockaddrInet4{Port: n, Addr: [4]byte{127, 0, 0, 1}})
 }
 
 func nilable(e unix.Errno) error {

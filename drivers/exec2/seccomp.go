@@ -67,6 +67,6 @@ func filter(set settings, t config.Task, p *sandbox.Policy) error {
 		return fmt.Errorf("seccomp_profile: %w", err)
 	}
 	p.Seccomp = profile.Name
-	p.Filter, err = profile.Filter(seccomp.Shared{IPC: !p.PrivateIPC, Processes: !p.PrivatePID, Ports: p.Files.TCP != nil})
+	p.Filter, err = profile.Filter(seccomp.Gaps{IPC: !p.PrivateIPC, Processes: !p.PrivatePID, Ports: p.Files != nil && p.Files.TCP != nil})
 	return err
 }

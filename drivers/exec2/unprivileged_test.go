@@ -35,7 +35,7 @@ func unprivileged(t *testing.T, k testkernel.Kernel, lacks string) {
 		t.Skipf("needs Landlock ABI %d: have %d, %v", landlock.ABIScopes, abi, err)
 	}
 	if os.Geteuid() == 0 {
-		runAsNobody(t, k)
+		runAsNobody(t, k, "")
 		return
 	}
 	f := fixtureAt(t, nil)
@@ -138,7 +138,9 @@ func ownFiles(t *testing.T, f *fixture) {
 	}
 }
 
-func runAsNobody(t *testing.T, k testkernel.Kernel) {
+// runAsNobody runs the same test as an ordinary user, in a version 2 group if one is named.
+func runAsNobody(t *testing.T, k testkernel.Kernel, group string) {
+	t.Helper()
 	dir := openDir(t)
 	bin, tmp := filepath.Join(dir, "exec2.test"), filepath.Join(dir, "tmp")
 	exe, err := os.Executable()
@@ -155,6 +157,14 @@ func runAsNobody(t *testing.T, k testkernel.Kernel) {
 	cmd := exec.CommandContext(t.Context(), bin, "-test.run=^"+t.Name()+"$", "-test.v")
 	cmd.Dir, cmd.Env = tmp, []string{"TMPDIR=" + tmp, "PATH=/usr/bin:/bin"}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	if group != "" {
+		dir, err := os.Open(group)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer dir.Close()
+		cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(dir.Fd())
+	}
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := k.Start(cmd); err != nil {

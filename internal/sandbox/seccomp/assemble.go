@@ -21,13 +21,13 @@ const (
 // maxFilter is how many instructions the kernel takes.
 const maxFilter = 4096
 
-func (p *Profile) assemble(s Shared) ([]bpf.RawInstruction, error) {
+func (p *Profile) assemble(g Gaps) ([]bpf.RawInstruction, error) {
 	info, err := native()
 	if err != nil {
 		return nil, err
 	}
 	out := guard(info)
-	out = append(out, shared(info, s)...)
+	out = append(out, g.close(info)...)
 	if !p.names("clone3") {
 		out = append(out, onCall(unix.SYS_CLONE3, errno(unix.ENOSYS))...)
 	}
@@ -97,42 +97,35 @@ func guard(info *arch.Info) []bpf.Instruction {
 var ipcCalls = []string{"shmget", "shmat", "shmctl", "semget", "semop", "semtimedop", "semctl",
 	"msgget", "msgsnd", "msgrcv", "msgctl", "mq_open", "mq_unlink"}
 
-// shared refuses what namespaces keep apart where there are any.
-func shared(info *arch.Info, s Shared) []bpf.Instruction {
+// close refuses what is open.
+func (g Gaps) close(info *arch.Info) []bpf.Instruction {
 	var out []bpf.Instruction
-	if s.IPC {
+	if g.IPC {
 		for _, name := range ipcCalls {
 			if nr, ok := number(info, name); ok {
 				out = append(out, onCall(nr, errno(unix.EPERM))...)
 			}
 		}
 	}
-	if s.Processes { // of itself, which is number 0, a process may
+	if g.Processes { // of itself, which is number 0, a process may
 		out = append(out, onCall(unix.SYS_PRLIMIT64, low(0),
 			bpf.JumpIf{Cond: bpf.JumpEqual, Val: 0, SkipTrue: 1}, errno(unix.EPERM))...)
 	}
-	if s.Ports {
-		out = append(out, pastPorts()...)
+	if g.Ports {
+		out = append(out, sockets()...) // MPTCP, SMC and others speak TCP below
+		out = append(out, fastOpen()...)
+		out = append(out, onCall(unix.SYS_IO_URING_SETUP, errno(unix.EPERM))...) // no filter sees its calls
 	}
 	return out
 }
 
-// pastPorts refuses what connects to a TCP port without a look at Landlock's rules: data
-// sent with the request to connect (seen on 6.18), other protocols that speak TCP below,
-// and io_uring, whose calls no filter sees.
-func pastPorts() []bpf.Instruction {
-	var out []bpf.Instruction
-	for _, send := range []struct{ nr, flags uint32 }{{unix.SYS_SENDTO, 3}, {unix.SYS_SENDMSG, 2}, {unix.SYS_SENDMMSG, 3}} {
-		out = append(out, onCall(send.nr, low(send.flags),
-			bpf.JumpIf{Cond: bpf.JumpBitsNotSet, Val: unix.MSG_FASTOPEN, SkipTrue: 1}, errno(unix.EOPNOTSUPP))...)
+// fastOpen refuses to send to where no connection is yet, as where TCP Fast Open is
+// switched off: that connects, and Landlock does not see it (found on Linux 6.18).
+func fastOpen() []bpf.Instruction {
+	flagged := func(nr, arg uint32) []bpf.Instruction {
+		return onCall(nr, low(arg), bpf.JumpIf{Cond: bpf.JumpBitsNotSet, Val: unix.MSG_FASTOPEN, SkipTrue: 1}, errno(unix.EOPNOTSUPP))
 	}
-	stream := slices.Concat(load(low(1), bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: sockType}, bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: unix.SOCK_STREAM, SkipTrue: 4},
-		low(2), bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.IPPROTO_IP, SkipTrue: 2}, bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.IPPROTO_TCP, SkipTrue: 1}, errno(unix.EPROTONOSUPPORT)))
-	for _, family := range []uint32{unix.AF_INET, unix.AF_INET6} {
-		socket := append(load(low(0), bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: family, SkipTrue: uint8(len(stream))}), stream...)
-		out = append(out, onCall(unix.SYS_SOCKET, socket...)...)
-	}
-	return append(out, onCall(unix.SYS_IO_URING_SETUP, errno(unix.EPERM))...)
+	return slices.Concat(flagged(unix.SYS_SENDTO, 3), flagged(unix.SYS_SENDMSG, 2), flagged(unix.SYS_SENDMMSG, 3))
 }
 
 // ints are the arguments that the kernel reads as int, of calls that profiles tend to
@@ -203,10 +196,15 @@ func (r rule) block(info *arch.Info) ([]bpf.Instruction, error) {
 	if err != nil {
 		return nil, err
 	}
+	return append(out, goOn(list)...), nil
+}
+
+// goOn turns each end of the list that hands on into a jump behind the list.
+func goOn(list []bpf.Instruction) []bpf.Instruction {
 	for i, in := range list {
 		if in == (bpf.RetConstant{Val: uint32(handOn)}) {
 			list[i] = bpf.Jump{Skip: uint32(len(list) - i - 1)}
 		}
 	}
-	return append(out, list...), nil
+	return list
 }

@@ -97,7 +97,7 @@ func Parse(name string, raw []byte) (*Profile, error) {
 	if err := p.parse(raw); err != nil {
 		return nil, fmt.Errorf("seccomp profile %s: %w", name, err)
 	}
-	if _, err := p.Filter(Shared{IPC: true, Processes: true}); err != nil { // the longest
+	if _, err := p.Filter(Gaps{IPC: true, Processes: true}); err != nil { // the longest
 		return nil, err
 	}
 	if err := p.startable(); err != nil {

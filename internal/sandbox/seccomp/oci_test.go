@@ -49,7 +49,7 @@ func TestParse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	j := judgeOf(t, parse(t, narrow), Shared{})
+	j := judgeOf(t, parse(t, narrow), Gaps{})
 	const clone, brk, enosys = unix.SYS_CLONE, unix.SYS_BRK, 38
 	tests := []struct {
 		name string
@@ -124,7 +124,7 @@ func TestAgainstOracle(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		j := judgeOf(t, p, Shared{})
+		j := judgeOf(t, p, Gaps{})
 		for nr := range uint32(600) {
 			for _, v := range []uint64{0, 1, 2, 8, 40, 1 << 28, 1 << 33} {
 				args := [6]uint64{v, v, v, v, v, v}
@@ -296,7 +296,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		j := judgeOf(t, p, Shared{})
+		j := judgeOf(t, p, Gaps{})
 		j.arch = 0x40000003
 		if got := j.of(t, unix.SYS_WRITE); got != no(unix.ENOSYS) {
 			t.Errorf("a foreign call passed: %#x", got)

@@ -6,8 +6,7 @@
 // A filter is made of parts, each of which decides or hands on to the next:
 //
 //	guard      calls of a foreign architecture and of x32: ENOSYS. In every filter.
-//	shared     what an absent namespace would have kept apart, and ways past Landlock's
-//	           rules for ports, where a task has such. In every filter.
+//	gaps       what other layers of the sandbox leave open. In every filter.
 //	clone3     ENOSYS, so that libraries use clone, whose flags a filter can see
 //	sockets …  of the standard profile: what a list of names cannot say (standard.go)
 //	rules      of the profile, in their order (assemble.go)
@@ -40,12 +39,12 @@ func Available() error {
 	return nil
 }
 
-// Shared is what a task has in common with other processes of its user, because it
-// has no namespace of its own for it. A filter closes that as well as it can.
-type Shared struct {
-	IPC       bool // System V objects and POSIX message queues
-	Processes bool // limits of a process can be changed by its number
-	Ports     bool // the host's TCP ports, but for those that Landlock leaves: no way past its rules
+// Gaps are what other layers of a task's sandbox leave open. A filter closes them as
+// well as it can, whatever its profile.
+type Gaps struct {
+	IPC       bool // no IPC namespace: System V objects and POSIX message queues are shared
+	Processes bool // no PID namespace: limits of others of its user can be changed by number
+	Ports     bool // TCP ports are restricted, which Landlock does for connect and bind alone
 }
 
 // Profile is what a task may ask of the kernel. It does not change once made.
@@ -57,7 +56,7 @@ type Profile struct {
 	otherwise lib.Action
 
 	mu      sync.Mutex
-	filters map[Shared][]byte
+	filters map[Gaps][]byte
 }
 
 // rule is one action for some system calls.
@@ -70,13 +69,13 @@ type rule struct {
 
 // Filter returns the profile as the kernel of this machine's architecture reads it:
 // an array of struct sock_filter, not to be changed.
-func (p *Profile) Filter(s Shared) ([]byte, error) {
+func (p *Profile) Filter(g Gaps) ([]byte, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if prog, ok := p.filters[s]; ok {
+	if prog, ok := p.filters[g]; ok {
 		return prog, nil
 	}
-	raw, err := p.assemble(s)
+	raw, err := p.assemble(g)
 	if err != nil {
 		return nil, fmt.Errorf("seccomp profile %s: %w", p.Name, err)
 	}
@@ -87,9 +86,9 @@ func (p *Profile) Filter(s Shared) ([]byte, error) {
 		prog = binary.NativeEndian.AppendUint32(prog, i.K)
 	}
 	if p.filters == nil {
-		p.filters = map[Shared][]byte{}
+		p.filters = map[Gaps][]byte{}
 	}
-	p.filters[s] = prog
+	p.filters[g] = prog
 	return prog, nil
 }
 
@@ -100,7 +99,7 @@ func Default() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return p.Filter(Shared{})
+	return p.Filter(Gaps{})
 }
 
 // native is the architecture of this program.

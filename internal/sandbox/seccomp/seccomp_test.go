@@ -13,7 +13,7 @@ const allow = unix.SECCOMP_RET_ALLOW
 func no(e unix.Errno) uint32 { return unix.SECCOMP_RET_ERRNO | uint32(e) }
 
 // judgeOf makes a judge of a profile's filter.
-func judgeOf(t *testing.T, p *Profile, s Shared) *judge {
+func judgeOf(t *testing.T, p *Profile, s Gaps) *judge {
 	t.Helper()
 	prog, err := p.Filter(s)
 	if err != nil {
@@ -53,7 +53,7 @@ func standardProfile(t *testing.T) (*Profile, *arch.Info) {
 
 func TestStandard(t *testing.T) {
 	p, info := standardProfile(t)
-	j := judgeOf(t, p, Shared{})
+	j := judgeOf(t, p, Gaps{})
 	own := j.arch
 	tests := []struct {
 		name string
@@ -144,10 +144,10 @@ func TestStandard(t *testing.T) {
 	}
 }
 
-// TestShared closes what no namespace keeps apart.
-func TestShared(t *testing.T) {
+// TestGaps closes what no namespace keeps apart.
+func TestGaps(t *testing.T) {
 	p, info := standardProfile(t)
-	j := judgeOf(t, p, Shared{IPC: true, Processes: true})
+	j := judgeOf(t, p, Gaps{IPC: true, Processes: true})
 	for _, name := range ipcCalls {
 		nr, ok := number(info, name)
 		if !ok {
@@ -168,7 +168,7 @@ func TestShared(t *testing.T) {
 // TestRefused holds the probes for other profiles against the standard one.
 func TestRefused(t *testing.T) {
 	p, _ := standardProfile(t)
-	j := judgeOf(t, p, Shared{})
+	j := judgeOf(t, p, Gaps{})
 	for _, r := range refused {
 		if got := j.of(t, r.nr, r.args[:]...); permits(got) {
 			t.Errorf("the standard profile permits %s", r.name)
@@ -178,8 +178,8 @@ func TestRefused(t *testing.T) {
 
 func TestFilterIsMadeOnce(t *testing.T) {
 	p, _ := standardProfile(t)
-	a, err := p.Filter(Shared{})
-	b, err2 := p.Filter(Shared{})
+	a, err := p.Filter(Gaps{})
+	b, err2 := p.Filter(Gaps{})
 	if err != nil || err2 != nil || len(a) == 0 || &a[0] != &b[0] {
 		t.Errorf("Filter() made two programs: %v, %v", err, err2)
 	}
@@ -201,6 +201,7 @@ func TestPorts(t *testing.T) {
 		{"mptcp", unix.SYS_SOCKET, []uint64{unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_MPTCP}, no(unix.EPROTONOSUPPORT)},
 		{"mptcp6 with flags", unix.SYS_SOCKET, []uint64{unix.AF_INET6, unix.SOCK_STREAM | unix.SOCK_NONBLOCK, unix.IPPROTO_MPTCP}, no(unix.EPROTONOSUPPORT)},
 		{"smc", unix.SYS_SOCKET, []uint64{1<<32 | unix.AF_INET, unix.SOCK_STREAM, 256}, no(unix.EPROTONOSUPPORT)},
+		{"smc by its family", unix.SYS_SOCKET, []uint64{43, unix.SOCK_STREAM, 0}, no(unix.EAFNOSUPPORT)},
 		{"send", unix.SYS_SENDTO, []uint64{3, 0, 0, unix.MSG_NOSIGNAL}, allow},
 		{"fast open", unix.SYS_SENDTO, []uint64{3, 0, 0, unix.MSG_FASTOPEN | unix.MSG_NOSIGNAL}, no(unix.EOPNOTSUPP)},
 		{"fast open of a message", unix.SYS_SENDMSG, []uint64{3, 0, 1<<32 | unix.MSG_FASTOPEN}, no(unix.EOPNOTSUPP)},
@@ -211,14 +212,14 @@ func TestPorts(t *testing.T) {
 	open := &Profile{Name: "open", otherwise: lib.ActionAllow}
 	p, _ := standardProfile(t)
 	for _, profile := range []*Profile{p, open} {
-		j := judgeOf(t, profile, Shared{Ports: true})
+		j := judgeOf(t, profile, Gaps{Ports: true})
 		for _, tt := range tests {
 			if got := j.of(t, tt.nr, tt.args...); got != tt.want {
 				t.Errorf("%s: %s: verdict = %#x, want %#x", profile.Name, tt.name, got, tt.want)
 			}
 		}
 	}
-	if got := judgeOf(t, open, Shared{}).of(t, unix.SYS_SENDTO, 3, 0, 0, unix.MSG_FASTOPEN); got != allow {
+	if got := judgeOf(t, open, Gaps{}).of(t, unix.SYS_SENDTO, 3, 0, 0, unix.MSG_FASTOPEN); got != allow {
 		t.Errorf("fast open without rules for ports: verdict = %#x, want it allowed", got)
 	}
 }

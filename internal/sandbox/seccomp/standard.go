@@ -80,18 +80,18 @@ const sockType = 0xf
 // would pass by Landlock's port rules; raw and packet sockets forge; the other families
 // are seldom used and often broken.
 func sockets() []bpf.Instruction {
-	allow := bpf.RetConstant{Val: unix.SECCOMP_RET_ALLOW}
-	netlink := slices.Concat(load(low(2)), onValue(unix.NETLINK_ROUTE, allow), load(errno(unix.EPROTONOSUPPORT)))
-	stream := slices.Concat(load(low(2)), onValue(unix.IPPROTO_IP, allow), onValue(unix.IPPROTO_TCP, allow),
+	fine := bpf.RetConstant{Val: uint32(handOn)}
+	netlink := slices.Concat(load(low(2)), onValue(unix.NETLINK_ROUTE, fine), load(errno(unix.EPROTONOSUPPORT)))
+	stream := slices.Concat(load(low(2)), onValue(unix.IPPROTO_IP, fine), onValue(unix.IPPROTO_TCP, fine),
 		load(errno(unix.EPROTONOSUPPORT)))
-	datagram := slices.Concat(load(low(2)), onValue(unix.IPPROTO_IP, allow), onValue(unix.IPPROTO_UDP, allow),
-		onValue(unix.IPPROTO_ICMP, allow), onValue(unix.IPPROTO_ICMPV6, allow), load(errno(unix.EPROTONOSUPPORT)))
+	datagram := slices.Concat(load(low(2)), onValue(unix.IPPROTO_IP, fine), onValue(unix.IPPROTO_UDP, fine),
+		onValue(unix.IPPROTO_ICMP, fine), onValue(unix.IPPROTO_ICMPV6, fine), load(errno(unix.EPROTONOSUPPORT)))
 	internet := slices.Concat(load(low(1), bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: sockType}),
 		onValue(unix.SOCK_STREAM, stream...), onValue(unix.SOCK_DGRAM, datagram...), load(errno(unix.EPERM)))
-	socket := slices.Concat(load(low(0)), onValue(unix.AF_UNIX, allow), onValue(unix.AF_NETLINK, netlink...),
+	socket := slices.Concat(load(low(0)), onValue(unix.AF_UNIX, fine), onValue(unix.AF_NETLINK, netlink...),
 		onValue(unix.AF_INET, internet...), onValue(unix.AF_INET6, internet...), load(errno(unix.EAFNOSUPPORT)))
-	pair := slices.Concat(load(low(0)), onValue(unix.AF_UNIX, allow), load(errno(unix.EAFNOSUPPORT)))
-	return append(onCall(unix.SYS_SOCKET, socket...), onCall(unix.SYS_SOCKETPAIR, pair...)...)
+	pair := slices.Concat(load(low(0)), onValue(unix.AF_UNIX, fine), load(errno(unix.EAFNOSUPPORT)))
+	return goOn(append(onCall(unix.SYS_SOCKET, socket...), onCall(unix.SYS_SOCKETPAIR, pair...)...))
 }
 
 // devices refuses to type into a terminal, to steer a console, and to load a line

@@ -102,7 +102,7 @@ func (p *Profile) startable() error {
 }
 
 func (p *Profile) judge() (*judge, error) {
-	prog, err := p.Filter(Shared{})
+	prog, err := p.Filter(Gaps{})
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,108 @@
+package exec2_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/open-nomad/open-nomad/drivers/exec2"
+	"github.com/open-nomad/open-nomad/internal/cgroup"
+	"github.com/open-nomad/open-nomad/internal/landlock"
+	"github.com/open-nomad/open-nomad/internal/testkernel"
+	"github.com/open-nomad/open-nomad/plugins/drivers"
+)
+
+// TestUnprivilegedLimits is about an agent that is not root, in a control group that
+// was delegated to it. The group takes version 2 with its controllers: a guest has them.
+func TestUnprivilegedLimits(t *testing.T) {
+	if abi, err := landlock.ABI(); err != nil || abi < landlock.ABIScopes {
+		t.Skipf("needs Landlock ABI %d: have %d, %v", landlock.ABIScopes, abi, err)
+	}
+	if os.Geteuid() == 0 {
+		runAsNobody(t, testkernel.Kernel{}, delegate(t))
+		return
+	}
+	f := fixtureAt(t, settings{"allow_unprivileged": cty.True})
+	got := fingerprint(t, f.Driver)
+	if got.Attributes["driver.exec2.level"] != "restricted" || got.Attributes["driver.exec2.lacks"] != "a uid per task" {
+		t.Errorf("fingerprint = %+v, want level restricted for want of a uid per task", got)
+	}
+	cfg := sh(f, "cat /proc/self/cgroup; n=0; while [ $n -lt 40 ]; do sleep 30 & n=$((n+1)); done; echo all")
+	block := cfg.Config.AsValueMap()
+	block["unveil"], block["pids_limit"] = list([]string{"r:/proc"}), cty.NumberIntVal(20)
+	cfg.Config = cty.ObjectVal(block)
+	out := f.run(cfg)
+	if !strings.Contains(out.stdout, "0::/nomad-test-delegated-") || !strings.Contains(out.stdout, ".scope") {
+		t.Errorf("the task's group is %q, want one in the delegated group", out.stdout)
+	}
+	if strings.Contains(out.stdout, "all") || !strings.Contains(out.stderr, "fork") {
+		t.Errorf("stdout %q, stderr %q: 40 processes were started, 20 are allowed", out.stdout, out.stderr)
+	}
+	bomb := sh(f, "x=x; while :; do x=$x$x; done")
+	bomb.Limits.MemoryBytes = 32 << 20
+	if out := f.run(bomb); !out.OOMKilled && out.Signal != 9 {
+		t.Errorf("a task beyond its memory ended with %+v, want it killed", out.ExitResult)
+	}
+	sandboxMatches(t, f.Driver, f)
+}
+
+// sandboxMatches holds that the live sandbox is told to be the declared one.
+func sandboxMatches(t *testing.T, d drivers.Sandboxer, f *fixture) {
+	t.Helper()
+	cfg, _ := f.living()
+	report, err := d.Sandbox(t.Context(), cfg.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range report.Layers {
+		if !l.Match {
+			t.Errorf("layer %+v is not as declared", l)
+		}
+	}
+	if err := f.DestroyTask(cfg.ID, true); err != nil {
+		t.Error(err)
+	}
+}
+
+var _ drivers.Sandboxer = (*exec2.Driver)(nil)
+
+// delegate makes a group of nobody's, as a service manager does.
+func delegate(t *testing.T) string {
+	t.Helper()
+	h, err := cgroup.Detect()
+	if err != nil {
+		t.Skip(err)
+	}
+	have, err := os.ReadFile(filepath.Join(h.V2, "cgroup.controllers"))
+	for _, c := range []string{"cpu", "memory", "pids"} {
+		if h.V2 == "" || err != nil || !slices.Contains(strings.Fields(string(have)), c) {
+			t.Skipf("needs version 2 of control groups with controller %s", c)
+		}
+		if err := os.WriteFile(filepath.Join(h.V2, "cgroup.subtree_control"), []byte("+"+c), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dir := filepath.Join(h.V2, fmt.Sprintf("nomad-test-delegated-%d", os.Getpid()))
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		// What is below goes with its last process; the groups of the agent are left.
+		for _, d := range []string{"nomad.slice/share.slice", "nomad.slice/supervise", "nomad-test.slice/share.slice", "nomad-test.slice", "nomad.slice", "nomad-agent.scope", "."} {
+			if err := os.Remove(filepath.Join(dir, d)); err != nil && !os.IsNotExist(err) {
+				t.Errorf("a group is left: %v", err)
+			}
+		}
+	})
+	for _, f := range []string{"", "cgroup.procs", "cgroup.threads", "cgroup.subtree_control"} {
+		if err := os.Chown(filepath.Join(dir, f), nobody, nobody); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
