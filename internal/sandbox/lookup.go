@@ -49,6 +49,11 @@ func (l *lookup) open(name string) (*os.File, error) {
 		}
 		return os.NewFile(uintptr(fd), name), nil
 	}
+	// Where there is no link on the way none can be wrong.
+	fd, err := unix.Openat2(unix.AT_FDCWD, name, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
+	if err == nil {
+		return os.NewFile(uintptr(fd), name), nil
+	}
 	w := &walk{foreign: l.foreign, at: -1}
 	defer w.close()
 	if err := w.restart(name); err != nil {
@@ -59,7 +64,7 @@ func (l *lookup) open(name string) (*os.File, error) {
 			return nil, err
 		}
 	}
-	fd := w.at
+	fd = w.at
 	w.at = -1
 	return os.NewFile(uintptr(fd), name), nil
 }
