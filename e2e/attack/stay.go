@@ -18,7 +18,8 @@ func stay(args []string) int {
 		if at == "" {
 			continue
 		}
-		if err := os.WriteFile(filepath.Join(at, name), []byte(canary), 0o666); err != nil {
+		err := os.WriteFile(filepath.Join(at, name), []byte(canary), 0o666)
+		if _, there := os.Stat(filepath.Join(at, name)); err != nil && there != nil { // not another task's
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}

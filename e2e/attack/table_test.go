@@ -1,7 +1,9 @@
 package attack_test
 
 import (
+	"bytes"
 	"cmp"
+	"context"
 	"flag"
 	"fmt"
 	"maps"
@@ -26,6 +28,7 @@ type situation struct {
 	unveil  []string // more than what is granted by default
 	network string
 	ports   bool   // TCP to port 1 only
+	session bool   // through alloc exec, beside a task
 	abi     string // of Landlock, simulated; "" is the kernel's
 	block   string // more of the plugin's block
 	allows  []reason
@@ -48,6 +51,7 @@ var situations = []situation{
 		{"neighbour/api-socket", "tasks of one named user reach each other's API socket, which asks for a token: give tasks users of their own"},
 		{"mate/api-socket", "as neighbour/api-socket"},
 	}},
+	{name: "exec-session", session: true},
 	{name: "no-network", network: "none"},
 	{name: "tcp-ports", ports: true},
 	{name: "all-unveiled", unveil: []string{"rwxc:/"}, allows: []reason{
@@ -199,11 +203,32 @@ func probe(t *testing.T, s situation) map[string]string {
 	h.settle(s)
 	mate := h.task("mate", s, "stay", canary)
 	mate.Lifecycle = &api.TaskLifecycle{Hook: "prestart", Sidecar: true}
-	al := h.run(job("attack", "batch", s, mate, h.task("probe", s, "run", g.writeTargets())), "complete")
+	text := ""
+	if s.session {
+		text = h.inSession(h.run(job("attack", "service", s, mate, h.task("probe", s, "stay", canary)), "running"), g.writeTargets())
+	} else {
+		text = h.log(h.run(job("attack", "batch", s, mate, h.task("probe", s, "run", g.writeTargets())), "complete"), "probe")
+	}
 	if err := g.unchanged(); err != nil && !slices.Contains(s.unveil, "rwxc:/") {
 		t.Error(err)
 	}
-	return results(t, h.log(al, "probe"))
+	return results(t, text)
+}
+
+// inSession runs the probe beside a task that runs.
+func (h *host) inSession(al *api.AllocationListStub, targets string) string {
+	t := h.t
+	t.Helper()
+	h.within("the task", func() bool { return strings.HasPrefix(h.log(al, "probe"), "up") })
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	var out, errs bytes.Buffer
+	code, err := h.Client.Allocations().Exec(ctx, &api.Allocation{ID: al.ID, NodeID: al.NodeID}, "probe", false,
+		[]string{h.probe, "run", targets}, strings.NewReader(""), &out, &errs, nil, nil)
+	if err != nil || code != 0 || errs.Len() > 0 {
+		t.Fatalf("Exec() = %d, %v: %s", code, err, errs.String())
+	}
+	return out.String()
 }
 
 // reasoned sees that what is allowed has a reason, and that every reason is needed.
