@@ -179,19 +179,20 @@ func TestTerminalSizeIsAwaited(t *testing.T) {
 // Whose caller does not read stops, and holds no more than what is on the way.
 func TestSlowCallerStopsTheProgram(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		written := 0
+		var written atomic.Int64
 		run := func(_ context.Context, o *drivers.ExecOptions) (*drivers.ExitResult, error) {
 			for {
 				n, err := o.Stdout.Write(make([]byte, 10_000))
-				if written += n; err != nil {
+				written.Add(int64(n))
+				if err != nil {
 					return nil, err
 				}
 			}
 		}
 		c := begin(false, run)
 		time.Sleep(time.Hour)
-		if written == 0 || written > 1<<20 {
-			t.Errorf("%d bytes were written that nobody read", written)
+		if n := written.Load(); n == 0 || n > 1<<20 {
+			t.Errorf("%d bytes were written that nobody read", n)
 		}
 		c.Close()
 		if err := <-c.ended; !errors.Is(err, exec.ErrGone) {
