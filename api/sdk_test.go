@@ -58,6 +58,8 @@ func TestOfficialTypes(t *testing.T) {
 		{&official.OneTimeTokenUpsertResponse{}, &api.OneTimeTokenUpsertResponse{}},
 		{&official.OneTimeTokenExchangeRequest{}, &api.OneTimeTokenExchangeRequest{}},
 		{&official.OneTimeTokenExchangeResponse{}, &api.OneTimeTokenExchangeResponse{}},
+		{&official.ExecStreamingInput{}, &api.ExecStreamingInput{}},
+		{&official.ExecStreamingOutput{}, &api.ExecStreamingOutput{}},
 	} {
 		t.Run(reflect.TypeOf(pair.ours).Elem().Name(), func(t *testing.T) {
 			n := 0

@@ -170,3 +170,24 @@ func TestExecAfterTheTaskMoved(t *testing.T) {
 		t.Errorf("exit %d, %q, %q", code, out, errs)
 	}
 }
+
+// besideAsDeclared runs programs beside a task of an agent that is not root.
+func besideAsDeclared(t *testing.T, f *fixture, own bool) {
+	t.Helper()
+	cfg, pid := f.living("r:/proc")
+	for _, ns := range []string{"ipc", "mnt", "net", "pid", "user"} {
+		want, err := os.Readlink("/proc/" + pid + "/ns/" + ns)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, got, errs := f.beside(cfg.ID, "readlink /proc/self/ns/"+ns, false); strings.TrimSpace(got) != want {
+			t.Errorf("namespace %s is %s, want the task's %s (own: %v) %s", ns, got, want, own, errs)
+		}
+	}
+	if code, out, _ := f.beside(cfg.ID, "cat /etc/passwd; unshare -U true && echo user; exit 3", true); code != 3 || strings.Contains(out, "root:") || strings.Contains(out, "user\r\n") {
+		t.Errorf("beside a task it is not confined: %d %q", code, out)
+	}
+	if err := f.StopTask(t.Context(), cfg.ID, 0, ""); err != nil {
+		t.Error(err)
+	}
+}

@@ -82,6 +82,7 @@ func unprivileged(t *testing.T, k testkernel.Kernel, lacks string) {
 	f.run(sh(f, "echo hello > $NOMAD_SECRETS_DIR/f && cat $NOMAD_SECRETS_DIR/f > /dev/stdout; exit 5")).want(t, 5, "hello\n")
 	f.run(f.probeTask("userns")).want(t, 0, "operation not permitted")
 	asDeclared(t, f, sh(f, "exec sleep 60"))
+	besideAsDeclared(t, f, own)
 	deaf := fixtureAt(t, settings{"allow_unprivileged": cty.True, "explain_denials": cty.StringVal("audit")})
 	if got := fingerprint(t, deaf.Driver).Attributes["driver.exec2.explain_denials"]; got != "off" {
 		t.Errorf("explain_denials is %q for an agent that may not read the kernel's records", got)

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -413,5 +414,53 @@ func TestExecIsAudited(t *testing.T) {
 				t.Errorf("it ended as %+v, want %d", last, c.status)
 			}
 		})
+	}
+}
+
+// Many sessions, ended in every way, leave no goroutine.
+func TestExecLeavesNothing(t *testing.T) {
+	s, web := execServer(t, func(req *nomad.AllocExecRequest, st *rpc.Stream) error {
+		var in nomad.ExecInput
+		if err := st.Decode(&in); err != nil {
+			return nil
+		}
+		if in.TtySize != nil {
+			return nomad.ErrPermissionDenied
+		}
+		return say(st, `{"exited":true,"result":{}}`)
+	})
+	run := func(n int) {
+		for i := range n {
+			ws, _, err := dial(t, web, "", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			switch i % 4 {
+			case 0:
+				tell(t, ws, `{}`)
+				hear(t, ws)
+			case 1:
+				tell(t, ws, `{"tty_size":{"height":1,"width":1}}`)
+				hear(t, ws)
+			case 2:
+				tell(t, ws, `no JSON`)
+				hear(t, ws)
+			}
+			ws.CloseNow()
+		}
+	}
+	settled := func(most int) (n int) {
+		for late := time.Now().Add(10 * time.Second); time.Now().Before(late); runtime.Gosched() {
+			if n = runtime.NumGoroutine(); n <= most && s.sessions.Load() == 0 {
+				break
+			}
+		}
+		return n
+	}
+	run(4)
+	before := settled(0x7fffffff)
+	run(400)
+	if after := settled(before); after > before || s.sessions.Load() != 0 {
+		t.Errorf("%d goroutines before, %d after 400 sessions, %d of which are counted", before, after, s.sessions.Load())
 	}
 }

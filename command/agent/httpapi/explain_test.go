@@ -62,6 +62,7 @@ func TestExplainRoute(t *testing.T) {
 		{"write", "PUT", "/v1/acl/explain", about(`PUT /v1/jobs {"Job":{"ID":"a","Namespace":"own"}}`), 200, "|job/run/a|own|"},
 		{"write without a body", "PUT", "/v1/acl/explain", about("PUT /v1/jobs"), 400, "Request body is empty"},
 		{"variable", "PUT", "/v1/acl/explain", about("DELETE /v1/var/a/b"), 200, "|variable/destroy/a/b|default|"},
+		{"websocket", "PUT", "/v1/acl/explain", about("GET /v1/client/allocation/5e0bd1a1-0e8e-4f5e-9d2c-9a8a3a0d1c55/exec?task=t&namespace=n"), 200, "|allocation/exec/5e0bd1a1-0e8e-4f5e-9d2c-9a8a3a0d1c55|n|"},
 		{"stream", "PUT", "/v1/acl/explain", about("GET /v1/client/fs/logs/5e0bd1a1-0e8e-4f5e-9d2c-9a8a3a0d1c55?task=t&type=stdout&namespace=n"), 200, "|allocation/logs/5e0bd1a1-0e8e-4f5e-9d2c-9a8a3a0d1c55|n|"},
 		{"purge", "PUT", "/v1/acl/explain", about("DELETE /v1/job/a%2Fb?purge=true"), 200, "|job/purge/a/b|default|"},
 		{"stop of an allocation", "PUT", "/v1/acl/explain", about("PUT /v1/allocation/5e0bd1a1-0e8e-4f5e-9d2c-9a8a3a0d1c55/stop"), 200, "|allocation/restart/5e0bd1a1-"},
