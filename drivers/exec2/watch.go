@@ -149,9 +149,11 @@ func (d *Driver) Report(ctx context.Context, tell func(*drivers.TaskEvent)) erro
 	var parts sync.WaitGroup
 	kill := set.OnMismatch == config.OnMismatchKill
 	parts.Go(func() { d.watch.rounds(ctx, func(id string) { d.compare(ctx, id, kill) }) })
-	err := d.watch.readDenials(ctx, d.watch.mode(set.Plugin))
+	if err := d.watch.readDenials(ctx, d.watch.mode(set.Plugin)); ctx.Err() == nil {
+		d.log.Error("refusals are not explained any more", "err", err) // sandboxes are compared on
+	}
 	parts.Wait()
-	return err
+	return ctx.Err()
 }
 
 // readDenials reads the kernel's records until ctx ends, and puts the host's switches

@@ -66,16 +66,13 @@ func Available(mode Mode) error {
 // Hold makes the kernel tell what mode needs, and keeps it so until Release. Off puts
 // back what an agent that crashed has left, and returns a Switch that holds nothing.
 func Hold(dir string, mode Mode) (*Switch, error) {
-	if _, err := os.Stat(dir); mode == Off && errors.Is(err, os.ErrNotExist) {
-		return &Switch{}, nil // nobody ever held anything
+	if _, err := os.Stat(filepath.Join(dir, "found")); mode == Off && (errors.Is(err, os.ErrNotExist) || errors.Is(err, os.ErrPermission)) {
+		return &Switch{}, nil // nothing was left, or it is root's business
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make directory for the state of auditing: %w", err)
 	}
 	s := &Switch{dir: dir}
-	if _, err := os.Stat(s.file()); mode == Off && errors.Is(err, os.ErrPermission) {
-		return s, nil // it is root's business
-	}
 	unlock, err := s.lock()
 	if err != nil {
 		return nil, err

@@ -181,3 +181,18 @@ func TestCommandLinesHidden(t *testing.T) {
 		t.Errorf("removing the rule, and again: %v", err)
 	}
 }
+
+// TestNothingToRestore: an agent that wants nothing needs no directory, and no rights.
+func TestNothingToRestore(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "none")
+	s, err := Hold(dir, Off)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Release(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a directory was made for nothing: %v", err)
+	}
+}
