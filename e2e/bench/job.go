@@ -125,8 +125,38 @@ func helpersOf(a *cluster.Agent) ([]int, error) {
 	return out, nil
 }
 
-// isInit says whether the process is process 1 of a task's namespace.
-func isInit(pid int) bool {
-	name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
-	return err == nil && string(name) == "nomad-init\n"
+// childrenOf lists the children of all threads of a process.
+func childrenOf(pid int) ([]string, error) {
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, name := range threads {
+		if text, err := os.ReadFile(name); err == nil { // else the thread has ended, and another has its children
+			out = append(out, strings.Fields(string(text))...)
+		}
+	}
+	return out, nil
+}
+
+// initsOf returns the processes 1 of tasks' namespaces below a supervisor.
+func initsOf(supervisor int) ([]int, error) {
+	children, err := childrenOf(supervisor)
+	if err != nil {
+		return nil, err
+	}
+	var out []int
+	for _, f := range children {
+		name, err := os.ReadFile(filepath.Join("/proc", f, "comm"))
+		if err != nil || string(name) != "nomad-init\n" {
+			continue // it ended meanwhile, or is a task without a namespace
+		}
+		pid, err := strconv.Atoi(f)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, pid)
+	}
+	return out, nil
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -224,11 +225,15 @@ func (d *drive) censusOfProcesses(c *census) error {
 			if err != nil {
 				return err
 			}
-			children, err := os.ReadFile(filepath.Join(proc, "task", filepath.Base(proc), "children"))
+			pid, err := strconv.Atoi(filepath.Base(proc))
 			if err != nil {
 				return err
 			}
-			c.files, c.processes = len(fds), c.processes+len(strings.Fields(string(children)))
+			children, err := childrenOf(pid)
+			if err != nil {
+				return err
+			}
+			c.files, c.processes = len(fds), c.processes+len(children)
 			continue
 		}
 		at, _ := os.Readlink(filepath.Join(proc, "cwd")) // unreadable is none of ours
