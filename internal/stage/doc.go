@@ -23,7 +23,7 @@
 // hears no signal but KILL and STOP from outside, and none from inside.
 //
 // The stage's descriptors: 0–2 the program's, 3 the policy, 4 the report pipe. Init's
-// besides: 5 the wait status file, 6 the companion, 7 the pidfd to enter. It reports its
+// besides: 5 the wait status file, 6 the companion, 7 the pidfd to enter, and last init itself. It reports its
 // own failures as a NUL, a letter for the step and the errno; the stage writes text.
 //
 // No goroutines. The kernel needs pidfds (5.4), setns of a pidfd (5.8) and close_range (5.9).

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"os"
 	"runtime"
 	"sync"
 	"unsafe"
@@ -27,21 +28,14 @@ const (
 	headers  = 64 + 2*56 // the file's header and two of segments
 )
 
-// initProgram is a memory file with init, as path valid in this process and its
-// children. It is sealed: nobody can change what runs as root.
-var initProgram = sync.OnceValues(func() (string, error) {
+// initProgram is a memory file with init. It is sealed: nobody can change what runs as
+// root.
+var initProgram = sync.OnceValues(func() (*os.File, error) {
 	fd, err := sealed("nomad-init", initELF())
 	if err != nil {
-		return "", fmt.Errorf("make the init of process namespaces: %w", err)
+		return nil, fmt.Errorf("make the init of process namespaces: %w", err)
 	}
-	// Of the child that executes it: one in a user namespace of its own may not look at
-	// its parent's. The number is above those that a Fork gives it.
-	high, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 64)
-	unix.Close(fd)
-	if err != nil {
-		return "", fmt.Errorf("keep the init of process namespaces: %w", err)
-	}
-	return fmt.Sprintf("/proc/self/fd/%d", high), nil
+	return os.NewFile(uintptr(fd), "nomad-init"), nil
 })
 
 // instructions copies the instructions.

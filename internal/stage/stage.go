@@ -138,7 +138,7 @@ func (f *forking) underInit(p *Process) error {
 	if f.Init && f.Enter != nil {
 		return errors.New("a namespace is made or entered, not both")
 	}
-	exe, err := initProgram()
+	program, err := initProgram()
 	if err != nil {
 		return err
 	}
@@ -167,7 +167,12 @@ func (f *forking) underInit(p *Process) error {
 		flags |= initUsers
 		f.ownUsers()
 	}
-	f.path, f.argv = exe, append([]string{"nomad-init", string(flags)}, f.argv...)
+	// By its number in the child, where Go puts it: one in a user namespace of its own may
+	// not look at its parent's descriptors, and Go moves others to numbers that are free
+	// by its reckoning only. It closes with the execve of the stage, and init closes it.
+	f.path = fmt.Sprintf("/proc/self/fd/%d", len(f.files))
+	f.files = append(f.files, program)
+	f.argv = append([]string{"nomad-init", string(flags)}, f.argv...)
 	return nil
 }
 

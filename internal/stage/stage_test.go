@@ -345,3 +345,25 @@ func until(t *testing.T, what string, ok func() bool) {
 		}
 	}
 }
+
+// TestDescriptorNumbers forks with descriptors of all heights: on its way into the child
+// none takes the place of the program that is executed there.
+func TestDescriptorNumbers(t *testing.T) {
+	var held []*os.File
+	defer func() {
+		for _, f := range held {
+			f.Close()
+		}
+	}()
+	for len(held) < 120 {
+		r := begin(t, "exit 5", ownPIDs).ready()
+		if ws := r.wait(); ws != 5<<8 {
+			t.Fatalf("wait status with %d descriptors more = %#x, want exit 5", len(held), ws)
+		}
+		f, err := os.Open("/dev/null")
+		if err != nil {
+			t.Fatal(err)
+		}
+		held = append(held, f)
+	}
+}
