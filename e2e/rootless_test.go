@@ -40,7 +40,11 @@ func rootless(t *testing.T, k testkernel.Kernel, namespaces bool) {
 	}
 	a := devAgent(t)
 	t.Cleanup(func() { purgeAll(t, a) })
-	node := onlyNode(t, a)
+	var node *api.Node
+	within(t, patience, "the driver has answered", func() bool {
+		node = onlyNode(t, a)
+		return node.Attributes["driver.exec2.level"] != ""
+	})
 	if got := node.Attributes["driver.exec2.level"]; got != "baseline" {
 		t.Errorf("level %q, want baseline: there are no limits", got)
 	}
