@@ -18,7 +18,8 @@ const (
 		"execve", "rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "sigaltstack", "write", "exit_group", "exit",
 		"brk", "mmap", "munmap", "mprotect", "madvise", "access", "faccessat", "openat", "read", "pread64", "close", "fstat", "newfstatat", "fadvise64",
 		"arch_prctl", "set_tid_address", "set_robust_list", "rseq", "prlimit64", "getrandom", "futex", "gettid", "getpid", "tgkill", "nanosleep", "sched_yield",
-		"getuid", "geteuid", "getgid", "getegid", "getppid", "stat", "lstat", "getcwd", "fcntl", "ioctl"]}]}`
+		"getuid", "geteuid", "getgid", "getegid", "getppid", "stat", "lstat", "getcwd", "fcntl", "ioctl",
+		"prctl", "readlink", "setuid", "setgid", "getgroups", "poll", "lseek", "dup2", "uname", "clock_gettime", "statfs", "getrlimit", "getpgrp"]}]}`
 )
 
 // profiles writes files and returns the option that names them.
