@@ -178,6 +178,7 @@ func TestExecEndsWithTheAgent(t *testing.T) {
 		ended := make(chan error, 2)
 		marks := []string{fmt.Sprintf("98765%d1", i), fmt.Sprintf("98765%d2", i)}
 		for n, task := range []string{"t", "raw"} {
+			takesCommands(t, f.srv, alloc.ID, task)
 			go func() {
 				_, _, _, err := runIn(t, f.srv, alloc.ID, task, "trap '' HUP TERM; sleep "+marks[n]+" & wait", nil)
 				ended <- err
@@ -197,13 +198,19 @@ func TestExecEndsWithTheAgent(t *testing.T) {
 		}
 	}
 	again(t, node)
-	within(t, 20*time.Second, "the task goes on", func() bool {
-		code, _, _, err := runIn(t, f.srv, alloc.ID, "t", "exit 3", nil)
-		return code == 3 && err == nil
-	})
+	takesCommands(t, f.srv, alloc.ID, "t")
 	if onlyAlloc(t, f.srv, "goes-on").ID != alloc.ID {
 		t.Error("the task was started anew")
 	}
+}
+
+// takesCommands waits until a task does: its agent may have just begun.
+func takesCommands(t *testing.T, a *cluster.Agent, alloc, task string) {
+	t.Helper()
+	within(t, 20*time.Second, "commands run in "+task, func() bool {
+		code, _, _, err := runIn(t, a, alloc, task, "exit 3", nil)
+		return code == 3 && err == nil
+	})
 }
 
 // shells counts the shells of a session, by what they were told to run.
