@@ -42,6 +42,7 @@ func newGround(t *testing.T) *ground {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: users, control groups and namespaces")
 	}
+	highNumbers(t)
 	dir, err := os.MkdirTemp("/var/tmp", "attack-")
 	if err != nil {
 		t.Fatal(err)
@@ -64,6 +65,32 @@ func newGround(t *testing.T) *ground {
 	g.targets.Root, g.targets.User = g.victim("root"), g.victim(namedUser)
 	g.targets.UserID, _ = lookup(t, namedUser)
 	return g
+}
+
+// highNumbers has the machine's process numbers go on to where none of those that follow
+// is also a number in the probe's own namespace, where a stranger's would be its own.
+func highNumbers(t *testing.T) {
+	t.Helper()
+	number := func(name string) int {
+		text, err := os.ReadFile("/proc/sys/kernel/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, err := strconv.Atoi(strings.TrimSpace(string(text)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	const ofProbe, ofTest = 6000, 4000 // numbers that each takes, at the most
+	for max := number("pid_max"); ; {
+		if last := number("ns_last_pid"); last > ofProbe && last < max-ofTest {
+			return
+		}
+		for range 50 {
+			syscall.ForkExec("/nonexistent", nil, nil) //nolint:errcheck // it only takes a number
+		}
+	}
 }
 
 // built is the probe, built once.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -207,7 +208,11 @@ func probe(t *testing.T, s situation) map[string]string {
 	if s.session {
 		text = h.inSession(h.run(job("attack", "service", s, mate, h.task("probe", s, "stay", canary)), "running"), g.writeTargets())
 	} else {
-		text = h.log(h.run(job("attack", "batch", s, mate, h.task("probe", s, "run", g.writeTargets())), "complete"), "probe")
+		al := h.run(job("attack", "batch", s, mate, h.task("probe", s, "run", g.writeTargets())), "complete")
+		if text = h.log(al, "probe"); !strings.HasSuffix(text, "end\n") {
+			out, _ := exec.Command("ls", "-la", filepath.Join(g.targets.DataDir, "alloc", al.ID, "alloc/logs")).CombinedOutput()
+			t.Logf("logs:\n%s", out)
+		}
 	}
 	if err := g.unchanged(); err != nil && !slices.Contains(s.unveil, "rwxc:/") {
 		t.Error(err)
