@@ -38,8 +38,9 @@ func Operations() []Operation {
 // errNothing is what operations return that look for something and find it missing.
 var errNothing = errors.New("nothing")
 
-// limit bounds one operation: one that waits is neither allowed nor denied.
-const limit = 10 * time.Second
+// limit bounds one operation: one that waits is neither allowed nor denied. Emulated
+// machines are slow.
+const limit = 40 * time.Second
 
 // Main is the probe: "run TARGETS" tries everything, "try NAME TARGETS" one operation,
 // "hold" and "uid" serve the operations themselves.
