@@ -94,7 +94,9 @@ func older(like situation) []situation {
 
 // Nothing is allowed in a sandbox that the table does not say is allowed, and why.
 func TestTable(t *testing.T) {
-	needs(t, 1)
+	if abi, err := landlock.ABI(); err != nil || abi != landlock.ABIAudit {
+		t.Skipf("the table is of kernels with Landlock ABI %d: this one has %d, %v", landlock.ABIAudit, abi, err)
+	}
 	all := check(t, "situations", situations)
 	for _, op := range attack.Operations() {
 		allowed := slices.ContainsFunc(all, func(r map[string]string) bool { return r[op.Name] == "allowed" })
