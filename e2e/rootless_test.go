@@ -1,12 +1,8 @@
 package e2e
 
 import (
-	"bytes"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -35,7 +31,7 @@ func rootless(t *testing.T, k testkernel.Kernel, namespaces bool) {
 		t.Skipf("needs Landlock ABI %d: have %d, %v", landlock.ABIScopes, abi, err)
 	}
 	if os.Geteuid() == 0 {
-		asOrdinary(t, k)
+		k.Again(t, ordinary, "")
 		return
 	}
 	a := devAgent(t)
@@ -83,39 +79,4 @@ func onlyNode(t *testing.T, a *cluster.Agent) *api.Node {
 		t.Fatal(err)
 	}
 	return node
-}
-
-// asOrdinary runs the same test as an ordinary user, on a sparser kernel if need be.
-func asOrdinary(t *testing.T, k testkernel.Kernel) {
-	t.Helper()
-	program, err := os.ReadFile("/proc/self/exe")
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	for d := dir; d != os.TempDir() && d != "/"; d = filepath.Dir(d) {
-		if err := os.Chmod(d, 0o711); err != nil {
-			t.Fatal(err)
-		}
-	}
-	bin, home := filepath.Join(dir, "e2e.test"), filepath.Join(dir, "home")
-	if err := os.WriteFile(bin, program, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(home, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chown(home, ordinary, ordinary); err != nil {
-		t.Fatal(err)
-	}
-	var out bytes.Buffer
-	cmd := exec.CommandContext(t.Context(), bin, "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=3m")
-	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = home, []string{"TMPDIR=" + home, "HOME=" + home, "PATH=/usr/bin:/bin"}, &out, &out
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: ordinary, Gid: ordinary}}
-	if err := k.Start(cmd); err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Wait(); err != nil || strings.Contains(out.String(), "SKIP") {
-		t.Errorf("as uid %d: %v\n%s", ordinary, err, &out)
-	}
 }

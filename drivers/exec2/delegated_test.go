@@ -24,7 +24,7 @@ func TestUnprivilegedLimits(t *testing.T) {
 		t.Skipf("needs Landlock ABI %d: have %d, %v", landlock.ABIScopes, abi, err)
 	}
 	if os.Geteuid() == 0 {
-		runAsNobody(t, testkernel.Kernel{}, delegate(t))
+		testkernel.Kernel{}.Again(t, nobody, delegate(t))
 		return
 	}
 	f := fixtureAt(t, settings{"allow_unprivileged": cty.True})

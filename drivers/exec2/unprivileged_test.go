@@ -1,12 +1,9 @@
 package exec2_test
 
 import (
-	"bytes"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/zclconf/go-cty/cty"
@@ -35,7 +32,7 @@ func unprivileged(t *testing.T, k testkernel.Kernel, lacks string) {
 		t.Skipf("needs Landlock ABI %d: have %d, %v", landlock.ABIScopes, abi, err)
 	}
 	if os.Geteuid() == 0 {
-		runAsNobody(t, k, "")
+		k.Again(t, nobody, "")
 		return
 	}
 	f := fixtureAt(t, nil)
@@ -136,42 +133,5 @@ func ownFiles(t *testing.T, f *fixture) {
 	}
 	if _, err := os.Stat(filepath.Join(cfg.TaskDir, "tmp", "mine")); err != nil {
 		t.Errorf("what the task wrote to /tmp is not in its own directory: %v", err)
-	}
-}
-
-// runAsNobody runs the same test as an ordinary user, in a version 2 group if one is named.
-func runAsNobody(t *testing.T, k testkernel.Kernel, group string) {
-	t.Helper()
-	dir := openDir(t)
-	bin, tmp := filepath.Join(dir, "exec2.test"), filepath.Join(dir, "tmp")
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	copyFile(t, exe, bin)
-	if err := os.Mkdir(tmp, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chown(tmp, nobody, nobody); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(t.Context(), bin, "-test.run=^"+t.Name()+"$", "-test.v")
-	cmd.Dir, cmd.Env = tmp, []string{"TMPDIR=" + tmp, "PATH=/usr/bin:/bin"}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
-	if group != "" {
-		dir, err := os.Open(group)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer dir.Close()
-		cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(dir.Fd())
-	}
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := k.Start(cmd); err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Wait(); err != nil || strings.Contains(out.String(), "SKIP") {
-		t.Errorf("as nobody: %v\n%s", err, &out)
 	}
 }

@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -25,9 +23,7 @@ const nobody = 65534
 // TestUsers has an ordinary user make namespaces. As root it runs itself as nobody.
 func TestUsers(t *testing.T) {
 	if os.Geteuid() == 0 {
-		if out, err := asNobody(t, testkernel.Kernel{}); err != nil || strings.Contains(out, "SKIP") {
-			t.Errorf("as nobody: %v\n%s", err, out)
-		}
+		testkernel.Kernel{}.Again(t, nobody, "")
 		return
 	}
 	script := `echo $$; cat /proc/self/uid_map /proc/self/setgroups; grep ^Cap /proc/self/status; echo /proc/[0-9]*; ls /tmp; read x`
@@ -88,9 +84,7 @@ func forkUsers(t *testing.T, p *sandbox.Policy, s *stage.Start) *run {
 // TestNoUsers has an ordinary user try where user namespaces are forbidden.
 func TestNoUsers(t *testing.T) {
 	if os.Geteuid() == 0 {
-		if out, err := asNobody(t, testkernel.Kernel{NoUserNamespaces: true}); err != nil || strings.Contains(out, "SKIP") {
-			t.Errorf("as nobody: %v\n%s", err, out)
-		}
+		testkernel.Kernel{NoUserNamespaces: true}.Again(t, nobody, "")
 		return
 	}
 	p, s := usersPolicy(t, "true")
@@ -108,42 +102,4 @@ func TestNoUsers(t *testing.T) {
 		proc.Wait() //nolint:errcheck // it should not be there
 		t.Error("Fork() = nil, want an error: user namespaces are forbidden")
 	}
-}
-
-// asNobody runs the same test as an ordinary user, on another kernel if need be.
-func asNobody(t *testing.T, k testkernel.Kernel) (string, error) {
-	t.Helper()
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	for d := dir; d != os.TempDir() && d != "/"; d = filepath.Dir(d) {
-		if err := os.Chmod(d, 0o711); err != nil {
-			t.Fatal(err)
-		}
-	}
-	program, err := os.ReadFile(exe)
-	if err != nil {
-		t.Fatal(err)
-	}
-	bin, tmp := filepath.Join(dir, "stage.test"), filepath.Join(dir, "tmp")
-	if err := os.WriteFile(bin, program, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(tmp, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chown(tmp, nobody, nobody); err != nil {
-		t.Fatal(err)
-	}
-	var out strings.Builder
-	cmd := exec.CommandContext(t.Context(), bin, "-test.run=^"+t.Name()+"$", "-test.v")
-	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = tmp, []string{"TMPDIR=" + tmp, "PATH=/usr/bin:/bin"}, &out, &out
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
-	if err := k.Start(cmd); err != nil {
-		t.Fatal(err)
-	}
-	err = cmd.Wait()
-	return out.String(), err
 }
