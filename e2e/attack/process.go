@@ -1,6 +1,7 @@
 package attack
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -22,7 +23,7 @@ var victims = []struct {
 	{"user", func(t *Targets) int { return t.User }},
 	{"neighbour", func(t *Targets) int { return t.Neighbour }},
 	{"supervisor", func(t *Targets) int { return t.Supervisor }},
-	{"init", func(*Targets) int { return 1 }},
+	{"init", func(t *Targets) int { return cmp.Or(t.Init, 1) }},
 }
 
 // against makes an operation for each victim.
@@ -142,7 +143,9 @@ var procOperations = join(
 	against("proc/stat", "", func(pid int) error { return unix.Stat(fmt.Sprintf("/proc/%d", pid), new(unix.Stat_t)) }),
 	[]Operation{
 		{Name: "proc/list", try: strangers},
-		{Name: "proc/overwrite-init", try: opener(unix.O_WRONLY, fixed("/proc/1/exe"))},
+		{Name: "proc/overwrite-init", try: func(t *Targets) error {
+			return reached(open(fmt.Sprintf("/proc/%d/exe", cmp.Or(t.Init, 1)), unix.O_WRONLY), unix.ETXTBSY)
+		}},
 		{Name: "proc/sys-hostname", try: opener(unix.O_WRONLY, fixed("/proc/sys/kernel/hostname"))},
 		{Name: "proc/sys-core-pattern", try: opener(unix.O_WRONLY, fixed("/proc/sys/kernel/core_pattern"))},
 		{Name: "proc/sysrq", try: opener(unix.O_WRONLY, fixed("/proc/sysrq-trigger"))},

@@ -10,6 +10,7 @@ type Targets struct {
 	Agent      int
 	Supervisor int
 	Neighbour  int // a task of another allocation
+	Init       int // in place of process 1; 0 is that, which a probe without a PID namespace of its own leaves alone
 
 	Dir     string // ungranted, with what layOut puts there
 	HostTmp string // a file in the host's /tmp
