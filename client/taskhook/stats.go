@@ -44,6 +44,7 @@ func (h *statsHook) Poststart(_ context.Context, req *TaskPoststartRequest, resp
 			usage := Usage(sample)
 			h.usage(usage)
 			h.publish(usage)
+			h.press(sample.Pressure)
 		}
 	}
 	return nil
@@ -68,6 +69,14 @@ func (h *statsHook) publish(u *nomad.TaskResourceUsage) {
 		"rss": mem.RSS, "cache": mem.Cache, "swap": mem.Swap, "usage": mem.Usage, "max_usage": mem.MaxUsage,
 	} {
 		metrics.SetGaugeWithLabels([]string{"client", "allocs", "memory", name}, float32(value), h.labels)
+	}
+}
+
+// press publishes what the task waited for.
+func (h *statsHook) press(on map[string]drivers.Pressure) {
+	for resource, p := range on {
+		metrics.SetGaugeWithLabels([]string{"client", "allocs", "pressure", resource, "some"}, float32(p.Some), h.labels)
+		metrics.SetGaugeWithLabels([]string{"client", "allocs", "pressure", resource, "full"}, float32(p.Full), h.labels)
 	}
 }
 

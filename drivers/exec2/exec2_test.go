@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/drivers/exec2"
+	"github.com/open-nomad/open-nomad/internal/cgroup"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -331,8 +332,16 @@ func TestStats(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	h, err := cgroup.Detect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, unknown := os.Stat(filepath.Join(h.V2, "cpu.pressure"))
 	busy := false
 	for u := range ch {
+		if _, told := u.Pressure["cpu"]; told == (unknown != nil) {
+			t.Errorf("pressure = %v, told by this kernel: %t", u.Pressure, unknown == nil)
+		}
 		if u.CPUPercent > 5 && u.CPUTicks > 0 && u.MemoryUsage > 0 {
 			busy = true
 			break

@@ -93,6 +93,10 @@ func (m *meter) sample(now time.Time) *drivers.ResourceUsage {
 		u.CPUTicks = u.CPUPercent / 100 * m.mhz
 	}
 	m.last, m.lastAt = s, now
+	u.Pressure = map[string]drivers.Pressure{}
+	for resource, p := range m.group.Pressure() {
+		u.Pressure[resource] = drivers.Pressure(p)
+	}
 	return u
 }
 

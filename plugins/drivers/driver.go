@@ -231,4 +231,9 @@ type ResourceUsage struct {
 	CPUMeasured    []string
 	ThrottledTime  uint64 // ns
 	ThrottledCount uint64
+	Pressure       map[string]Pressure // on "cpu", "memory", "io"; empty where it is not known
 }
+
+// Pressure is how much of the time some, or all, processes of a task waited for a
+// resource, in percent of the last ten seconds.
+type Pressure struct{ Some, Full float64 }

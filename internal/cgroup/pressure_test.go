@@ -1,0 +1,28 @@
+package cgroup_test
+
+import (
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/internal/cgroup"
+)
+
+// More busy loops than processors wait for each other.
+func TestPressure(t *testing.T) {
+	h := hierarchy(t)
+	g := create(t, h, cgroup.Limits{})
+	if g.Pressure() == nil || len(g.Pressure()) == 0 {
+		t.Skip("this kernel tells no pressure: it needs a version 2 tree and CONFIG_PSI")
+	}
+	inside(t, g, strings.Repeat("while :; do :; done & ", runtime.NumCPU()+1)+"echo ready; wait")
+	for begun := time.Now(); g.Pressure()["cpu"].Some == 0; <-time.After(100 * time.Millisecond) {
+		if time.Since(begun) > 30*time.Second {
+			t.Fatalf("pressure is %v, want some on cpu", g.Pressure())
+		}
+	}
+	if p := g.Pressure()["cpu"]; p.Full > p.Some {
+		t.Errorf("pressure on cpu is %+v: more on all than on some", p)
+	}
+}
