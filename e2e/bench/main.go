@@ -27,7 +27,7 @@ type figure struct {
 var figures = []figure{
 	{"start to node ready", "≤ 0.5 s", startToReady},
 	{"agent idle PSS", "≤ 60 MiB", idleMemory},
-	{"submit to first instruction of an exec2 task, p50", "≤ 25 ms", submitToStart},
+	{"submit to first instruction of an exec2 task, p50", "≤ 12 ms", submitToStart},
 	{"200 batch tasks at once, all finished", "≥ 100 tasks/s", batchRate},
 	{"exec2 over raw_exec, start of /bin/true", "p50 ≤ 5 ms, p99 ≤ 15 ms", sandboxCost},
 	{"exec2 tasks started and stopped", "≥ 100 tasks/s, nothing left behind", churn},

@@ -68,7 +68,7 @@ func submitToStart(ctx context.Context, b *bench) (string, bool, error) {
 		}
 	}
 	p50 := median(took)
-	return fmt.Sprintf("%.1f ms (p95 %.1f ms, n=%d)", ms(p50), ms(took[len(took)*95/100]), len(took)), p50 <= 25*time.Millisecond, nil
+	return fmt.Sprintf("%.1f ms (p95 %.1f ms, n=%d)", ms(p50), ms(took[len(took)*95/100]), len(took)), p50 <= 12*time.Millisecond, nil
 }
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
