@@ -69,6 +69,8 @@ type Watcher struct {
 	log  *slog.Logger
 	tell func(Report)
 
+	telling sync.Mutex // held from the taking of reports until they are told; before mu
+
 	mu      sync.Mutex
 	running bool
 	tasks   map[string]*watched
@@ -132,6 +134,8 @@ func (w *Watcher) Settle(ctx context.Context, id string) {
 		return
 	case <-time.After(settleTime):
 	}
+	w.telling.Lock()
+	defer w.telling.Unlock()
 	w.mu.Lock()
 	t := w.tasks[id]
 	var r *Report
@@ -329,6 +333,8 @@ func (w *Watcher) untilDue(now time.Time) time.Duration {
 
 // report tells what is due.
 func (w *Watcher) report(now time.Time) {
+	w.telling.Lock()
+	defer w.telling.Unlock()
 	w.mu.Lock()
 	var out []Report
 	for _, t := range w.tasks {

@@ -122,6 +122,33 @@ func TestTelling(t *testing.T) {
 	})
 }
 
+// TestSettleWaitsForTheTelling: what another is just telling is told when Settle returns.
+func TestSettleWaitsForTheTelling(t *testing.T) {
+	telling, goOn := make(chan struct{}), make(chan struct{})
+	w := New(slog.New(slog.DiscardHandler), func(Report) {
+		close(telling)
+		<-goOn
+	})
+	w.setRunning(true)
+	w.Add(Task{ID: "a", UID: 80001})
+	w.owners.learn("d", "a")
+	refusal(w, 1, "d", "/a")
+	go w.report(time.Now().Add(settleTime))
+	<-telling
+	settled := make(chan struct{})
+	go func() {
+		w.Settle(t.Context(), "a")
+		close(settled)
+	}()
+	select {
+	case <-settled:
+		t.Error("Settle() returned while a refusal was being told")
+	case <-time.After(2 * settleTime):
+	}
+	close(goOn)
+	<-settled
+}
+
 // TestFlood is a task that is refused without end: what is kept of it is bounded.
 func TestFlood(t *testing.T) {
 	w, got := told(t)
