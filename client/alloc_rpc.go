@@ -47,14 +47,9 @@ func idle(err error) error {
 // allocSignal sends a signal to one task or to all. A name that is no signal is
 // refused before anything is sent.
 func (c *Client) allocSignal(_ context.Context, _ *rpc.Call, req *nomad.AllocSignalRequest) (*nomad.GenericResponse, error) {
-	h, err := c.allocs.find(req.AllocID)
+	h, err := c.allocs.findOf(req.AllocID, req.Task)
 	if err != nil {
 		return nil, err
-	}
-	if req.Task != "" {
-		if _, err := c.allocs.task(req.AllocID, req.Task); err != nil {
-			return nil, err
-		}
 	}
 	if _, err := drivers.ParseSignal(req.Signal); err != nil {
 		return nil, nomad.Errorf(http.StatusBadRequest, "unknown signal %q", req.Signal)
@@ -67,14 +62,9 @@ func (c *Client) allocSignal(_ context.Context, _ *rpc.Call, req *nomad.AllocSig
 
 // allocStats tells what the tasks use.
 func (c *Client) allocStats(_ context.Context, _ *rpc.Call, req *nomad.AllocStatsRequest) (*nomad.AllocStatsResponse, error) {
-	h, err := c.allocs.find(req.AllocID)
+	h, err := c.allocs.findOf(req.AllocID, req.Task)
 	if err != nil {
 		return nil, err
-	}
-	if req.Task != "" {
-		if _, err := c.allocs.task(req.AllocID, req.Task); err != nil {
-			return nil, err
-		}
 	}
 	usage, err := h.runner.Stats(req.Task)
 	if err != nil {

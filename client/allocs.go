@@ -350,6 +350,16 @@ func (s *allocSet) task(id, task string) (started bool, err error) {
 	return !h.status.TaskStates[task].StartedAt.IsZero(), nil
 }
 
+// findOf is find for what is asked of one task, or of all when task is empty.
+func (s *allocSet) findOf(id, task string) (*held, error) {
+	h, err := s.find(id)
+	if err != nil || task == "" {
+		return h, err
+	}
+	_, err = s.task(id, task)
+	return h, err
+}
+
 // newSignal makes a channel that holds one wake-up.
 func newSignal() chan struct{} { return make(chan struct{}, 1) }
 

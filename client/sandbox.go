@@ -12,14 +12,9 @@ import (
 
 // allocSandbox compares the sandboxes of an allocation's tasks with what was declared.
 func (c *Client) allocSandbox(ctx context.Context, _ *rpc.Call, req *nomad.AllocSandboxRequest) (*nomad.AllocSandboxResponse, error) {
-	h, err := c.allocs.find(req.AllocID)
+	h, err := c.allocs.findOf(req.AllocID, req.Task)
 	if err != nil {
 		return nil, err
-	}
-	if req.Task != "" {
-		if _, err := c.allocs.task(req.AllocID, req.Task); err != nil {
-			return nil, err
-		}
 	}
 	tasks, err := h.runner.Sandboxes(ctx, req.Task)
 	if errors.Is(err, taskrunner.ErrNoSandbox) {

@@ -34,7 +34,7 @@ func (ts *Tasks) ExecTask(ctx context.Context, id string, o *drivers.ExecOptions
 	if err != nil {
 		return nil, err
 	}
-	start, err := beside(t, s, o)
+	start, user, err := beside(t, s, o)
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +44,7 @@ func (ts *Tasks) ExecTask(ctx context.Context, id string, o *drivers.ExecOptions
 			return nil, err // so the process that was opened may be another's
 		}
 	}
-	c, err := connect(o, owner(t))
+	c, err := connect(o, user)
 	if err != nil {
 		return nil, err
 	}
@@ -75,53 +75,45 @@ func (ts *Tasks) running(ctx context.Context, id string) (*proc.Task, error) {
 	return t, nil
 }
 
-// beside says how a program is started beside a task. Enter is the caller's to close.
-func beside(t *proc.Task, s state, o *drivers.ExecOptions) (*stage.Start, error) {
+// beside says how a program is started beside a task, and who may open its descriptors
+// anew, nil for this process's user. Enter is the caller's to close.
+func beside(t *proc.Task, s state, o *drivers.ExecOptions) (*stage.Start, *sandbox.User, error) {
 	if len(t.Declared) == 0 {
-		return nil, errors.New("the task was started by an agent that did not keep its policy: restart it")
+		return nil, nil, errors.New("the task was started by an agent that did not keep its policy: restart it")
 	}
 	p, err := sandbox.Declared(t.Declared)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	policy := p.Beside(o.Command, s.Environment.Apply(o.Env))
 	policy.MissingExit = missingExit
 	raw, err := sandbox.Encode(policy)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	start := &stage.Start{Program: companion.Path(), Entry: sandbox.Entry, Policy: raw, Join: s.Join, Users: p.OwnUsers, Bound: true}
 	if t.Group != (proc.Group{}) {
 		h, err := cgroup.Detect()
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		group, err := h.Open(t.Group.Parent, t.Group.Name)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		start.GroupDir, start.Join = group.Dir(), append(group.JoinFiles(), s.Join...)
 	}
 	if p.PrivatePID || p.PrivateIPC || p.Mounts != nil || p.NetNS != "" {
 		pidfd, err := unix.PidfdOpen(t.PID, 0)
 		if err == unix.ESRCH {
-			return nil, drivers.ErrTaskNotFound // it has just ended
+			return nil, nil, drivers.ErrTaskNotFound // it has just ended
 		}
 		if err != nil {
-			return nil, fmt.Errorf("open process %d of the task: %w", t.PID, err)
+			return nil, nil, fmt.Errorf("open process %d of the task: %w", t.PID, err)
 		}
 		start.Enter = os.NewFile(uintptr(pidfd), "task")
 	}
-	return start, nil
-}
-
-// owner is who may open the program's descriptors anew; nil is this process's user.
-func owner(t *proc.Task) *sandbox.User {
-	p, err := sandbox.Declared(t.Declared)
-	if err != nil {
-		return nil // beside says so
-	}
-	return p.User
+	return start, p.User, nil
 }
 
 // runSession starts the program and sees it to its end, which is its death by SIGKILL

@@ -56,22 +56,8 @@ func (f *Fields) Int(name string) int64 {
 }
 
 // Ints reads a list of whole numbers.
-func (f *Fields) Ints(name string) []int64 {
-	v, ok := f.value(name)
-	if !ok {
-		return nil
-	}
-	if !v.CanIterateElements() {
-		f.fail(name, errors.New("is not a list"))
-		return nil
-	}
-	var out []int64
-	for it := v.ElementIterator(); it.Next(); {
-		_, e := it.Element()
-		if e.IsNull() || e.Type() != cty.Number {
-			f.fail(name, errors.New("is not a list of numbers"))
-			return nil
-		}
+func (f *Fields) Ints(name string) (out []int64) {
+	for _, e := range f.list(name, cty.Number, "numbers") {
 		n, acc := e.AsBigFloat().Int64()
 		if acc != big.Exact {
 			f.fail(name, fmt.Errorf("%s is not a whole number", e.AsBigFloat()))
@@ -97,7 +83,15 @@ func (f *Fields) Duration(name string) time.Duration {
 }
 
 // Strings reads a list of strings.
-func (f *Fields) Strings(name string) []string {
+func (f *Fields) Strings(name string) (out []string) {
+	for _, e := range f.list(name, cty.String, "strings") {
+		out = append(out, e.AsString())
+	}
+	return out
+}
+
+// list reads the elements of a list, which are all of one type; what is their name.
+func (f *Fields) list(name string, of cty.Type, what string) (out []cty.Value) {
 	v, ok := f.value(name)
 	if !ok {
 		return nil
@@ -106,14 +100,13 @@ func (f *Fields) Strings(name string) []string {
 		f.fail(name, errors.New("is not a list"))
 		return nil
 	}
-	var out []string
 	for it := v.ElementIterator(); it.Next(); {
 		_, e := it.Element()
-		if e.IsNull() || e.Type() != cty.String {
-			f.fail(name, errors.New("is not a list of strings"))
+		if e.IsNull() || e.Type() != of {
+			f.fail(name, errors.New("is not a list of "+what))
 			return nil
 		}
-		out = append(out, e.AsString())
+		out = append(out, e)
 	}
 	return out
 }
