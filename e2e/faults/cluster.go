@@ -228,10 +228,19 @@ func (s *Server) End(ctx context.Context) error {
 	}
 }
 
-// Stop stops the process where it is (SIGSTOP).
+// Stop stops the process where it is (SIGSTOP), and waits until its last thread is:
+// the signal is sent before that, and on a busy machine long before.
 func (s *Server) Stop() error {
 	s.stopped = true
-	return s.cmd.Process.Signal(unix.SIGSTOP)
+	if err := s.cmd.Process.Signal(unix.SIGSTOP); err != nil {
+		return err
+	}
+	for {
+		err := unix.Waitid(unix.P_PID, s.Pid(), nil, unix.WSTOPPED, nil)
+		if !errors.Is(err, unix.EINTR) {
+			return os.NewSyscallError("waitid", err)
+		}
+	}
 }
 
 // Continue lets a stopped process go on.
