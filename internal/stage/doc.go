@@ -25,6 +25,9 @@
 // The stage's descriptors: 0–2 the program's, 3 the policy, 4 the report pipe. Init's
 // besides: 5 the wait status file, 6 the companion, 7 the pidfd to enter, and last init itself. It reports its
 // own failures as a NUL, a letter for the step and the errno; the stage writes text.
+// Its child makes room for 256 descriptors before it executes the stage: the kernel lets a
+// process of several threads, as every Go program is, wait 10 ms and more for an RCU grace
+// period when its table of 64 overflows, and a policy of some 30 paths does that.
 //
 // No goroutines. The kernel needs pidfds (5.4), setns of a pidfd (5.8) and close_range (5.9).
 package stage

@@ -171,6 +171,11 @@ owner:
 	MOVL $111, R8          // 'o'
 	TESTQ AX, AX
 	JNE  fail
+	MOVL $6, DI            // fcntl(6, F_DUPFD_CLOEXEC, 255): room for descriptors, while that is cheap
+	MOVL $1030, SI
+	MOVL $255, DX
+	MOVL $SYS_fcntl, AX
+	SYSCALL
 	MOVL $6, DI            // execveat(6, "", argv+2, envp, AT_EMPTY_PATH)
 	LEAQ 1(BX), SI
 	LEAQ 24(R12), DX

@@ -165,6 +165,11 @@ owner:
 	SVC
 	MOVD $111, R24         // 'o'
 	CBNZ R0, fail
+	MOVD $6, R0            // fcntl(6, F_DUPFD_CLOEXEC, 255): room for descriptors, while that is cheap
+	MOVD $1030, R1
+	MOVD $255, R2
+	MOVD $SYS_fcntl, R8
+	SVC
 	MOVD $6, R0            // execveat(6, "", argv+2, envp, AT_EMPTY_PATH)
 	ADD  $1, R23, R1
 	ADD  $24, R19, R2

@@ -114,6 +114,18 @@ func (r *run) wait() unix.WaitStatus {
 
 func ownPIDs(s *stage.Start, p *sandbox.Policy) { s.Init, p.PrivatePID = true, true }
 
+// TestRoomForDescriptors: a table that grows when the stage has threads costs it an RCU
+// grace period.
+func TestRoomForDescriptors(t *testing.T) {
+	r := begin(t, "while read name n; do [ $name = FDSize: ] && echo $n; done < /proc/self/status; ls /proc/self/fd | xargs", ownPIDs).ready()
+	if n, err := strconv.Atoi(r.line()); err != nil || n < 256 {
+		t.Errorf("the program has a table for %d descriptors (%v), want 256", n, err)
+	}
+	if got := r.line(); got != "0 1 2 3" { // 3 is that of ls
+		t.Errorf("the program's descriptors are %q", got)
+	}
+}
+
 func TestExitAndSignalAreToldApart(t *testing.T) {
 	for _, tt := range []struct {
 		name, script string
