@@ -44,7 +44,8 @@ type rotator struct {
 	n    int // index of the current file
 	file *os.File
 	size int64
-	copy bool // the file system can't splice
+	copy bool   // the file system can't splice
+	held []byte // then: taken from the pipe and not yet in the file
 }
 
 // newRotator goes on where an earlier start of the task left off.
@@ -200,17 +201,40 @@ func (r *rotator) take(pipe int) (n int64, err error) {
 	return max(n, 0), err
 }
 
-// takeCopy is take for file systems that can't splice.
+// takeAll moves what the pipe holds now.
+func (r *rotator) takeAll(pipe int) error {
+	left, err := unix.IoctlGetInt(pipe, unix.TIOCINQ)
+	if err != nil {
+		return fmt.Errorf("ask what a log pipe holds: %w", err)
+	}
+	for left > 0 || len(r.held) > 0 {
+		switch n, err := r.take(pipe); {
+		case err == unix.EINTR:
+		case err == unix.EAGAIN:
+			return nil
+		case err != nil || n == 0:
+			return err
+		default:
+			left -= int(n)
+		}
+	}
+	return nil
+}
+
+// takeCopy is take for file systems that can't splice. What can't be written is
+// held for the next time.
 func (r *rotator) takeCopy(pipe int) (int64, error) {
-	buf := make([]byte, min(r.max-r.size, 64<<10))
-	n, err := unix.Read(pipe, buf)
-	if n <= 0 {
-		return 0, err
+	if len(r.held) == 0 {
+		buf := make([]byte, min(r.max-r.size, 64<<10))
+		n, err := unix.Read(pipe, buf)
+		if n <= 0 {
+			return 0, err
+		}
+		r.held = buf[:n]
 	}
-	if _, err := r.file.WriteAt(buf[:n], r.size); err != nil {
-		return 0, err
-	}
-	return int64(n), nil
+	n, err := r.file.WriteAt(r.held, r.size)
+	r.held = r.held[n:]
+	return int64(n), err
 }
 
 // pump moves one stream until the last writer is gone.
@@ -247,16 +271,18 @@ func (p *pump) run() {
 			return opErr != unix.EAGAIN
 		})
 		switch {
-		case err != nil: // told to stop
-			if !errors.Is(err, os.ErrDeadlineExceeded) {
-				p.err = err
-			}
+		case errors.Is(err, os.ErrDeadlineExceeded): // told to stop
+			p.err = p.rest()
+			return
+		case err != nil:
+			p.err = err
 			return
 		case opErr == unix.EINTR:
 		case opErr != nil:
 			p.err = opErr
 			select {
 			case <-p.stop:
+				p.err = p.rest()
 				return
 			case <-time.After(retryWrite):
 			}
@@ -266,8 +292,23 @@ func (p *pump) run() {
 	}
 }
 
+// rest moves what is in the pipe by now, and nothing that is written later: there may
+// be somebody who never stops writing.
+func (p *pump) rest() error {
+	conn, err := p.pipe.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var opErr error
+	if err := conn.Control(func(fd uintptr) { opErr = p.to.takeAll(int(fd)) }); err != nil {
+		return err
+	}
+	return opErr
+}
+
 // finish waits until the stream has ended, for at most patience; then it cuts off
-// writers that outlived the task.
+// writers that outlived the task. What was written before is in the files by then,
+// however long that takes.
 func (p *pump) finish(patience time.Duration) {
 	timer := time.NewTimer(patience)
 	defer timer.Stop()

@@ -31,6 +31,9 @@
 // namespace has written it: it is then told as an error, never guessed. An upgrade executes the new program in place: children,
 // pipes and lock are kept.
 //
+// An exit is told when all that the task wrote is in its log files. Who outlived the
+// task with its pipe in hand, as without a control group, is cut off a second later.
+//
 // Wire: frames of a 4-byte big-endian length and JSON; requests carry a number and
 // are answered in any order; "wait" is answered when the task ends.
 //

@@ -1,0 +1,130 @@
+package supervise
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/internal/supervise/proc"
+)
+
+// newStream is a pump that does not run yet, and the end at which a task writes.
+func newStream(t *testing.T, maxBytes int64) (p *pump, task *os.File, logs string) {
+	t.Helper()
+	logs = t.TempDir()
+	to, err := newRotator(proc.Logs{Root: logs, Name: "t", MaxFiles: 10, MaxBytes: maxBytes}, "stdout")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pipe, task, err := os.Pipe() // nonblocking, as Go makes them
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { task.Close() })
+	return newPump(pipe, to), task, logs
+}
+
+// collected joins the files of a log.
+func collected(t *testing.T, logs string) string {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(logs, "t.stdout.?"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	for _, name := range names {
+		part, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.Write(part)
+	}
+	return b.String()
+}
+
+// TestCutOffStreamIsWhole has a pump told to stop before it came to run at all, as
+// on a machine that is slower than patience: what was written until then is kept,
+// though somebody holds the pipe open and its end never comes.
+func TestCutOffStreamIsWhole(t *testing.T) {
+	for name, splices := range map[string]bool{"spliced": true, "copied": false} {
+		t.Run(name, func(t *testing.T) {
+			p, task, logs := newStream(t, 700)
+			p.to.copy = !splices
+			want := strings.Repeat("one line\n", 400)
+			if _, err := task.WriteString(want); err != nil {
+				t.Fatal(err)
+			}
+			if err := p.pipe.SetReadDeadline(time.Unix(1, 0)); err != nil {
+				t.Fatal(err)
+			}
+			p.run()
+			if got := collected(t, logs); got != want || p.err != nil {
+				t.Errorf("the log has %d bytes, %v, want %d", len(got), p.err, len(want))
+			}
+		})
+	}
+}
+
+// TestEndlessWriterIsCutOff has somebody write on and on who outlived the task.
+func TestEndlessWriterIsCutOff(t *testing.T) {
+	p, task, logs := newStream(t, 1<<20)
+	written := make(chan struct{})
+	go func() {
+		defer close(written)
+		for {
+			if _, err := task.WriteString(strings.Repeat("x", 4096)); err != nil {
+				return // nobody reads any more
+			}
+		}
+	}()
+	go p.run()
+	p.finish(0)
+	<-written
+	if p.err != nil {
+		t.Errorf("pump: %v", p.err)
+	}
+	if got := collected(t, logs); strings.Trim(got, "x") != "" {
+		t.Error("the log holds what nobody wrote")
+	}
+}
+
+// TestFailedWriteIsTriedAgain has a copied stream whose file can't be written to for
+// a while: no byte is dropped.
+func TestFailedWriteIsTriedAgain(t *testing.T) {
+	p, task, logs := newStream(t, 1<<20)
+	p.to.copy = true
+	if _, err := task.WriteString("hello"); err != nil {
+		t.Fatal(err)
+	}
+	good := p.to.file
+	bad, err := os.Open(os.DevNull) // for reading only
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer bad.Close()
+	var n int64
+	p.to.file = bad
+	withPipe(t, p, func(fd int) { n, err = p.to.take(fd) })
+	if n != 0 || err == nil {
+		t.Fatalf("take() = %d, %v, want an error", n, err)
+	}
+	p.to.file = good
+	task.Close()
+	p.run()
+	if got := collected(t, logs); got != "hello" || p.err != nil {
+		t.Errorf("the log is %q, %v, want hello", got, p.err)
+	}
+}
+
+func withPipe(t *testing.T, p *pump, f func(fd int)) {
+	t.Helper()
+	conn, err := p.pipe.SyscallConn()
+	if err == nil {
+		err = conn.Control(func(fd uintptr) { f(int(fd)) })
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
