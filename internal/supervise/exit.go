@@ -141,15 +141,23 @@ func (t *task) reap() {
 // killRest ends what the task left behind.
 func (t *task) killRest() {
 	if t.group != nil {
-		if err := t.group.KillAll(killPatience); err != nil {
-			t.log.Warn("kill what the task left", "err", err)
-		}
+		t.killGroup()
 		return
 	}
 	if !t.child || t.info.Init != 0 {
 		return // its pid may belong to somebody else by now; a namespace ends with its init
 	}
 	if err := killSession(t.info.PID); err != nil {
+		t.log.Warn("kill what the task left", "err", err)
+	}
+}
+
+// killGroup ends every process of the control group, if there is one.
+func (t *task) killGroup() {
+	if t.group == nil {
+		return
+	}
+	if err := t.group.KillAll(killPatience); err != nil {
 		t.log.Warn("kill what the task left", "err", err)
 	}
 }

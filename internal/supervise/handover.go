@@ -161,8 +161,25 @@ func adoptTask(s *server, rec record, info *proc.Task, boot string, kept *keptTa
 		if err := t.collectAgain(kept); err != nil {
 			t.log.Warn("go on collecting logs", "err", err)
 		}
+		t.limitAgain()
 	}
 	return t, nil
+}
+
+// limitAgain gives a task that lives its CPU limits: the supervisor that started it may
+// have died before it did. One that can't have them is ended, as it would have been then.
+func (t *task) limitAgain() {
+	if t.pidfd == nil {
+		return
+	}
+	err := t.limitCPU()
+	if err == nil {
+		return
+	}
+	t.log.Error("end a task", "err", err)
+	if err := t.kill(); err != nil {
+		t.log.Error("end a task", "err", err)
+	}
 }
 
 // endUnanswered ends a start of which nobody was told.

@@ -62,6 +62,7 @@ func startTask(srv *server, rec record, spec *Spec) (*task, error) {
 	t := newTask(srv, rec, proc.Task{ID: spec.ID, Started: time.Now(), Logs: spec.Logs, Boot: boot, Declared: spec.Declared})
 	if spec.Group != nil {
 		t.info.Group = spec.Group.Group
+		t.info.CPU = proc.CPU{Quota: spec.Group.Limits.CPUQuota, Shares: spec.Group.Limits.CPUShares}
 	}
 	t.child = true
 	s := &start{t: t}
@@ -108,14 +109,24 @@ func (s *start) run(spec *Spec) error {
 	if reason != "" {
 		return &proc.StartError{Reason: reason}
 	}
-	if err := t.findMain(p); err != nil {
+	// The record names a program below init from now on only.
+	if err := t.limitCPU(); err != nil {
 		return err
 	}
+	return t.findMain(p)
+}
+
+// limitCPU sets quota and weight. They come after the execve: small ones would stop the
+// stage, not the program. Whoever adopts the task sets them again.
+func (t *task) limitCPU() error {
 	if t.group == nil {
 		return nil
 	}
-	// Quota and weight come last: small ones would stop the stage, not the program.
-	return t.group.LimitCPU(spec.Group.Limits)
+	err := t.group.LimitCPU(cgroup.Limits{CPUQuota: t.info.CPU.Quota, CPUShares: t.info.CPU.Shares})
+	if err != nil {
+		return fmt.Errorf("limit the CPU time of the task: %w", err)
+	}
+	return nil
 }
 
 // makeGroup creates the control group.
@@ -128,7 +139,7 @@ func (t *task) makeGroup(spec *Spec) error {
 		return err
 	}
 	limits := spec.Group.Limits
-	limits.CPUQuota, limits.CPUShares = 0, 0 // LimitCPU sets them
+	limits.CPUQuota, limits.CPUShares = 0, 0 // limitCPU sets them
 	t.group, err = h.Create(spec.Group.Parent, spec.Group.Name, limits)
 	return err
 }
@@ -270,6 +281,7 @@ func (t *task) undo() {
 		t.reap()
 	}
 	t.closeFDs()
+	t.killGroup() // the program may have run for a moment
 	t.removeGroup()
 	for _, p := range t.pumps {
 		p.finish(drainPatience)

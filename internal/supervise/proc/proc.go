@@ -19,6 +19,7 @@ type Task struct {
 	Init    int // process 1 of its PID namespace; 0: it has none of its own
 	Started time.Time
 	Group   Group
+	CPU     CPU // what the group has of it from the program's execve on
 	Logs    Logs
 	Exit    *Exit // nil while running
 
@@ -42,6 +43,13 @@ func (t *Task) Leader() int {
 // Group names a control group; the zero value means none.
 type Group struct {
 	Parent, Name string
+}
+
+// CPU limits a control group, as in cgroup.Limits; zero fields limit nothing. The record
+// has them, so that a supervisor that died between the execve and their setting leaves no
+// task without.
+type CPU struct {
+	Quota, Shares int64 `json:",omitempty"`
 }
 
 // Logs says where output goes. Dir is reached from Root without following any
