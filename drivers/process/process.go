@@ -216,19 +216,17 @@ func (ts *Tasks) DestroyTask(id string, force bool) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), requestPatience)
 	defer cancel()
-	t, err := ts.Supervisor.Task(ctx, id)
-	if err != nil && !errors.Is(err, proc.ErrUnknownTask) {
-		return err
+	err := ts.Supervisor.Forget(ctx, id) // most have ended
+	if errors.Is(err, proc.ErrRunning) && !force {
+		return errors.New("cannot destroy running task")
 	}
-	if err == nil && t.Exit == nil {
-		if !force {
-			return errors.New("cannot destroy running task")
-		}
-		if _, err := ts.Supervisor.Kill(ctx, id); err != nil {
+	if err != nil && force {
+		if _, err := ts.Supervisor.Kill(ctx, id); err != nil && !errors.Is(err, proc.ErrUnknownTask) {
 			return err
 		}
+		err = ts.Supervisor.Forget(ctx, id)
 	}
-	if err := ts.Supervisor.Forget(ctx, id); err != nil {
+	if err != nil {
 		return err
 	}
 	ts.mu.Lock()

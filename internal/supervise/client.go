@@ -270,6 +270,7 @@ func (c *Client) meet(ctx context.Context, dir *os.File) (*session, error) {
 		s.close()
 		return nil, err
 	}
+	s.apart = hello.Apart
 	if hello.Program == program() {
 		return s, nil
 	}

@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/open-nomad/open-nomad/internal/supervise/proc"
 	"os"
 	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/internal/supervise/proc"
 )
 
 // peer is one connected client.
@@ -37,6 +38,8 @@ func (c *peer) handle(ctx context.Context, req *request) {
 			resp.Kind = kindStart
 		} else if errors.Is(err, proc.ErrUnknownTask) {
 			resp.Kind = kindUnknown
+		} else if errors.Is(err, proc.ErrRunning) {
+			resp.Kind = kindRunning
 		}
 	}
 	c.mu.Lock()
@@ -50,7 +53,7 @@ func (c *peer) handle(ctx context.Context, req *request) {
 func (s *server) dispatch(ctx context.Context, req *request, resp *response) error {
 	switch req.Op {
 	case opHello:
-		resp.Program = s.program
+		resp.Program, resp.Apart = s.program, true
 		return nil
 	case opStart:
 		return s.startTask(req, resp)
@@ -69,6 +72,7 @@ func (s *server) dispatch(ctx context.Context, req *request, resp *response) err
 	}
 	switch req.Op {
 	case opTask:
+		return t.whole(resp)
 	case opSignal:
 		return t.signal(unix.Signal(req.Signal))
 	case opForget:
@@ -87,9 +91,26 @@ func (s *server) dispatch(ctx context.Context, req *request, resp *response) err
 	default:
 		return fmt.Errorf("unknown operation %q", req.Op)
 	}
-	info := t.snapshot()
-	resp.Task = &info
+	t.tell(resp)
 	return nil
+}
+
+// tell answers with what is known of the task, but for what its starter has declared.
+func (t *task) tell(resp *response) {
+	info := t.snapshot()
+	info.Declared = nil
+	resp.Task = &info
+}
+
+// whole answers with that, too.
+func (t *task) whole(resp *response) error {
+	info := t.snapshot()
+	var err error
+	if len(info.Declared) == 0 { // an earlier build had it in the record's other file
+		info.Declared, err = t.record.declared()
+	}
+	resp.Task = &info
+	return err
 }
 
 // task returns a task. One whose start is under way is waited for: the client that
@@ -146,8 +167,7 @@ func (s *server) startTask(req *request, resp *response) error {
 		delete(s.tasks, id)
 		return err
 	}
-	info := t.snapshot()
-	resp.Task = &info
+	t.tell(resp)
 	s.tasks[id] = t
 	go t.watch()
 	return nil
@@ -189,7 +209,9 @@ func (s *server) list(resp *response) {
 	defer s.mu.Unlock()
 	for _, t := range s.tasks {
 		if t != nil {
-			resp.Tasks = append(resp.Tasks, t.snapshot())
+			info := t.snapshot()
+			info.Declared = nil
+			resp.Tasks = append(resp.Tasks, info)
 		}
 	}
 }
@@ -197,7 +219,7 @@ func (s *server) list(resp *response) {
 func (s *server) forget(t *task) error {
 	info := t.snapshot()
 	if info.Exit == nil {
-		return errors.New("the task is running")
+		return proc.ErrRunning
 	}
 	s.mu.Lock()
 	delete(s.tasks, info.ID)

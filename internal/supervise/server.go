@@ -1,6 +1,7 @@
 package supervise
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -240,9 +241,9 @@ func (s *server) client(conn *os.File) {
 		s.mu.Unlock()
 		s.restLater()
 	}()
-	for {
-		req := new(request)
-		if err := readFrame(conn, req); err != nil {
+	for in := bufio.NewReaderSize(conn, readAhead); ; {
+		req, err := readRequest(in)
+		if err != nil {
 			return
 		}
 		c.requests.Add(1)

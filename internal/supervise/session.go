@@ -1,19 +1,22 @@
 package supervise
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"github.com/open-nomad/open-nomad/internal/supervise/proc"
 	"os"
 	"sync"
+
+	"github.com/open-nomad/open-nomad/internal/supervise/proc"
 )
 
 // session is one connection to the supervisor. Its goroutine reads answers until
 // the connection ends.
 type session struct {
-	conn *os.File
-	done chan struct{} // closed when the connection has ended
+	conn  *os.File
+	apart bool          // the supervisor takes parts of a request apart; set before others use it
+	done  chan struct{} // closed when the connection has ended
 
 	send sync.Mutex // one frame at a time
 
@@ -31,9 +34,9 @@ func newSession(conn *os.File) *session {
 func (s *session) read() {
 	defer close(s.done)
 	defer s.conn.Close()
-	for {
+	for in := bufio.NewReaderSize(s.conn, readAhead); ; {
 		resp := new(response)
-		if err := readFrame(s.conn, resp); err != nil {
+		if err := readFrame(in, resp); err != nil {
 			return
 		}
 		s.mu.Lock()
@@ -70,7 +73,7 @@ func (s *session) call(ctx context.Context, req *request) (*response, error) {
 	s.pending[own.Seq] = ch
 	s.mu.Unlock()
 	s.send.Lock()
-	err := writeFrame(s.conn, &own)
+	err := writeRequest(s.conn, &own, s.apart)
 	s.send.Unlock()
 	if err != nil {
 		s.conn.Close()
@@ -102,6 +105,8 @@ func (r *response) failure() error {
 		return &proc.StartError{Reason: r.Err}
 	case r.Kind == kindUnknown:
 		return proc.ErrUnknownTask
+	case r.Kind == kindRunning:
+		return proc.ErrRunning
 	}
 	return errors.New(r.Err)
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -162,14 +163,54 @@ func (r record) write(name string, v any) error {
 		return fmt.Errorf("encode %s: %w", name, err)
 	}
 	tmp := filepath.Join(r.dir, name+".new")
-	if err := os.WriteFile(tmp, raw, 0o600); err != nil {
-		return fmt.Errorf("write task record: %w", err)
+	err = writeFile(tmp, raw)
+	if err == nil {
+		err = unix.Rename(tmp, filepath.Join(r.dir, name))
 	}
-	if err := os.Rename(tmp, filepath.Join(r.dir, name)); err != nil {
-		return fmt.Errorf("write task record: %w", err)
+	if err != nil {
+		return fmt.Errorf("write task record: %w", &fs.PathError{Op: "write", Path: tmp, Err: err})
 	}
 	return nil
 }
+
+// writeFile goes around package os, which would register the file with the poller.
+func writeFile(name string, text []byte) error {
+	fd, err := unix.Open(name, unix.O_WRONLY|unix.O_CREAT|unix.O_TRUNC|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return err
+	}
+	for len(text) > 0 && err == nil {
+		var n int
+		if n, err = unix.Write(fd, text); err == unix.EINTR {
+			n, err = 0, nil
+		}
+		text = text[max(n, 0):]
+	}
+	return errors.Join(err, unix.Close(fd))
+}
+
+// writeDeclared writes what the starter has declared, before there is a record to find it
+// by: it never changes.
+func (r record) writeDeclared(raw []byte) error {
+	if len(raw) == 0 {
+		return nil
+	}
+	if err := writeFile(r.declaredFile(), raw); err != nil {
+		return fmt.Errorf("write task record: %w", &fs.PathError{Op: "write", Path: r.declaredFile(), Err: err})
+	}
+	return nil
+}
+
+// declared reads it; nil if there is none.
+func (r record) declared() (json.RawMessage, error) {
+	raw, err := os.ReadFile(r.declaredFile())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("read task record: %w", err)
+	}
+	return raw, nil
+}
+
+func (r record) declaredFile() string { return filepath.Join(r.dir, "declared") }
 
 // read returns the task of the record, with its exit if that is known.
 func (r record) read() (*proc.Task, error) {
@@ -201,10 +242,10 @@ func readJSON(name string, v any) error {
 }
 
 // bootID tells one boot of the machine from another.
-func bootID() (string, error) {
+var bootID = sync.OnceValues(func() (string, error) {
 	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	return strings.TrimSpace(string(b)), err
-}
+})
 
 // procStat is what /proc/<pid>/stat says.
 type procStat struct {

@@ -161,6 +161,33 @@ func TestSupervisorKilled(t *testing.T) {
 	}
 }
 
+// TestDeclared: who asks for a task is told what its starter declared, also by a
+// supervisor that was executed anew, and by the next one; the list of all tasks holds none.
+func TestDeclared(t *testing.T) {
+	r := newRig(t)
+	c := r.client()
+	s := r.spec("sleep 1000")
+	s.Declared = []byte(`{"Canary":1}`)
+	r.start(c, s)
+	for _, when := range []string{"start", "upgrade", "crash"} {
+		switch when {
+		case "upgrade":
+			r.upgrade(c)
+		case "crash":
+			r.crash()
+		}
+		if task, err := c.Task(t.Context(), s.ID); err != nil || string(task.Declared) != string(s.Declared) {
+			t.Errorf("Task() after the %s = %+v, %v, want what was declared", when, task, err)
+		}
+		if all, err := c.Tasks(t.Context()); err != nil || len(all) != 1 || all[0].ID != s.ID || all[0].Declared != nil {
+			t.Errorf("Tasks() after the %s = %+v, %v, want one without", when, all, err)
+		}
+	}
+	if err := c.Forget(t.Context(), s.ID); !errors.Is(err, proc.ErrRunning) {
+		t.Errorf("Forget() = %v, want %v", err, proc.ErrRunning)
+	}
+}
+
 // TestEndedWhileAlone has a task end while no supervisor lives: that it ended is
 // known, how is not, and nothing is made up.
 func TestEndedWhileAlone(t *testing.T) {

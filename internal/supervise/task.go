@@ -59,7 +59,7 @@ func startTask(srv *server, rec record, spec *Spec) (*task, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read boot ID: %w", err)
 	}
-	t := newTask(srv, rec, proc.Task{ID: spec.ID, Started: time.Now(), Logs: spec.Logs, Boot: boot, Declared: spec.Declared})
+	t := newTask(srv, rec, proc.Task{ID: spec.ID, Started: time.Now(), Logs: spec.Logs, Boot: boot})
 	if spec.Group != nil {
 		t.info.Group = spec.Group.Group
 		t.info.CPU = proc.CPU{Quota: spec.Group.Limits.CPUQuota, Shares: spec.Group.Limits.CPUShares}
@@ -85,6 +85,9 @@ func (s *start) run(spec *Spec) error {
 	collecting := make(chan error, 1)
 	go func() { collecting <- t.collect() }()
 	err = t.makeGroup(spec)
+	if err == nil {
+		err = t.record.writeDeclared(spec.Declared)
+	}
 	if err == nil {
 		err = t.record.writeTask(&t.info)
 	}

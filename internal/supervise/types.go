@@ -19,6 +19,7 @@
 //	tasks                a link into memory, if there is such a file system
 //	tasks/<n>/meta       Task as JSON, written before and after the fork, and after the
 //	                     execve if there is a PID namespace
+//	tasks/<n>/declared   what its starter wants to know of it again
 //	tasks/<n>/status     the program's wait status, written by the init of its namespace
 //	tasks/<n>/exit       Exit as JSON
 //	tasks/<n>/{stdout,stderr} the log pipes
@@ -34,8 +35,8 @@
 // An exit is told when all that the task wrote is in its log files. Who outlived the
 // task with its pipe in hand, as without a control group, is cut off a second later.
 //
-// Wire: frames of a 4-byte big-endian length and JSON; requests carry a number and
-// are answered in any order; "wait" is answered when the task ends.
+// Wire: frames of a 4-byte big-endian length and JSON, which parts that are not decoded may
+// follow; requests carry a number and are answered in any order; "wait" is answered when the task ends.
 //
 // Goroutines of the supervisor: one accepts, one or two per connection, one per
 // pipe and one per running task, all blocked in the poller.

@@ -3,20 +3,25 @@ package supervise
 import (
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"github.com/open-nomad/open-nomad/internal/supervise/proc"
 	"io"
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/internal/supervise/proc"
 )
+
+// readAhead is how much of what has arrived is read at once.
+const readAhead = 32 << 10
 
 // maxFrame bounds one message: a task's environment and arguments fit.
 const maxFrame = 64 << 20
 
 // Operations of a request.
 const (
-	opHello    = "hello"    // → Program
+	opHello    = "hello"    // → Program, Apart
 	opStart    = "start"    // Spec → Task
 	opList     = "list"     // → Tasks
 	opTask     = "task"     // ID → Task
@@ -31,6 +36,7 @@ const (
 type request struct {
 	Seq     uint64
 	Op      string
+	Apart   bool   `json:",omitempty"` // two frames follow, the policy of Spec and what it declares, as they are
 	ID      string `json:",omitempty"`
 	Spec    *Spec  `json:",omitempty"`
 	Signal  int    `json:",omitempty"`
@@ -45,44 +51,85 @@ type response struct {
 	Task    *proc.Task  `json:",omitempty"`
 	Tasks   []proc.Task `json:",omitempty"`
 	Program string      `json:",omitempty"`
+	Apart   bool        `json:",omitempty"` // requests with parts that follow apart are understood
 }
 
 // Kinds of errors that a client tells apart.
 const (
 	kindUnknown = "unknown-task"
 	kindStart   = "start"
+	kindRunning = "running"
 )
 
-func writeFrame(w io.Writer, v any) error {
+// writeFrame writes v, and what follows it apart, at once.
+func writeFrame(w io.Writer, v any, apart ...[]byte) error {
 	body, err := json.Marshal(v)
 	if err != nil {
 		return fmt.Errorf("encode message: %w", err)
 	}
-	if len(body) > maxFrame {
-		return fmt.Errorf("message of %d bytes is too long", len(body))
+	var frames []byte
+	for _, b := range append([][]byte{body}, apart...) {
+		if len(b) > maxFrame {
+			return fmt.Errorf("message of %d bytes is too long", len(b))
+		}
+		frames = append(binary.BigEndian.AppendUint32(frames, uint32(len(b))), b...)
 	}
-	frame := binary.BigEndian.AppendUint32(make([]byte, 0, 4+len(body)), uint32(len(body)))
-	_, err = w.Write(append(frame, body...))
+	_, err = w.Write(frames)
 	return err
 }
 
 func readFrame(r io.Reader, v any) error {
-	var head [4]byte
-	if _, err := io.ReadFull(r, head[:]); err != nil {
-		return err
-	}
-	n := binary.BigEndian.Uint32(head[:])
-	if n > maxFrame {
-		return fmt.Errorf("message of %d bytes is too long", n)
-	}
-	body := make([]byte, n)
-	if _, err := io.ReadFull(r, body); err != nil {
+	body, err := readPart(r)
+	if err != nil {
 		return err
 	}
 	if err := json.Unmarshal(body, v); err != nil {
 		return fmt.Errorf("decode message: %w", err)
 	}
 	return nil
+}
+
+// readPart reads one frame as it is.
+func readPart(r io.Reader) ([]byte, error) {
+	var head [4]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		return nil, err
+	}
+	n := binary.BigEndian.Uint32(head[:])
+	if n > maxFrame {
+		return nil, fmt.Errorf("message of %d bytes is too long", n)
+	}
+	body := make([]byte, n)
+	_, err := io.ReadFull(r, body)
+	return body, err
+}
+
+// writeRequest writes the policy of a start as it is where the other side understands
+// that: encoded in JSON, and decoded, it costs both sides more than all else of a start.
+func writeRequest(w io.Writer, req *request, apart bool) error {
+	if req.Spec == nil || !apart {
+		return writeFrame(w, req)
+	}
+	r, spec := *req, *req.Spec
+	r.Apart, r.Spec = true, &spec
+	spec.Policy, spec.Declared = nil, nil
+	return writeFrame(w, &r, req.Spec.Policy, req.Spec.Declared)
+}
+
+func readRequest(r io.Reader) (*request, error) {
+	req := new(request)
+	if err := readFrame(r, req); err != nil || !req.Apart {
+		return req, err
+	}
+	if req.Spec == nil {
+		return nil, errors.New("message without what follows it")
+	}
+	var err error
+	if req.Spec.Policy, err = readPart(r); err != nil {
+		return nil, err
+	}
+	req.Spec.Declared, err = readPart(r)
+	return req, err
 }
 
 // Names in the supervisor's directory.

@@ -12,6 +12,9 @@ import (
 // ErrUnknownTask means that the supervisor does not know the task.
 var ErrUnknownTask = errors.New("the supervisor does not know this task")
 
+// ErrRunning means that the task has not ended.
+var ErrRunning = errors.New("the task is running")
+
 // Task is what the supervisor knows of a task.
 type Task struct {
 	ID      string
