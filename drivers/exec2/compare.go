@@ -1,11 +1,13 @@
 package exec2
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,17 +32,18 @@ type declared struct {
 	Limits *cgroup.Limits `json:",omitempty"`
 }
 
-// declare adds the limits to what is kept of the policy.
+// declare adds the limits to what is kept of the policy, an object in JSON already: they
+// become its last field, as in declared.
 func declare(policy json.RawMessage, l *cgroup.Limits) (json.RawMessage, error) {
-	p, err := sandbox.Declared(policy)
-	if err != nil {
-		return nil, err
-	}
-	raw, err := json.Marshal(declared{Policy: p, Limits: l})
+	limits, err := json.Marshal(l)
 	if err != nil {
 		return nil, fmt.Errorf("encode what is declared of a task: %w", err)
 	}
-	return raw, nil
+	fields, ok := bytes.CutSuffix(policy, []byte("}"))
+	if !ok || bytes.HasSuffix(fields, []byte("{")) {
+		return nil, errors.New("what is declared of a task holds no policy")
+	}
+	return slices.Concat(fields, []byte(`,"Limits":`), limits, []byte("}")), nil
 }
 
 // Sandbox implements drivers.Sandboxer.

@@ -12,8 +12,8 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// TestRounds: a task is compared when it has started, then every minute, and no more
-// when it is gone.
+// TestRounds: a task is compared a second after it has started, then every minute, and no
+// more when it is gone; one that ends within that second never is.
 func TestRounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWatch(slog.New(slog.DiscardHandler))
@@ -27,7 +27,15 @@ func TestRounds(t *testing.T) {
 		}()
 		w.begin(denials.Task{ID: "a", UID: -1})
 		w.started("a")
-		time.Sleep(90 * time.Second)
+		w.begin(denials.Task{ID: "short", UID: -1})
+		w.started("short")
+		w.begin(denials.Task{ID: "c", UID: -1})
+		w.started("c")
+		time.Sleep(compareAfter / 2)
+		w.end("short")
+		time.Sleep(compareAfter)
+		w.end("c")
+		time.Sleep(time.Until(start.Add(90 * time.Second)))
 		w.begin(denials.Task{ID: "b", UID: -1})
 		w.started("b")
 		time.Sleep(time.Minute)
@@ -35,7 +43,7 @@ func TestRounds(t *testing.T) {
 		time.Sleep(time.Minute)
 		cancel()
 		<-ended
-		want := []string{"a0s", "a1m0s", "b1m30s", "a2m0s", "b2m0s", "b3m0s"}
+		want := []string{"a1s", "c1.01s", "a1m0s", "b1m31s", "a2m0s", "b2m0s", "b3m0s"}
 		if !slices.Equal(got, want) {
 			t.Errorf("compared %q, want %q", got, want)
 		}

@@ -14,8 +14,13 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// compareEvery is how often the sandbox of each task is compared with its policy.
-const compareEvery = time.Minute
+// The sandbox of each task is compared with its policy when it has lived for a while, so
+// that short tasks cost nothing and the start of many is not slowed, and then every minute.
+const (
+	compareAfter = time.Second
+	compareEvery = time.Minute
+	comparePause = 5 * time.Millisecond // at least, between the first ones
+)
 
 // watch is what the driver sees of its running tasks beside their exits: what their
 // sandboxes refuse, and whether these are as declared.
@@ -23,7 +28,7 @@ type watch struct {
 	log     *slog.Logger
 	dir     string // of the host's state of auditing
 	refused *denials.Watcher
-	fresh   chan string // tasks that have just started
+	fresh   chan newcomer // tasks that have just started
 
 	once    sync.Once
 	explain denials.Mode // what can be read; set once
@@ -35,7 +40,7 @@ type watch struct {
 }
 
 func newWatch(log *slog.Logger) *watch {
-	w := &watch{log: log, dir: denials.DefaultDir, fresh: make(chan string, 256), tasks: map[string]string{}}
+	w := &watch{log: log, dir: denials.DefaultDir, fresh: make(chan newcomer, 256), tasks: map[string]string{}}
 	w.refused = denials.New(log, w.denied)
 	return w
 }
@@ -84,7 +89,7 @@ func (w *watch) begin(t denials.Task) {
 // started has a task compared soon.
 func (w *watch) started(id string) {
 	select {
-	case w.fresh <- id:
+	case w.fresh <- newcomer{id, time.Now().Add(compareAfter)}:
 	default: // the next round compares it
 	}
 }
@@ -106,6 +111,14 @@ func (w *watch) say(e *drivers.TaskEvent) {
 	}
 }
 
+// watches says whether a task has not ended.
+func (w *watch) watches(id string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_, known := w.tasks[id]
+	return known
+}
+
 func (w *watch) ids() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -117,16 +130,37 @@ func (w *watch) ids() []string {
 	return out
 }
 
-// rounds has each task compared when it has started and every minute, until ctx ends.
+// newcomer is a task that is not yet compared, and when it will be.
+type newcomer struct {
+	id  string
+	due time.Time
+}
+
+// rounds has each task compared soon after its start and every minute, until ctx ends.
 func (w *watch) rounds(ctx context.Context, compare func(id string)) {
 	every := time.NewTicker(compareEvery)
 	defer every.Stop()
+	first := time.NewTimer(0)
+	defer first.Stop()
+	var young []newcomer // in the order of their starts; first is that of the eldest
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case id := <-w.fresh:
-			compare(id)
+		case n := <-w.fresh:
+			if young = append(young, n); len(young) == 1 {
+				first.Reset(time.Until(n.due))
+			}
+		case <-first.C:
+			if len(young) == 0 {
+				continue
+			}
+			if w.watches(young[0].id) {
+				compare(young[0].id)
+			}
+			if young = young[1:]; len(young) > 0 {
+				first.Reset(max(time.Until(young[0].due), comparePause))
+			}
 		case <-every.C:
 			for _, id := range w.ids() {
 				compare(id)
