@@ -1,9 +1,10 @@
 // Package sandbox runs one program under a Policy, a plain value made elsewhere
 // and printable, which nothing changes while it is applied.
 //
-// The supervisor (internal/supervise) puts the policy into a memory file and executes
-// the companion as "nomad-sandbox", with the control groups' files as arguments. That stage applies it to itself, in this order, and executes
-// the program in its own place, so that no helper stays. With PrivatePID it is
+// The supervisor (internal/supervise) puts the policy into a memory file (wire.go) and
+// executes the companion as "nomad-sandbox", with the control groups' files as arguments.
+// That stage applies it to itself, in this order, and executes the program in its own
+// place, so that no helper stays. With PrivatePID it is
 // process 2 of a namespace whose process 1 is the tiny init of internal/stage:
 //
 //	join the control group → oom score → network, IPC and mount namespaces
@@ -15,7 +16,8 @@
 // It fails closed: what the policy asks for and can't be had is an error, which
 // goes to the starter over a pipe that execve closes; end of file there means
 // that the program runs. The program's environment is data to the stage and
-// becomes an environment at execve only. No goroutines, no disk.
+// becomes an environment at execve only. What is kept of a policy while its program runs
+// (Declare) is JSON, which every version of the agent reads. No goroutines, no disk.
 package sandbox
 
 import (

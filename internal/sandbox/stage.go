@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -51,7 +50,7 @@ func stageRun(status *os.File) error {
 	if err := unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		return fmt.Errorf("mark descriptors: %w", err)
 	}
-	p, err := readPolicy(os.NewFile(policyFD, "policy"))
+	p, err := readPolicy(policyFD)
 	if err != nil {
 		return err
 	}
@@ -70,15 +69,21 @@ func stageRun(status *os.File) error {
 	return err
 }
 
-func readPolicy(f *os.File) (*Policy, error) {
-	defer f.Close()
-	raw, err := io.ReadAll(f)
+// readPolicy reads the memory file fd and closes it.
+func readPolicy(fd int) (*Policy, error) {
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return nil, fmt.Errorf("read policy: %w", err)
+	}
+	raw := make([]byte, st.Size)
+	n, err := unix.Pread(fd, raw, 0)
 	if err != nil {
 		return nil, fmt.Errorf("read policy: %w", err)
 	}
-	p := new(Policy)
-	if err := json.Unmarshal(raw, p); err != nil {
-		return nil, fmt.Errorf("decode policy: %w", err)
+	p, err := decode(raw[:n])
+	if err != nil {
+		return nil, err
 	}
 	return p, p.Validate()
 }
@@ -88,11 +93,7 @@ func Encode(p *Policy) ([]byte, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
-	raw, err := json.Marshal(p)
-	if err != nil {
-		return nil, fmt.Errorf("encode policy: %w", err)
-	}
-	return raw, nil
+	return p.encode(), nil
 }
 
 // Declare is what may be kept of p for as long as the program runs: all but its

@@ -64,7 +64,7 @@ func TestStartError(t *testing.T) {
 	refused := r.spec("true")
 	refused.Policy = []byte("{}")
 	_, err := c.Start(t.Context(), refused)
-	if se, ok := errors.AsType[*proc.StartError](err); !ok || !strings.Contains(se.Reason, "no program") {
+	if se, ok := errors.AsType[*proc.StartError](err); !ok || !strings.Contains(se.Reason, "not written for this stage") {
 		t.Errorf("Start() = %v, want the stage's reason", err)
 	}
 	s := r.spec("sleep 100")

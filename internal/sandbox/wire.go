@@ -1,0 +1,216 @@
+package sandbox
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/open-nomad/open-nomad/internal/landlock"
+)
+
+// A policy reaches the stage as a flat row of its fields, in the order of Policy.code: a
+// stage that begins by looking its fields up by name takes twice as long. Numbers are
+// varints with sign, a string is its length and its bytes, a list its length and its
+// elements, and a pointer whether there is something, and that. Agent and stage are of one
+// build, or the stage refuses what it is given: another row of fields has another header.
+const wireHeader = "nomad sandbox policy 1\n"
+
+// errWire is of what no wire has written.
+var errWire = errors.New("it is cut off, or not as this stage reads it")
+
+// wire is a policy on its way, being written or read. The first error stays.
+type wire struct {
+	out     []byte // when written
+	reading bool
+	in      string // what is left to read
+	err     error
+}
+
+// encode writes all of p.
+func (p *Policy) encode() []byte {
+	w := &wire{out: append(make([]byte, 0, 8<<10), wireHeader...)}
+	p.code(w)
+	return w.out
+}
+
+// decode reads what encode wrote, and nothing else.
+func decode(raw []byte) (*Policy, error) {
+	w := &wire{reading: true, in: string(raw)}
+	if len(w.in) < len(wireHeader) || w.in[:len(wireHeader)] != wireHeader {
+		return nil, errors.New("decode policy: it was not written for this stage: the agent is of another version")
+	}
+	w.in = w.in[len(wireHeader):]
+	p := new(Policy)
+	p.code(w)
+	if w.err == nil && w.in != "" {
+		w.err = errWire
+	}
+	if w.err != nil {
+		return nil, fmt.Errorf("decode policy: %w", w.err)
+	}
+	return p, nil
+}
+
+func (w *wire) fail() {
+	w.in, w.err = "", errWire
+}
+
+// number is any whole number, which must fit where it is read to.
+func number[T int | uint16 | uint32 | uint64](w *wire, v *T) {
+	if !w.reading {
+		w.out = binary.AppendVarint(w.out, int64(*v))
+		return
+	}
+	x := w.varint()
+	if *v = T(x); int64(*v) != x {
+		w.fail()
+	}
+}
+
+// varint reads a number of up to 64 bits.
+func (w *wire) varint() int64 {
+	var u uint64
+	for i := 0; i < len(w.in) && i < binary.MaxVarintLen64; i++ {
+		b := w.in[i]
+		if i == binary.MaxVarintLen64-1 && b > 1 {
+			break
+		}
+		u |= uint64(b&0x7f) << (7 * i)
+		if b < 0x80 {
+			w.in = w.in[i+1:]
+			return int64(u>>1) ^ -int64(u&1)
+		}
+	}
+	w.fail()
+	return 0
+}
+
+// length is that of a string or list; what is read can't have more elements than bytes.
+func (w *wire) length(n int) int {
+	number(w, &n)
+	if w.reading && (n < 0 || n > len(w.in)) {
+		w.fail()
+		return 0
+	}
+	return n
+}
+
+func (w *wire) bool(v *bool) {
+	n := 0
+	if *v {
+		n = 1
+	}
+	number(w, &n)
+	if w.reading {
+		if n != 0 && n != 1 {
+			w.fail()
+		}
+		*v = n == 1
+	}
+}
+
+func (w *wire) string(v *string) {
+	n := w.length(len(*v))
+	if !w.reading {
+		w.out = append(w.out, *v...)
+		return
+	}
+	*v, w.in = w.in[:n], w.in[n:]
+}
+
+func (w *wire) bytes(v *[]byte) {
+	s := string(*v)
+	w.string(&s)
+	if w.reading && s != "" {
+		*v = []byte(s)
+	}
+}
+
+// list has its elements coded one by one. An empty one is read as nil.
+func list[T any](w *wire, l *[]T, code func(*wire, *T)) {
+	n := w.length(len(*l))
+	if w.reading && n > 0 {
+		*l = make([]T, n)
+	}
+	for i := range *l {
+		code(w, &(*l)[i])
+	}
+}
+
+// optional is what a pointer may lead to.
+func optional[T any](w *wire, v **T, code func(*T, *wire)) {
+	there := *v != nil
+	w.bool(&there)
+	if w.reading && there {
+		*v = new(T)
+	}
+	if there {
+		code(*v, w)
+	}
+}
+
+func (p *Policy) code(w *wire) {
+	list(w, &p.Argv, (*wire).string)
+	list(w, (*[]string)(&p.Env), (*wire).string)
+	w.string(&p.Dir)
+	w.string((*string)(&p.DirAs))
+	list(w, &p.Search, (*wire).string)
+	number(w, &p.MissingExit)
+	number(w, &p.OOMScoreAdj)
+	w.bool(&p.PrivateIPC)
+	w.bool(&p.PrivatePID)
+	w.bool(&p.OwnUsers)
+	w.string(&p.NetNS)
+	optional(w, &p.Mounts, (*Mounts).code)
+	list(w, &p.Foreign, (*wire).string)
+	w.bool(&p.LogDenials)
+	w.bool(&p.LogCalls)
+	optional(w, &p.User, (*User).code)
+	optional(w, &p.Files, (*Files).code)
+	list(w, &p.Rlimits, (*wire).rlimit)
+	w.bool(&p.Bound)
+	w.bool(&p.KeepCapabilities)
+	w.bool(&p.KeepPrivileges)
+	w.string(&p.Seccomp)
+	w.bytes(&p.Filter)
+}
+
+func (u *User) code(w *wire) {
+	number(w, &u.UID)
+	number(w, &u.GID)
+	list(w, &u.Groups, number[uint32])
+}
+
+func (m *Mounts) code(w *wire) {
+	list(w, &m.Binds, (*wire).bind)
+	w.path(&m.Tmp)
+	w.bool(&m.Proc)
+}
+
+func (w *wire) bind(b *Bind) {
+	w.path(&b.Source)
+	w.string(&b.Target)
+	w.string(&b.Beneath)
+	w.bool(&b.ReadOnly)
+}
+
+func (f *Files) code(w *wire) {
+	list(w, &f.Paths, (*wire).path)
+	optional(w, &f.TCP, func(p *landlock.Ports, w *wire) {
+		list(w, &p.Bind, number[uint16])
+		list(w, &p.Connect, number[uint16])
+	})
+	number(w, &f.MinABI)
+}
+
+func (w *wire) path(p *Path) {
+	w.string(&p.Modes)
+	w.string(&p.Name)
+	w.string(&p.Beneath)
+}
+
+func (w *wire) rlimit(r *Rlimit) {
+	number(w, &r.Resource)
+	number(w, &r.Soft)
+	number(w, &r.Hard)
+}
