@@ -19,6 +19,11 @@ func CheckTask(block map[string]any) error {
 // any will do: what the block requires, or what its other options need. It returns 0
 // for a block that CheckTask refuses.
 func TaskABI(block map[string]any) int {
+	_, abi := block["require_abi"]
+	_, network := block["network"]
+	if !abi && !network {
+		return 0
+	}
 	t, err := decodeMasked(block)
 	if err != nil {
 		return 0
