@@ -29,7 +29,7 @@ func hierarchy(t *testing.T) *cgroup.Hierarchy {
 
 func create(t *testing.T, h *cgroup.Hierarchy, l cgroup.Limits) *cgroup.Group {
 	t.Helper()
-	g, err := h.Create(parent, fmt.Sprintf("%s-%d", t.Name(), os.Getpid()), l)
+	g, err := h.Create(parent, fmt.Sprintf("%s-%d", strings.ReplaceAll(t.Name(), "/", "_"), os.Getpid()), l)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,6 +140,55 @@ func TestStats(t *testing.T) {
 		t.Error(err)
 	}
 	cmd.Wait() //nolint:errcheck // killed
+}
+
+// TestTrees: a group is made where it is needed, and found again there: a cpuset for cores
+// of its own; a freezer, and a count of processor time, where version 2 has none.
+func TestTrees(t *testing.T) {
+	both := hierarchy(t)
+	if len(both.V1) == 0 {
+		t.Skip("needs trees of version 1")
+	}
+	for _, h := range []*cgroup.Hierarchy{both, {V1: both.V1}} {
+		for name, tc := range map[string]struct {
+			limits cgroup.Limits
+			not    []string
+		}{
+			"shared": {cgroup.Limits{}, []string{"cpuset"}},
+			"cores":  {cgroup.Limits{Cores: []uint16{0}}, nil},
+		} {
+			t.Run(h.Version()+" "+name, func(t *testing.T) {
+				g := create(t, h, tc.limits)
+				if h.V2 != "" {
+					tc.not = append(tc.not, "freezer", "cpuacct")
+				}
+				var want []string
+				for c, mount := range h.V1 {
+					if file := filepath.Join(mount, g.Path(), "tasks"); !slices.Contains(tc.not, c) && !slices.Contains(want, file) {
+						want = append(want, file)
+					}
+				}
+				again, err := h.Open(parent, filepath.Base(g.Path()))
+				if err != nil {
+					t.Fatal(err)
+				}
+				slices.Sort(want)
+				for _, g := range []*cgroup.Group{g, again} {
+					if got := slices.Sorted(slices.Values(g.JoinFiles())); !slices.Equal(got, want) {
+						t.Errorf("JoinFiles() = %q, want %q", got, want)
+					}
+				}
+				cmd := inside(t, g, "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; sleep 1000 & echo up; wait")
+				if s := again.Stats(); s.CPUTotal == 0 {
+					t.Errorf("Stats() = %+v, want some CPU", s)
+				}
+				if err := again.KillAll(5 * time.Second); err != nil {
+					t.Error(err)
+				}
+				cmd.Wait() //nolint:errcheck // killed
+			})
+		}
+	}
 }
 
 func TestNames(t *testing.T) {

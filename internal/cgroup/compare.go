@@ -45,7 +45,7 @@ func (g *Group) Compare(l Limits) []Setting {
 
 // get reads the file of a controller, in whichever version it works.
 func (g *Group) get(controller, file1, file2 string) (file, value string) {
-	dir, version := g.h.controller(controller, g.rel)
+	dir, version := g.controller(controller)
 	file = file2
 	if version == 1 {
 		file = file1

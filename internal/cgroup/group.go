@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -31,8 +32,10 @@ const minQuota = 1_000
 
 // Group is one control group below a parent.
 type Group struct {
-	h   *Hierarchy
-	rel string // parent/name
+	h    *Hierarchy
+	rel  string   // parent/name
+	dirs []string // where Create made it; nil: not known, wherever it is
+	has  []string // its controllers of version 2; nil: read them
 }
 
 // Create makes a group and sets its limits. A group that is there already and
@@ -42,7 +45,7 @@ func (h *Hierarchy) Create(parent, name string, l Limits) (*Group, error) {
 		return nil, err
 	}
 	rel := parent + "/" + name
-	g := &Group{h: h, rel: rel}
+	g := &Group{h: h, rel: rel, dirs: h.needed(rel, l)}
 	if err := g.mkdir(); errors.Is(err, fs.ErrNotExist) {
 		if _, err := h.prepare(parent); err != nil {
 			return nil, err
@@ -54,6 +57,7 @@ func (h *Hierarchy) Create(parent, name string, l Limits) (*Group, error) {
 	} else if err != nil {
 		return nil, err
 	}
+	g.has = h.controllers2(rel)
 	if err := g.limit(l); err != nil {
 		// The group was made a moment ago and holds no process.
 		return nil, errors.Join(fmt.Errorf("limit group %s: %w", rel, err), g.Remove())
@@ -70,12 +74,12 @@ func (h *Hierarchy) Open(parent, name string) (*Group, error) {
 }
 
 func (g *Group) mkdir() error {
-	for _, d := range g.h.dirs(g.rel) {
+	for _, d := range g.dirs {
 		if err := os.Mkdir(d, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 			return fmt.Errorf("create group: %w", err)
 		}
 	}
-	if m, ok := g.h.V1["cpuset"]; ok {
+	if m, ok := g.h.V1["cpuset"]; ok && slices.Contains(g.dirs, filepath.Join(m, g.rel)) {
 		return inheritCPUSet(m, g.rel)
 	}
 	return nil
@@ -98,12 +102,35 @@ func (g *Group) Dir() string {
 // spares the kernel a grace period.
 func (g *Group) JoinFiles() []string {
 	var out []string
-	for _, d := range g.h.dirs(g.rel) {
-		if g.h.V2 == "" || !strings.HasPrefix(d, g.h.V2+"/") {
-			out = append(out, filepath.Join(d, "tasks"))
+	known := g.dirs != nil
+	for _, d := range g.where() {
+		file := filepath.Join(d, "tasks")
+		if d == g.Dir() || !known && unix.Access(file, unix.F_OK) != nil {
+			continue
 		}
+		out = append(out, file)
 	}
 	return out
+}
+
+// where lists the directories in which the group is, or may be.
+func (g *Group) where() []string {
+	if g.dirs != nil {
+		return g.dirs
+	}
+	return g.h.dirs(g.rel)
+}
+
+// controller returns the directory where controller c of the group works, as
+// Hierarchy.controller does.
+func (g *Group) controller(c string) (dir string, version int) {
+	if _, ok := g.h.V1[c]; ok || g.has == nil {
+		return g.h.controller(c, g.rel)
+	}
+	if !slices.Contains(g.has, c) {
+		return "", 0
+	}
+	return g.Dir(), 2
 }
 
 func (g *Group) limit(l Limits) error {
@@ -117,7 +144,7 @@ func (g *Group) limit(l Limits) error {
 
 // set writes a value where controller c works: file1 in version 1, file2 in version 2.
 func (g *Group) set(c, file1, file2, value string) error {
-	dir, version := g.h.controller(c, g.rel)
+	dir, version := g.controller(c)
 	switch {
 	case version == 0:
 		return fmt.Errorf("%w: the host has no %s controller", ErrUnavailable, c)
@@ -147,7 +174,7 @@ func (g *Group) limitMemory(l Limits) error {
 
 // limitSwap forbids swap; a kernel without swap accounting has no such file.
 func (g *Group) limitSwap(memory int64) error {
-	dir, version := g.h.controller("memory", g.rel)
+	dir, version := g.controller("memory")
 	file, value := "memory.memsw.limit_in_bytes", itoa(memory)
 	if version == 2 {
 		file, value = "memory.swap.max", "0"
@@ -161,7 +188,7 @@ func (g *Group) limitSwap(memory int64) error {
 func (g *Group) limitCPU(l Limits) error {
 	if l.CPUShares > 0 {
 		shares := min(max(l.CPUShares, 2), 262144)
-		dir, version := g.h.controller("cpu", g.rel)
+		dir, version := g.controller("cpu")
 		value := itoa(shares)
 		if version == 2 { // the scale of version 2 is 1 … 10000
 			value = itoa(1 + (shares-2)*9999/262142)
@@ -180,7 +207,7 @@ func (g *Group) limitCPU(l Limits) error {
 	if err := g.set("cpu", "cpu.cfs_period_us", "", itoa(CPUPeriod)); err != nil {
 		return err
 	}
-	if _, version := g.h.controller("cpu", g.rel); version == 2 {
+	if _, version := g.controller("cpu"); version == 2 {
 		quota += " " + itoa(CPUPeriod)
 	}
 	return g.set("cpu", "cpu.cfs_quota_us", "cpu.max", quota)
@@ -270,7 +297,7 @@ func (g *Group) tracker() string {
 			return filepath.Join(m, g.rel)
 		}
 	}
-	return g.h.dirs(g.rel)[0]
+	return g.where()[0]
 }
 
 // Kill kills every process of the group. It returns when the signal is on its
@@ -308,7 +335,7 @@ func (g *Group) killEach() error {
 // frozen, killing goes on without: the caller repeats until no process is left.
 func (g *Group) freeze() (thaw func()) {
 	dir, file, on, off := g.Dir(), "cgroup.freeze", "1", "0"
-	if m, ok := g.h.V1["freezer"]; ok {
+	if m, ok := g.h.V1["freezer"]; ok && dir == "" {
 		dir, file, on, off = filepath.Join(m, g.rel), "freezer.state", "FROZEN", "THAWED"
 	}
 	if err := write(dir, file, on); err != nil {
@@ -320,7 +347,7 @@ func (g *Group) freeze() (thaw func()) {
 // Remove removes the group from every tree. It must be empty: KillAll first.
 func (g *Group) Remove() error {
 	var errs []error
-	for _, d := range g.h.dirs(g.rel) {
+	for _, d := range g.where() {
 		if err := removeTree(d); err != nil {
 			errs = append(errs, fmt.Errorf("remove group: %w", err))
 		}

@@ -7,7 +7,10 @@
 //
 //	v2      <mount>/nomad.slice/<name>                all
 //	v1      <mount>/{cpu,cpuacct,memory,pids,cpuset,freezer}/nomad.slice/<name>
-//	hybrid  both: controllers in v1, processes and kill in v2
+//	hybrid  both: controllers in v1, processes, kill and processor time in v2
+//
+// A group has a cpuset only for cores of its own, and in the hybrid neither freezer nor
+// cpuacct.
 //
 // Without root it speaks version 2 only, below a group delegated to the user.
 //
@@ -147,6 +150,40 @@ func (h *Hierarchy) dirs(rel string) []string {
 	return out
 }
 
+// needed returns the directories that a group with limits takes. Each costs the making,
+// a joining and the removal: where there is version 2, it tells processor time and kills,
+// and only cores of its own need a cpuset.
+func (h *Hierarchy) needed(rel string, l Limits) []string {
+	var spared, used []string
+	for _, c := range controllers {
+		m, ok := h.V1[c]
+		if !ok {
+			continue
+		}
+		if h.V2 != "" && (c == "cpuacct" || c == "freezer") || c == "cpuset" && len(l.Cores) == 0 {
+			spared = append(spared, filepath.Join(m, rel))
+		} else {
+			used = append(used, filepath.Join(m, rel))
+		}
+	}
+	return slices.DeleteFunc(h.dirs(rel), func(d string) bool { // controllers may share a mount
+		return slices.Contains(spared, d) && !slices.Contains(used, d)
+	})
+}
+
+// controllers2 lists the controllers that work in a group of version 2, nil if they
+// can't be read or there is none.
+func (h *Hierarchy) controllers2(rel string) []string {
+	if h.V2 == "" {
+		return nil
+	}
+	have, err := read(filepath.Join(h.V2, rel), "cgroup.controllers")
+	if err != nil {
+		return nil
+	}
+	return append([]string{}, strings.Fields(have)...)
+}
+
 // controller returns the directory of group rel where controller c works and
 // which version that is; version 0 if the host has no such controller.
 func (h *Hierarchy) controller(c, rel string) (dir string, version int) {
@@ -156,12 +193,10 @@ func (h *Hierarchy) controller(c, rel string) (dir string, version int) {
 	if h.V2 == "" {
 		return "", 0
 	}
-	dir = filepath.Join(h.V2, rel)
-	have, err := read(dir, "cgroup.controllers")
-	if err != nil || !slices.Contains(strings.Fields(have), c) {
+	if !slices.Contains(h.controllers2(rel), c) {
 		return "", 0
 	}
-	return dir, 2
+	return filepath.Join(h.V2, rel), 2
 }
 
 // prepare makes the parent in every tree and passes the controllers on to its

@@ -25,23 +25,25 @@ type Stats struct {
 // Stats reads what the group uses; what the host does not measure stays 0.
 func (g *Group) Stats() Stats {
 	s := Stats{OOMKills: g.OOMKills()}
-	if dir, v := g.h.controller("memory", g.rel); v == 1 {
+	if dir, v := g.controller("memory"); v == 1 {
 		s.memory1(dir)
 	} else if v == 2 {
 		s.memory2(dir)
 	}
-	if dir, v := g.h.controller("cpu", g.rel); v == 1 {
+	if dir, v := g.controller("cpu"); v == 1 {
 		stat := readKeys(dir, "cpu.stat")
 		s.ThrottledPeriods, s.ThrottledTime = stat["nr_throttled"], stat["throttled_time"]
 	}
-	if dir, v := g.h.controller("cpuacct", g.rel); v == 1 {
+	if d := g.Dir(); d != "" { // cpu.stat exists in version 2 even without the controller
+		stat := readKeys(d, "cpu.stat")
+		s.CPUTotal, s.CPUUser, s.CPUSystem = 1000*stat["usage_usec"], 1000*stat["user_usec"], 1000*stat["system_usec"]
+		if _, v := g.controller("cpu"); v == 2 {
+			s.ThrottledPeriods, s.ThrottledTime = stat["nr_throttled"], 1000*stat["throttled_usec"]
+		}
+	} else if dir, v := g.controller("cpuacct"); v == 1 {
 		s.CPUTotal = readNumber(dir, "cpuacct.usage")
 		s.CPUUser = readNumber(dir, "cpuacct.usage_user")
 		s.CPUSystem = readNumber(dir, "cpuacct.usage_sys")
-	} else if d := g.Dir(); d != "" { // cpu.stat exists in version 2 even without the controller
-		stat := readKeys(d, "cpu.stat")
-		s.CPUTotal, s.CPUUser, s.CPUSystem = 1000*stat["usage_usec"], 1000*stat["user_usec"], 1000*stat["system_usec"]
-		s.ThrottledPeriods, s.ThrottledTime = stat["nr_throttled"], 1000*stat["throttled_usec"]
 	}
 	return s
 }
@@ -49,7 +51,7 @@ func (g *Group) Stats() Stats {
 // OOMKills returns how many processes of the group were killed for want of memory:
 // one small file instead of all that Stats reads.
 func (g *Group) OOMKills() uint64 {
-	dir, version := g.h.controller("memory", g.rel)
+	dir, version := g.controller("memory")
 	switch version {
 	case 1:
 		return readKeys(dir, "memory.oom_control")["oom_kill"]
@@ -61,7 +63,7 @@ func (g *Group) OOMKills() uint64 {
 
 // ForksDenied returns how often the group's bound of processes kept one from being made.
 func (g *Group) ForksDenied() uint64 {
-	dir, version := g.h.controller("pids", g.rel)
+	dir, version := g.controller("pids")
 	if version == 0 {
 		return 0
 	}
