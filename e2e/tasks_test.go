@@ -165,20 +165,22 @@ func restartsWait(t *testing.T, a *cluster.Agent) {
 		}
 		return al != nil && al.TaskStates["t"] != nil && al.TaskStates["t"].Restarts >= 3
 	})
-	var starts []time.Time
+	// Only the last ten events are kept: the first start may be gone from them.
+	quick, slow, due := false, false, time.Time{}
 	for _, ev := range al.TaskStates["t"].Events {
-		if ev.Type == api.TaskStarted {
-			starts = append(starts, time.Unix(0, ev.Time))
+		at := time.Unix(0, ev.Time)
+		switch ev.Type {
+		case api.TaskRestarting:
+			delay := time.Duration(ev.StartDelay)
+			quick, slow, due = quick || delay < 100*time.Millisecond, slow || delay > time.Second, at.Add(delay)
+		case api.TaskStarted:
+			if at.Before(due) {
+				t.Errorf("started at %v, before %v", at, due)
+			}
 		}
 	}
-	// Only the last ten events are kept: the first start may be gone from them.
-	quick, slow := false, false
-	for i := 1; i < len(starts); i++ {
-		gap := starts[i].Sub(starts[i-1])
-		quick, slow = quick || gap < 2*time.Second, slow || gap > 4*time.Second
-	}
 	if !quick || !slow {
-		t.Errorf("starts at %v, want some at once and others after the interval of 5 s", starts)
+		t.Errorf("events %+v, want some restarts at once and others after the interval of 5 s", al.TaskStates["t"].Events)
 	}
 	stop(t, a, id)
 }
@@ -196,7 +198,8 @@ func rescheduledAfterDelay(t *testing.T, a *cluster.Agent) {
 		follow, _, err = a.Client.Evaluations().Info(info.FollowupEvalID, nil)
 		return err == nil
 	})
-	if wait := follow.WaitUntil.Sub(time.Unix(0, first.ModifyTime)); follow.TriggeredBy != "alloc-failure" || wait < 4*time.Second || wait > 6*time.Second {
+	ended := first.TaskStates["t"].FinishedAt // the servers hear of it later
+	if wait := follow.WaitUntil.Sub(ended); follow.TriggeredBy != "alloc-failure" || wait != 5*time.Second {
 		t.Errorf("evaluation by %s after %s, want alloc-failure after 5 s", follow.TriggeredBy, wait)
 	}
 	second := await(t, a, id, "failed", 2)
@@ -205,7 +208,7 @@ func rescheduledAfterDelay(t *testing.T, a *cluster.Agent) {
 	if err != nil || info.PreviousAllocation != first.ID || info.RescheduleTracker == nil || len(info.RescheduleTracker.Events) != 1 {
 		t.Fatalf("second allocation after %q with %+v, %v", info.PreviousAllocation, info.RescheduleTracker, err)
 	}
-	if gap := time.Duration(info.CreateTime - first.ModifyTime); gap < 4900*time.Millisecond {
+	if gap := time.Unix(0, info.CreateTime).Sub(ended); gap < 5*time.Second {
 		t.Errorf("rescheduled after %s, want 5 s", gap)
 	}
 	if info.FollowupEvalID != "" {
