@@ -74,10 +74,15 @@ func TestRegisterAgainNeedsTheSecret(t *testing.T) {
 	}
 }
 
+// soonSilent has a node be down a few seconds after its last heartbeat: time enough, on a
+// busy machine too, for what a test does between two.
+func soonSilent(c *server.Config) {
+	c.MinHeartbeatTTL, c.HeartbeatGrace, c.MaxHeartbeatsPerSecond = time.Second, 2*time.Second, 1e6
+}
+
 func TestSilentNodeIsDownAndItsAllocationsAreReplaced(t *testing.T) {
-	s, _ := start(t, func(c *server.Config) {
-		c.MinHeartbeatTTL, c.HeartbeatGrace, c.MaxHeartbeatsPerSecond = 30*time.Millisecond, 10*time.Millisecond, 1e6
-	})
+	t.Parallel()
+	s, _ := start(t, soonSilent)
 	silent := join(t, s.RPCAddr())
 	job := batchJob("svc", 1)
 	job.TaskGroups[0].ReschedulePolicy = &nomad.ReschedulePolicy{Unlimited: true, Delay: 5 * time.Second, DelayFunction: "constant", MaxDelay: time.Hour}
@@ -284,9 +289,8 @@ func TestBareReplies(t *testing.T) {
 
 // A node that was down and has nothing to tell of is ready at once.
 func TestIdleNodeComesBack(t *testing.T) {
-	s, _ := start(t, func(c *server.Config) {
-		c.MinHeartbeatTTL, c.HeartbeatGrace, c.MaxHeartbeatsPerSecond = 30*time.Millisecond, 10*time.Millisecond, 1e6
-	})
+	t.Parallel()
+	s, _ := start(t, soonSilent)
 	n := join(t, s.RPCAddr())
 	eventually(t, func() bool { return nodeStatus(t, s, n) == nomad.NodeStatusDown })
 	n.beat(n.jwt, false)

@@ -65,13 +65,13 @@ func within(t testing.TB) context.Context {
 }
 
 // led makes a call again as long as no leader took it: calls are held for a while, but on
-// a busy machine an election may take longer.
+// a busy machine an election, and what a leader does before it is ready, may take longer.
 func led(t testing.TB, call func(context.Context) error) error {
 	t.Helper()
 	ctx := within(t)
 	for {
 		err := call(ctx)
-		if !errors.Is(err, nomad.ErrNoLeader) || errors.Is(err, nomad.ErrMaybeApplied) || ctx.Err() != nil {
+		if !errors.Is(err, nomad.ErrNoLeader) && !errors.Is(err, nomad.ErrNotReady) || errors.Is(err, nomad.ErrMaybeApplied) || ctx.Err() != nil {
 			return err
 		}
 	}
