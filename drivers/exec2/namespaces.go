@@ -28,7 +28,7 @@ func isolate(p *sandbox.Policy, cfg *drivers.TaskConfig) error {
 		return err
 	}
 	p.PrivatePID, p.PrivateIPC, p.NetNS = true, true, cfg.NetNS
-	p.Mounts = &sandbox.Mounts{Tmp: own, Proc: true}
+	p.Mounts = &sandbox.Mounts{View: ownAllocation(cfg), Tmp: own, Proc: true}
 	for _, m := range cfg.Mounts {
 		b, err := volume(cfg, m)
 		if err != nil {
@@ -49,6 +49,11 @@ func isolate(p *sandbox.Policy, cfg *drivers.TaskConfig) error {
 		show(p, sandbox.Bind{Source: sandbox.Path{Name: f.Name, Beneath: cfg.AllocDir}, Target: target, ReadOnly: true}, "r")
 	}
 	return nil
+}
+
+// ownAllocation hides the directories of other allocations, which lie beside the task's.
+func ownAllocation(cfg *drivers.TaskConfig) sandbox.View {
+	return sandbox.View{Dir: filepath.Dir(cfg.AllocDir), Own: filepath.Base(cfg.AllocDir)}
 }
 
 // show adds a bind, with rights at its target.

@@ -49,8 +49,7 @@ const (
 var situations = []situation{
 	{name: "own-user"},
 	{name: "named-user", user: namedUser, allows: []reason{
-		{"neighbour/api-socket", "tasks of one named user reach each other's API socket, which asks for a token: give tasks users of their own"},
-		{"mate/api-socket", "as neighbour/api-socket"},
+		{"mate/api-socket", "tasks of one allocation and one named user reach each other's API socket, which asks for a token: give tasks users of their own"},
 	}},
 	{name: "exec-session", session: true},
 	{name: "no-network", network: "none"},
@@ -58,7 +57,6 @@ var situations = []situation{
 	{name: "all-unveiled", unveil: []string{"rwxc:/"}, allows: []reason{
 		{"files/", "the operator unveiled everything: file modes decide, and these are open to all"},
 		{"ipc/dev-shm", "the operator unveiled everything"},
-		{"neighbour/", "the operator unveiled everything: the shared directory of an allocation is open by its modes"},
 		{"device/", "the operator unveiled everything: modes and device groups decide"},
 		{"own/", "the operator unveiled everything"},
 	}},

@@ -5,14 +5,10 @@ import (
 	"fmt"
 	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
 )
-
-// tmpDir is where programs expect room for files that nobody keeps.
-const tmpDir = "/tmp"
 
 // mount makes p.Mounts in the mount namespace of the calling thread, which is its own.
 // What is mounted goes by descriptors from beginning to end: a name that a task could
@@ -22,11 +18,24 @@ func (p *Policy) mount(look *lookup) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("make mounts private: mount: %w", err)
 	}
-	if err := p.makeBinds(look); err != nil {
+	// Sources are those of the host: all are opened before anything is covered.
+	sources, err := p.openSources()
+	defer func() { closeFiles(sources) }()
+	if err != nil {
+		return err
+	}
+	view := noTree
+	if p.Mounts.View != (View{}) {
+		if view, err = p.mountView(look); err != nil {
+			return fmt.Errorf("hide what others have in %s: %w", p.Mounts.View.Dir, err)
+		}
+		defer view.close()
+	}
+	if err := p.makeBinds(look, sources); err != nil {
 		return err
 	}
 	if p.Mounts.Tmp != (Path{}) {
-		err := p.mountTmp(look)
+		err := p.mountTmp(look, view)
 		if err == nil {
 			err = look.add(tmpDir)
 		}
@@ -42,22 +51,27 @@ func (p *Policy) mount(look *lookup) error {
 	return nil
 }
 
-// makeBinds makes the binds. Their sources are those of the host: all are opened before the
-// first bind covers anything.
-func (p *Policy) makeBinds(look *lookup) error {
+// openSources opens what the binds show.
+func (p *Policy) openSources() ([]int, error) {
 	sources := make([]int, 0, len(p.Mounts.Binds))
-	defer func() {
-		for _, fd := range sources {
-			unix.Close(fd)
-		}
-	}()
 	for _, b := range p.Mounts.Binds {
 		fd, err := b.openSource()
 		if err != nil {
-			return fmt.Errorf("mount %s: open the source: %w", b, err)
+			return sources, fmt.Errorf("mount %s: open the source: %w", b, err)
 		}
 		sources = append(sources, fd)
 	}
+	return sources, nil
+}
+
+func closeFiles(all []int) {
+	for _, fd := range all {
+		unix.Close(fd)
+	}
+}
+
+// makeBinds makes the binds of sources.
+func (p *Policy) makeBinds(look *lookup, sources []int) error {
 	for i, b := range p.Mounts.Binds {
 		err := b.mount(look, sources[i])
 		if err == nil {
@@ -73,6 +87,9 @@ func (p *Policy) makeBinds(look *lookup) error {
 // tree is a copy of a part of the file tree, not mounted yet or by now.
 type tree int
 
+// noTree is none.
+const noTree tree = -1
+
 // copyTree copies what fd, opened with O_PATH, leads to, with what is mounted below it.
 func copyTree(fd int) (tree, error) {
 	t, err := unix.OpenTree(fd, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH|unix.AT_RECURSIVE)
@@ -82,7 +99,11 @@ func copyTree(fd int) (tree, error) {
 	return tree(t), nil
 }
 
-func (t tree) close() { unix.Close(int(t)) }
+func (t tree) close() {
+	if t != noTree {
+		unix.Close(int(t))
+	}
+}
 
 // restrict takes devices and setuid, and writing if wanted, from all mounts of the
 // tree, or from none, and asks the kernel whether that is so.
@@ -246,163 +267,4 @@ func fileType(fd int) uint32 {
 		return 0
 	}
 	return st.Mode & unix.S_IFMT
-}
-
-// kept is a granted path below the host's /tmp that stays where it is.
-type kept struct {
-	name string // below /tmp
-	tree tree
-	dir  bool
-}
-
-// mountTmp mounts the program's own directory on /tmp, and on that again what it was
-// granted below the host's: directories of an agent that lives there, for one.
-func (p *Policy) mountTmp(look *lookup) error {
-	own, err := p.Mounts.Tmp.open(look)
-	if err != nil {
-		return fmt.Errorf("open %s: %w", p.Mounts.Tmp, err)
-	}
-	defer own.Close()
-	keep, err := p.copyKept(look)
-	defer func() {
-		for _, k := range keep {
-			k.tree.close()
-		}
-	}()
-	if err != nil {
-		return err
-	}
-	at, err := unix.Open(tmpDir, unix.O_PATH|unix.O_CLOEXEC|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
-	if err != nil {
-		return fmt.Errorf("open %s: %w", tmpDir, err)
-	}
-	defer unix.Close(at)
-	t, err := copyTree(int(own.Fd()))
-	if err != nil {
-		return err
-	}
-	defer t.close()
-	if err := t.restrict(false); err != nil {
-		return err
-	}
-	if err := t.attach(at); err != nil {
-		return err
-	}
-	for _, k := range keep {
-		if err := k.attach(t); err != nil {
-			return fmt.Errorf("keep %s: %w", filepath.Join(tmpDir, k.name), err)
-		}
-	}
-	return nil
-}
-
-func (k kept) attach(tmp tree) error {
-	at, err := makeMountPoint(int(tmp), k.name, k.dir)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(at)
-	if err := k.tree.restrict(false); err != nil {
-		return err
-	}
-	return k.tree.attach(at)
-}
-
-// copyKept copies what must stay visible below /tmp. What is not there is left out:
-// whoever needs it says so.
-func (p *Policy) copyKept(look *lookup) ([]kept, error) {
-	var out []kept
-	for _, granted := range p.belowTmp() {
-		f, err := granted.open(look)
-		if errors.Is(err, unix.ENOENT) {
-			continue
-		}
-		if err != nil {
-			return out, fmt.Errorf("open granted path %s: %w", granted, err)
-		}
-		t, err := copyTree(int(f.Fd()))
-		k := kept{name: granted.full()[len(tmpDir)+1:], tree: t, dir: isDir(int(f.Fd()))}
-		f.Close()
-		if err != nil {
-			return out, fmt.Errorf("copy granted path %s: %w", granted, err)
-		}
-		out = append(out, k)
-	}
-	return out, nil
-}
-
-// belowTmp lists what is granted below /tmp, the working directory and bound files
-// included, without what lies below another of them.
-func (p *Policy) belowTmp() []Path {
-	all := []Path{{Name: filepath.Clean(p.Dir)}}
-	if p.Files != nil {
-		all = append(all, p.Files.Paths...)
-	}
-	for _, b := range p.Mounts.Binds {
-		all = append(all, Path{Name: b.Target, Beneath: b.Beneath})
-	}
-	all = slices.DeleteFunc(all, func(q Path) bool { return !strings.HasPrefix(q.full(), tmpDir+"/") })
-	slices.SortStableFunc(all, func(a, b Path) int { return strings.Compare(a.full()+"/", b.full()+"/") })
-	var out []Path
-	for _, q := range all {
-		if n := len(out); n == 0 || !strings.HasPrefix(q.full()+"/", out[n-1].full()+"/") {
-			out = append(out, q)
-		}
-	}
-	return out
-}
-
-// full is the whole path.
-func (p Path) full() string { return filepath.Join(p.Beneath, p.Name) }
-
-// nobodysGroup may look past hidepid; the default would be root's, which programs can
-// be members of.
-const nobodysGroup = "4294967294"
-
-// mountProc mounts a /proc of the PID namespace that the stage is in.
-func mountProc() error {
-	fs, err := unix.Fsopen("proc", unix.FSOPEN_CLOEXEC)
-	if err != nil {
-		return syscallError("fsopen", "5.2", err)
-	}
-	defer unix.Close(fs)
-	for _, option := range [][2]string{{"hidepid", "invisible"}, {"gid", nobodysGroup}} {
-		if err := unix.FsconfigSetString(fs, option[0], option[1]); err != nil {
-			return fmt.Errorf("fsconfig %s=%s: %w", option[0], option[1], err)
-		}
-	}
-	if err := unix.FsconfigCreate(fs); err != nil {
-		return fmt.Errorf("fsconfig create: %w", err)
-	}
-	fd, err := unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC)
-	if err != nil {
-		return fmt.Errorf("fsmount: %w", err)
-	}
-	t := tree(fd)
-	defer t.close()
-	at, err := unix.Open("/proc", unix.O_PATH|unix.O_CLOEXEC|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(at)
-	if err := t.attach(at); err != nil {
-		return err
-	}
-	return checkProc(fd)
-}
-
-// checkProc holds what is now seen at /proc against what was made.
-func checkProc(made int) error {
-	var fs unix.Statfs_t
-	if err := unix.Statfs("/proc", &fs); err != nil {
-		return err
-	}
-	var want, have unix.Stat_t
-	if err := errors.Join(unix.Fstat(made, &want), unix.Stat("/proc", &have)); err != nil {
-		return err
-	}
-	if fs.Type != unix.PROC_SUPER_MAGIC || have.Dev != want.Dev {
-		return fmt.Errorf("what is seen there is not it: type %#x, device %#x instead of %#x", fs.Type, have.Dev, want.Dev)
-	}
-	return nil
 }

@@ -8,7 +8,7 @@
 // process 2 of a namespace whose process 1 is the tiny init of internal/stage:
 //
 //	join the control group → oom score → network, IPC and mount namespaces
-//	→ binds → private /tmp → fresh /proc → open the granted paths
+//	→ view → binds → private /tmp → fresh /proc → open the granted paths
 //	→ working directory → close every descriptor but 0–2 (at execve)
 //	→ groups, uid, all five capability sets → no_new_privs
 //	→ Landlock (all rights and scopes of the kernel) → rlimits → seccomp → execve
@@ -103,9 +103,18 @@ type User struct {
 // They are made in the order of the fields. What Files grants below Tmp's /tmp stays
 // visible there.
 type Mounts struct {
+	View  View // the zero View hides nothing
 	Binds []Bind
 	Tmp   Path // directory shown as /tmp; Modes are not looked at; the zero Path keeps the host's
 	Proc  bool // fresh /proc of the program's PID namespace, of which it sees its own processes only
+}
+
+// View leaves of a directory where many have something only what is the program's: Own, and
+// what Files grants in Dir by name. Who is granted Dir itself sees all of it. The rest
+// looks empty, and nothing can be made there.
+type View struct {
+	Dir string
+	Own string // name of a directory in Dir
 }
 
 // Bind shows Source, which is reached without following any link, at Target, with
@@ -259,6 +268,9 @@ func (p *Policy) validateNamespaces() error {
 	if m.Tmp != (Path{}) {
 		errs = append(errs, m.Tmp.validateName())
 	}
+	if v := m.View; v != (View{}) && (!filepath.IsAbs(v.Dir) || filepath.Clean(v.Dir) != v.Dir || v.Dir == "/" || filepath.Base(v.Own) != v.Own || !filepath.IsLocal(v.Own) || v.Own == ".") {
+		errs = append(errs, fmt.Errorf("view: %q is no directory of its own in %q", v.Own, v.Dir))
+	}
 	for _, b := range m.Binds {
 		errs = append(errs, b.Source.validateName(), Path{Name: b.Target, Beneath: b.Beneath}.validateName())
 	}
@@ -303,6 +315,9 @@ func (m *Mounts) print(line func(string, ...any)) {
 		return
 	}
 	line("mounts   own, proc=%t", m.Proc)
+	if m.View != (View{}) {
+		line("  of %s only %s", m.View.Dir, m.View.Own)
+	}
 	for _, b := range m.Binds {
 		line("  %s", b)
 	}

@@ -12,7 +12,7 @@ import (
 func policy() sandbox.Policy {
 	return sandbox.Policy{
 		Argv: []string{"/bin/true", "x"}, Env: sandbox.Environment{"TOKEN=secret-canary"}, Dir: "/",
-		PrivateIPC: true, PrivatePID: true, NetNS: "/run/netns/x", Mounts: &sandbox.Mounts{Proc: true,
+		PrivateIPC: true, PrivatePID: true, NetNS: "/run/netns/x", Mounts: &sandbox.Mounts{Proc: true, View: sandbox.View{Dir: "/allocs", Own: "alloc"},
 			Binds: []sandbox.Bind{{Source: sandbox.Path{Name: "/srv/data"}, Target: "web/data", Beneath: "/alloc", ReadOnly: true}},
 			Tmp:   sandbox.Path{Name: "web/tmp", Beneath: "/alloc"}},
 		User: &sandbox.User{UID: 80001, GID: 80001},
@@ -29,6 +29,7 @@ env      (1 variables)
 private  pid=true ipc=true
 network  /run/netns/x
 mounts   own, proc=true
+  of /allocs only alloc
   /srv/data at /alloc/web/data (ro)
   /alloc/web/tmp at /tmp
 user     uid=80001 gid=80001 groups=[]
@@ -76,6 +77,12 @@ func TestValidate(t *testing.T) {
 		{"relative source", func(p *sandbox.Policy) { p.Mounts.Binds[0].Source.Name = "x" }, "not absolute"},
 		{"leaving target", func(p *sandbox.Policy) { p.Mounts.Binds[0].Target = "../x" }, "leaves"},
 		{"relative tmp", func(p *sandbox.Policy) { p.Mounts.Tmp = sandbox.Path{Name: "x"} }, "not absolute"},
+		{"relative view", func(p *sandbox.Policy) { p.Mounts.View.Dir = "allocs" }, "view"},
+		{"view of the root", func(p *sandbox.Policy) { p.Mounts.View.Dir = "/" }, "view"},
+		{"view of itself", func(p *sandbox.Policy) { p.Mounts.View.Own = "." }, "view"},
+		{"leaving view", func(p *sandbox.Policy) { p.Mounts.View.Own = ".." }, "view"},
+		{"deep view", func(p *sandbox.Policy) { p.Mounts.View.Own = "a/b" }, "view"},
+		{"view without its own", func(p *sandbox.Policy) { p.Mounts.View.Own = "" }, "view"},
 		{"NUL", func(p *sandbox.Policy) { p.Argv[1] = "a\x00b" }, "NUL"},
 		{"variable", func(p *sandbox.Policy) { p.Env[0] = "=x" }, "NAME=value"},
 	}

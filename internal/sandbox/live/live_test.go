@@ -21,6 +21,8 @@ const mounts = `1 0 8:1 / / rw,relatime - ext4 /dev/a rw
 7 6 8:1 /y /tmp/once ro,nosuid,nodev - ext4 /dev/a rw
 8 6 8:1 /y /tmp/once rw,nosuid,nodev - ext4 /dev/a rw
 9 1 8:1 /z /suid rw - ext4 /dev/a rw
+11 1 0:20 / /allocs ro,nosuid,nodev,noexec - tmpfs none rw,mode=711
+12 1 0:21 / /open rw,nosuid,nodev,noexec - tmpfs none rw,mode=711
 a line that is none
 10 1 - short
 `
@@ -43,6 +45,13 @@ func TestMounts(t *testing.T) {
 	} {
 		if l := p.bind(tt.bind); l.Match != tt.want {
 			t.Errorf("%+v: %+v, want match %t", tt.bind, l, tt.want)
+		}
+	}
+	for dir, want := range map[string]bool{"/allocs": true, "/open": false, "/suid": false, "/none": false, "/granted": true} {
+		policy := &sandbox.Policy{Dir: "/", Files: &sandbox.Files{Paths: []sandbox.Path{{Modes: "r", Name: "/granted"}, {Modes: "r", Name: "/open/one"}}},
+			Mounts: &sandbox.Mounts{View: sandbox.View{Dir: dir, Own: "x"}}}
+		if l := p.view(policy); l.Match != want {
+			t.Errorf("view of %s: %+v, want match %t", dir, l, want)
 		}
 	}
 	layers, err := mountLayers(p, Subject{Policy: &sandbox.Policy{Mounts: &sandbox.Mounts{Tmp: sandbox.Path{Name: "/x"}, Proc: true}}})

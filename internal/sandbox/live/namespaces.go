@@ -106,6 +106,9 @@ func mountLayers(p *process, s Subject) ([]Layer, error) {
 		return nil, nil
 	}
 	var out []Layer
+	if m.View != (sandbox.View{}) {
+		out = append(out, p.view(s.Policy))
+	}
 	for _, b := range m.Binds {
 		out = append(out, p.bind(b))
 	}
@@ -121,6 +124,25 @@ func mountLayers(p *process, s Subject) ([]Layer, error) {
 		out = append(out, Layer{Name: "/proc", Declared: "of its own, hidepid", Live: strings.TrimSpace(proc.kind + " " + super), Match: hidden})
 	}
 	return out, nil
+}
+
+// view says whether what others have in a directory is hidden: by a mount in which
+// nothing can be made.
+func (p *process) view(policy *sandbox.Policy) Layer {
+	v := policy.Mounts.View
+	l := Layer{Name: v.Dir, Declared: "its own " + v.Own + " only", Live: "all of it"}
+	point := v.Dir
+	if real, err := filepath.EvalSymlinks(point); err == nil {
+		point = real // mounts are told without links
+	}
+	if policy.Sees(v.Dir) || policy.Sees(point) {
+		l.Declared, l.Match = "all of it, as granted", true
+		return l
+	}
+	if m, ok := p.at(point); ok {
+		l.Live, l.Match = m.kind+" "+strings.Join(m.options, ","), m.kind == "tmpfs" && m.has("ro")
+	}
+	return l
 }
 
 // bind says how a bind is mounted. Read-only is to hold for each mount below, too.

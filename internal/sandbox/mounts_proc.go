@@ -1,0 +1,60 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// nobodysGroup may look past hidepid; the default would be root's, which programs can
+// be members of.
+const nobodysGroup = "4294967294"
+
+// mountProc mounts a /proc of the PID namespace that the stage is in.
+func mountProc() error {
+	fs, err := unix.Fsopen("proc", unix.FSOPEN_CLOEXEC)
+	if err != nil {
+		return syscallError("fsopen", "5.2", err)
+	}
+	defer unix.Close(fs)
+	for _, option := range [][2]string{{"hidepid", "invisible"}, {"gid", nobodysGroup}} {
+		if err := unix.FsconfigSetString(fs, option[0], option[1]); err != nil {
+			return fmt.Errorf("fsconfig %s=%s: %w", option[0], option[1], err)
+		}
+	}
+	if err := unix.FsconfigCreate(fs); err != nil {
+		return fmt.Errorf("fsconfig create: %w", err)
+	}
+	fd, err := unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC)
+	if err != nil {
+		return fmt.Errorf("fsmount: %w", err)
+	}
+	t := tree(fd)
+	defer t.close()
+	at, err := unix.Open("/proc", unix.O_PATH|unix.O_CLOEXEC|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(at)
+	if err := t.attach(at); err != nil {
+		return err
+	}
+	return checkProc(fd)
+}
+
+// checkProc holds what is now seen at /proc against what was made.
+func checkProc(made int) error {
+	var fs unix.Statfs_t
+	if err := unix.Statfs("/proc", &fs); err != nil {
+		return err
+	}
+	var want, have unix.Stat_t
+	if err := errors.Join(unix.Fstat(made, &want), unix.Stat("/proc", &have)); err != nil {
+		return err
+	}
+	if fs.Type != unix.PROC_SUPER_MAGIC || have.Dev != want.Dev {
+		return fmt.Errorf("what is seen there is not it: type %#x, device %#x instead of %#x", fs.Type, have.Dev, want.Dev)
+	}
+	return nil
+}
