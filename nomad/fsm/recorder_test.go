@@ -52,7 +52,7 @@ func TestRecorder(t *testing.T) {
 	f.Apply(registration(t, 10))
 	f.ApplyBatch([]*raft.Log{registration(t, 11), registration(t, 12)})
 	f.Apply(entry(13, nomad.NodePoolDeleteRequestType, &nomad.NodePoolDeleteRequest{Names: []string{"none"}})) // fails
-	f.Apply(entry(14, nomad.JobDeregisterRequestType, &nomad.JobDeregisterRequest{JobID: "job-10", Purge: true,
+	f.Apply(entry(14, nomad.JobDeregisterRequestType, &nomad.JobDeregisterRequest{JobID: "job-10-0", Purge: true,
 		WriteRequest: nomad.WriteRequest{Namespace: "default"}}))
 	snapshot, err := f.Snapshot()
 	if err != nil {

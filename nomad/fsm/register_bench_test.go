@@ -19,7 +19,7 @@ import (
 // registration is the log entry that registers a small job.
 func registration(b testing.TB, index uint64) *raft.Log {
 	b.Helper()
-	job := &nomad.Job{ID: fmt.Sprint("job-", index), Name: "job", Namespace: "default", Region: "global", Type: nomad.JobTypeBatch,
+	job := &nomad.Job{ID: fmt.Sprintf("job-%d-%d", index%16, index/16), Name: "job", Namespace: "default", Region: "global", Type: nomad.JobTypeBatch,
 		TaskGroups: []*nomad.TaskGroup{{Name: "group", Count: 1, Tasks: []*nomad.Task{{Name: "task", Driver: "mock_driver", Config: map[string]any{"run_for": "1s"}}}}}}
 	job.Canonicalize()
 	data, err := nomad.EncodeCommand(nomad.JobRegisterRequestType, &nomad.JobRegisterRequest{Job: job,

@@ -10,26 +10,6 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-var jobs = &table[nomad.Job]{
-	name: TableJobs,
-	told: true,
-	id:   func(j *nomad.Job) key { return keyOf(j.Namespace, j.ID) },
-	indexes: []index[nomad.Job]{
-		{"parent", func(j *nomad.Job) key {
-			if j.ParentID == "" {
-				return nil
-			}
-			return keyOf(j.Namespace, j.ParentID)
-		}},
-	},
-}
-
-// jobVersions holds the last versions of every job, ordered by number.
-var jobVersions = &table[nomad.Job]{
-	name: TableJobVersion,
-	id:   func(j *nomad.Job) key { return keyOf(j.Namespace, j.ID).number(j.Version) },
-}
-
 // jobSubmissions holds the sources from which job versions were made.
 var jobSubmissions = &table[nomad.JobSubmission]{
 	name: TableJobSubmission,
@@ -61,12 +41,12 @@ func (s *Snapshot) JobChildren(ws memdb.WatchSet, ns, parent string) iter.Seq[*n
 
 // JobVersion returns one version of a job, nil when it is not kept.
 func (s *Snapshot) JobVersion(ws memdb.WatchSet, ns, id string, v uint64) *nomad.Job {
-	return jobVersions.get(s.tx, ws, keyOf(ns, id).number(v))
+	return versionOf(s.tx, ws, ns, id, v)
 }
 
 // JobVersions returns the kept versions of a job, newest first.
 func (s *Snapshot) JobVersions(ws memdb.WatchSet, ns, id string) []*nomad.Job {
-	return slices.Collect(jobVersions.reversed(s.tx, ws, primary, keyOf(ns, id)))
+	return versionsOf(s.tx, ws, ns, id)
 }
 
 // JobSubmission returns the source of a version of a job, nil when it is not kept.
@@ -168,7 +148,7 @@ func canonicalJob(j *nomad.Job) {
 // putJobVersion keeps the version and drops the oldest beyond the limit.
 // Tagged versions stay and do not count.
 func (t *txn) putJobVersion(j *nomad.Job, source *nomad.JobSubmission) {
-	jobVersions.put(t, j)
+	t.putVersion(j)
 	if source != nil {
 		kept := *source
 		kept.Namespace, kept.JobID, kept.Version, kept.JobModifyIndex = j.Namespace, j.ID, j.Version, j.JobModifyIndex
@@ -179,7 +159,7 @@ func (t *txn) putJobVersion(j *nomad.Job, source *nomad.JobSubmission) {
 	}
 	var drop []*nomad.Job
 	untagged := 0
-	for v := range jobVersions.reversed(t, nil, primary, keyOf(j.Namespace, j.ID)) {
+	for _, v := range versionsOf(t, nil, j.Namespace, j.ID) {
 		if v.VersionTag != nil {
 			continue
 		}
@@ -188,7 +168,7 @@ func (t *txn) putJobVersion(j *nomad.Job, source *nomad.JobSubmission) {
 		}
 	}
 	for _, v := range drop {
-		jobVersions.delete(t, v)
+		t.dropVersion(v)
 		if src := jobSubmissions.get(t, nil, keyOf(v.Namespace, v.ID).number(v.Version)); src != nil {
 			jobSubmissions.delete(t, src)
 		}
@@ -268,8 +248,8 @@ func (t *txn) purgeJob(j *nomad.Job) {
 	k := keyOf(j.Namespace, j.ID)
 	t.uncountChild(j)
 	jobs.delete(t, j)
-	for _, v := range slices.Collect(jobVersions.by(t, nil, primary, k)) {
-		jobVersions.delete(t, v)
+	for _, v := range versionsOf(t, nil, j.Namespace, j.ID) {
+		t.dropVersion(v)
 	}
 	for _, src := range slices.Collect(jobSubmissions.by(t, nil, primary, k)) {
 		jobSubmissions.delete(t, src)
@@ -289,13 +269,13 @@ func (s *Store) SetJobStability(index uint64, req *nomad.JobStabilityRequest) (*
 // setStable writes the mark to the version, and to the job when it is that version.
 func (t *txn) setStable(req *nomad.JobStabilityRequest) error {
 	job := keyOf(req.Namespace, req.JobID)
-	v := jobVersions.get(t, nil, job.number(req.JobVersion))
+	v := versionOf(t, nil, req.Namespace, req.JobID, req.JobVersion)
 	if v == nil || v.Stable == req.Stable {
 		return nil
 	}
 	marked := *v
 	marked.Stable, marked.ModifyIndex = req.Stable, t.index
-	jobVersions.put(t, &marked)
+	t.putVersion(&marked)
 	if j := jobs.get(t, nil, job); j != nil && j.Version == req.JobVersion {
 		current := *j
 		current.Stable, current.ModifyIndex = req.Stable, t.index

@@ -47,6 +47,9 @@ func (t *txn) jobStatus(j *nomad.Job) string {
 			return nomad.JobStatusRunning
 		}
 	}
+	if j.JobModifyIndex == t.index && !j.Stop && j.Type != nomad.JobTypeSystem {
+		return nomad.JobStatusPending // registered by this very entry, whatever its evaluations are
+	}
 	for e := range evals.by(t, nil, "job", k) {
 		if !e.TerminalStatus() {
 			return nomad.JobStatusPending
@@ -57,8 +60,6 @@ func (t *txn) jobStatus(j *nomad.Job) string {
 		return nomad.JobStatusDead
 	case j.Type == nomad.JobTypeSystem:
 		return nomad.JobStatusRunning // it waits for nodes that are still to come
-	case j.JobModifyIndex == t.index:
-		return nomad.JobStatusPending // registered by this very entry
 	case j.Type == nomad.JobTypeService && t.lacks(j, k):
 		return nomad.JobStatusPending // it waits for a place, or for another try
 	}

@@ -67,10 +67,10 @@ func (s *Store) DeleteNamespaces(index uint64, req *nomad.NamespaceDeleteRequest
 			for j := range jobs.by(t, nil, primary, keyOf(name)) {
 				return fmt.Errorf("namespace %q has the job %q: purge its jobs first", name, j.ID)
 			}
-			for v := range variables.by(t.Txn, nil, primary, keyOf(name)) {
+			for v := range variables.by(t, nil, primary, keyOf(name)) {
 				return fmt.Errorf("namespace %q has the variable %q: purge its variables first", name, v.Path)
 			}
-			if q := variableQuotas.get(t.Txn, nil, keyOf(name)); q != nil {
+			if q := variableQuotas.get(t, nil, keyOf(name)); q != nil {
 				variableQuotas.delete(t, q)
 			}
 			namespaces.delete(t, n)

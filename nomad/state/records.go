@@ -50,12 +50,12 @@ func Tables() []Record {
 		indexRecord(),
 		rowRecord(0, "Node", nodes, canonicalNode),
 		rowRecord(28, "NodePool", nodePools, canonicalPool),
-		rowRecord(1, "Job", jobs, canonicalJob),
+		jobRecord(1, "Job", jobs, canonicalJob),
 		rowRecord(3, "Eval", evals, nil),
 		allocRecord(),
 		foreignRecord(6, "PeriodicLaunch"),
-		rowRecord(7, "JobSummary", jobSummaries, nil),
-		rowRecord(9, "JobVersion", jobVersions, canonicalJob),
+		jobRecord(7, "JobSummary", jobSummaries, nil),
+		versionRecord(),
 		rowRecord(10, "Deployment", deployments, nil),
 		foreignRecord(16, "ScalingPolicy"),
 		foreignRecord(19, "ScalingEvents"),
@@ -100,6 +100,38 @@ func rowRecord[T any](kind byte, name string, t *table[T], fix func(*T)) Record 
 			return r.txn.Insert(t.name, row)
 		},
 	}
+}
+
+// jobRecord is rowRecord for a part of what there is of a job. The parts come one after
+// the other, and are put together before anything is written.
+func jobRecord[T any](kind byte, name string, p *part[jobRow, T], fix func(*T)) Record {
+	return Record{Type: kind, Name: name,
+		row:  func() any { return new(T) },
+		rows: func(s *Snapshot) iter.Seq[any] { return anySeq(p.all(s.tx, nil)) },
+		read: func(r *Restore, decode func(any) error) error {
+			v := new(T)
+			if err := decode(v); err != nil {
+				return err
+			}
+			if fix != nil {
+				fix(v)
+			}
+			row := p.make(v)
+			if known := r.rows[row.id]; known != nil {
+				row = known
+			}
+			r.rows[row.id] = row
+			*p.of(row) = v
+			return nil
+		},
+	}
+}
+
+// versionRecord is rowRecord for versions of jobs, wherever they are kept.
+func versionRecord() Record {
+	rec := rowRecord(9, "JobVersion", jobVersions, canonicalJob)
+	rec.rows = func(s *Snapshot) iter.Seq[any] { return anySeq(allVersions(s.tx)) }
+	return rec
 }
 
 // indexRecord is rowRecord for indexes. The configuration of autopilot and quotas, which
@@ -194,6 +226,7 @@ type Restore struct {
 	store *Store
 	txn   *txn
 	seq   uint64
+	rows  map[nomad.NamespacedID]*jobRow // as far as they came
 	jobs  map[jobRevision]*nomad.Job
 	text  map[[sha256.Size]byte]*nomad.Job // jobs by what they were decoded from
 }
@@ -207,8 +240,8 @@ type jobRevision struct {
 // NewRestore begins a restore.
 func NewRestore(log *slog.Logger) *Restore {
 	s := Empty(log)
-	return &Restore{store: s, txn: &txn{Txn: s.db.Txn(true), touched: map[string]bool{}}, jobs: map[jobRevision]*nomad.Job{},
-		text: map[[sha256.Size]byte]*nomad.Job{}}
+	return &Restore{store: s, txn: &txn{tx: s.db.Txn(true), touched: map[string]bool{}}, rows: map[nomad.NamespacedID]*jobRow{},
+		jobs: map[jobRevision]*nomad.Job{}, text: map[[sha256.Size]byte]*nomad.Job{}}
 }
 
 // writtenJob returns the job that was written as text: nearly always one that came with
@@ -253,6 +286,9 @@ func (r *Restore) Abort() { r.txn.Abort() }
 // gone and returns the store.
 func (r *Restore) Finish() *Store {
 	t := r.txn
+	for _, row := range r.rows {
+		jobRows.check(t.Insert(jobRows.name, row))
+	}
 	var latest uint64 = 1
 	for row := range indexes.all(t, nil) {
 		latest = max(latest, row.Value)

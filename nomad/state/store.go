@@ -168,8 +168,8 @@ func (s *Snapshot) TableIndex(tables ...string) uint64 {
 
 // txn is one log entry within a write transaction.
 type txn struct {
-	*memdb.Txn
-	overlay *overlay // nil when nothing is read in between
+	tx      *memdb.Txn
+	overlay *overlay // nil for a restore, which reads little
 	index   uint64
 	touched map[string]bool
 	changes Changes
@@ -181,7 +181,7 @@ func (s *Store) write(index uint64, fn func(*txn) error) (*Changes, error) {
 	if s.joint != nil {
 		return s.joint.write(index, fn)
 	}
-	t := &txn{Txn: s.db.Txn(true), overlay: s.overlay(), index: index, touched: map[string]bool{}}
+	t := &txn{tx: s.db.Txn(true), overlay: s.overlay(), index: index, touched: map[string]bool{}}
 	defer t.Abort()
 	if err := fn(t); err != nil {
 		return nil, err
@@ -203,39 +203,39 @@ func (t *txn) noteIndex(name string) {
 // joint is a transaction of several log entries. Each sees what those before it did;
 // others see all of it or nothing.
 type joint struct {
-	tx      *memdb.Txn
-	overlay *overlay
-	touched map[string]uint64 // the last index of each table
+	txn
+	last map[string]uint64 // the last index of each table
 }
 
 // Together runs apply, which writes log entries up to the index last, as one
 // transaction: what they change in common is written once. When apply says false, as
 // it must if one of them failed, nothing has changed and Together says so.
 func (s *Store) Together(last uint64, apply func() bool) bool {
-	j := &joint{tx: s.db.Txn(true), overlay: s.overlay(), touched: map[string]uint64{}}
-	defer j.tx.Abort()
+	j := &joint{txn: txn{tx: s.db.Txn(true), overlay: s.overlay()}, last: map[string]uint64{}}
+	defer j.Abort()
 	s.joint = j
 	defer func() { s.joint = nil }()
 	if !apply() {
 		return false
 	}
-	for name, index := range j.touched {
-		(&txn{Txn: j.tx, overlay: j.overlay, index: index}).noteIndex(name)
+	for name, index := range j.last {
+		j.index = index
+		j.noteIndex(name)
 	}
-	j.tx.Commit()
+	j.Commit()
 	s.Advance(last)
 	return true
 }
 
 // write runs fn as one more entry.
 func (j *joint) write(index uint64, fn func(*txn) error) (*Changes, error) {
-	t := &txn{Txn: j.tx, overlay: j.overlay, index: index, touched: map[string]bool{}}
+	t := &txn{tx: j.tx, overlay: j.overlay, index: index, touched: map[string]bool{}}
 	if err := fn(t); err != nil {
 		return nil, err
 	}
 	t.settle()
 	for name := range t.touched {
-		j.touched[name] = index
+		j.last[name] = index
 	}
 	return &t.changes, nil
 }

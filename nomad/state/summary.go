@@ -8,11 +8,6 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-var jobSummaries = &table[nomad.JobSummary]{
-	name: TableJobSummary,
-	id:   func(s *nomad.JobSummary) key { return keyOf(s.Namespace, s.JobID) },
-}
-
 // JobSummary returns how many allocations of a job are in which status, by
 // group, nil when there is no such job.
 func (s *Snapshot) JobSummary(ws memdb.WatchSet, ns, id string) *nomad.JobSummary {

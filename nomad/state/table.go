@@ -56,10 +56,10 @@ type table[T any] struct {
 // schema returns the table in memdb's terms.
 func (t *table[T]) schema() *memdb.TableSchema {
 	s := &memdb.TableSchema{Name: t.name, Indexes: map[string]*memdb.IndexSchema{
-		primary: {Name: primary, Unique: true, Indexer: indexer[T]{t.id}},
+		primary: {Name: primary, Unique: true, Indexer: &indexer[T]{key: t.id, remembers: true}},
 	}}
 	for _, ix := range t.indexes {
-		s.Indexes[ix.name] = &memdb.IndexSchema{Name: ix.name, AllowMissing: true, Indexer: indexer[T]{ix.key}}
+		s.Indexes[ix.name] = &memdb.IndexSchema{Name: ix.name, AllowMissing: true, Indexer: &indexer[T]{key: ix.key}}
 	}
 	return s
 }
@@ -158,16 +158,31 @@ func (t *table[T]) check(err error) {
 }
 
 // indexer is memdb's view of an index. Arguments are ready keys.
-type indexer[T any] struct{ key func(*T) key }
+type indexer[T any] struct {
+	key func(*T) key
+
+	// A write asks for the primary key of its row several times. It never changes, and
+	// only one goroutine writes to a store.
+	remembers bool
+	row       *T
+	known     key
+}
 
 // FromObject implements memdb.SingleIndexer.
-func (ix indexer[T]) FromObject(row any) (bool, []byte, error) {
-	k := ix.key(row.(*T))
+func (ix *indexer[T]) FromObject(row any) (bool, []byte, error) {
+	r := row.(*T)
+	if ix.remembers && r == ix.row {
+		return true, ix.known, nil
+	}
+	k := ix.key(r)
+	if ix.remembers {
+		ix.row, ix.known = r, k
+	}
 	return k != nil, k, nil
 }
 
 // FromArgs implements memdb.Indexer.
-func (ix indexer[T]) FromArgs(args ...any) ([]byte, error) {
+func (ix *indexer[T]) FromArgs(args ...any) ([]byte, error) {
 	if len(args) == 1 {
 		if k, ok := args[0].(key); ok {
 			return k, nil
@@ -177,4 +192,4 @@ func (ix indexer[T]) FromArgs(args ...any) ([]byte, error) {
 }
 
 // PrefixFromArgs implements memdb.PrefixIndexer.
-func (ix indexer[T]) PrefixFromArgs(args ...any) ([]byte, error) { return ix.FromArgs(args...) }
+func (ix *indexer[T]) PrefixFromArgs(args ...any) ([]byte, error) { return ix.FromArgs(args...) }

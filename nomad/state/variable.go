@@ -77,7 +77,7 @@ func (s *Store) ApplyVariable(index uint64, req *nomad.VarApplyStateRequest) (ou
 func (t *txn) applyVariable(req *nomad.VarApplyStateRequest) (*nomad.VarApplyStateResponse, error) {
 	op, v := req.Op, req.Var
 	out := &nomad.VarApplyStateResponse{Op: op, Result: nomad.VarOpResultOk}
-	old := variables.get(t.Txn, nil, keyOf(v.Namespace, v.Path))
+	old := variables.get(t, nil, keyOf(v.Namespace, v.Path))
 	if inTheWay(op, old, v) {
 		out.Result, out.Conflict = nomad.VarOpResultConflict, old
 		if old == nil {
@@ -92,7 +92,7 @@ func (t *txn) applyVariable(req *nomad.VarApplyStateRequest) (*nomad.VarApplySta
 		}
 		return out, nil
 	}
-	if namespaces.get(t.Txn, nil, keyOf(v.Namespace)) == nil {
+	if namespaces.get(t, nil, keyOf(v.Namespace)) == nil {
 		return nil, fmt.Errorf("namespace %q does not exist", v.Namespace)
 	}
 	next := *v
@@ -168,7 +168,7 @@ func (t *txn) putVariable(v, old *nomad.VariableEncrypted) *nomad.VariableEncryp
 // countVariable adds to what the variables of a namespace take.
 func (t *txn) countVariable(namespace string, grown int) {
 	q := nomad.VariablesQuota{Namespace: namespace, CreateIndex: t.index}
-	if old := variableQuotas.get(t.Txn, nil, keyOf(namespace)); old != nil {
+	if old := variableQuotas.get(t, nil, keyOf(namespace)); old != nil {
 		q = *old
 	}
 	q.Size = max(q.Size+int64(grown), 0)

@@ -2,6 +2,7 @@ package state
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -20,27 +21,51 @@ type reader interface {
 // comparableRows is how many written rows of a table a range is compared with.
 const comparableRows = 64
 
-// overlay remembers what a transaction wrote, so that most of its reads are answered
-// by the state before it. memdb clones a tree that is read after it was written to in
-// the same transaction, and forgets then which nodes the transaction owns: the next
-// write copies all of its path again, which makes many entries in one transaction as
-// dear as one by one.
+// overlay holds what a transaction writes until it commits, so that a row that several
+// entries write goes to memdb once, and answers most of its reads by the state before
+// it. memdb clones a tree that is read after it was written to in the same transaction,
+// and forgets then which nodes the transaction owns: the next write copies all of its
+// path again, which makes many entries in one transaction as dear as one by one.
+//
+//	written ──commit, or a read of a range that may have it──▶ in memdb's transaction ──written again──▶ written
 type overlay struct {
 	before *memdb.Txn // the state that the transaction began with
 	schema *memdb.DBSchema
-	rows   map[string]map[string]*rewritten // by table and primary key
+	tables map[string]*writtenRows
 }
 
-// rewritten is a row as the transaction found it, once it was looked up, and as it is
-// now; nil when there is none.
+// writtenRows are the rows of one table that a transaction wrote, and one that it read.
+type writtenRows struct {
+	rows    map[string]*rewritten // by primary key
+	waiting []*rewritten          // for memdb
+
+	// What was read last and not written: a job, its namespace and its node pool are asked
+	// for again and again.
+	asked  key
+	answer any
+}
+
+// rewritten is a row that a transaction wrote.
 type rewritten struct {
-	old, now any
-	found    bool // old was looked up
+	row   any  // as it was written last, or removed
+	gone  bool // it was removed
+	waits bool // for memdb: until then the row belongs to the transaction alone
+	old   any  // as the transaction found it, nil when there was none
+	found bool // old was looked up
+	keys  map[string][2][]byte
+}
+
+// now returns the row as the transaction sees it, nil when there is none.
+func (r *rewritten) now() any {
+	if r.gone {
+		return nil
+	}
+	return r.row
 }
 
 // overlay begins to remember; nothing was written yet.
 func (s *Store) overlay() *overlay {
-	return &overlay{before: s.db.Txn(false), schema: s.schema, rows: map[string]map[string]*rewritten{}}
+	return &overlay{before: s.db.Txn(false), schema: s.schema, tables: map[string]*writtenRows{}}
 }
 
 // keyOf returns the key of a row in an index, nil when it is not in it.
@@ -56,99 +81,218 @@ func (o *overlay) keyOf(table, index string, row any) []byte {
 	return k
 }
 
-// note remembers that a row was written, or removed when now is nil.
-func (o *overlay) note(table string, row, now any) {
+// note remembers that a row was written, or removed.
+func (o *overlay) note(table string, row any, gone bool) {
 	k := o.keyOf(table, primary, row)
-	rows := o.rows[table]
-	if rows == nil {
-		rows = map[string]*rewritten{}
-		o.rows[table] = rows
+	t := o.table(table)
+	if t.rows == nil {
+		t.rows = map[string]*rewritten{}
 	}
-	if was := rows[string(k)]; was != nil {
-		was.now = now
-	} else {
-		rows[string(k)] = &rewritten{now: now}
+	r := t.rows[string(k)]
+	if r == nil {
+		r = &rewritten{}
+		t.rows[string(k)] = r
 	}
+	r.row, r.gone, r.keys = row, gone, nil
+	if !r.waits {
+		r.waits = true
+		t.waiting = append(t.waiting, r)
+	}
+}
+
+// table returns what is remembered of a table.
+func (o *overlay) table(name string) *writtenRows {
+	t := o.tables[name]
+	if t == nil {
+		t = &writtenRows{}
+		o.tables[name] = t
+	}
+	return t
+}
+
+// first returns the row with the primary key as it was before the transaction.
+func (o *overlay) first(table string, k key) (any, error) {
+	t := o.table(table)
+	if t.asked == nil || !bytes.Equal(t.asked, k) {
+		row, err := o.before.First(table, primary, k)
+		if err != nil {
+			return nil, err
+		}
+		t.asked, t.answer = k, row
+	}
+	return t.answer, nil
+}
+
+// find returns what the transaction did to a row, nil for nothing.
+func (o *overlay) find(table string, k key) *rewritten {
+	if t := o.tables[table]; t != nil {
+		return t.rows[string(k)]
+	}
+	return nil
 }
 
 // same says whether the rows whose key in an index begins with k are what they were.
 func (o *overlay) same(table, index string, k key) bool {
-	rows := o.rows[table]
-	if len(rows) > comparableRows {
+	t := o.tables[table]
+	if t == nil {
+		return true
+	}
+	if len(t.rows) > comparableRows {
 		return false
 	}
-	for id, row := range rows {
-		if !row.found {
-			var err error
-			if row.old, err = o.before.First(table, primary, key(id)); err != nil {
-				panic(fmt.Sprintf("state: bug: table %s: %v", table, err))
+	for id, row := range t.rows {
+		for _, at := range o.indexed(table, index, id, row) {
+			if at != nil && bytes.HasPrefix(at, k) {
+				return false
 			}
-			row.found = true
-		}
-		if o.within(table, index, row.old, k) || o.within(table, index, row.now, k) {
-			return false
 		}
 	}
 	return true
 }
 
-// within says whether there is a row and its key in an index begins with k.
-func (o *overlay) within(table, index string, row any, k key) bool {
-	if row == nil {
-		return false
+// indexed returns the keys in an index of a row as it was and as it is, nil where it
+// was or is not in it.
+func (o *overlay) indexed(table, index, id string, row *rewritten) [2][]byte {
+	if known, ok := row.keys[index]; ok {
+		return known
 	}
-	at := o.keyOf(table, index, row)
-	return at != nil && bytes.HasPrefix(at, k)
+	if !row.found {
+		var err error
+		if row.old, err = o.before.First(table, primary, key(id)); err != nil {
+			panic(fmt.Sprintf("state: bug: table %s: %v", table, err))
+		}
+		row.found = true
+	}
+	var at [2][]byte
+	for i, r := range []any{row.old, row.now()} {
+		if r != nil {
+			at[i] = o.keyOf(table, index, r)
+		}
+	}
+	if row.keys == nil {
+		row.keys = map[string][2][]byte{}
+	}
+	row.keys[index] = at
+	return at
 }
+
+// flush gives memdb what a table waits with.
+func (t *txn) flush(table string) error {
+	if t.overlay == nil || t.overlay.tables[table] == nil {
+		return nil
+	}
+	rows := t.overlay.tables[table]
+	for _, r := range rows.waiting {
+		r.waits = false
+		var err error
+		if !r.gone {
+			err = t.tx.Insert(table, r.row)
+		} else if err = t.tx.Delete(table, r.row); errors.Is(err, memdb.ErrNotFound) {
+			err = nil // written and removed by this transaction
+		}
+		if err != nil {
+			return err
+		}
+	}
+	rows.waiting = nil
+	return nil
+}
+
+// Commit makes visible what was written.
+func (t *txn) Commit() {
+	if t.overlay != nil {
+		for table := range t.overlay.tables {
+			if err := t.flush(table); err != nil {
+				panic(fmt.Sprintf("state: bug: table %s: %v", table, err))
+			}
+		}
+	}
+	t.tx.Commit()
+}
+
+// Abort forgets what was written, unless it was committed.
+func (t *txn) Abort() { t.tx.Abort() }
 
 // Insert writes a row.
 func (t *txn) Insert(table string, row any) error {
-	if t.overlay != nil {
-		t.overlay.note(table, row, row)
+	if t.overlay == nil {
+		return t.tx.Insert(table, row)
 	}
-	return t.Txn.Insert(table, row)
+	t.overlay.note(table, row, false)
+	return nil
 }
 
 // Delete removes a row.
 func (t *txn) Delete(table string, row any) error {
-	if t.overlay != nil {
-		t.overlay.note(table, row, nil)
+	if t.overlay == nil {
+		return t.tx.Delete(table, row)
 	}
-	return t.Txn.Delete(table, row)
+	t.overlay.note(table, row, true)
+	return nil
 }
 
-// FirstWatch implements reader. Tables are read so by their primary keys only.
+// own returns a row that the transaction wrote and nobody else has seen, to be changed
+// and written again; nil when there is none.
+func (t *txn) own(table string, k key) any {
+	if t.overlay == nil {
+		return nil
+	}
+	if r := t.overlay.find(table, k); r != nil && r.waits {
+		return r.now()
+	}
+	return nil
+}
+
+// FirstWatch implements reader. Tables are read so by their primary keys only, and who
+// writes watches nothing.
 func (t *txn) FirstWatch(table, index string, args ...any) (<-chan struct{}, any, error) {
 	if t.overlay == nil {
-		return t.Txn.FirstWatch(table, index, args...)
+		return t.tx.FirstWatch(table, index, args...)
 	}
 	k, isKey := args[0].(key)
 	if !isKey || index != primary {
 		return nil, nil, fmt.Errorf("no single row is found by %s and %v", index, args)
 	}
-	if row := t.overlay.rows[table][string(k)]; row != nil {
-		return nil, row.now, nil
+	if r := t.overlay.find(table, k); r != nil {
+		return nil, r.now(), nil
 	}
-	return t.overlay.before.FirstWatch(table, index, k)
+	row, err := t.overlay.first(table, k)
+	return nil, row, err
 }
 
 // Get implements reader.
 func (t *txn) Get(table, index string, args ...any) (memdb.ResultIterator, error) {
-	return t.source(table, index, args).Get(table, index, args...)
+	from, err := t.source(table, index, args)
+	if err != nil {
+		return nil, err
+	}
+	return from.Get(table, index, args...)
 }
 
 // GetReverse implements reader.
 func (t *txn) GetReverse(table, index string, args ...any) (memdb.ResultIterator, error) {
-	return t.source(table, index, args).GetReverse(table, index, args...)
+	from, err := t.source(table, index, args)
+	if err != nil {
+		return nil, err
+	}
+	return from.GetReverse(table, index, args...)
+}
+
+// LowerBound implements reader.
+func (t *txn) LowerBound(table, index string, args ...any) (memdb.ResultIterator, error) {
+	if err := t.flush(table); err != nil {
+		return nil, err
+	}
+	return t.tx.LowerBound(table, index, args...)
 }
 
 // source is where a range is read from: the state before the transaction, as long as
-// nothing of that range was written.
-func (t *txn) source(table, index string, args []any) *memdb.Txn {
+// nothing of that range was written; otherwise memdb, once it has what was.
+func (t *txn) source(table, index string, args []any) (*memdb.Txn, error) {
 	name, isPrefix := strings.CutSuffix(index, "_prefix")
 	k, isKey := args[0].(key)
 	if t.overlay == nil || !isPrefix || !isKey || !t.overlay.same(table, name, k) {
-		return t.Txn
+		return t.tx, t.flush(table)
 	}
-	return t.overlay.before
+	return t.overlay.before, nil
 }

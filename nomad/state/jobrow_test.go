@@ -1,0 +1,139 @@
+package state_test
+
+import (
+	"fmt"
+	"log/slog"
+	"testing"
+
+	"github.com/hashicorp/go-memdb"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// restored returns the state as another server has it from a snapshot, records of
+// versions and summaries before those of jobs.
+func (w *world) restored() *world {
+	w.t.Helper()
+	to := state.NewRestore(slog.New(slog.DiscardHandler))
+	all := state.Tables()
+	for i := range all {
+		rec := all[len(all)-1-i]
+		for row := range rec.Rows(w.snap()) {
+			text, err := nomad.Encode(row)
+			if err == nil {
+				err = rec.Read(to, func(v any) error { return nomad.Decode(text, v) })
+			}
+			if err != nil {
+				w.t.Fatalf("%s: %v", rec.Name, err)
+			}
+		}
+	}
+	return &world{Store: to.Finish(), t: w.t, index: w.index}
+}
+
+// numbers are the versions of a job that are kept.
+func (w *world) numbers(job string) string {
+	out := ""
+	for _, v := range w.snap().JobVersions(nil, "default", job) {
+		out += fmt.Sprint(" ", v.Version)
+		if one := w.snap().JobVersion(nil, "default", job, v.Version); one != v {
+			w.t.Errorf("version %d is %v by its number, %v in the list", v.Version, one, v)
+		}
+	}
+	return out
+}
+
+// The newest version lives beside the job, the others and those of a snapshot do not:
+// who reads them can't tell.
+func TestVersionsAreOfOneKind(t *testing.T) {
+	w := newWorld(t)
+	w.job("web")
+	w.job("web", func(j *nomad.Job) { j.Priority = 60 })
+	w.job("other")
+	at := w.restored()
+	for _, s := range []*world{w, at} {
+		if got := s.numbers("web"); got != " 1 0" {
+			t.Errorf("the versions are%s", got)
+		}
+		s.job("web", func(j *nomad.Job) { j.Priority = 70 })
+		if got := s.numbers("web"); got != " 2 1 0" {
+			t.Errorf("the versions are%s after another", got)
+		}
+		for v := range uint64(3) {
+			s.ok(s.SetJobStability(s.next(), &nomad.JobStabilityRequest{JobID: "web", JobVersion: v, Stable: true, WriteRequest: nomad.WriteRequest{Namespace: "default"}}))
+			if !s.snap().JobVersion(nil, "default", "web", v).Stable {
+				t.Errorf("version %d is not stable", v)
+			}
+		}
+		if got := s.restored().numbers("web"); got != " 2 1 0" {
+			t.Errorf("the versions are%s after a restore", got)
+		}
+		for range nomad.JobDefaultTrackedVersions {
+			s.job("web")
+		}
+		if got := s.numbers("web"); got != " 8 7 6 5 4 3" {
+			t.Errorf("the versions are%s after many", got)
+		}
+		s.ok(s.DeregisterJob(s.next(), &nomad.JobDeregisterRequest{JobID: "web", Purge: true, WriteRequest: nomad.WriteRequest{Namespace: "default"}}))
+		if got := s.numbers("web"); got != "" || s.snap().JobSummary(nil, "default", "web") != nil || s.snap().Job(nil, "default", "web") != nil {
+			t.Errorf("of a job that was purged there are the versions%s, %v and %v", got, s.snap().Job(nil, "default", "web"), s.snap().JobSummary(nil, "default", "web"))
+		}
+		if got := s.numbers("other"); got != " 0" {
+			t.Errorf("the versions of the other are%s", got)
+		}
+	}
+}
+
+// Who waits for the summary or the versions of a job is woken when they change, and
+// the index of their table says so.
+func TestPartsOfJobsWakeWaiters(t *testing.T) {
+	w := newWorld(t)
+	n, j := w.node("n1"), w.job("web")
+	for name, look := range map[string]func(memdb.WatchSet){
+		"summary":  func(ws memdb.WatchSet) { w.snap().JobSummary(ws, "default", "web") },
+		"versions": func(ws memdb.WatchSet) { w.snap().JobVersions(ws, "default", "web") },
+		"version":  func(ws memdb.WatchSet) { w.snap().JobVersion(ws, "default", "web", 99) },
+		"purged":   func(ws memdb.WatchSet) { w.snap().JobSummary(ws, "default", "gone") },
+	} {
+		ws := memdb.NewWatchSet()
+		look(ws)
+		before := w.snap()
+		switch name {
+		case "summary":
+			w.place(j, func(a *nomad.Allocation) { a.NodeID = n.ID }, "a1")
+		case "purged":
+			w.job("gone")
+		default:
+			w.job("web", func(j *nomad.Job) { j.Priority = int(w.next()) })
+		}
+		select {
+		case <-wakened(ws):
+		default:
+			t.Errorf("who waits for the %s was not woken", name)
+		}
+		changed := map[string][2]uint64{}
+		for _, table := range []string{state.TableJobs, state.TableJobSummary, state.TableJobVersion} {
+			changed[table] = [2]uint64{before.TableIndex(table), w.snap().TableIndex(table)}
+		}
+		if name == "summary" && changed[state.TableJobVersion][0] != changed[state.TableJobVersion][1] ||
+			name == "summary" && changed[state.TableJobSummary][0] == changed[state.TableJobSummary][1] ||
+			name != "summary" && changed[state.TableJobVersion][0] == changed[state.TableJobVersion][1] {
+			t.Errorf("after a change of the %s the indexes of tables were and are %v", name, changed)
+		}
+	}
+}
+
+// wakened is closed when one of the channels is.
+func wakened(ws memdb.WatchSet) <-chan struct{} {
+	out := make(chan struct{})
+	for ch := range ws {
+		select {
+		case <-ch:
+			close(out)
+			return out
+		default:
+		}
+	}
+	return out
+}
