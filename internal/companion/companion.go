@@ -11,11 +11,17 @@
 //	parent ──exec(Path(), argv[0] = entry name)──▶ Main ──▶ entry ──▶ exit
 //
 // Entries register themselves from an init function. It starts no goroutine.
+//
+// An entry that changes its thread for good and executes another program in its place is
+// registered with RegisterThread. The embedded program runs it before main, where the
+// runtime holds the main goroutine to the main thread: locking it there later would start
+// another thread, which the kernel had to end again at the execve.
 package companion
 
 import (
 	"fmt"
 	"os"
+	"runtime"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -24,26 +30,55 @@ import (
 // selfPath names the program of the calling process, whatever it was started from.
 const selfPath = "/proc/self/exe"
 
-var entries = map[string]func() int{}
+// entry is what the program does for a name.
+type entry struct {
+	run    func() int
+	thread bool // must stay on one thread
+}
+
+var entries = map[string]entry{}
 
 // Register makes run the program for argv[0] == name; run returns the exit
 // status. Call it from an init function only.
-func Register(name string, run func() int) {
+func Register(name string, run func() int) { register(name, entry{run: run}) }
+
+// RegisterThread is Register for what runs on one thread from beginning to end.
+func RegisterThread(name string, run func() int) { register(name, entry{run: run, thread: true}) }
+
+func register(name string, e entry) {
 	if _, dup := entries[name]; dup {
 		panic("companion: bug: entry registered twice: " + name)
 	}
-	entries[name] = run
+	entries[name] = e
 }
 
 // Main runs the entry named by argv[0] and does not return; for any other
 // argv[0] it returns at once. It is the first call of main and of TestMain.
 func Main() {
-	if len(os.Args) == 0 {
+	e, ok := chosen()
+	if !ok {
 		return
 	}
-	if run, ok := entries[os.Args[0]]; ok {
-		os.Exit(run())
+	if e.thread {
+		runtime.LockOSThread()
 	}
+	os.Exit(e.run())
+}
+
+// Init is Main for those of RegisterThread, to be called from an init function of the
+// program's main package, which runs on the main thread (package runtime).
+func Init() {
+	if e, ok := chosen(); ok && e.thread {
+		os.Exit(e.run())
+	}
+}
+
+func chosen() (entry, bool) {
+	if len(os.Args) == 0 {
+		return entry{}, false
+	}
+	e, ok := entries[os.Args[0]]
+	return e, ok
 }
 
 // Embedded says whether the small program is part of this build.

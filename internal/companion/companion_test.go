@@ -12,6 +12,11 @@ import (
 
 func init() {
 	companion.Register("companion-test", func() int { return 40 + len(os.Args) })
+	companion.RegisterThread("companion-thread", func() int { return 50 + len(os.Args) })
+	companion.Init() // of the two it runs the second only
+	if len(os.Args) > 0 && os.Args[0] == "companion-thread" {
+		panic("Init() left the entry to Main")
+	}
 }
 
 func TestMain(m *testing.M) {
@@ -23,9 +28,11 @@ func TestEntry(t *testing.T) {
 	if companion.Embedded() {
 		t.Skip("the embedded program does not have the entries of this test")
 	}
-	cmd := &exec.Cmd{Path: companion.Path(), Args: []string{"companion-test", "x"}, Env: []string{}}
-	if err := cmd.Run(); err == nil || cmd.ProcessState.ExitCode() != 42 {
-		t.Errorf("entry ended with %v, want status 42", err)
+	for name, want := range map[string]int{"companion-test": 42, "companion-thread": 52} {
+		cmd := &exec.Cmd{Path: companion.Path(), Args: []string{name, "x"}, Env: []string{}}
+		if err := cmd.Run(); err == nil || cmd.ProcessState.ExitCode() != want {
+			t.Errorf("%s ended with %v, want status %d", name, err, want)
+		}
 	}
 }
 

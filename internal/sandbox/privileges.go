@@ -62,16 +62,21 @@ func dropBounding() error {
 		return fmt.Errorf("clear ambient capabilities: %w", err)
 	}
 	for c := uintptr(0); ; c++ {
-		have, err := unix.PrctlRetInt(unix.PR_CAPBSET_READ, c, 0, 0, 0)
-		if err != nil { // past the last one
+		err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0)
+		if err == unix.EINVAL { // past the last one
 			return nil
 		}
-		if have == 0 {
-			continue
-		}
-		err = unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0)
-		if err == unix.EPERM && unix.Geteuid() != 0 {
-			return nil
+		if err == unix.EPERM { // no CAP_SETPCAP
+			if unix.Geteuid() != 0 {
+				return nil
+			}
+			have, err := unix.PrctlRetInt(unix.PR_CAPBSET_READ, c, 0, 0, 0)
+			if err != nil { // past the last one, and none of them was there
+				return nil
+			}
+			if have == 0 {
+				continue
+			}
 		}
 		if err != nil {
 			return fmt.Errorf("drop capability %d: %w", c, err)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -31,24 +30,26 @@ const (
 // defaultPath is searched when the program's environment has no PATH.
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-func init() { companion.Register(Entry, stage) }
+// Credentials, no_new_privs, Landlock and seccomp belong to a thread; that of the stage
+// executes the program and the kernel ends the others.
+func init() { companion.RegisterThread(Entry, stage) }
 
 // stage is the entry: it ends in the program, or reports why not.
 func stage() int {
-	// Credentials, no_new_privs, Landlock and seccomp belong to a thread; this one
-	// executes the program and the kernel ends the others.
-	runtime.LockOSThread()
-	status := os.NewFile(statusFD, "status")
-	err := stageRun(status)
-	fmt.Fprint(status, err) //nolint:errcheck // the starter is gone: nobody to tell
+	err := stageRun()
+	unix.Write(statusFD, []byte(err.Error())) //nolint:errcheck // the starter is gone: nobody to tell
 	return 1
 }
 
 // stageRun returns why the program could not be executed.
-func stageRun(status *os.File) error {
+func stageRun() error {
 	// From here on execve closes everything but 0–2, whatever the starter left open.
 	if err := unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		return fmt.Errorf("mark descriptors: %w", err)
+	}
+	// Init lets timers be late (internal/stage): not those of the program.
+	if err := unix.Prctl(unix.PR_SET_TIMERSLACK, 0, 0, 0, 0); err != nil {
+		return fmt.Errorf("reset timer slack: %w", err)
 	}
 	p, err := readPolicy(policyFD)
 	if err != nil {
@@ -62,7 +63,7 @@ func stageRun(status *os.File) error {
 	}
 	err = p.exec()
 	if p.MissingExit != 0 && isMissing(err) {
-		status.Close()
+		unix.Close(statusFD)
 		fmt.Fprintf(os.Stderr, "failed to execute command: %v\n", err)
 		os.Exit(p.MissingExit)
 	}

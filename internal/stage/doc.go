@@ -27,7 +27,10 @@
 // own failures as a NUL, a letter for the step and the errno; the stage writes text.
 // Its child makes room for 256 descriptors before it executes the stage: the kernel lets a
 // process of several threads, as every Go program is, wait 10 ms and more for an RCU grace
-// period when its table of 64 overflows, and a policy of some 30 paths does that.
+// period when its table of 64 overflows, and a policy of some 30 paths does that. The child
+// also lets its timers be 100 ms late, which the threads of the stage inherit: the Go runtime
+// has one that looks after the others every 20 µs, and what lives 4 ms needs no looking after.
+// The stage takes that back for the thread that becomes the program.
 //
 // No goroutines. The kernel needs pidfds (5.4), setns of a pidfd (5.8) and close_range (5.9).
 package stage

@@ -165,6 +165,10 @@ owner:
 	SVC
 	MOVD $111, R24         // 'o'
 	CBNZ R0, fail
+	MOVD $29, R0           // prctl(PR_SET_TIMERSLACK, 100 ms): see doc.go
+	MOVD $0x6000000, R1
+	MOVD $SYS_prctl, R8
+	SVC
 	MOVD $6, R0            // fcntl(6, F_DUPFD_CLOEXEC, 255): room for descriptors, while that is cheap
 	MOVD $1030, R1
 	MOVD $255, R2

@@ -126,6 +126,21 @@ func TestRoomForDescriptors(t *testing.T) {
 	}
 }
 
+// TestTimersAreInTime: the stage's may be late, and those of the program and of what it
+// starts are as those of whoever starts programs.
+func TestTimersAreInTime(t *testing.T) {
+	want, err := os.ReadFile("/proc/self/timerslack_ns")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, edit := range map[string]func(*stage.Start, *sandbox.Policy){"stage": nil, "init": ownPIDs} {
+		r := begin(t, "read x < /proc/self/timerslack_ns; echo $x; cat /proc/self/timerslack_ns", edit).ready()
+		if own, child := r.line(), r.line(); own != strings.TrimSpace(string(want)) || child != own {
+			t.Errorf("%s: timers of the program may be %s ns late, of its child %s, want %s", name, own, child, want)
+		}
+	}
+}
+
 func TestExitAndSignalAreToldApart(t *testing.T) {
 	for _, tt := range []struct {
 		name, script string

@@ -13,6 +13,8 @@ import (
 	_ "github.com/open-nomad/open-nomad/internal/supervise" // entry "nomad-supervise"
 )
 
+func init() { companion.Init() }
+
 func main() {
 	companion.Main()
 	fmt.Fprintln(os.Stderr, "this program is run by the nomad agent, not by hand")
