@@ -120,9 +120,10 @@ func (k Kernel) answer(listener int) {
 	defer unix.Close(listener)
 	for {
 		var n notification
-		if e := ioctl(listener, unix.SECCOMP_IOCTL_NOTIF_RECV, unsafe.Pointer(&n)); e == unix.EINTR {
+		switch e := ioctl(listener, unix.SECCOMP_IOCTL_NOTIF_RECV, unsafe.Pointer(&n)); {
+		case e == unix.EINTR, e == unix.ENOENT && asked(listener): // a signal came between who asked and us
 			continue
-		} else if e != 0 {
+		case e != 0:
 			return
 		}
 		v := verdict{id: n.id}
@@ -137,6 +138,13 @@ func (k Kernel) answer(listener int) {
 		}
 		ioctl(listener, unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&v)) // who asked may be dead
 	}
+}
+
+// asked says whether there is still somebody below the filter.
+func asked(listener int) bool {
+	fds := []unix.PollFd{{Fd: int32(listener), Events: unix.POLLIN}}
+	_, err := unix.Poll(fds, 0)
+	return err == unix.EINTR || err == nil && fds[0].Revents&(unix.POLLHUP|unix.POLLERR|unix.POLLNVAL) == 0
 }
 
 func ioctl(fd int, req uint, arg unsafe.Pointer) unix.Errno {
