@@ -143,27 +143,39 @@ func (i *Issuer) MintAll(ctx context.Context, claims []*nomad.IdentityClaims) ([
 			return nil, fmt.Errorf("mint %d tokens: %w", len(claims), err)
 		}
 	}
-	tokens := make([]nomad.Token, len(claims))
-	workers := min(runtime.GOMAXPROCS(0), len(claims))
-	group, ctx := errgroup.WithContext(ctx)
-	for w := range workers {
-		group.Go(func() error {
-			for n := w; n < len(claims) && ctx.Err() == nil; n += workers {
-				var err error
-				if tokens[n], err = i.mint(keys[claims[n].Alg], claims[n]); err != nil {
-					return err
-				}
-			}
-			return ctx.Err()
-		})
-	}
-	if err := group.Wait(); err != nil {
+	tokens, err := i.mintWith(ctx, keys, claims)
+	if err != nil {
 		return nil, err
 	}
 	if err := i.record(claims, tokens); err != nil {
 		return nil, err
 	}
 	return tokens, nil
+}
+
+// mintWith signs claims with the keys of their algorithms. The caller's goroutine is the
+// first that does: most plans need one token, and nobody is woken for it.
+func (i *Issuer) mintWith(ctx context.Context, keys map[string]jwt.Key, claims []*nomad.IdentityClaims) ([]nomad.Token, error) {
+	tokens := make([]nomad.Token, len(claims))
+	workers := min(runtime.GOMAXPROCS(0), len(claims))
+	group, ctx := errgroup.WithContext(ctx)
+	mint := func(first int) error {
+		for n := first; n < len(claims) && ctx.Err() == nil; n += workers {
+			var err error
+			if tokens[n], err = i.mint(keys[claims[n].Alg], claims[n]); err != nil {
+				return err
+			}
+		}
+		return ctx.Err()
+	}
+	for w := 1; w < workers; w++ {
+		group.Go(func() error { return mint(w) })
+	}
+	own := mint(0)
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	return tokens, own
 }
 
 // record puts on record what was signed.
