@@ -421,7 +421,8 @@ func TestCollectsTheOldest(t *testing.T) {
 		a := alloc(map[string]any{"run_for": "1ms"})
 		all = append(all, a)
 		f.place(a)
-		f.until(t, "it has ended", func() bool { return status(f, a) == nomad.AllocClientStatusComplete })
+		f.until(t, "it is told", func() bool { return status(f, a) == nomad.AllocClientStatusComplete })
+		<-n.Ended(a.ID) // which is what its age counts from
 	}
 	f.until(t, "two are left", func() bool {
 		return !n.HasAlloc(all[0].ID) && !n.HasAlloc(all[1].ID) && n.HasAlloc(all[2].ID) && n.HasAlloc(all[3].ID)
