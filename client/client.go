@@ -11,7 +11,7 @@
 // nothing: tasks go on, and their ends are told when a server answers again.
 //
 // Goroutines, all inside Run: one each for registration and heartbeat, pulling,
-// telling statuses, drivers, collecting; one per allocation.
+// telling statuses, drivers, collecting, directories made ahead; one per allocation.
 //
 // It decides nothing about placement and never reads a server's state but by RPC.
 package client
@@ -101,6 +101,7 @@ type Client struct {
 	allocs  *allocSet
 	gc      *collector
 	stats   *hostStats
+	spares  *allocdir.Spares
 	execs   exec.Limits
 	api     http.Handler
 
@@ -158,7 +159,7 @@ func assemble(cfg Config, parts Parts, db *state.DB) (c *Client, err error) {
 	c.updates = newUpdates(c.sendUpdates, parts.Log)
 	c.allocs = newAllocSet(life, db, c.updates, parts.Log, c.newRunner)
 	c.gc = &collector{cfg: cfg.GC, dir: cfg.AllocDir, set: c.allocs, log: parts.Log, disk: diskUsage}
-	c.stats = &hostStats{allocDir: cfg.AllocDir}
+	c.stats, c.spares = &hostStats{allocDir: cfg.AllocDir}, allocdir.NewSpares(cfg.StateDir, parts.Log)
 	if err := c.openRPC(parts); err != nil {
 		return nil, err
 	}
@@ -286,6 +287,7 @@ func (c *Client) Run(ctx context.Context) error {
 	group.Go(func() error { return c.watchDrivers(ctx) })
 	group.Go(func() error { return c.keepRegistered(ctx, c.attend) })
 	group.Go(func() error { return c.gc.Run(ctx) })
+	group.Go(func() error { return c.spares.Run(ctx) })
 	group.Go(func() error { return c.measure(ctx) })
 	if c.remote != nil {
 		group.Go(func() error { return c.remote.Run(ctx) })
@@ -419,7 +421,7 @@ func (c *Client) newRunner(a *nomad.Allocation) (*allocrunner.Runner, error) {
 		perCore = uint64(node.NodeResources.Cpu.CpuShares) / uint64(cores)
 	}
 	return allocrunner.New(allocrunner.Config{
-		Alloc: a, Node: node, Region: c.cfg.Region, AllocDir: c.cfg.AllocDir,
+		Alloc: a, Node: node, Region: c.cfg.Region, AllocDir: c.cfg.AllocDir, Spares: c.spares,
 		Store: c.db, Drivers: c.drivers, Users: c.users, Networks: c.nets, RPC: asNode{c}, API: c.api,
 		Update: c.allocs.told, HostEnv: c.cfg.HostEnv, MaxKillTimeout: c.cfg.MaxKillTimeout,
 		MHzPerCore: perCore, Log: c.log,

@@ -16,7 +16,8 @@
 // Everything is reached through descriptors held since creation (internal/safefs);
 // no path string is used twice. A tmpfs is marked by a file .nomad-mount.
 //
-// It starts no goroutine and keeps no state beside the descriptors.
+// It starts no goroutine and keeps no state beside the descriptors, but for Spares, which
+// its owner runs.
 package allocdir
 
 import (
@@ -50,15 +51,19 @@ const (
 // Dir is the directory of one allocation. Its methods are called by one
 // goroutine at a time per task.
 type Dir struct {
-	root *safefs.Dir // <root>: the alloc_dir of the client
-	dir  *safefs.Dir // <root>/<id>
-	id   string
-	path string
+	spares *Spares
+	root   *safefs.Dir // <root>: the alloc_dir of the client
+	dir    *safefs.Dir // <root>/<id>
+	id     string
+	path   string
 }
 
 // Build opens the directory of the allocation id below root, making what is
 // missing. Calling it again, after a restart of the agent, changes nothing.
-func Build(root, id string) (*Dir, error) {
+func Build(root, id string) (*Dir, error) { return (*Spares)(nil).Build(root, id) }
+
+// Build is Build with what was made ahead, for the allocation and then its tasks.
+func (s *Spares) Build(root, id string) (*Dir, error) {
 	if err := os.MkdirAll(root, 0o711); err != nil {
 		return nil, fmt.Errorf("build allocation directory: %w", err)
 	}
@@ -66,7 +71,8 @@ func Build(root, id string) (*Dir, error) {
 	if err != nil {
 		return nil, fmt.Errorf("build allocation directory: %w", err)
 	}
-	d := &Dir{root: at, id: id, path: filepath.Join(root, id)}
+	d := &Dir{spares: s, root: at, id: id, path: filepath.Join(root, id)}
+	s.place(forAlloc, at, id)
 	if err := d.build(); err != nil {
 		d.Close()
 		return nil, fmt.Errorf("build allocation directory: %w", err)

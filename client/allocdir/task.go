@@ -41,6 +41,7 @@ func (d *Dir) BuildTask(cfg TaskConfig) (*Task, error) {
 	if cfg.Name == SharedName {
 		return nil, fmt.Errorf("build directory of task %q: the name is that of the shared directory", cfg.Name)
 	}
+	d.spares.place(forTask, d.dir, cfg.Name)
 	if err := t.build(d.dir, cfg); err != nil {
 		t.Close()
 		return nil, fmt.Errorf("build directory of task %q: %w", cfg.Name, err)

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/open-nomad/open-nomad/client/allocdir"
 	"github.com/open-nomad/open-nomad/client/allochook"
 	"github.com/open-nomad/open-nomad/client/state"
 	"github.com/open-nomad/open-nomad/nomad"
@@ -49,6 +50,7 @@ type Config struct {
 	Node     *nomad.Node
 	Region   string
 	AllocDir string // the client's alloc_dir
+	Spares   *allocdir.Spares
 	Store    Store
 	Drivers  Drivers
 	Users    Users
