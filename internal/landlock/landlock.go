@@ -27,7 +27,7 @@ package landlock
 import (
 	"errors"
 	"fmt"
-	"os"
+	"strconv"
 	"strings"
 
 	lib "github.com/shoenig/go-landlock"
@@ -48,9 +48,9 @@ func ABI() (int, error) {
 
 // Path gives back rights below one file or directory.
 type Path struct {
-	Modes string   // any of r, w, x, c (create and remove)
-	File  *os.File // opened with O_PATH: the rule is for this very inode
-	Name  string   // for errors
+	Modes string // any of r, w, x, c (create and remove)
+	FD    int    // opened with O_PATH: the rule is for this very inode
+	Name  string // for errors
 }
 
 // Ports are the TCP ports that stay usable.
@@ -87,6 +87,19 @@ func (r Ruleset) Restrict() error {
 	if r.Log && abi < ABIAudit {
 		return fmt.Errorf("have refusals told: %w", &TooOld{Have: abi, Want: ABIAudit})
 	}
+	paths, err := r.merge()
+	if err != nil {
+		return err
+	}
+	r.Paths = paths
+	if err := r.restrictFiles(); err != nil {
+		return err
+	}
+	return r.restrictRest(abi)
+}
+
+// restrictFiles lays the first layer over the process.
+func (r Ruleset) restrictFiles() error {
 	paths, err := r.libPaths()
 	if err != nil {
 		return err
@@ -94,7 +107,7 @@ func (r Ruleset) Restrict() error {
 	if err := lib.New(paths...).Lock(lib.Mandatory); err != nil {
 		return fmt.Errorf("restrict files: %w", err)
 	}
-	return r.restrictRest(abi)
+	return nil
 }
 
 // libPaths turns the opened files into paths that lead to exactly them.
@@ -104,11 +117,11 @@ func (r Ruleset) libPaths() ([]*lib.Path, error) {
 		if !ValidModes(p.Modes) {
 			return nil, fmt.Errorf("modes %q of %s: want any of r, w, x, c", p.Modes, p.Name)
 		}
-		kind, err := fileKind(p.File)
+		kind, err := fileKind(p.FD)
 		if err != nil {
 			return nil, fmt.Errorf("stat %s: %w", p.Name, err)
 		}
-		at := fmt.Sprintf("/proc/self/fd/%d", p.File.Fd())
+		at := "/proc/self/fd/" + strconv.Itoa(p.FD)
 		switch {
 		case kind == unix.S_IFDIR:
 			out = append(out, lib.Dir(at, p.Modes))

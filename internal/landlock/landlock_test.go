@@ -51,7 +51,7 @@ func trial(tcp string, args []string) int {
 				fmt.Println(err)
 				return 1
 			}
-			rs.Paths = append(rs.Paths, landlock.Path{Modes: modes, File: os.NewFile(uintptr(fd), path), Name: path})
+			rs.Paths = append(rs.Paths, landlock.Path{Modes: modes, FD: fd, Name: path})
 		}
 	}
 	if err := rs.Restrict(); err != nil {

@@ -2,7 +2,6 @@ package landlock
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"unsafe"
 
@@ -104,7 +103,7 @@ const onFiles = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRIT
 // refuse here too, or the kernel does not tell of it.
 func (r Ruleset) allowFiles(ruleset int) error {
 	for _, p := range r.Paths {
-		kind, err := fileKind(p.File)
+		kind, err := fileKind(p.FD)
 		if err != nil {
 			return fmt.Errorf("stat %s: %w", p.Name, err)
 		}
@@ -115,7 +114,7 @@ func (r Ruleset) allowFiles(ruleset int) error {
 		if kind != unix.S_IFDIR {
 			rights &= onFiles
 		}
-		if err := allowBeneath(ruleset, int(p.File.Fd()), rights); err != nil {
+		if err := allowBeneath(ruleset, p.FD, rights); err != nil {
 			return fmt.Errorf("allow %s: %w", p.Name, err)
 		}
 	}
@@ -132,7 +131,7 @@ func (r Ruleset) allowSockets(ruleset int) error {
 		if !ok {
 			continue
 		}
-		if err := allowBeneath(ruleset, int(p.File.Fd()), unix.LANDLOCK_ACCESS_FS_RESOLVE_UNIX); err != nil {
+		if err := allowBeneath(ruleset, p.FD, unix.LANDLOCK_ACCESS_FS_RESOLVE_UNIX); err != nil {
 			return fmt.Errorf("allow sockets of %s: %w", p.Name, err)
 		}
 	}
@@ -141,7 +140,7 @@ func (r Ruleset) allowSockets(ruleset int) error {
 
 // connectable says whether the path's modes are enough for its sockets.
 func (p Path) connectable() (bool, error) {
-	kind, err := fileKind(p.File)
+	kind, err := fileKind(p.FD)
 	if err != nil {
 		return false, fmt.Errorf("stat %s: %w", p.Name, err)
 	}
@@ -155,9 +154,9 @@ func (p Path) connectable() (bool, error) {
 }
 
 // fileKind is the type of a file, one of the S_IF constants.
-func fileKind(f *os.File) (uint32, error) {
+func fileKind(fd int) (uint32, error) {
 	var st unix.Stat_t
-	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+	if err := unix.Fstat(fd, &st); err != nil {
 		return 0, err
 	}
 	return st.Mode & unix.S_IFMT, nil

@@ -75,11 +75,10 @@ func TestConnectable(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f := os.NewFile(uintptr(fd), name)
-		got, err := Path{Modes: tt.modes, File: f, Name: name}.connectable()
+		got, err := Path{Modes: tt.modes, FD: fd, Name: name}.connectable()
 		if err != nil || got != tt.want {
 			t.Errorf("%s:%s connectable = %v, %v, want %v", tt.modes, tt.name, got, err, tt.want)
 		}
-		f.Close()
+		unix.Close(fd)
 	}
 }

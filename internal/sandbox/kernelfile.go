@@ -80,6 +80,6 @@ func isOn(fd int, systems ...int64) bool {
 
 // unreachable says whether a file is one that Landlock has no rules for, and does not
 // restrict: pipes and sockets have no path. /dev/stdout can be such a one.
-func unreachable(f *os.File) bool {
-	return isOn(int(f.Fd()), unix.PIPEFS_MAGIC, unix.SOCKFS_MAGIC, unix.ANON_INODE_FS_MAGIC)
+func unreachable(fd int) bool {
+	return isOn(fd, unix.PIPEFS_MAGIC, unix.SOCKFS_MAGIC, unix.ANON_INODE_FS_MAGIC)
 }

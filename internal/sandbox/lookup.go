@@ -3,7 +3,6 @@ package sandbox
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -17,10 +16,20 @@ const maxLinks = 40
 // passes a link there.
 var errHidden = errors.New("what is mounted there hides it")
 
+// opened is a descriptor opened with O_PATH. Package os would look at it first, and note
+// to close it, for each of the 40 that a start opens.
+type opened int
+
+func (o opened) Fd() uintptr { return uintptr(o) }
+func (o opened) Close()      { unix.Close(int(o)) }
+
 // lookup opens paths in a tree in which some mounts hold what others wrote: volumes, the
 // program's /tmp. A link in such a mount is never followed. It could lead a grant, or the
 // place of another mount, to wherever its writer wants.
-type lookup struct{ foreign map[uint64]bool } // by mount ID
+type lookup struct {
+	foreign map[uint64]bool // by mount ID
+	text    []byte          // room for what a link says, made for the first one
+}
 
 // add makes what is mounted at a place foreign.
 func (l *lookup) add(point string) error {
@@ -41,41 +50,41 @@ func (l *lookup) add(point string) error {
 }
 
 // open opens an absolute path with O_PATH.
-func (l *lookup) open(name string) (*os.File, error) {
+func (l *lookup) open(name string) (opened, error) {
 	if len(l.foreign) == 0 { // the kernel's own lookup will do
 		fd, err := unix.Open(name, unix.O_PATH|unix.O_CLOEXEC, 0)
 		if err != nil {
-			return nil, err
+			return -1, err
 		}
-		return os.NewFile(uintptr(fd), name), nil
+		return opened(fd), nil
 	}
 	// Where there is no link on the way none can be wrong.
 	fd, err := unix.Openat2(unix.AT_FDCWD, name, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
 	if err == nil {
-		return os.NewFile(uintptr(fd), name), nil
+		return opened(fd), nil
 	}
-	w := &walk{foreign: l.foreign, at: -1}
+	w := &walk{look: l, at: -1}
 	defer w.close()
 	if err := w.restart(name); err != nil {
-		return nil, err
+		return -1, err
 	}
 	for len(w.rest) > 0 {
 		if err := w.step(); err != nil {
-			return nil, err
+			return -1, err
 		}
 	}
 	fd = w.at
 	w.at = -1
-	return os.NewFile(uintptr(fd), name), nil
+	return opened(fd), nil
 }
 
 // walk is one lookup on its way.
 type walk struct {
-	foreign map[uint64]bool
-	at      int      // descriptor of where it is
-	rest    []string // what is still to go
-	inside  bool     // a foreign mount was entered
-	links   int
+	look   *lookup
+	at     int      // descriptor of where it is
+	rest   []string // what is still to go
+	inside bool     // a foreign mount was entered
+	links  int
 }
 
 func (w *walk) close() {
@@ -109,7 +118,7 @@ func (w *walk) move(fd int, inside bool) error {
 	w.close()
 	w.at = fd
 	id, err := mountID(fd)
-	w.inside = inside || w.foreign[id]
+	w.inside = inside || w.look.foreign[id]
 	return err
 }
 
@@ -149,12 +158,14 @@ func (w *walk) follow(part string, link int) error {
 		}
 		return w.move(fd, false)
 	}
-	text := make([]byte, unix.PathMax)
-	n, err := unix.Readlinkat(link, "", text)
+	if w.look.text == nil {
+		w.look.text = make([]byte, unix.PathMax)
+	}
+	n, err := unix.Readlinkat(link, "", w.look.text)
 	if err != nil {
 		return err
 	}
-	to := string(text[:n])
+	to := string(w.look.text[:n])
 	if filepath.IsAbs(to) {
 		return w.restart(to)
 	}

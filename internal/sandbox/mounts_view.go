@@ -46,7 +46,7 @@ func (p *Policy) mountView(look *lookup) (tree, error) {
 
 // staying lists what stays in the directory of the view, which is open as at: grants name
 // it as the view does, or without links.
-func (p *Policy) staying(at *os.File) ([]place, error) {
+func (p *Policy) staying(at opened) ([]place, error) {
 	v := p.Mounts.View
 	real, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", at.Fd()))
 	if err != nil {

@@ -232,11 +232,11 @@ func (p *Policy) openPaths(look *lookup) (landlock.Ruleset, error) {
 		if err != nil {
 			return rs, fmt.Errorf("open granted path %s: %w", path, err)
 		}
-		if unreachable(f) {
+		if unreachable(int(f)) {
 			f.Close()
 			continue
 		}
-		rs.Paths = append(rs.Paths, landlock.Path{Modes: path.Modes, File: f, Name: path.String()})
+		rs.Paths = append(rs.Paths, landlock.Path{Modes: path.Modes, FD: int(f), Name: path.String()})
 	}
 	return rs, nil
 }
@@ -251,20 +251,20 @@ func isGone(err error) bool {
 	return false
 }
 
-func (p Path) open(look *lookup) (*os.File, error) {
+func (p Path) open(look *lookup) (opened, error) {
 	if p.Beneath == "" {
 		return look.open(p.Name)
 	}
 	root, err := look.open(p.Beneath)
 	if err != nil {
-		return nil, err
+		return -1, err
 	}
 	defer root.Close()
 	fd, err := unix.Openat2(int(root.Fd()), p.Name, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: inside})
 	if err != nil {
-		return nil, err
+		return -1, err
 	}
-	return os.NewFile(uintptr(fd), p.Name), nil
+	return opened(fd), nil
 }
 
 // exec executes the program: a name without slash is tried in each directory of

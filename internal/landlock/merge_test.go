@@ -1,0 +1,57 @@
+package landlock
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestMerge: one rule a file, but for rules that give different things.
+func TestMerge(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"a", "b"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("a", filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct{ paths, want string }{
+		{"", ""},
+		{"r:a r:b", "r:a r:b"},
+		{"rx:link rx:a", "rx:link"},
+		{"r:a rw:link", "rw:link"},
+		{"rw:a r:link r:a", "rw:a"},
+		{"r:a w:link", "r:a w:link"}, // together they would let sockets be connected to
+		{"rx:. r:a wr:link rw:a x:.", "rx:. wr:link"},
+	} {
+		var rs Ruleset
+		for _, p := range strings.Fields(tt.paths) {
+			modes, name, _ := strings.Cut(p, ":")
+			fd, err := unix.Open(filepath.Join(dir, name), unix.O_PATH|unix.O_CLOEXEC, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { unix.Close(fd) })
+			rs.Paths = append(rs.Paths, Path{Modes: modes, FD: fd, Name: p})
+		}
+		got, err := rs.merge()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, p := range got {
+			names = append(names, p.Name)
+		}
+		if s := strings.Join(names, " "); s != tt.want {
+			t.Errorf("merge(%s) = %s, want %s", tt.paths, s, tt.want)
+		}
+	}
+	if _, err := (Ruleset{Paths: []Path{{Modes: "r", FD: -1}}}).merge(); err == nil {
+		t.Error("merge() of what is not open = nil, want an error")
+	}
+}
