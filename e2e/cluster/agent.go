@@ -13,7 +13,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -87,19 +86,18 @@ func Start(ctx context.Context, o Options) (*Agent, error) {
 	return a, nil
 }
 
-// fillPorts chooses free ports for those that are not given. They are held
-// together, so that no two are the same.
+// fillPorts chooses the ports that are not given. They stay the agent's when it is
+// started again.
 func (o *Options) fillPorts() error {
 	for _, p := range []*int{&o.HTTP, &o.RPC, &o.Serf} {
 		if *p != 0 {
 			continue
 		}
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+		port, err := takePort()
 		if err != nil {
-			return fmt.Errorf("find a free port: %w", err)
+			return err
 		}
-		defer l.Close()
-		*p = l.Addr().(*net.TCPAddr).Port
+		*p = port
 	}
 	return nil
 }
