@@ -84,7 +84,7 @@ func runAgent(t *testing.T, bin string, a *cluster.Agent, data string) (out *out
 // to mend it, and disturbs nothing; it is mended as it says. A killed agent is back at
 // once, and what is left of a node that is silent may be restored elsewhere.
 func TestCopyOfANode(t *testing.T) {
-	f := newFleet(t, "server {\n  min_heartbeat_ttl = \"2s\"\n  heartbeat_grace = \"2s\"\n}\n")
+	f := newFleet(t, "server {\n  min_heartbeat_ttl = \"2s\"\n  heartbeat_grace = \"20s\"\n}\n")
 	n := f.join("worker", "client {}\n")
 	id, _ := run(t, f.srv, job("web", "", shell("echo $$; exec sleep 3600")))
 	defer f.purge()
@@ -148,7 +148,7 @@ func TestCopyOfANode(t *testing.T) {
 // A backup of a node is restored on another machine, which takes its place once it is
 // silent.
 func TestRestoredNode(t *testing.T) {
-	f := newFleet(t, "server {\n  min_heartbeat_ttl = \"1s\"\n  heartbeat_grace = \"1s\"\n}\n")
+	f := newFleet(t, "server {\n  min_heartbeat_ttl = \"1s\"\n  heartbeat_grace = \"5s\"\n}\n")
 	n := f.join("worker", "client {}\n")
 	id := nodeID(t, n)
 	bin, data := elsewhere(t, f.dir), filepath.Join(mkdirs(t, f.dir, "backup"), "data")

@@ -133,10 +133,7 @@ func TestTokenFileIsNeverOld(t *testing.T) {
 	}
 	cl = again(t, cl)
 	renewed(t, file)
-	lead := s.leader(s.all[0])
-	if lead < 0 {
-		t.Fatal("no leader")
-	}
+	lead := s.agreed()
 	if err := s.all[lead].Kill(); err != nil {
 		t.Fatal(err)
 	}

@@ -47,7 +47,7 @@ func TestServersLeaveAndComeBack(t *testing.T) {
 	cfg := filepath.Join(t.TempDir(), "leave.hcl")
 	write(t, cfg, "leave_on_terminate = true\nautopilot {\n  server_stabilization_time = \"1s\"\n}\nserver {\n  rejoin_after_leave = true\n}\n")
 	s := startServersWith(t, func(o *cluster.Options) { o.Args = append(o.Args, "-config="+cfg) })
-	lead := s.leader(s.all[0])
+	lead := s.agreed()
 	s.write(s.all[lead])
 	next, last := (lead+1)%3, (lead+2)%3
 	name := func(i int) string { return fmt.Sprintf("s%d.global", i) }

@@ -119,7 +119,7 @@ func TestLeaderDiesDuringASave(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	lead := s.leader(s.all[0])
+	lead := s.agreed()
 	through := s.all[(lead+1)%3]
 	var once sync.Once
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

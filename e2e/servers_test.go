@@ -55,7 +55,19 @@ func startServersWith(t *testing.T, more func(*cluster.Options)) *servers {
 	within(t, 20*time.Second, "servers that know each other", func() bool {
 		return !slices.ContainsFunc(s.all, func(a *cluster.Agent) bool { return s.alive(a) != 3 })
 	})
+	s.agreed()
 	return s
+}
+
+// agreed waits until all servers name the same leader, and says which.
+func (s *servers) agreed() int {
+	s.t.Helper()
+	lead := -1
+	within(s.t, 20*time.Second, "a leader that all know", func() bool {
+		lead = s.leader(s.all[0])
+		return lead >= 0 && !slices.ContainsFunc(s.all, func(a *cluster.Agent) bool { return s.leader(a) != lead })
+	})
+	return lead
 }
 
 // alive counts the members that a server sees alive.
@@ -116,10 +128,7 @@ func TestKilledLeadersLoseNothing(t *testing.T) {
 	cl := startIn(t, cluster.Options{Dir: dir, Args: []string{"-client", "-bind=127.0.0.1", "-data-dir=" + filepath.Join(dir, "data"), "-config=" + cfg,
 		fmt.Sprintf("-servers=127.0.0.1:%d", s.all[0].RPC)}})
 	follower := func(not int) *cluster.Agent { return s.all[(not+1)%3] }
-	lead := s.leader(s.all[0])
-	if lead < 0 {
-		t.Fatal("no leader")
-	}
+	lead := s.agreed()
 	if _, _, err := follower(lead).Client.Jobs().Register(countingJob(crashEnded, ""), nil); err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +141,7 @@ func TestKilledLeadersLoseNothing(t *testing.T) {
 	pid = pidOf(t, cl, onlyAlloc(t, cl, jobID(crashEnded)))
 	var took []time.Duration
 	for range serverKills {
-		lead = s.leader(s.all[0])
+		lead = s.agreed()
 		for range writesEach {
 			s.write(follower(lead))
 		}
