@@ -8,7 +8,7 @@
 //	  <task>/                      1777 working directory of the task
 //	    local/                     0777 of the task's user; 0700 when private
 //	    secrets/                   0700 of the task's user; tmpfs when root
-//	    private/                   0700 of the agent; tmpfs when root; not for the task
+//	    private/                   0700 of the agent; tmpfs when root, and used; not for the task
 //	    tmp/                       1777; 0700 of the task's user when private
 //
 // Where a directory holds others that this package made, it is sticky and

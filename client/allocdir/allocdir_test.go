@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/client/allocdir"
+	"github.com/open-nomad/open-nomad/internal/safefs"
 )
 
 const uid = 80001
@@ -85,6 +86,19 @@ func TestSecretsAreInMemory(t *testing.T) {
 	if err := task.Secrets().Replace("token", []byte("x"), task.Secret()); err != nil {
 		t.Fatal(err)
 	}
+	if task.Root().Mounted("private") {
+		t.Error("private is mounted, though nobody has asked for it")
+	}
+	for range 2 { // the second finds it as it is
+		private, err := task.Private()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := private.Replace("resolv.conf", []byte("x"), safefs.File{Mode: 0o444, UID: -1, GID: -1}); err != nil {
+			t.Error(err)
+		}
+		private.Close()
+	}
 	for name, size := range map[string]uint64{"secrets": 2 << 20, "private": 2 << 20} {
 		var st syscall.Statfs_t
 		if err := syscall.Statfs(filepath.Join(task.Path(), name), &st); err != nil {
@@ -117,6 +131,9 @@ func TestSecretsAreInMemory(t *testing.T) {
 	}
 	if left, _ := os.ReadDir(task.SecretsPath()); len(left) != 0 {
 		t.Errorf("secrets after Forget: %v, want none", left)
+	}
+	if left, _ := os.ReadDir(filepath.Join(filepath.Dir(task.SecretsPath()), "private")); len(left) != 0 {
+		t.Errorf("private after Forget: %v, want nothing", left)
 	}
 	d.Close()
 }

@@ -28,6 +28,7 @@ type Task struct {
 	path     string
 	shared   string
 	uid, gid int
+	memoryMB int         // of a file system in memory
 	dir      *safefs.Dir // <alloc>/<task>
 	secrets  *safefs.Dir // the mounted file system
 }
@@ -36,7 +37,7 @@ type Task struct {
 func (d *Dir) BuildTask(cfg TaskConfig) (*Task, error) {
 	t := &Task{
 		name: cfg.Name, path: filepath.Join(d.path, cfg.Name), shared: d.SharedPath(),
-		uid: cfg.UID, gid: cfg.GID,
+		uid: cfg.UID, gid: cfg.GID, memoryMB: cfg.SecretsMB,
 	}
 	if cfg.Name == SharedName {
 		return nil, fmt.Errorf("build directory of task %q: the name is that of the shared directory", cfg.Name)
@@ -67,11 +68,9 @@ func (t *Task) build(alloc *safefs.Dir, cfg TaskConfig) (err error) {
 	if err := t.give(TmpName, tmp, uid, gid); err != nil {
 		return err
 	}
-	private, err := t.memory(PrivateName, cfg.SecretsMB, -1, -1)
-	if err != nil {
+	if err := t.give(PrivateName, 0o700, -1, -1); err != nil {
 		return err
 	}
-	private.Close() // made; nothing is held open
 	t.secrets, err = t.memory(SecretsName, cfg.SecretsMB, t.uid, t.gid)
 	return err
 }
@@ -142,6 +141,16 @@ func (t *Task) SecretsPath() string { return filepath.Join(t.path, SecretsName) 
 
 // Secrets is the open secrets directory. It belongs to the Task.
 func (t *Task) Secrets() *safefs.Dir { return t.secrets }
+
+// Private opens the directory of the agent's own files for the task, which are in memory
+// when the agent may mount that: few tasks have any. The caller closes it.
+func (t *Task) Private() (*safefs.Dir, error) {
+	dir, err := t.memory(PrivateName, t.memoryMB, -1, -1)
+	if err != nil {
+		return nil, fmt.Errorf("open private directory of task %q: %w", t.name, err)
+	}
+	return dir, nil
+}
 
 // Root is the open task directory. It belongs to the Task.
 func (t *Task) Root() *safefs.Dir { return t.dir }

@@ -53,12 +53,17 @@ func (h *dnsHook) Prestart(_ context.Context, req *TaskPrestartRequest, resp *Ta
 	if group.NetworkMode() == nomad.NetworkModeNone {
 		files[hostsFile] = hosts()
 	}
+	private, err := req.Dir.Private()
+	if err != nil {
+		return &Fault{Type: nomad.TaskSetupFailure, Err: &drivers.RecoverableError{Err: err}}
+	}
+	defer private.Close()
 	for target, text := range files {
-		name := path.Join(allocdir.PrivateName, path.Base(target))
-		if err := req.Dir.Root().Replace(name, []byte(text), safefs.File{Mode: 0o444, UID: -1, GID: -1}); err != nil {
+		name := path.Base(target)
+		if err := private.Replace(name, []byte(text), safefs.File{Mode: 0o444, UID: -1, GID: -1}); err != nil {
 			return &Fault{Type: nomad.TaskSetupFailure, Err: &drivers.RecoverableError{Err: fmt.Errorf("write %s of the task: %w", target, err)}}
 		}
-		resp.Files = append(resp.Files, drivers.HostFile{Name: path.Join(req.Dir.Name(), name), Target: target})
+		resp.Files = append(resp.Files, drivers.HostFile{Name: path.Join(req.Dir.Name(), allocdir.PrivateName, name), Target: target})
 	}
 	slices.SortFunc(resp.Files, func(a, b drivers.HostFile) int { return strings.Compare(a.Target, b.Target) })
 	return nil

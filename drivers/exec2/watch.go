@@ -17,7 +17,7 @@ import (
 // The sandbox of each task is compared with its policy when it has lived for a while, so
 // that short tasks cost nothing and the start of many is not slowed, and then every minute.
 const (
-	compareAfter = time.Second
+	compareAfter = 3 * time.Second
 	compareEvery = time.Minute
 	comparePause = 5 * time.Millisecond // at least, between the first ones
 )
