@@ -2,6 +2,7 @@ package endpoint
 
 import (
 	"context"
+	"slices"
 
 	memdb "github.com/hashicorp/go-memdb"
 	"github.com/open-nomad/open-nomad/acl"
@@ -85,24 +86,32 @@ func (s *Service) nodeGetClientAllocs(ctx context.Context, c *rpc.Call, req *nom
 		c.Conn.BindNode(req.NodeID)
 	}
 	had := -1
-	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.NodeClientAllocsResponse) error {
+	var mine []*nomad.Allocation // as last looked at: the list of them is made for the answer
+	out, err := read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.NodeClientAllocsResponse) error {
 		if snap.Node(ws, req.NodeID) == nil {
 			return nomad.ErrNodeNotFound
 		}
-		out.Allocs = map[string]uint64{}
 		out.Index = snap.Restored() // whoever waits since before hears of it
 		out.RestoreIndex = snap.RestoreIndex()
-		for a := range snap.AllocsByNode(ws, req.NodeID) {
-			out.Allocs[a.ID] = a.AllocModifyIndex
+		mine = slices.AppendSeq(mine[:0], snap.AllocsByNode(ws, req.NodeID))
+		for _, a := range mine {
 			out.Index = max(out.Index, a.AllocModifyIndex)
 		}
 		// Allocations that were collected leave no higher index behind.
 		if had < 0 {
-			had = len(out.Allocs)
+			had = len(mine)
 		}
-		if len(out.Allocs) < had || len(out.Allocs) == 0 {
+		if len(mine) < had || len(mine) == 0 {
 			out.Index = snap.TableIndex(state.TableAllocs)
 		}
 		return nil
 	})
+	if err != nil {
+		return nil, err
+	}
+	out.Allocs = make(map[string]uint64, len(mine))
+	for _, a := range mine {
+		out.Allocs[a.ID] = a.AllocModifyIndex
+	}
+	return out, nil
 }
