@@ -23,10 +23,8 @@ func (c *Collector) nodes(ctx context.Context, s *sweep) error {
 }
 
 func (s *sweep) nodeUsed(id string) bool {
-	for a := range s.snap.AllocsByNode(nil, id) {
-		if !a.TerminalStatus() {
-			return true
-		}
+	for range s.snap.LiveAllocsByNode(id) {
+		return true
 	}
 	return false
 }

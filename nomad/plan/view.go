@@ -61,11 +61,10 @@ func (o *overlay) on(node string) *nodeChange {
 func (v view) live(node string) []*nomad.Allocation {
 	change := v.ahead.on(node)
 	var out []*nomad.Allocation
-	for a := range v.snap.AllocsByNode(nil, node) {
-		if a.TerminalStatus() || change.replaces(a.ID) {
-			continue
+	for a := range v.snap.LiveAllocsByNode(node) {
+		if !change.replaces(a.ID) {
+			out = append(out, a)
 		}
-		out = append(out, a)
 	}
 	if change != nil {
 		for _, a := range change.placed {

@@ -117,7 +117,7 @@ func (c *cluster) usage(n *nomad.Node) *feasible.Usage {
 		c.usages[n.ID] = nil
 		return nil
 	}
-	for a := range c.snap.AllocsByNode(nil, n.ID) {
+	for a := range c.snap.LiveAllocsByNode(n.ID) {
 		u.Add(a)
 	}
 	for _, a := range c.plan.NodeUpdate[n.ID] {

@@ -24,7 +24,8 @@ type State interface {
 	NodePool(ws memdb.WatchSet, name string) *nomad.NodePool
 	Job(ws memdb.WatchSet, namespace, id string) *nomad.Job
 	AllocsByJob(ws memdb.WatchSet, namespace, job string) iter.Seq[*nomad.Allocation]
-	AllocsByNode(ws memdb.WatchSet, node string) iter.Seq[*nomad.Allocation]
+	// LiveAllocsByNode returns those that are not over.
+	LiveAllocsByNode(node string) iter.Seq[*nomad.Allocation]
 	LatestDeployment(ws memdb.WatchSet, namespace, job string) *nomad.Deployment
 	// QuotaOf returns the quota that a namespace names, nil when it names none;
 	// QuotaHeld what the allocations of all namespaces hold that name it.

@@ -82,8 +82,8 @@ func (w *world) AllocsByJob(_ memdb.WatchSet, _, job string) iter.Seq[*nomad.All
 	return filterSeq(sorted(w.allocs), func(a *nomad.Allocation) bool { return a.JobID == job })
 }
 
-func (w *world) AllocsByNode(_ memdb.WatchSet, node string) iter.Seq[*nomad.Allocation] {
-	return sorted(w.byNode[node])
+func (w *world) LiveAllocsByNode(node string) iter.Seq[*nomad.Allocation] {
+	return filterSeq(sorted(w.byNode[node]), func(a *nomad.Allocation) bool { return !a.TerminalStatus() })
 }
 
 func (w *world) LatestDeployment(_ memdb.WatchSet, _, job string) *nomad.Deployment {

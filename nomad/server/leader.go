@@ -148,10 +148,8 @@ func (s *Server) finishDownNodes(ctx context.Context, snap *state.Snapshot) {
 
 // holdsWork says whether a node has allocations that should run.
 func holdsWork(snap *state.Snapshot, node string) bool {
-	for a := range snap.AllocsByNode(nil, node) {
-		if !a.TerminalStatus() {
-			return true
-		}
+	for range snap.LiveAllocsByNode(node) {
+		return true
 	}
 	return false
 }

@@ -13,7 +13,7 @@ var allocs = &table[nomad.Allocation]{
 	told: true,
 	id:   func(a *nomad.Allocation) key { return keyOf(a.ID) },
 	indexes: []index[nomad.Allocation]{
-		{"node", func(a *nomad.Allocation) key { return keyOf(a.NodeID) }},
+		{"node", func(a *nomad.Allocation) key { return nodeKey(a.NodeID, a.TerminalStatus()) }},
 		{"job", func(a *nomad.Allocation) key { return keyOf(a.Namespace, a.JobID) }},
 		{"eval", func(a *nomad.Allocation) key { return keyOf(a.EvalID) }},
 		{"deployment", func(a *nomad.Allocation) key { return optional(a.DeploymentID) }},
@@ -41,9 +41,25 @@ func (s *Snapshot) AllocsByPrefix(ws memdb.WatchSet, p string) iter.Seq[*nomad.A
 	return allocs.prefixed(s.tx, ws, primary, prefixOf(p))
 }
 
-// AllocsByNode returns the allocations of a node.
+// nodeKey finds the allocations of a node: first those that are not over. Of the others
+// a node of many short tasks has thousands, and no placement looks at them.
+func nodeKey(node string, over bool) key {
+	k := append(append(make(key, 0, len(node)+2), node...), 0)
+	if over {
+		return append(k, 1)
+	}
+	return append(k, 0)
+}
+
+// AllocsByNode returns the allocations of a node, those that are over last.
 func (s *Snapshot) AllocsByNode(ws memdb.WatchSet, node string) iter.Seq[*nomad.Allocation] {
 	return allocs.by(s.tx, ws, "node", keyOf(node))
+}
+
+// LiveAllocsByNode returns the allocations of a node that are not over: those that hold
+// something of it.
+func (s *Snapshot) LiveAllocsByNode(node string) iter.Seq[*nomad.Allocation] {
+	return allocs.by(s.tx, nil, "node", nodeKey(node, false))
 }
 
 // AllocsByJob returns the allocations of a job, of all its versions.

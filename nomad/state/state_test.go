@@ -211,6 +211,38 @@ func TestWatches(t *testing.T) {
 	}
 }
 
+// TestLiveAllocsByNode holds that an allocation that is over leaves those of its node
+// that placements count, whoever ended it, and is found again if it is not over after all.
+func TestLiveAllocsByNode(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1")
+	w.node("n12")
+	j := w.job("j1")
+	for _, id := range []string{"a1", "a2", "a3"} {
+		w.place(j, nil, id)
+	}
+	w.place(j, func(a *nomad.Allocation) { a.NodeID = "n12" }, "b1")
+	check := func(when, live, all string) {
+		t.Helper()
+		s := w.snap()
+		if got := ids(s.LiveAllocsByNode("n1"), allocID); got != live {
+			t.Errorf("%s: live are %s, want %s", when, got, live)
+		}
+		if got := ids(s.AllocsByNode(nil, "n1"), allocID); got != all {
+			t.Errorf("%s: all are %s, want %s", when, got, all)
+		}
+	}
+	check("placed", "[a1 a2 a3]", "[a1 a2 a3]")
+	w.report("a1", nomad.AllocClientStatusComplete)
+	check("complete", "[a2 a3]", "[a2 a3 a1]")
+	w.ok(w.ApplyPlanResults(w.next(), &nomad.ApplyPlanResultsRequest{AllocsStopped: []*nomad.AllocationDiff{{ID: "a2"}}}))
+	check("stopped", "[a3]", "[a3 a1 a2]")
+	w.report("a2", nomad.AllocClientStatusComplete)
+	check("stopped and complete", "[a3]", "[a3 a1 a2]")
+	w.report("a1", nomad.AllocClientStatusRunning)
+	check("running again", "[a1 a3]", "[a1 a3 a2]")
+}
+
 func TestReadsByKey(t *testing.T) {
 	w := newWorld(t)
 	for _, id := range []string{"ab1", "ab2", "b1"} {
