@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -134,7 +135,7 @@ func (r record) status() string { return filepath.Join(r.dir, "status") }
 
 // makeStatus makes the file in which that init tells how the program ended.
 func (r record) makeStatus() (*os.File, error) {
-	f, err := os.OpenFile(r.status(), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	f, err := openFile(r.status(), unix.O_CREAT|unix.O_EXCL|unix.O_RDWR)
 	if err != nil {
 		return nil, fmt.Errorf("make wait status file: %w", err)
 	}
@@ -144,7 +145,7 @@ func (r record) makeStatus() (*os.File, error) {
 // waitStatus reads it; false if the program has not ended by itself or by a signal of
 // its own.
 func (r record) waitStatus() (unix.WaitStatus, bool) {
-	f, err := os.Open(r.status())
+	f, err := openFile(r.status(), unix.O_RDONLY)
 	if err != nil {
 		return 0, false
 	}
@@ -152,7 +153,16 @@ func (r record) waitStatus() (unix.WaitStatus, bool) {
 	return stage.ReadStatus(f)
 }
 
-func (r record) remove() error { return os.RemoveAll(r.dir) }
+// remove removes the record; its files are known, if nobody added any.
+func (r record) remove() error {
+	for _, name := range []string{"declared", "meta", "status", "exit", "stdout", "stderr"} {
+		unix.Unlink(filepath.Join(r.dir, name)) //nolint:errcheck // not every record has each; what is left is removed below
+	}
+	if unix.Rmdir(r.dir) == nil {
+		return nil
+	}
+	return os.RemoveAll(r.dir)
+}
 
 func (r record) writeTask(t *proc.Task) error { return r.write("meta", t) }
 func (r record) writeExit(e *proc.Exit) error { return r.write("exit", e) }
@@ -173,7 +183,17 @@ func (r record) write(name string, v any) error {
 	return nil
 }
 
-// writeFile goes around package os, which would register the file with the poller.
+// openFile goes around package os, which would try to register the file with the poller:
+// none of these is waited for.
+func openFile(name string, flags int) (*os.File, error) {
+	fd, err := unix.Open(name, flags|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
+	}
+	return os.NewFile(uintptr(fd), name), nil
+}
+
+// writeFile does so too.
 func writeFile(name string, text []byte) error {
 	fd, err := unix.Open(name, unix.O_WRONLY|unix.O_CREAT|unix.O_TRUNC|unix.O_CLOEXEC, 0o600)
 	if err != nil {
@@ -258,7 +278,12 @@ type procStat struct {
 }
 
 func readProcStat(pid int) (procStat, error) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	stat, err := openFile(fmt.Sprintf("/proc/%d/stat", pid), unix.O_RDONLY)
+	if err != nil {
+		return procStat{}, err
+	}
+	defer stat.Close()
+	b, err := io.ReadAll(stat)
 	if err != nil {
 		return procStat{}, err
 	}

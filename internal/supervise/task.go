@@ -149,7 +149,7 @@ func (t *task) makeGroup(spec *Spec) error {
 
 // openStreams opens the program's descriptors 0–2.
 func (s *start) openStreams(spec *Spec) ([]*os.File, error) {
-	null, err := os.OpenFile("/dev/null", os.O_RDWR, 0)
+	null, err := openFile(os.DevNull, unix.O_RDWR)
 	if err != nil {
 		return nil, err
 	}
@@ -163,7 +163,7 @@ func (s *start) openStreams(spec *Spec) ([]*os.File, error) {
 			return nil, err
 		}
 		// For reading too: then the task always has a reader, itself at worst.
-		w, err := os.OpenFile(s.t.record.pipe(stream), os.O_RDWR, 0)
+		w, err := openFile(s.t.record.pipe(stream), unix.O_RDWR)
 		if err != nil {
 			return nil, fmt.Errorf("open log pipe: %w", err)
 		}
