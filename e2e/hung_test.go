@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 	"github.com/open-nomad/open-nomad/internal/rpc"
@@ -218,11 +220,21 @@ func countlessJob(id string) *api.Job {
 		Tasks: []*api.Task{{Name: "t", Driver: "raw_exec", Config: map[string]any{"command": "/bin/true"}}}}}}
 }
 
-// pause stops the process of an agent; it goes on when the test ends, at the latest.
+// pause stops the process of an agent, and returns when its last thread is; it goes on
+// when the test ends, at the latest.
 func pause(t *testing.T, a *cluster.Agent) {
 	t.Helper()
 	signal(t, a, syscall.SIGSTOP)
 	t.Cleanup(func() { syscall.Kill(a.Pid(), syscall.SIGCONT) }) // it may have ended
+	for {
+		err := unix.Waitid(unix.P_PID, a.Pid(), nil, unix.WSTOPPED, nil)
+		if err == nil {
+			return
+		}
+		if err != unix.EINTR {
+			t.Fatalf("wait for the stop of process %d: %v", a.Pid(), err)
+		}
+	}
 }
 
 func signal(t *testing.T, a *cluster.Agent, sig syscall.Signal) {

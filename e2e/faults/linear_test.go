@@ -80,7 +80,7 @@ func settled(t *testing.T, c *faults.Cluster, w *faults.Workload) {
 		return
 	}
 	for _, s := range c.Servers {
-		if err := w.ReadAll(s); err != nil {
+		if err := w.ReadAll(t.Context(), s); err != nil {
 			t.Error(err)
 		}
 		if err := w.Compare(t.Context(), s, leader); err != nil {

@@ -143,14 +143,22 @@ func (w *Workload) object(key string) object {
 	return o
 }
 
-// ReadAll reads every object through the server once more, as part of the history.
-func (w *Workload) ReadAll(s *Server) error {
+// ReadAll reads every object through the server once more, as part of the history. A
+// busy machine may have the servers elect another leader meanwhile: what is not answered
+// is asked again.
+func (w *Workload) ReadAll(ctx context.Context, s *Server) error {
 	id := int(w.clients.Add(1))
 	for _, key := range w.keys() {
-		known := map[string]seen{}
-		w.do(s, Op{Client: id, Server: s.Name, Key: key, Kind: Read}, known)
-		if _, ok := known[key]; !ok {
-			return fmt.Errorf("%s can't be read through %s", key, s.Name)
+		err := within(ctx, readyWithin, key+" can be read through "+s.Name, func(context.Context) error {
+			known := map[string]seen{}
+			w.do(s, Op{Client: id, Server: s.Name, Key: key, Kind: Read}, known)
+			if _, ok := known[key]; !ok {
+				return errors.New("no answer")
+			}
+			return nil
+		})
+		if err != nil {
+			return err
 		}
 	}
 	return nil
@@ -169,9 +177,13 @@ func (w *Workload) keys() []string {
 // Compare waits until a server has, by itself, what another has.
 func (w *Workload) Compare(ctx context.Context, s, with *Server) error {
 	for _, key := range w.keys() {
-		want, err := w.object(key).read(ctx, with.Client, false)
+		var want seen
+		err := within(ctx, readyWithin, key+" can be read through "+with.Name, func(ctx context.Context) (err error) {
+			want, err = w.object(key).read(ctx, with.Client, false)
+			return err
+		})
 		if err != nil {
-			return fmt.Errorf("read %s through %s: %w", key, with.Name, err)
+			return err
 		}
 		err = within(ctx, readyWithin, s.Name+" has what "+with.Name+" has", func(ctx context.Context) error {
 			is, err := w.object(key).read(ctx, s.Client, true)
