@@ -68,7 +68,7 @@ func throughSocket(t *testing.T, h holder) *http.Client {
 // fetch makes a request with a token.
 func fetch(t *testing.T, c *http.Client, method, url, token string) (int, string, http.Header) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, url, nil)
 	if err != nil {
@@ -82,15 +82,32 @@ func fetch(t *testing.T, c *http.Client, method, url, token string) (int, string
 		t.Fatalf("%s %s: %v", method, url, err)
 	}
 	defer resp.Body.Close()
-	endless := strings.Contains(url, "/v1/event/stream")
-	if endless { // what is kept comes at once
-		defer time.AfterFunc(time.Second, cancel).Stop()
+	if strings.Contains(url, "/v1/event/stream") {
+		return resp.StatusCode, kept(resp.Body, cancel), resp.Header
 	}
 	body, err := io.ReadAll(resp.Body)
-	if err != nil && !endless {
+	if err != nil {
 		t.Fatalf("%s %s: %v", method, url, err)
 	}
 	return resp.StatusCode, string(body), resp.Header
+}
+
+// kept reads what a stream without an end begins with: what was kept comes at once, and
+// then nothing for a while.
+func kept(body io.Reader, cancel context.CancelFunc) string {
+	var text strings.Builder
+	var quiet *time.Timer // begins with the first bytes
+	for buf := make([]byte, 64<<10); ; {
+		n, err := body.Read(buf)
+		if quiet != nil {
+			quiet.Stop()
+		}
+		text.Write(buf[:n])
+		if err != nil {
+			return text.String()
+		}
+		quiet = time.AfterFunc(time.Second, cancel)
+	}
 }
 
 // forge joins the parts of a token of which one is changed.
