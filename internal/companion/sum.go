@@ -2,13 +2,19 @@ package companion
 
 import (
 	"fmt"
-	"hash/crc32"
+	"hash/fnv"
+	"sync"
 )
 
 // Sum tells one embedded program from another; empty without one.
-func Sum() string {
+func Sum() string { return sum() }
+
+// sum is no CRC: that makes a table at the start of every program that could need it.
+var sum = sync.OnceValue(func() string {
 	if !Embedded() {
 		return ""
 	}
-	return fmt.Sprintf("%08x-%d", crc32.ChecksumIEEE(binary), len(binary))
-}
+	h := fnv.New64a()
+	h.Write(binary) //nolint:errcheck // a hash takes everything
+	return fmt.Sprintf("%016x-%d", h.Sum64(), len(binary))
+})

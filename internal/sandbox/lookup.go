@@ -28,6 +28,7 @@ func (o opened) Close()      { unix.Close(int(o)) }
 // place of another mount, to wherever its writer wants.
 type lookup struct {
 	foreign map[uint64]bool // by mount ID
+	root    uint64          // mount ID of /, 0 before it was asked for
 	text    []byte          // room for what a link says, made for the first one
 }
 
@@ -63,6 +64,9 @@ func (l *lookup) open(name string) (opened, error) {
 	if err == nil {
 		return opened(fd), nil
 	}
+	if fd, err := l.openOnRoot(name); err == nil {
+		return fd, nil
+	}
 	w := &walk{look: l, at: -1}
 	defer w.close()
 	if err := w.restart(name); err != nil {
@@ -76,6 +80,27 @@ func (l *lookup) open(name string) (opened, error) {
 	fd = w.at
 	w.at = -1
 	return opened(fd), nil
+}
+
+// openOnRoot opens a path that does not leave the mount of /, whatever links it passes: so
+// it is in no foreign mount on the way. Any other path is an error.
+func (l *lookup) openOnRoot(name string) (opened, error) {
+	if l.root == 0 {
+		fd, err := unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return -1, err
+		}
+		defer unix.Close(fd)
+		if l.root, err = mountID(fd); err != nil {
+			return -1, err
+		}
+	}
+	if l.foreign[l.root] {
+		return -1, unix.EXDEV
+	}
+	fd, err := unix.Openat2(unix.AT_FDCWD, name, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_NO_XDEV | unix.RESOLVE_NO_MAGICLINKS})
+	return opened(fd), err
 }
 
 // walk is one lookup on its way.
