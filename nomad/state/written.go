@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/hashicorp/go-memdb"
 )
@@ -18,16 +17,12 @@ type reader interface {
 	LowerBound(table, index string, args ...any) (memdb.ResultIterator, error)
 }
 
-// comparableRows is how many written rows of a table a range is compared with.
-const comparableRows = 64
-
 // overlay holds what a transaction writes until it commits, so that a row that several
-// entries write goes to memdb once, and answers most of its reads by the state before
-// it. memdb clones a tree that is read after it was written to in the same transaction,
-// and forgets then which nodes the transaction owns: the next write copies all of its
-// path again, which makes many entries in one transaction as dear as one by one.
-//
-//	written ──commit, or a read of a range that may have it──▶ in memdb's transaction ──written again──▶ written
+// entries write goes to memdb once, and answers its reads by the state before it and by
+// what was written. memdb clones a tree that is read after it was written to in the same
+// transaction, and forgets then which nodes the transaction owns: the next write copies
+// all of its path again, which makes many entries in one transaction as dear as one by
+// one.
 type overlay struct {
 	before *memdb.Txn // the state that the transaction began with
 	schema *memdb.DBSchema
@@ -47,12 +42,12 @@ type writtenRows struct {
 
 // rewritten is a row that a transaction wrote.
 type rewritten struct {
-	row   any  // as it was written last, or removed
-	gone  bool // it was removed
-	waits bool // for memdb: until then the row belongs to the transaction alone
-	old   any  // as the transaction found it, nil when there was none
-	found bool // old was looked up
-	keys  map[string][2][]byte
+	row   any                  // as it was written last, or removed
+	gone  bool                 // it was removed
+	waits bool                 // for memdb: until then the row belongs to the transaction alone
+	old   any                  // as the transaction found it, nil when there was none
+	found bool                 // old was looked up
+	keys  map[string][2][]byte // in indexes, of old and of what it is now
 }
 
 // now returns the row as the transaction sees it, nil when there is none.
@@ -129,51 +124,6 @@ func (o *overlay) find(table string, k key) *rewritten {
 		return t.rows[string(k)]
 	}
 	return nil
-}
-
-// same says whether the rows whose key in an index begins with k are what they were.
-func (o *overlay) same(table, index string, k key) bool {
-	t := o.tables[table]
-	if t == nil {
-		return true
-	}
-	if len(t.rows) > comparableRows {
-		return false
-	}
-	for id, row := range t.rows {
-		for _, at := range o.indexed(table, index, id, row) {
-			if at != nil && bytes.HasPrefix(at, k) {
-				return false
-			}
-		}
-	}
-	return true
-}
-
-// indexed returns the keys in an index of a row as it was and as it is, nil where it
-// was or is not in it.
-func (o *overlay) indexed(table, index, id string, row *rewritten) [2][]byte {
-	if known, ok := row.keys[index]; ok {
-		return known
-	}
-	if !row.found {
-		var err error
-		if row.old, err = o.before.First(table, primary, key(id)); err != nil {
-			panic(fmt.Sprintf("state: bug: table %s: %v", table, err))
-		}
-		row.found = true
-	}
-	var at [2][]byte
-	for i, r := range []any{row.old, row.now()} {
-		if r != nil {
-			at[i] = o.keyOf(table, index, r)
-		}
-	}
-	if row.keys == nil {
-		row.keys = map[string][2][]byte{}
-	}
-	row.keys[index] = at
-	return at
 }
 
 // flush gives memdb what a table waits with.
@@ -260,39 +210,10 @@ func (t *txn) FirstWatch(table, index string, args ...any) (<-chan struct{}, any
 	return nil, row, err
 }
 
-// Get implements reader.
-func (t *txn) Get(table, index string, args ...any) (memdb.ResultIterator, error) {
-	from, err := t.source(table, index, args)
-	if err != nil {
-		return nil, err
-	}
-	return from.Get(table, index, args...)
-}
-
-// GetReverse implements reader.
-func (t *txn) GetReverse(table, index string, args ...any) (memdb.ResultIterator, error) {
-	from, err := t.source(table, index, args)
-	if err != nil {
-		return nil, err
-	}
-	return from.GetReverse(table, index, args...)
-}
-
 // LowerBound implements reader.
 func (t *txn) LowerBound(table, index string, args ...any) (memdb.ResultIterator, error) {
 	if err := t.flush(table); err != nil {
 		return nil, err
 	}
 	return t.tx.LowerBound(table, index, args...)
-}
-
-// source is where a range is read from: the state before the transaction, as long as
-// nothing of that range was written; otherwise memdb, once it has what was.
-func (t *txn) source(table, index string, args []any) (*memdb.Txn, error) {
-	name, isPrefix := strings.CutSuffix(index, "_prefix")
-	k, isKey := args[0].(key)
-	if t.overlay == nil || !isPrefix || !isKey || !t.overlay.same(table, name, k) {
-		return t.tx, t.flush(table)
-	}
-	return t.overlay.before, nil
 }
