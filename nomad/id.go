@@ -2,7 +2,7 @@ package nomad
 
 import (
 	"crypto/rand"
-	"fmt"
+	"encoding/hex"
 	"strconv"
 	"strings"
 )
@@ -20,7 +20,21 @@ func NewID() string {
 	rand.Read(b[:]) // never fails: crypto/rand ends the process instead
 	b[6] = b[6]&0x0f | 0x40
 	b[8] = b[8]&0x3f | 0x80
-	return fmt.Sprintf("%x-%x-%x-%x-%x", b[0:4], b[4:6], b[6:8], b[8:10], b[10:16])
+	out := make([]byte, 0, 36)
+	for i, n := 0, 0; i < len(b); i += n {
+		n = 2 // but for the first group and the last
+		switch i {
+		case 0:
+			n = 4
+		case 10:
+			n = 6
+		}
+		if i > 0 {
+			out = append(out, '-')
+		}
+		out = hex.AppendEncode(out, b[i:i+n])
+	}
+	return string(out)
 }
 
 // IsUUID says whether s has the shape of a UUID: 36 hex digits and dashes.

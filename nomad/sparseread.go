@@ -7,10 +7,10 @@ import (
 	"reflect"
 )
 
-// DecodeCommand reads what EncodeCommand wrote after the message type into the pointer
-// v, to something empty. It is Decode for what our own servers write: each of them
-// decodes every entry of the log. What it does not expect it leaves to Decode.
-func DecodeCommand(b []byte, v any) error {
+// DecodeSparse reads what EncodeSparse wrote into the pointer v, to something empty. It is
+// Decode for what our own servers write most, entries of the log and requests: each
+// server decodes all of them. What it does not expect it leaves to Decode.
+func DecodeSparse(b []byte, v any) error {
 	to := reflect.ValueOf(v).Elem()
 	if in := (sparseReader{b}); in.value(to, encodesItself(to.Type())) {
 		return nil
@@ -18,6 +18,11 @@ func DecodeCommand(b []byte, v any) error {
 	to.SetZero()
 	return Decode(b, v)
 }
+
+// firstItems is for how many items of a list or map there is room at first. Whoever says
+// how many there are may be lying about what they are, and an item of one byte would be
+// room for a struct of some hundred.
+const firstItems = 16
 
 // sparseReader holds what is still to be read. Its methods say whether they could read
 // what was there; the value that they were given is spoiled otherwise.
@@ -87,9 +92,13 @@ func (in *sparseReader) slice(v reflect.Value) bool {
 	if !ok {
 		return false
 	}
-	v.Set(reflect.MakeSlice(v.Type(), n, n))
+	v.Set(reflect.MakeSlice(v.Type(), min(n, firstItems), min(n, firstItems)))
 	own := encodesItself(v.Type().Elem())
 	for i := 0; ok && i < n; i++ {
+		if i == v.Len() {
+			v.Grow(1)
+			v.SetLen(min(v.Cap(), n))
+		}
 		ok = in.value(v.Index(i), own)
 	}
 	return ok
@@ -101,7 +110,7 @@ func (in *sparseReader) mapping(v reflect.Value) bool {
 		return false
 	}
 	t := v.Type()
-	v.Set(reflect.MakeMapWithSize(t, n))
+	v.Set(reflect.MakeMapWithSize(t, min(n, firstItems)))
 	for ; ok && n > 0; n-- {
 		k, elem := reflect.New(t.Key()).Elem(), reflect.New(t.Elem()).Elem()
 		if ok = in.value(k, encodesItself(t.Key())) && in.value(elem, encodesItself(t.Elem())); ok {

@@ -62,13 +62,13 @@ func pair(head, body any, encode func(any) ([]byte, error)) ([]byte, error) {
 	return append(h, b...), nil
 }
 
-// readInto receives one value into v.
+// readInto receives one value into v, which is empty.
 func readInto(r *bufio.Reader, v any, limit int) error {
-	b, err := readValue(r, nil, limit)
+	b, err := readValue(r, make([]byte, 0, usualHeader), limit)
 	if err != nil {
 		return err
 	}
-	if err := nomad.Decode(b, v); err != nil {
+	if err := nomad.DecodeSparse(b, v); err != nil {
 		return fmt.Errorf("%w: %w", errBadValue, err)
 	}
 	return nil

@@ -197,7 +197,7 @@ func (s *Server) serveCalls(ctx context.Context, c *Conn, conn io.ReadWriteClose
 		var r request
 		err := readInto(in, &r.head, maxHeader)
 		if err == nil {
-			r.body, err = readValue(in, nil, maxRequest)
+			r.body, err = readValue(in, make([]byte, 0, usualRequest), maxRequest)
 		}
 		if err != nil {
 			s.ended(c, err)
@@ -242,7 +242,7 @@ func (s *Server) answer(ctx context.Context, c *Conn, head requestHeader, body [
 		return reply, struct{}{}
 	}
 	req := m.request()
-	if err := nomad.Decode(body, req); err != nil {
+	if err := nomad.DecodeSparse(body, req); err != nil {
 		reply.Error = nomad.ErrorText(nomad.Errorf(400, "decode the request of %s: %v", m.Name, err))
 		return reply, struct{}{}
 	}

@@ -19,6 +19,12 @@ const (
 	bytesPerNil       = 16
 )
 
+// What most take, so that a buffer need not grow.
+const (
+	usualHeader  = 64
+	usualRequest = 1 << 10
+)
+
 // errBadValue means that what came is no value, or none that is taken: the connection
 // itself is well.
 var (

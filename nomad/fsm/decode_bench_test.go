@@ -10,7 +10,7 @@ import (
 // the codec.
 func BenchmarkDecode(b *testing.B) {
 	body := registration(b, 10).Data[1:]
-	for name, decode := range map[string]func([]byte, any) error{"command": nomad.DecodeCommand, "codec": nomad.Decode} {
+	for name, decode := range map[string]func([]byte, any) error{"command": nomad.DecodeSparse, "codec": nomad.Decode} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			used := -cpuTime(b)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"runtime"
 	"testing"
 	"time"
 
@@ -37,7 +38,7 @@ func TestSparseEntries(t *testing.T) {
 			if err := nomad.Decode(plain, want); err != nil {
 				t.Fatal(err)
 			}
-			for how, decode := range map[string]func([]byte, any) error{"by the codec": nomad.Decode, "as a command": nomad.DecodeCommand} {
+			for how, decode := range map[string]func([]byte, any) error{"by the codec": nomad.Decode, "as a command": nomad.DecodeSparse} {
 				got := reflect.New(v.Type().Elem()).Interface()
 				if err := decode(entry[1:], got); err != nil || entry[0] != byte(number) {
 					t.Fatalf("%T %s: %v", got, how, err)
@@ -63,7 +64,7 @@ func TestEntriesOfOthers(t *testing.T) {
 	compare := func(body []byte, fresh func() any) {
 		t.Helper()
 		want, got := fresh(), fresh()
-		wantErr, err := nomad.Decode(body, want), nomad.DecodeCommand(body, got)
+		wantErr, err := nomad.Decode(body, want), nomad.DecodeSparse(body, got)
 		if fmt.Sprint(err) != fmt.Sprint(wantErr) {
 			t.Fatalf("%x: %T: %v, by the codec %v", body, got, err, wantErr)
 		}
@@ -151,7 +152,7 @@ func someValue(r *rand.Rand, v reflect.Value, depth int) {
 			}
 		}
 	case reflect.Slice:
-		n := []int{0, 1, 2, 17}[r.IntN(4)]
+		n := []int{0, 1, 2, 17, 40}[r.IntN(5)]
 		if depth > 3 {
 			n = min(n, 1)
 		}
@@ -183,5 +184,22 @@ func someValue(r *rand.Rand, v reflect.Value, depth int) {
 		} else if v.CanUint() {
 			v.SetUint(n)
 		}
+	}
+}
+
+// 64 thousand numbers where structs of 2 KiB are expected are refused before there is room
+// for as many of those.
+func TestDecodeMakesNoRoomForWhatIsClaimed(t *testing.T) {
+	type large struct{ A, B, C, D [64]uint64 }
+	type list struct{ Items []large }
+	body := append([]byte("\x81\xa5Items\xdc\xff\xff"), make([]byte, 65535)...)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if err := nomad.DecodeSparse(body, new(list)); err == nil {
+		t.Error("numbers were read as structs")
+	}
+	runtime.ReadMemStats(&after)
+	if took := after.TotalAlloc - before.TotalAlloc; took > 16<<20 {
+		t.Errorf("%d bytes were allocated for a message of %d", took, len(body))
 	}
 }
