@@ -258,12 +258,18 @@ func (s *allocSet) run(a *nomad.Allocation, r *allocrunner.Runner) {
 
 // told is where runners report to.
 func (s *allocSet) told(status *nomad.Allocation) {
+	var before *nomad.Allocation
 	s.mu.Lock()
 	if h := s.held[status.ID]; h != nil {
-		h.status = status
+		before, h.status = h.status, status
 	}
 	s.mu.Unlock()
-	s.updates.put(status)
+	switch newsOf(before, status) {
+	case change:
+		s.updates.put(status)
+	case detail:
+		s.updates.putDetail(status)
+	}
 }
 
 // remove stops an allocation that still runs and destroys it: its directory and

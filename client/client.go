@@ -9,6 +9,8 @@
 //
 // While attached, the node beats once per TTL and pulls. Losing the servers stops
 // nothing: tasks go on, and their ends are told when a server answers again.
+// What changes is told at once, the events of tasks with the next change or a tenth of a
+// second later: each call is an entry of the servers' log.
 //
 // Goroutines, all inside Run: one each for registration and heartbeat, pulling,
 // telling statuses, drivers, collecting, directories made ahead; one per allocation.

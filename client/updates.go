@@ -15,8 +15,13 @@ const (
 	updateBackoffMax = 5 * time.Second
 )
 
+// detailWait is how long the events of tasks wait for something to go with. Each call is
+// an entry of the servers' log: a start has two of events before its task runs.
+const detailWait = 100 * time.Millisecond
+
 // updates carries the status of allocations to the servers: whatever is queued
-// goes in one call, the newest of each allocation, and nothing waits for more.
+// goes in one call, the newest of each allocation. What is a change goes at once; details
+// of it wait a moment, and go with the next change if that comes first.
 type updates struct {
 	send func(ctx context.Context, allocs []*nomad.Allocation) error
 	log  *slog.Logger
@@ -24,6 +29,7 @@ type updates struct {
 
 	mu      sync.Mutex
 	pending map[string]*nomad.Allocation
+	details *time.Timer // set while details wait
 }
 
 func newUpdates(send func(context.Context, []*nomad.Allocation) error, log *slog.Logger) *updates {
@@ -36,6 +42,16 @@ func (u *updates) put(a *nomad.Allocation) {
 	u.pending[a.ID] = a
 	u.mu.Unlock()
 	u.nudge()
+}
+
+// putDetail is put for a status of which nobody waits to hear.
+func (u *updates) putDetail(a *nomad.Allocation) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.pending[a.ID] = a
+	if u.details == nil {
+		u.details = time.AfterFunc(detailWait, u.nudge)
+	}
 }
 
 // putOlder queues a status unless there is one of the same allocation, which is newer.
@@ -76,9 +92,14 @@ func (u *updates) Run(ctx context.Context) error {
 	}
 }
 
+// take empties the queue.
 func (u *updates) take() []*nomad.Allocation {
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	if u.details != nil {
+		u.details.Stop()
+		u.details = nil
+	}
 	batch := make([]*nomad.Allocation, 0, len(u.pending))
 	for _, a := range u.pending {
 		batch = append(batch, a)
