@@ -87,7 +87,7 @@ func Hold(dir string, mode Mode) (*Switch, error) {
 	if s.users, err = os.OpenFile(filepath.Join(dir, "users"), os.O_RDWR|os.O_CREATE, 0o600); err != nil {
 		return nil, fmt.Errorf("hold auditing: %w", err)
 	}
-	if err := unix.Flock(int(s.users.Fd()), unix.LOCK_SH); err != nil {
+	if err := flock(s.users, unix.LOCK_SH); err != nil {
 		s.users.Close()
 		return nil, fmt.Errorf("hold auditing: %w", err)
 	}

@@ -11,20 +11,23 @@ import (
 )
 
 // host skips where the switches cannot be turned, and keeps other tests that turn them
-// away until t is over: it holds the lock of the directory that real agents use.
+// away until t is over, and agents, as tests beside this one start them, from beginning or
+// ending to need them: it holds both locks of the directory that real agents use.
 func host(t *testing.T) {
 	t.Helper()
 	if err := os.MkdirAll(DefaultDir, 0o700); err != nil {
 		t.Skipf("needs %s: %v", DefaultDir, err)
 	}
-	f, err := os.OpenFile(filepath.Join(DefaultDir, "test"), os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		t.Skip(err)
+	for _, name := range []string{"test", "lock"} {
+		f, err := os.OpenFile(filepath.Join(DefaultDir, name), os.O_RDWR|os.O_CREATE, 0o600)
+		if err != nil {
+			t.Skip(err)
+		}
+		t.Cleanup(func() { f.Close() })
+		if err := flock(f, unix.LOCK_EX); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if err := flock(f, unix.LOCK_EX); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { f.Close() })
 	was, err := auditing()
 	if err == nil && was == 0 {
 		if err = setAuditing(0); errors.Is(err, unix.EPERM) {
