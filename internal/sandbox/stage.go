@@ -15,6 +15,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/internal/companion"
 	"github.com/open-nomad/open-nomad/internal/landlock"
+	"github.com/open-nomad/open-nomad/internal/stage"
 )
 
 // Entry is the stage's name for companion.
@@ -32,10 +33,10 @@ const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bi
 
 // Credentials, no_new_privs, Landlock and seccomp belong to a thread; that of the stage
 // executes the program and the kernel ends the others.
-func init() { companion.RegisterThread(Entry, stage) }
+func init() { companion.RegisterThread(Entry, run) }
 
-// stage is the entry: it ends in the program, or reports why not.
-func stage() int {
+// run is the entry: it ends in the program, or reports why not.
+func run() int {
 	err := stageRun()
 	unix.Write(statusFD, []byte(err.Error())) //nolint:errcheck // the starter is gone: nobody to tell
 	return 1
@@ -47,8 +48,7 @@ func stageRun() error {
 	if err := unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		return fmt.Errorf("mark descriptors: %w", err)
 	}
-	// Init lets timers be late (internal/stage): not those of the program.
-	if err := unix.Prctl(unix.PR_SET_TIMERSLACK, 0, 0, 0, 0); err != nil {
+	if err := inTime(); err != nil {
 		return fmt.Errorf("reset timer slack: %w", err)
 	}
 	p, err := readPolicy(policyFD)
@@ -68,6 +68,16 @@ func stageRun() error {
 		os.Exit(p.MissingExit)
 	}
 	return err
+}
+
+// inTime undoes for the program what init does to timers (internal/stage). The kernel's own
+// reset would be for the main thread alone, and without the companion this may be another.
+func inTime() error {
+	slack, err := strconv.ParseUint(os.Getenv(stage.TimerSlack), 10, 64)
+	if err != nil {
+		return err
+	}
+	return unix.Prctl(unix.PR_SET_TIMERSLACK, uintptr(slack), 0, 0, 0)
 }
 
 // readPolicy reads the memory file fd and closes it.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -47,9 +48,19 @@ type Process struct {
 	status *os.File // nil without init
 }
 
+// TimerSlack names the variable that tells the stage how late, in nanoseconds, timers of
+// the program may be: as late as ours.
+const TimerSlack = "NOMAD_TIMER_SLACK"
+
 // environ is the stage's environment, never the program's: one processor and no
 // collector are quicker for a program that lives two milliseconds.
-var environ = []string{"GOMAXPROCS=1", "GOGC=off"}
+func environ() ([]string, error) {
+	slack, err := unix.PrctlRetInt(unix.PR_GET_TIMERSLACK, 0, 0, 0, 0)
+	if err != nil {
+		return nil, fmt.Errorf("ask for the timer slack: %w", err)
+	}
+	return []string{"GOMAXPROCS=1", "GOGC=off", TimerSlack + "=" + strconv.Itoa(slack)}, nil
+}
 
 // Names of descriptors of init and the stage, by number; see the package.
 const firstFile = 3
@@ -196,8 +207,11 @@ func (f *forking) exec(p *Process) error {
 	for i, file := range f.files {
 		fds[i] = file.Fd()
 	}
-	var err error
-	p.PID, err = syscall.ForkExec(f.path, f.argv, &syscall.ProcAttr{Dir: "/", Env: environ, Files: fds, Sys: &f.sys})
+	env, err := environ()
+	if err != nil {
+		return err
+	}
+	p.PID, err = syscall.ForkExec(f.path, f.argv, &syscall.ProcAttr{Dir: "/", Env: env, Files: fds, Sys: &f.sys})
 	if err != nil {
 		return fmt.Errorf("%s: %w", f.what(), err)
 	}
