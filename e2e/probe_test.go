@@ -3,6 +3,7 @@ package e2e
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"os/exec"
@@ -30,13 +31,18 @@ var attacks = map[string]func(target string) error{
 		return appendTo(filepath.Join(at, "planted"), os.O_WRONLY|os.O_CREATE|os.O_EXCL)
 	},
 	"truncate": func(at string) error { return os.Truncate(at, 0) },
-	"remove":   func(at string) error { return os.RemoveAll(at) },
-	"rename":   func(at string) error { return os.Rename(at, at+".moved") },
-	"link":     func(at string) error { return os.Link(at, filepath.Join(os.Getenv("NOMAD_TASK_DIR"), "link")) },
-	"chmod":    func(at string) error { return os.Chmod(at, 0o777) },
-	"chown":    func(at string) error { return os.Lchown(at, os.Getuid(), os.Getgid()) },
-	"utime":    func(at string) error { return os.Chtimes(at, time.Unix(1, 0), time.Unix(1, 0)) },
-	"xattr":    func(at string) error { return unix.Setxattr(at, "user.x", []byte("x"), 0) },
+	"remove": func(at string) error {
+		if err := os.Remove(at); err == nil || errors.Is(err, fs.ErrNotExist) {
+			return err // what a task does not see it has not removed: RemoveAll would not tell
+		}
+		return os.RemoveAll(at)
+	},
+	"rename": func(at string) error { return os.Rename(at, at+".moved") },
+	"link":   func(at string) error { return os.Link(at, filepath.Join(os.Getenv("NOMAD_TASK_DIR"), "link")) },
+	"chmod":  func(at string) error { return os.Chmod(at, 0o777) },
+	"chown":  func(at string) error { return os.Lchown(at, os.Getuid(), os.Getgid()) },
+	"utime":  func(at string) error { return os.Chtimes(at, time.Unix(1, 0), time.Unix(1, 0)) },
+	"xattr":  func(at string) error { return unix.Setxattr(at, "user.x", []byte("x"), 0) },
 	"connect": func(at string) error {
 		if err := os.Chdir(filepath.Dir(at)); err != nil { // the path is longer than an address may be
 			return err
