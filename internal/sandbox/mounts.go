@@ -24,12 +24,12 @@ func (p *Policy) mount(look *lookup) error {
 	if err != nil {
 		return err
 	}
-	view := noTree
+	view := seat{tree: noTree}
 	if p.Mounts.View != (View{}) {
 		if view, err = p.mountView(look); err != nil {
 			return fmt.Errorf("hide what others have in %s: %w", p.Mounts.View.Dir, err)
 		}
-		defer view.close()
+		defer view.tree.close()
 	}
 	if err := p.makeBinds(look, sources); err != nil {
 		return err
@@ -187,7 +187,7 @@ func (b Bind) openTarget(look *lookup, source int) (int, error) {
 			return -1, err
 		}
 		defer root.Close()
-		return makeMountPoint(int(root.Fd()), b.Target, isDir(source))
+		return makeMountPoint(int(root.Fd()), mountPoint{b.Target, isDir(source), 0o755})
 	}
 	above, err := look.open(filepath.Dir(b.Target))
 	if err != nil {
@@ -214,11 +214,18 @@ func openBeneath(root, name string) (int, error) {
 	return unix.Openat2(fd, name, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: inside})
 }
 
-// makeMountPoint opens name below root, making it and the directories above it if they
-// are not there, without following a link.
-func makeMountPoint(root int, name string, dir bool) (int, error) {
+// mountPoint is what something is to be mounted on.
+type mountPoint struct {
+	name string
+	dir  bool
+	mode uint32 // of directories that are made for it
+}
+
+// makeMountPoint opens a mount point below root, making it and the directories above it if
+// they are not there, without following a link.
+func makeMountPoint(root int, m mountPoint) (int, error) {
 	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: inside}
-	fd, err := unix.Openat2(root, name, &how)
+	fd, err := unix.Openat2(root, m.name, &how)
 	if err != unix.ENOENT {
 		return fd, err
 	}
@@ -228,12 +235,12 @@ func makeMountPoint(root int, name string, dir bool) (int, error) {
 			unix.Close(at)
 		}
 	}()
-	parts := strings.Split(path.Clean(name), "/")
+	parts := strings.Split(path.Clean(m.name), "/")
 	for i, part := range parts {
-		if i == len(parts)-1 && !dir {
+		if i == len(parts)-1 && !m.dir {
 			return makeFile(at, part)
 		}
-		if err := unix.Mkdirat(at, part, 0o755); err != nil && err != unix.EEXIST {
+		if err := unix.Mkdirat(at, part, m.mode); err != nil && err != unix.EEXIST {
 			return -1, fmt.Errorf("make directory %s: %w", path.Join(parts[:i+1]...), err)
 		}
 		next, err := unix.Openat2(at, part, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC | unix.O_DIRECTORY, Resolve: inside})

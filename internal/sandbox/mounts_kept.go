@@ -17,9 +17,12 @@ type kept struct {
 	dir  bool
 }
 
+// passMode lets everybody pass and nobody look around.
+const passMode = 0o711
+
 // attach mounts it at its name below base, which hides the rest.
 func (k kept) attach(base tree) error {
-	at, err := makeMountPoint(int(base), k.name, k.dir)
+	at, err := makeMountPoint(int(base), mountPoint{k.name, k.dir, passMode})
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ const tmpDir = "/tmp"
 
 // mountTmp mounts the program's own directory on /tmp, and on that again what it was
 // granted below the host's, and the view if it is there, as with an agent that lives there.
-func (p *Policy) mountTmp(look *lookup, view tree) error {
+func (p *Policy) mountTmp(look *lookup, view seat) error {
 	own, err := p.Mounts.Tmp.open(look)
 	if err != nil {
 		return fmt.Errorf("open %s: %w", p.Mounts.Tmp, err)
@@ -45,13 +45,13 @@ func (p *Policy) mountTmp(look *lookup, view tree) error {
 
 // keptOfTmp takes what must stay visible below /tmp. The view goes there as the mount that
 // it is, with all that is mounted in it; what is no mount yet is copied.
-func (p *Policy) keptOfTmp(look *lookup, view tree) ([]kept, error) {
+func (p *Policy) keptOfTmp(look *lookup, view seat) ([]kept, error) {
 	places := slices.DeleteFunc(p.granted(tmpDir), isWhole)
-	name, err := filepath.Rel(tmpDir, p.Mounts.View.Dir)
-	if view == noTree || err != nil || !filepath.IsLocal(name) || name == "." {
+	name, err := filepath.Rel(tmpDir, view.Dir)
+	if view.tree == noTree || err != nil || !filepath.IsLocal(name) || name == "." {
 		return copyKept(look, uppermost(places))
 	}
-	places = uppermost(append(places, place{Path{Name: p.Mounts.View.Dir}, name}))
+	places = uppermost(append(places, place{Path{Name: view.Dir}, name}))
 	i := slices.IndexFunc(places, func(q place) bool { return q.name == name })
 	if i < 0 { // granted with more around it
 		return copyKept(look, places)
@@ -60,9 +60,9 @@ func (p *Policy) keptOfTmp(look *lookup, view tree) ([]kept, error) {
 	if err != nil {
 		return keep, err
 	}
-	fd, err := unix.FcntlInt(uintptr(view), unix.F_DUPFD_CLOEXEC, 0)
+	fd, err := unix.FcntlInt(uintptr(view.tree), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
-		return keep, fmt.Errorf("take %s along: %w", p.Mounts.View.Dir, err)
+		return keep, fmt.Errorf("take %s along: %w", view.Dir, err)
 	}
 	return append(keep, kept{name: name, tree: tree(fd), dir: true}), nil
 }

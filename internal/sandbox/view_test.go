@@ -48,7 +48,8 @@ func TestView(t *testing.T) {
 		"granted a file":               {dir, []sandbox.Path{{Modes: "r", Name: dir + "/other/file"}}, dir + "/*\nforeign\n"},
 		"granted it by its other name": {linked, []sandbox.Path{{Modes: "r", Name: dir + "/other/file"}}, dir + "/*\nforeign\n"},
 		"granted the directory":        {dir, []sandbox.Path{{Modes: "r", Name: dir}}, dir + "/mine " + dir + "/other " + dir + "/web\nforeign\nforeign\n"},
-		"granted what is around":       {dir, []sandbox.Path{{Modes: "rwxc", Name: "/"}}, dir + "/*\n"},
+		"granted what is around it":    {dir, []sandbox.Path{{Modes: "r", Name: filepath.Dir(dir)}}, dir + "/*\n"},
+		"granted what is around all":   {dir, []sandbox.Path{{Modes: "rwxc", Name: "/"}}, dir + "/*\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			policy := p.policy(&sandbox.Mounts{View: sandbox.View{Dir: tt.dir, Own: "mine"}, Proc: true})
@@ -57,6 +58,13 @@ func TestView(t *testing.T) {
 			r := runPolicy(t, policy, "exec 2>/dev/null; rm -f hard; "+script)
 			if want := "before\nmine\n" + tt.want; r.reason != "" || r.out != want {
 				t.Errorf("program = %+v, want %q", r, want)
+			}
+			// The same from a /tmp of its own, into which the view goes along.
+			policy.Mounts.Tmp = sandbox.Path{Name: "mine/web/tmp", Beneath: dir}
+			tried := strings.Replace(script, "mv made tmp/moved && ln tmp/moved hard", "ln made hard", 1)
+			r = runPolicy(t, policy, "exec 2>/dev/null; rm -f hard; "+tried)
+			if want := "before\nmine\n" + tt.want; r.reason != "" || r.out != want {
+				t.Errorf("program with a /tmp = %+v, want %q", r, want)
 			}
 		})
 	}

@@ -139,8 +139,14 @@ func (p *process) view(policy *sandbox.Policy) Layer {
 		l.Declared, l.Match = "all of it, as granted", true
 		return l
 	}
-	if m, ok := p.at(point); ok {
-		l.Live, l.Match = m.kind+" "+strings.Join(m.options, ","), m.kind == "tmpfs" && m.has("ro")
+	// In /tmp it may begin further up, where all is hidden in any case.
+	for ; point != "/" && point != "/tmp" && !l.Match; point = filepath.Dir(point) {
+		if m, ok := p.at(point); ok {
+			l.Live, l.Match = m.kind+" "+strings.Join(m.options, ","), m.kind == "tmpfs" && m.has("ro")
+		}
+		if policy.Mounts.Tmp == (sandbox.Path{}) || !strings.HasPrefix(point, "/tmp/") {
+			break
+		}
 	}
 	return l
 }
