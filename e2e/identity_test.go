@@ -156,7 +156,8 @@ func TestOutageLongerThanTheToken(t *testing.T) {
 	f := newFleet(t, "")
 	cl := f.join("c1", "")
 	defer f.purge()
-	ids := []*api.WorkloadIdentity{{Name: "short", Audience: []string{"aud.example"}, File: true, TTL: 2 * time.Second, ChangeMode: "signal", ChangeSignal: "SIGHUP"}}
+	// The shell is to have its trap before the first renewal, on a busy machine too.
+	ids := []*api.WorkloadIdentity{{Name: "short", Audience: []string{"aud.example"}, File: true, TTL: 6 * time.Second, ChangeMode: "signal", ChangeSignal: "SIGHUP"}}
 	al := register(t, cl, rawTask("outage", ids, "/bin/sh", "-c", `n=0; trap 'n=$((n+1)); echo told $n' HUP; echo pid $$; while :; do sleep 0.1; done`), "running")
 	file := filepath.Join(secretsOf(cl, al), "nomad_short.jwt")
 	pid := pidOf(t, cl, al)
