@@ -90,7 +90,9 @@ func (g *guardedLog) prepare(metaFile string) error {
 	if err != nil {
 		return fmt.Errorf("open index of the raft log: %w", err)
 	}
-	err = unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, reserved)
+	for err = unix.EINTR; err == unix.EINTR; { // Go's own signals interrupt it when the disk is slow
+		err = unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, reserved)
+	}
 	if errors.Is(err, unix.EOPNOTSUPP) {
 		err = nil // a file system that can't promise
 	}
