@@ -276,7 +276,7 @@ func TestStop(t *testing.T) {
 				t.Fatal(err)
 			}
 			waitFor(t, func() bool { return readLogs(t, cfg, "stdout") == "up\n" })
-			timeout := 10 * time.Second
+			timeout := 2 * time.Minute
 			if tt.sig == 9 {
 				timeout = 50 * time.Millisecond
 			}
@@ -326,7 +326,7 @@ func TestStats(t *testing.T) {
 	if _, err := f.StartTask(t.Context(), cfg); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	ch, err := f.TaskStats(ctx, cfg.ID, 50*time.Millisecond)
 	if err != nil {

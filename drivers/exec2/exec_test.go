@@ -16,7 +16,7 @@ import (
 // beside runs a shell beside a task.
 func (f *fixture) beside(id, script string, tty bool) (code int, stdout, stderr string) {
 	f.t.Helper()
-	ctx, cancel := context.WithTimeout(f.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(f.t.Context(), 2*time.Minute)
 	defer cancel()
 	var out, errs bytes.Buffer
 	exit, err := f.ExecTask(ctx, id, &drivers.ExecOptions{Command: []string{"sh", "-c", script}, Tty: tty, Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs,
@@ -160,7 +160,7 @@ func TestExecAfterTheTaskMoved(t *testing.T) {
 	if _, err := f.StartTask(t.Context(), cfg); err != nil {
 		t.Fatal(err)
 	}
-	late := time.Now().Add(10 * time.Second)
+	late := time.Now().Add(2 * time.Minute)
 	for moved := 1; moved != 0; moved, _, _ = f.beside(cfg.ID, "test -L local", false) {
 		if time.Now().After(late) {
 			t.Fatal("the task did not move its directories")

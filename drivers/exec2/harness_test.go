@@ -61,7 +61,7 @@ func fixtureAt(t testing.TB, s settings) *fixture {
 	dir := openDir(t)
 	super := supervise.NewClient(filepath.Join(dir, "supervise"), log)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 		defer cancel()
 		if err := super.Shutdown(ctx); err != nil {
 			t.Errorf("Shutdown() = %v", err)
@@ -205,7 +205,7 @@ type outcome struct {
 
 func (f *fixture) run(cfg *drivers.TaskConfig) outcome {
 	f.t.Helper()
-	ctx, cancel := context.WithTimeout(f.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(f.t.Context(), 2*time.Minute)
 	defer cancel()
 	if _, err := f.StartTask(ctx, cfg); err != nil {
 		f.t.Fatalf("StartTask() = %v", err)
@@ -215,7 +215,7 @@ func (f *fixture) run(cfg *drivers.TaskConfig) outcome {
 
 func (f *fixture) wait(cfg *drivers.TaskConfig) outcome {
 	f.t.Helper()
-	ctx, cancel := context.WithTimeout(f.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(f.t.Context(), 2*time.Minute)
 	defer cancel()
 	res, err := f.WaitTask(ctx, cfg.ID)
 	if err != nil {

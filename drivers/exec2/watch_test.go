@@ -43,7 +43,7 @@ func (h *heard) tell(e *drivers.TaskEvent) {
 // wait returns when a task is told of, doing something now and then until it is.
 func (h *heard) wait(t *testing.T, id string, meanwhile func() error) *drivers.TaskEvent {
 	t.Helper()
-	late := time.After(20 * time.Second)
+	late := time.After(2 * time.Minute)
 	for {
 		if e := h.of(id, "Sandbox Denial"); e != nil {
 			return e

@@ -38,7 +38,7 @@ func newRig(t testing.TB) *rig {
 	r := &rig{t: t, dir: filepath.Join(t.TempDir(), "supervise"), logs: t.TempDir()}
 	t.Cleanup(func() {
 		c := r.client()
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 		defer cancel()
 		if err := c.Shutdown(ctx); err != nil {
 			t.Errorf("Shutdown() = %v", err)
@@ -76,7 +76,7 @@ func (r *rig) spec(script string) *supervise.Spec {
 // start starts a task or fails the test.
 func (r *rig) start(c *supervise.Client, s *supervise.Spec) *proc.Task {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	task, err := c.Start(ctx, s)
 	if err != nil {
@@ -87,7 +87,7 @@ func (r *rig) start(c *supervise.Client, s *supervise.Spec) *proc.Task {
 
 func (r *rig) wait(c *supervise.Client, id string) *proc.Exit {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	exit, err := c.Wait(ctx, id)
 	if err != nil {
