@@ -1,5 +1,6 @@
 // Package landlock takes file, network, signal and socket rights away from the
-// calling process, for good, with the kernel's Landlock. All that the kernel's ABI
+// calling thread, for good, with the kernel's Landlock: that of a program which executes
+// another in its place. All that the kernel's ABI
 // can take away is taken (rights.go); TCP ports only where they are listed.
 //
 // Two layers are laid on each other; what either denies is denied:
@@ -32,6 +33,7 @@ import (
 
 	lib "github.com/shoenig/go-landlock"
 	"golang.org/x/sys/unix"
+	"kernel.org/pub/linux/libs/security/libcap/psx" // ours, see go.mod
 )
 
 // ErrUnavailable means that the kernel has no Landlock, or that it is not enabled.
@@ -71,8 +73,9 @@ func ValidModes(s string) bool {
 	return s != "" && strings.Trim(s, "rwxc") == ""
 }
 
-// Restrict puts the calling process under r. It sets no_new_privs. On error the
-// process may be restricted in part: it must not go on to run a task.
+// Restrict puts the calling thread under r, to which the caller is locked, and with it
+// the program that it executes; other threads end there. It sets no_new_privs. On error the
+// thread may be restricted in part: it must not go on to run a task.
 func (r Ruleset) Restrict() error {
 	abi, err := ABI()
 	if err != nil {
@@ -98,12 +101,13 @@ func (r Ruleset) Restrict() error {
 	return r.restrictRest(abi)
 }
 
-// restrictFiles lays the first layer over the process.
+// restrictFiles lays the first layer over the thread.
 func (r Ruleset) restrictFiles() error {
 	paths, err := r.libPaths()
 	if err != nil {
 		return err
 	}
+	psx.OneThread()
 	if err := lib.New(paths...).Lock(lib.Mandatory); err != nil {
 		return fmt.Errorf("restrict files: %w", err)
 	}

@@ -20,8 +20,7 @@ type (
 	}
 )
 
-// restrictRest lays the second layer over the calling thread, which is the one
-// that will execute the task: other threads end there.
+// restrictRest lays the second layer over the thread.
 func (r Ruleset) restrictRest(abi int) error {
 	a := secondLayer(abi, r.TCP != nil)
 	files := uint64(0)
