@@ -52,12 +52,14 @@ func execIn(s *rpc.Stream, req *nomad.AllocExecRequest, input string) (stdout, s
 	if err := s.Encode(req); err != nil {
 		return "", "", nil, err
 	}
-	if err := s.Encode(&nomad.ExecInput{Stdin: &nomad.ExecIO{Data: []byte(input), Close: true}}); err != nil {
-		return "", "", nil, err
-	}
+	// A session that is refused may not read its input any more; the answer says why.
+	unread := s.Encode(&nomad.ExecInput{Stdin: &nomad.ExecIO{Data: []byte(input), Close: true}})
 	for {
 		var w nomad.StreamErrWrapper
 		if err := s.Decode(&w); err != nil {
+			if exit == nil && unread != nil {
+				return stdout, stderr, nil, unread
+			}
 			return stdout, stderr, exit, nil
 		}
 		if e := w.Error; e != nil {
