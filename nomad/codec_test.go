@@ -116,3 +116,31 @@ func TestCodecIsConcurrent(t *testing.T) {
 	}
 	wait.Wait()
 }
+
+// What was decoded holds nothing of the bytes that it came from: who reads requests uses the
+// same ones again.
+func TestDecodedIsItsOwn(t *testing.T) {
+	job := &nomad.Job{ID: "web", Meta: map[string]string{"team": "infra"}, Payload: []byte("payload"),
+		TaskGroups: []*nomad.TaskGroup{{Name: "group", Tasks: []*nomad.Task{{Name: "task", Config: map[string]any{
+			"command": "/bin/true", "args": []any{"one", []byte("two")}, "nested": map[string]any{"key": []map[string]any{{"deep": "text"}}}}}}}}}
+	req := &nomad.JobRegisterRequest{Job: job, WriteRequest: nomad.WriteRequest{Region: "global", AuthToken: "secret"}}
+	for name, codec := range map[string]struct {
+		encode func(any) ([]byte, error)
+		decode func([]byte, any) error
+	}{"whole": {nomad.Encode, nomad.Decode}, "sparse": {nomad.EncodeSparse, nomad.DecodeSparse}, "whole, read as sparse": {nomad.Encode, nomad.DecodeSparse}} {
+		text, err := codec.encode(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got, want nomad.JobRegisterRequest
+		if err := errors.Join(codec.decode(bytes.Clone(text), &want), codec.decode(text, &got)); err != nil {
+			t.Fatal(err)
+		}
+		for i := range text {
+			text[i] = 'x'
+		}
+		if !reflect.DeepEqual(got, want) || got.Job.TaskGroups[0].Tasks[0].Config["command"] != "/bin/true" {
+			t.Errorf("%s: after the bytes were written to it is %+v", name, got.Job.TaskGroups[0].Tasks[0])
+		}
+	}
+}

@@ -21,7 +21,8 @@ var (
 	ErrTokenExpired       = errors.New("ACL token expired")
 	ErrTokenInvalid       = errors.New("ACL token is invalid")
 	ErrACLDisabled        = errors.New("ACL support disabled")
-	ErrUnknownMethod      = errors.New("Unknown rpc method")
+	ErrUnknownMethod      = errors.New("Unknown rpc method") // of a stream
+	ErrNoMethod           = errors.New("rpc: can't find method")
 	ErrMissingAllocID     = errors.New("Missing allocation ID")
 	ErrNodeNotFound       = errors.New("node not found")
 	ErrRegistrationClosed = errors.New("Job registration, dispatch, and scale are disabled by the scheduler configuration")
@@ -89,7 +90,7 @@ func Errorf(code int, format string, args ...any) error {
 // wireErrors are the sentinels that keep their identity over RPC. That of a call that may
 // have been done comes before those that let it be made again.
 var wireErrors = []error{ErrMaybeApplied, ErrNoLeader, ErrNotReady, ErrNoRegionPath, ErrNoNodeConn, ErrPermissionDenied,
-	ErrTokenNotFound, ErrTokenExpired, ErrTokenInvalid, ErrACLDisabled, ErrUnknownMethod, ErrMissingAllocID, ErrNodeNotFound, ErrRegistrationClosed,
+	ErrTokenNotFound, ErrTokenExpired, ErrTokenInvalid, ErrACLDisabled, ErrUnknownMethod, ErrNoMethod, ErrMissingAllocID, ErrNodeNotFound, ErrRegistrationClosed,
 	ErrNodeSecret, ErrNodeHeld, ErrNodeSession, ErrUnsent, ErrNoStream, ErrLost,
 	ErrACLBootstrapped, ErrACLBootstrapReset, ErrACLPolicyNotFound, ErrACLRoleNotFound, ErrACLAuthMethodNotFound, ErrACLBindingRuleNotFound}
 

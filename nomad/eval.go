@@ -132,6 +132,16 @@ type EvalSpecificRequest struct {
 	QueryOptions
 }
 
+// EvalFinishRequest is the request of Eval.Finish, which is ours: what the first of Evals came
+// to, and those that follow from it. The reply is that of Eval.Dequeue, with the next
+// evaluation of the types of Schedulers if one is ready.
+type EvalFinishRequest struct {
+	Evals      []*Evaluation
+	EvalToken  string
+	Schedulers []string
+	WriteRequest
+}
+
 // EvalUpdateRequest is the request of Eval.Create, Eval.Reblock and Eval.Update.
 type EvalUpdateRequest struct {
 	Evals     []*Evaluation

@@ -20,21 +20,9 @@ func NewID() string {
 	rand.Read(b[:]) // never fails: crypto/rand ends the process instead
 	b[6] = b[6]&0x0f | 0x40
 	b[8] = b[8]&0x3f | 0x80
-	out := make([]byte, 0, 36)
-	for i, n := 0, 0; i < len(b); i += n {
-		n = 2 // but for the first group and the last
-		switch i {
-		case 0:
-			n = 4
-		case 10:
-			n = 6
-		}
-		if i > 0 {
-			out = append(out, '-')
-		}
-		out = hex.AppendEncode(out, b[i:i+n])
-	}
-	return string(out)
+	var h [32]byte
+	hex.Encode(h[:], b[:])
+	return string(h[:8]) + "-" + string(h[8:12]) + "-" + string(h[12:16]) + "-" + string(h[16:20]) + "-" + string(h[20:])
 }
 
 // IsUUID says whether s has the shape of a UUID: 36 hex digits and dashes.

@@ -65,6 +65,9 @@ func validateAffinities(f *faults, list []*Affinity) {
 	}
 }
 
+// versionRanges are what constraints ask of versions.
+var versionRanges = NewParsed(version.NewConstraint)
+
 // validateOperand checks the right side of a comparison that is written in a
 // language of its own.
 func validateOperand(f *faults, kind, operand, value string) {
@@ -73,7 +76,7 @@ func validateOperand(f *faults, kind, operand, value string) {
 	case ConstraintRegex:
 		_, err = regexp.Compile(value)
 	case ConstraintVersion, ConstraintSemver:
-		_, err = version.NewConstraint(value)
+		_, err = versionRanges.Of(value)
 	case ConstraintSetContains, ConstraintSetContainsAll, ConstraintSetContainsAny:
 		if value == "" {
 			f.add("a %s with the operator %s has no value: name what the set must contain", kind, operand)

@@ -221,7 +221,7 @@ func (s *Settings) serverConfig(dir string) (server.Config, error) {
 		SegmentSize:  sv.RaftLogstore.WAL.SegmentSizeMB << 20,
 		LogStore:     consensus.Backend{Name: sv.RaftLogstore.Backend, NoFreelistSync: s.noFreelistSync()},
 		StartTimeout: sv.StartTimeout, Keyring: s.keyrings(),
-		Workers: sv.NumSchedulers, Schedulers: sv.EnabledSchedulers, Scheduler: s.schedulerConfig(), OIDCIssuer: sv.OIDCIssuer,
+		Workers: sv.workers(), Schedulers: sv.EnabledSchedulers, Scheduler: s.schedulerConfig(), OIDCIssuer: sv.OIDCIssuer,
 		AcceptAnyAudience: sv.AcceptAnyAudience,
 		MinHeartbeatTTL:   sv.MinHeartbeatTTL, HeartbeatGrace: sv.HeartbeatGrace,
 		FailoverHeartbeatTTL: sv.FailoverHeartbeatTTL, MaxHeartbeatsPerSecond: sv.MaxHeartbeatsPerSecond,
@@ -240,6 +240,18 @@ func (s *Settings) serverConfig(dir string) (server.Config, error) {
 		RPCHandshakeTimeout: unbounded(s.Limits.RPCHandshakeTimeout), RPCMaxConnsPerClient: unbounded(s.Limits.RPCMaxConnsPerClient),
 	}
 	return cfg, s.clusterConfig(&cfg)
+}
+
+// workers is the number of scheduler workers as a server counts them: 0 for one per core,
+// negative for none.
+func (sv *Server) workers() int {
+	switch sv.NumSchedulers {
+	case -1:
+		return 0
+	case 0:
+		return -1
+	}
+	return sv.NumSchedulers
 }
 
 // eventBuffer is how many log entries are kept for readers of events; -1 is none.

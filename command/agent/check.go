@@ -216,8 +216,8 @@ func (s *Settings) checkServer() error {
 			errs = append(errs, s.fault("server.search."+path, "must be above 0"))
 		}
 	}
-	if sv.NumSchedulers < 0 {
-		errs = append(errs, s.fault("server.num_schedulers", "must not be negative"))
+	if sv.NumSchedulers < -1 {
+		errs = append(errs, s.fault("server.num_schedulers", "a number of workers is expected, or -1 for one per core"))
 	}
 	if n := sv.RaftLogstore.WAL.SegmentSizeMB; n < 1 || n > 1024 {
 		errs = append(errs, s.fault("server.raft_logstore.wal.segment_size_mb", "1 to 1024 is expected"))

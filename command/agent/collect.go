@@ -8,19 +8,26 @@ import (
 	"runtime/metrics"
 )
 
-// serverGarbage is how much garbage a server may gather before it is collected, also
-// while little is in use: each write makes some dozens of kilobytes of it, and going
-// over all state for the sake of a few megabytes costs a quarter of the CPU time.
-const serverGarbage = 256 << 20
+// How much garbage a server may gather before it is collected: each write makes some dozens of
+// kilobytes of it, and going over all state for the sake of a few megabytes costs a quarter of
+// the CPU time. It is leastGarbage while little is in use, then as much as twice of what is, up to
+// mostGarbage. With more of it, memory that the process has not touched before costs as much:
+// the kernel clears each page, and a virtual machine's host finds it first.
+const (
+	leastGarbage = 96 << 20
+	mostGarbage  = 256 << 20
+)
 
-// Bounds of the percentage (runtime/debug.SetGCPercent): not below Go's own.
+// The percentage (runtime/debug.SetGCPercent) is not below Go's own, between leastGarbage and
+// mostGarbage the usual one, and bounded.
 const (
 	leastPercent = 100
+	usualPercent = 200
 	mostPercent  = 1000
 )
 
-// paceCollector lets the collector begin after serverGarbage as long as less than that
-// is in use, until ctx ends. What GOGC or GOMEMLIMIT say is left as it is.
+// paceCollector lets the collector begin when there is as much garbage as is allowed, until ctx
+// ends. What GOGC or GOMEMLIMIT say is left as it is.
 func paceCollector(ctx context.Context) error {
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		return nil
@@ -46,8 +53,9 @@ func paceCollector(ctx context.Context) error {
 // percentFor is the percentage for what is in use, in steps: each change stops the
 // process for a moment.
 func percentFor(live uint64) int {
-	percent := int(serverGarbage * 100 / max(live, 1))
-	return max(leastPercent, min(percent/50*50, mostPercent))
+	live = max(live, 1)
+	garbage := max(leastGarbage, min(live*usualPercent/100, mostGarbage))
+	return max(leastPercent, min(int(garbage*100/live)/50*50, mostPercent))
 }
 
 // afterCollections returns a channel that holds a value after each collection.

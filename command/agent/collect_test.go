@@ -10,7 +10,7 @@ import (
 )
 
 func TestPercentFor(t *testing.T) {
-	for live, want := range map[uint64]int{0: mostPercent, 1 << 20: mostPercent, 32 << 20: 800, 80 << 20: 300, serverGarbage: 100, 10 << 30: 100} {
+	for live, want := range map[uint64]int{0: mostPercent, 1 << 20: mostPercent, 12 << 20: 800, 32 << 20: 300, leastGarbage: 200, 128 << 20: 200, 170 << 20: 150, mostGarbage: 100, 10 << 30: 100} {
 		if got := percentFor(live); got != want {
 			t.Errorf("percentFor(%d MiB) = %d, want %d", live>>20, got, want)
 		}
@@ -26,10 +26,10 @@ func TestCollectorIsPaced(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- paceCollector(ctx) }()
-	held := make([]byte, serverGarbage)
+	held := make([]byte, mostGarbage)
 	for end := time.Now().Add(15 * time.Second); percent() != leastPercent; runtime.GC() {
 		if time.Now().After(end) {
-			t.Fatalf("the percentage is %d with %d MiB in use", percent(), serverGarbage>>20)
+			t.Fatalf("the percentage is %d with %d MiB in use", percent(), mostGarbage>>20)
 		}
 	}
 	runtime.KeepAlive(held)

@@ -225,6 +225,18 @@ func TestValuesArrive(t *testing.T) {
 	}
 }
 
+func TestWorkers(t *testing.T) {
+	for text, want := range map[string]int{"": 0, "num_schedulers = -1": 0, "num_schedulers = 0": -1, "num_schedulers = 7": 7} {
+		s, err := load(t, map[string]string{"a.hcl": "data_dir = \"/srv\"\nserver {\n enabled = true\n" + text + "\n}"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := configs(t, s).Server.Workers; got != want {
+			t.Errorf("%q: %d workers, want %d", text, got, want)
+		}
+	}
+}
+
 // What nothing here could obey is refused by name.
 func TestRefusedByName(t *testing.T) {
 	for text, want := range map[string]string{
@@ -238,6 +250,7 @@ func TestRefusedByName(t *testing.T) {
 		`rpc { keep_alive_interval = "0s" }`:                                 "rpc.keep_alive_interval: must be above 0",
 		`rpc { accept_backlog = 0 }`:                                         "rpc.accept_backlog: must be above 0",
 		`rpc { stream_close_timeout = "-1s" }`:                               "rpc.stream_close_timeout: must not be negative",
+		`server { num_schedulers = -2 }`:                                     "server.num_schedulers: a number of workers",
 		`server { min_heartbeat_ttl = "0s" }`:                                "server.min_heartbeat_ttl: must be above 0",
 		`server { default_scheduler_config { scheduler_algorithm = "x" } }`:  "binpack or spread",
 		`server { default_scheduler_config { pause_eval_broker = true } }`:   "pausing of the evaluation broker",

@@ -12,7 +12,7 @@ type Server struct {
 	ProtocolVersion           int                    `hcl:"protocol_version"`
 	RaftProtocol              int                    `hcl:"raft_protocol" default:"3"`
 	RaftMultiplier            int                    `hcl:"raft_multiplier" default:"1"`
-	NumSchedulers             int                    `hcl:"num_schedulers"`
+	NumSchedulers             int                    `hcl:"num_schedulers" default:"-1"`
 	EnabledSchedulers         []string               `hcl:"enabled_schedulers" default:"service,batch,system,sysbatch"`
 	NodeGCThreshold           time.Duration          `hcl:"node_gc_threshold" default:"24h"`
 	JobGCInterval             time.Duration          `hcl:"job_gc_interval" default:"5m"`

@@ -71,7 +71,10 @@ func barrier(path string) string {
 // close lets go of the directory; a temporary one is removed.
 func (d *dataDir) close() error {
 	if d.temp {
-		return os.RemoveAll(d.path)
+		if err := os.RemoveAll(d.path); err != nil {
+			return fmt.Errorf("remove the data of the dev agent, %s: %w", d.path, err)
+		}
+		return nil
 	}
 	return d.lock.Close()
 }

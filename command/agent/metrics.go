@@ -37,7 +37,7 @@ type sampleValue struct {
 
 // Metrics is the summary of the last whole interval.
 func (a *Agent) Metrics(w http.ResponseWriter, r *http.Request) (any, error) {
-	shown, err := a.tel.memory.DisplayMetrics(w, r)
+	shown, err := a.tel.display(w, r)
 	if err != nil {
 		return nil, err
 	}

@@ -16,6 +16,7 @@ import (
 type telemetry struct {
 	memory *metrics.InmemSink
 	prom   http.Handler // nil when off
+	late   *deferredSink
 	core   *metrics.Metrics
 }
 
@@ -28,16 +29,20 @@ func newTelemetry(s *Settings) (*telemetry, error) {
 	if t.CollectionInterval <= 0 {
 		return nil, s.fault("telemetry.collection_interval", "a positive duration is expected")
 	}
-	tel := &telemetry{memory: metrics.NewInmemSink(t.InMemoryCollectionInterval, t.InMemoryRetentionPeriod)}
-	sinks := metrics.FanoutSink{tel.memory}
+	memory := metrics.NewInmemSink(t.InMemoryCollectionInterval, t.InMemoryRetentionPeriod)
+	tel := &telemetry{memory: memory, late: &deferredSink{to: metrics.FanoutSink{memory}}}
 	if t.PrometheusMetrics {
 		registry := prometheus.NewRegistry()
 		sink, err := promsink.NewPrometheusSinkFrom(promsink.PrometheusOpts{Registerer: registry, Expiration: time.Minute})
 		if err != nil {
 			return nil, fmt.Errorf("telemetry: %w", err)
 		}
-		sinks = append(sinks, sink)
-		tel.prom = promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
+		tel.late.to = append(tel.late.to, sink)
+		shown := promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
+		tel.prom = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			tel.late.flush()
+			shown.ServeHTTP(w, r)
+		})
 	}
 	cfg := metrics.DefaultConfig("nomad")
 	cfg.EnableHostname, cfg.EnableHostnameLabel = false, !t.DisableHostname
@@ -56,12 +61,18 @@ func newTelemetry(s *Settings) (*telemetry, error) {
 			return nil, s.fault("telemetry.prefix_filter", "%q does not begin with + or -", rule)
 		}
 	}
-	core, err := metrics.NewGlobal(cfg, sinks)
+	core, err := metrics.NewGlobal(cfg, tel.late)
 	if err != nil {
 		return nil, fmt.Errorf("telemetry: %w", err)
 	}
 	tel.core = core
 	return tel, nil
+}
+
+// display is the summary of the last whole interval.
+func (t *telemetry) display(w http.ResponseWriter, r *http.Request) (any, error) {
+	t.late.flush()
+	return t.memory.DisplayMetrics(w, r)
 }
 
 // close ends what the library runs.

@@ -62,16 +62,17 @@ func pair(head, body any, encode func(any) ([]byte, error)) ([]byte, error) {
 	return append(h, b...), nil
 }
 
-// readInto receives one value into v, which is empty.
-func readInto(r *bufio.Reader, v any, limit int) error {
-	b, err := readValue(r, make([]byte, 0, usualHeader), limit)
+// readHeader receives one value into v, which is empty. It goes through buf, which is
+// returned as it has grown.
+func readHeader(r *bufio.Reader, buf []byte, v any) ([]byte, error) {
+	b, err := readValue(r, buf, maxHeader)
 	if err != nil {
-		return err
+		return b, err
 	}
 	if err := nomad.DecodeSparse(b, v); err != nil {
-		return fmt.Errorf("%w: %w", errBadValue, err)
+		return b, fmt.Errorf("%w: %w", errBadValue, err)
 	}
-	return nil
+	return b, nil
 }
 
 // caller makes calls over one stream, one at a time.
@@ -99,7 +100,7 @@ func (c *caller) call(method string, req, resp any) (broken bool, err error) {
 		return true, lost(err)
 	}
 	var head responseHeader
-	if err := readInto(c.in, &head, maxHeader); err != nil {
+	if c.buf, err = readHeader(c.in, c.buf, &head); err != nil {
 		return true, lost(err)
 	}
 	body, err := readValue(c.in, c.buf, maxReply)
@@ -152,7 +153,7 @@ func openStream(conn io.ReadWriteCloser, method string) (*Stream, error) {
 func unknownMethod(name string, services map[string]bool) error {
 	service, _, _ := strings.Cut(name, ".")
 	if services[service] {
-		return fmt.Errorf("rpc: can't find method %s", name)
+		return fmt.Errorf("%w %s", nomad.ErrNoMethod, name)
 	}
 	return fmt.Errorf("rpc: can't find service %s", name)
 }

@@ -168,7 +168,23 @@ func (s *Server) serveSession(ctx context.Context, c *Conn) {
 // request is one call as it came over a stream.
 type request struct {
 	head requestHeader
-	body []byte
+	body *[]byte // of bodies, until it is decoded
+}
+
+// bodies are where requests are read to. What is decoded from one holds nothing of it.
+var bodies = sync.Pool{New: func() any {
+	b := make([]byte, 0, usualRequest)
+	return &b
+}}
+
+// decode reads the body into req, and gives it back.
+func (r *request) decode(req any) error {
+	err := nomad.DecodeSparse(*r.body, req)
+	if cap(*r.body) <= readStep {
+		bodies.Put(r.body)
+	}
+	r.body = nil
+	return err
 }
 
 // serveCalls answers the calls of one stream. Calls that come before others are
@@ -185,7 +201,7 @@ func (s *Server) serveCalls(ctx context.Context, c *Conn, conn io.ReadWriteClose
 	defer close(next)
 	reply := func(r request) {
 		defer func() { <-slots }()
-		head, out := s.answer(ctx, c, r.head, r.body)
+		head, out := s.answer(ctx, c, &r)
 		mu.Lock()
 		defer mu.Unlock()
 		if err := writePair(conn, head, out, nomad.Encode); err != nil {
@@ -193,11 +209,11 @@ func (s *Server) serveCalls(ctx context.Context, c *Conn, conn io.ReadWriteClose
 			conn.Close()
 		}
 	}
-	for {
-		var r request
-		err := readInto(in, &r.head, maxHeader)
-		if err == nil {
-			r.body, err = readValue(in, make([]byte, 0, usualRequest), maxRequest)
+	for header := make([]byte, 0, usualHeader); ; {
+		r := request{body: bodies.Get().(*[]byte)}
+		var err error
+		if header, err = readHeader(in, header, &r.head); err == nil {
+			*r.body, err = readValue(in, *r.body, maxRequest)
 		}
 		if err != nil {
 			s.ended(c, err)
@@ -234,15 +250,15 @@ func (s *Server) work(r request, next <-chan request, do func(request)) {
 }
 
 // answer runs one call that came over a connection.
-func (s *Server) answer(ctx context.Context, c *Conn, head requestHeader, body []byte) (*responseHeader, any) {
-	reply := &responseHeader{ServiceMethod: head.ServiceMethod, Seq: head.Seq}
-	m, ok := s.methods[head.ServiceMethod]
+func (s *Server) answer(ctx context.Context, c *Conn, r *request) (*responseHeader, any) {
+	reply := &responseHeader{ServiceMethod: r.head.ServiceMethod, Seq: r.head.Seq}
+	m, ok := s.methods[r.head.ServiceMethod]
 	if !ok || m.Stream {
-		reply.Error = unknownMethod(head.ServiceMethod, s.services).Error()
+		reply.Error = unknownMethod(r.head.ServiceMethod, s.services).Error()
 		return reply, struct{}{}
 	}
 	req := m.request()
-	if err := nomad.DecodeSparse(body, req); err != nil {
+	if err := r.decode(req); err != nil {
 		reply.Error = nomad.ErrorText(nomad.Errorf(400, "decode the request of %s: %v", m.Name, err))
 		return reply, struct{}{}
 	}

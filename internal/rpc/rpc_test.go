@@ -160,6 +160,7 @@ func TestCall(t *testing.T) {
 				"no method":     {"Test.No", "", nil, text("rpc: can't find method Test.No")},
 				"no service":    {"No.No", "", nil, text("rpc: can't find service No.No")},
 				"a stream":      {"Test.Echo", "", nil, text("rpc: can't find method Test.Echo")},
+				"known as such": {"Test.No", "", nil, is(nomad.ErrNoMethod)},
 			} {
 				req := c2.req
 				if req == nil {

@@ -56,6 +56,9 @@ func wantNone(t *testing.T, b *broker.Broker, types []string) {
 	if e, _, err := tryDequeue(b, types); !errors.Is(err, context.Canceled) {
 		t.Fatalf("Dequeue(%v) = %v, %v, want nothing", types, e, err)
 	}
+	if e, token := b.TryDequeue(types); e != nil || token != "" {
+		t.Fatalf("TryDequeue(%v) = %v, want nothing", types, e)
+	}
 }
 
 func must(t *testing.T, err error) {
@@ -312,6 +315,9 @@ func TestDisable(t *testing.T) {
 			t.Errorf("Dequeue of a disabled broker = %v", err)
 		}
 		b.Enqueue(newEval("c"))
+		if e, _ := b.TryDequeue(service); e != nil {
+			t.Errorf("TryDequeue of a disabled broker = %v", e)
+		}
 		b.Enable()
 		if err := b.Ack(held.ID, token); !errors.Is(err, broker.ErrNotOutstanding) {
 			t.Errorf("Ack of what was forgotten = %v", err)

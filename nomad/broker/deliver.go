@@ -22,6 +22,18 @@ type waiter struct {
 
 func (w *waiter) accepts(queue string) bool { return slices.Contains(w.types, queue) }
 
+// TryDequeue is Dequeue that does not wait: it returns nil when none is ready.
+func (b *Broker) TryDequeue(types []string) (*nomad.Evaluation, string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	e := b.take(types) // a disabled broker has none
+	if e == nil {
+		return nil, ""
+	}
+	d := b.deliver(e)
+	return d.eval, d.token
+}
+
 // Dequeue returns the best ready evaluation of the given types, with the token
 // that the worker shows from then on: by priority over all types, then the one
 // that waits longest. It waits until there is one, ctx ends or the broker is

@@ -41,8 +41,8 @@ func interleave(t *testing.T, seed uint64) {
 	out := map[string]held{} // by job
 	all := 0
 	take := func(types []string) {
-		e, token, err := tryDequeue(b, types)
-		if err != nil {
+		e, token := b.TryDequeue(types)
+		if e == nil {
 			return
 		}
 		if types[0] == broker.FailedQueue {

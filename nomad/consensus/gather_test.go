@@ -160,3 +160,50 @@ func TestGatherWaitsForAHungLogOnce(t *testing.T) {
 		}
 	})
 }
+
+// Who was answered with many others is waited for, until most of them are there again
+// or for half of the time that they took. Few are not waited for.
+func TestGatherWaitsForMany(t *testing.T) {
+	tests := map[string]struct {
+		many, back int
+		after      time.Duration // from the answer
+		sent       int           // of those that came back
+	}{
+		"few":            {fewWriters, 1, 0, 1},
+		"many":           {8, 5, 0, 0},
+		"most are back":  {8, 6, 0, 6},
+		"soon":           {8, 5, time.Millisecond - 1, 0},
+		"not for long":   {8, 5, time.Millisecond, 5},
+		"nobody is back": {8, 0, time.Second, 0},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := &slowLog{apply: make(chan struct{})}
+				g := gather{log: l.log}
+				g.onWay = 1 // of which they hear nothing
+				want := make([]string, tt.many, tt.many+tt.back)
+				for range want {
+					g.add(nil)
+				}
+				go g.carry(g.landed(1, time.Millisecond))
+				l.has(t, want...)
+				time.Sleep(2 * time.Millisecond)
+				l.release()
+				synctest.Wait()
+				for range tt.back {
+					g.add(nil)
+				}
+				time.Sleep(tt.after)
+				l.has(t, append(want, make([]string, tt.sent)...)...)
+				l.release()
+				time.Sleep(holdFor)
+				l.release()
+				synctest.Wait()
+				if g.onWay != 0 || g.due != 0 || g.waiting != nil || g.late != nil {
+					t.Errorf("in the end there is %+v", &g)
+				}
+			})
+		})
+	}
+}

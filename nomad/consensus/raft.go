@@ -71,10 +71,11 @@ func start(c Config, s *stores) (*Raft, error) {
 		return nil, err
 	}
 	r := &Raft{stores: s, trans: c.Transport, id: s.id, log: c.Log, ended: make(chan struct{}), changed: make(chan struct{})}
+	told := &commits{}
 	switch {
 	case r.trans != nil:
 	case c.Streams != nil:
-		r.trans, r.ours = network(c.Streams, s.id, c.Locate, c.Log), true
+		r.trans, r.ours = network(c.Streams, s.id, c.Locate, told, c.Log), true
 	default:
 		_, mem := raft.NewInmemTransport(raft.ServerAddress(c.Address))
 		r.trans, r.ours = mem, true
@@ -87,7 +88,7 @@ func start(c Config, s *stores) (*Raft, error) {
 			return nil, err
 		}
 	}
-	if r.raft, err = begin(rc, c.FSM, s, r.trans); err != nil {
+	if r.raft, err = begin(rc, &watchedFSM{BatchingFSM: c.FSM, commits: told}, s, r.trans); err != nil {
 		return nil, fmt.Errorf("start raft: %w", err)
 	}
 	r.commands.log = func(command []byte, within time.Duration) raft.ApplyFuture { return r.raft.Apply(command, within) }
@@ -97,13 +98,12 @@ func start(c Config, s *stores) (*Raft, error) {
 
 // begin starts raft. It panics when an entry is missing between the snapshot and the
 // end of the log.
-func begin(rc *raft.Config, to raft.BatchingFSM, s *stores, trans raft.Transport) (r *raft.Raft, err error) {
+func begin(rc *raft.Config, watched *watchedFSM, s *stores, trans raft.Transport) (r *raft.Raft, err error) {
 	defer func() {
 		if found := recover(); found != nil {
 			r, err = nil, fmt.Errorf("%w: an entry behind the last snapshot cannot be read: %v", ErrDamaged, found)
 		}
 	}()
-	watched := &watchedFSM{BatchingFSM: to}
 	r, err = raft.NewRaft(rc, watched, s.log, s.stable, s.snapshots, trans)
 	if err == nil {
 		return r, nil

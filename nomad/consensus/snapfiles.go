@@ -151,15 +151,23 @@ func (s *privateSink) Cancel() error {
 	return errors.Join(s.SnapshotSink.Cancel(), os.RemoveAll(s.tmp))
 }
 
-// watchedFSM notes why a snapshot could not be restored: raft only says that.
+// watchedFSM notes why a snapshot could not be restored: raft only says that. What it is
+// given to apply is committed.
 type watchedFSM struct {
 	raft.BatchingFSM
-	failed error
+	commits *commits
+	failed  error
 }
 
 // Raft looks for it and says nothing when it is not there: entries would be applied
 // one by one.
 var _ raft.BatchingFSM = (*watchedFSM)(nil)
+
+// ApplyBatch implements raft.BatchingFSM.
+func (w *watchedFSM) ApplyBatch(entries []*raft.Log) []any {
+	w.commits.reached(entries[len(entries)-1].Index)
+	return w.BatchingFSM.ApplyBatch(entries)
+}
 
 // Restore implements raft.FSM.
 func (w *watchedFSM) Restore(state io.ReadCloser) error {

@@ -18,7 +18,7 @@ func (s *Service) jobPlan(ctx context.Context, c *rpc.Call, req *nomad.JobPlanRe
 	if req.Job == nil {
 		return nil, nomad.Errorf(400, "job required for plan")
 	}
-	job, warnings, err := s.admitJob(req.Job, req.WriteRequest, func(job *nomad.Job) error {
+	job, warnings, err := s.admitJob(c, req.Job, req.WriteRequest, func(job *nomad.Job) error {
 		if err := c.Access.Need(acl.InNamespace(job.Namespace, acl.SubmitJob, acl.PlanJob)); err != nil || !req.PolicyOverride {
 			return err
 		}
@@ -79,11 +79,11 @@ func (p planState) Job(ws memdb.WatchSet, ns, id string) *nomad.Job {
 
 // dryPlanner takes every plan and writes none.
 type dryPlanner struct {
-	mu      sync.Mutex
-	index   uint64
-	plan    *nomad.Plan
-	updated *nomad.Evaluation
-	created []*nomad.Evaluation
+	mu       sync.Mutex
+	index    uint64
+	plan     *nomad.Plan
+	finished *nomad.Evaluation
+	created  []*nomad.Evaluation
 }
 
 // SubmitPlan accepts the plan as it is.
@@ -95,11 +95,13 @@ func (d *dryPlanner) SubmitPlan(_ context.Context, plan *nomad.Plan) (*nomad.Pla
 		DeploymentUpdates: plan.DeploymentUpdates, NodePreemptions: plan.NodePreemptions, AllocIndex: d.index + 1}, nil, nil
 }
 
-// UpdateEval keeps the evaluation, which tells what could not be placed.
-func (d *dryPlanner) UpdateEval(_ context.Context, e *nomad.Evaluation) error {
+// FinishEval keeps the evaluation, which tells what could not be placed, and those that
+// would follow.
+func (d *dryPlanner) FinishEval(_ context.Context, e *nomad.Evaluation, follow ...*nomad.Evaluation) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.updated = e
+	d.finished = e
+	d.created = append(d.created, follow...)
 	return nil
 }
 
@@ -121,8 +123,8 @@ func (d *dryPlanner) report(out *nomad.JobPlanResponse) {
 	if d.plan != nil {
 		out.Annotations = d.plan.Annotations
 	}
-	if d.updated != nil {
-		out.FailedTGAllocs = d.updated.FailedTGAllocs
+	if d.finished != nil {
+		out.FailedTGAllocs = d.finished.FailedTGAllocs
 	}
 	out.CreatedEvals = d.created
 }

@@ -19,7 +19,7 @@ func (s *Service) jobRegister(ctx context.Context, c *rpc.Call, req *nomad.JobRe
 	if req.Job == nil {
 		return nil, nomad.Errorf(400, "missing job for registration")
 	}
-	job, warnings, err := s.admitJob(req.Job, req.WriteRequest, func(job *nomad.Job) error {
+	job, warnings, err := s.admitJob(c, req.Job, req.WriteRequest, func(job *nomad.Job) error {
 		if err := c.Access.Need(acl.InNamespace(job.Namespace, acl.SubmitJob, acl.RegisterJob)); err != nil {
 			return err
 		}
@@ -71,8 +71,8 @@ func (s *Service) jobRegister(ctx context.Context, c *rpc.Call, req *nomad.JobRe
 // admitJob returns the job as it will be stored, complete and valid, and what
 // should be said about it. May asks whether the caller may do this with the job: it is
 // its own namespace that counts, and who may nothing there hears nothing of the rest.
-func (s *Service) admitJob(given *nomad.Job, w nomad.WriteRequest, may func(*nomad.Job) error) (*nomad.Job, []string, error) {
-	job, err := s.completeJob(given, w)
+func (s *Service) admitJob(c *rpc.Call, given *nomad.Job, w nomad.WriteRequest, may func(*nomad.Job) error) (*nomad.Job, []string, error) {
+	job, err := s.completeJob(c, given, w)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -85,9 +85,12 @@ func (s *Service) admitJob(given *nomad.Job, w nomad.WriteRequest, may func(*nom
 	return job, warnings(job), s.fits(job)
 }
 
-// completeJob returns a copy of the job with everything that it left open.
-func (s *Service) completeJob(given *nomad.Job, w nomad.WriteRequest) (*nomad.Job, error) {
-	job := nomad.Copy(given)
+// completeJob returns the job of a call with everything that it left open.
+func (s *Service) completeJob(c *rpc.Call, given *nomad.Job, w nomad.WriteRequest) (*nomad.Job, error) {
+	job := given
+	if c.Conn == nil { // it is still the caller's
+		job = nomad.Copy(given)
+	}
 	if job.Namespace == "" {
 		job.Namespace = namespaceOf(w.Namespace)
 	}

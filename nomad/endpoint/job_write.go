@@ -110,7 +110,7 @@ func (s *Service) jobValidate(_ context.Context, c *rpc.Call, req *nomad.JobVali
 	if req.Job == nil {
 		return nil, nomad.Errorf(400, "missing job for validation")
 	}
-	job, err := s.completeJob(req.Job, req.WriteRequest)
+	job, err := s.completeJob(c, req.Job, req.WriteRequest)
 	if err != nil {
 		return nil, err
 	}

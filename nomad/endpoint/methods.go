@@ -104,6 +104,7 @@ func (s *Service) schedulingMethods() []rpc.Method {
 		rpc.Handle("Eval.Nack", rpc.ServerOnly, rpc.Leader, s.evalNack),
 		rpc.Handle("Eval.Update", rpc.ServerOnly, rpc.Leader, s.evalUpdate),
 		rpc.Handle("Eval.Create", rpc.ServerOnly, rpc.Leader, s.evalCreate),
+		rpc.Handle("Eval.Finish", rpc.ServerOnly, rpc.Leader, s.evalFinish),
 		rpc.Handle("Eval.Reblock", rpc.ServerOnly, rpc.Leader, s.evalReblock),
 		rpc.Handle("Eval.Reap", rpc.ServerOnly, rpc.Leader, s.evalReap),
 		rpc.Handle("Eval.List", rpc.Token, rpc.Leader, s.evalList).Needs(rpc.InNamespace(acl.ReadJob)),

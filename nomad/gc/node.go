@@ -12,7 +12,7 @@ func (c *Collector) nodes(ctx context.Context, s *sweep) error {
 	var ids []string
 	for n := range s.snap.Nodes(nil) {
 		since := time.Unix(n.StatusUpdatedAt, 0).UnixNano()
-		if n.TerminalStatus() && s.old(since, c.cfg.NodeAfter) && !s.nodeUsed(n.ID) {
+		if n.TerminalStatus() && s.old(since, c.cfg.NodeAfter) && !s.snap.HoldsWork(n.ID) {
 			ids = append(ids, n.ID)
 		}
 	}
@@ -20,11 +20,4 @@ func (c *Collector) nodes(ctx context.Context, s *sweep) error {
 		req := &nomad.NodeBatchDeregisterRequest{NodeIDs: batch, WriteRequest: c.write()}
 		return c.cfg.RPC.Call(ctx, "Node.BatchDeregister", req, &nomad.NodeUpdateResponse{})
 	})
-}
-
-func (s *sweep) nodeUsed(id string) bool {
-	for range s.snap.LiveAllocsByNode(id) {
-		return true
-	}
-	return false
 }

@@ -68,6 +68,8 @@ func (p *dryPlanner) SubmitPlan(_ context.Context, plan *nomad.Plan) (*nomad.Pla
 	}
 	return &nomad.PlanResult{NodeUpdate: plan.NodeUpdate, NodeAllocation: plan.NodeAllocation}, nil, nil
 }
-func (p *dryPlanner) UpdateEval(context.Context, *nomad.Evaluation) error  { return nil }
+func (p *dryPlanner) FinishEval(context.Context, *nomad.Evaluation, ...*nomad.Evaluation) error {
+	return nil
+}
 func (p *dryPlanner) CreateEval(context.Context, *nomad.Evaluation) error  { return nil }
 func (p *dryPlanner) ReblockEval(context.Context, *nomad.Evaluation) error { return nil }

@@ -13,7 +13,7 @@ import (
 // otherwise.
 func (b *base) complete(ctx context.Context) error {
 	if len(b.failed) == 0 || b.eval.AnnotatePlan {
-		return b.update(ctx, nomad.EvalStatusComplete, "", "")
+		return b.finish(ctx, nomad.EvalStatusComplete, "")
 	}
 	if b.eval.Status == nomad.EvalStatusBlocked {
 		again := *b.eval
@@ -28,10 +28,7 @@ func (b *base) complete(ctx context.Context) error {
 	blocked := b.blocked(nomad.EvalTriggerQueuedAllocs, why)
 	blocked.FailedTGAllocs = b.failed
 	blocked.QueuedAllocations = b.queued
-	if err := b.planner.CreateEval(ctx, blocked); err != nil {
-		return fmt.Errorf("create blocked evaluation: %w", err)
-	}
-	return b.update(ctx, nomad.EvalStatusComplete, "", blocked.ID)
+	return b.finish(ctx, nomad.EvalStatusComplete, "", blocked)
 }
 
 // giveUp ends an evaluation whose plans were refused again and again. A blocked
@@ -40,24 +37,24 @@ func (b *base) giveUp(ctx context.Context, attempts int) error {
 	why := fmt.Sprintf("maximum attempts reached (%d)", attempts)
 	b.log.Warn("plans refused", "eval", b.eval.ID, "job", b.eval.JobID, "attempts", attempts)
 	if b.eval.AnnotatePlan {
-		return b.update(ctx, nomad.EvalStatusFailed, why, "")
+		return b.finish(ctx, nomad.EvalStatusFailed, why)
 	}
 	blocked := b.blocked(nomad.EvalTriggerMaxPlans, "waits after too many refused plans")
 	blocked.EscapedComputedClass = true // any change may help
-	if err := b.planner.CreateEval(ctx, blocked); err != nil {
-		return fmt.Errorf("create blocked evaluation: %w", err)
-	}
-	return b.update(ctx, nomad.EvalStatusFailed, why, blocked.ID)
+	return b.finish(ctx, nomad.EvalStatusFailed, why, blocked)
 }
 
-func (b *base) update(ctx context.Context, status, why, blocked string) error {
+// finish ends an evaluation. What it could not place is taken over by blocked, if there is one.
+func (b *base) finish(ctx context.Context, status, why string, blocked ...*nomad.Evaluation) error {
 	done := *b.eval
 	b.describe(&done)
 	done.Status = status
 	done.StatusDescription = why
-	done.BlockedEval = blocked
-	if err := b.planner.UpdateEval(ctx, &done); err != nil {
-		return fmt.Errorf("update evaluation: %w", err)
+	for _, e := range blocked {
+		done.BlockedEval = e.ID
+	}
+	if err := b.planner.FinishEval(ctx, &done, blocked...); err != nil {
+		return fmt.Errorf("finish evaluation: %w", err)
 	}
 	return nil
 }

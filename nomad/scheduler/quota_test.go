@@ -106,7 +106,7 @@ func TestQuotaOfUpdate(t *testing.T) {
 	}
 	w.quota = nil
 	w.process(func(e *nomad.Evaluation) { *e = *w.reblocked[0] })
-	if e := w.updated[len(w.updated)-1]; e.QuotaLimitReached != "" || len(w.live()) != 3 {
+	if e := w.finished[len(w.finished)-1]; e.QuotaLimitReached != "" || len(w.live()) != 3 {
 		t.Errorf("without a quota: %q, %d allocations", e.QuotaLimitReached, len(w.live()))
 	}
 }

@@ -40,8 +40,11 @@ type Planner interface {
 	// stood against the plan; otherwise it is a view new enough to show why
 	// parts of it were refused.
 	SubmitPlan(ctx context.Context, plan *nomad.Plan) (*nomad.PlanResult, State, error)
-	UpdateEval(ctx context.Context, eval *nomad.Evaluation) error
 	CreateEval(ctx context.Context, eval *nomad.Evaluation) error
+	// FinishEval writes what the evaluation came to, and those that follow from it.
+	// Nothing comes after it.
+	FinishEval(ctx context.Context, eval *nomad.Evaluation, follow ...*nomad.Evaluation) error
+	// ReblockEval has the evaluation wait for capacity again.
 	ReblockEval(ctx context.Context, eval *nomad.Evaluation) error
 }
 

@@ -38,8 +38,8 @@ func (l *leader) SubmitPlan(_ context.Context, p *nomad.Plan) (*nomad.PlanResult
 	return &nomad.PlanResult{NodeUpdate: p.NodeUpdate, NodeAllocation: p.NodeAllocation}, nil, nil
 }
 
-func (l *leader) UpdateEval(_ context.Context, e *nomad.Evaluation) error {
-	l.evals = append(l.evals, e)
+func (l *leader) FinishEval(_ context.Context, e *nomad.Evaluation, follow ...*nomad.Evaluation) error {
+	l.evals = append(append(l.evals, follow...), e)
 	return nil
 }
 
@@ -49,7 +49,7 @@ func (l *leader) CreateEval(_ context.Context, e *nomad.Evaluation) error {
 }
 
 func (l *leader) ReblockEval(ctx context.Context, e *nomad.Evaluation) error {
-	return l.UpdateEval(ctx, e)
+	return l.CreateEval(ctx, e)
 }
 
 func (l *leader) must(_ *state.Changes, err error) {

@@ -37,7 +37,7 @@ type world struct {
 
 	plans     []*nomad.Plan
 	created   []*nomad.Evaluation
-	updated   []*nomad.Evaluation
+	finished  []*nomad.Evaluation
 	reblocked []*nomad.Evaluation
 	// refuse, when set, names nodes on which a plan is refused.
 	refuse func(node string) bool
@@ -206,8 +206,9 @@ func (w *world) stop(s *nomad.Allocation) {
 	w.set(&out)
 }
 
-func (w *world) UpdateEval(_ context.Context, e *nomad.Evaluation) error {
-	w.updated = append(w.updated, e)
+func (w *world) FinishEval(_ context.Context, e *nomad.Evaluation, follow ...*nomad.Evaluation) error {
+	w.finished = append(w.finished, e)
+	w.created = append(w.created, follow...)
 	return nil
 }
 
@@ -312,10 +313,10 @@ func (w *world) process(edit ...func(*nomad.Evaluation)) *nomad.Evaluation {
 	if err := s.Process(context.Background(), e); err != nil {
 		w.t.Fatalf("Process() = %v", err)
 	}
-	if len(w.updated) == 0 {
+	if len(w.finished) == 0 {
 		return nil
 	}
-	return w.updated[len(w.updated)-1]
+	return w.finished[len(w.finished)-1]
 }
 
 // live returns the allocations that are not over, by name.

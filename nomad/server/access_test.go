@@ -38,7 +38,7 @@ var serverOnly = []string{itself, peer}
 // admitted says who may call the methods that not everyone may call. It is written
 // by hand from compat/rpc.tsv, not taken from the table of methods.
 var admitted = map[string][]string{
-	"Eval.Dequeue": serverOnly, "Eval.Ack": serverOnly, "Eval.Nack": serverOnly, "Eval.Update": serverOnly, "Eval.Create": serverOnly,
+	"Eval.Dequeue": serverOnly, "Eval.Ack": serverOnly, "Eval.Nack": serverOnly, "Eval.Update": serverOnly, "Eval.Create": serverOnly, "Eval.Finish": serverOnly,
 	"Eval.Reblock": serverOnly, "Eval.Reap": serverOnly, "Plan.Submit": serverOnly, "Keyring.Update": serverOnly, "Deployment.Reap": serverOnly,
 	"NodeIdentity.Session": serverOnly, "Status.Regroup": serverOnly,
 	"Node.UpdateAlloc":     {sameNode, nodeByID},

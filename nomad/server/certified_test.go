@@ -55,7 +55,7 @@ var connected = map[string][]string{
 // written by hand from the column "auth" of compat/rpc.tsv, not taken from the table
 // of methods. A certificate that is good enough still needs its token.
 var named = map[string][]string{
-	"Eval.Ack": {serverHere}, "Eval.Create": {serverHere}, "Eval.Dequeue": {serverHere}, "Eval.Nack": {serverHere},
+	"Eval.Ack": {serverHere}, "Eval.Create": {serverHere}, "Eval.Dequeue": {serverHere}, "Eval.Finish": {serverHere}, "Eval.Nack": {serverHere},
 	"Eval.Reap": {serverHere}, "Eval.Reblock": {serverHere}, "Eval.Update": {serverHere},
 	"Plan.Submit": {serverHere}, "Deployment.Reap": {serverHere}, "NodeIdentity.Session": {serverHere}, "Status.Regroup": {serverHere},
 	// The table has the token of management, which everybody has while ACLs are off.

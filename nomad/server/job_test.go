@@ -240,9 +240,13 @@ func TestListsComeInPages(t *testing.T) {
 	}
 	failsWith(t, s.Call(within(t), "Job.List", &nomad.JobListRequest{QueryOptions: nomad.QueryOptions{Filter: "=="}}, nil), 400, "filter")
 	failsWith(t, s.Call(within(t), "Eval.List", &nomad.EvalListRequest{QueryOptions: nomad.QueryOptions{NextToken: "x"}}, nil), 400, "paginator")
+	var all nomad.EvalListResponse
+	eventually(t, func() bool { // of each job one is complete and one is blocked: there is no node
+		all = read[nomad.EvalListResponse](t, s, "Eval.List", &nomad.EvalListRequest{})
+		return len(all.Evaluations) == 10
+	})
 	evals := read[nomad.EvalListResponse](t, s, "Eval.List", &nomad.EvalListRequest{QueryOptions: nomad.QueryOptions{PerPage: 2}})
 	rest := read[nomad.EvalListResponse](t, s, "Eval.List", &nomad.EvalListRequest{QueryOptions: nomad.QueryOptions{NextToken: evals.NextToken}})
-	all := read[nomad.EvalListResponse](t, s, "Eval.List", &nomad.EvalListRequest{})
 	if len(evals.Evaluations) != 2 || len(evals.Evaluations)+len(rest.Evaluations) != len(all.Evaluations) {
 		t.Errorf("pages of %d and %d of %d evaluations", len(evals.Evaluations), len(rest.Evaluations), len(all.Evaluations))
 	}

@@ -136,7 +136,7 @@ func (s *Server) replicate(ctx context.Context) error {
 // before may not have lived to write the second.
 func (s *Server) finishDownNodes(ctx context.Context, snap *state.Snapshot) {
 	for n := range snap.Nodes(nil) {
-		if n.Status != nomad.NodeStatusDown || !holdsWork(snap, n.ID) {
+		if n.Status != nomad.NodeStatusDown || !snap.HoldsWork(n.ID) {
 			continue
 		}
 		req := &nomad.NodeEvaluateRequest{NodeID: n.ID}
@@ -144,14 +144,6 @@ func (s *Server) finishDownNodes(ctx context.Context, snap *state.Snapshot) {
 			s.log.Warn("evaluate a node that is down", "node", n.ID, "err", err)
 		}
 	}
-}
-
-// holdsWork says whether a node has allocations that should run.
-func holdsWork(snap *state.Snapshot, node string) bool {
-	for range snap.LiveAllocsByNode(node) {
-		return true
-	}
-	return false
 }
 
 func (s *Server) writeEvals(ctx context.Context, evals []*nomad.Evaluation) error {

@@ -11,17 +11,32 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
 
-// A server that does not come to know its log in time says so and ends.
+// A server that does not come to know its log in time says so and ends. One may be quicker
+// than a nanosecond, on a machine that has more to do than to look at its clock: then the next
+// one is asked.
 func TestStartTimeout(t *testing.T) {
-	s, err := server.New(server.Config{Region: "global", Datacenter: "dc1", Name: "slow", RPCAddr: testnet.Any, StartTimeout: time.Nanosecond}, logger())
-	if err != nil {
-		t.Fatal(err)
+	for range 20 {
+		s, err := server.New(server.Config{Region: "global", Datacenter: "dc1", Name: "slow", RPCAddr: testnet.Any, StartTimeout: time.Nanosecond}, logger())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		go func() {
+			defer cancel()
+			s.Ready(ctx) //nolint:errcheck // it was in time, or Run has ended it
+		}()
+		err = s.Run(ctx)
+		inTime := ctx.Err() == context.Canceled
+		cancel()
+		if inTime {
+			continue
+		}
+		if err == nil || !strings.Contains(err.Error(), "server.start_timeout") {
+			t.Errorf("Run() = %v", err)
+		}
+		return
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	if err := s.Run(ctx); err == nil || !strings.Contains(err.Error(), "server.start_timeout") {
-		t.Errorf("Run() = %v", err)
-	}
+	t.Error("every server was in time")
 }
 
 // A server that is in time goes on after the timeout.

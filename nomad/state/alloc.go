@@ -62,6 +62,14 @@ func (s *Snapshot) LiveAllocsByNode(node string) iter.Seq[*nomad.Allocation] {
 	return allocs.by(s.tx, nil, "node", nodeKey(node, false))
 }
 
+// HoldsWork says whether a node has allocations that are not over.
+func (s *Snapshot) HoldsWork(node string) bool {
+	for range s.LiveAllocsByNode(node) {
+		return true
+	}
+	return false
+}
+
 // AllocsByJob returns the allocations of a job, of all its versions.
 func (s *Snapshot) AllocsByJob(ws memdb.WatchSet, ns, job string) iter.Seq[*nomad.Allocation] {
 	return allocs.by(s.tx, ws, "job", keyOf(ns, job))

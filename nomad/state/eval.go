@@ -3,6 +3,8 @@ package state
 import (
 	"fmt"
 	"iter"
+	"slices"
+	"strings"
 
 	"github.com/hashicorp/go-memdb"
 
@@ -13,9 +15,56 @@ var evals = &table[nomad.Evaluation]{
 	name: TableEvals,
 	told: true,
 	id:   func(e *nomad.Evaluation) key { return keyOf(e.ID) },
-	indexes: []index[nomad.Evaluation]{
-		{"job", func(e *nomad.Evaluation) key { return keyOf(e.Namespace, e.JobID) }},
-	},
+}
+
+// evalsOf returns the evaluations of a job, by ID: they are in its row, which whoever writes
+// one writes anyway, and not in an index.
+func evalsOf(tx reader, ws memdb.WatchSet, ns, job string) []*nomad.Evaluation {
+	row := jobRows.get(tx, ws, keyOf(ns, job))
+	if row == nil {
+		return nil
+	}
+	return row.evals
+}
+
+// compareEvalID orders evaluations by ID.
+func compareEvalID(e *nomad.Evaluation, id string) int { return strings.Compare(e.ID, id) }
+
+// storeEval adds or replaces an evaluation: one that is known keeps its CreateIndex.
+func (t *txn) storeEval(e *nomad.Evaluation) {
+	if old := evals.get(t, nil, keyOf(e.ID)); old != nil {
+		e.CreateIndex = old.CreateIndex
+		if old.JobID != e.JobID || old.Namespace != e.Namespace {
+			t.fileEval(old, true)
+		}
+	}
+	evals.put(t, e)
+	t.fileEval(e, false)
+}
+
+// dropEval removes an evaluation.
+func (t *txn) dropEval(e *nomad.Evaluation) {
+	evals.delete(t, e)
+	t.fileEval(e, true)
+}
+
+// fileEval puts an evaluation into the row of its job, or takes it out.
+func (t *txn) fileEval(e *nomad.Evaluation, gone bool) {
+	row := jobRows.own(t, keyOf(e.Namespace, e.JobID))
+	if row == nil {
+		row = &jobRow{id: nomad.NamespacedID{ID: e.JobID, Namespace: e.Namespace}}
+	}
+	at, known := slices.BinarySearchFunc(row.evals, e.ID, compareEvalID)
+	rest := at
+	if known {
+		rest++
+	}
+	var stays []*nomad.Evaluation
+	if !gone {
+		stays = []*nomad.Evaluation{e}
+	}
+	row.evals = slices.Concat(row.evals[:at], stays, row.evals[rest:])
+	jobRows.write(t, row)
 }
 
 // Eval returns the evaluation, nil when there is none.
@@ -28,7 +77,7 @@ func (s *Snapshot) Evals(ws memdb.WatchSet) iter.Seq[*nomad.Evaluation] { return
 
 // EvalsByJob returns the evaluations of a job.
 func (s *Snapshot) EvalsByJob(ws memdb.WatchSet, ns, job string) iter.Seq[*nomad.Evaluation] {
-	return evals.by(s.tx, ws, "job", keyOf(ns, job))
+	return slices.Values(evalsOf(s.tx, ws, ns, job))
 }
 
 // EvalsByPrefix returns the evaluations whose ID begins with p.
@@ -36,14 +85,13 @@ func (s *Snapshot) EvalsByPrefix(ws memdb.WatchSet, p string) iter.Seq[*nomad.Ev
 	return evals.prefixed(s.tx, ws, primary, prefixOf(p))
 }
 
-// UpsertEvals stores evaluations. One that completes with everything placed
-// cancels the blocked ones of its job.
+// UpsertEvals stores evaluations, which are the store's from then on. One that completes with
+// everything placed cancels the blocked ones of its job.
 func (s *Store) UpsertEvals(index uint64, req *nomad.EvalUpdateRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		touched := map[nomad.NamespacedID]bool{}
 		for _, e := range req.Evals {
-			stored := *e
-			t.upsertEvals(&stored)
+			t.upsertEvals(e)
 			touched[nomad.NamespacedID{ID: e.JobID, Namespace: e.Namespace}] = true
 		}
 		t.setJobStatuses(touched)
@@ -55,9 +103,6 @@ func (s *Store) UpsertEvals(index uint64, req *nomad.EvalUpdateRequest) (*Change
 func (t *txn) upsertEvals(list ...*nomad.Evaluation) {
 	for _, e := range list {
 		e.CreateIndex, e.ModifyIndex = t.index, t.index
-		if old := evals.get(t, nil, keyOf(e.ID)); old != nil {
-			e.CreateIndex = old.CreateIndex
-		}
 		t.putQueued(e)
 		if e.Status == nomad.EvalStatusComplete && len(e.FailedTGAllocs) == 0 {
 			t.cancelBlocked(e)
@@ -68,7 +113,7 @@ func (t *txn) upsertEvals(list ...*nomad.Evaluation) {
 
 // putEval stores an evaluation and tells of it.
 func (t *txn) putEval(e *nomad.Evaluation) {
-	evals.put(t, e)
+	t.storeEval(e)
 	t.changes.Evals = append(t.changes.Evals, e)
 }
 
@@ -96,7 +141,7 @@ func (t *txn) putQueued(e *nomad.Evaluation) {
 // placed everything.
 func (t *txn) cancelBlocked(done *nomad.Evaluation) {
 	var blocked []*nomad.Evaluation
-	for e := range evals.by(t, nil, "job", keyOf(done.Namespace, done.JobID)) {
+	for _, e := range evalsOf(t, nil, done.Namespace, done.JobID) {
 		if e.Status == nomad.EvalStatusBlocked && e.ID != done.ID {
 			blocked = append(blocked, e)
 		}
@@ -119,7 +164,7 @@ func (s *Store) Reap(index uint64, req *nomad.EvalReapRequest) (*Changes, error)
 		touched := map[nomad.NamespacedID]bool{}
 		for _, id := range req.Evals {
 			if e := evals.get(t, nil, keyOf(id)); e != nil {
-				evals.delete(t, e)
+				t.dropEval(e)
 				touched[nomad.NamespacedID{ID: e.JobID, Namespace: e.Namespace}] = true
 			}
 		}

@@ -55,7 +55,7 @@ func (s *Snapshot) JobSubmission(ws memdb.WatchSet, ns, id string, v uint64) *no
 }
 
 // RegisterJob stores a new version of a job, and in the same transaction the
-// evaluation that makes it happen.
+// evaluation that makes it happen. Both are the store's from then on.
 func (s *Store) RegisterJob(index uint64, req *nomad.JobRegisterRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		if req.Job == nil {
@@ -64,31 +64,30 @@ func (s *Store) RegisterJob(index uint64, req *nomad.JobRegisterRequest) (*Chang
 		if err := t.checkEnforcedIndex(req); err != nil {
 			return err
 		}
-		j := *req.Job
-		canonicalJob(&j)
+		j := req.Job
+		canonicalJob(j)
 		if nodePools.get(t, nil, keyOf(j.NodePool)) == nil {
 			return fmt.Errorf("job %q is in nonexistent node pool %q", j.ID, j.NodePool)
 		}
-		if err := t.upsertJob(&j, req.Submission); err != nil {
+		if err := t.upsertJob(j, req.Submission); err != nil {
 			return err
 		}
 		if req.Deployment != nil {
 			t.putDeployment(req.Deployment)
 		}
-		return t.evalOfJob(req.Eval, &j)
+		return t.evalOfJob(req.Eval, j)
 	})
 }
 
-// evalOfJob upserts the evaluation that came with a job command. Only here is
+// evalOfJob upserts the evaluation that came with a job command, and keeps it. Only here is
 // known at which index the job was modified.
 func (t *txn) evalOfJob(e *nomad.Evaluation, j *nomad.Job) error {
 	if e == nil {
 		return nil
 	}
-	stamped := *e
-	stamped.JobModifyIndex = t.index
-	t.upsertEvals(&stamped)
-	if j.Status != nomad.JobStatusPending || stamped.TerminalStatus() { // else it is pending still
+	e.JobModifyIndex = t.index
+	t.upsertEvals(e)
+	if j.Status != nomad.JobStatusPending || e.TerminalStatus() { // else it is pending still
 		t.setJobStatus(j.Namespace, j.ID)
 	}
 	return nil

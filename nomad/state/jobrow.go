@@ -15,17 +15,21 @@ import (
 // and every server does so for every registration.
 type jobRow struct {
 	id      nomad.NamespacedID
-	job     *nomad.Job        // as it is now
-	version *nomad.Job        // the newest version, as it was registered
-	summary *nomad.JobSummary // of its allocations
+	job     *nomad.Job          // as it is now
+	version *nomad.Job          // the newest version, as it was registered
+	summary *nomad.JobSummary   // of its allocations
+	evals   []*nomad.Evaluation // by ID; never changed in place
 }
 
 // bare says that nothing is left of a job.
-func (r *jobRow) bare() bool { return r.job == nil && r.version == nil && r.summary == nil }
+func (r *jobRow) bare() bool {
+	return r.job == nil && r.version == nil && r.summary == nil && len(r.evals) == 0
+}
 
 var jobRows = &table[jobRow]{
 	name: TableJobs,
 	id:   func(r *jobRow) key { return keyOf(r.id.Namespace, r.id.ID) },
+	bare: (*jobRow).bare,
 	indexes: []index[jobRow]{
 		{"parent", func(r *jobRow) key {
 			if r.job == nil || r.job.ParentID == "" {
@@ -42,7 +46,6 @@ var jobs = &part[jobRow, nomad.Job]{
 	in:   jobRows,
 	of:   func(r *jobRow) **nomad.Job { return &r.job },
 	make: func(j *nomad.Job) *jobRow { return &jobRow{id: j.NamespacedID(), job: j} },
-	bare: (*jobRow).bare,
 }
 
 var jobSummaries = &part[jobRow, nomad.JobSummary]{
@@ -52,7 +55,6 @@ var jobSummaries = &part[jobRow, nomad.JobSummary]{
 	make: func(s *nomad.JobSummary) *jobRow {
 		return &jobRow{id: nomad.NamespacedID{ID: s.JobID, Namespace: s.Namespace}, summary: s}
 	},
-	bare: (*jobRow).bare,
 }
 
 // newestVersions holds of every job the version that was registered last, unless it came
@@ -62,7 +64,6 @@ var newestVersions = &part[jobRow, nomad.Job]{
 	in:   jobRows,
 	of:   func(r *jobRow) **nomad.Job { return &r.version },
 	make: func(j *nomad.Job) *jobRow { return &jobRow{id: j.NamespacedID(), version: j} },
-	bare: (*jobRow).bare,
 }
 
 // jobVersions holds the versions before the newest, and all that came with a snapshot,

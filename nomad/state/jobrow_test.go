@@ -3,6 +3,8 @@ package state_test
 import (
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/hashicorp/go-memdb"
@@ -85,6 +87,50 @@ func TestVersionsAreOfOneKind(t *testing.T) {
 	}
 }
 
+// The evaluations of a job are those of all that name it, in the order of their IDs, also
+// when it is gone, when they change hands, and after a restore.
+func TestEvalsOfAJob(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 1))
+	w := newWorld(t)
+	for range 300 {
+		job, id := fmt.Sprint("job", r.IntN(4)), fmt.Sprint("eval", r.IntN(20))
+		switch r.IntN(6) {
+		case 0:
+			w.job(job)
+		case 1:
+			w.DeregisterJob(w.next(), &nomad.JobDeregisterRequest{JobID: job, Purge: true, WriteRequest: nomad.WriteRequest{Namespace: "default"}}) //nolint:errcheck // it may be gone
+		case 2:
+			w.ok(w.Reap(w.next(), &nomad.EvalReapRequest{Evals: []string{id}}))
+		default:
+			w.ok(w.UpsertEvals(w.next(), &nomad.EvalUpdateRequest{Evals: []*nomad.Evaluation{
+				{ID: id, Namespace: "default", JobID: job, Priority: r.Int(), Status: nomad.EvalStatusPending},
+				{ID: id + "-next", Namespace: "default", JobID: job, Status: nomad.EvalStatusComplete}}}))
+		}
+		from := w
+		if r.IntN(10) == 0 {
+			from = w.restored()
+		}
+		for n := range 4 {
+			job := fmt.Sprint("job", n)
+			var want []*nomad.Evaluation
+			for e := range from.snap().Evals(nil) {
+				if e.JobID == job {
+					want = append(want, e)
+				}
+			}
+			if got := slices.Collect(from.snap().EvalsByJob(nil, "default", job)); !slices.Equal(got, want) { // pointers
+				t.Fatalf("of %s there are %d evaluations, by name %d", job, len(want), len(got))
+			}
+		}
+	}
+	for e := range w.snap().Evals(nil) {
+		w.ok(w.Reap(w.next(), &nomad.EvalReapRequest{Evals: []string{e.ID}}))
+	}
+	if left := slices.Collect(w.restored().snap().EvalsByJob(nil, "default", "job0")); len(left) > 0 {
+		t.Errorf("%d evaluations are left of none", len(left))
+	}
+}
+
 // Who waits for the summary or the versions of a job is woken when they change, and
 // the index of their table says so.
 func TestPartsOfJobsWakeWaiters(t *testing.T) {
@@ -94,6 +140,7 @@ func TestPartsOfJobsWakeWaiters(t *testing.T) {
 		"summary":  func(ws memdb.WatchSet) { w.snap().JobSummary(ws, "default", "web") },
 		"versions": func(ws memdb.WatchSet) { w.snap().JobVersions(ws, "default", "web") },
 		"version":  func(ws memdb.WatchSet) { w.snap().JobVersion(ws, "default", "web", 99) },
+		"evals":    func(ws memdb.WatchSet) { w.snap().EvalsByJob(ws, "default", "late") },
 		"purged":   func(ws memdb.WatchSet) { w.snap().JobSummary(ws, "default", "gone") },
 	} {
 		ws := memdb.NewWatchSet()
@@ -104,6 +151,8 @@ func TestPartsOfJobsWakeWaiters(t *testing.T) {
 			w.place(j, func(a *nomad.Allocation) { a.NodeID = n.ID }, "a1")
 		case "purged":
 			w.job("gone")
+		case "evals":
+			w.ok(w.UpsertEvals(w.next(), &nomad.EvalUpdateRequest{Evals: []*nomad.Evaluation{w.eval("late")}}))
 		default:
 			w.job("web", func(j *nomad.Job) { j.Priority = int(w.next()) })
 		}
@@ -111,6 +160,9 @@ func TestPartsOfJobsWakeWaiters(t *testing.T) {
 		case <-wakened(ws):
 		default:
 			t.Errorf("who waits for the %s was not woken", name)
+		}
+		if name == "evals" {
+			continue
 		}
 		changed := map[string][2]uint64{}
 		for _, table := range []string{state.TableJobs, state.TableJobSummary, state.TableJobVersion} {

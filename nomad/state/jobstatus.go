@@ -50,7 +50,7 @@ func (t *txn) jobStatus(j *nomad.Job) string {
 	if j.JobModifyIndex == t.index && !j.Stop && j.Type != nomad.JobTypeSystem {
 		return nomad.JobStatusPending // registered by this very entry, whatever its evaluations are
 	}
-	for e := range evals.by(t, nil, "job", k) {
+	for _, e := range evalsOf(t, nil, j.Namespace, j.ID) {
 		if !e.TerminalStatus() {
 			return nomad.JobStatusPending
 		}

@@ -14,8 +14,7 @@ type part[R, T any] struct {
 	in   *table[R]
 	of   func(*R) **T
 	make func(*T) *R // a row of only this
-	bare func(*R) bool
-	told bool // events tell of its rows
+	told bool        // events tell of its rows
 }
 
 // get returns the row with the key, nil when there is none.
@@ -51,7 +50,7 @@ func (p *part[R, T]) prefixed(tx reader, ws memdb.WatchSet, index string, k key)
 // put adds or replaces a row and records that the table changed.
 func (p *part[R, T]) put(tx *txn, v *T) {
 	fresh := p.make(v)
-	row := p.own(tx, p.in.id(fresh))
+	row := p.in.own(tx, p.in.id(fresh))
 	if row == nil {
 		row = fresh
 	}
@@ -61,7 +60,7 @@ func (p *part[R, T]) put(tx *txn, v *T) {
 
 // delete removes a row that get has returned.
 func (p *part[R, T]) delete(tx *txn, v *T) {
-	row := p.own(tx, p.in.id(p.make(v)))
+	row := p.in.own(tx, p.in.id(p.make(v)))
 	if row == nil {
 		return
 	}
@@ -69,26 +68,9 @@ func (p *part[R, T]) delete(tx *txn, v *T) {
 	p.write(tx, row, Write{Row: v, Gone: true})
 }
 
-// own returns a row to be changed, nil when there is none.
-func (p *part[R, T]) own(tx *txn, k key) *R {
-	if row, ok := tx.own(p.in.name, k).(*R); ok {
-		return row
-	}
-	row := p.in.get(tx, nil, k)
-	if row == nil {
-		return nil
-	}
-	clone := *row
-	return &clone
-}
-
 // write stores a row that was changed as w says, or removes it when nothing is left.
 func (p *part[R, T]) write(tx *txn, row *R, w Write) {
-	if p.bare(row) {
-		p.in.check(tx.Delete(p.in.name, row))
-	} else {
-		p.in.check(tx.Insert(p.in.name, row))
-	}
+	p.in.write(tx, row)
 	tx.touch(p.name)
 	if p.told {
 		tx.changes.note(w)

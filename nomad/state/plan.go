@@ -188,7 +188,7 @@ func (t *txn) planCommitted(id string, at int64) {
 	if at != 0 {
 		e.ModifyTime = at
 	}
-	evals.put(t, &e)
+	t.storeEval(&e)
 }
 
 // rejectNodes keeps new allocations away from nodes whose plans are refused

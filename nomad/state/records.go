@@ -116,12 +116,7 @@ func jobRecord[T any](kind byte, name string, p *part[jobRow, T], fix func(*T)) 
 			if fix != nil {
 				fix(v)
 			}
-			row := p.make(v)
-			if known := r.rows[row.id]; known != nil {
-				row = known
-			}
-			r.rows[row.id] = row
-			*p.of(row) = v
+			*p.of(r.row(p.make(v).id)) = v
 			return nil
 		},
 	}
@@ -240,8 +235,18 @@ type jobRevision struct {
 // NewRestore begins a restore.
 func NewRestore(log *slog.Logger) *Restore {
 	s := Empty(log)
-	return &Restore{store: s, txn: &txn{tx: s.db.Txn(true), touched: map[string]bool{}}, rows: map[nomad.NamespacedID]*jobRow{},
+	return &Restore{store: s, txn: &txn{tx: s.db.Txn(true)}, rows: map[nomad.NamespacedID]*jobRow{},
 		jobs: map[jobRevision]*nomad.Job{}, text: map[[sha256.Size]byte]*nomad.Job{}}
+}
+
+// row returns what has come of a job.
+func (r *Restore) row(id nomad.NamespacedID) *jobRow {
+	row := r.rows[id]
+	if row == nil {
+		row = &jobRow{id: id}
+		r.rows[id] = row
+	}
+	return row
 }
 
 // writtenJob returns the job that was written as text: nearly always one that came with
@@ -286,6 +291,10 @@ func (r *Restore) Abort() { r.txn.Abort() }
 // gone and returns the store.
 func (r *Restore) Finish() *Store {
 	t := r.txn
+	for e := range evals.all(t, nil) {
+		row := r.row(nomad.NamespacedID{ID: e.JobID, Namespace: e.Namespace})
+		row.evals = append(row.evals, e)
+	}
 	for _, row := range r.rows {
 		jobRows.check(t.Insert(jobRows.name, row))
 	}

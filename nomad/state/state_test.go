@@ -231,6 +231,9 @@ func TestLiveAllocsByNode(t *testing.T) {
 		if got := ids(s.AllocsByNode(nil, "n1"), allocID); got != all {
 			t.Errorf("%s: all are %s, want %s", when, got, all)
 		}
+		if got := s.HoldsWork("n1"); got != (live != "[]") {
+			t.Errorf("%s: the node holds work: %t, live are %s", when, got, live)
+		}
 	}
 	check("placed", "[a1 a2 a3]", "[a1 a2 a3]")
 	w.report("a1", nomad.AllocClientStatusComplete)
@@ -241,6 +244,9 @@ func TestLiveAllocsByNode(t *testing.T) {
 	check("stopped and complete", "[a3]", "[a3 a1 a2]")
 	w.report("a1", nomad.AllocClientStatusRunning)
 	check("running again", "[a1 a3]", "[a1 a3 a2]")
+	w.report("a1", nomad.AllocClientStatusComplete)
+	w.report("a3", nomad.AllocClientStatusComplete)
+	check("all complete", "[]", "[a1 a2 a3]")
 }
 
 func TestReadsByKey(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -171,7 +172,7 @@ type txn struct {
 	tx      *memdb.Txn
 	overlay *overlay // nil for a restore, which reads little
 	index   uint64
-	touched map[string]bool
+	touched []string // tables, each once
 	changes Changes
 	usages  map[string]*nomad.NamespaceUsage // by namespace, as they will be; nil values have no quota
 }
@@ -181,13 +182,13 @@ func (s *Store) write(index uint64, fn func(*txn) error) (*Changes, error) {
 	if s.joint != nil {
 		return s.joint.write(index, fn)
 	}
-	t := &txn{tx: s.db.Txn(true), overlay: s.overlay(), index: index, touched: map[string]bool{}}
+	t := &txn{tx: s.db.Txn(true), overlay: s.overlay(), index: index}
 	defer t.Abort()
 	if err := fn(t); err != nil {
 		return nil, err
 	}
 	t.settle()
-	for name := range t.touched {
+	for _, name := range t.touched {
 		t.noteIndex(name)
 	}
 	t.Commit()
@@ -229,12 +230,12 @@ func (s *Store) Together(last uint64, apply func() bool) bool {
 
 // write runs fn as one more entry.
 func (j *joint) write(index uint64, fn func(*txn) error) (*Changes, error) {
-	t := &txn{tx: j.tx, overlay: j.overlay, index: index, touched: map[string]bool{}}
+	t := &txn{tx: j.tx, overlay: j.overlay, index: index}
 	if err := fn(t); err != nil {
 		return nil, err
 	}
 	t.settle()
-	for name := range t.touched {
+	for _, name := range t.touched {
 		j.last[name] = index
 	}
 	return &t.changes, nil
@@ -242,9 +243,13 @@ func (j *joint) write(index uint64, fn func(*txn) error) (*Changes, error) {
 
 // touch records that a table changed.
 func (t *txn) touch(name string) {
-	if name != indexes.name {
-		t.touched[name] = true
+	if name == indexes.name || slices.Contains(t.touched, name) {
+		return
 	}
+	if t.touched == nil {
+		t.touched = make([]string, 0, 4) // a registration needs no more
+	}
+	t.touched = append(t.touched, name)
 }
 
 // Changes is what a write did, for those who must hear of it.

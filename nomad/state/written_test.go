@@ -14,7 +14,7 @@ import (
 
 // plainly begins a transaction that gives memdb each row at once and reads from it.
 func (s *Store) plainly(index uint64) *txn {
-	return &txn{tx: s.db.Txn(true), index: index, touched: map[string]bool{}}
+	return &txn{tx: s.db.Txn(true), index: index}
 }
 
 // What a transaction reads is the same whether it is answered by the overlay or by
@@ -30,23 +30,23 @@ func TestReadsOfWrittenRows(t *testing.T) {
 			plain := other.plainly(s.LatestIndex() + 1)
 			_, err := s.write(s.LatestIndex()+1, func(tx *txn) error {
 				for range r.IntN(250) {
-					if known := evals.get(tx, nil, keyOf(some("eval"))); known != nil && r.IntN(3) == 0 {
-						evals.delete(tx, known)
-						evals.delete(plain, known)
+					if known := deployments.get(tx, nil, keyOf(some("deployment"))); known != nil && r.IntN(3) == 0 {
+						deployments.delete(tx, known)
+						deployments.delete(plain, known)
 					} else {
-						e := &nomad.Evaluation{ID: some("eval") + some("")[:r.IntN(2)], Namespace: "default", JobID: some("job"), Priority: r.Int()}
-						evals.put(tx, e)
-						evals.put(plain, e)
+						d := &nomad.Deployment{ID: some("deployment") + some("")[:r.IntN(2)], Namespace: "default", JobID: some("job"), JobVersion: r.Uint64()}
+						deployments.put(tx, d)
+						deployments.put(plain, d)
 					}
-					if k := keyOf(some("eval")); evals.get(tx, nil, k) != evals.get(plain, nil, k) {
-						t.Fatalf("%s is %v, in memdb %v", k, evals.get(tx, nil, k), evals.get(plain, nil, k))
+					if k := keyOf(some("deployment")); deployments.get(tx, nil, k) != deployments.get(plain, nil, k) {
+						t.Fatalf("%s is %v, in memdb %v", k, deployments.get(tx, nil, k), deployments.get(plain, nil, k))
 					}
 					if r.IntN(4) > 0 {
 						continue // several writes, then reads
 					}
 					for _, k := range []key{keyOf("default", some("job")), nil, prefixOf("de")} {
-						switch _, touched := tx.overlay.written(TableEvals, "job", k); {
-						case tx.overlay.many(TableEvals):
+						switch _, touched := tx.overlay.written(TableDeployment, "job", k); {
+						case tx.overlay.many(TableDeployment):
 							fromMemdb++
 						case touched:
 							merged++
@@ -71,14 +71,14 @@ func TestReadsOfWrittenRows(t *testing.T) {
 	}
 }
 
-// sameRows compares a range of evaluations in both directions.
+// sameRows compares a range of deployments in both directions.
 func sameRows(t *testing.T, a, b reader, index string, k key) {
 	t.Helper()
 	for name, read := range map[string][2]func(string, string, ...any) (memdb.ResultIterator, error){
 		"forwards": {a.Get, b.Get}, "backwards": {a.GetReverse, b.GetReverse}} {
 		var rows [2][]any
 		for i, from := range read {
-			it, err := from(TableEvals, index, k)
+			it, err := from(TableDeployment, index, k)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 
@@ -11,8 +12,10 @@ import (
 
 // planner carries what the scheduler decides about one evaluation to the leader.
 type planner struct {
-	cfg   Config
-	token string
+	cfg      Config
+	token    string
+	finished bool                      // the leader has taken the evaluation back
+	next     nomad.EvalDequeueResponse // what it gave for it
 }
 
 var _ scheduler.Planner = (*planner)(nil)
@@ -45,8 +48,23 @@ func (p *planner) SubmitPlan(ctx context.Context, plan *nomad.Plan) (*nomad.Plan
 	return resp.Result, snap, nil
 }
 
-// UpdateEval writes the evaluation's new status.
-func (p *planner) UpdateEval(ctx context.Context, eval *nomad.Evaluation) error {
+// FinishEval writes what the evaluation came to, and gives it back for the next one. A leader
+// of an earlier build, while servers are upgraded, takes it step by step, and the worker gives
+// it back.
+func (p *planner) FinishEval(ctx context.Context, eval *nomad.Evaluation, follow ...*nomad.Evaluation) error {
+	req := &nomad.EvalFinishRequest{Evals: append([]*nomad.Evaluation{eval}, follow...), EvalToken: p.token, Schedulers: p.cfg.Schedulers, WriteRequest: p.write()}
+	err := p.cfg.RPC.Call(ctx, "Eval.Finish", req, &p.next)
+	if p.finished = err == nil; p.finished {
+		return nil
+	}
+	if !errors.Is(err, nomad.ErrNoMethod) {
+		return fmt.Errorf("Eval.Finish: %w", err)
+	}
+	for _, e := range follow {
+		if err := p.CreateEval(ctx, e); err != nil {
+			return err
+		}
+	}
 	return p.send(ctx, "Eval.Update", eval)
 }
 
@@ -60,9 +78,9 @@ func (p *planner) ReblockEval(ctx context.Context, eval *nomad.Evaluation) error
 	return p.send(ctx, "Eval.Reblock", eval)
 }
 
-// send writes eval by the method.
-func (p *planner) send(ctx context.Context, method string, eval *nomad.Evaluation) error {
-	req := &nomad.EvalUpdateRequest{Evals: []*nomad.Evaluation{eval}, EvalToken: p.token, WriteRequest: p.write()}
+// send writes evals by the method.
+func (p *planner) send(ctx context.Context, method string, evals ...*nomad.Evaluation) error {
+	req := &nomad.EvalUpdateRequest{Evals: evals, EvalToken: p.token, WriteRequest: p.write()}
 	if err := p.cfg.RPC.Call(ctx, method, req, &nomad.GenericResponse{}); err != nil {
 		return fmt.Errorf("%s: %w", method, err)
 	}

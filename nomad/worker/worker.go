@@ -2,7 +2,7 @@
 // waits until the local state is new enough, runs the scheduler on a snapshot and
 // hands what that decided back to the leader.
 //
-//	idle ──dequeue──▶ waiting for the index ──▶ scheduling ──ack──▶ idle
+//	idle ──dequeue──▶ waiting for the index ──▶ scheduling ──finish, ack──▶ idle, or the next
 //	                          └──────error───────────┴────nack───▶ idle
 //
 // A Worker is one goroutine and does one evaluation at a time; servers run
@@ -76,15 +76,15 @@ func New(cfg Config) *Worker {
 func (w *Worker) Run(ctx context.Context) error {
 	backoff := backoffMin
 	for ctx.Err() == nil {
-		eval, token, index, err := w.dequeue(ctx)
-		switch {
-		case err != nil:
+		next, err := w.dequeue(ctx)
+		if err != nil {
 			w.log.Debug("dequeue evaluation", "err", err)
 			sleep(ctx, backoff)
 			backoff = min(2*backoff, backoffMax)
 			continue
-		case eval != nil:
-			w.work(ctx, eval, token, index)
+		}
+		for next.Eval != nil {
+			next = w.work(ctx, next)
 		}
 		backoff = backoffMin
 	}
@@ -93,49 +93,51 @@ func (w *Worker) Run(ctx context.Context) error {
 
 // dequeue returns an evaluation, its token and the index that state must have; or
 // no evaluation when none came in time.
-func (w *Worker) dequeue(ctx context.Context) (*nomad.Evaluation, string, uint64, error) {
+func (w *Worker) dequeue(ctx context.Context) (nomad.EvalDequeueResponse, error) {
 	req := &nomad.EvalDequeueRequest{
 		Schedulers:   w.cfg.Schedulers,
 		Timeout:      dequeueWait,
 		WriteRequest: nomad.WriteRequest{Region: w.cfg.Region},
 	}
 	var resp nomad.EvalDequeueResponse
-	if err := w.cfg.RPC.Call(ctx, "Eval.Dequeue", req, &resp); err != nil {
-		return nil, "", 0, err
-	}
-	if resp.Eval == nil {
-		return nil, "", 0, nil
-	}
-	return resp.Eval, resp.Token, max(resp.WaitIndex, resp.Eval.ModifyIndex), nil
+	err := w.cfg.RPC.Call(ctx, "Eval.Dequeue", req, &resp)
+	return resp, err
 }
 
-// work processes an evaluation and tells the broker how that went.
-func (w *Worker) work(ctx context.Context, eval *nomad.Evaluation, token string, index uint64) {
+// work processes an evaluation and tells the broker how that went. It returns the next one, if
+// the broker has answered with one.
+func (w *Worker) work(ctx context.Context, given nomad.EvalDequeueResponse) (next nomad.EvalDequeueResponse) {
+	eval := given.Eval
 	log := w.log.With("eval", eval.ID, "job", eval.JobID)
-	err := w.process(ctx, eval, token, index)
+	p := &planner{cfg: w.cfg, token: given.Token}
+	err := w.process(ctx, eval, p, max(given.WaitIndex, eval.ModifyIndex))
+	if err != nil && ctx.Err() == nil {
+		log.Warn("process evaluation", "err", err)
+	}
+	if p.finished {
+		return p.next
+	}
 	method := "Eval.Ack"
 	if err != nil {
 		method = "Eval.Nack"
-		if ctx.Err() == nil {
-			log.Warn("process evaluation", "err", err)
-		}
 	}
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), nackWait)
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(stopWait, cancel) })()
-	req := &nomad.EvalAckRequest{EvalID: eval.ID, Token: token, WriteRequest: nomad.WriteRequest{Region: w.cfg.Region}}
+	req := &nomad.EvalAckRequest{EvalID: eval.ID, Token: given.Token, WriteRequest: nomad.WriteRequest{Region: w.cfg.Region}}
 	if err := w.cfg.RPC.Call(last, method, req, &nomad.GenericResponse{}); err != nil {
 		log.Warn("return evaluation", "method", method, "err", err)
 	}
+	return next
 }
 
-// process runs the scheduler for an evaluation. A panic of the scheduler is an
-// error of this evaluation: a job that no scheduler can bear must not take the
-// server down, and ends in the failed queue.
-func (w *Worker) process(ctx context.Context, eval *nomad.Evaluation, token string, index uint64) (err error) {
+// process runs the scheduler for an evaluation. A panic of the scheduler is an error of this
+// evaluation: a job that no scheduler can bear must not take the server down, and ends in the
+// failed queue.
+func (w *Worker) process(ctx context.Context, eval *nomad.Evaluation, p *planner, index uint64) (err error) {
 	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("scheduler panicked: %v\n%s", p, debug.Stack())
+		if r := recover(); r != nil {
+			err = fmt.Errorf("scheduler panicked: %v\n%s", r, debug.Stack())
 		}
 	}()
 	wait, cancel := context.WithTimeout(ctx, stateWait)
@@ -150,7 +152,6 @@ func (w *Worker) process(ctx context.Context, eval *nomad.Evaluation, token stri
 		}
 		return w.cfg.Core.Process(ctx, eval)
 	}
-	p := &planner{cfg: w.cfg, token: token}
 	s, err := scheduler.New(eval.Type, w.log, snap, p)
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package worker_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,7 +30,9 @@ type leader struct {
 	wait    uint64                              // WaitIndex of Eval.Dequeue
 	partial func(*nomad.Plan) *nomad.PlanResult // instead of a commit, once
 	plans   []*nomad.Plan
-	ended   chan string // "Eval.Ack" or "Eval.Nack"
+	taken   int         // by Eval.Dequeue
+	late    bool        // Eval.Finish is answered when the worker is told to stop
+	ended   chan string // "Eval.Ack", "Eval.Finish" or "Eval.Nack"
 }
 
 func newLeader() *leader {
@@ -50,13 +53,18 @@ func (l *leader) Call(ctx context.Context, method string, req, resp any) error {
 	err, wait := l.fail[method], l.wait
 	delete(l.fail, method)
 	l.mu.Unlock()
-	if err != nil {
+	if err := cmp.Or(err, ctx.Err()); err != nil {
 		return err
 	}
 	switch method {
 	case "Eval.Dequeue":
 		e, token, err := l.broker.Dequeue(ctx, req.(*nomad.EvalDequeueRequest).Schedulers)
 		*resp.(*nomad.EvalDequeueResponse) = nomad.EvalDequeueResponse{Eval: e, Token: token, WaitIndex: wait}
+		if e != nil {
+			l.mu.Lock()
+			l.taken++
+			l.mu.Unlock()
+		}
 		return err
 	case "Eval.Ack", "Eval.Nack":
 		r := req.(*nomad.EvalAckRequest)
@@ -68,6 +76,21 @@ func (l *leader) Call(ctx context.Context, method string, req, resp any) error {
 	case "Eval.Update", "Eval.Create":
 		_, _, err := l.Apply(ctx, nomad.EvalUpdateRequestType, req)
 		return err
+	case "Eval.Finish":
+		r := req.(*nomad.EvalFinishRequest)
+		if _, _, err := l.Apply(ctx, nomad.EvalUpdateRequestType, &nomad.EvalUpdateRequest{Evals: r.Evals, WriteRequest: r.WriteRequest}); err != nil {
+			return err
+		}
+		if err := l.broker.Ack(r.Evals[0].ID, r.EvalToken); err != nil {
+			return err
+		}
+		l.ended <- method
+		if l.late {
+			<-ctx.Done()
+		}
+		out := resp.(*nomad.EvalDequeueResponse)
+		out.Eval, out.Token = l.broker.TryDequeue(r.Schedulers)
+		return nil
 	case "Eval.Reblock":
 		r := req.(*nomad.EvalUpdateRequest)
 		l.blocked.Reblock(r.Evals[0], r.EvalToken)
@@ -135,7 +158,7 @@ func TestPlacesAJob(t *testing.T) {
 			l.Node(t)
 			job := l.Job(t, typ, 1)
 			e := l.Eval(t, job)
-			l.want(t, "Eval.Ack")
+			l.want(t, "Eval.Finish")
 			snap := l.Snapshot()
 			if got := slices.Collect(snap.AllocsByJob(nil, job.Namespace, job.ID)); len(got) != 1 || got[0].EvalID != e.ID {
 				t.Errorf("allocations are %+v, want one of %s", got, e.ID)
@@ -164,7 +187,7 @@ func TestWaitsForState(t *testing.T) {
 			t.Fatal("planned before state was there")
 		}
 		l.Node(t)
-		l.want(t, "Eval.Ack")
+		l.want(t, "Eval.Finish")
 		if p := l.plans[0]; p.SnapshotIndex < l.wait {
 			t.Errorf("planned on index %d, want %d", p.SnapshotIndex, l.wait)
 		}
@@ -184,7 +207,7 @@ func TestStateComesTooLate(t *testing.T) {
 }
 
 func TestGivesBackWhatFails(t *testing.T) {
-	for _, method := range []string{"Plan.Submit", "Eval.Update"} {
+	for _, method := range []string{"Plan.Submit", "Eval.Finish"} {
 		t.Run(method, func(t *testing.T) {
 			l := newLeader()
 			l.fail[method] = errors.New("no leader")
@@ -202,7 +225,7 @@ func TestSurvivesFailedDequeue(t *testing.T) {
 	run(t, l, nil)
 	l.Node(t)
 	l.Eval(t, l.Job(t, nomad.JobTypeBatch, 1))
-	l.want(t, "Eval.Ack")
+	l.want(t, "Eval.Finish")
 }
 
 // TestRefreshes has a plan refused on its node; the next one is made on the state
@@ -220,7 +243,7 @@ func TestRefreshes(t *testing.T) {
 	run(t, l, nil)
 	job := l.Job(t, nomad.JobTypeBatch, 1)
 	l.Eval(t, job)
-	l.want(t, "Eval.Ack")
+	l.want(t, "Eval.Finish")
 	if len(l.plans) != 2 || len(l.plans[1].NodeAllocation[second.ID]) != 1 {
 		t.Fatalf("%d plans, want a second one for the node that came", len(l.plans))
 	}
@@ -235,7 +258,7 @@ func TestBlocks(t *testing.T) {
 	run(t, l, nil)
 	job := l.Job(t, nomad.JobTypeBatch, 1)
 	e := l.Eval(t, job)
-	l.want(t, "Eval.Ack")
+	l.want(t, "Eval.Finish")
 	var blocked *nomad.Evaluation
 	for got := range l.Snapshot().EvalsByJob(nil, job.Namespace, job.ID) {
 		if got.Status == nomad.EvalStatusBlocked {
@@ -246,9 +269,64 @@ func TestBlocks(t *testing.T) {
 		t.Fatalf("blocked evaluation is %+v, want one with the index that was looked at", blocked)
 	}
 	l.Node(t)
-	l.want(t, "Eval.Ack")
+	l.want(t, "Eval.Finish")
 	if n := len(slices.Collect(l.Snapshot().AllocsByJob(nil, job.Namespace, job.ID))); n != 1 {
 		t.Errorf("%d allocations, want 1", n)
+	}
+}
+
+// TestTakesTheNextAtOnce has a worker find three evaluations: it asks for the first, and is
+// given the others for those that it finishes.
+func TestTakesTheNextAtOnce(t *testing.T) {
+	l := newLeader()
+	l.Node(t)
+	for range 3 {
+		l.Eval(t, l.Job(t, nomad.JobTypeBatch, 1))
+	}
+	stop := run(t, l, nil)
+	for range 3 {
+		l.want(t, "Eval.Finish")
+	}
+	stop()
+	if l.taken != 1 {
+		t.Errorf("the worker asked for %d evaluations, want one", l.taken)
+	}
+	if left := l.broker.Stats(); left.Unacked+left.Ready > 0 {
+		t.Errorf("left are %+v", left)
+	}
+}
+
+// TestGivesTheNextBack has a worker be told to stop while it finishes an evaluation.
+func TestGivesTheNextBack(t *testing.T) {
+	l := newLeader()
+	l.late = true
+	for range 2 {
+		l.Eval(t, l.Job(t, nomad.JobTypeBatch, 1))
+	}
+	stop := run(t, l, nil)
+	l.want(t, "Eval.Finish")
+	stop()
+	l.want(t, "Eval.Nack")
+	if left := l.broker.Stats(); left.Unacked > 0 {
+		t.Errorf("left are %+v", left)
+	}
+}
+
+// TestLeaderOfAnEarlierBuild takes what a worker has to say step by step.
+func TestLeaderOfAnEarlierBuild(t *testing.T) {
+	l := newLeader()
+	l.fail["Eval.Finish"] = nomad.ErrorFromText("rpc: can't find method Eval.Finish")
+	run(t, l, nil)
+	job := l.Job(t, nomad.JobTypeBatch, 1)
+	l.Eval(t, job)
+	l.want(t, "Eval.Ack")
+	var status []string
+	for got := range l.Snapshot().EvalsByJob(nil, job.Namespace, job.ID) {
+		status = append(status, got.Status)
+	}
+	slices.Sort(status)
+	if want := []string{nomad.EvalStatusBlocked, nomad.EvalStatusComplete}; !slices.Equal(status, want) {
+		t.Errorf("evaluations are %v, want %v", status, want)
 	}
 }
 

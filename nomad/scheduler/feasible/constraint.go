@@ -194,8 +194,9 @@ func memo[T any](parse func(string) (T, error)) func(string) (T, error) {
 type inRange func(*version.Version) bool
 
 func versions(one func(string) (*version.Version, error), many func(string) (inRange, error)) func(string) (relation, error) {
+	ones, ranges := nomad.NewParsed(one), nomad.NewParsed(many) // for all evaluations
 	return func(literal string) (relation, error) {
-		parse, span := memo(one), memo(many)
+		parse, span := memo(ones.Of), memo(ranges.Of)
 		if literal != "" {
 			if _, err := span(literal); err != nil {
 				return nil, err

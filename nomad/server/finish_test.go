@@ -1,0 +1,70 @@
+package server_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/server"
+)
+
+// TestFinish ends an evaluation as a worker does, and has each mistake in that refused
+// before anything is written.
+func TestFinish(t *testing.T) {
+	s, _ := start(t, func(c *server.Config) { c.Workers = -1 })
+	write := nomad.WriteRequest{Region: "global"}
+	dequeue := func(wait time.Duration) *nomad.EvalDequeueResponse {
+		out := read[nomad.EvalDequeueResponse](t, s, "Eval.Dequeue", &nomad.EvalDequeueRequest{Schedulers: []string{nomad.JobTypeBatch}, Timeout: wait, WriteRequest: write})
+		return &out
+	}
+	var next nomad.EvalDequeueResponse // with the end of the last
+	finish := func(token string, evals ...*nomad.Evaluation) error {
+		return s.Call(within(t), "Eval.Finish", &nomad.EvalFinishRequest{Evals: evals, EvalToken: token, Schedulers: []string{nomad.JobTypeBatch}, WriteRequest: write}, &next)
+	}
+	stored := func(id string) *nomad.Evaluation {
+		return read[nomad.SingleEvalResponse](t, s, "Eval.GetEval", &nomad.EvalSpecificRequest{EvalID: id, QueryOptions: global}).Eval
+	}
+	register(t, s, batchJob("b", 1))
+	held := dequeue(time.Minute)
+	register(t, s, batchJob("b", 2)) // its evaluation waits for the first
+
+	done, blocked := *held.Eval, *held.Eval
+	done.Status, done.FailedTGAllocs = nomad.EvalStatusComplete, map[string]*nomad.AllocMetric{"g": {}}
+	blocked.ID, blocked.PreviousEval, blocked.Status = nomad.NewID(), done.ID, nomad.EvalStatusBlocked
+	done.BlockedEval = blocked.ID
+	stranger, known, core := blocked, blocked, blocked
+	stranger.PreviousEval, known.ID, core.Type = nomad.NewID(), done.ID, nomad.JobTypeCore
+	failsWith(t, finish(held.Token), 400, "no evaluation")
+	failsWith(t, finish(held.Token, &done, &stranger), 400, "does not follow")
+	failsWith(t, finish(held.Token, &done, &core), 400, "does not follow")
+	failsWith(t, finish(held.Token, &done, &known), 409, "already exists")
+	if err := finish(nomad.NewID(), &done, &blocked); err == nil {
+		t.Error("an evaluation that another worker holds was finished")
+	}
+	if got := stored(done.ID); got.Status != nomad.EvalStatusPending {
+		t.Fatalf("after what was refused the evaluation is %s", got.Status)
+	}
+	if early := dequeue(50 * time.Millisecond); early.Eval != nil {
+		t.Fatal("two evaluations of a job were given out")
+	}
+
+	if err := finish(held.Token, &done, &blocked); err != nil {
+		t.Fatal(err)
+	}
+	a, b := stored(done.ID), stored(blocked.ID)
+	if a.Status != nomad.EvalStatusComplete || b.Status != nomad.EvalStatusBlocked || a.ModifyIndex != b.ModifyIndex {
+		t.Errorf("finished as %s at %d, blocked as %s at %d: want both at one index", a.Status, a.ModifyIndex, b.Status, b.ModifyIndex)
+	}
+	if next.Eval == nil || next.Eval.ID == done.ID || next.WaitIndex < a.ModifyIndex {
+		t.Errorf("after it came %+v, want the job's next evaluation, at index %d", next, a.ModifyIndex)
+	}
+	if err := finish(held.Token, &done); err == nil {
+		t.Error("an evaluation was finished twice")
+	}
+	last := *next.Eval
+	last.Status = nomad.EvalStatusComplete
+	token := next.Token
+	if next = (nomad.EvalDequeueResponse{}); finish(token, &last) != nil || next.Eval != nil {
+		t.Errorf("after the last evaluation came %+v", next)
+	}
+}
