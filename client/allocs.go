@@ -34,6 +34,7 @@ type allocSet struct {
 	mu   sync.Mutex
 	held map[string]*held
 	gone map[string]gone
+	left map[string]bool // IDs of those whose directory could not be removed
 }
 
 // gone is what is known of an allocation that is no longer held.
@@ -59,7 +60,7 @@ func newAllocSet(life context.Context, db *state.DB, u *updates, log *slog.Logge
 	make func(*nomad.Allocation) (*allocrunner.Runner, error)) *allocSet {
 	return &allocSet{
 		db: db, updates: u, log: log, make: make, life: life,
-		ended: newSignal(), held: map[string]*held{}, gone: map[string]gone{},
+		ended: newSignal(), held: map[string]*held{}, gone: map[string]gone{}, left: map[string]bool{},
 	}
 }
 
@@ -178,7 +179,7 @@ func (s *allocSet) passOn(a *nomad.Allocation) bool {
 	if h == nil {
 		return false
 	}
-	s.store(a)
+	s.db.PutAllocWithNext(a)
 	h.runner.Update(a)
 	return true
 }
@@ -195,16 +196,9 @@ func final(a *nomad.Allocation, status, why string) *nomad.Allocation {
 		ClientStatus: status, ClientDescription: why, TaskStates: a.TaskStates}
 }
 
-// store puts the allocation on disk, in the commit of whatever is put next.
-func (s *allocSet) store(a *nomad.Allocation) {
-	if err := s.db.PutAllocWithNext(a); err != nil {
-		s.log.Error("store allocation", "alloc", a.ID, "err", err)
-	}
-}
-
 // start begins to run an allocation that the node did not have.
 func (s *allocSet) start(a *nomad.Allocation) {
-	s.store(a)
+	s.db.PutAllocWithNext(a)
 	r, err := s.make(a)
 	if err != nil {
 		s.refuse(a, err)
@@ -286,6 +280,16 @@ func (s *allocSet) remove(h *held) {
 	defer s.mu.Unlock()
 	s.gone[h.id] = gone{h.alloc.AllocModifyIndex, h.status}
 	delete(s.held, h.id)
+	if err != nil {
+		s.left[h.id] = true
+	}
+}
+
+// onDisk returns the IDs of all that may have a directory.
+func (s *allocSet) onDisk() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append(slices.Collect(maps.Keys(s.held)), slices.Collect(maps.Keys(s.left))...)
 }
 
 // destroyAll ends every allocation and removes it, at most until ctx ends.

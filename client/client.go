@@ -161,7 +161,7 @@ func assemble(cfg Config, parts Parts, db *state.DB) (c *Client, err error) {
 	c.updates = newUpdates(c.sendUpdates, parts.Log)
 	c.allocs = newAllocSet(life, db, c.updates, parts.Log, c.newRunner)
 	c.gc = &collector{cfg: cfg.GC, dir: cfg.AllocDir, set: c.allocs, log: parts.Log, disk: diskUsage}
-	c.stats, c.spares = &hostStats{allocDir: cfg.AllocDir}, allocdir.NewSpares(cfg.StateDir, parts.Log)
+	c.stats, c.spares = &hostStats{allocDir: cfg.AllocDir}, allocdir.NewSpares(cfg.StateDir, cfg.AllocDir, parts.Log)
 	if err := c.openRPC(parts); err != nil {
 		return nil, err
 	}
@@ -300,6 +300,9 @@ func (c *Client) Run(ctx context.Context) error {
 	}
 	c.endLife()
 	c.allocs.wg.Wait()
+	if c.cfg.Ephemeral {
+		c.clear() // what tasks that did not end in time have made meanwhile
+	}
 	return errors.Join(err, c.close())
 }
 
@@ -309,9 +312,15 @@ func (c *Client) vanish(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopPatience)
 	defer cancel()
 	c.allocs.destroyAll(ctx)
-	for _, h := range c.allocs.all() {
-		if err := allocdir.Destroy(c.cfg.AllocDir, h.id); err != nil {
-			c.log.Warn("remove allocation", "alloc", h.id, "err", err)
+	c.clear()
+}
+
+// clear removes the directories of all allocations, also where that has failed before. What
+// else is in the directory of allocations is not touched: another agent may have the same.
+func (c *Client) clear() {
+	for _, id := range c.allocs.onDisk() {
+		if err := allocdir.Destroy(c.cfg.AllocDir, id); err != nil {
+			c.log.Warn("remove allocation", "alloc", id, "err", err)
 		}
 	}
 	c.sweep(nil)

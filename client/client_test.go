@@ -411,6 +411,45 @@ func TestFailover(t *testing.T) {
 	}
 }
 
+// A node that keeps nothing removes in the end also what it could not remove before.
+func TestEphemeralNodeLeavesNothing(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: something is mounted in the way")
+	}
+	f := startServer(t)
+	cfg := config(nodeDir(t), f.addr())
+	cfg.Ephemeral = true
+	n := start(t, cfg)
+	a := alloc(map[string]any{"run_for": "1ms"})
+	f.place(a)
+	f.until(t, "it is told", func() bool { return status(f, a) == nomad.AllocClientStatusComplete })
+	<-n.Ended(a.ID)
+	data := filepath.Join(cfg.AllocDir, a.ID, "alloc", "data")
+	if err := unix.Mount("tmpfs", data, "tmpfs", 0, ""); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.RPC().Call(t.Context(), "Allocations.GarbageCollectAll", &nomad.NodeSpecificRequest{}, &nomad.GenericResponse{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(data); err != nil || n.HasAlloc(a.ID) {
+		t.Fatalf("what is in the way: %v; held: %t, want it given up", err, n.HasAlloc(a.ID))
+	}
+	if err := unix.Unmount(data, 0); err != nil {
+		t.Fatal(err)
+	}
+	other := nomad.NewID() // of another agent with the same directory
+	if err := os.Mkdir(filepath.Join(cfg.AllocDir, other), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.stop(); err != nil {
+		t.Fatal(err)
+	}
+	left, err := os.ReadDir(cfg.AllocDir)
+	if err != nil || len(left) != 1 || left[0].Name() != other {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
 func TestCollectsTheOldest(t *testing.T) {
 	f := startServer(t)
 	cfg := config(nodeDir(t), f.addr())

@@ -27,6 +27,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/open-nomad/open-nomad/internal/safefs"
 )
 
@@ -72,8 +74,12 @@ func (s *Spares) Build(root, id string) (*Dir, error) {
 		return nil, fmt.Errorf("build allocation directory: %w", err)
 	}
 	d := &Dir{spares: s, root: at, id: id, path: filepath.Join(root, id)}
-	s.place(forAlloc, at, id)
-	if err := d.build(); err != nil {
+	if s.place(forAlloc, at, id) { // as built
+		d.dir, err = at.Sub(id)
+	} else {
+		err = d.build()
+	}
+	if err != nil {
 		d.Close()
 		return nil, fmt.Errorf("build allocation directory: %w", err)
 	}
@@ -166,8 +172,12 @@ func (d *Dir) unmountTasks() error {
 	var errs []error
 	for _, name := range names {
 		task, err := d.dir.Sub(name)
+		if errors.Is(err, unix.ENOTDIR) || errors.Is(err, safefs.ErrEscape) || errors.Is(err, fs.ErrNotExist) {
+			continue // no directory: removed with the rest
+		}
 		if err != nil {
-			continue // not a directory: removed with the rest
+			errs = append(errs, err)
+			continue
 		}
 		errs = append(errs, task.Unmount(SecretsName), task.Unmount(PrivateName))
 		task.Close() // only looked at

@@ -2,154 +2,101 @@ package allocdir
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
-	"strconv"
-	"sync"
-	"time"
+	"os"
+	"path/filepath"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/internal/safefs"
+	"github.com/open-nomad/open-nomad/internal/spare"
 )
 
-// Bounds of what is made ahead.
-const (
-	spareEach = 8                      // directories of allocations, and of tasks
-	quiet     = 100 * time.Millisecond // without a start, before more are made
-)
+// spareEach bounds the directories that lie ready, of allocations and of tasks.
+const spareEach = 32
 
-// spareName is the directory of what is made ahead, in that of the client's state.
+// spareName is their directory, in that of the client's state.
 const spareName = "spare"
 
-// kind is what a spare directory becomes.
-type kind int
-
+// What a spare directory becomes.
 const (
-	forAlloc kind = iota
+	forAlloc = iota
 	forTask
-	kinds
 )
 
-// Spares are directories of allocations and tasks that are made ahead, while nothing
-// starts: to make ten of them on a disk takes longer than all else that the client does
-// for a start, to rename two takes no time. They are in no way different. Where there is
-// none, or alloc_dir is on another file system, directories are made when they are needed.
+// Spares are directories of allocations and tasks that are made ahead (internal/spare):
 //
-//	<state>/spare/      0700, nobody else's
+//	<state>/spare/
 //	  a<n>/             as <root>/<alloc id>/
 //	  t<n>/             as <root>/<alloc id>/<task>/, all 0700 and the agent's
+//	    tmp/<point>/    only with a root in /tmp
+//
+// A task that has its tmp as /tmp, and the host's way to its directory in that, needs an
+// empty directory there on which the sandbox mounts the rest of the way (internal/sandbox):
+// the last of these.
+//
+// File systems in memory of the default size are made ahead, too, and held by descriptors:
+// they are mounted nowhere, so that no task has them in its copy of the mounts.
 //
 // A nil *Spares has none.
 type Spares struct {
-	state string
-	log   *slog.Logger
-	taken chan struct{} // buffered 1
-
-	mu    sync.Mutex
-	apart bool // alloc_dir is on another file system
-	next  int
-	ready [kinds][]string
+	pool   *spare.Pool
+	point  string               // "" with a root elsewhere
+	memory chan safefs.Detached // buffered
 }
 
-// NewSpares returns the spares of the client whose state is in the directory state. There
-// are none before Run.
-func NewSpares(state string, log *slog.Logger) *Spares {
-	return &Spares{state: state, log: log, taken: make(chan struct{}, 1)}
+// NewSpares returns the spares of the client whose state is in the directory state, and its
+// allocations in root. There are none before Run.
+func NewSpares(state, root string, log *slog.Logger) *Spares {
+	s := &Spares{point: inTmp(root), memory: make(chan safefs.Detached, spareEach)}
+	s.pool = spare.New(filepath.Join(state, spareName), log,
+		spare.Kind{Letter: "a", Most: spareEach, Make: makeAlloc}, spare.Kind{Letter: "t", Most: spareEach, Make: s.makeTask})
+	return s
+}
+
+// inTmp is the name in /tmp of the directory that holds root, "" if root is not below one.
+func inTmp(root string) string {
+	below, err := filepath.Rel("/tmp", root)
+	if err != nil || !filepath.IsLocal(below) || below == "." {
+		return ""
+	}
+	first, _, _ := strings.Cut(below, "/")
+	return first
 }
 
 // Run makes spares until ctx ends, and removes them then.
 func (s *Spares) Run(ctx context.Context) error {
-	defer s.remove()
-	s.remove() // those of an agent that was killed
-	for {
-		for waiting := true; waiting; {
-			select {
-			case <-ctx.Done():
-				return ctx.Err()
-			case <-s.taken:
-			case <-time.After(quiet):
-				waiting = false
-			}
+	defer func() {
+		for fs, ok := s.takeMemory(); ok; fs, ok = s.takeMemory() {
+			fs.Close() // and gone
 		}
-		if err := s.fill(); err != nil {
-			s.log.Debug("no directories are made ahead", "err", err)
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-s.taken:
-		}
-	}
+	}()
+	return s.pool.Run(ctx)
 }
 
-// remove removes all spares.
-func (s *Spares) remove() {
-	s.mu.Lock()
-	s.ready = [kinds][]string{}
-	s.mu.Unlock()
-	at, err := safefs.Open(s.state)
-	if err == nil {
-		err = at.RemoveAll(spareName)
-		at.Close() // only a way
-	}
+// makeAlloc makes one for an allocation.
+func makeAlloc(path string) error {
+	at, err := safefs.Open(filepath.Dir(path))
 	if err != nil {
-		s.log.Warn("remove directories that were made ahead", "err", err)
+		return err
 	}
+	d := &Dir{root: at, id: filepath.Base(path)}
+	defer d.Close()
+	return d.build()
 }
 
-// fill makes what is missing, unless something starts meanwhile.
-func (s *Spares) fill() error {
-	at, err := safefs.Open(s.state)
+// makeTask makes one for a task, and what is mounted in it if that is missing.
+func (s *Spares) makeTask(path string) error {
+	if err := s.makeMemory(); err != nil {
+		return err
+	}
+	at, err := safefs.Open(filepath.Dir(path))
 	if err != nil {
 		return err
 	}
 	defer at.Close()
-	dir, err := at.Make(spareName, 0o700)
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	for len(s.taken) == 0 {
-		k, name := s.missing()
-		if name == "" {
-			return nil
-		}
-		if err := k.make(dir, name); err != nil {
-			return fmt.Errorf("make a directory ahead: %w", err)
-		}
-		s.put(k, name)
-	}
-	return nil
-}
-
-// missing names the next one to make, "" for none.
-func (s *Spares) missing() (kind, string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	k := forAlloc
-	if len(s.ready[forTask]) < len(s.ready[forAlloc]) {
-		k = forTask
-	}
-	if s.apart || len(s.ready[k]) >= spareEach {
-		return k, ""
-	}
-	s.next++
-	return k, string("at"[k]) + strconv.Itoa(s.next)
-}
-
-// make makes one.
-func (k kind) make(dir *safefs.Dir, name string) error {
-	if k == forAlloc {
-		d := &Dir{root: dir, id: name}
-		err := d.build()
-		if d.dir != nil {
-			d.dir.Close() // made; nothing is held open
-		}
-		return err
-	}
-	task, err := dir.Make(name, stickyMode)
+	task, err := at.Make(filepath.Base(path), stickyMode)
 	if err != nil {
 		return err
 	}
@@ -159,60 +106,66 @@ func (k kind) make(dir *safefs.Dir, name string) error {
 		if err != nil {
 			return err
 		}
+		if name == TmpName && s.point != "" {
+			err = unix.Mkdirat(sub.FD(), s.point, 0o711)
+		}
 		sub.Close() // made; nothing is held open
+		if err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-func (s *Spares) put(k kind, name string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.ready[k] = append(s.ready[k], name)
+// makeMemory makes a file system in memory, unless there are enough.
+func (s *Spares) makeMemory() error {
+	if os.Geteuid() != 0 || len(s.memory) == cap(s.memory) {
+		return nil
+	}
+	fs, err := safefs.NewTmpfs(safefs.Tmpfs{SizeMB: defaultSecretsMB, Mode: 0o700})
+	if err != nil {
+		return err
+	}
+	if err := mark(fs.Dir); err != nil {
+		fs.Close() // and gone
+		return err
+	}
+	s.memory <- fs // nobody else sends
+	return nil
 }
 
-// place moves a spare to name in the directory to, if there is one and nothing is there.
-// The caller builds, in any case, what is not there yet and not as it should be.
-func (s *Spares) place(k kind, to *safefs.Dir, name string) {
+// takeMemory takes such a file system, if there is one.
+func (s *Spares) takeMemory() (safefs.Detached, bool) {
 	if s == nil {
-		return
+		return safefs.Detached{}, false
 	}
 	select {
-	case s.taken <- struct{}{}:
-	default: // it is known that something starts
-	}
-	if to.Exists(name) {
-		return // it was built by an earlier agent, or for an earlier start
-	}
-	spare := s.take(k)
-	if spare == "" {
-		return
-	}
-	at, err := safefs.Open(s.state)
-	if err != nil {
-		return
-	}
-	defer at.Close()
-	from, err := at.Sub(spareName)
-	if err != nil {
-		return
-	}
-	defer from.Close()
-	if err := to.MoveFrom(from, spare, name); err != nil {
-		s.log.Debug("a directory that was made ahead is of no use", "err", err)
-		s.mu.Lock()
-		s.apart = s.apart || errors.Is(err, unix.EXDEV)
-		s.mu.Unlock()
+	case fs := <-s.memory:
+		return fs, true
+	default:
+		return safefs.Detached{}, false
 	}
 }
 
-// take returns the name of a spare, "" if there is none.
-func (s *Spares) take(k kind) string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	all := s.ready[k]
-	if len(all) == 0 {
-		return ""
+// placeTask moves a spare to the directory of a task in that of its allocation.
+func (s *Spares) placeTask(to *safefs.Dir, cfg TaskConfig) error {
+	if !s.place(forTask, to, cfg.Name) || s.point == "" || cfg.Private {
+		return nil
 	}
-	s.ready[k] = all[:len(all)-1]
-	return all[len(all)-1]
+	tmp, err := to.Sub(filepath.Join(cfg.Name, TmpName))
+	if err != nil {
+		return err
+	}
+	defer tmp.Close()
+	return tmp.RemoveAll(s.point) // nothing will be mounted there
+}
+
+// place moves a spare to name in the directory to, if there is one and nothing is there,
+// and says whether it did. The caller builds, in any case, what is not there yet and not as
+// it should be.
+func (s *Spares) place(kind int, to *safefs.Dir, name string) bool {
+	if s == nil || to.Exists(name) {
+		return false // it was built by an earlier agent, or for an earlier start
+	}
+	return s.pool.Place(kind, to.FD(), name)
 }

@@ -15,10 +15,10 @@ import (
 	"github.com/open-nomad/open-nomad/client/allocdir"
 )
 
-// spares runs some until the test ends, and waits until they are there.
-func spares(t *testing.T, state string) (s *allocdir.Spares, stop func()) {
+// spares runs some until the test ends, and waits until all are there.
+func spares(t *testing.T, state, root string) (s *allocdir.Spares, stop func()) {
 	t.Helper()
-	s = allocdir.NewSpares(state, slog.New(slog.DiscardHandler))
+	s = allocdir.NewSpares(state, root, slog.New(slog.DiscardHandler))
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {
@@ -68,12 +68,24 @@ func tree(t *testing.T, root string) []string {
 // the first task as for those after it, and for a second start; what is not used goes with
 // the agent.
 func TestSpares(t *testing.T) {
-	base := t.TempDir()
+	for name, above := range map[string]string{"in /tmp": "/tmp", "elsewhere": "/var/tmp"} {
+		t.Run(name, func(t *testing.T) {
+			base, err := os.MkdirTemp(above, "nomad-test-")
+			if err != nil {
+				t.Skip(err)
+			}
+			t.Cleanup(func() { os.RemoveAll(base) })
+			testSpares(t, base)
+		})
+	}
+}
+
+func testSpares(t *testing.T, base string) {
 	state, root := filepath.Join(base, "client"), filepath.Join(base, "alloc")
 	if err := os.Mkdir(state, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	s, stop := spares(t, state)
+	s, stop := spares(t, state, root)
 	if info, err := os.Stat(filepath.Join(state, "spare")); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("Stat() = %v, %v, want 0700", info, err)
 	}
@@ -114,7 +126,14 @@ func TestSpares(t *testing.T) {
 			}
 		}
 	}
+	// On which the sandbox will mount, in the task that has /tmp for itself.
+	point, want := filepath.Join("/side/tmp", filepath.Base(base))+" drwx--x--x ", filepath.Dir(base) == "/tmp"
 	for i, got := range trees {
+		n := len(got)
+		got = slices.DeleteFunc(got, func(line string) bool { return strings.HasPrefix(line, point) })
+		if has := len(got) < n; has != (want && i != 1) {
+			t.Errorf("build %d has a mount point: %t", i, has)
+		}
 		if !slices.Equal(got, trees[1]) {
 			t.Errorf("build %d is\n%s\nwant\n%s", i, strings.Join(got, "\n"), strings.Join(trees[1], "\n"))
 		}
@@ -143,7 +162,7 @@ func TestSparesElsewhere(t *testing.T) {
 	}
 	t.Cleanup(func() { os.RemoveAll(root) })
 	state := t.TempDir()
-	s, _ := spares(t, state)
+	s, _ := spares(t, state, root)
 	for _, id := range []string{"a1", "a2"} {
 		d, err := s.Build(root, id)
 		if err != nil {

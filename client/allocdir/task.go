@@ -1,6 +1,7 @@
 package allocdir
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -28,7 +29,8 @@ type Task struct {
 	path     string
 	shared   string
 	uid, gid int
-	memoryMB int         // of a file system in memory
+	memoryMB int // of a file system in memory
+	spares   *Spares
 	dir      *safefs.Dir // <alloc>/<task>
 	secrets  *safefs.Dir // the mounted file system
 }
@@ -37,13 +39,16 @@ type Task struct {
 func (d *Dir) BuildTask(cfg TaskConfig) (*Task, error) {
 	t := &Task{
 		name: cfg.Name, path: filepath.Join(d.path, cfg.Name), shared: d.SharedPath(),
-		uid: cfg.UID, gid: cfg.GID, memoryMB: cfg.SecretsMB,
+		uid: cfg.UID, gid: cfg.GID, memoryMB: cfg.SecretsMB, spares: d.spares,
 	}
 	if cfg.Name == SharedName {
 		return nil, fmt.Errorf("build directory of task %q: the name is that of the shared directory", cfg.Name)
 	}
-	d.spares.place(forTask, d.dir, cfg.Name)
-	if err := t.build(d.dir, cfg); err != nil {
+	err := d.spares.placeTask(d.dir, cfg)
+	if err == nil {
+		err = t.build(d.dir, cfg)
+	}
+	if err != nil {
 		t.Close()
 		return nil, fmt.Errorf("build directory of task %q: %w", cfg.Name, err)
 	}
@@ -102,13 +107,18 @@ func (t *Task) memory(name string, sizeMB, uid, gid int) (*safefs.Dir, error) {
 	}
 	err = sub.Chown(uid, gid)
 	if err == nil && !sub.Exists(mountMarker) {
-		err = sub.Replace(mountMarker, nil, safefs.File{Mode: 0o400, UID: -1, GID: -1})
+		err = mark(sub)
 	}
 	if err != nil {
 		sub.Close() // the error that counts is the one before
 		return nil, err
 	}
 	return sub, nil
+}
+
+// mark tells what is a file system in memory.
+func mark(dir *safefs.Dir) error {
+	return dir.Replace(mountMarker, nil, safefs.File{Mode: 0o400, UID: -1, GID: -1})
 }
 
 // mount puts the memory file system on a directory that is root's underneath.
@@ -120,6 +130,11 @@ func (t *Task) mount(name string, sizeMB int) error {
 	under.Close() // made; nothing is held open
 	if sizeMB <= 0 {
 		sizeMB = defaultSecretsMB
+	}
+	if sizeMB == defaultSecretsMB {
+		if fs, ok := t.spares.takeMemory(); ok {
+			return t.dir.Attach(name, fs)
+		}
 	}
 	return t.dir.MountTmpfs(name, safefs.Tmpfs{SizeMB: sizeMB, Mode: 0o700})
 }
@@ -169,6 +184,18 @@ func (t *Task) Close() {
 	}
 }
 
+// ForgetTask is Forget for a task whose directory an earlier agent built, if it did.
+func (d *Dir) ForgetTask(name string) error {
+	dir, err := d.dir.Sub(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("forget secrets of task %q: %w", name, err)
+	}
+	return (&Task{name: name, dir: dir}).Forget()
+}
+
 // Forget takes the memory file systems off, or empties the directories where
 // there are none, and closes the task's directory: its secrets are gone.
 func (t *Task) Forget() error {
@@ -186,6 +213,9 @@ func (t *Task) forget(name string) error {
 		return t.dir.Unmount(name)
 	}
 	dir, err := t.dir.Sub(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // it was not built that far, or is removed
+	}
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package state
 
 import (
 	"fmt"
+	"sync"
 
 	bolt "go.etcd.io/bbolt"
 
@@ -22,9 +23,9 @@ func (db *DB) PutAlloc(a *nomad.Allocation) error {
 }
 
 // PutAllocWithNext is PutAlloc in the commit of whatever is put next. Until then
-// only the servers know the allocation, and send it again.
-func (db *DB) PutAllocWithNext(a *nomad.Allocation) error {
-	return db.putAllocValueWithNext(a.ID, keyAlloc, a)
+// only the servers know the allocation, and send it again. It is never written to.
+func (db *DB) PutAllocWithNext(a *nomad.Allocation) {
+	db.putAllocValueWithNext(a.ID, keyAlloc, a)
 }
 
 // DeleteAlloc forgets the allocation and everything below it.
@@ -102,14 +103,18 @@ func (db *DB) putAllocValue(allocID string, key []byte, v any) error {
 	return db.w.put(putIn(path{bucketAllocs, []byte(allocID)}, key, b))
 }
 
-// putAllocValueWithNext is putAllocValue in the commit of whatever is put next.
-func (db *DB) putAllocValueWithNext(allocID string, key []byte, v any) error {
-	b, err := nomad.Encode(v)
-	if err != nil {
-		return fmt.Errorf("encode %s of allocation %s: %w", key, allocID, err)
-	}
-	db.w.withNext(putIn(path{bucketAllocs, []byte(allocID)}, key, b))
-	return nil
+// putAllocValueWithNext is putAllocValue in the commit of whatever is put next, of a value
+// that is never written to: it is encoded meanwhile, for the commit to wait for.
+func (db *DB) putAllocValueWithNext(allocID string, key []byte, v any) {
+	encoded := sync.OnceValues(func() ([]byte, error) { return nomad.Encode(v) })
+	go encoded() //nolint:errcheck // the commit gets the error
+	db.w.withNext(func(tx *bolt.Tx) error {
+		b, err := encoded()
+		if err != nil {
+			return fmt.Errorf("encode %s of allocation %s: %w", key, allocID, err)
+		}
+		return putIn(path{bucketAllocs, []byte(allocID)}, key, b)(tx)
+	})
 }
 
 // allocValue reads allocations/<id>/<key>; nil when it is not there.

@@ -42,9 +42,7 @@ func TestAllocationSurvivesRestart(t *testing.T) {
 	db := open(t, dir)
 	alloc := &nomad.Allocation{ID: nomad.NewID(), Namespace: "default", JobID: "web", AllocModifyIndex: 7,
 		Job: &nomad.Job{ID: "web"}}
-	if err := db.PutAllocWithNext(alloc); err != nil {
-		t.Fatal(err)
-	}
+	db.PutAllocWithNext(alloc)
 	want := state.Task{
 		Local: &state.LocalState{
 			Hooks:      map[string]*state.HookState{"identity": {PrestartDone: true, Data: map[string]string{"a": "b"}}},
@@ -151,16 +149,12 @@ func TestQueuedIsCommittedByClose(t *testing.T) {
 	db := open(t, dir)
 	for range 100 {
 		id := nomad.NewID()
-		if err := db.PutAllocWithNext(&nomad.Allocation{ID: id}); err != nil {
-			t.Fatal(err)
-		}
+		db.PutAllocWithNext(&nomad.Allocation{ID: id})
 		if err := db.PutTaskLater(id, "main", state.Task{State: &nomad.TaskState{}}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := db.PutAllocWithNext(&nomad.Allocation{ID: nomad.NewID()}); err != nil {
-		t.Fatal(err)
-	}
+	db.PutAllocWithNext(&nomad.Allocation{ID: nomad.NewID()})
 	db = reopen(t, db, dir)
 	if allocs, errs := db.Allocs(); len(allocs) != 101 || len(errs) != 0 {
 		t.Fatalf("%d allocations, %v, want 101", len(allocs), errs)
@@ -196,8 +190,8 @@ func BenchmarkStart(b *testing.B) {
 	defer db.Close()
 	for n := 0; b.Loop(); n++ {
 		id := strconv.Itoa(n % 100)
+		db.PutAllocWithNext(&nomad.Allocation{ID: id})
 		err := errors.Join(
-			db.PutAllocWithNext(&nomad.Allocation{ID: id}),
 			db.PutTaskWithNext(id, "main", state.Task{State: &nomad.TaskState{State: nomad.TaskStatePending}}),
 			db.PutTaskWithNext(id, "main", state.Task{State: &nomad.TaskState{State: nomad.TaskStatePending}}),
 			db.PutTask(id, "main", state.Task{Local: &state.LocalState{}}))

@@ -88,11 +88,14 @@ func (b *Builder) SetHost(hook string, env map[string]string) {
 	b.host[hook] = maps.Clone(env)
 }
 
+// usual is more variables than most tasks have.
+const usual = 64
+
 // Build returns the environment as the layers are now.
 func (b *Builder) Build() *Env {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	e := &Env{vars: map[string]string{}, node: b.node}
+	e := &Env{vars: make(map[string]string, usual), node: b.node}
 	b.builtIns(e.vars)
 	b.meta(e)
 	for _, host := range b.host {
@@ -102,9 +105,11 @@ func (b *Builder) Build() *Env {
 			}
 		}
 	}
-	below := &Env{vars: maps.Clone(e.vars), node: b.node}
-	for name, value := range b.subject.Task.Env {
-		e.vars[below.Expand(name)] = below.Expand(value)
+	if own := b.subject.Task.Env; len(own) > 0 {
+		below := &Env{vars: maps.Clone(e.vars), node: b.node}
+		for name, value := range own {
+			e.vars[below.Expand(name)] = below.Expand(value)
+		}
 	}
 	for _, hook := range b.order {
 		maps.Copy(e.vars, b.hooks[hook])

@@ -13,6 +13,7 @@ import (
 // task is over it forgets the secrets; the rest goes with the allocation.
 type directoryHook struct {
 	alloc     *allocdir.Dir
+	task      string
 	isolation drivers.FSIsolation
 }
 
@@ -39,8 +40,8 @@ func (h *directoryHook) Prestart(_ context.Context, req *TaskPrestartRequest, re
 }
 
 func (h *directoryHook) Stop(_ context.Context, req *TaskStopRequest, _ *TaskStopResponse) error {
-	if req.Dir == nil {
-		return nil
+	if req.Dir == nil { // not of this agent, but one that was killed may have built it
+		return h.alloc.ForgetTask(h.task)
 	}
 	return req.Dir.Forget()
 }

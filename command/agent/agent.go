@@ -311,14 +311,14 @@ func (a *Agent) close() error {
 	return errors.Join(errs...)
 }
 
-// closeSupervisor lets go of the supervisor; an agent that keeps nothing ends it,
-// with whatever it still holds.
+// closeSupervisor lets go of the supervisor, which goes on while it has tasks; an agent that
+// keeps nothing ends it, with whatever it still holds.
 func (a *Agent) closeSupervisor() error {
-	if !a.set.dev {
-		return a.super.Close()
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), stopLimit)
 	defer cancel()
+	if !a.set.dev {
+		return a.super.Leave(ctx)
+	}
 	return errors.Join(a.super.Shutdown(ctx), a.super.Close())
 }
 

@@ -93,7 +93,7 @@ func (d *Driver) Fingerprint(ctx context.Context) <-chan drivers.Fingerprint {
 }
 
 func fingerprint(set settings) drivers.Fingerprint {
-	missing, err := check(set.Plugin)
+	missing, err := check(set.Plugin, groupsUsable())
 	if err != nil {
 		return drivers.Fingerprint{Health: drivers.HealthUnhealthy, Description: err.Error()}
 	}
@@ -111,8 +111,8 @@ func fingerprint(set settings) drivers.Fingerprint {
 }
 
 // check returns what of the sandbox this node can't do, allowed by the operator,
-// or an error for what is not allowed.
-func check(set config.Plugin) (missing []string, err error) {
+// or an error for what is not allowed; groups says why it has no control groups, if so.
+func check(set config.Plugin, groups error) (missing []string, err error) {
 	abi, err := landlock.ABI()
 	if err != nil {
 		return nil, err
@@ -126,8 +126,8 @@ func check(set config.Plugin) (missing []string, err error) {
 	if os.Geteuid() != 0 {
 		missing = append(missing, "a uid per task")
 	}
-	if err := groupsUsable(); err != nil {
-		missing = append(missing, "control group ("+err.Error()+")")
+	if groups != nil {
+		missing = append(missing, "control group ("+groups.Error()+")")
 	}
 	if err := ownNamespaces(); err != nil {
 		missing = append(missing, "namespaces ("+err.Error()+")")
@@ -149,7 +149,8 @@ func groupsUsable() error {
 // StartTask implements drivers.Driver.
 func (d *Driver) StartTask(ctx context.Context, cfg *drivers.TaskConfig) (*drivers.TaskHandle, error) {
 	set := d.Current()
-	if _, err := check(set.Plugin); err != nil {
+	groups := groupsUsable()
+	if _, err := check(set.Plugin, groups); err != nil {
 		return nil, err
 	}
 	t, err := config.DecodeTask(cfg.Config)
@@ -174,7 +175,7 @@ func (d *Driver) StartTask(ctx context.Context, cfg *drivers.TaskConfig) (*drive
 	switch {
 	case err != nil:
 		return nil, err
-	case groupsUsable() == nil:
+	case groups == nil:
 		spec.Group = &supervise.Group{Group: process.GroupName(cfg), Limits: l}
 	case t.PIDsLimit > 0:
 		return nil, errors.New("pids_limit: this node has no control group to hold the task in")

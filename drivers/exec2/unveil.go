@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -15,7 +14,8 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// presets are unveiled by default, where they exist (compat/exec2.md).
+// presets are unveiled by default, where they exist (compat/exec2.md): the sandbox looks, when
+// it opens them.
 var presets = map[string][]string{
 	"rx": {"/bin", "/usr/bin", "/usr/local/bin", "/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/libexec",
 		"/usr/local/lib", "/usr/local/lib64"},
@@ -41,7 +41,7 @@ func grants(set config.Plugin, cfg *drivers.TaskConfig, t config.Task) ([]sandbo
 		if err != nil {
 			return nil, err
 		}
-		out = append(own, existing()...)
+		out = append(own, presetPaths...)
 	}
 	for _, source := range []struct {
 		option string
@@ -72,17 +72,15 @@ func ownDirectories(cfg *drivers.TaskConfig) ([]sandbox.Path, error) {
 	return out, nil
 }
 
-func existing() []sandbox.Path {
-	var out []sandbox.Path
+// presetPaths are the presets as the sandbox takes them.
+var presetPaths = func() (out []sandbox.Path) {
 	for _, modes := range []string{"rx", "rw", "w", "r"} {
 		for _, name := range presets[modes] {
-			if _, err := os.Stat(name); err == nil {
-				out = append(out, sandbox.Path{Modes: modes, Name: name})
-			}
+			out = append(out, sandbox.Path{Modes: modes, Name: name, Optional: true})
 		}
 	}
 	return out
-}
+}()
 
 // changeable returns the uppermost directory above path in which a task may make
 // links: the allocation's, a volume, or one that is unveiled with c. What lies there is

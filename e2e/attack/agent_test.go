@@ -1,12 +1,12 @@
 package attack_test
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -59,16 +59,12 @@ func (g *ground) startHost(block string, env ...string) *host {
 	return h
 }
 
-// end stops what runs, the agent and its supervisor, and sees that no group stays.
+// end stops what runs and the agent, and sees that no group stays.
 func (h *host) end() {
 	t := h.t
 	h.purge()
-	supervisor := h.supervisor()
 	if err := h.Stop(); err != nil {
 		t.Error(err)
-	}
-	if supervisor > 0 {
-		unix.Kill(supervisor, unix.SIGKILL) //nolint:errcheck // it may have ended by itself
 	}
 	for _, dir := range h.groups("") {
 		filepath.WalkDir(dir, func(at string, d fs.DirEntry, err error) error { //nolint:errcheck // removed below
@@ -116,23 +112,12 @@ func (h *host) groups(pattern string) []string {
 
 // purge stops every job and waits until no allocation runs.
 func (h *host) purge() {
-	t := h.t
-	jobs, _, err := h.Client.Jobs().List(nil)
-	if err != nil {
-		t.Error(err)
-		return
+	h.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience) // that of the test may be over
+	defer cancel()
+	if err := h.Purge(ctx); err != nil {
+		h.t.Error(err)
 	}
-	for _, j := range jobs {
-		if _, _, err := h.Client.Jobs().Deregister(j.ID, true, nil); err != nil {
-			t.Error(err)
-		}
-	}
-	h.within("the end of all allocations", func() bool {
-		allocs, _, err := h.Client.Allocations().List(nil)
-		return err == nil && !slices.ContainsFunc(allocs, func(a *api.AllocationListStub) bool {
-			return a.ClientStatus == "running" || a.ClientStatus == "pending"
-		})
-	})
 }
 
 // within waits for what must come to hold.

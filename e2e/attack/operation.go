@@ -122,12 +122,22 @@ func tryOne(name, file string) int {
 	}
 	for _, op := range Operations() {
 		if op.Name == name {
-			fmt.Println(verdict(op.try(t)))
+			fmt.Println(verdict(uninterrupted(op.try, t)))
 			return 0
 		}
 	}
 	fmt.Fprintf(os.Stderr, "no operation %q\n", name)
 	return 1
+}
+
+// uninterrupted tries again what a signal interrupted, for that says nothing
+// of the sandbox: Go's runtime sends its own threads one to preempt them.
+func uninterrupted(try func(*Targets) error, t *Targets) error {
+	err := try(t)
+	for again := 0; again < 10 && errors.Is(err, unix.EINTR); again++ {
+		err = try(t)
+	}
+	return err
 }
 
 // verdict is what the table shows of an error.

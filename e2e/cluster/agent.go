@@ -9,6 +9,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -205,6 +207,38 @@ func (a *Agent) Reload(config *api.TLSConfig) error {
 	}
 	a.Client, a.TLS = c, config
 	return a.cmd.Process.Signal(syscall.SIGHUP)
+}
+
+// Purge stops every job of the default namespace, and returns when no allocation runs or is
+// about to: tasks outlive their agent.
+func (a *Agent) Purge(ctx context.Context) error {
+	jobs, _, err := a.Client.Jobs().List(nil)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, j := range jobs {
+		if _, _, err := a.Client.Jobs().Deregister(j.ID, true, nil); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	tick := time.NewTicker(4 * poll)
+	defer tick.Stop()
+	for {
+		allocs, _, err := a.Client.Allocations().List(nil)
+		if err == nil && !slices.ContainsFunc(allocs, active) {
+			return errors.Join(errs...)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return errors.Join(append(errs, fmt.Errorf("wait for the end of all allocations: %w", cmp.Or(err, ctx.Err())))...)
+		}
+	}
+}
+
+func active(al *api.AllocationListStub) bool {
+	return al.ClientStatus == api.AllocClientStatusRunning || al.ClientStatus == api.AllocClientStatusPending
 }
 
 // Stop ends the agent with SIGTERM and waits; after a while it is killed.

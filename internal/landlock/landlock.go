@@ -90,20 +90,19 @@ func (r Ruleset) Restrict() error {
 	if r.Log && abi < ABIAudit {
 		return fmt.Errorf("have refusals told: %w", &TooOld{Have: abi, Want: ABIAudit})
 	}
-	paths, err := r.merge()
+	files, err := merge(r.Paths)
 	if err != nil {
 		return err
 	}
-	r.Paths = paths
-	if err := r.restrictFiles(); err != nil {
+	if err := restrictFiles(files); err != nil {
 		return err
 	}
-	return r.restrictRest(abi)
+	return r.restrictRest(abi, files)
 }
 
 // restrictFiles lays the first layer over the thread.
-func (r Ruleset) restrictFiles() error {
-	paths, err := r.libPaths()
+func restrictFiles(files []file) error {
+	paths, err := libPaths(files)
 	if err != nil {
 		return err
 	}
@@ -115,24 +114,20 @@ func (r Ruleset) restrictFiles() error {
 }
 
 // libPaths turns the opened files into paths that lead to exactly them.
-func (r Ruleset) libPaths() ([]*lib.Path, error) {
-	out := make([]*lib.Path, 0, len(r.Paths))
-	for _, p := range r.Paths {
-		if !ValidModes(p.Modes) {
-			return nil, fmt.Errorf("modes %q of %s: want any of r, w, x, c", p.Modes, p.Name)
+func libPaths(files []file) ([]*lib.Path, error) {
+	out := make([]*lib.Path, 0, len(files))
+	for _, f := range files {
+		if !ValidModes(f.Modes) {
+			return nil, fmt.Errorf("modes %q of %s: want any of r, w, x, c", f.Modes, f.Name)
 		}
-		kind, err := fileKind(p.FD)
-		if err != nil {
-			return nil, fmt.Errorf("stat %s: %w", p.Name, err)
-		}
-		at := "/proc/self/fd/" + strconv.Itoa(p.FD)
+		at := "/proc/self/fd/" + strconv.Itoa(f.FD)
 		switch {
-		case kind == unix.S_IFDIR:
-			out = append(out, lib.Dir(at, p.Modes))
-		case strings.Trim(p.Modes, "c") == "":
-			return nil, fmt.Errorf("mode c of %s gives nothing: it is not a directory", p.Name)
+		case f.kind() == unix.S_IFDIR:
+			out = append(out, lib.Dir(at, f.Modes))
+		case strings.Trim(f.Modes, "c") == "":
+			return nil, fmt.Errorf("mode c of %s gives nothing: it is not a directory", f.Name)
 		default:
-			out = append(out, lib.File(at, p.Modes))
+			out = append(out, lib.File(at, f.Modes))
 		}
 	}
 	return out, nil

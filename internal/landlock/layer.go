@@ -21,12 +21,10 @@ type (
 )
 
 // restrictRest lays the second layer over the thread.
-func (r Ruleset) restrictRest(abi int) error {
+func (r Ruleset) restrictRest(abi int, files []file) error {
 	a := secondLayer(abi, r.TCP != nil)
-	files := uint64(0)
 	if r.Log {
-		files = inFirstLayer // ABIAudit has them all
-		a.fs |= files
+		a.fs |= inFirstLayer // ABIAudit has them all
 	}
 	if a == (access{}) {
 		return nil
@@ -41,8 +39,8 @@ func (r Ruleset) restrictRest(abi int) error {
 	}
 	defer unix.Close(int(fd))
 	switch {
-	case files != 0:
-		if err := r.allowFiles(int(fd)); err != nil {
+	case r.Log:
+		if err := allowFiles(int(fd), files); err != nil {
 			return err
 		}
 	case abi >= ABIRefer:
@@ -51,7 +49,7 @@ func (r Ruleset) restrictRest(abi int) error {
 		}
 	}
 	if sockets != 0 {
-		if err := r.allowSockets(int(fd)); err != nil {
+		if err := allowSockets(int(fd), files); err != nil {
 			return err
 		}
 	}
@@ -100,65 +98,44 @@ const onFiles = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRIT
 
 // allowFiles gives the same rights back as the first layer: what refuses there must
 // refuse here too, or the kernel does not tell of it.
-func (r Ruleset) allowFiles(ruleset int) error {
-	for _, p := range r.Paths {
-		kind, err := fileKind(p.FD)
-		if err != nil {
-			return fmt.Errorf("stat %s: %w", p.Name, err)
-		}
+func allowFiles(ruleset int, files []file) error {
+	for _, f := range files {
 		var rights uint64
-		for _, m := range p.Modes {
+		for _, m := range f.Modes {
 			rights |= filesOf[m]
 		}
-		if kind != unix.S_IFDIR {
+		if f.kind() != unix.S_IFDIR {
 			rights &= onFiles
 		}
-		if err := allowBeneath(ruleset, p.FD, rights); err != nil {
-			return fmt.Errorf("allow %s: %w", p.Name, err)
+		if err := allowBeneath(ruleset, f.FD, rights); err != nil {
+			return fmt.Errorf("allow %s: %w", f.Name, err)
 		}
 	}
 	return nil
 }
 
 // allowSockets gives back connecting to the sockets of granted paths.
-func (r Ruleset) allowSockets(ruleset int) error {
-	for _, p := range r.Paths {
-		ok, err := p.connectable()
-		if err != nil {
-			return err
-		}
-		if !ok {
+func allowSockets(ruleset int, files []file) error {
+	for _, f := range files {
+		if !f.connectable() {
 			continue
 		}
-		if err := allowBeneath(ruleset, p.FD, unix.LANDLOCK_ACCESS_FS_RESOLVE_UNIX); err != nil {
-			return fmt.Errorf("allow sockets of %s: %w", p.Name, err)
+		if err := allowBeneath(ruleset, f.FD, unix.LANDLOCK_ACCESS_FS_RESOLVE_UNIX); err != nil {
+			return fmt.Errorf("allow sockets of %s: %w", f.Name, err)
 		}
 	}
 	return nil
 }
 
 // connectable says whether the path's modes are enough for its sockets.
-func (p Path) connectable() (bool, error) {
-	kind, err := fileKind(p.FD)
-	if err != nil {
-		return false, fmt.Errorf("stat %s: %w", p.Name, err)
-	}
-	switch kind {
+func (f file) connectable() bool {
+	switch f.kind() {
 	case unix.S_IFDIR:
-		return strings.Contains(p.Modes, "r") && strings.Contains(p.Modes, "w"), nil
+		return strings.Contains(f.Modes, "r") && strings.Contains(f.Modes, "w")
 	case unix.S_IFSOCK:
-		return strings.Contains(p.Modes, "w"), nil
+		return strings.Contains(f.Modes, "w")
 	}
-	return false, nil
-}
-
-// fileKind is the type of a file, one of the S_IF constants.
-func fileKind(fd int) (uint32, error) {
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return 0, err
-	}
-	return st.Mode & unix.S_IFMT, nil
+	return false
 }
 
 func allowBeneath(ruleset, parent int, rights uint64) error {

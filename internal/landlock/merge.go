@@ -7,21 +7,31 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// merge leaves out each path that leads to the same file as another one that gives as much:
-// /bin is /usr/bin on most machines, /dev/stdout often /dev/null. The kernel would add the
-// rules of one file up, so nothing changes by that, but each costs an opening. Two of
-// which neither gives what the other does both stay.
-func (r Ruleset) merge() ([]Path, error) {
-	files := make([]unix.Stat_t, len(r.Paths))
-	for i, p := range r.Paths {
-		if err := unix.Fstat(p.FD, &files[i]); err != nil {
+// file is a path with what is there.
+type file struct {
+	Path
+	stat unix.Stat_t
+}
+
+// kind is one of the S_IF constants.
+func (f file) kind() uint32 { return f.stat.Mode & unix.S_IFMT }
+
+// merge looks at the paths, and leaves out each that leads to the same file as another one
+// that gives as much: /bin is /usr/bin on most machines, /dev/stdout often /dev/null. The
+// kernel would add the rules of one file up, so nothing changes by that, but each costs an
+// opening. Two of which neither gives what the other does both stay.
+func merge(paths []Path) ([]file, error) {
+	all := make([]file, len(paths))
+	for i, p := range paths {
+		all[i].Path = p
+		if err := unix.Fstat(p.FD, &all[i].stat); err != nil {
 			return nil, fmt.Errorf("stat %s: %w", p.Name, err)
 		}
 	}
-	out := make([]Path, 0, len(r.Paths))
-	for i, p := range r.Paths {
-		if !r.covered(i, p, files) {
-			out = append(out, p)
+	out := make([]file, 0, len(all))
+	for i := range all {
+		if !covered(all, i) {
+			out = append(out, all[i])
 		}
 	}
 	return out, nil
@@ -29,9 +39,11 @@ func (r Ruleset) merge() ([]Path, error) {
 
 // covered says whether another path makes the one at i needless. Of two with the same
 // modes the first stays.
-func (r Ruleset) covered(i int, p Path, files []unix.Stat_t) bool {
-	for j, q := range r.Paths {
-		if i != j && sameFile(&files[i], &files[j]) && within(p.Modes, q.Modes) && (j < i || !within(q.Modes, p.Modes)) {
+func covered(all []file, i int) bool {
+	p := &all[i]
+	for j := range all {
+		q := &all[j]
+		if i != j && sameFile(&p.stat, &q.stat) && within(p.Modes, q.Modes) && (j < i || !within(q.Modes, p.Modes)) {
 			return true
 		}
 	}

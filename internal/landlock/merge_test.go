@@ -29,7 +29,7 @@ func TestMerge(t *testing.T) {
 		{"r:a w:link", "r:a w:link"}, // together they would let sockets be connected to
 		{"rx:. r:a wr:link rw:a x:.", "rx:. wr:link"},
 	} {
-		var rs Ruleset
+		var paths []Path
 		for _, p := range strings.Fields(tt.paths) {
 			modes, name, _ := strings.Cut(p, ":")
 			fd, err := unix.Open(filepath.Join(dir, name), unix.O_PATH|unix.O_CLOEXEC, 0)
@@ -37,9 +37,9 @@ func TestMerge(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { unix.Close(fd) })
-			rs.Paths = append(rs.Paths, Path{Modes: modes, FD: fd, Name: p})
+			paths = append(paths, Path{Modes: modes, FD: fd, Name: p})
 		}
-		got, err := rs.merge()
+		got, err := merge(paths)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -51,7 +51,7 @@ func TestMerge(t *testing.T) {
 			t.Errorf("merge(%s) = %s, want %s", tt.paths, s, tt.want)
 		}
 	}
-	if _, err := (Ruleset{Paths: []Path{{Modes: "r", FD: -1}}}).merge(); err == nil {
+	if _, err := merge([]Path{{Modes: "r", FD: -1}}); err == nil {
 		t.Error("merge() of what is not open = nil, want an error")
 	}
 }

@@ -75,9 +75,12 @@ func TestConnectable(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := Path{Modes: tt.modes, FD: fd, Name: name}.connectable()
-		if err != nil || got != tt.want {
-			t.Errorf("%s:%s connectable = %v, %v, want %v", tt.modes, tt.name, got, err, tt.want)
+		files, err := merge([]Path{{Modes: tt.modes, FD: fd, Name: name}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := files[0].connectable(); got != tt.want {
+			t.Errorf("%s:%s connectable = %v, want %v", tt.modes, tt.name, got, tt.want)
 		}
 		unix.Close(fd)
 	}

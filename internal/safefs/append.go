@@ -45,18 +45,5 @@ func (d *Dir) Rename(from, to string) error {
 	return nil
 }
 
-// MoveFrom gives what is at from in another directory of the same file system the name to
-// in this one, both one level down. Nothing that is there is replaced: that is an error. So
-// is another file system, unix.EXDEV.
-func (d *Dir) MoveFrom(other *Dir, from, to string) error {
-	if err := errors.Join(single(from), single(to)); err != nil {
-		return err
-	}
-	if err := unix.Renameat2(other.FD(), from, d.FD(), to, unix.RENAME_NOREPLACE); err != nil {
-		return &fs.PathError{Op: "move " + from + " to", Path: path.Join(d.Name(), to), Err: err}
-	}
-	return nil
-}
-
 // Stat says what the open directory is.
 func (d *Dir) Stat() (fs.FileInfo, error) { return d.f.Stat() }

@@ -63,33 +63,3 @@ func TestRename(t *testing.T) {
 		}
 	}
 }
-
-func TestMoveFrom(t *testing.T) {
-	d, path, _ := inner(t)
-	other, err := d.Make("other", 0o700)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer other.Close()
-	for _, name := range []string{"a", "other/a", "other/b"} {
-		if err := os.WriteFile(filepath.Join(path, name), []byte(name), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := d.MoveFrom(other, "a", "c"); err != nil {
-		t.Error(err)
-	}
-	if err := d.MoveFrom(other, "b", "c"); !errors.Is(err, fs.ErrExist) {
-		t.Errorf("MoveFrom() over a file = %v", err)
-	}
-	for _, names := range [][2]string{{"b", "../c"}, {"../a", "d"}, {"b", "other/d"}} {
-		if err := d.MoveFrom(other, names[0], names[1]); !errors.Is(err, safefs.ErrEscape) {
-			t.Errorf("MoveFrom(%q, %q) = %v", names[0], names[1], err)
-		}
-	}
-	for name, want := range map[string]string{"a": "a", "c": "other/a", "other/b": "other/b"} {
-		if got, err := os.ReadFile(filepath.Join(path, name)); string(got) != want {
-			t.Errorf("%s has %q, %v", name, got, err)
-		}
-	}
-}

@@ -3,6 +3,7 @@ package safefs
 import (
 	"errors"
 	"fmt"
+	"os"
 
 	"golang.org/x/sys/unix"
 )
@@ -14,10 +15,33 @@ type Tmpfs struct {
 	UID, GID int
 }
 
-// MountTmpfs puts a memory file system on the directory name, one level down:
-// noexec, nosuid, nodev and, where the kernel can, never swapped out. Source and
-// target are descriptors, so nothing can be put in the way.
+// MountTmpfs puts a memory file system on the directory name, one level down.
 func (d *Dir) MountTmpfs(name string, t Tmpfs) error {
+	fs, err := NewTmpfs(t)
+	if err != nil {
+		return d.fail("mount tmpfs on", name, err)
+	}
+	return d.Attach(name, fs)
+}
+
+// Detached is the root of a file system that is mounted nowhere yet. It is gone when
+// it is closed before it is attached.
+type Detached struct{ *Dir }
+
+// NewTmpfs makes a memory file system: noexec, nosuid, nodev and, where the kernel can,
+// never swapped out.
+func NewTmpfs(t Tmpfs) (Detached, error) {
+	fd, err := newTmpfs(t)
+	if err != nil {
+		return Detached{}, fmt.Errorf("make tmpfs: %w", err)
+	}
+	return Detached{&Dir{os.NewFile(uintptr(fd), "tmpfs")}}, nil
+}
+
+// Attach mounts fs on the directory name, one level down, and closes it. Source and target
+// are descriptors, so nothing can be put in the way.
+func (d *Dir) Attach(name string, fs Detached) error {
+	defer fs.Close()
 	if err := single(name); err != nil {
 		return err
 	}
@@ -26,16 +50,17 @@ func (d *Dir) MountTmpfs(name string, t Tmpfs) error {
 		return err
 	}
 	defer target.Close()
-	if err := mountTmpfs(target.FD(), t); err != nil {
-		return d.fail("mount tmpfs on", name, err)
+	flags := unix.MOVE_MOUNT_F_EMPTY_PATH | unix.MOVE_MOUNT_T_EMPTY_PATH
+	if err := unix.MoveMount(fs.FD(), "", target.FD(), "", flags); err != nil {
+		return d.fail("mount on", name, fmt.Errorf("move_mount: %w", err))
 	}
 	return nil
 }
 
-func mountTmpfs(target int, t Tmpfs) error {
+func newTmpfs(t Tmpfs) (int, error) {
 	fsfd, err := unix.Fsopen("tmpfs", unix.FSOPEN_CLOEXEC)
 	if err != nil {
-		return fmt.Errorf("fsopen: %w", err)
+		return -1, fmt.Errorf("fsopen: %w", err)
 	}
 	defer unix.Close(fsfd)
 	for _, option := range [][2]string{
@@ -46,26 +71,21 @@ func mountTmpfs(target int, t Tmpfs) error {
 		{"source", "nomad-secrets"},
 	} {
 		if err := unix.FsconfigSetString(fsfd, option[0], option[1]); err != nil {
-			return fmt.Errorf("set %s=%s: %w", option[0], option[1], err)
+			return -1, fmt.Errorf("set %s=%s: %w", option[0], option[1], err)
 		}
 	}
 	// Kernels before 6.4 do not know noswap; secrets may then reach swap, as on
 	// any file system.
 	_ = unix.FsconfigSetFlag(fsfd, "noswap")
 	if err := unix.FsconfigCreate(fsfd); err != nil {
-		return fmt.Errorf("create: %w", err)
+		return -1, fmt.Errorf("create: %w", err)
 	}
 	attrs := unix.MOUNT_ATTR_NOEXEC | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV
 	mfd, err := unix.Fsmount(fsfd, unix.FSMOUNT_CLOEXEC, attrs)
 	if err != nil {
-		return fmt.Errorf("fsmount: %w", err)
+		return -1, fmt.Errorf("fsmount: %w", err)
 	}
-	defer unix.Close(mfd)
-	flags := unix.MOVE_MOUNT_F_EMPTY_PATH | unix.MOVE_MOUNT_T_EMPTY_PATH
-	if err := unix.MoveMount(mfd, "", target, "", flags); err != nil {
-		return fmt.Errorf("move_mount: %w", err)
-	}
-	return nil
+	return mfd, nil
 }
 
 // Bind shows what the descriptor source is open on, such as a namespace, at the file or

@@ -64,8 +64,12 @@ func (l *lookup) open(name string) (opened, error) {
 	if err == nil {
 		return opened(fd), nil
 	}
-	if fd, err := l.openOnRoot(name); err == nil {
-		return fd, nil
+	own, err := l.openOnRoot(name)
+	if err == nil {
+		return own, nil
+	}
+	if err == unix.ENOENT { // and no foreign mount on the way to where it ends
+		return -1, err
 	}
 	w := &walk{look: l, at: -1}
 	defer w.close()

@@ -67,7 +67,33 @@ func TestGrantThroughAVolume(t *testing.T) {
 	}
 }
 
-// The same holds in the program's own /tmp, where it left a link before.
+// An optional path is granted where it is, and left out where it is not, whatever is in its
+// place; another that is not there is an error.
+func TestOptionalGrant(t *testing.T) {
+	p := newPlaces(t)
+	s := newSpread(t, p)
+	nowhere, link := filepath.Join(s.host, "nowhere"), filepath.Join(s.host, "link")
+	if err := os.Symlink(nowhere, link); err != nil {
+		t.Fatal(err)
+	}
+	binds := &sandbox.Mounts{Binds: []sandbox.Bind{{Source: sandbox.Path{Name: s.volume}, Target: s.at}}}
+	for what, m := range map[string]*sandbox.Mounts{"own mounts": {}, "a volume": binds} {
+		for name, there := range map[string]bool{s.canary: true, nowhere: false, link: false, s.canary + "/below": false, s.at + "/sub/nowhere": false} {
+			path := sandbox.Path{Modes: "r", Name: name, Optional: true}
+			got := runPolicy(t, s.granting(p, m, path), "cat "+s.canary)
+			if got.reason != "" || strings.Contains(got.out, "secret of the host") != there {
+				t.Errorf("%s: with %s the program was %q, wrote %q", what, path, got.reason, got.out)
+			}
+			path.Optional = false
+			hidden := len(m.Binds) > 0 && strings.HasPrefix(name, s.at)
+			if got := runPolicy(t, s.granting(p, m, path), "true"); (got.reason == "") != (there || hidden) {
+				t.Errorf("%s: with %s, required, the program was %q", what, path, got.reason)
+			}
+		}
+	}
+}
+
+// What holds in a volume holds in the program's own /tmp, where it left a link before.
 func TestGrantThroughTmp(t *testing.T) {
 	p := newPlaces(t)
 	s := newSpread(t, p)

@@ -19,7 +19,7 @@ func (p *Policy) mount(look *lookup) error {
 		return fmt.Errorf("make mounts private: mount: %w", err)
 	}
 	// Sources are those of the host: all are opened before anything is covered.
-	sources, err := p.openSources()
+	sources, err := p.openSources(look)
 	defer func() { closeFiles(sources) }()
 	if err != nil {
 		return err
@@ -52,10 +52,10 @@ func (p *Policy) mount(look *lookup) error {
 }
 
 // openSources opens what the binds show.
-func (p *Policy) openSources() ([]int, error) {
+func (p *Policy) openSources(look *lookup) ([]int, error) {
 	sources := make([]int, 0, len(p.Mounts.Binds))
 	for _, b := range p.Mounts.Binds {
-		fd, err := b.openSource()
+		fd, err := b.openSource(look)
 		if err != nil {
 			return sources, fmt.Errorf("mount %s: open the source: %w", b, err)
 		}
@@ -173,9 +173,10 @@ func (b Bind) mount(look *lookup, source int) error {
 }
 
 // openSource goes through no link at all.
-func (b Bind) openSource() (int, error) {
+func (b Bind) openSource(look *lookup) (int, error) {
 	if b.Source.Beneath != "" {
-		return openBeneath(b.Source.Beneath, b.Source.Name)
+		fd, err := b.Source.open(look)
+		return int(fd), err
 	}
 	return unix.Openat2(unix.AT_FDCWD, b.Source.Name, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
 }
@@ -204,15 +205,6 @@ func (b Bind) openTarget(look *lookup, source int) (int, error) {
 
 // inside are how names are looked up where tasks write.
 const inside = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS
-
-func openBeneath(root, name string) (int, error) {
-	fd, err := unix.Open(root, unix.O_PATH|unix.O_CLOEXEC|unix.O_DIRECTORY, 0)
-	if err != nil {
-		return -1, err
-	}
-	defer unix.Close(fd)
-	return unix.Openat2(fd, name, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: inside})
-}
 
 // mountPoint is what something is to be mounted on.
 type mountPoint struct {

@@ -2,7 +2,8 @@
 // and printable, which nothing changes while it is applied.
 //
 // The supervisor (internal/supervise) puts the policy into a memory file (wire.go) and
-// executes the companion as "nomad-sandbox", with the control groups' files as arguments.
+// executes the companion as "nomad-sandbox", with the control groups' files as arguments,
+// or sends both to the "nomad-spare" that it has executed before (internal/stage).
 // That stage applies it to itself, in this order, and executes the program in its own
 // place, so that no helper stays. With PrivatePID it is
 // process 2 of a namespace whose process 1 is the tiny init of internal/stage:
@@ -153,14 +154,20 @@ func (b Bind) point() string { return filepath.Join(b.Beneath, b.Target) }
 // Path grants Modes (r read, w write, x execute, c create and remove) on a file
 // or on everything below a directory. With Beneath set, Name is relative to that
 // directory and reached without following any symlink: for places that another
-// task could have prepared.
+// task could have prepared. One that is Optional is granted if it is there.
 type Path struct {
-	Modes   string
-	Name    string
-	Beneath string
+	Modes    string
+	Name     string
+	Beneath  string
+	Optional bool
 }
 
-func (p Path) String() string { return p.Modes + ":" + filepath.Join(p.Beneath, p.Name) }
+func (p Path) String() string {
+	if p.Optional {
+		return p.Modes + ":" + filepath.Join(p.Beneath, p.Name) + " if it is there"
+	}
+	return p.Modes + ":" + filepath.Join(p.Beneath, p.Name)
+}
 
 // Rlimit is one resource limit (RLIMIT_ numbers of the kernel).
 type Rlimit struct {

@@ -25,7 +25,7 @@ const Entry = "nomad-sandbox"
 // contract of internal/supervise.
 const (
 	policyFD = 3 // memory file with the policy
-	statusFD = 4 // pipe for the error, if any
+	statusFD = 4 // pipe or socket for the error, if any
 )
 
 // defaultPath is searched when the program's environment has no PATH.
@@ -33,29 +33,60 @@ const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bi
 
 // Credentials, no_new_privs, Landlock and seccomp belong to a thread; that of the stage
 // executes the program and the kernel ends the others.
-func init() { companion.RegisterThread(Entry, run) }
+func init() {
+	companion.RegisterThread(Entry, entry)
+	companion.RegisterThread(stage.ParkedEntry, parked)
+}
 
-// run is the entry: it ends in the program, or reports why not.
-func run() int {
-	err := stageRun()
+// entry ends in the program, or reports why not.
+func entry() int {
+	err := prepare()
+	if err == nil {
+		err = stageRun(os.Args[1:])
+	}
+	return report(err)
+}
+
+// parked ends so too, when there is a start for it. Until then nobody is told: the starter
+// does without.
+func parked() int {
+	if err := prepare(); err != nil {
+		return 1
+	}
+	groups, err := stage.Parked(Entry)
+	if err != nil {
+		return 1
+	}
+	return report(stageRun(groups))
+}
+
+func report(err error) int {
 	unix.Write(statusFD, []byte(err.Error())) //nolint:errcheck // the starter is gone: nobody to tell
 	return 1
 }
 
+// prepare does what is the same for every start.
+func prepare() error {
+	if err := inTime(); err != nil {
+		return fmt.Errorf("reset timer slack: %w", err)
+	}
+	return heedSignals()
+}
+
 // stageRun returns why the program could not be executed.
-func stageRun() error {
+func stageRun(groups []string) error {
 	// From here on execve closes everything but 0–2, whatever the starter left open.
 	if err := unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		return fmt.Errorf("mark descriptors: %w", err)
 	}
-	if err := inTime(); err != nil {
-		return fmt.Errorf("reset timer slack: %w", err)
+	if err := stage.Await(statusFD); err != nil {
+		return err
 	}
 	p, err := readPolicy(policyFD)
 	if err != nil {
 		return err
 	}
-	if err := join(os.Args[1:]); err != nil {
+	if err := join(groups); err != nil {
 		return err
 	}
 	if err := p.apply(); err != nil {
@@ -225,7 +256,7 @@ func (p *Policy) scoreOOM() error {
 
 // openPaths opens what is granted while that is still possible, so that the rules
 // are for these very files. What a foreign mount hides is not granted: the grant was
-// for what the host has there.
+// for what the host has there; nor is an optional path that is not there.
 func (p *Policy) openPaths(look *lookup) (landlock.Ruleset, error) {
 	if p.Files == nil {
 		return landlock.Ruleset{}, nil
@@ -235,6 +266,8 @@ func (p *Policy) openPaths(look *lookup) (landlock.Ruleset, error) {
 		f, err := path.open(look)
 		switch hidden := errors.Is(err, errHidden); {
 		case hidden && path.Beneath == "":
+			continue
+		case path.Optional && (isGone(err) || errors.Is(err, syscall.EACCES)):
 			continue
 		case p.Bound && (hidden || isGone(err)):
 			continue // the other program has removed it
@@ -280,7 +313,7 @@ func (p Path) open(look *lookup) (opened, error) {
 // exec executes the program: a name without slash is tried in each directory of
 // Search and PATH.
 func (p *Policy) exec() error {
-	if err := resetSignals(); err != nil {
+	if err := unblockSignals(); err != nil {
 		return err
 	}
 	name := p.Argv[0]
@@ -299,21 +332,32 @@ func (p *Policy) exec() error {
 	return &os.PathError{Op: "execute", Path: name, Err: last}
 }
 
-// resetSignals gives the program the default action of every signal and an empty
-// mask: what the agent was started with, such as nohup, is not the program's matter.
-func resetSignals() error {
-	const signals, setSize = 64, 8
-	var action [4]uint64 // struct sigaction of the kernel: all zero is the default
+// heedSignals takes back that a signal is ignored, for that alone would outlive the execve:
+// what the agent was started with, such as nohup, is not the program's matter. The others
+// are the Go runtime's until then.
+func heedSignals() error {
+	const signals, setSize, ignored = 64, 8, 1
 	for sig := uintptr(1); sig <= signals; sig++ {
 		if sig == uintptr(unix.SIGKILL) || sig == uintptr(unix.SIGSTOP) {
 			continue
 		}
-		if _, _, e := unix.RawSyscall6(unix.SYS_RT_SIGACTION, sig, uintptr(unsafe.Pointer(&action)), 0, setSize, 0, 0); e != 0 {
+		var action [4]uint64 // struct sigaction of the kernel, which begins with the handler
+		_, _, e := unix.RawSyscall6(unix.SYS_RT_SIGACTION, sig, 0, uintptr(unsafe.Pointer(&action)), setSize, 0, 0)
+		if e == 0 && action[0] == ignored {
+			action = [4]uint64{} // all zero is the default
+			_, _, e = unix.RawSyscall6(unix.SYS_RT_SIGACTION, sig, uintptr(unsafe.Pointer(&action)), 0, setSize, 0, 0)
+		}
+		if e != 0 {
 			return fmt.Errorf("reset signal %d: %w", sig, e)
 		}
 	}
+	return nil
+}
+
+// unblockSignals gives the program an empty mask.
+func unblockSignals() error {
 	var none uint64
-	if _, _, e := unix.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&none)), 0, setSize, 0, 0); e != 0 {
+	if _, _, e := unix.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&none)), 0, 8, 0, 0); e != 0 {
 		return fmt.Errorf("reset signal mask: %w", e)
 	}
 	return nil

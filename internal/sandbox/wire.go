@@ -13,7 +13,7 @@ import (
 // varints with sign, a string is its length and its bytes, a list its length and its
 // elements, and a pointer whether there is something, and that. Agent and stage are of one
 // build, or the stage refuses what it is given: another row of fields has another header.
-const wireHeader = "nomad sandbox policy 2\n"
+const wireHeader = "nomad sandbox policy 3\n"
 
 // errWire is of what no wire has written.
 var errWire = errors.New("it is cut off, or not as this stage reads it")
@@ -209,6 +209,7 @@ func (w *wire) path(p *Path) {
 	w.string(&p.Modes)
 	w.string(&p.Name)
 	w.string(&p.Beneath)
+	w.bool(&p.Optional)
 }
 
 func (w *wire) rlimit(r *Rlimit) {

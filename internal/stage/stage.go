@@ -34,6 +34,14 @@ type Start struct {
 	// changes its user. The policy has to say it for the program.
 	Bound bool
 
+	// Held has the stage do nothing before Process.Go. If the starter ends first, so does it.
+	Held bool
+
+	// Spare becomes the stage, and is used up, if it is there and what is asked for is of
+	// its kind: Init, without Users, Bound and Terminal. Else, and when it fails, a process
+	// is forked as without it.
+	Spare *Spare
+
 	// Status is where init writes the program's wait status; nil makes a memory file.
 	// It is not looked at without Init or Enter.
 	Status *os.File
@@ -44,8 +52,9 @@ type Process struct {
 	PID   int      // our child: init if there is one, else the program
 	Pidfd *os.File // of PID, nonblocking; the caller's to close
 
-	report *os.File // reading end of the report pipe
+	report *os.File // our end of the report pipe, a socket if the stage is held
 	status *os.File // nil without init
+	held   bool
 }
 
 // TimerSlack names the variable that tells the stage how late, in nanoseconds, timers of
@@ -70,6 +79,7 @@ type forking struct {
 	*Start
 	files []*os.File // from descriptor 0 on
 	ours  []*os.File // those to close
+	group *os.File   // GroupDir
 	sys   syscall.SysProcAttr
 	path  string
 	argv  []string
@@ -80,6 +90,9 @@ func (s *Start) Fork() (*Process, error) {
 	f := &forking{Start: s, files: s.Stdio[:], path: s.Program, argv: append([]string{s.Entry}, s.Join...)}
 	defer f.close()
 	p, err := f.fork()
+	if s.Spare != nil && !s.Spare.used {
+		s.Spare.Close() //nolint:errcheck // it is ours and not reaped: it can be killed
+	}
 	if err != nil {
 		return nil, fmt.Errorf("start the sandbox stage: %w", err)
 	}
@@ -98,21 +111,76 @@ func (f *forking) fork() (*Process, error) {
 		return nil, err
 	}
 	f.ours = append(f.ours, policy)
-	report, write, err := os.Pipe()
+	report, write, err := f.reportEnds()
 	if err != nil {
 		return nil, err
 	}
 	f.ours = append(f.ours, write)
 	f.files = append(f.files[:firstFile:firstFile], policy, write)
-	p := &Process{report: report}
-	if err = f.prepare(p); err == nil {
-		err = f.exec(p)
-	}
-	if err != nil {
+	p := &Process{report: report, held: f.Held}
+	if err := f.start(p); err != nil {
 		p.Close()
 		return nil, err
 	}
 	return p, nil
+}
+
+// reportEnds are ours, for reading, and that of the child. The child that is held reads from
+// its end, too.
+func (f *forking) reportEnds() (ours, childs *os.File, err error) {
+	if !f.Held {
+		return os.Pipe()
+	}
+	ends, err := socketPair(unix.SOCK_STREAM)
+	if err != nil {
+		return nil, nil, err
+	}
+	return os.NewFile(uintptr(ends[0]), "stage"), os.NewFile(uintptr(ends[1]), "stage"), nil
+}
+
+// socketPair makes two sockets of a kind: the first, which is ours, does not block.
+func socketPair(kind int) ([2]int, error) {
+	ends, err := unix.Socketpair(unix.AF_UNIX, kind|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return ends, fmt.Errorf("make sockets: %w", err)
+	}
+	if err := unix.SetNonblock(ends[0], true); err != nil {
+		unix.Close(ends[0])
+		unix.Close(ends[1])
+		return ends, err
+	}
+	return ends, nil
+}
+
+// start has the spare become the stage, or else makes it.
+func (f *forking) start(p *Process) error {
+	if err := f.openTaken(p); err != nil {
+		return err
+	}
+	if woken, err := f.wake(p); woken || err != nil {
+		return err
+	}
+	if err := f.prepare(p); err != nil {
+		return err
+	}
+	return f.exec(p)
+}
+
+// openTaken opens what the child takes with it.
+func (f *forking) openTaken(p *Process) (err error) {
+	if f.GroupDir != "" {
+		if f.group, err = os.OpenFile(f.GroupDir, unix.O_PATH|unix.O_DIRECTORY, 0); err != nil {
+			return fmt.Errorf("open group: %w", err)
+		}
+		f.ours = append(f.ours, f.group)
+	}
+	if !f.Init && f.Enter == nil {
+		return nil
+	}
+	if p.status = f.Status; p.status == nil {
+		p.status, err = memoryFile("nomad-status", nil)
+	}
+	return err
 }
 
 // prepare says how the child is to be born.
@@ -121,13 +189,8 @@ func (f *forking) prepare(p *Process) error {
 	if f.Bound {
 		f.sys.Pdeathsig = syscall.SIGKILL
 	}
-	if f.GroupDir != "" {
-		dir, err := os.OpenFile(f.GroupDir, unix.O_PATH|unix.O_DIRECTORY, 0)
-		if err != nil {
-			return fmt.Errorf("open group: %w", err)
-		}
-		f.ours = append(f.ours, dir)
-		f.sys.UseCgroupFD, f.sys.CgroupFD = true, int(dir.Fd())
+	if f.group != nil {
+		f.sys.UseCgroupFD, f.sys.CgroupFD = true, int(f.group.Fd())
 	}
 	if f.Init || f.Enter != nil {
 		return f.underInit(p)
@@ -158,11 +221,6 @@ func (f *forking) underInit(p *Process) error {
 		return fmt.Errorf("open the companion: %w", err)
 	}
 	f.ours = append(f.ours, companion)
-	if p.status = f.Status; p.status == nil {
-		if p.status, err = memoryFile("nomad-status", nil); err != nil {
-			return err
-		}
-	}
 	flags := initLetter
 	if f.Terminal {
 		flags |= initTerminal
@@ -261,11 +319,48 @@ func Pollable(pidfd int) (*os.File, error) {
 	return os.NewFile(uintptr(pidfd), "pidfd"), nil
 }
 
+// Go lets go of a stage that is Held; others wait for nobody. If it has failed before, Ready
+// says why.
+func (p *Process) Go() error {
+	if !p.held {
+		return nil
+	}
+	if _, err := p.report.Write([]byte{0}); err != nil && !errors.Is(err, unix.EPIPE) {
+		return fmt.Errorf("let the sandbox stage go: %w", err)
+	}
+	return nil
+}
+
+// Await is what the stage calls first: it waits for Go if the stage is held. The descriptor
+// is that of the report.
+func Await(report int) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(report, &st); err != nil {
+		return fmt.Errorf("look at the report's descriptor: %w", err)
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFSOCK {
+		return nil
+	}
+	var said [1]byte
+	for {
+		n, err := unix.Read(report, said[:])
+		switch {
+		case err == unix.EINTR:
+		case err != nil:
+			return fmt.Errorf("wait for the starter: %w", err)
+		case n == 0:
+			return errors.New("the starter has ended")
+		default:
+			return nil
+		}
+	}
+}
+
 // Ready returns when the program has been executed, or with the reason why it could
 // not be.
 func (p *Process) Ready() (reason string, err error) {
 	text, err := io.ReadAll(p.report)
-	if err != nil {
+	if err != nil && !(p.held && errors.Is(err, unix.ECONNRESET)) { // by one that ended without hearing Go
 		return "", fmt.Errorf("read start status: %w", err)
 	}
 	return initReason(string(text)), nil
@@ -304,19 +399,23 @@ func (p *Process) Main() int {
 // Wait blocks until the child has ended, reaps it and returns the wait status of the
 // program.
 func (p *Process) Wait() (unix.WaitStatus, error) {
-	conn, err := p.Pidfd.SyscallConn()
-	if err != nil {
+	if err := awaitEnd(p.Pidfd); err != nil {
 		return 0, fmt.Errorf("wait for process %d: %w", p.PID, err)
 	}
-	err = conn.Read(func(fd uintptr) bool {
+	return p.Reap()
+}
+
+// awaitEnd blocks, in the poller, until the process of a pidfd has ended.
+func awaitEnd(pidfd *os.File) error {
+	conn, err := pidfd.SyscallConn()
+	if err != nil {
+		return err
+	}
+	return conn.Read(func(fd uintptr) bool {
 		fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
 		n, err := unix.Poll(fds, 0)
 		return n > 0 || err != nil && err != unix.EINTR
 	})
-	if err != nil {
-		return 0, fmt.Errorf("wait for process %d: %w", p.PID, err)
-	}
-	return p.Reap()
 }
 
 // Reap takes the ended child away, waiting for its end, and returns the wait status of

@@ -5,8 +5,11 @@ package stage_test
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -35,8 +38,11 @@ type run struct {
 	out *bufio.Reader
 }
 
-// begin starts a shell script; edit changes what is asked for.
-func begin(t *testing.T, script string, edit func(*stage.Start, *sandbox.Policy)) *run {
+// edit changes what is asked for.
+type edit func(*stage.Start, *sandbox.Policy)
+
+// begin starts a shell script.
+func begin(t *testing.T, script string, edit edit) *run {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: namespaces")
@@ -117,7 +123,9 @@ func ownPIDs(s *stage.Start, p *sandbox.Policy) { s.Init, p.PrivatePID = true, t
 
 // TestRoomForDescriptors: a table that grows when the stage has threads costs it an RCU
 // grace period.
-func TestRoomForDescriptors(t *testing.T) {
+func TestRoomForDescriptors(t *testing.T) { withOwnPIDs(t, testRoomForDescriptors) }
+
+func testRoomForDescriptors(t *testing.T, ownPIDs edit) {
 	r := begin(t, "while read name n; do [ $name = FDSize: ] && echo $n; done < /proc/self/status; ls /proc/self/fd | xargs", ownPIDs).ready()
 	if n, err := strconv.Atoi(r.line()); err != nil || n < 256 {
 		t.Errorf("the program has a table for %d descriptors (%v), want 256", n, err)
@@ -137,10 +145,29 @@ func TestTimersAreInTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer unix.Prctl(unix.PR_SET_TIMERSLACK, 0, 0, 0, 0) //nolint:errcheck // as it was
-	for name, edit := range map[string]func(*stage.Start, *sandbox.Policy){"stage": nil, "init": ownPIDs} {
+	for name, edit := range map[string]edit{"stage": nil, "init": ownPIDs, "spare": ownSpare(t)} {
 		r := begin(t, "read x < /proc/self/timerslack_ns; echo $x; cat /proc/self/timerslack_ns", edit).ready()
 		if own, child := r.line(), r.line(); own != strconv.Itoa(slack) || child != own {
 			t.Errorf("%s: timers of the program may be %s ns late, of its child %s, want %d", name, own, child, slack)
+		}
+	}
+}
+
+// TestIgnoredSignals: what the starter ignores is not the program's matter.
+func TestIgnoredSignals(t *testing.T) {
+	ignored := []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGUSR1, syscall.SIGTTOU}
+	signal.Ignore(ignored...)
+	defer signal.Reset(ignored...)
+	mask := map[string]uint64{"blocked": ^uint64(0)} // of what is looked at: some shells ignore signals of their own accord
+	for _, sig := range ignored {
+		mask["ignored"] |= 1 << (sig.(syscall.Signal) - 1)
+	}
+	for name, edit := range map[string]edit{"stage": nil, "init": ownPIDs, "spare": ownSpare(t)} {
+		r := begin(t, "while read name set; do case $name in SigIgn:|SigBlk:) echo $set;; esac; done < /proc/self/status", edit).ready()
+		for _, set := range []string{"blocked", "ignored"} {
+			if got, err := strconv.ParseUint(r.line(), 16, 64); err != nil || got&mask[set] != 0 {
+				t.Errorf("%s: the program has %s signals %x, %v", name, set, got, err)
+			}
 		}
 	}
 }
@@ -155,7 +182,7 @@ func TestExitAndSignalAreToldApart(t *testing.T) {
 		{"signal", "kill -TERM $$; sleep 100", unix.WaitStatus(syscall.SIGTERM)},
 		{"killed", "kill -KILL $$; sleep 100", unix.WaitStatus(syscall.SIGKILL)},
 	} {
-		for name, edit := range map[string]func(*stage.Start, *sandbox.Policy){"": nil, " in a PID namespace": ownPIDs} {
+		for name, edit := range map[string]edit{"": nil, " in a PID namespace": ownPIDs, " of a spare": ownSpare(t)} {
 			t.Run(tt.name+name, func(t *testing.T) {
 				if got := begin(t, tt.script, edit).ready().wait(); got != tt.want {
 					t.Errorf("wait status = %#x, want %#x", got, tt.want)
@@ -166,7 +193,9 @@ func TestExitAndSignalAreToldApart(t *testing.T) {
 }
 
 // TestPIDNamespace looks at numbers from inside and outside, and at zombies.
-func TestPIDNamespace(t *testing.T) {
+func TestPIDNamespace(t *testing.T) { withOwnPIDs(t, testPIDNamespace) }
+
+func testPIDNamespace(t *testing.T, ownPIDs edit) {
 	r := begin(t, `echo $$; (sleep 0.01 & ) ; read x; exit 3`, ownPIDs).ready()
 	if got := r.line(); got != "2" {
 		t.Errorf("the program has number %s inside, want 2", got)
@@ -189,11 +218,11 @@ func TestPIDNamespace(t *testing.T) {
 }
 
 // TestInit holds the resident process to what it may be.
-func TestInit(t *testing.T) {
+func TestInit(t *testing.T) { withOwnPIDs(t, testInit) }
+
+func testInit(t *testing.T, ownPIDs edit) {
 	r := begin(t, "read x", ownPIDs).ready()
-	if got := field(t, r.PID, "Name"); got != "nomad-init" {
-		t.Errorf("name = %q", got)
-	}
+	until(t, "init has its name", func() bool { return field(t, r.PID, "Name") == "nomad-init" })
 	for _, set := range []string{"CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"} {
 		until(t, set+" of init is empty", func() bool { return strings.Trim(field(t, r.PID, set), "0") == "" })
 	}
@@ -217,7 +246,9 @@ func TestInit(t *testing.T) {
 
 // TestInitIsDeaf: what the group gets, the program alone hears; and the program cannot
 // end its init.
-func TestInitIsDeaf(t *testing.T) {
+func TestInitIsDeaf(t *testing.T) { withOwnPIDs(t, testInitIsDeaf) }
+
+func testInitIsDeaf(t *testing.T, ownPIDs edit) {
 	r := begin(t, `trap 'echo got' TERM; kill -KILL 1; kill -TERM 1; echo up; while read x || true; do echo $x; done`, ownPIDs).ready()
 	if got := r.line(); got != "up" {
 		t.Fatalf("line = %q", got)
@@ -280,7 +311,10 @@ func TestEnterOfAnEndedProcess(t *testing.T) {
 }
 
 // TestForkError: the error names what was asked of the kernel.
-func TestForkError(t *testing.T) {
+func TestForkError(t *testing.T) { forkIntoNoGroup(t, nil) }
+
+func forkIntoNoGroup(t *testing.T, spare *stage.Spare) {
+	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: namespaces")
 	}
@@ -289,7 +323,8 @@ func TestForkError(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer null.Close()
-	s := stage.Start{Program: companion.Path(), Entry: sandbox.Entry, Stdio: [3]*os.File{null, null, null}, Init: true, GroupDir: t.TempDir()}
+	s := stage.Start{Program: companion.Path(), Entry: sandbox.Entry, Stdio: [3]*os.File{null, null, null}, Init: true,
+		GroupDir: t.TempDir(), Spare: spare}
 	if _, err := s.Fork(); err == nil || !strings.Contains(err.Error(), "PID namespace") || !strings.Contains(err.Error(), s.GroupDir) {
 		t.Errorf("Fork() into a directory that is no group = %v, want an error that names the layers", err)
 	}
@@ -398,5 +433,57 @@ func TestDescriptorNumbers(t *testing.T) {
 			t.Fatal(err)
 		}
 		held = append(held, f)
+	}
+}
+
+// TestHeld: a stage that is held runs the program when it is let go, and ends when its starter
+// does.
+func TestHeld(t *testing.T) {
+	kinds := map[string]func(*testing.T) edit{
+		"alone":      func(*testing.T) edit { return func(*stage.Start, *sandbox.Policy) {} },
+		"below init": func(*testing.T) edit { return ownPIDs },
+		"spare":      ownSpare,
+	}
+	for name, kind := range kinds {
+		held := func(t *testing.T, script string) *run {
+			as := kind(t)
+			return begin(t, script, func(s *stage.Start, p *sandbox.Policy) {
+				as(s, p)
+				s.Held = true
+			})
+		}
+		t.Run(name, func(t *testing.T) {
+			r := held(t, "exit 7")
+			if err := r.Go(); err != nil {
+				t.Fatal(err)
+			}
+			if ws := r.ready().wait(); ws != 7<<8 {
+				t.Errorf("wait status = %#x, want exit 7", ws)
+			}
+		})
+		t.Run(name+", starter ends", func(t *testing.T) {
+			mark := filepath.Join(t.TempDir(), "ran")
+			r := held(t, "> "+mark)
+			r.Process.Close() // as its end does
+			if ws := r.wait(); ws == 0 {
+				t.Error("the stage ended as if the program had run")
+			}
+			if _, err := os.Stat(mark); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("the program ran without its starter: %v", err)
+			}
+		})
+	}
+}
+
+// TestHeldFails: what fails before the stage listens is told as without Held.
+func TestHeldFails(t *testing.T) {
+	r := begin(t, "exit 7", func(s *stage.Start, p *sandbox.Policy) {
+		s.Held, p.Dir = true, "/no/such/directory"
+	})
+	if err := r.Go(); err != nil {
+		t.Fatal(err)
+	}
+	if reason, err := r.Ready(); err != nil || !strings.Contains(reason, "/no/such/directory") {
+		t.Errorf("Ready() = %q, %v", reason, err)
 	}
 }

@@ -111,7 +111,8 @@ func (c *Client) Upgrade(ctx context.Context) error {
 	return c.upgrade(ctx, s)
 }
 
-// Shutdown kills every task and ends the supervisor. It starts none if none lives.
+// Shutdown kills every task and ends the supervisor, and waits for that. It starts none if
+// none lives.
 func (c *Client) Shutdown(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -139,7 +140,23 @@ func (c *Client) Shutdown(ctx context.Context) error {
 	if _, err := s.call(ctx, &request{Op: opShutdown}); err != nil && !errors.Is(err, ErrLost) {
 		return fmt.Errorf("shut the supervisor down: %w", err)
 	}
-	return nil
+	return s.ended(ctx)
+}
+
+// Leave is Close, after which no supervisor without a task stays, with what it has made ahead: one
+// to which nobody else is connected ends, and is waited for.
+func (c *Client) Leave(ctx context.Context) error {
+	<-c.gate
+	s := c.current
+	c.gate <- struct{}{}
+	defer c.Close() //nolint:errcheck // it never fails
+	if s == nil || s.lost() {
+		return nil
+	}
+	if _, err := s.call(ctx, &request{Op: opRest}); err != nil && !errors.Is(err, ErrLost) {
+		return ctx.Err() // tasks go on, or it is of an earlier build and ends a little later
+	}
+	return s.ended(ctx)
 }
 
 // Close lets go of the supervisor; tasks go on.

@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -159,63 +158,83 @@ func TestAdoptedInit(t *testing.T) {
 // TestCrashDuringStart kills the supervisor between the fork and the execve: nobody was
 // told that the task runs, so the next supervisor ends it, with or without a group.
 func TestCrashDuringStart(t *testing.T) {
-	for _, group := range []string{"group", "no group"} {
-		t.Run(group, func(t *testing.T) {
-			r := newRig(t)
-			c := r.client()
-			first := r.own("sleep 1000")
-			r.start(c, first)
-			s := r.own("sleep 1000")
-			if group == "no group" {
-				s.Group = nil
-			}
-			hang := filepath.Join(r.dir, "hang") // the stage waits for a reader
-			if err := unix.Mkfifo(hang, 0o600); err != nil {
-				t.Fatal(err)
-			}
-			s.Join = []string{hang}
-			failed := make(chan error, 1)
-			go func() {
-				_, err := c.Start(t.Context(), s)
-				failed <- err
-			}()
-			var stage []int
-			r.waitFor("the stage", func() bool {
-				stage = processesWith(t, hang)
-				return len(stage) == 2 // init and the stage have it in their arguments
-			})
-			r.crash()
-			if err := <-failed; err == nil {
-				t.Error("Start() = nil, though its supervisor died before the execve")
-			}
-			if _, err := c.Task(t.Context(), s.ID); !errors.Is(err, proc.ErrUnknownTask) {
-				t.Errorf("Task() = %v, want it to be unknown", err)
-			}
-			r.waitFor("their end", func() bool { return len(processesWith(t, hang)) == 0 })
-			if task, err := c.Task(t.Context(), first.ID); err != nil || task.Exit != nil {
-				t.Errorf("Task() of another = %+v, %v, want it running", task, err)
-			}
-		})
+	starts(t, func(t *testing.T, spare bool) {
+		for _, group := range []string{"group", "no group"} {
+			t.Run(group, func(t *testing.T) { crashDuringStart(t, spare, group == "group") })
+		}
+	})
+}
+
+func crashDuringStart(t *testing.T, spare, grouped bool) {
+	r := newRig(t)
+	c := r.client()
+	first := r.own("sleep 1000")
+	r.start(c, first)
+	var s *supervise.Spec
+	var failed <-chan error
+	var stage []int
+	for s == nil || r.wasSpare(stage[0]) != spare {
+		if s != nil {
+			r.release(c, s, failed)
+		}
+		r.prepare(spare)
+		s = r.own("sleep 1000")
+		if !grouped {
+			s.Group = nil
+		}
+		failed, stage = r.hang(c, s)
+	}
+	r.crash()
+	if err := <-failed; err == nil {
+		t.Error("Start() = nil, though its supervisor died before the execve")
+	}
+	if _, err := c.Task(t.Context(), s.ID); !errors.Is(err, proc.ErrUnknownTask) {
+		t.Errorf("Task() = %v, want it to be unknown", err)
+	}
+	for _, pid := range stage {
+		r.waitFor("their end", func() bool { return !alive(pid) })
+	}
+	if task, err := c.Task(t.Context(), first.ID); err != nil || task.Exit != nil {
+		t.Errorf("Task() of another = %+v, %v, want it running", task, err)
 	}
 }
 
-// processesWith lists those that have arg among their arguments.
-func processesWith(t *testing.T, arg string) []int {
-	t.Helper()
-	all, err := filepath.Glob("/proc/[0-9]*/cmdline")
-	if err != nil {
-		t.Fatal(err)
+// hang starts s such that its stage waits for ever. It returns the answer to come, and the
+// processes init and stage.
+func (r *rig) hang(c *supervise.Client, s *supervise.Spec) (<-chan error, []int) {
+	r.t.Helper()
+	hang := filepath.Join(r.dir, "hang"+strconv.Itoa(r.n)) // the stage waits for a reader
+	if err := unix.Mkfifo(hang, 0o600); err != nil {
+		r.t.Fatal(err)
 	}
-	var out []int
-	for _, name := range all {
-		text, err := os.ReadFile(name)
-		if err == nil && slices.Contains(strings.Split(string(text), "\x00"), arg) {
-			pid, err := strconv.Atoi(filepath.Base(filepath.Dir(name)))
-			if err != nil {
-				t.Fatal(err)
+	s.Join = []string{hang}
+	others := r.named("nomad-init")
+	failed := make(chan error, 1)
+	go func() {
+		_, err := c.Start(r.t.Context(), s)
+		failed <- err
+	}()
+	var stage []int
+	r.waitFor("the stage", func() bool {
+		for _, pid := range r.named("nomad-init") {
+			if below := childrenOf(r.t, pid); !slices.Contains(others, pid) && len(below) == 1 {
+				stage = []int{pid, below[0]}
 			}
-			out = append(out, pid)
 		}
+		return stage != nil
+	})
+	return failed, stage
+}
+
+// release ends the start that hangs.
+func (r *rig) release(c *supervise.Client, s *supervise.Spec, over <-chan error) {
+	r.t.Helper()
+	reader, err := os.OpenFile(s.Join[0], os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		r.t.Fatal(err)
 	}
-	return out
+	defer reader.Close()
+	if err := <-over; err == nil { // else a fifo was no group: there is no task
+		r.gone(c, s)
+	}
 }

@@ -3,15 +3,19 @@ package supervise
 import (
 	"errors"
 	"fmt"
-	"github.com/open-nomad/open-nomad/internal/supervise/proc"
 	"io/fs"
+	"log/slog"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/internal/spare"
+	"github.com/open-nomad/open-nomad/internal/supervise/proc"
 )
 
 // openLogDir opens the directory of the log files. Tasks can write around there,
@@ -36,10 +40,11 @@ func openLogDir(l proc.Logs) (*os.File, error) {
 
 // rotator writes one stream to <name>.0, <name>.1, … keeping the last few.
 type rotator struct {
-	dir  *os.File
-	name string
-	keep int
-	max  int64
+	dir    *os.File
+	name   string
+	keep   int
+	max    int64
+	spares *spare.Pool // of empty files
 
 	n    int // index of the current file
 	file *os.File
@@ -49,12 +54,12 @@ type rotator struct {
 }
 
 // newRotator goes on where an earlier start of the task left off.
-func newRotator(l proc.Logs, stream string) (*rotator, error) {
+func newRotator(l proc.Logs, stream string, spares *spare.Pool) (*rotator, error) {
 	dir, err := openLogDir(l)
 	if err != nil {
 		return nil, err
 	}
-	r := &rotator{dir: dir, name: l.Name + "." + stream, keep: l.MaxFiles, max: l.MaxBytes}
+	r := &rotator{dir: dir, name: l.Name + "." + stream, keep: l.MaxFiles, max: l.MaxBytes, spares: spares}
 	have, err := r.indexes()
 	for _, i := range have {
 		r.n = max(r.n, i)
@@ -113,17 +118,41 @@ func (r *rotator) open() error {
 // alone can do something, but looked at and removed.
 func (r *rotator) openIndex(n int) (*os.File, int64, error) {
 	name, dir := r.fileName(n), int(r.dir.Fd())
-	if f, size, err := openOwn(dir, name); err == nil {
+	f, size, err := openOwn(dir, name)
+	if err == unix.ENOENT && r.spares.Place(0, dir, name) {
+		f, size, err = openOwn(dir, name)
+	}
+	if err == nil {
 		return f, size, nil
 	}
 	if err := unix.Unlinkat(dir, name, 0); err != nil && err != unix.ENOENT {
 		return nil, 0, err
 	}
+	f, err = makeLog(dir, name)
+	return f, 0, err
+}
+
+// makeLog makes an empty log file, where nothing may be yet.
+func makeLog(dir int, name string) (*os.File, error) {
 	fd, err := unix.Openat(dir, name, unix.O_WRONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC|unix.O_CREAT|unix.O_EXCL, 0o644)
 	if err != nil {
-		return nil, 0, &fs.PathError{Op: "create", Path: name, Err: err}
+		return nil, &fs.PathError{Op: "create", Path: name, Err: err}
 	}
-	return os.NewFile(uintptr(fd), name), 0, nil
+	return os.NewFile(uintptr(fd), name), nil
+}
+
+// spareLogs bounds the log files that lie ready.
+const spareLogs = 64
+
+// newLogFiles returns the log files that the supervisor of the directory makes ahead.
+func newLogFiles(dir string, log *slog.Logger) *spare.Pool {
+	return spare.New(filepath.Join(dir, "spare"), log, spare.Kind{Letter: "l", Most: spareLogs, Make: func(path string) error {
+		f, err := makeLog(unix.AT_FDCWD, path)
+		if err != nil {
+			return err
+		}
+		return f.Close()
+	}})
 }
 
 var errNotOwn = errors.New("not a file of ours")

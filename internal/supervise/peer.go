@@ -65,6 +65,8 @@ func (s *server) dispatch(ctx context.Context, req *request, resp *response) err
 	case opShutdown:
 		s.shutdown()
 		return nil
+	case opRest:
+		return s.rest()
 	}
 	t, err := s.task(ctx, req.ID)
 	if err != nil {
@@ -95,14 +97,19 @@ func (s *server) dispatch(ctx context.Context, req *request, resp *response) err
 	return nil
 }
 
-// tell answers with what is known of the task, but for what its starter has declared.
-func (t *task) tell(resp *response) {
+// brief is what is known of the task, but for what its starter has declared.
+func (t *task) brief() proc.Task {
 	info := t.snapshot()
 	info.Declared = nil
+	return info
+}
+
+func (t *task) tell(resp *response) {
+	info := t.brief()
 	resp.Task = &info
 }
 
-// whole answers with that, too.
+// whole answers with what its starter has declared, too.
 func (t *task) whole(resp *response) error {
 	info := t.snapshot()
 	var err error
@@ -195,6 +202,8 @@ func (s *server) turn() (done func()) {
 
 func (s *server) launch(spec *Spec) (*task, error) {
 	defer s.turn()()
+	s.spares.note()
+	defer s.spares.note()
 	s.numbers.Lock()
 	rec, err := s.store.create()
 	s.numbers.Unlock()
@@ -209,9 +218,7 @@ func (s *server) list(resp *response) {
 	defer s.mu.Unlock()
 	for _, t := range s.tasks {
 		if t != nil {
-			info := t.snapshot()
-			info.Declared = nil
-			resp.Tasks = append(resp.Tasks, info)
+			resp.Tasks = append(resp.Tasks, t.brief())
 		}
 	}
 }
@@ -250,4 +257,17 @@ func (s *server) shutdown() {
 		}
 	}
 	s.stop()
+}
+
+// rest ends the supervisor if only the client that asks would need it.
+func (s *server) rest() error {
+	s.mu.Lock()
+	busy := s.clients > 1 || s.running() > 0
+	s.closing = s.closing || !busy
+	s.mu.Unlock()
+	if busy {
+		return proc.ErrRunning
+	}
+	s.stop()
+	return nil
 }

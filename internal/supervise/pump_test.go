@@ -14,7 +14,7 @@ import (
 func newStream(t *testing.T, maxBytes int64) (p *pump, task *os.File, logs string) {
 	t.Helper()
 	logs = t.TempDir()
-	to, err := newRotator(proc.Logs{Root: logs, Name: "t", MaxFiles: 10, MaxBytes: maxBytes}, "stdout")
+	to, err := newRotator(proc.Logs{Root: logs, Name: "t", MaxFiles: 10, MaxBytes: maxBytes}, "stdout", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/internal/cgroup"
 	"github.com/open-nomad/open-nomad/internal/companion"
+	"github.com/open-nomad/open-nomad/internal/spare"
 )
 
 // Entry is the supervisor's name for companion.
@@ -62,9 +63,11 @@ type server struct {
 	lock    *os.File
 	listen  *os.File
 	store   *store
+	logs    *spare.Pool   // log files that are made ahead
 	numbers sync.Mutex    // of the store
 	ending  sync.RWMutex  // read-held from the end of a task until it is on disk
 	turns   chan struct{} // one element for each start that goes on
+	spares  *spares
 
 	mu       sync.Mutex
 	tasks    map[string]*task         // nil while its start is under way
@@ -86,7 +89,8 @@ func supervise(log *slog.Logger, dir, program string, kept *handover) error {
 		return err
 	}
 	s := &server{log: log, dir: root, program: program, tasks: map[string]*task{}, starts: map[string]chan struct{}{}, activity: time.Now(),
-		turns: make(chan struct{}, startsPerCore*runtime.NumCPU())}
+		logs: newLogFiles(dir, log), turns: make(chan struct{}, startsPerCore*runtime.NumCPU())}
+	s.spares = newSpares(log, func() bool { return len(s.turns) > 0 })
 	if err := s.acquire(kept); err != nil {
 		return err
 	}
@@ -96,10 +100,12 @@ func supervise(log *slog.Logger, dir, program string, kept *handover) error {
 	if s.listen, err = listen(root); err != nil {
 		return err
 	}
+	s.spares.begin()
+	defer s.spares.end()
 	tellReady(kept)
 	s.restLater()
 	defer s.store.tidy(dir)
-	return s.serve()
+	return s.serveWithLogs()
 }
 
 // setOOMScore makes the kernel choose others; the stage sets its own score.
@@ -155,6 +161,18 @@ func (s *server) acquire(kept *handover) error {
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
+}
+
+// serveWithLogs makes log files ahead meanwhile.
+func (s *server) serveWithLogs() error {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.logs.Run(ctx) //nolint:errcheck // it ends with ctx
+	}()
+	defer func() { cancel(); <-done }()
+	return s.serve()
 }
 
 // serve accepts clients until the supervisor is told to end.

@@ -63,6 +63,16 @@ func (s *session) close() {
 	<-s.done
 }
 
+// ended waits until the supervisor has ended: it closes no connection before.
+func (s *session) ended(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return fmt.Errorf("wait until the supervisor has ended: %w", ctx.Err())
+	case <-s.done:
+		return nil
+	}
+}
+
 // call sends a request and waits for its answer.
 func (s *session) call(ctx context.Context, req *request) (*response, error) {
 	ch := make(chan *response, 1)

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/open-nomad/open-nomad/internal/supervise"
 	"github.com/open-nomad/open-nomad/internal/supervise/proc"
 )
 
@@ -316,6 +317,58 @@ func TestEndsWhenIdle(t *testing.T) {
 	}
 }
 
+// TestLeave sees that a supervisor that nobody needs has ended when its client has left, and
+// only that.
+func TestLeave(t *testing.T) {
+	r := newRig(t)
+	first, second := r.client(), r.client()
+	s := r.spec("exec sleep 100")
+	r.start(first, s)
+	fd, err := unix.PidfdOpen(r.supervisor(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	leave := func(c *supervise.Client) (ended bool) {
+		t.Helper()
+		if err := c.Leave(t.Context()); err != nil {
+			t.Fatalf("Leave() = %v", err)
+		}
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n > 0
+	}
+	if leave(first) {
+		t.Fatal("the supervisor has ended under a task")
+	}
+	if _, err := second.Kill(t.Context(), s.ID); err != nil {
+		t.Fatal(err)
+	}
+	last := r.client()
+	if _, err := last.Task(t.Context(), s.ID); err != nil {
+		t.Fatal(err)
+	}
+	if leave(second) {
+		t.Fatal("the supervisor has ended under another client")
+	}
+	for began := time.Now(); !leave(last); { // it may not have heard yet that the others have left
+		if last = r.client(); time.Since(began) > time.Second {
+			t.Fatal("the supervisor lives when the last client has left, and no task runs")
+		}
+		if _, err := last.Task(t.Context(), s.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if left, err := filepath.Glob(filepath.Join(r.dir, "spare")); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+	if exit := r.wait(r.client(), s.ID); exit.Signal != int(unix.SIGKILL) {
+		t.Errorf("the next client is told %+v, want the end by SIGKILL", exit)
+	}
+}
+
 func BenchmarkStart(b *testing.B) {
 	r := newRig(b)
 	c := r.client()
@@ -341,7 +394,7 @@ func BenchmarkStart(b *testing.B) {
 }
 
 // TestMemoryPerTask holds the supervisor to 0.25 MiB a task, and to no process of
-// its own besides the task's.
+// its own besides the task's and one spare.
 func TestMemoryPerTask(t *testing.T) {
 	if raced {
 		t.Skip("the race detector multiplies memory")
@@ -360,20 +413,13 @@ func TestMemoryPerTask(t *testing.T) {
 	if perTask > 256 {
 		t.Errorf("%.0f KiB a task, want at most 256", perTask)
 	}
-	threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
-	if err != nil {
-		t.Fatal(err)
+	want := n + 1
+	if os.Geteuid() == 0 {
+		r.spare()
+		want++
 	}
-	all := 0
-	for _, th := range threads {
-		children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%s/children", pid, th.Name()))
-		if err != nil {
-			t.Skip(err) // the kernel is built without, or the thread has ended
-		}
-		all += len(strings.Fields(string(children)))
-	}
-	if all != n+1 {
-		t.Errorf("the supervisor has %d children, want one a task: %d", all, n+1)
+	if all := len(childrenOf(t, pid)); all != want {
+		t.Errorf("the supervisor has %d children, want one a task and the spare: %d", all, want)
 	}
 }
 

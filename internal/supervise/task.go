@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/internal/cgroup"
+	"github.com/open-nomad/open-nomad/internal/spare"
 	"github.com/open-nomad/open-nomad/internal/stage"
 	"github.com/open-nomad/open-nomad/internal/supervise/proc"
 )
@@ -26,13 +27,14 @@ type task struct {
 	done   chan struct{} // closed when exited, logs complete, exit on disk
 	ending *sync.RWMutex // the server's
 	over   func()        // called when it has ended
+	logs   *spare.Pool   // log files that are made ahead
 
 	mu   sync.Mutex
 	info proc.Task
 }
 
 func newTask(s *server, rec record, info proc.Task) *task {
-	return &task{log: s.log.With("task", info.ID), record: rec, done: make(chan struct{}), ending: &s.ending, over: s.taskOver, info: info}
+	return &task{log: s.log.With("task", info.ID), record: rec, done: make(chan struct{}), ending: &s.ending, over: s.taskOver, logs: s.logs, info: info}
 }
 
 func (t *task) snapshot() proc.Task {
@@ -43,9 +45,14 @@ func (t *task) snapshot() proc.Task {
 
 // start is a start under way.
 type start struct {
-	t     *task
-	files []*os.File // to close in any case
+	t        *task
+	spares   *spares
+	files    []*os.File    // to close in any case
+	executed chan struct{} // closed when the stage is over
 }
+
+// ownProgram is what a stage is forked of: the companion that we are.
+const ownProgram = "/proc/self/exe"
 
 func (s *start) close() {
 	for _, f := range s.files {
@@ -65,7 +72,7 @@ func startTask(srv *server, rec record, spec *Spec) (*task, error) {
 		t.info.CPU = proc.CPU{Quota: spec.Group.Limits.CPUQuota, Shares: spec.Group.Limits.CPUShares}
 	}
 	t.child = true
-	s := &start{t: t}
+	s := &start{t: t, spares: srv.spares, executed: make(chan struct{})}
 	err = s.run(spec)
 	s.close() // our writing ends of the pipes among them
 	if err != nil {
@@ -105,7 +112,11 @@ func (s *start) run(spec *Spec) error {
 	if err := t.record.writeTask(&t.info); err != nil {
 		return err
 	}
+	if err := p.Go(); err != nil {
+		return err
+	}
 	reason, err := p.Ready()
+	close(s.executed)
 	if err != nil {
 		return err
 	}
@@ -195,7 +206,7 @@ func (t *task) collect() error {
 
 // pump starts to move one stream; it owns the pipe.
 func (t *task) pump(stream string, pipe *os.File) error {
-	r, err := newRotator(t.info.Logs, stream)
+	r, err := newRotator(t.info.Logs, stream, t.logs)
 	if err != nil {
 		pipe.Close()
 		return err
@@ -209,22 +220,32 @@ func (t *task) pump(stream string, pipe *os.File) error {
 // fork starts the stage.
 func (s *start) fork(spec *Spec, stdio [3]*os.File) (*stage.Process, error) {
 	t := s.t
-	how := stage.Start{Program: "/proc/self/exe", Entry: spec.Entry, Policy: spec.Policy, Stdio: stdio, Init: spec.Init, Users: spec.Users}
+	how := stage.Start{Program: ownProgram, Entry: spec.Entry, Policy: spec.Policy, Stdio: stdio, Init: spec.Init, Users: spec.Users}
 	if t.group != nil {
 		how.GroupDir, how.Join = t.group.Dir(), t.group.JoinFiles()
 	}
+	// Where no group tells the next supervisor who was started, the record has to.
+	how.Held = how.GroupDir == ""
 	how.Join = append(how.Join, spec.Join...)
 	if spec.Init {
 		var err error
 		if how.Status, err = t.record.makeStatus(); err != nil {
 			return nil, err
 		}
+		if !spec.Users {
+			how.Spare = s.spares.take()
+		}
 	}
 	p, err := how.Fork()
+	if err == nil {
+		t.pidfd = p.Pidfd
+	}
+	if how.Spare != nil {
+		s.spares.spend(how.Spare, s.executed, t.killLeader)
+	}
 	if err != nil {
 		return nil, err
 	}
-	t.pidfd = p.Pidfd
 	if spec.Init {
 		t.info.Init = p.PID
 	} else {

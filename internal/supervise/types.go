@@ -16,6 +16,7 @@
 //	lock                 held by the living supervisor
 //	sock                 its socket; both ends check the other's uid
 //	log                  what it has to say
+//	spare                empty log files that are made ahead (internal/spare)
 //	tasks                a link into memory, if there is such a file system
 //	tasks/<n>/meta       Task as JSON, written before and after the fork, and after the
 //	                     execve if there is a PID namespace
@@ -24,7 +25,8 @@
 //	tasks/<n>/exit       Exit as JSON
 //	tasks/<n>/{stdout,stderr} the log pipes
 //
-// When the agent dies, nothing happens; the next one finds the socket. When the
+// When the agent dies, nothing happens; the next one finds the socket. One that stops and
+// leaves no task has the supervisor end at once (Leave). When the
 // supervisor dies, tasks go on, since each holds its pipes open for reading too and
 // so never gets SIGPIPE; the next supervisor adopts them by pid, start time and boot
 // and reads on. What they wrote just before they ended while nobody held the pipe
@@ -35,11 +37,15 @@
 // An exit is told when all that the task wrote is in its log files. Who outlived the
 // task with its pipe in hand, as without a control group, is cut off a second later.
 //
+// While nothing starts, one stage is parked for the next start (spare.go): that takes some
+// 2 ms off it. It is of no task, holds nothing of one, and ends with the supervisor.
+//
 // Wire: frames of a 4-byte big-endian length and JSON, which parts that are not decoded may
 // follow; requests carry a number and are answered in any order; "wait" is answered when the task ends.
 //
-// Goroutines of the supervisor: one accepts, one or two per connection, one per
-// pipe and one per running task, all blocked in the poller.
+// Goroutines of the supervisor: one accepts, one makes log files ahead, one or two per connection, one per
+// pipe and one per running task, all blocked in the poller; one parks a stage, and one waits
+// for each that is used until its program runs.
 package supervise
 
 import (

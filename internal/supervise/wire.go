@@ -31,6 +31,7 @@ const (
 	opForget   = "forget"   // ID of an exited task
 	opUpgrade  = "upgrade"  // Path, Program; no answer: the connection closes
 	opShutdown = "shutdown" // kills every task, ends; no answer
+	opRest     = "rest"     // ends, unless a task runs or another client is there
 )
 
 type request struct {

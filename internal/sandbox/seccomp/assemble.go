@@ -26,8 +26,20 @@ func (p *Profile) assemble(g Gaps) ([]bpf.RawInstruction, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := guard(info)
-	out = append(out, g.close(info)...)
+	list, err := p.list(g, info)
+	if err != nil {
+		return nil, err
+	}
+	guard := guard(info)
+	if n := len(guard) + len(list); n > maxFilter {
+		return nil, fmt.Errorf("filter of %d instructions: the kernel takes %d", n, maxFilter)
+	}
+	return bpf.Assemble(append(guard, tree(list, uint32(info.ID))...))
+}
+
+// list is what comes behind the guard, part by part.
+func (p *Profile) list(g Gaps, info *arch.Info) ([]bpf.Instruction, error) {
+	out := g.close(info)
 	if !p.names("clone3") {
 		out = append(out, onCall(unix.SYS_CLONE3, errno(unix.ENOSYS))...)
 	}
@@ -40,11 +52,7 @@ func (p *Profile) assemble(g Gaps) ([]bpf.RawInstruction, error) {
 		}
 		out = append(out, block...)
 	}
-	out = append(out, bpf.RetConstant{Val: uint32(p.otherwise)})
-	if len(out) > maxFilter {
-		return nil, fmt.Errorf("filter of %d instructions: the kernel takes %d", len(out), maxFilter)
-	}
-	return bpf.Assemble(out)
+	return append(out, bpf.RetConstant{Val: uint32(p.otherwise)}), nil
 }
 
 // names says whether a rule names the system call.

@@ -12,6 +12,9 @@
 //	rules      of the profile, in their order (assemble.go)
 //	default    the profile's action for all that no rule matched
 //
+// What comes behind the guard is then turned into a search by the number of the call, which
+// says the same (tree.go).
+//
 // The standard profile refuses what no task needs and many an exploit begins with;
 // system calls newer than its list do not exist for a task. Profiles of the operator
 // are files in the JSON form of the OCI (oci.go).
@@ -79,17 +82,23 @@ func (p *Profile) Filter(g Gaps) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("seccomp profile %s: %w", p.Name, err)
 	}
+	prog := encode(raw)
+	if p.filters == nil {
+		p.filters = map[Gaps][]byte{}
+	}
+	p.filters[g] = prog
+	return prog, nil
+}
+
+// encode makes an array of struct sock_filter.
+func encode(raw []bpf.RawInstruction) []byte {
 	prog := make([]byte, 0, 8*len(raw))
 	for _, i := range raw {
 		prog = binary.NativeEndian.AppendUint16(prog, i.Op)
 		prog = append(prog, i.Jt, i.Jf)
 		prog = binary.NativeEndian.AppendUint32(prog, i.K)
 	}
-	if p.filters == nil {
-		p.filters = map[Gaps][]byte{}
-	}
-	p.filters[g] = prog
-	return prog, nil
+	return prog
 }
 
 // Default returns the filter of the standard profile for a task that has its own
