@@ -227,6 +227,9 @@ func (k *soak) place(ctx context.Context) {
 				req.Alloc = append(req.Alloc, &nomad.Allocation{ID: a.ID, NodeID: a.NodeID, ClientStatus: nomad.AllocClientStatusRunning})
 			}
 		}
+		if len(req.Alloc) == 0 {
+			continue // the node was not ready yet when the job came
+		}
 		if err := k.remote.Call(ctx, "Node.UpdateAlloc", req, &nomad.GenericResponse{}); err != nil {
 			k.t.Fatal(err)
 		}
