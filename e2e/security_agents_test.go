@@ -175,7 +175,7 @@ func ownFiles(t *testing.T, dirs ...string) {
 			if err != nil {
 				return err
 			}
-			if strings.HasSuffix(path, "/data/client/spare") && info.Mode().Perm() == 0o700 {
+			if (strings.HasSuffix(path, "/data/client/spare") || strings.HasSuffix(path, "/data/client/supervise/spare")) && info.Mode().Perm() == 0o700 {
 				return fs.SkipDir
 			}
 			inside := strings.Contains(path, "/data/alloc")

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -61,25 +62,12 @@ func outsideTmp(t *testing.T) string {
 
 // purgeAll stops every job, so that no task outlives its agent.
 func purgeAll(t *testing.T, a *cluster.Agent) {
-	jobs, _, err := a.Client.Jobs().List(nil)
-	if err != nil {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience) // that of the test may be over
+	defer cancel()
+	if err := a.Purge(ctx); err != nil {
 		t.Error(err)
-		return
 	}
-	for _, j := range jobs {
-		if _, _, err := a.Client.Jobs().Deregister(j.ID, true, nil); err != nil {
-			t.Error(err)
-		}
-	}
-	within(t, 20*time.Second, "the end of all allocations", func() bool {
-		allocs, _, err := a.Client.Allocations().List(nil)
-		for _, al := range allocs {
-			if al.ClientStatus == api.AllocClientStatusRunning || al.ClientStatus == api.AllocClientStatusPending {
-				return false
-			}
-		}
-		return err == nil
-	})
 }
 
 // oneTask is a batch job of one sandboxed task.

@@ -65,8 +65,19 @@ func stdout(a *cluster.Agent, alloc *api.AllocationListStub) (string, error) {
 	return string(text), err
 }
 
-// pss is the proportional set size of a process in KiB (proc(5), smaps_rollup).
-func pss(pid int) (int64, error) {
+// pss is the proportional set size of processes in KiB (proc(5), smaps_rollup).
+func pss(pids ...int) (kib int64, err error) {
+	for _, pid := range pids {
+		k, err := pssOf(pid)
+		if err != nil {
+			return 0, err
+		}
+		kib += k
+	}
+	return kib, nil
+}
+
+func pssOf(pid int) (int64, error) {
 	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "smaps_rollup"))
 	if err != nil {
 		return 0, err
@@ -140,17 +151,19 @@ func childrenOf(pid int) ([]string, error) {
 	return out, nil
 }
 
-// initsOf returns the processes 1 of tasks' namespaces below a supervisor.
-func initsOf(supervisor int) ([]int, error) {
-	children, err := childrenOf(supervisor)
+// below returns the children of a process that go by a name: "nomad-init" are the
+// processes 1 of tasks' namespaces below a supervisor, "nomad-spare" is the stage that it
+// keeps for the next start.
+func below(parent int, name string) ([]int, error) {
+	children, err := childrenOf(parent)
 	if err != nil {
 		return nil, err
 	}
 	var out []int
 	for _, f := range children {
-		name, err := os.ReadFile(filepath.Join("/proc", f, "comm"))
-		if err != nil || string(name) != "nomad-init\n" {
-			continue // it ended meanwhile, or is a task without a namespace
+		comm, err := os.ReadFile(filepath.Join("/proc", f, "comm"))
+		if err != nil || string(comm) != name+"\n" {
+			continue // it ended meanwhile, or is another
 		}
 		pid, err := strconv.Atoi(f)
 		if err != nil {

@@ -47,8 +47,23 @@ func idleMemory(ctx context.Context, b *bench) (string, bool, error) {
 		return "", false, ctx.Err()
 	case <-time.After(settle):
 	}
-	kib, err := pss(a.Pid())
-	return fmt.Sprintf("%.1f MiB", float64(kib)/1024), kib <= 60*1024, err
+	helpers, err := helpersOf(a)
+	if err != nil {
+		return "", false, err
+	}
+	for _, pid := range helpers {
+		spare, err := below(pid, "nomad-spare")
+		if err != nil {
+			return "", false, err
+		}
+		helpers = append(helpers, spare...)
+	}
+	own, err := pss(a.Pid())
+	if err != nil {
+		return "", false, err
+	}
+	all, err := pss(append(helpers, a.Pid())...)
+	return fmt.Sprintf("%.1f MiB, with %d helper processes %.1f", float64(own)/1024, len(helpers), float64(all)/1024), own <= 60*1024, err
 }
 
 func submitToStart(ctx context.Context, b *bench) (string, bool, error) {
@@ -57,18 +72,50 @@ func submitToStart(ctx context.Context, b *bench) (string, bool, error) {
 		return "", false, err
 	}
 	defer a.Stop()
-	var took []time.Duration
-	for i := range 33 {
-		d, err := firstInstruction(ctx, a, fmt.Sprintf("start-%d", i))
-		if err != nil {
-			return "", false, err
-		}
-		if i >= 3 { // the first ones warm the agent up
-			took = append(took, d)
-		}
+	paused, err := firstInstructions(ctx, a, betweenSubmits)
+	if err != nil {
+		return "", false, err
 	}
-	p50 := median(took)
-	return fmt.Sprintf("%.1f ms (p95 %.1f ms, n=%d)", ms(p50), ms(took[len(took)*95/100]), len(took)), p50 <= 12*time.Millisecond, nil
+	atOnce, err := firstInstructions(ctx, a, 0)
+	if err != nil {
+		return "", false, err
+	}
+	p50 := median(paused)
+	return fmt.Sprintf("%.1f ms (p95 %.1f ms, n=%d); without a pause after the task before %.1f ms", ms(p50), ms(paused[len(paused)*95/100]), len(paused), ms(median(atOnce))),
+		p50 <= 12*time.Millisecond, nil
+}
+
+// betweenSubmits lets the agent end what it does after a task, which is no part of the next
+// one's start: who deploys submits seconds apart. The load of many tasks has figures of its own.
+const betweenSubmits = 100 * time.Millisecond
+
+// firstInstructions submits one task after the other.
+func firstInstructions(ctx context.Context, a *cluster.Agent, pause time.Duration) ([]time.Duration, error) {
+	took, err := paced(ctx, 33, pause, func(i int) (time.Duration, error) {
+		return firstInstruction(ctx, a, fmt.Sprintf("start-%d-%d", pause.Milliseconds(), i))
+	})
+	if err != nil {
+		return nil, err
+	}
+	return took[3:], nil // the first ones warm the agent up
+}
+
+// paced measures n times, each time after a pause.
+func paced(ctx context.Context, n int, pause time.Duration, measure func(i int) (time.Duration, error)) ([]time.Duration, error) {
+	var took []time.Duration
+	for i := range n {
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(pause):
+		}
+		d, err := measure(i)
+		if err != nil {
+			return nil, err
+		}
+		took = append(took, d)
+	}
+	return took, nil
 }
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
@@ -77,6 +124,9 @@ func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 // after the submission that was.
 func firstInstruction(ctx context.Context, a *cluster.Agent, id string) (time.Duration, error) {
 	job := batch(id, 1, "exec2", map[string]any{"command": "/bin/date", "args": []string{"+%s%N"}})
+	// What a job has that names no CPU: with the least, the task waits for its next share
+	// before it has printed.
+	job.TaskGroups[0].Tasks[0].Resources.CPU = nil
 	began := time.Now()
 	if _, _, err := a.Client.Jobs().Register(job, nil); err != nil {
 		return 0, err
@@ -132,29 +182,38 @@ func helperMemory(ctx context.Context, b *bench) (string, bool, error) {
 	if err != nil {
 		return "", false, err
 	}
-	var inits []int
+	var inits, spares []int
 	for _, pid := range helpers {
-		below, err := initsOf(pid)
+		i, err := below(pid, "nomad-init")
 		if err != nil {
 			return "", false, err
 		}
-		inits = append(inits, below...)
+		s, err := below(pid, "nomad-spare")
+		if err != nil {
+			return "", false, err
+		}
+		inits, spares = append(inits, i...), append(spares, s...)
 	}
-	var kib, largest int64 // largest of the inits
-	for i, pid := range slices.Concat(helpers, inits) {
+	kib, err := pss(slices.Concat(helpers, spares)...)
+	if err != nil {
+		return "", false, err
+	}
+	var largest int64 // of the inits
+	for _, pid := range inits {
 		k, err := pss(pid)
 		if err != nil {
 			return "", false, err
 		}
-		kib += k
-		if i >= len(helpers) {
-			largest = max(largest, k)
-		}
+		kib, largest = kib+k, max(largest, k)
 	}
-	_, _, err = a.Client.Jobs().Deregister("helpers", true, nil)
+	if _, _, err := a.Client.Jobs().Deregister("helpers", false, nil); err != nil {
+		return "", false, err
+	}
+	_, err = inStatus(ctx, a, "helpers", n, api.AllocClientStatusComplete) // an agent that stops leaves tasks alone
 	per := float64(kib) / 1024 / n
-	ok := per <= 0.5 && len(helpers) == 1 && len(inits) == n && largest <= 100
-	return fmt.Sprintf("%.3f MiB, %d helper process(es) and %d inits of at most %d KiB for %d tasks", per, len(helpers), len(inits), largest, n), ok, err
+	ok := per <= 0.5 && len(helpers) == 1 && len(spares) <= 1 && len(inits) == n && largest <= 100
+	return fmt.Sprintf("%.3f MiB, %d helper process(es), %d spare stage(s) and %d inits of at most %d KiB for %d tasks",
+		per, len(helpers), len(spares), len(inits), largest, n), ok, err
 }
 
 func placementRate(ctx context.Context, b *bench) (string, bool, error) {

@@ -8,37 +8,45 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 )
 
 // debugRoutes is the configuration with which servers serve profiles.
-const debugRoutes = "enable_debug = true"
+const debugRoutes = "enable_debug = true\n"
 
-// serverConfig is the configuration of measured servers.
+// serverConfig is the configuration of measured servers. A server has one scheduler worker
+// a core: here three share the cores of one machine.
 func (b *bench) serverConfig() string {
-	if b.profiles == "" {
-		return ""
+	config := fmt.Sprintf("server {\n  num_schedulers = %d\n}\n", (runtime.NumCPU()+2)/3)
+	if b.profiles != "" {
+		config += debugRoutes
 	}
-	return debugRoutes
+	return config
 }
 
 // profiled runs a load while every server writes a CPU profile for as long, when
-// profiles are asked for: NAME-0.pprof and so on.
+// profiles are asked for: NAME-0.pprof and so on; and after it what was allocated since
+// the server's start: NAME-0.heap.pprof.
 func (b *bench) profiled(ctx context.Context, s *servers, name string, lasts time.Duration, load func() error) error {
 	if b.profiles == "" {
 		return load()
 	}
-	all, ctx := errgroup.WithContext(ctx)
+	all, during := errgroup.WithContext(ctx)
 	for i, address := range s.addresses() {
 		all.Go(func() error {
 			file := filepath.Join(b.profiles, fmt.Sprintf("%s-%d.pprof", name, i))
-			return fetch(ctx, fmt.Sprintf("%s/debug/pprof/profile?seconds=%d", address, int(lasts.Seconds())), file)
+			return fetch(during, fmt.Sprintf("%s/debug/pprof/profile?seconds=%d", address, int(lasts.Seconds())), file)
 		})
 	}
-	err := load()
-	return errors.Join(err, all.Wait())
+	err := errors.Join(load(), all.Wait())
+	for i, address := range s.addresses() {
+		file := filepath.Join(b.profiles, fmt.Sprintf("%s-%d.heap.pprof", name, i))
+		err = errors.Join(err, fetch(ctx, address+"/debug/pprof/heap?gc=1", file))
+	}
+	return err
 }
 
 // fetch writes what a URL answers to a file.

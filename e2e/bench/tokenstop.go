@@ -33,7 +33,7 @@ const (
 // tokensEnd stops allocations one after the other, and measures how long it takes until
 // the last door is closed to their tokens: HTTP and RPC of three servers, and the API
 // socket of another task.
-func tokensEnd(ctx context.Context, b *bench) (string, bool, error) {
+func tokensEnd(ctx context.Context, b *bench) (said string, ok bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, tokenStopLimit)
 	defer cancel()
 	s, err := b.servers(ctx, "")
@@ -45,7 +45,7 @@ func tokensEnd(ctx context.Context, b *bench) (string, bool, error) {
 	if err != nil {
 		return "", false, err
 	}
-	defer c.Stop()
+	defer func() { err = errors.Join(err, leave(ctx, c)) }()
 	tokens, socket, err := b.tokensOf(ctx, c)
 	if err != nil {
 		return "", false, err
@@ -66,6 +66,13 @@ func tokensEnd(ctx context.Context, b *bench) (string, bool, error) {
 	fmt.Fprintf(os.Stderr, "stopped → refused everywhere: %v; slowest by door: %v\n", rounded(took), slowest)
 	p50, p99 := percentile(took, 50), percentile(took, 99)
 	return fmt.Sprintf("p50 %.0f ms, p99 %.0f ms (%d stops)", ms(p50), ms(p99), len(took)), p99 <= refusedWithin, nil
+}
+
+// leave stops every job, and then the client: its tasks would go on without it.
+func leave(ctx context.Context, c *cluster.Agent) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleWithin)
+	defer cancel()
+	return errors.Join(c.Purge(ctx), c.Stop())
 }
 
 func stoppedJob(i int) string { return fmt.Sprintf("stop-%d", i) }

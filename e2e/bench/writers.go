@@ -7,10 +7,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
 	"net"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -28,8 +26,9 @@ const (
 	// writersAtOnce is how many clients register jobs, each over a connection that
 	// it keeps, one job after the other.
 	writersAtOnce = 16
-	// warmUp comes before what is counted.
-	warmUp = time.Second
+	// warmUp comes before what is counted: the heaps of servers that have just started grow,
+	// and each page of new memory costs as much as a write.
+	warmUp = 3 * time.Second
 	// counted is for how long registrations are counted.
 	counted = 5 * time.Second
 	// bareShare is what the bare log may be faster by.
@@ -54,16 +53,19 @@ type writer func(ctx context.Context, to *cluster.Agent, prefix string, end time
 // rpcRegistrations has writers register small jobs with the leader as agents do, by
 // RPC, and compares with a bare log on the same disk, which speaks no HTTP either.
 func rpcRegistrations(ctx context.Context, b *bench) (string, bool, error) {
-	return b.compared(ctx, map[string]writer{"at the leader": writeRPC}, false)
+	return b.compared(ctx, "rpc", writeRPC, "at the leader")
 }
 
 // httpRegistrations is rpcRegistrations by the HTTP API, also spread over all servers.
 func httpRegistrations(ctx context.Context, b *bench) (string, bool, error) {
-	return b.compared(ctx, map[string]writer{"at the leader": writeHTTP, "spread": writeHTTP}, true)
+	return b.compared(ctx, "http", writeHTTP, "at the leader", spread)
 }
 
-// compared measures writers beside a bare log.
-func (b *bench) compared(ctx context.Context, writers map[string]writer, spread bool) (string, bool, error) {
+// spread says that writers are spread over all servers.
+const spread = "spread"
+
+// compared measures writers beside a bare log, at each place.
+func (b *bench) compared(ctx context.Context, name string, write writer, places ...string) (string, bool, error) {
 	size, err := entrySize()
 	if err != nil {
 		return "", false, err
@@ -74,8 +76,8 @@ func (b *bench) compared(ctx context.Context, writers map[string]writer, spread 
 	}
 	var said []string
 	ok := true
-	for _, where := range slices.Sorted(maps.Keys(writers)) {
-		got, err := b.registrations(ctx, writers[where], spread && where == "spread")
+	for _, where := range places {
+		got, err := b.registrations(ctx, name, write, where)
 		if err != nil {
 			return "", false, err
 		}
@@ -85,9 +87,9 @@ func (b *bench) compared(ctx context.Context, writers map[string]writer, spread 
 	return fmt.Sprintf("%s; bare log %v with entries of %d bytes", strings.Join(said, ", "), bare, size), ok, nil
 }
 
-// registrations measures registrations with three servers of their own, at the leader
-// or spread over all.
-func (b *bench) registrations(ctx context.Context, write writer, spread bool) (out rated, err error) {
+// registrations measures registrations with three servers of their own. Profiles are
+// called by the name, and "led" or "spread".
+func (b *bench) registrations(ctx context.Context, name string, write writer, where string) (out rated, err error) {
 	s, err := b.servers(ctx, b.serverConfig())
 	if err != nil {
 		return rated{}, err
@@ -101,11 +103,11 @@ func (b *bench) registrations(ctx context.Context, write writer, spread bool) (o
 	for _, a := range s.all {
 		pids = append(pids, a.Pid())
 	}
-	to, name := s.all[lead:lead+1], "led"
-	if spread {
-		to, name = s.all, "spread"
+	to, place := s.all[lead:lead+1], "led"
+	if where == spread {
+		to, place = s.all, spread
 	}
-	err = b.profiled(ctx, s, name, warmUp+counted, func() (err error) {
+	err = b.profiled(ctx, s, name+"-"+place, warmUp+counted, func() (err error) {
 		out, err = writeRate(ctx, write, to, pids)
 		return err
 	})
