@@ -2,6 +2,8 @@
 
 package stage
 
+import "time"
+
 // InitELF is the program, for its size.
 var InitELF = initELF
 
@@ -10,6 +12,9 @@ func (s *Spare) PID() int { return s.pid }
 
 // Used says whether it became a stage.
 func (s *Spare) Used() bool { return s.used }
+
+// Await has a start wait for the spare, however busy the machine is.
+func (s *Spare) Await() { s.limit = 2 * time.Minute }
 
 // HangUp closes our end of its socket.
 func (s *Spare) HangUp() { s.conn.Close() }

@@ -24,9 +24,10 @@ const ParkedEntry = "nomad-spare"
 type Spare struct {
 	program string
 	pid     int
-	pidfd   *os.File // nonblocking
-	used    bool     // there is a stage, which needs the spare until its execve
-	conn    *os.File // its other end is the spare's alone
+	pidfd   *os.File      // nonblocking
+	used    bool          // there is a stage, which needs the spare until its execve
+	conn    *os.File      // its other end is the spare's alone
+	limit   time.Duration // of its answer
 }
 
 // lateTimers is how late timers of the stage may be; see the package.
@@ -64,7 +65,7 @@ func park(program string) (*Spare, error) {
 		return nil, err
 	}
 	defer unix.Close(ends[1])
-	s := &Spare{program: program}
+	s := &Spare{program: program, limit: answerLimit}
 	// The kernel tells which process answers.
 	if err := unix.SetsockoptInt(ends[0], unix.SOL_SOCKET, unix.SO_PASSCRED, 1); err != nil {
 		unix.Close(ends[0])
@@ -208,7 +209,7 @@ func (s *Spare) wake(argv []string, files []*os.File, group *os.File) (int, erro
 	if len(text) > maxOrder || s.send(text, files) != nil {
 		return 0, s.gone()
 	}
-	pid, err := s.answer(time.Now().Add(answerLimit))
+	pid, err := s.answer(time.Now().Add(s.limit))
 	if err == nil {
 		return pid, nil
 	}

@@ -25,6 +25,7 @@ func withOwnPIDs(t *testing.T, test func(*testing.T, edit)) {
 func ownSpare(t *testing.T) edit {
 	t.Helper()
 	spare := park(t)
+	spare.Await()
 	t.Cleanup(func() {
 		if err := spare.Wait(); err != nil {
 			t.Errorf("Wait() = %v", err)

@@ -405,7 +405,7 @@ func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.After(20 * time.Second); !ok(); {
+	for deadline := time.After(2 * time.Minute); !ok(); {
 		select {
 		case <-tick.C:
 		case <-deadline:
