@@ -120,7 +120,7 @@ func TestQuotaRefused(t *testing.T) {
 				s = r.own("setsid sleep 1000 & sleep 1000")
 			}
 			r.limited(s, math.MaxInt64/2)
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 			defer cancel()
 			_, err := c.Start(ctx, s)
 			if err == nil || !strings.Contains(err.Error(), "CPU time") || !strings.Contains(err.Error(), "cpu.") {

@@ -142,9 +142,24 @@ func (r *rig) crash() {
 	if err := unix.Kill(pid, unix.SIGKILL); err != nil {
 		r.t.Fatal(err)
 	}
-	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
-	if _, err := unix.Poll(fds, 60000); err != nil {
-		r.t.Fatal(err)
+	if !r.ended(fd, 2*time.Minute) {
+		r.t.Fatalf("supervisor %d outlives SIGKILL", pid)
+	}
+}
+
+// ended says whether the process of a pidfd ends within a time. Signals, such as those of
+// the Go runtime to its own threads, interrupt every wait for that.
+func (r *rig) ended(pidfd int, within time.Duration) bool {
+	r.t.Helper()
+	for late := time.Now().Add(within); ; {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, int(max(0, time.Until(late)).Milliseconds()))
+		switch {
+		case err == unix.EINTR:
+		case err != nil:
+			r.t.Fatal(err)
+		default:
+			return n > 0
+		}
 	}
 }
 
