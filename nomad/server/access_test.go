@@ -113,19 +113,19 @@ func (x access) call(t *testing.T, m rpc.Method, who string) error {
 	case interface{ Write() *nomad.WriteRequest }:
 		r.Write().Region, r.Write().AuthToken = "global", token
 	}
-	ctx, cancel := context.WithTimeout(within(t), 10*time.Second)
-	defer cancel()
-	if !m.Stream {
-		if who == itself {
-			return x.s.Call(ctx, m.Name, req, nil)
+	return led(t, func(ctx context.Context) error {
+		if !m.Stream {
+			if who == itself {
+				return x.s.Call(ctx, m.Name, req, nil)
+			}
+			return x.a.pool.Call(ctx, x.s.RPCAddr(), m.Name, req, nil)
 		}
-		return x.a.pool.Call(ctx, x.s.RPCAddr(), m.Name, req, nil)
-	}
-	open := func() (*rpc.Stream, error) { return x.a.pool.Stream(ctx, x.s.RPCAddr(), m.Name) }
-	if who == itself {
-		open = func() (*rpc.Stream, error) { return x.s.Stream(ctx, m.Name) }
-	}
-	return streamError(open, req)
+		open := func() (*rpc.Stream, error) { return x.a.pool.Stream(ctx, x.s.RPCAddr(), m.Name) }
+		if who == itself {
+			open = func() (*rpc.Stream, error) { return x.s.Stream(ctx, m.Name) }
+		}
+		return streamError(open, req)
+	})
 }
 
 // ownToken is the identity with which a server calls others.

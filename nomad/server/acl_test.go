@@ -324,7 +324,7 @@ func TestTokensThatAreRefused(t *testing.T) {
 	g := guard(t, nil)
 	g.policy("p", "default", nil)
 	is := g.token(client("p"))
-	soon, past, far := time.Now().Add(time.Second), time.Now().Add(-time.Hour), time.Now().Add(48*time.Hour)
+	soon, past, far := time.Now().Add(30*time.Second), time.Now().Add(-time.Hour), time.Now().Add(48*time.Hour)
 	change := func(edit func(*nomad.ACLToken)) *nomad.ACLToken {
 		t := nomad.Copy(is)
 		edit(t)

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/hashicorp/go-msgpack/v2/codec"
 
@@ -117,7 +116,7 @@ func newCertified(t *testing.T) *certified {
 }
 
 // attempt calls a method with a certificate and a token.
-func (x *certified) attempt(m rpc.Method, way, cert, token string, relayed bool) error {
+func (x *certified) attempt(t *testing.T, m rpc.Method, way, cert, token string, relayed bool) error {
 	req := x.request(m)
 	switch r := req.(type) {
 	case interface{ Query() *nomad.QueryOptions }:
@@ -125,15 +124,15 @@ func (x *certified) attempt(m rpc.Method, way, cert, token string, relayed bool)
 	case interface{ Write() *nomad.WriteRequest }:
 		r.Write().Region, r.Write().AuthToken, r.Write().Forwarded = "global", token, relayed
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	switch {
-	case cert == noCert:
-		return bareCall(ctx, nil, x.addrs[way], m.Name, req)
-	case m.Stream:
-		return streamError(func() (*rpc.Stream, error) { return x.pools[cert].Stream(ctx, x.addrs[way], m.Name) }, req)
-	}
-	return x.pools[cert].Call(ctx, x.addrs[way], m.Name, req, nil)
+	return led(t, func(ctx context.Context) error {
+		switch {
+		case cert == noCert:
+			return bareCall(ctx, nil, x.addrs[way], m.Name, req)
+		case m.Stream:
+			return streamError(func() (*rpc.Stream, error) { return x.pools[cert].Stream(ctx, x.addrs[way], m.Name) }, req)
+		}
+		return x.pools[cert].Call(ctx, x.addrs[way], m.Name, req, nil)
+	})
 }
 
 // bareCall calls a method over TLS with certificates that no Pool would have; without
@@ -208,7 +207,7 @@ func (x *certified) check(t *testing.T, m rpc.Method, way, cert string) {
 	case special:
 		token = x.a.jwt
 	}
-	err := x.attempt(m, way, cert, token, false)
+	err := x.attempt(t, m, way, cert, token, false)
 	if !slices.Contains(connected[way], cert) {
 		if !unheard(err) {
 			t.Errorf("%s: %v, want no connection", line, err)
@@ -229,12 +228,12 @@ func (x *certified) check(t *testing.T, m rpc.Method, way, cert string) {
 		return
 	}
 	if !denied && m.Name != "Node.Register" {
-		if err := x.attempt(m, way, cert, "", false); !errors.Is(err, nomad.ErrPermissionDenied) {
+		if err := x.attempt(t, m, way, cert, "", false); !errors.Is(err, nomad.ErrPermissionDenied) {
 			t.Errorf("%s without a token: %v", line, err)
 		}
 	}
 	if denied {
-		err := x.attempt(m, way, cert, token, true)
+		err := x.attempt(t, m, way, cert, token, true)
 		again := way == crossing && errors.Is(err, nomad.ErrNoRegionPath) // a region passes nothing on twice
 		if !again && !errors.Is(err, nomad.ErrPermissionDenied) {
 			t.Errorf("%s as if a server had passed it on: %v", line, err)

@@ -50,7 +50,7 @@ func at(t *testing.T, dir string, keyrings ...kms.Config) (*server.Server, func(
 	t.Helper()
 	log := &lines{}
 	cfg := server.Config{Region: "global", Datacenter: "dc1", Name: "test", RPCAddr: testnet.Any, DataDir: dir, Keyring: keyrings,
-		SignWithin: 300 * time.Millisecond, StartTimeout: 20 * time.Second}
+		SignWithin: 300 * time.Millisecond, StartTimeout: time.Minute, HeartbeatGrace: time.Hour}
 	s, err := server.New(cfg, slog.New(slog.NewTextHandler(log, nil)))
 	if err != nil {
 		t.Fatal(err)

@@ -3,6 +3,7 @@ package server_test
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -160,7 +161,8 @@ func TestSnapshotRoundTrip(t *testing.T) {
 			from := read[nomad.JobListResponse](t, s, "Job.List", &nomad.JobListRequest{QueryOptions: nomad.QueryOptions{Region: "global"}}).Index
 			go func() {
 				var out nomad.JobListResponse
-				s.Call(t.Context(), "Job.List", &nomad.JobListRequest{QueryOptions: nomad.QueryOptions{Region: "global", MinQueryIndex: from, MaxQueryTime: time.Minute}}, &out)
+				req := &nomad.JobListRequest{QueryOptions: nomad.QueryOptions{Region: "global", MinQueryIndex: from, MaxQueryTime: time.Minute}}
+				led(t, func(ctx context.Context) error { return s.Call(ctx, "Job.List", req, &out) })
 				watched <- out
 			}()
 			if err := restore(t, inProcess(t, s), raw, "EOF"); err != nil {
@@ -171,7 +173,7 @@ func TestSnapshotRoundTrip(t *testing.T) {
 				if len(out.Jobs) != 1 || out.Index <= from {
 					t.Errorf("who waited sees %d jobs at %d, waited from %d", len(out.Jobs), out.Index, from)
 				}
-			case <-time.After(10 * time.Second):
+			case <-time.After(2 * time.Minute):
 				t.Error("who waited for a change still waits")
 			}
 			id, err := whoAmI(t, s, token)

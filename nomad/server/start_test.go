@@ -20,7 +20,7 @@ func TestStartTimeout(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		go func() {
 			defer cancel()
 			s.Ready(ctx) //nolint:errcheck // it was in time, or Run has ended it
@@ -41,7 +41,7 @@ func TestStartTimeout(t *testing.T) {
 
 // A server that is in time goes on after the timeout.
 func TestStartInTime(t *testing.T) {
-	s, _ := start(t, func(c *server.Config) { c.StartTimeout = 20 * time.Second })
+	s, _ := start(t, func(c *server.Config) { c.StartTimeout = time.Minute })
 	if err := s.Ready(within(t)); err != nil {
 		t.Fatal(err)
 	}

@@ -325,7 +325,9 @@ func TestFullRotationMovesVariables(t *testing.T) {
 	for i := range 20 {
 		mustApply(t, s, nomad.VarOpSet, variable(fmt.Sprint("v", i), fmt.Sprint("x", i)))
 	}
-	lock := mustApply(t, s, nomad.VarOpLockAcquire, variable("v3", "")).Output.LockID()
+	held := variable("v3", "")
+	held.Lock = &nomad.VariableLock{TTL: time.Hour}
+	lock := mustApply(t, s, nomad.VarOpLockAcquire, held).Output.LockID()
 	mustApply(t, s, nomad.VarOpLockAcquire, variable("nothing", ""))
 	rotate(t, s, nomad.KeyringRotateRootKeyRequest{Full: true})
 	eventually(t, func() bool { return slices.Contains(rootKeys(t, s)[nomad.RootKeyStateInactive], first) })
