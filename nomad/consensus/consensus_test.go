@@ -13,6 +13,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/consensus"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
@@ -83,19 +84,23 @@ func (s server) addDescribed(t testing.TB, name string, size int) uint64 {
 }
 
 // A single voter holds its election at once: with every timer stretched tenfold, one
-// by timer would come after lead has given up.
+// by timer would come after ten seconds.
 func TestQuickLeadership(t *testing.T) {
 	for name, dir := range map[string]string{"memory": "", "disk": t.TempDir()} {
 		t.Run(name, func(t *testing.T) {
-			s, err := tryOpen(t, dir, func(c *consensus.Config) { c.Tuning.Multiplier = 10 })
-			if err != nil {
-				t.Fatalf("Open() = %v", err)
-			}
-			t.Cleanup(func() { s.Close() })
-			s.lead(t)
-			if addr, id := s.Leader(); addr != "127.0.0.1:4647" || id != s.ID() {
-				t.Errorf("Leader() = %q, %q", addr, id)
-			}
+			testpace.Once(t, 9*time.Second, "the election", func() time.Duration {
+				begun := time.Now()
+				s, err := tryOpen(t, dir, func(c *consensus.Config) { c.Tuning.Multiplier = 10 })
+				if err != nil {
+					t.Fatalf("Open() = %v", err)
+				}
+				defer s.Close()
+				s.lead(t)
+				if addr, id := s.Leader(); addr != "127.0.0.1:4647" || id != s.ID() {
+					t.Errorf("Leader() = %q, %q", addr, id)
+				}
+				return time.Since(begun)
+			})
 		})
 	}
 }
@@ -454,7 +459,7 @@ func BenchmarkApplyDisk(b *testing.B) {
 func TestApplyWhileClosing(t *testing.T) {
 	s := open(t, "")
 	s.lead(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	answered := make(chan error)
 	const writers = 300 // more than raft takes at once

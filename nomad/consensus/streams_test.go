@@ -20,7 +20,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// peer opens a server that others reach over a listener.
+// peer opens a server that others reach over a listener. Its timers are long: who leads
+// goes on to, also when the machine has no time for it for seconds.
 func peer(t *testing.T, dir, id string) (server, string) {
 	t.Helper()
 	ln := testnet.Listen(t)
@@ -38,13 +39,33 @@ func peer(t *testing.T, dir, id string) (server, string) {
 		}
 	}()
 	f := fsm.New(state.New(nil), nil, nil)
-	r, err := consensus.Open(consensus.Config{FSM: f, Dir: dir, ID: id, Streams: streams,
+	r, err := consensus.Open(consensus.Config{FSM: f, Dir: dir, ID: id, Streams: streams, Tuning: consensus.Tuning{Multiplier: 10},
 		Scratch: func() raft.FSM { return fsm.New(state.New(nil), nil, nil) }})
 	if err != nil {
 		t.Fatalf("Open() = %v", err)
 	}
 	t.Cleanup(func() { r.Close(); ln.Close() })
 	return server{r, f}, addr
+}
+
+// found makes servers a cluster, of which this one leads. Its timer for that is long.
+func (s server) found(t *testing.T, addrs map[string]string) {
+	t.Helper()
+	if err := s.Bootstrap(addrs); err != nil {
+		t.Fatal(err)
+	}
+	s.Campaign()
+	s.lead(t)
+}
+
+// confirmed asks again when the answers did not come in time.
+func (s server) confirmed(t *testing.T) (term uint64, err error) {
+	for end := time.Now().Add(time.Minute); ; {
+		term, err = s.Confirm(t.Context())
+		if !errors.Is(err, consensus.ErrUnconfirmed) || time.Now().After(end) {
+			return term, err
+		}
+	}
 }
 
 // until waits for a condition.
@@ -67,10 +88,7 @@ func TestServersReplicateOverStreams(t *testing.T) {
 	if empty, err := a.Empty(); err != nil || !empty {
 		t.Errorf("Empty() = %t, %v", empty, err)
 	}
-	if err := a.Bootstrap(map[string]string{a.ID(): aAddr, b.ID(): bAddr}); err != nil {
-		t.Fatal(err)
-	}
-	a.lead(t)
+	a.found(t, map[string]string{a.ID(): aAddr, b.ID(): bAddr})
 	if err := a.Bootstrap(map[string]string{a.ID(): aAddr}); !errors.Is(err, consensus.ErrBegun) {
 		t.Errorf("a second Bootstrap() = %v", err)
 	}
@@ -110,10 +128,7 @@ func TestRecoveryByPeersFile(t *testing.T) {
 	dir := t.TempDir()
 	a, aAddr := peer(t, dir, "")
 	b, bAddr := peer(t, "", "")
-	if err := a.Bootstrap(map[string]string{a.ID(): aAddr, b.ID(): bAddr}); err != nil {
-		t.Fatal(err)
-	}
-	a.lead(t)
+	a.found(t, map[string]string{a.ID(): aAddr, b.ID(): bAddr})
 	a.addNamespace(t, "kept")
 	b.Close()
 	a.Close()
@@ -142,10 +157,7 @@ func TestConfirm(t *testing.T) {
 	a, aAddr := peer(t, "", "")
 	b, bAddr := peer(t, "", "")
 	c, cAddr := peer(t, "", "")
-	if err := a.Bootstrap(map[string]string{a.ID(): aAddr, b.ID(): bAddr, c.ID(): cAddr}); err != nil {
-		t.Fatal(err)
-	}
-	a.lead(t)
+	a.found(t, map[string]string{a.ID(): aAddr, b.ID(): bAddr, c.ID(): cAddr})
 	want, leads := a.Term()
 	if !leads {
 		t.Fatal("the leader does not lead")
@@ -153,7 +165,7 @@ func TestConfirm(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 50 {
 		wg.Go(func() {
-			if term, err := a.Confirm(t.Context()); err != nil || term != want {
+			if term, err := a.confirmed(t); err != nil || term != want {
 				t.Errorf("Confirm() = %d, %v, want term %d", term, err, want)
 			}
 		})
@@ -164,7 +176,7 @@ func TestConfirm(t *testing.T) {
 		t.Errorf("Confirm() of a follower = %v", err)
 	}
 	c.Close()
-	if term, err := a.Confirm(t.Context()); err != nil || term != want {
+	if term, err := a.confirmed(t); err != nil || term != want {
 		t.Errorf("Confirm() with two of three = %d, %v", term, err)
 	}
 	b.Close()

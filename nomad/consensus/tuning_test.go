@@ -56,7 +56,7 @@ func TestSnapshotThreshold(t *testing.T) {
 			for i := range 8 {
 				s.addNamespace(t, fmt.Sprint("n", i))
 			}
-			deadline := time.Now().Add(10 * time.Second)
+			deadline := time.Now().Add(time.Minute)
 			for {
 				entries, err := os.ReadDir(filepath.Join(dir, "raft", "snapshots"))
 				if err != nil {
