@@ -333,18 +333,31 @@ func TestRestartedAgentFindsItsTasks(t *testing.T) {
 	f := startServer(t)
 	dir := nodeDir(t)
 	n := start(t, config(dir, f.addr()))
-	long, short := alloc(map[string]any{"run_for": "1h"}), alloc(map[string]any{"run_for": "1s", "exit_code": 4})
+	long := alloc(map[string]any{"run_for": "1h"})
 	f.place(long)
-	f.place(short)
-	f.until(t, "both run", func() bool {
-		return status(f, long) == nomad.AllocClientStatusRunning && status(f, short) == nomad.AllocClientStatusRunning
-	})
+	f.until(t, "the long one runs", func() bool { return status(f, long) == nomad.AllocClientStatusRunning })
 	begun := func() time.Time { return f.updated[long.ID].TaskStates["main"].StartedAt }
 	f.mu.Lock()
 	first := begun()
 	f.mu.Unlock()
-	if err := n.stop(); err != nil {
-		t.Fatal(err)
+	var short *nomad.Allocation
+	for runs := time.Second; ; runs *= 3 { // on a busy machine a second may be over before the agent is
+		short = alloc(map[string]any{"run_for": runs.String(), "exit_code": 4})
+		f.place(short)
+		f.until(t, "the short one has begun", func() bool {
+			return status(f, short) == nomad.AllocClientStatusRunning || status(f, short) == nomad.AllocClientStatusFailed
+		})
+		if err := n.stop(); err != nil {
+			t.Fatal(err)
+		}
+		f.mu.Lock()
+		told := status(f, short)
+		f.mu.Unlock()
+		if told == nomad.AllocClientStatusRunning {
+			break
+		}
+		n = start(t, config(dir, f.addr()))
+		<-n.Ready()
 	}
 	f.mu.Lock()
 	clear(f.updated)
@@ -378,7 +391,7 @@ func TestEphemeralNodeStopsItsTasks(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(cfg.AllocDir, a.ID)); !os.IsNotExist(err) {
 		t.Errorf("its directory: %v", err)
 	}
-	if took := time.Since(begun); took >= 10*time.Second {
+	if took := time.Since(begun); took >= time.Minute {
 		t.Errorf("stopped after %v", took)
 	}
 }

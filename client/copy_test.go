@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -85,14 +86,17 @@ func (s *realServer) run(id string) *nomad.AllocListStub {
 	return got
 }
 
+// allocOf is the allocation of a job that is to run. A node that is down for a moment, on a
+// busy machine, has another in its place.
 func (s *realServer) allocOf(job string) *nomad.AllocListStub {
 	q := inGlobal
 	q.Namespace = "default"
 	out := ask[nomad.JobAllocationsResponse](s, "Job.Allocations", &nomad.JobSpecificRequest{JobID: job, QueryOptions: q})
-	if len(out.Allocations) != 1 {
+	wanted := slices.DeleteFunc(out.Allocations, func(a *nomad.AllocListStub) bool { return a.DesiredStatus != nomad.AllocDesiredStatusRun })
+	if len(wanted) != 1 {
 		return nil
 	}
-	return out.Allocations[0]
+	return wanted[0]
 }
 
 // soon waits for a condition that no channel tells of.

@@ -46,7 +46,10 @@ func TestServersThatForgotAreToldAgain(t *testing.T) {
 	f.edit(func() {})
 	f.place(alloc(map[string]any{"run_for": "1h"}))
 	f.until(t, "another one runs", func() bool { return f.updates > gets })
-	if _, again := f.updated[ended.ID]; !again || n.HasAlloc(collected.ID) {
+	f.mu.Lock()
+	_, again := f.updated[ended.ID]
+	f.mu.Unlock()
+	if !again || n.HasAlloc(collected.ID) {
 		t.Error("it is run again")
 	}
 

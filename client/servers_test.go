@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/internal/testnet"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
@@ -73,7 +74,8 @@ func startServer(t *testing.T) *fakeServer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f.ln, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+	// When it has ended nobody else listens there, so that callers are refused.
+	if f.ln, err = net.Listen("tcp", testnet.Take(t).Addr(4647)); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
