@@ -54,11 +54,14 @@ type Agent struct {
 // ready bounds how long an agent may take until it is ready.
 const readyLimit = time.Minute
 
+// silent is what a node says of a driver that has not answered for seconds, and still may.
+const silent = "the driver does not say how it is"
+
 // poll is how often a starting agent is asked whether it is ready.
 const poll = 5 * time.Millisecond
 
 // Start starts an agent and returns when it is healthy and its node, if it has
-// one, is ready.
+// one, is ready with its drivers.
 func Start(ctx context.Context, o Options) (*Agent, error) {
 	if err := o.fillPorts(); err != nil {
 		return nil, err
@@ -170,6 +173,12 @@ func (a *Agent) isReady() error {
 	}
 	if node.Status != "ready" {
 		return fmt.Errorf("node %s is %s", id, node.Status)
+	}
+	// A node registers without those of its drivers that have not said yet how they are.
+	for _, name := range []string{"exec2", "mock_driver", "raw_exec"} {
+		if d := node.Drivers[name]; d == nil || d.HealthDescription == silent {
+			return fmt.Errorf("node %s does not know its driver %s yet", id, name)
+		}
 	}
 	return nil
 }
