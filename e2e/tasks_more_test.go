@@ -114,9 +114,10 @@ func environmentOf(t *testing.T, a *cluster.Agent) {
 	stop(t, a, id)
 }
 
+// identitiesRenewed has the task told by a signal that does no harm before there is a trap.
 func identitiesRenewed(t *testing.T, a *cluster.Agent) {
-	id, _ := run(t, a, job("tokens", "", shell(`trap 'echo signalled' USR1; echo $NOMAD_TOKEN_aws > $NOMAD_ALLOC_DIR/data/env; echo ready; last=""; while true; do now=$(cat $NOMAD_SECRETS_DIR/nomad_aws.jwt); if [ "$now" != "$last" ]; then echo token $now; last=$now; fi; sleep 0.05; done`,
-		"identity {\n name = \"aws\"\n aud = [\"sts.amazonaws.com\"]\n env = true\n file = true\n ttl = \"5s\"\n change_mode = \"signal\"\n change_signal = \"SIGUSR1\"\n}",
+	id, _ := run(t, a, job("tokens", "", shell(`trap 'echo signalled' URG; echo $NOMAD_TOKEN_aws > $NOMAD_ALLOC_DIR/data/env; echo ready; last=""; while true; do now=$(cat $NOMAD_SECRETS_DIR/nomad_aws.jwt); if [ "$now" != "$last" ]; then echo token $now; last=$now; fi; sleep 0.05; done`,
+		"identity {\n name = \"aws\"\n aud = [\"sts.amazonaws.com\"]\n env = true\n file = true\n ttl = \"5s\"\n change_mode = \"signal\"\n change_signal = \"SIGURG\"\n}",
 		"identity {\n name = \"other\"\n aud = [\"x\"]\n file = true\n filepath = \"local/deep/other.jwt\"\n}")))
 	al := await(t, a, id, "running", 1)[0]
 	var tokens []string
