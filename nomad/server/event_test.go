@@ -293,13 +293,18 @@ func TestEventsEndWithTheRight(t *testing.T) {
 // A token that ends by itself ends the stream, even when nothing happens.
 func TestEventsEndWithTheTimeOfTheToken(t *testing.T) {
 	g := guard(t, func(c *server.Config) { c.Access.TokenMinTTL = time.Millisecond })
-	short := g.token(&nomad.ACLToken{Type: "management", ExpirationTTL: 2 * time.Second})
-	req := in("default", nil)
-	req.AuthToken = short.SecretID
-	r, err := follow(t, g.s, req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	var short *nomad.ACLToken
+	var r *reader
+	eventually(t, func() (begun bool) {
+		short = g.token(&nomad.ACLToken{Type: "management", ExpirationTTL: 2 * time.Second})
+		req := in("default", nil)
+		req.AuthToken = short.SecretID
+		var err error
+		if r, err = follow(t, g.s, req); err != nil && !short.HasExpired(time.Now()) {
+			t.Fatal(err)
+		}
+		return err == nil
+	})
 	if _, err := r.end(); err == nil || errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("the stream ended with %v", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/open-nomad/open-nomad/internal/testnet"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/gossip"
 	"github.com/open-nomad/open-nomad/nomad/server"
@@ -23,7 +24,11 @@ func TestGossipKeysAreRotated(t *testing.T) {
 	rand.Read(next)
 	text := func(key []byte) string { return base64.StdEncoding.EncodeToString(key) }
 	dirs := map[string]string{"s0": t.TempDir(), "s1": t.TempDir(), "s2": t.TempDir()}
-	all := cluster(t, 3, func(c *server.Config) { c.GossipKey, c.DataDir = old, dirs[c.Name] })
+	blocks := map[string]*testnet.Block{"s0": testnet.Take(t), "s1": testnet.Take(t), "s2": testnet.Take(t)}
+	all := cluster(t, 3, func(c *server.Config) {
+		c.GossipKey, c.DataDir, c.RPCAddr, c.SerfAddr = old, dirs[c.Name], blocks[c.Name].Addr(4647), blocks[c.Name].Addr(4648)
+		c.GossipProbe = 2 * time.Second // a server that stands still for a moment is not lost
+	})
 	eventually(t, func() bool { // all know all
 		for _, m := range all {
 			if len(m.Members()) != 3 {
@@ -75,6 +80,7 @@ func TestGossipKeysAreRotated(t *testing.T) {
 	followers[0].stop()
 	back := startMember(t, name, func(c *server.Config) {
 		c.GossipKey, c.DataDir, c.RetryJoin = old, dirs[name], []string{leader.gossipAddr()}
+		c.RPCAddr, c.SerfAddr = blocks[name].Addr(4647), blocks[name].Addr(4648)
 	})
 	eventually(t, func() bool {
 		alive := 0

@@ -261,6 +261,7 @@ func TestOneServerWithoutKeyManagement(t *testing.T) {
 		if c.Name == "s2" {
 			c.Keyring = []kms.Config{transit(bad, "main", true)}
 			c.Workers = -1
+			c.Raft.Multiplier = 10 // should the leader be lost, another one is elected before
 			bad.Set(testvault.Down)
 		}
 		c.SignWithin = time.Second

@@ -41,8 +41,14 @@ func saved(t testing.TB, s *server.Server) []byte {
 	return raw
 }
 
-// restore sends an archive in small pieces and returns the error that is answered.
+// restore sends an archive in small pieces and returns the error that is answered. When
+// there was no leader meanwhile it is sent again.
 func restore(t testing.TB, open func() (*rpc.Stream, error), raw []byte, end string) error {
+	t.Helper()
+	return led(t, func(context.Context) error { return restoreOnce(t, open, raw, end) })
+}
+
+func restoreOnce(t testing.TB, open func() (*rpc.Stream, error), raw []byte, end string) error {
 	t.Helper()
 	st, err := open()
 	if err != nil {
@@ -67,7 +73,7 @@ func restore(t testing.TB, open func() (*rpc.Stream, error), raw []byte, end str
 		t.Fatalf("Operator.SnapshotRestore: %v", err)
 	}
 	if reply.ErrorMsg != "" {
-		return fmt.Errorf("%d %s", reply.ErrorCode, reply.ErrorMsg)
+		return fmt.Errorf("%d %w", reply.ErrorCode, nomad.ErrorFromText(reply.ErrorMsg))
 	}
 	return nil
 }
