@@ -3,7 +3,6 @@ package rpc_test
 import (
 	"context"
 	"errors"
-	"io"
 	"net"
 	"testing"
 	"time"
@@ -38,7 +37,7 @@ func TestAServerThatHangsEndsItsCalls(t *testing.T) {
 		call func(*rpc.Pool) error
 		want error
 	}{
-		"read":  {func(p *rpc.Pool) error { return p.Call(within(t), addr, "Test.Get", ask("n", ""), nil) }, io.EOF},
+		"read":  {func(p *rpc.Pool) error { return p.Call(within(t), addr, "Test.Get", ask("n", ""), nil) }, nomad.ErrLost},
 		"write": {func(p *rpc.Pool) error { return p.Call(within(t), addr, "Job.Register", write(), nil) }, nomad.ErrMaybeApplied},
 		"stream": {func(p *rpc.Pool) error {
 			_, err := p.Stream(within(t), addr, "Test.Echo")
@@ -57,7 +56,7 @@ func TestAServerThatHangsEndsItsCalls(t *testing.T) {
 				default:
 				}
 			}
-		}, io.EOF},
+		}, nomad.ErrLost},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := c.call(pool(t, hasty))

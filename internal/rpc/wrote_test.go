@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
@@ -28,9 +27,7 @@ func TestNothingIsWrittenTwice(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-		defer cancel()
-		err = s.Call(ctx, "Test.Write", &nomad.NodeDeregisterRequest{}, nil)
+		err = s.Call(within(t), "Test.Write", &nomad.NodeDeregisterRequest{}, nil)
 		if wrote && (calls != 1 || !errors.Is(err, nomad.ErrMaybeApplied) || errors.Is(err, nomad.ErrNoLeader)) {
 			t.Errorf("after a write: %d calls, %v", calls, err)
 		}
