@@ -55,8 +55,14 @@ func (f *fleet) join(name, config string) *cluster.Agent {
 	dir := filepath.Join(f.dir, name)
 	cfg := filepath.Join(f.dir, name+".hcl")
 	write(f.t, cfg, fmt.Sprintf("name = %q\n", name)+testDrivers+config)
-	return startIn(f.t, cluster.Options{Dir: dir, Args: []string{"-client", "-bind=127.0.0.1",
+	a := startIn(f.t, cluster.Options{Dir: dir, Args: []string{"-client", "-bind=127.0.0.1",
 		fmt.Sprintf("-servers=127.0.0.1:%d", f.srv.RPC), "-data-dir=" + filepath.Join(dir, "data"), "-config=" + cfg}})
+	id := nodeID(f.t, a)
+	within(f.t, patience, "the node knows the driver that is for tests alone", func() bool {
+		node, _, err := f.srv.Client.Nodes().Info(id, nil)
+		return err == nil && node.Drivers["mock_driver"] != nil
+	})
+	return a
 }
 
 // startIn starts an agent in a directory that is made for it.

@@ -175,7 +175,11 @@ func (a *Agent) isReady() error {
 		return fmt.Errorf("node %s is %s", id, node.Status)
 	}
 	// A node registers without those of its drivers that have not said yet how they are.
-	for _, name := range []string{"exec2", "mock_driver", "raw_exec"} {
+	drivers := []string{"exec2", "raw_exec"}
+	if slices.Contains(a.Args, "-dev") {
+		drivers = append(drivers, "mock_driver")
+	}
+	for _, name := range drivers {
 		if d := node.Drivers[name]; d == nil || d.HealthDescription == silent {
 			return fmt.Errorf("node %s does not know its driver %s yet", id, name)
 		}
