@@ -40,7 +40,7 @@ func browser(t *testing.T, ca *testpki.CA, own ...testpki.Files) *http.Client {
 	}
 	tr := &http.Transport{TLSClientConfig: conf, DisableKeepAlives: true}
 	t.Cleanup(tr.CloseIdleConnections)
-	return &http.Client{Transport: tr, Timeout: 10 * time.Second}
+	return &http.Client{Transport: tr, Timeout: time.Minute}
 }
 
 // visit asks for a page and returns its status.
@@ -99,7 +99,7 @@ func silent(t *testing.T, a *agent.Agent, n int) []net.Conn {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { conn.Close() })
-		conn.SetDeadline(time.Now().Add(10 * time.Second))
+		conn.SetDeadline(time.Now().Add(2 * time.Minute))
 		all = append(all, conn)
 	}
 	return all
@@ -112,17 +112,24 @@ func timedOut(err error) bool {
 
 func TestSlowHTTPSHandshakes(t *testing.T) {
 	ca := testpki.New(t)
-	const limits = "limits {\n https_handshake_timeout = \"150ms\"\n http_max_conns_per_client = 20\n}\n"
+	const limits = "limits {\n https_handshake_timeout = \"1s\"\n http_max_conns_per_client = 20\n}\n"
 	a, _ := run(t, "-dev", "-config", write(t, free+limits+"client {\n enabled = false\n}\n"+tlsBlock(ca.Agent("x"), "http = true")))
-	slow := silent(t, a, 19)
-	if status, err := visit(browser(t, ca), "https", a); err != nil || status != http.StatusOK {
-		t.Errorf("beside slow ones: %d, %v", status, err)
-	}
-	for i, conn := range append(slow, silent(t, a, 60)...) {
-		if _, err := io.Copy(io.Discard, conn); timedOut(err) {
-			t.Fatalf("connection %d stays open", i)
+	closed := func(conns []net.Conn) {
+		t.Helper()
+		for i, conn := range conns {
+			if _, err := io.Copy(io.Discard, conn); timedOut(err) {
+				t.Fatalf("connection %d stays open", i)
+			}
 		}
 	}
+	var slow []net.Conn
+	until(t, "one is served beside slow ones", func() bool { // it may be slow itself, on a busy machine
+		closed(slow)
+		slow = silent(t, a, 19)
+		status, err := visit(browser(t, ca), "https", a)
+		return err == nil && status == http.StatusOK
+	})
+	closed(append(slow, silent(t, a, 60)...))
 	until(t, "there is a place again", func() bool {
 		status, err := visit(browser(t, ca), "https", a)
 		return err == nil && status == http.StatusOK

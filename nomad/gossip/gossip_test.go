@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -55,7 +56,7 @@ func waitFor(t *testing.T, is func() bool) {
 	for !is() {
 		select {
 		case <-end:
-			t.Fatal("it did not happen within 20 s")
+			t.Fatal("it did not happen within a minute")
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
@@ -84,8 +85,13 @@ func TestMembersComeAndGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, a, "b.global", gossip.Left)
-	if g := <-gone; g[0].Name != "b.global" {
-		t.Errorf("gone is %s", g[0].Name)
+	for end, told := time.After(time.Minute), false; !told; {
+		select {
+		case g := <-gone: // another one may have missed a probe before
+			told = slices.ContainsFunc(g, func(m *nomad.ServerMember) bool { return m.Name == "b.global" })
+		case <-end:
+			t.Fatal("nobody was told that b is gone")
+		}
 	}
 	c.Close()
 	eventually(t, a, "c.global", gossip.Failed)

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/gossip"
@@ -68,7 +69,10 @@ func TestKeysAreRotated(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name string) string { return filepath.Join(dir, name, "serf.keyring") }
 	with := func(name string) func(*gossip.Config) {
-		return func(c *gossip.Config) { c.Key, c.KeyFile, c.Log = old, file(name), log.logger() }
+		return func(c *gossip.Config) {
+			c.Key, c.KeyFile, c.Log = old, file(name), log.logger()
+			c.Probe = time.Second // who stands still for a moment is asked about keys, and waited for
+		}
 	}
 	a, b, down := open(t, "a", with("a")), open(t, "b", with("b")), open(t, "c", with("c"))
 	for _, p := range []*gossip.Pool{b, down} {

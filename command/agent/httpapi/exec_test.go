@@ -61,7 +61,7 @@ const execPath = "/v1/client/allocation/8ba85cef-22b5-4e1d-9d8c-000000000001/exe
 // dial opens a websocket with the command and further parameters.
 func dial(t *testing.T, web *httptest.Server, more string, h http.Header) (*websocket.Conn, *http.Response, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	ws, resp, err := websocket.Dial(ctx, web.URL+execPath+"?task=web&command="+url.QueryEscape(`["a","b"]`)+more, &websocket.DialOptions{HTTPHeader: h})
 	if err == nil {
@@ -73,7 +73,7 @@ func dial(t *testing.T, web *httptest.Server, more string, h http.Header) (*webs
 // hear returns the next message, or how the socket was closed.
 func hear(t *testing.T, ws *websocket.Conn) (string, websocket.CloseError) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	_, text, err := ws.Read(ctx)
 	var end websocket.CloseError
@@ -208,8 +208,10 @@ func TestExecRequestsThatAreNone(t *testing.T) {
 	if _, resp, err := dial(t, web, "", http.Header{"Origin": {"https://evil.example"}}); err == nil || resp == nil || resp.StatusCode != 403 {
 		t.Errorf("from another origin: %v, %v", resp, err)
 	}
-	if s.sessions.Load() != 0 {
-		t.Errorf("%d sessions are left", s.sessions.Load())
+	for late := time.Now().Add(time.Minute); s.sessions.Load() != 0; runtime.Gosched() { // it has been answered before it ends
+		if time.Now().After(late) {
+			t.Fatalf("%d sessions are left", s.sessions.Load())
+		}
 	}
 	s.sessions.Store(maxSessions)
 	if _, resp, err := dial(t, web, "", nil); err == nil || resp == nil || resp.StatusCode != 429 {
@@ -258,6 +260,9 @@ func TestExecHandshake(t *testing.T) {
 	}
 }
 
+// missed says that a caller was let go because it was silent.
+func missed(err error) bool { return nomad.HTTPStatus(err) == http.StatusRequestTimeout }
+
 // An idle session is pinged and lives; a caller that does not answer is let go.
 func TestExecKeepsIdleSessions(t *testing.T) {
 	left := make(chan error, 1)
@@ -267,60 +272,92 @@ func TestExecKeepsIdleSessions(t *testing.T) {
 	})
 	for name, answers := range map[string]bool{"answering": true, "silent": false} {
 		t.Run(name, func(t *testing.T) {
-			over := make(chan error, 1)
-			web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-				x := newExecSession(s)
-				x.every, x.most = 20*time.Millisecond, 200*time.Millisecond
-				ws, err := websocket.Accept(w, req, &websocket.AcceptOptions{OnPongReceived: x.pong})
-				if err != nil {
-					over <- err
-					return
-				}
-				x.ws = ws
-				err = x.run(req.Context(), &nomad.AllocExecRequest{})
-				over <- err
-				x.close(err)
-			}))
-			defer web.Close()
-			pings := make(chan struct{}, 100)
-			ws, _, err := websocket.Dial(t.Context(), web.URL, &websocket.DialOptions{OnPingReceived: func(context.Context, []byte) bool {
-				pings <- struct{}{}
-				return answers
-			}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer ws.CloseNow()
-			reading := ws.CloseRead(t.Context())
-			if !answers {
-				if err := <-over; nomad.HTTPStatus(err) != 408 {
-					t.Errorf("a silent caller: %v", err)
-				}
+			var err error
+			for range 5 { // on a busy machine an answer may be late; not each time
+				err = idleSession(t, s, answers)
 				<-left
-				return
-			}
-			for range 30 { // three times as long as a silent one lives
-				select {
-				case <-pings:
-				case err := <-over:
-					t.Fatalf("an idle session ended: %v", err)
-				case <-reading.Done():
-					t.Fatal("an idle session was cut off")
+				if !answers || !missed(err) {
+					break
 				}
 			}
-			ws.CloseNow()
-			if err := <-over; !errors.Is(err, errLeft) {
-				t.Errorf("after the caller left: %v", err)
+			if answers && !errors.Is(err, errLeft) {
+				t.Errorf("an idle session, or one whose caller left, ended: %v", err)
 			}
-			<-left
+			if !answers && !missed(err) {
+				t.Errorf("a silent caller: %v", err)
+			}
 		})
 	}
+}
+
+// idleSession runs a session in which nobody says anything, and returns how it ended. One
+// that is answering is left when it has lived three times as long as a silent one may.
+func idleSession(t *testing.T, s *Server, answers bool) error {
+	t.Helper()
+	over := make(chan error, 1)
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		x := newExecSession(s)
+		x.every, x.most = 20*time.Millisecond, 200*time.Millisecond
+		ws, err := websocket.Accept(w, req, &websocket.AcceptOptions{OnPongReceived: x.pong})
+		if err != nil {
+			over <- err
+			return
+		}
+		x.ws = ws
+		err = x.run(req.Context(), &nomad.AllocExecRequest{})
+		over <- err
+		x.close(err)
+	}))
+	defer web.Close()
+	pings := make(chan struct{}, 100)
+	ws, _, err := websocket.Dial(t.Context(), web.URL, &websocket.DialOptions{OnPingReceived: func(context.Context, []byte) bool {
+		pings <- struct{}{}
+		return answers
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ws.CloseNow()
+	reading := ws.CloseRead(t.Context())
+	if !answers {
+		return <-over
+	}
+	for range 30 {
+		select {
+		case <-pings:
+		case err := <-over:
+			return err
+		case <-reading.Done():
+			if err := <-over; !errors.Is(err, errLeft) {
+				return err
+			}
+			t.Fatal("an idle session was cut off")
+		}
+	}
+	ws.CloseNow()
+	return <-over
 }
 
 // A caller whose messages nobody takes is not missed for being silent, and is missed when
 // it leaves.
 func TestExecBlockedCaller(t *testing.T) {
+	var err error
+	for range 5 { // a caller that has not come to say anything yet is silent
+		if err = blockedSession(t); !missed(err) {
+			break
+		}
+	}
+	if !errors.Is(err, errLeft) {
+		t.Errorf("run() = %v, want that the caller left", err)
+	}
+}
+
+// blockedSession runs a session whose caller says more than anybody takes, and leaves
+// then. It returns how the session ended.
+func blockedSession(t *testing.T) error {
+	t.Helper()
 	release := make(chan struct{})
+	defer close(release)
 	s, _ := execServer(t, func(_ *nomad.AllocExecRequest, st *rpc.Stream) error {
 		<-release
 		return nil
@@ -349,10 +386,7 @@ func TestExecBlockedCaller(t *testing.T) {
 	text := []byte(`{"stdin":{"data":"` + strings.Repeat("aaaa", 10_000) + `"}}`)
 	for ws.Write(full, websocket.MessageText, text) == nil { // until nothing more is taken; the socket is closed then
 	}
-	if err := <-over; !errors.Is(err, errLeft) {
-		t.Errorf("run() = %v, want that the caller left", err)
-	}
-	close(release)
+	return <-over
 }
 
 // A session is on record when it begins, when its token comes late, and when it ends:
@@ -450,7 +484,7 @@ func TestExecLeavesNothing(t *testing.T) {
 		}
 	}
 	settled := func(most int) (n int) {
-		for late := time.Now().Add(10 * time.Second); time.Now().Before(late); runtime.Gosched() {
+		for late := time.Now().Add(time.Minute); time.Now().Before(late); runtime.Gosched() {
 			if n = runtime.NumGoroutine(); n <= most && s.sessions.Load() == 0 {
 				break
 			}
