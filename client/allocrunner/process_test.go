@@ -39,7 +39,7 @@ func processes(t testing.TB) *world {
 	}
 	t.Cleanup(func() {
 		super := supervise.NewClient(filepath.Join(w.dir, "supervise"), slog.New(slog.DiscardHandler))
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 		defer cancel()
 		if err := super.Shutdown(ctx); err != nil {
 			t.Errorf("Shutdown() = %v", err)
@@ -86,7 +86,7 @@ func until(t testing.TB, what string, cond func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); !cond(); {
 		if time.Now().After(deadline) {
-			t.Fatalf("20s are over and not: %s", what)
+			t.Fatalf("a minute is over and not: %s", what)
 		}
 		<-time.After(2 * time.Millisecond)
 	}

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"testing"
-	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
 )
@@ -18,17 +17,12 @@ import (
 func TestTaskSocket(t *testing.T) {
 	w := newWorld(t)
 	w.api = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { io.WriteString(rw, "hello "+r.URL.Path) })
-	alloc := allocation(nomad.JobTypeBatch, mockTask("main", lasts("100s")))
+	alloc := allocation(nomad.JobTypeBatch, mockTask("main", lasts("1h")))
 	r := w.runner(alloc)
 	ended := make(chan error, 1)
 	go func() { ended <- r.Run(t.Context()) }()
 	socket := filepath.Join(w.dir, "alloc", alloc.ID, "main/secrets/api.sock")
-	for deadline := time.Now().Add(10 * time.Second); r.State().ClientStatus != nomad.AllocClientStatusRunning; {
-		if time.Now().After(deadline) {
-			t.Fatal("not running after 10s")
-		}
-		<-time.After(time.Millisecond)
-	}
+	until(t, "it runs", func() bool { return r.State().ClientStatus == nomad.AllocClientStatusRunning })
 	info, err := os.Stat(socket)
 	if err != nil || info.Mode() != fs.ModeSocket|0o600 {
 		t.Fatalf("socket: %v, %v; want it 0600", info, err)

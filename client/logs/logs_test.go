@@ -307,7 +307,7 @@ func follow(t *testing.T, run func(ctx context.Context, frame logs.Framer, sink 
 		select {
 		case s := <-got:
 			return s
-		case <-time.After(30 * time.Second):
+		case <-time.After(2 * time.Minute):
 			t.Fatal("nothing came")
 			return ""
 		}
@@ -372,7 +372,7 @@ func TestFollowFileTruncatedAndDeleted(t *testing.T) {
 		select {
 		case f := <-frames:
 			return f
-		case <-time.After(30 * time.Second):
+		case <-time.After(2 * time.Minute):
 			t.Fatal("nothing came")
 			return nomad.StreamFrame{}
 		}
@@ -416,7 +416,7 @@ func TestHeartbeat(t *testing.T) {
 		if b != "{}" {
 			t.Errorf("heartbeat = %q", b)
 		}
-	case <-time.After(30 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Error("no heartbeat")
 	}
 	cancel()

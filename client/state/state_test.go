@@ -230,7 +230,7 @@ func TestSecondAgentIsToldInTime(t *testing.T) {
 	if !errors.Is(err, state.ErrInUse) {
 		t.Fatalf("Open() = %v, %v, want ErrInUse", db, err)
 	}
-	if took := time.Since(begun); took > 20*time.Second {
+	if took := time.Since(begun); took > time.Minute {
 		t.Errorf("said after %v", took)
 	}
 	if strings.Contains(err.Error(), "\n") {

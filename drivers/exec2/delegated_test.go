@@ -1,6 +1,7 @@
 package exec2_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/zclconf/go-cty/cty"
+	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/drivers/exec2"
 	"github.com/open-nomad/open-nomad/internal/cgroup"
@@ -32,7 +34,7 @@ func TestUnprivilegedLimits(t *testing.T) {
 	if got.Attributes["driver.exec2.level"] != "restricted" || got.Attributes["driver.exec2.lacks"] != "a uid per task" {
 		t.Errorf("fingerprint = %+v, want level restricted for want of a uid per task", got)
 	}
-	cfg := sh(f, "cat /proc/self/cgroup; n=0; while [ $n -lt 40 ]; do sleep 30 & n=$((n+1)); done; echo all")
+	cfg := sh(f, "cat /proc/self/cgroup; n=0; while [ $n -lt 40 ]; do sleep 1000 & n=$((n+1)); done; echo all")
 	block := cfg.Config.AsValueMap()
 	block["unveil"], block["pids_limit"] = list([]string{"r:/proc"}), cty.NumberIntVal(20)
 	cfg.Config = cty.ObjectVal(block)
@@ -94,7 +96,12 @@ func delegate(t *testing.T) string {
 	t.Cleanup(func() {
 		// What is below goes with its last process; the groups of the agent are left.
 		for _, d := range []string{"nomad.slice/share.slice", "nomad.slice/supervise", "nomad-test.slice/share.slice", "nomad-test.slice", "nomad.slice", "nomad-agent.scope", "."} {
-			if err := os.Remove(filepath.Join(dir, d)); err != nil && !os.IsNotExist(err) {
+			var err error
+			waitFor(t, func() bool { // killed processes are in it until they have ended
+				err = os.Remove(filepath.Join(dir, d))
+				return !errors.Is(err, unix.EBUSY)
+			})
+			if err != nil && !os.IsNotExist(err) {
 				t.Errorf("a group is left: %v", err)
 			}
 		}

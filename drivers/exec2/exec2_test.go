@@ -452,7 +452,7 @@ func fingerprint(t *testing.T, d *exec2.Driver) drivers.Fingerprint {
 // TestProcessLimit has a task fork without end.
 func TestProcessLimit(t *testing.T) {
 	f := newFixture(t, settings{"pids_limit": cty.NumberIntVal(20)})
-	out := f.run(sh(f, `n=0; while [ $n -lt 60 ]; do sleep 30 & n=$((n+1)); done; echo all`))
+	out := f.run(sh(f, `n=0; while [ $n -lt 60 ]; do sleep 1000 & n=$((n+1)); done; echo all`))
 	if strings.Contains(out.stdout, "all") || !strings.Contains(out.stderr, "fork") {
 		t.Errorf("stdout %q, stderr %q: 60 processes were started, 20 are allowed", out.stdout, out.stderr)
 	}

@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -48,7 +47,7 @@ func (o *output) String() string {
 
 func (o *output) await(t *testing.T, want string) {
 	t.Helper()
-	late := time.After(20 * time.Second)
+	late := time.After(2 * time.Minute)
 	for !strings.Contains(o.String(), want) {
 		select {
 		case <-o.more:
@@ -162,9 +161,11 @@ func zombie(pid int) bool {
 
 func gone(t *testing.T, pids []int) {
 	t.Helper()
-	late := time.Now().Add(10 * time.Second)
+	late := time.Now().Add(2 * time.Minute)
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
 	for _, pid := range pids {
-		for alive(pid) {
+		for ; alive(pid); <-tick.C {
 			if time.Now().After(late) {
 				t.Errorf("process %d of the session is left", pid)
 				break
@@ -302,9 +303,10 @@ func TestExecLeavesNothing(t *testing.T) {
 	for range 5 {
 		run(8)
 	}
-	late := time.Now().Add(5 * time.Second)
-	for count() > before && time.Now().Before(late) {
-		runtime.Gosched()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for late := time.Now().Add(2 * time.Minute); count() > before && time.Now().Before(late); {
+		<-tick.C
 	}
 	if after := count(); after > before {
 		t.Errorf("%d descriptors before, %d after 40 sessions", before, after)

@@ -28,7 +28,7 @@ func newDriver(t *testing.T, attrs map[string]cty.Value) *rawexec.Driver {
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
 	super := supervise.NewClient(filepath.Join(t.TempDir(), "supervise"), log)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 		defer cancel()
 		if err := super.Shutdown(ctx); err != nil {
 			t.Errorf("Shutdown() = %v", err)
@@ -68,7 +68,7 @@ func task(t *testing.T, script string) *drivers.TaskConfig {
 
 func runTask(t *testing.T, d *rawexec.Driver, cfg *drivers.TaskConfig) (*drivers.ExitResult, string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	if _, err := d.StartTask(ctx, cfg); err != nil {
 		t.Fatalf("StartTask() = %v", err)
@@ -197,7 +197,7 @@ func TestStop(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The trap may not be set yet when the signal comes: then it is the signal that ends it.
-	if err := d.StopTask(t.Context(), cfg.ID, 10*time.Second, ""); err != nil {
+	if err := d.StopTask(t.Context(), cfg.ID, 2*time.Minute, ""); err != nil {
 		t.Fatal(err)
 	}
 	res, err := d.WaitTask(t.Context(), cfg.ID)

@@ -1,6 +1,7 @@
 package cgroup_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -9,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/internal/cgroup"
 )
@@ -34,14 +37,27 @@ func create(t *testing.T, h *cgroup.Hierarchy, l cgroup.Limits) *cgroup.Group {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := g.KillAll(5 * time.Second); err != nil {
+		if err := g.KillAll(2 * time.Minute); err != nil {
 			t.Error(err)
 		}
-		if err := g.Remove(); err != nil {
-			t.Error(err)
-		}
+		removed(t, g.Remove)
 	})
 	return g
+}
+
+// removed removes a group whose processes were killed: they are in it until they have ended.
+func removed(t *testing.T, remove func() error) {
+	t.Helper()
+	for late := time.Now().Add(2 * time.Minute); ; <-time.After(time.Millisecond) {
+		err := remove()
+		if errors.Is(err, unix.EBUSY) && time.Now().Before(late) {
+			continue
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		return
+	}
 }
 
 // inside starts a shell in the group and waits until it has forked a child.
@@ -76,7 +92,7 @@ func TestKillAll(t *testing.T) {
 	if err != nil || len(pids) < 3 || !slices.Contains(pids, cmd.Process.Pid) {
 		t.Fatalf("Pids() = %v, %v, want the shell %d and its children", pids, err, cmd.Process.Pid)
 	}
-	if err := g.KillAll(5 * time.Second); err != nil {
+	if err := g.KillAll(2 * time.Minute); err != nil {
 		t.Fatal(err)
 	}
 	if err := cmd.Wait(); err == nil {
@@ -122,7 +138,7 @@ func TestCores(t *testing.T) {
 	if err != nil || !strings.Contains(string(b), "Cpus_allowed_list:\t0\n") {
 		t.Errorf("the task may use other cores than 0: %v", err)
 	}
-	if err := g.KillAll(5 * time.Second); err != nil {
+	if err := g.KillAll(2 * time.Minute); err != nil {
 		t.Error(err)
 	}
 	cmd.Wait() //nolint:errcheck // killed
@@ -136,7 +152,7 @@ func TestStats(t *testing.T) {
 	if s.CPUTotal == 0 || s.MemoryUsage == 0 || s.OOMKills != 0 {
 		t.Errorf("Stats() = %+v, want some CPU and memory, no kills", s)
 	}
-	if err := g.KillAll(5 * time.Second); err != nil {
+	if err := g.KillAll(2 * time.Minute); err != nil {
 		t.Error(err)
 	}
 	cmd.Wait() //nolint:errcheck // killed
@@ -182,7 +198,7 @@ func TestTrees(t *testing.T) {
 				if s := again.Stats(); s.CPUTotal == 0 {
 					t.Errorf("Stats() = %+v, want some CPU", s)
 				}
-				if err := again.KillAll(5 * time.Second); err != nil {
+				if err := again.KillAll(2 * time.Minute); err != nil {
 					t.Error(err)
 				}
 				cmd.Wait() //nolint:errcheck // killed

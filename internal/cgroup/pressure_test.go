@@ -18,7 +18,7 @@ func TestPressure(t *testing.T) {
 	}
 	inside(t, g, strings.Repeat("while :; do :; done & ", runtime.NumCPU()+1)+"echo ready; wait")
 	for begun := time.Now(); g.Pressure()["cpu"].Some == 0; <-time.After(100 * time.Millisecond) {
-		if time.Since(begun) > 30*time.Second {
+		if time.Since(begun) > 2*time.Minute {
 			t.Fatalf("pressure is %v, want some on cpu", g.Pressure())
 		}
 	}
