@@ -21,6 +21,9 @@ import (
 // patience is how long a busy machine is waited for, or an emulated one.
 const patience = 4 * time.Minute
 
+// poll is how often it is looked meanwhile.
+const poll = 20 * time.Millisecond
+
 // host is a running agent on a ground, which ends with the test.
 type host struct {
 	*ground
@@ -92,8 +95,16 @@ func removeGroup(t *testing.T, dir string) {
 			removeGroup(t, filepath.Join(dir, e.Name()))
 		}
 	}
-	if err := unix.Rmdir(dir); err != nil {
-		t.Errorf("remove control group %s: %v", dir, err)
+	// The supervisor is in one until it has ended, which the agent waits for if it can.
+	for late := time.Now().Add(patience); ; <-time.After(poll) {
+		err := unix.Rmdir(dir)
+		if err == unix.EBUSY && time.Now().Before(late) {
+			continue
+		}
+		if err != nil {
+			t.Errorf("remove control group %s: %v", dir, err)
+		}
+		return
 	}
 }
 
@@ -124,7 +135,7 @@ func (h *host) purge() {
 func (h *host) within(what string, ok func() bool) {
 	h.t.Helper()
 	over := time.After(patience)
-	tick := time.NewTicker(20 * time.Millisecond)
+	tick := time.NewTicker(poll)
 	defer tick.Stop()
 	for !ok() {
 		select {

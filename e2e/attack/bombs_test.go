@@ -161,9 +161,10 @@ func (b *bomber) cpu(t *testing.T) {
 		t.Fatal("no quota")
 	}
 	share := float64(quota) / 100_000
-	was, began := b.used(al), time.Now()
+	began, was := time.Now(), b.used(al) // and in the end the other way round: what it had, it had in this time
 	b.within("some seconds", func() bool { return time.Since(began) > 3*time.Second })
-	got := (b.used(al) - was).Seconds() / time.Since(began).Seconds()
+	had := b.used(al) - was
+	got := had.Seconds() / time.Since(began).Seconds()
 	// Up to two periods more may fall into the time.
 	if got > share*1.1+0.1 || got == 0 {
 		t.Errorf("the task had %.2f processors, its share is %.2f", got, share)
