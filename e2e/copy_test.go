@@ -86,7 +86,8 @@ func runAgent(t *testing.T, bin string, a *cluster.Agent, data string) (out *out
 func TestCopyOfANode(t *testing.T) {
 	f := newFleet(t, "server {\n  min_heartbeat_ttl = \"2s\"\n  heartbeat_grace = \"20s\"\n}\n")
 	n := f.join("worker", "client {}\n")
-	id, _ := run(t, f.srv, job("web", "", shell("echo $$; exec sleep 3600")))
+	// A batch job has no deployment: nothing is told of its allocation while it runs.
+	id, _ := run(t, f.srv, job("web", `type = "batch"`, shell("echo $$; exec sleep 3600")))
 	defer f.purge()
 	al := await(t, f.srv, id, "running", 1)[0]
 	pid, node := logOf(t, f.srv, al), nodeStatus(t, f.srv, nodeID(t, n), "ready")

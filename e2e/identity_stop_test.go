@@ -100,7 +100,7 @@ func rawHolder(t *testing.T, s *servers, cl *cluster.Agent, id string) holder {
 // refused by every server, wherever they are shown.
 func TestTokensEndEverywhere(t *testing.T) {
 	cfg := filepath.Join(t.TempDir(), "fast.hcl")
-	write(t, cfg, "server {\n  min_heartbeat_ttl = \"1s\"\n  heartbeat_grace = \"5s\"\n  max_heartbeats_per_second = 1000\n}\n")
+	write(t, cfg, "server {\n  min_heartbeat_ttl = \"1s\"\n  heartbeat_grace = \"10s\"\n  failover_heartbeat_ttl = \"15s\"\n  max_heartbeats_per_second = 1000\n}\n")
 	s := startServersWith(t, func(o *cluster.Options) { o.Args = append(o.Args, "-config="+cfg) })
 	cl, doomed := rawClient(t, s.all...), rawClient(t, s.all[1])
 	t.Cleanup(func() { purgeAll(t, s.all[0]) })

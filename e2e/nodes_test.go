@@ -11,12 +11,13 @@ import (
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
-// quickBeats are heartbeats for tests.
+// quickBeats are heartbeats for tests: a node is down that says nothing for so long that a
+// busy machine is no reason for it.
 const quickBeats = `
 server {
-  heartbeat_grace        = "3s"
+  heartbeat_grace        = "10s"
   min_heartbeat_ttl      = "1s"
-  failover_heartbeat_ttl = "3s"
+  failover_heartbeat_ttl = "15s"
 }
 `
 
