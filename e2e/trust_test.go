@@ -79,7 +79,7 @@ func TestTrustedElsewhere(t *testing.T) {
 	f := newFront(t, httptest.NewTLSServer)
 	a := issuing(t, f)
 	ids := []*api.WorkloadIdentity{
-		{Name: "ed", Audience: []string{"vault.example"}, File: true, TTL: 2 * time.Second},
+		{Name: "ed", Audience: []string{"vault.example"}, File: true, TTL: 12 * time.Second},
 		{Name: "rsa", Audience: []string{"vault.example", "other.example"}, Alg: "RS256", File: true, TTL: time.Hour},
 		{Name: "foreign", Audience: []string{"other.example"}, File: true, TTL: time.Hour},
 	}
