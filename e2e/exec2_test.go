@@ -108,10 +108,10 @@ func scenarioSleep(t *testing.T, a *cluster.Agent) {
 	id, _ := run(t, a, job("sleep", "", sandboxed("command = \"sleep\"\nargs = [\"infinity\"]")))
 	await(t, a, id, "running", 1)
 	stopped(t, a, id, 1)
-	j, _, err := a.Client.Jobs().Info(id, nil)
-	if err != nil || *j.Status != "dead" || !*j.Stop {
-		t.Errorf("job = %+v, %v, want dead and stopped", j, err)
-	}
+	within(t, patience, "the job is dead and stopped", func() bool { // with its last evaluation
+		j, _, err := a.Client.Jobs().Info(id, nil)
+		return err == nil && *j.Status == "dead" && *j.Stop
+	})
 }
 
 // scenarioIgnore stops a task that does not heed its signal.

@@ -57,7 +57,7 @@ func bothRun(t *testing.T, a *cluster.Agent, id string) *api.AllocationListStub 
 // runIn runs a shell in a task, through an agent.
 func runIn(t *testing.T, a *cluster.Agent, alloc, task, script string, stdin io.Reader) (code int, stdout, stderr string, err error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	var out, errs bytes.Buffer
 	code, err = a.Client.Allocations().Exec(ctx, &api.Allocation{ID: alloc}, task, false, []string{"sh", "-c", script}, stdin, &out, &errs, nil, nil)
@@ -332,7 +332,7 @@ func TestExecInATerminal(t *testing.T) {
 	}()
 	s := sit(t, a, "alloc", "exec", alloc.ID, "sh", "-c", "echo re''ady; exec sh")
 	s.shows("ready")
-	s.types("stty size; echo $((6*7))\r")
+	s.types("until stty size | grep '33 77'; do :; done; echo $((6*7))\r")
 	s.shows("33 77\r\n42\r\n")
 	if raw := s.settings(); raw.Lflag&(unix.ECHO|unix.ICANON|unix.ISIG) != 0 {
 		t.Error("the terminal is not raw during the session")
@@ -413,7 +413,7 @@ func execFar(t *testing.T, a *cluster.Agent, region string, alloc *api.Allocatio
 	var task string
 	for task = range alloc.TaskStates {
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	var out bytes.Buffer
 	code, err := a.Client.Allocations().Exec(ctx, &api.Allocation{ID: alloc.ID}, task, false, []string{"sh", "-c", "cat; exit 6"}, strings.NewReader("over there"), &out, io.Discard,

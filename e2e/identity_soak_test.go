@@ -274,13 +274,14 @@ func (forgetful) PutIdentities(string, []*nomad.SignedWorkloadIdentity) error { 
 
 // take holds a token in place of an older one.
 func (k *soak) take(alloc, raw string) {
-	left, err := lifeOf(raw, time.Now())
+	now := time.Now()
+	left, err := lifeOf(raw, now)
 	if err != nil {
 		k.note("a new token: " + err.Error())
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.held[alloc] = heldToken{raw, time.Now().Add(left)}
+	k.held[alloc] = heldToken{raw, now.Add(left)}
 }
 
 func (k *soak) note(what string) {
@@ -305,8 +306,9 @@ func (k *soak) watch(ctx context.Context) {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for {
+		now := time.Now() // newer ones may be held when all were looked at
 		for _, h := range k.now() {
-			if time.Now().After(h.exp) {
+			if now.After(h.exp) {
 				k.note("a token is held that is over")
 			}
 		}

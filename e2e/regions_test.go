@@ -82,14 +82,21 @@ func TestRegions(t *testing.T) {
 	// Where a reply comes from shows in its headers.
 	for path, on := range map[string]*cluster.Agent{"/v1/jobs": a, "/v1/jobs?stale": follower, "/v1/nodes": follower, "/v1/jobs?region=far": follower,
 		"/v1/jobs?region=far&stale": a, "/v1/jobs?region=global": far} {
-		resp, body := get(t, on, path)
-		index, err := strconv.Atoi(resp.Header.Get("X-Nomad-Index"))
-		contact, cerr := strconv.Atoi(resp.Header.Get("X-Nomad-LastContact"))
-		stale := strings.Contains(path, "stale")
-		if resp.StatusCode != 200 || err != nil || index == 0 || resp.Header.Get("X-Nomad-KnownLeader") != "true" ||
-			cerr != nil || contact < 0 || contact > 5000 || !stale && contact != 0 {
-			t.Errorf("%s = %d %s with %v", path, resp.StatusCode, body, resp.Header)
-		}
+		seen := ""
+		defer func() {
+			if t.Failed() {
+				t.Logf("%s = %s", path, seen)
+			}
+		}()
+		within(t, patience, path+" tells where it comes from", func() bool { // again while there is no leader
+			resp, body := get(t, on, path)
+			seen = fmt.Sprintf("%d %s with %v", resp.StatusCode, body, resp.Header)
+			index, err := strconv.Atoi(resp.Header.Get("X-Nomad-Index"))
+			contact, cerr := strconv.Atoi(resp.Header.Get("X-Nomad-LastContact"))
+			stale := strings.Contains(path, "stale")
+			return resp.StatusCode == 200 && err == nil && index != 0 && resp.Header.Get("X-Nomad-KnownLeader") == "true" &&
+				cerr == nil && contact >= 0 && contact <= 5000 && (stale || contact == 0)
+		})
 	}
 	for _, s := range []*cluster.Agent{a, follower, far} {
 		for _, path := range []string{"/v1/jobs?region=nowhere", "/v1/client/fs/logs/" + alloc.ID + "?task=t&type=stdout&region=nowhere", "/v1/status/leader?region=nowhere"} {

@@ -154,7 +154,7 @@ func TestLeaderDiesDuringASave(t *testing.T) {
 	}
 	cmd = exec.Command(through.Bin, "operator", "snapshot", "save", "-address="+through.Address(), "x.snap")
 	cmd.Dir = dir
-	within(t, 20*time.Second, "a leader", func() bool { return s.leader(through) >= 0 && s.leader(through) != lead })
+	within(t, 20*time.Second, "a leader", func() bool { now := s.leader(through); return now >= 0 && now != lead })
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("save after the election: %v, %s", err, out)
 	}

@@ -70,8 +70,9 @@ var sdkClusterReads = []sdkCall{
 		})
 	}},
 	{"Operator.AutopilotServerHealth", func(b *bench) error {
-		return val(b.Operator().AutopilotServerHealth(nil))(func(h *sdk.OperatorHealthReply) bool {
-			return h.Healthy && len(h.Voters) == 1 && h.Servers[0].Leader && h.Servers[0].SerfStatus == "alive" && h.Servers[0].Voter
+		return b.until("the leader has looked at the servers", func() bool {
+			h, _, err := b.Operator().AutopilotServerHealth(nil)
+			return err == nil && h.Healthy && len(h.Voters) == 1 && h.Servers[0].Leader && h.Servers[0].SerfStatus == "alive" && h.Servers[0].Voter
 		})
 	}},
 	{"Keyring.List", func(b *bench) error {

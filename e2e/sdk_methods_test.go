@@ -40,6 +40,7 @@ func newBench(t *testing.T) *bench {
 	b.eval = resp.EvalID
 	al := await(t, a, "web", "running", 1)[0]
 	logOf(t, a, al)
+	evaluated(t, a, b.eval)
 	within(t, patience, "a deployment that is done", func() bool {
 		d, _, err := c.Jobs().LatestDeployment("web", nil)
 		return err == nil && d != nil && d.Status == "successful"

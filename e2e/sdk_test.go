@@ -38,7 +38,7 @@ func TestOfficialSDK(t *testing.T) {
 		t.Fatalf("Register() = %v", err)
 	}
 	q := &sdk.QueryOptions{WaitTime: 5 * time.Second}
-	for deadline := time.Now().Add(30 * time.Second); ; {
+	for deadline := time.Now().Add(patience); ; {
 		eval, meta, err := client.Evaluations().Info(resp.EvalID, q)
 		if err != nil {
 			t.Fatalf("Evaluations().Info() = %v", err)
@@ -68,7 +68,7 @@ func TestOfficialSDK(t *testing.T) {
 func sdkFinished(t *testing.T, client *sdk.Client, job string) *sdk.Allocation {
 	t.Helper()
 	q := &sdk.QueryOptions{WaitTime: 5 * time.Second}
-	for deadline := time.Now().Add(30 * time.Second); ; {
+	for deadline := time.Now().Add(patience); ; {
 		allocs, meta, err := client.Jobs().Allocations(job, false, q)
 		if err != nil {
 			t.Fatalf("Allocations() = %v", err)

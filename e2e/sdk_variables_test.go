@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"time"
 
 	sdk "github.com/hashicorp/nomad/api"
 )
@@ -67,7 +66,7 @@ func TestSDKVariables(t *testing.T) {
 // sdkLocks lets two hold the same lock one after the other.
 func sdkLocks(t *testing.T, c *sdk.Client) {
 	t.Helper()
-	v := sdk.Variable{Path: "locks/one", Lock: &sdk.VariableLock{TTL: "20s", LockDelay: "10s"}}
+	v := sdk.Variable{Path: "locks/one", Lock: &sdk.VariableLock{TTL: "1m", LockDelay: "10s"}}
 	first, err := c.Locks(sdk.WriteOptions{}, v)
 	if err != nil {
 		t.Fatal(err)
@@ -76,7 +75,7 @@ func sdkLocks(t *testing.T, c *sdk.Client) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if path, err := first.Acquire(ctx); err != nil || path != "locks/one" {
 		t.Fatalf("Acquire() = %s, %v", path, err)

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"io/fs"
 	"net/http"
@@ -110,10 +111,11 @@ func shown(t *testing.T, srv, node *cluster.Agent, alloc *api.AllocationListStub
 			_, body := get(t, a, path)
 			look(path, body)
 		}
-		_, events, _ := fetch(t, http.DefaultClient, "GET", a.Address()+"/v1/event/stream", "")
-		if look("/v1/event/stream", events); !strings.Contains(events, alloc.ID) {
-			t.Error("the event stream tells nothing of the allocation")
-		}
+		within(t, patience, "the event stream tells of the allocation", func() bool { // unless it was quiet before it did
+			_, events, _ := fetch(t, http.DefaultClient, "GET", a.Address()+"/v1/event/stream", "")
+			look("/v1/event/stream", events)
+			return strings.Contains(events, alloc.ID)
+		})
 	}
 	if _, body := get(t, node, "/v1/allocation/"+alloc.ID); !strings.Contains(body, alloc.ID) {
 		t.Error("the node tells nothing of the allocation: the test looks at nothing")
@@ -168,10 +170,13 @@ func ownFiles(t *testing.T, dirs ...string) {
 	t.Helper()
 	for _, dir := range dirs {
 		err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
-			if err != nil {
-				return err
+			var info fs.FileInfo
+			if err == nil {
+				info, err = e.Info()
 			}
-			info, err := e.Info()
+			if errors.Is(err, fs.ErrNotExist) && path != dir {
+				return nil // the agents go on meanwhile
+			}
 			if err != nil {
 				return err
 			}

@@ -163,6 +163,10 @@ func TestSandboxHolds(t *testing.T) {
 	a, data := sandboxAgent(t)
 	victim := register(t, a, oneTask("victim", "/bin/sh", "-c", "echo of-the-victim; echo x > $NOMAD_SECRETS_DIR/own; echo x > $NOMAD_TASK_DIR/own; chmod 666 $NOMAD_TASK_DIR/own; sleep 600"), "running")
 	there := filepath.Join(data, "alloc", victim.ID)
+	within(t, patience, "the victim has something to lose, and only sleeps", func() bool {
+		info, err := os.Stat(there + "/t/local/own")
+		return err == nil && info.Mode().Perm() == 0o666 && log(a, victim) != ""
+	})
 	vpid := pidIn(t, there)
 	super := parentOf(t, vpid)
 	supervisor, agent, task := strconv.Itoa(super), strconv.Itoa(a.Pid()), strconv.Itoa(vpid)

@@ -85,7 +85,7 @@ func TestSnapshotAgent(t *testing.T) {
 		if err != nil {
 			t.Errorf("after SIGTERM: %v", err)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(patience):
 		t.Fatal("it goes on after SIGTERM")
 	}
 	entries, err := os.ReadDir(out)

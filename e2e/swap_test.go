@@ -47,8 +47,13 @@ func TestSwappedPlaces(t *testing.T) {
 				before := tree(t, out)
 				watch := watchTree(t, out)
 				h := swapped(t, a, strings.Fields(driver)[0], user, out, script)
-				purge(t, a, h)
+				if _, _, err := a.Client.Jobs().Deregister(h.JobID, true, nil); err != nil {
+					t.Fatal(err)
+				}
 				within(t, 20*time.Second, "the allocation is gone", func() bool {
+					if err := a.Client.System().GarbageCollect(); err != nil { // not before its evaluations are over
+						t.Fatal(err)
+					}
 					_, err := os.Lstat(filepath.Join(data, "client", "alloc", h.ID))
 					_, err2 := os.Lstat(filepath.Join(data, "alloc", h.ID))
 					return err != nil && err2 != nil
@@ -119,17 +124,6 @@ exit 1`, marks, out, script))
 		}
 	}
 	return h
-}
-
-// purge takes the job away, and then what is left of its allocation.
-func purge(t *testing.T, a *cluster.Agent, h *api.AllocationListStub) {
-	t.Helper()
-	if _, _, err := a.Client.Jobs().Deregister(h.JobID, true, nil); err != nil {
-		t.Fatal(err)
-	}
-	if err := a.Client.System().GarbageCollect(); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // outside makes a directory with what a start might fall for.

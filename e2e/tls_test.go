@@ -253,7 +253,7 @@ func (c *safe) users(t *testing.T) {
 		}},
 	} {
 		for _, a := range append(c.all, c.client) {
-			h := &http.Client{Transport: &http.Transport{TLSClientConfig: conf}, Timeout: 10 * time.Second}
+			h := &http.Client{Transport: &http.Transport{TLSClientConfig: conf}, Timeout: patience}
 			resp, err := h.Get(a.Address() + "/v1/jobs")
 			if err == nil {
 				resp.Body.Close()
@@ -316,9 +316,13 @@ func (c *safe) commandLine(t *testing.T) {
 		return out.String(), err
 	}
 	u := c.keys.user()
-	if out, err := members("NOMAD_CACERT="+u.CACert, "NOMAD_CLIENT_CERT="+u.ClientCert, "NOMAD_CLIENT_KEY="+u.ClientKey); err != nil || strings.Count(out, "alive") != 3 {
-		t.Errorf("server members: %v: %s", err, out)
-	}
+	within(t, patience, "server members tells of three that are alive", func() bool {
+		out, err := members("NOMAD_CACERT="+u.CACert, "NOMAD_CLIENT_CERT="+u.ClientCert, "NOMAD_CLIENT_KEY="+u.ClientKey)
+		if err != nil {
+			t.Errorf("server members: %v: %s", err, out)
+		}
+		return strings.Count(out, "alive") == 3
+	})
 	if out, err := members("NOMAD_CACERT=" + u.CACert); err == nil || !strings.Contains(out, "NOMAD_CLIENT_CERT") {
 		t.Errorf("without a certificate: %v: %s", err, out)
 	}

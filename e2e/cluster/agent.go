@@ -9,7 +9,6 @@
 package cluster
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -225,29 +224,39 @@ func (a *Agent) Reload(config *api.TLSConfig) error {
 // Purge stops every job of the default namespace, and returns when no allocation runs or is
 // about to: tasks outlive their agent.
 func (a *Agent) Purge(ctx context.Context) error {
-	jobs, _, err := a.Client.Jobs().List(nil)
-	if err != nil {
-		return err
-	}
-	var errs []error
-	for _, j := range jobs {
-		if _, _, err := a.Client.Jobs().Deregister(j.ID, true, nil); err != nil {
-			errs = append(errs, err)
-		}
-	}
 	tick := time.NewTicker(4 * poll)
 	defer tick.Stop()
 	for {
-		allocs, _, err := a.Client.Allocations().List(nil)
-		if err == nil && !slices.ContainsFunc(allocs, active) {
-			return errors.Join(errs...)
+		err := a.purge() // again while there is no leader
+		if err == nil {
+			return nil
 		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return errors.Join(append(errs, fmt.Errorf("wait for the end of all allocations: %w", cmp.Or(err, ctx.Err())))...)
+			return err
 		}
 	}
+}
+
+func (a *Agent) purge() error {
+	jobs, _, err := a.Client.Jobs().List(nil)
+	if err != nil {
+		return err
+	}
+	for _, j := range jobs {
+		if _, _, err := a.Client.Jobs().Deregister(j.ID, true, nil); err != nil {
+			return err
+		}
+	}
+	allocs, _, err := a.Client.Allocations().List(nil)
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(allocs, active) {
+		return errors.New("not all allocations have ended")
+	}
+	return nil
 }
 
 func active(al *api.AllocationListStub) bool {
