@@ -58,7 +58,12 @@ func TestAccessThroughServerAndClient(t *testing.T) {
 	until(t, "there is a leader", func() bool { return get(srv, "/v1/status/leader", &leader) == nil && leader != "" })
 	cl, _ := run(t, "-client", "-bind", "127.0.0.1", "-data-dir", dataDir(t), "-servers", leader,
 		"-config", write(t, free+on+"plugin \"mock_driver\" {}\n"))
-	root := decoded[secret](t, srv, "", "PUT", "/v1/acl/bootstrap", "").SecretID
+	var first secret
+	until(t, "there is a first token", func() bool { // the leader may not be ready
+		code, text := as(t, srv, "", "PUT", "/v1/acl/bootstrap", "")
+		return code == http.StatusOK && json.Unmarshal([]byte(text), &first) == nil
+	})
+	root := first.SecretID
 	token := func(name, rules string) string {
 		body := fmt.Sprintf(`{"Name": %q, "Rules": %q}`, name, rules)
 		if code, text := as(t, srv, root, "PUT", "/v1/acl/policy/"+name, body); code != http.StatusOK {

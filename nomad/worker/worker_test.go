@@ -298,18 +298,21 @@ func TestTakesTheNextAtOnce(t *testing.T) {
 
 // TestGivesTheNextBack has a worker be told to stop while it finishes an evaluation.
 func TestGivesTheNextBack(t *testing.T) {
-	l := newLeader()
-	l.late = true
-	for range 2 {
-		l.Eval(t, l.Job(t, nomad.JobTypeBatch, 1))
-	}
-	stop := run(t, l, nil)
-	l.want(t, "Eval.Finish")
-	stop()
-	l.want(t, "Eval.Nack")
-	if left := l.broker.Stats(); left.Unacked > 0 {
-		t.Errorf("left are %+v", left)
-	}
+	synctest.Test(t, func(t *testing.T) { // who is told to stop has half a second for its last word
+		l := newLeader()
+		l.late = true
+		for range 2 {
+			l.Eval(t, l.Job(t, nomad.JobTypeBatch, 1))
+		}
+		stop := run(t, l, nil)
+		defer stop()
+		l.want(t, "Eval.Finish")
+		stop()
+		l.want(t, "Eval.Nack")
+		if left := l.broker.Stats(); left.Unacked > 0 {
+			t.Errorf("left are %+v", left)
+		}
+	})
 }
 
 // TestLeaderOfAnEarlierBuild takes what a worker has to say step by step.
@@ -355,22 +358,25 @@ func TestCore(t *testing.T) {
 
 // TestShutdown ends a worker in the middle of an evaluation.
 func TestShutdown(t *testing.T) {
-	l := newLeader()
-	in, out := make(chan struct{}), make(chan struct{})
-	l.Before(func(ctx context.Context, typ nomad.MessageType) error {
-		if typ != nomad.ApplyPlanResultsRequestType {
-			return nil
-		}
-		close(in)
-		<-ctx.Done()
-		close(out)
-		return ctx.Err()
+	synctest.Test(t, func(t *testing.T) { // who is told to stop has half a second for its last word
+		l := newLeader()
+		in, out := make(chan struct{}), make(chan struct{})
+		l.Before(func(ctx context.Context, typ nomad.MessageType) error {
+			if typ != nomad.ApplyPlanResultsRequestType {
+				return nil
+			}
+			close(in)
+			<-ctx.Done()
+			close(out)
+			return ctx.Err()
+		})
+		stop := run(t, l, nil)
+		defer stop()
+		l.Node(t)
+		l.Eval(t, l.Job(t, nomad.JobTypeBatch, 1))
+		<-in
+		stop()
+		<-out
+		l.want(t, "Eval.Nack")
 	})
-	stop := run(t, l, nil)
-	l.Node(t)
-	l.Eval(t, l.Job(t, nomad.JobTypeBatch, 1))
-	<-in
-	stop()
-	<-out
-	l.want(t, "Eval.Nack")
 }
