@@ -79,7 +79,7 @@ func (h *house) web(files testpki.Files) *http.Client {
 }
 
 // callLimit bounds one call.
-const callLimit = 20 * time.Second
+const callLimit = 2 * time.Minute
 
 // Whoever may be told nothing gets nothing, whatever it asks for.
 func never(name string) bool {

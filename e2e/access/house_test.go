@@ -144,7 +144,7 @@ func (h *house) showLog(name string) {
 // until waits for a condition.
 func until(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	for !done() {
 		select {
@@ -174,7 +174,7 @@ func (h *house) empty() {
 			h.t.Error(err)
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	for {
 		allocs, _, err := h.api.Allocations().List(all)
@@ -334,7 +334,7 @@ func (h *house) join(nodePool string) *nodeID {
 	n := &nomad.Node{Attributes: map[string]string{"nomad.version": "2.0.6"}, ID: nomad.NewID(), SecretID: nomad.NewID(), Datacenter: "dc1", Name: "empty", NodePool: nodePool, Status: nomad.NodeStatusInit,
 		SchedulingEligibility: "ineligible"}
 	var out nomad.NodeUpdateResponse
-	ctx, cancel := context.WithTimeout(h.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(h.t.Context(), callLimit)
 	defer cancel()
 	pool := rpc.NewPool(rpc.PoolConfig{Region: "global", TLS: testpki.Open(h.t, h.clientFiles.Config())})
 	defer pool.Close() // no server reaches the node over its connection
