@@ -54,7 +54,8 @@ func indexOf(resp *http.Response) uint64 {
 // Blocking queries block until what they ask for has changed, and no longer.
 func TestBlockingQueries(t *testing.T) {
 	a := devAgent(t)
-	run(t, a, job("watched", "", small))
+	// A batch job has no deployment, whose success would change it some time later.
+	run(t, a, job("watched", `type = "batch"`, small))
 	al := await(t, a, "watched", "running", 1)[0]
 	for i, path := range []string{"/v1/jobs", "/v1/job/watched", "/v1/job/watched/allocations", "/v1/job/watched/evaluations", "/v1/job/watched/summary", "/v1/job/watched/versions",
 		"/v1/allocations", "/v1/allocation/" + al.ID, "/v1/evaluations", "/v1/node/" + al.NodeID + "/allocations"} {
@@ -74,7 +75,7 @@ func TestBlockingQueries(t *testing.T) {
 			}
 			woken := later(t, a, fmt.Sprintf("%s?index=%d&wait=60s", path, settled))
 			// In place: the first allocation stays, a second comes or goes.
-			run(t, a, job("watched", fmt.Sprintf("priority = %d", 51+i), fmt.Sprintf("count = %d\n", 2-i%2)+small))
+			run(t, a, job("watched", fmt.Sprintf("type = \"batch\"\npriority = %d", 51+i), fmt.Sprintf("count = %d\n", 2-i%2)+small))
 			select {
 			case r := <-woken:
 				if r.code != 200 || r.index <= settled {
