@@ -111,9 +111,9 @@ func within(t *testing.T, limit time.Duration, what string, ok func() bool) {
 
 func onlyAlloc(t *testing.T, a *cluster.Agent, job string) *api.AllocationListStub {
 	t.Helper()
-	allocs, _, err := a.Client.Jobs().Allocations(job, true, nil)
-	if err != nil || len(allocs) != 1 {
-		t.Fatalf("job %s has %d allocations, %v, want 1", job, len(allocs), err)
+	allocs := allAllocs(t, a, job)
+	if len(allocs) != 1 {
+		t.Fatalf("job %s has %d allocations, want 1", job, len(allocs))
 	}
 	return allocs[0]
 }

@@ -88,11 +88,35 @@ func run(t *testing.T, a *cluster.Agent, hcl string) (job, eval string) {
 	if err != nil {
 		t.Fatalf("ParseHCL() = %v\n%s", err, hcl)
 	}
-	resp, _, err := a.Client.Jobs().Register(j, nil)
-	if err != nil {
-		t.Fatalf("Register(%s) = %v", *j.ID, err)
-	}
+	var resp *api.JobRegisterResponse
+	acked(t, "Register "+*j.ID, func() (err error) {
+		resp, _, err = a.Client.Jobs().Register(j, nil)
+		return err
+	})
 	return *j.ID, resp.EvalID
+}
+
+// acked writes until that is acknowledged: servers that stand still have no leader meanwhile,
+// or can't say what has become of a write.
+func acked(t *testing.T, what string, write func() error) {
+	t.Helper()
+	tries, err := 0, error(nil)
+	defer func() {
+		if t.Failed() {
+			t.Logf("%s: %v", what, err)
+		}
+	}()
+	within(t, patience, what+" is acknowledged", func() bool {
+		tries++
+		err = write()
+		switch code := statusCode(err); {
+		case err == nil, tries > 1 && code == http.StatusNotFound: // it is gone since the try before
+			return true
+		case code != http.StatusInternalServerError:
+			t.Fatalf("%s: %v", what, err)
+		}
+		return false
+	})
 }
 
 // evaluated waits for the end of an evaluation.
@@ -110,17 +134,24 @@ func evaluated(t *testing.T, a *cluster.Agent, id string) *api.Evaluation {
 // allocsOf lists the allocations of a job that have a status.
 func allocsOf(t *testing.T, a *cluster.Agent, job, status string) []*api.AllocationListStub {
 	t.Helper()
-	all, _, err := a.Client.Jobs().Allocations(job, true, nil)
-	if err != nil {
-		t.Fatalf("Allocations(%s) = %v", job, err)
-	}
 	var out []*api.AllocationListStub
-	for _, al := range all {
+	for _, al := range allAllocs(t, a, job) {
 		if al.ClientStatus == status {
 			out = append(out, al)
 		}
 	}
 	return out
+}
+
+// allAllocs lists the allocations of a job, as soon as somebody can tell them.
+func allAllocs(t *testing.T, a *cluster.Agent, job string) (all []*api.AllocationListStub) {
+	t.Helper()
+	within(t, patience, "the allocations of "+job, func() (ok bool) {
+		var err error
+		all, _, err = a.Client.Jobs().Allocations(job, true, nil)
+		return err == nil
+	})
+	return all
 }
 
 // await waits until exactly n allocations of a job have a status, and returns them.

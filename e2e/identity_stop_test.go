@@ -105,11 +105,11 @@ func TestTokensEndEverywhere(t *testing.T) {
 	cl, doomed := rawClient(t, s.all...), rawClient(t, s.all[1])
 	t.Cleanup(func() { purgeAll(t, s.all[0]) })
 	alone := func(a, other *cluster.Agent) { // tasks come to the one
-		if _, err := s.all[0].Client.Nodes().ToggleEligibility(nodeID(t, other), false, nil); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := s.all[0].Client.Nodes().ToggleEligibility(nodeID(t, a), true, nil); err != nil {
-			t.Fatal(err)
+		for node, eligible := range map[*cluster.Agent]bool{a: true, other: false} {
+			acked(t, "ToggleEligibility", func() error {
+				_, err := s.all[0].Client.Nodes().ToggleEligibility(nodeID(t, node), eligible, nil)
+				return err
+			})
 		}
 	}
 	alone(cl, doomed)
@@ -119,9 +119,10 @@ func TestTokensEndEverywhere(t *testing.T) {
 	t.Run("purged", func(t *testing.T) {
 		h := rawHolder(t, s, cl, "purged")
 		d.admitted(t, h)
-		if _, _, err := s.all[1].Client.Jobs().Deregister("purged", true, nil); err != nil {
-			t.Fatal(err)
-		}
+		acked(t, "Deregister", func() error {
+			_, _, err := s.all[1].Client.Jobs().Deregister("purged", true, nil)
+			return err
+		})
 		d.refused(h.token)
 		d.refused(h.aws)
 	})
@@ -137,9 +138,10 @@ func TestTokensEndEverywhere(t *testing.T) {
 		nodeStatus(t, s.all[0], id, "down")
 		d.refused(h.token)
 		d.refused(h.aws)
-		if _, _, err := s.all[0].Client.Jobs().Deregister("lost", true, nil); err != nil {
-			t.Fatal(err)
-		}
+		acked(t, "Deregister", func() error {
+			_, _, err := s.all[0].Client.Jobs().Deregister("lost", true, nil)
+			return err
+		})
 		again(whole, doomed) // it finds the task, which nobody wants any more
 		waitGone(t, pids)
 	})
@@ -190,10 +192,10 @@ func stopMany(t *testing.T, s *servers, cl *cluster.Agent, d *doors) {
 			slots <- struct{}{}
 			defer func() { <-slots }()
 			began := time.Now()
-			if _, _, err := s.all[i%3].Client.Jobs().Deregister(fmt.Sprintf("stop-%d", i), false, nil); err != nil {
-				t.Error(err)
-				return
-			}
+			acked(t, "Deregister", func() error {
+				_, _, err := s.all[i%3].Client.Jobs().Deregister(fmt.Sprintf("stop-%d", i), false, nil)
+				return err
+			})
 			d.refused(h.token)
 			d.refused(h.aws)
 			mu.Lock()

@@ -34,9 +34,7 @@ func TestRestoreWithARunningClient(t *testing.T) {
 		fmt.Sprintf("-servers=127.0.0.1:%d", s.all[0].RPC)}})
 	defer purgeAll(t, cl)
 	run := func(i int) (*api.AllocationListStub, string) {
-		if _, _, err := s.all[2].Client.Jobs().Register(countingJob(i, gate), nil); err != nil {
-			t.Fatal(err)
-		}
+		registers(t, s.all[2], countingJob(i, gate))
 		s.waitAlloc(cl, jobID(i), "running")
 		a := onlyAlloc(t, cl, jobID(i))
 		return a, pidOf(t, cl, a)
@@ -115,9 +113,7 @@ func TestLeaderDiesDuringASave(t *testing.T) {
 		id, kind, count := fmt.Sprintf("big-%d", i), "batch", 0
 		job := &api.Job{ID: &id, Name: &id, Type: &kind, Meta: map[string]string{"text": base64.StdEncoding.EncodeToString(text)},
 			TaskGroups: []*api.TaskGroup{{Name: &id, Count: &count, Tasks: []*api.Task{{Name: "t", Driver: "raw_exec", Config: map[string]any{"command": "/bin/true"}}}}}}
-		if _, _, err := s.all[0].Client.Jobs().Register(job, nil); err != nil {
-			t.Fatal(err)
-		}
+		registers(t, s.all[0], job)
 	}
 	lead := s.agreed()
 	through := s.all[(lead+1)%3]

@@ -114,12 +114,19 @@ func reachable(t *testing.T, dir string) string {
 	return at
 }
 
+// registers has a job acknowledged.
+func registers(t *testing.T, a *cluster.Agent, job *api.Job) {
+	t.Helper()
+	acked(t, "Register "+*job.ID, func() error {
+		_, _, err := a.Client.Jobs().Register(job, nil)
+		return err
+	})
+}
+
 // register registers a job and waits until its only allocation is as wanted.
 func register(t *testing.T, a *cluster.Agent, job *api.Job, status string) *api.AllocationListStub {
 	t.Helper()
-	if _, _, err := a.Client.Jobs().Register(job, nil); err != nil {
-		t.Fatalf("Register(%s) = %v", *job.ID, err)
-	}
+	registers(t, a, job)
 	var out *api.AllocationListStub
 	within(t, 30*time.Second, *job.ID+" is "+status, func() bool {
 		allocs, _, err := a.Client.Jobs().Allocations(*job.ID, true, nil)

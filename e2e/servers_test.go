@@ -129,9 +129,7 @@ func TestKilledLeadersLoseNothing(t *testing.T) {
 		fmt.Sprintf("-servers=127.0.0.1:%d", s.all[0].RPC)}})
 	follower := func(not int) *cluster.Agent { return s.all[(not+1)%3] }
 	lead := s.agreed()
-	if _, _, err := follower(lead).Client.Jobs().Register(countingJob(crashEnded, ""), nil); err != nil {
-		t.Fatal(err)
-	}
+	registers(t, follower(lead), countingJob(crashEnded, ""))
 	defer purgeAll(t, cl)
 	var pid string
 	within(t, 20*time.Second, "the task runs", func() bool {

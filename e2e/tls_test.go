@@ -152,9 +152,7 @@ func startSafe(t *testing.T) *safe {
 	dir := filepath.Join(t.TempDir(), "client")
 	c.client = startIn(t, cluster.Options{Dir: dir, TLS: k.user(), Args: []string{"-client", "-bind=127.0.0.1", "-data-dir=" + filepath.Join(dir, "data"),
 		k.config("client", verifyNames), fmt.Sprintf("-servers=127.0.0.1:%d", c.all[0].RPC)}})
-	if _, _, err := c.all[1].Client.Jobs().Register(countingJob(crashEnded, ""), nil); err != nil {
-		t.Fatal(err)
-	}
+	registers(t, c.all[1], countingJob(crashEnded, ""))
 	within(t, patience, "the task runs", func() bool {
 		allocs, _, err := c.all[2].Client.Jobs().Allocations(jobID(crashEnded), false, nil)
 		return err == nil && len(allocs) == 1 && allocs[0].ClientStatus == "running"
