@@ -72,6 +72,7 @@ func (m Maker) encodings() []Token {
 
 // times are tokens of another time.
 func (m Maker) times() []Token {
+	const day = 86400
 	now := m.Now.Unix()
 	var out []Token
 	add := func(name string, set map[string]any) { out = append(out, Token{Name: name, Raw: m.Sign(m.With(set))}) }
@@ -86,10 +87,10 @@ func (m Maker) times() []Token {
 	add("no iat", map[string]any{"iat": nil})
 	add("nbf zero", map[string]any{"nbf": 0})
 	add("iat zero", map[string]any{"iat": 0})
-	add("not yet", map[string]any{"nbf": now + 120})
-	add("made in the future", map[string]any{"iat": now + 120})
+	add("not yet", map[string]any{"nbf": now + day}) // a test may take minutes
+	add("made in the future", map[string]any{"iat": now + day})
 	add("year 10000", map[string]any{"exp": 253_402_300_800})
-	for name, ago := range map[string]int64{"over a while ago": 120, "over a year ago": 365 * 86400, "over since 1970": now - 1} {
+	for name, ago := range map[string]int64{"over a while ago": 120, "over a year ago": 365 * day, "over since 1970": now - 1} {
 		out = append(out, Token{Name: name, Past: true, Raw: m.Sign(m.With(map[string]any{"exp": now - ago, "nbf": begin(now - ago), "iat": begin(now - ago)}))})
 	}
 	if !m.endless() {
