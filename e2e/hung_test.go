@@ -53,20 +53,21 @@ func (s *servers) nodeServer(node string) int {
 	s.t.Helper()
 	pool := rpc.NewPool(rpc.PoolConfig{})
 	defer pool.Close()
-	best, newest := -1, time.Time{}
-	for i, a := range s.all {
-		var out nomad.NodeConnQueryResponse
-		req := &nomad.NodeSpecificRequest{NodeID: node, QueryOptions: nomad.QueryOptions{Region: "global", AllowStale: true}}
-		if err := pool.Call(s.t.Context(), fmt.Sprintf("127.0.0.1:%d", a.RPC), "Status.HasNodeConn", req, &out); err != nil {
-			s.t.Fatal(err)
+	best := -1
+	within(s.t, patience, "a connection of the node", func() bool {
+		newest := time.Time{}
+		for i, a := range s.all {
+			var out nomad.NodeConnQueryResponse
+			req := &nomad.NodeSpecificRequest{NodeID: node, QueryOptions: nomad.QueryOptions{Region: "global", AllowStale: true}}
+			if err := pool.Call(s.t.Context(), fmt.Sprintf("127.0.0.1:%d", a.RPC), "Status.HasNodeConn", req, &out); err != nil {
+				s.t.Fatal(err)
+			}
+			if out.Connected && out.Established.After(newest) {
+				best, newest = i, out.Established
+			}
 		}
-		if out.Connected && out.Established.After(newest) {
-			best, newest = i, out.Established
-		}
-	}
-	if best < 0 {
-		s.t.Fatal("no server has a connection of the node")
-	}
+		return best >= 0
+	})
 	return best
 }
 
@@ -79,10 +80,16 @@ func follow(t *testing.T, through *cluster.Agent, region, alloc string) (lines *
 	if err != nil {
 		t.Fatal(err)
 	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil || resp.StatusCode != 200 {
-		t.Fatalf("follow the log: %v %v", resp, err)
-	}
+	var resp *http.Response
+	within(t, patience, "a log to follow", func() bool { // again while there is no leader
+		if resp, err = http.DefaultClient.Do(req); err != nil {
+			t.Fatalf("follow the log: %v", err)
+		}
+		if resp.StatusCode != 200 {
+			resp.Body.Close()
+		}
+		return resp.StatusCode == 200
+	})
 	lines = new(atomic.Int64)
 	done := make(chan error, 1)
 	go func() {
