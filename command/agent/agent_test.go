@@ -87,7 +87,7 @@ func run(t *testing.T, args ...string) (a *agent.Agent, stop func()) {
 			if err != nil {
 				t.Errorf("Run() = %v", err)
 			}
-		case <-time.After(time.Minute):
+		case <-time.After(2 * time.Minute):
 			t.Error("the agent does not stop")
 		}
 		if t.Failed() {
@@ -135,7 +135,7 @@ func get(a *agent.Agent, path string, v any) error {
 // until waits for a condition.
 func until(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	deadline := time.After(time.Minute)
+	deadline := time.After(2 * time.Minute)
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for !holds() {

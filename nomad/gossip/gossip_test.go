@@ -52,11 +52,11 @@ func eventually(t *testing.T, p *gossip.Pool, name, status string) {
 // waitFor waits until something is true.
 func waitFor(t *testing.T, is func() bool) {
 	t.Helper()
-	end := time.After(time.Minute)
+	end := time.After(2 * time.Minute)
 	for !is() {
 		select {
 		case <-end:
-			t.Fatal("it did not happen within a minute")
+			t.Fatal("it did not happen within two minutes")
 		case <-time.After(5 * time.Millisecond):
 		}
 	}

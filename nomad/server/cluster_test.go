@@ -195,18 +195,16 @@ func TestCallsAreRelayedThroughTheServerOfTheNode(t *testing.T) {
 			err := m.Call(within(t), "ClientAllocations.Stats", &nomad.AllocStatsRequest{AllocID: id}, &got)
 			return err == nil && got.Stats.Timestamp == 7
 		})
-		st, err := m.Stream(within(t), "FileSystem.Logs")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := st.Encode(&nomad.FsLogsRequest{AllocID: id, Task: "t"}); err != nil {
-			t.Fatal(err)
-		}
-		var frame nomad.StreamErrWrapper
-		if err := st.Decode(&frame); err != nil || string(frame.Payload) != "log of t" {
-			t.Errorf("FileSystem.Logs = %+v, %v", frame, err)
-		}
-		st.Close()
+		eventually(t, func() bool { // a server that is asked for the node has two seconds
+			st, err := m.Stream(within(t), "FileSystem.Logs")
+			if err != nil {
+				return false
+			}
+			defer st.Close()
+			var frame nomad.StreamErrWrapper
+			err = errors.Join(st.Encode(&nomad.FsLogsRequest{AllocID: id, Task: "t"}), st.Decode(&frame))
+			return err == nil && string(frame.Payload) == "log of t"
+		})
 	}
 }
 

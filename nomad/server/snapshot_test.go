@@ -18,25 +18,15 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/snapshot"
 )
 
-// saved returns an archive of a server's state.
-func saved(t testing.TB, s *server.Server) []byte {
+// saved returns an archive of a server's state, once there is a leader.
+func saved(t testing.TB, s *server.Server) (raw []byte) {
 	t.Helper()
-	st, err := s.Stream(t.Context(), "Operator.SnapshotSave")
+	err := led(t, func(context.Context) (err error) {
+		raw, err = savedWith(t, s, nomad.QueryOptions{Region: "global"})
+		return err
+	})
 	if err != nil {
-		t.Fatal(err)
-	}
-	defer st.Close()
-	var reply nomad.SnapshotSaveResponse
-	err = errors.Join(st.Encode(&nomad.SnapshotSaveRequest{QueryOptions: nomad.QueryOptions{Region: "global"}}), st.Decode(&reply))
-	if err != nil || reply.ErrorMsg != "" {
-		t.Fatalf("Operator.SnapshotSave: %v, %s", err, reply.ErrorMsg)
-	}
-	raw, err := io.ReadAll(st)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if digest, err := snapshot.Digest(bytes.NewReader(raw)); err != nil || digest != reply.SnapshotChecksum {
-		t.Errorf("the digest is %q, %q was told", digest, reply.SnapshotChecksum)
+		t.Fatalf("Operator.SnapshotSave: %v", err)
 	}
 	return raw
 }
@@ -78,7 +68,7 @@ func restoreOnce(t testing.TB, open func() (*rpc.Stream, error), raw []byte, end
 	return nil
 }
 
-// savedWith is saved with query options; what fails is returned.
+// savedWith returns an archive by query options; what fails is returned.
 func savedWith(t testing.TB, s *server.Server, q nomad.QueryOptions) ([]byte, error) {
 	t.Helper()
 	st, err := s.Stream(within(t), "Operator.SnapshotSave")
@@ -91,9 +81,16 @@ func savedWith(t testing.TB, s *server.Server, q nomad.QueryOptions) ([]byte, er
 		return nil, err
 	}
 	if reply.ErrorMsg != "" {
-		return nil, fmt.Errorf("%d %s", reply.ErrorCode, reply.ErrorMsg)
+		return nil, fmt.Errorf("%d %w", reply.ErrorCode, nomad.ErrorFromText(reply.ErrorMsg))
 	}
-	return io.ReadAll(st)
+	raw, err := io.ReadAll(st)
+	if err != nil {
+		return nil, err
+	}
+	if digest, err := snapshot.Digest(bytes.NewReader(raw)); err != nil || digest != reply.SnapshotChecksum {
+		t.Errorf("the digest is %q, %q was told", digest, reply.SnapshotChecksum)
+	}
+	return raw, nil
 }
 
 func inProcess(t testing.TB, s *server.Server) func() (*rpc.Stream, error) {
