@@ -22,10 +22,10 @@ import (
 
 // Bounds of waiting.
 const (
-	askWithin   = time.Second      // one question to one server
-	readyWithin = 45 * time.Second // until a server answers, or all agree
+	askWithin   = time.Second     // one question to one server
+	readyWithin = 2 * time.Minute // until a server answers, or all agree
 	poll        = 25 * time.Millisecond
-	endWithin   = 20 * time.Second // of a server that was asked to end
+	endWithin   = time.Minute // of a server that was asked to end
 )
 
 // Options say what to start.

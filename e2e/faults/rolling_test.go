@@ -19,7 +19,7 @@ import (
 
 // longestPause is how long writes may stand still while a server is restarted in an
 // orderly way, on a busy machine.
-const longestPause = 10 * time.Second
+const longestPause = 30 * time.Second
 
 // client starts a client that runs tasks, and a job with three of them.
 func (s *trio) client() *cluster.Agent {
