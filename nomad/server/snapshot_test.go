@@ -326,8 +326,10 @@ func TestRestoreUnderLoad(t *testing.T) {
 				return
 			default:
 			}
-			j := batchJob(fmt.Sprint("load", i%20), 1)                                                                                      // the node has room for one more
-			s.Call(t.Context(), "Job.Register", &nomad.JobRegisterRequest{Job: j, WriteRequest: nomad.WriteRequest{Region: "global"}}, nil) // may be aborted by the restore
+			j := batchJob(fmt.Sprint("load", i%20), 1) // the node has room for one more
+
+			// It may be aborted by the restore.
+			s.Call(t.Context(), "Job.Register", &nomad.JobRegisterRequest{Job: j, WriteRequest: nomad.WriteRequest{Region: "global"}}, nil)
 		}
 	}()
 	for range 10 {
