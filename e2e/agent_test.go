@@ -21,11 +21,35 @@ func withDefault(text, value string) string {
 	return strings.Replace(text, "type        = string", "type        = string\n  default     = \""+value+"\"", 1)
 }
 
+// tempDir is a directory that goes when the test ends. Agents work in it: the supervisor of one
+// that was killed goes on for two seconds, and makes files ahead there.
+func tempDir(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	t.Cleanup(func() { cleared(t, dir) })
+	return dir
+}
+
+// cleared removes a directory in which something may still end.
+func cleared(t *testing.T, dir string) {
+	t.Helper()
+	var err error
+	defer func() {
+		if err != nil {
+			t.Log(err)
+		}
+	}()
+	within(t, patience, dir+" is removed", func() bool {
+		err = os.RemoveAll(dir)
+		return err == nil
+	})
+}
+
 // devAgent starts an agent in dev mode that ends with the test. Tasks may
 // unveil paths; without root, exec2 runs with what Landlock alone gives.
 func devAgent(t *testing.T, args ...string) *cluster.Agent {
 	t.Helper()
-	dir := t.TempDir()
+	dir := tempDir(t)
 	cfg := filepath.Join(dir, "exec2.hcl")
 	write(t, cfg, unveiling())
 	return start(t, cluster.Options{Dir: dir, Args: append([]string{"-dev", "-config=" + cfg}, args...)})

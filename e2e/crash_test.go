@@ -22,7 +22,7 @@ const (
 // run on, none is restarted, no log byte is lost, and the exit codes of those
 // that ended meanwhile are right, told within 5 s.
 func TestKilledAgentFindsItsTasks(t *testing.T) {
-	dir := t.TempDir()
+	dir := tempDir(t)
 	cfg := filepath.Join(dir, "raw.hcl")
 	write(t, cfg, "plugin \"raw_exec\" {\n  config {\n    enabled = true\n  }\n}\n")
 	o := cluster.Options{Dir: dir, Args: []string{"-server", "-client", "-bootstrap-expect=1", "-bind=127.0.0.1", "-data-dir=" + filepath.Join(dir, "data"), "-config=" + cfg}}

@@ -20,7 +20,7 @@ func refusal(t *testing.T, o cluster.Options) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	cfg := filepath.Join(t.TempDir(), "free.hcl")
+	cfg := filepath.Join(tempDir(t), "free.hcl")
 	write(t, cfg, "ports {\n http = 0\n rpc = 0\n serf = 0\n}\n")
 	cmd := exec.CommandContext(ctx, "nomad", append([]string{"agent", "-config=" + cfg}, o.Args...)...)
 	var stderr bytes.Buffer
@@ -45,7 +45,7 @@ func refusal(t *testing.T, o cluster.Options) string {
 // A damaged file of the agent's is told in one line, is not touched, and when it is
 // restored the agent goes on.
 func TestDamagedFiles(t *testing.T) {
-	dir := t.TempDir()
+	dir := tempDir(t)
 	cfg := filepath.Join(dir, "drivers.hcl")
 	write(t, cfg, testDrivers)
 	a := start(t, cluster.Options{Dir: dir, Args: []string{"-server", "-client", "-bootstrap-expect=1", "-bind=127.0.0.1", "-data-dir=" + filepath.Join(dir, "data"), "-config=" + cfg}})
@@ -100,7 +100,7 @@ func TestDirectoriesRefused(t *testing.T) {
 			t.Errorf("a second %s said %q", name, text)
 		}
 	}
-	dir := t.TempDir()
+	dir := tempDir(t)
 	write(t, filepath.Join(dir, "file"), "")
 	for _, role := range [][]string{{"-server", "-bootstrap-expect=1"}, {"-client", "-servers=127.0.0.1:1"}} {
 		text := refusal(t, cluster.Options{Args: append(role, "-bind=127.0.0.1", "-data-dir="+filepath.Join(dir, "file"))})

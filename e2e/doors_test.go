@@ -66,7 +66,7 @@ func stolenKeys(t *testing.T, a *cluster.Agent) testtokens.Maker {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	archive, err := snapshot.Open(resp.Body, t.TempDir())
+	archive, err := snapshot.Open(resp.Body, tempDir(t))
 	if err != nil {
 		t.Fatal(err)
 	}

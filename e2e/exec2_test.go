@@ -26,7 +26,7 @@ func exec2Agent(t *testing.T, options string) (a *cluster.Agent, data string) {
 	if abi, err := landlock.ABI(); err != nil || abi < landlock.ABIScopes {
 		t.Skipf("needs Landlock ABI %d: have %d, %v", landlock.ABIScopes, abi, err)
 	}
-	dir := t.TempDir()
+	dir := tempDir(t)
 	for _, d := range []string{dir, filepath.Dir(dir)} { // tasks pass through
 		if err := os.Chmod(d, 0o711); err != nil {
 			t.Fatal(err)

@@ -68,10 +68,10 @@ func runIn(t *testing.T, a *cluster.Agent, alloc, task, script string, stdin io.
 // by the SDK.
 func TestExecThroughACluster(t *testing.T) {
 	asRoot(t)
-	cfg := filepath.Join(t.TempDir(), "exec.hcl")
+	cfg := filepath.Join(tempDir(t), "exec.hcl")
 	write(t, cfg, execDrivers)
 	s := startServersWith(t, func(o *cluster.Options) { o.Args = append(o.Args, "-config="+cfg) })
-	dir := filepath.Join(passable(t, t.TempDir()), "client")
+	dir := filepath.Join(passable(t, tempDir(t)), "client")
 	cl := startIn(t, cluster.Options{Dir: dir, Args: []string{"-client", "-bind=127.0.0.1", "-data-dir=" + filepath.Join(dir, "data"), "-config=" + cfg,
 		fmt.Sprintf("-servers=127.0.0.1:%d", s.all[0].RPC)}})
 	defer purgeAll(t, cl)
@@ -139,7 +139,7 @@ func execFaults(t *testing.T, a, client *cluster.Agent, alloc string) {
 
 func TestExecIsRefused(t *testing.T) {
 	asRoot(t)
-	dir := t.TempDir()
+	dir := tempDir(t)
 	cfg := filepath.Join(dir, "disabled.hcl")
 	write(t, cfg, "client {\n  disable_remote_exec = true\n}\n")
 	a := start(t, cluster.Options{Dir: dir, Args: []string{"-dev", "-config=" + cfg}})
@@ -375,7 +375,7 @@ func TestExecInATerminal(t *testing.T) {
 // The command line without a terminal: pipes, exit codes, faults.
 func TestExecCommand(t *testing.T) {
 	asRoot(t)
-	cfg := filepath.Join(t.TempDir(), "exec.hcl")
+	cfg := filepath.Join(tempDir(t), "exec.hcl")
 	write(t, cfg, execDrivers)
 	a := devAgent(t, "-config="+cfg)
 	defer purgeAll(t, a)

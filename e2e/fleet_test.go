@@ -41,7 +41,7 @@ type fleet struct {
 // newFleet starts a server whose configuration is extra.
 func newFleet(t *testing.T, extra string) *fleet {
 	t.Helper()
-	f := &fleet{t: t, dir: t.TempDir()}
+	f := &fleet{t: t, dir: tempDir(t)}
 	cfg := filepath.Join(f.dir, "server.hcl")
 	write(t, cfg, extra)
 	dir := filepath.Join(f.dir, "server")

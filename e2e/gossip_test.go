@@ -13,7 +13,7 @@ import (
 // The official SDK rotates the key of gossip.
 func TestSDKRotatesGossipKeys(t *testing.T) {
 	const old, next = "MDEyMzQ1Njc4OWFiY2RlZg==", "ZmVkY2JhOTg3NjU0MzIxMA=="
-	dir := t.TempDir()
+	dir := tempDir(t)
 	a := startIn(t, cluster.Options{Dir: dir, Args: []string{"-server", "-bootstrap-expect=1", "-bind=127.0.0.1", "-data-dir=" + filepath.Join(dir, "data"), "-encrypt=" + old}})
 	c, err := sdk.NewClient(&sdk.Config{Address: a.Address()})
 	if err != nil {

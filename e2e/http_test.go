@@ -224,7 +224,7 @@ func TestHTTPErrors(t *testing.T) {
 
 // A body over the limit is refused before it is read whole, told or not.
 func TestBodyLimit(t *testing.T) {
-	dir := t.TempDir()
+	dir := tempDir(t)
 	cfg := filepath.Join(dir, "limit.hcl")
 	write(t, cfg, "limits {\n http_max_request_body = \"1MB\"\n}\nhttp_api_response_headers {\n X-Own = \"yes\"\n}\n")
 	a := devAgent(t, "-config="+cfg)
@@ -268,7 +268,7 @@ func (b *endlessBody) Close() error { return nil }
 // A follower of logs sees every line across rotations, compressed too; when readers
 // hang up, the agent is rid of them.
 func TestFollowLogs(t *testing.T) {
-	dir := t.TempDir()
+	dir := tempDir(t)
 	cfg := filepath.Join(dir, "debug.hcl")
 	write(t, cfg, "enable_debug = true\n")
 	a := devAgent(t, "-config="+cfg)

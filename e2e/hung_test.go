@@ -33,8 +33,8 @@ const noLeader = "No cluster leader"
 func withNode(t *testing.T) (s *servers, cl *cluster.Agent, alloc *api.AllocationListStub) {
 	t.Helper()
 	s = startServers(t)
-	dir := filepath.Join(t.TempDir(), "client")
-	cfg := filepath.Join(t.TempDir(), "raw.hcl")
+	dir := filepath.Join(tempDir(t), "client")
+	cfg := filepath.Join(tempDir(t), "raw.hcl")
 	write(t, cfg, "plugin \"raw_exec\" {\n  config {\n    enabled = true\n  }\n}\n")
 	cl = startIn(t, cluster.Options{Dir: dir, Args: []string{"-client", "-bind=127.0.0.1", "-data-dir=" + filepath.Join(dir, "data"), "-config=" + cfg,
 		fmt.Sprintf("-servers=127.0.0.1:%d", s.all[0].RPC)}})

@@ -99,7 +99,7 @@ func rawHolder(t *testing.T, s *servers, cl *cluster.Agent, id string) holder {
 // The tokens of an allocation that is stopped, purged, or on a node that is down, are
 // refused by every server, wherever they are shown.
 func TestTokensEndEverywhere(t *testing.T) {
-	cfg := filepath.Join(t.TempDir(), "fast.hcl")
+	cfg := filepath.Join(tempDir(t), "fast.hcl")
 	write(t, cfg, "server {\n  min_heartbeat_ttl = \"1s\"\n  heartbeat_grace = \"10s\"\n  failover_heartbeat_ttl = \"15s\"\n  max_heartbeats_per_second = 1000\n}\n")
 	s := startServersWith(t, func(o *cluster.Options) { o.Args = append(o.Args, "-config="+cfg) })
 	cl, doomed := rawClient(t, s.all...), rawClient(t, s.all[1])

@@ -79,8 +79,8 @@ func payloadOf(token string) (map[string]any, error) {
 // rawClient starts a client of servers that runs tasks as they are.
 func rawClient(t *testing.T, servers ...*cluster.Agent) *cluster.Agent {
 	t.Helper()
-	dir := filepath.Join(t.TempDir(), "client")
-	cfg := filepath.Join(t.TempDir(), "raw.hcl")
+	dir := filepath.Join(tempDir(t), "client")
+	cfg := filepath.Join(tempDir(t), "raw.hcl")
 	write(t, cfg, testDrivers)
 	var addrs []string
 	for _, s := range servers {
@@ -119,7 +119,7 @@ func TestTokenFileIsNeverOld(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	enough := filepath.Join(t.TempDir(), "enough")
+	enough := filepath.Join(tempDir(t), "enough")
 	ids := []*api.WorkloadIdentity{{Name: "short", Audience: []string{"aud.example"}, File: true, TTL: 15 * time.Second}} // half of it is left for the start of an agent
 	al := register(t, cl, rawTask("holder", ids, self, "holder", "nomad_short.jwt", enough), "running")
 	file := filepath.Join(secretsOf(cl, al), "nomad_short.jwt")
@@ -190,7 +190,7 @@ func textOf(t *testing.T, a *cluster.Agent, al *api.AllocationListStub) string {
 // A renewed token is told as the job says: by a restart, by a signal, not at all; and a
 // task that cannot be told is ended.
 func TestChangeModes(t *testing.T) {
-	dir := t.TempDir()
+	dir := tempDir(t)
 	cfg := filepath.Join(dir, "drivers.hcl")
 	write(t, cfg, testDrivers)
 	a := start(t, cluster.Options{Dir: dir, Args: []string{"-server", "-client", "-bootstrap-expect=1", "-bind=127.0.0.1", "-data-dir=" + filepath.Join(dir, "data"), "-config=" + cfg}})

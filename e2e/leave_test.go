@@ -44,7 +44,7 @@ func (s *servers) status(through *cluster.Agent, name, status string) {
 // A leader that is told to leave is out at once and others lead; with rejoin_after_leave
 // it comes back by itself, with its data. One that ends without leaving stays a voter.
 func TestServersLeaveAndComeBack(t *testing.T) {
-	cfg := filepath.Join(t.TempDir(), "leave.hcl")
+	cfg := filepath.Join(tempDir(t), "leave.hcl")
 	write(t, cfg, "leave_on_terminate = true\nautopilot {\n  server_stabilization_time = \"1s\"\n}\nserver {\n  rejoin_after_leave = true\n}\n")
 	s := startServersWith(t, func(o *cluster.Options) { o.Args = append(o.Args, "-config="+cfg) })
 	lead := s.agreed()

@@ -17,7 +17,7 @@ import (
 // Two regions: what is asked of one about the other goes there, writes and streams too,
 // and their servers never vote for each other.
 func TestRegions(t *testing.T) {
-	dir := t.TempDir()
+	dir := tempDir(t)
 	agent := func(name string, args ...string) *cluster.Agent {
 		at := filepath.Join(dir, name)
 		return startIn(t, cluster.Options{Dir: at, Args: append([]string{"-bind=127.0.0.1", "-node=" + name, "-data-dir=" + filepath.Join(at, "data")}, args...)})

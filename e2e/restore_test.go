@@ -27,8 +27,8 @@ import (
 func TestRestoreWithARunningClient(t *testing.T) {
 	s := startServers(t)
 	empty := snapshotOf(t, s.all[1]) // no node yet
-	dir, gate := filepath.Join(t.TempDir(), "client"), filepath.Join(t.TempDir(), "gate")
-	cfg := filepath.Join(t.TempDir(), "raw.hcl")
+	dir, gate := filepath.Join(tempDir(t), "client"), filepath.Join(tempDir(t), "gate")
+	cfg := filepath.Join(tempDir(t), "raw.hcl")
 	write(t, cfg, "plugin \"raw_exec\" {\n  config {\n    enabled = true\n  }\n}\n")
 	cl := startIn(t, cluster.Options{Dir: dir, Args: []string{"-client", "-bind=127.0.0.1", "-data-dir=" + filepath.Join(dir, "data"), "-config=" + cfg,
 		fmt.Sprintf("-servers=127.0.0.1:%d", s.all[0].RPC)}})
@@ -137,7 +137,7 @@ func TestLeaderDiesDuringASave(t *testing.T) {
 		}
 	}))
 	defer proxy.Close()
-	dir := t.TempDir()
+	dir := tempDir(t)
 	cmd := exec.Command(through.Bin, "operator", "snapshot", "save", "-address="+proxy.URL, "x.snap")
 	cmd.Dir = dir
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

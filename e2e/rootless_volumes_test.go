@@ -21,7 +21,7 @@ func TestRootlessVolumes(t *testing.T) {
 		return
 	}
 	dir := store(t, map[string]string{"in": "from the node\n"})
-	cfg := filepath.Join(t.TempDir(), "volumes.hcl")
+	cfg := filepath.Join(tempDir(t), "volumes.hcl")
 	write(t, cfg, volumes(dir))
 	a := devAgent(t, "-config="+cfg)
 	t.Cleanup(func() { purgeAll(t, a) })

@@ -18,7 +18,7 @@ import (
 // explaining is an agent that tells what its sandboxes refuse.
 func explaining(t *testing.T) *cluster.Agent {
 	t.Helper()
-	dir := t.TempDir()
+	dir := tempDir(t)
 	cfg := filepath.Join(dir, "explain.hcl")
 	write(t, cfg, strings.Replace(unveiling(), "config {", "config {\n    explain_denials = \"audit\"", 1))
 	return start(t, cluster.Options{Dir: dir, Args: []string{"-dev", "-config=" + cfg}})
@@ -62,7 +62,7 @@ func TestLearn(t *testing.T) {
 	if err := os.Chmod(dir, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(t.TempDir(), "job.nomad.hcl")
+	file := filepath.Join(tempDir(t), "job.nomad.hcl")
 	write(t, file, refusedJob("learner", "service", dir, "true"))
 
 	out, err := nomadCommand(t, a, "job", "learn", "-json", file)
@@ -105,7 +105,7 @@ func TestLearn(t *testing.T) {
 func TestLearnWithoutAudit(t *testing.T) {
 	needsSandbox(t)
 	a := devAgent(t)
-	file := filepath.Join(t.TempDir(), "job.nomad.hcl")
+	file := filepath.Join(tempDir(t), "job.nomad.hcl")
 	write(t, file, refusedJob("learner", "batch", "/var/tmp", "true"))
 	out, err := nomadCommand(t, a, "job", "learn", file)
 	if err == nil || !strings.Contains(out, `explain_denials = "audit"`) {

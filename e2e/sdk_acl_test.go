@@ -27,7 +27,7 @@ type guarded struct {
 
 func newGuarded(t *testing.T) *guarded {
 	t.Helper()
-	dir := t.TempDir()
+	dir := tempDir(t)
 	cfg := filepath.Join(dir, "acl.hcl")
 	write(t, cfg, "acl {\n  enabled = true\n  token_min_expiration_ttl = \"1s\"\n}\n"+unveiling())
 	a := start(t, cluster.Options{Dir: dir, Args: []string{"-dev", "-config=" + cfg}, Secret: bootSecret})

@@ -112,7 +112,7 @@ func demoJob(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
+	dir := tempDir(t)
 	for _, d := range []string{dir, filepath.Dir(dir)} { // tasks pass through
 		if err := os.Chmod(d, 0o711); err != nil {
 			t.Fatal(err)

@@ -23,7 +23,7 @@ func TestSecretsOfAgentsStayInside(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: it reads the environment of tasks")
 	}
-	dir := t.TempDir()
+	dir := tempDir(t)
 	gossip := base64.StdEncoding.EncodeToString([]byte("canary gossip key of thirty-two b"[:32]))
 	cfg := filepath.Join(dir, "server.hcl")
 	write(t, cfg, "server {\n  encrypt = \""+gossip+"\"\n  client_introduction {\n    enforcement = \"strict\"\n  }\n}\ntelemetry {\n  prometheus_metrics = true\n}\n")

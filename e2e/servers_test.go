@@ -33,7 +33,7 @@ func startServers(t *testing.T) *servers {
 func startServersWith(t *testing.T, more func(*cluster.Options)) *servers {
 	t.Helper()
 	s := &servers{t: t}
-	dir := t.TempDir()
+	dir := tempDir(t)
 	first := 0
 	for i := range 3 {
 		o := cluster.Options{Dir: filepath.Join(dir, fmt.Sprint(i))}
@@ -122,8 +122,8 @@ func (s *servers) check(through *cluster.Agent, stale bool) {
 // on, none that was acknowledged is lost, and the tasks of a client run on.
 func TestKilledLeadersLoseNothing(t *testing.T) {
 	s := startServers(t)
-	dir := filepath.Join(t.TempDir(), "client")
-	cfg := filepath.Join(t.TempDir(), "raw.hcl")
+	dir := filepath.Join(tempDir(t), "client")
+	cfg := filepath.Join(tempDir(t), "raw.hcl")
 	write(t, cfg, "plugin \"raw_exec\" {\n  config {\n    enabled = true\n  }\n}\n")
 	cl := startIn(t, cluster.Options{Dir: dir, Args: []string{"-client", "-bind=127.0.0.1", "-data-dir=" + filepath.Join(dir, "data"), "-config=" + cfg,
 		fmt.Sprintf("-servers=127.0.0.1:%d", s.all[0].RPC)}})

@@ -37,9 +37,9 @@ func (l *lines) has(text string) bool {
 // The snapshot agent takes and rotates snapshots of a real server, lives through its
 // outage, and ends cleanly.
 func TestSnapshotAgent(t *testing.T) {
-	dir, out := t.TempDir(), t.TempDir()
+	dir, out := tempDir(t), tempDir(t)
 	srv := startIn(t, cluster.Options{Dir: dir, Args: []string{"-server", "-bootstrap-expect=1", "-bind=127.0.0.1", "-data-dir=" + filepath.Join(dir, "data")}})
-	cfg := filepath.Join(t.TempDir(), "agent.hcl")
+	cfg := filepath.Join(tempDir(t), "agent.hcl")
 	write(t, cfg, fmt.Sprintf("nomad {\n  address = %q\n}\nsnapshot {\n  interval = \"1h\"\n  retain   = 2\n  prefix   = \"east\"\n}\nlocal_storage {\n  path = %q\n}\n", srv.Address(), out))
 	var log lines
 	cmd := exec.Command(srv.Bin, "operator", "snapshot", "agent", "-interval=50ms", "-log-json", cfg)

@@ -36,7 +36,7 @@ type loginAgent struct {
 
 func newLoginAgent(t *testing.T) *loginAgent {
 	t.Helper()
-	dir := t.TempDir()
+	dir := tempDir(t)
 	for _, d := range []string{dir, filepath.Dir(dir)} { // tasks pass through
 		if err := os.Chmod(d, 0o711); err != nil {
 			t.Fatal(err)

@@ -15,7 +15,7 @@ const startedAtOnce = 12 // tasks whose start a crash meets
 // The agent is killed in the very milliseconds in which tasks start, again and
 // again: none is started twice, none is forgotten.
 func TestKilledWhileTasksStart(t *testing.T) {
-	dir := t.TempDir()
+	dir := tempDir(t)
 	cfg := filepath.Join(dir, "drivers.hcl")
 	write(t, cfg, testDrivers)
 	a := start(t, cluster.Options{Dir: dir, Args: []string{"-server", "-client", "-bootstrap-expect=1", "-bind=127.0.0.1", "-data-dir=" + filepath.Join(dir, "data"), "-config=" + cfg}})

@@ -129,7 +129,7 @@ exit 1`, marks, out, script))
 // outside makes a directory with what a start might fall for.
 func outside(t *testing.T) string {
 	t.Helper()
-	dir := t.TempDir()
+	dir := tempDir(t)
 	for _, d := range []string{dir, filepath.Dir(dir)} {
 		if err := os.Chmod(d, 0o711); err != nil {
 			t.Fatal(err)

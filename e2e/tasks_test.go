@@ -234,7 +234,7 @@ func forcedReschedule(t *testing.T, a *cluster.Agent) {
 }
 
 func killedAsAsked(t *testing.T, a *cluster.Agent) {
-	mark := filepath.Join(t.TempDir(), "mark")
+	mark := filepath.Join(tempDir(t), "mark")
 	id, _ := run(t, a, job("kill", "", shell("trap 'echo got >> "+mark+"' USR1; echo $$; while true; do sleep 0.05; done",
 		`kill_signal = "SIGUSR1"`, `kill_timeout = "8s"`))) // time for the trap, on a busy machine too
 	al := await(t, a, id, "running", 1)[0]
@@ -302,7 +302,7 @@ func updatedInPlace(t *testing.T, a *cluster.Agent) {
 }
 
 func restartedAll(t *testing.T, a *cluster.Agent) {
-	file := filepath.Join(t.TempDir(), "starts")
+	file := filepath.Join(tempDir(t), "starts")
 	say := func(word string) string { return "echo " + word + " >> " + file + "; " }
 	id, _ := run(t, a, job("restart-all", "", named("pre", shell(say("pre"), lifecycle("prestart", false)))+shell(say("main")+"exec sleep 3600")))
 	al := await(t, a, id, "running", 1)[0]

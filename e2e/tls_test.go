@@ -35,7 +35,7 @@ var roles = []string{"server", "client", "cli"}
 // newAuthority makes a CA and certificates of all roles, "one", and has them used.
 func newAuthority(t *testing.T) *authority {
 	t.Helper()
-	k := &authority{t: t, dir: t.TempDir()}
+	k := &authority{t: t, dir: tempDir(t)}
 	k.use = filepath.Join(k.dir, "use")
 	mkdir(t, k.use)
 	k.makeCA("one")
@@ -149,7 +149,7 @@ func startSafe(t *testing.T) *safe {
 	c.servers = startServersWith(t, func(o *cluster.Options) {
 		o.TLS, o.Args = k.user(), append(o.Args, k.config("server", verifyNames))
 	})
-	dir := filepath.Join(t.TempDir(), "client")
+	dir := filepath.Join(tempDir(t), "client")
 	c.client = startIn(t, cluster.Options{Dir: dir, TLS: k.user(), Args: []string{"-client", "-bind=127.0.0.1", "-data-dir=" + filepath.Join(dir, "data"),
 		k.config("client", verifyNames), fmt.Sprintf("-servers=127.0.0.1:%d", c.all[0].RPC)}})
 	registers(t, c.all[1], countingJob(crashEnded, ""))
@@ -333,7 +333,7 @@ func (c *safe) commandLine(t *testing.T) {
 // others by gossip: it gets no vote, no log, and no leader.
 func (c *safe) intruders(t *testing.T) {
 	alien := newAuthority(t)
-	says := refusal(t, cluster.Options{Args: []string{"-server", "-bootstrap-expect=1", "-bind=127.0.0.1", "-data-dir=" + filepath.Join(t.TempDir(), "data"),
+	says := refusal(t, cluster.Options{Args: []string{"-server", "-bootstrap-expect=1", "-bind=127.0.0.1", "-data-dir=" + filepath.Join(tempDir(t), "data"),
 		c.keys.config("cli", verifyNames)}})
 	if !strings.Contains(says, "server authentication") {
 		t.Errorf("a server with the certificate of a user says %q", says)
@@ -360,8 +360,8 @@ func (k *authority) foreign(alien *authority) string {
 
 // intrude starts a server that joins the gossip of the cluster.
 func (c *safe) intrude(t *testing.T, flag string, alien *authority) {
-	dir := filepath.Join(t.TempDir(), "intruder")
-	leaves := filepath.Join(t.TempDir(), "leaves.hcl")
+	dir := filepath.Join(tempDir(t), "intruder")
+	leaves := filepath.Join(tempDir(t), "leaves.hcl")
 	write(t, leaves, "leave_on_terminate = true\n")
 	o := cluster.Options{Dir: dir, Args: []string{"-server", "-bind=127.0.0.1", "-node=intruder", "-bootstrap-expect=3", "-data-dir=" + filepath.Join(dir, "data"),
 		fmt.Sprintf("-retry-join=127.0.0.1:%d", c.all[0].Serf), "-config=" + leaves, flag}}

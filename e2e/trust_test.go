@@ -55,7 +55,7 @@ func newFront(t *testing.T, serve func(http.Handler) *httptest.Server) *front {
 // issuing starts an agent whose tokens name the front.
 func issuing(t *testing.T, f *front) *cluster.Agent {
 	t.Helper()
-	dir := t.TempDir()
+	dir := tempDir(t)
 	for _, d := range []string{dir, filepath.Dir(dir)} { // tasks pass through
 		if err := os.Chmod(d, 0o711); err != nil {
 			t.Fatal(err)
@@ -229,7 +229,7 @@ func checkWithJose(t *testing.T, f *front, token func(name string) string) {
 // built builds a program of the source.
 func built(t *testing.T, pkg string) string {
 	t.Helper()
-	bin := filepath.Join(t.TempDir(), filepath.Base(pkg))
+	bin := filepath.Join(tempDir(t), filepath.Base(pkg))
 	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", bin, pkg)
 	cmd.Dir = ".."
 	if out, err := cmd.CombinedOutput(); err != nil {

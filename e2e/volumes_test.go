@@ -21,7 +21,7 @@ func volumes(dir string) string {
 // store makes a directory that every user may write to.
 func store(t *testing.T, files map[string]string) string {
 	t.Helper()
-	dir := filepath.Join(passable(t, t.TempDir()), "store")
+	dir := filepath.Join(passable(t, tempDir(t)), "store")
 	if err := errors.Join(os.Mkdir(dir, 0o777), os.Chmod(dir, 0o777)); err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +47,7 @@ func passable(t *testing.T, dir string) string {
 func volumeAgent(t *testing.T, dir string) *cluster.Agent {
 	t.Helper()
 	asRoot(t)
-	cfg := filepath.Join(t.TempDir(), "volumes.hcl")
+	cfg := filepath.Join(tempDir(t), "volumes.hcl")
 	write(t, cfg, volumes(dir))
 	return devAgent(t, "-config="+cfg)
 }
@@ -208,7 +208,7 @@ func TestVolumeRights(t *testing.T) {
 
 // An agent whose volume is not there does not start, and says which.
 func TestVolumeThatIsNotThere(t *testing.T) {
-	dir := t.TempDir()
+	dir := tempDir(t)
 	cfg := filepath.Join(dir, "v.hcl")
 	write(t, cfg, volumes(filepath.Join(dir, "nowhere")))
 	bin, err := exec.LookPath("nomad")
