@@ -65,16 +65,25 @@ func within(t testing.TB) context.Context {
 	return ctx
 }
 
+// leadersLost is how many leaders a test may lose in the midst of one call.
+const leadersLost = 5
+
 // led makes a call again as long as no leader took it: calls are held for a while, but on
 // a busy machine an election, and what a leader does before it is ready, may take longer.
-// So it does when the leader was lost midway: what tests write may be written twice.
+// So it does a few times when whoever took it was lost: what tests write may be written twice.
 func led(t testing.TB, call func(context.Context) error) error {
 	t.Helper()
 	ctx := within(t)
-	for {
+	for lost := 0; ; {
 		err := call(ctx)
-		again := errors.Is(err, nomad.ErrNoLeader) || errors.Is(err, nomad.ErrNotReady) || errors.Is(err, nomad.ErrMaybeApplied)
-		if !again || ctx.Err() != nil {
+		switch {
+		case ctx.Err() != nil:
+			return err
+		case errors.Is(err, nomad.ErrMaybeApplied):
+			if lost++; lost > leadersLost {
+				return err
+			}
+		case !errors.Is(err, nomad.ErrNoLeader) && !errors.Is(err, nomad.ErrNotReady):
 			return err
 		}
 	}
