@@ -78,9 +78,9 @@ func (p *planner) ReblockEval(ctx context.Context, eval *nomad.Evaluation) error
 	return p.send(ctx, "Eval.Reblock", eval)
 }
 
-// send writes evals by the method.
-func (p *planner) send(ctx context.Context, method string, evals ...*nomad.Evaluation) error {
-	req := &nomad.EvalUpdateRequest{Evals: evals, EvalToken: p.token, WriteRequest: p.write()}
+// send writes eval by the method.
+func (p *planner) send(ctx context.Context, method string, eval *nomad.Evaluation) error {
+	req := &nomad.EvalUpdateRequest{Evals: []*nomad.Evaluation{eval}, EvalToken: p.token, WriteRequest: p.write()}
 	if err := p.cfg.RPC.Call(ctx, method, req, &nomad.GenericResponse{}); err != nil {
 		return fmt.Errorf("%s: %w", method, err)
 	}
