@@ -80,10 +80,10 @@ func left(list []bpf.Instruction, nr, arch uint32) ([]bpf.Instruction, bool) {
 	if !ok {
 		return nil, false
 	}
-	for todo := []place{first}; len(todo) > 0; { // in order of their places
-		slices.SortFunc(todo, func(a, b place) int { return a.at - b.at })
-		p := todo[0]
-		todo = todo[1:]
+	for ahead := []place{first}; len(ahead) > 0; { // in order of their places
+		slices.SortFunc(ahead, func(a, b place) int { return a.at - b.at })
+		p := ahead[0]
+		ahead = ahead[1:]
 		if _, seen := l.at[p]; seen {
 			continue
 		}
@@ -92,7 +92,7 @@ func left(list []bpf.Instruction, nr, arch uint32) ([]bpf.Instruction, bool) {
 		if !ok {
 			return nil, false
 		}
-		todo = append(todo, next...)
+		ahead = append(ahead, next...)
 	}
 	return l.link()
 }
@@ -134,10 +134,11 @@ func (l *leaving) skip(p place) (place, bool) {
 			if !ok {
 				return p, false
 			}
-			p.at += 1 + int(in.SkipFalse)
+			skip := in.SkipFalse
 			if holds {
-				p.at += int(in.SkipTrue) - int(in.SkipFalse)
+				skip = in.SkipTrue
 			}
+			p.at += 1 + int(skip)
 		case bpf.RetConstant:
 			return place{at: p.at}, true // whatever was loaded
 		case bpf.ALUOpConstant:
