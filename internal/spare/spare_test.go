@@ -37,6 +37,15 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
+// filled is one that has made all of them.
+func filled(t *testing.T) *rig {
+	t.Helper()
+	r := newRig(t)
+	r.run()
+	r.await(20, 10)
+	return r
+}
+
 // run starts to make them.
 func (r *rig) run() {
 	r.t.Helper()
@@ -122,9 +131,7 @@ func TestPool(t *testing.T) {
 
 // TestNothingIsReplaced: a name that is taken stays, and the spare is for somebody else.
 func TestNothingIsReplaced(t *testing.T) {
-	r := newRig(t)
-	r.run()
-	r.await(20, 10)
+	r := filled(t)
 	to := t.TempDir()
 	if err := os.Symlink("elsewhere", filepath.Join(to, "a")); err != nil {
 		t.Fatal(err)
@@ -145,9 +152,7 @@ func TestNothingIsReplaced(t *testing.T) {
 
 // TestOneLevelDown: a name leads nowhere else.
 func TestOneLevelDown(t *testing.T) {
-	r := newRig(t)
-	r.run()
-	r.await(20, 10)
+	r := filled(t)
 	to := t.TempDir()
 	if err := os.Mkdir(filepath.Join(to, "in"), 0o700); err != nil {
 		t.Fatal(err)
@@ -165,9 +170,7 @@ func TestOneLevelDown(t *testing.T) {
 // TestHeirs: where what is made gets more from its directory than its place, nothing of
 // elsewhere is put.
 func TestHeirs(t *testing.T) {
-	r := newRig(t)
-	r.run()
-	r.await(20, 10)
+	r := filled(t)
 	group := t.TempDir()
 	if err := os.Chmod(group, 0o755|os.ModeSetgid); err != nil {
 		t.Fatal(err)

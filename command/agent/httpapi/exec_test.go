@@ -290,25 +290,33 @@ func TestExecKeepsIdleSessions(t *testing.T) {
 	}
 }
 
-// idleSession runs a session in which nobody says anything, and returns how it ended. One
-// that is answering is left when it has lived three times as long as a silent one may.
-func idleSession(t *testing.T, s *Server, answers bool) error {
+// patientServer serves a session whose caller may be silent for so long, and tells how it
+// ended.
+func patientServer(t *testing.T, s *Server, most time.Duration) (web *httptest.Server, over <-chan error) {
 	t.Helper()
-	over := make(chan error, 1)
-	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+	ended := make(chan error, 1)
+	web = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		x := newExecSession(s)
-		x.every, x.most = 20*time.Millisecond, 200*time.Millisecond
+		x.every, x.most = 20*time.Millisecond, most
 		ws, err := websocket.Accept(w, req, &websocket.AcceptOptions{OnPongReceived: x.pong})
 		if err != nil {
-			over <- err
+			ended <- err
 			return
 		}
 		x.ws = ws
 		err = x.run(req.Context(), &nomad.AllocExecRequest{})
-		over <- err
+		ended <- err
 		x.close(err)
 	}))
-	defer web.Close()
+	t.Cleanup(web.Close)
+	return web, ended
+}
+
+// idleSession runs a session in which nobody says anything, and returns how it ended. One
+// that is answering is left when it has lived three times as long as a silent one may.
+func idleSession(t *testing.T, s *Server, answers bool) error {
+	t.Helper()
+	web, over := patientServer(t, s, 200*time.Millisecond)
 	pings := make(chan struct{}, 100)
 	ws, _, err := websocket.Dial(t.Context(), web.URL, &websocket.DialOptions{OnPingReceived: func(context.Context, []byte) bool {
 		pings <- struct{}{}
@@ -362,20 +370,7 @@ func blockedSession(t *testing.T) error {
 		<-release
 		return nil
 	})
-	over := make(chan error, 1)
-	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		x := newExecSession(s)
-		x.every, x.most = 20*time.Millisecond, 400*time.Millisecond
-		ws, err := websocket.Accept(w, req, &websocket.AcceptOptions{OnPongReceived: x.pong})
-		if err != nil {
-			over <- err
-			return
-		}
-		x.ws = ws
-		over <- x.run(req.Context(), &nomad.AllocExecRequest{})
-		ws.CloseNow()
-	}))
-	defer web.Close()
+	web, over := patientServer(t, s, 400*time.Millisecond)
 	ws, _, err := websocket.Dial(t.Context(), web.URL, nil)
 	if err != nil {
 		t.Fatal(err)
