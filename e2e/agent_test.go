@@ -33,16 +33,7 @@ func tempDir(t *testing.T) string {
 // cleared removes a directory in which something may still end.
 func cleared(t *testing.T, dir string) {
 	t.Helper()
-	var err error
-	defer func() {
-		if err != nil {
-			t.Log(err)
-		}
-	}()
-	within(t, patience, dir+" is removed", func() bool {
-		err = os.RemoveAll(dir)
-		return err == nil
-	})
+	succeeds(t, "remove "+dir, func() error { return os.RemoveAll(dir) })
 }
 
 // devAgent starts an agent in dev mode that ends with the test. Tasks may

@@ -109,6 +109,21 @@ func within(t *testing.T, limit time.Duration, what string, ok func() bool) {
 	}
 }
 
+// succeeds tries until there is no error, and tells the last one when there is no end to them.
+func succeeds(t *testing.T, what string, try func() error) {
+	t.Helper()
+	var err error
+	defer func() {
+		if err != nil {
+			t.Logf("%s: %v", what, err)
+		}
+	}()
+	within(t, patience, what, func() bool {
+		err = try()
+		return err == nil
+	})
+}
+
 func onlyAlloc(t *testing.T, a *cluster.Agent, job string) *api.AllocationListStub {
 	t.Helper()
 	allocs := allAllocs(t, a, job)

@@ -100,22 +100,17 @@ func run(t *testing.T, a *cluster.Agent, hcl string) (job, eval string) {
 // or can't say what has become of a write.
 func acked(t *testing.T, what string, write func() error) {
 	t.Helper()
-	tries, err := 0, error(nil)
-	defer func() {
-		if t.Failed() {
-			t.Logf("%s: %v", what, err)
-		}
-	}()
-	within(t, patience, what+" is acknowledged", func() bool {
+	tries := 0
+	succeeds(t, what, func() error {
 		tries++
-		err = write()
+		err := write()
 		switch code := statusCode(err); {
 		case err == nil, tries > 1 && code == http.StatusNotFound: // it is gone since the try before
-			return true
+			return nil
 		case code != http.StatusInternalServerError:
 			t.Fatalf("%s: %v", what, err)
 		}
-		return false
+		return err
 	})
 }
 
@@ -146,10 +141,9 @@ func allocsOf(t *testing.T, a *cluster.Agent, job, status string) []*api.Allocat
 // allAllocs lists the allocations of a job, as soon as somebody can tell them.
 func allAllocs(t *testing.T, a *cluster.Agent, job string) (all []*api.AllocationListStub) {
 	t.Helper()
-	within(t, patience, "the allocations of "+job, func() (ok bool) {
-		var err error
+	succeeds(t, "list the allocations of "+job, func() (err error) {
 		all, _, err = a.Client.Jobs().Allocations(job, true, nil)
-		return err == nil
+		return err
 	})
 	return all
 }
