@@ -5,8 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -20,8 +24,8 @@ const retained = 2
 // unfinished is how the directory of a snapshot ends while it is written.
 const unfinished = ".tmp"
 
-// openSnapshots opens the snapshots below the raft directory. What a crash left
-// unfinished is removed: it may hold as much as the whole state.
+// openSnapshots opens the snapshots below the raft directory. What a crash left of one
+// that was being written or removed goes: it may hold as much as the whole state.
 func openSnapshots(raftDir string, log hclog.Logger) (*privateSnapshots, error) {
 	dir := filepath.Join(raftDir, "snapshots")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -31,14 +35,23 @@ func openSnapshots(raftDir string, log hclog.Logger) (*privateSnapshots, error) 
 	if err != nil {
 		return nil, fmt.Errorf("list snapshots: %w", err)
 	}
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return compareNames(b.Name(), a.Name()) })
+	whole := 0 // snapshots seen so far, the newest first
 	for _, e := range entries {
+		if !e.IsDir() {
+			continue
+		}
 		path := filepath.Join(dir, e.Name())
-		switch {
-		case !e.IsDir():
-		case strings.HasSuffix(e.Name(), unfinished):
-			err = os.RemoveAll(path)
-		default:
+		remove := strings.HasSuffix(e.Name(), unfinished)
+		if !remove {
 			err = checkMeta(filepath.Join(path, "meta.json"))
+			remove = whole >= retained && errors.Is(err, fs.ErrNotExist)
+		}
+		switch {
+		case remove:
+			err = os.RemoveAll(path)
+		case err == nil:
+			whole++
 		}
 		if err != nil {
 			return nil, fmt.Errorf("open snapshot: %w", err)
@@ -49,6 +62,26 @@ func openSnapshots(raftDir string, log hclog.Logger) (*privateSnapshots, error) 
 		return nil, fmt.Errorf("open snapshots: %w", err)
 	}
 	return &privateSnapshots{FileSnapshotStore: files, dir: dir}, nil
+}
+
+// compareNames orders the names of snapshots, TERM-INDEX-MILLISECONDS, by age; what
+// is named otherwise counts as the newest.
+func compareNames(a, b string) int {
+	return slices.Compare(nameNumbers(a), nameNumbers(b))
+}
+
+// nameNumbers reads the name of a snapshot; the largest number when it is none.
+func nameNumbers(name string) []uint64 {
+	parts := strings.Split(name, "-")
+	numbers := make([]uint64, len(parts))
+	for i, part := range parts {
+		n, err := strconv.ParseUint(part, 10, 64)
+		if err != nil {
+			return []uint64{math.MaxUint64}
+		}
+		numbers[i] = n
+	}
+	return numbers
 }
 
 // checkMeta fails when a snapshot would be passed over because it is not described.

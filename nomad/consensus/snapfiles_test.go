@@ -86,6 +86,46 @@ func TestUnfinishedSnapshot(t *testing.T) {
 	s.addNamespace(t, "two") // the server goes on
 }
 
+// A server killed while it removed a snapshot that it kept no longer starts, and
+// removes the rest. The last snapshots are not taken for that: theirs is an error.
+func TestHalfRemovedSnapshot(t *testing.T) {
+	good := t.TempDir()
+	s := open(t, good)
+	s.lead(t)
+	for _, name := range []string{"one", "two"} {
+		s.addNamespace(t, name)
+		if err := s.Snapshot(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.Close()
+	for id, starts := range map[string]bool{"2-1-1": true, "1-9000-1": true, "2-9000-1": false, "10-1-1": false, "east": false} {
+		t.Run(id, func(t *testing.T) {
+			dir := t.TempDir()
+			copyTree(t, good, dir)
+			left := filepath.Join(dir, "raft/snapshots", id)
+			if err := os.Mkdir(left, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(left, "state.bin"), []byte("half"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			s, err := tryOpen(t, dir)
+			if err == nil {
+				s.Close()
+			} else if !strings.Contains(err.Error(), left) {
+				t.Errorf("Open() = %v, want it to name %s", err, left)
+			}
+			if starts != (err == nil) {
+				t.Errorf("Open() = %v, want it to start: %t", err, starts)
+			}
+			if _, err := os.Lstat(left); starts != errors.Is(err, os.ErrNotExist) {
+				t.Errorf("%s: %v, want it removed: %t", left, err, starts)
+			}
+		})
+	}
+}
+
 // failing is an FSM whose snapshots end midway.
 type failing struct{ *fsm.FSM }
 
