@@ -270,10 +270,23 @@ func (s *trio) put(path string, at int64, text string) {
 }
 
 // All servers are killed at once under load, several times: they elect a leader by
-// themselves, and every acknowledged write is on each.
+// themselves, and every acknowledged write is on each. Those that take snapshots all
+// the time are killed while they write one, remove one, or cut the log.
 func TestAllServersKilled(t *testing.T) {
-	s := startTrio(t, "")
-	for range 4 {
+	for name, c := range map[string]struct {
+		config string
+		times  int
+	}{
+		"log":       {"", 4},
+		"snapshots": {`server { raft_snapshot_interval = "5ms" raft_snapshot_threshold = 1 raft_trailing_logs = 20 }`, 8},
+	} {
+		t.Run(name, func(t *testing.T) { killAllUnderLoad(t, startTrio(t, c.config), c.times) })
+	}
+}
+
+// killAllUnderLoad kills all servers, each time after some writes, and starts them again.
+func killAllUnderLoad(t *testing.T, s *trio, times int) {
+	for range times {
 		before := s.writes()
 		stop := s.load()
 		s.within("200 writes", func() error {
@@ -288,7 +301,7 @@ func TestAllServersKilled(t *testing.T) {
 		s.lead()
 		s.complete()
 	}
-	t.Logf("%d acknowledged writes, 4 times all servers killed: all there", s.writes())
+	t.Logf("%d acknowledged writes, %d times all servers killed: all there", s.writes(), times)
 }
 
 // The last record of the log is torn at one server, and garbage follows the last one
