@@ -1,0 +1,173 @@
+package e2e
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/e2e/cluster"
+	"github.com/open-nomad/open-nomad/internal/landlock"
+)
+
+// churn is an agent that is killed while jobs come, run and go.
+type churn struct {
+	t     *testing.T
+	agent *cluster.Agent
+	dir   string
+	slice string
+	rng   *rand.Rand
+}
+
+// churnRounds is how often the agent is killed: CHURN rounds, or a few.
+func churnRounds(t *testing.T) int {
+	text := os.Getenv("CHURN")
+	if text == "" {
+		return 5
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatalf("CHURN=%s: want a number of rounds: %v", text, err)
+	}
+	return n
+}
+
+// The agent is killed at any moment while sandboxed tasks start, run, are stopped and
+// collected: each batch task runs once, each service runs on or ends as it should, and at
+// the end nothing of them is left.
+func TestKilledAtAnyTime(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: uids and control groups")
+	}
+	if abi, err := landlock.ABI(); err != nil || abi < landlock.ABIScopes {
+		t.Skipf("needs Landlock ABI %d: have %d, %v", landlock.ABIScopes, abi, err)
+	}
+	dir := outsideTmp(t)
+	c := &churn{t: t, dir: dir, slice: filepath.Base(dir) + ".slice", rng: rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))}
+	cfg := filepath.Join(dir, "churn.hcl")
+	write(t, cfg, fmt.Sprintf("client {\n  cgroup_parent = %q\n}\n", c.slice))
+	c.agent = start(t, cluster.Options{Dir: dir, Args: []string{"-server", "-client", "-bootstrap-expect=1", "-bind=127.0.0.1",
+		"-data-dir=" + filepath.Join(dir, "data"), "-config=" + cfg}})
+	defer func() { purgeAll(t, c.agent) }()
+	for round := range churnRounds(t) {
+		c.round(round)
+	}
+	c.nothingLeft()
+}
+
+// round has jobs come and go, kills the agent meanwhile, and sees that all is as it should be.
+func (c *churn) round(n int) {
+	t := c.t
+	batch, _ := run(t, c.agent, job(fmt.Sprintf("batch-%d", n), "type = \"batch\"", once+"count = 3\n"+churnTask("t",
+		`echo ran >> $NOMAD_ALLOC_DIR/data/mark; sleep 0.0$(($$ % 10)); echo done >> $NOMAD_ALLOC_DIR/data/mark`, "")))
+	web, _ := run(t, c.agent, job(fmt.Sprintf("web-%d", n), "", churnTask("first", `echo first >> $NOMAD_ALLOC_DIR/data/first`, lifecycle("prestart", false))+
+		churnTask("t", `test -s $NOMAD_SECRETS_DIR/nomad_token && cat $NOMAD_ALLOC_DIR/data/first >> $NOMAD_ALLOC_DIR/data/main; trap 'exit 0' TERM; while :; do sleep 0.1; done`,
+			"identity {\n file = true\n}\n")+
+		churnTask("last", `cat $NOMAD_ALLOC_DIR/data/main >> $NOMAD_ALLOC_DIR/data/last`, lifecycle("poststop", false))))
+	if n > 0 {
+		stop(t, c.agent, fmt.Sprintf("web-%d", n-1))
+	}
+	if n%3 == 2 {
+		if err := c.agent.Client.System().GarbageCollect(); err != nil {
+			t.Error(err)
+		}
+	}
+	for range 1 + c.rng.IntN(2) { // the second meets the agent while it finds its tasks again
+		pause := time.Duration(c.rng.IntN(600)) * time.Millisecond >> (c.rng.IntN(2) * 3) // half of them while tasks start
+		time.Sleep(pause)
+		t.Logf("round %d: killed after %s", n, pause)
+		if err := c.agent.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		c.agent = again(t, c.agent)
+	}
+	for _, al := range await(t, c.agent, batch, "complete", 3) {
+		if got := shared(t, c.agent, al, "mark"); got != "ran\ndone\n" {
+			t.Errorf("round %d: %s wrote %q", n, al.Name, got)
+		}
+	}
+	for _, al := range await(t, c.agent, web, "running", 1) {
+		within(t, patience, "the service has begun", func() bool {
+			info, _, err := c.agent.Client.AllocFS().Stat(&api.Allocation{ID: al.ID, NodeID: al.NodeID}, "alloc/data/main", nil)
+			return err == nil && info.Size > 0
+		})
+		c.once(al, "main")
+	}
+	if n > 0 {
+		for _, al := range await(t, c.agent, fmt.Sprintf("web-%d", n-1), "complete", 1) {
+			c.once(al, "last")
+		}
+	}
+}
+
+// once sees that all tasks up to one have run once: each hands on what the one before wrote.
+func (c *churn) once(al *api.AllocationListStub, task string) {
+	c.t.Helper()
+	if got := shared(c.t, c.agent, al, task); got != "first\n" {
+		c.t.Errorf("task %s of %s wrote %q", task, al.Name, got)
+	}
+}
+
+// churnTask is a sandboxed task that runs a script.
+func churnTask(name, script, extra string) string {
+	return named(name, sandboxed(inShell(script), extra, "resources {\n cpu = 10\n memory = 16\n }\n"))
+}
+
+// nothingLeft purges all, and looks for what tasks were made of.
+func (c *churn) nothingLeft() {
+	t := c.t
+	purgeAll(t, c.agent)
+	within(t, patience, "the node removes what was purged", func() bool {
+		if err := c.agent.Client.System().GarbageCollect(); err != nil {
+			t.Error(err)
+		}
+		left, err := os.ReadDir(filepath.Join(c.dir, "data/alloc"))
+		return err == nil && len(left) == 0
+	})
+	within(t, patience, "its control groups go", func() bool { return len(c.groups()) == 0 })
+	if n := len(c.processes()); n > 0 {
+		t.Errorf("%d processes are left: %v", n, c.processes())
+	}
+	text, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if strings.Contains(line, c.dir+"/") {
+			t.Errorf("a mount is left: %s", line)
+		}
+	}
+}
+
+// groups are the control groups of tasks.
+func (c *churn) groups() []string {
+	var out []string
+	for _, root := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/*"} {
+		found, err := filepath.Glob(filepath.Join(root, c.slice, "*/*.scope"))
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		out = append(out, found...)
+	}
+	return out
+}
+
+// processes are those of tasks.
+func (c *churn) processes() []string {
+	files, err := filepath.Glob("/proc/[0-9]*/cgroup")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	var out []string
+	for _, file := range files {
+		if text, err := os.ReadFile(file); err == nil && strings.Contains(string(text), "/"+c.slice+"/") { // else it has ended
+			out = append(out, filepath.Dir(file))
+		}
+	}
+	return out
+}
