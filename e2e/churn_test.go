@@ -49,6 +49,7 @@ func TestKilledAtAnyTime(t *testing.T) {
 	}
 	dir := outsideTmp(t)
 	c := &churn{t: t, dir: dir, slice: filepath.Base(dir) + ".slice", rng: rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))}
+	t.Cleanup(c.removeSlice) // once the agent has ended
 	cfg := filepath.Join(dir, "churn.hcl")
 	write(t, cfg, fmt.Sprintf("client {\n  cgroup_parent = %q\n}\n", c.slice))
 	c.agent = start(t, cluster.Options{Dir: dir, Args: []string{"-server", "-client", "-bootstrap-expect=1", "-bind=127.0.0.1",
@@ -129,7 +130,7 @@ func (c *churn) nothingLeft() {
 		left, err := os.ReadDir(filepath.Join(c.dir, "data/alloc"))
 		return err == nil && len(left) == 0
 	})
-	within(t, patience, "its control groups go", func() bool { return len(c.groups()) == 0 })
+	within(t, patience, "its control groups go", func() bool { return len(c.groups("*/*.scope")) == 0 })
 	if n := len(c.processes()); n > 0 {
 		t.Errorf("%d processes are left: %v", n, c.processes())
 	}
@@ -144,17 +145,28 @@ func (c *churn) nothingLeft() {
 	}
 }
 
-// groups are the control groups of tasks.
-func (c *churn) groups() []string {
+// groups are the control groups below the agent's slice, in every hierarchy.
+func (c *churn) groups(pattern string) []string {
 	var out []string
 	for _, root := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/*"} {
-		found, err := filepath.Glob(filepath.Join(root, c.slice, "*/*.scope"))
+		found, err := filepath.Glob(filepath.Join(root, c.slice, pattern))
 		if err != nil {
 			c.t.Fatal(err)
 		}
 		out = append(out, found...)
 	}
 	return out
+}
+
+// removeSlice removes the groups that no task is in any more.
+func (c *churn) removeSlice() {
+	for _, pattern := range []string{"*/*", "*", ""} {
+		for _, at := range c.groups(pattern) {
+			if info, err := os.Stat(at); err == nil && info.IsDir() {
+				succeeds(c.t, "remove control group "+at, func() error { return os.Remove(at) })
+			}
+		}
+	}
 }
 
 // processes are those of tasks.
