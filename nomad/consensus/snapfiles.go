@@ -24,19 +24,31 @@ const retained = 2
 // unfinished is how the directory of a snapshot ends while it is written.
 const unfinished = ".tmp"
 
-// openSnapshots opens the snapshots below the raft directory. What a crash left of one
-// that was being written or removed goes: it may hold as much as the whole state.
+// openSnapshots opens the snapshots below the raft directory.
 func openSnapshots(raftDir string, log hclog.Logger) (*privateSnapshots, error) {
 	dir := filepath.Join(raftDir, "snapshots")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("create snapshot directory: %w", err)
 	}
+	if err := tidy(dir); err != nil {
+		return nil, fmt.Errorf("open snapshot: %w", err)
+	}
+	files, err := raft.NewFileSnapshotStoreWithLogger(raftDir, retained, log.Named("snapshot"))
+	if err != nil {
+		return nil, fmt.Errorf("open snapshots: %w", err)
+	}
+	return &privateSnapshots{FileSnapshotStore: files, dir: dir}, nil
+}
+
+// tidy removes what a crash left of a snapshot that was being written or removed: it may
+// hold as much as the whole state. It fails when one that counts is not described.
+func tidy(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return nil, fmt.Errorf("list snapshots: %w", err)
+		return err
 	}
 	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return compareNames(b.Name(), a.Name()) })
-	whole := 0 // snapshots seen so far, the newest first
+	whole := 0 // of those seen so far, the newest first
 	for _, e := range entries {
 		if !e.IsDir() {
 			continue
@@ -54,14 +66,10 @@ func openSnapshots(raftDir string, log hclog.Logger) (*privateSnapshots, error) 
 			whole++
 		}
 		if err != nil {
-			return nil, fmt.Errorf("open snapshot: %w", err)
+			return err
 		}
 	}
-	files, err := raft.NewFileSnapshotStoreWithLogger(raftDir, retained, log.Named("snapshot"))
-	if err != nil {
-		return nil, fmt.Errorf("open snapshots: %w", err)
-	}
-	return &privateSnapshots{FileSnapshotStore: files, dir: dir}, nil
+	return nil
 }
 
 // compareNames orders the names of snapshots, TERM-INDEX-MILLISECONDS, by age; what
