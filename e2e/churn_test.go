@@ -12,7 +12,6 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
-	"github.com/open-nomad/open-nomad/internal/landlock"
 )
 
 // churn is an agent that is killed while jobs come, run and go.
@@ -41,15 +40,14 @@ func churnRounds(t *testing.T) int {
 // collected: each batch task runs once, each service runs on or ends as it should, and at
 // the end nothing of them is left.
 func TestKilledAtAnyTime(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("needs root: uids and control groups")
-	}
-	if abi, err := landlock.ABI(); err != nil || abi < landlock.ABIScopes {
-		t.Skipf("needs Landlock ABI %d: have %d, %v", landlock.ABIScopes, abi, err)
-	}
+	needsWholeSandbox(t)
 	dir := outsideTmp(t)
 	c := &churn{t: t, dir: dir, slice: filepath.Base(dir) + ".slice", rng: rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))}
-	t.Cleanup(c.removeSlice) // once the agent has ended
+	t.Cleanup(func() { // once the agent has ended
+		if err := cluster.RemoveGroups(c.slice, patience); err != nil {
+			t.Error(err)
+		}
+	})
 	cfg := filepath.Join(dir, "churn.hcl")
 	write(t, cfg, fmt.Sprintf("client {\n  cgroup_parent = %q\n}\n", c.slice))
 	c.agent = start(t, cluster.Options{Dir: dir, Args: []string{"-server", "-client", "-bootstrap-expect=1", "-bind=127.0.0.1",
@@ -123,16 +121,13 @@ func churnTask(name, script, extra string) string {
 func (c *churn) nothingLeft() {
 	t := c.t
 	purgeAll(t, c.agent)
-	within(t, patience, "the node removes what was purged", func() bool {
-		if err := c.agent.Client.System().GarbageCollect(); err != nil {
-			t.Error(err)
-		}
-		left, err := os.ReadDir(filepath.Join(c.dir, "data/alloc"))
+	collected(t, c.agent, filepath.Join(c.dir, "data"))
+	within(t, patience, "its control groups go", func() bool {
+		left, err := cluster.Groups(c.slice, "*/*.scope")
 		return err == nil && len(left) == 0
 	})
-	within(t, patience, "its control groups go", func() bool { return len(c.groups("*/*.scope")) == 0 })
-	if n := len(c.processes()); n > 0 {
-		t.Errorf("%d processes are left: %v", n, c.processes())
+	if left := c.processes(); len(left) > 0 {
+		t.Errorf("%d processes are left: %v", len(left), left)
 	}
 	text, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -141,30 +136,6 @@ func (c *churn) nothingLeft() {
 	for line := range strings.Lines(string(text)) {
 		if strings.Contains(line, c.dir+"/") {
 			t.Errorf("a mount is left: %s", line)
-		}
-	}
-}
-
-// groups are the control groups below the agent's slice, in every hierarchy.
-func (c *churn) groups(pattern string) []string {
-	var out []string
-	for _, root := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/*"} {
-		found, err := filepath.Glob(filepath.Join(root, c.slice, pattern))
-		if err != nil {
-			c.t.Fatal(err)
-		}
-		out = append(out, found...)
-	}
-	return out
-}
-
-// removeSlice removes the groups that no task is in any more.
-func (c *churn) removeSlice() {
-	for _, pattern := range []string{"*/*", "*", ""} {
-		for _, at := range c.groups(pattern) {
-			if info, err := os.Stat(at); err == nil && info.IsDir() {
-				succeeds(c.t, "remove control group "+at, func() error { return os.Remove(at) })
-			}
 		}
 	}
 }

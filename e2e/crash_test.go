@@ -64,12 +64,17 @@ func TestKilledAgentFindsItsTasks(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	allocs := filepath.Join(dir, "data", "alloc")
-	within(t, 20*time.Second, "the node removes what was purged", func() bool {
-		if err := b.Client.System().GarbageCollect(); err != nil {
+	collected(t, b, filepath.Join(dir, "data"))
+}
+
+// collected waits until the node has removed what was purged.
+func collected(t *testing.T, a *cluster.Agent, data string) {
+	t.Helper()
+	within(t, patience, "the node removes what was purged", func() bool {
+		if err := a.Client.System().GarbageCollect(); err != nil {
 			t.Error(err)
 		}
-		left, err := os.ReadDir(allocs)
+		left, err := os.ReadDir(filepath.Join(data, "alloc"))
 		return err == nil && len(left) == 0
 	})
 }

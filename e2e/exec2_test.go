@@ -14,18 +14,12 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
-	"github.com/open-nomad/open-nomad/internal/landlock"
 )
 
 // exec2Agent is an agent whose plugin block goes by the name of the external program.
 func exec2Agent(t *testing.T, options string) (a *cluster.Agent, data string) {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root: uids and control groups")
-	}
-	if abi, err := landlock.ABI(); err != nil || abi < landlock.ABIScopes {
-		t.Skipf("needs Landlock ABI %d: have %d, %v", landlock.ABIScopes, abi, err)
-	}
+	needsWholeSandbox(t)
 	dir := tempDir(t)
 	for _, d := range []string{dir, filepath.Dir(dir)} { // tasks pass through
 		if err := os.Chmod(d, 0o711); err != nil {

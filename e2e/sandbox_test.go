@@ -12,6 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 	"github.com/open-nomad/open-nomad/internal/denials"
+	"github.com/open-nomad/open-nomad/internal/landlock"
 	"github.com/open-nomad/open-nomad/internal/testaudit"
 )
 
@@ -118,6 +119,17 @@ func needsSandbox(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("needs root")
+	}
+}
+
+// needsWholeSandbox skips where a task of exec2 lacks a part of its sandbox.
+func needsWholeSandbox(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: uids and control groups")
+	}
+	if abi, err := landlock.ABI(); err != nil || abi < landlock.ABIScopes {
+		t.Skipf("needs Landlock ABI %d: have %d, %v", landlock.ABIScopes, abi, err)
 	}
 }
 

@@ -14,7 +14,6 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
-	"github.com/open-nomad/open-nomad/internal/landlock"
 )
 
 // canary is in the agent's environment and must reach nothing sandboxed.
@@ -24,12 +23,7 @@ const canary = "canary-b8f1e2"
 // what must not leak. The test is skipped where the sandbox is not whole.
 func sandboxAgent(t *testing.T) (a *cluster.Agent, data string) {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root: uids and control groups")
-	}
-	if abi, err := landlock.ABI(); err != nil || abi < landlock.ABIScopes {
-		t.Skipf("needs Landlock ABI %d: have %d, %v", landlock.ABIScopes, abi, err)
-	}
+	needsWholeSandbox(t)
 	dir := outsideTmp(t)
 	data = filepath.Join(dir, "data")
 	cfg := filepath.Join(dir, "exec2.hcl")

@@ -9,10 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"testing"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
@@ -76,7 +73,9 @@ func (h *host) end() {
 			}
 			return nil
 		})
-		removeGroup(t, dir)
+	}
+	if err := cluster.RemoveGroups(h.slice, patience); err != nil {
+		t.Error(err)
 	}
 	if t.Failed() {
 		text, _ := os.ReadFile(filepath.Join(h.dir, "agent.log"))
@@ -84,39 +83,12 @@ func (h *host) end() {
 	}
 }
 
-// removeGroup removes a group and those below it.
-func removeGroup(t *testing.T, dir string) {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return
-	}
-	for _, e := range entries {
-		if e.IsDir() {
-			removeGroup(t, filepath.Join(dir, e.Name()))
-		}
-	}
-	// The supervisor is in one until it has ended, which the agent waits for if it can.
-	for late := time.Now().Add(patience); ; <-time.After(poll) {
-		err := unix.Rmdir(dir)
-		if err == unix.EBUSY && time.Now().Before(late) {
-			continue
-		}
-		if err != nil {
-			t.Errorf("remove control group %s: %v", dir, err)
-		}
-		return
-	}
-}
-
 // groups lists the directories of a group below the agent's, in every hierarchy.
 func (h *host) groups(pattern string) []string {
-	var out []string
-	for _, root := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/*"} {
-		found, err := filepath.Glob(filepath.Join(root, h.slice, pattern))
-		if err != nil {
-			h.t.Fatal(err)
-		}
-		out = append(out, found...)
+	h.t.Helper()
+	out, err := cluster.Groups(h.slice, pattern)
+	if err != nil {
+		h.t.Fatal(err)
 	}
 	return out
 }

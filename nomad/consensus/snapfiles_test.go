@@ -15,11 +15,11 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// A server does not fall back to an older snapshot: it says which one it cannot
-// read, and leaves all as it is.
-func TestDamagedSnapshot(t *testing.T) {
-	good := t.TempDir()
-	s := open(t, good)
+// twoSnapshots is the directory of a server that has two, and has ended.
+func twoSnapshots(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	s := open(t, dir)
 	s.lead(t)
 	for _, name := range []string{"one", "two"} {
 		s.addNamespace(t, name)
@@ -28,6 +28,13 @@ func TestDamagedSnapshot(t *testing.T) {
 		}
 	}
 	s.Close()
+	return dir
+}
+
+// A server does not fall back to an older snapshot: it says which one it cannot
+// read, and leaves all as it is.
+func TestDamagedSnapshot(t *testing.T) {
+	good := twoSnapshots(t)
 	for name, c := range map[string]struct{ file, text, want string }{
 		"state":       {"state.bin", "x", "CRC mismatch"},
 		"description": {"meta.json", "{", "raft log is damaged"},
@@ -89,16 +96,7 @@ func TestUnfinishedSnapshot(t *testing.T) {
 // A server killed while it removed a snapshot that it kept no longer starts, and
 // removes the rest. The last snapshots are not taken for that: theirs is an error.
 func TestHalfRemovedSnapshot(t *testing.T) {
-	good := t.TempDir()
-	s := open(t, good)
-	s.lead(t)
-	for _, name := range []string{"one", "two"} {
-		s.addNamespace(t, name)
-		if err := s.Snapshot(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	s.Close()
+	good := twoSnapshots(t)
 	for id, starts := range map[string]bool{"2-1-1": true, "1-9000-1": true, "2-9000-1": false, "10-1-1": false, "east": false} {
 		t.Run(id, func(t *testing.T) {
 			dir := t.TempDir()
