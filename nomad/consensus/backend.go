@@ -62,7 +62,8 @@ type Backend struct {
 	// NoFreelistSync makes the writes of BackendBolt smaller and its opening slower.
 	NoFreelistSync bool
 
-	segment int // bytes of the disk that BackendWAL takes at a time; 0 is the default
+	segment int                       // bytes of the disk that BackendWAL takes at a time; 0 is the default
+	syncing func(entries []*raft.Log) // told by BackendWAL of entries that wait for the disk, or nil
 }
 
 func (b Backend) name() string {
@@ -84,6 +85,7 @@ func (b Backend) open(raftDir string, log hclog.Logger) (logStore, error) {
 		if err != nil {
 			return nil, err
 		}
+		logs.syncing = b.syncing
 		return logs, nil
 	case BackendBolt:
 		logs, err := openBolt(filepath.Join(raftDir, boltFile), bbolt.Options{NoFreelistSync: b.NoFreelistSync}, log)

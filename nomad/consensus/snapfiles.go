@@ -196,8 +196,8 @@ func (s *privateSink) Cancel() error {
 // given to apply is committed.
 type watchedFSM struct {
 	raft.BatchingFSM
-	commits *commits
-	failed  error
+	followers *followers
+	failed    error
 }
 
 // Raft looks for it and says nothing when it is not there: entries would be applied
@@ -206,7 +206,7 @@ var _ raft.BatchingFSM = (*watchedFSM)(nil)
 
 // ApplyBatch implements raft.BatchingFSM.
 func (w *watchedFSM) ApplyBatch(entries []*raft.Log) []any {
-	w.commits.reached(entries[len(entries)-1].Index)
+	w.followers.reached(entries[len(entries)-1].Index)
 	return w.BatchingFSM.ApplyBatch(entries)
 }
 

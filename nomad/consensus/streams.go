@@ -129,8 +129,8 @@ func (streamAddr) Network() string { return "tcp" }
 func (a streamAddr) String() string { return string(a) }
 
 // network makes the transport of a server that has peers.
-func network(s *Streams, id string, locate func(id string) string, told *commits, log *slog.Logger) raft.Transport {
-	return transport{commits: told, NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
+func network(s *Streams, id string, locate func(id string) string, all *followers, log *slog.Logger) raft.Transport {
+	return transport{followers: all, NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 		Stream: s, MaxPool: streamPool, Timeout: streamTimeout, MsgpackUseNewTimeFormat: true, Logger: transportLogger(log),
 		ServerAddressProvider: addresses{self: id, addr: s.addr, locate: locate},
 	})}
