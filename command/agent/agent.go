@@ -211,6 +211,7 @@ func (a *Agent) Run(ctx context.Context) error {
 		group.Go(func() error { return a.ended("server", parts, a.server.Run(parts)) })
 		if !a.set.dev {
 			group.Go(func() error { return a.ended("collector", parts, paceCollector(parts)) })
+			group.Go(func() error { return a.ended("heap", parts, backHeap(parts, a.log)) })
 			group.Go(func() error { return a.ended("monitor", parts, calmMonitor(parts, a.log)) })
 		}
 	}
