@@ -6,16 +6,28 @@ import (
 	"log/slog"
 	"os"
 	"reflect"
+	"runtime"
 	"strings"
 
 	"golang.org/x/sys/unix"
 )
 
-// backHeap has the kernel back the heap by huge pages, as it grows, until ctx ends: the heap of
-// a server grows by megabytes for each thousand jobs, and a tenth of what it took to register
-// them was finding memory for one small page after the other. A kernel without huge pages, or
-// that gives them to nobody (/sys/kernel/mm/transparent_hugepage/enabled), goes on with small ones.
+// heapAhead is how much of the heap is backed before it grows to it. It is address space, and
+// no memory until it is used.
+const heapAhead = 512 << 20
+
+// backHeap has the kernel back the heap by huge pages, also what it grows by, until ctx ends. The
+// heap of a server grows by ten megabytes for each thousand jobs, and a sixth of what it took to
+// register them was to be given memory in small pages. A kernel without huge pages, or that
+// gives them to nobody (/sys/kernel/mm/transparent_hugepage/enabled), goes on with small ones,
+// and with GOMEMLIMIT nothing is done.
 func backHeap(ctx context.Context, log *slog.Logger) error {
+	if os.Getenv("GOMEMLIMIT") != "" {
+		return nil
+	}
+	if heap, err := heapSpan(); err == nil && heap.end-heap.start < heapAhead {
+		stretchHeap()
+	}
 	var known span
 	for collected := afterCollections(ctx); ; {
 		heap, err := heapSpan()
@@ -33,6 +45,20 @@ func backHeap(ctx context.Context, log *slog.Logger) error {
 		case <-collected:
 		}
 	}
+}
+
+// stretchHeap has the runtime map what the heap will grow to. It would do so four megabytes at
+// a time, and use them before anybody can give advice.
+func stretchHeap() {
+	probe, err := unix.Mmap(-1, 0, heapAhead, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	if err != nil {
+		return // the runtime would end the process
+	}
+	if err := unix.Munmap(probe); err != nil {
+		return
+	}
+	runtime.KeepAlive(make([]byte, heapAhead)) // not touched: new memory is zero
+	runtime.GC()
 }
 
 // span are addresses, end is behind the last.
