@@ -1,6 +1,7 @@
 package attack
 
 import (
+	"runtime/debug"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -13,8 +14,15 @@ func cstring(s string) *byte {
 
 func addr[T any](p *T) uintptr { return uintptr(unsafe.Pointer(p)) }
 
-// int80 makes a system call of the 32-bit architecture, where there is one.
-func int80(nr uintptr) error {
+// int80 makes a system call of the 32-bit architecture, where there is one. Some virtual
+// machines have no gate for it: the instruction is a fault there, and no call.
+func int80(nr uintptr) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if recover() != nil {
+			err = unix.ENOSYS
+		}
+	}()
 	r := legacyCall(nr)
 	if r >= ^uintptr(4095)+1 || int32(r) < 0 {
 		return unix.Errno(-int32(r))

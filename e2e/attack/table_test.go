@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
@@ -187,10 +189,28 @@ func check(t *testing.T, name string, columns []situation) []map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, line := range diff(string(want), got) {
+	for _, line := range diff(here(string(want)), here(got)) {
 		t.Error(line)
 	}
 	return all
+}
+
+// rare are the devices of operations that not every machine has.
+var rare = map[string]string{"device/kvm": "/dev/kvm"}
+
+// here leaves out of a table the operations whose device this machine does not have.
+func here(table string) string {
+	var out strings.Builder
+	for line := range strings.Lines(table) {
+		name, _, _ := strings.Cut(line, " ")
+		if device, ok := rare[name]; ok {
+			if _, err := os.Lstat(device); errors.Is(err, fs.ErrNotExist) {
+				continue
+			}
+		}
+		out.WriteString(line)
+	}
+	return out.String()
 }
 
 // probe runs everything in one situation and returns the results.
