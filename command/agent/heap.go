@@ -16,6 +16,10 @@ import (
 // no memory until it is used.
 const heapAhead = 512 << 20
 
+// heapStep is how much of it is asked for at once. The runtime clears all of a block when a
+// part of it was used before.
+const heapStep = 4 << 20
+
 // backHeap has the kernel back the heap by huge pages, also what it grows by, until ctx ends. The
 // heap of a server grows by ten megabytes for each thousand jobs, and a sixth of what it took to
 // register them was to be given memory in small pages. A kernel without huge pages, or that
@@ -57,22 +61,26 @@ func stretchHeap() {
 	if err := unix.Munmap(probe); err != nil {
 		return
 	}
-	runtime.KeepAlive(make([]byte, heapAhead)) // not touched: new memory is zero
+	var ahead [heapAhead / heapStep][]byte
+	for i := range ahead {
+		ahead[i] = make([]byte, heapStep) // not touched, but for what was used before: new memory is zero
+	}
+	runtime.KeepAlive(&ahead)
 	runtime.GC()
 }
 
 // span are addresses, end is behind the last.
 type span struct{ start, end uintptr }
 
-// heapSpan is where the heap is: the mapping that holds an object of it, and those that follow
-// without a gap (proc_pid_maps(5)). The runtime takes 64 MiB at a time, one behind the other.
+// heapSpan is where the heap is: the mappings without a gap between them one of which holds an
+// object of it (proc_pid_maps(5)). The runtime takes 64 MiB at a time, one behind the other.
 func heapSpan() (span, error) {
+	object := reflect.ValueOf(new(span)).Pointer() // before the mappings are read: they have it
 	maps, err := os.ReadFile("/proc/self/maps")
 	if err != nil {
 		return span{}, err
 	}
-	within := reflect.ValueOf(&maps[0]).Pointer()
-	var heap span
+	var run span
 	for line := range strings.Lines(string(maps)) {
 		var s span
 		var access string
@@ -80,18 +88,18 @@ func heapSpan() (span, error) {
 			return span{}, fmt.Errorf("read /proc/self/maps: %w", err)
 		}
 		switch {
-		case access != "rw-p":
-		case s.start <= within && within < s.end:
-			heap = s
-		case s.start == heap.end:
-			heap.end = s.end
+		case access == "rw-p" && s.start == run.end:
+			run.end = s.end
+		case run.holds(object):
+			return run, nil
+		case access == "rw-p":
+			run = s
 		}
 	}
-	if heap == (span{}) {
-		return span{}, fmt.Errorf("the heap is not found in /proc/self/maps")
-	}
-	return heap, nil
+	return span{}, fmt.Errorf("the heap is not found in /proc/self/maps")
 }
+
+func (s span) holds(at uintptr) bool { return s.start <= at && at < s.end }
 
 // advise gives the kernel advice (madvise(2)).
 func (s span) advise(advice int) error {
