@@ -97,8 +97,7 @@ func backed(t *testing.T, all span) bool {
 		if n, _ := fmt.Sscanf(line, "%x-%x ", &s.start, &s.end); n == 2 {
 			at = s
 		}
-		inside := all.start <= at.start && at.start < all.end
-		if flags, ok := strings.CutPrefix(line, "VmFlags:"); ok && inside && !strings.Contains(flags, " hg") {
+		if flags, ok := strings.CutPrefix(line, "VmFlags:"); ok && all.holds(at.start) && !strings.Contains(flags, " hg") {
 			return false
 		}
 	}
