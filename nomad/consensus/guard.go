@@ -79,6 +79,7 @@ func (g *guardedLog) StoreLogs(entries []*raft.Log) error {
 	defer g.write.Unlock()
 	return g.change(g.cut, func() error {
 		g.written.Store(&entries)
+		defer g.written.Store(nil) // what was refused is not sent with what comes later
 		if err := g.wal.StoreLogs(entries); err != nil {
 			return err
 		}
