@@ -20,6 +20,7 @@ import (
 var (
 	update = flag.Bool("update", false, "rewrite the tables of e2e/attack/testdata for the guests' kernels")
 	only   = flag.String("only", "", "run these suites only, by their names with commas between")
+	times  = flag.Int("times", 1, "run each test so often, to find what fails now and then")
 )
 
 // bootLimit bounds one guest.
@@ -105,7 +106,8 @@ func chosen(kernel string) []suite {
 			continue
 		}
 		s.Dir = "/" + s.pkg
-		s.Args = append([]string{"/bin/" + s.program(), "-test.v", fmt.Sprintf("-test.timeout=%ds", s.Seconds)}, s.Args...)
+		s.Seconds *= *times
+		s.Args = append([]string{"/bin/" + s.program(), "-test.v", fmt.Sprintf("-test.count=%d", *times), fmt.Sprintf("-test.timeout=%ds", s.Seconds)}, s.Args...)
 		s.Env = append(s.Env, "ATTACK_GUEST="+kernel, "ATTACK_PROBE=/bin/probe")
 		if *update && s.Name == "table" {
 			s.Args = append(s.Args, "-update")

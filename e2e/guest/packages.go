@@ -17,8 +17,10 @@ type Machine struct {
 	Busybox string
 }
 
-// tools are the Debian packages that a Machine is made of, besides kernels.
-var tools = []string{"qemu-system-x86", "busybox-static"}
+// tools are the Debian packages that a Machine is made of, besides kernels. They are
+// fetched where they are installed, too, with what they look for beside themselves; the
+// libraries that they depend on are then the machine's.
+var tools = []string{"qemu-system-x86", "qemu-system-common", "qemu-system-data", "seabios", "busybox-static"}
 
 // kernelPackages are the meta packages whose dependency is a kernel, by what the tests
 // call it.
@@ -38,7 +40,7 @@ func Fetch(ctx context.Context, dir string) (*Machine, error) {
 	if err := os.MkdirAll(filepath.Join(debs, "partial"), 0o755); err != nil {
 		return nil, err
 	}
-	args := append([]string{"install", "-qq", "-y", "--download-only", "--no-install-recommends", "-o", "Dir::Cache::archives=" + debs}, tools...)
+	args := append([]string{"install", "-qq", "-y", "--download-only", "--reinstall", "--no-install-recommends", "-o", "Dir::Cache::archives=" + debs}, tools...)
 	if err := run(ctx, debs, "apt-get", args...); err != nil {
 		return nil, err
 	}
