@@ -113,14 +113,15 @@ func (m *Machine) Kernels() (map[string]string, error) {
 }
 
 // Boot runs a kernel with an initramfs until the guest powers off. What it writes to its
-// serial console goes to console.
+// serial console goes to console: of the kernel only why it panics, which could otherwise
+// stand in the middle of any line.
 func (m *Machine) Boot(ctx context.Context, kernel, initramfs string, console *os.File) error {
 	share := filepath.Join(m.root, "usr/share")
 	cmd := exec.CommandContext(ctx, filepath.Join(m.root, "usr/bin/qemu-system-x86_64"),
 		"-L", filepath.Join(share, "qemu"), "-L", filepath.Join(share, "seabios"),
 		"-machine", "q35,accel=tcg", "-cpu", "max", "-smp", "2", "-m", "2048", "-net", "none",
 		"-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-serial", "stdio",
-		"-kernel", kernel, "-initrd", initramfs, "-append", "console=ttyS0 quiet panic=-1 oops=panic")
+		"-kernel", kernel, "-initrd", initramfs, "-append", "console=ttyS0 loglevel=1 panic=-1 oops=panic")
 	lib := filepath.Join(m.root, "usr/lib/x86_64-linux-gnu") + ":" + filepath.Join(m.root, "lib/x86_64-linux-gnu")
 	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+lib)
 	cmd.Stdout, cmd.Stderr = console, console

@@ -85,6 +85,9 @@ func loopback() error {
 	return unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, req)
 }
 
+// grace is what a program has to end by itself: its own bound is to say where it hung.
+const grace = 10 * time.Second
+
 // run runs one program, for so long as it may take.
 func (c command) run() {
 	fmt.Println("== run", c.Name)
@@ -96,8 +99,8 @@ func (c command) run() {
 	if err := cmd.Start(); err != nil {
 		fmt.Println(err)
 	} else {
-		timer := time.AfterFunc(time.Duration(c.Seconds)*time.Second, func() { cmd.Process.Kill() }) //nolint:errcheck // it may have ended
-		cmd.Wait()                                                                                   //nolint:errcheck // its code says how it ended
+		timer := time.AfterFunc(time.Duration(c.Seconds)*time.Second+grace, func() { cmd.Process.Kill() }) //nolint:errcheck // it may have ended
+		cmd.Wait()                                                                                         //nolint:errcheck // its code says how it ended
 		timer.Stop()
 		code = cmd.ProcessState.ExitCode()
 	}
