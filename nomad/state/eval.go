@@ -122,16 +122,13 @@ func (t *txn) putQueued(e *nomad.Evaluation) {
 	if len(e.QueuedAllocations) == 0 {
 		return
 	}
-	t.editSummary(e.Namespace, e.JobID, func(sum *nomad.JobSummary) bool {
+	t.editSummary(e.Namespace, e.JobID, func(sum *summary) bool {
 		changed := false
 		for name, n := range e.QueuedAllocations {
-			g, ok := sum.Summary[name]
-			if !ok || g.Queued == n {
-				continue
+			if at, ok := sum.find(name); ok && sum.groups[at].Queued != n {
+				sum.groups[at].Queued = n
+				changed = true
 			}
-			g.Queued = n
-			sum.Summary[name] = g
-			changed = true
 		}
 		return changed
 	})

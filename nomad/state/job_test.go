@@ -2,6 +2,7 @@ package state_test
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
@@ -225,4 +226,34 @@ func TestSummary(t *testing.T) {
 	expect("back", nomad.TaskGroupSummary{Failed: 1, Complete: 1, Running: 1})
 	w.ok(w.ReconcileJobSummaries(w.next()))
 	expect("counted anew", nomad.TaskGroupSummary{Queued: 3, Failed: 1, Complete: 1, Running: 1})
+}
+
+// TestSummaryOfGroups: a summary has a row for each group that the job has had, in whatever
+// order they came, before and after a restore.
+func TestSummaryOfGroups(t *testing.T) {
+	w := newWorld(t)
+	groups := func(names ...string) func(*nomad.Job) {
+		return func(j *nomad.Job) {
+			j.TaskGroups = nil
+			for _, name := range names {
+				j.TaskGroups = append(j.TaskGroups, &nomad.TaskGroup{Name: name, Count: 1})
+			}
+		}
+	}
+	w.job("j", groups("m", "z", "a"))
+	before := w.snap().JobSummary(nil, "default", "j")
+	w.job("j", groups("m", "b"))
+	e := w.eval("j")
+	e.QueuedAllocations = map[string]int{"b": 2, "m": 1}
+	w.ok(w.UpsertEvals(w.next(), &nomad.EvalUpdateRequest{Evals: []*nomad.Evaluation{e}}))
+	want := map[string]nomad.TaskGroupSummary{"a": {}, "b": {Queued: 2}, "m": {Queued: 1}, "z": {}}
+	for when, in := range map[string]*world{"written": w, "restored": w.restored()} {
+		got := in.snap().JobSummary(nil, "default", "j")
+		if !maps.Equal(got.Summary, want) || got.CreateIndex != before.CreateIndex || got.ModifyIndex != w.index {
+			t.Errorf("%s: %+v, want the groups %v, created at %d, modified at %d", when, got, want, before.CreateIndex, w.index)
+		}
+	}
+	if len(before.Summary) != 3 {
+		t.Errorf("the summary of before has changed: %v", before.Summary)
+	}
 }

@@ -17,7 +17,7 @@ type jobRow struct {
 	id      nomad.NamespacedID
 	job     *nomad.Job          // as it is now
 	version *nomad.Job          // the newest version, as it was registered
-	summary *nomad.JobSummary   // of its allocations
+	summary *summary            // of its allocations
 	evals   []*nomad.Evaluation // by ID; never changed in place
 }
 
@@ -48,13 +48,11 @@ var jobs = &part[jobRow, nomad.Job]{
 	make: func(j *nomad.Job) *jobRow { return &jobRow{id: j.NamespacedID(), job: j} },
 }
 
-var jobSummaries = &part[jobRow, nomad.JobSummary]{
+var jobSummaries = &part[jobRow, summary]{
 	name: TableJobSummary,
 	in:   jobRows,
-	of:   func(r *jobRow) **nomad.JobSummary { return &r.summary },
-	make: func(s *nomad.JobSummary) *jobRow {
-		return &jobRow{id: nomad.NamespacedID{ID: s.JobID, Namespace: s.Namespace}, summary: s}
-	},
+	of:   func(r *jobRow) **summary { return &r.summary },
+	make: func(s *summary) *jobRow { return &jobRow{id: s.id, summary: s} },
 }
 
 // newestVersions holds of every job the version that was registered last, unless it came

@@ -50,11 +50,11 @@ func Tables() []Record {
 		indexRecord(),
 		rowRecord(0, "Node", nodes, canonicalNode),
 		rowRecord(28, "NodePool", nodePools, canonicalPool),
-		jobRecord(1, "Job", jobs, canonicalJob),
+		jobRecord(),
 		rowRecord(3, "Eval", evals, nil),
 		allocRecord(),
 		foreignRecord(6, "PeriodicLaunch"),
-		jobRecord(7, "JobSummary", jobSummaries, nil),
+		summaryRecord(),
 		versionRecord(),
 		rowRecord(10, "Deployment", deployments, nil),
 		foreignRecord(16, "ScalingPolicy"),
@@ -102,21 +102,44 @@ func rowRecord[T any](kind byte, name string, t *table[T], fix func(*T)) Record 
 	}
 }
 
-// jobRecord is rowRecord for a part of what there is of a job. The parts come one after
-// the other, and are put together before anything is written.
-func jobRecord[T any](kind byte, name string, p *part[jobRow, T], fix func(*T)) Record {
-	return Record{Type: kind, Name: name,
-		row:  func() any { return new(T) },
-		rows: func(s *Snapshot) iter.Seq[any] { return anySeq(p.all(s.tx, nil)) },
+// jobRecord is rowRecord for jobs: a part of what there is of one. The parts come one
+// after the other, and are put together before anything is written.
+func jobRecord() Record {
+	return Record{Type: 1, Name: "Job",
+		row:  func() any { return new(nomad.Job) },
+		rows: func(s *Snapshot) iter.Seq[any] { return anySeq(jobs.all(s.tx, nil)) },
 		read: func(r *Restore, decode func(any) error) error {
-			v := new(T)
-			if err := decode(v); err != nil {
+			j := new(nomad.Job)
+			if err := decode(j); err != nil {
 				return err
 			}
-			if fix != nil {
-				fix(v)
+			canonicalJob(j)
+			r.row(j.NamespacedID()).job = j
+			return nil
+		},
+	}
+}
+
+// summaryRecord is jobRecord for summaries, which are kept in another form.
+func summaryRecord() Record {
+	return Record{Type: 7, Name: "JobSummary",
+		row: func() any { return new(nomad.JobSummary) },
+		rows: func(s *Snapshot) iter.Seq[any] {
+			return func(yield func(any) bool) {
+				for sum := range jobSummaries.all(s.tx, nil) {
+					if !yield(sum.told()) {
+						return
+					}
+				}
 			}
-			*p.of(r.row(p.make(v).id)) = v
+		},
+		read: func(r *Restore, decode func(any) error) error {
+			var told nomad.JobSummary
+			if err := decode(&told); err != nil {
+				return err
+			}
+			sum := summaryOf(&told)
+			r.row(sum.id).summary = sum
 			return nil
 		},
 	}

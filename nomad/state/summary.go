@@ -1,7 +1,8 @@
 package state
 
 import (
-	"maps"
+	"slices"
+	"strings"
 
 	"github.com/hashicorp/go-memdb"
 
@@ -11,35 +12,94 @@ import (
 // JobSummary returns how many allocations of a job are in which status, by
 // group, nil when there is no such job.
 func (s *Snapshot) JobSummary(ws memdb.WatchSet, ns, id string) *nomad.JobSummary {
-	return jobSummaries.get(s.tx, ws, keyOf(ns, id))
+	if sum := jobSummaries.get(s.tx, ws, keyOf(ns, id)); sum != nil {
+		return sum.told()
+	}
+	return nil
+}
+
+// summary is a nomad.JobSummary as it is kept: a map, with the one group that most jobs
+// have, would be a sixth of all that is kept of a job.
+type summary struct {
+	id                nomad.NamespacedID
+	groups            []groupSummary            // by name
+	children          *nomad.JobChildrenSummary // never changed in place
+	created, modified uint64                    // indexes
+}
+
+type groupSummary struct {
+	name string
+	nomad.TaskGroupSummary
+}
+
+// newSummary returns a summary of zeros.
+func newSummary(j *nomad.Job, index uint64) *summary {
+	sum := &summary{id: j.NamespacedID(), created: index, modified: index, groups: make([]groupSummary, 0, len(j.TaskGroups))}
+	if j.IsPeriodic() || j.IsParameterized() {
+		sum.children = &nomad.JobChildrenSummary{}
+	}
+	for _, tg := range j.TaskGroups {
+		sum.group(tg.Name)
+	}
+	return sum
+}
+
+// summaryOf keeps what a snapshot says.
+func summaryOf(told *nomad.JobSummary) *summary {
+	sum := &summary{id: nomad.NamespacedID{ID: told.JobID, Namespace: told.Namespace}, children: told.Children,
+		created: told.CreateIndex, modified: told.ModifyIndex, groups: make([]groupSummary, 0, len(told.Summary))}
+	for name, g := range told.Summary {
+		*sum.group(name) = g
+	}
+	return sum
+}
+
+// told is the summary as callers and snapshots have it.
+func (s *summary) told() *nomad.JobSummary {
+	out := &nomad.JobSummary{JobID: s.id.ID, Namespace: s.id.Namespace, Summary: make(map[string]nomad.TaskGroupSummary, len(s.groups)),
+		Children: s.children, CreateIndex: s.created, ModifyIndex: s.modified}
+	for _, g := range s.groups {
+		out.Summary[g.name] = g.TaskGroupSummary
+	}
+	return out
+}
+
+// find returns where a group is, or would be.
+func (s *summary) find(name string) (at int, ok bool) {
+	return slices.BinarySearchFunc(s.groups, name, func(g groupSummary, name string) int { return strings.Compare(g.name, name) })
+}
+
+// counts are those of a group, zeros where there is none.
+func (s *summary) counts(name string) nomad.TaskGroupSummary {
+	if at, ok := s.find(name); ok {
+		return s.groups[at].TaskGroupSummary
+	}
+	return nomad.TaskGroupSummary{}
+}
+
+// group returns the counts of a group, which is added if it is not there. Only a summary
+// that nobody else has may be asked.
+func (s *summary) group(name string) *nomad.TaskGroupSummary {
+	at, ok := s.find(name)
+	if !ok {
+		s.groups = slices.Insert(s.groups, at, groupSummary{name: name})
+	}
+	return &s.groups[at].TaskGroupSummary
 }
 
 // editSummary gives edit a copy of the summary to change, and stores it when
 // edit says that it did. A purged job has none: its allocations count nowhere.
-func (t *txn) editSummary(ns, id string, edit func(*nomad.JobSummary) bool) {
+func (t *txn) editSummary(ns, id string, edit func(*summary) bool) {
 	old := jobSummaries.get(t, nil, keyOf(ns, id))
 	if old == nil {
 		return
 	}
-	sum := copySummary(old)
-	if edit(sum) {
-		sum.ModifyIndex = t.index
-		jobSummaries.put(t, sum)
-	}
-}
-
-// copySummary copies a summary with its counts.
-func copySummary(old *nomad.JobSummary) *nomad.JobSummary {
 	sum := *old
-	sum.Summary = maps.Clone(old.Summary)
-	if sum.Summary == nil {
-		sum.Summary = map[string]nomad.TaskGroupSummary{}
+	sum.groups = slices.Clone(old.groups)
+	if edit(&sum) {
+		sum.modified = t.index
+		jobSummaries.put(t, &sum)
 	}
-	if old.Children != nil {
-		children := *old.Children
-		sum.Children = &children
-	}
-	return &sum
 }
 
 // upsertSummaryOfJob makes sure that the summary has a row for each group of j.
@@ -48,29 +108,13 @@ func (t *txn) upsertSummaryOfJob(j *nomad.Job) {
 		jobSummaries.put(t, newSummary(j, t.index))
 		return
 	}
-	t.editSummary(j.Namespace, j.ID, func(sum *nomad.JobSummary) bool {
-		changed := false
+	t.editSummary(j.Namespace, j.ID, func(sum *summary) bool {
+		before := len(sum.groups)
 		for _, tg := range j.TaskGroups {
-			if _, ok := sum.Summary[tg.Name]; !ok {
-				sum.Summary[tg.Name] = nomad.TaskGroupSummary{}
-				changed = true
-			}
+			sum.group(tg.Name)
 		}
-		return changed
+		return len(sum.groups) > before
 	})
-}
-
-// newSummary returns a summary of zeros.
-func newSummary(j *nomad.Job, index uint64) *nomad.JobSummary {
-	sum := &nomad.JobSummary{JobID: j.ID, Namespace: j.Namespace, Summary: map[string]nomad.TaskGroupSummary{},
-		CreateIndex: index, ModifyIndex: index}
-	if j.IsPeriodic() || j.IsParameterized() {
-		sum.Children = &nomad.JobChildrenSummary{}
-	}
-	for _, tg := range j.TaskGroups {
-		sum.Summary[tg.Name] = nomad.TaskGroupSummary{}
-	}
-	return sum
 }
 
 // countChild moves a dispatched or periodic child between the counts of its
@@ -79,14 +123,16 @@ func (t *txn) countChild(j, old *nomad.Job) {
 	if j.ParentID == "" || old != nil && old.Status == j.Status {
 		return
 	}
-	t.editSummary(j.Namespace, j.ParentID, func(sum *nomad.JobSummary) bool {
-		if sum.Children == nil {
-			sum.Children = &nomad.JobChildrenSummary{}
+	t.editSummary(j.Namespace, j.ParentID, func(sum *summary) bool {
+		var children nomad.JobChildrenSummary
+		if sum.children != nil {
+			children = *sum.children
 		}
 		if old != nil {
-			*childCount(sum.Children, old.Status)--
+			*childCount(&children, old.Status)--
 		}
-		*childCount(sum.Children, j.Status)++
+		*childCount(&children, j.Status)++
+		sum.children = &children
 		return true
 	})
 }
@@ -187,15 +233,15 @@ func (c *count) of(status string) *int {
 // applyCounts writes gathered changes to the summaries.
 func (t *txn) applyCounts(all counts) {
 	for id, groups := range all {
-		t.editSummary(id.Namespace, id.ID, func(sum *nomad.JobSummary) bool {
+		t.editSummary(id.Namespace, id.ID, func(sum *summary) bool {
 			changed := false
-			if sum.CreateIndex > id.created {
+			if sum.created > id.created {
 				return false
 			}
 			for name, c := range groups {
-				old := sum.Summary[name]
+				old := sum.counts(name)
 				if now := c.added(old); now != old {
-					sum.Summary[name] = now
+					*sum.group(name) = now
 					changed = true
 				}
 			}
@@ -223,11 +269,11 @@ func (s *Store) ReconcileJobSummaries(index uint64) (*Changes, error) {
 		for j := range jobs.all(t, nil) {
 			sum := newSummary(j, index)
 			if old := jobSummaries.get(t, nil, keyOf(j.Namespace, j.ID)); old != nil {
-				sum.CreateIndex = old.CreateIndex
+				sum.created = old.created
 			}
 			for child := range jobs.by(t, nil, "parent", keyOf(j.Namespace, j.ID)) {
-				if sum.Children != nil {
-					*childCount(sum.Children, child.Status)++
+				if sum.children != nil {
+					*childCount(sum.children, child.Status)++
 				}
 			}
 			recount := counts{}
@@ -236,7 +282,7 @@ func (s *Store) ReconcileJobSummaries(index uint64) (*Changes, error) {
 			}
 			for name, c := range recount[incarnation{j.NamespacedID(), j.CreateIndex}] {
 				c.queued = t.queued(j, name)
-				sum.Summary[name] = c.added(nomad.TaskGroupSummary{})
+				*sum.group(name) = c.added(nomad.TaskGroupSummary{})
 			}
 			jobSummaries.put(t, sum)
 		}
