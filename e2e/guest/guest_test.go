@@ -23,7 +23,7 @@ var (
 	times  = flag.Int("times", 1, "run each test so often, to find what fails now and then")
 )
 
-// bootLimit bounds one guest.
+// bootLimit bounds one guest that runs each test once.
 const bootLimit = 25 * time.Minute
 
 // suite is a package whose tests run in a guest.
@@ -43,8 +43,7 @@ func (s suite) program() string { return filepath.Base(s.pkg) + ".test" }
 const exec2Tests = "^(TestNoDefaults|TestOOMScore|TestLimits|TestRun|TestFiles|TestSandbox|TestCredentials|TestDescriptors|TestPlantedLink|TestStop|TestSignal|" +
 	"TestMemoryLimit|TestStats|TestGroup|TestRecover|TestProcessLimit|TestExecIsAsTheTask|TestExecCountsInTheTask|TestProcesses|TestPrivateTmp|TestOwnNetwork|TestPIDsLimit|TestNetwork|TestUnveil)$"
 
-// suites are in the order in which they run. Their seconds are for a suite that hangs: on
-// a quiet machine one takes some ten.
+// suites are in the order in which they run. Their seconds are for a suite that hangs.
 var suites = []suite{
 	{Name: "cgroup", pkg: "internal/cgroup", Seconds: 300, kernels: []string{"6.1"}},
 	{Name: "stage", pkg: "internal/stage", Seconds: 300, kernels: []string{"6.1"}},
@@ -235,7 +234,7 @@ func bootOnce(t *testing.T, m *guest.Machine, kernel, image string) (lines []str
 		t.Fatal(err)
 	}
 	defer console.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), bootLimit)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Duration(*times)*bootLimit)
 	defer cancel()
 	bootErr = m.Boot(ctx, kernel, image, console)
 	if _, err := console.Seek(0, 0); err != nil {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 
+	"github.com/hashicorp/go-memdb"
 	"github.com/hashicorp/go-msgpack/v2/codec"
 
 	"github.com/open-nomad/open-nomad/nomad"
@@ -50,11 +51,11 @@ func Tables() []Record {
 		indexRecord(),
 		rowRecord(0, "Node", nodes, canonicalNode),
 		rowRecord(28, "NodePool", nodePools, canonicalPool),
-		jobRecord(),
+		partRecord(1, "Job", (*Snapshot).Jobs, (*Restore).keepJob),
 		rowRecord(3, "Eval", evals, nil),
 		allocRecord(),
 		foreignRecord(6, "PeriodicLaunch"),
-		summaryRecord(),
+		partRecord(7, "JobSummary", (*Snapshot).summaries, (*Restore).keepSummary),
 		versionRecord(),
 		rowRecord(10, "Deployment", deployments, nil),
 		foreignRecord(16, "ScalingPolicy"),
@@ -102,44 +103,18 @@ func rowRecord[T any](kind byte, name string, t *table[T], fix func(*T)) Record 
 	}
 }
 
-// jobRecord is rowRecord for jobs: a part of what there is of one. The parts come one
-// after the other, and are put together before anything is written.
-func jobRecord() Record {
-	return Record{Type: 1, Name: "Job",
-		row:  func() any { return new(nomad.Job) },
-		rows: func(s *Snapshot) iter.Seq[any] { return anySeq(jobs.all(s.tx, nil)) },
+// partRecord is a record type whose rows are parts of what there is of a job. The parts
+// come one after the other, and are put together by keep before anything is written.
+func partRecord[T any](kind byte, name string, rows func(*Snapshot, memdb.WatchSet) iter.Seq[*T], keep func(*Restore, *T)) Record {
+	return Record{Type: kind, Name: name,
+		row:  func() any { return new(T) },
+		rows: func(s *Snapshot) iter.Seq[any] { return anySeq(rows(s, nil)) },
 		read: func(r *Restore, decode func(any) error) error {
-			j := new(nomad.Job)
-			if err := decode(j); err != nil {
+			v := new(T)
+			if err := decode(v); err != nil {
 				return err
 			}
-			canonicalJob(j)
-			r.row(j.NamespacedID()).job = j
-			return nil
-		},
-	}
-}
-
-// summaryRecord is jobRecord for summaries, which are kept in another form.
-func summaryRecord() Record {
-	return Record{Type: 7, Name: "JobSummary",
-		row: func() any { return new(nomad.JobSummary) },
-		rows: func(s *Snapshot) iter.Seq[any] {
-			return func(yield func(any) bool) {
-				for sum := range jobSummaries.all(s.tx, nil) {
-					if !yield(sum.told()) {
-						return
-					}
-				}
-			}
-		},
-		read: func(r *Restore, decode func(any) error) error {
-			var told nomad.JobSummary
-			if err := decode(&told); err != nil {
-				return err
-			}
-			sum := summaryOf(&told)
-			r.row(sum.id).summary = sum
+			keep(r, v)
 			return nil
 		},
 	}
@@ -270,6 +245,16 @@ func (r *Restore) row(id nomad.NamespacedID) *jobRow {
 		r.rows[id] = row
 	}
 	return row
+}
+
+func (r *Restore) keepJob(j *nomad.Job) {
+	canonicalJob(j)
+	r.row(j.NamespacedID()).job = j
+}
+
+func (r *Restore) keepSummary(told *nomad.JobSummary) {
+	sum := summaryOf(told)
+	r.row(sum.id).summary = sum
 }
 
 // writtenJob returns the job that was written as text: nearly always one that came with

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"iter"
 	"slices"
 	"strings"
 
@@ -16,6 +17,17 @@ func (s *Snapshot) JobSummary(ws memdb.WatchSet, ns, id string) *nomad.JobSummar
 		return sum.told()
 	}
 	return nil
+}
+
+// summaries returns the summary of every job.
+func (s *Snapshot) summaries(ws memdb.WatchSet) iter.Seq[*nomad.JobSummary] {
+	return func(yield func(*nomad.JobSummary) bool) {
+		for sum := range jobSummaries.all(s.tx, ws) {
+			if !yield(sum.told()) {
+				return
+			}
+		}
+	}
 }
 
 // summary is a nomad.JobSummary as it is kept: a map, with the one group that most jobs
