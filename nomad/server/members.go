@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"path/filepath"
@@ -83,19 +84,34 @@ func (s *Server) admitMember(m *nomad.ServerMember) error {
 func (s *Server) membersChanged(gone []*nomad.ServerMember) {
 	s.goneMu.Lock()
 	for _, m := range gone {
-		s.gone[m.Tags["id"]] = true
+		if m.Tags["region"] == s.cfg.Region {
+			s.gone[m.Tags["id"]] = true
+		}
 	}
 	s.goneMu.Unlock()
 	s.moved.fire()
 }
 
-// takeGone returns the servers that left or were forgotten since the last time.
-func (s *Server) takeGone() map[string]bool {
+// departed returns the servers that left or were forgotten, of those in the log. The
+// status that gossip has now decides: a remembered event counts only while no member
+// has the ID. The event stays remembered until the server is out of the log.
+func (s *Server) departed(have []raft.Server, members []*nomad.ServerMember) map[string]bool {
+	out, present := map[string]bool{}, map[string]bool{}
+	for _, m := range members {
+		switch id := m.Tags["id"]; {
+		case m.Tags["region"] != s.cfg.Region:
+		case m.Status == gossip.Left:
+			out[id] = true
+		default:
+			present[id] = true
+		}
+	}
 	s.goneMu.Lock()
 	defer s.goneMu.Unlock()
-	gone := s.gone
-	s.gone = map[string]bool{}
-	return gone
+	maps.DeleteFunc(s.gone, func(id string, _ bool) bool { return present[id] || !listed(have, id) })
+	maps.Copy(out, s.gone)
+	maps.DeleteFunc(out, func(id string, _ bool) bool { return present[id] })
+	return out
 }
 
 // Members lists the known servers of all regions, this one among them.
@@ -268,7 +284,12 @@ func (s *Server) isVoter() bool {
 
 // among says whether a server is one of several.
 func among(servers []raft.Server, id string) bool {
-	return len(servers) > 1 && slices.ContainsFunc(servers, func(v raft.Server) bool { return string(v.ID) == id })
+	return len(servers) > 1 && listed(servers, id)
+}
+
+// listed reports whether a server has the ID.
+func listed(servers []raft.Server, id string) bool {
+	return slices.ContainsFunc(servers, func(v raft.Server) bool { return string(v.ID) == id })
 }
 
 // votersOf returns the servers that vote.

@@ -53,20 +53,17 @@ func (s *Server) reconcileOnce(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	members := s.Members()
 	alive := map[string]*nomad.ServerMember{}
-	gone := s.takeGone()
-	for _, m := range s.Members() {
-		switch {
-		case m.Tags["region"] != s.cfg.Region:
-		case m.Status == gossip.Alive:
+	for _, m := range members {
+		if m.Tags["region"] == s.cfg.Region && m.Status == gossip.Alive {
 			alive[m.Tags["id"]] = m
-		case m.Status == gossip.Left:
-			gone[m.Tags["id"]] = true
 		}
 	}
+	gone := s.departed(have, members)
 	var errs []error
 	for _, server := range have {
-		if id := string(server.ID); gone[id] && alive[id] == nil && id != s.raft.ID() {
+		if id := string(server.ID); gone[id] && id != s.raft.ID() {
 			s.log.Info("a server left", "server", id)
 			errs = append(errs, s.raft.RemoveServer(ctx, id))
 		}

@@ -94,7 +94,7 @@ type Server struct {
 	moved  *signal                     // the members changed
 	own    ownToken
 	goneMu sync.Mutex
-	gone   map[string]bool // IDs of servers that left, until the leader looks
+	gone   map[string]bool // IDs of servers with a leave or reap event, see departed
 }
 
 // New opens the log and listens, so that a directory or an address in use is said
