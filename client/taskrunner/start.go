@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -142,9 +143,20 @@ func (r *Runner) taskConfig() (*drivers.TaskConfig, *taskenv.Env, error) {
 		Log:          r.try.log,
 		Mounts:       r.try.mounts,
 		Files:        r.try.files,
+		Writable:     volumePaths(r.cfg.Node),
 		NetNS:        r.cfg.NetNS,
 		CgroupParent: cgroupParent(r.cfg.Node),
 	}, env, nil
+}
+
+// volumePaths are the host paths of a node's volumes, whoever mounts them.
+func volumePaths(n *nomad.Node) []string {
+	var out []string
+	for _, v := range n.HostVolumes {
+		out = append(out, v.Path)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // taskID names one start of a task for its driver.

@@ -148,7 +148,8 @@ func TestUnveil(t *testing.T) {
 	if err := os.WriteFile(secret, []byte("secret"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	for _, link := range []string{filepath.Join(shared, "link"), filepath.Join(f.dir, "link")} {
+	roots := filepath.Join(openDir(t), "link") // f.dir is where tasks may make links
+	for _, link := range []string{filepath.Join(shared, "link"), filepath.Join(f.dir, "link"), roots} {
 		if err := os.Symlink(secret, link); err != nil {
 			t.Fatal(err)
 		}
@@ -163,9 +164,11 @@ func TestUnveil(t *testing.T) {
 	}
 	f.refused(t, unveil(cfg, "r:"+cfg.LocalDir+"/link"), "unveil", "symbolic link")
 	f.refused(t, unveil(sh(f, "true"), "rwc:"+shared, "r:"+shared+"/link"), "unveil", "symbolic link")
-	// Where no task can make links, they are the host's own, and followed.
-	f.run(unveil(f.task("/bin/cat", f.dir+"/link"), "r:"+f.dir+"/link")).want(t, 0, "secret")
-	f.run(unveil(f.task("/bin/cat", shared+"/link"), "r:"+shared+"/link")).want(t, 0, "secret")
+	for _, link := range []string{f.dir, shared} {
+		f.refused(t, unveil(sh(f, "true"), "r:"+link+"/link"), "symbolic link")
+	}
+	// Where root alone can make links, they are followed.
+	f.run(unveil(f.task("/bin/cat", roots), "r:"+roots)).want(t, 0, "secret")
 	mkdir(t, filepath.Join(shared, "sub"))
 	f.run(unveil(sh(f, "echo x > "+shared+"/sub/f; cat "+shared+"/sub/f"), "rwc:"+shared, "rw:"+shared+"/sub")).want(t, 0, "x\n")
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -82,9 +83,10 @@ var presetPaths = func() (out []sandbox.Path) {
 	return out
 }()
 
-// changeable returns the uppermost directory above path in which a task may make
-// links: the allocation's, a volume, or one that is unveiled with c. What lies there is
-// reached without following any, or a task could have the next start unveil what it likes.
+// changeable returns the uppermost directory above path in which a task may make links: an
+// allocation's, a volume, by its destination or its path on the host, or one that is unveiled
+// with c. No link is followed from there, or a task could have the next start unveil any path.
+// Elsewhere the sandbox follows links that root alone can have made.
 func changeable(cfg *drivers.TaskConfig, path string, lists ...[]config.Unveil) string {
 	if below(path, cfg.AllocDir) {
 		return cfg.AllocDir
@@ -93,11 +95,23 @@ func changeable(cfg *drivers.TaskConfig, path string, lists ...[]config.Unveil) 
 		return filepath.Clean(m.TaskPath)
 	}
 	base := ""
-	for _, list := range lists {
-		for _, u := range list {
-			if strings.Contains(u.Modes, "c") && path != u.Path && below(path, u.Path) && (base == "" || len(u.Path) < len(base)) {
-				base = u.Path
-			}
+	shorter := func(dir string) {
+		if below(path, dir) && (base == "" || len(dir) < len(base)) {
+			base = dir
+		}
+	}
+	if others := filepath.Dir(cfg.AllocDir); path != others {
+		shorter(others)
+	}
+	for _, m := range cfg.Mounts {
+		shorter(filepath.Clean(m.HostPath))
+	}
+	for _, dir := range cfg.Writable {
+		shorter(filepath.Clean(dir))
+	}
+	for _, u := range slices.Concat(lists...) {
+		if strings.Contains(u.Modes, "c") && path != u.Path {
+			shorter(u.Path)
 		}
 	}
 	return base

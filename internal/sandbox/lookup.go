@@ -23,13 +23,15 @@ type opened int
 func (o opened) Fd() uintptr { return uintptr(o) }
 func (o opened) Close()      { unix.Close(int(o)) }
 
-// lookup opens paths in a tree in which some mounts hold what others wrote: volumes, the
-// program's /tmp. A link in such a mount is never followed. It could lead a grant, or the
-// place of another mount, to wherever its writer wants.
+// lookup opens paths in a tree where others may have made symbolic links. A link is followed
+// only if root alone can have made or moved it: root owns the link and every directory on the
+// way, and nobody else can replace an entry on the way. In a foreign mount (a volume, the
+// program's /tmp) no link is followed, whoever owns it.
 type lookup struct {
-	foreign map[uint64]bool // by mount ID
-	root    uint64          // mount ID of /, 0 before it was asked for
-	text    []byte          // room for what a link says, made for the first one
+	foreign  map[uint64]bool // by mount ID
+	root     uint64          // mount ID of /, 0 before it is read
+	text     []byte          // buffer for the target of a link, made for the first one
+	ownUsers bool            // in a user namespace, where files of root have the overflow uid
 }
 
 // add makes what is mounted at a place foreign.
@@ -39,37 +41,23 @@ func (l *lookup) add(point string) error {
 		return fmt.Errorf("look at %s: %w", point, err)
 	}
 	defer f.Close()
-	id, err := mountID(int(f.Fd()))
+	st, err := statOf(int(f.Fd()))
 	if err != nil {
 		return fmt.Errorf("look at %s: %w", point, err)
 	}
 	if l.foreign == nil {
 		l.foreign = map[uint64]bool{}
 	}
-	l.foreign[id] = true
+	l.foreign[st.Mnt_id] = true
 	return nil
 }
 
 // open opens an absolute path with O_PATH.
 func (l *lookup) open(name string) (opened, error) {
-	if len(l.foreign) == 0 { // the kernel's own lookup will do
-		fd, err := unix.Open(name, unix.O_PATH|unix.O_CLOEXEC, 0)
-		if err != nil {
-			return -1, err
-		}
-		return opened(fd), nil
-	}
-	// Where there is no link on the way none can be wrong.
-	fd, err := unix.Openat2(unix.AT_FDCWD, name, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
-	if err == nil {
-		return opened(fd), nil
-	}
-	own, err := l.openOnRoot(name)
-	if err == nil {
-		return own, nil
-	}
-	if err == unix.ENOENT { // and no foreign mount on the way to where it ends
-		return -1, err
+	const how = unix.O_PATH | unix.O_CLOEXEC
+	fd, err := unix.Openat2(unix.AT_FDCWD, name, &unix.OpenHow{Flags: how, Resolve: unix.RESOLVE_NO_SYMLINKS})
+	if err == nil || err == unix.ENOENT && l.onRoot(name) {
+		return opened(fd), err
 	}
 	w := &walk{look: l, at: -1}
 	defer w.close()
@@ -86,33 +74,72 @@ func (l *lookup) open(name string) (opened, error) {
 	return opened(fd), nil
 }
 
-// openOnRoot opens a path that does not leave the mount of /, whatever links it passes: so
-// it is in no foreign mount on the way. Any other path is an error.
-func (l *lookup) openOnRoot(name string) (opened, error) {
+// onRoot reports whether the lookup of a path that does not exist passes neither a link nor
+// another mount than that of /. It is in no foreign mount then.
+func (l *lookup) onRoot(name string) bool {
+	if len(l.foreign) == 0 {
+		return true
+	}
 	if l.root == 0 {
 		fd, err := unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 		if err != nil {
-			return -1, err
+			return false
 		}
 		defer unix.Close(fd)
-		if l.root, err = mountID(fd); err != nil {
-			return -1, err
+		at, err := statOf(fd)
+		if err != nil {
+			return false
 		}
+		l.root = at.Mnt_id
 	}
 	if l.foreign[l.root] {
-		return -1, unix.EXDEV
+		return false
 	}
 	fd, err := unix.Openat2(unix.AT_FDCWD, name, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC,
-		Resolve: unix.RESOLVE_NO_XDEV | unix.RESOLVE_NO_MAGICLINKS})
-	return opened(fd), err
+		Resolve: unix.RESOLVE_NO_XDEV | unix.RESOLVE_NO_SYMLINKS})
+	if err == nil {
+		unix.Close(fd)
+	}
+	return err == unix.ENOENT
 }
 
-// walk is one lookup on its way.
+// overflowUser is how the files of other users look in a user namespace, by the kernel's default.
+const overflowUser = 65534
+
+// rootOwned reports whether an open file is root's. In a user namespace that has the starter's
+// user alone, files of root and those of other users look the same: they are not the starter's.
+func (l *lookup) rootOwned(fd int, st *unix.Statx_t) bool {
+	if !l.ownUsers {
+		return st.Uid == 0
+	}
+	if uid := uint32(unix.Geteuid()); uid != overflowUser {
+		return st.Uid != uid
+	}
+	// All files look like the starter's own. It is root's if the starter cannot write to it.
+	return st.Mode&unix.S_IFMT != unix.S_IFDIR || unix.Faccessat2(fd, "", unix.W_OK, unix.AT_EMPTY_PATH|unix.AT_EACCESS) != nil
+}
+
+// fixed reports whether root alone can replace the entry child, open as fd, of the directory dir.
+func (l *lookup) fixed(dir *unix.Statx_t, fd int, child *unix.Statx_t) bool {
+	if !l.rootOwned(fd, child) {
+		return false
+	}
+	if dir.Mode&0o022 == 0 {
+		return true
+	}
+	// The sticky bit protects directories of root. A link could be a hard link to another one.
+	return dir.Mode&unix.S_ISVTX != 0 && child.Mode&unix.S_IFMT == unix.S_IFDIR
+}
+
+// walk is one lookup, component by component.
 type walk struct {
 	look   *lookup
-	at     int      // descriptor of where it is
-	rest   []string // what is still to go
-	inside bool     // a foreign mount was entered
+	at     int          // descriptor of the current directory
+	stat   unix.Statx_t // of at
+	path   string       // of at, for errors
+	rest   []string     // components that remain
+	inside bool         // a foreign mount was entered
+	safe   bool         // root alone can have made the way so far
 	links  int
 }
 
@@ -122,14 +149,20 @@ func (w *walk) close() {
 	}
 }
 
-// restart begins at the root; name comes before what is left to go.
+// restart begins at the root with the components of name, then those that remain.
 func (w *walk) restart(name string) error {
 	fd, err := unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
 	}
 	w.prepend(name)
-	return w.move(fd, false)
+	w.close()
+	w.at, w.path = fd, "/"
+	if w.stat, err = statOf(fd); err != nil {
+		return err
+	}
+	w.inside, w.safe = w.look.foreign[w.stat.Mnt_id], w.look.rootOwned(fd, &w.stat)
+	return nil
 }
 
 func (w *walk) prepend(name string) {
@@ -142,15 +175,6 @@ func (w *walk) prepend(name string) {
 	w.rest = append(parts, w.rest...)
 }
 
-// move goes to fd, within a foreign mount if it was in one or fd is the root of one.
-func (w *walk) move(fd int, inside bool) error {
-	w.close()
-	w.at = fd
-	id, err := mountID(fd)
-	w.inside = inside || w.look.foreign[id]
-	return err
-}
-
 func (w *walk) step() error {
 	part := w.rest[0]
 	w.rest = w.rest[1:]
@@ -161,15 +185,24 @@ func (w *walk) step() error {
 		}
 		return err
 	}
-	if !isLink(next) {
-		return w.move(next, w.inside)
+	st, err := statOf(next)
+	if err != nil {
+		unix.Close(next)
+		return err
 	}
-	defer unix.Close(next)
-	return w.follow(part, next)
+	if st.Mode&unix.S_IFMT == unix.S_IFLNK {
+		defer unix.Close(next)
+		return w.follow(part, next, &st)
+	}
+	w.safe = w.safe && w.look.fixed(&w.stat, next, &st)
+	w.inside = w.inside || w.look.foreign[st.Mnt_id]
+	w.close()
+	w.at, w.stat, w.path = next, st, filepath.Join(w.path, part)
+	return nil
 }
 
-// follow goes where the link part, open as link, leads.
-func (w *walk) follow(part string, link int) error {
+// follow goes to the target of the link part, open as link.
+func (w *walk) follow(part string, link int, st *unix.Statx_t) error {
 	if w.inside {
 		return errHidden
 	}
@@ -180,12 +213,12 @@ func (w *walk) follow(part string, link int) error {
 	if err := unix.Fstatfs(link, &fs); err != nil {
 		return err
 	}
-	if fs.Type == unix.PROC_SUPER_MAGIC { // its links are the kernel's, and some have no text
-		fd, err := unix.Openat(w.at, part, unix.O_PATH|unix.O_CLOEXEC, 0)
-		if err != nil {
-			return err
-		}
-		return w.move(fd, false)
+	if fs.Type == unix.PROC_SUPER_MAGIC {
+		return w.jump(part)
+	}
+	if !w.safe || !w.look.fixed(&w.stat, link, st) {
+		return fmt.Errorf("%s is a symbolic link that is not root's or that others can replace: name its target instead: %w",
+			filepath.Join(w.path, part), unix.ELOOP)
 	}
 	if w.look.text == nil {
 		w.look.text = make([]byte, unix.PathMax)
@@ -202,14 +235,33 @@ func (w *walk) follow(part string, link int) error {
 	return nil
 }
 
-// mountID tells mounts apart.
-func mountID(fd int) (uint64, error) {
+// jump follows a link of /proc. The kernel made it, and some have no text. Nothing is known of
+// the way to its target, so no link is followed from there.
+func (w *walk) jump(part string) error {
+	fd, err := unix.Openat(w.at, part, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	st, err := statOf(fd)
+	if err != nil {
+		unix.Close(fd)
+		return err
+	}
+	w.close()
+	w.at, w.stat, w.path = fd, st, filepath.Join(w.path, part)
+	w.inside, w.safe = w.look.foreign[st.Mnt_id], false
+	return nil
+}
+
+// statOf returns mode, owner and mount ID of an open file.
+func statOf(fd int) (unix.Statx_t, error) {
+	const mask = unix.STATX_MNT_ID | unix.STATX_TYPE | unix.STATX_MODE | unix.STATX_UID
 	var st unix.Statx_t
-	if err := unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_MNT_ID, &st); err != nil {
-		return 0, fmt.Errorf("statx: %w", err)
+	if err := unix.Statx(fd, "", unix.AT_EMPTY_PATH, mask, &st); err != nil {
+		return st, fmt.Errorf("statx: %w", err)
 	}
-	if st.Mask&unix.STATX_MNT_ID == 0 {
-		return 0, errors.New("statx: this kernel tells no mount IDs, which Linux 5.8 brought")
+	if st.Mask&mask != mask {
+		return st, errors.New("statx: this kernel reports no mount IDs, which Linux 5.8 brought")
 	}
-	return st.Mnt_id, nil
+	return st, nil
 }

@@ -186,7 +186,7 @@ func (p *Policy) apply() error {
 	if err := p.scoreOOM(); err != nil {
 		return fmt.Errorf("set oom score: %w", err)
 	}
-	look := &lookup{}
+	look := &lookup{ownUsers: p.OwnUsers}
 	if err := p.isolate(look); err != nil {
 		return err
 	}

@@ -127,6 +127,7 @@ type TaskConfig struct {
 	Log          LogConfig
 	Mounts       []Mount
 	Files        []HostFile // laid over files of the host, where the driver can
+	Writable     []string   // host paths of the node's volumes: any task may have made links there
 	CgroupParent string     // e.g. "nomad.slice"
 	NetNS        string     // path of the allocation's network namespace, "" for the host's
 	OOMScoreAdj  int
