@@ -130,11 +130,16 @@ func (c *Client) Shutdown(ctx context.Context) error {
 			return fmt.Errorf("shut the supervisor down: %w", err)
 		}
 		defer dir.Close()
-		conn, err := dial(dir)
+		key, err := ensureSecret(dir)
 		if err != nil {
-			return nil // none lives
+			return fmt.Errorf("shut the supervisor down: %w", err)
 		}
-		s = newSession(conn)
+		if s, _, err = open(ctx, dir, key); errors.Is(err, errNotLiving) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("shut the supervisor down: %w", err)
+		}
 		defer s.close()
 	}
 	if _, err := s.call(ctx, &request{Op: opShutdown}); err != nil && !errors.Is(err, ErrLost) {
@@ -247,9 +252,13 @@ func (c *Client) connect(ctx context.Context) (*session, error) {
 		return nil, fmt.Errorf("open supervisor directory: %w", err)
 	}
 	defer dir.Close()
+	key, err := ensureSecret(dir)
+	if err != nil {
+		return nil, err
+	}
 	for deadline := time.Now().Add(connectPatience); ; {
-		s, err := c.meet(ctx, dir)
-		if err == nil || ctx.Err() != nil || time.Now().After(deadline) {
+		s, err := c.meet(ctx, dir, key)
+		if err == nil || errors.Is(err, errRefused) || ctx.Err() != nil || time.Now().After(deadline) {
 			return s, err
 		}
 		if living(dir) { // it is beginning, ending, or on its way into another program
@@ -276,18 +285,11 @@ func living(dir *os.File) bool {
 }
 
 // meet connects to a living supervisor and makes sure it is of our build.
-func (c *Client) meet(ctx context.Context, dir *os.File) (*session, error) {
-	conn, err := dial(dir)
+func (c *Client) meet(ctx context.Context, dir *os.File, key secret) (*session, error) {
+	s, hello, err := open(ctx, dir, key)
 	if err != nil {
 		return nil, err
 	}
-	s := newSession(conn)
-	hello, err := s.call(ctx, &request{Op: opHello})
-	if err != nil {
-		s.close()
-		return nil, err
-	}
-	s.apart = hello.Apart
 	if hello.Program == program() {
 		return s, nil
 	}
@@ -298,6 +300,25 @@ func (c *Client) meet(ctx context.Context, dir *os.File) (*session, error) {
 	}
 	s.close()
 	return nil, ErrLost // meet it again
+}
+
+// errNotLiving means that no supervisor listens.
+var errNotLiving = errors.New("no supervisor listens")
+
+// open connects to a living supervisor and presents the secret.
+func open(ctx context.Context, dir *os.File, key secret) (*session, *response, error) {
+	conn, err := dial(dir)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w: %w", errNotLiving, err)
+	}
+	s := newSession(conn)
+	hello, err := s.call(ctx, &request{Op: opHello, Secret: key.text})
+	if err != nil {
+		s.close()
+		return nil, nil, err
+	}
+	s.apart = hello.Apart
+	return s, hello, nil
 }
 
 func (c *Client) upgrade(ctx context.Context, s *session) error {

@@ -32,6 +32,10 @@ func (c *peer) handle(ctx context.Context, req *request) {
 		return
 	}
 	resp.Seq = req.Seq
+	c.answer(resp, err)
+}
+
+func (c *peer) answer(resp *response, err error) {
 	if err != nil {
 		resp.Err = err.Error()
 		if _, ok := errors.AsType[*proc.StartError](err); ok {
@@ -40,6 +44,8 @@ func (c *peer) handle(ctx context.Context, req *request) {
 			resp.Kind = kindUnknown
 		} else if errors.Is(err, proc.ErrRunning) {
 			resp.Kind = kindRunning
+		} else if errors.Is(err, errRefused) {
+			resp.Kind = kindRefused
 		}
 	}
 	c.mu.Lock()
@@ -53,7 +59,7 @@ func (c *peer) handle(ctx context.Context, req *request) {
 func (s *server) dispatch(ctx context.Context, req *request, resp *response) error {
 	switch req.Op {
 	case opHello:
-		resp.Program, resp.Apart = s.program, true
+		resp.Program, resp.Apart, resp.Guarded = s.program, true, true
 		return nil
 	case opStart:
 		return s.startTask(req, resp)

@@ -1,7 +1,6 @@
 package supervise
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -69,6 +68,8 @@ type server struct {
 	turns   chan struct{} // one element for each start that goes on
 	spares  *spares
 
+	strangers strangers
+
 	mu       sync.Mutex
 	tasks    map[string]*task         // nil while its start is under way
 	starts   map[string]chan struct{} // of those; closed when it is over
@@ -92,6 +93,9 @@ func supervise(log *slog.Logger, dir, program string, kept *handover) error {
 		logs: newLogFiles(dir, log), turns: make(chan struct{}, startsPerCore*runtime.NumCPU())}
 	s.spares = newSpares(log, func() bool { return len(s.turns) > 0 })
 	if err := s.acquire(kept); err != nil {
+		return err
+	}
+	if _, err := ensureSecret(root); err != nil {
 		return err
 	}
 	if err := s.adopt(dir, kept); err != nil {
@@ -175,31 +179,6 @@ func (s *server) serveWithLogs() error {
 	return s.serve()
 }
 
-// serve accepts clients until the supervisor is told to end.
-func (s *server) serve() error {
-	for {
-		conn, err := accept(s.listen)
-		s.mu.Lock()
-		closing := s.closing
-		s.mu.Unlock()
-		if closing {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if err := checkPeer(conn); err != nil {
-			s.log.Warn("refuse client", "err", err)
-			conn.Close()
-			continue
-		}
-		s.mu.Lock()
-		s.clients++
-		s.mu.Unlock()
-		go s.client(conn)
-	}
-}
-
 // restLater has the supervisor end after a while if nobody needs it then. It is
 // called whenever somebody may just have stopped to.
 func (s *server) restLater() { time.AfterFunc(idle, s.endIfIdle) }
@@ -243,33 +222,6 @@ func (s *server) running() int {
 func (s *server) stop() {
 	unix.Unlinkat(int(s.dir.Fd()), sockName, 0) //nolint:errcheck // the next supervisor replaces it
 	s.listen.SetReadDeadline(time.Unix(1, 0))   //nolint:errcheck // a socket takes deadlines
-}
-
-// client serves one connection.
-func (s *server) client(conn *os.File) {
-	ctx, cancel := context.WithCancel(context.Background())
-	c := &peer{server: s, conn: conn}
-	defer func() {
-		cancel()
-		conn.Close()
-		c.requests.Wait()
-		s.mu.Lock()
-		s.clients--
-		s.activity = time.Now()
-		s.mu.Unlock()
-		s.restLater()
-	}()
-	for in := bufio.NewReaderSize(conn, readAhead); ; {
-		req, err := readRequest(in)
-		if err != nil {
-			return
-		}
-		c.requests.Add(1)
-		go func() {
-			defer c.requests.Done()
-			c.handle(ctx, req)
-		}()
-	}
 }
 
 // adopt takes back the tasks of an earlier supervisor.

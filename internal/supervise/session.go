@@ -117,6 +117,8 @@ func (r *response) failure() error {
 		return proc.ErrUnknownTask
 	case r.Kind == kindRunning:
 		return proc.ErrRunning
+	case r.Kind == kindRefused:
+		return errRefused
 	}
 	return errors.New(r.Err)
 }

@@ -15,6 +15,7 @@
 //
 //	lock                 held by the living supervisor
 //	sock                 its socket; both ends check the other's uid
+//	secret               opens a connection; made once, by the client that needs it first
 //	log                  what it has to say
 //	spare                empty log files that are made ahead (internal/spare)
 //	tasks                a link into memory, if there is such a file system
@@ -39,6 +40,11 @@
 //
 // While nothing starts, one stage is parked for the next start (spare.go): that takes some
 // 2 ms off it. It is of no task, holds nothing of one, and ends with the supervisor.
+//
+// The first request of a connection is a hello with the secret, since tasks of an agent that is not
+// root have the uid of the agent. Until then a connection has few bytes, little time and a bounded
+// number of others beside it. A supervisor of an earlier version, which knows no secret, is upgraded
+// in place by the first client that meets it. An agent of such a version is refused by this one.
 //
 // Wire: frames of a 4-byte big-endian length and JSON, which parts that are not decoded may
 // follow; requests carry a number and are answered in any order; "wait" is answered when the task ends.

@@ -21,7 +21,7 @@ const maxFrame = 64 << 20
 
 // Operations of a request.
 const (
-	opHello    = "hello"    // → Program, Apart
+	opHello    = "hello"    // Secret → Program, Apart, Guarded; the first request of a connection
 	opStart    = "start"    // Spec → Task
 	opList     = "list"     // → Tasks
 	opTask     = "task"     // ID → Task
@@ -43,6 +43,7 @@ type request struct {
 	Signal  int    `json:",omitempty"`
 	Path    string `json:",omitempty"`
 	Program string `json:",omitempty"`
+	Secret  string `json:",omitempty"`
 }
 
 type response struct {
@@ -53,6 +54,7 @@ type response struct {
 	Tasks   []proc.Task `json:",omitempty"`
 	Program string      `json:",omitempty"`
 	Apart   bool        `json:",omitempty"` // requests with parts that follow apart are understood
+	Guarded bool        `json:",omitempty"` // connections without the secret are refused
 }
 
 // Kinds of errors that a client tells apart.
@@ -60,6 +62,7 @@ const (
 	kindUnknown = "unknown-task"
 	kindStart   = "start"
 	kindRunning = "running"
+	kindRefused = "refused"
 )
 
 // writeFrame writes v, and what follows it apart, at once.
@@ -79,8 +82,10 @@ func writeFrame(w io.Writer, v any, apart ...[]byte) error {
 	return err
 }
 
-func readFrame(r io.Reader, v any) error {
-	body, err := readPart(r)
+func readFrame(r io.Reader, v any) error { return readFrameUpTo(r, v, maxFrame) }
+
+func readFrameUpTo(r io.Reader, v any, limit uint32) error {
+	body, err := readPart(r, limit)
 	if err != nil {
 		return err
 	}
@@ -91,13 +96,13 @@ func readFrame(r io.Reader, v any) error {
 }
 
 // readPart reads one frame as it is.
-func readPart(r io.Reader) ([]byte, error) {
+func readPart(r io.Reader, limit uint32) ([]byte, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
 		return nil, err
 	}
 	n := binary.BigEndian.Uint32(head[:])
-	if n > maxFrame {
+	if n > limit {
 		return nil, fmt.Errorf("message of %d bytes is too long", n)
 	}
 	body := make([]byte, n)
@@ -126,10 +131,10 @@ func readRequest(r io.Reader) (*request, error) {
 		return nil, errors.New("message without what follows it")
 	}
 	var err error
-	if req.Spec.Policy, err = readPart(r); err != nil {
+	if req.Spec.Policy, err = readPart(r, maxFrame); err != nil {
 		return nil, err
 	}
-	req.Spec.Declared, err = readPart(r)
+	req.Spec.Declared, err = readPart(r, maxFrame)
 	return req, err
 }
 
