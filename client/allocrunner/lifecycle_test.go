@@ -8,6 +8,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/client/allocrunner"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
 const (
@@ -232,7 +233,7 @@ func TestStoppedWhileTheAgentWasAway(t *testing.T) {
 func TestLostProcessRestarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		task := mockTask("main", map[string]any{"run_for": "10s", "recover_error": "it is gone"})
+		task := mockTask("main", map[string]any{"run_for": "10s", "recover_error": drivers.ErrTaskNotFound.Error()})
 		task.RestartPolicy.Attempts = 1
 		alloc := allocation(nomad.JobTypeBatch, task)
 		_, shutdown, ended := w.started(alloc)

@@ -151,13 +151,9 @@ func (r *Runner) run(ctx context.Context) error {
 		work.Wait()
 		return ctx.Err()
 	case err != nil:
-		r.fail(ctx, err)
-	default:
-		if err := r.loop(ctx, &work); err != nil {
-			return err
-		}
+		return r.fail(ctx, err)
 	}
-	return nil
+	return r.loop(ctx, &work)
 }
 
 // begin starts the runners of the tasks.
@@ -168,7 +164,7 @@ func (r *Runner) begin(ctx context.Context, got prepared, work *sync.WaitGroup) 
 	}
 	for name, t := range tasks {
 		if stored, ok := r.stored[name]; ok {
-			t.Restore(ctx, stored)
+			t.Restore(stored)
 		}
 	}
 	r.mu.Lock()
@@ -249,9 +245,14 @@ func (r *Runner) kill(ctx context.Context, work *sync.WaitGroup, name string, ev
 }
 
 // fail ends an allocation whose tasks cannot be run. Processes that an earlier
-// agent left are ended too.
-func (r *Runner) fail(ctx context.Context, err error) {
+// agent left are ended too. When ctx ends first, the next agent does the rest.
+func (r *Runner) fail(ctx context.Context, err error) error {
 	r.log.Error("allocation cannot run", "err", err)
+	for _, task := range r.group.Tasks {
+		if err := r.endProcess(ctx, task); err != nil {
+			return err
+		}
+	}
 	r.mu.Lock()
 	r.fault = err.Error()
 	for name, s := range r.states {
@@ -261,26 +262,22 @@ func (r *Runner) fail(ctx context.Context, err error) {
 	}
 	r.mu.Unlock()
 	for _, task := range r.group.Tasks {
-		r.abandon(ctx, task)
+		r.storeEnd(task.Name)
 	}
+	return nil
 }
 
-// abandon ends the process of a task that can not be run on.
-func (r *Runner) abandon(ctx context.Context, task *nomad.Task) {
+// storeEnd stores that a task without a process is over.
+func (r *Runner) storeEnd(task string) {
 	r.mu.Lock()
-	stored, s := r.stored[task.Name], r.states[task.Name]
+	stored, s := r.stored[task], r.states[task]
 	r.mu.Unlock()
 	local := &state.LocalState{RunComplete: true}
 	if stored.Local != nil {
 		local.Hooks = stored.Local.Hooks
-		if handle := stored.Local.TaskHandle; handle != nil {
-			if err := r.destroyTask(ctx, task.Driver, handle); err != nil {
-				r.log.Error("process left behind", "task", task.Name, "err", err)
-			}
-		}
 	}
-	if err := r.cfg.Store.PutTask(r.cfg.Alloc.ID, task.Name, state.Task{Local: local, State: s}); err != nil {
-		r.log.Error("end of task not stored", "task", task.Name, "err", err)
+	if err := r.cfg.Store.PutTask(r.cfg.Alloc.ID, task, state.Task{Local: local, State: s}); err != nil {
+		r.log.Error("end of task not stored", "task", task, "err", err)
 	}
 }
 

@@ -2,8 +2,11 @@ package allocrunner
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"time"
 
+	"github.com/open-nomad/open-nomad/client/driverset"
 	"github.com/open-nomad/open-nomad/client/state"
 	"github.com/open-nomad/open-nomad/client/taskhook"
 	"github.com/open-nomad/open-nomad/client/taskrunner"
@@ -57,16 +60,52 @@ func (r *Runner) claimUsers(stored map[string]state.Task) error {
 	return nil
 }
 
-// destroyTask ends a process by the handle that an earlier agent stored.
+// Waits between attempts to end a process.
+const (
+	destroyAgain    = 250 * time.Millisecond
+	destroyAgainMax = 30 * time.Second
+)
+
+// endProcess ends the process of a task by the handle that an earlier agent stored. It
+// retries until the driver has ended the process or does not know the task.
+func (r *Runner) endProcess(ctx context.Context, task *nomad.Task) error {
+	r.mu.Lock()
+	stored := r.stored[task.Name]
+	r.mu.Unlock()
+	if stored.Local == nil || stored.Local.TaskHandle == nil {
+		return nil
+	}
+	for wait := destroyAgain; ; wait = min(2*wait, destroyAgainMax) {
+		err := r.destroyTask(ctx, task.Driver, stored.Local.TaskHandle)
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		r.log.Error("end process of a task that cannot run", "task", task.Name, "err", err)
+		if errors.Is(err, driverset.ErrUnknown) {
+			return nil // of a driver that the client no longer has
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(wait):
+		}
+	}
+}
+
 func (r *Runner) destroyTask(ctx context.Context, driver string, h *drivers.TaskHandle) error {
 	d, err := r.cfg.Drivers.Driver(driver)
 	if err != nil {
 		return err
 	}
-	if err := d.RecoverTask(ctx, h); err != nil {
+	// Whatever the answer, the driver may know the ID.
+	_ = d.RecoverTask(ctx, h)
+	if err := d.DestroyTask(h.TaskID, true); !errors.Is(err, drivers.ErrTaskNotFound) {
 		return err
 	}
-	return d.DestroyTask(h.TaskID, true)
+	return nil
 }
 
 // task returns the runner of a task, an error when there is none now.

@@ -114,11 +114,7 @@ func (r *Runner) stop(ctx context.Context, exits <-chan *drivers.ExitResult) (*d
 	}
 	_, task := r.current()
 	timeout := r.killTimeout(task)
-	event := &nomad.TaskEvent{Type: nomad.TaskKilling, KillTimeout: timeout}
-	if cause := r.killCause(); cause != nil {
-		event.KillReason = cause.KillReason
-	}
-	r.Emit(event)
+	r.Emit(r.killingEvent(timeout))
 	err := r.cfg.Driver.StopTask(ctx, r.taskID(), timeout, task.KillSignal)
 	for {
 		if ctx.Err() != nil {
@@ -136,6 +132,14 @@ func (r *Runner) stop(ctx context.Context, exits <-chan *drivers.ExitResult) (*d
 		}
 		err = r.cfg.Driver.DestroyTask(r.taskID(), true)
 	}
+}
+
+func (r *Runner) killingEvent(timeout time.Duration) *nomad.TaskEvent {
+	event := &nomad.TaskEvent{Type: nomad.TaskKilling, KillTimeout: timeout}
+	if cause := r.killCause(); cause != nil {
+		event.KillReason = cause.KillReason
+	}
+	return event
 }
 
 // shutdownDelay waits before the process is told to end; an exit ends the wait.

@@ -7,6 +7,14 @@
 //	         │ └──────────StartFailed────────────┘ └──End──▶ terminal ◀┤
 //	         └────────────────────Kill─────────────────────────────▲──┘Kill
 //
+//	recovering ──Recovered──▶ running
+//	   │  └──────Lost───────▶ exited
+//	   └────────Unstarted───▶ pending
+//
+// A task with a stored handle begins in recovering. The phase ends when the driver has
+// found the process, or has answered that it does not know the task
+// (drivers.ErrTaskNotFound). Any other error is retried: the process may be running.
+//
 // A kill while the task runs stops its process first: the exit then ends in
 // terminal whatever the restart policy says.
 //
@@ -28,6 +36,7 @@ type Phase string
 
 // The phases of a task.
 const (
+	Recovering Phase = "recovering"
 	Pending    Phase = "pending"
 	Running    Phase = "running"
 	Exited     Phase = "exited"
@@ -40,6 +49,9 @@ type Move string
 
 // The moves between phases.
 const (
+	Recovered   Move = "Recovered"
+	Lost        Move = "Lost"
+	Unstarted   Move = "Unstarted"
 	Started     Move = "Started"
 	StartFailed Move = "StartFailed"
 	Exit        Move = "Exit"
@@ -56,14 +68,17 @@ type edge struct {
 
 // moves is every transition there is.
 var moves = map[edge]Phase{
-	{Pending, Started}:     Running,
-	{Pending, StartFailed}: Exited,
-	{Pending, Kill}:        Terminal,
-	{Running, Exit}:        Exited,
-	{Exited, Retry}:        Restarting,
-	{Exited, End}:          Terminal,
-	{Restarting, Due}:      Pending,
-	{Restarting, Kill}:     Terminal,
+	{Recovering, Recovered}: Running,
+	{Recovering, Lost}:      Exited,
+	{Recovering, Unstarted}: Pending,
+	{Pending, Started}:      Running,
+	{Pending, StartFailed}:  Exited,
+	{Pending, Kill}:         Terminal,
+	{Running, Exit}:         Exited,
+	{Exited, Retry}:         Restarting,
+	{Exited, End}:           Terminal,
+	{Restarting, Due}:       Pending,
+	{Restarting, Kill}:      Terminal,
 }
 
 // Next returns the phase that a move leads to.

@@ -6,13 +6,11 @@ import (
 
 	"github.com/open-nomad/open-nomad/client/state"
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
 // Restore takes up the task where the agent before left it. It is called before
-// Run. A process that the driver can't find is told as such and then treated
-// like one that exited: the restart policy decides.
-func (r *Runner) Restore(ctx context.Context, t state.Task) {
+// Run, which then recovers the process of a stored handle.
+func (r *Runner) Restore(t state.Task) {
 	if t.State != nil {
 		r.state = *t.State
 	}
@@ -27,7 +25,7 @@ func (r *Runner) Restore(ctx context.Context, t state.Task) {
 	case r.local.RunComplete || r.state.State == nomad.TaskStateDead:
 		r.setPhase(Terminal)
 	case r.local.TaskHandle != nil:
-		r.recover(ctx)
+		r.setPhase(Recovering)
 	}
 }
 
@@ -47,26 +45,6 @@ func (r *Runner) Again(gate <-chan struct{}, why *nomad.TaskEvent) *Runner {
 		s.LastRestart = time.Now()
 	}, why)
 	return next
-}
-
-// recover asks the driver for the process of the stored handle.
-func (r *Runner) recover(ctx context.Context) {
-	handle := r.local.TaskHandle
-	err := r.cfg.Driver.RecoverTask(ctx, handle)
-	switch {
-	case err == nil:
-		r.setID(handle.TaskID)
-		r.resumed = true
-		r.setPhase(Running)
-	case r.state.State == nomad.TaskStateRunning:
-		r.Emit(&nomad.TaskEvent{Type: nomad.TaskRestoreFailed, Message: err.Error()})
-		r.last = outcome{err: &drivers.RecoverableError{Err: err}}
-		r.setPhase(Exited)
-	default:
-		// The agent died between the commit and the start: there is no process.
-		r.log.Debug("no process of a start that was announced", "err", err)
-		r.local.TaskHandle = nil
-	}
 }
 
 // resume prepares the hooks of a process that an earlier agent started.

@@ -123,7 +123,7 @@ func New(cfg Config) *Runner {
 func (r *Runner) Run(ctx context.Context) error {
 	defer r.letGo()
 	steps := map[Phase]func(context.Context) (Move, error){
-		Pending: r.pend, Running: r.watch, Exited: r.settle, Restarting: r.rest,
+		Recovering: r.recover, Pending: r.pend, Running: r.watch, Exited: r.settle, Restarting: r.rest,
 	}
 	if r.Phase() == Pending && len(r.state.Events) == 0 {
 		r.Emit(&nomad.TaskEvent{Type: nomad.TaskReceived})
@@ -150,6 +150,9 @@ func (r *Runner) pend(ctx context.Context) (Move, error) {
 	case <-ctx.Done():
 		return "", ctx.Err()
 	case <-r.gate():
+	}
+	if r.isKilled() {
+		return Kill, nil
 	}
 	r.try = r.newAttempt(ctx)
 	err := r.start(ctx)

@@ -152,7 +152,11 @@ func (d *Driver) RecoverTask(_ context.Context, h *drivers.TaskHandle) error {
 	if err := json.Unmarshal(h.State, &state); err != nil {
 		return fmt.Errorf("decode handle of task %s: %w", h.TaskID, err)
 	}
-	if state.Config.RecoverError != "" {
+	switch state.Config.RecoverError {
+	case "":
+	case drivers.ErrTaskNotFound.Error():
+		return drivers.ErrTaskNotFound
+	default:
 		return errors.New(state.Config.RecoverError)
 	}
 	d.mu.Lock()

@@ -166,11 +166,9 @@ func notFound(err error) error {
 	return err
 }
 
-// StopTask implements drivers.Driver.
+// StopTask implements drivers.Driver. The ID is enough: a task whose handle was not
+// recovered can be stopped.
 func (ts *Tasks) StopTask(ctx context.Context, id string, timeout time.Duration, signal string) error {
-	if _, err := ts.state(id); err != nil {
-		return err
-	}
 	sig := ts.DefaultStop
 	if signal != "" {
 		var err error
@@ -209,13 +207,15 @@ func (ts *Tasks) SignalTask(id, signal string) error {
 	return notFound(ts.Supervisor.Signal(ctx, id, sig))
 }
 
-// DestroyTask implements drivers.Driver.
+// DestroyTask implements drivers.Driver. The ID is enough, as for StopTask.
 func (ts *Tasks) DestroyTask(id string, force bool) error {
-	if _, err := ts.state(id); err != nil {
-		return err
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), requestPatience)
 	defer cancel()
+	if _, err := ts.state(id); err != nil {
+		if _, err := ts.Supervisor.Task(ctx, id); err != nil {
+			return notFound(err)
+		}
+	}
 	err := ts.Supervisor.Forget(ctx, id) // most have ended
 	if errors.Is(err, proc.ErrRunning) && !force {
 		return errors.New("cannot destroy running task")

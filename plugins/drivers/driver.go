@@ -21,7 +21,9 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// ErrTaskNotFound is returned for a task ID that the driver does not know.
+// ErrTaskNotFound is returned for a task ID that the driver does not know. It means that
+// the driver has no process of that ID. A driver that cannot tell, as when what holds its
+// processes does not answer, returns another error. The text is that of the plugin protocol.
 var ErrTaskNotFound = errors.New("task not found for given id")
 
 // RecoverableError says that starting again may succeed: the restart policy applies.
@@ -46,15 +48,19 @@ type Driver interface {
 	Fingerprint(ctx context.Context) <-chan Fingerprint
 	// StartTask starts the task and returns when its first instruction may run.
 	StartTask(ctx context.Context, cfg *TaskConfig) (*TaskHandle, error)
-	// RecoverTask takes a running (or meanwhile exited) task back from its handle.
+	// RecoverTask takes a running (or meanwhile exited) task back from its handle. Only
+	// ErrTaskNotFound means that the process is gone; any other error is retried.
 	RecoverTask(ctx context.Context, h *TaskHandle) error
 	// WaitTask blocks until the task exits or ctx ends.
 	WaitTask(ctx context.Context, id string) (*ExitResult, error)
 	// StopTask sends signal (the driver's default when empty), waits up to timeout, then kills.
+	// It is also called for a task that RecoverTask could not take back. Then ErrTaskNotFound
+	// has the same meaning as there.
 	StopTask(ctx context.Context, id string, timeout time.Duration, signal string) error
 	// SignalTask sends one signal by name; an unknown name is an error and sends nothing.
 	SignalTask(id, signal string) error
-	// DestroyTask forgets an exited task and removes what it left; force kills it first.
+	// DestroyTask forgets an exited task and removes what it left; force kills it first. It
+	// is also called for a task that RecoverTask could not take back.
 	DestroyTask(id string, force bool) error
 	// InspectTask tells the task's state.
 	InspectTask(id string) (*TaskStatus, error)

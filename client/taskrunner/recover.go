@@ -1,0 +1,104 @@
+package taskrunner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/plugins/drivers"
+)
+
+// Bounds of the recovery of a process.
+const (
+	recoverPatience = 30 * time.Second // of one call of the driver
+	recoverAgain    = 250 * time.Millisecond
+	recoverAgainMax = 30 * time.Second
+)
+
+// recover asks the driver for the process of the stored handle. It returns when the
+// driver has found the process or does not know the task, or when ctx ends: then
+// handle and state are left as they were.
+func (r *Runner) recover(ctx context.Context) (Move, error) {
+	handle := r.local.TaskHandle
+	var failed, stopping bool
+	for wait := recoverAgain; ; wait = min(2*wait, recoverAgainMax) {
+		err := r.recoverOnce(ctx, handle)
+		switch {
+		case err == nil:
+			r.setID(handle.TaskID)
+			r.resumed = true
+			if failed {
+				r.Emit(&nomad.TaskEvent{Type: nomad.TaskDriverMessage, DriverMessage: "task recovered"})
+			}
+			return Recovered, nil
+		case errors.Is(err, drivers.ErrTaskNotFound):
+			return r.lost(err), nil
+		case ctx.Err() != nil:
+			return "", ctx.Err()
+		}
+		r.log.Warn("recover task", "err", err)
+		if !failed {
+			failed = true
+			r.Emit(&nomad.TaskEvent{Type: nomad.TaskRestoreFailed, Message: fmt.Sprintf("recover task: %v: retrying", err)})
+		}
+		killed := r.killed
+		if r.isKilled() {
+			if r.stopByID(ctx, handle.TaskID, stopping) {
+				return r.lost(err), nil
+			}
+			stopping, killed = true, nil
+		}
+		select {
+		case <-ctx.Done():
+			return "", ctx.Err()
+		case <-killed:
+		case <-time.After(wait):
+		}
+	}
+}
+
+// recoverOnce calls the driver once. A driver that does not answer in time may have the
+// task all the same.
+func (r *Runner) recoverOnce(ctx context.Context, h *drivers.TaskHandle) error {
+	ctx, cancel := context.WithTimeout(ctx, recoverPatience)
+	defer cancel()
+	return r.cfg.Driver.RecoverTask(ctx, h)
+}
+
+// lost takes note that there is no process, for the reason err.
+func (r *Runner) lost(err error) Move {
+	if r.State().State != nomad.TaskStateRunning {
+		// The agent died between the commit and the start.
+		r.log.Debug("start was announced and not made", "err", err)
+		r.local.TaskHandle = nil
+		return Unstarted
+	}
+	if !r.isKilled() {
+		r.Emit(&nomad.TaskEvent{Type: nomad.TaskRestoreFailed, Message: err.Error()})
+	}
+	r.last = outcome{err: &drivers.RecoverableError{Err: err}}
+	return Lost
+}
+
+// stopByID ends a process that was not recovered and reports whether it has ended. A
+// driver may be able to end a task whose handle it cannot read.
+func (r *Runner) stopByID(ctx context.Context, id string, again bool) bool {
+	_, task := r.current()
+	timeout := r.killTimeout(task)
+	if !again {
+		if _, err := r.shutdownDelay(ctx, nil); err != nil {
+			return false
+		}
+		r.Emit(r.killingEvent(timeout))
+	}
+	err := r.cfg.Driver.StopTask(ctx, id, timeout, task.KillSignal)
+	if err == nil || errors.Is(err, drivers.ErrTaskNotFound) {
+		return true
+	}
+	if ctx.Err() == nil {
+		r.log.Warn("stop task that was not recovered", "err", err)
+	}
+	return false
+}
