@@ -55,12 +55,15 @@ func unveiling() string {
 	return text + "  }\n}\n"
 }
 
-// start starts an agent of this very program, whose output shows when the test fails.
+// start starts an agent, of this very program unless o has another, whose output shows when the test fails.
 func start(t *testing.T, o cluster.Options) *cluster.Agent {
 	t.Helper()
-	bin, err := exec.LookPath("nomad")
-	if err != nil {
-		t.Fatal(err)
+	if o.Bin == "" {
+		bin, err := exec.LookPath("nomad")
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Bin = bin
 	}
 	name := filepath.Join(o.Dir, "agent.log")
 	log, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -68,7 +71,7 @@ func start(t *testing.T, o cluster.Options) *cluster.Agent {
 		t.Fatal(err)
 	}
 	defer log.Close()
-	o.Bin, o.Log = bin, log
+	o.Log = log
 	a, err := cluster.Start(t.Context(), o)
 	if err != nil {
 		text, _ := os.ReadFile(name)

@@ -30,39 +30,47 @@ type connection struct {
 
 // connect makes the descriptors. They are the user's whom the program runs as, so that it
 // can open them anew, as /dev/stdout.
-func connect(o *drivers.ExecOptions, u *sandbox.User) (c *connection, err error) {
-	c = &connection{terminal: o.Tty, over: make(chan struct{})}
-	defer func() {
-		if err != nil {
-			c.close()
-		}
-	}()
-	if o.Tty {
-		var slave *os.File
-		if c.in, slave, err = pty.Open(); err != nil {
-			return nil, err
-		}
-		c.out, c.child = c.in, [3]*os.File{slave, slave, slave}
-	} else {
-		if c.child[0], c.in, err = os.Pipe(); err != nil {
-			return nil, fmt.Errorf("make a pipe: %w", err)
-		}
-		if c.out, c.child[1], err = os.Pipe(); err != nil {
-			return nil, fmt.Errorf("make a pipe: %w", err)
-		}
-		if c.errs, c.child[2], err = os.Pipe(); err != nil {
-			return nil, fmt.Errorf("make a pipe: %w", err)
-		}
+func connect(o *drivers.ExecOptions, u *sandbox.User) (*connection, error) {
+	c := &connection{terminal: o.Tty, over: make(chan struct{})}
+	err := c.open()
+	if err == nil && u != nil {
+		err = c.own(u)
 	}
-	if u == nil {
-		return c, nil
-	}
-	for _, f := range c.child {
-		if err := f.Chown(int(u.UID), int(u.GID)); err != nil {
-			return nil, fmt.Errorf("give a stream to uid %d: %w", u.UID, err)
-		}
+	if err != nil {
+		c.close() // what was opened before the failure
+		return nil, err
 	}
 	return c, nil
+}
+
+// open opens the terminal or the pipes. After an error some of them are open.
+func (c *connection) open() error {
+	if c.terminal {
+		master, slave, err := pty.Open()
+		if err != nil {
+			return err
+		}
+		c.in, c.out, c.child = master, master, [3]*os.File{slave, slave, slave}
+		return nil
+	}
+	for _, p := range []struct{ r, w **os.File }{{&c.child[0], &c.in}, {&c.out, &c.child[1]}, {&c.errs, &c.child[2]}} {
+		r, w, err := os.Pipe()
+		if err != nil {
+			return fmt.Errorf("make a pipe: %w", err)
+		}
+		*p.r, *p.w = r, w
+	}
+	return nil
+}
+
+// own makes the user the owner of the program's descriptors.
+func (c *connection) own(u *sandbox.User) error {
+	for _, f := range c.child {
+		if err := f.Chown(int(u.UID), int(u.GID)); err != nil {
+			return fmt.Errorf("give a stream to uid %d: %w", u.UID, err)
+		}
+	}
+	return nil
 }
 
 // closeChild lets go of the program's ends.

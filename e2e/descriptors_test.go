@@ -1,0 +1,134 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/e2e/cluster"
+)
+
+// maxFree is more descriptors than any single request takes.
+const maxFree = 36
+
+// limitFiles lets the agent open so many more descriptors, and returns what lifts the limit.
+func limitFiles(t *testing.T, a *cluster.Agent, free int) (lift func()) {
+	t.Helper()
+	open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", a.Pid()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var old unix.Rlimit
+	if err := unix.Prlimit(a.Pid(), unix.RLIMIT_NOFILE, nil, &old); err != nil {
+		t.Fatal(err)
+	}
+	low := unix.Rlimit{Cur: uint64(len(open) + free), Max: old.Max}
+	if err := unix.Prlimit(a.Pid(), unix.RLIMIT_NOFILE, &low, nil); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		if err := unix.Prlimit(a.Pid(), unix.RLIMIT_NOFILE, &old, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// An agent that has no descriptors left answers requests with errors, and goes on when it
+// has some again. The connections of the requests are open before.
+func TestDescriptorsRunOut(t *testing.T) {
+	asRoot(t)
+	a := devAgent(t)
+	pid := a.Pid()
+	alloc := register(t, a, oneTask("lives", "/bin/sh", "-c", "echo logged; exec sleep 600"), "running")
+	within(t, patience, "a line of log", func() bool { return log(a, alloc) == "logged\n" })
+	for what, try := range map[string]func() error{
+		"exec":     func() error { return execTrue(t, a, alloc, false) },
+		"terminal": func() error { return execTrue(t, a, alloc, true) },
+		"logs":     func() error { return readLog(t, a, alloc) },
+		"start": func() error {
+			_, _, err := a.Client.Jobs().Register(oneTask("starved", "/bin/true"), nil)
+			return err
+		},
+	} {
+		failed := 0
+		for free := range maxFree {
+			if _, err := a.Client.Agent().Health(); err != nil { // leaves a connection for the next request
+				t.Fatalf("%s with %d descriptors free: the agent does not answer: %v", what, free-1, err)
+			}
+			lift := limitFiles(t, a, free)
+			err := try()
+			lift()
+			if err == nil {
+				continue
+			}
+			if failed++; strings.Contains(err.Error(), "internal error") {
+				t.Errorf("%s with %d descriptors free: %v, want an error of the system", what, free, err)
+			}
+		}
+		if failed == 0 && what != "start" { // which fails later, in the task's events
+			t.Errorf("%s: no attempt failed", what)
+		}
+		if err := try(); err != nil {
+			t.Errorf("%s with descriptors again: %v", what, err)
+		}
+	}
+	register(t, a, oneTask("after", "/bin/true"), "complete")
+	if a.Pid() != pid {
+		t.Errorf("the agent is process %d, was %d", a.Pid(), pid)
+	}
+}
+
+func execTrue(t *testing.T, a *cluster.Agent, alloc *api.AllocationListStub, tty bool) error {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	var out bytes.Buffer
+	code, err := a.Client.Allocations().Exec(ctx, &api.Allocation{ID: alloc.ID}, "t", tty, []string{"true"}, nil, &out, &out, nil, nil)
+	if err == nil && code != 0 {
+		err = fmt.Errorf("exit code %d: %s", code, &out)
+	}
+	return err
+}
+
+func readLog(t *testing.T, a *cluster.Agent, alloc *api.AllocationListStub) error {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	frames, errs := a.Client.AllocFS().Logs(&api.Allocation{ID: alloc.ID}, false, "t", "stdout", "start", 0, ctx.Done(), nil)
+	for range frames {
+	}
+	select {
+	case err := <-errs: // sent before frames is closed
+		return err
+	default:
+		return nil
+	}
+}
+
+// In a container /dev/ptmx may be there and not accessible: exec with a terminal is refused,
+// and the agent lives.
+func TestExecWithoutTerminals(t *testing.T) {
+	asRoot(t)
+	dir := tempDir(t)
+	wrapper := filepath.Join(dir, "agent.sh")
+	text := "#!/bin/sh\nmount --bind /dev/ptmx /dev/ptmx && mount -o remount,bind,nodev /dev/ptmx && exec nomad \"$@\"\n"
+	if err := os.WriteFile(wrapper, []byte("#!/bin/sh\nexec unshare -m sh "+wrapper+".inner \"$@\"\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write(t, wrapper+".inner", text)
+	write(t, filepath.Join(dir, "exec2.hcl"), unveiling())
+	a := start(t, cluster.Options{Bin: wrapper, Dir: dir, Args: []string{"-dev", "-config=" + filepath.Join(dir, "exec2.hcl")}})
+	alloc := register(t, a, oneTask("lives", "/bin/sleep", "600"), "running")
+	err := execTrue(t, a, alloc, true)
+	if err == nil || !strings.Contains(err.Error(), "/dev/ptmx: permission denied") {
+		t.Errorf("exec with a terminal = %v, want that /dev/ptmx may not be opened", err)
+	}
+	if err := execTrue(t, a, alloc, false); err != nil {
+		t.Errorf("exec without a terminal = %v", err)
+	}
+}
