@@ -32,6 +32,7 @@ const MaxRetainedNodeEvents = 10
 
 // Subsystems of node events.
 const (
+	NodeEventSubsystemDrain     = "Drain"
 	NodeEventSubsystemDriver    = "Driver"
 	NodeEventSubsystemHeartbeat = "Heartbeat"
 	NodeEventSubsystemCluster   = "Cluster"

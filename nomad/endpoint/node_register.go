@@ -23,6 +23,9 @@ func (s *Service) nodeRegister(ctx context.Context, c *rpc.Call, req *nomad.Node
 	if err := completeNode(req.Node); err != nil {
 		return nil, err
 	}
+	if err := ownEvents(req.NodeEvent); err != nil {
+		return nil, err
+	}
 	node := *req.Node
 	if node.NodePool == "" {
 		node.NodePool = nomad.NodePoolDefault
@@ -36,11 +39,7 @@ func (s *Service) nodeRegister(ctx context.Context, c *rpc.Call, req *nomad.Node
 	if snap.NodePool(nil, node.NodePool) == nil && !entry.CreateNodePool {
 		return nil, nomad.Errorf(400, "node pool %q does not exist: create it in the region %q first", node.NodePool, cmp.Or(s.cfg.AuthoritativeRegion, s.cfg.Region))
 	}
-	if old != nil {
-		node.Status = old.Status // heartbeats change it, with what follows from that
-	} else if node.Status == "" {
-		node.Status = nomad.NodeStatusInit
-	}
+	serverFields(&node, old)
 	node.StatusUpdatedAt = s.cfg.Now().Unix()
 	node.ComputedClass = node.ComputeClass()
 
@@ -87,6 +86,23 @@ func (s *Service) admit(ctx context.Context, c *rpc.Call, old *nomad.Node, entry
 		entry.SessionBefore = old.Session.ID
 	}
 	return s.succeeds(ctx, old, entry.Node)
+}
+
+// serverFields resets the fields that only the servers set. A new node may register as
+// ineligible; a known one keeps the eligibility that state has (state.RegisterNode).
+func serverFields(node, old *nomad.Node) {
+	node.DrainStrategy, node.LastDrain, node.Events = nil, nil, nil
+	node.LastMissedHeartbeatIndex, node.LastAllocUpdateIndex = 0, 0
+	node.StatusDescription, node.IdentitySigningKeyID = "", ""
+	if node.SchedulingEligibility != nomad.NodeSchedulingIneligible {
+		node.SchedulingEligibility = nomad.NodeSchedulingEligible
+	}
+	if old != nil {
+		node.Status = old.Status // heartbeats change it, with what follows from that
+		node.StatusDescription = old.StatusDescription
+	} else if node.Status == "" {
+		node.Status = nomad.NodeStatusInit
+	}
 }
 
 // completeNode refuses a node that does not say what it must.
@@ -206,6 +222,9 @@ func (s *Service) nodeUpdateStatus(ctx context.Context, c *rpc.Call, req *nomad.
 	leader := authz.IsLeader(c.Identity)
 	if !leader {
 		if err := authz.SameNode(c.Identity, req.NodeID); err != nil {
+			return nil, err
+		}
+		if err := ownEvents(req.NodeEvent); err != nil {
 			return nil, err
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/authz"
@@ -60,6 +59,9 @@ func (s *Service) deregister(ctx context.Context, ids []string, t nomad.MessageT
 }
 
 func (s *Service) nodeUpdateEligibility(ctx context.Context, c *rpc.Call, req *nomad.NodeUpdateEligibilityRequest) (*nomad.NodeEligibilityUpdateResponse, error) {
+	if authz.NodeID(c.Identity) != "" {
+		return nil, nomad.ErrPermissionDenied // also while ACLs are off
+	}
 	switch {
 	case req.NodeID == "":
 		return nil, nomad.Errorf(400, "missing node ID for setting scheduling eligibility")
@@ -106,34 +108,6 @@ func (s *Service) nodeEvent(subsystem, message string) *nomad.NodeEvent {
 	return &nomad.NodeEvent{Message: message, Subsystem: subsystem, Timestamp: s.cfg.Now().UTC()}
 }
 
-// nodeUpdateDrain ends a drain. Beginning one comes with the feature.
-func (s *Service) nodeUpdateDrain(ctx context.Context, c *rpc.Call, req *nomad.NodeUpdateDrainRequest) (*nomad.NodeDrainUpdateResponse, error) {
-	if req.NodeID == "" {
-		return nil, nomad.Errorf(400, "missing node ID for drain update")
-	}
-	if err := c.Access.Need(acl.ToWrite(acl.Nodes)); err != nil && authz.SameNode(c.Identity, req.NodeID) != nil {
-		return nil, err
-	}
-	if req.DrainStrategy != nil {
-		return nil, absent("draining of nodes")
-	}
-	old := s.snapshot().Node(nil, req.NodeID)
-	if old == nil {
-		return nil, nomad.ErrNodeNotFound
-	}
-	out := &nomad.NodeDrainUpdateResponse{NodeModifyIndex: old.ModifyIndex}
-	out.Index = old.ModifyIndex
-	if !req.MarkEligible {
-		return out, nil
-	}
-	update, err := s.nodeUpdateEligibility(ctx, c, &nomad.NodeUpdateEligibilityRequest{NodeID: req.NodeID, Eligibility: nomad.NodeSchedulingEligible})
-	if err != nil {
-		return nil, err
-	}
-	return &nomad.NodeDrainUpdateResponse{NodeModifyIndex: update.NodeModifyIndex, EvalIDs: update.EvalIDs,
-		EvalCreateIndex: update.EvalCreateIndex, WriteMeta: update.WriteMeta}, nil
-}
-
 func (s *Service) nodeEvaluate(ctx context.Context, _ *rpc.Call, req *nomad.NodeEvaluateRequest) (*nomad.NodeUpdateResponse, error) {
 	if req.NodeID == "" {
 		return nil, nomad.Errorf(400, "missing node ID for evaluation")
@@ -158,6 +132,9 @@ func (s *Service) nodeEmitEvents(ctx context.Context, c *rpc.Call, req *nomad.Em
 		if len(events) == 0 {
 			return nil, nomad.Errorf(400, "no node events given for node %q", id)
 		}
+		if err := ownEvents(events...); err != nil {
+			return nil, err
+		}
 	}
 	index, err := s.apply(ctx, nomad.UpsertNodeEventsType, &nomad.EmitNodeEventsRequest{NodeEvents: req.NodeEvents})
 	if err != nil {
@@ -167,6 +144,20 @@ func (s *Service) nodeEmitEvents(ctx context.Context, c *rpc.Call, req *nomad.Em
 	out.Index = index
 	return out, nil
 }
+
+// ownEvents refuses events of a node that name a subsystem of the servers: operators
+// read there what was decided about the node.
+func ownEvents(events ...*nomad.NodeEvent) error {
+	for _, e := range events {
+		if e != nil && slices.Contains(serverSubsystems, e.Subsystem) {
+			return nomad.Errorf(400, "a node cannot emit events of the subsystem %q", e.Subsystem)
+		}
+	}
+	return nil
+}
+
+var serverSubsystems = []string{nomad.NodeEventSubsystemCluster, nomad.NodeEventSubsystemDrain,
+	nomad.NodeEventSubsystemHeartbeat, nomad.NodeEventSubsystemScheduler}
 
 // nodeUpdateAlloc takes what a node says of its allocations. Each must be placed
 // on that very node.

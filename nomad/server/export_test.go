@@ -22,3 +22,9 @@ func Lost(ctx context.Context, changed <-chan struct{}, addr string) bool {
 	defer s.peers.Close()
 	return s.lost(ctx, changed, addr)
 }
+
+// Apply writes a log entry, as a server of another version does.
+func (s *Server) Apply(ctx context.Context, t nomad.MessageType, entry any) error {
+	_, _, err := s.raft.Apply(ctx, t, entry)
+	return err
+}
