@@ -2,6 +2,7 @@ package rawexec
 
 import (
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 
@@ -53,15 +54,30 @@ func decodeSettings(v cty.Value) (settings, error) {
 	return s, nil
 }
 
-// allow refuses a user that the operator denied.
-func (s settings) allow(uid, gid uint32) error {
+// allow refuses a user or a group, also a supplementary one, that the operator denied.
+func (s settings) allow(uid uint32, gids []uint32) error {
 	if s.deniedUIDs.has(uid) {
-		return fmt.Errorf("running as uid %d is denied on this node", uid)
+		return fmt.Errorf("running as uid %d is denied on this node (denied_host_uids)", uid)
 	}
-	if s.deniedGIDs.has(gid) {
-		return fmt.Errorf("running as gid %d is denied on this node", gid)
+	for _, gid := range gids {
+		if s.deniedGIDs.has(gid) {
+			return fmt.Errorf("running with gid %d is denied on this node (denied_host_gids)", gid)
+		}
 	}
 	return nil
+}
+
+// allowAgent is allow for a task that keeps the user and the groups of the agent.
+func (s settings) allowAgent() error {
+	groups, err := os.Getgroups()
+	if err != nil {
+		return fmt.Errorf("read the agent's groups: %w", err)
+	}
+	gids := []uint32{uint32(os.Getegid())}
+	for _, gid := range groups {
+		gids = append(gids, uint32(gid))
+	}
+	return s.allow(uint32(os.Geteuid()), gids)
 }
 
 // options is the decoded config block of a task.

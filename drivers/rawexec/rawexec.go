@@ -159,17 +159,17 @@ func (s settings) policy(cfg *drivers.TaskConfig, o options) (*sandbox.Policy, e
 	}
 	p.Env = s.environment(o).Apply(cfg.Env)
 	if cfg.User == "" {
-		return p, s.allow(uint32(os.Geteuid()), uint32(os.Getegid()))
+		return p, s.allowAgent()
 	}
 	acc, err := process.LookupUser(cfg.User)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.allow(acc.UID, acc.GID); err != nil {
+	if err := s.allow(acc.UID, append([]uint32{acc.GID}, acc.Groups...)); err != nil {
 		return nil, err
 	}
 	if int(acc.UID) == os.Geteuid() {
-		return p, nil
+		return p, s.allowAgent()
 	}
 	if os.Geteuid() != 0 {
 		return nil, fmt.Errorf("running as user %s needs an agent that is root", acc.Name)
