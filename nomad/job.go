@@ -1,6 +1,9 @@
 package nomad
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // The types of jobs.
 const (
@@ -88,6 +91,17 @@ type Job struct {
 	JobModifyIndex           uint64
 	UI                       *JobUIConfig
 	VersionTag               *JobVersionTag
+}
+
+// IdentityID returns the job ID that the identities of the job's workloads carry, and
+// whose rights they have: the parent's for a dispatched job, else its own. Dispatched is
+// set by the servers only. ParentID without it may be forged: servers once took it from
+// registrations.
+func (j *Job) IdentityID() string {
+	if j.Dispatched && j.ParentID != "" && strings.HasPrefix(j.ID, j.ParentID+DispatchLaunchSuffix) {
+		return j.ParentID
+	}
+	return j.ID
 }
 
 // JobAllocationsResponse is the reply of Job.Allocations.

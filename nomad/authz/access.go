@@ -11,7 +11,10 @@ import (
 // Access says what a caller may do that Authenticate has admitted. The error is a
 // nomad.ErrPermissionDenied for who has a policy that cannot be read.
 func (a *Authority) Access(_ context.Context, id *nomad.AuthenticatedIdentity) (out *rpc.Access, err error) {
-	out = &rpc.Access{Workload: a.workload(id), Rights: acl.Everything, Off: !a.enforce}
+	out = &rpc.Access{Rights: acl.Everything, Off: !a.enforce}
+	if out.Workload, err = a.workload(id); err != nil {
+		return &rpc.Access{}, err
+	}
 	if a.enforce {
 		out.Rights, err = a.rights(id, out.Workload)
 	}
@@ -31,15 +34,16 @@ func (a *Authority) rights(id *nomad.AuthenticatedIdentity, w *acl.Workload) (*a
 	return nil, nomad.ErrPermissionDenied
 }
 
-// workload says which group and task a workload identity belongs to, nil for others.
-func (a *Authority) workload(id *nomad.AuthenticatedIdentity) *acl.Workload {
+// workload returns the job, group and task that a workload identity speaks for, nil for
+// other callers. Namespace, job and group are those that state has for the allocation.
+func (a *Authority) workload(id *nomad.AuthenticatedIdentity) (*acl.Workload, error) {
 	if id.Claims == nil || id.Claims.WorkloadIdentityClaims == nil {
-		return nil
+		return nil, nil
 	}
 	w := id.Claims.WorkloadIdentityClaims
-	out := &acl.Workload{Namespace: w.Namespace, Job: w.JobID, Task: w.TaskName}
-	if alloc := a.store().Snapshot().Alloc(nil, w.AllocationID); alloc != nil {
-		out.Group = alloc.TaskGroup
+	alloc := a.store().Snapshot().Alloc(nil, w.AllocationID)
+	if alloc == nil || alloc.Job == nil {
+		return nil, nomad.ErrPermissionDenied // it ended since it was authenticated
 	}
-	return out
+	return &acl.Workload{Namespace: alloc.Namespace, Job: alloc.Job.IdentityID(), Group: alloc.TaskGroup, Task: w.TaskName}, nil
 }

@@ -153,7 +153,7 @@ func audienceAsk(snap *state.Snapshot, c *rpc.Call, req *nomad.ACLExplainRequest
 	reads, own := c.Access.Allows(acl.InNamespace(ns, acl.ReadJob)), c.Access.Workload
 	for job := range snap.JobsByNamespace(nil, ns) {
 		seen := reads || own != nil && own.Namespace == ns && own.Job == job.ID
-		if job.ParentID != "" || job.Stopped() || !seen {
+		if job.IdentityID() != job.ID || job.Stopped() || !seen {
 			continue
 		}
 		if ask.identities = append(ask.identities, identitiesFor(job, req.Name)...); len(ask.identities) > maxExplainIdentities {

@@ -146,7 +146,7 @@ func owners(snap *state.Snapshot, namespace, path string, tell func(nomad.JobACL
 		return
 	}
 	for job := range snap.JobsByNamespace(nil, namespace) {
-		if job.ParentID != "" || rest != job.ID && !strings.HasPrefix(rest, job.ID+"/") {
+		if job.IdentityID() != job.ID || rest != job.ID && !strings.HasPrefix(rest, job.ID+"/") {
 			continue
 		}
 		if rest == job.ID {

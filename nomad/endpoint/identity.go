@@ -2,7 +2,9 @@ package endpoint
 
 import (
 	"context"
+	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	memdb "github.com/hashicorp/go-memdb"
@@ -105,7 +107,7 @@ func identityOf(alloc *nomad.Allocation, h nomad.WIHandle) (*nomad.WorkloadIdent
 			services = append(services, t.Services...)
 		}
 		for _, svc := range services {
-			if svc.Name == h.WorkloadIdentifier && svc.Identity != nil && svc.Identity.Name == h.IdentityName {
+			if svc.Name == h.WorkloadIdentifier && svc.Identity != nil && svc.Identity.Name == h.IdentityName && interpolates(svc.Name, h.InterpolatedWorkloadIdentifier) {
 				return svc.Identity, ""
 			}
 		}
@@ -122,6 +124,22 @@ func identityOf(alloc *nomad.Allocation, h nomad.WIHandle) (*nomad.WorkloadIdent
 	}
 	return nil, nomad.WIRejectionReasonMissingIdentity
 }
+
+// interpolates reports whether a service name may become the other one: the node fills
+// in what is in ${}, and changes nothing else. An empty name means that it sent none.
+func interpolates(name, to string) bool {
+	if to == "" || to == name {
+		return true
+	}
+	literals := placeholder.Split(name, -1)
+	for n, text := range literals {
+		literals[n] = regexp.QuoteMeta(text)
+	}
+	return regexp.MustCompile(`(?s)^` + strings.Join(literals, `.*`) + `$`).MatchString(to)
+}
+
+// placeholder is what a node fills in.
+var placeholder = regexp.MustCompile(`\$\{[^{}]*\}`)
 
 // whoAmI tells a caller who it is, without when its token began and ends.
 func (s *Service) whoAmI(_ context.Context, c *rpc.Call, _ *nomad.GenericRequest) (*nomad.ACLWhoAmIResponse, error) {

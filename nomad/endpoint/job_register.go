@@ -28,9 +28,6 @@ func (s *Service) jobRegister(ctx context.Context, c *rpc.Call, req *nomad.JobRe
 	if err != nil {
 		return nil, err
 	}
-	if job.Dispatched || len(job.Payload) > 0 {
-		return nil, nomad.Errorf(400, "job can't be submitted with a payload or as dispatched: dispatch its parent")
-	}
 	snap := s.snapshot()
 	if err := registrationOpen(snap, c); err != nil {
 		return nil, err
@@ -79,6 +76,9 @@ func (s *Service) admitJob(c *rpc.Call, given *nomad.Job, w nomad.WriteRequest, 
 	if err := may(job); err != nil {
 		return nil, nil, err
 	}
+	if err := s.notOfServers(job); err != nil {
+		return nil, nil, err
+	}
 	if err := validate(job); err != nil {
 		return nil, nil, unfit(err)
 	}
@@ -108,7 +108,33 @@ func (s *Service) completeJob(c *rpc.Call, given *nomad.Job, w nomad.WriteReques
 	}
 	job.Canonicalize()
 	addImplicitConstraints(job)
+	clearServerFields(job)
 	return job, nil
+}
+
+// clearServerFields resets what the servers write of a job, and what says nothing about
+// its specification: a client may send back a job that it read. The FSM sets status,
+// version and indexes.
+func clearServerFields(job *nomad.Job) {
+	job.Status, job.StatusDescription, job.Stable, job.VersionTag = "", "", false, nil
+	job.Version, job.CreateIndex, job.ModifyIndex, job.JobModifyIndex, job.SubmitTime = 0, 0, 0, 0, 0
+	job.NomadTokenID, job.DispatchIdempotencyToken = "", ""
+}
+
+// notOfServers refuses a submitted job with fields that only the servers set. A job with
+// the ParentID of another would have its identity and its rights. A job that was read
+// and is sent back may keep the ParentID that state has for it.
+func (s *Service) notOfServers(job *nomad.Job) error {
+	switch {
+	case job.Dispatched || len(job.Payload) > 0:
+		return nomad.Errorf(400, "job can't be submitted with a payload or as dispatched: dispatch its parent")
+	case job.ParentID == "":
+		return nil
+	}
+	if old := s.snapshot().Job(nil, job.Namespace, job.ID); old != nil && old.ParentID == job.ParentID {
+		return nil
+	}
+	return nomad.Errorf(400, "job %q can't be submitted with a ParentID: only the servers set it", job.ID)
 }
 
 // fits refuses a valid job that has no place here.

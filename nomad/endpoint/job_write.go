@@ -118,7 +118,10 @@ func (s *Service) jobValidate(_ context.Context, c *rpc.Call, req *nomad.JobVali
 		return nil, err
 	}
 	out := &nomad.JobValidateResponse{DriverConfigValidated: true, Warnings: joinLines(warnings(job))}
-	if err = validate(job); err == nil {
+	if err = s.notOfServers(job); err == nil {
+		err = validate(job)
+	}
+	if err == nil {
 		err = s.fits(job)
 	}
 	if err != nil {

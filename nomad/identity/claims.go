@@ -27,10 +27,7 @@ type Subject struct {
 // Workload returns the claims of a task or service of an allocation.
 func (i *Issuer) Workload(s Subject, now time.Time) *nomad.IdentityClaims {
 	alloc, job, handle, identity := s.Alloc, s.Job, s.Handle, s.Identity
-	id := job.ID
-	if job.ParentID != "" {
-		id = job.ParentID // what is dispatched has the rights of what it came from
-	}
+	id := job.IdentityID()
 	w := &nomad.WorkloadIdentityClaims{Namespace: alloc.Namespace, JobID: id, AllocationID: alloc.ID, ExtraClaims: s.extraClaims()}
 	switch handle.WorkloadType {
 	case nomad.WorkloadTypeService:
@@ -84,12 +81,24 @@ func atLeast(ttl time.Duration) time.Duration {
 	return ttl
 }
 
+// subjectOf joins the parts of a subject. A part that holds a colon or a percent sign is
+// percent-encoded there, so that two different lists of parts have different subjects.
+func subjectOf(parts []string) string {
+	encoded := make([]string, len(parts))
+	for n, part := range parts {
+		encoded[n] = separators.Replace(part)
+	}
+	return strings.Join(encoded, ":")
+}
+
+var separators = strings.NewReplacer("%", "%25", ":", "%3A")
+
 // claims returns the claims that every kind has. Without a TTL the token has no
 // end: it lives as long as its workload.
 func (i *Issuer) claims(now time.Time, ttl time.Duration, subject ...string) *nomad.IdentityClaims {
 	c := &nomad.IdentityClaims{RegisteredClaims: nomad.RegisteredClaims{
 		Issuer:    i.url,
-		Subject:   strings.Join(subject, ":"),
+		Subject:   subjectOf(subject),
 		IssuedAt:  now.Unix(),
 		NotBefore: now.Unix(),
 		ID:        nomad.NewID(),

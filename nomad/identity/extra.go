@@ -62,16 +62,12 @@ func (s Subject) values() map[string]string {
 	if node == nil {
 		node = &nomad.Node{}
 	}
-	id := job.ID
-	if job.ParentID != "" {
-		id = job.ParentID
-	}
 	task := ""
 	if s.Handle.WorkloadType == nomad.WorkloadTypeTask {
 		task = s.Handle.WorkloadIdentifier
 	}
 	return map[string]string{
-		"job.region": job.Region, "job.namespace": s.Alloc.Namespace, "job.id": id, "job.node_pool": job.NodePool,
+		"job.region": job.Region, "job.namespace": s.Alloc.Namespace, "job.id": job.IdentityID(), "job.node_pool": job.NodePool,
 		"group.name": s.Alloc.TaskGroup, "alloc.id": s.Alloc.ID, "task.name": task,
 		"node.id": node.ID, "node.datacenter": node.Datacenter, "node.pool": node.NodePool, "node.class": node.NodeClass,
 		"vault.cluster": "", "vault.namespace": "", "vault.role": "",

@@ -70,7 +70,7 @@ func payload(t *testing.T, token nomad.Token) map[string]any {
 
 func TestClaims(t *testing.T) {
 	i := newIssuer(t, "https://nomad.example")
-	child := &nomad.Job{ID: "web/dispatch-1", ParentID: "web", Region: "eu"}
+	child := &nomad.Job{ID: "web/dispatch-1", ParentID: "web", Dispatched: true, Region: "eu"}
 	wid := func(name string, ttl time.Duration, aud ...string) *nomad.WorkloadIdentity {
 		return &nomad.WorkloadIdentity{Name: name, TTL: ttl, Audience: aud}
 	}

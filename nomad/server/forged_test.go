@@ -1,0 +1,158 @@
+package server_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/server"
+)
+
+// parentIsServers is part of the error of a job that is submitted with a ParentID.
+const parentIsServers = "only the servers set it"
+
+// A job is not submitted as the child of another: it would speak with its identity.
+func TestJobsCannotNameAParent(t *testing.T) {
+	g := guard(t, nil)
+	g.must("Job.Register", &nomad.JobRegisterRequest{Job: batchJob("victim", 1)}, nil)
+	for what, parent := range map[string]string{"another job": "victim", "itself": "evil", "nothing": "gone"} {
+		for _, id := range []string{"evil", "victim/dispatch-1-a", "victim/periodic-1"} {
+			job := func() *nomad.Job {
+				j := batchJob(id, 1)
+				j.ParentID = parent
+				return j
+			}
+			for method, req := range map[string]rpc.Request{
+				"Job.Register": &nomad.JobRegisterRequest{Job: job()},
+				"Job.Plan":     &nomad.JobPlanRequest{Job: job()},
+			} {
+				if err := g.call(g.root, method, req, nil); !isCoded(err, 400, parentIsServers) {
+					t.Errorf("%s of %s with the parent %s: %v", method, id, what, err)
+				}
+			}
+			out := got[nomad.JobValidateResponse](g, g.root, "Job.Validate", &nomad.JobValidateRequest{Job: job()})
+			if !strings.Contains(out.Error, parentIsServers) {
+				t.Errorf("Job.Validate of %s with the parent %s: %q", id, what, out.Error)
+			}
+		}
+	}
+}
+
+// What the servers write of a job is not taken from a registration.
+func TestJobsSetNothingOfTheServers(t *testing.T) {
+	g := guard(t, nil)
+	job := batchJob("b", 1)
+	job.Status, job.StatusDescription, job.Stable, job.Version, job.SubmitTime = nomad.JobStatusDead, "x", true, 7, 1
+	job.CreateIndex, job.ModifyIndex, job.JobModifyIndex = 1, 1, 1
+	job.NomadTokenID, job.DispatchIdempotencyToken, job.VersionTag = "x", "x", &nomad.JobVersionTag{Name: "x"}
+	g.must("Job.Register", &nomad.JobRegisterRequest{Job: job}, nil)
+	stored := got[nomad.SingleJobResponse](g, g.root, "Job.GetJob", &nomad.JobSpecificRequest{JobID: "b"}).Job
+	if stored.Status == nomad.JobStatusDead || stored.StatusDescription != "" || stored.Stable || stored.Version != 0 || stored.SubmitTime == 1 ||
+		stored.CreateIndex == 1 || stored.ModifyIndex == 1 || stored.JobModifyIndex == 1 ||
+		stored.NomadTokenID != "" || stored.DispatchIdempotencyToken != "" || stored.VersionTag != nil {
+		t.Errorf("the job set what is the servers': %+v", stored)
+	}
+	g.must("Job.Register", &nomad.JobRegisterRequest{Job: stored}, nil) // what was read may be sent back
+}
+
+// A job that is in state with a forged parent, of an older version or of an upstream
+// server, speaks as itself: in new identities, and in those that were signed before. A
+// dispatched job speaks as its parent.
+func TestForgedParentInState(t *testing.T) {
+	g := guard(t, nil)
+	n := join(t, g.s.RPCAddr())
+	g.must("ACL.UpsertPolicies", &nomad.ACLPolicyUpsertRequest{Policies: []*nomad.ACLPolicy{{Name: "of-victim",
+		Rules: `namespace "default" { policy = "read" }`, JobACL: &nomad.JobACL{Namespace: "default", JobID: "victim"}}}}, nil)
+	g.must("Variables.Apply", &nomad.VariablesApplyRequest{Op: "set", Var: variable("nomad/jobs/victim", "secret")}, nil)
+	parent := batchJob("victim", 1)
+	parent.ParameterizedJob = &nomad.ParameterizedJobConfig{Payload: nomad.DispatchPayloadOptional}
+	g.must("Job.Register", &nomad.JobRegisterRequest{Job: parent}, nil)
+
+	speaks := func(a *nomad.Allocation, as string) {
+		t.Helper()
+		token := a.SignedIdentities["t"]
+		if claims := claimsOf(t, token); claims["nomad_job_id"] != as || !strings.Contains(claims["sub"].(string), ":"+as+":") {
+			t.Errorf("%s speaks as %v, want %s", a.JobID, claims, as)
+		}
+		err := g.call(token, "Variables.Read", &nomad.VariablesReadRequest{Path: "nomad/jobs/victim"}, &nomad.VariablesReadResponse{})
+		if (err == nil) != (as == "victim") {
+			t.Errorf("%s reads the variables of victim: %v", a.JobID, err)
+		}
+		err = g.call(token, "Job.GetJob", &nomad.JobSpecificRequest{JobID: "victim"}, &nomad.SingleJobResponse{})
+		if (err == nil) != (as == "victim") {
+			t.Errorf("%s has the policy of victim: %v", a.JobID, err)
+		}
+	}
+	g.must("Job.Dispatch", &nomad.JobDispatchRequest{JobID: "victim"}, nil)
+	speaks(n.allocs(1)[0], "victim")
+
+	count := 1
+	for _, id := range []string{"evil", "victim/dispatch-1-a", "victim/periodic-1"} {
+		job := batchJob(id, 1)
+		job.ParentID = "victim"
+		unchecked(t, g.s, job)
+		count++
+		for _, a := range n.allocs(count) {
+			if a.JobID == id {
+				speaks(a, id)
+			}
+		}
+	}
+}
+
+// unchecked writes a job into the log as another server may do it.
+func unchecked(t *testing.T, s *server.Server, job *nomad.Job) {
+	t.Helper()
+	job.Region = "global"
+	job.Canonicalize()
+	eval := &nomad.Evaluation{ID: nomad.NewID(), Namespace: "default", Priority: 50, Type: job.Type, JobID: job.ID,
+		TriggeredBy: nomad.EvalTriggerJobRegister, Status: nomad.EvalStatusPending}
+	if err := s.Apply(within(t), nomad.JobRegisterRequestType, &nomad.JobRegisterRequest{Job: job, Eval: eval}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A colon in an ID does not make the subject of one job that of another.
+func TestSubjectsDiffer(t *testing.T) {
+	s, _ := start(t, nil)
+	n := join(t, s.RPCAddr())
+	subjects := map[string]string{"a:g:t": "global:default:a%3Ag%3At:g:t:default", "a%3Ag": "global:default:a%253Ag:g:t:default",
+		"a": "global:default:a:g:t:default"}
+	for id := range subjects {
+		register(t, s, batchJob(id, 1))
+	}
+	for _, a := range n.allocs(len(subjects)) {
+		if got := claimsOf(t, a.SignedIdentities["t"])["sub"]; got != subjects[a.JobID] {
+			t.Errorf("the subject of %s is %v, want %s", a.JobID, got, subjects[a.JobID])
+		}
+	}
+}
+
+// A node fills in what a service name leaves open, and changes nothing else of it.
+func TestNodeCannotRenameAService(t *testing.T) {
+	s, _ := start(t, nil)
+	n := join(t, s.RPCAddr())
+	job := batchJob("b", 1)
+	named := func(name string) *nomad.Service {
+		return &nomad.Service{Name: name, Provider: "nomad", Identity: &nomad.WorkloadIdentity{Name: "id", Audience: []string{"x"}}}
+	}
+	job.TaskGroups[0].Services = []*nomad.Service{named("web"), named("api-${NOMAD_ALLOC_INDEX}")}
+	unchecked(t, s, job)
+	a := n.allocs(1)[0]
+	for _, c := range []struct {
+		service, interpolated string
+		want                  bool
+	}{
+		{"web", "", true}, {"web", "web", true}, {"web", "db", false}, {"web", "web-2", false},
+		{"api-${NOMAD_ALLOC_INDEX}", "api-0", true}, {"api-${NOMAD_ALLOC_INDEX}", "db", false}, {"api-${NOMAD_ALLOC_INDEX}", "x-api-0", false},
+	} {
+		var out nomad.AllocIdentitiesResponse
+		n.must("Alloc.SignIdentities", &nomad.AllocIdentitiesRequest{QueryOptions: nomad.QueryOptions{AuthToken: n.jwt, MinQueryIndex: a.CreateIndex - 1},
+			Identities: []*nomad.WorkloadIdentityRequest{{AllocID: a.ID, WIHandle: nomad.WIHandle{IdentityName: "id", WorkloadIdentifier: c.service,
+				WorkloadType: nomad.WorkloadTypeService, InterpolatedWorkloadIdentifier: c.interpolated}}}}, &out)
+		if got := len(out.SignedIdentities) == 1; got != c.want {
+			t.Errorf("service %s as %q: signed %t, want %t", c.service, c.interpolated, got, c.want)
+		}
+	}
+}
