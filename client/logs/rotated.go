@@ -8,12 +8,12 @@ import (
 	"net/http"
 	"os"
 	"path"
-	"slices"
 	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/open-nomad/open-nomad/internal/supervise/proc"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
@@ -42,6 +42,7 @@ func (l Log) file(n int) string {
 // piece is one file of a rotated log.
 type piece struct {
 	n    int
+	ino  uint64
 	size int64
 }
 
@@ -75,6 +76,7 @@ type logStream struct {
 	out     output
 	watch   *watcher // nil unless following
 	n       int
+	ino     uint64
 	offset  int64
 	left    int64
 	limited bool
@@ -113,7 +115,7 @@ func (s *logStream) seek(pieces []piece, r Range) {
 	}
 	at := r.start(total)
 	for _, p := range pieces {
-		s.n, s.offset = p.n, at
+		s.n, s.ino, s.offset = p.n, p.ino, at
 		if at < p.size {
 			return
 		}
@@ -126,13 +128,20 @@ func (s *logStream) seek(pieces []piece, r Range) {
 func (s *logStream) one(ctx context.Context) (more bool, err error) {
 	name := s.log.file(s.n)
 	file, err := s.tree.openRegular(name)
-	if errors.Is(err, unix.ENOENT) {
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, errNotRegular) {
 		return s.advance() // rotated away before it was read
 	}
 	if err != nil {
 		return false, explain(name, err)
 	}
 	defer file.Close()
+	var st unix.Stat_t
+	if err := unix.Fstat(int(file.Fd()), &st); err != nil {
+		return false, err
+	}
+	if !(proc.LogFile{N: s.n, Ino: s.ino}).Is(&st) {
+		return s.advance() // a task has put another file there
+	}
 	f := &fileStream{file: file, name: name, out: s.out, offset: s.offset, left: s.left, limited: s.limited}
 	for {
 		// The next file is looked for first: what is in this one by then is all
@@ -175,7 +184,7 @@ func (s *logStream) advance() (more bool, err error) {
 	}
 	for _, p := range pieces {
 		if p.n > s.n {
-			s.n, s.offset = p.n, 0
+			s.n, s.ino, s.offset = p.n, p.ino, 0
 			return true, nil
 		}
 	}
@@ -190,8 +199,31 @@ func (s *logStream) isLast() (bool, error) {
 	return pieces[len(pieces)-1].n <= s.n, nil
 }
 
-// pieces lists the files of the log, oldest first.
+// pieces lists the files of the log, oldest first: those that the supervisor made, as its
+// index says. A task can plant others beside them.
 func (s *logStream) pieces() ([]piece, error) {
+	files, err := s.files()
+	if err != nil {
+		return nil, err
+	}
+	var pieces []piece
+	for _, f := range files {
+		var st unix.Stat_t
+		err := unix.Fstatat(int(s.dir.Fd()), path.Base(s.log.file(f.N)), &st, unix.AT_SYMLINK_NOFOLLOW)
+		if err == nil && f.Is(&st) {
+			pieces = append(pieces, piece{f.N, f.Ino, st.Size})
+		}
+	}
+	return pieces, nil
+}
+
+// files lists what may be files of the log. An allocation of a version without indexes has
+// none, and drivers that write logs by themselves make none: then the owner of a file counts.
+func (s *logStream) files() ([]proc.LogFile, error) {
+	index, err := proc.ReadLogIndex(int(s.tree.dir.Fd()), s.log.Task)
+	if !errors.Is(err, unix.ENOENT) {
+		return index[s.log.Type], err
+	}
 	if _, err := s.dir.Seek(0, io.SeekStart); err != nil {
 		return nil, fmt.Errorf("list logs: %w", err)
 	}
@@ -199,24 +231,5 @@ func (s *logStream) pieces() ([]piece, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list logs: %w", err)
 	}
-	prefix := s.log.Task + "." + s.log.Type + "."
-	var pieces []piece
-	for _, name := range names {
-		num, ok := strings.CutPrefix(name, prefix)
-		if !ok {
-			continue
-		}
-		n, err := strconv.Atoi(num)
-		if err != nil || n < 0 || strconv.Itoa(n) != num {
-			continue
-		}
-		var st unix.Stat_t
-		err = unix.Fstatat(int(s.dir.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW)
-		if err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
-			continue
-		}
-		pieces = append(pieces, piece{n, st.Size})
-	}
-	slices.SortFunc(pieces, func(a, b piece) int { return a.n - b.n })
-	return pieces, nil
+	return proc.FindLogs(int(s.dir.Fd()), names, s.log.Task+"."+s.log.Type), nil
 }

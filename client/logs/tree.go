@@ -36,6 +36,7 @@ import (
 	"golang.org/x/sys/unix"
 	"golang.org/x/text/unicode/norm"
 
+	"github.com/open-nomad/open-nomad/internal/supervise/proc"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
@@ -79,7 +80,7 @@ func (t *Tree) List(name string) ([]*nomad.AllocFileInfo, error) {
 	}
 	files := make([]*nomad.AllocFileInfo, 0, len(names))
 	for _, entry := range names {
-		if at := path.Join(rel, entry); !forbidden(at) {
+		if at := path.Join(rel, entry); !forbidden(at) && !isIndex(at) {
 			if d, err := t.look(at); err == nil { // else removed since, or not ours
 				files = append(files, d)
 			}
@@ -225,6 +226,11 @@ func forbidden(rel string) bool {
 		return true
 	}
 	return false
+}
+
+// isIndex reports whether a clean path can be an index of log files, which is not listed.
+func isIndex(rel string) bool {
+	return strings.HasPrefix(rel, proc.LogIndexName("")) && !strings.Contains(rel, "/")
 }
 
 // fold makes spellings equal that a file system may take for the same name.

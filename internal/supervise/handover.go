@@ -250,7 +250,11 @@ func (t *task) find() error {
 // collectAgain reads the log pipes on.
 func (t *task) collectAgain(kept *keptTask) error {
 	if kept == nil || t.info.Logs.Disabled {
-		return t.collect()
+		return t.collect(inheritFiles)
+	}
+	index, err := openLogIndex(t.info.Logs, inheritFiles)
+	if err != nil {
+		return err
 	}
 	for i, fd := range kept.Pipes {
 		if fd < 0 || i >= len(streamNames) {
@@ -259,9 +263,9 @@ func (t *task) collectAgain(kept *keptTask) error {
 		if _, err := unix.FcntlInt(uintptr(fd), unix.F_SETFD, unix.FD_CLOEXEC); err != nil {
 			return fmt.Errorf("take over log pipe: %w", err)
 		}
-		if err := t.pump(streamNames[i], os.NewFile(uintptr(fd), streamNames[i])); err != nil {
+		if err := t.pump(streamNames[i], os.NewFile(uintptr(fd), streamNames[i]), index); err != nil {
 			return err
 		}
 	}
-	return nil
+	return index.begin()
 }

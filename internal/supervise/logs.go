@@ -7,8 +7,8 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -38,98 +38,149 @@ func openLogDir(l proc.Logs) (*os.File, error) {
 	return os.NewFile(uintptr(fd), "logs"), nil
 }
 
-// rotator writes one stream to <name>.0, <name>.1, … keeping the last few.
+// rotator writes one stream to <name>.0, <name>.1, … keeping the last few. Which of them
+// exist is what the index says, not what lies in the directory.
 type rotator struct {
 	dir    *os.File
+	index  *logIndex
+	stream string
 	name   string
 	keep   int
 	max    int64
 	spares *spare.Pool // of empty files
 
-	n    int // index of the current file
-	file *os.File
-	size int64
-	copy bool   // the file system can't splice
-	held []byte // then: taken from the pipe and not yet in the file
+	files []proc.LogFile // oldest first; the last one is the current file
+	file  *os.File
+	size  int64
+	copy  bool   // the file system can't splice
+	held  []byte // then: taken from the pipe and not yet in the file
 }
 
 // newRotator goes on where an earlier start of the task left off.
-func newRotator(l proc.Logs, stream string, spares *spare.Pool) (*rotator, error) {
+func newRotator(l proc.Logs, stream string, index *logIndex, spares *spare.Pool) (*rotator, error) {
 	dir, err := openLogDir(l)
 	if err != nil {
 		return nil, err
 	}
-	r := &rotator{dir: dir, name: l.Name + "." + stream, keep: l.MaxFiles, max: l.MaxBytes, spares: spares}
-	have, err := r.indexes()
-	for _, i := range have {
-		r.n = max(r.n, i)
-	}
-	if err == nil {
-		err = r.open()
-	}
-	if err != nil {
+	r := &rotator{dir: dir, index: index, stream: stream, name: l.Name + "." + stream, keep: l.MaxFiles, max: l.MaxBytes,
+		spares: spares, files: index.of(stream)}
+	if err := r.begin(); err != nil {
 		dir.Close()
+		r.file.Close() // nil is fine
 		return nil, err
 	}
-	r.prune(have)
 	return r, nil
 }
 
-// indexes lists the N of existing files.
-func (r *rotator) indexes() ([]int, error) {
-	fd, err := unix.Openat(int(r.dir.Fd()), ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, fmt.Errorf("list log directory: %w", err)
+// begin opens the current file, or the next one if that is full, or not there any more.
+func (r *rotator) begin() error {
+	if len(r.files) == 0 {
+		return r.rotate()
 	}
-	d := os.NewFile(uintptr(fd), "logs")
-	defer d.Close()
-	names, err := d.Readdirnames(-1)
-	if err != nil {
-		return nil, fmt.Errorf("list log directory: %w", err)
+	last := r.files[len(r.files)-1]
+	f, size, err := openOwn(int(r.dir.Fd()), r.fileName(last.N), last.Ino)
+	switch {
+	case errors.Is(err, unix.ENOENT) || errors.Is(err, errNotOwn):
+		return r.rotate()
+	case err != nil:
+		return err
 	}
-	var out []int
-	for _, name := range names {
-		suffix, ok := strings.CutPrefix(name, r.name+".")
-		if n, err := strconv.Atoi(suffix); ok && err == nil && n >= 0 && n < 1<<30 && strconv.Itoa(n) == suffix {
-			out = append(out, n)
-		}
+	r.file, r.size = f, size
+	if size >= r.max {
+		return r.rotate()
 	}
-	return out, nil
+	return nil
 }
 
-// open opens file n, or the next one when n is full or not ours: a task can plant
-// links and pipes under the names to come.
-func (r *rotator) open() error {
-	for range 16 {
-		f, size, err := r.openIndex(r.n)
-		if err == nil && size < r.max {
-			r.file, r.size = f, size
-			return nil
-		}
-		if err == nil {
-			f.Close()
-		}
-		r.n++
+// rotate goes on to the next file. If that fails the current file stays.
+func (r *rotator) rotate() error {
+	n := 0
+	if len(r.files) > 0 {
+		n = r.files[len(r.files)-1].N + 1
 	}
-	return fmt.Errorf("no usable log file %s.N", r.name)
+	f, err := r.create(n)
+	if err != nil {
+		return err
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		f.Close()
+		return err
+	}
+	files := append(slices.Clone(r.files), proc.LogFile{N: n, Ino: st.Ino})
+	old := files[:max(0, len(files)-r.keep)]
+	files = files[len(old):]
+	if err := r.index.set(r.stream, files); err != nil {
+		f.Close()
+		return err
+	}
+	if r.file != nil {
+		r.file.Close()
+	}
+	r.file, r.size, r.files = f, 0, files
+	r.prune(old)
+	return nil
 }
 
-// openIndex opens file n. What a task put there instead is not even opened, which
-// alone can do something, but looked at and removed.
-func (r *rotator) openIndex(n int) (*os.File, int64, error) {
+// prune removes files of the log. What a task put in the place of one stays.
+func (r *rotator) prune(old []proc.LogFile) {
+	for _, f := range old {
+		var st unix.Stat_t
+		err := unix.Fstatat(int(r.dir.Fd()), r.fileName(f.N), &st, unix.AT_SYMLINK_NOFOLLOW)
+		if err == nil && f.Is(&st) {
+			unix.Unlinkat(int(r.dir.Fd()), r.fileName(f.N), 0) //nolint:errcheck // a leftover log file harms nobody
+		}
+	}
+}
+
+// createTries bounds how often a task can get in the way of a new file.
+const createTries = 64
+
+// create makes file n. What a task put there before is moved out of the way.
+func (r *rotator) create(n int) (*os.File, error) {
 	name, dir := r.fileName(n), int(r.dir.Fd())
-	f, size, err := openOwn(dir, name)
-	if err == unix.ENOENT && r.spares.Place(0, dir, name) {
-		f, size, err = openOwn(dir, name)
+	if r.spares.Place(0, dir, name) {
+		if f, _, err := openOwn(dir, name, 0); err == nil {
+			return f, nil
+		}
 	}
-	if err == nil {
-		return f, size, nil
+	for range createTries {
+		f, err := makeLog(dir, name)
+		if err == nil || !errors.Is(err, unix.EEXIST) {
+			return f, err
+		}
+		if f, err = r.displace(name); err == nil {
+			return f, nil
+		}
+		if !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.EEXIST) {
+			return nil, err
+		}
 	}
-	if err := unix.Unlinkat(dir, name, 0); err != nil && err != unix.ENOENT {
-		return nil, 0, err
+	return nil, fmt.Errorf("make log file %s: a task gets in the way", name)
+}
+
+// displace makes a file and exchanges it for what has its name: that works for whatever lies
+// there, also a directory with something in it.
+func (r *rotator) displace(name string) (*os.File, error) {
+	dir := int(r.dir.Fd())
+	random := make([]byte, 8)
+	if _, err := unix.Getrandom(random, 0); err != nil {
+		return nil, err
 	}
-	f, err = makeLog(dir, name)
-	return f, 0, err
+	aside := fmt.Sprintf(".%s.%x", name, random)
+	f, err := makeLog(dir, aside)
+	if err != nil {
+		return nil, err
+	}
+	err = unix.Renameat2(dir, aside, dir, name, unix.RENAME_EXCHANGE)
+	if unix.Unlinkat(dir, aside, 0) != nil {
+		unix.Unlinkat(dir, aside, unix.AT_REMOVEDIR) //nolint:errcheck // one that is not empty stays, out of the way
+	}
+	if err != nil {
+		f.Close()
+		return nil, &fs.PathError{Op: "exchange", Path: name, Err: err}
+	}
+	return f, nil
 }
 
 // makeLog makes an empty log file, where nothing may be yet.
@@ -157,8 +208,10 @@ func newLogFiles(dir string, log *slog.Logger) *spare.Pool {
 
 var errNotOwn = errors.New("not a file of ours")
 
-// openOwn opens a file that can only be of our own making: a plain one, with one name.
-func openOwn(dir int, name string) (*os.File, int64, error) {
+// openOwn opens a file that can only be of our own making: a regular one, with one name, and
+// with the inode number unless that is 0. What a task put there instead is not even opened,
+// which alone can do something.
+func openOwn(dir int, name string, ino uint64) (*os.File, int64, error) {
 	at, err := unix.Openat(dir, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, 0, err
@@ -168,7 +221,7 @@ func openOwn(dir int, name string) (*os.File, int64, error) {
 	if err := unix.Fstat(at, &st); err != nil {
 		return nil, 0, err
 	}
-	if st.Mode&unix.S_IFMT != unix.S_IFREG || st.Nlink != 1 || int(st.Uid) != os.Geteuid() {
+	if !proc.OwnFile(&st) || st.Nlink != 1 || ino != 0 && st.Ino != ino {
 		return nil, 0, errNotOwn
 	}
 	fd, err := unix.Open("/proc/self/fd/"+strconv.Itoa(at), unix.O_WRONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
@@ -179,31 +232,6 @@ func openOwn(dir int, name string) (*os.File, int64, error) {
 }
 
 func (r *rotator) fileName(n int) string { return r.name + "." + strconv.Itoa(n) }
-
-// prune removes the files that are too many.
-func (r *rotator) prune(indexes []int) {
-	for _, i := range indexes {
-		if i <= r.n-r.keep {
-			unix.Unlinkat(int(r.dir.Fd()), r.fileName(i), 0) //nolint:errcheck // a leftover log file harms nobody
-		}
-	}
-}
-
-// rotate goes on to the next file.
-func (r *rotator) rotate() error {
-	r.file.Close()
-	old := r.n
-	r.n++
-	if err := r.open(); err != nil {
-		return err
-	}
-	var gone []int
-	for i := old - r.keep + 1; i <= r.n-r.keep; i++ {
-		gone = append(gone, i)
-	}
-	r.prune(gone)
-	return nil
-}
 
 // take moves what the pipe holds to the file: n == 0 is end of file, EAGAIN that
 // the pipe is empty. The bytes never pass through this process, so that its death

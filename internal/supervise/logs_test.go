@@ -89,6 +89,93 @@ func TestPlantedLogs(t *testing.T) {
 	}
 }
 
+// plantOther writes a file as another user, which a task of a root agent is. Who is not root
+// has one user only.
+func plantOther(t *testing.T, name string) {
+	t.Helper()
+	if err := os.WriteFile(name, []byte("forged\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if os.Geteuid() == 0 {
+		if err := os.Chown(name, 88001, 88001); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// plantDirectory makes a directory that cannot be removed at once.
+func plantDirectory(t *testing.T, name string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Join(name, "full"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestPlantedNumbers plants files under the names of later rotations: the next start of the
+// task goes on with its own file, and nothing is removed.
+func TestPlantedNumbers(t *testing.T) {
+	r := newRig(t)
+	c := r.client()
+	first, second, third := r.spec("echo one"), r.spec("echo two"), r.spec("echo three")
+	second.Logs.Name, third.Logs.Name = first.Logs.Name, first.Logs.Name
+	r.start(c, first)
+	r.wait(c, first.ID)
+	at := filepath.Join(r.logs, first.Logs.Name+".stdout.")
+	plantOther(t, at+"500")
+	plantDirectory(t, at+"501")
+	if err := os.WriteFile(at+"1000000", []byte("forged\n"), 0o644); err != nil { // of the agent's own user
+		t.Fatal(err)
+	}
+	r.start(c, second)
+	r.wait(c, second.ID)
+	r.crash()
+	if _, err := c.Tasks(t.Context()); err != nil { // of the next supervisor
+		t.Fatal(err)
+	}
+	r.start(c, third)
+	r.wait(c, third.ID)
+	if b, err := os.ReadFile(at + "0"); err != nil || string(b) != "one\ntwo\nthree\n" {
+		t.Errorf("log = %q, %v, want what all starts wrote", b, err)
+	}
+}
+
+// TestPlantedRotations plants things under the next names while the task runs: every rotation
+// gets the name that it needs.
+func TestPlantedRotations(t *testing.T) {
+	r := newRig(t)
+	c := r.client()
+	gate := filepath.Join(t.TempDir(), "gate")
+	s := r.spec("until [ -e " + gate + " ]; do sleep 0.01; done; seq 20000")
+	s.Logs.MaxFiles, s.Logs.MaxBytes = 100, 4000
+	r.start(c, s)
+	at := func(n int) string { return filepath.Join(r.logs, fmt.Sprintf("%s.stdout.%d", s.Logs.Name, n)) }
+	for n := 1; n < 200; n++ {
+		switch n % 4 {
+		case 0:
+			plantOther(t, at(n))
+		case 1:
+			if err := os.Symlink("/etc/passwd", at(n)); err != nil {
+				t.Fatal(err)
+			}
+		default:
+			plantDirectory(t, at(n))
+		}
+	}
+	if err := os.WriteFile(gate, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if exit := r.wait(c, s.ID); exit.Code != 0 {
+		t.Fatalf("exit = %+v", exit)
+	}
+	want := sequence(20000)
+	for n := 0; n*4000 < len(want); n++ {
+		b, err := os.ReadFile(at(n))
+		if err != nil || string(b) != want[n*4000:min(len(want), (n+1)*4000)] {
+			t.Errorf("file %d has %d bytes of something else: %v", n, len(b), err)
+		}
+	}
+}
+
 // TestSpareLogs: files that were made ahead become log files, as those that are made when
 // they are needed; what is not used goes with the supervisor.
 func TestSpareLogs(t *testing.T) {

@@ -14,7 +14,12 @@ import (
 func newStream(t *testing.T, maxBytes int64) (p *pump, task *os.File, logs string) {
 	t.Helper()
 	logs = t.TempDir()
-	to, err := newRotator(proc.Logs{Root: logs, Name: "t", MaxFiles: 10, MaxBytes: maxBytes}, "stdout", nil)
+	l := proc.Logs{Root: logs, Name: "t", MaxFiles: 10, MaxBytes: maxBytes}
+	index, err := openLogIndex(l, inheritNothing)
+	if err != nil {
+		t.Fatal(err)
+	}
+	to, err := newRotator(l, "stdout", index, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

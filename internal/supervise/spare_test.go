@@ -16,6 +16,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/sandbox"
 	"github.com/open-nomad/open-nomad/internal/stage"
 	"github.com/open-nomad/open-nomad/internal/supervise"
+	"github.com/open-nomad/open-nomad/internal/supervise/proc"
 )
 
 // named lists the children of the supervisor with a name.
@@ -224,8 +225,10 @@ func (r *rig) gone(c *supervise.Client, spec *supervise.Spec) {
 	if err := c.Forget(r.t.Context(), spec.ID); err != nil {
 		r.t.Fatal(err)
 	}
-	if err := os.Remove(filepath.Join(r.logs, spec.Logs.Name+".stdout.0")); err != nil {
-		r.t.Fatal(err)
+	for _, name := range []string{spec.Logs.Name + ".stdout.0", proc.LogIndexName(spec.Logs.Name)} {
+		if err := os.Remove(filepath.Join(r.logs, name)); err != nil {
+			r.t.Fatal(err)
+		}
 	}
 }
 

@@ -199,6 +199,11 @@ func writeFile(name string, text []byte) error {
 	if err != nil {
 		return err
 	}
+	return writeAll(fd, text)
+}
+
+// writeAll writes the text and closes the descriptor.
+func writeAll(fd int, text []byte) (err error) {
 	for len(text) > 0 && err == nil {
 		var n int
 		if n, err = unix.Write(fd, text); err == unix.EINTR {

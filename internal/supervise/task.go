@@ -90,7 +90,7 @@ func (s *start) run(spec *Spec) error {
 	}
 	// Log files are made meanwhile, but nothing runs before they are there.
 	collecting := make(chan error, 1)
-	go func() { collecting <- t.collect() }()
+	go func() { collecting <- t.collect(inheritAtStart()) }()
 	err = t.makeGroup(spec)
 	if err == nil {
 		err = t.record.writeDeclared(spec.Declared)
@@ -188,25 +188,29 @@ func (s *start) openStreams(spec *Spec) ([]*os.File, error) {
 var streamNames = []string{"stdout", "stderr"}
 
 // collect opens the reading ends and starts to move what arrives.
-func (t *task) collect() error {
+func (t *task) collect(inherit inheritance) error {
 	if t.info.Logs.Disabled {
 		return nil
+	}
+	index, err := openLogIndex(t.info.Logs, inherit)
+	if err != nil {
+		return err
 	}
 	for _, stream := range streamNames {
 		pipe, err := os.OpenFile(t.record.pipe(stream), os.O_RDONLY|unix.O_NONBLOCK, 0)
 		if err != nil {
 			return fmt.Errorf("open log pipe: %w", err)
 		}
-		if err := t.pump(stream, pipe); err != nil {
+		if err := t.pump(stream, pipe, index); err != nil {
 			return err
 		}
 	}
-	return nil
+	return index.begin()
 }
 
 // pump starts to move one stream; it owns the pipe.
-func (t *task) pump(stream string, pipe *os.File) error {
-	r, err := newRotator(t.info.Logs, stream, t.logs)
+func (t *task) pump(stream string, pipe *os.File, index *logIndex) error {
+	r, err := newRotator(t.info.Logs, stream, index, t.logs)
 	if err != nil {
 		pipe.Close()
 		return err

@@ -26,6 +26,10 @@
 //	tasks/<n>/exit       Exit as JSON
 //	tasks/<n>/{stdout,stderr} the log pipes
 //
+// The files of a log are those that the index <Logs.Root>/.logs-<task> lists, with their inode
+// numbers: what tasks put beside them, under the names of later rotations for example, does not
+// count, and is moved away where it is in the way of a rotation.
+//
 // When the agent dies, nothing happens; the next one finds the socket. One that stops and
 // leaves no task has the supervisor end at once (Leave). When the
 // supervisor dies, tasks go on, since each holds its pipes open for reading too and

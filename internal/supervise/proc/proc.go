@@ -1,6 +1,6 @@
 // Package proc holds the values that tell of a supervised task: what a supervisor
 // answers, what drivers read, what is written to the supervisor's directory.
-// Values only.
+// Values, and what reads the index of log files.
 package proc
 
 import (

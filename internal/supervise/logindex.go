@@ -1,0 +1,153 @@
+package supervise
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/internal/supervise/proc"
+)
+
+// logIndex is the supervisor's record of the log files of one task. The rotators of both
+// streams use it. It is written once for both when the collection of logs begins, and at each
+// rotation then.
+type logIndex struct {
+	root, task string
+
+	mu      sync.Mutex
+	files   proc.LogIndex
+	begun   bool // set writes
+	pending bool // set did not write yet
+}
+
+// openLogIndex reads the index of the logs. With inherit, files of a task without an index
+// are taken from the directory: it was started by a supervisor of a version without indexes.
+func openLogIndex(l proc.Logs, inherit inheritance) (*logIndex, error) {
+	x := &logIndex{root: l.Root, task: l.Name}
+	root, err := x.openRoot()
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(root)
+	x.files, err = proc.ReadLogIndex(root, l.Name)
+	if !errors.Is(err, unix.ENOENT) {
+		return x, err
+	}
+	x.files = proc.LogIndex{}
+	if inherit == inheritFiles {
+		x.files, err = findLogs(l)
+		x.pending = true
+		return x, err
+	}
+	return x, nil
+}
+
+// inheritance says what a task without an index has of log files.
+type inheritance int
+
+const (
+	inheritNothing inheritance = 0 // it starts for the first time
+	inheritFiles   inheritance = 1 // a supervisor of an earlier version has started it
+)
+
+// inheritAtStart is what a task that starts may inherit: where the supervisor is root, the owner
+// of a file proves who made it.
+func inheritAtStart() inheritance {
+	if os.Geteuid() == 0 {
+		return inheritFiles
+	}
+	return inheritNothing
+}
+
+func (x *logIndex) openRoot() (int, error) {
+	fd, err := unix.Open(x.root, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, fmt.Errorf("open log root %s: %w", x.root, err)
+	}
+	return fd, nil
+}
+
+// findLogs lists the log files of a task by what lies in their directory.
+func findLogs(l proc.Logs) (proc.LogIndex, error) {
+	dir, err := openLogDir(l)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	names, err := dir.Readdirnames(-1)
+	if err != nil {
+		return nil, fmt.Errorf("list log directory: %w", err)
+	}
+	out := proc.LogIndex{}
+	for _, stream := range streamNames {
+		out[stream] = proc.FindLogs(int(dir.Fd()), names, l.Name+"."+stream)
+	}
+	return out, nil
+}
+
+// of returns the files of a stream, oldest first.
+func (x *logIndex) of(stream string) []proc.LogFile {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return slices.Clone(x.files[stream])
+}
+
+// set replaces the files of a stream.
+func (x *logIndex) set(stream string, files []proc.LogFile) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	next := maps.Clone(x.files)
+	next[stream] = files
+	if x.begun {
+		if err := x.write(next); err != nil {
+			return fmt.Errorf("write log index of %s: %w", x.task, err)
+		}
+	}
+	x.files, x.pending = next, !x.begun
+	return nil
+}
+
+// begin writes what was set until now, and has set write from now on.
+func (x *logIndex) begin() error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.pending {
+		if err := x.write(x.files); err != nil {
+			return fmt.Errorf("write log index of %s: %w", x.task, err)
+		}
+	}
+	x.begun, x.pending = true, false
+	return nil
+}
+
+// write replaces the file as a whole: readers see the old index or the new one.
+func (x *logIndex) write(files proc.LogIndex) error {
+	raw, err := json.Marshal(files)
+	if err != nil {
+		return err
+	}
+	at, err := x.openRoot()
+	if err != nil {
+		return err
+	}
+	defer unix.Close(at)
+	name := proc.LogIndexName(x.task)
+	temp := name + ".new"
+	if err := unix.Unlinkat(at, temp, 0); err != nil && err != unix.ENOENT {
+		return err
+	}
+	fd, err := unix.Openat(at, temp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return err
+	}
+	if err := writeAll(fd, raw); err != nil {
+		return err
+	}
+	return unix.Renameat(at, temp, at, name)
+}
