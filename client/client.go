@@ -42,7 +42,9 @@ import (
 	"github.com/open-nomad/open-nomad/client/fingerprint"
 	"github.com/open-nomad/open-nomad/client/netns"
 	"github.com/open-nomad/open-nomad/client/state"
+	"github.com/open-nomad/open-nomad/client/taskhook"
 	"github.com/open-nomad/open-nomad/internal/certs"
+	"github.com/open-nomad/open-nomad/internal/connlimit"
 	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
@@ -105,7 +107,7 @@ type Client struct {
 	stats   *hostStats
 	spares  *allocdir.Spares
 	execs   exec.Limits
-	api     http.Handler
+	api     *taskhook.API
 
 	hurry    chan struct{}       // buffered 1: a heartbeat must not wait for its turn
 	restored *uint64             // of the servers' state when it was last pulled; nil before
@@ -140,8 +142,11 @@ func New(cfg Config, parts Parts) (*Client, error) {
 
 func assemble(cfg Config, parts Parts, db *state.DB) (c *Client, err error) {
 	life, endLife := context.WithCancel(context.Background())
-	c = &Client{cfg: cfg, log: parts.Log, db: db, api: parts.API, endLife: endLife, ready: make(chan struct{}), hurry: newSignal()}
+	c = &Client{cfg: cfg, log: parts.Log, db: db, endLife: endLife, ready: make(chan struct{}), hurry: newSignal()}
 	if c.id, err = loadIdentity(cfg.StateDir, cfg.IntroToken, db, parts.Log); err != nil {
+		return nil, err
+	}
+	if c.api, err = socketAPI(parts.API); err != nil {
 		return nil, err
 	}
 	c.drivers, err = driverset.New(driverset.Config{Drivers: parts.Drivers, Plugins: cfg.Plugins, Log: parts.Log})
@@ -168,6 +173,15 @@ func assemble(cfg Config, parts Parts, db *state.DB) (c *Client, err error) {
 	c.access = access.New(access.Config{Servers: c.servers, Region: cfg.Region, Enabled: cfg.Access.Enabled,
 		TokenTTL: cfg.Access.TokenTTL, PolicyTTL: cfg.Access.PolicyTTL, RoleTTL: cfg.Access.RoleTTL})
 	return c, nil
+}
+
+// socketAPI bounds the connections of all task sockets together; nil for no API.
+func socketAPI(h http.Handler) (*taskhook.API, error) {
+	if h == nil {
+		return nil, nil
+	}
+	limit, err := connlimit.Share(taskhook.SocketConns)
+	return &taskhook.API{Handler: h, Limit: limit}, err
 }
 
 // openRPC makes what answers calls, and the way to the servers. Calls come over sessions

@@ -4,10 +4,14 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
+	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -131,4 +135,52 @@ func TestExecWithoutTerminals(t *testing.T) {
 	if err := execTrue(t, a, alloc, false); err != nil {
 		t.Errorf("exec without a terminal = %v", err)
 	}
+}
+
+// A task that opens connections to its API socket without end has 32 of them. The operator
+// and the other tasks are served meanwhile, and the task itself when it has closed some.
+func TestSocketConnectionsAreBounded(t *testing.T) {
+	const most, attempts = 32, 300
+	a, data := sandboxAgent(t)
+	greedy, other := hold(t, a, data, "greedy"), hold(t, a, data, "other")
+	defer limitFiles(t, a, attempts/2)()
+	held := make([]net.Conn, attempts)
+	for i := range held {
+		held[i] = dialSocket(t, greedy)
+	}
+	if text, err := io.ReadAll(held[attempts-1]); err != nil || !strings.HasPrefix(string(text), "HTTP/1.1 429 ") {
+		t.Errorf("connection %d got %q, %v; want status 429", attempts, text, err)
+	}
+	fresh := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	if code, text, _ := fetch(t, fresh, "GET", a.Address()+"/v1/agent/health", ""); code != http.StatusOK {
+		t.Errorf("the operator gets %d %s", code, text)
+	}
+	if code, text, _ := fetch(t, throughSocket(t, other), "GET", "http://x/v1/agent/health", other.token); code != http.StatusOK {
+		t.Errorf("the other task gets %d %s", code, text)
+	}
+	for _, c := range held[most/2:] {
+		c.Close()
+	}
+	within(t, patience, "the task is served again", func() bool {
+		code, _, _ := fetch(t, throughSocket(t, greedy), "GET", "http://x/v1/agent/health", greedy.token)
+		return code == http.StatusOK
+	})
+	silent := held[0]
+	if _, err := io.ReadAll(silent); err != nil { // the deadline to the first byte: closed
+		t.Errorf("a connection without a request: %v, want that it is closed", err)
+	}
+}
+
+// dialSocket opens a connection to the socket of a task.
+func dialSocket(t *testing.T, h holder) net.Conn {
+	t.Helper()
+	c, err := throughSocket(t, h).Transport.(*http.Transport).DialContext(t.Context(), "unix", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	return c
 }

@@ -3,12 +3,12 @@ package allocrunner
 import (
 	"context"
 	"log/slog"
-	"net/http"
 	"time"
 
 	"github.com/open-nomad/open-nomad/client/allocdir"
 	"github.com/open-nomad/open-nomad/client/allochook"
 	"github.com/open-nomad/open-nomad/client/state"
+	"github.com/open-nomad/open-nomad/client/taskhook"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
@@ -59,7 +59,7 @@ type Config struct {
 	RPC      Caller
 	// API answers on the socket of each task; it knows that it is a task's socket
 	// and demands a token. Nil for none.
-	API http.Handler
+	API *taskhook.API
 	// Update is told each change of the allocation's state, with an allocation
 	// that holds what Node.UpdateAlloc sends. It must not block.
 	Update func(*nomad.Allocation)

@@ -2,7 +2,6 @@ package allocrunner_test
 
 import (
 	"log/slog"
-	"net/http"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -12,6 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/allocrunner"
 	"github.com/open-nomad/open-nomad/client/driverset"
 	"github.com/open-nomad/open-nomad/client/state"
+	"github.com/open-nomad/open-nomad/client/taskhook"
 	"github.com/open-nomad/open-nomad/drivers/mock"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
@@ -26,7 +26,7 @@ type world struct {
 	users   *driverset.Users
 	updates *updates
 	rpc     allocrunner.Caller
-	api     http.Handler
+	api     *taskhook.API
 	nets    allochook.Networks
 	driver  func(*mock.Driver) drivers.Driver // what stands for the mock driver; nil is itself
 }

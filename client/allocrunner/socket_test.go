@@ -11,12 +11,15 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/open-nomad/open-nomad/client/taskhook"
+	"github.com/open-nomad/open-nomad/internal/connlimit"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
 func TestTaskSocket(t *testing.T) {
 	w := newWorld(t)
-	w.api = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { io.WriteString(rw, "hello "+r.URL.Path) })
+	w.api = &taskhook.API{Limit: connlimit.New(taskhook.SocketConns, 100),
+		Handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { io.WriteString(rw, "hello "+r.URL.Path) })}
 	alloc := allocation(nomad.JobTypeBatch, mockTask("main", lasts("1h")))
 	r := w.runner(alloc)
 	ended := make(chan error, 1)

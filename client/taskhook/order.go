@@ -2,7 +2,6 @@ package taskhook
 
 import (
 	"log/slog"
-	"net/http"
 	"time"
 
 	"github.com/open-nomad/open-nomad/client/allocdir"
@@ -33,7 +32,7 @@ type Config struct {
 	Capabilities drivers.Capabilities
 	Identities   Identities
 	Users        Users
-	API          http.Handler      // of the task's socket; nil for none
+	API          *API              // of the task's socket; nil for none
 	HostEnv      map[string]string // for drivers without isolation
 	Control      Control
 	Usage        func(*nomad.TaskResourceUsage) // takes each sample
@@ -50,7 +49,7 @@ func Order(c Config) []hook.Hook {
 		&directoryHook{alloc: c.Dir, task: c.Task.Name, isolation: c.Capabilities.FSIsolation},
 		&environmentHook{host: c.HostEnv, isolation: c.Capabilities.FSIsolation},
 		&identityHook{ids: c.Identities, control: c.Control, log: c.Log},
-		&socketHook{api: c.API, log: c.Log},
+		&socketHook{api: c.API, key: c.Alloc.ID + "/" + c.Task.Name, log: c.Log},
 		&dnsHook{lays: c.Capabilities.Mounts},
 		&volumeHook{node: c.Node, alloc: c.Dir, mounts: c.Capabilities.Mounts},
 		&logsHook{none: c.Capabilities.NoLogs},

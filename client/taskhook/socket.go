@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/open-nomad/open-nomad/internal/connlimit"
 	"github.com/open-nomad/open-nomad/internal/safefs"
 )
 
@@ -23,9 +25,30 @@ const socketName = "api.sock"
 // the task's user can reach. A request without a token is refused here, before
 // the API sees it. A task runs without the socket when it can't be made.
 type socketHook struct {
-	api http.Handler
+	api *API
+	key string // of the task, in the limit of connections
 	log *slog.Logger
 }
+
+// API is the HTTP API of the agent, as the tasks of this node reach it.
+type API struct {
+	Handler http.Handler
+	Limit   *connlimit.Limit // shared by the sockets of all tasks
+}
+
+// Bounds of a task's socket. There is none on a response: blocking queries and streams
+// take minutes.
+const (
+	// SocketConns is the limit of open connections of one task.
+	SocketConns   = 32
+	headerTimeout = 5 * time.Second // from the accept, or the first byte of a later request
+	idleTimeout   = 30 * time.Second
+	maxHeader     = 64 << 10
+)
+
+// tooMany is the response to a connection over the limit.
+const tooMany = "HTTP/1.1 429 Too Many Requests\r\nContent-Type: text/plain\r\nConnection: close\r\n" +
+	"Content-Length: 47\r\n\r\nThe task has too many connections to its socket"
 
 func (*socketHook) Name() string { return "api_socket" }
 
@@ -78,17 +101,26 @@ func listen(ctx context.Context, dir *safefs.Dir, owner Owner) (net.Listener, er
 func (h *socketHook) serve(ctx context.Context, l net.Listener) {
 	srv := &http.Server{
 		Handler:           http.HandlerFunc(h.guard),
-		ReadHeaderTimeout: 10 * time.Second,
-		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    64 << 10,
+		ReadHeaderTimeout: headerTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeader,
 		BaseContext:       func(net.Listener) context.Context { return ctx },
 		ErrorLog:          slog.NewLogLogger(h.log.Handler(), slog.LevelDebug),
 	}
 	stop := context.AfterFunc(ctx, func() { srv.Close() }) // Serve returns its error
 	defer stop()
-	if err := srv.Serve(l); err != nil && !errors.Is(err, http.ErrServerClosed) {
+	limited := &connlimit.Listener{Listener: l, Limit: h.api.Limit, Key: func(net.Conn) string { return h.key }, Refuse: h.refuse}
+	if err := srv.Serve(limited); err != nil && !errors.Is(err, http.ErrServerClosed) {
 		h.log.Warn("task API socket ended", "err", err)
 	}
+}
+
+// refuse answers a connection over the limit.
+func (h *socketHook) refuse(c net.Conn) {
+	h.log.Debug("task API socket: too many connections", "limit", SocketConns)
+	c.SetDeadline(time.Now().Add(time.Second)) //nolint:errcheck // a new connection takes the text at once
+	_, _ = io.WriteString(c, tooMany)          // it is closed in any case
+	c.Close()
 }
 
 // guard demands a token, whether or not ACLs are on.
@@ -97,7 +129,7 @@ func (h *socketHook) guard(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "Unauthorized", http.StatusUnauthorized)
 		return
 	}
-	h.api.ServeHTTP(w, r)
+	h.api.Handler.ServeHTTP(w, r)
 }
 
 func hasToken(r *http.Request) bool {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"sync"
 	"time"
 
@@ -51,7 +50,7 @@ type Config struct {
 	Gate       <-chan struct{}
 	Identities taskhook.Identities
 	Users      taskhook.Users
-	API        http.Handler
+	API        *taskhook.API
 	HostEnv    map[string]string
 	// Changed is called after each change of State. It must not block.
 	Changed        func()

@@ -19,6 +19,7 @@ import (
 	"github.com/open-nomad/open-nomad/command/agent/httpapi"
 	"github.com/open-nomad/open-nomad/internal/audit"
 	"github.com/open-nomad/open-nomad/internal/certs"
+	"github.com/open-nomad/open-nomad/internal/connlimit"
 	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/internal/supervise"
 	"github.com/open-nomad/open-nomad/nomad"
@@ -118,12 +119,16 @@ func (a *Agent) openData() (*dataDir, error) {
 
 // listenHTTP opens the listeners of the API and works out where others reach it.
 func (a *Agent) listenHTTP() error {
+	limit, err := connlimit.Share(a.set.Limits.HTTPMaxConnsPerClient)
+	if err != nil {
+		return err
+	}
 	for _, host := range hosts(a.set.Addresses.HTTP, a.set.BindAddr) {
 		ln, err := listen("HTTP", host, a.set.Ports.HTTP)
 		if err != nil {
 			return err
 		}
-		a.http = append(a.http, limitConns(ln, a.set.Limits.HTTPMaxConnsPerClient, a.certs.HTTPS))
+		a.http = append(a.http, limitConns(ln, limit, a.certs.HTTPS))
 	}
 	bound := a.http[0].Addr().(*net.TCPAddr)
 	for _, ln := range a.http { // others have no use for the loopback address
@@ -131,7 +136,6 @@ func (a *Agent) listenHTTP() error {
 			bound = addr
 		}
 	}
-	var err error
 	a.addr, err = advertised(a.set.Advertise.HTTP, bound.IP.String(), bound.Port)
 	return err
 }

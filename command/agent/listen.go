@@ -7,9 +7,10 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
+
+	"github.com/open-nomad/open-nomad/internal/connlimit"
 )
 
 // tooMany is what a connection over the limit gets before it is closed.
@@ -29,44 +30,16 @@ func listen(what, host string, port int) (net.Listener, error) {
 	return ln, nil
 }
 
-// limitedListener closes connections of an address that has too many.
-type limitedListener struct {
-	net.Listener
-	max    int
-	secure func() bool // whether TLS is spoken: then no reason can be told
-
-	mu    sync.Mutex
-	count map[netip.Addr]int
-}
-
-// limitConns bounds the connections of each address; 0 is no bound.
-func limitConns(ln net.Listener, max int, secure func() bool) net.Listener {
-	if max <= 0 {
-		return ln
-	}
-	return &limitedListener{Listener: ln, max: max, secure: secure, count: map[netip.Addr]int{}}
-}
-
-// Accept returns the next connection within the limit.
-func (l *limitedListener) Accept() (net.Conn, error) {
-	for {
-		conn, err := l.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
-		addr, ok := remoteIP(conn)
-		if !ok {
-			return conn, nil
-		}
-		if l.take(addr) {
-			return &countedConn{Conn: conn, done: sync.OnceFunc(func() { l.give(addr) })}, nil
-		}
-		if l.secure() {
+// limitConns bounds the connections of each address and of all addresses together. Secure
+// reports whether TLS is spoken: then no reason can be told.
+func limitConns(ln net.Listener, limit *connlimit.Limit, secure func() bool) net.Listener {
+	return &connlimit.Listener{Listener: ln, Limit: limit, Key: remoteIP, Refuse: func(conn net.Conn) {
+		if secure() {
 			conn.Close()
-			continue
+			return
 		}
 		go refuse(conn)
-	}
+	}}
 }
 
 // refuse says why and closes. It never holds the listener up.
@@ -77,51 +50,17 @@ func refuse(conn net.Conn) {
 	conn.Close()
 }
 
-func (l *limitedListener) take(addr netip.Addr) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.count[addr] >= l.max {
-		return false
-	}
-	l.count[addr]++
-	return true
-}
-
-func (l *limitedListener) give(addr netip.Addr) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.count[addr]--; l.count[addr] <= 0 {
-		delete(l.count, addr)
-	}
-}
-
-// countedConn gives its place back when it is closed.
-type countedConn struct {
-	net.Conn
-	done func()
-}
-
-// CloseWrite ends one direction.
-func (c *countedConn) CloseWrite() error {
-	if w, ok := c.Conn.(interface{ CloseWrite() error }); ok {
-		return w.CloseWrite()
-	}
-	return errors.ErrUnsupported
-}
-
-// Close implements net.Conn.
-func (c *countedConn) Close() error {
-	defer c.done()
-	return c.Conn.Close()
-}
-
-func remoteIP(conn net.Conn) (netip.Addr, bool) {
+// remoteIP is the address of a peer, without its port; "" for a peer that has none.
+func remoteIP(conn net.Conn) string {
 	tcp, ok := conn.RemoteAddr().(*net.TCPAddr)
 	if !ok {
-		return netip.Addr{}, false
+		return ""
 	}
 	addr, ok := netip.AddrFromSlice(tcp.IP)
-	return addr.Unmap(), ok
+	if !ok {
+		return ""
+	}
+	return addr.Unmap().String()
 }
 
 // hosts returns the addresses to listen on: the list if there is one, else the
