@@ -54,6 +54,9 @@ import (
 const (
 	driverPatience = 200 * time.Millisecond // before the first registration
 	stopPatience   = 10 * time.Second       // for the tasks of an ephemeral node
+	// restorePatience bounds what comes before the registration: tasks that are recovered,
+	// processes without an allocation that are ended. Both go on after it.
+	restorePatience = 5 * time.Second
 )
 
 // Bounds of noticing that a server is gone: together they are below beatGrace, so that a
@@ -300,6 +303,13 @@ func (c *Client) Run(ctx context.Context) error {
 		c.endLife()
 		return errors.Join(err, c.close())
 	}
+	orphans := make(chan struct{})
+	waiting := c.waiting
+	group.Go(func() error {
+		defer close(orphans)
+		return c.endOrphans(ctx, waiting)
+	})
+	c.awaitRestore(ctx, orphans)
 	group.Go(func() error { return c.watchDrivers(ctx) })
 	group.Go(func() error { return c.keepRegistered(ctx, c.attend) })
 	group.Go(func() error { return c.gc.Run(ctx) })
@@ -318,6 +328,16 @@ func (c *Client) Run(ctx context.Context) error {
 		c.clear() // what tasks that did not end in time have made meanwhile
 	}
 	return errors.Join(err, c.close())
+}
+
+// awaitRestore waits, for restorePatience, until orphans is closed.
+func (c *Client) awaitRestore(ctx context.Context, orphans <-chan struct{}) {
+	ctx, cancel := context.WithTimeout(ctx, restorePatience)
+	defer cancel()
+	select {
+	case <-orphans:
+	case <-ctx.Done():
+	}
 }
 
 // vanish stops every task and removes what is on disk, also of tasks that do not end
@@ -370,6 +390,9 @@ func (c *Client) prepare(ctx context.Context) error {
 	allocs, errs := c.db.Allocs()
 	for _, err := range errs {
 		c.log.Error("restore allocation", "err", err)
+		if bad, ok := errors.AsType[*state.AllocError](err); ok {
+			c.db.DeleteAllocLater(bad.ID) // its handles too: nobody owns its processes
+		}
 	}
 	c.sweep(allocs)
 	if boot, err := c.db.Boot(); err != nil {

@@ -59,14 +59,23 @@ func nodeDir(t *testing.T) string {
 	return dir
 }
 
+func testLog() *slog.Logger {
+	if testing.Verbose() {
+		return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	}
+	return slog.New(slog.DiscardHandler)
+}
+
 // start runs a client until the test ends or stop is called.
 func start(t *testing.T, cfg client.Config) *node {
 	t.Helper()
-	log := slog.New(slog.DiscardHandler)
-	if testing.Verbose() {
-		log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	}
-	c, err := client.New(cfg, client.Parts{Drivers: []drivers.Driver{echoing{mock.New(log)}}, Log: log})
+	return startWith(t, cfg, echoing{mock.New(testLog())})
+}
+
+// startWith is start with other drivers.
+func startWith(t *testing.T, cfg client.Config, list ...drivers.Driver) *node {
+	t.Helper()
+	c, err := client.New(cfg, client.Parts{Drivers: list, Log: testLog()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -44,8 +44,17 @@ func deleteAlloc(id string) func(*bolt.Tx) error {
 	}
 }
 
+// AllocError is the error of one stored allocation that cannot be read.
+type AllocError struct {
+	ID  string
+	Err error
+}
+
+func (e *AllocError) Error() string { return fmt.Sprintf("read allocation %s: %v", e.ID, e.Err) }
+func (e *AllocError) Unwrap() error { return e.Err }
+
 // Allocs returns every stored allocation, by ID. One that cannot be read is
-// returned as an error beside the others.
+// returned as an *AllocError beside the others.
 func (db *DB) Allocs() (allocs []*nomad.Allocation, errs []error) {
 	err := db.bolt.View(func(tx *bolt.Tx) error {
 		all := tx.Bucket(bucketAllocs)
@@ -57,7 +66,7 @@ func (db *DB) Allocs() (allocs []*nomad.Allocation, errs []error) {
 			found, err := get(all.Bucket(id), keyAlloc, a)
 			switch {
 			case err != nil:
-				errs = append(errs, fmt.Errorf("read allocation %s: %w", id, err))
+				errs = append(errs, &AllocError{ID: string(id), Err: err})
 			case found:
 				allocs = append(allocs, a)
 			}

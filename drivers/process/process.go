@@ -32,6 +32,7 @@ type Supervisor interface {
 	Signal(ctx context.Context, id string, sig syscall.Signal) error
 	Kill(ctx context.Context, id string) (*proc.Exit, error)
 	Forget(ctx context.Context, id string) error
+	Known(ctx context.Context) ([]proc.Task, error)
 }
 
 // requestPatience bounds questions to the supervisor that it answers at once.
@@ -233,6 +234,22 @@ func (ts *Tasks) DestroyTask(id string, force bool) error {
 	defer ts.mu.Unlock()
 	delete(ts.byID, id)
 	return nil
+}
+
+// ListTasks implements drivers.Lister: every task of the supervisor.
+func (ts *Tasks) ListTasks(ctx context.Context) ([]drivers.TaskStatus, error) {
+	known, err := ts.Supervisor.Known(ctx)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]drivers.TaskStatus, len(known))
+	for i := range known {
+		list[i] = drivers.TaskStatus{ID: known[i].ID, State: drivers.TaskRunning, StartedAt: known[i].Started}
+		if known[i].Exit != nil {
+			list[i].State, list[i].CompletedAt = drivers.TaskExited, known[i].Exit.At
+		}
+	}
+	return list, nil
 }
 
 // InspectTask implements drivers.Driver.

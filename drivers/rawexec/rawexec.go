@@ -45,6 +45,7 @@ func New(log *slog.Logger, super *supervise.Client) *Driver {
 var (
 	_ drivers.Driver = (*Driver)(nil)
 	_ drivers.Execer = (*Driver)(nil)
+	_ drivers.Lister = (*Driver)(nil)
 )
 
 // Name implements drivers.Driver.

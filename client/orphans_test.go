@@ -1,0 +1,152 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/client"
+	"github.com/open-nomad/open-nomad/drivers/exec2"
+	"github.com/open-nomad/open-nomad/drivers/rawexec"
+	"github.com/open-nomad/open-nomad/internal/companion"
+	"github.com/open-nomad/open-nomad/internal/supervise"
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+func TestMain(m *testing.M) {
+	companion.Main()
+	os.Exit(m.Run())
+}
+
+// startProcesses runs a client whose tasks are processes under a supervisor of its own.
+func startProcesses(t *testing.T, cfg client.Config) *node {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: control groups")
+	}
+	log := testLog()
+	super := supervise.NewClient(filepath.Join(cfg.StateDir, "supervise"), log)
+	t.Cleanup(func() {
+		super := supervise.NewClient(filepath.Join(cfg.StateDir, "supervise"), log)
+		defer super.Close()
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if err := super.Shutdown(ctx); err != nil {
+			t.Errorf("Shutdown() = %v", err)
+		}
+	})
+	cfg.Plugins = map[string]map[string]any{rawexec.Name: {"enabled": true}}
+	n := startWith(t, cfg, rawexec.New(log, super), exec2.New(log, super))
+	t.Cleanup(func() { super.Close() })
+	return n
+}
+
+// process makes an allocation of one raw_exec task that writes its process ID to dir.
+func process(dir string) *nomad.Allocation {
+	a := alloc(map[string]any{"command": "/bin/sh", "args": []any{"-c", `echo $$ >> ` + dir + `/$NOMAD_ALLOC_ID; exec sleep 600`}})
+	a.Job.TaskGroups[0].Tasks[0].Driver = rawexec.Name
+	return a
+}
+
+// pids are the processes that an allocation of process has started so far.
+func pids(t *testing.T, dir string, a *nomad.Allocation) (list []int) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, a.ID))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		t.Fatal(err)
+	}
+	for _, word := range strings.Fields(string(text)) {
+		pid, err := strconv.Atoi(word)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, pid)
+	}
+	return list
+}
+
+func lives(pid int) bool { return unix.Kill(pid, 0) == nil }
+
+// edit changes the bucket of an allocation in the state of a client that does not run.
+func edit(t *testing.T, cfg client.Config, a *nomad.Allocation, change func(allocs, b *bolt.Bucket) error) {
+	t.Helper()
+	db, err := bolt.Open(filepath.Join(cfg.StateDir, "state.db"), 0o600, &bolt.Options{Timeout: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = db.Update(func(tx *bolt.Tx) error {
+		allocs := tx.Bucket([]byte("allocations"))
+		return change(allocs, allocs.Bucket([]byte(a.ID)))
+	})
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Processes of allocations that could not be restored are ended, those of all others go
+// on. An allocation that the servers list is then run again.
+func TestOrphansAreEnded(t *testing.T) {
+	f, dir, notes := startServer(t), nodeDir(t), t.TempDir()
+	cfg := config(dir, f.addr())
+	n := startProcesses(t, cfg)
+	kept, unreadable, damaged, forgotten, unlisted := process(notes), process(notes), process(notes), process(notes), process(notes)
+	all := []*nomad.Allocation{kept, unreadable, damaged, forgotten, unlisted}
+	for _, a := range all {
+		f.place(a)
+	}
+	f.until(t, "all run", func() bool {
+		for _, a := range all {
+			if status(f, a) != nomad.AllocClientStatusRunning || len(pids(t, notes, a)) != 1 {
+				return false
+			}
+		}
+		return true
+	})
+	if err := n.stop(); err != nil {
+		t.Fatal(err)
+	}
+	junk := []byte("\xc1junk")
+	for _, a := range []*nomad.Allocation{unreadable, unlisted} {
+		edit(t, cfg, a, func(_, b *bolt.Bucket) error { return b.Put([]byte("alloc"), junk) })
+	}
+	edit(t, cfg, damaged, func(_, b *bolt.Bucket) error { return b.Bucket([]byte("task-main")).Put([]byte("local_state"), junk) })
+	edit(t, cfg, forgotten, func(allocs, _ *bolt.Bucket) error { return allocs.DeleteBucket([]byte(forgotten.ID)) })
+	f.edit(func() {
+		delete(f.allocs, forgotten.ID)
+		delete(f.allocs, unlisted.ID)
+		clear(f.updated)
+	})
+
+	startProcesses(t, cfg)
+	f.until(t, "what cannot be restored is told", func() bool { return status(f, damaged) == nomad.AllocClientStatusFailed })
+	f.until(t, "what is listed runs again", func() bool {
+		return len(pids(t, notes, unreadable)) == 2 && status(f, unreadable) == nomad.AllocClientStatusRunning
+	})
+	for name, a := range map[string]*nomad.Allocation{"unreadable": unreadable, "damaged": damaged, "forgotten": forgotten, "unlisted": unlisted} {
+		if pid := pids(t, notes, a)[0]; lives(pid) {
+			t.Errorf("process %d of the %s allocation runs on", pid, name)
+		}
+	}
+	if got := pids(t, notes, kept); len(got) != 1 || !lives(got[0]) {
+		t.Errorf("processes of the restored allocation: %v, want one that runs", got)
+	}
+}
+
+// A client that never had a task starts no supervisor to look for processes.
+func TestNoSupervisorWithoutTasks(t *testing.T) {
+	f := startServer(t)
+	cfg := config(nodeDir(t), f.addr())
+	n := startProcesses(t, cfg)
+	<-n.Ready()
+	if _, err := os.Stat(filepath.Join(cfg.StateDir, "supervise", "lock")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a supervisor was started: %v", err)
+	}
+}

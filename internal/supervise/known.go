@@ -1,0 +1,23 @@
+package supervise
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/open-nomad/open-nomad/internal/supervise/proc"
+)
+
+// Known is Tasks without starting a supervisor where no task is recorded. A record is made
+// before its task is started.
+func (c *Client) Known(ctx context.Context) ([]proc.Task, error) {
+	records, err := os.ReadDir(filepath.Join(c.dir, "tasks"))
+	if os.IsNotExist(err) || err == nil && len(records) == 0 {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read task records: %w", err)
+	}
+	return c.Tasks(ctx)
+}
