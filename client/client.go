@@ -46,6 +46,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/certs"
 	"github.com/open-nomad/open-nomad/internal/connlimit"
 	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/internal/ticket"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
@@ -104,6 +105,7 @@ type Client struct {
 	own     *rpc.Server     // what the agent of this process asks
 	owns    map[string]bool // its methods
 	access  *access.Resolver
+	tickets *ticket.Verifier
 	updates *updates
 	allocs  *allocSet
 	gc      *collector
@@ -175,6 +177,7 @@ func assemble(cfg Config, parts Parts, db *state.DB) (c *Client, err error) {
 	}
 	c.access = access.New(access.Config{Servers: c.servers, Region: cfg.Region, Enabled: cfg.Access.Enabled,
 		TokenTTL: cfg.Access.TokenTTL, PolicyTTL: cfg.Access.PolicyTTL, RoleTTL: cfg.Access.RoleTTL})
+	c.tickets = ticket.NewVerifier(c.id.id, c.serverKeys, time.Now)
 	return c, nil
 }
 

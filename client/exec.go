@@ -11,7 +11,9 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/client/exec"
+	"github.com/open-nomad/open-nomad/internal/audit"
 	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/internal/ticket"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
@@ -29,20 +31,35 @@ func ofExec(c *Client) subject[nomad.AllocExecRequest] {
 		if err := inNamespace(a, r); err != nil {
 			return err
 		}
-		namespace, driver, err := c.allocs.driverOf(r.AllocID, r.Task)
-		if err != nil {
+		namespace, open, err := c.runsOpen(r)
+		if err != nil || !open {
 			return err
 		}
-		if d, err := c.drivers.Driver(driver); err == nil && d.Capabilities().FSIsolation != drivers.FSIsolationNone {
-			return nil
-		}
 		return a.Need(acl.InNamespace(namespace, acl.AllocNodeExec))
+	}
+	s.granted = func(t *ticket.Ticket, r *nomad.AllocExecRequest) error {
+		namespace, open, err := c.runsOpen(r)
+		if err != nil || !open || t.Grants(string(acl.AllocNodeExec)) {
+			return err
+		}
+		return rpc.Denied(acl.InNamespace(namespace, acl.AllocNodeExec))
 	}
 	return s
 }
 
+// runsOpen reports whether the driver of a task isolates nothing, and the namespace of its
+// allocation.
+func (c *Client) runsOpen(r *nomad.AllocExecRequest) (namespace string, open bool, err error) {
+	namespace, name, err := c.allocs.driverOf(r.AllocID, r.Task)
+	if err != nil {
+		return "", false, err
+	}
+	d, err := c.drivers.Driver(name)
+	return namespace, err != nil || d.Capabilities().FSIsolation == drivers.FSIsolationNone, nil
+}
+
 // allocExec runs a program in a task, connected to the stream.
-func (c *Client) allocExec(ctx context.Context, _ *rpc.Call, req *nomad.AllocExecRequest, st *rpc.Stream) error {
+func (c *Client) allocExec(ctx context.Context, call *rpc.Call, req *nomad.AllocExecRequest, st *rpc.Stream) error {
 	if err := c.checkExec(req); err != nil {
 		return err
 	}
@@ -56,7 +73,8 @@ func (c *Client) allocExec(ctx context.Context, _ *rpc.Call, req *nomad.AllocExe
 	}
 	defer release()
 	defer metrics.MeasureSince([]string{"client", "allocations", "exec"}, time.Now())
-	log := c.log.With("alloc", req.AllocID, "task", req.Task)
+	who := audit.AuthOf(call.Identity)
+	log := c.log.With("alloc", req.AllocID, "task", req.Task, "accessor", who.AccessorID, "kind", who.Kind)
 	log.Info("exec session begins", "tty", req.Tty) // never the command: it may hold secrets
 	begun := time.Now()
 	exit, err := exec.Session{Command: req.Cmd, Tty: req.Tty, Run: func(ctx context.Context, o *drivers.ExecOptions) (*drivers.ExitResult, error) {

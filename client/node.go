@@ -79,7 +79,7 @@ func newNode(cfg *Config, id *identity, session *nomad.NodeSession, volumes map[
 		Datacenter: cfg.Datacenter, Name: cfg.Name,
 		NodeClass: cfg.NodeClass, NodePool: cfg.NodePool,
 		HTTPAddr: cfg.HTTPAddr, TLSEnabled: cfg.TLSEnabled, CgroupParent: cfg.CgroupParent,
-		Attributes: map[string]string{}, Links: map[string]string{}, Meta: meta,
+		Attributes: map[string]string{nomad.NodeTicketAttribute: nomad.NodeTicketVersion}, Links: map[string]string{}, Meta: meta,
 		Drivers: map[string]*nomad.DriverInfo{}, HostVolumes: volumes, NodeMaxAllocs: cfg.NodeMaxAllocs,
 		SchedulingEligibility: eligibility, Status: nomad.NodeStatusInit,
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/internal/ticket"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
@@ -21,11 +22,15 @@ type answered struct{ relayed, own rpc.Method }
 // subject is what a request is about.
 type subject[Req any] struct {
 	c *Client
+	// id is the ID of the allocation or node.
+	id func(*Req) string
 	// mine says whether that is on this node.
 	mine func(*Req) bool
 	// check is what the caller needs, and need asks for it.
 	check string
 	need  func(*rpc.Access, *Req) error
+	// granted asks for what only the node knows that the call needs; nil asks for nothing.
+	granted func(*ticket.Ticket, *Req) error
 }
 
 // ofAlloc is the subject of requests about an allocation: its namespace counts. Who
@@ -35,7 +40,7 @@ func ofAlloc[Req any](c *Client, id func(*Req) string, ops ...acl.NamespaceCapab
 	for i, op := range ops {
 		rights[i] = string(op)
 	}
-	return subject[Req]{c: c, mine: func(r *Req) bool { return c.HasAlloc(id(r)) },
+	return subject[Req]{c: c, id: id, mine: func(r *Req) bool { return c.HasAlloc(id(r)) },
 		check: fmt.Sprintf("ns:%s of the allocation", ops),
 		need: func(a *rpc.Access, r *Req) error {
 			namespace, err := c.allocs.namespace(id(r))
@@ -53,7 +58,7 @@ func ofAlloc[Req any](c *Client, id func(*Req) string, ops ...acl.NamespaceCapab
 
 // ofNode is the subject of requests about the node.
 func ofNode[Req any](c *Client, id func(*Req) string, q acl.Question) subject[Req] {
-	return subject[Req]{c: c, mine: func(r *Req) bool { return id(r) == c.id.id },
+	return subject[Req]{c: c, id: id, mine: func(r *Req) bool { return id(r) == c.id.id },
 		check: fmt.Sprintf("%s:%s", q.Kind, q.Rights),
 		need:  func(a *rpc.Access, _ *Req) error { return a.Need(q) }}
 }
@@ -61,13 +66,31 @@ func ofNode[Req any](c *Client, id func(*Req) string, q acl.Question) subject[Re
 // admit finds out who calls, and asks for what the caller needs. Every call asks anew:
 // nobody may more than now.
 func (s subject[Req]) admit(ctx context.Context, call *rpc.Call, env nomad.Envelope, req *Req) error {
-	_, access, err := s.c.access.Caller(ctx, env.AuthToken)
+	who, access, err := s.c.access.Caller(ctx, env.AuthToken)
 	if err != nil {
 		return err
 	}
 	if err := s.need(access, req); err != nil {
 		return err
 	}
+	call.Identity = who
+	call.Access.Open()
+	return nil
+}
+
+// admitTicket admits a call that servers relay with a ticket: they have asked what the caller
+// may do, and end the call with the caller's right to it.
+func (s subject[Req]) admitTicket(ctx context.Context, call *rpc.Call, env nomad.Envelope, req *Req) error {
+	t, err := s.c.tickets.Verify(ctx, env.AuthToken, call.Method, s.id(req))
+	if err != nil {
+		return err
+	}
+	if s.granted != nil {
+		if err := s.granted(t, req); err != nil {
+			return err
+		}
+	}
+	call.Identity = &nomad.AuthenticatedIdentity{ACLToken: &nomad.ACLToken{AccessorID: t.Accessor, Type: t.Kind}}
 	call.Access.Open()
 	return nil
 }
@@ -85,7 +108,13 @@ func answer[Req, Resp any, P interface {
 	}
 	return answered{
 		relayed: rpc.Handle[Req, Resp, P](relayed, rpc.Token, rpc.Here, func(ctx context.Context, call *rpc.Call, req *Req) (*Resp, error) {
-			if s.c.cfg.Access.Enabled {
+			switch env := P(req).Envelope(); {
+			case ticket.Is(env.AuthToken):
+				if err := s.admitTicket(ctx, call, env, req); err != nil {
+					return nil, err
+				}
+				return here(ctx, call, req)
+			case s.c.cfg.Access.Enabled:
 				return admitted(ctx, call, req)
 			}
 			call.Access.Open() // the servers have looked at the token
@@ -119,7 +148,13 @@ func answerStream[Req any, P interface {
 	}
 	return answered{
 		relayed: rpc.HandleStream[Req, P](name, rpc.Token, rpc.Here, func(ctx context.Context, call *rpc.Call, req *Req, st *rpc.Stream) error {
-			if s.c.cfg.Access.Enabled {
+			switch env := P(req).Envelope(); {
+			case ticket.Is(env.AuthToken):
+				if err := s.admitTicket(ctx, call, env, req); err != nil {
+					return err
+				}
+				return here(ctx, call, req, st)
+			case s.c.cfg.Access.Enabled:
 				return admitted(ctx, call, req, st)
 			}
 			call.Access.Open() // the servers have looked at the token

@@ -51,6 +51,7 @@ type fakeServer struct {
 	forced        int      // heartbeats that asked for one
 
 	policies map[string]string // of people, by their tokens
+	keys     []*nomad.KeyringPublicKey
 }
 
 // startServer makes a server that listens.
@@ -68,6 +69,7 @@ func startServer(t *testing.T) *fakeServer {
 		rpc.Handle("Node.EmitEvents", rpc.NodeOnly, rpc.Here, f.emitEvents),
 		rpc.Handle("ACL.WhoAmI", rpc.Token, rpc.Here, f.whoAmI).Needs(rpc.Good),
 		rpc.Handle("ACL.GetPolicies", rpc.Token, rpc.Here, f.getPolicies).Needs(rpc.Good),
+		rpc.Handle("Keyring.ListPublic", rpc.Anonymous, rpc.Here, f.listPublic),
 		rpc.Handle("FileSystem.Stat", rpc.Token, rpc.Here, f.statElsewhere).Needs(rpc.Good),
 		rpc.HandleStream("FileSystem.Stream", rpc.Token, rpc.Here, f.streamElsewhere).Needs(rpc.Good),
 	}})
@@ -262,6 +264,13 @@ func (f *fakeServer) getPolicies(_ context.Context, _ *rpc.Call, req *nomad.ACLP
 		out.Policies[name] = &nomad.ACLPolicy{Name: name, Rules: f.policies[name]}
 	}
 	return out, nil
+}
+
+// listPublic shows the keys that verify tickets.
+func (f *fakeServer) listPublic(context.Context, *rpc.Call, *nomad.GenericRequest) (*nomad.KeyringListPublicResponse, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return &nomad.KeyringListPublicResponse{PublicKeys: f.keys}, nil
 }
 
 // statElsewhere and streamElsewhere answer for other nodes.

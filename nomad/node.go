@@ -27,6 +27,13 @@ const (
 // are no part of its computed class.
 const NodeUniqueNamespace = "unique."
 
+// NodeTicketAttribute is the attribute of nodes whose agent accepts tickets in place of
+// callers' tokens (internal/ticket). Its value is the version of their form.
+const (
+	NodeTicketAttribute = "nomad.tickets"
+	NodeTicketVersion   = "1"
+)
+
 // MaxRetainedNodeEvents is how many events a node keeps.
 const MaxRetainedNodeEvents = 10
 

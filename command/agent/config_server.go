@@ -61,6 +61,7 @@ type Server struct {
 	JobTrackedVersions        int                    `hcl:"job_tracked_versions" default:"6" later:"another number of kept job versions"`
 	OIDCIssuer                string                 `hcl:"oidc_issuer"`
 	AcceptAnyAudience         bool                   `hcl:"accept_any_audience"`
+	RelayTokensToNodes        bool                   `hcl:"relay_tokens_to_nodes"`
 	StartTimeout              time.Duration          `hcl:"start_timeout" default:"30s"`
 	LogFile                   string                 `hcl:"log_file"`
 	NonProduction             bool                   `hcl:"non_production" later:"licenses"`

@@ -16,6 +16,7 @@ import (
 	"crypto"
 	"crypto/ed25519"
 	"crypto/rsa"
+	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -31,6 +32,12 @@ import (
 const (
 	EdDSA = "EdDSA"
 	RS256 = "RS256"
+)
+
+// The header that names the type of a token, and its value in ordinary ones.
+const (
+	typeHeader  = "typ"
+	defaultType = "JWT"
 )
 
 // Bounds of a token: its size, before anything in it is looked at, that of its
@@ -67,7 +74,7 @@ func NewKey(id string, private crypto.Signer) (Key, error) {
 		return Key{}, err
 	}
 	with := func(headers map[string]string) (jose.Signer, error) {
-		opts := (&jose.SignerOptions{}).WithType("JWT").WithHeader("kid", id)
+		opts := (&jose.SignerOptions{}).WithType(defaultType).WithHeader("kid", id)
 		for name, v := range headers {
 			opts.WithHeader(jose.HeaderKey(name), v)
 		}
@@ -103,6 +110,12 @@ func (k Key) SignWith(payload any, headers map[string]string) (string, error) {
 		return "", fmt.Errorf("key %s: %w", k.ID, err)
 	}
 	return k.sign(signer, payload)
+}
+
+// SignAs is Sign for a token of another type than "JWT": Parse refuses it, ParseAs with the
+// same type accepts it.
+func (k Key) SignAs(typ string, payload any) (string, error) {
+	return k.SignWith(payload, map[string]string{typeHeader: typ})
 }
 
 func (k Key) sign(signer jose.Signer, payload any) (string, error) {
@@ -146,6 +159,25 @@ func NewPublicKey(id string, public crypto.PublicKey) (PublicKey, error) {
 	return PublicKey{}, fmt.Errorf("key %s: keys of type %T do not sign tokens", id, public)
 }
 
+// The bounds of an RSA key, in bits.
+const (
+	minRSABits = 2048
+	maxRSABits = 8192
+)
+
+// ReadPublicKey reads a key in the form in which the servers publish it: the 32 bytes of an
+// Ed25519 key, or an RSA key as PKCS #1 DER.
+func ReadPublicKey(id string, raw []byte) (PublicKey, error) {
+	if len(raw) == ed25519.PublicKeySize {
+		return NewPublicKey(id, ed25519.PublicKey(raw))
+	}
+	public, err := x509.ParsePKCS1PublicKey(raw)
+	if err != nil || public.N.BitLen() < minRSABits || public.N.BitLen() > maxRSABits {
+		return PublicKey{}, fmt.Errorf("key %s: not an Ed25519 key or an RSA key of %d to %d bits", id, minRSABits, maxRSABits)
+	}
+	return NewPublicKey(id, public)
+}
+
 // Crypto returns the key itself: an ed25519.PublicKey or an *rsa.PublicKey.
 func (k PublicKey) Crypto() crypto.PublicKey { return k.key }
 
@@ -157,6 +189,15 @@ type header struct{ alg, kid string }
 // little: nothing is read beyond the header of a token whose key is unknown, and
 // nothing of the payload before the signature was found good.
 func Parse(raw string, lookup func(kid string) (PublicKey, bool)) (payload []byte, kid string, err error) {
+	return parse(raw, defaultType, lookup)
+}
+
+// ParseAs is Parse for a token that SignAs made: its header must name the type.
+func ParseAs(typ, raw string, lookup func(kid string) (PublicKey, bool)) (payload []byte, kid string, err error) {
+	return parse(raw, typ, lookup)
+}
+
+func parse(raw, typ string, lookup func(kid string) (PublicKey, bool)) (payload []byte, kid string, err error) {
 	if len(raw) > maxSize {
 		return nil, "", fmt.Errorf("%w: more than %d bytes", ErrInvalid, maxSize)
 	}
@@ -165,7 +206,7 @@ func Parse(raw string, lookup func(kid string) (PublicKey, bool)) (payload []byt
 	if !ok || strings.Contains(signature, ".") {
 		return nil, "", fmt.Errorf("%w: not of three parts", ErrInvalid)
 	}
-	h, err := parseHeader(head)
+	h, err := parseHeader(head, typ)
 	if err != nil {
 		return nil, "", err
 	}
@@ -206,8 +247,8 @@ func decode(part string) ([]byte, error) {
 }
 
 // parseHeader reads a header that holds what ours do and nothing else: whatever
-// more it asks for, it is not heard.
-func parseHeader(part string) (header, error) {
+// more it asks for, it is not heard. Ordinary tokens may leave out their type.
+func parseHeader(part, want string) (header, error) {
 	var h header
 	if len(part) > maxHeader {
 		return h, fmt.Errorf("%w: header of more than %d bytes", ErrInvalid, maxHeader)
@@ -220,7 +261,7 @@ func parseHeader(part string) (header, error) {
 	seen := map[string]bool{}
 	err = eachMember(json.NewDecoder(bytes.NewReader(text)), func(name string, value any) error {
 		said, isText := value.(string)
-		to := map[string]*string{"alg": &h.alg, "kid": &h.kid, "typ": &typ}[name]
+		to := map[string]*string{"alg": &h.alg, "kid": &h.kid, typeHeader: &typ}[name]
 		if to == nil || !isText || seen[name] {
 			return errors.New("a field that our tokens do not have")
 		}
@@ -232,7 +273,7 @@ func parseHeader(part string) (header, error) {
 		return header{}, fmt.Errorf("%w: header: %v", ErrInvalid, err)
 	case h.kid == "":
 		return header{}, fmt.Errorf("%w: missing key ID header", ErrInvalid)
-	case seen["typ"] && typ != "JWT":
+	case typ != want && (seen[typeHeader] || want != defaultType):
 		return header{}, fmt.Errorf("%w: token is of another type", ErrInvalid)
 	}
 	return h, nil

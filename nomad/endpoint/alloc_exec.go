@@ -11,9 +11,10 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// allocExec passes a session on to the node of the allocation. The node asks for what the
-// caller needs again, and knows its drivers; those that isolate nothing are known here
-// too, since a node may be without access control.
+// allocExec passes a session on to the node of the allocation. A task whose driver isolates
+// nothing takes the right alloc-node-exec too. The drivers built into the node are known
+// here. Of others only the node knows that, so the ticket says whether the caller has the
+// right; a caller that loses it then loses the session.
 func (s *Service) allocExec(ctx context.Context, c *rpc.Call, req *nomad.AllocExecRequest, from *rpc.Stream) error {
 	defer metrics.MeasureSince([]string{"nomad", "alloc", "exec"}, time.Now())
 	if req.AllocID == "" {
@@ -23,16 +24,20 @@ func (s *Service) allocExec(ctx context.Context, c *rpc.Call, req *nomad.AllocEx
 	if err := needAlloc(c, alloc, req.AllocID, acl.AllocExec); err != nil {
 		return err
 	}
-	if runsOpen(alloc, req.Task) {
-		if err := c.Access.Need(acl.InNamespace(alloc.Namespace, acl.AllocNodeExec)); err != nil {
+	onNode := acl.InNamespace(alloc.Namespace, acl.AllocNodeExec)
+	var rights []string
+	if runsOpen(alloc, req.Task) || c.Access.Allows(onNode) {
+		if err := c.Access.Need(onNode); err != nil {
 			return err
 		}
+		rights = []string{string(acl.AllocNodeExec)}
 	}
-	node, err := s.reach(alloc.NodeID)
+	e, err := s.reach(alloc.NodeID, alloc.ID)
 	if err != nil {
 		return err
 	}
-	return s.bridge(ctx, node, "Allocations.Exec", req, from)
+	e.rights = rights
+	return bridge(ctx, s, c, e, req, from)
 }
 
 // runsOpen says whether a task of an allocation has a driver that isolates nothing. Of a

@@ -4,49 +4,60 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 
 	"github.com/open-nomad/open-nomad/acl"
+	"github.com/open-nomad/open-nomad/internal/audit"
 	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/internal/ticket"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
 // target finds the node that a request is for, and is what its caller needs.
 type target[Req any] struct {
 	check rpc.Check
-	find  func(s *Service, c *rpc.Call, req *Req) (node string, err error)
+	find  func(s *Service, c *rpc.Call, req *Req) (errand, error)
 }
 
 // allocTarget finds the node that runs the allocation of a request. The caller needs one
 // of the rights in the namespace of the allocation.
 func allocTarget[Req any](id func(*Req) string, ops ...acl.NamespaceCapability) target[Req] {
-	return target[Req]{rpc.Asked(fmt.Sprintf("ns:%s of the allocation", ops)), func(s *Service, c *rpc.Call, req *Req) (string, error) {
+	return target[Req]{rpc.Asked(fmt.Sprintf("ns:%s of the allocation", ops)), func(s *Service, c *rpc.Call, req *Req) (errand, error) {
 		if id(req) == "" {
-			return "", nomad.ErrMissingAllocID
+			return errand{}, nomad.ErrMissingAllocID
 		}
 		alloc := s.snapshot().Alloc(nil, id(req))
 		if err := needAlloc(c, alloc, id(req), ops...); err != nil {
-			return "", err
+			return errand{}, err
 		}
-		return s.reach(alloc.NodeID)
+		return s.reach(alloc.NodeID, alloc.ID)
 	}}
 }
 
 // nodeTarget checks the node of a request.
 func nodeTarget[Req any](id func(*Req) string, q acl.Question) target[Req] {
-	return target[Req]{rpc.Needs(q), func(s *Service, _ *rpc.Call, req *Req) (string, error) {
+	return target[Req]{rpc.Needs(q), func(s *Service, _ *rpc.Call, req *Req) (errand, error) {
 		if id(req) == "" {
-			return "", nomad.Errorf(400, "missing node ID")
+			return errand{}, nomad.Errorf(400, "missing node ID")
 		}
-		return s.reach(id(req))
+		return s.reach(id(req), id(req))
 	}}
 }
 
+// errand is one call of a node.
+type errand struct {
+	node   *nomad.Node
+	object string   // the allocation or node that it is about
+	rights []string // what the caller has beyond what the method takes
+}
+
 // reach refuses nodes that state does not know.
-func (s *Service) reach(node string) (string, error) {
-	if s.snapshot().Node(nil, node) == nil {
-		return "", nomad.UnknownNode(node)
+func (s *Service) reach(id, object string) (errand, error) {
+	node := s.snapshot().Node(nil, id)
+	if node == nil {
+		return errand{}, nomad.UnknownNode(id)
 	}
-	return node, nil
+	return errand{node: node, object: object}, nil
 }
 
 // relay makes the row of a method that the node answers, under another name.
@@ -55,16 +66,23 @@ func relay[Req, Resp any, P interface {
 	rpc.Request
 }](s *Service, name, onNode string, to target[Req]) rpc.Method {
 	return rpc.Handle[Req, Resp, P](name, rpc.Token, rpc.Region, func(ctx context.Context, c *rpc.Call, req *Req) (*Resp, error) {
-		node, err := to.find(s, c, req)
+		e, err := to.find(s, c, req)
 		if err != nil {
 			return nil, err
 		}
 		out := new(Resp)
-		err = s.cfg.Nodes().NodeCall(ctx, node, onNode, P(req), out)
+		err = nomad.ErrNoNodeConn
+		if s.connected(e) {
+			sent := *req
+			if err := s.present(ctx, c, onNode, e, P(&sent)); err != nil {
+				return nil, err
+			}
+			err = s.cfg.Nodes().NodeCall(ctx, e.node.ID, onNode, P(&sent), out)
+		}
 		if !errors.Is(err, nomad.ErrNoNodeConn) {
 			return out, err
 		}
-		addr, err := s.cfg.Peers.NodeServer(ctx, node)
+		addr, err := s.cfg.Peers.NodeServer(ctx, e.node.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -80,25 +98,38 @@ func relayStream[Req any, P interface {
 	rpc.Request
 }](s *Service, name string, to target[Req]) rpc.Method {
 	return rpc.HandleStream[Req, P](name, rpc.Token, rpc.Region, func(ctx context.Context, c *rpc.Call, req *Req, from *rpc.Stream) error {
-		node, err := to.find(s, c, req)
+		e, err := to.find(s, c, req)
 		if err != nil {
 			return err
 		}
-		return s.bridge(ctx, node, name, req, from)
+		return bridge[Req, P](ctx, s, c, e, req, from)
 	}).Needs(to.check)
 }
 
-// bridge makes a streaming call of a node, and connects it to that of the caller.
-func (s *Service) bridge(ctx context.Context, node, name string, req any, from *rpc.Stream) error {
-	next, err := s.cfg.Nodes().NodeStream(ctx, node, name)
+// bridge makes a streaming call of a node, or of the server that the node is connected to,
+// and connects it to that of the caller. It ends with ctx, which ends with the caller's
+// right to the call.
+func bridge[Req any, P interface {
+	*Req
+	rpc.Request
+}](ctx context.Context, s *Service, c *rpc.Call, e errand, req *Req, from *rpc.Stream) error {
+	var next *rpc.Stream
+	sent, err := *req, nomad.ErrNoNodeConn
+	if s.connected(e) {
+		if err := s.present(ctx, c, c.Method, e, P(&sent)); err != nil {
+			return err
+		}
+		next, err = s.cfg.Nodes().NodeStream(ctx, e.node.ID, c.Method)
+	}
 	if errors.Is(err, nomad.ErrNoNodeConn) {
-		next, err = s.peerStream(ctx, node, name)
+		sent = *req
+		next, err = s.peerStream(ctx, e.node.ID, c.Method)
 	}
 	if err != nil {
 		return err
 	}
 	defer next.Close()
-	if err := next.Encode(req); err != nil {
+	if err := next.Encode(P(&sent)); err != nil {
 		return err
 	}
 	return rpc.Bridge(from, next)
@@ -111,6 +142,49 @@ func (s *Service) peerStream(ctx context.Context, node, name string) (*rpc.Strea
 		return nil, err
 	}
 	return s.cfg.Peers.Stream(ctx, addr, name)
+}
+
+// connected reports whether this server can call the node itself.
+func (s *Service) connected(e errand) bool {
+	_, here := s.cfg.Nodes().NodeConn(e.node.ID)
+	return here
+}
+
+// present replaces the caller's token in a request to a node: by a ticket, or by nothing when
+// there is no access control or no token. A node that knows no tickets gets the token itself,
+// and only if the operator allowed that.
+func (s *Service) present(ctx context.Context, c *rpc.Call, method string, e errand, req rpc.Request) error {
+	switch {
+	case c.Access.Off:
+		return credential(req, "")
+	case ticket.Known(e.node):
+		ctx, cancel := s.signing(ctx)
+		defer cancel()
+		who := audit.AuthOf(c.Identity)
+		signed, err := s.cfg.Issuer.Ticket(ctx, ticket.Ticket{Node: e.node.ID, Method: method, Object: e.object, Rights: e.rights,
+			Kind: who.Kind, Accessor: who.AccessorID, Alloc: who.AllocID}, s.cfg.Now())
+		if err != nil {
+			return err
+		}
+		return credential(req, signed)
+	case req.Envelope().AuthToken == "", s.cfg.TokensToNodes:
+		return nil
+	}
+	return nomad.Errorf(http.StatusConflict, "node %s accepts no tickets, so the call would give it your token: upgrade its agent to open-nomad, "+
+		"or set server { relay_tokens_to_nodes = true }", e.node.ID)
+}
+
+// credential sets the token of a request.
+func credential(req rpc.Request, token string) error {
+	switch r := req.(type) {
+	case interface{ Write() *nomad.WriteRequest }:
+		r.Write().AuthToken = token
+	case interface{ Query() *nomad.QueryOptions }:
+		r.Query().AuthToken = token
+	default:
+		return fmt.Errorf("relay a %T: it has no field for a token", req)
+	}
+	return nil
 }
 
 // BoundNode says which node's connection a call came over that another server

@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/internal/ticket"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/broker"
 	"github.com/open-nomad/open-nomad/nomad/identity"
@@ -122,6 +123,8 @@ type Issuer interface {
 	Introduction(intro *nomad.NodeIntroductionIdentityClaims, ttl time.Duration, now time.Time) *nomad.IdentityClaims
 	Mint(ctx context.Context, claims *nomad.IdentityClaims) (nomad.Token, error)
 	MintAll(ctx context.Context, claims []*nomad.IdentityClaims) ([]nomad.Token, error)
+	// Ticket signs what stands for a caller's token in a call of a node.
+	Ticket(ctx context.Context, t ticket.Ticket, now time.Time) (string, error)
 	// ClientAssertion signs that this cluster is a client of an identity provider.
 	ClientAssertion(ctx context.Context, a sso.Assertion) (string, error)
 	// Discovery is the OIDC discovery document, nil without an issuer.
@@ -181,6 +184,8 @@ type Config struct {
 	Introduction      Introduction
 	Access            AccessControl
 	Search            search.Limits
+	// TokensToNodes lets nodes that accept no tickets get the tokens of those who call them.
+	TokensToNodes bool
 	// BootstrapReset is the index that an operator wrote down to make a first token
 	// anew, zero when there is none.
 	BootstrapReset func() (uint64, error)

@@ -29,6 +29,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/audit"
 	"github.com/open-nomad/open-nomad/internal/jwt"
 	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/internal/ticket"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/keyring"
 	"github.com/open-nomad/open-nomad/nomad/sso"
@@ -125,6 +126,16 @@ func (i *Issuer) ClientAssertion(ctx context.Context, a sso.Assertion) (string, 
 		return "", fmt.Errorf("sign as the client of an identity provider: the active root key signs %s, not %s", key.Alg, a.Alg)
 	}
 	return key.SignWith(a.Claims(), a.Headers)
+}
+
+// Ticket signs what stands for a caller's token in a call of a node. It is not on record: the
+// call is.
+func (i *Issuer) Ticket(ctx context.Context, t ticket.Ticket, now time.Time) (string, error) {
+	key, err := i.ring.ActiveSigner(ctx)
+	if err != nil {
+		return "", fmt.Errorf("sign a ticket for %s: %w", t.Method, err)
+	}
+	return ticket.Sign(key, t, now)
 }
 
 // MintAll signs many claims, those of an algorithm with one key, on all cores.

@@ -126,7 +126,7 @@ func (r *Ring) Add(ctx context.Context, k *nomad.RootKey) error {
 		var err error
 		if key, err = r.open(ctx, k); err != nil {
 			e.closed = fmt.Errorf("open root key %s: %w", k.KeyID, err)
-			e.public, _ = publicKey(k) // the zero value when the record has none of use
+			e.public, _ = jwt.ReadPublicKey(k.KeyID, k.PublicKey) // the zero value when the record has none of use
 		}
 	}
 	if e.closed == nil {
@@ -158,7 +158,7 @@ func (r *Ring) announce(k *nomad.RootKey) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.keys[k.KeyID] == nil {
-		public, _ := publicKey(k) // the zero value when the record has none of use
+		public, _ := jwt.ReadPublicKey(k.KeyID, k.PublicKey) // the zero value when the record has none of use
 		r.keys[k.KeyID] = &entry{public: public, state: k.State, created: k.CreateTime, closed: errOpening, by: k.WrappedBy()}
 	}
 }
@@ -406,16 +406,4 @@ func publicBytes(key crypto.PublicKey) []byte {
 		return x509.MarshalPKCS1PublicKey(public)
 	}
 	return nil
-}
-
-// publicKey reads the public half that a record has.
-func publicKey(k *nomad.RootKey) (jwt.PublicKey, error) {
-	if len(k.PublicKey) == ed25519.PublicKeySize {
-		return jwt.NewPublicKey(k.KeyID, ed25519.PublicKey(k.PublicKey))
-	}
-	public, err := x509.ParsePKCS1PublicKey(k.PublicKey)
-	if err != nil || public.N.BitLen() < rsaBits || public.N.BitLen() > maxRSABits {
-		return jwt.PublicKey{}, fmt.Errorf("root key %s has no public half of use", k.KeyID)
-	}
-	return jwt.NewPublicKey(k.KeyID, public)
 }

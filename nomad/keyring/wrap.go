@@ -22,11 +22,8 @@ import (
 // keySize is the size of a data encryption key and of what wraps it.
 const keySize = 32
 
-// rsaBits is the size of an RSA part that we make; others may have up to maxRSABits.
-const (
-	rsaBits    = 2048
-	maxRSABits = 8192
-)
+// rsaBits is the size of an RSA part that we make.
+const rsaBits = 2048
 
 // maxWrappings bounds the wrappings of a key.
 const maxWrappings = 64

@@ -115,6 +115,10 @@ type Config struct {
 	// API of this cluster, as other servers do.
 	AcceptAnyAudience bool
 
+	// TokensToNodes lets nodes that accept no tickets, such as Nomad's, get the tokens of
+	// those who call them. Default: such calls are refused.
+	TokensToNodes bool
+
 	MinHeartbeatTTL        time.Duration // default 10 s
 	HeartbeatGrace         time.Duration // default 10 s
 	FailoverHeartbeatTTL   time.Duration // default 300 s

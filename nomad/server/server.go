@@ -104,6 +104,9 @@ func New(cfg Config, log *slog.Logger) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	if cfg.TokensToNodes && cfg.Access.Enabled {
+		log.Warn("nodes that accept no tickets get the tokens of their callers", "key", "server.relay_tokens_to_nodes")
+	}
 	s := &Server{cfg: cfg, log: log, leading: newGate(), caughtUp: newGate(), pauses: make(chan func()),
 		moved: newSignal(), gone: map[string]bool{}}
 	if err := s.open(); err != nil {
@@ -197,7 +200,7 @@ func (s *Server) endpoints() *endpoint.Service {
 	return endpoint.New(endpoint.Config{
 		Region: s.cfg.Region, AuthoritativeRegion: s.cfg.AuthoritativeRegion, Datacenter: s.cfg.Datacenter, Name: s.cfg.Name,
 		Introduction: s.cfg.Introduction, Access: s.cfg.Access, Search: s.cfg.Search, BootstrapReset: s.resetIndex, LeaderToken: s.authority.Token,
-		SignWithin: s.cfg.SignWithin, RotationThreshold: s.cfg.RootKeyRotationThreshold,
+		TokensToNodes: s.cfg.TokensToNodes, SignWithin: s.cfg.SignWithin, RotationThreshold: s.cfg.RootKeyRotationThreshold,
 		Limits: endpoint.Limits{DefaultPriority: s.cfg.JobDefaultPriority, MaxPriority: s.cfg.JobMaxPriority,
 			MaxCount: s.cfg.JobMaxCount, MaxSource: s.cfg.JobMaxSourceSize},
 		Store: s.fsm.State, Raft: s.raft, Cluster: s, Voters: s, Autopilot: s, Peers: peers{s}, Broker: s.broker, Blocked: s.blocked, Plans: s.plans,

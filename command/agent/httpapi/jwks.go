@@ -1,10 +1,7 @@
 package httpapi
 
 import (
-	"crypto/ed25519"
-	"crypto/x509"
 	"encoding/json"
-	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"strconv"
@@ -22,7 +19,7 @@ func (s *Server) jwks(r *request) (any, error) {
 	return read("Keyring.ListPublic", noFields[nomad.GenericRequest], func(o *nomad.KeyringListPublicResponse) (any, error) {
 		var keys []jwt.PublicKey
 		for _, k := range o.PublicKeys {
-			key, err := publicKey(k)
+			key, err := jwt.ReadPublicKey(k.KeyID, k.PublicKey)
 			if err != nil {
 				return nil, err
 			}
@@ -32,21 +29,6 @@ func (s *Server) jwks(r *request) (any, error) {
 		out, err := json.Marshal(jwt.NewJWKS(keys))
 		return rawJSON(out), err
 	})(r)
-}
-
-// publicKey decodes a key of Keyring.ListPublic: PKCS #1 DER, or 32 raw bytes.
-func publicKey(k *nomad.KeyringPublicKey) (jwt.PublicKey, error) {
-	switch {
-	case k.Algorithm == jwt.RS256:
-		key, err := x509.ParsePKCS1PublicKey(k.PublicKey)
-		if err != nil {
-			return jwt.PublicKey{}, fmt.Errorf("key %s: %w", k.KeyID, err)
-		}
-		return jwt.NewPublicKey(k.KeyID, key)
-	case k.Algorithm == jwt.EdDSA && len(k.PublicKey) == ed25519.PublicKeySize:
-		return jwt.NewPublicKey(k.KeyID, ed25519.PublicKey(k.PublicKey))
-	}
-	return jwt.PublicKey{}, fmt.Errorf("key %s: %d bytes are no public key of algorithm %q", k.KeyID, len(k.PublicKey), k.Algorithm)
 }
 
 // keyAge is half of the time until the newest key is due for rotation and up to a tenth

@@ -1,0 +1,28 @@
+package client
+
+import (
+	"context"
+
+	"github.com/open-nomad/open-nomad/internal/jwt"
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// serverKeys fetches the public keys of the servers, from any of them or, when fresh, from the
+// leader. A key that cannot be read is left out: it verifies nothing.
+func (c *Client) serverKeys(ctx context.Context, fresh bool) ([]jwt.PublicKey, error) {
+	req := nomad.GenericRequest{QueryOptions: nomad.QueryOptions{Region: c.cfg.Region, AllowStale: !fresh}}
+	var out nomad.KeyringListPublicResponse
+	if err := c.servers.Call(ctx, "Keyring.ListPublic", &req, &out); err != nil {
+		return nil, err
+	}
+	var keys []jwt.PublicKey
+	for _, k := range out.PublicKeys {
+		key, err := jwt.ReadPublicKey(k.KeyID, k.PublicKey)
+		if err != nil {
+			c.log.Warn("read a public key of the servers", "err", err)
+			continue
+		}
+		keys = append(keys, key)
+	}
+	return keys, nil
+}

@@ -1,0 +1,155 @@
+package client_test
+
+import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/internal/jwt"
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/internal/ticket"
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// signer adds a key to a server, which signs tickets.
+func (f *fakeServer) signer(t *testing.T, id string) jwt.Key {
+	t.Helper()
+	public, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := jwt.NewKey(id, private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.keys = append(f.keys, &nomad.KeyringPublicKey{KeyID: id, PublicKey: public, Algorithm: jwt.EdDSA})
+	return key
+}
+
+// signed is a ticket for a node.
+func signed(t *testing.T, key jwt.Key, k ticket.Ticket) string {
+	t.Helper()
+	raw, err := ticket.Sign(key, k, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
+// relays are requests of every method of a node, and what each is about.
+func (g guarded) relays() map[string]func() (rpc.Request, string) {
+	ofAlloc := func(make func() rpc.Request) func() (rpc.Request, string) {
+		return func() (rpc.Request, string) { return make(), g.alloc }
+	}
+	ofNode := func(make func() rpc.Request) func() (rpc.Request, string) {
+		return func() (rpc.Request, string) { return make(), g.NodeID() }
+	}
+	return map[string]func() (rpc.Request, string){
+		"Allocations.Checks":            ofAlloc(func() rpc.Request { return &nomad.AllocChecksRequest{AllocID: g.alloc} }),
+		"Allocations.Stats":             ofAlloc(func() rpc.Request { return &nomad.AllocStatsRequest{AllocID: g.alloc} }),
+		"Allocations.Restart":           ofAlloc(func() rpc.Request { return &nomad.AllocRestartRequest{AllocID: g.alloc, TaskName: "none"} }),
+		"Allocations.Signal":            ofAlloc(func() rpc.Request { return &nomad.AllocSignalRequest{AllocID: g.alloc, Signal: "none"} }),
+		"Allocations.Sandbox":           ofAlloc(func() rpc.Request { return &nomad.AllocSandboxRequest{AllocID: g.alloc} }),
+		"Allocations.GarbageCollect":    ofAlloc(func() rpc.Request { return &nomad.AllocSpecificRequest{AllocID: g.alloc} }),
+		"Allocations.GarbageCollectAll": ofNode(func() rpc.Request { return &nomad.NodeSpecificRequest{NodeID: g.NodeID()} }),
+		"FileSystem.List":               ofAlloc(func() rpc.Request { return &nomad.FsListRequest{AllocID: g.alloc, Path: "/"} }),
+		"FileSystem.Stat":               ofAlloc(func() rpc.Request { return &nomad.FsStatRequest{AllocID: g.alloc, Path: "/"} }),
+		"FileSystem.Stream": ofAlloc(func() rpc.Request {
+			return &nomad.FsStreamRequest{AllocID: g.alloc, Path: "main/local/hello.txt", PlainText: true}
+		}),
+		"FileSystem.Logs": ofAlloc(func() rpc.Request {
+			return &nomad.FsLogsRequest{AllocID: g.alloc, Task: "main", LogType: "stdout", PlainText: true}
+		}),
+		"Allocations.Exec": ofAlloc(func() rpc.Request {
+			return &nomad.AllocExecRequest{AllocID: g.alloc, Task: "main", Cmd: []string{"x"}}
+		}),
+		"ClientStats.Stats":  ofNode(func() rpc.Request { return &nomad.NodeSpecificRequest{NodeID: g.NodeID()} }),
+		"NodeIdentity.Get":   ofNode(func() rpc.Request { return &nomad.NodeIdentityGetReq{NodeID: g.NodeID()} }),
+		"NodeIdentity.Renew": ofNode(func() rpc.Request { return &nomad.NodeIdentityRenewReq{NodeID: g.NodeID()} }),
+	}
+}
+
+// A node serves the call that a ticket is for, once, and no other. The rights that only the
+// node knows to be needed must be in it.
+func TestNodeServesWhatATicketIsFor(t *testing.T) {
+	g := guard(t)
+	key := g.f.signer(t, "k1")
+	stranger := (&fakeServer{}).signer(t, "k1")
+	for method, make := range g.relays() {
+		_, object := make()
+		good := ticket.Ticket{Node: g.NodeID(), Method: method, Object: object, Rights: []string{"alloc-node-exec"}, Kind: "client", Accessor: "a"}
+		call := func(credential string) error {
+			req, _ := make()
+			return g.call(t, true, method, req, credential)
+		}
+		raw := signed(t, key, good)
+		if err := call(raw); errors.Is(err, nomad.ErrPermissionDenied) {
+			t.Errorf("%s refuses its ticket: %v", method, err)
+		}
+		if err := call(raw); !errors.Is(err, nomad.ErrPermissionDenied) {
+			t.Errorf("%s serves a ticket twice: %v", method, err)
+		}
+		for name, edit := range map[string]func(*ticket.Ticket){
+			"another node":   func(k *ticket.Ticket) { k.Node = nomad.NewID() },
+			"another method": func(k *ticket.Ticket) { k.Method = "Allocations.Other" },
+			"another object": func(k *ticket.Ticket) { k.Object = nomad.NewID() },
+		} {
+			bad := good
+			edit(&bad)
+			if err := call(signed(t, key, bad)); !errors.Is(err, nomad.ErrPermissionDenied) {
+				t.Errorf("%s serves a ticket for %s: %v", method, name, err)
+			}
+		}
+		if err := call(signed(t, stranger, good)); !errors.Is(err, nomad.ErrPermissionDenied) {
+			t.Errorf("%s serves a ticket that no server signed: %v", method, err)
+		}
+		// The agent's own API takes tokens only.
+		req, _ := make()
+		own := strings.Replace(method, "Allocations.", "ClientAllocations.", 1)
+		if method == "Allocations.Exec" {
+			own = method
+		}
+		if err := g.call(t, false, own, req, signed(t, key, good)); !errors.Is(err, nomad.ErrPermissionDenied) {
+			t.Errorf("%s of the agent takes a ticket: %v", method, err)
+		}
+	}
+	bare := ticket.Ticket{Node: g.NodeID(), Method: "Allocations.Exec", Object: g.alloc}
+	req, _ := g.relays()["Allocations.Exec"]()
+	if err := g.call(t, true, "Allocations.Exec", req, signed(t, key, bare)); !errors.Is(err, nomad.ErrPermissionDenied) || !strings.Contains(err.Error(), "alloc-node-exec") {
+		t.Errorf("exec in a task that nothing isolates, without the right: %v", err)
+	}
+}
+
+// The servers learn at registration that the node accepts tickets.
+func TestNodeRegistersThatItAcceptsTickets(t *testing.T) {
+	f := startServer(t)
+	start(t, config(nodeDir(t), f.addr()))
+	f.until(t, "it registers", func() bool { return f.node != nil })
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !ticket.Known(f.node) {
+		t.Errorf("the node registered with %v", f.node.Attributes)
+	}
+}
+
+// Without access control a ticket that is shown must be good all the same.
+func TestBadTicketsWithoutAccessControl(t *testing.T) {
+	f := startServer(t)
+	key := f.signer(t, "k1")
+	n := start(t, config(nodeDir(t), f.addr()))
+	call := func(k ticket.Ticket) error {
+		req := &nomad.NodeSpecificRequest{NodeID: n.NodeID(), QueryOptions: nomad.QueryOptions{AuthToken: signed(t, key, k)}}
+		return n.RPC().Call(t.Context(), "ClientStats.Stats", req, nil)
+	}
+	if err := call(ticket.Ticket{Node: n.NodeID(), Method: "ClientStats.Stats", Object: n.NodeID()}); err != nil {
+		t.Error(err)
+	}
+	if err := call(ticket.Ticket{Node: n.NodeID(), Method: "NodeIdentity.Get", Object: n.NodeID()}); !errors.Is(err, nomad.ErrPermissionDenied) {
+		t.Error(err)
+	}
+}

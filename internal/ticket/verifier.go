@@ -1,0 +1,219 @@
+package ticket
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+
+	"github.com/open-nomad/open-nomad/internal/jwt"
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// Bounds of a Verifier.
+const (
+	maxUsed    = 1 << 16 // tickets within their time
+	sweepPause = 15 * time.Second
+	// keysFor is how long the keys are cached. A key that the servers removed verifies
+	// nothing after that.
+	keysFor = 5 * time.Minute
+	// refreshPause is the least time between two fetches for keys that are not cached.
+	refreshPause = time.Second
+	askWithin    = 10 * time.Second
+)
+
+// errBusy refuses a call, since the node could not tell whether its ticket is used twice.
+var errBusy = nomad.Errorf(429, "too many calls of this node within %v: try again", TTL+Leeway)
+
+// Verifier checks the tickets that a node gets. Each is accepted once.
+type Verifier struct {
+	node    string
+	fetch   Keys
+	now     func() time.Time
+	flights singleflight.Group
+
+	mu      sync.Mutex
+	keys    map[string]jwt.PublicKey
+	fetched time.Time
+	missed  time.Time        // when keys were last fetched for an unknown one
+	used    map[string]int64 // by ID, the Unix time from which the ticket is refused by its age
+	swept   time.Time
+}
+
+// NewVerifier returns the verifier of a node.
+func NewVerifier(node string, fetch Keys, now func() time.Time) *Verifier {
+	return &Verifier{node: node, fetch: fetch, now: now, used: map[string]int64{}}
+}
+
+// Verify accepts a ticket for a call of a method on an object. Errors are a
+// nomad.ErrPermissionDenied, unless the keys could not be fetched or the node is busy.
+func (v *Verifier) Verify(ctx context.Context, credential, method, object string) (*Ticket, error) {
+	raw, ok := strings.CutPrefix(credential, prefix)
+	if !ok {
+		return nil, refuse("not a ticket")
+	}
+	c, err := v.read(ctx, raw)
+	if err != nil {
+		return nil, err
+	}
+	if err := v.check(c, method, object); err != nil {
+		return nil, err
+	}
+	if err := v.use(c); err != nil {
+		return nil, err
+	}
+	c.Ticket.Node = c.Audience
+	return c.Ticket, nil
+}
+
+// read returns the claims of a ticket with a good signature.
+func (v *Verifier) read(ctx context.Context, raw string) (*claims, error) {
+	payload, err := v.parse(ctx, raw)
+	if err != nil {
+		return nil, err
+	}
+	c := new(claims)
+	if err := json.Unmarshal(payload, c); err != nil || c.Ticket == nil {
+		return nil, refuse("not readable")
+	}
+	return c, nil
+}
+
+// parse verifies the signature. For an unknown key the keys are fetched anew, first from any
+// server, then from the leader.
+func (v *Verifier) parse(ctx context.Context, raw string) ([]byte, error) {
+	keys, err := v.cached(ctx)
+	if err != nil {
+		return nil, err
+	}
+	payload, _, err := jwt.ParseAs(typ, raw, find(keys))
+	if errors.Is(err, jwt.ErrUnknownKey) {
+		if keys, err = v.flight(ctx, "leader", v.refetch); err != nil {
+			return nil, err
+		}
+		payload, _, err = jwt.ParseAs(typ, raw, find(keys))
+	}
+	if err != nil {
+		return nil, refuse("not signed by the servers of this node")
+	}
+	return payload, nil
+}
+
+func find(keys map[string]jwt.PublicKey) func(kid string) (jwt.PublicKey, bool) {
+	return func(kid string) (jwt.PublicKey, bool) {
+		key, ok := keys[kid]
+		return key, ok
+	}
+}
+
+// check refuses a ticket for anything else than this call, here and now.
+func (v *Verifier) check(c *claims, method, object string) error {
+	now := v.now()
+	switch {
+	case c.Audience != v.node:
+		return refuse("for another node")
+	case c.Ticket.Method != method:
+		return refuse("for another method")
+	case object == "" || c.Ticket.Object != object:
+		return refuse("for another allocation or node")
+	case !nomad.IsUUID(c.ID):
+		return refuse("without an ID")
+	case c.IssuedAt <= 0 || c.NotBefore < c.IssuedAt || c.Expiry-c.IssuedAt > int64(TTL/time.Second):
+		return refuse("valid for too long")
+	case c.NotBefore > now.Add(Leeway).Unix():
+		return refuse("not valid yet: compare the clocks of the server and the node")
+	case c.Expiry <= now.Add(-Leeway).Unix():
+		return refuse("expired: compare the clocks of the server and the node")
+	}
+	return nil
+}
+
+// use accepts a ticket once. While no more IDs can be kept, none is accepted.
+func (v *Verifier) use(c *claims) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	now := v.now()
+	if len(v.used) >= maxUsed || now.After(v.swept.Add(sweepPause)) {
+		maps.DeleteFunc(v.used, func(_ string, until int64) bool { return now.Unix() > until })
+		v.swept = now
+	}
+	_, used := v.used[c.ID]
+	switch {
+	case used:
+		return refuse("used before")
+	case len(v.used) >= maxUsed:
+		return errBusy
+	}
+	v.used[c.ID] = c.Expiry + int64(Leeway/time.Second)
+	return nil
+}
+
+// cached returns the keys, fetched anew when they are old.
+func (v *Verifier) cached(ctx context.Context) (map[string]jwt.PublicKey, error) {
+	v.mu.Lock()
+	keys, fetched := v.keys, v.fetched
+	v.mu.Unlock()
+	if keys != nil && v.now().Before(fetched.Add(keysFor)) {
+		return keys, nil
+	}
+	return v.flight(ctx, "any", func(ctx context.Context) (map[string]jwt.PublicKey, error) { return v.refresh(ctx, false) })
+}
+
+// refetch fetches the keys that the leader has, unless that was done just before.
+func (v *Verifier) refetch(ctx context.Context) (map[string]jwt.PublicKey, error) {
+	now := v.now()
+	v.mu.Lock()
+	keys, recent := v.keys, now.Before(v.missed.Add(refreshPause))
+	if !recent {
+		v.missed = now
+	}
+	v.mu.Unlock()
+	if recent {
+		return keys, nil
+	}
+	return v.refresh(ctx, true)
+}
+
+func (v *Verifier) refresh(ctx context.Context, fresh bool) (map[string]jwt.PublicKey, error) {
+	list, err := v.fetch(ctx, fresh)
+	if err != nil {
+		return nil, fmt.Errorf("fetch the keys that verify tickets: %w", err)
+	}
+	keys := make(map[string]jwt.PublicKey, len(list))
+	for _, k := range list {
+		keys[k.ID] = k
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.keys, v.fetched = keys, v.now()
+	return keys, nil
+}
+
+// flight lets callers at the same time share one fetch.
+func (v *Verifier) flight(ctx context.Context, name string, fetch func(context.Context) (map[string]jwt.PublicKey, error)) (map[string]jwt.PublicKey, error) {
+	got := v.flights.DoChan(name, func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askWithin)
+		defer cancel()
+		return fetch(ctx)
+	})
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case r := <-got:
+		if r.Err != nil {
+			return nil, r.Err
+		}
+		return r.Val.(map[string]jwt.PublicKey), nil
+	}
+}
+
+// refuse is the error for a ticket that is not accepted.
+func refuse(why string) error {
+	return fmt.Errorf("%w: the ticket of the server is %s", nomad.ErrPermissionDenied, why)
+}

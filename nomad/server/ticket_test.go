@@ -1,0 +1,368 @@
+package server_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/server"
+)
+
+// wiretap passes connections on to a server, and keeps what the server sends to the node.
+type wiretap struct {
+	ln net.Listener
+	mu sync.Mutex
+	to bytes.Buffer
+}
+
+func tap(t *testing.T, addr string) *wiretap {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &wiretap{ln: ln}
+	t.Cleanup(func() { ln.Close() })
+	go func() {
+		for {
+			near, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			far, err := net.Dial("tcp", addr)
+			if err != nil {
+				near.Close()
+				return
+			}
+			go func() { io.Copy(far, near); far.Close() }()
+			go func() { io.Copy(near, io.TeeReader(far, w)); near.Close() }()
+		}
+	}()
+	return w
+}
+
+// Write keeps what passes.
+func (w *wiretap) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.to.Write(p)
+}
+
+func (w *wiretap) holds(text string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return bytes.Contains(w.to.Bytes(), []byte(text))
+}
+
+// rogue is a node that keeps the credentials that it is shown.
+type rogue struct {
+	*fakeNode
+	tap *wiretap
+
+	mu    sync.Mutex
+	shown map[string]string // by method
+}
+
+func (r *rogue) note(c *rpc.Call, req rpc.Request) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.shown[c.Method] = req.Envelope().AuthToken
+}
+
+func (r *rogue) credential(method string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.shown[method]
+}
+
+// noting answers a method with nothing.
+func noting[Req, Resp any, P interface {
+	*Req
+	rpc.Request
+}](r *rogue, name string) rpc.Method {
+	return rpc.Handle[Req, Resp, P](name, rpc.Token, rpc.Here, func(_ context.Context, c *rpc.Call, req *Req) (*Resp, error) {
+		r.note(c, P(req))
+		return new(Resp), nil
+	}).Needs(rpc.Good)
+}
+
+// notingStream sends one chunk, and stays until the server ends the stream.
+func notingStream[Req any, P interface {
+	*Req
+	rpc.Request
+}](r *rogue, name string) rpc.Method {
+	return rpc.HandleStream[Req, P](name, rpc.Token, rpc.Here, func(ctx context.Context, c *rpc.Call, req *Req, st *rpc.Stream) error {
+		r.note(c, P(req))
+		ctx, cancel := st.UntilClosed(ctx)
+		defer cancel()
+		if err := st.Encode(&nomad.StreamErrWrapper{Payload: []byte("first")}); err != nil {
+			return err
+		}
+		<-ctx.Done()
+		return nil
+	}).Needs(rpc.Good)
+}
+
+// joinRogue makes a rogue node of a server, with some attributes.
+func joinRogue(t *testing.T, s *server.Server, attributes map[string]string) *rogue {
+	t.Helper()
+	r := &rogue{shown: map[string]string{}, tap: tap(t, s.RPCAddr())}
+	answers, err := rpc.NewServer(rpc.Config{Auth: rpc.TrustPeer{}, Methods: []rpc.Method{
+		noting[nomad.AllocStatsRequest, nomad.AllocStatsResponse](r, "Allocations.Stats"),
+		noting[nomad.AllocChecksRequest, nomad.AllocChecksResponse](r, "Allocations.Checks"),
+		noting[nomad.AllocSandboxRequest, nomad.AllocSandboxResponse](r, "Allocations.Sandbox"),
+		noting[nomad.AllocRestartRequest, nomad.GenericResponse](r, "Allocations.Restart"),
+		noting[nomad.AllocSignalRequest, nomad.GenericResponse](r, "Allocations.Signal"),
+		noting[nomad.AllocSpecificRequest, nomad.GenericResponse](r, "Allocations.GarbageCollect"),
+		noting[nomad.NodeSpecificRequest, nomad.GenericResponse](r, "Allocations.GarbageCollectAll"),
+		noting[nomad.FsListRequest, nomad.FsListResponse](r, "FileSystem.List"),
+		noting[nomad.FsStatRequest, nomad.FsStatResponse](r, "FileSystem.Stat"),
+		noting[nomad.NodeSpecificRequest, nomad.ClientStatsResponse](r, "ClientStats.Stats"),
+		noting[nomad.NodeIdentityGetReq, nomad.NodeIdentityGetResp](r, "NodeIdentity.Get"),
+		noting[nomad.NodeIdentityRenewReq, nomad.NodeIdentityRenewResp](r, "NodeIdentity.Renew"),
+		notingStream[nomad.AllocExecRequest](r, "Allocations.Exec"),
+		notingStream[nomad.FsLogsRequest](r, "FileSystem.Logs"),
+		notingStream[nomad.FsStreamRequest](r, "FileSystem.Stream"),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := rpc.NewPool(rpc.PoolConfig{Serve: answers})
+	t.Cleanup(func() { pool.Close() })
+	node := mockNode()
+	for k, v := range attributes {
+		node.Attributes[k] = v
+	}
+	r.fakeNode = &fakeNode{t: t, pool: pool, addr: r.tap.ln.Addr().String(), node: node}
+	if err := r.enter(""); err != nil {
+		t.Fatal(err)
+	}
+	r.beat(r.jwt, false)
+	return r
+}
+
+// ticketed is what a node has whose agent accepts tickets.
+var ticketed = map[string]string{nomad.NodeTicketAttribute: nomad.NodeTicketVersion}
+
+// rogueHouse is a server with access control, and a rogue node that runs an allocation.
+func rogueHouse(t *testing.T, attributes map[string]string, change func(*server.Config)) (*guarded, *rogue, string) {
+	t.Helper()
+	g := guard(t, change)
+	r := joinRogue(t, g.s, attributes)
+	g.must("Job.Register", &nomad.JobRegisterRequest{Job: batchJob("j", 1)}, nil)
+	return g, r, r.allocs(1)[0].ID
+}
+
+// everyRelay is a request of every method that a node answers.
+func everyRelay(alloc, node string) map[string]rpc.Request {
+	return map[string]rpc.Request{
+		"ClientAllocations.Stats":             &nomad.AllocStatsRequest{AllocID: alloc},
+		"ClientAllocations.Checks":            &nomad.AllocChecksRequest{AllocID: alloc},
+		"ClientAllocations.Sandbox":           &nomad.AllocSandboxRequest{AllocID: alloc},
+		"ClientAllocations.Restart":           &nomad.AllocRestartRequest{AllocID: alloc},
+		"ClientAllocations.Signal":            &nomad.AllocSignalRequest{AllocID: alloc, Signal: "SIGHUP"},
+		"ClientAllocations.GarbageCollect":    &nomad.AllocSpecificRequest{AllocID: alloc},
+		"ClientAllocations.GarbageCollectAll": &nomad.NodeSpecificRequest{NodeID: node},
+		"FileSystem.List":                     &nomad.FsListRequest{AllocID: alloc, Path: "/"},
+		"FileSystem.Stat":                     &nomad.FsStatRequest{AllocID: alloc, Path: "/"},
+		"ClientStats.Stats":                   &nomad.NodeSpecificRequest{NodeID: node},
+		"NodeIdentity.Get":                    &nomad.NodeIdentityGetReq{NodeID: node},
+		"NodeIdentity.Renew":                  &nomad.NodeIdentityRenewReq{NodeID: node},
+		"Allocations.Exec":                    &nomad.AllocExecRequest{AllocID: alloc, Task: "t", Cmd: []string{"x"}},
+		"FileSystem.Logs":                     &nomad.FsLogsRequest{AllocID: alloc, Task: "t", LogType: "stdout"},
+		"FileSystem.Stream":                   &nomad.FsStreamRequest{AllocID: alloc, Path: "/x"},
+	}
+}
+
+// streams are those that stream.
+var streams = map[string]bool{"Allocations.Exec": true, "FileSystem.Logs": true, "FileSystem.Stream": true}
+
+// relays makes a call that a node answers. Of a stream it is the first chunk, and the stream.
+func (g *guarded) relays(secret, method string, req rpc.Request) (*rpc.Stream, error) {
+	g.Helper()
+	if !streams[method] {
+		return nil, g.call(secret, method, req, nil)
+	}
+	req.(interface{ Query() *nomad.QueryOptions }).Query().AuthToken = secret
+	st, err := g.s.Stream(within(g.T), method)
+	if err != nil {
+		return nil, err
+	}
+	g.Cleanup(func() { st.Close() })
+	if err := st.Encode(req); err != nil {
+		return nil, err
+	}
+	var first nomad.StreamErrWrapper
+	if err := st.Decode(&first); err != nil {
+		return nil, err
+	}
+	if e := first.Error; e != nil && e.Code != nil {
+		return nil, nomad.Errorf(int(*e.Code), "%s", e.Message)
+	} else if e != nil {
+		return nil, nomad.ErrorFromText(e.Message)
+	}
+	return st, nil
+}
+
+// nodeName is the name that a node has for a relayed method.
+func nodeName(method string) string { return strings.Replace(method, "ClientAllocations", "Allocations", 1) }
+
+// A node gets no secret of those who call it, whichever call that is.
+func TestNodeNeverGetsItsCallersTokens(t *testing.T) {
+	g, r, alloc := rogueHouse(t, ticketed, nil)
+	all := g.bearer("namespace \"*\" { \n policy = \"write\" \n capabilities = [\"alloc-node-exec\"] \n }\nnode { policy = \"write\" }")
+	workload := r.allocs(1)[0].SignedIdentities["t"]
+	g.must("ACL.UpsertPolicies", &nomad.ACLPolicyUpsertRequest{Policies: []*nomad.ACLPolicy{{Name: "of-j", JobACL: &nomad.JobACL{Namespace: "default", JobID: "j"},
+		Rules: "namespace \"default\" { \n policy = \"write\" \n capabilities = [\"alloc-node-exec\"] \n }\nnode { policy = \"write\" }"}}}, nil)
+	for who, secret := range map[string]string{"management": g.root, "a token": all, "a workload": workload} {
+		for method, req := range everyRelay(alloc, r.node.ID) {
+			if _, err := g.relays(secret, method, req); err != nil {
+				t.Errorf("%s calls %s: %v", who, method, err)
+			}
+			if got := r.credential(nodeName(method)); got == "" || strings.Contains(got, secret) {
+				t.Errorf("%s: for the call of %s the node is shown %q", method, who, got)
+			}
+		}
+		if who != "a workload" && r.tap.holds(secret) { // the node has the identities of its own allocations
+			t.Errorf("what the node received holds the secret of %s", who)
+		}
+	}
+}
+
+// Nodes that accept no tickets are not called, unless the operator allows it or there is no
+// token to lose.
+func TestNodesWithoutTickets(t *testing.T) {
+	for _, allowed := range []bool{false, true} {
+		g, r, alloc := rogueHouse(t, nil, func(c *server.Config) { c.TokensToNodes = allowed })
+		for method, req := range everyRelay(alloc, r.node.ID) {
+			_, err := g.relays(g.root, method, req)
+			if refused := isCoded(err, 409, "relay_tokens_to_nodes"); refused == allowed || allowed && err != nil {
+				t.Errorf("allowed %v: %s = %v", allowed, method, err)
+			}
+			if shown := r.credential(nodeName(method)) == g.root; shown != allowed {
+				t.Errorf("allowed %v: for %s the node is shown the token: %v", allowed, method, shown)
+			}
+		}
+		if r.tap.holds(g.root) != allowed {
+			t.Errorf("allowed %v: the node received the token: %v", allowed, !allowed)
+		}
+	}
+}
+
+// Without access control a node that accepts no tickets is called, and gets no token all the
+// same.
+func TestNodesWithoutAccessControl(t *testing.T) {
+	s, _ := start(t, nil)
+	g := &guarded{T: t, s: s}
+	r := joinRogue(t, s, nil)
+	register(t, s, batchJob("j", 1))
+	alloc := r.allocs(1)[0].ID
+	secret := nomad.NewID()
+	for method, req := range everyRelay(alloc, r.node.ID) {
+		if _, err := g.relays(secret, method, req); err != nil {
+			t.Errorf("%s: %v", method, err)
+		}
+	}
+	if r.tap.holds(secret) {
+		t.Error("the node received the token")
+	}
+}
+
+// A stream that a node serves ends when its caller loses the right to it, whether or not the
+// node does anything for that.
+func TestRelayedStreamsEndWithTheRight(t *testing.T) {
+	const rules = "namespace \"default\" { \n policy = \"write\" \n capabilities = [\"alloc-node-exec\"] \n }"
+	g, r, alloc := rogueHouse(t, ticketed, nil)
+	policy := func(name, rules string, job *nomad.JobACL) {
+		g.must("ACL.UpsertPolicies", &nomad.ACLPolicyUpsertRequest{Policies: []*nomad.ACLPolicy{{Name: name, Rules: rules, JobACL: job}}}, nil)
+	}
+	for method := range streams {
+		for name, c := range map[string]func() (secret string, end func()){
+			"token deleted": func() (string, func()) {
+				policy("deleted", rules, nil)
+				k := g.token(client("deleted"))
+				return k.SecretID, func() {
+					g.must("ACL.DeleteTokens", &nomad.ACLTokenDeleteRequest{AccessorIDs: []string{k.AccessorID}}, nil)
+				}
+			},
+			"policy changed": func() (string, func()) {
+				policy("changed", rules, nil)
+				return g.token(client("changed")).SecretID, func() { policy("changed", `namespace "default" { policy = "deny" }`, nil) }
+			},
+			"role removed": func() (string, func()) {
+				policy("of-role", rules, nil)
+				role := g.role(&nomad.ACLRole{Name: "r-" + nomad.NewID(), Policies: links("of-role")})
+				k := g.token(&nomad.ACLToken{Name: "r", Type: nomad.ACLClientToken, Roles: []*nomad.ACLTokenRoleLink{{ID: role.ID}}})
+				return k.SecretID, func() {
+					g.must("ACL.DeleteRolesByID", &nomad.ACLRolesDeleteByIDRequest{ACLRoleIDs: []string{role.ID}}, nil)
+				}
+			},
+			"workload ended": func() (string, func()) {
+				id := "w" + nomad.NewID()[:8]
+				policy("of-"+id, rules, &nomad.JobACL{Namespace: "default", JobID: id})
+				var out nomad.JobRegisterResponse
+				g.must("Job.Register", &nomad.JobRegisterRequest{Job: batchJob(id, 1)}, &out)
+				var own *nomad.Allocation
+				eventually(t, func() bool {
+					for _, a := range r.allocs(2) {
+						if a.JobID == id {
+							own = a
+						}
+					}
+					return own != nil
+				})
+				return own.SignedIdentities["t"], func() { r.report(nomad.AllocClientStatusComplete, own) }
+			},
+		} {
+			t.Run(method+" "+name, func(t *testing.T) {
+				secret, end := c()
+				st, err := g.relays(secret, method, everyRelay(alloc, r.node.ID)[method])
+				if err != nil {
+					t.Fatal(err)
+				}
+				end()
+				if _, err := io.Copy(io.Discard, st); err != nil && !errors.Is(err, io.ErrClosedPipe) {
+					t.Errorf("the stream ends with %v", err)
+				}
+			})
+		}
+	}
+}
+
+// A ticket is of no use to a server, whatever is called with it.
+func TestTicketIsNotAToken(t *testing.T) {
+	g, r, alloc := rogueHouse(t, ticketed, nil)
+	if _, err := g.relays(g.root, "FileSystem.Logs", everyRelay(alloc, r.node.ID)["FileSystem.Logs"]); err != nil {
+		t.Fatal(err)
+	}
+	shown := r.credential("FileSystem.Logs")
+	_, bare, ok := strings.Cut(shown, ":")
+	if !ok {
+		t.Fatalf("the node is shown %q", shown)
+	}
+	for _, credential := range []string{shown, bare} {
+		for _, m := range g.s.Methods() {
+			if m.Rule == rpc.Anonymous || m.Stream {
+				continue
+			}
+			req := m.NewRequest()
+			aim(req, credential)
+			err := r.call(m.Name, req, nil)
+			if err == nil || !errors.Is(err, nomad.ErrPermissionDenied) && !strings.Contains(err.Error(), "not available yet") {
+				t.Errorf("%s answers the bearer of a ticket: %v", m.Name, err)
+			}
+		}
+		for method := range streams {
+			if _, err := g.relays(credential, method, everyRelay(alloc, r.node.ID)[method]); !errors.Is(err, nomad.ErrPermissionDenied) {
+				t.Errorf("%s answers the bearer of a ticket: %v", method, err)
+			}
+		}
+	}
+}
