@@ -212,7 +212,9 @@ func (g *guarded) relays(secret, method string, req rpc.Request) (*rpc.Stream, e
 }
 
 // nodeName is the name that a node has for a relayed method.
-func nodeName(method string) string { return strings.Replace(method, "ClientAllocations", "Allocations", 1) }
+func nodeName(method string) string {
+	return strings.Replace(method, "ClientAllocations", "Allocations", 1)
+}
 
 // A node gets no secret of those who call it, whichever call that is.
 func TestNodeNeverGetsItsCallersTokens(t *testing.T) {
