@@ -18,9 +18,13 @@ const (
 	privateProc = "/proc"
 )
 
+// hiddenDirs look empty to tasks, but for what they are granted there: services of the host have
+// their sockets in them, to which file modes alone decide who connects.
+var hiddenDirs = []string{"/run", "/var/run"}
+
 // isolate gives the task namespaces of its own: of processes, of which it sees its own
 // only, in a fresh /proc; of IPC; of mounts, with its temporary directory as /tmp, its
-// volumes and the files that the client laid; and the network that it was given. It adds
+// volumes and the files that the client laid, and nothing in /run but what it is granted; and the network that it was given. It adds
 // to the policy's paths what it binds.
 func isolate(p *sandbox.Policy, cfg *drivers.TaskConfig) error {
 	own, err := inAlloc(cfg, tmpDir(cfg))
@@ -28,7 +32,7 @@ func isolate(p *sandbox.Policy, cfg *drivers.TaskConfig) error {
 		return err
 	}
 	p.PrivatePID, p.PrivateIPC, p.NetNS = true, true, cfg.NetNS
-	p.Mounts = &sandbox.Mounts{View: ownAllocation(cfg), Tmp: own, Proc: true}
+	p.Mounts = &sandbox.Mounts{Hide: hiddenDirs, View: ownAllocation(cfg), Tmp: own, Proc: true}
 	for _, m := range cfg.Mounts {
 		b, err := volume(cfg, m)
 		if err != nil {

@@ -23,7 +23,7 @@ func TestUnprivileged(t *testing.T) {
 
 // TestUnprivilegedAlone is the same where user namespaces are forbidden.
 func TestUnprivilegedAlone(t *testing.T) {
-	unprivileged(t, testkernel.Kernel{NoUserNamespaces: true}, "control group, a uid per task, PID namespace, mount namespace, IPC namespace")
+	unprivileged(t, testkernel.Kernel{NoUserNamespaces: true}, "control group, mount namespace, a uid per task, PID namespace, IPC namespace")
 }
 
 func unprivileged(t *testing.T, k testkernel.Kernel, lacks string) {

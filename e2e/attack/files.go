@@ -76,6 +76,8 @@ var fileOperations = []Operation{
 	{Name: "files/setxattr-of-user", Why: whyOwner, try: func(t *Targets) error { return unix.Setxattr(t.in(ownedFile), "user.y", []byte("y"), 0) }},
 	{Name: "files/host-tmp", try: opener(unix.O_RDWR, func(t *Targets) string { return t.HostTmp })},
 	{Name: "files/root-directory", try: opener(unix.O_RDONLY|unix.O_DIRECTORY, fixed("/"))},
+	{Name: "files/run-list", try: opener(unix.O_RDONLY|unix.O_DIRECTORY, fixed("/run"))},
+	{Name: "files/run-stat", try: func(t *Targets) error { return unix.Stat(t.RunSocket, new(unix.Stat_t)) }},
 	{Name: "files/etc-passwd", try: opener(unix.O_RDONLY, fixed("/etc/passwd"))},
 	{Name: "files/etc-shadow", try: opener(unix.O_RDONLY, fixed("/etc/shadow"))},
 	{Name: "files/agent-data", try: opener(unix.O_RDONLY|unix.O_DIRECTORY, func(t *Targets) string { return t.DataDir })},

@@ -206,7 +206,11 @@ func (g *ground) laySockets() {
 	id := filepath.Base(g.dir)
 	o.Abstract, o.AbstractDgram = id, id+"-dgram"
 	o.Socket, o.SocketDgram = filepath.Join(o.Dir, "socket"), filepath.Join(o.Dir, "socket-dgram")
-	for _, name := range []string{"@" + o.Abstract, o.Socket} {
+	if err := os.MkdirAll("/run", 0o755); err != nil { // a guest may have none
+		t.Fatal(err)
+	}
+	o.RunSocket = filepath.Join("/run", id)
+	for _, name := range []string{"@" + o.Abstract, o.Socket, o.RunSocket} {
 		l, err := net.Listen("unix", name)
 		if err != nil {
 			t.Fatal(err)
@@ -221,6 +225,7 @@ func (g *ground) laySockets() {
 		t.Cleanup(func() { c.Close() })
 	}
 	chmod(t, o.Socket, 0o777)
+	chmod(t, o.RunSocket, 0o777)
 	chmod(t, o.SocketDgram, 0o777)
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {

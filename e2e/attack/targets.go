@@ -24,6 +24,7 @@ type Targets struct {
 	Abstract, AbstractDgram string // abstract sockets
 	Socket, SocketDgram     string // sockets in Dir
 	SupervisorSocket        string
+	RunSocket               string // a socket in /run that is open to all
 
 	Shm, Sem, Msg int    // System V IPC, all with mode 0666
 	Queue         string // a POSIX message queue

@@ -24,6 +24,9 @@ func (p *Policy) mount(look *lookup) error {
 	if err != nil {
 		return err
 	}
+	if err := p.hide(look); err != nil {
+		return err
+	}
 	view := seat{tree: noTree}
 	if p.Mounts.View != (View{}) {
 		if view, err = p.mountView(look); err != nil {

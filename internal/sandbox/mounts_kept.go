@@ -55,7 +55,7 @@ func copyKept(look *lookup, places []place) ([]kept, error) {
 	var out []kept
 	for _, p := range places {
 		f, err := p.open(look)
-		if errors.Is(err, unix.ENOENT) {
+		if errors.Is(err, unix.ENOENT) || p.Optional && (isGone(err) || errors.Is(err, unix.EACCES)) {
 			continue
 		}
 		if err != nil {

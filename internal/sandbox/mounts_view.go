@@ -2,7 +2,6 @@ package sandbox
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -27,9 +26,9 @@ func (p *Policy) mountView(look *lookup) (seat, error) {
 		return seat{tree: noTree}, fmt.Errorf("open: %w", err)
 	}
 	defer at.Close()
-	real, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", at.Fd()))
+	real, err := at.path()
 	if err != nil {
-		return seat{tree: noTree}, fmt.Errorf("look where it is: %w", err)
+		return seat{tree: noTree}, err
 	}
 	stay := p.staying(v, real)
 	if slices.ContainsFunc(stay, isWhole) {

@@ -9,7 +9,7 @@
 // process 2 of a namespace whose process 1 is the tiny init of internal/stage:
 //
 //	join the control group → oom score → network, IPC and mount namespaces
-//	→ view → binds → private /tmp → fresh /proc → open the granted paths
+//	→ hidden directories → view → binds → private /tmp → fresh /proc → open the granted paths
 //	→ working directory → close every descriptor but 0–2 (at execve)
 //	→ groups, uid, all five capability sets → no_new_privs
 //	→ Landlock (all rights and scopes of the kernel) → rlimits → seccomp → execve
@@ -104,6 +104,10 @@ type User struct {
 // They are made in the order of the fields. What Files grants below Tmp's /tmp stays
 // visible there.
 type Mounts struct {
+	// Hide are directories that look empty but for what Files grants below them, by whatever
+	// links, and the places of Binds. One that is granted itself, by its name here or its path
+	// without links, stays as it is; one that does not exist is skipped.
+	Hide  []string
 	View  View // the zero View hides nothing
 	Binds []Bind
 	Tmp   Path // directory shown as /tmp; Modes are not looked at; the zero Path keeps the host's
@@ -278,6 +282,11 @@ func (p *Policy) validateNamespaces() error {
 	if v := m.View; v != (View{}) && (!filepath.IsAbs(v.Dir) || filepath.Clean(v.Dir) != v.Dir || v.Dir == "/" || filepath.Base(v.Own) != v.Own || !filepath.IsLocal(v.Own) || v.Own == ".") {
 		errs = append(errs, fmt.Errorf("view: %q is no directory of its own in %q", v.Own, v.Dir))
 	}
+	for _, dir := range m.Hide {
+		if !filepath.IsAbs(dir) || filepath.Clean(dir) != dir || dir == "/" {
+			errs = append(errs, fmt.Errorf("hide: %q is not the absolute path of a directory below the root", dir))
+		}
+	}
 	for _, b := range m.Binds {
 		errs = append(errs, b.Source.validateName(), Path{Name: b.Target, Beneath: b.Beneath}.validateName())
 	}
@@ -322,6 +331,9 @@ func (m *Mounts) print(line func(string, ...any)) {
 		return
 	}
 	line("mounts   own, proc=%t", m.Proc)
+	for _, dir := range m.Hide {
+		line("  of %s only what is granted there", dir)
+	}
 	if m.View != (View{}) {
 		line("  of %s only %s", m.View.Dir, m.View.Own)
 	}

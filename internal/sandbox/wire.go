@@ -13,7 +13,7 @@ import (
 // varints with sign, a string is its length and its bytes, a list its length and its
 // elements, and a pointer whether there is something, and that. Agent and stage are of one
 // build, or the stage refuses what it is given: another row of fields has another header.
-const wireHeader = "nomad sandbox policy 3\n"
+const wireHeader = "nomad sandbox policy 4\n"
 
 // errWire is of what no wire has written.
 var errWire = errors.New("it is cut off, or not as this stage reads it")
@@ -182,6 +182,7 @@ func (u *User) code(w *wire) {
 }
 
 func (m *Mounts) code(w *wire) {
+	list(w, &m.Hide, (*wire).string)
 	w.string(&m.View.Dir)
 	w.string(&m.View.Own)
 	list(w, &m.Binds, (*wire).bind)

@@ -67,11 +67,11 @@ var rungs = []rung{
 		{"Landlock ABI " + strconv.Itoa(landlock.ABIScopes), func(f Facts) bool { return f.LandlockABI >= landlock.ABIScopes }},
 		{"all that the default seccomp profile refuses", func(f Facts) bool { return f.DefaultFilter }},
 		{"control group", func(f Facts) bool { return f.Limits }},
+		{"mount namespace", func(f Facts) bool { return f.OwnMounts }},
 	}},
 	{Strict, []need{
 		{"a uid per task", func(f Facts) bool { return f.OwnUser }},
 		{"PID namespace", func(f Facts) bool { return f.OwnProcesses }},
-		{"mount namespace", func(f Facts) bool { return f.OwnMounts }},
 		{"IPC namespace", func(f Facts) bool { return f.OwnIPC }},
 	}},
 }

@@ -25,7 +25,7 @@ func TestOf(t *testing.T) {
 		{"the least that is strict", func(f *level.Facts) { f.LandlockABI = 6 }, level.Strict, ""},
 		{"no uid", func(f *level.Facts) { f.OwnUser = false }, level.Restricted, "a uid per task"},
 		{"no PID namespace", func(f *level.Facts) { f.OwnProcesses = false }, level.Restricted, "PID namespace"},
-		{"no mount namespace", func(f *level.Facts) { f.OwnMounts = false }, level.Restricted, "mount namespace"},
+		{"no mount namespace", func(f *level.Facts) { f.OwnMounts = false }, level.Baseline, "mount namespace"},
 		{"no IPC namespace", func(f *level.Facts) { f.OwnIPC = false }, level.Restricted, "IPC namespace"},
 		{"no limits", func(f *level.Facts) { f.Limits = false }, level.Baseline, "control group"},
 		{"old Landlock", func(f *level.Facts) { f.LandlockABI = 5 }, level.Baseline, "Landlock ABI 6"},
@@ -35,7 +35,7 @@ func TestOf(t *testing.T) {
 		{"no filter", func(f *level.Facts) { f.Filter, f.DefaultFilter = false, false }, level.None,
 			"a seccomp filter, all that the default seccomp profile refuses"},
 		{"nothing", func(f *level.Facts) { *f = level.Facts{} }, level.None, "a seccomp filter, Landlock, Landlock ABI 6, " +
-			"all that the default seccomp profile refuses, control group, a uid per task, PID namespace, mount namespace, IPC namespace"},
+			"all that the default seccomp profile refuses, control group, mount namespace, a uid per task, PID namespace, IPC namespace"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

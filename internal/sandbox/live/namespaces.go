@@ -1,6 +1,7 @@
 package live
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -105,7 +106,7 @@ func mountLayers(p *process, s Subject) ([]Layer, error) {
 	if m == nil {
 		return nil, nil
 	}
-	var out []Layer
+	out := p.hiddenDirs(s.Policy)
 	if m.View != (sandbox.View{}) {
 		out = append(out, p.view(s.Policy))
 	}
@@ -149,6 +150,37 @@ func (p *process) view(policy *sandbox.Policy) Layer {
 		}
 	}
 	return l
+}
+
+// hiddenDirs compares the directories that look empty. A mount in which nothing can be made hides
+// them, unless the program was granted one by any of its names.
+func (p *process) hiddenDirs(policy *sandbox.Policy) []Layer {
+	var out []Layer
+	seen := map[string]bool{}
+	real := func(dir string) string {
+		at, err := filepath.EvalSymlinks(dir)
+		if err != nil {
+			return dir
+		}
+		return at
+	}
+	for _, dir := range policy.Mounts.Hide {
+		seen[real(dir)] = seen[real(dir)] || policy.Sees(dir) || policy.Sees(real(dir))
+	}
+	for _, dir := range policy.Mounts.Hide {
+		l := Layer{Name: dir, Declared: "what is granted there", Live: "all of it"}
+		m, ok := p.at(real(dir))
+		switch _, err := os.Stat(dir); {
+		case errors.Is(err, os.ErrNotExist):
+			continue // the host has no such directory
+		case seen[real(dir)]:
+			l.Declared, l.Match = "all of it, as granted", true
+		case ok:
+			l.Live, l.Match = m.kind+" "+strings.Join(m.options, ","), m.kind == "tmpfs" && m.has("ro")
+		}
+		out = append(out, l)
+	}
+	return out
 }
 
 // bind says how a bind is mounted. Read-only is to hold for each mount below, too.

@@ -1,0 +1,130 @@
+package sandbox
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// hidden is a directory to be hidden, by all its names in Mounts.Hide.
+type hidden struct {
+	real  string // path without links
+	names []string
+}
+
+// hide shows an empty directory at each of Mounts.Hide, with what the program was granted there
+// bound in. A directory that was granted as a whole stays as it is.
+func (p *Policy) hide(look *lookup) error {
+	if len(p.Mounts.Hide) == 0 {
+		return nil
+	}
+	dirs, err := p.hiddenDirs(look)
+	if err != nil {
+		return err
+	}
+	linked := p.linked(look)
+	for _, d := range dirs {
+		stay := within(d.real, linked)
+		for _, name := range append(d.names, d.real) {
+			stay = append(stay, p.granted(name)...)
+			if v := p.Mounts.View; v != (View{}) {
+				stay = append(stay, within(name, []string{filepath.Join(v.Dir, v.Own)})...)
+			}
+		}
+		if slices.ContainsFunc(stay, isWhole) {
+			continue
+		}
+		if err := hideOne(look, d.real, stay); err != nil {
+			return fmt.Errorf("hide %s: %w", d.real, err)
+		}
+	}
+	return nil
+}
+
+func hideOne(look *lookup, dir string, stay []place) error {
+	at, err := look.open(dir)
+	if err != nil {
+		return err
+	}
+	defer at.Close()
+	s, err := mountOver(look, View{Dir: dir}, at, stay)
+	s.tree.close()
+	return err
+}
+
+// hiddenDirs resolves Mounts.Hide. A directory that does not exist needs no hiding.
+func (p *Policy) hiddenDirs(look *lookup) ([]hidden, error) {
+	var out []hidden
+	for _, dir := range p.Mounts.Hide {
+		at, err := look.open(dir)
+		if err == unix.ENOENT {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("hide %s: open: %w", dir, err)
+		}
+		real, err := at.path()
+		is := isDir(int(at))
+		at.Close()
+		if err != nil || !is {
+			return nil, fmt.Errorf("hide %s: not a directory, or its path cannot be read (%v)", dir, err)
+		}
+		i := slices.IndexFunc(out, func(h hidden) bool { return h.real == real })
+		if i < 0 {
+			i, out = len(out), append(out, hidden{real: real})
+		}
+		out[i].names = append(out[i].names, dir)
+	}
+	return out, nil
+}
+
+// linked lists the paths, without links, of what is granted by a path with a link in it, such as
+// /etc/resolv.conf of a host whose resolver keeps it in /run.
+func (p *Policy) linked(look *lookup) []string {
+	if p.Files == nil {
+		return nil
+	}
+	var out []string
+	for _, q := range p.Files.Paths {
+		fd, err := unix.Openat2(unix.AT_FDCWD, q.full(), &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
+		if err == nil {
+			unix.Close(fd)
+		}
+		if err != unix.ELOOP {
+			continue
+		}
+		f, err := q.open(look)
+		if err != nil {
+			continue // openPaths reports it
+		}
+		if real, err := f.path(); err == nil {
+			out = append(out, real)
+		}
+		f.Close()
+	}
+	return out
+}
+
+// within lists the paths that lie below dir, but not dir itself.
+func within(dir string, paths []string) []place {
+	var out []place
+	for _, path := range paths {
+		if name, err := filepath.Rel(dir, path); err == nil && filepath.IsLocal(name) && name != "." {
+			out = append(out, place{Path{Name: path}, name})
+		}
+	}
+	return out
+}
+
+// path returns the path of an open file, without links.
+func (o opened) path() (string, error) {
+	buf := make([]byte, unix.PathMax)
+	n, err := unix.Readlink("/proc/self/fd/"+strconv.Itoa(int(o)), buf)
+	if err != nil {
+		return "", fmt.Errorf("read its path: %w", err)
+	}
+	return string(buf[:n]), nil
+}
