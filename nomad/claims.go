@@ -57,6 +57,8 @@ type NodeIdentityClaims struct {
 	NodePool       string `json:"nomad_node_pool,omitempty"`
 	NodeClass      string `json:"nomad_node_class,omitempty"`
 	NodeDatacenter string `json:"nomad_node_datacenter,omitempty"`
+	// AdmittedName is the name of the node (ours). It is not on the wire.
+	AdmittedName string `json:"nomad_node_admitted_name,omitempty"`
 }
 
 // NodeIntroductionIdentityClaims say which pool, and which node if a name is
@@ -80,7 +82,7 @@ var (
 	workloadNames = []string{"nomad_namespace", "nomad_job_id", "nomad_allocation_id", "nomad_task", "nomad_service",
 		"consul_namespace", "vault_namespace", "vault_role", "extra_claims"}
 	introductionNames = []string{"nomad_node_name"}
-	nodeNames         = []string{"nomad_node_id", "nomad_node_class", "nomad_node_datacenter"}
+	nodeNames         = []string{"nomad_node_id", "nomad_node_class", "nomad_node_datacenter", "nomad_node_admitted_name"}
 	serverNames       = []string{"nomad_server_id"}
 )
 

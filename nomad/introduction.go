@@ -15,6 +15,8 @@ type NodeIntroduction struct {
 	Uses int
 	// Expiry is when nobody can show the token any more, in seconds since 1970.
 	Expiry int64
+	// IssuedAt is when the token was signed, in seconds since 1970.
+	IssuedAt int64 `codec:",omitempty"`
 }
 
 // ErrIntroductionUsed means that an introduction token has admitted as many nodes

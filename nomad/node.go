@@ -156,6 +156,15 @@ type Node struct {
 	ModifyIndex              uint64
 	// Session is the agent that speaks for the node; nil of agents that do not tell.
 	Session *NodeSession `codec:",omitempty" json:"-"`
+	// IdentitiesSince is when the node was admitted again, in seconds since 1970: older
+	// identities of it are refused. Zero refuses none.
+	IdentitiesSince int64 `codec:",omitempty" json:"-"`
+}
+
+// SameAdmission reports whether o has the pool, the datacenter and the name of n: what an
+// introduction admits.
+func (n *Node) SameAdmission(o *Node) bool {
+	return n.NodePool == o.NodePool && n.Datacenter == o.Datacenter && n.Name == o.Name
 }
 
 // NodeAllocsResponse is the reply of Node.GetAllocs.
@@ -167,6 +176,9 @@ type NodeAllocsResponse struct {
 // NodeBatchDeregisterRequest is the request of Node.BatchDeregister.
 type NodeBatchDeregisterRequest struct {
 	NodeIDs []string
+	// PurgedAt is set by the server, in the log only: when an operator purged the nodes,
+	// in seconds since 1970; zero when the leader collected them.
+	PurgedAt int64 `codec:",omitempty"`
 	WriteRequest
 }
 
@@ -190,6 +202,9 @@ type NodeConnQueryResponse struct {
 // NodeDeregisterRequest is the request of Node.Deregister.
 type NodeDeregisterRequest struct {
 	NodeID string
+	// PurgedAt is set by the server, in the log only: when the node was purged, in
+	// seconds since 1970.
+	PurgedAt int64 `codec:",omitempty"`
 	WriteRequest
 }
 
@@ -306,6 +321,12 @@ type NodeRegisterRequest struct {
 	// SessionBefore is set by the server, in the log only: the session that it saw
 	// holding the node. The entry fails when another has come since.
 	SessionBefore string `codec:",omitempty"`
+	// Strict is set by a server that enforces introductions, in the log only: without an
+	// Introduction the entry admits a node only as state has it, or by its identity.
+	Strict bool `codec:",omitempty"`
+	// ByIdentity is set by the server, in the log only: a node that state does not have
+	// showed its own identity, for the same pool, datacenter and name.
+	ByIdentity bool `codec:",omitempty"`
 	WriteRequest
 }
 

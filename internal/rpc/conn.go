@@ -108,6 +108,19 @@ func (n *nodeConns) drop(c *Conn) {
 	}
 }
 
+// gone returns the connections of the nodes that are gone.
+func (n *nodeConns) gone(is func(id string) bool) []*Conn {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	var out []*Conn
+	for id, conns := range n.conns {
+		if is(id) {
+			out = append(out, conns...)
+		}
+	}
+	return out
+}
+
 // find returns the newest connection of a node, or the node's own server when it
 // runs in this process.
 func (n *nodeConns) find(id string) (*Conn, *Server, error) {
@@ -133,6 +146,14 @@ func (s *Server) AttachNode(id string, node *Server) (detach func()) {
 		s.nodes.mu.Lock()
 		defer s.nodes.mu.Unlock()
 		delete(s.nodes.local, id)
+	}
+}
+
+// CloseNodes closes the connections of the nodes that are gone, with every call and
+// stream on them.
+func (s *Server) CloseNodes(gone func(id string) bool) {
+	for _, c := range s.nodes.gone(gone) {
+		c.session.Close() // the connection ends either way
 	}
 }
 

@@ -180,6 +180,9 @@ func (a *Authority) general(id *nomad.AuthenticatedIdentity, token string) error
 			return err
 		}
 	}
+	if err := a.admitted(claims); err != nil {
+		return err
+	}
 	id.Claims = claims
 	return nil
 }
@@ -216,6 +219,9 @@ func (a *Authority) node(id *nomad.AuthenticatedIdentity, token string) error {
 	if n == nil || n.NodePool == "" || n.NodeID == "" {
 		return nomad.ErrPermissionDenied
 	}
+	if err := a.admitted(claims); err != nil {
+		return err
+	}
 	id.Claims, id.ClientID = claims, n.NodeID
 	return nil
 }
@@ -239,8 +245,37 @@ func (a *Authority) registrar(id *nomad.AuthenticatedIdentity, token string) err
 	if err != nil {
 		return err
 	}
+	if a.superseded(claims) {
+		return nomad.ErrPermissionDenied
+	}
 	id.Claims = claims
 	return nil
+}
+
+// admitted refuses the identity of a node that was purged, and one from before the node
+// was admitted again. A node that state does not have may have joined a moment ago: this
+// server may not have the entry yet.
+func (a *Authority) admitted(claims *nomad.IdentityClaims) error {
+	n := claims.NodeIdentityClaims
+	if n == nil {
+		return nil
+	}
+	_, purged := a.store().Snapshot().Purged(nil, n.NodeID)
+	if purged || a.superseded(claims) {
+		a.log.Debug("refused a token", "node", n.NodeID, "err", "the node was purged")
+		return nomad.ErrPermissionDenied
+	}
+	return nil
+}
+
+// superseded reports whether claims are those of a node that was admitted again since.
+// Registrations and heartbeats of a purged node pass: it must learn that it is unknown.
+func (a *Authority) superseded(claims *nomad.IdentityClaims) bool {
+	if claims.NodeIdentityClaims == nil {
+		return false
+	}
+	n := a.store().Snapshot().Node(nil, claims.NodeIdentityClaims.NodeID)
+	return n != nil && claims.IssuedAt < n.IdentitiesSince
 }
 
 // holder finds the token, or the node, that a secret ID belongs to.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
 // How long introduction tokens last unless it is said.
@@ -66,38 +67,98 @@ func (s *Service) nodeIntroduce(ctx context.Context, c *rpc.Call, req *nomad.ACL
 	return &nomad.ACLCreateClientIntroductionTokenResponse{JWT: token.Reveal()}, nil
 }
 
-// mayJoin judges a node that state does not know (compat/identity.md section 3). A
-// caller that shows something must show the right thing, whatever is enforced but
-// nothing; one that shows nothing joins with a warning, unless that is strict. It
-// returns what admits the node, nil for nothing: the log decides whether that was
-// used up.
-func (s *Service) mayJoin(c *rpc.Call, node *nomad.Node) (*nomad.NodeIntroduction, error) {
-	claims, enforced := c.Identity.Claims, s.cfg.Introduction.Enforcement
+// mayJoin judges a node that state does not have (compat/identity.md section 3). A
+// caller that shows something must show the right thing, unless nothing is enforced; one
+// that shows nothing joins with a warning, unless enforcement is strict. What admits the
+// node goes into the entry: the log decides whether a token was used up.
+func (s *Service) mayJoin(c *rpc.Call, entry *nomad.NodeRegisterRequest) error {
+	node, claims, enforced := entry.Node, c.Identity.Claims, s.cfg.Introduction.Enforcement
 	if enforced == nomad.NodeIntroductionEnforcementNone {
-		return nil, nil
+		return nil
+	}
+	if _, purged := s.snapshot().Purged(nil, node.ID); purged && !entry.Strict {
+		s.log.Warn("a purged node joins again", "node", node.ID, "name", node.Name)
 	}
 	switch {
 	case c.Expired:
-		return nil, s.notIntroduced(node, "its token has expired")
-	case claims == nil && enforced == nomad.NodeIntroductionEnforcementStrict:
-		return nil, fmt.Errorf("%w: show an introduction token", s.notIntroduced(node, "it shows no introduction token"))
+		return s.notIntroduced(node, "its token has expired")
+	case claims == nil && entry.Strict:
+		return fmt.Errorf("%w: show an introduction token", s.notIntroduced(node, "it shows no introduction token"))
 	case claims == nil:
 		metrics.IncrCounter(violations, 1)
 		s.log.Warn("node joins without an introduction", "node", node.ID, "name", node.Name)
-		return nil, nil
+		return nil
 	case claims.NodeIntroductionIdentityClaims != nil:
-		intro := claims.NodeIntroductionIdentityClaims
-		if claims.ID == "" {
-			return nil, s.notIntroduced(node, "the introduction has no ID by which its uses are counted")
-		}
-		if intro.NodePool != node.NodePool || intro.NodeName != "" && intro.NodeName != node.Name {
-			return nil, s.notIntroduced(node, "the introduction is for another node pool or name")
-		}
-		return &nomad.NodeIntroduction{TokenID: claims.ID, Uses: max(intro.Uses, 1), Expiry: claims.Expiry}, nil
+		return s.introduced(claims, entry)
 	case claims.NodeIdentityClaims != nil && claims.NodeID == node.ID:
-		return nil, nil // it was a node before, and forgotten
+		return s.returns(claims.NodeIdentityClaims, entry)
 	}
-	return nil, s.notIntroduced(node, "its identity is another node's")
+	return s.notIntroduced(node, "its identity is another node's")
+}
+
+// introduced judges a node that shows an introduction token.
+func (s *Service) introduced(claims *nomad.IdentityClaims, entry *nomad.NodeRegisterRequest) error {
+	intro, node := claims.NodeIntroductionIdentityClaims, entry.Node
+	if claims.ID == "" {
+		return s.notIntroduced(node, "the introduction has no ID by which its uses are counted")
+	}
+	if intro.NodePool != node.NodePool || intro.NodeName != "" && intro.NodeName != node.Name {
+		return s.notIntroduced(node, "the introduction is for another node pool or name")
+	}
+	if at, purged := s.snapshot().Purged(nil, node.ID); purged && entry.Strict && claims.IssuedAt <= at {
+		return s.notIntroduced(node, "the introduction is older than the purge of the node")
+	}
+	entry.Introduction = &nomad.NodeIntroduction{TokenID: claims.ID, Uses: max(intro.Uses, 1), Expiry: claims.Expiry, IssuedAt: claims.IssuedAt}
+	return nil
+}
+
+// returns judges a node that state does not have any more and that shows its own
+// identity: the leader collected it, or an older state was restored. With strict
+// enforcement it comes back as it was admitted, and not when it was purged.
+func (s *Service) returns(was *nomad.NodeIdentityClaims, entry *nomad.NodeRegisterRequest) error {
+	node := entry.Node
+	same := node.SameAdmission(&nomad.Node{NodePool: was.NodePool, Datacenter: was.NodeDatacenter, Name: was.AdmittedName})
+	_, purged := s.snapshot().Purged(nil, node.ID)
+	switch {
+	case !entry.Strict:
+		return nil
+	case purged:
+		return s.notIntroduced(node, "it was purged")
+	case !same:
+		return s.notIntroduced(node, "its identity is for another node pool, datacenter or name")
+	}
+	entry.ByIdentity = true
+	return nil
+}
+
+// mayChange judges a known node that registers with another pool, datacenter or name
+// than it was admitted with. With strict enforcement that takes a new introduction.
+func (s *Service) mayChange(c *rpc.Call, old *nomad.Node, entry *nomad.NodeRegisterRequest) error {
+	node := entry.Node
+	if old.SameAdmission(node) || s.cfg.Introduction.Enforcement == nomad.NodeIntroductionEnforcementNone {
+		return nil
+	}
+	if claims := c.Identity.Claims; !c.Expired && claims != nil && claims.NodeIntroductionIdentityClaims != nil {
+		return s.introduced(claims, entry)
+	}
+	if entry.Strict {
+		return fmt.Errorf("%w: show a new introduction token", s.notIntroduced(node, "it changed its node pool, datacenter or name"))
+	}
+	metrics.IncrCounter(violations, 1)
+	s.log.Warn("a node changed its node pool, datacenter or name", "node", node.ID, "name", node.Name, "pool", node.NodePool, "datacenter", node.Datacenter)
+	return nil
+}
+
+// readmits reports whether a node is admitted again: it was purged, or it was introduced
+// with another pool, datacenter or name. The identities that it had end then.
+func (s *Service) readmits(snap *state.Snapshot, old *nomad.Node, entry *nomad.NodeRegisterRequest) bool {
+	_, purged := snap.Purged(nil, entry.Node.ID)
+	changed := old != nil && entry.Introduction != nil
+	if !purged && !changed {
+		return false
+	}
+	entry.Node.IdentitiesSince = s.cfg.Now().Unix()
+	return true
 }
 
 // notIntroduced refuses a node. Why is told to who looks after the servers: what is

@@ -6,6 +6,7 @@ import (
 	"crypto/subtle"
 	"fmt"
 	"net"
+	"strings"
 	"time"
 
 	"github.com/hashicorp/go-metrics"
@@ -36,17 +37,18 @@ func (s *Service) nodeRegister(ctx context.Context, c *rpc.Call, req *nomad.Node
 	if err := s.admit(ctx, c, old, entry); err != nil {
 		return nil, disowned(c, err)
 	}
+	serverFields(&node, old)
+	readmitted := s.readmits(snap, old, entry)
 	if snap.NodePool(nil, node.NodePool) == nil && !entry.CreateNodePool {
 		return nil, nomad.Errorf(400, "node pool %q does not exist: create it in the region %q first", node.NodePool, cmp.Or(s.cfg.AuthoritativeRegion, s.cfg.Region))
 	}
-	serverFields(&node, old)
 	node.StatusUpdatedAt = s.cfg.Now().Unix()
 	node.ComputedClass = node.ComputeClass()
 
 	out := &nomad.NodeUpdateResponse{}
 	ends := identityEnds(c)
 	deciding := identity.Registration{Node: &node, Caller: c.Identity, Expired: c.Expired, TTL: identityTTL(snap, node.NodePool), Now: s.cfg.Now()}
-	if deciding.Generates() {
+	if deciding.Generates() || readmitted {
 		var err error
 		if ends, err = s.mintNode(ctx, &node, deciding.TTL, out); err != nil {
 			return nil, err
@@ -75,12 +77,15 @@ func (s *Service) nodeRegister(ctx context.Context, c *rpc.Call, req *nomad.Node
 // and its session, another by its introduction. What the log must decide goes into
 // the entry.
 func (s *Service) admit(ctx context.Context, c *rpc.Call, old *nomad.Node, entry *nomad.NodeRegisterRequest) (err error) {
+	entry.Strict = s.cfg.Introduction.Enforcement == nomad.NodeIntroductionEnforcementStrict
 	if old == nil {
-		entry.Introduction, err = s.mayJoin(c, entry.Node)
-		return err
+		return s.mayJoin(c, entry)
 	}
 	if subtle.ConstantTimeCompare([]byte(old.SecretID), []byte(entry.Node.SecretID)) != 1 {
 		return nomad.Errorf(403, "node secret ID does not match. Not registering node.")
+	}
+	if err := s.mayChange(c, old, entry); err != nil {
+		return err
 	}
 	if old.Session != nil {
 		entry.SessionBefore = old.Session.ID
@@ -93,13 +98,13 @@ func (s *Service) admit(ctx context.Context, c *rpc.Call, old *nomad.Node, entry
 func serverFields(node, old *nomad.Node) {
 	node.DrainStrategy, node.LastDrain, node.Events = nil, nil, nil
 	node.LastMissedHeartbeatIndex, node.LastAllocUpdateIndex = 0, 0
-	node.StatusDescription, node.IdentitySigningKeyID = "", ""
+	node.StatusDescription, node.IdentitySigningKeyID, node.IdentitiesSince = "", "", 0
 	if node.SchedulingEligibility != nomad.NodeSchedulingIneligible {
 		node.SchedulingEligibility = nomad.NodeSchedulingEligible
 	}
 	if old != nil {
 		node.Status = old.Status // heartbeats change it, with what follows from that
-		node.StatusDescription = old.StatusDescription
+		node.StatusDescription, node.IdentitiesSince = old.StatusDescription, old.IdentitiesSince
 	} else if node.Status == "" {
 		node.Status = nomad.NodeStatusInit
 	}
@@ -112,6 +117,8 @@ func completeNode(n *nomad.Node) error {
 		return nomad.Errorf(400, "missing node for client registration")
 	case n.ID == "":
 		return nomad.Errorf(400, "missing node ID for client registration")
+	case strings.Contains(n.ID, "/"):
+		return nomad.Errorf(400, "a node ID must not contain a slash")
 	case n.Datacenter == "":
 		return nomad.Errorf(400, "missing datacenter for client registration")
 	case n.Name == "":

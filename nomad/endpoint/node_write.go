@@ -16,14 +16,18 @@ func (s *Service) nodeDeregister(ctx context.Context, c *rpc.Call, req *nomad.No
 	if req.NodeID == "" {
 		return nil, nomad.Errorf(400, "missing node ID for client deregistration")
 	}
-	return s.deregister(ctx, []string{req.NodeID}, nomad.NodeDeregisterRequestType, &nomad.NodeDeregisterRequest{NodeID: req.NodeID})
+	return s.deregister(ctx, []string{req.NodeID}, nomad.NodeDeregisterRequestType, &nomad.NodeDeregisterRequest{NodeID: req.NodeID, PurgedAt: s.cfg.Now().Unix()})
 }
 
 func (s *Service) nodeBatchDeregister(ctx context.Context, c *rpc.Call, req *nomad.NodeBatchDeregisterRequest) (*nomad.NodeUpdateResponse, error) {
 	if len(req.NodeIDs) == 0 {
 		return nil, nomad.Errorf(400, "missing node IDs for client deregistration")
 	}
-	return s.deregister(ctx, req.NodeIDs, nomad.NodeBatchDeregisterRequestType, &nomad.NodeBatchDeregisterRequest{NodeIDs: req.NodeIDs})
+	entry := &nomad.NodeBatchDeregisterRequest{NodeIDs: req.NodeIDs}
+	if !authz.IsLeader(c.Identity) { // the leader collects, operators purge
+		entry.PurgedAt = s.cfg.Now().Unix()
+	}
+	return s.deregister(ctx, req.NodeIDs, nomad.NodeBatchDeregisterRequestType, entry)
 }
 
 // deregister removes nodes, then has their jobs looked at.

@@ -139,11 +139,12 @@ func allCommands() []command {
 }
 
 func deregisterNode(s *state.Store, index uint64, req *nomad.NodeDeregisterRequest) (*state.Changes, error) {
-	return s.DeregisterNodes(index, []string{req.NodeID})
+	return s.DeregisterNodes(index, state.Deregistration{IDs: []string{req.NodeID}, Purge: true, PurgedAt: req.PurgedAt})
 }
 
 func deregisterNodes(s *state.Store, index uint64, req *nomad.NodeBatchDeregisterRequest) (*state.Changes, error) {
-	return s.DeregisterNodes(index, req.NodeIDs)
+	// Leaders collect nodes by this command, and write no time.
+	return s.DeregisterNodes(index, state.Deregistration{IDs: req.NodeIDs, Purge: req.PurgedAt != 0, PurgedAt: req.PurgedAt})
 }
 
 // reconcileSummaries has a body that says nothing.

@@ -31,6 +31,12 @@ type Observer interface {
 	QuotasFreed(index uint64, quotas []string)
 }
 
+// Purger is an Observer that is called too after nodes were purged: their identities have
+// ended.
+type Purger interface {
+	NodesPurged(ids []string)
+}
+
 // Recorder is an Observer that hears of every row too, as events tell of them, and
 // of a restore: what it heard before is of another state then.
 type Recorder interface {
@@ -184,6 +190,9 @@ func (f *FSM) tell(entry *raft.Log, c *state.Changes) {
 	}
 	if len(c.Allocs) > 0 {
 		f.observer.AllocsChanged(index, c.Allocs)
+	}
+	if p, ok := f.observer.(Purger); ok && len(c.Purged) > 0 {
+		p.NodesPurged(c.Purged)
 	}
 	if len(c.Quotas) > 0 {
 		f.observer.QuotasFreed(index, c.Quotas)

@@ -51,7 +51,10 @@ func (i *Issuer) Workload(s Subject, now time.Time) *nomad.IdentityClaims {
 func (i *Issuer) Node(node *nomad.Node, ttl time.Duration, now time.Time) *nomad.IdentityClaims {
 	c := i.claims(now, atLeast(ttl), "node", i.region, node.NodePool, node.ID, nomad.WorkloadIdentityDefaultName)
 	c.NodeIdentityClaims = &nomad.NodeIdentityClaims{NodeID: node.ID, NodePool: node.NodePool,
-		NodeClass: node.NodeClass, NodeDatacenter: node.Datacenter}
+		NodeClass: node.NodeClass, NodeDatacenter: node.Datacenter, AdmittedName: node.Name}
+	if since := node.IdentitiesSince; since > c.IssuedAt { // the clock of this server is behind
+		c.IssuedAt, c.NotBefore = since, since
+	}
 	c.Audience = nomad.Audience{nomad.IdentityDefaultAud}
 	return c
 }

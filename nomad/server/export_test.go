@@ -28,3 +28,9 @@ func (s *Server) Apply(ctx context.Context, t nomad.MessageType, entry any) erro
 	_, _, err := s.raft.Apply(ctx, t, entry)
 	return err
 }
+
+// Connected reports whether the server has a connection of the node.
+func (s *Server) Connected(node string) bool {
+	_, ok := s.rpc.NodeConn(node)
+	return ok
+}

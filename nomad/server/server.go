@@ -76,6 +76,7 @@ type Server struct {
 	broker    *broker.Broker
 	blocked   *broker.Blocked
 	observer  *broker.Observer
+	purges    purges
 	events    *stream.Broker // nil keeps none
 	beats     *heartbeat.Timers
 	locks     *locks.Timers
@@ -125,6 +126,7 @@ func (s *Server) open() (err error) {
 	}
 	s.broker = broker.New(broker.Config{})
 	s.blocked = broker.NewBlocked(s.broker)
+	s.purges = make(purges, 1)
 	s.observer = broker.NewObserver(s.broker, s.blocked, s.classOf)
 	s.fsm = fsm.New(state.New(s.log), s.observing(), s.log)
 	s.peers = rpc.NewPool(rpc.PoolConfig{IdleTimeout: 2 * time.Minute, MaxIdleStreams: 64, DialTimeout: s.cfg.DialTimeout, Mux: s.cfg.Mux,
@@ -212,13 +214,17 @@ func (s *Server) endpoints() *endpoint.Service {
 // observing are those who hear of what is applied.
 func (s *Server) observing() fsm.Observer {
 	if s.cfg.EventBuffer < 0 {
-		return s.observer
+		return struct {
+			*broker.Observer
+			purges
+		}{s.observer, s.purges}
 	}
 	s.events = stream.New(s.cfg.EventBuffer)
 	return struct {
 		*broker.Observer
 		*stream.Broker
-	}{s.observer, s.events}
+		purges
+	}{s.observer, s.events, s.purges}
 }
 
 // classOf returns the computed class of a node.
@@ -256,6 +262,7 @@ func (s *Server) Run(ctx context.Context) error {
 	part(&asking, ctx, "leaders of before", s.leaveHung)
 	part(&answering, below, "start", s.startInTime)
 	part(&asking, ctx, "rpc", func(ctx context.Context) error { return s.rpc.Serve(ctx, s.listener) })
+	part(&asking, ctx, "purged nodes", s.disconnectPurged)
 	for _, w := range s.workers() {
 		part(&asking, ctx, "worker", w.Run)
 	}

@@ -51,7 +51,7 @@ func TestIntroduction(t *testing.T) {
 			t.Errorf("%d: node %s is known: %t", i, c.node, known)
 		}
 	}
-	w.ok(w.DeregisterNodes(w.next(), []string{"n1"}))
+	w.ok(w.DeregisterNodes(w.next(), state.Deregistration{IDs: []string{"n1"}}))
 	if err := w.introduced("n6", 500, once); !errors.Is(err, nomad.ErrIntroductionUsed) {
 		t.Errorf("after its node was purged: %v", err)
 	}

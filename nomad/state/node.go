@@ -69,7 +69,11 @@ func (s *Store) RegisterNode(index uint64, req *nomad.NodeRegisterRequest) (*Cha
 		n := *req.Node
 		canonicalNode(&n)
 		n.CreateIndex, n.ModifyIndex = index, index
-		if old := nodes.get(t, nil, keyOf(n.ID)); old != nil {
+		old := nodes.get(t, nil, keyOf(n.ID))
+		if err := t.admitNode(req, &n, old); err != nil {
+			return err
+		}
+		if old != nil {
 			session, err := succeed(&n, old, req.SessionBefore)
 			if err != nil {
 				return err
@@ -80,9 +84,6 @@ func (s *Store) RegisterNode(index uint64, req *nomad.NodeRegisterRequest) (*Cha
 				n.LastMissedHeartbeatIndex = index
 			}
 		} else {
-			if err := t.useIntroduction(req.Introduction, n.StatusUpdatedAt); err != nil {
-				return err
-			}
 			n.Session = firstSession(&n)
 			n.Events = nil
 			appendEvent(&n, index, &nomad.NodeEvent{Message: "Node registered",
@@ -106,6 +107,7 @@ func keepServerSide(n, old *nomad.Node) {
 	n.LastDrain = old.LastDrain
 	n.LastMissedHeartbeatIndex = old.LastMissedHeartbeatIndex
 	n.LastAllocUpdateIndex = old.LastAllocUpdateIndex
+	n.IdentitiesSince = max(n.IdentitiesSince, old.IdentitiesSince)
 	if n.IdentitySigningKeyID == "" {
 		n.IdentitySigningKeyID = old.IdentitySigningKeyID
 	}
@@ -161,23 +163,6 @@ func (t *txn) editNode(id string, edit func(*nomad.Node)) error {
 	edit(&n)
 	t.putNode(&n)
 	return nil
-}
-
-// DeregisterNodes removes nodes; all of them must exist.
-func (s *Store) DeregisterNodes(index uint64, ids []string) (*Changes, error) {
-	return s.write(index, func(t *txn) error {
-		if len(ids) == 0 {
-			return fmt.Errorf("deregister nodes: no node ID")
-		}
-		for _, id := range ids {
-			n := nodes.get(t, nil, keyOf(id))
-			if n == nil {
-				return fmt.Errorf("%w: %s", nomad.ErrNodeNotFound, id)
-			}
-			nodes.delete(t, n)
-		}
-		return nil
-	})
 }
 
 // UpdateNodeStatus records what a heartbeat, or its absence, says of a node.

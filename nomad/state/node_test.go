@@ -142,7 +142,7 @@ func TestNodePools(t *testing.T) {
 	if remove("gpu") == nil {
 		t.Error("a pool with a node can go")
 	}
-	w.ok(w.DeregisterNodes(w.next(), []string{"n1"}))
+	w.ok(w.DeregisterNodes(w.next(), state.Deregistration{IDs: []string{"n1"}}))
 	if err := remove("gpu"); err != nil {
 		t.Error(err)
 	}
@@ -210,7 +210,7 @@ func TestRootKeyInUse(t *testing.T) {
 	expect("ended", "k1", false)
 	w.ok(w.UpdateNodeStatus(w.next(), &nomad.NodeUpdateStatusRequest{NodeID: "n1", Status: "down", IdentitySigningKeyID: "k2"}))
 	expect("of a node", "k2", true)
-	w.ok(w.DeregisterNodes(w.next(), []string{"n1"}))
+	w.ok(w.DeregisterNodes(w.next(), state.Deregistration{IDs: []string{"n1"}}))
 	expect("of a node that is gone", "k2", false)
 }
 

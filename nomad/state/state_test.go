@@ -290,7 +290,7 @@ func TestFailedWriteChangesNothing(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1")
 	before := w.snap().TableIndex(state.TableNodes)
-	if _, err := w.DeregisterNodes(w.next(), []string{"n1", "n2"}); !errors.Is(err, nomad.ErrNodeNotFound) {
+	if _, err := w.DeregisterNodes(w.next(), state.Deregistration{IDs: []string{"n1", "n2"}}); !errors.Is(err, nomad.ErrNodeNotFound) {
 		t.Errorf("DeregisterNodes() = %v", err)
 	}
 	if w.snap().Node(nil, "n1") == nil || w.snap().TableIndex(state.TableNodes) != before {

@@ -267,6 +267,8 @@ type Changes struct {
 	// Quotas may have room again: less of them is held, or they or the namespaces that
 	// name them changed.
 	Quotas []string
+	// Purged nodes were removed, and their identities ended.
+	Purged []string
 	// Written are the rows that events tell of, in the order in which they were written;
 	// of a row that was written twice the last counts.
 	Written []Write
