@@ -114,8 +114,9 @@ func (a *Access) again(before *Access) error {
 // Check is what a method asks of its callers. The zero Check is none: a method that
 // admits whoever has a good token must have another.
 type Check struct {
-	says string
-	ask  func(a *Access, env nomad.Envelope) error
+	says  string
+	ask   func(a *Access, env nomad.Envelope) error
+	first func(a *Access, env nomad.Envelope) error
 }
 
 // String says what is asked for, as compat/rpc.tsv does, such as: ns:read-job.
@@ -167,6 +168,18 @@ var Good = Check{says: "any token", ask: func(a *Access, _ nomad.Envelope) error
 // question. Says is what it asks for. A call that is answered without a question is
 // refused.
 func Asked(says string) Check { return Check{says: says} }
+
+// First adds to a check of a handler's own what is asked before the request is decoded:
+// one of the rights in the namespace that the request names.
+func (c Check) First(ops ...acl.NamespaceCapability) Check {
+	c.first = func(a *Access, env nomad.Envelope) error {
+		if env.Namespace == "" {
+			return nil // the handler finds the namespace in the body
+		}
+		return a.Need(acl.InNamespace(env.Namespace, slices.Clone(ops)...))
+	}
+	return c
+}
 
 // Needs sets what the method asks of its callers.
 func (m Method) Needs(c Check) Method {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/yamux"
@@ -21,7 +22,21 @@ type Conn struct {
 	perStream   bool           // each stream begins with a byte of its own
 	owner       *nodeConns     // nil on connections that were dialed
 	peer        *certs.Peer    // nil without TLS
+	known       atomic.Bool    // a call over it came from somebody who proved who it is
 }
+
+// accepted reports whether the other side opened the connection.
+func (c *Conn) accepted() bool { return c != nil && c.owner != nil }
+
+// authenticated notes who made a call over the connection.
+func (c *Conn) authenticated(id *nomad.AuthenticatedIdentity) {
+	if c != nil && !c.known.Load() && proven(id) {
+		c.known.Store(true)
+	}
+}
+
+// strange reports whether nobody has proved yet who is on the other side.
+func (c *Conn) strange() bool { return c.accepted() && c.peer == nil && !c.known.Load() }
 
 // Peer returns what the other side proved by its certificate, nil without TLS.
 func (c *Conn) Peer() *certs.Peer { return c.peer }

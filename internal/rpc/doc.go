@@ -18,6 +18,12 @@
 //
 //	look up → authenticate → route (here, leader, region) → refuse or run → reply
 //
+// Only the options of a request are decoded before the caller is authenticated and asked
+// for rights. The rest is charged to a memory budget by the sizes of the Go types that it
+// decodes into; callers without the right for their call share a small budget. A request
+// must arrive within a time, and its bytes are charged while it is read. A connection over
+// which nobody has authenticated has smaller bounds.
+//
 // Servers never dial clients: they open streams back over the session that the
 // client opened, found by node ID (Server.NodeCall, Server.NodeStream).
 //

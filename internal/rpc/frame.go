@@ -65,7 +65,7 @@ func pair(head, body any, encode func(any) ([]byte, error)) ([]byte, error) {
 // readHeader receives one value into v, which is empty. It goes through buf, which is
 // returned as it has grown.
 func readHeader(r *bufio.Reader, buf []byte, v any) ([]byte, error) {
-	b, err := readValue(r, buf, maxHeader)
+	b, err := readValue(r, buf, &intake{limit: maxHeader})
 	if err != nil {
 		return b, err
 	}
@@ -103,7 +103,7 @@ func (c *caller) call(method string, req, resp any) (broken bool, err error) {
 	if c.buf, err = readHeader(c.in, c.buf, &head); err != nil {
 		return true, lost(err)
 	}
-	body, err := readValue(c.in, c.buf, maxReply)
+	body, err := readValue(c.in, c.buf, &intake{limit: maxReply})
 	if c.buf = body; cap(c.buf) > readStep {
 		c.buf = nil
 	}

@@ -21,7 +21,7 @@ func FuzzRequest(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, wire []byte) {
-		body, err := readValue(bufio.NewReader(bytes.NewReader(wire)), nil, maxRequest)
+		body, err := readValue(bufio.NewReader(bytes.NewReader(wire)), nil, &intake{limit: maxRequest})
 		if err != nil {
 			return
 		}
@@ -57,7 +57,7 @@ func TestRequestsThatGrow(t *testing.T) {
 		"some nothing":     {long(0xc0, limit/bytesPerNil), true},
 		"numbers cost one": {long(0x01, limit/2), true},
 	} {
-		_, err := readValue(bufio.NewReader(bytes.NewReader(tt.wire)), nil, limit)
+		_, err := readValue(bufio.NewReader(bytes.NewReader(tt.wire)), nil, &intake{limit: limit})
 		if (err == nil) != tt.ok {
 			t.Errorf("%s: readValue() = %v, want ok %v", name, err, tt.ok)
 		}

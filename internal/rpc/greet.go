@@ -16,6 +16,11 @@ var errTwice = errors.New("TLS inside of TLS")
 // greet reads what a new connection is, after the handshake of TLS if it asks for
 // one. All of it ends within the handshake timeout.
 func (s *Server) greet(ctx context.Context, raw net.Conn) (kind byte, conn *certs.Conn, err error) {
+	release, err := s.greeted(ctx)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer release()
 	raw.SetDeadline(s.handshakeEnd())
 	if kind, err = firstByte(raw); err != nil {
 		return 0, nil, err

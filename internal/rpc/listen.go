@@ -91,13 +91,13 @@ func (s *Server) serveKind(ctx context.Context, c *Conn, conn net.Conn, kind byt
 		}
 		s.log.Warn("refused a raft connection", "addr", c.remote, "err", err)
 	case byteCalls:
-		s.serveCalls(ctx, c, conn)
+		s.serveCalls(ctx, c, conn, func() {})
 	case byteStream:
 		if !s.limit.leaves(used, streamReserve) {
 			s.log.Warn("too many streaming connections of one address", "addr", c.remote)
 			break
 		}
-		s.serveStream(ctx, c, conn)
+		s.serveStream(ctx, c, conn, func() {})
 	case byteMux, byteMuxOld:
 		c.perStream = kind == byteMux
 		s.serveMux(ctx, c, conn)
@@ -126,24 +126,32 @@ func (s *Server) serveSession(ctx context.Context, c *Conn) {
 	defer wg.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	slots := make(chan struct{}, maxStreams)
+	slots, silent := make(chan struct{}, maxStreams), newSilence()
+	if c.strange() {
+		wg.Go(func() { s.endIdle(ctx, c) })
+	}
 	for {
 		stream, err := c.session.AcceptStream()
 		if err != nil {
 			return
 		}
-		select {
-		case slots <- struct{}{}:
-		default:
+		spoken, ok := silent.begin(c)
+		if !ok {
+			return
+		}
+		if len(slots) >= c.maxStreams() {
 			s.log.Warn("too many streams of one connection", "addr", c.remote)
+			spoken()
 			stream.Close()
 			continue
 		}
+		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
+			defer spoken()
 			defer stream.Close()
 			if !c.perStream {
-				s.serveCalls(ctx, c, stream)
+				s.serveCalls(ctx, c, stream, spoken)
 				return
 			}
 			stream.SetReadDeadline(s.handshakeEnd())
@@ -154,9 +162,9 @@ func (s *Server) serveSession(ctx context.Context, c *Conn) {
 			stream.SetReadDeadline(time.Time{})
 			switch kind {
 			case byteCalls:
-				s.serveCalls(ctx, c, stream)
+				s.serveCalls(ctx, c, stream, spoken)
 			case byteStream:
-				s.serveStream(ctx, c, stream)
+				s.serveStream(ctx, c, stream, spoken)
 			default:
 				s.log.Warn("rpc stream begins with an unknown byte", "byte", kind, "addr", c.remote)
 				c.session.Close()
@@ -168,39 +176,29 @@ func (s *Server) serveSession(ctx context.Context, c *Conn) {
 // request is one call as it came over a stream.
 type request struct {
 	head requestHeader
-	body *[]byte // of bodies, until it is decoded
-}
-
-// bodies are where requests are read to. What is decoded from one holds nothing of it.
-var bodies = sync.Pool{New: func() any {
-	b := make([]byte, 0, usualRequest)
-	return &b
-}}
-
-// decode reads the body into req, and gives it back.
-func (r *request) decode(req any) error {
-	err := nomad.DecodeSparse(*r.body, req)
-	if cap(*r.body) <= readStep {
-		bodies.Put(r.body)
-	}
-	r.body = nil
-	return err
+	raw  *[]byte // of bodies, until it is decoded
+	in   *intake
 }
 
 // serveCalls answers the calls of one stream. Calls that come before others are
-// answered run beside them.
-func (s *Server) serveCalls(ctx context.Context, c *Conn, conn io.ReadWriteCloser) {
+// answered run beside them. It calls spoken once a request has arrived.
+func (s *Server) serveCalls(ctx context.Context, c *Conn, conn net.Conn, spoken func()) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	in := bufio.NewReader(conn)
+	wire := &paced{Conn: conn, timeout: s.cfg.FrameTimeout}
+	if c.strange() {
+		wire.begun = time.Now() // the first request is due
+	}
+	in := bufio.NewReader(wire)
 	var mu sync.Mutex // guards writes
 	slots := make(chan struct{}, maxPipelined)
 	next := make(chan request)
 	defer close(next)
 	reply := func(r request) {
 		defer func() { <-slots }()
+		defer r.in.release()
 		head, out := s.answer(ctx, c, &r)
 		mu.Lock()
 		defer mu.Unlock()
@@ -210,15 +208,21 @@ func (s *Server) serveCalls(ctx context.Context, c *Conn, conn io.ReadWriteClose
 		}
 	}
 	for header := make([]byte, 0, usualHeader); ; {
-		r := request{body: bodies.Get().(*[]byte)}
-		var err error
-		if header, err = readHeader(in, header, &r.head); err == nil {
-			*r.body, err = readValue(in, *r.body, maxRequest)
+		err := wire.next(in)
+		r := request{raw: bodies.Get().(*[]byte), in: s.intake(c)}
+		if err == nil {
+			header, err = readHeader(in, header, &r.head)
+		}
+		if err == nil {
+			*r.raw, err = readValue(in, *r.raw, r.in)
 		}
 		if err != nil {
+			r.in.release()
 			s.ended(c, err)
 			return
 		}
+		wire.done()
+		spoken()
 		select {
 		case slots <- struct{}{}:
 		case <-ctx.Done():
@@ -257,12 +261,11 @@ func (s *Server) answer(ctx context.Context, c *Conn, r *request) (*responseHead
 		reply.Error = unknownMethod(r.head.ServiceMethod, s.services).Error()
 		return reply, struct{}{}
 	}
-	req := m.request()
-	if err := r.decode(req); err != nil {
-		reply.Error = nomad.ErrorText(nomad.Errorf(400, "decode the request of %s: %v", m.Name, err))
-		return reply, struct{}{}
+	b, err := received(m, r.raw, r.in)
+	var out any
+	if err == nil {
+		out, err = s.run(ctx, m, c, b)
 	}
-	out, err := s.run(ctx, m, c, req)
 	if err != nil {
 		reply.Error = nomad.ErrorText(err)
 		return reply, struct{}{}
@@ -271,18 +274,19 @@ func (s *Server) answer(ctx context.Context, c *Conn, r *request) (*responseHead
 }
 
 // serveStream does the callee's side of the streaming handshake, then runs the method.
-func (s *Server) serveStream(ctx context.Context, c *Conn, conn net.Conn) {
+func (s *Server) serveStream(ctx context.Context, c *Conn, conn net.Conn, spoken func()) {
 	stream := NewStream(conn)
 	defer stream.Close()
 	stop := context.AfterFunc(ctx, func() { stream.Close() })
 	defer stop()
 	conn.SetReadDeadline(s.handshakeEnd())
 	var head streamHeader
-	if err := stream.Decode(&head); err != nil {
+	if err := stream.DecodeWithin(&head, maxHeader); err != nil {
 		s.ended(c, err)
 		return
 	}
 	conn.SetReadDeadline(time.Time{})
+	spoken()
 	m, ok := s.methods[head.Method]
 	var ack streamAck
 	if !ok || !m.Stream {
@@ -296,7 +300,10 @@ func (s *Server) serveStream(ctx context.Context, c *Conn, conn net.Conn) {
 
 // ended notes why a stream ended, unless it just ended.
 func (s *Server) ended(c *Conn, err error) {
-	if !isEOF(err) {
+	switch {
+	case errors.Is(err, errBusy):
+		s.log.Warn("refused a large rpc request: too many are being read", "addr", c.remote)
+	case !isEOF(err):
 		s.log.Debug("rpc stream ended", "addr", c.remote, "err", err)
 	}
 }

@@ -72,7 +72,8 @@ type Call struct {
 	// Forwarded says that another server passed the call on.
 	Forwarded bool
 
-	renew func(context.Context) (*Call, error) // of a stream
+	refused error                                // what is wrong with the token
+	renew   func(context.Context) (*Call, error) // of a stream
 }
 
 // Renewed returns a streaming call as it would be begun now. The error is a
@@ -107,6 +108,7 @@ type Method struct {
 	assign   func(dst, src any) error
 	serve    func(ctx context.Context, c *Call, req Request, s *Stream) error
 	failure  func(*nomad.RpcError) any
+	size     footprint // of a request
 }
 
 // Handle makes the row of a method that takes a Req and answers with a Resp.

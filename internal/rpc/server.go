@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"reflect"
 	"runtime/debug"
 	"strings"
 	"sync/atomic"
@@ -70,6 +71,9 @@ type Config struct {
 	// HandshakeTimeout bounds the time until a connection said what it is, TLS
 	// included; zero means 5 s, negative no bound.
 	HandshakeTimeout time.Duration
+	// FrameTimeout bounds the time until a request has arrived, from its first byte on;
+	// large ones get more, by their size. Zero means 30 s.
+	FrameTimeout time.Duration
 	// MaxConnsPerAddr bounds the connections of one address; zero means 100, negative no bound.
 	MaxConnsPerAddr int
 	// Mux are the settings of the sessions that others open.
@@ -93,6 +97,11 @@ type Server struct {
 	limit    *addrLimit
 	started  time.Time
 	spare    atomic.Int64 // goroutines that wait for a call
+
+	greeting chan struct{} // handshakes
+
+	callers, strangers       *budget // of decoded requests
+	reading, strangerReading *budget // of requests that are being read
 }
 
 // NewServer checks the table and makes a server of it.
@@ -112,11 +121,17 @@ func NewServer(cfg Config) (*Server, error) {
 	if cfg.HandshakeTimeout == 0 {
 		cfg.HandshakeTimeout = 5 * time.Second
 	}
+	if cfg.FrameTimeout == 0 {
+		cfg.FrameTimeout = 30 * time.Second
+	}
 	if cfg.MaxConnsPerAddr == 0 {
 		cfg.MaxConnsPerAddr = 100
 	}
 	s := &Server{cfg: cfg, log: cfg.Log, methods: map[string]Method{}, services: map[string]bool{},
-		nodes: newNodeConns(), limit: newAddrLimit(cfg.MaxConnsPerAddr), started: time.Now()}
+		nodes: newNodeConns(), limit: newAddrLimit(cfg.MaxConnsPerAddr), started: time.Now(),
+		greeting: make(chan struct{}, maxGreeting),
+		callers:  newBudget(decodedEach, decodedAll), strangers: newBudget(strangeEach, strangeDecoded),
+		reading: newBudget(maxRequest, readingAll), strangerReading: newBudget(maxRequest, strangeReading)}
 	for _, m := range cfg.Methods {
 		if m.Rule == 0 || m.Where == 0 || (m.call == nil) == (m.serve == nil) || (m.Rule == Token) != (m.Check.says != "") {
 			return nil, fmt.Errorf("rpc: row %q of the method table is not whole", m.Name)
@@ -124,6 +139,7 @@ func NewServer(cfg Config) (*Server, error) {
 		if _, twice := s.methods[m.Name]; twice {
 			return nil, fmt.Errorf("rpc: two rows for %q in the method table", m.Name)
 		}
+		m.size = footprintOf(reflect.TypeOf(m.request()))
 		s.methods[m.Name] = m
 		service, _, _ := strings.Cut(m.Name, ".")
 		s.services[service] = s.services[service] || !m.Stream
@@ -151,7 +167,7 @@ func (s *Server) Call(ctx context.Context, method string, req, resp any) error {
 	if !ok {
 		return fmt.Errorf("rpc: %s takes no %T", method, req)
 	}
-	out, err := s.run(ctx, m, nil, in)
+	out, err := s.run(ctx, m, nil, decoded(in))
 	if err != nil || resp == nil || out == nil {
 		return err
 	}
@@ -175,27 +191,30 @@ func (s *Server) Stream(ctx context.Context, method string) (*Stream, error) {
 	return near, nil
 }
 
-// admit authenticates one call. What is wrong with its token is returned apart: the
+// admit authenticates one call. What is wrong with its token is kept in the call: the
 // server that answers says so.
-func (s *Server) admit(ctx context.Context, m Method, conn *Conn, env nomad.Envelope) (c *Call, refused, err error) {
-	c = &Call{Method: m.Name, Conn: conn, Forwarded: env.Forwarded, Identity: &nomad.AuthenticatedIdentity{}}
+func (s *Server) admit(ctx context.Context, m Method, conn *Conn, env nomad.Envelope) (*Call, error) {
+	c := &Call{Method: m.Name, Conn: conn, Forwarded: env.Forwarded, Identity: &nomad.AuthenticatedIdentity{}}
 	id, refused := s.cfg.Auth.Authenticate(ctx, env.AuthToken, m.Rule, conn)
 	if id != nil {
 		c.Identity = id
 	}
-	if refused != nil {
-		switch {
-		case errors.Is(refused, certs.ErrPeer):
-			return c, nil, refused // the next server would see the certificate of this one
-		case m.Rule == Anonymous:
-			refused = nil
-		case m.Rule == NodeRegister && errors.Is(refused, ErrExpired):
-			c.Expired, refused = true, nil
-		case m.Rule == ServerOnly:
-			return c, nil, refused // said before forwarding
-		}
+	if refused == nil {
+		conn.authenticated(c.Identity)
+		return c, nil
 	}
-	return c, refused, nil
+	switch {
+	case errors.Is(refused, certs.ErrPeer):
+		return c, refused // the next server would see the certificate of this one
+	case m.Rule == Anonymous:
+		refused = nil
+	case m.Rule == NodeRegister && errors.Is(refused, ErrExpired):
+		c.Expired, refused = true, nil
+	case m.Rule == ServerOnly:
+		return c, refused // said before forwarding
+	}
+	c.refused = refused
+	return c, nil
 }
 
 // waited is how long looking for the server that answers may take until the caller is
@@ -204,25 +223,30 @@ const waited = 100 * time.Millisecond
 
 // readmit looks at the caller again before this server answers: it may have waited until
 // it led, and known less of tokens before than it does now.
-func (s *Server) readmit(ctx context.Context, m Method, c *Call, env nomad.Envelope, refused error, begun time.Time) error {
-	if refused == nil && time.Since(begun) < waited {
+func (s *Server) readmit(ctx context.Context, m Method, c *Call, env nomad.Envelope, begun time.Time) error {
+	if c.refused == nil && time.Since(begun) < waited {
 		return nil
 	}
-	again, refused, err := s.admit(ctx, m, c.Conn, env)
+	again, err := s.admit(ctx, m, c.Conn, env)
 	if err != nil {
 		return err
 	}
 	*c = *again
-	return refused
+	return c.refused
 }
 
 // run answers one call, here or through another server.
-func (s *Server) run(ctx context.Context, m Method, conn *Conn, req Request) (out any, err error) {
+func (s *Server) run(ctx context.Context, m Method, conn *Conn, b *body) (out any, err error) {
 	if s.cfg.Observe != nil {
 		defer func(begun time.Time) { s.cfg.Observe(m.Name, time.Since(begun), err) }(time.Now())
 	}
-	c, refused, err := s.admit(ctx, m, conn, req.Envelope())
-	done, fault := s.audit(m, c, req, cmp.Or(err, refused))
+	defer b.end()
+	c, err := s.admit(ctx, m, conn, b.req.Envelope())
+	var bad error
+	if b.free() {
+		bad = b.decode(m)
+	}
+	done, fault := s.audit(m, c, b.req, cmp.Or(err, c.refused))
 	if fault != nil {
 		return nil, fault
 	}
@@ -231,31 +255,49 @@ func (s *Server) run(ctx context.Context, m Method, conn *Conn, req Request) (ou
 			out = nil
 		}
 	}()
-	if err != nil {
+	if err = cmp.Or(err, bad); err != nil {
 		return nil, err
 	}
-	env, looked := s.envelope(m, req), time.Now()
+	if m.Home != nil { // it may ask for any part of the request
+		if err := s.load(ctx, m, c, b); err != nil {
+			return nil, err
+		}
+	}
+	env, looked := s.envelope(m, b.req), time.Now()
 	err = s.routed(ctx, m, env, func(addr string) error {
 		if addr != "" {
-			out, err = s.forward(ctx, hop{addr, env.Region}, m, c, req)
+			if err = s.load(ctx, m, c, b); err == nil {
+				out, err = s.forward(ctx, hop{addr, env.Region}, m, c, b.req)
+			}
 			return err
 		}
-		if err := s.readmit(ctx, m, c, req.Envelope(), refused, looked); err != nil {
-			return err
-		}
-		if err := s.authorize(ctx, m, c, req.Envelope()); err != nil {
-			return err
-		}
-		begun := time.Now()
-		if out, err = s.watched(ctx, m, c, req); err == nil && !req.Envelope().Write && time.Since(begun) >= s.cfg.Recheck {
-			out, err = s.afterWait(ctx, m, c, req, out)
-		}
+		out, err = s.here(ctx, m, c, b, looked)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
 	return out, nil
+}
+
+// here answers one call on this server.
+func (s *Server) here(ctx context.Context, m Method, c *Call, b *body, looked time.Time) (any, error) {
+	env := b.req.Envelope()
+	if err := s.readmit(ctx, m, c, env, looked); err != nil {
+		return nil, err
+	}
+	if err := s.authorize(ctx, m, c, env); err != nil {
+		return nil, err
+	}
+	if err := s.load(ctx, m, c, b); err != nil {
+		return nil, err
+	}
+	begun := time.Now()
+	out, err := s.watched(ctx, m, c, b.req)
+	if err == nil && !env.Write && time.Since(begun) >= s.cfg.Recheck {
+		out, err = s.afterWait(ctx, m, c, b.req, out)
+	}
+	return out, err
 }
 
 // authorize finds out what the caller may do, and refuses who may not make the call.
@@ -273,6 +315,10 @@ func (s *Server) authorize(ctx context.Context, m Method, c *Call, env nomad.Env
 		return access.NeedManagement()
 	case m.Check.ask != nil:
 		return m.Check.ask(access, env)
+	case m.Check.first != nil:
+		err := m.Check.first(access, env)
+		access.asked.Store(false) // the handler asks, too
+		return err
 	}
 	return nil
 }
@@ -305,12 +351,12 @@ func (s *Server) unasked(m Method, c *Call) error {
 
 // runStream answers one streaming call whose handshake is done.
 func (s *Server) runStream(ctx context.Context, m Method, conn *Conn, stream *Stream) {
-	req := m.request()
-	if err := stream.Decode(req); err != nil {
+	b, err := stream.request(m, s.cfg.FrameTimeout)
+	if err != nil {
 		s.log.Debug("read stream request", "method", m.Name, "err", err)
 		return
 	}
-	err := s.stream(ctx, m, conn, req, stream)
+	err = s.stream(ctx, m, conn, b, stream)
 	if err != nil && ctx.Err() == nil {
 		if err := m.sendError(stream, err); err != nil {
 			s.log.Debug("end stream", "method", m.Name, "err", err)
@@ -318,21 +364,23 @@ func (s *Server) runStream(ctx context.Context, m Method, conn *Conn, stream *St
 	}
 }
 
-func (s *Server) stream(ctx context.Context, m Method, conn *Conn, req Request, stream *Stream) (err error) {
-	c, refused, err := s.admit(ctx, m, conn, req.Envelope())
-	done, fault := s.audit(m, c, req, cmp.Or(err, refused))
+func (s *Server) stream(ctx context.Context, m Method, conn *Conn, b *body, stream *Stream) (err error) {
+	c, err := s.admit(ctx, m, conn, b.req.Envelope())
+	bad := s.loadSmall(ctx, m, b)
+	req := b.req
+	done, fault := s.audit(m, c, req, cmp.Or(err, c.refused))
 	if fault != nil {
 		return fault
 	}
 	defer func() { err = done(err) }()
-	if err != nil {
+	if err = cmp.Or(err, bad); err != nil {
 		return err
 	}
 	var next *Stream
 	env, looked := s.envelope(m, req), time.Now()
 	err = s.routed(ctx, m, env, func(addr string) error {
 		if addr == "" {
-			return s.readmit(ctx, m, c, req.Envelope(), refused, looked)
+			return s.readmit(ctx, m, c, req.Envelope(), looked)
 		}
 		next, err = s.cfg.Peers.Stream(ctx, addr, m.Name)
 		return err
@@ -341,10 +389,10 @@ func (s *Server) stream(ctx context.Context, m Method, conn *Conn, req Request, 
 		return err
 	}
 	if next == nil {
-		if err := nomad.Whole(req); err != nil {
+		if err := s.authorize(ctx, m, c, req.Envelope()); err != nil {
 			return err
 		}
-		if err := s.authorize(ctx, m, c, req.Envelope()); err != nil {
+		if err := nomad.Whole(req); err != nil {
 			return err
 		}
 		return s.serve(ctx, m, c, req, stream)

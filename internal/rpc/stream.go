@@ -51,7 +51,7 @@ func (s *Stream) Decode(v any) error { return s.DecodeWithin(v, maxRequest) }
 
 // DecodeWithin receives one msgpack value of at most limit bytes.
 func (s *Stream) DecodeWithin(v any, limit int) error {
-	b, err := readValue(s.in, s.buf, limit)
+	b, err := readValue(s.in, s.buf, &intake{limit: limit})
 	s.buf = b
 	if err != nil {
 		return err
@@ -60,6 +60,21 @@ func (s *Stream) DecodeWithin(v any, limit int) error {
 		return fmt.Errorf("%w: %w", errBadValue, err)
 	}
 	return nil
+}
+
+// request receives the request of a streaming call, which comes within the time that a
+// frame may take.
+func (s *Stream) request(m Method, within time.Duration) (*body, error) {
+	if d, ok := s.conn.(interface{ SetReadDeadline(time.Time) error }); ok {
+		d.SetReadDeadline(time.Now().Add(within))
+		defer d.SetReadDeadline(time.Time{})
+	}
+	in := &intake{limit: streamedRequest}
+	raw, err := readValue(s.in, nil, in)
+	if err != nil {
+		return nil, err
+	}
+	return received(m, &raw, in)
 }
 
 // Read reads raw bytes.

@@ -32,13 +32,15 @@ var (
 	errTooLarge = fmt.Errorf("%w: too large", errBadValue)
 )
 
-// readValue reads exactly one msgpack value from r, of at most limit bytes, into
-// buf[:0]. Nothing is allocated for a length before its bytes arrive, and nesting
-// costs no stack.
-func readValue(r *bufio.Reader, buf []byte, limit int) ([]byte, error) {
+// readValue reads exactly one msgpack value from r into buf[:0], within the bounds of in.
+// Nothing is allocated for a length before its bytes arrive, and nesting costs no stack.
+func readValue(r *bufio.Reader, buf []byte, in *intake) ([]byte, error) {
 	buf = buf[:0]
-	containers, nils := limit/bytesPerContainer, limit/bytesPerNil
+	limit := in.limit
 	for pending := uint64(1); pending > 0; pending-- {
+		if err := in.pay(len(buf)); err != nil {
+			return buf, err
+		}
 		c, err := r.ReadByte()
 		if err != nil {
 			return buf, midway(err, len(buf))
@@ -48,16 +50,17 @@ func readValue(r *bufio.Reader, buf []byte, limit int) ([]byte, error) {
 		if size < 0 {
 			return buf, fmt.Errorf("%w: byte %#x begins no msgpack value", errBadValue, c)
 		}
+		in.values++
 		if items > 0 {
-			containers--
+			in.containers++
 		} else if c == 0xc0 {
-			nils--
+			in.nils++
 		}
-		if containers < 0 || nils < 0 {
+		if in.containers > limit/bytesPerContainer || in.nils > limit/bytesPerNil {
 			return buf, errTooLarge
 		}
 		if size > 0 {
-			if buf, err = readN(r, buf, uint64(size), limit); err != nil {
+			if buf, err = readN(r, buf, uint64(size), in); err != nil {
 				return buf, err
 			}
 			n := number(buf[len(buf)-size:])
@@ -66,14 +69,14 @@ func readValue(r *bufio.Reader, buf []byte, limit int) ([]byte, error) {
 				if c >= 0xc7 && c <= 0xc9 {
 					n++ // the type byte of an ext
 				}
-				buf, err = readN(r, buf, n, limit)
+				buf, err = readN(r, buf, n, in)
 			case items > 0:
 				pending, err = grow(pending, n*items, limit)
 			}
 		} else if raw || items > 0 {
 			n := fixed(c)
 			if raw {
-				buf, err = readN(r, buf, n, limit)
+				buf, err = readN(r, buf, n, in)
 			} else {
 				pending, err = grow(pending, n, limit)
 			}
@@ -154,13 +157,16 @@ func grow(pending, n uint64, limit int) (uint64, error) {
 }
 
 // readN appends the next n bytes of r to buf, in steps.
-func readN(r *bufio.Reader, buf []byte, n uint64, limit int) ([]byte, error) {
-	if n > math.MaxInt32 || len(buf)+int(n) > limit {
+func readN(r *bufio.Reader, buf []byte, n uint64, in *intake) ([]byte, error) {
+	if n > math.MaxInt32 || len(buf)+int(n) > in.limit {
 		return buf, errTooLarge
 	}
 	for left := int(n); left > 0; {
 		at := len(buf)
 		step := min(left, max(readStep, at))
+		if err := in.pay(at + step); err != nil {
+			return buf, err
+		}
 		if cap(buf)-at < step {
 			buf = append(buf, make([]byte, step)...)
 		} else {

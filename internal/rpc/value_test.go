@@ -35,12 +35,12 @@ func TestReadValueTakesExactlyOneValue(t *testing.T) {
 	}
 	in := bufio.NewReader(&wire)
 	for i := range want {
-		got, err := readValue(in, nil, maxRequest)
+		got, err := readValue(in, nil, &intake{limit: maxRequest})
 		if err != nil || !bytes.Equal(got, want[i]) {
 			t.Fatalf("readValue() of %T %v = %d bytes, %v, want %d bytes", values[i], values[i], len(got), err, len(want[i]))
 		}
 	}
-	if _, err := readValue(in, nil, maxRequest); err != io.EOF {
+	if _, err := readValue(in, nil, &intake{limit: maxRequest}); err != io.EOF {
 		t.Errorf("readValue() at the end = %v, want EOF", err)
 	}
 }
@@ -61,7 +61,7 @@ func TestReadValueForms(t *testing.T) {
 		"map32":    {0xdf, 0, 0, 0, 1, 0xa1, 'k', 0xc0},
 		"array32":  {0xdd, 0, 0, 0, 2, 1, 2},
 	} {
-		got, err := readValue(bufio.NewReader(bytes.NewReader(append(wire, 0x01))), nil, maxRequest)
+		got, err := readValue(bufio.NewReader(bytes.NewReader(append(wire, 0x01))), nil, &intake{limit: maxRequest})
 		if err != nil || !reflect.DeepEqual(got, wire) {
 			t.Errorf("%s: readValue() = %x, %v, want %x", name, got, err, wire)
 		}
@@ -82,12 +82,12 @@ func TestReadValueRefuses(t *testing.T) {
 		"nested arrays never end":   {bytes.Repeat([]byte{0x91}, 1<<16), io.ErrUnexpectedEOF},
 		"many arrays that multiply": {bytes.Repeat([]byte{0xdd, 0x03, 0xff, 0xff, 0xff}, 64), errTooLarge},
 	} {
-		_, err := readValue(bufio.NewReader(bytes.NewReader(c.wire)), nil, maxRequest)
+		_, err := readValue(bufio.NewReader(bytes.NewReader(c.wire)), nil, &intake{limit: maxRequest})
 		if !errors.Is(err, c.want) {
 			t.Errorf("%s: readValue() = %v, want %v", name, err, c.want)
 		}
 	}
-	if _, err := readValue(bufio.NewReader(bytes.NewReader([]byte{0xc1})), nil, maxRequest); err == nil {
+	if _, err := readValue(bufio.NewReader(bytes.NewReader([]byte{0xc1})), nil, &intake{limit: maxRequest}); err == nil {
 		t.Error("readValue() took a byte that begins no value")
 	}
 }
@@ -97,7 +97,7 @@ func TestLengthsAllocateNothing(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	for range 100 {
-		if _, err := readValue(bufio.NewReader(bytes.NewReader(claim)), nil, maxRequest); err == nil {
+		if _, err := readValue(bufio.NewReader(bytes.NewReader(claim)), nil, &intake{limit: maxRequest}); err == nil {
 			t.Fatal("readValue() took a string that never came")
 		}
 	}

@@ -18,11 +18,14 @@ func (s *Service) jobPlan(ctx context.Context, c *rpc.Call, req *nomad.JobPlanRe
 	if req.Job == nil {
 		return nil, nomad.Errorf(400, "job required for plan")
 	}
-	job, warnings, err := s.admitJob(c, req.Job, req.WriteRequest, func(job *nomad.Job) error {
-		if err := c.Access.Need(acl.InNamespace(job.Namespace, acl.SubmitJob, acl.PlanJob)); err != nil || !req.PolicyOverride {
-			return err
-		}
-		return c.Access.Need(acl.InNamespace(job.Namespace, acl.SentinelOverride))
+	job, warnings, err := s.admitJob(c, req.Job, req.WriteRequest, jobNeeds{
+		ops: []acl.NamespaceCapability{acl.SubmitJob, acl.PlanJob},
+		more: func(job *nomad.Job) error {
+			if !req.PolicyOverride {
+				return nil
+			}
+			return c.Access.Need(acl.InNamespace(job.Namespace, acl.SentinelOverride))
+		},
 	})
 	if err != nil {
 		return nil, err

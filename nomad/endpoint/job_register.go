@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"reflect"
@@ -19,11 +20,9 @@ func (s *Service) jobRegister(ctx context.Context, c *rpc.Call, req *nomad.JobRe
 	if req.Job == nil {
 		return nil, nomad.Errorf(400, "missing job for registration")
 	}
-	job, warnings, err := s.admitJob(c, req.Job, req.WriteRequest, func(job *nomad.Job) error {
-		if err := c.Access.Need(acl.InNamespace(job.Namespace, acl.SubmitJob, acl.RegisterJob)); err != nil {
-			return err
-		}
-		return needJob(c, job, req.PolicyOverride)
+	job, warnings, err := s.admitJob(c, req.Job, req.WriteRequest, jobNeeds{
+		ops:  []acl.NamespaceCapability{acl.SubmitJob, acl.RegisterJob},
+		more: func(job *nomad.Job) error { return needJob(c, job, req.PolicyOverride) },
 	})
 	if err != nil {
 		return nil, err
@@ -65,15 +64,25 @@ func (s *Service) jobRegister(ctx context.Context, c *rpc.Call, req *nomad.JobRe
 	return out, nil
 }
 
-// admitJob returns the job as it will be stored, complete and valid, and what
-// should be said about it. May asks whether the caller may do this with the job: it is
-// its own namespace that counts, and who may nothing there hears nothing of the rest.
-func (s *Service) admitJob(c *rpc.Call, given *nomad.Job, w nomad.WriteRequest, may func(*nomad.Job) error) (*nomad.Job, []string, error) {
-	job, err := s.completeJob(c, given, w)
+// maxParts bounds the groups and tasks of a job, as the HTTP API does: each takes thousands
+// of bytes once it has its defaults.
+const maxParts = 5_000
+
+// jobNeeds are the rights that a call with a job needs: one of ops in the job's namespace,
+// asked before anything else, and what more asks about the complete job.
+type jobNeeds struct {
+	ops  []acl.NamespaceCapability
+	more func(*nomad.Job) error
+}
+
+// admitJob returns the job as it will be stored, complete and valid, and the warnings about
+// it. A caller without the rights gets nothing but their error.
+func (s *Service) admitJob(c *rpc.Call, given *nomad.Job, w nomad.WriteRequest, need jobNeeds) (*nomad.Job, []string, error) {
+	job, err := s.completeJob(c, given, w, need.ops...)
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := may(job); err != nil {
+	if err := need.more(job); err != nil {
 		return nil, nil, err
 	}
 	if err := s.notOfServers(job); err != nil {
@@ -85,18 +94,24 @@ func (s *Service) admitJob(c *rpc.Call, given *nomad.Job, w nomad.WriteRequest, 
 	return job, warnings(job), s.fits(job)
 }
 
-// completeJob returns the job of a call with everything that it left open.
-func (s *Service) completeJob(c *rpc.Call, given *nomad.Job, w nomad.WriteRequest) (*nomad.Job, error) {
+// completeJob returns the job of a call with its defaults, for a caller with one of the
+// rights in the job's namespace.
+func (s *Service) completeJob(c *rpc.Call, given *nomad.Job, w nomad.WriteRequest, ops ...acl.NamespaceCapability) (*nomad.Job, error) {
+	namespace := cmp.Or(given.Namespace, namespaceOf(w.Namespace))
+	if w.Namespace != "" && w.Namespace != namespace {
+		return nil, nomad.Errorf(400, "mismatched request namespace %q and job namespace %q", w.Namespace, namespace)
+	}
+	if err := c.Access.Need(acl.InNamespace(namespace, ops...)); err != nil {
+		return nil, err
+	}
+	if err := boundParts(given); err != nil {
+		return nil, err
+	}
 	job := given
 	if c.Conn == nil { // it is still the caller's
 		job = nomad.Copy(given)
 	}
-	if job.Namespace == "" {
-		job.Namespace = namespaceOf(w.Namespace)
-	}
-	if w.Namespace != "" && w.Namespace != job.Namespace {
-		return nil, nomad.Errorf(400, "mismatched request namespace %q and job namespace %q", w.Namespace, job.Namespace)
-	}
+	job.Namespace = namespace
 	if job.Region == "" {
 		job.Region = s.cfg.Region
 	}
@@ -135,6 +150,18 @@ func (s *Service) notOfServers(job *nomad.Job) error {
 		return nil
 	}
 	return nomad.Errorf(400, "job %q can't be submitted with a ParentID: only the servers set it", job.ID)
+}
+
+// boundParts refuses a job with too many groups and tasks.
+func boundParts(job *nomad.Job) error {
+	n := len(job.TaskGroups)
+	for _, tg := range job.TaskGroups {
+		n += len(tg.Tasks)
+	}
+	if n > maxParts {
+		return nomad.Errorf(400, "the job has %d groups and tasks, at most %d are allowed", n, maxParts)
+	}
+	return nil
 }
 
 // fits refuses a valid job that has no place here.

@@ -110,11 +110,8 @@ func (s *Service) jobValidate(_ context.Context, c *rpc.Call, req *nomad.JobVali
 	if req.Job == nil {
 		return nil, nomad.Errorf(400, "missing job for validation")
 	}
-	job, err := s.completeJob(c, req.Job, req.WriteRequest)
+	job, err := s.completeJob(c, req.Job, req.WriteRequest, acl.ReadJob)
 	if err != nil {
-		return nil, err
-	}
-	if err := c.Access.Need(acl.InNamespace(job.Namespace, acl.ReadJob)); err != nil {
 		return nil, err
 	}
 	out := &nomad.JobValidateResponse{DriverConfigValidated: true, Warnings: joinLines(warnings(job))}

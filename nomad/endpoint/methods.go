@@ -34,9 +34,9 @@ func (s *Service) statusMethods() []rpc.Method {
 
 func (s *Service) jobMethods() []rpc.Method {
 	return []rpc.Method{
-		rpc.Handle("Job.Register", rpc.Token, rpc.Leader, s.jobRegister).Needs(rpc.Asked("ns:[submit-job register-job] of the job, and what it mounts")),
-		rpc.Handle("Job.Plan", rpc.Token, rpc.Leader, s.jobPlan).Needs(rpc.Asked("ns:[submit-job plan-job] of the job")),
-		rpc.Handle("Job.Validate", rpc.Token, rpc.Leader, s.jobValidate).Needs(rpc.Asked("ns:[read-job] of the job")),
+		rpc.Handle("Job.Register", rpc.Token, rpc.Leader, s.jobRegister).Needs(rpc.Asked("ns:[submit-job register-job] of the job, and what it mounts").First(acl.SubmitJob, acl.RegisterJob)),
+		rpc.Handle("Job.Plan", rpc.Token, rpc.Leader, s.jobPlan).Needs(rpc.Asked("ns:[submit-job plan-job] of the job").First(acl.SubmitJob, acl.PlanJob)),
+		rpc.Handle("Job.Validate", rpc.Token, rpc.Leader, s.jobValidate).Needs(rpc.Asked("ns:[read-job] of the job").First(acl.ReadJob)),
 		rpc.Handle("Job.Dispatch", rpc.Token, rpc.Leader, s.jobDispatch).Needs(rpc.InOneNamespace(acl.DispatchJob)),
 		rpc.Handle("Job.Deregister", rpc.Token, rpc.Leader, s.jobDeregister).Needs(rpc.Asked("ns:[submit-job purge-job deregister-job], the last to stop only")),
 		rpc.Handle("Job.BatchDeregister", rpc.Management, rpc.Leader, s.jobBatchDeregister),
