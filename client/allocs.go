@@ -232,6 +232,14 @@ func (s *allocSet) restore(allocs []*nomad.Allocation) {
 	}
 }
 
+// awaitRecovery waits until the drivers were asked once for the tasks of every allocation,
+// or ctx ends.
+func (s *allocSet) awaitRecovery(ctx context.Context) {
+	for _, h := range s.all() {
+		h.runner.AwaitRecovery(ctx)
+	}
+}
+
 // run holds the allocation and gives its runner a goroutine.
 func (s *allocSet) run(a *nomad.Allocation, r *allocrunner.Runner) {
 	h := &held{id: a.ID, runner: r, alloc: a, ended: make(chan struct{})}
@@ -341,8 +349,8 @@ func (s *allocSet) namespace(id string) (string, error) {
 	return h.alloc.Namespace, nil
 }
 
-// task checks the name of a task of an allocation. Started says whether the
-// runner has told of it.
+// task checks the name of a task of an allocation. Started reports whether the task
+// was ever started.
 func (s *allocSet) task(id, task string) (started bool, err error) {
 	h, err := s.find(id)
 	if err != nil {
@@ -354,10 +362,8 @@ func (s *allocSet) task(id, task string) (started bool, err error) {
 	if tg == nil || tg.Task(task) == nil {
 		return false, nomad.Errorf(http.StatusBadRequest, "unknown task name %q", task)
 	}
-	if h.status == nil || h.status.TaskStates[task] == nil {
-		return false, nil
-	}
-	return !h.status.TaskStates[task].StartedAt.IsZero(), nil
+	state := h.runner.States()[task]
+	return state != nil && !state.StartedAt.IsZero(), nil
 }
 
 // findOf is find for what is asked of one task, or of all when task is empty.

@@ -3,9 +3,9 @@
 // how they go, and cleans up after them. It also answers what servers and the
 // agent ask of a node: files, logs, stats, restarts, signals (methods.go).
 //
-//	new ──fingerprint──▶ registering ──Register, UpdateStatus──▶ attached
-//	                          ▲                                     │
-//	                          └──────"node not found"───────────────┘
+//	new ──fingerprint, restore──▶ registering ──Register, UpdateStatus──▶ attached
+//	                                   ▲                                     │
+//	                                   └──────"node not found"───────────────┘
 //
 // While attached, the node beats once per TTL and pulls. Losing the servers stops
 // nothing: tasks go on, and their ends are told when a server answers again.
@@ -120,12 +120,14 @@ type Client struct {
 	attached atomic.Bool         // the servers take the node for this agent
 	refusal  atomic.Pointer[string]
 
-	endLife   context.CancelFunc // of the allocations' runners
-	lastBeat  atomic.Int64       // unix nanoseconds
-	missed    atomic.Bool        // no server took the last one
-	ttl       atomic.Int64       // nanoseconds until the next beat
-	ready     chan struct{}      // closed when the node was ready first
-	readyOnce sync.Once
+	endLife  context.CancelFunc // of the allocations' runners
+	lastBeat atomic.Int64       // unix nanoseconds
+	missed   atomic.Bool        // no server took the last one
+	ttl      atomic.Int64       // nanoseconds until the next beat
+	ready    chan struct{}      // closed when the node was ready first
+	// restoredAll is closed when the allocations of an earlier agent were restored.
+	restoredAll chan struct{}
+	readyOnce   sync.Once
 }
 
 // New opens the node's state and makes a client of it. What is wrong with the
@@ -147,7 +149,7 @@ func New(cfg Config, parts Parts) (*Client, error) {
 
 func assemble(cfg Config, parts Parts, db *state.DB) (c *Client, err error) {
 	life, endLife := context.WithCancel(context.Background())
-	c = &Client{cfg: cfg, log: parts.Log, db: db, endLife: endLife, ready: make(chan struct{}), hurry: newSignal()}
+	c = &Client{cfg: cfg, log: parts.Log, db: db, endLife: endLife, ready: make(chan struct{}), restoredAll: make(chan struct{}), hurry: newSignal()}
 	if c.id, err = loadIdentity(cfg.StateDir, cfg.IntroToken, db, parts.Log); err != nil {
 		return nil, err
 	}
@@ -261,6 +263,10 @@ func (c *Client) HasAlloc(id string) bool {
 // Ready is closed when the servers know the node as ready for the first time.
 func (c *Client) Ready() <-chan struct{} { return c.ready }
 
+// Restored is closed when the allocations of an earlier agent were restored, so that
+// questions about them have an answer. A client that cannot do so ends.
+func (c *Client) Restored() <-chan struct{} { return c.restoredAll }
+
 // Healthy says whether the servers have heard of the node lately: a heartbeat is
 // missed after some seconds of trying.
 func (c *Client) Healthy() error {
@@ -298,9 +304,6 @@ func (c *Client) Stats() map[string]string {
 // node is ephemeral. It closes the state.
 func (c *Client) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
-	if c.local != nil {
-		defer c.local.AttachNode(c.id.id, c.rpc)()
-	}
 	group.Go(func() error { return c.drivers.Run(ctx) })
 	if err := c.prepare(ctx); err != nil {
 		c.endLife()
@@ -313,6 +316,10 @@ func (c *Client) Run(ctx context.Context) error {
 		return c.endOrphans(ctx, waiting)
 	})
 	c.awaitRestore(ctx, orphans)
+	close(c.restoredAll)
+	if c.local != nil {
+		defer c.local.AttachNode(c.id.id, c.rpc)()
+	}
 	group.Go(func() error { return c.watchDrivers(ctx) })
 	group.Go(func() error { return c.keepRegistered(ctx, c.attend) })
 	group.Go(func() error { return c.gc.Run(ctx) })
@@ -333,10 +340,12 @@ func (c *Client) Run(ctx context.Context) error {
 	return errors.Join(err, c.close())
 }
 
-// awaitRestore waits, for restorePatience, until orphans is closed.
+// awaitRestore waits, for restorePatience, until the drivers were asked for the tasks of
+// an earlier agent and orphans is closed.
 func (c *Client) awaitRestore(ctx context.Context, orphans <-chan struct{}) {
 	ctx, cancel := context.WithTimeout(ctx, restorePatience)
 	defer cancel()
+	c.allocs.awaitRecovery(ctx)
 	select {
 	case <-orphans:
 	case <-ctx.Done():

@@ -44,6 +44,7 @@ type Runner struct {
 	wake    chan struct{} // buffered 1: a state changed
 	changed chan struct{} // buffered 1: the same, for the health hook
 	over    chan struct{} // closed when Run has seen the last task end
+	begun   chan struct{} // closed when the tasks have runners, or never get any
 	reruns  chan chan error
 	gates   map[string]chan struct{} // owned by Run
 
@@ -72,7 +73,7 @@ func New(cfg Config) (*Runner, error) {
 	}
 	r := &Runner{
 		cfg: cfg, log: cfg.Log.With("alloc", cfg.Alloc.ID), group: group,
-		wake: make(chan struct{}, 1), changed: make(chan struct{}, 1), over: make(chan struct{}),
+		wake: make(chan struct{}, 1), changed: make(chan struct{}, 1), over: make(chan struct{}), begun: make(chan struct{}),
 		reruns: make(chan chan error),
 		gates:  map[string]chan struct{}{}, alloc: cfg.Alloc, deploy: cfg.Alloc.DeploymentStatus,
 		states: map[string]*nomad.TaskState{}, killing: map[string]bool{},
@@ -119,6 +120,7 @@ func (r *Runner) Restore() error {
 // Run runs the tasks until the last one is over, which is nil, or until ctx is
 // done: then the processes go on and Run returns ctx's error.
 func (r *Runner) Run(ctx context.Context) error {
+	defer r.setBegun()
 	if !r.finished() {
 		if err := r.run(ctx); err != nil {
 			return err
@@ -151,6 +153,7 @@ func (r *Runner) run(ctx context.Context) error {
 		work.Wait()
 		return ctx.Err()
 	case err != nil:
+		r.setBegun()
 		return r.fail(ctx, err)
 	}
 	return r.loop(ctx, &work)
@@ -170,10 +173,39 @@ func (r *Runner) begin(ctx context.Context, got prepared, work *sync.WaitGroup) 
 	r.mu.Lock()
 	r.tasks = tasks
 	r.mu.Unlock()
+	r.setBegun()
 	for name, t := range tasks {
 		r.goRun(ctx, work, name, t)
 	}
 	return nil
+}
+
+func (r *Runner) setBegun() {
+	select {
+	case <-r.begun: // only Run's goroutine closes it
+	default:
+		close(r.begun)
+	}
+}
+
+// AwaitRecovery returns when the drivers were asked once for the processes that an earlier
+// agent left, or when ctx ends. Run must be running.
+func (r *Runner) AwaitRecovery(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+		return
+	case <-r.begun:
+	}
+	r.mu.Lock()
+	tasks := r.tasks
+	r.mu.Unlock()
+	for _, t := range tasks {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.Asked():
+		}
+	}
 }
 
 // goRun runs one task beside the loop.

@@ -38,6 +38,7 @@ func (r *Runner) recover(ctx context.Context) (Move, error) {
 		case ctx.Err() != nil:
 			return "", ctx.Err()
 		}
+		r.setAsked()
 		r.log.Warn("recover task", "err", err)
 		if !failed {
 			failed = true
@@ -66,6 +67,12 @@ func (r *Runner) recoverOnce(ctx context.Context, h *drivers.TaskHandle) error {
 	defer cancel()
 	return r.cfg.Driver.RecoverTask(ctx, h)
 }
+
+// Asked is closed when the driver was asked once for the process of a stored handle, or
+// when there is no such handle. Recovery may go on after it.
+func (r *Runner) Asked() <-chan struct{} { return r.asked }
+
+func (r *Runner) setAsked() { r.askedOnce.Do(func() { close(r.asked) }) }
 
 // lost takes note that there is no process, for the reason err.
 func (r *Runner) lost(err error) Move {

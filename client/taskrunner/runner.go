@@ -72,6 +72,8 @@ type Runner struct {
 	skipDelay chan struct{} // closed when the servers say: no shutdown delay
 	restarts  chan restartRequest
 	done      chan struct{} // closed when the task is over and its hooks stopped
+	asked     chan struct{} // closed when the driver was asked once for a stored process
+	askedOnce sync.Once
 
 	// Owned by Run.
 	tracker *tracker
@@ -101,6 +103,7 @@ func New(cfg Config) *Runner {
 		skipDelay: make(chan struct{}),
 		restarts:  make(chan restartRequest),
 		done:      make(chan struct{}),
+		asked:     make(chan struct{}),
 		phase:     Pending,
 		local:     state.LocalState{Hooks: map[string]*state.HookState{}},
 		tracker:   newTracker(cfg.Alloc.Job, cfg.Alloc.Job.TaskGroup(cfg.Alloc.TaskGroup), cfg.Task),
@@ -127,7 +130,11 @@ func (r *Runner) Run(ctx context.Context) error {
 	if r.Phase() == Pending && len(r.state.Events) == 0 {
 		r.Emit(&nomad.TaskEvent{Type: nomad.TaskReceived})
 	}
+	defer r.setAsked()
 	for phase := r.Phase(); phase != Terminal; {
+		if phase != Recovering {
+			r.setAsked()
+		}
 		move, err := steps[phase](ctx)
 		if err != nil {
 			return err

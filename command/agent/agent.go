@@ -220,7 +220,10 @@ func (a *Agent) Run(ctx context.Context) error {
 		}
 	}
 	for _, ln := range a.http {
-		group.Go(func() error { return a.ended("HTTP API", parts, a.serveHTTP(parts, ln)) })
+		group.Go(func() error {
+			a.awaitRestore(parts)
+			return a.ended("HTTP API", parts, a.serveHTTP(parts, ln))
+		})
 	}
 	err := a.runClient(ctx, failed)
 	if failed.Err() == nil {
@@ -229,6 +232,18 @@ func (a *Agent) Run(ctx context.Context) error {
 	endParts()
 	err = errors.Join(err, group.Wait())
 	return errors.Join(err, a.close())
+}
+
+// awaitRestore waits until the client has restored its allocations: the API would not know
+// them before. Connections wait in the listener.
+func (a *Agent) awaitRestore(ctx context.Context) {
+	if a.client == nil {
+		return
+	}
+	select {
+	case <-a.client.Restored():
+	case <-ctx.Done():
+	}
 }
 
 // runClient runs the client until ctx ends or another part failed.

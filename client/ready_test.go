@@ -1,0 +1,100 @@
+package client_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/drivers/mock"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/plugins/drivers"
+)
+
+// slow is a driver that recovers a task when the node registers, or after a while.
+type slow struct {
+	echoing
+	registered func() bool
+	early      atomic.Bool // the node was registered first
+}
+
+func (d *slow) RecoverTask(ctx context.Context, h *drivers.TaskHandle) error {
+	for wait := time.After(500 * time.Millisecond); ; {
+		if d.registered() {
+			d.early.Store(true)
+			break
+		}
+		select {
+		case <-time.After(time.Millisecond):
+			continue
+		case <-wait:
+		}
+		break
+	}
+	return d.echoing.RecoverTask(ctx, h)
+}
+
+// A restarted node registers when its tasks are recovered: a caller that sees the node as
+// ready gets the logs of a task that ran all the time, and can run programs in it.
+func TestRestoredBeforeRegistered(t *testing.T) {
+	f, dir := startServer(t), nodeDir(t)
+	n := start(t, config(dir, f.addr()))
+	a := alloc(map[string]any{"run_for": "1h", "stdout_string": "hello"})
+	f.place(a)
+	f.until(t, "it runs", func() bool { return status(f, a) == nomad.AllocClientStatusRunning })
+	if err := n.stop(); err != nil {
+		t.Fatal(err)
+	}
+	tries := f.tries.Load()
+	driver := &slow{echoing: echoing{mock.New(testLog())}, registered: func() bool { return f.tries.Load() > tries }}
+	n = startWith(t, config(dir, f.addr()), driver)
+	<-n.Restored()
+	s, err := n.RPC().Stream(t.Context(), "FileSystem.Logs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := s.Encode(&nomad.FsLogsRequest{AllocID: a.ID, Task: "main", LogType: "stdout", PlainText: true}); err != nil {
+		t.Fatal(err)
+	}
+	var w nomad.StreamErrWrapper
+	if err := s.Decode(&w); err != nil || w.Error != nil || string(w.Payload) != "hello" {
+		t.Errorf("logs of a restored task = %q, %+v, %v", w.Payload, w.Error, err)
+	}
+	<-n.Ready()
+	if driver.early.Load() {
+		t.Error("the node was registered before its task was recovered")
+	}
+	st, err := n.RPC().Stream(t.Context(), "Allocations.Exec")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, exit, err := execIn(st, &nomad.AllocExecRequest{AllocID: a.ID, Task: "main", Cmd: []string{"x"}}, "in"); err != nil || exit == nil {
+		t.Errorf("exec in a restored task = %+v, %v", exit, err)
+	}
+}
+
+// A driver that does not answer keeps the node from registering only for a while.
+func TestRecoveryDoesNotHoldTheNode(t *testing.T) {
+	f, dir := startServer(t), nodeDir(t)
+	n := start(t, config(dir, f.addr()))
+	a := alloc(map[string]any{"run_for": "1h"})
+	f.place(a)
+	f.until(t, "it runs", func() bool { return status(f, a) == nomad.AllocClientStatusRunning })
+	if err := n.stop(); err != nil {
+		t.Fatal(err)
+	}
+	n = startWith(t, config(dir, f.addr()), hung{echoing{mock.New(testLog())}})
+	<-n.Ready()
+	if !n.HasAlloc(a.ID) {
+		t.Error("the allocation is unknown")
+	}
+}
+
+// hung is a driver that does not answer RecoverTask.
+type hung struct{ echoing }
+
+func (hung) RecoverTask(ctx context.Context, _ *drivers.TaskHandle) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
