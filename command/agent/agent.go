@@ -17,6 +17,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/client"
 	"github.com/open-nomad/open-nomad/command/agent/httpapi"
+	"github.com/open-nomad/open-nomad/command/agent/parse"
 	"github.com/open-nomad/open-nomad/internal/audit"
 	"github.com/open-nomad/open-nomad/internal/certs"
 	"github.com/open-nomad/open-nomad/internal/connlimit"
@@ -102,7 +103,7 @@ func (a *Agent) open(w io.Writer) (err error) {
 	a.api = httpapi.New(httpapi.Config{
 		RPC: a, Agent: a, Region: a.set.Region, MaxBody: maxBody, Headers: a.set.HTTPAPIResponseHeaders,
 		Debug: a.set.EnableDebug, IsServer: a.set.Server.Enabled, Members: a.members(), Keys: a.gossipKeys(), Audit: a.audit, Log: a.log,
-		Callers: a, ACL: a.set.ACL.Enabled,
+		Callers: a, ACL: a.set.ACL.Enabled, Parse: parse.New().Parse,
 	})
 	if a.set.Client.Enabled {
 		return a.openClient()

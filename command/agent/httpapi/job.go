@@ -10,7 +10,6 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/jobspec"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
@@ -258,28 +257,17 @@ func jobStatuses(r *request, q *nomad.JobStatusesRequest) error {
 // jobParse turns HCL into the JSON of a job. It runs on the agent that is asked, which
 // first asks what the caller may do: reading HCL takes time.
 func (s *Server) jobParse(r *request) (any, error) {
-	return s.forCallers(acl.InNamespace(r.namespace(), acl.ParseJob, acl.SubmitJob), parseJob)(r)
+	return s.forCallers(acl.InNamespace(r.namespace(), acl.ParseJob, acl.SubmitJob), s.parseJob)(r)
 }
 
-func parseJob(r *request) (any, error) {
-	var b struct {
-		JobHCL       string
-		Variables    string
-		Canonicalize bool
-	}
+func (s *Server) parseJob(r *request) (any, error) {
+	var b api.JobsParseRequest
 	if err := r.decode(&b); err != nil {
 		return nil, err
 	}
 	if b.JobHCL == "" {
 		return nil, nomad.Errorf(http.StatusBadRequest, "Job spec is empty")
 	}
-	job, err := jobspec.Parse(jobspec.Config{Filename: "input.hcl", Source: []byte(b.JobHCL), VarContent: b.Variables, Strict: true})
-	if err != nil {
-		return nil, nomad.Errorf(http.StatusBadRequest, "%v", err)
-	}
-	if b.Canonicalize {
-		job.Canonicalize()
-	}
-	out, err := json.Marshal(job)
+	out, err := s.cfg.Parse(r.Context(), &b)
 	return rawJSON(out), err
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/internal/audit"
 	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
@@ -74,7 +75,9 @@ type Config struct {
 	Callers  Callers
 	ACL      bool       // callers need rights
 	Audit    *audit.Log // nil keeps no record of requests
-	Log      *slog.Logger
+	// Parse turns the text of a job into its JSON within bounds of memory and time.
+	Parse func(context.Context, *api.JobsParseRequest) ([]byte, error)
+	Log   *slog.Logger
 }
 
 // Server answers HTTP requests. It is an http.Handler.
