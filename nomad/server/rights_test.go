@@ -391,8 +391,7 @@ func TestVariablesForWriters(t *testing.T) {
 	}
 }
 
-// Nodes read their own allocations and those of their pool, and themselves; no job, no
-// variable, no other's.
+// Nodes read nodes and the members; no job and no variable.
 func TestWhatNodesMay(t *testing.T) {
 	g := twoNamespaces(t)
 	other := join(t, g.s.RPCAddr())
@@ -402,9 +401,8 @@ func TestWhatNodesMay(t *testing.T) {
 		req    func() rpc.Request
 		may    bool
 	}{
-		"an allocation": {"Alloc.GetAlloc", func() rpc.Request { return &nomad.AllocSpecificRequest{AllocID: a.ID} }, true},
-		"a node":        {"Node.GetNode", func() rpc.Request { return &nomad.NodeSpecificRequest{NodeID: g.node.node.ID} }, true},
-		"members":       {"Status.Members", func() rpc.Request { return &nomad.GenericRequest{} }, true},
+		"a node":  {"Node.GetNode", func() rpc.Request { return &nomad.NodeSpecificRequest{NodeID: g.node.node.ID} }, true},
+		"members": {"Status.Members", func() rpc.Request { return &nomad.GenericRequest{} }, true},
 		"a job": {"Job.GetJob", func() rpc.Request {
 			return &nomad.JobSpecificRequest{JobID: "j", QueryOptions: nomad.QueryOptions{Namespace: "a"}}
 		}, false},

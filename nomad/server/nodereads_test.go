@@ -1,0 +1,75 @@
+package server_test
+
+import (
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// aboutAlloc fills in whatever a request can name of an allocation.
+func aboutAlloc(req rpc.Request, a *nomad.Allocation, eval string) {
+	for name, value := range map[string]any{"AllocID": a.ID, "AllocIDs": []string{a.ID}, "JobID": a.JobID, "NodeID": a.NodeID, "EvalID": eval,
+		"Task": "t", "Text": a.ID[:4], "Prefix": a.ID[:4], "Context": nomad.ContextAllocs} {
+		field := reflect.ValueOf(req).Elem().FieldByName(name)
+		if field.IsValid() && field.Type() == reflect.TypeOf(value) {
+			field.Set(reflect.ValueOf(value))
+		}
+	}
+}
+
+// A node reads no allocation of another one, whichever method it calls, with its identity or
+// its secret; its own it reads.
+func TestNodesReadNoOthersAllocations(t *testing.T) {
+	g := twoNamespaces(t)
+	other, a := join(t, g.s.RPCAddr()), g.alloc["a"]
+	own := func(secret string) *nomad.Allocation {
+		return got[nomad.SingleAllocResponse](g.guarded, secret, "Alloc.GetAlloc", &nomad.AllocSpecificRequest{AllocID: a.ID}).Alloc
+	}
+	for _, secret := range []string{g.node.jwt, g.node.node.SecretID} {
+		if shown := own(secret); shown == nil || shown.SignedIdentities != nil {
+			t.Errorf("a node reads its allocation: %+v", shown)
+		}
+	}
+	for what, secret := range map[string]string{"identity": other.jwt, "secret": other.node.SecretID} {
+		for _, m := range g.s.Methods() {
+			if m.Stream || m.Rule == rpc.ServerOnly {
+				continue
+			}
+			for _, namespace := range []string{"a", "*"} {
+				req := m.NewRequest()
+				aboutAlloc(req, a, g.eval["a"])
+				aim(req, secret)
+				if q, ok := req.(interface{ Query() *nomad.QueryOptions }); ok {
+					q.Query().Namespace = namespace
+				}
+				out := m.NewResponse()
+				if err := other.call(m.Name, req, out); err != nil {
+					continue
+				}
+				text, err := nomad.Encode(out)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if strings.Contains(string(text), a.ID) {
+					t.Errorf("%s answers a node that shows its %s with the allocation of another one", m.Name, what)
+				}
+			}
+		}
+		for _, topic := range []nomad.Topic{nomad.TopicAllocation, nomad.TopicJob, nomad.TopicEvaluation, nomad.TopicDeployment, nomad.TopicAll} {
+			req := in("*", topics(string(topic)+":*"))
+			req.AuthToken = secret
+			if _, err := follow(t, g.s, req); !errors.Is(err, nomad.ErrPermissionDenied) {
+				t.Errorf("a node that shows its %s reads events of the topic %s: %v", what, topic, err)
+			}
+		}
+	}
+	// An identity outlives the node: it then reads nothing.
+	g.must("Node.BatchDeregister", &nomad.NodeBatchDeregisterRequest{NodeIDs: []string{g.node.node.ID}}, nil)
+	if shown := own(g.node.jwt); shown != nil {
+		t.Errorf("a purged node reads %+v", shown)
+	}
+}
