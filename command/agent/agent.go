@@ -159,7 +159,8 @@ func (a *Agent) openClient() error {
 		return err
 	}
 	a.super = supervise.NewClient(filepath.Join(cfg.StateDir, "supervise"), a.log)
-	parts := client.Parts{Drivers: a.set.drivers(a.log, a.super), API: a.api.TaskSocket(), TLS: a.certs, Log: a.log}
+	own := []string{cfg.StateDir, filepath.Join(a.data.path, "server")}
+	parts := client.Parts{Drivers: a.set.drivers(a.log, a.super, own), API: a.api.TaskSocket(), TLS: a.certs, Log: a.log}
 	if a.server != nil {
 		parts.Server = a.server
 	}

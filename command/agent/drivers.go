@@ -12,12 +12,13 @@ import (
 )
 
 // drivers makes the drivers of this client: those that the options allow. The mock
-// driver is for tests: -dev has it, and an agent with a plugin block for it.
-func (s *Settings) drivers(log *slog.Logger, super *supervise.Client) []drivers.Driver {
+// driver is for tests: -dev has it, and an agent with a plugin block for it. Tasks do not see the
+// agent's own directories.
+func (s *Settings) drivers(log *slog.Logger, super *supervise.Client, own []string) []drivers.Driver {
 	allow := list(s.option("driver.allowlist", "driver.whitelist"))
 	deny := list(s.option("driver.denylist", "driver.blacklist"))
 	var out []drivers.Driver
-	for _, d := range []drivers.Driver{exec2.New(log, super), rawexec.New(log, super), mock.New(log)} {
+	for _, d := range []drivers.Driver{exec2.New(log, super, own...), rawexec.New(log, super), mock.New(log)} {
 		name := d.Name()
 		switch {
 		case slices.Contains(deny, name), len(allow) > 0 && !slices.Contains(allow, name):

@@ -50,12 +50,14 @@ type Driver struct {
 	log   *slog.Logger
 	super *supervise.Client
 	watch *watch
+	own   []string // directories of the agent, which no task may see
 }
 
-// New returns the driver with the default settings.
-func New(log *slog.Logger, super *supervise.Client) *Driver {
+// New returns the driver with the default settings. No task sees what is in the directory of the
+// supervisor, or in the agent's own directories.
+func New(log *slog.Logger, super *supervise.Client, own ...string) *Driver {
 	log = log.With("driver", Name)
-	return &Driver{log: log, super: super, watch: newWatch(log), Settings: process.NewSettings(Name, settings{Plugin: config.DefaultPlugin()}, decodeSettings),
+	return &Driver{log: log, super: super, own: outermost(append(own, super.Dir())), watch: newWatch(log), Settings: process.NewSettings(Name, settings{Plugin: config.DefaultPlugin()}, decodeSettings),
 		Tasks: process.Tasks{Driver: Name, DefaultStop: syscall.SIGINT, Supervisor: super}}
 }
 
@@ -225,6 +227,9 @@ func demands(t config.Task) error {
 func (d *Driver) spec(set settings, cfg *drivers.TaskConfig, t config.Task, acc process.Account) (*supervise.Spec, error) {
 	p, err := policy(set.Plugin, cfg, t, acc)
 	if err != nil {
+		return nil, err
+	}
+	if err := d.hideAgent(p, cfg.AllocDir); err != nil {
 		return nil, err
 	}
 	if err := filter(set, t, p); err != nil {

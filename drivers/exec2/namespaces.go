@@ -33,6 +33,13 @@ func isolate(p *sandbox.Policy, cfg *drivers.TaskConfig) error {
 	}
 	p.PrivatePID, p.PrivateIPC, p.NetNS = true, true, cfg.NetNS
 	p.Mounts = &sandbox.Mounts{Hide: hiddenDirs, View: ownAllocation(cfg), Tmp: own, Proc: true}
+	if os.Geteuid() != 0 && cfg.LogDir != "" { // the files there are the task's user's, who could change them
+		logs, err := inAlloc(cfg, cfg.LogDir)
+		if err != nil {
+			return err
+		}
+		show(p, sandbox.Bind{Source: logs, Target: logs.Name, Beneath: logs.Beneath, ReadOnly: true}, "r")
+	}
 	for _, m := range cfg.Mounts {
 		b, err := volume(cfg, m)
 		if err != nil {

@@ -62,7 +62,14 @@ func unprivileged(t *testing.T, k testkernel.Kernel, lacks string) {
 	besideUnprivileged(t, f)
 	if own {
 		ownFiles(t, f)
+		agentHidden(t, f)
+		f.run(sh(f, "echo kept; echo forged > $NOMAD_ALLOC_DIR/logs/web.stdout.0")).want(t, 2, "kept\n")
 	} else {
+		all := sh(f, "true")
+		unveil(all.Config.AsValueMap(), "r:/", func(v cty.Value) { all.Config = v })
+		if _, err := f.StartTask(t.Context(), all); err == nil || !strings.Contains(err.Error(), "agent's own files") {
+			t.Errorf("StartTask() with / unveiled = %v, want a refusal: nothing would hide the agent's files", err)
+		}
 		ipc := f.run(f.probeTask("shm", "0"))
 		ipc.want(t, 0, "operation not permitted")
 	}

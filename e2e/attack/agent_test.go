@@ -37,17 +37,23 @@ func (g *ground) startHost(block string, env ...string) *host {
 		t.Fatal(err)
 	}
 	h := &host{ground: g, slice: filepath.Base(g.dir) + ".slice"}
+	user, self := g.lowerAgent(self)
 	cfg := filepath.Join(g.dir, "agent.hcl")
 	text := fmt.Sprintf("client {\n  cgroup_parent = %q\n  %s\n}\nplugin \"exec2\" {\n  config {\n    unveil_by_task = true\n    unveil_paths = [\"rx:%s/granted\"]\n    %s\n  }\n}\n", h.slice, g.clientBlock, g.dir, block)
 	if err := os.WriteFile(cfg, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
+	}
+	if user != nil {
+		if err := os.Chown(cfg, int(user.Uid), int(user.Gid)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	log, err := os.Create(filepath.Join(g.dir, "agent.log"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer log.Close()
-	h.Agent, err = cluster.Start(t.Context(), cluster.Options{Bin: self, Dir: filepath.Join(g.dir, "agent"), Log: log,
+	h.Agent, err = cluster.Start(t.Context(), cluster.Options{Bin: self, Dir: filepath.Join(g.dir, "agent"), Log: log, User: user,
 		Args: []string{"-server", "-client", "-bootstrap-expect=1", "-bind=127.0.0.1", "-data-dir=" + g.targets.DataDir, "-config=" + cfg},
 		Env:  append([]string{"AWS_SECRET_ACCESS_KEY=" + canary, "AGENT_ONLY=" + canary, "VAULT_TOKEN=" + canary, "LD_LIBRARY_PATH=/" + canary}, env...)})
 	if err != nil {
@@ -204,6 +210,9 @@ func (h *host) settle(s situation) {
 	al := h.run(job("neighbour", "service", s, h.task("neighbour", s, "stay", canary)), "running")
 	h.within("the neighbour", func() bool { return strings.HasPrefix(h.log(al, "neighbour"), "up") })
 	o.NeighbourDir = filepath.Join(o.DataDir, "alloc", al.ID)
+	if h.agentUser != "" {
+		o.Neighbour = h.taskOf(al.ID)
+	}
 	groups := h.groups("*/" + al.ID + ".neighbour.scope")
 	for _, dir := range groups {
 		o.OwnGroups = append(o.OwnGroups, strings.Replace(dir, al.ID+".neighbour", "ALLOC.probe", 1))

@@ -2,6 +2,7 @@ package attack_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -35,6 +36,7 @@ type ground struct {
 	targets attack.Targets
 
 	clientBlock string // more of the agent's client block
+	agentUser   string // who the agent runs as; "" is root
 }
 
 func newGround(t *testing.T) *ground {
@@ -61,6 +63,7 @@ func newGround(t *testing.T) *ground {
 	g.copyProbe(g.targets.Setuid, 0o755|os.ModeSetuid)
 	g.layFiles()
 	g.laySockets()
+	g.laySession()
 	g.layIPC()
 	g.targets.Root, g.targets.User = g.victim("root"), g.victim(namedUser)
 	g.targets.UserID, _ = lookup(t, namedUser)
@@ -238,6 +241,35 @@ func (g *ground) laySockets() {
 	}
 	t.Cleanup(func() { c.Close() })
 	o.TCP, o.UDP = l.Addr().(*net.TCPAddr).Port, c.LocalAddr().(*net.UDPAddr).Port
+}
+
+// sessions is where the sockets of users' sessions are.
+const sessions = "/run/user"
+
+// laySession listens where services of a session of the named user would.
+func (g *ground) laySession() {
+	t := g.t
+	t.Helper()
+	uid, gid := lookup(t, namedUser)
+	dir := filepath.Join(sessions, strconv.Itoa(uid))
+	for _, at := range []string{sessions, dir} {
+		if err := os.Mkdir(at, 0o755); err == nil {
+			t.Cleanup(func() { os.Remove(at) }) //nolint:errcheck // another test may use it
+		} else if !errors.Is(err, os.ErrExist) {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chown(dir, uid, gid); err != nil {
+		t.Fatal(err)
+	}
+	chmod(t, dir, 0o700)
+	g.targets.SessionSocket = filepath.Join(dir, filepath.Base(g.dir))
+	l, err := net.Listen("unix", g.targets.SessionSocket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	chmod(t, g.targets.SessionSocket, 0o777)
 }
 
 // layIPC makes what is shared by number or name, open to all.

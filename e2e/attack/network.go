@@ -140,6 +140,10 @@ var connectOperations = []Operation{
 	{Name: "connect/path", Why: "before ABI 9 Landlock has no right for sockets in the file system: their modes decide, and this one is open to all", try: func(t *Targets) error { return connectUnix(t.Socket, unix.SOCK_STREAM) }},
 	{Name: "connect/path-datagram", Why: "as connect/path", try: func(t *Targets) error { return connectUnix(t.SocketDgram, unix.SOCK_DGRAM) }},
 	{Name: "connect/run", try: func(t *Targets) error { return connectUnix(t.RunSocket, unix.SOCK_STREAM) }},
+	{Name: "files/supervisor-secret", try: opener(unix.O_RDONLY, func(t *Targets) string {
+		return filepath.Join(filepath.Dir(t.SupervisorSocket), "secret")
+	})},
+	{Name: "connect/user-session", try: func(t *Targets) error { return connectUnix(t.SessionSocket, unix.SOCK_STREAM) }},
 	{Name: "connect/supervisor", try: func(t *Targets) error { return connectUnix(t.SupervisorSocket, unix.SOCK_STREAM) }},
 	{Name: "connect/docker", try: func(t *Targets) error { return connectUnix("/var/run/docker.sock", unix.SOCK_STREAM) }},
 	{Name: "connect/d-bus", try: func(t *Targets) error { return connectUnix("/run/dbus/system_bus_socket", unix.SOCK_STREAM) }},

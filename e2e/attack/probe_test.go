@@ -55,6 +55,7 @@ func TestProbeSucceedsUnconfined(t *testing.T) {
 	}
 	defer l.Close()
 	g.targets.SupervisorSocket, g.targets.HTTP = l.Addr().String(), g.targets.TCP
+	lay(t, filepath.Join(g.dir, "secret"), 0o600) // beside the socket
 	cmd := exec.Command(g.probe, "run", g.writeTargets())
 	cmd.Env = []string{"NOMAD_TASK_DIR=" + alloc + "/probe/local", "NOMAD_SECRETS_DIR=" + alloc + "/probe/secrets",
 		"NOMAD_ALLOC_DIR=" + alloc + "/alloc", "AGENT=" + canary, "LD_EVIL=1", "GLIBC_TUNABLES=evil"}

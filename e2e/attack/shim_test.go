@@ -15,19 +15,30 @@ import (
 // of Landlock; 0 is one without.
 const shimABI = "ATTACK_LANDLOCK_ABI"
 
-// underShim runs this program again below an older kernel, and ends as it does.
-func underShim(abi string) int {
+// shimAlone names the variable that makes the agent run where user namespaces are forbidden.
+const shimAlone = "ATTACK_NO_USER_NAMESPACES"
+
+// simulated is the kernel that the variables ask for; false for the one that runs.
+func simulated() (testkernel.Kernel, bool) {
+	abi, alone := os.Getenv(shimABI), os.Getenv(shimAlone) != ""
+	if abi == "" {
+		return testkernel.Kernel{NoUserNamespaces: alone}, alone
+	}
 	n, err := strconv.Atoi(abi)
 	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 2
+		panic(err)
 	}
+	return testkernel.Kernel{LandlockABI: n, NoLandlock: n == 0, NoUserNamespaces: alone}, true
+}
+
+// underShim runs this program again below a simulated kernel, and ends as it does.
+func underShim(k testkernel.Kernel) int {
 	cmd := exec.Command(os.Args[0], os.Args[1:]...)
-	cmd.Env = append(os.Environ(), shimABI+"=") // the last of a name counts
+	cmd.Env = append(os.Environ(), shimABI+"=", shimAlone+"=") // the last of a name counts
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT)
-	if err := (testkernel.Kernel{LandlockABI: n, NoLandlock: n == 0}).Start(cmd); err != nil {
+	if err := k.Start(cmd); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 2
 	}

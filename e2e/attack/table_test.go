@@ -34,6 +34,8 @@ type situation struct {
 	session bool   // through alloc exec, beside a task
 	abi     string // of Landlock, simulated; "" is the kernel's
 	block   string // more of the plugin's block
+	agent   string // user of the agent; "" is root
+	alone   bool   // user namespaces are forbidden
 	allows  []reason
 }
 
@@ -220,6 +222,10 @@ func probe(t *testing.T, s situation) map[string]string {
 	if s.abi != "" {
 		env = []string{shimABI + "=" + s.abi}
 	}
+	if s.alone {
+		env = append(env, shimAlone+"=1")
+	}
+	g.agentUser = s.agent
 	h := g.startHost(s.block, env...)
 	h.settle(s)
 	mate := h.task("mate", s, "stay", canary)

@@ -25,6 +25,7 @@ type Targets struct {
 	Socket, SocketDgram     string // sockets in Dir
 	SupervisorSocket        string
 	RunSocket               string // a socket in /run that is open to all
+	SessionSocket           string // in the /run/user directory of the user, open to all by its own mode
 
 	Shm, Sem, Msg int    // System V IPC, all with mode 0666
 	Queue         string // a POSIX message queue

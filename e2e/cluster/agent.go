@@ -38,6 +38,8 @@ type Options struct {
 	// Secret is for agents with access control: that of the first token, a UUID. The
 	// token is made when the agent starts, unless it is there; Client has it.
 	Secret string
+	// User is who the agent runs as, nil for the caller.
+	User *syscall.Credential
 }
 
 // Agent is a running agent.
@@ -76,7 +78,7 @@ func Start(ctx context.Context, o Options) (*Agent, error) {
 	a.cmd = exec.Command(o.Bin, append([]string{"agent", "-config=" + cfg}, o.Args...)...)
 	a.cmd.Env = append(os.Environ(), o.Env...)
 	a.cmd.Stdout, a.cmd.Stderr = o.Log, o.Log
-	a.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	a.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: o.User}
 	if err := a.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start agent: %w", err)
 	}
@@ -112,7 +114,15 @@ func (a *Agent) writeConfig() (string, error) {
 	}
 	name := filepath.Join(a.Dir, "ports.hcl")
 	text := fmt.Sprintf("ports {\n  http = %d\n  rpc  = %d\n  serf = %d\n}\n", a.HTTP, a.RPC, a.Serf)
-	return name, os.WriteFile(name, []byte(text), 0o600)
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil || a.User == nil {
+		return name, err
+	}
+	for _, at := range []string{a.Dir, name} {
+		if err := os.Chown(at, int(a.User.Uid), int(a.User.Gid)); err != nil {
+			return name, err
+		}
+	}
+	return name, nil
 }
 
 // Address is the URL of the agent's HTTP API.

@@ -37,6 +37,9 @@ func NewClient(dir string, log *slog.Logger) *Client {
 	return c
 }
 
+// Dir is the supervisor's directory, which no task may see.
+func (c *Client) Dir() string { return c.dir }
+
 // Start starts a task and returns when its program has been executed. A failure
 // of the task itself is a *proc.StartError.
 func (c *Client) Start(ctx context.Context, spec *Spec) (*proc.Task, error) {

@@ -1,0 +1,67 @@
+package exec2
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+
+	"github.com/open-nomad/open-nomad/internal/sandbox"
+)
+
+// outermost leaves out directories that lie in others of them.
+func outermost(dirs []string) []string {
+	var out []string
+	for i, dir := range dirs {
+		if !slices.ContainsFunc(dirs, func(d string) bool { return d != dir && below(dir, d) }) && !slices.Contains(dirs[:i], dir) {
+			out = append(out, dir)
+		}
+	}
+	return out
+}
+
+// hideAgent keeps the agent's directories from the task. A path that leads into one cannot be
+// granted. Where the task has a mount namespace the directories look empty; where it has none,
+// a path around one of them cannot be granted either, for nothing would hide it.
+func (d *Driver) hideAgent(p *sandbox.Policy, allocDir string) error {
+	var hide []string
+	for _, dir := range d.own {
+		real, err := filepath.EvalSymlinks(dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("hide the directory of the agent: %w", err)
+		}
+		hide = append(hide, real)
+	}
+	for _, path := range p.Files.Paths {
+		if path.Optional || path.Beneath == allocDir {
+			continue // a default, or in the allocation without links
+		}
+		if err := checkGrant(p, path, hide); err != nil {
+			return err
+		}
+	}
+	if p.Mounts == nil {
+		return nil
+	}
+	p.Mounts.Hide = slices.Concat(p.Mounts.Hide, hide)
+	return nil
+}
+
+// checkGrant refuses a path by which the task would reach a directory of the agent.
+func checkGrant(p *sandbox.Policy, path sandbox.Path, hidden []string) error {
+	name := filepath.Join(path.Beneath, path.Name)
+	real, err := filepath.EvalSymlinks(name)
+	if err != nil {
+		real = name // the sandbox opens it, or says why not
+	}
+	for _, dir := range hidden {
+		if below(real, dir) || p.Mounts == nil && below(dir, real) {
+			return fmt.Errorf("unveil: %s leads to the agent's own files in %s", name, dir)
+		}
+	}
+	return nil
+}
