@@ -3,7 +3,7 @@
 // A short HCL text can stand for any amount of memory: loops and functions multiply. No
 // count of steps or elements is right for every function of the language, so the kernel
 // holds the bounds: a process has maxMemory of data and maxTime of processor and wall
-// time, and no files. Two run at a time. The budget of package jobspec still applies
+// time, and writes no files. Two run at a time. The budget of package jobspec still applies
 // inside, and refuses most hostile texts earlier and with their place.
 //
 //	Parser ──exec(/proc/self/exe, argv[0] = entry)──▶ limits ──▶ jobspec.Parse ──▶ JSON or error text

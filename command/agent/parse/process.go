@@ -71,7 +71,6 @@ func limit() error {
 		{"processor time", unix.RLIMIT_CPU, seconds},
 		{"file size", unix.RLIMIT_FSIZE, 0},
 		{"core size", unix.RLIMIT_CORE, 0},
-		{"open files", unix.RLIMIT_NOFILE, 8},
 	} {
 		if err := unix.Setrlimit(l.which, &unix.Rlimit{Cur: l.most, Max: l.most}); err != nil {
 			return fmt.Errorf("limit the %s: %w", l.what, err)
