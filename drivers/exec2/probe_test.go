@@ -32,6 +32,16 @@ func probe(what string, args []string) int {
 		err = unix.Kill(pid, 0)
 	case "chmod":
 		err = os.Chmod(args[0], 0o777)
+	case "flood-files": // the files of a name and a number
+		n, _ := strconv.Atoi(args[1])
+		for i := range n {
+			unix.Open(args[0]+strconv.Itoa(i%1000), unix.O_RDONLY, 0) //nolint:errcheck // it is refused
+		}
+	case "flood-calls":
+		n, _ := strconv.Atoi(args[0])
+		for range n {
+			unix.Unshare(unix.CLONE_NEWUSER) //nolint:errcheck // it is refused
+		}
 	case "userns":
 		err = unix.Unshare(unix.CLONE_NEWUSER)
 	case "clone-userns":

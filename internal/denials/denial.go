@@ -2,7 +2,6 @@ package denials
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -162,17 +161,6 @@ func hostArch() string {
 		return ""
 	}
 	return strconv.FormatUint(uint64(info.ID), 16)
-}
-
-// noise are refusals that every program meets and none minds: the C library looks for
-// the old names of locales whenever one is set, and tries clone3 before clone.
-var noise = []Denial{
-	{Layer: Landlock, Rule: "fs.read_file", Path: "/etc/locale.alias"},
-	{Layer: Seccomp, Rule: "clone3"},
-}
-
-func (d Denial) isNoise() bool {
-	return slices.ContainsFunc(noise, func(n Denial) bool { return n.Layer == d.Layer && n.Rule == d.Rule && n.Path == d.Path })
 }
 
 // String says what was refused and what would allow it.

@@ -19,12 +19,14 @@
 //
 //	record ──▶ parse ──▶ Denial ──domain, uid, control group, pid──▶ task
 //	                                        └── nobody's: dropped
-//	task: first Denial ──settleTime──▶ told ──more──▶ told again, a pause apart
+//	task: first Denial ──settleTime──▶ told ──more, or a flood──▶ told again, a pause apart
 //
 // Everything in a record that a task can choose is hostile: bounded, decoded, and
 // printed quoted. A task cannot write records. It can be refused a great many things:
-// equal ones are skipped before they are parsed, maxDistinct different ones are kept
-// for a task, and what the kernel drops since it is not read in time is only counted.
+// equal ones, and those of a task that has maxDistinct different ones, are counted before
+// they are parsed. A flood is one report with its number, and the reports about a task are
+// bounded in rate and number. What the kernel drops since it is not read in time is only
+// counted. Probes that are known to be harmless are not reported (noise.go).
 //
 // Two goroutines inside Run. It decides nothing about sandboxes.
 package denials

@@ -13,6 +13,12 @@ const (
 	maxSeen = 512
 )
 
+// tally counts the refusals of a task that are equal; nil for those of no task.
+type tally struct {
+	task   *watched
+	denial int // index in task.denials, -1 when the list is full
+}
+
 // waiting is a refusal whose process is told by a later record.
 type waiting struct {
 	serial, domain string
@@ -23,7 +29,7 @@ type waiting struct {
 // that need not be looked at again.
 type pending struct {
 	list []waiting
-	past map[string]struct{}
+	past map[string]*tally
 }
 
 func (p *pending) push(w waiting) {
@@ -54,20 +60,33 @@ func body(text []byte) []byte {
 	return b
 }
 
-// seen notes the text of a refusal that is dealt with. It names the domain, so it is
-// one task's.
-func (p *pending) seen(text []byte) {
+// seen notes the text of a refusal that is attributed. It names the Landlock domain or the
+// process, so it is one task's for as long as the tasks are the same.
+func (p *pending) seen(text []byte, t *tally) {
 	if len(p.past) >= maxSeen || p.past == nil {
-		p.past = map[string]struct{}{}
+		p.past = map[string]*tally{}
 	}
-	p.past[string(body(text))] = struct{}{}
+	p.past[string(body(text))] = t
 }
 
-// repeated says whether a refusal need not be looked at.
-func (p *pending) repeated(kind uint16, text []byte) bool {
-	if kind != unix.AUDIT_LANDLOCK_ACCESS {
-		return false
+// forget is called when a task comes or goes: another one may have its process numbers.
+func (p *pending) forget() { p.past = nil }
+
+// repeated returns the tally of a refusal that was attributed before, and whether there is one.
+func (p *pending) repeated(kind uint16, text []byte) (*tally, bool) {
+	if kind != unix.AUDIT_LANDLOCK_ACCESS && kind != unix.AUDIT_SECCOMP {
+		return nil, false
 	}
-	_, ok := p.past[string(body(text))]
-	return ok
+	t, ok := p.past[string(body(text))]
+	return t, ok
+}
+
+// domainOf is the Landlock domain of a refusal, read without the rest of the record.
+func domainOf(text []byte) []byte {
+	rest, ok := bytes.CutPrefix(body(text), []byte("domain="))
+	domain, _, found := bytes.Cut(rest, []byte(" "))
+	if !ok || !found {
+		return nil
+	}
+	return domain
 }

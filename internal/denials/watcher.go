@@ -43,6 +43,14 @@ const (
 	settleTime = 100 * time.Millisecond
 	// pause is kept between two reports about one task.
 	pause = 5 * time.Second
+	// floodSize is how many refusals since the last report are a flood. A flood is waited for,
+	// up to floodTime, and reported once. Further refusals that are equal to listed ones, or
+	// more than can be listed, are reported when they are a flood, floodPause apart.
+	floodSize  = 100
+	floodTime  = 2 * time.Second
+	floodPause = time.Minute
+	// maxReports bounds the reports about one task.
+	maxReports = 64
 )
 
 // Task is one whose sandbox is watched.
@@ -59,9 +67,15 @@ type Report struct {
 	TaskID  string
 	At      time.Time // of the newest
 	Denials []Denial
-	New     int  // how many of Denials, at their end, were not told before
-	More    bool // further ones are not listed
+	Counts  []int // how often each of Denials came
+	New     int   // how many of Denials, at their end, were not told before
+	More    bool  // further ones are not listed
+	Count   int   // how many refusals came since the last report, equal ones and unlisted ones too
+	Last    bool  // no more is reported of this task
 }
+
+// Flood reports whether so much came at once that the report is of the number.
+func (r Report) Flood() bool { return r.Count >= floodSize }
 
 // Watcher reads the kernel's records for the tasks that it was told of. Its methods
 // may be called concurrently.
@@ -84,10 +98,14 @@ type Watcher struct {
 type watched struct {
 	Task
 	denials []Denial
-	size    int // of denials, as text
-	told    int // of denials
+	counts  []int // how often each of them came
+	size    int   // of denials, as text
+	told    int   // of denials
 	more    bool
-	at      time.Time // of the newest denial
+	count   int       // of refusals since the last report
+	since   time.Time // of the first of these
+	reports int
+	at      time.Time // of the newest refusal
 	due     time.Time // when to tell next; zero: nothing new
 	last    time.Time // when it was told
 }
@@ -101,6 +119,7 @@ func New(log *slog.Logger, tell func(Report)) *Watcher {
 func (w *Watcher) Add(t Task) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.pending.forget()
 	if old := w.tasks[t.ID]; old != nil {
 		w.owners.replace(old.Task, t)
 		old.Task = t
@@ -114,6 +133,7 @@ func (w *Watcher) Add(t Task) {
 func (w *Watcher) Remove(id string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.pending.forget()
 	if t := w.tasks[id]; t != nil {
 		w.owners.remove(t.Task)
 		delete(w.tasks, id)
@@ -220,7 +240,7 @@ func (w *Watcher) take(kind uint16, text []byte, now time.Time) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.pending.repeated(kind, text) || kind == unix.AUDIT_SYSCALL && len(w.pending.list) == 0 {
+	if kind == unix.AUDIT_SYSCALL && len(w.pending.list) == 0 || w.counted(kind, text, now) {
 		return
 	}
 	r, ok := parseRecord(text)
@@ -235,11 +255,39 @@ func (w *Watcher) take(kind uint16, text []byte, now time.Time) {
 	case unix.AUDIT_SYSCALL:
 		w.called(r, now)
 	case unix.AUDIT_SECCOMP:
-		if d, ok := seccompDenial(r); ok && !d.isNoise() {
-			if id := w.owners.ofRecord(r); id != "" {
-				w.add(id, d, now)
-			}
+		w.call(r, text, now)
+	}
+}
+
+// counted deals with a refusal that needs no look at its record: it is equal to one that was
+// attributed, or its task has as many as are listed.
+func (w *Watcher) counted(kind uint16, text []byte, now time.Time) bool {
+	if t, ok := w.pending.repeated(kind, text); ok {
+		if t != nil {
+			w.again(t.task, t.denial, now)
 		}
+		return true
+	}
+	if kind != unix.AUDIT_LANDLOCK_ACCESS {
+		return false
+	}
+	t := w.tasks[w.owners.domains[string(domainOf(text))]]
+	if t == nil || !t.more {
+		return false
+	}
+	w.again(t, -1, now)
+	return true
+}
+
+// call takes what seccomp refused.
+func (w *Watcher) call(r record, text []byte, now time.Time) {
+	d, ok := seccompDenial(r)
+	if !ok || d.isNoise() {
+		w.pending.seen(text, nil)
+		return
+	}
+	if id := w.owners.ofRecord(r); id != "" {
+		w.pending.seen(text, w.add(id, d, now))
 	}
 }
 
@@ -248,13 +296,12 @@ func (w *Watcher) take(kind uint16, text []byte, now time.Time) {
 func (w *Watcher) refused(r record, text []byte, now time.Time) {
 	d, ok := landlockDenial(r)
 	if !ok || d.isNoise() {
-		w.pending.seen(text)
+		w.pending.seen(text, nil)
 		return
 	}
 	domain := r.fields["domain"]
 	if id := w.owners.ofDomain(domain); id != "" {
-		w.pending.seen(text)
-		w.add(id, d, now)
+		w.pending.seen(text, w.add(id, d, now))
 		return
 	}
 	w.pending.push(waiting{serial: r.serial, domain: domain, denial: d})
@@ -293,25 +340,49 @@ func (w *Watcher) called(r record, now time.Time) {
 	}
 }
 
-// add notes a refusal and says when to tell of it.
-func (w *Watcher) add(id string, d Denial, now time.Time) {
+// add notes a refusal and returns where equal ones are counted.
+func (w *Watcher) add(id string, d Denial, now time.Time) *tally {
 	t := w.tasks[id]
-	if t == nil || t.more || slices.Contains(t.denials, d) {
-		return
+	if t == nil {
+		return nil
 	}
-	if size := len(d.String()) + len(d.Unveil) + len(d.Path); len(t.denials) == maxDistinct || t.size+size > maxTold {
-		t.more = true
-	} else {
-		t.denials, t.size = append(t.denials, d), t.size+size
+	i := slices.Index(t.denials, d)
+	if i < 0 && !t.more {
+		if size := len(d.String()) + len(d.Unveil) + len(d.Path); len(t.denials) == maxDistinct || t.size+size > maxTold {
+			t.more = true
+		} else {
+			i, t.size = len(t.denials), t.size+size
+			t.denials, t.counts = append(t.denials, d), append(t.counts, 0)
+		}
+		w.plan(t, now.Add(settleTime), pause)
+	}
+	w.again(t, i, now)
+	return &tally{t, i}
+}
+
+// again counts a refusal, of the listed one i if that is not negative.
+func (w *Watcher) again(t *watched, i int, now time.Time) {
+	if i >= 0 {
+		t.counts[i]++
+	}
+	if t.count == 0 {
+		t.since = now
 	}
 	t.at = now
-	if !t.due.IsZero() {
+	if t.count++; t.count == floodSize {
+		w.plan(t, now.Add(settleTime), floodPause)
+	}
+}
+
+// plan has a report made at due, or when the pause after the last one is over.
+func (w *Watcher) plan(t *watched, due time.Time, pause time.Duration) {
+	if next := t.last.Add(pause); next.After(due) {
+		due = next
+	}
+	if t.reports == maxReports || !t.due.IsZero() && !due.Before(t.due) {
 		return
 	}
-	t.due = now.Add(settleTime)
-	if next := t.last.Add(pause); next.After(t.due) {
-		t.due = next
-	}
+	t.due = due
 	select {
 	case w.wake <- struct{}{}:
 	default: // it wakes anyhow
@@ -338,9 +409,14 @@ func (w *Watcher) report(now time.Time) {
 	w.mu.Lock()
 	var out []Report
 	for _, t := range w.tasks {
-		if !t.due.IsZero() && !t.due.After(now) {
-			out = append(out, *t.report(now))
+		if t.due.IsZero() || t.due.After(now) {
+			continue
 		}
+		if t.count >= floodSize && now.Sub(t.at) < settleTime && now.Sub(t.since) < floodTime {
+			t.due = t.at.Add(settleTime) // it goes on: one report for all of it
+			continue
+		}
+		out = append(out, *t.report(now))
 	}
 	w.mu.Unlock()
 	for _, r := range out {
@@ -349,7 +425,9 @@ func (w *Watcher) report(now time.Time) {
 }
 
 func (t *watched) report(now time.Time) *Report {
-	r := &Report{TaskID: t.ID, At: t.at, Denials: slices.Clone(t.denials), New: len(t.denials) - t.told, More: t.more}
-	t.told, t.due, t.last = len(t.denials), time.Time{}, now
+	t.reports++
+	r := &Report{TaskID: t.ID, At: t.at, Denials: slices.Clone(t.denials), Counts: slices.Clone(t.counts),
+		New: len(t.denials) - t.told, More: t.more, Count: t.count, Last: t.reports == maxReports}
+	t.told, t.due, t.last, t.count = len(t.denials), time.Time{}, now, 0
 	return r
 }
