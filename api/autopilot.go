@@ -63,6 +63,8 @@ type OperatorHealthReply struct {
 	RedundancyZones            map[string]AutopilotZone `json:",omitempty"`
 	Upgrade                    *AutopilotUpgrade        `json:",omitempty"`
 	OptimisticFailureTolerance int                      `json:",omitempty"`
+	// Warnings are what an operator should change. Upstream servers send none.
+	Warnings []string `json:",omitempty"`
 }
 
 // ServerHealth is how one server is. In JSON LastContact is text such as "20ms".

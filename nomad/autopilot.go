@@ -102,6 +102,8 @@ type OperatorHealthReply struct {
 	Voters                     []string
 	ReadReplicas               []string
 	OptimisticFailureTolerance int
+	// Warnings are what an operator should change (ours).
+	Warnings []string `codec:",omitempty"`
 }
 
 // ServerHealth is how one server is. LastContact is negative when it never heard

@@ -159,6 +159,9 @@ func showHealth(e *term.Env, h *api.OperatorHealthReply) {
 		term.Row("Leader", h.Leader),
 		term.Row("Voters", strings.Join(h.Voters, ", ")),
 	}))
+	for _, warning := range h.Warnings {
+		e.Println("Warning: " + warning)
+	}
 	e.Println()
 	rows := []string{"Name|ID|Address|SerfStatus|Version|Leader|Voter|Healthy|LastContact|LastTerm|LastIndex|StableSince"}
 	for _, s := range h.Servers {

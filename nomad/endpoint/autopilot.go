@@ -2,6 +2,7 @@ package endpoint
 
 import (
 	"context"
+	"slices"
 
 	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
@@ -31,10 +32,14 @@ func (s *Service) autopilotSet(ctx context.Context, _ *rpc.Call, req *nomad.Auto
 	return &done, nil
 }
 
-// serverHealth says how the servers are.
+// serverHealth says how the servers are, and what an operator should change.
 func (s *Service) serverHealth(context.Context, *rpc.Call, *nomad.GenericRequest) (*nomad.OperatorHealthReply, error) {
 	if health := s.cfg.Autopilot.ServerHealth(); health != nil {
-		return health, nil
+		out := *health
+		if warning := s.cfg.Introduction.Warning(); warning != "" {
+			out.Warnings = append(slices.Clone(out.Warnings), warning)
+		}
+		return &out, nil
 	}
 	return nil, nomad.Errorf(503, "this server has not looked at the others yet: ask again in a few seconds")
 }

@@ -30,6 +30,18 @@ type Introduction struct {
 	MaxTTL     time.Duration
 }
 
+// Warning returns what an operator should know about the enforcement, "" when it is
+// strict. Registrations are decided by the leader, with its own configuration.
+func (i Introduction) Warning() string {
+	switch i.Enforcement {
+	case nomad.NodeIntroductionEnforcementStrict:
+		return ""
+	case nomad.NodeIntroductionEnforcementNone:
+		return `nodes join without an introduction (server.client_introduction.enforcement is "none"): set it to "strict"`
+	}
+	return `nodes join without an introduction (server.client_introduction.enforcement is "warn"): set it to "strict"`
+}
+
 // violations counts nodes that were not introduced as they should have been.
 var violations = []string{"nomad", "client", "introduction_violation_num"}
 
@@ -73,7 +85,7 @@ func (s *Service) nodeIntroduce(ctx context.Context, c *rpc.Call, req *nomad.ACL
 // node goes into the entry: the log decides whether a token was used up.
 func (s *Service) mayJoin(c *rpc.Call, entry *nomad.NodeRegisterRequest) error {
 	node, claims, enforced := entry.Node, c.Identity.Claims, s.cfg.Introduction.Enforcement
-	if enforced == nomad.NodeIntroductionEnforcementNone {
+	if enforced == nomad.NodeIntroductionEnforcementNone || c.Conn == nil {
 		return nil
 	}
 	if _, purged := s.snapshot().Purged(nil, node.ID); purged && !entry.Strict {
@@ -135,7 +147,7 @@ func (s *Service) returns(was *nomad.NodeIdentityClaims, entry *nomad.NodeRegist
 // than it was admitted with. With strict enforcement that takes a new introduction.
 func (s *Service) mayChange(c *rpc.Call, old *nomad.Node, entry *nomad.NodeRegisterRequest) error {
 	node := entry.Node
-	if old.SameAdmission(node) || s.cfg.Introduction.Enforcement == nomad.NodeIntroductionEnforcementNone {
+	if old.SameAdmission(node) || s.cfg.Introduction.Enforcement == nomad.NodeIntroductionEnforcementNone || c.Conn == nil {
 		return nil
 	}
 	if claims := c.Identity.Claims; !c.Expired && claims != nil && claims.NodeIntroductionIdentityClaims != nil {

@@ -77,7 +77,8 @@ func (s *Service) nodeRegister(ctx context.Context, c *rpc.Call, req *nomad.Node
 // and its session, another by its introduction. What the log must decide goes into
 // the entry.
 func (s *Service) admit(ctx context.Context, c *rpc.Call, old *nomad.Node, entry *nomad.NodeRegisterRequest) (err error) {
-	entry.Strict = s.cfg.Introduction.Enforcement == nomad.NodeIntroductionEnforcementStrict
+	// The client of this same agent needs no introduction: its process holds the keys.
+	entry.Strict = s.cfg.Introduction.Enforcement == nomad.NodeIntroductionEnforcementStrict && c.Conn != nil
 	if old == nil {
 		return s.mayJoin(c, entry)
 	}

@@ -239,6 +239,10 @@ func (s *Server) classOf(id string) (string, bool) {
 // Run serves until ctx ends or this server can't go on, then closes everything:
 // first what asks of the server, then what answers.
 func (s *Server) Run(ctx context.Context) error {
+	if s.cfg.Introduction.Warning() != "" {
+		s.log.Warn("nodes join without an introduction: set server.client_introduction.enforcement to strict",
+			"enforcement", s.cfg.Introduction.Enforcement)
+	}
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	below, stop := context.WithCancel(context.WithoutCancel(ctx))

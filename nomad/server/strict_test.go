@@ -1,0 +1,44 @@
+package server_test
+
+import (
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/server"
+)
+
+// A server that lets nodes in without an introduction says so when it starts, and to
+// operators who ask for its health.
+func TestLaxIntroductionIsReported(t *testing.T) {
+	for enforcement, want := range map[string]string{"": `"warn"`, nomad.NodeIntroductionEnforcementWarn: `"warn"`,
+		nomad.NodeIntroductionEnforcementNone: `"none"`, nomad.NodeIntroductionEnforcementStrict: ""} {
+		t.Run(enforcement, func(t *testing.T) {
+			log := &lines{}
+			s, _ := startLogging(t, func(c *server.Config) { c.Introduction.Enforcement = enforcement }, slog.New(slog.NewTextHandler(log, nil)))
+			var health nomad.OperatorHealthReply
+			eventually(t, func() bool {
+				return s.Call(within(t), "Operator.ServerHealth", &nomad.GenericRequest{}, &health) == nil
+			})
+			if got := strings.Join(health.Warnings, " "); (got == "") != (want == "") || !strings.Contains(got, want) {
+				t.Errorf("health warns %q", got)
+			}
+			if got := log.has("level=WARN", "nodes join without an introduction", "strict"); got != (want != "") {
+				t.Errorf("the log warns: %t", got)
+			}
+		})
+	}
+}
+
+// The client of the agent that leads joins without a token: its process holds the keys.
+func TestOwnClientNeedsNoIntroduction(t *testing.T) {
+	s, _ := start(t, func(c *server.Config) { c.Introduction.Enforcement = nomad.NodeIntroductionEnforcementStrict })
+	req := &nomad.NodeRegisterRequest{Node: mockNode(), WriteRequest: nomad.WriteRequest{Region: "global"}}
+	if out := read[nomad.NodeUpdateResponse](t, s, "Node.Register", req); out.SignedIdentity == nil {
+		t.Error("the client of this agent gets no identity")
+	}
+	if err := stranger(t, s).enter(""); err == nil {
+		t.Error("a stranger joins")
+	}
+}
