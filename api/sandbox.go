@@ -18,6 +18,7 @@ type SandboxLayer struct {
 	Declared string
 	Live     string
 	Match    bool
+	Stricter bool `json:",omitempty"` // than declared; Match is true then
 }
 
 // Sandbox compares the sandbox of one task, or of every task that runs in one when none

@@ -30,4 +30,5 @@ type SandboxLayer struct {
 	Declared string
 	Live     string // empty when the kernel does not tell
 	Match    bool
+	Stricter bool // than declared; Match is true then
 }

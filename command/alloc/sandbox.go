@@ -75,6 +75,8 @@ func showSandbox(e *term.Env, name string, s *api.TaskSandbox) {
 			match = "NO"
 		case live == "":
 			live, match = "(the kernel does not tell)", "-"
+		case l.Stricter:
+			match = "stricter"
 		}
 		if live == "" {
 			live = "(nothing)"

@@ -218,6 +218,18 @@ func TestSandboxReport(t *testing.T) {
 	if strings.Contains(string(raw), "NOMAD_TASK_DIR") {
 		t.Error("the report holds the environment")
 	}
+	// A limit below the declared one is no mismatch, and shows.
+	if err := os.WriteFile(pidsMax(t, cfg), []byte("7"), 0); err != nil {
+		t.Fatal(err)
+	}
+	if r, err = f.Sandbox(ctx, cfg.ID); err != nil || len(r.Mismatches()) > 0 {
+		t.Errorf("Sandbox() = %+v, %v, want no mismatch", r, err)
+	}
+	for _, l := range r.Layers {
+		if l.Stricter != (l.Name == "pids.max") || layers[l.Name].Stricter {
+			t.Errorf("%s is %q, declared %q, stricter %t, before %t", l.Name, l.Live, l.Declared, l.Stricter, layers[l.Name].Stricter)
+		}
+	}
 	// As somebody with root's rights on the host could: the bound of processes goes up.
 	if err := os.WriteFile(pidsMax(t, cfg), []byte("max"), 0); err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ type Setting struct {
 	File       string
 	Want, Have string // Have is empty when the file can't be read
 	Held       bool   // what it has is as strict as wanted, or stricter
+	Stricter   bool   // what it has is stricter than wanted
 }
 
 // Compare lists what the group's files say of limits that it was made with. A limit
@@ -24,7 +25,7 @@ func (g *Group) Compare(l Limits) []Setting {
 		file, have := g.get(controller, file1, file2)
 		// Of cpu.max the first word is the quota; the period is ours.
 		n, ok := amount(strings.SplitN(have, " ", 2)[0])
-		out = append(out, Setting{File: file, Want: itoa(want), Have: have, Held: ok && n <= want})
+		out = append(out, Setting{File: file, Want: itoa(want), Have: have, Held: ok && n <= want, Stricter: ok && n < want})
 	}
 	number("memory", "memory.limit_in_bytes", "memory.max", l.MemoryMax)
 	if l.CPUQuota > 0 {
@@ -38,7 +39,8 @@ func (g *Group) Compare(l Limits) []Setting {
 		for i, c := range l.Cores {
 			want[int(c)], list[i] = true, strconv.Itoa(int(c))
 		}
-		out = append(out, Setting{File: file, Want: strings.Join(list, ","), Have: have, Held: within(have, want)})
+		n, ok := within(have, want)
+		out = append(out, Setting{File: file, Want: strings.Join(list, ","), Have: have, Held: ok, Stricter: ok && n < len(want)})
 	}
 	return out
 }
@@ -72,11 +74,13 @@ func amount(s string) (int64, bool) {
 	return n, err == nil
 }
 
-// within says whether a list such as "0-2,5" names nothing but what is allowed.
-func within(list string, allowed map[int]bool) bool {
+// within reports how many a list such as "0-2,5" names, and whether it names nothing but what is
+// allowed.
+func within(list string, allowed map[int]bool) (int, bool) {
 	if list == "" {
-		return false
+		return 0, false
 	}
+	named := 0
 	for part := range strings.SplitSeq(list, ",") {
 		first, last, ranged := strings.Cut(part, "-")
 		if !ranged {
@@ -85,13 +89,14 @@ func within(list string, allowed map[int]bool) bool {
 		from, err1 := strconv.Atoi(first)
 		to, err2 := strconv.Atoi(last)
 		if err1 != nil || err2 != nil || to-from > 1<<16 {
-			return false
+			return 0, false
 		}
 		for c := from; c <= to; c++ {
 			if !allowed[c] {
-				return false
+				return 0, false
 			}
+			named++
 		}
 	}
-	return true
+	return named, true
 }

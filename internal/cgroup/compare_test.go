@@ -7,9 +7,9 @@ import (
 
 func TestWithin(t *testing.T) {
 	allowed := map[int]bool{0: true, 1: true, 5: true}
-	for list, want := range map[string]bool{"0-1": true, "0-1,5": true, "5": true, "0-5": false, "2": false, "": false, "x": false, "0-99999999": false, "1-0": true} {
-		if got := within(list, allowed); got != want {
-			t.Errorf("within(%q) = %t, want %t", list, got, want)
+	for list, want := range map[string]int{"0-1": 2, "0-1,5": 3, "5": 1, "0-5": -1, "2": -1, "": -1, "x": -1, "0-99999999": -1, "1-0": 0} {
+		if got, ok := within(list, allowed); ok != (want >= 0) || ok && got != want {
+			t.Errorf("within(%q) = %d, %t, want %d", list, got, ok, want)
 		}
 	}
 }

@@ -57,6 +57,7 @@ type SandboxLayer struct {
 	Declared string
 	Live     string
 	Match    bool
+	Stricter bool // than declared; Match is true then
 }
 
 // Mismatches lists the layers that are not as declared.

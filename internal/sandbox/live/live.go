@@ -3,7 +3,7 @@
 // group. Landlock tells nothing of another process: its layer is declared only.
 //
 // A program may make its own sandbox stricter: lower a limit, add a filter, give rights
-// away. That is no mismatch; anything looser than declared is.
+// away. That is no mismatch, and a limit shows it; anything looser than declared is one.
 //
 // It reads and decides nothing. What it reads is the kernel's, yet the process may end
 // and its number be another's meanwhile: who asks looks afterwards whether the process
@@ -34,6 +34,7 @@ type Layer struct {
 	Declared string
 	Live     string // Untold, or what the kernel says
 	Match    bool
+	Stricter bool // than declared: a limit that was lowered. Match is true then
 }
 
 // Subject is what is compared.
@@ -145,7 +146,7 @@ func groups(p *process, s Subject) ([]Layer, error) {
 		out[0].Live = in[0]
 	}
 	for _, set := range g.Compare(*s.Limits) {
-		out = append(out, Layer{Name: set.File, Declared: set.Want, Live: set.Have, Match: set.Held})
+		out = append(out, Layer{Name: set.File, Declared: set.Want, Live: set.Have, Match: set.Held, Stricter: set.Stricter})
 	}
 	return out, nil
 }
@@ -157,7 +158,8 @@ func score(p *process, s Subject) ([]Layer, error) {
 	}
 	now, err := strconv.Atoi(strings.TrimSpace(text))
 	// Lowering takes a privilege; raising is the program's right.
-	return []Layer{{Name: "oom_score_adj", Declared: strconv.Itoa(s.Policy.OOMScoreAdj), Live: strings.TrimSpace(text), Match: err == nil && now >= s.Policy.OOMScoreAdj}}, nil
+	return []Layer{{Name: "oom_score_adj", Declared: strconv.Itoa(s.Policy.OOMScoreAdj), Live: strings.TrimSpace(text),
+		Match: err == nil && now >= s.Policy.OOMScoreAdj, Stricter: err == nil && now > s.Policy.OOMScoreAdj}}, nil
 }
 
 func user(p *process, s Subject) ([]Layer, error) {
@@ -268,6 +270,7 @@ func limits(p *process, s Subject) ([]Layer, error) {
 		if got := have[name]; len(got) >= 2 {
 			l.Live = got[0] + ":" + got[1]
 			l.Match = below(got[1], r.Hard) // the soft one is the program's, up to the hard one
+			l.Stricter = l.Match && (got[1] != bound(r.Hard) || got[0] != bound(r.Soft) && below(got[0], r.Soft))
 		}
 		out = append(out, l)
 	}

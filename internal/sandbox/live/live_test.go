@@ -97,3 +97,33 @@ func TestNaked(t *testing.T) {
 		t.Error("a process that is not there was compared")
 	}
 }
+
+// A limit is as declared, stricter or looser.
+func TestLimits(t *testing.T) {
+	p, err := look(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.dir.Close()
+	var now unix.Rlimit
+	if err := unix.Prlimit(0, unix.RLIMIT_NOFILE, nil, &now); err != nil {
+		t.Fatal(err)
+	}
+	for name, tt := range map[string]struct {
+		soft, hard      uint64
+		match, stricter bool
+	}{
+		"as declared":       {now.Cur, now.Max, true, false},
+		"hard limit lower":  {now.Cur, now.Max + 1, true, true},
+		"declared as none":  {unix.RLIM_INFINITY, unix.RLIM_INFINITY, true, true},
+		"soft limit lower":  {now.Cur + 1, now.Max, true, true},
+		"soft limit higher": {now.Cur - 1, now.Max, true, false},
+		"hard limit higher": {now.Cur - 1, now.Max - 1, false, false},
+	} {
+		declared := sandbox.Rlimit{Resource: unix.RLIMIT_NOFILE, Soft: tt.soft, Hard: tt.hard}
+		got, err := limits(p, Subject{Policy: &sandbox.Policy{Rlimits: []sandbox.Rlimit{declared}}})
+		if err != nil || len(got) != 1 || got[0].Match != tt.match || got[0].Stricter != tt.stricter {
+			t.Errorf("%s: %+v, %v, want match %t, stricter %t", name, got, err, tt.match, tt.stricter)
+		}
+	}
+}
