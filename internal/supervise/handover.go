@@ -158,6 +158,7 @@ func adoptTask(s *server, rec record, info *proc.Task, boot string, kept *keptTa
 	}
 	if info.Boot == boot {
 		if err := t.find(); err != nil {
+			t.closeFDs()
 			return nil, err
 		}
 		if err := t.collectAgain(kept); err != nil {

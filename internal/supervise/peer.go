@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -132,7 +134,14 @@ func (s *server) task(ctx context.Context, id string) (*task, error) {
 	for {
 		s.mu.Lock()
 		t, starting := s.tasks[id], s.starts[id]
+		_, apart := s.apart[id]
 		s.mu.Unlock()
+		if apart {
+			if err := s.release(id); err != nil {
+				return nil, err
+			}
+			continue
+		}
 		switch {
 		case t != nil:
 			return t, nil
@@ -242,6 +251,14 @@ func (s *server) forget(t *task) error {
 
 // shutdown ends every task, and then the supervisor.
 func (s *server) shutdown() {
+	s.mu.Lock()
+	apart := slices.Collect(maps.Keys(s.apart))
+	s.mu.Unlock()
+	for _, id := range apart {
+		if err := s.release(id); err != nil {
+			s.log.Error("a task goes on without a supervisor", "task", id, "err", err)
+		}
+	}
 	s.mu.Lock()
 	s.closing = true
 	var all []*task

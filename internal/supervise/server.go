@@ -69,10 +69,12 @@ type server struct {
 	spares  *spares
 
 	strangers strangers
+	releasing sync.Mutex // held while a quarantined task is tried again
 
 	mu       sync.Mutex
 	tasks    map[string]*task         // nil while its start is under way
 	starts   map[string]chan struct{} // of those; closed when it is over
+	apart    map[string]record        // quarantined, by task
 	clients  int
 	activity time.Time
 	closing  bool
@@ -89,7 +91,7 @@ func supervise(log *slog.Logger, dir, program string, kept *handover) error {
 	if err != nil {
 		return err
 	}
-	s := &server{log: log, dir: root, program: program, tasks: map[string]*task{}, starts: map[string]chan struct{}{}, activity: time.Now(),
+	s := &server{log: log, dir: root, program: program, tasks: map[string]*task{}, starts: map[string]chan struct{}{}, apart: map[string]record{}, activity: time.Now(),
 		logs: newLogFiles(dir, log), turns: make(chan struct{}, startsPerCore*runtime.NumCPU())}
 	s.spares = newSpares(log, func() bool { return len(s.turns) > 0 })
 	if err := s.acquire(kept); err != nil {
@@ -222,48 +224,6 @@ func (s *server) running() int {
 func (s *server) stop() {
 	unix.Unlinkat(int(s.dir.Fd()), sockName, 0) //nolint:errcheck // the next supervisor replaces it
 	s.listen.SetReadDeadline(time.Unix(1, 0))   //nolint:errcheck // a socket takes deadlines
-}
-
-// adopt takes back the tasks of an earlier supervisor.
-func (s *server) adopt(dir string, kept *handover) error {
-	store, records, err := openStore(dir)
-	if err != nil {
-		return err
-	}
-	s.store = store
-	boot, err := bootID()
-	if err != nil {
-		return fmt.Errorf("read boot ID: %w", err)
-	}
-	for _, rec := range records {
-		info, err := rec.read()
-		if err != nil {
-			s.log.Warn("forget unreadable task record", "record", rec.dir, "err", err)
-			s.forgetRecord(rec)
-			continue
-		}
-		t, err := adoptTask(s, rec, info, boot, kept.task(info.ID))
-		if err != nil {
-			return fmt.Errorf("adopt task %s: %w", info.ID, err)
-		}
-		if t == nil {
-			s.log.Info("end a start that was not completed", "task", info.ID)
-			s.forgetRecord(rec)
-			continue
-		}
-		s.tasks[info.ID] = t
-		if info.Exit == nil {
-			go t.watch()
-		}
-		s.log.Info("adopt task", "task", info.ID, "pid", info.PID, "exited", info.Exit != nil)
-	}
-	return nil
-}
-
-func (s *server) forgetRecord(rec record) {
-	if err := rec.remove(); err != nil {
-		s.log.Warn("remove task record", "err", err)
-	}
 }
 
 // inherited reads the argument that an upgrade adds.

@@ -26,7 +26,8 @@ type store struct {
 
 // record is the directory of one task.
 type record struct {
-	dir string
+	dir   string
+	tried bool // an earlier supervisor could not adopt the task
 }
 
 func openStore(dir string) (*store, []record, error) {
@@ -41,12 +42,20 @@ func openStore(dir string) (*store, []record, error) {
 	}
 	var records []record
 	for _, e := range entries {
-		n, err := strconv.Atoi(e.Name())
+		name := strings.TrimSuffix(e.Name(), quarantined)
+		n, err := strconv.Atoi(name)
 		if err != nil {
 			continue
 		}
 		s.next = max(s.next, n+1)
-		records = append(records, record{dir: filepath.Join(s.dir, e.Name())})
+		rec := record{dir: filepath.Join(s.dir, name)}
+		if name != e.Name() { // it is tried again
+			rec.tried = true
+			if os.Rename(filepath.Join(s.dir, e.Name()), rec.dir) != nil {
+				rec.dir += quarantined
+			}
+		}
+		records = append(records, rec)
 	}
 	return s, records, nil
 }

@@ -19,6 +19,7 @@
 //	log                  what it has to say
 //	spare                empty log files that are made ahead (internal/spare)
 //	tasks                a link into memory, if there is such a file system
+//	tasks/<n>.quarantined a record that could not be adopted (adopt.go)
 //	tasks/<n>/meta       Task as JSON, written before and after the fork, and after the
 //	                     execve if there is a PID namespace
 //	tasks/<n>/declared   what its starter wants to know of it again
