@@ -95,7 +95,7 @@ func TestAccessThroughServerAndClient(t *testing.T) {
 		"GET /v1/client/fs/logs/" + alloc + "?task=main&type=stdout": writer, "GET /v1/client/allocation/" + alloc + "/stats": writer,
 		"GET /v1/client/allocation/" + alloc + "/checks": writer, "GET /v1/allocation/" + alloc: writer, "GET /v1/job/j": writer,
 		"GET /v1/client/stats" + node: nodes, "GET /v1/client/identity" + node: nodes, "GET /v1/nodes": nodes,
-		"GET /v1/agent/self": agents, "PUT /v1/agent/reload": agents,
+		"GET /v1/agent/self": agents, "GET /v1/metrics": agents, "PUT /v1/agent/reload": agents,
 		"PUT /v1/jobs/parse": writer, "GET /v1/agent/members": nodes, "GET /v1/operator/scheduler/configuration": {"root"},
 	} {
 		method, path, _ := strings.Cut(route, " ")
@@ -113,11 +113,23 @@ func TestAccessThroughServerAndClient(t *testing.T) {
 			}
 		}
 	}
-	for _, path := range []string{"/v1/agent/health", "/v1/status/leader", "/v1/status/peers", "/v1/regions", "/v1/metrics", "/.well-known/jwks.json"} {
+	for _, path := range []string{"/v1/agent/health", "/v1/status/leader", "/v1/status/peers", "/v1/regions", "/.well-known/jwks.json"} {
 		for name, a := range map[string]*agent.Agent{"server": srv, "client": cl} {
 			if code, text := as(t, a, "", "GET", path, ""); code != http.StatusOK {
 				t.Errorf("everybody asks the %s for %s: %d %.100s", name, path, code, text)
 			}
 		}
+	}
+}
+
+// With the key metrics are served without a token, and nothing else is.
+func TestAnonymousMetrics(t *testing.T) {
+	a, _ := run(t, "-dev", "-config", write(t, free+"acl {\n enabled = true\n}\nclient {\n enabled = false\n}\ntelemetry {\n allow_anonymous_metrics = true\n}\n"))
+	until(t, "metrics are served", func() bool {
+		code, _ := as(t, a, "", "GET", "/v1/metrics", "")
+		return code == http.StatusOK
+	})
+	if code, text := as(t, a, "", "GET", "/v1/agent/self", ""); code != http.StatusForbidden {
+		t.Errorf("/v1/agent/self without a token = %d %s, want 403", code, text)
 	}
 }

@@ -94,6 +94,7 @@ type Telemetry struct {
 	DatadogAddress                     string        `hcl:"datadog_address" later:"sending metrics elsewhere"`
 	DatadogTags                        []string      `hcl:"datadog_tags" later:"sending metrics elsewhere"`
 	PrometheusMetrics                  bool          `hcl:"prometheus_metrics"`
+	AllowAnonymousMetrics              bool          `hcl:"allow_anonymous_metrics"`
 	DisableHostname                    bool          `hcl:"disable_hostname"`
 	UseNodeName                        bool          `hcl:"use_node_name"`
 	CollectionInterval                 time.Duration `hcl:"collection_interval" default:"1s"`

@@ -17,7 +17,7 @@ func (s *Server) agentRoutes() []route {
 		{methods: "GET", path: "/v1/agent/servers", handle: s.forCallers(acl.ToRead(acl.Agents), s.agentServers)},
 		{methods: "PUT POST", path: "/v1/agent/servers", handle: s.forOperators(acl.ToWrite(acl.Agents), s.agentSetServers)},
 		{methods: "PUT POST", path: "/v1/agent/reload", handle: s.forOperators(acl.ToWrite(acl.Agents), s.agentReload)},
-		{methods: "GET", path: "/v1/metrics", handle: s.forCallers(acl.Question{}, s.metrics)},
+		{methods: "GET", path: "/v1/metrics", handle: s.forCallers(s.metricsRight(), s.metrics)},
 	}
 	if s.cfg.Debug {
 		routes = append(routes, s.debugRoutes()...)
@@ -102,6 +102,15 @@ func (s *Server) agentSetServers(r *request) (any, error) {
 }
 
 func (s *Server) agentReload(*request) (any, error) { return nil, s.cfg.Agent.Reload() }
+
+// metricsRight is what /v1/metrics asks for: metrics name jobs, tasks and nodes of all
+// namespaces.
+func (s *Server) metricsRight() acl.Question {
+	if s.cfg.OpenMetrics {
+		return acl.Question{}
+	}
+	return acl.ToRead(acl.Agents)
+}
 
 func (s *Server) metrics(r *request) (any, error) {
 	if r.query.Get("format") != "prometheus" {

@@ -81,7 +81,7 @@ func TestAgentRoutesAskForRights(t *testing.T) {
 		"GET /v1/agent/self": reads, "GET /v1/agent/servers": reads, "PUT /v1/agent/servers?address=127.0.0.1": writes, "PUT /v1/agent/reload": writes,
 		"PUT /v1/agent/join": writes, "PUT /v1/agent/force-leave": writes, "GET /v1/agent/keyring/list": writes, "PUT /v1/agent/keyring/install": writes,
 		"PUT /v1/agent/keyring/use": writes, "PUT /v1/agent/keyring/remove": writes, "GET /debug/pprof/": writes, "GET /debug/pprof/cmdline": writes,
-		"GET /debug/pprof/heap": writes, "GET /v1/metrics": people, "GET /v1/agent/health": append(people, "bad"),
+		"GET /debug/pprof/heap": writes, "GET /v1/metrics": reads, "GET /v1/agent/health": append(people, "bad"),
 		"PUT /v1/jobs/parse": {"parser", "submitter", "all"}, "PUT /v1/jobs/parse?namespace=other": {"elsewhere", "all"},
 	} {
 		method, path, _ := strings.Cut(route, " ")
@@ -95,6 +95,13 @@ func TestAgentRoutesAskForRights(t *testing.T) {
 	w := do(s, "PUT", "/v1/agent/reload", "", "X-Nomad-Token", "reader")
 	if want := "Permission denied: needs write of agent"; w.Body.String() != want {
 		t.Errorf("who lacks a right hears %q, want %q", w.Body, want)
+	}
+	s.cfg.OpenMetrics = true
+	s.routes = newRouter(s.table())
+	for who, code := range map[string]int{"": http.StatusOK, "submitter": http.StatusOK, "bad": http.StatusForbidden} {
+		if w := do(s, "GET", "/v1/metrics", "", "X-Nomad-Token", who); w.Code != code {
+			t.Errorf("%q asks for metrics with OpenMetrics: %d, want %d", who, w.Code, code)
+		}
 	}
 	s.cfg.Callers = nil
 	if w := do(s, "GET", "/v1/agent/self", ""); w.Code == http.StatusOK {

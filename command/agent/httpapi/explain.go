@@ -115,7 +115,7 @@ func (s *Server) rpcOf(ctx context.Context, asked *explainRequest, q *nomad.ACLE
 
 // newDry is an agent whose routes ask nobody and do nothing.
 func newDry(cfg Config) *Server {
-	dry := &Server{cfg: Config{RPC: refuser{}, Agent: dryAgent{of: cfg.Agent}, Region: cfg.Region, Debug: cfg.Debug, Log: slog.New(slog.DiscardHandler)}}
+	dry := &Server{cfg: Config{RPC: refuser{}, Agent: dryAgent{of: cfg.Agent}, Region: cfg.Region, Debug: cfg.Debug, OpenMetrics: cfg.OpenMetrics, Log: slog.New(slog.DiscardHandler)}}
 	dry.routes = newRouter(slices.Concat(dry.rpcRoutes(), dry.memberRoutes(), dry.agentRoutes()))
 	return dry
 }

@@ -71,7 +71,7 @@ func TestExplainRoute(t *testing.T) {
 		{"two questions", "PUT", "/v1/acl/explain", `{"Kind":"node","Request":{"Method":"GET","Path":"/v1/jobs"}}`, 400, "not both"},
 		{"snapshot", "PUT", "/v1/acl/explain", about("PUT /v1/operator/snapshot"), 200, "Operator.SnapshotRestore|"},
 		{"of the agent", "PUT", "/v1/acl/explain", about("PUT /v1/agent/reload"), 200, "|agent/write/|"},
-		{"for everybody", "PUT", "/v1/acl/explain", about("GET /v1/metrics"), 400, "needs no right"},
+		{"for everybody", "PUT", "/v1/acl/explain", about("GET /v1/agent/health"), 400, "needs no right"},
 		{"no route", "PUT", "/v1/acl/explain", about("GET /v1/nothing"), 400, "there is no route /v1/nothing"},
 		{"other method", "PUT", "/v1/acl/explain", about("PATCH /v1/jobs"), 400, "takes GET PUT POST, not PATCH"},
 		{"nothing", "PUT", "/v1/acl/explain", about("GET jobs"), 400, "is a method and a path"},

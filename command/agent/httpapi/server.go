@@ -73,8 +73,10 @@ type Config struct {
 	Members  Members    // nil when this agent is no server
 	Keys     GossipKeys // as Members
 	Callers  Callers
-	ACL      bool       // callers need rights
-	Audit    *audit.Log // nil keeps no record of requests
+	ACL      bool // callers need rights
+	// OpenMetrics serves metrics to callers without a token, whether or not ACL is on.
+	OpenMetrics bool
+	Audit       *audit.Log // nil keeps no record of requests
 	// Parse turns the text of a job into its JSON within bounds of memory and time.
 	Parse func(context.Context, *api.JobsParseRequest) ([]byte, error)
 	Log   *slog.Logger
