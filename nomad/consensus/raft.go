@@ -25,7 +25,8 @@ type Raft struct {
 	rounds rounds // in which leadership is confirmed
 	asked  asked
 
-	commands gather // on their way into the log
+	commands gather       // on their way into the log
+	broken   func() error // of the FSM
 
 	end   sync.Once
 	ended chan struct{} // closed when raft does nothing any more
@@ -70,7 +71,7 @@ func start(c Config, s *stores, all *followers) (*Raft, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Raft{stores: s, trans: c.Transport, id: s.id, log: c.Log, ended: make(chan struct{}), changed: make(chan struct{})}
+	r := &Raft{stores: s, trans: c.Transport, id: s.id, log: c.Log, ended: make(chan struct{}), changed: make(chan struct{}), broken: brokenOf(c.FSM)}
 	switch {
 	case r.trans != nil:
 	case c.Streams != nil:
@@ -93,6 +94,15 @@ func start(c Config, s *stores, all *followers) (*Raft, error) {
 	r.commands.log = func(command []byte, within time.Duration) raft.ApplyFuture { return r.raft.Apply(command, within) }
 	r.raft.RegisterObserver(raft.NewObserver(nil, false, r.observe))
 	return r, nil
+}
+
+// brokenOf returns what reports that an FSM applies nothing any more. An FSM need not
+// have it.
+func brokenOf(f raft.FSM) func() error {
+	if b, ok := f.(interface{ Broken() error }); ok {
+		return b.Broken
+	}
+	return func() error { return nil }
 }
 
 // begin starts raft. It panics when an entry is missing between the snapshot and the
@@ -201,8 +211,12 @@ func (r *Raft) Tuned() Tuning {
 func (r *Raft) ID() string { return r.id }
 
 // Apply writes a command to the log and returns what the FSM answered, and the
-// entry's index. An error that the FSM answered is returned as err.
+// entry's index. An error that the FSM answered is returned as err. Nothing is written
+// after an entry that the FSM could not apply.
 func (r *Raft) Apply(ctx context.Context, t nomad.MessageType, payload any) (resp any, index uint64, err error) {
+	if err := r.broken(); err != nil {
+		return nil, 0, fmt.Errorf("apply command %d: %w", t, err)
+	}
 	data, err := nomad.EncodeCommand(t, payload)
 	if err != nil {
 		return nil, 0, fmt.Errorf("encode command %d: %w", t, err)
@@ -223,6 +237,9 @@ func (r *Raft) Apply(ctx context.Context, t nomad.MessageType, payload any) (res
 // Barrier waits until everything that is in the log now has been applied.
 func (r *Raft) Barrier(ctx context.Context) error {
 	if err := r.wait(ctx, r.raft.Barrier(enqueueTimeout)); err != nil {
+		return fmt.Errorf("barrier: %w", err)
+	}
+	if err := r.broken(); err != nil {
 		return fmt.Errorf("barrier: %w", err)
 	}
 	return nil

@@ -56,13 +56,15 @@ type FSM struct {
 	store    atomic.Pointer[state.Store]
 	applied  atomic.Uint64
 
-	broken error // why nothing is applied any more; only Apply reads and writes it
-	failed chan error
+	broken  atomic.Pointer[error]      // why nothing is applied any more; raft's goroutine writes it
+	failed  chan error                 // holds one
+	skipped map[nomad.MessageType]bool // missing types that were logged; used by raft's goroutine only
 }
 
 // New returns an FSM that writes to store. A nil observer hears nothing.
 func New(store *state.Store, observer Observer, log *slog.Logger) *FSM {
-	f := &FSM{log: log, observer: observer, commands: commandTable(), failed: make(chan error, 1)}
+	f := &FSM{log: log, observer: observer, commands: commandTable(), failed: make(chan error, 1),
+		skipped: map[nomad.MessageType]bool{}}
 	f.recorder, _ = observer.(Recorder)
 	f.store.Store(store)
 	return f
@@ -82,19 +84,35 @@ func (f *FSM) Failed() <-chan error { return f.failed }
 // ErrBroken means that an earlier entry could not be applied.
 var ErrBroken = errors.New("the state of this server is incomplete")
 
+// Broken returns why the FSM applies nothing any more, nil while it applies entries.
+// It may be called from any goroutine.
+func (f *FSM) Broken() error {
+	if err := f.broken.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// fail stops the FSM for good.
+func (f *FSM) fail(err error) error {
+	broken := fmt.Errorf("%w: %w", ErrBroken, err)
+	if f.broken.CompareAndSwap(nil, &broken) {
+		f.failed <- err
+	}
+	return broken
+}
+
 // Apply implements raft.FSM. The result is an error, or what the command answers.
 func (f *FSM) Apply(entry *raft.Log) any {
-	if f.broken != nil {
-		return f.broken
+	if err := f.Broken(); err != nil {
+		return err
 	}
 	store := f.State()
 	resp, changes, err := f.apply(store, entry)
 	var fatal *fatalError
 	if errors.As(err, &fatal) {
-		f.broken = fmt.Errorf("%w: %w", ErrBroken, err)
 		f.log.Error("log entry cannot be applied", "index", entry.Index, "err", err)
-		f.failed <- err
-		return f.broken
+		return f.fail(err)
 	}
 	store.Advance(entry.Index)
 	f.applied.Store(entry.Index)
@@ -121,7 +139,7 @@ func (f *FSM) ApplyBatch(entries []*raft.Log) []any {
 
 // together applies entries as one transaction and says whether that was possible.
 func (f *FSM) together(entries []*raft.Log, out []any) bool {
-	if len(entries) < 2 || f.broken != nil {
+	if len(entries) < 2 || f.Broken() != nil {
 		return false
 	}
 	store, last := f.State(), entries[len(entries)-1].Index
@@ -156,15 +174,34 @@ func (f *FSM) apply(store *state.Store, entry *raft.Log) (any, *state.Changes, e
 	number := nomad.MessageType(entry.Data[0])
 	ignorable := number&nomad.IgnoreUnknownTypeFlag != 0
 	number &^= nomad.IgnoreUnknownTypeFlag
-	cmd, known := f.commands[number]
+	cmd := f.commands[number]
 	switch {
-	case known:
+	case cmd.apply != nil:
 		return cmd.apply(store, entry.Index, entry.Data[1:])
 	case ignorable:
-		f.log.Warn("log entry of an unknown type was passed over, as it asks for", "type", uint8(number), "index", entry.Index)
+		f.skip(number, entry.Index)
 		return nil, nil, nil
 	}
-	return nil, nil, &fatalError{fmt.Errorf("log entry %d has the unknown type %d: this server is older than the one that wrote it", entry.Index, number)}
+	return nil, nil, missing(number, cmd.name, entry.Index)
+}
+
+// skip passes over an entry that carries the ignore flag. Each type is logged once.
+func (f *FSM) skip(number nomad.MessageType, index uint64) {
+	if f.skipped[number] {
+		return
+	}
+	f.skipped[number] = true
+	f.log.Warn("log entries of a type that this version lacks are skipped: they carry the ignore flag", "type", uint8(number), "index", index)
+}
+
+// missing is the error of an entry that this version cannot apply.
+func missing(number nomad.MessageType, name string, index uint64) error {
+	if name == "" {
+		name = "unknown"
+	}
+	return &fatalError{fmt.Errorf("log entry %d has type %d (%s), which this version does not support: upgrade this server, "+
+		"or remove the feature on a server that supports it and then save and restore a snapshot there, so that the log no longer holds the entry",
+		index, number, name)}
 }
 
 // tell passes on what a command changed.
@@ -207,19 +244,22 @@ func (e *fatalError) Unwrap() error { return e.err }
 
 // Snapshot implements raft.FSM: it is cheap, the writing happens in Persist.
 func (f *FSM) Snapshot() (raft.FSMSnapshot, error) {
-	if f.broken != nil {
-		return nil, f.broken
+	if err := f.Broken(); err != nil {
+		return nil, err
 	}
 	return &snapshot{state: f.State().Snapshot()}, nil
 }
 
 // Restore implements raft.FSM. The store in use is replaced only when the whole
-// stream was read.
+// stream was read. A snapshot that cannot be read stops the server: raft has stored it
+// already, and starts from it next time.
 func (f *FSM) Restore(stream io.ReadCloser) error {
 	defer stream.Close() // only read from: nothing is lost by a failure
 	restored, err := ReadSnapshot(stream, f.log)
 	if err != nil {
-		return fmt.Errorf("restore snapshot: %w", err)
+		err = fmt.Errorf("restore snapshot: %w", err)
+		f.log.Error("snapshot cannot be restored", "err", err)
+		return f.fail(err)
 	}
 	f.applied.Store(restored.LatestIndex())
 	f.store.Swap(restored).Abandon()

@@ -63,7 +63,8 @@ func (in *RecordReader) Next() (state.Record, error) {
 	}
 	rec, known := in.types[kind]
 	if !known {
-		return state.Record{}, fmt.Errorf("unrecognized snapshot type %d at record %d", kind, in.n)
+		return state.Record{}, fmt.Errorf("unrecognized snapshot type %d at record %d: this version does not support it: upgrade this server, "+
+			"or remove the feature on a server that supports it and save the snapshot again", kind, in.n)
 	}
 	in.at = rec
 	return rec, nil

@@ -1,0 +1,266 @@
+package server_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/open-nomad/open-nomad/internal/testnet"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/consensus"
+	"github.com/open-nomad/open-nomad/nomad/server"
+)
+
+// unsupported are the commands of features that this version does not have.
+var unsupported = map[nomad.MessageType]string{
+	nomad.DeploymentPromoteRequestType: "DeploymentPromote", nomad.CSIVolumeRegisterRequestType: "CSIVolumeRegister",
+	nomad.CSIVolumeDeregisterRequestType: "CSIVolumeDeregister", nomad.CSIVolumeClaimRequestType: "CSIVolumeClaim",
+	nomad.ScalingEventRegisterRequestType: "ScalingEventRegister", nomad.CSIVolumeClaimBatchRequestType: "CSIVolumeClaimBatch",
+	nomad.CSIPluginDeleteRequestType: "CSIPluginDelete", nomad.ServiceRegistrationUpsertRequestType: "ServiceRegistrationUpsert",
+	nomad.ServiceRegistrationDeleteByIDRequestType:     "ServiceRegistrationDeleteByID",
+	nomad.ServiceRegistrationDeleteByNodeIDRequestType: "ServiceRegistrationDeleteByNodeID",
+	nomad.JobVersionTagRequestType:                     "JobVersionTag", nomad.HostVolumeRegisterRequestType: "HostVolumeRegister",
+	nomad.HostVolumeDeleteRequestType:               "HostVolumeDelete",
+	nomad.TaskGroupHostVolumeClaimDeleteRequestType: "TaskGroupHostVolumeClaimDelete",
+}
+
+// runner is a server that may end by itself.
+type runner struct {
+	*server.Server
+	ended <-chan error
+	stop  func()
+}
+
+// run runs a server until it fails or the test ends.
+func run(t *testing.T, change func(*server.Config), log *slog.Logger) runner {
+	t.Helper()
+	cfg := server.Config{Region: "global", Datacenter: "dc1", Name: "test", RPCAddr: testnet.Any, Version: "2.0.6", HeartbeatGrace: time.Hour}
+	change(&cfg)
+	s, err := server.New(cfg, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	var wg sync.WaitGroup
+	wg.Go(func() { ended <- s.Run(ctx) })
+	t.Cleanup(func() { stop(); wg.Wait() })
+	return runner{s, ended, stop}
+}
+
+// commandsAfter counts the commands in a stopped server's log after an entry of a type,
+// and returns the index of that entry.
+func commandsAfter(t *testing.T, dir string, kind nomad.MessageType) (index uint64, after int) {
+	t.Helper()
+	o, err := consensus.OpenOffline(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer o.Close()
+	err = o.Entries(0, func(l *raft.Log) error {
+		switch {
+		case l.Type != raft.LogCommand:
+		case nomad.MessageType(l.Data[0]) == kind:
+			index = l.Index
+		case index != 0:
+			after++
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return index, after
+}
+
+func TestUnsupportedEntriesStopTheServer(t *testing.T) {
+	for kind, name := range unsupported {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			s := run(t, func(c *server.Config) { c.DataDir = dir }, logger())
+			if err := s.Ready(within(t)); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Apply(within(t), kind, map[string]any{}); err == nil {
+				t.Error("the entry was applied")
+			}
+			first := <-s.ended
+			index, _ := commandsAfter(t, dir, kind)
+			want := fmt.Sprintf("log entry %d has type %d (%s)", index, kind, name)
+			if first == nil || !strings.Contains(first.Error(), want) || !strings.Contains(first.Error(), "upgrade this server") {
+				t.Fatalf("Run() = %v, want %q", first, want)
+			}
+			again := <-run(t, func(c *server.Config) { c.DataDir = dir }, logger()).ended
+			if again == nil || !strings.Contains(again.Error(), want) {
+				t.Errorf("Run() after a restart = %v, want %q", again, want)
+			}
+			if _, after := commandsAfter(t, dir, kind); after > 0 {
+				t.Errorf("%d commands were written after the entry", after)
+			}
+		})
+	}
+}
+
+// anyFSM applies every entry, as a server with more features does.
+type anyFSM struct{}
+
+func (anyFSM) Apply(*raft.Log) any                  { return nil }
+func (anyFSM) ApplyBatch(entries []*raft.Log) []any { return make([]any, len(entries)) }
+func (anyFSM) Snapshot() (raft.FSMSnapshot, error)  { return nil, errors.ErrUnsupported }
+func (anyFSM) Restore(io.ReadCloser) error          { return errors.ErrUnsupported }
+
+// The log of another server holds nothing that this version writes at the beginning of a
+// cluster, after an entry that it cannot apply. It must not write these entries: the root
+// key and the configuration may be in entries that were not applied.
+func TestNothingIsWrittenAfterAnUnsupportedEntry(t *testing.T) {
+	dir := t.TempDir()
+	other, err := consensus.Open(consensus.Config{FSM: anyFSM{}, Dir: filepath.Join(dir, "server"), Address: "127.0.0.1:4647", Bootstrap: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for leads := false; !leads; leads = <-other.Leadership() {
+	}
+	_, _, err = other.Apply(within(t), nomad.HostVolumeRegisterRequestType, map[string]any{})
+	if err = errors.Join(err, other.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		err := <-run(t, func(c *server.Config) { c.DataDir = dir }, logger()).ended
+		if err == nil || !strings.Contains(err.Error(), "has type 75 (HostVolumeRegister)") {
+			t.Errorf("Run() = %v", err)
+		}
+	}
+	if _, after := commandsAfter(t, dir, nomad.HostVolumeRegisterRequestType); after > 0 {
+		t.Errorf("%d commands were written after the entry", after)
+	}
+}
+
+// The leader and a majority of the followers stop. The last server may never learn that
+// the entry was committed.
+func TestUnsupportedEntryStopsACluster(t *testing.T) {
+	var all []runner
+	var members []member
+	for i := range 3 {
+		s := run(t, func(c *server.Config) {
+			c.Name, c.SerfAddr, c.GossipProbe, c.BootstrapExpect = fmt.Sprintf("s%d", i), testnet.Any, 100*time.Millisecond, 3
+			if i > 0 {
+				c.RetryJoin = []string{members[0].gossipAddr()}
+			}
+		}, logger())
+		all, members = append(all, s), append(members, member{s.Server, s.stop})
+	}
+	waitVoters(t, members, 3)
+	leader, _ := split(t, members)
+	if err := leader.Apply(within(t), nomad.JobVersionTagRequestType, map[string]any{}); err == nil {
+		t.Error("the entry was applied")
+	}
+	outcomes := make(chan error, len(all))
+	for _, s := range all {
+		go func() { outcomes <- <-s.ended }()
+	}
+	for range 2 {
+		if err := <-outcomes; err == nil || !strings.Contains(err.Error(), "has type 61 (JobVersionTag)") {
+			t.Errorf("Run() = %v", err)
+		}
+	}
+}
+
+func TestEntriesWithTheIgnoreFlagAreSkipped(t *testing.T) {
+	var text syncBuffer
+	s := run(t, func(*server.Config) {}, slog.New(slog.NewTextHandler(&text, nil)))
+	if err := s.Ready(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	for kind := range unsupported {
+		for range 3 {
+			if err := s.Apply(within(t), kind|nomad.IgnoreUnknownTypeFlag, map[string]any{}); err != nil {
+				t.Errorf("command %d: %v", kind, err)
+			}
+		}
+		if got := strings.Count(text.String(), fmt.Sprintf("type=%d ", kind)); got != 1 {
+			t.Errorf("command %d is logged %d times", kind, got)
+		}
+	}
+	register(t, s.Server, batchJob("after", 0))
+	s.stop()
+	if err := <-s.ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("Run() = %v", err)
+	}
+}
+
+// A snapshot with a record that this version does not know is refused at each start.
+func TestUnsupportedSnapshotRecordStopsTheServer(t *testing.T) {
+	dir := t.TempDir()
+	data := func(c *server.Config) { c.DataDir = dir }
+	s, stop := start(t, data)
+	register(t, s, batchJob("before", 0))
+	stop()
+	addRecord(t, filepath.Join(dir, "server"), 77)
+	for range 2 {
+		s, err := server.New(server.Config{Region: "global", Datacenter: "dc1", Name: "test", RPCAddr: testnet.Any, DataDir: dir}, logger())
+		if err == nil {
+			s.Close()
+			t.Fatal("the server starts")
+		}
+		if !strings.Contains(err.Error(), "unrecognized snapshot type 77 at record 1") {
+			t.Errorf("New() = %v", err)
+		}
+	}
+}
+
+// addRecord adds a snapshot with one record of a type to the directory of a stopped server.
+func addRecord(t *testing.T, dir string, kind byte) {
+	t.Helper()
+	o, err := consensus.OpenOffline(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, last, err := o.Bounds()
+	if err = errors.Join(err, o.Close()); err != nil {
+		t.Fatal(err)
+	}
+	snaps, err := raft.NewFileSnapshotStore(filepath.Join(dir, "raft"), 2, os.Stderr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, trans := raft.NewInmemTransport("")
+	sink, err := snaps.Create(1, last, 1, raft.Configuration{}, 1, trans)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err = sink.Write([]byte{0x80, kind, 0x80}); err == nil {
+		err = sink.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// syncBuffer is a buffer for several writers.
+type syncBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
