@@ -169,6 +169,45 @@ var Good = Check{says: "any token", ask: func(a *Access, _ nomad.Envelope) error
 // refused.
 func Asked(says string) Check { return Check{says: says} }
 
+// AnyWorkload and AnyNode admit the identities of tasks, and nodes. They are alternatives of
+// another check.
+var (
+	AnyWorkload = Check{says: "any workload", ask: only(func(a *Access) bool { return a.Workload != nil })}
+	AnyNode     = Check{says: "any node", ask: only(func(a *Access) bool { return a.Rights == acl.OfNodes })}
+)
+
+// only is a check of the kind of caller.
+func only(is func(*Access) bool) func(*Access, nomad.Envelope) error {
+	return func(a *Access, _ nomad.Envelope) error {
+		if !is(a) {
+			return nomad.ErrPermissionDenied
+		}
+		a.Open()
+		return nil
+	}
+}
+
+// And asks for what both checks ask for.
+func (c Check) And(other Check) Check {
+	return Check{says: c.says + " and " + other.says, ask: func(a *Access, env nomad.Envelope) error {
+		if err := c.ask(a, env); err != nil {
+			return err
+		}
+		return other.ask(a, env)
+	}}
+}
+
+// Or asks for what one of the checks asks for. The error is that of the first.
+func (c Check) Or(other Check) Check {
+	return Check{says: c.says + ", or " + other.says, ask: func(a *Access, env nomad.Envelope) error {
+		err := c.ask(a, env)
+		if err == nil || other.ask(a, env) == nil {
+			return nil
+		}
+		return err
+	}}
+}
+
 // First adds to a check of a handler's own what is asked before the request is decoded:
 // one of the rights in the namespace that the request names.
 func (c Check) First(ops ...acl.NamespaceCapability) Check {

@@ -190,10 +190,10 @@ func (m Method) NewResponse() any {
 	return m.response()
 }
 
-// Refuse makes the row of a method that fails with err, whatever the request.
+// Refuse makes the row of a method that fails with err for every caller that may call it.
 func Refuse(name string, rule Rule, err error) Method {
 	return Method{
-		Name: name, Rule: rule, Where: Here, Check: Good,
+		Name: name, Rule: rule, Where: Here,
 		request: func() Request { return &nomad.GenericRequest{} },
 		call:    func(context.Context, *Call, Request) (any, error) { return nil, err },
 	}
@@ -202,7 +202,7 @@ func Refuse(name string, rule Rule, err error) Method {
 // RefuseStream is Refuse for a streaming method.
 func RefuseStream(name string, rule Rule, err error) Method {
 	return Method{
-		Name: name, Rule: rule, Where: Here, Check: Good, Stream: true,
+		Name: name, Rule: rule, Where: Here, Stream: true,
 		request: func() Request { return &nomad.GenericRequest{} },
 		serve:   func(context.Context, *Call, Request, *Stream) error { return err },
 	}

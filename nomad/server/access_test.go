@@ -41,12 +41,21 @@ var admitted = map[string][]string{
 	"Eval.Dequeue": serverOnly, "Eval.Ack": serverOnly, "Eval.Nack": serverOnly, "Eval.Update": serverOnly, "Eval.Create": serverOnly, "Eval.Finish": serverOnly,
 	"Eval.Reblock": serverOnly, "Eval.Reap": serverOnly, "Plan.Submit": serverOnly, "Keyring.Update": serverOnly, "Deployment.Reap": serverOnly,
 	"NodeIdentity.Session": serverOnly, "Status.Regroup": serverOnly,
+	// Of features that are not built yet.
+	"Keyring.Get": serverOnly, "ClientHostVolume.Create": serverOnly, "ClientHostVolume.Delete": serverOnly, "ClientHostVolume.Register": serverOnly,
+	"ClientCSI.ControllerAttachVolume": serverOnly, "ClientCSI.ControllerCreateSnapshot": serverOnly, "ClientCSI.ControllerCreateVolume": serverOnly,
+	"ClientCSI.ControllerDeleteSnapshot": serverOnly, "ClientCSI.ControllerDeleteVolume": serverOnly, "ClientCSI.ControllerDetachVolume": serverOnly,
+	"ClientCSI.ControllerExpandVolume": serverOnly, "ClientCSI.ControllerListSnapshots": serverOnly, "ClientCSI.ControllerListVolumes": serverOnly,
+	"ClientCSI.ControllerValidateVolume": serverOnly, "ClientCSI.NodeDetachVolume": serverOnly, "ClientCSI.NodeExpandVolume": serverOnly,
+	"ServiceRegistration.Upsert": {sameNode, nodeByID, otherNode}, "CSIVolume.Claim": {sameNode, nodeByID, otherNode},
 	"Node.UpdateAlloc":     {sameNode, nodeByID},
 	"Node.GetClientAllocs": {sameNode, nodeByID},
 	"Node.EmitEvents":      {sameNode, nodeByID},
 	"Alloc.GetAllocs":      {sameNode, nodeByID},
 	"Alloc.SignIdentities": {sameNode, nodeByID},
 	"Node.UpdateStatus":    {sameNode, nodeByID},
+	// A node does not change its own eligibility.
+	"Node.UpdateEligibility": {anonymous, workload, nodeByID, itself},
 	// Registration is proved by the secret ID in the request, whoever calls.
 	"Node.Register": {anonymous, sameNode, nodeByID, otherNode, itself},
 	// Operators introduce nodes; what has an identity is none.

@@ -59,6 +59,13 @@ var named = map[string][]string{
 	"Plan.Submit": {serverHere}, "Deployment.Reap": {serverHere}, "NodeIdentity.Session": {serverHere}, "Status.Regroup": {serverHere},
 	// The table has the token of management, which everybody has while ACLs are off.
 	"Keyring.Update": {serverHere},
+	// Of features that are not built yet.
+	"Keyring.Get": {serverHere}, "ClientHostVolume.Create": {serverHere}, "ClientHostVolume.Delete": {serverHere}, "ClientHostVolume.Register": {serverHere},
+	"ClientCSI.ControllerAttachVolume": {serverHere}, "ClientCSI.ControllerCreateSnapshot": {serverHere}, "ClientCSI.ControllerCreateVolume": {serverHere},
+	"ClientCSI.ControllerDeleteSnapshot": {serverHere}, "ClientCSI.ControllerDeleteVolume": {serverHere}, "ClientCSI.ControllerDetachVolume": {serverHere},
+	"ClientCSI.ControllerExpandVolume": {serverHere}, "ClientCSI.ControllerListSnapshots": {serverHere}, "ClientCSI.ControllerListVolumes": {serverHere},
+	"ClientCSI.ControllerValidateVolume": {serverHere}, "ClientCSI.NodeDetachVolume": {serverHere}, "ClientCSI.NodeExpandVolume": {serverHere},
+	"ServiceRegistration.Upsert": {clientHere, serverHere}, "CSIVolume.Claim": {clientHere, serverHere},
 
 	"Alloc.GetAllocs": {clientHere, serverHere}, "Alloc.SignIdentities": {clientHere, serverHere},
 	"Node.EmitEvents": {clientHere, serverHere}, "Node.GetClientAllocs": {clientHere, serverHere}, "Node.UpdateAlloc": {clientHere, serverHere},

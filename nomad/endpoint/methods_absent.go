@@ -1,0 +1,124 @@
+package endpoint
+
+import (
+	"slices"
+
+	"github.com/open-nomad/open-nomad/acl"
+	"github.com/open-nomad/open-nomad/internal/rpc"
+)
+
+// absentMethods are the rows of features that are not built yet. Each has the access rule of
+// the real method (compat/rpc.tsv), so that a caller without the right gets 403, and then
+// fails with the name of its feature. A right on a thing with an ID is asked in the namespace
+// of the request.
+func absentMethods() []rpc.Method {
+	return slices.Concat(absentServices(), absentCSI(), absentVolumes(), absentJobs(), absentAgents())
+}
+
+// inNS is the check of one of the rights in the namespace of the request.
+func inNS(ops ...acl.NamespaceCapability) rpc.Check { return rpc.InOneNamespace(ops...) }
+
+// absentRows makes the rows of methods that have the same rule and wait for the same feature.
+func absentRows(feature string, rule rpc.Rule, check rpc.Check, names ...string) []rpc.Method {
+	var out []rpc.Method
+	for _, name := range names {
+		out = append(out, rpc.Refuse(name, rule, absent(feature)).Needs(check))
+	}
+	return out
+}
+
+func absentServices() []rpc.Method {
+	const feature = "services"
+	return slices.Concat(
+		absentRows(feature, rpc.Token, inNS(acl.ReadJob),
+			"Alloc.GetServiceRegistrations", "Job.GetServiceRegistrations"),
+		absentRows(feature, rpc.Token, inNS(acl.ReadJob).Or(rpc.AnyWorkload),
+			"ServiceRegistration.GetService", "ServiceRegistration.List"),
+		absentRows(feature, rpc.Token, inNS(acl.SubmitJob, acl.DeleteServiceRegistration).Or(rpc.AnyNode),
+			"ServiceRegistration.DeleteByID"),
+		absentRows(feature, rpc.NodeOnly, rpc.Check{}, "ServiceRegistration.Upsert"),
+	)
+}
+
+func absentCSI() []rpc.Method {
+	const feature = "CSI volumes"
+	plugin := rpc.Needs(acl.ToRead(acl.Plugins))
+	list := inNS(acl.CSIListVolume, acl.CSIReadVolume, acl.CSIMountVolume, acl.ListJobs)
+	return slices.Concat(
+		absentRows(feature, rpc.Management, rpc.Check{}, "CSIPlugin.Delete"),
+		absentRows(feature, rpc.Token, plugin, "CSIPlugin.Get"),
+		absentRows(feature, rpc.Token, rpc.Needs(acl.Question{Kind: acl.Plugins, Rights: []string{"list"}}),
+			"CSIPlugin.List"),
+		absentRows(feature, rpc.Token, inNS(acl.CSIWriteVolume).And(plugin), "CSIVolume.Create", "CSIVolume.CreateSnapshot",
+			"CSIVolume.Delete", "CSIVolume.DeleteSnapshot", "CSIVolume.Register"),
+		absentRows(feature, rpc.Token, inNS(acl.CSIWriteVolume), "CSIVolume.Deregister"),
+		absentRows(feature, rpc.Token, inNS(acl.CSIReadVolume, acl.CSIMountVolume, acl.ReadJob), "CSIVolume.Get"),
+		absentRows(feature, rpc.Token, list, "CSIVolume.List", "CSIVolume.ListExternal", "CSIVolume.ListSnapshots"),
+		absentRows(feature, rpc.NodeOnly, rpc.Check{}, "CSIVolume.Claim"),
+		absentRows(feature, rpc.Token, inNS(acl.CSIMountVolume).And(plugin).Or(rpc.AnyNode), "CSIVolume.Unpublish"),
+		absentRows(feature, rpc.ServerOnly, rpc.Check{}, "ClientCSI.ControllerAttachVolume", "ClientCSI.ControllerCreateSnapshot",
+			"ClientCSI.ControllerCreateVolume", "ClientCSI.ControllerDeleteSnapshot", "ClientCSI.ControllerDeleteVolume",
+			"ClientCSI.ControllerDetachVolume", "ClientCSI.ControllerExpandVolume", "ClientCSI.ControllerListSnapshots",
+			"ClientCSI.ControllerListVolumes", "ClientCSI.ControllerValidateVolume", "ClientCSI.NodeDetachVolume", "ClientCSI.NodeExpandVolume"),
+	)
+}
+
+func absentVolumes() []rpc.Method {
+	const feature = "dynamic host volumes"
+	return slices.Concat(
+		absentRows(feature, rpc.Token, inNS(acl.HostVolumeCreate), "HostVolume.Create"),
+		absentRows(feature, rpc.Token, inNS(acl.HostVolumeDelete),
+			"HostVolume.Delete", "TaskGroupHostVolumeClaim.Delete"),
+		absentRows(feature, rpc.Token, inNS(acl.HostVolumeRead),
+			"HostVolume.Get", "HostVolume.List", "TaskGroupHostVolumeClaim.List"),
+		absentRows(feature, rpc.Token, inNS(acl.HostVolumeRegister), "HostVolume.Register"),
+		absentRows(feature, rpc.ServerOnly, rpc.Check{},
+			"ClientHostVolume.Create", "ClientHostVolume.Delete", "ClientHostVolume.Register"),
+	)
+}
+
+// absentJobs are the methods of jobs, their deployments, evaluations and allocations.
+func absentJobs() []rpc.Method {
+	listed := inNS(acl.ListJobs).And(inNS(acl.ReadJob))
+	return slices.Concat(
+		absentRows("task schedules", rpc.Token, inNS(acl.ReadJob), "ClientAllocations.GetPauseState"),
+		absentRows("task schedules", rpc.Token, inNS(acl.SubmitJob, acl.PauseAllocation),
+			"ClientAllocations.SetPauseState"),
+		absentRows("cancelling deployments", rpc.Token, inNS(acl.SubmitJob, acl.CancelDeployment),
+			"Deployment.Cancel"),
+		absentRows("cancelling deployments", rpc.Token, inNS(acl.SubmitJob, acl.RegisterJob), "Deployment.Run"),
+		absentRows("cancelling deployments", rpc.Token, inNS(acl.SubmitJob, acl.UnblockDeployment),
+			"Deployment.Unblock"),
+		absentRows("canaries and promotion", rpc.Token, inNS(acl.SubmitJob, acl.PromoteDeployment),
+			"Deployment.Promote"),
+		absentRows("setting health by hand", rpc.Token, inNS(acl.SubmitJob, acl.SetAllocHealthDeployment),
+			"Deployment.SetAllocHealth"),
+		absentRows("deletion of evaluations", rpc.Management, rpc.Check{}, "Eval.Delete"),
+		absentRows("job actions", rpc.Token, inNS(acl.ReadJob), "Job.GetActions"),
+		absentRows("reverting of jobs", rpc.Token, inNS(acl.SubmitJob, acl.RevertJob), "Job.Revert"),
+		absentRows("scaling", rpc.Token, inNS(acl.ScaleJob, acl.SubmitJob), "Job.Scale"),
+		absentRows("scaling", rpc.Token, inNS(acl.ReadJob, acl.ReadJobScaling), "Job.ScaleStatus"),
+		absentRows("scaling", rpc.Token, inNS(acl.ReadScalingPolicy).Or(listed), "Scaling.GetPolicy"),
+		absentRows("scaling", rpc.Token, inNS(acl.ListScalingPolicies).Or(listed), "Scaling.ListPolicies"),
+		absentRows("version tags of jobs", rpc.Token, inNS(acl.SubmitJob, acl.TagJobVersion), "Job.TagVersion"),
+		absentRows("periodic jobs", rpc.Token, inNS(acl.DispatchJob, acl.SubmitJob, acl.ForcePeriodicJob),
+			"Periodic.Force"),
+	)
+}
+
+// absentAgents are the methods of agents, nodes and operators.
+func absentAgents() []rpc.Method {
+	reads := rpc.Needs(acl.ToRead(acl.Agents))
+	monitoring := absent("monitoring over RPC")
+	return append(slices.Concat(
+		absentRows("debugging over RPC", rpc.Token, reads, "Agent.Host"),
+		absentRows("debugging over RPC", rpc.Token, rpc.Needs(acl.ToWrite(acl.Agents)), "Agent.Profile"),
+		absentRows("root keys outside Raft", rpc.ServerOnly, rpc.Check{}, "Keyring.Get"),
+		absentRows("metadata of nodes", rpc.Token, rpc.Needs(acl.ToWrite(acl.Nodes)), "NodeMeta.Apply"),
+		absentRows("metadata of nodes", rpc.Token, rpc.Needs(acl.ToRead(acl.Nodes)), "NodeMeta.Read"),
+		absentRows("upgrade checks", rpc.Token, rpc.Needs(acl.ToRead(acl.Operators)),
+			"Operator.UpgradeCheckVaultWorkloadIdentity"),
+	),
+		rpc.RefuseStream("Agent.Monitor", rpc.Token, monitoring).Needs(reads),
+		rpc.RefuseStream("Agent.MonitorExport", rpc.Token, monitoring).Needs(reads))
+}
