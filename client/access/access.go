@@ -12,6 +12,9 @@
 // the token lasts. After that, and while no server answers, nobody may anything. Callers
 // of the same token wait for one answer. What is kept is bounded, and holds no token.
 //
+// Any server may answer. Policies and roles that it lacks, and an answer of a server that lost
+// the leader, are asked of the leader: a policy that is missing may be one that denies.
+//
 // While access control is off, everybody may acl.Everything; a token that is shown must be
 // good all the same, and the servers say whether it is.
 //
@@ -217,8 +220,8 @@ func (r *Resolver) identity(ctx context.Context, key digest, token string) (*nom
 func (r *Resolver) whoAmI(ctx context.Context, token string, stale bool) (*nomad.AuthenticatedIdentity, error) {
 	req := nomad.GenericRequest{QueryOptions: r.query(token)}
 	req.AllowStale = stale
-	var out nomad.ACLWhoAmIResponse
-	if err := r.call(ctx, "ACL.WhoAmI", &req, &out); err != nil {
+	out, err := fetch(ctx, r, "ACL.WhoAmI", &req, always[nomad.ACLWhoAmIResponse])
+	if err != nil {
 		return nil, err
 	}
 	if out.Identity == nil {

@@ -23,6 +23,10 @@ type servers struct {
 	policies map[string]string
 	claims   []string
 	fresh    map[string]bool // tokens that only the leader knows yet
+	late     map[string]bool // policies and roles that only the leader knows yet
+	deleted  map[string]bool // tokens that only a server without contact to the leader knows
+	contact  time.Duration   // how long ago any server heard from the leader
+	leader   error           // why the leader cannot be asked
 	gone     error
 	asked    map[string]int
 	slow     time.Duration
@@ -43,8 +47,15 @@ func (s *servers) Call(ctx context.Context, method string, req, resp any) error 
 			return nomad.ErrPermissionDenied
 		}
 	}
+	stale := req.(interface{ Query() *nomad.QueryOptions }).Query().AllowStale
+	if !stale && s.leader != nil {
+		return s.leader
+	}
+	if stale {
+		resp.(interface{ ReadMeta() *nomad.QueryMeta }).ReadMeta().LastContact = s.contact
+	}
 	id := s.tokens[token]
-	if id == nil {
+	if id == nil || s.deleted[token] && !stale {
 		return nomad.ErrorFromText(nomad.ErrPermissionDenied.Error())
 	}
 	switch out := resp.(type) {
@@ -53,6 +64,9 @@ func (s *servers) Call(ctx context.Context, method string, req, resp any) error 
 	case *nomad.ACLRolesByIDResponse:
 		out.ACLRoles = map[string]*nomad.ACLRole{}
 		for _, id := range req.(*nomad.ACLRolesByIDRequest).ACLRoleIDs {
+			if s.late[id] && stale {
+				continue
+			}
 			role := &nomad.ACLRole{ID: id}
 			for _, name := range s.roles[id] {
 				role.Policies = append(role.Policies, &nomad.ACLRolePolicyLink{Name: name})
@@ -68,7 +82,7 @@ func (s *servers) Call(ctx context.Context, method string, req, resp any) error 
 		}
 		out.Policies = map[string]*nomad.ACLPolicy{}
 		for _, name := range names {
-			if text, ok := s.policies[name]; ok {
+			if text, ok := s.policies[name]; ok && !(s.late[name] && stale) {
 				out.Policies[name] = &nomad.ACLPolicy{Name: name, Rules: text}
 			}
 		}
@@ -223,6 +237,62 @@ func TestOtherPoliciesMeanwhile(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		if got := may(t, r, "reader"); got != "node read, node write, " {
 			t.Errorf("then: %q", got)
+		}
+	})
+}
+
+// A policy or a role that a lagging server lacks is not taken for one that does not exist: it
+// may deny what others allow.
+func TestLaggingServerLacksPolicies(t *testing.T) {
+	for what, late := range map[string]string{"policy": "denier", "role": "denying"} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := known()
+				s.policies["denier"] = `namespace "prod" { policy = "deny" }`
+				s.roles["denying"] = []string{"denier"}
+				id := token("read", "denier")
+				if what == "role" {
+					id = token("read")
+					id.ACLToken.Roles = []*nomad.ACLTokenRoleLink{{ID: "denying"}}
+				}
+				s.tokens["t"], s.late = id, map[string]bool{late: true}
+				r := resolver(s)
+				if got := may(t, r, "t"); got != "" {
+					t.Errorf("while a server lags: %q, want nothing", got)
+				}
+				s.late, s.leader = nil, errors.New("No cluster leader")
+				time.Sleep(time.Second)
+				if got := may(t, r, "t"); got != "" {
+					t.Errorf("when it has caught up: %q, want nothing", got)
+				}
+				s.late = map[string]bool{late: true}
+				time.Sleep(time.Minute)
+				if got := may(t, r, "t"); got != "error" {
+					t.Errorf("while a server lags and no leader is known: %q, want an error", got)
+				}
+			})
+		})
+	}
+}
+
+// A server that has lost the leader for long is not asked alone, unless no server has one.
+func TestServerWithoutContact(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := known()
+		s.deleted = map[string]bool{"reader": true}
+		s.contact = time.Second
+		r := resolver(s)
+		if got := may(t, r, "reader"); got != "read, " {
+			t.Errorf("after a second without contact: %q", got)
+		}
+		s.contact = time.Hour
+		time.Sleep(time.Minute)
+		if got := may(t, r, "reader"); got != "denied" {
+			t.Errorf("after an hour without contact: %q", got)
+		}
+		s.leader = errors.New("No cluster leader")
+		if got := may(t, r, "reader"); got != "read, " {
+			t.Errorf("without any leader: %q", got)
 		}
 	})
 }

@@ -44,8 +44,8 @@ func (r *Resolver) ofWorkload(ctx context.Context, key digest, token string) ([]
 	if found, until, ok := r.claims.until(key); ok {
 		return found, until, nil
 	}
-	var out nomad.ACLPolicySetResponse
-	if err := r.call(ctx, "ACL.GetClaimPolicies", &nomad.GenericRequest{QueryOptions: r.query(token)}, &out); err != nil {
+	out, err := fetch(ctx, r, "ACL.GetClaimPolicies", &nomad.GenericRequest{QueryOptions: r.query(token)}, always[nomad.ACLPolicySetResponse])
+	if err != nil {
 		return nil, time.Time{}, err
 	}
 	until := time.Now().Add(r.cfg.PolicyTTL)
@@ -84,8 +84,9 @@ func (r *Resolver) ofToken(ctx context.Context, token string, t *nomad.ACLToken)
 	if len(missing) == 0 {
 		return found, until, nil
 	}
-	var out nomad.ACLPolicySetResponse
-	if err := r.call(ctx, "ACL.GetPolicies", &nomad.ACLPolicySetRequest{Names: missing, QueryOptions: r.query(token)}, &out); err != nil {
+	out, err := fetch(ctx, r, "ACL.GetPolicies", &nomad.ACLPolicySetRequest{Names: missing, QueryOptions: r.query(token)},
+		func(out *nomad.ACLPolicySetResponse) bool { return has(out.Policies, missing) })
+	if err != nil {
 		return nil, until, err
 	}
 	end := time.Now().Add(r.cfg.PolicyTTL)
@@ -118,8 +119,9 @@ func (r *Resolver) namesOf(ctx context.Context, token string, t *nomad.ACLToken)
 		names, until = append(names, of...), earlier(until, end)
 	}
 	if len(missing) > 0 {
-		var out nomad.ACLRolesByIDResponse
-		if err := r.call(ctx, "ACL.GetRolesByID", &nomad.ACLRolesByIDRequest{ACLRoleIDs: missing, QueryOptions: r.query(token)}, &out); err != nil {
+		out, err := fetch(ctx, r, "ACL.GetRolesByID", &nomad.ACLRolesByIDRequest{ACLRoleIDs: missing, QueryOptions: r.query(token)},
+			func(out *nomad.ACLRolesByIDResponse) bool { return has(out.ACLRoles, missing) })
+		if err != nil {
 			return nil, until, err
 		}
 		end := time.Now().Add(r.cfg.RoleTTL)
@@ -131,6 +133,11 @@ func (r *Resolver) namesOf(ctx context.Context, token string, t *nomad.ACLToken)
 	}
 	slices.Sort(names)
 	return slices.Compact(names), until, nil
+}
+
+// has reports whether every key has a value.
+func has[V any](m map[string]*V, keys []string) bool {
+	return !slices.ContainsFunc(keys, func(k string) bool { return m[k] == nil })
 }
 
 func policyNames(role *nomad.ACLRole) (names []string) {
