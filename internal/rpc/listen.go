@@ -19,6 +19,7 @@ import (
 const (
 	acceptBackoffMin = 5 * time.Millisecond
 	acceptBackoffMax = time.Second
+	acceptLogEvery   = 10 * time.Second
 	streamReserve    = 20      // connections of one address that streams leave free
 	maxStreams       = 1 << 14 // of one connection that are open at a time
 )
@@ -32,7 +33,8 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { ln.Close() })
 	defer stop()
-	backoff := time.Duration(0)
+	var backoff time.Duration
+	var logged time.Time
 	for {
 		conn, err := ln.Accept()
 		switch {
@@ -45,7 +47,10 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 			return err
 		case err != nil:
 			backoff = min(max(2*backoff, acceptBackoffMin), acceptBackoffMax)
-			s.log.Warn("accept rpc connection", "err", err)
+			if time.Since(logged) >= acceptLogEvery {
+				s.log.Warn("accept rpc connection", "err", err)
+				logged = time.Now()
+			}
 			select {
 			case <-ctx.Done():
 			case <-time.After(backoff):
