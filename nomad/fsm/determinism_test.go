@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -308,6 +309,63 @@ func TestDeterminism(t *testing.T) {
 			t.Errorf("seed %d: only %d commands were applied", seed, applied)
 		}
 	}
+}
+
+// Entries that write many rows write them in the same order on every server: what
+// observers and events get, and the snapshot, are equal byte by byte. Each log is applied
+// many times, since the order of a map differs from one walk to the next.
+func TestOrderDoesNotDependOnMaps(t *testing.T) {
+	first := orderLog(t)
+	for range 20 {
+		again := orderLog(t)
+		if !slices.Equal(first.told, again.told) {
+			t.Fatalf("the same log tells observers\n%q\nand then\n%q", first.told, again.told)
+		}
+		for i, row := range first.rows {
+			if i >= len(again.rows) || again.rows[i] != row {
+				t.Fatalf("row %d of the events differs from one run to the next: %s", i, row)
+			}
+		}
+		if !bytes.Equal(first.dump(t), again.dump(t)) {
+			t.Fatal("the same log gives another snapshot")
+		}
+	}
+}
+
+// orderLog applies entries that touch several nodes, jobs, namespaces and quotas each.
+func orderLog(t *testing.T) *machine {
+	t.Helper()
+	m := newMachine()
+	plans := &nomad.AllocUpdateRequest{}
+	moved := map[string]*nomad.DesiredTransition{}
+	drains := map[string]*nomad.DrainUpdate{}
+	events := map[string][]*nomad.NodeEvent{}
+	stopped := map[nomad.NamespacedID]*nomad.JobDeregisterOptions{}
+	yes := true
+	for i := range 8 {
+		node, job, ns := fmt.Sprint("node", i), fmt.Sprint("job", i), fmt.Sprint("ns", i)
+		m.must(t, nomad.QuotaUpsertRequestType, &nomad.QuotaUpsertRequest{Quotas: []*nomad.QuotaSpec{{Name: "q" + ns}}})
+		m.must(t, nomad.NamespaceUpsertRequestType, &nomad.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: ns, Quota: "q" + ns}}})
+		m.must(t, nomad.NodeRegisterRequestType, &nomad.NodeRegisterRequest{Node: &nomad.Node{ID: node, Status: "ready"}})
+		j := &nomad.Job{ID: job, Namespace: ns, Type: "batch", TaskGroups: []*nomad.TaskGroup{{Name: "a", Count: 1}, {Name: "b", Count: 1}}}
+		m.must(t, nomad.JobRegisterRequestType, &nomad.JobRegisterRequest{Job: j})
+		a := &nomad.Allocation{ID: "alloc" + node, Namespace: ns, JobID: job, TaskGroup: "a", NodeID: node, ClientStatus: "running", DesiredStatus: "run"}
+		m.must(t, nomad.ApplyPlanResultsRequestType, &nomad.ApplyPlanResultsRequest{Job: j, AllocsUpdated: []*nomad.Allocation{a}})
+		m.must(t, nomad.NodeUpdateStatusRequestType, &nomad.NodeUpdateStatusRequest{NodeID: node, Status: "down"})
+		m.must(t, nomad.NodeUpdateStatusRequestType, &nomad.NodeUpdateStatusRequest{NodeID: node, Status: "init"})
+		plans.Alloc = append(plans.Alloc, &nomad.Allocation{ID: a.ID, ClientStatus: "complete"})
+		moved[a.ID] = &nomad.DesiredTransition{Migrate: &yes}
+		drains[node] = &nomad.DrainUpdate{MarkEligible: true}
+		events[node] = []*nomad.NodeEvent{{Message: "x"}}
+		stopped[nomad.NamespacedID{ID: job, Namespace: ns}] = &nomad.JobDeregisterOptions{Purge: i%2 == 0}
+	}
+	m.must(t, nomad.AllocUpdateDesiredTransitionRequestType, &nomad.AllocUpdateDesiredTransitionRequest{Allocs: moved})
+	m.must(t, nomad.AllocClientUpdateRequestType, plans)
+	m.must(t, nomad.BatchNodeUpdateDrainRequestType, &nomad.BatchNodeUpdateDrainRequest{Updates: drains})
+	m.must(t, nomad.UpsertNodeEventsType, &nomad.EmitNodeEventsRequest{NodeEvents: events})
+	m.must(t, nomad.ReconcileJobSummariesRequestType, &nomad.GenericRequest{})
+	m.must(t, nomad.JobBatchDeregisterRequestType, &nomad.JobBatchDeregisterRequest{Jobs: stopped})
+	return m
 }
 
 // checkUsage counts anew what is kept of quotas.

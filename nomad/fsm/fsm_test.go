@@ -2,6 +2,7 @@ package fsm_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
@@ -20,6 +21,7 @@ type machine struct {
 	*fsm.FSM
 	index uint64
 	told  []string
+	rows  []string // what events are made of
 }
 
 func newMachine() *machine {
@@ -50,6 +52,20 @@ func (m *machine) AllocsChanged(index uint64, allocs []*nomad.Allocation) {
 func (m *machine) QuotasFreed(index uint64, quotas []string) {
 	m.told = append(m.told, fmt.Sprintf("quotas %v @%d", quotas, index))
 }
+
+// Applied implements fsm.Recorder.
+func (m *machine) Applied(index uint64, command nomad.MessageType, rows []state.Write) {
+	for _, w := range rows {
+		text, err := json.Marshal(w.Row)
+		if err != nil {
+			panic(err)
+		}
+		m.rows = append(m.rows, fmt.Sprintf("%d %d %T gone=%v %s", index, command, w.Row, w.Gone, text))
+	}
+}
+
+// Replaced implements fsm.Recorder.
+func (m *machine) Replaced() {}
 
 // apply writes a command and returns what the FSM answers.
 func (m *machine) apply(t testing.TB, kind nomad.MessageType, payload any) any {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -68,9 +69,9 @@ func (s *Server) reconcileOnce(ctx context.Context) error {
 			errs = append(errs, s.raft.RemoveServer(ctx, id))
 		}
 	}
-	for id, m := range alive {
+	for _, id := range slices.Sorted(maps.Keys(alive)) {
 		if id != s.raft.ID() {
-			errs = append(errs, s.enroll(ctx, have, alive, id, m))
+			errs = append(errs, s.enroll(ctx, have, alive, id, alive[id]))
 		}
 	}
 	return errors.Join(errs...)

@@ -130,7 +130,7 @@ func (s *Store) UpdateAllocsFromClient(index uint64, req *nomad.AllocUpdateReque
 			}
 		}
 		t.applyCounts(c)
-		for id := range reported {
+		for _, id := range sortedKeys(reported) {
 			t.nodeReported(id)
 		}
 		for _, e := range req.Evals {

@@ -1,7 +1,9 @@
 package state
 
 import (
+	"cmp"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 
@@ -60,8 +62,8 @@ func newSummary(j *nomad.Job, index uint64) *summary {
 func summaryOf(told *nomad.JobSummary) *summary {
 	sum := &summary{id: nomad.NamespacedID{ID: told.JobID, Namespace: told.Namespace}, children: told.Children,
 		created: told.CreateIndex, modified: told.ModifyIndex, groups: make([]groupSummary, 0, len(told.Summary))}
-	for name, g := range told.Summary {
-		*sum.group(name) = g
+	for _, name := range sortedKeys(told.Summary) {
+		*sum.group(name) = told.Summary[name]
 	}
 	return sum
 }
@@ -242,17 +244,23 @@ func (c *count) of(status string) *int {
 	return &c.starting
 }
 
+// compareIncarnations orders by namespace, ID and the index of creation.
+func compareIncarnations(a, b incarnation) int {
+	return cmp.Or(compareNamespaced(a.NamespacedID, b.NamespacedID), cmp.Compare(a.created, b.created))
+}
+
 // applyCounts writes gathered changes to the summaries.
 func (t *txn) applyCounts(all counts) {
-	for id, groups := range all {
+	for _, id := range slices.SortedFunc(maps.Keys(all), compareIncarnations) {
+		groups := all[id]
 		t.editSummary(id.Namespace, id.ID, func(sum *summary) bool {
 			changed := false
 			if sum.created > id.created {
 				return false
 			}
-			for name, c := range groups {
+			for _, name := range sortedKeys(groups) {
 				old := sum.counts(name)
-				if now := c.added(old); now != old {
+				if now := groups[name].added(old); now != old {
 					*sum.group(name) = now
 					changed = true
 				}
@@ -292,7 +300,9 @@ func (s *Store) ReconcileJobSummaries(index uint64) (*Changes, error) {
 			for a := range allocs.by(t, nil, "job", keyOf(j.Namespace, j.ID)) {
 				recount.moved(a, nil)
 			}
-			for name, c := range recount[incarnation{j.NamespacedID(), j.CreateIndex}] {
+			groups := recount[incarnation{j.NamespacedID(), j.CreateIndex}]
+			for _, name := range sortedKeys(groups) {
+				c := groups[name]
 				c.queued = t.queued(j, name)
 				*sum.group(name) = c.added(nomad.TaskGroupSummary{})
 			}
