@@ -43,6 +43,9 @@ func (c *Client) Dir() string { return c.dir }
 // Start starts a task and returns when its program has been executed. A failure
 // of the task itself is a *proc.StartError.
 func (c *Client) Start(ctx context.Context, spec *Spec) (*proc.Task, error) {
+	if err := c.guarded(ctx); err != nil {
+		return nil, fmt.Errorf("start task %s: %w", spec.ID, err)
+	}
 	resp, err := c.call(ctx, &request{Op: opStart, Spec: spec})
 	if errors.Is(err, ErrLost) {
 		// The supervisor died under way; its successor knows whether the task runs.
@@ -54,6 +57,19 @@ func (c *Client) Start(ctx context.Context, spec *Spec) (*proc.Task, error) {
 		return nil, fmt.Errorf("start task %s: %w", spec.ID, err)
 	}
 	return resp.Task, nil
+}
+
+// guarded refuses a supervisor that could not be upgraded and asks for no secret, where tasks have
+// our uid: a task could use it to start programs without a sandbox.
+func (c *Client) guarded(ctx context.Context) error {
+	if os.Geteuid() == 0 {
+		return nil
+	}
+	s, err := c.session(ctx)
+	if err == nil && s.unguarded {
+		err = errors.New("the supervisor is of an earlier version, which does not protect its socket from tasks, and could not be upgraded")
+	}
+	return err
 }
 
 // Tasks lists what the supervisor knows.
@@ -298,7 +314,9 @@ func (c *Client) meet(ctx context.Context, dir *os.File, key secret) (*session, 
 	}
 	c.log.Info("upgrade the supervisor in place", "from", hello.Program, "to", program())
 	if err := c.upgrade(ctx, s); err != nil {
-		c.log.Warn("go on with a supervisor of another build", "err", err)
+		c.log.Error("the supervisor keeps running another build: running tasks, their logs and signals are served, "+
+			"new tasks may be refused; drain the node and restart the agent to end it", "err", err)
+		s.unguarded = !hello.Guarded
 		return s, nil
 	}
 	s.close()
@@ -324,7 +342,32 @@ func open(ctx context.Context, dir *os.File, key secret) (*session, *response, e
 	return s, hello, nil
 }
 
+// upgradePatience bounds how often an upgrade is tried again that the supervisor refused, as it
+// does while a start is under way; upgradePause lies between.
+const (
+	upgradePatience = 5 * time.Second
+	upgradePause    = 20 * time.Millisecond
+)
+
+// upgrade returns nil when the supervisor has become another program.
 func (c *Client) upgrade(ctx context.Context, s *session) error {
+	deadline := time.Now().Add(upgradePatience)
+	for first := true; ; first = false {
+		err := c.tryUpgrade(ctx, s)
+		if err == nil || ctx.Err() != nil || time.Now().After(deadline) {
+			return err
+		}
+		if first {
+			c.log.Info("the supervisor cannot be upgraded yet", "err", err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(upgradePause):
+		}
+	}
+}
+
+func (c *Client) tryUpgrade(ctx context.Context, s *session) error {
 	// The path is one in this process: its own descriptors mean nothing over there.
 	path := strings.Replace(companion.Path(), "/proc/self/", "/proc/"+strconv.Itoa(os.Getpid())+"/", 1)
 	_, err := s.call(ctx, &request{Op: opUpgrade, Path: path, Program: program()})

@@ -1,0 +1,76 @@
+package supervise_test
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/internal/supervise"
+)
+
+// TestUpgradeWaitsForStarts upgrades a supervisor while a start hangs: the upgrade is refused
+// until the start is over, and tried again.
+func TestUpgradeWaitsForStarts(t *testing.T) {
+	r := newRig(t)
+	c := r.client()
+	kept := r.spec("sleep 1000")
+	task := r.start(c, kept)
+	gate := filepath.Join(r.logs, "gate")
+	if err := unix.Mkfifo(gate, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	hanging := r.spec("true")
+	hanging.Join = []string{gate} // no control group: the stage waits for somebody who reads it
+	started := make(chan error, 1)
+	go func() {
+		_, err := c.Start(context.Background(), hanging)
+		started <- err
+	}()
+	w := r.wire(t)
+	w.ask(`{"Seq":1,"Op":"hello","Secret":"` + r.secret(t) + `"}`)
+	r.waitFor("a refusal of the upgrade", func() bool { return underWay(t, w) })
+	lines, out := io.Pipe()
+	second := supervise.NewClient(r.dir, slog.New(slog.NewTextHandler(out, nil)))
+	t.Cleanup(func() { second.Close() })
+	go func() {
+		for in := bufio.NewScanner(lines); in.Scan(); {
+			if strings.Contains(in.Text(), "cannot be upgraded yet") {
+				release(t, gate)
+			}
+		}
+	}()
+	if err := second.Upgrade(t.Context()); err != nil {
+		release(t, gate)
+		t.Errorf("Upgrade() = %v", err)
+	}
+	if err := <-started; err == nil {
+		t.Error("Start() with something that is no control group = nil")
+	}
+	if got, err := second.Task(t.Context(), kept.ID); err != nil || got.PID != task.PID {
+		t.Errorf("Task() = %+v, %v, want pid %d", got, err, task.PID)
+	}
+}
+
+// release has the FIFO a reader from now on: nobody waits for one any more.
+func release(t *testing.T, fifo string) {
+	f, err := os.OpenFile(fifo, os.O_RDWR, 0)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	t.Cleanup(func() { f.Close() })
+}
+
+// underWay reports whether the supervisor refuses an upgrade for a start that is under way.
+func underWay(t *testing.T, w *wire) bool {
+	t.Helper()
+	answer, ok := w.ask(`{"Seq":3,"Op":"upgrade","Path":"/dev/null","Program":"x"}`)
+	return ok && strings.Contains(answer.Err, "a start is under way")
+}
