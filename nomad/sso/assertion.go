@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto"
+	"crypto/rand"
 	"crypto/rsa"
 	"crypto/sha1"
 	"crypto/sha256"
@@ -257,4 +258,11 @@ func oneOf(v string, names ...string) error {
 		return nil
 	}
 	return fmt.Errorf("%q is none of %s", v, strings.Join(names, ", "))
+}
+
+// random is text of 256 bits.
+func random() string {
+	b := make([]byte, 32)
+	rand.Read(b) // never fails
+	return base64.RawURLEncoding.EncodeToString(b)
 }

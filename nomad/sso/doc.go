@@ -13,8 +13,8 @@
 // not there matches nobody, and a template that names one binds nothing. What a claim says
 // is put into names as text and checked as a name afterwards.
 //
-// A login with OIDC is begun here and ended here: the leader remembers what it sent the
-// browser away with, for five minutes, once.
+// A login with OIDC is begun and ended by the same process, within five minutes, once. What
+// it must know of the login is sealed into the state that the browser takes along.
 //
 // Identity providers are spoken to with verified TLS (plain HTTP only to loopback),
 // no proxy, short answers, and redirects to the same host only. Their keys are cached, fetched

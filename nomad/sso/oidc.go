@@ -22,8 +22,8 @@ const (
 	maxCode  = 16 << 10
 )
 
-// Begin returns the URL that a browser is to open, and remembers the login. It returns to
-// redirect, which must be one that the method allows.
+// Begin returns the URL that a browser is to open. The browser returns to redirect, which
+// must be one that the method allows, with the state of the login.
 func (d *Desk) Begin(ctx context.Context, m *nomad.ACLAuthMethod, redirect, nonce string) (string, error) {
 	if len(nonce) < minNonce || len(nonce) > maxNonce {
 		return "", fmt.Errorf("%w: the client nonce has %d to %d characters", ErrDenied, minNonce, maxNonce)
@@ -85,7 +85,7 @@ func (d *Desk) End(ctx context.Context, m *nomad.ACLAuthMethod, r Returned) (*Cl
 	case !slices.Contains(m.Config.AllowedRedirectURIs, r.Redirect):
 		return nil, fmt.Errorf("%w: the auth method does not allow this redirect URI", ErrDenied)
 	}
-	l, ok := d.pending.end(r.State, m.Name, r.Nonce, r.Redirect)
+	l, ok := d.pending.end(r.State, login{method: m.Name, nonce: r.Nonce, redirect: r.Redirect})
 	if !ok {
 		return nil, errOther
 	}

@@ -235,30 +235,65 @@ func TestSameNonceOften(t *testing.T) {
 	}
 }
 
-// What strangers begin does not fill the memory: the oldest logins go.
-func TestPendingIsBounded(t *testing.T) {
+// However many logins strangers begin, or end without a valid code, the login of another
+// is not evicted.
+func TestStrangersEvictNoLogin(t *testing.T) {
 	p, clk := testidp.New(t), newClock()
 	p.Now = clk.now
 	m := oidcMethod(p)
+	m.Config.OIDCEnablePKCE = true
 	desk := sso.NewDesk(sso.Config{Now: clk.now})
 	first, err := desk.Begin(t.Context(), m, redirect, nonce)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 10_000 {
-		if _, err := desk.Begin(t.Context(), m, redirect, nonce); err != nil {
+	states := map[string]bool{}
+	for range 10_001 {
+		at, err := desk.Begin(t.Context(), m, redirect, nonce)
+		if err != nil {
+			t.Fatal(err)
+		}
+		states[mustParse(t, at).Query().Get("state")] = true
+	}
+	if len(states) != 10_001 {
+		t.Errorf("10001 logins have %d states", len(states))
+	}
+	p.Discovery = func(doc map[string]any) { doc["authorization_response_iss_parameter_supported"] = true }
+	for state := range states { // refused before the provider is asked, and ended all the same
+		if _, err := desk.End(t.Context(), m, sso.Returned{State: state, Code: "x", Nonce: nonce, Redirect: redirect, Issuer: "https://evil"}); !errors.Is(err, sso.ErrDenied) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := desk.End(t.Context(), m, returned(browse(t, p, first))); !errors.Is(err, sso.ErrDenied) {
-		t.Errorf("the oldest of too many: %v, want it forgotten", err)
+	p.Discovery = nil
+	if _, err := desk.End(t.Context(), m, returned(browse(t, p, first))); err != nil {
+		t.Errorf("the oldest login: %v", err)
 	}
-	last, err := desk.Begin(t.Context(), m, redirect, nonce)
+}
+
+// A state that was changed in any byte is refused, and one of another process.
+func TestStatesAreSealed(t *testing.T) {
+	p := testidp.New(t)
+	m := oidcMethod(p)
+	desk := sso.NewDesk(sso.Config{Now: time.Now})
+	at, err := desk.Begin(t.Context(), m, redirect, nonce)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := desk.End(t.Context(), m, returned(browse(t, p, last))); err != nil {
-		t.Errorf("the newest of too many: %v", err)
+	back := returned(browse(t, p, at))
+	for n := range len(back.State) {
+		changed := []byte(back.State)
+		changed[n] = map[bool]byte{true: 'B', false: 'A'}[changed[n] == 'A']
+		bad := back
+		bad.State = string(changed)
+		if _, err := desk.End(t.Context(), m, bad); !errors.Is(err, sso.ErrDenied) {
+			t.Fatalf("a state with another byte %d: %v", n, err)
+		}
+	}
+	if _, err := sso.NewDesk(sso.Config{Now: time.Now}).End(t.Context(), m, back); !errors.Is(err, sso.ErrDenied) {
+		t.Errorf("the state of another process: %v", err)
+	}
+	if _, err := desk.End(t.Context(), m, back); err != nil {
+		t.Errorf("the state as it was: %v", err)
 	}
 }
 

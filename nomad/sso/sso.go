@@ -1,7 +1,6 @@
 package sso
 
 import (
-	"container/list"
 	"context"
 	"fmt"
 	"time"
@@ -23,20 +22,20 @@ type Config struct {
 	Signer Signer
 }
 
-// Desk is where people and machines log in: it remembers identity providers, their keys,
-// and the logins that a browser is away for. It is safe for many goroutines.
+// Desk is where people and machines log in: it keeps identity providers, their keys, and
+// which logins ended. It is safe for many goroutines.
 type Desk struct {
 	now       func() time.Time
 	signer    Signer
 	providers providers
-	pending   pending
+	pending   *pending
 }
 
 // NewDesk makes a desk.
 func NewDesk(c Config) *Desk {
 	return &Desk{now: c.Now, signer: c.Signer,
 		providers: providers{now: c.Now, byKey: map[string]*provider{}},
-		pending:   pending{now: c.Now, byState: map[string]*list.Element{}}}
+		pending:   newPending(c.Now)}
 }
 
 // Login returns the claims of a token that a JWT method takes.
