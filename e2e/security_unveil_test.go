@@ -1,0 +1,67 @@
+package e2e
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/e2e/cluster"
+)
+
+// A task that may write to a volume replaces a directory below it, which its job unveils by its
+// path on the host, by a link to a directory of root. Its restart does not follow the link.
+func TestUnveilRedirected(t *testing.T) {
+	asRoot(t)
+	dir := outsideTmp(t)
+	volume, secret := filepath.Join(dir, "volume"), filepath.Join(dir, "secret")
+	conf := filepath.Join(volume, "conf")
+	if err := errors.Join(os.Mkdir(volume, 0o777), os.Chmod(volume, 0o777), os.Mkdir(conf, 0o755), os.Mkdir(secret, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(conf, "f"), "legitimate\n")
+	write(t, filepath.Join(secret, "f"), canary+"\n")
+	if err := errors.Join(os.Chmod(conf+"/f", 0o644), os.Chmod(secret+"/f", 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	cfg := filepath.Join(dir, "agent.hcl")
+	write(t, cfg, volumes(volume)+"plugin \"exec2\" {\n config {\n unveil_by_task = true\n }\n}\n")
+	a := start(t, cluster.Options{Dir: dir, Args: []string{"-server", "-client", "-bootstrap-expect=1", "-bind=127.0.0.1",
+		"-data-dir=" + filepath.Join(dir, "data"), "-config=" + cfg}})
+	t.Cleanup(func() { purgeAll(t, a) })
+
+	job := oneTask("redirect", "/bin/sh", "-c", "cat "+conf+"/f; cd local/vol && mv conf was && ln -s "+secret+" conf && echo planted; exit 1")
+	attempts, delay := 1, time.Millisecond
+	group := job.TaskGroups[0]
+	group.RestartPolicy.Attempts, group.RestartPolicy.Delay = &attempts, &delay
+	group.Volumes = map[string]*api.VolumeRequest{"v": {Name: "v", Type: "host", Source: "data"}}
+	task := group.Tasks[0]
+	source, at := "v", "local/vol"
+	task.VolumeMounts = []*api.VolumeMount{{Volume: &source, Destination: &at}}
+	task.Config["unveil"] = []string{"r:" + conf}
+	if _, _, err := a.Client.Jobs().Register(job, nil); err != nil {
+		t.Fatal(err)
+	}
+	var al *api.AllocationListStub
+	within(t, 30*time.Second, "the allocation has failed", func() bool {
+		allocs, _, err := a.Client.Jobs().Allocations("redirect", true, nil)
+		if err != nil || len(allocs) != 1 {
+			return false
+		}
+		al = allocs[0]
+		return al.ClientStatus == api.AllocClientStatusFailed
+	})
+	if text := log(a, al); text != "legitimate\nplanted\n" {
+		t.Errorf("the task wrote %q, want what its volume held, and one start", text)
+	}
+	named := false
+	for _, ev := range al.TaskStates["t"].Events {
+		named = named || strings.Contains(ev.DisplayMessage, "symbolic link")
+	}
+	if !named {
+		t.Errorf("events = %+v, want one that names the link", al.TaskStates["t"].Events)
+	}
+}
