@@ -24,6 +24,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -189,7 +190,11 @@ func socketAPI(h http.Handler) (*taskhook.API, error) {
 		return nil, nil
 	}
 	limit, err := connlimit.Share(taskhook.SocketConns)
-	return &taskhook.API{Handler: h, Limit: limit}, err
+	api := &taskhook.API{Handler: h, Limit: limit}
+	if r, ok := h.(interface{ RefusedConn(net.Conn) }); ok {
+		api.Refused = r.RefusedConn
+	}
+	return api, err
 }
 
 // openRPC makes what answers calls, and the way to the servers. Calls come over sessions

@@ -19,7 +19,9 @@ import (
 func TestTaskSocket(t *testing.T) {
 	w := newWorld(t)
 	w.api = &taskhook.API{Limit: connlimit.New(taskhook.SocketConns, 100),
-		Handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { io.WriteString(rw, "hello "+r.URL.Path) })}
+		Handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			io.WriteString(rw, "hello "+r.URL.Path+" "+r.Header.Get("X-Nomad-Token"))
+		})}
 	alloc := allocation(nomad.JobTypeBatch, mockTask("main", lasts("1h")))
 	r := w.runner(alloc)
 	ended := make(chan error, 1)
@@ -40,36 +42,21 @@ func TestTaskSocket(t *testing.T) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join("/proc/self/fd", strconv.Itoa(int(dir.Fd())), "api.sock"))
 	}}}
 	defer client.CloseIdleConnections()
-	for _, tc := range []struct {
-		name, header, value string
-		status              int
-	}{
-		{"no token", "X-Other", "x", http.StatusUnauthorized},
-		{"empty token", "X-Nomad-Token", " ", http.StatusUnauthorized},
-		{"basic", "Authorization", "Basic eDp5", http.StatusUnauthorized},
-		{"empty bearer", "Authorization", "Bearer ", http.StatusUnauthorized},
-		{"header", "X-Nomad-Token", "t", http.StatusOK},
-		{"bearer", "Authorization", "bearer t", http.StatusOK},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://nomad/v1/jobs", nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			req.Header.Set(tc.header, tc.value)
-			resp, err := client.Do(req)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer resp.Body.Close()
-			body, _ := io.ReadAll(resp.Body)
-			if resp.StatusCode != tc.status {
-				t.Errorf("status = %d, want %d", resp.StatusCode, tc.status)
-			}
-			if passed := string(body) == "hello /v1/jobs"; passed != (tc.status == http.StatusOK) {
-				t.Errorf("body = %q", body)
-			}
-		})
+	for _, token := range []string{"", "t"} { // the API itself refuses requests without a token
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://nomad/v1/jobs", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("X-Nomad-Token", token)
+		resp, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if want := "hello /v1/jobs " + token; string(body) != want {
+			t.Errorf("body = %q, want %q", body, want)
+		}
 	}
 	if err := r.Stop(t.Context()); err != nil {
 		t.Fatal(err)

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"strings"
 	"syscall"
 	"time"
 
@@ -22,8 +21,8 @@ import (
 const socketName = "api.sock"
 
 // socketHook serves the HTTP API of the agent to the task, on a socket that only
-// the task's user can reach. A request without a token is refused here, before
-// the API sees it. A task runs without the socket when it can't be made.
+// the task's user can reach. The API refuses requests without a token and keeps a record
+// of that. A task runs without the socket when it can't be made.
 type socketHook struct {
 	api *API
 	key string // of the task, in the limit of connections
@@ -34,6 +33,8 @@ type socketHook struct {
 type API struct {
 	Handler http.Handler
 	Limit   *connlimit.Limit // shared by the sockets of all tasks
+	// Refused is called for each connection over the limit; it may be nil.
+	Refused func(net.Conn)
 }
 
 // Bounds of a task's socket. There is none on a response: blocking queries and streams
@@ -100,7 +101,7 @@ func listen(ctx context.Context, dir *safefs.Dir, owner Owner) (net.Listener, er
 // serve answers until ctx is done.
 func (h *socketHook) serve(ctx context.Context, l net.Listener) {
 	srv := &http.Server{
-		Handler:           http.HandlerFunc(h.guard),
+		Handler:           h.api.Handler,
 		ReadHeaderTimeout: headerTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeader,
@@ -121,21 +122,7 @@ func (h *socketHook) refuse(c net.Conn) {
 	c.SetDeadline(time.Now().Add(time.Second)) //nolint:errcheck // a new connection takes the text at once
 	_, _ = io.WriteString(c, tooMany)          // it is closed in any case
 	c.Close()
-}
-
-// guard demands a token, whether or not ACLs are on.
-func (h *socketHook) guard(w http.ResponseWriter, r *http.Request) {
-	if !hasToken(r) {
-		http.Error(w, "Unauthorized", http.StatusUnauthorized)
-		return
+	if h.api.Refused != nil {
+		h.api.Refused(c)
 	}
-	h.api.Handler.ServeHTTP(w, r)
-}
-
-func hasToken(r *http.Request) bool {
-	if strings.TrimSpace(r.Header.Get("X-Nomad-Token")) != "" {
-		return true
-	}
-	scheme, token, _ := strings.Cut(strings.TrimSpace(r.Header.Get("Authorization")), " ")
-	return strings.EqualFold(scheme, "bearer") && strings.TrimSpace(token) != ""
 }

@@ -129,7 +129,7 @@ func (a *Agent) listenHTTP() error {
 		if err != nil {
 			return err
 		}
-		a.http = append(a.http, limitConns(ln, limit, a.certs.HTTPS))
+		a.http = append(a.http, a.limitConns(ln, limit))
 	}
 	bound := a.http[0].Addr().(*net.TCPAddr)
 	for _, ln := range a.http { // others have no use for the loopback address

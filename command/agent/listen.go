@@ -30,11 +30,12 @@ func listen(what, host string, port int) (net.Listener, error) {
 	return ln, nil
 }
 
-// limitConns bounds the connections of each address and of all addresses together. Secure
-// reports whether TLS is spoken: then no reason can be told.
-func limitConns(ln net.Listener, limit *connlimit.Limit, secure func() bool) net.Listener {
+// limitConns bounds the connections of each address and of all addresses together. A
+// refused connection is recorded; it is told the reason, unless TLS is spoken.
+func (a *Agent) limitConns(ln net.Listener, limit *connlimit.Limit) net.Listener {
 	return &connlimit.Listener{Listener: ln, Limit: limit, Key: remoteIP, Refuse: func(conn net.Conn) {
-		if secure() {
+		a.api.RefusedConn(conn)
+		if a.certs.HTTPS() {
 			conn.Close()
 			return
 		}

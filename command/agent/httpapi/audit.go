@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -65,6 +66,26 @@ func (s *Server) audited(w http.ResponseWriter, req *http.Request, next http.Han
 	whole = true
 }
 
+// RefusedConn records a connection over a limit, which was closed before a request was
+// read from it. It is not possible to refuse the connection once more: a failure to
+// record is in the log of the agent only.
+func (s *Server) RefusedConn(c net.Conn) {
+	err := s.cfg.Audit.Record(&audit.Event{Type: audit.HTTP, Stage: audit.Complete, Auth: audit.Auth{Kind: audit.KindUnknown},
+		Request:  audit.Request{Operation: "connect", RemoteAddress: remoteAddress(c.RemoteAddr().String())},
+		Response: &audit.Response{Status: http.StatusTooManyRequests, Error: "too many connections"}})
+	if err != nil {
+		s.cfg.Log.Warn("record a refused connection", "err", err)
+	}
+}
+
+// remoteAddress names peers on a unix socket, which have no address.
+func remoteAddress(addr string) string {
+	if addr == "" || addr == "@" {
+		return "unix"
+	}
+	return addr
+}
+
 // askedFor says what a request asks for. The query is no part of it: a token may be.
 func (s *Server) askedFor(req *http.Request) audit.Request {
 	namespace := nomad.DefaultNamespace
@@ -73,15 +94,11 @@ func (s *Server) askedFor(req *http.Request) audit.Request {
 			namespace = v
 		}
 	}
-	remote := req.RemoteAddr
-	if remote == "" || remote == "@" {
-		remote = "unix"
-	}
 	path := req.URL.EscapedPath()
 	if token := Token(req); len(token) >= shortSecret { // as "acl token info" of one's own secret
 		path = strings.ReplaceAll(path, token, "[secret]")
 	}
-	out := audit.Request{Operation: req.Method, Endpoint: path, Namespace: namespace, RemoteAddress: remote, UserAgent: req.UserAgent()}
+	out := audit.Request{Operation: req.Method, Endpoint: path, Namespace: namespace, RemoteAddress: remoteAddress(req.RemoteAddr), UserAgent: req.UserAgent()}
 	if strings.HasPrefix(path, "/v1/client/allocation/") && strings.HasSuffix(path, "/exec") {
 		out.Object = req.URL.Query().Get("task") // never the command: it may hold secrets
 	}

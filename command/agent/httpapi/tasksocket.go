@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"net"
 	"net/http"
 
 	"github.com/open-nomad/open-nomad/nomad"
@@ -10,11 +11,17 @@ import (
 // callers with a token of their own. A request without one is answered 401
 // before its path is looked at, one with a bad token 403, with access control
 // on or off (compat/identity.md, "Task API").
-func (s *Server) TaskSocket() http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		s.audited(w, req, s.answerTask)
-	})
+func (s *Server) TaskSocket() http.Handler { return taskSocket{s} }
+
+type taskSocket struct{ server *Server }
+
+// ServeHTTP implements http.Handler.
+func (t taskSocket) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	t.server.audited(w, req, t.server.answerTask)
 }
+
+// RefusedConn records a connection to the socket of a task that was over the limit.
+func (t taskSocket) RefusedConn(c net.Conn) { t.server.RefusedConn(c) }
 
 func (s *Server) answerTask(w http.ResponseWriter, req *http.Request) {
 	token := Token(req)
