@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/open-nomad/open-nomad/client/allochook"
@@ -17,7 +18,7 @@ import (
 var ErrNoTask = errors.New("no such task")
 
 // Update takes the allocation as the servers have it now: desired stop ends it,
-// another version of its job changes its tasks in place.
+// another version of its job changes its tasks in place. It does not wait for hooks.
 func (r *Runner) Update(alloc *nomad.Allocation) {
 	r.mu.Lock()
 	old := r.alloc
@@ -32,17 +33,11 @@ func (r *Runner) Update(alloc *nomad.Allocation) {
 	}
 	tasks := r.tasks
 	r.mu.Unlock()
-	ctx := context.Background() // hooks that take an update do not block
-	if group := alloc.Job.TaskGroup(alloc.TaskGroup); group != nil {
-		for name, t := range tasks {
-			if task := group.Task(name); task != nil {
-				t.Update(ctx, alloc, task)
-			}
-		}
+	r.updateTasks(alloc, tasks)
+	select {
+	case r.updates <- struct{}{}:
+	default: // the hooks are yet to be told of an earlier one, and get this one
 	}
-	hook.All(r.hooks, "update", func(h allochook.UpdateHook) error {
-		return h.Update(ctx, &allochook.UpdateRequest{Alloc: alloc})
-	})
 	if alloc.ServerTerminalStatus() {
 		r.requestStop("the servers want it gone")
 	}
@@ -50,6 +45,43 @@ func (r *Runner) Update(alloc *nomad.Allocation) {
 		r.skipDelay()
 	}
 	r.nudge()
+}
+
+// updateTasks gives the allocation to its tasks.
+func (r *Runner) updateTasks(alloc *nomad.Allocation, tasks map[string]*taskrunner.Runner) {
+	group := alloc.Job.TaskGroup(alloc.TaskGroup)
+	if group == nil {
+		return
+	}
+	for name, t := range tasks {
+		if task := group.Task(name); task != nil {
+			t.Update(alloc, task)
+		}
+	}
+}
+
+// runUpdates calls the update hooks of the allocation and of its tasks after each update,
+// until ctx ends. Of updates that come while hooks run, they get the newest.
+func (r *Runner) runUpdates(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-r.updates:
+		}
+		r.mu.Lock()
+		alloc, tasks := r.alloc, r.tasks
+		r.mu.Unlock()
+		hook.All(r.hooks, "update", func(h allochook.UpdateHook) error {
+			return h.Update(ctx, &allochook.UpdateRequest{Alloc: alloc})
+		})
+		r.updateTasks(alloc, tasks) // one may have been made while the update came
+		var work sync.WaitGroup
+		for _, t := range tasks {
+			work.Go(func() { t.RunUpdateHooks(ctx) })
+		}
+		work.Wait()
+	}
 }
 
 // Stop ends every task, poststop tasks after the others, and waits until the

@@ -42,6 +42,7 @@ type Runner struct {
 	ids   *identity.Manager
 
 	wake    chan struct{} // buffered 1: a state changed
+	updates chan struct{} // buffered 1: the update hooks are yet to be called
 	changed chan struct{} // buffered 1: the same, for the health hook
 	over    chan struct{} // closed when Run has seen the last task end
 	begun   chan struct{} // closed when the tasks have runners, or never get any
@@ -73,7 +74,7 @@ func New(cfg Config) (*Runner, error) {
 	}
 	r := &Runner{
 		cfg: cfg, log: cfg.Log.With("alloc", cfg.Alloc.ID), group: group,
-		wake: make(chan struct{}, 1), changed: make(chan struct{}, 1), over: make(chan struct{}), begun: make(chan struct{}),
+		wake: make(chan struct{}, 1), updates: make(chan struct{}, 1), changed: make(chan struct{}, 1), over: make(chan struct{}), begun: make(chan struct{}),
 		reruns: make(chan chan error),
 		gates:  map[string]chan struct{}{}, alloc: cfg.Alloc, deploy: cfg.Alloc.DeploymentStatus,
 		states: map[string]*nomad.TaskState{}, killing: map[string]bool{},
@@ -156,6 +157,7 @@ func (r *Runner) run(ctx context.Context) error {
 		r.setBegun()
 		return r.fail(ctx, err)
 	}
+	background.Go(func() { r.runUpdates(beside) })
 	return r.loop(ctx, &work)
 }
 
@@ -249,6 +251,9 @@ func (r *Runner) step(ctx context.Context, work *sync.WaitGroup) {
 	}
 	next := decide(r.group.Tasks, r.States(), stopping)
 	for _, name := range next.start {
+		if next.stop[name] != nil {
+			continue
+		}
 		select {
 		case <-r.gates[name]:
 		default:

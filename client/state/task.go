@@ -29,7 +29,11 @@ type LocalState struct {
 type HookState struct {
 	PrestartDone bool // do not run prestart again
 	Data         map[string]string
-	Env          map[string]string
+	// What a hook that is done gave to every start.
+	Env     map[string]string
+	Mounts  []drivers.Mount
+	Devices []string
+	Files   []drivers.HostFile
 }
 
 // Task is the stored state of one task.

@@ -27,6 +27,9 @@ func (*dispatchHook) Prestart(_ context.Context, req *TaskPrestartRequest, resp 
 		resp.Done = true
 		return nil
 	}
+	if req.Dir == nil {
+		return errNoDir
+	}
 	if err := writePayload(req, want.File); err != nil {
 		return &Fault{Type: nomad.TaskSetupFailure, Err: fmt.Errorf("write dispatch payload: %w", err)}
 	}

@@ -9,6 +9,9 @@ import (
 // ErrNotRunning is what a Control returns for what needs a running task.
 var ErrNotRunning = errors.New("task is not running")
 
+// errNoDir is the error of a hook that needs the task's directory when there is none.
+var errNoDir = errors.New("the task's directory could not be opened")
+
 // Fault is the error of a hook that names the event it should be told with,
 // instead of "Task hook failed".
 type Fault struct {

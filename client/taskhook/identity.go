@@ -46,6 +46,9 @@ type place struct {
 }
 
 func (h *identityHook) Prestart(ctx context.Context, req *TaskPrestartRequest, resp *TaskPrestartResponse) error {
+	if req.Dir == nil {
+		return errNoDir
+	}
 	h.mu.Lock()
 	h.env = map[string]string{}
 	h.mu.Unlock()

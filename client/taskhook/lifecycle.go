@@ -13,7 +13,8 @@ import (
 
 // TaskPrestartHook acts before every start, also after a restart, but not when
 // the allocation is terminal. An error is a failed start; wrapped in a
-// drivers.RecoverableError the restart policy applies.
+// drivers.RecoverableError the restart policy applies. For a process that runs already
+// (Running) the error of one hook keeps no other hook from acting.
 type TaskPrestartHook interface {
 	hook.Hook
 	Prestart(ctx context.Context, req *TaskPrestartRequest, resp *TaskPrestartResponse) error
@@ -34,7 +35,7 @@ type TaskPreKillHook interface {
 }
 
 // TaskExitedHook acts after the task exited, whether or not it restarts.
-// Prestart may not have run.
+// Prestart may not have run. The context of a task that was killed has ended.
 type TaskExitedHook interface {
 	hook.Hook
 	Exited(ctx context.Context, req *TaskExitedRequest, resp *TaskExitedResponse) error
@@ -60,11 +61,11 @@ type TaskPrestartRequest struct {
 	Alloc         *nomad.Allocation
 	Task          *nomad.Task
 	Resources     *nomad.AllocatedTaskResources
-	NomadToken    nomad.Token // the task's default identity
-	VaultToken    string      // empty until there is a Vault hook
-	Owner         Owner       // as far as a hook before has set it
-	Dir           *allocdir.Task
-	Env           *taskenv.Env // as built by the hooks before
+	NomadToken    nomad.Token    // the task's default identity
+	VaultToken    string         // empty until there is a Vault hook
+	Owner         Owner          // as far as a hook before has set it
+	Dir           *allocdir.Task // nil before the hook that makes it, or when that failed for a running task
+	Env           *taskenv.Env   // as built by the hooks before
 	// Running says that the process runs already: an earlier agent started it.
 	Running bool
 }
@@ -79,10 +80,10 @@ type TaskPrestartResponse struct {
 	Owner   *Owner
 	Mounts  []drivers.Mount
 	Files   []drivers.HostFile
-	Devices []string
+	Devices []string // paths on the host; a driver that cannot give them fails the start
 	Log     *drivers.LogConfig
 	State   map[string]string // kept over restarts of the agent
-	Done    bool              // do not run again while State lives
+	Done    bool              // do not run again while State lives; every start gets Env, Mounts, Devices and Files
 	// Background runs beside the task. Its context ends when this run of the task
 	// is over or the agent shuts down, and the loop waits for it.
 	Background func(ctx context.Context)

@@ -57,6 +57,9 @@ func (h *socketHook) Prestart(ctx context.Context, req *TaskPrestartRequest, res
 	if h.api == nil {
 		return nil
 	}
+	if req.Dir == nil {
+		return errNoDir
+	}
 	l, err := listen(ctx, req.Dir.Secrets(), req.Owner)
 	if err != nil {
 		h.log.Warn("task API socket not made", "err", err)

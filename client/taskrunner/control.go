@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/open-nomad/open-nomad/client/taskhook"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
@@ -37,14 +36,27 @@ func (r *Runner) Kill(ctx context.Context, e *nomad.TaskEvent) error {
 		if e.Type != nomad.TaskKilling && r.Phase() != Terminal {
 			r.Emit(e)
 		}
+		close(r.killed) // ends the contexts of all other hooks
 		r.preKill(ctx, e)
-		close(r.killed)
+		close(r.preKilled)
 	}
 	select {
 	case <-r.done:
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("kill task %s: %w", r.name, ctx.Err())
+	}
+}
+
+// awaitPreKill waits until the hooks were told of the kill; an exit ends the wait.
+func (r *Runner) awaitPreKill(ctx context.Context, exits <-chan *drivers.ExitResult) (*drivers.ExitResult, error) {
+	select {
+	case <-r.preKilled:
+		return nil, nil
+	case exit := <-exits:
+		return exit, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
 }
 
@@ -90,8 +102,9 @@ func (r *Runner) Signal(e *nomad.TaskEvent, signal string) error {
 func (r *Runner) SetEnv(hook string, env map[string]string) { r.env.SetHook(hook, env) }
 
 // Update takes a newer version of the allocation, in which the task may have
-// changed in ways that need no new process.
-func (r *Runner) Update(ctx context.Context, a *nomad.Allocation, t *nomad.Task) {
+// changed in ways that need no new process. It does not wait for anything: the hooks are
+// called by RunUpdateHooks.
+func (r *Runner) Update(a *nomad.Allocation, t *nomad.Task) {
 	r.mu.Lock()
 	r.alloc, r.task = a, t
 	if skip := a.DesiredTransition.NoShutdownDelay; skip != nil && *skip {
@@ -103,7 +116,6 @@ func (r *Runner) Update(ctx context.Context, a *nomad.Allocation, t *nomad.Task)
 	}
 	r.mu.Unlock()
 	r.env.SetAlloc(a, t)
-	r.runUpdate(ctx, &taskhook.TaskUpdateRequest{Alloc: a, Task: t, Env: r.env.Build()})
 }
 
 // stop ends the running process: after the shutdown delay, with the task's

@@ -2,6 +2,7 @@ package taskrunner
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/hashicorp/go-metrics"
@@ -14,33 +15,54 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// runPrestart lets every hook prepare the start.
+// runPrestart lets every hook prepare the start, up to the first that fails.
 func (r *Runner) runPrestart(ctx context.Context) error {
-	return hook.Each(r.hooks, "prestart", func(h taskhook.TaskPrestartHook) error {
-		before := r.local.Hooks[h.Name()]
-		if before == nil {
-			before = &state.HookState{}
+	return hook.Each(r.hooks, "prestart", func(h taskhook.TaskPrestartHook) error { return r.prestart(ctx, h) })
+}
+
+// attachHooks lets every hook take up its work beside a process that runs already. The
+// process does not end because one of them failed, and the others do theirs.
+func (r *Runner) attachHooks(ctx context.Context) {
+	hook.All(r.hooks, "prestart", func(h taskhook.TaskPrestartHook) error {
+		err := r.prestart(ctx, h)
+		if err != nil && ctx.Err() == nil {
+			r.Emit(&nomad.TaskEvent{Type: nomad.TaskHookMessage, Message: fmt.Sprintf("hook %s: %v", h.Name(), err)})
 		}
-		if before.PrestartDone {
-			r.env.SetHook(h.Name(), before.Env)
-			return nil
-		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		alloc, task := r.current()
-		req := &taskhook.TaskPrestartRequest{
-			PreviousState: before.Data, Alloc: alloc, Task: task,
-			Resources:  allocated(alloc, task.Name),
-			NomadToken: r.cfg.Identities.Default(task.Name),
-			Owner:      r.try.owner, Dir: r.dir, Env: r.env.Build(),
-			Running: r.taskID() != "",
-		}
-		resp := &taskhook.TaskPrestartResponse{}
-		err := h.Prestart(ctx, req, resp)
-		r.take(h.Name(), resp)
 		return err
 	})
+	if err := r.cfg.Store.PutTaskLater(r.cfg.Alloc.ID, r.name, state.Task{Local: &r.local}); err != nil {
+		r.log.Warn("state of hooks not stored", "err", err)
+	}
+}
+
+// prestart calls one hook, unless it was done for good.
+func (r *Runner) prestart(ctx context.Context, h taskhook.TaskPrestartHook) error {
+	before := r.local.Hooks[h.Name()]
+	if before == nil {
+		before = &state.HookState{}
+	}
+	if before.PrestartDone {
+		r.env.SetHook(h.Name(), before.Env)
+		r.try.mounts = append(r.try.mounts, before.Mounts...)
+		r.try.devices = append(r.try.devices, before.Devices...)
+		r.try.files = append(r.try.files, before.Files...)
+		return nil
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	alloc, task := r.current()
+	req := &taskhook.TaskPrestartRequest{
+		PreviousState: before.Data, Alloc: alloc, Task: task,
+		Resources:  allocated(alloc, task.Name),
+		NomadToken: r.cfg.Identities.Default(task.Name),
+		Owner:      r.try.owner, Dir: r.dir, Env: r.env.Build(),
+		Running: r.taskID() != "",
+	}
+	resp := &taskhook.TaskPrestartResponse{}
+	err := h.Prestart(ctx, req, resp)
+	r.take(h.Name(), resp)
+	return err
 }
 
 // take applies what a hook added to the start.
@@ -67,11 +89,13 @@ func (r *Runner) take(hook string, resp *taskhook.TaskPrestartResponse) {
 		r.env.SetHost(hook, resp.HostEnv)
 	}
 	r.try.mounts = append(r.try.mounts, resp.Mounts...)
+	r.try.devices = append(r.try.devices, resp.Devices...)
 	r.try.files = append(r.try.files, resp.Files...)
 	if resp.State != nil || resp.Done {
 		kept := &state.HookState{PrestartDone: resp.Done, Data: resp.State}
 		if resp.Done {
-			kept.Env = resp.Env // it will not be asked again
+			// It will not be asked again.
+			kept.Env, kept.Mounts, kept.Devices, kept.Files = resp.Env, resp.Mounts, resp.Devices, resp.Files
 		}
 		r.local.Hooks[hook] = kept
 	}
@@ -101,15 +125,22 @@ func (r *Runner) preKill(ctx context.Context, e *nomad.TaskEvent) {
 	})
 }
 
-func (r *Runner) runExited() {
-	// Its own context: the hooks learn of the exit also when the task was killed.
-	ctx := context.Background()
+// runExited calls the hooks also when the task was killed. Their context has ended then.
+func (r *Runner) runExited(ctx context.Context) {
+	ctx, cancel := r.untilKilled(ctx)
+	defer cancel()
 	hook.All(r.hooks, "exited", func(h taskhook.TaskExitedHook) error {
 		return h.Exited(ctx, &taskhook.TaskExitedRequest{Exit: r.last.exit}, &taskhook.TaskExitedResponse{})
 	})
 }
 
-func (r *Runner) runUpdate(ctx context.Context, req *taskhook.TaskUpdateRequest) {
+// RunUpdateHooks tells the hooks of the allocation as it is now. It takes as long as they
+// do, and returns soon after a kill.
+func (r *Runner) RunUpdateHooks(ctx context.Context) {
+	ctx, cancel := r.untilKilled(ctx)
+	defer cancel()
+	alloc, task := r.current()
+	req := &taskhook.TaskUpdateRequest{Alloc: alloc, Task: task, Env: r.env.Build()}
 	hook.All(r.hooks, "update", func(h taskhook.TaskUpdateHook) error {
 		return h.Update(ctx, req, &taskhook.TaskUpdateResponse{})
 	})

@@ -95,6 +95,9 @@ func (r *Runner) stopByID(ctx context.Context, id string, again bool) bool {
 	_, task := r.current()
 	timeout := r.killTimeout(task)
 	if !again {
+		if _, err := r.awaitPreKill(ctx, nil); err != nil {
+			return false
+		}
 		if _, err := r.shutdownDelay(ctx, nil); err != nil {
 			return false
 		}

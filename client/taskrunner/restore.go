@@ -54,11 +54,10 @@ func (r *Runner) resume(ctx context.Context) {
 	r.hear(r.taskID())
 	hookCtx, cancel := r.untilKilled(ctx)
 	defer cancel()
-	if err := r.runPrestart(hookCtx); err != nil {
-		// The process runs already: better without one hook than not at all.
-		r.log.Warn("task taken over without all of its hooks", "err", err)
-		r.Emit(&nomad.TaskEvent{Type: nomad.TaskHookMessage, Message: err.Error()})
+	if r.isKilled() {
+		return // it is about to end
 	}
+	r.attachHooks(hookCtx)
 	started := r.State().StartedAt
 	if started.IsZero() {
 		started = time.Now()

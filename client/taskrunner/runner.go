@@ -69,6 +69,7 @@ type Runner struct {
 	env   *taskenv.Builder
 
 	killed    chan struct{} // closed by the first Kill
+	preKilled chan struct{} // closed when its pre-kill hooks are through
 	skipDelay chan struct{} // closed when the servers say: no shutdown delay
 	restarts  chan restartRequest
 	done      chan struct{} // closed when the task is over and its hooks stopped
@@ -100,6 +101,7 @@ func New(cfg Config) *Runner {
 		cfg: cfg, name: cfg.Task.Name, alloc: cfg.Alloc, task: cfg.Task,
 		log:       cfg.Log.With("alloc", cfg.Alloc.ID, "task", cfg.Task.Name),
 		killed:    make(chan struct{}),
+		preKilled: make(chan struct{}),
 		skipDelay: make(chan struct{}),
 		restarts:  make(chan restartRequest),
 		done:      make(chan struct{}),
@@ -204,10 +206,14 @@ func (r *Runner) watch(ctx context.Context) (Move, error) {
 		return "", ctx.Err()
 	case exit = <-exits:
 	case <-r.killed:
-		exit, err = r.stop(ctx, exits)
+		if exit, err = r.awaitPreKill(ctx, exits); exit == nil && err == nil {
+			exit, err = r.stop(ctx, exits)
+		}
 	case req := <-r.restarts:
 		requested = true
-		r.preKill(ctx, req.event)
+		hookCtx, cancelHooks := r.untilKilled(ctx)
+		r.preKill(hookCtx, req.event)
+		cancelHooks()
 		exit, err = r.stop(ctx, exits)
 		req.done <- err
 	}
@@ -247,8 +253,8 @@ func (r *Runner) wait(ctx context.Context, exits chan<- *drivers.ExitResult) {
 }
 
 // settle decides what becomes of a task whose run is over.
-func (r *Runner) settle(context.Context) (Move, error) {
-	r.runExited()
+func (r *Runner) settle(ctx context.Context) (Move, error) {
+	r.runExited(ctx)
 	if r.last.exit != nil {
 		r.Emit(terminatedEvent(r.last.exit))
 		count(r, "oom_killed", r.last.exit.OOMKilled)

@@ -20,10 +20,11 @@ import (
 // attempt is one start of the task: what its hooks gave and what they run beside
 // the process.
 type attempt struct {
-	owner  taskhook.Owner
-	mounts []drivers.Mount
-	files  []drivers.HostFile
-	log    drivers.LogConfig
+	owner   taskhook.Owner
+	mounts  []drivers.Mount
+	devices []string
+	files   []drivers.HostFile
+	log     drivers.LogConfig
 
 	run    func(func(context.Context)) // starts a Background function
 	cancel context.CancelFunc
@@ -96,9 +97,14 @@ func (r *Runner) running(ctx context.Context, id string, env *taskenv.Env) {
 	r.runPoststart(ctx, env, now)
 }
 
-// untilKilled returns a context that also ends when the task is killed.
+// untilKilled returns a context that also ends when the task is killed. It has ended
+// already when the task was.
 func (r *Runner) untilKilled(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
+	if r.isKilled() {
+		cancel()
+		return ctx, cancel
+	}
 	go func() {
 		select {
 		case <-r.killed:
@@ -116,6 +122,10 @@ func (r *Runner) taskConfig() (*drivers.TaskConfig, *taskenv.Env, error) {
 	config, err := env.Config(task.Config, r.cfg.Driver.TaskSpec())
 	if err != nil {
 		err = fmt.Errorf("task %q, driver %q: %w", task.Name, task.Driver, err)
+		return nil, nil, &taskhook.Fault{Type: nomad.TaskFailedValidation, Err: err}
+	}
+	if len(r.try.devices) > 0 && !r.cfg.Driver.Capabilities().Devices {
+		err := fmt.Errorf("task %q needs devices, which driver %q cannot give to a task", task.Name, task.Driver)
 		return nil, nil, &taskhook.Fault{Type: nomad.TaskFailedValidation, Err: err}
 	}
 	resources := allocated(alloc, task.Name)
@@ -142,6 +152,7 @@ func (r *Runner) taskConfig() (*drivers.TaskConfig, *taskenv.Env, error) {
 		LogDir:       r.cfg.Dir.LogPath(),
 		Log:          r.try.log,
 		Mounts:       r.try.mounts,
+		Devices:      r.try.devices,
 		Files:        r.try.files,
 		Writable:     volumePaths(r.cfg.Node),
 		NetNS:        r.cfg.NetNS,

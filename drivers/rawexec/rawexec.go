@@ -59,7 +59,7 @@ func (d *Driver) TaskSpec() hcldec.Spec { return taskSpec }
 
 // Capabilities implements drivers.Driver.
 func (d *Driver) Capabilities() drivers.Capabilities {
-	return drivers.Capabilities{SendSignals: true, Exec: true, FSIsolation: drivers.FSIsolationNone}
+	return drivers.Capabilities{SendSignals: true, Exec: true, FSIsolation: drivers.FSIsolationNone, Devices: true}
 }
 
 // Fingerprint implements drivers.Driver.

@@ -89,6 +89,7 @@ type Capabilities struct {
 	MustCreateNetwork    bool
 	NoLogs               bool // the driver collects no logs
 	Mounts               bool // the driver shows TaskConfig.Mounts and lays TaskConfig.Files
+	Devices              bool // the driver gives TaskConfig.Devices to the task
 }
 
 // Health of a driver on a node.
@@ -132,6 +133,7 @@ type TaskConfig struct {
 	LogDir       string // <alloc>/alloc/logs
 	Log          LogConfig
 	Mounts       []Mount
+	Devices      []string   // paths of devices that the task may use
 	Files        []HostFile // laid over files of the host, where the driver can
 	Writable     []string   // host paths of the node's volumes: any task may have made links there
 	CgroupParent string     // e.g. "nomad.slice"
