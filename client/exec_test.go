@@ -114,7 +114,8 @@ func TestExec(t *testing.T) {
 		"no command":    {func(r *nomad.AllocExecRequest) { r.Cmd = nil }, 400, "must provide a command"},
 		"empty command": {func(r *nomad.AllocExecRequest) { r.Cmd = []string{""} }, 400, "must provide a command"},
 		"NUL":           {func(r *nomad.AllocExecRequest) { r.Cmd = []string{"a\x00b"} }, 400, "NUL"},
-		"long command":  {func(r *nomad.AllocExecRequest) { r.Cmd = []string{strings.Repeat("x", 1<<20)} }, 400, "131072 are the most"},
+		"long command":  {func(r *nomad.AllocExecRequest) { r.Cmd = []string{strings.Repeat("x", 200<<10)} }, 400, "131072 are the most"},
+		"large request": {func(r *nomad.AllocExecRequest) { r.Cmd = []string{strings.Repeat("x", 1<<20)} }, 413, "more than 262144 bytes"},
 		"action":        {func(r *nomad.AllocExecRequest) { r.Action = "flush" }, 501, "actions: not part of this version"},
 	} {
 		bad := req

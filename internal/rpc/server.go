@@ -354,6 +354,9 @@ func (s *Server) runStream(ctx context.Context, m Method, conn *Conn, stream *St
 	b, err := stream.request(m, s.cfg.FrameTimeout)
 	if err != nil {
 		s.log.Debug("read stream request", "method", m.Name, "err", err)
+		if errors.Is(err, errTooLarge) {
+			stream.refuseLarge(m, s.cfg.FrameTimeout)
+		}
 		return
 	}
 	err = s.stream(ctx, m, conn, b, stream)

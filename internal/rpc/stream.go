@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"sync"
 	"time"
 
@@ -75,6 +76,19 @@ func (s *Stream) request(m Method, within time.Duration) (*body, error) {
 		return nil, err
 	}
 	return received(m, &raw, in)
+}
+
+// refuseLarge answers a request that is too large. It drops the rest of the request: a caller
+// that cannot send it would not read the answer.
+func (s *Stream) refuseLarge(m Method, within time.Duration) {
+	err := nomad.Errorf(http.StatusRequestEntityTooLarge, "the request has more than %d bytes", streamedRequest)
+	if m.sendError(s, err) != nil {
+		return
+	}
+	if d, ok := s.conn.(interface{ SetReadDeadline(time.Time) error }); ok {
+		d.SetReadDeadline(time.Now().Add(within))
+	}
+	io.CopyN(io.Discard, s.in, maxRequest) // any end will do
 }
 
 // Read reads raw bytes.
