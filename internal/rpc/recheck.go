@@ -19,18 +19,8 @@ func (s *Server) watched(ctx context.Context, m Method, c *Call, req Request) (a
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		tick := time.NewTicker(s.cfg.Recheck)
-		defer tick.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-			}
-			if _, err := s.stillGood(ctx, m, c, req.Envelope()); errors.Is(err, nomad.ErrPermissionDenied) {
-				end(err)
-				return
-			}
+		if err := s.untilDenied(ctx, m, c, req.Envelope()); err != nil {
+			end(err)
 		}
 	}()
 	out, err := s.handle(ctx, m, c, req)
@@ -40,6 +30,44 @@ func (s *Server) watched(ctx context.Context, m Method, c *Call, req Request) (a
 		return nil, cause
 	}
 	return out, err
+}
+
+// untilDenied returns the error once a caller may no longer make a call, nil when ctx ended.
+// Most calls are over before the first look.
+func (s *Server) untilDenied(ctx context.Context, m Method, c *Call, env nomad.Envelope) error {
+	wait := s.pause
+	for {
+		wait(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		wait = s.changes(c.Identity) // before the look, so that no change is missed
+		now, err := s.stillGood(ctx, m, c, env)
+		switch {
+		case errors.Is(err, nomad.ErrPermissionDenied):
+			return err
+		case err != nil || now == nil: // not decided
+			wait = s.pause
+		}
+	}
+}
+
+// pause waits as long as a caller without a Watcher is not asked about.
+func (s *Server) pause(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(s.cfg.Recheck):
+	}
+}
+
+// changes returns the wait for a change of what a caller may do.
+func (s *Server) changes(id *nomad.AuthenticatedIdentity) func(context.Context) {
+	if w, ok := s.cfg.Auth.(Watcher); ok {
+		if wait := w.Watch(id); wait != nil {
+			return wait
+		}
+	}
+	return s.pause
 }
 
 // waits says whether a request is a read that waits for changes.

@@ -28,6 +28,13 @@ type Authenticator interface {
 	Access(ctx context.Context, id *nomad.AuthenticatedIdentity) (*Access, error)
 }
 
+// Watcher is an Authenticator that notices when its answers for a caller may change. Watch
+// arms the watch and returns the wait, which the end of ctx ends too; nil means that only
+// asking again shows a change.
+type Watcher interface {
+	Watch(id *nomad.AuthenticatedIdentity) (wait func(ctx context.Context))
+}
+
 // Router says which server answers: "" is this one, else the address of another.
 // While there is none it waits, until ctx ends.
 type Router interface {
@@ -66,7 +73,8 @@ type Config struct {
 	// Hold is how long a call is held while no server can answer it; zero means 5 s.
 	Hold time.Duration
 	// Recheck is how often a stream is asked again whether its token is still good, and
-	// how long a read may last that is not; zero means 1 s.
+	// how long a read lasts until it is. Later a read is asked when a Watcher notices a
+	// change, without one as often as a stream. Zero means 1 s.
 	Recheck time.Duration
 	// HandshakeTimeout bounds the time until a connection said what it is, TLS
 	// included; zero means 5 s, negative no bound.

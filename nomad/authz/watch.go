@@ -1,0 +1,58 @@
+package authz
+
+import (
+	"context"
+	"time"
+
+	memdb "github.com/hashicorp/go-memdb"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// Watch returns a wait for what may end or change the rights of a caller: a change of its
+// token, node or allocation, of a policy, role or root key, the end of its token's time, or
+// the end of ctx. Nil means that only asking again shows it.
+func (a *Authority) Watch(id *nomad.AuthenticatedIdentity) (wait func(ctx context.Context)) {
+	store, ends := a.store(), endOf(id)
+	left := ends.Sub(a.now())
+	if IsLeader(id) || !ends.IsZero() && left <= 0 {
+		return nil
+	}
+	snap, ws := store.Snapshot(), memdb.NewWatchSet()
+	ws.Add(store.Abandoned())
+	if t := id.ACLToken; t != nil {
+		snap.ACLToken(ws, t.AccessorID)
+	}
+	if node := NodeID(id); node != "" {
+		snap.Node(ws, node)
+	}
+	if id.Claims != nil {
+		snap.RootKeys(ws)
+		if w := id.Claims.WorkloadIdentityClaims; w != nil {
+			snap.Alloc(ws, w.AllocationID)
+		}
+	}
+	if a.enforce {
+		snap.ACLPolicies(ws)
+		snap.ACLRoles(ws)
+	}
+	return func(ctx context.Context) {
+		if !ends.IsZero() {
+			timed, cancel := context.WithTimeout(ctx, left)
+			defer cancel()
+			ctx = timed
+		}
+		ws.WatchCtx(ctx) //nolint:errcheck // the end of ctx is one of the things waited for
+	}
+}
+
+// endOf is when the time of a credential is over, zero for never.
+func endOf(id *nomad.AuthenticatedIdentity) time.Time {
+	switch {
+	case id.ACLToken != nil && id.ACLToken.ExpirationTime != nil:
+		return *id.ACLToken.ExpirationTime
+	case id.Claims != nil && id.Claims.Expiry != 0:
+		return time.Unix(id.Claims.Expiry, 0)
+	}
+	return time.Time{}
+}
