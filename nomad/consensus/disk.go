@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,6 +19,9 @@ import (
 
 // ErrInUse means that another server has the directory.
 var ErrInUse = errors.New("directory is in use by another server")
+
+// ErrNoID means that the ID of the server is missing beside its log.
+var ErrNoID = errors.New("the server has lost its ID")
 
 // protocol is the Raft protocol version, which raft/version holds too.
 const protocol = 3
@@ -71,14 +75,15 @@ func openStores(dir, id string, backend Backend, log hclog.Logger) (*stores, err
 	if err := checkVersion(filepath.Join(raftDir, "version")); err != nil {
 		return nil, err
 	}
-	if found, err := backendOf(raftDir); err != nil {
+	found, err := backendOf(raftDir)
+	if err != nil {
 		return nil, err
-	} else if found != "" && found != backend.name() {
+	}
+	if found != "" && found != backend.name() {
 		return nil, fmt.Errorf("%s holds the log of a server with raft_logstore backend %q: this server has backend %q and does not replace it (nomad operator raft migrate-backend makes one of the other)",
 			raftDir, found, backend.name())
 	}
-	id, err := nodeID(filepath.Join(dir, "node-id"), id)
-	if err != nil {
+	if id, err = nodeID(filepath.Join(dir, "node-id"), id, raftDir); err != nil {
 		return nil, err
 	}
 	logs, err := backend.open(raftDir, log)
@@ -151,8 +156,9 @@ func checkVersion(path string) error {
 	return nil
 }
 
-// nodeID returns the server's UUID, which a new directory gets.
-func nodeID(path, given string) (string, error) {
+// nodeID returns the server's UUID, which a new directory gets. A directory with a log
+// or a snapshot belongs to the server of that ID: it gets no other.
+func nodeID(path, given, raftDir string) (string, error) {
 	text, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return "", fmt.Errorf("read node ID: %w", err)
@@ -165,10 +171,33 @@ func nodeID(path, given string) (string, error) {
 		return "", fmt.Errorf("%s holds the ID %s, not %s", path, stored, given)
 	case stored != "":
 		return stored, nil
-	case given == "":
-		given = nomad.NewID()
+	case given != "":
+		return given, writeFile(path, given)
 	}
-	return given, writeFile(path, given)
+	used, err := holdsState(raftDir)
+	switch {
+	case err != nil:
+		return "", err
+	case used:
+		return "", fmt.Errorf("%w: %s is missing or empty, but %s holds the Raft log of a server: write the ID of this server into the file again "+
+			"(nomad operator raft info %s shows the servers of the log), or move %s away to join as a new server",
+			ErrNoID, path, raftDir, filepath.Dir(path), filepath.Dir(path))
+	}
+	id := nomad.NewID()
+	return id, writeFile(path, id)
+}
+
+// holdsState reports whether a raft directory has a log or a snapshot.
+func holdsState(raftDir string) (bool, error) {
+	backend, err := backendOf(raftDir)
+	if err != nil || backend != "" {
+		return backend != "", err
+	}
+	snaps, err := os.ReadDir(filepath.Join(raftDir, "snapshots"))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return false, fmt.Errorf("look for snapshots: %w", err)
+	}
+	return slices.ContainsFunc(snaps, func(e os.DirEntry) bool { return e.IsDir() && !strings.HasSuffix(e.Name(), unfinished) }), nil
 }
 
 // writeFile writes a small file whole or not at all.

@@ -5,7 +5,7 @@
 // On disk, below the server's directory (compat/raft-fsm.md section 4; every
 // directory 0700, every file 0600):
 //
-//	node-id                 the server's UUID
+//	node-id                 the server's UUID; its absence beside a log is an error
 //	raft/version            "3", the Raft protocol; a larger number is of a newer server
 //	raft/wal/               the log and the vote, raft-wal segments and their index
 //	raft/snapshots/         the last two snapshots
