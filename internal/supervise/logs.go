@@ -302,6 +302,8 @@ type pump struct {
 	stop chan struct{}
 	once sync.Once
 	err  error // what went wrong last, for the log
+	// fault is called when the log cannot be written to, and with nil when it can be again.
+	fault func(error)
 }
 
 // retryWrite is how long a pump waits before it tries a full disk again. The task
@@ -309,7 +311,7 @@ type pump struct {
 const retryWrite = time.Second
 
 func newPump(pipe *os.File, to *rotator) *pump {
-	return &pump{pipe: pipe, to: to, done: make(chan struct{}), stop: make(chan struct{})}
+	return &pump{pipe: pipe, to: to, done: make(chan struct{}), stop: make(chan struct{}), fault: func(error) {}}
 }
 
 func (p *pump) run() {
@@ -336,7 +338,7 @@ func (p *pump) run() {
 			return
 		case opErr == unix.EINTR:
 		case opErr != nil:
-			p.err = opErr
+			p.failed(opErr)
 			select {
 			case <-p.stop:
 				p.err = p.rest()
@@ -345,7 +347,18 @@ func (p *pump) run() {
 			}
 		case n == 0:
 			return
+		default:
+			p.failed(nil)
 		}
+	}
+}
+
+// failed keeps how the last write went, and reports when that changes.
+func (p *pump) failed(err error) {
+	changed := (err == nil) != (p.err == nil)
+	p.err = err
+	if changed {
+		p.fault(err)
 	}
 }
 

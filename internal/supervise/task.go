@@ -3,6 +3,7 @@ package supervise
 import (
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"sync"
 	"time"
@@ -216,9 +217,31 @@ func (t *task) pump(stream string, pipe *os.File, index *logIndex) error {
 		return err
 	}
 	p := newPump(pipe, r)
+	p.fault = func(err error) { t.logFault(stream, err) }
 	t.pumps = append(t.pumps, p)
 	go p.run()
 	return nil
+}
+
+// logFault records that a log cannot be written to, as on a full disk, and logs it once. The
+// task waits in its next write until it can be again.
+func (t *task) logFault(stream string, err error) {
+	if err == nil {
+		t.log.Info("the log of a task is written again", "stream", stream)
+	} else {
+		t.log.Warn("the log of a task cannot be written: the task waits until it can", "stream", stream, "err", err)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	faults := maps.Clone(t.info.LogFaults) // snapshots share it
+	delete(faults, stream)
+	if err != nil {
+		if faults == nil {
+			faults = map[string]string{}
+		}
+		faults[stream] = err.Error()
+	}
+	t.info.LogFaults = faults
 }
 
 // fork starts the stage.

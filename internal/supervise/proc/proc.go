@@ -25,6 +25,9 @@ type Task struct {
 	CPU     CPU // what the group has of it from the program's execve on
 	Logs    Logs
 	Exit    *Exit // nil while running
+	// LogFaults are why logs cannot be written at the moment, by stream. The task waits in its
+	// next write to such a stream.
+	LogFaults map[string]string `json:",omitempty"`
 
 	Boot      string // boot ID and start time tell a pid from a later one's
 	StartTick uint64 // of Leader
