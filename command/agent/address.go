@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -36,6 +38,7 @@ func (s *Settings) resolve() error {
 		{"advertise.serf", &s.Advertise.Serf, reachable, false},
 		{"client.network_interface", &s.Client.NetworkInterface, asIs, false},
 	} {
+		s.names = append(s.names, strings.Fields(*k.value)...)
 		text, err := resolved(*k.value, k.each, k.many)
 		if err != nil {
 			errs = append(errs, s.fault(k.path, "%v", err))
@@ -44,6 +47,23 @@ func (s *Settings) resolve() error {
 		*k.value = text
 	}
 	return errors.Join(errs...)
+}
+
+// hostNames are the names by which callers may call the HTTP API, besides addresses and
+// localhost: of the machine, the agent and its addresses, and those of the operator.
+func (s *Settings) hostNames() []string {
+	names := append([]string{s.Name}, s.HTTPAPIAllowedHosts...)
+	if host, err := os.Hostname(); err == nil {
+		short, _, _ := strings.Cut(host, ".")
+		names = append(names, host, short)
+	}
+	for _, name := range s.names {
+		if host, _, err := net.SplitHostPort(name); err == nil {
+			name = host
+		}
+		names = append(names, name)
+	}
+	return slices.DeleteFunc(names, func(name string) bool { return name == "" })
 }
 
 // resolved evaluates the templates in text and checks each word of the result.

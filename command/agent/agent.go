@@ -101,7 +101,7 @@ func (a *Agent) open(w io.Writer) (err error) {
 		return err
 	}
 	a.api = httpapi.New(httpapi.Config{
-		RPC: a, Agent: a, Region: a.set.Region, MaxBody: maxBody, Headers: a.set.HTTPAPIResponseHeaders,
+		RPC: a, Agent: a, Region: a.set.Region, MaxBody: maxBody, Headers: a.set.HTTPAPIResponseHeaders, Hosts: a.set.hostNames(),
 		Debug: a.set.EnableDebug, IsServer: a.set.Server.Enabled, Members: a.members(), Keys: a.gossipKeys(), Audit: a.audit, Log: a.log,
 		Callers: a, ACL: a.set.ACL.Enabled, OpenMetrics: a.set.Telemetry.AllowAnonymousMetrics, Parse: parse.New().Parse,
 	})

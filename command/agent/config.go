@@ -43,6 +43,7 @@ type Config struct {
 	UI                        UI                  `hcl:"ui"`
 	TLS                       TLS                 `hcl:"tls"`
 	HTTPAPIResponseHeaders    map[string]string   `hcl:"http_api_response_headers"`
+	HTTPAPIAllowedHosts       []string            `hcl:"http_api_allowed_hosts"`
 	Sentinel                  Sentinel            `hcl:"sentinel" later:"Sentinel"`
 	Autopilot                 Autopilot           `hcl:"autopilot"`
 	Plugin                    map[string]*Plugin  `hcl:"plugin,label"`

@@ -68,6 +68,7 @@ type Config struct {
 	Region   string            // of the agent, the default for requests
 	MaxBody  int64             // bytes; a larger request body gets 413
 	Headers  map[string]string // added to every API response
+	Hosts    []string          // names in Host headers, besides addresses and localhost
 	Debug    bool              // serves /debug/pprof
 	IsServer bool
 	Members  Members    // nil when this agent is no server
@@ -102,7 +103,7 @@ func New(cfg Config) *Server {
 
 // ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	s.audited(w, req, s.answer)
+	s.audited(w, req, s.answerPort)
 }
 
 // answer answers one request that is on record.

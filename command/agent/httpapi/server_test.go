@@ -66,6 +66,7 @@ func newTestServer(t *testing.T, maxBody int64) *Server {
 
 func do(h http.Handler, method, path, body string, header ...string) *httptest.ResponseRecorder {
 	req := httptest.NewRequest(method, path, strings.NewReader(body))
+	req.Host = "127.0.0.1:4646"
 	for i := 0; i+1 < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
@@ -130,7 +131,7 @@ func TestHeadersOfReads(t *testing.T) {
 func TestLimitWithoutLength(t *testing.T) {
 	s := newTestServer(t, 16)
 	req := httptest.NewRequest("PUT", "/v1/jobs", strings.NewReader(`{"Job":{"ID":"`+strings.Repeat("a", 64)+`"}}`))
-	req.ContentLength = -1
+	req.Host, req.ContentLength = "127.0.0.1:4646", -1
 	w := httptest.NewRecorder()
 	s.ServeHTTP(w, req)
 	if w.Code != http.StatusRequestEntityTooLarge {

@@ -1,0 +1,53 @@
+package httpapi
+
+import (
+	"crypto/tls"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// A page whose name resolves to this agent is refused, also when the browser takes the
+// request for one of the same origin; the agent's own names and addresses are not.
+func TestHostIsChecked(t *testing.T) {
+	s := newTestServer(t, 0)
+	s.cfg.Agent, s.cfg.Hosts = idle{}, []string{"Node-1.example.com", "node-1"}
+	get := func(h http.Handler, edit func(*http.Request)) *httptest.ResponseRecorder {
+		req := httptest.NewRequest("GET", "/v1/agent/health", nil)
+		req.Header.Set("Sec-Fetch-Site", "same-origin")
+		edit(req)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, req)
+		return w
+	}
+	for host, refused := range map[string]bool{
+		"evil.example": true, "evil.example:4646": true, "127.0.0.1.evil.example:4646": true, "localhost.evil.example": true,
+		"node-1.evil.example": true, "node-1.example.com.evil.example": true, "0x7f.1:4646": true, "[evil]": true, "evil:x": true,
+		"127.0.0.1": false, "127.0.0.1:4646": false, "[::1]:4646": false, "[::1]": false, "10.1.2.3:80": false, "[fe80::1%eth0]:4646": false,
+		"localhost": false, "LOCALHOST:4646": false, "nomad.localhost": false, "localhost.": false,
+		"node-1": false, "NODE-1:4646": false, "node-1.example.com:4646": false, "": false,
+	} {
+		w := get(s, func(r *http.Request) { r.Host = host })
+		if got := w.Code == http.StatusForbidden; got != refused {
+			t.Errorf("host %q: %d %s", host, w.Code, w.Body)
+		}
+		if refused && !strings.Contains(w.Body.String(), "http_api_allowed_hosts") {
+			t.Errorf("host %q: %q does not name the key", host, w.Body)
+		}
+	}
+	evil := func(r *http.Request) { r.Host = "evil.example" }
+	for name, may := range map[string]func() *httptest.ResponseRecorder{
+		"over TLS": func() *httptest.ResponseRecorder {
+			return get(s, func(r *http.Request) { evil(r); r.TLS = &tls.ConnectionState{} })
+		},
+		"any host":      func() *httptest.ResponseRecorder { s.cfg.Hosts = []string{"*"}; return get(s, evil) },
+		"with ACLs":     func() *httptest.ResponseRecorder { s.cfg.Hosts, s.cfg.ACL = nil, true; return get(s, evil) },
+		"task's socket": func() *httptest.ResponseRecorder { return get(s.TaskSocket(), evil) },
+	} {
+		s.cfg.Hosts, s.cfg.ACL = nil, false
+		if w := may(); strings.Contains(w.Body.String(), "http_api_allowed_hosts") {
+			t.Errorf("%s: %d %s", name, w.Code, w.Body)
+		}
+	}
+}
