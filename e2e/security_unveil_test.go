@@ -19,7 +19,8 @@ func TestUnveilRedirected(t *testing.T) {
 	dir := outsideTmp(t)
 	volume, secret := filepath.Join(dir, "volume"), filepath.Join(dir, "secret")
 	conf := filepath.Join(volume, "conf")
-	if err := errors.Join(os.Mkdir(volume, 0o777), os.Chmod(volume, 0o777), os.Mkdir(conf, 0o755), os.Mkdir(secret, 0o755)); err != nil {
+	if err := errors.Join(os.Mkdir(volume, 0o777), os.Chmod(volume, 0o777),
+		os.Mkdir(conf, 0o755), os.Mkdir(secret, 0o755)); err != nil {
 		t.Fatal(err)
 	}
 	write(t, filepath.Join(conf, "f"), "legitimate\n")
@@ -33,7 +34,8 @@ func TestUnveilRedirected(t *testing.T) {
 		"-data-dir=" + filepath.Join(dir, "data"), "-config=" + cfg}})
 	t.Cleanup(func() { purgeAll(t, a) })
 
-	job := oneTask("redirect", "/bin/sh", "-c", "cat "+conf+"/f; cd local/vol && mv conf was && ln -s "+secret+" conf && echo planted; exit 1")
+	job := oneTask("redirect", "/bin/sh", "-c",
+		"cat "+conf+"/f; cd local/vol && mv conf was && ln -s "+secret+" conf && echo planted; exit 1")
 	attempts, delay := 1, time.Millisecond
 	group := job.TaskGroups[0]
 	group.RestartPolicy.Attempts, group.RestartPolicy.Delay = &attempts, &delay

@@ -32,7 +32,9 @@ func TestFloodOfDenials(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for name, args := range map[string][]string{"files": {"flood-files", dir + "/f", "1000"}, "calls": {"flood-calls", "1000"}} {
+	for name, args := range map[string][]string{
+		"files": {"flood-files", dir + "/f", "1000"}, "calls": {"flood-calls", "1000"},
+	} {
 		t.Run(name, func(t *testing.T) {
 			var e *drivers.TaskEvent
 			count := 0

@@ -40,7 +40,8 @@ func TestOwnRun(t *testing.T) {
 	if err := os.Symlink(filepath.Join(dir, "data/f"), link); err != nil {
 		t.Fatal(err)
 	}
-	script := fmt.Sprintf("[ -e %[1]s/socket ] && echo socket; cat %[1]s/data/f /var%[1]s/data/f %[2]s; echo end", dir, link)
+	script := fmt.Sprintf("[ -e %[1]s/socket ] && echo socket; cat %[1]s/data/f /var%[1]s/data/f %[2]s; echo end",
+		dir, link)
 	for name, tt := range map[string]struct {
 		unveil []string
 		want   string

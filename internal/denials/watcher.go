@@ -286,9 +286,12 @@ func (w *Watcher) call(r record, text []byte, now time.Time) {
 		w.pending.seen(text, nil)
 		return
 	}
-	if id := w.owners.ofRecord(r); id != "" {
-		w.pending.seen(text, w.add(id, d, now))
+	id := w.owners.ofRecord(r)
+	if id == "" { // until a task comes that may have the process
+		w.pending.seen(text, nil)
+		return
 	}
+	w.pending.seen(text, w.add(id, d, now))
 }
 
 // refused takes what Landlock refused. Whose domain it was comes in another record, if

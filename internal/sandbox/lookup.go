@@ -116,7 +116,8 @@ func (l *lookup) rootOwned(fd int, st *unix.Statx_t) bool {
 		return st.Uid != uid
 	}
 	// All files look like the starter's own. It is root's if the starter cannot write to it.
-	return st.Mode&unix.S_IFMT != unix.S_IFDIR || unix.Faccessat2(fd, "", unix.W_OK, unix.AT_EMPTY_PATH|unix.AT_EACCESS) != nil
+	const own = unix.AT_EMPTY_PATH | unix.AT_EACCESS
+	return st.Mode&unix.S_IFMT != unix.S_IFDIR || unix.Faccessat2(fd, "", unix.W_OK, own) != nil
 }
 
 // fixed reports whether root alone can replace the entry child, open as fd, of the directory dir.

@@ -89,7 +89,8 @@ func (p *Policy) linked(look *lookup) []string {
 	}
 	var out []string
 	for _, q := range p.Files.Paths {
-		fd, err := unix.Openat2(unix.AT_FDCWD, q.full(), &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
+		how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS}
+		fd, err := unix.Openat2(unix.AT_FDCWD, q.full(), &how)
 		if err == nil {
 			unix.Close(fd)
 		}
