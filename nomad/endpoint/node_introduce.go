@@ -117,7 +117,7 @@ func (s *Service) introduced(claims *nomad.IdentityClaims, entry *nomad.NodeRegi
 	if intro.NodePool != node.NodePool || intro.NodeName != "" && intro.NodeName != node.Name {
 		return s.notIntroduced(node, "the introduction is for another node pool or name")
 	}
-	if at, purged := s.snapshot().Purged(nil, node.ID); purged && entry.Strict && claims.IssuedAt <= at {
+	if at, purged := s.snapshot().Purged(nil, node.ID); purged && entry.Strict && claims.IssuedAt < at {
 		return s.notIntroduced(node, "the introduction is older than the purge of the node")
 	}
 	entry.Introduction = &nomad.NodeIntroduction{TokenID: claims.ID, Uses: max(intro.Uses, 1), Expiry: claims.Expiry, IssuedAt: claims.IssuedAt}

@@ -38,13 +38,19 @@ func (g *guarded) joined(req nomad.ACLCreateClientIntroductionTokenRequest) *fak
 	return n
 }
 
-// purge purges a node as operators do. The time of a purge is in whole seconds, as that of
-// a token: it returns in the next one, so that later tokens are younger than the purge.
+// nextSecond waits until a token that was made is older than what comes: the times of
+// tokens and purges are whole seconds.
+func nextSecond(t *testing.T) {
+	t.Helper()
+	second := time.Now().Unix()
+	eventually(t, func() bool { return time.Now().Unix() > second })
+}
+
+// purge purges a node as operators do, whose tokens are older then.
 func (g *guarded) purge(n *fakeNode) {
 	g.Helper()
+	nextSecond(g.T)
 	g.must("Node.Deregister", &nomad.NodeDeregisterRequest{NodeID: n.node.ID}, nil)
-	second := time.Now().Unix()
-	eventually(g.T, func() bool { return time.Now().Unix() > second })
 }
 
 // An introduced node does not move itself into another pool or datacenter, and takes no
@@ -73,8 +79,7 @@ func TestAdmissionBindsTheNode(t *testing.T) {
 				if stored := g.stored(n); !stored.SameAdmission(&before) {
 					t.Fatalf("the node is %s in %s, %s", stored.Name, stored.NodePool, stored.Datacenter)
 				}
-				second := time.Now().Unix()
-				eventually(t, func() bool { return time.Now().Unix() > second })
+				nextSecond(t)
 				if err := n.enter(g.introduce(nomad.ACLCreateClientIntroductionTokenRequest{NodePool: n.node.NodePool, NodeName: n.node.Name})); err != nil {
 					t.Fatalf("a node that is introduced again: %v", err)
 				}
@@ -273,6 +278,7 @@ func TestPurgesSurviveARestart(t *testing.T) {
 	if err := n.enter(fleet); err != nil {
 		t.Fatal(err)
 	}
+	nextSecond(t)
 	read[nomad.NodeUpdateResponse](t, s, "Node.Deregister", &nomad.NodeDeregisterRequest{NodeID: n.node.ID})
 	stop()
 	s, _ = start(t, change)

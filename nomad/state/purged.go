@@ -73,7 +73,7 @@ func (t *txn) admitNode(req *nomad.NodeRegisterRequest, n, old *nomad.Node) erro
 	switch {
 	case same:
 		return nil
-	case req.Introduction != nil && req.Strict && listed && req.Introduction.IssuedAt <= purged:
+	case req.Introduction != nil && req.Strict && listed && req.Introduction.IssuedAt < purged:
 		return fmt.Errorf("%w: the introduction of node %s is older than its purge", nomad.ErrPermissionDenied, n.ID)
 	case req.Introduction != nil:
 		if err := t.useIntroduction(req.Introduction, n.StatusUpdatedAt); err != nil {

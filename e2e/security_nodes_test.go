@@ -1,0 +1,63 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/open-nomad/open-nomad/api"
+)
+
+// An agent whose node was purged does not come back by itself where introductions are
+// enforced. It does with a new introduction, and moves to another datacenter with one.
+func TestPurgedAgentNeedsAnIntroduction(t *testing.T) {
+	f := newFleet(t, "server {\n  client_introduction {\n    enforcement = \"strict\"\n  }\n}\n")
+	introduce := func() {
+		t.Helper()
+		intro, _, err := f.srv.Client.ACLIdentity().CreateClientIntroductionToken(&api.ACLIdentityClientIntroductionTokenRequest{}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Setenv("NOMAD_CLIENT_INTRO_TOKEN", intro.JWT)
+	}
+	introduce()
+	n := f.join("worker", "client {}\n")
+	t.Setenv("NOMAD_CLIENT_INTRO_TOKEN", "")
+	id := nodeID(t, n)
+	if err := n.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	n = again(t, n) // it is known: it needs no introduction
+
+	if _, _, err := f.srv.Client.Nodes().Purge(id, nil); err != nil {
+		t.Fatal(err)
+	}
+	within(t, patience, "the purged agent is refused without an introduction", func() bool {
+		log, err := os.ReadFile(filepath.Join(n.Dir, "agent.log"))
+		return err == nil && strings.Contains(string(log), "show an introduction token")
+	})
+	if _, _, err := f.srv.Client.Nodes().Info(id, nil); err == nil || !strings.Contains(err.Error(), "404") {
+		t.Errorf("the purged node: %v, want 404", err)
+	}
+
+	if err := n.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	introduce()
+	n = again(t, n)
+	if nodeID(t, n) != id {
+		t.Error("the agent that was introduced again is another node")
+	}
+	if err := n.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	introduce()
+	n.Options.Args = append(slices.Clone(n.Options.Args), "-dc=dc2")
+	again(t, n)
+	node, _, err := f.srv.Client.Nodes().Info(id, nil)
+	if err != nil || node.Datacenter != "dc2" {
+		t.Errorf("the node that was introduced with another datacenter: %+v, %v", node, err)
+	}
+}
