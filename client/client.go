@@ -40,7 +40,6 @@ import (
 	"github.com/open-nomad/open-nomad/client/allocrunner"
 	"github.com/open-nomad/open-nomad/client/driverset"
 	"github.com/open-nomad/open-nomad/client/exec"
-	"github.com/open-nomad/open-nomad/client/fingerprint"
 	"github.com/open-nomad/open-nomad/client/netns"
 	"github.com/open-nomad/open-nomad/client/state"
 	"github.com/open-nomad/open-nomad/client/taskhook"
@@ -268,10 +267,6 @@ func (c *Client) HasAlloc(id string) bool {
 // Ready is closed when the servers know the node as ready for the first time.
 func (c *Client) Ready() <-chan struct{} { return c.ready }
 
-// Restored is closed when the allocations of an earlier agent were restored, so that
-// questions about them have an answer. A client that cannot do so ends.
-func (c *Client) Restored() <-chan struct{} { return c.restoredAll }
-
 // Healthy says whether the servers have heard of the node lately: a heartbeat is
 // missed after some seconds of trying.
 func (c *Client) Healthy() error {
@@ -345,18 +340,6 @@ func (c *Client) Run(ctx context.Context) error {
 	return errors.Join(err, c.close())
 }
 
-// awaitRestore waits, for restorePatience, until the drivers were asked for the tasks of
-// an earlier agent and orphans is closed.
-func (c *Client) awaitRestore(ctx context.Context, orphans <-chan struct{}) {
-	ctx, cancel := context.WithTimeout(ctx, restorePatience)
-	defer cancel()
-	c.allocs.awaitRecovery(ctx)
-	select {
-	case <-orphans:
-	case <-ctx.Done():
-	}
-}
-
 // vanish stops every task and removes what is on disk, also of tasks that do not end
 // in time.
 func (c *Client) vanish(ctx context.Context) {
@@ -390,47 +373,6 @@ func (c *Client) close() error {
 		}
 	}
 	return c.db.Close()
-}
-
-// prepare finds out about the node, beside the drivers' own finding out, and
-// takes up what the last agent ran.
-func (c *Client) prepare(ctx context.Context) error {
-	found := fingerprint.NewHost("/", c.cfg.Fingerprint).Run(ctx, c.log)
-	c.node.update(func(n *nomad.Node) { found.Apply(c.cfg.Fingerprint, n) })
-	c.stats.mhz = float64(c.node.copy().NodeResources.Cpu.CpuShares)
-	patience, cancel := context.WithTimeout(ctx, driverPatience)
-	defer cancel()
-	if err := c.drivers.Ready(patience); err != nil && ctx.Err() == nil {
-		c.log.Warn("registering before every driver has answered")
-	}
-	c.node.setDrivers(c.drivers.Infos())
-	allocs, errs := c.db.Allocs()
-	for _, err := range errs {
-		c.log.Error("restore allocation", "err", err)
-		if bad, ok := errors.AsType[*state.AllocError](err); ok {
-			c.db.DeleteAllocLater(bad.ID) // its handles too: nobody owns its processes
-		}
-	}
-	c.sweep(allocs)
-	if boot, err := c.db.Boot(); err != nil {
-		return err
-	} else if boot == "" || c.session.BootID == "" || boot == c.session.BootID {
-		c.allocs.restore(allocs)
-	} else {
-		c.waiting = allocs
-	}
-	return ctx.Err()
-}
-
-// sweep removes the network namespaces of all allocations but these.
-func (c *Client) sweep(allocs []*nomad.Allocation) {
-	held := map[string]bool{}
-	for _, a := range allocs {
-		held[a.ID] = true
-	}
-	if err := c.nets.Sweep(func(id string) bool { return held[id] }); err != nil {
-		c.log.Warn("remove what an earlier agent left", "err", err)
-	}
 }
 
 // watchDrivers tells the servers when a driver's health turns.

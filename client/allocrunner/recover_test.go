@@ -251,6 +251,11 @@ func TestFailedAllocationEndsItsProcess(t *testing.T) {
 		if kept := w.stored(alloc); kept.Local.TaskHandle != nil || !kept.Local.RunComplete {
 			t.Errorf("stored: %+v, want the end", kept.Local)
 		}
+		secrets := filepath.Join(w.dir, "alloc", alloc.ID, "main/secrets")
+		mounts, err := os.ReadFile("/proc/self/mounts")
+		if err != nil || strings.Contains(string(mounts), " "+secrets+" ") {
+			t.Errorf("the secrets of the task are still mounted (%v): its stop hooks did not run", err)
+		}
 		if err := r.Destroy(t.Context()); err != nil {
 			t.Error(err)
 		}

@@ -155,7 +155,7 @@ func (r *Runner) run(ctx context.Context) error {
 		return ctx.Err()
 	case err != nil:
 		r.setBegun()
-		return r.fail(ctx, err)
+		return r.fail(ctx, got, err)
 	}
 	background.Go(func() { r.runUpdates(beside) })
 	return r.loop(ctx, &work)
@@ -283,13 +283,14 @@ func (r *Runner) kill(ctx context.Context, work *sync.WaitGroup, name string, ev
 
 // fail ends an allocation whose tasks cannot be run. Processes that an earlier
 // agent left are ended too. When ctx ends first, the next agent does the rest.
-func (r *Runner) fail(ctx context.Context, err error) error {
+func (r *Runner) fail(ctx context.Context, got prepared, err error) error {
 	r.log.Error("allocation cannot run", "err", err)
 	for _, task := range r.group.Tasks {
 		if err := r.endProcess(ctx, task); err != nil {
 			return err
 		}
 	}
+	r.cleanUp(ctx, got)
 	r.mu.Lock()
 	r.fault = err.Error()
 	for name, s := range r.states {
@@ -302,6 +303,24 @@ func (r *Runner) fail(ctx context.Context, err error) error {
 		r.storeEnd(task.Name)
 	}
 	return nil
+}
+
+// cleanUp runs the stop hooks of tasks that an earlier agent ran.
+func (r *Runner) cleanUp(ctx context.Context, got prepared) {
+	if got.dir == nil {
+		return
+	}
+	tasks, err := r.runners(got)
+	if err != nil {
+		r.log.Warn("stop hooks not run", "err", err)
+		return
+	}
+	for name, t := range tasks {
+		if stored, ok := r.stored[name]; ok {
+			t.Restore(stored)
+			t.Abandon(ctx)
+		}
+	}
 }
 
 // storeEnd stores that a task without a process is over.

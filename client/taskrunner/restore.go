@@ -29,6 +29,13 @@ func (r *Runner) Restore(t state.Task) {
 	}
 }
 
+// Abandon runs the stop hooks of a restored task that is not run on. Its process has ended.
+func (r *Runner) Abandon(ctx context.Context) {
+	if !r.local.RunComplete {
+		r.runStop(ctx)
+	}
+}
+
 // Again returns a Runner that runs a task once more that is over (Done). It keeps
 // what the hooks hold, such as the task's uid, and the events.
 func (r *Runner) Again(gate <-chan struct{}, why *nomad.TaskEvent) *Runner {

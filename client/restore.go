@@ -1,0 +1,67 @@
+package client
+
+import (
+	"context"
+	"errors"
+
+	"github.com/open-nomad/open-nomad/client/fingerprint"
+	"github.com/open-nomad/open-nomad/client/state"
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// prepare finds out about the node, beside the drivers' own finding out, and
+// takes up what the last agent ran.
+func (c *Client) prepare(ctx context.Context) error {
+	found := fingerprint.NewHost("/", c.cfg.Fingerprint).Run(ctx, c.log)
+	c.node.update(func(n *nomad.Node) { found.Apply(c.cfg.Fingerprint, n) })
+	c.stats.mhz = float64(c.node.copy().NodeResources.Cpu.CpuShares)
+	patience, cancel := context.WithTimeout(ctx, driverPatience)
+	defer cancel()
+	if err := c.drivers.Ready(patience); err != nil && ctx.Err() == nil {
+		c.log.Warn("registering before every driver has answered")
+	}
+	c.node.setDrivers(c.drivers.Infos())
+	allocs, errs := c.db.Allocs()
+	for _, err := range errs {
+		c.log.Error("restore allocation", "err", err)
+		if bad, ok := errors.AsType[*state.AllocError](err); ok {
+			c.db.DeleteAllocLater(bad.ID) // its handles too: nobody owns its processes
+		}
+	}
+	c.sweep(allocs)
+	if boot, err := c.db.Boot(); err != nil {
+		return err
+	} else if boot == "" || c.session.BootID == "" || boot == c.session.BootID {
+		c.allocs.restore(allocs)
+	} else {
+		c.waiting = allocs
+	}
+	return ctx.Err()
+}
+
+// sweep removes the network namespaces of all allocations but these.
+func (c *Client) sweep(allocs []*nomad.Allocation) {
+	held := map[string]bool{}
+	for _, a := range allocs {
+		held[a.ID] = true
+	}
+	if err := c.nets.Sweep(func(id string) bool { return held[id] }); err != nil {
+		c.log.Warn("remove what an earlier agent left", "err", err)
+	}
+}
+
+// awaitRestore waits, for restorePatience, until the drivers were asked for the tasks of
+// an earlier agent and orphans is closed.
+func (c *Client) awaitRestore(ctx context.Context, orphans <-chan struct{}) {
+	ctx, cancel := context.WithTimeout(ctx, restorePatience)
+	defer cancel()
+	c.allocs.awaitRecovery(ctx)
+	select {
+	case <-orphans:
+	case <-ctx.Done():
+	}
+}
+
+// Restored is closed when the allocations of an earlier agent were restored, so that
+// questions about them have an answer. A client that cannot do so ends.
+func (c *Client) Restored() <-chan struct{} { return c.restoredAll }
