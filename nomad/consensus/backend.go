@@ -64,6 +64,7 @@ type Backend struct {
 
 	segment int                       // bytes of the disk that BackendWAL takes at a time; 0 is the default
 	syncing func(entries []*raft.Log) // told by BackendWAL of entries that wait for the disk, or nil
+	synced  func(dir string)          // called with each directory that keep made durable, or nil
 }
 
 func (b Backend) name() string {
@@ -71,6 +72,19 @@ func (b Backend) name() string {
 		return BackendWAL
 	}
 	return b.Name
+}
+
+// keep makes the names in a directory durable; BackendBolt has no directory wal.
+func (b Backend) keep(dir string) error {
+	if err := syncDir(dir); errors.Is(err, os.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return fmt.Errorf("sync directory: %w", err)
+	}
+	if b.synced != nil {
+		b.synced(dir)
+	}
+	return nil
 }
 
 // open opens the log below a raft directory, or creates it.

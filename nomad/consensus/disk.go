@@ -94,6 +94,11 @@ func openStores(dir, id string, backend Backend, log hclog.Logger) (*stores, err
 	if err != nil {
 		return nil, errors.Join(err, logs.Close())
 	}
+	for _, d := range []string{filepath.Dir(dir), dir, raftDir, filepath.Join(raftDir, "wal"), filepath.Join(raftDir, "snapshots")} {
+		if err := backend.keep(d); err != nil {
+			return nil, errors.Join(err, logs.Close())
+		}
+	}
 	return &stores{log: logs, stable: logs, snapshots: snaps, id: id, interrupt: logs.interrupt, close: logs.Close, unwritable: logs.unwritable}, nil
 }
 
@@ -200,7 +205,7 @@ func holdsState(raftDir string) (bool, error) {
 	return slices.ContainsFunc(snaps, func(e os.DirEntry) bool { return e.IsDir() && !strings.HasSuffix(e.Name(), unfinished) }), nil
 }
 
-// writeFile writes a small file whole or not at all.
+// writeFile writes a small file whole or not at all, and makes its name durable.
 func writeFile(path, text string) error {
 	tmp := path + ".tmp"
 	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
@@ -210,6 +215,9 @@ func writeFile(path, text string) error {
 	_, err = f.WriteString(text)
 	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
 		err = os.Rename(tmp, path)
+	}
+	if err == nil {
+		err = syncDir(filepath.Dir(path))
 	}
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)

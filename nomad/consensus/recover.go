@@ -50,7 +50,8 @@ func recoverPeers(c Config, rc *raft.Config, s *stores, trans raft.Transport) er
 	if err := raft.RecoverCluster(rc, c.Scratch(), s.log, s.stable, s.snapshots, trans, conf); err != nil {
 		return fmt.Errorf("recovery by %s: %w", peers, err)
 	}
-	if err := os.Remove(peers); err != nil {
+	// A peers.json that came back after a power failure would be taken over again.
+	if err := errors.Join(os.Remove(peers), syncDir(dir)); err != nil {
 		return fmt.Errorf("recovery by %s: %w", peers, err)
 	}
 	c.Log.Warn("the servers of the cluster were taken from peers.json", "count", len(conf.Servers))

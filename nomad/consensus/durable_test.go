@@ -1,0 +1,32 @@
+package consensus
+
+import (
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"testing"
+)
+
+// Before the first entry is written, each directory with a new name in it is synced, the
+// parent of the server's directory too: else a power failure takes the log with its name.
+func TestNewNamesAreDurable(t *testing.T) {
+	for _, name := range []string{BackendWAL, BackendBolt} {
+		t.Run(name, func(t *testing.T) {
+			parent := t.TempDir()
+			synced := map[string]bool{}
+			s, err := diskStores(filepath.Join(parent, "server"), "", Backend{Name: name, synced: func(dir string) { synced[dir] = true }}, raftLogger(nil))
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = filepath.WalkDir(parent, func(path string, d fs.DirEntry, err error) error {
+				if err == nil && d.IsDir() && !synced[path] {
+					t.Errorf("%s was not synced", path)
+				}
+				return err
+			})
+			if err = errors.Join(err, s.close()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
