@@ -34,7 +34,8 @@ func TestEveryKeyIsKnown(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	want := map[string]bool{"limits\thttp_max_request_body": true, "server\taccept_any_audience": true, "server\trelay_tokens_to_nodes": true}
+	want := map[string]bool{"limits\thttp_max_request_body": true, "server\taccept_any_audience": true, "server\trelay_tokens_to_nodes": true,
+		"telemetry\tallow_anonymous_metrics": true, "\thttp_api_allowed_hosts": true}
 	for lines := bufio.NewScanner(file); lines.Scan(); {
 		words := strings.Split(lines.Text(), "\t")
 		want[words[0]+"\t"+words[1]] = true
