@@ -42,6 +42,7 @@ const (
 	// Of open-nomad.
 	TaskSandboxDenial   = "Sandbox Denial"
 	TaskSandboxMismatch = "Sandbox Mismatch"
+	TaskLogs            = "Task Logs"
 )
 
 // Allocation is a group of a job placed on a node.

@@ -30,6 +30,7 @@ const (
 	// Ours.
 	TaskSandboxDenial   = "Sandbox Denial"   // the sandbox refused something
 	TaskSandboxMismatch = "Sandbox Mismatch" // the live sandbox is not as declared
+	TaskLogs            = "Task Logs"        // a log cannot be written, or can be again
 )
 
 // DefaultKillTimeout is how long a task has between its kill signal and its end, if

@@ -29,20 +29,20 @@ func addEvent(s *nomad.TaskState, e *nomad.TaskEvent) {
 	s.Events = events[max(len(events)-maxEvents, 0):]
 }
 
-// maxReports is how many of the kept events may be of the sandbox: it tells of what the
-// task does, which must not push out how it began and ended.
+// maxReports is how many of the kept events may be of the sandbox and the logs: they depend on
+// what the task does, which must not push out how it began and ended.
 const maxReports = 3
 
-// fewReports returns events, without room, and without the oldest of the sandbox when
-// e is one too many of these.
+// fewReports returns events, without room, and without the oldest report when e is one too
+// many of these.
 func fewReports(events []*nomad.TaskEvent, e *nomad.TaskEvent) []*nomad.TaskEvent {
 	events = events[:len(events):len(events)]
-	if !ofSandbox(e) {
+	if !isReport(e) {
 		return events
 	}
 	first, n := -1, 0
 	for i, old := range events {
-		if ofSandbox(old) {
+		if isReport(old) {
 			if n++; first < 0 {
 				first = i
 			}
@@ -54,8 +54,9 @@ func fewReports(events []*nomad.TaskEvent, e *nomad.TaskEvent) []*nomad.TaskEven
 	return append(slices.Clip(slices.Clone(events[:first])), events[first+1:]...)
 }
 
-func ofSandbox(e *nomad.TaskEvent) bool {
-	return e.Type == nomad.TaskSandboxDenial || e.Type == nomad.TaskSandboxMismatch
+// isReport reports whether an event is of the sandbox or the logs.
+func isReport(e *nomad.TaskEvent) bool {
+	return e.Type == nomad.TaskSandboxDenial || e.Type == nomad.TaskSandboxMismatch || e.Type == nomad.TaskLogs
 }
 
 // details is the event as the flat map of compat/task-runtime.tsv.

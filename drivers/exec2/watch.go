@@ -183,6 +183,7 @@ func (d *Driver) Report(ctx context.Context, tell func(*drivers.TaskEvent)) erro
 	var parts sync.WaitGroup
 	kill := set.OnMismatch == config.OnMismatchKill
 	parts.Go(func() { d.watch.rounds(ctx, func(id string) { d.compare(ctx, id, kill) }) })
+	parts.Go(func() { d.ReportLogs(ctx, tell) })
 	if err := d.watch.readDenials(ctx, d.watch.mode(set.Plugin)); ctx.Err() == nil {
 		d.log.Error("refusals are not explained any more", "err", err) // sandboxes are compared on
 	}

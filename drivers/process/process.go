@@ -33,6 +33,7 @@ type Supervisor interface {
 	Kill(ctx context.Context, id string) (*proc.Exit, error)
 	Forget(ctx context.Context, id string) error
 	Known(ctx context.Context) ([]proc.Task, error)
+	Faulty(ctx context.Context) ([]proc.Task, error)
 }
 
 // requestPatience bounds questions to the supervisor that it answers at once.

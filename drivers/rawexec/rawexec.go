@@ -43,9 +43,10 @@ func New(log *slog.Logger, super *supervise.Client) *Driver {
 }
 
 var (
-	_ drivers.Driver = (*Driver)(nil)
-	_ drivers.Execer = (*Driver)(nil)
-	_ drivers.Lister = (*Driver)(nil)
+	_ drivers.Driver   = (*Driver)(nil)
+	_ drivers.Execer   = (*Driver)(nil)
+	_ drivers.Lister   = (*Driver)(nil)
+	_ drivers.Reporter = (*Driver)(nil)
 )
 
 // Name implements drivers.Driver.
@@ -69,6 +70,12 @@ func (d *Driver) Fingerprint(ctx context.Context) <-chan drivers.Fingerprint {
 		f = drivers.Fingerprint{Health: drivers.HealthHealthy, Description: "Healthy", Attributes: map[string]string{"driver." + Name: "1"}}
 	}
 	return process.Steady(ctx, f)
+}
+
+// Report implements drivers.Reporter.
+func (d *Driver) Report(ctx context.Context, tell func(*drivers.TaskEvent)) error {
+	d.ReportLogs(ctx, tell)
+	return ctx.Err()
 }
 
 // StartTask implements drivers.Driver.

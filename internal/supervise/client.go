@@ -74,7 +74,17 @@ func (c *Client) guarded(ctx context.Context) error {
 
 // Tasks lists what the supervisor knows.
 func (c *Client) Tasks(ctx context.Context) ([]proc.Task, error) {
-	resp, err := c.retry(ctx, &request{Op: opList})
+	return c.list(ctx, &request{Op: opList})
+}
+
+// Faulty lists the tasks with logs that cannot be written. A supervisor of an earlier version
+// lists the others, too.
+func (c *Client) Faulty(ctx context.Context) ([]proc.Task, error) {
+	return c.list(ctx, &request{Op: opList, Faulty: true})
+}
+
+func (c *Client) list(ctx context.Context, req *request) ([]proc.Task, error) {
+	resp, err := c.retry(ctx, req)
 	if err != nil {
 		return nil, fmt.Errorf("list tasks: %w", err)
 	}

@@ -66,7 +66,7 @@ func (s *server) dispatch(ctx context.Context, req *request, resp *response) err
 	case opStart:
 		return s.startTask(req, resp)
 	case opList:
-		s.list(resp)
+		s.list(req, resp)
 		return nil
 	case opUpgrade:
 		return s.upgrade(req.Path, req.Program)
@@ -228,12 +228,15 @@ func (s *server) launch(spec *Spec) (*task, error) {
 	return startTask(s, rec, spec)
 }
 
-func (s *server) list(resp *response) {
+func (s *server) list(req *request, resp *response) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, t := range s.tasks {
-		if t != nil {
-			resp.Tasks = append(resp.Tasks, t.brief())
+		if t == nil {
+			continue
+		}
+		if info := t.brief(); !req.Faulty || len(info.LogFaults) > 0 {
+			resp.Tasks = append(resp.Tasks, info)
 		}
 	}
 }

@@ -23,7 +23,7 @@ const maxFrame = 64 << 20
 const (
 	opHello    = "hello"    // Secret → Program, Apart, Guarded; the first request of a connection
 	opStart    = "start"    // Spec → Task
-	opList     = "list"     // → Tasks
+	opList     = "list"     // Faulty → Tasks
 	opTask     = "task"     // ID → Task
 	opWait     = "wait"     // ID → Task with Exit, when it ended
 	opSignal   = "signal"   // ID, Signal
@@ -44,6 +44,7 @@ type request struct {
 	Path    string `json:",omitempty"`
 	Program string `json:",omitempty"`
 	Secret  string `json:",omitempty"`
+	Faulty  bool   `json:",omitempty"` // list only tasks with LogFaults
 }
 
 type response struct {

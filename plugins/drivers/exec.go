@@ -72,7 +72,7 @@ func (r *SandboxReport) Mismatches() []SandboxLayer {
 }
 
 // Reporter is a Driver that has things to say of its running tasks: what the sandbox
-// refused, what is not as declared.
+// refused, what is not as declared, which logs cannot be written.
 type Reporter interface {
 	// Report calls tell, which is quick, for each event until ctx ends. What is known
 	// of a task when its WaitTask returns has been told by then.

@@ -1,0 +1,87 @@
+package process
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/open-nomad/open-nomad/plugins/drivers"
+)
+
+// logsEvent is the type of the events about logs.
+const logsEvent = "Task Logs"
+
+// logsEvery is the interval between two questions to the supervisor. They are asked only while
+// the driver has tasks.
+const logsEvery = 5 * time.Second
+
+// logStream is a stream of a task.
+type logStream struct{ task, name string }
+
+// ReportLogs reports logs that cannot be written, as on a full disk, until ctx ends: one event
+// when that begins, and one when the log is written again.
+func (ts *Tasks) ReportLogs(ctx context.Context, tell func(*drivers.TaskEvent)) {
+	every := time.NewTicker(logsEvery)
+	defer every.Stop()
+	told := map[logStream]bool{}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-every.C:
+		}
+		for _, e := range ts.logEvents(ctx, told) {
+			tell(e)
+		}
+	}
+}
+
+// logEvents returns what has changed since told, which it updates.
+func (ts *Tasks) logEvents(ctx context.Context, told map[logStream]bool) []*drivers.TaskEvent {
+	ts.mu.Lock()
+	idle := len(ts.byID) == 0
+	ts.mu.Unlock()
+	if idle {
+		clear(told)
+		return nil
+	}
+	faulty, err := ts.Supervisor.Faulty(ctx)
+	if err != nil {
+		return nil // the next round asks again
+	}
+	var events []*drivers.TaskEvent
+	now := map[logStream]bool{}
+	for _, t := range faulty {
+		for name, reason := range t.LogFaults {
+			s := logStream{t.ID, name}
+			now[s] = true
+			if told[s] || t.Exit != nil || !ts.has(t.ID) {
+				continue
+			}
+			told[s] = true
+			events = append(events, s.event(fmt.Sprintf(
+				"the log of %s cannot be written: %s: the task waits when its pipe is full", name, reason)))
+		}
+	}
+	for s := range told {
+		if now[s] {
+			continue
+		}
+		delete(told, s)
+		if ts.has(s.task) {
+			events = append(events, s.event("the log of "+s.name+" is written again"))
+		}
+	}
+	return events
+}
+
+// has reports whether a task is of this driver.
+func (ts *Tasks) has(id string) bool {
+	_, err := ts.state(id)
+	return err == nil
+}
+
+func (s logStream) event(message string) *drivers.TaskEvent {
+	return &drivers.TaskEvent{TaskID: s.task, Type: logsEvent, At: time.Now(), Message: message,
+		Details: map[string]string{"stream": s.name}}
+}
