@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -41,10 +42,10 @@ const (
 	rpcRefusal    = "Permission denied"
 )
 
-// isCut says whether an answer is that of an HTTP server to headers that are too long:
-// it reads none of them to the end.
+// isCut reports whether an answer is that of a server to headers or a streaming request that are
+// too long: it reads none of them to the end.
 func isCut(answer string) bool {
-	return strings.HasPrefix(answer, "431 ") || strings.Contains(answer, "connection reset") || strings.Contains(answer, "broken pipe")
+	return strings.HasPrefix(answer, "431 ") || strings.HasPrefix(answer, "413 ") || strings.Contains(answer, "connection reset") || strings.Contains(answer, "broken pipe")
 }
 
 // stolen takes the private keys out of a snapshot: tokens that are signed well and bad
@@ -193,8 +194,12 @@ func (v *visitor) overStream(token string) string {
 	if err := st.Decode(&first); err != nil {
 		return err.Error()
 	}
-	if first.Error != nil && first.Error.Message == rpcRefusal {
+	switch {
+	case first.Error == nil:
+	case first.Error.Message == rpcRefusal:
 		return first.Error.Message
+	case first.Error.Code != nil && *first.Error.Code == http.StatusRequestEntityTooLarge:
+		return "413 " + first.Error.Message
 	}
 	return "" // the file may be there or not
 }
@@ -265,6 +270,17 @@ func (d door) refusal() string {
 	return rpcRefusal
 }
 
+// mayCut is the length from which the door may refuse a token without reading it to the end.
+func (d door) mayCut() int {
+	switch {
+	case d.refusal() != rpcRefusal:
+		return 64 << 10
+	case d.name == "RPC stream":
+		return 256 << 10 // the largest streaming request
+	}
+	return math.MaxInt
+}
+
 // isHeader says whether an HTTP client can send a token at all.
 func isHeader(token string) bool {
 	return !strings.ContainsFunc(token, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) && strings.TrimSpace(token) == token
@@ -297,7 +313,7 @@ func TestBadTokensAtEveryDoor(t *testing.T) {
 				continue
 			}
 			got := d.enter(b.Raw)
-			if got != d.refusal() && (d.refusal() == rpcRefusal || len(b.Raw) < 64<<10 || !isCut(got)) {
+			if got != d.refusal() && (len(b.Raw) < d.mayCut() || !isCut(got)) {
 				t.Errorf("%s, %s: answered %.200q, want %q", d.name, b.Name, got, d.refusal())
 			}
 			refused++
