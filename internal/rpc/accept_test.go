@@ -90,15 +90,17 @@ func TestAcceptWithoutDescriptors(t *testing.T) {
 			t.Errorf("a call after the shortage: %q, %+v, %v", head.Error, out.Node, err)
 		}
 		near.Close()
+		cancel()
+		if err := <-ended; err != context.Canceled {
+			t.Errorf("Serve() = %v", err)
+		}
+		log.mu.Lock()
+		defer log.mu.Unlock()
 		if n := log.seen["accept"]; n < 1 || n > 7 {
 			t.Errorf("a minute without descriptors was logged %d times, want once in 10 s", n)
 		}
 		if ln.calls > 20_000 {
 			t.Errorf("%d tries to accept", ln.calls)
-		}
-		cancel()
-		if err := <-ended; err != context.Canceled {
-			t.Errorf("Serve() = %v", err)
 		}
 	})
 }
