@@ -3,7 +3,6 @@ package httpapi
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"io"
 	"net/http"
 	"strconv"
@@ -188,12 +187,11 @@ func jobDispatch(r *request, q *nomad.JobDispatchRequest) error {
 // jobDispatchPayload takes the body as the payload, byte for byte.
 func jobDispatchPayload(r *request, q *nomad.JobDispatchRequest) error {
 	payload, err := io.ReadAll(r.Body)
-	var over *http.MaxBytesError
-	if errors.As(err, &over) {
-		return tooLarge(over.Limit)
+	if err != nil {
+		return cmp.Or(bodyFault(err), err)
 	}
 	q.JobID, q.Payload = r.param, payload
-	return err
+	return nil
 }
 
 func jobStable(r *request, q *nomad.JobStabilityRequest) error {

@@ -29,7 +29,7 @@ func (s *Server) tellReason(r *request, rt *route) error {
 	if !rt.unbounded && r.Body != nil {
 		text, err := io.ReadAll(http.MaxBytesReader(r.w, r.Body, maxReasonBody))
 		if err != nil {
-			return tooLarge(maxReasonBody)
+			return cmp.Or(bodyFault(err), err)
 		}
 		asked.Body, r.Body = text, io.NopCloser(bytes.NewReader(text))
 	}

@@ -152,14 +152,14 @@ func (r *request) decodeOptional(v any) error {
 		return io.EOF
 	}
 	err := json.NewDecoder(&objectCounter{in: r.Body, left: maxObjects}).Decode(v)
-	var over *http.MaxBytesError
+	fault := bodyFault(err)
 	switch {
 	case err == nil:
 		return nomad.Whole(v)
 	case errors.Is(err, io.EOF):
 		return err
-	case errors.As(err, &over):
-		return tooLarge(over.Limit)
+	case fault != nil:
+		return fault
 	case errors.Is(err, errTooManyObjects):
 		return nomad.Errorf(http.StatusBadRequest, "request body holds more than %d objects and lists", maxObjects)
 	default:

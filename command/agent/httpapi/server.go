@@ -90,19 +90,22 @@ type Server struct {
 	origin *http.CrossOriginProtection
 	dry    *Server // says what a request would ask of the servers
 	known  callers
+	bodies bodyBudgets
 
 	sessions atomic.Int64 // of exec
 }
 
 // New builds the handler of an agent.
 func New(cfg Config) *Server {
-	s := &Server{cfg: cfg, origin: http.NewCrossOriginProtection(), dry: newDry(cfg)}
+	s := &Server{cfg: cfg, origin: http.NewCrossOriginProtection(), dry: newDry(cfg), bodies: newBodyBudgets()}
 	s.routes = newRouter(s.table())
 	return s
 }
 
 // ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	release := s.newIntake(w, req)
+	defer release()
 	s.audited(w, req, s.answerPort)
 }
 
@@ -112,6 +115,10 @@ func (s *Server) answer(w http.ResponseWriter, req *http.Request) {
 	// A page of somebody else's, in the browser of an operator, must not run jobs here.
 	if err := s.origin.Check(req); err != nil {
 		writeError(w, nomad.Errorf(http.StatusForbidden, "%v", err))
+		return
+	}
+	if err := ignoreBody(req); err != nil {
+		writeError(w, err)
 		return
 	}
 	path := req.URL.EscapedPath()
@@ -143,7 +150,9 @@ func (s *Server) head(h http.Header) {
 
 // serve runs one matched route and writes what it answers.
 func (s *Server) serve(w http.ResponseWriter, req *http.Request, rt *route, param string) {
-	if !rt.unbounded {
+	if rt.unbounded {
+		streamBody(req)
+	} else {
 		if err := s.limitBody(w, req); err != nil {
 			writeError(w, err)
 			return

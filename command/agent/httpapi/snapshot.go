@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"time"
 
 	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
@@ -69,20 +68,18 @@ func (s *Server) snapshotRestore(r *request) (any, error) {
 		stream.Close()
 		return nil, err
 	}
-	sent := make(chan struct{})
-	go func() {
-		defer close(sent)
-		upload(stream, r.Body)
-	}()
+	sent := make(chan error, 1)
+	go func() { sent <- upload(stream, r.Body) }()
 	var reply nomad.SnapshotRestoreResponse
 	err = stream.Decode(&reply)
 	stream.Close() // ends an upload that nobody wants any more
 	if err != nil || reply.ErrorMsg != "" {
-		r.w.Header().Set("Connection", "close")                     // nothing can be read from it after that
-		http.NewResponseController(r.w).SetReadDeadline(time.Now()) // where it can't be set, the body's end is waited for
+		r.w.Header().Set("Connection", "close") // nothing can be read from it after that
+		dropBody(r.Request)                     // where that is not possible, the body's end is waited for
 	}
-	<-sent
-	switch {
+	switch cut := <-sent; {
+	case errors.Is(cut, errSlowBody):
+		return nil, errSlowBody
 	case err != nil:
 		return nil, err
 	case reply.ErrorMsg != "":
@@ -92,13 +89,13 @@ func (s *Server) snapshotRestore(r *request) (any, error) {
 	return nil, nil
 }
 
-// upload sends body in chunks and says how it ended.
-func upload(to *rpc.Stream, body io.Reader) {
+// upload sends body in chunks, and returns the error of the body.
+func upload(to *rpc.Stream, body io.Reader) error {
 	buf := make([]byte, chunk)
 	for {
 		n, err := body.Read(buf)
 		if n > 0 && to.Encode(&nomad.StreamErrWrapper{Payload: buf[:n]}) != nil {
-			return // the reply says why
+			return nil // the reply says why
 		}
 		if err == nil {
 			continue
@@ -108,7 +105,7 @@ func upload(to *rpc.Stream, body io.Reader) {
 			end = "the upload was cut: " + end
 		}
 		to.Encode(&nomad.StreamErrWrapper{Error: &nomad.RpcError{Message: end}}) // the reply says whether it came
-		return
+		return err
 	}
 }
 

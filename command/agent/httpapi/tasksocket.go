@@ -17,6 +17,8 @@ type taskSocket struct{ server *Server }
 
 // ServeHTTP implements http.Handler.
 func (t taskSocket) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	release := t.server.newIntake(w, req)
+	defer release()
 	t.server.audited(w, req, t.server.answerTask)
 }
 
