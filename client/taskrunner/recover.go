@@ -74,7 +74,7 @@ func (r *Runner) Asked() <-chan struct{} { return r.asked }
 
 func (r *Runner) setAsked() { r.askedOnce.Do(func() { close(r.asked) }) }
 
-// lost takes note that there is no process, for the reason err.
+// lost records that the process does not exist; err is the reason.
 func (r *Runner) lost(err error) Move {
 	if r.State().State != nomad.TaskStateRunning {
 		// The agent died between the commit and the start.

@@ -31,7 +31,7 @@ func listen(what, host string, port int) (net.Listener, error) {
 }
 
 // limitConns bounds the connections of each address and of all addresses together. A
-// refused connection is recorded; it is told the reason, unless TLS is spoken.
+// refused connection is recorded. It gets the reason as a reply, unless the port uses TLS.
 func (a *Agent) limitConns(ln net.Listener, limit *connlimit.Limit) net.Listener {
 	return &connlimit.Listener{Listener: ln, Limit: limit, Key: remoteIP, Refuse: func(conn net.Conn) {
 		a.api.RefusedConn(conn)

@@ -54,7 +54,7 @@ func TestFloodOfDenials(t *testing.T) {
 	}
 }
 
-// What C libraries and runtimes try out of habit is no event.
+// Refused probes of C libraries and language runtimes make no event.
 func TestHarmlessDenials(t *testing.T) {
 	testaudit.Need(t, denials.Audit)
 	f := newFixture(t, settings{"explain_denials": cty.StringVal("audit")})

@@ -218,7 +218,7 @@ func TestSandboxReport(t *testing.T) {
 	if strings.Contains(string(raw), "NOMAD_TASK_DIR") {
 		t.Error("the report holds the environment")
 	}
-	// A limit below the declared one is no mismatch, and shows.
+	// A limit below the declared one is reported as stricter, not as a mismatch.
 	if err := os.WriteFile(pidsMax(t, cfg), []byte("7"), 0); err != nil {
 		t.Fatal(err)
 	}

@@ -27,7 +27,7 @@ const (
 )
 
 // strangers are the connections that have not presented the secret yet. One more than
-// maxStrangers closes the oldest, so that connections that stay silent keep nobody out.
+// maxStrangers closes the oldest, so that silent connections cannot block others.
 type strangers struct {
 	mu     sync.Mutex
 	conns  []*os.File // oldest first
@@ -64,7 +64,7 @@ func (s *strangers) shouldWarn() bool {
 // acceptPause is the pause after an accept that failed for lack of descriptors or memory.
 const acceptPause = 50 * time.Millisecond
 
-// serve accepts clients until the supervisor is told to end.
+// serve accepts clients until shutdown.
 func (s *server) serve() error {
 	for {
 		conn, err := accept(s.listen)

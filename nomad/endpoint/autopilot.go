@@ -32,7 +32,7 @@ func (s *Service) autopilotSet(ctx context.Context, _ *rpc.Call, req *nomad.Auto
 	return &done, nil
 }
 
-// serverHealth says how the servers are, and what an operator should change.
+// serverHealth returns the health of the servers, and warnings about their configuration.
 func (s *Service) serverHealth(context.Context, *rpc.Call, *nomad.GenericRequest) (*nomad.OperatorHealthReply, error) {
 	if health := s.cfg.Autopilot.ServerHealth(); health != nil {
 		out := *health

@@ -65,7 +65,7 @@ func newPending(now func() time.Time) *pending {
 	return &pending{now: now, seal: seal, ended: map[[sha256.Size]byte]bool{}}
 }
 
-// begin returns the state of a login. Nobody else makes one.
+// begin returns the sealed state of a login. Only this process can make one.
 func (p *pending) begin(l login) (state string) {
 	digest := l.digest()
 	plain := binary.BigEndian.AppendUint64(nil, uint64(p.now().UnixNano()))
