@@ -30,7 +30,6 @@ import (
 
 // Bounds of one process, and of all.
 const (
-	maxMemory  = 384 << 20 // data: heap, stacks and global variables
 	softMemory = 192 << 20 // from here on the collector works hard
 	maxTime    = 10 * time.Second
 	maxAtOnce  = 2
