@@ -4,8 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/internal/supervise/proc"
 )
@@ -13,6 +16,12 @@ import (
 // quarantined ends the names of records that could not be adopted. They are tried again when
 // somebody asks for the task, and by the next supervisor.
 const quarantined = ".quarantined"
+
+// aside is a quarantined record of a task that is known.
+type aside struct {
+	record
+	info proc.Task
+}
 
 // adopt takes back the tasks of an earlier supervisor. One that cannot be adopted keeps none of
 // the others from it.
@@ -26,6 +35,7 @@ func (s *server) adopt(dir string, kept *handover) error {
 	if err != nil {
 		return fmt.Errorf("read boot ID: %w", err)
 	}
+	rebooted := s.rebooted(boot)
 	for _, rec := range records {
 		info, err := rec.read()
 		if errors.Is(err, fs.ErrNotExist) {
@@ -33,8 +43,13 @@ func (s *server) adopt(dir string, kept *handover) error {
 			s.forgetRecord(rec)
 			continue
 		}
+		if err != nil && rebooted {
+			s.log.Warn("remove an unreadable task record of an earlier boot", "record", rec.dir, "err", err)
+			s.forgetRecord(rec)
+			continue
+		}
 		if err != nil {
-			s.quarantine(rec, "", err)
+			s.quarantine(rec, info, err)
 			continue
 		}
 		k := kept.task(info.ID)
@@ -43,10 +58,34 @@ func (s *server) adopt(dir string, kept *handover) error {
 		}
 		t, err := adoptTask(s, rec, info, boot, k)
 		if err != nil {
-			s.quarantine(rec, info.ID, err)
+			s.quarantine(rec, info, err)
 			continue
 		}
 		s.adopted(rec, info, t)
+	}
+	return s.noteBoot(boot)
+}
+
+// rebooted reports whether every record is of an earlier boot of the machine, whose processes
+// are gone. The lock file has the boot ID of the last supervisor.
+func (s *server) rebooted(boot string) bool {
+	last := make([]byte, len(boot))
+	_, err := s.lock.ReadAt(last, 0)
+	return err == nil && string(last) != boot
+}
+
+// noteBoot writes the boot ID for the next supervisor.
+func (s *server) noteBoot(boot string) error {
+	last := make([]byte, len(boot))
+	if _, err := s.lock.ReadAt(last, 0); err == nil && string(last) == boot {
+		return nil
+	}
+	_, err := s.lock.WriteAt([]byte(boot), 0)
+	if err == nil {
+		err = unix.Fdatasync(int(s.lock.Fd()))
+	}
+	if err != nil {
+		return fmt.Errorf("write the boot ID: %w", err)
 	}
 	return nil
 }
@@ -65,42 +104,53 @@ func (s *server) adopted(rec record, info *proc.Task, t *task) {
 	s.log.Info("adopt task", "task", info.ID, "pid", info.PID, "exited", info.Exit != nil)
 }
 
-// quarantine sets a record aside. Without the ID of its task nobody can ask for it.
-func (s *server) quarantine(rec record, id string, why error) {
-	aside := rec.dir
-	if !strings.HasSuffix(aside, quarantined) {
-		aside += quarantined
-		if err := os.Rename(rec.dir, aside); err != nil {
+// quarantine sets a record aside; info is nil if its task is not known.
+func (s *server) quarantine(rec record, info *proc.Task, why error) {
+	if !strings.HasSuffix(rec.dir, quarantined) {
+		to := rec.dir + quarantined
+		if err := os.Rename(rec.dir, to); err != nil {
 			s.log.Error("quarantine task record", "record", rec.dir, "err", err)
-			aside = rec.dir
+			to = rec.dir
 		}
+		rec.dir = to
 	}
-	if id != "" {
-		s.apart[id] = record{dir: aside}
+	id := "unknown"
+	if info == nil {
+		s.unread = append(s.unread, rec)
+	} else {
+		id = info.ID
+		s.apart[id] = aside{rec, *info}
 	}
 	s.log.Error("a task cannot be adopted: its record is quarantined, its processes go on without a supervisor",
-		"task", id, "record", aside, "err", why)
+		"task", id, "record", rec.dir, "err", why)
 }
 
 // release tries a quarantined task again. Unlike one that is unknown it may still run, so who
-// asks for it gets an error until it is adopted.
+// asks for it gets an error until it is adopted, or somebody has removed its record.
 func (s *server) release(id string) error {
 	s.releasing.Lock()
 	defer s.releasing.Unlock()
 	s.mu.Lock()
-	rec, ok := s.apart[id]
+	a, ok := s.apart[id]
 	s.mu.Unlock()
 	if !ok {
 		return nil // somebody else was first
 	}
-	info, t, err := s.tryAgain(&rec)
+	if a.removed() {
+		s.log.Warn("the record of a quarantined task was removed", "task", id, "record", a.dir)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.apart, id)
+		return nil
+	}
+	info, t, err := s.tryAgain(&a.record)
 	if err != nil {
 		return fmt.Errorf("the task is quarantined: %w", err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.apart, id)
-	s.adopted(rec, info, t)
+	s.adopted(a.record, info, t)
 	return nil
 }
 
@@ -114,16 +164,49 @@ func (s *server) tryAgain(rec *record) (*proc.Task, *task, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	aside := rec.dir
-	rec.dir = strings.TrimSuffix(aside, quarantined)
-	if err := os.Rename(aside, rec.dir); err != nil {
+	from := rec.dir
+	rec.dir = strings.TrimSuffix(from, quarantined)
+	if err := os.Rename(from, rec.dir); err != nil {
 		return nil, nil, err
 	}
 	t, err := adoptTask(s, *rec, info, boot, nil)
 	if err != nil {
-		return nil, nil, errors.Join(err, os.Rename(rec.dir, aside))
+		return nil, nil, errors.Join(err, os.Rename(rec.dir, from))
 	}
 	return info, t, nil
+}
+
+// readAgain reads the records again that did not tell which task they are of. It returns an error
+// if the task may be that of one which still does not.
+func (s *server) readAgain(id string) error {
+	s.releasing.Lock()
+	defer s.releasing.Unlock()
+	s.mu.Lock()
+	unread := s.unread // nobody else changes it
+	s.mu.Unlock()
+	var remaining []record
+	var errs []error
+	read := map[string]aside{}
+	for _, rec := range unread {
+		if rec.removed() {
+			s.log.Warn("an unreadable task record was removed", "record", rec.dir)
+			continue
+		}
+		info, err := rec.read()
+		if info != nil {
+			read[info.ID] = aside{rec, *info}
+			continue
+		}
+		remaining, errs = append(remaining, rec), append(errs, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.Copy(s.apart, read)
+	s.unread = remaining
+	if _, found := s.apart[id]; found || len(errs) == 0 {
+		return nil
+	}
+	return fmt.Errorf("the task may run: the record of a task is unreadable: %w", errors.Join(errs...))
 }
 
 func (s *server) forgetRecord(rec record) {

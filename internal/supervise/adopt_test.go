@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/open-nomad/open-nomad/internal/supervise"
@@ -28,65 +29,119 @@ func (r *rig) meta(s *supervise.Spec) string {
 	return ""
 }
 
-// TestBrokenRecords has a supervisor find records that it cannot adopt: it starts and adopts the
-// others. A task whose record can be read is not unknown, for it may run, and is adopted as soon
-// as that is possible.
-func TestBrokenRecords(t *testing.T) {
-	r := newRig(t)
-	c := r.client()
-	good, unreadable, refused := r.spec("sleep 1000"), r.spec("sleep 1000"), r.spec("echo up; sleep 1000")
-	for _, s := range []*supervise.Spec{good, unreadable, refused} {
-		s.Group = nil
-		r.start(c, s)
-	}
-	r.waitFor("output", func() bool { return r.stdout(refused) == "up\n" })
-	lost, err := c.Task(t.Context(), unreadable.ID)
+// read returns the content of a file.
+func (r *rig) read(name string) string {
+	r.t.Helper()
+	raw, err := os.ReadFile(name)
 	if err != nil {
-		t.Fatal(err)
+		r.t.Fatal(err)
 	}
-	t.Cleanup(func() { end(t, lost.PID) })
-	garbled, name := r.meta(unreadable), r.meta(refused)
-	right, err := os.ReadFile(name)
+	return string(raw)
+}
+
+func (r *rig) write(name, text string) {
+	r.t.Helper()
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// listed are the IDs that Tasks returns.
+func (r *rig) listed(c *supervise.Client) []string {
+	r.t.Helper()
+	all, err := c.Tasks(r.t.Context())
 	if err != nil {
-		t.Fatal(err)
+		r.t.Fatal(err)
 	}
+	ids := make([]string, 0, len(all))
+	for i := range all {
+		ids = append(ids, all[i].ID)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// mayRun fails the test if the supervisor says of a task that it does not exist.
+func (r *rig) mayRun(c *supervise.Client, id string) {
+	r.t.Helper()
+	if _, err := c.Task(r.t.Context(), id); err == nil || errors.Is(err, proc.ErrUnknownTask) {
+		r.t.Errorf("Task(%s) = %v, want an error that is not %v", id, err, proc.ErrUnknownTask)
+	}
+}
+
+// unknown fails the test if the supervisor does not say so.
+func (r *rig) unknown(c *supervise.Client, id string) {
+	r.t.Helper()
+	if _, err := c.Task(r.t.Context(), id); !errors.Is(err, proc.ErrUnknownTask) {
+		r.t.Errorf("Task(%s) = %v, want %v", id, err, proc.ErrUnknownTask)
+	}
+}
+
+// aside is the name of a file of a record that is quarantined.
+func aside(name string) string {
+	return filepath.Join(filepath.Dir(name)+".quarantined", filepath.Base(name))
+}
+
+// refusedRecord is the record of a task with a control group that no kernel has.
+func refusedRecord(t *testing.T, text string) string {
+	t.Helper()
 	var info proc.Task
-	if err := json.Unmarshal(right, &info); err != nil {
+	if err := json.Unmarshal([]byte(text), &info); err != nil {
 		t.Fatal(err)
 	}
-	info.Group = proc.Group{Parent: "..", Name: ".."} // which no control group is called
+	info.Group = proc.Group{Parent: "..", Name: ".."}
 	wrong, err := json.Marshal(&info)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return string(wrong)
+}
+
+// TestBrokenRecords has a supervisor find records that it cannot adopt: it starts and adopts the
+// others. A task whose record can be read is listed, cannot be started again, and is adopted as
+// soon as that is possible.
+func TestBrokenRecords(t *testing.T) {
+	r := newRig(t)
+	c := r.client()
+	good, over, refused := r.spec("sleep 1000"), r.spec("exit 7"), r.spec("echo up; sleep 1000")
+	var pid int
+	for _, s := range []*supervise.Spec{good, over, refused} {
+		s.Group = nil
+		pid = r.start(c, s).PID
+	}
+	r.wait(c, over.ID)
+	r.waitFor("output", func() bool { return r.stdout(refused) == "up\n" })
+	meta, exit := r.meta(refused), filepath.Join(filepath.Dir(r.meta(over)), "exit")
+	rightMeta, rightExit := r.read(meta), r.read(exit)
 	c.Close()
 	r.crash()
-	write := func(name, text string) {
-		t.Helper()
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write(garbled, "{")
-	write(name, string(wrong))
-	c = r.client()
+	r.write(meta, refusedRecord(t, rightMeta))
+	r.write(exit, "{")
 	for range 2 { // the second supervisor finds them in quarantine
-		if all, err := c.Tasks(t.Context()); err != nil || len(all) != 1 || all[0].ID != good.ID {
-			t.Fatalf("Tasks() = %+v, %v, want the good one", all, err)
+		c = r.client()
+		want := []string{good.ID, over.ID, refused.ID}
+		if got := r.listed(c); !slices.Equal(got, want) {
+			t.Fatalf("Tasks() = %q, want %q", got, want)
 		}
-		if _, err := c.Task(t.Context(), refused.ID); err == nil || errors.Is(err, proc.ErrUnknownTask) {
-			t.Errorf("Task() of a quarantined one = %v, want an error that is not %v", err, proc.ErrUnknownTask)
+		for _, s := range []*supervise.Spec{over, refused} {
+			r.mayRun(c, s.ID)
+			if task, err := c.Start(t.Context(), s); err == nil {
+				t.Errorf("Start() of a quarantined task = %+v, want an error", task)
+			}
 		}
+		r.unknown(c, "no such task")
 		c.Close()
 		r.crash()
-		c = r.client()
 	}
-	if _, err := c.Tasks(t.Context()); err != nil {
-		t.Fatal(err)
+	c = r.client()
+	r.listed(c)
+	r.write(aside(meta), rightMeta)
+	r.write(aside(exit), rightExit)
+	if task, err := c.Task(t.Context(), refused.ID); err != nil || task.PID != pid {
+		t.Errorf("Task() when its record is right = %+v, %v, want pid %d", task, err, pid)
 	}
-	write(filepath.Join(filepath.Dir(name)+".quarantined", "meta"), string(right))
-	if task, err := c.Task(t.Context(), refused.ID); err != nil || task.PID != info.PID {
-		t.Errorf("Task() when its record is right = %+v, %v, want pid %d", task, err, info.PID)
+	if exit, err := c.Wait(t.Context(), over.ID); err != nil || exit.Code != 7 {
+		t.Errorf("Wait() when its record is right = %+v, %v, want code 7", exit, err)
 	}
 	if exit, err := c.Kill(t.Context(), refused.ID); err != nil || exit.Code == 0 {
 		t.Errorf("Kill() = %+v, %v", exit, err)
@@ -94,8 +149,73 @@ func TestBrokenRecords(t *testing.T) {
 	if err := c.Forget(t.Context(), refused.ID); err != nil {
 		t.Error(err)
 	}
-	if _, err := os.Stat(filepath.Dir(garbled) + ".quarantined"); err != nil {
-		t.Errorf("the unreadable record: %v, want it kept", err)
+}
+
+// TestUnreadableRecord has a supervisor find a record that does not even tell which task it is
+// of. Any task that the supervisor does not know may be that one, until the record can be read or
+// somebody has removed it.
+func TestUnreadableRecord(t *testing.T) {
+	r := newRig(t)
+	c := r.client()
+	good, first, second := r.spec("sleep 1000"), r.spec("sleep 1000"), r.spec("sleep 1000")
+	pids := map[string]int{}
+	for _, s := range []*supervise.Spec{good, first, second} {
+		s.Group = nil
+		pids[s.ID] = r.start(c, s).PID
+	}
+	t.Cleanup(func() { end(t, pids[second.ID]) })
+	meta, removed := r.meta(first), r.meta(second)
+	right := r.read(meta)
+	c.Close()
+	r.crash()
+	r.write(meta, "{")
+	r.write(removed, "")
+	for range 2 {
+		c = r.client()
+		r.mayRun(c, first.ID)
+		r.mayRun(c, second.ID)
+		if task, err := c.Task(t.Context(), good.ID); err != nil || task.PID != pids[good.ID] {
+			t.Errorf("Task() of another = %+v, %v, want pid %d", task, err, pids[good.ID])
+		}
+		c.Close()
+		r.crash()
+	}
+	c = r.client()
+	r.mayRun(c, first.ID)
+	other := r.spec("true") // nobody has started it yet
+	r.start(c, other)
+	r.write(aside(meta), right)
+	if task, err := c.Task(t.Context(), first.ID); err != nil || task.PID != pids[first.ID] {
+		t.Errorf("Task() when its record is right = %+v, %v, want pid %d", task, err, pids[first.ID])
+	}
+	r.mayRun(c, second.ID)
+	if err := os.RemoveAll(filepath.Dir(aside(removed))); err != nil {
+		t.Fatal(err)
+	}
+	r.unknown(c, second.ID)
+}
+
+// TestRecordOfEarlierBoot has a supervisor find an unreadable record of another boot, as after a
+// power failure: no process of it can live, so it is in nobody's way.
+func TestRecordOfEarlierBoot(t *testing.T) {
+	r := newRig(t)
+	c := r.client()
+	s := r.spec("sleep 1000")
+	s.Group = nil
+	pid := r.start(c, s).PID
+	meta := r.meta(s)
+	c.Close()
+	r.crash()
+	end(t, pid)
+	r.write(meta, "")
+	boot := r.read("/proc/sys/kernel/random/boot_id")
+	if got := r.read(filepath.Join(r.dir, "lock")); got+"\n" != boot {
+		t.Fatalf("the lock file holds %q, want the boot ID %q", got, boot)
+	}
+	r.write(filepath.Join(r.dir, "lock"), "00000000-0000-0000-0000-000000000000")
+	r.unknown(r.client(), s.ID)
+	if _, err := os.Stat(filepath.Dir(meta)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the record of an earlier boot: %v, want it removed", err)
 	}
 }
 

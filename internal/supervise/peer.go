@@ -135,23 +135,27 @@ func (s *server) task(ctx context.Context, id string) (*task, error) {
 		s.mu.Lock()
 		t, starting := s.tasks[id], s.starts[id]
 		_, apart := s.apart[id]
+		unread := len(s.unread) > 0
 		s.mu.Unlock()
-		if apart {
-			if err := s.release(id); err != nil {
-				return nil, err
-			}
-			continue
-		}
+		var err error
 		switch {
 		case t != nil:
 			return t, nil
-		case starting == nil:
-			return nil, proc.ErrUnknownTask
+		case starting != nil:
+			select {
+			case <-starting:
+			case <-ctx.Done():
+				err = ctx.Err()
+			}
+		case apart:
+			err = s.release(id)
+		case unread:
+			err = s.readAgain(id)
+		default:
+			err = proc.ErrUnknownTask
 		}
-		select {
-		case <-starting:
-		case <-ctx.Done():
-			return nil, ctx.Err()
+		if err != nil {
+			return nil, err
 		}
 	}
 }
@@ -166,6 +170,9 @@ func (s *server) startTask(req *request, resp *response) error {
 	id := req.Spec.ID
 	s.mu.Lock()
 	_, known := s.tasks[id]
+	if _, apart := s.apart[id]; apart {
+		known = true
+	}
 	over := make(chan struct{})
 	if !known && !s.closing {
 		s.tasks[id] = nil
@@ -239,6 +246,13 @@ func (s *server) list(req *request, resp *response) {
 			resp.Tasks = append(resp.Tasks, info)
 		}
 	}
+	if req.Faulty {
+		return
+	}
+	for _, a := range s.apart {
+		a.info.Declared = nil // as in brief
+		resp.Tasks = append(resp.Tasks, a.info)
+	}
 }
 
 func (s *server) forget(t *task) error {
@@ -254,6 +268,9 @@ func (s *server) forget(t *task) error {
 
 // shutdown ends every task, and then the supervisor.
 func (s *server) shutdown() {
+	if err := s.readAgain(""); err != nil {
+		s.log.Error("a task goes on without a supervisor", "err", err)
+	}
 	s.mu.Lock()
 	apart := slices.Collect(maps.Keys(s.apart))
 	s.mu.Unlock()

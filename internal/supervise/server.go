@@ -74,7 +74,8 @@ type server struct {
 	mu       sync.Mutex
 	tasks    map[string]*task         // nil while its start is under way
 	starts   map[string]chan struct{} // of those; closed when it is over
-	apart    map[string]record        // quarantined, by task
+	apart    map[string]aside         // quarantined, by task
+	unread   []record                 // quarantined, of tasks that nobody can name
 	clients  int
 	activity time.Time
 	closing  bool
@@ -91,7 +92,7 @@ func supervise(log *slog.Logger, dir, program string, kept *handover) error {
 	if err != nil {
 		return err
 	}
-	s := &server{log: log, dir: root, program: program, tasks: map[string]*task{}, starts: map[string]chan struct{}{}, apart: map[string]record{}, activity: time.Now(),
+	s := &server{log: log, dir: root, program: program, tasks: map[string]*task{}, starts: map[string]chan struct{}{}, apart: map[string]aside{}, activity: time.Now(),
 		logs: newLogFiles(dir, log), turns: make(chan struct{}, startsPerCore*runtime.NumCPU())}
 	s.spares = newSpares(log, func() bool { return len(s.turns) > 0 })
 	if err := s.acquire(kept); err != nil {

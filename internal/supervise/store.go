@@ -246,11 +246,15 @@ func (r record) declared() (json.RawMessage, error) {
 
 func (r record) declaredFile() string { return filepath.Join(r.dir, "declared") }
 
-// read returns the task of the record, with its exit if that is known.
+// read returns the task of the record, with its exit if that is known. The task is nil if the
+// record does not tell which one it is of; with an error it may be all that is known.
 func (r record) read() (*proc.Task, error) {
 	t := new(proc.Task)
 	if err := readJSON(filepath.Join(r.dir, "meta"), t); err != nil {
 		return nil, err
+	}
+	if t.ID == "" {
+		return nil, fmt.Errorf("decode %s: the task has no ID", filepath.Join(r.dir, "meta"))
 	}
 	exit := new(proc.Exit)
 	err := readJSON(filepath.Join(r.dir, "exit"), exit)
@@ -258,10 +262,16 @@ func (r record) read() (*proc.Task, error) {
 		return t, nil
 	}
 	if err != nil {
-		return nil, err
+		return t, err
 	}
 	t.Exit = exit
 	return t, nil
+}
+
+// removed reports whether the record does not exist any more.
+func (r record) removed() bool {
+	_, err := os.Lstat(r.dir)
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 func readJSON(name string, v any) error {

@@ -13,7 +13,7 @@
 //
 // Disk, all below a directory of mode 0700 that the client owns:
 //
-//	lock                 held by the living supervisor
+//	lock                 held by the living supervisor; holds the boot ID of the last one
 //	sock                 its socket; both ends check the other's uid
 //	secret               opens a connection; made once, by the client that needs it first
 //	log                  what it has to say
