@@ -20,9 +20,12 @@ func (s *Service) jobDeregister(ctx context.Context, c *rpc.Call, req *nomad.Job
 	if err := c.Access.Need(acl.InNamespace(ns, rights...)); err != nil {
 		return nil, err
 	}
-	job := s.snapshot().Job(nil, ns, req.JobID)
-	if job == nil {
-		return nil, nomad.Errorf(404, "job not found")
+	snap := s.snapshot()
+	job := snap.Job(nil, ns, req.JobID)
+	if job == nil { // tools stop what may be gone: there is nothing to evaluate
+		out := &nomad.JobDeregisterResponse{}
+		out.Index = snap.Index()
+		return out, nil
 	}
 	eval := s.jobEval(job, req.EvalPriority, nomad.EvalTriggerJobDeregister)
 	entry := &nomad.JobDeregisterRequest{

@@ -60,7 +60,7 @@ func (s *Service) keyringDelete(ctx context.Context, _ *rpc.Call, req *nomad.Key
 	out := &nomad.KeyringDeleteRootKeyResponse{}
 	switch {
 	case key == nil:
-		return out, nil
+		return nil, nomad.Errorf(404, "root key %q does not exist", req.KeyID)
 	case key.State == nomad.RootKeyStateActive:
 		return nil, nomad.Errorf(400, "active root key cannot be deleted - call rotate first")
 	case !req.Force && snap.RootKeyInUse(req.KeyID):

@@ -253,7 +253,8 @@ func (p *Pool) Members() []*nomad.ServerMember {
 // Self is this server as the others see it.
 func (p *Pool) Self() *nomad.ServerMember { return member(p.serf.LocalMember()) }
 
-// ForceLeave makes a member that failed one that left.
+// ForceLeave makes a member that failed one that left. An unknown name is not an error:
+// tools repeat the call.
 func (p *Pool) ForceLeave(name string) error { return p.forced(name, p.serf.RemoveFailedNode) }
 
 // Prune is ForceLeave, and forgets the member.
@@ -262,7 +263,7 @@ func (p *Pool) Prune(name string) error { return p.forced(name, p.serf.RemoveFai
 func (p *Pool) forced(name string, remove func(string) error) error {
 	known := slices.ContainsFunc(p.serf.Members(), func(m serf.Member) bool { return m.Name == name })
 	if !known {
-		return nomad.Errorf(404, "no server is named %q", name)
+		return nil
 	}
 	if err := remove(name); err != nil {
 		return fmt.Errorf("force %s to leave: %w", name, err)
