@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -28,12 +29,17 @@ import (
 //	                         that is busy
 //	pick VAR FILE PATH       sets VAR to the value at a dotted PATH of a JSON file, 0.ID for the
 //	                         ID of the first of a list
+//	code N CMD ARG…          runs a command that must end with exit code N
+//	golden NAME [REGEXP…]    compares the output of the last command with testdata/golden/NAME.txt;
+//	                         what differs between runs, and what a REGEXP matches, is replaced
 var commands = map[string]func(ts *testscript.TestScript, neg bool, args []string){
 	"agent":      startAgent,
 	"kill-agent": func(ts *testscript.TestScript, _ bool, args []string) { ts.Check(known(ts, args).Kill()) },
 	"stop-agent": func(ts *testscript.TestScript, _ bool, args []string) { ts.Check(known(ts, args).Stop()) },
 	"until":      until,
 	"pick":       pick,
+	"golden":     golden,
+	"code":       code,
 }
 
 // agents are the agents of one script, by name.
@@ -47,6 +53,11 @@ type agentsKey struct{}
 func setup(env *testscript.Env) error {
 	all := &agents{of: map[string]*cluster.Agent{}}
 	env.Values[agentsKey{}] = all
+	dir, err := filepath.Abs(goldenDir)
+	if err != nil {
+		return err
+	}
+	env.Values[goldenKey{}] = dir
 	env.Setenv("HOME", env.WorkDir)
 	env.Setenv("TZ", "UTC")
 	env.Defer(func() {

@@ -11,7 +11,10 @@ import (
 )
 
 // marks show the kinds of a difference.
-var marks = map[string]string{"Added": "+", "Deleted": "-", "Edited": "+/-", "None": ""}
+var marks = map[string]string{"Added": "+", "Deleted": "-", "Edited": "+/-", unchanged: ""}
+
+// unchanged is the type of a difference without a change.
+const unchanged = "None"
 
 // Diff shows the difference of two jobs, indented by depth. Without full
 // detail only what changed is shown.
@@ -21,14 +24,14 @@ func Diff(d *api.JobDiff, detail term.Detail) string {
 	w.fields(1, d.Fields)
 	w.objects(1, d.Objects)
 	for _, g := range d.TaskGroups {
-		if g.Type == "None" && len(g.Updates) == 0 && !detail {
+		if g.Type == unchanged && len(g.Updates) == 0 && !detail {
 			continue
 		}
 		w.line(0, g.Type, "Task Group: %q%s", g.Name, updates(g.Updates))
 		w.fields(1, g.Fields)
 		w.objects(1, g.Objects)
 		for _, t := range g.Tasks {
-			if t.Type == "None" && !detail {
+			if t.Type == unchanged && !detail {
 				continue
 			}
 			w.line(1, t.Type, "Task: %q%s", t.Name, annotations(t.Annotations))
@@ -71,13 +74,13 @@ func (w *diffWriter) fields(depth int, fields []*api.FieldDiff) {
 
 func (w *diffWriter) objects(depth int, objects []*api.ObjectDiff) {
 	for _, o := range objects {
-		if o.Type == "None" && !w.detail {
+		if o.Type == unchanged && !w.detail {
 			continue
 		}
 		w.line(depth, o.Type, "%s {", o.Name)
 		w.fields(depth+1, o.Fields)
 		w.objects(depth+1, o.Objects)
-		w.line(depth, "None", "}")
+		w.line(depth, unchanged, "}")
 	}
 }
 

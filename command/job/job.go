@@ -5,6 +5,7 @@ package job
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -38,8 +39,14 @@ func (s *source) declare(f *term.Flags) {
 	s.varFiles = f.Strings("var-file", "A `file` with values for input variables; may be repeated.")
 }
 
+// errJSONVars refuses values for a jobspec that cannot declare variables.
+var errJSONVars = errors.New("Invalid job options: a jobspec in JSON has no input variables: -json excludes -var and -var-file")
+
 // read returns the job of the file at path: "-" is standard input, a URL is fetched.
 func (s *source) read(ctx context.Context, e *term.Env, path string) (*api.Job, *api.JobSubmission, error) {
+	if s.json && len(*s.vars)+len(*s.varFiles) > 0 {
+		return nil, nil, errJSONVars
+	}
 	text, err := open(ctx, e, path)
 	if err != nil {
 		return nil, nil, fmt.Errorf("Error getting job struct: %w", err)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -12,14 +13,18 @@ import (
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
+// planError is the exit code of job plan after an error: 1 means changes.
+const planError = 255
+
 func planCommand() term.Command {
 	return term.Command{
-		Name: "job plan", Alias: []string{"plan"}, Args: "<path>", MinArgs: 1, MaxArgs: 1,
+		Name: "job plan", Alias: []string{"plan"}, Args: "<path>", MinArgs: 1, MaxArgs: 1, UsageCode: planError,
 		Short: "Show what running a jobspec would change",
 		Long: `Lets the scheduler work on the job without writing anything, and prints the difference
 to the running job, what would be placed, updated or stopped, and the index to run it with.
 
-Exits with 0 when nothing would change, 1 when something would, 255 for an error.`,
+Exits with 0 when no allocation would be created, moved or stopped, 1 when one would, 255 for an error.
+An unchanged job exits with 0, also when it cannot be placed.`,
 		Setup: func(f *term.Flags) term.Run {
 			p := &plan{}
 			p.declare(f)
@@ -32,7 +37,7 @@ Exits with 0 when nothing would change, 1 when something would, 255 for an error
 				changes, err := p.run(ctx, e, *tmpl)
 				switch {
 				case err != nil:
-					return &term.ExitError{Code: 255, Err: err}
+					return &term.ExitError{Code: planError, Err: err}
 				case changes:
 					return term.Exit(1)
 				}
@@ -58,7 +63,7 @@ func (p *plan) run(ctx context.Context, e *term.Env, tmpl string) (bool, error) 
 	if err != nil {
 		return false, err
 	}
-	resp, _, err := c.Jobs().PlanOpts(job, &api.PlanOptions{Diff: p.diff, PolicyOverride: p.override}, (&api.WriteOptions{}).WithContext(ctx))
+	resp, _, err := c.Jobs().PlanOpts(job, &api.PlanOptions{Diff: true, PolicyOverride: p.override}, (&api.WriteOptions{}).WithContext(ctx))
 	if err != nil {
 		return false, fmt.Errorf("Error during plan: %w", err)
 	}
@@ -74,17 +79,46 @@ func (p *plan) run(ctx context.Context, e *term.Env, tmpl string) (bool, error) 
 		e.Println(e.Bold("Job Warnings:\n" + resp.Warnings + "\n"))
 	}
 	e.Println(e.Bold(fmt.Sprintf("Job Modify Index: %d", resp.JobModifyIndex)))
-	e.Printf("To submit the job with version verification run:\n\nnomad job run -check-index %d %s\n\n", resp.JobModifyIndex, e.Arg(0))
+	e.Printf("To submit the job with version verification run:\n\n%s\n\n", p.runLine(e, resp.JobModifyIndex))
 	e.Println("When running the job with the check-index flag, the job will only be run if the\njob modify index given matches the server-side version. If the index has changed,\nanother user has modified the job and the plan's results are potentially invalid.")
 	return changes(resp), nil
 }
 
+// runLine is the command that registers the job that was planned.
+func (p *plan) runLine(e *term.Env, index uint64) string {
+	words := []string{"nomad job run -check-index", strconv.FormatUint(index, 10)}
+	add := func(flag, value string) { words = append(words, "-"+flag+"="+quote(value)) }
+	for _, v := range *p.vars {
+		add("var", v)
+	}
+	for _, file := range *p.varFiles {
+		add("var-file", file)
+	}
+	if ns := e.NamespaceFlag(); ns != "" {
+		add("namespace", ns)
+	}
+	if p.json {
+		words = append(words, "-json")
+	}
+	return strings.Join(append(words, e.Arg(0)), " ")
+}
+
+// quote makes one word of a shell of a text.
+func quote(text string) string {
+	if strings.ContainsAny(text, "\"\\$`!\n") {
+		return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+	}
+	return `"` + text + `"`
+}
+
+// changes reports whether allocations would be created, moved or stopped. Of an unchanged
+// job, those that lack room do not count.
 func changes(resp *api.JobPlanResponse) bool {
-	if resp.Annotations == nil {
+	if resp.Annotations == nil || resp.Diff != nil && resp.Diff.Type == unchanged {
 		return false
 	}
 	for _, u := range resp.Annotations.DesiredTGUpdates {
-		if u.Place+u.Migrate+u.Stop+u.InPlaceUpdate+u.DestructiveUpdate+u.Canary+u.Preemptions > 0 {
+		if u.Place+u.Migrate+u.Stop+u.DestructiveUpdate+u.Canary > 0 {
 			return true
 		}
 	}

@@ -1,6 +1,7 @@
 package term
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -31,6 +32,8 @@ type Command struct {
 	Local bool
 	// MinArgs and MaxArgs bound the arguments; MaxArgs -1 means any number.
 	MinArgs, MaxArgs int
+	// UsageCode is the exit code for wrong flags and arguments, 0 for the usual 1.
+	UsageCode int
 	// Setup declares the flags and returns what runs.
 	Setup func(f *Flags) Run
 	// Predict completes the arguments in a shell, may be nil.
@@ -181,7 +184,7 @@ func (a *adapted) runWith(args []string, inherited *general) int {
 	}
 	if err != nil {
 		fmt.Fprintf(a.err, "%v\nFor additional help try 'nomad %s -help'\n", err, a.Name)
-		return 1
+		return cmp.Or(a.UsageCode, 1)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

@@ -14,10 +14,10 @@ func putCommand() term.Command {
 		Short: "Make or change a variable",
 		Long: "The items come from a specification in JSON or HCL (@file, or - for standard input), from the command line, or both: the command line wins. " +
 			"A value @file is what the file holds, - what standard input does; \\@ begins a value with an @. " +
-			"A specification with a modify index is stored only if the variable still has it, unless -force says otherwise.",
+			"Without -force and -check-index, the variable is stored only if it has the modify index of the specification; without one there, only if it does not exist.",
 		Setup: func(f *term.Flags) term.Run {
 			check := f.String("check-index", "", "Only if the variable has this modify `index`; 0 if there is none.")
-			force := f.Bool("force", false, "Whatever there is, also when the specification has another modify index.")
+			force := f.Bool("force", false, "Overwrite the variable, whatever its modify index.")
 			in := f.String("in", "", "The `format` of the specification: json or hcl. Default: as its name says, else json.")
 			f.Bool("verbose", false, "Tell more.")
 			var how output
@@ -54,7 +54,8 @@ func putCommand() term.Command {
 	}
 }
 
-// put stores a variable; against its modify index when that is asked for or given.
+// put stores a variable: checked against its modify index, 0 for one that must not exist,
+// unless it is forced.
 func put(ctx context.Context, e *term.Env, v *api.Variable, checked, force bool) (*api.Variable, error) {
 	if checked && force {
 		return nil, fmt.Errorf("-check-index and -force exclude each other")
@@ -65,10 +66,10 @@ func put(ctx context.Context, e *term.Env, v *api.Variable, checked, force bool)
 	}
 	w := (&api.WriteOptions{}).WithContext(ctx)
 	var stored *api.Variable
-	if checked || v.ModifyIndex != 0 && !force {
-		stored, _, err = c.Variables().CheckedUpdate(v, w)
-	} else {
+	if force {
 		stored, _, err = c.Variables().Create(v, w)
+	} else {
+		stored, _, err = c.Variables().CheckedUpdate(v, w)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("Error creating variable: %w", explained(err, checked))

@@ -22,6 +22,14 @@ func validate(job *nomad.Job) error {
 	return errors.Join(list...)
 }
 
+// CheckJob returns the faults of a job that has the defaults of the HTTP API, and the
+// warnings about it, as far as these are known without the state of servers. It changes
+// the job.
+func CheckJob(job *nomad.Job) (errs, warns []string) {
+	job.Canonicalize()
+	return faults(validate(job)), warnings(job)
+}
+
 // warnings returns what is allowed in a canonical job but hardly meant.
 func warnings(job *nomad.Job) []string {
 	out := job.Warnings()

@@ -122,6 +122,16 @@ func (r *request) readJob(w *nomad.WriteRequest) (*jobBody, *nomad.Job, error) {
 	return &b, job, err
 }
 
+// CanonicalJob returns a job as the routes pass it to the servers: bounded and with its
+// defaults. It changes the job.
+func CanonicalJob(in *api.Job) (*nomad.Job, error) {
+	if err := boundParts(in); err != nil {
+		return nil, err
+	}
+	in.Canonicalize()
+	return toJob(in)
+}
+
 // toJob carries a canonical job across: both sides use the same names. What it was made
 // of must not be written to any more.
 func toJob(in *api.Job) (*nomad.Job, error) {

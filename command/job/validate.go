@@ -1,0 +1,102 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/command/agent/httpapi"
+	"github.com/open-nomad/open-nomad/command/term"
+	"github.com/open-nomad/open-nomad/nomad/endpoint"
+)
+
+func validateCommand() term.Command {
+	return term.Command{
+		Name: "job validate", Alias: []string{"validate"}, Args: "<path>", MinArgs: 1, MaxArgs: 1,
+		Short: "Check whether a jobspec is valid",
+		Long: `Parses the jobspec and checks it here, and on the servers when they answer; registers nothing.
+Exits with 0 when it is valid, 1 when it is not or could not be read, 255 for input variables
+of a jobspec in JSON and for wrong settings of the connection.`,
+		Setup: func(f *term.Flags) term.Run {
+			s := &source{}
+			s.declare(f)
+			return func(ctx context.Context, e *term.Env) error { return validate(ctx, e, s) }
+		},
+	}
+}
+
+func validate(ctx context.Context, e *term.Env, s *source) error {
+	job, _, err := s.read(ctx, e, e.Arg(0))
+	if errors.Is(err, errJSONVars) {
+		return &term.ExitError{Code: 255, Err: err}
+	}
+	if err != nil {
+		return err
+	}
+	c, err := e.Client()
+	if err != nil {
+		return &term.ExitError{Code: 255, Err: err}
+	}
+	v := &verdict{}
+	if resp, _, err := c.Jobs().Validate(job, (&api.WriteOptions{}).WithContext(ctx)); err != nil {
+		e.Println(e.Bold(fmt.Sprintf("Driver configuration not validated by servers: %v\n", err)))
+	} else {
+		v.ofServers(resp)
+	}
+	if err := v.here(e, job); err != nil {
+		return fmt.Errorf("Error validating job: %w", err)
+	}
+	if len(v.warnings) > 0 {
+		e.Println(e.Bold("Job Warnings:\n" + strings.Join(v.warnings, "\n") + "\n"))
+	}
+	if len(v.faults) > 0 {
+		return fmt.Errorf("Job validation errors:\n  * %s", strings.Join(v.faults, "\n  * "))
+	}
+	e.Println(e.Bold("Job validation successful"))
+	return nil
+}
+
+// verdict holds what the checks of a job found, each text once.
+type verdict struct{ faults, warnings []string }
+
+// ofServers adds what the servers found.
+func (v *verdict) ofServers(resp *api.JobValidateResponse) {
+	faults := resp.ValidationErrors
+	if len(faults) == 0 && resp.Error != "" {
+		faults = []string{resp.Error}
+	}
+	v.add(faults, nil)
+	if resp.Warnings != "" {
+		v.warnings = append(v.warnings, resp.Warnings)
+	}
+}
+
+// here adds what the checks of this program find.
+func (v *verdict) here(e *term.Env, job *api.Job) error {
+	if ns := e.Namespace(); job.Namespace == nil {
+		job.Namespace = &ns
+	}
+	canonical, err := httpapi.CanonicalJob(job)
+	if err != nil {
+		return err
+	}
+	v.add(endpoint.CheckJob(canonical))
+	return nil
+}
+
+func (v *verdict) add(faults, warnings []string) {
+	for _, f := range faults {
+		if !slices.Contains(v.faults, f) {
+			v.faults = append(v.faults, f)
+		}
+	}
+	known := strings.Join(v.warnings, "\n")
+	for _, w := range warnings {
+		if !strings.Contains(known, w) {
+			v.warnings = append(v.warnings, w)
+		}
+	}
+}
