@@ -185,7 +185,8 @@ func (s *Server) NodeConn(id string) (since time.Time, ok bool) {
 }
 
 // NodeCall calls a method of a node over the connection that the node opened. It
-// fails with nomad.ErrNoNodeConn when this server holds none.
+// fails with nomad.ErrNoNodeConn when this server holds none. A reply has bounds, and is
+// charged until the call that ctx is of was answered.
 func (s *Server) NodeCall(ctx context.Context, node, method string, req Request, resp any) error {
 	c, local, err := s.nodes.find(node)
 	if err != nil {
@@ -201,7 +202,7 @@ func (s *Server) NodeCall(ctx context.Context, node, method string, req Request,
 	defer stream.Close()
 	stop := context.AfterFunc(ctx, func() { stream.Close() })
 	defer stop()
-	broken, err := newCaller(stream).call(method, req, resp)
+	broken, err := s.askNode(ctx, newCaller(stream), method, req, resp)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return ctx.Err()

@@ -87,42 +87,52 @@ func newCaller(conn io.ReadWriteCloser) *caller {
 	return &caller{conn: conn, in: bufio.NewReader(conn)}
 }
 
-// call makes one call. broken says that the stream can't be used again, and that the
-// call may have been taken.
+// call makes one call and decodes the reply. broken says that the stream can't be used again,
+// and that the call may have been taken.
 func (c *caller) call(method string, req, resp any) (broken bool, err error) {
+	body, broken, err := c.ask(method, req, &intake{limit: maxReply})
+	if err != nil || resp == nil {
+		return broken, err
+	}
+	return false, nomad.Decode(body, resp)
+}
+
+// ask makes one call and returns the reply as it was read by in. It holds until the next call.
+func (c *caller) ask(method string, req any, in *intake) (reply []byte, broken bool, err error) {
 	c.seq++
 	// Whoever answers decodes into an empty request: what is zero need not be said.
 	b, err := pair(&requestHeader{ServiceMethod: method, Seq: c.seq}, req, nomad.EncodeSparse)
 	if err != nil {
-		return false, fmt.Errorf("encode the request of %s: %w", method, err)
+		return nil, false, fmt.Errorf("encode the request of %s: %w", method, err)
 	}
 	if _, err := c.conn.Write(b); err != nil {
-		return true, lost(err)
+		return nil, true, lost(err)
 	}
 	var head responseHeader
 	if c.buf, err = readHeader(c.in, c.buf, &head); err != nil {
-		return true, lost(err)
+		return nil, true, lost(err)
 	}
-	body, err := readValue(c.in, c.buf, &intake{limit: maxReply})
+	body, err := readValue(c.in, c.buf, in)
 	if c.buf = body; cap(c.buf) > readStep {
 		c.buf = nil
 	}
 	switch {
 	case err != nil:
-		return true, lost(err)
+		return nil, true, lost(err)
 	case head.Seq != c.seq:
-		return true, fmt.Errorf("rpc error: reply %d to request %d", head.Seq, c.seq)
+		return nil, true, fmt.Errorf("rpc error: reply %d to request %d", head.Seq, c.seq)
 	case head.Error != "":
-		return false, nomad.ErrorFromText(head.Error)
-	case resp == nil:
-		return false, nil
+		return nil, false, nomad.ErrorFromText(head.Error)
 	}
-	return false, nomad.Decode(body, resp)
+	return body, false, nil
 }
 
 // lost says that a connection ended, whatever it was that ended it, unless what came
-// over it is bad.
+// over it is bad, or there is no memory for it.
 func lost(err error) error {
+	if errors.Is(err, errBusy) {
+		return err
+	}
 	if errors.Is(err, errBadValue) {
 		return fmt.Errorf("rpc error: %w", err)
 	}
@@ -138,7 +148,7 @@ func openStream(conn io.ReadWriteCloser, method string) (*Stream, error) {
 		return nil, fmt.Errorf("%w: %w", nomad.ErrNoStream, lost(err))
 	}
 	var ack streamAck
-	if err := s.Decode(&ack); err != nil {
+	if err := s.DecodeWithin(&ack, maxHeader); err != nil {
 		s.Close()
 		return nil, fmt.Errorf("%w: %w", nomad.ErrNoStream, lost(err))
 	}

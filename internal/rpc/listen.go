@@ -204,6 +204,8 @@ func (s *Server) serveCalls(ctx context.Context, c *Conn, conn net.Conn, spoken 
 	reply := func(r request) {
 		defer func() { <-slots }()
 		defer r.in.release()
+		ctx, held := charging(ctx)
+		defer held.release()
 		head, out := s.answer(ctx, c, &r)
 		mu.Lock()
 		defer mu.Unlock()

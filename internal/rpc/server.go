@@ -110,6 +110,7 @@ type Server struct {
 
 	callers, strangers       *budget // of decoded requests
 	reading, strangerReading *budget // of requests that are being read
+	nodeReading, nodeReplies *budget // of replies of nodes that are being read, and decoded
 }
 
 // NewServer checks the table and makes a server of it.
@@ -139,7 +140,8 @@ func NewServer(cfg Config) (*Server, error) {
 		nodes: newNodeConns(), limit: newAddrLimit(cfg.MaxConnsPerAddr), started: time.Now(),
 		greeting: make(chan struct{}, maxGreeting),
 		callers:  newBudget(decodedEach, decodedAll), strangers: newBudget(strangeEach, strangeDecoded),
-		reading: newBudget(maxRequest, readingAll), strangerReading: newBudget(maxRequest, strangeReading)}
+		reading: newBudget(maxRequest, readingAll), strangerReading: newBudget(maxRequest, strangeReading),
+		nodeReading: newBudget(maxNodeReply, repliesReading), nodeReplies: newBudget(repliesEach, repliesDecoded)}
 	for _, m := range cfg.Methods {
 		if m.Rule == 0 || m.Where == 0 || (m.call == nil) == (m.serve == nil) || (m.Rule == Token) != (m.Check.says != "") {
 			return nil, fmt.Errorf("rpc: row %q of the method table is not whole", m.Name)
@@ -175,7 +177,9 @@ func (s *Server) Call(ctx context.Context, method string, req, resp any) error {
 	if !ok {
 		return fmt.Errorf("rpc: %s takes no %T", method, req)
 	}
-	out, err := s.run(ctx, m, nil, decoded(in))
+	within, held := charging(ctx)
+	defer held.releaseAfter(ctx)
+	out, err := s.run(within, m, nil, decoded(in))
 	if err != nil || resp == nil || out == nil {
 		return err
 	}
