@@ -32,6 +32,9 @@ func TestUsers(t *testing.T) {
 				t.Errorf("cat /etc/passwd: exit %d, stdout %q, stderr %q, want a refusal", out.ExitCode, out.stdout, out.stderr)
 			}
 			f.run(as(f.set(f.task("/bin/cat", "/etc/passwd"), map[string]any{"unveil": []any{"r:/etc/passwd"}}))).want(t, 0, "root:")
+			f.run(as(sh(f, `chmod 666 /dev/stdout 2>/dev/null
+				(: < /dev/stdout) 2>/dev/null && echo read; (: <> /dev/stderr) 2>/dev/null && echo read
+				echo appended >> /dev/stdout`))).want(t, 0, "appended\n")
 			f.run(as(f.task("no-such-program"))).want(t, 127, "")
 			f.run(as(f.task("/etc/hosts"))).want(t, 127, "")
 			f.run(as(sh(f, "for d in $NOMAD_TASK_DIR $NOMAD_ALLOC_DIR $NOMAD_SECRETS_DIR; do echo x > $d/file || exit 1; done; mktemp"))).want(t, 0, "/web/tmp/tmp.")

@@ -20,8 +20,8 @@ import (
 var presets = map[string][]string{
 	"rx": {"/bin", "/usr/bin", "/usr/local/bin", "/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/libexec",
 		"/usr/local/lib", "/usr/local/lib64"},
-	"rw": {"/dev/null", "/dev/full", "/dev/stdin", "/dev/stdout", "/dev/stderr"},
-	"w":  {"/dev/log"},
+	"rw": {"/dev/null", "/dev/full", "/dev/stdin"},
+	"w":  {"/dev/log", "/dev/stdout", "/dev/stderr"}, // a task that reads its log pipes takes from its logs
 	"r": {"/etc/ld.so.conf", "/etc/ld.so.cache", "/etc/ld.so.conf.d",
 		"/dev/zero", "/dev/fd", "/dev/urandom", "/usr/share/locale", "/usr/share/zoneinfo",
 		"/usr/share/common-licenses", "/proc/sys/kernel/ngroups_max", "/proc/sys/kernel/cap_last_cap",

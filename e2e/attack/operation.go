@@ -88,7 +88,7 @@ func runOne(name, targets string) string {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, self(), "try", name, targets)
-	cmd.WaitDelay, cmd.Stdin = time.Second, os.Stdin
+	cmd.WaitDelay, cmd.Stdin, cmd.ExtraFiles = time.Second, os.Stdin, []*os.File{os.Stdout} // as logFD
 	out, err := cmd.CombinedOutput()
 	if cmd.ProcessState == nil {
 		return fmt.Sprintf("broken: %v", err)

@@ -1,6 +1,7 @@
 package attack
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -29,7 +30,10 @@ var ownFileOperations = []Operation{
 	{Name: "own/log-read", Why: "the log is what the task itself wrote", try: func(*Targets) error { return eachLog(own("../../alloc/logs"), "probe.", unix.O_RDONLY) }},
 	{Name: "own/log-write", try: func(*Targets) error { return eachLog(own("../../alloc/logs"), "probe.", unix.O_WRONLY) }},
 	{Name: "own/log-swapped", try: func(t *Targets) error { return swapLog(t, "probe.stderr.0") }},
-	{Name: "own/log-pipe-read", Why: "what it takes from the pipe of its own log it could as well not have written", try: func(*Targets) error { return open(fdPath(1), unix.O_RDONLY) }},
+	{Name: "own/log-pipe-read", try: readLogPipe},
+	{Name: "own/log-pipe-init", try: opener(unix.O_RDONLY, func(t *Targets) string {
+		return fmt.Sprintf("/proc/%d/fd/1", cmp.Or(t.Init, 1))
+	})},
 	{Name: "own/secrets-full", try: fillSecrets},
 	{Name: "own/secrets-execute", try: func(*Targets) error { return runCopySized(os.Getenv("NOMAD_SECRETS_DIR")) }},
 	{Name: "own/task-root-write", try: opener(unix.O_WRONLY|unix.O_CREAT, func(*Targets) string { return own("../planted") })},
@@ -148,6 +152,20 @@ func swapLogDirectory(*Targets) error {
 		return err
 	}
 	return unix.Rename(at+"-away", at)
+}
+
+// logFD is the descriptor at which an operation finds the task's standard output.
+const logFD = 3
+
+// readLogPipe looks for a way to read what the task wrote to its log: by the descriptor that it
+// was given, and by opening the pipe again, after a change of its mode where that is possible.
+func readLogPipe(*Targets) error {
+	flags, err := unix.FcntlInt(logFD, unix.F_GETFL, 0)
+	if err != nil || flags&unix.O_ACCMODE != unix.O_WRONLY {
+		return err
+	}
+	unix.Fchmod(logFD, 0o666) //nolint:errcheck // as a rule not allowed
+	return open(fdPath(logFD), unix.O_RDONLY)
 }
 
 // fillSecrets writes more than the 1 MiB that secrets may take.

@@ -32,6 +32,7 @@ var rootless = []situation{
 		{"connect/run", "before ABI 9 Landlock has no right for sockets in the file system, and there is no mount namespace to hide them"},
 		{"files/run-stat", "Landlock does not cover stat, and there is no mount namespace to hide what is there"},
 		{"neighbour/api-socket", pathOnly + ". It asks for a token"},
+		{"own/log-pipe-read", "only init could keep the pipe open for reading in the task's stead, and there is no PID namespace"},
 		{"own/log-", sameFiles}, {"own/replace-logs", sameFiles}, {"mate/log-", sameFiles},
 		{"identity/bounding-set", "an ordinary user cannot change it; no_new_privs keeps every program from using it"},
 	}, withoutRoot...)},

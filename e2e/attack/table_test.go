@@ -55,7 +55,9 @@ var situations = []situation{
 	{name: "named-user", user: namedUser, allows: []reason{
 		{"mate/api-socket", "tasks of one allocation and one named user reach each other's API socket, which asks for a token: give tasks users of their own"},
 	}},
-	{name: "exec-session", session: true},
+	{name: "exec-session", session: true, allows: []reason{
+		{"own/log-pipe-read", "the output of a session goes to its caller by a pipe of its own, not to the log"},
+	}},
 	{name: "no-network", network: "none"},
 	{name: "tcp-ports", ports: true},
 	{name: "all-unveiled", unveil: []string{"rwxc:/"}, allows: []reason{

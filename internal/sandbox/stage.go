@@ -86,6 +86,9 @@ func stageRun(groups []string) error {
 	if err != nil {
 		return err
 	}
+	if err := p.narrowLogs(); err != nil {
+		return err
+	}
 	if err := join(groups); err != nil {
 		return err
 	}

@@ -17,10 +17,12 @@
 //
 // Init has the session that Fork made, the program one of its own. Init drops its
 // capabilities, with Enter all but CAP_KILL: without it the kernel would not end the program
-// with init (Bound). It is not dumpable, holds the wait status file alone, reaps whatever ends
+// with init (Bound). It is not dumpable, holds the wait status file, reaps whatever ends
 // in the namespace, writes the program's wait status (4 bytes, native order) to that
 // file, and exits: with process 1 the kernel ends the whole namespace. As process 1 it
-// hears no signal but KILL and STOP from outside, and none from inside.
+// hears no signal but KILL and STOP from outside, and none from inside. Without Enter it also
+// keeps the program's descriptors 1 and 2. Log pipes among them are open for reading, so the
+// program can write when their reader has died; the program's own are for writing only.
 //
 // A spare is a stage that is forked before there is a start: its Go runtime is up, and that
 // is more than half of what a stage costs. It is a process like any other of the starter's,

@@ -76,7 +76,16 @@ fork:
 	MOVQ AX, R13
 
 forked:
-	XORL DI, DI            // close_range(0, 4), close_range(6, ~0)
+	XORL DI, DI            // close_range(0, 0), with ENTER (0, 2)
+	XORL SI, SI
+	XORL DX, DX
+	TESTL $ENTER, R14
+	JEQ  logs
+	MOVL $2, SI
+logs:
+	MOVL $SYS_close_range, AX
+	SYSCALL
+	MOVL $3, DI            // close_range(3, 4), close_range(6, ~0)
 	MOVL $4, SI
 	XORL DX, DX
 	MOVL $SYS_close_range, AX

@@ -76,7 +76,16 @@ fork:
 	MOVD R0, R22
 
 forked:
-	MOVD $0, R0            // close_range(0, 4), close_range(6, ~0)
+	MOVD $0, R0            // close_range(0, 0), with ENTER (0, 2)
+	MOVD $0, R1
+	MOVD $0, R2
+	AND  $ENTER, R21, R9
+	CBZ  R9, logs
+	MOVD $2, R1
+logs:
+	MOVD $SYS_close_range, R8
+	SVC
+	MOVD $3, R0            // close_range(3, 4), close_range(6, ~0)
 	MOVD $4, R1
 	MOVD $0, R2
 	MOVD $SYS_close_range, R8

@@ -187,7 +187,7 @@ func (o *order) become() error {
 	const child = unix.CLONE_VM | unix.CLONE_VFORK
 	shared = branch{
 		// Init is the starter's child. It shares the spare's descriptors, so that both let
-		// go of the program's at once.
+		// go of the report and the program's input at once.
 		init:   cloneArgs{flags: child | unix.CLONE_PARENT | unix.CLONE_FILES | unix.CLONE_NEWPID},
 		stage:  cloneArgs{flags: child, exitSignal: uint64(unix.SIGCHLD)},
 		argv:   [3]*byte{unsafe.StringData(initName), unsafe.StringData(initForked), nil},

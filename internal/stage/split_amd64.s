@@ -53,7 +53,12 @@ init:
 	TESTQ AX, AX
 	JEQ  stage
 	JLT  fail
-	XORL DI, DI                 // close_range(0, 4), close_range(7, ~0): for the spare as well
+	XORL DI, DI                 // close_range(0, 0), (3, 4), (7, ~0): for the spare as well
+	XORL SI, SI
+	XORL DX, DX
+	MOVL $SYS_close_range, AX
+	SYSCALL
+	MOVL $3, DI
 	MOVL $4, SI
 	XORL DX, DX
 	MOVL $SYS_close_range, AX

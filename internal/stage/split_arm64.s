@@ -53,7 +53,12 @@ init:
 	CMP  $0, R0
 	BEQ  stage
 	BLT  fail
-	MOVD $0, R0                 // close_range(0, 4), close_range(7, ~0): for the spare as well
+	MOVD $0, R0                 // close_range(0, 0), (3, 4), (7, ~0): for the spare as well
+	MOVD $0, R1
+	MOVD $0, R2
+	MOVD $SYS_close_range, R8
+	SVC
+	MOVD $3, R0
 	MOVD $4, R1
 	MOVD $0, R2
 	MOVD $SYS_close_range, R8

@@ -226,10 +226,7 @@ func testInit(t *testing.T, ownPIDs edit) {
 	for _, set := range []string{"CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"} {
 		until(t, set+" of init is empty", func() bool { return strings.Trim(field(t, r.PID, set), "0") == "" })
 	}
-	until(t, "init holds descriptor 5 only", func() bool {
-		fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", r.PID))
-		return err == nil && len(fds) == 1 && fds[0].Name() == "5"
-	})
+	until(t, "init holds output and status only", func() bool { return descriptors(t, r.PID) == "1 2 5" })
 	rollup, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", r.PID))
 	if err != nil {
 		t.Fatal(err)
@@ -269,6 +266,20 @@ func testInitIsDeaf(t *testing.T, ownPIDs edit) {
 	}
 }
 
+// descriptors lists those of a process.
+func descriptors(t *testing.T, pid int) string {
+	t.Helper()
+	fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, fd := range fds {
+		names = append(names, fd.Name())
+	}
+	return strings.Join(names, " ")
+}
+
 func TestEnter(t *testing.T) {
 	task := begin(t, "echo up; read x", ownPIDs).ready()
 	task.line()
@@ -278,7 +289,7 @@ func TestEnter(t *testing.T) {
 	}
 	pidfd := os.NewFile(uintptr(fd), "task")
 	defer pidfd.Close()
-	r := begin(t, "readlink /proc/self/ns/pid; kill -0 2 && echo neighbor; exit 9", func(s *stage.Start, _ *sandbox.Policy) {
+	r := begin(t, "readlink /proc/self/ns/pid; kill -0 2 && echo neighbor; read x; exit 9", func(s *stage.Start, _ *sandbox.Policy) {
 		s.Enter = pidfd
 	}).ready()
 	want, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", task.Main()))
@@ -291,6 +302,8 @@ func TestEnter(t *testing.T) {
 	if got := r.line(); got != "neighbor" {
 		t.Errorf("line = %q", got)
 	}
+	until(t, "init holds the status only", func() bool { return descriptors(t, r.PID) == "5" })
+	r.in.Close()
 	if ws := r.wait(); ws != 9<<8 {
 		t.Errorf("wait status = %#x, want exit 9", ws)
 	}

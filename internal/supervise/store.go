@@ -123,8 +123,9 @@ func (s *store) create() (record, error) {
 
 func (r record) pipe(stream string) string { return filepath.Join(r.dir, stream) }
 
-// makePipe makes a log pipe, owned by the task's user so that it can open
-// /dev/stdout again; the directory keeps everybody from the path.
+// makePipe makes a log pipe. A task of another user can open it by /dev/stdout for writing, as its
+// group, and not for reading: what it reads would be missing from its log. The file stays the
+// supervisor's, or the task could change the mode. The directory keeps everybody from the path.
 func (r record) makePipe(stream string, owner *Owner) error {
 	name := r.pipe(stream)
 	if err := unix.Mkfifo(name, 0o600); err != nil {
@@ -133,8 +134,11 @@ func (r record) makePipe(stream string, owner *Owner) error {
 	if owner == nil {
 		return nil
 	}
-	if err := unix.Lchown(name, owner.UID, owner.GID); err != nil {
-		return fmt.Errorf("give log pipe to uid %d: %w", owner.UID, err)
+	if err := unix.Lchown(name, -1, owner.GID); err != nil {
+		return fmt.Errorf("give log pipe to gid %d: %w", owner.GID, err)
+	}
+	if err := unix.Chmod(name, 0o620); err != nil {
+		return fmt.Errorf("set mode of log pipe: %w", err)
 	}
 	return nil
 }

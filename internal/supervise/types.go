@@ -86,7 +86,8 @@ type Spec struct {
 	Declared json.RawMessage `json:",omitempty"` // becomes the task's
 }
 
-// Owner is the user who may open the task's stdout and stderr anew.
+// Owner is the user of the task, whose group may open its stdout and stderr for writing. Supervisors
+// of earlier versions use the UID.
 type Owner struct {
 	UID, GID int
 }
