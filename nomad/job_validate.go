@@ -56,11 +56,11 @@ func (j *Job) validateNames(f *faults) {
 		f.add("it has no ID: give it one")
 	case len(j.ID) > maxJobID:
 		f.add("the ID has %d bytes, %d are the most", len(j.ID), maxJobID)
-	case strings.ContainsFunc(j.ID, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }):
-		f.add("the ID must hold no spaces or control characters")
+	case strings.ContainsAny(j.ID, " \x00"):
+		f.add("the ID must not hold a space or a null character")
 	}
-	if strings.ContainsFunc(j.Name, unicode.IsControl) {
-		f.add("the name must hold no control characters")
+	if strings.Contains(j.Name, "\x00") {
+		f.add("the name must not hold a null character")
 	}
 	if j.Region == "" {
 		f.add("it has no region")

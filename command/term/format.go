@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"text/template"
 	"time"
@@ -50,9 +51,23 @@ func Pairs(rows []string) string {
 	return columnize.Format(rows, &columnize.Config{Delim: "|", Glue: " = ", Empty: "<none>"})
 }
 
-// Cell makes a value fit into a table row.
+// Cell makes a value fit into a table row. What a terminal would not print, such as the
+// escape sequences in the ID of a job, is shown as an escaped character.
 func Cell(v any) string {
-	return strings.ReplaceAll(strings.ReplaceAll(fmt.Sprint(v), "|", "¦"), "\n", " ")
+	var b strings.Builder
+	for _, r := range fmt.Sprint(v) {
+		switch {
+		case r == '|':
+			b.WriteRune('¦')
+		case r == '\n':
+			b.WriteByte(' ')
+		case strconv.IsPrint(r):
+			b.WriteRune(r)
+		default:
+			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+		}
+	}
+	return b.String()
 }
 
 // Row joins values to a table row.

@@ -55,7 +55,7 @@ func setReadMeta(h http.Header, m *nomad.QueryMeta) {
 	h.Set("X-Nomad-KnownLeader", strconv.FormatBool(m.KnownLeader))
 	h.Set("X-Nomad-LastContact", strconv.FormatInt(int64(m.LastContact/time.Millisecond), 10))
 	if m.NextToken != "" {
-		h.Set("X-Nomad-NextToken", m.NextToken)
+		h.Set("X-Nomad-NextToken", pageToken(m.NextToken))
 	}
 }
 

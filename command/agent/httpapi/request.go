@@ -44,8 +44,11 @@ func Token(req *http.Request) string {
 // them is dropped.
 func (r *request) readOptions(q *nomad.QueryOptions) error {
 	*q = nomad.QueryOptions{Region: r.region(), Namespace: r.namespace(), AuthToken: r.token()}
-	q.Prefix, q.Filter, q.NextToken = r.query.Get("prefix"), r.query.Get("filter"), r.query.Get("next_token")
+	q.Prefix, q.Filter = r.query.Get("prefix"), r.query.Get("filter")
 	var err error
+	if q.NextToken, err = tokenOfPage(r.query.Get("next_token")); err != nil {
+		return err
+	}
 	if q.AllowStale, err = r.flag("stale"); err != nil {
 		return err
 	}
