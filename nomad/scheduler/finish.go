@@ -12,7 +12,7 @@ import (
 // blocked evaluation: the one at hand when it was blocked before, a new one
 // otherwise.
 func (b *base) complete(ctx context.Context) error {
-	if len(b.failed) == 0 || b.eval.AnnotatePlan {
+	if len(b.failed) == 0 {
 		return b.finish(ctx, nomad.EvalStatusComplete, "")
 	}
 	if b.eval.Status == nomad.EvalStatusBlocked {
@@ -36,9 +36,6 @@ func (b *base) complete(ctx context.Context) error {
 func (b *base) giveUp(ctx context.Context, attempts int) error {
 	why := fmt.Sprintf("maximum attempts reached (%d)", attempts)
 	b.log.Warn("plans refused", "eval", b.eval.ID, "job", b.eval.JobID, "attempts", attempts)
-	if b.eval.AnnotatePlan {
-		return b.finish(ctx, nomad.EvalStatusFailed, why)
-	}
 	blocked := b.blocked(nomad.EvalTriggerMaxPlans, "waits after too many refused plans")
 	blocked.EscapedComputedClass = true // any change may help
 	return b.finish(ctx, nomad.EvalStatusFailed, why, blocked)

@@ -99,14 +99,8 @@ func (r *request) readJob(w *nomad.WriteRequest) (*jobBody, *nomad.Job, error) {
 	if b.Job == nil {
 		return nil, nil, nomad.Errorf(http.StatusBadRequest, "Job must be specified")
 	}
-	if b.Job.ID == nil || *b.Job.ID == "" {
-		return nil, nil, nomad.Errorf(http.StatusBadRequest, "Job must have an ID")
-	}
 	if err := boundParts(b.Job); err != nil {
 		return nil, nil, err
-	}
-	if r.param != "" && *b.Job.ID != r.param {
-		return nil, nil, nomad.Errorf(http.StatusBadRequest, "Job ID does not match name %q", r.param)
 	}
 	for _, ns := range []string{r.query.Get("namespace"), b.Namespace} {
 		if ns != "" {
@@ -120,6 +114,20 @@ func (r *request) readJob(w *nomad.WriteRequest) (*jobBody, *nomad.Job, error) {
 	w.Namespace = *b.Job.Namespace
 	job, err := toJob(b.Job)
 	return &b, job, err
+}
+
+// readNamedJob is readJob for a job that must have an ID, that of the path if there is one.
+func (r *request) readNamedJob(w *nomad.WriteRequest) (*jobBody, *nomad.Job, error) {
+	b, job, err := r.readJob(w)
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case job.ID == "":
+		return nil, nil, nomad.Errorf(http.StatusBadRequest, "Job must have an ID")
+	case r.param != "" && job.ID != r.param:
+		return nil, nil, nomad.Errorf(http.StatusBadRequest, "Job ID does not match name %q", r.param)
+	}
+	return b, job, nil
 }
 
 // CanonicalJob returns a job as the routes pass it to the servers: bounded and with its
@@ -143,7 +151,7 @@ func toJob(in *api.Job) (*nomad.Job, error) {
 }
 
 func jobRegister(r *request, q *nomad.JobRegisterRequest) error {
-	b, job, err := r.readJob(&q.WriteRequest)
+	b, job, err := r.readNamedJob(&q.WriteRequest)
 	if err != nil {
 		return err
 	}
@@ -158,7 +166,7 @@ func jobRegister(r *request, q *nomad.JobRegisterRequest) error {
 }
 
 func jobPlan(r *request, q *nomad.JobPlanRequest) error {
-	b, job, err := r.readJob(&q.WriteRequest)
+	b, job, err := r.readNamedJob(&q.WriteRequest)
 	if err != nil {
 		return err
 	}
