@@ -85,7 +85,7 @@ func TestValidateFaults(t *testing.T) {
 		edit func(j *nomad.Job)
 		want string
 	}{
-		{"space in ID", func(j *nomad.Job) { j.ID = "a b" }, `job "a b": the ID must hold no spaces`},
+		{"space in ID", func(j *nomad.Job) { j.ID = "a b" }, `job "a b": the ID must not hold a space`},
 		{"priority", func(j *nomad.Job) { j.Priority = 101 }, `job "j": priority is 101: it must be 1 to 100`},
 		{"type", func(j *nomad.Job) { j.Type = "cron" }, `type "cron" is not known`},
 		{"no groups", func(j *nomad.Job) { j.TaskGroups = nil }, "it has no group"},

@@ -15,8 +15,10 @@ const MaxDescriptionLength = 256
 // Validate refuses what is wrong with a namespace whatever else there is.
 func (n *Namespace) Validate() error {
 	switch {
-	case n == nil || !namespaceName.MatchString(n.Name):
-		return Errorf(400, "invalid namespace name: it must match %s", namespaceName)
+	case n == nil:
+		return Errorf(400, "missing namespace")
+	case !namespaceName.MatchString(n.Name): // tools match the text up to the period
+		return Errorf(400, "invalid name %q. Must match regex %s", n.Name, namespaceName)
 	case len(n.Description) > MaxDescriptionLength:
 		return Errorf(400, "description of namespace %q is longer than %d", n.Name, MaxDescriptionLength)
 	}

@@ -237,7 +237,7 @@ func CheckVariablePath(path string) error {
 func (i VariableItems) CheckItems() error {
 	switch size := i.Size(); {
 	case len(i) == 0:
-		return Errorf(400, "variable missing required Items object: a variable needs at least one item")
+		return Errorf(400, "variable missing required Items object") // tools compare the text
 	case size > MaxVariableSize:
 		return Errorf(400, "the items of a variable take %d bytes, more than the limit of %d: split it", size, MaxVariableSize)
 	}

@@ -21,7 +21,7 @@ func (s *Service) aclBootstrap(ctx context.Context, _ *rpc.Call, req *nomad.ACLT
 		return nil, err
 	}
 	if req.BootstrapSecret != "" && !nomad.IsUUID(req.BootstrapSecret) {
-		return nil, nomad.Errorf(400, "invalid bootstrap token: the secret must be a UUID")
+		return nil, nomad.Errorf(400, "invalid acl token") // tools compare the text
 	}
 	entry := &nomad.ACLTokenBootstrapRequest{Token: &nomad.ACLToken{SecretID: req.BootstrapSecret, Name: "Bootstrap Token",
 		Type: nomad.ACLManagementToken, Global: true}}

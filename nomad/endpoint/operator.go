@@ -63,7 +63,11 @@ func (s *Service) raftServer(id, addr string) (*nomad.RaftServer, error) {
 			return server, nil
 		}
 	}
-	return nil, nomad.Errorf(404, "no server of the cluster has the ID or address %q", id+addr)
+	kind := "id"
+	if id == "" {
+		kind = "address"
+	}
+	return nil, nomad.Errorf(404, "%s %q was not found in the Raft configuration", kind, id+addr) // tools match the text
 }
 
 // raftRemove takes a server out of the log.

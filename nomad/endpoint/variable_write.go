@@ -59,10 +59,14 @@ func reads(c *rpc.Call, m *nomad.VariableMetadata) bool {
 }
 
 // written is the answer to an operation that stored a variable. What was in it before is
-// told to who may read it.
+// told to who may read it. The release of a lock answers without items.
 func (s *Service) written(ctx context.Context, c *rpc.Call, m *nomad.VariableMetadata, entry *nomad.VarApplyStateRequest, items nomad.VariableItems) (*nomad.VariableDecrypted, error) {
 	out := &nomad.VariableDecrypted{VariableMetadata: *m, Items: items}
-	if !entry.KeepItems && entry.Op != nomad.VarOpLockRelease {
+	if entry.Op == nomad.VarOpLockRelease {
+		out.Items = nil
+		return out, nil
+	}
+	if !entry.KeepItems {
 		return out, nil
 	}
 	out.Items = nil

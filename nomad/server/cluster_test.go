@@ -244,7 +244,7 @@ func TestServersLeaveAndAreRemoved(t *testing.T) {
 	err := led(t, func(ctx context.Context) error {
 		return leader.Call(ctx, "Operator.RaftRemovePeerByID", &nomad.RaftPeerByIDRequest{ID: nomad.NewID(), WriteRequest: nomad.WriteRequest{Region: "global"}}, nil)
 	})
-	failsWith(t, err, 404, "no server of the cluster")
+	failsWith(t, err, 404, "was not found in the Raft configuration")
 }
 
 // A server that leaves may never hear that it was taken out of the log: the leader

@@ -88,8 +88,8 @@ func (r *request) eventRequest() (*nomad.EventStreamRequest, error) {
 	}
 	for _, text := range r.query["topic"] {
 		name, key, _ := strings.Cut(text, ":")
-		if name == "" {
-			return nil, nomad.Errorf(http.StatusBadRequest, "Invalid topic %q: give Topic or Topic:key", text)
+		if name == "" || strings.HasPrefix(key, "::") {
+			return nil, nomad.Errorf(http.StatusBadRequest, "Invalid key value pair %q: give Topic or Topic:key", text)
 		}
 		topic := nomad.Topic(name)
 		q.Topics[topic] = append(q.Topics[topic], or(key, "*"))
