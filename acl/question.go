@@ -101,3 +101,13 @@ func (a *ACL) Ask(q Question) bool {
 	bits := q.query()
 	return bits.words != nil && a.allow(bits)
 }
+
+// AskAnywhere reports whether policies grant one of the rights of a question on some thing of
+// its kind, whatever its name. A closer rule may deny it there.
+func (a *ACL) AskAnywhere(q Question) bool {
+	bits := q.query()
+	if a == nil || a.management || bits.words == nil {
+		return a.IsManagement() && bits.words != nil
+	}
+	return a.rules(q.Kind).grantAny(bits.want)
+}

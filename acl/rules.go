@@ -38,6 +38,7 @@ type rules struct {
 	near  map[string][]*rule // of other names with a "*", in a space without one
 	open  []*rule            // of spaces with a "*"
 	lists map[string]bool    // the spaces without a "*" in which something may be listed
+	union rights             // of all rules
 }
 
 func newRules() *rules {
@@ -96,6 +97,7 @@ func sorted(found map[key]*rule) *rules {
 		if r.deny {
 			r.rights = 0
 		}
+		rs.union |= r.rights
 		switch {
 		case r.space.open:
 			rs.open = append(rs.open, r)
@@ -218,6 +220,9 @@ func (rs *rules) ownDenied(space, path string) *rule {
 	}
 	return nil
 }
+
+// grantAny reports whether some rule grants one of the rights.
+func (rs *rules) grantAny(want rights) bool { return rs.union&want != 0 }
 
 // mayList says whether something in the space may be listed by a rule whose space is
 // closer than above.

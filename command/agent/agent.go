@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/open-nomad/open-nomad/client"
+	"github.com/open-nomad/open-nomad/client/access"
 	"github.com/open-nomad/open-nomad/command/agent/httpapi"
 	"github.com/open-nomad/open-nomad/command/agent/parse"
 	"github.com/open-nomad/open-nomad/internal/audit"
@@ -205,6 +206,22 @@ func (a *Agent) Access(ctx context.Context, token string) (*nomad.AuthenticatedI
 		return a.server.Access(ctx, token)
 	}
 	return a.client.Access(ctx, token)
+}
+
+// AccessNow is Access with the state of the leader, without what this agent has cached.
+func (a *Agent) AccessNow(ctx context.Context, token string) (*nomad.AuthenticatedIdentity, *rpc.Access, error) {
+	return access.New(access.Config{Servers: leader{a}, Region: a.set.Region, Enabled: a.set.ACL.Enabled}).Caller(ctx, token)
+}
+
+// leader carries reads to the leader.
+type leader struct{ agent *Agent }
+
+// Call makes a call that no other server may answer.
+func (l leader) Call(ctx context.Context, method string, req, resp any) error {
+	if q, ok := req.(interface{ Query() *nomad.QueryOptions }); ok {
+		q.Query().AllowStale = false
+	}
+	return l.agent.Call(ctx, method, req, resp)
 }
 
 // Run is the agent until ctx ends or a part of it can't go on. The client ends

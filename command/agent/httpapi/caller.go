@@ -16,6 +16,8 @@ import (
 // nobody can tell.
 type Callers interface {
 	Access(ctx context.Context, token string) (*nomad.AuthenticatedIdentity, *rpc.Access, error)
+	// AccessNow is Access with the state of the leader: nothing that it returns was cached.
+	AccessNow(ctx context.Context, token string) (*nomad.AuthenticatedIdentity, *rpc.Access, error)
 }
 
 // errCallers says that this agent was made without Callers: it admits nobody.

@@ -34,6 +34,10 @@ func (p policies) Access(ctx context.Context, token string) (*nomad.Authenticate
 	return id, &rpc.Access{Rights: acl.New(false, parsed)}, nil
 }
 
+func (p policies) AccessNow(ctx context.Context, token string) (*nomad.AuthenticatedIdentity, *rpc.Access, error) {
+	return p.Access(ctx, token)
+}
+
 // idle is an agent that does nothing.
 type idle struct{}
 
@@ -106,5 +110,41 @@ func TestAgentRoutesAskForRights(t *testing.T) {
 	s.cfg.Callers = nil
 	if w := do(s, "GET", "/v1/agent/self", ""); w.Code == http.StatusOK {
 		t.Error("an agent that cannot tell who calls admits everybody")
+	}
+}
+
+// Routes of absent features ask for the right of the real route, and name the feature only to
+// callers that have it. They do not look at the body.
+func TestAbsentRoutesAskForRights(t *testing.T) {
+	s := newTestServer(t, 0)
+	s.cfg.Agent, s.cfg.ACL = idle{}, true
+	s.cfg.Callers = policies{text: map[string]string{
+		"submit": `namespace "default" { capabilities = ["submit-job"] }`, "read": `namespace "default" { policy = "read" }`,
+		"elsewhere": `namespace "other" { policy = "write" }`, "operator": "agent { policy = \"write\" }\noperator { policy = \"write\" }",
+		"csi": "namespace \"default\" { capabilities = [\"csi-write-volume\"] }\nplugin { policy = \"read\" }",
+	}}
+	for route, may := range map[string]string{
+		"DELETE /v1/job/x/versions/t/tag": "submit all", "POST /v1/job/x/versions/t/tag": "submit all", "PUT /v1/job/x/revert": "submit all",
+		"GET /v1/job/x/actions": "read all", "GET /v1/job/x/services": "read all", "GET /v1/services": "read all",
+		"DELETE /v1/service/x/y": "submit all", "GET /v1/services?namespace=*": "read elsewhere all", "GET /v1/services?namespace=other": "elsewhere all",
+		"PUT /v1/volume/csi/x/create": "csi all", "DELETE /v1/volume/csi/x": "csi all", "GET /v1/volumes/external": "read all", "GET /v1/volumes/snapshot": "read all",
+		"POST /v1/volumes/snapshot": "csi all", "GET /v1/volumes?type=host": "read all", "DELETE /v1/volumes/claim/x": "all",
+		"PUT /v1/deployment/unblock/x": "submit elsewhere all", "GET /v1/agent/monitor": "operator all", "GET /v1/agent/pprof/heap": "operator all",
+	} {
+		method, path, _ := strings.Cut(route, " ")
+		for _, who := range []string{"", "submit", "read", "elsewhere", "operator", "csi", "mine", "all", "bad"} {
+			w := do(s, method, path, "{", "X-Nomad-Token", who)
+			want := http.StatusForbidden
+			if slices.Contains(strings.Fields(may), who) {
+				want = http.StatusNotImplemented
+			}
+			if w.Code != want {
+				t.Errorf("%q asks for %s: %d %.100s, want %d", who, route, w.Code, w.Body, want)
+			}
+		}
+	}
+	s.cfg.ACL = false
+	if w := do(s, "DELETE", "/v1/job/x/versions/t/tag", ""); w.Code != http.StatusNotImplemented || !strings.Contains(w.Body.String(), "job version tags") {
+		t.Errorf("without ACLs: %d %s", w.Code, w.Body)
 	}
 }

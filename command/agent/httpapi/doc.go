@@ -8,6 +8,7 @@
 //
 // It keeps no state beside its table, starts no goroutine that outlives a
 // request, and decides nothing about access: the RPC behind a route does, with
-// the token that the request carries. On a task's socket a token is demanded
+// the token that the request carries. What has no RPC behind it asks by itself:
+// the agent's own routes and those of absent features. On a task's socket a token is demanded
 // before anything else is looked at.
 package httpapi

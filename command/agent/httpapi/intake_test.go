@@ -194,6 +194,10 @@ func TestStreamsOutliveTheirBodies(t *testing.T) {
 // strangers knows the token "mine" only.
 type strangers struct{ Callers }
 
+func (s strangers) AccessNow(ctx context.Context, token string) (*nomad.AuthenticatedIdentity, *rpc.Access, error) {
+	return s.Access(ctx, token)
+}
+
 func (s strangers) Access(ctx context.Context, token string) (*nomad.AuthenticatedIdentity, *rpc.Access, error) {
 	if token != "mine" {
 		return nil, nil, nomad.ErrPermissionDenied

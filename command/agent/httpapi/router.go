@@ -10,7 +10,8 @@ import (
 
 // route is one row of the table. In path one segment may be a parameter
 // (":name"); it may hold slashes when the route says so by rest or when a
-// suffix follows it: job IDs may.
+// suffix follows it: job IDs may. Further parameters stand for one segment each
+// and are not passed to the handler.
 type route struct {
 	methods string // "GET" or "PUT POST"; empty for any
 	path    string
@@ -102,10 +103,26 @@ func (r *route) extract(path string) (string, bool) {
 	if !ok {
 		return "", false
 	}
-	rest, ok = strings.CutSuffix(rest, r.suffix)
+	rest, ok = cutSuffix(rest, r.suffix)
 	if !ok || rest == "" {
 		return "", false
 	}
 	p, err := url.PathUnescape(rest)
 	return p, err == nil
+}
+
+// cutSuffix removes the segments of a route's suffix from the end of path.
+func cutSuffix(path, suffix string) (string, bool) {
+	for suffix != "" {
+		i, j := strings.LastIndexByte(suffix, '/'), strings.LastIndexByte(path, '/')
+		if j < 0 {
+			return "", false
+		}
+		want, got := suffix[i+1:], path[j+1:]
+		if got != want && (got == "" || !strings.HasPrefix(want, ":")) {
+			return "", false
+		}
+		suffix, path = suffix[:i], path[:j]
+	}
+	return path, true
 }
