@@ -85,7 +85,7 @@ func TestReasons(t *testing.T) {
 	}{
 		{"constraint", constrain("${attr.kernel.name}", "=", "windows"), "${attr.kernel.name} = windows", ""},
 		{"is_set", constrain("${attr.nothing}", "is_set", ""), "${attr.nothing} is_set", ""},
-		{"driver", func(j *nomad.Job) { j.TaskGroups[0].Tasks[0].Driver = "x" }, `missing drivers "x"`, ""},
+		{"driver", func(j *nomad.Job) { j.TaskGroups[0].Tasks[0].Driver = "x" }, "missing drivers", ""},
 		{"volume", func(j *nomad.Job) {
 			j.TaskGroups[0].Volumes = map[string]*nomad.VolumeRequest{"v": {Name: "v", Type: "host", Source: "data"}}
 		}, `missing compatible host volume "data"`, ""},

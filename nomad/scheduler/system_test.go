@@ -56,7 +56,7 @@ func TestSystemSaysWhyNowhere(t *testing.T) {
 	w.addNode("n2")
 	w.register(job(nomad.JobTypeSystem, 1, func(j *nomad.Job) { j.TaskGroups[0].Tasks[0].Driver = "x" }))
 	m := w.process().FailedTGAllocs["g"]
-	if m == nil || m.ConstraintFiltered[`missing drivers "x"`] != 2 || m.NodesEvaluated != 2 {
+	if m == nil || m.ConstraintFiltered["missing drivers"] != 2 || m.NodesEvaluated != 2 {
 		t.Errorf("metric = %+v", m)
 	}
 }

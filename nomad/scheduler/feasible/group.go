@@ -71,7 +71,7 @@ func IsDistinct(c *nomad.Constraint) bool {
 }
 
 func driverDemand(name string) demand {
-	return demand{fmt.Sprintf("missing drivers %q", name), func(n *nomad.Node) bool {
+	return demand{"missing drivers", func(n *nomad.Node) bool {
 		if info := n.Drivers[name]; info != nil {
 			return info.Detected && info.Healthy
 		}
