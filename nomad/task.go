@@ -4,6 +4,7 @@ import "time"
 
 // Types of task events.
 const (
+	TaskSetup                    = "Task Setup"
 	TaskSetupFailure             = "Setup Failure"
 	TaskDriverFailure            = "Driver Failure"
 	TaskReceived                 = "Received"
@@ -32,6 +33,9 @@ const (
 	TaskSandboxMismatch = "Sandbox Mismatch" // the live sandbox is not as declared
 	TaskLogs            = "Task Logs"        // a log cannot be written, or can be again
 )
+
+// TaskBuildingTaskDir is the message of the Task Setup event.
+const TaskBuildingTaskDir = "Building Task Directory"
 
 // DefaultKillTimeout is how long a task has between its kill signal and its end, if
 // the job does not say.

@@ -148,7 +148,7 @@ func TestChangeModes(t *testing.T) {
 				task.Identities = []*nomad.WorkloadIdentity{&tc.identity}
 				alloc := allocation(nomad.JobTypeBatch, task)
 				r, _, ended := w.started(alloc)
-				if s := r.States()["main"]; len(s.Events) != 2 {
+				if s := r.States()["main"]; len(s.Events) != 3 {
 					t.Errorf("events at first = %v, want no change for the first token", types(s))
 				}
 				servers.renewedOnce()

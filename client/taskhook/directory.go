@@ -15,11 +15,15 @@ type directoryHook struct {
 	alloc     *allocdir.Dir
 	task      string
 	isolation drivers.FSIsolation
+	control   Control
 }
 
 func (*directoryHook) Name() string { return "directories" }
 
 func (h *directoryHook) Prestart(_ context.Context, req *TaskPrestartRequest, resp *TaskPrestartResponse) error {
+	if req.Dir == nil && !req.Running {
+		h.control.Emit(&nomad.TaskEvent{Type: nomad.TaskSetup, Message: nomad.TaskBuildingTaskDir})
+	}
 	cfg := allocdir.TaskConfig{
 		Name: req.Task.Name, UID: req.Owner.UID, GID: req.Owner.GID,
 		Private: h.isolation == drivers.FSIsolationUnveil && req.Owner.UID >= 0,

@@ -46,7 +46,7 @@ func Order(c Config) []hook.Hook {
 	return []hook.Hook{
 		&validateHook{},
 		&userHook{users: c.Users, dynamic: c.Capabilities.DynamicWorkloadUsers},
-		&directoryHook{alloc: c.Dir, task: c.Task.Name, isolation: c.Capabilities.FSIsolation},
+		&directoryHook{alloc: c.Dir, task: c.Task.Name, isolation: c.Capabilities.FSIsolation, control: c.Control},
 		&environmentHook{host: c.HostEnv, isolation: c.Capabilities.FSIsolation},
 		&identityHook{ids: c.Identities, control: c.Control, log: c.Log},
 		&socketHook{api: c.API, key: c.Alloc.ID + "/" + c.Task.Name, log: c.Log},

@@ -40,6 +40,16 @@ func (tokens) Default(string) nomad.Token { return nomad.NewToken("default-token
 
 func (tokens) Watch(nomad.WIHandle) (<-chan nomad.Token, func()) { return nil, func() {} }
 
+// events are the messages of the events that hooks emit. It does nothing else of a Control.
+type events struct {
+	taskhook.Control
+	messages []string
+}
+
+func (e *events) Emit(ev *nomad.TaskEvent) {
+	e.messages = append(e.messages, ev.Type+": "+ev.Message)
+}
+
 // given is what the hooks gave to one start.
 type given struct {
 	env   *taskenv.Env
@@ -68,6 +78,8 @@ func prestartIn(t *testing.T, cfg taskhook.Config, state map[string]map[string]s
 	}
 	prepare(dir.Path())
 	cfg.Dir, cfg.Identities, cfg.Log = dir, tokens{}, slog.New(slog.DiscardHandler)
+	emitted := &events{}
+	cfg.Control = emitted
 	env := taskenv.New(taskenv.Subject{Node: &nomad.Node{}, Alloc: cfg.Alloc, Task: cfg.Task})
 	got := given{owner: taskhook.Owner{UID: -1, GID: -1}, state: map[string]map[string]string{}}
 	t.Cleanup(func() {
@@ -92,6 +104,9 @@ func prestartIn(t *testing.T, cfg taskhook.Config, state map[string]map[string]s
 			return got, err
 		}
 		got.take(h.Name(), resp, env)
+	}
+	if want := []string{"Task Setup: Building Task Directory"}; !slices.Equal(emitted.messages, want) {
+		t.Errorf("the hooks emit %q, want %q", emitted.messages, want)
 	}
 	got.env = env.Build()
 	return got, nil

@@ -87,6 +87,9 @@ func details(e *nomad.TaskEvent) map[string]string {
 	if e.Type == nomad.TaskTerminated {
 		d["exit_code"] = strconv.Itoa(e.ExitCode)
 		d["signal"] = strconv.Itoa(e.Signal)
+		if d["oom_killed"] == "" {
+			d["oom_killed"] = "false"
+		}
 	}
 	return d
 }

@@ -62,6 +62,7 @@ func TestEventText(t *testing.T) {
 		{oom, "exit code 137, signal 9, out of memory", "exit_code", "137"},
 		{terminatedEvent(&drivers.ExitResult{ExitCode: 2, ForksDenied: 41}), "exit code 2, 41 processes denied by pids_limit", "forks_denied", "41"},
 		{terminatedEvent(&drivers.ExitResult{}), "exit code 0", "signal", "0"},
+		{terminatedEvent(&drivers.ExitResult{}), "exit code 0", "oom_killed", "false"},
 		{&nomad.TaskEvent{Type: nomad.TaskKilling, KillTimeout: 5 * time.Second, KillReason: "why"},
 			"stopping, killed after 5s: why", "kill_timeout", "5s"},
 		{&nomad.TaskEvent{Type: nomad.TaskRestarting, RestartReason: "r", StartDelay: 1500000000},
