@@ -22,9 +22,6 @@ type HostVolume struct {
 // hostVolumes looks at the paths of the configured volumes. What a link leads to is
 // decided here, once: later ones on the way may be a task's doing, and are refused.
 func hostVolumes(cfg *Config, log *slog.Logger) (map[string]*nomad.ClientHostVolumeConfig, error) {
-	if len(cfg.HostVolumes) == 0 {
-		return nil, nil
-	}
 	out := map[string]*nomad.ClientHostVolumeConfig{}
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(cfg.HostVolumes)) {

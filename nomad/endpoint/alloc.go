@@ -58,7 +58,7 @@ func (s *Service) allocGet(ctx context.Context, c *rpc.Call, req *nomad.AllocSpe
 			return nil
 		}
 		snap.Alloc(ws, req.AllocID)
-		out.Alloc, out.Index = alloc.WithoutIdentities(), alloc.ModifyIndex
+		out.Alloc, out.Index = alloc.Public(), alloc.ModifyIndex
 		return nil
 	})
 	if err != nil || out.Alloc != nil {

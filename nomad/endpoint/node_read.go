@@ -63,7 +63,7 @@ func (s *Service) nodeGetAllocs(ctx context.Context, c *rpc.Call, req *nomad.Nod
 		may := grants(c, acl.ReadJob)
 		for a := range snap.AllocsByNode(ws, req.NodeID) {
 			if may(a.Namespace) {
-				out.Allocs = append(out.Allocs, a.WithoutIdentities())
+				out.Allocs = append(out.Allocs, a.Public())
 			}
 		}
 		out.Index = snap.TableIndex(state.TableAllocs)

@@ -133,9 +133,6 @@ var errNoRefresh = errors.New("plan was committed in part without a newer state"
 
 // submit hands the plan over and adopts the newer state if there is one.
 func (b *base) submit(ctx context.Context, d *draft) (done, progress bool, err error) {
-	if d.plan.Annotations != nil {
-		b.annotations = d.plan.Annotations
-	}
 	if d.empty() && !b.eval.AnnotatePlan {
 		return true, false, nil
 	}

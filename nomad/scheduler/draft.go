@@ -51,8 +51,9 @@ func (d *draft) adopt(r *reconcile.Result, b *base) {
 		noted.FollowupEvalID = delay.EvalID
 		d.update(&noted)
 	}
+	b.annotations = &nomad.PlanAnnotations{DesiredTGUpdates: r.Desired}
 	if b.eval.AnnotatePlan {
-		d.plan.Annotations = &nomad.PlanAnnotations{DesiredTGUpdates: r.Desired}
+		d.plan.Annotations = b.annotations
 	}
 }
 

@@ -63,16 +63,6 @@ func (f *olderForm) of(r *nomad.AllocatedResources) map[string]*nomad.Resources 
 	if f.from == r {
 		return f.to
 	}
-	out := make(map[string]*nomad.Resources, len(r.Tasks))
-	for name, t := range r.Tasks {
-		out[name] = &nomad.Resources{
-			CPU:         int(t.Cpu.CpuShares),
-			Cores:       len(t.Cpu.ReservedCores),
-			MemoryMB:    int(t.Memory.MemoryMB),
-			MemoryMaxMB: int(t.Memory.MemoryMaxMB),
-			Networks:    t.Networks,
-		}
-	}
-	f.from, f.to = r, out
-	return out
+	f.from, f.to = r, r.ByTask()
+	return f.to
 }

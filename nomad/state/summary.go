@@ -37,7 +37,7 @@ func (s *Snapshot) summaries(ws memdb.WatchSet) iter.Seq[*nomad.JobSummary] {
 type summary struct {
 	id                nomad.NamespacedID
 	groups            []groupSummary            // by name
-	children          *nomad.JobChildrenSummary // never changed in place
+	children          *nomad.JobChildrenSummary // never changed in place; nil for zeros
 	created, modified uint64                    // indexes
 }
 
@@ -49,9 +49,6 @@ type groupSummary struct {
 // newSummary returns a summary of zeros.
 func newSummary(j *nomad.Job, index uint64) *summary {
 	sum := &summary{id: j.NamespacedID(), created: index, modified: index, groups: make([]groupSummary, 0, len(j.TaskGroups))}
-	if j.IsPeriodic() || j.IsParameterized() {
-		sum.children = &nomad.JobChildrenSummary{}
-	}
 	for _, tg := range j.TaskGroups {
 		sum.group(tg.Name)
 	}
@@ -62,6 +59,9 @@ func newSummary(j *nomad.Job, index uint64) *summary {
 func summaryOf(told *nomad.JobSummary) *summary {
 	sum := &summary{id: nomad.NamespacedID{ID: told.JobID, Namespace: told.Namespace}, children: told.Children,
 		created: told.CreateIndex, modified: told.ModifyIndex, groups: make([]groupSummary, 0, len(told.Summary))}
+	if sum.children != nil && *sum.children == (nomad.JobChildrenSummary{}) {
+		sum.children = nil
+	}
 	for _, name := range sortedKeys(told.Summary) {
 		*sum.group(name) = told.Summary[name]
 	}
@@ -72,6 +72,9 @@ func summaryOf(told *nomad.JobSummary) *summary {
 func (s *summary) told() *nomad.JobSummary {
 	out := &nomad.JobSummary{JobID: s.id.ID, Namespace: s.id.Namespace, Summary: make(map[string]nomad.TaskGroupSummary, len(s.groups)),
 		Children: s.children, CreateIndex: s.created, ModifyIndex: s.modified}
+	if out.Children == nil {
+		out.Children = &nomad.JobChildrenSummary{}
+	}
 	for _, g := range s.groups {
 		out.Summary[g.name] = g.TaskGroupSummary
 	}

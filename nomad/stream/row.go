@@ -116,9 +116,9 @@ func evaluation(e *nomad.Evaluation) *nomad.Evaluation {
 
 // allocation leaves out the tokens of the tasks, and the job, which has events of its own.
 func allocation(a *nomad.Allocation) *nomad.Allocation {
-	out := *a
-	out.SignedIdentities, out.Job = nil, nil
-	return &out
+	out := a.Public()
+	out.Job = nil
+	return out
 }
 
 // metadata leaves out who holds the variable: that is for those who may write it.

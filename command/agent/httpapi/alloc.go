@@ -69,9 +69,7 @@ func showAlloc(o *nomad.SingleAllocResponse) (any, error) {
 func publicAllocs(allocs []*nomad.Allocation) []*nomad.Allocation {
 	out := make([]*nomad.Allocation, len(allocs))
 	for i, a := range allocs {
-		shown := *a
-		shown.SignedIdentities = nil
-		out[i] = &shown
+		out[i] = a.Public()
 	}
 	return out
 }
