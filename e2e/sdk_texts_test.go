@@ -3,6 +3,7 @@ package e2e
 import (
 	"path/filepath"
 	"testing"
+	"time"
 
 	sdk "github.com/hashicorp/nomad/api"
 
@@ -82,4 +83,19 @@ func TestSDKReleasesWithoutItems(t *testing.T) {
 			t.Errorf("after the release it holds %v, %v", after, err)
 		}
 	}
+}
+
+// An OIDC method without secret, PKCE and redirect URIs is stored; nobody can log in by it.
+func TestSDKUnwiseAuthMethod(t *testing.T) {
+	g := newGuarded(t)
+	m := &sdk.ACLAuthMethod{Name: "auth0", Type: sdk.ACLAuthMethodTypeOIDC, TokenLocality: sdk.ACLAuthMethodTokenLocalityGlobal, MaxTokenTTL: time.Hour, Default: true,
+		Config: &sdk.ACLAuthMethodConfig{BoundAudiences: []string{"test-aud"}, OIDCDiscoveryURL: "https://example.invalid", OIDCClientID: "client"}}
+	if _, _, err := g.ACLAuthMethods().Create(m, nil); err != nil {
+		t.Fatal(err)
+	}
+	if got, _, err := g.ACLAuthMethods().Get("auth0", nil); err != nil || got.Config.OIDCClientID != "client" {
+		t.Errorf("Get() = %+v, %v", got, err)
+	}
+	_, _, err := g.ACLAuth().GetAuthURL(&sdk.ACLOIDCAuthURLRequest{AuthMethodName: "auth0", RedirectURI: "http://localhost:4649/oidc/callback", ClientNonce: "0123456789abcdef"}, nil)
+	answered(t, "GetAuthURL()", err, "403", "does not allow this redirect URI")
 }

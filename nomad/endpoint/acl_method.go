@@ -58,6 +58,9 @@ func (s *Service) authMethodUpsert(ctx context.Context, _ *rpc.Call, req *nomad.
 	out.Index = index
 	snap = s.snapshot()
 	for _, m := range entry.AuthMethods {
+		for _, warning := range sso.Warnings(m) {
+			s.log.Warn("auth method", "method", m.Name, "warning", warning)
+		}
 		if now := snap.ACLAuthMethod(nil, m.Name); now != nil {
 			m = now
 		}

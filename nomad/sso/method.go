@@ -132,10 +132,6 @@ func checkOIDC(c *nomad.ACLAuthMethodConfig) error {
 		return errors.New("JWTValidationPubKeys and JWKSURL are for the type JWT: OIDCDiscoveryURL says which keys sign")
 	case c.OIDCClientID == "":
 		return errors.New("OIDCClientID is missing")
-	case len(c.AllowedRedirectURIs) == 0:
-		return errors.New("AllowedRedirectURIs is empty: nobody could come back")
-	case c.OIDCClientSecret == "" && c.OIDCClientAssertion == nil && !c.OIDCEnablePKCE:
-		return errors.New("without OIDCClientSecret or OIDCClientAssertion it needs OIDCEnablePKCE")
 	}
 	if _, err := parseURL(c.OIDCDiscoveryURL); err != nil {
 		return fmt.Errorf("OIDCDiscoveryURL: %w", err)
@@ -153,6 +149,27 @@ func checkOIDC(c *nomad.ACLAuthMethodConfig) error {
 		return fmt.Errorf("OIDCClientAssertion: %w", err)
 	}
 	return nil
+}
+
+// Warnings lists what is unwise in an auth method that CheckMethod accepts.
+func Warnings(m *nomad.ACLAuthMethod) []string {
+	if m.Type != nomad.ACLAuthMethodTypeOIDC {
+		return nil
+	}
+	var out []string
+	if len(m.Config.AllowedRedirectURIs) == 0 {
+		out = append(out, "AllowedRedirectURIs is empty: every login is refused")
+	}
+	if isPublic(m.Config) && !m.Config.OIDCEnablePKCE {
+		out = append(out, "no client secret, client assertion or PKCE is configured: logins use PKCE")
+	}
+	return out
+}
+
+// isPublic reports whether the servers have nothing that proves to the identity provider
+// who they are.
+func isPublic(c *nomad.ACLAuthMethodConfig) bool {
+	return c.OIDCClientSecret == "" && c.OIDCClientAssertion == nil
 }
 
 // secrets are where a configuration has its secrets.

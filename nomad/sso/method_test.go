@@ -111,10 +111,8 @@ func TestCheckMethod(t *testing.T) {
 		}
 	}
 	for name, edit := range map[string]func(*nomad.ACLAuthMethod){
-		"nobody comes back": func(m *nomad.ACLAuthMethod) { m.Config.AllowedRedirectURIs = nil },
 		"redirect":          func(m *nomad.ACLAuthMethod) { m.Config.AllowedRedirectURIs = []string{"javascript:alert(1)"} },
 		"redirect fragment": func(m *nomad.ACLAuthMethod) { m.Config.AllowedRedirectURIs = []string{"https://x/#y"} },
-		"no proof":          func(m *nomad.ACLAuthMethod) { m.Config.OIDCClientSecret = "" },
 		"source":            assert(nomad.OIDCClientAssertion{KeySource: "magic"}),
 		"no key":            assert(nomad.OIDCClientAssertion{KeySource: "private_key"}),
 		"two keys":          assert(nomad.OIDCClientAssertion{KeySource: "private_key", PrivateKey: &nomad.OIDCClientAssertionKey{PemKey: private, PemKeyFile: "/x", KeyID: "k"}}),
@@ -130,6 +128,29 @@ func TestCheckMethod(t *testing.T) {
 		edit(m)
 		if err := sso.CheckMethod(m, time.Minute, 24*time.Hour); err == nil || strings.Contains(err.Error(), "MII") {
 			t.Errorf("%s: CheckMethod() = %v", name, err)
+		}
+	}
+}
+
+// What upstream accepts and nobody should want is accepted, with a warning.
+func TestUnwiseMethods(t *testing.T) {
+	for name, c := range map[string]struct {
+		edit func(*nomad.ACLAuthMethodConfig)
+		want string
+	}{
+		"good":             {func(*nomad.ACLAuthMethodConfig) {}, ""},
+		"no redirect URIs": {func(c *nomad.ACLAuthMethodConfig) { c.AllowedRedirectURIs = nil }, "AllowedRedirectURIs is empty: every login is refused"},
+		"no proof":         {func(c *nomad.ACLAuthMethodConfig) { c.OIDCClientSecret = "" }, "no client secret, client assertion or PKCE is configured: logins use PKCE"},
+		"PKCE":             {func(c *nomad.ACLAuthMethodConfig) { c.OIDCClientSecret, c.OIDCEnablePKCE = "", true }, ""},
+	} {
+		m := goodOIDC()
+		c.edit(m.Config)
+		sso.Complete(m)
+		if err := sso.CheckMethod(m, time.Minute, 24*time.Hour); err != nil {
+			t.Errorf("%s: CheckMethod() = %v", name, err)
+		}
+		if got := strings.Join(sso.Warnings(m), ", "); got != c.want {
+			t.Errorf("%s: Warnings() = %q, want %q", name, got, c.want)
 		}
 	}
 }

@@ -42,7 +42,7 @@ func (d *Desk) Begin(ctx context.Context, m *nomad.ACLAuthMethod, redirect, nonc
 	l := login{method: m.Name, nonce: nonce, redirect: redirect}
 	query := url.Values{"response_type": {"code"}, "client_id": {m.Config.OIDCClientID}, "redirect_uri": {redirect},
 		"scope": {scopes(m.Config)}, "nonce": {nonce}}
-	if m.Config.OIDCEnablePKCE {
+	if m.Config.OIDCEnablePKCE || isPublic(m.Config) { // nothing else protects the code of a public client
 		l.verifier = oauth2.GenerateVerifier()
 		query.Set("code_challenge", oauth2.S256ChallengeFromVerifier(l.verifier))
 		query.Set("code_challenge_method", "S256")

@@ -62,7 +62,8 @@ func TestOIDC(t *testing.T) {
 		"public client": func(p *testidp.Provider, m *nomad.ACLAuthMethod) {
 			p.Secret, m.Config.OIDCClientSecret, m.Config.OIDCEnablePKCE = "", "", true
 		},
-		"bound audience": func(p *testidp.Provider, m *nomad.ACLAuthMethod) { m.Config.BoundAudiences = []string{p.ClientID} },
+		"public client without PKCE": func(p *testidp.Provider, m *nomad.ACLAuthMethod) { p.Secret, m.Config.OIDCClientSecret = "", "" },
+		"bound audience":             func(p *testidp.Provider, m *nomad.ACLAuthMethod) { m.Config.BoundAudiences = []string{p.ClientID} },
 		"secret in the form": func(p *testidp.Provider, _ *nomad.ACLAuthMethod) {
 			p.Discovery = func(doc map[string]any) {
 				doc["token_endpoint_auth_methods_supported"] = []string{"client_secret_post"}
@@ -80,7 +81,7 @@ func TestOIDC(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if q := mustParse(t, at).Query(); q.Get("scope") != "openid groups" || q.Get("nonce") != nonce || (q.Get("code_challenge") != "") != m.Config.OIDCEnablePKCE {
+			if q := mustParse(t, at).Query(); q.Get("scope") != "openid groups" || q.Get("nonce") != nonce || (q.Get("code_challenge") != "") != (m.Config.OIDCEnablePKCE || m.Config.OIDCClientSecret == "") {
 				t.Errorf("the login page is asked %v", q)
 			}
 			claims, err := desk.End(t.Context(), m, returned(browse(t, p, at)))
@@ -307,6 +308,11 @@ func TestBeginRefuses(t *testing.T) {
 		if _, err := desk.Begin(t.Context(), oidcMethod(p), tt.redirect, tt.nonce); !errors.Is(err, sso.ErrDenied) {
 			t.Errorf("Begin(%q, %q) = %v, want it denied", tt.redirect, tt.nonce, err)
 		}
+	}
+	nowhere := oidcMethod(p)
+	nowhere.Config.AllowedRedirectURIs = nil
+	if _, err := desk.Begin(t.Context(), nowhere, redirect, nonce); !errors.Is(err, sso.ErrDenied) {
+		t.Errorf("Begin() of a method without redirect URIs = %v, want it denied", err)
 	}
 }
 
