@@ -22,6 +22,7 @@ type Conn struct {
 	perStream   bool           // each stream begins with a byte of its own
 	owner       *nodeConns     // nil on connections that were dialed
 	peer        *certs.Peer    // nil without TLS
+	unread      *unread        // nil on sessions whose other side was known at once
 	known       atomic.Bool    // a call over it came from somebody who proved who it is
 }
 
@@ -67,12 +68,30 @@ func (c *Conn) UnbindNode() {
 	}
 }
 
+// accept waits for a stream that the other side opens.
+func (c *Conn) accept() (net.Conn, error) {
+	stream, err := c.session.AcceptStream()
+	if err != nil {
+		return nil, err
+	}
+	return c.counted(stream), nil
+}
+
+// counted returns a stream that counts what is read of it, while nobody has authenticated.
+func (c *Conn) counted(stream *yamux.Stream) net.Conn {
+	if c.unread != nil && c.strange() {
+		return &countedStream{stream, c.unread}
+	}
+	return stream
+}
+
 // open begins a stream towards the other side.
 func (c *Conn) open(kind byte) (net.Conn, error) {
-	stream, err := c.session.Open()
+	opened, err := c.session.OpenStream()
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", nomad.ErrNoStream, err)
 	}
+	stream := c.counted(opened)
 	if c.perStream {
 		if _, err := stream.Write([]byte{kind}); err != nil {
 			stream.Close()

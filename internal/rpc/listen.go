@@ -114,6 +114,15 @@ func (s *Server) serveKind(ctx context.Context, c *Conn, conn net.Conn, kind byt
 
 // serveMux serves the streams of a session that the other side opened.
 func (s *Server) serveMux(ctx context.Context, c *Conn, conn net.Conn) {
+	if c.strange() {
+		c.unread = &unread{budget: s.strangerReading}
+		defer func() {
+			if err := c.unread.end(); err != nil {
+				s.log.Warn("ended an rpc session on which nobody has authenticated", "addr", c.remote, "err", err)
+			}
+		}()
+		conn = &countedSession{Conn: conn, c: c, unread: c.unread}
+	}
 	session, err := yamux.Server(&joinedConn{Conn: conn}, s.cfg.Mux.config(s.log))
 	if err != nil {
 		s.log.Error("start session", "err", err)
@@ -136,7 +145,7 @@ func (s *Server) serveSession(ctx context.Context, c *Conn) {
 		wg.Go(func() { s.endIdle(ctx, c) })
 	}
 	for {
-		stream, err := c.session.AcceptStream()
+		stream, err := c.accept()
 		if err != nil {
 			return
 		}
@@ -198,7 +207,7 @@ func (s *Server) serveCalls(ctx context.Context, c *Conn, conn net.Conn, spoken 
 	}
 	in := bufio.NewReader(wire)
 	var mu sync.Mutex // guards writes
-	slots := make(chan struct{}, maxPipelined)
+	slots := make(chan struct{}, c.maxPipelined())
 	next := make(chan request)
 	defer close(next)
 	reply := func(r request) {

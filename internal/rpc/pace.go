@@ -15,6 +15,7 @@ const (
 	maxGreeting      = 256       // handshakes at a time
 	maxSilent        = 32        // streams of a session, not authenticated, without a first request
 	maxStrangeStream = 1 << 10   // all streams of such a session
+	strangePipelined = 4         // calls of one such stream that run at a time
 	strangeFree      = 4 << 10   // bytes of a request that such a connection is not charged for
 )
 
@@ -111,6 +112,15 @@ func (c *Conn) maxStreams() int {
 		return maxStrangeStream
 	}
 	return maxStreams
+}
+
+// maxPipelined is how many calls of a stream that begins now may run at a time. Other agents
+// make one.
+func (c *Conn) maxPipelined() int {
+	if c.strange() {
+		return strangePipelined
+	}
+	return maxPipelined
 }
 
 // endIdle closes a session on which nobody authenticates and no stream is open.

@@ -363,8 +363,11 @@ func (s *Server) unasked(m Method, c *Call) error {
 
 // runStream answers one streaming call whose handshake is done.
 func (s *Server) runStream(ctx context.Context, m Method, conn *Conn, stream *Stream) {
-	b, err := stream.request(m, s.cfg.FrameTimeout)
+	in := s.intake(conn)
+	in.limit = streamedRequest
+	b, err := stream.request(m, in, s.cfg.FrameTimeout)
 	if err != nil {
+		in.release()
 		s.log.Debug("read stream request", "method", m.Name, "err", err)
 		if errors.Is(err, errTooLarge) {
 			stream.refuseLarge(m, s.cfg.FrameTimeout)

@@ -63,14 +63,13 @@ func (s *Stream) DecodeWithin(v any, limit int) error {
 	return nil
 }
 
-// request receives the request of a streaming call, which comes within the time that a
-// frame may take.
-func (s *Stream) request(m Method, within time.Duration) (*body, error) {
+// request receives the request of a streaming call by in, within the time that a frame may
+// take.
+func (s *Stream) request(m Method, in *intake, within time.Duration) (*body, error) {
 	if d, ok := s.conn.(interface{ SetReadDeadline(time.Time) error }); ok {
 		d.SetReadDeadline(time.Now().Add(within))
 		defer d.SetReadDeadline(time.Time{})
 	}
-	in := &intake{limit: streamedRequest}
 	raw, err := readValue(s.in, nil, in)
 	if err != nil {
 		return nil, err

@@ -1,0 +1,151 @@
+package rpc
+
+import (
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/yamux"
+)
+
+// Bounds of what a session has received and nobody has read yet, until somebody has
+// authenticated. Streams that wait to be accepted have such data, too.
+const (
+	maxUnread    = 4 << 20
+	freeUnread   = 256 << 10 // not charged to the budget
+	streamWindow = 256 << 10 // that each stream may have; sessions cannot have less
+)
+
+var errUnread = errors.New("too much data on streams that nobody reads")
+
+// unread counts those bytes, and charges them to a budget.
+type unread struct {
+	budget *budget
+
+	mu    sync.Mutex
+	bytes int
+	paid  int
+	over  bool  // nothing is counted any more
+	fault error // ended the session
+}
+
+// received counts n more bytes.
+func (u *unread) received(n int) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.over {
+		return nil
+	}
+	u.bytes += n
+	if u.bytes > maxUnread {
+		u.fault = errUnread
+	}
+	if more := u.bytes - freeUnread - u.paid; more > 0 && u.fault == nil {
+		more = max(more, readStep)
+		if u.budget.used.TryAcquire(int64(more)) {
+			u.paid += more
+		} else {
+			u.fault = errBusy
+		}
+	}
+	return u.fault
+}
+
+// read counts n bytes less.
+func (u *unread) read(n int) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.bytes -= n
+	if spare := u.paid - max(0, u.bytes-freeUnread); spare >= freeUnread || spare == u.paid {
+		u.budget.used.Release(int64(spare))
+		u.paid -= spare
+	}
+}
+
+// end gives everything back and ends the counting. The error is why it ended the session.
+func (u *unread) end() error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.budget.used.Release(int64(u.paid))
+	u.paid, u.over = 0, true
+	return u.fault
+}
+
+// countedSession is the connection of a session that another agent opened. It counts the data
+// of frames as long as nobody has authenticated.
+type countedSession struct {
+	net.Conn
+	c      *Conn
+	unread *unread
+	known  bool
+	header []byte // of the next frame, as far as it has arrived
+	data   int    // bytes of the current frame that have not arrived
+}
+
+// Read implements io.Reader.
+func (s *countedSession) Read(p []byte) (int, error) {
+	n, err := s.Conn.Read(p)
+	if s.known {
+		return n, err
+	}
+	if s.known = !s.c.strange(); s.known {
+		s.unread.end() // without a fault, or there was no next read
+		return n, err
+	}
+	if err := s.count(p[:n]); err != nil {
+		return 0, err
+	}
+	return n, err
+}
+
+// count follows the frames. Their data counts when it is announced: the session makes room for
+// it then.
+func (s *countedSession) count(b []byte) error {
+	for len(b) > 0 {
+		if s.data > 0 {
+			n := min(s.data, len(b))
+			b, s.data = b[n:], s.data-n
+			continue
+		}
+		n := min(frameHeader-len(s.header), len(b))
+		s.header, b = append(s.header, b[:n]...), b[n:]
+		if len(s.header) < frameHeader {
+			return nil
+		}
+		if s.header[frameType] == frameData {
+			s.data = int(binary.BigEndian.Uint32(s.header[frameLength:]))
+			if err := s.unread.received(s.data); err != nil {
+				return err
+			}
+		}
+		s.header = s.header[:0]
+	}
+	return nil
+}
+
+// countedStream is a stream of such a session.
+type countedStream struct {
+	*yamux.Stream
+	unread *unread
+}
+
+// Read implements io.Reader. The buffer of the stream is let go when it is empty.
+func (s *countedStream) Read(p []byte) (int, error) {
+	n, err := s.Stream.Read(p)
+	if n > 0 {
+		s.unread.read(n)
+		s.Stream.Shrink()
+	}
+	return n, err
+}
+
+// Close implements net.Conn. It drops what was not read: a closed stream would keep it until the
+// other side closes, too.
+func (s *countedStream) Close() error {
+	s.SetReadDeadline(time.Now())
+	io.CopyN(io.Discard, s, streamWindow) // what is there already
+	return s.Stream.Close()
+}
