@@ -46,6 +46,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/certs"
 	"github.com/open-nomad/open-nomad/internal/connlimit"
 	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/internal/rpc/meter"
 	"github.com/open-nomad/open-nomad/internal/ticket"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
@@ -119,6 +120,9 @@ type Client struct {
 	waiting  []*nomad.Allocation // taken up once the node is registered
 	attached atomic.Bool         // the servers take the node for this agent
 	refusal  atomic.Pointer[string]
+	// eligibility is that of the node as the servers last reported it; nil before.
+	eligibility atomic.Pointer[string]
+	calls       *meter.Meter
 
 	endLife  context.CancelFunc // of the allocations' runners
 	lastBeat atomic.Int64       // unix nanoseconds
@@ -199,6 +203,7 @@ func socketAPI(h http.Handler) (*taskhook.API, error) {
 // openRPC makes what answers calls, and the way to the servers. Calls come over sessions
 // that the node opened itself, and from this process: handlers ask what a caller may do.
 func (c *Client) openRPC(parts Parts) (err error) {
+	c.calls = meter.ForClient(meter.Config{Every: c.cfg.Metrics.Every})
 	var relayed, own []rpc.Method
 	c.owns = map[string]bool{}
 	for _, m := range c.methods() {
@@ -207,10 +212,10 @@ func (c *Client) openRPC(parts Parts) (err error) {
 			own, c.owns[m.own.Name] = append(own, m.own), true
 		}
 	}
-	if c.rpc, err = rpc.NewServer(rpc.Config{Methods: relayed, Auth: rpc.TrustPeer{}, Log: parts.Log}); err != nil {
+	if c.rpc, err = rpc.NewServer(rpc.Config{Methods: relayed, Auth: rpc.TrustPeer{}, Observer: c.calls, Log: parts.Log}); err != nil {
 		return err
 	}
-	if c.own, err = rpc.NewServer(rpc.Config{Methods: own, Auth: rpc.TrustPeer{}, Log: parts.Log}); err != nil {
+	if c.own, err = rpc.NewServer(rpc.Config{Methods: own, Auth: rpc.TrustPeer{}, Observer: c.calls, Log: parts.Log}); err != nil {
 		return err
 	}
 	if parts.Server != nil {
@@ -431,7 +436,7 @@ func (c *Client) newRunner(a *nomad.Allocation) (*allocrunner.Runner, error) {
 		Alloc: a, Node: node, Region: c.cfg.Region, AllocDir: c.cfg.AllocDir, Spares: c.spares,
 		Store: c.db, Drivers: c.drivers, Users: c.users, Networks: c.nets, RPC: asNode{c}, API: c.api,
 		Update: c.allocs.told, HostEnv: c.cfg.HostEnv, MaxKillTimeout: c.cfg.MaxKillTimeout,
-		MHzPerCore: perCore, Log: c.log,
+		MHzPerCore: perCore, Metrics: c.cfg.Metrics.Tasks, StatsInterval: c.cfg.Metrics.Every, Log: c.log,
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/client/fingerprint"
+	"github.com/open-nomad/open-nomad/client/taskhook"
 	"github.com/open-nomad/open-nomad/internal/rpc"
 )
 
@@ -43,6 +44,16 @@ type Config struct {
 	DynamicUserMax int
 	GC             GCConfig
 	Access         AccessControl
+	Metrics        Metrics
+}
+
+// Metrics are the settings of the node's metrics.
+type Metrics struct {
+	// Every is the interval of gauges and counters. Default 1 s.
+	Every time.Duration
+	// Node publishes the use of the machine.
+	Node  bool
+	Tasks taskhook.Metrics
 }
 
 // AccessControl says whether callers need rights, and how long the client believes what

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hashicorp/go-metrics"
-
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/client/exec"
 	"github.com/open-nomad/open-nomad/internal/audit"
@@ -72,7 +70,6 @@ func (c *Client) allocExec(ctx context.Context, call *rpc.Call, req *nomad.Alloc
 		return err
 	}
 	defer release()
-	defer metrics.MeasureSince([]string{"client", "allocations", "exec"}, time.Now())
 	who := audit.AuthOf(call.Identity)
 	log := c.log.With("alloc", req.AllocID, "task", req.Task, "accessor", who.AccessorID, "kind", who.Kind)
 	log.Info("exec session begins", "tty", req.Tty) // never the command: it may hold secrets

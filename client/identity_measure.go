@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-metrics"
+
+	"github.com/open-nomad/open-nomad/client/telemetry"
 )
 
 // measureEvery is how often the end of the node's identity is told.
@@ -37,16 +39,14 @@ func (i *identity) overdue(now time.Time) bool {
 	return i.wantsRenewal() || ok && now.After(to.Add(-to.Sub(from)/4))
 }
 
-// measure tells until ctx ends in how many seconds the node's identity does, less
+// measureIdentity tells until ctx ends in how many seconds the node's identity does, less
 // than zero when that is over.
-func (c *Client) measure(ctx context.Context) error {
-	labels := []metrics.Label{{Name: "node_id", Value: c.id.id}, {Name: "datacenter", Value: c.cfg.Datacenter},
-		{Name: "node_class", Value: c.cfg.NodeClass}, {Name: "node_pool", Value: c.cfg.NodePool}}
+func (c *Client) measureIdentity(ctx context.Context) error {
 	tick := time.NewTicker(measureEvery)
 	defer tick.Stop()
 	for {
 		if _, ends, ok := c.id.life(); ok {
-			metrics.SetGaugeWithLabels(expiresIn, float32(time.Until(ends).Seconds()), labels)
+			metrics.SetGaugeWithLabels(expiresIn, float32(time.Until(ends).Seconds()), telemetry.Labels(c.measuredNode())[:4:4])
 		}
 		select {
 		case <-ctx.Done():

@@ -186,6 +186,9 @@ func (c *Client) heartbeat(ctx context.Context, ttl time.Duration) error {
 
 // learn takes what the servers tell beside their answer.
 func (c *Client) learn(resp *nomad.NodeUpdateResponse) {
+	if e := resp.SchedulingEligibility; e != "" {
+		c.eligibility.Store(&e)
+	}
 	if c.remote != nil {
 		c.remote.learn(resp.Servers, int(resp.NumNodes))
 	}

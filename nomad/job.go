@@ -40,6 +40,20 @@ const (
 	DispatchLaunchSuffix     = "/dispatch-"
 )
 
+// PeriodicLaunchSuffix is what the names of a periodic job's children have between its own and
+// theirs.
+const PeriodicLaunchSuffix = "/periodic-"
+
+// DispatchedID splits the ID of a child of a parameterized job.
+func DispatchedID(id string) (parent, child string, ok bool) {
+	return strings.Cut(id, DispatchLaunchSuffix)
+}
+
+// PeriodicID splits the ID of a child of a periodic job.
+func PeriodicID(id string) (parent, child string, ok bool) {
+	return strings.Cut(id, PeriodicLaunchSuffix)
+}
+
 // RegisterEnforceIndexErrPrefix begins the error of a registration whose expected
 // index is not the job's: clients match it.
 const RegisterEnforceIndexErrPrefix = "Enforcing job modify index"

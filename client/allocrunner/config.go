@@ -70,5 +70,6 @@ type Config struct {
 	// StatsInterval is how often resource usage is sampled; 0 for 1 s.
 	StatsInterval time.Duration
 	MHzPerCore    uint64
+	Metrics       taskhook.Metrics
 	Log           *slog.Logger
 }

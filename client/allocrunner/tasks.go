@@ -34,7 +34,7 @@ func (r *Runner) runners(got prepared) (map[string]*taskrunner.Runner, error) {
 			Store: r.cfg.Store, Dir: got.dir, NetNS: got.netNS, Gate: r.gates[task.Name], Identities: r.ids,
 			Users: r.cfg.Users, API: r.cfg.API, HostEnv: r.cfg.HostEnv, Changed: r.nudge,
 			MaxKillTimeout: r.cfg.MaxKillTimeout, StatsEvery: r.cfg.StatsInterval,
-			MHzPerCore: r.cfg.MHzPerCore, Log: r.cfg.Log,
+			MHzPerCore: r.cfg.MHzPerCore, Metrics: r.cfg.Metrics, Log: r.cfg.Log,
 		})
 	}
 	return tasks, nil

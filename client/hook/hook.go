@@ -26,6 +26,8 @@ type List struct {
 	Kind  string // of whom, in the names of metrics: alloc_hook or task_hook
 	Hooks []Hook
 	Log   *slog.Logger
+	// Unmeasured takes no metrics of the hooks.
+	Unmeasured bool
 }
 
 // Each calls do for every hook that takes part in a moment, and stops at the first
@@ -36,7 +38,7 @@ func Each[H Hook](l List, moment string, do func(H) error) error {
 		if !ok {
 			continue
 		}
-		if err := measured(l.Kind, moment, h, do); err != nil {
+		if err := measured(l, moment, h, do); err != nil {
 			return fmt.Errorf("hook %s: %w", h.Name(), err)
 		}
 	}
@@ -50,22 +52,25 @@ func All[H Hook](l List, moment string, do func(H) error) {
 		if !ok {
 			continue
 		}
-		if err := measured(l.Kind, moment, h, do); err != nil {
+		if err := measured(l, moment, h, do); err != nil {
 			l.Log.Warn("hook failed", "hook", h.Name(), "moment", moment, "err", err)
 		}
 	}
 }
 
 // measured is the one place where metrics of hooks are taken.
-func measured[H Hook](kind, moment string, h H, do func(H) error) error {
+func measured[H Hook](l List, moment string, h H, do func(H) error) error {
+	if l.Unmeasured {
+		return do(h)
+	}
 	start := time.Now()
 	err := do(h)
 	labels := []metrics.Label{{Name: "hook_name", Value: h.Name()}}
-	metrics.MeasureSinceWithLabels([]string{"client", kind, moment, "elapsed"}, start, labels)
+	metrics.MeasureSinceWithLabels([]string{"client", l.Kind, moment, "elapsed"}, start, labels)
 	result := "success"
 	if err != nil {
 		result = "failed"
 	}
-	metrics.IncrCounterWithLabels([]string{"client", kind, moment, result}, 1, labels)
+	metrics.IncrCounterWithLabels([]string{"client", l.Kind, moment, result}, 1, labels)
 	return err
 }

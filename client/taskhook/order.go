@@ -37,6 +37,7 @@ type Config struct {
 	Control      Control
 	Usage        func(*nomad.TaskResourceUsage) // takes each sample
 	StatsEvery   time.Duration
+	Metrics      Metrics
 	Log          *slog.Logger
 }
 
@@ -54,6 +55,6 @@ func Order(c Config) []hook.Hook {
 		&volumeHook{node: c.Node, alloc: c.Dir, mounts: c.Capabilities.Mounts},
 		&logsHook{none: c.Capabilities.NoLogs},
 		&dispatchHook{},
-		&statsHook{every: c.StatsEvery, usage: c.Usage, labels: taskLabels(c.Alloc, c.Task), log: c.Log},
+		&statsHook{every: c.StatsEvery, usage: c.Usage, metrics: newTaskMetrics(c), log: c.Log},
 	}
 }

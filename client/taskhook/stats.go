@@ -5,8 +5,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/hashicorp/go-metrics"
-
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
@@ -14,12 +12,13 @@ import (
 // defaultStatsEvery is how often usage is sampled when the client names no interval.
 const defaultStatsEvery = time.Second
 
-// statsHook samples what the task uses: for those who ask, and as metrics.
+// statsHook samples what the task uses: for those who ask, and as metrics where they are
+// published.
 type statsHook struct {
-	every  time.Duration
-	usage  func(*nomad.TaskResourceUsage)
-	labels []metrics.Label
-	log    *slog.Logger
+	every   time.Duration
+	usage   func(*nomad.TaskResourceUsage)
+	metrics *taskMetrics // nil publishes none
+	log     *slog.Logger
 }
 
 func (*statsHook) Name() string { return "stats" }
@@ -43,8 +42,9 @@ func (h *statsHook) Poststart(_ context.Context, req *TaskPoststartRequest, resp
 		for sample := range samples {
 			usage := Usage(sample)
 			h.usage(usage)
-			h.publish(usage)
-			h.press(sample.Pressure)
+			if h.metrics != nil {
+				h.metrics.publish(sample)
+			}
 		}
 	}
 	return nil
@@ -54,30 +54,6 @@ func (h *statsHook) Poststart(_ context.Context, req *TaskPoststartRequest, resp
 func (h *statsHook) Exited(context.Context, *TaskExitedRequest, *TaskExitedResponse) error {
 	h.usage(nil)
 	return nil
-}
-
-func (h *statsHook) publish(u *nomad.TaskResourceUsage) {
-	cpu, mem := u.ResourceUsage.CpuStats, u.ResourceUsage.MemoryStats
-	for name, value := range map[string]float64{
-		"total_percent": cpu.Percent, "system": cpu.SystemMode, "user": cpu.UserMode,
-		"throttled_time": float64(cpu.ThrottledTime), "throttled_periods": float64(cpu.ThrottledPeriods),
-		"total_ticks": cpu.TotalTicks,
-	} {
-		metrics.SetGaugeWithLabels([]string{"client", "allocs", "cpu", name}, float32(value), h.labels)
-	}
-	for name, value := range map[string]uint64{
-		"rss": mem.RSS, "cache": mem.Cache, "swap": mem.Swap, "usage": mem.Usage, "max_usage": mem.MaxUsage,
-	} {
-		metrics.SetGaugeWithLabels([]string{"client", "allocs", "memory", name}, float32(value), h.labels)
-	}
-}
-
-// press publishes what the task waited for.
-func (h *statsHook) press(on map[string]drivers.Pressure) {
-	for resource, p := range on {
-		metrics.SetGaugeWithLabels([]string{"client", "allocs", "pressure", resource, "some"}, float32(p.Some), h.labels)
-		metrics.SetGaugeWithLabels([]string{"client", "allocs", "pressure", resource, "full"}, float32(p.Full), h.labels)
-	}
 }
 
 // Usage is a driver's sample in the words of the API.
@@ -94,14 +70,5 @@ func Usage(s *drivers.ResourceUsage) *nomad.TaskResourceUsage {
 				ThrottledPeriods: s.ThrottledCount, ThrottledTime: s.ThrottledTime, Measured: s.CPUMeasured,
 			},
 		},
-	}
-}
-
-// taskLabels are the labels of every metric of one task.
-func taskLabels(a *nomad.Allocation, t *nomad.Task) []metrics.Label {
-	return []metrics.Label{
-		{Name: "job", Value: a.JobID}, {Name: "task_group", Value: a.TaskGroup},
-		{Name: "alloc_id", Value: a.ID}, {Name: "task", Value: t.Name},
-		{Name: "namespace", Value: a.Namespace},
 	}
 }

@@ -161,9 +161,5 @@ func count(r *Runner, name string, happened bool) {
 	if !happened {
 		return
 	}
-	metrics.IncrCounterWithLabels([]string{"client", "allocs", name}, 1, []metrics.Label{
-		{Name: "job", Value: r.cfg.Alloc.JobID}, {Name: "task_group", Value: r.cfg.Alloc.TaskGroup},
-		{Name: "alloc_id", Value: r.cfg.Alloc.ID}, {Name: "task", Value: r.name},
-		{Name: "namespace", Value: r.cfg.Alloc.Namespace},
-	})
+	metrics.IncrCounterWithLabels([]string{"client", "allocs", name}, 1, r.labels)
 }

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hashicorp/go-metrics"
+
 	"github.com/open-nomad/open-nomad/client/allocdir"
 	"github.com/open-nomad/open-nomad/client/hook"
 	"github.com/open-nomad/open-nomad/client/state"
@@ -56,6 +58,7 @@ type Config struct {
 	Changed        func()
 	MaxKillTimeout time.Duration
 	StatsEvery     time.Duration
+	Metrics        taskhook.Metrics
 	MHzPerCore     uint64
 	Log            *slog.Logger
 }
@@ -66,7 +69,9 @@ type Runner struct {
 	name  string
 	log   *slog.Logger
 	hooks hook.List // never changes
-	env   *taskenv.Builder
+	// labels are those of the counters of the task; never written to.
+	labels []metrics.Label
+	env    *taskenv.Builder
 
 	killed    chan struct{} // closed by the first Kill
 	preKilled chan struct{} // closed when its pre-kill hooks are through
@@ -114,10 +119,11 @@ func New(cfg Config) *Runner {
 		}),
 	}
 	r.state.State = nomad.TaskStatePending
-	r.hooks = hook.List{Kind: "task_hook", Log: r.log, Hooks: taskhook.Order(taskhook.Config{
+	r.labels = cfg.Metrics.Labels(cfg.Alloc, cfg.Task)
+	r.hooks = hook.List{Kind: "task_hook", Unmeasured: cfg.Metrics.NoHooks, Log: r.log, Hooks: taskhook.Order(taskhook.Config{
 		Alloc: cfg.Alloc, Task: cfg.Task, Node: cfg.Node, Dir: cfg.Dir, Capabilities: cfg.Driver.Capabilities(),
 		Identities: cfg.Identities, Users: cfg.Users, API: cfg.API, HostEnv: cfg.HostEnv,
-		Control: r, Usage: r.setUsage, StatsEvery: cfg.StatsEvery, Log: cfg.Log,
+		Control: r, Usage: r.setUsage, StatsEvery: cfg.StatsEvery, Metrics: cfg.Metrics, Log: cfg.Log,
 	})}
 	return r
 }

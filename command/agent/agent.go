@@ -42,6 +42,8 @@ type Agent struct {
 	audit   *audit.Log
 	http    []net.Listener
 	addr    string // where others reach the HTTP API
+	// httpLimit counts the connections of the HTTP API.
+	httpLimit *connlimit.Limit
 
 	server *server.Server // nil when not enabled
 	client *client.Client // nil when not enabled
@@ -125,6 +127,7 @@ func (a *Agent) listenHTTP() error {
 	if err != nil {
 		return err
 	}
+	a.httpLimit = limit
 	for _, host := range hosts(a.set.Addresses.HTTP, a.set.BindAddr) {
 		ln, err := listen("HTTP", host, a.set.Ports.HTTP)
 		if err != nil {
@@ -148,8 +151,11 @@ func (a *Agent) openServer() error {
 		return err
 	}
 	cfg.TLS, cfg.Audit = a.certs, a.audit
-	a.server, err = server.New(cfg, a.log)
-	return err
+	if a.server, err = server.New(cfg, a.log); err != nil {
+		return err
+	}
+	a.tel.atRead = a.server.JobGauges
+	return nil
 }
 
 // openClient makes the client with its drivers. Their supervisor is found or
@@ -238,6 +244,7 @@ func (a *Agent) Run(ctx context.Context) error {
 			group.Go(func() error { return a.ended("monitor", parts, calmMonitor(parts, a.log)) })
 		}
 	}
+	group.Go(func() error { return a.ended("telemetry", parts, a.runTelemetry(parts)) })
 	for _, ln := range a.http {
 		group.Go(func() error {
 			a.awaitRestore(parts)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/client"
 	"github.com/open-nomad/open-nomad/client/fingerprint"
+	"github.com/open-nomad/open-nomad/client/taskhook"
 	"github.com/open-nomad/open-nomad/internal/version"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/consensus"
@@ -102,7 +103,7 @@ func (s *Settings) clientConfig(dir, httpAddr string) (client.Config, error) {
 		MaxKillTimeout: c.MaxKillTimeout, DisableRemoteExec: c.DisableRemoteExec, HostEnv: s.hostEnv(), Plugins: s.pluginConfigs(),
 		DynamicUserMin: c.Users.DynamicUserMin, DynamicUserMax: c.Users.DynamicUserMax,
 		Access:      client.AccessControl{Enabled: s.ACL.Enabled, TokenTTL: s.ACL.TokenTTL, PolicyTTL: s.ACL.PolicyTTL, RoleTTL: s.ACL.RoleTTL},
-		HostVolumes: c.hostVolumes(),
+		HostVolumes: c.hostVolumes(), Metrics: s.clientMetrics(),
 		GC: client.GCConfig{
 			Interval: c.GCInterval, ParallelDestroys: c.GCParallelDestroys, MaxAllocs: c.GCMaxAllocs,
 			DiskPercent: c.GCDiskUsageThreshold, InodePercent: c.GCInodeUsageThreshold,
@@ -237,9 +238,25 @@ func (s *Settings) serverConfig(dir string) (server.Config, error) {
 		JobDefaultPriority: sv.JobDefaultPriority, JobMaxPriority: sv.JobMaxPriority, JobMaxCount: sv.JobMaxCount,
 		JobMaxSourceSize: int(source), EventBuffer: sv.eventBuffer(),
 		Mux: s.mux(), DialTimeout: s.RPC.DialTimeout,
+		Metrics:             s.serverMetrics(),
 		RPCHandshakeTimeout: unbounded(s.Limits.RPCHandshakeTimeout), RPCMaxConnsPerClient: unbounded(s.Limits.RPCMaxConnsPerClient),
 	}
 	return cfg, s.clusterConfig(&cfg)
+}
+
+// serverMetrics are the settings of the server's metrics.
+func (s *Settings) serverMetrics() server.Metrics {
+	t := s.Telemetry
+	return server.Metrics{Every: t.CollectionInterval, Allocs: t.PublishAllocationMetrics,
+		NoIdentities: t.DisableRPCRateMetricsLabels, NoDispatched: t.DisableDispatchedJobSummaryMetrics}
+}
+
+// clientMetrics are the settings of the client's metrics.
+func (s *Settings) clientMetrics() client.Metrics {
+	t := s.Telemetry
+	return client.Metrics{Every: t.CollectionInterval, Node: t.PublishNodeMetrics,
+		Tasks: taskhook.Metrics{Allocs: t.PublishAllocationMetrics, Meta: t.IncludeAllocMetadataInMetrics,
+			MetaKeys: t.AllowedMetadataKeysInMetrics, NoHooks: t.DisableAllocationHookMetrics}}
 }
 
 // workers is the number of scheduler workers as a server counts them: 0 for one per core,

@@ -99,16 +99,16 @@ type Telemetry struct {
 	DisableHostname                    bool          `hcl:"disable_hostname"`
 	UseNodeName                        bool          `hcl:"use_node_name"`
 	CollectionInterval                 time.Duration `hcl:"collection_interval" default:"1s"`
-	PublishAllocationMetrics           bool          `hcl:"publish_allocation_metrics" later:"metrics of allocations"`
-	PublishNodeMetrics                 bool          `hcl:"publish_node_metrics" later:"metrics of allocations"`
-	IncludeAllocMetadataInMetrics      bool          `hcl:"include_alloc_metadata_in_metrics" later:"metrics of allocations"`
-	AllowedMetadataKeysInMetrics       []string      `hcl:"allowed_metadata_keys_in_metrics" later:"metrics of allocations"`
+	PublishAllocationMetrics           bool          `hcl:"publish_allocation_metrics"`
+	PublishNodeMetrics                 bool          `hcl:"publish_node_metrics"`
+	IncludeAllocMetadataInMetrics      bool          `hcl:"include_alloc_metadata_in_metrics"`
+	AllowedMetadataKeysInMetrics       []string      `hcl:"allowed_metadata_keys_in_metrics"`
 	PrefixFilter                       []string      `hcl:"prefix_filter"`
 	FilterDefault                      bool          `hcl:"filter_default" default:"true"`
-	DisableDispatchedJobSummaryMetrics bool          `hcl:"disable_dispatched_job_summary_metrics" later:"metrics of allocations"`
-	DisableQuotaUtilizationMetrics     bool          `hcl:"disable_quota_utilization_metrics" later:"metrics of allocations"`
-	DisableRPCRateMetricsLabels        bool          `hcl:"disable_rpc_rate_metrics_labels" later:"metrics of allocations"`
-	DisableAllocationHookMetrics       bool          `hcl:"disable_allocation_hook_metrics" later:"metrics of allocations"`
+	DisableDispatchedJobSummaryMetrics bool          `hcl:"disable_dispatched_job_summary_metrics"`
+	DisableQuotaUtilizationMetrics     bool          `hcl:"disable_quota_utilization_metrics"`
+	DisableRPCRateMetricsLabels        bool          `hcl:"disable_rpc_rate_metrics_labels"`
+	DisableAllocationHookMetrics       bool          `hcl:"disable_allocation_hook_metrics"`
 	CirconusAPIToken                   string        `hcl:"circonus_api_token" later:"sending metrics elsewhere"`
 	CirconusAPIApp                     string        `hcl:"circonus_api_app" later:"sending metrics elsewhere"`
 	CirconusAPIURL                     string        `hcl:"circonus_api_url" later:"sending metrics elsewhere"`

@@ -34,7 +34,7 @@ var agentKeys = []string{
 // nothingToDo are accepted, and what they ask for is so without them. Why is said in
 // website/content/docs/configuration.md.
 var nothingToDo = []string{
-	"disable_update_check", "disable_anonymous_signature", "ui.enabled", "ui.show_cli_hints",
+	"disable_update_check", "disable_anonymous_signature", "telemetry.disable_quota_utilization_metrics", "ui.enabled", "ui.show_cli_hints",
 	"client.cpu_disable_dmidecode", "client.log_file", "server.log_file", "server.protocol_version",
 }
 

@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/hashicorp/go-metrics"
+
 	"github.com/open-nomad/open-nomad/internal/connlimit"
 )
 
@@ -35,6 +37,7 @@ func listen(what, host string, port int) (net.Listener, error) {
 func (a *Agent) limitConns(ln net.Listener, limit *connlimit.Limit) net.Listener {
 	return &connlimit.Listener{Listener: ln, Limit: limit, Key: remoteIP, Refuse: func(conn net.Conn) {
 		a.api.RefusedConn(conn)
+		metrics.IncrCounter(httpExceeded, 1)
 		if a.certs.HTTPS() {
 			conn.Close()
 			return

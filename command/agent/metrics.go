@@ -3,6 +3,7 @@ package agent
 import (
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/hashicorp/go-metrics"
 )
@@ -52,6 +53,9 @@ func (a *Agent) Metrics(w http.ResponseWriter, r *http.Request) (any, error) {
 	for _, g := range s.Gauges {
 		out.Gauges = append(out.Gauges, gaugeValue{g.Name, float64(g.Value), g.DisplayLabels})
 	}
+	a.tel.read(func(key []string, val float32, labels map[string]string) {
+		out.Gauges = append(out.Gauges, gaugeValue{strings.Join(key, "."), float64(val), labels})
+	})
 	for _, g := range s.PrecisionGauges {
 		out.PrecisionGauges = append(out.PrecisionGauges, gaugeValue{g.Name, g.Value, g.DisplayLabels})
 	}

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"time"
@@ -11,13 +12,24 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
+// keptIntervals is how many intervals the sink in memory keeps: the current one and the last
+// complete one. /v1/metrics shows no older one, and each takes memory per job and allocation.
+const keptIntervals = 2
+
+// promExpiry is how long Prometheus is shown a value that is not measured again.
+const promExpiry = time.Minute
+
 // telemetry holds the sinks of the process's metrics: one in memory, which
 // /v1/metrics shows, and when asked for one for Prometheus.
 type telemetry struct {
 	memory *metrics.InmemSink
-	prom   http.Handler // nil when off
+	prom   http.Handler             // nil when off
+	expiry *promsink.PrometheusSink // nil when off
 	late   *deferredSink
 	core   *metrics.Metrics
+	// atRead sets the gauges that are computed when metrics are read; nil for none. It is
+	// set before the agent runs.
+	atRead func(set gaugeFunc)
 }
 
 // newTelemetry makes the sinks and the global metrics that libraries write to.
@@ -29,20 +41,12 @@ func newTelemetry(s *Settings) (*telemetry, error) {
 	if t.CollectionInterval <= 0 {
 		return nil, s.fault("telemetry.collection_interval", "a positive duration is expected")
 	}
-	memory := metrics.NewInmemSink(t.InMemoryCollectionInterval, t.InMemoryRetentionPeriod)
+	memory := metrics.NewInmemSink(t.InMemoryCollectionInterval, min(t.InMemoryRetentionPeriod, keptIntervals*t.InMemoryCollectionInterval))
 	tel := &telemetry{memory: memory, late: &deferredSink{to: metrics.FanoutSink{memory}}}
 	if t.PrometheusMetrics {
-		registry := prometheus.NewRegistry()
-		sink, err := promsink.NewPrometheusSinkFrom(promsink.PrometheusOpts{Registerer: registry, Expiration: time.Minute})
-		if err != nil {
+		if err := tel.openPrometheus(); err != nil {
 			return nil, fmt.Errorf("telemetry: %w", err)
 		}
-		tel.late.to = append(tel.late.to, sink)
-		shown := promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
-		tel.prom = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			tel.late.flush()
-			shown.ServeHTTP(w, r)
-		})
 	}
 	cfg := metrics.DefaultConfig("nomad")
 	cfg.EnableHostname, cfg.EnableHostnameLabel = false, !t.DisableHostname
@@ -50,7 +54,7 @@ func newTelemetry(s *Settings) (*telemetry, error) {
 		cfg.HostName = s.Name
 	}
 	cfg.FilterDefault = t.FilterDefault
-	cfg.ProfileInterval = t.CollectionInterval
+	cfg.EnableRuntimeMetrics = false // runTelemetry measures the runtime: the library's goroutine never ends
 	for _, rule := range t.PrefixFilter {
 		switch {
 		case len(rule) > 1 && rule[0] == '+':
@@ -69,7 +73,27 @@ func newTelemetry(s *Settings) (*telemetry, error) {
 	return tel, nil
 }
 
-// display is the summary of the last whole interval.
+// openPrometheus makes the sink and the handler for Prometheus. A value that cannot be shown
+// is left out of the reply: it does not hide the others.
+func (t *telemetry) openPrometheus() (err error) {
+	registry := prometheus.NewRegistry()
+	t.expiry, err = promsink.NewPrometheusSinkFrom(promsink.PrometheusOpts{Registerer: registry, Expiration: promExpiry})
+	if err != nil {
+		return err
+	}
+	if err := registry.Register(gaugesAtRead{t}); err != nil {
+		return err
+	}
+	t.late.to = append(t.late.to, t.expiry)
+	shown := promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
+	t.prom = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		t.late.flush()
+		shown.ServeHTTP(w, r)
+	})
+	return nil
+}
+
+// display is the summary of the last complete interval, without the gauges that are computed at a read.
 func (t *telemetry) display(w http.ResponseWriter, r *http.Request) (any, error) {
 	t.late.flush()
 	return t.memory.DisplayMetrics(w, r)
@@ -77,3 +101,21 @@ func (t *telemetry) display(w http.ResponseWriter, r *http.Request) (any, error)
 
 // close ends what the library runs.
 func (t *telemetry) close() { t.core.Shutdown() }
+
+// runTelemetry measures the process and the agent in each collection interval until ctx ends.
+func (a *Agent) runTelemetry(ctx context.Context) error {
+	if a.tel.expiry != nil {
+		a.tel.expiry.RunBackgroundCleanup(ctx)
+	}
+	tick := time.NewTicker(a.set.Telemetry.CollectionInterval)
+	defer tick.Stop()
+	for {
+		a.tel.core.EmitRuntimeStats()
+		a.measure(a.tel.core)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
+}

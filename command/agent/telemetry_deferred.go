@@ -1,8 +1,11 @@
 package agent
 
 import (
+	"slices"
+	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/hashicorp/go-metrics"
 )
@@ -62,12 +65,26 @@ func (d *deferredSink) flush() {
 	d.waiting, d.room = d.room, nil
 	d.mu.Unlock()
 	for i := range batch {
+		batch[i].labels = validLabels(batch[i].labels)
 		batch[i].give(d.to, &batch[i])
 	}
 	if cap(batch) <= keptRoom {
 		clear(batch)
 		d.room = batch[:0]
 	}
+}
+
+// validLabels replaces what is not UTF-8 in the values of labels: Prometheus takes no other.
+// The labels are copied then, since others read them too.
+func validLabels(labels []metrics.Label) []metrics.Label {
+	if !slices.ContainsFunc(labels, func(l metrics.Label) bool { return !utf8.ValidString(l.Value) }) {
+		return labels
+	}
+	out := slices.Clone(labels)
+	for i := range out {
+		out[i].Value = strings.ToValidUTF8(out[i].Value, "\uFFFD")
+	}
+	return out
 }
 
 // Shutdown implements metrics.ShutdownSink.

@@ -131,3 +131,26 @@ func TestMetricsAreWhole(t *testing.T) {
 		t.Errorf("prometheus = %s, want nomad_two", w.Body)
 	}
 }
+
+// TestMetricsTakeAnyLabel: a label that is not UTF-8, as the ID of a job may be, does not hide
+// the metrics from Prometheus.
+func TestMetricsTakeAnyLabel(t *testing.T) {
+	s := &Settings{}
+	s.Telemetry.InMemoryCollectionInterval, s.Telemetry.InMemoryRetentionPeriod = time.Hour, time.Hour
+	s.Telemetry.CollectionInterval, s.Telemetry.PrometheusMetrics, s.Telemetry.FilterDefault = time.Hour, true, true
+	tel, err := newTelemetry(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tel.close()
+	bad := []metrics.Label{{Name: "job", Value: "a\xff"}}
+	tel.atRead = func(set gaugeFunc) { set([]string{"read"}, 1, bad) }
+	tel.core.IncrCounterWithLabels([]string{"kept"}, 1, bad)
+	w := httptest.NewRecorder()
+	tel.prom.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+	for _, want := range []string{`nomad_kept{`, `nomad_read{`, "job=\"a\uFFFD\""} {
+		if w.Code != 200 || !strings.Contains(w.Body.String(), want) {
+			t.Errorf("prometheus = %d %s, want %s", w.Code, w.Body, want)
+		}
+	}
+}

@@ -125,6 +125,9 @@ func (s *Store) Expires() time.Time {
 	return time.Time{}
 }
 
+// CAExpires returns when the first certificate of the CA file does, the zero time without one.
+func (s *Store) CAExpires() time.Time { return s.material().caEnds }
+
 // HTTPS says whether the HTTP API speaks TLS.
 func (s *Store) HTTPS() bool { return s.material().cfg.HTTP }
 

@@ -32,6 +32,7 @@ type material struct {
 	cfg    Config
 	cert   tls.Certificate
 	roots  *x509.CertPool // nil without a CA file
+	caEnds time.Time      // when the first of the CA file's certificates ends
 	min    uint16
 	suites []uint16
 }
@@ -60,7 +61,7 @@ func load(cfg Config) (*material, error) {
 		}
 	}
 	if cfg.CAFile != "" {
-		if m.roots, err = readCA(cfg.CAFile); err != nil {
+		if m.roots, m.caEnds, err = readCA(cfg.CAFile); err != nil {
 			return nil, err
 		}
 	}
@@ -71,28 +72,32 @@ func load(cfg Config) (*material, error) {
 }
 
 // readCA reads the authorities. Every one of the file must be readable: one that is
-// left out silently is missed when it is needed.
-func readCA(path string) (*x509.CertPool, error) {
+// left out silently is missed when it is needed. ends is when the first of them does.
+func readCA(path string) (pool *x509.CertPool, ends time.Time, err error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return nil, wrong("ca_file", "%w", err)
+		return nil, ends, wrong("ca_file", "%w", err)
 	}
-	pool, found := x509.NewCertPool(), 0
+	found := 0
+	pool = x509.NewCertPool()
 	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
 		if block.Type != "CERTIFICATE" {
-			return nil, wrong("ca_file", "%s holds a %s: only certificates are expected", path, block.Type)
+			return nil, ends, wrong("ca_file", "%s holds a %s: only certificates are expected", path, block.Type)
 		}
 		cert, err := x509.ParseCertificate(block.Bytes)
 		if err != nil {
-			return nil, wrong("ca_file", "%s: %w", path, err)
+			return nil, ends, wrong("ca_file", "%s: %w", path, err)
 		}
 		pool.AddCert(cert)
+		if ends.IsZero() || cert.NotAfter.Before(ends) {
+			ends = cert.NotAfter
+		}
 		found++
 	}
 	if found == 0 {
-		return nil, wrong("ca_file", "%s holds no certificate in PEM", path)
+		return nil, ends, wrong("ca_file", "%s holds no certificate in PEM", path)
 	}
-	return pool, nil
+	return pool, ends, nil
 }
 
 // readPair reads the own certificate, with those between it and its authority, and

@@ -81,6 +81,13 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 }
 
+// Count returns the number of open connections that have a key.
+func (l *Limit) Count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.count
+}
+
 // add admits a connection, perhaps in place of another one, or reports false.
 func (l *Limit) add(c *conn) (evicted *conn, ok bool) {
 	l.mu.Lock()

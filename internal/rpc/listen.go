@@ -72,6 +72,9 @@ func (s *Server) serveConn(ctx context.Context, raw net.Conn) {
 		raw.Close()
 		return
 	}
+	if s.cfg.Observer != nil {
+		s.cfg.Observer.Accepted()
+	}
 	conn := &countedConn{Conn: raw, release: release}
 	kind, known, err := s.greet(ctx, conn)
 	if err != nil {
@@ -91,6 +94,9 @@ func (s *Server) serveKind(ctx context.Context, c *Conn, conn net.Conn, kind byt
 	case byteRaft:
 		err := s.cfg.TLS.IsRaft(c.peer)
 		if err == nil && s.cfg.Raft != nil {
+			if s.cfg.Observer != nil {
+				s.cfg.Observer.HandedOff()
+			}
 			s.cfg.Raft.HandOff(conn)
 			return
 		}

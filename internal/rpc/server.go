@@ -49,6 +49,19 @@ type Caller interface {
 	Call(ctx context.Context, method string, req, resp any) error
 }
 
+// Observer is notified of calls and connections. Its methods must not block, nor write to
+// what they are given.
+type Observer interface {
+	// Called is called when a call was answered, after took.
+	Called(m Method, c *Call, took time.Duration, err error)
+	// Streamed is called when a stream has ended, after took.
+	Streamed(m Method, c *Call, took time.Duration, err error)
+	// Accepted is called for each connection that was accepted.
+	Accepted()
+	// HandedOff is called for each connection that was passed to Raft.
+	HandedOff()
+}
+
 // Config is what a Server is made of. Auth is required.
 type Config struct {
 	Methods []Method
@@ -86,8 +99,8 @@ type Config struct {
 	MaxConnsPerAddr int
 	// Mux are the settings of the sessions that others open.
 	Mux Mux
-	// Observe, when set, is told of every call.
-	Observe func(method string, took time.Duration, err error)
+	// Observer, when set, is notified of every call and connection.
+	Observer Observer
 	// Audit, when set, is told of every call that came over a connection before it is
 	// run, and by done how it ended. Refused is what is wrong with the token. An error
 	// of Audit refuses the call, one of done takes the place of the answer.
@@ -249,11 +262,12 @@ func (s *Server) readmit(ctx context.Context, m Method, c *Call, env nomad.Envel
 
 // run answers one call, here or through another server.
 func (s *Server) run(ctx context.Context, m Method, conn *Conn, b *body) (out any, err error) {
-	if s.cfg.Observe != nil {
-		defer func(begun time.Time) { s.cfg.Observe(m.Name, time.Since(begun), err) }(time.Now())
-	}
+	begun := time.Now()
 	defer b.end()
 	c, err := s.admit(ctx, m, conn, b.req.Envelope())
+	if s.cfg.Observer != nil {
+		defer func() { s.cfg.Observer.Called(m, c, time.Since(begun), err) }()
+	}
 	var bad error
 	if b.free() {
 		bad = b.decode(m)
@@ -383,7 +397,11 @@ func (s *Server) runStream(ctx context.Context, m Method, conn *Conn, stream *St
 }
 
 func (s *Server) stream(ctx context.Context, m Method, conn *Conn, b *body, stream *Stream) (err error) {
+	begun := time.Now()
 	c, err := s.admit(ctx, m, conn, b.req.Envelope())
+	if s.cfg.Observer != nil {
+		defer func() { s.cfg.Observer.Streamed(m, c, time.Since(begun), err) }()
+	}
 	bad := s.loadSmall(ctx, m, b)
 	req := b.req
 	done, fault := s.audit(m, c, req, cmp.Or(err, c.refused))

@@ -350,6 +350,17 @@ func (b *Blocked) takeDuplicates() []*nomad.Evaluation {
 	return out
 }
 
+// Evals returns the evaluations, in no order.
+func (b *Blocked) Evals() []*nomad.Evaluation {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	out := make([]*nomad.Evaluation, 0, len(b.evals))
+	for _, e := range b.evals {
+		out = append(out, e.eval)
+	}
+	return out
+}
+
 // BlockedStats counts the evaluations in a Blocked.
 type BlockedStats struct {
 	Blocked int // all

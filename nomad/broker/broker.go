@@ -60,6 +60,8 @@ type Config struct {
 	SubsequentNackDelay time.Duration
 	// DeliveryLimit is how often an evaluation is tried. Default 3.
 	DeliveryLimit int
+	// JobLabels adds the label job to the metrics of evaluations.
+	JobLabels bool
 }
 
 func (c Config) withDefaults() Config {
@@ -170,7 +172,7 @@ func (b *Broker) enqueue(eval *nomad.Evaluation, token string) {
 		return
 	}
 	b.seq++
-	e := &entry{eval: eval, seq: b.seq, job: nomad.NamespacedID{ID: eval.JobID, Namespace: eval.Namespace}}
+	e := &entry{eval: eval, seq: b.seq, came: time.Now(), job: nomad.NamespacedID{ID: eval.JobID, Namespace: eval.Namespace}}
 	b.entries[eval.ID] = e
 	if wait := dueIn(eval); wait > 0 {
 		b.delay(e, Delay, wait)

@@ -96,6 +96,8 @@ func (b *Broker) deliver(e *entry) delivery {
 	e.move(Deliver)
 	e.deliveries++
 	e.token = nomad.NewID()
+	e.delivered = time.Now()
+	b.measure("wait_time", e, e.came)
 	b.unacked++
 	b.startNackTimer(e)
 	return delivery{e.eval, e.token}
@@ -135,6 +137,8 @@ func (b *Broker) Ack(id, token string) error {
 	if err != nil {
 		return err
 	}
+	b.measure("process_time", e, e.delivered)
+	b.measure("response_time", e, e.came)
 	b.takeBack(e)
 	e.move(Ack)
 	delete(b.entries, id)

@@ -76,6 +76,8 @@ type entry struct {
 	timer      *time.Timer       // while delayed or unacked
 	due        time.Time         // when the timer fires
 	requeue    *nomad.Evaluation // to enqueue once acknowledged
+	came       time.Time         // when it was enqueued
+	delivered  time.Time         // while unacked
 }
 
 // move makes a move that the callers have made sure exists.

@@ -2,9 +2,6 @@ package endpoint
 
 import (
 	"context"
-	"time"
-
-	"github.com/hashicorp/go-metrics"
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/internal/rpc"
@@ -16,7 +13,6 @@ import (
 // here. Of others only the node knows that, so the ticket says whether the caller has the
 // right; a caller that loses it then loses the session.
 func (s *Service) allocExec(ctx context.Context, c *rpc.Call, req *nomad.AllocExecRequest, from *rpc.Stream) error {
-	defer metrics.MeasureSince([]string{"nomad", "alloc", "exec"}, time.Now())
 	if req.AllocID == "" {
 		return nomad.ErrMissingAllocID
 	}

@@ -4,6 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"time"
+
+	"github.com/hashicorp/go-metrics"
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/internal/rpc"
@@ -16,6 +19,7 @@ func (s *Service) variableApply(ctx context.Context, c *rpc.Call, req *nomad.Var
 	if err != nil {
 		return nil, err
 	}
+	defer metrics.MeasureSince([]string{"nomad", "variables", "apply", string(entry.Op)}, time.Now())
 	resp, index, err := s.cfg.Raft.Apply(ctx, nomad.VarApplyStateRequestType, entry)
 	if err != nil && index > 0 {
 		return nil, unfit(err)

@@ -2,6 +2,7 @@ package fsm
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -165,6 +166,7 @@ func setAutopilot(s *state.Store, index uint64, req *nomad.AutopilotSetConfigReq
 
 // applyVariable answers what became of an operation on a variable.
 func applyVariable(s *state.Store, index uint64, req *nomad.VarApplyStateRequest) (any, *state.Changes, error) {
+	defer measureVariable(req.Op, time.Now())
 	out, changes, err := s.ApplyVariable(index, req)
 	if err != nil {
 		return nil, nil, err

@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"sync/atomic"
+	"time"
 
 	"github.com/hashicorp/raft"
 
@@ -177,6 +178,7 @@ func (f *FSM) apply(store *state.Store, entry *raft.Log) (any, *state.Changes, e
 	cmd := f.commands[number]
 	switch {
 	case cmd.apply != nil:
+		defer measure(number, time.Now())
 		return cmd.apply(store, entry.Index, entry.Data[1:])
 	case ignorable:
 		f.skip(number, entry.Index)

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"time"
 
+	"github.com/hashicorp/go-metrics"
 	"github.com/hashicorp/raft"
 
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -17,6 +19,7 @@ type snapshot struct{ state *state.Snapshot }
 
 // Persist implements raft.FSMSnapshot.
 func (s *snapshot) Persist(sink raft.SnapshotSink) error {
+	defer metrics.MeasureSince([]string{"nomad", "fsm", "persist"}, time.Now())
 	if err := WriteSnapshot(sink, s.state); err != nil {
 		return errors.Join(fmt.Errorf("write snapshot: %w", err), sink.Cancel())
 	}

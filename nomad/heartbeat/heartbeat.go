@@ -297,6 +297,7 @@ func (t *Timers) report(ctx context.Context, nodeID string) {
 		WriteRequest: nomad.WriteRequest{Region: t.cfg.Region},
 	}
 	t.cfg.Log.Warn("node missed its heartbeat", "node", nodeID)
+	defer metrics.MeasureSince([]string{"nomad", "heartbeat", "invalidate"}, now)
 	within, cancel := context.WithTimeout(ctx, reportWithin)
 	defer cancel()
 	err := t.cfg.RPC.Call(within, "Node.UpdateStatus", req, &nomad.NodeUpdateResponse{})

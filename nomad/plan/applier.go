@@ -119,7 +119,10 @@ func (a *Applier) Run(ctx context.Context) error {
 // commit. It returns the commit that is then on its way, nil if there is none.
 func (a *Applier) apply(ctx context.Context, s *submission, last *commit) *commit {
 	c, err := a.check(ctx, s, last)
-	if !last.wait() && err == nil {
+	waited := time.Now()
+	through := last.wait()
+	measure("outstanding_apply", waited)
+	if !through && err == nil {
 		c, err = a.check(ctx, s, nil) // it was checked on top of what did not happen
 	}
 	if err != nil {
@@ -145,10 +148,13 @@ func (a *Applier) check(ctx context.Context, s *submission, last *commit) (*cand
 	}
 	wait, cancel := context.WithTimeout(ctx, catchUp)
 	defer cancel()
+	begun := time.Now()
 	snap, err := a.cfg.Store().SnapshotAfter(wait, plan.SnapshotIndex)
+	measure("wait_for_index", begun)
 	if err != nil {
 		return nil, err
 	}
+	begun = time.Now()
 	v := view{snap: snap, ahead: last.overlay()}
 	c := &candidate{plan: plan, view: v, job: plan.Job, now: time.Now()}
 	if c.job == nil && plan.JobInfo != nil {
@@ -167,8 +173,13 @@ func (a *Applier) check(ctx context.Context, s *submission, last *commit) (*cand
 	}
 	if len(c.result.RejectedNodes) > 0 {
 		a.cfg.Log.Debug("plan rejected on nodes", "eval", plan.EvalID, "nodes", c.result.RejectedNodes)
+		countRejected(c.result.RejectedNodes)
 	}
-	if err := a.sign(ctx, c); err != nil {
+	measure("evaluate", begun)
+	begun = time.Now()
+	err = a.sign(ctx, c)
+	measure("sign_identities", begun)
+	if err != nil {
 		return nil, err
 	}
 	return c, nil
@@ -215,10 +226,13 @@ func (c *commit) overlay() *overlay {
 
 // commit starts the commit of c and answers the submission when it ended.
 func (a *Applier) commit(ctx context.Context, s *submission, c *candidate) *commit {
+	begun := time.Now()
 	out := &commit{over: newOverlay(s.plan.EvalID, c.result), done: make(chan struct{})}
+	measure("optimistic_apply", begun)
 	req := c.request()
 	go func() {
 		defer close(out.done)
+		defer measure("apply", time.Now())
 		resp, index, err := a.cfg.Raft.Apply(ctx, nomad.ApplyPlanResultsRequestType, req)
 		if failed, ok := resp.(error); ok {
 			err = errors.Join(err, failed)

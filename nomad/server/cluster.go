@@ -35,7 +35,11 @@ func (s *Server) Route(ctx context.Context, where rpc.Where, env nomad.Envelope)
 		if env.Forwarded {
 			return "", nomad.ErrNoRegionPath
 		}
-		return s.regionServer(env.Region)
+		addr, err := s.regionServer(env.Region)
+		if err == nil {
+			s.calls.Forwarded(env.Region)
+		}
+		return addr, err
 	}
 	if where != rpc.Leader || !env.Write && env.AllowStale {
 		return "", nil

@@ -157,6 +157,22 @@ type Config struct {
 	Mux rpc.Mux
 	// DialTimeout bounds the connecting to another server. It is never longer than 3 s.
 	DialTimeout time.Duration
+	// Metrics are the settings of the metrics. Default: once per second, with all labels but
+	// IDs of allocations.
+	Metrics Metrics
+}
+
+// Metrics are the settings of a server's metrics.
+type Metrics struct {
+	// Every is the interval of gauges and counters. Default 1 s.
+	Every time.Duration
+	// Allocs adds labels that have one value for each job or allocation to the metrics of
+	// evaluations and calls.
+	Allocs bool
+	// NoIdentities leaves the label identity out of the rates of calls.
+	NoIdentities bool
+	// NoDispatched leaves out the summaries of dispatched jobs.
+	NoDispatched bool
 }
 
 // complete fills in the defaults and refuses what can't be.

@@ -66,6 +66,7 @@ func (s *Server) beginTerm(ctx context.Context) (end func()) {
 		}
 	}()
 	return func() {
+		defer measureLeader("revoke_leadership", time.Now())
 		cancel()
 		<-done
 	}
@@ -76,9 +77,12 @@ func (s *Server) lead(ctx context.Context) error {
 	term, _ := s.raft.Term() // before the barrier: one that was lost since is never confirmed
 	barrier, cancel := context.WithTimeout(ctx, barrierWithin)
 	defer cancel()
+	begun := time.Now()
 	if err := s.raft.Barrier(barrier); err != nil {
 		return fmt.Errorf("wait for the log: %w", err)
 	}
+	measureLeader("barrier", begun)
+	begun = time.Now()
 	if err := s.bootstrap(ctx); err != nil {
 		return err
 	}
@@ -115,6 +119,7 @@ func (s *Server) lead(ctx context.Context) error {
 	s.term.Store(term)
 	s.leading.open()
 	defer s.leading.shut()
+	measureLeader("establish_leadership", begun)
 	s.log.Info("leading", "region", s.cfg.Region, "index", snap.Index())
 	s.finishDownNodes(ctx, snap)
 	<-ctx.Done()

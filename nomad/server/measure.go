@@ -1,53 +1,50 @@
 package server
 
 import (
-	"strings"
-	"sync"
+	"context"
 	"time"
-	"unicode"
 
 	"github.com/hashicorp/go-metrics"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/open-nomad/open-nomad/internal/rpc/meter"
+	"github.com/open-nomad/open-nomad/nomad/telemetry"
 )
 
-// measured holds the metric key of each method: "nomad", the service, the method
-// in lower case with underscores.
-var measured sync.Map // method → []string
-
-// measure counts a call and how long it took. Calls that wait for a change count
-// with their waiting, as they always have in dashboards.
-func measure(method string, took time.Duration, err error) {
-	metrics.IncrCounter([]string{"nomad", "rpc", "request"}, 1)
-	if err != nil {
-		metrics.IncrCounter([]string{"nomad", "rpc", "request_error"}, 1)
-	}
-	key, ok := measured.Load(method)
-	if !ok {
-		key, _ = measured.LoadOrStore(method, metricKey(method))
-	}
-	metrics.AddSample(key.([]string), float32(took.Seconds()*1000))
+// newMeter makes what counts the calls.
+func (s *Server) newMeter() *meter.Meter {
+	m := s.cfg.Metrics
+	return meter.ForServer(meter.Config{Every: m.Every, NoIdentities: m.NoIdentities, AllocIDs: m.Allocs})
 }
 
-// metricKey turns "Node.UpdateStatus" into nomad, client, update_status: the
-// service of nodes is called client in metrics.
-func metricKey(method string) []string {
-	service, name, _ := strings.Cut(method, ".")
-	if service == "Node" {
-		service = "Client"
-	}
-	return []string{"nomad", snake(service), snake(name)}
+// measure sets gauges and adds to counters until ctx ends.
+func (s *Server) measure(ctx context.Context) error {
+	collector := telemetry.New(telemetry.Config{
+		Every: s.cfg.Metrics.Every, Store: s.fsm.State, Log: s.raft, Broker: s.broker, Blocked: s.blocked,
+		Plans: s.plans.Queued, Nodes: s.beats.Active, Locks: s.locks.Active,
+	})
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return collector.Run(ctx) })
+	group.Go(func() error { return s.calls.Run(ctx) })
+	return group.Wait()
 }
 
-// snake writes camel case in lower case with underscores; a run of capitals stays
-// one word.
-func snake(s string) string {
-	var b strings.Builder
-	runes := []rune(s)
-	for i, r := range runes {
-		begins := i > 0 && unicode.IsUpper(r) && (!unicode.IsUpper(runes[i-1]) || i+1 < len(runes) && unicode.IsLower(runes[i+1]))
-		if begins {
-			b.WriteByte('_')
-		}
-		b.WriteRune(unicode.ToLower(r))
+// measureLeader adds the duration of a step of leadership to its metric.
+func measureLeader(step string, begun time.Time) {
+	metrics.MeasureSince([]string{"nomad", "leader", step}, begun)
+}
+
+// JobGauges sets the gauges of jobs and of evaluations, as they are now, on the leader. Other
+// servers set none: those who add up the servers' metrics count each job once.
+func (s *Server) JobGauges(set telemetry.Gauge) {
+	if !s.leading.isOpen() {
+		return
 	}
-	return b.String()
+	jobs := telemetry.Jobs
+	if s.cfg.Metrics.NoDispatched {
+		jobs = telemetry.JobsNotDispatched
+	}
+	jobs(s.fsm.State().Snapshot(), set)
+	telemetry.Blocked(s.blocked.Evals(), set)
+	telemetry.Waiting(s.broker.Delayed(), set)
 }

@@ -50,6 +50,7 @@ func (s *Server) reconcile(ctx context.Context) error {
 }
 
 func (s *Server) reconcileOnce(ctx context.Context) error {
+	defer measureLeader("reconcile", time.Now())
 	have, err := s.raft.Servers()
 	if err != nil {
 		return err

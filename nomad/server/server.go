@@ -31,6 +31,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/internal/rpc/meter"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/authz"
 	"github.com/open-nomad/open-nomad/nomad/autopilot"
@@ -84,6 +85,7 @@ type Server struct {
 	deploys   *deploy.Watcher
 	pilot     *autopilot.Pilot
 	rpc       *rpc.Server
+	calls     *meter.Meter
 	peers     *rpc.Pool
 	leading   *gate
 	term      atomic.Uint64 // for which leading is open: all before it is in state
@@ -124,7 +126,7 @@ func (s *Server) open() (err error) {
 	if s.advertise = s.cfg.RPCAdvertise; s.advertise == "" {
 		s.advertise = s.listener.Addr().String()
 	}
-	s.broker = broker.New(broker.Config{})
+	s.broker = broker.New(broker.Config{JobLabels: s.cfg.Metrics.Allocs})
 	s.blocked = broker.NewBlocked(s.broker)
 	s.purges = make(purges, 1)
 	s.observer = broker.NewObserver(s.broker, s.blocked, s.classOf)
@@ -139,6 +141,7 @@ func (s *Server) open() (err error) {
 	}
 	s.issuer = identity.New(identity.Config{Ring: s.ring, Region: s.cfg.Region, URL: s.cfg.OIDCIssuer, AnyAudience: s.cfg.AcceptAnyAudience, Audit: s.cfg.Audit})
 	s.authority = authz.New(authz.Config{Enforce: s.cfg.Access.Enabled, Store: s.fsm.State, Tokens: s.issuer, Now: time.Now, Certs: s.cfg.TLS, Log: s.log})
+	s.calls = s.newMeter()
 	self := s.asLeader()
 	s.beats = heartbeat.New(heartbeat.Config{RPC: self, Region: s.cfg.Region, MinTTL: s.cfg.MinHeartbeatTTL, Grace: s.cfg.HeartbeatGrace,
 		FailoverTTL: s.cfg.FailoverHeartbeatTTL, MaxPerSecond: s.cfg.MaxHeartbeatsPerSecond, Log: s.log})
@@ -148,7 +151,7 @@ func (s *Server) open() (err error) {
 	s.pilot = s.newPilot()
 	s.rpc, err = rpc.NewServer(rpc.Config{Methods: s.endpoints().Methods(), Auth: patient{s.authority, s.caughtUp}, Router: s, Peers: s.peers,
 		Home: s.cfg.AuthoritativeRegion, Self: s.token, Bound: endpoint.BoundNode, Raft: s.raftConns(), TLS: s.cfg.TLS,
-		Mux: s.cfg.Mux, HandshakeTimeout: s.cfg.RPCHandshakeTimeout, MaxConnsPerAddr: s.cfg.RPCMaxConnsPerClient, Observe: measure, Audit: s.audited, Log: s.log})
+		Mux: s.cfg.Mux, HandshakeTimeout: s.cfg.RPCHandshakeTimeout, MaxConnsPerAddr: s.cfg.RPCMaxConnsPerClient, Observer: s.calls, Audit: s.audited, Log: s.log})
 	if err != nil || s.alone() {
 		return err
 	}
@@ -258,6 +261,7 @@ func (s *Server) Run(ctx context.Context) error {
 	part(&answering, below, "keyring", s.followKeys)
 	part(&answering, below, "leadership", s.followLeadership)
 	part(&answering, below, "state", s.watchFSM)
+	part(&answering, below, "metrics", s.measure)
 	part(&asking, ctx, "catching up", s.catchUp)
 	part(&asking, ctx, "beginning of the cluster", s.begin)
 	part(&asking, ctx, "join", s.retryJoin)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/scheduler"
@@ -27,7 +28,10 @@ func (p *planner) write() nomad.WriteRequest { return nomad.WriteRequest{Region:
 func (p *planner) SubmitPlan(ctx context.Context, plan *nomad.Plan) (*nomad.PlanResult, scheduler.State, error) {
 	plan.EvalToken = p.token
 	var resp nomad.PlanResponse
-	if err := p.cfg.RPC.Call(ctx, "Plan.Submit", &nomad.PlanRequest{Plan: plan, WriteRequest: p.write()}, &resp); err != nil {
+	begun := time.Now()
+	err := p.cfg.RPC.Call(ctx, "Plan.Submit", &nomad.PlanRequest{Plan: plan, WriteRequest: p.write()}, &resp)
+	measure("submit_plan", begun)
+	if err != nil {
 		return nil, nil, fmt.Errorf("submit plan: %w", err)
 	}
 	if resp.Result == nil {
@@ -53,8 +57,10 @@ func (p *planner) SubmitPlan(ctx context.Context, plan *nomad.Plan) (*nomad.Plan
 // it back.
 func (p *planner) FinishEval(ctx context.Context, eval *nomad.Evaluation, follow ...*nomad.Evaluation) error {
 	req := &nomad.EvalFinishRequest{Evals: append([]*nomad.Evaluation{eval}, follow...), EvalToken: p.token, Schedulers: p.cfg.Schedulers, WriteRequest: p.write()}
+	begun := time.Now()
 	err := p.cfg.RPC.Call(ctx, "Eval.Finish", req, &p.next)
 	if p.finished = err == nil; p.finished {
+		measure("update_eval", begun)
 		return nil
 	}
 	if !errors.Is(err, nomad.ErrNoMethod) {
@@ -65,16 +71,19 @@ func (p *planner) FinishEval(ctx context.Context, eval *nomad.Evaluation, follow
 			return err
 		}
 	}
+	defer measure("update_eval", time.Now())
 	return p.send(ctx, "Eval.Update", eval)
 }
 
 // CreateEval writes an evaluation that follows this one.
 func (p *planner) CreateEval(ctx context.Context, eval *nomad.Evaluation) error {
+	defer measure("create_eval", time.Now())
 	return p.send(ctx, "Eval.Create", eval)
 }
 
 // ReblockEval lets the evaluation wait for capacity again.
 func (p *planner) ReblockEval(ctx context.Context, eval *nomad.Evaluation) error {
+	defer measure("reblock_eval", time.Now())
 	return p.send(ctx, "Eval.Reblock", eval)
 }
 

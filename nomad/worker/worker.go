@@ -100,7 +100,11 @@ func (w *Worker) dequeue(ctx context.Context) (nomad.EvalDequeueResponse, error)
 		WriteRequest: nomad.WriteRequest{Region: w.cfg.Region},
 	}
 	var resp nomad.EvalDequeueResponse
+	begun := time.Now()
 	err := w.cfg.RPC.Call(ctx, "Eval.Dequeue", req, &resp)
+	if resp.Eval != nil {
+		measure("dequeue_eval", begun)
+	}
 	return resp, err
 }
 
@@ -124,6 +128,7 @@ func (w *Worker) work(ctx context.Context, given nomad.EvalDequeueResponse) (nex
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), nackWait)
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(stopWait, cancel) })()
+	defer measure("send_ack", time.Now())
 	req := &nomad.EvalAckRequest{EvalID: eval.ID, Token: given.Token, WriteRequest: nomad.WriteRequest{Region: w.cfg.Region}}
 	if err := w.cfg.RPC.Call(last, method, req, &nomad.GenericResponse{}); err != nil {
 		log.Warn("return evaluation", "method", method, "err", err)
@@ -142,10 +147,13 @@ func (w *Worker) process(ctx context.Context, eval *nomad.Evaluation, p *planner
 	}()
 	wait, cancel := context.WithTimeout(ctx, stateWait)
 	defer cancel()
+	begun := time.Now()
 	snap, err := w.cfg.Store().SnapshotAfter(wait, index)
+	measure("wait_for_index", begun)
 	if err != nil {
 		return err
 	}
+	defer measureScheduler(eval.Type, time.Now())
 	if eval.Type == nomad.JobTypeCore {
 		if w.cfg.Core == nil {
 			return errors.New("core jobs are not processed here")

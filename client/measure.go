@@ -1,0 +1,44 @@
+package client
+
+import (
+	"context"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/open-nomad/open-nomad/client/telemetry"
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// measure sets gauges and adds to counters until ctx ends.
+func (c *Client) measure(ctx context.Context) error {
+	cfg := telemetry.Config{Every: c.cfg.Metrics.Every, Node: c.measuredNode, Allocs: c.measuredAllocs, Log: c.log}
+	if c.cfg.Metrics.Node {
+		cfg.Host = c.stats.measure
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return telemetry.New(cfg).Run(ctx) })
+	group.Go(func() error { return c.calls.Run(ctx) })
+	group.Go(func() error { return c.measureIdentity(ctx) })
+	return group.Wait()
+}
+
+// measuredNode is the node with the status and the eligibility that the servers last reported.
+func (c *Client) measuredNode() *nomad.Node {
+	n := c.node.copy()
+	if c.lastBeat.Load() > 0 {
+		n.Status = nomad.NodeStatusReady
+	}
+	if e := c.eligibility.Load(); e != nil {
+		n.SchedulingEligibility = *e
+	}
+	return n
+}
+
+func (c *Client) measuredAllocs() []telemetry.Alloc {
+	var out []telemetry.Alloc
+	for _, h := range c.allocs.all() {
+		s := h.runner.State()
+		out = append(out, telemetry.Alloc{Resources: h.runner.Alloc().AllocatedResources, Status: s.ClientStatus, Tasks: s.TaskStates})
+	}
+	return out
+}

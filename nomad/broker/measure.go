@@ -1,0 +1,19 @@
+package broker
+
+import (
+	"time"
+
+	"github.com/hashicorp/go-metrics"
+)
+
+// measure adds a duration of an evaluation to its metric. The label job, of which each job makes
+// a series, is there with Config.JobLabels only.
+func (b *Broker) measure(name string, e *entry, since time.Time) {
+	labels := make([]metrics.Label, 0, 4)
+	if b.cfg.JobLabels {
+		labels = append(labels, metrics.Label{Name: "job", Value: e.eval.JobID})
+	}
+	labels = append(labels, metrics.Label{Name: "namespace", Value: e.eval.Namespace},
+		metrics.Label{Name: "eval_type", Value: e.eval.Type}, metrics.Label{Name: "triggered_by", Value: e.eval.TriggeredBy})
+	metrics.MeasureSinceWithLabels([]string{"nomad", "broker", name}, since, labels)
+}

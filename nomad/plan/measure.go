@@ -1,0 +1,19 @@
+package plan
+
+import (
+	"time"
+
+	"github.com/hashicorp/go-metrics"
+)
+
+// measure adds the duration of a step to its metric.
+func measure(step string, begun time.Time) {
+	metrics.MeasureSince([]string{"nomad", "plan", step}, begun)
+}
+
+// countRejected counts the nodes that could not take what a plan put there.
+func countRejected(nodes []string) {
+	for _, id := range nodes {
+		metrics.IncrCounterWithLabels([]string{"nomad", "plan", "node_rejected"}, 1, []metrics.Label{{Name: "node_id", Value: id}})
+	}
+}
