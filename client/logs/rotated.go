@@ -107,8 +107,14 @@ func (s *logStream) run(ctx context.Context, r Range) error {
 	}
 }
 
-// seek goes to the range's start, which counts across all pieces.
+// seek goes to the range's start, which counts across all pieces. The end without an
+// offset is the start of the newest file, as other clients of the API expect.
 func (s *logStream) seek(pieces []piece, r Range) {
+	if r.Origin == OriginEnd && r.Offset == 0 {
+		newest := pieces[len(pieces)-1]
+		s.n, s.ino, s.offset = newest.n, newest.ino, 0
+		return
+	}
 	var total int64
 	for _, p := range pieces {
 		total += p.size

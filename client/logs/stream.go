@@ -23,7 +23,7 @@ const (
 type Range struct {
 	Origin string // OriginStart, also when empty, or OriginEnd
 	Offset int64  // from there, towards the middle
-	Limit  int64  // bytes at most, 0 for all
+	Limit  int64  // bytes at most, all when it is not above 0
 	Follow bool   // go on with what is written later
 }
 
@@ -32,8 +32,8 @@ func (r Range) check() error {
 	if r.Origin != "" && r.Origin != OriginStart && r.Origin != OriginEnd {
 		return nomad.Errorf(http.StatusBadRequest, "origin must be start or end")
 	}
-	if r.Offset < 0 || r.Limit < 0 {
-		return nomad.Errorf(http.StatusBadRequest, "offset and limit must not be negative")
+	if r.Offset < 0 {
+		return nomad.Errorf(http.StatusBadRequest, "offset must not be negative")
 	}
 	return nil
 }
@@ -104,12 +104,13 @@ func (s *fileStream) copy(ctx context.Context) (done bool, err error) {
 		}
 		n, err := s.file.ReadAt(want, s.offset)
 		if n > 0 {
+			s.offset += int64(n)
+			s.left -= int64(n)
+			// The offset of a frame is the position after its data.
 			frame := nomad.StreamFrame{Offset: s.offset, Data: want[:n], File: s.name}
 			if err := s.out.send(frame); err != nil {
 				return false, err
 			}
-			s.offset += int64(n)
-			s.left -= int64(n)
 		}
 		if errors.Is(err, io.EOF) {
 			return false, nil
