@@ -253,7 +253,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	}
 	err := a.runClient(ctx, failed)
 	if failed.Err() == nil {
-		a.leave()
+		err = errors.Join(err, a.leave())
 	}
 	endParts()
 	err = errors.Join(err, group.Wait())

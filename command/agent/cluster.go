@@ -135,25 +135,36 @@ func (s *Settings) clusterConfig(c *server.Config) (err error) {
 	return nil
 }
 
+// errInterrupted means that SIGINT ended the agent, and leave_on_interrupt is off. Tools
+// expect exit code 1 then.
+var errInterrupted = errors.New("interrupted")
+
 // leave takes the server out of its cluster before it ends, when the operator
 // wants that for the signal that ends it.
-func (a *Agent) leave() {
-	if a.server == nil || a.signals == nil {
-		return
+func (a *Agent) leave() error {
+	if a.signals == nil {
+		return nil
 	}
 	select {
 	case s := <-a.signals:
-		if s == os.Interrupt && !a.set.LeaveOnInterrupt || s == syscall.SIGTERM && !a.set.LeaveOnTerminate {
-			return
+		if s == os.Interrupt && !a.set.LeaveOnInterrupt {
+			return errInterrupted
+		}
+		if s == syscall.SIGTERM && !a.set.LeaveOnTerminate {
+			return nil
 		}
 	case <-time.After(signalLag):
-		return
+		return nil
+	}
+	if a.server == nil {
+		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), leaveLimit)
 	defer cancel()
 	if err := a.server.Leave(ctx); err != nil {
 		a.log.Warn("leave the cluster", "err", err)
 	}
+	return nil
 }
 
 // members is what the API asks of gossip, nil without a server.

@@ -25,7 +25,8 @@ func agentCommand() term.Command {
 -dev runs a server and a client in one process on 127.0.0.1 and keeps nothing. Every other agent
 needs -data-dir and at least one of -server and -client.
 
-SIGINT and SIGTERM stop the agent; its tasks go on and are found again by the next one.
+SIGINT and SIGTERM stop the agent; its tasks go on and are found again by the next one. After SIGINT
+the exit code is 1, unless leave_on_interrupt is set.
 SIGHUP reads the configuration again and takes over log_level, tls with its files, and some settings of Raft.`,
 		Setup: func(f *term.Flags) term.Run {
 			o := declare(f.FlagSet)

@@ -79,10 +79,12 @@ var boolLater = []string{"consul-auto-advertise", "consul-checks-use-advertise",
 
 // options is what the flags said.
 type options struct {
-	dev        bool
-	config     []string
-	introToken string
-	given      []keyFlag
+	dev    bool
+	config []string
+	// otherMachine makes missing files of certificates warnings.
+	otherMachine bool
+	introToken   string
+	given        []keyFlag
 }
 
 // keyFlag is one flag of flagTable with its value.
@@ -124,6 +126,7 @@ func declare(set *flag.FlagSet) *options {
 // order, then flags. It checks them too.
 func (o *options) settings() (*Settings, error) {
 	s := Default()
+	s.otherMachine = o.otherMachine
 	if o.dev {
 		s.presetDev()
 	}

@@ -18,6 +18,9 @@ type Settings struct {
 	introToken string
 	names      []string // of this machine, as the addresses of the configuration give them
 	set        map[string]place
+
+	otherMachine bool     // the files of certificates may be elsewhere
+	missing      []string // the settings whose files do not exist, with otherMachine
 }
 
 // Default returns the configuration before any file and flag.

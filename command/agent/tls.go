@@ -2,6 +2,8 @@ package agent
 
 import (
 	"errors"
+	"io/fs"
+	"os"
 	"time"
 
 	"github.com/open-nomad/open-nomad/internal/certs"
@@ -43,12 +45,26 @@ func (s *Settings) checkTLS() error {
 	}
 	var wrong *certs.SettingError
 	switch err := certs.Check(s.tlsConfig()); {
+	case s.otherMachine && errors.Is(err, fs.ErrNotExist):
+		s.missing = s.missingFiles()
 	case errors.As(err, &wrong):
 		errs = append(errs, s.fault("tls."+wrong.Setting, "%v", wrong.Err))
 	case err != nil:
 		errs = append(errs, s.fault("tls", "%v", err))
 	}
 	return errors.Join(errs...)
+}
+
+// missingFiles names the settings whose files do not exist.
+func (s *Settings) missingFiles() []string {
+	var out []string
+	for _, f := range []struct{ setting, path string }{
+		{"ca_file", s.TLS.CAFile}, {"cert_file", s.TLS.CertFile}, {"key_file", s.TLS.KeyFile}} {
+		if _, err := os.Stat(f.path); f.path != "" && errors.Is(err, fs.ErrNotExist) {
+			out = append(out, s.fault("tls."+f.setting, "%v", err).Error())
+		}
+	}
+	return out
 }
 
 // reloadTLS takes over the tls block of new settings. Region and role are those that

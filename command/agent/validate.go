@@ -17,12 +17,18 @@ func validateCommand() term.Command {
 		Name: "config validate", Args: "<path...>", MinArgs: 1, MaxArgs: -1,
 		Short: "Check configuration files of an agent",
 		Long: `Reads the files and directories in the order given, as an agent does with -config, and tells every
-fault in them. The whole must be what an agent could start with: a role, and a data_dir.`,
+fault in them. The whole must be what an agent could start with: a role, and a data_dir. Missing
+files of certificates are warnings: they may exist on another machine only.`,
 		Setup: func(*term.Flags) term.Run {
 			return func(_ context.Context, e *term.Env) error {
 				o := &options{config: e.Args}
-				if _, err := o.settings(); err != nil {
+				o.otherMachine = true
+				set, err := o.settings()
+				if err != nil {
 					return err
+				}
+				for _, w := range set.missing {
+					e.Warnf("Warning: %s", w)
 				}
 				e.Println("Configuration is valid")
 				return nil

@@ -2,6 +2,7 @@ package alloc
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -81,13 +82,13 @@ func logsCommand() term.Command {
 	return term.Command{
 		Name: "alloc logs", Alias: []string{"logs"}, Args: "<allocation> [task]", MinArgs: 1, MaxArgs: 2,
 		Short: "Print the output of a task",
-		Long:  "Prints the standard output and the standard error of a task that an allocation runs or ran.\nOnly with -stdout or -stderr is it one of them; with -f both are followed as they are written.",
+		Long:  "Prints the standard output of a task that an allocation runs or ran; with -stderr its standard error.",
 		Setup: func(f *term.Flags) term.Run {
 			l := &logs{}
 			l.declare(f)
 			f.StringVar(&l.task, "task", "", "The `task`; needed when the allocation has several.")
-			f.BoolVar(&l.stderr, "stderr", false, "Standard error only.")
-			f.BoolVar(&l.stdout, "stdout", false, "Standard output only.")
+			f.BoolVar(&l.stderr, "stderr", false, "Print the standard error.")
+			f.BoolVar(&l.stdout, "stdout", false, "Print the standard output. This is the default.")
 			f.Bool("verbose", false, "Show full IDs.")
 			return l.run
 		},
@@ -101,6 +102,9 @@ type logs struct {
 }
 
 func (l *logs) run(ctx context.Context, e *term.Env) error {
+	if l.stdout && l.stderr {
+		return errors.New("Unable to support both stdout and stderr")
+	}
 	at, err := l.alloc(ctx, e)
 	if err != nil {
 		return err
@@ -111,36 +115,11 @@ func (l *logs) run(ctx context.Context, e *term.Env) error {
 	if l.task, err = task(at.alloc, l.task); err != nil {
 		return err
 	}
-	if l.stdout == l.stderr {
-		return l.both(ctx, e, at)
-	}
 	kind := api.FSLogNameStdout
 	if l.stderr {
 		kind = api.FSLogNameStderr
 	}
 	return l.print(ctx, e, at, kind)
-}
-
-// both prints standard output, then standard error; followed, side by side.
-func (l *logs) both(ctx context.Context, e *term.Env, at found) error {
-	if !l.follow {
-		if err := l.print(ctx, e, at, api.FSLogNameStdout); err != nil {
-			return err
-		}
-		errs := *e
-		errs.Out = e.Err
-		return l.print(ctx, &errs, at, api.FSLogNameStderr)
-	}
-	done := make(chan error, 2)
-	errs := *e
-	errs.Out = e.Err
-	go func() { done <- l.print(ctx, e, at, api.FSLogNameStdout) }()
-	go func() { done <- l.print(ctx, &errs, at, api.FSLogNameStderr) }()
-	first, second := <-done, <-done
-	if first != nil {
-		return first
-	}
-	return second
 }
 
 func (l *logs) print(ctx context.Context, e *term.Env, at found, kind string) error {

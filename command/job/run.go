@@ -37,7 +37,7 @@ placed, and 1 for any other error.`,
 			f.StringVar(&o.checkIndex, "check-index", "", "Register only if the job's modify `index` is this one;\n0 for a job that must not exist.")
 			f.IntVar(&o.evalPriority, "eval-priority", 0, "The `priority` of the evaluation instead of the job's.")
 			f.BoolVar(&o.detach, "detach", false, "Print the evaluation's ID and return at once.")
-			f.BoolVar(&o.output, "output", false, "Print the job as JSON; register nothing.")
+			f.BoolVar(&o.output, "output", false, "Print the job of the file as JSON, without defaults; register nothing.")
 			f.DetailVar(&o.detail, "Print full IDs.")
 			f.BoolVar(&o.preserveCounts, "preserve-counts", false, "Keep the group counts of the running job.")
 			f.BoolVar(&o.preserveResources, "preserve-resources", false, "Keep the task resources of the running job.")
@@ -53,8 +53,7 @@ func (o *runOptions) run(ctx context.Context, e *term.Env) error {
 		return err
 	}
 	if o.output {
-		job.Canonicalize()
-		return e.JSON(map[string]*api.Job{"Job": job})
+		return o.printJob(e, job)
 	}
 	c, err := e.Client()
 	if err != nil {
@@ -72,6 +71,17 @@ func (o *runOptions) run(ctx context.Context, e *term.Env) error {
 		e.Println(e.Bold("Job Warnings:\n" + resp.Warnings + "\n"))
 	}
 	return o.follow(ctx, e, c, job, resp)
+}
+
+// printJob prints the job as the file has it, in the region and namespace of the flags.
+func (o *runOptions) printJob(e *term.Env, job *api.Job) error {
+	if ns := e.NamespaceFlag(); ns != "" {
+		job.Namespace = &ns
+	}
+	if region := e.RegionFlag(); region != "" {
+		job.Region = &region
+	}
+	return e.JSON(map[string]*api.Job{"Job": job})
 }
 
 func (o *runOptions) register(submission *api.JobSubmission) (*api.RegisterOptions, error) {

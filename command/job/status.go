@@ -23,6 +23,7 @@ func statusCommand() term.Command {
 	return term.Command{
 		Name: "job status", Args: "[job]", MaxArgs: 1,
 		Short: "Show the jobs, or one job with its allocations",
+		Long:  "-json and -t get a list, also for one job: each element has Job, Summary, Allocations,\nLatestDeployment and Evaluations.",
 		Setup: func(f *term.Flags) term.Run {
 			o := &statusOptions{}
 			f.BoolVar(&o.short, "short", false, "Show the job only, not its allocations.")
@@ -50,7 +51,7 @@ func (o *statusOptions) list(ctx context.Context, e *term.Env) error {
 		return fmt.Errorf("Error querying jobs: %w", err)
 	}
 	if o.formats.Wanted() {
-		return o.formats.Print(e, jobs)
+		return o.print(ctx, e, c, jobs...)
 	}
 	if len(jobs) == 0 {
 		e.Println("No running jobs")
@@ -66,6 +67,9 @@ func (o *statusOptions) one(ctx context.Context, e *term.Env) error {
 		return err
 	}
 	q := inNamespace(ctx, stub.Namespace)
+	if o.formats.Wanted() {
+		return o.print(ctx, e, c, stub)
+	}
 	job, _, err := c.Jobs().Info(stub.ID, q)
 	if err != nil {
 		return fmt.Errorf("Error querying job: %w", err)
@@ -77,9 +81,6 @@ func (o *statusOptions) one(ctx context.Context, e *term.Env) error {
 	evals, _, err := c.Jobs().Evaluations(stub.ID, q)
 	if err != nil {
 		return fmt.Errorf("Error querying job evaluations: %w", err)
-	}
-	if o.formats.Wanted() {
-		return o.formats.Print(e, map[string]any{"Job": job, "Allocations": allocs, "Evaluations": evals})
 	}
 	e.Println(describe(job))
 	if o.short {

@@ -89,6 +89,9 @@ func (e *Env) Namespace() string {
 // NamespaceFlag returns the namespace that the flag names, empty without it.
 func (e *Env) NamespaceFlag() string { return e.general.namespace }
 
+// RegionFlag returns the region that the flag names, empty without it.
+func (e *Env) RegionFlag() string { return e.general.region }
+
 // Region returns the region in force: flag, environment, or empty.
 func (e *Env) Region() string {
 	if e.general.region != "" {

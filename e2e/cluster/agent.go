@@ -300,6 +300,12 @@ func (a *Agent) Kill() error {
 	return nil
 }
 
+// ExitCode is that of an agent that has ended, -1 after a signal.
+func (a *Agent) ExitCode() int {
+	<-a.done
+	return a.cmd.ProcessState.ExitCode()
+}
+
 // exit tells how the process ended.
 func (a *Agent) exit() error {
 	if a.err == nil {
