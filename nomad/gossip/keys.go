@@ -123,7 +123,19 @@ func writeKeys(path string, keys [][]byte) error {
 	if err != nil {
 		return errors.Join(fmt.Errorf("write gossip keys: %w", err), os.Remove(f.Name()))
 	}
+	if err := syncDir(filepath.Dir(path)); err != nil {
+		return fmt.Errorf("write gossip keys: %w", err)
+	}
 	return nil
+}
+
+// syncDir makes the names in a directory durable.
+func syncDir(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
 }
 
 // Keys lists the keys that the members have, and how many have each.
