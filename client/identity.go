@@ -34,19 +34,25 @@ type identity struct {
 
 // loadIdentity reads what the last agent left, or makes a node that never was.
 func loadIdentity(dir, intro string, db *state.DB, log *slog.Logger) (*identity, error) {
-	id, err := persistentID(filepath.Join(dir, "client-id"))
-	if err != nil {
-		return nil, err
-	}
-	secret, err := persistentID(filepath.Join(dir, "secret-id"))
-	if err != nil {
-		return nil, err
-	}
 	token, err := db.NodeIdentity()
 	if err != nil {
 		return nil, err
 	}
 	reg, err := db.NodeRegistration()
+	if err != nil {
+		return nil, err
+	}
+	registered := reg != nil && reg.HasRegistered
+	if registered || !token.IsZero() {
+		if err := halfLost(dir); err != nil {
+			return nil, err
+		}
+	}
+	id, err := persistentID(filepath.Join(dir, "client-id"))
+	if err != nil {
+		return nil, err
+	}
+	secret, err := persistentID(filepath.Join(dir, "secret-id"))
 	if err != nil {
 		return nil, err
 	}
@@ -56,8 +62,33 @@ func loadIdentity(dir, intro string, db *state.DB, log *slog.Logger) (*identity,
 	}
 	return &identity{
 		id: id, secret: secret, intro: intro, db: db, log: log, renew: renew,
-		token: nomad.NewToken(token.Reveal(), keyID(token.Reveal())), registered: reg != nil && reg.HasRegistered,
+		token: nomad.NewToken(token.Reveal(), keyID(token.Reveal())), registered: registered,
 	}, nil
+}
+
+// ErrNoID means that the node ID or the secret ID of a registered node is missing.
+var ErrNoID = errors.New("the node has lost its ID")
+
+// halfLost refuses a registered node of which one of the two files is missing: a new ID would be
+// another node with the allocations of this one, a new secret ID would be refused by the servers.
+// Without both files the directory is that of a new node: so it is with a copied machine.
+func halfLost(dir string) error {
+	names := [...]string{"client-id", "secret-id"}
+	var lost []string
+	for _, name := range names {
+		_, err := os.Lstat(filepath.Join(dir, name))
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			lost = append(lost, filepath.Join(dir, name))
+		case err != nil:
+			return fmt.Errorf("read node identity: %w", err)
+		}
+	}
+	if len(lost) != 1 {
+		return nil
+	}
+	return fmt.Errorf("%w: %s is missing, but %s holds the state of a registered node: restore the file from a backup, "+
+		"or remove %s and %s to join as a new node", ErrNoID, lost[0], dir, names[0], names[1])
 }
 
 // persistentID returns the UUID in a file of mode 0600, made when there is none.
@@ -92,7 +123,19 @@ func writeWhole(path string, data []byte) error {
 		os.Remove(f.Name()) // what is left of the attempt
 		return fmt.Errorf("write node identity: %w", err)
 	}
+	if err := syncDir(filepath.Dir(path)); err != nil {
+		return fmt.Errorf("write node identity: %w", err)
+	}
 	return nil
+}
+
+// syncDir makes the names in a directory durable.
+func syncDir(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
 }
 
 // auth is what goes into AuthToken: the token if there is one, else the secret.

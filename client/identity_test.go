@@ -2,8 +2,13 @@ package client_test
 
 import (
 	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
+	"github.com/open-nomad/open-nomad/client"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
@@ -100,5 +105,48 @@ func TestExpiredIdentityIsReplaced(t *testing.T) {
 	defer f.mu.Unlock()
 	if states := f.updated[a.ID].TaskStates["main"]; status(f, a) != nomad.AllocClientStatusRunning || states.Restarts > 0 || f.updates == updates {
 		t.Errorf("the allocation that ran is %s, its task %+v", status(f, a), states)
+	}
+}
+
+// A registered node of which one file is missing does not become another one. Without both it
+// is a new node.
+func TestLostNodeID(t *testing.T) {
+	f := startServer(t)
+	n := start(t, config(nodeDir(t), f.addr()))
+	<-n.Ready()
+	before := n.Node().ID
+	if err := n.stop(); err != nil {
+		t.Fatal(err)
+	}
+	names := []string{filepath.Join(n.cfg.StateDir, "client-id"), filepath.Join(n.cfg.StateDir, "secret-id")}
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		if err == nil {
+			err = os.Remove(name)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := client.New(n.cfg, client.Parts{Log: slog.New(slog.DiscardHandler)}); !errors.Is(err, client.ErrNoID) || !strings.Contains(err.Error(), name) {
+			t.Errorf("New() without %s = %v, want %v", name, err, client.ErrNoID)
+		}
+		if err := os.WriteFile(name, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	same := start(t, n.cfg)
+	if <-same.Ready(); same.Node().ID != before {
+		t.Errorf("the node with its files is %s, want %s", same.Node().ID, before)
+	}
+	if err := same.stop(); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		if err := os.Remove(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if other := start(t, n.cfg); other.Node().ID == before {
+		t.Error("the node without its files has its old ID")
 	}
 }
