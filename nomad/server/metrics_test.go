@@ -5,7 +5,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hashicorp/go-metrics"
+
 	"github.com/open-nomad/open-nomad/internal/rpc/meter"
+	"github.com/open-nomad/open-nomad/nomad/server"
 )
 
 // TestMethodsAreMeasured: every metric of an RPC in the list is that of a method.
@@ -31,5 +34,28 @@ func TestMethodsAreMeasured(t *testing.T) {
 	}
 	if rows < 100 {
 		t.Errorf("the list has %d metrics of RPCs", rows)
+	}
+}
+
+// TestOnlyTheLeaderShowsJobs: those who add up the metrics of the servers count each job once.
+func TestOnlyTheLeaderShowsJobs(t *testing.T) {
+	leader, followers := split(t, cluster(t, 3, nil))
+	register(t, leader.Server, batchJob("b", 1))
+	shown := func(s *server.Server) map[string]float32 {
+		out := map[string]float32{}
+		s.JobGauges(func(key []string, val float32, _ []metrics.Label) { out[strings.Join(key, ".")] += val })
+		return out
+	}
+	got := shown(leader.Server)
+	if jobs := got["nomad.job_status.pending"] + got["nomad.job_status.running"] + got["nomad.job_status.dead"]; jobs != 1 {
+		t.Errorf("the leader shows %v jobs, want 1", jobs)
+	}
+	if _, ok := got["nomad.job_summary.queued"]; !ok {
+		t.Errorf("the leader shows %v, want the summary of the job", got)
+	}
+	for _, f := range followers {
+		if got := shown(f.Server); len(got) > 0 {
+			t.Errorf("a follower shows %v", got)
+		}
 	}
 }
