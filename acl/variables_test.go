@@ -103,6 +103,30 @@ func TestWorkloadReadsItsOwnPaths(t *testing.T) {
 	}
 }
 
+// A job ID may hold a slash, which its path does not quote: that is the one way in which jobs of a
+// namespace share a path (variables.md).
+func TestWorkloadOfAJobWithASlash(t *testing.T) {
+	a := acl.New(false)
+	slashed := &acl.Workload{Namespace: "prod", Job: "web/api", Group: "g", Task: "t"}
+	for path, want := range map[string][2]bool{ // slashed, web
+		"nomad/jobs/web/api":     {true, true},
+		"nomad/jobs/web":         {false, true},
+		"nomad/jobs/web/api/srv": {false, true},
+		"nomad/jobs/web/api/g":   {true, false},
+		"nomad/jobs/web/api/g/t": {true, false},
+		"nomad/jobs/web/other":   {false, false},
+	} {
+		for i, w := range []*acl.Workload{slashed, web} {
+			if got := asks(a, "prod", path, acl.VariableRead, w); got != want[i] {
+				t.Errorf("job %s reads %s: %v, want %v", w.Job, path, got, want[i])
+			}
+			if asks(a, "prod", path, acl.VariableWrite, w) {
+				t.Errorf("job %s writes %s", w.Job, path)
+			}
+		}
+	}
+}
+
 func TestSearchOfDeniedNamespaces(t *testing.T) {
 	deny := `namespace "pr*" { policy = "deny" }` + "\n"
 	tests := []struct {
