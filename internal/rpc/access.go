@@ -48,6 +48,16 @@ func (a *Access) NeedManagement() error {
 	return nil
 }
 
+// NeedAnywhere refuses a caller that no policy grants one of the rights of the question,
+// whatever the name of the thing.
+func (a *Access) NeedAnywhere(q acl.Question) error {
+	a.asked.Store(true)
+	if !a.Rights.AskAnywhere(q) {
+		return Denied(q)
+	}
+	return nil
+}
+
 // Denied is the error for a caller without the right.
 func Denied(q acl.Question) error {
 	return fmt.Errorf("%w: needs %s", nomad.ErrPermissionDenied, q)
@@ -148,6 +158,18 @@ func InNamespace(ops ...acl.NamespaceCapability) Check {
 		if env.Namespace == nomad.AllNamespacesSentinel {
 			a.Open()
 			return nil
+		}
+		return one.ask(a, env)
+	}}
+}
+
+// InSomeNamespace is InNamespace that refuses a caller who asks for all namespaces and has
+// the rights in none.
+func InSomeNamespace(ops ...acl.NamespaceCapability) Check {
+	one := InOneNamespace(ops...)
+	return Check{says: one.says, ask: func(a *Access, env nomad.Envelope) error {
+		if env.Namespace == nomad.AllNamespacesSentinel {
+			return a.NeedAnywhere(acl.InNamespace("", slices.Clone(ops)...))
 		}
 		return one.ask(a, env)
 	}}

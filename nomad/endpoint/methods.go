@@ -43,7 +43,7 @@ func (s *Service) jobMethods() []rpc.Method {
 		rpc.Handle("Job.Evaluate", rpc.Token, rpc.Leader, s.jobEvaluate).Needs(rpc.InOneNamespace(acl.SubmitJob, acl.EvaluateJob)),
 		rpc.Handle("Job.Stable", rpc.Token, rpc.Leader, s.jobStable).Needs(rpc.InOneNamespace(acl.SubmitJob, acl.StableJob)),
 		rpc.Handle("Job.List", rpc.Token, rpc.Leader, s.jobList).Needs(rpc.InNamespace(acl.ListJobs)),
-		rpc.Handle("Job.Statuses", rpc.Token, rpc.Leader, s.jobStatuses).Needs(rpc.InNamespace(acl.ReadJob)),
+		rpc.Handle("Job.Statuses", rpc.Token, rpc.Leader, s.jobStatuses).Needs(rpc.InSomeNamespace(acl.ReadJob)),
 		rpc.Handle("Job.GetJob", rpc.Token, rpc.Leader, s.jobGet).Needs(rpc.InOneNamespace(acl.ReadJob)),
 		rpc.Handle("Job.GetJobVersions", rpc.Token, rpc.Leader, s.jobVersions).Needs(rpc.InOneNamespace(acl.ReadJob)),
 		rpc.Handle("Job.GetJobSubmission", rpc.Token, rpc.Leader, s.jobSubmission).Needs(rpc.InOneNamespace(acl.ReadJob)),

@@ -11,6 +11,7 @@ package search
 import (
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 
 	memdb "github.com/hashicorp/go-memdb"
@@ -31,6 +32,8 @@ type source struct {
 	// namespaced says that its things are in namespaces, and that it is to be seen by
 	// who has a right in one.
 	namespaced bool
+	// named says that seeing one thing takes a right on its name.
+	named bool
 	// needs is what seeing one thing takes.
 	needs func(thing) acl.Question
 	// things are those whose ID begins with a prefix, or all.
@@ -67,7 +70,7 @@ var sources = map[nomad.Context]source{
 		things: func(snap *state.Snapshot, ws memdb.WatchSet, prefix string) iter.Seq[thing] {
 			return each(snap.NodesByPrefix(ws, prefix), func(n *nomad.Node) thing { return thing{id: n.ID, name: n.Name} })
 		}},
-	nomad.ContextNodePools: {table: state.TableNodePools, needs: func(t thing) acl.Question { return acl.InAny(acl.NodePools, t.id) },
+	nomad.ContextNodePools: {named: true, table: state.TableNodePools, needs: func(t thing) acl.Question { return acl.InAny(acl.NodePools, t.id) },
 		things: func(snap *state.Snapshot, ws memdb.WatchSet, _ string) iter.Seq[thing] {
 			return each(snap.NodePools(ws), func(p *nomad.NodePool) thing { return thing{id: p.Name, name: p.Name} })
 		}},
@@ -75,14 +78,23 @@ var sources = map[nomad.Context]source{
 		things: func(snap *state.Snapshot, ws memdb.WatchSet, _ string) iter.Seq[thing] {
 			return each(snap.Quotas(ws), func(q *nomad.QuotaSpec) thing { return thing{id: q.Name, name: q.Name} })
 		}},
-	nomad.ContextNamespaces: {table: state.TableNamespaces, needs: func(t thing) acl.Question { return acl.InAny(acl.Namespaces, t.id) },
+	nomad.ContextNamespaces: {named: true, table: state.TableNamespaces, needs: func(t thing) acl.Question { return acl.InAny(acl.Namespaces, t.id) },
 		things: func(snap *state.Snapshot, ws memdb.WatchSet, _ string) iter.Seq[thing] {
 			return each(snap.Namespaces(ws), func(n *nomad.Namespace) thing { return thing{id: n.Name, name: n.Name} })
 		}},
 }
 
-// absent are contexts whose things this version does not have.
-var absent = []nomad.Context{nomad.ContextScalingPolicies, nomad.ContextPlugins, nomad.ContextVolumes, nomad.ContextHostVolumes}
+// absent are contexts whose things this version does not have, and what seeing one takes.
+var absent = map[nomad.Context]source{
+	nomad.ContextPlugins: {needs: func(thing) acl.Question { return acl.Question{Kind: acl.Plugins, Rights: []string{"list"}} }},
+	nomad.ContextScalingPolicies: {namespaced: true, needs: func(t thing) acl.Question {
+		return acl.InNamespace(t.namespace, acl.ListScalingPolicies, acl.ReadJob)
+	}},
+	nomad.ContextVolumes: {namespaced: true, needs: func(t thing) acl.Question {
+		return acl.InNamespace(t.namespace, acl.CSIListVolume, acl.CSIReadVolume, acl.ListJobs)
+	}},
+	nomad.ContextHostVolumes: {namespaced: true, needs: func(t thing) acl.Question { return acl.InNamespace(t.namespace, acl.HostVolumeRead) }},
+}
 
 // parts are the contexts of what stands in jobs.
 var parts = []nomad.Context{nomad.ContextGroups, nomad.ContextServices, nomad.ContextTasks, nomad.ContextImages, nomad.ContextCommands, nomad.ContextClasses}
@@ -115,7 +127,9 @@ func (f *Finder) asked(c nomad.Context, fuzzy bool) ([]nomad.Context, error) {
 	for name := range sources {
 		all = append(all, name)
 	}
-	all = append(all, absent...)
+	for name := range absent {
+		all = append(all, name)
+	}
 	if fuzzy {
 		all = append(all, parts...)
 	}
@@ -135,23 +149,35 @@ func (f *Finder) asked(c nomad.Context, fuzzy bool) ([]nomad.Context, error) {
 	return nil, nomad.Errorf(400, "there is no context %q to search", c)
 }
 
-// open refuses who has no right to what a context holds, wherever that depends on no name.
+// open refuses a caller that can see nothing of what a context holds.
 func (f *Finder) open(c nomad.Context) error {
-	for _, p := range parts {
-		if c == p {
-			c = nomad.ContextJobs
-		}
+	if slices.Contains(parts, c) {
+		c = nomad.ContextJobs
 	}
 	s, ok := sources[c]
+	if !ok {
+		s = absent[c]
+	}
 	everywhere := f.Namespace == nomad.AllNamespacesSentinel
 	switch {
-	case !ok || s.namespaced && everywhere || c == nomad.ContextNodePools || c == nomad.ContextNamespaces:
-		return nil
-	case c != nomad.ContextVariables:
-		return f.Access.Need(s.needs(thing{namespace: f.Namespace}))
-	case !f.Access.AllowsSearch(f.Namespace):
-		return fmt.Errorf("%w: needs list of a variable in namespace %q", nomad.ErrPermissionDenied, f.Namespace)
+	case c == nomad.ContextVariables:
+		return f.openVariables(everywhere)
+	case s.named || s.namespaced && everywhere:
+		return f.Access.NeedAnywhere(s.needs(thing{}))
 	}
+	return f.Access.Need(s.needs(thing{namespace: f.Namespace}))
+}
+
+// openVariables is open for variables, which a workload lists without a policy.
+func (f *Finder) openVariables(everywhere bool) error {
+	list := acl.OfVariable("", "", acl.VariableList)
+	switch {
+	case !everywhere && !f.Access.AllowsSearch(f.Namespace):
+		return fmt.Errorf("%w: needs list of a variable in namespace %q", nomad.ErrPermissionDenied, f.Namespace)
+	case everywhere && f.Access.Workload == nil && f.Access.NeedAnywhere(list) != nil:
+		return fmt.Errorf("%w: needs list of a variable", nomad.ErrPermissionDenied)
+	}
+	f.Access.Open() // each variable is asked for
 	return nil
 }
 

@@ -181,11 +181,16 @@ func (s *Server) ownToken(r *request) (any, error) {
 }
 
 // ownPolicies lists the policies of the caller: of a task those that are for workloads
-// like it, which one method tells, of a token another.
+// like it, which one method tells, of a token another. Without a token it refuses.
 func (s *Server) ownPolicies(r *request) (any, error) {
 	if strings.Count(r.token(), ".") != 2 { // no JWT
 		return read("ACL.ListPolicies", noFields[nomad.ACLPolicyListRequest],
-			func(o *nomad.ACLPolicyListResponse) (any, error) { return o.Policies, nil })(r)
+			func(o *nomad.ACLPolicyListResponse) (any, error) {
+				if r.token() == "" {
+					return nil, nomad.ErrPermissionDenied
+				}
+				return o.Policies, nil
+			})(r)
 	}
 	return read("ACL.GetClaimPolicies", noFields[nomad.GenericRequest], func(o *nomad.ACLPolicySetResponse) (any, error) {
 		out := []*nomad.ACLPolicyListStub{}

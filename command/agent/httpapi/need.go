@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 
 	"github.com/open-nomad/open-nomad/acl"
@@ -45,10 +44,7 @@ func (a *asking) inNamespace(namespace string, ops []acl.NamespaceCapability) er
 
 // anywhere asks whether some thing of the kind may have the right.
 func (a *asking) anywhere(q acl.Question) error {
-	if !a.access.Rights.AskAnywhere(q) {
-		return fmt.Errorf("%w: needs %s", nomad.ErrPermissionDenied, q)
-	}
-	return nil
+	return a.access.NeedAnywhere(q)
 }
 
 // all asks for each of the needs.
