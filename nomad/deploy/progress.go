@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/scheduler/reconcile"
 )
 
 // action is what a deployment needs now: a move, or an evaluation with or without
@@ -45,7 +46,7 @@ func (p *progress) decide(d *nomad.Deployment, allocs iter.Seq[*nomad.Allocation
 	if !deadline.IsZero() && !now.Before(deadline) {
 		return &action{event: Deadline}, time.Time{}
 	}
-	seen := p.look(d, allocs)
+	seen := p.look(d, allocs, now)
 	switch {
 	case seen.hopeless:
 		return &action{event: Unhealthy}, time.Time{}
@@ -59,11 +60,11 @@ func (p *progress) decide(d *nomad.Deployment, allocs iter.Seq[*nomad.Allocation
 type sight struct {
 	healthy  uint64   // index of the newest report of a healthy one
 	replace  []string // unhealthy ones that are not marked yet
-	hopeless bool     // one is unhealthy in a group that gives no time
+	hopeless bool     // one is unhealthy and no other is going to replace it
 	room     bool     // a group has fewer than it should have
 }
 
-func (p *progress) look(d *nomad.Deployment, allocs iter.Seq[*nomad.Allocation]) sight {
+func (p *progress) look(d *nomad.Deployment, allocs iter.Seq[*nomad.Allocation], now time.Time) sight {
 	var s sight
 	live := make(map[string]int)
 	for a := range allocs {
@@ -81,7 +82,7 @@ func (p *progress) look(d *nomad.Deployment, allocs iter.Seq[*nomad.Allocation])
 		group := d.TaskGroups[a.TaskGroup]
 		switch {
 		case group == nil || a.ServerTerminalStatus() || a.NextAllocation != "":
-		case group.ProgressDeadline == 0:
+		case group.ProgressDeadline == 0, failedForGood(a, now):
 			s.hopeless = true
 		case !p.replaced[a.ID] && !marked(a):
 			s.replace = append(s.replace, a.ID)
@@ -95,8 +96,19 @@ func (p *progress) look(d *nomad.Deployment, allocs iter.Seq[*nomad.Allocation])
 	return s
 }
 
+// failedForGood reports whether an allocation failed and may not be rescheduled.
+func failedForGood(a *nomad.Allocation, now time.Time) bool {
+	if a.ClientStatus != nomad.AllocClientStatusFailed || isSet(a.DesiredTransition.ForceReschedule) || a.Job == nil {
+		return false
+	}
+	group := a.Job.TaskGroup(a.TaskGroup)
+	return group != nil && !reconcile.MayReschedule(a, group.ReschedulePolicy, now)
+}
+
+func isSet(b *bool) bool { return b != nil && *b }
+
 func marked(a *nomad.Allocation) bool {
-	return a.DesiredTransition.Reschedule != nil && *a.DesiredTransition.Reschedule
+	return isSet(a.DesiredTransition.Reschedule)
 }
 
 // complete says whether every group has its healthy allocations.

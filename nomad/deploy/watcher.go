@@ -20,7 +20,8 @@
 //
 // A group makes progress when one of its allocations becomes healthy; state then
 // moves RequireProgressBy. A deployment with unhealthy allocations fails at once
-// if its group has no progress deadline, otherwise when that passes.
+// if its group has no progress deadline, or if one failed and its reschedule policy
+// allows no other; otherwise when the deadline passes.
 //
 // The watcher runs on the leader only: one goroutine that looks for deployments
 // and one for each that is active. They wait on watches of state, never by polling.

@@ -211,6 +211,40 @@ func TestUnhealthyWithoutTimeFails(t *testing.T) {
 	})
 }
 
+// An allocation that failed and may not be rescheduled ends the deployment before its
+// progress deadline; one that may does not.
+func TestFailedForGood(t *testing.T) {
+	for name, tc := range map[string]struct {
+		policy *nomad.ReschedulePolicy
+		events int
+		want   string
+	}{
+		"no attempts":         {&nomad.ReschedulePolicy{}, 0, nomad.DeploymentStatusFailed},
+		"one attempt":         {&nomad.ReschedulePolicy{Attempts: 1, Interval: time.Hour}, 0, nomad.DeploymentStatusRunning},
+		"the attempt is used": {&nomad.ReschedulePolicy{Attempts: 1, Interval: time.Hour}, 1, nomad.DeploymentStatusFailed},
+		"unlimited":           {&nomad.ReschedulePolicy{Unlimited: true}, 3, nomad.DeploymentStatusRunning},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rollout(t, 10*time.Minute, func(w *world, _ *nomad.Allocation) {
+				job := nomad.Copy(w.job)
+				job.TaskGroup("g").ReschedulePolicy = tc.policy
+				a := w.Alloc(t, job, w.node, func(a *nomad.Allocation) {
+					a.DeploymentID, a.CreateTime, a.RescheduleTracker = w.id, time.Now().UnixNano(), &nomad.RescheduleTracker{}
+					for range tc.events {
+						a.RescheduleTracker.Events = append(a.RescheduleTracker.Events, &nomad.RescheduleEvent{RescheduleTime: time.Now().UnixNano()})
+					}
+				})
+				update, healthy := *a, false
+				update.ClientStatus = nomad.AllocClientStatusFailed
+				update.DeploymentStatus = &nomad.AllocDeploymentStatus{Healthy: &healthy, Timestamp: time.Now()}
+				w.Must(t, nomad.AllocClientUpdateRequestType, &nomad.AllocUpdateRequest{Alloc: []*nomad.Allocation{&update}})
+				synctest.Wait()
+				w.wantStatus(tc.want, "")
+			})
+		})
+	}
+}
+
 func TestByHand(t *testing.T) {
 	rollout(t, 10*time.Minute, func(w *world, first *nomad.Allocation) {
 		ctx := w.t.Context()

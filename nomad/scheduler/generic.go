@@ -28,9 +28,7 @@ func (g *generic) Process(ctx context.Context, eval *nomad.Evaluation) error {
 func (g *generic) attempt(ctx context.Context) (done, progress bool, err error) {
 	c, req := g.view()
 	result := reconcile.Generic(req)
-	if result.Created != nil {
-		g.deployment = result.Created.ID
-	}
+	g.deployment = followed(result, req)
 	if err := g.followups(ctx, result); err != nil {
 		return false, false, err
 	}
@@ -43,6 +41,20 @@ func (g *generic) attempt(ctx context.Context) (done, progress bool, err error) 
 		g.place(d, result)
 	}
 	return g.submit(ctx, d)
+}
+
+// followed returns the ID of the deployment that callers follow after the evaluation: the
+// one in progress, or the one of this version of the job that failed.
+func followed(r *reconcile.Result, req *reconcile.Request) string {
+	d := r.Deployment
+	if d == nil {
+		d = req.Deployment
+		if d == nil || d.Status != nomad.DeploymentStatusFailed || req.Job.Stopped() ||
+			d.JobCreateIndex != req.Job.CreateIndex || d.JobVersion != req.Job.Version {
+			return ""
+		}
+	}
+	return d.ID
 }
 
 // followups creates the evaluations that the plan's allocations will name. A

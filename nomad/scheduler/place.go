@@ -24,7 +24,6 @@ func (b *base) build(p *reconcile.Placement, o *option, m *nomad.AllocMetric, de
 	}
 	if deployment != nil && deployment.TaskGroups[p.Group.Name] != nil {
 		a.DeploymentID = deployment.ID
-		b.deployment = deployment.ID
 	}
 	if prev := p.Previous; prev != nil {
 		a.PreviousAllocation = prev.ID

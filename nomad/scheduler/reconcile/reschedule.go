@@ -52,6 +52,12 @@ func (r *Reschedule) Tracker(prev *nomad.Allocation, now time.Time) *nomad.Resch
 	return &nomad.RescheduleTracker{Events: events, LastReschedule: nomad.LastRescheduleSuccess}
 }
 
+// MayReschedule reports whether a failed allocation may be replaced, now or later.
+func MayReschedule(a *nomad.Allocation, p *nomad.ReschedulePolicy, now time.Time) bool {
+	_, _, ok := due(a, p, now)
+	return ok
+}
+
 // due returns when the policy lets a failed allocation be replaced and the
 // delay that led there; ok is false when no attempt is left.
 func due(a *nomad.Allocation, p *nomad.ReschedulePolicy, now time.Time) (at time.Time, delay time.Duration, ok bool) {
