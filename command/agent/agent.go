@@ -166,7 +166,7 @@ func (a *Agent) openClient() error {
 		return err
 	}
 	a.super = supervise.NewClient(filepath.Join(cfg.StateDir, "supervise"), a.log)
-	own := []string{cfg.StateDir, filepath.Join(a.data.path, "server")}
+	own := a.ownDirs(cfg.StateDir, cfg.AllocDir)
 	parts := client.Parts{Drivers: a.set.drivers(a.log, a.super, own), API: a.api.TaskSocket(), TLS: a.certs, Log: a.log}
 	if a.server != nil {
 		parts.Server = a.server

@@ -39,7 +39,7 @@ func (g *ground) startHost(block string, env ...string) *host {
 	h := &host{ground: g, slice: filepath.Base(g.dir) + ".slice"}
 	user, self := g.lowerAgent(self)
 	cfg := filepath.Join(g.dir, "agent.hcl")
-	text := fmt.Sprintf("client {\n  cgroup_parent = %q\n  %s\n}\nplugin \"exec2\" {\n  config {\n    unveil_by_task = true\n    unveil_paths = [\"rx:%s/granted\"]\n    %s\n  }\n}\n", h.slice, g.clientBlock, g.dir, block)
+	text := fmt.Sprintf("client {\n  cgroup_parent = %q\n  %s\n}\nplugin \"exec2\" {\n  config {\n    unveil_by_task = true\n    unveil_paths = [\"rx:%s/granted\"]\n    %s\n  }\n}\naudit {\n  enabled = true\n}\n", h.slice, g.clientBlock, g.dir, block)
 	if err := os.WriteFile(cfg, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -82,6 +82,7 @@ var fileOperations = []Operation{
 	{Name: "files/etc-shadow", try: opener(unix.O_RDONLY, fixed("/etc/shadow"))},
 	{Name: "files/agent-data", try: opener(unix.O_RDONLY|unix.O_DIRECTORY, func(t *Targets) string { return t.DataDir })},
 	{Name: "files/agent-state", try: opener(unix.O_RDONLY, func(t *Targets) string { return filepath.Join(t.DataDir, "client/state.db") })},
+	{Name: "files/agent-audit-mode", try: func(t *Targets) error { return unix.Chmod(filepath.Join(t.DataDir, "audit/audit.log"), 0o600) }},
 	{Name: "files/agent-allocations", try: opener(unix.O_RDONLY|unix.O_DIRECTORY, func(t *Targets) string { return filepath.Join(t.DataDir, "alloc") })},
 	{Name: "files/setuid-program", try: func(t *Targets) error {
 		out, err := exec.Command(t.Setuid, "uid").Output()

@@ -34,6 +34,7 @@ var rootless = []situation{
 		{"neighbour/api-socket", pathOnly + ". It asks for a token"},
 		{"own/log-pipe-read", "only init could keep the pipe open for reading in the task's stead, and there is no PID namespace"},
 		{"own/log-", sameFiles}, {"own/replace-logs", sameFiles}, {"mate/log-", sameFiles},
+		{"files/agent-audit-mode", "the task has the agent's user, and there is no mount namespace to hide the file. Its content is closed"},
 		{"identity/bounding-set", "an ordinary user cannot change it; no_new_privs keeps every program from using it"},
 	}, withoutRoot...)},
 }
