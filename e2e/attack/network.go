@@ -145,6 +145,7 @@ var connectOperations = []Operation{
 	})},
 	{Name: "connect/user-session", try: func(t *Targets) error { return connectUnix(t.SessionSocket, unix.SOCK_STREAM) }},
 	{Name: "connect/supervisor", try: func(t *Targets) error { return connectUnix(t.SupervisorSocket, unix.SOCK_STREAM) }},
+	{Name: "connect/start-by-supervisor", try: startBySupervisor},
 	{Name: "connect/docker", try: func(t *Targets) error { return connectUnix("/var/run/docker.sock", unix.SOCK_STREAM) }},
 	{Name: "connect/d-bus", try: func(t *Targets) error { return connectUnix("/run/dbus/system_bus_socket", unix.SOCK_STREAM) }},
 	{Name: "connect/own-api", Why: "the task's own API socket, for its own identity", try: func(*Targets) error {
