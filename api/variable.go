@@ -148,7 +148,7 @@ func (vars *Variables) CheckedUpdate(v *Variable, qo *WriteOptions) (*Variable, 
 
 func (vars *Variables) store(v *Variable, query string, qo *WriteOptions) (*Variable, *WriteMeta, error) {
 	out := new(Variable)
-	meta, err := vars.client.put(variablePath(v.Path)+query, v, out, qo)
+	meta, err := vars.client.put(variablePath(v.Path)+query, cleaned(v), out, qo)
 	if err != nil {
 		return nil, nil, conflict(err, v.ModifyIndex)
 	}
@@ -247,7 +247,7 @@ func (vars *Variables) ReleaseLock(v *Variable, qo *WriteOptions) (*Variable, *W
 
 func (vars *Variables) lock(v *Variable, op string, qo *WriteOptions) (*Variable, *WriteMeta, error) {
 	out := new(Variable)
-	meta, err := vars.client.put(variablePath(v.Path)+"?"+op, v, out, qo)
+	meta, err := vars.client.put(variablePath(v.Path)+"?"+op, cleaned(v), out, qo)
 	if err != nil {
 		return nil, nil, lockConflict(err)
 	}
@@ -257,7 +257,7 @@ func (vars *Variables) lock(v *Variable, op string, qo *WriteOptions) (*Variable
 // RenewLock keeps the lock whose ID the variable has for another TTL.
 func (vars *Variables) RenewLock(v *Variable, qo *WriteOptions) (*VariableMetadata, *WriteMeta, error) {
 	out := new(VariableMetadata)
-	meta, err := vars.client.put(variablePath(v.Path)+"?lock-renew", v, out, qo)
+	meta, err := vars.client.put(variablePath(v.Path)+"?lock-renew", cleaned(v), out, qo)
 	if err != nil {
 		return nil, nil, lockConflict(err)
 	}
@@ -271,9 +271,17 @@ func lockConflict(err error) error {
 	return err
 }
 
-// variablePath is the path of a request for a variable; slashes stay.
+// cleaned returns the variable with the path that requests for it have.
+func cleaned(v *Variable) *Variable {
+	out := *v
+	out.Path = strings.Trim(v.Path, " /")
+	return &out
+}
+
+// variablePath is the path of a request for a variable. Slashes inside it stay; agents
+// redirect paths that begin with one.
 func variablePath(path string) string {
-	parts := strings.Split(path, "/")
+	parts := strings.Split(strings.Trim(path, " /"), "/")
 	for i := range parts {
 		parts[i] = url.PathEscape(parts[i])
 	}

@@ -122,6 +122,10 @@ func (s *Server) answer(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	path := req.URL.EscapedPath()
+	if strings.Contains(path, "//") {
+		redirect(w, req, path)
+		return
+	}
 	rt, param, allowed := s.routes.match(req.Method, path)
 	switch {
 	case rt != nil:
@@ -137,6 +141,19 @@ func (s *Server) answer(w http.ResponseWriter, req *http.Request) {
 		allowOrigin(w.Header())
 	}
 	s.serve(w, req, rt, param)
+}
+
+// redirect leads to the path without repeated slashes, with the method and the body. A
+// slash that is escaped belongs to a name and stays.
+func redirect(w http.ResponseWriter, req *http.Request, path string) {
+	for strings.Contains(path, "//") {
+		path = strings.ReplaceAll(path, "//", "/")
+	}
+	if req.URL.RawQuery != "" {
+		path += "?" + req.URL.RawQuery
+	}
+	w.Header().Set("Location", path) // of this agent: it begins with one slash
+	w.WriteHeader(http.StatusTemporaryRedirect)
 }
 
 // head sets what every reply has.
