@@ -117,6 +117,7 @@ func TestEveryMethodOfANodeAsks(t *testing.T) {
 		}, []string{"both", "all"}}, // the driver isolates nothing
 		{"ClientStats.Stats", func() rpc.Request { return &nomad.NodeSpecificRequest{NodeID: g.NodeID()} }, []string{"nodes", "nodes write", "all"}},
 		{"NodeIdentity.Get", func() rpc.Request { return &nomad.NodeIdentityGetReq{NodeID: g.NodeID()} }, []string{"nodes", "nodes write", "all"}},
+		{"NodeMeta.Read", func() rpc.Request { return &nomad.NodeSpecificRequest{NodeID: g.NodeID()} }, []string{"nodes", "nodes write", "all"}},
 		{"NodeIdentity.Renew", func() rpc.Request { return &nomad.NodeIdentityRenewReq{NodeID: g.NodeID()} }, []string{"nodes write", "all"}},
 		{"ClientAllocations.GarbageCollectAll", func() rpc.Request { return &nomad.NodeSpecificRequest{NodeID: g.NodeID()} }, []string{"nodes write", "all"}},
 	} {

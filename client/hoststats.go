@@ -58,7 +58,7 @@ func (h *hostStats) measure() (*nomad.HostStats, error) {
 	}
 	return &nomad.HostStats{
 		Memory: mem, CPU: cpus,
-		HostDiskStats: diskStats(), AllocDirStats: diskOf("", h.allocDir),
+		DiskStats: diskStats(), AllocDirStats: diskOf("", h.allocDir),
 		Uptime: uptime(), Timestamp: time.Now().UnixNano(),
 		CPUTicksConsumed: busy * h.mhz,
 	}, nil

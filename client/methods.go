@@ -21,6 +21,7 @@ func (c *Client) methods() []answered {
 		answer("ClientStats.Stats", "ClientStats.Stats", ofNode(c, func(r *nomad.NodeSpecificRequest) string { return r.NodeID }, acl.ToRead(acl.Nodes)), c.clientStats),
 		answer("FileSystem.List", "FileSystem.List", ofAlloc(c, func(r *nomad.FsListRequest) string { return r.AllocID }, acl.ReadFS), c.fsList),
 		answer("FileSystem.Stat", "FileSystem.Stat", ofAlloc(c, func(r *nomad.FsStatRequest) string { return r.AllocID }, acl.ReadFS), c.fsStat),
+		answer("NodeMeta.Read", "NodeMeta.Read", ofNode(c, func(r *nomad.NodeSpecificRequest) string { return r.NodeID }, acl.ToRead(acl.Nodes)), c.metaRead),
 		answer("NodeIdentity.Get", "NodeIdentity.Get", ofNode(c, func(r *nomad.NodeIdentityGetReq) string { return r.NodeID }, acl.ToRead(acl.Nodes)), c.identityGet),
 		answer("NodeIdentity.Renew", "NodeIdentity.Renew", ofNode(c, func(r *nomad.NodeIdentityRenewReq) string { return r.NodeID }, acl.ToWrite(acl.Nodes)), c.identityRenew),
 		{relayed: rpc.Handle("NodeIdentity.Session", rpc.Token, rpc.Here, c.identitySession).Needs(rpc.Good)}, // servers ask for themselves

@@ -1,10 +1,12 @@
 package client
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"sync"
 
+	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
@@ -83,4 +85,13 @@ func newNode(cfg *Config, id *identity, session *nomad.NodeSession, volumes map[
 		Drivers: map[string]*nomad.DriverInfo{}, HostVolumes: volumes, NodeMaxAllocs: cfg.NodeMaxAllocs,
 		SchedulingEligibility: eligibility, Status: nomad.NodeStatusInit,
 	}
+}
+
+// metaRead returns the metadata of the node. Nothing changes it while the agent runs, so none is dynamic.
+func (c *Client) metaRead(context.Context, *rpc.Call, *nomad.NodeSpecificRequest) (*nomad.NodeMetaResponse, error) {
+	static := maps.Clone(c.cfg.Meta)
+	if static == nil {
+		static = map[string]string{}
+	}
+	return &nomad.NodeMetaResponse{Meta: c.node.copy().Meta, Dynamic: map[string]*string{}, Static: static}, nil
 }

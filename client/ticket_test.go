@@ -70,6 +70,7 @@ func (g guarded) relays() map[string]func() (rpc.Request, string) {
 		}),
 		"ClientStats.Stats":  ofNode(func() rpc.Request { return &nomad.NodeSpecificRequest{NodeID: g.NodeID()} }),
 		"NodeIdentity.Get":   ofNode(func() rpc.Request { return &nomad.NodeIdentityGetReq{NodeID: g.NodeID()} }),
+		"NodeMeta.Read":      ofNode(func() rpc.Request { return &nomad.NodeSpecificRequest{NodeID: g.NodeID()} }),
 		"NodeIdentity.Renew": ofNode(func() rpc.Request { return &nomad.NodeIdentityRenewReq{NodeID: g.NodeID()} }),
 	}
 }

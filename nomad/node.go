@@ -398,6 +398,14 @@ type NodeServerInfo struct {
 	Datacenter       string
 }
 
+// NodeMetaResponse is the reply of NodeMeta.Read. Meta is Static with the changes of
+// Dynamic: a nil value there removes the key.
+type NodeMetaResponse struct {
+	Meta    map[string]string
+	Dynamic map[string]*string
+	Static  map[string]string
+}
+
 // NodeSpecificRequest is the request of ClientAllocations.GarbageCollectAll, ClientStats.Stats, Node.GetAllocs, Node.GetClientAllocs, Node.GetNode, NodeMeta.Read, Status.HasNodeConn, Allocations.GarbageCollectAll, ClientStats.Stats and NodeMeta.Read.
 type NodeSpecificRequest struct {
 	NodeID   string

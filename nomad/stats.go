@@ -99,7 +99,7 @@ type HostMemoryStats struct {
 type HostStats struct {
 	Memory           *HostMemoryStats
 	CPU              []*HostCPUStats
-	HostDiskStats    []*HostDiskStats
+	DiskStats        []*HostDiskStats
 	AllocDirStats    *HostDiskStats
 	DeviceStats      []*DeviceGroupStats
 	Uptime           uint64

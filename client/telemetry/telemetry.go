@@ -169,7 +169,7 @@ func (c *Collector) machine(labels []metrics.Label, h *nomad.HostStats) {
 		gauge(of, cpu.TotalTicks, "host", "cpu", "total_ticks")
 		metrics.IncrCounterWithLabels([]string{"client", "host", "cpu", "total_ticks_count"}, float32(cpu.TotalTicks*between.Seconds()), of)
 	}
-	for _, d := range h.HostDiskStats {
+	for _, d := range h.DiskStats {
 		of := append(labels, metrics.Label{Name: "disk", Value: d.Device})
 		gauge(of, float64(d.Size), "host", "disk", "size")
 		gauge(of, float64(d.Used), "host", "disk", "used")

@@ -117,6 +117,20 @@ func (a *Agent) SetServers(addrs []string) error {
 	return nil
 }
 
+// Schedulers is the state of the scheduler workers, nil without a server.
+func (a *Agent) Schedulers() *httpapi.Schedulers {
+	if a.server == nil {
+		return nil
+	}
+	out := &httpapi.Schedulers{ServerID: a.server.Self().Name, Enabled: []string{}, Workers: []httpapi.SchedulerWorker{}}
+	for _, w := range a.server.Workers() {
+		out.Enabled = w.Schedulers
+		out.Workers = append(out.Workers, httpapi.SchedulerWorker{ID: w.ID, Enabled: w.Schedulers, Status: w.Status, Workload: w.Workload,
+			Started: w.Started.UTC().Format(time.RFC3339Nano)})
+	}
+	return out
+}
+
 // NodeID is the ID of the client's node, empty without one.
 func (a *Agent) NodeID() string {
 	if a.client == nil {

@@ -178,6 +178,8 @@ func (s *Service) relayMethods() []rpc.Method {
 		relayStream(s, "FileSystem.Stream", allocTarget(func(r *nomad.FsStreamRequest) string { return r.AllocID }, acl.ReadFS)),
 		relay[nomad.NodeSpecificRequest, nomad.ClientStatsResponse](s, "ClientStats.Stats", "ClientStats.Stats",
 			nodeTarget(func(r *nomad.NodeSpecificRequest) string { return r.NodeID }, acl.ToRead(acl.Nodes))),
+		relay[nomad.NodeSpecificRequest, nomad.NodeMetaResponse](s, "NodeMeta.Read", "NodeMeta.Read",
+			nodeTarget(func(r *nomad.NodeSpecificRequest) string { return r.NodeID }, acl.ToRead(acl.Nodes))),
 		relay[nomad.NodeIdentityGetReq, nomad.NodeIdentityGetResp](s, "NodeIdentity.Get", "NodeIdentity.Get",
 			nodeTarget(func(r *nomad.NodeIdentityGetReq) string { return r.NodeID }, acl.ToRead(acl.Nodes))),
 		relay[nomad.NodeIdentityRenewReq, nomad.NodeIdentityRenewResp](s, "NodeIdentity.Renew", "NodeIdentity.Renew",

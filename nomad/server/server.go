@@ -91,6 +91,7 @@ type Server struct {
 	term      atomic.Uint64 // for which leading is open: all before it is in state
 	caughtUp  *gate         // opened once: what was in the log at the start is in state
 	pauses    chan func()   // each runs while nothing of the leader does
+	pool      []*worker.Worker
 	closing   sync.Once
 
 	gossip atomic.Pointer[gossip.Pool] // nil while, or when, it takes no part
@@ -149,6 +150,7 @@ func (s *Server) open() (err error) {
 	s.plans = plan.New(plan.Config{Store: s.fsm.State, Raft: s.raft, Minter: s.issuer, Evals: s.broker, Log: s.log})
 	s.deploys = deploy.New(deploy.Config{Store: s.fsm.State, Raft: s.raft, Log: s.log})
 	s.pilot = s.newPilot()
+	s.pool = s.newWorkers()
 	s.rpc, err = rpc.NewServer(rpc.Config{Methods: s.endpoints().Methods(), Auth: patient{s.authority, s.caughtUp}, Router: s, Peers: s.peers,
 		Home: s.cfg.AuthoritativeRegion, Self: s.token, Bound: endpoint.BoundNode, Raft: s.raftConns(), TLS: s.cfg.TLS,
 		Mux: s.cfg.Mux, HandshakeTimeout: s.cfg.RPCHandshakeTimeout, MaxConnsPerAddr: s.cfg.RPCMaxConnsPerClient, Observer: s.calls, Audit: s.audited, Log: s.log})
@@ -271,7 +273,7 @@ func (s *Server) Run(ctx context.Context) error {
 	part(&answering, below, "start", s.startInTime)
 	part(&asking, ctx, "rpc", func(ctx context.Context) error { return s.rpc.Serve(ctx, s.listener) })
 	part(&asking, ctx, "purged nodes", s.disconnectPurged)
-	for _, w := range s.workers() {
+	for _, w := range s.pool {
 		part(&asking, ctx, "worker", w.Run)
 	}
 	<-ctx.Done()
@@ -295,8 +297,17 @@ func (s *Server) stepDown() {
 	}
 }
 
-// workers makes the workers, which share what collects garbage.
-func (s *Server) workers() []*worker.Worker {
+// Workers returns the status of each worker.
+func (s *Server) Workers() []worker.Status {
+	out := make([]worker.Status, 0, len(s.pool))
+	for _, w := range s.pool {
+		out = append(out, w.Status())
+	}
+	return out
+}
+
+// newWorkers makes the workers, which share what collects garbage.
+func (s *Server) newWorkers() []*worker.Worker {
 	collector := gc.New(gc.Config{RPC: s.asLeader(), Store: s.fsm.State, Region: s.cfg.Region, EvalAfter: s.cfg.EvalGCThreshold,
 		BatchEvalAfter: s.cfg.BatchEvalGCThreshold, JobAfter: s.cfg.JobGCThreshold, NodeAfter: s.cfg.NodeGCThreshold,
 		TokenAfter: s.cfg.ACLTokenGCThreshold, Authoritative: s.cfg.AuthoritativeRegion == s.cfg.Region, Access: s.cfg.Access.Enabled,

@@ -17,6 +17,7 @@ type planner struct {
 	token    string
 	finished bool                      // the leader has taken the evaluation back
 	next     nomad.EvalDequeueResponse // what it gave for it
+	report   *report
 }
 
 var _ scheduler.Planner = (*planner)(nil)
@@ -26,6 +27,8 @@ func (p *planner) write() nomad.WriteRequest { return nomad.WriteRequest{Region:
 // SubmitPlan hands the plan to the leader. When parts of it were refused the
 // returned state is new enough to show why.
 func (p *planner) SubmitPlan(ctx context.Context, plan *nomad.Plan) (*nomad.PlanResult, scheduler.State, error) {
+	p.report.set(workloadSubmitting)
+	defer p.report.set(workloadScheduling)
 	plan.EvalToken = p.token
 	var resp nomad.PlanResponse
 	begun := time.Now()

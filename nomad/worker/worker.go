@@ -60,8 +60,9 @@ type Config struct {
 
 // Worker processes evaluations one after another.
 type Worker struct {
-	cfg Config
-	log *slog.Logger
+	cfg    Config
+	log    *slog.Logger
+	report report
 }
 
 // New returns a Worker.
@@ -69,16 +70,22 @@ func New(cfg Config) *Worker {
 	if len(cfg.Schedulers) == 0 {
 		cfg.Schedulers = []string{nomad.JobTypeCore, nomad.JobTypeService, nomad.JobTypeBatch, nomad.JobTypeSystem, nomad.JobTypeSysBatch}
 	}
-	return &Worker{cfg: cfg, log: cfg.Log}
+	w := &Worker{cfg: cfg, log: cfg.Log}
+	w.report.id = nomad.NewID()
+	return w
 }
 
 // Run works until ctx ends. An evaluation in work is given back then.
 func (w *Worker) Run(ctx context.Context) error {
+	w.report.start()
+	defer w.report.stop()
 	backoff := backoffMin
 	for ctx.Err() == nil {
+		w.report.set(workloadWaiting)
 		next, err := w.dequeue(ctx)
 		if err != nil {
 			w.log.Debug("dequeue evaluation", "err", err)
+			w.report.set(workloadBackoff)
 			sleep(ctx, backoff)
 			backoff = min(2*backoff, backoffMax)
 			continue
@@ -113,7 +120,7 @@ func (w *Worker) dequeue(ctx context.Context) (nomad.EvalDequeueResponse, error)
 func (w *Worker) work(ctx context.Context, given nomad.EvalDequeueResponse) (next nomad.EvalDequeueResponse) {
 	eval := given.Eval
 	log := w.log.With("eval", eval.ID, "job", eval.JobID)
-	p := &planner{cfg: w.cfg, token: given.Token}
+	p := &planner{cfg: w.cfg, token: given.Token, report: &w.report}
 	err := w.process(ctx, eval, p, max(given.WaitIndex, eval.ModifyIndex))
 	if err != nil && ctx.Err() == nil {
 		log.Warn("process evaluation", "err", err)
@@ -148,12 +155,14 @@ func (w *Worker) process(ctx context.Context, eval *nomad.Evaluation, p *planner
 	wait, cancel := context.WithTimeout(ctx, stateWait)
 	defer cancel()
 	begun := time.Now()
+	w.report.set(workloadRaft)
 	snap, err := w.cfg.Store().SnapshotAfter(wait, index)
 	measure("wait_for_index", begun)
 	if err != nil {
 		return err
 	}
 	defer measureScheduler(eval.Type, time.Now())
+	w.report.set(workloadScheduling)
 	if eval.Type == nomad.JobTypeCore {
 		if w.cfg.Core == nil {
 			return errors.New("core jobs are not processed here")

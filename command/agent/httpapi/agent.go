@@ -19,6 +19,7 @@ func (s *Server) agentRoutes() []route {
 		{methods: "PUT POST", path: "/v1/agent/reload", handle: s.forOperators(acl.ToWrite(acl.Agents), s.agentReload)},
 		{methods: "GET", path: "/v1/metrics", handle: s.forCallers(s.metricsRight(), s.metrics)},
 	}
+	routes = append(routes, s.schedulerRoutes()...)
 	if s.cfg.Debug {
 		routes = append(routes, s.debugRoutes()...)
 	}

@@ -49,6 +49,7 @@ func (idle) NodeID() string                                          { return "n
 func (idle) Metrics(http.ResponseWriter, *http.Request) (any, error) { return map[string]int{}, nil }
 func (idle) Prometheus() http.Handler                                { return nil }
 func (idle) Reload() error                                           { return nil }
+func (idle) Schedulers() *Schedulers                                 { return &Schedulers{} }
 
 // What an agent answers by itself looks at the token that it is shown; what changes the
 // agent, or shows its memory, is not for the identities of tasks.
@@ -56,7 +57,7 @@ func TestAgentRoutesLookAtTokens(t *testing.T) {
 	s := newTestServer(t, 0)
 	s.cfg.Debug, s.cfg.Agent = true, idle{}
 	s.routes = newRouter(s.table())
-	for _, path := range []string{"GET /v1/agent/self", "GET /v1/agent/servers", "GET /v1/metrics", "PUT /v1/agent/servers", "PUT /v1/agent/join", "PUT /v1/agent/force-leave", "PUT /v1/agent/reload",
+	for _, path := range []string{"GET /v1/agent/self", "GET /v1/agent/servers", "GET /v1/agent/schedulers", "PUT /v1/agent/schedulers/config", "GET /v1/metrics", "PUT /v1/agent/servers", "PUT /v1/agent/join", "PUT /v1/agent/force-leave", "PUT /v1/agent/reload",
 		"GET /v1/agent/keyring/list", "GET /debug/pprof/", "GET /debug/pprof/cmdline", "GET /debug/pprof/heap"} {
 		method, path := path[:3], path[4:]
 		operators := method == "PUT" || path[:7] == "/debug/" || path == "/v1/agent/keyring/list"
@@ -82,6 +83,7 @@ func TestAgentRoutesAskForRights(t *testing.T) {
 	people := []string{"", "reader", "writer", "mine", "parser", "submitter", "elsewhere", "all"}
 	reads, writes := []string{"reader", "writer", "mine", "all"}, []string{"writer", "mine", "all"}
 	for route, may := range map[string][]string{
+		"GET /v1/agent/schedulers": reads, "GET /v1/agent/schedulers/config": reads, "PUT /v1/agent/schedulers/config": writes,
 		"GET /v1/agent/self": reads, "GET /v1/agent/servers": reads, "PUT /v1/agent/servers?address=127.0.0.1": writes, "PUT /v1/agent/reload": writes,
 		"PUT /v1/agent/join": writes, "PUT /v1/agent/force-leave": writes, "GET /v1/agent/keyring/list": writes, "PUT /v1/agent/keyring/install": writes,
 		"PUT /v1/agent/keyring/use": writes, "PUT /v1/agent/keyring/remove": writes, "GET /debug/pprof/": writes, "GET /debug/pprof/cmdline": writes,

@@ -12,6 +12,8 @@ func (s *Server) clientRoutes() []route {
 	const alloc = "/v1/client/allocation/:alloc_id"
 	return []route{
 		{methods: "GET", path: "/v1/client/stats", cors: true, handle: read("ClientStats.Stats", s.ofNode, func(o *nomad.ClientStatsResponse) (any, error) { return o.HostStats, nil })},
+		{methods: "GET", path: "/v1/client/metadata", cors: true, handle: read("NodeMeta.Read", s.ofNode, whole[nomad.NodeMetaResponse])},
+		{methods: "POST", path: "/v1/client/metadata", cors: true, handle: read("NodeMeta.Apply", s.ofNode, whole[nomad.NodeMetaResponse])},
 		{methods: "GET PUT POST", path: "/v1/client/gc", handle: read("ClientAllocations.GarbageCollectAll", s.ofNode, nothing[nomad.GenericResponse])},
 		{methods: "GET", path: "/v1/client/identity", cors: true, handle: read("NodeIdentity.Get", s.identityGet, whole[nomad.NodeIdentityGetResp])},
 		{methods: "PUT POST", path: "/v1/client/identity/renew", cors: true, handle: write("NodeIdentity.Renew", optionalBody(s.identityRenew), whole[nomad.NodeIdentityRenewResp])},

@@ -13,7 +13,7 @@ import (
 // does not read its body, and calls no RPC: an upstream server could have the feature.
 func (s *Server) laterRoutes() []route {
 	return append(slices.Concat(s.laterServices(), s.laterCSI(), s.laterHostVolumes(), s.laterJobs(), s.laterAllocs(), s.laterAgents()),
-		route{path: "/ui/", handle: s.later("the web UI", nil)})
+		route{methods: "GET", path: "/", handle: toUI}, route{path: "/ui/", handle: s.later("the web UI", nil)})
 }
 
 // later makes the handler of a route of an absent feature.
@@ -125,4 +125,10 @@ func (s *Server) laterAgents() []route {
 		{methods: "GET", path: "/v1/operator/upgrade-check/vault-workload-identity", handle: s.later("upgrade checks", needs(acl.ToRead(acl.Operators)))},
 		{methods: "PUT POST", path: "/v1/operator/utilization", handle: s.later("usage reporting", needs(acl.ToWrite(acl.Operators)))},
 	}
+}
+
+// toUI redirects to the address of the web UI.
+func toUI(r *request) (any, error) {
+	http.Redirect(r.w, r.Request, "/ui/", http.StatusTemporaryRedirect)
+	return nil, errDone
 }

@@ -37,6 +37,8 @@ type Agent interface {
 	Prometheus() http.Handler
 	// Reload reads the configuration files again.
 	Reload() error
+	// Schedulers is the state of the scheduler workers, nil without a server.
+	Schedulers() *Schedulers
 }
 
 // Members changes the list of servers that gossip keeps.

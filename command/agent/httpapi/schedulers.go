@@ -1,0 +1,68 @@
+package httpapi
+
+import (
+	"net/http"
+	"slices"
+
+	"github.com/open-nomad/open-nomad/acl"
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// Schedulers is the body of /v1/agent/schedulers.
+type Schedulers struct {
+	ServerID string            `codec:"server_id"`
+	Workers  []SchedulerWorker `codec:"schedulers"`
+	// Enabled are the evaluation types that the workers take, for /v1/agent/schedulers/config.
+	Enabled []string `codec:"-"`
+}
+
+// SchedulerWorker is the state of one worker. Started is a time in RFC 3339.
+type SchedulerWorker struct {
+	ID       string   `codec:"id"`
+	Enabled  []string `codec:"enabled_schedulers"`
+	Started  string   `codec:"started"`
+	Status   string   `codec:"status"`
+	Workload string   `codec:"workload_status"`
+}
+
+// schedulerPool is the body of /v1/agent/schedulers/config.
+type schedulerPool struct {
+	ServerID string   `codec:"server_id"`
+	Number   int      `codec:"num_schedulers"`
+	Enabled  []string `codec:"enabled_schedulers"`
+}
+
+func (s *Server) schedulerRoutes() []route {
+	const config = "/v1/agent/schedulers/config"
+	return []route{
+		{methods: "GET", path: "/v1/agent/schedulers", handle: s.forCallers(acl.ToRead(acl.Agents), s.schedulers)},
+		{methods: "GET", path: config, handle: s.forCallers(acl.ToRead(acl.Agents), s.schedulerPool)},
+		{methods: "PUT POST", path: config, handle: s.forOperators(acl.ToWrite(acl.Agents), s.setSchedulerPool)},
+	}
+}
+
+var errServerOnly = nomad.Errorf(http.StatusBadRequest, "Server only endpoint")
+
+func (s *Server) schedulers(*request) (any, error) {
+	all := s.cfg.Agent.Schedulers()
+	if all == nil {
+		return nil, errServerOnly
+	}
+	return all, nil
+}
+
+func (s *Server) schedulerPool(*request) (any, error) {
+	all := s.cfg.Agent.Schedulers()
+	if all == nil {
+		return nil, errServerOnly
+	}
+	return schedulerPool{ServerID: all.ServerID, Number: len(all.Workers), Enabled: slices.Sorted(slices.Values(all.Enabled))}, nil
+}
+
+func (s *Server) setSchedulerPool(*request) (any, error) {
+	if s.cfg.Agent.Schedulers() == nil {
+		return nil, errServerOnly
+	}
+	return nil, nomad.Errorf(http.StatusNotImplemented, "changing the schedulers of a running server: not part of this version: "+
+		"set server { num_schedulers, enabled_schedulers } and restart the agent")
+}

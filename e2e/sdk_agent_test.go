@@ -1,0 +1,68 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	sdk "github.com/hashicorp/nomad/api"
+)
+
+// Routes that dashboards ask of an agent and of its node.
+func TestSDKAgentReads(t *testing.T) {
+	a := devAgent(t, "-node=n1", "-meta=rack=r1")
+	c, err := sdk.NewClient(&sdk.Config{Address: a.Address()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	callAll(t, &bench{Client: c, node: nodeID(t, a)}, sdkAgentReads)
+}
+
+var sdkAgentReads = []sdkCall{
+	{"Nodes.Stats has disks", func(b *bench) error {
+		return result(b.Nodes().Stats(b.node, nil))(func(s *sdk.HostStats) bool {
+			return len(s.DiskStats) > 0 && s.DiskStats[0].Mountpoint != "" && s.DiskStats[0].Size > 0 && s.AllocDirStats.Size > 0
+		})
+	}},
+	{"Agent.GetSchedulerWorkersInfo", func(b *bench) error {
+		return result(b.Agent().GetSchedulerWorkersInfo(nil))(func(s *sdk.AgentSchedulerWorkersInfo) bool {
+			return s.ServerID == "n1.global" && len(s.Schedulers) > 0 && !slices.ContainsFunc(s.Schedulers, func(w sdk.AgentSchedulerWorkerInfo) bool {
+				_, err := time.Parse(time.RFC3339Nano, w.Started)
+				return err != nil || len(w.ID) != 36 || w.Status != "Started" || w.WorkloadStatus == "" || !slices.Contains(w.EnabledSchedulers, "_core")
+			})
+		})
+	}},
+	{"Agent.GetSchedulerWorkerConfig", func(b *bench) error {
+		return result(b.Agent().GetSchedulerWorkerConfig(nil))(func(s *sdk.SchedulerWorkerPoolArgs) bool {
+			return s.NumSchedulers > 0 && slices.Contains(s.EnabledSchedulers, "service") && slices.Contains(s.EnabledSchedulers, "_core")
+		})
+	}},
+	{"Agent.SetSchedulerWorkerConfig is refused by name", func(b *bench) error {
+		_, err := b.Agent().SetSchedulerWorkerConfig(sdk.SchedulerWorkerPoolArgs{NumSchedulers: 1}, nil)
+		if err == nil || !strings.Contains(err.Error(), "501") || !strings.Contains(err.Error(), "num_schedulers") {
+			return fmt.Errorf("got %w", errors.Join(err))
+		}
+		return nil
+	}},
+	{"Nodes.Meta.Read", func(b *bench) error {
+		return result(b.Nodes().Meta().Read(b.node, nil))(func(m *sdk.NodeMetaResponse) bool {
+			return m.Meta["rack"] == "r1" && m.Static["rack"] == "r1" && len(m.Dynamic) == 0
+		})
+	}},
+	{"/ redirects to the UI", func(b *bench) error {
+		client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+		resp, err := client.Get(b.Address() + "/")
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		if at := resp.Header.Get("Location"); resp.StatusCode != http.StatusTemporaryRedirect || at != "/ui/" {
+			return fmt.Errorf("%s, location %q", resp.Status, at)
+		}
+		return nil
+	}},
+}
