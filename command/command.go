@@ -33,7 +33,7 @@ func Main(args []string) int {
 			c.Name = name
 			adapted := c.Adapt(os.Stdin, os.Stdout, os.Stderr)
 			factories[name] = func() (cli.Command, error) { return adapted, nil }
-			if i > 0 || c.Hidden {
+			if i > 0 && strings.Contains(name, "-") || c.Hidden {
 				hidden = append(hidden, name)
 			}
 		}
@@ -71,7 +71,9 @@ var groupShort = map[string]string{
 	"node": "Nodes", "node identity": "The identity of a node", "operator": "Tools for operators", "operator root": "Root keys", "operator gossip": "The keys of gossip", "operator gossip keyring": "The keys of gossip",
 	"operator root keyring": "Root keys", "operator scheduler": "How the scheduler is configured", "server": "Servers",
 	"system": "The whole cluster", "system reconcile": "Repairs", "tls": "Certificates", "tls ca": "The certificate authority of a cluster", "tls cert": "Certificates of agents and users",
-	"var": "Variables",
+	"var": "Variables", "namespace": "Namespaces", "quota": "Quotas", "node pool": "Node pools", "node intro": "Introduction tokens",
+	"operator raft": "The Raft cluster", "operator autopilot": "How the leader keeps the servers", "operator snapshot": "Snapshots of the state of the servers",
+	"acl auth-method": "Ways to log in", "acl binding-rule": "What those get who log in",
 }
 
 // addGroups adds the words that stand before commands ("job" of "job run"), and
@@ -108,7 +110,7 @@ func (g groupCommand) Help() string {
 func (g groupCommand) Run([]string) int { return cli.RunResultHelp }
 
 // common are the commands that the root help names first.
-var common = []string{"run", "stop", "status", "alloc", "job", "node", "agent"}
+var common = []string{"run", "stop", "exec", "status", "alloc", "job", "node", "agent"}
 
 // rootHelp lists the commands of the first level.
 func rootHelp(commands map[string]cli.CommandFactory) string {

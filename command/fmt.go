@@ -23,7 +23,7 @@ type formatter struct{ check, list, write, recursive bool }
 
 func fmtCommand() term.Command {
 	return term.Command{
-		Name: "fmt", Args: "[path...]", MaxArgs: -1, Local: true,
+		Name: "fmt", Args: "[path...]", MaxArgs: -1,
 		Short: "Rewrite HCL files in the canonical style",
 		Long:  "Formats the *.hcl and *.nomad files given, those of a directory given or of the current one,\nor standard input for \"-\".",
 		Setup: func(f *term.Flags) term.Run {

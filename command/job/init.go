@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
@@ -21,16 +22,25 @@ const defaultSpec = "example.nomad.hcl"
 
 func initCommand() term.Command {
 	return term.Command{
-		Name: "job init", Alias: []string{"init"}, Args: "[filename]", MaxArgs: 1, Local: true,
+		Name: "job init", Alias: []string{"init"}, Args: "[filename]", MaxArgs: 1,
 		Short: "Write an example jobspec",
 		Setup: func(f *term.Flags) term.Run {
 			short := f.Bool("short", false, "Without comments.")
-			return func(_ context.Context, e *term.Env) error {
-				name, text := e.Arg(0), example
-				if name == "" {
-					name = defaultSpec
-				}
-				if *short {
+			list := f.Bool("list-templates", false, "List the templates that the variables below "+templates+" hold.")
+			template := f.String("template", "", "Write the template of this `name` instead of the example.")
+			return func(ctx context.Context, e *term.Env) error {
+				name, text := cmp.Or(e.Arg(0), defaultSpec), example
+				switch {
+				case *template != "" && *short || *list && (*short || *template != ""):
+					return errors.New("-short, -list-templates and -template exclude each other")
+				case *list:
+					return listTemplates(ctx, e)
+				case *template != "":
+					var err error
+					if text, err = jobTemplate(ctx, e, *template); err != nil {
+						return err
+					}
+				case *short:
 					text = exampleShort
 				}
 				return writeNew(e, name, text)

@@ -30,6 +30,7 @@ type source struct {
 	strict   bool
 	vars     *[]string
 	varFiles *[]string
+	namespaces
 }
 
 func (s *source) declare(f *term.Flags) {
@@ -41,6 +42,27 @@ func (s *source) declare(f *term.Flags) {
 
 // errJSONVars refuses values for a jobspec that cannot declare variables.
 var errJSONVars = errors.New("Invalid job options: a jobspec in JSON has no input variables: -json excludes -var and -var-file")
+
+// namespaces holds the flags about namespaces of other systems.
+type namespaces struct{ consul, vault string }
+
+func (n *namespaces) declareVault(f *term.Flags) {
+	f.StringVar(&n.vault, "vault-namespace", "", "The `namespace` of Vault; servers without Vault refuse it.")
+}
+
+func (n *namespaces) declareConsul(f *term.Flags) {
+	f.StringVar(&n.consul, "consul-namespace", "", "The `namespace` of Consul; servers without Consul refuse it.")
+}
+
+// set writes the namespaces that were given into a job.
+func (n *namespaces) set(job *api.Job) {
+	if n.consul != "" {
+		job.ConsulNamespace = &n.consul
+	}
+	if n.vault != "" {
+		job.VaultNamespace = &n.vault
+	}
+}
 
 // read returns the job of the file at path: "-" is standard input, a URL is fetched.
 func (s *source) read(ctx context.Context, e *term.Env, path string) (*api.Job, *api.JobSubmission, error) {
@@ -57,6 +79,7 @@ func (s *source) read(ctx context.Context, e *term.Env, path string) (*api.Job, 
 	if err != nil {
 		return nil, nil, fmt.Errorf("Error getting job struct: %w", err)
 	}
+	s.set(job)
 	return job, jobspec.Submission(cfg), nil
 }
 

@@ -28,6 +28,7 @@ An unchanged job exits with 0, also when it cannot be placed.`,
 		Setup: func(f *term.Flags) term.Run {
 			p := &plan{}
 			p.declare(f)
+			p.declareVault(f)
 			f.BoolVar(&p.diff, "diff", true, "Show the difference to the running job.")
 			f.BoolVar(&p.override, "policy-override", false, "Override soft-mandatory policies.")
 			f.DetailVar(&p.detail, "Show more of the difference.")

@@ -3,6 +3,9 @@ package job
 import (
 	"context"
 	"fmt"
+	"maps"
+	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -17,6 +20,7 @@ func inspectCommand() term.Command {
 		Setup: func(f *term.Flags) term.Run {
 			version := f.String("version", "", "The `version` of the job instead of the current one.")
 			hcl := f.Bool("hcl", false, "Show the jobspec that was submitted.")
+			withVars := f.Bool("with-vars", false, "Show the jobspec, and the values of input variables that were submitted with it.")
 			var formats term.Formats
 			formats.Declare(f)
 			return func(ctx context.Context, e *term.Env) error {
@@ -28,8 +32,10 @@ func inspectCommand() term.Command {
 				switch {
 				case err != nil:
 					return err
+				case *withVars:
+					return printSource(ctx, e, c, job, variables)
 				case *hcl:
-					return printSource(ctx, e, c, job)
+					return printSource(ctx, e, c, job, nil)
 				case formats.Wanted():
 					return formats.Print(e, job)
 				}
@@ -64,13 +70,36 @@ func jobVersion(ctx context.Context, c *api.Client, stub *api.JobListStub, versi
 	return nil, fmt.Errorf("Version %d of job %q not found: 'nomad job history %s' lists those that are kept", n, stub.ID, stub.ID)
 }
 
-func printSource(ctx context.Context, e *term.Env, c *api.Client, job *api.Job) error {
+// printSource prints the jobspec of a job, and then what more returns of the submission.
+func printSource(ctx context.Context, e *term.Env, c *api.Client, job *api.Job, more func(*api.JobSubmission) string) error {
 	s, _, err := c.Jobs().Submission(*job.ID, int(*job.Version), inNamespace(ctx, *job.Namespace))
 	if err != nil {
 		return fmt.Errorf("Error reading the source of job %q version %d: %w", *job.ID, *job.Version, err)
 	}
 	e.Println(s.Source)
+	if more != nil {
+		e.Printf("%s", more(s))
+	}
 	return nil
+}
+
+// variables shows the values of -var flags, of the environment, and of variable files.
+func variables(s *api.JobSubmission) string {
+	var b strings.Builder
+	if len(s.VariableFlags) > 0 {
+		b.WriteString("Variable Flags:\n")
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.VariableFlags)) {
+		value := s.VariableFlags[name] // escaped, as its author's tools do
+		if plain, err := url.QueryUnescape(value); err == nil {
+			value = plain
+		}
+		fmt.Fprintf(&b, "%s=%s\n", name, value)
+	}
+	if s.Variables != "" {
+		fmt.Fprintf(&b, "Variables File:\n%s\n", strings.TrimRight(s.Variables, "\n"))
+	}
+	return b.String()
 }
 
 func allocsCommand() term.Command {
@@ -109,6 +138,7 @@ func historyCommand() term.Command {
 			diffs := f.Bool("p", false, "Show the difference to the version before.")
 			full := f.Bool("full", false, "Show the whole job of each version.")
 			version := f.String("version", "", "Only this `version`.")
+			f.Refuse("diff-tag", "job version tags")
 			diffVersion := f.String("diff-version", "", "Compare with this `version` instead of the one before.")
 			var formats term.Formats
 			formats.Declare(f)

@@ -34,6 +34,8 @@ placed, and 1 for any other error.`,
 		Setup: func(f *term.Flags) term.Run {
 			o := &runOptions{}
 			o.declare(f)
+			o.declareVault(f)
+			o.declareConsul(f)
 			f.StringVar(&o.checkIndex, "check-index", "", "Register only if the job's modify `index` is this one;\n0 for a job that must not exist.")
 			f.IntVar(&o.evalPriority, "eval-priority", 0, "The `priority` of the evaluation instead of the job's.")
 			f.BoolVar(&o.detach, "detach", false, "Print the evaluation's ID and return at once.")

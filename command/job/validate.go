@@ -23,6 +23,7 @@ of a jobspec in JSON and for wrong settings of the connection.`,
 		Setup: func(f *term.Flags) term.Run {
 			s := &source{}
 			s.declare(f)
+			s.declareVault(f)
 			return func(ctx context.Context, e *term.Env) error { return validate(ctx, e, s) }
 		},
 	}

@@ -121,22 +121,9 @@ func eligibilityCommand() term.Command {
 }
 
 func drainCommand() term.Command {
-	return term.Command{
-		Name: "node drain", Alias: []string{"node-drain"}, Args: "<node>", MaxArgs: 1,
-		Short: "Not part of this version: move allocations off a node",
-		Long:  "Draining is not part of this version. 'node eligibility -disable' stops new allocations.",
-		Setup: func(f *term.Flags) term.Run {
-			for _, name := range []string{"enable", "disable", "force", "no-deadline", "ignore-system", "keep-ineligible", "detach", "monitor", "self", "yes"} {
-				f.Bool(name, false, "Not part of this version.")
-			}
-			f.String("deadline", "", "Not part of this version.")
-			f.String("m", "", "Not part of this version.")
-			f.Strings("meta", "Not part of this version.")
-			return func(context.Context, *term.Env) error {
-				return fmt.Errorf("nomad node drain: node drains: not part of this version; 'nomad node eligibility -disable' stops new allocations on the node")
-			}
-		},
-	}
+	c := term.Refuse("node drain", "node drains ('nomad node eligibility -disable' stops new allocations on the node)")
+	c.Alias = []string{"node-drain"}
+	return c
 }
 
 func identityGetCommand() term.Command {

@@ -246,7 +246,7 @@ func poolNodesCommand() term.Command {
 
 func poolInitCommand() term.Command {
 	return term.Command{
-		Name: "node pool init", Args: "[filename]", MaxArgs: 1, Local: true,
+		Name: "node pool init", Args: "[filename]", MaxArgs: 1,
 		Short: "Write an example of a node pool",
 		Setup: func(f *term.Flags) term.Run {
 			out := f.String("out", "hcl", "The format: hcl or json.")

@@ -46,21 +46,27 @@ func autopilotSetCommand() term.Command {
 meanwhile.`,
 		Setup: func(f *term.Flags) term.Run {
 			var edits []func(*api.AutopilotConfiguration)
-			flag := func(name, usage string, parse func(string) (func(*api.AutopilotConfiguration), error)) {
-				f.Func(name, usage, func(text string) error {
+			take := func(parse func(string) (func(*api.AutopilotConfiguration), error)) func(string) error {
+				return func(text string) error {
 					edit, err := parse(text)
 					edits = append(edits, edit)
 					return err
-				})
+				}
 			}
-			flag("cleanup-dead-servers", "`true|false`: take servers that died out of the cluster.", boolean(func(c *api.AutopilotConfiguration) *bool { return &c.CleanupDeadServers }))
+			flag := func(name, usage string, parse func(string) (func(*api.AutopilotConfiguration), error)) {
+				f.Func(name, usage, take(parse))
+			}
+			toggle := func(name, usage string, field func(*api.AutopilotConfiguration) *bool) {
+				f.BoolFunc(name, usage, take(boolean(field)))
+			}
+			toggle("cleanup-dead-servers", "Take servers that died out of the cluster.", func(c *api.AutopilotConfiguration) *bool { return &c.CleanupDeadServers })
 			flag("max-trailing-logs", "How many `entries` of the log a healthy server may be behind.", number(func(c *api.AutopilotConfiguration, n uint64) { c.MaxTrailingLogs = n }))
 			flag("min-quorum", "Remove no server that died when fewer `voters` than this would remain.", number(func(c *api.AutopilotConfiguration, n uint64) { c.MinQuorum = uint(n) }))
 			flag("last-contact-threshold", "How `long` ago a healthy server may have heard from the leader.", duration(func(c *api.AutopilotConfiguration) *time.Duration { return &c.LastContactThreshold }))
 			flag("server-stabilization-time", "How `long` a new server must be healthy before it votes.", duration(func(c *api.AutopilotConfiguration) *time.Duration { return &c.ServerStabilizationTime }))
-			flag("enable-redundancy-zones", "`true|false`: of Nomad Enterprise, refused.", boolean(func(c *api.AutopilotConfiguration) *bool { return &c.EnableRedundancyZones }))
-			flag("disable-upgrade-migration", "`true|false`: of Nomad Enterprise, refused.", boolean(func(c *api.AutopilotConfiguration) *bool { return &c.DisableUpgradeMigration }))
-			flag("enable-custom-upgrades", "`true|false`: of Nomad Enterprise, refused.", boolean(func(c *api.AutopilotConfiguration) *bool { return &c.EnableCustomUpgrades }))
+			toggle("enable-redundancy-zones", "Of Nomad Enterprise, refused.", func(c *api.AutopilotConfiguration) *bool { return &c.EnableRedundancyZones })
+			toggle("disable-upgrade-migration", "Of Nomad Enterprise, refused.", func(c *api.AutopilotConfiguration) *bool { return &c.DisableUpgradeMigration })
+			toggle("enable-custom-upgrades", "Of Nomad Enterprise, refused.", func(c *api.AutopilotConfiguration) *bool { return &c.EnableCustomUpgrades })
 			return func(ctx context.Context, e *term.Env) error { return setAutopilot(ctx, e, edits) }
 		},
 	}

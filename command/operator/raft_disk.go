@@ -25,10 +25,13 @@ func raftDiskCommands() []term.Command {
 // offlineLong is what the help of all of them says.
 const offlineLong = "The server must not run. Its files are read, and not changed. <data dir> is the data_dir of\nits agent, or the directory server or raft below it."
 
+// raftLogs is the one that takes the general flags, without effect: scripts give them.
+const raftLogs = "operator raft logs"
+
 // offline makes a command that reads the directory which its argument names.
 func offline(name, short, long string, setup func(*term.Flags) func(*term.Env, *consensus.Offline) error) term.Command {
 	return term.Command{
-		Name: name, Args: "<data dir>", MinArgs: 1, MaxArgs: 1, Local: true, Short: short, Long: strings.TrimSpace(offlineLong + "\n\n" + long),
+		Name: name, Args: "<data dir>", MinArgs: 1, MaxArgs: 1, Local: name != raftLogs, Short: short, Long: strings.TrimSpace(offlineLong + "\n\n" + long),
 		Setup: func(f *term.Flags) term.Run {
 			show := setup(f)
 			return func(_ context.Context, e *term.Env) error {
@@ -105,7 +108,7 @@ func raftInfo(e *term.Env, o *consensus.Offline) error {
 }
 
 func raftLogsCommand() term.Command {
-	return offline("operator raft logs", "Print the entries of a stopped server's Raft log as JSON",
+	return offline(raftLogs, "Print the entries of a stopped server's Raft log as JSON",
 		"Each entry is an object. Tokens, keys, secret IDs and what is encrypted are replaced by\n\"<redacted>\"; what jobs hold in their own text stays.",
 		func(f *term.Flags) func(*term.Env, *consensus.Offline) error {
 			pretty := f.Bool("pretty", false, "Print the objects indented, not one on a line.")

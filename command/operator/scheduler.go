@@ -33,6 +33,7 @@ func schedulerGetCommand() term.Command {
 				term.Row("Preemption Service Scheduler", s.PreemptionConfig.ServiceSchedulerEnabled),
 				term.Row("Preemption Batch Scheduler", s.PreemptionConfig.BatchSchedulerEnabled),
 				term.Row("Preemption SysBatch Scheduler", s.PreemptionConfig.SysBatchSchedulerEnabled),
+				term.Row("Node Limit For Feasibility Checks", s.NodeLimitForFeasibilityChecks),
 				term.Row("Modify Index", s.ModifyIndex),
 			}))
 		})
@@ -43,6 +44,12 @@ func schedulerSetCommand() term.Command {
 		Name: "operator scheduler set-config", Short: "Change how the scheduler is configured",
 		Setup: func(f *term.Flags) term.Run {
 			algorithm := f.String("scheduler-algorithm", "", "binpack or spread.")
+			var limit *uint64
+			f.Func("node-limit-for-feasibility-checks", "How many `nodes` the scheduler checks for an allocation when there are constraints on its group.", func(text string) error {
+				n, err := strconv.ParseUint(text, 10, 32)
+				limit = &n
+				return err
+			})
 			index := f.String("check-index", "", "Change only if the configuration's modify `index` is this one.")
 			set := map[**bool]func(*api.SchedulerConfiguration) *bool{
 				f.OptBool("memory-oversubscription", "Let tasks use memory_max."):                          func(s *api.SchedulerConfiguration) *bool { return &s.MemoryOversubscriptionEnabled },
@@ -59,6 +66,9 @@ func schedulerSetCommand() term.Command {
 						if *flag != nil {
 							*field(s) = **flag
 						}
+					}
+					if limit != nil {
+						s.NodeLimitForFeasibilityChecks = uint(*limit)
 					}
 					if *algorithm != "" {
 						s.SchedulerAlgorithm = api.SchedulerAlgorithm(*algorithm)

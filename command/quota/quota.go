@@ -126,7 +126,7 @@ func oneCommand(name, short string, show func(*term.Env, *term.Formats, *Used) e
 
 func initCommand() term.Command {
 	return term.Command{
-		Name: "quota init", Args: "[filename]", MaxArgs: 1, Local: true,
+		Name: "quota init", Args: "[filename]", MaxArgs: 1,
 		Short: "Write an example of a quota",
 		Setup: func(f *term.Flags) term.Run {
 			asJSON := f.Bool("json", false, "Write JSON.")

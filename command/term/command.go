@@ -34,6 +34,9 @@ type Command struct {
 	MinArgs, MaxArgs int
 	// UsageCode is the exit code for wrong flags and arguments, 0 for the usual 1.
 	UsageCode int
+	// Refused names the feature of a command that this version does not have. Such a
+	// command takes any flags and arguments: see Refuse.
+	Refused string
 	// Setup declares the flags and returns what runs.
 	Setup func(f *Flags) Run
 	// Predict completes the arguments in a shell, may be nil.
@@ -124,6 +127,12 @@ func (a *adapted) flags() (*Flags, *general, Run) {
 	return f, g, a.Setup(f)
 }
 
+// FlagSet returns all flags of the command.
+func (c Command) FlagSet() *flag.FlagSet {
+	f, _, _ := (&adapted{Command: c}).flags()
+	return f.FlagSet
+}
+
 // Synopsis is the line in the list of commands.
 func (a *adapted) Synopsis() string { return a.Short }
 
@@ -172,6 +181,9 @@ func (a *adapted) runWith(args []string, inherited *general) int {
 	f, g, run := a.flags()
 	if inherited != nil {
 		*g = *inherited
+	}
+	if a.Refused != "" {
+		return a.refuse(args)
 	}
 	err := f.Parse(args)
 	rest := f.Args()

@@ -19,7 +19,7 @@ var exampleJSON []byte
 
 func initCommand() term.Command {
 	return term.Command{
-		Name: "var init", Args: "[filename]", MaxArgs: 1, Local: true,
+		Name: "var init", Args: "[filename]", MaxArgs: 1,
 		Short: "Write an example of a variable's specification",
 		Setup: func(f *term.Flags) term.Run {
 			format := f.String("out", "hcl", "The `format`: hcl or json.")

@@ -1,0 +1,75 @@
+package command
+
+import (
+	"slices"
+
+	"github.com/open-nomad/open-nomad/command/term"
+)
+
+// laterCommands are those of features that this version does not have.
+func laterCommands() []term.Command {
+	var out []term.Command
+	for _, l := range []struct{ feature, names string }{
+		{"service discovery", "service list|service info|service delete"},
+		{"volumes", "volume status|volume create|volume register|volume delete|volume deregister|volume init|volume detach|volume claim delete|volume claim list|" +
+			"volume snapshot create|volume snapshot delete|volume snapshot list"},
+		{"actions", "job action|action"},
+		{"health checks", "alloc checks"},
+		{"scaling", "job scale|job scaling-events|scaling policy list|scaling policy info"},
+		{"job revert", "job revert"},
+		{"job version tags", "job tag apply|job tag unset"},
+		{"periodic jobs", "job periodic force"},
+		{"canary deployments", "job promote|deployment promote"},
+		{"several regions", "deployment unblock"},
+		{"dispatch from the command line (PUT /v1/job/<id>/dispatch does it)", "job dispatch"},
+		{"deployments of a job from the command line (deployment list shows them)", "job deployments"},
+		{"restarts of whole jobs", "job restart"},
+		{"starting stopped jobs (job run does it)", "job start|start"},
+		{"deletion of evaluations from the command line", "eval delete"},
+		{"task schedules", "alloc pause"},
+		{"licenses of Nomad Enterprise", "license|license get"},
+		{"Sentinel policies", "sentinel|sentinel apply|sentinel delete|sentinel list|sentinel read"},
+		{"recommendations of Nomad Enterprise", "recommendation|recommendation apply|recommendation dismiss|recommendation info|recommendation list"},
+		{"the Windows service", "windows|windows service install|windows service uninstall"},
+		{"checks of an agent by exit code (agent-info and operator autopilot health show its state)", "check"},
+		{"requests by hand (curl does it)", "operator api"},
+		{"tools for state files", "operator client-state"},
+		{"usage reporting", "operator utilization"},
+		{"debug bundles", "operator debug|debug"},
+		{"node metadata changes", "node meta apply|node meta read"},
+		{"log monitoring", "monitor|monitor export"},
+		{"the web UI", "ui"},
+		{"plugins", "plugin status"},
+		{"setup of Consul and Vault", "setup consul|setup vault"},
+	} {
+		for _, name := range split(l.names) {
+			out = append(out, term.Refuse(name, l.feature))
+		}
+	}
+	return out
+}
+
+// laterFlags are flags without a value, of commands that this version has, for features
+// that it does not have.
+var laterFlags = []struct{ flag, feature, names string }{
+	{"ui", "the web UI", "alloc status|deployment status|eval list|eval status|job run|job status|node status|server members|status|" +
+		"var get|var list|var put"},
+	{"connect", "the service mesh of Consul", "job init"},
+}
+
+// withLaterFlags declares the refused flags of the commands.
+func withLaterFlags(commands []term.Command) []term.Command {
+	for i, c := range commands {
+		for _, l := range laterFlags {
+			if !slices.Contains(split(l.names), c.Name) {
+				continue
+			}
+			setup := commands[i].Setup
+			commands[i].Setup = func(f *term.Flags) term.Run {
+				f.RefuseBool(l.flag, l.feature)
+				return setup(f)
+			}
+		}
+	}
+	return commands
+}

@@ -1,0 +1,46 @@
+package term
+
+import (
+	"context"
+	"fmt"
+	"slices"
+)
+
+// later ends the errors about features that this version does not have.
+const later = "not part of this version"
+
+// Refuse returns a command of a feature that this version does not have.
+func Refuse(name, feature string) Command {
+	return Command{Name: name, Local: true, Hidden: true, MaxArgs: -1, Refused: feature,
+		Short: "Not part of this version: " + feature,
+		Setup: func(*Flags) Run { return func(context.Context, *Env) error { return nil } }}
+}
+
+// refuse answers any arguments with the name of the missing feature, and with the help
+// when it is asked for.
+func (a *adapted) refuse(args []string) int {
+	if slices.ContainsFunc(args, func(arg string) bool { return slices.Contains([]string{"-h", "-help", "--h", "--help"}, arg) }) {
+		fmt.Fprintln(a.out, a.Help())
+		return 0
+	}
+	return a.report(fmt.Errorf("nomad %s: %s: %s", a.Name, a.Refused, later))
+}
+
+// Refuse declares a flag with a value for a feature that this version does not have.
+func (f *Flags) Refuse(name, feature string) {
+	f.Func(name, "Not part of this version: "+feature+".", refuseFlag(feature))
+}
+
+// RefuseBool declares a flag without a value for a feature that this version does not have.
+func (f *Flags) RefuseBool(name, feature string) {
+	f.BoolFunc(name, "Not part of this version: "+feature+".", func(value string) error {
+		if value == "false" || value == "0" {
+			return nil
+		}
+		return refuseFlag(feature)(value)
+	})
+}
+
+func refuseFlag(feature string) func(string) error {
+	return func(string) error { return fmt.Errorf("%s: %s", feature, later) }
+}
