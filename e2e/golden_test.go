@@ -48,7 +48,7 @@ func golden(ts *testscript.TestScript, neg bool, args []string) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		ts.Fatalf("%v", err)
 	}
-	if got == string(want) {
+	if err == nil && got == string(want) {
 		return
 	}
 	if os.Getenv("UPDATE_SCRIPTS") != "" {

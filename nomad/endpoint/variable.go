@@ -53,11 +53,14 @@ func (s *Service) variableList(ctx context.Context, c *rpc.Call, req *nomad.Vari
 	if err := noNode(c); err != nil {
 		return nil, err
 	}
-	if ns != nomad.AllNamespacesSentinel && !c.Access.AllowsSearch(ns) {
-		return nil, rpc.Denied(acl.OfVariable(ns, req.Prefix+"*", acl.VariableList))
-	}
 	c.Access.Open() // what is listed is asked for one by one
+	// A caller without any right in the namespace gets an empty list, as tools expect, also
+	// when the namespace does not exist.
+	blind := ns != nomad.AllNamespacesSentinel && !c.Access.AllowsSearch(ns)
 	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.VariablesListResponse) error {
+		if out.Index = snap.TableIndex(state.TableVariables); blind {
+			return nil
+		}
 		all := snap.VariablesIn(ws, ns, req.Prefix)
 		if ns == nomad.AllNamespacesSentinel {
 			all = only(snap.Variables(ws), func(v *nomad.VariableEncrypted) bool { return hasPrefix(v.Path, req.Prefix) })
@@ -76,7 +79,6 @@ func (s *Service) variableList(ctx context.Context, c *rpc.Call, req *nomad.Vari
 		}
 		out.Data = each(found, func(v *nomad.VariableEncrypted) *nomad.VariableMetadata { return shown(c, &v.VariableMetadata) })
 		out.NextToken = next
-		out.Index = snap.TableIndex(state.TableVariables)
 		return nil
 	})
 }
