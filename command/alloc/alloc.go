@@ -114,11 +114,29 @@ func task(a *api.Allocation, name string) (string, error) {
 	return "", fmt.Errorf("%w of\n* %s", errManyTasks, strings.Join(names, "\n* "))
 }
 
-// groupTasks returns the tasks of the allocation, in the order of the jobspec.
-func groupTasks(a *api.Allocation) []*api.Task {
+// groupOf returns the group of the allocation in its job, nil when it is not there.
+func groupOf(a *api.Allocation) *api.TaskGroup {
 	for _, g := range a.Job.TaskGroups {
 		if *g.Name == a.TaskGroup {
-			return g.Tasks
+			return g
+		}
+	}
+	return nil
+}
+
+// groupTasks returns the tasks of the allocation, in the order of the jobspec.
+func groupTasks(a *api.Allocation) []*api.Task {
+	if g := groupOf(a); g != nil {
+		return g.Tasks
+	}
+	return nil
+}
+
+// taskOf returns a task of the allocation, nil when it is not there.
+func taskOf(a *api.Allocation, name string) *api.Task {
+	for _, t := range groupTasks(a) {
+		if t.Name == name {
+			return t
 		}
 	}
 	return nil

@@ -3,6 +3,7 @@ package alloc
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -45,10 +46,10 @@ func (o *statusOptions) run(ctx context.Context, e *term.Env) error {
 	if o.formats.Wanted() {
 		return o.formats.Print(e, a)
 	}
-	e.Println(o.describe(a))
+	e.Println(o.describe(ctx, c, a))
 	o.ports(e, a)
 	if o.short {
-		e.Println("\n" + shortStates(a))
+		e.Println("\n" + e.Bold("Tasks") + "\n" + shortStates(a))
 		return nil
 	}
 	usage := o.usage(ctx, e, c, a)
@@ -77,10 +78,9 @@ func (o *statusOptions) list(ctx context.Context, e *term.Env) error {
 	return o.formats.Print(e, allocs)
 }
 
-func (o *statusOptions) describe(a *api.Allocation) string {
-	now := time.Now()
+func (o *statusOptions) describe(ctx context.Context, c *api.Client, a *api.Allocation) string {
 	rows := []string{
-		term.Row("ID", o.detail.ID(a.ID)),
+		term.Row("ID", a.ID),
 		term.Row("Eval ID", o.detail.ID(a.EvalID)),
 		term.Row("Name", a.Name),
 		term.Row("Node ID", o.detail.ID(a.NodeID)),
@@ -91,29 +91,78 @@ func (o *statusOptions) describe(a *api.Allocation) string {
 		term.Row("Client Description", a.ClientDescription),
 		term.Row("Desired Status", a.DesiredStatus),
 		term.Row("Desired Description", a.DesiredDescription),
-		term.Row("Created", term.Ago(time.Unix(0, a.CreateTime), now)),
-		term.Row("Modified", term.Ago(time.Unix(0, a.ModifyTime), now)),
+		term.Row("Created", o.detail.Since(time.Unix(0, a.CreateTime))),
+		term.Row("Modified", o.detail.Since(time.Unix(0, a.ModifyTime))),
 	}
 	if a.DeploymentID != "" {
-		health := "unset"
-		if d := a.DeploymentStatus; d != nil && d.Healthy != nil {
-			health = map[bool]string{true: "healthy", false: "unhealthy"}[*d.Healthy]
-		}
-		rows = append(rows, term.Row("Deployment ID", o.detail.ID(a.DeploymentID)), term.Row("Deployment Health", health))
+		rows = append(rows, term.Row("Deployment ID", o.detail.ID(a.DeploymentID)), term.Row("Deployment Health", health(a)))
 	}
-	if a.FollowupEvalID != "" {
-		rows = append(rows, term.Row("Reschedule Evaluation", o.detail.ID(a.FollowupEvalID)))
+	if attempts := rescheduled(a); attempts != "" {
+		rows = append(rows, term.Row("Reschedule Attempts", attempts))
 	}
 	if a.NextAllocation != "" {
 		rows = append(rows, term.Row("Replacement Alloc ID", o.detail.ID(a.NextAllocation)))
 	}
+	if wait := followedIn(ctx, c, a); wait != "" {
+		rows = append(rows, term.Row("Reschedule Eligibility", wait))
+	}
+	if m := a.Metrics; bool(o.detail) && m != nil {
+		rows = append(rows, term.Row("Evaluated Nodes", m.NodesEvaluated), term.Row("Filtered Nodes", m.NodesFiltered),
+			term.Row("Exhausted Nodes", m.NodesExhausted), term.Row("Allocation Time", m.AllocationTime),
+			term.Row("Failures", m.CoalescedFailures))
+	}
 	return term.Pairs(rows)
+}
+
+func health(a *api.Allocation) string {
+	if d := a.DeploymentStatus; d != nil && d.Healthy != nil {
+		return map[bool]string{true: "healthy", false: "unhealthy"}[*d.Healthy]
+	}
+	return "unset"
+}
+
+// rescheduled returns the used and the allowed reschedule attempts, "" when the allocation
+// replaces no other or the attempts are unlimited.
+func rescheduled(a *api.Allocation) string {
+	group := groupOf(a)
+	if a.RescheduleTracker == nil || len(a.RescheduleTracker.Events) == 0 || group == nil || group.ReschedulePolicy == nil {
+		return ""
+	}
+	p := group.ReschedulePolicy
+	if p.Attempts == nil || *p.Attempts <= 0 || p.Interval == nil {
+		return ""
+	}
+	used, since := 0, a.ModifyTime-int64(*p.Interval)
+	for _, e := range a.RescheduleTracker.Events {
+		if e.RescheduleTime > since {
+			used++
+		}
+	}
+	return fmt.Sprintf("%d/%d", used, *p.Attempts)
+}
+
+// followedIn returns when the evaluation that replaces the allocation is due, "" when
+// there is none or it cannot be read.
+func followedIn(ctx context.Context, c *api.Client, a *api.Allocation) string {
+	if a.FollowupEvalID == "" {
+		return ""
+	}
+	eval, _, err := c.Evaluations().Info(a.FollowupEvalID, query(ctx, a))
+	if err != nil {
+		return ""
+	}
+	wait := time.Until(eval.WaitUntil)
+	if wait <= 0 {
+		return ""
+	}
+	return term.Duration(wait) + " from now"
 }
 
 func (o *statusOptions) ports(e *term.Env, a *api.Allocation) {
 	if a.AllocatedResources == nil || len(a.AllocatedResources.Shared.Ports) == 0 {
 		return
 	}
+	mode := ""
 	rows := []string{"Label|Dynamic|Address"}
 	for _, p := range a.AllocatedResources.Shared.Ports {
 		dynamic := "yes"
@@ -121,30 +170,32 @@ func (o *statusOptions) ports(e *term.Env, a *api.Allocation) {
 			if slices.ContainsFunc(n.ReservedPorts, func(r api.Port) bool { return r.Label == p.Label }) {
 				dynamic = "no"
 			}
+			if n.Mode != "" {
+				mode = fmt.Sprintf(" (mode = %q)", n.Mode)
+			}
 		}
 		addr := fmt.Sprintf("%s:%d", p.HostIP, p.Value)
-		if p.To > 0 && p.To != p.Value {
+		if p.To > 0 {
 			addr += fmt.Sprintf(" -> %d", p.To)
 		}
 		rows = append(rows, term.Row("*"+p.Label, dynamic, addr))
 	}
-	e.Println("\n" + e.Bold("Allocation Addresses"))
-	e.Println(term.Table(rows))
+	e.Printf("\nAllocation Addresses%s:\n%s\n", mode, term.Table(rows))
 }
 
 func shortStates(a *api.Allocation) string {
-	rows := []string{"Name|State|Last Event|Time"}
+	rows := []string{"Name|State|Last Event|Time|Lifecycle"}
 	for _, name := range tasks(a) {
 		s := a.TaskStates[name]
 		if s == nil {
-			rows = append(rows, term.Row(name, "pending", "", ""))
+			rows = append(rows, term.Row(name, "pending", "", "", kind(a, name)))
 			continue
 		}
 		last, at := "", ""
 		if n := len(s.Events); n > 0 {
 			last, at = s.Events[n-1].Type, term.UnixNano(s.Events[n-1].Time)
 		}
-		rows = append(rows, term.Row(name, s.State, last, at))
+		rows = append(rows, term.Row(name, s.State, last, at, kind(a, name)))
 	}
 	return term.Table(rows)
 }
@@ -172,7 +223,8 @@ func (o *statusOptions) task(e *term.Env, a *api.Allocation, name string, usage 
 	}
 	title := fmt.Sprintf("Task %q%s is %q", name, lifecycle(a, name), s.State)
 	e.Println("\n" + e.Bold(title))
-	e.Println("Task Resources:\n" + o.resources(a, name, usage))
+	o.resources(e, a, name, usage)
+	hostVolumes(e, a, name)
 	e.Println("\nTask Events:")
 	e.Println(term.Pairs([]string{
 		term.Row("Started At", term.Time(s.StartedAt)),
@@ -188,49 +240,52 @@ func (o *statusOptions) task(e *term.Env, a *api.Allocation, name string, usage 
 	e.Println(term.Table(rows))
 }
 
-// lifecycle tells of a task that is not a main one.
+// lifecycle is the kind of a task that is not a main one, in parentheses.
 func lifecycle(a *api.Allocation, name string) string {
-	for _, t := range groupTasks(a) {
-		if t.Name != name || t.Lifecycle == nil || t.Lifecycle.Hook == "" {
-			continue
-		}
-		if t.Lifecycle.Sidecar {
-			return " (" + t.Lifecycle.Hook + " sidecar)"
-		}
-		return " (" + t.Lifecycle.Hook + ")"
+	if kind := kind(a, name); kind != mainTask {
+		return " (" + kind + ")"
 	}
 	return ""
 }
 
-func (o *statusOptions) resources(a *api.Allocation, name string, usage *api.AllocResourceUsage) string {
-	cpu, memory, disk := "", "", ""
-	if r := a.AllocatedResources; r != nil {
-		disk = fmt.Sprintf("%d MiB", r.Shared.DiskMB)
-		if t := r.Tasks[name]; t != nil {
-			cpu = fmt.Sprintf("%d MHz", t.Cpu.CpuShares)
-			memory = fmt.Sprintf("%d MiB", t.Memory.MemoryMB)
-		}
+// mainTask is the kind of a task without a lifecycle block.
+const mainTask = "main"
+
+func kind(a *api.Allocation, name string) string {
+	t := taskOf(a, name)
+	switch {
+	case t == nil || t.Lifecycle == nil || t.Lifecycle.Hook == "":
+		return mainTask
+	case t.Lifecycle.Sidecar:
+		return t.Lifecycle.Hook + " sidecar"
 	}
-	if usage != nil && usage.Tasks[name] != nil && usage.Tasks[name].ResourceUsage != nil {
-		u := usage.Tasks[name].ResourceUsage
-		if u.CpuStats != nil {
-			cpu = fmt.Sprintf("%.0f/%s", u.CpuStats.TotalTicks, cpu)
-		}
-		if u.MemoryStats != nil {
-			memory = term.Bytes(max(u.MemoryStats.RSS, u.MemoryStats.Usage)) + "/" + memory
-		}
-	}
-	return term.Table([]string{"CPU|Memory|Disk", term.Row(cpu, memory, disk)})
+	return t.Lifecycle.Hook
 }
 
 func placement(m *api.AllocationMetric) string {
 	lines := monitor.Metric(m, "")
 	if len(m.ScoreMetaData) > 0 {
-		rows := []string{"Node|Final Score"}
-		for _, s := range m.ScoreMetaData {
-			rows = append(rows, term.Row(s.NodeID, fmt.Sprintf("%.3g", s.NormScore)))
-		}
-		lines = append(lines, term.Table(rows))
+		lines = append(lines, scores(m.ScoreMetaData))
 	}
 	return strings.Join(lines, "\n")
+}
+
+// scores lays out the scores of the best nodes, with a column for each scorer.
+func scores(nodes []*api.NodeScoreMeta) string {
+	scorers := map[string]bool{}
+	for _, n := range nodes {
+		for name := range n.Scores {
+			scorers[name] = true
+		}
+	}
+	names := slices.Sorted(maps.Keys(scorers))
+	rows := []string{strings.Join(slices.Concat([]string{"Node"}, names, []string{"final score"}), "|")}
+	for _, n := range nodes {
+		cells := []any{n.NodeID}
+		for _, name := range names {
+			cells = append(cells, fmt.Sprintf("%.3g", n.Scores[name]))
+		}
+		rows = append(rows, term.Row(append(cells, fmt.Sprintf("%.3g", n.NormScore))...))
+	}
+	return term.Table(rows)
 }

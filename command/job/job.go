@@ -149,13 +149,25 @@ func list(jobs []*api.JobListStub, namespaces bool) string {
 		if j.Stop {
 			status += " (stopped)"
 		}
-		cells := []any{j.ID, j.Type, j.Priority, status, term.UnixNano(j.SubmitTime)}
+		cells := []any{j.ID, kind(j), j.Priority, status, term.UnixNano(j.SubmitTime)}
 		if namespaces {
 			cells = append(cells[:1:1], append([]any{j.Namespace}, cells[1:]...)...)
 		}
 		rows = append(rows, term.Row(cells...))
 	}
 	return term.Table(rows)
+}
+
+// kind is the type of a job, and whether it is a template for others.
+func kind(j *api.JobListStub) string {
+	out := j.Type
+	if j.Periodic {
+		out += "/periodic"
+	}
+	if j.ParameterizedJob {
+		out += "/parameterized"
+	}
+	return out
 }
 
 func inNamespace(ctx context.Context, ns string) *api.QueryOptions {

@@ -86,6 +86,9 @@ func (o *statusOptions) one(ctx context.Context, e *term.Env) error {
 	if o.short {
 		return nil
 	}
+	if job.Periodic != nil || job.ParameterizedJob != nil && !job.Dispatched {
+		return o.template(e, c, job, q)
+	}
 	if err := o.summary(e, c, job, q); err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -64,7 +65,7 @@ func (o *statusOptions) list(ctx context.Context, e *term.Env) error {
 		return o.formats.Print(e, nodes)
 	case o.quiet:
 		for _, n := range nodes {
-			e.Println(o.detail.ID(n.ID))
+			e.Println(n.ID)
 		}
 	case len(nodes) > 0 && o.allocs:
 		return o.counted(ctx, e, c, nodes)
@@ -110,47 +111,85 @@ func (o *statusOptions) one(ctx context.Context, e *term.Env) error {
 	if o.formats.Wanted() {
 		return o.formats.Print(e, n)
 	}
-	e.Println(o.describe(n))
-	if o.short {
-		return o.allocations(ctx, e, c, n)
+	allocs, _, err := c.Nodes().Allocations(n.ID, (&api.QueryOptions{}).WithContext(ctx))
+	if err != nil {
+		return fmt.Errorf("Error querying node allocations: %w", err)
 	}
+	if o.short {
+		e.Println(o.describe(n, nil))
+		o.allocations(e, allocs)
+		return nil
+	}
+	stats, statsErr := c.Nodes().Stats(n.ID, (&api.QueryOptions{}).WithContext(ctx))
+	if statsErr != nil {
+		stats = nil
+	}
+	e.Println(o.describe(n, stats))
 	if o.detail {
 		identitySection(ctx, e, c, n)
 		hostVolumes(e, n)
+		hostNetworks(e, n)
 		o.drivers(e, n)
 	}
 	o.events(e, n)
-	if err := o.resources(ctx, e, c, n); err != nil {
-		return err
+	allocated(e, n, allocs)
+	if statsErr != nil {
+		e.Println("\n" + e.Bold(fmt.Sprintf("error fetching node stats: actual resource usage not present: %v", statsErr)))
+	} else {
+		utilization(ctx, e, c, n, allocs)
+		used(e, n, stats)
+		if o.stats {
+			usedEach(e, stats)
+		}
 	}
-	if err := o.allocations(ctx, e, c, n); err != nil {
-		return err
-	}
+	o.allocations(e, allocs)
 	if o.detail {
 		attributes(e, "Attributes", n.Attributes)
+		attributes(e, "Meta", n.Meta)
 	}
-	attributes(e, "Meta", n.Meta)
 	return nil
 }
 
-func (o *statusOptions) describe(n *api.Node) string {
+// describe shows the head of a node. Stats is nil where they are not known.
+func (o *statusOptions) describe(n *api.Node, stats *api.HostStats) string {
 	rows := []string{
-		term.Row("ID", o.detail.ID(n.ID)), term.Row("Name", n.Name), term.Row("Node Pool", n.NodePool),
-		term.Row("Class", n.NodeClass), term.Row("DC", n.Datacenter), term.Row("Drain", n.Drain),
+		term.Row("ID", n.ID), term.Row("Name", n.Name), term.Row("Node Pool", n.NodePool),
+		term.Row("Class", n.NodeClass), term.Row("DC", n.Datacenter), term.Row("Drain", drain(n)),
 		term.Row("Eligibility", n.SchedulingEligibility), term.Row("Status", n.Status),
+		term.Row("CSI Controllers", names(n.CSIControllerPlugins)), term.Row("CSI Drivers", names(n.CSINodePlugins)),
+	}
+	if stats != nil {
+		rows = append(rows, term.Row("Uptime", time.Duration(stats.Uptime)*time.Second))
 	}
 	if !o.detail {
-		rows = append(rows, term.Row("Host Volumes", volumeLine(n)), term.Row("Driver Status", driverLine(n)))
+		rows = append(rows, term.Row("Host Volumes", names(n.HostVolumes)), term.Row("Host Networks", names(n.HostNetworks)),
+			term.Row("Driver Status", driverLine(n)))
 	}
 	return term.Pairs(rows)
 }
 
-func volumeLine(n *api.Node) string {
-	if len(n.HostVolumes) == 0 {
-		return "<none>"
+// drain returns whether a node drains, and how.
+func drain(n *api.Node) string {
+	d := n.DrainStrategy
+	if d == nil {
+		return strconv.FormatBool(n.Drain)
 	}
-	return strings.Join(slices.Sorted(maps.Keys(n.HostVolumes)), ",")
+	out := "true"
+	switch {
+	case d.Deadline < 0:
+		out += "; force drain"
+	case d.ForceDeadline.IsZero():
+		out += "; no deadline"
+	default:
+		out += "; " + term.Time(d.ForceDeadline) + " deadline"
+	}
+	if d.IgnoreSystemJobs {
+		out += "; ignoring system jobs"
+	}
+	return out
 }
+
+func names[T any](of map[string]T) string { return strings.Join(slices.Sorted(maps.Keys(of)), ",") }
 
 func hostVolumes(e *term.Env, n *api.Node) {
 	if len(n.HostVolumes) == 0 {
@@ -162,6 +201,18 @@ func hostVolumes(e *term.Env, n *api.Node) {
 		rows = append(rows, term.Row(name, v.ReadOnly, v.Path))
 	}
 	e.Println("\n" + e.Bold("Host Volumes") + "\n" + term.Table(rows))
+}
+
+func hostNetworks(e *term.Env, n *api.Node) {
+	if len(n.HostNetworks) == 0 {
+		return
+	}
+	rows := []string{"Name|CIDR|Interface|ReservedPorts"}
+	for _, name := range slices.Sorted(maps.Keys(n.HostNetworks)) {
+		v := n.HostNetworks[name]
+		rows = append(rows, term.Row(name, v.CIDR, v.Interface, v.ReservedPorts))
+	}
+	e.Println("\n" + e.Bold("Host Networks") + "\n" + term.Table(rows))
 }
 
 func driverLine(n *api.Node) string {
@@ -188,97 +239,53 @@ func (o *statusOptions) drivers(e *term.Env, n *api.Node) {
 
 func (o *statusOptions) events(e *term.Env, n *api.Node) {
 	rows := []string{"Time|Subsystem|Message"}
+	if o.detail {
+		rows[0] += "|Details"
+	}
 	for _, ev := range slices.Backward(n.Events) {
-		rows = append(rows, term.Row(term.Time(ev.Timestamp), ev.Subsystem, ev.Message))
+		cells := []any{term.Time(ev.Timestamp), ev.Subsystem, ev.Message}
+		if o.detail {
+			cells = append(cells, details(ev.Details))
+		}
+		rows = append(rows, term.Row(cells...))
 	}
 	e.Println("\n" + e.Bold("Node Events") + "\n" + term.Table(rows))
 }
 
-// resources shows what is allocated of what the node has, and what is used.
-func (o *statusOptions) resources(ctx context.Context, e *term.Env, c *api.Client, n *api.Node) error {
-	allocs, _, err := c.Nodes().Allocations(n.ID, (&api.QueryOptions{}).WithContext(ctx))
-	if err != nil {
-		return fmt.Errorf("Error querying node allocations: %w", err)
+func details(of map[string]string) string {
+	var out []string
+	for _, key := range slices.Sorted(maps.Keys(of)) {
+		out = append(out, key+" : "+of[key])
 	}
-	var cpu, memory, disk int64
-	for _, a := range allocs {
-		if a.ClientStatus != api.AllocClientStatusRunning && a.ClientStatus != api.AllocClientStatusPending || a.AllocatedResources == nil {
-			continue
-		}
-		for _, t := range a.AllocatedResources.Tasks {
-			cpu += t.Cpu.CpuShares
-			memory += t.Memory.MemoryMB
-		}
-		disk += a.AllocatedResources.Shared.DiskMB
-	}
-	r := n.NodeResources
-	e.Println("\n" + e.Bold("Allocated Resources"))
-	e.Println(term.Table([]string{"CPU|Memory|Disk", term.Row(
-		fmt.Sprintf("%d/%d MHz", cpu, r.Cpu.CpuShares),
-		fmt.Sprintf("%s/%s", term.Bytes(uint64(memory)<<20), term.Bytes(uint64(r.Memory.MemoryMB)<<20)),
-		fmt.Sprintf("%s/%s", term.Bytes(uint64(disk)<<20), term.Bytes(uint64(r.Disk.DiskMB)<<20)))}))
-	stats, err := c.Nodes().Stats(n.ID, (&api.QueryOptions{}).WithContext(ctx))
-	if err != nil {
-		e.Println("\n" + e.Bold(fmt.Sprintf("error fetching node stats: actual resource usage not present: %v", err)))
-		return nil
-	}
-	used(e, n, stats)
-	if o.stats {
-		usedEach(e, stats)
-	}
-	return nil
+	return strings.Join(out, ", ")
 }
 
-func used(e *term.Env, n *api.Node, s *api.HostStats) {
-	e.Println("\n" + e.Bold("Host Resource Utilization"))
-	rows := []string{"CPU|Memory|Disk"}
-	disk := ""
-	if d := s.AllocDirStats; d != nil {
-		disk = term.Bytes(d.Used) + "/" + term.Bytes(d.Size)
-	}
-	e.Println(term.Table(append(rows, term.Row(fmt.Sprintf("%.0f/%d MHz", s.CPUTicksConsumed, n.NodeResources.Cpu.CpuShares),
-		term.Bytes(s.Memory.Used)+"/"+term.Bytes(s.Memory.Total), disk))))
-}
-
-// usedEach shows the use of each processor and each disk.
-func usedEach(e *term.Env, s *api.HostStats) {
-	for _, cpu := range s.CPU {
-		e.Println("\n" + term.Pairs([]string{term.Row("CPU", cpu.CPU), term.Row("User", percent(cpu.User)),
-			term.Row("System", percent(cpu.System)), term.Row("Idle", percent(cpu.Idle))}))
-	}
-	for _, d := range s.DiskStats {
-		e.Println("\n" + term.Pairs([]string{term.Row("Device", d.Device), term.Row("MountPoint", d.Mountpoint),
-			term.Row("Size", term.Bytes(d.Size)), term.Row("Used", term.Bytes(d.Used)), term.Row("Available", term.Bytes(d.Available)),
-			term.Row("Used Percent", percent(d.UsedPercent)), term.Row("Inodes Percent", percent(d.InodesUsedPercent))}))
-	}
-	e.Printf("\nUptime = %s\n", term.Duration(time.Duration(s.Uptime)*time.Second))
-}
-
-func percent(v float64) string { return fmt.Sprintf("%.2f%%", v) }
-
-func (o *statusOptions) allocations(ctx context.Context, e *term.Env, c *api.Client, n *api.Node) error {
-	allocs, _, err := c.Nodes().Allocations(n.ID, (&api.QueryOptions{}).WithContext(ctx))
-	if err != nil {
-		return fmt.Errorf("Error querying node allocations: %w", err)
+func (o *statusOptions) allocations(e *term.Env, allocs []*api.Allocation) {
+	e.Println("\n" + e.Bold("Allocations"))
+	if len(allocs) == 0 {
+		e.Println("No allocations placed")
+		return
 	}
 	slices.SortFunc(allocs, func(a, b *api.Allocation) int { return int(int64(b.CreateIndex) - int64(a.CreateIndex)) })
-	now := time.Now()
 	rows := []string{"ID|Node ID|Task Group|Version|Desired|Status|Created|Modified"}
+	if o.detail {
+		rows[0] = "ID|Eval ID|Node ID|Node Name|Task Group|Version|Desired|Status|Created|Modified"
+	}
 	for _, a := range allocs {
 		var version uint64
 		if a.Job != nil && a.Job.Version != nil {
 			version = *a.Job.Version
 		}
-		rows = append(rows, term.Row(o.detail.ID(a.ID), o.detail.ID(a.NodeID), a.TaskGroup, version, a.DesiredStatus,
-			a.ClientStatus, term.Ago(time.Unix(0, a.CreateTime), now), term.Ago(time.Unix(0, a.ModifyTime), now)))
-	}
-	e.Println("\n" + e.Bold("Allocations"))
-	if len(allocs) == 0 {
-		e.Println("No allocations placed")
-		return nil
+		cells := []any{o.detail.ID(a.ID)}
+		if o.detail {
+			cells = append(cells, a.EvalID, a.NodeID, a.NodeName)
+		} else {
+			cells = append(cells, o.detail.ID(a.NodeID))
+		}
+		rows = append(rows, term.Row(append(cells, a.TaskGroup, version, a.DesiredStatus, a.ClientStatus,
+			o.detail.Since(time.Unix(0, a.CreateTime)), o.detail.Since(time.Unix(0, a.ModifyTime)))...))
 	}
 	e.Println(term.Table(rows))
-	return nil
 }
 
 func attributes(e *term.Env, title string, of map[string]string) {

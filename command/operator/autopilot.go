@@ -169,13 +169,13 @@ func showHealth(e *term.Env, h *api.OperatorHealthReply) {
 		e.Println("Warning: " + warning)
 	}
 	e.Println()
-	rows := []string{"Name|ID|Address|SerfStatus|Version|Leader|Voter|Healthy|LastContact|LastTerm|LastIndex|StableSince"}
+	rows := []string{"ID|Name|Address|SerfStatus|Version|Leader|Voter|Healthy|LastContact|LastTerm|LastIndex|StableSince"}
 	for _, s := range h.Servers {
 		contact := s.LastContact.String()
 		if s.LastContact < 0 {
 			contact = "never"
 		}
-		rows = append(rows, term.Row(s.Name, s.ID, s.Address, s.SerfStatus, s.Version, s.Leader, s.Voter, s.Healthy, contact,
+		rows = append(rows, term.Row(s.ID, s.Name, s.Address, s.SerfStatus, s.Version, s.Leader, s.Voter, s.Healthy, contact,
 			s.LastTerm, s.LastIndex, s.StableSince.Format(time.RFC3339)))
 	}
 	e.Println(term.Table(rows))

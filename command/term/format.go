@@ -32,6 +32,14 @@ func (d Detail) ID(id string) string {
 	return id[:shortID]
 }
 
+// Since returns a time as it is shown: how long ago it was, the time itself in full detail.
+func (d Detail) Since(t time.Time) string {
+	if d == Full {
+		return Time(t)
+	}
+	return Ago(t, time.Now())
+}
+
 // UUIDPrefix drops an odd last digit of an ID's prefix: servers look IDs up by
 // whole bytes.
 func UUIDPrefix(p string) string {
@@ -44,6 +52,11 @@ func UUIDPrefix(p string) string {
 // Table lays out rows whose cells are separated by "|"; the first is the header.
 func Table(rows []string) string {
 	return columnize.Format(rows, &columnize.Config{Delim: "|", Glue: "  ", Empty: "<none>"})
+}
+
+// BlankTable is Table whose empty cells stay empty.
+func BlankTable(rows []string) string {
+	return columnize.Format(rows, &columnize.Config{Delim: "|", Glue: "  "})
 }
 
 // Pairs lays out "key|value" rows as "key = value".

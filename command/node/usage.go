@@ -1,0 +1,118 @@
+package node
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/command/term"
+)
+
+// mib is the size of a mebibyte.
+const mib = 1 << 20
+
+// capacity is what allocations may use of a node: its resources without the reserved ones.
+type capacity struct{ cpu, memory, disk int64 }
+
+func capacityOf(n *api.Node) capacity {
+	var out capacity
+	if r := n.NodeResources; r != nil {
+		out = capacity{r.Cpu.CpuShares, r.Memory.MemoryMB, r.Disk.DiskMB}
+	}
+	if r := n.ReservedResources; r != nil {
+		out.cpu -= int64(r.Cpu.CpuShares)
+		out.memory -= int64(r.Memory.MemoryMB)
+		out.disk -= int64(r.Disk.DiskMB)
+	}
+	return out
+}
+
+// size shows an amount in MiB.
+func size(mb int64) string { return term.Bytes(uint64(max(mb, 0)) * mib) }
+
+// allocated shows the resources that allocations have reserved.
+func allocated(e *term.Env, n *api.Node, allocs []*api.Allocation) {
+	var cpu, memory, limit, disk int64
+	for _, a := range allocs {
+		if a.ClientStatus != api.AllocClientStatusRunning && a.ClientStatus != api.AllocClientStatusPending || a.AllocatedResources == nil {
+			continue
+		}
+		for _, t := range a.AllocatedResources.Tasks {
+			cpu += t.Cpu.CpuShares
+			memory += t.Memory.MemoryMB
+			limit += max(t.Memory.MemoryMB, t.Memory.MemoryMaxMB)
+		}
+		disk += a.AllocatedResources.Shared.DiskMB
+	}
+	of := capacityOf(n)
+	head, cells := "CPU|Memory|Disk", []any{fmt.Sprintf("%d/%d MHz", cpu, of.cpu), size(memory) + "/" + size(of.memory)}
+	if limit > memory {
+		head, cells = "CPU|Memory|Memory Max|Disk", append(cells, size(limit)+"/"+size(of.memory))
+	}
+	e.Println("\n" + e.Bold("Allocated Resources"))
+	e.Println(term.Table([]string{head, term.Row(append(cells, size(disk)+"/"+size(of.disk))...)}))
+}
+
+// utilization shows what the running allocations use. It shows nothing when one of them
+// cannot be asked.
+func utilization(ctx context.Context, e *term.Env, c *api.Client, n *api.Node, allocs []*api.Allocation) {
+	var ticks float64
+	var memory uint64
+	for _, a := range allocs {
+		if a.ClientStatus != api.AllocClientStatusRunning {
+			continue
+		}
+		u, err := c.Allocations().Stats(a, (&api.QueryOptions{Namespace: a.Namespace}).WithContext(ctx))
+		if err != nil {
+			return
+		}
+		if u.ResourceUsage == nil {
+			continue
+		}
+		if cpu := u.ResourceUsage.CpuStats; cpu != nil {
+			ticks += cpu.TotalTicks
+		}
+		if m := u.ResourceUsage.MemoryStats; m != nil {
+			memory += max(m.RSS, m.Usage)
+		}
+	}
+	of := capacityOf(n)
+	e.Println("\n" + e.Bold("Allocation Resource Utilization"))
+	e.Println(term.Table([]string{"CPU|Memory", term.Row(fmt.Sprintf("%.0f/%d MHz", ticks, of.cpu), term.Bytes(memory)+"/"+size(of.memory))}))
+}
+
+// used shows what the machine uses. The disk is that of the allocations.
+func used(e *term.Env, n *api.Node, s *api.HostStats) {
+	disk := ""
+	if d := s.AllocDirStats; d != nil {
+		disk = term.Bytes(d.Used) + "/" + term.Bytes(d.Size)
+	}
+	memory := ""
+	if s.Memory != nil {
+		memory = term.Bytes(s.Memory.Used) + "/" + term.Bytes(s.Memory.Total)
+	}
+	e.Println("\n" + e.Bold("Host Resource Utilization"))
+	e.Println(term.Table([]string{"CPU|Memory|Disk", term.Row(fmt.Sprintf("%.0f/%d MHz", s.CPUTicksConsumed, capacityOf(n).cpu), memory, disk)}))
+}
+
+// usedEach shows the use of each processor, of the memory and of each disk.
+func usedEach(e *term.Env, s *api.HostStats) {
+	e.Println("\n" + e.Bold("CPU Stats"))
+	for _, cpu := range s.CPU {
+		e.Println(term.Pairs([]string{term.Row("CPU", cpu.CPU), term.Row("User", percent(cpu.User)),
+			term.Row("System", percent(cpu.System)), term.Row("Idle", percent(cpu.Idle))}) + "\n")
+	}
+	if m := s.Memory; m != nil {
+		e.Println(e.Bold("Memory Stats"))
+		e.Println(term.Pairs([]string{term.Row("Total", term.Bytes(m.Total)), term.Row("Available", term.Bytes(m.Available)),
+			term.Row("Used", term.Bytes(m.Used)), term.Row("Free", term.Bytes(m.Free))}) + "\n")
+	}
+	e.Println(e.Bold("Disk Stats"))
+	for _, d := range s.DiskStats {
+		e.Println(term.Pairs([]string{term.Row("Device", d.Device), term.Row("MountPoint", d.Mountpoint),
+			term.Row("Size", term.Bytes(d.Size)), term.Row("Used", term.Bytes(d.Used)), term.Row("Available", term.Bytes(d.Available)),
+			term.Row("Used Percent", percent(d.UsedPercent)), term.Row("Inodes Percent", percent(d.InodesUsedPercent))}) + "\n")
+	}
+}
+
+func percent(v float64) string { return fmt.Sprintf("%.2f%%", v) }
