@@ -71,6 +71,19 @@ func writeError(w http.ResponseWriter, err error) {
 // status is the HTTP status of an error.
 func status(err error) int { return nomad.HTTPStatus(err) }
 
+// preflight answers what a browser asks before a page of another origin may send a request
+// with headers of its own. Only reads are allowed.
+func preflight(w http.ResponseWriter, req *http.Request) {
+	method := req.Header.Get("Access-Control-Request-Method")
+	if method == http.MethodGet || method == http.MethodHead {
+		w.Header().Set("Access-Control-Allow-Methods", method)
+		if asked := req.Header.Get("Access-Control-Request-Headers"); asked != "" {
+			w.Header().Set("Access-Control-Allow-Headers", asked)
+		}
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
 // allowOrigin lets pages of any origin read the response.
 func allowOrigin(h http.Header) {
 	h.Set("Access-Control-Allow-Origin", "*")

@@ -142,6 +142,10 @@ func (s *Server) answer(w http.ResponseWriter, req *http.Request) {
 	if rt.cors {
 		allowOrigin(w.Header())
 	}
+	if req.Method == http.MethodOptions && rt.cors { // never the handler: a browser sends it for any page
+		preflight(w, req)
+		return
+	}
 	s.serve(w, req, rt, param)
 }
 

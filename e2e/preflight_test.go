@@ -1,0 +1,48 @@
+package e2e
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// A browser asks with OPTIONS, without a token, before a page of another origin may send
+// more than a plain GET. Such a request does nothing, whatever the route does otherwise.
+func TestOptionsDoNothing(t *testing.T) {
+	a := devAgent(t)
+	run(t, a, job("target", `type = "batch"`, small))
+	al := await(t, a, "target", "running", 1)[0]
+	const path = "/v1/client/allocation/"
+	ask := func(method, route string) (*http.Response, string) {
+		return request(t, http.MethodOptions, a.Address()+route, "", http.Header{"Origin": {"http://page.example"},
+			"Access-Control-Request-Method": {method}, "Access-Control-Request-Headers": {"x-nomad-token"}})
+	}
+	for _, route := range []string{path + al.ID + "/restart", path + al.ID + "/signal", path + al.ID + "/gc", "/v1/client/identity/renew"} {
+		for _, method := range []string{http.MethodPut, http.MethodPost} {
+			if resp, body := ask(method, route); resp.StatusCode != http.StatusNoContent || resp.Header.Get("Access-Control-Allow-Methods") != "" {
+				t.Errorf("OPTIONS %s before %s: %d %v %q, want 204 that allows no method", route, method, resp.StatusCode, resp.Header, body)
+			}
+		}
+	}
+	for _, route := range []string{"/v1/client/fs/ls/" + al.ID, path + al.ID + "/stats", "/v1/client/stats"} {
+		resp, body := ask(http.MethodGet, route)
+		if resp.StatusCode != http.StatusNoContent || resp.Header.Get("Access-Control-Allow-Methods") != http.MethodGet || body != "" ||
+			resp.Header.Get("Access-Control-Allow-Headers") != "x-nomad-token" || resp.Header.Get("Access-Control-Allow-Origin") != "*" {
+			t.Errorf("OPTIONS %s before GET: %d %v %q, want 204 that allows GET", route, resp.StatusCode, resp.Header, body)
+		}
+	}
+	for _, route := range []string{"/v1/jobs", "/v1/var/a", "/v1/vars"} {
+		if resp, _ := ask(http.MethodGet, route); resp.StatusCode != http.StatusMethodNotAllowed || resp.Header.Get("Access-Control-Allow-Origin") != "" {
+			t.Errorf("OPTIONS %s: %d %v, want 405", route, resp.StatusCode, resp.Header)
+		}
+	}
+	now, _, err := a.Client.Allocations().Info(al.ID, nil)
+	if err != nil || now.ClientStatus != "running" {
+		t.Fatalf("the allocation is %+v, %v", now, err)
+	}
+	for _, ev := range now.TaskStates["t"].Events {
+		if strings.Contains(ev.Type, "Restart") || strings.Contains(ev.Type, "Signal") {
+			t.Errorf("the task has the event %s", ev.Type)
+		}
+	}
+}
