@@ -124,7 +124,7 @@ func TestTheFirstTokenIsMadeOnce(t *testing.T) {
 	dir := t.TempDir()
 	s, _ := start(t, func(c *server.Config) { c.Access.Enabled, c.DataDir = true, dir })
 	g := &guarded{T: t, s: s}
-	if _, err := g.bootstrap("letmein"); !isCoded(err, 400, "must be a UUID") {
+	if _, err := g.bootstrap("letmein"); !isCoded(err, 400, "invalid acl token") {
 		t.Errorf("a secret that is no UUID: %v", err)
 	}
 	secret := nomad.NewID()

@@ -33,7 +33,7 @@ func TestRegisterTellsEveryFault(t *testing.T) {
 	job := batchJob("bad id", 1)
 	job.TaskGroups[0].Tasks[0].Driver = ""
 	err := s.Call(within(t), "Job.Register", &nomad.JobRegisterRequest{Job: job}, nil)
-	failsWith(t, err, 400, "the ID must hold no spaces", "driver")
+	failsWith(t, err, 400, "the ID must not hold a space", "driver")
 	var out nomad.JobValidateResponse
 	if err := s.Call(within(t), "Job.Validate", &nomad.JobValidateRequest{Job: job}, &out); err != nil {
 		t.Fatal(err)

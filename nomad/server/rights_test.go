@@ -83,8 +83,6 @@ func TestListsLeaveOutTheRest(t *testing.T) {
 	} {
 		for list, got := range map[string]string{
 			"Job.List":          names(got[nomad.JobListResponse](g.guarded, secret, "Job.List", &nomad.JobListRequest{QueryOptions: all}).Jobs),
-			"Job.Statuses":      names(got[nomad.JobStatusesResponse](g.guarded, secret, "Job.Statuses", &nomad.JobStatusesRequest{QueryOptions: all}).Jobs),
-			"Job.Statuses of":   names(got[nomad.JobStatusesResponse](g.guarded, secret, "Job.Statuses", &nomad.JobStatusesRequest{QueryOptions: all, Jobs: []nomad.NamespacedID{{ID: "j", Namespace: "a"}, {ID: "j", Namespace: "b"}}}).Jobs),
 			"Alloc.List":        names(got[nomad.AllocListResponse](g.guarded, secret, "Alloc.List", &nomad.AllocListRequest{QueryOptions: all}).Allocations),
 			"Eval.List":         names(got[nomad.EvalListResponse](g.guarded, secret, "Eval.List", &nomad.EvalListRequest{QueryOptions: all}).Evaluations),
 			"Node.GetAllocs":    names(got[nomad.NodeAllocsResponse](g.guarded, secret, "Node.GetAllocs", &nomad.NodeSpecificRequest{NodeID: g.node.node.ID}).Allocs),
@@ -92,6 +90,16 @@ func TestListsLeaveOutTheRest(t *testing.T) {
 		} {
 			if got != want {
 				t.Errorf("%s shows namespaces %q, want %q", list, got, want)
+			}
+		}
+		for _, jobs := range [][]nomad.NamespacedID{nil, {{ID: "j", Namespace: "a"}, {ID: "j", Namespace: "b"}}} {
+			req := &nomad.JobStatusesRequest{QueryOptions: all, Jobs: jobs}
+			if want == "" { // unlike other lists, as in Nomad
+				if err := g.call(secret, "Job.Statuses", req, nil); !errors.Is(err, nomad.ErrPermissionDenied) {
+					t.Errorf("Job.Statuses of %v = %v, want permission denied", jobs, err)
+				}
+			} else if got := names(got[nomad.JobStatusesResponse](g.guarded, secret, "Job.Statuses", req).Jobs); got != want {
+				t.Errorf("Job.Statuses of %v shows namespaces %q, want %q", jobs, got, want)
 			}
 		}
 		evals := got[nomad.EvalListResponse](g.guarded, secret, "Eval.List", &nomad.EvalListRequest{QueryOptions: all}).Evaluations
