@@ -148,6 +148,10 @@ func (d *Driver) StartTask(ctx context.Context, cfg *drivers.TaskConfig) (*drive
 // RecoverTask implements drivers.Driver: the task goes on as if the agent had
 // never been away.
 func (d *Driver) RecoverTask(_ context.Context, h *drivers.TaskHandle) error {
+	if len(h.State) == 0 { // the agent ended before it stored what StartTask returned
+		_, err := d.task(h.TaskID)
+		return err
+	}
 	var state handleState
 	if err := json.Unmarshal(h.State, &state); err != nil {
 		return fmt.Errorf("decode handle of task %s: %w", h.TaskID, err)
