@@ -14,6 +14,7 @@ import (
 	"github.com/hashicorp/go-metrics"
 
 	"github.com/open-nomad/open-nomad/client/state"
+	"github.com/open-nomad/open-nomad/internal/safefs"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
@@ -123,19 +124,10 @@ func writeWhole(path string, data []byte) error {
 		os.Remove(f.Name()) // what is left of the attempt
 		return fmt.Errorf("write node identity: %w", err)
 	}
-	if err := syncDir(filepath.Dir(path)); err != nil {
+	if err := safefs.SyncDir(filepath.Dir(path)); err != nil {
 		return fmt.Errorf("write node identity: %w", err)
 	}
 	return nil
-}
-
-// syncDir makes the names in a directory durable.
-func syncDir(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
 }
 
 // auth is what goes into AuthToken: the token if there is one, else the secret.

@@ -20,7 +20,7 @@
 // with init (Bound). It is not dumpable, holds the wait status file, reaps whatever ends
 // in the namespace, writes the program's wait status (4 bytes, native order) to that
 // file, and exits: with process 1 the kernel ends the whole namespace. As process 1 it
-// hears no signal but KILL and STOP from outside, and none from inside. Without Enter it also
+// gets KILL and STOP from outside, and no other signal. Without Enter it also
 // keeps the program's descriptors 1 and 2. Log pipes among them are open for reading, so the
 // program can write when their reader has died; the program's own are for writing only.
 //

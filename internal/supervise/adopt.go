@@ -182,7 +182,7 @@ func (s *server) readAgain(id string) error {
 	s.releasing.Lock()
 	defer s.releasing.Unlock()
 	s.mu.Lock()
-	unread := s.unread // nobody else changes it
+	unread := s.unread // after adopt, only changed with s.releasing held
 	s.mu.Unlock()
 	var remaining []record
 	var errs []error

@@ -10,6 +10,8 @@ import (
 	"github.com/hashicorp/raft"
 	"github.com/hashicorp/raft-wal/metadb"
 	"go.etcd.io/bbolt"
+
+	"github.com/open-nomad/open-nomad/internal/safefs"
 )
 
 // The log stores that a server may have.
@@ -76,7 +78,7 @@ func (b Backend) name() string {
 
 // keep makes the names in a directory durable; BackendBolt has no directory wal.
 func (b Backend) keep(dir string) error {
-	if err := syncDir(dir); errors.Is(err, os.ErrNotExist) {
+	if err := safefs.SyncDir(dir); errors.Is(err, os.ErrNotExist) {
 		return nil
 	} else if err != nil {
 		return fmt.Errorf("sync directory: %w", err)

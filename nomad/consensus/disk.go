@@ -15,6 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/nomad"
+
+	"github.com/open-nomad/open-nomad/internal/safefs"
 )
 
 // ErrInUse means that another server has the directory.
@@ -217,7 +219,7 @@ func writeFile(path, text string) error {
 		err = os.Rename(tmp, path)
 	}
 	if err == nil {
-		err = syncDir(filepath.Dir(path))
+		err = safefs.SyncDir(filepath.Dir(path))
 	}
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)

@@ -13,6 +13,8 @@ import (
 	"github.com/hashicorp/raft-wal/migrate"
 	"go.etcd.io/bbolt"
 	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/internal/safefs"
 )
 
 // migrateBatch is about how many bytes of the log are written at a time.
@@ -61,7 +63,7 @@ func Migrate(ctx context.Context, path string, log *slog.Logger) (*Migration, er
 		}
 	}
 	for _, step := range [][2]string{{fresh + ".new", fresh}, {source, m.Kept}} {
-		if err := errors.Join(os.Rename(step[0], step[1]), syncDir(dir)); err != nil {
+		if err := errors.Join(os.Rename(step[0], step[1]), safefs.SyncDir(dir)); err != nil {
 			return nil, fmt.Errorf("put the raft log in its place: %w", err)
 		}
 	}
@@ -132,12 +134,3 @@ func copyVote(to, from raft.StableStore) error {
 // absent says whether an error of a store means that it has no such key. Raft compares
 // that text, too.
 func absent(err error) bool { return err != nil && err.Error() == "not found" }
-
-// syncDir makes the names in a directory durable.
-func syncDir(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
-}

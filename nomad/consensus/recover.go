@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/open-nomad/open-nomad/internal/safefs"
 )
 
 // peersInfo is the text of raft/peers.info.
@@ -51,7 +53,7 @@ func recoverPeers(c Config, rc *raft.Config, s *stores, trans raft.Transport) er
 		return fmt.Errorf("recovery by %s: %w", peers, err)
 	}
 	// A peers.json that came back after a power failure would be taken over again.
-	if err := errors.Join(os.Remove(peers), syncDir(dir)); err != nil {
+	if err := errors.Join(os.Remove(peers), safefs.SyncDir(dir)); err != nil {
 		return fmt.Errorf("recovery by %s: %w", peers, err)
 	}
 	c.Log.Warn("the servers of the cluster were taken from peers.json", "count", len(conf.Servers))

@@ -16,6 +16,8 @@ import (
 	"github.com/hashicorp/serf/serf"
 
 	"github.com/open-nomad/open-nomad/nomad"
+
+	"github.com/open-nomad/open-nomad/internal/safefs"
 )
 
 // ErrPlain means that the members of this pool don't encrypt: there are no keys.
@@ -123,19 +125,10 @@ func writeKeys(path string, keys [][]byte) error {
 	if err != nil {
 		return errors.Join(fmt.Errorf("write gossip keys: %w", err), os.Remove(f.Name()))
 	}
-	if err := syncDir(filepath.Dir(path)); err != nil {
+	if err := safefs.SyncDir(filepath.Dir(path)); err != nil {
 		return fmt.Errorf("write gossip keys: %w", err)
 	}
 	return nil
-}
-
-// syncDir makes the names in a directory durable.
-func syncDir(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
 }
 
 // Keys lists the keys that the members have, and how many have each.
