@@ -169,7 +169,7 @@ func TestBinds(t *testing.T) {
 		for f in %[1]s/x %[1]s/below/x one new/volume/y new/volume/below/y; do
 			if (: >$f) 2>/dev/null; then echo wrote $f; else echo denied $f; fi
 		done
-		awk '$5 ~ "^%[1]s|/web/" {print $6}' /proc/self/mountinfo`, at))
+		awk '$5 ~ "^%[2]s/(at|web)" {print $6}' /proc/self/mountinfo`, at, p.alloc))
 	want := "hellohellohello"
 	if r.reason != "" || !strings.Contains(r.out, want) {
 		t.Fatalf("program = %+v, want it to read %q", r, want)
