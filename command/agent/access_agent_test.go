@@ -124,7 +124,7 @@ func TestAccessThroughServerAndClient(t *testing.T) {
 
 // With the key metrics are served without a token, and nothing else is.
 func TestAnonymousMetrics(t *testing.T) {
-	a, _ := run(t, "-dev", "-config", write(t, free+"acl {\n enabled = true\n}\nclient {\n enabled = false\n}\ntelemetry {\n allow_anonymous_metrics = true\n}\n"))
+	a, _ := run(t, serverOnly(t, write(t, free+"acl {\n enabled = true\n}\ntelemetry {\n prometheus_metrics = true\n allow_anonymous_metrics = true\n}\n"))...)
 	until(t, "metrics are served", func() bool {
 		code, _ := as(t, a, "", "GET", "/v1/metrics", "")
 		return code == http.StatusOK

@@ -69,6 +69,12 @@ func build(t *testing.T, w io.Writer, args ...string) (*agent.Agent, error) {
 	return agent.New(set, func() (*agent.Settings, error) { return agent.Parse(args) }, w)
 }
 
+// serverOnly returns the arguments of an agent that is a server and not a client.
+func serverOnly(t *testing.T, config string) []string {
+	t.Helper()
+	return []string{"-server", "-bootstrap-expect", "1", "-bind", "127.0.0.1", "-data-dir", dataDir(t), "-config", config}
+}
+
 // run runs an agent until the test ends or stop is called.
 func run(t *testing.T, args ...string) (a *agent.Agent, stop func()) {
 	t.Helper()

@@ -231,6 +231,34 @@ func TestDev(t *testing.T) {
 	}
 }
 
+// With -dev both roles are on, whatever files and flags say. Test harnesses turn the client
+// off in their JSON and start the agent with -dev.
+func TestDevRunsBothRoles(t *testing.T) {
+	const json, hcl = `{"client": {"enabled": false}, "server": {"enabled": false}}`, "client { enabled = false }"
+	for name, c := range map[string]struct {
+		files map[string]string
+		args  []string
+	}{
+		"JSON":  {files: map[string]string{"a.json": json}},
+		"HCL":   {files: map[string]string{"a.hcl": hcl}},
+		"flags": {args: []string{"-client=false", "-server=false"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, err := load(t, c.files, append([]string{"-dev"}, c.args...)...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !s.Server.Enabled || !s.Client.Enabled {
+				t.Errorf("server %v, client %v, want both", s.Server.Enabled, s.Client.Enabled)
+			}
+		})
+	}
+	s, err := load(t, map[string]string{"1.hcl": minimal + "client { enabled = true }", "2.hcl": hcl})
+	if err != nil || s.Client.Enabled {
+		t.Errorf("without -dev a later file turns the client off: %v, %v", s.Client.Enabled, err)
+	}
+}
+
 // Every flag of the table sets a key that exists, and takes the value it is given.
 func TestEveryFlagWorks(t *testing.T) {
 	values := map[string]string{"client.meta": "a=b", "server.server_join.retry_interval": "5s", "client.network_speed": "10",

@@ -140,6 +140,9 @@ func (o *options) settings() (*Settings, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
+	if o.dev { // files and flags do not turn a role off
+		s.Server.Enabled, s.Client.Enabled = true, true
+	}
 	if s.introToken = os.Getenv("NOMAD_CLIENT_INTRO_TOKEN"); s.introToken == "" {
 		s.introToken = o.introToken
 	}

@@ -69,7 +69,7 @@ func TestHTTPS(t *testing.T) {
 		"with one of another": {"http = true\n verify_https_client = true", browser(t, ca, other.Agent("x")), "certificate"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a, _ := run(t, "-dev", "-config", write(t, free+"client {\n enabled = false\n}\n"+tlsBlock(f, c.more)))
+			a, _ := run(t, serverOnly(t, write(t, free+tlsBlock(f, c.more)))...)
 			status, err := visit(c.client, "https", a)
 			switch {
 			case c.want == "" && (err != nil || status != http.StatusOK):
@@ -113,7 +113,7 @@ func timedOut(err error) bool {
 func TestSlowHTTPSHandshakes(t *testing.T) {
 	ca := testpki.New(t)
 	const limits = "limits {\n https_handshake_timeout = \"1s\"\n http_max_conns_per_client = 20\n}\n"
-	a, _ := run(t, "-dev", "-config", write(t, free+limits+"client {\n enabled = false\n}\n"+tlsBlock(ca.Agent("x"), "http = true")))
+	a, _ := run(t, serverOnly(t, write(t, free+limits+tlsBlock(ca.Agent("x"), "http = true")))...)
 	closed := func(conns []net.Conn) {
 		t.Helper()
 		for i, conn := range conns {
@@ -142,12 +142,12 @@ func TestTLSIsReloaded(t *testing.T) {
 	f := ca.Agent("server.global.nomad")
 	path := write(t, "")
 	say := func(block string) {
-		if err := os.WriteFile(path, []byte(free+"client {\n enabled = false\n}\n"+block), 0o600); err != nil {
+		if err := os.WriteFile(path, []byte(free+block), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	say("")
-	a, _ := run(t, "-dev", "-config", path)
+	a, _ := run(t, serverOnly(t, path)...)
 	served := func(c *http.Client, scheme string) {
 		t.Helper()
 		until(t, scheme+" is served", func() bool {
@@ -249,9 +249,9 @@ func TestExpiryIsTold(t *testing.T) {
 	ca := testpki.New(t)
 	for days, want := range map[int]string{10: "ends soon", 30: "TLS is on"} {
 		f := ca.Issue(pki.CertOptions{DNSNames: []string{"localhost"}, Client: true, Server: true, Days: days})
-		path := write(t, free+"client {\n enabled = false\n}\n"+tlsBlock(f, "http = true"))
+		path := write(t, free+tlsBlock(f, "http = true"))
 		out := &syncBuffer{}
-		a, err := build(t, out, "-dev", "-config", path)
+		a, err := build(t, out, serverOnly(t, path)...)
 		if err != nil {
 			t.Fatal(err)
 		}
