@@ -232,6 +232,9 @@ func (d *Driver) spec(set settings, cfg *drivers.TaskConfig, t config.Task, acc 
 	if err := d.hideAgent(p, cfg.AllocDir); err != nil {
 		return nil, err
 	}
+	if p.OwnUsers {
+		p.KeepLinks()
+	}
 	if err := filter(set, t, p); err != nil {
 		return nil, err
 	}

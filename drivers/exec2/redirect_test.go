@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/zclconf/go-cty/cty"
-	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
@@ -111,18 +110,7 @@ func TestUnveilRace(t *testing.T) {
 	if err := errors.Join(os.Symlink(r.host, link), os.Lchown(link, 88000, 88000)); err != nil {
 		t.Fatal(err)
 	}
-	stop, done := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
-		for {
-			select {
-			case <-stop:
-				return
-			default:
-				unix.Renameat2(unix.AT_FDCWD, link, unix.AT_FDCWD, r.conf, unix.RENAME_EXCHANGE) //nolint:errcheck // both are there
-			}
-		}
-	}()
+	end := swap(link, r.conf)
 	started, refused := 0, 0
 	over := time.After(20 * time.Second)
 	for n := 0; n < 400 && (n < 60 || started == 0 || refused == 0); n++ {
@@ -140,8 +128,7 @@ func TestUnveilRace(t *testing.T) {
 		default:
 		}
 	}
-	close(stop)
-	<-done
+	end()
 	t.Logf("%d tasks started, %d were refused", started, refused)
 	if started+refused == 0 {
 		t.Error("no task was started")

@@ -28,11 +28,22 @@ func (o opened) Close()      { unix.Close(int(o)) }
 // way, and nobody else can replace an entry on the way. In a foreign mount (a volume, the
 // program's /tmp) no link is followed, whoever owns it.
 type lookup struct {
-	foreign  map[uint64]bool // by mount ID
-	root     uint64          // mount ID of /, 0 before it is read
-	text     []byte          // buffer for the target of a link, made for the first one
-	ownUsers bool            // in a user namespace, where files of root have the overflow uid
+	foreign map[uint64]bool // by mount ID
+	root    uint64          // mount ID of /, 0 before it is read
+	text    []byte          // buffer for the target of a link, made for the first one
+
+	links    map[string]string // Policy.Links
+	followed map[string]string // the links that were followed; nil keeps none
 }
+
+// linkError is the path of a link that is not followed.
+type linkError string
+
+func (e linkError) Error() string {
+	return string(e) + " is a symbolic link that is not root's or that others can replace: name its target instead: " + unix.ELOOP.Error()
+}
+
+func (e linkError) Unwrap() error { return unix.ELOOP }
 
 // add makes what is mounted at a place foreign.
 func (l *lookup) add(point string) error {
@@ -103,26 +114,13 @@ func (l *lookup) onRoot(name string) bool {
 	return err == unix.ENOENT
 }
 
-// overflowUser is how the files of other users look in a user namespace, by the kernel's default.
-const overflowUser = 65534
+// rootOwned reports whether a file is root's. In the user namespace of OwnUsers no file is: those of
+// root and of other users have the overflow uid. Links are followed by Policy.Links alone there.
+func rootOwned(st *unix.Statx_t) bool { return st.Uid == 0 }
 
-// rootOwned reports whether an open file is root's. In a user namespace that has the starter's
-// user alone, files of root and those of other users look the same: they are not the starter's.
-func (l *lookup) rootOwned(fd int, st *unix.Statx_t) bool {
-	if !l.ownUsers {
-		return st.Uid == 0
-	}
-	if uid := uint32(unix.Geteuid()); uid != overflowUser {
-		return st.Uid != uid
-	}
-	// All files look like the starter's own. It is root's if the starter cannot write to it.
-	const own = unix.AT_EMPTY_PATH | unix.AT_EACCESS
-	return st.Mode&unix.S_IFMT != unix.S_IFDIR || unix.Faccessat2(fd, "", unix.W_OK, own) != nil
-}
-
-// fixed reports whether root alone can replace the entry child, open as fd, of the directory dir.
-func (l *lookup) fixed(dir *unix.Statx_t, fd int, child *unix.Statx_t) bool {
-	if !l.rootOwned(fd, child) {
+// fixed reports whether root alone can replace the entry child of the directory dir.
+func fixed(dir, child *unix.Statx_t) bool {
+	if !rootOwned(child) {
 		return false
 	}
 	if dir.Mode&0o022 == 0 {
@@ -162,7 +160,7 @@ func (w *walk) restart(name string) error {
 	if w.stat, err = statOf(fd); err != nil {
 		return err
 	}
-	w.inside, w.safe = w.look.foreign[w.stat.Mnt_id], w.look.rootOwned(fd, &w.stat)
+	w.inside, w.safe = w.look.foreign[w.stat.Mnt_id], rootOwned(&w.stat)
 	return nil
 }
 
@@ -195,7 +193,7 @@ func (w *walk) step() error {
 		defer unix.Close(next)
 		return w.follow(part, next, &st)
 	}
-	w.safe = w.safe && w.look.fixed(&w.stat, next, &st)
+	w.safe = w.safe && fixed(&w.stat, &st)
 	w.inside = w.inside || w.look.foreign[st.Mnt_id]
 	w.close()
 	w.at, w.stat, w.path = next, st, filepath.Join(w.path, part)
@@ -217,23 +215,37 @@ func (w *walk) follow(part string, link int, st *unix.Statx_t) error {
 	if fs.Type == unix.PROC_SUPER_MAGIC {
 		return w.jump(part)
 	}
-	if !w.safe || !w.look.fixed(&w.stat, link, st) {
-		return fmt.Errorf("%s is a symbolic link that is not root's or that others can replace: name its target instead: %w",
-			filepath.Join(w.path, part), unix.ELOOP)
-	}
-	if w.look.text == nil {
-		w.look.text = make([]byte, unix.PathMax)
-	}
-	n, err := unix.Readlinkat(link, "", w.look.text)
+	to, err := w.target(filepath.Join(w.path, part), link, st)
 	if err != nil {
 		return err
 	}
-	to := string(w.look.text[:n])
 	if filepath.IsAbs(to) {
 		return w.restart(to)
 	}
 	w.prepend(to)
 	return nil
+}
+
+// target returns where the link name, open as fd, leads to.
+func (w *walk) target(name string, fd int, st *unix.Statx_t) (string, error) {
+	if to, ok := w.look.links[name]; ok {
+		return to, nil
+	}
+	if !w.safe || !fixed(&w.stat, st) {
+		return "", linkError(name)
+	}
+	if w.look.text == nil {
+		w.look.text = make([]byte, unix.PathMax)
+	}
+	n, err := unix.Readlinkat(fd, "", w.look.text)
+	if err != nil {
+		return "", err
+	}
+	to := string(w.look.text[:n])
+	if w.look.followed != nil {
+		w.look.followed[name] = to
+	}
+	return to, nil
 }
 
 // jump follows a link of /proc. The kernel made it, and some have no text. Nothing is known of

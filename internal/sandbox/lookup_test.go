@@ -131,6 +131,32 @@ func TestGrantBesides(t *testing.T) {
 	}
 }
 
+// A session reports a granted path that leads over a link of another user, as a start does. An
+// optional one is left out, and so is one that is gone.
+func TestGrantBesidesLink(t *testing.T) {
+	p := newPlaces(t)
+	s := newSpread(t, p)
+	link := filepath.Join(p.alloc, "others-link")
+	if err := errors.Join(os.Symlink(s.host, link), os.Lchown(link, 88124, 88124)); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		path sandbox.Path
+		want string
+	}{
+		{sandbox.Path{Modes: "r", Name: link}, link + " is a symbolic link"},
+		{sandbox.Path{Modes: "r", Name: "canary", Beneath: link}, link + " is a symbolic link"},
+		{sandbox.Path{Modes: "r", Name: link, Optional: true}, ""},
+		{sandbox.Path{Modes: "r", Name: link + "-gone"}, ""},
+	} {
+		task := s.granting(p, nil, tt.path)
+		got := runPolicy(t, task.Beside([]string{"/bin/sh"}, nil), "cat "+s.canary+" && echo READ")
+		if !strings.Contains(got.reason, tt.want) || (got.reason == "") != (tt.want == "") || strings.Contains(got.out, "READ") {
+			t.Errorf("%s: reason %q, output %q, want a reason with %q", tt.path, got.reason, got.out, tt.want)
+		}
+	}
+}
+
 // What a bind shows is the host's, whatever another bind covers; and no bind is led
 // astray by a link in one.
 func TestBindsDoNotCoverEachOther(t *testing.T) {

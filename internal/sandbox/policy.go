@@ -59,7 +59,9 @@ type Policy struct {
 	Mounts      *Mounts // own mount namespace; nil keeps the starter's
 	// Foreign are places of the mount namespace that the program is started in where
 	// others' files are mounted: no link there is followed. Those of Mounts are it anyway.
-	Foreign    []string
+	Foreign []string
+	// Links are followed in the user namespace of OwnUsers, and no others: see KeepLinks.
+	Links      []Link
 	LogDenials bool // the kernel's audit tells what Landlock refuses
 	LogCalls   bool // and what seccomp does
 

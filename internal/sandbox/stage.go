@@ -189,7 +189,7 @@ func (p *Policy) apply() error {
 	if err := p.scoreOOM(); err != nil {
 		return fmt.Errorf("set oom score: %w", err)
 	}
-	look := &lookup{ownUsers: p.OwnUsers}
+	look := &lookup{links: p.links()}
 	if err := p.isolate(look); err != nil {
 		return err
 	}
@@ -259,7 +259,8 @@ func (p *Policy) scoreOOM() error {
 
 // openPaths opens what is granted while that is still possible, so that the rules
 // are for these very files. What a foreign mount hides is not granted: the grant was
-// for what the host has there; nor is an optional path that is not there.
+// for what the host has there; nor is an optional path that is not there. A program beside
+// another goes without what is gone, but not without what a link that it may not follow hides.
 func (p *Policy) openPaths(look *lookup) (landlock.Ruleset, error) {
 	if p.Files == nil {
 		return landlock.Ruleset{}, nil
@@ -267,12 +268,13 @@ func (p *Policy) openPaths(look *lookup) (landlock.Ruleset, error) {
 	rs := landlock.Ruleset{TCP: p.Files.TCP, MinABI: p.Files.MinABI, Log: p.LogDenials}
 	for _, path := range p.Files.Paths {
 		f, err := path.open(look)
+		var refused linkError
 		switch hidden := errors.Is(err, errHidden); {
 		case hidden && path.Beneath == "":
 			continue
 		case path.Optional && (isGone(err) || errors.Is(err, syscall.EACCES)):
 			continue
-		case p.Bound && (hidden || isGone(err)):
+		case p.Bound && (hidden || isGone(err) && !errors.As(err, &refused)):
 			continue // the other program has removed it
 		}
 		if err != nil {

@@ -13,7 +13,7 @@ import (
 // varints with sign, a string is its length and its bytes, a list its length and its
 // elements, and a pointer whether there is something, and that. Agent and stage are of one
 // build, or the stage refuses what it is given: another row of fields has another header.
-const wireHeader = "nomad sandbox policy 4\n"
+const wireHeader = "nomad sandbox policy 5\n"
 
 // errWire is of what no wire has written.
 var errWire = errors.New("it is cut off, or not as this stage reads it")
@@ -163,6 +163,7 @@ func (p *Policy) code(w *wire) {
 	w.string(&p.NetNS)
 	optional(w, &p.Mounts, (*Mounts).code)
 	list(w, &p.Foreign, (*wire).string)
+	list(w, &p.Links, (*wire).link)
 	w.bool(&p.LogDenials)
 	w.bool(&p.LogCalls)
 	optional(w, &p.User, (*User).code)
@@ -211,6 +212,11 @@ func (w *wire) path(p *Path) {
 	w.string(&p.Name)
 	w.string(&p.Beneath)
 	w.bool(&p.Optional)
+}
+
+func (w *wire) link(l *Link) {
+	w.string(&l.Name)
+	w.string(&l.Target)
 }
 
 func (w *wire) rlimit(r *Rlimit) {

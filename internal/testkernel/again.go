@@ -19,7 +19,8 @@ func (k Kernel) Again(t *testing.T, uid int, group string) {
 	bin, home := room(t, uid)
 	var out bytes.Buffer
 	cmd := exec.CommandContext(t.Context(), bin, "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=3m")
-	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = home, []string{"TMPDIR=" + home, "HOME=" + home, "PATH=/usr/bin:/bin"}, &out, &out
+	cmd.Dir, cmd.Stdout, cmd.Stderr = home, &out, &out
+	cmd.Env = append([]string{"TMPDIR=" + home, "HOME=" + home, "PATH=/usr/bin:/bin"}, k.Env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}}
 	if group != "" {
 		dir, err := os.Open(group)

@@ -26,6 +26,8 @@ type Kernel struct {
 	LandlockABI      int  // claimed version, not above the real one; 0 leaves it as it is
 	NoLandlock       bool // its system calls do not exist
 	NoUserNamespaces bool // making one is not permitted
+
+	Env []string // variables of the program that Again starts, besides TMPDIR, HOME and PATH
 }
 
 // Start starts cmd under k. Wait for it as after cmd.Start.
