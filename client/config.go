@@ -24,7 +24,8 @@ type Config struct {
 	BootFile  string
 	Ephemeral bool // -dev: nothing survives; tasks are stopped with the agent
 
-	// Servers to begin with, host:port. Unused when a server runs in this process.
+	// Servers to begin with, host:port. Without any the client waits until the agent's API
+	// sets some. Unused when a server runs in this process.
 	Servers    []string
 	IntroToken string // for the first registration, may be empty
 	// Mux and DialTimeout are the settings of the connections to servers.

@@ -58,6 +58,7 @@ func (c *Client) beside(ctx context.Context, attached, fn func(context.Context) 
 // only when ctx ended otherwise.
 func (c *Client) enter(ctx context.Context) (ttl time.Duration, err error) {
 	back := backoff{min: registerBackoffMin, max: registerBackoffMax}
+	waits := false // for the first server
 	for {
 		if err = c.register(ctx); err == nil {
 			ttl, err = c.beat(ctx)
@@ -71,7 +72,10 @@ func (c *Client) enter(ctx context.Context) (ttl time.Duration, err error) {
 		if ctx.Err() != nil {
 			return 0, ctx.Err()
 		}
-		c.log.Warn("register node", "err", err)
+		if !waits {
+			c.log.Warn("register node", "err", err)
+		}
+		waits = errors.Is(err, errNoServers) // logged once, not with every attempt
 		back.max = c.denied(err)
 		if err := back.wait(ctx); err != nil {
 			return 0, err

@@ -165,6 +165,9 @@ func (a *Agent) openClient() error {
 	if err != nil {
 		return err
 	}
+	if keys := a.set.unknownOptions(); len(keys) > 0 {
+		a.log.Warn("client.options has keys without effect", "keys", keys)
+	}
 	a.super = supervise.NewClient(filepath.Join(cfg.StateDir, "supervise"), a.log)
 	own := a.ownDirs(cfg.StateDir, cfg.AllocDir)
 	parts := client.Parts{Drivers: a.set.drivers(a.log, a.super, own), API: a.api.TaskSocket(), TLS: a.certs, Log: a.log}

@@ -3,6 +3,7 @@ package agent
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -29,7 +30,8 @@ func (s *Settings) presetDev() {
 	c.DisableUpdateCheck, c.DisableAnonymousSignature = true, true
 }
 
-// knownOptions are the keys of client.options.
+// knownOptions are the keys of client.options that Nomad reads. Others are accepted, as
+// plugins may read them; the log names them at start.
 var knownOptions = []string{
 	"driver.allowlist", "driver.whitelist", "driver.denylist", "driver.blacklist",
 	"fingerprint.allowlist", "fingerprint.whitelist", "fingerprint.denylist", "fingerprint.blacklist",
@@ -150,16 +152,9 @@ func (s *Settings) checkJoin() error {
 	if len(c.ServerJoin.StartJoin) > 0 {
 		errs = append(errs, s.fault("client.server_join.start_join", "not for clients: use retry_join"))
 	}
-	for _, addr := range c.ServerJoin.RetryJoin {
-		if strings.Contains(addr, "=") { // provider=aws tag_key=...
-			errs = append(errs, s.notYet("client.server_join.retry_join", "servers found by a cloud provider"))
-		}
-	}
+	errs = append(errs, s.checkDiscovery("client.server_join.retry_join", c.ServerJoin.RetryJoin))
 	if c.ServerJoin.RetryMax < 0 || c.ServerJoin.RetryInterval <= 0 {
 		errs = append(errs, s.fault("client.server_join.retry_max", "must not be negative, and retry_interval above 0"))
-	}
-	if c.Enabled && !s.Server.Enabled && len(s.serverAddrs()) == 0 {
-		errs = append(errs, errors.New("client.servers is empty: a client without a server in the same agent needs one to begin with"))
 	}
 	return errors.Join(errs...)
 }
@@ -167,15 +162,17 @@ func (s *Settings) checkJoin() error {
 // ownDrivers are those that this agent can have.
 var ownDrivers = []string{"exec2", "raw_exec", "mock_driver"}
 
-// checkOptions checks the keys of client.options.
+// unknownOptions returns the sorted keys of client.options that nothing here reads.
+func (s *Settings) unknownOptions() []string {
+	keys := slices.DeleteFunc(slices.Collect(maps.Keys(s.Client.Options)), func(key string) bool { return slices.Contains(knownOptions, key) })
+	slices.Sort(keys)
+	return keys
+}
+
+// checkOptions checks the values of client.options.
 func (s *Settings) checkOptions() error {
 	const path = "client.options"
 	var errs []error
-	for key := range s.Client.Options {
-		if !slices.Contains(knownOptions, key) {
-			errs = append(errs, s.fault(path, "no option is named %q", key))
-		}
-	}
 	for _, key := range []string{"driver.raw_exec.enable", "fingerprint.network.disallow_link_local"} {
 		if text := s.option(key); text != "" {
 			if _, err := strconv.ParseBool(text); err != nil {
@@ -260,18 +257,26 @@ func (s *Settings) checkIntroduction() error {
 // checkLogstore checks how the log is kept on disk. raft_boltdb is the older name of
 // raft_logstore.boltdb.
 func (s *Settings) checkLogstore() error {
-	l := &s.Server.RaftLogstore
-	if l.Backend != consensus.BackendWAL && l.Backend != consensus.BackendBolt {
-		return s.fault("server.raft_logstore.backend", "wal or boltdb is expected, not %q", l.Backend)
+	switch name := s.logBackend(); {
+	case name != consensus.BackendWAL && name != consensus.BackendBolt:
+		return s.fault("server.raft_logstore.backend", "wal or boltdb is expected, not %q", name)
+	case name == consensus.BackendBolt || !s.noFreelistSync():
+		return nil
 	}
-	if l.Backend != consensus.BackendBolt && s.noFreelistSync() {
-		path := "server.raft_logstore.boltdb.no_freelist_sync"
-		if s.Server.RaftBoltdb.NoFreelistSync {
-			path = "server.raft_boltdb.no_freelist_sync"
-		}
-		return s.fault(path, "only for raft_logstore { backend = \"boltdb\" }")
+	path := "server.raft_logstore.boltdb.no_freelist_sync"
+	if s.Server.RaftBoltdb.NoFreelistSync {
+		path = "server.raft_boltdb.no_freelist_sync"
 	}
-	return nil
+	return s.fault(path, "not for raft_logstore { backend = \"wal\" }")
+}
+
+// logBackend returns the store of the Raft log. A setting of boltdb selects it when no
+// backend is named.
+func (s *Settings) logBackend() string {
+	if _, named := s.set["server.raft_logstore.backend"]; !named && s.noFreelistSync() {
+		return consensus.BackendBolt
+	}
+	return s.Server.RaftLogstore.Backend
 }
 
 func (s *Settings) noFreelistSync() bool {

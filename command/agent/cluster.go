@@ -59,12 +59,9 @@ func (s *Settings) checkCluster() error {
 	if sv.BootstrapExpect < 0 {
 		errs = append(errs, s.fault("server.bootstrap_expect", "a number of servers is expected"))
 	}
-	for path, list := range map[string][]string{"server.server_join.retry_join": s.retryJoin(), "server.server_join.start_join": s.startJoin()} {
-		for _, addr := range list {
-			if strings.HasPrefix(addr, "provider=") || strings.HasPrefix(addr, "exec=") {
-				errs = append(errs, s.notYet(path, "the discovery of servers by "+strings.Fields(addr)[0]))
-			}
-		}
+	for path, addrs := range map[string][]string{"server.start_join": sv.StartJoin, "server.retry_join": sv.RetryJoin,
+		"server.server_join.start_join": sv.ServerJoin.StartJoin, "server.server_join.retry_join": sv.ServerJoin.RetryJoin} {
+		errs = append(errs, s.checkDiscovery(path, addrs))
 	}
 	if sv.ServerJoin.RetryInterval < 0 || sv.RetryInterval < 0 {
 		errs = append(errs, s.fault("server.server_join.retry_interval", "a positive interval is expected"))
@@ -77,6 +74,27 @@ func (s *Settings) checkCluster() error {
 	}
 	if _, err := s.gossipKey(); err != nil {
 		errs = append(errs, s.fault("server.encrypt", "%v", err))
+	}
+	return errors.Join(errs...)
+}
+
+// checkDiscovery refuses servers to join that a cloud provider or a command would have to
+// find, such as "provider=aws tag_key=nomad".
+func (s *Settings) checkDiscovery(path string, addrs []string) error {
+	var errs []error
+	for _, addr := range addrs {
+		words := strings.Fields(addr)
+		at := slices.IndexFunc(words, func(word string) bool {
+			return strings.HasPrefix(word, "provider=") || strings.HasPrefix(word, "exec=")
+		})
+		switch {
+		case at >= 0 && strings.HasPrefix(words[at], "provider="):
+			errs = append(errs, s.notYet(path, "the discovery of servers by "+words[at]))
+		case at >= 0:
+			errs = append(errs, s.notYet(path, "the discovery of servers by a command"))
+		case strings.Contains(addr, "="):
+			errs = append(errs, s.fault(path, "an address is expected: host or host:port"))
+		}
 	}
 	return errors.Join(errs...)
 }

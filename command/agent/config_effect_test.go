@@ -225,6 +225,26 @@ func TestValuesArrive(t *testing.T) {
 	}
 }
 
+// A setting of the boltdb log store selects it, unless another one is named.
+func TestLogStore(t *testing.T) {
+	for text, want := range map[string]consensus.Backend{
+		"": {Name: "wal"},
+		"raft_boltdb { no_freelist_sync = true }":                                         {Name: "boltdb", NoFreelistSync: true},
+		"raft_boltdb { no_freelist_sync = false }":                                        {Name: "wal"},
+		"raft_logstore { boltdb { no_freelist_sync = true } }":                            {Name: "boltdb", NoFreelistSync: true},
+		"raft_logstore { backend = \"boltdb\" }\nraft_boltdb { no_freelist_sync = true }": {Name: "boltdb", NoFreelistSync: true},
+	} {
+		s, err := load(t, map[string]string{"a.hcl": "data_dir = \"/srv\"\nserver {\n enabled = true\n" + text + "\n}"})
+		if err != nil {
+			t.Errorf("%q: %v", text, err)
+			continue
+		}
+		if got := configs(t, s).Server.LogStore; !reflect.DeepEqual(got, want) {
+			t.Errorf("%q: %+v, want %+v", text, got, want)
+		}
+	}
+}
+
 func TestWorkers(t *testing.T) {
 	for text, want := range map[string]int{"": 0, "num_schedulers = -1": 0, "num_schedulers = 0": -1, "num_schedulers = 7": 7} {
 		s, err := load(t, map[string]string{"a.hcl": "data_dir = \"/srv\"\nserver {\n enabled = true\n" + text + "\n}"})
@@ -240,31 +260,35 @@ func TestWorkers(t *testing.T) {
 // What nothing here could obey is refused by name.
 func TestRefusedByName(t *testing.T) {
 	for text, want := range map[string]string{
-		`client { server_join { retry_join = ["provider=aws tag_key=x"] } }`: "servers found by a cloud provider",
-		`client { server_join { start_join = ["x"] } }`:                      "use retry_join",
-		`client { options = { "user.checked_drivers" = "exec2" } }`:          "user.checked_drivers for exec2",
-		`client { options = { "driver.raw_exec.enable" = "perhaps" } }`:      "true or false is expected",
-		`client { disk_free_mb = 1 }`:                                        "client.disk_free_mb",
-		`client { cpu_total_compute = -1 }`:                                  "client.cpu_total_compute: must not be negative",
-		`server { server_join { retry_join = ["provider=aws"] } }`:           "server.server_join.retry_join: the discovery of servers",
-		`rpc { keep_alive_interval = "0s" }`:                                 "rpc.keep_alive_interval: must be above 0",
-		`rpc { accept_backlog = 0 }`:                                         "rpc.accept_backlog: must be above 0",
-		`rpc { stream_close_timeout = "-1s" }`:                               "rpc.stream_close_timeout: must not be negative",
-		`server { num_schedulers = -2 }`:                                     "server.num_schedulers: a number of workers",
-		`server { min_heartbeat_ttl = "0s" }`:                                "server.min_heartbeat_ttl: must be above 0",
-		`server { default_scheduler_config { scheduler_algorithm = "x" } }`:  "binpack or spread",
-		`server { default_scheduler_config { pause_eval_broker = true } }`:   "pausing of the evaluation broker",
-		`autopilot { last_contact_threshold = "0s" }`:                        "autopilot: autopilot last_contact_threshold must be above 0",
-		`autopilot { enable_custom_upgrades = true }`:                        "autopilot.enable_custom_upgrades: automated upgrades (Nomad Enterprise)",
-		`autopilot { enable_redundancy_zones = true }`:                       "autopilot.enable_redundancy_zones: redundancy zones (Nomad Enterprise)",
-		`server { redundancy_zone = "a" }`:                                   "server.redundancy_zone: redundancy zones (Nomad Enterprise)",
-		`server { non_voting_server = true bootstrap_expect = 3 }`:           "server.non_voting_server: only for a server without bootstrap_expect",
-		`server { raft_logstore { backend = "x" } }`:                         "wal or boltdb is expected",
-		`server { raft_boltdb { no_freelist_sync = true } }`:                 "server.raft_boltdb.no_freelist_sync: only for",
-		`server { job_tracked_versions = 7 }`:                                "server.job_tracked_versions",
-		`keyring "ocikms" { active = true }`:                                 "keyring.ocikms: there is no such provider",
-		`keyring "aead" { active = false }`:                                  "no keyring block is active",
-		`keyring "aead" { key = "x" }`:                                       "keyring.aead.key: aead has no such key",
+		`client { server_join { retry_join = ["provider=aws tag_key=x"] } }`:                   "client.server_join.retry_join: the discovery of servers by provider=aws",
+		`client { server_join { retry_join = ["tag_key=x provider=gce"] } }`:                   "client.server_join.retry_join: the discovery of servers by provider=gce",
+		`client { server_join { retry_join = ["x=y"] } }`:                                      "client.server_join.retry_join: an address is expected",
+		`server { retry_join = ["provider=aws"] }`:                                             "server.retry_join: the discovery of servers by provider=aws: not available yet",
+		`server { server_join { retry_join = ["exec=/bin/find"] } }`:                           "server.server_join.retry_join: the discovery of servers by a command",
+		`client { server_join { start_join = ["x"] } }`:                                        "use retry_join",
+		`client { options = { "user.checked_drivers" = "exec2" } }`:                            "user.checked_drivers for exec2",
+		`client { options = { "driver.raw_exec.enable" = "perhaps" } }`:                        "true or false is expected",
+		`client { disk_free_mb = 1 }`:                                                          "client.disk_free_mb",
+		`client { cpu_total_compute = -1 }`:                                                    "client.cpu_total_compute: must not be negative",
+		`server { server_join { retry_join = ["provider=aws"] } }`:                             "server.server_join.retry_join: the discovery of servers",
+		`rpc { keep_alive_interval = "0s" }`:                                                   "rpc.keep_alive_interval: must be above 0",
+		`rpc { accept_backlog = 0 }`:                                                           "rpc.accept_backlog: must be above 0",
+		`rpc { stream_close_timeout = "-1s" }`:                                                 "rpc.stream_close_timeout: must not be negative",
+		`server { num_schedulers = -2 }`:                                                       "server.num_schedulers: a number of workers",
+		`server { min_heartbeat_ttl = "0s" }`:                                                  "server.min_heartbeat_ttl: must be above 0",
+		`server { default_scheduler_config { scheduler_algorithm = "x" } }`:                    "binpack or spread",
+		`server { default_scheduler_config { pause_eval_broker = true } }`:                     "pausing of the evaluation broker",
+		`autopilot { last_contact_threshold = "0s" }`:                                          "autopilot: autopilot last_contact_threshold must be above 0",
+		`autopilot { enable_custom_upgrades = true }`:                                          "autopilot.enable_custom_upgrades: automated upgrades (Nomad Enterprise)",
+		`autopilot { enable_redundancy_zones = true }`:                                         "autopilot.enable_redundancy_zones: redundancy zones (Nomad Enterprise)",
+		`server { redundancy_zone = "a" }`:                                                     "server.redundancy_zone: redundancy zones (Nomad Enterprise)",
+		`server { non_voting_server = true bootstrap_expect = 3 }`:                             "server.non_voting_server: only for a server without bootstrap_expect",
+		`server { raft_logstore { backend = "x" } }`:                                           "wal or boltdb is expected",
+		`server { raft_logstore { backend = "wal" } raft_boltdb { no_freelist_sync = true } }`: "server.raft_boltdb.no_freelist_sync: not for",
+		`server { job_tracked_versions = 7 }`:                                                  "server.job_tracked_versions",
+		`keyring "ocikms" { active = true }`:                                                   "keyring.ocikms: there is no such provider",
+		`keyring "aead" { active = false }`:                                                    "no keyring block is active",
+		`keyring "aead" { key = "x" }`:                                                         "keyring.aead.key: aead has no such key",
 	} {
 		t.Run(text, func(t *testing.T) {
 			_, err := load(t, map[string]string{"a.hcl": minimal + text})

@@ -165,6 +165,50 @@ func TestJSONFile(t *testing.T) {
 	}
 }
 
+// JSON may have a comma after the last element. Places in errors stay those of the file.
+func TestTrailingCommas(t *testing.T) {
+	s, err := load(t, map[string]string{"a.json": `{
+		"data_dir": "/d", "name": "a,]\"},",
+		"client": {"enabled": true, "servers": ["s", "t",], "meta": {"x": "1,}", },},
+		"server": [{"enabled": true,}, ] ,
+	}`})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range []struct{ got, want any }{
+		{s.Name, `a,]"},`}, {s.Client.Servers, []string{"s", "t"}}, {s.Client.Meta, map[string]string{"x": "1,}"}}, {s.Server.Enabled, true},
+	} {
+		if !reflect.DeepEqual(v.got, v.want) {
+			t.Errorf("got %#v, want %#v", v.got, v.want)
+		}
+	}
+	for text, want := range map[string]string{
+		`{"region": "a",, }`: "a.json:1,", `{,}`: "a.json:1,", `{"client": {"servers": [,]}}`: "a.json:1,", `{"client": {"servers": ["a",,]}}`: "a.json:1,",
+		"{\n\"client\": {\"servers\": [\"a\",],\n\"nope\": 1,},}": `a.json:3,1: there is no key "nope" in the block client`,
+	} {
+		if _, err := load(t, map[string]string{"a.json": text}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}
+
+// client.options takes any key with a single value. Those that nothing reads are listed for
+// the log.
+func TestUnknownOptions(t *testing.T) {
+	for _, file := range []map[string]string{
+		{"a.hcl": minimal + `client { options = { "driver.nope" = "1" docker.auth.config = "/x" "env.denylist" = "A" count = 3 } }`},
+		{"a.json": `{"data_dir": "/d", "server": {"enabled": true}, "client": {"options": {"driver.nope": "1", "docker.auth.config": "/x", "env.denylist": "A", "count": 3}}}`},
+	} {
+		s, err := load(t, file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := s.unknownOptions(), []string{"count", "docker.auth.config", "driver.nope"}; !reflect.DeepEqual(got, want) {
+			t.Errorf("unknownOptions() = %q, want %q", got, want)
+		}
+	}
+}
+
 // Of several -config the later wins; a directory's files come in the order of their
 // names; hidden and other files do not count.
 func TestDirectoriesMergeInOrder(t *testing.T) {

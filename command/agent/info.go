@@ -89,7 +89,7 @@ func (a *Agent) Servers() []string {
 	case a.server != nil:
 		return []string{a.server.RPCAddr()}
 	}
-	return a.client.Remote().Addrs()
+	return append([]string{}, a.client.Remote().Addrs()...) // not nil: there is a client
 }
 
 // SetServers replaces the servers that the client uses.

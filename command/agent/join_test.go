@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/nomad/api"
+
 	"github.com/open-nomad/open-nomad/internal/testnet"
 )
 
@@ -23,6 +25,33 @@ func TestClientJoinsByRetryJoin(t *testing.T) {
 	addr := net.JoinHostPort(self.Member.Tags["rpc_addr"], self.Member.Tags["port"])
 	run(t, "-client", "-bind", "127.0.0.1", "-data-dir", dataDir(t), "-config",
 		write(t, free+"client { server_join { retry_join = [\""+addr+"\"] retry_max = 100 retry_interval = \"1s\" } }\n"))
+	until(t, "the node is ready", func() bool { return readyNodes(srv) == 1 })
+}
+
+// A client without servers starts, serves its API, and registers with the servers that it is
+// given later.
+func TestClientWaitsForServers(t *testing.T) {
+	srv, _ := run(t, serverOnly(t, write(t, free))...)
+	var self struct {
+		Member struct {
+			Tags map[string]string
+		}
+	}
+	until(t, "the server has its address", func() bool { return get(srv, "/v1/agent/self", &self) == nil && self.Member.Tags["port"] != "" })
+	node, _ := run(t, "-client", "-bind", "127.0.0.1", "-data-dir", dataDir(t), "-config", write(t, free))
+	var servers []string
+	until(t, "the client serves its API", func() bool { return get(node, "/v1/agent/servers", &servers) == nil })
+	if servers == nil || len(servers) != 0 || readyNodes(srv) != 0 {
+		t.Errorf("servers %#v, %d ready nodes, want an empty list and none", servers, readyNodes(srv))
+	}
+	c, err := api.NewClient(&api.Config{Address: "http://" + node.Addr()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := net.JoinHostPort(self.Member.Tags["rpc_addr"], self.Member.Tags["port"])
+	if err := c.Agent().SetServers([]string{addr}); err != nil {
+		t.Fatal(err)
+	}
 	until(t, "the node is ready", func() bool { return readyNodes(srv) == 1 })
 }
 

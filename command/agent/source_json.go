@@ -11,6 +11,7 @@ import (
 
 // parseJSON reads a file in JSON; keys keep their order and their places.
 func parseJSON(src []byte, file string) (value, []fault) {
+	src = blankTrailingCommas(src)
 	r := &jsonReader{src: src, file: file, dec: json.NewDecoder(bytes.NewReader(src))}
 	r.dec.UseNumber()
 	v, err := r.value()
@@ -26,6 +27,37 @@ func parseJSON(src []byte, file string) (value, []fault) {
 		return value{}, []fault{{place{file, 1, 1}, "an object is expected, not " + string(v.kind)}}
 	}
 	return v, nil
+}
+
+// blankTrailingCommas returns src with a space in place of each comma after the last element
+// of a list or an object, which Nomad accepts. Offsets stay the same.
+func blankTrailingCommas(src []byte) []byte {
+	out := slices.Clone(src)
+	comma := -1 // the last comma, while only space follows it
+	var last byte
+	inString := false
+	for i := 0; i < len(src); i++ {
+		c := src[i]
+		switch {
+		case inString && c == '\\':
+			i++
+			continue
+		case c == '"':
+			inString = !inString
+		case inString:
+			continue
+		case c == ' ' || c == '\t' || c == '\r' || c == '\n':
+			continue
+		case c == ',' && last != 0 && !bytes.ContainsRune([]byte("[{,:"), rune(last)):
+			comma = i
+			last = c
+			continue
+		case (c == ']' || c == '}') && comma >= 0:
+			out[comma] = ' '
+		}
+		comma, last = -1, c
+	}
+	return out
 }
 
 // maxDepth bounds the nesting of a file.

@@ -86,7 +86,8 @@ func (s *Server) agentServers(*request) (any, error) {
 	if servers == nil {
 		return nil, errNoClient
 	}
-	return slices.Sorted(slices.Values(servers)), nil
+	slices.Sort(servers)
+	return servers, nil
 }
 
 var errNoClient = nomad.Errorf(http.StatusNotImplemented, "Invalid method: this agent is no client")
