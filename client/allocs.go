@@ -366,6 +366,17 @@ func (s *allocSet) task(id, task string) (started bool, err error) {
 	return state != nil && !state.StartedAt.IsZero(), nil
 }
 
+// over reports whether a task of an allocation is dead, or the allocation is not on this node any
+// more.
+func (s *allocSet) over(id, task string) bool {
+	h, err := s.find(id)
+	if err != nil {
+		return true
+	}
+	state := h.runner.States()[task]
+	return state != nil && state.State == nomad.TaskStateDead
+}
+
 // findOf is find for what is asked of one task, or of all when task is empty.
 func (s *allocSet) findOf(id, task string) (*held, error) {
 	h, err := s.find(id)

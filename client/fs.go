@@ -79,7 +79,8 @@ func (c *Client) fsLogs(ctx context.Context, _ *rpc.Call, req *nomad.FsLogsReque
 	}
 	ctx, cancel := s.UntilClosed(ctx)
 	defer cancel()
-	part := logs.Range{Origin: req.Origin, Offset: req.Offset, Follow: req.Follow}
+	part := logs.Range{Origin: req.Origin, Offset: req.Offset, Follow: req.Follow,
+		Over: func() bool { return c.allocs.over(req.AllocID, req.Task) }}
 	log := logs.Log{Task: req.Task, Type: req.LogType}
 	return ended(ctx, t.StreamLog(ctx, log, part, framer(req.PlainText), payloads(s)))
 }

@@ -256,6 +256,10 @@ func reads(in io.ReadCloser, err error) func(want string) error {
 // firstBytes reads from a stream that goes on.
 func firstBytes(in io.ReadCloser, want string) error {
 	defer in.Close()
+	return firstOf(in, want)
+}
+
+func firstOf(in io.Reader, want string) error {
 	got := make([]byte, len(want))
 	if _, err := io.ReadFull(in, got); err != nil || string(got) != want {
 		return fmt.Errorf("read %q, %v, want %q", got, err, want)

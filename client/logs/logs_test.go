@@ -352,6 +352,33 @@ func TestFollowLog(t *testing.T) {
 	}
 }
 
+// A followed log ends when its task writes no more and all was sent, also when the task never
+// wrote anything.
+func TestFollowEndedLog(t *testing.T) {
+	for name, text := range map[string]string{"output": "last", "no output": ""} {
+		t.Run(name, func(t *testing.T) {
+			dir, tr := tree(t)
+			path := filepath.Join(dir, "alloc/logs/web.stdout.0")
+			if text != "" {
+				appendTo(t, path, "first")
+			}
+			looks := 0
+			over := func() bool { // what is written before it reports the end is sent
+				if looks++; looks == 2 && text != "" {
+					appendTo(t, path, text)
+				}
+				return looks >= 2
+			}
+			var out bytes.Buffer
+			err := tr.StreamLog(t.Context(), logs.Log{Task: "web", Type: "stdout"}, logs.Range{Follow: true, Over: over}, logs.Plain,
+				func(b []byte) error { out.Write(b); return nil })
+			if want := strings.Repeat("first"+text, min(1, len(text))); err != nil || out.String() != want {
+				t.Errorf("StreamLog() = %q, %v, want %q", out.String(), err, want)
+			}
+		})
+	}
+}
+
 func TestFollowFileTruncatedAndDeleted(t *testing.T) {
 	dir, tr := tree(t)
 	path := filepath.Join(dir, "web/local/a.txt")

@@ -63,7 +63,7 @@ func TestPlantedLogFiles(t *testing.T) {
 	if err := os.Symlink("web.stdout.3", logFile(dir, 8)); err != nil {
 		t.Fatal(err)
 	}
-	for r, want := range map[logs.Range]string{{}: "three|four|five|", {Origin: "end", Offset: 5}: "five|"} {
+	for want, r := range map[string]logs.Range{"three|four|five|": {}, "five|": {Origin: "end", Offset: 5}} {
 		if got := readLog(t, tr, r); got != want {
 			t.Errorf("%+v: %q, want %q", r, got, want)
 		}

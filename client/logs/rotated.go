@@ -46,7 +46,8 @@ type piece struct {
 	size int64
 }
 
-// StreamLog sends a part of a task's log, across its rotated files.
+// StreamLog sends a part of a task's log, across its rotated files. It returns nil at the end of a
+// log that is not followed or that is over.
 func (t *Tree) StreamLog(ctx context.Context, l Log, r Range, frame Framer, sink Sink) error {
 	if err := errors.Join(l.check(), r.check()); err != nil {
 		return err
@@ -64,7 +65,7 @@ func (t *Tree) StreamLog(ctx context.Context, l Log, r Range, frame Framer, sink
 		}
 		defer w.close()
 	}
-	s := &logStream{tree: t, dir: dir, log: l, out: output{frame, sink}, watch: w, left: r.Limit, limited: r.Limit > 0}
+	s := &logStream{tree: t, dir: dir, log: l, out: output{frame, sink}, watch: w, over: r.Over, left: r.Limit, limited: r.Limit > 0}
 	return s.run(ctx, r)
 }
 
@@ -74,7 +75,8 @@ type logStream struct {
 	dir     *os.File
 	log     Log
 	out     output
-	watch   *watcher // nil unless following
+	watch   *watcher    // nil unless following
+	over    func() bool // Range.Over
 	n       int
 	ino     uint64
 	offset  int64
@@ -83,20 +85,17 @@ type logStream struct {
 }
 
 func (s *logStream) run(ctx context.Context, r Range) error {
+	last := s.ends()
 	pieces, err := s.pieces()
-	if err != nil {
-		return err
-	}
-	for len(pieces) == 0 {
-		if s.watch == nil {
-			return nil // nothing was written yet
-		}
+	for err == nil && len(pieces) == 0 && !last {
 		if err := s.idle(ctx); err != nil {
 			return err
 		}
-		if pieces, err = s.pieces(); err != nil {
-			return err
-		}
+		last = s.ends()
+		pieces, err = s.pieces()
+	}
+	if err != nil || len(pieces) == 0 {
+		return err // or nothing was written
 	}
 	s.seek(pieces, r)
 	for {
@@ -106,6 +105,9 @@ func (s *logStream) run(ctx context.Context, r Range) error {
 		}
 	}
 }
+
+// ends reports whether what the files hold by now is all that will be sent.
+func (s *logStream) ends() bool { return s.watch == nil || s.over != nil && s.over() }
 
 // seek goes to the range's start, which counts across all pieces. The end without an
 // offset is the start of the newest file, as other clients of the API expect.
@@ -130,7 +132,7 @@ func (s *logStream) seek(pieces []piece, r Range) {
 }
 
 // one sends the rest of file n and moves on to the next; more is false at the
-// end of a log that is not followed.
+// end of the log.
 func (s *logStream) one(ctx context.Context) (more bool, err error) {
 	name := s.log.file(s.n)
 	file, err := s.tree.openRegular(name)
@@ -150,8 +152,9 @@ func (s *logStream) one(ctx context.Context) (more bool, err error) {
 	}
 	f := &fileStream{file: file, name: name, out: s.out, offset: s.offset, left: s.left, limited: s.limited}
 	for {
-		// The next file is looked for first: what is in this one by then is all
-		// that it will ever hold.
+		// The end and the next file are looked for first: what is in this one by then
+		// is all that it will ever hold.
+		ends := s.ends()
 		last, err := s.isLast()
 		if err != nil {
 			return false, err
@@ -164,7 +167,7 @@ func (s *logStream) one(ctx context.Context) (more bool, err error) {
 		if !last {
 			return s.advance()
 		}
-		if s.watch == nil {
+		if ends {
 			return false, nil
 		}
 		if err := s.idle(ctx); err != nil {

@@ -25,6 +25,10 @@ type Range struct {
 	Offset int64  // from there, towards the middle
 	Limit  int64  // bytes at most, all when it is not above 0
 	Follow bool   // go on with what is written later
+
+	// Over reports whether nothing more will be written to a followed log. It is called about
+	// once a second. A nil Over means that the log never ends.
+	Over func() bool
 }
 
 // check refuses what is no range.
