@@ -62,8 +62,12 @@ func TestKilledAtAnyTime(t *testing.T) {
 // round has jobs come and go, kills the agent meanwhile, and sees that all is as it should be.
 func (c *churn) round(n int) {
 	t := c.t
+	collects, pause := n%3 == 2, "0.0$(($$ % 10))"
+	if collects { // a batch that ended before would be collected too
+		pause = "3"
+	}
 	batch, _ := run(t, c.agent, job(fmt.Sprintf("batch-%d", n), "type = \"batch\"", once+"count = 3\n"+churnTask("t",
-		`echo ran >> $NOMAD_ALLOC_DIR/data/mark; sleep 0.0$(($$ % 10)); echo done >> $NOMAD_ALLOC_DIR/data/mark`, "")))
+		`echo ran >> $NOMAD_ALLOC_DIR/data/mark; sleep `+pause+`; echo done >> $NOMAD_ALLOC_DIR/data/mark`, "")))
 	web, _ := run(t, c.agent, job(fmt.Sprintf("web-%d", n), "", churnTask("first", `echo first >> $NOMAD_ALLOC_DIR/data/first`, lifecycle("prestart", false))+
 		churnTask("t", `test -s $NOMAD_SECRETS_DIR/nomad_token && cat $NOMAD_ALLOC_DIR/data/first >> $NOMAD_ALLOC_DIR/data/main; trap 'exit 0' TERM; while :; do sleep 0.1; done`,
 			"identity {\n file = true\n}\n")+
@@ -71,7 +75,7 @@ func (c *churn) round(n int) {
 	if n > 0 {
 		stop(t, c.agent, fmt.Sprintf("web-%d", n-1))
 	}
-	if n%3 == 2 {
+	if collects {
 		if err := c.agent.Client.System().GarbageCollect(); err != nil {
 			t.Error(err)
 		}
