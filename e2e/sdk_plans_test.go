@@ -31,6 +31,79 @@ func TestSDKValidates(t *testing.T) {
 	answered(t, "Validate() of no job", err, "400", "Job must be specified")
 }
 
+// Constraints that count allocations are not for tasks, also over the API.
+func TestSDKRefusesDistinctInTasks(t *testing.T) {
+	c := sdkServer(t)
+	for _, operator := range []string{sdk.ConstraintDistinctHosts, sdk.ConstraintDistinctProperty} {
+		job := jobCalled("distinct")
+		job.TaskGroups[0].Tasks[0].Constraints = []*sdk.Constraint{{LTarget: "${node.class}", Operand: operator}}
+		want := "operator " + operator + ", which is not for tasks"
+		resp, _, err := c.Jobs().Validate(job, nil)
+		if err != nil || !strings.Contains(resp.Error, want) {
+			t.Errorf("Validate() = %+v, %v, want %q", resp, err, want)
+		}
+		_, _, err = c.Jobs().Plan(job, false, nil)
+		answered(t, "Plan()", err, "400", want)
+		_, _, err = c.Jobs().Register(job, nil)
+		answered(t, "Register()", err, "400", want)
+		job.TaskGroups[0].Constraints, job.TaskGroups[0].Tasks[0].Constraints = job.TaskGroups[0].Tasks[0].Constraints, nil
+		if resp, _, err := c.Jobs().Validate(job, nil); err != nil || resp.Error != "" {
+			t.Errorf("Validate() with the constraint in the group = %+v, %v", resp, err)
+		}
+	}
+}
+
+// memory_max without memory oversubscription is a warning. The node pool of the job may
+// override the configuration of the region.
+func TestSDKWarnsOfMemoryMax(t *testing.T) {
+	c := sdkServer(t)
+	yes, no := true, false
+	for name, enabled := range map[string]*bool{"on": &yes, "off": &no, "unset": nil} {
+		pool := &sdk.NodePool{Name: name, SchedulerConfiguration: &sdk.NodePoolSchedulerConfiguration{MemoryOversubscriptionEnabled: enabled}}
+		if _, err := c.NodePools().Register(pool, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, region := range []bool{false, true} {
+		conf, _, err := c.Operator().SchedulerGetConfiguration(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		conf.SchedulerConfig.MemoryOversubscriptionEnabled = region
+		if _, _, err := c.Operator().SchedulerSetConfiguration(conf.SchedulerConfig, nil); err != nil {
+			t.Fatal(err)
+		}
+		for pool, warns := range map[string]bool{"default": !region, "unset": !region, "on": false, "off": true} {
+			warnsOfMemory(t, c, pool, warns)
+		}
+	}
+}
+
+// warnsOfMemory checks the warnings about a job in a pool with memory_max.
+func warnsOfMemory(t *testing.T, c *sdk.Client, pool string, want bool) {
+	t.Helper()
+	memory, limit := 32, 64
+	job := jobCalled("memory-" + pool)
+	job.NodePool, job.TaskGroups[0].Tasks[0].Resources = &pool, &sdk.Resources{MemoryMB: &memory, MemoryMaxMB: &limit}
+	valid, _, err := c.Jobs().Validate(job, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, _, err := c.Jobs().Plan(job, false, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	registered, _, err := c.Jobs().Register(job, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for call, text := range map[string]string{"Validate()": valid.Warnings, "Plan()": plan.Warnings, "Register()": registered.Warnings} {
+		if strings.Contains(text, "memory_max has no effect") != want {
+			t.Errorf("%s in the pool %q warns %q, want a warning %t", call, pool, text, want)
+		}
+	}
+}
+
 // A plan lists the evaluations that a registration would make, also where no node exists,
 // and makes none.
 func TestSDKPlansEvaluations(t *testing.T) {

@@ -69,7 +69,7 @@ type block struct {
 type target struct {
 	value  reflect.Value
 	schema *schema
-	// seen is where each single block was.
+	// seen is where each single block, or the argument of the same name, was.
 	seen map[string]hcl.Range
 }
 
@@ -100,6 +100,7 @@ func (p *parser) decode(b block, dst ...any) {
 		case !f.attr && !isMap(t.value.FieldByIndex(f.index)):
 			p.errorf(a.NameRange, "Unsupported argument", "%q is a block: write %s { ... } without the equals sign.", a.Name, a.Name)
 		default:
+			t.seen[f.name] = a.NameRange // a map is written as an argument or as a block, not as both
 			if v, ok := p.eval(a.Expr, b.scope); ok {
 				p.assignValue(t.value.FieldByIndex(f.index), v, a)
 			}

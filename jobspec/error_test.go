@@ -24,6 +24,11 @@ func TestErrorText(t *testing.T) {
 	}
 }
 
+// inTask is a job file with text from the fourth line on in a task.
+func inTask(text string) string {
+	return "job \"a\" {\n  group \"g\" {\n    task \"t\" {\n" + text + "\n    }\n  }\n}\n"
+}
+
 func TestErrors(t *testing.T) {
 	for _, c := range []struct{ name, src, want string }{
 		{"broken", "job \"a\" {\n  x = \n}\n", "a.hcl:2:7: Invalid expression"},
@@ -39,6 +44,18 @@ func TestErrors(t *testing.T) {
 		{"block as argument", "job \"a\" {\n  group = 1\n}", "\"group\" is a block"},
 		{"argument as block", "job \"a\" {\n  region {\n  }\n}", "\"region\" is an argument"},
 		{"twice", "job \"a\" {\n  update {}\n  update {}\n}", "Only one update block is allowed here; the first is at a.hcl:2"},
+		{"two envs", inTask("env {}\nenv {}"), "a.hcl:5:1: Duplicate block: Only one env block is allowed here; the first is at a.hcl:4"},
+		{"env twice", inTask("env = {}\nenv {}"), "a.hcl:5:1: Duplicate block: Only one env block is allowed here; the first is at a.hcl:4"},
+		{"distinct_hosts", inTask("constraint {\noperator = \"distinct_hosts\"\n}"), "a.hcl:4:1: Invalid constraint: The operator distinct_hosts is not for tasks"},
+		{"distinct_hosts short", inTask("constraint { distinct_hosts = true }"), "a.hcl:4:1: Invalid constraint: The operator distinct_hosts is not for tasks"},
+		{"distinct_property", inTask("constraint {}\nconstraint { distinct_property = \"x\" }"), "a.hcl:5:1: Invalid constraint: The operator distinct_property is not for tasks"},
+		{"scaling without max", "job \"a\" {\n  group \"g\" {\n    scaling {\n      min = 1\n    }\n  }\n}", "a.hcl:3:5: Invalid scaling block: max is missing"},
+		{"scaling of another type", "job \"a\" {\n  group \"g\" {\n    scaling {\n      max = 1\n      type = \"vertical_cpu\"\n    }\n  }\n}",
+			"a.hcl:3:5: Invalid scaling block: The type of this scaling block is horizontal, not \"vertical_cpu\""},
+		{"scaling with more min", "job \"a\" {\n  group \"g\" {\n    scaling {\n      min = 2\n      max = 1\n    }\n  }\n}", "not less than min"},
+		{"scaling with max as text", "job \"a\" {\n  group \"g\" {\n    scaling {\n      max = \"many\"\n    }\n  }\n}", "a.hcl:4:13: Incorrect value: max must be a whole number"},
+		{"scaling of a task without max", inTask("scaling \"mem\" {}"), "a.hcl:4:1: Invalid scaling block: max is missing"},
+		{"scaling of a task, other type", inTask("scaling \"mem\" {\nmax = 1\ntype = \"vertical_cpu\"\n}"), "is vertical_mem, not \"vertical_cpu\""},
 		{"not a number", "job \"a\" {\n  priority = \"high\"\n}", "a.hcl:2:14: Incorrect value: priority must be a whole number (int)"},
 		{"fraction", "job \"a\" {\n  priority = 1.5\n}", "has a fraction"},
 		{"range", "job \"a\" {\n  affinity {\n    weight = 300\n  }\n}", "300 is out of range"},

@@ -122,11 +122,12 @@ type parser struct {
 	functions map[string]function.Function
 	root      *scope
 	blocks    int
+	at        map[*api.Constraint]hcl.Range // where each constraint is
 	long      map[place]cty.Value
 }
 
 func newParser(cfg Config) *parser {
-	p := &parser{cfg: cfg, sources: map[string][]byte{cfg.Filename: cfg.Source}}
+	p := &parser{cfg: cfg, at: map[*api.Constraint]hcl.Range{}, sources: map[string][]byte{cfg.Filename: cfg.Source}}
 	p.functions = p.budget.guard(functions())
 	if cfg.AllowFS {
 		for name, f := range fileFunctions(filepath.Dir(cfg.Filename)) {

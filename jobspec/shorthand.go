@@ -27,7 +27,9 @@ func (p *parser) decodeShort(b block, dst any) bool {
 	case *api.PeriodicConfig:
 		p.decodePeriodic(b, dst)
 	case *api.ScalingPolicy:
-		p.decodeScaling(b, dst)
+		p.decodeScaling(b, dst, "horizontal")
+	case *labeledScaling:
+		p.decodeTaskScaling(b, dst)
 	default:
 		return false
 	}
@@ -108,15 +110,12 @@ func (p *parser) decodeTask(b block, t *api.Task) {
 	}
 	p.decode(b, t, &extra)
 	for _, s := range extra.Scaling {
-		kind := strings.ToLower(s.Label)
-		if kind != "cpu" && kind != "mem" {
-			p.errorf(b.at, "Invalid scaling block", "The label of a task's scaling block is cpu or mem, not %q.", s.Label)
-			continue
-		}
-		if s.Type == "" {
-			s.Type = "vertical_" + kind
-		}
 		t.ScalingPolicies = append(t.ScalingPolicies, &s.ScalingPolicy)
+	}
+	for _, c := range t.Constraints {
+		if c.Operand == api.ConstraintDistinctHosts || c.Operand == api.ConstraintDistinctProperty {
+			p.errorf(p.at[c], "Invalid constraint", "The operator %s is not for tasks: move the constraint to the group or the job.", c.Operand)
+		}
 	}
 	var named []*api.WorkloadIdentity
 	for _, id := range t.Identities {
@@ -148,6 +147,7 @@ func (p *parser) decodeConstraint(b block, c *api.Constraint) {
 		IsNotSet       *string `hcl:"is_not_set"`
 	}
 	p.decode(b, c, &short)
+	p.at[c] = b.at
 	if short.DistinctProperty != nil {
 		c.Operand, c.LTarget = api.ConstraintDistinctProperty, *short.DistinctProperty
 	}
@@ -224,10 +224,31 @@ func (p *parser) decodePeriodic(b block, c *api.PeriodicConfig) {
 	}
 }
 
-// decodeScaling reads the scaling block of a group.
-func (p *parser) decodeScaling(b block, s *api.ScalingPolicy) {
+// decodeTaskScaling reads a scaling block of a task.
+func (p *parser) decodeTaskScaling(b block, s *labeledScaling) {
+	s.Label = b.labels[0]
+	kind := strings.ToLower(s.Label)
+	if kind != "cpu" && kind != "mem" {
+		p.errorf(b.at, "Invalid scaling block", "The label of a task's scaling block is cpu or mem, not %q.", s.Label)
+		return
+	}
+	p.decodeScaling(b, &s.ScalingPolicy, "vertical_"+kind)
+}
+
+// decodeScaling reads a scaling block, which has one valid type where it is.
+func (p *parser) decodeScaling(b block, s *api.ScalingPolicy, kind string) {
 	p.decode(b, s)
 	if s.Type == "" {
-		s.Type = "horizontal"
+		s.Type = kind
+	}
+	if s.Type != kind {
+		p.errorf(b.at, "Invalid scaling block", "The type of this scaling block is %s, not %q.", kind, s.Type)
+	}
+	switch {
+	case s.Max == nil && b.body.Attributes["max"] == nil:
+		p.errorf(b.at, "Invalid scaling block", "max is missing: it bounds what an autoscaler may set.")
+	case s.Max == nil: // its value is wrong, as the decoder reported
+	case *s.Max < 0 || s.Min != nil && *s.Min > *s.Max:
+		p.errorf(b.at, "Invalid scaling block", "max must be 0 or more, and not less than min.")
 	}
 }

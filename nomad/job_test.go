@@ -141,6 +141,12 @@ func TestValidateFaults(t *testing.T) {
 		{"distinct hosts", func(j *nomad.Job) {
 			j.Constraints = []*nomad.Constraint{{Operand: "distinct_hosts", RTarget: "no way"}}
 		}, "use true or false"},
+		{"distinct hosts of a task", func(j *nomad.Job) {
+			task(j).Constraints = []*nomad.Constraint{{Operand: "distinct_hosts"}}
+		}, "operator distinct_hosts, which is not for tasks"},
+		{"distinct property of a task", func(j *nomad.Job) {
+			task(j).Constraints = []*nomad.Constraint{{LTarget: "${node.class}", Operand: "distinct_property"}}
+		}, "operator distinct_property, which is not for tasks"},
 		{"affinity weight", func(j *nomad.Job) { j.Affinities = []*nomad.Affinity{{LTarget: "a", Operand: "="}} }, "not 0"},
 		{"spread sum", func(j *nomad.Job) {
 			j.Spreads = []*nomad.Spread{{Attribute: "a", Weight: 1, SpreadTarget: []*nomad.SpreadTarget{{Value: "x", Percent: 60}, {Value: "y", Percent: 60}}}}

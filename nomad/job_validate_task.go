@@ -60,6 +60,11 @@ func (t *Task) validate(f *faults, tg *TaskGroup) {
 	}
 	validateMeta(f, t.Meta)
 	validateConstraints(f, t.Constraints)
+	for _, c := range t.Constraints {
+		if c.Operand == ConstraintDistinctHosts || c.Operand == ConstraintDistinctProperty {
+			f.add("a constraint has the operator %s, which is not for tasks: move it to the group or the job", c.Operand)
+		}
+	}
 	validateAffinities(f, t.Affinities)
 	t.RestartPolicy.validate(f)
 	t.Resources.validate(f)

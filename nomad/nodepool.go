@@ -106,6 +106,15 @@ type NodePoolSchedulerConfiguration struct {
 	MemoryOversubscriptionEnabled *bool
 }
 
+// MemoryOversubscription reports whether memory_max counts on the nodes of a pool, with the
+// configuration of the region. Both may be nil.
+func (p *NodePool) MemoryOversubscription(region *SchedulerConfiguration) bool {
+	if p != nil && p.SchedulerConfiguration != nil && p.SchedulerConfiguration.MemoryOversubscriptionEnabled != nil {
+		return *p.SchedulerConfiguration.MemoryOversubscriptionEnabled
+	}
+	return region != nil && region.MemoryOversubscriptionEnabled
+}
+
 // NodePoolSpecificRequest is the request of NodePool.GetNodePool.
 type NodePoolSpecificRequest struct {
 	Name string

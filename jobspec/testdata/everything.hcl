@@ -54,6 +54,7 @@ job "everything" {
       kind           = "kind"
 
       scaling "cpu" {
+        max = 3
       }
 
       lifecycle {
@@ -1134,7 +1135,7 @@ job "everything" {
       min     = 3
       max     = 3
       enabled = true
-      type    = "type"
+      type    = "horizontal"
 
       policy {
         k = "v"

@@ -41,6 +41,25 @@ func warnings(job *nomad.Job) []string {
 	return out
 }
 
+// warnings is what warnings returns, and what depends on the configuration of the servers.
+func (s *Service) warnings(job *nomad.Job) []string {
+	snap := s.snapshot()
+	out := warnings(job)
+	_, region := snap.SchedulerConfig(nil)
+	if snap.NodePool(nil, job.NodePool).MemoryOversubscription(region) {
+		return out
+	}
+	for _, tg := range job.TaskGroups {
+		for _, t := range tg.Tasks {
+			if t.Resources.MemoryMaxMB != 0 {
+				out = append(out, fmt.Sprintf("job %q, group %q, task %q: memory_max has no effect: "+
+					"memory oversubscription is not enabled in the scheduler configuration", job.ID, tg.Name, t.Name))
+			}
+		}
+	}
+	return out
+}
+
 // eachExec2 calls f for the tasks of the driver exec2.
 func eachExec2(job *nomad.Job, f func(place string, t *nomad.Task)) {
 	for _, tg := range job.TaskGroups {

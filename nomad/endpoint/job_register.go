@@ -91,7 +91,7 @@ func (s *Service) admitJob(c *rpc.Call, given *nomad.Job, w nomad.WriteRequest, 
 	if err := validate(job); err != nil {
 		return nil, nil, unfit(err)
 	}
-	return job, warnings(job), s.fits(job)
+	return job, s.warnings(job), s.fits(job)
 }
 
 // completeJob returns the job of a call with its defaults, for a caller with one of the

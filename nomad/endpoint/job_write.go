@@ -117,7 +117,7 @@ func (s *Service) jobValidate(_ context.Context, c *rpc.Call, req *nomad.JobVali
 	if err != nil {
 		return nil, err
 	}
-	out := &nomad.JobValidateResponse{DriverConfigValidated: true, Warnings: joinLines(warnings(job))}
+	out := &nomad.JobValidateResponse{DriverConfigValidated: true, Warnings: joinLines(s.warnings(job))}
 	if err = s.notOfServers(job); err == nil {
 		err = validate(job)
 	}

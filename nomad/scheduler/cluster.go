@@ -56,9 +56,7 @@ func (c *cluster) poolOverrides() {
 	if a := pool.SchedulerConfiguration.SchedulerAlgorithm; a != "" {
 		c.config.SchedulerAlgorithm = a
 	}
-	if m := pool.SchedulerConfiguration.MemoryOversubscriptionEnabled; m != nil {
-		c.config.MemoryOversubscriptionEnabled = *m
-	}
+	c.config.MemoryOversubscriptionEnabled = pool.MemoryOversubscription(&c.config)
 }
 
 func (c *cluster) pool() string {
