@@ -195,6 +195,18 @@ var sdkJobReads = []sdkCall{
 	{"Allocations.Checks", func(b *bench) error {
 		return result(b.Allocations().Checks(b.alloc.ID, nil))(func(c sdk.AllocCheckStatuses) bool { return len(c) == 0 })
 	}},
+	{"Allocations.Checks by the short path", func(b *bench) error {
+		var checks sdk.AllocCheckStatuses
+		_, err := b.Raw().Query("/v1/allocation/"+b.alloc.ID+"/checks", &checks, nil)
+		return result(checks, err)(func(c sdk.AllocCheckStatuses) bool { return c != nil && len(c) == 0 })
+	}},
+	{"a snapshot of an allocation's disk", func(b *bench) error {
+		_, err := b.Raw().Response("/v1/client/allocation/"+b.alloc.ID+"/snapshot", nil)
+		if err == nil || !strings.Contains(err.Error(), "501") || !strings.Contains(err.Error(), "migration of ephemeral disks") {
+			return fmt.Errorf("%w, want 501 and the name of the feature", err)
+		}
+		return nil
+	}},
 	{"AllocFS.List", func(b *bench) error {
 		list, _, err := b.AllocFS().List(b.alloc, "/alloc/logs", nil)
 		return result(list, err)(func(l []*sdk.AllocFileInfo) bool {

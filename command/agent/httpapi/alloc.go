@@ -11,6 +11,7 @@ func (s *Server) allocRoutes() []route {
 	return []route{
 		{methods: "GET", path: "/v1/allocations", handle: read("Alloc.List", allocList, func(o *nomad.AllocListResponse) (any, error) { return o.Allocations, nil })},
 		{methods: "GET", path: alloc, handle: read("Alloc.GetAlloc", func(r *request, q *nomad.AllocSpecificRequest) error { q.AllocID = r.param; return nil }, showAlloc)},
+		{methods: "GET", path: alloc + "/checks", handle: allocChecks()},
 		{methods: "PUT POST", path: alloc + "/stop", handle: missing("allocation not found", write("Alloc.Stop", allocStop, whole[nomad.AllocStopResponse]))},
 
 		{methods: "GET", path: "/v1/evaluations", handle: read("Eval.List", evalList, func(o *nomad.EvalListResponse) (any, error) { return o.Evaluations, nil })},

@@ -22,8 +22,7 @@ func (s *Server) clientRoutes() []route {
 			q.AllocID, q.Task = r.param, r.query.Get("task")
 			return nil
 		}, func(o *nomad.AllocStatsResponse) (any, error) { return o.Stats, nil })},
-		{methods: "GET", path: alloc + "/checks", cors: true, handle: read("ClientAllocations.Checks", func(r *request, q *nomad.AllocChecksRequest) error { q.AllocID = r.param; return nil },
-			func(o *nomad.AllocChecksResponse) (any, error) { return o.Results, nil })},
+		{methods: "GET", path: alloc + "/checks", cors: true, handle: allocChecks()},
 		{methods: "GET", path: alloc + "/sandbox", cors: true, handle: read("ClientAllocations.Sandbox", func(r *request, q *nomad.AllocSandboxRequest) error {
 			q.AllocID, q.Task = r.param, r.query.Get("task")
 			return nil
@@ -32,6 +31,12 @@ func (s *Server) clientRoutes() []route {
 		{methods: "PUT POST", path: alloc + "/signal", cors: true, handle: write("ClientAllocations.Signal", allocSignal, whole[nomad.GenericResponse])},
 		{methods: "GET PUT POST", path: alloc + "/gc", cors: true, handle: read("ClientAllocations.GarbageCollect", func(r *request, q *nomad.AllocSpecificRequest) error { q.AllocID = r.param; return nil }, emptyObject[nomad.GenericResponse])},
 	}
+}
+
+// allocChecks has two routes.
+func allocChecks() func(*request) (any, error) {
+	return read("ClientAllocations.Checks", func(r *request, q *nomad.AllocChecksRequest) error { q.AllocID = r.param; return nil },
+		func(o *nomad.AllocChecksResponse) (any, error) { return o.Results, nil })
 }
 
 // ofNode sets the node of a node-scoped route: the one that is named, or this

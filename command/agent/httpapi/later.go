@@ -107,10 +107,11 @@ func (s *Server) laterJobs() []route {
 // laterAllocs are the routes of single allocations and deployments. These have a namespace of
 // their own, which the query need not name.
 func (s *Server) laterAllocs() []route {
-	const pause = "/v1/client/allocation/:alloc_id/pause"
+	const alloc = "/v1/client/allocation/:alloc_id"
 	return []route{
-		{methods: "GET", path: pause, handle: s.later("task schedules", somewhere(acl.ReadJob))},
-		{methods: "PUT POST", path: pause, handle: s.later("task schedules", somewhere(acl.SubmitJob, acl.PauseAllocation))},
+		{methods: "GET", path: alloc + "/snapshot", handle: s.later("migration of ephemeral disks", either(somewhere(acl.ReadFS), nodes))},
+		{methods: "GET", path: alloc + "/pause", handle: s.later("task schedules", somewhere(acl.ReadJob))},
+		{methods: "PUT POST", path: alloc + "/pause", handle: s.later("task schedules", somewhere(acl.SubmitJob, acl.PauseAllocation))},
 		{methods: "PUT POST", path: "/v1/deployment/unblock/:id", handle: s.later("several regions", somewhere(acl.SubmitJob, acl.UnblockDeployment))},
 	}
 }
