@@ -2,12 +2,15 @@ package exec2_test
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/zclconf/go-cty/cty"
+	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
@@ -59,26 +62,55 @@ func TestNoDefaults(t *testing.T) {
 	}
 }
 
-// TestRootsGroup has a user that is of root's group, which is as good as root for
-// files of it.
+// TestRootsGroup has users that are of root's group, which is as good as root for files of it: by
+// their own group, and by /etc/group. It runs again in a mount namespace with such users.
 func TestRootsGroup(t *testing.T) {
-	text, err := os.ReadFile("/etc/passwd")
-	if err != nil {
-		t.Fatal(err)
+	const variable = "NOMAD_TEST_ACCOUNTS"
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: users, and a mount namespace")
 	}
-	name := ""
-	for line := range strings.Lines(string(text)) {
-		if p := strings.Split(line, ":"); len(p) > 3 && p[2] != "0" && p[3] == "0" {
-			name = p[0]
+	dir := os.Getenv(variable)
+	if dir == "" {
+		cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^"+t.Name()+"$", "-test.v")
+		cmd.Env = append(os.Environ(), variable+"="+t.TempDir())
+		cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS}
+		if out, err := cmd.CombinedOutput(); err != nil || strings.Contains(string(out), "SKIP") {
+			t.Errorf("%v\n%s", err, out)
+		}
+		return
+	}
+	layAccounts(t, dir, map[string]string{
+		"passwd": "exec2-own:x:88311:0::/nonexistent:/bin/sh\nexec2-extra:x:88312:88312::/nonexistent:/bin/sh\n" +
+			"exec2-none:x:88313:88313::/nonexistent:/bin/sh\n",
+		"group": "exec2-root:x:0:exec2-extra\n",
+	})
+	f := newFixture(t, nil)
+	for _, name := range []string{"exec2-own", "exec2-extra", "88311", "88312"} {
+		cfg := sh(f, "true")
+		cfg.User = name
+		f.refused(t, cfg, "root's group", "allow_root")
+	}
+	cfg := sh(f, "id -G")
+	cfg.User = "exec2-none"
+	f.run(cfg).want(t, 0, "88313\n")
+}
+
+// layAccounts lays files with lines more over those of /etc, in this mount namespace.
+func layAccounts(t *testing.T, dir string, more map[string]string) {
+	t.Helper()
+	for name, lines := range more {
+		text, err := os.ReadFile("/etc/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := filepath.Join(dir, name)
+		if err := os.WriteFile(at, append(text, lines...), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := unix.Mount(at, "/etc/"+name, "", unix.MS_BIND, ""); err != nil {
+			t.Fatal(err)
 		}
 	}
-	if name == "" {
-		t.Skip("no user of this host is of root's group")
-	}
-	f := newFixture(t, nil)
-	cfg := sh(f, "true")
-	cfg.User = name
-	f.refused(t, cfg, "root's group", "allow_root")
 }
 
 func TestEnvironment(t *testing.T) {

@@ -1,12 +1,17 @@
 package exec2_test
 
 import (
+	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/zclconf/go-cty/cty"
+
+	"github.com/open-nomad/open-nomad/drivers/exec2"
+	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
 // TestAgentDirectoryIsHidden: no task sees the supervisor's directory, and none can be granted a
@@ -34,6 +39,40 @@ func agentHidden(t *testing.T, f *fixture) {
 	unveil(cfg.Config.AsValueMap(), "rwxc:/", func(v cty.Value) { cfg.Config = v })
 	if out := f.run(cfg); out.stdout != "end\n" {
 		t.Errorf("with everything unveiled the task reads %q", out.stdout)
+	}
+}
+
+// TestOwnDirectoryIsHidden: a directory of the agent that is not beside the allocations looks empty
+// to a task with everything unveiled, also one of the agent's user.
+func TestOwnDirectoryIsHidden(t *testing.T) {
+	ownHidden(t, newFixture(t, nil))
+}
+
+func ownHidden(t *testing.T, f *fixture) {
+	t.Helper()
+	dir, err := os.MkdirTemp("/var/tmp", "exec2-own-") // the task has a /tmp of its own
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := errors.Join(os.Chmod(dir, 0o755), os.WriteFile(filepath.Join(dir, "state"), []byte("state\n"), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	task := func() *drivers.TaskConfig {
+		cfg := sh(f, "cat "+dir+"/state; ls "+dir+"; echo end")
+		unveil(cfg.Config.AsValueMap(), "rwxc:/", func(v cty.Value) { cfg.Config = v })
+		return cfg
+	}
+	if out := f.run(task()); out.stdout != "state\nstate\nend\n" {
+		t.Fatalf("a directory that is not the agent's: the task reads %q", out.stdout)
+	}
+	with := *f
+	with.Driver = exec2.New(slog.New(slog.NewTextHandler(t.Output(), nil)), f.super, dir)
+	if err := with.SetConfig(cty.ObjectVal(settings{"unveil_by_task": cty.True, "allow_unprivileged": cty.True})); err != nil {
+		t.Fatal(err)
+	}
+	if out := with.run(task()); out.stdout != "end\n" {
+		t.Errorf("the agent's directory: the task reads %q", out.stdout)
 	}
 }
 

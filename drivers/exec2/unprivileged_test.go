@@ -63,6 +63,7 @@ func unprivileged(t *testing.T, k testkernel.Kernel, lacks string) {
 	if own {
 		ownFiles(t, f)
 		agentHidden(t, f)
+		ownHidden(t, f)
 		f.run(sh(f, "echo kept; echo forged > $NOMAD_ALLOC_DIR/logs/web.stdout.0")).want(t, 2, "kept\n")
 	} else {
 		all := sh(f, "true")

@@ -1,10 +1,12 @@
 package supervise_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -84,6 +86,50 @@ func TestPlantedLogs(t *testing.T) {
 			}
 			if got := r.stdout(s); got != "hello\n" {
 				t.Errorf("stdout = %q, want hello in a file of ours", got)
+			}
+			st, err := os.Lstat(filepath.Join(r.logs, s.Logs.Name+".stdout.0"))
+			if err != nil || !st.Mode().IsRegular() || int(st.Sys().(*syscall.Stat_t).Uid) != os.Geteuid() {
+				t.Errorf("the log is %v, %v, want a file of ours", st, err)
+			}
+		})
+	}
+}
+
+// TestReplacedLogs: between two starts a task replaces its log by a file of the agent's user, as a
+// task of an agent without root can, or gives it a second name. The next start writes to a new file.
+func TestReplacedLogs(t *testing.T) {
+	for name, replace := range map[string]func(log, canary string) error{
+		"another file": func(log, canary string) error {
+			return errors.Join(os.WriteFile(canary, nil, 0o644), os.Rename(canary, log))
+		},
+		"hard link": func(log, canary string) error {
+			return errors.Join(os.WriteFile(canary, nil, 0o644), os.Remove(log), os.Link(canary, log))
+		},
+		"symlink":     func(log, canary string) error { return errors.Join(os.Rename(log, canary), os.Symlink(canary, log)) },
+		"second name": func(log, canary string) error { return os.Link(log, canary) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			c := r.client()
+			first, second := r.spec("echo one"), r.spec("echo two")
+			second.Logs.Name = first.Logs.Name
+			r.start(c, first)
+			r.wait(c, first.ID)
+			log := filepath.Join(r.logs, first.Logs.Name+".stdout.")
+			if err := replace(log+"0", filepath.Join(r.logs, "canary")); err != nil {
+				t.Fatal(err)
+			}
+			before, err := os.ReadFile(log + "0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.start(c, second)
+			r.wait(c, second.ID)
+			if after, err := os.ReadFile(log + "0"); err != nil || string(after) != string(before) {
+				t.Errorf("what has the log's name holds %q, %v, want %q", after, err, before)
+			}
+			if b, err := os.ReadFile(log + "1"); err != nil || string(b) != "two\n" {
+				t.Errorf("the next log = %q, %v", b, err)
 			}
 		})
 	}
