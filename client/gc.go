@@ -149,7 +149,7 @@ func (s *allocSet) claim(h *held) bool {
 	return true
 }
 
-// diskUsage tells how full the file system of dir is.
+// diskUsage measures how full the file system of dir is, in percent.
 func diskUsage(dir string) (usedPercent, inodePercent float64, err error) {
 	var fs unix.Statfs_t
 	if err := unix.Statfs(dir, &fs); err != nil {
@@ -158,9 +158,19 @@ func diskUsage(dir string) (usedPercent, inodePercent float64, err error) {
 	if fs.Blocks == 0 {
 		return 0, 0, errors.New("the file system tells no size")
 	}
-	usedPercent = 100 * float64(fs.Blocks-fs.Bavail) / float64(fs.Blocks)
+	usedPercent = usedBlocks(fs)
 	if fs.Files > 0 {
 		inodePercent = 100 * float64(fs.Files-fs.Ffree) / float64(fs.Files)
 	}
 	return usedPercent, inodePercent, nil
+}
+
+// usedBlocks is the percentage that df(1) prints: blocks reserved for root count neither
+// as used nor as available.
+func usedBlocks(fs unix.Statfs_t) float64 {
+	used := float64(fs.Blocks - fs.Bfree)
+	if used == 0 {
+		return 0
+	}
+	return 100 * used / (used + float64(fs.Bavail))
 }
