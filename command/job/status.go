@@ -136,10 +136,10 @@ func (o *statusOptions) summary(e *term.Env, c *api.Client, j *api.Job, q *api.Q
 	return nil
 }
 
-// evaluations shows the list when asked, and always why something is not placed.
+// evaluations shows the list with -evals and -verbose, and always why something is not placed.
 func (o *statusOptions) evaluations(e *term.Env, evals []*api.Evaluation) {
 	slices.SortFunc(evals, func(a, b *api.Evaluation) int { return int(int64(b.CreateIndex) - int64(a.CreateIndex)) })
-	if o.evals {
+	if o.evals || bool(o.detail) {
 		rows := []string{"ID|Priority|Triggered By|Status|Placement Failures"}
 		for _, ev := range evals {
 			rows = append(rows, term.Row(o.detail.ID(ev.ID), ev.Priority, ev.TriggeredBy, ev.Status, len(ev.FailedTGAllocs) > 0))
@@ -179,7 +179,6 @@ func Allocs(allocs []*api.AllocationListStub, detail term.Detail) string {
 		return "No allocations placed"
 	}
 	slices.SortFunc(allocs, func(a, b *api.AllocationListStub) int { return int(int64(b.CreateIndex) - int64(a.CreateIndex)) })
-	now := time.Now()
 	rows := []string{"ID|Node ID|Task Group|Version|Desired|Status|Created|Modified"}
 	if detail {
 		rows[0] = "ID|Eval ID|Node ID|Node Name|Task Group|Version|Desired|Status|Created|Modified"
@@ -192,7 +191,7 @@ func Allocs(allocs []*api.AllocationListStub, detail term.Detail) string {
 			cells = append(cells, term.Short.ID(a.NodeID))
 		}
 		cells = append(cells, a.TaskGroup, a.JobVersion, a.DesiredStatus, a.ClientStatus,
-			term.Ago(time.Unix(0, a.CreateTime), now), term.Ago(time.Unix(0, a.ModifyTime), now))
+			detail.Since(time.Unix(0, a.CreateTime)), detail.Since(time.Unix(0, a.ModifyTime)))
 		rows = append(rows, term.Row(cells...))
 	}
 	return term.Table(rows)
