@@ -65,6 +65,10 @@ func listCommand() term.Command {
 			return all, nil
 		},
 		func(e *term.Env, all []*api.QuotaSpec) {
+			if len(all) == 0 {
+				e.Println("No quotas found")
+				return
+			}
 			rows := []string{"Name|Description"}
 			for _, q := range all {
 				rows = append(rows, term.Row(q.Name, q.Description))

@@ -19,6 +19,9 @@ func Commands() []term.Command {
 	return []term.Command{getCommand(), initCommand(), listCommand(), lockCommand(), purgeCommand(), putCommand()}
 }
 
+// errNotFound is the text that tools compare.
+var errNotFound = errors.New("Variable not found")
+
 func getCommand() term.Command {
 	return term.Command{
 		Name: "var get", Args: "<path>", MinArgs: 1, MaxArgs: 1, Short: "Show a variable",
@@ -36,6 +39,9 @@ func getCommand() term.Command {
 					return err
 				}
 				v, _, err := c.Variables().Read(e.Arg(0), (&api.QueryOptions{}).WithContext(ctx))
+				if err != nil && err.Error() == api.ErrVariableNotFound {
+					return errNotFound
+				}
 				if err != nil {
 					return fmt.Errorf("Error retrieving variable: %w", err)
 				}
