@@ -14,8 +14,8 @@ import (
 // maxStatuses bounds how many jobs one request may name.
 const maxStatuses = 1000
 
-// jobStatuses tells how jobs stand: all of them, most recently changed last, or
-// the ones that the request names.
+// jobStatuses returns the status of all jobs, or of those that the request names: the most
+// recently changed first, in reverse the last.
 func (s *Service) jobStatuses(ctx context.Context, c *rpc.Call, req *nomad.JobStatusesRequest) (*nomad.JobStatusesResponse, error) {
 	if len(req.Jobs) > maxStatuses {
 		return nil, nomad.Errorf(400, "more than %d jobs are named", maxStatuses)
@@ -25,8 +25,10 @@ func (s *Service) jobStatuses(ctx context.Context, c *rpc.Call, req *nomad.JobSt
 		if err != nil {
 			return err
 		}
-		jobs, next, err := list[*nomad.Job]{opts: &req.QueryOptions, order: byModification,
-			at: func(j *nomad.Job) cursor { return cursor{index: j.ModifyIndex, namespace: j.Namespace, id: j.ID} }}.page(all)
+		opts := req.QueryOptions
+		opts.Reverse = !opts.Reverse
+		jobs, next, err := list[*nomad.Job]{opts: &opts, order: byModification,
+			at: func(j *nomad.Job) cursor { return cursor{index: j.ModifyIndex} }}.page(all)
 		if err != nil {
 			return err
 		}

@@ -119,7 +119,7 @@ func (l list[T]) page(all iter.Seq[T]) ([]T, string, error) {
 func (l list[T]) from(all iter.Seq[T]) ([]T, error) {
 	objects := slices.Collect(all)
 	if l.order.sort {
-		slices.SortFunc(objects, func(a, b T) int { return l.at(a).compare(l.at(b)) })
+		slices.SortStableFunc(objects, func(a, b T) int { return l.at(a).compare(l.at(b)) })
 	}
 	if l.opts.Reverse {
 		slices.Reverse(objects)

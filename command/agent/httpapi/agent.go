@@ -41,7 +41,7 @@ func (s *Server) clusterRoutes() []route {
 
 // table lists every route.
 func (s *Server) table() []route {
-	return slices.Concat(s.rpcRoutes(), s.memberRoutes(), s.agentRoutes(), s.explainRoutes(), s.laterRoutes())
+	return slices.Concat(s.rpcRoutes(), s.memberRoutes(), s.agentRoutes(), s.explainRoutes(), s.laterRoutes(), s.enterpriseRoutes())
 }
 
 // rpcRoutes are those that servers or nodes answer: they do nothing but an RPC.

@@ -23,11 +23,17 @@ func (s *Server) nodeRoutes() []route {
 		{methods: "PUT POST", path: "/v1/node/pool/:name", handle: write("NodePool.UpsertNodePools", nodePool, nothing[nomad.GenericResponse])},
 		{methods: "DELETE", path: "/v1/node/pool/:name", handle: write("NodePool.DeleteNodePools", func(r *request, q *nomad.NodePoolDeleteRequest) error { q.Names = []string{r.param}; return nil }, nothing[nomad.GenericResponse])},
 		{methods: "GET", path: "/v1/node/pool/:name/nodes", handle: read("NodePool.ListNodes", func(r *request, q *nomad.NodePoolNodesRequest) error {
+			if err := r.noPrefix(); err != nil {
+				return err
+			}
 			q.Name = r.param
 			return r.nodeFields(&q.Fields)
 		},
 			func(o *nomad.NodePoolNodesResponse) (any, error) { return o.Nodes, nil })},
 		{methods: "GET", path: "/v1/node/pool/:name/jobs", handle: read("NodePool.ListJobs", func(r *request, q *nomad.NodePoolJobsRequest) error {
+			if err := r.noPrefix(); err != nil {
+				return err
+			}
 			meta, err := r.flag("meta")
 			q.Name, q.Fields = r.param, &nomad.JobStubFields{Meta: meta}
 			return err

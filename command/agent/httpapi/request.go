@@ -63,6 +63,14 @@ func (r *request) readOptions(q *nomad.QueryOptions) error {
 	return r.blocking(q)
 }
 
+// noPrefix refuses a prefix, for a list of what belongs to one thing.
+func (r *request) noPrefix() error {
+	if r.query.Get("prefix") != "" {
+		return nomad.Errorf(http.StatusBadRequest, "prefix is not supported on this list")
+	}
+	return nil
+}
+
 // blocking reads index and wait.
 func (r *request) blocking(q *nomad.QueryOptions) error {
 	if v := r.query.Get("index"); v != "" {
