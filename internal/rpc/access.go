@@ -124,9 +124,18 @@ func (a *Access) again(before *Access) error {
 // Check is what a method asks of its callers. The zero Check is none: a method that
 // admits whoever has a good token must have another.
 type Check struct {
-	says  string
-	ask   func(a *Access, env nomad.Envelope) error
+	says string
+	ask  func(a *Access, env nomad.Envelope) error
+	// first is asked before the body of the request is known.
 	first func(a *Access, env nomad.Envelope) error
+}
+
+// early returns what can be asked before the body is known, nil if nothing can.
+func (c Check) early() func(a *Access, env nomad.Envelope) error {
+	if c.first != nil {
+		return c.first
+	}
+	return c.ask
 }
 
 // String says what is asked for, as compat/rpc.tsv does, such as: ns:read-job.
@@ -154,33 +163,54 @@ func Needs(q acl.Question) Check {
 // namespaces at once pass: the handler leaves out what the caller may not see.
 func InNamespace(ops ...acl.NamespaceCapability) Check {
 	one := InOneNamespace(ops...)
-	return Check{says: one.says, ask: func(a *Access, env nomad.Envelope) error {
-		if env.Namespace == nomad.AllNamespacesSentinel {
-			a.Open()
-			return nil
-		}
-		return one.ask(a, env)
-	}}
+	return one.unlessAll(func(a *Access) error {
+		a.Open()
+		return nil
+	})
 }
 
 // InSomeNamespace is InNamespace that refuses a caller who asks for all namespaces and has
 // the rights in none.
 func InSomeNamespace(ops ...acl.NamespaceCapability) Check {
 	one := InOneNamespace(ops...)
-	return Check{says: one.says, ask: func(a *Access, env nomad.Envelope) error {
-		if env.Namespace == nomad.AllNamespacesSentinel {
-			return a.NeedAnywhere(acl.InNamespace("", slices.Clone(ops)...))
+	return one.unlessAll(func(a *Access) error { return a.NeedAnywhere(acl.InNamespace("", slices.Clone(ops)...)) })
+}
+
+// unlessAll returns the check with another question for requests in all namespaces.
+func (c Check) unlessAll(all func(*Access) error) Check {
+	unless := func(one func(*Access, nomad.Envelope) error) func(*Access, nomad.Envelope) error {
+		return func(a *Access, env nomad.Envelope) error {
+			if env.Namespace == nomad.AllNamespacesSentinel {
+				return all(a)
+			}
+			return one(a, env)
 		}
-		return one.ask(a, env)
-	}}
+	}
+	return Check{says: c.says, ask: unless(c.ask), first: unless(c.first)}
 }
 
 // InOneNamespace is InNamespace for a method that is about one thing: in all namespaces
 // at once there is none, and nobody but who has every right may ask.
 func InOneNamespace(ops ...acl.NamespaceCapability) Check {
-	return Check{says: fmt.Sprintf("ns:%s", ops), ask: func(a *Access, env nomad.Envelope) error {
+	return Check{says: fmt.Sprintf("ns:%s", ops), first: InNamed(ops...).ask, ask: func(a *Access, env nomad.Envelope) error {
 		return a.Need(acl.InNamespace(cmp.Or(env.Namespace, nomad.DefaultNamespace), slices.Clone(ops)...))
 	}}
+}
+
+// InNamed asks for one of the rights in the namespace that the request names. If it names none,
+// the body can name any: the caller must have one of the rights in some namespace.
+func InNamed(ops ...acl.NamespaceCapability) Check {
+	return Check{says: fmt.Sprintf("ns:%s", ops), ask: func(a *Access, env nomad.Envelope) error {
+		if env.Namespace == "" {
+			return a.NeedAnywhere(acl.InNamespace("", slices.Clone(ops)...))
+		}
+		return a.Need(acl.InNamespace(env.Namespace, slices.Clone(ops)...))
+	}}
+}
+
+// Somewhere asks for one of the rights on some thing of the kind, whatever its name.
+func Somewhere(q acl.Question) Check {
+	return Check{says: fmt.Sprintf("%s:%s", q.Kind, q.Rights), ask: func(a *Access, _ nomad.Envelope) error { return a.NeedAnywhere(q) }}
 }
 
 // Good is the check of what everybody with a good token, or none, may have.
@@ -211,35 +241,51 @@ func only(is func(*Access) bool) func(*Access, nomad.Envelope) error {
 
 // And asks for what both checks ask for.
 func (c Check) And(other Check) Check {
-	return Check{says: c.says + " and " + other.says, ask: func(a *Access, env nomad.Envelope) error {
-		if err := c.ask(a, env); err != nil {
+	return c.with(" and ", other, func(err error, second func() error) error {
+		if err != nil {
 			return err
 		}
-		return other.ask(a, env)
-	}}
+		return second()
+	})
 }
 
 // Or asks for what one of the checks asks for. The error is that of the first.
 func (c Check) Or(other Check) Check {
-	return Check{says: c.says + ", or " + other.says, ask: func(a *Access, env nomad.Envelope) error {
-		err := c.ask(a, env)
-		if err == nil || other.ask(a, env) == nil {
+	return c.with(", or ", other, func(err error, second func() error) error {
+		if err == nil || second() == nil {
 			return nil
 		}
 		return err
-	}}
+	})
 }
 
-// First adds to a check of a handler's own what is asked before the request is decoded:
-// one of the rights in the namespace that the request names.
-func (c Check) First(ops ...acl.NamespaceCapability) Check {
-	c.first = func(a *Access, env nomad.Envelope) error {
-		if env.Namespace == "" {
-			return nil // the handler finds the namespace in the body
+// with joins two checks. join gets the answer of the first.
+func (c Check) with(word string, other Check, join func(error, func() error) error) Check {
+	joined := func(one, two func(*Access, nomad.Envelope) error) func(*Access, nomad.Envelope) error {
+		return func(a *Access, env nomad.Envelope) error {
+			return join(one(a, env), func() error { return two(a, env) })
 		}
-		return a.Need(acl.InNamespace(env.Namespace, slices.Clone(ops)...))
 	}
+	return Check{says: c.says + word + other.says, ask: joined(c.ask, other.ask), first: joined(c.early(), other.early())}
+}
+
+// First adds to a check of a handler's own what is asked before the request is decoded.
+func (c Check) First(before Check) Check {
+	c.first = before.early()
 	return c
+}
+
+// Early returns what can be asked of a caller before the body of a request is known, nil if
+// nothing can. It refuses nobody who may make some call of the method in the namespace of the
+// envelope, or in any namespace if that is empty.
+func (m Method) Early() func(*Access, nomad.Envelope) error {
+	switch m.Rule {
+	case Management:
+		return func(a *Access, _ nomad.Envelope) error { return a.NeedManagement() }
+	case Token:
+		return m.Check.early()
+	}
+	return nil
 }
 
 // Needs sets what the method asks of its callers.

@@ -40,8 +40,8 @@ func notSeen(c *rpc.Call, missing error, ops ...acl.NamespaceCapability) error {
 	return lacking(c, missing, ops...)
 }
 
-func texts(ops []acl.NamespaceCapability) []string {
-	return each(ops, func(op acl.NamespaceCapability) string { return string(op) })
+func texts[C ~string](ops []C) []string {
+	return each(ops, func(op C) string { return string(op) })
 }
 
 // grants answers of namespaces whether the caller has one of the rights there. Each is

@@ -34,9 +34,9 @@ func (s *Service) statusMethods() []rpc.Method {
 
 func (s *Service) jobMethods() []rpc.Method {
 	return []rpc.Method{
-		rpc.Handle("Job.Register", rpc.Token, rpc.Leader, s.jobRegister).Needs(rpc.Asked("ns:[submit-job register-job] of the job, and what it mounts").First(acl.SubmitJob, acl.RegisterJob)),
-		rpc.Handle("Job.Plan", rpc.Token, rpc.Leader, s.jobPlan).Needs(rpc.Asked("ns:[submit-job plan-job] of the job").First(acl.SubmitJob, acl.PlanJob)),
-		rpc.Handle("Job.Validate", rpc.Token, rpc.Leader, s.jobValidate).Needs(rpc.Asked("ns:[read-job] of the job").First(acl.ReadJob)),
+		rpc.Handle("Job.Register", rpc.Token, rpc.Leader, s.jobRegister).Needs(rpc.Asked("ns:[submit-job register-job] of the job, and what it mounts").First(rpc.InNamed(acl.SubmitJob, acl.RegisterJob))),
+		rpc.Handle("Job.Plan", rpc.Token, rpc.Leader, s.jobPlan).Needs(rpc.Asked("ns:[submit-job plan-job] of the job").First(rpc.InNamed(acl.SubmitJob, acl.PlanJob))),
+		rpc.Handle("Job.Validate", rpc.Token, rpc.Leader, s.jobValidate).Needs(rpc.Asked("ns:[read-job] of the job").First(rpc.InNamed(acl.ReadJob))),
 		rpc.Handle("Job.Dispatch", rpc.Token, rpc.Leader, s.jobDispatch).Needs(rpc.InOneNamespace(acl.DispatchJob)),
 		rpc.Handle("Job.Deregister", rpc.Token, rpc.Leader, s.jobDeregister).Needs(rpc.Asked("ns:[submit-job purge-job deregister-job], the last to stop only")),
 		rpc.Handle("Job.BatchDeregister", rpc.Management, rpc.Leader, s.jobBatchDeregister),
@@ -66,7 +66,7 @@ func (s *Service) nodeMethods() []rpc.Method {
 		rpc.Handle("Node.Deregister", rpc.Token, rpc.Leader, s.nodeDeregister).Needs(rpc.Needs(acl.ToWrite(acl.Nodes))),
 		rpc.Handle("Node.BatchDeregister", rpc.Token, rpc.Leader, s.nodeBatchDeregister).Needs(rpc.Needs(acl.ToWrite(acl.Nodes))),
 		rpc.Handle("Node.UpdateEligibility", rpc.Token, rpc.Leader, s.nodeUpdateEligibility).Needs(rpc.Needs(acl.ToWrite(acl.Nodes))),
-		rpc.Handle("Node.UpdateDrain", rpc.Token, rpc.Leader, s.nodeUpdateDrain).Needs(rpc.Asked("node:[write], or the node itself")),
+		rpc.Handle("Node.UpdateDrain", rpc.Token, rpc.Leader, s.nodeUpdateDrain).Needs(rpc.Asked("node:[write], or the node itself").First(rpc.Needs(acl.ToWrite(acl.Nodes)).Or(rpc.AnyNode))),
 		rpc.Handle("Node.Evaluate", rpc.Token, rpc.Leader, s.nodeEvaluate).Needs(rpc.Needs(acl.ToWrite(acl.Nodes))),
 		rpc.Handle("Node.List", rpc.Token, rpc.Leader, s.nodeList).Needs(rpc.Needs(acl.ToRead(acl.Nodes))),
 		rpc.Handle("Node.GetNode", rpc.Token, rpc.Leader, s.nodeGet).Needs(rpc.Needs(acl.ToRead(acl.Nodes))),
@@ -75,7 +75,7 @@ func (s *Service) nodeMethods() []rpc.Method {
 		rpc.Handle("NodePool.GetNodePool", rpc.Token, rpc.Leader, s.nodePoolGet).Needs(rpc.Asked("node_pool:[read]")),
 		rpc.Handle("NodePool.ListJobs", rpc.Token, rpc.Leader, s.nodePoolJobs).Needs(rpc.Asked("node_pool:[read] and ns:[list-jobs]")),
 		rpc.Handle("NodePool.ListNodes", rpc.Token, rpc.Leader, s.nodePoolNodes).Needs(rpc.Asked("node:[read] and node_pool:[read]")),
-		rpc.Handle("NodePool.UpsertNodePools", rpc.Token, rpc.Leader, s.nodePoolUpsert).Needs(rpc.Asked("node_pool:[write] of each")).AtHome(always),
+		rpc.Handle("NodePool.UpsertNodePools", rpc.Token, rpc.Leader, s.nodePoolUpsert).Needs(rpc.Asked("node_pool:[write] of each").First(rpc.Somewhere(acl.OfNodePool("", acl.NodePoolWrite)))).AtHome(always),
 		rpc.Handle("NodePool.DeleteNodePools", rpc.Token, rpc.Leader, s.nodePoolDelete).Needs(rpc.Asked("node_pool:[delete] of each")).AtHome(always),
 		rpc.Handle("Namespace.ListNamespaces", rpc.Token, rpc.Leader, s.namespaceList).Needs(rpc.Good),
 		rpc.Handle("Namespace.GetNamespace", rpc.Token, rpc.Leader, s.namespaceGet).Needs(rpc.Asked("any right in the namespace")),
@@ -115,8 +115,8 @@ func (s *Service) schedulingMethods() []rpc.Method {
 		rpc.Handle("Deployment.List", rpc.Token, rpc.Leader, s.deploymentList).Needs(rpc.InNamespace(acl.ReadJob)),
 		rpc.Handle("Deployment.GetDeployment", rpc.Token, rpc.Leader, s.deploymentGet).Needs(rpc.Asked("ns:[read-job] of the deployment")),
 		rpc.Handle("Deployment.Allocations", rpc.Token, rpc.Leader, s.deploymentAllocations).Needs(rpc.Asked("ns:[read-job] of each allocation")),
-		rpc.Handle("Deployment.Fail", rpc.Token, rpc.Leader, s.deploymentFail).Needs(rpc.Asked("ns:[submit-job fail-deployment] of the deployment")),
-		rpc.Handle("Deployment.Pause", rpc.Token, rpc.Leader, s.deploymentPause).Needs(rpc.Asked("ns:[submit-job pause-deployment] of the deployment")),
+		rpc.Handle("Deployment.Fail", rpc.Token, rpc.Leader, s.deploymentFail).Needs(rpc.Asked("ns:[submit-job fail-deployment] of the deployment").First(somewhere(acl.SubmitJob, acl.FailDeployment))),
+		rpc.Handle("Deployment.Pause", rpc.Token, rpc.Leader, s.deploymentPause).Needs(rpc.Asked("ns:[submit-job pause-deployment] of the deployment").First(somewhere(acl.SubmitJob, acl.PauseDeployment))),
 		rpc.Handle("Deployment.Reap", rpc.ServerOnly, rpc.Leader, s.deploymentReap),
 	}
 }
@@ -145,10 +145,10 @@ func (s *Service) operatorMethods() []rpc.Method {
 
 func (s *Service) variableMethods() []rpc.Method {
 	return []rpc.Method{
-		rpc.Handle("Variables.Apply", rpc.Token, rpc.Leader, s.variableApply).Needs(rpc.Asked("variables:[write] or variables:[destroy] of the path")),
+		rpc.Handle("Variables.Apply", rpc.Token, rpc.Leader, s.variableApply).Needs(rpc.Asked("variables:[write] or variables:[destroy] of the path").First(variables(acl.VariableWrite, acl.VariableDestroy))),
 		rpc.Handle("Variables.List", rpc.Token, rpc.Leader, s.variableList).Needs(rpc.Asked("variables:[list] of each path")),
 		rpc.Handle("Variables.Read", rpc.Token, rpc.Leader, s.variableRead).Needs(rpc.Asked("variables:[read] of the path")),
-		rpc.Handle("Variables.RenewLock", rpc.Token, rpc.Leader, s.variableRenew).Needs(rpc.Asked("variables:[write] of the path")),
+		rpc.Handle("Variables.RenewLock", rpc.Token, rpc.Leader, s.variableRenew).Needs(rpc.Asked("variables:[write] of the path").First(variables(acl.VariableWrite))),
 	}
 }
 
@@ -162,9 +162,9 @@ func (s *Service) relayMethods() []rpc.Method {
 		relay[nomad.AllocSandboxRequest, nomad.AllocSandboxResponse](s, "ClientAllocations.Sandbox", "Allocations.Sandbox",
 			allocTarget(func(r *nomad.AllocSandboxRequest) string { return r.AllocID }, acl.ReadFS)), // it tells where the allocation's files are
 		relay[nomad.AllocRestartRequest, nomad.GenericResponse](s, "ClientAllocations.Restart", "Allocations.Restart",
-			allocTarget(func(r *nomad.AllocRestartRequest) string { return r.AllocID }, acl.AllocLifecycle)),
+			allocTarget(func(r *nomad.AllocRestartRequest) string { return r.AllocID }, acl.AllocLifecycle).first(somewhere(acl.AllocLifecycle))),
 		relay[nomad.AllocSignalRequest, nomad.GenericResponse](s, "ClientAllocations.Signal", "Allocations.Signal",
-			allocTarget(func(r *nomad.AllocSignalRequest) string { return r.AllocID }, acl.AllocLifecycle)),
+			allocTarget(func(r *nomad.AllocSignalRequest) string { return r.AllocID }, acl.AllocLifecycle).first(somewhere(acl.AllocLifecycle))),
 		relay[nomad.AllocSpecificRequest, nomad.GenericResponse](s, "ClientAllocations.GarbageCollect", "Allocations.GarbageCollect",
 			allocTarget(func(r *nomad.AllocSpecificRequest) string { return r.AllocID }, acl.SubmitJob, acl.GCAllocation)),
 		relay[nomad.NodeSpecificRequest, nomad.GenericResponse](s, "ClientAllocations.GarbageCollectAll", "Allocations.GarbageCollectAll",
@@ -185,4 +185,14 @@ func (s *Service) relayMethods() []rpc.Method {
 		relay[nomad.NodeIdentityRenewReq, nomad.NodeIdentityRenewResp](s, "NodeIdentity.Renew", "NodeIdentity.Renew",
 			nodeTarget(func(r *nomad.NodeIdentityRenewReq) string { return r.NodeID }, acl.ToWrite(acl.Nodes))),
 	}
+}
+
+// somewhere asks for one of the rights in some namespace.
+func somewhere(ops ...acl.NamespaceCapability) rpc.Check {
+	return rpc.Somewhere(acl.InNamespace("", ops...))
+}
+
+// variables asks for one of the rights on some variable.
+func variables(ops ...acl.VariableCapability) rpc.Check {
+	return rpc.Somewhere(acl.Question{Kind: acl.Variables, Rights: texts(ops)})
 }

@@ -34,6 +34,12 @@ func allocTarget[Req any](id func(*Req) string, ops ...acl.NamespaceCapability) 
 	}}
 }
 
+// first returns the target with what is asked before the request is decoded.
+func (t target[Req]) first(before rpc.Check) target[Req] {
+	t.check = t.check.First(before)
+	return t
+}
+
 // nodeTarget checks the node of a request.
 func nodeTarget[Req any](id func(*Req) string, q acl.Question) target[Req] {
 	return target[Req]{rpc.Needs(q), func(s *Service, _ *rpc.Call, req *Req) (errand, error) {

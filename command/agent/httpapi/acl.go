@@ -23,26 +23,26 @@ func aclPolicyRoutes(s *Server) []route {
 		{methods: "GET", path: "/v1/acl/policy/self", handle: s.ownPolicies},
 		{methods: "GET", path: "/v1/acl/policy/:name", handle: read("ACL.GetPolicy", func(r *request, q *nomad.ACLPolicySpecificRequest) error { q.Name = r.param; return nil },
 			func(o *nomad.SingleACLPolicyResponse) (any, error) { return found(o.Policy, "ACL policy not found") })},
-		{methods: "PUT POST", path: "/v1/acl/policy/:name", handle: write("ACL.UpsertPolicies", aclPolicy, nothing[nomad.GenericResponse])},
-		{methods: "DELETE", path: "/v1/acl/policy/:name", handle: write("ACL.DeletePolicies", func(r *request, q *nomad.ACLPolicyDeleteRequest) error { q.Names = []string{r.param}; return nil },
+		{methods: "PUT POST", path: "/v1/acl/policy/:name", call: write("ACL.UpsertPolicies", aclPolicy, nothing[nomad.GenericResponse])},
+		{methods: "DELETE", path: "/v1/acl/policy/:name", call: write("ACL.DeletePolicies", func(r *request, q *nomad.ACLPolicyDeleteRequest) error { q.Names = []string{r.param}; return nil },
 			nothing[nomad.GenericResponse])},
 	}
 }
 
 func aclTokenRoutes(s *Server) []route {
 	return []route{
-		{methods: "PUT POST", path: "/v1/acl/bootstrap", handle: write("ACL.Bootstrap", aclBootstrap, theToken)},
+		{methods: "PUT POST", path: "/v1/acl/bootstrap", call: write("ACL.Bootstrap", aclBootstrap, theToken)},
 		{methods: "GET", path: "/v1/acl/tokens", handle: read("ACL.ListTokens", func(r *request, q *nomad.ACLTokenListRequest) (err error) {
 			q.GlobalOnly, err = r.flag("global")
 			return err
 		}, func(o *nomad.ACLTokenListResponse) (any, error) { return o.Tokens, nil })},
-		{methods: "PUT POST", path: "/v1/acl/token", handle: write("ACL.UpsertTokens", aclToken, theToken)},
+		{methods: "PUT POST", path: "/v1/acl/token", call: write("ACL.UpsertTokens", aclToken, theToken)},
 		{methods: "GET", path: "/v1/acl/token/self", handle: s.ownToken},
-		{methods: "PUT POST", path: "/v1/acl/token/onetime", handle: write("ACL.UpsertOneTimeToken", noFields[nomad.OneTimeTokenUpsertRequest],
+		{methods: "PUT POST", path: "/v1/acl/token/onetime", call: write("ACL.UpsertOneTimeToken", noFields[nomad.OneTimeTokenUpsertRequest],
 			func(o *nomad.OneTimeTokenUpsertResponse) (any, error) {
 				return struct{ OneTimeToken *nomad.OneTimeToken }{o.OneTimeToken}, nil
 			})},
-		{methods: "PUT POST", path: "/v1/acl/token/onetime/exchange", handle: write("ACL.ExchangeOneTimeToken", body[nomad.OneTimeTokenExchangeRequest](),
+		{methods: "PUT POST", path: "/v1/acl/token/onetime/exchange", call: write("ACL.ExchangeOneTimeToken", body[nomad.OneTimeTokenExchangeRequest](),
 			func(o *nomad.OneTimeTokenExchangeResponse) (any, error) {
 				return struct{ Token *tokenView }{showToken(o.Token)}, nil
 			})},
@@ -50,8 +50,8 @@ func aclTokenRoutes(s *Server) []route {
 			func(o *nomad.SingleACLTokenResponse) (any, error) {
 				return found(showToken(o.Token), "ACL token not found")
 			})},
-		{methods: "PUT POST", path: "/v1/acl/token/:accessor_id", handle: write("ACL.UpsertTokens", aclToken, theToken)},
-		{methods: "DELETE", path: "/v1/acl/token/:accessor_id", handle: write("ACL.DeleteTokens", func(r *request, q *nomad.ACLTokenDeleteRequest) error { q.AccessorIDs = []string{r.param}; return nil },
+		{methods: "PUT POST", path: "/v1/acl/token/:accessor_id", call: write("ACL.UpsertTokens", aclToken, theToken)},
+		{methods: "DELETE", path: "/v1/acl/token/:accessor_id", call: write("ACL.DeleteTokens", func(r *request, q *nomad.ACLTokenDeleteRequest) error { q.AccessorIDs = []string{r.param}; return nil },
 			nothing[nomad.GenericResponse])},
 	}
 }
@@ -61,13 +61,13 @@ func aclRoleRoutes() []route {
 	return []route{
 		{methods: "GET", path: "/v1/acl/roles", handle: read("ACL.ListRoles", noFields[nomad.ACLRolesListRequest],
 			func(o *nomad.ACLRolesListResponse) (any, error) { return o.ACLRoles, nil })},
-		{methods: "PUT POST", path: "/v1/acl/role", handle: write("ACL.UpsertRoles", aclRole, theRole)},
+		{methods: "PUT POST", path: "/v1/acl/role", call: write("ACL.UpsertRoles", aclRole, theRole)},
 		{methods: "GET", path: "/v1/acl/role/name/:name", handle: read("ACL.GetRoleByName", func(r *request, q *nomad.ACLRoleByNameRequest) error { q.RoleName = r.param; return nil },
 			func(o *nomad.ACLRoleByNameResponse) (any, error) { return found(o.ACLRole, "ACL role not found") })},
 		{methods: "GET", path: "/v1/acl/role/:id", handle: read("ACL.GetRoleByID", func(r *request, q *nomad.ACLRoleByIDRequest) error { q.RoleID = r.param; return nil },
 			func(o *nomad.ACLRoleByIDResponse) (any, error) { return found(o.ACLRole, "ACL role not found") })},
-		{methods: "PUT POST", path: "/v1/acl/role/:id", handle: write("ACL.UpsertRoles", aclRole, theRole)},
-		{methods: "DELETE", path: "/v1/acl/role/:id", handle: write("ACL.DeleteRolesByID", func(r *request, q *nomad.ACLRolesDeleteByIDRequest) error {
+		{methods: "PUT POST", path: "/v1/acl/role/:id", call: write("ACL.UpsertRoles", aclRole, theRole)},
+		{methods: "DELETE", path: "/v1/acl/role/:id", call: write("ACL.DeleteRolesByID", func(r *request, q *nomad.ACLRolesDeleteByIDRequest) error {
 			q.ACLRoleIDs = []string{r.param}
 			return nil
 		},

@@ -18,29 +18,29 @@ func aclAuthRoutes() []route {
 	return []route{
 		{methods: "GET", path: "/v1/acl/auth-methods", handle: read("ACL.ListAuthMethods", noFields[nomad.ACLAuthMethodListRequest],
 			func(o *nomad.ACLAuthMethodListResponse) (any, error) { return o.AuthMethods, nil })},
-		{methods: "PUT POST", path: "/v1/acl/auth-method", handle: write("ACL.UpsertAuthMethods", aclAuthMethod, theMethod)},
+		{methods: "PUT POST", path: "/v1/acl/auth-method", call: write("ACL.UpsertAuthMethods", aclAuthMethod, theMethod)},
 		{methods: "GET", path: "/v1/acl/auth-method/:name", handle: read("ACL.GetAuthMethod", func(r *request, q *nomad.ACLAuthMethodGetRequest) error { q.MethodName = r.param; return nil },
 			func(o *nomad.ACLAuthMethodGetResponse) (any, error) {
 				return found(showAuthMethod(o.AuthMethod), nomad.ErrACLAuthMethodNotFound.Error())
 			})},
-		{methods: "PUT POST", path: "/v1/acl/auth-method/:name", handle: write("ACL.UpsertAuthMethods", aclAuthMethod, theMethod)},
-		{methods: "DELETE", path: "/v1/acl/auth-method/:name", handle: write("ACL.DeleteAuthMethods", func(r *request, q *nomad.ACLAuthMethodDeleteRequest) error { q.Names = []string{r.param}; return nil },
+		{methods: "PUT POST", path: "/v1/acl/auth-method/:name", call: write("ACL.UpsertAuthMethods", aclAuthMethod, theMethod)},
+		{methods: "DELETE", path: "/v1/acl/auth-method/:name", call: write("ACL.DeleteAuthMethods", func(r *request, q *nomad.ACLAuthMethodDeleteRequest) error { q.Names = []string{r.param}; return nil },
 			nothing[nomad.ACLAuthMethodDeleteResponse])},
 		{methods: "GET", path: "/v1/acl/binding-rules", handle: read("ACL.ListBindingRules", noFields[nomad.ACLBindingRulesListRequest],
 			func(o *nomad.ACLBindingRulesListResponse) (any, error) { return o.ACLBindingRules, nil })},
-		{methods: "PUT POST", path: "/v1/acl/binding-rule", handle: write("ACL.UpsertBindingRules", aclBindingRule, theRule)},
+		{methods: "PUT POST", path: "/v1/acl/binding-rule", call: write("ACL.UpsertBindingRules", aclBindingRule, theRule)},
 		{methods: "GET", path: "/v1/acl/binding-rule/:id", handle: read("ACL.GetBindingRule", func(r *request, q *nomad.ACLBindingRuleRequest) error { q.ACLBindingRuleID = r.param; return nil },
 			func(o *nomad.ACLBindingRuleResponse) (any, error) {
 				return found(o.ACLBindingRule, nomad.ErrACLBindingRuleNotFound.Error())
 			})},
-		{methods: "PUT POST", path: "/v1/acl/binding-rule/:id", handle: write("ACL.UpsertBindingRules", aclBindingRule, theRule)},
-		{methods: "DELETE", path: "/v1/acl/binding-rule/:id", handle: write("ACL.DeleteBindingRules", func(r *request, q *nomad.ACLBindingRulesDeleteRequest) error {
+		{methods: "PUT POST", path: "/v1/acl/binding-rule/:id", call: write("ACL.UpsertBindingRules", aclBindingRule, theRule)},
+		{methods: "DELETE", path: "/v1/acl/binding-rule/:id", call: write("ACL.DeleteBindingRules", func(r *request, q *nomad.ACLBindingRulesDeleteRequest) error {
 			q.ACLBindingRuleIDs = []string{r.param}
 			return nil
 		}, nothing[nomad.ACLBindingRulesDeleteResponse])},
-		{methods: "PUT POST", path: "/v1/acl/oidc/auth-url", handle: write("ACL.OIDCAuthURL", body[nomad.ACLOIDCAuthURLRequest](), whole[nomad.ACLOIDCAuthURLResponse])},
-		{methods: "PUT POST", path: "/v1/acl/oidc/complete-auth", handle: write("ACL.OIDCCompleteAuth", body[nomad.ACLOIDCCompleteAuthRequest](), loggedIn)},
-		{methods: "PUT POST", path: "/v1/acl/login", handle: write("ACL.Login", body[nomad.ACLLoginRequest](), loggedIn)},
+		{methods: "PUT POST", path: "/v1/acl/oidc/auth-url", call: write("ACL.OIDCAuthURL", body[nomad.ACLOIDCAuthURLRequest](), whole[nomad.ACLOIDCAuthURLResponse])},
+		{methods: "PUT POST", path: "/v1/acl/oidc/complete-auth", call: write("ACL.OIDCCompleteAuth", body[nomad.ACLOIDCCompleteAuthRequest](), loggedIn)},
+		{methods: "PUT POST", path: "/v1/acl/login", call: write("ACL.Login", body[nomad.ACLLoginRequest](), loggedIn)},
 	}
 }
 

@@ -35,7 +35,7 @@ func (s *Server) clusterRoutes() []route {
 		{methods: "PUT", path: "/v1/system/gc", handle: system("System.GarbageCollect")},
 		{methods: "PUT", path: "/v1/system/reconcile/summaries", handle: system("System.ReconcileJobSummaries")},
 		{methods: "GET", path: "/v1/operator/scheduler/configuration", handle: read("Operator.SchedulerGetConfiguration", noFields[nomad.GenericRequest], whole[nomad.SchedulerConfigurationResponse])},
-		{methods: "PUT POST", path: "/v1/operator/scheduler/configuration", handle: write("Operator.SchedulerSetConfiguration", schedulerConfig, whole[nomad.SchedulerSetConfigurationResponse])},
+		{methods: "PUT POST", path: "/v1/operator/scheduler/configuration", call: write("Operator.SchedulerSetConfiguration", schedulerConfig, whole[nomad.SchedulerSetConfigurationResponse])},
 	}
 }
 

@@ -12,24 +12,24 @@ func (s *Server) allocRoutes() []route {
 		{methods: "GET", path: "/v1/allocations", handle: read("Alloc.List", allocList, func(o *nomad.AllocListResponse) (any, error) { return o.Allocations, nil })},
 		{methods: "GET", path: alloc, handle: read("Alloc.GetAlloc", func(r *request, q *nomad.AllocSpecificRequest) error { q.AllocID = r.param; return nil }, showAlloc)},
 		{methods: "GET", path: alloc + "/checks", handle: allocChecks()},
-		{methods: "PUT POST", path: alloc + "/stop", handle: missing("allocation not found", write("Alloc.Stop", allocStop, whole[nomad.AllocStopResponse]))},
+		{methods: "PUT POST", path: alloc + "/stop", handle: missing("allocation not found", write("Alloc.Stop", allocStop, whole[nomad.AllocStopResponse]).handle)},
 
 		{methods: "GET", path: "/v1/evaluations", handle: read("Eval.List", evalList, func(o *nomad.EvalListResponse) (any, error) { return o.Evaluations, nil })},
-		{methods: "DELETE", path: "/v1/evaluations", handle: write("Eval.Delete", body[nomad.EvalDeleteRequest](), whole[nomad.EvalDeleteResponse])},
+		{methods: "DELETE", path: "/v1/evaluations", call: write("Eval.Delete", body[nomad.EvalDeleteRequest](), whole[nomad.EvalDeleteResponse])},
 		{methods: "GET", path: "/v1/evaluations/count", handle: read("Eval.Count", func(*request, *nomad.EvalCountRequest) error { return nil }, whole[nomad.EvalCountResponse])},
 		{methods: "GET", path: eval, handle: read("Eval.GetEval", evalID, func(o *nomad.SingleEvalResponse) (any, error) { return found(o.Eval, "eval not found") })},
 		{methods: "GET", path: eval + "/allocations", handle: read("Eval.Allocations", evalID, func(o *nomad.EvalAllocationsResponse) (any, error) { return o.Allocations, nil })},
 
 		{methods: "GET", path: "/v1/deployments", handle: read("Deployment.List", func(*request, *nomad.DeploymentListRequest) error { return nil }, func(o *nomad.DeploymentListResponse) (any, error) { return o.Deployments, nil })},
 		{methods: "GET", path: "/v1/deployment/allocations/:id", handle: read("Deployment.Allocations", deploymentID, func(o *nomad.AllocListResponse) (any, error) { return o.Allocations, nil })},
-		{methods: "PUT POST", path: "/v1/deployment/fail/:id", handle: write("Deployment.Fail", func(r *request, q *nomad.DeploymentFailRequest) error { q.DeploymentID = r.param; return nil }, whole[nomad.DeploymentUpdateResponse])},
-		{methods: "PUT POST", path: "/v1/deployment/pause/:id", handle: write("Deployment.Pause", body(func(r *request, q *nomad.DeploymentPauseRequest) error {
+		{methods: "PUT POST", path: "/v1/deployment/fail/:id", call: write("Deployment.Fail", func(r *request, q *nomad.DeploymentFailRequest) error { q.DeploymentID = r.param; return nil }, whole[nomad.DeploymentUpdateResponse])},
+		{methods: "PUT POST", path: "/v1/deployment/pause/:id", call: write("Deployment.Pause", body(func(r *request, q *nomad.DeploymentPauseRequest) error {
 			return sameID("Deployment", &q.DeploymentID, r.param)
 		}), whole[nomad.DeploymentUpdateResponse])},
-		{methods: "PUT POST", path: "/v1/deployment/promote/:id", handle: write("Deployment.Promote", body(func(r *request, q *nomad.DeploymentPromoteRequest) error {
+		{methods: "PUT POST", path: "/v1/deployment/promote/:id", call: write("Deployment.Promote", body(func(r *request, q *nomad.DeploymentPromoteRequest) error {
 			return sameID("Deployment", &q.DeploymentID, r.param)
 		}), whole[nomad.DeploymentUpdateResponse])},
-		{methods: "PUT POST", path: "/v1/deployment/allocation-health/:id", handle: write("Deployment.SetAllocHealth", body(func(r *request, q *nomad.DeploymentAllocHealthRequest) error {
+		{methods: "PUT POST", path: "/v1/deployment/allocation-health/:id", call: write("Deployment.SetAllocHealth", body(func(r *request, q *nomad.DeploymentAllocHealthRequest) error {
 			return sameID("Deployment", &q.DeploymentID, r.param)
 		}), whole[nomad.DeploymentUpdateResponse])},
 		{methods: "GET", path: deployment, handle: read("Deployment.GetDeployment", deploymentID, func(o *nomad.SingleDeploymentResponse) (any, error) {

@@ -13,7 +13,7 @@ func autopilotRoutes() []route {
 	const path = "/v1/operator/autopilot/configuration"
 	return []route{
 		{methods: "GET", path: path, handle: read("Operator.AutopilotGetConfiguration", noFields[nomad.GenericRequest], autopilotShown)},
-		{methods: "PUT POST", path: path, handle: write("Operator.AutopilotSetConfiguration", autopilotConfig, func(done *bool) (any, error) { return *done, nil })},
+		{methods: "PUT POST", path: path, call: write("Operator.AutopilotSetConfiguration", autopilotConfig, func(done *bool) (any, error) { return *done, nil })},
 		{methods: "GET", path: "/v1/operator/autopilot/health", handle: serverHealth},
 	}
 }

@@ -14,10 +14,10 @@ func (s *Server) clientRoutes() []route {
 		{methods: "GET", path: "/v1/client/stats", cors: true, handle: read("ClientStats.Stats", s.ofNode, func(o *nomad.ClientStatsResponse) (any, error) { return o.HostStats, nil })},
 		{methods: "GET", path: "/v1/client/metadata", cors: true, handle: read("NodeMeta.Read", s.ofNode, whole[nomad.NodeMetaResponse])},
 		{methods: "POST", path: "/v1/client/metadata", cors: true, handle: read("NodeMeta.Apply", s.ofNode, whole[nomad.NodeMetaResponse])},
-		{methods: "GET PUT POST", path: "/v1/client/gc", handle: read("ClientAllocations.GarbageCollectAll", s.ofNode, nothing[nomad.GenericResponse])},
+		{methods: "GET PUT POST", path: "/v1/client/gc", handle: sameSite(read("ClientAllocations.GarbageCollectAll", s.ofNode, nothing[nomad.GenericResponse]))},
 		{methods: "GET", path: "/v1/client/identity", cors: true, handle: read("NodeIdentity.Get", s.identityGet, whole[nomad.NodeIdentityGetResp])},
-		{methods: "PUT POST", path: "/v1/client/identity/renew", cors: true, handle: write("NodeIdentity.Renew", optionalBody(s.identityRenew), whole[nomad.NodeIdentityRenewResp])},
-		{methods: "PUT POST", path: "/v1/acl/identity/client-introduction-token", handle: write("ACL.CreateClientIntroductionToken", introduction, whole[nomad.ACLCreateClientIntroductionTokenResponse])},
+		{methods: "PUT POST", path: "/v1/client/identity/renew", cors: true, call: write("NodeIdentity.Renew", optionalBody(s.identityRenew), whole[nomad.NodeIdentityRenewResp])},
+		{methods: "PUT POST", path: "/v1/acl/identity/client-introduction-token", call: write("ACL.CreateClientIntroductionToken", introduction, whole[nomad.ACLCreateClientIntroductionTokenResponse])},
 		{methods: "GET", path: alloc + "/stats", cors: true, handle: read("ClientAllocations.Stats", func(r *request, q *nomad.AllocStatsRequest) error {
 			q.AllocID, q.Task = r.param, r.query.Get("task")
 			return nil
@@ -27,9 +27,9 @@ func (s *Server) clientRoutes() []route {
 			q.AllocID, q.Task = r.param, r.query.Get("task")
 			return nil
 		}, func(o *nomad.AllocSandboxResponse) (any, error) { return o.Tasks, nil })},
-		{methods: "PUT POST", path: alloc + "/restart", cors: true, handle: write("ClientAllocations.Restart", allocRestart, whole[nomad.GenericResponse])},
-		{methods: "PUT POST", path: alloc + "/signal", cors: true, handle: write("ClientAllocations.Signal", allocSignal, whole[nomad.GenericResponse])},
-		{methods: "GET PUT POST", path: alloc + "/gc", cors: true, handle: read("ClientAllocations.GarbageCollect", func(r *request, q *nomad.AllocSpecificRequest) error { q.AllocID = r.param; return nil }, emptyObject[nomad.GenericResponse])},
+		{methods: "PUT POST", path: alloc + "/restart", cors: true, call: write("ClientAllocations.Restart", allocRestart, whole[nomad.GenericResponse])},
+		{methods: "PUT POST", path: alloc + "/signal", cors: true, call: write("ClientAllocations.Signal", allocSignal, whole[nomad.GenericResponse])},
+		{methods: "GET PUT POST", path: alloc + "/gc", cors: true, handle: sameSite(read("ClientAllocations.GarbageCollect", func(r *request, q *nomad.AllocSpecificRequest) error { q.AllocID = r.param; return nil }, emptyObject[nomad.GenericResponse]))},
 	}
 }
 

@@ -139,11 +139,11 @@ func streamBody(req *http.Request) {
 	}
 }
 
-// dropBody ends the reading of a body, also one that runs.
-func dropBody(req *http.Request) {
-	if in, ok := req.Body.(*intake); ok {
-		in.ended.Store(true)
-		in.until(time.Now())
+// drop ends the reading of a body, also one that runs.
+func (b *intake) drop() {
+	if b != nil {
+		b.ended.Store(true)
+		b.until(time.Now())
 	}
 }
 

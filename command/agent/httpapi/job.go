@@ -16,30 +16,30 @@ func (s *Server) jobRoutes() []route {
 	const job = "/v1/job/:job_id"
 	return []route{
 		{methods: "GET", path: "/v1/jobs", handle: read("Job.List", jobList, func(o *nomad.JobListResponse) (any, error) { return o.Jobs, nil })},
-		{methods: "PUT POST", path: "/v1/jobs", handle: write("Job.Register", jobRegister, whole[nomad.JobRegisterResponse])},
+		{methods: "PUT POST", path: "/v1/jobs", call: write("Job.Register", jobRegister, whole[nomad.JobRegisterResponse])},
 		{methods: "PUT POST", path: "/v1/jobs/parse", handle: s.jobParse},
-		{methods: "GET POST", path: "/v1/jobs/statuses", handle: read("Job.Statuses", jobStatuses, func(o *nomad.JobStatusesResponse) (any, error) { return o.Jobs, nil })},
-		{methods: "PUT POST", path: "/v1/validate/job", handle: write("Job.Validate", jobValidate, whole[nomad.JobValidateResponse])},
+		{methods: "GET POST", path: "/v1/jobs/statuses", call: call{"Job.Statuses", read("Job.Statuses", jobStatuses, func(o *nomad.JobStatusesResponse) (any, error) { return o.Jobs, nil })}},
+		{methods: "PUT POST", path: "/v1/validate/job", call: write("Job.Validate", jobValidate, whole[nomad.JobValidateResponse])},
 		{methods: "GET", path: job, handle: read("Job.GetJob", jobID, func(o *nomad.SingleJobResponse) (any, error) { return found(o.Job, "job not found") })},
-		{methods: "PUT POST", path: job, handle: write("Job.Register", jobRegister, whole[nomad.JobRegisterResponse])},
-		{methods: "DELETE", path: job, handle: write("Job.Deregister", jobDeregister, whole[nomad.JobDeregisterResponse])},
-		{methods: "PUT POST", path: job + "/evaluate", handle: write("Job.Evaluate", optionalBody(jobEvaluate), whole[nomad.JobRegisterResponse])},
+		{methods: "PUT POST", path: job, call: write("Job.Register", jobRegister, whole[nomad.JobRegisterResponse])},
+		{methods: "DELETE", path: job, call: write("Job.Deregister", jobDeregister, whole[nomad.JobDeregisterResponse])},
+		{methods: "PUT POST", path: job + "/evaluate", call: write("Job.Evaluate", optionalBody(jobEvaluate), whole[nomad.JobRegisterResponse])},
 		{methods: "GET", path: job + "/allocations", handle: read("Job.Allocations", jobID, func(o *nomad.JobAllocationsResponse) (any, error) { return o.Allocations, nil })},
 		{methods: "GET", path: job + "/evaluations", handle: read("Job.Evaluations", jobID, func(o *nomad.JobEvaluationsResponse) (any, error) { return o.Evaluations, nil })},
 		{methods: "GET", path: job + "/deployments", handle: read("Job.Deployments", jobID, func(o *nomad.DeploymentListResponse) (any, error) { return o.Deployments, nil })},
 		{methods: "GET", path: job + "/deployment", handle: read("Job.LatestDeployment", jobID, latestDeployment)},
-		{methods: "PUT POST", path: job + "/plan", handle: write("Job.Plan", jobPlan, whole[nomad.JobPlanResponse])},
+		{methods: "PUT POST", path: job + "/plan", call: write("Job.Plan", jobPlan, whole[nomad.JobPlanResponse])},
 		{methods: "GET", path: job + "/summary", handle: read("Job.Summary", func(r *request, q *nomad.JobSummaryRequest) error { q.JobID = r.param; return nil },
 			func(o *nomad.JobSummaryResponse) (any, error) { return found(o.JobSummary, "job not found") })},
-		{methods: "PUT POST", path: job + "/dispatch", handle: write("Job.Dispatch", body(jobDispatch), whole[nomad.JobDispatchResponse])},
-		{methods: "PUT POST", path: job + "/dispatch/payload", handle: write("Job.Dispatch", jobDispatchPayload, whole[nomad.JobDispatchResponse])},
+		{methods: "PUT POST", path: job + "/dispatch", call: write("Job.Dispatch", body(jobDispatch), whole[nomad.JobDispatchResponse])},
+		{methods: "PUT POST", path: job + "/dispatch/payload", call: write("Job.Dispatch", jobDispatchPayload, whole[nomad.JobDispatchResponse])},
 		{methods: "GET", path: job + "/versions", handle: read("Job.GetJobVersions", jobVersions, func(o *nomad.JobVersionsResponse) (any, error) {
 			if len(o.Versions) == 0 {
 				return nil, nomad.Errorf(http.StatusNotFound, "job versions not found")
 			}
 			return o, nil
 		})},
-		{methods: "PUT POST", path: job + "/stable", handle: write("Job.Stable", body(jobStable), whole[nomad.JobStabilityResponse])},
+		{methods: "PUT POST", path: job + "/stable", call: write("Job.Stable", body(jobStable), whole[nomad.JobStabilityResponse])},
 		{methods: "GET", path: job + "/submission", handle: read("Job.GetJobSubmission", jobSubmission, func(o *nomad.JobSubmissionResponse) (any, error) { return found(o.Submission, "job source not found") })},
 	}
 }

@@ -17,8 +17,8 @@ func (s *Server) memberRoutes() []route {
 		{methods: "PUT POST", path: "/v1/agent/keyring/use", handle: s.forOperators(acl.ToWrite(acl.Agents), s.gossipKey(GossipKeys.UseGossipKey))},
 		{methods: "PUT POST", path: "/v1/agent/keyring/remove", handle: s.forOperators(acl.ToWrite(acl.Agents), s.gossipKey(GossipKeys.RemoveGossipKey))},
 		{methods: "GET", path: "/v1/operator/raft/configuration", handle: read("Operator.RaftGetConfiguration", noFields[nomad.GenericRequest], whole[nomad.RaftConfigurationResponse])},
-		{methods: "DELETE", path: "/v1/operator/raft/peer", handle: write("Operator.RaftRemovePeerByID", raftPeer, nothing[struct{}])},
-		{methods: "PUT POST", path: "/v1/operator/raft/transfer-leadership", handle: write("Operator.TransferLeadershipToPeer", raftTarget, whole[nomad.LeadershipTransferResponse])},
+		{methods: "DELETE", path: "/v1/operator/raft/peer", call: write("Operator.RaftRemovePeerByID", raftPeer, nothing[struct{}])},
+		{methods: "PUT POST", path: "/v1/operator/raft/transfer-leadership", call: write("Operator.TransferLeadershipToPeer", raftTarget, whole[nomad.LeadershipTransferResponse])},
 	}
 }
 

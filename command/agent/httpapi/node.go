@@ -11,17 +11,17 @@ func (s *Server) nodeRoutes() []route {
 	return []route{
 		{methods: "GET", path: "/v1/nodes", handle: read("Node.List", func(r *request, q *nomad.NodeListRequest) error { return r.nodeFields(&q.Fields) }, func(o *nomad.NodeListResponse) (any, error) { return o.Nodes, nil })},
 		{methods: "GET", path: node, handle: read("Node.GetNode", nodeID, func(o *nomad.SingleNodeResponse) (any, error) { return showNode(o.Node) })},
-		{methods: "PUT POST", path: node + "/evaluate", handle: write("Node.Evaluate", func(r *request, q *nomad.NodeEvaluateRequest) error { q.NodeID = r.param; return nil }, whole[nomad.NodeUpdateResponse])},
+		{methods: "PUT POST", path: node + "/evaluate", call: write("Node.Evaluate", func(r *request, q *nomad.NodeEvaluateRequest) error { q.NodeID = r.param; return nil }, whole[nomad.NodeUpdateResponse])},
 		{methods: "GET", path: node + "/allocations", handle: read("Node.GetAllocs", nodeID, func(o *nomad.NodeAllocsResponse) (any, error) { return publicAllocs(o.Allocs), nil })},
-		{methods: "PUT POST", path: node + "/drain", handle: write("Node.UpdateDrain", nodeDrain, whole[nomad.NodeDrainUpdateResponse])},
-		{methods: "PUT POST", path: node + "/eligibility", handle: write("Node.UpdateEligibility", nodeEligibility, whole[nomad.NodeEligibilityUpdateResponse])},
-		{methods: "PUT POST", path: node + "/purge", handle: write("Node.Deregister", func(r *request, q *nomad.NodeDeregisterRequest) error { q.NodeID = r.param; return nil }, whole[nomad.NodeUpdateResponse])},
+		{methods: "PUT POST", path: node + "/drain", call: write("Node.UpdateDrain", nodeDrain, whole[nomad.NodeDrainUpdateResponse])},
+		{methods: "PUT POST", path: node + "/eligibility", call: write("Node.UpdateEligibility", nodeEligibility, whole[nomad.NodeEligibilityUpdateResponse])},
+		{methods: "PUT POST", path: node + "/purge", call: write("Node.Deregister", func(r *request, q *nomad.NodeDeregisterRequest) error { q.NodeID = r.param; return nil }, whole[nomad.NodeUpdateResponse])},
 		{methods: "GET", path: "/v1/node/pools", handle: read("NodePool.List", noFields[nomad.NodePoolListRequest], func(o *nomad.NodePoolListResponse) (any, error) { return o.NodePools, nil })},
-		{methods: "PUT POST", path: "/v1/node/pools", handle: write("NodePool.UpsertNodePools", nodePool, nothing[nomad.GenericResponse])},
+		{methods: "PUT POST", path: "/v1/node/pools", call: write("NodePool.UpsertNodePools", nodePool, nothing[nomad.GenericResponse])},
 		{methods: "GET", path: "/v1/node/pool/:name", handle: read("NodePool.GetNodePool", func(r *request, q *nomad.NodePoolSpecificRequest) error { q.Name = r.param; return nil },
 			func(o *nomad.SingleNodePoolResponse) (any, error) { return found(o.NodePool, "node pool not found") })},
-		{methods: "PUT POST", path: "/v1/node/pool/:name", handle: write("NodePool.UpsertNodePools", nodePool, nothing[nomad.GenericResponse])},
-		{methods: "DELETE", path: "/v1/node/pool/:name", handle: write("NodePool.DeleteNodePools", func(r *request, q *nomad.NodePoolDeleteRequest) error { q.Names = []string{r.param}; return nil }, nothing[nomad.GenericResponse])},
+		{methods: "PUT POST", path: "/v1/node/pool/:name", call: write("NodePool.UpsertNodePools", nodePool, nothing[nomad.GenericResponse])},
+		{methods: "DELETE", path: "/v1/node/pool/:name", call: write("NodePool.DeleteNodePools", func(r *request, q *nomad.NodePoolDeleteRequest) error { q.Names = []string{r.param}; return nil }, nothing[nomad.GenericResponse])},
 		{methods: "GET", path: "/v1/node/pool/:name/nodes", handle: read("NodePool.ListNodes", func(r *request, q *nomad.NodePoolNodesRequest) error {
 			if err := r.noPrefix(); err != nil {
 				return err
@@ -41,9 +41,9 @@ func (s *Server) nodeRoutes() []route {
 		{methods: "GET", path: "/v1/namespaces", handle: read("Namespace.ListNamespaces", func(*request, *nomad.NamespaceListRequest) error { return nil }, func(o *nomad.NamespaceListResponse) (any, error) { return o.Namespaces, nil })},
 		{methods: "GET", path: "/v1/namespace/:name", handle: read("Namespace.GetNamespace", func(r *request, q *nomad.NamespaceSpecificRequest) error { q.Name = r.param; return nil },
 			func(o *nomad.SingleNamespaceResponse) (any, error) { return found(o.Namespace, "Namespace not found") })},
-		{methods: "PUT POST", path: "/v1/namespace", handle: write("Namespace.UpsertNamespaces", namespace, nothing[nomad.GenericResponse])},
-		{methods: "PUT POST", path: "/v1/namespace/:name", handle: write("Namespace.UpsertNamespaces", namespace, nothing[nomad.GenericResponse])},
-		{methods: "DELETE", path: "/v1/namespace/:name", handle: write("Namespace.DeleteNamespaces", func(r *request, q *nomad.NamespaceDeleteRequest) error { q.Namespaces = []string{r.param}; return nil }, nothing[nomad.GenericResponse])},
+		{methods: "PUT POST", path: "/v1/namespace", call: write("Namespace.UpsertNamespaces", namespace, nothing[nomad.GenericResponse])},
+		{methods: "PUT POST", path: "/v1/namespace/:name", call: write("Namespace.UpsertNamespaces", namespace, nothing[nomad.GenericResponse])},
+		{methods: "DELETE", path: "/v1/namespace/:name", call: write("Namespace.DeleteNamespaces", func(r *request, q *nomad.NamespaceDeleteRequest) error { q.Namespaces = []string{r.param}; return nil }, nothing[nomad.GenericResponse])},
 	}
 }
 

@@ -11,9 +11,9 @@ func quotaRoutes() []route {
 		{methods: "GET", path: "/v1/quota-usages", handle: read("Quota.Usages", noFields[nomad.QuotaListRequest], func(o *nomad.QuotaUsageListResponse) (any, error) { return o.Usages, nil })},
 		{methods: "GET", path: "/v1/quota/usage/:name", handle: read("Quota.Usage", named, func(o *nomad.SingleQuotaUsageResponse) (any, error) { return found(o.Usage, "quota not found") })},
 		{methods: "GET", path: one, handle: read("Quota.Get", named, func(o *nomad.SingleQuotaResponse) (any, error) { return found(o.Quota, "quota not found") })},
-		{methods: "PUT POST", path: "/v1/quota", handle: write("Quota.Upsert", quotaSpec, nothing[nomad.GenericResponse])},
-		{methods: "PUT POST", path: one, handle: write("Quota.Upsert", quotaSpec, nothing[nomad.GenericResponse])},
-		{methods: "DELETE", path: one, handle: write("Quota.Delete", func(r *request, q *nomad.QuotaDeleteRequest) error { q.Names = []string{r.param}; return nil }, nothing[nomad.GenericResponse])},
+		{methods: "PUT POST", path: "/v1/quota", call: write("Quota.Upsert", quotaSpec, nothing[nomad.GenericResponse])},
+		{methods: "PUT POST", path: one, call: write("Quota.Upsert", quotaSpec, nothing[nomad.GenericResponse])},
+		{methods: "DELETE", path: one, call: write("Quota.Delete", func(r *request, q *nomad.QuotaDeleteRequest) error { q.Names = []string{r.param}; return nil }, nothing[nomad.GenericResponse])},
 	}
 }
 

@@ -26,25 +26,36 @@ const (
 // read for that, and put back.
 func (s *Server) tellReason(r *request, rt *route) error {
 	asked := &explainRequest{Method: r.Method, Path: r.URL.RequestURI()}
-	if !rt.unbounded && r.Body != nil {
+	if s.readsFor(rt) && r.Body != nil {
 		text, err := io.ReadAll(http.MaxBytesReader(r.w, r.Body, maxReasonBody))
 		if err != nil {
 			return cmp.Or(bodyFault(err), err)
 		}
 		asked.Body, r.Body = text, io.NopCloser(bytes.NewReader(text))
 	}
+	s.setReason(r, func(q *nomad.ACLExplainRequest) error { return s.rpcOf(r.Context(), asked, q) })
+	return nil
+}
+
+// setReason sets the header to the answer to a question about the caller.
+func (s *Server) setReason(r *request, fill func(*nomad.ACLExplainRequest) error) {
 	q, out := &nomad.ACLExplainRequest{}, new(nomad.ACLExplainResponse)
 	q.Region, q.AuthToken, q.AllowStale = r.region(), r.token(), true
-	err := s.rpcOf(r.Context(), asked, q)
+	err := fill(q)
 	if err == nil {
 		err = s.cfg.RPC.Call(r.Context(), "ACL.Explain", q, out)
 	}
+	text := reasonText(out)
 	if err != nil {
-		r.w.Header().Set(reasonHeader, headerText(err.Error()))
-		return nil
+		text = err.Error()
 	}
-	r.w.Header().Set(reasonHeader, headerText(reasonText(out)))
-	return nil
+	r.w.Header().Set(reasonHeader, headerText(text))
+}
+
+// readsFor reports whether a reason may read the body of a request: only if its caller was asked
+// for a right before.
+func (s *Server) readsFor(rt *route) bool {
+	return !rt.unbounded && rt.call.method != "" && (!s.cfg.ACL || s.early[rt.call.method] != nil)
 }
 
 // reasonText is an explanation in one line.

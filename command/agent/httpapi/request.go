@@ -23,6 +23,7 @@ type request struct {
 	w      http.ResponseWriter
 	param  string
 	query  url.Values
+	intake *intake // the body as it comes, nil without one
 }
 
 // token returns the caller's token: the header first, then the bearer.

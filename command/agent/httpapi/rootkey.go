@@ -11,8 +11,8 @@ import (
 func (s *Server) rootKeyRoutes() []route {
 	return []route{
 		{methods: "GET", path: "/v1/operator/keyring/keys", handle: read("Keyring.List", noFields[nomad.KeyringListRootKeyMetaRequest], func(o *nomad.KeyringListRootKeyMetaResponse) (any, error) { return o.Keys, nil })},
-		{methods: "PUT POST", path: "/v1/operator/keyring/rotate", handle: write("Keyring.Rotate", rootKeyRotate, whole[nomad.KeyringRotateRootKeyResponse])},
-		{methods: "DELETE", path: "/v1/operator/keyring/key/:key_id", handle: write("Keyring.Delete", rootKeyDelete, whole[nomad.KeyringDeleteRootKeyResponse])},
+		{methods: "PUT POST", path: "/v1/operator/keyring/rotate", call: write("Keyring.Rotate", rootKeyRotate, whole[nomad.KeyringRotateRootKeyResponse])},
+		{methods: "DELETE", path: "/v1/operator/keyring/key/:key_id", call: write("Keyring.Delete", rootKeyDelete, whole[nomad.KeyringDeleteRootKeyResponse])},
 		{methods: "GET", path: "/.well-known/jwks.json", handle: s.jwks},
 		{methods: "GET", path: "/.well-known/openid-configuration", handle: s.discovery},
 	}

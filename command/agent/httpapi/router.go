@@ -16,12 +16,21 @@ type route struct {
 	methods string // "GET" or "PUT POST"; empty for any
 	path    string
 	handle  func(*request) (any, error)
-	cors    bool
+	// call replaces handle in a route whose handler makes one RPC. The agent asks for the
+	// right of the RPC before it reads the body.
+	call call
+	cors bool
 	// unbounded says that limits { http_max_request_body } does not hold.
 	unbounded bool
 
 	prefix, suffix string
 	param          bool
+}
+
+// call is a handler and the RPC that it makes.
+type call struct {
+	method string
+	handle func(*request) (any, error)
 }
 
 // router finds the route of a request.
@@ -34,6 +43,9 @@ func newRouter(table []route) *router {
 	rt := &router{exact: map[string][]*route{}}
 	for i := range table {
 		r := &table[i]
+		if r.call.method != "" {
+			r.handle = r.call.handle
+		}
 		before, after, ok := strings.Cut(r.path, ":")
 		if !ok {
 			rt.exact[r.path] = append(rt.exact[r.path], r)

@@ -36,9 +36,9 @@ func read[Req, Resp any](method string, fill func(*request, *Req) error, pick fu
 	}
 }
 
-// write makes the handler of a route that is one write RPC.
-func write[Req, Resp any](method string, fill func(*request, *Req) error, pick func(*Resp) (any, error)) func(*request) (any, error) {
-	return func(r *request) (any, error) {
+// write makes the call of a route that is one write RPC.
+func write[Req, Resp any](method string, fill func(*request, *Req) error, pick func(*Resp) (any, error)) call {
+	return call{method, func(r *request) (any, error) {
 		req, resp := new(Req), new(Resp)
 		w, isWrite := any(req).(writes)
 		if fill != nil {
@@ -56,7 +56,7 @@ func write[Req, Resp any](method string, fill func(*request, *Req) error, pick f
 		}
 		setIndex(r.w.Header(), resp)
 		return pick(resp)
-	}
+	}}
 }
 
 // overWriteOptions lets the query win over what a body said of the namespace,

@@ -6,7 +6,7 @@ import "github.com/open-nomad/open-nomad/nomad"
 // a body.
 func searchRoutes() []route {
 	return []route{
-		{methods: "PUT POST", path: "/v1/search", handle: write("Search.PrefixSearch", body[nomad.SearchRequest](), whole[nomad.SearchResponse])},
-		{methods: "PUT POST", path: "/v1/search/fuzzy", handle: write("Search.FuzzySearch", body[nomad.FuzzySearchRequest](), whole[nomad.FuzzySearchResponse])},
+		{methods: "PUT POST", path: "/v1/search", call: write("Search.PrefixSearch", body[nomad.SearchRequest](), whole[nomad.SearchResponse])},
+		{methods: "PUT POST", path: "/v1/search/fuzzy", call: write("Search.FuzzySearch", body[nomad.FuzzySearchRequest](), whole[nomad.FuzzySearchResponse])},
 	}
 }

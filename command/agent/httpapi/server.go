@@ -76,7 +76,8 @@ type Config struct {
 	Members  Members    // nil when this agent is no server
 	Keys     GossipKeys // as Members
 	Callers  Callers
-	ACL      bool // callers need rights
+	Methods  []rpc.Method // of the servers: what they need of their callers
+	ACL      bool         // callers need rights
 	// OpenMetrics serves metrics to callers without a token, whether or not ACL is on.
 	OpenMetrics bool
 	Audit       *audit.Log // nil keeps no record of requests
@@ -90,7 +91,8 @@ type Server struct {
 	cfg    Config
 	routes *router
 	origin *http.CrossOriginProtection
-	dry    *Server // says what a request would ask of the servers
+	dry    *Server          // says what a request would ask of the servers
+	early  map[string]check // what a method needs, for requests whose body was not read
 	known  callers
 	bodies bodyBudgets
 
@@ -99,7 +101,7 @@ type Server struct {
 
 // New builds the handler of an agent.
 func New(cfg Config) *Server {
-	s := &Server{cfg: cfg, origin: http.NewCrossOriginProtection(), dry: newDry(cfg), bodies: newBodyBudgets()}
+	s := &Server{cfg: cfg, origin: http.NewCrossOriginProtection(), dry: newDry(cfg), bodies: newBodyBudgets(), early: earlyChecks(cfg.Methods)}
 	s.routes = newRouter(s.table())
 	return s
 }
@@ -173,6 +175,8 @@ func (s *Server) head(h http.Header) {
 
 // serve runs one matched route and writes what it answers.
 func (s *Server) serve(w http.ResponseWriter, req *http.Request, rt *route, param string) {
+	r := &request{Request: req, server: s, w: w, param: param, query: req.URL.Query()}
+	r.intake, _ = req.Body.(*intake)
 	if rt.unbounded {
 		streamBody(req)
 	} else {
@@ -181,7 +185,10 @@ func (s *Server) serve(w http.ResponseWriter, req *http.Request, rt *route, para
 			return
 		}
 	}
-	r := &request{Request: req, server: s, w: w, param: param, query: req.URL.Query()}
+	if err := s.askEarly(r, rt); err != nil {
+		s.refuseEarly(r, rt, err)
+		return
+	}
 	if req.Header.Get(reasonHeader) != "" {
 		if err := s.tellReason(r, rt); err != nil {
 			writeError(w, err)
@@ -192,8 +199,7 @@ func (s *Server) serve(w http.ResponseWriter, req *http.Request, rt *route, para
 	switch {
 	case errors.Is(err, errDone):
 	case err != nil:
-		s.cfg.Log.Debug("http request failed", "method", req.Method, "path", req.URL.Path, "err", err)
-		writeError(w, err)
+		s.fail(r, err)
 	default:
 		writeJSON(w, r, body)
 	}

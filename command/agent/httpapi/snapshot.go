@@ -17,7 +17,7 @@ const chunk = 64 << 10
 func (s *Server) snapshotRoutes() []route {
 	return []route{
 		{methods: "GET", path: "/v1/operator/snapshot", handle: s.snapshotSave},
-		{methods: "PUT POST", path: "/v1/operator/snapshot", handle: s.snapshotRestore, unbounded: true},
+		{methods: "PUT POST", path: "/v1/operator/snapshot", call: call{"Operator.SnapshotRestore", s.snapshotRestore}, unbounded: true},
 	}
 }
 
@@ -75,7 +75,7 @@ func (s *Server) snapshotRestore(r *request) (any, error) {
 	stream.Close() // ends an upload that nobody wants any more
 	if err != nil || reply.ErrorMsg != "" {
 		r.w.Header().Set("Connection", "close") // nothing can be read from it after that
-		dropBody(r.Request)                     // where that is not possible, the body's end is waited for
+		r.intake.drop()                         // where that is not possible, the body's end is waited for
 	}
 	switch cut := <-sent; {
 	case errors.Is(cut, errSlowBody):

@@ -20,7 +20,7 @@ func (s *Server) variableRoutes() []route {
 				}
 				return showVariable(o.Data), nil
 			})},
-		{methods: "PUT POST", path: "/v1/var/:path", handle: s.variablePut},
+		{methods: "PUT POST", path: "/v1/var/:path", call: call{"Variables.Apply", s.variablePut}},
 		{methods: "DELETE", path: "/v1/var/:path", handle: s.variableDelete},
 	}
 }
