@@ -51,3 +51,65 @@ func TestHostIsChecked(t *testing.T) {
 		}
 	}
 }
+
+// With access control a page of another name has the rights of the anonymous policy at most: it is
+// refused. Requests with a token, and those that need none, are answered under any name.
+func TestHostOfAnonymousCallers(t *testing.T) {
+	s := newTestServer(t, 0)
+	s.cfg.Agent, s.cfg.ACL = idle{}, true
+	for _, tt := range []struct {
+		method, path, host, token string
+		refused                   bool
+	}{
+		{"GET", "/v1/jobs", "evil.example", "", true},
+		{"GET", "//v1/jobs", "evil.example:4646", "", true},
+		{"GET", "/v1/metrics", "evil.example", "", true},
+		{"GET", "/v1/agent/health/../self", "evil.example", "", true},
+		{"GET", "/v1/acl/token/self", "evil.example", "", true},
+		{"PUT", "/v1/acl/bootstrap", "evil.example", "", true},
+		{"PUT", "/v1/acl/bootstrap", "evil.example", "mine", true},
+		{"GET", "/v1/jobs", "evil.example", "mine", false},
+		{"GET", "/v1/jobs", "10.1.2.3:4646", "", false},
+		{"PUT", "/v1/acl/bootstrap", "localhost:4646", "", false},
+		{"GET", "/v1/agent/health", "lb.example", "", false},
+		{"GET", "/v1/status/leader", "lb.example", "", false},
+		{"GET", "/v1/regions", "lb.example", "", false},
+		{"GET", "/.well-known/jwks.json", "issuer.example", "", false},
+		{"PUT", "/v1/acl/login", "lb.example", "", false},
+		{"PUT", "/v1/acl/oidc/auth-url", "lb.example", "", false},
+		{"PUT", "/v1/acl/token/onetime/exchange", "lb.example", "", false},
+	} {
+		req := httptest.NewRequest(tt.method, "http://agent"+tt.path, nil)
+		req.Host = tt.host
+		if tt.token != "" {
+			req.Header.Set("X-Nomad-Token", tt.token)
+		}
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, req)
+		text := w.Body.String()
+		if got := w.Code == http.StatusForbidden && strings.Contains(text, "http_api_allowed_hosts"); got != tt.refused {
+			t.Errorf("%s %s for %s, token %q: %d %s", tt.method, tt.path, tt.host, tt.token, w.Code, text)
+		}
+		if advice := strings.Contains(text, "or give a token"); tt.refused && advice != (tt.path != "/v1/acl/bootstrap") {
+			t.Errorf("%s %s: %s", tt.method, tt.path, text)
+		}
+	}
+}
+
+// A page of another site cannot have a browser collect garbage: the routes take GET.
+func TestChangesByGetOfOtherSites(t *testing.T) {
+	s := newTestServer(t, 0)
+	s.cfg.Agent = idle{}
+	for _, path := range []string{"/v1/client/gc?node_id=n", "/v1/client/allocation/a/gc"} {
+		for site, refused := range map[string]bool{"cross-site": true, "same-site": true, "other": true, "same-origin": false, "none": false, "": false} {
+			header := []string{"Sec-Fetch-Site", site}
+			if site == "" {
+				header = nil
+			}
+			w := do(s, "GET", path, "", header...)
+			if got := w.Code == http.StatusForbidden && strings.Contains(w.Body.String(), "another site"); got != refused {
+				t.Errorf("%s from %q: %d %s", path, site, w.Code, w.Body)
+			}
+		}
+	}
+}
