@@ -10,6 +10,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
@@ -33,12 +34,15 @@ func (s *Server) allocExec(r *request) (any, error) {
 		_, err := s.cfg.RPC.Stream(r.Context(), execMethod)
 		return nil, err
 	}
-	q, err := execRequest(r)
+	shakes, err := r.flag("ws_handshake")
 	if err != nil {
 		return nil, err
 	}
-	shakes, err := r.flag("ws_handshake")
+	q, err := execRequest(r)
 	if err != nil {
+		if denied := s.ask(r, somewhere(acl.AllocExec)); denied != nil && !shakes { // whose token comes later
+			return nil, denied
+		}
 		return nil, err
 	}
 	if !strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
