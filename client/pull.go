@@ -51,6 +51,7 @@ func (c *Client) pullOnce(ctx context.Context, index uint64) (next uint64, err e
 	if err := c.servers.Call(ctx, "Node.GetClientAllocs", &req, &resp); err != nil {
 		return index, fmt.Errorf("list allocations: %w", err)
 	}
+	resp.Index = max(resp.Index, 1) // a request with index 0 does not wait
 	switch {
 	case resp.Index < index:
 		// A server that lags behind, or another state: only the leader knows.

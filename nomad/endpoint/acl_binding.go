@@ -104,7 +104,7 @@ func (s *Service) bindingRuleList(ctx context.Context, _ *rpc.Call, req *nomad.A
 	if err := s.aclOn(); err != nil {
 		return nil, err
 	}
-	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.ACLBindingRulesListResponse) error {
+	return readList(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.ACLBindingRulesListResponse) error {
 		all := only(snap.ACLBindingRules(ws), func(r *nomad.ACLBindingRule) bool { return hasPrefix(r.ID, req.Prefix) })
 		found, next, err := list[*nomad.ACLBindingRule]{opts: &req.QueryOptions, order: byID,
 			at:       func(r *nomad.ACLBindingRule) cursor { return cursor{id: r.ID} },

@@ -115,7 +115,7 @@ func (s *Service) authMethodList(ctx context.Context, _ *rpc.Call, req *nomad.AC
 	if err := s.aclOn(); err != nil {
 		return nil, err
 	}
-	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.ACLAuthMethodListResponse) error {
+	return readList(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.ACLAuthMethodListResponse) error {
 		all := only(snap.ACLAuthMethods(ws), func(m *nomad.ACLAuthMethod) bool { return hasPrefix(m.Name, req.Prefix) })
 		found, next, err := list[*nomad.ACLAuthMethod]{opts: &req.QueryOptions, order: byID,
 			at:       func(m *nomad.ACLAuthMethod) cursor { return cursor{id: m.Name} },

@@ -79,7 +79,7 @@ func (s *Service) aclPolicyList(ctx context.Context, c *rpc.Call, req *nomad.ACL
 		return nil, err
 	}
 	all := c.Access.IsManagement()
-	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.ACLPolicyListResponse) error {
+	return readList(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.ACLPolicyListResponse) error {
 		var own map[string]bool
 		if !all {
 			own = ownPolicies(c, snap, ws)

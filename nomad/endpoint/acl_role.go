@@ -98,7 +98,7 @@ func (s *Service) aclRoleList(ctx context.Context, c *rpc.Call, req *nomad.ACLRo
 	if err != nil {
 		return nil, err
 	}
-	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.ACLRolesListResponse) error {
+	return readList(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.ACLRolesListResponse) error {
 		found, next, err := list[*nomad.ACLRole]{opts: &req.QueryOptions, order: byID,
 			at:       func(r *nomad.ACLRole) cursor { return cursor{id: r.ID} },
 			filtered: func(r *nomad.ACLRole) any { return r.Stub() },

@@ -216,7 +216,7 @@ func (s *Service) aclTokenList(ctx context.Context, _ *rpc.Call, req *nomad.ACLT
 	if err := s.aclOn(); err != nil {
 		return nil, err
 	}
-	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.ACLTokenListResponse) error {
+	return readList(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.ACLTokenListResponse) error {
 		all := snap.ACLTokensByPrefix(ws, req.Prefix)
 		if req.GlobalOnly {
 			all = only(snap.ACLTokensGlobal(ws, true), func(t *nomad.ACLToken) bool { return hasPrefix(t.AccessorID, req.Prefix) })

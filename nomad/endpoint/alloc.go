@@ -26,7 +26,7 @@ func allocList(q *nomad.QueryOptions, o order) list[*nomad.Allocation] {
 }
 
 func (s *Service) allocList(ctx context.Context, c *rpc.Call, req *nomad.AllocListRequest) (*nomad.AllocListResponse, error) {
-	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.AllocListResponse) error {
+	return readList(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.AllocListResponse) error {
 		all := snap.Allocs(ws)
 		if req.Prefix != "" {
 			all = snap.AllocsByPrefix(ws, req.Prefix)

@@ -22,7 +22,7 @@ func deploymentList(q *nomad.QueryOptions, o order) list[*nomad.Deployment] {
 }
 
 func (s *Service) deploymentList(ctx context.Context, c *rpc.Call, req *nomad.DeploymentListRequest) (*nomad.DeploymentListResponse, error) {
-	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.DeploymentListResponse) error {
+	return readList(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.DeploymentListResponse) error {
 		all := snap.Deployments(ws)
 		if req.Prefix != "" {
 			all = snap.DeploymentsByPrefix(ws, req.Prefix)
@@ -62,7 +62,7 @@ func (s *Service) deploymentGet(ctx context.Context, c *rpc.Call, req *nomad.Dep
 }
 
 func (s *Service) deploymentAllocations(ctx context.Context, c *rpc.Call, req *nomad.DeploymentSpecificRequest) (*nomad.AllocListResponse, error) {
-	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.AllocListResponse) error {
+	return readList(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.AllocListResponse) error {
 		out.Allocations = readable(c, snap.AllocsByDeployment(ws, req.DeploymentID))
 		out.Index = snap.TableIndex(state.TableAllocs)
 		return nil

@@ -203,7 +203,7 @@ func (s *Service) evalList(ctx context.Context, c *rpc.Call, req *nomad.EvalList
 	if req.Filter != "" && (req.FilterJobID != "" || req.FilterEvalStatus != "") {
 		return nil, nomad.Errorf(400, "Filter expression cannot be used with other filter parameters")
 	}
-	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.EvalListResponse) error {
+	return readList(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.EvalListResponse) error {
 		all := snap.Evals(ws)
 		if req.Prefix != "" {
 			all = snap.EvalsByPrefix(ws, req.Prefix)
@@ -228,7 +228,7 @@ func (s *Service) evalList(ctx context.Context, c *rpc.Call, req *nomad.EvalList
 }
 
 func (s *Service) evalCount(ctx context.Context, c *rpc.Call, req *nomad.EvalCountRequest) (*nomad.EvalCountResponse, error) {
-	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.EvalCountResponse) error {
+	return readList(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.EvalCountResponse) error {
 		all := snap.Evals(ws)
 		if req.Prefix != "" {
 			all = snap.EvalsByPrefix(ws, req.Prefix)
@@ -292,7 +292,7 @@ func related(snap *state.Snapshot, ws memdb.WatchSet, eval *nomad.Evaluation, ma
 }
 
 func (s *Service) evalAllocations(ctx context.Context, c *rpc.Call, req *nomad.EvalSpecificRequest) (*nomad.EvalAllocationsResponse, error) {
-	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.EvalAllocationsResponse) error {
+	return readList(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.EvalAllocationsResponse) error {
 		out.Allocations = readable(c, snap.AllocsByEval(ws, req.EvalID))
 		out.Index = snap.TableIndex(state.TableAllocs)
 		return nil

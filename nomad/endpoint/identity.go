@@ -150,6 +150,10 @@ func (s *Service) whoAmI(_ context.Context, c *rpc.Call, _ *nomad.GenericRequest
 		id.Claims = &claims
 	}
 	out := &nomad.ACLWhoAmIResponse{Identity: &id}
+	out.Index = 1
+	if id.ACLToken != nil {
+		out.Index = max(id.ACLToken.ModifyIndex, 1)
+	}
 	out.KnownLeader, out.LastContact = s.cfg.Cluster.Contact()
 	return out, nil
 }

@@ -30,7 +30,7 @@ func jobsOf(snap *state.Snapshot, ws memdb.WatchSet, q *nomad.QueryOptions, may 
 }
 
 func (s *Service) jobList(ctx context.Context, c *rpc.Call, req *nomad.JobListRequest) (*nomad.JobListResponse, error) {
-	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.JobListResponse) error {
+	return readList(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.JobListResponse) error {
 		all, err := jobsOf(snap, ws, &req.QueryOptions, grants(c, acl.ListJobs))
 		if err != nil {
 			return err
@@ -120,7 +120,7 @@ func (s *Service) jobSubmission(ctx context.Context, _ *rpc.Call, req *nomad.Job
 }
 
 func (s *Service) jobAllocations(ctx context.Context, _ *rpc.Call, req *nomad.JobSpecificRequest) (*nomad.JobAllocationsResponse, error) {
-	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.JobAllocationsResponse) error {
+	return readList(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.JobAllocationsResponse) error {
 		job := registered(snap, ws, req)
 		all := only(snap.AllocsByJob(ws, namespaceOf(req.Namespace), req.JobID), func(a *nomad.Allocation) bool {
 			return job == nil || a.Job != nil && a.Job.CreateIndex == job.CreateIndex
@@ -147,7 +147,7 @@ func registered(snap *state.Snapshot, ws memdb.WatchSet, req *nomad.JobSpecificR
 }
 
 func (s *Service) jobEvaluations(ctx context.Context, _ *rpc.Call, req *nomad.JobSpecificRequest) (*nomad.JobEvaluationsResponse, error) {
-	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.JobEvaluationsResponse) error {
+	return readList(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.JobEvaluationsResponse) error {
 		evals, next, err := evalList(&req.QueryOptions, byID).page(snap.EvalsByJob(ws, namespaceOf(req.Namespace), req.JobID))
 		if err != nil {
 			return err
@@ -160,7 +160,7 @@ func (s *Service) jobEvaluations(ctx context.Context, _ *rpc.Call, req *nomad.Jo
 }
 
 func (s *Service) jobDeployments(ctx context.Context, _ *rpc.Call, req *nomad.JobSpecificRequest) (*nomad.DeploymentListResponse, error) {
-	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.DeploymentListResponse) error {
+	return readList(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.DeploymentListResponse) error {
 		job := registered(snap, ws, req)
 		all := only(snap.DeploymentsByJob(ws, namespaceOf(req.Namespace), req.JobID), func(d *nomad.Deployment) bool {
 			return job == nil || d.JobCreateIndex == job.CreateIndex

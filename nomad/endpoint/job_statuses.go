@@ -20,7 +20,7 @@ func (s *Service) jobStatuses(ctx context.Context, c *rpc.Call, req *nomad.JobSt
 	if len(req.Jobs) > maxStatuses {
 		return nil, nomad.Errorf(400, "more than %d jobs are named", maxStatuses)
 	}
-	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.JobStatusesResponse) error {
+	return readList(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.JobStatusesResponse) error {
 		all, err := statusJobs(snap, ws, req, grants(c, acl.ReadJob))
 		if err != nil {
 			return err

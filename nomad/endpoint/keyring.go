@@ -10,7 +10,7 @@ import (
 )
 
 func (s *Service) keyringList(ctx context.Context, _ *rpc.Call, req *nomad.KeyringListRootKeyMetaRequest) (*nomad.KeyringListRootKeyMetaResponse, error) {
-	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.KeyringListRootKeyMetaResponse) error {
+	return readList(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.KeyringListRootKeyMetaResponse) error {
 		out.Keys = []*nomad.RootKeyMeta{}
 		for k := range snap.RootKeys(ws) {
 			meta := k.Meta()

@@ -11,7 +11,7 @@ import (
 )
 
 func (s *Service) namespaceList(ctx context.Context, c *rpc.Call, req *nomad.NamespaceListRequest) (*nomad.NamespaceListResponse, error) {
-	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.NamespaceListResponse) error {
+	return readList(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.NamespaceListResponse) error {
 		all := only(snap.Namespaces(ws), func(n *nomad.Namespace) bool {
 			return hasPrefix(n.Name, req.Prefix) && c.Access.Allows(acl.InAny(acl.Namespaces, n.Name))
 		})

@@ -21,7 +21,7 @@ func nodeList(q *nomad.QueryOptions) list[*nomad.Node] {
 }
 
 func (s *Service) nodeList(ctx context.Context, _ *rpc.Call, req *nomad.NodeListRequest) (*nomad.NodeListResponse, error) {
-	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.NodeListResponse) error {
+	return readList(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.NodeListResponse) error {
 		all := snap.Nodes(ws)
 		if req.Prefix != "" {
 			all = snap.NodesByPrefix(ws, req.Prefix)
@@ -55,7 +55,7 @@ func (s *Service) nodeGet(ctx context.Context, _ *rpc.Call, req *nomad.NodeSpeci
 }
 
 func (s *Service) nodeGetAllocs(ctx context.Context, c *rpc.Call, req *nomad.NodeSpecificRequest) (*nomad.NodeAllocsResponse, error) {
-	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.NodeAllocsResponse) error {
+	return readList(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.NodeAllocsResponse) error {
 		if req.NodeID == "" {
 			return nomad.Errorf(400, "missing node ID")
 		}

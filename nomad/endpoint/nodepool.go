@@ -15,7 +15,7 @@ import (
 var poolName = regexp.MustCompile(`^[a-zA-Z0-9-_]{1,128}$`)
 
 func (s *Service) nodePoolList(ctx context.Context, c *rpc.Call, req *nomad.NodePoolListRequest) (*nomad.NodePoolListResponse, error) {
-	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.NodePoolListResponse) error {
+	return readList(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.NodePoolListResponse) error {
 		all := only(snap.NodePools(ws), func(p *nomad.NodePool) bool {
 			return hasPrefix(p.Name, req.Prefix) && c.Access.Allows(acl.OfNodePool(p.Name, acl.NodePoolRead))
 		})
@@ -53,7 +53,7 @@ func (s *Service) nodePoolJobs(ctx context.Context, c *rpc.Call, req *nomad.Node
 			return nil, err
 		}
 	}
-	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.NodePoolJobsResponse) error {
+	return readList(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.NodePoolJobsResponse) error {
 		if snap.NodePool(ws, req.Name) == nil {
 			return nomad.Errorf(404, "node pool %q not found", req.Name)
 		}
@@ -81,7 +81,7 @@ func (s *Service) nodePoolNodes(ctx context.Context, c *rpc.Call, req *nomad.Nod
 			return nil, err
 		}
 	}
-	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.NodePoolNodesResponse) error {
+	return readList(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.NodePoolNodesResponse) error {
 		if snap.NodePool(ws, req.Name) == nil {
 			return nomad.Errorf(404, "node pool %q not found", req.Name)
 		}

@@ -19,10 +19,21 @@ type reply[T any] interface {
 // would change it.
 type query[T any] func(snap *state.Snapshot, ws memdb.WatchSet, out *T) error
 
-// read answers a read request. When the request carries an index, it waits until
-// the reply has a higher one or the time is over, and looks again whenever
-// something changed that the query watches (compat/wire.md section 8).
+// read answers a request for objects. The index of the reply is 1 or higher.
 func read[T any, P reply[T]](ctx context.Context, s *Service, q *nomad.QueryOptions, look query[T]) (*T, error) {
+	return readList[T, P](ctx, s, q, func(snap *state.Snapshot, ws memdb.WatchSet, out *T) error {
+		err := look(snap, ws, out)
+		meta := P(out).ReadMeta()
+		meta.Index = max(meta.Index, 1)
+		return err
+	})
+}
+
+// readList answers a request for a list. The index of the reply is 0 while the table was never
+// written (compat/http-conventions.md). When the request carries an index, it waits until
+// the reply has a higher one or the time is over, and looks again whenever something
+// changed that the query watches (compat/wire.md section 8).
+func readList[T any, P reply[T]](ctx context.Context, s *Service, q *nomad.QueryOptions, look query[T]) (*T, error) {
 	if q.MinQueryIndex == 0 {
 		return once[T, P](s, nil, s.store().Snapshot(), look)
 	}
@@ -54,7 +65,6 @@ func once[T any, P reply[T]](s *Service, ws memdb.WatchSet, snap *state.Snapshot
 		return nil, err
 	}
 	meta := P(out).ReadMeta()
-	meta.Index = max(meta.Index, 1)
 	meta.KnownLeader, meta.LastContact = s.cfg.Cluster.Contact()
 	return out, nil
 }

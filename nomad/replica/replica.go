@@ -159,7 +159,7 @@ func (r *Replica) round(ctx context.Context, k kind, index uint64) (uint64, erro
 	if n := len(gone) + len(differ); n > 0 && len(errs) == 0 {
 		r.cfg.Log.Debug("copied from the authoritative region", "what", k.name, "count", n)
 	}
-	return next, errors.Join(errs...)
+	return max(next, 1), errors.Join(errs...) // a request with index 0 does not wait
 }
 
 // put stores objects as the authoritative region has them: together or, where that fails,
