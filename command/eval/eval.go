@@ -98,6 +98,9 @@ func show(ctx context.Context, e *term.Env, c *api.Client, ev *api.Evaluation, d
 			e.Printf("\nEvaluation %q waiting for additional capacity to place remainder\n", detail.ID(ev.BlockedEval))
 		}
 	}
+	if ev.PlanAnnotations != nil && len(ev.PlanAnnotations.DesiredTGUpdates) > 0 {
+		e.Println("\n" + e.Bold("Plan Annotations") + "\n" + annotations(ev.PlanAnnotations))
+	}
 	allocs, _, err := c.Evaluations().Allocations(ev.ID, (&api.QueryOptions{Namespace: ev.Namespace}).WithContext(ctx))
 	if err != nil {
 		return fmt.Errorf("Error querying allocations of evaluation: %w", err)
@@ -111,6 +114,19 @@ func show(ctx context.Context, e *term.Env, c *api.Client, ev *api.Evaluation, d
 	}
 	e.Println("\n" + e.Bold("Allocations") + "\n" + term.Table(rows))
 	return nil
+}
+
+// annotations returns a table of what the plan of an evaluation changes, by task group.
+func annotations(a *api.PlanAnnotations) string {
+	rows := []string{"Task Group|Ignore|Place|Stop|InPlace|Destructive|Migrate|Canary|Preemptions"}
+	for _, group := range slices.Sorted(maps.Keys(a.DesiredTGUpdates)) {
+		u := a.DesiredTGUpdates[group]
+		if u == nil {
+			continue
+		}
+		rows = append(rows, term.Row(group, u.Ignore, u.Place, u.Stop, u.InPlaceUpdate, u.DestructiveUpdate, u.Migrate, u.Canary, u.Preemptions))
+	}
+	return term.Table(rows)
 }
 
 func listCommand() term.Command {
