@@ -95,10 +95,11 @@ func untilAllocs(t *testing.T, a *cluster.Agent, job string, ok func([]*api.Allo
 		if ok(all) {
 			return
 		}
-		if q.WaitIndex == meta.LastIndex {
+		next := max(meta.LastIndex, 1) // 0, of a list that was never written, would not wait
+		if q.WaitIndex == next {
 			t.Fatalf("nothing happened to %d allocations of %s within %s", len(all), job, patience)
 		}
-		q.WaitIndex = meta.LastIndex
+		q.WaitIndex = next
 	}
 }
 
