@@ -24,6 +24,8 @@ import (
 type Client struct {
 	log     *slog.Logger
 	dir     string
+	uid     int           // the agent's
+	patient time.Duration // how often an upgrade is tried again that the supervisor refused
 	gate    chan struct{} // holds one token: who has it may change current
 	current *session
 	closed  bool
@@ -32,7 +34,7 @@ type Client struct {
 // NewClient returns a client for the supervisor that lives in dir, such as
 // <data_dir>/client/supervise. It touches nothing yet.
 func NewClient(dir string, log *slog.Logger) *Client {
-	c := &Client{log: log, dir: dir, gate: make(chan struct{}, 1)}
+	c := &Client{log: log, dir: dir, uid: os.Geteuid(), patient: upgradePatience, gate: make(chan struct{}, 1)}
 	c.gate <- struct{}{}
 	return c
 }
@@ -43,15 +45,12 @@ func (c *Client) Dir() string { return c.dir }
 // Start starts a task and returns when its program has been executed. A failure
 // of the task itself is a *proc.StartError.
 func (c *Client) Start(ctx context.Context, spec *Spec) (*proc.Task, error) {
-	if err := c.guarded(ctx); err != nil {
+	if err := c.ready(ctx); err != nil {
 		return nil, fmt.Errorf("start task %s: %w", spec.ID, err)
 	}
 	resp, err := c.call(ctx, &request{Op: opStart, Spec: spec})
 	if errors.Is(err, ErrLost) {
-		// The supervisor died under way; its successor knows whether the task runs.
-		if t, terr := c.Task(ctx, spec.ID); terr == nil {
-			return t, nil
-		}
+		return c.outcome(ctx, spec.ID)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("start task %s: %w", spec.ID, err)
@@ -59,14 +58,40 @@ func (c *Client) Start(ctx context.Context, spec *Spec) (*proc.Task, error) {
 	return resp.Task, nil
 }
 
-// guarded refuses a supervisor that could not be upgraded and asks for no secret, where tasks have
-// our uid: a task could use it to start programs without a sandbox.
-func (c *Client) guarded(ctx context.Context) error {
-	if os.Geteuid() == 0 {
-		return nil
+// outcome returns a task whose start was not answered before the supervisor died: the next
+// supervisor knows whether it runs. Only ErrUnknownTask means that it does not.
+func (c *Client) outcome(ctx context.Context, id string) (*proc.Task, error) {
+	for {
+		t, err := c.Task(ctx, id)
+		switch {
+		case err == nil:
+			return t, nil
+		case errors.Is(err, proc.ErrUnknownTask):
+			return nil, fmt.Errorf("start task %s: %w", id, ErrLost)
+		case ctx.Err() != nil || errors.Is(err, errClosed):
+			return nil, fmt.Errorf("start task %s: it is not known whether it runs: %w", id, err)
+		}
+		c.log.Warn("the supervisor does not answer whether a task was started: ask again", "task", id, "err", err)
+		select {
+		case <-ctx.Done():
+		case <-time.After(outcomePause):
+		}
 	}
+}
+
+// outcomePause is the pause between questions for the outcome of a start.
+const outcomePause = time.Second
+
+// ready upgrades a supervisor of another build that could not be upgraded when it was met. It
+// refuses one that asks for no secret where tasks have the agent's uid: a task could use it to
+// start programs without a sandbox.
+func (c *Client) ready(ctx context.Context) error {
 	s, err := c.session(ctx)
-	if err == nil && s.unguarded {
+	if err == nil && s.outdated && c.tryUpgrade(ctx, s) == nil {
+		s.close()
+		s, err = c.session(ctx)
+	}
+	if err == nil && s.unguarded && c.uid != 0 {
 		err = errors.New("the supervisor is of an earlier version, which does not protect its socket from tasks, and could not be upgraded")
 	}
 	return err
@@ -244,6 +269,9 @@ func (c *Client) retry(ctx context.Context, req *request) (*response, error) {
 	}
 }
 
+// errClosed means that the agent does not use the supervisor any more.
+var errClosed = errors.New("supervisor client is closed")
+
 // session returns the living connection, making one if needed.
 func (c *Client) session(ctx context.Context) (*session, error) {
 	select {
@@ -253,7 +281,7 @@ func (c *Client) session(ctx context.Context) (*session, error) {
 	}
 	defer func() { c.gate <- struct{}{} }()
 	if c.closed {
-		return nil, errors.New("supervisor client is closed")
+		return nil, errClosed
 	}
 	if c.current != nil && !c.current.lost() {
 		return c.current, nil
@@ -325,8 +353,9 @@ func (c *Client) meet(ctx context.Context, dir *os.File, key secret) (*session, 
 	c.log.Info("upgrade the supervisor in place", "from", hello.Program, "to", program())
 	if err := c.upgrade(ctx, s); err != nil {
 		c.log.Error("the supervisor keeps running another build: running tasks, their logs and signals are served, "+
-			"new tasks may be refused; drain the node and restart the agent to end it", "err", err)
-		s.unguarded = !hello.Guarded
+			"new tasks may be refused; the upgrade is tried again before each start; "+
+			"if that does not help, drain the node and restart the agent", "err", err)
+		s.outdated, s.unguarded = true, !hello.Guarded
 		return s, nil
 	}
 	s.close()
@@ -361,7 +390,7 @@ const (
 
 // upgrade returns nil when the supervisor has become another program.
 func (c *Client) upgrade(ctx context.Context, s *session) error {
-	deadline := time.Now().Add(upgradePatience)
+	deadline := time.Now().Add(c.patient)
 	for first := true; ; first = false {
 		err := c.tryUpgrade(ctx, s)
 		if err == nil || ctx.Err() != nil || time.Now().After(deadline) {

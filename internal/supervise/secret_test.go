@@ -25,6 +25,16 @@ type wire struct {
 
 func (r *rig) wire(t *testing.T) *wire {
 	t.Helper()
+	w, err := r.dial(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// dial is wire for a supervisor that may just become another program.
+func (r *rig) dial(t *testing.T) (*wire, error) {
+	t.Helper()
 	dir, err := os.Open(r.dir)
 	if err != nil {
 		t.Fatal(err)
@@ -36,13 +46,13 @@ func (r *rig) wire(t *testing.T) *wire {
 		conn, err = net.Dial("unix", fmt.Sprintf("/proc/self/fd/%d/sock", dir.Fd()))
 	}
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	t.Cleanup(func() { conn.Close() })
 	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
-	return &wire{t, conn}
+	return &wire{t, conn}, nil
 }
 
 // ask sends a request and returns the answer; false if the connection was closed.

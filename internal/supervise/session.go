@@ -17,8 +17,9 @@ type session struct {
 	conn  *os.File
 	apart bool          // the supervisor takes parts of a request apart; set before others use it
 	done  chan struct{} // closed when the connection has ended
-	// unguarded is a supervisor that asks for no secret; set before others use it.
-	unguarded bool
+	// outdated is a supervisor of another build, unguarded one that asks for no secret; both are
+	// set before others use the session.
+	outdated, unguarded bool
 
 	send sync.Mutex // one frame at a time
 

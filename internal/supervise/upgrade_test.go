@@ -3,6 +3,7 @@ package supervise_test
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"io"
 	"log/slog"
 	"os"
@@ -55,6 +56,64 @@ func TestUpgradeWaitsForStarts(t *testing.T) {
 	}
 	if got, err := second.Task(t.Context(), kept.ID); err != nil || got.PID != task.PID {
 		t.Errorf("Task() = %+v, %v, want pid %d", got, err, task.PID)
+	}
+}
+
+// TestUpgradeBeforeStart meets a supervisor of another build that a start keeps from its upgrade
+// for longer than the client waits. It serves what runs; the next start upgrades it.
+func TestUpgradeBeforeStart(t *testing.T) {
+	r := newRig(t)
+	first := r.client()
+	kept := r.spec("sleep 1000")
+	task := r.start(first, kept)
+	first.Close()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	hello := `{"Seq":1,"Op":"hello","Secret":"` + r.secret(t) + `"}`
+	w := r.wire(t)
+	w.ask(hello)
+	if answer, ok := w.ask(`{"Seq":2,"Op":"upgrade","Path":"` + exe + `","Program":"another"}`); ok {
+		t.Fatalf("upgrade to another build: %+v", answer)
+	}
+	gate := filepath.Join(r.logs, "gate")
+	if err := unix.Mkfifo(gate, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	hanging := r.spec("true")
+	hanging.Join = []string{gate}
+	start, err := json.Marshal(map[string]any{"Seq": 2, "Op": "start", "Spec": hanging})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.waitFor("the other build", func() bool {
+		if w, err = r.dial(t); err != nil {
+			return false
+		}
+		answer, ok := w.ask(hello)
+		return ok && answer.Program == "another"
+	})
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		w.ask(string(start))
+	}()
+	probe := r.wire(t)
+	probe.ask(hello)
+	r.waitFor("a refusal of the upgrade", func() bool { return underWay(t, probe) })
+	c := r.client()
+	if got, err := c.Task(t.Context(), kept.ID); err != nil || got.PID != task.PID {
+		t.Errorf("Task() of a supervisor that cannot be upgraded = %+v, %v, want pid %d", got, err, task.PID)
+	}
+	release(t, gate)
+	<-ended
+	r.start(c, r.spec("true"))
+	if answer, ok := r.wire(t).ask(hello); !ok || answer.Program == "another" {
+		t.Errorf("hello after a start = %+v, %t, want an upgrade", answer, ok)
+	}
+	if got, err := c.Task(t.Context(), kept.ID); err != nil || got.PID != task.PID {
+		t.Errorf("Task() after the upgrade = %+v, %v, want pid %d", got, err, task.PID)
 	}
 }
 
