@@ -1,13 +1,11 @@
 package parse_test
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -64,23 +62,4 @@ func status(err error) int {
 		return coded.Code
 	}
 	return 0
-}
-
-// Callers above the limit wait, and a caller that leaves waits no longer.
-func TestTwoAtATime(t *testing.T) {
-	p := parse.New()
-	var wg sync.WaitGroup
-	for range 8 {
-		wg.Go(func() {
-			if _, err := p.Parse(t.Context(), &api.JobsParseRequest{JobHCL: small}); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	wg.Wait()
-	gone, leave := context.WithCancel(t.Context())
-	leave()
-	if _, err := p.Parse(gone, &api.JobsParseRequest{JobHCL: small}); !errors.Is(err, context.Canceled) {
-		t.Errorf("Parse() of a caller that left = %v", err)
-	}
 }

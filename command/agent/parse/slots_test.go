@@ -1,0 +1,76 @@
+package parse
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// Two texts are parsed at a time. The third caller waits maxWait for one of them.
+func TestTwoAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := New()
+		for range maxAtOnce {
+			if err := p.take(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		begin := time.Now()
+		var coded *nomad.CodedError
+		if _, err := p.Parse(t.Context(), &api.JobsParseRequest{JobHCL: "job"}); !errors.As(err, &coded) || coded.Code != http.StatusTooManyRequests {
+			t.Errorf("Parse() while %d run = %v, want 429", maxAtOnce, err)
+		}
+		if waited := time.Since(begin); waited != maxWait {
+			t.Errorf("Parse() waited %s, want %s", waited, maxWait)
+		}
+		gone, leave := context.WithCancel(t.Context())
+		leave()
+		if _, err := p.Parse(gone, &api.JobsParseRequest{JobHCL: "job"}); !errors.Is(err, context.Canceled) {
+			t.Errorf("Parse() of a caller that left = %v", err)
+		}
+		taken := make(chan error, 1)
+		go func() { taken <- p.take(t.Context()) }()
+		synctest.Wait()
+		select {
+		case err := <-taken:
+			t.Errorf("a third caller did not wait: %v", err)
+		default:
+		}
+		<-p.slots // one of them is done
+		if err := <-taken; err != nil {
+			t.Errorf("the next caller = %v", err)
+		}
+	})
+}
+
+// A process holds its slot until it ends, whatever it says of the text.
+func TestSlotIsHeld(t *testing.T) {
+	p := New()
+	ended := make(chan error, 1)
+	go func() {
+		_, err := p.Parse(t.Context(), &api.JobsParseRequest{JobHCL: "job \"a\" {"})
+		ended <- err
+	}()
+	for len(p.slots) == 0 {
+		select {
+		case err := <-ended:
+			t.Fatalf("Parse() = %v, and no slot was held", err)
+		default:
+			runtime.Gosched()
+		}
+	}
+	if err := <-ended; err == nil || !strings.Contains(err.Error(), "input.hcl") {
+		t.Errorf("Parse() = %v, want an error of the text", err)
+	}
+	if n := len(p.slots); n != 0 {
+		t.Errorf("%d slots are held after the end", n)
+	}
+}
