@@ -108,6 +108,32 @@ namespace "prod" { policy = "deny" }`, "")
 	}
 }
 
+// A question about a request is answered without its body where the caller cannot have the right
+// that it needs.
+func TestExplainedBodiesOfStrangersAreNotRead(t *testing.T) {
+	h := open(t)
+	h.policy("reads", `namespace "mine" { policy = "read" }`, "")
+	h.policy("submits", `namespace "mine" { capabilities = ["submit-job"] }`, "")
+	const question = `{"Request": {"Method": "PUT", "Path": "/v1/jobs", "Body": {"Job": {"ID": 7}}}}`
+	for place, a := range map[string]*cluster.Agent{"server": h.server, "client": h.client} {
+		for policy, want := range map[string]struct {
+			code int
+			text string
+		}{"reads": {200, `"Allowed":false`}, "submits": {400, "ID"}} {
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, a.Address()+"/v1/acl/explain", strings.NewReader(question))
+			h.must(err)
+			req.Header.Set("X-Nomad-Token", h.token(&api.ACLToken{Policies: []string{policy}}))
+			resp, err := h.web(h.userFiles).Do(req)
+			h.must(err)
+			text, _ := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			if resp.StatusCode != want.code || !strings.Contains(string(text), want.text) {
+				t.Errorf("%s at the %s: %d %s, want %d with %s", policy, place, resp.StatusCode, text, want.code, want.text)
+			}
+		}
+	}
+}
+
 // bodyLimit is shorter than the agent waits for a body.
 const bodyLimit = 25 * time.Second
 

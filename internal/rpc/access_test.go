@@ -53,6 +53,8 @@ func TestChecks(t *testing.T) {
 			rpc.Handle("Test.One", rpc.Token, rpc.Here, answer).Needs(rpc.InOneNamespace(acl.ReadJob)),
 			rpc.Handle("Test.Node", rpc.Token, rpc.Here, answer).Needs(rpc.Needs(acl.ToRead(acl.Nodes))),
 			rpc.Handle("Test.Good", rpc.Token, rpc.Here, answer).Needs(rpc.Good),
+			rpc.Handle("Test.Named", rpc.Token, rpc.Here, answer).Needs(rpc.InNamed(acl.ReadJob)),
+			rpc.Handle("Test.Somewhere", rpc.Token, rpc.Here, answer).Needs(rpc.Somewhere(acl.ToWrite(acl.NodePools))),
 			rpc.Handle("Test.All", rpc.Management, rpc.Here, answer),
 			rpc.Handle("Test.Asking", rpc.Token, rpc.Here, asking).Needs(rpc.Asked("ns:read-job of prod")),
 			rpc.Handle("Test.Forgot", rpc.Token, rpc.Here, answer).Needs(rpc.Asked("something")),
@@ -70,6 +72,12 @@ func TestChecks(t *testing.T) {
 		{"Test.One", "*", `namespace "*" { policy = "read" }`, `Permission denied: needs read-job in namespace "*"`},
 		{"Test.Node", "", `node { policy = "read" }`, ""},
 		{"Test.Node", "", `node { policy = "deny" }`, "Permission denied: needs read of node"},
+		{"Test.Named", "prod", `namespace "prod" { policy = "read" }`, ""},
+		{"Test.Named", "prod", `namespace "other" { policy = "read" }`, `Permission denied: needs read-job in namespace "prod"`},
+		{"Test.Named", "", `namespace "other" { policy = "read" }`, ""},
+		{"Test.Named", "", `namespace "other" { policy = "deny" }`, `Permission denied: needs read-job of namespace`},
+		{"Test.Somewhere", "", `node_pool "gpu*" { policy = "write" }`, ""},
+		{"Test.Somewhere", "", `node_pool "gpu*" { policy = "read" }`, `Permission denied: needs write of node_pool`},
 		{"Test.Good", "", ``, ""},
 		{"Test.All", "", `operator { policy = "write" }`, "Permission denied: needs a management token"},
 		{"Test.Asking", "other", `namespace "prod" { policy = "read" }`, ""},
@@ -97,6 +105,41 @@ func TestChecks(t *testing.T) {
 	cfg.now.Store(acl.New(true))
 	if err := s.Call(within(t), "Test.All", ask("n", ""), nil); err != nil {
 		t.Errorf("with every right: %v", err)
+	}
+}
+
+// What is asked before a body is read refuses nobody whose body could make the call allowed.
+func TestEarly(t *testing.T) {
+	handle := func(_ context.Context, c *rpc.Call, _ *nomad.NodeSpecificRequest) (*nomad.SingleNodeResponse, error) {
+		return readNode("n"), nil
+	}
+	token := rpc.Handle("Test.Early", rpc.Token, rpc.Here, handle)
+	in := func(ns string) string { return `namespace "` + ns + `" { policy = "read" }` }
+	for _, c := range []struct {
+		name              string
+		method            rpc.Method
+		namespace, policy string
+		refused           bool
+	}{
+		{"own namespace", token.Needs(rpc.InNamespace(acl.ReadJob)), "prod", in("prod"), false},
+		{"other namespace", token.Needs(rpc.InNamespace(acl.ReadJob)), "prod", in("other"), true},
+		{"any namespace", token.Needs(rpc.InNamespace(acl.ReadJob)), "", in("other"), false},
+		{"no namespace", token.Needs(rpc.InNamespace(acl.ReadJob)), "", `node { policy = "read" }`, true},
+		{"all namespaces", token.Needs(rpc.InNamespace(acl.ReadJob)), "*", `node { policy = "read" }`, false},
+		{"handler's own, before it", token.Needs(rpc.Asked("x").First(rpc.Somewhere(acl.ToWrite(acl.NodePools)))), "", in("prod"), true},
+		{"both", token.Needs(rpc.InNamespace(acl.ReadJob).And(rpc.Needs(acl.ToRead(acl.Nodes)))), "", in("other"), true},
+		{"one of two", token.Needs(rpc.Needs(acl.ToRead(acl.Nodes)).Or(rpc.InNamespace(acl.ReadJob))), "", in("other"), false},
+		{"management", rpc.Handle("Test.Early", rpc.Management, rpc.Here, handle), "", `operator { policy = "write" }`, true},
+	} {
+		access := &rpc.Access{Rights: granted(t, c.policy)}
+		if err := c.method.Early()(access, nomad.Envelope{Namespace: c.namespace}); errors.Is(err, nomad.ErrPermissionDenied) != c.refused {
+			t.Errorf("%s: %v, want refused %t", c.name, err, c.refused)
+		}
+	}
+	for name, m := range map[string]rpc.Method{"handler's own": token.Needs(rpc.Asked("x")), "anonymous": rpc.Handle("Test.Early", rpc.Anonymous, rpc.Here, handle)} {
+		if m.Early() != nil {
+			t.Errorf("%s: something is asked before the body is known", name)
+		}
 	}
 }
 

@@ -28,14 +28,20 @@ func (s *Server) askEarly(r *request, rt *route) error {
 	if !s.cfg.ACL || rt.call.method == "" || r.region() != s.cfg.Region {
 		return nil
 	}
-	early, known := s.early[rt.call.method]
+	return s.askFor(r, rt.call.method, r.query.Get("namespace"))
+}
+
+// askFor refuses a caller who cannot make any call of a method in the namespace, or in any
+// namespace if that is empty.
+func (s *Server) askFor(r *request, method, namespace string) error {
+	early, known := s.early[method]
 	switch {
 	case !known:
-		return fmt.Errorf("the rights for %s are not known", rt.call.method)
+		return fmt.Errorf("the rights for %s are not known", method)
 	case early == nil:
 		return nil
 	}
-	env := nomad.Envelope{Region: s.cfg.Region, Namespace: r.query.Get("namespace")}
+	env := nomad.Envelope{Region: s.cfg.Region, Namespace: namespace}
 	return s.ask(r, func(a *asking) error { return early(a.access, env) })
 }
 

@@ -56,7 +56,7 @@ func (s *Server) explainQuestion(r *request, q *nomad.ACLExplainRequest) error {
 	if b.Kind+b.Name+b.Right != "" {
 		return nomad.Errorf(http.StatusBadRequest, "a question is about a request, or about a right on a thing: not both")
 	}
-	return s.rpcOf(r.Context(), b.Request, q)
+	return s.rpcOf(r, b.Request, q)
 }
 
 func (r *request) explainQuery(b *explainBody) (err error) {
@@ -79,10 +79,11 @@ func (r *request) explainQuery(b *explainBody) (err error) {
 }
 
 // rpcOf makes a question of a request: it runs the route with servers that refuse
-// everything, after they noted what they were asked.
-func (s *Server) rpcOf(ctx context.Context, asked *explainRequest, q *nomad.ACLExplainRequest) error {
+// everything, after they noted what they were asked. The body is read only for a caller who may
+// make the call with some body.
+func (s *Server) rpcOf(caller *request, asked *explainRequest, q *nomad.ACLExplainRequest) error {
 	noted := &notebook{}
-	req, err := http.NewRequestWithContext(context.WithValue(ctx, notebookKey{}, noted), asked.Method, "http://agent"+asked.Path, bytes.NewReader(asked.Body))
+	req, err := http.NewRequestWithContext(context.WithValue(caller.Context(), notebookKey{}, noted), asked.Method, "http://agent"+asked.Path, bytes.NewReader(asked.Body))
 	if err != nil || !strings.HasPrefix(asked.Path, "/") {
 		return nomad.Errorf(http.StatusBadRequest, "a request is a method and a path, such as GET /v1/jobs, not %q %q", asked.Method, asked.Path)
 	}
@@ -95,6 +96,10 @@ func (s *Server) rpcOf(ctx context.Context, asked *explainRequest, q *nomad.ACLE
 		return nomad.Errorf(http.StatusBadRequest, "there is no route %s", req.URL.Path)
 	}
 	r := &request{Request: req, server: s.dry, w: nowhere{}, param: param, query: req.URL.Query()}
+	if s.cfg.ACL && rt.call.method != "" && s.askFor(caller, rt.call.method, r.query.Get("namespace")) != nil {
+		q.Method, q.Namespace = rt.call.method, r.namespace()
+		return nil
+	}
 	_, err = rt.handle(r)
 	if own := noted.own; own != nil && own.Kind != "" {
 		q.Kind, q.Right, q.Name, q.Namespace = string(own.Kind), own.Rights[0], own.Name, r.namespace()
@@ -116,7 +121,7 @@ func (s *Server) rpcOf(ctx context.Context, asked *explainRequest, q *nomad.ACLE
 // newDry is an agent whose routes ask nobody and do nothing.
 func newDry(cfg Config) *Server {
 	dry := &Server{cfg: Config{RPC: refuser{}, Agent: dryAgent{of: cfg.Agent}, Region: cfg.Region, Debug: cfg.Debug, OpenMetrics: cfg.OpenMetrics, Log: slog.New(slog.DiscardHandler)}}
-	dry.routes = newRouter(slices.Concat(dry.rpcRoutes(), dry.memberRoutes(), dry.agentRoutes()))
+	dry.routes = newRouter(slices.Concat(dry.rpcRoutes(), dry.memberRoutes(), dry.agentRoutes(), dry.laterRoutes(), dry.enterpriseRoutes()))
 	return dry
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -73,6 +74,7 @@ func TestExplainRoute(t *testing.T) {
 		{"of the agent", "PUT", "/v1/acl/explain", about("PUT /v1/agent/reload"), 200, "|agent/write/|"},
 		{"for everybody", "PUT", "/v1/acl/explain", about("GET /v1/agent/health"), 400, "needs no right"},
 		{"no route", "PUT", "/v1/acl/explain", about("GET /v1/nothing"), 400, "there is no route /v1/nothing"},
+		{"absent feature", "PUT", "/v1/acl/explain", about("GET /v1/volumes"), 400, "volumes: not part of this version"},
 		{"other method", "PUT", "/v1/acl/explain", about("PATCH /v1/jobs"), 400, "takes GET PUT POST, not PATCH"},
 		{"nothing", "PUT", "/v1/acl/explain", about("GET jobs"), 400, "is a method and a path"},
 		{"bad method", "PUT", "/v1/acl/explain", about("G@T /v1/jobs"), 400, "is a method and a path"},
@@ -103,7 +105,7 @@ func TestEveryRouteCanBeAskedAbout(t *testing.T) {
 				}
 			}
 			q := &nomad.ACLExplainRequest{}
-			if err := s.rpcOf(t.Context(), &explainRequest{Method: method, Path: path + "?node_id=x", Body: []byte("{}")}, q); err == nil {
+			if err := s.rpcOf(&request{Request: httptest.NewRequestWithContext(t.Context(), "PUT", "/v1/acl/explain", nil)}, &explainRequest{Method: method, Path: path + "?node_id=x", Body: []byte("{}")}, q); err == nil {
 				about++
 			}
 		}

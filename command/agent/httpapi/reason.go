@@ -33,7 +33,7 @@ func (s *Server) tellReason(r *request, rt *route) error {
 		}
 		asked.Body, r.Body = text, io.NopCloser(bytes.NewReader(text))
 	}
-	s.setReason(r, func(q *nomad.ACLExplainRequest) error { return s.rpcOf(r.Context(), asked, q) })
+	s.setReason(r, func(q *nomad.ACLExplainRequest) error { return s.rpcOf(r, asked, q) })
 	return nil
 }
 
