@@ -28,7 +28,6 @@ func (j *Job) Canonicalize() {
 	orDefault(&j.ConsulNamespace, "")
 	orDefault(&j.VaultNamespace, "")
 	orDefault(&j.NomadTokenID, "")
-	orDefault(&j.DispatchIdempotencyToken, "")
 	orDefault(&j.Status, "")
 	orDefault(&j.StatusDescription, "")
 	orDefault(&j.Stop, false)
@@ -37,7 +36,6 @@ func (j *Job) Canonicalize() {
 	orDefault(&j.CreateIndex, 0)
 	orDefault(&j.ModifyIndex, 0)
 	orDefault(&j.JobModifyIndex, 0)
-	orDefault(&j.SubmitTime, 0)
 	if j.Periodic != nil {
 		j.Periodic.canonicalize()
 	}
@@ -129,6 +127,9 @@ func inherit[T any](p **T, parent *T, v T) {
 func (p *PeriodicConfig) canonicalize() {
 	orDefault(&p.Enabled, true)
 	orDefault(&p.Spec, "")
+	if p.Specs == nil {
+		p.Specs = []string{}
+	}
 	orDefault(&p.SpecType, PeriodicSpecCron)
 	orDefault(&p.ProhibitOverlap, false)
 	if p.TimeZone == nil || *p.TimeZone == "" {
@@ -142,8 +143,14 @@ func (m *Multiregion) canonicalize() {
 	}
 	orDefault(&m.Strategy.MaxParallel, 0)
 	orDefault(&m.Strategy.OnFailure, "")
+	if m.Regions == nil {
+		m.Regions = []*MultiregionRegion{}
+	}
 	for _, r := range m.Regions {
 		orDefault(&r.Count, 1)
+		if r.Meta == nil {
+			r.Meta = map[string]string{}
+		}
 		if r.Datacenters == nil {
 			r.Datacenters = []string{}
 		}

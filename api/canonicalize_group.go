@@ -13,6 +13,7 @@ func (g *TaskGroup) Canonicalize(job *Job) {
 	orDefault(&g.EphemeralDisk.SizeMB, 300)
 	g.canonicalizePolicies(job)
 	if g.Consul != nil {
+		orEmpty(&g.Consul.Namespace, *job.ConsulNamespace)
 		orEmpty(&g.Consul.Cluster, "default")
 	}
 	canonicalizeConstraints(g.Constraints)
@@ -82,7 +83,6 @@ func (g *TaskGroup) canonicalizePolicies(job *Job) {
 		orDefault(&g.Disconnect.Replace, true)
 		orDefault(&g.Disconnect.Reconcile, ReconcileOptionBestScore)
 	}
-	orDefault(&g.PreventRescheduleOnLost, false)
 }
 
 // canonicalize fills in the defaults of a service; a name that was not given is
@@ -96,16 +96,35 @@ func (s *Service) canonicalize(name string) {
 	if s.Connect != nil {
 		s.Connect.canonicalize()
 	}
+	if w := s.Weights; w != nil {
+		w.Passing, w.Warning = max(w.Passing, 1), max(w.Warning, 1)
+	}
 	for i := range s.Checks {
 		c := &s.Checks[i]
-		if c.CheckRestart == nil && s.CheckRestart != nil {
-			c.CheckRestart = new(*s.CheckRestart)
-		}
-		if c.CheckRestart != nil {
-			orDefault(&c.CheckRestart.Grace, defaultCheckGrace)
-		}
+		c.canonicalizeRestart(s.CheckRestart)
+		c.SuccessBeforePassing = max(c.SuccessBeforePassing, 0)
+		c.FailuresBeforeCritical, c.FailuresBeforeWarning = max(c.FailuresBeforeCritical, 0), max(c.FailuresBeforeWarning, 0)
 		orEmpty(&c.OnUpdate, s.OnUpdate)
 	}
+}
+
+// canonicalizeRestart fills in what the service says.
+func (c *ServiceCheck) canonicalizeRestart(service *CheckRestart) {
+	switch {
+	case c.CheckRestart == nil && service == nil:
+		return
+	case c.CheckRestart == nil:
+		c.CheckRestart = new(*service)
+	case service != nil:
+		if c.CheckRestart.Limit <= 0 {
+			c.CheckRestart.Limit = service.Limit
+		}
+		if c.CheckRestart.Grace == nil {
+			c.CheckRestart.Grace = service.Grace
+		}
+		c.CheckRestart.IgnoreWarnings = c.CheckRestart.IgnoreWarnings || service.IgnoreWarnings
+	}
+	orDefault(&c.CheckRestart.Grace, defaultCheckGrace)
 }
 
 // canonicalize gives the older names of the expose block their place.

@@ -66,10 +66,6 @@ func (r *Resources) Canonicalize() {
 	}
 	orDefault(&r.CPU, 0)
 	orDefault(&r.MemoryMB, 300)
-	orDefault(&r.MemoryMaxMB, 0)
-	orDefault(&r.DiskMB, 0)
-	orDefault(&r.SecretsMB, 0)
-	orDefault(&r.IOPS, 0)
 	for _, d := range r.Devices {
 		orDefault(&d.Count, 1)
 		canonicalizeConstraints(d.Constraints)
@@ -130,8 +126,6 @@ func (t *Template) canonicalize() {
 }
 
 func (v *VolumeMount) canonicalize() {
-	orDefault(&v.Volume, "")
-	orDefault(&v.Destination, "")
 	orDefault(&v.ReadOnly, false)
 	orDefault(&v.PropagationMode, VolumeMountPropagationPrivate)
 	orDefault(&v.SELinuxLabel, "")
