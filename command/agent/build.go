@@ -220,7 +220,7 @@ func (s *Settings) serverConfig(dir string) (server.Config, error) {
 		RPCAddr: net.JoinHostPort(host, strconv.Itoa(s.Ports.RPC)), RPCAdvertise: advertise, SerfPort: s.Ports.Serf,
 		Version: version.Number, Revision: version.Commit(), Raft: s.raftTuning(), NoLogCache: sv.RaftLogstore.DisableLogCache,
 		SegmentSize:  sv.RaftLogstore.WAL.SegmentSizeMB << 20,
-		LogStore:     consensus.Backend{Name: s.logBackend(), NoFreelistSync: s.noFreelistSync()},
+		LogStore:     consensus.Backend{Name: sv.RaftLogstore.Backend, NoFreelistSync: s.noFreelistSync()},
 		StartTimeout: sv.StartTimeout, Keyring: s.keyrings(),
 		Workers: sv.workers(), Schedulers: sv.EnabledSchedulers, Scheduler: s.schedulerConfig(), OIDCIssuer: sv.OIDCIssuer,
 		AcceptAnyAudience: sv.AcceptAnyAudience, TokensToNodes: sv.RelayTokensToNodes,

@@ -152,7 +152,7 @@ func (s *Settings) checkJoin() error {
 	if len(c.ServerJoin.StartJoin) > 0 {
 		errs = append(errs, s.fault("client.server_join.start_join", "not for clients: use retry_join"))
 	}
-	errs = append(errs, s.checkDiscovery("client.server_join.retry_join", c.ServerJoin.RetryJoin))
+	errs = append(errs, s.checkDiscovery("client.servers", c.Servers), s.checkDiscovery("client.server_join.retry_join", c.ServerJoin.RetryJoin))
 	if c.ServerJoin.RetryMax < 0 || c.ServerJoin.RetryInterval <= 0 {
 		errs = append(errs, s.fault("client.server_join.retry_max", "must not be negative, and retry_interval above 0"))
 	}
@@ -257,7 +257,7 @@ func (s *Settings) checkIntroduction() error {
 // checkLogstore checks how the log is kept on disk. raft_boltdb is the older name of
 // raft_logstore.boltdb.
 func (s *Settings) checkLogstore() error {
-	switch name := s.logBackend(); {
+	switch name := s.Server.RaftLogstore.Backend; {
 	case name != consensus.BackendWAL && name != consensus.BackendBolt:
 		return s.fault("server.raft_logstore.backend", "wal or boltdb is expected, not %q", name)
 	case name == consensus.BackendBolt || !s.noFreelistSync():
@@ -270,13 +270,11 @@ func (s *Settings) checkLogstore() error {
 	return s.fault(path, "not for raft_logstore { backend = \"wal\" }")
 }
 
-// logBackend returns the store of the Raft log. A setting of boltdb selects it when no
-// backend is named.
-func (s *Settings) logBackend() string {
+// selectLogBackend lets a setting of boltdb select that store when no backend is named.
+func (s *Settings) selectLogBackend() {
 	if _, named := s.set["server.raft_logstore.backend"]; !named && s.noFreelistSync() {
-		return consensus.BackendBolt
+		s.Server.RaftLogstore.Backend = consensus.BackendBolt
 	}
-	return s.Server.RaftLogstore.Backend
 }
 
 func (s *Settings) noFreelistSync() bool {

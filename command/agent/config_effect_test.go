@@ -263,6 +263,7 @@ func TestRefusedByName(t *testing.T) {
 		`client { server_join { retry_join = ["provider=aws tag_key=x"] } }`:                   "client.server_join.retry_join: the discovery of servers by provider=aws",
 		`client { server_join { retry_join = ["tag_key=x provider=gce"] } }`:                   "client.server_join.retry_join: the discovery of servers by provider=gce",
 		`client { server_join { retry_join = ["x=y"] } }`:                                      "client.server_join.retry_join: an address is expected",
+		`client { servers = ["provider=aws"] }`:                                                "client.servers: the discovery of servers by provider=aws: not available yet",
 		`server { retry_join = ["provider=aws"] }`:                                             "server.retry_join: the discovery of servers by provider=aws: not available yet",
 		`server { server_join { retry_join = ["exec=/bin/find"] } }`:                           "server.server_join.retry_join: the discovery of servers by a command",
 		`client { server_join { start_join = ["x"] } }`:                                        "use retry_join",

@@ -143,6 +143,7 @@ func (o *options) settings() (*Settings, error) {
 	if o.dev { // files and flags do not turn a role off
 		s.Server.Enabled, s.Client.Enabled = true, true
 	}
+	s.selectLogBackend()
 	if s.introToken = os.Getenv("NOMAD_CLIENT_INTRO_TOKEN"); s.introToken == "" {
 		s.introToken = o.introToken
 	}

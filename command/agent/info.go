@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -162,6 +163,14 @@ func hidden(key string) bool {
 	return false
 }
 
+// textDurations are the keys of durations that tools expect as text, such as "5s". They expect
+// others in nanoseconds.
+var textDurations = []string{"https_handshake_timeout", "rpc_handshake_timeout", "collection_interval", "max_kill_timeout", "deadline", "start_timeout",
+	"node_gc_threshold", "job_gc_interval", "job_gc_threshold", "eval_gc_threshold", "batch_eval_gc_threshold", "deployment_gc_threshold",
+	"csi_volume_claim_gc_interval", "csi_volume_claim_gc_threshold", "csi_plugin_gc_threshold", "acl_token_gc_threshold",
+	"root_key_gc_interval", "root_key_gc_threshold", "root_key_rotation_threshold",
+	"http_read_timeout", "gcs_timeout", "git_timeout", "hg_timeout", "s3_timeout"}
+
 // shownBlock makes a map of a block by the names of its fields.
 func shownBlock(block reflect.Value) map[string]any {
 	out := map[string]any{}
@@ -180,6 +189,9 @@ func shownBlock(block reflect.Value) map[string]any {
 
 // shownValue is a value of the configuration as it may be shown.
 func shownValue(key string, v reflect.Value) any {
+	if d, ok := v.Interface().(time.Duration); ok && slices.Contains(textDurations, key) {
+		return d.String()
+	}
 	switch v.Kind() {
 	case reflect.Struct:
 		return shownBlock(v)
