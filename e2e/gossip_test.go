@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"fmt"
+	"maps"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -42,4 +44,32 @@ func TestSDKRotatesGossipKeys(t *testing.T) {
 	if keys, err := c.Agent().ListKeys(); err != nil || len(keys.Keys) != 1 || keys.Keys[next] != 1 || keys.NumNodes != 1 {
 		t.Errorf("ListKeys() = %+v, %v", keys, err)
 	}
+}
+
+// The official SDK makes the servers forget one that was killed, before they know that it failed.
+func TestSDKPrunesServers(t *testing.T) {
+	dir := tempDir(t)
+	server := func(name string, args ...string) *cluster.Agent {
+		return startIn(t, cluster.Options{Dir: dir, Args: append([]string{"-server", "-node=" + name, "-bind=127.0.0.1", "-data-dir=" + filepath.Join(dir, name, "data")}, args...)})
+	}
+	a := server("a", "-bootstrap-expect=1")
+	b := server("b", fmt.Sprintf("-join=127.0.0.1:%d", a.Serf))
+	c := clientOf(t, a, "")
+	status := func() map[string]string {
+		members, err := c.Agent().Members()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := map[string]string{}
+		for _, m := range members.Members {
+			out[m.Name] = m.Status
+		}
+		return out
+	}
+	within(t, patience, "both servers", func() bool { return status()["b.global"] == "alive" })
+	b.Kill()
+	if err := c.Agent().ForceLeaveWithOptions("b.global", sdk.ForceLeaveOpts{Prune: true}); err != nil {
+		t.Fatal(err)
+	}
+	within(t, patience, "one server", func() bool { return maps.Equal(status(), map[string]string{"a.global": "alive"}) })
 }

@@ -30,7 +30,7 @@ func TestSDKEvents(t *testing.T) {
 		t.Fatal(err)
 	}
 	seen := map[string]bool{}
-	for ended := false; !ended; {
+	for ended := false; !ended || !seen["Evaluation EvaluationUpdated"]; {
 		line, open := <-lines
 		if !open || line.Err != nil {
 			t.Fatalf("the stream ended: %+v; seen: %v", line, seen)
@@ -55,7 +55,9 @@ func TestSDKEvents(t *testing.T) {
 				if err != nil || a == nil || a.ID != e.Key || a.JobID != "told" {
 					t.Fatalf("Allocation() = %+v, %v", a, err)
 				}
-				ended = a.ClientStatus == "complete"
+				if ended = a.ClientStatus == "complete"; ended {
+					checkTerminated(t, a.TaskStates["t"])
+				}
 			}
 			for _, of := range []string{"ACLToken", "Node", "Allocation"} {
 				thing, _ := e.Payload[of].(map[string]any)
@@ -71,6 +73,21 @@ func TestSDKEvents(t *testing.T) {
 		}
 	}
 	ownSDK(t, g, registered.EvalID)
+}
+
+// checkTerminated checks the event of a task's end, whose details dashboards read.
+func checkTerminated(t *testing.T, s *sdk.TaskState) {
+	t.Helper()
+	for _, e := range s.Events {
+		if e.Type != sdk.TaskTerminated {
+			continue
+		}
+		if e.Details["oom_killed"] != "false" || e.Details["exit_code"] != "0" || e.Details["signal"] != "0" {
+			t.Errorf("the details of the end are %v", e.Details)
+		}
+		return
+	}
+	t.Errorf("no event of the end: %+v", s.Events)
 }
 
 // ownSDK follows the evaluation that was, with the SDK of this project.
