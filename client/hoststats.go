@@ -24,9 +24,9 @@ const minInterval = 100 * time.Millisecond
 // since the last question, or since the machine started.
 type hostStats struct {
 	allocDir string
-	mhz      float64 // of all cores together
 
 	mu   sync.Mutex
+	mhz  float64 // of all cores together; 0 before the node is fingerprinted
 	last map[string]cpuTime
 	at   time.Time
 	cpus []*nomad.HostCPUStats
@@ -48,7 +48,7 @@ func (h *hostStats) measure() (*nomad.HostStats, error) {
 	if err != nil {
 		return nil, err
 	}
-	cpus, err := h.cpuStats()
+	cpus, mhz, err := h.cpuStats()
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +60,7 @@ func (h *hostStats) measure() (*nomad.HostStats, error) {
 		Memory: mem, CPU: cpus,
 		DiskStats: diskStats(), AllocDirStats: diskOf("", h.allocDir),
 		Uptime: uptime(), Timestamp: time.Now().UnixNano(),
-		CPUTicksConsumed: busy * h.mhz,
+		CPUTicksConsumed: busy * mhz,
 	}, nil
 }
 
@@ -80,16 +80,22 @@ func memoryStats() (*nomad.HostMemoryStats, error) {
 	return m, nil
 }
 
-// cpuStats compares /proc/stat with the last time.
-func (h *hostStats) cpuStats() ([]*nomad.HostCPUStats, error) {
+func (h *hostStats) setSpeed(mhz float64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.mhz = mhz
+}
+
+// cpuStats compares /proc/stat with the last time. It also returns the speed of all cores.
+func (h *hostStats) cpuStats() ([]*nomad.HostCPUStats, float64, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.cpus != nil && time.Since(h.at) < minInterval {
-		return h.cpus, nil
+		return h.cpus, h.mhz, nil
 	}
 	now, err := readCPUTimes()
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	h.cpus = nil
 	for name, t := range now {
@@ -110,7 +116,7 @@ func (h *hostStats) cpuStats() ([]*nomad.HostCPUStats, error) {
 	}
 	slices.SortFunc(h.cpus, func(a, b *nomad.HostCPUStats) int { return strings.Compare(a.CPU, b.CPU) })
 	h.last, h.at = now, time.Now()
-	return h.cpus, nil
+	return h.cpus, h.mhz, nil
 }
 
 // readCPUTimes reads the lines of single processors.

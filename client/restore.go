@@ -14,7 +14,7 @@ import (
 func (c *Client) prepare(ctx context.Context) error {
 	found := fingerprint.NewHost("/", c.cfg.Fingerprint).Run(ctx, c.log)
 	c.node.update(func(n *nomad.Node) { found.Apply(c.cfg.Fingerprint, n) })
-	c.stats.mhz = float64(c.node.copy().NodeResources.Cpu.CpuShares)
+	c.stats.setSpeed(float64(c.node.copy().NodeResources.Cpu.CpuShares))
 	patience, cancel := context.WithTimeout(ctx, driverPatience)
 	defer cancel()
 	if err := c.drivers.Ready(patience); err != nil && ctx.Err() == nil {
