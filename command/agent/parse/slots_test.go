@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -51,23 +50,28 @@ func TestTwoAtATime(t *testing.T) {
 	})
 }
 
-// A process holds its slot until it ends, whatever it says of the text.
+// A process holds its slot until it ends: the end of the context after that changes nothing.
 func TestSlotIsHeld(t *testing.T) {
-	p := New()
+	p := &Parser{slots: make(chan struct{})} // the test sees each take, and each release
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
 	ended := make(chan error, 1)
 	go func() {
-		_, err := p.Parse(t.Context(), &api.JobsParseRequest{JobHCL: "job \"a\" {"})
+		_, err := p.Parse(ctx, &api.JobsParseRequest{JobHCL: "job \"a\" {"})
 		ended <- err
 	}()
-	for len(p.slots) == 0 {
-		select {
-		case err := <-ended:
-			t.Fatalf("Parse() = %v, and no slot was held", err)
-		default:
-			runtime.Gosched()
-		}
-	}
+	<-p.slots
+	p.slots <- struct{}{}
+	leave()
 	if err := <-ended; err == nil || !strings.Contains(err.Error(), "input.hcl") {
+		t.Errorf("Parse() = %v, want an error of the text", err)
+	}
+}
+
+// A process that ended gives its slot back, whatever it said of the text.
+func TestSlotIsGivenBack(t *testing.T) {
+	p := New()
+	if _, err := p.Parse(t.Context(), &api.JobsParseRequest{JobHCL: "job \"a\" {"}); err == nil || !strings.Contains(err.Error(), "input.hcl") {
 		t.Errorf("Parse() = %v, want an error of the text", err)
 	}
 	if n := len(p.slots); n != 0 {
