@@ -25,7 +25,7 @@ type Client struct {
 	log     *slog.Logger
 	dir     string
 	uid     int           // the agent's
-	patient time.Duration // how often an upgrade is tried again that the supervisor refused
+	patient time.Duration // how long an upgrade is tried again that the supervisor refused
 	gate    chan struct{} // holds one token: who has it may change current
 	current *session
 	closed  bool
@@ -45,10 +45,11 @@ func (c *Client) Dir() string { return c.dir }
 // Start starts a task and returns when its program has been executed. A failure
 // of the task itself is a *proc.StartError.
 func (c *Client) Start(ctx context.Context, spec *Spec) (*proc.Task, error) {
-	if err := c.ready(ctx); err != nil {
+	s, err := c.ready(ctx)
+	if err != nil {
 		return nil, fmt.Errorf("start task %s: %w", spec.ID, err)
 	}
-	resp, err := c.call(ctx, &request{Op: opStart, Spec: spec})
+	resp, err := s.call(ctx, &request{Op: opStart, Spec: spec})
 	if errors.Is(err, ErrLost) {
 		return c.outcome(ctx, spec.ID)
 	}
@@ -82,10 +83,10 @@ func (c *Client) outcome(ctx context.Context, id string) (*proc.Task, error) {
 // outcomePause is the pause between questions for the outcome of a start.
 const outcomePause = time.Second
 
-// ready upgrades a supervisor of another build that could not be upgraded when it was met. It
-// refuses one that asks for no secret where tasks have the agent's uid: a task could use it to
-// start programs without a sandbox.
-func (c *Client) ready(ctx context.Context) error {
+// ready returns a session that takes starts. It upgrades a supervisor of another build that could
+// not be upgraded when it was met. It refuses one that asks for no secret where tasks have the
+// agent's uid: a task could use it to start programs without a sandbox.
+func (c *Client) ready(ctx context.Context) (*session, error) {
 	s, err := c.session(ctx)
 	if err == nil && s.outdated && c.tryUpgrade(ctx, s) == nil {
 		s.close()
@@ -94,7 +95,7 @@ func (c *Client) ready(ctx context.Context) error {
 	if err == nil && s.unguarded && c.uid != 0 {
 		err = errors.New("the supervisor is of an earlier version, which does not protect its socket from tasks, and could not be upgraded")
 	}
-	return err
+	return s, err
 }
 
 // Tasks lists what the supervisor knows.

@@ -23,12 +23,7 @@ func TestUpgradeWaitsForStarts(t *testing.T) {
 	c := r.client()
 	kept := r.spec("sleep 1000")
 	task := r.start(c, kept)
-	gate := filepath.Join(r.logs, "gate")
-	if err := unix.Mkfifo(gate, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	hanging := r.spec("true")
-	hanging.Join = []string{gate} // no control group: the stage waits for somebody who reads it
+	hanging, gate := r.hanging(t)
 	started := make(chan error, 1)
 	go func() {
 		_, err := c.Start(context.Background(), hanging)
@@ -77,12 +72,7 @@ func TestUpgradeBeforeStart(t *testing.T) {
 	if answer, ok := w.ask(`{"Seq":2,"Op":"upgrade","Path":"` + exe + `","Program":"another"}`); ok {
 		t.Fatalf("upgrade to another build: %+v", answer)
 	}
-	gate := filepath.Join(r.logs, "gate")
-	if err := unix.Mkfifo(gate, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	hanging := r.spec("true")
-	hanging.Join = []string{gate}
+	hanging, gate := r.hanging(t)
 	start, err := json.Marshal(map[string]any{"Seq": 2, "Op": "start", "Spec": hanging})
 	if err != nil {
 		t.Fatal(err)
@@ -115,6 +105,18 @@ func TestUpgradeBeforeStart(t *testing.T) {
 	if got, err := c.Task(t.Context(), kept.ID); err != nil || got.PID != task.PID {
 		t.Errorf("Task() after the upgrade = %+v, %v, want pid %d", got, err, task.PID)
 	}
+}
+
+// hanging is a task whose start waits until somebody reads the gate, and fails then.
+func (r *rig) hanging(t *testing.T) (spec *supervise.Spec, gate string) {
+	t.Helper()
+	gate = filepath.Join(r.logs, "gate")
+	if err := unix.Mkfifo(gate, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	spec = r.spec("true")
+	spec.Join = []string{gate} // no control group
+	return spec, gate
 }
 
 // release has the FIFO a reader from now on: nobody waits for one any more.
