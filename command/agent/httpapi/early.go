@@ -25,19 +25,22 @@ func earlyChecks(methods []rpc.Method) map[string]check {
 // right must be had in some namespace then. The RPC asks for the exact right. Other regions ask
 // their callers themselves.
 func (s *Server) askEarly(r *request, rt *route) error {
-	if !s.cfg.ACL || rt.call.method == "" || r.region() != s.cfg.Region {
+	if r.region() != s.cfg.Region {
 		return nil
 	}
-	return s.askFor(r, rt.call.method, r.query.Get("namespace"))
+	return s.askFor(r, rt, r.query.Get("namespace"))
 }
 
-// askFor refuses a caller who cannot make any call of a method in the namespace, or in any
+// askFor refuses a caller who cannot make any call of the route's RPC in the namespace, or in any
 // namespace if that is empty.
-func (s *Server) askFor(r *request, method, namespace string) error {
-	early, known := s.early[method]
+func (s *Server) askFor(r *request, rt *route, namespace string) error {
+	if !s.cfg.ACL || rt.call.method == "" {
+		return nil
+	}
+	early, known := s.early[rt.call.method]
 	switch {
 	case !known:
-		return fmt.Errorf("the rights for %s are not known", method)
+		return fmt.Errorf("the rights for %s are not known", rt.call.method)
 	case early == nil:
 		return nil
 	}

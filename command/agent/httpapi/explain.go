@@ -96,7 +96,7 @@ func (s *Server) rpcOf(caller *request, asked *explainRequest, q *nomad.ACLExpla
 		return nomad.Errorf(http.StatusBadRequest, "there is no route %s", req.URL.Path)
 	}
 	r := &request{Request: req, server: s.dry, w: nowhere{}, param: param, query: req.URL.Query()}
-	if s.cfg.ACL && rt.call.method != "" && s.askFor(caller, rt.call.method, r.query.Get("namespace")) != nil {
+	if s.askFor(caller, rt, r.query.Get("namespace")) != nil {
 		q.Method, q.Namespace = rt.call.method, r.namespace()
 		return nil
 	}
