@@ -48,19 +48,19 @@ func (h *hostStats) measure() (*nomad.HostStats, error) {
 	if err != nil {
 		return nil, err
 	}
-	cpus, mhz, err := h.cpuStats()
+	cpus, err := h.cpuStats()
 	if err != nil {
 		return nil, err
 	}
-	var busy float64
+	var ticks float64
 	for _, c := range cpus {
-		busy += c.TotalPercent / 100 / float64(len(cpus))
+		ticks += c.TotalTicks
 	}
 	return &nomad.HostStats{
 		Memory: mem, CPU: cpus,
 		DiskStats: diskStats(), AllocDirStats: diskOf("", h.allocDir),
 		Uptime: uptime(), Timestamp: time.Now().UnixNano(),
-		CPUTicksConsumed: busy * mhz,
+		CPUTicksConsumed: ticks,
 	}, nil
 }
 
@@ -86,16 +86,16 @@ func (h *hostStats) setSpeed(mhz float64) {
 	h.mhz = mhz
 }
 
-// cpuStats compares /proc/stat with the last time. It also returns the speed of all cores.
-func (h *hostStats) cpuStats() ([]*nomad.HostCPUStats, float64, error) {
+// cpuStats compares /proc/stat with the last time.
+func (h *hostStats) cpuStats() ([]*nomad.HostCPUStats, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.cpus != nil && time.Since(h.at) < minInterval {
-		return h.cpus, h.mhz, nil
+		return h.cpus, nil
 	}
 	now, err := readCPUTimes()
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	h.cpus = nil
 	for name, t := range now {
@@ -116,7 +116,7 @@ func (h *hostStats) cpuStats() ([]*nomad.HostCPUStats, float64, error) {
 	}
 	slices.SortFunc(h.cpus, func(a, b *nomad.HostCPUStats) int { return strings.Compare(a.CPU, b.CPU) })
 	h.last, h.at = now, time.Now()
-	return h.cpus, h.mhz, nil
+	return h.cpus, nil
 }
 
 // readCPUTimes reads the lines of single processors.
