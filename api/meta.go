@@ -89,6 +89,10 @@ type QueryMeta struct {
 	NextToken   string
 }
 
+// NextIndex is the WaitIndex of a query that waits for the next change. It is not LastIndex where
+// that is 0, as of a list that was never written: such a query would not wait.
+func (m *QueryMeta) NextIndex() uint64 { return max(m.LastIndex, 1) }
+
 // WriteMeta is what the agent says about every write.
 type WriteMeta struct {
 	LastIndex   uint64

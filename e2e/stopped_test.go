@@ -95,11 +95,10 @@ func untilAllocs(t *testing.T, a *cluster.Agent, job string, ok func([]*api.Allo
 		if ok(all) {
 			return
 		}
-		next := max(meta.LastIndex, 1) // 0, of a list that was never written, would not wait
-		if q.WaitIndex == next {
+		if q.WaitIndex == meta.NextIndex() {
 			t.Fatalf("nothing happened to %d allocations of %s within %s", len(all), job, patience)
 		}
-		q.WaitIndex = next
+		q.WaitIndex = meta.NextIndex()
 	}
 }
 

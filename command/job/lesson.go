@@ -123,7 +123,7 @@ func (l *lesson) follow(ctx context.Context, id, eval string) ([]*api.Allocation
 		if over(allocs, len(l.job.TaskGroups)) || stopped && over(allocs, 0) {
 			return allocs, nil
 		}
-		q.WaitIndex = max(meta.LastIndex, 1) // 0, of a list that was never written, would not wait
+		q.WaitIndex = meta.NextIndex()
 		if err := l.placed(ctx, eval); err != nil {
 			return nil, err
 		}

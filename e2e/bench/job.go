@@ -50,7 +50,7 @@ func inStatus(ctx context.Context, a *cluster.Agent, job string, n int, status s
 		if there == n {
 			return allocs, nil
 		}
-		index = max(meta.LastIndex, 1) // 0, of a list that was never written, would not wait
+		index = meta.NextIndex()
 	}
 }
 
