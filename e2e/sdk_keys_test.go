@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"io"
-	"net/http"
 	"reflect"
 	"slices"
 	"strings"
@@ -62,18 +60,8 @@ func TestSDKKeys(t *testing.T) {
 		"/v1/agent/schedulers":                              sdk.AgentSchedulerWorkersInfo{},
 		"/v1/agent/schedulers/config":                       sdk.AgentSchedulerWorkerConfigResponse{},
 	} {
-		resp, err := http.Get(b.Address() + path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, err := io.ReadAll(resp.Body)
-		resp.Body.Close()
-		if err != nil || resp.StatusCode != http.StatusOK {
-			t.Errorf("GET %s: %d %s %v", path, resp.StatusCode, text, err)
-			continue
-		}
 		var got any
-		if err := json.Unmarshal(text, &got); err != nil {
+		if _, err := b.Raw().Query(path, &got, nil); err != nil {
 			t.Errorf("GET %s: %v", path, err)
 			continue
 		}

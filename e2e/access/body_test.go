@@ -93,16 +93,8 @@ namespace "prod" { policy = "deny" }`, "")
 			"own node pool":                   {"pools", "/v1/node/pools", `{"Name": "gpu-1"}`, 200},
 			"other node pool":                 {"pools", "/v1/node/pools", `{"Name": "cpu"}`, 403},
 		} {
-			token := h.token(&api.ACLToken{Policies: []string{c.policy}})
-			req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, a.Address()+c.path, strings.NewReader(c.body))
-			h.must(err)
-			req.Header.Set("X-Nomad-Token", token)
-			resp, err := h.web(h.userFiles).Do(req)
-			h.must(err)
-			text, _ := io.ReadAll(resp.Body)
-			resp.Body.Close()
-			if resp.StatusCode != c.code {
-				t.Errorf("%s at the %s: %d %s, want %d", name, place, resp.StatusCode, text, c.code)
+			if code, text := h.putAs(a, c.policy, c.path, c.body); code != c.code {
+				t.Errorf("%s at the %s: %d %s, want %d", name, place, code, text, c.code)
 			}
 		}
 	}
@@ -120,18 +112,25 @@ func TestExplainedBodiesOfStrangersAreNotRead(t *testing.T) {
 			code int
 			text string
 		}{"reads": {200, `"Allowed":false`}, "submits": {400, "ID"}} {
-			req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, a.Address()+"/v1/acl/explain", strings.NewReader(question))
-			h.must(err)
-			req.Header.Set("X-Nomad-Token", h.token(&api.ACLToken{Policies: []string{policy}}))
-			resp, err := h.web(h.userFiles).Do(req)
-			h.must(err)
-			text, _ := io.ReadAll(resp.Body)
-			resp.Body.Close()
-			if resp.StatusCode != want.code || !strings.Contains(string(text), want.text) {
-				t.Errorf("%s at the %s: %d %s, want %d with %s", policy, place, resp.StatusCode, text, want.code, want.text)
+			if code, text := h.putAs(a, policy, "/v1/acl/explain", question); code != want.code || !strings.Contains(text, want.text) {
+				t.Errorf("%s at the %s: %d %s, want %d with %s", policy, place, code, text, want.code, want.text)
 			}
 		}
 	}
+}
+
+// putAs sends a body with a token that has one policy.
+func (h *house) putAs(a *cluster.Agent, policy, path, body string) (int, string) {
+	h.t.Helper()
+	req, err := http.NewRequestWithContext(h.t.Context(), http.MethodPut, a.Address()+path, strings.NewReader(body))
+	h.must(err)
+	req.Header.Set("X-Nomad-Token", h.token(&api.ACLToken{Policies: []string{policy}}))
+	resp, err := h.web(h.userFiles).Do(req)
+	h.must(err)
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	h.must(err)
+	return resp.StatusCode, string(text)
 }
 
 // bodyLimit is shorter than the agent waits for a body.
