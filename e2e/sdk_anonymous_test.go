@@ -55,6 +55,14 @@ func TestSDKAnonymousReads(t *testing.T) {
 	}
 	for _, namespace := range []string{"default", "*"} {
 		q := &sdk.QueryOptions{Namespace: namespace}
+		for name, c := range map[string]*sdk.Client{"nobody": nobody, "reader": reader} {
+			if _, _, err := c.Search().PrefixSearch("none-such", "all", q); err != nil {
+				t.Errorf("search for what does not exist in %s by %s: %v", namespace, name, err)
+			}
+			if _, _, err := c.Search().FuzzySearch("none-such", "all", q); err != nil {
+				t.Errorf("fuzzy search for what does not exist in %s by %s: %v", namespace, name, err)
+			}
+		}
 		found, _, err := nobody.Search().PrefixSearch("", "all", q)
 		if err != nil {
 			t.Fatal(err)

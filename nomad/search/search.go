@@ -135,6 +135,7 @@ func (f *Finder) asked(c nomad.Context, fuzzy bool) ([]nomad.Context, error) {
 	}
 	switch c {
 	case "", nomad.ContextAll:
+		f.Access.Open() // each thing is asked for
 		return all, nil
 	case nomad.ContextJobs:
 		if fuzzy {
