@@ -1,5 +1,7 @@
 package nomad
 
+import "net"
+
 // Stub returns the short form of a job for lists. Meta is left out unless asked for.
 func (j *Job) Stub(summary *JobSummary, fields *JobStubFields) *JobListStub {
 	stub := &JobListStub{
@@ -17,11 +19,19 @@ func (j *Job) Stub(summary *JobSummary, fields *JobStubFields) *JobListStub {
 	return stub
 }
 
+// hostOf removes the port of an address, if it has one.
+func hostOf(addr string) string {
+	if host, _, err := net.SplitHostPort(addr); err == nil {
+		return host
+	}
+	return addr
+}
+
 // Stub returns the short form of a node for lists. Resources and the operating
 // system are left out unless asked for.
 func (n *Node) Stub(fields *NodeStubFields) *NodeListStub {
 	stub := &NodeListStub{
-		Address: n.HTTPAddr, ID: n.ID, Datacenter: n.Datacenter, Name: n.Name,
+		Address: hostOf(n.HTTPAddr), ID: n.ID, Datacenter: n.Datacenter, Name: n.Name,
 		NodePool: n.NodePool, NodeClass: n.NodeClass, Version: n.Attributes["nomad.version"],
 		Drain: n.DrainStrategy != nil, SchedulingEligibility: n.SchedulingEligibility,
 		Status: n.Status, StatusDescription: n.StatusDescription, Drivers: n.Drivers,

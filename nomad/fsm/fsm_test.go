@@ -373,7 +373,7 @@ func TestRestoreFillsIn(t *testing.T) {
 		t.Errorf("index is %d, applied %d, want 77", s.Index(), m.AppliedIndex())
 	}
 	for _, pool := range []string{"gpu", "all", "default"} {
-		if p := s.NodePool(nil, pool); p == nil || p.NodeIdentityTTL != nomad.DefaultNodePoolNodeIdentityTTL || len(p.Hash) == 0 {
+		if p := s.NodePool(nil, pool); p == nil || p.NodeIdentityTTL != nomad.DefaultNodePoolNodeIdentityTTL || (len(p.Hash) > 0) != (pool == "gpu") {
 			t.Errorf("node pool %s is %+v", pool, p)
 		}
 	}

@@ -89,12 +89,15 @@ func builtinPool(name string) bool {
 }
 
 // canonicalPool fills in what older servers leave out. No node identity may be
-// without an end, so the TTL is never zero.
+// without an end, so the TTL is never zero. Built-in pools have no hash: servers of other
+// regions copy the pools whose hash differs from theirs, and cannot change built-in ones.
 func canonicalPool(p *nomad.NodePool) {
 	if p.NodeIdentityTTL <= 0 {
 		p.NodeIdentityTTL = nomad.DefaultNodePoolNodeIdentityTTL
 	}
-	p.Hash = poolHash(p)
+	if p.Hash = nil; !builtinPool(p.Name) {
+		p.Hash = poolHash(p)
+	}
 }
 
 // poolHash is a digest of what an operator can set.

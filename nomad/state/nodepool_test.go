@@ -1,0 +1,23 @@
+package state_test
+
+import (
+	"log/slog"
+	"testing"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// Servers of other regions copy node pools whose hash differs. They cannot change built-in ones,
+// and those of upstream have no hash.
+func TestHashesOfNodePools(t *testing.T) {
+	s := state.New(slog.New(slog.DiscardHandler))
+	if _, err := s.UpsertNodePools(10, &nomad.NodePoolUpsertRequest{NodePools: []*nomad.NodePool{{Name: "gpu"}}}); err != nil {
+		t.Fatal(err)
+	}
+	for name, hashed := range map[string]bool{"gpu": true, nomad.NodePoolDefault: false, nomad.NodePoolAll: false} {
+		if p := s.Snapshot().NodePool(nil, name); p == nil || len(p.Hash) > 0 != hashed {
+			t.Errorf("node pool %s = %+v, want a hash: %t", name, p, hashed)
+		}
+	}
+}
