@@ -42,7 +42,6 @@ type Config struct {
 	Reserved        Reserved
 	MinDynamicPort  int
 	MaxDynamicPort  int
-	Discovery       bool // Nomad service discovery is on
 	Allow, Deny     []string
 }
 

@@ -57,7 +57,7 @@ var hybrid = map[string]string{
 
 func TestAttributes(t *testing.T) {
 	root := machine(t, hybrid)
-	cfg := fingerprint.Config{Version: "2.0.6", Revision: "abc", AllocDir: t.TempDir(), Loopback: true, Discovery: true,
+	cfg := fingerprint.Config{Version: "2.0.6", Revision: "abc", AllocDir: t.TempDir(), Loopback: true,
 		AdvertiseAddr: "127.0.0.1:4646", Reserved: fingerprint.Reserved{Cores: "3"}}
 	facts := fingerprint.NewHost(root, cfg).Run(context.Background(), quiet)
 	for name, want := range map[string]string{
@@ -67,11 +67,15 @@ func TestAttributes(t *testing.T) {
 		"numa.node.count": "2", "numa.node0.cores": "0-1", "numa.node1.cores": "2-3",
 		"memory.totalbytes": "2097152000", "os.name": "debian", "os.version": "13", "os.cgroups.version": "2",
 		"unique.host_id": "abcdef", "kernel.name": "linux", "nomad.version": "2.0.6", "nomad.revision": "abc",
-		"nomad.service_discovery": "true", "unique.advertise.address": "127.0.0.1:4646", "unique.network.ip-address": "127.0.0.1",
+		"unique.advertise.address": "127.0.0.1:4646", "unique.network.ip-address": "127.0.0.1",
 	} {
 		if got := facts.Attributes[name]; got != want {
 			t.Errorf("%s = %q, want %q", name, got, want)
 		}
+	}
+	// Jobs of upstream's servers with services need it: their services would not be registered.
+	if got, there := facts.Attributes["nomad.service_discovery"]; there {
+		t.Errorf("nomad.service_discovery = %q, which this version does not have", got)
 	}
 	if _, there := facts.Attributes["cpu.frequency"]; there {
 		t.Error("cpu.frequency is told of a machine with two grades")

@@ -103,7 +103,6 @@ func program(h *Host) (Facts, error) {
 	var f Facts
 	f.set("nomad.version", h.cfg.Version)
 	f.set("nomad.revision", h.cfg.Revision)
-	f.set("nomad.service_discovery", strconv.FormatBool(h.cfg.Discovery))
 	f.set("unique.advertise.address", h.cfg.AdvertiseAddr)
 	return f, nil
 }

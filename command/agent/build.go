@@ -131,7 +131,7 @@ func (s *Settings) fingerprintConfig(allocDir, httpAddr string) fingerprint.Conf
 			CPU: c.Reserved.CPU, Cores: c.Reserved.Cores, MemoryMB: c.Reserved.Memory, DiskMB: c.Reserved.Disk,
 			Ports: c.Reserved.ReservedPorts,
 		},
-		MinDynamicPort: c.MinDynamicPort, MaxDynamicPort: c.MaxDynamicPort, Discovery: c.NomadServiceDiscovery,
+		MinDynamicPort: c.MinDynamicPort, MaxDynamicPort: c.MaxDynamicPort,
 		Allow: list(s.option("fingerprint.allowlist", "fingerprint.whitelist")),
 		Deny:  list(s.option("fingerprint.denylist", "fingerprint.blacklist")),
 	}

@@ -34,7 +34,7 @@ var agentKeys = []string{
 // nothingToDo are accepted, and what they ask for is so without them. Why is said in
 // website/content/docs/configuration.md.
 var nothingToDo = []string{
-	"disable_update_check", "disable_anonymous_signature", "telemetry.disable_quota_utilization_metrics", "ui.enabled", "ui.show_cli_hints",
+	"disable_update_check", "disable_anonymous_signature", "telemetry.disable_quota_utilization_metrics", "client.nomad_service_discovery", "ui.enabled", "ui.show_cli_hints",
 	"client.cpu_disable_dmidecode", "client.log_file", "server.log_file", "server.protocol_version",
 }
 
@@ -45,7 +45,7 @@ var another = map[string]string{
 	"client.node_pool": "other", "client.preferred_address_family": "ipv6", "client.options": "fingerprint.denylist=memory", "client.meta": "a=b",
 	"server.enabled_schedulers": "batch", "server.encrypt": "MDEyMzQ1Njc4OWFiY2RlZg==", "server.job_max_source_size": "2M", "server.default_scheduler_config.scheduler_algorithm": "spread",
 	"client.max_dynamic_port": "31000", "server.job_max_priority": "200", "server.default_scheduler_config.preemption_config.system_scheduler_enabled": "false",
-	"client.nomad_service_discovery": "false", "server.data_dir": "/var/server", "client.state_dir": "/var/client", "client.alloc_dir": "/var/alloc",
+	"server.data_dir": "/var/server", "client.state_dir": "/var/client", "client.alloc_dir": "/var/alloc",
 }
 
 // other returns a text for a field that is not its default.
