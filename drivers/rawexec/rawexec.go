@@ -39,7 +39,7 @@ type Driver struct {
 // New returns the driver, disabled until SetConfig says otherwise.
 func New(log *slog.Logger, super *supervise.Client) *Driver {
 	return &Driver{log: log.With("driver", Name), super: super, Settings: process.NewSettings(Name, settings{}, decodeSettings),
-		Tasks: process.Tasks{Driver: Name, DefaultStop: syscall.SIGTERM, Supervisor: super}}
+		Tasks: process.Tasks{Driver: Name, DefaultStop: syscall.SIGINT, Supervisor: super}}
 }
 
 var (

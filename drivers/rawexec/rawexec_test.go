@@ -192,7 +192,7 @@ func TestRefusals(t *testing.T) {
 
 func TestStop(t *testing.T) {
 	d := newDriver(t, nil)
-	cfg := task(t, "trap 'exit 3' TERM; while :; do sleep 0.01; done")
+	cfg := task(t, "trap 'exit 3' INT; while :; do sleep 0.01; done")
 	if _, err := d.StartTask(t.Context(), cfg); err != nil {
 		t.Fatal(err)
 	}
@@ -201,8 +201,8 @@ func TestStop(t *testing.T) {
 		t.Fatal(err)
 	}
 	res, err := d.WaitTask(t.Context(), cfg.ID)
-	if err != nil || res.ExitCode != 3 && res.Signal != 15 {
-		t.Errorf("WaitTask() = %+v, %v, want an end by SIGTERM", res, err)
+	if err != nil || res.ExitCode != 3 && res.Signal != 2 {
+		t.Errorf("WaitTask() = %+v, %v, want an end by SIGINT", res, err)
 	}
 	if err := d.DestroyTask(cfg.ID, false); err != nil {
 		t.Error(err)
