@@ -50,6 +50,20 @@ func dispatched(t *testing.T, a *cluster.Agent) {
 	if text := log(a, al); !strings.HasPrefix(text, "the payload\n") {
 		t.Errorf("the task read %q", text)
 	}
+	for what, payload := range map[string]func() ([]byte, error){
+		"job": func() ([]byte, error) {
+			j, _, err := a.Client.Jobs().Info(resp.DispatchedJobID, nil)
+			return j.Payload, err
+		},
+		"allocation": func() ([]byte, error) {
+			one, _, err := a.Client.Allocations().Info(al.ID, nil)
+			return one.Job.Payload, err
+		},
+	} {
+		if got, err := payload(); err != nil || string(got) != "the payload\n" {
+			t.Errorf("the payload of the %s is %q, %v", what, got, err)
+		}
+	}
 	env := environment(t, a, al)
 	wantEnv(t, env, map[string]string{"NOMAD_META_who": "world", "NOMAD_META_WHO": "world", "NOMAD_META_why": "", "NOMAD_JOB_PARENT_ID": "work", "NOMAD_JOB_ID": resp.DispatchedJobID})
 

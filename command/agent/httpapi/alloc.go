@@ -62,7 +62,13 @@ func showAlloc(o *nomad.SingleAllocResponse) (any, error) {
 	if o.Alloc == nil {
 		return nil, nomad.Errorf(http.StatusNotFound, "alloc not found")
 	}
-	return publicAllocs([]*nomad.Allocation{o.Alloc})[0], nil
+	public := publicAllocs([]*nomad.Allocation{o.Alloc})[0]
+	if public.Job == nil {
+		return public, nil
+	}
+	var err error
+	public.Job, err = withPayload(public.Job)
+	return public, err
 }
 
 // publicAllocs blanks what only the owning node may see. The RPCs behind these

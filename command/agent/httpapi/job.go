@@ -20,7 +20,7 @@ func (s *Server) jobRoutes() []route {
 		{methods: "PUT POST", path: "/v1/jobs/parse", handle: s.jobParse},
 		{methods: "GET POST", path: "/v1/jobs/statuses", call: call{"Job.Statuses", read("Job.Statuses", jobStatuses, func(o *nomad.JobStatusesResponse) (any, error) { return o.Jobs, nil })}},
 		{methods: "PUT POST", path: "/v1/validate/job", call: write("Job.Validate", jobValidate, whole[nomad.JobValidateResponse])},
-		{methods: "GET", path: job, handle: read("Job.GetJob", jobID, func(o *nomad.SingleJobResponse) (any, error) { return found(o.Job, "job not found") })},
+		{methods: "GET", path: job, handle: read("Job.GetJob", jobID, showJob)},
 		{methods: "PUT POST", path: job, call: write("Job.Register", jobRegister, whole[nomad.JobRegisterResponse])},
 		{methods: "DELETE", path: job, call: write("Job.Deregister", jobDeregister, whole[nomad.JobDeregisterResponse])},
 		{methods: "PUT POST", path: job + "/evaluate", call: write("Job.Evaluate", optionalBody(jobEvaluate), whole[nomad.JobRegisterResponse])},

@@ -1,0 +1,37 @@
+package httpapi
+
+import (
+	"fmt"
+	"net/http"
+
+	"github.com/golang/snappy"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+func showJob(o *nomad.SingleJobResponse) (any, error) {
+	if o.Job == nil {
+		return nil, nomad.Errorf(http.StatusNotFound, "job not found")
+	}
+	return withPayload(o.Job)
+}
+
+// withPayload returns a job whose payload, which servers keep compressed, is as it was dispatched.
+func withPayload(j *nomad.Job) (*nomad.Job, error) {
+	if len(j.Payload) == 0 {
+		return j, nil
+	}
+	if n, err := snappy.DecodedLen(j.Payload); err != nil || n > maxPayload {
+		return nil, fmt.Errorf("the stored payload of job %q cannot be read: %d bytes, %v", j.ID, n, err)
+	}
+	payload, err := snappy.Decode(nil, j.Payload)
+	if err != nil {
+		return nil, fmt.Errorf("the stored payload of job %q cannot be read: %w", j.ID, err)
+	}
+	own := *j
+	own.Payload = payload
+	return &own, nil
+}
+
+// maxPayload bounds what a stored payload may become; servers take 16 KiB.
+const maxPayload = 1 << 20
