@@ -96,7 +96,7 @@ func (c *Client) allocExec(ctx context.Context, call *rpc.Call, req *nomad.Alloc
 // checkExec refuses what cannot be run.
 func (c *Client) checkExec(req *nomad.AllocExecRequest) error {
 	if c.cfg.DisableRemoteExec {
-		return nomad.Errorf(http.StatusForbidden, "%v: this node allows no exec: its client block has disable_remote_exec", nomad.ErrPermissionDenied)
+		return nomad.Errorf(http.StatusForbidden, "this node allows no exec: its client block has disable_remote_exec: %v", nomad.ErrPermissionDenied)
 	}
 	if req.Action != "" {
 		return nomad.Errorf(http.StatusNotImplemented, "actions: not part of this version")

@@ -87,6 +87,12 @@ func Errorf(code int, format string, args ...any) error {
 	return &CodedError{Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
+// Denied is an ErrPermissionDenied that says why. Its text ends as agents of upstream expect it
+// of an answer with status 403; format takes %w, too.
+func Denied(format string, args ...any) error {
+	return fmt.Errorf(format+": %w", append(args[:len(args):len(args)], ErrPermissionDenied)...)
+}
+
 // wireErrors are the sentinels that keep their identity over RPC. That of a call that may
 // have been done comes before those that let it be made again.
 var wireErrors = []error{ErrMaybeApplied, ErrNoLeader, ErrNotReady, ErrNoRegionPath, ErrNoNodeConn, ErrPermissionDenied,

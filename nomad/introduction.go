@@ -1,9 +1,6 @@
 package nomad
 
-import (
-	"fmt"
-	"time"
-)
+import "time"
 
 // NodeIntroduction is the use of an introduction token: which one admits a node
 // that the servers don't know yet. It goes with the node into the log, where it is
@@ -21,7 +18,7 @@ type NodeIntroduction struct {
 
 // ErrIntroductionUsed means that an introduction token has admitted as many nodes
 // as it may. It is an ErrPermissionDenied.
-var ErrIntroductionUsed = fmt.Errorf("%w: the introduction token was used already: ask for another one", ErrPermissionDenied)
+var ErrIntroductionUsed = Denied("the introduction token was used already: ask for another one")
 
 // How much an introduction is asked of a node that the servers don't know: nothing,
 // a warning in the log when it shows none, or a token that fits.

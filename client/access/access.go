@@ -248,5 +248,5 @@ func denied(err error) error {
 	if err == nil || errors.Is(err, nomad.ErrPermissionDenied) {
 		return err
 	}
-	return fmt.Errorf("%w: %w", nomad.ErrPermissionDenied, err)
+	return nomad.Denied("%w", err)
 }

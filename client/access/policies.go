@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -160,7 +159,7 @@ func parse(p *nomad.ACLPolicy) (*acl.Policy, error) {
 	}
 	parsed, err := acl.Parse(p.Rules)
 	if err != nil {
-		return nil, fmt.Errorf("%w: policy %q cannot be read, so nobody knows what it denies: have it written again", nomad.ErrPermissionDenied, p.Name)
+		return nil, nomad.Denied("policy %q cannot be read, so nobody knows what it denies: have it written again", p.Name)
 	}
 	parsed.Name = p.Name
 	return parsed, nil

@@ -201,7 +201,7 @@ func TestAgentIsAudited(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, said := range []string{`"name":"n","kind":"client","policies":["p"],"roles":["r"]`, `"kind":"management"`, `"kind":"anonymous"`, `"kind":"invalid"`,
-		`"endpoint":"/v1/acl/token/[secret]"`, `"status_code":403,"error":"Permission denied: needs `} {
+		`"endpoint":"/v1/acl/token/[secret]"`, `"status_code":403,"error":"needs `} {
 		if !bytes.Contains(b, []byte(said)) {
 			t.Errorf("the record does not say %s", said)
 		}

@@ -43,8 +43,8 @@ func TestExecTakesItsRights(t *testing.T) {
 		"nothing":       {`namespace "mine" { policy = "read" }`, unknown},
 		"elsewhere":     {`namespace "mine" { capabilities = ["alloc-exec", "alloc-node-exec"] }`, unknown},
 		"reads":         {`namespace "prod" { policy = "read" }`, unknown},
-		"writes":        {`namespace "prod" { policy = "write" }`, `Permission denied: needs alloc-node-exec in namespace "prod"`},
-		"only exec":     {`namespace "prod" { capabilities = ["alloc-exec"] }`, `Permission denied: needs alloc-node-exec in namespace "prod"`},
+		"writes":        {`namespace "prod" { policy = "write" }`, `needs alloc-node-exec in namespace "prod": Permission denied`},
+		"only exec":     {`namespace "prod" { capabilities = ["alloc-exec"] }`, `needs alloc-node-exec in namespace "prod": Permission denied`},
 		"only the node": {`namespace "prod" { capabilities = ["alloc-node-exec"] }`, unknown},
 		"both":          {`namespace "prod" { capabilities = ["alloc-exec", "alloc-node-exec"] }`, ""},
 	} {

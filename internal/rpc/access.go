@@ -43,7 +43,7 @@ func (a *Access) Need(q acl.Question) error {
 // NeedManagement refuses who has not every right.
 func (a *Access) NeedManagement() error {
 	if !a.IsManagement() {
-		return fmt.Errorf("%w: needs a management token", nomad.ErrPermissionDenied)
+		return nomad.Denied("needs a management token")
 	}
 	return nil
 }
@@ -60,7 +60,7 @@ func (a *Access) NeedAnywhere(q acl.Question) error {
 
 // Denied is the error for a caller without the right.
 func Denied(q acl.Question) error {
-	return fmt.Errorf("%w: needs %s", nomad.ErrPermissionDenied, q)
+	return nomad.Denied("needs %s", q)
 }
 
 // Allows answers a question, for what is left out of an answer without the right.

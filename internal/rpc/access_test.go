@@ -65,23 +65,23 @@ func TestChecks(t *testing.T) {
 		{"Test.Ns", "prod", `namespace "prod" { capabilities = ["submit-job"] }`, ""},
 		{"Test.Ns", "*", ``, ""},
 		{"Test.Ns", "", `namespace "default" { policy = "read" }`, ""},
-		{"Test.Ns", "prod", `namespace "default" { policy = "read" }`, `Permission denied: needs read-job or submit-job in namespace "prod"`},
-		{"Test.Ns", "prod", ``, `Permission denied: needs read-job or submit-job in namespace "prod"`},
+		{"Test.Ns", "prod", `namespace "default" { policy = "read" }`, `needs read-job or submit-job in namespace "prod": Permission denied`},
+		{"Test.Ns", "prod", ``, `needs read-job or submit-job in namespace "prod": Permission denied`},
 		{"Test.One", "", `namespace "default" { policy = "read" }`, ""},
-		{"Test.One", "prod", `namespace "default" { policy = "read" }`, `Permission denied: needs read-job in namespace "prod"`},
-		{"Test.One", "*", `namespace "*" { policy = "read" }`, `Permission denied: needs read-job in namespace "*"`},
+		{"Test.One", "prod", `namespace "default" { policy = "read" }`, `needs read-job in namespace "prod": Permission denied`},
+		{"Test.One", "*", `namespace "*" { policy = "read" }`, `needs read-job in namespace "*": Permission denied`},
 		{"Test.Node", "", `node { policy = "read" }`, ""},
-		{"Test.Node", "", `node { policy = "deny" }`, "Permission denied: needs read of node"},
+		{"Test.Node", "", `node { policy = "deny" }`, "needs read of node: Permission denied"},
 		{"Test.Named", "prod", `namespace "prod" { policy = "read" }`, ""},
-		{"Test.Named", "prod", `namespace "other" { policy = "read" }`, `Permission denied: needs read-job in namespace "prod"`},
+		{"Test.Named", "prod", `namespace "other" { policy = "read" }`, `needs read-job in namespace "prod": Permission denied`},
 		{"Test.Named", "", `namespace "other" { policy = "read" }`, ""},
-		{"Test.Named", "", `namespace "other" { policy = "deny" }`, `Permission denied: needs read-job of namespace`},
+		{"Test.Named", "", `namespace "other" { policy = "deny" }`, `needs read-job of namespace: Permission denied`},
 		{"Test.Somewhere", "", `node_pool "gpu*" { policy = "write" }`, ""},
-		{"Test.Somewhere", "", `node_pool "gpu*" { policy = "read" }`, `Permission denied: needs write of node_pool`},
+		{"Test.Somewhere", "", `node_pool "gpu*" { policy = "read" }`, `needs write of node_pool: Permission denied`},
 		{"Test.Good", "", ``, ""},
-		{"Test.All", "", `operator { policy = "write" }`, "Permission denied: needs a management token"},
+		{"Test.All", "", `operator { policy = "write" }`, "needs a management token: Permission denied"},
 		{"Test.Asking", "other", `namespace "prod" { policy = "read" }`, ""},
-		{"Test.Asking", "prod", ``, `Permission denied: needs read-job in namespace "prod"`},
+		{"Test.Asking", "prod", ``, `needs read-job in namespace "prod": Permission denied`},
 		{"Test.Forgot", "", ``, "internal error in Test.Forgot: its access rule was not asked"},
 	} {
 		if cfg.now.Store(acl.New(false)); c.policy != "" {
@@ -94,7 +94,7 @@ func TestChecks(t *testing.T) {
 		if got := errText(err); got != c.want || (out.Node == nil) != (c.want != "") {
 			t.Errorf("%s in %q with %q: %v, %q, want %q", c.method, c.namespace, c.policy, out.Node, got, c.want)
 		}
-		if strings.HasPrefix(c.want, "Permission") && !errors.Is(err, nomad.ErrPermissionDenied) {
+		if strings.HasSuffix(c.want, "Permission denied") && !errors.Is(err, nomad.ErrPermissionDenied) {
 			t.Errorf("%s: %v is not ErrPermissionDenied", c.method, err)
 		}
 	}

@@ -215,5 +215,5 @@ func (v *Verifier) flight(ctx context.Context, name string, fetch func(context.C
 
 // refuse is the error for a ticket that is not accepted.
 func refuse(why string) error {
-	return fmt.Errorf("%w: the ticket of the server is %s", nomad.ErrPermissionDenied, why)
+	return nomad.Denied("the ticket of the server is %s", why)
 }

@@ -31,7 +31,6 @@ import (
 	"context"
 	"crypto/subtle"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"sync/atomic"
@@ -123,7 +122,7 @@ func (a *Authority) Authenticate(_ context.Context, token string, rule rpc.Rule,
 			id.TLSName = p.Name()
 		}
 		if err := a.certificate(rule, conn.Peer()); err != nil {
-			return id, fmt.Errorf("%w: %w", nomad.ErrPermissionDenied, err)
+			return id, nomad.Denied("%w", err)
 		}
 	}
 	switch rule {

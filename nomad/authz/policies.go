@@ -1,7 +1,6 @@
 package authz
 
 import (
-	"fmt"
 	"iter"
 	"maps"
 	"sync"
@@ -136,7 +135,7 @@ func read(found iter.Seq[*nomad.ACLPolicy]) (*acl.ACL, error) {
 func parse(policy *nomad.ACLPolicy) (*acl.Policy, error) {
 	p, err := acl.Parse(policy.Rules)
 	if err != nil {
-		return nil, fmt.Errorf("%w: policy %q cannot be read, so nobody knows what it denies: have it written again", nomad.ErrPermissionDenied, policy.Name)
+		return nil, nomad.Denied("policy %q cannot be read, so nobody knows what it denies: have it written again", policy.Name)
 	}
 	p.Name = policy.Name
 	return p, nil

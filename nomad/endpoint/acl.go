@@ -3,7 +3,6 @@ package endpoint
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	memdb "github.com/hashicorp/go-memdb"
 	"github.com/open-nomad/open-nomad/internal/rpc"
@@ -84,5 +83,5 @@ func ownPolicies(c *rpc.Call, snap *state.Snapshot, ws memdb.WatchSet) map[strin
 
 // notOwn is the error for what is somebody else's, whether or not there is such a thing.
 func notOwn(what, name string) error {
-	return fmt.Errorf("%w: needs a management token, or one that has the %s %q", nomad.ErrPermissionDenied, what, name)
+	return nomad.Denied("needs a management token, or one that has the %s %q", what, name)
 }

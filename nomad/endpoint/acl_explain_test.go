@@ -94,7 +94,7 @@ func TestExplainOne(t *testing.T) {
 		"by a role":          {nomad.ACLExplainRequest{AccessorID: auditor, Kind: "namespace", Right: "read-job", Name: "x"}, "true granted view:1"},
 		"management":         {nomad.ACLExplainRequest{AccessorID: manager, Kind: "variable", Right: "write", Name: "a"}, "true management token"},
 		"ended":              {nomad.ACLExplainRequest{AccessorID: ended, Kind: "node", Right: "read"}, "false ACL token expired"},
-		"unreadable":         {nomad.ACLExplainRequest{AccessorID: broken, Kind: "job", Right: "run", QueryOptions: in("prod")}, `false Permission denied: policy "broken" cannot be read`},
+		"unreadable":         {nomad.ACLExplainRequest{AccessorID: broken, Kind: "job", Right: "run", QueryOptions: in("prod")}, `false policy "broken" cannot be read`},
 		"anonymous":          {nomad.ACLExplainRequest{AccessorID: "anonymous", Kind: "job", Right: "list"}, "true granted anonymous:1"},
 		"no rule":            {nomad.ACLExplainRequest{AccessorID: deployer, Kind: "operator", Right: "snapshot-save"}, "false no rule"},
 		"role":               {nomad.ACLExplainRequest{Role: "viewers", Kind: "job", Right: "read"}, "true granted view:1"},

@@ -119,7 +119,7 @@ func (s *Service) loginFailed(ctx context.Context, m *nomad.ACLAuthMethod, err e
 		if m.Config.VerboseLogging {
 			s.log.Info("login denied", "method", m.Name, "err", err)
 		}
-		return nomad.Errorf(403, "%s: auth method %q: %s", nomad.ErrPermissionDenied, m.Name, err)
+		return nomad.Errorf(403, "auth method %q: %s: %v", m.Name, err, nomad.ErrPermissionDenied)
 	}
 	s.log.Warn("login failed", "method", m.Name, "err", err)
 	return nomad.Errorf(500, "auth method %q: the identity provider cannot be asked now: the log of the leader says why", m.Name)
@@ -132,7 +132,7 @@ func (s *Service) letIn(ctx context.Context, m *nomad.ACLAuthMethod, claims *sso
 	grant := sso.Bind(slices.Collect(snap.ACLBindingRulesByMethod(nil, m.Name)), claims, existing{snap})
 	s.tellLogin(m, claims, grant)
 	if grant.Empty() {
-		return nil, nomad.Errorf(403, "%s: auth method %q: no binding rule gives anything to these claims", nomad.ErrPermissionDenied, m.Name)
+		return nil, nomad.Errorf(403, "auth method %q: no binding rule gives anything to these claims: %v", m.Name, nomad.ErrPermissionDenied)
 	}
 	name, err := sso.TokenName(m, claims)
 	if err != nil {

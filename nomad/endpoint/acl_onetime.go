@@ -2,7 +2,6 @@ package endpoint
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
@@ -28,7 +27,7 @@ func (s *Service) aclOneTimeUpsert(ctx context.Context, c *rpc.Call, _ *nomad.On
 		own = s.snapshot().ACLToken(nil, t.AccessorID) // not the anonymous one, nor the leader's
 	}
 	if own == nil {
-		return nil, fmt.Errorf("%w: needs an ACL token", nomad.ErrPermissionDenied)
+		return nil, nomad.Denied("needs an ACL token")
 	}
 	entry := &nomad.OneTimeToken{OneTimeSecretID: nomad.NewID(), AccessorID: own.AccessorID,
 		ExpiresAt: s.cfg.Now().Add(nomad.OneTimeTokenTTL).UTC()}

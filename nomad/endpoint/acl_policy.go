@@ -2,7 +2,6 @@ package endpoint
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	memdb "github.com/hashicorp/go-memdb"
@@ -154,7 +153,7 @@ func (s *Service) aclClaimPolicies(ctx context.Context, c *rpc.Call, req *nomad.
 	}
 	w := c.Access.Workload
 	if w == nil {
-		return nil, fmt.Errorf("%w: needs the identity of a workload", nomad.ErrPermissionDenied)
+		return nil, nomad.Denied("needs the identity of a workload")
 	}
 	c.Access.Open()
 	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.ACLPolicySetResponse) error {

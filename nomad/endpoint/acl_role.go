@@ -2,7 +2,6 @@ package endpoint
 
 import (
 	"context"
-	"fmt"
 
 	memdb "github.com/hashicorp/go-memdb"
 	"github.com/open-nomad/open-nomad/internal/rpc"
@@ -88,7 +87,7 @@ func (s *Service) roleReader(c *rpc.Call) (all bool, own map[string]bool, err er
 		return false, nil, err
 	}
 	if c.Identity.ACLToken == nil { // a workload or a node
-		return false, nil, fmt.Errorf("%w: %w: roles are of ACL tokens", nomad.ErrPermissionDenied, nomad.ErrTokenNotFound)
+		return false, nil, nomad.Denied("%w: roles are of ACL tokens", nomad.ErrTokenNotFound)
 	}
 	return c.Access.IsManagement(), ownRoles(c), nil
 }

@@ -240,7 +240,7 @@ func (s *Service) aclTokenGet(ctx context.Context, c *rpc.Call, req *nomad.ACLTo
 		return nil, err
 	}
 	if !c.Access.IsManagement() && !isOwn(c, req.AccessorID) {
-		return nil, fmt.Errorf("%w: needs a management token, or this very token", nomad.ErrPermissionDenied)
+		return nil, nomad.Denied("needs a management token, or this very token")
 	}
 	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.SingleACLTokenResponse) error {
 		out.Token = snap.ACLToken(ws, req.AccessorID)

@@ -9,7 +9,6 @@
 package search
 
 import (
-	"fmt"
 	"iter"
 	"slices"
 	"strings"
@@ -174,9 +173,9 @@ func (f *Finder) openVariables(everywhere bool) error {
 	list := acl.OfVariable("", "", acl.VariableList)
 	switch {
 	case !everywhere && !f.Access.AllowsSearch(f.Namespace):
-		return fmt.Errorf("%w: needs list of a variable in namespace %q", nomad.ErrPermissionDenied, f.Namespace)
+		return nomad.Denied("needs list of a variable in namespace %q", f.Namespace)
 	case everywhere && f.Access.Workload == nil && f.Access.NeedAnywhere(list) != nil:
-		return fmt.Errorf("%w: needs list of a variable", nomad.ErrPermissionDenied)
+		return nomad.Denied("needs list of a variable")
 	}
 	f.Access.Open() // each variable is asked for
 	return nil

@@ -30,7 +30,7 @@ func (t *txn) useIntroduction(use *nomad.NodeIntroduction, now int64) error {
 		return nil
 	}
 	if use.TokenID == "" || strings.Contains(use.TokenID, "/") || use.Expiry <= 0 {
-		return fmt.Errorf("%w: the introduction token has no ID or no end", nomad.ErrPermissionDenied)
+		return nomad.Denied("the introduction token has no ID or no end")
 	}
 	used := 0
 	own := introductionKey(use.Expiry, use.TokenID) + "/"

@@ -74,14 +74,14 @@ func (t *txn) admitNode(req *nomad.NodeRegisterRequest, n, old *nomad.Node) erro
 	case same:
 		return nil
 	case req.Introduction != nil && req.Strict && listed && req.Introduction.IssuedAt < purged:
-		return fmt.Errorf("%w: the introduction of node %s is older than its purge", nomad.ErrPermissionDenied, n.ID)
+		return nomad.Denied("the introduction of node %s is older than its purge", n.ID)
 	case req.Introduction != nil:
 		if err := t.useIntroduction(req.Introduction, n.StatusUpdatedAt); err != nil {
 			return err
 		}
 	case !req.Strict, old == nil && req.ByIdentity && !listed:
 	default:
-		return fmt.Errorf("%w: node %s was not introduced", nomad.ErrPermissionDenied, n.ID)
+		return nomad.Denied("node %s was not introduced", n.ID)
 	}
 	if listed {
 		t.unpurge(n.ID)

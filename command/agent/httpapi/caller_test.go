@@ -99,7 +99,7 @@ func TestAgentRoutesAskForRights(t *testing.T) {
 		}
 	}
 	w := do(s, "PUT", "/v1/agent/reload", "", "X-Nomad-Token", "reader")
-	if want := "Permission denied: needs write of agent"; w.Body.String() != want {
+	if want := "needs write of agent: Permission denied"; w.Body.String() != want {
 		t.Errorf("who lacks a right hears %q, want %q", w.Body, want)
 	}
 	s.cfg.OpenMetrics = true
