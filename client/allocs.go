@@ -220,6 +220,10 @@ func (s *allocSet) refuse(a *nomad.Allocation, err error) {
 // again what it had.
 func (s *allocSet) restore(allocs []*nomad.Allocation) {
 	for _, a := range allocs {
+		if state.Abandoned(a) {
+			s.take(a)
+			continue
+		}
 		r, err := s.make(a)
 		if err == nil {
 			err = r.Restore()

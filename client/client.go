@@ -140,7 +140,7 @@ func New(cfg Config, parts Parts) (*Client, error) {
 	if err := os.MkdirAll(cfg.AllocDir, 0o711); err != nil {
 		return nil, fmt.Errorf("create allocation directory: %w", err)
 	}
-	db, err := state.Open(state.Config{Dir: cfg.StateDir, NoSync: cfg.Ephemeral, Log: parts.Log})
+	db, err := state.Open(state.Config{Dir: cfg.StateDir, NoSync: cfg.Ephemeral, AdoptNone: cfg.AdoptNone, Log: parts.Log})
 	if err != nil {
 		return nil, err
 	}

@@ -21,7 +21,9 @@ type Config struct {
 	StateDir string // <data_dir>/client
 	AllocDir string // <data_dir>/alloc
 	// BootFile is where the kernel tells its boot; "" is /proc/sys/kernel/random/boot_id.
-	BootFile  string
+	BootFile string
+	// AdoptNone reports allocations as lost whose processes a client of another build started.
+	AdoptNone bool
 	Ephemeral bool // -dev: nothing survives; tasks are stopped with the agent
 
 	// Servers to begin with, host:port. Without any the client waits until the agent's API

@@ -19,13 +19,13 @@ var (
 
 // PutAlloc stores the allocation as the servers sent it.
 func (db *DB) PutAlloc(a *nomad.Allocation) error {
-	return db.putAllocValue(a.ID, keyAlloc, a)
+	return db.putAllocValue(a.ID, keyAlloc, storedAlloc{a})
 }
 
 // PutAllocWithNext is PutAlloc in the commit of whatever is put next. Until then
 // only the servers know the allocation, and send it again. It is never written to.
 func (db *DB) PutAllocWithNext(a *nomad.Allocation) {
-	db.putAllocValueWithNext(a.ID, keyAlloc, a)
+	db.putAllocValueWithNext(a.ID, keyAlloc, storedAlloc{a})
 }
 
 // DeleteAlloc forgets the allocation and everything below it.
@@ -62,12 +62,11 @@ func (db *DB) Allocs() (allocs []*nomad.Allocation, errs []error) {
 			return nil
 		}
 		return all.ForEachBucket(func(id []byte) error {
-			a := &nomad.Allocation{}
-			found, err := get(all.Bucket(id), keyAlloc, a)
+			a, err := readAlloc(all.Bucket(id), string(id))
 			switch {
 			case err != nil:
 				errs = append(errs, &AllocError{ID: string(id), Err: err})
-			case found:
+			case a != nil:
 				allocs = append(allocs, a)
 			}
 			return nil

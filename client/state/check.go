@@ -13,7 +13,7 @@ import (
 
 // check reads an existing file from one end to the other before anything may
 // write to it.
-func check(path string) error {
+func check(path string, abandon bool) error {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0 {
 		return nil
@@ -26,7 +26,7 @@ func check(path string) error {
 		return err
 	}
 	defer b.Close() // nothing to lose: read only
-	return guard(path, func() error {
+	err = guard(path, func() error {
 		file, err := os.ReadFile(path)
 		if err != nil {
 			return err
@@ -35,6 +35,10 @@ func check(path string) error {
 		// what it does on a page that makes no sense.
 		return walk(file, b.Info().PageSize)
 	})
+	if err != nil {
+		return err
+	}
+	return checkForm(b, path, abandon)
 }
 
 // openFile opens the bolt file and gives its faults one line each.

@@ -6,7 +6,8 @@
 //
 //	node_identity/node_identity_state         {SignedIdentity}
 //	node/node_registration                    {HasRegistered}
-//	allocations/<id>/alloc                    the allocation as the servers sent it
+//	meta/version, meta/open_nomad             the form of the values, as text
+//	allocations/<id>/alloc                    {Alloc: the allocation as the servers sent it}
 //	allocations/<id>/deploy_status            nomad.AllocDeploymentStatus
 //	allocations/<id>/alloc_identities         []nomad.SignedWorkloadIdentity
 //	allocations/<id>/task-<name>/local_state  LocalState
@@ -51,7 +52,10 @@ var ErrClosed = errors.New("client state database is closed")
 type Config struct {
 	Dir    string // <data_dir>/client, made when absent
 	NoSync bool   // skip fsync: for -dev, where nothing survives anyway
-	Log    *slog.Logger
+	// AdoptNone marks allocations as lost whose processes another build started. Without it, Open
+	// refuses a file with such allocations.
+	AdoptNone bool
+	Log       *slog.Logger
 }
 
 // DB is an open state database. Its methods may be called concurrently.
@@ -61,13 +65,14 @@ type DB struct {
 }
 
 // Open opens or creates <dir>/state.db. It fails within seconds, without
-// changing anything, when the file is held by another agent or is corrupt.
+// changing anything, when the file is held by another agent, is corrupt or has values that this
+// version does not know.
 func Open(cfg Config) (*DB, error) {
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("create client state directory: %w", err)
 	}
 	path := filepath.Join(cfg.Dir, "state.db")
-	if err := check(path); err != nil {
+	if err := check(path, cfg.AdoptNone); err != nil {
 		return nil, err
 	}
 	b, err := openFile(path, &bolt.Options{
@@ -77,6 +82,9 @@ func Open(cfg Config) (*DB, error) {
 	})
 	if err != nil {
 		return nil, err
+	}
+	if err := guard(path, func() error { return b.Update(convert) }); err != nil {
+		return nil, errors.Join(err, b.Close())
 	}
 	return &DB{bolt: b, w: newWriter(b, cfg.Log)}, nil
 }

@@ -98,7 +98,7 @@ func (s *Settings) clientConfig(dir, httpAddr string) (client.Config, error) {
 		NodeClass: c.NodeClass, NodePool: c.NodePool, Meta: c.Meta,
 		HTTPAddr: httpAddr, TLSEnabled: s.TLS.HTTP, DefaultIneligible: c.DefaultIneligible, NodeMaxAllocs: c.NodeMaxAllocs,
 		StateDir: or(c.StateDir, filepath.Join(dir, "client")), AllocDir: allocDir, Ephemeral: s.dev,
-		Servers: s.serverAddrs(), IntroToken: intro, Mux: s.mux(), DialTimeout: s.RPC.DialTimeout,
+		Servers: s.serverAddrs(), IntroToken: intro, AdoptNone: s.adoptNone, Mux: s.mux(), DialTimeout: s.RPC.DialTimeout,
 		Fingerprint: s.fingerprintConfig(allocDir, httpAddr), CgroupParent: c.CgroupParent,
 		MaxKillTimeout: c.MaxKillTimeout, DisableRemoteExec: c.DisableRemoteExec, HostEnv: s.hostEnv(), Plugins: s.pluginConfigs(),
 		DynamicUserMin: c.Users.DynamicUserMin, DynamicUserMax: c.Users.DynamicUserMax,

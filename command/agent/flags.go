@@ -84,6 +84,7 @@ type options struct {
 	// otherMachine makes missing files of certificates warnings.
 	otherMachine bool
 	introToken   string
+	adoptNone    bool
 	given        []keyFlag
 }
 
@@ -97,6 +98,8 @@ func declare(set *flag.FlagSet) *options {
 	set.BoolVar(&o.dev, "dev", false, "Run a server and a client in one process, in memory, on the loopback address.")
 	set.StringVar(&o.introToken, "client-intro-token", "",
 		"The introduction `token` of the first registration; the variable NOMAD_CLIENT_INTRO_TOKEN wins over it.")
+	set.BoolVar(&o.adoptNone, "adopt-none", false,
+		"Report allocations as lost whose processes another build of the client started. You end these processes.")
 	set.Func("config", "A configuration file or directory at `path`; may be given several times, later ones win.",
 		func(path string) error { o.config = append(o.config, path); return nil })
 	for _, row := range flagTable {
@@ -144,6 +147,7 @@ func (o *options) settings() (*Settings, error) {
 		s.Server.Enabled, s.Client.Enabled = true, true
 	}
 	s.selectLogBackend()
+	s.adoptNone = o.adoptNone
 	if s.introToken = os.Getenv("NOMAD_CLIENT_INTRO_TOKEN"); s.introToken == "" {
 		s.introToken = o.introToken
 	}

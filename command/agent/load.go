@@ -16,6 +16,7 @@ type Settings struct {
 	Config
 	dev        bool
 	introToken string
+	adoptNone  bool
 	names      []string // of this machine, as the addresses of the configuration give them
 	set        map[string]place
 

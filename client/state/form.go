@@ -1,0 +1,235 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// The file says in the bucket meta which form its values have. Upstream's clients write
+// meta/version; meta/open_nomad is ours. Values of a file without it are looked at one by one.
+var (
+	bucketMeta  = path{[]byte("meta")}
+	keyVersion  = []byte("version")
+	keyOwn      = []byte("open_nomad")
+	version     = []byte("2") // of upstream's form (compat/client-runtime.md section 17)
+	ownVersion  = []byte("1")
+	abandonedBy = "the client of another build ran this allocation; this client cannot take its processes over"
+)
+
+// ErrForm is wrapped by Open for a file whose values have a form that this version does not know,
+// or that belong to processes which it cannot take over. Nothing was changed.
+var ErrForm = errors.New("of another build")
+
+// storedAlloc is the value under an allocation's key, as upstream's clients write it. Earlier
+// versions of this project stored the allocation itself.
+type storedAlloc struct{ Alloc *nomad.Allocation }
+
+// readAlloc returns the allocation in a bucket, nil if there is none.
+func readAlloc(b *bolt.Bucket, id string) (*nomad.Allocation, error) {
+	var stored storedAlloc
+	if found, err := get(b, keyAlloc, &stored); err != nil || !found {
+		return nil, err
+	}
+	a := stored.Alloc
+	if a == nil {
+		a = &nomad.Allocation{}
+		if _, err := get(b, keyAlloc, a); err != nil {
+			return nil, err
+		}
+	}
+	if a.ID != id {
+		return nil, fmt.Errorf("it is stored in a form that this version does not know: its ID is %q", a.ID)
+	}
+	return a, nil
+}
+
+// handleKeys are the keys of a stored task handle: ours, and those of upstream's clients.
+var (
+	handleKeys         = []string{"Driver", "Version", "TaskID", "State"}
+	upstreamHandleKeys = []string{"Config", "DriverState", "State", "Version"}
+)
+
+// heldElsewhere reports whether the task in a bucket may have a process that another build
+// started.
+func heldElsewhere(b *bolt.Bucket) (bool, error) {
+	var local struct {
+		TaskHandle  map[string]any
+		RunComplete bool
+	}
+	if _, err := get(b, keyLocalState, &local); err != nil || len(local.TaskHandle) == 0 {
+		return false, err
+	}
+	var task nomad.TaskState
+	if _, err := get(b, keyTaskState, &task); err != nil {
+		return false, err
+	}
+	own, upstreams := true, true
+	for key := range local.TaskHandle {
+		own = own && slices.Contains(handleKeys, key)
+		upstreams = upstreams && slices.Contains(upstreamHandleKeys, key)
+	}
+	if !own && !upstreams {
+		return false, errors.New("its handle is stored in a form that this version does not know")
+	}
+	return !own && !local.RunComplete && task.State != nomad.TaskStateDead, nil
+}
+
+// elsewhere returns the IDs of the allocations in a file with processes that another build
+// started. It is an error if any value has an unknown form.
+func elsewhere(tx *bolt.Tx) ([]string, error) {
+	if meta := bucketMeta.open(tx); meta != nil {
+		own, theirs := meta.Get(keyOwn), meta.Get(keyVersion)
+		switch {
+		case own != nil && string(own) != string(ownVersion):
+			return nil, fmt.Errorf("its values have version %q of this project, and this version knows %q", own, ownVersion)
+		case own != nil:
+			return nil, nil
+		case theirs != nil && string(theirs) != string(version):
+			return nil, fmt.Errorf("its values have version %q, and this version knows %q", theirs, version)
+		}
+	}
+	all := tx.Bucket(bucketAllocs)
+	if all == nil {
+		return nil, nil
+	}
+	var ids []string
+	err := all.ForEachBucket(func(id []byte) error {
+		held, err := allocElsewhere(all.Bucket(id), string(id))
+		if err != nil {
+			return fmt.Errorf("allocation %s: %w", id, err)
+		}
+		if held {
+			ids = append(ids, string(id))
+		}
+		return nil
+	})
+	return ids, err
+}
+
+func allocElsewhere(b *bolt.Bucket, id string) (held bool, err error) {
+	a, err := readAlloc(b, id)
+	if err != nil || a == nil {
+		return false, err
+	}
+	err = b.ForEachBucket(func(name []byte) error {
+		task, ok := strings.CutPrefix(string(name), taskPrefix)
+		if !ok {
+			return nil
+		}
+		one, err := heldElsewhere(b.Bucket(name))
+		if err != nil {
+			return fmt.Errorf("task %s: %w", task, err)
+		}
+		held = held || one
+		return nil
+	})
+	return held && !a.ClientTerminalStatus(), err
+}
+
+// checkForm refuses a file with values of an unknown form, or with processes of another build
+// unless these are to be abandoned.
+func checkForm(b *bolt.DB, file string, abandon bool) error {
+	const remedy = "drain the node with the build that wrote it, and use a new data directory"
+	var ids []string
+	err := b.View(func(tx *bolt.Tx) (err error) {
+		ids, err = elsewhere(tx)
+		return err
+	})
+	switch {
+	case err != nil:
+		return fmt.Errorf("client state database %s is %w: %w: %s", file, ErrForm, err, remedy)
+	case len(ids) == 0 || abandon:
+		return nil
+	}
+	return fmt.Errorf("client state database %s is %w, which has started processes of %d allocations (%s) that this version cannot take over: %s; "+
+		"or start once with -adopt-none: the allocations are reported lost, and you end their processes yourself",
+		file, ErrForm, len(ids), strings.Join(ids, ", "), remedy)
+}
+
+// convert writes every allocation in today's form, marks those with processes of another build
+// as lost, and the file as ours.
+func convert(tx *bolt.Tx) error {
+	if meta := bucketMeta.open(tx); meta != nil && meta.Get(keyOwn) != nil {
+		return nil
+	}
+	ids, err := elsewhere(tx)
+	if err != nil {
+		return err
+	}
+	if all := tx.Bucket(bucketAllocs); all != nil {
+		var stored []string
+		if err := all.ForEachBucket(func(id []byte) error { stored = append(stored, string(id)); return nil }); err != nil {
+			return err
+		}
+		for _, id := range stored {
+			if err := convertAlloc(all.Bucket([]byte(id)), id, slices.Contains(ids, id)); err != nil {
+				return fmt.Errorf("allocation %s: %w", id, err)
+			}
+		}
+	}
+	return errors.Join(putIn(bucketMeta, keyVersion, version)(tx), putIn(bucketMeta, keyOwn, ownVersion)(tx))
+}
+
+func convertAlloc(b *bolt.Bucket, id string, abandoned bool) error {
+	a, err := readAlloc(b, id)
+	if err != nil || a == nil {
+		return err
+	}
+	if abandoned {
+		if err := abandon(b, a); err != nil {
+			return err
+		}
+	}
+	raw, err := nomad.Encode(storedAlloc{a})
+	if err != nil {
+		return err
+	}
+	return b.Put(keyAlloc, raw)
+}
+
+// Abandoned reports whether another build started the processes of a stored allocation, which is
+// lost for that.
+func Abandoned(a *nomad.Allocation) bool {
+	return a.ClientStatus == nomad.AllocClientStatusLost && a.ClientDescription == abandonedBy
+}
+
+// abandon makes an allocation lost, and forgets the handles of its tasks.
+func abandon(b *bolt.Bucket, a *nomad.Allocation) error {
+	a.ClientStatus, a.ClientDescription = nomad.AllocClientStatusLost, abandonedBy
+	a.TaskStates = map[string]*nomad.TaskState{}
+	var names []string
+	if err := b.ForEachBucket(func(name []byte) error { names = append(names, string(name)); return nil }); err != nil {
+		return err
+	}
+	for _, name := range names {
+		task, ok := strings.CutPrefix(name, taskPrefix)
+		if !ok {
+			continue
+		}
+		t, err := readTask(b.Bucket([]byte(name)))
+		if err != nil {
+			return err
+		}
+		if t.State == nil {
+			t.State = &nomad.TaskState{}
+		}
+		if t.State.State != nomad.TaskStateDead {
+			now := time.Now()
+			t.State.State, t.State.Failed, t.State.FinishedAt = nomad.TaskStateDead, true, now
+			t.State.Events = append(t.State.Events, &nomad.TaskEvent{Type: nomad.TaskRestoreFailed, Time: now.UnixNano(), DisplayMessage: abandonedBy, Message: abandonedBy,
+				Details: map[string]string{"message": abandonedBy}})
+		}
+		a.TaskStates[task] = t.State
+		if err := b.DeleteBucket([]byte(name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

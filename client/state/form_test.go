@@ -1,0 +1,209 @@
+package state_test
+
+import (
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/open-nomad/open-nomad/client/state"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/plugins/drivers"
+)
+
+const (
+	runningID = "5e0bd1a1-0e8e-4f5e-9d2c-9a8a3a0d1c55"
+	endedID   = "9c2f4b0e-53c1-4a52-8a3e-0d8f5f3c7a10"
+)
+
+// values are those of a file, by their paths; a task's values are below its allocation.
+type values map[string]any
+
+// fixture writes a file by hand, as another build does.
+func fixture(t *testing.T, vs values) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	db, err := bolt.Open(filepath.Join(dir, "state.db"), 0o600, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	err = db.Update(func(tx *bolt.Tx) error {
+		for path, v := range vs {
+			names := strings.Split(path, "/")
+			b, err := tx.CreateBucketIfNotExists([]byte(names[0]))
+			for _, name := range names[1 : len(names)-1] {
+				if err != nil {
+					return err
+				}
+				b, err = b.CreateBucketIfNotExists([]byte(name))
+			}
+			if err != nil {
+				return err
+			}
+			raw, isRaw := v.([]byte)
+			if !isRaw {
+				if raw, err = nomad.Encode(v); err != nil {
+					return err
+				}
+			}
+			if err := b.Put([]byte(names[len(names)-1]), raw); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// upstreams is a file as upstream's clients write it (compat/client-runtime.md section 17,
+// compat/plugins.md): an allocation that runs, and one that has ended.
+func upstreams() values {
+	alloc := func(id, status string) map[string]any {
+		return map[string]any{"Alloc": map[string]any{"ID": id, "NodeID": "n", "Namespace": "default", "JobID": "web", "TaskGroup": "g", "ClientStatus": status,
+			"Job": map[string]any{"ID": "web", "TaskGroups": []any{map[string]any{"Name": "g", "Tasks": []any{map[string]any{"Name": "t"}}}}}}}
+	}
+	local := map[string]any{"Hooks": map[string]any{"task_dir": map[string]any{"PrestartDone": true}}, "DriverNetwork": nil, "RunComplete": false,
+		"TaskHandle": map[string]any{"Version": 1, "Config": map[string]any{"ID": "x", "Name": "t"}, "State": "running", "DriverState": []byte{1}}}
+	return values{
+		"meta/version":                                     []byte("2"),
+		"allocations/" + runningID + "/alloc":              alloc(runningID, "running"),
+		"allocations/" + runningID + "/task-t/local_state": local,
+		"allocations/" + runningID + "/task-t/task_state":  map[string]any{"State": "running"},
+		"allocations/" + endedID + "/alloc":                alloc(endedID, "complete"),
+		"allocations/" + endedID + "/task-t/local_state":   local,
+		"allocations/" + endedID + "/task-t/task_state":    map[string]any{"State": "dead"},
+		"node_identity/node_identity_state":                map[string]any{"SignedIdentity": "a.b.c"},
+	}
+}
+
+func without(vs values, paths ...string) values {
+	for _, path := range paths {
+		delete(vs, path)
+	}
+	return vs
+}
+
+func with(vs values, path string, v any) values {
+	vs[path] = v
+	return vs
+}
+
+// A file of another build is refused as it is, unless nothing in it runs.
+func TestFilesOfOtherBuilds(t *testing.T) {
+	own := func(v string) values {
+		return values{"meta/open_nomad": []byte(v), "allocations/" + runningID + "/alloc": map[string]any{"Alloc": &nomad.Allocation{ID: runningID, NodeID: "n"}}}
+	}
+	const alloc, local = "allocations/" + runningID + "/alloc", "allocations/" + runningID + "/task-t/local_state"
+	ours := &state.LocalState{TaskHandle: &drivers.TaskHandle{Driver: "exec2", Version: 1, TaskID: "x"}}
+	for name, tc := range map[string]struct {
+		values
+		refused string // part of the error
+	}{
+		"upstream, running":       {upstreams(), "processes of 1 allocations (" + runningID + ")"},
+		"upstream, ended":         {without(upstreams(), alloc, local, "allocations/"+runningID+"/task-t/task_state"), ""},
+		"upstream, not started":   {without(upstreams(), local), ""},
+		"upstream, run complete":  {with(upstreams(), local, map[string]any{"RunComplete": true, "TaskHandle": map[string]any{"Config": nil}}), ""},
+		"upstream, task dead":     {with(upstreams(), "allocations/"+runningID+"/task-t/task_state", map[string]any{"State": "dead"}), ""},
+		"upstream, other version": {with(upstreams(), "meta/version", []byte("3")), `version "3"`},
+		"earlier version of ours": {values{alloc: &nomad.Allocation{ID: runningID, NodeID: "n"}, local: ours}, ""},
+		"ours":                    {own("1"), ""},
+		"ours, later":             {own("2"), `version "2" of this project`},
+		"unknown allocation":      {values{alloc: map[string]any{"Allocation": map[string]any{"ID": runningID}}}, "does not know"},
+		"other allocation":        {values{alloc: &nomad.Allocation{ID: endedID}}, "does not know"},
+		"no msgpack":              {values{alloc: []byte{0xc1}}, runningID},
+		"unknown handle":          {with(upstreams(), local, map[string]any{"TaskHandle": map[string]any{"Pid": 7}}), "its handle is stored in a form"},
+		"unreadable handle":       {with(upstreams(), local, []byte{0xc1}), "task t"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := fixture(t, tc.values)
+			path := filepath.Join(dir, "state.db")
+			before, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			db, err := state.Open(state.Config{Dir: dir, Log: slog.New(slog.DiscardHandler)})
+			if tc.refused == "" {
+				if err != nil {
+					t.Fatalf("Open() = %v", err)
+				}
+				defer db.Close()
+				if _, errs := db.Allocs(); len(errs) > 0 {
+					t.Errorf("Allocs() = %v", errs)
+				}
+				return
+			}
+			if !errors.Is(err, state.ErrForm) || !strings.Contains(err.Error(), tc.refused) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "drain the node") {
+				t.Errorf("Open() = %v, want ErrForm, the file, the remedy and %q", err, tc.refused)
+			}
+			if after, err := os.ReadFile(path); err != nil || string(after) != string(before) {
+				t.Errorf("the file was changed: %v", err)
+			}
+		})
+	}
+}
+
+// With AdoptNone what ran under another build is lost, now and after a restart, and its handles
+// are gone.
+func TestAdoptNone(t *testing.T) {
+	dir := fixture(t, upstreams())
+	db, err := state.Open(state.Config{Dir: dir, NoSync: true, AdoptNone: true, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		allocs, errs := db.Allocs()
+		if len(allocs) != 2 || len(errs) > 0 {
+			t.Fatalf("Allocs() = %d, %v", len(allocs), errs)
+		}
+		for _, a := range allocs {
+			tasks, err := db.Tasks(a.ID)
+			switch {
+			case err != nil:
+				t.Error(err)
+			case a.ID == endedID && (state.Abandoned(a) || a.ClientStatus != "complete" || len(tasks) != 1):
+				t.Errorf("the ended allocation: %+v, tasks %v", a, tasks)
+			case a.ID == runningID && (!state.Abandoned(a) || a.NodeID != "n" || len(tasks) != 0 || a.TaskStates["t"] == nil || !a.TaskStates["t"].Failed):
+				t.Errorf("the running allocation: %+v, tasks %v", a, tasks)
+			}
+		}
+		db = reopen(t, db, dir) // without AdoptNone
+	}
+	if token, err := db.NodeIdentity(); err != nil || token.Reveal() != "a.b.c" {
+		t.Errorf("NodeIdentity() = %v, %v", token, err)
+	}
+}
+
+// Upstream's clients find an allocation where they expect it.
+func TestFormOfAllocations(t *testing.T) {
+	dir := t.TempDir()
+	db := open(t, dir)
+	if err := db.PutAlloc(&nomad.Allocation{ID: runningID, NodeID: "n"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	file, err := bolt.Open(filepath.Join(dir, "state.db"), 0o600, &bolt.Options{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	var got struct{ Alloc struct{ ID, NodeID string } }
+	err = file.View(func(tx *bolt.Tx) error {
+		if v := tx.Bucket([]byte("meta")).Get([]byte("version")); string(v) != "2" {
+			t.Errorf("meta/version = %q, want 2", v)
+		}
+		return nomad.Decode(tx.Bucket([]byte("allocations")).Bucket([]byte(runningID)).Get([]byte("alloc")), &got)
+	})
+	if err != nil || got.Alloc.ID != runningID || got.Alloc.NodeID != "n" {
+		t.Errorf("the stored value is %+v, %v", got, err)
+	}
+}
