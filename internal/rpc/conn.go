@@ -91,7 +91,7 @@ func (c *Conn) open(kind byte) (net.Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", nomad.ErrNoStream, err)
 	}
-	stream := c.counted(opened)
+	stream := closingStream{c.counted(opened)}
 	if c.perStream {
 		if _, err := stream.Write([]byte{kind}); err != nil {
 			stream.Close()
@@ -99,6 +99,16 @@ func (c *Conn) open(kind byte) (net.Conn, error) {
 		}
 	}
 	return stream, nil
+}
+
+// closingStream ends its reads when it is closed. Those of a yamux stream go on until the other
+// side closes it, too, and upstream's servers do that only after they have answered.
+type closingStream struct{ net.Conn }
+
+// Close implements net.Conn.
+func (s closingStream) Close() error {
+	s.SetReadDeadline(time.Unix(1, 0)) //nolint:errcheck // a yamux stream takes any
+	return s.Conn.Close()
 }
 
 // nodeConns finds the connections of nodes, and nodes of this same process.

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/yamux"
+
 	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/internal/testnet"
 	"github.com/open-nomad/open-nomad/nomad"
@@ -64,6 +66,68 @@ func TestAServerThatHangsEndsItsCalls(t *testing.T) {
 				t.Errorf("got %v, want %v", err, c.want)
 			}
 		})
+	}
+}
+
+// keeping answers nothing and closes no stream, as a server does while a query waits. It tells of
+// each stream.
+func keeping(t *testing.T) (addr string, streams chan *yamux.Stream) {
+	t.Helper()
+	ln := testnet.Listen(t)
+	streams = make(chan *yamux.Stream, 9)
+	go func() {
+		conn, err := ln.Accept()
+		if err != nil {
+			return
+		}
+		t.Cleanup(func() { conn.Close() })
+		conn.Read(make([]byte, 1)) // the kind of the connection
+		session, err := yamux.Server(conn, nil)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		for {
+			s, err := session.AcceptStream()
+			if err != nil {
+				return
+			}
+			streams <- s
+		}
+	}()
+	return ln.Addr().String(), streams
+}
+
+// The end of a context ends a call and a stream at once, though the other side keeps its half.
+func TestCallsEndWithoutTheServer(t *testing.T) {
+	addr, streams := keeping(t)
+	p := pool(t, rpc.PoolConfig{Mux: rpc.Mux{CloseTimeout: time.Hour}})
+	for name, call := range map[string]func(context.Context) error{
+		"call": func(ctx context.Context) error { return p.Call(ctx, addr, "Test.Wait", &nomad.GenericRequest{}, nil) },
+		"stream": func(ctx context.Context) error {
+			s, err := p.Stream(ctx, addr, "Test.Echo")
+			if err != nil {
+				return err
+			}
+			if err := s.Decode(new(nomad.StreamErrWrapper)); err == nil {
+				return errors.New("something was read")
+			}
+			return ctx.Err()
+		},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- call(ctx) }()
+		<-streams
+		cancel()
+		select {
+		case err := <-ended:
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("%s: %v, want the end of the context", name, err)
+			}
+		case <-within(t).Done():
+			t.Fatalf("%s goes on", name)
+		}
 	}
 }
 

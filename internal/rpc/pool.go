@@ -151,7 +151,9 @@ func (p *Pool) Stream(ctx context.Context, addr, method string) (*Stream, error)
 	s, err := openStream(conn, method)
 	if err != nil {
 		stop()
-		err = peer.refused(err)
+		if err = peer.refused(err); ctx.Err() != nil {
+			err = ctx.Err()
+		}
 	}
 	return s, err
 }
