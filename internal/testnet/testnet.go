@@ -5,6 +5,8 @@ package testnet
 import (
 	"fmt"
 	"net"
+	"os"
+	"sync/atomic"
 	"testing"
 )
 
@@ -30,11 +32,22 @@ type Block struct{ ip string }
 // lockPort is bound on an address as long as a block of it is used.
 const lockPort = 4599
 
-// Take returns the first unused loopback address above 127.77.0.0; all of its ports
-// but one are the test's own. It is free again when the test ends.
+// addresses is how many addresses there are, 127.77.0.1 to 127.77.249.250.
+const addresses = 250 * 250
+
+// next is the number of the address to try next. Processes begin at different ones, and
+// a process takes each only once in a round: a child that has been forked and not yet
+// executed holds the listeners of the test before for a moment.
+var next atomic.Uint32
+
+func init() { next.Store(uint32(os.Getpid()) * 250 % addresses) }
+
+// Take returns an unused loopback address above 127.77.0.0; all of its ports but one
+// are the test's own. It is free again when the test ends.
 func Take(t testing.TB) *Block {
 	t.Helper()
-	for i := range 250 * 250 {
+	for range addresses {
+		i := next.Add(1) % addresses
 		ip := fmt.Sprintf("127.77.%d.%d", i/250, i%250+1)
 		lock, err := net.Listen("tcp", fmt.Sprintf("%s:%d", ip, lockPort))
 		if err != nil {
