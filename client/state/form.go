@@ -13,7 +13,7 @@ import (
 )
 
 // The file says in the bucket meta which form its values have. Upstream's clients write
-// meta/version; meta/open_nomad is ours. Values of a file without it are looked at one by one.
+// meta/version; meta/open_nomad is ours.
 var (
 	bucketMeta  = path{[]byte("meta")}
 	keyVersion  = []byte("version")
@@ -82,27 +82,22 @@ func heldElsewhere(b *bolt.Bucket) (bool, error) {
 }
 
 // elsewhere returns the IDs of the allocations in a file with processes that another build
-// started. It is an error if any value has an unknown form.
+// started. It is an error if any value has an unknown form; in a file of ours such a value is
+// damaged, and Allocs reports it. A file of ours is looked at too: upstream's client may have
+// used it since.
 func elsewhere(tx *bolt.Tx) ([]string, error) {
-	if meta := bucketMeta.open(tx); meta != nil {
-		own, theirs := meta.Get(keyOwn), meta.Get(keyVersion)
-		switch {
-		case own != nil && string(own) != string(ownVersion):
-			return nil, fmt.Errorf("its values have version %q of this project, and this version knows %q", own, ownVersion)
-		case own != nil:
-			return nil, nil
-		case theirs != nil && string(theirs) != string(version):
-			return nil, fmt.Errorf("its values have version %q, and this version knows %q", theirs, version)
-		}
+	ours, err := marked(tx)
+	if err != nil {
+		return nil, err
 	}
 	all := tx.Bucket(bucketAllocs)
 	if all == nil {
 		return nil, nil
 	}
 	var ids []string
-	err := all.ForEachBucket(func(id []byte) error {
+	err = all.ForEachBucket(func(id []byte) error {
 		held, err := allocElsewhere(all.Bucket(id), string(id))
-		if err != nil {
+		if err != nil && !ours {
 			return fmt.Errorf("allocation %s: %w", id, err)
 		}
 		if held {
@@ -111,6 +106,23 @@ func elsewhere(tx *bolt.Tx) ([]string, error) {
 		return nil
 	})
 	return ids, err
+}
+
+// marked reports whether this project has written the file. A version that this one does not
+// know is an error.
+func marked(tx *bolt.Tx) (ours bool, err error) {
+	meta := bucketMeta.open(tx)
+	if meta == nil {
+		return false, nil
+	}
+	own, theirs := meta.Get(keyOwn), meta.Get(keyVersion)
+	switch {
+	case own != nil && string(own) != string(ownVersion):
+		return false, fmt.Errorf("its values have version %q of this project, and this version knows %q", own, ownVersion)
+	case theirs != nil && string(theirs) != string(version):
+		return false, fmt.Errorf("its values have version %q, and this version knows %q", theirs, version)
+	}
+	return own != nil, nil
 }
 
 func allocElsewhere(b *bolt.Bucket, id string) (held bool, err error) {
@@ -144,7 +156,7 @@ func checkForm(b *bolt.DB, file string, abandon bool) error {
 	})
 	switch {
 	case err != nil:
-		return fmt.Errorf("client state database %s is %w: %w: %s", file, ErrForm, err, remedy)
+		return fmt.Errorf("client state database %s is %w, or damaged: %w: %s", file, ErrForm, err, remedy)
 	case len(ids) == 0 || abandon:
 		return nil
 	}
@@ -156,11 +168,12 @@ func checkForm(b *bolt.DB, file string, abandon bool) error {
 // convert writes every allocation in today's form, marks those with processes of another build
 // as lost, and the file as ours.
 func convert(tx *bolt.Tx) error {
-	if meta := bucketMeta.open(tx); meta != nil && meta.Get(keyOwn) != nil {
-		return nil
-	}
 	ids, err := elsewhere(tx)
 	if err != nil {
+		return err
+	}
+	ours, err := marked(tx)
+	if err != nil || ours && len(ids) == 0 {
 		return err
 	}
 	if all := tx.Bucket(bucketAllocs); all != nil {
@@ -169,7 +182,11 @@ func convert(tx *bolt.Tx) error {
 			return err
 		}
 		for _, id := range stored {
-			if err := convertAlloc(all.Bucket([]byte(id)), id, slices.Contains(ids, id)); err != nil {
+			held := slices.Contains(ids, id)
+			if ours && !held {
+				continue
+			}
+			if err := convertAlloc(all.Bucket([]byte(id)), id, held); err != nil {
 				return fmt.Errorf("allocation %s: %w", id, err)
 			}
 		}

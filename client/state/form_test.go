@@ -107,20 +107,22 @@ func TestFilesOfOtherBuilds(t *testing.T) {
 		values
 		refused string // part of the error
 	}{
-		"upstream, running":       {upstreams(), "processes of 1 allocations (" + runningID + ")"},
-		"upstream, ended":         {without(upstreams(), alloc, local, "allocations/"+runningID+"/task-t/task_state"), ""},
-		"upstream, not started":   {without(upstreams(), local), ""},
-		"upstream, run complete":  {with(upstreams(), local, map[string]any{"RunComplete": true, "TaskHandle": map[string]any{"Config": nil}}), ""},
-		"upstream, task dead":     {with(upstreams(), "allocations/"+runningID+"/task-t/task_state", map[string]any{"State": "dead"}), ""},
-		"upstream, other version": {with(upstreams(), "meta/version", []byte("3")), `version "3"`},
-		"earlier version of ours": {values{alloc: &nomad.Allocation{ID: runningID, NodeID: "n"}, local: ours}, ""},
-		"ours":                    {own("1"), ""},
-		"ours, later":             {own("2"), `version "2" of this project`},
-		"unknown allocation":      {values{alloc: map[string]any{"Allocation": map[string]any{"ID": runningID}}}, "does not know"},
-		"other allocation":        {values{alloc: &nomad.Allocation{ID: endedID}}, "does not know"},
-		"no msgpack":              {values{alloc: []byte{0xc1}}, runningID},
-		"unknown handle":          {with(upstreams(), local, map[string]any{"TaskHandle": map[string]any{"Pid": 7}}), "its handle is stored in a form"},
-		"unreadable handle":       {with(upstreams(), local, []byte{0xc1}), "task t"},
+		"upstream, running":              {upstreams(), "processes of 1 allocations (" + runningID + ")"},
+		"upstream, ended":                {without(upstreams(), alloc, local, "allocations/"+runningID+"/task-t/task_state"), ""},
+		"upstream, not started":          {without(upstreams(), local), ""},
+		"upstream, run complete":         {with(upstreams(), local, map[string]any{"RunComplete": true, "TaskHandle": map[string]any{"Config": nil}}), ""},
+		"upstream, task dead":            {with(upstreams(), "allocations/"+runningID+"/task-t/task_state", map[string]any{"State": "dead"}), ""},
+		"upstream, other version":        {with(upstreams(), "meta/version", []byte("3")), `version "3"`},
+		"earlier version of ours":        {values{alloc: &nomad.Allocation{ID: runningID, NodeID: "n"}, local: ours}, ""},
+		"ours":                           {own("1"), ""},
+		"ours, later":                    {own("2"), `version "2" of this project`},
+		"ours, used by upstream":         {with(upstreams(), "meta/open_nomad", []byte("1")), "processes of 1 allocations (" + runningID + ")"},
+		"ours, used by a later upstream": {with(own("1"), "meta/version", []byte("3")), `version "3"`},
+		"unknown allocation":             {values{alloc: map[string]any{"Allocation": map[string]any{"ID": runningID}}}, "does not know"},
+		"other allocation":               {values{alloc: &nomad.Allocation{ID: endedID}}, "does not know"},
+		"no msgpack":                     {values{alloc: []byte{0xc1}}, runningID},
+		"unknown handle":                 {with(upstreams(), local, map[string]any{"TaskHandle": map[string]any{"Pid": 7}}), "its handle is stored in a form"},
+		"unreadable handle":              {with(upstreams(), local, []byte{0xc1}), "task t"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := fixture(t, tc.values)
@@ -153,7 +155,12 @@ func TestFilesOfOtherBuilds(t *testing.T) {
 // With AdoptNone what ran under another build is lost, now and after a restart, and its handles
 // are gone.
 func TestAdoptNone(t *testing.T) {
-	dir := fixture(t, upstreams())
+	t.Run("upstream's file", func(t *testing.T) { adoptsNone(t, upstreams()) })
+	t.Run("ours, used by upstream", func(t *testing.T) { adoptsNone(t, with(upstreams(), "meta/open_nomad", []byte("1"))) })
+}
+
+func adoptsNone(t *testing.T, vs values) {
+	dir := fixture(t, vs)
 	db, err := state.Open(state.Config{Dir: dir, NoSync: true, AdoptNone: true, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
