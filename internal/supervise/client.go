@@ -69,7 +69,9 @@ func (c *Client) outcome(ctx context.Context, id string) (*proc.Task, error) {
 			return t, nil
 		case errors.Is(err, proc.ErrUnknownTask):
 			return nil, fmt.Errorf("start task %s: %w", id, ErrLost)
-		case ctx.Err() != nil || errors.Is(err, errClosed):
+		case ctx.Err() != nil: // the question may have been answered all the same
+			return nil, fmt.Errorf("start task %s: it is not known whether it runs: %w: the last answer was: %w", id, ctx.Err(), err)
+		case errors.Is(err, errClosed):
 			return nil, fmt.Errorf("start task %s: it is not known whether it runs: %w", id, err)
 		}
 		c.log.Warn("the supervisor does not answer whether a task was started: ask again", "task", id, "err", err)
