@@ -151,6 +151,10 @@ func (a *Agent) openServer() error {
 	if err != nil {
 		return err
 	}
+	if err := a.set.keepLogBackend(cfg.ServerDir(), a.log); err != nil {
+		return err
+	}
+	cfg.LogStore.Name = a.set.Server.RaftLogstore.Backend
 	cfg.TLS, cfg.Audit = a.certs, a.audit
 	if a.server, err = server.New(cfg, a.log); err != nil {
 		return err

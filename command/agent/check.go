@@ -3,6 +3,7 @@ package agent
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -272,9 +273,30 @@ func (s *Settings) checkLogstore() error {
 
 // selectLogBackend lets a setting of boltdb select that store when no backend is named.
 func (s *Settings) selectLogBackend() {
-	if _, named := s.set["server.raft_logstore.backend"]; !named && s.noFreelistSync() {
+	if !s.namesLogBackend() && s.noFreelistSync() {
 		s.Server.RaftLogstore.Backend = consensus.BackendBolt
 	}
+}
+
+// namesLogBackend reports whether the configuration names the store of the Raft log.
+func (s *Settings) namesLogBackend() bool {
+	_, named := s.set["server.raft_logstore.backend"]
+	return named
+}
+
+// keepLogBackend selects the store of the log that a server's directory has, unless the
+// configuration names one.
+func (s *Settings) keepLogBackend(serverDir string, log *slog.Logger) error {
+	if s.namesLogBackend() || serverDir == "" {
+		return nil
+	}
+	found, err := consensus.StoredBackend(serverDir)
+	if err != nil || found == "" || found == s.Server.RaftLogstore.Backend {
+		return err
+	}
+	log.Info("the Raft log is opened by the store that wrote it", "backend", found, "default", s.Server.RaftLogstore.Backend)
+	s.Server.RaftLogstore.Backend = found
+	return nil
 }
 
 func (s *Settings) noFreelistSync() bool {

@@ -29,6 +29,9 @@ func (a *Agent) Reload() error {
 	if set.Name == "" {
 		set.Name = a.set.Name // that of the machine
 	}
+	if !set.namesLogBackend() {
+		set.Server.RaftLogstore.Backend = a.set.Server.RaftLogstore.Backend // that of the log
+	}
 	level, err := logLevel(set.LogLevel)
 	if err != nil {
 		return err

@@ -21,7 +21,12 @@ const (
 )
 
 // ErrTwoLogs means that a directory has the logs of both stores.
-var ErrTwoLogs = errors.New("there are two logs, raft.db and wal: the change from one to the other was interrupted when both were whole. Move one of them away")
+var ErrTwoLogs = errors.New("there are two logs, raft.db and wal")
+
+// StoredBackend returns the log store of the log in a server's directory, "" if it has none.
+func StoredBackend(serverDir string) (string, error) {
+	return backendOf(filepath.Join(serverDir, "raft"))
+}
 
 // backendOf says which log store a raft directory has, "" when it has none.
 func backendOf(raftDir string) (string, error) {
@@ -37,7 +42,7 @@ func backendOf(raftDir string) (string, error) {
 	}
 	switch {
 	case bolt == nil && wal == nil:
-		return "", fmt.Errorf("%s: %w", raftDir, ErrTwoLogs)
+		return "", fmt.Errorf("%s: %w: %s", raftDir, ErrTwoLogs, olderLog(raftDir))
 	case bolt == nil:
 		return BackendBolt, nil
 	case wal == nil:

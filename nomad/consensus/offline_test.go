@@ -237,9 +237,11 @@ func TestMigrate(t *testing.T) {
 		if err := os.Rename(m.Kept, strings.Split(m.Kept, ".migrated")[0]); err != nil {
 			t.Fatal(err)
 		}
+		older := map[string]string{consensus.BackendWAL: "move wal away", consensus.BackendBolt: "move raft.db away"}[name]
 		for _, try := range []string{consensus.BackendWAL, consensus.BackendBolt} {
-			if _, err := tryOpen(t, dir, backend(try)); !errors.Is(err, consensus.ErrTwoLogs) {
-				t.Errorf("Open() with %s and two logs = %v", try, err)
+			_, err := tryOpen(t, dir, backend(try))
+			if !errors.Is(err, consensus.ErrTwoLogs) || !strings.Contains(err.Error(), older) || !strings.Contains(err.Error(), "migrate-backend was killed") {
+				t.Errorf("Open() with %s and two logs = %v, want %q and why", try, err, older)
 			}
 		}
 	})

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"time"
@@ -173,6 +174,14 @@ type Metrics struct {
 	NoIdentities bool
 	// NoDispatched leaves out the summaries of dispatched jobs.
 	NoDispatched bool
+}
+
+// ServerDir returns the server's directory, "" when everything is in memory.
+func (c Config) ServerDir() string {
+	if c.Dir == "" && c.DataDir != "" {
+		return filepath.Join(c.DataDir, "server")
+	}
+	return c.Dir
 }
 
 // complete fills in the defaults and refuses what can't be.

@@ -23,7 +23,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -187,12 +186,7 @@ func (s *Server) openRaft() (err error) {
 }
 
 // dir is the server's directory, "" when everything is in memory.
-func (s *Server) dir() string {
-	if s.cfg.Dir == "" && s.cfg.DataDir != "" {
-		return filepath.Join(s.cfg.DataDir, "server")
-	}
-	return s.cfg.Dir
-}
+func (s *Server) dir() string { return s.cfg.ServerDir() }
 
 // raftConns takes the connections of Raft; nil refuses them.
 func (s *Server) raftConns() rpc.RaftConns {
