@@ -34,6 +34,9 @@ func Encode(v any) ([]byte, error) {
 // EncodeCommand returns the Data of a Raft log entry: the message type, then v, without
 // what is zero: each entry is sent, written and decoded by every server.
 func EncodeCommand(t MessageType, v any) ([]byte, error) {
+	if t.Ours() {
+		t |= IgnoreUnknownTypeFlag
+	}
 	return appendWhole([]byte{byte(t)}, v)
 }
 

@@ -77,3 +77,10 @@ const (
 
 // MessageType numbers a Raft log entry (compat/raft-fsm.md section 1).
 type MessageType uint8
+
+// Ours reports whether only servers of this project know the type. Entries of such a type are
+// written with IgnoreUnknownTypeFlag, so that servers of other builds skip them, and only while
+// there are none in the region: see consensus.Config.OnlyOurs.
+func (t MessageType) Ours() bool {
+	return t == QuotaUpsertRequestType || t == QuotaDeleteRequestType
+}

@@ -85,6 +85,15 @@ type ServerMember struct {
 	DelegateCur uint8
 }
 
+// The tag by which servers of this project know each other; others leave it out.
+const (
+	ProjectTag = "project"
+	Project    = "open-nomad"
+)
+
+// Ours reports whether the member is a server of this project, of a version that says so.
+func (m *ServerMember) Ours() bool { return m.Tags[ProjectTag] == Project }
+
 // ServerMembersResponse is the reply of Status.Members.
 type ServerMembersResponse struct {
 	ServerName   string

@@ -31,6 +31,10 @@ type Config struct {
 	// Bootstrap makes this server, when its log is empty, the only voter of a new
 	// cluster.
 	Bootstrap bool
+	// OnlyOurs returns an error while the region may have servers of other builds: commands that
+	// only this project knows are refused with it. Nil refuses none. A server that joins after
+	// the question skips the entry by its flag.
+	OnlyOurs func() error
 	// Backend is how the log is kept on disk.
 	Backend Backend
 	// NoLogCache reads every entry from the disk again instead of from memory.

@@ -28,6 +28,8 @@ type Raft struct {
 	commands gather       // on their way into the log
 	broken   func() error // of the FSM
 
+	onlyOurs func() error // Config.OnlyOurs
+
 	end   sync.Once
 	ended chan struct{} // closed when raft does nothing any more
 
@@ -71,7 +73,8 @@ func start(c Config, s *stores, all *followers) (*Raft, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Raft{stores: s, trans: c.Transport, id: s.id, log: c.Log, ended: make(chan struct{}), changed: make(chan struct{}), broken: brokenOf(c.FSM)}
+	r := &Raft{stores: s, trans: c.Transport, id: s.id, log: c.Log, ended: make(chan struct{}), changed: make(chan struct{}), broken: brokenOf(c.FSM),
+		onlyOurs: c.OnlyOurs}
 	switch {
 	case r.trans != nil:
 	case c.Streams != nil:
@@ -216,6 +219,11 @@ func (r *Raft) ID() string { return r.id }
 func (r *Raft) Apply(ctx context.Context, t nomad.MessageType, payload any) (resp any, index uint64, err error) {
 	if err := r.broken(); err != nil {
 		return nil, 0, fmt.Errorf("apply command %d: %w", t, err)
+	}
+	if t.Ours() && r.onlyOurs != nil {
+		if err := r.onlyOurs(); err != nil {
+			return nil, 0, err
+		}
 	}
 	data, err := nomad.EncodeCommand(t, payload)
 	if err != nil {

@@ -34,3 +34,6 @@ func (s *Server) Connected(node string) bool {
 	_, ok := s.rpc.NodeConn(node)
 	return ok
 }
+
+// OtherBuilds is otherBuilds.
+var OtherBuilds = otherBuilds

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -52,7 +53,8 @@ func (s *Server) openGossip() (err error) {
 func (s *Server) tags() map[string]string {
 	host, port, _ := net.SplitHostPort(s.advertise) // checked when it was bound
 	tags := map[string]string{"role": gossip.Role, "region": s.cfg.Region, "dc": s.cfg.Datacenter, "build": s.cfg.Version,
-		"revision": s.cfg.Revision, "vsn": "1", "raft_vsn": raftVersion, "id": s.raft.ID(), "rpc_addr": host, "port": port}
+		"revision": s.cfg.Revision, "vsn": "1", "raft_vsn": raftVersion, "id": s.raft.ID(), "rpc_addr": host, "port": port,
+		nomad.ProjectTag: nomad.Project}
 	if s.cfg.BootstrapExpect == 1 || s.alone() {
 		tags["bootstrap"] = "1"
 	}
@@ -120,6 +122,43 @@ func (s *Server) Members() []*nomad.ServerMember {
 		return p.Members()
 	}
 	return []*nomad.ServerMember{s.Self()}
+}
+
+// onlyOurs returns an error, 409, that names the servers of the region which are not known to be
+// of this project.
+func (s *Server) onlyOurs() error {
+	listed, err := s.raft.Servers()
+	if err != nil {
+		return err
+	}
+	others := otherBuilds(s.cfg.Region, s.Members(), listed)
+	if len(others) == 0 {
+		return nil
+	}
+	return nomad.Errorf(409, "quotas need servers of open-nomad only, and these are not known to be: %s. "+
+		"Upgrade them, or remove them with 'nomad server force-leave -prune' and 'nomad operator raft remove-peer'", strings.Join(others, ", "))
+}
+
+// otherBuilds names the servers of a region that may be of another build: members without the
+// project's tag that have not left, and servers of the Raft configuration that gossip does not show.
+func otherBuilds(region string, members []*nomad.ServerMember, listed []raft.Server) []string {
+	shown, others := map[string]bool{}, []string{}
+	for _, m := range members {
+		if m.Tags["region"] != region || m.Status == gossip.Left {
+			continue
+		}
+		shown[m.Tags["id"]] = true
+		if !m.Ours() {
+			others = append(others, m.Name)
+		}
+	}
+	for _, server := range listed {
+		if !shown[string(server.ID)] {
+			others = append(others, fmt.Sprintf("%s at %s", server.ID, server.Address))
+		}
+	}
+	slices.Sort(others)
+	return others
 }
 
 // Self is this server as members are listed.

@@ -1,0 +1,107 @@
+package server_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/consensus"
+	"github.com/open-nomad/open-nomad/nomad/gossip"
+	"github.com/open-nomad/open-nomad/nomad/server"
+)
+
+// Commands that only this project knows are written while every server of the region is of this
+// project, and with the flag by which others skip them.
+func TestQuotasBesideOtherBuilds(t *testing.T) {
+	dir := t.TempDir()
+	here := startMember(t, "here", func(c *server.Config) { c.BootstrapExpect, c.DataDir = 1, dir })
+	upsert := func(name string) error {
+		return here.Call(within(t), "Quota.Upsert", &nomad.QuotaUpsertRequest{WriteRequest: nomad.WriteRequest{Region: "global"},
+			Quotas: []*nomad.QuotaSpec{{Name: name, Limits: []*nomad.QuotaLimit{{Region: "global", RegionLimit: &nomad.QuotaResources{Allocs: new(1)}}}}}}, nil)
+	}
+	remove := func(name string) error {
+		return here.Call(within(t), "Quota.Delete", &nomad.QuotaDeleteRequest{WriteRequest: nomad.WriteRequest{Region: "global"}, Names: []string{name}}, nil)
+	}
+	refused := func(err error) bool {
+		var coded *nomad.CodedError
+		return errors.As(err, &coded) && coded.Code == 409 && strings.Contains(err.Error(), "upstream.global")
+	}
+	eventually(t, func() bool { return upsert("before") == nil })
+
+	// The tags of compat/wire.md section 13.
+	other, err := gossip.Open(gossip.Config{Name: "upstream.global", Bind: "127.0.0.1:0", Tags: map[string]string{
+		"role": "nomad", "region": "global", "dc": "dc1", "build": "2.0.0", "vsn": "1", "raft_vsn": "3", "id": nomad.NewID(), "rpc_addr": "127.0.0.1", "port": "1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	if _, err := other.Join([]string{here.gossipAddr()}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() bool { return len(here.Members()) == 2 })
+	if err := upsert("beside"); !refused(err) {
+		t.Errorf("Quota.Upsert beside another build = %v, want 409 and its name", err)
+	}
+	if err := remove("before"); !refused(err) {
+		t.Errorf("Quota.Delete beside another build = %v, want 409 and its name", err)
+	}
+	if err := other.Leave(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() bool { return remove("before") == nil })
+
+	here.stop()
+	o, err := consensus.OpenOffline(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer o.Close()
+	quotas := 0
+	err = o.Entries(0, func(l *raft.Log) error {
+		if l.Type != raft.LogCommand {
+			return nil
+		}
+		switch kind := nomad.MessageType(l.Data[0]); {
+		case (kind &^ nomad.IgnoreUnknownTypeFlag).Ours():
+			quotas++
+			if kind&nomad.IgnoreUnknownTypeFlag == 0 {
+				t.Errorf("entry %d of type %d has no ignore flag", l.Index, kind)
+			}
+		case kind&nomad.IgnoreUnknownTypeFlag != 0:
+			t.Errorf("entry %d of type %d has the ignore flag, which upstream's servers do not write", l.Index, kind)
+		}
+		return nil
+	})
+	if err != nil || quotas != 2 {
+		t.Errorf("the log has %d entries about quotas, %v, want 2", quotas, err)
+	}
+}
+
+// Failed members count, and so does a server of the log that gossip does not show. Members that
+// have left do not, nor do other regions.
+func TestOtherBuilds(t *testing.T) {
+	member := func(name, status string, tags ...string) *nomad.ServerMember {
+		m := &nomad.ServerMember{Name: name, Status: status, Tags: map[string]string{"id": name, "region": "global"}}
+		for i := 0; i < len(tags); i += 2 {
+			m.Tags[tags[i]] = tags[i+1]
+		}
+		return m
+	}
+	members := []*nomad.ServerMember{
+		member("a", gossip.Alive, "project", "open-nomad"),
+		member("b", gossip.Failed, "project", "open-nomad"),
+		member("c", gossip.Failed),
+		member("d", gossip.Alive, "project", "another"),
+		member("e", gossip.Left),
+		member("f", gossip.Alive, "region", "eu"),
+	}
+	listed := []raft.Server{{ID: "a", Address: "10.0.0.1:4647"}, {ID: "b", Address: "10.0.0.2:4647"}, {ID: "g", Address: "10.0.0.7:4647"}}
+	got := server.OtherBuilds("global", members, listed)
+	if want := []string{"c", "d", "g at 10.0.0.7:4647"}; !slices.Equal(got, want) {
+		t.Errorf("OtherBuilds() = %q, want %q", got, want)
+	}
+}
