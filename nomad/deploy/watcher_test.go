@@ -94,7 +94,7 @@ func rollout(t *testing.T, deadline time.Duration, fn func(w *world, first *noma
 func (w *world) place() *nomad.Allocation {
 	w.t.Helper()
 	a := w.Alloc(w.t, w.job, w.node, func(a *nomad.Allocation) {
-		a.DeploymentID, a.CreateTime = w.id, time.Now().UnixNano()
+		a.DeploymentID, a.CreateTime, a.ModifyTime = w.id, time.Now().UnixNano(), time.Now().UnixNano()
 	})
 	synctest.Wait()
 	return a
@@ -229,7 +229,7 @@ func TestFailedForGood(t *testing.T) {
 				job := nomad.Copy(w.job)
 				job.TaskGroup("g").ReschedulePolicy = tc.policy
 				a := w.Alloc(t, job, w.node, func(a *nomad.Allocation) {
-					a.DeploymentID, a.CreateTime, a.RescheduleTracker = w.id, time.Now().UnixNano(), &nomad.RescheduleTracker{}
+					a.DeploymentID, a.CreateTime, a.ModifyTime, a.RescheduleTracker = w.id, time.Now().UnixNano(), time.Now().UnixNano(), &nomad.RescheduleTracker{}
 					for range tc.events {
 						a.RescheduleTracker.Events = append(a.RescheduleTracker.Events, &nomad.RescheduleEvent{RescheduleTime: time.Now().UnixNano()})
 					}

@@ -144,13 +144,16 @@ func TestDeployment(t *testing.T) {
 	first := w.snap().Deployment(nil, "d1")
 	w.place(j, in("d1"), "a1", "a2")
 	expect("placed", 2, 0, 0, time.Unix(65, 0))
+	if d := w.snap().Deployment(nil, "d1"); d.ModifyTime != 5e9 {
+		t.Errorf("the deployment was modified at %d, want the time of the allocations", d.ModifyTime)
+	}
 	w.report("a1", "running", health(true, 10))
 	expect("one healthy", 2, 1, 0, time.Unix(70, 0))
 	w.report("a1", "running", health(true, 10))
 	expect("told again", 2, 1, 0, time.Unix(70, 0))
 	w.report("a1", "failed", health(false, 30))
 	expect("sick", 2, 0, 1, time.Unix(70, 0))
-	w.place(j, in("d1"), "a1") // in place, the same deployment: health stays
+	w.place(j, func(a *nomad.Allocation) { in("d1")(a); a.ModifyTime = 90e9 }, "a1") // in place, the same deployment: health stays
 	expect("in place", 2, 0, 1, time.Unix(70, 0))
 	w.ok(w.SetAllocHealth(w.next(), &nomad.ApplyDeploymentAllocHealthRequest{Timestamp: time.Unix(40, 0),
 		DeploymentAllocHealthRequest: nomad.DeploymentAllocHealthRequest{DeploymentID: "d1", HealthyAllocationIDs: []string{"a1", "a2"}}}))

@@ -227,7 +227,7 @@ func (t *txn) countInDeployment(a, old *nomad.Allocation) {
 	if placed {
 		group.PlacedAllocs++
 		placeCanary(&group, a)
-		progress(&group, time.Unix(0, a.CreateTime))
+		startProgress(&group, a)
 	}
 	addHealth(&group, before, -1)
 	addHealth(&group, health(a), 1)
@@ -238,6 +238,9 @@ func (t *txn) countInDeployment(a, old *nomad.Allocation) {
 	updated.TaskGroups = maps.Clone(d.TaskGroups)
 	updated.TaskGroups[a.TaskGroup] = &group
 	updated.ModifyIndex = t.index
+	if a.ModifyTime != 0 {
+		updated.ModifyTime = a.ModifyTime
+	}
 	deployments.put(t, &updated)
 }
 
@@ -259,7 +262,16 @@ func addHealth(g *nomad.DeploymentState, v verdict, by int) {
 	}
 }
 
-// progress moves the time by which the group must progress again.
+// startProgress sets the time by which the group must progress when its first allocation is
+// placed. An allocation that was updated in place counts from the update, not from its creation.
+func startProgress(g *nomad.DeploymentState, a *nomad.Allocation) {
+	if g.ProgressDeadline > 0 && g.RequireProgressBy.IsZero() {
+		g.RequireProgressBy = time.Unix(0, a.ModifyTime).Add(g.ProgressDeadline).UTC()
+	}
+}
+
+// progress moves the time by which the group must progress again after an allocation became
+// healthy.
 func progress(g *nomad.DeploymentState, at time.Time) {
 	if by := at.Add(g.ProgressDeadline); g.ProgressDeadline > 0 && by.After(g.RequireProgressBy) {
 		g.RequireProgressBy = by.UTC()

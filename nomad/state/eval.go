@@ -171,7 +171,7 @@ func (s *Store) Reap(index uint64, req *nomad.EvalReapRequest) (*Changes, error)
 				t.account(nil, a)
 			}
 		}
-		t.setJobStatuses(touched)
+		t.setCollectedStatuses(touched)
 		return nil
 	})
 }

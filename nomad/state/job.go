@@ -87,9 +87,7 @@ func (t *txn) evalOfJob(e *nomad.Evaluation, j *nomad.Job) error {
 	}
 	e.JobModifyIndex = t.index
 	t.upsertEvals(e)
-	if j.Status != nomad.JobStatusPending || e.TerminalStatus() { // else it is pending still
-		t.setJobStatus(j.Namespace, j.ID)
-	}
+	t.setJobStatus(j.Namespace, j.ID)
 	return nil
 }
 
@@ -265,20 +263,26 @@ func (s *Store) SetJobStability(index uint64, req *nomad.JobStabilityRequest) (*
 	})
 }
 
-// setStable writes the mark to the version, and to the job when it is that version.
+// setStable marks a version of a job. The current version is stored as the job is now, with
+// its status, as Nomad 2.0 stores it.
 func (t *txn) setStable(req *nomad.JobStabilityRequest) error {
-	job := keyOf(req.Namespace, req.JobID)
 	v := versionOf(t, nil, req.Namespace, req.JobID, req.JobVersion)
 	if v == nil || v.Stable == req.Stable {
 		return nil
 	}
 	marked := *v
+	j := jobs.get(t, nil, keyOf(req.Namespace, req.JobID))
+	current := j != nil && j.Version == req.JobVersion
+	if current {
+		marked.Status = t.jobStatus(j)
+	}
 	marked.Stable, marked.ModifyIndex = req.Stable, t.index
 	t.putVersion(&marked)
-	if j := jobs.get(t, nil, job); j != nil && j.Version == req.JobVersion {
-		current := *j
-		current.Stable, current.ModifyIndex = req.Stable, t.index
-		jobs.put(t, &current)
+	if current {
+		updated := *j
+		updated.Status, updated.Stable, updated.ModifyIndex = marked.Status, req.Stable, t.index
+		jobs.put(t, &updated)
+		t.countChild(&updated, j)
 	}
 	return nil
 }

@@ -109,7 +109,7 @@ func TestJobStatus(t *testing.T) {
 
 	homeless := w.job("homeless")
 	w.finish()
-	expect("no place", "homeless", "pending")
+	expect("no place, and no evaluation that waits for one", "homeless", "dead")
 	w.place(homeless, nil, "h1", "h2")
 	w.finish()
 	w.report("h1", nomad.AllocClientStatusFailed)
@@ -122,23 +122,58 @@ func TestJobStatus(t *testing.T) {
 	w.ok(w.UpsertEvals(w.next(), &nomad.EvalUpdateRequest{Evals: []*nomad.Evaluation{e}}))
 	expect("blocked", "blocked", "pending")
 
-	w.job("sys", func(j *nomad.Job) { j.Type = nomad.JobTypeSystem })
-	w.finish()
+	sys := w.job("sys", func(j *nomad.Job) { j.Type = nomad.JobTypeSystem })
 	expect("system without a node", "sys", "running")
+	w.finish()
+	if now := w.snap().Job(nil, "default", "sys"); now.ModifyIndex != sys.ModifyIndex {
+		t.Errorf("the evaluation of a system job moved its ModifyIndex from %d to %d", sys.ModifyIndex, now.ModifyIndex)
+	}
 	stop := &nomad.JobDeregisterRequest{JobID: "sys", WriteRequest: nomad.WriteRequest{Namespace: "default"}, Eval: w.eval("sys")}
 	c := w.ok(w.DeregisterJob(w.next(), stop))
 	if fmt.Sprint(c.Removed) != "[default/sys]" {
 		t.Errorf("removed are %v", c.Removed)
 	}
-	expect("stopped, evaluation pending", "sys", "pending")
-	w.finish()
-	expect("stopped", "sys", "dead")
+	expect("stopped, evaluation pending", "sys", "dead")
 	if sys := w.snap().Job(nil, "default", "sys"); !sys.Stop || sys.Version != 1 {
 		t.Errorf("stopped job has version %d, stop %t", sys.Version, sys.Stop)
 	}
 
 	w.job("cron", func(j *nomad.Job) { j.Periodic = &nomad.PeriodicConfig{} })
 	expect("periodic", "cron", "running")
+
+	rolling := w.job("rolling")
+	w.ok(w.ApplyPlanResults(w.next(), &nomad.ApplyPlanResultsRequest{Job: rolling, Deployment: &nomad.Deployment{ID: "d", Namespace: "default",
+		JobID: "rolling", Status: nomad.DeploymentStatusRunning}}))
+	w.finish()
+	expect("active deployment without allocations", "rolling", "running")
+
+	w.ok(w.RegisterJob(w.next(), &nomad.JobRegisterRequest{Job: &nomad.Job{ID: "quiet", Namespace: "default", Type: nomad.JobTypeBatch}}))
+	expect("never evaluated", "quiet", "pending")
+	w.ok(w.Reap(w.next(), &nomad.EvalReapRequest{Evals: []string{w.oneEval("empty")}}))
+	expect("evaluations collected", "empty", "dead")
+}
+
+// A version is kept with the status that its job had then. A version that becomes stable has the
+// status of that moment.
+func TestVersionStatus(t *testing.T) {
+	w := newWorld(t)
+	j := w.job("j")
+	expect := func(when string, version uint64, want string) {
+		t.Helper()
+		if got := w.snap().JobVersion(nil, "default", "j", version).Status; got != want {
+			t.Errorf("%s: version %d is %s, want %s", when, version, got, want)
+		}
+	}
+	expect("registered", 0, "pending")
+	w.place(j, nil, "a1")
+	expect("placed", 0, "pending")
+	w.ok(w.SetJobStability(w.next(), &nomad.JobStabilityRequest{JobID: "j", Stable: true, WriteRequest: nomad.WriteRequest{Namespace: "default"}}))
+	expect("stable", 0, "running")
+	if now, v := w.snap().Job(nil, "default", "j"), w.snap().JobVersion(nil, "default", "j", 0); now.ModifyIndex != w.index || v.ModifyIndex != w.index {
+		t.Errorf("the job was modified at %d, its version at %d, want %d", now.ModifyIndex, v.ModifyIndex, w.index)
+	}
+	w.job("j")
+	expect("registered while an allocation runs", 1, "running")
 }
 
 func TestParentCountsChildren(t *testing.T) {

@@ -8,20 +8,11 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// setJobStatus computes the status of a job anew and stores it when it differs.
+// setJobStatus computes the status of a job and stores the job if the status has changed.
 func (t *txn) setJobStatus(ns, id string) {
-	j := jobs.get(t, nil, keyOf(ns, id))
-	if j == nil {
-		return
+	if j := jobs.get(t, nil, keyOf(ns, id)); j != nil {
+		t.putJobStatus(j, t.jobStatus(j))
 	}
-	status := t.jobStatus(j)
-	if status == j.Status {
-		return
-	}
-	updated := *j
-	updated.Status, updated.ModifyIndex = status, t.index
-	jobs.put(t, &updated)
-	t.countChild(&updated, j)
 }
 
 // setJobStatuses is setJobStatus for several jobs, in a fixed order.
@@ -31,54 +22,75 @@ func (t *txn) setJobStatuses(ids map[nomad.NamespacedID]bool) {
 	}
 }
 
-// jobStatus says what the status of j is, judged by its allocations and
-// evaluations.
-func (t *txn) jobStatus(j *nomad.Job) string {
-	if j.IsPeriodic() || j.IsParameterized() {
-		// Templates have no allocations of their own: they run until told to stop.
+// setCollectedStatuses is setJobStatuses after evaluations of the jobs were deleted: a job
+// without any evaluation left is dead, not new.
+func (t *txn) setCollectedStatuses(ids map[nomad.NamespacedID]bool) {
+	for _, id := range slices.SortedFunc(maps.Keys(ids), compareNamespaced) {
+		if j := jobs.get(t, nil, keyOf(id.Namespace, id.ID)); j != nil {
+			t.putJobStatus(j, t.statusOf(j, nomad.JobStatusDead))
+		}
+	}
+}
+
+// putJobStatus stores the job with the status if that is another one.
+func (t *txn) putJobStatus(j *nomad.Job, status string) {
+	if status == j.Status {
+		return
+	}
+	updated := *j
+	updated.Status, updated.ModifyIndex = status, t.index
+	jobs.put(t, &updated)
+	t.countChild(&updated, j)
+}
+
+// jobStatus returns the status of a job as Nomad 2.0 derives it. Servers of both builds must
+// derive the same, because a change of the status also changes the ModifyIndex of the job.
+//
+//	system, periodic or parameterized      running until stopped, then dead
+//	active deployment                      running
+//	allocation that is not terminal        running
+//	evaluation that is not terminal        pending
+//	stopped, or with terminal evaluations  dead
+//	otherwise                              pending
+func (t *txn) jobStatus(j *nomad.Job) string { return t.statusOf(j, nomad.JobStatusPending) }
+
+// statusOf is jobStatus with another status for a job that has no evaluations.
+func (t *txn) statusOf(j *nomad.Job, unevaluated string) string {
+	if j.Type == nomad.JobTypeSystem || j.IsPeriodic() || j.IsParameterized() {
 		if j.Stop {
 			return nomad.JobStatusDead
 		}
 		return nomad.JobStatusRunning
 	}
-	k := keyOf(j.Namespace, j.ID)
-	for a := range allocs.by(t, nil, "job", k) {
-		if !a.TerminalStatus() {
-			return nomad.JobStatusRunning
-		}
+	if t.runs(j) {
+		return nomad.JobStatusRunning
 	}
-	if j.JobModifyIndex == t.index && !j.Stop && j.Type != nomad.JobTypeSystem {
-		return nomad.JobStatusPending // registered by this very entry, whatever its evaluations are
-	}
-	for _, e := range evalsOf(t, nil, j.Namespace, j.ID) {
+	all := evalsOf(t, nil, j.Namespace, j.ID)
+	for _, e := range all {
 		if !e.TerminalStatus() {
 			return nomad.JobStatusPending
 		}
 	}
-	switch {
-	case j.Stop:
+	if j.Stop || len(all) > 0 {
 		return nomad.JobStatusDead
-	case j.Type == nomad.JobTypeSystem:
-		return nomad.JobStatusRunning // it waits for nodes that are still to come
-	case j.Type == nomad.JobTypeService && t.lacks(j, k):
-		return nomad.JobStatusPending // it waits for a place, or for another try
 	}
-	return nomad.JobStatusDead
+	return unevaluated
 }
 
-// lacks says whether a service has fewer allocations than it asks for, those that
-// failed for good counted in: a service without a place is not over.
-func (t *txn) lacks(j *nomad.Job, k key) bool {
-	missing := 0
-	for _, tg := range j.TaskGroups {
-		missing += tg.Count
-	}
-	for a := range allocs.by(t, nil, "job", k) {
-		if a.ClientStatus == nomad.AllocClientStatusFailed && !a.ServerTerminalStatus() && a.NextAllocation == "" {
-			missing--
+// runs reports whether a job has an active deployment or an allocation that is not terminal.
+func (t *txn) runs(j *nomad.Job) bool {
+	k := keyOf(j.Namespace, j.ID)
+	for d := range deployments.by(t, nil, "job", k) {
+		if d.Active() {
+			return true
 		}
 	}
-	return missing > 0
+	for a := range allocs.by(t, nil, "job", k) {
+		if !a.TerminalStatus() {
+			return true
+		}
+	}
+	return false
 }
 
 // compareNamespaced orders by namespace, then ID.

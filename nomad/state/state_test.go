@@ -65,6 +65,16 @@ func (w *world) eval(job string) *nomad.Evaluation {
 	return &nomad.Evaluation{ID: fmt.Sprintf("eval-%s-%d", job, w.index), Namespace: "default", JobID: job, Status: nomad.EvalStatusPending}
 }
 
+// oneEval returns the ID of an evaluation of the job.
+func (w *world) oneEval(job string) string {
+	w.t.Helper()
+	for e := range w.snap().EvalsByJob(nil, "default", job) {
+		return e.ID
+	}
+	w.t.Fatalf("job %s has no evaluation", job)
+	return ""
+}
+
 // place commits a plan with pending allocations of the job, as they come out of
 // the plan applier: without their job.
 func (w *world) place(j *nomad.Job, edit func(*nomad.Allocation), ids ...string) *state.Changes {
@@ -72,7 +82,7 @@ func (w *world) place(j *nomad.Job, edit func(*nomad.Allocation), ids ...string)
 	req := &nomad.ApplyPlanResultsRequest{Job: j}
 	for _, id := range ids {
 		a := &nomad.Allocation{ID: id, Namespace: j.Namespace, JobID: j.ID, TaskGroup: "g", NodeID: "n1", EvalID: "e",
-			DesiredStatus: nomad.AllocDesiredStatusRun, ClientStatus: nomad.AllocClientStatusPending, CreateTime: 5e9}
+			DesiredStatus: nomad.AllocDesiredStatusRun, ClientStatus: nomad.AllocClientStatusPending, CreateTime: 4e9, ModifyTime: 5e9}
 		if edit != nil {
 			edit(a)
 		}
