@@ -1,67 +1,74 @@
 package nomad
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
-// feature is something that a job may ask for and this version does not do.
+// feature is a part of a job that this version does not support. Two rows may share a
+// name: a service block, for example, may be in a group or in a task.
 type feature[T any] struct {
-	name string
+	name string // as AbsentFeatures returns it
+	text string // as refusals begin
 	used func(T) bool
 }
 
-// absent is what is said of each.
+// absent is the refusal of a feature.
 const absent = "%s not supported by this version: remove what asks for it"
 
-// What jobs, groups and tasks ask for that later versions will do. A job that
-// asks for one of these is refused by its name, never run without it.
+// The features of jobs, groups, networks and tasks that this version lacks; those of volumes
+// are in job_validate_volume.go. Registration refuses a job that uses one. A job that a
+// server of another build stored may use them: see AbsentFeatures.
 var (
 	absentForJobs = []feature[*Job]{
-		{"periodic blocks are", func(j *Job) bool { return j.Periodic != nil }},
-		{"multiregion blocks are", func(j *Job) bool { return j.Multiregion != nil }},
-		{"Consul namespaces are", func(j *Job) bool { return j.ConsulNamespace != "" }},
-		{"Vault namespaces are", func(j *Job) bool { return j.VaultNamespace != "" }},
+		{"periodic", "periodic blocks are", func(j *Job) bool { return j.Periodic != nil }},
+		{"multiregion", "multiregion blocks are", func(j *Job) bool { return j.Multiregion != nil }},
+		{"consul namespace", "Consul namespaces are", func(j *Job) bool { return j.ConsulNamespace != "" }},
+		{"vault namespace", "Vault namespaces are", func(j *Job) bool { return j.VaultNamespace != "" }},
 	}
 	absentForGroups = []feature[*TaskGroup]{
-		{"service blocks are", func(tg *TaskGroup) bool { return len(tg.Services) > 0 }},
-		{"scaling blocks are", func(tg *TaskGroup) bool { return tg.Scaling != nil }},
-		{"consul blocks are", func(tg *TaskGroup) bool { return tg.Consul != nil }},
-		{"disconnect blocks are", func(tg *TaskGroup) bool { return tg.Disconnect != nil }},
-		{"stop_after_client_disconnect is", func(tg *TaskGroup) bool { return tg.StopAfterClientDisconnect != nil }},
-		{"max_client_disconnect is", func(tg *TaskGroup) bool { return tg.MaxClientDisconnect != nil }},
-		{"prevent_reschedule_on_lost is", func(tg *TaskGroup) bool { return tg.PreventRescheduleOnLost }},
-		{"max_run_duration is", func(tg *TaskGroup) bool { return tg.MaxRunDuration != nil }},
-		{"sticky in ephemeral_disk is", func(tg *TaskGroup) bool { return tg.EphemeralDisk != nil && tg.EphemeralDisk.Sticky }},
-		{"migrate in ephemeral_disk is", func(tg *TaskGroup) bool { return tg.EphemeralDisk != nil && tg.EphemeralDisk.Migrate }},
-		{"canary in update is", func(tg *TaskGroup) bool { return tg.Update != nil && tg.Update.Canary != 0 }},
-		{"auto_revert in update is", func(tg *TaskGroup) bool { return tg.Update != nil && tg.Update.AutoRevert }},
-		{"auto_promote in update is", func(tg *TaskGroup) bool { return tg.Update != nil && tg.Update.AutoPromote }},
-		{"health_check = \"manual\" in update is", func(tg *TaskGroup) bool {
+		{"service", "service blocks are", func(tg *TaskGroup) bool { return len(tg.Services) > 0 }},
+		{"scaling", "scaling blocks are", func(tg *TaskGroup) bool { return tg.Scaling != nil }},
+		{"consul", "consul blocks are", func(tg *TaskGroup) bool { return tg.Consul != nil }},
+		{"disconnect", "disconnect blocks are", func(tg *TaskGroup) bool { return tg.Disconnect != nil }},
+		{"stop_after_client_disconnect", "stop_after_client_disconnect is", func(tg *TaskGroup) bool { return tg.StopAfterClientDisconnect != nil }},
+		{"max_client_disconnect", "max_client_disconnect is", func(tg *TaskGroup) bool { return tg.MaxClientDisconnect != nil }},
+		{"prevent_reschedule_on_lost", "prevent_reschedule_on_lost is", func(tg *TaskGroup) bool { return tg.PreventRescheduleOnLost }},
+		{"max_run_duration", "max_run_duration is", func(tg *TaskGroup) bool { return tg.MaxRunDuration != nil }},
+		{"ephemeral_disk sticky", "sticky in ephemeral_disk is", func(tg *TaskGroup) bool { return tg.EphemeralDisk != nil && tg.EphemeralDisk.Sticky }},
+		{"ephemeral_disk migrate", "migrate in ephemeral_disk is", func(tg *TaskGroup) bool { return tg.EphemeralDisk != nil && tg.EphemeralDisk.Migrate }},
+		{"update canary", "canary in update is", func(tg *TaskGroup) bool { return tg.Update != nil && tg.Update.Canary != 0 }},
+		{"update auto_revert", "auto_revert in update is", func(tg *TaskGroup) bool { return tg.Update != nil && tg.Update.AutoRevert }},
+		{"update auto_promote", "auto_promote in update is", func(tg *TaskGroup) bool { return tg.Update != nil && tg.Update.AutoPromote }},
+		{"update health_check manual", "health_check = \"manual\" in update is", func(tg *TaskGroup) bool {
 			return tg.Update != nil && tg.Update.HealthCheck == UpdateStrategyHealthCheck_Manual
 		}},
 	}
 	absentForNetworks = []feature[*NetworkResource]{
-		{"network modes other than \"host\" and \"none\" (bridge, cni/...) are", func(n *NetworkResource) bool {
+		{"network mode", "network modes other than \"host\" and \"none\" (bridge, cni/...) are", func(n *NetworkResource) bool {
 			return n.Mode == NetworkModeBridge || strings.HasPrefix(n.Mode, "cni/")
 		}},
-		{"cni blocks in network are", func(n *NetworkResource) bool { return n.CNI != nil }},
-		{"hostname in network is", func(n *NetworkResource) bool { return n.Hostname != "" }},
+		{"network cni", "cni blocks in network are", func(n *NetworkResource) bool { return n.CNI != nil }},
+		{"network hostname", "hostname in network is", func(n *NetworkResource) bool { return n.Hostname != "" }},
 	}
 	absentForTasks = []feature[*Task]{
-		{"service blocks are", func(t *Task) bool { return len(t.Services) > 0 }},
-		{"template blocks are", func(t *Task) bool { return len(t.Templates) > 0 }},
-		{"artifact blocks are", func(t *Task) bool { return len(t.Artifacts) > 0 }},
-		{"vault blocks are", func(t *Task) bool { return t.Vault != nil }},
-		{"consul blocks are", func(t *Task) bool { return t.Consul != nil }},
-		{"csi_plugin blocks are", func(t *Task) bool { return t.CSIPluginConfig != nil }},
-		{"scaling blocks are", func(t *Task) bool { return len(t.ScalingPolicies) > 0 }},
-		{"secret blocks are", func(t *Task) bool { return len(t.Secrets) > 0 }},
-		{"action blocks are", func(t *Task) bool { return len(t.Actions) > 0 }},
-		{"schedule blocks are", func(t *Task) bool { return t.Schedule != nil }},
-		{"the kinds of tasks that Consul Connect makes are", func(t *Task) bool { return t.Kind != "" }},
-		{"device blocks in resources are", func(t *Task) bool { return t.Resources != nil && len(t.Resources.Devices) > 0 }},
-		{"numa blocks in resources (other than affinity = \"none\") are", usesNUMA},
+		{"service", "service blocks are", func(t *Task) bool { return len(t.Services) > 0 }},
+		{"template", "template blocks are", func(t *Task) bool { return len(t.Templates) > 0 }},
+		{"artifact", "artifact blocks are", func(t *Task) bool { return len(t.Artifacts) > 0 }},
+		{"vault", "vault blocks are", func(t *Task) bool { return t.Vault != nil }},
+		{"consul", "consul blocks are", func(t *Task) bool { return t.Consul != nil }},
+		{"csi_plugin", "csi_plugin blocks are", func(t *Task) bool { return t.CSIPluginConfig != nil }},
+		{"scaling", "scaling blocks are", func(t *Task) bool { return len(t.ScalingPolicies) > 0 }},
+		{"secret", "secret blocks are", func(t *Task) bool { return len(t.Secrets) > 0 }},
+		{"action", "action blocks are", func(t *Task) bool { return len(t.Actions) > 0 }},
+		{"schedule", "schedule blocks are", func(t *Task) bool { return t.Schedule != nil }},
+		{"connect", "the kinds of tasks that Consul Connect makes are", func(t *Task) bool { return t.Kind != "" }},
+		{"device", "device blocks in resources are", func(t *Task) bool { return t.Resources != nil && len(t.Resources.Devices) > 0 }},
+		{"numa", "numa blocks in resources (other than affinity = \"none\") are", usesNUMA},
 	}
 )
 
+// usesNUMA reports whether the task asks for more than affinity "none".
 func usesNUMA(t *Task) bool {
 	if t.Resources == nil || t.Resources.NUMA == nil {
 		return false
@@ -74,7 +81,65 @@ func usesNUMA(t *Task) bool {
 func refuseAbsent[T any](f *faults, list []feature[T], v T) {
 	for _, ft := range list {
 		if ft.used(v) {
-			f.add(absent, ft.name)
+			f.add(absent, ft.text)
 		}
 	}
+}
+
+// AbsentFeatures returns the names of the features that the job uses and this version does
+// not support, sorted and without duplicates.
+func (j *Job) AbsentFeatures() []string {
+	names := usedOf(absentForJobs, j, nil)
+	for _, tg := range j.TaskGroups {
+		if tg == nil {
+			continue // only in a job that was stored without validation
+		}
+		names = usedOf(absentForGroups, tg, names)
+		for _, n := range tg.Networks {
+			names = usedOf(absentForNetworks, n, names)
+		}
+		for _, v := range tg.Volumes {
+			names = usedOf(absentForVolumes, v, names)
+		}
+		for _, t := range tg.Tasks {
+			names = usedOf(absentForTasks, t, names)
+			if t == nil {
+				continue
+			}
+			for _, m := range t.VolumeMounts {
+				names = usedOf(absentForVolumeMounts, m, names)
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// usedOf appends the names of the features that v uses.
+func usedOf[T any](list []feature[*T], v *T, names []string) []string {
+	if v == nil {
+		return names
+	}
+	for _, ft := range list {
+		if ft.used(v) {
+			names = append(names, ft.name)
+		}
+	}
+	return names
+}
+
+// AllAbsentFeatures returns every name that AbsentFeatures may return, sorted.
+func AllAbsentFeatures() []string {
+	names := slices.Concat(namesOf(absentForJobs), namesOf(absentForGroups), namesOf(absentForNetworks),
+		namesOf(absentForVolumes), namesOf(absentForVolumeMounts), namesOf(absentForTasks))
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+func namesOf[T any](list []feature[T]) []string {
+	names := make([]string, len(list))
+	for i, ft := range list {
+		names[i] = ft.name
+	}
+	return names
 }

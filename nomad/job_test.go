@@ -2,6 +2,7 @@ package nomad_test
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -225,6 +226,9 @@ func TestAbsentFeatures(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), "not supported by this version") || !strings.Contains(err.Error(), name) {
 				t.Errorf("Validate() = %v, want it to refuse %s", err, name)
 			}
+			if got := j.AbsentFeatures(); len(got) != 1 || !slices.Contains(nomad.AllAbsentFeatures(), got[0]) {
+				t.Errorf("AbsentFeatures() = %q, want one of %q", got, nomad.AllAbsentFeatures())
+			}
 		})
 	}
 	j := sample("service")
@@ -232,6 +236,9 @@ func TestAbsentFeatures(t *testing.T) {
 	j.Canonicalize()
 	if err := j.Validate(); err != nil {
 		t.Errorf("numa affinity none: %v", err)
+	}
+	if got := j.AbsentFeatures(); got != nil {
+		t.Errorf("AbsentFeatures() of a job without any = %q", got)
 	}
 }
 

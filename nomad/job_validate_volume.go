@@ -8,20 +8,20 @@ import (
 	"strings"
 )
 
-// What volumes may ask for that later versions will do.
+// The features of volumes and of their mounts that this version lacks: see feature.go.
 var absentForVolumes = []feature[*VolumeRequest]{
-	{"volumes of type \"csi\" are", func(v *VolumeRequest) bool { return v.Type == VolumeTypeCSI }},
-	{"sticky volumes (dynamic host volumes) are", func(v *VolumeRequest) bool { return v.Sticky }},
-	{"mount_options in volume (CSI volumes have them) are", func(v *VolumeRequest) bool { return v.MountOptions != nil }},
-	{"attachment_mode = \"block-device\" in volume is", func(v *VolumeRequest) bool { return v.AttachmentMode == VolumeAttachBlockDevice }},
-	{"access_mode = \"single-node-single-writer\" in volume (nothing counts the writers of a host volume) is", func(v *VolumeRequest) bool { return v.AccessMode == VolumeSingleNodeSingleWriter }},
+	{"volume csi", "volumes of type \"csi\" are", func(v *VolumeRequest) bool { return v.Type == VolumeTypeCSI }},
+	{"volume sticky", "sticky volumes (dynamic host volumes) are", func(v *VolumeRequest) bool { return v.Sticky }},
+	{"volume mount_options", "mount_options in volume (CSI volumes have them) are", func(v *VolumeRequest) bool { return v.MountOptions != nil }},
+	{"volume attachment_mode", "attachment_mode = \"block-device\" in volume is", func(v *VolumeRequest) bool { return v.AttachmentMode == VolumeAttachBlockDevice }},
+	{"volume access_mode", "access_mode = \"single-node-single-writer\" in volume (nothing counts the writers of a host volume) is", func(v *VolumeRequest) bool { return v.AccessMode == VolumeSingleNodeSingleWriter }},
 }
 
 var absentForVolumeMounts = []feature[*VolumeMount]{
-	{"propagation_mode other than \"private\" in volume_mount is", func(m *VolumeMount) bool {
+	{"volume_mount propagation_mode", "propagation_mode other than \"private\" in volume_mount is", func(m *VolumeMount) bool {
 		return m.PropagationMode == VolumeMountHostToTask || m.PropagationMode == VolumeMountBidirectional
 	}},
-	{"selinux_label in volume_mount is", func(m *VolumeMount) bool { return m.SELinuxLabel != "" }},
+	{"volume_mount selinux_label", "selinux_label in volume_mount is", func(m *VolumeMount) bool { return m.SELinuxLabel != "" }},
 }
 
 func (tg *TaskGroup) validateVolumes(f *faults, j *Job) {

@@ -21,6 +21,18 @@ var foreign = &table[foreignRow]{
 	id:   func(r *foreignRow) key { return key{r.kind}.number(r.seq) },
 }
 
+// Foreign counts the records that are kept as they came, by the name of their record type.
+func (s *Snapshot) Foreign() map[string]int {
+	names, counts := map[byte]string{}, map[string]int{}
+	for _, rec := range Tables() {
+		names[rec.Type] = rec.Name
+	}
+	for r := range foreign.all(s.tx, nil) {
+		counts[names[r.kind]]++
+	}
+	return counts
+}
+
 // foreignRecord is a record type whose rows are kept as they are.
 func foreignRecord(kind byte, name string) Record {
 	return Record{Type: kind, Name: name,

@@ -49,6 +49,9 @@ func (s *Snapshot) JobVersions(ws memdb.WatchSet, ns, id string) []*nomad.Job {
 	return versionsOf(s.tx, ws, ns, id)
 }
 
+// AllJobVersions returns the kept versions of every job, by namespace, ID and number.
+func (s *Snapshot) AllJobVersions() iter.Seq[*nomad.Job] { return allVersions(s.tx) }
+
 // JobSubmission returns the source of a version of a job, nil when it is not kept.
 func (s *Snapshot) JobSubmission(ws memdb.WatchSet, ns, id string, v uint64) *nomad.JobSubmission {
 	return jobSubmissions.get(s.tx, ws, keyOf(ns, id).number(v))

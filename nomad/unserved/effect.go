@@ -1,0 +1,115 @@
+package unserved
+
+import (
+	"fmt"
+	"strings"
+)
+
+// sentence is the effect of a feature for one user of it, and for several with %d for their
+// number.
+type sentence struct{ one, many string }
+
+func (s sentence) of(n int) string {
+	if n == 1 {
+		return s.one
+	}
+	return fmt.Sprintf(s.many, n)
+}
+
+// ofJobs makes a sentence in which only the number of jobs changes.
+func ofJobs(format string) sentence {
+	return sentence{strings.ReplaceAll(format, "{jobs}", "1 job"), strings.ReplaceAll(format, "{jobs}", "%d jobs")}
+}
+
+// effects are the sentences of the features of jobs. Each says what servers and clients of
+// this version do with a stored job that uses the feature.
+var effects = map[string]sentence{
+	"periodic":         {"1 periodic job will not be launched", "%d periodic jobs will not be launched"},
+	"multiregion":      ofJobs("multiregion blocks of {jobs} have no effect: each region runs its part on its own"),
+	"consul namespace": ofJobs("Consul namespaces of {jobs} have no effect here"),
+	"vault namespace":  ofJobs("Vault namespaces of {jobs} have no effect here"),
+
+	"service":                      ofJobs("services of {jobs} will not be registered or checked by clients of this version"),
+	"scaling":                      ofJobs("scaling policies of {jobs} will not be offered to autoscalers"),
+	"consul":                       ofJobs("consul blocks of {jobs} have no effect here"),
+	"disconnect":                   ofJobs("disconnect blocks of {jobs} have no effect here: lost allocations are replaced at once"),
+	"stop_after_client_disconnect": ofJobs("stop_after_client_disconnect of {jobs} has no effect on clients of this version"),
+	"max_client_disconnect":        ofJobs("max_client_disconnect of {jobs} has no effect here: lost allocations are replaced at once"),
+	"prevent_reschedule_on_lost":   ofJobs("prevent_reschedule_on_lost of {jobs} is followed in part: lost allocations of services and batch jobs stay, but are not marked as unknown"),
+	"max_run_duration":             ofJobs("max_run_duration of {jobs} has no effect here: no allocation is stopped for it"),
+	"ephemeral_disk sticky":        ofJobs("data of sticky disks of {jobs} will not be kept for the next allocation by clients of this version"),
+	"ephemeral_disk migrate":       ofJobs("data of disks of {jobs} will not be migrated by clients of this version"),
+	"update canary":                ofJobs("canaries of {jobs} will not be placed: updates replace allocations without waiting for promotion"),
+	"update auto_revert":           ofJobs("failed deployments of {jobs} will not be reverted"),
+	"update auto_promote":          ofJobs("auto_promote of {jobs} has no effect here: canaries are neither placed nor promoted"),
+	"update health_check manual":   ofJobs("deployments of {jobs} will not succeed: their health_check is \"manual\", and health cannot be set by hand here"),
+
+	"network mode":     ofJobs("allocations of {jobs} with bridge or CNI networks will not be placed on clients of this version"),
+	"network cni":      ofJobs("cni blocks of networks of {jobs} have no effect on clients of this version"),
+	"network hostname": ofJobs("hostnames in networks of {jobs} have no effect on clients of this version"),
+
+	"volume csi":                    ofJobs("new allocations of {jobs} with CSI volumes will not be placed"),
+	"volume sticky":                 ofJobs("sticky volumes of {jobs} are matched by name only: the next allocation may get another volume"),
+	"volume mount_options":          ofJobs("mount options of volumes of {jobs} have no effect here"),
+	"volume attachment_mode":        ofJobs("attachment_mode \"block-device\" of volumes of {jobs} has no effect here"),
+	"volume access_mode":            ofJobs("writers of single-writer volumes of {jobs} are not counted: several may write"),
+	"volume_mount propagation_mode": failing("propagation_mode in volume_mount"),
+	"volume_mount selinux_label":    failing("selinux_label in volume_mount"),
+	"device":                        ofJobs("new allocations of {jobs} with device blocks will not be placed"),
+	"numa":                          ofJobs("numa blocks of {jobs} are followed only in the choice of reserved cores"),
+	"action":                        ofJobs("actions of {jobs} cannot be run here"),
+	"connect":                       ofJobs("tasks of Consul Connect in {jobs} get no mesh configuration from clients of this version"),
+	"artifact":                      failing("artifact blocks"),
+	"csi_plugin":                    failing("csi_plugin blocks"),
+	"schedule":                      failing("schedule blocks"),
+	"secret":                        failing("secret blocks"),
+	"template":                      failing("template blocks"),
+	"vault":                         failing("vault blocks"),
+	VersionTag:                      ofJobs("version tags of {jobs} are kept: they cannot be added, removed or compared with here"),
+}
+
+// failing is the sentence of a part of tasks that clients refuse.
+func failing(part string) sentence {
+	return ofJobs("tasks with " + part + " in {jobs} will not start on clients of this version")
+}
+
+// effectOnJobs returns the sentence of a feature that n jobs use.
+func effectOnJobs(name string, n int) string {
+	if s, ok := effects[name]; ok {
+		return s.of(n)
+	}
+	return sentence{"1 job uses " + name + ", which this version does not support",
+		"%d jobs use " + name + ", which this version does not support"}.of(n)
+}
+
+// record is the feature of a type of records.
+type record struct {
+	name   string
+	effect sentence
+}
+
+// records are the features of the record types that state keeps as they came.
+var records = map[string]record{
+	"PeriodicLaunch":      kept("periodic launch", "periodic launches", "used or updated"),
+	"ScalingPolicy":       kept("scaling policy", "scaling policies", "shown, updated or removed"),
+	"ScalingEvents":       kept("scaling event record", "scaling event records", "shown, updated or removed"),
+	"CSIPlugin":           kept("csi plugin", "csi plugins", "shown, updated or removed"),
+	"CSIVolume":           kept("csi volume", "csi volumes", "shown, claimed, updated or removed"),
+	"ServiceRegistration": kept("service registration", "service registrations", "shown, updated or removed"),
+	"HostVolume":          kept("dynamic host volume", "dynamic host volumes", "shown, updated or removed"),
+}
+
+// kept is the feature of records with which nothing is done.
+func kept(one, many, not string) record {
+	shown := strings.NewReplacer("csi", "CSI")
+	return record{many, sentence{"1 " + shown.Replace(one) + " is kept as it is: it is not " + not + " here",
+		"%d " + shown.Replace(many) + " are kept as they are: they are not " + not + " here"}}
+}
+
+// recordOf returns the feature of a type of records.
+func recordOf(kind string) record {
+	if r, ok := records[kind]; ok {
+		return r
+	}
+	return kept("record of type "+kind, "records of type "+kind, "used")
+}

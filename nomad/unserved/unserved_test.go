@@ -1,0 +1,142 @@
+package unserved
+
+import (
+	"log/slog"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/go-msgpack/v2/codec"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// Every feature that validation refuses has a sentence of its own, and no sentence is left over.
+func TestSentenceOfEachFeature(t *testing.T) {
+	want := append(nomad.AllAbsentFeatures(), VersionTag)
+	slices.Sort(want)
+	if got := slices.Sorted(maps.Keys(effects)); !slices.Equal(got, want) {
+		t.Errorf("features with a sentence:\n%q, want\n%q", got, want)
+	}
+	seen := map[string]string{}
+	for name, s := range effects {
+		for n, count := range map[int]string{1: "1 ", 3: "3 "} {
+			got := s.of(n)
+			if !strings.Contains(got, count) || strings.Contains(got, "{") || strings.Contains(got, "%") || strings.HasSuffix(got, ".") {
+				t.Errorf("sentence of %q for %d: %q", name, n, got)
+			}
+			if strings.Contains(got, "1 jobs") || strings.Contains(got, "3 job ") {
+				t.Errorf("sentence of %q for %d has the wrong number: %q", name, n, got)
+			}
+			if other := seen[got]; other != "" {
+				t.Errorf("%q and %q have the same sentence", name, other)
+			}
+			seen[got] = name
+		}
+	}
+}
+
+// Every type of record that state keeps as it came has a sentence of its own.
+func TestSentenceOfEachRecord(t *testing.T) {
+	restore := state.NewRestore(slog.New(slog.DiscardHandler))
+	for _, r := range state.Tables() {
+		if r.Row() == nil && r.Name != "EventSink" { // which no snapshot may have
+			add(t, restore, r.Name, map[string]any{"KeyID": "x"})
+		}
+	}
+	want := slices.Sorted(maps.Keys(restore.Finish().Snapshot().Foreign()))
+	if got := slices.Sorted(maps.Keys(records)); !slices.Equal(got, want) {
+		t.Errorf("record types with a sentence: %q, want %q", got, want)
+	}
+}
+
+func TestSentences(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		n    int
+		want string
+	}{
+		{"periodic", 1, "1 periodic job will not be launched"},
+		{"periodic", 3, "3 periodic jobs will not be launched"},
+		{"service", 4, "services of 4 jobs will not be registered or checked by clients of this version"},
+		{"template", 1, "tasks with template blocks in 1 job will not start on clients of this version"},
+		{"later", 1, "1 job uses later, which this version does not support"},
+		{"later", 2, "2 jobs use later, which this version does not support"},
+	} {
+		if got := effectOnJobs(c.name, c.n); got != c.want {
+			t.Errorf("effectOnJobs(%q, %d) = %q, want %q", c.name, c.n, got, c.want)
+		}
+	}
+	for kind, want := range map[string][2]string{
+		"ServiceRegistration": {"1 service registration is kept as it is: it is not shown, updated or removed here", "12 service registrations are kept as they are: they are not shown, updated or removed here"},
+		"CSIVolume":           {"1 CSI volume is kept as it is: it is not shown, claimed, updated or removed here", "12 CSI volumes are kept as they are: they are not shown, claimed, updated or removed here"},
+	} {
+		r := recordOf(kind)
+		if got := [2]string{r.effect.of(1), r.effect.of(12)}; got != want {
+			t.Errorf("sentences of %s = %q, want %q", kind, got, want)
+		}
+	}
+}
+
+// Jobs that are stopped or dead are left out, and those that use a feature twice count once.
+func TestList(t *testing.T) {
+	restore := state.NewRestore(slog.New(slog.DiscardHandler))
+	periodic := &nomad.PeriodicConfig{Enabled: true, Spec: "* * * * *"}
+	service := []*nomad.Service{{Name: "web", Provider: "nomad"}}
+	add(t, restore, "Job",
+		&nomad.Job{ID: "b", Namespace: "default", Status: "running", Periodic: periodic},
+		&nomad.Job{ID: "a", Namespace: "other", Status: "pending", Periodic: periodic, Version: 2},
+		&nomad.Job{ID: "c", Namespace: "default", Status: "running", Stop: true, Periodic: periodic},
+		&nomad.Job{ID: "d", Namespace: "default", Status: "dead", Periodic: periodic},
+		&nomad.Job{ID: "web", Namespace: "default", Status: "running", TaskGroups: []*nomad.TaskGroup{nil, {Name: "g", Services: service,
+			Volumes: map[string]*nomad.VolumeRequest{"x": nil, "v": {Type: "csi"}}, Tasks: []*nomad.Task{nil, {Name: "t", Services: service}}}}},
+		&nomad.Job{ID: "plain", Namespace: "default", Status: "running", TaskGroups: []*nomad.TaskGroup{{Name: "g", Tasks: []*nomad.Task{{Name: "t"}}}}})
+	tagged := &nomad.JobVersionTag{Name: "good"}
+	add(t, restore, "JobVersion",
+		&nomad.Job{ID: "a", Namespace: "other", Version: 0, VersionTag: tagged},
+		&nomad.Job{ID: "a", Namespace: "other", Version: 1, VersionTag: &nomad.JobVersionTag{Name: "better"}},
+		&nomad.Job{ID: "c", Namespace: "default", VersionTag: tagged},
+		&nomad.Job{ID: "gone", Namespace: "default", VersionTag: tagged})
+	add(t, restore, "ServiceRegistration", map[string]any{"ID": "1"}, map[string]any{"ID": "2"})
+	add(t, restore, "HostVolume", map[string]any{"ID": "3"})
+	got := List(restore.Finish().Snapshot())
+	want := []Feature{
+		{"dynamic host volumes", 1, "1 dynamic host volume is kept as it is: it is not shown, updated or removed here", nil},
+		{"periodic", 2, "2 periodic jobs will not be launched", []string{"default/b", "other/a"}},
+		{"service", 1, "services of 1 job will not be registered or checked by clients of this version", []string{"default/web"}},
+		{"service registrations", 2, "2 service registrations are kept as they are: they are not shown, updated or removed here", nil},
+		{"version tag", 1, "version tags of 1 job are kept: they cannot be added, removed or compared with here", []string{"other/a"}},
+		{"volume csi", 1, "new allocations of 1 job with CSI volumes will not be placed", []string{"default/web"}},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("List() =\n%+v, want\n%+v", got, want)
+	}
+	if got := List(state.New(slog.New(slog.DiscardHandler)).Snapshot()); got != nil {
+		t.Errorf("List() of a new state = %+v, want nil", got)
+	}
+}
+
+// add restores rows as a snapshot has them.
+func add(t *testing.T, to *state.Restore, name string, rows ...any) {
+	t.Helper()
+	i := slices.IndexFunc(state.Tables(), func(r state.Record) bool { return r.Name == name })
+	for _, row := range rows {
+		body, err := nomad.Encode(row)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = state.Tables()[i].Read(to, func(v any) error {
+			if raw, ok := v.(*codec.Raw); ok {
+				*raw = body
+				return nil
+			}
+			return nomad.Decode(body, v)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
