@@ -65,6 +65,9 @@ type OperatorHealthReply struct {
 	OptimisticFailureTolerance int                      `json:",omitempty"`
 	// Warnings are what an operator should change. Upstream servers send none.
 	Warnings []string `json:",omitempty"`
+	// Unserved are sentences about the stored features that the leader's version does not
+	// serve, such as "3 periodic jobs will not be launched". Upstream servers send none.
+	Unserved []string `json:",omitempty"`
 }
 
 // ServerHealth is how one server is. In JSON LastContact is text such as "20ms".

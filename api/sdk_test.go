@@ -13,6 +13,18 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 )
 
+// The official SDK reads a reply with the fields that upstream servers do not send.
+func TestOfficialHealthReply(t *testing.T) {
+	raw, err := json.Marshal(&api.OperatorHealthReply{Healthy: true, FailureTolerance: 1, Warnings: []string{"w"}, Unserved: []string{"u"}})
+	if err != nil || !strings.Contains(string(raw), `"Unserved":["u"]`) {
+		t.Fatalf("Marshal() = %s, %v", raw, err)
+	}
+	var got official.OperatorHealthReply
+	if err := json.Unmarshal(raw, &got); err != nil || !got.Healthy || got.FailureTolerance != 1 {
+		t.Errorf("the official SDK reads %+v, %v", got, err)
+	}
+}
+
 // What the official SDK writes we read and write back without loss.
 func TestOfficialTypes(t *testing.T) {
 	for _, pair := range []struct{ theirs, ours any }{

@@ -104,6 +104,8 @@ type OperatorHealthReply struct {
 	OptimisticFailureTolerance int
 	// Warnings are what an operator should change (ours).
 	Warnings []string `codec:",omitempty"`
+	// Unserved are sentences about the stored features that this version does not serve (ours).
+	Unserved []string `codec:",omitempty"`
 }
 
 // ServerHealth is how one server is. LastContact is negative when it never heard

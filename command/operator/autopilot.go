@@ -179,4 +179,7 @@ func showHealth(e *term.Env, h *api.OperatorHealthReply) {
 			s.LastTerm, s.LastIndex, s.StableSince.Format(time.RFC3339)))
 	}
 	e.Println(term.Table(rows))
+	if len(h.Unserved) > 0 {
+		e.Println("\n" + e.Bold("Unserved features") + "\n" + strings.Join(h.Unserved, "\n"))
+	}
 }

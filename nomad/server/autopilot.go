@@ -23,9 +23,17 @@ func (s *Server) autopilotConfig() nomad.AutopilotConfig {
 	return *s.cfg.Autopilot
 }
 
-// ServerHealth says how the servers of the region are, nil when this one does not
-// lead.
-func (s *Server) ServerHealth() *nomad.OperatorHealthReply { return s.pilot.Health() }
+// ServerHealth returns the health of the region's servers and the stored features that are not
+// served; nil on a server that does not lead.
+func (s *Server) ServerHealth() *nomad.OperatorHealthReply {
+	health := s.pilot.Health()
+	if health == nil {
+		return nil
+	}
+	out := *health
+	out.Unserved = s.unserved.Sentences()
+	return &out
+}
 
 // pilotCluster is what autopilot knows of the others.
 type pilotCluster struct{ s *Server }

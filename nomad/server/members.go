@@ -142,14 +142,10 @@ func (s *Server) onlyOurs() error {
 // otherBuilds names the servers of a region that may be of another build: members without the
 // project's tag that have not left, and servers of the Raft configuration that gossip does not show.
 func otherBuilds(region string, members []*nomad.ServerMember, listed []raft.Server) []string {
-	shown, others := map[string]bool{}, []string{}
+	shown, others := map[string]bool{}, unmarked(region, members)
 	for _, m := range members {
-		if m.Tags["region"] != region || m.Status == gossip.Left {
-			continue
-		}
-		shown[m.Tags["id"]] = true
-		if !m.Ours() {
-			others = append(others, m.Name)
+		if m.Tags["region"] == region && m.Status != gossip.Left {
+			shown[m.Tags["id"]] = true
 		}
 	}
 	for _, server := range listed {
@@ -159,6 +155,19 @@ func otherBuilds(region string, members []*nomad.ServerMember, listed []raft.Ser
 	}
 	slices.Sort(others)
 	return others
+}
+
+// unmarked names the members of a region that have not left and lack the tag of this project,
+// sorted.
+func unmarked(region string, members []*nomad.ServerMember) []string {
+	var names []string
+	for _, m := range members {
+		if m.Tags["region"] == region && m.Status != gossip.Left && !m.Ours() {
+			names = append(names, m.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // Self is this server as members are listed.

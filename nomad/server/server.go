@@ -49,6 +49,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/plan"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/stream"
+	"github.com/open-nomad/open-nomad/nomad/unserved"
 	"github.com/open-nomad/open-nomad/nomad/worker"
 )
 
@@ -83,6 +84,7 @@ type Server struct {
 	plans     *plan.Applier
 	deploys   *deploy.Watcher
 	pilot     *autopilot.Pilot
+	unserved  *unserved.Watcher
 	rpc       *rpc.Server
 	calls     *meter.Meter
 	peers     *rpc.Pool
@@ -149,6 +151,8 @@ func (s *Server) open() (err error) {
 	s.plans = plan.New(plan.Config{Store: s.fsm.State, Raft: s.raft, Minter: s.issuer, Evals: s.broker, Log: s.log})
 	s.deploys = deploy.New(deploy.Config{Store: s.fsm.State, Raft: s.raft, Log: s.log})
 	s.pilot = s.newPilot()
+	s.unserved = unserved.New(unserved.Config{Store: s.fsm.State, CaughtUp: s.caughtUp.whenOpen(), Moved: s.moved.wait,
+		Others: func() []string { return unmarked(s.cfg.Region, s.Members()) }, Log: s.log})
 	s.pool = s.newWorkers()
 	s.rpc, err = rpc.NewServer(rpc.Config{Methods: s.endpoints().Methods(), Auth: patient{s.authority, s.caughtUp}, Router: s, Peers: s.peers,
 		Home: s.cfg.AuthoritativeRegion, Self: s.token, Bound: endpoint.BoundNode, Raft: s.raftConns(), TLS: s.cfg.TLS,
@@ -267,6 +271,7 @@ func (s *Server) Run(ctx context.Context) error {
 	part(&answering, below, "start", s.startInTime)
 	part(&asking, ctx, "rpc", func(ctx context.Context) error { return s.rpc.Serve(ctx, s.listener) })
 	part(&asking, ctx, "purged nodes", s.disconnectPurged)
+	part(&asking, ctx, "unserved features", s.unserved.Run)
 	for _, w := range s.pool {
 		part(&asking, ctx, "worker", w.Run)
 	}

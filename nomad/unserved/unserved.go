@@ -8,7 +8,9 @@
 // servers and clients of this version. In a cluster with other builds the leader's build
 // decides on placement, and the client's build on how tasks run.
 //
-// List reads a snapshot and writes nothing. It reads every job and every foreign record once.
+// List reads every job, job version and foreign record of a snapshot once. Watcher is a duty of
+// every server: it has one goroutine, that of Run, and logs the list when it changed. Nothing
+// here writes to state.
 package unserved
 
 import (
@@ -42,15 +44,6 @@ func List(s *state.Snapshot) []Feature {
 		out = append(out, Feature{Name: r.name, Count: n, Effect: r.effect.of(n)})
 	}
 	slices.SortFunc(out, func(a, b Feature) int { return cmp.Compare(a.Name, b.Name) })
-	return out
-}
-
-// Sentences returns the effects of the features, in their order.
-func Sentences(features []Feature) []string {
-	var out []string
-	for _, f := range features {
-		out = append(out, f.Effect)
-	}
 	return out
 }
 

@@ -101,6 +101,7 @@ type healthJSON struct {
 	ReadReplicas               []string `codec:",omitempty"`
 	OptimisticFailureTolerance int      `codec:",omitempty"`
 	Warnings                   []string `codec:",omitempty"`
+	Unserved                   []string `codec:",omitempty"`
 }
 
 type serverHealthJSON struct {
@@ -122,7 +123,8 @@ type serverHealthJSON struct {
 func serverHealth(r *request) (any, error) {
 	show := func(h *nomad.OperatorHealthReply) (any, error) {
 		out := &healthJSON{Healthy: h.Healthy, FailureTolerance: h.FailureTolerance, Leader: h.Leader, Voters: h.Voters,
-			ReadReplicas: h.ReadReplicas, OptimisticFailureTolerance: h.OptimisticFailureTolerance, Warnings: h.Warnings}
+			ReadReplicas: h.ReadReplicas, OptimisticFailureTolerance: h.OptimisticFailureTolerance,
+			Warnings: h.Warnings, Unserved: h.Unserved}
 		for _, s := range h.Servers {
 			out.Servers = append(out.Servers, serverHealthJSON{ID: s.ID, Name: s.Name, Address: s.Address, SerfStatus: s.SerfStatus.String(),
 				Version: s.Version, Leader: s.Leader, LastContact: s.LastContact.String(), LastTerm: s.LastTerm, LastIndex: s.LastIndex,

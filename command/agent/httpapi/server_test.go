@@ -53,6 +53,9 @@ func newTestServer(t *testing.T, maxBody int64) *Server {
 			}
 			return &nomad.JobRegisterResponse{EvalID: q.Job.ID + "/" + q.Namespace, QueryMeta: nomad.QueryMeta{Index: 9}}, nil
 		}).Needs(rpc.Good),
+		rpc.Handle("Operator.ServerHealth", rpc.Token, rpc.Here, func(context.Context, *rpc.Call, *nomad.GenericRequest) (*nomad.OperatorHealthReply, error) {
+			return &nomad.OperatorHealthReply{Healthy: true, Unserved: []string{"1 periodic job will not be launched"}}, nil
+		}).Needs(rpc.Good),
 		rpc.Handle("ACL.WhoAmI", rpc.Token, rpc.Here, func(_ context.Context, c *rpc.Call, _ *nomad.GenericRequest) (*nomad.ACLWhoAmIResponse, error) {
 			return &nomad.ACLWhoAmIResponse{Identity: c.Identity}, nil
 		}).Needs(rpc.Good),
@@ -113,6 +116,13 @@ func TestReplies(t *testing.T) {
 				t.Error("the configured header is missing")
 			}
 		})
+	}
+}
+
+func TestHealthHasUnservedFeatures(t *testing.T) {
+	w := do(newTestServer(t, 1<<10), "GET", "/v1/operator/autopilot/health", "")
+	if want := `"Unserved":["1 periodic job will not be launched"]`; w.Code != 200 || !strings.Contains(w.Body.String(), want) || strings.Contains(w.Body.String(), "Warnings") {
+		t.Errorf("health = %d %s, want %s and no warnings", w.Code, w.Body, want)
 	}
 }
 

@@ -1,0 +1,125 @@
+package server_test
+
+import (
+	"bytes"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/open-nomad/open-nomad/internal/testnet"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/fsm"
+	"github.com/open-nomad/open-nomad/nomad/gossip"
+	"github.com/open-nomad/open-nomad/nomad/server"
+	"github.com/open-nomad/open-nomad/nomad/snapshot"
+)
+
+// foreignArchive is a snapshot of a cluster of Nomad 2.0 with two periodic jobs, their
+// launches and a service registration. The keys of the records are those of its structs.
+func foreignArchive(t *testing.T) []byte {
+	t.Helper()
+	var stream bytes.Buffer
+	out := fsm.NewRecordWriter(&stream)
+	put := func(kind byte, row any) {
+		t.Helper()
+		if err := out.Write(kind, row); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := out.Header(); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{"backup", "report"} {
+		job := map[string]any{"Region": "global", "Namespace": "default", "ID": id, "Name": id, "Type": "batch", "Priority": 50, "Datacenters": []string{"*"},
+			"NodePool": "default", "Status": "running", "CreateIndex": 20, "ModifyIndex": 20, "JobModifyIndex": 20, "Version": 0,
+			"Periodic":   map[string]any{"Enabled": true, "Spec": "0 3 * * *", "Specs": nil, "SpecType": "cron", "ProhibitOverlap": true, "TimeZone": "UTC"},
+			"TaskGroups": []map[string]any{{"Name": "g", "Count": 1, "Tasks": []map[string]any{{"Name": "t", "Driver": "exec"}}}}}
+		put(1, job)
+		put(9, job)
+		put(6, map[string]any{"ID": id, "Namespace": "default", "Launch": time.Unix(1_700_000_000, 0), "CreateIndex": 21, "ModifyIndex": 21})
+	}
+	put(21, map[string]any{"ID": "_nomad-task-1", "ServiceName": "web", "Namespace": "default", "NodeID": nomad.NewID(), "Datacenter": "dc1", "JobID": "web",
+		"AllocID": nomad.NewID(), "Tags": []string{"a"}, "Address": "192.0.2.1", "Port": 80, "CreateIndex": 22, "ModifyIndex": 22})
+	if err := out.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	var raw bytes.Buffer
+	meta := &raft.SnapshotMeta{Version: 1, ID: "1-100-1", Index: 100, Term: 1, Size: int64(stream.Len())}
+	if _, err := snapshot.Write(&raw, meta, &stream); err != nil {
+		t.Fatal(err)
+	}
+	return raw.Bytes()
+}
+
+// reports counts the lines about unserved features.
+func (l *lines) reports() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.buf.String(), "stored features are not served by this version")
+}
+
+// What a restored snapshot has and this version does not serve is in the log of every server
+// and in the health: after the restore, when a server of another build joins, and after a restart.
+func TestUnservedFeaturesAreReported(t *testing.T) {
+	dir := t.TempDir()
+	logged := func(name string, change func(*server.Config)) (member, *lines) {
+		log := &lines{}
+		s, stop := startLogging(t, func(c *server.Config) {
+			c.Name, c.SerfAddr, c.GossipProbe = name, testnet.Any, 100*time.Millisecond
+			change(c)
+		}, slog.New(slog.NewTextHandler(log, nil)))
+		return member{s, stop}, log
+	}
+	founder := func(c *server.Config) { c.BootstrapExpect, c.DataDir = 1, dir; quickPilot(c) }
+	here, log := logged("here", founder)
+	eventually(t, func() bool { return health(t, here).Healthy })
+	if got := health(t, here).Unserved; len(got) > 0 || log.reports() > 0 {
+		t.Errorf("a new server does not serve %q, and logs %d lines", got, log.reports())
+	}
+
+	if err := restore(t, inProcess(t, here.Server), foreignArchive(t), "EOF"); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"2 periodic jobs will not be launched", "2 periodic launches are kept as they are: they are not used or updated here",
+		"1 service registration is kept as it is: it is not shown, updated or removed here"}
+	line := "features=\"" + strings.Join(want, "; ") + "\""
+	eventually(t, func() bool { return log.has("level=WARN", line) })
+	eventually(t, func() bool { return health(t, here).Healthy }) // of the new term
+	if got := health(t, here); !slices.Equal(got.Unserved, want) {
+		t.Errorf("health.Unserved = %q, want %q", got.Unserved, want)
+	}
+
+	follower, joined := logged("follower", func(c *server.Config) { c.NonVoting, c.RetryJoin = true, []string{here.gossipAddr()} })
+	defer follower.stop()
+	eventually(t, func() bool { return joined.has("level=WARN", line) })
+
+	other, err := gossip.Open(gossip.Config{Name: "upstream.global", Bind: "127.0.0.1:0", Tags: map[string]string{"role": "nomad", "region": "global",
+		"dc": "dc1", "build": "2.0.0", "vsn": "1", "raft_vsn": "3", "nonvoter": "1", "id": nomad.NewID(), "rpc_addr": "127.0.0.1", "port": "1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	if _, err := other.Join([]string{here.gossipAddr()}); err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range []*lines{log, joined} {
+		eventually(t, func() bool { return l.has("level=WARN", line, "servers_of_other_builds=upstream.global") })
+	}
+	if got := log.reports(); got != 2 {
+		t.Errorf("%d lines are logged, want 2", got)
+	}
+
+	read[nomad.JobDeregisterResponse](t, here.Server, "Job.Deregister", &nomad.JobDeregisterRequest{JobID: "report",
+		WriteRequest: nomad.WriteRequest{Region: "global", Namespace: "default"}})
+	if got := health(t, here).Unserved; len(got) != 3 || got[0] != "1 periodic job will not be launched" {
+		t.Errorf("health.Unserved = %q after one of two periodic jobs was stopped", got)
+	}
+
+	here.stop()
+	_, again := logged("here", founder)
+	eventually(t, func() bool { return again.has("level=WARN", "periodic job") })
+}

@@ -1,0 +1,103 @@
+package unserved
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// listEvery is the interval between two lists while servers of another build are in the
+// region. Only they store jobs that this version refuses.
+const listEvery = 5 * time.Minute
+
+// Config of a Watcher.
+type Config struct {
+	Store    func() *state.Store    // the current store: a restore replaces it
+	CaughtUp <-chan struct{}        // closed once the log that existed at the start is in state
+	Moved    func() <-chan struct{} // the channel is closed at the next change of the members
+	Others   func() []string        // names of the region's servers of another build, sorted
+	Log      *slog.Logger
+}
+
+// Watcher logs what is stored and not served: after the start, after a restore, when servers
+// of another build join, and at an interval while they are members. It logs a list again only
+// after the list changed or another such server joined.
+type Watcher struct {
+	cfg Config
+
+	mu        sync.Mutex
+	store     *state.Store // to which sentences belong, with jobs as of index
+	index     uint64
+	sentences []string
+}
+
+// New returns a Watcher.
+func New(c Config) *Watcher { return &Watcher{cfg: c} }
+
+// Run logs until ctx ends.
+func (w *Watcher) Run(ctx context.Context) error {
+	caughtUp := w.cfg.CaughtUp
+	var logged, named []string
+	for {
+		moved, store, others := w.cfg.Moved(), w.cfg.Store(), w.cfg.Others()
+		sentences := w.Sentences()
+		if len(sentences) > 0 && (!slices.Equal(sentences, logged) || !subset(others, named)) {
+			w.log(sentences, others)
+			named = others
+		}
+		logged = sentences
+		var again <-chan time.Time
+		if len(others) > 0 {
+			again = time.After(listEvery)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-caughtUp:
+			caughtUp = nil
+		case <-moved:
+		case <-store.Abandoned():
+		case <-again:
+		}
+	}
+}
+
+func (w *Watcher) log(sentences, others []string) {
+	log := w.cfg.Log.With("features", strings.Join(sentences, "; "))
+	if len(others) > 0 {
+		log = log.With("servers_of_other_builds", strings.Join(others, ", "))
+	}
+	log.Warn("stored features are not served by this version")
+}
+
+// Sentences returns the effects of the features that are stored now. They are computed anew
+// only after jobs changed or a restore: records that are kept as they came never change.
+func (w *Watcher) Sentences() []string {
+	snap := w.cfg.Store().Snapshot()
+	index := snap.TableIndex(state.TableJobs, state.TableJobVersion)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.store != snap.Store() || w.index != index {
+		w.store, w.index, w.sentences = snap.Store(), index, sentencesOf(List(snap))
+	}
+	return w.sentences
+}
+
+// sentencesOf returns the effects of the features, in their order.
+func sentencesOf(features []Feature) []string {
+	var out []string
+	for _, f := range features {
+		out = append(out, f.Effect)
+	}
+	return out
+}
+
+// subset reports whether all of a are in b.
+func subset(a, b []string) bool {
+	return !slices.ContainsFunc(a, func(s string) bool { return !slices.Contains(b, s) })
+}

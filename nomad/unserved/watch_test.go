@@ -1,0 +1,110 @@
+package unserved
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// A list is logged when it is new or another server of another build is there. Without such
+// servers nothing is listed at an interval.
+func TestWatcherLogsWhatIsNew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		quiet := slog.New(slog.DiscardHandler)
+		var store atomic.Pointer[state.Store]
+		store.Store(state.New(quiet))
+		var others []string // the watcher reads it only after moved or the interval
+		moved, caughtUp := make(chan struct{}), make(chan struct{})
+		var text bytes.Buffer
+		w := New(Config{Store: store.Load, CaughtUp: caughtUp, Moved: func() <-chan struct{} { return moved },
+			Others: func() []string { return others }, Log: slog.New(slog.NewTextHandler(&text, nil))})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- w.Run(ctx) }()
+		index := uint64(100)
+		register := func(id string) {
+			index++
+			_, err := store.Load().RegisterJob(index, &nomad.JobRegisterRequest{Job: &nomad.Job{ID: id, Namespace: "default", Periodic: &nomad.PeriodicConfig{}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		expect := func(when string, parts ...string) {
+			t.Helper()
+			synctest.Wait()
+			got := text.String()
+			text.Reset()
+			if len(parts) == 0 && got != "" || strings.Count(got, "\n") > 1 {
+				t.Errorf("%s: %q is logged", when, got)
+			}
+			for _, part := range parts {
+				if !strings.Contains(got, part) {
+					t.Errorf("%s: %q is logged, want %q", when, got, part)
+				}
+			}
+		}
+		move := func(names ...string) {
+			others = names
+			moved <- struct{}{}
+		}
+
+		expect("nothing is stored")
+		register("a")
+		close(caughtUp)
+		expect("caught up", "level=WARN", `features="1 periodic job will not be launched"`)
+		move()
+		expect("a member of this build")
+		register("b")
+		time.Sleep(2 * listEvery)
+		expect("no server of another build is there")
+		move("x.global")
+		expect("a server of another build", "2 periodic jobs", "servers_of_other_builds=x.global")
+		move("x.global")
+		expect("it failed and came back")
+		register("c")
+		expect("before the interval has passed")
+		time.Sleep(listEvery)
+		expect("after the interval", "3 periodic jobs", "x.global")
+		move("x.global", "y.global")
+		expect("a second server of another build", "3 periodic jobs", `"x.global, y.global"`)
+		restored := state.NewRestore(quiet)
+		add(t, restored, "HostVolume", map[string]any{"ID": "v"})
+		store.Swap(restored.Finish()).Abandon()
+		expect("after a restore", "1 dynamic host volume is kept")
+		cancel()
+		if err := <-done; err != context.Canceled {
+			t.Errorf("Run() = %v", err)
+		}
+	})
+}
+
+// The list is computed again only after jobs changed.
+func TestSentencesAreKept(t *testing.T) {
+	store := state.New(slog.New(slog.DiscardHandler))
+	w := New(Config{Store: func() *state.Store { return store }})
+	register := func(index uint64, j *nomad.Job) {
+		if _, err := store.RegisterJob(index, &nomad.JobRegisterRequest{Job: j}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	register(101, &nomad.Job{ID: "a", Namespace: "default", Periodic: &nomad.PeriodicConfig{}})
+	first := w.Sentences()
+	if _, err := store.UpsertNamespaces(102, &nomad.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "x"}}}); err != nil {
+		t.Fatal(err)
+	}
+	if again := w.Sentences(); &again[0] != &first[0] {
+		t.Error("the list was computed again although no job changed")
+	}
+	register(103, &nomad.Job{ID: "b", Namespace: "default", Periodic: &nomad.PeriodicConfig{}})
+	if got := w.Sentences(); len(got) != 1 || got[0] != "2 periodic jobs will not be launched" {
+		t.Errorf("Sentences() = %q", got)
+	}
+}
