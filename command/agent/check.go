@@ -43,7 +43,12 @@ var knownOptions = []string{
 
 // check refuses what cannot work, every fault at once.
 func (s *Settings) check() error {
-	return errors.Join(s.refuseLater(), s.checkRole(), s.checkNames(), s.checkAddresses(), s.checkClient(), s.checkServer(), s.checkCluster(), s.checkRPC(), s.checkScheduler(), s.checkKeyring(), s.checkTLS(), s.checkACL(), s.checkAudit())
+	return errors.Join(s.checkRole(), s.checkKeys())
+}
+
+// checkKeys checks what does not depend on the roles of the agent.
+func (s *Settings) checkKeys() error {
+	return errors.Join(s.refuseLater(), s.checkNames(), s.checkAddresses(), s.checkClient(), s.checkServer(), s.checkCluster(), s.checkRPC(), s.checkScheduler(), s.checkKeyring(), s.checkTLS(), s.checkACL(), s.checkAudit())
 }
 
 func (s *Settings) fault(path, format string, args ...any) error {

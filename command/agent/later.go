@@ -2,7 +2,6 @@ package agent
 
 import (
 	"errors"
-	"fmt"
 	"reflect"
 	"slices"
 )
@@ -52,7 +51,7 @@ func (s *Settings) blockLater(elem reflect.Value, path, missing string) []error 
 }
 
 func (s *Settings) notYet(path, feature string) error {
-	return fmt.Errorf("%s%s: %s: not available yet", s.place(path), path, feature)
+	return &absentKey{s.place(path), path, feature}
 }
 
 func sortedKeys(m reflect.Value) []reflect.Value {
