@@ -1,6 +1,6 @@
 // Package operator holds the commands about the cluster itself: server members,
-// system gc, metrics, scheduler configuration, root keys and snapshots. They
-// speak to an agent through package api; they keep nothing.
+// system gc, metrics, scheduler configuration, root keys, snapshots and the check before a
+// migration. They speak to an agent through package api; they keep nothing.
 package operator
 
 import (
@@ -16,7 +16,7 @@ import (
 // Commands lists the commands of this package.
 func Commands() []term.Command {
 	return append([]term.Command{membersCommand(), joinCommand(), forceLeaveCommand(), raftListCommand(), raftRemoveCommand(), raftTransferCommand(), gcCommand(), reconcileCommand(), metricsCommand(),
-		schedulerGetCommand(), schedulerSetCommand(), agentInfoCommand()}, slices.Concat(gossipCommands(), snapshotCommands(), autopilotCommands(), raftDiskCommands(), rootKeyCommands())...)
+		schedulerGetCommand(), schedulerSetCommand(), agentInfoCommand(), migrateCommand()}, slices.Concat(gossipCommands(), snapshotCommands(), autopilotCommands(), raftDiskCommands(), rootKeyCommands())...)
 }
 
 func membersCommand() term.Command {

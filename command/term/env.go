@@ -89,6 +89,9 @@ func (e *Env) Namespace() string {
 // NamespaceFlag returns the namespace that the flag names, empty without it.
 func (e *Env) NamespaceFlag() string { return e.general.namespace }
 
+// AddressFlag returns the address that the flag names, empty without it.
+func (e *Env) AddressFlag() string { return e.general.address }
+
 // RegionFlag returns the region that the flag names, empty without it.
 func (e *Env) RegionFlag() string { return e.general.region }
 

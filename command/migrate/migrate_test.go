@@ -1,0 +1,336 @@
+package migrate_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/command/migrate"
+	"github.com/open-nomad/open-nomad/command/term"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/snapshot"
+)
+
+// The record types of Nomad 2.0 that the fixtures have.
+const (
+	nodeType, jobType, csiVolumeType, serviceType = 0, 1, 18, 21
+)
+
+type m = map[string]any
+
+// record is a record as it is in the stream of Nomad: its type, and a map of its fields.
+type record struct {
+	kind   byte
+	fields m
+}
+
+// archive makes an archive of records that are written by hand.
+func archive(t *testing.T, records ...record) []byte {
+	t.Helper()
+	stream := bytes.NewBuffer([]byte{0x80}) // an empty header
+	for _, r := range records {
+		raw, err := nomad.Encode(r.fields)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stream.WriteByte(r.kind)
+		stream.Write(raw)
+	}
+	var out bytes.Buffer
+	meta := &raft.SnapshotMeta{Version: 1, ID: "2-7-1", Index: 7, Term: 2, Size: int64(stream.Len())}
+	if _, err := snapshot.Write(&out, meta, stream); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// job is a running job with one task; extra are more fields of it.
+func job(id, driver string, group, extra m) record {
+	g := m{"Name": "g", "Count": 1, "Tasks": []any{m{"Name": "t", "Driver": driver, "Config": m{}}}}
+	for k, v := range group {
+		g[k] = v
+	}
+	j := m{"ID": id, "Name": id, "Namespace": "default", "Region": "global", "Type": "service", "Status": "running", "TaskGroups": []any{g}}
+	for k, v := range extra {
+		j[k] = v
+	}
+	return record{jobType, j}
+}
+
+// upstream is the state of a small cluster of Nomad.
+func upstream() []record {
+	return []record{
+		{nodeType, m{"ID": "11111111-0000-0000-0000-000000000001", "Name": "n1", "Status": "ready", "Datacenter": "dc1",
+			"Attributes":     m{"driver.docker": "1", "driver.docker.version": "27.0.0", "consul.version": "1.19.0"},
+			"Drivers":        m{"docker": m{"Detected": true, "Healthy": true}, "raw_exec": m{"Detected": true, "Healthy": true}, "java": m{"Detected": false}},
+			"CSINodePlugins": m{"ebs": m{"PluginID": "ebs", "Healthy": true}},
+			"HostVolumes":    m{"made": m{"Name": "made", "Path": "/v", "ID": "22222222-0000-0000-0000-000000000001"}, "static": m{"Name": "static", "Path": "/s"}},
+			"NodeResources":  m{"Devices": []any{m{"Vendor": "nvidia", "Type": "gpu", "Name": "T4"}}}}},
+		{nodeType, m{"ID": "11111111-0000-0000-0000-000000000002", "Name": "n2", "Status": "ready", "Drivers": m{"docker": m{"Detected": true, "Healthy": true}, "exec": m{"Detected": true, "Healthy": true}}}},
+		{nodeType, m{"ID": "11111111-0000-0000-0000-000000000003", "Name": "n3", "Status": "down", "Drivers": m{"docker": m{"Detected": true, "Healthy": true}}}},
+		job("backup", "raw_exec", nil, m{"Type": "batch", "Periodic": m{"Enabled": true, "Spec": "@daily", "SpecType": "cron"}}),
+		job("web", "docker", m{"Services": []any{m{"Name": "web", "Provider": "nomad"}}, "Constraints": []any{m{"LTarget": "${attr.consul.version}", "RTarget": ">= 1.8.0", "Operand": "semver"}}}, nil),
+		job("old", "docker", nil, m{"Stop": true, "Status": "dead"}),
+		job("db", "exec2", m{"Volumes": m{"data": m{"Name": "data", "Type": "csi", "Source": "vol"}}}, nil),
+		{csiVolumeType, m{"ID": "vol", "Namespace": "default", "PluginID": "ebs"}},
+		{serviceType, m{"ID": "_nomad-task-1", "ServiceName": "web", "Namespace": "default", "NodeID": "11111111-0000-0000-0000-000000000001", "JobID": "web"}},
+	}
+}
+
+// checked is the report on an archive.
+func checked(t *testing.T, data []byte, c *migrate.Cluster, keys []migrate.Key) *migrate.Report {
+	t.Helper()
+	s, index, err := migrate.Read(bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return migrate.New(migrate.Input{State: s, Index: index, Cluster: c, Keys: keys})
+}
+
+// unwrapped is the text of a report with the text of each step on one line.
+func unwrapped(r *migrate.Report) string {
+	return regexp.MustCompile(`\n {5}([^ ])`).ReplaceAllString(r.Text(term.Short), " $1")
+}
+
+func TestUpstreamState(t *testing.T) {
+	r := checked(t, archive(t, upstream()...), nil, nil)
+	var got []string
+	for _, f := range append(r.Features, r.Nodes...) {
+		got = append(got, fmt.Sprintf("%s|%d|%s|%t", f.Name, f.Count, strings.Join(f.Jobs, ","), f.Lost))
+	}
+	want := []string{
+		"csi volumes|1||true",
+		"periodic|1|default/backup|true",
+		"service|1|default/web|true",
+		"service registrations|1||true",
+		"volume csi|1|default/db|true",
+		"CSI plugin ebs|1||true",
+		"attribute attr.consul.*|1|default/web|true",
+		"device nvidia/gpu/T4|1||false",
+		"driver docker|2|default/web|true",
+		"driver exec|1||false",
+		"dynamic host volume made|1||true",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	if !r.Lost || r.Index != 7 || r.Jobs != 4 || r.ClientNodes != 3 {
+		t.Errorf("Lost %t, index %d, %d jobs, %d nodes", r.Lost, r.Index, r.Jobs, r.ClientNodes)
+	}
+	text := unwrapped(r)
+	for _, want := range []string{"1 periodic job will not be launched\n      default/backup", "driver docker is on 2 nodes; 1 job needs it\n      default/web",
+		"driver exec is on 1 node; no job needs it", "stop each server of open-nomad", "would not serve everything"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the text lacks %q:\n%s", want, text)
+		}
+	}
+}
+
+var update = flag.Bool("update", false, "rewrite the golden file")
+
+// TestDocumentedOutput compares the text of a report with its golden file, and with the page
+// about the migration, which begins with it.
+func TestDocumentedOutput(t *testing.T) {
+	const golden, page = "testdata/report.txt", "../../website/content/docs/migrate.md"
+	keys := []migrate.Key{{Place: "/etc/nomad.d/nomad.hcl:12", Key: "consul.address", Effect: "Consul: the agent does not start", Refused: true},
+		{Place: "/etc/nomad.d/nomad.hcl:31", Key: "ui.enabled", Effect: "this version has no web UI: accepted without effect"}}
+	got := checked(t, archive(t, upstream()...), nil, keys).Text(term.Short) + "\n"
+	if *update {
+		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, file := range []string{golden, page} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(text), got) {
+			t.Errorf("%s does not have the output:\n%s", file, got)
+		}
+	}
+}
+
+// A cluster with nothing else than what this version has loses nothing, although its nodes
+// have more drivers than its jobs need.
+func TestNothingIsLost(t *testing.T) {
+	data := archive(t, job("web", "exec2", nil, nil), record{nodeType, m{"ID": "n", "Status": "ready", "Drivers": m{"java": m{"Detected": true, "Healthy": true}}}})
+	ignored := []migrate.Key{{Key: "ui.enabled", Effect: "accepted without effect"}}
+	if r := checked(t, data, nil, ignored); r.Lost || !strings.Contains(r.Text(term.Short), "serves everything that is in use") {
+		t.Error(r.Text(term.Short))
+	}
+	if r := checked(t, data, nil, []migrate.Key{{Key: "consul.address", Refused: true}}); !r.Lost {
+		t.Error("a refused key is not a loss")
+	}
+	if r := checked(t, data, &migrate.Cluster{Enterprise: true}, nil); !r.Lost {
+		t.Error("servers of Nomad Enterprise are not a loss")
+	}
+}
+
+func TestManyJobsAreNamedInFullDetail(t *testing.T) {
+	var records []record
+	for i := range 8 {
+		records = append(records, job(fmt.Sprint("job", i), "docker", nil, nil))
+	}
+	r := checked(t, archive(t, records...), nil, nil)
+	if text := r.Text(term.Short); !strings.Contains(text, "default/job4 and 3 more (-verbose)") || strings.Contains(text, "default/job5") {
+		t.Error(text)
+	}
+	if text := r.Text(term.Full); !strings.Contains(text, "default/job7\n") {
+		t.Error(text)
+	}
+}
+
+// What is not an archive, or not all of one, is refused.
+func TestBadArchives(t *testing.T) {
+	good := archive(t, upstream()...)
+	altered := slices.Clone(good)
+	altered[len(altered)/2] ^= 0xff
+	for name, data := range map[string][]byte{"empty": nil, "text": []byte("job \"web\" {}"), "cut short": good[:len(good)/2], "altered": altered,
+		"unknown record": archive(t, record{200, m{"ID": "x"}})} {
+		if _, _, err := migrate.Read(bytes.NewReader(data)); err == nil || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v, want an error of one line", name, err)
+		}
+	}
+}
+
+// agentOf serves what an agent of Nomad 2.0 serves at its HTTP API.
+func agentOf(t *testing.T, routes map[string]any) *api.Client {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch body := routes[r.URL.Path].(type) {
+		case nil:
+			http.Error(w, "Permission denied", http.StatusForbidden)
+		case []byte:
+			sum := sha256.Sum256(body)
+			w.Header().Set("Digest", "sha-256="+base64.StdEncoding.EncodeToString(sum[:]))
+			w.Write(body)
+		default:
+			if err := json.NewEncoder(w).Encode(body); err != nil {
+				t.Error(err)
+			}
+		}
+	}))
+	t.Cleanup(server.Close)
+	c, err := api.NewClient(&api.Config{Address: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func member(name, addr, build string, tags m) m {
+	all := m{"build": build, "region": "global", "port": "4647", "id": name}
+	for k, v := range tags {
+		all[k] = v
+	}
+	return m{"Name": name + ".global", "Addr": addr, "Port": 4648, "Status": "alive", "Tags": all}
+}
+
+func self(tls bool, metadata string) m {
+	return m{"config": m{"Region": "global", "Version": m{"Version": "2.0.0", "VersionMetadata": metadata}, "TLSConfig": m{"EnableRPC": tls, "VerifyServerHostname": tls},
+		"Server": m{"RaftLogStoreConfig": m{"Backend": "boltdb"}}}, "stats": m{"serf": m{"encrypted": "true"}}}
+}
+
+func TestAgentOfUpstream(t *testing.T) {
+	c := agentOf(t, map[string]any{
+		"/v1/operator/snapshot": archive(t, upstream()...),
+		"/v1/agent/self":        self(false, ""),
+		"/v1/agent/members": m{"ServerRegion": "global", "Members": []any{member("b", "10.0.0.2", "1.9.7", nil), member("a", "10.0.0.1", "2.0.0", nil),
+			member("far", "10.1.0.1", "1.5.0", m{"region": "eu"})}},
+		"/v1/status/leader": "10.0.0.1:4647",
+	})
+	body, err := c.Operator().Snapshot(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer body.Close()
+	data, err := io.ReadAll(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := checked(t, data, migrate.Ask(t.Context(), c), nil)
+	want := []migrate.Server{{Name: "a.global", Build: "2.0.0", Status: "alive", Leader: true}, {Name: "b.global", Build: "1.9.7", Status: "alive"}}
+	if !slices.Equal(r.Cluster.Servers, want) {
+		t.Errorf("servers %+v, want %+v", r.Cluster.Servers, want)
+	}
+	text := unwrapped(r)
+	for _, want := range []string{"TLS of RPC            = off", "Gossip encryption     = on", "Log backend           = boltdb", "these have 1.9.7", "tls.rpc is off: followers"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the text lacks %q:\n%s", want, text)
+		}
+	}
+}
+
+// The steps follow what the agent shows.
+func TestStepsFollowTheCluster(t *testing.T) {
+	nomads, ours := member("a", "10.0.0.1", "2.0.0", nil), member("a", "10.0.0.1", "2.0.0", m{"project": "open-nomad"})
+	for name, tt := range map[string]struct {
+		self      m
+		members   []any
+		want, not string
+	}{
+		"TLS":        {self(true, ""), []any{nomads}, "server.global.nomad", "cannot schedule"},
+		"Enterprise": {self(true, "ent"), []any{member("a", "10.0.0.1", "2.0.0+ent", nil)}, "Nomad Enterprise to the community edition", ""},
+		"our leader": {self(true, ""), []any{ours, member("b", "10.0.0.2", "2.0.1", nil)}, "a.global runs open-nomad and leads", "these have"},
+		"only ours":  {self(true, ""), []any{ours}, "open-nomad", "runs open-nomad and leads"},
+		"no rights":  {nil, []any{nomads}, "Unknown: configuration of the agent (needs agent:read): Unexpected response code: 403", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			routes := map[string]any{"/v1/agent/members": m{"ServerRegion": "global", "Members": tt.members}, "/v1/status/leader": "10.0.0.1:4647"}
+			if tt.self != nil {
+				routes["/v1/agent/self"] = tt.self
+			}
+			text := unwrapped(checked(t, archive(t), migrate.Ask(t.Context(), agentOf(t, routes)), nil))
+			if !strings.Contains(text, tt.want) || tt.not != "" && strings.Contains(text, tt.not) {
+				t.Errorf("want %q and not %q in\n%s", tt.want, tt.not, text)
+			}
+		})
+	}
+}
+
+// Steps keep their order: the state is saved first, nodes come before servers, and what only
+// this project has comes last.
+func TestOrderOfSteps(t *testing.T) {
+	text := unwrapped(checked(t, archive(t, upstream()...), nil, nil))
+	at := 0
+	for _, want := range []string{"Save the state", "Change or stop the jobs", "Let no server of open-nomad join", "Write the configuration", "Replace the client agents", "Replace the servers", "such as quotas"} {
+		i := strings.Index(text[at:], want)
+		if i < 0 {
+			t.Fatalf("%q is missing or too early in\n%s", want, text)
+		}
+		at += i
+	}
+}
+
+// Errors of an agent name what mends them.
+func TestRemedies(t *testing.T) {
+	c := agentOf(t, nil)
+	_, err := c.Operator().Snapshot(nil)
+	if err = migrate.Remedy(err); err == nil || !strings.Contains(err.Error(), `capabilities = ["snapshot-save"]`) {
+		t.Errorf("without a right: %v", err)
+	}
+	if c, err = api.NewClient(&api.Config{Address: "http://127.0.0.1:1"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err = c.Operator().Snapshot(nil); err == nil {
+		t.Fatal("somebody answers at port 1")
+	}
+	if err = migrate.Remedy(err); !strings.Contains(err.Error(), "-address") {
+		t.Errorf("without an agent: %v", err)
+	}
+}

@@ -1,0 +1,152 @@
+package migrate
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// ownDrivers are the drivers of this version.
+var ownDrivers = []string{"exec2", "raw_exec", "mock_driver"}
+
+// uses counts the nodes that have something and collects the jobs that need it.
+type uses struct {
+	nodes map[string]int
+	jobs  map[string][]string
+}
+
+// nodeFindings lists what nodes have and clients of this version lack, sorted by name. Nodes
+// that are down are left out.
+func nodeFindings(s *state.Snapshot) []Finding {
+	u := uses{map[string]int{}, map[string][]string{}}
+	for n := range s.Nodes(nil) {
+		if n.Status != nomad.NodeStatusDown {
+			for _, name := range nodeParts(n) {
+				u.nodes[name]++
+			}
+		}
+	}
+	for j := range s.Jobs(nil) {
+		if !j.Stopped() && j.Status != nomad.JobStatusDead {
+			for _, name := range jobNeeds(j) {
+				u.jobs[name] = append(u.jobs[name], j.Namespace+"/"+j.ID)
+			}
+		}
+	}
+	all := maps.Clone(u.nodes)
+	for name := range u.jobs {
+		all[name] = u.nodes[name]
+	}
+	out := []Finding{}
+	for name, n := range all {
+		jobs := u.jobs[name]
+		slices.Sort(jobs)
+		lost := len(jobs) > 0 || strings.HasPrefix(name, "CSI plugin ") || strings.HasPrefix(name, "dynamic host volume ")
+		out = append(out, Finding{Name: name, Count: n, Effect: nodeEffect(name, n, len(jobs)), Jobs: jobs, Lost: lost})
+	}
+	slices.SortFunc(out, func(a, b Finding) int { return cmp.Compare(a.Name, b.Name) })
+	return out
+}
+
+func nodeEffect(name string, nodes, jobs int) string {
+	out := fmt.Sprintf("%s is on %s", name, plural(nodes, "node"))
+	kind, _, _ := strings.Cut(name, " ")
+	switch {
+	case jobs == 1:
+		return out + "; 1 job needs it"
+	case jobs > 1:
+		return fmt.Sprintf("%s; %d jobs need it", out, jobs)
+	case kind == "CSI" || kind == "dynamic":
+		return out + " and is not served by clients of this version"
+	}
+	return out + "; no job needs it"
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// nodeParts names what a node has and clients of this version lack.
+func nodeParts(n *nomad.Node) []string {
+	parts := map[string]bool{}
+	for name, d := range n.Drivers {
+		if d != nil && d.Detected && d.Healthy {
+			parts["driver "+name] = true
+		}
+	}
+	for name, value := range n.Attributes {
+		driver, ok := strings.CutPrefix(name, "driver.")
+		if ok && !strings.Contains(driver, ".") && value == "1" && n.Drivers[driver] == nil {
+			parts["driver "+driver] = true // of a client that sends no driver information
+		}
+	}
+	for _, name := range ownDrivers {
+		delete(parts, "driver "+name)
+	}
+	for _, plugins := range []map[string]*nomad.CSIInfo{n.CSIControllerPlugins, n.CSINodePlugins} {
+		for name := range plugins {
+			parts["CSI plugin "+name] = true
+		}
+	}
+	for name, v := range n.HostVolumes {
+		if v != nil && v.ID != "" { // those of the configuration have no ID
+			parts["dynamic host volume "+name] = true
+		}
+	}
+	if n.NodeResources != nil {
+		for _, d := range n.NodeResources.Devices {
+			parts[fmt.Sprintf("device %s/%s/%s", d.Vendor, d.Type, d.Name)] = true
+		}
+	}
+	for _, service := range []string{"consul", "vault"} {
+		if n.Attributes[service+".version"] != "" {
+			parts[attributesOf(service)] = true
+		}
+	}
+	return slices.Collect(maps.Keys(parts))
+}
+
+func attributesOf(service string) string { return "attribute attr." + service + ".*" }
+
+// jobNeeds names the drivers that tasks of a job have and this version lacks, and attributes
+// of Consul and Vault in its constraints and affinities.
+func jobNeeds(j *nomad.Job) []string {
+	needs := map[string]bool{}
+	targets := func(constraints []*nomad.Constraint, affinities []*nomad.Affinity) {
+		for _, c := range constraints {
+			needsOf(needs, c.LTarget, c.RTarget)
+		}
+		for _, a := range affinities {
+			needsOf(needs, a.LTarget, a.RTarget)
+		}
+	}
+	targets(j.Constraints, j.Affinities)
+	for _, g := range j.TaskGroups {
+		targets(g.Constraints, g.Affinities)
+		for _, t := range g.Tasks {
+			targets(t.Constraints, t.Affinities)
+			if !slices.Contains(ownDrivers, t.Driver) {
+				needs["driver "+t.Driver] = true
+			}
+		}
+	}
+	return slices.Collect(maps.Keys(needs))
+}
+
+func needsOf(needs map[string]bool, targets ...string) {
+	for _, target := range targets {
+		for _, service := range []string{"consul", "vault"} {
+			if strings.Contains(target, "${attr."+service+".") {
+				needs[attributesOf(service)] = true
+			}
+		}
+	}
+}

@@ -1,0 +1,110 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/posener/complete"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/command/agent"
+	"github.com/open-nomad/open-nomad/command/migrate"
+	"github.com/open-nomad/open-nomad/command/term"
+)
+
+// lostCode is the exit code of a check that found something in use which this version
+// would not serve.
+const lostCode = 2
+
+func migrateCommand() term.Command {
+	return term.Command{
+		Name: "operator migrate", Short: "Check what this version would not serve of a cluster of Nomad", Predict: complete.PredictNothing,
+		Long: `With -check, reads the state of a cluster and lists what this version would not serve:
+features that jobs use, drivers and plugins of nodes, keys of the configuration. Then it
+prints the steps of the migration in order. It changes nothing. Without -check there is
+nothing to run: the migration is made by the steps.
+
+    nomad operator migrate -check -snapshot=backup.snap -config=/etc/nomad.d
+    nomad operator migrate -check -address=http://10.0.0.1:4646
+
+Without -snapshot the state is read from the agent, which may be one of Nomad. That needs a
+management token, or one with operator { capabilities = ["snapshot-save"] }.
+
+The exit code is 0 if this version serves everything that is in use, 2 if it does not, and 1
+after an error.`,
+		Setup: func(f *term.Flags) term.Run {
+			var formats term.Formats
+			formats.Declare(f)
+			check := f.Bool("check", false, "Check, and print the steps.")
+			file := f.String("snapshot", "", "Read the state from this `file`, which 'nomad operator snapshot save' wrote.")
+			config := f.Strings("config", "A `path` of a configuration file or directory of an agent to check as well.\nMay be given several times.")
+			detail := f.Detail("Name all jobs.")
+			return func(ctx context.Context, e *term.Env) error {
+				if !*check {
+					return errors.New("operator migrate only checks: use -check. It lists what this version would not serve, and the steps of the migration")
+				}
+				r, err := checkMigration(ctx, e, *file, *config)
+				switch {
+				case err != nil:
+					return err
+				case formats.Wanted():
+					err = formats.Print(e, r)
+				default:
+					e.Println(r.Text(*detail))
+				}
+				if err == nil && r.Lost {
+					return term.Exit(lostCode)
+				}
+				return err
+			}
+		},
+	}
+}
+
+// checkMigration reads the sources that the flags name.
+func checkMigration(ctx context.Context, e *term.Env, file string, config []string) (*migrate.Report, error) {
+	if file != "" && e.AddressFlag() != "" {
+		return nil, errors.New("-snapshot and -address are two sources of the state: use one of them")
+	}
+	var in migrate.Input
+	if len(config) > 0 {
+		in.Keys = []migrate.Key{}
+		keys, err := agent.Differences(config)
+		if err != nil {
+			return nil, fmt.Errorf("Error checking the configuration: %w", err)
+		}
+		for _, k := range keys {
+			in.Keys = append(in.Keys, migrate.Key(k))
+		}
+	}
+	if file != "" {
+		f, err := os.Open(file)
+		if err != nil {
+			return nil, fmt.Errorf("Error opening snapshot file: %w", err)
+		}
+		defer f.Close() // only read from
+		return report(in, f, file)
+	}
+	c, err := e.Client()
+	if err != nil {
+		return nil, err
+	}
+	body, err := c.Operator().Snapshot((&api.QueryOptions{}).WithContext(ctx))
+	if err != nil {
+		return nil, fmt.Errorf("Error reading the state: %w", migrate.Remedy(err))
+	}
+	defer body.Close() // only read from
+	in.Cluster = migrate.Ask(ctx, c)
+	return report(in, body, "of the agent")
+}
+
+func report(in migrate.Input, archive io.Reader, name string) (r *migrate.Report, err error) {
+	if in.State, in.Index, err = migrate.Read(archive); err != nil {
+		return nil, fmt.Errorf("Error reading snapshot %s: %s: save it again with 'nomad operator snapshot save'", name, strings.TrimPrefix(err.Error(), "snapshot archive: "))
+	}
+	return migrate.New(in), nil
+}
