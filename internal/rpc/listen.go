@@ -118,7 +118,7 @@ func (s *Server) serveKind(ctx context.Context, c *Conn, conn net.Conn, kind byt
 	conn.Close()
 }
 
-// serveMux serves the streams of a session that the other side opened.
+// serveMux runs a yamux session over conn and serves its streams. The other side opened conn.
 func (s *Server) serveMux(ctx context.Context, c *Conn, conn net.Conn) {
 	if c.strange() {
 		c.unread = &unread{budget: s.strangerReading}
@@ -129,7 +129,7 @@ func (s *Server) serveMux(ctx context.Context, c *Conn, conn net.Conn) {
 		}()
 		conn = &countedSession{Conn: conn, c: c, unread: c.unread}
 	}
-	session, err := yamux.Server(&joinedConn{Conn: conn}, s.cfg.Mux.config(s.log))
+	session, err := yamux.Server(conn, s.cfg.Mux.config(s.log))
 	if err != nil {
 		s.log.Error("start session", "err", err)
 		return

@@ -295,7 +295,7 @@ func (p *Pool) connect(pe *peer) {
 	if err == nil {
 		pe.wire = conn
 		var session *yamux.Session
-		if session, err = yamux.Client(&joinedConn{Conn: conn}, p.cfg.Mux.config(p.log)); err == nil {
+		if session, err = yamux.Client(conn, p.cfg.Mux.config(p.log)); err == nil {
 			pe.conn = &Conn{remote: conn.RemoteAddr(), established: time.Now(), session: session, perStream: true}
 			pe.timer = time.AfterFunc(p.cfg.IdleTimeout, func() { p.reap(pe) })
 		}

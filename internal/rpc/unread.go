@@ -19,6 +19,14 @@ const (
 	streamWindow = 256 << 10 // that each stream may have; sessions cannot have less
 )
 
+// Positions in the header of a yamux frame: version, type, flags, stream ID, length.
+const (
+	frameHeader = 12
+	frameType   = 1
+	frameLength = 8
+	frameData   = 0
+)
+
 var errUnread = errors.New("too much data on streams that nobody reads")
 
 // unread counts those bytes, and charges them to a budget.
