@@ -69,9 +69,8 @@ type Backend struct {
 	// NoFreelistSync makes the writes of BackendBolt smaller and its opening slower.
 	NoFreelistSync bool
 
-	segment int                       // bytes of the disk that BackendWAL takes at a time; 0 is the default
-	syncing func(entries []*raft.Log) // told by BackendWAL of entries that wait for the disk, or nil
-	synced  func(dir string)          // called with each directory that keep made durable, or nil
+	segment int              // bytes of the disk that BackendWAL takes at a time; 0 is the default
+	synced  func(dir string) // called with each directory that keep made durable, or nil
 }
 
 func (b Backend) name() string {
@@ -106,7 +105,6 @@ func (b Backend) open(raftDir string, log hclog.Logger) (logStore, error) {
 		if err != nil {
 			return nil, err
 		}
-		logs.syncing = b.syncing
 		return logs, nil
 	case BackendBolt:
 		logs, err := openBolt(filepath.Join(raftDir, boltFile), bbolt.Options{NoFreelistSync: b.NoFreelistSync}, log)

@@ -31,9 +31,9 @@
 //	   ├──several voters: timers──▶ follower ◀──▶ leader ──────────────────▲
 //	   └──no log: waits for Bootstrap or for a leader that adds it──────────▲
 //
-// Commands go to raft in groups (gather), which cost less than one by one. A leader sends
-// entries to its followers while its own disk writes them, and tells them of commits at once
-// (pipeline); raft would do both later.
+// Commands go to raft in groups (gather), which cost less than one by one. A leader sends the
+// commit index to its followers at once (pipeline); raft sends it later. Raft writes entries to the
+// disk of the leader before it sends them.
 //
 // Goroutines are those of raft, one for each group, and two for each follower of a leader;
 // Close ends them all.

@@ -16,12 +16,8 @@ const zeroStep = 1 << 20
 
 var zeros [zeroStep]byte
 
-// segmentVFS opens log segments whose syncs are cheap: see segmentFile. Before each of them
-// it calls waiting.
-type segmentVFS struct {
-	types.VFS
-	waiting func()
-}
+// segmentVFS opens log segments of type segmentFile, whose syncs are cheap.
+type segmentVFS struct{ types.VFS }
 
 // Create implements types.VFS.
 func (v segmentVFS) Create(dir, name string, size uint64) (types.WritableFile, error) {
@@ -29,7 +25,7 @@ func (v segmentVFS) Create(dir, name string, size uint64) (types.WritableFile, e
 	if err != nil {
 		return nil, err
 	}
-	return &segmentFile{WritableFile: f, size: int64(size), waiting: v.waiting}, nil
+	return &segmentFile{WritableFile: f, size: int64(size)}, nil
 }
 
 // OpenWriter implements types.VFS.
@@ -42,7 +38,7 @@ func (v segmentVFS) OpenWriter(dir, name string) (types.WritableFile, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open raft log: %w", err), f.Close())
 	}
-	s := &segmentFile{WritableFile: f, size: info.Size(), written: unknown, waiting: v.waiting}
+	s := &segmentFile{WritableFile: f, size: info.Size(), written: unknown}
 	s.listed.Store(true)
 	return s, nil
 }
@@ -61,7 +57,6 @@ type segmentFile struct {
 	size    int64
 	written int64 // up to here it was written, or is unknown
 	listed  atomic.Bool
-	waiting func()
 }
 
 // WriteAt implements io.WriterAt.
@@ -82,7 +77,6 @@ func (s *segmentFile) WriteAt(p []byte, at int64) (int, error) {
 // Sync returns when what was written is on the disk. The first one of a new file
 // makes sure that the file itself is, too.
 func (s *segmentFile) Sync() error {
-	s.waiting()
 	fd, ok := s.WritableFile.(interface{ Fd() uintptr })
 	if !ok || !s.listed.Swap(true) {
 		return s.WritableFile.Sync()

@@ -59,9 +59,6 @@ type guardedLog struct {
 
 	mu  sync.RWMutex // held for reading while wal is used
 	wal *wal.WAL
-
-	syncing func(entries []*raft.Log)   // told of entries that wait for the disk, or nil
-	written atomic.Pointer[[]*raft.Log] // those that syncing will be told of
 }
 
 // span are entries of the log, both ends included.
@@ -78,21 +75,12 @@ func (g *guardedLog) StoreLogs(entries []*raft.Log) error {
 	g.write.Lock()
 	defer g.write.Unlock()
 	return g.change(g.cut, func() error {
-		g.written.Store(&entries)
-		defer g.written.Store(nil) // what was refused is not sent with what comes later
 		if err := g.wal.StoreLogs(entries); err != nil {
 			return err
 		}
 		g.last, g.cut = entries[len(entries)-1].Index, false
 		return nil
 	})
-}
-
-// wait is called before each wait for the disk.
-func (g *guardedLog) wait() {
-	if entries := g.written.Swap(nil); entries != nil && g.syncing != nil {
-		g.syncing(*entries)
-	}
 }
 
 // DeleteRange implements raft.LogStore: entries before a snapshot, or those that the

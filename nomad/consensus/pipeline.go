@@ -7,13 +7,13 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// drained is how many answers of a follower wait to be read.
-const drained = 128
+// answerBuffer is how many answers of a follower wait for raft to read them.
+const answerBuffer = 128
 
-// transport is raft's transport with pipelines of our own: see pipeline.
+// transport is raft's network transport. Its pipelines are of type pipeline.
 type transport struct {
 	*raft.NetworkTransport
-	followers *followers
+	commits *commits
 }
 
 // AppendEntriesPipeline implements raft.Transport.
@@ -22,120 +22,88 @@ func (t transport) AppendEntriesPipeline(id raft.ServerID, addr raft.ServerAddre
 	if err != nil {
 		return nil, err
 	}
-	return newPipeline(p, t.followers), nil
+	return newPipeline(p, t.commits), nil
 }
 
-// followers are the pipelines of this server while it leads, and how far the log is
-// committed.
-type followers struct {
-	committed atomic.Uint64
+// commits is the commit index, and the pipelines that send it to the followers. A server has
+// pipelines while it leads.
+type commits struct {
+	index atomic.Uint64
 
 	mu    sync.Mutex
 	pipes map[*pipeline]bool
 }
 
-// reached notes that the log is committed up to index, and has followers be told.
-func (f *followers) reached(index uint64) {
-	f.committed.Store(index)
-	f.each((*pipeline).hurry)
-}
-
-// ahead has followers be sent entries that are being written to the disk of this server.
-func (f *followers) ahead(entries []*raft.Log) {
-	f.each(func(p *pipeline) {
-		p.ahead.Store(&entries)
-		p.hurry()
-	})
-}
-
-func (f *followers) each(do func(*pipeline)) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for p := range f.pipes {
-		do(p)
+// advance sets the commit index and wakes the pipelines.
+func (c *commits) advance(index uint64) {
+	c.index.Store(index)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for p := range c.pipes {
+		p.notify()
 	}
 }
 
-// add has p be told of all that comes, until drop.
-func (f *followers) add(p *pipeline) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.pipes == nil {
-		f.pipes = map[*pipeline]bool{}
+// add registers a pipeline until remove.
+func (c *commits) add(p *pipeline) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.pipes == nil {
+		c.pipes = map[*pipeline]bool{}
 	}
-	f.pipes[p] = true
+	c.pipes[p] = true
 }
 
-func (f *followers) drop(p *pipeline) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	delete(f.pipes, p)
+func (c *commits) remove(p *pipeline) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.pipes, p)
 }
 
-// pipeline is one of raft's, to one follower, better in three ways.
+// pipeline is raft's pipeline to one follower, with two additions.
 //
-// It reads the answers as they come. A leader stops reading them at the first refusal, which
-// a follower with a full disk sends; an append that was just being sent would wait for a reader
-// for ever then, and the follower would hear nothing from this leader again but heartbeats.
+// It reads all answers. Raft stops reading at the first refusal, which a follower with a full
+// disk sends. An append in progress would then wait for a reader without end. The follower would
+// get only heartbeats from this leader.
 //
-// It sends entries while they are written to the leader's disk, so that the follower writes
-// them at the same time. Raft sends them when they are there, and a command would wait for two
-// disks, one after the other. A leader may do that (Ongaro, Consensus: Bridging Theory and
-// Practice, section 10.2.1): they are counted as its own when they are on its disk, and the
-// entries of an index and a term are the same wherever they are. Raft is not told: when it
-// sends them itself, it gets the answer to what was sent ahead, not before.
-//
-//	             ┌──ahead──▶ sent by tell ──answered──▶ held ──┐
-//	entries ─────┤                                              ├─▶ raft has the answer
-//	             └──on the disk──▶ sent by raft ────claimed─────┘
-//
-// It tells the follower at once what is committed, by an append without entries. Raft tells
-// it with the next entries, or after 50 to 100 ms without any: so long would a worker of the
-// follower wait for the evaluation that it was given, and a client that asks the follower
-// for its allocations. It does so when nothing else is on its way, and the answer is raft's.
+// It sends the commit index at once, as an append without entries. Raft sends it with the next
+// entries, or after 50 to 100 ms. Workers and clients that use the follower would wait as long.
+// Nothing is sent while another append has no answer. Raft receives the answers to these appends,
+// too: they have no entries, so they only confirm the contact.
 type pipeline struct {
 	raft.AppendPipeline
-	followers *followers
-	out       chan raft.AppendFuture
-	news      chan struct{}               // buffered 1: for tell
-	claims    chan struct{}               // buffered 1: for forward
-	ahead     atomic.Pointer[[]*raft.Log] // what tell is to send
-	claimed   atomic.Uint64               // the last entry that raft has sent itself
-	onWay     atomic.Int64                // appends without an answer
-	once      sync.Once
-	closed    chan struct{}
+	commits  *commits
+	answers  chan raft.AppendFuture // for raft
+	wake     chan struct{}          // buffered 1: the commit index or inFlight has changed
+	inFlight atomic.Int64           // appends without an answer
+	once     sync.Once
+	closed   chan struct{}
 
 	mu   sync.Mutex                // one append at a time
-	last raft.AppendEntriesRequest // what the follower has and knows when it has taken all, without entries
-	sent raft.AppendFuture         // the last one
+	last raft.AppendEntriesRequest // state of the follower after all appends: last entry, commit index
 }
 
-// newPipeline serves p until it is closed.
-func newPipeline(p raft.AppendPipeline, f *followers) *pipeline {
-	out := &pipeline{AppendPipeline: p, followers: f, out: make(chan raft.AppendFuture, drained),
-		news: make(chan struct{}, 1), claims: make(chan struct{}, 1), closed: make(chan struct{})}
-	f.add(out)
+// newPipeline starts the two goroutines of a pipeline. Close ends them.
+func newPipeline(p raft.AppendPipeline, c *commits) *pipeline {
+	out := &pipeline{AppendPipeline: p, commits: c, answers: make(chan raft.AppendFuture, answerBuffer),
+		wake: make(chan struct{}, 1), closed: make(chan struct{})}
+	c.add(out)
 	go out.forward()
-	go out.tell()
+	go out.sendCommits()
 	return out
 }
 
-// forward gives raft the answers, in their order.
+// forward passes the answers to raft.
 func (p *pipeline) forward() {
-	var held []raft.AppendFuture
 	for {
 		select {
 		case <-p.closed:
 			return
 		case answer := <-p.AppendPipeline.Consumer():
-			p.onWay.Add(-1)
-			p.hurry()
-			held = append(held, answer)
-		case <-p.claims:
-		}
-		for ; len(held) > 0 && lastOf(held[0].Request()) <= p.claimed.Load(); held = held[1:] {
+			p.inFlight.Add(-1)
+			p.notify()
 			select {
-			case p.out <- held[0]:
+			case p.answers <- answer:
 			case <-p.closed:
 				return
 			}
@@ -143,62 +111,37 @@ func (p *pipeline) forward() {
 	}
 }
 
-// lastOf is the last entry of an append, 0 when it has none.
-func lastOf(req *raft.AppendEntriesRequest) uint64 {
-	if n := len(req.Entries); n > 0 {
-		return req.Entries[n-1].Index
-	}
-	return 0
-}
-
-// hurry has tell look whether there is anything to tell.
-func (p *pipeline) hurry() { wake(p.news) }
-
-func wake(c chan struct{}) {
+// notify wakes sendCommits.
+func (p *pipeline) notify() {
 	select {
-	case c <- struct{}{}:
-	default: // it is about to
+	case p.wake <- struct{}{}:
+	default: // already notified
 	}
 }
 
-// tell sends what raft has not sent.
-func (p *pipeline) tell() {
+// sendCommits sends each new commit index.
+func (p *pipeline) sendCommits() {
 	for {
 		select {
 		case <-p.closed:
 			return
-		case <-p.news:
+		case <-p.wake:
 		}
 		p.mu.Lock()
-		for _, next := range []func() *raft.AppendEntriesRequest{p.early, p.committed} {
-			if req := next(); req != nil {
-				p.append(req, new(raft.AppendEntriesResponse)) //nolint:errcheck // raft's next append fails as well
-			}
+		if req := p.newCommit(); req != nil {
+			p.append(req, new(raft.AppendEntriesResponse)) //nolint:errcheck // raft's next append fails as well
 		}
 		p.mu.Unlock()
 	}
 }
 
-// early returns an append of the entries that are being written, nil when there are none
-// or when they are not the next of this leader that the follower lacks. p.mu is held.
-func (p *pipeline) early() *raft.AppendEntriesRequest {
-	entries := p.ahead.Swap(nil)
-	if entries == nil || (*entries)[0].Term != p.last.Term || (*entries)[0].Index != p.last.PrevLogEntry+1 {
+// newCommit returns an append that carries the commit index. It returns nil when the follower
+// has the index, and while an append has no answer. p.mu is held.
+func (p *pipeline) newCommit() *raft.AppendEntriesRequest {
+	if p.inFlight.Load() > 0 {
 		return nil
 	}
-	req := p.last
-	req.LeaderCommitIndex = max(req.LeaderCommitIndex, min(p.followers.committed.Load(), req.PrevLogEntry))
-	req.Entries = *entries
-	return &req
-}
-
-// committed returns an append that tells the follower what it does not know yet to be
-// committed, nil when there is no such thing, or no use. p.mu is held.
-func (p *pipeline) committed() *raft.AppendEntriesRequest {
-	if p.onWay.Load() > 0 {
-		return nil
-	}
-	index := min(p.followers.committed.Load(), p.last.PrevLogEntry)
+	index := min(p.commits.index.Load(), p.last.PrevLogEntry)
 	if index <= p.last.LeaderCommitIndex {
 		return nil
 	}
@@ -207,61 +150,35 @@ func (p *pipeline) committed() *raft.AppendEntriesRequest {
 	return &req
 }
 
-// AppendEntries implements raft.AppendPipeline. Of entries that were sent ahead only those
-// behind them are sent.
+// AppendEntries implements raft.AppendPipeline.
 func (p *pipeline) AppendEntries(req *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) (raft.AppendFuture, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if last := lastOf(req); last > 0 {
-		p.claimed.Store(last)
-		wake(p.claims)
-		if last <= p.last.PrevLogEntry {
-			p.hurry()
-			return p.sent, nil
-		}
-		req = p.rest(req)
-	}
 	return p.append(req, resp)
 }
 
-// rest is an append without the entries that were sent ahead. p.mu is held.
-func (p *pipeline) rest(req *raft.AppendEntriesRequest) *raft.AppendEntriesRequest {
-	if req.Entries[0].Index > p.last.PrevLogEntry {
-		return req
-	}
-	out := *req
-	out.PrevLogEntry, out.PrevLogTerm = p.last.PrevLogEntry, p.last.PrevLogTerm
-	out.Entries = req.Entries[p.last.PrevLogEntry+1-req.Entries[0].Index:]
-	return &out
-}
-
-// append sends one append, and remembers what the follower has of it. p.mu is held.
+// append sends one append and records the state of the follower after it. p.mu is held.
 func (p *pipeline) append(req *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) (raft.AppendFuture, error) {
-	p.onWay.Add(1)
+	p.inFlight.Add(1)
 	f, err := p.AppendPipeline.AppendEntries(req, resp)
 	if err != nil {
-		p.onWay.Add(-1)
+		p.inFlight.Add(-1)
 		return nil, err
 	}
-	has, term := max(req.PrevLogEntry, p.last.PrevLogEntry), p.last.PrevLogTerm
-	if req.PrevLogEntry == has {
-		term = req.PrevLogTerm
-	}
+	p.last = *req
 	if n := len(req.Entries); n > 0 {
-		has, term = req.Entries[n-1].Index, req.Entries[n-1].Term
+		p.last.PrevLogEntry, p.last.PrevLogTerm, p.last.Entries = req.Entries[n-1].Index, req.Entries[n-1].Term, nil
 	}
-	p.last, p.sent = *req, f
-	p.last.PrevLogEntry, p.last.PrevLogTerm, p.last.Entries = has, term, nil
 	return f, nil
 }
 
 // Consumer implements raft.AppendPipeline.
-func (p *pipeline) Consumer() <-chan raft.AppendFuture { return p.out }
+func (p *pipeline) Consumer() <-chan raft.AppendFuture { return p.answers }
 
 // Close implements raft.AppendPipeline.
 func (p *pipeline) Close() error {
 	p.once.Do(func() {
-		p.followers.drop(p)
+		p.commits.remove(p)
 		close(p.closed)
 	})
 	return p.AppendPipeline.Close()

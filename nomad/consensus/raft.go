@@ -47,11 +47,11 @@ func Open(c Config) (*Raft, error) {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	s, all := memoryStores(c.ID), &followers{}
+	s := memoryStores(c.ID)
 	if c.Dir != "" {
 		var err error
 		backend := c.Backend
-		backend.segment, backend.syncing = c.SegmentSize, all.ahead
+		backend.segment = c.SegmentSize
 		if s, err = diskStores(c.Dir, c.ID, backend, raftLogger(c.Log)); err != nil {
 			return nil, err
 		}
@@ -59,7 +59,7 @@ func Open(c Config) (*Raft, error) {
 			return nil, errors.Join(err, s.close())
 		}
 	}
-	r, err := start(c, s, all)
+	r, err := start(c, s)
 	if err != nil {
 		return nil, errors.Join(err, s.close())
 	}
@@ -67,18 +67,19 @@ func Open(c Config) (*Raft, error) {
 	return r, nil
 }
 
-// start runs raft over the stores. All are the followers that it will have when it leads.
-func start(c Config, s *stores, all *followers) (*Raft, error) {
+// start starts raft with the given stores.
+func start(c Config, s *stores) (*Raft, error) {
 	rc, err := raftConfig(c, s.id)
 	if err != nil {
 		return nil, err
 	}
 	r := &Raft{stores: s, trans: c.Transport, id: s.id, log: c.Log, ended: make(chan struct{}), changed: make(chan struct{}), broken: brokenOf(c.FSM),
 		onlyOurs: c.OnlyOurs}
+	committed := &commits{}
 	switch {
 	case r.trans != nil:
 	case c.Streams != nil:
-		r.trans, r.ours = network(c.Streams, s.id, c.Locate, all, c.Log), true
+		r.trans, r.ours = network(c.Streams, s.id, c.Locate, committed, c.Log), true
 	default:
 		_, mem := raft.NewInmemTransport(raft.ServerAddress(c.Address))
 		r.trans, r.ours = mem, true
@@ -91,7 +92,7 @@ func start(c Config, s *stores, all *followers) (*Raft, error) {
 			return nil, err
 		}
 	}
-	if r.raft, err = begin(rc, &watchedFSM{BatchingFSM: c.FSM, followers: all}, s, r.trans); err != nil {
+	if r.raft, err = begin(rc, &watchedFSM{BatchingFSM: c.FSM, commits: committed}, s, r.trans); err != nil {
 		return nil, fmt.Errorf("start raft: %w", err)
 	}
 	r.commands.log = func(command []byte, within time.Duration) raft.ApplyFuture { return r.raft.Apply(command, within) }

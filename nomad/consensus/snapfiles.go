@@ -192,21 +192,20 @@ func (s *privateSink) Cancel() error {
 	return errors.Join(s.SnapshotSink.Cancel(), os.RemoveAll(s.tmp))
 }
 
-// watchedFSM notes why a snapshot could not be restored: raft only says that. What it is
-// given to apply is committed.
+// watchedFSM records the error of a failed restore, which raft does not return. It also reports
+// the commit index: raft applies only committed entries.
 type watchedFSM struct {
 	raft.BatchingFSM
-	followers *followers
-	failed    error
+	commits *commits
+	failed  error
 }
 
-// Raft looks for it and says nothing when it is not there: entries would be applied
-// one by one.
+// Raft checks for this interface at run time. Without it entries are applied one by one.
 var _ raft.BatchingFSM = (*watchedFSM)(nil)
 
 // ApplyBatch implements raft.BatchingFSM.
 func (w *watchedFSM) ApplyBatch(entries []*raft.Log) []any {
-	w.followers.reached(entries[len(entries)-1].Index)
+	w.commits.advance(entries[len(entries)-1].Index)
 	return w.BatchingFSM.ApplyBatch(entries)
 }
 

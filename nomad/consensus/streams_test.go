@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -121,38 +120,6 @@ func TestServersReplicateOverStreams(t *testing.T) {
 	}
 	if servers, err := b.Servers(); err != nil || len(servers) != 2 {
 		t.Errorf("Servers() = %v, %v", servers, err)
-	}
-}
-
-// Followers write entries to their disks while the leader writes them to its own.
-func TestDisksWriteAtTheSameTime(t *testing.T) {
-	a, aAddr := peer(t, t.TempDir(), "")
-	b, bAddr := peer(t, t.TempDir(), "")
-	c, cAddr := peer(t, t.TempDir(), "")
-	a.found(t, map[string]string{a.ID(): aAddr, b.ID(): bAddr, c.ID(): cAddr})
-	ahead := make(chan struct{}, 1)
-	a.Delay(func(last uint64) {
-		for end := time.Now().Add(time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
-			if b.LastIndex() >= last && c.LastIndex() >= last && a.LastIndex() < last {
-				select {
-				case ahead <- struct{}{}:
-				default:
-				}
-				return
-			}
-		}
-	})
-	n := 0
-	until(t, "both followers have an entry that the leader is writing", func() bool { // the first are not yet sent by pipelines
-		n++
-		a.addNamespace(t, fmt.Sprint("n", n))
-		return len(ahead) > 0
-	})
-	for i := 1; i <= n; i++ {
-		until(t, "all have the namespace", func() bool {
-			name := fmt.Sprint("n", i)
-			return b.fsm.State().Snapshot().Namespace(nil, name) != nil && c.fsm.State().Snapshot().Namespace(nil, name) != nil
-		})
 	}
 }
 

@@ -69,7 +69,7 @@ func (g *guardedLog) openDamageable(found map[string]extent) (err error) {
 // openSegments opens the log over its index.
 func (g *guardedLog) openSegments() (*wal.WAL, error) {
 	files := &privateFiles{VFS: fs.New(), opened: []io.Closer{}}
-	w, err := wal.Open(g.dir, wal.WithSegmentFiler(segmentFiles{segment.NewFiler(g.dir, segmentVFS{files, g.wait})}), wal.WithMetaStore(g.meta),
+	w, err := wal.Open(g.dir, wal.WithSegmentFiler(segmentFiles{segment.NewFiler(g.dir, segmentVFS{files})}), wal.WithMetaStore(g.meta),
 		wal.WithSegmentSize(g.size), wal.WithLogger(g.log.Named("wal")))
 	files.release(err)
 	switch {
