@@ -248,6 +248,7 @@ func (s *Server) serveCalls(ctx context.Context, c *Conn, conn net.Conn, spoken 
 		select {
 		case slots <- struct{}{}:
 		case <-ctx.Done():
+			r.in.release()
 			return
 		}
 		select {

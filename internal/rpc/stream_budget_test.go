@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"io"
 	"net"
 	"testing"
 	"time"
@@ -45,4 +46,50 @@ func TestStreamRequestsAreCharged(t *testing.T) {
 	if !all() {
 		t.Error("a request whose stream has ended is still charged")
 	}
+}
+
+// TestWaitingRequestIsReleased checks that a request gives back what it was charged when its
+// stream ends before its call begins.
+func TestWaitingRequestIsReleased(t *testing.T) {
+	release := make(chan struct{})
+	m := Handle("Test.Block", Anonymous, Here, func(context.Context, *Call, *nomad.NodeSpecificRequest) (*nomad.GenericResponse, error) {
+		<-release
+		return &nomad.GenericResponse{}, nil
+	})
+	s, err := NewServer(Config{Methods: []Method{m}, Auth: TrustPeer{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	near, far := net.Pipe()
+	defer near.Close()
+	near.SetDeadline(time.Now().Add(time.Minute))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	arrived, done := make(chan struct{}, strangePipelined+1), make(chan struct{})
+	go func() {
+		defer close(done)
+		s.serveCalls(ctx, &Conn{owner: s.nodes}, far, func() { arrived <- struct{}{} })
+	}()
+	for n := range strangePipelined + 1 {
+		req := &nomad.NodeSpecificRequest{}
+		if n == strangePipelined {
+			req.NodeID = string(bytes.Repeat([]byte{'x'}, 100<<10))
+		}
+		if err := writePair(near, &requestHeader{ServiceMethod: "Test.Block", Seq: uint64(n)}, req, nomad.Encode); err != nil {
+			t.Fatal(err)
+		}
+		<-arrived
+	}
+	if s.strangerReading.used.TryAcquire(strangeReading) {
+		t.Fatal("a request of 100 KiB that waits for its call is not charged")
+	}
+	cancel()
+	limit, stop := context.WithTimeout(t.Context(), 10*time.Second)
+	defer stop()
+	if err := s.strangerReading.used.Acquire(limit, strangeReading); err != nil {
+		t.Errorf("a request whose stream has ended is still charged: %v", err)
+	}
+	close(release)
+	go io.Copy(io.Discard, near) // the replies of the calls that ran
+	<-done
 }
