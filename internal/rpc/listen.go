@@ -200,8 +200,8 @@ type request struct {
 	in   *intake
 }
 
-// serveCalls answers the calls of one stream. Calls that come before others are
-// answered run beside them. It calls spoken once a request has arrived.
+// serveCalls answers the calls of one stream. Each call runs in a goroutine of its own, so that
+// replies may come in another order than requests. It calls spoken when a request has arrived.
 func (s *Server) serveCalls(ctx context.Context, c *Conn, conn net.Conn, spoken func()) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -214,8 +214,6 @@ func (s *Server) serveCalls(ctx context.Context, c *Conn, conn net.Conn, spoken 
 	in := bufio.NewReader(wire)
 	var mu sync.Mutex // guards writes
 	slots := make(chan struct{}, c.maxPipelined())
-	next := make(chan request)
-	defer close(next)
 	reply := func(r request) {
 		defer func() { <-slots }()
 		defer r.in.release()
@@ -247,32 +245,11 @@ func (s *Server) serveCalls(ctx context.Context, c *Conn, conn net.Conn, spoken 
 		spoken()
 		select {
 		case slots <- struct{}{}:
+			wg.Go(func() { reply(r) })
 		case <-ctx.Done():
 			r.in.release()
 			return
 		}
-		select {
-		case next <- r: // somebody waits for it
-		default:
-			wg.Go(func() { s.work(r, next, reply) })
-		}
-	}
-}
-
-// maxSpare bounds the goroutines that wait for another call of their stream.
-const maxSpare = 64
-
-// work does one call, and the next ones of the stream when few others wait so: a
-// goroutine that has done a call has the stack for it, a new one grows it each time.
-func (s *Server) work(r request, next <-chan request, do func(request)) {
-	for more := true; more; {
-		do(r)
-		if s.spare.Add(1) > maxSpare {
-			more = false
-		} else {
-			r, more = <-next
-		}
-		s.spare.Add(-1)
 	}
 }
 

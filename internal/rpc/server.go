@@ -10,7 +10,6 @@ import (
 	"reflect"
 	"runtime/debug"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/open-nomad/open-nomad/internal/certs"
@@ -117,7 +116,6 @@ type Server struct {
 	nodes    *nodeConns
 	limit    *addrLimit
 	started  time.Time
-	spare    atomic.Int64 // goroutines that wait for a call
 
 	greeting chan struct{} // handshakes
 
