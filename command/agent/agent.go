@@ -246,11 +246,6 @@ func (a *Agent) Run(ctx context.Context) error {
 	group, failed := errgroup.WithContext(parts)
 	if a.server != nil {
 		group.Go(func() error { return a.ended("server", parts, a.server.Run(parts)) })
-		if !a.set.dev {
-			group.Go(func() error { return a.ended("collector", parts, paceCollector(parts)) })
-			group.Go(func() error { return a.ended("heap", parts, backHeap(parts, a.log)) })
-			group.Go(func() error { return a.ended("monitor", parts, calmMonitor(parts, a.log)) })
-		}
 	}
 	group.Go(func() error { return a.ended("telemetry", parts, a.runTelemetry(parts)) })
 	for _, ln := range a.http {

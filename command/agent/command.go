@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 
 	"github.com/posener/complete"
@@ -36,6 +37,10 @@ SIGHUP reads the configuration again and takes over log_level, tls with its file
 	}
 }
 
+// serverGCPercent is the GOGC of a server: each write allocates some dozens of kilobytes, and
+// every collection scans all of the state. Go's default is 100.
+const serverGCPercent = 200
+
 // run is the agent command after its flags are parsed.
 func (o *options) run(ctx context.Context, e *term.Env) error {
 	set, err := o.settings()
@@ -45,6 +50,9 @@ func (o *options) run(ctx context.Context, e *term.Env) error {
 	a, err := New(set, o.settings, e.Err)
 	if err != nil {
 		return err
+	}
+	if set.Server.Enabled && !set.dev && os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(serverGCPercent)
 	}
 	fmt.Fprint(e.Out, a.banner())
 	if err := notifySystemd("READY=1"); err != nil {
