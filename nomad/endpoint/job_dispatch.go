@@ -52,7 +52,6 @@ func (s *Service) jobDispatch(ctx context.Context, c *rpc.Call, req *nomad.JobDi
 	if err != nil {
 		return nil, unfit(err)
 	}
-	workersFirst()
 	out := &nomad.JobDispatchResponse{DispatchedJobID: child.ID, JobCreateIndex: index}
 	out.Index = index
 	if eval != nil {

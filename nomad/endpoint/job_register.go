@@ -56,7 +56,6 @@ func (s *Service) jobRegister(ctx context.Context, c *rpc.Call, req *nomad.JobRe
 	if err != nil {
 		return nil, unfit(err)
 	}
-	workersFirst()
 	out.JobModifyIndex, out.Index = index, index
 	if eval != nil {
 		out.EvalID, out.EvalCreateIndex = eval.ID, index

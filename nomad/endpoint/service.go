@@ -20,7 +20,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime"
 	"time"
 
 	"github.com/open-nomad/open-nomad/internal/rpc"
@@ -267,10 +266,6 @@ func (s *Service) apply(ctx context.Context, t nomad.MessageType, payload any) (
 	}
 	return index, nil
 }
-
-// workersFirst is for a request whose evaluation was just applied. A worker has it by
-// now, but would run after the answer is written where there is no idle core.
-func workersFirst() { runtime.Gosched() }
 
 // signing bounds the wait for a signing key.
 func (s *Service) signing(ctx context.Context) (context.Context, context.CancelFunc) {

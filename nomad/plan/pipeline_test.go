@@ -3,8 +3,8 @@ package plan_test
 import (
 	"context"
 	"errors"
-	"runtime"
 	"testing"
+	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/fsm/testlog"
@@ -119,6 +119,8 @@ func TestPriority(t *testing.T) {
 	<-w.minter.signed
 	var allocs []*nomad.Allocation
 	var answers []<-chan answer
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
 	for i, priority := range []int{10, 90, 50} {
 		p := w.plan(job)
 		p.Priority = priority
@@ -126,7 +128,7 @@ func TestPriority(t *testing.T) {
 		allocs = append(allocs, a)
 		answers = append(answers, w.submitLater(place(p, a)))
 		for w.applier.Queued() < i+1 {
-			runtime.Gosched()
+			<-tick.C
 		}
 	}
 	for range 5 {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
@@ -40,9 +39,6 @@ func (p *planner) SubmitPlan(ctx context.Context, plan *nomad.Plan) (*nomad.Plan
 	if resp.Result == nil {
 		return nil, nil, fmt.Errorf("submit plan: no result")
 	}
-	// What was placed begins to run now, while this worker has but the status of the
-	// evaluation left to write: whoever waits for allocations goes first.
-	runtime.Gosched()
 	if resp.Result.RefreshIndex == 0 {
 		return resp.Result, nil, nil
 	}

@@ -188,6 +188,19 @@ func TestExecHugeMessage(t *testing.T) {
 	}
 }
 
+// until polls a condition each millisecond, for a minute at most. It reports whether the
+// condition was met.
+func until(met func() bool) bool {
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for late := time.Now().Add(time.Minute); time.Now().Before(late); <-tick.C {
+		if met() {
+			return true
+		}
+	}
+	return met()
+}
+
 // What is wrong with the request is said in its answer.
 func TestExecRequestsThatAreNone(t *testing.T) {
 	s, web := execServer(t, func(*nomad.AllocExecRequest, *rpc.Stream) error { return nil })
@@ -208,10 +221,9 @@ func TestExecRequestsThatAreNone(t *testing.T) {
 	if _, resp, err := dial(t, web, "", http.Header{"Origin": {"https://evil.example"}}); err == nil || resp == nil || resp.StatusCode != 403 {
 		t.Errorf("from another origin: %v, %v", resp, err)
 	}
-	for late := time.Now().Add(time.Minute); s.sessions.Load() != 0; runtime.Gosched() { // it has been answered before it ends
-		if time.Now().After(late) {
-			t.Fatalf("%d sessions are left", s.sessions.Load())
-		}
+	// A session ends after its request was answered.
+	if !until(func() bool { return s.sessions.Load() == 0 }) {
+		t.Fatalf("%d sessions remain", s.sessions.Load())
 	}
 	s.sessions.Store(maxSessions)
 	if _, resp, err := dial(t, web, "", nil); err == nil || resp == nil || resp.StatusCode != 429 {
@@ -479,11 +491,10 @@ func TestExecLeavesNothing(t *testing.T) {
 		}
 	}
 	settled := func(most int) (n int) {
-		for late := time.Now().Add(time.Minute); time.Now().Before(late); runtime.Gosched() {
-			if n = runtime.NumGoroutine(); n <= most && s.sessions.Load() == 0 {
-				break
-			}
-		}
+		until(func() bool {
+			n = runtime.NumGoroutine()
+			return n <= most && s.sessions.Load() == 0
+		})
 		return n
 	}
 	run(4)
