@@ -36,9 +36,10 @@ type sampleValue struct {
 	Labels                            map[string]string
 }
 
-// Metrics is the summary of the last whole interval.
+// Metrics returns the summary of the last complete interval, with the gauges that are computed
+// at a read.
 func (a *Agent) Metrics(w http.ResponseWriter, r *http.Request) (any, error) {
-	shown, err := a.tel.display(w, r)
+	shown, err := a.tel.memory.DisplayMetrics(w, r)
 	if err != nil {
 		return nil, err
 	}

@@ -25,7 +25,6 @@ type telemetry struct {
 	memory *metrics.InmemSink
 	prom   http.Handler             // nil when off
 	expiry *promsink.PrometheusSink // nil when off
-	late   *deferredSink
 	core   *metrics.Metrics
 	// atRead sets the gauges that are computed when metrics are read; nil for none. It is
 	// set before the agent runs.
@@ -42,11 +41,13 @@ func newTelemetry(s *Settings) (*telemetry, error) {
 		return nil, s.fault("telemetry.collection_interval", "a positive duration is expected")
 	}
 	memory := metrics.NewInmemSink(t.InMemoryCollectionInterval, min(t.InMemoryRetentionPeriod, keptIntervals*t.InMemoryCollectionInterval))
-	tel := &telemetry{memory: memory, late: &deferredSink{to: metrics.FanoutSink{memory}}}
+	tel := &telemetry{memory: memory}
+	sinks := metrics.FanoutSink{memory}
 	if t.PrometheusMetrics {
 		if err := tel.openPrometheus(); err != nil {
 			return nil, fmt.Errorf("telemetry: %w", err)
 		}
+		sinks = append(sinks, validSink{tel.expiry})
 	}
 	cfg := metrics.DefaultConfig("nomad")
 	cfg.EnableHostname, cfg.EnableHostnameLabel = false, !t.DisableHostname
@@ -65,7 +66,7 @@ func newTelemetry(s *Settings) (*telemetry, error) {
 			return nil, s.fault("telemetry.prefix_filter", "%q does not begin with + or -", rule)
 		}
 	}
-	core, err := metrics.NewGlobal(cfg, tel.late)
+	core, err := metrics.NewGlobal(cfg, sinks)
 	if err != nil {
 		return nil, fmt.Errorf("telemetry: %w", err)
 	}
@@ -84,19 +85,8 @@ func (t *telemetry) openPrometheus() (err error) {
 	if err := registry.Register(gaugesAtRead{t}); err != nil {
 		return err
 	}
-	t.late.to = append(t.late.to, t.expiry)
-	shown := promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
-	t.prom = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		t.late.flush()
-		shown.ServeHTTP(w, r)
-	})
+	t.prom = promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
 	return nil
-}
-
-// display is the summary of the last complete interval, without the gauges that are computed at a read.
-func (t *telemetry) display(w http.ResponseWriter, r *http.Request) (any, error) {
-	t.late.flush()
-	return t.memory.DisplayMetrics(w, r)
 }
 
 // close ends what the library runs.

@@ -1,0 +1,47 @@
+package agent
+
+import (
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/hashicorp/go-metrics"
+	promsink "github.com/hashicorp/go-metrics/prometheus"
+)
+
+// validSink is a sink for Prometheus that accepts any label: Prometheus refuses values that
+// are not UTF-8, and the ID of a job may be one.
+type validSink struct{ *promsink.PrometheusSink }
+
+// validLabels replaces invalid UTF-8 in the values of labels. It copies labels that it
+// changes, since other sinks read them too.
+func validLabels(labels []metrics.Label) []metrics.Label {
+	if !slices.ContainsFunc(labels, func(l metrics.Label) bool { return !utf8.ValidString(l.Value) }) {
+		return labels
+	}
+	out := slices.Clone(labels)
+	for i := range out {
+		out[i].Value = strings.ToValidUTF8(out[i].Value, "\uFFFD")
+	}
+	return out
+}
+
+// SetGaugeWithLabels implements metrics.MetricSink.
+func (s validSink) SetGaugeWithLabels(key []string, val float32, labels []metrics.Label) {
+	s.PrometheusSink.SetGaugeWithLabels(key, val, validLabels(labels))
+}
+
+// SetPrecisionGaugeWithLabels implements metrics.PrecisionGaugeMetricSink.
+func (s validSink) SetPrecisionGaugeWithLabels(key []string, val float64, labels []metrics.Label) {
+	s.PrometheusSink.SetPrecisionGaugeWithLabels(key, val, validLabels(labels))
+}
+
+// IncrCounterWithLabels implements metrics.MetricSink.
+func (s validSink) IncrCounterWithLabels(key []string, val float32, labels []metrics.Label) {
+	s.PrometheusSink.IncrCounterWithLabels(key, val, validLabels(labels))
+}
+
+// AddSampleWithLabels implements metrics.MetricSink.
+func (s validSink) AddSampleWithLabels(key []string, val float32, labels []metrics.Label) {
+	s.PrometheusSink.AddSampleWithLabels(key, val, validLabels(labels))
+}
