@@ -43,6 +43,7 @@ func TestCompress(t *testing.T) {
 		{"not asked", "", reply(0, "", large), 200, "", large},
 		{"refused", "gzip;q=0", reply(0, "", large), 200, "", large},
 		{"its own", "gzip", reply(0, "Content-Encoding: br", large), 200, "br", large},
+		{"an archive", "gzip", reply(0, "Content-Type: application/gzip", large), 200, "", large},
 		{"length told", "gzip", reply(0, "Content-Length: 15000", large), 200, "gzip", large},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -82,6 +83,19 @@ func unpack(t *testing.T, in io.Reader) []byte {
 		t.Fatal(err)
 	}
 	return out
+}
+
+// A reply to HEAD has the headers of the uncompressed one.
+func TestCompressHead(t *testing.T) {
+	req := httptest.NewRequest("HEAD", "/", nil)
+	req.Header.Set("Accept-Encoding", "gzip")
+	rec := httptest.NewRecorder()
+	httpapi.Compress(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "15000")
+	})).ServeHTTP(rec, req)
+	if h := rec.Result().Header; h.Get("Content-Length") != "15000" || h.Get("Content-Encoding") != "" {
+		t.Errorf("headers = %v, want those of the uncompressed reply", h)
+	}
 }
 
 // What a stream has flushed arrives before the stream goes on.
