@@ -140,14 +140,13 @@ func CanonicalJob(in *api.Job) (*nomad.Job, error) {
 	return toJob(in)
 }
 
-// toJob carries a canonical job across: both sides use the same names. What it was made
-// of must not be written to any more.
+// toJob returns a canonical job as the servers' type. Both types use the same names.
 func toJob(in *api.Job) (*nomad.Job, error) {
-	var job nomad.Job
-	if err := convert(&job, in); err != nil {
-		return nil, nomad.Errorf(http.StatusBadRequest, "job is not what this version takes: %v", err)
+	job, err := convert[*nomad.Job](in)
+	if err != nil {
+		return nil, nomad.Errorf(http.StatusBadRequest, "invalid job: %v", err)
 	}
-	return &job, nil
+	return job, nil
 }
 
 func jobRegister(r *request, q *nomad.JobRegisterRequest) error {

@@ -1,13 +1,14 @@
 package httpapi_test
 
 import (
-	"encoding/json"
+	"cmp"
 	"os"
 	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/command/agent/httpapi"
 	"github.com/open-nomad/open-nomad/jobspec"
 	"github.com/open-nomad/open-nomad/nomad"
 )
@@ -47,13 +48,13 @@ func TestJobFieldsCross(t *testing.T) {
 		server := map[string]reflect.StructField{}
 		for _, f := range reflect.VisibleFields(n) {
 			if f.IsExported() {
-				server[strings.ToLower(f.Name)] = f
+				server[jsonName(f)] = f
 			}
 		}
 		for _, f := range reflect.VisibleFields(a) {
 			name := a.Name() + "." + f.Name
-			other, ok := server[strings.ToLower(f.Name)]
-			delete(server, strings.ToLower(f.Name))
+			other, ok := server[jsonName(f)]
+			delete(server, jsonName(f))
 			switch {
 			case !ok && !onlyAPI[name]:
 				t.Errorf("%s has no place in nomad.%s", name, n.Name())
@@ -81,6 +82,12 @@ func TestJobFieldsCross(t *testing.T) {
 	}
 }
 
+// jsonName returns the name of a field in JSON, in lower case.
+func jsonName(f reflect.StructField) string {
+	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+	return strings.ToLower(cmp.Or(name, f.Name))
+}
+
 // structOf returns the struct that a field holds, directly or in a list or map.
 func structOf(t reflect.Type) reflect.Type {
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice || t.Kind() == reflect.Map {
@@ -92,8 +99,7 @@ func structOf(t reflect.Type) reflect.Type {
 	return t
 }
 
-// A job file that holds everything crosses with every value: what is said in the
-// file is said in the server's job.
+// The servers' job has the values of a job file that uses every block.
 func TestJobValuesCross(t *testing.T) {
 	src, err := os.ReadFile("../../../jobspec/testdata/everything.hcl")
 	if err != nil {
@@ -103,13 +109,8 @@ func TestJobValuesCross(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	in.Canonicalize()
-	raw, err := json.Marshal(in)
+	out, err := httpapi.CanonicalJob(in)
 	if err != nil {
-		t.Fatal(err)
-	}
-	var out nomad.Job
-	if err := json.Unmarshal(raw, &out); err != nil {
 		t.Fatalf("the servers can't read the job: %v", err)
 	}
 	task := out.TaskGroups[0].Tasks[0]
