@@ -39,6 +39,7 @@ var figures = []figure{
 	{"job registered to evaluated, 3 servers, p50", "≤ 20 ms", evaluated},
 	{"job registrations by RPC, 3 servers, 16 writers", "≥ 3,000/s, or half of a bare log", rpcRegistrations},
 	{"job registrations by HTTP, 3 servers, 16 writers", "≥ 3,000/s, or half of a bare log", httpRegistrations},
+	{"mixed load: jobs run while others read, one agent", "none: for profiles", mixedLoad},
 	{"5,000 nodes through changes of leaders", "no node falsely down", heartbeats},
 	{"mint a token of a task", "≤ 1.2 × bare Ed25519 + 15 µs", mintCost},
 	{"verify a token seen before, state included", "≤ 2 µs", verifyCost},
@@ -55,7 +56,7 @@ var figures = []figure{
 type bench struct {
 	nomad    string
 	dir      string
-	profiles string // where CPU profiles of servers go; empty for none
+	profiles string // directory of CPU profiles; empty for none
 }
 
 // limit bounds the whole run.
@@ -73,7 +74,7 @@ func main() {
 	nomad := flag.String("nomad", "bin/nomad", "the program to measure")
 	only := flag.String("only", "", "a regular expression: measure the figures whose names match")
 	dir := flag.String("dir", "", "where the data goes: a directory on a real disk (default: the one of temporary files)")
-	profiles := flag.String("profiles", "", "a directory for CPU profiles of the servers while they take registrations, or a snapshot (go tool pprof)")
+	profiles := flag.String("profiles", "", "a directory for CPU profiles of the agents during registrations, the mixed load and the restore of a snapshot (go tool pprof)")
 	flag.Parse()
 	chosen, err := regexp.Compile(*only)
 	if err != nil {

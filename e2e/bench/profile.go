@@ -27,22 +27,21 @@ func (b *bench) serverConfig() string {
 	return config
 }
 
-// profiled runs a load while every server writes a CPU profile for as long, when
-// profiles are asked for: NAME-0.pprof and so on; and after it what was allocated since
-// the server's start: NAME-0.heap.pprof.
-func (b *bench) profiled(ctx context.Context, s *servers, name string, lasts time.Duration, load func() error) error {
+// profiled runs a load. With -profiles each agent at the addresses writes a CPU profile
+// meanwhile, NAME-0.pprof and so on, and afterwards a heap profile, NAME-0.heap.pprof.
+func (b *bench) profiled(ctx context.Context, addresses []string, name string, lasts time.Duration, load func() error) error {
 	if b.profiles == "" {
 		return load()
 	}
 	all, during := errgroup.WithContext(ctx)
-	for i, address := range s.addresses() {
+	for i, address := range addresses {
 		all.Go(func() error {
 			file := filepath.Join(b.profiles, fmt.Sprintf("%s-%d.pprof", name, i))
 			return fetch(during, fmt.Sprintf("%s/debug/pprof/profile?seconds=%d", address, int(lasts.Seconds())), file)
 		})
 	}
 	err := errors.Join(load(), all.Wait())
-	for i, address := range s.addresses() {
+	for i, address := range addresses {
 		file := filepath.Join(b.profiles, fmt.Sprintf("%s-%d.heap.pprof", name, i))
 		err = errors.Join(err, fetch(ctx, address+"/debug/pprof/heap?gc=1", file))
 	}

@@ -107,7 +107,7 @@ func (b *bench) registrations(ctx context.Context, name string, write writer, wh
 	if where == spread {
 		to, place = s.all, spread
 	}
-	err = b.profiled(ctx, s, name+"-"+place, warmUp+counted, func() (err error) {
+	err = b.profiled(ctx, s.addresses(), name+"-"+place, warmUp+counted, func() (err error) {
 		out, err = writeRate(ctx, write, to, pids)
 		return err
 	})

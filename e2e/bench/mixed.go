@@ -1,0 +1,72 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/e2e/cluster"
+)
+
+// The mixed load: mixedClients run jobs and as many read, for mixedFor.
+const (
+	mixedFor     = 15 * time.Second
+	mixedClients = 4
+)
+
+// mixedLoad runs jobs on one agent, one after the other, while others list and read what they
+// made. It exercises what a profile of registrations alone does not: scheduling, the client
+// and the read routes.
+func mixedLoad(ctx context.Context, b *bench) (string, bool, error) {
+	a, err := b.agent(ctx)
+	if err != nil {
+		return "", false, err
+	}
+	defer a.Stop()
+	var ran, read atomic.Int64
+	err = b.profiled(ctx, []string{a.Address()}, "mixed", mixedFor, func() error {
+		end := time.Now().Add(mixedFor)
+		all, ctx := errgroup.WithContext(ctx)
+		for i := range mixedClients {
+			all.Go(func() error { return runJobs(ctx, a, fmt.Sprintf("mixed-%d", i), end, &ran) })
+			all.Go(func() error { return readAll(ctx, a, end, &read) })
+		}
+		return all.Wait()
+	})
+	seconds := mixedFor.Seconds()
+	return fmt.Sprintf("%.0f jobs/s finished, %.0f reads/s", float64(ran.Load())/seconds, float64(read.Load())/seconds), true, err
+}
+
+// runJobs registers a job, waits until its task has finished, and goes on with the next one.
+func runJobs(ctx context.Context, a *cluster.Agent, prefix string, end time.Time, ran *atomic.Int64) error {
+	for i := 0; time.Now().Before(end); i++ {
+		id := fmt.Sprintf("%s-%d", prefix, i)
+		job := batch(id, 1, "exec2", map[string]any{"command": "/bin/true"})
+		if _, _, err := a.Client.Jobs().Register(job, nil); err != nil {
+			return fmt.Errorf("register job %s: %w", id, err)
+		}
+		if _, err := finished(ctx, a, id, 1); err != nil {
+			return fmt.Errorf("wait for job %s: %w", id, err)
+		}
+		ran.Add(1)
+	}
+	return nil
+}
+
+// readAll lists jobs, allocations, evaluations and nodes in turn, by pages.
+func readAll(ctx context.Context, a *cluster.Agent, end time.Time, read *atomic.Int64) error {
+	for time.Now().Before(end) {
+		for _, list := range []string{"/v1/jobs", "/v1/allocations", "/v1/evaluations", "/v1/nodes"} {
+			var out []map[string]any
+			if _, err := a.Client.Raw().Query(list, &out, (&api.QueryOptions{PerPage: 50}).WithContext(ctx)); err != nil {
+				return fmt.Errorf("read %s: %w", list, err)
+			}
+			read.Add(1)
+		}
+	}
+	return nil
+}
