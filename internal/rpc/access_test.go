@@ -58,6 +58,8 @@ func TestChecks(t *testing.T) {
 			rpc.Handle("Test.All", rpc.Management, rpc.Here, answer),
 			rpc.Handle("Test.Asking", rpc.Token, rpc.Here, asking).Needs(rpc.Asked("ns:read-job of prod")),
 			rpc.Handle("Test.Forgot", rpc.Token, rpc.Here, answer).Needs(rpc.Asked("something")),
+			rpc.Handle("Test.Off", rpc.Management, rpc.Here, answer).Requires(func() error { return errors.New("feature is off") }),
+			rpc.Handle("Test.On", rpc.Token, rpc.Here, answer).Needs(rpc.Good).Requires(func() error { return nil }),
 		}
 	})
 	for _, c := range []struct{ method, namespace, policy, want string }{
@@ -79,12 +81,18 @@ func TestChecks(t *testing.T) {
 		{"Test.Somewhere", "", `node_pool "gpu*" { policy = "write" }`, ""},
 		{"Test.Somewhere", "", `node_pool "gpu*" { policy = "read" }`, `needs write of node_pool: Permission denied`},
 		{"Test.Good", "", ``, ""},
+		{"Test.Off", "", `operator { policy = "write" }`, "needs a management token: Permission denied"},
+		{"Test.Off", "", "management", "feature is off"},
+		{"Test.On", "", ``, ""},
 		{"Test.All", "", `operator { policy = "write" }`, "needs a management token: Permission denied"},
 		{"Test.Asking", "other", `namespace "prod" { policy = "read" }`, ""},
 		{"Test.Asking", "prod", ``, `needs read-job in namespace "prod": Permission denied`},
 		{"Test.Forgot", "", ``, "internal error in Test.Forgot: its access rule was not asked"},
 	} {
-		if cfg.now.Store(acl.New(false)); c.policy != "" {
+		switch c.policy {
+		case "", "management":
+			cfg.now.Store(acl.New(c.policy != ""))
+		default:
 			cfg.now.Store(granted(t, c.policy))
 		}
 		req := ask("n", "")

@@ -102,6 +102,7 @@ type Method struct {
 	// name; nil says none.
 	Home func(Request) bool
 
+	requires func() error // must return nil before the handler runs; nil for no condition
 	request  func() Request
 	response func() any
 	call     func(ctx context.Context, c *Call, req Request) (any, error)
@@ -177,6 +178,21 @@ func (m Method) FailingAs(reply func(*nomad.RpcError) any) Method {
 func (m Method) AtHome(when func(Request) bool) Method {
 	m.Home = when
 	return m
+}
+
+// Requires returns the row of a method whose calls fail with the error of check, if it
+// returns one. The server that runs the handler calls it, after the caller was authorized.
+func (m Method) Requires(check func() error) Method {
+	m.requires = check
+	return m
+}
+
+// available returns the error of what the method requires.
+func (m Method) available() error {
+	if m.requires == nil {
+		return nil
+	}
+	return m.requires()
 }
 
 // NewRequest returns an empty request of the method.

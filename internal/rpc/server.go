@@ -354,6 +354,9 @@ func (s *Server) handle(ctx context.Context, m Method, c *Call, req Request) (ou
 			return nil, err
 		}
 	}
+	if err := m.available(); err != nil {
+		return nil, err
+	}
 	defer s.recovered(m.Name, &err)
 	ctx, wrote := noting(ctx)
 	out, err = m.call(ctx, c, req)
@@ -444,6 +447,9 @@ func (s *Server) stream(ctx context.Context, m Method, conn *Conn, b *body, stre
 
 // serve runs a streaming method here, as long as its caller may have it.
 func (s *Server) serve(ctx context.Context, m Method, c *Call, req Request, stream *Stream) (err error) {
+	if err := m.available(); err != nil {
+		return err
+	}
 	c.renew = func(ctx context.Context) (*Call, error) { return s.stillGood(ctx, m, c, req.Envelope()) }
 	ctx, stop := stream.While(ctx, s.cfg.Recheck, func(ctx context.Context) error {
 		_, err := c.renew(ctx)

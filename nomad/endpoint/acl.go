@@ -10,7 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// aclOn refuses what has no meaning without access control.
+// aclOn returns an error when access control is disabled.
 func (s *Service) aclOn() error {
 	if !s.cfg.Access.Enabled {
 		return nomad.Errorf(400, "%s", nomad.ErrACLDisabled)

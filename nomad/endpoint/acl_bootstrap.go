@@ -13,13 +13,9 @@ func (s *Service) aclBootstrapMethods() []rpc.Method {
 	}
 }
 
-// aclBootstrap makes the first token, which may do everything. That is possible once:
-// again only after an operator wrote the index of the last time into a file beside the
-// log of the leader.
+// aclBootstrap creates the first management token. It succeeds once. To repeat it, an
+// operator writes the index of the last bootstrap into a file beside the leader's log.
 func (s *Service) aclBootstrap(ctx context.Context, _ *rpc.Call, req *nomad.ACLTokenBootstrapRequest) (*nomad.ACLTokenUpsertResponse, error) {
-	if err := s.aclOn(); err != nil {
-		return nil, err
-	}
 	if req.BootstrapSecret != "" && !nomad.IsUUID(req.BootstrapSecret) {
 		return nil, nomad.Errorf(400, "invalid acl token") // tools compare the text
 	}

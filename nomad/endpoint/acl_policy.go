@@ -23,11 +23,8 @@ func (s *Service) aclPolicyMethods() []rpc.Method {
 	}
 }
 
-// aclPolicyUpsert stores policies that can be read.
+// aclPolicyUpsert stores policies. It rejects those that cannot be parsed.
 func (s *Service) aclPolicyUpsert(ctx context.Context, _ *rpc.Call, req *nomad.ACLPolicyUpsertRequest) (*nomad.GenericResponse, error) {
-	if err := s.aclOn(); err != nil {
-		return nil, err
-	}
 	if len(req.Policies) == 0 {
 		return nil, nomad.Errorf(400, "must specify at least one policy")
 	}
@@ -52,11 +49,8 @@ func (s *Service) aclPolicyUpsert(ctx context.Context, _ *rpc.Call, req *nomad.A
 	return s.writePolicies(ctx, nomad.ACLPolicyUpsertRequestType, entry)
 }
 
-// aclPolicyDelete forgets policies. Tokens and roles that name one lose what it gave.
+// aclPolicyDelete deletes policies. Tokens and roles that name one lose its rights.
 func (s *Service) aclPolicyDelete(ctx context.Context, _ *rpc.Call, req *nomad.ACLPolicyDeleteRequest) (*nomad.GenericResponse, error) {
-	if err := s.aclOn(); err != nil {
-		return nil, err
-	}
 	if len(req.Names) == 0 {
 		return nil, nomad.Errorf(400, "must specify at least one policy")
 	}
@@ -74,9 +68,6 @@ func (s *Service) writePolicies(ctx context.Context, t nomad.MessageType, entry 
 }
 
 func (s *Service) aclPolicyList(ctx context.Context, c *rpc.Call, req *nomad.ACLPolicyListRequest) (*nomad.ACLPolicyListResponse, error) {
-	if err := s.aclOn(); err != nil {
-		return nil, err
-	}
 	all := c.Access.IsManagement()
 	return readList(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.ACLPolicyListResponse) error {
 		var own map[string]bool
@@ -101,9 +92,6 @@ func (s *Service) aclPolicyList(ctx context.Context, c *rpc.Call, req *nomad.ACL
 }
 
 func (s *Service) aclPolicyGet(ctx context.Context, c *rpc.Call, req *nomad.ACLPolicySpecificRequest) (*nomad.SingleACLPolicyResponse, error) {
-	if err := s.aclOn(); err != nil {
-		return nil, err
-	}
 	all := c.Access.IsManagement()
 	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.SingleACLPolicyResponse) error {
 		if !all && !ownPolicies(c, snap, ws)[req.Name] {
@@ -120,12 +108,8 @@ func (s *Service) aclPolicyGet(ctx context.Context, c *rpc.Call, req *nomad.ACLP
 	})
 }
 
-// aclPolicyGetSet answers for several policies: all of them are the caller's, or none is
-// told.
+// aclPolicyGetSet returns several policies. It fails when one of them is not the caller's.
 func (s *Service) aclPolicyGetSet(ctx context.Context, c *rpc.Call, req *nomad.ACLPolicySetRequest) (*nomad.ACLPolicySetResponse, error) {
-	if err := s.aclOn(); err != nil {
-		return nil, err
-	}
 	all := c.Access.IsManagement()
 	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.ACLPolicySetResponse) error {
 		out.Policies = map[string]*nomad.ACLPolicy{}
@@ -146,11 +130,8 @@ func (s *Service) aclPolicyGetSet(ctx context.Context, c *rpc.Call, req *nomad.A
 	})
 }
 
-// aclClaimPolicies answers with the policies of the workload that calls.
+// aclClaimPolicies returns the policies of the calling workload.
 func (s *Service) aclClaimPolicies(ctx context.Context, c *rpc.Call, req *nomad.GenericRequest) (*nomad.ACLPolicySetResponse, error) {
-	if err := s.aclOn(); err != nil {
-		return nil, err
-	}
 	w := c.Access.Workload
 	if w == nil {
 		return nil, nomad.Denied("needs the identity of a workload")

@@ -51,11 +51,8 @@ func (s *Service) globalDelete(r rpc.Request) bool {
 	return false
 }
 
-// aclTokenUpsert makes tokens, and changes those that there are.
+// aclTokenUpsert creates and updates tokens.
 func (s *Service) aclTokenUpsert(ctx context.Context, _ *rpc.Call, req *nomad.ACLTokenUpsertRequest) (*nomad.ACLTokenUpsertResponse, error) {
-	if err := s.aclOn(); err != nil {
-		return nil, err
-	}
 	if len(req.Tokens) == 0 {
 		return nil, nomad.Errorf(400, "must specify at least one token")
 	}
@@ -178,11 +175,8 @@ func rolesOf(snap *state.Snapshot, t *nomad.ACLToken) error {
 	return nil
 }
 
-// aclTokenDelete forgets tokens: all of them, or none when one does not exist.
+// aclTokenDelete deletes all of the tokens, or none when one does not exist.
 func (s *Service) aclTokenDelete(ctx context.Context, _ *rpc.Call, req *nomad.ACLTokenDeleteRequest) (*nomad.GenericResponse, error) {
-	if err := s.aclOn(); err != nil {
-		return nil, err
-	}
 	if len(req.AccessorIDs) == 0 {
 		return nil, nomad.Errorf(400, "must specify at least one token")
 	}
@@ -213,9 +207,6 @@ func (s *Service) aclTokenDelete(ctx context.Context, _ *rpc.Call, req *nomad.AC
 }
 
 func (s *Service) aclTokenList(ctx context.Context, _ *rpc.Call, req *nomad.ACLTokenListRequest) (*nomad.ACLTokenListResponse, error) {
-	if err := s.aclOn(); err != nil {
-		return nil, err
-	}
 	return readList(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.ACLTokenListResponse) error {
 		all := snap.ACLTokensByPrefix(ws, req.Prefix)
 		if req.GlobalOnly {
@@ -236,9 +227,6 @@ func (s *Service) aclTokenList(ctx context.Context, _ *rpc.Call, req *nomad.ACLT
 }
 
 func (s *Service) aclTokenGet(ctx context.Context, c *rpc.Call, req *nomad.ACLTokenSpecificRequest) (*nomad.SingleACLTokenResponse, error) {
-	if err := s.aclOn(); err != nil {
-		return nil, err
-	}
 	if !c.Access.IsManagement() && !isOwn(c, req.AccessorID) {
 		return nil, nomad.Denied("needs a management token, or this very token")
 	}
@@ -253,9 +241,6 @@ func (s *Service) aclTokenGet(ctx context.Context, c *rpc.Call, req *nomad.ACLTo
 }
 
 func (s *Service) aclTokenGetSet(ctx context.Context, _ *rpc.Call, req *nomad.ACLTokenSetRequest) (*nomad.ACLTokenSetResponse, error) {
-	if err := s.aclOn(); err != nil {
-		return nil, err
-	}
 	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.ACLTokenSetResponse) error {
 		out.Tokens = map[string]*nomad.ACLToken{}
 		for _, accessor := range req.AccessorIDS {
@@ -268,12 +253,9 @@ func (s *Service) aclTokenGetSet(ctx context.Context, _ *rpc.Call, req *nomad.AC
 	})
 }
 
-// aclTokenResolve answers with the token that a secret belongs to: nothing for one that
-// is unknown or whose time is over. The secret is the proof.
+// aclTokenResolve returns the token with a secret, nil for an unknown or expired one. The
+// caller proves its right by the secret.
 func (s *Service) aclTokenResolve(ctx context.Context, _ *rpc.Call, req *nomad.ResolveACLTokenRequest) (*nomad.ResolveACLTokenResponse, error) {
-	if err := s.aclOn(); err != nil {
-		return nil, err
-	}
 	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.ResolveACLTokenResponse) error {
 		out.Index = snap.TableIndex(state.TableACLToken, state.TableACLRoles)
 		if t := snap.ACLTokenBySecret(ws, req.SecretID); t != nil && !t.HasExpired(s.cfg.Now()) {

@@ -8,13 +8,22 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// Methods is the table of every RPC that a server answers: who may call it, and
-// where it runs (compat/rpc.tsv).
+// Methods is the table of every RPC that a server answers: who may call it, where it runs,
+// and what it requires.
 func (s *Service) Methods() []rpc.Method {
 	return slices.Concat(s.statusMethods(), s.jobMethods(), s.nodeMethods(), s.allocMethods(), s.schedulingMethods(),
 		s.operatorMethods(), s.variableMethods(), s.quotaMethods(), s.searchMethods(), s.snapshotMethods(), s.eventMethods(),
-		s.aclBootstrapMethods(), s.aclPolicyMethods(), s.aclTokenMethods(), s.aclRoleMethods(), s.aclOneTimeMethods(),
-		s.authMethodMethods(), s.bindingRuleMethods(), s.loginMethods(), s.relayMethods(), s.aclExplainMethods(), absentMethods())
+		s.aclMethods(), s.relayMethods(), s.aclExplainMethods(), absentMethods())
+}
+
+// aclMethods are the methods that fail while access control is disabled.
+func (s *Service) aclMethods() []rpc.Method {
+	rows := slices.Concat(s.aclBootstrapMethods(), s.aclPolicyMethods(), s.aclTokenMethods(), s.aclRoleMethods(), s.aclOneTimeMethods(),
+		s.authMethodMethods(), s.bindingRuleMethods(), s.loginMethods())
+	for i := range rows {
+		rows[i] = rows[i].Requires(s.aclOn)
+	}
+	return rows
 }
 
 func (s *Service) statusMethods() []rpc.Method {
