@@ -159,10 +159,15 @@ func (a *Applier) check(ctx context.Context, s *submission, last *commit) (*cand
 	c := &candidate{plan: plan, view: v, job: plan.Job, now: time.Now()}
 	if c.job == nil && plan.JobInfo != nil {
 		c.job = snap.Job(nil, plan.JobInfo.Namespace, plan.JobInfo.ID)
+		// The scheduler planned for an earlier version of the job.
+		c.stale = c.job != nil && c.job.JobModifyIndex > plan.SnapshotIndex
 	}
-	if c.stale = v.stale(plan); c.stale {
+	if c.stale = c.stale || v.stale(plan); c.stale {
 		c.result = &nomad.PlanResult{}
 		return c, nil
+	}
+	if err := c.checkJob(); err != nil {
+		return nil, err
 	}
 	if c.result, err = v.evaluate(plan); err != nil {
 		return nil, err

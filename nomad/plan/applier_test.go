@@ -43,6 +43,68 @@ func TestPlacesAndSigns(t *testing.T) {
 	}
 }
 
+// named returns the plan of a worker of Nomad 2.0: it names its job, and allocations carry none.
+func named(p *nomad.Plan, namespace, job string) *nomad.Plan {
+	p.Job, p.JobInfo = nil, &nomad.PlanJobTuple{Namespace: namespace, ID: job}
+	for _, allocs := range p.NodeAllocation {
+		for i, a := range allocs {
+			bare := *a
+			bare.Job = nil
+			allocs[i] = &bare
+		}
+	}
+	return p
+}
+
+func TestPlanThatNamesItsJob(t *testing.T) {
+	w := start(t)
+	node, job := w.Node(t), w.Job(t, nomad.JobTypeBatch, 1)
+	a := testlog.NewAlloc(job, node)
+	if r := w.submit(named(place(w.plan(job), a), job.Namespace, job.ID)); r.RefreshIndex != 0 {
+		t.Errorf("Submit() = %+v, want a full commit", r)
+	}
+	if got := w.Snapshot().Alloc(nil, a.ID); got == nil || got.Job == nil || got.Job.ID != job.ID || got.SignedIdentities["t"] == "" {
+		t.Errorf("stored allocation is %+v, want the job and an identity", got)
+	}
+
+	// A job that is registered again after the scheduler looked is not what it planned for.
+	late := named(place(w.plan(job), testlog.NewAlloc(job, node)), job.Namespace, job.ID)
+	again := nomad.Copy(job)
+	again.Priority = 60
+	w.Must(t, nomad.JobRegisterRequestType, &nomad.JobRegisterRequest{Job: again, WriteRequest: nomad.WriteRequest{Namespace: job.Namespace}})
+	if r := w.submit(late); len(r.NodeAllocation) != 0 || r.RefreshIndex < w.Snapshot().Job(nil, job.Namespace, job.ID).JobModifyIndex {
+		t.Errorf("Submit() = %+v, want nothing committed and a refresh", r)
+	}
+	late.SnapshotIndex = w.Snapshot().Index()
+	if r := w.submit(late); len(r.NodeAllocation) != 1 {
+		t.Errorf("Submit() after the refresh = %+v, want it committed", r)
+	}
+}
+
+func TestPlanOfAnotherJobOrNone(t *testing.T) {
+	w := start(t)
+	node, job, other := w.Node(t), w.Job(t, nomad.JobTypeBatch, 1), w.Job(t, nomad.JobTypeBatch, 1)
+	for name, p := range map[string]*nomad.Plan{
+		"an unknown job":    named(place(w.plan(job), testlog.NewAlloc(job, node)), job.Namespace, "gone"),
+		"another namespace": named(place(w.plan(job), testlog.NewAlloc(job, node)), "gone", job.ID),
+		"another job":       named(place(w.plan(job), testlog.NewAlloc(job, node)), other.Namespace, other.ID),
+	} {
+		if r, err := w.applier.Submit(context.Background(), p); err == nil {
+			t.Errorf("%s: Submit() = %+v, want an error", name, r)
+		}
+	}
+	// Allocations of a job that was purged are stopped all the same.
+	old := w.Alloc(t, job, node)
+	p := named(w.plan(job), job.Namespace, job.ID)
+	p.NodeUpdate[node.ID] = []*nomad.Allocation{{ID: old.ID, DesiredDescription: "purged"}}
+	w.Must(t, nomad.JobDeregisterRequestType, &nomad.JobDeregisterRequest{JobID: job.ID, Purge: true, WriteRequest: nomad.WriteRequest{Namespace: job.Namespace}})
+	p.SnapshotIndex = w.Snapshot().Index()
+	w.submit(p)
+	if got := w.Snapshot().Alloc(nil, old.ID); got.DesiredStatus != nomad.AllocDesiredStatusStop || got.DesiredDescription != "purged" || got.Job == nil {
+		t.Errorf("stopped allocation is %+v", got)
+	}
+}
+
 func TestKeepsIdentitiesOfUpdates(t *testing.T) {
 	w := start(t)
 	node := w.Node(t)

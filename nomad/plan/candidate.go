@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"net/http"
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
@@ -17,6 +18,23 @@ type candidate struct {
 	overQuota []string
 	signed    map[string]*nomad.Allocation // copies with identities, by allocation ID
 	now       time.Time
+}
+
+// checkJob refuses a plan with a new allocation that carries no job and is not of the plan's job. It
+// would be stored without identities, or with those of another job, and outside of the quota.
+func (c *candidate) checkJob() error {
+	for _, allocs := range c.plan.NodeAllocation {
+		for _, a := range allocs {
+			switch {
+			case a.Job != nil || c.view.snap.Alloc(nil, a.ID) != nil:
+			case c.job == nil:
+				return nomad.Errorf(http.StatusBadRequest, "plan of evaluation %s places allocation %s, but its job does not exist", c.plan.EvalID, a.ID)
+			case a.JobID != c.job.ID || a.Namespace != c.job.Namespace:
+				return nomad.Errorf(http.StatusBadRequest, "plan of evaluation %s is for job %q, but its allocation %s is of job %q", c.plan.EvalID, c.job.ID, a.ID, a.JobID)
+			}
+		}
+	}
+	return nil
 }
 
 // empty says whether there is nothing to commit.
