@@ -7,9 +7,9 @@ import (
 )
 
 // Whole refuses a request in which an element of a list or a value of a map is
-// absent ("TaskGroups": [null]): no sender means that, and every reader would have
-// to look for it. An absent field is something else, and fine. Values behind
-// interfaces are not looked at: they belong to whoever reads them.
+// absent ("TaskGroups": [null]). No sender means that, and every reader would have
+// to check for it. An absent field is valid, and so is an absent TaskLifecycleConfig in a map: the
+// task is a main task. Values behind interfaces are not checked: they belong to their readers.
 func Whole(request any) error {
 	v := reflect.ValueOf(request)
 	if !v.IsValid() || !mayLack(v.Type()) {
@@ -56,6 +56,9 @@ func lacking(v reflect.Value) *string {
 // element is lacking for one that must itself be there.
 func element(v reflect.Value) *string {
 	if v.Kind() == reflect.Pointer && v.IsNil() {
+		if v.Type() == reflect.TypeFor[*TaskLifecycleConfig]() {
+			return nil
+		}
 		return new(string)
 	}
 	if !mayLack(v.Type()) {

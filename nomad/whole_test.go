@@ -17,6 +17,7 @@ func TestWhole(t *testing.T) {
 		"absent fields":  {&nomad.JobRegisterRequest{Job: &nomad.Job{}}, ""},
 		"no elements":    {&nomad.Job{TaskGroups: []*nomad.TaskGroup{}}, ""},
 		"whole":          {&nomad.Job{TaskGroups: []*nomad.TaskGroup{{Tasks: []*nomad.Task{{Config: map[string]any{"a": nil}}}}}}, ""},
+		"main task":      {&nomad.AllocatedResources{TaskLifecycles: map[string]*nomad.TaskLifecycleConfig{"t": nil}}, ""},
 		"list":           {&nomad.Job{TaskGroups: []*nomad.TaskGroup{{}, nil}}, "TaskGroups.[1] is null"},
 		"deep":           {&nomad.JobRegisterRequest{Job: &nomad.Job{TaskGroups: []*nomad.TaskGroup{{Tasks: []*nomad.Task{nil}}}}}, "Job.TaskGroups.[0].Tasks.[0] is null"},
 		"map":            {&nomad.AllocUpdateDesiredTransitionRequest{Allocs: map[string]*nomad.DesiredTransition{"a": nil}}, `Allocs.["a"] is null`},
