@@ -145,7 +145,7 @@ func (c *Conn) Peer() *Peer {
 	if c.state == nil || len(c.state.PeerCertificates) == 0 {
 		return nil
 	}
-	return newPeer(c.state.PeerCertificates[0])
+	return newPeer(c.state)
 }
 
 // Close implements net.Conn.

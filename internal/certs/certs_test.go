@@ -400,6 +400,66 @@ func TestRolesOfPeers(t *testing.T) {
 	}
 }
 
+// The certificate of a peer proves a server by itself only as a DNS name, while it is valid, and to a
+// server that speaks TLS. Settings that ask for less elsewhere change nothing.
+func TestProvesServer(t *testing.T) {
+	ca := testpki.New(t)
+	own := ca.Agent("server.global.nomad").Config()
+	own.VerifyServerHostname = false
+	peer := func(o pki.CertOptions) *certs.Peer {
+		o.Client, o.Server = true, true
+		f := ca.Issue(o).Config()
+		f.VerifyServerHostname = false
+		_, far, called, accepted := meet(t, testpki.Open(t, f), testpki.Open(t, own), "global")
+		if called != nil || accepted != nil {
+			t.Fatal(called, accepted)
+		}
+		return far.Peer()
+	}
+	names := func(names ...string) *certs.Peer { return peer(pki.CertOptions{DNSNames: names}) }
+	server, now := names("server.global.nomad"), time.Now()
+	unverified, _, called, accepted := meet(t, testpki.Open(t, own), testpki.Open(t, own), "global") // who calls checks no name
+	if called != nil || accepted != nil {
+		t.Fatal(called, accepted)
+	}
+	verifying, upgrading, off := own, own, own
+	verifying.VerifyServerHostname, upgrading.UpgradeMode, off.RPC = true, true, false
+	for name, c := range map[string]struct {
+		cfg  certs.Config
+		peer *certs.Peer
+		now  time.Time
+		want string // part of the error
+	}{
+		"server":           {own, server, now, ""},
+		"among others":     {own, names("a.example", "server.global.nomad"), now, ""},
+		"verifying":        {verifying, server, now, ""},
+		"upgrading":        {upgrading, server, now, ""},
+		"plain":            {own, nil, now, "the connection has no TLS"},
+		"upgrading, plain": {upgrading, nil, now, "the connection has no TLS"},
+		"TLS off":          {off, nil, now, "tls.rpc off"},
+		"TLS turned off":   {off, server, now, "tls.rpc off"},
+		"client":           {own, names("client.global.nomad"), now, `is for "client.global.nomad"`},
+		"far server":       {own, names("server.far.nomad"), now, `is for "server.far.nomad"`},
+		"wildcard":         {own, names("*.global.nomad"), now, `is for "*.global.nomad"`},
+		"common name":      {own, peer(pki.CertOptions{DNSNames: []string{"a.example"}, CommonName: "server.global.nomad"}), now, `is for "server.global.nomad"`},
+		"expired":          {own, server, now.AddDate(2, 0, 0), "expired at"},
+		"dialed":           {own, unverified.Peer(), now, "was not verified"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := testpki.Open(t, c.cfg).ProvesServer(c.peer, c.now)
+			switch {
+			case c.want == "" && err != nil:
+				t.Errorf("ProvesServer() = %v", err)
+			case c.want != "" && (!errors.Is(err, certs.ErrPeer) || !strings.Contains(err.Error(), c.want)):
+				t.Errorf("ProvesServer() = %v, want %q", err, c.want)
+			}
+		})
+	}
+	if err := (*certs.Store)(nil).ProvesServer(server, now); !errors.Is(err, certs.ErrPeer) {
+		t.Errorf("without a store: %v", err)
+	}
+}
+
 // An error tells of a key file, never what it holds.
 func TestKeysAreNotTold(t *testing.T) {
 	ca := testpki.New(t)

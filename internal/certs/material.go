@@ -152,7 +152,7 @@ func (m *material) ownRole() error {
 	if !m.cfg.RPC || !m.cfg.VerifyServerHostname {
 		return nil
 	}
-	own := newPeer(m.cert.Leaf)
+	own := &Peer{names: namesOf(m.cert.Leaf)}
 	server, client := serverName(m.cfg.Region), clientName(m.cfg.Region)
 	switch {
 	case own.Has(server), !m.cfg.Server && own.Has(client):

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
 // The roles of agents, and the end of the names that say them.
@@ -19,14 +20,26 @@ func serverName(region string) string { return roleServer + "." + region + "." +
 func clientName(region string) string { return roleClient + "." + region + "." + domain }
 
 // Peer is who the other side of a connection is, by its certificate.
-type Peer struct{ names []string }
+type Peer struct {
+	names    []string  // DNS names, then the common name
+	dns      []string  // DNS names only
+	ends     time.Time // of the certificate
+	verified bool      // the handshake verified the chain
+}
 
-func newPeer(leaf *x509.Certificate) *Peer {
+// newPeer returns the peer of a TLS connection that showed a certificate.
+func newPeer(state *tls.ConnectionState) *Peer {
+	leaf := state.PeerCertificates[0]
+	return &Peer{names: namesOf(leaf), dns: leaf.DNSNames, ends: leaf.NotAfter, verified: len(state.VerifiedChains) > 0}
+}
+
+// namesOf returns the DNS names of a certificate, then its common name.
+func namesOf(leaf *x509.Certificate) []string {
 	names := slices.Clone(leaf.DNSNames)
 	if cn := leaf.Subject.CommonName; cn != "" {
 		names = append(names, cn)
 	}
-	return &Peer{names: names}
+	return names
 }
 
 // Has says whether the certificate is for exactly that name.
@@ -68,7 +81,7 @@ func (m *material) role(state *tls.ConnectionState) error {
 	if !m.cfg.VerifyServerHostname {
 		return nil
 	}
-	peer := newPeer(state.PeerCertificates[0])
+	peer := newPeer(state)
 	for _, name := range peer.names {
 		if role(name) == roleServer || name == clientName(m.cfg.Region) {
 			return nil
@@ -97,6 +110,27 @@ func (s *Store) IsRaft(p *Peer) error {
 		return nil
 	}
 	return s.IsServer(p)
+}
+
+// ProvesServer returns an error unless the certificate of the peer alone proves that it is a server
+// of this region. The handshake of the connection verified it, it has not expired, and it has the DNS
+// name of a server of the region. This does not depend on verify_server_hostname or upgrade mode.
+func (s *Store) ProvesServer(p *Peer, now time.Time) error {
+	cfg := &s.material().cfg
+	name := serverName(cfg.Region)
+	switch {
+	case !cfg.RPC:
+		return fmt.Errorf("%w of a server is needed, but this server has tls.rpc off", ErrPeer)
+	case p == nil:
+		return fmt.Errorf("%w for %s is needed, but the connection has no TLS", ErrPeer, name)
+	case !p.verified:
+		return fmt.Errorf("%w for %s is needed, but that of %q was not verified", ErrPeer, name, p.Name())
+	case now.After(p.ends):
+		return fmt.Errorf("%w for %s is needed, but that of %q expired at %s", ErrPeer, name, p.Name(), p.ends.UTC().Format(time.RFC3339))
+	case !slices.Contains(p.dns, name):
+		return fmt.Errorf("%w for %s is needed, but that of the caller is for %q", ErrPeer, name, p.Name())
+	}
+	return nil
 }
 
 // named refuses a peer that has none of the names.
