@@ -101,7 +101,7 @@ func (s *Server) load(ctx context.Context, m Method, c *Call, b *body) error {
 	if b.raw == nil || b.free() {
 		return b.decode(m)
 	}
-	if m.Rule != ServerOnly {
+	if !m.Rule.ofServers() {
 		from := s.callers
 		if err := s.entitled(ctx, m, c, b); err != nil {
 			if from = s.strangers; b.cost > from.each {

@@ -115,14 +115,18 @@ func (s *Server) forward(ctx context.Context, to hop, m Method, c *Call, req Req
 type hop struct{ addr, region string }
 
 // passed returns a request as it is passed on: marked, in its region, and with this server's own
-// token when this process calls what only servers may call.
+// token when this process calls what only servers may call. A call that was admitted by the
+// certificate of its caller is not passed on: the next server would see the certificate of this one.
 func (s *Server) passed(ctx context.Context, to hop, m Method, c *Call, req Request) (Request, error) {
+	if c.ByCertificate() {
+		return nil, nomad.Denied("forward %s: this server is not the leader, and a certificate counts only there; call the leader, or show the identity of a server", m.Name)
+	}
 	next := reflect.New(reflect.TypeOf(req).Elem())
 	next.Elem().Set(reflect.ValueOf(req).Elem())
 	copied := next.Interface().(Request) // the type is that of req
 	copied.MarkForwarded()
 	setRegion(copied, to.region)
-	if m.Rule != ServerOnly || c.Conn != nil || s.cfg.Self == nil {
+	if !m.Rule.ofServers() || c.Conn != nil || s.cfg.Self == nil {
 		return copied, nil
 	}
 	token, err := s.cfg.Self(ctx)

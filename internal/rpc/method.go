@@ -29,13 +29,20 @@ const (
 	ServerOnly Rule = 6
 	// Management admits callers with every right.
 	Management Rule = 7
+	// ServerOrCertificate admits the callers of ServerOnly. At the server that answers it also admits
+	// callers whose TLS certificate is that of a server of the region, which is the only proof that
+	// servers of Nomad 2.0 have.
+	ServerOrCertificate Rule = 8
 )
 
 var ruleNames = map[Rule]string{Anonymous: "anonymous", Token: "token", NodeOnly: "node", NodeRegister: "node register",
-	NodeStatus: "node status", ServerOnly: "server", Management: "management"}
+	NodeStatus: "node status", ServerOnly: "server", Management: "management", ServerOrCertificate: "server or certificate"}
 
 // String names the rule.
 func (r Rule) String() string { return ruleNames[r] }
+
+// ofServers reports whether the rule admits servers only.
+func (r Rule) ofServers() bool { return r == ServerOnly || r == ServerOrCertificate }
 
 // Where says which server answers a method.
 type Where uint8
@@ -72,8 +79,15 @@ type Call struct {
 	// Forwarded says that another server passed the call on.
 	Forwarded bool
 
+	rule    Rule
 	refused error                                // what is wrong with the token
 	renew   func(context.Context) (*Call, error) // of a stream
+}
+
+// ByCertificate reports whether another agent made the call and its TLS certificate is the only proof
+// that it is a server.
+func (c *Call) ByCertificate() bool {
+	return c.rule == ServerOrCertificate && c.Conn != nil && c.Identity.Claims == nil
 }
 
 // Renewed returns a streaming call as it would be begun now. The error is a

@@ -217,7 +217,7 @@ func (s *Server) Stream(ctx context.Context, method string) (*Stream, error) {
 // admit authenticates one call. What is wrong with its token is kept in the call: the
 // server that answers says so.
 func (s *Server) admit(ctx context.Context, m Method, conn *Conn, env nomad.Envelope) (*Call, error) {
-	c := &Call{Method: m.Name, Conn: conn, Forwarded: env.Forwarded, Identity: &nomad.AuthenticatedIdentity{}}
+	c := &Call{Method: m.Name, rule: m.Rule, Conn: conn, Forwarded: env.Forwarded, Identity: &nomad.AuthenticatedIdentity{}}
 	id, refused := s.cfg.Auth.Authenticate(ctx, env.AuthToken, m.Rule, conn)
 	if id != nil {
 		c.Identity = id
@@ -233,8 +233,8 @@ func (s *Server) admit(ctx context.Context, m Method, conn *Conn, env nomad.Enve
 		refused = nil
 	case m.Rule == NodeRegister && errors.Is(refused, ErrExpired):
 		c.Expired, refused = true, nil
-	case m.Rule == ServerOnly:
-		return c, refused // said before forwarding
+	case m.Rule.ofServers():
+		return c, refused // before forwarding
 	}
 	c.refused = refused
 	return c, nil
@@ -349,7 +349,7 @@ func (s *Server) authorize(ctx context.Context, m Method, c *Call, env nomad.Env
 
 // handle runs a method here.
 func (s *Server) handle(ctx context.Context, m Method, c *Call, req Request) (out any, err error) {
-	if m.Rule != ServerOnly { // what servers make is whole
+	if !m.Rule.ofServers() || c.ByCertificate() { // servers of this project send complete requests
 		if err := nomad.Whole(req); err != nil {
 			return nil, err
 		}

@@ -9,9 +9,12 @@
 //	node register, node status   ─▶ what may register a node
 //	server                       ─▶ a caller of this process, or the identity that
 //	                                another server made for this call
+//	server or certificate        ─▶ as server, or the TLS certificate of a server of
+//	                                this region
 //
-// With TLS and verify_server_hostname the last three first ask for the certificate of
-// a server, or of a client or a server, of this region.
+// With TLS and verify_server_hostname the rules node, node register, node status and server first
+// ask for the certificate of a server, or of a client or a server, of this region. The rule server
+// or certificate checks the certificate that it admits by without that setting, too.
 //
 // A workload identity is only as good as its allocation: once that is gone or
 // over, so is the token. Handlers then ask which node or allocation it may touch.
@@ -131,6 +134,11 @@ func (a *Authority) Authenticate(_ context.Context, token string, rule rpc.Rule,
 			return id, nil
 		}
 		return id, a.server(id, token)
+	case rpc.ServerOrCertificate:
+		if conn == nil {
+			return id, nil
+		}
+		return id, a.serverOrCertificate(id, token, conn.Peer())
 	case rpc.NodeOnly:
 		return id, a.node(id, token)
 	case rpc.NodeRegister, rpc.NodeStatus:
@@ -199,6 +207,26 @@ func (a *Authority) server(id *nomad.AuthenticatedIdentity, token string) error 
 		return nomad.ErrPermissionDenied
 	}
 	id.Claims = claims
+	return nil
+}
+
+// serverOrCertificate admits the callers that the rule rpc.ServerOnly admits, and those whose
+// certificate proves that they are servers of this region. A caller that was admitted by its
+// certificate has no claims, whatever its token is.
+func (a *Authority) serverOrCertificate(id *nomad.AuthenticatedIdentity, token string, peer *certs.Peer) error {
+	err := a.certs.IsServer(peer)
+	if err == nil {
+		err = a.server(id, token)
+	}
+	if err == nil {
+		return nil
+	}
+	if missing := a.certs.ProvesServer(peer, a.now()); missing != nil {
+		if errors.Is(err, nomad.ErrPermissionDenied) || errors.Is(err, certs.ErrPeer) {
+			err = nomad.Denied("needs the identity of a server, or TLS: %w", missing)
+		}
+		return err
+	}
 	return nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -71,6 +72,7 @@ func authority(t *testing.T) *authz.Authority {
 		"over":      workload("over", "default"),
 		"gone":      workload("gone", "default"),
 		"elsewhere": workload("lives", "other"),
+		"server":    {ServerIdentityClaims: &nomad.ServerIdentityClaims{ServerID: "s1"}},
 	}, Now: func() time.Time { return time.Unix(100, 0) }, Log: slog.New(slog.DiscardHandler)})
 }
 
@@ -153,6 +155,26 @@ func TestServerOnlyIsForThisProcess(t *testing.T) {
 	}
 	if _, err := a.Authenticate(context.Background(), secret, rpc.ServerOnly, &rpc.Conn{}); !errors.Is(err, nomad.ErrPermissionDenied) {
 		t.Errorf("over a connection: %v", err)
+	}
+}
+
+// Without TLS no token but the identity of a server opens what a certificate would open.
+func TestServerOrCertificateWithoutTLS(t *testing.T) {
+	a := authority(t)
+	leader, end := a.Lead()
+	defer end()
+	if _, err := a.Authenticate(context.Background(), "", rpc.ServerOrCertificate, nil); err != nil {
+		t.Errorf("in process: %v", err)
+	}
+	for _, token := range []string{"", secret, unknown, leader, "node", "lives", "intro", "made up"} {
+		id, err := a.Authenticate(context.Background(), token, rpc.ServerOrCertificate, &rpc.Conn{})
+		if !errors.Is(err, nomad.ErrPermissionDenied) || !strings.HasSuffix(err.Error(), "Permission denied") || id.Claims != nil {
+			t.Errorf("with %q: %+v, %v, want permission denied", token, id, err)
+		}
+	}
+	id, err := a.Authenticate(context.Background(), "server", rpc.ServerOrCertificate, &rpc.Conn{})
+	if err != nil || id.Claims == nil {
+		t.Errorf("with the identity of a server: %+v, %v", id, err)
 	}
 }
 

@@ -3,6 +3,7 @@ package endpoint
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	memdb "github.com/hashicorp/go-memdb"
@@ -16,8 +17,8 @@ import (
 // not say.
 const defaultDequeueWait = time.Second
 
-// evalDequeue hands an evaluation to a worker; none within its timeout is no error.
-func (s *Service) evalDequeue(ctx context.Context, _ *rpc.Call, req *nomad.EvalDequeueRequest) (*nomad.EvalDequeueResponse, error) {
+// evalDequeue hands an evaluation to a worker. It returns none if none is ready within the timeout.
+func (s *Service) evalDequeue(ctx context.Context, c *rpc.Call, req *nomad.EvalDequeueRequest) (*nomad.EvalDequeueResponse, error) {
 	if len(req.Schedulers) == 0 {
 		return nil, nomad.Errorf(400, "dequeue requires at least one scheduler type")
 	}
@@ -27,11 +28,34 @@ func (s *Service) evalDequeue(ctx context.Context, _ *rpc.Call, req *nomad.EvalD
 	}
 	timed, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	eval, token, err := s.cfg.Broker.Dequeue(timed, req.Schedulers)
+	schedulers := req.Schedulers
+	if c.ByCertificate() {
+		schedulers = slices.DeleteFunc(slices.Clone(schedulers), func(t string) bool { return !schedules(t) })
+	}
+	eval, token, err := s.cfg.Broker.Dequeue(timed, schedulers)
 	if err != nil && (ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded)) {
 		return nil, err
 	}
 	return s.dequeued(eval, token), nil
+}
+
+// schedules reports whether evaluations of the type are for a scheduler of jobs. Servers that are
+// admitted by their certificate get no others: a core evaluation comes with the leader's token, and
+// the calls that complete it are not open to them.
+func schedules(evalType string) bool {
+	switch evalType {
+	case nomad.JobTypeService, nomad.JobTypeBatch, nomad.JobTypeSystem, nomad.JobTypeSysBatch:
+		return true
+	}
+	return false
+}
+
+// written refuses an evaluation that the caller may not write: see schedules.
+func written(c *rpc.Call, eval *nomad.Evaluation) error {
+	if c.ByCertificate() && !schedules(eval.Type) {
+		return nomad.Denied("write an evaluation of type %q: the identity of a server is needed, a certificate is not enough", eval.Type)
+	}
+	return nil
 }
 
 // dequeued tells a worker of the evaluation that it was given, if any.
@@ -81,9 +105,12 @@ func (s *Service) held(id, token string) error {
 	return s.cfg.Broker.OutstandingReset(id, token)
 }
 
-func (s *Service) evalUpdate(ctx context.Context, _ *rpc.Call, req *nomad.EvalUpdateRequest) (*nomad.GenericResponse, error) {
+func (s *Service) evalUpdate(ctx context.Context, c *rpc.Call, req *nomad.EvalUpdateRequest) (*nomad.GenericResponse, error) {
 	if len(req.Evals) != 1 {
 		return nil, nomad.Errorf(400, "only a single eval can be updated")
+	}
+	if err := written(c, req.Evals[0]); err != nil {
+		return nil, err
 	}
 	if err := s.held(req.Evals[0].ID, req.EvalToken); err != nil {
 		return nil, err
@@ -92,9 +119,12 @@ func (s *Service) evalUpdate(ctx context.Context, _ *rpc.Call, req *nomad.EvalUp
 }
 
 // evalCreate writes an evaluation that follows from one that a worker holds.
-func (s *Service) evalCreate(ctx context.Context, _ *rpc.Call, req *nomad.EvalUpdateRequest) (*nomad.GenericResponse, error) {
+func (s *Service) evalCreate(ctx context.Context, c *rpc.Call, req *nomad.EvalUpdateRequest) (*nomad.GenericResponse, error) {
 	if len(req.Evals) != 1 {
 		return nil, nomad.Errorf(400, "only a single eval can be created")
+	}
+	if err := written(c, req.Evals[0]); err != nil {
+		return nil, err
 	}
 	eval := req.Evals[0]
 	if eval.Type == nomad.JobTypeCore { // core evaluations are not part of the state
@@ -150,9 +180,12 @@ func (s *Service) evalFinish(ctx context.Context, _ *rpc.Call, req *nomad.EvalFi
 	return s.dequeued(s.cfg.Broker.TryDequeue(req.Schedulers)), nil
 }
 
-func (s *Service) evalReblock(ctx context.Context, _ *rpc.Call, req *nomad.EvalUpdateRequest) (*nomad.GenericResponse, error) {
+func (s *Service) evalReblock(ctx context.Context, c *rpc.Call, req *nomad.EvalUpdateRequest) (*nomad.GenericResponse, error) {
 	if len(req.Evals) != 1 {
 		return nil, nomad.Errorf(400, "only a single eval can be reblocked")
+	}
+	if err := written(c, req.Evals[0]); err != nil {
+		return nil, err
 	}
 	eval := req.Evals[0]
 	if err := s.held(eval.ID, req.EvalToken); err != nil {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
 // OwnToken is the identity with which the server calls others.
@@ -37,3 +38,6 @@ func (s *Server) Connected(node string) bool {
 
 // OtherBuilds is otherBuilds.
 var OtherBuilds = otherBuilds
+
+// Store is the current state, as the workers of the server read it.
+func (s *Server) Store() *state.Store { return s.fsm.State() }

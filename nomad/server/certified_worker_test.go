@@ -1,0 +1,360 @@
+package server_test
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/internal/certs"
+	"github.com/open-nomad/open-nomad/internal/pki"
+	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/internal/testpki"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/server"
+	"github.com/open-nomad/open-nomad/nomad/worker"
+)
+
+// byCertificate are the methods that the certificate of a server opens: those that the scheduler
+// workers of Nomad 2.0 call. The list is written by hand, not taken from the table of methods.
+var byCertificate = []string{"Eval.Ack", "Eval.Create", "Eval.Dequeue", "Eval.Nack", "Eval.Reblock", "Eval.Update", "Plan.Submit"}
+
+func TestMethodsOpenToACertificate(t *testing.T) {
+	s, _ := start(t, nil)
+	var open []string
+	for _, m := range s.Methods() {
+		if m.Rule == rpc.ServerOrCertificate {
+			open = append(open, m.Name)
+		}
+	}
+	if slices.Sort(open); !slices.Equal(open, byCertificate) {
+		t.Errorf("a certificate opens %v, want %v", open, byCertificate)
+	}
+}
+
+// foreign is the connection of a worker as servers of Nomad 2.0 have it: a certificate and no token,
+// no Eval.Finish, and plans that name their job.
+type foreign struct {
+	pool *rpc.Pool
+	addr string
+
+	mu     sync.Mutex
+	failed bool
+	called map[string]int // calls without an error, by method
+}
+
+// Call implements worker.Caller. The first plan is lost, so that its evaluation is given back.
+func (f *foreign) Call(ctx context.Context, method string, req, resp any) error {
+	switch r := req.(type) {
+	case *nomad.EvalFinishRequest:
+		return nomad.ErrNoMethod
+	case *nomad.EvalDequeueRequest:
+		r.SchedulerVersion, r.Timeout = 1, time.Second
+	case *nomad.PlanRequest:
+		f.mu.Lock()
+		first := !f.failed
+		f.failed = true
+		f.mu.Unlock()
+		if first {
+			return errors.New("the first plan is lost")
+		}
+		req = slim(r)
+	}
+	req.(interface{ MarkForwarded() }).MarkForwarded()
+	err := f.pool.Call(ctx, f.addr, method, req, resp)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err == nil {
+		f.called[method]++
+	}
+	return err
+}
+
+func (f *foreign) calls(method string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.called[method]
+}
+
+// slim returns the plan with the name of its job in place of the job, and allocations to stop reduced
+// to what changes.
+func slim(req *nomad.PlanRequest) *nomad.PlanRequest {
+	p := *req.Plan
+	p.Job = nil
+	p.NodeAllocation = map[string][]*nomad.Allocation{}
+	for node, allocs := range req.Plan.NodeAllocation {
+		for _, a := range allocs {
+			bare := *a
+			bare.Job = nil
+			p.NodeAllocation[node] = append(p.NodeAllocation[node], &bare)
+		}
+	}
+	p.NodeUpdate = map[string][]*nomad.Allocation{}
+	for node, allocs := range req.Plan.NodeUpdate {
+		for _, a := range allocs {
+			p.NodeUpdate[node] = append(p.NodeUpdate[node], &nomad.Allocation{ID: a.ID, DesiredDescription: a.DesiredDescription,
+				ClientStatus: a.ClientStatus, FollowupEvalID: a.FollowupEvalID})
+		}
+	}
+	return &nomad.PlanRequest{Plan: &p, WriteRequest: req.WriteRequest}
+}
+
+// A scheduler worker that has the certificate of a server and no identity places jobs, stops them, and
+// lets evaluations wait for capacity. It gets no core evaluation.
+func TestAWorkerWithAServerCertificate(t *testing.T) {
+	ca := testpki.New(t)
+	// The server takes core evaluations only: nothing else is of the type that it is given.
+	s, _ := start(t, func(c *server.Config) { c.Schedulers = []string{"none"}; asServer(t, ca)(c) })
+	pool := func(name string) *rpc.Pool {
+		p := rpc.NewPool(over(t, ca, name))
+		t.Cleanup(func() { p.Close() })
+		return p
+	}
+	n := joinBy(t, pool(clientCert), s.RPCAddr())
+	f := &foreign{pool: pool(serverCert), addr: s.RPCAddr(), called: map[string]int{}}
+	w := worker.New(worker.Config{RPC: f, Store: s.Store, Region: "global", Log: logger()})
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- w.Run(ctx) }()
+	defer func() { cancel(); <-done }()
+
+	reg := register(t, s, batchJob("b", 2))
+	for _, a := range n.allocs(2) {
+		if a.SignedIdentities["t"] == "" || a.Job == nil || a.Job.ID != "b" {
+			t.Errorf("the allocation has identities of %d tasks and the job %+v", len(a.SignedIdentities), a.Job)
+		}
+	}
+	status := func(id string) string {
+		return read[nomad.SingleEvalResponse](t, s, "Eval.GetEval", &nomad.EvalSpecificRequest{EvalID: id, QueryOptions: global}).Eval.Status
+	}
+	eventually(t, func() bool { return status(reg.EvalID) == nomad.EvalStatusComplete })
+
+	// What does not fit waits for a node, and waits again when that one is too small.
+	large := batchJob("large", 3)
+	large.TaskGroups[0].Tasks[0].Resources = &nomad.Resources{CPU: 3000, MemoryMB: 100}
+	register(t, s, large)
+	n.allocs(3)
+	eventually(t, func() bool { return f.calls("Eval.Create") > 0 })
+	small := joinBy(t, n.pool, s.RPCAddr())
+	small.allocs(1)
+	eventually(t, func() bool { return f.calls("Eval.Reblock") > 0 })
+
+	read[nomad.JobDeregisterResponse](t, s, "Job.Deregister", &nomad.JobDeregisterRequest{JobID: "b", WriteRequest: nomad.WriteRequest{Region: "global"}})
+	eventually(t, func() bool {
+		for _, a := range read[nomad.NodeAllocsResponse](t, s, "Node.GetAllocs", &nomad.NodeSpecificRequest{NodeID: n.node.ID, QueryOptions: global}).Allocs {
+			if a.JobID == "b" && a.DesiredStatus != nomad.AllocDesiredStatusStop {
+				return false
+			}
+		}
+		return true
+	})
+	for _, method := range byCertificate {
+		eventually(t, func() bool { return f.calls(method) > 0 })
+	}
+}
+
+// A certificate gives no core evaluation, which comes with the token of the leader, and makes none.
+func TestACertificateOpensNoCoreEvaluations(t *testing.T) {
+	ca := testpki.New(t)
+	s, _ := start(t, func(c *server.Config) { c.Workers = -1; asServer(t, ca)(c) })
+	p := rpc.NewPool(over(t, ca, serverCert))
+	defer p.Close()
+	call := func(method string, req, resp any) error {
+		return led(t, func(ctx context.Context) error { return p.Call(ctx, s.RPCAddr(), method, req, resp) })
+	}
+	read[nomad.GenericResponse](t, s, "System.GarbageCollect", &nomad.GenericRequest{QueryOptions: global})
+	dequeue := func(schedulers ...string) *nomad.EvalDequeueRequest {
+		return &nomad.EvalDequeueRequest{Schedulers: schedulers, Timeout: 50 * time.Millisecond, WriteRequest: nomad.WriteRequest{Region: "global"}}
+	}
+	for _, kind := range []string{nomad.JobTypeCore, "_failed"} {
+		var got nomad.EvalDequeueResponse
+		if err := call("Eval.Dequeue", dequeue(kind), &got); err != nil || got.Eval != nil {
+			t.Errorf("Eval.Dequeue of %s = %+v, %v, want no evaluation", kind, got.Eval, err)
+		}
+	}
+	// It was there: a server with an identity gets it.
+	own := dequeue(nomad.JobTypeCore)
+	own.AuthToken, own.Timeout = ownToken(t, s), time.Minute
+	var got nomad.EvalDequeueResponse
+	if err := call("Eval.Dequeue", own, &got); err != nil || got.Eval == nil || got.Eval.LeaderACL == "" {
+		t.Errorf("Eval.Dequeue by identity = %+v, %v, want a core evaluation", got.Eval, err)
+	}
+	core := nomad.NewCoreEval(nomad.CoreJobForceGC, 1, time.Now())
+	for _, method := range []string{"Eval.Create", "Eval.Update", "Eval.Reblock"} {
+		err := call(method, &nomad.EvalUpdateRequest{Evals: []*nomad.Evaluation{core}, EvalToken: got.Token, WriteRequest: nomad.WriteRequest{Region: "global"}}, nil)
+		refusedWith(t, method+" of a core evaluation", err, "identity of a server")
+	}
+	err := call("Plan.Submit", &nomad.PlanRequest{Plan: &nomad.Plan{NodeAllocation: map[string][]*nomad.Allocation{"n": {nil}}}, WriteRequest: nomad.WriteRequest{Region: "global"}}, nil)
+	if err == nil || !strings.Contains(err.Error(), "is null") {
+		t.Errorf("Plan.Submit with an absent allocation: %v", err)
+	}
+}
+
+// refusedWith checks that a call was refused, and that the error names what is missing.
+func refusedWith(t *testing.T, what string, err error, missing string) {
+	t.Helper()
+	if !errors.Is(err, nomad.ErrPermissionDenied) || !strings.HasSuffix(err.Error(), "Permission denied") || !strings.Contains(err.Error(), missing) {
+		t.Errorf("%s: %v, want permission denied for %q", what, err, missing)
+	}
+}
+
+// worked is a request for each of the methods that a certificate opens.
+func worked(t *testing.T, s *server.Server, try func(method string, req any)) {
+	t.Helper()
+	x := access{s: s}
+	for _, m := range s.Methods() {
+		if slices.Contains(byCertificate, m.Name) {
+			req := x.request(m)
+			req.(interface{ Write() *nomad.WriteRequest }).Write().Region = "global"
+			try(m.Name, req)
+		}
+	}
+}
+
+// Certificates that prove no server of the region are refused, with verify_server_hostname and without
+// it, and so is a connection without TLS in upgrade mode. What a token proves of a node or a workload
+// does not change that. The server's certificate passes with the same requests.
+func TestCertificatesThatOpenNothing(t *testing.T) {
+	ca := testpki.New(t)
+	for _, verify := range []bool{true, false} {
+		s, _ := start(t, func(c *server.Config) {
+			cfg := ca.Agent(serverCert).Config()
+			cfg.Server, cfg.VerifyServerHostname, cfg.UpgradeMode = true, verify, true
+			c.TLS = testpki.Open(t, cfg)
+			c.RPCMaxConnsPerClient = -1
+		})
+		node := rpc.NewPool(over(t, ca, clientCert))
+		defer node.Close()
+		n := joinBy(t, node, s.RPCAddr())
+		register(t, s, batchJob("b", 1))
+		tokens := map[string]string{"no token": "", "a node": n.jwt, "a node's secret": n.node.SecretID, "a workload": n.allocs(1)[0].SignedIdentities["t"]}
+		commonName := ca.Issue(pki.CertOptions{DNSNames: []string{clientCert}, CommonName: serverCert, Client: true})
+		for cert, c := range map[string]struct {
+			shown   []tls.Certificate
+			missing string // "" is no connection, or an admitted call for serverHere
+		}{
+			noCert:                  {nil, ""},
+			otherCA:                 {[]tls.Certificate{pairOf(t, testpki.New(t), serverCert)}, ""},
+			"an expired one":        {[]tls.Certificate{loaded(t, ca.Issue(pki.CertOptions{DNSNames: []string{serverCert}, Client: true, Server: true, At: time.Now().AddDate(0, 0, -2), Days: 1}))}, ""},
+			clientHere:              {[]tls.Certificate{pairOf(t, ca, clientCert)}, `is for "client.global.nomad"`},
+			serverThere:             {[]tls.Certificate{pairOf(t, ca, farCert)}, `is for "server.far.nomad"`},
+			"a common name":         {[]tls.Certificate{loaded(t, commonName)}, `is for "client.global.nomad"`},
+			"a longer name":         {[]tls.Certificate{pairOf(t, ca, "server.global.nomad.example.nomad")}, `is for "server.global.nomad.example.nomad"`},
+			"a wildcard of servers": {[]tls.Certificate{loaded(t, ca.Agent(clientCert, "*.global.nomad"))}, `is for "client.global.nomad"`},
+			noRole:                  {[]tls.Certificate{pairOf(t, ca, "cli.global.nomad")}, `is for "cli.global.nomad"`},
+			serverHere:              {[]tls.Certificate{pairOf(t, ca, serverCert)}, ""},
+		} {
+			for who, token := range tokens {
+				worked(t, s, func(method string, req any) {
+					req.(interface{ Write() *nomad.WriteRequest }).Write().AuthToken = token
+					err := led(t, func(ctx context.Context) error { return bareCall(ctx, c.shown, s.RPCAddr(), method, req) })
+					what := method + " with " + cert + " and " + who
+					switch {
+					case cert == serverHere:
+						if unheard(err) || errors.Is(err, nomad.ErrPermissionDenied) {
+							t.Errorf("verify %t: %s: %v", verify, what, err)
+						}
+					case c.missing == "" || cert == noRole && verify:
+						if !unheard(err) {
+							t.Errorf("verify %t: %s: %v, want no connection", verify, what, err)
+						}
+					default:
+						refusedWith(t, what, err, c.missing)
+						refusedWith(t, what, err, "certificate for server.global.nomad is needed")
+					}
+				})
+			}
+		}
+		plain := rpc.NewPool(rpc.PoolConfig{Region: "global"})
+		defer plain.Close()
+		worked(t, s, func(method string, req any) {
+			err := led(t, func(ctx context.Context) error { return plain.Call(ctx, s.RPCAddr(), method, req, nil) })
+			refusedWith(t, method+" in upgrade mode", err, "the connection has no TLS")
+		})
+	}
+}
+
+// loaded is the certificate of files with its key.
+func loaded(t *testing.T, f testpki.Files) tls.Certificate {
+	t.Helper()
+	pair, err := tls.LoadX509KeyPair(f.Cert, f.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pair
+}
+
+// A client gets nothing by calling a follower, whose own certificate the leader would see: the follower
+// refuses it, and passes on no call that a certificate alone opens. The name of the caller counts also
+// where nobody asks for names.
+func TestACertificateIsNotPassedOn(t *testing.T) {
+	ca := testpki.New(t)
+	all := cluster(t, 3, func(c *server.Config) {
+		cfg := ca.Agent(serverCert).Config()
+		cfg.Server, cfg.VerifyServerHostname = true, false
+		c.TLS = testpki.Open(t, cfg)
+	})
+	leader, followers := split(t, all)
+	far := startMember(t, "far", func(c *server.Config) {
+		cfg := ca.Agent(farCert).Config()
+		cfg.Region, cfg.Server, cfg.VerifyServerHostname = "far", true, false
+		c.Region, c.BootstrapExpect, c.StartJoin, c.TLS = "far", 1, []string{leader.gossipAddr()}, testpki.Open(t, cfg)
+	})
+	eventually(t, func() bool { return len(far.Members()) == 4 })
+	open := func(name string) *rpc.Pool {
+		p := rpc.NewPool(over(t, ca, name))
+		t.Cleanup(func() { p.Close() })
+		return p
+	}
+	client, upstream := open(clientCert), open(serverCert)
+	for _, relayed := range []bool{false, true} {
+		worked(t, leader.Server, func(method string, req any) {
+			if relayed {
+				req.(interface{ MarkForwarded() }).MarkForwarded()
+			}
+			call := func(p *rpc.Pool, m member) error {
+				return led(t, func(ctx context.Context) error { return p.Call(ctx, m.RPCAddr(), method, req, nil) })
+			}
+			refusedWith(t, method+" of a client by a follower", call(client, followers[0]), "certificate for server.global.nomad is needed")
+			refusedWith(t, method+" of a client by another region", call(client, far), "certificate for server.far.nomad is needed")
+			refusedWith(t, method+" of a server by another region", call(upstream, far), "certificate for server.far.nomad is needed")
+			refusedWith(t, method+" of a server by a follower", call(upstream, followers[0]), "not the leader")
+			if err := call(upstream, leader); errors.Is(err, nomad.ErrPermissionDenied) || unheard(err) {
+				t.Errorf("%s of a server at the leader: %v", method, err)
+			}
+		})
+	}
+	// The workers of followers show an identity, and are passed on.
+	n := joinBy(t, client, followers[0].RPCAddr())
+	register(t, followers[1].Server, batchJob("b", 1))
+	n.allocs(1)
+}
+
+// Certificates that were taken away open nothing: those that another authority replaces, and those of
+// servers that do not speak TLS any more.
+func TestACertificateOpensNothingAfterAReload(t *testing.T) {
+	ca, next := testpki.New(t), testpki.New(t)
+	var store *certs.Store
+	s, _ := start(t, func(c *server.Config) { asServer(t, ca)(c); store = c.TLS })
+	p := rpc.NewPool(over(t, ca, serverCert))
+	defer p.Close()
+	ack := &nomad.EvalAckRequest{WriteRequest: nomad.WriteRequest{Region: "global"}}
+	call := func() error {
+		return led(t, func(ctx context.Context) error { return p.Call(ctx, s.RPCAddr(), "Eval.Ack", ack, nil) })
+	}
+	if err := call(); err == nil || unheard(err) || errors.Is(err, nomad.ErrPermissionDenied) {
+		t.Fatalf("before: %v", err)
+	}
+	cfg := next.Agent(serverCert).Config()
+	cfg.Server = true
+	if err := store.Reload(cfg); err != nil {
+		t.Fatal(err)
+	}
+	if err := call(); !unheard(err) {
+		t.Errorf("after: %v, want no connection", err)
+	}
+}
