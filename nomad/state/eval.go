@@ -3,8 +3,6 @@ package state
 import (
 	"fmt"
 	"iter"
-	"slices"
-	"strings"
 
 	"github.com/hashicorp/go-memdb"
 
@@ -15,56 +13,17 @@ var evals = &table[nomad.Evaluation]{
 	name: TableEvals,
 	told: true,
 	id:   func(e *nomad.Evaluation) key { return keyOf(e.ID) },
+	indexes: []index[nomad.Evaluation]{
+		{"job", func(e *nomad.Evaluation) key { return keyOf(e.Namespace, e.JobID) }},
+	},
 }
 
-// evalsOf returns the evaluations of a job, by ID: they are in its row, which whoever writes
-// one writes anyway, and not in an index.
-func evalsOf(tx reader, ws memdb.WatchSet, ns, job string) []*nomad.Evaluation {
-	row := jobRows.get(tx, ws, keyOf(ns, job))
-	if row == nil {
-		return nil
-	}
-	return row.evals
-}
-
-// compareEvalID orders evaluations by ID.
-func compareEvalID(e *nomad.Evaluation, id string) int { return strings.Compare(e.ID, id) }
-
-// storeEval adds or replaces an evaluation: one that is known keeps its CreateIndex.
+// storeEval inserts or replaces an evaluation. A replaced one keeps its CreateIndex.
 func (t *txn) storeEval(e *nomad.Evaluation) {
 	if old := evals.get(t, nil, keyOf(e.ID)); old != nil {
 		e.CreateIndex = old.CreateIndex
-		if old.JobID != e.JobID || old.Namespace != e.Namespace {
-			t.fileEval(old, true)
-		}
 	}
 	evals.put(t, e)
-	t.fileEval(e, false)
-}
-
-// dropEval removes an evaluation.
-func (t *txn) dropEval(e *nomad.Evaluation) {
-	evals.delete(t, e)
-	t.fileEval(e, true)
-}
-
-// fileEval puts an evaluation into the row of its job, or takes it out.
-func (t *txn) fileEval(e *nomad.Evaluation, gone bool) {
-	row := jobRows.own(t, keyOf(e.Namespace, e.JobID))
-	if row == nil {
-		row = &jobRow{id: nomad.NamespacedID{ID: e.JobID, Namespace: e.Namespace}}
-	}
-	at, known := slices.BinarySearchFunc(row.evals, e.ID, compareEvalID)
-	rest := at
-	if known {
-		rest++
-	}
-	var stays []*nomad.Evaluation
-	if !gone {
-		stays = []*nomad.Evaluation{e}
-	}
-	row.evals = slices.Concat(row.evals[:at], stays, row.evals[rest:])
-	jobRows.write(t, row)
 }
 
 // Eval returns the evaluation, nil when there is none.
@@ -75,9 +34,9 @@ func (s *Snapshot) Eval(ws memdb.WatchSet, id string) *nomad.Evaluation {
 // Evals returns every evaluation.
 func (s *Snapshot) Evals(ws memdb.WatchSet) iter.Seq[*nomad.Evaluation] { return evals.all(s.tx, ws) }
 
-// EvalsByJob returns the evaluations of a job.
+// EvalsByJob returns the evaluations of a job, by ID.
 func (s *Snapshot) EvalsByJob(ws memdb.WatchSet, ns, job string) iter.Seq[*nomad.Evaluation] {
-	return slices.Values(evalsOf(s.tx, ws, ns, job))
+	return evals.by(s.tx, ws, "job", keyOf(ns, job))
 }
 
 // EvalsByPrefix returns the evaluations whose ID begins with p.
@@ -111,7 +70,7 @@ func (t *txn) upsertEvals(list ...*nomad.Evaluation) {
 	}
 }
 
-// putEval stores an evaluation and tells of it.
+// putEval stores an evaluation and adds it to the changes.
 func (t *txn) putEval(e *nomad.Evaluation) {
 	t.storeEval(e)
 	t.changes.Evals = append(t.changes.Evals, e)
@@ -138,7 +97,7 @@ func (t *txn) putQueued(e *nomad.Evaluation) {
 // placed everything.
 func (t *txn) cancelBlocked(done *nomad.Evaluation) {
 	var blocked []*nomad.Evaluation
-	for _, e := range evalsOf(t, nil, done.Namespace, done.JobID) {
+	for e := range evals.by(t, nil, "job", keyOf(done.Namespace, done.JobID)) {
 		if e.Status == nomad.EvalStatusBlocked && e.ID != done.ID {
 			blocked = append(blocked, e)
 		}
@@ -152,7 +111,7 @@ func (t *txn) cancelBlocked(done *nomad.Evaluation) {
 	}
 }
 
-// Reap deletes evaluations and allocations. What is gone already is no error.
+// Reap deletes evaluations and allocations. IDs that do not exist are skipped.
 func (s *Store) Reap(index uint64, req *nomad.EvalReapRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		if req.Filter != "" {
@@ -161,7 +120,7 @@ func (s *Store) Reap(index uint64, req *nomad.EvalReapRequest) (*Changes, error)
 		touched := map[nomad.NamespacedID]bool{}
 		for _, id := range req.Evals {
 			if e := evals.get(t, nil, keyOf(id)); e != nil {
-				t.dropEval(e)
+				evals.delete(t, e)
 				touched[nomad.NamespacedID{ID: e.JobID, Namespace: e.Namespace}] = true
 			}
 		}

@@ -15,15 +15,14 @@ import (
 // and every server does so for every registration.
 type jobRow struct {
 	id      nomad.NamespacedID
-	job     *nomad.Job          // as it is now
-	version *nomad.Job          // the newest version, as it was registered
-	summary *summary            // of its allocations
-	evals   []*nomad.Evaluation // by ID; never changed in place
+	job     *nomad.Job // as it is now
+	version *nomad.Job // the newest version, as it was registered
+	summary *summary   // of its allocations
 }
 
 // bare says that nothing is left of a job.
 func (r *jobRow) bare() bool {
-	return r.job == nil && r.version == nil && r.summary == nil && len(r.evals) == 0
+	return r.job == nil && r.version == nil && r.summary == nil
 }
 
 var jobRows = &table[jobRow]{

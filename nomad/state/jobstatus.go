@@ -65,13 +65,14 @@ func (t *txn) statusOf(j *nomad.Job, unevaluated string) string {
 	if t.runs(j) {
 		return nomad.JobStatusRunning
 	}
-	all := evalsOf(t, nil, j.Namespace, j.ID)
-	for _, e := range all {
+	evaluated := false
+	for e := range evals.by(t, nil, "job", keyOf(j.Namespace, j.ID)) {
 		if !e.TerminalStatus() {
 			return nomad.JobStatusPending
 		}
+		evaluated = true
 	}
-	if j.Stop || len(all) > 0 {
+	if j.Stop || evaluated {
 		return nomad.JobStatusDead
 	}
 	return unevaluated

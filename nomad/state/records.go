@@ -299,10 +299,6 @@ func (r *Restore) Abort() { r.txn.Abort() }
 // gone and returns the store.
 func (r *Restore) Finish() *Store {
 	t := r.txn
-	for e := range evals.all(t, nil) {
-		row := r.row(nomad.NamespacedID{ID: e.JobID, Namespace: e.Namespace})
-		row.evals = append(row.evals, e)
-	}
 	for _, row := range r.rows {
 		jobRows.check(t.Insert(jobRows.name, row))
 	}

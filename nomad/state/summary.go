@@ -318,7 +318,7 @@ func (s *Store) ReconcileJobSummaries(index uint64) (*Changes, error) {
 // queued returns what the newest evaluation of j says is still to be placed.
 func (t *txn) queued(j *nomad.Job, group string) int {
 	var newest *nomad.Evaluation
-	for _, e := range evalsOf(t, nil, j.Namespace, j.ID) {
+	for e := range evals.by(t, nil, "job", keyOf(j.Namespace, j.ID)) {
 		if len(e.QueuedAllocations) > 0 && (newest == nil || e.ModifyIndex > newest.ModifyIndex) {
 			newest = e
 		}
