@@ -14,10 +14,7 @@
 // woken when its result may have changed; Abandoned wakes those who wait on a
 // store that a restore has replaced.
 //
-// Each table of memdb is a tree, and a write copies the way from its root to the row. So
-// what of a job is written together lives in one row (jobRow): the job, its newest
-// version and its summary; and what a transaction writes goes to memdb when it commits,
-// each row once (overlay).
+// A transaction collects its rows and writes each to memdb once, at commit (overlay).
 //
 // The statuses that are computed here, from what else is in state:
 //

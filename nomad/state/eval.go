@@ -81,11 +81,12 @@ func (t *txn) putQueued(e *nomad.Evaluation) {
 	if len(e.QueuedAllocations) == 0 {
 		return
 	}
-	t.editSummary(e.Namespace, e.JobID, func(sum *summary) bool {
+	t.editSummary(e.Namespace, e.JobID, func(sum *nomad.JobSummary) bool {
 		changed := false
 		for name, n := range e.QueuedAllocations {
-			if at, ok := sum.find(name); ok && sum.groups[at].Queued != n {
-				sum.groups[at].Queued = n
+			if group, ok := sum.Summary[name]; ok && group.Queued != n {
+				group.Queued = n
+				sum.Summary[name] = group
 				changed = true
 			}
 		}

@@ -10,10 +10,18 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// jobSubmissions holds the sources from which job versions were made.
-var jobSubmissions = &table[nomad.JobSubmission]{
-	name: TableJobSubmission,
-	id:   func(s *nomad.JobSubmission) key { return keyOf(s.Namespace, s.JobID).number(s.Version) },
+var jobs = &table[nomad.Job]{
+	name: TableJobs,
+	told: true,
+	id:   func(j *nomad.Job) key { return keyOf(j.Namespace, j.ID) },
+	indexes: []index[nomad.Job]{
+		{"parent", func(j *nomad.Job) key {
+			if j.ParentID == "" {
+				return nil
+			}
+			return keyOf(j.Namespace, j.ParentID)
+		}},
+	},
 }
 
 // Job returns the job as it was last registered, nil when there is none.
@@ -37,24 +45,6 @@ func (s *Snapshot) JobsByPrefix(ws memdb.WatchSet, ns, p string) iter.Seq[*nomad
 // JobChildren returns the jobs that were dispatched or launched from parent.
 func (s *Snapshot) JobChildren(ws memdb.WatchSet, ns, parent string) iter.Seq[*nomad.Job] {
 	return jobs.by(s.tx, ws, "parent", keyOf(ns, parent))
-}
-
-// JobVersion returns one version of a job, nil when it is not kept.
-func (s *Snapshot) JobVersion(ws memdb.WatchSet, ns, id string, v uint64) *nomad.Job {
-	return versionOf(s.tx, ws, ns, id, v)
-}
-
-// JobVersions returns the kept versions of a job, newest first.
-func (s *Snapshot) JobVersions(ws memdb.WatchSet, ns, id string) []*nomad.Job {
-	return versionsOf(s.tx, ws, ns, id)
-}
-
-// AllJobVersions returns the kept versions of every job, by namespace, ID and number.
-func (s *Snapshot) AllJobVersions() iter.Seq[*nomad.Job] { return allVersions(s.tx) }
-
-// JobSubmission returns the source of a version of a job, nil when it is not kept.
-func (s *Snapshot) JobSubmission(ws memdb.WatchSet, ns, id string, v uint64) *nomad.JobSubmission {
-	return jobSubmissions.get(s.tx, ws, keyOf(ns, id).number(v))
 }
 
 // RegisterJob stores a new version of a job, and in the same transaction the
@@ -145,36 +135,6 @@ func canonicalJob(j *nomad.Job) {
 	}
 }
 
-// putJobVersion keeps the version and drops the oldest beyond the limit.
-// Tagged versions stay and do not count.
-func (t *txn) putJobVersion(j *nomad.Job, source *nomad.JobSubmission) {
-	t.putVersion(j)
-	if source != nil {
-		kept := *source
-		kept.Namespace, kept.JobID, kept.Version, kept.JobModifyIndex = j.Namespace, j.ID, j.Version, j.JobModifyIndex
-		jobSubmissions.put(t, &kept)
-	}
-	if j.Version < nomad.JobDefaultTrackedVersions {
-		return // there can't be more
-	}
-	var drop []*nomad.Job
-	untagged := 0
-	for _, v := range versionsOf(t, nil, j.Namespace, j.ID) {
-		if v.VersionTag != nil {
-			continue
-		}
-		if untagged++; untagged > nomad.JobDefaultTrackedVersions {
-			drop = append(drop, v)
-		}
-	}
-	for _, v := range drop {
-		t.dropVersion(v)
-		if src := jobSubmissions.get(t, nil, keyOf(v.Namespace, v.ID).number(v.Version)); src != nil {
-			jobSubmissions.delete(t, src)
-		}
-	}
-}
-
 // DeregisterJob stops a job or purges it, and upserts the evaluation that
 // stops its allocations.
 func (s *Store) DeregisterJob(index uint64, req *nomad.JobDeregisterRequest) (*Changes, error) {
@@ -217,7 +177,7 @@ func (s *Store) DeregisterJobs(index uint64, req *nomad.JobBatchDeregisterReques
 	})
 }
 
-// forgetJob purges a job. One that is gone already is no error.
+// forgetJob purges a job. A job that does not exist is not an error.
 func (t *txn) forgetJob(id nomad.NamespacedID) *nomad.Job {
 	old := jobs.get(t, nil, keyOf(id.Namespace, id.ID))
 	if old == nil {
@@ -243,49 +203,18 @@ func (t *txn) stopJob(id nomad.NamespacedID, submitTime int64) (*nomad.Job, erro
 	return &stopped, t.upsertJob(&stopped, nil)
 }
 
-// purgeJob forgets a job with its versions, sources and summary.
+// purgeJob deletes a job with its versions, sources and summary.
 func (t *txn) purgeJob(j *nomad.Job) {
 	k := keyOf(j.Namespace, j.ID)
 	t.uncountChild(j)
 	jobs.delete(t, j)
-	for _, v := range versionsOf(t, nil, j.Namespace, j.ID) {
-		t.dropVersion(v)
+	for v := range jobVersions.by(t, nil, primary, k) {
+		jobVersions.delete(t, v)
 	}
-	for _, src := range slices.Collect(jobSubmissions.by(t, nil, primary, k)) {
+	for src := range jobSubmissions.by(t, nil, primary, k) {
 		jobSubmissions.delete(t, src)
 	}
 	if sum := jobSummaries.get(t, nil, k); sum != nil {
 		jobSummaries.delete(t, sum)
 	}
-}
-
-// SetJobStability marks a version of a job as one that worked, or not.
-func (s *Store) SetJobStability(index uint64, req *nomad.JobStabilityRequest) (*Changes, error) {
-	return s.write(index, func(t *txn) error {
-		return t.setStable(req)
-	})
-}
-
-// setStable marks a version of a job. The current version is stored as the job is now, with
-// its status, as Nomad 2.0 stores it.
-func (t *txn) setStable(req *nomad.JobStabilityRequest) error {
-	v := versionOf(t, nil, req.Namespace, req.JobID, req.JobVersion)
-	if v == nil || v.Stable == req.Stable {
-		return nil
-	}
-	marked := *v
-	j := jobs.get(t, nil, keyOf(req.Namespace, req.JobID))
-	current := j != nil && j.Version == req.JobVersion
-	if current {
-		marked.Status = t.jobStatus(j)
-	}
-	marked.Stable, marked.ModifyIndex = req.Stable, t.index
-	t.putVersion(&marked)
-	if current {
-		updated := *j
-		updated.Status, updated.Stable, updated.ModifyIndex = marked.Status, req.Stable, t.index
-		jobs.put(t, &updated)
-		t.countChild(&updated, j)
-	}
-	return nil
 }

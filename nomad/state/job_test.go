@@ -194,13 +194,15 @@ func TestParentCountsChildren(t *testing.T) {
 	expect("placed", 0, 1, 0)
 	w.report("a1", nomad.AllocClientStatusComplete)
 	expect("ended", 0, 0, 1)
+	w.ok(w.ReconcileJobSummaries(w.next()))
+	expect("recounted", 0, 0, 1)
 	w.ok(w.DeregisterJob(w.next(), &nomad.JobDeregisterRequest{JobID: child.ID, Purge: true, WriteRequest: nomad.WriteRequest{Namespace: "default"}}))
 	expect("purged", 0, 0, 1)
 	if got := ids(w.snap().JobChildren(nil, "default", "tmpl"), func(j *nomad.Job) string { return j.ID }); got != "[]" {
 		t.Errorf("children are %s", got)
 	}
 	w.ok(w.ReconcileJobSummaries(w.next()))
-	expect("counted anew", 0, 0, 0)
+	expect("recounted after the purge", 0, 0, 0)
 }
 
 func TestPurge(t *testing.T) {

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"strings"
 
-	"github.com/hashicorp/go-memdb"
 	"github.com/hashicorp/go-msgpack/v2/codec"
 
 	"github.com/open-nomad/open-nomad/nomad"
@@ -51,12 +50,12 @@ func Tables() []Record {
 		indexRecord(),
 		rowRecord(0, "Node", nodes, canonicalNode),
 		rowRecord(28, "NodePool", nodePools, canonicalPool),
-		partRecord(1, "Job", (*Snapshot).Jobs, (*Restore).keepJob),
+		rowRecord(1, "Job", jobs, canonicalJob),
 		rowRecord(3, "Eval", evals, nil),
 		allocRecord(),
 		foreignRecord(6, "PeriodicLaunch"),
-		partRecord(7, "JobSummary", (*Snapshot).summaries, (*Restore).keepSummary),
-		versionRecord(),
+		rowRecord(7, "JobSummary", jobSummaries, canonicalSummary),
+		rowRecord(9, "JobVersion", jobVersions, canonicalJob),
 		rowRecord(10, "Deployment", deployments, nil),
 		foreignRecord(16, "ScalingPolicy"),
 		foreignRecord(19, "ScalingEvents"),
@@ -101,30 +100,6 @@ func rowRecord[T any](kind byte, name string, t *table[T], fix func(*T)) Record 
 			return r.txn.Insert(t.name, row)
 		},
 	}
-}
-
-// partRecord is a record type whose rows are parts of what there is of a job. The parts
-// come one after the other, and are put together by keep before anything is written.
-func partRecord[T any](kind byte, name string, rows func(*Snapshot, memdb.WatchSet) iter.Seq[*T], keep func(*Restore, *T)) Record {
-	return Record{Type: kind, Name: name,
-		row:  func() any { return new(T) },
-		rows: func(s *Snapshot) iter.Seq[any] { return anySeq(rows(s, nil)) },
-		read: func(r *Restore, decode func(any) error) error {
-			v := new(T)
-			if err := decode(v); err != nil {
-				return err
-			}
-			keep(r, v)
-			return nil
-		},
-	}
-}
-
-// versionRecord is rowRecord for versions of jobs, wherever they are kept.
-func versionRecord() Record {
-	rec := rowRecord(9, "JobVersion", jobVersions, canonicalJob)
-	rec.rows = func(s *Snapshot) iter.Seq[any] { return anySeq(allVersions(s.tx)) }
-	return rec
 }
 
 // indexRecord is rowRecord for indexes. The configuration of autopilot and quotas, which
@@ -219,7 +194,6 @@ type Restore struct {
 	store *Store
 	txn   *txn
 	seq   uint64
-	rows  map[nomad.NamespacedID]*jobRow // as far as they came
 	jobs  map[jobRevision]*nomad.Job
 	text  map[[sha256.Size]byte]*nomad.Job // jobs by what they were decoded from
 }
@@ -233,28 +207,8 @@ type jobRevision struct {
 // NewRestore begins a restore.
 func NewRestore(log *slog.Logger) *Restore {
 	s := Empty(log)
-	return &Restore{store: s, txn: &txn{tx: s.db.Txn(true)}, rows: map[nomad.NamespacedID]*jobRow{},
+	return &Restore{store: s, txn: &txn{tx: s.db.Txn(true)},
 		jobs: map[jobRevision]*nomad.Job{}, text: map[[sha256.Size]byte]*nomad.Job{}}
-}
-
-// row returns what has come of a job.
-func (r *Restore) row(id nomad.NamespacedID) *jobRow {
-	row := r.rows[id]
-	if row == nil {
-		row = &jobRow{id: id}
-		r.rows[id] = row
-	}
-	return row
-}
-
-func (r *Restore) keepJob(j *nomad.Job) {
-	canonicalJob(j)
-	r.row(j.NamespacedID()).job = j
-}
-
-func (r *Restore) keepSummary(told *nomad.JobSummary) {
-	sum := summaryOf(told)
-	r.row(sum.id).summary = sum
 }
 
 // writtenJob returns the job that was written as text: nearly always one that came with
@@ -299,9 +253,6 @@ func (r *Restore) Abort() { r.txn.Abort() }
 // gone and returns the store.
 func (r *Restore) Finish() *Store {
 	t := r.txn
-	for _, row := range r.rows {
-		jobRows.check(t.Insert(jobRows.name, row))
-	}
 	var latest uint64 = 1
 	for row := range indexes.all(t, nil) {
 		latest = max(latest, row.Value)

@@ -2,136 +2,75 @@ package state
 
 import (
 	"cmp"
-	"iter"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/hashicorp/go-memdb"
 
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// JobSummary returns how many allocations of a job are in which status, by
-// group, nil when there is no such job.
+var jobSummaries = &table[nomad.JobSummary]{
+	name: TableJobSummary,
+	id:   func(s *nomad.JobSummary) key { return keyOf(s.Namespace, s.JobID) },
+}
+
+// JobSummary returns the number of allocations of a job by group and status, nil when the
+// job does not exist.
 func (s *Snapshot) JobSummary(ws memdb.WatchSet, ns, id string) *nomad.JobSummary {
-	if sum := jobSummaries.get(s.tx, ws, keyOf(ns, id)); sum != nil {
-		return sum.told()
-	}
-	return nil
-}
-
-// summaries returns the summary of every job.
-func (s *Snapshot) summaries(ws memdb.WatchSet) iter.Seq[*nomad.JobSummary] {
-	return func(yield func(*nomad.JobSummary) bool) {
-		for sum := range jobSummaries.all(s.tx, ws) {
-			if !yield(sum.told()) {
-				return
-			}
-		}
-	}
-}
-
-// summary is a nomad.JobSummary as it is kept: a map, with the one group that most jobs
-// have, would be a sixth of all that is kept of a job.
-type summary struct {
-	id                nomad.NamespacedID
-	groups            []groupSummary            // by name
-	children          *nomad.JobChildrenSummary // never changed in place; nil for zeros
-	created, modified uint64                    // indexes
-}
-
-type groupSummary struct {
-	name string
-	nomad.TaskGroupSummary
+	return jobSummaries.get(s.tx, ws, keyOf(ns, id))
 }
 
 // newSummary returns a summary of zeros.
-func newSummary(j *nomad.Job, index uint64) *summary {
-	sum := &summary{id: j.NamespacedID(), created: index, modified: index, groups: make([]groupSummary, 0, len(j.TaskGroups))}
+func newSummary(j *nomad.Job, index uint64) *nomad.JobSummary {
+	sum := &nomad.JobSummary{JobID: j.ID, Namespace: j.Namespace, Summary: map[string]nomad.TaskGroupSummary{},
+		Children: &nomad.JobChildrenSummary{}, CreateIndex: index, ModifyIndex: index}
+	addGroups(sum, j)
+	return sum
+}
+
+// addGroups adds a row of zeros for each group of j that has none, and reports whether
+// there was one.
+func addGroups(sum *nomad.JobSummary, j *nomad.Job) bool {
+	before := len(sum.Summary)
 	for _, tg := range j.TaskGroups {
-		sum.group(tg.Name)
+		sum.Summary[tg.Name] = sum.Summary[tg.Name]
 	}
-	return sum
+	return len(sum.Summary) > before
 }
 
-// summaryOf keeps what a snapshot says.
-func summaryOf(told *nomad.JobSummary) *summary {
-	sum := &summary{id: nomad.NamespacedID{ID: told.JobID, Namespace: told.Namespace}, children: told.Children,
-		created: told.CreateIndex, modified: told.ModifyIndex, groups: make([]groupSummary, 0, len(told.Summary))}
-	if sum.children != nil && *sum.children == (nomad.JobChildrenSummary{}) {
-		sum.children = nil
+// canonicalSummary fills in what older servers leave out of snapshots.
+func canonicalSummary(sum *nomad.JobSummary) {
+	if sum.Summary == nil {
+		sum.Summary = map[string]nomad.TaskGroupSummary{}
 	}
-	for _, name := range sortedKeys(told.Summary) {
-		*sum.group(name) = told.Summary[name]
+	if sum.Children == nil {
+		sum.Children = &nomad.JobChildrenSummary{}
 	}
-	return sum
 }
 
-// told is the summary as callers and snapshots have it.
-func (s *summary) told() *nomad.JobSummary {
-	out := &nomad.JobSummary{JobID: s.id.ID, Namespace: s.id.Namespace, Summary: make(map[string]nomad.TaskGroupSummary, len(s.groups)),
-		Children: s.children, CreateIndex: s.created, ModifyIndex: s.modified}
-	if out.Children == nil {
-		out.Children = &nomad.JobChildrenSummary{}
-	}
-	for _, g := range s.groups {
-		out.Summary[g.name] = g.TaskGroupSummary
-	}
-	return out
-}
-
-// find returns where a group is, or would be.
-func (s *summary) find(name string) (at int, ok bool) {
-	return slices.BinarySearchFunc(s.groups, name, func(g groupSummary, name string) int { return strings.Compare(g.name, name) })
-}
-
-// counts are those of a group, zeros where there is none.
-func (s *summary) counts(name string) nomad.TaskGroupSummary {
-	if at, ok := s.find(name); ok {
-		return s.groups[at].TaskGroupSummary
-	}
-	return nomad.TaskGroupSummary{}
-}
-
-// group returns the counts of a group, which is added if it is not there. Only a summary
-// that nobody else has may be asked.
-func (s *summary) group(name string) *nomad.TaskGroupSummary {
-	at, ok := s.find(name)
-	if !ok {
-		s.groups = slices.Insert(s.groups, at, groupSummary{name: name})
-	}
-	return &s.groups[at].TaskGroupSummary
-}
-
-// editSummary gives edit a copy of the summary to change, and stores it when
-// edit says that it did. A purged job has none: its allocations count nowhere.
-func (t *txn) editSummary(ns, id string, edit func(*summary) bool) {
+// editSummary calls edit with a copy of the summary, and stores the copy when edit returns
+// true. A purged job has no summary: its allocations are not counted.
+func (t *txn) editSummary(ns, id string, edit func(*nomad.JobSummary) bool) {
 	old := jobSummaries.get(t, nil, keyOf(ns, id))
 	if old == nil {
 		return
 	}
-	sum := *old
-	sum.groups = slices.Clone(old.groups)
+	sum, children := *old, *old.Children
+	sum.Summary, sum.Children = maps.Clone(old.Summary), &children
 	if edit(&sum) {
-		sum.modified = t.index
+		sum.ModifyIndex = t.index
 		jobSummaries.put(t, &sum)
 	}
 }
 
-// upsertSummaryOfJob makes sure that the summary has a row for each group of j.
+// upsertSummaryOfJob ensures that the summary has a row for each group of j.
 func (t *txn) upsertSummaryOfJob(j *nomad.Job) {
 	if jobSummaries.get(t, nil, keyOf(j.Namespace, j.ID)) == nil {
 		jobSummaries.put(t, newSummary(j, t.index))
 		return
 	}
-	t.editSummary(j.Namespace, j.ID, func(sum *summary) bool {
-		before := len(sum.groups)
-		for _, tg := range j.TaskGroups {
-			sum.group(tg.Name)
-		}
-		return len(sum.groups) > before
-	})
+	t.editSummary(j.Namespace, j.ID, func(sum *nomad.JobSummary) bool { return addGroups(sum, j) })
 }
 
 // countChild moves a dispatched or periodic child between the counts of its
@@ -140,21 +79,16 @@ func (t *txn) countChild(j, old *nomad.Job) {
 	if j.ParentID == "" || old != nil && old.Status == j.Status {
 		return
 	}
-	t.editSummary(j.Namespace, j.ParentID, func(sum *summary) bool {
-		var children nomad.JobChildrenSummary
-		if sum.children != nil {
-			children = *sum.children
-		}
+	t.editSummary(j.Namespace, j.ParentID, func(sum *nomad.JobSummary) bool {
 		if old != nil {
-			*childCount(&children, old.Status)--
+			*childCount(sum.Children, old.Status)--
 		}
-		*childCount(&children, j.Status)++
-		sum.children = &children
+		*childCount(sum.Children, j.Status)++
 		return true
 	})
 }
 
-// uncountChild counts a child that is forgotten as dead: the counts of a
+// uncountChild counts a child that is purged as dead: the counts of a
 // parent are its history.
 func (t *txn) uncountChild(j *nomad.Job) {
 	dead := *j
@@ -225,7 +159,7 @@ func (c counts) moved(a, old *nomad.Allocation) {
 	}
 }
 
-// isHistory says whether the count of a client status only grows.
+// isHistory reports whether the count of a client status only grows.
 func isHistory(status string) bool {
 	return status == nomad.AllocClientStatusComplete || status == nomad.AllocClientStatusFailed
 }
@@ -256,15 +190,15 @@ func compareIncarnations(a, b incarnation) int {
 func (t *txn) applyCounts(all counts) {
 	for _, id := range slices.SortedFunc(maps.Keys(all), compareIncarnations) {
 		groups := all[id]
-		t.editSummary(id.Namespace, id.ID, func(sum *summary) bool {
+		t.editSummary(id.Namespace, id.ID, func(sum *nomad.JobSummary) bool {
 			changed := false
-			if sum.created > id.created {
+			if sum.CreateIndex > id.created {
 				return false
 			}
 			for _, name := range sortedKeys(groups) {
-				old := sum.counts(name)
+				old := sum.Summary[name]
 				if now := groups[name].added(old); now != old {
-					*sum.group(name) = now
+					sum.Summary[name] = now
 					changed = true
 				}
 			}
@@ -292,12 +226,10 @@ func (s *Store) ReconcileJobSummaries(index uint64) (*Changes, error) {
 		for j := range jobs.all(t, nil) {
 			sum := newSummary(j, index)
 			if old := jobSummaries.get(t, nil, keyOf(j.Namespace, j.ID)); old != nil {
-				sum.created = old.created
+				sum.CreateIndex = old.CreateIndex
 			}
 			for child := range jobs.by(t, nil, "parent", keyOf(j.Namespace, j.ID)) {
-				if sum.children != nil {
-					*childCount(sum.children, child.Status)++
-				}
+				*childCount(sum.Children, child.Status)++
 			}
 			recount := counts{}
 			for a := range allocs.by(t, nil, "job", keyOf(j.Namespace, j.ID)) {
@@ -307,7 +239,7 @@ func (s *Store) ReconcileJobSummaries(index uint64) (*Changes, error) {
 			for _, name := range sortedKeys(groups) {
 				c := groups[name]
 				c.queued = t.queued(j, name)
-				*sum.group(name) = c.added(nomad.TaskGroupSummary{})
+				sum.Summary[name] = c.added(nomad.TaskGroupSummary{})
 			}
 			jobSummaries.put(t, sum)
 		}
@@ -315,7 +247,8 @@ func (s *Store) ReconcileJobSummaries(index uint64) (*Changes, error) {
 	})
 }
 
-// queued returns what the newest evaluation of j says is still to be placed.
+// queued returns the number of unplaced allocations of a group, from the newest
+// evaluation of j that has such numbers.
 func (t *txn) queued(j *nomad.Job, group string) int {
 	var newest *nomad.Evaluation
 	for e := range evals.by(t, nil, "job", keyOf(j.Namespace, j.ID)) {

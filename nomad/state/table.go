@@ -50,8 +50,7 @@ type table[T any] struct {
 	name    string
 	id      func(*T) key
 	indexes []index[T]
-	told    bool          // events tell of its rows
-	bare    func(*T) bool // says that a row holds nothing; nil for rows of one piece
+	told    bool // events tell of its rows
 }
 
 // schema returns the table in memdb's terms.
@@ -147,29 +146,6 @@ func (t *table[T]) delete(tx *txn, row *T) {
 	tx.touch(t.name)
 	if t.told {
 		tx.changes.note(Write{Row: row, Gone: true})
-	}
-}
-
-// own returns a row to be changed and put again, nil when there is none.
-func (t *table[T]) own(tx *txn, k key) *T {
-	if row, ok := tx.own(t.name, k).(*T); ok {
-		return row
-	}
-	row := t.get(tx, nil, k)
-	if row == nil {
-		return nil
-	}
-	clone := *row
-	return &clone
-}
-
-// write stores a row that was changed, or removes it when nothing is left in it. Who changed it
-// records that.
-func (t *table[T]) write(tx *txn, row *T) {
-	if t.bare(row) {
-		t.check(tx.Delete(t.name, row))
-	} else {
-		t.check(tx.Insert(t.name, row))
 	}
 }
 

@@ -43,8 +43,8 @@ const IndexRestore = "operator_restore"
 // schema gathers what the table files declare.
 func schema() *memdb.DBSchema {
 	all := []*memdb.TableSchema{
-		indexes.schema(), namespaces.schema(), nodes.schema(), nodePools.schema(), jobRows.schema(),
-		jobVersions.schema(), jobSubmissions.schema(), deployments.schema(),
+		indexes.schema(), namespaces.schema(), nodes.schema(), nodePools.schema(), jobs.schema(),
+		jobSummaries.schema(), jobVersions.schema(), jobSubmissions.schema(), deployments.schema(),
 		evals.schema(), allocs.schema(), schedulerConfigs.schema(), autopilotConfigs.schema(), clusterMetas.schema(), rootKeys.schema(),
 		variables.schema(), variableQuotas.schema(), aclPolicies.schema(), aclTokens.schema(), aclRoles.schema(), aclAuthMethods.schema(),
 		aclBindingRules.schema(), oneTimeTokens.schema(), quotas.schema(), quotaUsages.schema(), foreign.schema(),
@@ -58,7 +58,7 @@ func schema() *memdb.DBSchema {
 
 // TableNames returns the names of the tables whose index readers wait for.
 func TableNames() []string {
-	out := []string{jobSummaries.name} // its rows are those of jobs
+	var out []string
 	for name := range schema().Tables {
 		if name != indexes.name && name != foreign.name {
 			out = append(out, name)

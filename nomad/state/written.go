@@ -181,18 +181,6 @@ func (t *txn) Delete(table string, row any) error {
 	return nil
 }
 
-// own returns a row that the transaction wrote and nobody else has seen, to be changed
-// and written again; nil when there is none.
-func (t *txn) own(table string, k key) any {
-	if t.overlay == nil {
-		return nil
-	}
-	if r := t.overlay.find(table, k); r != nil && r.waits {
-		return r.now()
-	}
-	return nil
-}
-
 // FirstWatch implements reader. Tables are read so by their primary keys only, and who
 // writes watches nothing.
 func (t *txn) FirstWatch(table, index string, args ...any) (<-chan struct{}, any, error) {

@@ -13,8 +13,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// restored returns the state as another server has it from a snapshot, records of
-// versions and summaries before those of jobs.
+// restored returns the state as another server restores it from a snapshot, with the
+// records in reverse order.
 func (w *world) restored() *world {
 	w.t.Helper()
 	to := state.NewRestore(slog.New(slog.DiscardHandler))
@@ -34,7 +34,7 @@ func (w *world) restored() *world {
 	return &world{Store: to.Finish(), t: w.t, index: w.index}
 }
 
-// numbers are the versions of a job that are kept.
+// numbers lists the kept versions of a job.
 func (w *world) numbers(job string) string {
 	out := ""
 	for _, v := range w.snap().JobVersions(nil, "default", job) {
@@ -46,9 +46,9 @@ func (w *world) numbers(job string) string {
 	return out
 }
 
-// The newest version lives beside the job, the others and those of a snapshot do not:
-// who reads them can't tell.
-func TestVersionsAreOfOneKind(t *testing.T) {
+// TestVersions registers versions before and after a restore: they are found by number
+// and listed newest first, the oldest is dropped, and a purge deletes all of them.
+func TestVersions(t *testing.T) {
 	w := newWorld(t)
 	w.job("web")
 	w.job("web", func(j *nomad.Job) { j.Priority = 60 })
@@ -79,7 +79,7 @@ func TestVersionsAreOfOneKind(t *testing.T) {
 		}
 		s.ok(s.DeregisterJob(s.next(), &nomad.JobDeregisterRequest{JobID: "web", Purge: true, WriteRequest: nomad.WriteRequest{Namespace: "default"}}))
 		if got := s.numbers("web"); got != "" || s.snap().JobSummary(nil, "default", "web") != nil || s.snap().Job(nil, "default", "web") != nil {
-			t.Errorf("of a job that was purged there are the versions%s, %v and %v", got, s.snap().Job(nil, "default", "web"), s.snap().JobSummary(nil, "default", "web"))
+			t.Errorf("a purged job still has versions%s, job %v, summary %v", got, s.snap().Job(nil, "default", "web"), s.snap().JobSummary(nil, "default", "web"))
 		}
 		if got := s.numbers("other"); got != " 0" {
 			t.Errorf("the versions of the other are%s", got)
@@ -87,8 +87,8 @@ func TestVersionsAreOfOneKind(t *testing.T) {
 	}
 }
 
-// The evaluations of a job are those of all that name it, in the order of their IDs, also
-// when it is gone, when they change hands, and after a restore.
+// TestEvalsOfAJob checks that the evaluations of a job are all that name it, ordered by
+// ID: also when the job is purged, when an evaluation changes its job, and after a restore.
 func TestEvalsOfAJob(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 1))
 	w := newWorld(t)
@@ -119,7 +119,7 @@ func TestEvalsOfAJob(t *testing.T) {
 				}
 			}
 			if got := slices.Collect(from.snap().EvalsByJob(nil, "default", job)); !slices.Equal(got, want) { // pointers
-				t.Fatalf("of %s there are %d evaluations, by name %d", job, len(want), len(got))
+				t.Fatalf("%s has %d evaluations, by index %d", job, len(want), len(got))
 			}
 		}
 	}
@@ -127,13 +127,13 @@ func TestEvalsOfAJob(t *testing.T) {
 		w.ok(w.Reap(w.next(), &nomad.EvalReapRequest{Evals: []string{e.ID}}))
 	}
 	if left := slices.Collect(w.restored().snap().EvalsByJob(nil, "default", "job0")); len(left) > 0 {
-		t.Errorf("%d evaluations are left of none", len(left))
+		t.Errorf("%d evaluations of job0 after all were deleted", len(left))
 	}
 }
 
-// Who waits for the summary or the versions of a job is woken when they change, and
-// the index of their table says so.
-func TestPartsOfJobsWakeWaiters(t *testing.T) {
+// TestJobTablesWakeWaiters checks that a change of the summary, the versions or the
+// evaluations of a job fires their watches and moves the index of their table.
+func TestJobTablesWakeWaiters(t *testing.T) {
 	w := newWorld(t)
 	n, j := w.node("n1"), w.job("web")
 	for name, look := range map[string]func(memdb.WatchSet){
@@ -159,7 +159,7 @@ func TestPartsOfJobsWakeWaiters(t *testing.T) {
 		select {
 		case <-wakened(ws):
 		default:
-			t.Errorf("who waits for the %s was not woken", name)
+			t.Errorf("the watch of the %s did not fire", name)
 		}
 		if name == "evals" {
 			continue
@@ -176,7 +176,7 @@ func TestPartsOfJobsWakeWaiters(t *testing.T) {
 	}
 }
 
-// wakened is closed when one of the channels is.
+// wakened returns a channel that is closed if one of the watched channels is.
 func wakened(ws memdb.WatchSet) <-chan struct{} {
 	out := make(chan struct{})
 	for ch := range ws {
