@@ -10,9 +10,9 @@ import (
 )
 
 var aclAuthMethods = &table[nomad.ACLAuthMethod]{
-	name: TableACLAuthMethods,
-	told: true,
-	id:   func(m *nomad.ACLAuthMethod) key { return keyOf(m.Name) },
+	name:   TableACLAuthMethods,
+	events: true,
+	id:     func(m *nomad.ACLAuthMethod) key { return keyOf(m.Name) },
 	indexes: []index[nomad.ACLAuthMethod]{
 		{name: "default", key: func(m *nomad.ACLAuthMethod) key {
 			if !m.Default {
@@ -24,9 +24,9 @@ var aclAuthMethods = &table[nomad.ACLAuthMethod]{
 }
 
 var aclBindingRules = &table[nomad.ACLBindingRule]{
-	name: TableACLBindingRules,
-	told: true,
-	id:   func(r *nomad.ACLBindingRule) key { return keyOf(r.ID) },
+	name:   TableACLBindingRules,
+	events: true,
+	id:     func(r *nomad.ACLBindingRule) key { return keyOf(r.ID) },
 	indexes: []index[nomad.ACLBindingRule]{
 		{name: "method", key: func(r *nomad.ACLBindingRule) key { return keyOf(r.AuthMethod) }},
 	},

@@ -10,9 +10,9 @@ import (
 )
 
 var aclPolicies = &table[nomad.ACLPolicy]{
-	name: TableACLPolicy,
-	told: true,
-	id:   func(p *nomad.ACLPolicy) key { return keyOf(p.Name) },
+	name:   TableACLPolicy,
+	events: true,
+	id:     func(p *nomad.ACLPolicy) key { return keyOf(p.Name) },
 	indexes: []index[nomad.ACLPolicy]{
 		{name: "job", key: func(p *nomad.ACLPolicy) key {
 			if p.JobACL == nil {

@@ -10,9 +10,9 @@ import (
 )
 
 var aclRoles = &table[nomad.ACLRole]{
-	name: TableACLRoles,
-	told: true,
-	id:   func(r *nomad.ACLRole) key { return keyOf(r.ID) },
+	name:   TableACLRoles,
+	events: true,
+	id:     func(r *nomad.ACLRole) key { return keyOf(r.ID) },
 	indexes: []index[nomad.ACLRole]{
 		{name: "name", key: func(r *nomad.ACLRole) key { return keyOf(r.Name) }},
 	},

@@ -15,9 +15,9 @@ import (
 const IndexACLBootstrap = "acl_token_bootstrap"
 
 var aclTokens = &table[nomad.ACLToken]{
-	name: TableACLToken,
-	told: true,
-	id:   func(t *nomad.ACLToken) key { return keyOf(t.AccessorID) },
+	name:   TableACLToken,
+	events: true,
+	id:     func(t *nomad.ACLToken) key { return keyOf(t.AccessorID) },
 	indexes: []index[nomad.ACLToken]{
 		{name: "secret", key: func(t *nomad.ACLToken) key {
 			if t.SecretID == "" {

@@ -9,9 +9,9 @@ import (
 )
 
 var allocs = &table[nomad.Allocation]{
-	name: TableAllocs,
-	told: true,
-	id:   func(a *nomad.Allocation) key { return keyOf(a.ID) },
+	name:   TableAllocs,
+	events: true,
+	id:     func(a *nomad.Allocation) key { return keyOf(a.ID) },
 	indexes: []index[nomad.Allocation]{
 		{"node", func(a *nomad.Allocation) key { return nodeKey(a.NodeID, a.TerminalStatus()) }},
 		{"job", func(a *nomad.Allocation) key { return keyOf(a.Namespace, a.JobID) }},

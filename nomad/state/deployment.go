@@ -13,9 +13,9 @@ import (
 )
 
 var deployments = &table[nomad.Deployment]{
-	name: TableDeployment,
-	told: true,
-	id:   func(d *nomad.Deployment) key { return keyOf(d.ID) },
+	name:   TableDeployment,
+	events: true,
+	id:     func(d *nomad.Deployment) key { return keyOf(d.ID) },
 	indexes: []index[nomad.Deployment]{
 		{"job", func(d *nomad.Deployment) key { return keyOf(d.Namespace, d.JobID) }},
 		{"modified", func(d *nomad.Deployment) key { return keyOf().number(d.ModifyIndex) }},

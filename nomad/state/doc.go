@@ -14,7 +14,8 @@
 // woken when its result may have changed; Abandoned wakes those who wait on a
 // store that a restore has replaced.
 //
-// A transaction collects its rows and writes each to memdb once, at commit (overlay).
+// Each table is a memdb table with declared indexes (table[T]). A write is an insert, and a
+// read within the transaction sees it.
 //
 // The statuses that are computed here, from what else is in state:
 //

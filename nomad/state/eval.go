@@ -10,9 +10,9 @@ import (
 )
 
 var evals = &table[nomad.Evaluation]{
-	name: TableEvals,
-	told: true,
-	id:   func(e *nomad.Evaluation) key { return keyOf(e.ID) },
+	name:   TableEvals,
+	events: true,
+	id:     func(e *nomad.Evaluation) key { return keyOf(e.ID) },
 	indexes: []index[nomad.Evaluation]{
 		{"job", func(e *nomad.Evaluation) key { return keyOf(e.Namespace, e.JobID) }},
 	},

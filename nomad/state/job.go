@@ -11,9 +11,9 @@ import (
 )
 
 var jobs = &table[nomad.Job]{
-	name: TableJobs,
-	told: true,
-	id:   func(j *nomad.Job) key { return keyOf(j.Namespace, j.ID) },
+	name:   TableJobs,
+	events: true,
+	id:     func(j *nomad.Job) key { return keyOf(j.Namespace, j.ID) },
 	indexes: []index[nomad.Job]{
 		{"parent", func(j *nomad.Job) key {
 			if j.ParentID == "" {

@@ -12,9 +12,9 @@ import (
 )
 
 var nodes = &table[nomad.Node]{
-	name: TableNodes,
-	told: true,
-	id:   func(n *nomad.Node) key { return keyOf(n.ID) },
+	name:   TableNodes,
+	events: true,
+	id:     func(n *nomad.Node) key { return keyOf(n.ID) },
 	indexes: []index[nomad.Node]{
 		{"secret_id", func(n *nomad.Node) key { return optional(n.SecretID) }},
 		{"node_pool", func(n *nomad.Node) key { return keyOf(n.NodePool) }},

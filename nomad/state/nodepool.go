@@ -11,9 +11,9 @@ import (
 )
 
 var nodePools = &table[nomad.NodePool]{
-	name: TableNodePools,
-	told: true,
-	id:   func(p *nomad.NodePool) key { return keyOf(p.Name) },
+	name:   TableNodePools,
+	events: true,
+	id:     func(p *nomad.NodePool) key { return keyOf(p.Name) },
 }
 
 // NodePool returns the node pool, nil when there is none.

@@ -207,7 +207,7 @@ type jobRevision struct {
 // NewRestore begins a restore.
 func NewRestore(log *slog.Logger) *Restore {
 	s := Empty(log)
-	return &Restore{store: s, txn: &txn{tx: s.db.Txn(true)},
+	return &Restore{store: s, txn: &txn{Txn: s.db.Txn(true)},
 		jobs: map[jobRevision]*nomad.Job{}, text: map[[sha256.Size]byte]*nomad.Job{}}
 }
 

@@ -17,11 +17,10 @@ import (
 type Store struct {
 	log       *slog.Logger
 	db        *memdb.MemDB
-	schema    *memdb.DBSchema
 	latest    atomic.Uint64
 	abandoned chan struct{}
 	base      uint64 // where it began, when it came from a snapshot
-	joint     *joint // while Together runs; only who writes looks at it
+	joint     *joint // set while Together runs; used by the writer only
 
 	mu    sync.Mutex
 	moved chan struct{} // closed when latest grows; nil while nobody waits
@@ -43,12 +42,11 @@ func New(log *slog.Logger) *Store {
 
 // Empty returns a store without a row, to be filled by a Restore.
 func Empty(log *slog.Logger) *Store {
-	tables := schema()
-	db, err := memdb.NewMemDB(tables)
+	db, err := memdb.NewMemDB(schema())
 	if err != nil {
 		panic(fmt.Sprintf("state: bug: schema: %v", err))
 	}
-	return &Store{log: log, db: db, schema: tables, abandoned: make(chan struct{})}
+	return &Store{log: log, db: db, abandoned: make(chan struct{})}
 }
 
 // putBuiltin adds the built-in node pools and namespace where they are missing.
@@ -167,10 +165,9 @@ func (s *Snapshot) TableIndex(tables ...string) uint64 {
 	return highest
 }
 
-// txn is one log entry within a write transaction.
+// txn is one log entry within a write transaction. Its reads see what it has written.
 type txn struct {
-	tx      *memdb.Txn
-	overlay *overlay // nil for a restore, which reads little
+	*memdb.Txn
 	index   uint64
 	touched []string // tables, each once
 	changes Changes
@@ -182,7 +179,7 @@ func (s *Store) write(index uint64, fn func(*txn) error) (*Changes, error) {
 	if s.joint != nil {
 		return s.joint.write(index, fn)
 	}
-	t := &txn{tx: s.db.Txn(true), overlay: s.overlay(), index: index}
+	t := &txn{Txn: s.db.Txn(true), index: index}
 	defer t.Abort()
 	if err := fn(t); err != nil {
 		return nil, err
@@ -201,18 +198,18 @@ func (t *txn) noteIndex(name string) {
 	indexes.check(t.Insert(indexes.name, &nomad.IndexEntry{Key: name, Value: t.index}))
 }
 
-// joint is a transaction of several log entries. Each sees what those before it did;
-// others see all of it or nothing.
+// joint is one memdb transaction for several log entries. Each entry sees the writes of
+// the entries before it. Readers see all of them or none.
 type joint struct {
 	txn
 	last map[string]uint64 // the last index of each table
 }
 
-// Together runs apply, which writes log entries up to the index last, as one
-// transaction: what they change in common is written once. When apply says false, as
-// it must if one of them failed, nothing has changed and Together says so.
+// Together runs apply, which writes log entries up to the index last, in one transaction:
+// watches fire once and the index of each table is written once. apply must return false
+// if an entry failed; then nothing is written and Together returns false.
 func (s *Store) Together(last uint64, apply func() bool) bool {
-	j := &joint{txn: txn{tx: s.db.Txn(true), overlay: s.overlay()}, last: map[string]uint64{}}
+	j := &joint{txn: txn{Txn: s.db.Txn(true)}, last: map[string]uint64{}}
 	defer j.Abort()
 	s.joint = j
 	defer func() { s.joint = nil }()
@@ -230,7 +227,7 @@ func (s *Store) Together(last uint64, apply func() bool) bool {
 
 // write runs fn as one more entry.
 func (j *joint) write(index uint64, fn func(*txn) error) (*Changes, error) {
-	t := &txn{tx: j.tx, overlay: j.overlay, index: index}
+	t := &txn{Txn: j.Txn, index: index}
 	if err := fn(t); err != nil {
 		return nil, err
 	}
@@ -245,9 +242,6 @@ func (j *joint) write(index uint64, fn func(*txn) error) (*Changes, error) {
 func (t *txn) touch(name string) {
 	if name == indexes.name || slices.Contains(t.touched, name) {
 		return
-	}
-	if t.touched == nil {
-		t.touched = make([]string, 0, 4) // a registration needs no more
 	}
 	t.touched = append(t.touched, name)
 }
@@ -279,14 +273,6 @@ type Write struct {
 	Row any
 	// Gone says that the row was deleted; Row is as it was then.
 	Gone bool
-}
-
-// note adds a row. Most entries write few, and every registration passes here.
-func (c *Changes) note(w Write) {
-	if c.Written == nil {
-		c.Written = make([]Write, 0, 4)
-	}
-	c.Written = append(c.Written, w)
 }
 
 // indexes is the table of the last change of each table.

@@ -8,6 +8,14 @@ import (
 	"github.com/hashicorp/go-memdb"
 )
 
+// reader is what tables are read through: the transaction of a Snapshot or a txn.
+type reader interface {
+	FirstWatch(table, index string, args ...any) (<-chan struct{}, any, error)
+	Get(table, index string, args ...any) (memdb.ResultIterator, error)
+	GetReverse(table, index string, args ...any) (memdb.ResultIterator, error)
+	LowerBound(table, index string, args ...any) (memdb.ResultIterator, error)
+}
+
 // key is the bytes of one index entry.
 type key []byte
 
@@ -50,16 +58,16 @@ type table[T any] struct {
 	name    string
 	id      func(*T) key
 	indexes []index[T]
-	told    bool // events tell of its rows
+	events  bool // a write is added to Changes.Written
 }
 
 // schema returns the table in memdb's terms.
 func (t *table[T]) schema() *memdb.TableSchema {
 	s := &memdb.TableSchema{Name: t.name, Indexes: map[string]*memdb.IndexSchema{
-		primary: {Name: primary, Unique: true, Indexer: &indexer[T]{key: t.id, remembers: true}},
+		primary: {Name: primary, Unique: true, Indexer: &indexer[T]{t.id}},
 	}}
 	for _, ix := range t.indexes {
-		s.Indexes[ix.name] = &memdb.IndexSchema{Name: ix.name, AllowMissing: true, Indexer: &indexer[T]{key: ix.key}}
+		s.Indexes[ix.name] = &memdb.IndexSchema{Name: ix.name, AllowMissing: true, Indexer: &indexer[T]{ix.key}}
 	}
 	return s
 }
@@ -135,8 +143,8 @@ func (t *table[T]) reversed(tx reader, ws memdb.WatchSet, index string, k key) i
 func (t *table[T]) put(tx *txn, row *T) {
 	t.check(tx.Insert(t.name, row))
 	tx.touch(t.name)
-	if t.told {
-		tx.changes.note(Write{Row: row})
+	if t.events {
+		tx.changes.Written = append(tx.changes.Written, Write{Row: row})
 	}
 }
 
@@ -144,8 +152,8 @@ func (t *table[T]) put(tx *txn, row *T) {
 func (t *table[T]) delete(tx *txn, row *T) {
 	t.check(tx.Delete(t.name, row))
 	tx.touch(t.name)
-	if t.told {
-		tx.changes.note(Write{Row: row, Gone: true})
+	if t.events {
+		tx.changes.Written = append(tx.changes.Written, Write{Row: row, Gone: true})
 	}
 }
 
@@ -158,26 +166,11 @@ func (t *table[T]) check(err error) {
 }
 
 // indexer is memdb's view of an index. Arguments are ready keys.
-type indexer[T any] struct {
-	key func(*T) key
-
-	// A write asks for the primary key of its row several times. It never changes, and
-	// only one goroutine writes to a store.
-	remembers bool
-	row       *T
-	known     key
-}
+type indexer[T any] struct{ key func(*T) key }
 
 // FromObject implements memdb.SingleIndexer.
 func (ix *indexer[T]) FromObject(row any) (bool, []byte, error) {
-	r := row.(*T)
-	if ix.remembers && r == ix.row {
-		return true, ix.known, nil
-	}
-	k := ix.key(r)
-	if ix.remembers {
-		ix.row, ix.known = r, k
-	}
+	k := ix.key(row.(*T))
 	return k != nil, k, nil
 }
 

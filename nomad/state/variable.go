@@ -10,9 +10,9 @@ import (
 )
 
 var variables = &table[nomad.VariableEncrypted]{
-	name: TableVariables,
-	told: true,
-	id:   func(v *nomad.VariableEncrypted) key { return keyOf(v.Namespace, v.Path) },
+	name:   TableVariables,
+	events: true,
+	id:     func(v *nomad.VariableEncrypted) key { return keyOf(v.Namespace, v.Path) },
 	indexes: []index[nomad.VariableEncrypted]{
 		{name: "key_id", key: func(v *nomad.VariableEncrypted) key { return keyOf(v.KeyID) }},
 		{name: "locked", key: func(v *nomad.VariableEncrypted) key {
