@@ -10,7 +10,7 @@ import (
 )
 
 // MsgpackHandle is the codec of RPC, Raft commands, snapshots and the client's
-// state database (compat/wire.md section 4). It is never changed after init.
+// state database, with the settings of Nomad 2.0. It is never changed after init.
 var MsgpackHandle = func() *codec.MsgpackHandle {
 	h := &codec.MsgpackHandle{}
 	h.RawToString = true
@@ -31,17 +31,19 @@ func Encode(v any) ([]byte, error) {
 	return buf.Bytes(), err
 }
 
-// EncodeCommand returns the Data of a Raft log entry: the message type, then v, without
-// what is zero: each entry is sent, written and decoded by every server.
+// EncodeCommand returns the Data of a Raft log entry: the message type, then v.
 func EncodeCommand(t MessageType, v any) ([]byte, error) {
 	if t.Ours() {
 		t |= IgnoreUnknownTypeFlag
 	}
-	return appendWhole([]byte{byte(t)}, v)
+	var buf bytes.Buffer
+	buf.WriteByte(byte(t))
+	err := encodeTo(&buf, v)
+	return buf.Bytes(), err
 }
 
-// encodeTo appends v to buf. An encoder goes back to the pool without what it
-// wrote to: a plan can have megabytes.
+// encodeTo appends v to buf. The encoder is reset before it returns to the pool, so that
+// the pool does not keep buf alive: a plan can have megabytes.
 func encodeTo(buf *bytes.Buffer, v any) error {
 	enc := encoders.Get().(*codec.Encoder)
 	defer encoders.Put(enc)
@@ -52,16 +54,9 @@ func encodeTo(buf *bytes.Buffer, v any) error {
 
 // Decode reads one msgpack value into the pointer v.
 func Decode(b []byte, v any) error {
-	_, err := decodeSome(b, v)
-	return err
-}
-
-// decodeSome is Decode and says how many bytes the value has.
-func decodeSome(b []byte, v any) (int, error) {
 	dec := decoders.Get().(*codec.Decoder)
 	defer decoders.Put(dec)
 	defer dec.ResetBytes(nil)
 	dec.ResetBytes(b)
-	err := dec.Decode(v)
-	return dec.NumBytesRead(), err
+	return dec.Decode(v)
 }

@@ -117,30 +117,42 @@ func TestCodecIsConcurrent(t *testing.T) {
 	wait.Wait()
 }
 
-// What was decoded holds nothing of the bytes that it came from: who reads requests uses the
-// same ones again.
-func TestDecodedIsItsOwn(t *testing.T) {
+// TestDecodedSharesNoMemory checks that a decoded value does not refer to the bytes that it
+// was decoded from: their buffer is reused.
+func TestDecodedSharesNoMemory(t *testing.T) {
 	job := &nomad.Job{ID: "web", Meta: map[string]string{"team": "infra"}, Payload: []byte("payload"),
 		TaskGroups: []*nomad.TaskGroup{{Name: "group", Tasks: []*nomad.Task{{Name: "task", Config: map[string]any{
 			"command": "/bin/true", "args": []any{"one", []byte("two")}, "nested": map[string]any{"key": []map[string]any{{"deep": "text"}}}}}}}}}
 	req := &nomad.JobRegisterRequest{Job: job, WriteRequest: nomad.WriteRequest{Region: "global", AuthToken: "secret"}}
-	for name, codec := range map[string]struct {
-		encode func(any) ([]byte, error)
-		decode func([]byte, any) error
-	}{"whole": {nomad.Encode, nomad.Decode}, "sparse": {nomad.EncodeSparse, nomad.DecodeSparse}, "whole, read as sparse": {nomad.Encode, nomad.DecodeSparse}} {
-		text, err := codec.encode(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var got, want nomad.JobRegisterRequest
-		if err := errors.Join(codec.decode(bytes.Clone(text), &want), codec.decode(text, &got)); err != nil {
-			t.Fatal(err)
-		}
-		for i := range text {
-			text[i] = 'x'
-		}
-		if !reflect.DeepEqual(got, want) || got.Job.TaskGroups[0].Tasks[0].Config["command"] != "/bin/true" {
-			t.Errorf("%s: after the bytes were written to it is %+v", name, got.Job.TaskGroups[0].Tasks[0])
-		}
+	text, err := nomad.Encode(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got, want nomad.JobRegisterRequest
+	if err := errors.Join(nomad.Decode(bytes.Clone(text), &want), nomad.Decode(text, &got)); err != nil {
+		t.Fatal(err)
+	}
+	for i := range text {
+		text[i] = 'x'
+	}
+	if !reflect.DeepEqual(got, want) || got.Job.TaskGroups[0].Tasks[0].Config["command"] != "/bin/true" {
+		t.Errorf("after its bytes were overwritten the task is %+v", got.Job.TaskGroups[0].Tasks[0])
+	}
+}
+
+// TestDecodeBoundsPreallocation decodes 64 thousand numbers into a list of structs of
+// 2 KiB. The codec must not allocate all of them before the first fails.
+func TestDecodeBoundsPreallocation(t *testing.T) {
+	type large struct{ A, B, C, D [64]uint64 }
+	type list struct{ Items []large }
+	body := append([]byte("\x81\xa5Items\xdc\xff\xff"), make([]byte, 65535)...)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if err := nomad.Decode(body, new(list)); err == nil {
+		t.Error("numbers were decoded as structs")
+	}
+	runtime.ReadMemStats(&after)
+	if took := after.TotalAlloc - before.TotalAlloc; took > 16<<20 {
+		t.Errorf("%d bytes were allocated for a message of %d", took, len(body))
 	}
 }

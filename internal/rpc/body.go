@@ -62,7 +62,7 @@ func (b *body) decode(m Method) error {
 		return nil
 	}
 	req := m.request()
-	err := nomad.DecodeSparse(*b.raw, req)
+	err := nomad.Decode(*b.raw, req)
 	if err != nil {
 		return undecodable(m, err)
 	}

@@ -39,9 +39,9 @@ type streamHeader struct{ Method string }
 
 type streamAck struct{ Error string }
 
-// writePair sends two values in one write: the first whole, the second as encode makes it.
-func writePair(w io.Writer, head, body any, encode func(any) ([]byte, error)) error {
-	b, err := pair(head, body, encode)
+// writePair sends two values in one write.
+func writePair(w io.Writer, head, body any) error {
+	b, err := pair(head, body)
 	if err != nil {
 		return err
 	}
@@ -50,12 +50,12 @@ func writePair(w io.Writer, head, body any, encode func(any) ([]byte, error)) er
 }
 
 // pair encodes two values, one after the other.
-func pair(head, body any, encode func(any) ([]byte, error)) ([]byte, error) {
+func pair(head, body any) ([]byte, error) {
 	h, err := nomad.Encode(head)
 	if err != nil {
 		return nil, err
 	}
-	b, err := encode(body)
+	b, err := nomad.Encode(body)
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +69,7 @@ func readHeader(r *bufio.Reader, buf []byte, v any) ([]byte, error) {
 	if err != nil {
 		return b, err
 	}
-	if err := nomad.DecodeSparse(b, v); err != nil {
+	if err := nomad.Decode(b, v); err != nil {
 		return b, fmt.Errorf("%w: %w", errBadValue, err)
 	}
 	return b, nil
@@ -100,8 +100,7 @@ func (c *caller) call(method string, req, resp any) (broken bool, err error) {
 // ask makes one call and returns the reply as it was read by in. It holds until the next call.
 func (c *caller) ask(method string, req any, in *intake) (reply []byte, broken bool, err error) {
 	c.seq++
-	// Whoever answers decodes into an empty request: what is zero need not be said.
-	b, err := pair(&requestHeader{ServiceMethod: method, Seq: c.seq}, req, nomad.EncodeSparse)
+	b, err := pair(&requestHeader{ServiceMethod: method, Seq: c.seq}, req)
 	if err != nil {
 		return nil, false, fmt.Errorf("encode the request of %s: %w", method, err)
 	}

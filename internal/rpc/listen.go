@@ -222,7 +222,7 @@ func (s *Server) serveCalls(ctx context.Context, c *Conn, conn net.Conn, spoken 
 		head, out := s.answer(ctx, c, &r)
 		mu.Lock()
 		defer mu.Unlock()
-		if err := writePair(conn, head, out, nomad.Encode); err != nil {
+		if err := writePair(conn, head, out); err != nil {
 			s.log.Debug("write rpc reply", "method", r.head.ServiceMethod, "err", err)
 			conn.Close()
 		}
