@@ -21,25 +21,13 @@ const (
 // maxFilter is how many instructions the kernel takes.
 const maxFilter = 4096
 
+// assemble returns the filter: the parts in the order of the package comment.
 func (p *Profile) assemble(g Gaps) ([]bpf.RawInstruction, error) {
 	info, err := native()
 	if err != nil {
 		return nil, err
 	}
-	list, err := p.list(g, info)
-	if err != nil {
-		return nil, err
-	}
-	guard := guard(info)
-	if n := len(guard) + len(list); n > maxFilter {
-		return nil, fmt.Errorf("filter of %d instructions: the kernel takes %d", n, maxFilter)
-	}
-	return bpf.Assemble(append(guard, tree(list, uint32(info.ID))...))
-}
-
-// list is what comes behind the guard, part by part.
-func (p *Profile) list(g Gaps, info *arch.Info) ([]bpf.Instruction, error) {
-	out := g.close(info)
+	out := append(guard(info), g.close(info)...)
 	if !p.names("clone3") {
 		out = append(out, onCall(unix.SYS_CLONE3, errno(unix.ENOSYS))...)
 	}
@@ -52,7 +40,11 @@ func (p *Profile) list(g Gaps, info *arch.Info) ([]bpf.Instruction, error) {
 		}
 		out = append(out, block...)
 	}
-	return append(out, bpf.RetConstant{Val: uint32(p.otherwise)}), nil
+	out = append(out, bpf.RetConstant{Val: uint32(p.otherwise)})
+	if n := len(out); n > maxFilter {
+		return nil, fmt.Errorf("filter of %d instructions: the kernel takes %d", n, maxFilter)
+	}
+	return bpf.Assemble(out)
 }
 
 // names says whether a rule names the system call.
@@ -172,12 +164,14 @@ func (p *Profile) wholeInts(info *arch.Info) []bpf.Instruction {
 	return out
 }
 
-// handOn stands in the library's part for going on to the next rule. No profile can
-// have it: there is no tracer.
+// handOn marks the places in the library's output that go on to the next rule. No
+// profile can have this action: there is no tracer.
 const handOn = lib.ActionTrace
 
-// block is the rule as instructions that end in its action, or go on behind them. The
-// library would end in a default action after each rule: that becomes a jump.
+// block returns the rule as instructions that end in its action, or go on behind them.
+// The library assembles it, with jumps of more than 255 and comparisons of 64 bits.
+// Its policy of several groups returns the default action behind the first group, so
+// each rule is a policy of its own. Its default action becomes a jump to the next rule.
 func (r rule) block(info *arch.Info) ([]bpf.Instruction, error) {
 	group := lib.SyscallGroup{Action: r.action}
 	var out []bpf.Instruction

@@ -12,8 +12,9 @@
 //	rules      of the profile, in their order (assemble.go)
 //	default    the profile's action for all that no rule matched
 //
-// What comes behind the guard is then turned into a search by the number of the call, which
-// says the same (tree.go).
+// The library go-seccomp-bpf assembles the rules. The other parts are our own
+// instructions: the library has one action per policy, compares arguments as 64 bits
+// only, and does not know the newest system calls.
 //
 // The standard profile refuses what no task needs and many an exploit begins with;
 // system calls newer than its list do not exist for a task. Profiles of the operator
