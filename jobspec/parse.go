@@ -37,8 +37,12 @@ type Config struct {
 	AllowFS bool
 }
 
-// maxSource bounds the text of a job file.
-const maxSource = 8 << 20
+// Bounds of a file. The library's HCL parser takes time quadratic in the lines of a
+// heredoc, and in the pieces that $ and % divide a string into.
+const (
+	maxSource = 8 << 20 // in JSON
+	maxHCL    = 1 << 20
+)
 
 // Parse returns the job of the source. Its defaults are not filled in: see
 // api.Job.Canonicalize. An error about the text is an *Error that lists every
@@ -123,7 +127,6 @@ type parser struct {
 	root      *scope
 	blocks    int
 	at        map[*api.Constraint]hcl.Range // where each constraint is
-	long      map[place]cty.Value
 }
 
 func newParser(cfg Config) *parser {
@@ -167,8 +170,7 @@ func (p *parser) parse() *api.Job {
 
 // syntax parses a file, nil when it is not HCL.
 func (p *parser) syntax(name string, src []byte) *hclsyntax.Body {
-	src, ok := p.prepareSource(name, src)
-	if !ok {
+	if !p.parsable(name, src) {
 		return nil
 	}
 	f, diags := hclsyntax.ParseConfig(src, name, hcl.InitialPos)

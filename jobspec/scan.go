@@ -16,19 +16,28 @@ const (
 	maxNumber    = 64
 )
 
-// prepareSource refuses what would be too much work to parse, and returns the
-// source without the texts that are taken out (long.go).
-func (p *parser) prepareSource(name string, src []byte) ([]byte, bool) {
-	tokens, _ := hclsyntax.LexConfig(src, name, hcl.InitialPos)
-	diags := scan(tokens)
-	if !diags.HasErrors() {
-		src, diags = p.shorten(name, src, tokens)
+// parsable reports whether the HCL source is small and shallow enough for the parser. If
+// not, the fault is recorded.
+func (p *parser) parsable(name string, src []byte) bool {
+	if len(src) > maxHCL {
+		p.errorf(hcl.Range{Filename: name, Start: hcl.InitialPos, End: hcl.InitialPos}, "Too much HCL",
+			"It has %d bytes, and at most %d are allowed: keep large texts elsewhere, for example in an artifact.", len(src), maxHCL)
+		return false
 	}
-	p.report(diags)
-	return src, !diags.HasErrors()
+	return p.shallow(name, src)
 }
 
-// scan refuses files that nest too deep.
+// shallow reports whether the source is safe to parse: its nesting and its operators are
+// within the bounds. If not, the fault is recorded.
+func (p *parser) shallow(name string, src []byte) bool {
+	tokens, _ := hclsyntax.LexConfig(src, name, hcl.InitialPos) // the parser reports what cannot be read
+	diags := scan(tokens)
+	p.report(diags)
+	return !diags.HasErrors()
+}
+
+// scan returns the first fault of a file that nests too deep, has too many operators, or
+// has a number that is too large.
 func scan(tokens hclsyntax.Tokens) hcl.Diagnostics {
 	depth, operators := 0, 0
 	var last hclsyntax.TokenType

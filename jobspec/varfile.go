@@ -67,7 +67,7 @@ func (p *parser) assignExpr(v *variable, e hclsyntax.Expression) {
 // assignJSON sets variables from a JSON object.
 func (p *parser) assignJSON(vars map[string]*variable, name string, src []byte) {
 	at := hcl.Range{Filename: name, Start: hcl.InitialPos, End: hcl.InitialPos}
-	if _, ok := p.prepareSource(name, src); !ok {
+	if !p.shallow(name, src) {
 		return
 	}
 	t, err := ctyjson.ImpliedType(src)

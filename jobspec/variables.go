@@ -170,11 +170,10 @@ func (p *parser) assignText(v *variable, raw, source string) {
 		p.convert(v)
 		return
 	}
-	src, ok := p.prepareSource(source, []byte(raw))
-	if !ok {
+	if !p.parsable(source, []byte(raw)) {
 		return
 	}
-	e, diags := hclsyntax.ParseExpression(src, source, hcl.InitialPos)
+	e, diags := hclsyntax.ParseExpression([]byte(raw), source, hcl.InitialPos)
 	p.report(diags)
 	if diags.HasErrors() {
 		return
