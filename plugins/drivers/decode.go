@@ -16,17 +16,8 @@ import (
 
 // Decode reads a config block, of a plugin or of a task, by the schema of its driver.
 // Strings are literal: references are filled in before. An argument that the schema
-// does not have is an error that names it.
+// does not have is an error that names it. hcldec reads the block in HCL's JSON syntax.
 func Decode(block map[string]any, spec hcldec.Spec) (cty.Value, error) {
-	if val, ok := plain(block, spec); ok {
-		return val, nil
-	}
-	return byText(block, spec)
-}
-
-// byText is Decode by way of HCL's own JSON: whatever a block may hold, and what is wrong
-// with it.
-func byText(block map[string]any, spec hcldec.Spec) (cty.Value, error) {
 	if err := known(block, spec); err != nil {
 		return cty.NilVal, err
 	}
