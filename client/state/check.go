@@ -1,18 +1,28 @@
 package state
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"runtime/debug"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
 
 	bolt "go.etcd.io/bbolt"
 	berrors "go.etcd.io/bbolt/errors"
 )
 
-// check reads an existing file from one end to the other before anything may
-// write to it.
+// Bounds of the process that reads a file.
+const (
+	maxTime   = time.Minute
+	maxReport = 4 << 10 // bytes of its output that are kept
+)
+
+// check reads an existing file from beginning to end before anything may write to it.
 func check(path string, abandon bool) error {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0 {
@@ -21,24 +31,60 @@ func check(path string, abandon bool) error {
 	if err != nil {
 		return fmt.Errorf("open client state database: %w", err)
 	}
+	if err := checkPages(path); err != nil {
+		return err
+	}
 	b, err := openFile(path, &bolt.Options{Timeout: lockTimeout, ReadOnly: true})
 	if err != nil {
 		return err
 	}
 	defer b.Close() // nothing to lose: read only
-	err = guard(path, func() error {
-		file, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		// Not bbolt's own check: it has a goroutine of its own, where nothing catches
-		// what it does on a page that makes no sense.
-		return walk(file, b.Info().PageSize)
-	})
-	if err != nil {
-		return err
+	return guard(path, func() error { return checkForm(b, path, abandon) })
+}
+
+// checkPages runs a process that reads the file (process.go). Bbolt trusts the numbers in
+// a file: with a damaged one it panics in a goroutine of its own, reads memory that is
+// not mapped, or does not end. The process is the only one that suffers from it.
+//
+// Bbolt does not check the places and lengths within a small bucket, which is stored in
+// its parent's page. So some damage there passes.
+func checkPages(path string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), maxTime)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "/proc/self/exe")
+	cmd.Args, cmd.Dir, cmd.Env = []string{entry, path}, "/", []string{"GOMAXPROCS=1"}
+	out := &report{}
+	cmd.Stdout, cmd.Stderr = out, out
+	err := cmd.Run()
+	if err == nil {
+		return nil
 	}
-	return checkForm(b, path, abandon)
+	exit, ran := errors.AsType[*exec.ExitError](err)
+	switch {
+	case ctx.Err() != nil:
+		return corrupt(path, fmt.Errorf("reading it takes more than %v", maxTime))
+	case !ran || exit.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL: // perhaps by the OOM killer
+		return fmt.Errorf("run a process that checks client state database %s: %w", path, err)
+	case exit.ExitCode() == exitInUse:
+		return fmt.Errorf("client state database %s is %w", path, ErrInUse)
+	case exit.ExitCode() == exitFailed:
+		return fmt.Errorf("check client state database: %s", out.first())
+	}
+	return corrupt(path, fmt.Errorf("%w: %s", err, out.first()))
+}
+
+// report keeps the beginning of what is written to it.
+type report struct{ kept bytes.Buffer }
+
+func (r *report) Write(p []byte) (int, error) {
+	r.kept.Write(p[:min(len(p), maxReport-r.kept.Len())])
+	return len(p), nil
+}
+
+// first returns the first line.
+func (r *report) first() string {
+	line, _, _ := strings.Cut(r.kept.String(), "\n")
+	return line
 }
 
 // openFile opens the bolt file and gives its faults one line each.
@@ -47,26 +93,30 @@ func openFile(path string, opts *bolt.Options) (b *bolt.DB, err error) {
 		b, err = bolt.Open(path, 0o600, opts)
 		return err
 	})
-	return b, err
-}
-
-// guard runs fn on a file that may be damaged: bbolt panics on impossible pages
-// and the processor faults on pages that a truncated file no longer has.
-func guard(path string, fn func() error) (err error) {
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("client state database %s is %w: %v", path, ErrCorrupt, r)
-		}
-	}()
-	err = fn()
 	switch {
 	case err == nil:
-		return nil
+		return b, nil
+	case errors.Is(err, ErrCorrupt):
+		return nil, err
 	case errors.Is(err, berrors.ErrTimeout):
-		return fmt.Errorf("client state database %s is %w", path, ErrInUse)
+		return nil, fmt.Errorf("client state database %s is %w", path, ErrInUse)
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("open client state database: %w", err)
+		return nil, fmt.Errorf("open client state database: %w", err)
 	}
+	return nil, corrupt(path, err)
+}
+
+// guard runs fn on a file that has passed the check, and makes an error of bbolt's panics
+// about damage that the check did not find.
+func guard(path string, fn func() error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = corrupt(path, fmt.Errorf("%v", r))
+		}
+	}()
+	return fn()
+}
+
+func corrupt(path string, err error) error {
 	return fmt.Errorf("client state database %s is %w: %w", path, ErrCorrupt, err)
 }

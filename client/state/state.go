@@ -35,6 +35,9 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
+// freelist is how bbolt keeps free pages in memory.
+const freelist = bolt.FreelistMapType
+
 // lockTimeout bounds how long Open waits for another agent to let go.
 const lockTimeout = time.Second
 
@@ -78,12 +81,15 @@ func Open(cfg Config) (*DB, error) {
 	b, err := openFile(path, &bolt.Options{
 		Timeout:      lockTimeout,
 		NoSync:       cfg.NoSync,
-		FreelistType: bolt.FreelistMapType,
+		FreelistType: freelist,
 	})
 	if err != nil {
 		return nil, err
 	}
 	if err := guard(path, func() error { return b.Update(convert) }); err != nil {
+		if !errors.Is(err, ErrCorrupt) {
+			err = corrupt(path, err)
+		}
 		return nil, errors.Join(err, b.Close())
 	}
 	return &DB{bolt: b, w: newWriter(b, cfg.Log)}, nil
