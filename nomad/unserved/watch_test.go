@@ -1,7 +1,6 @@
 package unserved
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"strings"
@@ -14,6 +13,14 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
+// lines holds the lines of a log.
+type lines chan string
+
+func (l lines) Write(p []byte) (int, error) {
+	l <- string(p)
+	return len(p), nil
+}
+
 // A list is logged when it is new or another server of another build is there. Without such
 // servers nothing is listed at an interval.
 func TestWatcherLogsWhatIsNew(t *testing.T) {
@@ -23,9 +30,9 @@ func TestWatcherLogsWhatIsNew(t *testing.T) {
 		store.Store(state.New(quiet))
 		var others []string // the watcher reads it only after moved or the interval
 		moved, caughtUp := make(chan struct{}), make(chan struct{})
-		var text bytes.Buffer
+		logged := make(lines, 10)
 		w := New(Config{Store: store.Load, CaughtUp: caughtUp, Moved: func() <-chan struct{} { return moved },
-			Others: func() []string { return others }, Log: slog.New(slog.NewTextHandler(&text, nil))})
+			Others: func() []string { return others }, Log: slog.New(slog.NewTextHandler(logged, nil))})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- w.Run(ctx) }()
@@ -40,8 +47,10 @@ func TestWatcherLogsWhatIsNew(t *testing.T) {
 		expect := func(when string, parts ...string) {
 			t.Helper()
 			synctest.Wait()
-			got := text.String()
-			text.Reset()
+			got := ""
+			for len(logged) > 0 {
+				got += <-logged
+			}
 			if len(parts) == 0 && got != "" || strings.Count(got, "\n") > 1 {
 				t.Errorf("%s: %q is logged", when, got)
 			}
