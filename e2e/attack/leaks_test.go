@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/internal/stage"
 )
 
 // Tasks that start and stop in TestLeaks: so many rounds of so many, with fewer uids to
@@ -45,7 +44,6 @@ func TestLeaks(t *testing.T) {
 	h := g.startHost("")
 	h.round("warm", 2)
 	h.collect()
-	h.within("a stage to be parked ahead", h.parked)
 	before := h.holds()
 	for i := range leakRounds {
 		h.round(fmt.Sprintf("round-%d", i), leakTasks)
@@ -69,27 +67,6 @@ func (h holdings) more(than holdings) bool {
 	const slack = 3 // connections that the agent keeps, such as those of this test
 	return h.mounts > than.mounts || h.agent > than.agent+slack || h.ahead > madeAhead || h.supervisor > than.supervisor || h.namespaces > than.namespaces ||
 		h.held > than.held || h.groups > than.groups || h.allocations > than.allocations
-}
-
-// parked says whether the supervisor keeps a stage for the next start, as it does while
-// nothing starts: that is no leak.
-func (h *host) parked() bool {
-	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", h.supervisor()))
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	for _, list := range lists {
-		text, _ := os.ReadFile(list) // the thread may be gone
-		for _, pid := range strings.Fields(string(text)) {
-			name, _ := os.ReadFile(filepath.Join("/proc", pid, "comm")) // so may the process
-			_, busy := os.Lstat(filepath.Join("/proc", pid, "fd/0"))    // is free while it waits
-			_, waits := os.Lstat(filepath.Join("/proc", pid, "fd/7"))
-			if string(name) == stage.ParkedEntry+"\n" && waits == nil && busy != nil {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // round runs so many tasks to their end.

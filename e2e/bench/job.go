@@ -151,9 +151,8 @@ func childrenOf(pid int) ([]string, error) {
 	return out, nil
 }
 
-// below returns the children of a process that go by a name: "nomad-init" are the
-// processes 1 of tasks' namespaces below a supervisor, "nomad-spare" is the stage that it
-// keeps for the next start.
+// below returns the children of a process with a command name. The children "nomad-init" of a
+// supervisor are the processes 1 of the PID namespaces of its tasks.
 func below(parent int, name string) ([]int, error) {
 	children, err := childrenOf(parent)
 	if err != nil {

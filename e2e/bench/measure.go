@@ -51,13 +51,6 @@ func idleMemory(ctx context.Context, b *bench) (string, bool, error) {
 	if err != nil {
 		return "", false, err
 	}
-	for _, pid := range helpers {
-		spare, err := below(pid, "nomad-spare")
-		if err != nil {
-			return "", false, err
-		}
-		helpers = append(helpers, spare...)
-	}
 	own, err := pss(a.Pid())
 	if err != nil {
 		return "", false, err
@@ -182,19 +175,15 @@ func helperMemory(ctx context.Context, b *bench) (string, bool, error) {
 	if err != nil {
 		return "", false, err
 	}
-	var inits, spares []int
+	var inits []int
 	for _, pid := range helpers {
 		i, err := below(pid, "nomad-init")
 		if err != nil {
 			return "", false, err
 		}
-		s, err := below(pid, "nomad-spare")
-		if err != nil {
-			return "", false, err
-		}
-		inits, spares = append(inits, i...), append(spares, s...)
+		inits = append(inits, i...)
 	}
-	kib, err := pss(slices.Concat(helpers, spares)...)
+	kib, err := pss(helpers...)
 	if err != nil {
 		return "", false, err
 	}
@@ -211,9 +200,9 @@ func helperMemory(ctx context.Context, b *bench) (string, bool, error) {
 	}
 	_, err = inStatus(ctx, a, "helpers", n, api.AllocClientStatusComplete) // an agent that stops leaves tasks alone
 	per := float64(kib) / 1024 / n
-	ok := per <= 0.5 && len(helpers) == 1 && len(spares) <= 1 && len(inits) == n && largest <= 100
-	return fmt.Sprintf("%.3f MiB, %d helper process(es), %d spare stage(s) and %d inits of at most %d KiB for %d tasks",
-		per, len(helpers), len(spares), len(inits), largest, n), ok, err
+	ok := per <= 0.5 && len(helpers) == 1 && len(inits) == n && largest <= 100
+	return fmt.Sprintf("%.3f MiB, %d helper process(es) and %d inits of at most %d KiB for %d tasks",
+		per, len(helpers), len(inits), largest, n), ok, err
 }
 
 func placementRate(ctx context.Context, b *bench) (string, bool, error) {

@@ -35,46 +35,23 @@ const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bi
 // executes the program and the kernel ends the others.
 func init() {
 	companion.RegisterThread(Entry, entry)
-	companion.RegisterThread(stage.ParkedEntry, parked)
 }
 
-// entry ends in the program, or reports why not.
+// entry becomes the program, or reports why it could not.
 func entry() int {
-	err := prepare()
-	if err == nil {
-		err = stageRun(os.Args[1:])
-	}
-	return report(err)
-}
-
-// parked ends so too, when there is a start for it. Until then nobody is told: the starter
-// does without.
-func parked() int {
-	if err := prepare(); err != nil {
-		return 1
-	}
-	groups, err := stage.Parked(Entry)
-	if err != nil {
-		return 1
-	}
-	return report(stageRun(groups))
-}
-
-func report(err error) int {
-	unix.Write(statusFD, []byte(err.Error())) //nolint:errcheck // the starter is gone: nobody to tell
+	err := stageRun(os.Args[1:])
+	unix.Write(statusFD, []byte(err.Error())) //nolint:errcheck // the starter has ended: nobody reads it
 	return 1
 }
 
-// prepare does what is the same for every start.
-func prepare() error {
+// stageRun returns the reason why the program could not be executed.
+func stageRun(groups []string) error {
 	if err := inTime(); err != nil {
 		return fmt.Errorf("reset timer slack: %w", err)
 	}
-	return heedSignals()
-}
-
-// stageRun returns why the program could not be executed.
-func stageRun(groups []string) error {
+	if err := heedSignals(); err != nil {
+		return err
+	}
 	// From here on execve closes everything but 0–2, whatever the starter left open.
 	if err := unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		return fmt.Errorf("mark descriptors: %w", err)

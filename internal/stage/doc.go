@@ -24,24 +24,6 @@
 // keeps the program's descriptors 1 and 2. Log pipes among them are open for reading, so the
 // program can write when their reader has died; the program's own are for writing only.
 //
-// A spare is a stage that is forked before there is a start: its Go runtime is up, and that
-// is more than half of what a stage costs. It is a process like any other of the starter's,
-// in the starter's namespaces and control groups; the start's own are made when there is
-// one, as for a stage that is forked then. Into a version 2 group a process must be born:
-// to move it there takes the kernel 5 to 20 ms. So the spare has init and the stage born of
-// itself, in its memory, as vfork(2) does; it waits for them, and ends.
-//
-//	Park ──▶ spare ──message: arguments, descriptors──▶ clone ──▶ init ──clone──▶ stage ──▶ program
-//	                                                              execve ◀──┴ of the program
-//
-// Init is the starter's child (CLONE_PARENT) and says so over the spare's socket, where the
-// kernel adds its number. It executes its own program when the program runs; until then it
-// waits, and nothing but the stage runs in that memory (park.go). Nobody can look into a
-// spare: it is not dumpable, and none is parked where fs.suid_dumpable would change that
-// when the stage changes its user. Its socket has no third holder; when the starter's end closes,
-// it ends. It serves one start, and so has nothing of another in its memory. A spare that
-// does not become a stage within a second, or at all, is killed, and a stage is forked.
-//
 // A stage can be held until its starter has written down whom it has started (Held, Go): its
 // report is a socket then. A starter that dies meanwhile leaves no process of which nobody knows.
 //
@@ -53,8 +35,7 @@
 // period when its table of 64 overflows, and a policy of some 30 paths does that. The child
 // also lets its timers be 100 ms late, which the threads of the stage inherit: the Go runtime
 // has one that looks after the others every 20 µs, and what lives 4 ms needs no looking after.
-// The stage takes that back for the thread that becomes the program. A spare has its late
-// timers from the thread that parks it, and its stage has a table of its own, which no thread shares.
+// The stage takes that back for the thread that becomes the program.
 //
 // No goroutines. The kernel needs pidfds (5.4), clone3 into a group (5.7), setns of
 // a pidfd (5.8) and close_range (5.9).

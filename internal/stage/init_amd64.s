@@ -4,7 +4,6 @@
 #define TERMINAL 1
 #define ENTER 2
 #define USERS 4
-#define FORKED 8
 
 #define SYS_write 1
 #define SYS_ioctl 16
@@ -44,9 +43,6 @@ TEXT ·initCode(SB), NOSPLIT|NOFRAME, $0-0
 	MOVL $SYS_prctl, AX
 	SYSCALL
 
-	MOVL $2, R13           // the stage is there, process 2
-	TESTL $FORKED, R14
-	JNE  forked
 	TESTL $ENTER, R14
 	JEQ  fork
 	MOVL $7, DI            // setns(7, NEWNS | NEWIPC | NEWPID | NEWNET)
@@ -75,7 +71,6 @@ fork:
 	JEQ  child
 	MOVQ AX, R13
 
-forked:
 	XORL DI, DI            // close_range(0, 0), with ENTER (0, 2)
 	XORL SI, SI
 	XORL DX, DX

@@ -5,7 +5,6 @@
 #define TERMINAL 1
 #define ENTER 2
 #define USERS 4
-#define FORKED 8
 
 #define SYS_fcntl 25
 #define SYS_ioctl 29
@@ -45,9 +44,6 @@ TEXT ·initCode(SB), NOSPLIT|NOFRAME, $0-0
 	MOVD $SYS_prctl, R8
 	SVC
 
-	MOVD $2, R22           // the stage is there, process 2
-	AND  $FORKED, R21, R9
-	CBNZ R9, forked
 	AND  $ENTER, R21, R9
 	CBZ  R9, fork
 	MOVD $7, R0            // setns(7, NEWNS | NEWIPC | NEWPID | NEWNET)
@@ -75,7 +71,6 @@ fork:
 	BEQ  child
 	MOVD R0, R22
 
-forked:
 	MOVD $0, R0            // close_range(0, 0), with ENTER (0, 2)
 	MOVD $0, R1
 	MOVD $0, R2

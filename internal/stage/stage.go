@@ -37,11 +37,6 @@ type Start struct {
 	// Held has the stage do nothing before Process.Go. If the starter ends first, so does it.
 	Held bool
 
-	// Spare becomes the stage, and is used up, if it is there and what is asked for is of
-	// its kind: Init, without Users, Bound and Terminal. Else, and when it fails, a process
-	// is forked as without it.
-	Spare *Spare
-
 	// Status is where init writes the program's wait status; nil makes a memory file.
 	// It is not looked at without Init or Enter.
 	Status *os.File
@@ -90,9 +85,6 @@ func (s *Start) Fork() (*Process, error) {
 	f := &forking{Start: s, files: s.Stdio[:], path: s.Program, argv: append([]string{s.Entry}, s.Join...)}
 	defer f.close()
 	p, err := f.fork()
-	if s.Spare != nil && !s.Spare.used {
-		s.Spare.Close() //nolint:errcheck // it is ours and not reaped: it can be killed
-	}
 	if err != nil {
 		return nil, fmt.Errorf("start the sandbox stage: %w", err)
 	}
@@ -131,33 +123,22 @@ func (f *forking) reportEnds() (ours, childs *os.File, err error) {
 	if !f.Held {
 		return os.Pipe()
 	}
-	ends, err := socketPair(unix.SOCK_STREAM)
+	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, fmt.Errorf("make report sockets: %w", err)
+	}
+	// Only our end waits in the poller. The child reads from a socket that blocks.
+	if err := unix.SetNonblock(ends[0], true); err != nil {
+		unix.Close(ends[0])
+		unix.Close(ends[1])
+		return nil, nil, fmt.Errorf("make report sockets: %w", err)
 	}
 	return os.NewFile(uintptr(ends[0]), "stage"), os.NewFile(uintptr(ends[1]), "stage"), nil
 }
 
-// socketPair makes two sockets of a kind: the first, which is ours, does not block.
-func socketPair(kind int) ([2]int, error) {
-	ends, err := unix.Socketpair(unix.AF_UNIX, kind|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return ends, fmt.Errorf("make sockets: %w", err)
-	}
-	if err := unix.SetNonblock(ends[0], true); err != nil {
-		unix.Close(ends[0])
-		unix.Close(ends[1])
-		return ends, err
-	}
-	return ends, nil
-}
-
-// start has the spare become the stage, or else makes it.
+// start opens the files of the child and forks it.
 func (f *forking) start(p *Process) error {
 	if err := f.openTaken(p); err != nil {
-		return err
-	}
-	if woken, err := f.wake(p); woken || err != nil {
 		return err
 	}
 	if err := f.prepare(p); err != nil {
@@ -399,15 +380,15 @@ func (p *Process) Main() int {
 // Wait blocks until the child has ended, reaps it and returns the wait status of the
 // program.
 func (p *Process) Wait() (unix.WaitStatus, error) {
-	if err := awaitEnd(p.Pidfd); err != nil {
+	if err := p.awaitEnd(); err != nil {
 		return 0, fmt.Errorf("wait for process %d: %w", p.PID, err)
 	}
 	return p.Reap()
 }
 
-// awaitEnd blocks, in the poller, until the process of a pidfd has ended.
-func awaitEnd(pidfd *os.File) error {
-	conn, err := pidfd.SyscallConn()
+// awaitEnd blocks, in the poller, until the child has ended.
+func (p *Process) awaitEnd() error {
+	conn, err := p.Pidfd.SyscallConn()
 	if err != nil {
 		return err
 	}

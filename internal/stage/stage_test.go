@@ -123,9 +123,7 @@ func ownPIDs(s *stage.Start, p *sandbox.Policy) { s.Init, p.PrivatePID = true, t
 
 // TestRoomForDescriptors: a table that grows when the stage has threads costs it an RCU
 // grace period.
-func TestRoomForDescriptors(t *testing.T) { withOwnPIDs(t, testRoomForDescriptors) }
-
-func testRoomForDescriptors(t *testing.T, ownPIDs edit) {
+func TestRoomForDescriptors(t *testing.T) {
 	r := begin(t, "while read name n; do [ $name = FDSize: ] && echo $n; done < /proc/self/status; ls /proc/self/fd | xargs", ownPIDs).ready()
 	if n, err := strconv.Atoi(r.line()); err != nil || n < 256 {
 		t.Errorf("the program has a table for %d descriptors (%v), want 256", n, err)
@@ -145,7 +143,7 @@ func TestTimersAreInTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer unix.Prctl(unix.PR_SET_TIMERSLACK, 0, 0, 0, 0) //nolint:errcheck // as it was
-	for name, edit := range map[string]edit{"stage": nil, "init": ownPIDs, "spare": ownSpare(t)} {
+	for name, edit := range map[string]edit{"stage": nil, "init": ownPIDs} {
 		r := begin(t, "read x < /proc/self/timerslack_ns; echo $x; cat /proc/self/timerslack_ns", edit).ready()
 		if own, child := r.line(), r.line(); own != strconv.Itoa(slack) || child != own {
 			t.Errorf("%s: timers of the program may be %s ns late, of its child %s, want %d", name, own, child, slack)
@@ -162,7 +160,7 @@ func TestIgnoredSignals(t *testing.T) {
 	for _, sig := range ignored {
 		mask["ignored"] |= 1 << (sig.(syscall.Signal) - 1)
 	}
-	for name, edit := range map[string]edit{"stage": nil, "init": ownPIDs, "spare": ownSpare(t)} {
+	for name, edit := range map[string]edit{"stage": nil, "init": ownPIDs} {
 		r := begin(t, "while read name set; do case $name in SigIgn:|SigBlk:) echo $set;; esac; done < /proc/self/status", edit).ready()
 		for _, set := range []string{"blocked", "ignored"} {
 			if got, err := strconv.ParseUint(r.line(), 16, 64); err != nil || got&mask[set] != 0 {
@@ -182,7 +180,7 @@ func TestExitAndSignalAreToldApart(t *testing.T) {
 		{"signal", "kill -TERM $$; sleep 100", unix.WaitStatus(syscall.SIGTERM)},
 		{"killed", "kill -KILL $$; sleep 100", unix.WaitStatus(syscall.SIGKILL)},
 	} {
-		for name, edit := range map[string]edit{"": nil, " in a PID namespace": ownPIDs, " of a spare": ownSpare(t)} {
+		for name, edit := range map[string]edit{"": nil, " in a PID namespace": ownPIDs} {
 			t.Run(tt.name+name, func(t *testing.T) {
 				if got := begin(t, tt.script, edit).ready().wait(); got != tt.want {
 					t.Errorf("wait status = %#x, want %#x", got, tt.want)
@@ -193,9 +191,7 @@ func TestExitAndSignalAreToldApart(t *testing.T) {
 }
 
 // TestPIDNamespace looks at numbers from inside and outside, and at zombies.
-func TestPIDNamespace(t *testing.T) { withOwnPIDs(t, testPIDNamespace) }
-
-func testPIDNamespace(t *testing.T, ownPIDs edit) {
+func TestPIDNamespace(t *testing.T) {
 	r := begin(t, `echo $$; (sleep 0.01 & ) ; read x; exit 3`, ownPIDs).ready()
 	if got := r.line(); got != "2" {
 		t.Errorf("the program has number %s inside, want 2", got)
@@ -218,9 +214,7 @@ func testPIDNamespace(t *testing.T, ownPIDs edit) {
 }
 
 // TestInit holds the resident process to what it may be.
-func TestInit(t *testing.T) { withOwnPIDs(t, testInit) }
-
-func testInit(t *testing.T, ownPIDs edit) {
+func TestInit(t *testing.T) {
 	r := begin(t, "read x", ownPIDs).ready()
 	until(t, "init has its name", func() bool { return field(t, r.PID, "Name") == "nomad-init" })
 	for _, set := range []string{"CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"} {
@@ -243,9 +237,7 @@ func testInit(t *testing.T, ownPIDs edit) {
 
 // TestInitIsDeaf: what the group gets, the program alone hears; and the program cannot
 // end its init.
-func TestInitIsDeaf(t *testing.T) { withOwnPIDs(t, testInitIsDeaf) }
-
-func testInitIsDeaf(t *testing.T, ownPIDs edit) {
+func TestInitIsDeaf(t *testing.T) {
 	r := begin(t, `trap 'echo got' TERM; kill -KILL 1; kill -TERM 1; echo up; while read x || true; do echo $x; done`, ownPIDs).ready()
 	if got := r.line(); got != "up" {
 		t.Fatalf("line = %q", got)
@@ -324,10 +316,7 @@ func TestEnterOfAnEndedProcess(t *testing.T) {
 }
 
 // TestForkError: the error names what was asked of the kernel.
-func TestForkError(t *testing.T) { forkIntoNoGroup(t, nil) }
-
-func forkIntoNoGroup(t *testing.T, spare *stage.Spare) {
-	t.Helper()
+func TestForkError(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: namespaces")
 	}
@@ -337,7 +326,7 @@ func forkIntoNoGroup(t *testing.T, spare *stage.Spare) {
 	}
 	defer null.Close()
 	s := stage.Start{Program: companion.Path(), Entry: sandbox.Entry, Stdio: [3]*os.File{null, null, null}, Init: true,
-		GroupDir: t.TempDir(), Spare: spare}
+		GroupDir: t.TempDir()}
 	if _, err := s.Fork(); err == nil || !strings.Contains(err.Error(), "PID namespace") || !strings.Contains(err.Error(), s.GroupDir) {
 		t.Errorf("Fork() into a directory that is no group = %v, want an error that names the layers", err)
 	}
@@ -452,16 +441,14 @@ func TestDescriptorNumbers(t *testing.T) {
 // TestHeld: a stage that is held runs the program when it is let go, and ends when its starter
 // does.
 func TestHeld(t *testing.T) {
-	kinds := map[string]func(*testing.T) edit{
-		"alone":      func(*testing.T) edit { return func(*stage.Start, *sandbox.Policy) {} },
-		"below init": func(*testing.T) edit { return ownPIDs },
-		"spare":      ownSpare,
+	kinds := map[string]edit{
+		"alone":      func(*stage.Start, *sandbox.Policy) {},
+		"below init": ownPIDs,
 	}
 	for name, kind := range kinds {
 		held := func(t *testing.T, script string) *run {
-			as := kind(t)
 			return begin(t, script, func(s *stage.Start, p *sandbox.Policy) {
-				as(s, p)
+				kind(s, p)
 				s.Held = true
 			})
 		}

@@ -65,8 +65,6 @@ func (s *server) upgrade(path, program string) error {
 			h.Tasks[id] = t.keep()
 		}
 	}
-	s.spares.end() // they would be children of whom nobody knows
-	defer s.spares.begin()
 	state, err := writeHandover(&h)
 	if err != nil {
 		return fmt.Errorf("upgrade: %w", err)

@@ -179,3 +179,44 @@ func (r *rig) waitFor(what string, ok func() bool) {
 }
 
 func alive(pid int) bool { return unix.Kill(pid, 0) == nil }
+
+// named lists the children of the supervisor with a name.
+func (r *rig) named(name string) []int {
+	r.t.Helper()
+	var out []int
+	for _, pid := range childrenOf(r.t, r.supervisor()) {
+		if comm(pid) == name {
+			out = append(out, pid)
+		}
+	}
+	return out
+}
+
+// childrenOf lists the children of all threads of a process that may be gone.
+func childrenOf(t testing.TB, pid int) []int {
+	t.Helper()
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []int
+	for _, name := range threads {
+		text, _ := os.ReadFile(name) // the thread may be gone
+		for _, f := range strings.Fields(string(text)) {
+			n, err := strconv.Atoi(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+func comm(pid int) string {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(text))
+}

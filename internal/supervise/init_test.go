@@ -158,32 +158,21 @@ func TestAdoptedInit(t *testing.T) {
 // TestCrashDuringStart kills the supervisor between the fork and the execve: nobody was
 // told that the task runs, so the next supervisor ends it, with or without a group.
 func TestCrashDuringStart(t *testing.T) {
-	starts(t, func(t *testing.T, spare bool) {
-		for _, group := range []string{"group", "no group"} {
-			t.Run(group, func(t *testing.T) { crashDuringStart(t, spare, group == "group") })
-		}
-	})
+	for _, group := range []string{"group", "no group"} {
+		t.Run(group, func(t *testing.T) { crashDuringStart(t, group == "group") })
+	}
 }
 
-func crashDuringStart(t *testing.T, spare, grouped bool) {
+func crashDuringStart(t *testing.T, grouped bool) {
 	r := newRig(t)
 	c := r.client()
 	first := r.own("sleep 1000")
 	r.start(c, first)
-	var s *supervise.Spec
-	var failed <-chan error
-	var stage []int
-	for s == nil || r.wasSpare(stage[0]) != spare {
-		if s != nil {
-			r.release(c, s, failed)
-		}
-		r.prepare(spare)
-		s = r.own("sleep 1000")
-		if !grouped {
-			s.Group = nil
-		}
-		failed, stage = r.hang(c, s)
+	s := r.own("sleep 1000")
+	if !grouped {
+		s.Group = nil
 	}
+	failed, stage := r.hang(c, s)
 	r.crash()
 	if err := <-failed; err == nil {
 		t.Error("Start() = nil, though its supervisor died before the execve")
@@ -224,17 +213,4 @@ func (r *rig) hang(c *supervise.Client, s *supervise.Spec) (<-chan error, []int)
 		return stage != nil
 	})
 	return failed, stage
-}
-
-// release ends the start that hangs.
-func (r *rig) release(c *supervise.Client, s *supervise.Spec, over <-chan error) {
-	r.t.Helper()
-	reader, err := os.OpenFile(s.Join[0], os.O_RDONLY|unix.O_NONBLOCK, 0)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	defer reader.Close()
-	if err := <-over; err == nil { // else a fifo was no group: there is no task
-		r.gone(c, s)
-	}
 }

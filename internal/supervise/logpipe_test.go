@@ -53,46 +53,38 @@ func TestLogPipeIsWriteOnly(t *testing.T) {
 	const want = stream + "appended\n" + stream + "over\n"
 	r := newRig(t)
 	c := r.client()
-	r.start(c, r.own("sleep 1000"))
-	starts(t, func(t *testing.T, spare bool) {
-		r.prepare(spare)
-		s := r.unprivileged(probeLogPipes)
-		r.start(c, s)
-		r.waitFor("the end", func() bool { return strings.HasSuffix(r.stdout(s), "over\n") })
-		if got := r.stdout(s); got != want {
-			t.Errorf("stdout = %q, want %q", got, want)
-		}
-		if _, err := c.Kill(t.Context(), s.ID); err != nil {
-			t.Fatal(err)
-		}
-	})
+	s := r.unprivileged(probeLogPipes)
+	r.start(c, s)
+	r.waitFor("the end", func() bool { return strings.HasSuffix(r.stdout(s), "over\n") })
+	if got := r.stdout(s); got != want {
+		t.Errorf("stdout = %q, want %q", got, want)
+	}
+	if _, err := c.Kill(t.Context(), s.ID); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // A task that writes while no supervisor runs gets no SIGPIPE, and loses nothing.
 func TestLogPipeOutlivesSupervisor(t *testing.T) {
 	r := newRig(t)
 	c := r.client()
-	r.start(c, r.own("sleep 1000"))
-	starts(t, func(t *testing.T, spare bool) {
-		r.prepare(spare)
-		s := r.unprivileged("trap 'echo alone; exec 3< /dev/null' USR1; trap 'echo adopted' USR2; echo up; while :; do sleep 0.005; done")
-		task := r.start(c, s)
-		r.waitFor("the first line", func() bool { return r.stdout(s) == "up\n" })
-		r.crash()
-		if err := unix.Kill(task.PID, unix.SIGUSR1); err != nil {
-			t.Fatal(err)
-		}
-		r.waitFor("the second line", func() bool {
-			_, err := os.Lstat(fmt.Sprintf("/proc/%d/fd/3", task.PID))
-			return err == nil || !alive(task.Init)
-		})
-		got, err := c.Task(t.Context(), s.ID) // asks the next supervisor
-		if err != nil || got.Exit != nil {
-			t.Fatalf("Task() = %+v, %v, want it running", got, err)
-		}
-		if err := c.Signal(t.Context(), s.ID, syscall.SIGUSR2); err != nil {
-			t.Fatal(err)
-		}
-		r.waitFor("the last line", func() bool { return r.stdout(s) == "up\nalone\nadopted\n" })
+	s := r.unprivileged("trap 'echo alone; exec 3< /dev/null' USR1; trap 'echo adopted' USR2; echo up; while :; do sleep 0.005; done")
+	task := r.start(c, s)
+	r.waitFor("the first line", func() bool { return r.stdout(s) == "up\n" })
+	r.crash()
+	if err := unix.Kill(task.PID, unix.SIGUSR1); err != nil {
+		t.Fatal(err)
+	}
+	r.waitFor("the second line", func() bool {
+		_, err := os.Lstat(fmt.Sprintf("/proc/%d/fd/3", task.PID))
+		return err == nil || !alive(task.Init)
 	})
+	got, err := c.Task(t.Context(), s.ID) // asks the next supervisor
+	if err != nil || got.Exit != nil {
+		t.Fatalf("Task() = %+v, %v, want it running", got, err)
+	}
+	if err := c.Signal(t.Context(), s.ID, syscall.SIGUSR2); err != nil {
+		t.Fatal(err)
+	}
+	r.waitFor("the last line", func() bool { return r.stdout(s) == "up\nalone\nadopted\n" })
 }

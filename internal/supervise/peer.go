@@ -224,8 +224,6 @@ func (s *server) turn() (done func()) {
 
 func (s *server) launch(spec *Spec) (*task, error) {
 	defer s.turn()()
-	s.spares.note()
-	defer s.spares.note()
 	s.numbers.Lock()
 	rec, err := s.store.create()
 	s.numbers.Unlock()

@@ -66,7 +66,6 @@ type server struct {
 	numbers sync.Mutex    // of the store
 	ending  sync.RWMutex  // read-held from the end of a task until it is on disk
 	turns   chan struct{} // one element for each start that goes on
-	spares  *spares
 
 	strangers strangers
 	releasing sync.Mutex // held while a quarantined task is tried again
@@ -94,7 +93,6 @@ func supervise(log *slog.Logger, dir, program string, kept *handover) error {
 	}
 	s := &server{log: log, dir: root, program: program, tasks: map[string]*task{}, starts: map[string]chan struct{}{}, apart: map[string]aside{}, activity: time.Now(),
 		logs: newLogFiles(dir, log), turns: make(chan struct{}, startsPerCore*runtime.NumCPU())}
-	s.spares = newSpares(log, func() bool { return len(s.turns) > 0 })
 	if err := s.acquire(kept); err != nil {
 		return err
 	}
@@ -107,8 +105,6 @@ func supervise(log *slog.Logger, dir, program string, kept *handover) error {
 	if s.listen, err = listen(root); err != nil {
 		return err
 	}
-	s.spares.begin()
-	defer s.spares.end()
 	tellReady(kept)
 	s.restLater()
 	defer s.store.tidy(dir)

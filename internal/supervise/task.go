@@ -46,10 +46,8 @@ func (t *task) snapshot() proc.Task {
 
 // start is a start under way.
 type start struct {
-	t        *task
-	spares   *spares
-	files    []*os.File    // to close in any case
-	executed chan struct{} // closed when the stage is over
+	t     *task
+	files []*os.File // to close in any case
 }
 
 // ownProgram is what a stage is forked of: the companion that we are.
@@ -73,7 +71,7 @@ func startTask(srv *server, rec record, spec *Spec) (*task, error) {
 		t.info.CPU = proc.CPU{Quota: spec.Group.Limits.CPUQuota, Shares: spec.Group.Limits.CPUShares}
 	}
 	t.child = true
-	s := &start{t: t, spares: srv.spares, executed: make(chan struct{})}
+	s := &start{t: t}
 	err = s.run(spec)
 	s.close() // our writing ends of the pipes among them
 	if err != nil {
@@ -117,7 +115,6 @@ func (s *start) run(spec *Spec) error {
 		return err
 	}
 	reason, err := p.Ready()
-	close(s.executed)
 	if err != nil {
 		return err
 	}
@@ -259,20 +256,12 @@ func (s *start) fork(spec *Spec, stdio [3]*os.File) (*stage.Process, error) {
 		if how.Status, err = t.record.makeStatus(); err != nil {
 			return nil, err
 		}
-		if !spec.Users {
-			how.Spare = s.spares.take()
-		}
 	}
 	p, err := how.Fork()
-	if err == nil {
-		t.pidfd = p.Pidfd
-	}
-	if how.Spare != nil {
-		s.spares.spend(how.Spare, s.executed, t.killLeader)
-	}
 	if err != nil {
 		return nil, err
 	}
+	t.pidfd = p.Pidfd
 	if spec.Init {
 		t.info.Init = p.PID
 	} else {

@@ -43,9 +43,6 @@
 // An exit is told when all that the task wrote is in its log files. Who outlived the
 // task with its pipe in hand, as without a control group, is cut off a second later.
 //
-// While nothing starts, one stage is parked for the next start (spare.go): that takes some
-// 2 ms off it. It is of no task, holds nothing of one, and ends with the supervisor.
-//
 // The first request of a connection is a hello with the secret, since tasks of an agent that is not
 // root have the uid of the agent. Until then a connection has few bytes, little time and a bounded
 // number of others beside it. A supervisor of an earlier version, which knows no secret, is upgraded
@@ -55,8 +52,7 @@
 // follow; requests carry a number and are answered in any order; "wait" is answered when the task ends.
 //
 // Goroutines of the supervisor: one accepts, one makes log files ahead, one or two per connection, one per
-// pipe and one per running task, all blocked in the poller; one parks a stage, and one waits
-// for each that is used until its program runs.
+// pipe and one per running task, all blocked in the poller.
 package supervise
 
 import (
