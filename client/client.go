@@ -111,7 +111,6 @@ type Client struct {
 	allocs  *allocSet
 	gc      *collector
 	stats   *hostStats
-	spares  *allocdir.Spares
 	execs   exec.Limits
 	api     *taskhook.API
 
@@ -177,7 +176,7 @@ func assemble(cfg Config, parts Parts, db *state.DB) (c *Client, err error) {
 	c.updates = newUpdates(c.sendUpdates, parts.Log)
 	c.allocs = newAllocSet(life, db, c.updates, parts.Log, c.newRunner)
 	c.gc = &collector{cfg: cfg.GC, dir: cfg.AllocDir, set: c.allocs, log: parts.Log, disk: diskUsage}
-	c.stats, c.spares = &hostStats{allocDir: cfg.AllocDir}, allocdir.NewSpares(cfg.StateDir, cfg.AllocDir, parts.Log)
+	c.stats = &hostStats{allocDir: cfg.AllocDir}
 	if err := c.openRPC(parts); err != nil {
 		return nil, err
 	}
@@ -328,7 +327,6 @@ func (c *Client) Run(ctx context.Context) error {
 	group.Go(func() error { return c.watchDrivers(ctx) })
 	group.Go(func() error { return c.keepRegistered(ctx, c.attend) })
 	group.Go(func() error { return c.gc.Run(ctx) })
-	group.Go(func() error { return c.spares.Run(ctx) })
 	group.Go(func() error { return c.measure(ctx) })
 	if c.remote != nil {
 		group.Go(func() error { return c.remote.Run(ctx) })
@@ -433,7 +431,7 @@ func (c *Client) newRunner(a *nomad.Allocation) (*allocrunner.Runner, error) {
 		perCore = uint64(node.NodeResources.Cpu.CpuShares) / uint64(cores)
 	}
 	return allocrunner.New(allocrunner.Config{
-		Alloc: a, Node: node, Region: c.cfg.Region, AllocDir: c.cfg.AllocDir, Spares: c.spares,
+		Alloc: a, Node: node, Region: c.cfg.Region, AllocDir: c.cfg.AllocDir,
 		Store: c.db, Drivers: c.drivers, Users: c.users, Networks: c.nets, RPC: asNode{c}, API: c.api,
 		Update: c.allocs.told, HostEnv: c.cfg.HostEnv, MaxKillTimeout: c.cfg.MaxKillTimeout,
 		MHzPerCore: perCore, Metrics: c.cfg.Metrics.Tasks, StatsInterval: c.cfg.Metrics.Every, Log: c.log,

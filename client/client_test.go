@@ -528,6 +528,21 @@ func TestDriverTurnsUnhealthy(t *testing.T) {
 	})
 }
 
+// Directories that an agent of an earlier version made ahead are removed by the next one.
+func TestUnusedDirectoriesOfEarlierVersion(t *testing.T) {
+	f := startServer(t)
+	dir := nodeDir(t)
+	unused := filepath.Join(dir, "client", "spare")
+	if err := os.MkdirAll(filepath.Join(unused, "t1", "local"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	start(t, config(dir, f.addr()))
+	f.until(t, "the unused directories are removed", func() bool {
+		_, err := os.Lstat(unused)
+		return os.IsNotExist(err)
+	})
+}
+
 // A second client on the same state is refused at once, and a corrupt state too.
 func TestBadStateDirectory(t *testing.T) {
 	f := startServer(t)

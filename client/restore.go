@@ -3,15 +3,24 @@ package client
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 
 	"github.com/open-nomad/open-nomad/client/fingerprint"
 	"github.com/open-nomad/open-nomad/client/state"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// prepare finds out about the node, beside the drivers' own finding out, and
-// takes up what the last agent ran.
+// unusedName is a directory of empty directories that agents of earlier versions made ahead, below
+// the state directory.
+const unusedName = "spare"
+
+// prepare fingerprints the node while the drivers fingerprint themselves, and restores the
+// allocations of the last agent.
 func (c *Client) prepare(ctx context.Context) error {
+	if err := os.RemoveAll(filepath.Join(c.cfg.StateDir, unusedName)); err != nil {
+		c.log.Warn("remove the unused directories of an earlier version", "err", err)
+	}
 	found := fingerprint.NewHost("/", c.cfg.Fingerprint).Run(ctx, c.log)
 	c.node.update(func(n *nomad.Node) { found.Apply(c.cfg.Fingerprint, n) })
 	c.stats.setSpeed(float64(c.node.copy().NodeResources.Cpu.CpuShares))

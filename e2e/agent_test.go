@@ -21,8 +21,8 @@ func withDefault(text, value string) string {
 	return strings.Replace(text, "type        = string", "type        = string\n  default     = \""+value+"\"", 1)
 }
 
-// tempDir is a directory that goes when the test ends. Agents work in it: the supervisor of one
-// that was killed goes on for two seconds, and makes files ahead there.
+// tempDir is a directory that is removed when the test ends. The supervisor of an agent that was
+// killed uses it for two more seconds.
 func tempDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()

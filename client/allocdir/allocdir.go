@@ -16,8 +16,7 @@
 // Everything is reached through descriptors held since creation (internal/safefs);
 // no path string is used twice. A tmpfs is marked by a file .nomad-mount.
 //
-// It starts no goroutine and keeps no state beside the descriptors, but for Spares, which
-// its owner runs.
+// It starts no goroutine and keeps no state beside the descriptors.
 package allocdir
 
 import (
@@ -53,19 +52,15 @@ const (
 // Dir is the directory of one allocation. Its methods are called by one
 // goroutine at a time per task.
 type Dir struct {
-	spares *Spares
-	root   *safefs.Dir // <root>: the alloc_dir of the client
-	dir    *safefs.Dir // <root>/<id>
-	id     string
-	path   string
+	root *safefs.Dir // <root>: the alloc_dir of the client
+	dir  *safefs.Dir // <root>/<id>
+	id   string
+	path string
 }
 
 // Build opens the directory of the allocation id below root, making what is
 // missing. Calling it again, after a restart of the agent, changes nothing.
-func Build(root, id string) (*Dir, error) { return (*Spares)(nil).Build(root, id) }
-
-// Build is Build with what was made ahead, for the allocation and then its tasks.
-func (s *Spares) Build(root, id string) (*Dir, error) {
+func Build(root, id string) (*Dir, error) {
 	if err := os.MkdirAll(root, 0o711); err != nil {
 		return nil, fmt.Errorf("build allocation directory: %w", err)
 	}
@@ -73,13 +68,8 @@ func (s *Spares) Build(root, id string) (*Dir, error) {
 	if err != nil {
 		return nil, fmt.Errorf("build allocation directory: %w", err)
 	}
-	d := &Dir{spares: s, root: at, id: id, path: filepath.Join(root, id)}
-	if s.place(forAlloc, at, id) { // as built
-		d.dir, err = at.Sub(id)
-	} else {
-		err = d.build()
-	}
-	if err != nil {
+	d := &Dir{root: at, id: id, path: filepath.Join(root, id)}
+	if err := d.build(); err != nil {
 		d.Close()
 		return nil, fmt.Errorf("build allocation directory: %w", err)
 	}

@@ -7,6 +7,8 @@ import (
 	"syscall"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/open-nomad/open-nomad/client/allocdir"
 	"github.com/open-nomad/open-nomad/internal/safefs"
 )
@@ -103,6 +105,10 @@ func TestSecretsAreInMemory(t *testing.T) {
 		var st syscall.Statfs_t
 		if err := syscall.Statfs(filepath.Join(task.Path(), name), &st); err != nil {
 			t.Fatal(err)
+		}
+		const flags = unix.ST_NOEXEC | unix.ST_NOSUID | unix.ST_NODEV
+		if st.Flags&flags != flags {
+			t.Errorf("%s is mounted with flags %#x, want noexec, nosuid and nodev", name, st.Flags)
 		}
 		if st.Type != 0x01021994 || st.Blocks*uint64(st.Bsize) != size {
 			t.Errorf("%s is of type %#x with %d bytes, want a tmpfs of %d", name, st.Type, st.Blocks*uint64(st.Bsize), size)

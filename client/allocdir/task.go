@@ -29,8 +29,7 @@ type Task struct {
 	path     string
 	shared   string
 	uid, gid int
-	memoryMB int // of a file system in memory
-	spares   *Spares
+	memoryMB int         // of a file system in memory
 	dir      *safefs.Dir // <alloc>/<task>
 	secrets  *safefs.Dir // the mounted file system
 }
@@ -39,16 +38,12 @@ type Task struct {
 func (d *Dir) BuildTask(cfg TaskConfig) (*Task, error) {
 	t := &Task{
 		name: cfg.Name, path: filepath.Join(d.path, cfg.Name), shared: d.SharedPath(),
-		uid: cfg.UID, gid: cfg.GID, memoryMB: cfg.SecretsMB, spares: d.spares,
+		uid: cfg.UID, gid: cfg.GID, memoryMB: cfg.SecretsMB,
 	}
 	if cfg.Name == SharedName {
 		return nil, fmt.Errorf("build directory of task %q: the name is that of the shared directory", cfg.Name)
 	}
-	err := d.spares.placeTask(d.dir, cfg)
-	if err == nil {
-		err = t.build(d.dir, cfg)
-	}
-	if err != nil {
+	if err := t.build(d.dir, cfg); err != nil {
 		t.Close()
 		return nil, fmt.Errorf("build directory of task %q: %w", cfg.Name, err)
 	}
@@ -107,18 +102,13 @@ func (t *Task) memory(name string, sizeMB, uid, gid int) (*safefs.Dir, error) {
 	}
 	err = sub.Chown(uid, gid)
 	if err == nil && !sub.Exists(mountMarker) {
-		err = mark(sub)
+		err = sub.Replace(mountMarker, nil, safefs.File{Mode: 0o400, UID: -1, GID: -1})
 	}
 	if err != nil {
 		sub.Close() // the error that counts is the one before
 		return nil, err
 	}
 	return sub, nil
-}
-
-// mark tells what is a file system in memory.
-func mark(dir *safefs.Dir) error {
-	return dir.Replace(mountMarker, nil, safefs.File{Mode: 0o400, UID: -1, GID: -1})
 }
 
 // mount puts the memory file system on a directory that is root's underneath.
@@ -130,11 +120,6 @@ func (t *Task) mount(name string, sizeMB int) error {
 	under.Close() // made; nothing is held open
 	if sizeMB <= 0 {
 		sizeMB = defaultSecretsMB
-	}
-	if sizeMB == defaultSecretsMB {
-		if fs, ok := t.spares.takeMemory(); ok {
-			return t.dir.Attach(name, fs)
-		}
 	}
 	return t.dir.MountTmpfs(name, safefs.Tmpfs{SizeMB: sizeMB, Mode: 0o700})
 }

@@ -9,13 +9,12 @@ import (
 // directoryHook builds the allocation's directory and removes it in the end.
 type directoryHook struct {
 	root, id string
-	spares   *allocdir.Spares
 }
 
 func (*directoryHook) Name() string { return "directory" }
 
 func (h *directoryHook) Prerun(_ context.Context, _ *PrerunRequest, resp *PrerunResponse) error {
-	dir, err := h.spares.Build(h.root, h.id)
+	dir, err := allocdir.Build(h.root, h.id)
 	if err != nil {
 		return err
 	}

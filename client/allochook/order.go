@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 
-	"github.com/open-nomad/open-nomad/client/allocdir"
 	"github.com/open-nomad/open-nomad/client/hook"
 	"github.com/open-nomad/open-nomad/nomad"
 )
@@ -29,7 +28,6 @@ type Tasks interface {
 type Config struct {
 	Alloc      *nomad.Allocation
 	AllocDir   string // the client's alloc_dir
-	Spares     *allocdir.Spares
 	Networks   Networks
 	Drivers    Drivers
 	Identities Identities
@@ -40,7 +38,7 @@ type Config struct {
 // Order returns the hooks of an allocation in the order in which they act.
 func Order(c Config) []hook.Hook {
 	return []hook.Hook{
-		&directoryHook{root: c.AllocDir, id: c.Alloc.ID, spares: c.Spares},
+		&directoryHook{root: c.AllocDir, id: c.Alloc.ID},
 		&networkHook{alloc: c.Alloc.ID, networks: c.Networks, drivers: c.Drivers},
 		&identitiesHook{ids: c.Identities},
 		newHealthHook(c.Tasks, c.Log),

@@ -50,7 +50,6 @@ type Config struct {
 	Node     *nomad.Node
 	Region   string
 	AllocDir string // the client's alloc_dir
-	Spares   *allocdir.Spares
 	Store    Store
 	Drivers  Drivers
 	Users    Users

@@ -87,7 +87,7 @@ func New(cfg Config) (*Runner, error) {
 		Alloc: cfg.Alloc, Region: cfg.Region, RPC: cfg.RPC, Store: cfg.Store, Log: cfg.Log,
 	})
 	r.hooks = hook.List{Kind: "alloc_hook", Unmeasured: cfg.Metrics.NoHooks, Log: r.log, Hooks: allochook.Order(allochook.Config{
-		Alloc: cfg.Alloc, AllocDir: cfg.AllocDir, Spares: cfg.Spares, Networks: cfg.Networks, Drivers: cfg.Drivers, Identities: r.ids, Tasks: r, Log: cfg.Log,
+		Alloc: cfg.Alloc, AllocDir: cfg.AllocDir, Networks: cfg.Networks, Drivers: cfg.Drivers, Identities: r.ids, Tasks: r, Log: cfg.Log,
 	})}
 	return r, nil
 }

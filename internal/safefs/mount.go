@@ -3,7 +3,6 @@ package safefs
 import (
 	"errors"
 	"fmt"
-	"os"
 
 	"golang.org/x/sys/unix"
 )
@@ -15,48 +14,31 @@ type Tmpfs struct {
 	UID, GID int
 }
 
-// MountTmpfs puts a memory file system on the directory name, one level down.
+// MountTmpfs mounts a memory file system on the directory name, one level down. The file system
+// is noexec, nosuid, nodev and, where the kernel supports it, never swapped out. Source and target
+// are descriptors, so no path can be exchanged meanwhile.
 func (d *Dir) MountTmpfs(name string, t Tmpfs) error {
-	fs, err := NewTmpfs(t)
-	if err != nil {
-		return d.fail("mount tmpfs on", name, err)
-	}
-	return d.Attach(name, fs)
-}
-
-// Detached is the root of a file system that is mounted nowhere yet. It is gone when
-// it is closed before it is attached.
-type Detached struct{ *Dir }
-
-// NewTmpfs makes a memory file system: noexec, nosuid, nodev and, where the kernel can,
-// never swapped out.
-func NewTmpfs(t Tmpfs) (Detached, error) {
-	fd, err := newTmpfs(t)
-	if err != nil {
-		return Detached{}, fmt.Errorf("make tmpfs: %w", err)
-	}
-	return Detached{&Dir{os.NewFile(uintptr(fd), "tmpfs")}}, nil
-}
-
-// Attach mounts fs on the directory name, one level down, and closes it. Source and target
-// are descriptors, so nothing can be put in the way.
-func (d *Dir) Attach(name string, fs Detached) error {
-	defer fs.Close()
 	if err := single(name); err != nil {
 		return err
 	}
+	fs, err := newTmpfs(t)
+	if err != nil {
+		return d.fail("mount tmpfs on", name, err)
+	}
+	defer unix.Close(fs)
 	target, err := d.Sub(name)
 	if err != nil {
 		return err
 	}
 	defer target.Close()
 	flags := unix.MOVE_MOUNT_F_EMPTY_PATH | unix.MOVE_MOUNT_T_EMPTY_PATH
-	if err := unix.MoveMount(fs.FD(), "", target.FD(), "", flags); err != nil {
+	if err := unix.MoveMount(fs, "", target.FD(), "", flags); err != nil {
 		return d.fail("mount on", name, fmt.Errorf("move_mount: %w", err))
 	}
 	return nil
 }
 
+// newTmpfs makes a memory file system that is not mounted yet.
 func newTmpfs(t Tmpfs) (int, error) {
 	fsfd, err := unix.Fsopen("tmpfs", unix.FSOPEN_CLOEXEC)
 	if err != nil {

@@ -4,9 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"sync"
@@ -14,7 +12,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/open-nomad/open-nomad/internal/spare"
 	"github.com/open-nomad/open-nomad/internal/supervise/proc"
 )
 
@@ -47,7 +44,6 @@ type rotator struct {
 	name   string
 	keep   int
 	max    int64
-	spares *spare.Pool // of empty files
 
 	files []proc.LogFile // oldest first; the last one is the current file
 	file  *os.File
@@ -57,13 +53,13 @@ type rotator struct {
 }
 
 // newRotator goes on where an earlier start of the task left off.
-func newRotator(l proc.Logs, stream string, index *logIndex, spares *spare.Pool) (*rotator, error) {
+func newRotator(l proc.Logs, stream string, index *logIndex) (*rotator, error) {
 	dir, err := openLogDir(l)
 	if err != nil {
 		return nil, err
 	}
 	r := &rotator{dir: dir, index: index, stream: stream, name: l.Name + "." + stream, keep: l.MaxFiles, max: l.MaxBytes,
-		spares: spares, files: index.of(stream)}
+		files: index.of(stream)}
 	if err := r.begin(); err != nil {
 		dir.Close()
 		r.file.Close() // nil is fine
@@ -139,11 +135,6 @@ const createTries = 64
 // create makes file n. What a task put there before is moved out of the way.
 func (r *rotator) create(n int) (*os.File, error) {
 	name, dir := r.fileName(n), int(r.dir.Fd())
-	if r.spares.Place(0, dir, name) {
-		if f, _, err := openOwn(dir, name, 0); err == nil {
-			return f, nil
-		}
-	}
 	for range createTries {
 		f, err := makeLog(dir, name)
 		if err == nil || !errors.Is(err, unix.EEXIST) {
@@ -190,20 +181,6 @@ func makeLog(dir int, name string) (*os.File, error) {
 		return nil, &fs.PathError{Op: "create", Path: name, Err: err}
 	}
 	return os.NewFile(uintptr(fd), name), nil
-}
-
-// spareLogs bounds the log files that lie ready.
-const spareLogs = 64
-
-// newLogFiles returns the log files that the supervisor of the directory makes ahead.
-func newLogFiles(dir string, log *slog.Logger) *spare.Pool {
-	return spare.New(filepath.Join(dir, "spare"), log, spare.Kind{Letter: "l", Most: spareLogs, Make: func(path string) error {
-		f, err := makeLog(unix.AT_FDCWD, path)
-		if err != nil {
-			return err
-		}
-		return f.Close()
-	}})
 }
 
 var errNotOwn = errors.New("not a file of ours")

@@ -19,7 +19,7 @@ func newStream(t *testing.T, maxBytes int64) (p *pump, task *os.File, logs strin
 	if err != nil {
 		t.Fatal(err)
 	}
-	to, err := newRotator(l, "stdout", index, nil)
+	to, err := newRotator(l, "stdout", index)
 	if err != nil {
 		t.Fatal(err)
 	}

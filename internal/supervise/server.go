@@ -1,7 +1,6 @@
 package supervise
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -19,7 +18,6 @@ import (
 
 	"github.com/open-nomad/open-nomad/internal/cgroup"
 	"github.com/open-nomad/open-nomad/internal/companion"
-	"github.com/open-nomad/open-nomad/internal/spare"
 )
 
 // Entry is the supervisor's name for companion.
@@ -62,7 +60,6 @@ type server struct {
 	lock    *os.File
 	listen  *os.File
 	store   *store
-	logs    *spare.Pool   // log files that are made ahead
 	numbers sync.Mutex    // of the store
 	ending  sync.RWMutex  // read-held from the end of a task until it is on disk
 	turns   chan struct{} // one element for each start that goes on
@@ -92,12 +89,15 @@ func supervise(log *slog.Logger, dir, program string, kept *handover) error {
 		return err
 	}
 	s := &server{log: log, dir: root, program: program, tasks: map[string]*task{}, starts: map[string]chan struct{}{}, apart: map[string]aside{}, activity: time.Now(),
-		logs: newLogFiles(dir, log), turns: make(chan struct{}, startsPerCore*runtime.NumCPU())}
+		turns: make(chan struct{}, startsPerCore*runtime.NumCPU())}
 	if err := s.acquire(kept); err != nil {
 		return err
 	}
 	if _, err := ensureSecret(root); err != nil {
 		return err
+	}
+	if err := removeUnused(dir); err != nil {
+		log.Warn("remove the unused files of an earlier version", "err", err)
 	}
 	if err := s.adopt(dir, kept); err != nil {
 		return err
@@ -108,8 +108,15 @@ func supervise(log *slog.Logger, dir, program string, kept *handover) error {
 	tellReady(kept)
 	s.restLater()
 	defer s.store.tidy(dir)
-	return s.serveWithLogs()
+	return s.serve()
 }
+
+// unusedName is a directory of empty log files that supervisors of earlier versions made ahead.
+const unusedName = "spare"
+
+// removeUnused removes the files that a supervisor of an earlier version left behind when it was
+// killed or upgraded.
+func removeUnused(dir string) error { return os.RemoveAll(filepath.Join(dir, unusedName)) }
 
 // setOOMScore makes the kernel choose others; the stage sets its own score.
 func setOOMScore() error {
@@ -164,18 +171,6 @@ func (s *server) acquire(kept *handover) error {
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
-}
-
-// serveWithLogs makes log files ahead meanwhile.
-func (s *server) serveWithLogs() error {
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		s.logs.Run(ctx) //nolint:errcheck // it ends with ctx
-	}()
-	defer func() { cancel(); <-done }()
-	return s.serve()
 }
 
 // restLater has the supervisor end after a while if nobody needs it then. It is

@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/internal/cgroup"
-	"github.com/open-nomad/open-nomad/internal/spare"
 	"github.com/open-nomad/open-nomad/internal/stage"
 	"github.com/open-nomad/open-nomad/internal/supervise/proc"
 )
@@ -28,14 +27,13 @@ type task struct {
 	done   chan struct{} // closed when exited, logs complete, exit on disk
 	ending *sync.RWMutex // the server's
 	over   func()        // called when it has ended
-	logs   *spare.Pool   // log files that are made ahead
 
 	mu   sync.Mutex
 	info proc.Task
 }
 
 func newTask(s *server, rec record, info proc.Task) *task {
-	return &task{log: s.log.With("task", info.ID), record: rec, done: make(chan struct{}), ending: &s.ending, over: s.taskOver, logs: s.logs, info: info}
+	return &task{log: s.log.With("task", info.ID), record: rec, done: make(chan struct{}), ending: &s.ending, over: s.taskOver, info: info}
 }
 
 func (t *task) snapshot() proc.Task {
@@ -208,7 +206,7 @@ func (t *task) collect(inherit inheritance) error {
 
 // pump starts to move one stream; it owns the pipe.
 func (t *task) pump(stream string, pipe *os.File, index *logIndex) error {
-	r, err := newRotator(t.info.Logs, stream, index, t.logs)
+	r, err := newRotator(t.info.Logs, stream, index)
 	if err != nil {
 		pipe.Close()
 		return err

@@ -17,7 +17,6 @@
 //	sock                 its socket; both ends check the other's uid
 //	secret               opens a connection; made once, by the client that needs it first
 //	log                  what it has to say
-//	spare                empty log files that are made ahead (internal/spare)
 //	tasks                a link into memory, if there is such a file system
 //	tasks/<n>.quarantined a record that could not be adopted (adopt.go)
 //	tasks/<n>/meta       Task as JSON, written before and after the fork, and after the
@@ -51,7 +50,7 @@
 // Wire: frames of a 4-byte big-endian length and JSON, which parts that are not decoded may
 // follow; requests carry a number and are answered in any order; "wait" is answered when the task ends.
 //
-// Goroutines of the supervisor: one accepts, one makes log files ahead, one or two per connection, one per
+// Goroutines of the supervisor: one accepts, one or two per connection, one per
 // pipe and one per running task, all blocked in the poller.
 package supervise
 
