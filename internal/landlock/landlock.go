@@ -1,7 +1,7 @@
-// Package landlock takes file, network, signal and socket rights away from the
-// calling thread, for good, with the kernel's Landlock: that of a program which executes
-// another in its place. All that the kernel's ABI
-// can take away is taken (rights.go); TCP ports only where they are listed.
+// Package landlock takes file, network, signal and socket rights away, for good, from the calling
+// thread of a program that executes another in its place. It uses Landlock (landlock(7)). All
+// rights that the kernel's ABI can take away are taken (rights.go); TCP ports only where they are
+// listed.
 //
 // Two layers are laid on each other; what either denies is denied:
 //
@@ -9,6 +9,9 @@
 //	this package  what that library does not handle: TCP ports (ABI 4), device
 //	              ioctl (5), abstract unix sockets and signals to the outside (6),
 //	              unix sockets in the file system (9)
+//
+// go-landlock restricts every thread of the process (package psx), this package the calling one.
+// The program gets both layers, because the execve ends the other threads.
 //
 // The kernel tells of a refusal what the youngest layer that refuses asked it to tell.
 // The library asks for nothing: so where refusals are to be told, the second layer
@@ -33,7 +36,6 @@ import (
 
 	lib "github.com/shoenig/go-landlock"
 	"golang.org/x/sys/unix"
-	"kernel.org/pub/linux/libs/security/libcap/psx" // ours, see go.mod
 )
 
 // ErrUnavailable means that the kernel has no Landlock, or that it is not enabled.
@@ -73,9 +75,10 @@ func ValidModes(s string) bool {
 	return s != "" && strings.Trim(s, "rwxc") == ""
 }
 
-// Restrict puts the calling thread under r, to which the caller is locked, and with it
-// the program that it executes; other threads end there. It sets no_new_privs. On error the
-// thread may be restricted in part: it must not go on to run a task.
+// Restrict puts the calling thread, and the program that it executes, under r. The caller is locked
+// to its thread and does nothing after Restrict but to execute the program: other threads keep
+// rights that only the second layer takes away. It sets no_new_privs. On error the process may be
+// restricted in part and must not run a task.
 func (r Ruleset) Restrict() error {
 	abi, err := ABI()
 	if err != nil {
@@ -100,13 +103,12 @@ func (r Ruleset) Restrict() error {
 	return r.restrictRest(abi, files)
 }
 
-// restrictFiles lays the first layer over the thread.
+// restrictFiles applies the first layer.
 func restrictFiles(files []file) error {
 	paths, err := libPaths(files)
 	if err != nil {
 		return err
 	}
-	psx.OneThread()
 	if err := lib.New(paths...).Lock(lib.Mandatory); err != nil {
 		return fmt.Errorf("restrict files: %w", err)
 	}
