@@ -9,7 +9,7 @@ import (
 
 // narrowLogs replaces the program's log pipes by descriptors that can only be written to. The
 // supervisor opens them for reading too, so that writing works while no supervisor runs. Init
-// keeps those open (internal/stage). Without init the program has to keep them itself.
+// keeps those open (internal/tinyinit). Without init the program has to keep them itself.
 func (p *Policy) narrowLogs() error {
 	if !p.PrivatePID {
 		return nil

@@ -10,7 +10,7 @@ import (
 // isolate puts the calling thread, and so the program, into the namespaces of p. That
 // of process numbers is made by whoever forks the stage: a process never changes its own.
 func (p *Policy) isolate(look *lookup) error {
-	// Init is process 1 there, and this is its child (internal/stage).
+	// Init is process 1 there, and this is its child (internal/tinyinit).
 	if p.PrivatePID && (unix.Getpid() != 2 || unix.Getppid() != 1) {
 		return errors.New("the stage was not started in a PID namespace of its own")
 	}

@@ -5,7 +5,7 @@
 // executes the companion as "nomad-sandbox", with the control groups' files as arguments (internal/stage).
 // That stage applies it to itself, in this order, and executes the program in its own
 // place, so that no helper stays. With PrivatePID it is
-// process 2 of a namespace whose process 1 is the tiny init of internal/stage:
+// process 2 of a namespace whose process 1 is that of internal/tinyinit:
 //
 //	join the control group → oom score → network, IPC and mount namespaces
 //	→ hidden directories → view → binds → private /tmp → fresh /proc → open the granted paths

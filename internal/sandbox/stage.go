@@ -81,7 +81,7 @@ func stageRun(groups []string) error {
 	return err
 }
 
-// inTime undoes for the program what init does to timers (internal/stage). The kernel's own
+// inTime undoes for the program what init does to timers (internal/tinyinit). The kernel's own
 // reset would be for the main thread alone, and without the companion this may be another.
 func inTime() error {
 	slack, err := strconv.ParseUint(os.Getenv(stage.TimerSlack), 10, 64)

@@ -1,7 +1,6 @@
 package stage
 
 import (
-	"encoding/binary"
 	"fmt"
 	"os"
 
@@ -22,5 +21,3 @@ func memoryFile(name string, content []byte) (*os.File, error) {
 	}
 	return os.NewFile(uintptr(fd), name), nil
 }
-
-func nativeUint32(raw [4]byte) uint32 { return binary.NativeEndian.Uint32(raw[:]) }

@@ -6,10 +6,11 @@ import (
 	"io"
 	"os"
 	"strconv"
-	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/internal/tinyinit"
 )
 
 // Start is what Fork needs.
@@ -180,20 +181,12 @@ func (f *forking) prepare(p *Process) error {
 	return nil
 }
 
-// Bits of the letter that tells init what to do.
-const (
-	initTerminal = 1
-	initEnter    = 2
-	initUsers    = 4
-	initLetter   = '@'
-)
-
 // underInit puts init between the child and the stage.
 func (f *forking) underInit(p *Process) error {
 	if f.Init && f.Enter != nil {
 		return errors.New("a namespace is made or entered, not both")
 	}
-	program, err := initProgram()
+	program, err := tinyinit.Program()
 	if err != nil {
 		return err
 	}
@@ -202,19 +195,19 @@ func (f *forking) underInit(p *Process) error {
 		return fmt.Errorf("open the companion: %w", err)
 	}
 	f.ours = append(f.ours, companion)
-	flags := initLetter
+	var flags tinyinit.Flags
 	if f.Terminal {
-		flags |= initTerminal
+		flags |= tinyinit.Terminal
 	}
 	f.files = append(f.files, p.status, companion)
 	if f.Enter != nil {
-		flags |= initEnter
+		flags |= tinyinit.Enter
 		f.files = append(f.files, f.Enter)
 	} else {
 		f.sys.Cloneflags = unix.CLONE_NEWPID
 	}
 	if f.Users {
-		flags |= initUsers
+		flags |= tinyinit.Users
 		f.ownUsers()
 	}
 	// By its number in the child, where Go puts it: one in a user namespace of its own may
@@ -222,7 +215,7 @@ func (f *forking) underInit(p *Process) error {
 	// by its reckoning only. It closes with the execve of the stage, and init closes it.
 	f.path = fmt.Sprintf("/proc/self/fd/%d", len(f.files))
 	f.files = append(f.files, program)
-	f.argv = append([]string{"nomad-init", string(flags)}, f.argv...)
+	f.argv = tinyinit.Args(flags, f.argv)
 	return nil
 }
 
@@ -344,24 +337,7 @@ func (p *Process) Ready() (reason string, err error) {
 	if err != nil && !(p.held && errors.Is(err, unix.ECONNRESET)) { // by one that ended without hearing Go
 		return "", fmt.Errorf("read start status: %w", err)
 	}
-	return initReason(string(text)), nil
-}
-
-// steps are what init does that can fail, by the letter that it reports.
-var steps = map[byte]string{
-	'e': "enter the namespaces of the task",
-	'f': "fork in the PID namespace",
-	't': "make the terminal the controlling one",
-	'o': "tell the process number",
-	'x': "execute the sandbox stage",
-}
-
-// initReason makes text of what init reports; what the stage reports is text.
-func initReason(s string) string {
-	if !strings.HasPrefix(s, "\x00") || len(s) != 3 {
-		return s
-	}
-	return fmt.Sprintf("%s: %v", steps[s[1]], syscall.Errno(s[2]))
+	return tinyinit.Reason(string(text)), nil
 }
 
 // Main is the program's process number, known when Ready has returned: that of init's
@@ -370,11 +346,7 @@ func (p *Process) Main() int {
 	if p.status == nil {
 		return p.PID
 	}
-	pid, err := unix.FcntlInt(p.status.Fd(), unix.F_GETOWN, 0)
-	if err != nil {
-		return 0
-	}
-	return pid
+	return tinyinit.ChildPID(p.status)
 }
 
 // Wait blocks until the child has ended, reaps it and returns the wait status of the
@@ -414,7 +386,7 @@ func (p *Process) Reap() (ws unix.WaitStatus, err error) {
 	if p.status == nil {
 		return ws, nil
 	}
-	if told, ok := ReadStatus(p.status); ok {
+	if told, ok := tinyinit.ReadStatus(p.status); ok {
 		ws = told
 	}
 	return ws, nil
@@ -426,13 +398,4 @@ func (p *Process) Close() {
 	if p.status != nil {
 		p.status.Close() // only read, if at all
 	}
-}
-
-// ReadStatus reads what init wrote of its child's end; false if it wrote nothing.
-func ReadStatus(f *os.File) (unix.WaitStatus, bool) {
-	var raw [4]byte
-	if n, err := f.ReadAt(raw[:], 0); err != nil || n != len(raw) {
-		return 0, false
-	}
-	return unix.WaitStatus(nativeUint32(raw)), true
 }

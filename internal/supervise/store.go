@@ -14,8 +14,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/open-nomad/open-nomad/internal/stage"
 	"github.com/open-nomad/open-nomad/internal/supervise/proc"
+	"github.com/open-nomad/open-nomad/internal/tinyinit"
 )
 
 // store is the supervisor's directory on disk.
@@ -163,7 +163,7 @@ func (r record) waitStatus() (unix.WaitStatus, bool) {
 		return 0, false
 	}
 	defer f.Close()
-	return stage.ReadStatus(f)
+	return tinyinit.ReadStatus(f)
 }
 
 // remove removes the record; its files are known, if nobody added any.

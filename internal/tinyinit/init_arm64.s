@@ -1,6 +1,6 @@
 #include "textflag.h"
 
-// Bits of the letter in argv[1], and system calls; see doc.go for what this is, and
+// Bits of the letter in argv[1], and system calls; see tinyinit.go, and
 // init_amd64.s for the same program.
 #define TERMINAL 1
 #define ENTER 2
@@ -174,7 +174,7 @@ owner:
 	SVC
 	MOVD $111, R24         // 'o'
 	CBNZ R0, fail
-	MOVD $29, R0           // prctl(PR_SET_TIMERSLACK, 100 ms): see doc.go
+	MOVD $29, R0           // prctl(PR_SET_TIMERSLACK, 100 ms): see tinyinit.go
 	MOVD $0x6000000, R1
 	MOVD $SYS_prctl, R8
 	SVC

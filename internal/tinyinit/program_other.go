@@ -1,6 +1,6 @@
 //go:build !amd64 && !arm64
 
-package stage
+package tinyinit
 
 import (
 	"fmt"
@@ -8,7 +8,7 @@ import (
 	"runtime"
 )
 
-// initProgram fails: only amd64 and arm64 have one.
-func initProgram() (*os.File, error) {
+// Program fails: init exists for amd64 and arm64 only.
+func Program() (*os.File, error) {
 	return nil, fmt.Errorf("there is no init of process namespaces for %s", runtime.GOARCH)
 }

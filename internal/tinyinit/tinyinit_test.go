@@ -1,6 +1,6 @@
 //go:build amd64 || arm64
 
-package stage
+package tinyinit
 
 import (
 	"bytes"
@@ -33,15 +33,15 @@ func TestInitELF(t *testing.T) {
 	}
 }
 
-func TestInitReason(t *testing.T) {
+func TestReason(t *testing.T) {
 	for in, want := range map[string]string{
 		"":                           "",
 		"open granted path r:/x: no": "open granted path r:/x: no",
 		"\x00e\x01":                  "enter the namespaces of the task: operation not permitted",
 		"\x00x\x02":                  "execute the sandbox stage: no such file or directory",
 	} {
-		if got := initReason(in); got != want {
-			t.Errorf("initReason(%q) = %q, want %q", in, got, want)
+		if got := Reason(in); got != want {
+			t.Errorf("Reason(%q) = %q, want %q", in, got, want)
 		}
 	}
 }

@@ -1,6 +1,6 @@
 #include "textflag.h"
 
-// Bits of the letter in argv[1], and system calls; see doc.go for what this is.
+// Bits of the letter in argv[1], and system calls; see tinyinit.go.
 #define TERMINAL 1
 #define ENTER 2
 #define USERS 4
@@ -180,7 +180,7 @@ owner:
 	MOVL $111, R8          // 'o'
 	TESTQ AX, AX
 	JNE  fail
-	MOVL $29, DI           // prctl(PR_SET_TIMERSLACK, 100 ms): see doc.go
+	MOVL $29, DI           // prctl(PR_SET_TIMERSLACK, 100 ms): see tinyinit.go
 	MOVL $0x6000000, SI
 	MOVL $SYS_prctl, AX
 	SYSCALL

@@ -1,6 +1,6 @@
 //go:build amd64 || arm64
 
-package stage
+package tinyinit
 
 import (
 	"bytes"
@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// initText returns where the program's instructions begin: position-independent code
-// of init_*.s, which this process never runs itself.
+// initText returns the address of the first instruction of init_*.s. The code is position
+// independent, and this process never runs it.
 func initText() unsafe.Pointer
 
 // endMark follows the last instruction.
@@ -28,9 +28,9 @@ const (
 	headers  = 64 + 2*56 // the file's header and two of segments
 )
 
-// initProgram is a memory file with init. It is sealed: nobody can change what runs as
-// root.
-var initProgram = sync.OnceValues(func() (*os.File, error) {
+// Program returns a memory file with the executable of init. The file is sealed, because its content
+// runs as root.
+var Program = sync.OnceValues(func() (*os.File, error) {
 	fd, err := sealed("nomad-init", initELF())
 	if err != nil {
 		return nil, fmt.Errorf("make the init of process namespaces: %w", err)
@@ -43,7 +43,7 @@ func instructions() []byte {
 	text := unsafe.Slice((*byte)(initText()), page-headers)
 	end := bytes.Index(text, []byte(endMark))
 	if end < 0 {
-		panic("stage: bug: init has no end or is longer than a page")
+		panic("tinyinit: bug: init has no end or is longer than a page")
 	}
 	return bytes.Clone(text[:end])
 }
@@ -60,7 +60,7 @@ const (
 	elfReadPut = 4 | 2                                                     // PF_R | PF_W
 )
 
-// initELF makes a program of the instructions.
+// initELF makes an executable of the instructions.
 func initELF() []byte {
 	code := instructions()
 	machine := uint16(elfAMD64)
@@ -97,7 +97,7 @@ func initELF() []byte {
 	return append(b, code...)
 }
 
-// sealed makes an executable memory file that can't be changed any more.
+// sealed makes an executable memory file that cannot be changed.
 func sealed(name string, content []byte) (int, error) {
 	const flags = unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
 	fd, err := unix.MemfdCreate(name, flags|unix.MFD_EXEC)
