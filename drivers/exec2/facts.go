@@ -9,10 +9,10 @@ import (
 
 	"github.com/open-nomad/open-nomad/internal/companion"
 	"github.com/open-nomad/open-nomad/internal/landlock"
+	"github.com/open-nomad/open-nomad/internal/launch"
 	"github.com/open-nomad/open-nomad/internal/sandbox"
 	"github.com/open-nomad/open-nomad/internal/sandbox/level"
 	"github.com/open-nomad/open-nomad/internal/sandbox/seccomp"
-	"github.com/open-nomad/open-nomad/internal/stage"
 )
 
 // facts are what this node puts on a task that asks for nothing.
@@ -63,7 +63,7 @@ var tryNamespaces = sync.OnceValue(func() error {
 		return err
 	}
 	defer null.Close()
-	s := &stage.Start{Program: companion.Path(), Entry: sandbox.Entry, Policy: raw, Stdio: [3]*os.File{null, null, null},
+	s := &launch.Start{Program: companion.Path(), Entry: sandbox.Entry, Policy: raw, Stdio: [3]*os.File{null, null, null},
 		Init: true, Users: p.OwnUsers}
 	proc, err := s.Fork()
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 
 	"github.com/open-nomad/open-nomad/internal/cgroup"
 	"github.com/open-nomad/open-nomad/internal/companion"
+	"github.com/open-nomad/open-nomad/internal/launch"
 	"github.com/open-nomad/open-nomad/internal/sandbox"
-	"github.com/open-nomad/open-nomad/internal/stage"
 	"github.com/open-nomad/open-nomad/internal/supervise/proc"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
@@ -77,7 +77,7 @@ func (ts *Tasks) running(ctx context.Context, id string) (*proc.Task, error) {
 
 // beside says how a program is started beside a task, and who may open its descriptors
 // anew, nil for this process's user. Enter is the caller's to close.
-func beside(t *proc.Task, s state, o *drivers.ExecOptions) (*stage.Start, *sandbox.User, error) {
+func beside(t *proc.Task, s state, o *drivers.ExecOptions) (*launch.Start, *sandbox.User, error) {
 	if len(t.Declared) == 0 {
 		return nil, nil, errors.New("the task was started by an agent that did not keep its policy: restart it")
 	}
@@ -91,7 +91,7 @@ func beside(t *proc.Task, s state, o *drivers.ExecOptions) (*stage.Start, *sandb
 	if err != nil {
 		return nil, nil, err
 	}
-	start := &stage.Start{Program: companion.Path(), Entry: sandbox.Entry, Policy: raw, Join: s.Join, Users: p.OwnUsers, Bound: true}
+	start := &launch.Start{Program: companion.Path(), Entry: sandbox.Entry, Policy: raw, Join: s.Join, Users: p.OwnUsers, Bound: true}
 	if t.Group != (proc.Group{}) {
 		h, err := cgroup.Detect()
 		if err != nil {
@@ -118,8 +118,8 @@ func beside(t *proc.Task, s state, o *drivers.ExecOptions) (*stage.Start, *sandb
 
 // runSession starts the program and sees it to its end, which is its death by SIGKILL
 // when life ends.
-func runSession(life context.Context, start *stage.Start, c *connection, o *drivers.ExecOptions) (*drivers.ExitResult, error) {
-	var p *stage.Process
+func runSession(life context.Context, start *launch.Start, c *connection, o *drivers.ExecOptions) (*drivers.ExitResult, error) {
+	var p *launch.Process
 	var err error
 	onThread(func() { p, err = start.Fork() })
 	if err != nil {

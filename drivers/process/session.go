@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/open-nomad/open-nomad/internal/stage"
+	"github.com/open-nomad/open-nomad/internal/launch"
 )
 
 // leader is the program of a session: its number is the session's.
@@ -21,7 +21,7 @@ type leader struct {
 // leaderOf returns the program that a stage has become. Only the child of its init, if it
 // has one, is it: init lives longer, and a later process of the same number has another
 // parent. One that has ended already has a zero leader.
-func leaderOf(p *stage.Process) (*leader, error) {
+func leaderOf(p *launch.Process) (*leader, error) {
 	pid := p.Main()
 	if pid == 0 {
 		return &leader{pidfd: -1}, nil

@@ -46,7 +46,7 @@ const exec2Tests = "^(TestNoDefaults|TestOOMScore|TestLimits|TestRun|TestFiles|T
 // suites are in the order in which they run. Their seconds are for a suite that hangs.
 var suites = []suite{
 	{Name: "cgroup", pkg: "internal/cgroup", Seconds: 300, kernels: []string{"6.1"}},
-	{Name: "stage", pkg: "internal/stage", Seconds: 300, kernels: []string{"6.1"}},
+	{Name: "launch", pkg: "internal/launch", Seconds: 300, kernels: []string{"6.1"}},
 	{Name: "landlock", pkg: "internal/landlock", Seconds: 300},
 	{Name: "sandbox", pkg: "internal/sandbox", Seconds: 300, kernels: []string{"6.1"}},
 	{Name: "exec2", pkg: "drivers/exec2", Seconds: 600, kernels: []string{"6.12"}, Args: []string{"-test.run=" + exec2Tests}},

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/internal/companion"
+	"github.com/open-nomad/open-nomad/internal/launch"
 	"github.com/open-nomad/open-nomad/internal/sandbox"
-	"github.com/open-nomad/open-nomad/internal/stage"
 )
 
 // ran is what came of a program.
@@ -40,7 +40,7 @@ func runPolicy(t *testing.T, p *sandbox.Policy, script string) ran {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	s := stage.Start{Program: companion.Path(), Entry: sandbox.Entry, Policy: raw, Init: p.PrivatePID, Stdio: [3]*os.File{w, w, w}}
+	s := launch.Start{Program: companion.Path(), Entry: sandbox.Entry, Policy: raw, Init: p.PrivatePID, Stdio: [3]*os.File{w, w, w}}
 	proc, err := s.Fork()
 	w.Close()
 	if err != nil {
@@ -291,7 +291,7 @@ func TestNoNamespaceIsNotForgotten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := stage.Start{Program: companion.Path(), Entry: sandbox.Entry, Policy: raw, Stdio: [3]*os.File{os.Stdin, os.Stdout, os.Stderr}}
+	s := launch.Start{Program: companion.Path(), Entry: sandbox.Entry, Policy: raw, Stdio: [3]*os.File{os.Stdin, os.Stdout, os.Stderr}}
 	proc, err := s.Fork()
 	if err != nil {
 		t.Fatal(err)

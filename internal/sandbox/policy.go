@@ -2,7 +2,7 @@
 // and printable, which nothing changes while it is applied.
 //
 // The supervisor (internal/supervise) puts the policy into a memory file (wire.go) and
-// executes the companion as "nomad-sandbox", with the control groups' files as arguments (internal/stage).
+// executes the companion as "nomad-sandbox", with the control groups' files as arguments (internal/launch).
 // That stage applies it to itself, in this order, and executes the program in its own
 // place, so that no helper stays. With PrivatePID it is
 // process 2 of a namespace whose process 1 is that of internal/tinyinit:

@@ -15,7 +15,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/internal/companion"
 	"github.com/open-nomad/open-nomad/internal/landlock"
-	"github.com/open-nomad/open-nomad/internal/stage"
+	"github.com/open-nomad/open-nomad/internal/launch"
 )
 
 // Entry is the stage's name for companion.
@@ -56,7 +56,7 @@ func stageRun(groups []string) error {
 	if err := unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		return fmt.Errorf("mark descriptors: %w", err)
 	}
-	if err := stage.Await(statusFD); err != nil {
+	if err := launch.Await(statusFD); err != nil {
 		return err
 	}
 	p, err := readPolicy(policyFD)
@@ -84,7 +84,7 @@ func stageRun(groups []string) error {
 // inTime undoes for the program what init does to timers (internal/tinyinit). The kernel's own
 // reset would be for the main thread alone, and without the companion this may be another.
 func inTime() error {
-	slack, err := strconv.ParseUint(os.Getenv(stage.TimerSlack), 10, 64)
+	slack, err := strconv.ParseUint(os.Getenv(launch.TimerSlack), 10, 64)
 	if err != nil {
 		return err
 	}

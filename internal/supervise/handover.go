@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/internal/cgroup"
-	"github.com/open-nomad/open-nomad/internal/stage"
+	"github.com/open-nomad/open-nomad/internal/launch"
 	"github.com/open-nomad/open-nomad/internal/supervise/proc"
 )
 
@@ -240,7 +240,7 @@ func (t *task) find() error {
 		t.child = false
 		return unix.Close(fd)
 	}
-	if t.pidfd, err = stage.Pollable(fd); err != nil || t.info.PID == 0 {
+	if t.pidfd, err = launch.Pollable(fd); err != nil || t.info.PID == 0 {
 		return err
 	}
 	return t.openMain()

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/internal/cgroup"
-	"github.com/open-nomad/open-nomad/internal/stage"
+	"github.com/open-nomad/open-nomad/internal/launch"
 	"github.com/open-nomad/open-nomad/internal/supervise/proc"
 )
 
@@ -240,9 +240,9 @@ func (t *task) logFault(stream string, err error) {
 }
 
 // fork starts the stage.
-func (s *start) fork(spec *Spec, stdio [3]*os.File) (*stage.Process, error) {
+func (s *start) fork(spec *Spec, stdio [3]*os.File) (*launch.Process, error) {
 	t := s.t
-	how := stage.Start{Program: ownProgram, Entry: spec.Entry, Policy: spec.Policy, Stdio: stdio, Init: spec.Init, Users: spec.Users}
+	how := launch.Start{Program: ownProgram, Entry: spec.Entry, Policy: spec.Policy, Stdio: stdio, Init: spec.Init, Users: spec.Users}
 	if t.group != nil {
 		how.GroupDir, how.Join = t.group.Dir(), t.group.JoinFiles()
 	}
@@ -272,7 +272,7 @@ func (s *start) fork(spec *Spec, stdio [3]*os.File) (*stage.Process, error) {
 }
 
 // findMain finds the program below init and completes the record.
-func (t *task) findMain(p *stage.Process) error {
+func (t *task) findMain(p *launch.Process) error {
 	if t.info.Init == 0 {
 		return nil
 	}
@@ -304,7 +304,7 @@ func (t *task) openMain() error {
 	if st, err := readProcStat(t.info.PID); err != nil || st.parent != t.info.Init {
 		return unix.Close(fd)
 	}
-	t.main, err = stage.Pollable(fd)
+	t.main, err = launch.Pollable(fd)
 	return err
 }
 

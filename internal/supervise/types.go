@@ -2,7 +2,7 @@
 // happens to the agent. One supervisor process per client starts every task,
 // reaps it, moves its output from pipes to rotated files, and remembers its exit
 // until the client has let go of it. It never runs task code itself: each task is
-// executed by a stage (internal/stage), the companion entry that its Spec names (internal/sandbox).
+// executed by a stage (internal/launch), the companion entry that its Spec names (internal/sandbox).
 //
 //	agent ── Client ──unix socket──▶ supervisor ──fork──▶ stage ──execve──▶ task
 //	                                     ▲ splice                            │

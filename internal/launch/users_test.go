@@ -1,6 +1,6 @@
 //go:build amd64 || arm64
 
-package stage_test
+package launch_test
 
 import (
 	"fmt"
@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/internal/companion"
+	"github.com/open-nomad/open-nomad/internal/launch"
 	"github.com/open-nomad/open-nomad/internal/sandbox"
-	"github.com/open-nomad/open-nomad/internal/stage"
 	"github.com/open-nomad/open-nomad/internal/testkernel"
 )
 
@@ -55,7 +55,7 @@ func TestUsers(t *testing.T) {
 }
 
 // usersPolicy is all that an ordinary user can have.
-func usersPolicy(t *testing.T, script string) (*sandbox.Policy, *stage.Start) {
+func usersPolicy(t *testing.T, script string) (*sandbox.Policy, *launch.Start) {
 	t.Helper()
 	tmp := t.TempDir()
 	if err := os.WriteFile(filepath.Join(tmp, "inside"), nil, 0o600); err != nil {
@@ -63,10 +63,10 @@ func usersPolicy(t *testing.T, script string) (*sandbox.Policy, *stage.Start) {
 	}
 	return &sandbox.Policy{Argv: []string{"/bin/sh", "-c", script}, Dir: "/", Env: sandbox.Environment{"PATH=/usr/bin:/bin"},
 			PrivatePID: true, OwnUsers: true, PrivateIPC: true, Mounts: &sandbox.Mounts{Tmp: sandbox.Path{Name: tmp}, Proc: true}, Seccomp: sandbox.SeccompNone},
-		&stage.Start{Program: companion.Path(), Entry: sandbox.Entry, Init: true, Users: true}
+		&launch.Start{Program: companion.Path(), Entry: sandbox.Entry, Init: true, Users: true}
 }
 
-func forkUsers(t *testing.T, p *sandbox.Policy, s *stage.Start) *run {
+func forkUsers(t *testing.T, p *sandbox.Policy, s *launch.Start) *run {
 	t.Helper()
 	raw, err := sandbox.Encode(p)
 	if err != nil {

@@ -1,6 +1,6 @@
 //go:build amd64 || arm64
 
-package stage_test
+package launch_test
 
 import (
 	"bufio"
@@ -21,8 +21,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/internal/companion"
+	"github.com/open-nomad/open-nomad/internal/launch"
 	"github.com/open-nomad/open-nomad/internal/sandbox"
-	"github.com/open-nomad/open-nomad/internal/stage"
 )
 
 func TestMain(m *testing.M) {
@@ -32,14 +32,14 @@ func TestMain(m *testing.M) {
 
 // run is a program under a stage.
 type run struct {
-	*stage.Process
+	*launch.Process
 	t   *testing.T
 	in  *os.File
 	out *bufio.Reader
 }
 
 // edit changes what is asked for.
-type edit func(*stage.Start, *sandbox.Policy)
+type edit func(*launch.Start, *sandbox.Policy)
 
 // begin starts a shell script.
 func begin(t *testing.T, script string, edit edit) *run {
@@ -51,7 +51,7 @@ func begin(t *testing.T, script string, edit edit) *run {
 		KeepCapabilities: true, KeepPrivileges: true, Seccomp: sandbox.SeccompNone}
 	in, stdin := pipe(t)
 	stdout, out := pipe(t)
-	s := &stage.Start{Program: companion.Path(), Entry: sandbox.Entry, Stdio: [3]*os.File{in, out, out}}
+	s := &launch.Start{Program: companion.Path(), Entry: sandbox.Entry, Stdio: [3]*os.File{in, out, out}}
 	if edit != nil {
 		edit(s, p)
 	}
@@ -67,7 +67,7 @@ func begin(t *testing.T, script string, edit edit) *run {
 }
 
 // startRun forks the stage; the ends of its pipes are the caller's.
-func startRun(t *testing.T, s *stage.Start, stdin, stdout *os.File) *run {
+func startRun(t *testing.T, s *launch.Start, stdin, stdout *os.File) *run {
 	t.Helper()
 	proc, err := s.Fork()
 	if err != nil {
@@ -119,7 +119,7 @@ func (r *run) wait() unix.WaitStatus {
 	return ws
 }
 
-func ownPIDs(s *stage.Start, p *sandbox.Policy) { s.Init, p.PrivatePID = true, true }
+func ownPIDs(s *launch.Start, p *sandbox.Policy) { s.Init, p.PrivatePID = true, true }
 
 // TestRoomForDescriptors: a table that grows when the stage has threads costs it an RCU
 // grace period.
@@ -281,7 +281,7 @@ func TestEnter(t *testing.T) {
 	}
 	pidfd := os.NewFile(uintptr(fd), "task")
 	defer pidfd.Close()
-	r := begin(t, "readlink /proc/self/ns/pid; kill -0 2 && echo neighbor; read x; exit 9", func(s *stage.Start, _ *sandbox.Policy) {
+	r := begin(t, "readlink /proc/self/ns/pid; kill -0 2 && echo neighbor; read x; exit 9", func(s *launch.Start, _ *sandbox.Policy) {
 		s.Enter = pidfd
 	}).ready()
 	want, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", task.Main()))
@@ -302,7 +302,7 @@ func TestEnter(t *testing.T) {
 }
 
 func TestEnterOfAnEndedProcess(t *testing.T) {
-	r := begin(t, "true", func(s *stage.Start, _ *sandbox.Policy) {
+	r := begin(t, "true", func(s *launch.Start, _ *sandbox.Policy) {
 		null, err := os.Open("/dev/null")
 		if err != nil {
 			t.Fatal(err)
@@ -325,7 +325,7 @@ func TestForkError(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer null.Close()
-	s := stage.Start{Program: companion.Path(), Entry: sandbox.Entry, Stdio: [3]*os.File{null, null, null}, Init: true,
+	s := launch.Start{Program: companion.Path(), Entry: sandbox.Entry, Stdio: [3]*os.File{null, null, null}, Init: true,
 		GroupDir: t.TempDir()}
 	if _, err := s.Fork(); err == nil || !strings.Contains(err.Error(), "PID namespace") || !strings.Contains(err.Error(), s.GroupDir) {
 		t.Errorf("Fork() into a directory that is no group = %v, want an error that names the layers", err)
@@ -333,10 +333,10 @@ func TestForkError(t *testing.T) {
 }
 
 func TestTerminal(t *testing.T) {
-	for name, edit := range map[string]func(*stage.Start, *sandbox.Policy){"plain": nil, "PID namespace": ownPIDs} {
+	for name, edit := range map[string]func(*launch.Start, *sandbox.Policy){"plain": nil, "PID namespace": ownPIDs} {
 		t.Run(name, func(t *testing.T) {
 			master, tty := openTerminal(t)
-			r := begin(t, "exec 3</dev/tty && tty <&3", func(s *stage.Start, p *sandbox.Policy) {
+			r := begin(t, "exec 3</dev/tty && tty <&3", func(s *launch.Start, p *sandbox.Policy) {
 				if edit != nil {
 					edit(s, p)
 				}
@@ -442,12 +442,12 @@ func TestDescriptorNumbers(t *testing.T) {
 // does.
 func TestHeld(t *testing.T) {
 	kinds := map[string]edit{
-		"alone":      func(*stage.Start, *sandbox.Policy) {},
+		"alone":      func(*launch.Start, *sandbox.Policy) {},
 		"below init": ownPIDs,
 	}
 	for name, kind := range kinds {
 		held := func(t *testing.T, script string) *run {
-			return begin(t, script, func(s *stage.Start, p *sandbox.Policy) {
+			return begin(t, script, func(s *launch.Start, p *sandbox.Policy) {
 				kind(s, p)
 				s.Held = true
 			})
@@ -477,7 +477,7 @@ func TestHeld(t *testing.T) {
 
 // TestHeldFails: what fails before the stage listens is told as without Held.
 func TestHeldFails(t *testing.T) {
-	r := begin(t, "exit 7", func(s *stage.Start, p *sandbox.Policy) {
+	r := begin(t, "exit 7", func(s *launch.Start, p *sandbox.Policy) {
 		s.Held, p.Dir = true, "/no/such/directory"
 	})
 	if err := r.Go(); err != nil {
