@@ -3,4 +3,4 @@
 package state
 
 // maxMemory is larger under the race detector: its shadow memory counts as data.
-const maxMemory = 8 << 30
+const maxMemory = 1 << 30
