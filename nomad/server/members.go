@@ -199,8 +199,12 @@ func (s *Server) aliveIn(region string) []*nomad.ServerMember {
 	return out
 }
 
-// locate finds the address of a server of this region by its ID.
+// locate returns the address of a server of this region by its ID, "" when gossip does not show
+// one. Raft may call it before openRaft has returned: s.raft is not set then.
 func (s *Server) locate(id string) string {
+	if s.gossip.Load() == nil {
+		return ""
+	}
 	for _, m := range s.aliveIn(s.cfg.Region) {
 		if m.Tags["id"] == id {
 			return peerAddr(m)
