@@ -75,7 +75,7 @@ func TestWaitingRequestIsReleased(t *testing.T) {
 		if n == strangePipelined {
 			req.NodeID = string(bytes.Repeat([]byte{'x'}, 100<<10))
 		}
-		if err := writePair(near, &requestHeader{ServiceMethod: "Test.Block", Seq: uint64(n)}, req, nomad.Encode); err != nil {
+		if err := writePair(near, &requestHeader{ServiceMethod: "Test.Block", Seq: uint64(n)}, req); err != nil {
 			t.Fatal(err)
 		}
 		<-arrived
