@@ -1,13 +1,11 @@
 package exec2
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -16,6 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/sandbox"
 	"github.com/open-nomad/open-nomad/internal/sandbox/level"
 	"github.com/open-nomad/open-nomad/internal/sandbox/live"
+	"github.com/open-nomad/open-nomad/internal/supervise"
 	"github.com/open-nomad/open-nomad/internal/supervise/proc"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
@@ -32,18 +31,18 @@ type declared struct {
 	Limits *cgroup.Limits `json:",omitempty"`
 }
 
-// declare adds the limits to what is kept of the policy, an object in JSON already: they
-// become its last field, as in declared.
-func declare(policy json.RawMessage, l *cgroup.Limits) (json.RawMessage, error) {
-	limits, err := json.Marshal(l)
+// declare encodes the policy without its environment, and the limits of the control group,
+// if there is one.
+func declare(p *sandbox.Policy, group *supervise.Group) (json.RawMessage, error) {
+	d := declared{Policy: p.Kept()}
+	if group != nil {
+		d.Limits = &group.Limits
+	}
+	raw, err := json.Marshal(d)
 	if err != nil {
 		return nil, fmt.Errorf("encode what is declared of a task: %w", err)
 	}
-	fields, ok := bytes.CutSuffix(policy, []byte("}"))
-	if !ok || bytes.HasSuffix(fields, []byte("{")) {
-		return nil, errors.New("what is declared of a task holds no policy")
-	}
-	return slices.Concat(fields, []byte(`,"Limits":`), limits, []byte("}")), nil
+	return raw, nil
 }
 
 // Sandbox implements drivers.Sandboxer.

@@ -35,6 +35,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/cgroup"
 	"github.com/open-nomad/open-nomad/internal/denials"
 	"github.com/open-nomad/open-nomad/internal/landlock"
+	"github.com/open-nomad/open-nomad/internal/sandbox"
 	"github.com/open-nomad/open-nomad/internal/sandbox/seccomp"
 	"github.com/open-nomad/open-nomad/internal/supervise"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
@@ -169,7 +170,11 @@ func (d *Driver) StartTask(ctx context.Context, cfg *drivers.TaskConfig) (*drive
 	if err := prepareDirectories(cfg, acc); err != nil {
 		return nil, err
 	}
-	spec, err := d.spec(set, cfg, t, acc)
+	p, err := d.policy(set, cfg, t, acc)
+	if err != nil {
+		return nil, err
+	}
+	spec, err := process.Spec(cfg, p)
 	if err != nil {
 		return nil, err
 	}
@@ -182,6 +187,9 @@ func (d *Driver) StartTask(ctx context.Context, cfg *drivers.TaskConfig) (*drive
 	case t.PIDsLimit > 0:
 		return nil, errors.New("pids_limit: this node has no control group to hold the task in")
 	}
+	if spec.Declared, err = declare(p, spec.Group); err != nil {
+		return nil, err
+	}
 	return d.start(ctx, cfg, spec, acc)
 }
 
@@ -190,10 +198,6 @@ func (d *Driver) StartTask(ctx context.Context, cfg *drivers.TaskConfig) (*drive
 func (d *Driver) start(ctx context.Context, cfg *drivers.TaskConfig, spec *supervise.Spec, acc process.Account) (*drivers.TaskHandle, error) {
 	w := denials.Task{ID: cfg.ID, UID: dynamicUID(cfg.User, acc)}
 	if spec.Group != nil {
-		var err error
-		if spec.Declared, err = declare(spec.Declared, &spec.Group.Limits); err != nil {
-			return nil, err
-		}
 		w.Group = spec.Group.Name
 	}
 	d.watch.begin(w)
@@ -223,8 +227,8 @@ func demands(t config.Task) error {
 	return nil
 }
 
-// spec is what the supervisor is asked to start.
-func (d *Driver) spec(set settings, cfg *drivers.TaskConfig, t config.Task, acc process.Account) (*supervise.Spec, error) {
+// policy returns all that the task may do, its system calls included.
+func (d *Driver) policy(set settings, cfg *drivers.TaskConfig, t config.Task, acc process.Account) (*sandbox.Policy, error) {
 	p, err := policy(set.Plugin, cfg, t, acc)
 	if err != nil {
 		return nil, err
@@ -240,5 +244,5 @@ func (d *Driver) spec(set settings, cfg *drivers.TaskConfig, t config.Task, acc 
 	}
 	explain := d.watch.mode(set.Plugin)
 	p.LogDenials, p.LogCalls = explain == denials.Audit, explain != denials.Off
-	return process.Spec(cfg, p)
+	return p, nil
 }

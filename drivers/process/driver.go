@@ -57,8 +57,8 @@ func Steady(ctx context.Context, f drivers.Fingerprint) <-chan drivers.Fingerpri
 	return ch
 }
 
-// Spec is what the supervisor is asked to start: the task's program, under the
-// policy, without a control group.
+// Spec returns what the supervisor is asked to start: the task's program under the policy,
+// without a control group. The caller adds what is declared of the task.
 func Spec(cfg *drivers.TaskConfig, p *sandbox.Policy) (*supervise.Spec, error) {
 	raw, err := sandbox.Encode(p)
 	if err != nil {
@@ -68,11 +68,7 @@ func Spec(cfg *drivers.TaskConfig, p *sandbox.Policy) (*supervise.Spec, error) {
 	if err != nil {
 		return nil, err
 	}
-	declared, err := sandbox.Declare(p)
-	if err != nil {
-		return nil, err
-	}
-	spec := &supervise.Spec{ID: cfg.ID, Entry: sandbox.Entry, Policy: raw, Logs: logs, Init: p.PrivatePID, Users: p.OwnUsers, Declared: declared}
+	spec := &supervise.Spec{ID: cfg.ID, Entry: sandbox.Entry, Policy: raw, Logs: logs, Init: p.PrivatePID, Users: p.OwnUsers}
 	if p.User != nil {
 		spec.Owner = &supervise.Owner{UID: int(p.User.UID), GID: int(p.User.GID)}
 	}

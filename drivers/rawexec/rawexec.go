@@ -99,6 +99,9 @@ func (d *Driver) StartTask(ctx context.Context, cfg *drivers.TaskConfig) (*drive
 	if err != nil {
 		return nil, err
 	}
+	if spec.Declared, err = sandbox.Declare(policy); err != nil {
+		return nil, err
+	}
 	if err := groups(spec, cfg, opts); err != nil {
 		return nil, err
 	}

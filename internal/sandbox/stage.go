@@ -118,12 +118,17 @@ func Encode(p *Policy) ([]byte, error) {
 	return p.encode(), nil
 }
 
-// Declare is what may be kept of p for as long as the program runs: all but its
-// environment. Declared reads it.
-func Declare(p *Policy) ([]byte, error) {
+// Kept returns what may be stored of p for as long as the program runs: all but its
+// environment.
+func (p *Policy) Kept() *Policy {
 	kept := *p
 	kept.Env = nil
-	raw, err := json.Marshal(&kept)
+	return &kept
+}
+
+// Declare encodes what may be stored of p. Declared reads it.
+func Declare(p *Policy) ([]byte, error) {
+	raw, err := json.Marshal(p.Kept())
 	if err != nil {
 		return nil, fmt.Errorf("encode policy: %w", err)
 	}
