@@ -32,11 +32,14 @@ func newSummary(j *nomad.Job, index uint64) *nomad.JobSummary {
 // addGroups adds a row of zeros for each group of j that has none, and reports whether
 // there was one.
 func addGroups(sum *nomad.JobSummary, j *nomad.Job) bool {
-	before := len(sum.Summary)
+	added := false
 	for _, tg := range j.TaskGroups {
-		sum.Summary[tg.Name] = sum.Summary[tg.Name]
+		if _, ok := sum.Summary[tg.Name]; !ok {
+			sum.Summary[tg.Name] = nomad.TaskGroupSummary{}
+			added = true
+		}
 	}
-	return len(sum.Summary) > before
+	return added
 }
 
 // canonicalSummary fills in what older servers leave out of snapshots.
