@@ -40,7 +40,11 @@ const (
 	httpRefusal   = "403 Permission denied"
 	socketRefusal = "403 Forbidden"
 	rpcRefusal    = "Permission denied"
+	workerRefusal = "needs the identity of a server, or TLS: certificate of a server is needed, but this server has tls.rpc off: Permission denied"
 )
+
+// workerDoor takes the certificate of a server as well, and names it in refusals.
+const workerDoor = "RPC of scheduler workers"
 
 // isCut reports whether an answer is that of a server to headers or a streaming request that are
 // too long: it reads none of them to the end.
@@ -236,7 +240,10 @@ func (v *visitor) doors() []door {
 			return &nomad.NodeUpdateStatusRequest{NodeID: v.node, Status: nomad.NodeStatusReady, WriteRequest: v.write(token)}
 		})},
 		{"registration", "introduction", v.overRPC("Node.Register", fresh)},
-		{"RPC of servers", "server", v.overRPC("Eval.Dequeue", func(token string) any {
+		{"RPC of servers", "server", v.overRPC("Status.Regroup", func(token string) any {
+			return &nomad.GenericRequest{QueryOptions: nomad.QueryOptions{Region: "global", AuthToken: token}}
+		})},
+		{workerDoor, "server", v.overRPC("Eval.Dequeue", func(token string) any {
 			return &nomad.EvalDequeueRequest{Schedulers: []string{"none"}, Timeout: time.Millisecond, WriteRequest: v.write(token)}
 		})},
 	}
@@ -259,6 +266,11 @@ func (v *visitor) holders() map[string]map[string]any {
 	}
 }
 
+// overRPC reports whether the door takes tokens in RPC requests, not in headers.
+func (d door) overRPC() bool {
+	return d.refusal() == rpcRefusal || d.refusal() == workerRefusal
+}
+
 // refusal is what a door tells those that it does not let in.
 func (d door) refusal() string {
 	switch {
@@ -266,6 +278,8 @@ func (d door) refusal() string {
 		return httpRefusal
 	case strings.HasPrefix(d.name, "Task API"):
 		return socketRefusal
+	case d.name == workerDoor:
+		return workerRefusal
 	}
 	return rpcRefusal
 }
@@ -273,7 +287,7 @@ func (d door) refusal() string {
 // mayCut is the length from which the door may refuse a token without reading it to the end.
 func (d door) mayCut() int {
 	switch {
-	case d.refusal() != rpcRefusal:
+	case !d.overRPC():
 		return 64 << 10
 	case d.name == "RPC stream":
 		return 256 << 10 // the largest streaming request
@@ -309,7 +323,7 @@ func TestBadTokensAtEveryDoor(t *testing.T) {
 		m.Claims = holders[d.holder]
 		bad := append(m.Bad(), v.strangers(m, holders, d, gone)...)
 		for _, b := range bad {
-			if d.refusal() != rpcRefusal && !isHeader(b.Raw) {
+			if !d.overRPC() && !isHeader(b.Raw) {
 				continue
 			}
 			got := d.enter(b.Raw)

@@ -10,6 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/broker"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -90,11 +91,20 @@ func (s *Service) waitIndex(eval *nomad.Evaluation) uint64 {
 }
 
 func (s *Service) evalAck(_ context.Context, _ *rpc.Call, req *nomad.EvalAckRequest) (*nomad.GenericResponse, error) {
-	return &nomad.GenericResponse{}, s.cfg.Broker.Ack(req.EvalID, req.Token)
+	return &nomad.GenericResponse{}, lost(s.cfg.Broker.Ack(req.EvalID, req.Token))
 }
 
 func (s *Service) evalNack(_ context.Context, _ *rpc.Call, req *nomad.EvalAckRequest) (*nomad.GenericResponse, error) {
-	return &nomad.GenericResponse{}, s.cfg.Broker.Nack(req.EvalID, req.Token)
+	return &nomad.GenericResponse{}, lost(s.cfg.Broker.Nack(req.EvalID, req.Token))
+}
+
+// lost gives the status 409 to the error of a worker that does not hold its evaluation any more.
+// Workers of other builds call with a certificate only, so it is not a fault of this server.
+func lost(err error) error {
+	if errors.Is(err, broker.ErrNotOutstanding) || errors.Is(err, broker.ErrTokenMismatch) {
+		return nomad.Errorf(409, "%v", err)
+	}
+	return err
 }
 
 // held refuses a write about an evaluation that the worker no longer holds.
@@ -102,7 +112,7 @@ func (s *Service) held(id, token string) error {
 	if id == "" || token == "" {
 		return nomad.Errorf(400, "an evaluation ID and its token are needed")
 	}
-	return s.cfg.Broker.OutstandingReset(id, token)
+	return lost(s.cfg.Broker.OutstandingReset(id, token))
 }
 
 func (s *Service) evalUpdate(ctx context.Context, c *rpc.Call, req *nomad.EvalUpdateRequest) (*nomad.GenericResponse, error) {
