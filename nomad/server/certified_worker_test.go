@@ -235,7 +235,7 @@ func TestCertificatesThatOpenNothing(t *testing.T) {
 		commonName := ca.Issue(pki.CertOptions{DNSNames: []string{clientCert}, CommonName: serverCert, Client: true})
 		for cert, c := range map[string]struct {
 			shown   []tls.Certificate
-			missing string // "" is no connection, or an admitted call for serverHere
+			missing string // text of the refusal; "" if the handshake fails or the call is admitted
 		}{
 			noCert:                  {nil, ""},
 			otherCA:                 {[]tls.Certificate{pairOf(t, testpki.New(t), serverCert)}, ""},
