@@ -1,0 +1,219 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/acl"
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/e2e/cluster"
+)
+
+// A page controls how its blocks are run by HTML comments:
+//
+//	<!-- agent: -acl-enabled -->     flags of the page's agent, anywhere on the page
+//	<!-- not run: <reason> -->       before a fence: the block is not run or checked
+//	<!-- file: web.nomad.hcl -->     before a fence: the block is written to this file
+//
+// The sh and console blocks of a page run in order, in one shell and one directory. The agent runs
+// the job "example" of 'nomad job init'. With -acl-enabled NOMAD_TOKEN is a management token.
+var agentFlags = regexp.MustCompile(`(?m)^<!-- agent: (.*) -->$`)
+
+// snippetLimit bounds the blocks of one page.
+const snippetLimit = 90 * time.Second
+
+// pagesAtOnce is the number of pages that run at a time. They mostly wait.
+const pagesAtOnce = 6
+
+// firstToken is the secret of the management token of pages with access control.
+const firstToken = "3f0c7b9e-5a39-4b7c-9a54-6a1f3b0c9d21"
+
+// TestSnippets runs the shell blocks of every page against an agent of its own.
+func TestSnippets(t *testing.T) {
+	slots := make(chan struct{}, pagesAtOnce)
+	var group sync.WaitGroup
+	ran := 0
+	for _, p := range pages(t) {
+		script, n := scriptOf(t, p)
+		ran += n
+		if n == 0 {
+			continue
+		}
+		group.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			t.Run(p.name, func(t *testing.T) { runPage(t, p, script) })
+		})
+	}
+	group.Wait()
+	if ran < 50 {
+		t.Errorf("%d blocks were run, at least 50 were expected", ran)
+	}
+}
+
+// scriptOf returns the script of a page and the number of blocks in it that run commands.
+func scriptOf(t *testing.T, p docPage) (script string, blocks int) {
+	t.Helper()
+	var out strings.Builder
+	out.WriteString(preamble)
+	for _, b := range p.blocks {
+		kind, value, _ := strings.Cut(b.note, ": ")
+		text := b.text
+		switch {
+		case kind == "not run":
+			if value == "" {
+				t.Errorf("%s:%d: the marker has no reason", p.name, b.line)
+			}
+			continue
+		case kind == "file":
+			fmt.Fprintf(&out, "at=%d\nmkdir -p \"$(dirname '%s')\"\ncat > '%s' <<'END_OF_FILE'\n%sEND_OF_FILE\n", b.line, value, value, text)
+			continue
+		case b.lang == "console":
+			text = typed(text)
+		case b.lang != "sh" && b.lang != "shell":
+			continue
+		}
+		blocks++
+		fmt.Fprintf(&out, "at=%d\n%s\n", b.line, text)
+	}
+	return out.String(), blocks
+}
+
+// preamble begins every script. A plan exits with 1 when the job would change something.
+const preamble = `set -eEuo pipefail
+trap 'echo "line $at: exit status $?: $BASH_COMMAND" >&2' ERR
+nomad() {
+  local code=0
+  command nomad "$@" || code=$?
+  if [ "${1-} ${2-}" = "job plan" ] && [ $code = 1 ]; then code=0; fi
+  return $code
+}
+`
+
+// typed returns what a user types in a console block: lines after the prompt "$ ", and their
+// continuation, after "> " or a backslash. The rest is output.
+func typed(text string) string {
+	var out strings.Builder
+	more := false
+	for _, line := range strings.Split(strings.TrimSuffix(text, "\n"), "\n") {
+		command, ok := strings.CutPrefix(line, "$ ")
+		if !ok {
+			command, ok = strings.CutPrefix(line, "> ")
+		}
+		if !ok && more {
+			command, ok = line, true
+		}
+		if more = ok && strings.HasSuffix(line, `\`); ok {
+			out.WriteString(command + "\n")
+		}
+	}
+	return out.String()
+}
+
+// runPage runs the script of a page.
+func runPage(t *testing.T, p docPage, script string) {
+	var flags []string
+	env := os.Environ()
+	if m := agentFlags.FindStringSubmatch(p.text); m != nil {
+		flags = strings.Fields(m[1])
+	}
+	o := cluster.Options{Dir: tempDir(t)}
+	cfg := filepath.Join(o.Dir, "exec2.hcl")
+	write(t, cfg, unveiling())
+	o.Args = append([]string{"-dev", "-config=" + cfg}, flags...)
+	if slices.Contains(flags, "-acl-enabled") {
+		o.Secret = firstToken
+		env = append(env, "NOMAD_TOKEN="+firstToken)
+	}
+	a := start(t, o)
+	work := pageDir(t)
+	env = append(env, "NOMAD_ADDR="+a.Address(), "HOME="+work)
+	ctx, cancel := context.WithTimeout(t.Context(), snippetLimit)
+	defer cancel()
+	bash(ctx, t, tempDir(t), env, "nomad job init >/dev/null && nomad job run -detach example.nomad.hcl")
+	within(t, time.Minute, "the job example runs", func() bool {
+		allocs, _, err := a.Client.Jobs().Allocations("example", false, nil)
+		return err == nil && slices.ContainsFunc(allocs, func(one *api.AllocationListStub) bool { return one.ClientStatus == "running" })
+	})
+	bash(ctx, t, work, env, script)
+	purgeAll(t, a)
+}
+
+// pageDir returns the directory in which the blocks of a page run, with the program as bin/nomad.
+func pageDir(t *testing.T) string {
+	t.Helper()
+	dir := tempDir(t)
+	bin, err := exec.LookPath("nomad")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mkdir(t, filepath.Join(dir, "bin"))
+	if err := os.Symlink(bin, filepath.Join(dir, "bin", "nomad")); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// bash runs a script in dir.
+func bash(ctx context.Context, t *testing.T, dir string, env []string, script string) {
+	t.Helper()
+	cmd := exec.CommandContext(ctx, "bash", "-c", script)
+	cmd.Dir, cmd.Env, cmd.WaitDelay = dir, env, time.Second
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
+
+// jobspecBlock begins a block of a job file. The test of the jobspec checks these.
+var jobspecBlock = regexp.MustCompile(`^(job|group|task|network|constraint|affinity|spread|identity|volume|` +
+	`volume_mount|logs|config|update|restart|reschedule|resources|env|lifecycle|variable|locals|parameterized|meta) `)
+
+// TestConfigurationSnippets checks the hcl blocks of all pages that are neither a job file nor the
+// input of a command that TestSnippets runs: a policy must parse, a configuration of the agent must
+// pass 'nomad config validate'.
+func TestConfigurationSnippets(t *testing.T) {
+	base, checked := filepath.Join(tempDir(t), "base.hcl"), 0
+	write(t, base, "data_dir = \"/var/lib/nomad\"\nclient {\n  enabled = true\n}\n") // blocks are parts of files
+	for _, p := range pages(t) {
+		if strings.HasPrefix(p.name, "jobspec") {
+			continue // the test of the jobspec checks these
+		}
+		for _, b := range p.blocks {
+			kind, value, _ := strings.Cut(b.note, ": ")
+			if b.lang != "hcl" || kind == "not run" && value != "" || kind == "file" || jobspecBlock.MatchString(firstLine(b.text)) {
+				continue
+			}
+			checked++
+			if _, err := acl.Parse(b.text); err == nil {
+				continue
+			}
+			name := filepath.Join(tempDir(t), "agent.hcl")
+			write(t, name, b.text)
+			if out, err := exec.Command("nomad", "config", "validate", base, name).CombinedOutput(); err != nil {
+				t.Errorf("%s:%d: nomad config validate: %v\n%s", p.name, b.line, err, out)
+			}
+		}
+	}
+	if checked < 20 {
+		t.Errorf("%d configurations and policies were checked, at least 20 were expected", checked)
+	}
+}
+
+// firstLine returns the first line that is neither empty nor a comment.
+func firstLine(text string) string {
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+			return line
+		}
+	}
+	return ""
+}
