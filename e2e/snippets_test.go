@@ -129,7 +129,7 @@ func runPage(t *testing.T, p docPage, script string) {
 	o := cluster.Options{Dir: tempDir(t)}
 	cfg := filepath.Join(o.Dir, "exec2.hcl")
 	write(t, cfg, unveiling())
-	o.Args = append([]string{"-dev", "-config=" + cfg}, flags...)
+	o.Args = append([]string{"-dev", "-log-level=WARN", "-config=" + cfg}, flags...)
 	if slices.Contains(flags, "-acl-enabled") {
 		o.Secret = firstToken
 		env = append(env, "NOMAD_TOKEN="+firstToken)
