@@ -65,8 +65,8 @@ func TestAttributes(t *testing.T) {
 	}
 }
 
-// TestDocumented holds the table of the documentation against the code: each level
-// in its order, and with it the names of what it asks for.
+// TestDocumented compares the list of levels in sandbox.md with the code: their order, and the
+// requirements of each.
 func TestDocumented(t *testing.T) {
 	doc, err := os.ReadFile("../../../website/content/docs/sandbox.md")
 	if err != nil {
@@ -77,21 +77,21 @@ func TestDocumented(t *testing.T) {
 		t.Fatal("sandbox.md has no section Levels")
 	}
 	section, _, _ = strings.Cut(section, "\n## ")
-	rows := map[level.Level]string{}
+	items := map[level.Level]string{}
 	var order []string
-	for line := range strings.Lines(section) {
-		if cells := strings.Split(line, "|"); len(cells) == 4 && strings.Contains(cells[1], "`") {
-			name := strings.Trim(cells[1], " `")
-			order, rows[level.Level(name)] = append(order, name), cells[2]
-		}
+	for _, item := range strings.Split(section, "\n- `")[1:] {
+		name, text, _ := strings.Cut(item, "`: ")
+		text, _, _ = strings.Cut(text, "\n\n")
+		order = append(order, name)
+		items[level.Level(name)] = strings.Join(strings.Fields(text), " ")
 	}
 	if got := strings.Join(order, " "); got != "none host baseline restricted strict" {
 		t.Fatalf("levels of sandbox.md = %q", got)
 	}
 	for _, l := range []level.Level{level.Host, level.Baseline, level.Restricted, level.Strict} {
 		for _, n := range level.Needs(l) {
-			if !strings.Contains(rows[l], n) {
-				t.Errorf("sandbox.md does not say that %s asks for %q: %s", l, n, rows[l])
+			if !strings.Contains(items[l], n) {
+				t.Errorf("sandbox.md does not list %q as a requirement of %s: %s", n, l, items[l])
 			}
 		}
 	}
