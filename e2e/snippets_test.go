@@ -203,8 +203,8 @@ func TestConfigurationSnippets(t *testing.T) {
 			}
 		}
 	}
-	if checked < 20 {
-		t.Errorf("%d configurations and policies were checked, at least 20 were expected", checked)
+	if checked < 15 {
+		t.Errorf("%d configurations and policies were checked, at least 15 were expected", checked)
 	}
 }
 

@@ -1,5 +1,5 @@
-// Command trust is a service that answers tasks by who they are. All it knows of the
-// cluster is its issuer: an address.
+// Command trust is a service that authenticates tasks by their tokens. All that it needs from
+// the cluster is the address of the issuer.
 package main
 
 import (
@@ -15,8 +15,8 @@ import (
 
 func main() {
 	issuer := flag.String("issuer", "http://127.0.0.1:4646", "oidc_issuer of the servers")
-	audience := flag.String("audience", "greeter.example", "who this service is: the aud of its callers' tokens")
-	listen := flag.String("listen", "127.0.0.1:8080", "where to listen")
+	audience := flag.String("audience", "greeter.example", "name of this service: the aud of accepted tokens")
+	listen := flag.String("listen", "127.0.0.1:8080", "address to listen on")
 	flag.Parse()
 	provider, err := oidc.NewProvider(context.Background(), *issuer) // fetches keys when it sees a new key ID
 	if err != nil {
@@ -27,7 +27,7 @@ func main() {
 		raw, _ := strings.CutPrefix(req.Header.Get("Authorization"), "Bearer ")
 		token, err := tokens.Verify(req.Context(), raw) // signature, iss, aud, exp
 		if err != nil {
-			http.Error(w, "who are you?", http.StatusUnauthorized)
+			http.Error(w, "a valid token is required", http.StatusUnauthorized)
 			return
 		}
 		var who struct {
@@ -35,7 +35,7 @@ func main() {
 			Task string `json:"nomad_task"`
 		}
 		if err := token.Claims(&who); err != nil || who.Job == "" {
-			http.Error(w, "you are no task", http.StatusForbidden)
+			http.Error(w, "the token is not that of a task", http.StatusForbidden)
 			return
 		}
 		fmt.Fprintf(w, "hello task %s of job %s\n", who.Task, who.Job)
