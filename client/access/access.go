@@ -32,8 +32,8 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/open-nomad/open-nomad/acl"
-	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
 // Servers carries calls to the servers.

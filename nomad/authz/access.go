@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"github.com/open-nomad/open-nomad/acl"
-	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
 // Access says what a caller may do that Authenticate has admitted. The error is a

@@ -4,9 +4,9 @@ import (
 	"context"
 
 	memdb "github.com/hashicorp/go-memdb"
-	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/sso"
+	"github.com/open-nomad/open-nomad/nomad/login"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -77,7 +77,7 @@ func (s *Service) bindingRuleOf(snap *state.Snapshot, asked *nomad.ACLBindingRul
 	}
 	r.CreateIndex, r.ModifyIndex = 0, 0
 	r.SetHash()
-	return r, sso.CheckRule(r)
+	return r, login.CheckRule(r)
 }
 
 // bindingRuleDelete deletes binding rules. Tokens of earlier logins keep their rights.

@@ -3,8 +3,8 @@ package endpoint
 import (
 	"context"
 
-	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
 func (s *Service) aclBootstrapMethods() []rpc.Method {

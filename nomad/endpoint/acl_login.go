@@ -5,9 +5,9 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/sso"
+	"github.com/open-nomad/open-nomad/nomad/login"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -82,7 +82,7 @@ func (s *Service) oidcCompleteAuth(ctx context.Context, _ *rpc.Call, req *nomad.
 	if req.State == "" || req.Code == "" || req.ClientNonce == "" || req.RedirectURI == "" {
 		return nil, nomad.Errorf(400, "missing state, code, client nonce or redirect URI")
 	}
-	claims, err := s.desk.End(ctx, m, sso.Returned{State: req.State, Code: req.Code, Nonce: req.ClientNonce, Redirect: req.RedirectURI, Issuer: req.Iss})
+	claims, err := s.desk.End(ctx, m, login.Returned{State: req.State, Code: req.Code, Nonce: req.ClientNonce, Redirect: req.RedirectURI, Issuer: req.Iss})
 	if err != nil {
 		return nil, s.loginFailed(ctx, m, err)
 	}
@@ -112,7 +112,7 @@ func (s *Service) loginFailed(ctx context.Context, m *nomad.ACLAuthMethod, err e
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case errors.Is(err, sso.ErrDenied):
+	case errors.Is(err, login.ErrDenied):
 		if m.Config.VerboseLogging {
 			s.log.Info("login denied", "method", m.Name, "err", err)
 		}
@@ -124,14 +124,14 @@ func (s *Service) loginFailed(ctx context.Context, m *nomad.ACLAuthMethod, err e
 
 // letIn gives an ACL token to who logged in, with what the binding rules of the method
 // give to its claims.
-func (s *Service) letIn(ctx context.Context, m *nomad.ACLAuthMethod, claims *sso.Claims) (*nomad.ACLLoginResponse, error) {
+func (s *Service) letIn(ctx context.Context, m *nomad.ACLAuthMethod, claims *login.Claims) (*nomad.ACLLoginResponse, error) {
 	snap := s.snapshot()
-	grant := sso.Bind(slices.Collect(snap.ACLBindingRulesByMethod(nil, m.Name)), claims, existing{snap})
+	grant := login.Bind(slices.Collect(snap.ACLBindingRulesByMethod(nil, m.Name)), claims, existing{snap})
 	s.tellLogin(m, claims, grant)
 	if grant.Empty() {
 		return nil, nomad.Errorf(403, "auth method %q: no binding rule gives anything to these claims: %v", m.Name, nomad.ErrPermissionDenied)
 	}
-	name, err := sso.TokenName(m, claims)
+	name, err := login.TokenName(m, claims)
 	if err != nil {
 		return nil, s.loginFailed(ctx, m, err)
 	}
@@ -156,7 +156,7 @@ func (s *Service) letIn(ctx context.Context, m *nomad.ACLAuthMethod, claims *sso
 
 // tellLogin writes down, for a method whose operator wants it, what was said of who logs
 // in, and what each rule made of it.
-func (s *Service) tellLogin(m *nomad.ACLAuthMethod, claims *sso.Claims, grant *sso.Grant) {
+func (s *Service) tellLogin(m *nomad.ACLAuthMethod, claims *login.Claims, grant *login.Grant) {
 	if !m.Config.VerboseLogging {
 		return
 	}
@@ -182,7 +182,7 @@ func (e existing) Policy(name string) bool { return e.snap.ACLPolicy(nil, name) 
 type assertions struct{ s *Service }
 
 // ClientAssertion makes the key first that signs RS256, if there is none.
-func (a assertions) ClientAssertion(ctx context.Context, claims sso.Assertion) (string, error) {
+func (a assertions) ClientAssertion(ctx context.Context, claims login.Assertion) (string, error) {
 	if claims.Alg == nomad.IdentityAlgRS256 && a.s.snapshot().NewestRSAKey() == nil {
 		key, err := a.s.cfg.Keyring.NewRSAKey(ctx, a.s.cfg.Now())
 		if err != nil {

@@ -5,9 +5,9 @@ import (
 	"time"
 
 	memdb "github.com/hashicorp/go-memdb"
-	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/sso"
+	"github.com/open-nomad/open-nomad/nomad/login"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -55,13 +55,13 @@ func (s *Service) authMethodUpsert(ctx context.Context, _ *rpc.Call, req *nomad.
 	out.Index = index
 	snap = s.snapshot()
 	for _, m := range entry.AuthMethods {
-		for _, warning := range sso.Warnings(m) {
+		for _, warning := range login.Warnings(m) {
 			s.log.Warn("auth method", "method", m.Name, "warning", warning)
 		}
 		if now := snap.ACLAuthMethod(nil, m.Name); now != nil {
 			m = now
 		}
-		out.AuthMethods = append(out.AuthMethods, sso.Redact(m))
+		out.AuthMethods = append(out.AuthMethods, login.Redact(m))
 	}
 	return out, nil
 }
@@ -70,11 +70,11 @@ func (s *Service) authMethodUpsert(ctx context.Context, _ *rpc.Call, req *nomad.
 func (s *Service) authMethodOf(snap *state.Snapshot, asked *nomad.ACLAuthMethod) (*nomad.ACLAuthMethod, error) {
 	m := nomad.Copy(asked)
 	old := snap.ACLAuthMethod(nil, m.Name)
-	if err := sso.Merge(m, old); err != nil {
+	if err := login.Merge(m, old); err != nil {
 		return nil, err
 	}
-	sso.Complete(m)
-	if err := sso.CheckMethod(m, s.cfg.Access.TokenMinTTL, s.cfg.Access.TokenMaxTTL); err != nil {
+	login.Complete(m)
+	if err := login.CheckMethod(m, s.cfg.Access.TokenMinTTL, s.cfg.Access.TokenMaxTTL); err != nil {
 		return nil, err
 	}
 	if other := snap.ACLDefaultAuthMethod(nil, m.Type); m.Default && other != nil && other.Name != m.Name {
@@ -127,7 +127,7 @@ func (s *Service) authMethodGet(ctx context.Context, _ *rpc.Call, req *nomad.ACL
 	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.ACLAuthMethodGetResponse) error {
 		out.Index = snap.TableIndex(state.TableACLAuthMethods)
 		if m := snap.ACLAuthMethod(ws, req.MethodName); m != nil {
-			out.AuthMethod, out.Index = sso.Redact(m), m.ModifyIndex
+			out.AuthMethod, out.Index = login.Redact(m), m.ModifyIndex
 		}
 		return nil
 	})

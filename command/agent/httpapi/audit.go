@@ -11,8 +11,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/open-nomad/open-nomad/internal/audit"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/audit"
 )
 
 const (

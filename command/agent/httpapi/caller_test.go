@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/acl"
-	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
 // policies are callers whose rights are the policy of their name; with off everybody may

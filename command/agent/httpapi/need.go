@@ -5,8 +5,8 @@ import (
 	"net/http"
 
 	"github.com/open-nomad/open-nomad/acl"
-	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
 // need is a right that the agent itself asks for. The RPC behind a route asks again, for
