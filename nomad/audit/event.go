@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
 )
 
 // Type says what kind of thing an event is about.
@@ -113,7 +114,7 @@ type Auth struct {
 }
 
 // AuthOf describes whom the servers found behind a credential.
-func AuthOf(id *nomad.AuthenticatedIdentity) Auth {
+func AuthOf(id *acls.AuthenticatedIdentity) Auth {
 	switch {
 	case id == nil:
 		return Auth{Kind: KindAnonymous}

@@ -23,7 +23,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
 )
 
 // assertionTTL is how long a server's word on who it is may be used.
@@ -48,7 +48,7 @@ func (a Assertion) Claims() map[string]any {
 }
 
 // assert signs who the client of a method is.
-func (d *Desk) assert(ctx context.Context, c *nomad.ACLAuthMethodConfig, a *nomad.OIDCClientAssertion) (string, error) {
+func (d *Desk) assert(ctx context.Context, c *acls.AuthMethodConfig, a *acls.OIDCClientAssertion) (string, error) {
 	out := Assertion{Client: c.OIDCClientID, Audience: a.Audience, Alg: a.KeyAlgorithm, Headers: a.ExtraHeaders, Now: d.now()}
 	if len(out.Audience) == 0 {
 		out.Audience = []string{c.OIDCDiscoveryURL}
@@ -56,13 +56,13 @@ func (d *Desk) assert(ctx context.Context, c *nomad.ACLAuthMethodConfig, a *noma
 	var signed string
 	var err error
 	switch a.KeySource {
-	case nomad.OIDCKeySourceNomad:
+	case acls.OIDCKeySourceNomad:
 		out.Alg = cmp.Or(out.Alg, string(jose.RS256))
 		signed, err = d.signer.ClientAssertion(ctx, out)
-	case nomad.OIDCKeySourceClientSecret:
+	case acls.OIDCKeySourceClientSecret:
 		out.Alg = cmp.Or(out.Alg, string(jose.HS256))
 		signed, err = out.sign([]byte(cmp.Or(a.ClientSecret, c.OIDCClientSecret)), nil)
-	case nomad.OIDCKeySourcePrivateKey:
+	case acls.OIDCKeySourcePrivateKey:
 		out.Alg = cmp.Or(out.Alg, string(jose.RS256))
 		signed, err = out.byPrivateKey(a.PrivateKey)
 	default:
@@ -96,7 +96,7 @@ func (a Assertion) sign(key any, named map[jose.HeaderKey]any) (string, error) {
 }
 
 // byPrivateKey signs with a key that the operator gave.
-func (a Assertion) byPrivateKey(k *nomad.OIDCClientAssertionKey) (string, error) {
+func (a Assertion) byPrivateKey(k *acls.OIDCClientAssertionKey) (string, error) {
 	if k == nil {
 		return "", errors.New("there is no private key")
 	}
@@ -112,7 +112,7 @@ func (a Assertion) byPrivateKey(k *nomad.OIDCClientAssertionKey) (string, error)
 }
 
 // privateKey reads an RSA key in PEM. No error shows any of it.
-func privateKey(k *nomad.OIDCClientAssertionKey) (*rsa.PrivateKey, error) {
+func privateKey(k *acls.OIDCClientAssertionKey) (*rsa.PrivateKey, error) {
 	text, err := pemText(k.PemKey, k.PemKeyFile)
 	if err != nil {
 		return nil, fmt.Errorf("private key: %w", err)
@@ -136,7 +136,7 @@ func privateKey(k *nomad.OIDCClientAssertionKey) (*rsa.PrivateKey, error) {
 }
 
 // keyHeader names the key, as the operator chose.
-func keyHeader(k *nomad.OIDCClientAssertionKey) (map[jose.HeaderKey]any, error) {
+func keyHeader(k *acls.OIDCClientAssertionKey) (map[jose.HeaderKey]any, error) {
 	if k.KeyID != "" {
 		return map[jose.HeaderKey]any{"kid": k.KeyID}, nil
 	}
@@ -154,10 +154,10 @@ func keyHeader(k *nomad.OIDCClientAssertionKey) (map[jose.HeaderKey]any, error) 
 	}
 	encode := base64.RawURLEncoding.EncodeToString
 	long, brief := sha256.Sum256(cert.Raw), sha1.Sum(cert.Raw)
-	switch header := cmp.Or(k.KeyIDHeader, nomad.OIDCClientAssertionHeaderX5tS256); header {
-	case nomad.OIDCClientAssertionHeaderX5t:
+	switch header := cmp.Or(k.KeyIDHeader, acls.OIDCClientAssertionHeaderX5tS256); header {
+	case acls.OIDCClientAssertionHeaderX5t:
 		return map[jose.HeaderKey]any{jose.HeaderKey(header): encode(brief[:])}, nil
-	case nomad.OIDCClientAssertionHeaderX5tS256, nomad.OIDCClientAssertionHeaderKid:
+	case acls.OIDCClientAssertionHeaderX5tS256, acls.OIDCClientAssertionHeaderKid:
 		return map[jose.HeaderKey]any{jose.HeaderKey(header): encode(long[:])}, nil
 	}
 	return nil, fmt.Errorf("the key ID header %q is none", k.KeyIDHeader)
@@ -184,7 +184,7 @@ func pemText(text, file string) (string, error) {
 }
 
 // checkAssertion refuses what is wrong with how a client proves who it is.
-func checkAssertion(a *nomad.OIDCClientAssertion, secret string) error {
+func checkAssertion(a *acls.OIDCClientAssertion, secret string) error {
 	k := a.PrivateKey
 	for name := range a.ExtraHeaders {
 		if slices.Contains([]string{"", "alg", "kid", "typ", "crit", "b64", "jwk", "jku", "x5u"}, strings.ToLower(name)) {
@@ -192,20 +192,20 @@ func checkAssertion(a *nomad.OIDCClientAssertion, secret string) error {
 		}
 	}
 	switch {
-	case a.KeySource != nomad.OIDCKeySourcePrivateKey && k != nil:
-		return fmt.Errorf("a private key is for the key source %q only", nomad.OIDCKeySourcePrivateKey)
-	case a.KeySource != nomad.OIDCKeySourceClientSecret && a.ClientSecret != "":
-		return fmt.Errorf("the client secret of an assertion is for the key source %q only", nomad.OIDCKeySourceClientSecret)
+	case a.KeySource != acls.OIDCKeySourcePrivateKey && k != nil:
+		return fmt.Errorf("a private key is for the key source %q only", acls.OIDCKeySourcePrivateKey)
+	case a.KeySource != acls.OIDCKeySourceClientSecret && a.ClientSecret != "":
+		return fmt.Errorf("the client secret of an assertion is for the key source %q only", acls.OIDCKeySourceClientSecret)
 	}
 	switch a.KeySource {
-	case nomad.OIDCKeySourceNomad:
+	case acls.OIDCKeySourceNomad:
 		return oneOf(a.KeyAlgorithm, "RS256", "EdDSA")
-	case nomad.OIDCKeySourceClientSecret:
+	case acls.OIDCKeySourceClientSecret:
 		if len(cmp.Or(a.ClientSecret, secret)) < 32 {
 			return errors.New("a client secret that signs has 32 characters at least")
 		}
 		return oneOf(a.KeyAlgorithm, "HS256", "HS384", "HS512")
-	case nomad.OIDCKeySourcePrivateKey:
+	case acls.OIDCKeySourcePrivateKey:
 		if k == nil {
 			return errors.New("the private key is missing")
 		}
@@ -214,18 +214,18 @@ func checkAssertion(a *nomad.OIDCClientAssertion, secret string) error {
 		}
 		return oneOf(a.KeyAlgorithm, "RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
 	}
-	return fmt.Errorf("the key source must be %q, %q or %q, not %q", nomad.OIDCKeySourceNomad, nomad.OIDCKeySourcePrivateKey, nomad.OIDCKeySourceClientSecret, a.KeySource)
+	return fmt.Errorf("the key source must be %q, %q or %q, not %q", acls.OIDCKeySourceNomad, acls.OIDCKeySourcePrivateKey, acls.OIDCKeySourceClientSecret, a.KeySource)
 }
 
 // checkAssertionKey refuses what is wrong with the key of an operator, as far as it can be
 // seen here: its files may be on other servers.
-func checkAssertionKey(k *nomad.OIDCClientAssertionKey) error {
+func checkAssertionKey(k *acls.OIDCClientAssertionKey) error {
 	switch {
 	case (k.PemKey == "") == (k.PemKeyFile == ""):
 		return errors.New("the private key is given as PemKey or as PemKeyFile")
 	case set(k.PemCert)+set(k.PemCertFile)+set(k.KeyID) != 1:
 		return errors.New("what names the private key is one of PemCert, PemCertFile and KeyID")
-	case k.KeyID != "" && k.KeyIDHeader != "" && k.KeyIDHeader != nomad.OIDCClientAssertionHeaderKid:
+	case k.KeyID != "" && k.KeyIDHeader != "" && k.KeyIDHeader != acls.OIDCClientAssertionHeaderKid:
 		return fmt.Errorf("a KeyID stands in the header kid, not %q", k.KeyIDHeader)
 	}
 	for _, file := range []string{k.PemKeyFile, k.PemCertFile} {

@@ -19,7 +19,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/open-nomad/open-nomad/internal/testidp"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/login"
 )
 
@@ -52,15 +52,15 @@ func TestClientAssertions(t *testing.T) {
 	}
 	secret := "a client secret of 32 characters!"
 	for name, tt := range map[string]struct {
-		a      nomad.OIDCClientAssertion
+		a      acls.OIDCClientAssertion
 		verify any
 		header string // that names the key
 	}{
-		"nomad":       {nomad.OIDCClientAssertion{KeySource: "nomad", ExtraHeaders: map[string]string{"x": "y"}}, key.Public(), "kid"},
-		"secret":      {nomad.OIDCClientAssertion{KeySource: "client_secret", ClientSecret: secret}, []byte(secret), ""},
-		"key and ID":  {nomad.OIDCClientAssertion{KeySource: "private_key", PrivateKey: &nomad.OIDCClientAssertionKey{PemKey: text, KeyID: "k"}}, key.Public(), "kid"},
-		"certificate": {nomad.OIDCClientAssertion{KeySource: "private_key", KeyAlgorithm: "PS256", PrivateKey: &nomad.OIDCClientAssertionKey{PemKeyFile: file, PemCert: cert, KeyIDHeader: "x5t"}}, key.Public(), "x5t"},
-		"thumbprint":  {nomad.OIDCClientAssertion{KeySource: "private_key", Audience: []string{"elsewhere"}, PrivateKey: &nomad.OIDCClientAssertionKey{PemKey: text, PemCert: cert}}, key.Public(), "x5t#S256"},
+		"nomad":       {acls.OIDCClientAssertion{KeySource: "nomad", ExtraHeaders: map[string]string{"x": "y"}}, key.Public(), "kid"},
+		"secret":      {acls.OIDCClientAssertion{KeySource: "client_secret", ClientSecret: secret}, []byte(secret), ""},
+		"key and ID":  {acls.OIDCClientAssertion{KeySource: "private_key", PrivateKey: &acls.OIDCClientAssertionKey{PemKey: text, KeyID: "k"}}, key.Public(), "kid"},
+		"certificate": {acls.OIDCClientAssertion{KeySource: "private_key", KeyAlgorithm: "PS256", PrivateKey: &acls.OIDCClientAssertionKey{PemKeyFile: file, PemCert: cert, KeyIDHeader: "x5t"}}, key.Public(), "x5t"},
+		"thumbprint":  {acls.OIDCClientAssertion{KeySource: "private_key", Audience: []string{"elsewhere"}, PrivateKey: &acls.OIDCClientAssertionKey{PemKey: text, PemCert: cert}}, key.Public(), "x5t#S256"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := testidp.New(t)
@@ -124,7 +124,7 @@ func TestKeyFileIsNotShown(t *testing.T) {
 			t.Fatal(err)
 		}
 		m := oidcMethod(p)
-		m.Config.OIDCClientAssertion = &nomad.OIDCClientAssertion{KeySource: "private_key", PrivateKey: &nomad.OIDCClientAssertionKey{PemKeyFile: file, KeyID: "k"}}
+		m.Config.OIDCClientAssertion = &acls.OIDCClientAssertion{KeySource: "private_key", PrivateKey: &acls.OIDCClientAssertionKey{PemKeyFile: file, KeyID: "k"}}
 		desk := login.NewDesk(login.Config{Now: time.Now})
 		at, err := desk.Begin(t.Context(), m, redirect, nonce)
 		if err != nil {

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
 )
 
 // Bounds of a binding rule, and of the name of a token.
@@ -17,13 +17,13 @@ const (
 )
 
 // CheckRule refuses what is wrong with a binding rule.
-func CheckRule(r *nomad.ACLBindingRule) error {
+func CheckRule(r *acls.BindingRule) error {
 	_, _, err := parseRule(r)
 	return err
 }
 
 // parseRule reads the selector and the bind name of a rule that is valid.
-func parseRule(r *nomad.ACLBindingRule) (*Selector, template, error) {
+func parseRule(r *acls.BindingRule) (*Selector, template, error) {
 	switch {
 	case !objectName.MatchString(r.AuthMethod):
 		return nil, nil, errors.New("a binding rule needs the name of its auth method")
@@ -39,14 +39,14 @@ func parseRule(r *nomad.ACLBindingRule) (*Selector, template, error) {
 }
 
 // parseBindName reads what a rule binds.
-func parseBindName(r *nomad.ACLBindingRule) (template, error) {
+func parseBindName(r *acls.BindingRule) (template, error) {
 	switch r.BindType {
-	case nomad.ACLBindingRuleBindTypeManagement:
+	case acls.BindingRuleBindTypeManagement:
 		if r.BindName != "" {
 			return nil, errors.New("a binding rule of the type management has no bind name")
 		}
 		return nil, nil
-	case nomad.ACLBindingRuleBindTypeRole, nomad.ACLBindingRuleBindTypePolicy:
+	case acls.BindingRuleBindTypeRole, acls.BindingRuleBindTypePolicy:
 	default:
 		return nil, fmt.Errorf("the bind type is role, policy or management, not %q", r.BindType)
 	}
@@ -77,7 +77,7 @@ type Existing interface {
 type Grant struct {
 	Management bool
 	Policies   []string
-	Roles      []*nomad.ACLTokenRoleLink
+	Roles      []*acls.TokenRoleLink
 	// Outcomes say for each rule, in their order, what became of it.
 	Outcomes []Outcome
 }
@@ -93,7 +93,7 @@ type Outcome struct {
 func (g *Grant) Empty() bool { return !g.Management && len(g.Policies) == 0 && len(g.Roles) == 0 }
 
 // Bind finds what rules give to claims: the union of all that match.
-func Bind(rules []*nomad.ACLBindingRule, c *Claims, there Existing) *Grant {
+func Bind(rules []*acls.BindingRule, c *Claims, there Existing) *Grant {
 	g := &Grant{}
 	for _, r := range rules {
 		reason := g.bind(r, c, there)
@@ -106,7 +106,7 @@ func Bind(rules []*nomad.ACLBindingRule, c *Claims, there Existing) *Grant {
 }
 
 // bind adds what one rule gives; it returns why it gives nothing.
-func (g *Grant) bind(r *nomad.ACLBindingRule, c *Claims, there Existing) (reason string) {
+func (g *Grant) bind(r *acls.BindingRule, c *Claims, there Existing) (reason string) {
 	selector, parsed, err := parseRule(r)
 	if err != nil {
 		return "the rule is not valid: " + err.Error()
@@ -117,7 +117,7 @@ func (g *Grant) bind(r *nomad.ACLBindingRule, c *Claims, there Existing) (reason
 	case !ok:
 		return "its selector does not match"
 	}
-	if r.BindType == nomad.ACLBindingRuleBindTypeManagement {
+	if r.BindType == acls.BindingRuleBindTypeManagement {
 		g.Management = true
 		return ""
 	}
@@ -127,7 +127,7 @@ func (g *Grant) bind(r *nomad.ACLBindingRule, c *Claims, there Existing) (reason
 		return "its bind name holds the claim " + missing + ", which is absent"
 	case !objectName.MatchString(name):
 		return "its bind name is no name once claims are filled in"
-	case r.BindType == nomad.ACLBindingRuleBindTypeRole:
+	case r.BindType == acls.BindingRuleBindTypeRole:
 		return g.addRole(name, there.Role(name))
 	}
 	if !there.Policy(name) {
@@ -143,14 +143,14 @@ func (g *Grant) addRole(name, id string) (reason string) {
 	if id == "" {
 		return "there is no role with its bind name"
 	}
-	if !slices.ContainsFunc(g.Roles, func(l *nomad.ACLTokenRoleLink) bool { return l.ID == id }) {
-		g.Roles = append(g.Roles, &nomad.ACLTokenRoleLink{ID: id, Name: name})
+	if !slices.ContainsFunc(g.Roles, func(l *acls.TokenRoleLink) bool { return l.ID == id }) {
+		g.Roles = append(g.Roles, &acls.TokenRoleLink{ID: id, Name: name})
 	}
 	return ""
 }
 
 // TokenName is what a token is called that somebody got by logging in.
-func TokenName(m *nomad.ACLAuthMethod, c *Claims) (string, error) {
+func TokenName(m *acls.AuthMethod, c *Claims) (string, error) {
 	format, err := parseTemplate(m.TokenNameFormat, methodType, methodName)
 	if err != nil {
 		return "", fmt.Errorf("the token name format of auth method %q: %w", m.Name, err)

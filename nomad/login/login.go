@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
 )
 
 // Signer signs, with a key of this cluster, who an OIDC client is.
@@ -39,7 +39,7 @@ func NewDesk(c Config) *Desk {
 }
 
 // Login returns the claims of a token that a JWT method takes.
-func (d *Desk) Login(ctx context.Context, m *nomad.ACLAuthMethod, token string) (*Claims, error) {
+func (d *Desk) Login(ctx context.Context, m *acls.AuthMethod, token string) (*Claims, error) {
 	p, err := d.providers.of(m)
 	if err != nil {
 		return nil, err

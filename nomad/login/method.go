@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
 )
 
 // Redacted stands in replies where a secret is. In a write it means the secret that there
@@ -30,9 +31,9 @@ const maxName = 128
 var objectName = regexp.MustCompile(`^[a-zA-Z0-9-]{1,128}$`)
 
 // Complete fills in what an operator may leave out.
-func Complete(m *nomad.ACLAuthMethod) {
-	m.TokenNameFormat = cmp.Or(m.TokenNameFormat, nomad.DefaultACLAuthMethodTokenNameFormat)
-	for _, known := range []string{nomad.ACLAuthMethodTypeJWT, nomad.ACLAuthMethodTypeOIDC} {
+func Complete(m *acls.AuthMethod) {
+	m.TokenNameFormat = cmp.Or(m.TokenNameFormat, acls.DefaultAuthMethodTokenNameFormat)
+	for _, known := range []string{acls.AuthMethodTypeJWT, acls.AuthMethodTypeOIDC} {
 		if strings.EqualFold(m.Type, known) {
 			m.Type = known
 		}
@@ -41,13 +42,13 @@ func Complete(m *nomad.ACLAuthMethod) {
 
 // CheckMethod refuses what is wrong with an auth method. Its tokens live between shortest
 // and longest.
-func CheckMethod(m *nomad.ACLAuthMethod, shortest, longest time.Duration) error {
+func CheckMethod(m *acls.AuthMethod, shortest, longest time.Duration) error {
 	switch {
 	case !objectName.MatchString(m.Name):
 		return fmt.Errorf("the name of an auth method must match %s", objectName)
-	case m.Type != nomad.ACLAuthMethodTypeJWT && m.Type != nomad.ACLAuthMethodTypeOIDC:
-		return fmt.Errorf("the type of auth method %q must be %s or %s, not %q", m.Name, nomad.ACLAuthMethodTypeOIDC, nomad.ACLAuthMethodTypeJWT, m.Type)
-	case m.TokenLocality != nomad.ACLAuthMethodTokenLocalityLocal && m.TokenLocality != nomad.ACLAuthMethodTokenLocalityGlobal:
+	case m.Type != acls.AuthMethodTypeJWT && m.Type != acls.AuthMethodTypeOIDC:
+		return fmt.Errorf("the type of auth method %q must be %s or %s, not %q", m.Name, acls.AuthMethodTypeOIDC, acls.AuthMethodTypeJWT, m.Type)
+	case m.TokenLocality != acls.AuthMethodTokenLocalityLocal && m.TokenLocality != acls.AuthMethodTokenLocalityGlobal:
 		return fmt.Errorf("the token locality of auth method %q must be local or global, not %q", m.Name, m.TokenLocality)
 	case m.MaxTokenTTL < shortest || m.MaxTokenTTL > longest || m.MaxTokenTTL <= 0:
 		return fmt.Errorf("the max token TTL of auth method %q must be between %s and %s, not %s", m.Name, shortest, longest, m.MaxTokenTTL)
@@ -58,10 +59,10 @@ func CheckMethod(m *nomad.ACLAuthMethod, shortest, longest time.Duration) error 
 		return fmt.Errorf("the token name format of auth method %q: %w", m.Name, err)
 	}
 	check := checkJWT
-	if m.Type == nomad.ACLAuthMethodTypeOIDC {
+	if m.Type == acls.AuthMethodTypeOIDC {
 		check = checkOIDC
 	}
-	for _, check := range []func(*nomad.ACLAuthMethodConfig) error{check, checkCommon} {
+	for _, check := range []func(*acls.AuthMethodConfig) error{check, checkCommon} {
 		if err := check(m.Config); err != nil {
 			return fmt.Errorf("the configuration of auth method %q: %w", m.Name, err)
 		}
@@ -70,7 +71,7 @@ func CheckMethod(m *nomad.ACLAuthMethod, shortest, longest time.Duration) error 
 }
 
 // checkCommon refuses what is wrong with a configuration of either type.
-func checkCommon(c *nomad.ACLAuthMethodConfig) error {
+func checkCommon(c *acls.AuthMethodConfig) error {
 	if _, err := allowed(c.SigningAlgs); err != nil {
 		return err
 	}
@@ -106,7 +107,7 @@ func checkMappings(field string, m map[string]string) error {
 }
 
 // checkJWT refuses what is wrong with a configuration for tokens.
-func checkJWT(c *nomad.ACLAuthMethodConfig) error {
+func checkJWT(c *acls.AuthMethodConfig) error {
 	n := min(len(c.JWTValidationPubKeys), 1) + set(c.JWKSURL) + set(c.OIDCDiscoveryURL)
 	if n != 1 {
 		return errors.New("one of JWTValidationPubKeys, JWKSURL and OIDCDiscoveryURL says which keys sign")
@@ -126,7 +127,7 @@ func checkJWT(c *nomad.ACLAuthMethodConfig) error {
 }
 
 // checkOIDC refuses what is wrong with a configuration for browsers.
-func checkOIDC(c *nomad.ACLAuthMethodConfig) error {
+func checkOIDC(c *acls.AuthMethodConfig) error {
 	switch {
 	case len(c.JWTValidationPubKeys) > 0 || c.JWKSURL != "":
 		return errors.New("JWTValidationPubKeys and JWKSURL are for the type JWT: OIDCDiscoveryURL says which keys sign")
@@ -152,8 +153,8 @@ func checkOIDC(c *nomad.ACLAuthMethodConfig) error {
 }
 
 // Warnings lists what is unwise in an auth method that CheckMethod accepts.
-func Warnings(m *nomad.ACLAuthMethod) []string {
-	if m.Type != nomad.ACLAuthMethodTypeOIDC {
+func Warnings(m *acls.AuthMethod) []string {
+	if m.Type != acls.AuthMethodTypeOIDC {
 		return nil
 	}
 	var out []string
@@ -168,12 +169,12 @@ func Warnings(m *nomad.ACLAuthMethod) []string {
 
 // isPublic reports whether the servers have nothing that proves to the identity provider
 // who they are.
-func isPublic(c *nomad.ACLAuthMethodConfig) bool {
+func isPublic(c *acls.AuthMethodConfig) bool {
 	return c.OIDCClientSecret == "" && c.OIDCClientAssertion == nil
 }
 
 // secrets are where a configuration has its secrets.
-func secrets(c *nomad.ACLAuthMethodConfig) []*string {
+func secrets(c *acls.AuthMethodConfig) []*string {
 	out := []*string{&c.OIDCClientSecret}
 	if a := c.OIDCClientAssertion; a != nil {
 		out = append(out, &a.ClientSecret)
@@ -185,7 +186,7 @@ func secrets(c *nomad.ACLAuthMethodConfig) []*string {
 }
 
 // Redact returns a copy of the method that says only where it has secrets.
-func Redact(m *nomad.ACLAuthMethod) *nomad.ACLAuthMethod {
+func Redact(m *acls.AuthMethod) *acls.AuthMethod {
 	out := nomad.Copy(m)
 	if out == nil || out.Config == nil {
 		return out
@@ -201,9 +202,9 @@ func Redact(m *nomad.ACLAuthMethod) *nomad.ACLAuthMethod {
 // Merge completes a method that is to take the place of old: what it leaves out stays as
 // it was. A list or a map that is there and empty is none. The secrets of old stay only
 // with the identity provider that they were for.
-func Merge(m, old *nomad.ACLAuthMethod) error {
+func Merge(m, old *acls.AuthMethod) error {
 	if old == nil {
-		old = &nomad.ACLAuthMethod{}
+		old = &acls.AuthMethod{}
 	}
 	same := m.Type == "" || strings.EqualFold(m.Type, old.Type)
 	m.Type = cmp.Or(m.Type, old.Type)
@@ -230,7 +231,7 @@ func Merge(m, old *nomad.ACLAuthMethod) error {
 }
 
 // mergeConfig fills what is left out of c.
-func mergeConfig(c, old *nomad.ACLAuthMethodConfig) {
+func mergeConfig(c, old *acls.AuthMethodConfig) {
 	if len(c.JWTValidationPubKeys) == 0 && c.JWKSURL == "" && c.OIDCDiscoveryURL == "" {
 		c.JWTValidationPubKeys, c.JWKSURL, c.OIDCDiscoveryURL = old.JWTValidationPubKeys, old.JWKSURL, old.OIDCDiscoveryURL
 	}
@@ -259,7 +260,7 @@ func mergeConfig(c, old *nomad.ACLAuthMethodConfig) {
 }
 
 // mergeSecrets keeps the secrets of old that c does not replace.
-func mergeSecrets(c, old *nomad.ACLAuthMethodConfig) {
+func mergeSecrets(c, old *acls.AuthMethodConfig) {
 	if c.OIDCClientAssertion == nil {
 		c.OIDCClientAssertion = old.OIDCClientAssertion
 	}

@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/oauth2"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
 )
 
 // Bounds of what a login with OIDC is begun and ended with.
@@ -24,7 +24,7 @@ const (
 
 // Begin returns the URL that a browser is to open. The browser returns to redirect, which
 // must be one that the method allows, with the state of the login.
-func (d *Desk) Begin(ctx context.Context, m *nomad.ACLAuthMethod, redirect, nonce string) (string, error) {
+func (d *Desk) Begin(ctx context.Context, m *acls.AuthMethod, redirect, nonce string) (string, error) {
 	if len(nonce) < minNonce || len(nonce) > maxNonce {
 		return "", fmt.Errorf("%w: the client nonce has %d to %d characters", ErrDenied, minNonce, maxNonce)
 	}
@@ -56,7 +56,7 @@ func (d *Desk) Begin(ctx context.Context, m *nomad.ACLAuthMethod, redirect, nonc
 }
 
 // scopes are what is asked for, openid always.
-func scopes(c *nomad.ACLAuthMethodConfig) string {
+func scopes(c *acls.AuthMethodConfig) string {
 	out := "openid"
 	for _, s := range c.OIDCScopes {
 		if s != "openid" {
@@ -78,7 +78,7 @@ var errOther = fmt.Errorf("%w: no such login is under way: it took longer than %
 
 // End exchanges the code that a login came back with, and returns the claims of who
 // logged in. It does so once.
-func (d *Desk) End(ctx context.Context, m *nomad.ACLAuthMethod, r Returned) (*Claims, error) {
+func (d *Desk) End(ctx context.Context, m *acls.AuthMethod, r Returned) (*Claims, error) {
 	switch {
 	case r.Code == "" || len(r.Code) > maxCode:
 		return nil, fmt.Errorf("%w: the code is missing or too long", ErrDenied)
@@ -112,7 +112,7 @@ func (d *Desk) End(ctx context.Context, m *nomad.ACLAuthMethod, r Returned) (*Cl
 }
 
 // exchange gives the code away for tokens.
-func (d *Desk) exchange(ctx context.Context, m *nomad.ACLAuthMethod, p *provider, found *discovered, l *login, code string) (*oauth2.Token, error) {
+func (d *Desk) exchange(ctx context.Context, m *acls.AuthMethod, p *provider, found *discovered, l *login, code string) (*oauth2.Token, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
 	conf := oauth2.Config{ClientID: m.Config.OIDCClientID, ClientSecret: m.Config.OIDCClientSecret, Endpoint: found.endpoint(), RedirectURL: l.redirect}
@@ -155,7 +155,7 @@ func withoutQuery(err error) error {
 }
 
 // readTokens verifies the ID token, and adds what the provider knows of the user.
-func (d *Desk) readTokens(ctx context.Context, m *nomad.ACLAuthMethod, p *provider, found *discovered, l *login, tokens *oauth2.Token) (map[string]any, error) {
+func (d *Desk) readTokens(ctx context.Context, m *acls.AuthMethod, p *provider, found *discovered, l *login, tokens *oauth2.Token) (map[string]any, error) {
 	raw, ok := tokens.Extra("id_token").(string)
 	if !ok || raw == "" {
 		return nil, fmt.Errorf("%w: it gave no ID token", ErrProvider)

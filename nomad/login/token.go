@@ -14,7 +14,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/open-nomad/open-nomad/internal/jwt"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
 )
 
 // ErrDenied means that who logs in is not let in. What wraps it says why, and nothing of
@@ -45,7 +45,7 @@ type expected struct {
 	audiences []string // one of them
 	client    string   // audience, and authorized party, of an ID token
 	nonce     string   // of an ID token
-	config    *nomad.ACLAuthMethodConfig
+	config    *acls.AuthMethodConfig
 }
 
 // allowed are the algorithms that a method allows.

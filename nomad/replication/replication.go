@@ -29,6 +29,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -125,7 +126,7 @@ func (r *Replica) query() nomad.QueryOptions {
 // permitted refuses a token that is not told of everything. The type of a token never
 // changes.
 func (r *Replica) permitted(ctx context.Context) error {
-	var who nomad.ACLWhoAmIResponse
+	var who acls.WhoAmIResponse
 	if err := r.cfg.RPC.Call(ctx, "ACL.WhoAmI", &nomad.GenericRequest{QueryOptions: r.query()}, &who); err != nil {
 		return fmt.Errorf("present acl.replication_token: %w", err)
 	}

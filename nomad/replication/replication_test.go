@@ -15,6 +15,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/replication"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -33,7 +34,7 @@ type region struct {
 
 func newRegion(t testing.TB) *region {
 	log := slog.New(slog.DiscardHandler)
-	return &region{TB: t, machine: fsm.New(state.New(log), nil, log), index: 10, typ: nomad.ACLManagementToken}
+	return &region{TB: t, machine: fsm.New(state.New(log), nil, log), index: 10, typ: acls.ManagementToken}
 }
 
 func (r *region) snap() *state.Snapshot { return r.machine.State().Snapshot() }
@@ -94,51 +95,51 @@ func (r *region) Call(ctx context.Context, method string, req, resp any) error {
 	if r.broken != nil {
 		return r.broken
 	}
-	all := r.typ == nomad.ACLManagementToken
+	all := r.typ == acls.ManagementToken
 	switch out := resp.(type) {
-	case *nomad.ACLWhoAmIResponse:
-		out.Identity = &nomad.AuthenticatedIdentity{ACLToken: &nomad.ACLToken{Type: r.typ}}
+	case *acls.WhoAmIResponse:
+		out.Identity = &acls.AuthenticatedIdentity{ACLToken: &acls.Token{Type: r.typ}}
 	case *nomad.NamespaceListResponse:
 		out.Namespaces, out.Index = list(all, slices.Collect(snap.Namespaces(nil))), snap.Index()
 	case *nomad.QuotaListResponse:
 		out.Quotas, out.Index = list(all, slices.Collect(snap.Quotas(nil))), snap.Index()
 	case *nomad.NodePoolListResponse:
 		out.NodePools, out.Index = list(all, slices.Collect(snap.NodePools(nil))), snap.Index()
-	case *nomad.ACLPolicyListResponse:
+	case *acls.PolicyListResponse:
 		for p := range snap.ACLPolicies(nil) {
 			out.Policies = append(out.Policies, p.Stub())
 		}
 		out.Policies, out.Index = list(all, out.Policies), snap.Index()
-	case *nomad.ACLPolicySetResponse:
-		out.Policies = chosen(req.(*nomad.ACLPolicySetRequest).Names, func(id string) *nomad.ACLPolicy { return snap.ACLPolicy(nil, id) })
-	case *nomad.ACLRolesListResponse:
+	case *acls.PolicySetResponse:
+		out.Policies = chosen(req.(*acls.PolicySetRequest).Names, func(id string) *acls.Policy { return snap.ACLPolicy(nil, id) })
+	case *acls.RolesListResponse:
 		for v := range snap.ACLRoles(nil) {
 			out.ACLRoles = append(out.ACLRoles, v.Stub())
 		}
 		out.ACLRoles, out.Index = list(all, out.ACLRoles), snap.Index()
-	case *nomad.ACLRolesByIDResponse:
-		out.ACLRoles = chosen(req.(*nomad.ACLRolesByIDRequest).ACLRoleIDs, func(id string) *nomad.ACLRole { return snap.ACLRole(nil, id) })
-	case *nomad.ACLTokenListResponse:
+	case *acls.RolesByIDResponse:
+		out.ACLRoles = chosen(req.(*acls.RolesByIDRequest).ACLRoleIDs, func(id string) *acls.Role { return snap.ACLRole(nil, id) })
+	case *acls.TokenListResponse:
 		for v := range snap.ACLTokens(nil) { // more than is asked for: tokens of one region must not be taken
 			out.Tokens = append(out.Tokens, v.Stub())
 		}
 		out.Tokens, out.Index = list(all, out.Tokens), snap.Index()
-	case *nomad.ACLTokenSetResponse:
-		out.Tokens = chosen(req.(*nomad.ACLTokenSetRequest).AccessorIDS, func(id string) *nomad.ACLToken { return snap.ACLToken(nil, id) })
-	case *nomad.ACLAuthMethodListResponse:
+	case *acls.TokenSetResponse:
+		out.Tokens = chosen(req.(*acls.TokenSetRequest).AccessorIDS, func(id string) *acls.Token { return snap.ACLToken(nil, id) })
+	case *acls.AuthMethodListResponse:
 		for v := range snap.ACLAuthMethods(nil) {
 			out.AuthMethods = append(out.AuthMethods, v.Stub())
 		}
 		out.AuthMethods, out.Index = list(all, out.AuthMethods), snap.Index()
-	case *nomad.ACLAuthMethodsGetResponse:
-		out.AuthMethods = chosen(req.(*nomad.ACLAuthMethodsGetRequest).Names, func(id string) *nomad.ACLAuthMethod { return snap.ACLAuthMethod(nil, id) })
-	case *nomad.ACLBindingRulesListResponse:
+	case *acls.AuthMethodsGetResponse:
+		out.AuthMethods = chosen(req.(*acls.AuthMethodsGetRequest).Names, func(id string) *acls.AuthMethod { return snap.ACLAuthMethod(nil, id) })
+	case *acls.BindingRulesListResponse:
 		for v := range snap.ACLBindingRules(nil) {
 			out.ACLBindingRules = append(out.ACLBindingRules, v.Stub())
 		}
 		out.ACLBindingRules, out.Index = list(all, out.ACLBindingRules), snap.Index()
-	case *nomad.ACLBindingRulesResponse:
-		out.ACLBindingRules = chosen(req.(*nomad.ACLBindingRulesRequest).ACLBindingRuleIDs, func(id string) *nomad.ACLBindingRule { return snap.ACLBindingRule(nil, id) })
+	case *acls.BindingRulesResponse:
+		out.ACLBindingRules = chosen(req.(*acls.BindingRulesRequest).ACLBindingRuleIDs, func(id string) *acls.BindingRule { return snap.ACLBindingRule(nil, id) })
 	default:
 		return fmt.Errorf("%w %s", nomad.ErrUnknownMethod, method)
 	}
@@ -222,35 +223,35 @@ func same(t testing.TB, home, here *region) {
 }
 
 // role makes a role with a policy.
-func role(id, name string) *nomad.ACLRole {
-	return &nomad.ACLRole{ID: id, Name: name, Policies: []*nomad.ACLRolePolicyLink{{Name: "p"}}}
+func role(id, name string) *acls.Role {
+	return &acls.Role{ID: id, Name: name, Policies: []*acls.RolePolicyLink{{Name: "p"}}}
 }
 
-func (r *region) roles(roles ...*nomad.ACLRole) {
+func (r *region) roles(roles ...*acls.Role) {
 	r.Helper()
-	r.must(nomad.ACLRolesUpsertRequestType, &nomad.ACLRolesUpsertRequest{ACLRoles: roles, AllowMissingPolicies: true})
+	r.must(nomad.ACLRolesUpsertRequestType, &acls.RolesUpsertRequest{ACLRoles: roles, AllowMissingPolicies: true})
 }
 
 func (r *region) token(accessor, secret string, born int64, global bool) {
 	r.Helper()
-	r.must(nomad.ACLTokenUpsertRequestType, &nomad.ACLTokenUpsertRequest{Tokens: []*nomad.ACLToken{{AccessorID: accessor, SecretID: secret, Type: "management",
+	r.must(nomad.ACLTokenUpsertRequestType, &acls.TokenUpsertRequest{Tokens: []*acls.Token{{AccessorID: accessor, SecretID: secret, Type: "management",
 		Global: global, CreateTime: time.Unix(born, 0).UTC()}}})
 }
 
-func (r *region) methods(methods ...*nomad.ACLAuthMethod) {
+func (r *region) methods(methods ...*acls.AuthMethod) {
 	r.Helper()
-	r.must(nomad.ACLAuthMethodsUpsertRequestType, &nomad.ACLAuthMethodUpsertRequest{AuthMethods: methods})
+	r.must(nomad.ACLAuthMethodsUpsertRequestType, &acls.AuthMethodUpsertRequest{AuthMethods: methods})
 }
 
 // full gives a region one of each.
 func (r *region) full() {
 	r.Helper()
-	r.must(nomad.ACLPolicyUpsertRequestType, &nomad.ACLPolicyUpsertRequest{Policies: []*nomad.ACLPolicy{{Name: "p", Rules: "r"}}})
+	r.must(nomad.ACLPolicyUpsertRequestType, &acls.PolicyUpsertRequest{Policies: []*acls.Policy{{Name: "p", Rules: "r"}}})
 	r.roles(role("1", "one"), role("2", "two"))
 	r.token("t", "s", 1, true)
 	r.token("own", "own", 1, false)
-	r.methods(&nomad.ACLAuthMethod{Name: "a", Type: "JWT", Default: true}, &nomad.ACLAuthMethod{Name: "b", Type: "JWT"})
-	r.must(nomad.ACLBindingRulesUpsertRequestType, &nomad.ACLBindingRulesUpsertRequest{ACLBindingRules: []*nomad.ACLBindingRule{{ID: "r", AuthMethod: "a"}}})
+	r.methods(&acls.AuthMethod{Name: "a", Type: "JWT", Default: true}, &acls.AuthMethod{Name: "b", Type: "JWT"})
+	r.must(nomad.ACLBindingRulesUpsertRequestType, &acls.BindingRulesUpsertRequest{ACLBindingRules: []*acls.BindingRule{{ID: "r", AuthMethod: "a"}}})
 	r.must(nomad.QuotaUpsertRequestType, &nomad.QuotaUpsertRequest{Quotas: []*nomad.QuotaSpec{{Name: "q"}}})
 	r.must(nomad.NamespaceUpsertRequestType, &nomad.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "n", Quota: "q", Meta: map[string]string{"a": "b"}}}})
 	r.must(nomad.NodePoolUpsertRequestType, &nomad.NodePoolUpsertRequest{NodePools: []*nomad.NodePool{{Name: "pool"}}})
@@ -260,16 +261,16 @@ func TestWhatChangesThereChangesHere(t *testing.T) {
 	steps := map[string]func(home *region){
 		"nothing more": func(*region) {},
 		"policy": func(h *region) {
-			h.must(nomad.ACLPolicyUpsertRequestType, &nomad.ACLPolicyUpsertRequest{Policies: []*nomad.ACLPolicy{{Name: "p", Description: "new"}}})
+			h.must(nomad.ACLPolicyUpsertRequestType, &acls.PolicyUpsertRequest{Policies: []*acls.Policy{{Name: "p", Description: "new"}}})
 		},
 		"policy gone": func(h *region) {
-			h.must(nomad.ACLPolicyDeleteRequestType, &nomad.ACLPolicyDeleteRequest{Names: []string{"p"}})
+			h.must(nomad.ACLPolicyDeleteRequestType, &acls.PolicyDeleteRequest{Names: []string{"p"}})
 		},
 		"policy gone and back": func(h *region) {
-			h.must(nomad.ACLPolicyDeleteRequestType, &nomad.ACLPolicyDeleteRequest{Names: []string{"p"}})
+			h.must(nomad.ACLPolicyDeleteRequestType, &acls.PolicyDeleteRequest{Names: []string{"p"}})
 			h.roles(role("3", "three"))
 			time.Sleep(time.Minute)
-			h.must(nomad.ACLPolicyUpsertRequestType, &nomad.ACLPolicyUpsertRequest{Policies: []*nomad.ACLPolicy{{Name: "p"}}})
+			h.must(nomad.ACLPolicyUpsertRequestType, &acls.PolicyUpsertRequest{Policies: []*acls.Policy{{Name: "p"}}})
 		},
 		"names of roles change places": func(h *region) {
 			h.roles(role("1", "three"))
@@ -277,19 +278,19 @@ func TestWhatChangesThereChangesHere(t *testing.T) {
 			h.roles(role("1", "two"))
 		},
 		"another role has the name": func(h *region) {
-			h.must(nomad.ACLRolesDeleteByIDRequestType, &nomad.ACLRolesDeleteByIDRequest{ACLRoleIDs: []string{"1"}})
+			h.must(nomad.ACLRolesDeleteByIDRequestType, &acls.RolesDeleteByIDRequest{ACLRoleIDs: []string{"1"}})
 			h.roles(role("3", "one"))
 		},
 		"a token is made anew": func(h *region) {
-			h.must(nomad.ACLTokenDeleteRequestType, &nomad.ACLTokenDeleteRequest{AccessorIDs: []string{"t"}})
+			h.must(nomad.ACLTokenDeleteRequestType, &acls.TokenDeleteRequest{AccessorIDs: []string{"t"}})
 			h.token("t", "another", 2, true)
 		},
 		"another default": func(h *region) {
-			h.methods(&nomad.ACLAuthMethod{Name: "a", Type: "JWT"})
-			h.methods(&nomad.ACLAuthMethod{Name: "b", Type: "JWT", Default: true})
+			h.methods(&acls.AuthMethod{Name: "a", Type: "JWT"})
+			h.methods(&acls.AuthMethod{Name: "b", Type: "JWT", Default: true})
 		},
 		"auth method gone": func(h *region) {
-			h.must(nomad.ACLAuthMethodsDeleteRequestType, &nomad.ACLAuthMethodDeleteRequest{Names: []string{"a"}})
+			h.must(nomad.ACLAuthMethodsDeleteRequestType, &acls.AuthMethodDeleteRequest{Names: []string{"a"}})
 		},
 		"namespace": func(h *region) {
 			h.must(nomad.NamespaceUpsertRequestType, &nomad.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "n", Description: "new"}, {Name: "default", Description: "ours"}}})
@@ -329,21 +330,21 @@ func TestNothingIsLostByALesserToken(t *testing.T) {
 		same(t, home, here)
 		had := here.names()
 		for what, change := range map[string]func(){
-			"a client token":    func() { home.set(nomad.ACLClientToken, nil) },
-			"nobody answers":    func() { home.set(nomad.ACLManagementToken, nomad.ErrNoRegionPath) },
-			"the token is gone": func() { home.set(nomad.ACLManagementToken, nomad.ErrPermissionDenied) },
-			"no access control": func() { home.set(nomad.ACLManagementToken, nomad.Errorf(400, "%s", nomad.ErrACLDisabled)) },
+			"a client token":    func() { home.set(acls.ClientToken, nil) },
+			"nobody answers":    func() { home.set(acls.ManagementToken, nomad.ErrNoRegionPath) },
+			"the token is gone": func() { home.set(acls.ManagementToken, nomad.ErrPermissionDenied) },
+			"no access control": func() { home.set(acls.ManagementToken, nomad.Errorf(400, "%s", nomad.ErrACLDisabled)) },
 		} {
-			home.set(nomad.ACLManagementToken, errors.New("between"))
+			home.set(acls.ManagementToken, errors.New("between"))
 			time.Sleep(5 * time.Minute)
 			change()
-			home.must(nomad.ACLPolicyUpsertRequestType, &nomad.ACLPolicyUpsertRequest{Policies: []*nomad.ACLPolicy{{Name: "p", Description: what}}})
+			home.must(nomad.ACLPolicyUpsertRequestType, &acls.PolicyUpsertRequest{Policies: []*acls.Policy{{Name: "p", Description: what}}})
 			time.Sleep(5 * time.Minute)
 			if got := here.names(); got != had {
 				t.Errorf("%s: here is\n%s, want\n%s", what, got, had)
 			}
 		}
-		home.set(nomad.ACLManagementToken, nil)
+		home.set(acls.ManagementToken, nil)
 		same(t, home, here)
 	})
 }
@@ -369,7 +370,7 @@ func TestWhatIsOnlyHereGoes(t *testing.T) {
 	follow(t, func(home, here *region) {
 		same(t, home, here)
 		here.token("x", "x", 1, true)
-		here.must(nomad.ACLPolicyUpsertRequestType, &nomad.ACLPolicyUpsertRequest{Policies: []*nomad.ACLPolicy{{Name: "p", Description: "here"}, {Name: "q"}}})
+		here.must(nomad.ACLPolicyUpsertRequestType, &acls.PolicyUpsertRequest{Policies: []*acls.Policy{{Name: "p", Description: "here"}, {Name: "q"}}})
 		here.token("local", "local", 1, false)
 		same(t, home, here)
 		if here.snap().ACLToken(nil, "local") == nil {

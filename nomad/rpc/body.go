@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
 )
 
 // body is the request of one call. That of a call over a connection is decoded in two
@@ -154,6 +155,6 @@ func (s *Server) entitled(ctx context.Context, m Method, c *Call, b *body) error
 }
 
 // proven reports whether a credential showed who calls.
-func proven(id *nomad.AuthenticatedIdentity) bool {
-	return id.ClientID != "" || id.Claims != nil || id.ACLToken != nil && id.ACLToken.AccessorID != nomad.ACLAnonymousAccessor
+func proven(id *acls.AuthenticatedIdentity) bool {
+	return id.ClientID != "" || id.Claims != nil || id.ACLToken != nil && id.ACLToken.AccessorID != acls.AnonymousAccessor
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/internal/certs"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
 )
 
 // Conn is one connection that this agent accepted or dialed.
@@ -30,7 +31,7 @@ type Conn struct {
 func (c *Conn) accepted() bool { return c != nil && c.owner != nil }
 
 // authenticated notes who made a call over the connection.
-func (c *Conn) authenticated(id *nomad.AuthenticatedIdentity) {
+func (c *Conn) authenticated(id *acls.AuthenticatedIdentity) {
 	if c != nil && !c.known.Load() && proven(id) {
 		c.known.Store(true)
 	}

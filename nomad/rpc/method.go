@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
 )
 
 // Rule says what kind of caller may use a method. The zero Rule is refused by
@@ -69,7 +70,7 @@ type Call struct {
 	// Method is the name of the row.
 	Method string
 	// Identity is who calls; never nil.
-	Identity *nomad.AuthenticatedIdentity
+	Identity *acls.AuthenticatedIdentity
 	// Access is what the caller may do, for the rules Token and Management; never nil.
 	Access *Access
 	// Conn is the connection that the call came over, nil in this process.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -27,11 +28,11 @@ func (t *turning) Route(context.Context, rpc.Where, nomad.Envelope) (string, err
 	return "", nil
 }
 
-func (t *turning) Authenticate(context.Context, string, rpc.Rule, *rpc.Conn) (*nomad.AuthenticatedIdentity, error) {
+func (t *turning) Authenticate(context.Context, string, rpc.Rule, *rpc.Conn) (*acls.AuthenticatedIdentity, error) {
 	if t.led.Load() && !t.later || !t.led.Load() && !t.good {
 		return nil, nomad.ErrPermissionDenied
 	}
-	return &nomad.AuthenticatedIdentity{}, nil
+	return &acls.AuthenticatedIdentity{}, nil
 }
 
 // A server that waited until it leads looks at the caller anew: it knew less before.

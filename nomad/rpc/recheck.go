@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
 )
 
 // watched runs a method here. A read that waits for changes on behalf of a person or a
@@ -61,7 +62,7 @@ func (s *Server) pause(ctx context.Context) {
 }
 
 // changes returns the wait for a change of what a caller may do.
-func (s *Server) changes(id *nomad.AuthenticatedIdentity) func(context.Context) {
+func (s *Server) changes(id *acls.AuthenticatedIdentity) func(context.Context) {
 	if w, ok := s.cfg.Auth.(Watcher); ok {
 		if wait := w.Watch(id); wait != nil {
 			return wait

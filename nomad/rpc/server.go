@@ -14,6 +14,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/internal/certs"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
 )
 
 // ErrExpired is what an Authenticator wraps for a token whose time is over.
@@ -23,15 +24,15 @@ var ErrExpired = errors.New("token expired")
 // is what the token claimed. Conn is nil for callers of this process. Access says what
 // a caller may do who was admitted by the rules Token or Management.
 type Authenticator interface {
-	Authenticate(ctx context.Context, token string, rule Rule, conn *Conn) (*nomad.AuthenticatedIdentity, error)
-	Access(ctx context.Context, id *nomad.AuthenticatedIdentity) (*Access, error)
+	Authenticate(ctx context.Context, token string, rule Rule, conn *Conn) (*acls.AuthenticatedIdentity, error)
+	Access(ctx context.Context, id *acls.AuthenticatedIdentity) (*Access, error)
 }
 
 // Watcher is an Authenticator that notices when its answers for a caller may change. Watch
 // arms the watch and returns the wait, which the end of ctx ends too; nil means that only
 // asking again shows a change.
 type Watcher interface {
-	Watch(id *nomad.AuthenticatedIdentity) (wait func(ctx context.Context))
+	Watch(id *acls.AuthenticatedIdentity) (wait func(ctx context.Context))
 }
 
 // Router says which server answers: "" is this one, else the address of another.
@@ -217,7 +218,7 @@ func (s *Server) Stream(ctx context.Context, method string) (*Stream, error) {
 // admit authenticates one call. What is wrong with its token is kept in the call: the
 // server that answers says so.
 func (s *Server) admit(ctx context.Context, m Method, conn *Conn, env nomad.Envelope) (*Call, error) {
-	c := &Call{Method: m.Name, rule: m.Rule, Conn: conn, Forwarded: env.Forwarded, Identity: &nomad.AuthenticatedIdentity{}}
+	c := &Call{Method: m.Name, rule: m.Rule, Conn: conn, Forwarded: env.Forwarded, Identity: &acls.AuthenticatedIdentity{}}
 	id, refused := s.cfg.Auth.Authenticate(ctx, env.AuthToken, m.Rule, conn)
 	if id != nil {
 		c.Identity = id

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/open-nomad/open-nomad/acl"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
 )
 
 // TrustPeer is the Authenticator of an agent that is called only over sessions
@@ -12,8 +12,8 @@ import (
 type TrustPeer struct{}
 
 // Authenticate admits everybody.
-func (TrustPeer) Authenticate(_ context.Context, _ string, _ Rule, conn *Conn) (*nomad.AuthenticatedIdentity, error) {
-	id := &nomad.AuthenticatedIdentity{}
+func (TrustPeer) Authenticate(_ context.Context, _ string, _ Rule, conn *Conn) (*acls.AuthenticatedIdentity, error) {
+	id := &acls.AuthenticatedIdentity{}
 	if conn != nil {
 		id.RemoteIP = conn.RemoteIP()
 	}
@@ -21,7 +21,7 @@ func (TrustPeer) Authenticate(_ context.Context, _ string, _ Rule, conn *Conn) (
 }
 
 // Access allows everything: the servers have asked.
-func (TrustPeer) Access(context.Context, *nomad.AuthenticatedIdentity) (*Access, error) {
+func (TrustPeer) Access(context.Context, *acls.AuthenticatedIdentity) (*Access, error) {
 	return &Access{Rights: everything, Off: true}, nil
 }
 

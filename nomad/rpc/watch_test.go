@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -20,12 +21,12 @@ type watching struct {
 	blind   bool // only asking again shows a change
 }
 
-func (w watching) Authenticate(ctx context.Context, token string, rule rpc.Rule, conn *rpc.Conn) (*nomad.AuthenticatedIdentity, error) {
+func (w watching) Authenticate(ctx context.Context, token string, rule rpc.Rule, conn *rpc.Conn) (*acls.AuthenticatedIdentity, error) {
 	w.asked.Add(1)
 	return w.fading.Authenticate(ctx, token, rule, conn)
 }
 
-func (w watching) Watch(*nomad.AuthenticatedIdentity) func(context.Context) {
+func (w watching) Watch(*acls.AuthenticatedIdentity) func(context.Context) {
 	if w.blind {
 		return nil
 	}

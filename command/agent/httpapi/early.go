@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -51,7 +52,7 @@ func (s *Server) askFor(r *request, rt *route, namespace string) error {
 // refuseEarly answers a caller whose body is not read.
 func (s *Server) refuseEarly(r *request, rt *route, err error) {
 	if r.Header.Get(reasonHeader) != "" {
-		s.setReason(r, func(q *nomad.ACLExplainRequest) error {
+		s.setReason(r, func(q *acls.ExplainRequest) error {
 			q.Method, q.Namespace = rt.call.method, r.namespace()
 			return nil
 		})

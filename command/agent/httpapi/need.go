@@ -6,6 +6,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -104,7 +105,7 @@ func (s *Server) ask(r *request, n need) error {
 	return err
 }
 
-func (a *asking) caller(n need, access func(context.Context, string) (*nomad.AuthenticatedIdentity, *rpc.Access, error)) (err error) {
+func (a *asking) caller(n need, access func(context.Context, string) (*acls.AuthenticatedIdentity, *rpc.Access, error)) (err error) {
 	if _, a.access, err = access(a.Context(), a.token()); err != nil {
 		return err
 	}

@@ -18,7 +18,7 @@ import (
 
 	"github.com/hashicorp/go-metrics"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -162,7 +162,7 @@ func (m *Meter) rate(of *method, c *rpc.Call) {
 }
 
 // identity names a caller: an accessor ID, a node, an allocation or the name of a certificate.
-func (m *Meter) identity(id *nomad.AuthenticatedIdentity) string {
+func (m *Meter) identity(id *acls.AuthenticatedIdentity) string {
 	switch claims := id.Claims; {
 	case id.ACLToken != nil:
 		return "token:" + id.ACLToken.AccessorID

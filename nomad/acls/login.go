@@ -1,38 +1,40 @@
-package nomad
+package acls
+
+import "github.com/open-nomad/open-nomad/nomad"
 
 // ACLLoginRequest is the request of ACL.Login.
-type ACLLoginRequest struct {
+type LoginRequest struct {
 	AuthMethodName string
 	LoginToken     string
-	WriteRequest
+	nomad.WriteRequest
 }
 
 // ACLLoginResponse is the reply of ACL.Login and ACL.OIDCCompleteAuth.
-type ACLLoginResponse struct {
-	ACLToken *ACLToken
-	WriteMeta
+type LoginResponse struct {
+	ACLToken *Token
+	nomad.WriteMeta
 }
 
 // ACLOIDCAuthURLRequest is the request of ACL.OIDCAuthURL.
-type ACLOIDCAuthURLRequest struct {
+type OIDCAuthURLRequest struct {
 	AuthMethodName string
 	RedirectURI    string
 	ClientNonce    string
-	WriteRequest
+	nomad.WriteRequest
 }
 
 // ACLOIDCAuthURLResponse is the reply of ACL.OIDCAuthURL.
-type ACLOIDCAuthURLResponse struct {
+type OIDCAuthURLResponse struct {
 	AuthURL string
 }
 
 // ACLOIDCCompleteAuthRequest is the request of ACL.OIDCCompleteAuth.
-type ACLOIDCCompleteAuthRequest struct {
+type OIDCCompleteAuthRequest struct {
 	AuthMethodName string
 	ClientNonce    string
 	State          string
 	Code           string
 	Iss            string
 	RedirectURI    string
-	WriteRequest
+	nomad.WriteRequest
 }

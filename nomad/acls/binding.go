@@ -1,17 +1,21 @@
-package nomad
+package acls
 
-import "time"
+import (
+	"time"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
 
 // What a binding rule gives to who matches it.
 const (
-	ACLBindingRuleBindTypeRole       = "role"
-	ACLBindingRuleBindTypePolicy     = "policy"
-	ACLBindingRuleBindTypeManagement = "management"
+	BindingRuleBindTypeRole       = "role"
+	BindingRuleBindTypePolicy     = "policy"
+	BindingRuleBindTypeManagement = "management"
 )
 
 // ACLBindingRule says what those get who log in with an auth method and whose claims
 // match the selector.
-type ACLBindingRule struct {
+type BindingRule struct {
 	ID          string
 	Description string
 	AuthMethod  string
@@ -26,19 +30,19 @@ type ACLBindingRule struct {
 }
 
 // SetHash computes the digest of what an operator can set, stores and returns it.
-func (r *ACLBindingRule) SetHash() []byte {
+func (r *BindingRule) SetHash() []byte {
 	r.Hash = newDigest("binding rule").text(r.ID, r.Description, r.AuthMethod, r.Selector, r.BindType, r.BindName).sum()
 	return r.Hash
 }
 
 // Stub returns the short form of the rule for lists.
-func (r *ACLBindingRule) Stub() *ACLBindingRuleListStub {
-	return &ACLBindingRuleListStub{ID: r.ID, Description: r.Description, AuthMethod: r.AuthMethod, Hash: r.Hash,
+func (r *BindingRule) Stub() *BindingRuleListStub {
+	return &BindingRuleListStub{ID: r.ID, Description: r.Description, AuthMethod: r.AuthMethod, Hash: r.Hash,
 		CreateIndex: r.CreateIndex, ModifyIndex: r.ModifyIndex}
 }
 
 // ACLBindingRuleListStub is a binding rule in a list.
-type ACLBindingRuleListStub struct {
+type BindingRuleListStub struct {
 	ID          string
 	Description string
 	AuthMethod  string
@@ -48,61 +52,61 @@ type ACLBindingRuleListStub struct {
 }
 
 // ACLBindingRuleRequest is the request of ACL.GetBindingRule.
-type ACLBindingRuleRequest struct {
+type BindingRuleRequest struct {
 	ACLBindingRuleID string
-	QueryOptions
+	nomad.QueryOptions
 }
 
 // ACLBindingRuleResponse is the reply of ACL.GetBindingRule.
-type ACLBindingRuleResponse struct {
-	ACLBindingRule *ACLBindingRule
-	QueryMeta
+type BindingRuleResponse struct {
+	ACLBindingRule *BindingRule
+	nomad.QueryMeta
 }
 
 // ACLBindingRulesDeleteRequest is the request of ACL.DeleteBindingRules.
-type ACLBindingRulesDeleteRequest struct {
+type BindingRulesDeleteRequest struct {
 	ACLBindingRuleIDs []string
-	WriteRequest
+	nomad.WriteRequest
 }
 
 // ACLBindingRulesDeleteResponse is the reply of ACL.DeleteBindingRules.
-type ACLBindingRulesDeleteResponse struct {
-	WriteMeta
+type BindingRulesDeleteResponse struct {
+	nomad.WriteMeta
 }
 
 // ACLBindingRulesListRequest is the request of ACL.ListBindingRules.
-type ACLBindingRulesListRequest struct {
-	QueryOptions
+type BindingRulesListRequest struct {
+	nomad.QueryOptions
 }
 
 // ACLBindingRulesListResponse is the reply of ACL.ListBindingRules.
-type ACLBindingRulesListResponse struct {
-	ACLBindingRules []*ACLBindingRuleListStub
-	QueryMeta
+type BindingRulesListResponse struct {
+	ACLBindingRules []*BindingRuleListStub
+	nomad.QueryMeta
 }
 
 // ACLBindingRulesRequest is the request of ACL.GetBindingRules.
-type ACLBindingRulesRequest struct {
+type BindingRulesRequest struct {
 	ACLBindingRuleIDs []string
-	QueryOptions
+	nomad.QueryOptions
 }
 
 // ACLBindingRulesResponse is the reply of ACL.GetBindingRules.
-type ACLBindingRulesResponse struct {
-	ACLBindingRules map[string]*ACLBindingRule
-	QueryMeta
+type BindingRulesResponse struct {
+	ACLBindingRules map[string]*BindingRule
+	nomad.QueryMeta
 }
 
 // ACLBindingRulesUpsertRequest is the request of ACL.UpsertBindingRules.
 // AllowMissingAuthMethods is for replication, where a rule may come before its method.
-type ACLBindingRulesUpsertRequest struct {
-	ACLBindingRules         []*ACLBindingRule
+type BindingRulesUpsertRequest struct {
+	ACLBindingRules         []*BindingRule
 	AllowMissingAuthMethods bool
-	WriteRequest
+	nomad.WriteRequest
 }
 
 // ACLBindingRulesUpsertResponse is the reply of ACL.UpsertBindingRules.
-type ACLBindingRulesUpsertResponse struct {
-	ACLBindingRules []*ACLBindingRule
-	WriteMeta
+type BindingRulesUpsertResponse struct {
+	ACLBindingRules []*BindingRule
+	nomad.WriteMeta
 }

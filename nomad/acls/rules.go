@@ -1,42 +1,42 @@
-package nomad
+package acls
 
 // ACLRules are the rules of a policy as they were read, for answers. The names are those
 // of compat/structs.txt, package acl.
-type ACLRules struct {
-	Namespaces   []*ACLNamespaceRules
-	NodePools    []*ACLNamedRules
-	HostVolumes  []*ACLNamedRules
-	Agent        *ACLPlainRules
-	Node         *ACLPlainRules
-	Operator     *ACLPlainRules
-	Sentinel     *ACLPlainRules
-	Quota        *ACLPlainRules
-	Plugin       *ACLPlainRules
+type Rules struct {
+	Namespaces   []*NamespaceRules
+	NodePools    []*NamedRules
+	HostVolumes  []*NamedRules
+	Agent        *PlainRules
+	Node         *PlainRules
+	Operator     *PlainRules
+	Sentinel     *PlainRules
+	Quota        *PlainRules
+	Plugin       *PlainRules
 	Raw          string
 	ExtraKeysHCL []string
 }
 
 // ACLNamespaceRules are the rules of a namespace.
-type ACLNamespaceRules struct {
+type NamespaceRules struct {
 	Name         string
 	Policy       string
 	Capabilities []string
-	Variables    *ACLVariablesRules
+	Variables    *VariablesRules
 }
 
 // ACLVariablesRules are the rules of the variables of a namespace.
-type ACLVariablesRules struct {
-	Paths []*ACLVariablePathRules
+type VariablesRules struct {
+	Paths []*VariablePathRules
 }
 
 // ACLVariablePathRules are the rules of a path of variables.
-type ACLVariablePathRules struct {
+type VariablePathRules struct {
 	PathSpec     string
 	Capabilities []string
 }
 
 // ACLNamedRules are the rules of a node pool or host volume.
-type ACLNamedRules struct {
+type NamedRules struct {
 	Name         string
 	Policy       string
 	Capabilities []string
@@ -44,7 +44,7 @@ type ACLNamedRules struct {
 
 // ACLPlainRules are the rules of what has no name. Capabilities are those of operator
 // and sentinel only.
-type ACLPlainRules struct {
+type PlainRules struct {
 	Policy       string
 	Capabilities []string `json:",omitempty" codec:",omitempty"`
 }

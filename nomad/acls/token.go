@@ -1,4 +1,4 @@
-package nomad
+package acls
 
 import (
 	"encoding/json"
@@ -7,28 +7,30 @@ import (
 	"log/slog"
 	"slices"
 	"time"
+
+	"github.com/open-nomad/open-nomad/nomad"
 )
 
 // The types of ACL tokens, and the accessor of the token of callers without one.
 const (
-	ACLClientToken       = "client"
-	ACLManagementToken   = "management"
-	ACLAnonymousAccessor = "anonymous"
+	ClientToken       = "client"
+	ManagementToken   = "management"
+	AnonymousAccessor = "anonymous"
 
-	maxACLTokenName = 256
+	maxTokenName = 256
 	// ACLMaxExpiredBatchSize is how many expired tokens are removed with one log entry.
-	ACLMaxExpiredBatchSize = 4096
+	MaxExpiredBatchSize = 4096
 )
 
 // ACLToken is a token that a person holds. SecretID is the secret; it is never
 // logged and leaves the servers only in the reply to who made the token.
-type ACLToken struct {
+type Token struct {
 	AccessorID     string
 	SecretID       string
 	Name           string
 	Type           string
 	Policies       []string
-	Roles          []*ACLTokenRoleLink
+	Roles          []*TokenRoleLink
 	Global         bool
 	Hash           []byte
 	CreateTime     time.Time
@@ -40,26 +42,26 @@ type ACLToken struct {
 
 // ACLTokenRoleLink names a role of a token, by its ID on the wire and with its name
 // in answers.
-type ACLTokenRoleLink struct {
+type TokenRoleLink struct {
 	ID   string
 	Name string
 }
 
 // Management says whether the token may do everything.
-func (t *ACLToken) Management() bool { return t != nil && t.Type == ACLManagementToken }
+func (t *Token) Management() bool { return t != nil && t.Type == ManagementToken }
 
 // HasExpired says whether the time of the token is over.
-func (t *ACLToken) HasExpired(now time.Time) bool {
+func (t *Token) HasExpired(now time.Time) bool {
 	return t != nil && t.ExpirationTime != nil && !t.ExpirationTime.IsZero() && !t.ExpirationTime.After(now)
 }
 
 // Canonicalize gives a token that is to be made its IDs, its time and its end.
-func (t *ACLToken) Canonicalize(now time.Time) {
+func (t *Token) Canonicalize(now time.Time) {
 	if t.AccessorID == "" {
-		t.AccessorID = NewID()
+		t.AccessorID = nomad.NewID()
 	}
 	if t.SecretID == "" {
-		t.SecretID = NewID()
+		t.SecretID = nomad.NewID()
 	}
 	t.CreateTime = now.UTC()
 	if t.ExpirationTime == nil && t.ExpirationTTL != 0 {
@@ -70,16 +72,16 @@ func (t *ACLToken) Canonicalize(now time.Time) {
 
 // Validate refuses a token that cannot be. existing is the one it takes the place of,
 // nil for a new one, whose life must be between shortest and longest.
-func (t *ACLToken) Validate(shortest, longest time.Duration, existing *ACLToken) error {
+func (t *Token) Validate(shortest, longest time.Duration, existing *Token) error {
 	switch {
-	case len(t.Name) > maxACLTokenName:
-		return fmt.Errorf("the name of the token is %d bytes long, at most %d", len(t.Name), maxACLTokenName)
-	case t.Type == ACLManagementToken && (len(t.Policies) > 0 || len(t.Roles) > 0):
+	case len(t.Name) > maxTokenName:
+		return fmt.Errorf("the name of the token is %d bytes long, at most %d", len(t.Name), maxTokenName)
+	case t.Type == ManagementToken && (len(t.Policies) > 0 || len(t.Roles) > 0):
 		return fmt.Errorf("a management token may do everything: it has no policies or roles")
-	case t.Type == ACLClientToken && len(t.Policies) == 0 && len(t.Roles) == 0:
+	case t.Type == ClientToken && len(t.Policies) == 0 && len(t.Roles) == 0:
 		return fmt.Errorf("a client token needs a policy or a role at least")
-	case t.Type != ACLClientToken && t.Type != ACLManagementToken:
-		return fmt.Errorf("token type must be %q or %q, not %q", ACLClientToken, ACLManagementToken, t.Type)
+	case t.Type != ClientToken && t.Type != ManagementToken:
+		return fmt.Errorf("token type must be %q or %q, not %q", ClientToken, ManagementToken, t.Type)
 	case existing != nil:
 		return t.validateChange(existing)
 	}
@@ -87,10 +89,10 @@ func (t *ACLToken) Validate(shortest, longest time.Duration, existing *ACLToken)
 }
 
 // validateChange refuses to change what a token keeps.
-func (t *ACLToken) validateChange(existing *ACLToken) error {
+func (t *Token) validateChange(existing *Token) error {
 	switch {
-	case t.AccessorID == ACLAnonymousAccessor:
-		return fmt.Errorf("the anonymous token cannot be changed: change the policy %q", ACLPolicyAnonymous)
+	case t.AccessorID == AnonymousAccessor:
+		return fmt.Errorf("the anonymous token cannot be changed: change the policy %q", PolicyAnonymous)
 	case t.Type != existing.Type:
 		return fmt.Errorf("token %s is of type %s: the type of a token cannot change", t.AccessorID, existing.Type)
 	case t.Global != existing.Global:
@@ -111,7 +113,7 @@ func sameTime(a, b *time.Time) bool {
 }
 
 // validateLife refuses ends that are too near or too far.
-func (t *ACLToken) validateLife(shortest, longest time.Duration) error {
+func (t *Token) validateLife(shortest, longest time.Duration) error {
 	if t.ExpirationTTL < 0 {
 		return fmt.Errorf("the expiration TTL %s of the token is negative", t.ExpirationTTL)
 	}
@@ -132,7 +134,7 @@ func (t *ACLToken) validateLife(shortest, longest time.Duration) error {
 }
 
 // SetHash computes the digest of what an operator can set, stores and returns it.
-func (t *ACLToken) SetHash() []byte {
+func (t *Token) SetHash() []byte {
 	d := newDigest("token").text(t.Name, t.Type).flag(t.Global)
 	d.list(slices.Sorted(slices.Values(t.Policies)))
 	var roles []string
@@ -147,14 +149,14 @@ func (t *ACLToken) SetHash() []byte {
 }
 
 // Stub returns the short form of the token for lists, without its secret.
-func (t *ACLToken) Stub() *ACLTokenListStub {
-	return &ACLTokenListStub{AccessorID: t.AccessorID, Name: t.Name, Type: t.Type, Policies: t.Policies, Roles: t.Roles,
+func (t *Token) Stub() *TokenListStub {
+	return &TokenListStub{AccessorID: t.AccessorID, Name: t.Name, Type: t.Type, Policies: t.Policies, Roles: t.Roles,
 		Global: t.Global, Hash: t.Hash, CreateTime: t.CreateTime, ExpirationTime: t.ExpirationTime,
 		CreateIndex: t.CreateIndex, ModifyIndex: t.ModifyIndex}
 }
 
 // WithoutSecret returns the token without its secret.
-func (t *ACLToken) WithoutSecret() *ACLToken {
+func (t *Token) WithoutSecret() *Token {
 	if t == nil || t.SecretID == "" {
 		return t
 	}
@@ -164,7 +166,7 @@ func (t *ACLToken) WithoutSecret() *ACLToken {
 }
 
 // String shows the accessor only.
-func (t *ACLToken) String() string {
+func (t *Token) String() string {
 	if t == nil {
 		return "token(none)"
 	}
@@ -172,14 +174,14 @@ func (t *ACLToken) String() string {
 }
 
 // Format is String for every verb.
-func (t *ACLToken) Format(f fmt.State, _ rune) { io.WriteString(f, t.String()) }
+func (t *Token) Format(f fmt.State, _ rune) { io.WriteString(f, t.String()) }
 
 // LogValue is String, for slog.
-func (t *ACLToken) LogValue() slog.Value { return slog.StringValue(t.String()) }
+func (t *Token) LogValue() slog.Value { return slog.StringValue(t.String()) }
 
 // MarshalJSON writes the TTL as a text such as "8h0m0s", "" for none.
-func (t *ACLToken) MarshalJSON() ([]byte, error) {
-	type plain ACLToken
+func (t *Token) MarshalJSON() ([]byte, error) {
+	type plain Token
 	return json.Marshal(&struct {
 		ExpirationTTL string
 		*plain
@@ -187,8 +189,8 @@ func (t *ACLToken) MarshalJSON() ([]byte, error) {
 }
 
 // UnmarshalJSON reads the TTL as a text such as "8h", or as nanoseconds.
-func (t *ACLToken) UnmarshalJSON(b []byte) error {
-	type plain ACLToken
+func (t *Token) UnmarshalJSON(b []byte) error {
+	type plain Token
 	in := &struct {
 		ExpirationTTL json.RawMessage
 		*plain
@@ -228,38 +230,38 @@ func readDuration(name string, raw json.RawMessage, to *time.Duration) error {
 }
 
 // ACLTokenBootstrapRequest is the request of ACL.Bootstrap, and with Token its log entry.
-type ACLTokenBootstrapRequest struct {
-	Token           *ACLToken
+type TokenBootstrapRequest struct {
+	Token           *Token
 	ResetIndex      uint64
 	BootstrapSecret string
-	WriteRequest
+	nomad.WriteRequest
 }
 
 // ACLTokenDeleteRequest is the request of ACL.DeleteTokens.
-type ACLTokenDeleteRequest struct {
+type TokenDeleteRequest struct {
 	AccessorIDs []string
-	WriteRequest
+	nomad.WriteRequest
 }
 
 // ACLTokenListRequest is the request of ACL.ListTokens.
-type ACLTokenListRequest struct {
+type TokenListRequest struct {
 	GlobalOnly bool
-	QueryOptions
+	nomad.QueryOptions
 }
 
 // ACLTokenListResponse is the reply of ACL.ListTokens.
-type ACLTokenListResponse struct {
-	Tokens []*ACLTokenListStub
-	QueryMeta
+type TokenListResponse struct {
+	Tokens []*TokenListStub
+	nomad.QueryMeta
 }
 
 // ACLTokenListStub is a token without its secret.
-type ACLTokenListStub struct {
+type TokenListStub struct {
 	AccessorID     string
 	Name           string
 	Type           string
 	Policies       []string
-	Roles          []*ACLTokenRoleLink
+	Roles          []*TokenRoleLink
 	Global         bool
 	Hash           []byte
 	CreateTime     time.Time
@@ -269,49 +271,49 @@ type ACLTokenListStub struct {
 }
 
 // ACLTokenSetRequest is the request of ACL.GetTokens.
-type ACLTokenSetRequest struct {
+type TokenSetRequest struct {
 	AccessorIDS []string
-	QueryOptions
+	nomad.QueryOptions
 }
 
 // ACLTokenSetResponse is the reply of ACL.GetTokens.
-type ACLTokenSetResponse struct {
-	Tokens map[string]*ACLToken
-	QueryMeta
+type TokenSetResponse struct {
+	Tokens map[string]*Token
+	nomad.QueryMeta
 }
 
 // ACLTokenSpecificRequest is the request of ACL.GetToken.
-type ACLTokenSpecificRequest struct {
+type TokenSpecificRequest struct {
 	AccessorID string
-	QueryOptions
+	nomad.QueryOptions
 }
 
 // ACLTokenUpsertRequest is the request of ACL.UpsertTokens.
-type ACLTokenUpsertRequest struct {
-	Tokens []*ACLToken
-	WriteRequest
+type TokenUpsertRequest struct {
+	Tokens []*Token
+	nomad.WriteRequest
 }
 
 // ACLTokenUpsertResponse is the reply of ACL.UpsertTokens and ACL.Bootstrap.
-type ACLTokenUpsertResponse struct {
-	Tokens []*ACLToken
-	WriteMeta
+type TokenUpsertResponse struct {
+	Tokens []*Token
+	nomad.WriteMeta
 }
 
 // ResolveACLTokenRequest is the request of ACL.ResolveToken.
-type ResolveACLTokenRequest struct {
+type ResolveTokenRequest struct {
 	SecretID string
-	QueryOptions
+	nomad.QueryOptions
 }
 
 // ResolveACLTokenResponse is the reply of ACL.ResolveToken: nothing for an unknown secret.
-type ResolveACLTokenResponse struct {
-	Token *ACLToken
-	QueryMeta
+type ResolveTokenResponse struct {
+	Token *Token
+	nomad.QueryMeta
 }
 
 // SingleACLTokenResponse is the reply of ACL.GetToken.
-type SingleACLTokenResponse struct {
-	Token *ACLToken
-	QueryMeta
+type SingleTokenResponse struct {
+	Token *Token
+	nomad.QueryMeta
 }

@@ -1,18 +1,20 @@
-package nomad
+package acls
 
 import (
 	"fmt"
 	"io"
 	"log/slog"
 	"regexp"
+
+	"github.com/open-nomad/open-nomad/nomad"
 )
 
 // Names of policies that have a meaning, and what names and texts may be.
 const (
 	// ACLPolicyAnonymous is the policy of callers without a token.
-	ACLPolicyAnonymous = "anonymous"
+	PolicyAnonymous = "anonymous"
 
-	maxACLDescription = 256
+	maxDescription = 256
 )
 
 // aclName is what policies, roles and auth methods may be called.
@@ -20,11 +22,11 @@ var aclName = regexp.MustCompile(`^[a-zA-Z0-9-]{1,128}$`)
 
 // ACLPolicy is a named set of rules. RulesJSON is the rules as they were read: it is in
 // answers only, never in the log or in state.
-type ACLPolicy struct {
+type Policy struct {
 	Name        string
 	Description string
 	Rules       string
-	RulesJSON   *ACLRules
+	RulesJSON   *Rules
 	JobACL      *JobACL
 	Hash        []byte
 	CreateIndex uint64
@@ -48,7 +50,7 @@ func (j *JobACL) Admits(namespace, job, group, task string) bool {
 }
 
 // SetHash computes the digest of what an operator can set, stores and returns it.
-func (p *ACLPolicy) SetHash() []byte {
+func (p *Policy) SetHash() []byte {
 	d := newDigest("policy").text(p.Name, p.Description, p.Rules)
 	if j := p.JobACL; j != nil {
 		d.text(j.Namespace, j.JobID, j.Group, j.Task)
@@ -58,12 +60,12 @@ func (p *ACLPolicy) SetHash() []byte {
 }
 
 // Validate refuses a policy that cannot be. Package acl reads the rules.
-func (p *ACLPolicy) Validate() error {
+func (p *Policy) Validate() error {
 	switch {
 	case !aclName.MatchString(p.Name):
 		return fmt.Errorf("invalid policy name %q: 1 to 128 letters, digits and '-'", p.Name)
-	case len(p.Description) > maxACLDescription:
-		return fmt.Errorf("the description of policy %q is %d bytes long, at most %d", p.Name, len(p.Description), maxACLDescription)
+	case len(p.Description) > maxDescription:
+		return fmt.Errorf("the description of policy %q is %d bytes long, at most %d", p.Name, len(p.Description), maxDescription)
 	}
 	j := p.JobACL
 	switch {
@@ -79,13 +81,13 @@ func (p *ACLPolicy) Validate() error {
 }
 
 // Stub returns the short form of the policy for lists.
-func (p *ACLPolicy) Stub() *ACLPolicyListStub {
-	return &ACLPolicyListStub{Name: p.Name, Description: p.Description, JobACL: p.JobACL, Hash: p.Hash,
+func (p *Policy) Stub() *PolicyListStub {
+	return &PolicyListStub{Name: p.Name, Description: p.Description, JobACL: p.JobACL, Hash: p.Hash,
 		CreateIndex: p.CreateIndex, ModifyIndex: p.ModifyIndex}
 }
 
 // String shows the name only.
-func (p *ACLPolicy) String() string {
+func (p *Policy) String() string {
 	if p == nil {
 		return "policy(none)"
 	}
@@ -93,30 +95,30 @@ func (p *ACLPolicy) String() string {
 }
 
 // Format is String for every verb.
-func (p *ACLPolicy) Format(f fmt.State, _ rune) { io.WriteString(f, p.String()) }
+func (p *Policy) Format(f fmt.State, _ rune) { io.WriteString(f, p.String()) }
 
 // LogValue is String, for slog.
-func (p *ACLPolicy) LogValue() slog.Value { return slog.StringValue(p.String()) }
+func (p *Policy) LogValue() slog.Value { return slog.StringValue(p.String()) }
 
 // ACLPolicyDeleteRequest is the request of ACL.DeletePolicies.
-type ACLPolicyDeleteRequest struct {
+type PolicyDeleteRequest struct {
 	Names []string
-	WriteRequest
+	nomad.WriteRequest
 }
 
 // ACLPolicyListRequest is the request of ACL.ListPolicies.
-type ACLPolicyListRequest struct {
-	QueryOptions
+type PolicyListRequest struct {
+	nomad.QueryOptions
 }
 
 // ACLPolicyListResponse is the reply of ACL.ListPolicies.
-type ACLPolicyListResponse struct {
-	Policies []*ACLPolicyListStub
-	QueryMeta
+type PolicyListResponse struct {
+	Policies []*PolicyListStub
+	nomad.QueryMeta
 }
 
 // ACLPolicyListStub is a policy without its rules.
-type ACLPolicyListStub struct {
+type PolicyListStub struct {
 	Name        string
 	Description string
 	JobACL      *JobACL
@@ -126,31 +128,31 @@ type ACLPolicyListStub struct {
 }
 
 // ACLPolicySetRequest is the request of ACL.GetPolicies.
-type ACLPolicySetRequest struct {
+type PolicySetRequest struct {
 	Names []string
-	QueryOptions
+	nomad.QueryOptions
 }
 
 // ACLPolicySetResponse is the reply of ACL.GetPolicies and ACL.GetClaimPolicies.
-type ACLPolicySetResponse struct {
-	Policies map[string]*ACLPolicy
-	QueryMeta
+type PolicySetResponse struct {
+	Policies map[string]*Policy
+	nomad.QueryMeta
 }
 
 // ACLPolicySpecificRequest is the request of ACL.GetPolicy.
-type ACLPolicySpecificRequest struct {
+type PolicySpecificRequest struct {
 	Name string
-	QueryOptions
+	nomad.QueryOptions
 }
 
 // ACLPolicyUpsertRequest is the request of ACL.UpsertPolicies.
-type ACLPolicyUpsertRequest struct {
-	Policies []*ACLPolicy
-	WriteRequest
+type PolicyUpsertRequest struct {
+	Policies []*Policy
+	nomad.WriteRequest
 }
 
 // SingleACLPolicyResponse is the reply of ACL.GetPolicy.
-type SingleACLPolicyResponse struct {
-	Policy *ACLPolicy
-	QueryMeta
+type SinglePolicyResponse struct {
+	Policy *Policy
+	nomad.QueryMeta
 }

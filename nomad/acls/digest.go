@@ -1,4 +1,4 @@
-package nomad
+package acls
 
 import (
 	"crypto/sha256"

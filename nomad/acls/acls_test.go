@@ -1,4 +1,4 @@
-package nomad_test
+package acls_test
 
 import (
 	"bytes"
@@ -11,13 +11,14 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
 )
 
 // Durations are texts in JSON, and read as texts or nanoseconds.
 func TestDurationsOfTokensAndMethods(t *testing.T) {
 	for in, want := range map[string]time.Duration{`"8h"`: 8 * time.Hour, `""`: 0, `3600000000000`: time.Hour, `null`: 0} {
-		var token nomad.ACLToken
-		var method nomad.ACLAuthMethod
+		var token acls.Token
+		var method acls.AuthMethod
 		if err := json.Unmarshal([]byte(`{"AccessorID":"a","ExpirationTTL":`+in+`}`), &token); err != nil || token.ExpirationTTL != want || token.AccessorID != "a" {
 			t.Errorf("%s: %v, %v", in, token.ExpirationTTL, err)
 		}
@@ -27,20 +28,20 @@ func TestDurationsOfTokensAndMethods(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{`"soon"`, `true`, `{}`} {
-		if err := json.Unmarshal([]byte(`{"ExpirationTTL":`+bad+`}`), &nomad.ACLToken{}); err == nil || !strings.Contains(err.Error(), "ExpirationTTL") {
+		if err := json.Unmarshal([]byte(`{"ExpirationTTL":`+bad+`}`), &acls.Token{}); err == nil || !strings.Contains(err.Error(), "ExpirationTTL") {
 			t.Errorf("%s: %v", bad, err)
 		}
 	}
-	token := &nomad.ACLToken{AccessorID: "a", SecretID: "s", ExpirationTTL: 90 * time.Minute}
+	token := &acls.Token{AccessorID: "a", SecretID: "s", ExpirationTTL: 90 * time.Minute}
 	text, err := json.Marshal(token)
 	if err != nil || !strings.Contains(string(text), `"ExpirationTTL":"1h30m0s"`) || !strings.Contains(string(text), `"SecretID":"s"`) {
 		t.Errorf("%s, %v", text, err)
 	}
-	var again nomad.ACLToken
+	var again acls.Token
 	if err := json.Unmarshal(text, &again); err != nil || !reflect.DeepEqual(&again, token) {
 		t.Errorf("it is read again as %+v, %v", again.Stub(), err)
 	}
-	if text, _ = json.Marshal(&nomad.ACLAuthMethod{}); !strings.Contains(string(text), `"MaxTokenTTL":""`) {
+	if text, _ = json.Marshal(&acls.AuthMethod{}); !strings.Contains(string(text), `"MaxTokenTTL":""`) {
 		t.Errorf("no TTL is written as %s", text)
 	}
 }
@@ -48,13 +49,13 @@ func TestDurationsOfTokensAndMethods(t *testing.T) {
 // Nothing that is printed or logged holds a secret.
 func TestSecretsOfAccessDoNotPrint(t *testing.T) {
 	const canary = "canary-secret"
-	token := &nomad.ACLToken{AccessorID: "a", SecretID: canary}
-	once := &nomad.OneTimeToken{AccessorID: "a", OneTimeSecretID: canary}
-	conf := &nomad.ACLAuthMethodConfig{OIDCClientSecret: canary, OIDCClientAssertion: &nomad.OIDCClientAssertion{ClientSecret: canary,
-		PrivateKey: &nomad.OIDCClientAssertionKey{PemKey: canary}}}
-	method := &nomad.ACLAuthMethod{Name: "m", Config: conf}
+	token := &acls.Token{AccessorID: "a", SecretID: canary}
+	once := &acls.OneTimeToken{AccessorID: "a", OneTimeSecretID: canary}
+	conf := &acls.AuthMethodConfig{OIDCClientSecret: canary, OIDCClientAssertion: &acls.OIDCClientAssertion{ClientSecret: canary,
+		PrivateKey: &acls.OIDCClientAssertionKey{PemKey: canary}}}
+	method := &acls.AuthMethod{Name: "m", Config: conf}
 	for _, v := range []any{token, once, conf, method, []any{token, method}, map[string]any{"x": once},
-		struct{ Token *nomad.ACLToken }{token}, &nomad.ACLTokenUpsertResponse{Tokens: []*nomad.ACLToken{token}}} {
+		struct{ Token *acls.Token }{token}, &acls.TokenUpsertResponse{Tokens: []*acls.Token{token}}} {
 		var log bytes.Buffer
 		slog.New(slog.NewTextHandler(&log, nil)).Info("m", "v", v)
 		slog.New(slog.NewJSONHandler(&log, nil)).Info("m", "v", fmt.Sprint(v))
@@ -113,28 +114,28 @@ func TestHashesTellWhatDiffers(t *testing.T) {
 		}
 		seen[string(hash)] = what
 	}
-	p := &nomad.ACLPolicy{Name: "n", JobACL: &nomad.JobACL{}}
+	p := &acls.Policy{Name: "n", JobACL: &acls.JobACL{}}
 	note("policy", nomad.Copy(p).SetHash())
 	for _, f := range []string{"Name", "Description", "Rules", "JobACL.Namespace", "JobACL.JobID", "JobACL.Group", "JobACL.Task"} {
 		note("policy "+f, changed(t, p, f).SetHash())
 	}
-	note("policy for nobody", (&nomad.ACLPolicy{Name: "n"}).SetHash())
-	tok := &nomad.ACLToken{Name: "n"}
+	note("policy for nobody", (&acls.Policy{Name: "n"}).SetHash())
+	tok := &acls.Token{Name: "n"}
 	note("token", nomad.Copy(tok).SetHash())
 	for _, f := range []string{"Name", "Type", "Policies", "Global"} {
 		note("token "+f, changed(t, tok, f).SetHash())
 	}
-	note("token, ab", (&nomad.ACLToken{Policies: []string{"ab"}}).SetHash())
-	note("token, a b", (&nomad.ACLToken{Policies: []string{"a", "b"}}).SetHash())
-	note("token, role", (&nomad.ACLToken{Roles: []*nomad.ACLTokenRoleLink{{ID: "ab"}}}).SetHash())
-	if one, two := (&nomad.ACLToken{Policies: []string{"a", "c"}}).SetHash(), (&nomad.ACLToken{Policies: []string{"c", "a"}}).SetHash(); !bytes.Equal(one, two) {
+	note("token, ab", (&acls.Token{Policies: []string{"ab"}}).SetHash())
+	note("token, a b", (&acls.Token{Policies: []string{"a", "b"}}).SetHash())
+	note("token, role", (&acls.Token{Roles: []*acls.TokenRoleLink{{ID: "ab"}}}).SetHash())
+	if one, two := (&acls.Token{Policies: []string{"a", "c"}}).SetHash(), (&acls.Token{Policies: []string{"c", "a"}}).SetHash(); !bytes.Equal(one, two) {
 		t.Error("the order of policies matters")
 	}
-	m := &nomad.ACLAuthMethod{Name: "n", Config: &nomad.ACLAuthMethodConfig{OIDCClientAssertion: &nomad.OIDCClientAssertion{PrivateKey: &nomad.OIDCClientAssertionKey{}}}}
+	m := &acls.AuthMethod{Name: "n", Config: &acls.AuthMethodConfig{OIDCClientAssertion: &acls.OIDCClientAssertion{PrivateKey: &acls.OIDCClientAssertionKey{}}}}
 	note("method", nomad.Copy(m).SetHash())
 	fields := []string{"Name", "Type", "TokenLocality", "TokenNameFormat", "MaxTokenTTL", "Default"}
-	for prefix, of := range map[string]reflect.Type{"Config.": reflect.TypeFor[nomad.ACLAuthMethodConfig](),
-		"Config.OIDCClientAssertion.": reflect.TypeFor[nomad.OIDCClientAssertion](), "Config.OIDCClientAssertion.PrivateKey.": reflect.TypeFor[nomad.OIDCClientAssertionKey]()} {
+	for prefix, of := range map[string]reflect.Type{"Config.": reflect.TypeFor[acls.AuthMethodConfig](),
+		"Config.OIDCClientAssertion.": reflect.TypeFor[acls.OIDCClientAssertion](), "Config.OIDCClientAssertion.PrivateKey.": reflect.TypeFor[acls.OIDCClientAssertionKey]()} {
 		for i := range of.NumField() {
 			if of.Field(i).Type.Kind() != reflect.Pointer {
 				fields = append(fields, prefix+of.Field(i).Name)
@@ -144,7 +145,7 @@ func TestHashesTellWhatDiffers(t *testing.T) {
 	for _, f := range fields {
 		note("method "+f, changed(t, m, f).SetHash())
 	}
-	r := &nomad.ACLBindingRule{ID: "n"}
+	r := &acls.BindingRule{ID: "n"}
 	note("rule", nomad.Copy(r).SetHash())
 	for _, f := range []string{"ID", "Description", "AuthMethod", "Selector", "BindType", "BindName"} {
 		note("rule "+f, changed(t, r, f).SetHash())

@@ -1,4 +1,4 @@
-package nomad
+package acls
 
 import (
 	"encoding/json"
@@ -6,16 +6,18 @@ import (
 	"io"
 	"log/slog"
 	"time"
+
+	"github.com/open-nomad/open-nomad/nomad"
 )
 
 // The types of auth methods, where the tokens that they give are good, and what those are
 // called unless the method says.
 const (
-	ACLAuthMethodTypeOIDC               = "OIDC"
-	ACLAuthMethodTypeJWT                = "JWT"
-	ACLAuthMethodTokenLocalityLocal     = "local"
-	ACLAuthMethodTokenLocalityGlobal    = "global"
-	DefaultACLAuthMethodTokenNameFormat = "${auth_method_type}-${auth_method_name}"
+	AuthMethodTypeOIDC               = "OIDC"
+	AuthMethodTypeJWT                = "JWT"
+	AuthMethodTokenLocalityLocal     = "local"
+	AuthMethodTokenLocalityGlobal    = "global"
+	DefaultAuthMethodTokenNameFormat = "${auth_method_type}-${auth_method_name}"
 )
 
 // How a server proves to an identity provider who it is.
@@ -29,14 +31,14 @@ const (
 )
 
 // ACLAuthMethod is a way to log in with the token of an identity provider.
-type ACLAuthMethod struct {
+type AuthMethod struct {
 	Name            string
 	Type            string
 	TokenLocality   string
 	TokenNameFormat string
 	MaxTokenTTL     time.Duration
 	Default         bool
-	Config          *ACLAuthMethodConfig
+	Config          *AuthMethodConfig
 	Hash            []byte
 	CreateTime      time.Time
 	ModifyTime      time.Time
@@ -45,7 +47,7 @@ type ACLAuthMethod struct {
 }
 
 // ACLAuthMethodConfig says whose tokens an auth method takes and what it reads in them.
-type ACLAuthMethodConfig struct {
+type AuthMethodConfig struct {
 	JWTValidationPubKeys []string
 	JWKSURL              string
 	OIDCDiscoveryURL     string
@@ -96,7 +98,7 @@ type OIDCClientAssertionKeyIDHeader string
 type OIDCClientAssertionKeySource string
 
 // SetHash computes the digest of what an operator can set, stores and returns it.
-func (m *ACLAuthMethod) SetHash() []byte {
+func (m *AuthMethod) SetHash() []byte {
 	d := newDigest("auth method").text(m.Name, m.Type, m.TokenLocality, m.TokenNameFormat).number(int64(m.MaxTokenTTL)).flag(m.Default)
 	if c := m.Config; c != nil {
 		c.digest(d)
@@ -105,7 +107,7 @@ func (m *ACLAuthMethod) SetHash() []byte {
 	return m.Hash
 }
 
-func (c *ACLAuthMethodConfig) digest(d digest) {
+func (c *AuthMethodConfig) digest(d digest) {
 	d.text(c.JWKSURL, c.OIDCDiscoveryURL, c.OIDCClientID, c.OIDCClientSecret, c.JWKSCACert)
 	d.flag(c.OIDCEnablePKCE).flag(c.OIDCDisableUserInfo).flag(c.VerboseLogging)
 	for _, l := range [][]string{c.JWTValidationPubKeys, c.OIDCScopes, c.BoundAudiences, c.BoundIssuer, c.AllowedRedirectURIs,
@@ -125,24 +127,24 @@ func (c *ACLAuthMethodConfig) digest(d digest) {
 }
 
 // WantsRSA says whether the servers sign RS256 to prove who they are to the provider.
-func (m *ACLAuthMethod) WantsRSA() bool {
+func (m *AuthMethod) WantsRSA() bool {
 	if m.Config == nil || m.Config.OIDCClientAssertion == nil {
 		return false
 	}
 	a := m.Config.OIDCClientAssertion
-	return a.KeySource == OIDCKeySourceNomad && (a.KeyAlgorithm == "" || a.KeyAlgorithm == IdentityAlgRS256)
+	return a.KeySource == OIDCKeySourceNomad && (a.KeyAlgorithm == "" || a.KeyAlgorithm == nomad.IdentityAlgRS256)
 }
 
 // Stub returns the short form of the method for lists.
-func (m *ACLAuthMethod) Stub() *ACLAuthMethodStub {
-	return &ACLAuthMethodStub{Name: m.Name, Type: m.Type, Default: m.Default, Hash: m.Hash,
+func (m *AuthMethod) Stub() *AuthMethodStub {
+	return &AuthMethodStub{Name: m.Name, Type: m.Type, Default: m.Default, Hash: m.Hash,
 		CreateIndex: m.CreateIndex, ModifyIndex: m.ModifyIndex}
 }
 
 // WithoutSecrets returns a copy of the method without what opens something at the
 // identity provider.
-func (m *ACLAuthMethod) WithoutSecrets() *ACLAuthMethod {
-	out := Copy(m)
+func (m *AuthMethod) WithoutSecrets() *AuthMethod {
+	out := nomad.Copy(m)
 	if out == nil || out.Config == nil {
 		return out
 	}
@@ -157,7 +159,7 @@ func (m *ACLAuthMethod) WithoutSecrets() *ACLAuthMethod {
 }
 
 // String shows the name only.
-func (m *ACLAuthMethod) String() string {
+func (m *AuthMethod) String() string {
 	if m == nil {
 		return "auth method(none)"
 	}
@@ -165,23 +167,23 @@ func (m *ACLAuthMethod) String() string {
 }
 
 // Format is String for every verb.
-func (m *ACLAuthMethod) Format(f fmt.State, _ rune) { io.WriteString(f, m.String()) }
+func (m *AuthMethod) Format(f fmt.State, _ rune) { io.WriteString(f, m.String()) }
 
 // LogValue is String, for slog.
-func (m *ACLAuthMethod) LogValue() slog.Value { return slog.StringValue(m.String()) }
+func (m *AuthMethod) LogValue() slog.Value { return slog.StringValue(m.String()) }
 
 // String shows nothing of the configuration.
-func (*ACLAuthMethodConfig) String() string { return "configuration of an auth method" }
+func (*AuthMethodConfig) String() string { return "configuration of an auth method" }
 
 // Format is String for every verb.
-func (c *ACLAuthMethodConfig) Format(f fmt.State, _ rune) { io.WriteString(f, c.String()) }
+func (c *AuthMethodConfig) Format(f fmt.State, _ rune) { io.WriteString(f, c.String()) }
 
 // LogValue is String, for slog.
-func (c *ACLAuthMethodConfig) LogValue() slog.Value { return slog.StringValue(c.String()) }
+func (c *AuthMethodConfig) LogValue() slog.Value { return slog.StringValue(c.String()) }
 
 // MarshalJSON writes the TTL as a text such as "1h0m0s", "" for none.
-func (m *ACLAuthMethod) MarshalJSON() ([]byte, error) {
-	type plain ACLAuthMethod
+func (m *AuthMethod) MarshalJSON() ([]byte, error) {
+	type plain AuthMethod
 	return json.Marshal(&struct {
 		MaxTokenTTL string
 		*plain
@@ -189,8 +191,8 @@ func (m *ACLAuthMethod) MarshalJSON() ([]byte, error) {
 }
 
 // UnmarshalJSON reads the TTL as a text such as "1h", or as nanoseconds.
-func (m *ACLAuthMethod) UnmarshalJSON(b []byte) error {
-	type plain ACLAuthMethod
+func (m *AuthMethod) UnmarshalJSON(b []byte) error {
+	type plain AuthMethod
 	in := &struct {
 		MaxTokenTTL json.RawMessage
 		*plain
@@ -202,8 +204,8 @@ func (m *ACLAuthMethod) UnmarshalJSON(b []byte) error {
 }
 
 // MarshalJSON writes the leeways as texts such as "1m0s", "" for none.
-func (c *ACLAuthMethodConfig) MarshalJSON() ([]byte, error) {
-	type plain ACLAuthMethodConfig
+func (c *AuthMethodConfig) MarshalJSON() ([]byte, error) {
+	type plain AuthMethodConfig
 	return json.Marshal(&struct {
 		ExpirationLeeway, NotBeforeLeeway, ClockSkewLeeway string
 		*plain
@@ -211,8 +213,8 @@ func (c *ACLAuthMethodConfig) MarshalJSON() ([]byte, error) {
 }
 
 // UnmarshalJSON reads the leeways as texts such as "1m", or as nanoseconds.
-func (c *ACLAuthMethodConfig) UnmarshalJSON(b []byte) error {
-	type plain ACLAuthMethodConfig
+func (c *AuthMethodConfig) UnmarshalJSON(b []byte) error {
+	type plain AuthMethodConfig
 	in := &struct {
 		ExpirationLeeway, NotBeforeLeeway, ClockSkewLeeway json.RawMessage
 		*plain
@@ -236,41 +238,41 @@ func (c *ACLAuthMethodConfig) UnmarshalJSON(b []byte) error {
 }
 
 // ACLAuthMethodDeleteRequest is the request of ACL.DeleteAuthMethods.
-type ACLAuthMethodDeleteRequest struct {
+type AuthMethodDeleteRequest struct {
 	Names []string
-	WriteRequest
+	nomad.WriteRequest
 }
 
 // ACLAuthMethodDeleteResponse is the reply of ACL.DeleteAuthMethods.
-type ACLAuthMethodDeleteResponse struct {
-	WriteMeta
+type AuthMethodDeleteResponse struct {
+	nomad.WriteMeta
 }
 
 // ACLAuthMethodGetRequest is the request of ACL.GetAuthMethod.
-type ACLAuthMethodGetRequest struct {
+type AuthMethodGetRequest struct {
 	MethodName string
-	QueryOptions
+	nomad.QueryOptions
 }
 
 // ACLAuthMethodGetResponse is the reply of ACL.GetAuthMethod.
-type ACLAuthMethodGetResponse struct {
-	AuthMethod *ACLAuthMethod
-	QueryMeta
+type AuthMethodGetResponse struct {
+	AuthMethod *AuthMethod
+	nomad.QueryMeta
 }
 
 // ACLAuthMethodListRequest is the request of ACL.ListAuthMethods.
-type ACLAuthMethodListRequest struct {
-	QueryOptions
+type AuthMethodListRequest struct {
+	nomad.QueryOptions
 }
 
 // ACLAuthMethodListResponse is the reply of ACL.ListAuthMethods.
-type ACLAuthMethodListResponse struct {
-	AuthMethods []*ACLAuthMethodStub
-	QueryMeta
+type AuthMethodListResponse struct {
+	AuthMethods []*AuthMethodStub
+	nomad.QueryMeta
 }
 
 // ACLAuthMethodStub is an auth method without its configuration.
-type ACLAuthMethodStub struct {
+type AuthMethodStub struct {
 	Name        string
 	Type        string
 	Default     bool
@@ -280,25 +282,25 @@ type ACLAuthMethodStub struct {
 }
 
 // ACLAuthMethodUpsertRequest is the request of ACL.UpsertAuthMethods.
-type ACLAuthMethodUpsertRequest struct {
-	AuthMethods []*ACLAuthMethod
-	WriteRequest
+type AuthMethodUpsertRequest struct {
+	AuthMethods []*AuthMethod
+	nomad.WriteRequest
 }
 
 // ACLAuthMethodUpsertResponse is the reply of ACL.UpsertAuthMethods.
-type ACLAuthMethodUpsertResponse struct {
-	AuthMethods []*ACLAuthMethod
-	WriteMeta
+type AuthMethodUpsertResponse struct {
+	AuthMethods []*AuthMethod
+	nomad.WriteMeta
 }
 
 // ACLAuthMethodsGetRequest is the request of ACL.GetAuthMethods.
-type ACLAuthMethodsGetRequest struct {
+type AuthMethodsGetRequest struct {
 	Names []string
-	QueryOptions
+	nomad.QueryOptions
 }
 
 // ACLAuthMethodsGetResponse is the reply of ACL.GetAuthMethods.
-type ACLAuthMethodsGetResponse struct {
-	AuthMethods map[string]*ACLAuthMethod
-	QueryMeta
+type AuthMethodsGetResponse struct {
+	AuthMethods map[string]*AuthMethod
+	nomad.QueryMeta
 }

@@ -1,10 +1,12 @@
-package nomad
+package acls
 
 import (
 	"fmt"
 	"io"
 	"log/slog"
 	"time"
+
+	"github.com/open-nomad/open-nomad/nomad"
 )
 
 // OneTimeTokenTTL is how long a one-time token can be exchanged.
@@ -43,35 +45,35 @@ type OneTimeTokenDeleteRequest struct {
 	AccessorIDs     []string
 	OneTimeSecretID string
 	Timestamp       time.Time
-	WriteRequest
+	nomad.WriteRequest
 }
 
 // OneTimeTokenExchangeRequest is the request of ACL.ExchangeOneTimeToken.
 type OneTimeTokenExchangeRequest struct {
 	OneTimeSecretID string
-	WriteRequest
+	nomad.WriteRequest
 }
 
 // OneTimeTokenExchangeResponse is the reply of ACL.ExchangeOneTimeToken.
 type OneTimeTokenExchangeResponse struct {
-	Token *ACLToken
-	WriteMeta
+	Token *Token
+	nomad.WriteMeta
 }
 
 // OneTimeTokenExpireRequest is the request of ACL.ExpireOneTimeTokens. Timestamp is set
 // by the server.
 type OneTimeTokenExpireRequest struct {
 	Timestamp time.Time
-	WriteRequest
+	nomad.WriteRequest
 }
 
 // OneTimeTokenUpsertRequest is the request of ACL.UpsertOneTimeToken.
 type OneTimeTokenUpsertRequest struct {
-	WriteRequest
+	nomad.WriteRequest
 }
 
 // OneTimeTokenUpsertResponse is the reply of ACL.UpsertOneTimeToken.
 type OneTimeTokenUpsertResponse struct {
 	OneTimeToken *OneTimeToken
-	WriteMeta
+	nomad.WriteMeta
 }

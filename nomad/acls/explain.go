@@ -1,26 +1,28 @@
-package nomad
+package acls
+
+import "github.com/open-nomad/open-nomad/nomad"
 
 // The kinds of questions of ACL.Explain beside those that blocks of policies have.
 const (
-	ACLExplainJob        = "job"
-	ACLExplainAllocation = "allocation"
-	ACLExplainAudience   = "audience"
+	ExplainJob        = "job"
+	ExplainAllocation = "allocation"
+	ExplainAudience   = "audience"
 )
 
 // The kinds of subjects of ACL.Explain.
 const (
-	ACLSubjectToken    = "token"
-	ACLSubjectRole     = "role"
-	ACLSubjectPolicy   = "policy"
-	ACLSubjectWorkload = "workload"
-	ACLSubjectSelf     = "self"
+	SubjectToken    = "token"
+	SubjectRole     = "role"
+	SubjectPolicy   = "policy"
+	SubjectWorkload = "workload"
+	SubjectSelf     = "self"
 )
 
 // ACLExplainRequest is the request of ACL.Explain (ours): may somebody do a thing, and
 // why. What is asked is Right on the thing of a Kind and Name, in the namespace of the
 // request; or what the method named Method asks of its callers. Who is meant is one of
 // the others; nobody named is the caller.
-type ACLExplainRequest struct {
+type ExplainRequest struct {
 	Kind   string
 	Name   string
 	Right  string
@@ -31,23 +33,23 @@ type ACLExplainRequest struct {
 	Policy     string
 	Workload   *JobACL
 	Everybody  bool // a page of those who may: tokens, roles, workloads
-	QueryOptions
+	nomad.QueryOptions
 }
 
 // ACLExplainResponse is the reply of ACL.Explain. Needs is what it takes, all of it.
-type ACLExplainResponse struct {
+type ExplainResponse struct {
 	Needs []string
 	// Depends is what the method asks of a thing that is known only when it runs, "" when
 	// Needs is all.
 	Depends string
 	// Identities have the audience that was asked for.
-	Identities []*ACLExplainIdentity
-	Answers    []*ACLExplanation
-	QueryMeta
+	Identities []*ExplainIdentity
+	Answers    []*Explanation
+	nomad.QueryMeta
 }
 
 // ACLExplainIdentity is an identity of a job.
-type ACLExplainIdentity struct {
+type ExplainIdentity struct {
 	JobID    string
 	Group    string
 	Task     string // empty for a service of the group
@@ -56,14 +58,14 @@ type ACLExplainIdentity struct {
 }
 
 // ACLExplanation says whether one subject may do what was asked for.
-type ACLExplanation struct {
-	Subject   ACLSubject
+type Explanation struct {
+	Subject   Subject
 	Allowed   bool
-	Decisions []*ACLDecision // one for each need, until one refuses
+	Decisions []*Decision // one for each need, until one refuses
 }
 
 // ACLSubject is a token, role, policy or workload.
-type ACLSubject struct {
+type Subject struct {
 	Kind     string
 	ID       string // accessor or ID, empty without one
 	Name     string
@@ -71,15 +73,15 @@ type ACLSubject struct {
 }
 
 // ACLDecision is the answer to one question, and the rules that made it.
-type ACLDecision struct {
+type Decision struct {
 	Question string
 	Allowed  bool
 	Reason   string
-	Rules    []*ACLDecisionRule
+	Rules    []*DecisionRule
 }
 
 // ACLDecisionRule is a word of a policy that decided.
-type ACLDecisionRule struct {
+type DecisionRule struct {
 	Policy string
 	Block  string
 	Text   string // empty when the block says nothing of it

@@ -1,34 +1,36 @@
-package nomad
+package acls
 
 import (
 	"fmt"
 	"slices"
+
+	"github.com/open-nomad/open-nomad/nomad"
 )
 
 // ACLRole is a named set of policies. What tokens that have it may do changes with it.
-type ACLRole struct {
+type Role struct {
 	ID          string
 	Name        string
 	Description string
-	Policies    []*ACLRolePolicyLink
+	Policies    []*RolePolicyLink
 	Hash        []byte
 	CreateIndex uint64
 	ModifyIndex uint64
 }
 
 // ACLRolePolicyLink names a policy of a role.
-type ACLRolePolicyLink struct {
+type RolePolicyLink struct {
 	Name string
 }
 
 // Canonicalize gives a role that is to be made its ID, and drops links that are there
 // twice.
-func (r *ACLRole) Canonicalize() {
+func (r *Role) Canonicalize() {
 	if r.ID == "" {
-		r.ID = NewID()
+		r.ID = nomad.NewID()
 	}
 	seen := map[string]bool{}
-	r.Policies = slices.DeleteFunc(slices.Clone(r.Policies), func(l *ACLRolePolicyLink) bool {
+	r.Policies = slices.DeleteFunc(slices.Clone(r.Policies), func(l *RolePolicyLink) bool {
 		twice := l != nil && seen[l.Name]
 		if l != nil {
 			seen[l.Name] = true
@@ -38,12 +40,12 @@ func (r *ACLRole) Canonicalize() {
 }
 
 // Validate refuses a role that cannot be.
-func (r *ACLRole) Validate() error {
+func (r *Role) Validate() error {
 	switch {
 	case !aclName.MatchString(r.Name):
 		return fmt.Errorf("invalid role name %q: 1 to 128 letters, digits and '-'", r.Name)
-	case len(r.Description) > maxACLDescription:
-		return fmt.Errorf("the description of role %q is %d bytes long, at most %d", r.Name, len(r.Description), maxACLDescription)
+	case len(r.Description) > maxDescription:
+		return fmt.Errorf("the description of role %q is %d bytes long, at most %d", r.Name, len(r.Description), maxDescription)
 	case len(r.Policies) == 0:
 		return fmt.Errorf("role %q needs a policy at least", r.Name)
 	}
@@ -56,7 +58,7 @@ func (r *ACLRole) Validate() error {
 }
 
 // SetHash computes the digest of what an operator can set, stores and returns it.
-func (r *ACLRole) SetHash() []byte {
+func (r *Role) SetHash() []byte {
 	var names []string
 	for _, l := range r.Policies {
 		if l != nil {
@@ -69,90 +71,90 @@ func (r *ACLRole) SetHash() []byte {
 }
 
 // Stub returns the role for lists.
-func (r *ACLRole) Stub() *ACLRoleListStub {
-	return &ACLRoleListStub{ID: r.ID, Name: r.Name, Description: r.Description, Policies: r.Policies, Hash: r.Hash,
+func (r *Role) Stub() *RoleListStub {
+	return &RoleListStub{ID: r.ID, Name: r.Name, Description: r.Description, Policies: r.Policies, Hash: r.Hash,
 		CreateIndex: r.CreateIndex, ModifyIndex: r.ModifyIndex}
 }
 
 // ACLRoleByIDRequest is the request of ACL.GetRoleByID.
-type ACLRoleByIDRequest struct {
+type RoleByIDRequest struct {
 	RoleID string
-	QueryOptions
+	nomad.QueryOptions
 }
 
 // ACLRoleByIDResponse is the reply of ACL.GetRoleByID.
-type ACLRoleByIDResponse struct {
-	ACLRole *ACLRole
-	QueryMeta
+type RoleByIDResponse struct {
+	ACLRole *Role
+	nomad.QueryMeta
 }
 
 // ACLRoleByNameRequest is the request of ACL.GetRoleByName.
-type ACLRoleByNameRequest struct {
+type RoleByNameRequest struct {
 	RoleName string
-	QueryOptions
+	nomad.QueryOptions
 }
 
 // ACLRoleByNameResponse is the reply of ACL.GetRoleByName.
-type ACLRoleByNameResponse struct {
-	ACLRole *ACLRole
-	QueryMeta
+type RoleByNameResponse struct {
+	ACLRole *Role
+	nomad.QueryMeta
 }
 
 // ACLRoleListStub is a role in a list.
-type ACLRoleListStub struct {
+type RoleListStub struct {
 	ID          string
 	Name        string
 	Description string
-	Policies    []*ACLRolePolicyLink
+	Policies    []*RolePolicyLink
 	Hash        []byte
 	CreateIndex uint64
 	ModifyIndex uint64
 }
 
 // ACLRolesByIDRequest is the request of ACL.GetRolesByID.
-type ACLRolesByIDRequest struct {
+type RolesByIDRequest struct {
 	ACLRoleIDs []string
-	QueryOptions
+	nomad.QueryOptions
 }
 
 // ACLRolesByIDResponse is the reply of ACL.GetRolesByID.
-type ACLRolesByIDResponse struct {
-	ACLRoles map[string]*ACLRole
-	QueryMeta
+type RolesByIDResponse struct {
+	ACLRoles map[string]*Role
+	nomad.QueryMeta
 }
 
 // ACLRolesDeleteByIDRequest is the request of ACL.DeleteRolesByID.
-type ACLRolesDeleteByIDRequest struct {
+type RolesDeleteByIDRequest struct {
 	ACLRoleIDs []string
-	WriteRequest
+	nomad.WriteRequest
 }
 
 // ACLRolesDeleteByIDResponse is the reply of ACL.DeleteRolesByID.
-type ACLRolesDeleteByIDResponse struct {
-	WriteMeta
+type RolesDeleteByIDResponse struct {
+	nomad.WriteMeta
 }
 
 // ACLRolesListRequest is the request of ACL.ListRoles.
-type ACLRolesListRequest struct {
-	QueryOptions
+type RolesListRequest struct {
+	nomad.QueryOptions
 }
 
 // ACLRolesListResponse is the reply of ACL.ListRoles.
-type ACLRolesListResponse struct {
-	ACLRoles []*ACLRoleListStub
-	QueryMeta
+type RolesListResponse struct {
+	ACLRoles []*RoleListStub
+	nomad.QueryMeta
 }
 
 // ACLRolesUpsertRequest is the request of ACL.UpsertRoles. AllowMissingPolicies is for
 // replication, where a role may come before its policies.
-type ACLRolesUpsertRequest struct {
-	ACLRoles             []*ACLRole
+type RolesUpsertRequest struct {
+	ACLRoles             []*Role
 	AllowMissingPolicies bool
-	WriteRequest
+	nomad.WriteRequest
 }
 
 // ACLRolesUpsertResponse is the reply of ACL.UpsertRoles.
-type ACLRolesUpsertResponse struct {
-	ACLRoles []*ACLRole
-	WriteMeta
+type RolesUpsertResponse struct {
+	ACLRoles []*Role
+	nomad.WriteMeta
 }
