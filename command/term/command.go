@@ -141,7 +141,7 @@ func (a *adapted) Help() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Usage: nomad %s [options] %s\n\n  %s.\n", a.Name, a.Args, strings.TrimSuffix(a.Short, "."))
 	if a.Long != "" {
-		fmt.Fprintf(&b, "\n%s\n", indent(strings.TrimSpace(a.Long), "  "))
+		fmt.Fprintf(&b, "\n%s\n", indent(Wrap(strings.TrimSpace(a.Long), helpWidth-2), "  "))
 	}
 	own := &Flags{flag.NewFlagSet(a.Name, flag.ContinueOnError)}
 	a.Setup(own)
@@ -154,6 +154,9 @@ func (a *adapted) Help() string {
 	return strings.TrimRight(b.String(), "\n")
 }
 
+// helpWidth is the length of the longest line of a help text.
+const helpWidth = 80
+
 func writeFlags(b *strings.Builder, title string, f *flag.FlagSet) {
 	first := true
 	f.VisitAll(func(fl *flag.Flag) {
@@ -165,12 +168,12 @@ func writeFlags(b *strings.Builder, title string, f *flag.FlagSet) {
 		if arg != "" {
 			arg = "=<" + arg + ">"
 		}
-		fmt.Fprintf(b, "\n  -%s%s\n%s\n", fl.Name, arg, indent(usage, "    "))
+		fmt.Fprintf(b, "\n  -%s%s\n%s\n", fl.Name, arg, indent(Wrap(usage, helpWidth-4), "    "))
 	})
 }
 
 func indent(text, by string) string {
-	return by + strings.ReplaceAll(text, "\n", "\n"+by)
+	return strings.ReplaceAll(by+strings.ReplaceAll(text, "\n", "\n"+by), "\n"+by+"\n", "\n\n")
 }
 
 // Run parses the arguments, runs the command and returns the exit code.
