@@ -14,7 +14,7 @@ import (
 const maxRules = 1 << 20
 
 func policyApplyCommand() term.Command {
-	return term.Told(term.Command{
+	return term.Action(term.Command{
 		Name: "acl policy apply", Args: "<name> <path or ->", MinArgs: 2, MaxArgs: 2,
 		Short: "Create or update a policy",
 		Long: "The file (- for standard input) has rules in HCL or JSON. The servers report all faults, with line and column.\n\n" +

@@ -13,12 +13,11 @@ type Step struct {
 	Commands []string
 }
 
-// stopping are features whose commands in the Raft log stop a server of this version, by the
-// name of their finding.
+// stopping are the findings whose commands in the Raft log stop a server of this version.
 var stopping = []string{"service", "service registrations", "volume csi", "csi volumes", "csi plugins", "csi_plugin", "dynamic host volumes", "scaling", "scaling policies",
 	"scaling event records", "update canary", "update auto_promote", unserved.VersionTag}
 
-// steps returns what is to be done, in order.
+// steps returns the steps in order.
 func (r *Report) steps() []Step {
 	steps := slices.Concat(r.prepareCluster(), r.prepareJobs(), r.prepareAgents())
 	return append(steps, r.nodeStep(), r.serverStep(), Step{
@@ -30,7 +29,7 @@ func (r *Report) steps() []Step {
 	})
 }
 
-// prepareCluster is what comes before any change.
+// prepareCluster returns the steps before any change.
 func (r *Report) prepareCluster() []Step {
 	var steps []Step
 	if c := r.Cluster; c != nil {
@@ -47,7 +46,7 @@ func (r *Report) prepareCluster() []Step {
 	})
 }
 
-// prepareJobs is about the features in use.
+// prepareJobs returns the steps for features in use.
 func (r *Report) prepareJobs() []Step {
 	var steps []Step
 	lost := slices.ContainsFunc(slices.Concat(r.Features, r.Nodes), func(f Finding) bool { return f.Lost })
@@ -67,7 +66,7 @@ func (r *Report) prepareJobs() []Step {
 	return steps
 }
 
-// prepareAgents is about configuration and certificates.
+// prepareAgents returns the steps for configuration and certificates.
 func (r *Report) prepareAgents() []Step {
 	text := "Write the configuration of the new agents from that of the old ones"
 	if slices.ContainsFunc(r.Configuration, func(k Key) bool { return k.Refused }) {
