@@ -113,17 +113,16 @@ func section(c term.Command) string {
 	return b.String()
 }
 
-// prose wraps text for a page, and keeps its angle brackets from being HTML. Indented lines and
-// code stay as they are.
+// prose wraps text for a page and escapes it for Markdown. Indented lines and code are not changed.
 func prose(text string) string {
-	lines := strings.Split(strings.TrimSpace(text), "\n")
+	lines := strings.Split(strings.Trim(text, "\n"), "\n")
 	for i, line := range lines {
 		if strings.HasPrefix(line, " ") {
 			continue
 		}
 		parts := strings.Split(line, "`")
 		for j := 0; j < len(parts); j += 2 {
-			parts[j] = strings.NewReplacer("<", `\<`, "*", `\*`).Replace(parts[j])
+			parts[j] = strings.NewReplacer(`\`, `\\`, "<", `\<`, "*", `\*`).Replace(parts[j])
 		}
 		lines[i] = strings.Join(parts, "`")
 	}
@@ -204,7 +203,7 @@ func ownFlags(c term.Command) []*flag.Flag {
 	own := &term.Flags{FlagSet: flag.NewFlagSet(c.Name, flag.ContinueOnError)}
 	c.Setup(own)
 	own.VisitAll(func(f *flag.Flag) {
-		if !strings.HasPrefix(f.Usage, "Not part of this version") {
+		if !strings.HasPrefix(f.Usage, "Not part of this version") && !strings.HasPrefix(f.Usage, "Not available yet") {
 			flags = append(flags, f)
 		}
 	})

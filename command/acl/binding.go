@@ -28,7 +28,8 @@ func (o *ruleFlags) over(r *api.ACLBindingRule) {
 func ruleCreateCommand() term.Command {
 	return term.Answered(term.Command{
 		Name: "acl binding-rule create", Short: "Create a binding rule: the policies and roles of tokens from an auth method",
-		Long: "    nomad acl binding-rule create -auth-method people -bind-type role -bind-name operations -selector '\"ops\" in list.groups'",
+		Long: "    nomad acl binding-rule create -auth-method people -bind-type role \\\n" +
+			"        -bind-name operations -selector '\"ops\" in list.groups'",
 	}, func(f *term.Flags) term.Ask[*api.ACLBindingRule] {
 		o := &ruleFlags{}
 		o.declare(f)

@@ -99,12 +99,12 @@ func configOver(old *api.ACLAuthMethodConfig, text []byte) (*api.ACLAuthMethodCo
 		}
 		out[known] = v
 	}
-	whole, err := json.Marshal(out)
+	merged, err := json.Marshal(out)
 	if err != nil {
 		return nil, err
 	}
 	c := new(api.ACLAuthMethodConfig)
-	return c, json.Unmarshal(whole, c)
+	return c, json.Unmarshal(merged, c)
 }
 
 // configField finds a field by its name, ignoring case.

@@ -133,7 +133,7 @@ func TestUpstreamState(t *testing.T) {
 	}
 	text := unwrapped(r)
 	for _, want := range []string{"1 periodic job will not be launched\n      default/backup", "driver docker is on 2 nodes; 1 job needs it\n      default/web",
-		"driver exec is on 1 node; no job needs it", "stop each server of open-nomad", "would not serve everything"} {
+		"driver exec is on 1 node; no job needs it", "stop every open-nomad server", "does not serve everything"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the text lacks %q:\n%s", want, text)
 		}
@@ -170,7 +170,7 @@ func TestDocumentedOutput(t *testing.T) {
 func TestNothingIsLost(t *testing.T) {
 	data := archive(t, job("web", "exec2", nil, nil), record{nodeType, m{"ID": "n", "Status": "ready", "Drivers": m{"java": m{"Detected": true, "Healthy": true}}}})
 	ignored := []migrate.Key{{Key: "ui.enabled", Effect: "accepted without effect"}}
-	if r := checked(t, data, nil, ignored); r.Lost || !strings.Contains(r.Text(term.Short), "serves everything that is in use") {
+	if r := checked(t, data, nil, ignored); r.Lost || !strings.Contains(r.Text(term.Short), "serves everything in use") {
 		t.Error(r.Text(term.Short))
 	}
 	if r := checked(t, data, nil, []migrate.Key{{Key: "consul.address", Refused: true}}); !r.Lost {
@@ -269,7 +269,7 @@ func TestAgentOfUpstream(t *testing.T) {
 		t.Errorf("servers %+v, want %+v", r.Cluster.Servers, want)
 	}
 	text := unwrapped(r)
-	for _, want := range []string{"TLS of RPC            = off", "Gossip encryption     = on", "Log backend           = boltdb", "these have 1.9.7", "tls.rpc is off: followers"} {
+	for _, want := range []string{"TLS of RPC            = off", "Gossip encryption     = on", "Log backend           = boltdb", "these servers run 1.9.7", "tls.rpc is off: Nomad followers"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the text lacks %q:\n%s", want, text)
 		}
@@ -308,7 +308,7 @@ func TestStepsFollowTheCluster(t *testing.T) {
 func TestOrderOfSteps(t *testing.T) {
 	text := unwrapped(checked(t, archive(t, upstream()...), nil, nil))
 	at := 0
-	for _, want := range []string{"Save the state", "Change or stop the jobs", "Let no server of open-nomad join", "Write the configuration", "Replace the client agents", "Replace the servers", "such as quotas"} {
+	for _, want := range []string{"Save the state", "Change or stop the jobs", "Do not add an open-nomad server", "Write the configuration", "Replace the client agents", "Replace the servers", "such as quotas"} {
 		i := strings.Index(text[at:], want)
 		if i < 0 {
 			t.Fatalf("%q is missing or too early in\n%s", want, text)

@@ -32,7 +32,7 @@ func (r *Report) Text(detail term.Detail) string {
 	}
 	switch {
 	case r.Configuration == nil:
-		b.WriteString("  Not checked: name files or directories with -config\n")
+		b.WriteString("  Not checked: use -config to check files or directories\n")
 	case len(r.Configuration) == 0:
 		b.WriteString("  None\n")
 	}
@@ -45,9 +45,9 @@ func (r *Report) Text(detail term.Detail) string {
 	}
 	b.WriteString("\n")
 	if r.Lost {
-		b.WriteString("Result: this version would not serve everything that is in use")
+		b.WriteString("Result: this version does not serve everything in use")
 	} else {
-		b.WriteString("Result: this version serves everything that is in use")
+		b.WriteString("Result: this version serves everything in use")
 	}
 	return b.String()
 }

@@ -23,7 +23,7 @@ const Together = 32
 const (
 	each         = 20 * time.Millisecond // the target rate of heartbeats
 	answerWithin = 15 * time.Second
-	tellEvery    = 5 * time.Second
+	printEvery   = 5 * time.Second
 )
 
 // Flags holds the flag -over.
@@ -61,7 +61,7 @@ func (r *Flags) Run(ctx context.Context, e *term.Env, c *api.Client, nodes []*ap
 		return nil
 	}
 	e.Printf("Renewing the identity of %s over %s\n", count(len(nodes)), over)
-	p := &progress{e: e, all: len(nodes), told: time.Now()}
+	p := &progress{e: e, all: len(nodes), printed: time.Now()}
 	slots := make(chan struct{}, Together)
 	var asking sync.WaitGroup
 	begun := time.Now()
@@ -107,10 +107,10 @@ type progress struct {
 	e   *term.Env
 	all int
 
-	mu     sync.Mutex
-	asked  int
-	told   time.Time
-	failed []string // rows
+	mu      sync.Mutex
+	asked   int
+	printed time.Time
+	failed  []string // rows
 }
 
 func (p *progress) done(n *api.NodeListStub, err error) {
@@ -120,8 +120,8 @@ func (p *progress) done(n *api.NodeListStub, err error) {
 	if err != nil {
 		p.failed = append(p.failed, term.Row(n.ID, n.Name, n.NodePool, strings.ReplaceAll(err.Error(), "\n", " ")))
 	}
-	if now := time.Now(); p.asked < p.all && now.Sub(p.told) >= tellEvery {
-		p.told = now
+	if now := time.Now(); p.asked < p.all && now.Sub(p.printed) >= printEvery {
+		p.printed = now
 		p.e.Printf("%d of %d nodes done, %d failed\n", p.asked, p.all, len(p.failed))
 	}
 }

@@ -140,7 +140,7 @@ func (a *adapted) Help() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Usage: nomad %s [options] %s\n\n  %s.\n", a.Name, a.Args, strings.TrimSuffix(a.Short, "."))
 	if a.Long != "" {
-		fmt.Fprintf(&b, "\n%s\n", indent(Wrap(strings.TrimSpace(a.Long), helpWidth-2), "  "))
+		fmt.Fprintf(&b, "\n%s\n", indent(Wrap(strings.Trim(a.Long, "\n"), helpWidth-2), "  "))
 	}
 	own := &Flags{flag.NewFlagSet(a.Name, flag.ContinueOnError)}
 	a.Setup(own)

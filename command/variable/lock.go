@@ -128,13 +128,13 @@ func (l *locker) acquire(ctx context.Context) (*api.Variable, error) {
 		conflict := errors.Is(err, api.ErrLockConflict)
 		switch {
 		case err == nil && held.Lock != nil:
-			l.tell("holding %q", held.Path)
+			l.logf("holding %q", held.Path)
 			return held, nil
 		case conflict && l.early:
 			return nil, fmt.Errorf("Error acquiring the lock: %q is already locked: %w", l.v.Path, err)
 		case conflict:
 			failures = 0
-			l.tell("%q is already locked", l.v.Path)
+			l.logf("%q is already locked", l.v.Path)
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
 		case api.StatusCode(err) >= 400 && api.StatusCode(err) < 500:
@@ -169,7 +169,7 @@ func (l *locker) keep(ctx context.Context, mine *api.Variable, ttl time.Duration
 		case time.Since(renewed) > ttl:
 			return fmt.Errorf("%w: it could not be renewed: %w", api.ErrLockConflict, err)
 		default:
-			l.tell("renew the lock: %v", err)
+			l.logf("renew the lock: %v", err)
 			wait = min(l.backoff, ttl/6)
 		}
 	}
@@ -212,7 +212,7 @@ func (l *locker) release(mine *api.Variable) {
 	}
 }
 
-func (l *locker) tell(format string, args ...any) {
+func (l *locker) logf(format string, args ...any) {
 	if l.verbose {
 		l.env.Warnf(format, args...)
 	}
