@@ -16,16 +16,16 @@ func TestParsePool(t *testing.T) {
 		text string
 		json bool
 		want *api.NodePool
-		says string // of the error
+		says string // a part of the error
 	}{
-		"example":            {text: examplePool, want: example},
-		"example in JSON":    {text: examplePoolJSON, json: true, want: example},
-		"nothing but a name": {text: `node_pool "a" {}`, want: &api.NodePool{Name: "a"}},
-		"meta as a map":      {text: `node_pool "a" { meta = { k = "v" } }`, want: &api.NodePool{Name: "a", Meta: map[string]string{"k": "v"}}},
-		"nanoseconds":        {text: `{"Name":"a","NodeIdentityTTL":3600000000000}`, json: true, want: &api.NodePool{Name: "a", NodeIdentityTTL: time.Hour}},
-		"bad TTL":            {text: `node_pool "a" { node_identity_ttl = "soon" }`, says: "node_identity_ttl"},
-		"no TTL at all":      {text: `node_pool "a" { node_identity_ttl = "0s" }`, says: "node_identity_ttl"},
-		"negative TTL":       {text: `node_pool "a" { node_identity_ttl = "-1h" }`, says: "node_identity_ttl"},
+		"example":         {text: examplePool, want: example},
+		"example in JSON": {text: examplePoolJSON, json: true, want: example},
+		"only a name":     {text: `node_pool "a" {}`, want: &api.NodePool{Name: "a"}},
+		"meta as a map":   {text: `node_pool "a" { meta = { k = "v" } }`, want: &api.NodePool{Name: "a", Meta: map[string]string{"k": "v"}}},
+		"nanoseconds":     {text: `{"Name":"a","NodeIdentityTTL":3600000000000}`, json: true, want: &api.NodePool{Name: "a", NodeIdentityTTL: time.Hour}},
+		"bad TTL":         {text: `node_pool "a" { node_identity_ttl = "soon" }`, says: "node_identity_ttl"},
+		"zero TTL":        {text: `node_pool "a" { node_identity_ttl = "0s" }`, says: "node_identity_ttl"},
+		"negative TTL":    {text: `node_pool "a" { node_identity_ttl = "-1h" }`, says: "node_identity_ttl"},
 		"scheduler": {text: "node_pool \"a\" {\n scheduler_config {\n scheduler_algorithm = \"spread\"\n memory_oversubscription_enabled = false\n }\n}",
 			want: &api.NodePool{Name: "a", SchedulerConfiguration: &api.NodePoolSchedulerConfiguration{SchedulerAlgorithm: "spread", MemoryOversubscriptionEnabled: new(bool)}}},
 		"unknown scheduler key": {text: "node_pool \"a\" {\n scheduler_config {\n colour = \"red\"\n }\n}", says: "colour"},
@@ -33,8 +33,8 @@ func TestParsePool(t *testing.T) {
 		"unknown key":           {text: `node_pool "a" { colour = "red" }`, says: "colour"},
 		"two pools":             {text: "node_pool \"a\" {}\nnode_pool \"b\" {}", says: "2 node_pool blocks"},
 		"none":                  {text: "", says: "0 node_pool blocks"},
-		"no HCL":                {text: `node_pool "a" {`, says: "pool.hcl:1"},
-		"no JSON":               {text: `node_pool "a" {}`, json: true, says: "pool.hcl"},
+		"invalid HCL":           {text: `node_pool "a" {`, says: "pool.hcl:1"},
+		"invalid JSON":          {text: `node_pool "a" {}`, json: true, says: "pool.hcl"},
 		"JSON without name":     {text: `{}`, json: true, says: "no Name"},
 		"unknown JSON":          {text: `{"Name":"a","node_identity_ttl":"1h"}`, json: true, says: "node_identity_ttl"},
 	} {
