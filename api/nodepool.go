@@ -30,7 +30,7 @@ type NodePoolSchedulerConfiguration struct {
 	MemoryOversubscriptionEnabled *bool
 }
 
-// MarshalJSON writes the TTL as a text such as "24h0m0s", empty when it is zero.
+// MarshalJSON encodes the TTL as a string such as "24h0m0s", or "" if it is zero.
 func (n *NodePool) MarshalJSON() ([]byte, error) {
 	type plain NodePool
 	return json.Marshal(&struct {
@@ -39,7 +39,7 @@ func (n *NodePool) MarshalJSON() ([]byte, error) {
 	}{durationText(n.NodeIdentityTTL), (*plain)(n)})
 }
 
-// UnmarshalJSON reads the TTL as a text or as nanoseconds.
+// UnmarshalJSON decodes the TTL from a string or from nanoseconds.
 func (n *NodePool) UnmarshalJSON(b []byte) error {
 	type plain NodePool
 	aux := &struct {
