@@ -57,7 +57,7 @@ func (t *Task) Canonicalize(g *TaskGroup, job *Job) {
 	}
 }
 
-// Canonicalize sets unset resources to the default CPU and memory.
+// Canonicalize sets the defaults of resources.
 func (r *Resources) Canonicalize() {
 	orDefault(&r.Cores, 0)
 	if *r.Cores == 0 {

@@ -12,8 +12,8 @@ const (
 	NodePoolDefault = "default"
 )
 
-// NodePool is a set of nodes that jobs choose by name. Identities of its nodes live
-// for NodeIdentityTTL.
+// NodePool is a named set of nodes that a job can select. NodeIdentityTTL is the TTL of the
+// identities of its nodes.
 type NodePool struct {
 	Name                   string
 	Description            string
@@ -24,7 +24,7 @@ type NodePool struct {
 	ModifyIndex            uint64
 }
 
-// NodePoolSchedulerConfiguration overrides settings of the scheduler for a pool.
+// NodePoolSchedulerConfiguration overrides the scheduler configuration for a node pool.
 type NodePoolSchedulerConfiguration struct {
 	SchedulerAlgorithm            SchedulerAlgorithm
 	MemoryOversubscriptionEnabled *bool
