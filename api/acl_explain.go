@@ -100,11 +100,11 @@ type ACLDecisionRule struct {
 
 // String returns the position and the text of the rule.
 func (r *ACLDecisionRule) String() string {
-	says := r.Text
-	if says == "" {
-		says = "says nothing of this"
+	text := r.Text
+	if text == "" {
+		text = "no rights set"
 	}
-	return fmt.Sprintf("policy %q, line %d, column %d: %s: %s", r.Policy, r.Line, r.Column, r.Block, says)
+	return fmt.Sprintf("policy %q, line %d, column %d: %s: %s", r.Policy, r.Line, r.Column, r.Block, text)
 }
 
 // Explain returns the subjects that have a right, and the reasons.

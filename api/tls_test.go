@@ -132,7 +132,7 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-func TestTLSByEnvironment(t *testing.T) {
+func TestTLSFromEnvironment(t *testing.T) {
 	agent := tlsAgent(t)
 	for k, v := range map[string]string{"NOMAD_ADDR": agent.address, "NOMAD_CACERT": agent.file("ca.pem"), "NOMAD_CLIENT_CERT": agent.file("cli.pem"),
 		"NOMAD_CLIENT_KEY": agent.file("cli-key.pem"), "NOMAD_TLS_SERVER_NAME": "server.global.nomad"} {
@@ -187,7 +187,7 @@ func TestUnixAddressWithTLS(t *testing.T) {
 	}
 }
 
-func TestTLSConfigIsChecked(t *testing.T) {
+func TestInvalidTLSConfig(t *testing.T) {
 	agent := tlsAgent(t)
 	broken, empty := agent.file("broken.pem"), agent.file("empty")
 	if err := os.WriteFile(broken, []byte("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"), 0o600); err != nil {
