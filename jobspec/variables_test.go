@@ -104,7 +104,7 @@ func TestLegacyVariables(t *testing.T) {
 	job, err := jobspec.Parse(jobspec.Config{Source: lines(`variables { x = "1" }
 job "${x}" {}`), Vars: []string{"x=2"}})
 	if err == nil {
-		t.Fatalf("a template as label must be refused, got %v", *job.ID)
+		t.Fatalf("Parse() with a template as label = %v, want an error", *job.ID)
 	}
 	job, err = jobspec.Parse(jobspec.Config{Source: lines(`variables { x = "1" }
 job "a" { region = var.x }`), Vars: []string{"x=2"}})

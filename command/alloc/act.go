@@ -13,7 +13,7 @@ func stopCommand() term.Command {
 		Name: "alloc stop", Args: "<allocation>", MinArgs: 1, MaxArgs: 1,
 		Short: "Stop and reschedule an allocation",
 		Setup: func(f *term.Flags) term.Run {
-			detach := f.Bool("detach", false, "Print the evaluation's ID and return at once.")
+			detach := f.Bool("detach", false, "Print the evaluation's ID and return immediately.")
 			detail := f.Detail("Print full IDs.")
 			now := f.Bool("no-shutdown-delay", false, "Ignore the shutdown_delay of groups and tasks.")
 			return func(ctx context.Context, e *term.Env) error {

@@ -117,7 +117,7 @@ func failCommand() term.Command {
 		Name: "deployment fail", Args: "<deployment>", MinArgs: 1, MaxArgs: 1,
 		Short: "Mark a running deployment as failed",
 		Setup: func(f *term.Flags) term.Run {
-			detach := f.Bool("detach", false, "Print the evaluation's ID and return at once.")
+			detach := f.Bool("detach", false, "Print the evaluation's ID and return immediately.")
 			detail := f.Detail("Print full IDs.")
 			return func(ctx context.Context, e *term.Env) error {
 				c, d, err := find(ctx, e, e.Arg(0))
@@ -158,7 +158,7 @@ func resumeCommand() term.Command {
 		Name: "deployment resume", Args: "<deployment>", MinArgs: 1, MaxArgs: 1,
 		Short: "Resume a paused deployment",
 		Setup: func(f *term.Flags) term.Run {
-			detach := f.Bool("detach", false, "Print the evaluation's ID and return at once.")
+			detach := f.Bool("detach", false, "Print the evaluation's ID and return immediately.")
 			detail := f.Detail("Print full IDs.")
 			return func(ctx context.Context, e *term.Env) error {
 				c, d, resp, err := pause(ctx, e, false)

@@ -5,7 +5,7 @@ job "example" {
   # system and sysbatch jobs do the same on every node.
   type = "service"
 
-  # A group is placed as one: its tasks share a node and a directory.
+  # The tasks of a group run on the same node and share a directory.
   group "web" {
     count = 1
 

@@ -38,7 +38,7 @@ an allocation could not be placed, 1 for any other error.`,
 			o.declareConsul(f)
 			f.StringVar(&o.checkIndex, "check-index", "", "Register only if this is the job's modify `index`.\n0 means that the job must not exist.")
 			f.IntVar(&o.evalPriority, "eval-priority", 0, "The `priority` of the evaluation. Default: the job's priority.")
-			f.BoolVar(&o.detach, "detach", false, "Print the evaluation's ID and return at once.")
+			f.BoolVar(&o.detach, "detach", false, "Print the evaluation's ID and return immediately.")
 			f.BoolVar(&o.output, "output", false, "Print the job as JSON without defaults, and don't register it.")
 			f.DetailVar(&o.detail, "Print full IDs.")
 			f.BoolVar(&o.preserveCounts, "preserve-counts", false, "Keep the group counts of the running job.")

@@ -22,7 +22,7 @@ func stopCommand() term.Command {
 			f.BoolVar(&opts.Global, "global", false, "Stop a multiregion job in all its regions.")
 			f.BoolVar(&opts.NoShutdownDelay, "no-shutdown-delay", false, "Ignore the shutdown_delay of groups and tasks.")
 			f.IntVar(&opts.EvalPriority, "eval-priority", 0, "The `priority` of the evaluation. Default: the job's priority.")
-			detach := f.Bool("detach", false, "Print the evaluation's ID and return at once.")
+			detach := f.Bool("detach", false, "Print the evaluation's ID and return immediately.")
 			detail := f.Detail("Print full IDs.")
 			yes := f.Bool("yes", false, "Don't ask for confirmation.")
 			return func(ctx context.Context, e *term.Env) error {
@@ -77,7 +77,7 @@ func evalCommand() term.Command {
 		Setup: func(f *term.Flags) term.Run {
 			opts := api.EvalOptions{}
 			f.BoolVar(&opts.ForceReschedule, "force-reschedule", false, "Reschedule failed allocations now, regardless of the reschedule policy.")
-			detach := f.Bool("detach", false, "Print the evaluation's ID and return at once.")
+			detach := f.Bool("detach", false, "Print the evaluation's ID and return immediately.")
 			detail := f.Detail("Print full IDs.")
 			return func(ctx context.Context, e *term.Env) error {
 				c, stub, err := find(ctx, e, e.Arg(0))

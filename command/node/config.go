@@ -12,7 +12,7 @@ func configCommand() term.Command {
 	return term.Command{
 		Name: "node config", Alias: []string{"client-config"}, Args: "[<server>...]", MaxArgs: -1,
 		Short: "Show or replace the servers that a client agent uses",
-		Long: `-servers lists the known servers. -update-servers replaces them by the arguments ("host" or "host:port").
+		Long: `-servers lists the known servers. -update-servers replaces them with the arguments ("host" or "host:port").
 The client gets the addresses of the other servers with its next heartbeat.`,
 		Setup: func(f *term.Flags) term.Run {
 			show := f.Bool("servers", false, "List the servers.")
