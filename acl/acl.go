@@ -2,29 +2,29 @@ package acl
 
 import "strings"
 
-// ACL is what a caller may do. It never changes, and any number of goroutines may ask
-// it at once. The zero value is what New makes of no policies; nil allows nothing.
+// ACL is the set of rights of a caller. It is immutable and safe for concurrent use. The
+// zero value has no policies. A nil *ACL allows nothing.
 type ACL struct {
 	management bool
 	kinds      map[Kind]*rules
 }
 
-// Workload is who the identity of a workload belongs to.
+// Workload identifies the owner of a workload identity.
 type Workload struct {
 	Namespace string
-	Job       string // of a periodic or dispatched job, its parent
+	Job       string // the parent ID for a periodic or dispatched job
 	Group     string
 	Task      string // empty for a service
 }
 
-// What callers have whose rights are no matter of policies: Everything is that of
-// management, OfNodes that of a node.
+// ACLs that do not depend on stored policies: Everything is for management tokens, and
+// OfNodes is for nodes.
 var (
 	Everything = New(true)
 	OfNodes    = New(false, mustParse("node { policy = \"read\" }\nagent { policy = \"read\" }"))
 )
 
-// mustParse is for the text above.
+// mustParse parses a constant policy. It panics on an error.
 func mustParse(text string) *Policy {
 	p, err := Parse(text)
 	if err != nil {
@@ -33,17 +33,16 @@ func mustParse(text string) *Policy {
 	return p
 }
 
-// New returns what the policies allow together. With management everything is allowed,
-// whatever they say.
+// New returns the ACL of the policies. With management, the ACL allows everything.
 func New(management bool, policies ...*Policy) *ACL {
 	return &ACL{management: management, kinds: build(policies)}
 }
 
-// IsManagement says whether everything is allowed.
+// IsManagement reports whether the ACL allows everything.
 func (a *ACL) IsManagement() bool { return a != nil && a.management }
 
-// AllowVariableSearch says whether there may be variables in the namespace that the
-// caller may list; which ones, Ask tells.
+// AllowVariableSearch reports whether the caller can list some variables in the namespace,
+// if they exist. Use Ask to check a variable.
 func (a *ACL) AllowVariableSearch(namespace string, w *Workload) bool {
 	if a == nil || a.management || !isName(namespace) {
 		return a.IsManagement()
@@ -62,7 +61,7 @@ func (a *ACL) allow(q query) bool {
 	return a.decide(q, &m).allows()
 }
 
-// query is a question: one of the rights in want on a thing.
+// query is a Question with its rights as bits. One of the rights in want is enough.
 type query struct {
 	words    *vocabulary
 	space    string
@@ -71,7 +70,7 @@ type query struct {
 	workload *Workload
 }
 
-// wanted is the bits of rights of which one is enough; what does not exist has none.
+// wanted returns the bits of the rights. Unknown rights have no bit.
 func wanted(words *vocabulary, ops []string) rights {
 	var all rights
 	for _, op := range ops {
@@ -80,10 +79,10 @@ func wanted(words *vocabulary, ops []string) rights {
 	return all
 }
 
-// Reason is why a decision fell as it did.
+// Reason is the reason of a decision.
 type Reason string
 
-// The reasons. Those of the first three allow.
+// Reasons of decisions. The first three allow.
 const (
 	ReasonManagement      Reason = "management token"
 	ReasonGranted         Reason = "granted"
@@ -100,7 +99,7 @@ func (r Reason) allows() bool {
 	return r == ReasonManagement || r == ReasonGranted || r == ReasonOwnPath
 }
 
-// decide is the drawing in the package doc. It leaves the rules that decided in m.
+// decide implements the drawing in the package doc. It stores the deciding rules in m.
 func (a *ACL) decide(q query, m *match) Reason {
 	switch {
 	case q.want == 0:
@@ -119,7 +118,7 @@ func (a *ACL) decide(q query, m *match) Reason {
 	return m.reason(q.want)
 }
 
-// rules returns those of a kind.
+// rules returns the rules of a kind.
 func (a *ACL) rules(kind Kind) *rules {
 	if rs := a.kinds[kind]; rs != nil {
 		return rs
@@ -129,11 +128,11 @@ func (a *ACL) rules(kind Kind) *rules {
 
 var noRules = newRules()
 
-// isName says whether a caller may ask about the name: patterns are for policies.
+// isName reports whether name is valid in a question. Patterns are valid only in policies.
 func isName(name string) bool { return name != "" && strings.IndexByte(name, '*') < 0 }
 
-// variable decides on a variable. The deny of a namespace holds for its variables, but
-// for those of rules that stand in a closer block than the deny.
+// variable decides on a variable. A deny of the namespace applies, unless the rule of the
+// path is in a closer namespace block than the deny.
 func (a *ACL) variable(q query, m *match) Reason {
 	reason := a.path(q, m)
 	ns := match{keep: m.keep}
@@ -145,7 +144,7 @@ func (a *ACL) variable(q query, m *match) Reason {
 	return reason
 }
 
-// path decides by the rules of paths.
+// path decides with the rules of paths only.
 func (a *ACL) path(q query, m *match) Reason {
 	vars := a.rules(Variables)
 	if vars.findExact(q.space, q.name, m) {
@@ -162,10 +161,10 @@ func (a *ACL) path(q query, m *match) Reason {
 	return ReasonOwnPath
 }
 
-// ownRights is what a workload may do with its own paths.
+// ownRights are the rights of a workload on its own paths.
 var ownRights = variableWords.granted("read", false)
 
-// owns says whether the path is one that the workload may read without a policy.
+// owns reports whether the workload can read the path without a policy.
 func (w *Workload) owns(namespace, path string) bool {
 	if w == nil || w.Namespace == "" || w.Namespace != namespace {
 		return false

@@ -19,7 +19,7 @@ var namespaceCapabilities = []string{
 	"gc-allocation", "pause-allocation", "force-periodic-job", "delete-service-registration",
 }
 
-// granted is all rights of a kind on a name, in the order of all.
+// granted returns the rights of all that the ACL grants on a name.
 func granted(a *acl.ACL, kind acl.Kind, namespace, name string, all []string) string {
 	var has []string
 	for _, word := range all {
@@ -30,7 +30,7 @@ func granted(a *acl.ACL, kind acl.Kind, namespace, name string, all []string) st
 	return strings.Join(has, " ")
 }
 
-func TestWordsStandFor(t *testing.T) {
+func TestImpliedCapabilities(t *testing.T) {
 	const (
 		nsRead  = "list-jobs parse-job read-job csi-list-volume csi-read-volume read-job-scaling list-scaling-policies read-scaling-policy host-volume-read"
 		nsWrite = nsRead + " scale-job submit-job dispatch-job read-logs read-fs alloc-exec alloc-lifecycle csi-mount-volume csi-write-volume submit-recommendation host-volume-create"
@@ -104,7 +104,7 @@ func TestWordsStandFor(t *testing.T) {
 				t.Errorf("grants %q, want %q", got, tt.want)
 			}
 			if got := granted(acl.New(true, parse(t, src)), tt.kind, namespace, name, tt.all); got != strings.Join(tt.all, " ") {
-				t.Errorf("management may %q", got)
+				t.Errorf("management grants %q", got)
 			}
 		})
 	}
@@ -112,7 +112,7 @@ func TestWordsStandFor(t *testing.T) {
 
 var pluginRights = []string{"list", "read", "write"}
 
-func TestMethodsAskForTheirRight(t *testing.T) {
+func TestQuestionConstructors(t *testing.T) {
 	tests := []struct {
 		rule string
 		want string
@@ -143,27 +143,27 @@ func TestMethodsAskForTheirRight(t *testing.T) {
 	}
 	for _, tt := range tests {
 		if got := may(acl.New(false, parse(t, tt.rule))); got != tt.want {
-			t.Errorf("%s: may %q, want %q", tt.rule, got, tt.want)
+			t.Errorf("%s: allowed methods %q, want %q", tt.rule, got, tt.want)
 		}
 	}
 	all := may(acl.New(true))
 	for _, tt := range tests {
 		for _, word := range strings.Fields(tt.want) {
 			if !slices.Contains(strings.Fields(all), word) {
-				t.Errorf("management may not %s", word)
+				t.Errorf("management does not allow %s", word)
 			}
 		}
 	}
 	var none *acl.ACL
 	if got := may(none) + may(&acl.ACL{}) + may(acl.New(false)) + may(acl.New(false, nil)); got != "" {
-		t.Errorf("nothing allows %q", got)
+		t.Errorf("nil ACL allows %q", got)
 	}
 	if none.IsManagement() || !acl.New(true).IsManagement() || acl.New(false).IsManagement() {
 		t.Error("IsManagement is wrong")
 	}
 }
 
-// may names the methods that allow something on x.
+// may returns the names of the methods that allow something on x.
 func may(a *acl.ACL) string {
 	var names []string
 	for _, m := range []struct {
@@ -191,7 +191,7 @@ func may(a *acl.ACL) string {
 	return strings.Join(names, " ")
 }
 
-func TestClosestNameDecides(t *testing.T) {
+func TestClosestName(t *testing.T) {
 	block := func(name, capability string) string {
 		return fmt.Sprintf("namespace %q { capabilities = [%q] }\n", name, capability)
 	}
@@ -204,21 +204,21 @@ func TestClosestNameDecides(t *testing.T) {
 		{"glob", block("prod*", "read-job"), "prod", "read-job"},
 		{"all", block("*", "read-job"), "anything", "read-job"},
 		{"exact before glob", block("*", "submit-job") + block("prod", "read-job"), "prod", "read-job"},
-		{"exact before a glob that leaves nothing", block("prod*", "submit-job") + block("prod", "read-job"), "prod", "read-job"},
+		{"exact before a glob with an empty match", block("prod*", "submit-job") + block("prod", "read-job"), "prod", "read-job"},
 		{"deny by name in an allowed glob", block("*", "submit-job") + block("prod", "deny"), "prod", ""},
 		{"allowed by name in a denied glob", block("*", "deny") + block("prod", "read-job"), "prod", "read-job"},
 		{"long glob before short", block("prod-*", "read-job") + block("p*", "submit-job"), "prod-api", "read-job"},
 		{"long suffix before short prefix", block("p*", "submit-job") + block("*-api", "read-job"), "prod-api", "read-job"},
-		{"two stars count once each", block("*rod-a*", "read-job") + block("prod*", "submit-job"), "prod-api", "read-job"},
+		{"two stars", block("*rod-a*", "read-job") + block("prod*", "submit-job"), "prod-api", "read-job"},
 		{"tie allows what both allow", block("pro*", "read-job") + block("*pro", "read-job"), "pro-pro", "read-job"},
-		{"tie refuses what one allows", block("pro*", "read-job") + block("*pro", "submit-job"), "pro-pro", ""},
+		{"tie denies what only one allows", block("pro*", "read-job") + block("*pro", "submit-job"), "pro-pro", ""},
 		{"tie with a deny", block("pro*", "read-job") + block("*pro", "deny"), "pro-pro", ""},
 		{"middle", block("a*b*c", "read-job"), "a1b2c", "read-job"},
-		{"parts do not overlap", block("ab*ba", "read-job"), "aba", ""},
+		{"parts of a glob do not overlap", block("ab*ba", "read-job"), "aba", ""},
 		{"parts in another order", block("*a*b*", "read-job"), "ba", ""},
 		{"variables alone hide a glob", block("*", "read-job") + "namespace \"prod\" {\n variables {\n path \"x\" { capabilities = [\"read\"] }\n}\n}", "prod", ""},
-		{"no name", block("*", "read-job"), "", ""},
-		{"a pattern is no name", block("*", "read-job"), "*", ""},
+		{"empty name", block("*", "read-job"), "", ""},
+		{"pattern as a name", block("*", "read-job"), "*", ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -230,30 +230,30 @@ func TestClosestNameDecides(t *testing.T) {
 	}
 }
 
-func TestPoliciesAreOneRule(t *testing.T) {
+func TestSeveralPolicies(t *testing.T) {
 	read, submit := parse(t, `namespace "prod" { policy = "read" }`), parse(t, `namespace "prod" { capabilities = ["submit-job"] }`)
 	deny := parse(t, `namespace "prod" { policy = "deny" }`)
 	both := acl.New(false, read, submit)
 	if !both.Ask(acl.InNamespace("prod", acl.ReadJob)) || !both.Ask(acl.InNamespace("prod", acl.SubmitJob)) {
-		t.Error("policies do not add up")
+		t.Error("grants of two policies are not combined")
 	}
 	if acl.New(false, read, deny, submit).Ask(acl.InAny(acl.Namespaces, "prod")) {
-		t.Error("a deny is outvoted")
+		t.Error("a deny does not override the grants")
 	}
 }
 
-func TestWhatDoesNotExistIsRefused(t *testing.T) {
+func TestUnknownRights(t *testing.T) {
 	a := acl.New(true)
 	if a.Ask(acl.InNamespace("x")) || a.Ask(acl.InNamespace("x", "fly")) || a.Ask(acl.InNamespace("x", "deny")) ||
 		asks(a, "x", "x", "deny", nil) || a.Ask(acl.OfOperator("fly")) {
-		t.Error("a right that does not exist is allowed")
+		t.Error("an unknown right is allowed")
 	}
 	if d := a.Explain(acl.Question{Kind: "moon", Rights: []string{"read"}}); d.Allowed || d.Reason != acl.ReasonNoRight {
 		t.Errorf("%s", d)
 	}
 }
 
-// asks asks about a variable for a workload, nil for who is none.
+// asks asks for a right on a variable. w is nil if the caller is not a workload.
 func asks(a *acl.ACL, namespace, path string, op acl.VariableCapability, w *acl.Workload) bool {
 	q := acl.OfVariable(namespace, path, op)
 	q.Workload = w

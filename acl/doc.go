@@ -1,44 +1,44 @@
-// Package acl turns the text of ACL policies into a set of rights and answers what
-// that set allows. It is pure: it reads no state, starts no goroutine, keeps nothing
-// between calls, and knows neither tokens nor roles. Who calls is the business of
-// nomad/authz.
+// Package acl parses ACL policies and decides what they allow. It is pure: it reads no
+// state, starts no goroutine and keeps nothing between calls. It does not handle tokens
+// and roles. Package nomad/authz authenticates callers.
 //
 //	text ──Parse──▶ *Policy ─┐
-//	text ──Parse──▶ *Policy ─┼─New──▶ *ACL ──Ask──────▶ yes or no
-//	text ──Parse──▶ *Policy ─┘         └────Explain──▶ yes or no, and the lines why
+//	text ──Parse──▶ *Policy ─┼─New──▶ *ACL ──Ask──────▶ allowed or denied
+//	text ──Parse──▶ *Policy ─┘         └────Explain──▶ the same, with the deciding lines
 //
-// A policy is blocks, and a block is a kind, for most kinds a name with globs, and
-// words. Blocks of one kind and the same name are one rule, whichever policy they come
-// from: the union of what their words grant, or nothing when one of them denies.
+// A policy is a list of blocks. A block has a kind, for most kinds a name with globs, and
+// grants (the values of the keys policy and capabilities). Blocks of the same kind and
+// name in all policies form one rule: the union of their grants, or nothing if one of
+// them denies.
 //
-// Who asks about a name gets the answer of one rule:
+// One rule decides on a name:
 //
 //	management? ─yes─▶ allowed
 //	    │no
 //	a rule for exactly this name? ─yes─▶ it alone decides
 //	    │no
-//	globs that match: those that leave the fewest characters to "*"
-//	    ├─ none ─▶ refused
+//	matching globs: those with the fewest characters matched by "*"
+//	    ├─ none ─▶ denied
 //	    ├─ one ──▶ it alone decides
-//	    └─ as close as each other ─▶ allowed only when every one of them allows it
+//	    └─ several ─▶ allowed only if all of them allow it
 //
-// A variable has a namespace and a path, and both are looked at as one name; the
-// characters that are left to "*" are counted over both:
+// A variable has a namespace and a path. Both together are one name: the characters
+// matched by "*" are counted in both.
 //
 //	a rule for exactly this namespace and path? ─yes─▶ it alone decides
 //	    │no
-//	read or list of a workload's own path? ─yes─▶ allowed, unless a rule for this
-//	    │no                                       path in a glob of namespaces denies
+//	read or list of a workload's own path? ─yes─▶ allowed, unless a rule for exactly this
+//	    │no                                       path in a namespace glob denies
 //	globs, as above
 //
-// and whatever these allow is refused when the namespace is denied, by a block at least
-// as close as the one that the rule of the path stands in. A block that holds variables
-// and nothing else grants nothing in its namespace, and denies nothing.
+// A deny of the namespace overrides an allowed path if its block is at least as close as
+// the namespace block of the path's rule. A namespace block with only variables neither
+// grants nor denies rights in the namespace.
 //
-// A workload's own paths are nomad/jobs, and below it those of its job, group and
-// task, in its own namespace: these four and nothing under them.
+// A workload's own paths are nomad/jobs and the paths of its job, group and task below it,
+// in its own namespace. Paths below these four are not included.
 //
-// Two rules hold throughout, and the tests hold the package to them: another deny
-// never allows more, and the order of policies and blocks does not matter. A nil *ACL,
-// a right that does not exist and a name that is none are refused.
+// Two invariants are tested: an additional deny never allows more, and the order of
+// policies and blocks does not matter. A nil *ACL, an unknown right and an invalid name
+// are denied.
 package acl

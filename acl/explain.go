@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// maxTold is how many rules the text of a decision tells.
+// maxTold is the maximum number of rules in the text of a decision.
 const maxTold = 5
 
 // Decision is the answer to a Question.
@@ -15,30 +15,30 @@ type Decision struct {
 	Question Question
 	Allowed  bool
 	Reason   Reason
-	// Rules is what decided: the words that deny; else those that grant; else all words
-	// of the rules that are closest and do not grant. In order of policy and line.
+	// Rules are the grants that decided: those that deny, or those that grant the right, or
+	// else all grants of the closest rules. They are sorted by policy and line.
 	Rules []Rule
 }
 
-// Rule is a word of a policy.
+// Rule is a grant in a policy.
 type Rule struct {
 	Policy string
 	Block  string // such as: namespace "prod-*"
-	Text   string // such as: policy = "read"; empty when the block does not say
+	Text   string // such as: policy = "read"; empty if the block has no grants
 	Pos    Pos
 }
 
-// String returns where the rule stands and what it says, on one line.
+// String returns the position and the text of the rule on one line.
 func (r Rule) String() string {
-	says := r.Text
-	if says == "" {
-		says = "says nothing of this"
+	text := r.Text
+	if text == "" {
+		text = "no rights set"
 	}
-	return fmt.Sprintf("policy %q, %s: %s: %s", r.Policy, r.Pos, r.Block, says)
+	return fmt.Sprintf("policy %q, %s: %s: %s", r.Policy, r.Pos, r.Block, text)
 }
 
-// String returns the decision on one line. It names rights, patterns and policies: it
-// is for those who may read them.
+// String returns the decision on one line. It contains rights, patterns and policy names,
+// so only callers that can read policies may see it.
 func (d Decision) String() string {
 	verdict := "refused"
 	if d.Allowed {
@@ -60,7 +60,7 @@ func (d Decision) String() string {
 	return b.String()
 }
 
-// Explain answers like Ask, and says why.
+// Explain decides like Ask, and returns the reason and the deciding rules.
 func (a *ACL) Explain(q Question) Decision {
 	bits := q.query()
 	if bits.words == nil {
@@ -91,7 +91,7 @@ func (a *ACL) Explain(q Question) Decision {
 	return d
 }
 
-// title is how a policy writes the head of a rule.
+// title returns the head of a rule's block in the syntax of a policy.
 func title(kind Kind, r *rule) string {
 	switch {
 	case kind == Variables:

@@ -42,7 +42,7 @@ operator { policy = "read" }
 			`purge-job in namespace "prod": refused: not granted: policy "ops", line 2, column 18: namespace "prod": policy = "read"; ` +
 				`policy "ops", line 3, column 19: namespace "prod": "submit-job"; policy "ops", line 3, column 33: namespace "prod": "alloc-exec"`},
 		{"silent block", ns("dev", "read-job"),
-			`read-job in namespace "dev": refused: not granted: policy "ban", line 5, column 1: namespace "*": says nothing of this`},
+			`read-job in namespace "dev": refused: not granted: policy "ban", line 5, column 1: namespace "*": no rights set`},
 		{"closest glob", ns("prod-1", "submit-job"),
 			`submit-job in namespace "prod-1": allowed: granted: policy "ban", line 4, column 31: namespace "*rod-1": policy = "write"`},
 		{"no rule", acl.Question{Kind: acl.NodePools, Name: "gpu", Rights: []string{"read"}}, `read of node_pool "gpu": refused: no rule`},
@@ -62,7 +62,7 @@ operator { policy = "read" }
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := a.Explain(tt.q).String(); got != tt.want {
-				t.Errorf("Explain says\n %s\nwant\n %s", got, tt.want)
+				t.Errorf("Explain() =\n %s\nwant\n %s", got, tt.want)
 			}
 		})
 	}

@@ -8,33 +8,33 @@ import (
 	"github.com/agext/levenshtein"
 )
 
-// maxFaults is how many faults of a text are told.
+// maxFaults is the maximum number of faults in an error text.
 const maxFaults = 20
 
-// maxShown is how much of a word of the text a message repeats.
+// maxShown is the maximum number of bytes of a quoted word in a message.
 const maxShown = 64
 
-// Pos is a place in the text of a policy. Both count from 1; columns are bytes.
+// Pos is a position in the text of a policy. Line and column start at 1. Columns are bytes.
 type Pos struct {
 	Line   int
 	Column int
 }
 
-// String returns the place as messages give it.
+// String returns the position as "line 1, column 2".
 func (p Pos) String() string { return fmt.Sprintf("line %d, column %d", p.Line, p.Column) }
 
-// Fault is one thing that is wrong with a policy.
+// Fault is one error in the text of a policy.
 type Fault struct {
 	Pos     Pos
 	Message string
 }
 
-// Error lists what is wrong with the text of a policy, in the order of the text.
+// Error lists the faults of a policy, in the order of the text.
 type Error struct {
 	Faults []Fault
 }
 
-// Error returns a line for each fault: where, what, and what was expected.
+// Error returns a line for each fault, with the position and the problem.
 func (e *Error) Error() string {
 	var b strings.Builder
 	for i, f := range e.Faults {
@@ -50,14 +50,14 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// faults gathers what is wrong.
+// faults collects faults.
 type faults []Fault
 
 func (f *faults) add(at Pos, format string, args ...any) {
 	*f = append(*f, Fault{at, fmt.Sprintf(format, args...)})
 }
 
-// err returns what was gathered, nil when that is nothing.
+// err returns an *Error with the sorted faults, or nil if there are none.
 func (f faults) err() error {
 	if len(f) == 0 {
 		return nil
@@ -71,7 +71,7 @@ func (f faults) err() error {
 	return &Error{Faults: f}
 }
 
-// shown quotes a word of the text.
+// shown quotes a word of the text and truncates it to maxShown.
 func shown(word string) string {
 	if len(word) > maxShown {
 		return fmt.Sprintf("%q...", word[:maxShown])
@@ -79,8 +79,8 @@ func shown(word string) string {
 	return fmt.Sprintf("%q", word)
 }
 
-// meant suggests the word that is written most alike, or lists all when there are few.
-// Past the faults that are told it suggests nothing.
+// meant suggests the valid word with the most similar spelling, or lists all words if they
+// are few. It returns "" after maxFaults faults, which are not printed.
 func (f faults) meant(word string, all []string) string {
 	if len(f) >= maxFaults {
 		return ""
@@ -100,5 +100,5 @@ func (f faults) meant(word string, all []string) string {
 	if len(all) > 10 {
 		return ""
 	}
-	return "; it takes " + strings.Join(all, ", ")
+	return "; want " + strings.Join(all, ", ")
 }

@@ -2,12 +2,12 @@ package acl
 
 import "strings"
 
-// glob is a pattern in which "*" stands for any characters, none included.
+// glob is a pattern in which "*" matches any sequence of characters, even an empty one.
 type glob struct {
 	text           string
 	prefix, suffix string
 	middle         []string
-	literals       int // characters that are not left to "*"
+	literals       int // the number of characters other than "*"
 	open           bool
 }
 
@@ -26,7 +26,7 @@ func newGlob(text string) glob {
 	return g
 }
 
-// rank compares patterns that match the same name: the closer one has the higher.
+// rank orders patterns that match the same name. A closer pattern has a higher rank.
 func (g *glob) rank() int {
 	if g.open {
 		return 2 * g.literals
@@ -34,8 +34,8 @@ func (g *glob) rank() int {
 	return 2*g.literals + 1
 }
 
-// matches takes each part where it comes first, which is right because only "*" lies
-// between them: no input makes it go back.
+// matches reports whether the glob matches name. It matches each part at its first
+// occurrence. This is correct without backtracking, because only "*" is between parts.
 func (g *glob) matches(name string) bool {
 	if !g.open {
 		return name == g.text

@@ -6,9 +6,8 @@ import (
 	"github.com/hashicorp/hcl/hcl/token"
 )
 
-// hclReader reads the first version of HCL: its words come from the scanner of that
-// language, and the grammar is the part of it that a policy can need. The first thing
-// that is wrong ends the reading.
+// hclReader parses HCL1. It uses the scanner of the HCL1 library, and implements the part
+// of the grammar that policies use. It stops at the first fault.
 type hclReader struct {
 	sc    *scanner.Scanner
 	lines lines
@@ -24,7 +23,7 @@ func readHCL(src string, lines lines) ([]item, error) {
 	return items, r.found.err()
 }
 
-// fail keeps the first fault: what follows from it tells nothing.
+// fail records the first fault. Later ones are consequences of it.
 func (r *hclReader) fail(at Pos, format string, args ...any) {
 	if len(r.found) == 0 {
 		r.found.add(at, format, args...)
@@ -33,7 +32,7 @@ func (r *hclReader) fail(at Pos, format string, args ...any) {
 
 func (r *hclReader) at() Pos { return r.lines.pos(r.tok.Pos.Offset) }
 
-// next goes to the next word; past a fault the text is at its end.
+// next reads the next token. After a fault, it is EOF.
 func (r *hclReader) next() {
 	r.tok = r.sc.Scan()
 	for r.tok.Type == token.COMMENT {
@@ -44,7 +43,7 @@ func (r *hclReader) next() {
 	}
 }
 
-// take goes on when the word is of the type.
+// take skips the current token if it has type t, and reports whether it did.
 func (r *hclReader) take(t token.Type) bool {
 	if r.tok.Type != t {
 		return false
@@ -53,11 +52,11 @@ func (r *hclReader) take(t token.Type) bool {
 	return true
 }
 
-// items reads until end, which it takes.
+// items parses items up to and including the token end.
 func (r *hclReader) items(end token.Type, depth int) []item {
 	var items []item
 	if depth > maxDepth {
-		r.fail(r.at(), "nested too deep for a policy")
+		r.fail(r.at(), "the policy is nested too deep")
 	}
 	for r.tok.Type != end && len(r.found) == 0 {
 		items = append(items, r.item(depth))
@@ -67,7 +66,7 @@ func (r *hclReader) items(end token.Type, depth int) []item {
 	return items
 }
 
-// item reads a key with its value, or a block with its labels.
+// item parses a key with its value, or a block with its labels.
 func (r *hclReader) item(depth int) item {
 	it := item{at: r.at()}
 	switch r.tok.Type {
@@ -76,9 +75,9 @@ func (r *hclReader) item(depth int) item {
 	case token.STRING:
 		it.key = r.unquoted()
 	case token.EOF:
-		r.fail(it.at, "the text ends within a block: a } is missing")
+		r.fail(it.at, "unexpected end of the policy: missing }")
 	default:
-		r.fail(it.at, "the name of a key or a block is expected, not %s", shown(r.tok.Text))
+		r.fail(it.at, "expected a key or a block, not %s", shown(r.tok.Text))
 	}
 	r.next()
 	for r.tok.Type == token.STRING || r.tok.Type == token.IDENT {
@@ -86,20 +85,20 @@ func (r *hclReader) item(depth int) item {
 		if r.tok.Type == token.STRING {
 			name.text = r.unquoted()
 		} else {
-			r.fail(name.at, "= or { is expected, not %s; names are written in quotes", shown(r.tok.Text))
+			r.fail(name.at, "expected = or {, not %s; a name must be in quotes", shown(r.tok.Text))
 		}
 		it.labels = append(it.labels, name)
 		r.next()
 	}
 	if r.tok.Type != token.LBRACE && !r.take(token.ASSIGN) {
-		r.fail(r.at(), "= or { is expected after %s", shown(it.key))
+		r.fail(r.at(), "expected = or { after %s", shown(it.key))
 		return it
 	}
 	it.value = r.value(depth)
 	return it
 }
 
-// value reads what stands behind a key.
+// value parses the value of a key.
 func (r *hclReader) value(depth int) value {
 	v := value{at: r.at()}
 	switch r.tok.Type {
@@ -118,23 +117,23 @@ func (r *hclReader) value(depth int) value {
 		v.shape, v.text = other, r.tok.Text
 		r.next()
 	case token.HEREDOC:
-		r.fail(v.at, "a string is written in quotes here")
+		r.fail(v.at, "a string must be in quotes here")
 	default:
-		r.fail(v.at, "a string, a list or a block is expected")
+		r.fail(v.at, "expected a string, a list or a block")
 	}
 	return v
 }
 
-// values reads the rest of a list.
+// values parses the remaining elements of a list.
 func (r *hclReader) values(depth int) []value {
 	var values []value
 	if depth > maxDepth {
-		r.fail(r.at(), "nested too deep for a policy")
+		r.fail(r.at(), "the policy is nested too deep")
 	}
 	for r.tok.Type != token.RBRACK && len(r.found) == 0 {
 		values = append(values, r.value(depth))
 		if !r.take(token.COMMA) && r.tok.Type != token.RBRACK {
-			r.fail(r.at(), "a comma or ] is expected in the list")
+			r.fail(r.at(), "expected a comma or ] in the list")
 		}
 	}
 	r.take(token.RBRACK)

@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// jsonReader reads JSON word by word, so that a key that comes twice is seen and every
-// word has its place.
+// jsonReader parses JSON by tokens, to detect duplicate keys and to record positions.
 type jsonReader struct {
 	dec   *json.Decoder
 	src   string
@@ -23,13 +22,13 @@ func readJSON(src string, lines lines) ([]item, error) {
 	if len(r.found) == 0 {
 		at := r.at()
 		if _, err := r.dec.Token(); !errors.Is(err, io.EOF) {
-			r.found.add(at, "the policy ends before this")
+			r.found.add(at, "unexpected text after the policy")
 		}
 	}
 	return v.items, r.found.err()
 }
 
-// at is the place of the next word.
+// at returns the position of the next token.
 func (r *jsonReader) at() Pos { return r.lines.pos(r.start()) }
 
 func (r *jsonReader) start() int {
@@ -37,8 +36,8 @@ func (r *jsonReader) start() int {
 	return offset + len(r.src[offset:]) - len(strings.TrimLeft(r.src[offset:], " \t\r\n,:"))
 }
 
-// token returns the next word, nil past a fault. Null is a number to it: policies
-// hold neither.
+// token returns the next token, or nil after a fault. It returns null as a number: both
+// are invalid in a policy.
 func (r *jsonReader) token() json.Token {
 	if len(r.found) > 0 {
 		return nil
@@ -48,21 +47,21 @@ func (r *jsonReader) token() json.Token {
 	var syntax *json.SyntaxError
 	switch {
 	case errors.As(err, &syntax):
-		at := max(int(syntax.Offset)-1, start) // the decoder counts from the word before, or within this one
-		r.found.add(r.lines.pos(min(at, len(r.src))), "this is not JSON: %s", syntax)
+		at := max(int(syntax.Offset)-1, start) // the decoder's offset is that of the previous token, or inside this one
+		r.found.add(r.lines.pos(min(at, len(r.src))), "invalid JSON: %s", syntax)
 	case err != nil:
-		r.found.add(r.lines.pos(len(r.src)), "the JSON ends before it is complete")
+		r.found.add(r.lines.pos(len(r.src)), "unexpected end of JSON")
 	case tok == nil:
 		return json.Number("null")
 	}
 	return tok
 }
 
-// value reads a value with all that it holds.
+// value parses a value with its nested values.
 func (r *jsonReader) value(depth int) value {
 	v := value{at: r.at()}
 	if depth > maxDepth {
-		r.found.add(v.at, "nested too deep for a policy")
+		r.found.add(v.at, "the policy is nested too deep")
 	}
 	switch tok := r.token().(type) {
 	case string:

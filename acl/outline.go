@@ -5,21 +5,21 @@ import (
 	"slices"
 )
 
-// Outline is what a block of a policy says, for those who show policies.
+// Outline is the content of a block, for displaying a policy.
 type Outline struct {
 	Kind Kind
-	// Space is the namespace of variables.
+	// Space is the namespace of a block of variables.
 	Space string
 	Name  string
-	// Policy is the word of the policy key, "" without one.
+	// Policy is the value of the policy key, or "".
 	Policy string
-	// Capabilities is every right that the block grants, those first that it names; with
-	// deny when it denies by name. Nil for kinds that have no capabilities.
+	// Capabilities are all rights of the block. Explicit capabilities are first, including
+	// deny. It is nil for kinds without capabilities.
 	Capabilities []string
 }
 
-// Outline returns the blocks in the order of the text; the paths of variables come
-// before the namespace that they are in.
+// Outline returns the blocks in the order of the text. The paths of variables are before
+// their namespace.
 func (p *Policy) Outline() []Outline {
 	out := make([]Outline, 0, len(p.blocks))
 	for _, b := range p.blocks {

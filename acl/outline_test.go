@@ -8,7 +8,7 @@ import (
 	"github.com/open-nomad/open-nomad/acl"
 )
 
-// An outline says what the text says, with what its words stand for.
+// TestOutline checks the outline of a policy, with the implied capabilities.
 func TestOutline(t *testing.T) {
 	p, err := acl.Parse(`
 namespace "prod-*" {
@@ -39,6 +39,6 @@ plugin { policy = "list" }
 		`plugin "" "" "list" []`,
 	}
 	if !slices.Equal(got, want) {
-		t.Errorf("the outline is\n%q, want\n%q", got, want)
+		t.Errorf("Outline() =\n%q, want\n%q", got, want)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/acl"
 )
 
-// everything holds each kind of block and each key.
+// everything has each kind of block and each key.
 const everything = `
 # the rules of a team
 namespace "default" { policy = "read" }
@@ -52,7 +52,7 @@ const everythingJSON = `{
   "quota": {"policy": "read"}, "plugin": {"policy": "list"}, "sentinel": {"policy": "read"}
 }`
 
-// questions asks for every right of every kind.
+// questions returns a question for each right of each kind.
 func questions(namespaces, names []string, w *acl.Workload) []acl.Question {
 	var all []acl.Question
 	add := func(kind acl.Kind, namespace, name string, words ...string) {
@@ -87,7 +87,7 @@ func parse(t testing.TB, src string) *acl.Policy {
 	return p
 }
 
-func TestHCLAndJSONSayTheSame(t *testing.T) {
+func TestHCLAndJSONAreEquivalent(t *testing.T) {
 	hcl, json := acl.New(false, parse(t, everything)), acl.New(false, parse(t, everythingJSON))
 	allowed := 0
 	for _, q := range questions([]string{"default", "prod-1", "dev"}, []string{"app/x", "app/root", "gpu_1", "all", "data-1"}, nil) {
@@ -100,11 +100,11 @@ func TestHCLAndJSONSayTheSame(t *testing.T) {
 		}
 	}
 	if allowed < 30 {
-		t.Errorf("only %d questions are allowed", allowed)
+		t.Errorf("%d questions are allowed, want at least 30", allowed)
 	}
 }
 
-func TestParseRefuses(t *testing.T) {
+func TestParseErrors(t *testing.T) {
 	ns := func(body string) string { return "namespace \"default\" {\n  " + body + "\n}" }
 	tests := []struct{ name, src, want string }{
 		{"nothing", "", "line 1, column 1: the policy is empty"},
@@ -118,76 +118,76 @@ func TestParseRefuses(t *testing.T) {
 		{"unlabelled path", ns(`variables { path { capabilities = ["read"] } }`), "line 2, column 15: a name in quotes is missing"},
 		{"unlabelled in JSON", `{"namespace": {"policy": "write"}}`, `line 1, column 16: a name is missing`},
 		{"unlabelled capabilities in JSON", `{"namespace": {"capabilities": ["read-job"]}}`, "a name is missing"},
-		{"namespace list of nothing in JSON", `{"namespace": []}`, `"namespace" is a block, not a list`},
-		{"namespace of nothing in JSON", `{"namespace": {}}`, `"namespace" names nothing`},
-		{"label in place of a block", `{"namespace": "default"}`, `"namespace" is a block, not a string`},
+		{"namespace list of nothing in JSON", `{"namespace": []}`, `"namespace" must be a block, not a list`},
+		{"namespace of nothing in JSON", `{"namespace": {}}`, `"namespace" has no named blocks`},
+		{"label in place of a block", `{"namespace": "default"}`, `"namespace" must be a block, not a string`},
 		{"nested in HCL", `namespace { "default" { policy = "write" } }`, "a name in quotes is missing"},
-		{"two labels", `namespace "a" "b" { policy = "read" }`, "column 15: namespace takes one name, not 2"},
-		{"label without quotes", `namespace default { policy = "read" }`, "column 11: = or { is expected, not \"default\""},
-		{"labelled node", `node "x" { policy = "read" }`, "column 6: node takes no name"},
-		{"labelled variables", ns(`variables "x" { path "a" { capabilities = ["read"] } }`), "variables takes no name"},
-		{"labelled key", ns(`policy "x" = "read"`), "policy takes no name"},
-		{"empty label", `namespace "" { policy = "read" }`, `"" is no name of a namespace`},
-		{"name with a space", `namespace "a b" { policy = "read" }`, `"a b" is no name of a namespace`},
-		{"name of a regular expression", `node_pool "a.+" { policy = "read" }`, `"a.+" is no name of a node_pool`},
-		{"namespace with an underscore", `namespace "a_b" { policy = "read" }`, `"a_b" is no name of a namespace`},
-		{"volume with an underscore", `host_volume "a_b" { policy = "read" }`, `"a_b" is no name of a host_volume`},
-		{"long name", `namespace "` + strings.Repeat("a", 129) + `" { policy = "read" }`, "is no name of a namespace"},
-		{"path with a space", ns(`variables { path "a b" { capabilities = ["read"] } }`), `"a b" is no name of a variables`},
-		{"duplicate namespace", "namespace \"a\" { policy = \"deny\" }\nnamespace \"a\" { policy = \"write\" }", `line 2, column 1: namespace "a" is here twice, before on line 1`},
-		{"duplicate namespace in JSON", "{\"namespace\": {\"a\": {\"policy\": \"deny\"},\n\"a\": {\"policy\": \"write\"}}}", `line 2, column 1: namespace "a" is here twice`},
-		{"duplicate block in JSON", "{\"namespace\": {\"a\": {\"policy\": \"deny\"}},\n\"namespace\": {\"a\": {\"policy\": \"write\"}}}", `line 2, column 15: namespace "a" is here twice`},
-		{"duplicate body in JSON", `{"namespace": {"a": [{"policy": "deny"}, {"policy": "write"}]}}`, `namespace "a" is here twice`},
-		{"duplicate node", "node { policy = \"deny\" }\nnode { policy = \"write\" }", "line 2, column 1: node is here twice, before on line 1"},
-		{"duplicate key", ns("policy = \"deny\"\n  policy = \"write\""), `line 3, column 3: policy of namespace "default" is here twice, before on line 2`},
-		{"duplicate key in JSON", `{"node": {"policy": "deny", "policy": "write"}}`, "policy of node is here twice"},
-		{"duplicate capabilities", ns("capabilities = [\"deny\"]\n  capabilities = [\"read-job\"]"), "capabilities of namespace \"default\" is here twice"},
-		{"duplicate variables", ns("variables {\n path \"a\" { capabilities = [\"deny\"] }\n }\n variables {\n path \"b\" { capabilities = [\"read\"] }\n }"), `line 5, column 2: variables of namespace "default" is here twice`},
-		{"duplicate path", ns("variables {\n path \"a\" { capabilities = [\"deny\"] }\n path \"a\" { capabilities = [\"read\"] }\n }"), `line 4, column 2: path "a" of namespace "default" is here twice`},
-		{"unknown block", `namespaces "default" { policy = "read" }`, `line 1, column 1: a policy has no block "namespaces"; did you mean "namespace"?`},
+		{"two labels", `namespace "a" "b" { policy = "read" }`, "column 15: namespace must have one name, not 2"},
+		{"label without quotes", `namespace default { policy = "read" }`, "column 11: expected = or {, not \"default\""},
+		{"labelled node", `node "x" { policy = "read" }`, "column 6: node must not have a name"},
+		{"labelled variables", ns(`variables "x" { path "a" { capabilities = ["read"] } }`), "variables must not have a name"},
+		{"labelled key", ns(`policy "x" = "read"`), "policy must not have a name"},
+		{"empty label", `namespace "" { policy = "read" }`, `invalid namespace name ""`},
+		{"name with a space", `namespace "a b" { policy = "read" }`, `invalid namespace name "a b"`},
+		{"name of a regular expression", `node_pool "a.+" { policy = "read" }`, `invalid node_pool name "a.+"`},
+		{"namespace with an underscore", `namespace "a_b" { policy = "read" }`, `invalid namespace name "a_b"`},
+		{"volume with an underscore", `host_volume "a_b" { policy = "read" }`, `invalid host_volume name "a_b"`},
+		{"long name", `namespace "` + strings.Repeat("a", 129) + `" { policy = "read" }`, "invalid namespace name"},
+		{"path with a space", ns(`variables { path "a b" { capabilities = ["read"] } }`), `invalid variable path "a b"`},
+		{"duplicate namespace", "namespace \"a\" { policy = \"deny\" }\nnamespace \"a\" { policy = \"write\" }", `line 2, column 1: duplicate namespace "a": the first is on line 1`},
+		{"duplicate namespace in JSON", "{\"namespace\": {\"a\": {\"policy\": \"deny\"},\n\"a\": {\"policy\": \"write\"}}}", `line 2, column 1: duplicate namespace "a": the first is on line`},
+		{"duplicate block in JSON", "{\"namespace\": {\"a\": {\"policy\": \"deny\"}},\n\"namespace\": {\"a\": {\"policy\": \"write\"}}}", `line 2, column 15: duplicate namespace "a": the first is on line`},
+		{"duplicate body in JSON", `{"namespace": {"a": [{"policy": "deny"}, {"policy": "write"}]}}`, `duplicate namespace "a": the first is on line`},
+		{"duplicate node", "node { policy = \"deny\" }\nnode { policy = \"write\" }", "line 2, column 1: duplicate node: the first is on line 1"},
+		{"duplicate key", ns("policy = \"deny\"\n  policy = \"write\""), `line 3, column 3: duplicate policy of namespace "default": the first is on line 2`},
+		{"duplicate key in JSON", `{"node": {"policy": "deny", "policy": "write"}}`, "duplicate policy of node: the first is on line"},
+		{"duplicate capabilities", ns("capabilities = [\"deny\"]\n  capabilities = [\"read-job\"]"), "duplicate capabilities of namespace \"default\": the first is on line"},
+		{"duplicate variables", ns("variables {\n path \"a\" { capabilities = [\"deny\"] }\n }\n variables {\n path \"b\" { capabilities = [\"read\"] }\n }"), `line 5, column 2: duplicate variables of namespace "default": the first is on line`},
+		{"duplicate path", ns("variables {\n path \"a\" { capabilities = [\"deny\"] }\n path \"a\" { capabilities = [\"read\"] }\n }"), `line 4, column 2: duplicate path "a" of namespace "default": the first is on line`},
+		{"unknown block", `namespaces "default" { policy = "read" }`, `line 1, column 1: unknown block "namespaces"; did you mean "namespace"?`},
 		{"block in capitals", `Namespace "default" { policy = "read" }`, `did you mean "namespace"?`},
-		{"variables at the top", `variables { path "a" { capabilities = ["read"] } }`, `a policy has no block "variables"`},
+		{"variables at the top", `variables { path "a" { capabilities = ["read"] } }`, `unknown block "variables"`},
 		{"misspelt key", ns(`polcy = "read"`), `line 2, column 3: namespace "default" has no key "polcy"; did you mean "policy"?`},
 		{"misspelt path", ns(`variables { paths "a" { capabilities = ["read"] } }`), `variables of namespace "default" has no key "paths"; did you mean "path"?`},
 		{"misspelt key of a path", ns(`variables { path "a" { capability = ["read"] } }`), `path "a" of namespace "default" has no key "capability"; did you mean "capabilities"?`},
-		{"policy of a path", ns(`variables { path "a" { policy = "read" } }`), `has no key "policy"; it takes capabilities`},
+		{"policy of a path", ns(`variables { path "a" { policy = "read" } }`), `has no key "policy"; want capabilities`},
 		{"variables of a pool", `node_pool "a" { variables { } }`, `node_pool "a" has no key "variables"`},
-		{"capabilities of node", `node { capabilities = ["read"] }`, `node has no key "capabilities"; it takes policy`},
+		{"capabilities of node", `node { capabilities = ["read"] }`, `node has no key "capabilities"; want policy`},
 		{"unknown capability", ns(`capabilities = ["read-job", "read-jobs"]`), `line 2, column 31: namespace has no capability "read-jobs"; did you mean "read-job"?`},
 		{"short form as capability", ns(`capabilities = ["write"]`), `namespace has no capability "write"`},
-		{"capability of another kind", `node_pool "a" { capabilities = ["destroy"] }`, `node_pool has no capability "destroy"; it takes deny, read, write, delete`},
+		{"capability of another kind", `node_pool "a" { capabilities = ["destroy"] }`, `node_pool has no capability "destroy"; want deny, read, write, delete`},
 		{"capability in capitals", ns(`capabilities = ["READ-JOB"]`), `did you mean "read-job"?`},
 		{"empty capability", ns(`capabilities = [""]`), `namespace has no capability ""`},
 		{"unknown policy", ns(`policy = "wriet"`), `line 2, column 12: namespace has no policy "wriet"; did you mean "write"?`},
-		{"scale of a pool", `node_pool "a" { policy = "scale" }`, `node_pool has no policy "scale"; it takes deny, read, write`},
-		{"list of quotas", `quota { policy = "list" }`, `quota has no policy "list"; it takes deny, read, write`},
+		{"scale of a pool", `node_pool "a" { policy = "scale" }`, `node_pool has no policy "scale"; want deny, read, write`},
+		{"list of quotas", `quota { policy = "list" }`, `quota has no policy "list"; want deny, read, write`},
 		{"empty policy", ns(`policy = ""`), `namespace has no policy ""`},
-		{"empty block", `namespace "a" { }`, `namespace "a" says nothing`},
-		{"empty node", `node { }`, `node says nothing`},
+		{"empty block", `namespace "a" { }`, `namespace "a" is empty`},
+		{"empty node", `node { }`, `node is empty`},
 		{"empty capabilities", ns(`capabilities = []`), "line 2, column 18: capabilities is empty"},
-		{"empty variables", ns(`variables { }`), `variables of namespace "default" says nothing`},
-		{"empty path", ns(`variables { path "a" { } }`), `path "a" of namespace "default" says nothing`},
-		{"policy is a list", ns(`policy = ["read"]`), "policy is one of deny, read, scale, write, not a list"},
-		{"policy is null", `{"node": {"policy": null}}`, "policy is one of deny, read, write, not a number, true, false or null"},
-		{"capabilities is a string", ns(`capabilities = "read-job"`), "capabilities is a list of strings, not a string"},
-		{"capability is a number", ns(`capabilities = [1]`), "a capability is a string, not a number"},
-		{"node is a string", `node = "read"`, `"node" is a block, not a string`},
-		{"node is a list of strings", `{"node": ["read"]}`, `"node" is a block, not a list`},
-		{"open block", "namespace \"a\" {\n  policy = \"read\"", "line 2, column 18: the text ends within a block"},
+		{"empty variables", ns(`variables { }`), `variables of namespace "default" is empty`},
+		{"empty path", ns(`variables { path "a" { } }`), `path "a" of namespace "default" is empty`},
+		{"policy is a list", ns(`policy = ["read"]`), "policy must be one of deny, read, scale, write, not a list"},
+		{"policy is null", `{"node": {"policy": null}}`, "policy must be one of deny, read, write, not a number, true, false or null"},
+		{"capabilities is a string", ns(`capabilities = "read-job"`), "capabilities must be a list of strings, not a string"},
+		{"capability is a number", ns(`capabilities = [1]`), "a capability must be a string, not a number"},
+		{"node is a string", `node = "read"`, `"node" must be a block, not a string`},
+		{"node is a list of strings", `{"node": ["read"]}`, `"node" must be a block, not a list`},
+		{"open block", "namespace \"a\" {\n  policy = \"read\"", "line 2, column 18: unexpected end of the policy: missing }"},
 		{"open string", "namespace \"a {\n}", "literal not terminated"},
-		{"open list", `node { policy = ["a"`, "a comma or ] is expected in the list"},
-		{"extra brace", "node { policy = \"read\" }\n}", `line 2, column 1: the name of a key or a block is expected, not "}"`},
-		{"heredoc", ns("policy = <<EOF\nread\nEOF\n"), "a string is written in quotes here"},
-		{"bare word", ns(`policy = read`), "a string, a list or a block is expected"},
-		{"broken JSON", `{"node": {"policy" "read"}}`, "line 1, column 20: this is not JSON"},
-		{"open JSON", "{\"node\": {\"policy\":\n \"read\"}", "line 2, column 9: the JSON ends before it is complete"},
-		{"two JSON texts", `{"node": {"policy": "read"}} {"node": {"policy": "write"}}`, "line 1, column 30: the policy ends before this"},
+		{"open list", `node { policy = ["a"`, "expected a comma or ] in the list"},
+		{"extra brace", "node { policy = \"read\" }\n}", `line 2, column 1: expected a key or a block, not "}"`},
+		{"heredoc", ns("policy = <<EOF\nread\nEOF\n"), "a string must be in quotes here"},
+		{"bare word", ns(`policy = read`), "expected a string, a list or a block"},
+		{"broken JSON", `{"node": {"policy" "read"}}`, "line 1, column 20: invalid JSON"},
+		{"open JSON", "{\"node\": {\"policy\":\n \"read\"}", "line 2, column 9: unexpected end of JSON"},
+		{"two JSON texts", `{"node": {"policy": "read"}} {"node": {"policy": "write"}}`, "line 1, column 30: unexpected text after the policy"},
 		{"not UTF-8", "node { policy = \"r\xff\" }", "line 1, column 19: the text is not UTF-8"},
-		{"a NUL", "node { policy = \"read\" }\x00namespace", "a character that no policy may hold"},
+		{"a NUL", "node { policy = \"read\" }\x00namespace", "forbidden character"},
 		{"deep", strings.Repeat("a {", 100000), "nested too deep"},
 		{"deep list", "a = " + strings.Repeat("[", 100000), "nested too deep"},
 		{"deep JSON", strings.Repeat(`{"a":`, 50000), "nested too deep"},
-		{"long", strings.Repeat("# a comment\n", 50000), "a policy may be 512 KiB long"},
+		{"long", strings.Repeat("# a comment\n", 50000), "at most 512 are allowed"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -197,13 +197,13 @@ func TestParseRefuses(t *testing.T) {
 				t.Fatalf("Parse = %v, %v", p, err)
 			}
 			if !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("Parse says %s\nwant %s", err, tt.want)
+				t.Errorf("Parse() = %s\nwant %s", err, tt.want)
 			}
 		})
 	}
 }
 
-func TestParseTellsAllFaults(t *testing.T) {
+func TestParseReportsAllFaults(t *testing.T) {
 	_, err := acl.Parse("namespace \"a\" {\n  polici = \"read\"\n  capabilities = [\"x\"]\n}\nnodes {}\n")
 	var list *acl.Error
 	if !errors.As(err, &list) {
@@ -218,12 +218,12 @@ func TestParseTellsAllFaults(t *testing.T) {
 	}
 }
 
-func TestNamesThatStartAlike(t *testing.T) {
+func TestNamesWithACommonPrefix(t *testing.T) {
 	long := strings.Repeat("a", 100)
 	parse(t, fmt.Sprintf("namespace \"%s-1\" {\n policy = \"read\"\n}\nnamespace \"%s-2\" {\n policy = \"read\"\n}", long, long))
 }
 
-// TestHostileTexts are long, and must be read in no time.
+// TestHostileTexts checks that long texts are parsed in linear time.
 func TestHostileTexts(t *testing.T) {
 	const size = 128 << 10
 	fill := func(s string) string { return strings.Repeat(s, size/len(s)) }
@@ -250,7 +250,7 @@ func TestHostileTexts(t *testing.T) {
 		if _, err := acl.Parse(src); err == nil {
 			t.Errorf("%s: no error", name)
 		} else if len(err.Error()) > 100*maxLine {
-			t.Errorf("%s: an error of %d bytes", name, len(err.Error()))
+			t.Errorf("%s: error has %d bytes", name, len(err.Error()))
 		}
 		if took := time.Since(start); took > 10*time.Second {
 			t.Errorf("%s takes %v", name, took)
@@ -280,7 +280,7 @@ func FuzzParse(f *testing.F) {
 			lines := strings.Count(src, "\n") + 1
 			for _, fault := range list.Faults {
 				if fault.Pos.Line < 1 || fault.Pos.Line > lines || fault.Pos.Column < 1 {
-					t.Errorf("%s is no place in %d lines: %s", fault.Pos, lines, fault.Message)
+					t.Errorf("position %s is outside of %d lines: %s", fault.Pos, lines, fault.Message)
 				}
 			}
 			return

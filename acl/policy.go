@@ -7,15 +7,14 @@ import (
 	"strings"
 )
 
-// Policy is what the text of one policy says. Parse makes it; it is never changed but
-// for its name.
+// Policy is a parsed policy. Parse creates it. Only its name can be changed.
 type Policy struct {
-	// Name is what the policy is called. It is not part of the text; Explain tells it.
+	// Name is the name of the policy, for Explain. It is not part of the text.
 	Name   string
 	blocks []block
 }
 
-// block is a block of a policy, or a path of its variables: the grants of one rule.
+// block is a block of a policy or a path of variables: it adds grants to one rule.
 type block struct {
 	kind   Kind
 	space  string // the namespace of variables
@@ -24,18 +23,18 @@ type block struct {
 	grants []grant
 }
 
-// grant is one word of a block with all it stands for.
+// grant is the policy value or one capability of a block, with the rights that it implies.
 type grant struct {
-	text   string // the word as the policy has it
+	text   string // the value as written in the policy
 	word   string
-	short  bool // it is that of the policy key
+	short  bool // it is the value of the policy key
 	at     Pos
 	rights rights
 	deny   bool
 }
 
-// Parse reads the text of a policy, HCL or JSON. The error is an *Error, which tells all
-// that is wrong with its line and column.
+// Parse parses a policy in HCL or JSON. The error is an *Error that lists all faults with
+// their positions.
 func Parse(src string) (*Policy, error) {
 	items, isJSON, err := read(src)
 	if err != nil {
@@ -46,7 +45,7 @@ func Parse(src string) (*Policy, error) {
 		c.top(it)
 	}
 	if len(items) == 0 {
-		c.found.add(Pos{1, 1}, "the policy is empty: it needs a block at least, such as %s", example)
+		c.found.add(Pos{1, 1}, "the policy is empty: it requires at least one block, such as %s", example)
 	}
 	if err := c.found.err(); err != nil {
 		return nil, err
@@ -54,7 +53,7 @@ func Parse(src string) (*Policy, error) {
 	return &Policy{blocks: c.blocks}, nil
 }
 
-// checker turns items into blocks and refuses what is no policy.
+// checker converts items to blocks and validates them.
 type checker struct {
 	json   bool
 	blocks []block
@@ -62,7 +61,7 @@ type checker struct {
 	found  faults
 }
 
-// topKinds is the blocks of a policy, by the name of the block.
+// topKinds lists the names of top-level blocks.
 var topKinds = func() []string {
 	var names []string
 	for _, kind := range slices.Sorted(maps.Keys(vocabularies)) {
@@ -73,10 +72,10 @@ var topKinds = func() []string {
 	return names
 }()
 
-// top checks a block of the policy.
+// top checks a top-level block.
 func (c *checker) top(it item) {
 	if !slices.Contains(topKinds, it.key) {
-		c.found.add(it.at, "a policy has no block %s%s", shown(it.key), c.found.meant(it.key, topKinds))
+		c.found.add(it.at, "unknown block %s%s", shown(it.key), c.found.meant(it.key, topKinds))
 		return
 	}
 	words := vocabularies[Kind(it.key)]
@@ -97,25 +96,25 @@ type body struct {
 	name  label
 	at    Pos
 	items []item
-	id    string // tells it from all others of the policy
-	title string // what messages call it
+	id    string // unique in the policy
+	title string // its name in messages
 }
 
-// idSep is between the parts of an id: no text holds it.
+// idSep separates the parts of an id. A valid policy cannot contain it.
 const idSep = "\x00"
 
-// bodies returns the bodies of a block: one, but in JSON one for each name.
+// bodies returns the bodies of a block. In HCL there is one, in JSON one for each name.
 func (c *checker) bodies(it item, named bool) []body {
 	values, ok := c.objects(it.value)
 	if !ok {
-		c.found.add(it.value.at, "%s is a block, not %s", shown(it.key), it.value.shape)
+		c.found.add(it.value.at, "%s must be a block, not %s", shown(it.key), it.value.shape)
 		return nil
 	}
 	var bodies []body
 	for _, v := range values {
 		switch {
 		case !named && len(it.labels) > 0:
-			c.found.add(it.labels[0].at, "%s takes no name", it.key)
+			c.found.add(it.labels[0].at, "%s must not have a name", it.key)
 		case !named:
 			bodies = append(bodies, body{at: it.at, items: v.items})
 		case c.json:
@@ -123,7 +122,7 @@ func (c *checker) bodies(it item, named bool) []body {
 		case len(it.labels) == 0:
 			c.found.add(it.at, `a name in quotes is missing: %s "name" { ... }`, it.key)
 		case len(it.labels) > 1:
-			c.found.add(it.labels[1].at, "%s takes one name, not %d", it.key, len(it.labels))
+			c.found.add(it.labels[1].at, "%s must have one name, not %d", it.key, len(it.labels))
 		default:
 			bodies = append(bodies, body{name: it.labels[0], at: it.at, items: v.items})
 		}
@@ -131,16 +130,16 @@ func (c *checker) bodies(it item, named bool) []body {
 	return bodies
 }
 
-// namedJSON returns the bodies of an object whose keys are names.
+// namedJSON returns the bodies of a JSON object whose keys are names.
 func (c *checker) namedJSON(it item, v value) []body {
 	var bodies []body
 	if len(v.items) == 0 {
-		c.found.add(v.at, "%s names nothing", shown(it.key))
+		c.found.add(v.at, "%s has no named blocks", shown(it.key))
 	}
 	for _, named := range v.items {
 		values, ok := c.objects(named.value)
 		if !ok {
-			c.found.add(named.at, `a name is missing: {"%s": {"name": {...}}}; %s is no name of a block`, it.key, shown(named.key))
+			c.found.add(named.at, `a name is missing: want {"%s": {"name": {...}}}; %s is a key, not a name`, it.key, shown(named.key))
 			continue
 		}
 		for _, inner := range values {
@@ -150,7 +149,7 @@ func (c *checker) namedJSON(it item, v value) []body {
 	return bodies
 }
 
-// objects returns the objects of a block: JSON may write a list of them.
+// objects returns the objects of a block. In JSON, it can be a list of objects.
 func (c *checker) objects(v value) ([]value, bool) {
 	if v.shape == object {
 		return []value{v}, true
@@ -166,11 +165,11 @@ func (c *checker) objects(v value) ([]value, bool) {
 	return v.list, true
 }
 
-// once refuses what comes a second time.
+// once records a fault for a duplicate, and reports whether the key is new.
 func (c *checker) once(key, name string, at Pos) bool {
 	before, twice := c.seen[key]
 	if twice {
-		c.found.add(at, "%s is here twice, before on line %d", name, before.Line)
+		c.found.add(at, "duplicate %s: the first is on line %d", name, before.Line)
 		return false
 	}
 	c.seen[key] = at
@@ -181,15 +180,15 @@ func (c *checker) name(words *vocabulary, name label) {
 	if words.validName(name.text) {
 		return
 	}
-	what := "a name"
+	what := string(words.kind) + " name"
 	if words.kind == Variables {
-		what = "a path"
+		what = "variable path"
 	}
 	extra := strings.Join(strings.Split(words.names, ""), " ")
-	c.found.add(name.at, "%s is no name of a %s: %s has 1 to %d letters, digits and %s", shown(name.text), words.kind, what, maxName, extra)
+	c.found.add(name.at, "invalid %s %s: use 1 to %d letters, digits and %s", what, shown(name.text), maxName, extra)
 }
 
-// block checks the keys of a block and returns what they grant.
+// block checks the keys of a block and returns its grants.
 func (c *checker) block(words *vocabulary, b body) block {
 	made := block{kind: words.kind, name: b.name.text, at: b.at}
 	before, keys := len(c.found), words.keys()
@@ -202,7 +201,7 @@ func (c *checker) block(words *vocabulary, b body) block {
 			spaces = true
 			c.variables(b, it)
 		case len(it.labels) > 0:
-			c.found.add(it.labels[0].at, "%s takes no name", it.key)
+			c.found.add(it.labels[0].at, "%s must not have a name", it.key)
 		case !c.once(b.id+idSep+it.key, it.key+" of "+b.title, it.at):
 		case it.key == "policy":
 			made.grants = append(made.grants, c.policy(words, it)...)
@@ -211,12 +210,12 @@ func (c *checker) block(words *vocabulary, b body) block {
 		}
 	}
 	if len(made.grants) == 0 && !spaces && len(c.found) == before {
-		c.found.add(b.at, "%s says nothing: it needs %s; to refuse, write deny", b.title, strings.Join(keys, " or "))
+		c.found.add(b.at, "%s is empty: it requires %s; use deny to deny everything", b.title, strings.Join(keys, " or "))
 	}
 	return made
 }
 
-// keys is the keys of a block of the kind.
+// keys returns the valid keys of a block of the kind.
 func (v *vocabulary) keys() []string {
 	var keys []string
 	if v.short != nil {
@@ -231,11 +230,11 @@ func (v *vocabulary) keys() []string {
 	return keys
 }
 
-// policy checks the short form.
+// policy checks the policy key and returns its grants.
 func (c *checker) policy(words *vocabulary, it item) []grant {
 	all := words.policyWords()
 	if it.value.shape != text {
-		c.found.add(it.value.at, "policy is one of %s, not %s", strings.Join(all, ", "), it.value.shape)
+		c.found.add(it.value.at, "policy must be one of %s, not %s", strings.Join(all, ", "), it.value.shape)
 		return nil
 	}
 	if !slices.Contains(all, it.value.text) {
@@ -248,21 +247,21 @@ func (c *checker) policy(words *vocabulary, it item) []grant {
 	}}
 }
 
-// capabilities checks a list of rights.
+// capabilities checks the capabilities key and returns its grants.
 func (c *checker) capabilities(words *vocabulary, it item) []grant {
 	if it.value.shape != list {
-		c.found.add(it.value.at, "capabilities is a list of strings, not %s", it.value.shape)
+		c.found.add(it.value.at, "capabilities must be a list of strings, not %s", it.value.shape)
 		return nil
 	}
 	if len(it.value.list) == 0 {
-		c.found.add(it.value.at, "capabilities is empty: to refuse everything, write [\"deny\"]")
+		c.found.add(it.value.at, "capabilities is empty: use [\"deny\"] to deny everything")
 	}
 	all := append([]string{wordDeny}, words.capabilities...)
 	var grants []grant
 	for _, v := range it.value.list {
 		switch {
 		case v.shape != text:
-			c.found.add(v.at, "a capability is a string, not %s", v.shape)
+			c.found.add(v.at, "a capability must be a string, not %s", v.shape)
 		case v.text == wordDeny:
 			grants = append(grants, grant{text: `"deny"`, word: v.text, at: v.at, deny: true})
 		case !slices.Contains(all, v.text):
@@ -274,7 +273,7 @@ func (c *checker) capabilities(words *vocabulary, it item) []grant {
 	return grants
 }
 
-// variables checks the block of a namespace that holds paths.
+// variables checks the variables block of a namespace.
 func (c *checker) variables(owner body, it item) {
 	for _, b := range c.bodies(it, false) {
 		b.id, b.title = owner.id+idSep+it.key, it.key+" of "+owner.title
@@ -282,7 +281,7 @@ func (c *checker) variables(owner body, it item) {
 			return
 		}
 		if len(b.items) == 0 {
-			c.found.add(it.at, `%s says nothing: it needs path "..." { capabilities = [...] }`, b.title)
+			c.found.add(it.at, `%s is empty: it requires path "..." { capabilities = [...] }`, b.title)
 		}
 		for _, p := range b.items {
 			c.path(owner, b, p)
@@ -290,7 +289,7 @@ func (c *checker) variables(owner body, it item) {
 	}
 }
 
-// path checks a path of variables.
+// path checks a path block of variables.
 func (c *checker) path(owner, vars body, it item) {
 	if it.key != "path" {
 		c.found.add(it.at, "%s has no key %s%s", vars.title, shown(it.key), c.found.meant(it.key, []string{"path"}))

@@ -5,58 +5,57 @@ import (
 	"strings"
 )
 
-// Question is one thing that a caller wants to do. Ask and Explain answer it.
+// Question is a request for a right. Ask and Explain decide on it.
 type Question struct {
 	Kind Kind
-	// Namespace is that of a variable, else empty.
+	// Namespace is the namespace of a variable. It is empty for other kinds.
 	Namespace string
-	// Name is that of the thing, or the path of the variable; empty for the kinds that
-	// have no names.
+	// Name is the name of the object, or the path of a variable. It is empty for kinds
+	// without names.
 	Name string
-	// Rights is what is asked for; one of them is enough. The rights of nodes, agents,
-	// quotas and operators are called read and write, those of plugins list and read.
+	// Rights are the requested rights. One of them is enough. Nodes, agents, quotas and
+	// operators have the rights read and write, plugins have list and read.
 	Rights []string
-	// Workload is nil for who is no workload. It matters for variables only.
+	// Workload is nil if the caller is not a workload. It is used only for variables.
 	Workload *Workload
 }
 
-// AnyRight, alone among the rights of a question, asks whether the caller has any.
+// AnyRight as the only right of a question means any of the rights of the kind.
 const AnyRight = "any right"
 
-// InNamespace asks for one of the rights in a namespace.
+// InNamespace returns a question for one of the rights in a namespace.
 func InNamespace(namespace string, ops ...NamespaceCapability) Question {
 	return Question{Kind: Namespaces, Name: namespace, Rights: texts(ops)}
 }
 
-// OfVariable asks for a right on the variable of exactly this path.
+// OfVariable returns a question for a right on the variable with the path.
 func OfVariable(namespace, path string, op VariableCapability) Question {
 	return Question{Kind: Variables, Namespace: namespace, Name: path, Rights: []string{string(op)}}
 }
 
-// OfNodePool asks for a right on a node pool.
+// OfNodePool returns a question for a right on a node pool.
 func OfNodePool(pool string, op NodePoolCapability) Question {
 	return Question{Kind: NodePools, Name: pool, Rights: []string{string(op)}}
 }
 
-// OfHostVolume asks for a right on the host volumes of a name.
+// OfHostVolume returns a question for a right on the host volumes with the name.
 func OfHostVolume(name string, op HostVolumeCapability) Question {
 	return Question{Kind: HostVolumes, Name: name, Rights: []string{string(op)}}
 }
 
-// OfOperator asks for one of the rights of an operator; OperatorRead and OperatorWrite
-// are two of them.
+// OfOperator returns a question for one of the rights of an operator.
 func OfOperator(ops ...OperatorCapability) Question {
 	return Question{Kind: Operators, Rights: texts(ops)}
 }
 
-// ToRead and ToWrite ask for what the kinds without names know: those of nodes, agents,
-// operators, quotas and plugins.
+// ToRead returns a question for the right to read objects of a kind without names: nodes,
+// agents, operators, quotas or plugins.
 func ToRead(kind Kind) Question { return Question{Kind: kind, Rights: []string{wordRead}} }
 
-// ToWrite asks for the right to change things of the kind.
+// ToWrite returns a question for the right to change objects of a kind without names.
 func ToWrite(kind Kind) Question { return Question{Kind: kind, Rights: []string{wordWrite}} }
 
-// InAny asks whether the caller has any right on the thing of this name.
+// InAny returns a question for any right on the object with the name.
 func InAny(kind Kind, name string) Question {
 	return Question{Kind: kind, Name: name, Rights: []string{AnyRight}}
 }
@@ -69,7 +68,7 @@ func texts[T ~string](ops []T) []string {
 	return out
 }
 
-// String returns what is asked for, such as: read-job in namespace "prod".
+// String returns a text such as: read-job in namespace "prod".
 func (q Question) String() string {
 	what := strings.Join(q.Rights, " or ")
 	switch {
@@ -83,7 +82,7 @@ func (q Question) String() string {
 	return fmt.Sprintf("%s of %s %q", what, q.Kind, q.Name)
 }
 
-// query is the question in bits. The words are nil when there is no such kind.
+// query converts the question. Its words are nil for an unknown kind.
 func (q Question) query() query {
 	words := vocabularies[q.Kind]
 	if words == nil {
@@ -96,14 +95,14 @@ func (q Question) query() query {
 	return query{words: words, space: q.Namespace, name: q.Name, want: want, workload: q.Workload}
 }
 
-// Ask answers a question.
+// Ask reports whether the ACL allows what q requests.
 func (a *ACL) Ask(q Question) bool {
 	bits := q.query()
 	return bits.words != nil && a.allow(bits)
 }
 
-// AskAnywhere reports whether policies grant one of the rights of a question on some thing of
-// its kind, whatever its name. A closer rule may deny it there.
+// AskAnywhere reports whether a rule grants one of the rights on any object of the kind. It
+// ignores the name. A closer rule can still deny the right.
 func (a *ACL) AskAnywhere(q Question) bool {
 	bits := q.query()
 	if a == nil || a.management || bits.words == nil {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// rule is all that policies say about one pattern: of a name or, for variables, of a
+// rule contains the grants of all policies for one pattern of a name, or for variables of a
 // namespace and a path.
 type rule struct {
 	space, name glob
@@ -16,7 +16,7 @@ type rule struct {
 	from        []source
 }
 
-// source is a word of a policy that is part of a rule.
+// source is a grant of a rule with its policy and its block.
 type source struct {
 	policy string
 	grant
@@ -25,19 +25,19 @@ type source struct {
 
 func (r *rule) literals() int { return r.space.literals + r.name.literals }
 
-// key is a pattern as it is written.
+// key is the text of a pattern.
 type key struct{ space, name string }
 
-// rules is every rule of one kind. Slices are sorted from the most literal characters
-// to the fewest: for one name, that is from the closest to the farthest. Most globs
-// are a prefix and a "*": these are looked up, so that thousands cost no more than ten.
+// rules contains the rules of one kind. Slices are sorted by descending number of literal
+// characters, so the closest match of a name is first. Most globs are a prefix and a "*".
+// These are in a map, so that the cost does not grow with their number.
 type rules struct {
 	exact map[key]*rule      // without a "*"
-	heads map[key]*rule      // of names that are a prefix and a "*", in a space without one
-	sizes []int              // how long the prefixes in heads are, from long to short
-	near  map[string][]*rule // of other names with a "*", in a space without one
-	open  []*rule            // of spaces with a "*"
-	lists map[string]bool    // the spaces without a "*" in which something may be listed
+	heads map[key]*rule      // names with a prefix and a "*" at the end, in a space without "*"
+	sizes []int              // the lengths of the prefixes in heads, descending
+	near  map[string][]*rule // other names with a "*", in a space without "*"
+	open  []*rule            // rules in a space with a "*"
+	lists map[string]bool    // the spaces without a "*" that have a rule with the right list
 	union rights             // of all rules
 }
 
@@ -45,7 +45,7 @@ func newRules() *rules {
 	return &rules{exact: map[key]*rule{}, heads: map[key]*rule{}, near: map[string][]*rule{}, lists: map[string]bool{}}
 }
 
-// build returns the rules of each kind that the policies have.
+// build returns the rules of the policies by kind.
 func build(policies []*Policy) map[Kind]*rules {
 	byKind := map[Kind]map[key]*rule{}
 	for kind := range vocabularies {
@@ -74,11 +74,12 @@ func build(policies []*Policy) map[Kind]*rules {
 	return all
 }
 
-// spoken is the rules of namespaces but for those that hold nothing but variables:
-// they refuse what is asked of the namespace, yet hide no deny from its variables.
+// spoken is the kind of the namespace rules, except those of blocks with only variables. Such
+// a block hides farther blocks from questions about the namespace. It does not hide their
+// deny from its variables.
 const spoken Kind = "namespace with rights"
 
-// add merges a block: a union, but for deny, which takes everything.
+// add adds the grants of a block to the rule. A deny overrides all grants.
 func (r *rule) add(policy string, b block) {
 	for _, g := range b.grants {
 		r.rights |= g.rights
@@ -90,7 +91,7 @@ func (r *rule) add(policy string, b block) {
 	}
 }
 
-// sorted puts the rules of one kind in their places.
+// sorted builds the lookup structures for the rules of one kind.
 func sorted(found map[key]*rule) *rules {
 	rs := newRules()
 	for k, r := range found {
@@ -128,19 +129,19 @@ func closer(a, b *rule) int {
 	return cmp.Or(b.literals()-a.literals(), strings.Compare(a.space.text, b.space.text), strings.Compare(a.name.text, b.name.text))
 }
 
-// match is the rules that decide on one name.
+// match holds the rules that decide on one name.
 type match struct {
 	found    bool
 	literals int
 	rights   rights
 	deny     bool
-	rank     int  // of the pattern of the name
-	space    int  // the rank of the pattern of the space, the lowest of all rules
-	keep     bool // whether the rules are to be kept, for Explain
+	rank     int  // the rank of the name's pattern
+	space    int  // the lowest rank of the rules' space patterns
+	keep     bool // whether to collect the rules, for Explain
 	rules    []*rule
 }
 
-// find looks for the rule of exactly this name, or else for the closest ones.
+// find finds the rule with exactly this name, or else the closest rules.
 func (rs *rules) find(space, name string, m *match) {
 	if !rs.findExact(space, name, m) {
 		rs.closest(space, name, m)
@@ -155,7 +156,7 @@ func (rs *rules) findExact(space, name string, m *match) bool {
 	return r != nil
 }
 
-// closest looks for the rules that are closest to the name.
+// closest finds the rules that are closest to the name.
 func (rs *rules) closest(space, name string, m *match) {
 	for _, size := range rs.sizes {
 		if size > len(name) {
@@ -181,8 +182,8 @@ func (rs *rules) scan(sorted []*rule, space, name string, m *match) {
 	}
 }
 
-// take counts a rule in: alone when it is closer than those before, else together with
-// them, so that all must allow.
+// take adds a rule. A rule that is as close as the earlier ones is combined with them: all
+// must allow. A closer rule replaces them.
 func (m *match) take(r *rule) {
 	if m.found && r.literals() == m.literals {
 		m.rights &= r.rights
@@ -198,7 +199,7 @@ func (m *match) take(r *rule) {
 	}
 }
 
-// reason says what the rules make of the rights.
+// reason returns the decision of the rules on the rights.
 func (m *match) reason(want rights) Reason {
 	switch {
 	case !m.found:
@@ -211,7 +212,7 @@ func (m *match) reason(want rights) Reason {
 	return ReasonGranted
 }
 
-// ownDenied looks for rules of exactly this path in globs of namespaces that deny.
+// ownDenied returns a rule for exactly this path in a namespace glob that denies, or nil.
 func (rs *rules) ownDenied(space, path string) *rule {
 	for _, r := range rs.open {
 		if r.deny && !r.name.open && r.name.text == path && r.space.matches(space) {
@@ -221,11 +222,11 @@ func (rs *rules) ownDenied(space, path string) *rule {
 	return nil
 }
 
-// grantAny reports whether some rule grants one of the rights.
+// grantAny reports whether a rule grants one of the rights.
 func (rs *rules) grantAny(want rights) bool { return rs.union&want != 0 }
 
-// mayList says whether something in the space may be listed by a rule whose space is
-// closer than above.
+// mayList reports whether a rule grants list in the space, and the space pattern of the
+// rule has a rank greater than above.
 func (rs *rules) mayList(space string, above int) bool {
 	if rs.lists[space] && 2*len(space)+1 > above {
 		return true

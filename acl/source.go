@@ -6,14 +6,13 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds of a text: what is longer or nests deeper is no policy.
+// Limits on the size and the nesting of a policy.
 const (
 	maxText  = 512 << 10
 	maxDepth = 12
 )
 
-// item is a key or a block of a text: HCL and JSON read as the same items, but that
-// labels are keys of their own in JSON.
+// item is a key or a block of a policy in HCL or JSON. In JSON, labels are nested keys.
 type item struct {
 	key    string
 	at     Pos
@@ -26,7 +25,7 @@ type label struct {
 	at   Pos
 }
 
-// shape is what a value looks like.
+// shape is the type of a value, for messages.
 type shape string
 
 const (
@@ -36,7 +35,7 @@ const (
 	other  shape = "a number, true, false or null"
 )
 
-// value is what stands behind a key.
+// value is the value of a key.
 type value struct {
 	shape shape
 	at    Pos
@@ -45,19 +44,19 @@ type value struct {
 	list  []value
 }
 
-// read returns the items of a text and whether it is JSON.
+// read parses a text and reports whether it is JSON.
 func read(src string) ([]item, bool, error) {
 	var found faults
 	lines := newLines(src)
 	switch {
 	case len(src) > maxText:
-		found.add(Pos{1, 1}, "a policy may be %d KiB long, this one has %d", maxText>>10, (len(src)+1023)>>10)
+		found.add(Pos{1, 1}, "the policy has %d KiB, at most %d are allowed", (len(src)+1023)>>10, maxText>>10)
 	case !utf8.ValidString(src):
 		found.add(lines.pos(invalidAt(src)), "the text is not UTF-8")
 	case strings.ContainsAny(src, "\x00\ufeff\ue123"):
-		found.add(lines.pos(strings.IndexAny(src, "\x00\ufeff\ue123")), "the text holds a character that no policy may hold")
+		found.add(lines.pos(strings.IndexAny(src, "\x00\ufeff\ue123")), "forbidden character: NUL, byte order mark or U+E123")
 	case strings.TrimSpace(src) == "":
-		found.add(Pos{1, 1}, "the policy is empty: it needs a block at least, such as %s", example)
+		found.add(Pos{1, 1}, "the policy is empty: it requires at least one block, such as %s", example)
 	}
 	if err := found.err(); err != nil {
 		return nil, false, err
@@ -72,7 +71,7 @@ func read(src string) ([]item, bool, error) {
 
 const example = `namespace "default" { policy = "read" }`
 
-// invalidAt is where the text stops being UTF-8.
+// invalidAt returns the offset of the first invalid UTF-8 byte.
 func invalidAt(src string) int {
 	for i, r := range src {
 		if r == utf8.RuneError && !strings.HasPrefix(src[i:], "\ufffd") {
@@ -82,7 +81,7 @@ func invalidAt(src string) int {
 	return 0
 }
 
-// lines is where the lines of a text start.
+// lines contains the offsets of the lines of a text.
 type lines []int
 
 func newLines(src string) lines {

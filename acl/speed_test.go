@@ -8,7 +8,7 @@ import (
 	"github.com/open-nomad/open-nomad/acl"
 )
 
-// large is an ACL of 10 policies with 40 namespaces, 40 globs and 100 paths.
+// large returns an ACL of 10 policies with 40 namespaces, 40 globs and 100 paths.
 func large(t testing.TB) *acl.ACL {
 	var policies []*acl.Policy
 	for i := range 10 {

@@ -8,7 +8,7 @@ import (
 	"github.com/open-nomad/open-nomad/acl"
 )
 
-// vars writes a namespace with paths, given as path and capability in turn.
+// vars returns a namespace block with paths, given as alternating paths and capabilities.
 func vars(namespace string, paths ...string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "namespace %q {\n variables {\n", namespace)
@@ -20,7 +20,7 @@ func vars(namespace string, paths ...string) string {
 
 var variableRights = []string{"list", "read", "write", "destroy"}
 
-func TestClosestPathDecides(t *testing.T) {
+func TestClosestPath(t *testing.T) {
 	deny := "namespace \"prod\" {\n policy = \"deny\"\n variables {\n path \"*\" { capabilities = [\"read\"] }\n }\n}\n"
 	tests := []struct {
 		name, src, path, want string
@@ -39,16 +39,16 @@ func TestClosestPathDecides(t *testing.T) {
 		{"tie", vars("*d", "app/*", "read") + vars("p*", "app/*", "deny"), "app/db", ""},
 		{"tie of rights", vars("*d", "app/*", "read") + vars("p*", "app/*", "list"), "app/db", "list"},
 		{"another namespace", vars("dev", "*", "read"), "app/db", ""},
-		{"rights in the namespace are none on variables", `namespace "prod" { policy = "write" }`, "app/db", ""},
+		{"rights in the namespace do not apply to variables", `namespace "prod" { policy = "write" }`, "app/db", ""},
 		{"a denied namespace", deny, "app/db", ""},
 		{"denied by a glob, not by name", `namespace "*" { policy = "deny" }` + "\n" + vars("prod", "*", "read"), "app/db", "list read"},
 		{"a deny is not hidden by a block that denies paths", `namespace "pr*" { policy = "deny" }` + "\n" + vars("prod", "x", "deny") + vars("*", "*", "read"), "app/db", ""},
 		{"a deny as close as the path", `namespace "pr*" { policy = "deny" }` + "\n" + vars("*od", "*", "read"), "app/db", ""},
-		{"one of two as close denies", `namespace "pr*" { policy = "deny" }` + "\n" + `namespace "*od" { policy = "read" }` + "\n" + vars("*", "*", "read"), "app/db", ""},
+		{"one of two equally close blocks denies", `namespace "pr*" { policy = "deny" }` + "\n" + `namespace "*od" { policy = "read" }` + "\n" + vars("*", "*", "read"), "app/db", ""},
 		{"a deny between the namespaces of a tie", `namespace "pr*" { policy = "deny" }` + "\n" + vars("pro*", "*", "read") + vars("*", "app*", "read"), "app/db", ""},
 		{"a denied glob of namespaces", `namespace "pr*" { policy = "deny" }` + "\n" + vars("*", "*", "read"), "app/db", ""},
-		{"no path", vars("prod", "*", "read"), "", ""},
-		{"a pattern is no path", vars("prod", "*", "read"), "*", ""},
+		{"empty path", vars("prod", "*", "read"), "", ""},
+		{"pattern as a path", vars("prod", "*", "read"), "*", ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -63,7 +63,7 @@ func TestClosestPathDecides(t *testing.T) {
 	}
 }
 
-// web is a task whose identity is asked about.
+// web is the task of the tests.
 var web = &acl.Workload{Namespace: "prod", Job: "web", Group: "api", Task: "srv"}
 
 func TestWorkloadReadsItsOwnPaths(t *testing.T) {
@@ -94,17 +94,17 @@ func TestWorkloadReadsItsOwnPaths(t *testing.T) {
 			}
 		}
 		if !a.AllowVariableSearch("prod", web) || a.AllowVariableSearch("dev", web) {
-			t.Error("a workload searches its own namespace, and no other")
+			t.Error("AllowVariableSearch() of a workload is not limited to its own namespace")
 		}
 	}
 	var none *acl.ACL
 	if asks(none, "prod", "nomad/jobs/web", acl.VariableRead, web) || none.AllowVariableSearch("prod", web) {
-		t.Error("no ACL allows something")
+		t.Error("nil ACL allows something")
 	}
 }
 
-// A job ID may hold a slash, which its path does not quote: that is the one way in which jobs of a
-// namespace share a path (variables.md).
+// A job ID can contain a slash, which is not escaped in its variable path. Only in this way
+// can two jobs of a namespace have the same path (variables.md).
 func TestWorkloadOfAJobWithASlash(t *testing.T) {
 	a := acl.New(false)
 	slashed := &acl.Workload{Namespace: "prod", Job: "web/api", Group: "g", Task: "t"}
@@ -184,14 +184,14 @@ func TestPoliciesOnOwnPaths(t *testing.T) {
 	}{
 		{"deny by name", vars("prod", own, "deny"), ""},
 		{"deny by name in a glob of namespaces", vars("*", own, "deny"), ""},
-		{"the same below a closer grant", vars("*", own, "deny") + vars("prod", "nomad/*", "read"), ""},
+		{"the same with a closer glob grant", vars("*", own, "deny") + vars("prod", "nomad/*", "read"), ""},
 		{"deny of the namespace", `namespace "prod" { policy = "deny" }`, ""},
 		{"deny of a glob of namespaces", `namespace "*" { capabilities = ["deny"] }`, ""},
-		{"deny of a glob of paths comes after", vars("prod", "nomad/*", "deny"), "list read"},
-		{"deny of all comes after", vars("*", "*", "deny"), "list read"},
+		{"deny of a glob of paths is weaker", vars("prod", "nomad/*", "deny"), "list read"},
+		{"deny of everything is weaker", vars("*", "*", "deny"), "list read"},
 		{"deny of another path", vars("prod", "nomad/jobs/other", "deny"), "list read"},
 		{"deny of the parent path", vars("prod", "nomad/jobs", "deny"), "list read"},
-		{"a grant by name is all there is", vars("prod", own, "write"), "write"},
+		{"a grant by name replaces the own rights", vars("prod", own, "write"), "write"},
 		{"a grant by glob adds", vars("prod", "nomad/*", "write"), "list read write"},
 	}
 	for _, tt := range tests {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Kind is a sort of thing that rules speak of: the name of its block.
+// Kind is a kind of object in rules. Its value is the name of the block.
 type Kind string
 
 // The kinds.
@@ -23,7 +23,7 @@ const (
 	Sentinels   Kind = "sentinel"
 )
 
-// NamespaceCapability is a right in a namespace.
+// NamespaceCapability is a capability in a namespace.
 type NamespaceCapability string
 
 // The rights in a namespace.
@@ -74,7 +74,7 @@ const (
 	SentinelOverride          NamespaceCapability = "sentinel-override"
 )
 
-// VariableCapability is a right on the variables of a path.
+// VariableCapability is a capability on variables.
 type VariableCapability string
 
 // The rights on variables.
@@ -85,7 +85,7 @@ const (
 	VariableDestroy VariableCapability = "destroy"
 )
 
-// NodePoolCapability is a right on a node pool.
+// NodePoolCapability is a capability on a node pool.
 type NodePoolCapability string
 
 // The rights on node pools.
@@ -95,7 +95,7 @@ const (
 	NodePoolDelete NodePoolCapability = "delete"
 )
 
-// HostVolumeCapability is a right on the static host volumes of a name.
+// HostVolumeCapability is a capability on static host volumes.
 type HostVolumeCapability string
 
 // The rights on host volumes.
@@ -104,7 +104,7 @@ const (
 	MountReadWrite HostVolumeCapability = "mount-readwrite"
 )
 
-// OperatorCapability is a right of an operator.
+// OperatorCapability is a capability of operators.
 type OperatorCapability string
 
 // The rights of operators.
@@ -116,8 +116,7 @@ const (
 	KeyringDelete OperatorCapability = "keyring-delete"
 )
 
-// What the words of the policy key are called, and the rights of kinds that have no
-// capabilities of their own.
+// Values of the policy key. They are also the rights of kinds without capabilities.
 const (
 	wordDeny  = "deny"
 	wordRead  = "read"
@@ -126,26 +125,26 @@ const (
 	wordScale = "scale"
 )
 
-// rights is a set of rights of one kind, a bit for each.
+// rights is a bit set of rights of one kind.
 type rights uint64
 
-// anyRight asks for any right there is.
+// anyRight contains all rights.
 const anyRight = ^rights(0)
 
-// vocabulary is the words of one kind of block.
+// vocabulary defines the valid names, policies and capabilities of a kind.
 type vocabulary struct {
 	kind Kind
-	// names is which characters beyond letters and digits its names may hold, "" when
-	// the block takes no name.
+	// names lists the characters that are valid in names, except letters and digits. It is
+	// empty for a block without a name.
 	names string
-	// short is the words of the policy key with what they stand for, nil when there is
-	// no such key. Deny is always one of them.
+	// short maps the values of the policy key to rights. It is nil for a kind without this
+	// key. Deny is always valid.
 	short map[string][]string
-	// capabilities is the words of the capabilities key, nil when there is no such key.
+	// capabilities lists the capabilities. It is nil for a kind without this key.
 	capabilities []string
-	// implies is what a capability grants beside itself.
+	// implies maps a capability to additional rights.
 	implies map[string][]string
-	// bit is the bit of each right.
+	// bit maps each right to its bit.
 	bit map[string]rights
 }
 
@@ -196,8 +195,7 @@ var (
 	}}.ready()
 )
 
-// vocabularies is every kind there is; Variables is the only one that is no block of
-// its own.
+// vocabularies lists all kinds. Variables is the only one that is not a top-level block.
 var vocabularies = map[Kind]*vocabulary{
 	Namespaces: namespaceWords, Variables: variableWords, NodePools: nodePoolWords, HostVolumes: hostVolumeWords,
 	Nodes: nodeWords, Agents: agentWords, Operators: operatorWords, Quotas: quotaWords, Plugins: pluginWords, Sentinels: sentinelWords,
@@ -205,8 +203,8 @@ var vocabularies = map[Kind]*vocabulary{
 
 var readWrite = map[string][]string{wordRead: {wordRead}, wordWrite: {wordRead, wordWrite}}
 
-// The rights in a namespace: what read stands for, what write adds, and those that no
-// short form but their own name grants.
+// The capabilities in a namespace: those of policy read, those that write adds, and those
+// that must be listed explicitly.
 var (
 	namespaceRead = []string{
 		"list-jobs", "parse-job", "read-job", "csi-list-volume", "csi-read-volume", "read-job-scaling",
@@ -225,7 +223,7 @@ var (
 	}
 )
 
-// ready numbers the rights.
+// ready assigns a bit to each right.
 func (v vocabulary) ready() *vocabulary {
 	v.bit = map[string]rights{}
 	for _, word := range v.capabilities {
@@ -245,7 +243,7 @@ func (v *vocabulary) number(word string) {
 	}
 }
 
-// granted is what a word of the policy key, or of capabilities, stands for.
+// granted returns the rights of a policy value or a capability.
 func (v *vocabulary) granted(word string, short bool) rights {
 	words := v.short[word]
 	if !short {
@@ -258,7 +256,7 @@ func (v *vocabulary) granted(word string, short bool) rights {
 	return all
 }
 
-// policyWords is what the policy key takes, in alphabetical order.
+// policyWords returns the values of the policy key in alphabetical order.
 func (v *vocabulary) policyWords() []string {
 	words := []string{wordDeny}
 	for word := range v.short {
@@ -268,8 +266,8 @@ func (v *vocabulary) policyWords() []string {
 	return words
 }
 
-// validName says whether a block of this kind may have the name, and maxName is how
-// long it may be.
+// validName reports whether name is valid for a block of the kind. maxName is the maximum
+// length.
 func (v *vocabulary) validName(name string) bool {
 	if name == "" || len(name) > maxName {
 		return false
@@ -285,8 +283,7 @@ func (v *vocabulary) validName(name string) bool {
 
 const maxName = 128
 
-// Rights lists the rights on things of a kind, in alphabetical order; none for a kind that
-// does not exist.
+// Rights lists the rights of a kind in alphabetical order. It is empty for an unknown kind.
 func Rights(kind Kind) []string {
 	words := vocabularies[kind]
 	if words == nil {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// ACLPolicy is a text of rules, and whom it is given to: to tokens that name it, and
-// when JobACL is there to the workloads that this names.
+// ACLPolicy is a named set of rules. It applies to tokens and roles that list it, and to
+// the workloads of JobACL, if set.
 type ACLPolicy struct {
 	Name        string
 	Description string
@@ -17,8 +17,7 @@ type ACLPolicy struct {
 	ModifyIndex uint64
 }
 
-// JobACL names workloads, each part exactly: a task, all of a group, of a job, or of a
-// namespace.
+// JobACL selects the workloads of a namespace, job, group or task, by exact names.
 type JobACL struct {
 	Namespace string
 	JobID     string
@@ -26,7 +25,7 @@ type JobACL struct {
 	Task      string
 }
 
-// ACLPolicyListStub is a policy in a list.
+// ACLPolicyListStub is the list entry of a policy.
 type ACLPolicyListStub struct {
 	Name        string
 	Description string
@@ -35,7 +34,7 @@ type ACLPolicyListStub struct {
 	ModifyIndex uint64
 }
 
-// ACLToken is a token: SecretID is what authenticates, AccessorID what it is spoken of by.
+// ACLToken is an ACL token. SecretID authenticates requests. AccessorID is its public ID.
 type ACLToken struct {
 	AccessorID     string
 	SecretID       string
@@ -51,7 +50,7 @@ type ACLToken struct {
 	ModifyIndex    uint64
 }
 
-// MarshalJSON writes the TTL as a text such as "8h0m0s", empty when it is zero.
+// MarshalJSON encodes the TTL as a string such as "8h0m0s", or "" if it is zero.
 func (t *ACLToken) MarshalJSON() ([]byte, error) {
 	type plain ACLToken
 	return json.Marshal(&struct {
@@ -60,7 +59,7 @@ func (t *ACLToken) MarshalJSON() ([]byte, error) {
 	}{durationText(t.ExpirationTTL), (*plain)(t)})
 }
 
-// UnmarshalJSON reads the TTL as a text or as nanoseconds.
+// UnmarshalJSON decodes the TTL from a string or from nanoseconds.
 func (t *ACLToken) UnmarshalJSON(b []byte) error {
 	type plain ACLToken
 	aux := &struct {
@@ -78,13 +77,13 @@ func (t *ACLToken) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// ACLTokenRoleLink names a role of a token, by its ID or by its name.
+// ACLTokenRoleLink refers to a role of a token by ID or name.
 type ACLTokenRoleLink struct {
 	ID   string
 	Name string
 }
 
-// ACLTokenListStub is a token in a list, without its secret.
+// ACLTokenListStub is the list entry of a token, without its secret.
 type ACLTokenListStub struct {
 	AccessorID     string
 	Name           string
@@ -98,7 +97,7 @@ type ACLTokenListStub struct {
 	ModifyIndex    uint64
 }
 
-// ACLRole is a set of policies with a name.
+// ACLRole is a named set of policies.
 type ACLRole struct {
 	ID          string
 	Name        string
@@ -108,12 +107,12 @@ type ACLRole struct {
 	ModifyIndex uint64
 }
 
-// ACLRolePolicyLink names a policy of a role.
+// ACLRolePolicyLink refers to a policy of a role by name.
 type ACLRolePolicyLink struct {
 	Name string
 }
 
-// ACLRoleListStub is a role in a list.
+// ACLRoleListStub is the list entry of a role.
 type ACLRoleListStub struct {
 	ID          string
 	Name        string
@@ -123,12 +122,12 @@ type ACLRoleListStub struct {
 	ModifyIndex uint64
 }
 
-// BootstrapRequest may choose the secret of the first token.
+// BootstrapRequest is the body of a bootstrap request. It can set the secret of the token.
 type BootstrapRequest struct {
 	BootstrapSecret string
 }
 
-// OneTimeToken is a secret that may be exchanged for the token of AccessorID, once, until
+// OneTimeToken is a secret that can be exchanged once for the token of AccessorID, before
 // ExpiresAt.
 type OneTimeToken struct {
 	OneTimeSecretID string
@@ -138,17 +137,17 @@ type OneTimeToken struct {
 	ModifyIndex     uint64
 }
 
-// OneTimeTokenUpsertResponse holds a new one-time token.
+// OneTimeTokenUpsertResponse contains a new one-time token.
 type OneTimeTokenUpsertResponse struct {
 	OneTimeToken *OneTimeToken
 }
 
-// OneTimeTokenExchangeRequest shows a one-time token.
+// OneTimeTokenExchangeRequest is a request to exchange a one-time token.
 type OneTimeTokenExchangeRequest struct {
 	OneTimeSecretID string
 }
 
-// OneTimeTokenExchangeResponse holds the token that a one-time token stood for.
+// OneTimeTokenExchangeResponse contains the token that a one-time token was exchanged for.
 type OneTimeTokenExchangeResponse struct {
 	Token *ACLToken
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// The types of auth methods, and where the tokens that they give are good.
+// Types of auth methods, and localities of the tokens that they create.
 const (
 	ACLAuthMethodTypeOIDC            = "OIDC"
 	ACLAuthMethodTypeJWT             = "JWT"
@@ -14,21 +14,21 @@ const (
 	ACLAuthMethodTokenLocalityGlobal = "global"
 )
 
-// What a binding rule gives.
+// Bind types of binding rules.
 const (
 	ACLBindingRuleBindTypeRole       = "role"
 	ACLBindingRuleBindTypePolicy     = "policy"
 	ACLBindingRuleBindTypeManagement = "management"
 )
 
-// ACLAuthMethod is a way to log in with what an identity provider signs.
+// ACLAuthMethod configures logins with tokens of an identity provider.
 type ACLAuthMethod struct {
 	Name            string
 	Type            string // "OIDC" or "JWT"
 	TokenLocality   string // "local" or "global"
 	TokenNameFormat string
 	MaxTokenTTL     time.Duration
-	Default         bool // of those of its type, the one of who names none
+	Default         bool // used for logins of its type that name no method
 	Config          *ACLAuthMethodConfig
 	CreateTime      time.Time
 	ModifyTime      time.Time
@@ -36,7 +36,7 @@ type ACLAuthMethod struct {
 	ModifyIndex     uint64
 }
 
-// MarshalJSON writes the TTL as a text such as "1h0m0s", empty when it is zero.
+// MarshalJSON encodes the TTL as a string such as "1h0m0s", or "" if it is zero.
 func (m *ACLAuthMethod) MarshalJSON() ([]byte, error) {
 	type plain ACLAuthMethod
 	return json.Marshal(&struct {
@@ -45,7 +45,7 @@ func (m *ACLAuthMethod) MarshalJSON() ([]byte, error) {
 	}{durationText(m.MaxTokenTTL), (*plain)(m)})
 }
 
-// UnmarshalJSON reads the TTL as a text or as nanoseconds.
+// UnmarshalJSON decodes the TTL from a string or from nanoseconds.
 func (m *ACLAuthMethod) UnmarshalJSON(b []byte) error {
 	type plain ACLAuthMethod
 	aux := &struct {
@@ -63,10 +63,10 @@ func (m *ACLAuthMethod) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// ACLAuthMethodConfig says whose tokens an auth method takes, and what it reads in them.
-// Secrets read as "redacted"; written back so, they stay.
+// ACLAuthMethodConfig configures the accepted tokens of an auth method and the claims that
+// it uses. Secrets are returned as "redacted". An update with this value keeps them.
 type ACLAuthMethodConfig struct {
-	// JWTValidationPubKeys, JWKSURL or OIDCDiscoveryURL says which keys sign.
+	// The signing keys are from JWTValidationPubKeys, JWKSURL or OIDCDiscoveryURL.
 	JWTValidationPubKeys []string
 	JWKSURL              string
 	OIDCDiscoveryURL     string
@@ -90,7 +90,7 @@ type ACLAuthMethodConfig struct {
 	VerboseLogging       bool
 }
 
-// MarshalJSON writes the leeways as texts such as "1m0s", empty when they are zero.
+// MarshalJSON encodes the leeways as strings such as "1m0s", or "" if they are zero.
 func (c *ACLAuthMethodConfig) MarshalJSON() ([]byte, error) {
 	type plain ACLAuthMethodConfig
 	return json.Marshal(&struct {
@@ -99,7 +99,7 @@ func (c *ACLAuthMethodConfig) MarshalJSON() ([]byte, error) {
 	}{durationText(c.ExpirationLeeway), durationText(c.NotBeforeLeeway), durationText(c.ClockSkewLeeway), (*plain)(c)})
 }
 
-// UnmarshalJSON reads the leeways as texts or as nanoseconds.
+// UnmarshalJSON decodes the leeways from strings or from nanoseconds.
 func (c *ACLAuthMethodConfig) UnmarshalJSON(b []byte) error {
 	type plain ACLAuthMethodConfig
 	aux := &struct {
@@ -127,13 +127,13 @@ func (c *ACLAuthMethodConfig) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// OIDCClientAssertionKeySource is where the key of a client assertion comes from.
+// OIDCClientAssertionKeySource is the source of the key of a client assertion.
 type OIDCClientAssertionKeySource string
 
-// OIDCClientAssertionKeyIDHeader is the header that names the key of an assertion.
+// OIDCClientAssertionKeyIDHeader is the JWT header with the key ID of an assertion.
 type OIDCClientAssertionKeyIDHeader string
 
-// The sources of keys, and the headers that name them.
+// Key sources and key ID headers of client assertions.
 const (
 	OIDCKeySourceNomad               OIDCClientAssertionKeySource   = "nomad"
 	OIDCKeySourcePrivateKey          OIDCClientAssertionKeySource   = "private_key"
@@ -143,7 +143,7 @@ const (
 	OIDCClientAssertionHeaderX5tS256 OIDCClientAssertionKeyIDHeader = "x5t#S256"
 )
 
-// OIDCClientAssertion says how servers sign who they are, in place of a client secret.
+// OIDCClientAssertion configures a signed client assertion in place of a client secret.
 type OIDCClientAssertion struct {
 	KeySource    OIDCClientAssertionKeySource
 	Audience     []string
@@ -153,7 +153,7 @@ type OIDCClientAssertion struct {
 	ClientSecret string
 }
 
-// OIDCClientAssertionKey is the key of an assertion, and how the provider finds it.
+// OIDCClientAssertionKey is the signing key of a client assertion, and its key ID.
 type OIDCClientAssertionKey struct {
 	PemKey      string
 	PemKeyFile  string
@@ -163,7 +163,7 @@ type OIDCClientAssertionKey struct {
 	KeyID       string
 }
 
-// ACLAuthMethodListStub is an auth method in a list.
+// ACLAuthMethodListStub is the list entry of an auth method.
 type ACLAuthMethodListStub struct {
 	Name        string
 	Type        string
@@ -172,8 +172,8 @@ type ACLAuthMethodListStub struct {
 	ModifyIndex uint64
 }
 
-// ACLBindingRule says what those get who log in with an auth method and whose claims
-// match the selector.
+// ACLBindingRule grants a role, a policy or management to logins with an auth method
+// whose claims match the selector.
 type ACLBindingRule struct {
 	ID          string
 	Description string
@@ -187,7 +187,7 @@ type ACLBindingRule struct {
 	ModifyIndex uint64
 }
 
-// ACLBindingRuleListStub is a binding rule in a list.
+// ACLBindingRuleListStub is the list entry of a binding rule.
 type ACLBindingRuleListStub struct {
 	ID          string
 	Description string
@@ -196,26 +196,25 @@ type ACLBindingRuleListStub struct {
 	ModifyIndex uint64
 }
 
-// ACLLoginRequest is a login with a token that an auth method of the type JWT takes.
+// ACLLoginRequest is a login with a token for an auth method of type JWT.
 type ACLLoginRequest struct {
 	AuthMethodName string
 	LoginToken     string
 }
 
-// ACLOIDCAuthURLRequest begins a login with a browser. ClientNonce is known to who begins
-// it alone.
+// ACLOIDCAuthURLRequest starts an OIDC login. ClientNonce is a secret of the caller.
 type ACLOIDCAuthURLRequest struct {
 	AuthMethodName string
 	RedirectURI    string
 	ClientNonce    string
 }
 
-// ACLOIDCAuthURLResponse holds the URL that the browser is to open.
+// ACLOIDCAuthURLResponse contains the URL to open in a browser.
 type ACLOIDCAuthURLResponse struct {
 	AuthURL string
 }
 
-// ACLOIDCCompleteAuthRequest ends a login with what the browser came back with.
+// ACLOIDCCompleteAuthRequest completes an OIDC login with the parameters of the callback.
 type ACLOIDCCompleteAuthRequest struct {
 	AuthMethodName string
 	ClientNonce    string

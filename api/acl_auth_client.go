@@ -6,18 +6,18 @@ import (
 	"net/url"
 )
 
-// ACLAuthMethods reads and changes auth methods.
+// ACLAuthMethods is the handle for auth methods.
 type ACLAuthMethods struct{ client *Client }
 
 // ACLAuthMethods returns the handle for auth methods.
 func (c *Client) ACLAuthMethods() *ACLAuthMethods { return &ACLAuthMethods{c} }
 
-// List lists the auth methods. It needs no token: who logs in has none yet.
+// List lists the auth methods. It does not require a token, because it precedes a login.
 func (a *ACLAuthMethods) List(q *QueryOptions) ([]*ACLAuthMethodListStub, *QueryMeta, error) {
 	return get[[]*ACLAuthMethodListStub](a.client, "/v1/acl/auth-methods", q)
 }
 
-// Get returns an auth method without its secrets.
+// Get returns an auth method with its secrets redacted.
 func (a *ACLAuthMethods) Get(authMethodName string, q *QueryOptions) (*ACLAuthMethod, *QueryMeta, error) {
 	if authMethodName == "" {
 		return nil, nil, missing("auth-method name")
@@ -25,12 +25,12 @@ func (a *ACLAuthMethods) Get(authMethodName string, q *QueryOptions) (*ACLAuthMe
 	return get[*ACLAuthMethod](a.client, "/v1/acl/auth-method/"+url.PathEscape(authMethodName), q)
 }
 
-// Create stores an auth method.
+// Create creates an auth method.
 func (a *ACLAuthMethods) Create(authMethod *ACLAuthMethod, w *WriteOptions) (*ACLAuthMethod, *WriteMeta, error) {
 	return stored(a.client, "/v1/acl/auth-method", authMethod, w)
 }
 
-// Update changes an auth method: what is left out stays as it is.
+// Update changes an auth method. Unset fields keep their values.
 func (a *ACLAuthMethods) Update(authMethod *ACLAuthMethod, w *WriteOptions) (*ACLAuthMethod, *WriteMeta, error) {
 	if authMethod == nil || authMethod.Name == "" {
 		return nil, nil, missing("auth-method name")
@@ -38,7 +38,7 @@ func (a *ACLAuthMethods) Update(authMethod *ACLAuthMethod, w *WriteOptions) (*AC
 	return stored(a.client, "/v1/acl/auth-method/"+url.PathEscape(authMethod.Name), authMethod, w)
 }
 
-// Delete forgets an auth method and its binding rules. Tokens that it gave stay.
+// Delete deletes an auth method and its binding rules. It does not revoke tokens.
 func (a *ACLAuthMethods) Delete(authMethodName string, w *WriteOptions) (*WriteMeta, error) {
 	if authMethodName == "" {
 		return nil, missing("auth-method name")
@@ -46,7 +46,7 @@ func (a *ACLAuthMethods) Delete(authMethodName string, w *WriteOptions) (*WriteM
 	return a.client.write(http.MethodDelete, "/v1/acl/auth-method/"+url.PathEscape(authMethodName), nil, nil, w)
 }
 
-// ACLBindingRules reads and changes binding rules.
+// ACLBindingRules is the handle for binding rules.
 type ACLBindingRules struct{ client *Client }
 
 // ACLBindingRules returns the handle for binding rules.
@@ -65,15 +65,15 @@ func (a *ACLBindingRules) Get(bindingRuleID string, q *QueryOptions) (*ACLBindin
 	return get[*ACLBindingRule](a.client, "/v1/acl/binding-rule/"+url.PathEscape(bindingRuleID), q)
 }
 
-// Create stores a new binding rule, to which the servers give an ID.
+// Create creates a binding rule. The servers choose its ID.
 func (a *ACLBindingRules) Create(bindingRule *ACLBindingRule, w *WriteOptions) (*ACLBindingRule, *WriteMeta, error) {
 	if bindingRule == nil || bindingRule.ID != "" {
-		return nil, nil, errors.New("a new binding rule has no ID: servers choose it")
+		return nil, nil, errors.New("create binding rule: the ID must be empty, because servers choose it")
 	}
 	return stored(a.client, "/v1/acl/binding-rule", bindingRule, w)
 }
 
-// Update replaces a binding rule. It stays with its auth method.
+// Update replaces a binding rule. Its auth method cannot change.
 func (a *ACLBindingRules) Update(bindingRule *ACLBindingRule, w *WriteOptions) (*ACLBindingRule, *WriteMeta, error) {
 	if bindingRule == nil || bindingRule.ID == "" {
 		return nil, nil, missing("binding rule ID")
@@ -81,7 +81,7 @@ func (a *ACLBindingRules) Update(bindingRule *ACLBindingRule, w *WriteOptions) (
 	return stored(a.client, "/v1/acl/binding-rule/"+url.PathEscape(bindingRule.ID), bindingRule, w)
 }
 
-// Delete forgets a binding rule. Tokens that it gave something to keep it.
+// Delete deletes a binding rule. Existing tokens keep their grants.
 func (a *ACLBindingRules) Delete(bindingRuleID string, w *WriteOptions) (*WriteMeta, error) {
 	if bindingRuleID == "" {
 		return nil, missing("binding rule ID")
@@ -89,7 +89,7 @@ func (a *ACLBindingRules) Delete(bindingRuleID string, w *WriteOptions) (*WriteM
 	return a.client.write(http.MethodDelete, "/v1/acl/binding-rule/"+url.PathEscape(bindingRuleID), nil, nil, w)
 }
 
-// stored writes something and returns it as the servers have it then.
+// stored writes an object and returns the stored one.
 func stored[T any](c *Client, path string, in *T, w *WriteOptions) (*T, *WriteMeta, error) {
 	if in == nil {
 		return nil, nil, missing("what to store")
@@ -102,19 +102,19 @@ func stored[T any](c *Client, path string, in *T, w *WriteOptions) (*T, *WriteMe
 	return out, meta, nil
 }
 
-// ACLAuth logs in.
+// ACLAuth is the handle for logins.
 type ACLAuth struct{ client *Client }
 
-// ACLAuth returns the handle for logging in.
+// ACLAuth returns the handle for logins.
 func (c *Client) ACLAuth() *ACLAuth { return &ACLAuth{c} }
 
-// ACLOIDC is ACLAuth by its older name.
+// ACLOIDC is the older name of ACLAuth.
 type ACLOIDC struct{ ACLAuth }
 
-// ACLOIDC returns the handle for logging in, by its older name.
+// ACLOIDC returns the handle for logins. It is the older name of ACLAuth.
 func (c *Client) ACLOIDC() *ACLOIDC { return &ACLOIDC{ACLAuth{c}} }
 
-// GetAuthURL begins a login with a browser.
+// GetAuthURL starts an OIDC login.
 func (a *ACLAuth) GetAuthURL(req *ACLOIDCAuthURLRequest, q *WriteOptions) (*ACLOIDCAuthURLResponse, *WriteMeta, error) {
 	var out ACLOIDCAuthURLResponse
 	meta, err := a.client.put("/v1/acl/oidc/auth-url", req, &out, q)
@@ -124,12 +124,12 @@ func (a *ACLAuth) GetAuthURL(req *ACLOIDCAuthURLRequest, q *WriteOptions) (*ACLO
 	return &out, meta, nil
 }
 
-// CompleteAuth ends a login with a browser and returns an ACL token with its secret.
+// CompleteAuth completes an OIDC login and returns an ACL token with its secret.
 func (a *ACLAuth) CompleteAuth(req *ACLOIDCCompleteAuthRequest, q *WriteOptions) (*ACLToken, *WriteMeta, error) {
 	return a.login("/v1/acl/oidc/complete-auth", req, q)
 }
 
-// Login exchanges a token that an identity provider signed for an ACL token.
+// Login exchanges a token of an identity provider for an ACL token.
 func (a *ACLAuth) Login(req *ACLLoginRequest, q *WriteOptions) (*ACLToken, *WriteMeta, error) {
 	return a.login("/v1/acl/login", req, q)
 }

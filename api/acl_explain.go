@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// ACLExplainRequest asks who may do what, and why (ours). It is about Right on the thing
-// of a Kind and Name in the namespace of the request, or about Request. Whose rights are
-// meant is one of the others; nobody named is the caller, and for others the caller has to
-// manage.
+// ACLExplainRequest is a request to explain a permission (only in open-nomad). Either Right
+// on the object with Kind and Name in the request's namespace, or Request, is explained.
+// The other fields select the subject. The default is the caller. Other subjects require
+// a management token.
 type ACLExplainRequest struct {
-	// Kind is variable, job, allocation, audience, namespace, node_pool, host_volume, node, agent,
-	// operator, quota or plugin.
+	// Kind is one of variable, job, allocation, audience, namespace, node_pool, host_volume,
+	// node, agent, operator, quota and plugin.
 	Kind    string
 	Name    string
 	Right   string
@@ -24,25 +24,25 @@ type ACLExplainRequest struct {
 	Role       string // ID or name
 	Policy     string
 	Workload   *JobACL
-	Everybody  bool // all who may, in pages
+	Everybody  bool // all subjects with the right, in pages
 }
 
-// ACLExplainHTTP is a request whose rights are in question. It is not made.
+// ACLExplainHTTP is the HTTP request to explain. It is not executed.
 type ACLExplainHTTP struct {
 	Method string
 	Path   string
 	Body   json.RawMessage `json:",omitempty"`
 }
 
-// ACLExplainResponse says what it takes to do the thing, all of it, and who has that.
+// ACLExplainResponse lists the required rights and the subjects that have them.
 type ACLExplainResponse struct {
 	Needs      []string
-	Depends    string // what only the call itself would find out, "" for nothing
+	Depends    string // a condition that only the call itself can check, or ""
 	Identities []*ACLExplainIdentity
 	Answers    []*ACLExplanation
 }
 
-// ACLExplainIdentity is an identity of a job with the audience that was asked for.
+// ACLExplainIdentity is an identity of a job with the requested audience.
 type ACLExplainIdentity struct {
 	JobID    string
 	Group    string
@@ -51,14 +51,14 @@ type ACLExplainIdentity struct {
 	Identity string
 }
 
-// ACLExplanation says whether one subject may do what was asked for.
+// ACLExplanation is the result for one subject.
 type ACLExplanation struct {
 	Subject   ACLSubject
 	Allowed   bool
-	Decisions []*ACLDecision // one for each need, until one refuses
+	Decisions []*ACLDecision // one for each required right, up to the first denial
 }
 
-// ACLSubject is a token, role, policy, workload, or self: the caller.
+// ACLSubject is a token, role, policy or workload, or self, which is the caller.
 type ACLSubject struct {
 	Kind     string
 	ID       string
@@ -66,7 +66,7 @@ type ACLSubject struct {
 	Workload *JobACL
 }
 
-// String names the subject.
+// String returns the kind and the name of the subject.
 func (s ACLSubject) String() string {
 	out := s.Kind
 	if s.ID != "" {
@@ -81,7 +81,7 @@ func (s ACLSubject) String() string {
 	return out
 }
 
-// ACLDecision is the answer to one question, and the rules that made it.
+// ACLDecision is the decision on one right, with the rules that determined it.
 type ACLDecision struct {
 	Question string
 	Allowed  bool
@@ -89,25 +89,25 @@ type ACLDecision struct {
 	Rules    []*ACLDecisionRule
 }
 
-// ACLDecisionRule is a word of a policy that decided.
+// ACLDecisionRule is an entry of a policy that determined a decision.
 type ACLDecisionRule struct {
 	Policy string
 	Block  string
-	Text   string // empty when the block says nothing of it
+	Text   string // empty if the block has no entry for the right
 	Line   int
 	Column int
 }
 
-// String returns where the rule stands and what it says.
+// String returns the position and the text of the rule.
 func (r *ACLDecisionRule) String() string {
-	says := r.Text
-	if says == "" {
-		says = "says nothing of this"
+	text := r.Text
+	if text == "" {
+		text = "no rights set"
 	}
-	return fmt.Sprintf("policy %q, line %d, column %d: %s: %s", r.Policy, r.Line, r.Column, r.Block, says)
+	return fmt.Sprintf("policy %q, line %d, column %d: %s: %s", r.Policy, r.Line, r.Column, r.Block, text)
 }
 
-// Explain says who may do a thing, and why.
+// Explain returns the subjects that have a right, and the reasons.
 func (a *ACLPolicies) Explain(req *ACLExplainRequest, q *QueryOptions) (*ACLExplainResponse, *QueryMeta, error) {
 	out := new(ACLExplainResponse)
 	meta, err := a.client.queryBody(http.MethodPut, "/v1/acl/explain", req, out, q)
@@ -117,19 +117,19 @@ func (a *ACLPolicies) Explain(req *ACLExplainRequest, q *QueryOptions) (*ACLExpl
 	return out, meta, nil
 }
 
-// ParseJobACL reads "namespace/job/group/task", of which the last ones may be left out. A
-// slash within a name is written %2F.
+// ParseJobACL parses "namespace/job/group/task". Trailing parts are optional. A slash in
+// a name is escaped as %2F.
 func ParseJobACL(text string) (*JobACL, error) {
 	out := &JobACL{}
 	to := []*string{&out.Namespace, &out.JobID, &out.Group, &out.Task}
 	parts := strings.Split(text, "/")
 	if len(parts) > len(to) {
-		return nil, fmt.Errorf("workload %q: namespace/job/group/task is expected; a slash within a name is written %%2F", text)
+		return nil, fmt.Errorf("invalid workload %q: want namespace/job/group/task, with %%2F for a slash in a name", text)
 	}
 	for i, part := range parts {
 		name, err := url.PathUnescape(part)
 		if err != nil || name == "" {
-			return nil, fmt.Errorf("workload %q: namespace/job/group/task is expected", text)
+			return nil, fmt.Errorf("invalid workload %q: want namespace/job/group/task", text)
 		}
 		*to[i] = name
 	}

@@ -5,23 +5,23 @@ import (
 	"net/url"
 )
 
-// ACLPolicies reads and changes policies.
+// ACLPolicies is the handle for policies.
 type ACLPolicies struct{ client *Client }
 
 // ACLPolicies returns the handle for policies.
 func (c *Client) ACLPolicies() *ACLPolicies { return &ACLPolicies{c} }
 
-// List lists the policies; of who does not manage, those of the caller.
+// List lists all policies, or without a management token the policies of the caller.
 func (a *ACLPolicies) List(q *QueryOptions) ([]*ACLPolicyListStub, *QueryMeta, error) {
 	return get[[]*ACLPolicyListStub](a.client, "/v1/acl/policies", q)
 }
 
-// Self lists the policies of the caller, a token or a workload.
+// Self lists the policies of the caller's token or workload.
 func (a *ACLPolicies) Self(q *QueryOptions) ([]*ACLPolicyListStub, *QueryMeta, error) {
 	return get[[]*ACLPolicyListStub](a.client, "/v1/acl/policy/self", q)
 }
 
-// Upsert stores a policy.
+// Upsert creates or replaces a policy.
 func (a *ACLPolicies) Upsert(policy *ACLPolicy, q *WriteOptions) (*WriteMeta, error) {
 	if policy == nil || policy.Name == "" {
 		return nil, missing("policy name")
@@ -29,7 +29,7 @@ func (a *ACLPolicies) Upsert(policy *ACLPolicy, q *WriteOptions) (*WriteMeta, er
 	return a.client.put("/v1/acl/policy/"+url.PathEscape(policy.Name), policy, nil, q)
 }
 
-// Delete forgets a policy.
+// Delete deletes a policy.
 func (a *ACLPolicies) Delete(policyName string, q *WriteOptions) (*WriteMeta, error) {
 	if policyName == "" {
 		return nil, missing("policy name")

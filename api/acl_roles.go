@@ -6,26 +6,26 @@ import (
 	"net/url"
 )
 
-// ACLRoles reads and changes roles.
+// ACLRoles is the handle for roles.
 type ACLRoles struct{ client *Client }
 
 // ACLRoles returns the handle for roles.
 func (c *Client) ACLRoles() *ACLRoles { return &ACLRoles{c} }
 
-// List lists the roles; of who does not manage, those of the caller.
+// List lists all roles, or without a management token the roles of the caller.
 func (a *ACLRoles) List(q *QueryOptions) ([]*ACLRoleListStub, *QueryMeta, error) {
 	return get[[]*ACLRoleListStub](a.client, "/v1/acl/roles", q)
 }
 
-// Create stores a new role, to which the servers give an ID.
+// Create creates a role. The servers choose its ID.
 func (a *ACLRoles) Create(role *ACLRole, w *WriteOptions) (*ACLRole, *WriteMeta, error) {
 	if role == nil || role.ID != "" {
-		return nil, nil, errors.New("a new role has no ID: servers choose it")
+		return nil, nil, errors.New("create role: the ID must be empty, because servers choose it")
 	}
 	return a.store("/v1/acl/role", role, w)
 }
 
-// Update stores a role whose ID is known.
+// Update replaces the role with the ID.
 func (a *ACLRoles) Update(role *ACLRole, w *WriteOptions) (*ACLRole, *WriteMeta, error) {
 	if role == nil || role.ID == "" {
 		return nil, nil, missing("role ID")
@@ -42,7 +42,7 @@ func (a *ACLRoles) store(path string, role *ACLRole, w *WriteOptions) (*ACLRole,
 	return out, meta, nil
 }
 
-// Delete forgets a role.
+// Delete deletes a role.
 func (a *ACLRoles) Delete(roleID string, w *WriteOptions) (*WriteMeta, error) {
 	if roleID == "" {
 		return nil, missing("role ID")
@@ -50,7 +50,7 @@ func (a *ACLRoles) Delete(roleID string, w *WriteOptions) (*WriteMeta, error) {
 	return a.client.write(http.MethodDelete, "/v1/acl/role/"+url.PathEscape(roleID), nil, nil, w)
 }
 
-// Get returns the role of an ID.
+// Get returns the role with the ID.
 func (a *ACLRoles) Get(roleID string, q *QueryOptions) (*ACLRole, *QueryMeta, error) {
 	if roleID == "" {
 		return nil, nil, missing("role ID")
@@ -58,7 +58,7 @@ func (a *ACLRoles) Get(roleID string, q *QueryOptions) (*ACLRole, *QueryMeta, er
 	return get[*ACLRole](a.client, "/v1/acl/role/"+url.PathEscape(roleID), q)
 }
 
-// GetByName returns the role of a name.
+// GetByName returns the role with the name.
 func (a *ACLRoles) GetByName(roleName string, q *QueryOptions) (*ACLRole, *QueryMeta, error) {
 	if roleName == "" {
 		return nil, nil, missing("role name")

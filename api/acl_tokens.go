@@ -7,21 +7,21 @@ import (
 	"net/url"
 )
 
-// ACLTokens reads and changes tokens.
+// ACLTokens is the handle for tokens.
 type ACLTokens struct{ client *Client }
 
 // ACLTokens returns the handle for tokens.
 func (c *Client) ACLTokens() *ACLTokens { return &ACLTokens{c} }
 
-// missing is the error of a call without what it is about: the path would be another.
+// missing returns an error for an empty ID or name, which would change the request path.
 func missing(what string) error { return fmt.Errorf("missing %s", what) }
 
-// Bootstrap makes the first token, which may do everything.
+// Bootstrap creates the first token, a management token.
 func (a *ACLTokens) Bootstrap(q *WriteOptions) (*ACLToken, *WriteMeta, error) {
 	return a.store("/v1/acl/bootstrap", nil, q)
 }
 
-// BootstrapOpts is Bootstrap with a secret of the caller's choice, a UUID.
+// BootstrapOpts is Bootstrap with a given secret, which must be a UUID.
 func (a *ACLTokens) BootstrapOpts(btoken string, q *WriteOptions) (*ACLToken, *WriteMeta, error) {
 	return a.store("/v1/acl/bootstrap", &BootstrapRequest{BootstrapSecret: btoken}, q)
 }
@@ -31,12 +31,12 @@ func (a *ACLTokens) List(q *QueryOptions) ([]*ACLTokenListStub, *QueryMeta, erro
 	return get[[]*ACLTokenListStub](a.client, "/v1/acl/tokens", q)
 }
 
-// Create stores a new token; what it returns has the secret.
+// Create creates a token and returns it with its secret.
 func (a *ACLTokens) Create(token *ACLToken, q *WriteOptions) (*ACLToken, *WriteMeta, error) {
 	return a.store("/v1/acl/token", token, q)
 }
 
-// Update stores a token whose accessor is known.
+// Update replaces the token with the accessor ID.
 func (a *ACLTokens) Update(token *ACLToken, q *WriteOptions) (*ACLToken, *WriteMeta, error) {
 	if token == nil || token.AccessorID == "" {
 		return nil, nil, missing("accessor ID")
@@ -53,7 +53,7 @@ func (a *ACLTokens) store(path string, in any, q *WriteOptions) (*ACLToken, *Wri
 	return out, meta, nil
 }
 
-// Delete forgets a token.
+// Delete deletes a token.
 func (a *ACLTokens) Delete(accessorID string, q *WriteOptions) (*WriteMeta, error) {
 	if accessorID == "" {
 		return nil, missing("accessor ID")
@@ -74,7 +74,7 @@ func (a *ACLTokens) Self(q *QueryOptions) (*ACLToken, *QueryMeta, error) {
 	return get[*ACLToken](a.client, "/v1/acl/token/self", q)
 }
 
-// UpsertOneTimeToken makes a one-time token for the token of the caller.
+// UpsertOneTimeToken creates a one-time token for the token of the caller.
 func (a *ACLTokens) UpsertOneTimeToken(q *WriteOptions) (*OneTimeToken, *WriteMeta, error) {
 	var out OneTimeTokenUpsertResponse
 	meta, err := a.client.put("/v1/acl/token/onetime", nil, &out, q)
@@ -82,12 +82,12 @@ func (a *ACLTokens) UpsertOneTimeToken(q *WriteOptions) (*OneTimeToken, *WriteMe
 	case err != nil:
 		return nil, nil, err
 	case out.OneTimeToken == nil:
-		return nil, nil, errors.New("no one-time token returned")
+		return nil, nil, errors.New("create one-time token: no token in the response")
 	}
 	return out.OneTimeToken, meta, nil
 }
 
-// ExchangeOneTimeToken returns the token that a one-time token stands for, once.
+// ExchangeOneTimeToken exchanges a one-time token for its token.
 func (a *ACLTokens) ExchangeOneTimeToken(secret string, q *WriteOptions) (*ACLToken, *WriteMeta, error) {
 	if secret == "" {
 		return nil, nil, missing("secret ID")
@@ -98,7 +98,7 @@ func (a *ACLTokens) ExchangeOneTimeToken(secret string, q *WriteOptions) (*ACLTo
 	case err != nil:
 		return nil, nil, err
 	case out.Token == nil:
-		return nil, nil, errors.New("no token returned")
+		return nil, nil, errors.New("exchange one-time token: no token in the response")
 	}
 	return out.Token, meta, nil
 }

@@ -1,13 +1,13 @@
 package api
 
-// AgentSelf is what an agent says about itself.
+// AgentSelf is the configuration, the member entry and the statistics of an agent.
 type AgentSelf struct {
 	Config map[string]any               `json:"config"`
 	Member AgentMember                  `json:"member"`
 	Stats  map[string]map[string]string `json:"stats"`
 }
 
-// AgentMember is a server as gossip sees it.
+// AgentMember is a server in the gossip pool.
 type AgentMember struct {
 	Name        string
 	Addr        string
@@ -22,7 +22,7 @@ type AgentMember struct {
 	DelegateCur uint8
 }
 
-// ServerMembers lists the servers that an agent knows.
+// ServerMembers lists the servers that are known to an agent.
 type ServerMembers struct {
 	ServerName   string
 	ServerRegion string
@@ -36,19 +36,19 @@ type AgentHealth struct {
 	Message string `json:"message"`
 }
 
-// AgentHealthResponse is the health of an agent; a part that it does not run is nil.
+// AgentHealthResponse is the health of an agent. The part that it does not run is nil.
 type AgentHealthResponse struct {
 	Client *AgentHealth `json:"client,omitempty"`
 	Server *AgentHealth `json:"server,omitempty"`
 }
 
-// HostDataResponse is the answer of GET /v1/agent/host.
+// HostDataResponse is the response of GET /v1/agent/host.
 type HostDataResponse struct {
 	AgentID  string
 	HostData *HostData `json:",omitempty"`
 }
 
-// HostData describes the machine of an agent.
+// HostData describes the host of an agent.
 type HostData struct {
 	OS          string
 	Network     []map[string]string
@@ -58,7 +58,7 @@ type HostData struct {
 	Disk        map[string]DiskUsage
 }
 
-// DiskUsage is the size and use of a file system in MiB.
+// DiskUsage is the size and usage of a file system in MiB.
 type DiskUsage struct {
 	DiskMB int64
 	UsedMB int64

@@ -6,13 +6,13 @@ import (
 	"net/url"
 )
 
-// Agent asks the agent about itself.
+// Agent is the handle for the agent itself.
 type Agent struct{ client *Client }
 
 // Agent returns the handle for the agent itself.
 func (c *Client) Agent() *Agent { return &Agent{c} }
 
-// Self returns the configuration and the counters of the agent.
+// Self returns the configuration and the statistics of the agent.
 func (a *Agent) Self() (*AgentSelf, error) {
 	out, _, err := get[*AgentSelf](a.client, "/v1/agent/self", nil)
 	return out, err
@@ -27,7 +27,7 @@ func (a *Agent) NodeName() (string, error) {
 	return self.Member.Name, nil
 }
 
-// Members lists the servers that the agent knows.
+// Members lists the servers in the gossip pool.
 func (a *Agent) Members() (*ServerMembers, error) { return a.MembersOpts(nil) }
 
 // MembersOpts is Members with options.
@@ -36,7 +36,7 @@ func (a *Agent) MembersOpts(q *QueryOptions) (*ServerMembers, error) {
 	return out, err
 }
 
-// Join makes the agent's server meet others, and returns how many it met.
+// Join makes the agent's server join others. It returns the number of servers joined.
 func (a *Agent) Join(addrs ...string) (int, error) {
 	var out struct {
 		NumJoined int    `json:"num_joined"`
@@ -51,10 +51,11 @@ func (a *Agent) Join(addrs ...string) (int, error) {
 	return out.NumJoined, nil
 }
 
-// ForceLeave makes a server that failed one that left.
+// ForceLeave marks a failed server as left.
 func (a *Agent) ForceLeave(node string) error { return a.ForceLeaveWithOptions(node, ForceLeaveOpts{}) }
 
-// ForceLeaveOpts are the options of ForceLeaveWithOptions. Prune forgets the server.
+// ForceLeaveOpts are the options of ForceLeaveWithOptions. Prune removes the server from
+// the list of members.
 type ForceLeaveOpts struct{ Prune bool }
 
 // ForceLeaveWithOptions is ForceLeave with options.
@@ -67,8 +68,8 @@ func (a *Agent) ForceLeaveWithOptions(node string, opts ForceLeaveOpts) error {
 	return err
 }
 
-// KeyringResponse is what the servers said about the keys of gossip: how many have
-// each key, how many encrypt with it, and what some of them had to say.
+// KeyringResponse contains the gossip keys: for each key, the number of servers that have
+// it and the number that encrypt with it. It also contains messages of servers.
 type KeyringResponse struct {
 	Messages    map[string]string
 	Keys        map[string]int
@@ -76,22 +77,22 @@ type KeyringResponse struct {
 	NumNodes    int
 }
 
-// KeyringRequest names a key of gossip.
+// KeyringRequest is a request for one gossip key.
 type KeyringRequest struct{ Key string }
 
-// ListKeys lists the keys of gossip that the servers have.
+// ListKeys lists the gossip keys of the servers.
 func (a *Agent) ListKeys() (*KeyringResponse, error) {
 	out, _, err := get[*KeyringResponse](a.client, "/v1/agent/keyring/list", nil)
 	return out, err
 }
 
-// InstallKey gives all servers another key of gossip.
+// InstallKey installs a gossip key on all servers.
 func (a *Agent) InstallKey(key string) (*KeyringResponse, error) { return a.keyring("install", key) }
 
-// UseKey makes all servers encrypt gossip with a key.
+// UseKey makes a gossip key the primary key of all servers.
 func (a *Agent) UseKey(key string) (*KeyringResponse, error) { return a.keyring("use", key) }
 
-// RemoveKey makes all servers forget a key of gossip.
+// RemoveKey removes a gossip key from all servers.
 func (a *Agent) RemoveKey(key string) (*KeyringResponse, error) { return a.keyring("remove", key) }
 
 func (a *Agent) keyring(do, key string) (*KeyringResponse, error) {
@@ -108,15 +109,15 @@ func (a *Agent) Servers() ([]string, error) {
 	return out, err
 }
 
-// SetServers makes addrs the servers that a client agent uses. It goes on learning of
-// others from them.
+// SetServers replaces the servers of a client agent. The client still gets the addresses
+// of other servers from them.
 func (a *Agent) SetServers(addrs []string) error {
 	_, err := a.client.put("/v1/agent/servers?"+url.Values{"address": addrs}.Encode(), nil, nil, nil)
 	return err
 }
 
-// Health returns the health of the agent. An unhealthy one answers with status
-// 500 and the same body; that is no error here.
+// Health returns the health of the agent. An unhealthy agent responds with status 500 and
+// the same body, which is not an error here.
 func (a *Agent) Health() (*AgentHealthResponse, error) {
 	out, _, err := get[*AgentHealthResponse](a.client, "/v1/agent/health", nil)
 	if err == nil {
@@ -131,7 +132,7 @@ func (a *Agent) Health() (*AgentHealthResponse, error) {
 	return nil, err
 }
 
-// Host describes the machine of a server or node; with neither, that of the agent.
+// Host returns data on the host of a server or node. Without an ID, it is the agent's host.
 func (a *Agent) Host(serverID, nodeID string, q *QueryOptions) (*HostDataResponse, error) {
 	params := url.Values{}
 	setIf(params, "server_id", serverID)

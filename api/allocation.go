@@ -39,7 +39,7 @@ const (
 	TaskBuildingTaskDir        = "Building Task Directory"
 	TaskClientReconnected      = "Reconnected"
 
-	// Of open-nomad.
+	// Only in open-nomad.
 	TaskSandboxDenial   = "Sandbox Denial"
 	TaskSandboxMismatch = "Sandbox Mismatch"
 	TaskLogs            = "Task Logs"
@@ -83,7 +83,7 @@ type Allocation struct {
 	ModifyTime            int64
 }
 
-// AllocationListStub is an allocation in a list.
+// AllocationListStub is the list entry of an allocation.
 type AllocationListStub struct {
 	ID                    string
 	EvalID                string
@@ -113,8 +113,8 @@ type AllocationListStub struct {
 	ModifyTime            int64
 }
 
-// AllocationMetric tells how a placement was found, or which nodes failed which
-// check when there was none.
+// AllocationMetric is the metrics of a placement: evaluated, filtered and exhausted nodes,
+// and scores.
 type AllocationMetric struct {
 	NodesEvaluated     int
 	NodesFiltered      int
@@ -141,8 +141,8 @@ type NodeScoreMeta struct {
 	NormScore float64
 }
 
-// AllocDeploymentStatus is the health of an allocation within its deployment.
-// Healthy is nil until it is decided.
+// AllocDeploymentStatus is the health of an allocation in its deployment. Healthy is nil
+// until the health is determined.
 type AllocDeploymentStatus struct {
 	Healthy     *bool
 	Timestamp   time.Time
@@ -150,7 +150,7 @@ type AllocDeploymentStatus struct {
 	ModifyIndex uint64
 }
 
-// AllocNetworkStatus is the network that an allocation got on its node.
+// AllocNetworkStatus is the network of an allocation on its node.
 type AllocNetworkStatus struct {
 	InterfaceName string
 	Address       string
@@ -158,14 +158,14 @@ type AllocNetworkStatus struct {
 	DNS           *DNSConfig
 }
 
-// AllocStopResponse tells which evaluation stopping an allocation made.
+// AllocStopResponse contains the ID of the evaluation that the stop created.
 type AllocStopResponse struct {
 	EvalID string
 	WriteMeta
 }
 
-// AllocSignalRequest is the body of PUT /v1/client/allocation/:id/signal. An empty
-// task means every task.
+// AllocSignalRequest is the body of PUT /v1/client/allocation/:id/signal. An empty task
+// means all tasks.
 type AllocSignalRequest struct {
 	Task   string
 	Signal string
@@ -177,7 +177,7 @@ type AllocationRestartRequest struct {
 	AllTasks bool
 }
 
-// DesiredTransition is what the servers want to happen to an allocation next.
+// DesiredTransition is the transition of an allocation that the servers requested.
 type DesiredTransition struct {
 	Migrate                 *bool
 	Reschedule              *bool
@@ -186,21 +186,20 @@ type DesiredTransition struct {
 	MigrateDisablePlacement *bool
 }
 
-// RescheduleTracker remembers the earlier allocations that an allocation replaces.
+// RescheduleTracker lists the allocations that an allocation replaced.
 type RescheduleTracker struct {
 	Events         []*RescheduleEvent
 	LastReschedule string
 }
 
-// RescheduleEvent is one earlier allocation of a RescheduleTracker. RescheduleTime
-// is in Unix nanoseconds.
+// RescheduleEvent is one replaced allocation. RescheduleTime is in Unix nanoseconds.
 type RescheduleEvent struct {
 	RescheduleTime int64
 	PrevAllocID    string
 	PrevNodeID     string
 }
 
-// TaskState is what became of a task of an allocation.
+// TaskState is the state of a task of an allocation, with its events.
 type TaskState struct {
 	State       string
 	Failed      bool
@@ -211,7 +210,7 @@ type TaskState struct {
 	Events      []*TaskEvent
 }
 
-// TaskEvent is something that happened to a task. Time is in Unix nanoseconds.
+// TaskEvent is an event of a task. Time is in Unix nanoseconds.
 type TaskEvent struct {
 	Type             string
 	Time             int64
@@ -240,13 +239,13 @@ type TaskEvent struct {
 	GenericSource    string
 }
 
-// AllocatedResources are the resources that an allocation holds.
+// AllocatedResources are the resources of an allocation.
 type AllocatedResources struct {
 	Tasks  map[string]*AllocatedTaskResources
 	Shared AllocatedSharedResources
 }
 
-// AllocatedTaskResources are the resources that one task of an allocation holds.
+// AllocatedTaskResources are the resources of one task of an allocation.
 type AllocatedTaskResources struct {
 	Cpu      AllocatedCpuResources
 	Memory   AllocatedMemoryResources
@@ -266,13 +265,13 @@ type AllocatedCpuResources struct {
 	CpuShares int64
 }
 
-// AllocatedMemoryResources is memory in MiB: what is reserved, and the limit.
+// AllocatedMemoryResources is the reserved memory and the memory limit in MiB.
 type AllocatedMemoryResources struct {
 	MemoryMB    int64
 	MemoryMaxMB int64
 }
 
-// AllocatedDeviceResource names the instances of a device that a task holds.
+// AllocatedDeviceResource lists the device instances of a task.
 type AllocatedDeviceResource struct {
 	Vendor    string
 	Type      string
@@ -280,7 +279,7 @@ type AllocatedDeviceResource struct {
 	DeviceIDs []string
 }
 
-// PortMapping is a port that an allocation holds.
+// PortMapping is a port of an allocation.
 type PortMapping struct {
 	Label  string
 	Value  int
@@ -288,7 +287,7 @@ type PortMapping struct {
 	HostIP string
 }
 
-// GenericResponse is the reply of requests that only tell their index.
+// GenericResponse is a response with only an index.
 type GenericResponse struct {
 	WriteMeta
 }

@@ -5,7 +5,7 @@ import (
 	"net/url"
 )
 
-// Allocations reads allocations and acts on them.
+// Allocations is the handle for allocations.
 type Allocations struct{ client *Client }
 
 // Allocations returns the handle for allocations.
@@ -32,8 +32,8 @@ func (a *Allocations) Info(allocID string, q *QueryOptions) (*Allocation, *Query
 	return get[*Allocation](a.client, allocPath(allocID, ""), q)
 }
 
-// Stop stops an allocation; the scheduler may place a new one. The parameters
-// no_shutdown_delay and reschedule go into q.Params.
+// Stop stops an allocation. The scheduler may place a new one. q.Params can contain the
+// parameters no_shutdown_delay and reschedule.
 func (a *Allocations) Stop(alloc *Allocation, q *QueryOptions) (*AllocStopResponse, error) {
 	var out AllocStopResponse
 	meta, err := a.client.queryBody(http.MethodPut, allocPath(alloc.ID, "/stop"), nil, &out, q)
@@ -44,12 +44,12 @@ func (a *Allocations) Stop(alloc *Allocation, q *QueryOptions) (*AllocStopRespon
 	return &out, nil
 }
 
-// Restart restarts one task in place, or every running task when none is named.
+// Restart restarts a task in place. An empty name means all running tasks.
 func (a *Allocations) Restart(alloc *Allocation, taskName string, q *QueryOptions) error {
 	return a.restart(alloc, &AllocationRestartRequest{TaskName: taskName}, q)
 }
 
-// RestartAllTasks restarts every task in place, also those that ended.
+// RestartAllTasks restarts all tasks in place, including exited tasks.
 func (a *Allocations) RestartAllTasks(alloc *Allocation, q *QueryOptions) error {
 	return a.restart(alloc, &AllocationRestartRequest{AllTasks: true}, q)
 }
@@ -59,20 +59,20 @@ func (a *Allocations) restart(alloc *Allocation, req *AllocationRestartRequest, 
 	return err
 }
 
-// Signal sends a signal to one task, or to every task when none is named.
+// Signal sends a signal to a task. An empty name means all tasks.
 func (a *Allocations) Signal(alloc *Allocation, q *QueryOptions, task, signal string) error {
 	req := &AllocSignalRequest{Task: task, Signal: signal}
 	_, err := a.client.queryBody(http.MethodPut, clientAllocPath(alloc.ID, "/signal"), req, nil, q)
 	return err
 }
 
-// Stats returns what an allocation uses now.
+// Stats returns the current resource usage of an allocation.
 func (a *Allocations) Stats(alloc *Allocation, q *QueryOptions) (*AllocResourceUsage, error) {
 	out, _, err := get[*AllocResourceUsage](a.client, clientAllocPath(alloc.ID, "/stats"), q)
 	return out, err
 }
 
-// GC has the node of a stopped allocation remove its files.
+// GC makes the node of a stopped allocation remove its files.
 func (a *Allocations) GC(alloc *Allocation, q *QueryOptions) error {
 	_, err := a.client.query(clientAllocPath(alloc.ID, "/gc"), nil, q)
 	return err

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// AutopilotConfiguration says how the leader keeps the servers of its region. In JSON
-// its durations are text such as "10s".
+// AutopilotConfiguration is the configuration of autopilot. In JSON, durations are strings
+// such as "10s".
 type AutopilotConfiguration struct {
 	CleanupDeadServers      bool
 	LastContactThreshold    time.Duration
@@ -33,7 +33,7 @@ func (c *AutopilotConfiguration) MarshalJSON() ([]byte, error) {
 	}{c.LastContactThreshold.String(), c.ServerStabilizationTime.String(), (*plainAutopilot)(c)})
 }
 
-// UnmarshalJSON implements json.Unmarshaler. Durations are text or nanoseconds.
+// UnmarshalJSON implements json.Unmarshaler. Durations are strings or nanoseconds.
 func (c *AutopilotConfiguration) UnmarshalJSON(data []byte) error {
 	in := struct {
 		LastContactThreshold, ServerStabilizationTime any
@@ -52,7 +52,7 @@ func (c *AutopilotConfiguration) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// OperatorHealthReply says how the servers of a region are.
+// OperatorHealthReply is the health of the servers of a region.
 type OperatorHealthReply struct {
 	Healthy                    bool
 	FailureTolerance           int
@@ -63,14 +63,14 @@ type OperatorHealthReply struct {
 	RedundancyZones            map[string]AutopilotZone `json:",omitempty"`
 	Upgrade                    *AutopilotUpgrade        `json:",omitempty"`
 	OptimisticFailureTolerance int                      `json:",omitempty"`
-	// Warnings are what an operator should change. Upstream servers send none.
+	// Warnings lists problems that an operator should fix. Upstream servers send none.
 	Warnings []string `json:",omitempty"`
-	// Unserved are sentences about the stored features that the leader's version does not
-	// serve, such as "3 periodic jobs will not be launched". Upstream servers send none.
+	// Unserved lists stored features that the leader's version does not support, such as
+	// "3 periodic jobs will not be launched". Upstream servers send none.
 	Unserved []string `json:",omitempty"`
 }
 
-// ServerHealth is how one server is. In JSON LastContact is text such as "20ms".
+// ServerHealth is the health of one server. In JSON, LastContact is a string such as "20ms".
 type ServerHealth struct {
 	ID          string
 	Name        string
@@ -96,7 +96,7 @@ func (s *ServerHealth) MarshalJSON() ([]byte, error) {
 	}{s.LastContact.String(), (*plainHealth)(s)})
 }
 
-// UnmarshalJSON implements json.Unmarshaler. LastContact is text or nanoseconds.
+// UnmarshalJSON implements json.Unmarshaler. LastContact is a string or nanoseconds.
 func (s *ServerHealth) UnmarshalJSON(data []byte) (err error) {
 	in := struct {
 		LastContact any
@@ -139,26 +139,26 @@ type AutopilotUpgrade struct {
 
 const autopilotPath = "/v1/operator/autopilot/configuration"
 
-// AutopilotGetConfiguration returns how the leader keeps the servers.
+// AutopilotGetConfiguration returns the configuration of autopilot.
 func (o *Operator) AutopilotGetConfiguration(q *QueryOptions) (*AutopilotConfiguration, *QueryMeta, error) {
 	return get[*AutopilotConfiguration](o.client, autopilotPath, q)
 }
 
-// AutopilotSetConfiguration stores how the leader keeps the servers.
+// AutopilotSetConfiguration stores the configuration of autopilot.
 func (o *Operator) AutopilotSetConfiguration(conf *AutopilotConfiguration, q *WriteOptions) (*WriteMeta, error) {
 	var done bool
 	return o.client.put(autopilotPath, conf, &done, q)
 }
 
-// AutopilotCASConfiguration stores how the leader keeps the servers if the index
-// still is conf.ModifyIndex, and says whether it did.
+// AutopilotCASConfiguration stores the configuration of autopilot if the stored index is
+// conf.ModifyIndex. It reports whether it was stored.
 func (o *Operator) AutopilotCASConfiguration(conf *AutopilotConfiguration, q *WriteOptions) (bool, *WriteMeta, error) {
 	var done bool
 	meta, err := o.client.put(autopilotPath+"?cas="+strconv.FormatUint(conf.ModifyIndex, 10), conf, &done, q)
 	return done, meta, err
 }
 
-// AutopilotServerHealth says how the servers are. That some are not healthy is no
+// AutopilotServerHealth returns the health of the servers. Unhealthy servers are not an
 // error.
 func (o *Operator) AutopilotServerHealth(q *QueryOptions) (*OperatorHealthReply, *QueryMeta, error) {
 	out, meta, err := get[*OperatorHealthReply](o.client, "/v1/operator/autopilot/health", q)

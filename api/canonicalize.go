@@ -5,10 +5,9 @@ import (
 	"time"
 )
 
-// Canonicalize fills in every default that does not depend on the servers, so
-// that two jobs that mean the same look the same. It moves what is written on the
-// job for all groups (update, reschedule, migrate) into the groups, and what is
-// written on a group for all tasks (restart) into the tasks.
+// Canonicalize sets all defaults that do not depend on the servers, so that equivalent
+// jobs are equal. It copies the job's update, reschedule and migrate blocks to the groups,
+// and a group's restart block to its tasks.
 func (j *Job) Canonicalize() {
 	dropNil(reflect.ValueOf(j).Elem())
 	orDefault(&j.Region, GlobalRegion)
@@ -56,22 +55,22 @@ func (j *Job) Canonicalize() {
 	}
 }
 
-// orDefault sets *p when it was not given.
+// orDefault sets *p to a pointer to v if it is nil.
 func orDefault[T any](p **T, v T) {
 	if *p == nil {
 		*p = &v
 	}
 }
 
-// orEmpty sets *s when it is empty.
+// orEmpty sets *s to v if it is empty.
 func orEmpty(s *string, v string) {
 	if *s == "" {
 		*s = v
 	}
 }
 
-// dropNil removes the nil elements of lists and maps of pointers, which JSON can
-// hold and which mean nothing.
+// dropNil removes nil elements from lists and maps of pointers. JSON can contain them, but
+// they have no meaning.
 func dropNil(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -111,12 +110,12 @@ func dropNil(v reflect.Value) {
 	}
 }
 
-// holdsStructs says whether t is a struct or a pointer to one.
+// holdsStructs reports whether t is a struct or a pointer to a struct.
 func holdsStructs(t reflect.Type) bool {
 	return t.Kind() == reflect.Struct || t.Kind() == reflect.Pointer && t.Elem().Kind() == reflect.Struct
 }
 
-// inherit sets *p from parent when it was not given and the parent was, else to v.
+// inherit sets a nil *p to a copy of the parent's value, or to v if the parent has none.
 func inherit[T any](p **T, parent *T, v T) {
 	if *p == nil && parent != nil {
 		v = *parent
@@ -176,7 +175,7 @@ func canonicalizeSpreads(list []*Spread) {
 	}
 }
 
-// canonicalize fills in what the job's update block, if any, and the defaults say.
+// canonicalize sets unset fields from the job's update block, if any, or to the defaults.
 func (u *UpdateStrategy) canonicalize(job *UpdateStrategy) {
 	if job == nil {
 		job = &UpdateStrategy{}
@@ -192,8 +191,8 @@ func (u *UpdateStrategy) canonicalize(job *UpdateStrategy) {
 	inherit(&u.AutoPromote, job.AutoPromote, false)
 }
 
-// rescheduleDefaults are those of the job type; zero for types that are never
-// rescheduled.
+// rescheduleDefaults returns the defaults for the job type, or zero for types that are
+// never rescheduled.
 func rescheduleDefaults(jobType string) ReschedulePolicy {
 	switch jobType {
 	case JobTypeService:
@@ -213,9 +212,8 @@ func rescheduleDefaults(jobType string) ReschedulePolicy {
 	}
 }
 
-// canonicalize fills in what the job's reschedule block, if any, and the
-// defaults of the job type say. Attempts that were asked for mean that there is
-// a limit.
+// canonicalize sets unset fields from the job's reschedule block, if any, or to the
+// defaults of the job type. If attempts is set, unlimited is false.
 func (r *ReschedulePolicy) canonicalize(job *ReschedulePolicy, jobType string) {
 	if job == nil {
 		job = &ReschedulePolicy{}
@@ -246,7 +244,7 @@ func (m *MigrateStrategy) canonicalize(job *MigrateStrategy) {
 	inherit(&m.HealthyDeadline, job.HealthyDeadline, 5*time.Minute)
 }
 
-// restartDefaults are those of the job type.
+// restartDefaults returns the defaults for the job type.
 func restartDefaults(jobType string) *RestartPolicy {
 	r := &RestartPolicy{
 		Attempts: new(2), Interval: new(30 * time.Minute), Delay: new(15 * time.Second),
@@ -258,7 +256,7 @@ func restartDefaults(jobType string) *RestartPolicy {
 	return r
 }
 
-// canonicalize fills in what parent, which is complete, says.
+// canonicalize sets unset fields from parent, which has all fields.
 func (r *RestartPolicy) canonicalize(parent *RestartPolicy) {
 	orDefault(&r.Attempts, *parent.Attempts)
 	orDefault(&r.Interval, *parent.Interval)

@@ -1,7 +1,6 @@
 package api
 
-// Canonicalize fills in the defaults of a group of the job, which has its own
-// defaults already.
+// Canonicalize sets the defaults of a group. The job's own fields are already canonical.
 func (g *TaskGroup) Canonicalize(job *Job) {
 	orDefault(&g.Name, "")
 	g.canonicalizeCount()
@@ -30,8 +29,7 @@ func (g *TaskGroup) Canonicalize(job *Job) {
 	}
 }
 
-// canonicalizeCount makes count and scaling agree: a count that was not given is
-// the least that scaling allows, and the other way round.
+// canonicalizeCount sets an unset count to scaling.min, or an unset scaling.min to count.
 func (g *TaskGroup) canonicalizeCount() {
 	if g.Scaling != nil && g.Count == nil && g.Scaling.Min != nil {
 		g.Count = new(int(*g.Scaling.Min))
@@ -48,7 +46,7 @@ func (p *ScalingPolicy) canonicalize(minimum int64) {
 	orDefault(&p.Enabled, true)
 }
 
-// canonicalizePolicies fills in restart, reschedule, update, migrate and disconnect.
+// canonicalizePolicies sets the restart, reschedule, update, migrate and disconnect blocks.
 func (g *TaskGroup) canonicalizePolicies(job *Job) {
 	if g.RestartPolicy == nil {
 		g.RestartPolicy = &RestartPolicy{}
@@ -85,8 +83,8 @@ func (g *TaskGroup) canonicalizePolicies(job *Job) {
 	}
 }
 
-// canonicalize fills in the defaults of a service; a name that was not given is
-// made of the job's, the group's and the task's.
+// canonicalize sets the defaults of a service. The default name is made of the names of
+// the job, the group and the task.
 func (s *Service) canonicalize(name string) {
 	orEmpty(&s.Name, name)
 	orEmpty(&s.AddressMode, "auto")
@@ -108,7 +106,7 @@ func (s *Service) canonicalize(name string) {
 	}
 }
 
-// canonicalizeRestart fills in what the service says.
+// canonicalizeRestart sets unset fields from the service's check_restart block.
 func (c *ServiceCheck) canonicalizeRestart(service *CheckRestart) {
 	switch {
 	case c.CheckRestart == nil && service == nil:
@@ -127,7 +125,7 @@ func (c *ServiceCheck) canonicalizeRestart(service *CheckRestart) {
 	orDefault(&c.CheckRestart.Grace, defaultCheckGrace)
 }
 
-// canonicalize gives the older names of the expose block their place.
+// canonicalize copies the older fields of the expose block to the current ones.
 func (c *ConsulConnect) canonicalize() {
 	if c.SidecarService == nil || c.SidecarService.Proxy == nil {
 		return

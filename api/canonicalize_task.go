@@ -8,8 +8,7 @@ import (
 
 const defaultCheckGrace = time.Second
 
-// Canonicalize fills in the defaults of a task of the group, which has its own
-// defaults already.
+// Canonicalize sets the defaults of a task. The group's own fields are already canonical.
 func (t *Task) Canonicalize(g *TaskGroup, job *Job) {
 	if t.Resources == nil {
 		t.Resources = &Resources{}
@@ -58,7 +57,7 @@ func (t *Task) Canonicalize(g *TaskGroup, job *Job) {
 	}
 }
 
-// Canonicalize fills in the least that a task gets.
+// Canonicalize sets the defaults of resources.
 func (r *Resources) Canonicalize() {
 	orDefault(&r.Cores, 0)
 	if *r.Cores == 0 {

@@ -13,18 +13,18 @@ import (
 	"time"
 )
 
-// maxErrorBody bounds how much of an error's body is read.
+// maxErrorBody is the maximum size in bytes of an error body.
 const maxErrorBody = 1 << 20
 
-// Client sends requests to one agent. Make one with NewClient.
+// Client sends requests to one agent. NewClient returns a Client.
 type Client struct {
 	conf Config
 	base *url.URL
 	http *http.Client
 }
 
-// NewClient returns a client for the agent that the configuration names.
-// A nil configuration is DefaultConfig.
+// NewClient returns a client for the agent at config.Address. A nil config means
+// DefaultConfig.
 func NewClient(config *Config) (*Client, error) {
 	if config == nil {
 		config = DefaultConfig()
@@ -36,7 +36,7 @@ func NewClient(config *Config) (*Client, error) {
 	return &Client{conf: *config, base: base, http: hc}, nil
 }
 
-// Address returns the address of the agent as it was configured.
+// Address returns the configured address of the agent.
 func (c *Client) Address() string {
 	if c.conf.Address == "" {
 		return defaultAddress
@@ -44,10 +44,10 @@ func (c *Client) Address() string {
 	return c.conf.Address
 }
 
-// Close drops idle connections.
+// Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// UnexpectedResponseError is an answer of the agent with another status than 2xx.
+// UnexpectedResponseError is a response with a status other than 2xx.
 type UnexpectedResponseError struct {
 	code int
 	body string
@@ -61,16 +61,16 @@ func (e UnexpectedResponseError) Error() string {
 // StatusCode returns the HTTP status.
 func (e UnexpectedResponseError) StatusCode() int { return e.code }
 
-// HasStatusCode says that there is an HTTP status, which there always is.
+// HasStatusCode reports whether there is an HTTP status. An error of a Client always has one.
 func (e UnexpectedResponseError) HasStatusCode() bool { return e.code != 0 }
 
-// Body returns what the agent said, at most 1 MiB of it.
+// Body returns the response body, truncated to 1 MiB.
 func (e UnexpectedResponseError) Body() string { return e.body }
 
-// HasBody says whether the agent said anything.
+// HasBody reports whether the response had a body.
 func (e UnexpectedResponseError) HasBody() bool { return e.body != "" }
 
-// StatusCode returns the HTTP status within err, 0 when it holds none.
+// StatusCode returns the HTTP status of err, or 0 if it is not an UnexpectedResponseError.
 func StatusCode(err error) int {
 	var e UnexpectedResponseError
 	if errors.As(err, &e) {
@@ -79,7 +79,7 @@ func StatusCode(err error) int {
 	return 0
 }
 
-// request is one HTTP request before it is sent.
+// request is an HTTP request that has not been sent.
 type request struct {
 	ctx     context.Context
 	method  string
@@ -89,8 +89,8 @@ type request struct {
 	body    any
 }
 
-// newRequest starts a request with the defaults of the configuration. The path
-// is already escaped and may carry a query.
+// newRequest returns a request with the defaults of the configuration. The path is
+// escaped and may have a query.
 func (c *Client) newRequest(method, path string) (*request, error) {
 	path, rawQuery, _ := strings.Cut(path, "?")
 	params, err := url.ParseQuery(rawQuery)
@@ -108,7 +108,7 @@ func (c *Client) newRequest(method, path string) (*request, error) {
 	return r, nil
 }
 
-// common sets what reads and writes share; an empty value keeps what is there.
+// common sets the options common to reads and writes. Empty values keep the defaults.
 func (r *request) common(region, namespace, token string, headers map[string]string) {
 	setIf(r.params, "region", region)
 	setIf(r.params, "namespace", namespace)
@@ -120,8 +120,8 @@ func (r *request) common(region, namespace, token string, headers map[string]str
 	}
 }
 
-// send sends the request. The body of the answer is the caller's to close; an
-// answer with another status than 2xx is an UnexpectedResponseError.
+// send sends the request. The caller must close the response body. A status other than
+// 2xx is an UnexpectedResponseError.
 func (c *Client) send(r *request) (*http.Response, time.Duration, error) {
 	body, err := encodeBody(r.body)
 	if err != nil {
@@ -150,7 +150,7 @@ func (c *Client) send(r *request) (*http.Response, time.Duration, error) {
 	}
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
 		defer resp.Body.Close()
-		// A body that ends early still says more than none.
+		// A truncated body is still useful, so the error is ignored.
 		text, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
 		return nil, took, UnexpectedResponseError{code: resp.StatusCode, body: strings.TrimSpace(string(text))}
 	}
@@ -171,7 +171,7 @@ func encodeBody(v any) (io.Reader, error) {
 	return bytes.NewReader(b), nil
 }
 
-// decodeBody reads a JSON answer into out; an empty one leaves it as it is.
+// decodeBody decodes a JSON response to out. An empty body leaves out unchanged.
 func decodeBody(resp *http.Response, out any) error {
 	defer resp.Body.Close()
 	if out == nil {
@@ -184,7 +184,7 @@ func decodeBody(resp *http.Response, out any) error {
 	return nil
 }
 
-// query reads path into out.
+// query sends GET path and decodes the response to out.
 func (c *Client) query(path string, out any, q *QueryOptions) (*QueryMeta, error) {
 	return c.queryBody(http.MethodGet, path, nil, out, q)
 }
@@ -204,7 +204,7 @@ func (c *Client) queryBody(method, path string, in, out any, q *QueryOptions) (*
 	return queryMeta(resp.Header, took), decodeBody(resp, out)
 }
 
-// stream reads path as raw bytes.
+// stream sends GET path and returns the response body.
 func (c *Client) stream(path string, q *QueryOptions) (io.ReadCloser, error) {
 	r, err := c.newRequest(http.MethodGet, path)
 	if err != nil {
@@ -218,7 +218,7 @@ func (c *Client) stream(path string, q *QueryOptions) (io.ReadCloser, error) {
 	return resp.Body, nil
 }
 
-// write sends in to path and reads the answer into out.
+// write sends in to path and decodes the response to out.
 func (c *Client) write(method, path string, in, out any, q *WriteOptions) (*WriteMeta, error) {
 	r, err := c.newRequest(method, path)
 	if err != nil {
@@ -240,7 +240,7 @@ func (c *Client) put(path string, in, out any, q *WriteOptions) (*WriteMeta, err
 	return c.write(http.MethodPut, path, in, out, q)
 }
 
-// get reads path as a T.
+// get sends GET path and decodes the response to a T.
 func get[T any](c *Client, path string, q *QueryOptions) (T, *QueryMeta, error) {
 	var out, none T
 	meta, err := c.query(path, &out, q)

@@ -17,10 +17,11 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 )
 
-// seen is what an agent saw of a request.
+// seen is a request that an agent received.
 type seen struct{ method, uri, token, auth, body string }
 
-// agent answers every request with one body and tells what it saw.
+// agent starts a server that responds to every request with body, and sends each request
+// to the channel.
 func agent(t *testing.T, status int, body string) (*api.Config, chan seen) {
 	t.Helper()
 	requests := make(chan seen, 10)
@@ -54,7 +55,7 @@ func TestRequests(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		call func(c *api.Client)
-		want string // method and URI, then what the body holds
+		want string // method and URI, then a part of the body
 	}{
 		{"register", func(c *api.Client) { c.Jobs().Register(job, nil) }, `PUT /v1/jobs "ID":"a/b"`},
 		{"enforce", func(c *api.Client) { c.Jobs().EnforceRegister(job, 5, nil) }, `PUT /v1/jobs "EnforceIndex":true,"JobModifyIndex":5`},
@@ -98,7 +99,7 @@ func TestRequests(t *testing.T) {
 			verb, uri, _ := strings.Cut(c.want, " ")
 			uri, body, _ := strings.Cut(uri, " ")
 			if got.method != verb || got.uri != uri || !strings.Contains(got.body, body) {
-				t.Errorf("agent saw %s %s %s, want %s", got.method, got.uri, got.body, c.want)
+				t.Errorf("agent received %s %s %s, want %s", got.method, got.uri, got.body, c.want)
 			}
 		})
 	}
@@ -119,7 +120,7 @@ func TestQueryOptions(t *testing.T) {
 	got := <-requests
 	want := "/v1/jobs?filter=ID+%3D%3D+%22x%22&index=9&meta=true&namespace=other&next_token=t&per_page=2&prefix=p&region=r&reverse=true&stale=&wait=1s"
 	if got.uri != want || got.token != "own-token" || !strings.HasPrefix(got.auth, "Basic ") {
-		t.Errorf("agent saw %+v, want %s", got, want)
+		t.Errorf("agent received %+v, want %s", got, want)
 	}
 	if meta.LastIndex != 42 || !meta.KnownLeader || meta.LastContact != 7*time.Millisecond || meta.NextToken != "next" {
 		t.Errorf("meta = %+v", meta)
@@ -184,7 +185,7 @@ func TestBadConfig(t *testing.T) {
 		{TLSConfig: &api.TLSConfig{ClientCertPEM: []byte("x")}},
 	} {
 		if _, err := api.NewClient(conf); err == nil {
-			t.Errorf("NewClient(%+v) made a client", conf)
+			t.Errorf("NewClient(%+v) succeeded, want an error", conf)
 		}
 	}
 }
@@ -204,7 +205,7 @@ func TestLogs(t *testing.T) {
 		t.Error(err)
 	}
 	if uri := (<-requests).uri; uri != "/v1/client/fs/logs/al?follow=true&offset=0&origin=start&task=t&type=stdout" {
-		t.Errorf("agent saw %s", uri)
+		t.Errorf("agent received %s", uri)
 	}
 
 	conf, _ = agent(t, 404, "no task")
@@ -214,7 +215,7 @@ func TestLogs(t *testing.T) {
 	}
 }
 
-// Closing cancel, or the end of the context, ends a stream that has no end.
+// TestLogsEnd checks that closing cancel and canceling the context end a stream.
 func TestLogsEnd(t *testing.T) {
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, `{"Data":"eA=="}`)
@@ -262,7 +263,7 @@ func TestNodePoolJSON(t *testing.T) {
 	}
 }
 
-// JSON can hold null where a block is meant: Canonicalize drops it.
+// TestCanonicalizeNulls checks that Canonicalize removes nulls in place of blocks.
 func TestCanonicalizeNulls(t *testing.T) {
 	var j api.Job
 	src := `{"ID": "a", "Constraints": [null], "Affinities": [null], "Spreads": [null], "TaskGroups": [null, {"Name": "g", "Volumes": {"v": null},
@@ -273,11 +274,11 @@ func TestCanonicalizeNulls(t *testing.T) {
 	}
 	j.Canonicalize()
 	if len(j.TaskGroups) != 1 || len(j.TaskGroups[0].Tasks) != 1 || len(j.TaskGroups[0].Tasks[0].Templates) != 0 {
-		t.Errorf("nulls are left: %+v", j.TaskGroups)
+		t.Errorf("task groups with nulls: %+v", j.TaskGroups)
 	}
 }
 
-// That servers are not healthy is told by a status, and is no error.
+// TestUnhealthyServersAreNoError checks that a status for unhealthy servers is not an error.
 func TestUnhealthyServersAreNoError(t *testing.T) {
 	for body, well := range map[string]bool{
 		`{"Healthy":false,"Servers":[{"Name":"a","LastContact":"20ms","SerfStatus":"failed"}]}`: true,

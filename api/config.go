@@ -13,39 +13,37 @@ import (
 	"time"
 )
 
-// defaultAddress is where an agent on this machine listens unless it was told otherwise.
+// defaultAddress is the default address of an agent on this machine.
 const defaultAddress = "http://127.0.0.1:4646"
 
-// Config says which agent a client talks to and how. The zero value of each
-// field means its default.
+// Config is the configuration of a Client. The zero value of a field means its default.
 type Config struct {
 	// Address is http://host:port, https://host:port or unix:///path/to/socket.
 	Address string
-	// Region, Namespace and SecretID (the token) are used by requests whose own
-	// options do not name another.
+	// Region, Namespace and SecretID (the token) are the defaults for requests without
+	// these options.
 	Region    string
 	SecretID  string
 	Namespace string
-	// HttpClient replaces the client that NewClient builds; TLSConfig and unix
-	// addresses are then its own affair.
+	// HttpClient replaces the client that NewClient creates. TLSConfig and unix
+	// addresses are then ignored.
 	HttpClient *http.Client
 	HttpAuth   *HttpBasicAuth
-	// WaitTime bounds blocking queries that name no time of their own.
+	// WaitTime is the default maximum time of blocking queries.
 	WaitTime  time.Duration
 	TLSConfig *TLSConfig
 	// Headers are sent with every request.
 	Headers http.Header
 }
 
-// HttpBasicAuth are a user name and password that a proxy before the agent may ask for.
+// HttpBasicAuth is the user name and password for a proxy in front of the agent.
 type HttpBasicAuth struct {
 	Username string
 	Password string
 }
 
-// DefaultConfig returns the configuration that the NOMAD_ environment variables
-// describe: NOMAD_ADDR, NOMAD_TOKEN, NOMAD_NAMESPACE, NOMAD_REGION,
-// NOMAD_HTTP_AUTH and those of the certificates.
+// DefaultConfig returns the configuration from environment variables: NOMAD_ADDR,
+// NOMAD_TOKEN, NOMAD_NAMESPACE, NOMAD_REGION, NOMAD_HTTP_AUTH and the TLS variables.
 func DefaultConfig() *Config {
 	c := &Config{
 		Address:   defaultAddress,
@@ -67,12 +65,12 @@ func DefaultConfig() *Config {
 		user, password, _ := strings.Cut(auth, ":")
 		c.HttpAuth = &HttpBasicAuth{Username: user, Password: password}
 	}
-	// A value that is not a boolean leaves verification on.
+	// An invalid boolean means false, so that verification stays on.
 	c.TLSConfig.Insecure, _ = strconv.ParseBool(os.Getenv("NOMAD_SKIP_VERIFY"))
 	return c
 }
 
-// endpoint returns the base URL of requests and the client that sends them.
+// endpoint returns the base URL and the HTTP client of requests.
 func (c *Config) endpoint() (*url.URL, *http.Client, error) {
 	addr := c.Address
 	if addr == "" {

@@ -1,6 +1,6 @@
 package api
 
-// Operands of constraints beside the comparisons.
+// Operands of constraints, except comparisons.
 const (
 	ConstraintDistinctProperty  = "distinct_property"
 	ConstraintDistinctHosts     = "distinct_hosts"
@@ -14,14 +14,15 @@ const (
 	ConstraintAttributeIsNotSet = "is_not_set"
 )
 
-// Constraint is a rule that a node must meet.
+// Constraint is a condition that a node must match.
 type Constraint struct {
 	LTarget string `hcl:"attribute"`
 	RTarget string `hcl:"value"`
 	Operand string `hcl:"operator"`
 }
 
-// Affinity is a rule that a node should meet. Weight is -100 to 100; a negative one repels.
+// Affinity is a preference for matching nodes. Weight is from -100 to 100. A negative weight
+// is an anti-affinity.
 type Affinity struct {
 	LTarget string `hcl:"attribute"`
 	RTarget string `hcl:"value"`
@@ -36,7 +37,7 @@ type Spread struct {
 	SpreadTarget []*SpreadTarget `hcl:"target,block"`
 }
 
-// SpreadTarget is the share, in percent, of the allocations that belong on nodes with a value.
+// SpreadTarget is the desired percentage of allocations on nodes with the value.
 type SpreadTarget struct {
 	Value   string `hcl:",label"`
 	Percent uint8  `hcl:"percent"`

@@ -65,7 +65,7 @@ type ConsulGatewayTLSConfig struct {
 	SDS           *ConsulGatewayTLSSDSConfig `hcl:"sds,block"`
 }
 
-// ConsulGatewayTLSSDSConfig names where a gateway gets its certificate from.
+// ConsulGatewayTLSSDSConfig is the SDS source of a gateway's certificate.
 type ConsulGatewayTLSSDSConfig struct {
 	ClusterName  string `hcl:"cluster_name"`
 	CertResource string `hcl:"cert_resource"`
@@ -84,7 +84,7 @@ type ConsulIngressConfigEntry struct {
 	Listeners []*ConsulIngressListener `hcl:"listener,block"`
 }
 
-// ConsulIngressListener is a port of an ingress gateway.
+// ConsulIngressListener is a listener of an ingress gateway.
 type ConsulIngressListener struct {
 	Port     int                     `hcl:"port"`
 	Protocol string                  `hcl:"protocol"`
@@ -103,7 +103,7 @@ type ConsulIngressService struct {
 	MaxConcurrentRequests *uint32                    `hcl:"max_concurrent_requests"`
 }
 
-// ConsulLinkedService is a service outside the mesh that a terminating gateway leads to.
+// ConsulLinkedService is a service outside the mesh behind a terminating gateway.
 type ConsulLinkedService struct {
 	Name     string `hcl:"name"`
 	CAFile   string `hcl:"ca_file"`
@@ -112,7 +112,7 @@ type ConsulLinkedService struct {
 	SNI      string `hcl:"sni"`
 }
 
-// ConsulMeshGateway says which mesh gateway traffic to an upstream takes.
+// ConsulMeshGateway is the mesh gateway mode for traffic to an upstream.
 type ConsulMeshGateway struct {
 	Mode string `hcl:"mode"`
 }
@@ -128,7 +128,7 @@ type ConsulProxy struct {
 	Config              map[string]any          `hcl:"config,block"`
 }
 
-// ConsulSidecarService asks for a sidecar proxy beside a service.
+// ConsulSidecarService requests a sidecar proxy for a service.
 type ConsulSidecarService struct {
 	Tags                   []string          `hcl:"tags"`
 	Port                   string            `hcl:"port"`
@@ -187,5 +187,5 @@ type SidecarTask struct {
 	Identities    []*WorkloadIdentity `hcl:"identity,block"`
 }
 
-// ConsulMeshConfigEntry makes a gateway a mesh gateway; it has no options.
+// ConsulMeshConfigEntry makes a gateway a mesh gateway. It has no options.
 type ConsulMeshConfigEntry struct{}

@@ -47,7 +47,7 @@ type DeploymentState struct {
 	UnhealthyAllocs   int
 }
 
-// DeploymentUpdateResponse tells which evaluation a change of a deployment made.
+// DeploymentUpdateResponse contains the ID of the evaluation that an update created.
 type DeploymentUpdateResponse struct {
 	EvalID                string
 	EvalCreateIndex       uint64

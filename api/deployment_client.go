@@ -2,7 +2,7 @@ package api
 
 import "net/url"
 
-// Deployments reads deployments, holds them up and ends them.
+// Deployments is the handle for deployments.
 type Deployments struct{ client *Client }
 
 // Deployments returns the handle for deployments.
@@ -28,7 +28,7 @@ func (d *Deployments) Allocations(deploymentID string, q *QueryOptions) ([]*Allo
 	return get[[]*AllocationListStub](d.client, "/v1/deployment/allocations/"+url.PathEscape(deploymentID), q)
 }
 
-// Fail ends a deployment as failed.
+// Fail marks a deployment as failed.
 func (d *Deployments) Fail(deploymentID string, q *WriteOptions) (*DeploymentUpdateResponse, *WriteMeta, error) {
 	var out DeploymentUpdateResponse
 	req := &DeploymentFailRequest{DeploymentID: deploymentID}
@@ -39,7 +39,7 @@ func (d *Deployments) Fail(deploymentID string, q *WriteOptions) (*DeploymentUpd
 	return &out, meta, nil
 }
 
-// Pause makes a deployment stand still, or go on.
+// Pause pauses a deployment, or resumes it if pause is false.
 func (d *Deployments) Pause(deploymentID string, pause bool, q *WriteOptions) (*DeploymentUpdateResponse, *WriteMeta, error) {
 	var out DeploymentUpdateResponse
 	req := &DeploymentPauseRequest{DeploymentID: deploymentID, Pause: pause}

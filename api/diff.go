@@ -1,7 +1,6 @@
 package api
 
-// JobDiff is the difference between two versions of a job. Type is None, Added,
-// Deleted or Edited.
+// JobDiff is the diff of two versions of a job. Type is None, Added, Deleted or Edited.
 type JobDiff struct {
 	Type       string
 	ID         string
@@ -10,8 +9,8 @@ type JobDiff struct {
 	TaskGroups []*TaskGroupDiff
 }
 
-// TaskGroupDiff is the difference of a group. Updates counts, by kind of update, the
-// allocations that it concerns.
+// TaskGroupDiff is the diff of a group. Updates is the number of affected allocations by
+// kind of update.
 type TaskGroupDiff struct {
 	Type    string
 	Name    string
@@ -21,7 +20,7 @@ type TaskGroupDiff struct {
 	Updates map[string]uint64
 }
 
-// TaskDiff is the difference of a task.
+// TaskDiff is the diff of a task.
 type TaskDiff struct {
 	Type        string
 	Name        string
@@ -30,7 +29,7 @@ type TaskDiff struct {
 	Annotations []string
 }
 
-// ObjectDiff is the difference of a block.
+// ObjectDiff is the diff of a block.
 type ObjectDiff struct {
 	Type    string
 	Name    string
@@ -38,7 +37,7 @@ type ObjectDiff struct {
 	Objects []*ObjectDiff
 }
 
-// FieldDiff is the difference of one value.
+// FieldDiff is the diff of one value.
 type FieldDiff struct {
 	Type        string
 	Name        string
@@ -47,13 +46,13 @@ type FieldDiff struct {
 	Annotations []string
 }
 
-// PlanAnnotations tells what a plan would do.
+// PlanAnnotations describes the effects of a plan.
 type PlanAnnotations struct {
 	DesiredTGUpdates map[string]*DesiredUpdates
 	PreemptedAllocs  []*AllocationListStub
 }
 
-// DesiredUpdates counts, for one group, what a plan would do by kind.
+// DesiredUpdates is the number of allocations of a group by the action of a plan.
 type DesiredUpdates struct {
 	Ignore            uint64
 	Place             uint64

@@ -1,16 +1,14 @@
-// Package api is the Go SDK of the HTTP API: the types of jobs, allocations,
-// nodes and so on as JSON shows them, and a Client with a handle for each noun.
+// Package api is the Go SDK of the HTTP API: the JSON types of jobs, allocations, nodes
+// and other objects, and a Client with a handle for each of them.
 //
 //	client, err := api.NewClient(api.DefaultConfig())
 //	resp, _, err := client.Jobs().Register(job, nil)
 //
-// Names are those of the official SDK. In the types of a job a nil pointer means
-// that the field was not given; Job.Canonicalize fills in the defaults. Durations
-// are nanoseconds in JSON.
+// The names equal those of the official SDK. In the types of a job, a nil pointer is an
+// unset field. Job.Canonicalize sets the defaults. Durations are nanoseconds in JSON.
 //
-// The `hcl` tags name the attributes and blocks of a job file; package jobspec
-// reads them.
+// The `hcl` tags are the names of attributes and blocks in a job file, for package jobspec.
 //
-// A Client is safe for use by several goroutines and starts none, except that
-// AllocFS.Stream, AllocFS.Logs and EventStream.Stream run one until their stream ends.
+// A Client is safe for concurrent use. AllocFS.Stream, AllocFS.Logs and EventStream.Stream
+// start a goroutine that runs until the stream ends. Other methods start none.
 package api

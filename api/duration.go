@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// durationText is a duration in JSON, "" for none.
+// durationText formats a duration for JSON. Zero is "".
 func durationText(d time.Duration) string {
 	if d == 0 {
 		return ""
@@ -13,7 +13,7 @@ func durationText(d time.Duration) string {
 	return d.String()
 }
 
-// durationOf reads a duration from JSON; null is 0.
+// durationOf parses a decoded JSON value as a duration. Null is 0.
 func durationOf(v any) (time.Duration, error) {
 	switch v := v.(type) {
 	case nil:
@@ -27,5 +27,5 @@ func durationOf(v any) (time.Duration, error) {
 		}
 		return d, err
 	}
-	return 0, fmt.Errorf("a duration such as \"10s\" is expected, not %v", v)
+	return 0, fmt.Errorf("invalid duration %v: want a string such as \"10s\"", v)
 }

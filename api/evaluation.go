@@ -11,8 +11,8 @@ const (
 	EvalStatusCancelled = "canceled"
 )
 
-// Evaluation is a piece of work for the scheduler: look at a job and bring its
-// allocations in line.
+// Evaluation is a unit of work for the scheduler: to reconcile the allocations of a job
+// with its specification.
 type Evaluation struct {
 	ID                      string
 	Priority                int
@@ -47,7 +47,7 @@ type Evaluation struct {
 	ModifyTime              int64
 }
 
-// EvaluationStub is an evaluation in the list of those related to another.
+// EvaluationStub is the list entry of a related evaluation.
 type EvaluationStub struct {
 	ID                string
 	Priority          int

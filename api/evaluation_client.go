@@ -2,7 +2,7 @@ package api
 
 import "net/url"
 
-// Evaluations reads evaluations.
+// Evaluations is the handle for evaluations.
 type Evaluations struct{ client *Client }
 
 // Evaluations returns the handle for evaluations.
@@ -23,7 +23,7 @@ func (e *Evaluations) Info(evalID string, q *QueryOptions) (*Evaluation, *QueryM
 	return get[*Evaluation](e.client, "/v1/evaluation/"+url.PathEscape(evalID), q)
 }
 
-// Allocations lists the allocations that an evaluation made or changed.
+// Allocations lists the allocations that an evaluation created or changed.
 func (e *Evaluations) Allocations(evalID string, q *QueryOptions) ([]*AllocationListStub, *QueryMeta, error) {
 	return get[[]*AllocationListStub](e.client, "/v1/evaluation/"+url.PathEscape(evalID)+"/allocations", q)
 }

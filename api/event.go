@@ -11,10 +11,10 @@ import (
 	"strconv"
 )
 
-// Topic is what an event is about.
+// Topic is the kind of object of an event.
 type Topic string
 
-// The topics of events; TopicAll is all of them.
+// Topics of events. TopicAll means all topics.
 const (
 	TopicDeployment     Topic = "Deployment"
 	TopicEvaluation     Topic = "Evaluation"
@@ -32,19 +32,19 @@ const (
 	TopicAll            Topic = "*"
 )
 
-// Events are what one entry of the log changed; without any they are a heartbeat. Err
-// ends a stream and comes alone.
+// Events are the events of one Raft log entry. An empty Events is a heartbeat. If Err is
+// set, the other fields are empty and the stream has ended.
 type Events struct {
 	Index  uint64
 	Events []Event
 	Err    error `json:"-"`
 }
 
-// IsHeartbeat says whether there is nothing in it but that the stream lives.
+// IsHeartbeat reports whether e is a heartbeat, without events and error.
 func (e *Events) IsHeartbeat() bool { return e.Index == 0 && len(e.Events) == 0 && e.Err == nil }
 
-// Event tells of one thing as it is after the log entry at Index. The things themselves
-// are read with Job, Allocation and so on.
+// Event contains an object as of the Raft log entry at Index. Methods such as Job and
+// Allocation decode the object.
 type Event struct {
 	Topic      Topic
 	Type       string
@@ -55,26 +55,26 @@ type Event struct {
 	Payload    map[string]any
 }
 
-// Job returns the job of an event about one, nil for another.
+// Job returns the job of the event, or nil if its payload is not a job.
 func (e *Event) Job() (*Job, error) { return inEvent[Job](e, "Job") }
 
-// Evaluation returns the evaluation of an event about one, nil for another.
+// Evaluation returns the evaluation of the event, or nil if its payload is not an evaluation.
 func (e *Event) Evaluation() (*Evaluation, error) { return inEvent[Evaluation](e, "Evaluation") }
 
-// Allocation returns the allocation of an event about one, without its job; nil for
-// another.
+// Allocation returns the allocation of the event, without its job. It returns nil if the
+// payload is not an allocation.
 func (e *Event) Allocation() (*Allocation, error) { return inEvent[Allocation](e, "Allocation") }
 
-// Deployment returns the deployment of an event about one, nil for another.
+// Deployment returns the deployment of the event, or nil if its payload is not a deployment.
 func (e *Event) Deployment() (*Deployment, error) { return inEvent[Deployment](e, "Deployment") }
 
-// Node returns the node of an event about one, nil for another.
+// Node returns the node of the event, or nil if its payload is not a node.
 func (e *Event) Node() (*Node, error) { return inEvent[Node](e, "Node") }
 
-// NodePool returns the node pool of an event about one, nil for another.
+// NodePool returns the node pool of the event, or nil if its payload is not a node pool.
 func (e *Event) NodePool() (*NodePool, error) { return inEvent[NodePool](e, "NodePool") }
 
-// inEvent reads one thing of the payload.
+// inEvent decodes one object of the payload.
 func inEvent[T any](e *Event, name string) (*T, error) {
 	thing, ok := e.Payload[name]
 	if !ok {
@@ -82,24 +82,24 @@ func inEvent[T any](e *Event, name string) (*T, error) {
 	}
 	text, err := json.Marshal(thing)
 	if err != nil {
-		return nil, fmt.Errorf("%s of an event: %w", name, err)
+		return nil, fmt.Errorf("decode %s of event: %w", name, err)
 	}
 	out := new(T)
 	if err := json.Unmarshal(text, out); err != nil {
-		return nil, fmt.Errorf("%s of an event: %w", name, err)
+		return nil, fmt.Errorf("decode %s of event: %w", name, err)
 	}
 	return out, nil
 }
 
-// EventStream follows what changes in the cluster.
+// EventStream is the handle for events.
 type EventStream struct{ client *Client }
 
 // EventStream returns the handle for events.
 func (c *Client) EventStream() *EventStream { return &EventStream{c} }
 
-// Stream follows the topics, each with the keys of interest or "*", from the log entry
-// index on; 0 begins with the oldest that is kept. The channel is closed when ctx ends,
-// or after Events whose Err says why there will be no more.
+// Stream subscribes to topics, each with a list of keys or "*", from the Raft log entry
+// index on. An index of 0 starts with the oldest stored event. The channel is closed when
+// ctx ends, or after an Events with Err set.
 func (e *EventStream) Stream(ctx context.Context, topics map[Topic][]string, index uint64, q *QueryOptions) (<-chan *Events, error) {
 	params := url.Values{"index": {strconv.FormatUint(index, 10)}}
 	for topic, keys := range topics {
@@ -129,10 +129,10 @@ func (e *EventStream) Stream(ctx context.Context, topics map[Topic][]string, ind
 	return out, nil
 }
 
-// errEventsEnd is the end of a stream for which the agent gave no reason.
-var errEventsEnd = errors.New("the event stream ended: the token is no longer good, or the agent is gone")
+// errEventsEnd is the error of a stream that the agent ended without an error.
+var errEventsEnd = errors.New("the event stream ended: the token is no longer valid, or the agent has stopped")
 
-// readEvents sends what comes until the body or ctx ends.
+// readEvents sends events to out until the body or ctx ends.
 func readEvents(ctx context.Context, body io.Reader, out chan<- *Events) error {
 	dec := json.NewDecoder(body)
 	for {

@@ -14,26 +14,26 @@ import (
 	"github.com/coder/websocket"
 )
 
-// TerminalSize is in characters.
+// TerminalSize is the size of a terminal in characters.
 type TerminalSize struct {
 	Height int `json:"height,omitempty"`
 	Width  int `json:"width,omitempty"`
 }
 
-// ExecStreamingInput is what the caller of an exec session says, one field at a time.
-// With none it says that it is still there.
+// ExecStreamingInput is a message from the caller of an exec session, with one field set.
+// Without any field it is a heartbeat.
 type ExecStreamingInput struct {
 	Stdin   *ExecStreamingIOOperation `json:"stdin,omitempty"`
 	TTYSize *TerminalSize             `json:"tty_size,omitempty"`
 }
 
-// ExecStreamingIOOperation is a piece of one stream, or its end.
+// ExecStreamingIOOperation is a chunk of a stream, or its end.
 type ExecStreamingIOOperation struct {
 	Data  []byte `json:"data,omitempty"`
 	Close bool   `json:"close,omitempty"`
 }
 
-// ExecStreamingOutput is what an exec session says, one field at a time.
+// ExecStreamingOutput is a message from an exec session, with one field set.
 type ExecStreamingOutput struct {
 	Stdout *ExecStreamingIOOperation `json:"stdout,omitempty"`
 	Stderr *ExecStreamingIOOperation `json:"stderr,omitempty"`
@@ -41,26 +41,25 @@ type ExecStreamingOutput struct {
 	Result *ExecStreamingExitResult  `json:"result,omitempty"`
 }
 
-// ExecStreamingExitResult is how the program ended.
+// ExecStreamingExitResult is the exit code of the command.
 type ExecStreamingExitResult struct {
 	ExitCode int `json:"exit_code"`
 }
 
 const (
-	// execHeartbeat is how often the caller of a session says that it is there.
+	// execHeartbeat is the interval of the caller's heartbeats.
 	execHeartbeat = 10 * time.Second
-	// execChunk is how much is read of standard input at a time.
+	// execChunk is the size of the read buffer for standard input in bytes.
 	execChunk = 16 << 10
-	// execFrame bounds a message of the agent.
+	// execFrame is the maximum size of a message of the agent in bytes.
 	execFrame = 1 << 20
-	// execFailed is the exit code that comes with an error.
+	// execFailed is the exit code that is returned with an error.
 	execFailed = -2
 )
 
-// Exec runs a program in a running task and returns its exit code when it has ended. With
-// tty it gets a terminal, whose sizes come over the channel, and everything that it shows
-// goes to stdout. Stdin may be nil; after Exec has returned one more read of it may be
-// under way.
+// Exec runs a command in a running task and returns its exit code. With tty, the command
+// gets a pseudo-terminal: its sizes are read from the channel, and all output goes to
+// stdout. Stdin may be nil. A read of stdin can still be pending after Exec has returned.
 func (a *Allocations) Exec(ctx context.Context, alloc *Allocation, task string, tty bool, command []string,
 	stdin io.Reader, stdout, stderr io.Writer, terminalSizes <-chan TerminalSize, q *QueryOptions) (exitCode int, err error) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -69,7 +68,7 @@ func (a *Allocations) Exec(ctx context.Context, alloc *Allocation, task string, 
 	if err != nil {
 		return execFailed, err
 	}
-	defer ws.CloseNow() //nolint:errcheck // what matters has been said
+	defer ws.CloseNow() //nolint:errcheck // the session is over
 	ws.SetReadLimit(execFrame)
 	x := execCall{ws: ws, stdout: stdout, stderr: stderr, failed: make(chan error, 1)}
 	if stdin == nil {
@@ -88,7 +87,7 @@ func (a *Allocations) Exec(ctx context.Context, alloc *Allocation, task string, 
 	return code, err
 }
 
-// execDial opens the websocket.
+// execDial opens the websocket of an exec session.
 func (c *Client) execDial(ctx context.Context, alloc, task string, tty bool, command []string, q *QueryOptions) (*websocket.Conn, error) {
 	r, err := c.newRequest(http.MethodGet, clientAllocPath(alloc, "/exec"))
 	if err != nil {
@@ -109,20 +108,20 @@ func (c *Client) execDial(ctx context.Context, alloc, task string, tty bool, com
 	}
 	ws, resp, err := websocket.Dial(ctx, c.base.String()+r.path+"?"+r.params.Encode(), &websocket.DialOptions{HTTPClient: c.http, HTTPHeader: r.headers})
 	if err != nil && resp != nil && resp.StatusCode != http.StatusSwitchingProtocols {
-		text, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody)) // a body that ends early still says more than none
+		text, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody)) // a truncated body is still useful
 		return nil, UnexpectedResponseError{code: resp.StatusCode, body: strings.TrimSpace(string(text))}
 	}
 	return ws, err
 }
 
-// execCall is the caller's end of a session.
+// execCall is the caller's side of an exec session.
 type execCall struct {
 	ws             *websocket.Conn
 	stdout, stderr io.Writer
-	failed         chan error // why input could not be read
+	failed         chan error // the error of reading standard input
 }
 
-// send says something. That the agent does not hear it is noticed where it is listened to.
+// send sends a message and reports success. receive returns the error of a failed connection.
 func (x *execCall) send(ctx context.Context, msg *ExecStreamingInput) bool {
 	text, err := json.Marshal(msg)
 	return err == nil && x.ws.Write(ctx, websocket.MessageText, text) == nil
@@ -147,7 +146,7 @@ func (x *execCall) sendInput(ctx context.Context, stdin io.Reader, fail func()) 
 	}
 }
 
-// sendRest sends sizes of the terminal and heartbeats.
+// sendRest sends terminal sizes and heartbeats.
 func (x *execCall) sendRest(ctx context.Context, sizes <-chan TerminalSize) {
 	tick := time.NewTicker(execHeartbeat)
 	defer tick.Stop()
@@ -170,7 +169,7 @@ func (x *execCall) sendRest(ctx context.Context, sizes <-chan TerminalSize) {
 	}
 }
 
-// receive passes on what the program writes until it has ended.
+// receive copies the command's output until the command exits, and returns the exit code.
 func (x *execCall) receive(ctx context.Context) (int, error) {
 	for {
 		_, text, err := x.ws.Read(ctx)
@@ -181,7 +180,7 @@ func (x *execCall) receive(ctx context.Context) (int, error) {
 		case ctx.Err() != nil:
 			return execFailed, ctx.Err()
 		case err != nil:
-			return execFailed, fmt.Errorf("connection ended before the command: %w", err)
+			return execFailed, fmt.Errorf("the connection was closed before the command exited: %w", err)
 		}
 		var msg ExecStreamingOutput
 		if err := json.Unmarshal(text, &msg); err != nil {

@@ -2,7 +2,7 @@ package api
 
 import "time"
 
-// Where streaming starts, and the streams that tasks log.
+// Origins of streaming, and the names of log streams.
 const (
 	OriginStart     = "start"
 	OriginEnd       = "end"
@@ -20,8 +20,8 @@ type AllocFileInfo struct {
 	ContentType string
 }
 
-// StreamFrame is a piece of a file that is being streamed. A frame without data
-// keeps the connection alive or carries an event.
+// StreamFrame is a chunk of a streamed file. A frame without data is a heartbeat or a
+// file event.
 type StreamFrame struct {
 	Offset    int64  `json:",omitempty"`
 	Data      []byte `json:",omitempty"`

@@ -8,10 +8,10 @@ import (
 	"strconv"
 )
 
-// frameBuffer is how many frames a stream reads ahead of its consumer.
+// frameBuffer is the number of frames that a stream buffers.
 const frameBuffer = 10
 
-// AllocFS reads the files and logs of allocations.
+// AllocFS is the handle for the files and logs of allocations.
 type AllocFS struct{ client *Client }
 
 // AllocFS returns the handle for the files of allocations.
@@ -28,34 +28,34 @@ func (a *AllocFS) List(alloc *Allocation, path string, q *QueryOptions) ([]*Allo
 	return get[[]*AllocFileInfo](a.client, fsPath("ls", alloc.ID, url.Values{"path": {path}}), q)
 }
 
-// Stat describes a file of an allocation.
+// Stat returns the metadata of a file of an allocation.
 func (a *AllocFS) Stat(alloc *Allocation, path string, q *QueryOptions) (*AllocFileInfo, *QueryMeta, error) {
 	return get[*AllocFileInfo](a.client, fsPath("stat", alloc.ID, url.Values{"path": {path}}), q)
 }
 
-// ReadAt reads limit bytes of a file from offset on; a limit of 0 means all.
+// ReadAt reads up to limit bytes of a file, starting at offset. A limit of 0 means all.
 func (a *AllocFS) ReadAt(alloc *Allocation, path string, offset, limit int64, q *QueryOptions) (io.ReadCloser, error) {
 	return a.client.stream(fsPath("readat", alloc.ID, url.Values{
 		"path": {path}, "offset": {int64Param(offset)}, "limit": {int64Param(limit)},
 	}), q)
 }
 
-// Cat reads a whole file.
+// Cat reads a complete file.
 func (a *AllocFS) Cat(alloc *Allocation, path string, q *QueryOptions) (io.ReadCloser, error) {
 	return a.client.stream(fsPath("cat", alloc.ID, url.Values{"path": {path}}), q)
 }
 
-// Stream follows a file from offset after origin (OriginStart or OriginEnd).
-// The frames end when cancel is closed or when the file does; an error is sent
-// at most once, before the frames are closed.
+// Stream follows a file, starting at an offset from origin (OriginStart or OriginEnd).
+// The channel of frames is closed when cancel is closed or the stream ends. At most one
+// error is sent, before the frames are closed.
 func (a *AllocFS) Stream(alloc *Allocation, path, origin string, offset int64, cancel <-chan struct{}, q *QueryOptions) (<-chan *StreamFrame, <-chan error) {
 	return a.frames(fsPath("stream", alloc.ID, url.Values{
 		"path": {path}, "origin": {origin}, "offset": {int64Param(offset)},
 	}), cancel, q)
 }
 
-// Logs reads the log of a task: logType is FSLogNameStdout or FSLogNameStderr,
-// offset counts from origin across rotated files. It ends as Stream does.
+// Logs reads the log of a task. logType is FSLogNameStdout or FSLogNameStderr. The offset
+// is relative to origin, across rotated files. The channels are closed as by Stream.
 func (a *AllocFS) Logs(alloc *Allocation, follow bool, task, logType, origin string, offset int64, cancel <-chan struct{}, q *QueryOptions) (<-chan *StreamFrame, <-chan error) {
 	return a.frames(fsPath("logs", alloc.ID, url.Values{
 		"follow": {strconv.FormatBool(follow)}, "task": {task}, "type": {logType},
@@ -63,7 +63,7 @@ func (a *AllocFS) Logs(alloc *Allocation, follow bool, task, logType, origin str
 	}), cancel, q)
 }
 
-// frames reads path as concatenated frames in a goroutine of its own.
+// frames starts a goroutine that reads path as concatenated frames.
 func (a *AllocFS) frames(path string, cancel <-chan struct{}, q *QueryOptions) (<-chan *StreamFrame, <-chan error) {
 	frames := make(chan *StreamFrame, frameBuffer)
 	errs := make(chan error, 1)
@@ -93,7 +93,7 @@ func (a *AllocFS) frames(path string, cancel <-chan struct{}, q *QueryOptions) (
 	return frames, errs
 }
 
-// readFrames sends frames until the body or ctx ends. Heartbeats are left out.
+// readFrames sends frames until the body or ctx ends. It skips heartbeats.
 func readFrames(ctx context.Context, body io.Reader, frames chan<- *StreamFrame) error {
 	dec := json.NewDecoder(body)
 	for {
@@ -114,7 +114,7 @@ func readFrames(ctx context.Context, body io.Reader, frames chan<- *StreamFrame)
 	}
 }
 
-// FrameReader reads the data of frames as one stream of bytes.
+// FrameReader reads the data of frames as a byte stream.
 type FrameReader struct {
 	frames <-chan *StreamFrame
 	errs   <-chan error
@@ -124,15 +124,15 @@ type FrameReader struct {
 	closed bool
 }
 
-// NewFrameReader joins what Stream or Logs returned. Closing the reader closes cancel.
+// NewFrameReader returns a reader for the channels of Stream or Logs. Close closes cancelCh.
 func NewFrameReader(frames <-chan *StreamFrame, errCh <-chan error, cancelCh chan struct{}) *FrameReader {
 	return &FrameReader{frames: frames, errs: errCh, cancel: cancelCh}
 }
 
-// Offset returns the place in the file up to which Read has read.
+// Offset returns the file offset after the last Read.
 func (f *FrameReader) Offset() int64 { return f.offset }
 
-// Read reads the data of the next frames; events in between are left out.
+// Read reads the data of the next frames. It skips file events.
 func (f *FrameReader) Read(p []byte) (int, error) {
 	for len(f.rest) == 0 {
 		frame, ok := <-f.frames

@@ -2,7 +2,7 @@ package api
 
 import "time"
 
-// ReconcileOption says which allocation stays when a lost client comes back.
+// ReconcileOption selects the allocation to keep when a disconnected client reconnects.
 type ReconcileOption = string
 
 // Values of restart and disconnect blocks.
@@ -15,8 +15,8 @@ const (
 	ReconcileOptionLongestRunning  = "longest_running"
 )
 
-// TaskGroup is the unit of placement: its tasks always run together on one node.
-// Count says how many copies run.
+// TaskGroup is the unit of placement: its tasks run together on one node. Count is the
+// number of instances.
 type TaskGroup struct {
 	Name                      *string                   `hcl:",label"`
 	Count                     *int                      `hcl:"count"`
@@ -43,16 +43,16 @@ type TaskGroup struct {
 	PreventRescheduleOnLost   *bool                     `hcl:"prevent_reschedule_on_lost"`
 }
 
-// EphemeralDisk is the disk space, in MiB, shared by the tasks of an allocation, and
-// whether it follows the allocation to its replacement.
+// EphemeralDisk is the disk space shared by the tasks of an allocation, in MiB. It can be
+// sticky and migrate to a replacement.
 type EphemeralDisk struct {
 	Sticky  *bool `hcl:"sticky"`
 	Migrate *bool `hcl:"migrate"`
 	SizeMB  *int  `hcl:"size"`
 }
 
-// DisconnectStrategy says what happens to allocations whose client lost contact with
-// the servers.
+// DisconnectStrategy configures allocations on a client that is disconnected from the
+// servers.
 type DisconnectStrategy struct {
 	LostAfter         *time.Duration   `hcl:"lost_after"`
 	StopOnClientAfter *time.Duration   `hcl:"stop_on_client_after"`
@@ -60,8 +60,8 @@ type DisconnectStrategy struct {
 	Reconcile         *ReconcileOption `hcl:"reconcile"`
 }
 
-// MigrateStrategy says how many allocations leave a draining node at once and when a
-// replacement counts as healthy.
+// MigrateStrategy configures the migration of allocations from a draining node: the
+// parallelism and the health of replacements.
 type MigrateStrategy struct {
 	MaxParallel     *int           `hcl:"max_parallel"`
 	HealthCheck     *string        `hcl:"health_check"`
@@ -69,8 +69,8 @@ type MigrateStrategy struct {
 	HealthyDeadline *time.Duration `hcl:"healthy_deadline"`
 }
 
-// ReschedulePolicy says whether, when and how often a failed allocation is replaced
-// on another node.
+// ReschedulePolicy configures whether, when and how often a failed allocation is
+// rescheduled.
 type ReschedulePolicy struct {
 	Attempts      *int           `hcl:"attempts"`
 	Interval      *time.Duration `hcl:"interval"`
@@ -80,7 +80,7 @@ type ReschedulePolicy struct {
 	Unlimited     *bool          `hcl:"unlimited"`
 }
 
-// RestartPolicy says how often a failed task is started again on its node before its
+// RestartPolicy configures how often a failed task restarts on its node before its
 // allocation fails.
 type RestartPolicy struct {
 	Interval        *time.Duration `hcl:"interval"`
@@ -90,7 +90,7 @@ type RestartPolicy struct {
 	RenderTemplates *bool          `hcl:"render_templates"`
 }
 
-// UpdateStrategy says how a changed job replaces its running allocations.
+// UpdateStrategy configures how an updated job replaces its running allocations.
 type UpdateStrategy struct {
 	Stagger          *time.Duration `hcl:"stagger"`
 	MaxParallel      *int           `hcl:"max_parallel"`
@@ -103,7 +103,7 @@ type UpdateStrategy struct {
 	AutoPromote      *bool          `hcl:"auto_promote"`
 }
 
-// VolumeRequest asks for a volume under the name that volume mounts of the group's tasks use.
+// VolumeRequest requests a volume for a group. Its name is used by volume mounts of tasks.
 type VolumeRequest struct {
 	Name           string
 	Type           string           `hcl:"type"`
@@ -116,7 +116,7 @@ type VolumeRequest struct {
 	PerAlloc       bool             `hcl:"per_alloc"`
 }
 
-// ScalingPolicy bounds what an autoscaler may set the count or the resources to.
+// ScalingPolicy limits the count or the resources that an autoscaler can set.
 type ScalingPolicy struct {
 	Min         *int64         `hcl:"min"`
 	Max         *int64         `hcl:"max"`

@@ -2,27 +2,27 @@ package api
 
 import "time"
 
-// ACLIdentity makes tokens by which others prove who they are.
+// ACLIdentity is the handle for identity tokens.
 type ACLIdentity struct{ client *Client }
 
-// ACLIdentity returns the handle for such tokens.
+// ACLIdentity returns the handle for identity tokens.
 func (c *Client) ACLIdentity() *ACLIdentity { return &ACLIdentity{c} }
 
-// ACLIdentityClientIntroductionTokenRequest says which nodes a token introduces. Empty
-// fields are the servers' defaults: any name, the pool default, one use.
+// ACLIdentityClientIntroductionTokenRequest is a request for an introduction token. The
+// defaults for empty fields are: any node name, the node pool default, one use.
 type ACLIdentityClientIntroductionTokenRequest struct {
 	TTL      time.Duration
 	NodeName string
 	NodePool string
-	Uses     int // ours
+	Uses     int // only in open-nomad
 }
 
-// ACLIdentityClientIntroductionTokenResponse holds the token.
+// ACLIdentityClientIntroductionTokenResponse contains the introduction token.
 type ACLIdentityClientIntroductionTokenResponse struct {
 	JWT string
 }
 
-// CreateClientIntroductionToken makes a token with which nodes may join.
+// CreateClientIntroductionToken creates a token for the registration of new nodes.
 func (a *ACLIdentity) CreateClientIntroductionToken(req *ACLIdentityClientIntroductionTokenRequest,
 	q *WriteOptions) (*ACLIdentityClientIntroductionTokenResponse, *WriteMeta, error) {
 	var out ACLIdentityClientIntroductionTokenResponse

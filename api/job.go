@@ -1,6 +1,6 @@
 package api
 
-// Types of jobs, their default priority, and what the IDs of child jobs contain.
+// Types of jobs, the default priority, and the infixes of the IDs of child jobs.
 const (
 	JobTypeService                = "service"
 	JobTypeBatch                  = "batch"
@@ -14,8 +14,8 @@ const (
 	JobDispatchLaunchSuffix       = "/dispatch-"
 )
 
-// Job is a job as a person writes it and as the HTTP API takes and shows it. A nil
-// pointer means that the field was not given: Canonicalize fills it.
+// Job is a job of a job file or of the HTTP API. A nil pointer is an unset field.
+// Canonicalize sets the defaults.
 type Job struct {
 	Region                   *string                 `hcl:"region"`
 	Namespace                *string                 `hcl:"namespace"`
@@ -57,27 +57,27 @@ type Job struct {
 	VersionTag               *JobVersionTag
 }
 
-// JobUIConfig is what a web interface shows beside a job. It does not influence scheduling.
+// JobUIConfig is shown with a job in a web interface. It does not affect scheduling.
 type JobUIConfig struct {
 	Description string       `hcl:"description"`
 	Links       []*JobUILink `hcl:"link,block"`
 }
 
-// JobUILink is one link that a web interface shows beside a job.
+// JobUILink is a link in a JobUIConfig.
 type JobUILink struct {
 	Label string `hcl:"label"`
 	URL   string `hcl:"url"`
 }
 
-// JobVersionTag is a name that a person gave to one version of a job, which keeps
-// that version from garbage collection. TaggedTime is in Unix nanoseconds.
+// JobVersionTag is a user-defined name of a job version. A tagged version is not garbage
+// collected. TaggedTime is in Unix nanoseconds.
 type JobVersionTag struct {
 	Name        string
 	Description string
 	TaggedTime  int64
 }
 
-// Multiregion asks for a rollout over several regions.
+// Multiregion configures a job that runs in several regions.
 type Multiregion struct {
 	Strategy *MultiregionStrategy `hcl:"strategy,block"`
 	Regions  []*MultiregionRegion `hcl:"region,block"`
@@ -92,21 +92,21 @@ type MultiregionRegion struct {
 	Meta        map[string]string `hcl:"meta,block"`
 }
 
-// MultiregionStrategy says how many regions roll out at once and what a failure in
-// one does to the others.
+// MultiregionStrategy configures the number of regions that deploy at once, and the effect
+// of a failure in one region on the others.
 type MultiregionStrategy struct {
 	MaxParallel *int    `hcl:"max_parallel"`
 	OnFailure   *string `hcl:"on_failure"`
 }
 
-// ParameterizedJobConfig makes a job a template that runs only when it is dispatched.
+// ParameterizedJobConfig makes a job parameterized: it runs only as dispatched jobs.
 type ParameterizedJobConfig struct {
 	Payload      string   `hcl:"payload"`
 	MetaRequired []string `hcl:"meta_required"`
 	MetaOptional []string `hcl:"meta_optional"`
 }
 
-// PeriodicConfig makes a job a template that runs at the times of a cron expression.
+// PeriodicConfig makes a job periodic: it runs at the times of cron expressions.
 type PeriodicConfig struct {
 	Enabled         *bool    `hcl:"enabled"`
 	Spec            *string  `hcl:"cron"`
@@ -116,8 +116,8 @@ type PeriodicConfig struct {
 	TimeZone        *string `hcl:"time_zone"`
 }
 
-// DispatchPayloadConfig names the file, below the task's local directory, that
-// receives the payload of a dispatched job.
+// DispatchPayloadConfig is the file for the payload of a dispatched job, relative to the
+// task's local directory.
 type DispatchPayloadConfig struct {
 	File string `hcl:"file"`
 }

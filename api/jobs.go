@@ -15,7 +15,7 @@ type JobRegisterRequest struct {
 	WriteRequest
 }
 
-// JobRegisterResponse tells which evaluation a registration made.
+// JobRegisterResponse contains the ID of the evaluation that a registration created.
 type JobRegisterResponse struct {
 	EvalID          string
 	EvalCreateIndex uint64
@@ -24,8 +24,8 @@ type JobRegisterResponse struct {
 	QueryMeta
 }
 
-// RegisterOptions are the choices of Jobs.RegisterOpts. With EnforceIndex the job is
-// stored only if its index still is ModifyIndex (0: only if it does not exist).
+// RegisterOptions are the options of Jobs.RegisterOpts. With EnforceIndex, the job is
+// registered only if its index is ModifyIndex. 0 means that the job must not exist.
 type RegisterOptions struct {
 	EnforceIndex      bool
 	ModifyIndex       uint64
@@ -42,7 +42,7 @@ type JobValidateRequest struct {
 	WriteRequest
 }
 
-// JobValidateResponse lists what is wrong with a job.
+// JobValidateResponse lists the errors and warnings of a job.
 type JobValidateResponse struct {
 	DriverConfigValidated bool
 	ValidationErrors      []string
@@ -58,7 +58,7 @@ type JobPlanRequest struct {
 	WriteRequest
 }
 
-// JobPlanResponse tells what registering a job would change.
+// JobPlanResponse describes the changes that a registration would make.
 type JobPlanResponse struct {
 	JobModifyIndex     uint64
 	CreatedEvals       []*Evaluation
@@ -69,13 +69,13 @@ type JobPlanResponse struct {
 	Warnings           string
 }
 
-// PlanOptions are the choices of Jobs.PlanOpts.
+// PlanOptions are the options of Jobs.PlanOpts.
 type PlanOptions struct {
 	Diff           bool
 	PolicyOverride bool
 }
 
-// JobListStub is a job in a list.
+// JobListStub is the list entry of a job.
 type JobListStub struct {
 	ID                string
 	ParentID          string
@@ -97,17 +97,17 @@ type JobListStub struct {
 	Meta              map[string]string `json:",omitempty"`
 }
 
-// JobListOptions chooses the optional fields of a job list.
+// JobListOptions are the options of Jobs.ListOptions.
 type JobListOptions struct {
 	Fields *JobListFields
 }
 
-// JobListFields names the optional fields of a job list.
+// JobListFields selects the optional fields of a job list.
 type JobListFields struct {
 	Meta bool
 }
 
-// JobSummary counts the allocations of a job by their state, a group at a time.
+// JobSummary is the number of allocations of a job by group and state.
 type JobSummary struct {
 	JobID       string
 	Namespace   string
@@ -117,14 +117,14 @@ type JobSummary struct {
 	ModifyIndex uint64
 }
 
-// JobChildrenSummary counts the children of a periodic or parameterized job by their status.
+// JobChildrenSummary is the number of children of a periodic or parameterized job by status.
 type JobChildrenSummary struct {
 	Pending int64
 	Running int64
 	Dead    int64
 }
 
-// TaskGroupSummary counts the allocations of a group by their state.
+// TaskGroupSummary is the number of allocations of a group by state.
 type TaskGroupSummary struct {
 	Queued   int
 	Complete int
@@ -135,7 +135,7 @@ type TaskGroupSummary struct {
 	Unknown  int
 }
 
-// JobDeregisterResponse tells which evaluation stopping a job made.
+// JobDeregisterResponse contains the ID of the evaluation that a deregistration created.
 type JobDeregisterResponse struct {
 	EvalID          string
 	EvalCreateIndex uint64
@@ -143,7 +143,7 @@ type JobDeregisterResponse struct {
 	QueryMeta
 }
 
-// DeregisterOptions are the choices of Jobs.DeregisterOpts.
+// DeregisterOptions are the options of Jobs.DeregisterOpts.
 type DeregisterOptions struct {
 	Purge           bool
 	Global          bool
@@ -158,7 +158,7 @@ type JobEvaluateRequest struct {
 	WriteRequest
 }
 
-// EvalOptions are the choices of a forced evaluation.
+// EvalOptions are the options of a forced evaluation.
 type EvalOptions struct {
 	ForceReschedule bool
 }
@@ -172,7 +172,7 @@ type JobDispatchRequest struct {
 	Priority         int
 }
 
-// JobDispatchResponse tells which job a dispatch made.
+// JobDispatchResponse contains the ID of the dispatched job.
 type JobDispatchResponse struct {
 	DispatchedJobID string
 	EvalID          string
@@ -181,7 +181,7 @@ type JobDispatchResponse struct {
 	WriteMeta
 }
 
-// DispatchOptions are the choices of Jobs.DispatchOpts.
+// DispatchOptions are the options of Jobs.DispatchOpts.
 type DispatchOptions struct {
 	JobID            string
 	Meta             map[string]string
@@ -190,7 +190,7 @@ type DispatchOptions struct {
 	Priority         int
 }
 
-// JobsParseRequest is the body of PUT /v1/jobs/parse. Variables holds the text of a
+// JobsParseRequest is the body of PUT /v1/jobs/parse. Variables is the content of a
 // variable file.
 type JobsParseRequest struct {
 	JobHCL       string
@@ -206,15 +206,14 @@ type JobSubmission struct {
 	Variables     string
 }
 
-// JobVersionsResponse lists the versions of a job, newest first, and what changed
-// between them.
+// JobVersionsResponse lists the versions of a job, newest first, and their diffs.
 type JobVersionsResponse struct {
 	Versions []*Job
 	Diffs    []*JobDiff
 	QueryMeta
 }
 
-// VersionsOptions are the choices of Jobs.VersionsOpts.
+// VersionsOptions are the options of Jobs.VersionsOpts.
 type VersionsOptions struct {
 	Diffs       bool
 	DiffTag     string
@@ -227,13 +226,13 @@ type JobStatusesRequest struct {
 	IncludeChildren bool
 }
 
-// NamespacedID names an object that lives in a namespace.
+// NamespacedID is the ID of an object in a namespace.
 type NamespacedID struct {
 	Namespace string
 	ID        string
 }
 
-// JobStatusesJob is a job with all its allocations, as small as a web interface needs it.
+// JobStatusesJob is a job with all its allocations, with the fields for a web interface.
 type JobStatusesJob struct {
 	NamespacedID
 	Name             string
@@ -283,8 +282,8 @@ type JobStatusesLatestDeployment struct {
 	RequiresPromotion bool
 }
 
-// WriteRequest carries region, namespace and token inside a body; query parameters
-// and headers win over it.
+// WriteRequest is the region, namespace and token in a request body. Query parameters and
+// headers take precedence.
 type WriteRequest struct {
 	Region    string
 	Namespace string

@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// Jobs reads and writes jobs.
+// Jobs is the handle for jobs.
 type Jobs struct{ client *Client }
 
 // Jobs returns the handle for jobs.
@@ -17,18 +17,18 @@ var errNoJobID = errors.New("the job has no ID")
 
 func jobPath(id, rest string) string { return "/v1/job/" + url.PathEscape(id) + rest }
 
-// Register stores a job.
+// Register registers a job.
 func (j *Jobs) Register(job *Job, q *WriteOptions) (*JobRegisterResponse, *WriteMeta, error) {
 	return j.RegisterOpts(job, nil, q)
 }
 
-// EnforceRegister stores a job if its index still is modifyIndex; 0 means that
-// it must not exist.
+// EnforceRegister registers a job if its index is modifyIndex. 0 means that the job must
+// not exist.
 func (j *Jobs) EnforceRegister(job *Job, modifyIndex uint64, q *WriteOptions) (*JobRegisterResponse, *WriteMeta, error) {
 	return j.RegisterOpts(job, &RegisterOptions{EnforceIndex: true, ModifyIndex: modifyIndex}, q)
 }
 
-// RegisterOpts stores a job with options.
+// RegisterOpts is Register with options.
 func (j *Jobs) RegisterOpts(job *Job, opts *RegisterOptions, q *WriteOptions) (*JobRegisterResponse, *WriteMeta, error) {
 	req := &JobRegisterRequest{Job: job}
 	if opts != nil {
@@ -48,7 +48,7 @@ func (j *Jobs) RegisterOpts(job *Job, opts *RegisterOptions, q *WriteOptions) (*
 	return &out, meta, nil
 }
 
-// Validate tells what is wrong with a job, without storing it.
+// Validate returns the errors and warnings of a job. It does not store the job.
 func (j *Jobs) Validate(job *Job, q *WriteOptions) (*JobValidateResponse, *WriteMeta, error) {
 	req := &JobValidateRequest{Job: job}
 	if q != nil {
@@ -62,8 +62,8 @@ func (j *Jobs) Validate(job *Job, q *WriteOptions) (*JobValidateResponse, *Write
 	return &out, meta, nil
 }
 
-// Plan tells what registering the job would change, with the difference to the
-// stored version when diff is true.
+// Plan returns the changes that a registration would make. If diff is set, they include
+// the diff to the stored version.
 func (j *Jobs) Plan(job *Job, diff bool, q *WriteOptions) (*JobPlanResponse, *WriteMeta, error) {
 	return j.PlanOpts(job, &PlanOptions{Diff: diff}, q)
 }
@@ -85,7 +85,7 @@ func (j *Jobs) PlanOpts(job *Job, opts *PlanOptions, q *WriteOptions) (*JobPlanR
 	return &out, meta, nil
 }
 
-// List lists jobs by their ID.
+// List lists jobs, sorted by ID.
 func (j *Jobs) List(q *QueryOptions) ([]*JobListStub, *QueryMeta, error) {
 	return j.ListOptions(nil, q)
 }
@@ -119,14 +119,14 @@ func (j *Jobs) Info(jobID string, q *QueryOptions) (*Job, *QueryMeta, error) {
 	return get[*Job](j.client, jobPath(jobID, ""), q)
 }
 
-// Versions returns the versions of a job, newest first, and with diffs what
-// changed from each to the one before it.
+// Versions returns the versions of a job, newest first. If diffs is set, it also returns
+// the diff of each version to the previous one.
 func (j *Jobs) Versions(jobID string, diffs bool, q *QueryOptions) ([]*Job, []*JobDiff, *QueryMeta, error) {
 	return j.VersionsOpts(jobID, &VersionsOptions{Diffs: diffs}, q)
 }
 
-// VersionsOpts is Versions with options: the difference may be taken against one
-// version, by its number or its tag.
+// VersionsOpts is Versions with options. They can select the version to compare with, by
+// number or tag.
 func (j *Jobs) VersionsOpts(jobID string, opts *VersionsOptions, q *QueryOptions) ([]*Job, []*JobDiff, *QueryMeta, error) {
 	params := url.Values{}
 	if opts != nil {
@@ -149,19 +149,19 @@ func (j *Jobs) Submission(jobID string, version int, q *QueryOptions) (*JobSubmi
 	return get[*JobSubmission](j.client, jobPath(jobID, "/submission?version="+strconv.Itoa(version)), q)
 }
 
-// Allocations lists the allocations of a job; all adds those of an earlier job
-// of the same ID.
+// Allocations lists the allocations of a job. If all is set, the list includes those of an
+// earlier job with the same ID.
 func (j *Jobs) Allocations(jobID string, all bool, q *QueryOptions) ([]*AllocationListStub, *QueryMeta, error) {
 	return get[[]*AllocationListStub](j.client, jobPath(jobID, "/allocations?all="+strconv.FormatBool(all)), q)
 }
 
-// Deployments lists the deployments of a job; all adds those of an earlier job
-// of the same ID.
+// Deployments lists the deployments of a job. If all is set, the list includes those of an
+// earlier job with the same ID.
 func (j *Jobs) Deployments(jobID string, all bool, q *QueryOptions) ([]*Deployment, *QueryMeta, error) {
 	return get[[]*Deployment](j.client, jobPath(jobID, "/deployments?all="+strconv.FormatBool(all)), q)
 }
 
-// LatestDeployment returns the newest deployment of a job, nil when it has none.
+// LatestDeployment returns the newest deployment of a job, or nil if there is none.
 func (j *Jobs) LatestDeployment(jobID string, q *QueryOptions) (*Deployment, *QueryMeta, error) {
 	return get[*Deployment](j.client, jobPath(jobID, "/deployment"), q)
 }
@@ -171,13 +171,13 @@ func (j *Jobs) Evaluations(jobID string, q *QueryOptions) ([]*Evaluation, *Query
 	return get[[]*Evaluation](j.client, jobPath(jobID, "/evaluations"), q)
 }
 
-// Summary returns the counts of a job's allocations.
+// Summary returns the number of a job's allocations by group and state.
 func (j *Jobs) Summary(jobID string, q *QueryOptions) (*JobSummary, *QueryMeta, error) {
 	return get[*JobSummary](j.client, jobPath(jobID, "/summary"), q)
 }
 
-// Deregister stops a job, and with purge removes it. It returns the ID of the
-// evaluation that this made.
+// Deregister stops a job, and removes it if purge is set. It returns the ID of the new
+// evaluation.
 func (j *Jobs) Deregister(jobID string, purge bool, q *WriteOptions) (string, *WriteMeta, error) {
 	return j.DeregisterOpts(jobID, &DeregisterOptions{Purge: purge}, q)
 }
@@ -201,7 +201,7 @@ func (j *Jobs) DeregisterOpts(jobID string, opts *DeregisterOptions, q *WriteOpt
 	return out.EvalID, meta, nil
 }
 
-// ForceEvaluate makes an evaluation for a job and returns its ID.
+// ForceEvaluate creates an evaluation of a job and returns its ID.
 func (j *Jobs) ForceEvaluate(jobID string, q *WriteOptions) (string, *WriteMeta, error) {
 	return j.EvaluateWithOpts(jobID, EvalOptions{}, q)
 }
@@ -217,7 +217,7 @@ func (j *Jobs) EvaluateWithOpts(jobID string, opts EvalOptions, q *WriteOptions)
 	return out.EvalID, meta, nil
 }
 
-// Dispatch makes a job from a parameterized one.
+// Dispatch dispatches an instance of a parameterized job.
 func (j *Jobs) Dispatch(jobID string, meta map[string]string, payload []byte, idPrefixTemplate string, q *WriteOptions) (*JobDispatchResponse, *WriteMeta, error) {
 	return j.DispatchOpts(&DispatchOptions{JobID: jobID, Meta: meta, Payload: payload, IdPrefixTemplate: idPrefixTemplate}, q)
 }
@@ -236,12 +236,12 @@ func (j *Jobs) DispatchOpts(opts *DispatchOptions, q *WriteOptions) (*JobDispatc
 	return &out, wm, nil
 }
 
-// ParseHCL has the agent parse a job file; canonicalize fills in the defaults.
+// ParseHCL sends a job file to the agent to parse. If canonicalize is set, the job has defaults.
 func (j *Jobs) ParseHCL(jobHCL string, canonicalize bool) (*Job, error) {
 	return j.ParseHCLOpts(&JobsParseRequest{JobHCL: jobHCL, Canonicalize: canonicalize})
 }
 
-// ParseHCLOpts is ParseHCL with values for the variables of the file.
+// ParseHCLOpts is ParseHCL with values for input variables.
 func (j *Jobs) ParseHCLOpts(req *JobsParseRequest) (*Job, error) {
 	var out Job
 	if _, err := j.client.put("/v1/jobs/parse", req, &out, nil); err != nil {

@@ -6,10 +6,10 @@ import (
 	"strconv"
 )
 
-// RootKeyState is how far a root key is in its life.
+// RootKeyState is the state of a root key.
 type RootKeyState string
 
-// The states of a root key.
+// States of a root key.
 const (
 	RootKeyStateInactive     RootKeyState = "inactive"
 	RootKeyStateActive       RootKeyState = "active"
@@ -18,13 +18,13 @@ const (
 	RootKeyStatePrepublished RootKeyState = "prepublished"
 )
 
-// EncryptionAlgorithm is the cipher that a root key serves.
+// EncryptionAlgorithm is the cipher of a root key.
 type EncryptionAlgorithm string
 
-// EncryptionAlgorithmAES256GCM is the only one.
+// EncryptionAlgorithmAES256GCM is the only supported cipher.
 const EncryptionAlgorithmAES256GCM EncryptionAlgorithm = "aes256-gcm"
 
-// RootKeyMeta is what is known of a root key. Times are in nanoseconds since 1970.
+// RootKeyMeta is the metadata of a root key. Times are in Unix nanoseconds.
 type RootKeyMeta struct {
 	KeyID       string
 	Algorithm   EncryptionAlgorithm
@@ -33,35 +33,35 @@ type RootKeyMeta struct {
 	ModifyIndex uint64
 	State       RootKeyState
 	PublishTime int64
-	// WrappedBy are the IDs of the keyrings that wrapped it, any of which opens it, and
-	// Closed says why the leader has not opened it, "" when it has. Servers of another
-	// make tell neither.
+	// WrappedBy lists the IDs of the keyrings that wrapped the key. Each of them can unwrap it.
+	// Closed is the reason why the leader has not unwrapped it, or "". Upstream servers
+	// send neither.
 	WrappedBy []string `json:",omitempty"`
 	Closed    string   `json:",omitempty"`
-	// Variables is how many variables it encrypted; servers of another make don't tell.
+	// Variables is the number of variables encrypted with the key. Upstream servers don't send it.
 	Variables int `json:",omitempty"`
 }
 
-// KeyringRotateOptions say how a new root key begins.
+// KeyringRotateOptions are the options of Keyring.Rotate.
 type KeyringRotateOptions struct {
 	Full        bool
 	Algorithm   EncryptionAlgorithm
 	PublishTime int64
 }
 
-// KeyringDeleteOptions say which root key goes, by force or not.
+// KeyringDeleteOptions are the options of Keyring.Delete.
 type KeyringDeleteOptions struct {
 	KeyID string
 	Force bool
 }
 
-// KeyringRotateRootKeyResponse holds what is known of a new root key.
+// KeyringRotateRootKeyResponse contains the metadata of a new root key.
 type KeyringRotateRootKeyResponse struct {
 	Key *RootKeyMeta
 	WriteMeta
 }
 
-// Keyring reads and rotates root keys.
+// Keyring is the handle for root keys.
 type Keyring struct{ client *Client }
 
 // Keyring returns the handle for root keys.
@@ -72,7 +72,7 @@ func (k *Keyring) List(q *QueryOptions) ([]*RootKeyMeta, *QueryMeta, error) {
 	return get[[]*RootKeyMeta](k.client, "/v1/operator/keyring/keys", q)
 }
 
-// Rotate makes a new root key.
+// Rotate creates a new root key.
 func (k *Keyring) Rotate(opts *KeyringRotateOptions, w *WriteOptions) (*RootKeyMeta, *WriteMeta, error) {
 	query := url.Values{}
 	if opts != nil {
@@ -94,7 +94,7 @@ func (k *Keyring) Rotate(opts *KeyringRotateOptions, w *WriteOptions) (*RootKeyM
 	return out.Key, meta, nil
 }
 
-// Delete forgets a root key.
+// Delete deletes a root key.
 func (k *Keyring) Delete(opts *KeyringDeleteOptions, w *WriteOptions) (*WriteMeta, error) {
 	path := "/v1/operator/keyring/key/" + url.PathEscape(opts.KeyID) + "?force=" + strconv.FormatBool(opts.Force)
 	return k.client.write(http.MethodDelete, path, nil, nil, w)

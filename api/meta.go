@@ -8,22 +8,22 @@ import (
 	"time"
 )
 
-// QueryOptions are the choices that every read has. The zero value reads the
-// client's region and namespace and answers at once.
+// QueryOptions are the options of reads. The zero value means the region and namespace of
+// the client, without blocking.
 type QueryOptions struct {
 	Region    string
 	Namespace string
-	// AllowStale lets any server answer, not only the leader.
+	// AllowStale allows any server to respond, not only the leader.
 	AllowStale bool
-	// WaitIndex makes the query block until something is newer than this index,
-	// for WaitTime at most.
+	// WaitIndex makes the query block until the index of the result is greater, or
+	// until WaitTime has passed.
 	WaitIndex uint64
 	WaitTime  time.Duration
 	Prefix    string
 	Params    map[string]string
 	Headers   map[string]string
 	AuthToken string
-	// Filter is a boolean expression over the fields of what is listed.
+	// Filter is a filter expression for the entries of a list.
 	Filter    string
 	PerPage   int32
 	NextToken string
@@ -32,7 +32,7 @@ type QueryOptions struct {
 	ctx context.Context
 }
 
-// WithContext returns a copy of the options whose request ends with ctx.
+// WithContext returns a copy of the options with the context of the request.
 func (o *QueryOptions) WithContext(ctx context.Context) *QueryOptions {
 	out := QueryOptions{}
 	if o != nil {
@@ -42,7 +42,7 @@ func (o *QueryOptions) WithContext(ctx context.Context) *QueryOptions {
 	return &out
 }
 
-// Context returns the context of the request, never nil.
+// Context returns the context of the request. It is never nil.
 func (o *QueryOptions) Context() context.Context {
 	if o == nil || o.ctx == nil {
 		return context.Background()
@@ -50,7 +50,7 @@ func (o *QueryOptions) Context() context.Context {
 	return o.ctx
 }
 
-// WriteOptions are the choices that every write has.
+// WriteOptions are the options of writes.
 type WriteOptions struct {
 	Region           string
 	Namespace        string
@@ -61,7 +61,7 @@ type WriteOptions struct {
 	ctx context.Context
 }
 
-// WithContext returns a copy of the options whose request ends with ctx.
+// WithContext returns a copy of the options with the context of the request.
 func (o *WriteOptions) WithContext(ctx context.Context) *WriteOptions {
 	out := WriteOptions{}
 	if o != nil {
@@ -71,7 +71,7 @@ func (o *WriteOptions) WithContext(ctx context.Context) *WriteOptions {
 	return &out
 }
 
-// Context returns the context of the request, never nil.
+// Context returns the context of the request. It is never nil.
 func (o *WriteOptions) Context() context.Context {
 	if o == nil || o.ctx == nil {
 		return context.Background()
@@ -79,8 +79,8 @@ func (o *WriteOptions) Context() context.Context {
 	return o.ctx
 }
 
-// QueryMeta is what the agent says about every read. LastIndex is what the next
-// blocking query waits for.
+// QueryMeta is the metadata of a read. LastIndex is the WaitIndex of the next blocking
+// query.
 type QueryMeta struct {
 	LastIndex   uint64
 	LastContact time.Duration
@@ -89,11 +89,11 @@ type QueryMeta struct {
 	NextToken   string
 }
 
-// NextIndex is the WaitIndex of a query that waits for the next change. It is not LastIndex where
-// that is 0, as of a list that was never written: such a query would not wait.
+// NextIndex returns the WaitIndex of the next blocking query. It is at least 1: a query
+// with WaitIndex 0 does not block, and LastIndex is 0 for a table that was never written.
 func (m *QueryMeta) NextIndex() uint64 { return max(m.LastIndex, 1) }
 
-// WriteMeta is what the agent says about every write.
+// WriteMeta is the metadata of a write.
 type WriteMeta struct {
 	LastIndex   uint64
 	RequestTime time.Duration
@@ -145,7 +145,7 @@ func setIf(v url.Values, key, value string) {
 	}
 }
 
-// queryMeta reads the headers of an answer; one that is absent or no number leaves its zero.
+// queryMeta decodes the headers of a response. Missing and invalid headers are zero.
 func queryMeta(h http.Header, took time.Duration) *QueryMeta {
 	index, _ := strconv.ParseUint(h.Get("X-Nomad-Index"), 10, 64)
 	contact, _ := strconv.ParseUint(h.Get("X-Nomad-LastContact"), 10, 32)

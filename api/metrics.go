@@ -9,20 +9,20 @@ type MetricsSummary struct {
 	Samples   []SampledValue
 }
 
-// GaugeValue is a metric that has a value at each time.
+// GaugeValue is the current value of a metric.
 type GaugeValue struct {
 	Name          string
 	Value         float32
 	DisplayLabels map[string]string `json:"Labels"`
 }
 
-// PointValue is a metric with every value that was recorded.
+// PointValue is a metric with all recorded values.
 type PointValue struct {
 	Name   string
 	Points []float32
 }
 
-// SampledValue is a counter or timer over the interval.
+// SampledValue is a counter or timer with its aggregate over the interval.
 type SampledValue struct {
 	Name string
 	*AggregateSample
@@ -31,7 +31,7 @@ type SampledValue struct {
 	DisplayLabels map[string]string `json:"Labels"`
 }
 
-// AggregateSample sums the values of a SampledValue.
+// AggregateSample is the aggregate of the values of a SampledValue.
 type AggregateSample struct {
 	Count int
 	Rate  float64

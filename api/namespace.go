@@ -1,12 +1,12 @@
 package api
 
-// The built-in namespace, and the name that asks for all of them.
+// The default namespace, and the wildcard for all namespaces.
 const (
 	AllNamespacesNamespace = "*"
 	DefaultNamespace       = "default"
 )
 
-// Namespace separates jobs and who may see them.
+// Namespace groups jobs and their objects, for access control and quotas.
 type Namespace struct {
 	Name                  string
 	Description           string
@@ -22,7 +22,7 @@ type Namespace struct {
 	OptionalExtraClaims   map[string]string
 }
 
-// NamespaceCapabilities says which drivers and network modes jobs of a namespace may use.
+// NamespaceCapabilities lists the drivers and network modes allowed in a namespace.
 type NamespaceCapabilities struct {
 	EnabledTaskDrivers   []string
 	DisabledTaskDrivers  []string
@@ -30,21 +30,21 @@ type NamespaceCapabilities struct {
 	DisabledNetworkModes []string
 }
 
-// NamespaceNodePoolConfiguration says which node pools jobs of a namespace may use.
+// NamespaceNodePoolConfiguration lists the node pools allowed in a namespace.
 type NamespaceNodePoolConfiguration struct {
 	Default string
 	Allowed []string
 	Denied  []string
 }
 
-// NamespaceVaultConfiguration says which Vault clusters jobs of a namespace may use.
+// NamespaceVaultConfiguration lists the Vault clusters allowed in a namespace.
 type NamespaceVaultConfiguration struct {
 	Default string
 	Allowed []string
 	Denied  []string
 }
 
-// NamespaceConsulConfiguration says which Consul clusters jobs of a namespace may use.
+// NamespaceConsulConfiguration lists the Consul clusters allowed in a namespace.
 type NamespaceConsulConfiguration struct {
 	Default string
 	Allowed []string

@@ -5,13 +5,13 @@ import (
 	"net/url"
 )
 
-// Namespaces reads and changes namespaces.
+// Namespaces is the handle for namespaces.
 type Namespaces struct{ client *Client }
 
 // Namespaces returns the handle for namespaces.
 func (c *Client) Namespaces() *Namespaces { return &Namespaces{c} }
 
-// List lists namespaces by their name.
+// List lists namespaces, sorted by name.
 func (n *Namespaces) List(q *QueryOptions) ([]*Namespace, *QueryMeta, error) {
 	return get[[]*Namespace](n.client, "/v1/namespaces", q)
 }
@@ -31,12 +31,12 @@ func (n *Namespaces) Info(name string, q *QueryOptions) (*Namespace, *QueryMeta,
 	return get[*Namespace](n.client, "/v1/namespace/"+url.PathEscape(name), q)
 }
 
-// Register stores a namespace.
+// Register creates or replaces a namespace.
 func (n *Namespaces) Register(namespace *Namespace, q *WriteOptions) (*WriteMeta, error) {
 	return n.client.put("/v1/namespace", namespace, nil, q)
 }
 
-// Delete forgets a namespace in which there is no job.
+// Delete deletes a namespace without jobs.
 func (n *Namespaces) Delete(namespace string, q *WriteOptions) (*WriteMeta, error) {
 	return n.client.write(http.MethodDelete, "/v1/namespace/"+url.PathEscape(namespace), nil, nil, q)
 }

@@ -16,7 +16,7 @@ const (
 	NodeEventSubsystemCluster   = "Cluster"
 )
 
-// DrainStatus is what became of a drain.
+// DrainStatus is the status of a drain.
 type DrainStatus string
 
 // Statuses of a drain.
@@ -60,11 +60,11 @@ type Node struct {
 	CreateIndex           uint64
 	ModifyIndex           uint64
 	NodeMaxAllocs         int
-	// IdentitySigningKeyID is the root key that signed the node's identity.
+	// IdentitySigningKeyID is the ID of the root key that signed the node's identity.
 	IdentitySigningKeyID string `json:",omitempty"`
 }
 
-// NodeListStub is a node in a list.
+// NodeListStub is the list entry of a node.
 type NodeListStub struct {
 	Address               string
 	ID                    string
@@ -86,7 +86,7 @@ type NodeListStub struct {
 	ModifyIndex           uint64
 }
 
-// NodeEvent is something that happened to a node.
+// NodeEvent is an event of a node.
 type NodeEvent struct {
 	Message     string
 	Subsystem   string
@@ -95,7 +95,7 @@ type NodeEvent struct {
 	CreateIndex uint64
 }
 
-// DriverInfo is what a node says about one of its task drivers.
+// DriverInfo is the state of a task driver on a node.
 type DriverInfo struct {
 	Attributes        map[string]string
 	Detected          bool
@@ -104,21 +104,21 @@ type DriverInfo struct {
 	UpdateTime        time.Time
 }
 
-// DrainStrategy is a drain that runs on a node.
+// DrainStrategy is the current drain of a node.
 type DrainStrategy struct {
 	DrainSpec
 	ForceDeadline time.Time
 	StartedAt     time.Time
 }
 
-// DrainSpec asks for a drain. A negative deadline stops all allocations at once,
-// zero waits for ever.
+// DrainSpec requests a drain. A negative deadline stops all allocations immediately. Zero
+// means no deadline.
 type DrainSpec struct {
 	Deadline         time.Duration
 	IgnoreSystemJobs bool
 }
 
-// DrainMetadata is what became of the last drain of a node.
+// DrainMetadata describes the last drain of a node.
 type DrainMetadata struct {
 	StartedAt  time.Time
 	UpdatedAt  time.Time
@@ -127,14 +127,14 @@ type DrainMetadata struct {
 	Meta       map[string]string
 }
 
-// DrainOptions are the choices of Nodes.UpdateDrainOpts.
+// DrainOptions are the options of Nodes.UpdateDrainOpts.
 type DrainOptions struct {
 	DrainSpec    *DrainSpec
 	MarkEligible bool
 	Meta         map[string]string
 }
 
-// NodeUpdateDrainRequest is the body of PUT /v1/node/:id/drain. Without a spec the drain ends.
+// NodeUpdateDrainRequest is the body of PUT /v1/node/:id/drain. A nil spec stops the drain.
 type NodeUpdateDrainRequest struct {
 	NodeID       string
 	DrainSpec    *DrainSpec
@@ -142,7 +142,7 @@ type NodeUpdateDrainRequest struct {
 	Meta         map[string]string
 }
 
-// NodeDrainUpdateResponse tells which evaluations a change of a drain made.
+// NodeDrainUpdateResponse contains the IDs of the evaluations that a drain update created.
 type NodeDrainUpdateResponse struct {
 	NodeModifyIndex uint64
 	EvalIDs         []string
@@ -156,7 +156,8 @@ type NodeUpdateEligibilityRequest struct {
 	Eligibility string
 }
 
-// NodeEligibilityUpdateResponse tells which evaluations a change of eligibility made.
+// NodeEligibilityUpdateResponse contains the IDs of the evaluations that an eligibility
+// update created.
 type NodeEligibilityUpdateResponse struct {
 	NodeModifyIndex uint64
 	EvalIDs         []string
@@ -164,14 +165,14 @@ type NodeEligibilityUpdateResponse struct {
 	WriteMeta
 }
 
-// NodePurgeResponse tells which evaluations removing a node made.
+// NodePurgeResponse contains the IDs of the evaluations that a purge created.
 type NodePurgeResponse struct {
 	EvalIDs         []string
 	EvalCreateIndex uint64
 	NodeModifyIndex uint64
 }
 
-// NodeUpdateResponse is the reply of PUT /v1/node/:id/evaluate.
+// NodeUpdateResponse is the response of PUT /v1/node/:id/evaluate.
 type NodeUpdateResponse struct {
 	HeartbeatTTL          time.Duration
 	EvalIDs               []string
@@ -186,7 +187,7 @@ type NodeUpdateResponse struct {
 	QueryMeta
 }
 
-// NodeServerInfo is a server as nodes see it.
+// NodeServerInfo is the address and the version of a server.
 type NodeServerInfo struct {
 	RPCAdvertiseAddr string
 	RPCMajorVersion  int32
@@ -205,7 +206,7 @@ type NodeResources struct {
 	MaxDynamicPort int
 }
 
-// NodeCpuResources is the CPU of a node: MHz in all, cores, and which cores may be reserved.
+// NodeCpuResources is the CPU of a node: total MHz, number of cores, and reservable cores.
 type NodeCpuResources struct {
 	CpuShares          int64
 	TotalCpuCores      uint16
@@ -222,7 +223,7 @@ type NodeDiskResources struct {
 	DiskMB int64
 }
 
-// NodeDeviceResource is a kind of device that a node has.
+// NodeDeviceResource is a device type of a node, with its instances.
 type NodeDeviceResource struct {
 	Vendor     string
 	Type       string
@@ -239,12 +240,12 @@ type NodeDevice struct {
 	Locality          *NodeDeviceLocality
 }
 
-// NodeDeviceLocality tells where on its machine a device is.
+// NodeDeviceLocality is the PCI address of a device.
 type NodeDeviceLocality struct {
 	PciBusID string
 }
 
-// NodeReservedResources are the resources of a node that allocations do not get.
+// NodeReservedResources are the resources of a node that are not available to allocations.
 type NodeReservedResources struct {
 	Cpu      NodeReservedCpuResources
 	Memory   NodeReservedMemoryResources
@@ -267,13 +268,12 @@ type NodeReservedDiskResources struct {
 	DiskMB uint64
 }
 
-// NodeReservedNetworkResources lists reserved ports, as numbers and ranges separated
-// by commas.
+// NodeReservedNetworkResources is a comma-separated list of reserved ports and port ranges.
 type NodeReservedNetworkResources struct {
 	ReservedHostPorts string
 }
 
-// Attribute is a typed value with a unit; the field that is set is its type.
+// Attribute is a typed value with a unit. Exactly one of the value fields is set.
 type Attribute struct {
 	FloatVal  *float64 `json:"Float,omitempty"`
 	IntVal    *int64   `json:"Int,omitempty"`
@@ -282,7 +282,7 @@ type Attribute struct {
 	Unit      string
 }
 
-// HostVolumeInfo is a directory of a node that jobs may mount.
+// HostVolumeInfo is a host volume of a node.
 type HostVolumeInfo struct {
 	Path     string
 	ReadOnly bool
@@ -297,7 +297,7 @@ type HostNetworkInfo struct {
 	ReservedPorts string
 }
 
-// CSIInfo is what a node says about a CSI plugin.
+// CSIInfo is the state of a CSI plugin on a node.
 type CSIInfo struct {
 	PluginID                 string
 	AllocID                  string
@@ -310,7 +310,7 @@ type CSIInfo struct {
 	NodeInfo                 *CSINodeInfo       `json:",omitempty"`
 }
 
-// CSIControllerInfo lists what a CSI controller plugin can do.
+// CSIControllerInfo lists the capabilities of a CSI controller plugin.
 type CSIControllerInfo struct {
 	SupportsCreateDelete             bool
 	SupportsAttachDetach             bool
@@ -326,7 +326,7 @@ type CSIControllerInfo struct {
 	SupportsGet                      bool
 }
 
-// CSINodeInfo lists what a CSI node plugin can do.
+// CSINodeInfo lists the capabilities of a CSI node plugin.
 type CSINodeInfo struct {
 	ID                      string
 	MaxVolumes              int64
@@ -337,22 +337,22 @@ type CSINodeInfo struct {
 	SupportsCondition       bool
 }
 
-// CSITopology is a place in the topology of a storage provider.
+// CSITopology is a segment of the topology of a storage provider.
 type CSITopology struct {
 	Segments map[string]string
 }
 
-// NodeIdentityGetRequest asks a node for the claims of its identity.
+// NodeIdentityGetRequest requests the identity claims of a node.
 type NodeIdentityGetRequest struct {
 	NodeID string
 }
 
-// NodeIdentityGetResponse holds the claims of a node's identity.
+// NodeIdentityGetResponse contains the claims of a node's identity.
 type NodeIdentityGetResponse struct {
 	Claims map[string]any
 }
 
-// NodeIdentityRenewRequest asks a node to renew its identity.
+// NodeIdentityRenewRequest requests the renewal of a node's identity.
 type NodeIdentityRenewRequest struct {
 	NodeID string
 }

@@ -5,7 +5,7 @@ import (
 	"net/url"
 )
 
-// Nodes reads nodes and changes what runs on them.
+// Nodes is the handle for nodes.
 type Nodes struct{ client *Client }
 
 // Nodes returns the handle for nodes.
@@ -13,7 +13,7 @@ func (c *Client) Nodes() *Nodes { return &Nodes{c} }
 
 func nodePath(id, rest string) string { return "/v1/node/" + url.PathEscape(id) + rest }
 
-// clientPath is a path that the agent of the node itself answers.
+// clientPath returns the path of a request to a client agent.
 func clientPath(rest, nodeID string) string {
 	if nodeID == "" {
 		return "/v1/client/" + rest
@@ -21,7 +21,7 @@ func clientPath(rest, nodeID string) string {
 	return "/v1/client/" + rest + "?node_id=" + url.QueryEscape(nodeID)
 }
 
-// List lists nodes by their ID.
+// List lists nodes, sorted by ID.
 func (n *Nodes) List(q *QueryOptions) ([]*NodeListStub, *QueryMeta, error) {
 	return get[[]*NodeListStub](n.client, "/v1/nodes", q)
 }
@@ -41,14 +41,14 @@ func (n *Nodes) Allocations(nodeID string, q *QueryOptions) ([]*Allocation, *Que
 	return get[[]*Allocation](n.client, nodePath(nodeID, "/allocations"), q)
 }
 
-// Stats returns what the machine of a node uses now. An empty ID means the node
-// of the agent itself.
+// Stats returns the current resource usage of a node's host. An empty ID means the node of
+// the agent.
 func (n *Nodes) Stats(nodeID string, q *QueryOptions) (*HostStats, error) {
 	out, _, err := get[*HostStats](n.client, clientPath("stats", nodeID), q)
 	return out, err
 }
 
-// UpdateDrain starts a drain, or ends it when spec is nil.
+// UpdateDrain starts a drain, or stops it if spec is nil.
 func (n *Nodes) UpdateDrain(nodeID string, spec *DrainSpec, markEligible bool, q *WriteOptions) (*NodeDrainUpdateResponse, error) {
 	return n.UpdateDrainOpts(nodeID, &DrainOptions{DrainSpec: spec, MarkEligible: markEligible}, q)
 }
@@ -68,7 +68,7 @@ func (n *Nodes) UpdateDrainOpts(nodeID string, opts *DrainOptions, q *WriteOptio
 	return &out, nil
 }
 
-// ToggleEligibility says whether a node takes new allocations.
+// ToggleEligibility sets whether a node is eligible for new allocations.
 func (n *Nodes) ToggleEligibility(nodeID string, eligible bool, q *WriteOptions) (*NodeEligibilityUpdateResponse, error) {
 	req := &NodeUpdateEligibilityRequest{NodeID: nodeID, Eligibility: NodeSchedulingIneligible}
 	if eligible {
@@ -83,8 +83,8 @@ func (n *Nodes) ToggleEligibility(nodeID string, eligible bool, q *WriteOptions)
 	return &out, nil
 }
 
-// ForceEvaluate makes evaluations for every job of a node and returns the ID of
-// the first.
+// ForceEvaluate creates an evaluation for each job of a node. It returns the ID of the
+// first one.
 func (n *Nodes) ForceEvaluate(nodeID string, q *WriteOptions) (string, *WriteMeta, error) {
 	var out NodeUpdateResponse
 	meta, err := n.client.put(nodePath(nodeID, "/evaluate"), nil, &out, q)
@@ -107,32 +107,32 @@ func (n *Nodes) Purge(nodeID string, q *QueryOptions) (*NodePurgeResponse, *Quer
 	return &out, meta, nil
 }
 
-// GC has a node remove the files of every stopped allocation.
+// GC makes a node remove the files of all stopped allocations.
 func (n *Nodes) GC(nodeID string, q *QueryOptions) error {
 	_, err := n.client.query(clientPath("gc", nodeID), nil, q)
 	return err
 }
 
-// GcAlloc has the node of a stopped allocation remove its files.
+// GcAlloc makes the node of a stopped allocation remove its files.
 func (n *Nodes) GcAlloc(allocID string, q *QueryOptions) error {
 	_, err := n.client.query(clientAllocPath(allocID, "/gc"), nil, q)
 	return err
 }
 
-// NodeIdentity reads and renews the identities of nodes.
+// NodeIdentity is the handle for node identities.
 type NodeIdentity struct{ client *Client }
 
-// Identity returns the handle for the identities of nodes.
+// Identity returns the handle for node identities.
 func (n *Nodes) Identity() *NodeIdentity { return &NodeIdentity{n.client} }
 
-// Get returns the claims of a node's identity. An empty node ID means the node
-// of the agent itself.
+// Get returns the claims of a node's identity. An empty node ID means the node of the
+// agent.
 func (i *NodeIdentity) Get(req *NodeIdentityGetRequest, q *QueryOptions) (*NodeIdentityGetResponse, error) {
 	out, _, err := get[*NodeIdentityGetResponse](i.client, clientPath("identity", req.NodeID), q)
 	return out, err
 }
 
-// Renew has a node ask for a new identity with its next heartbeat.
+// Renew makes a node request a new identity with its next heartbeat.
 func (i *NodeIdentity) Renew(req *NodeIdentityRenewRequest, q *QueryOptions) (*NodeIdentityRenewResponse, error) {
 	var out NodeIdentityRenewResponse
 	_, err := i.client.queryBody(http.MethodPut, clientPath("identity/renew", req.NodeID), req, &out, q)
@@ -142,5 +142,5 @@ func (i *NodeIdentity) Renew(req *NodeIdentityRenewRequest, q *QueryOptions) (*N
 	return &out, nil
 }
 
-// NodeIdentityRenewResponse is the empty answer of a renewal.
+// NodeIdentityRenewResponse is the empty response of a renewal.
 type NodeIdentityRenewResponse struct{}

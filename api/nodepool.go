@@ -12,8 +12,8 @@ const (
 	NodePoolDefault = "default"
 )
 
-// NodePool is a set of nodes that jobs choose by name. Identities of its nodes live
-// for NodeIdentityTTL.
+// NodePool is a named set of nodes that a job can select. NodeIdentityTTL is the TTL of the
+// identities of its nodes.
 type NodePool struct {
 	Name                   string
 	Description            string
@@ -24,13 +24,13 @@ type NodePool struct {
 	ModifyIndex            uint64
 }
 
-// NodePoolSchedulerConfiguration overrides settings of the scheduler for a pool.
+// NodePoolSchedulerConfiguration overrides the scheduler configuration for a node pool.
 type NodePoolSchedulerConfiguration struct {
 	SchedulerAlgorithm            SchedulerAlgorithm
 	MemoryOversubscriptionEnabled *bool
 }
 
-// MarshalJSON writes the TTL as a text such as "24h0m0s", empty when it is zero.
+// MarshalJSON encodes the TTL as a string such as "24h0m0s", or "" if it is zero.
 func (n *NodePool) MarshalJSON() ([]byte, error) {
 	type plain NodePool
 	return json.Marshal(&struct {
@@ -39,7 +39,7 @@ func (n *NodePool) MarshalJSON() ([]byte, error) {
 	}{durationText(n.NodeIdentityTTL), (*plain)(n)})
 }
 
-// UnmarshalJSON reads the TTL as a text or as nanoseconds.
+// UnmarshalJSON decodes the TTL from a string or from nanoseconds.
 func (n *NodePool) UnmarshalJSON(b []byte) error {
 	type plain NodePool
 	aux := &struct {

@@ -5,7 +5,7 @@ import (
 	"net/url"
 )
 
-// NodePools reads and changes node pools.
+// NodePools is the handle for node pools.
 type NodePools struct{ client *Client }
 
 // NodePools returns the handle for node pools.
@@ -13,7 +13,7 @@ func (c *Client) NodePools() *NodePools { return &NodePools{c} }
 
 func poolPath(name, rest string) string { return "/v1/node/pool/" + url.PathEscape(name) + rest }
 
-// List lists node pools by their name.
+// List lists node pools, sorted by name.
 func (n *NodePools) List(q *QueryOptions) ([]*NodePool, *QueryMeta, error) {
 	return get[[]*NodePool](n.client, "/v1/node/pools", q)
 }
@@ -33,12 +33,12 @@ func (n *NodePools) Info(name string, q *QueryOptions) (*NodePool, *QueryMeta, e
 	return get[*NodePool](n.client, poolPath(name, ""), q)
 }
 
-// Register stores a node pool.
+// Register creates or replaces a node pool.
 func (n *NodePools) Register(pool *NodePool, w *WriteOptions) (*WriteMeta, error) {
 	return n.client.put("/v1/node/pools", pool, nil, w)
 }
 
-// Delete forgets a node pool in which there is neither a node nor a job.
+// Delete deletes a node pool without nodes and jobs.
 func (n *NodePools) Delete(name string, w *WriteOptions) (*WriteMeta, error) {
 	return n.client.write(http.MethodDelete, poolPath(name, ""), nil, nil, w)
 }

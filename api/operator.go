@@ -1,6 +1,6 @@
 package api
 
-// SchedulerAlgorithm is how the scheduler ranks nodes.
+// SchedulerAlgorithm is the algorithm that ranks nodes.
 type SchedulerAlgorithm string
 
 // Algorithms of the scheduler.
@@ -9,7 +9,7 @@ const (
 	SchedulerAlgorithmSpread  SchedulerAlgorithm = "spread"
 )
 
-// SchedulerConfiguration holds the settings of the scheduler that change at run time.
+// SchedulerConfiguration is the configuration of the scheduler that can change at run time.
 type SchedulerConfiguration struct {
 	SchedulerAlgorithm            SchedulerAlgorithm
 	PreemptionConfig              PreemptionConfig
@@ -21,20 +21,20 @@ type SchedulerConfiguration struct {
 	ModifyIndex                   uint64
 }
 
-// SchedulerConfigurationResponse is the answer of GET /v1/operator/scheduler/configuration.
+// SchedulerConfigurationResponse is the response of GET /v1/operator/scheduler/configuration.
 type SchedulerConfigurationResponse struct {
 	SchedulerConfig *SchedulerConfiguration
 	QueryMeta
 }
 
-// SchedulerSetConfigurationResponse tells whether the settings were stored; with a
-// check index they may not be.
+// SchedulerSetConfigurationResponse reports whether the configuration was stored. It is not
+// stored if a check index does not match.
 type SchedulerSetConfigurationResponse struct {
 	Updated bool
 	WriteMeta
 }
 
-// PreemptionConfig says which schedulers may stop allocations of lower priority.
+// PreemptionConfig enables preemption for each scheduler.
 type PreemptionConfig struct {
 	SystemSchedulerEnabled   bool
 	SysBatchSchedulerEnabled bool
@@ -42,7 +42,7 @@ type PreemptionConfig struct {
 	ServiceSchedulerEnabled  bool
 }
 
-// RaftConfiguration lists the servers of a region as Raft knows them.
+// RaftConfiguration lists the Raft peers of a region.
 type RaftConfiguration struct {
 	Servers []*RaftServer
 	Index   uint64

@@ -8,44 +8,44 @@ import (
 	"strconv"
 )
 
-// System acts on the whole cluster.
+// System is the handle for cluster-wide operations.
 type System struct{ client *Client }
 
-// System returns the handle for the whole cluster.
+// System returns the handle for cluster-wide operations.
 func (c *Client) System() *System { return &System{c} }
 
-// GarbageCollect removes everything that is over, whatever its age.
+// GarbageCollect removes all objects in a terminal state, regardless of their age.
 func (s *System) GarbageCollect() error {
 	_, err := s.client.put("/v1/system/gc", nil, nil, nil)
 	return err
 }
 
-// ReconcileSummaries counts the allocations of every job anew.
+// ReconcileSummaries recalculates the summaries of all jobs.
 func (s *System) ReconcileSummaries() error {
 	_, err := s.client.put("/v1/system/reconcile/summaries", nil, nil, nil)
 	return err
 }
 
-// Operator reads and changes how a region is run.
+// Operator is the handle for the operator endpoints.
 type Operator struct{ client *Client }
 
-// Operator returns the handle for how a region is run.
+// Operator returns the handle for the operator endpoints.
 func (c *Client) Operator() *Operator { return &Operator{c} }
 
 const schedulerPath = "/v1/operator/scheduler/configuration"
 
-// SchedulerGetConfiguration returns the settings of the scheduler.
+// SchedulerGetConfiguration returns the configuration of the scheduler.
 func (o *Operator) SchedulerGetConfiguration(q *QueryOptions) (*SchedulerConfigurationResponse, *QueryMeta, error) {
 	return get[*SchedulerConfigurationResponse](o.client, schedulerPath, q)
 }
 
-// SchedulerSetConfiguration stores the settings of the scheduler.
+// SchedulerSetConfiguration stores the configuration of the scheduler.
 func (o *Operator) SchedulerSetConfiguration(conf *SchedulerConfiguration, q *WriteOptions) (*SchedulerSetConfigurationResponse, *WriteMeta, error) {
 	return o.setScheduler(schedulerPath, conf, q)
 }
 
-// SchedulerCASConfiguration stores the settings of the scheduler if their index
-// still is conf.ModifyIndex.
+// SchedulerCASConfiguration stores the configuration of the scheduler if the stored index
+// is conf.ModifyIndex.
 func (o *Operator) SchedulerCASConfiguration(conf *SchedulerConfiguration, q *WriteOptions) (*SchedulerSetConfigurationResponse, *WriteMeta, error) {
 	return o.setScheduler(schedulerPath+"?cas="+strconv.FormatUint(conf.ModifyIndex, 10), conf, q)
 }
@@ -60,24 +60,24 @@ func (o *Operator) setScheduler(path string, conf *SchedulerConfiguration, q *Wr
 	return &out, meta, nil
 }
 
-// RaftGetConfiguration lists the servers of a region as Raft knows them.
+// RaftGetConfiguration lists the Raft peers of a region.
 func (o *Operator) RaftGetConfiguration(q *QueryOptions) (*RaftConfiguration, error) {
 	out, _, err := get[*RaftConfiguration](o.client, "/v1/operator/raft/configuration", q)
 	return out, err
 }
 
-// RaftRemovePeerByID takes a server out of the Raft configuration of its region.
+// RaftRemovePeerByID removes a server from the Raft configuration of its region.
 func (o *Operator) RaftRemovePeerByID(id string, q *WriteOptions) error {
 	_, err := o.client.write(http.MethodDelete, "/v1/operator/raft/peer?"+url.Values{"id": {id}}.Encode(), nil, nil, q)
 	return err
 }
 
-// RaftTransferLeadershipByID makes the server with the ID the leader.
+// RaftTransferLeadershipByID transfers leadership to the server with the ID.
 func (o *Operator) RaftTransferLeadershipByID(id string, q *WriteOptions) error {
 	return o.transfer(url.Values{"id": {id}}, q)
 }
 
-// RaftTransferLeadershipByAddress makes the server at the address the leader.
+// RaftTransferLeadershipByAddress transfers leadership to the server at the address.
 func (o *Operator) RaftTransferLeadershipByAddress(address string, q *WriteOptions) error {
 	return o.transfer(url.Values{"address": {address}}, q)
 }
@@ -87,8 +87,8 @@ func (o *Operator) transfer(to url.Values, q *WriteOptions) error {
 	return err
 }
 
-// Metrics returns the metrics of the agent as they come: JSON, or with the
-// parameter format=prometheus text.
+// Metrics returns the metrics of the agent as JSON, or as text with the parameter
+// format=prometheus.
 func (o *Operator) Metrics(q *QueryOptions) ([]byte, error) {
 	body, err := o.client.stream("/v1/metrics", q)
 	if err != nil {
@@ -102,8 +102,7 @@ func (o *Operator) Metrics(q *QueryOptions) ([]byte, error) {
 	return out, nil
 }
 
-// MetricsSummary returns the last complete interval of the agent's metrics, and
-// what the agent said with it.
+// MetricsSummary returns the last complete interval of the agent's metrics.
 func (o *Operator) MetricsSummary(q *QueryOptions) (*MetricsSummary, *QueryMeta, error) {
 	return get[*MetricsSummary](o.client, "/v1/metrics", q)
 }

@@ -2,8 +2,8 @@ package api
 
 import "encoding/base64"
 
-// QuotaSpec limits what the allocations and variables of all namespaces that name it hold
-// together.
+// QuotaSpec limits the total resources of the allocations and variables in all namespaces
+// that use it.
 type QuotaSpec struct {
 	Name        string
 	Description string
@@ -12,8 +12,8 @@ type QuotaSpec struct {
 	ModifyIndex uint64
 }
 
-// QuotaLimit is the limit in one region, or what is used of it. VariablesLimit is the
-// older place of RegionLimit.Storage.VariablesMB.
+// QuotaLimit is the limit in one region, or the usage. VariablesLimit is the older name of
+// RegionLimit.Storage.VariablesMB.
 type QuotaLimit struct {
 	Region         string
 	RegionLimit    *QuotaResources
@@ -21,18 +21,17 @@ type QuotaLimit struct {
 	Hash           []byte
 }
 
-// Key names the limit in QuotaUsage.Used.
+// Key returns the key of the limit in QuotaUsage.Used.
 func (l *QuotaLimit) Key() string { return base64.StdEncoding.EncodeToString(l.Hash) }
 
-// QuotaResources are what a quota limits. Of each zero, or nothing, means that it is not
-// limited, and less than zero that none is allowed. Servers refuse Devices, NUMA, SecretsMB
-// and NodePools.
+// QuotaResources are the limits of a quota. Zero or nil means unlimited. A negative value
+// allows nothing. Servers reject Devices, NUMA, SecretsMB and NodePools.
 type QuotaResources struct {
 	CPU         *int
 	Cores       *int
 	MemoryMB    *int
 	MemoryMaxMB *int
-	// Allocs is the number of allocations (ours).
+	// Allocs is the number of allocations (only in open-nomad).
 	Allocs    *int `json:",omitempty"`
 	Devices   []*RequestedDevice
 	NUMA      *NUMAResource
@@ -41,13 +40,13 @@ type QuotaResources struct {
 	NodePools []*NodePoolLimit
 }
 
-// QuotaStorageResources limits the variables, in MiB. Servers refuse HostVolumesMB.
+// QuotaStorageResources limits the size of variables, in MiB. Servers reject HostVolumesMB.
 type QuotaStorageResources struct {
 	VariablesMB   int
 	HostVolumesMB int
 }
 
-// NodePoolLimit is a limit in one node pool. Servers refuse it.
+// NodePoolLimit is a limit in one node pool. Servers reject it.
 type NodePoolLimit struct {
 	NodePool    string
 	CPU         *int
@@ -60,8 +59,8 @@ type NodePoolLimit struct {
 	Storage     *QuotaStorageResources
 }
 
-// QuotaUsage is what is used of a quota in the region that answers, by the key of the
-// limit.
+// QuotaUsage is the usage of a quota in the region of the responding server, by the key of
+// the limit.
 type QuotaUsage struct {
 	Name        string
 	Used        map[string]*QuotaLimit

@@ -5,28 +5,28 @@ import (
 	"net/http"
 )
 
-// Raw sends requests to paths that have no method of their own.
+// Raw sends requests to any path, for endpoints without a method in this package.
 type Raw struct{ client *Client }
 
-// Raw returns the handle for any path.
+// Raw returns the handle for requests to any path.
 func (c *Client) Raw() *Raw { return &Raw{c} }
 
-// Query reads endpoint as JSON into out.
+// Query sends GET to endpoint and decodes the JSON response to out.
 func (r *Raw) Query(endpoint string, out any, q *QueryOptions) (*QueryMeta, error) {
 	return r.client.query(endpoint, out, q)
 }
 
-// Response reads endpoint as raw bytes.
+// Response sends GET to endpoint and returns the response body.
 func (r *Raw) Response(endpoint string, q *QueryOptions) (io.ReadCloser, error) {
 	return r.client.stream(endpoint, q)
 }
 
-// Write sends in as JSON to endpoint and reads the answer into out.
+// Write sends in as JSON to endpoint and decodes the response to out.
 func (r *Raw) Write(endpoint string, in, out any, q *WriteOptions) (*WriteMeta, error) {
 	return r.client.put(endpoint, in, out, q)
 }
 
-// Delete sends DELETE to endpoint and reads the answer into out.
+// Delete sends DELETE to endpoint and decodes the response to out.
 func (r *Raw) Delete(endpoint string, out any, q *WriteOptions) (*WriteMeta, error) {
 	return r.client.write(http.MethodDelete, endpoint, nil, out, q)
 }

@@ -1,7 +1,7 @@
 package api
 
-// Resources is what a task asks for: CPU in MHz or whole cores, memory, disk and
-// secrets in MiB.
+// Resources are the resources of a task: CPU in MHz or cores; memory, disk and secrets in
+// MiB.
 type Resources struct {
 	CPU         *int               `hcl:"cpu"`
 	Cores       *int               `hcl:"cores"`
@@ -15,13 +15,13 @@ type Resources struct {
 	IOPS        *int               `hcl:"iops"`
 }
 
-// NUMAResource says whether the cores of a task must share a memory node.
+// NUMAResource configures whether the cores of a task must be in one NUMA node.
 type NUMAResource struct {
 	Affinity string   `hcl:"affinity"`
 	Devices  []string `hcl:"devices"`
 }
 
-// RequestedDevice asks for instances of a device such as a GPU.
+// RequestedDevice requests instances of a device such as a GPU.
 type RequestedDevice struct {
 	Name        string        `hcl:",label"`
 	Count       *uint64       `hcl:"count"`
@@ -29,7 +29,7 @@ type RequestedDevice struct {
 	Affinities  []*Affinity   `hcl:"affinity,block"`
 }
 
-// NetworkResource is a network that a group asks for, or the one an allocation got.
+// NetworkResource is the network that a group requests, or the network of an allocation.
 type NetworkResource struct {
 	Mode          string     `hcl:"mode"`
 	Device        string     `hcl:"device"`
@@ -43,7 +43,7 @@ type NetworkResource struct {
 	CNI           *CNIConfig `hcl:"cni,block"`
 }
 
-// Port is a port of a network. Value is the port on the host, To the one inside the
+// Port is a port of a network. Value is the port on the host. To is the port inside the
 // task's network namespace.
 type Port struct {
 	Label           string `hcl:",label"`

@@ -2,8 +2,8 @@ package api
 
 import "maps"
 
-// TaskSandbox is a task's sandbox as declared, beside what the kernel tells of the live
-// process.
+// TaskSandbox is the declared sandbox of a task, and the live one as reported by the
+// kernel.
 type TaskSandbox struct {
 	PID     int
 	Level   string
@@ -11,18 +11,18 @@ type TaskSandbox struct {
 	Layers  []SandboxLayer
 }
 
-// SandboxLayer is one property of a sandbox. Live is empty for what the kernel does not
-// tell of another process; Match is true then.
+// SandboxLayer is one property of a sandbox. If the kernel does not report it, Live is
+// empty and Match is true.
 type SandboxLayer struct {
 	Name     string
 	Declared string
 	Live     string
 	Match    bool
-	Stricter bool `json:",omitempty"` // than declared; Match is true then
+	Stricter bool `json:",omitempty"` // stricter than declared: Match is also true
 }
 
-// Sandbox compares the sandbox of one task, or of every task that runs in one when none
-// is named, with what was declared of it. It is of open-nomad.
+// Sandbox compares the live and the declared sandbox of a task. An empty task means all
+// sandboxed tasks. It exists only in open-nomad.
 func (a *Allocations) Sandbox(alloc *Allocation, task string, q *QueryOptions) (map[string]*TaskSandbox, error) {
 	if task != "" {
 		own := QueryOptions{}

@@ -13,7 +13,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 )
 
-// The official SDK reads a reply with the fields that upstream servers do not send.
+// TestOfficialHealthReply checks that the official SDK decodes a reply with our extra fields.
 func TestOfficialHealthReply(t *testing.T) {
 	raw, err := json.Marshal(&api.OperatorHealthReply{Healthy: true, FailureTolerance: 1, Warnings: []string{"w"}, Unserved: []string{"u"}})
 	if err != nil || !strings.Contains(string(raw), `"Unserved":["u"]`) {
@@ -21,11 +21,11 @@ func TestOfficialHealthReply(t *testing.T) {
 	}
 	var got official.OperatorHealthReply
 	if err := json.Unmarshal(raw, &got); err != nil || !got.Healthy || got.FailureTolerance != 1 {
-		t.Errorf("the official SDK reads %+v, %v", got, err)
+		t.Errorf("official SDK decoded %+v, %v", got, err)
 	}
 }
 
-// What the official SDK writes we read and write back without loss.
+// TestOfficialTypes checks that JSON of the official SDK survives a round trip.
 func TestOfficialTypes(t *testing.T) {
 	for _, pair := range []struct{ theirs, ours any }{
 		{&official.Job{}, &api.Job{}},
@@ -87,7 +87,7 @@ func TestOfficialTypes(t *testing.T) {
 	}
 }
 
-// fill sets every field to a value of its own.
+// fill sets every field to a different value.
 func fill(v reflect.Value, n *int, depth int) {
 	*n++
 	switch v.Kind() {
@@ -154,7 +154,7 @@ func generic(t *testing.T, b []byte) any {
 	return v
 }
 
-// compare reports where two JSON values differ.
+// compare reports the differences of two JSON values.
 func compare(t *testing.T, path string, want, got any) {
 	t.Helper()
 	wm, ok1 := want.(map[string]any)
@@ -185,16 +185,15 @@ func compare(t *testing.T, path string, want, got any) {
 	}
 }
 
-// deliberate are the defaults in which we differ: each says what a server does
-// with the official value anyway, except that attempts of a reschedule block mean
-// that it is not unlimited.
+// deliberate lists defaults that differ on purpose. A server treats the official value in
+// the same way, except that attempts in a reschedule block imply unlimited = false.
 var deliberate = map[string]bool{
 	".TaskGroups[0].Volumes.v.Name":             true,
 	".Constraints[0].Operand":                   true,
 	".TaskGroups[0].ReschedulePolicy.Unlimited": true,
 }
 
-// The same text of a job has the same meaning for both SDKs.
+// TestOfficialDefaults checks that a job has the same meaning for both SDKs.
 func TestOfficialDefaults(t *testing.T) {
 	for name, src := range map[string]string{
 		"empty":           `{"ID": "a"}`,
@@ -240,7 +239,7 @@ func TestOfficialDefaults(t *testing.T) {
 	}
 }
 
-// sameMeaning drops what is null, empty or zero: a server takes it as unset.
+// sameMeaning removes null, empty and zero values, which a server treats as unset.
 func sameMeaning(v any) any {
 	switch v := v.(type) {
 	case map[string]any:

@@ -2,42 +2,41 @@ package api
 
 import "net/http"
 
-// Search finds things by their names.
+// Search is the handle for searches.
 type Search struct{ client *Client }
 
 // Search returns the handle for searches.
 func (c *Client) Search() *Search { return &Search{c} }
 
-// SearchContext is a kind of things to search; "" and "all" are every kind.
+// SearchContext is the kind of objects to search. "" and "all" mean all kinds.
 type SearchContext string
 
-// SearchRequest asks for IDs that begin with a prefix.
+// SearchRequest is a search for IDs that begin with a prefix.
 type SearchRequest struct {
 	Prefix  string
 	Context SearchContext
 }
 
-// SearchResponse are the IDs that begin with the prefix, and whether there are more, by
-// context.
+// SearchResponse contains the matching IDs by context, and whether they are truncated.
 type SearchResponse struct {
 	Matches     map[SearchContext][]string
 	Truncations map[SearchContext]bool
 }
 
-// FuzzySearchRequest asks for names that hold a text.
+// FuzzySearchRequest is a search for names that contain a text.
 type FuzzySearchRequest struct {
 	Text    string
 	Context SearchContext
 }
 
-// FuzzyMatch is a name that holds the text, and where it stands.
+// FuzzyMatch is a matching name with its scope.
 type FuzzyMatch struct {
 	ID    string
 	Scope []string `json:",omitempty"`
 }
 
-// FuzzySearchResponse are the names that hold the text, the best first, and whether there
-// are more, by context.
+// FuzzySearchResponse contains the matches by context, best first, and whether they are
+// truncated.
 type FuzzySearchResponse struct {
 	Matches     map[SearchContext][]FuzzyMatch
 	Truncations map[SearchContext]bool
@@ -50,7 +49,7 @@ func (s *Search) PrefixSearch(prefix string, context SearchContext, q *QueryOpti
 	return out, meta, err
 }
 
-// FuzzySearch finds the names of a context that hold a text.
+// FuzzySearch finds the names of a context that contain text.
 func (s *Search) FuzzySearch(text string, context SearchContext, q *QueryOptions) (*FuzzySearchResponse, *QueryMeta, error) {
 	out := new(FuzzySearchResponse)
 	meta, err := s.client.queryBody(http.MethodPut, "/v1/search/fuzzy", &FuzzySearchRequest{Text: text, Context: context}, out, q)

@@ -10,7 +10,7 @@ const (
 	ServiceProviderConsul  = "consul"
 )
 
-// Service is a service that a group or task announces in a service catalog.
+// Service is a service that a group or task registers in a service catalog.
 type Service struct {
 	Name              string            `hcl:"name"`
 	Tags              []string          `hcl:"tags"`
@@ -65,13 +65,13 @@ type ServiceCheck struct {
 	OnUpdate               string              `hcl:"on_update"`
 }
 
-// ServiceWeights weighs DNS answers of a service by its health.
+// ServiceWeights are the weights of a service in DNS responses, by health.
 type ServiceWeights struct {
 	Passing int `hcl:"passing"`
 	Warning int `hcl:"warning"`
 }
 
-// CheckRestart restarts a task whose check stays bad.
+// CheckRestart configures the restart of a task with an unhealthy check.
 type CheckRestart struct {
 	Limit          int            `hcl:"limit"`
 	Grace          *time.Duration `hcl:"grace"`

@@ -11,11 +11,11 @@ import (
 
 const snapshotPath = "/v1/operator/snapshot"
 
-// ErrDigest means that the bytes of a snapshot are not those that the server sent.
-var ErrDigest = errors.New("the snapshot is not whole: its digest is not the one that the server told")
+// ErrDigest means that the digest of a snapshot does not match the server's digest.
+var ErrDigest = errors.New("snapshot is corrupt or incomplete: its digest does not match the server's digest")
 
-// Snapshot returns an archive of the whole state of a region. Its reader fails at
-// the end with ErrDigest when the archive did not arrive as it was sent.
+// Snapshot returns an archive of the state of a region. At the end, its reader returns
+// ErrDigest if the digest does not match.
 func (o *Operator) Snapshot(q *QueryOptions) (io.ReadCloser, error) {
 	r, err := o.client.newRequest(http.MethodGet, snapshotPath)
 	if err != nil {
@@ -29,12 +29,12 @@ func (o *Operator) Snapshot(q *QueryOptions) (io.ReadCloser, error) {
 	return &digested{ReadCloser: resp.Body, sum: sha256.New(), want: resp.Header.Get("Digest")}, nil
 }
 
-// SnapshotRestore replaces the whole state of a region by an archive.
+// SnapshotRestore replaces the state of a region with an archive.
 func (o *Operator) SnapshotRestore(in io.Reader, q *WriteOptions) (*WriteMeta, error) {
 	return o.client.put(snapshotPath, in, nil, q)
 }
 
-// digested compares what was read with the digest that came before it.
+// digested compares the digest of the read bytes with the expected one at EOF.
 type digested struct {
 	io.ReadCloser
 	sum  hash.Hash

@@ -2,28 +2,28 @@ package api
 
 import "time"
 
-// AllocResourceUsage is what an allocation uses now.
+// AllocResourceUsage is the current resource usage of an allocation.
 type AllocResourceUsage struct {
 	ResourceUsage *ResourceUsage
 	Tasks         map[string]*TaskResourceUsage
 	Timestamp     int64
 }
 
-// TaskResourceUsage is what a task uses now.
+// TaskResourceUsage is the current resource usage of a task.
 type TaskResourceUsage struct {
 	ResourceUsage *ResourceUsage
 	Timestamp     int64
 	Pids          map[string]*ResourceUsage
 }
 
-// ResourceUsage is what a task or process uses now.
+// ResourceUsage is the current resource usage of a task or process.
 type ResourceUsage struct {
 	MemoryStats *MemoryStats
 	CpuStats    *CpuStats
 	DeviceStats []*DeviceGroupStats
 }
 
-// MemoryStats is memory in bytes. Measured names the fields that the driver measures.
+// MemoryStats is memory usage in bytes. Measured lists the fields that the driver measures.
 type MemoryStats struct {
 	RSS            uint64
 	Cache          uint64
@@ -35,8 +35,8 @@ type MemoryStats struct {
 	Measured       []string
 }
 
-// CpuStats is CPU use in percent and ticks. Measured names the fields that the
-// driver measures.
+// CpuStats is CPU usage in percent and ticks. Measured lists the fields that the driver
+// measures.
 type CpuStats struct {
 	SystemMode       float64
 	UserMode         float64
@@ -68,7 +68,7 @@ type StatObject struct {
 	Attributes map[string]*StatValue
 }
 
-// StatValue is one statistic; the field that is set is its type.
+// StatValue is one statistic. Exactly one of the value fields is set.
 type StatValue struct {
 	FloatNumeratorVal   *float64 `json:",omitempty"`
 	FloatDenominatorVal *float64 `json:",omitempty"`
@@ -80,7 +80,7 @@ type StatValue struct {
 	Desc                string   `json:",omitempty"`
 }
 
-// HostStats is what the machine of a node uses now. Uptime is in seconds.
+// HostStats is the current resource usage of a node's host. Uptime is in seconds.
 type HostStats struct {
 	Memory           *HostMemoryStats
 	CPU              []*HostCPUStats
@@ -91,7 +91,7 @@ type HostStats struct {
 	CPUTicksConsumed float64
 }
 
-// HostMemoryStats is the memory of a machine in bytes.
+// HostMemoryStats is the memory of a host in bytes.
 type HostMemoryStats struct {
 	Total     uint64
 	Available uint64
@@ -99,7 +99,7 @@ type HostMemoryStats struct {
 	Free      uint64
 }
 
-// HostCPUStats is the use of one CPU of a machine in percent.
+// HostCPUStats is the usage of one CPU of a host in percent.
 type HostCPUStats struct {
 	CPU    string
 	User   float64
@@ -107,7 +107,7 @@ type HostCPUStats struct {
 	Idle   float64
 }
 
-// HostDiskStats is the use of a file system in bytes.
+// HostDiskStats is the usage of a file system in bytes.
 type HostDiskStats struct {
 	Device            string
 	Mountpoint        string

@@ -1,9 +1,9 @@
 package api
 
-// Status asks about the servers of a region.
+// Status is the handle for the status of the servers of a region.
 type Status struct{ client *Client }
 
-// Status returns the handle for the servers of a region.
+// Status returns the handle for the status of the servers of a region.
 func (c *Client) Status() *Status { return &Status{c} }
 
 // Leader returns the RPC address of the leader.
@@ -21,13 +21,13 @@ func (s *Status) Peers() ([]string, error) {
 	return out, err
 }
 
-// Regions lists regions.
+// Regions is the handle for regions.
 type Regions struct{ client *Client }
 
 // Regions returns the handle for regions.
 func (c *Client) Regions() *Regions { return &Regions{c} }
 
-// List lists the regions that the servers know.
+// List lists the known regions.
 func (r *Regions) List() ([]string, error) {
 	out, _, err := get[[]string](r.client, "/v1/regions", nil)
 	return out, err

@@ -22,7 +22,7 @@ const (
 	CSIPluginTypeMonolith   CSIPluginType = "monolith"
 )
 
-// Task is one program of a group.
+// Task is a unit of execution in a group.
 type Task struct {
 	Name            string                 `hcl:",label"`
 	Driver          string                 `hcl:"driver"`
@@ -57,7 +57,7 @@ type Task struct {
 	Schedule        *TaskSchedule       `hcl:"schedule,block"`
 }
 
-// TaskArtifact is a file or directory that is fetched before the task starts.
+// TaskArtifact is a file or directory that is downloaded before the task starts.
 type TaskArtifact struct {
 	GetterSource   *string           `hcl:"source"`
 	GetterOptions  map[string]string `hcl:"options,block"`
@@ -68,18 +68,19 @@ type TaskArtifact struct {
 	Chown          bool              `hcl:"chown"`
 }
 
-// TaskLifecycle makes a task run before, beside or after the main tasks of its group.
+// TaskLifecycle makes a task run before or after the main tasks of its group, or as a
+// sidecar.
 type TaskLifecycle struct {
 	Hook    string `hcl:"hook"`
 	Sidecar bool   `hcl:"sidecar"`
 }
 
-// TaskSchedule limits the hours in which a task runs.
+// TaskSchedule limits the times at which a task runs.
 type TaskSchedule struct {
 	Cron *TaskScheduleCron `hcl:"cron,block"`
 }
 
-// TaskScheduleCron gives the times at which a scheduled task starts and ends.
+// TaskScheduleCron is the start and end times of a scheduled task.
 type TaskScheduleCron struct {
 	Start    string `hcl:"start"`
 	End      string `hcl:"end"`
@@ -95,7 +96,7 @@ type TaskCSIPluginConfig struct {
 	HealthTimeout       time.Duration `hcl:"health_timeout"`
 }
 
-// LogConfig says how many log files of which size, in MiB, are kept for each stream of a task.
+// LogConfig is the number and the size in MiB of the log files of each stream of a task.
 type LogConfig struct {
 	MaxFiles      *int  `hcl:"max_files"`
 	MaxFileSizeMB *int  `hcl:"max_file_size"`
@@ -103,8 +104,8 @@ type LogConfig struct {
 	Disabled      *bool `hcl:"disabled"`
 }
 
-// Template is a file that is rendered before the task starts and again whenever its
-// data change.
+// Template is a file that is rendered before the task starts, and again when its data
+// changes.
 type Template struct {
 	SourcePath    *string        `hcl:"source"`
 	DestPath      *string        `hcl:"destination"`
@@ -125,7 +126,7 @@ type Template struct {
 	ErrMissingKey *bool          `hcl:"error_on_missing_key"`
 }
 
-// ChangeScript is the program that runs in the task when a rendered template changes.
+// ChangeScript is a program that runs in the task when a rendered template changes.
 type ChangeScript struct {
 	Command          *string        `hcl:"command"`
 	Args             []string       `hcl:"args"`
@@ -134,13 +135,13 @@ type ChangeScript struct {
 	RunOnFirstRender *bool          `hcl:"run_on_first_render"`
 }
 
-// WaitConfig bounds how long rendering waits for data to settle.
+// WaitConfig is the minimum and maximum time to wait for stable data before rendering.
 type WaitConfig struct {
 	Min *time.Duration `hcl:"min"`
 	Max *time.Duration `hcl:"max"`
 }
 
-// Vault asks for a Vault token for a task.
+// Vault requests a Vault token for a task.
 type Vault struct {
 	Policies             []string `hcl:"policies"`
 	Role                 string   `hcl:"role"`
@@ -153,7 +154,7 @@ type Vault struct {
 	AllowTokenExpiration *bool    `hcl:"allow_token_expiration"`
 }
 
-// Secret is a value that a secrets provider gives to a task.
+// Secret is a secret from a secrets provider for a task.
 type Secret struct {
 	Name     string            `hcl:",label"`
 	Provider string            `hcl:"provider"`
@@ -162,7 +163,7 @@ type Secret struct {
 	Env      map[string]string `hcl:"env,block"`
 }
 
-// Action is a command that a person may run inside a running task by its name.
+// Action is a named command that a user can run in a running task.
 type Action struct {
 	Name    string   `hcl:",label"`
 	Command string   `hcl:"command"`
@@ -178,8 +179,8 @@ type VolumeMount struct {
 	SELinuxLabel    *string `hcl:"selinux_label"`
 }
 
-// WorkloadIdentity asks for a signed JWT (an identity) for a task or service, and
-// says where the workload finds it. A TTL of zero means that it does not expire.
+// WorkloadIdentity requests an identity (a signed JWT) for a task or service. It also
+// configures how the task gets it. A zero TTL means that the identity does not expire.
 type WorkloadIdentity struct {
 	Name         string        `hcl:"name"`
 	Audience     []string      `hcl:"aud"`
@@ -191,5 +192,5 @@ type WorkloadIdentity struct {
 	ServiceName  string        `hcl:"service_name"`
 	TTL          time.Duration `hcl:"ttl"`
 	ExtraClaims  []string      `hcl:"extra_claims"`
-	Alg          string        `hcl:"alg" json:",omitempty"` // ours: EdDSA or RS256
+	Alg          string        `hcl:"alg" json:",omitempty"` // EdDSA or RS256; only in open-nomad
 }

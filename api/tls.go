@@ -13,28 +13,28 @@ import (
 	"strings"
 )
 
-// TLSConfig are the certificates of a client. Each may be given as a file or as
-// PEM text; the text wins.
+// TLSConfig is the TLS configuration of a client. A certificate is a file or PEM text. The
+// text takes precedence.
 type TLSConfig struct {
-	// CACert is a file with the certificates of CAs, CAPath a directory of such
-	// files, read when there is neither CACert nor CACertPEM. Without any of the
-	// three the CAs of the system are believed.
+	// CACert is a file with CA certificates. CAPath is a directory of such files,
+	// which is used without CACert and CACertPEM. Without all three, the system's
+	// CAs are trusted.
 	CACert    string
 	CAPath    string
 	CACertPEM []byte
-	// ClientCert and ClientKey are what the agent is shown if it asks.
+	// ClientCert and ClientKey are sent to an agent that requests a certificate.
 	ClientCert    string
 	ClientCertPEM []byte
 	ClientKey     string
 	ClientKeyPEM  []byte
-	// TLSServerName is the name that the agent's certificate must have, instead
-	// of the host of the address.
+	// TLSServerName is the expected name in the agent's certificate. The default is
+	// the host of the address.
 	TLSServerName string
-	// Insecure believes every certificate of an agent.
+	// Insecure disables the verification of the agent's certificate.
 	Insecure bool
 }
 
-// Copy returns a copy that shares nothing, nil of nil.
+// Copy returns a deep copy. The copy of nil is nil.
 func (t *TLSConfig) Copy() *TLSConfig {
 	if t == nil {
 		return nil
@@ -44,14 +44,14 @@ func (t *TLSConfig) Copy() *TLSConfig {
 	return &c
 }
 
-// ConfigureTLS makes an HTTP client use the certificates. Its transport must be
-// an *http.Transport, or none yet. A nil configuration changes nothing.
+// ConfigureTLS sets the TLS configuration of an HTTP client. Its transport must be nil or
+// an *http.Transport. A nil config changes nothing.
 func ConfigureTLS(client *http.Client, config *TLSConfig) error {
 	if config == nil {
 		return nil
 	}
 	if client == nil {
-		return errors.New("configure TLS: there is no HTTP client")
+		return errors.New("configure TLS: the HTTP client is nil")
 	}
 	transport, ok := client.Transport.(*http.Transport)
 	switch {
@@ -69,7 +69,7 @@ func ConfigureTLS(client *http.Client, config *TLSConfig) error {
 	return nil
 }
 
-// load reads the certificates.
+// load reads the certificates and returns the configuration for crypto/tls.
 func (t *TLSConfig) load() (*tls.Config, error) {
 	roots, err := t.roots()
 	if err != nil {
@@ -81,13 +81,14 @@ func (t *TLSConfig) load() (*tls.Config, error) {
 		return nil, err
 	}
 	if pair != nil {
-		// Shown whatever the CAs that the agent names: it says better what it misses.
+		// The certificate is sent even if the agent does not accept its CA, because
+		// the agent's error is more specific.
 		conf.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return pair, nil }
 	}
 	return conf, nil
 }
 
-// pair returns the client's certificate and key, nil when there is none.
+// pair returns the client's certificate and key, or nil if none is configured.
 func (t *TLSConfig) pair() (*tls.Certificate, error) {
 	cert, certName, err := pemOrFile(t.ClientCertPEM, t.ClientCert)
 	if err != nil {
@@ -100,9 +101,9 @@ func (t *TLSConfig) pair() (*tls.Certificate, error) {
 	case cert == nil && key == nil:
 		return nil, nil
 	case key == nil:
-		return nil, fmt.Errorf("the client certificate of %s needs its key too", certName)
+		return nil, fmt.Errorf("the client certificate of %s requires a client key", certName)
 	case cert == nil:
-		return nil, fmt.Errorf("the client key of %s needs its certificate too", keyName)
+		return nil, fmt.Errorf("the client key of %s requires a client certificate", keyName)
 	}
 	pair, err := tls.X509KeyPair(cert, key)
 	if err != nil {
@@ -111,7 +112,7 @@ func (t *TLSConfig) pair() (*tls.Certificate, error) {
 	return &pair, nil
 }
 
-// roots returns the pool of CA certificates, nil for that of the system.
+// roots returns the pool of CA certificates, or nil for the system's pool.
 func (t *TLSConfig) roots() (*x509.CertPool, error) {
 	pool := x509.NewCertPool()
 	switch {
@@ -125,7 +126,7 @@ func (t *TLSConfig) roots() (*x509.CertPool, error) {
 	return nil, nil
 }
 
-// addRootDir adds the files of a directory, those that are not hidden.
+// addRootDir adds the certificates of the files in a directory, except hidden files.
 func addRootDir(pool *x509.CertPool, dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -143,7 +144,7 @@ func addRootDir(pool *x509.CertPool, dir string) error {
 		found = true
 	}
 	if !found {
-		return fmt.Errorf("read CA directory: there is no file in %s", dir)
+		return fmt.Errorf("read CA directory: no files in %s", dir)
 	}
 	return nil
 }
@@ -156,7 +157,7 @@ func addRootFile(pool *x509.CertPool, name string) error {
 	return addRoots(pool, text, name)
 }
 
-// addRoots adds every certificate of a PEM text. Other blocks are left out.
+// addRoots adds all certificates of a PEM text. It ignores other blocks.
 func addRoots(pool *x509.CertPool, text []byte, from string) error {
 	found := false
 	for {
@@ -176,12 +177,12 @@ func addRoots(pool *x509.CertPool, text []byte, from string) error {
 		found = true
 	}
 	if !found {
-		return fmt.Errorf("read CA certificate: %s holds no PEM certificate", from)
+		return fmt.Errorf("read CA certificate: no PEM certificate in %s", from)
 	}
 	return nil
 }
 
-// pemOrFile returns a PEM text and where it came from, nil when there is none.
+// pemOrFile returns a PEM text and its source, or nil if neither is set.
 func pemOrFile(text []byte, file string) ([]byte, string, error) {
 	if text != nil || file == "" {
 		return text, "the text", nil

@@ -18,7 +18,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/pki"
 )
 
-// cluster is an agent that speaks TLS only to those with a certificate of its CA.
+// cluster is an agent that requires client certificates of its CA.
 type cluster struct {
 	dir     string // ca.pem, cli.pem, cli-key.pem, other-ca.pem, other.pem, other-key.pem
 	address string
@@ -26,7 +26,7 @@ type cluster struct {
 
 func (c cluster) file(name string) string { return filepath.Join(c.dir, name) }
 
-// config is what lets a client in.
+// config returns a valid client configuration.
 func (c cluster) config() *api.TLSConfig {
 	return &api.TLSConfig{CACert: c.file("ca.pem"), ClientCert: c.file("cli.pem"), ClientKey: c.file("cli-key.pem"), TLSServerName: "server.global.nomad"}
 }
@@ -126,13 +126,13 @@ func TestTLS(t *testing.T) {
 					t.Errorf("error %v, want %q", err, c.fails)
 				}
 			} else if err != nil || who != "cli.global.nomad" {
-				t.Errorf("the agent saw %q, %v", who, err)
+				t.Errorf("client certificate = %q, %v", who, err)
 			}
 		})
 	}
 }
 
-func TestTLSByEnvironment(t *testing.T) {
+func TestTLSFromEnvironment(t *testing.T) {
 	agent := tlsAgent(t)
 	for k, v := range map[string]string{"NOMAD_ADDR": agent.address, "NOMAD_CACERT": agent.file("ca.pem"), "NOMAD_CLIENT_CERT": agent.file("cli.pem"),
 		"NOMAD_CLIENT_KEY": agent.file("cli-key.pem"), "NOMAD_TLS_SERVER_NAME": "server.global.nomad"} {
@@ -147,28 +147,28 @@ func TestTLSByEnvironment(t *testing.T) {
 		return c.Status().Leader()
 	}
 	if who, err := ask(); err != nil || who != "cli.global.nomad" {
-		t.Errorf("the agent saw %q, %v", who, err)
+		t.Errorf("client certificate = %q, %v", who, err)
 	}
 	t.Setenv("NOMAD_CACERT", "")
 	t.Setenv("NOMAD_CAPATH", filepath.Dir(agent.file("ca.pem")))
-	if _, err := ask(); err == nil || !strings.Contains(err.Error(), "-key.pem holds no PEM certificate") {
+	if _, err := ask(); err == nil || !strings.Contains(err.Error(), "no PEM certificate in") || !strings.HasSuffix(err.Error(), "-key.pem") {
 		t.Errorf("a directory with a key: %v", err)
 	}
 	t.Setenv("NOMAD_CAPATH", "")
 	if _, err := ask(); err == nil {
-		t.Error("an agent of an unknown CA was believed")
+		t.Error("an agent with a certificate of an unknown CA was accepted")
 	}
 	t.Setenv("NOMAD_SKIP_VERIFY", "perhaps")
 	if _, err := ask(); err == nil {
-		t.Error("an agent of an unknown CA was believed")
+		t.Error("an agent with a certificate of an unknown CA was accepted")
 	}
 	t.Setenv("NOMAD_SKIP_VERIFY", "true")
 	if who, err := ask(); err != nil || who != "cli.global.nomad" {
-		t.Errorf("the agent saw %q, %v", who, err)
+		t.Errorf("client certificate = %q, %v", who, err)
 	}
 }
 
-// A socket needs no TLS, whatever the environment says of it.
+// TestUnixAddressWithTLS checks that TLS variables are ignored for a unix socket.
 func TestUnixAddressWithTLS(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "api.sock")
 	l, err := net.Listen("unix", socket)
@@ -187,7 +187,7 @@ func TestUnixAddressWithTLS(t *testing.T) {
 	}
 }
 
-func TestTLSConfigIsChecked(t *testing.T) {
+func TestInvalidTLSConfig(t *testing.T) {
 	agent := tlsAgent(t)
 	broken, empty := agent.file("broken.pem"), agent.file("empty")
 	if err := os.WriteFile(broken, []byte("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"), 0o600); err != nil {
@@ -201,15 +201,15 @@ func TestTLSConfigIsChecked(t *testing.T) {
 		want   string
 	}{
 		{func(c *api.TLSConfig) { c.CACert = "/nowhere" }, "read CA certificate: open /nowhere"},
-		{func(c *api.TLSConfig) { c.CACert = c.ClientKey }, "cli-key.pem holds no PEM certificate"},
+		{func(c *api.TLSConfig) { c.CACert = c.ClientKey }, "no PEM certificate in " + agent.file("cli-key.pem")},
 		{func(c *api.TLSConfig) { c.CACert = broken }, broken},
 		{func(c *api.TLSConfig) { c.CACert, c.CAPath = "", "/nowhere" }, "read CA directory: open /nowhere"},
-		{func(c *api.TLSConfig) { c.CACert, c.CAPath = "", empty }, "there is no file in " + empty},
-		{func(c *api.TLSConfig) { c.CACertPEM = []byte("x") }, "the text holds no PEM certificate"},
+		{func(c *api.TLSConfig) { c.CACert, c.CAPath = "", empty }, "no files in " + empty},
+		{func(c *api.TLSConfig) { c.CACertPEM = []byte("x") }, "no PEM certificate in the text"},
 		{func(c *api.TLSConfig) { c.ClientCert = "/nowhere" }, "read client certificate: open /nowhere"},
 		{func(c *api.TLSConfig) { c.ClientKey = "/nowhere" }, "read client key: open /nowhere"},
-		{func(c *api.TLSConfig) { c.ClientKey = "" }, "cli.pem needs its key too"},
-		{func(c *api.TLSConfig) { c.ClientCert = "" }, "cli-key.pem needs its certificate too"},
+		{func(c *api.TLSConfig) { c.ClientKey = "" }, "cli.pem requires a client key"},
+		{func(c *api.TLSConfig) { c.ClientCert = "" }, "cli-key.pem requires a client certificate"},
 		{func(c *api.TLSConfig) { c.ClientKey = agent.file("other-key.pem") }, "private key does not match"},
 		{func(c *api.TLSConfig) { c.ClientKey = agent.file("other-key.pem") }, "other-key.pem"},
 	} {
@@ -241,22 +241,22 @@ func TestConfigureTLS(t *testing.T) {
 	}
 	plain := &http.Client{}
 	if err := api.ConfigureTLS(plain, nil); err != nil || plain.Transport != nil {
-		t.Errorf("nothing to configure: %v, %v", plain.Transport, err)
+		t.Errorf("ConfigureTLS(nil config): transport %v, error %v", plain.Transport, err)
 	}
 	if err := api.ConfigureTLS(nil, agent.config()); err == nil {
-		t.Error("no client was configured")
+		t.Error("ConfigureTLS(nil client) succeeded, want an error")
 	}
 	if err := api.ConfigureTLS(&http.Client{Transport: http.NewFileTransport(nil)}, agent.config()); err == nil || !strings.Contains(err.Error(), "not an *http.Transport") {
-		t.Errorf("a transport without TLS: %v", err)
+		t.Errorf("ConfigureTLS with a file transport: %v", err)
 	}
 
 	conf := &api.TLSConfig{CACert: "f", CACertPEM: []byte("a"), ClientCertPEM: []byte("b"), ClientKeyPEM: []byte("c")}
 	copied := conf.Copy()
 	conf.CACertPEM[0], conf.ClientCertPEM[0], conf.ClientKeyPEM[0] = 'x', 'x', 'x'
 	if copied.CACert != "f" || string(copied.CACertPEM)+string(copied.ClientCertPEM)+string(copied.ClientKeyPEM) != "abc" {
-		t.Errorf("the copy is %+v", copied)
+		t.Errorf("Copy() = %+v", copied)
 	}
 	if (*api.TLSConfig)(nil).Copy() != nil {
-		t.Error("a copy of nothing is something")
+		t.Error("Copy() of nil is not nil")
 	}
 }

@@ -10,8 +10,7 @@ import (
 	"strings"
 )
 
-// The durations of a lock that names none, and the text of a variable that there is none
-// of.
+// The default durations of a lock, and the error text for a missing variable.
 const (
 	DefaultLockTTL      = "15s"
 	ErrVariableNotFound = "variable not found"
@@ -19,16 +18,16 @@ const (
 
 // Errors of variables.
 var (
-	// ErrVariablePathNotFound means that there is no variable with the path.
+	// ErrVariablePathNotFound means that no variable with the path exists.
 	ErrVariablePathNotFound = errors.New(ErrVariableNotFound)
-	// ErrLockConflict means that another holds the variable, or nobody does any more.
+	// ErrLockConflict means that the lock has another holder, or none.
 	ErrLockConflict = errors.New("conflicting operation over lock")
 )
 
 // VariableItems are the names and values of a variable.
 type VariableItems map[string]string
 
-// Variable is a variable with its items. Times are in nanoseconds since 1970.
+// Variable is a variable with its items. Times are in Unix nanoseconds.
 type Variable struct {
 	Namespace   string `hcl:"namespace"`
 	Path        string `hcl:"path"`
@@ -40,7 +39,7 @@ type Variable struct {
 	Lock        *VariableLock `json:",omitempty"`
 }
 
-// VariableMetadata is what is known of a variable beside its items.
+// VariableMetadata is a variable without its items.
 type VariableMetadata struct {
 	Namespace   string
 	Path        string
@@ -51,8 +50,7 @@ type VariableMetadata struct {
 	Lock        *VariableLock `json:",omitempty"`
 }
 
-// VariableLock says who holds a variable and for how long unless the lock is renewed.
-// Durations are texts such as "15s".
+// VariableLock is the lock of a variable. Durations are strings such as "15s".
 type VariableLock struct {
 	ID        string
 	TTL       string
@@ -62,7 +60,7 @@ type VariableLock struct {
 // NewVariable returns a variable without items.
 func NewVariable(path string) *Variable { return &Variable{Path: path, Items: VariableItems{}} }
 
-// Copy returns a copy that shares nothing.
+// Copy returns a deep copy.
 func (v *Variable) Copy() *Variable {
 	out := *v
 	out.Items = maps.Clone(v.Items)
@@ -73,13 +71,13 @@ func (v *Variable) Copy() *Variable {
 	return &out
 }
 
-// Metadata returns what is known of the variable beside its items.
+// Metadata returns the variable without its items.
 func (v *Variable) Metadata() *VariableMetadata {
 	return &VariableMetadata{Namespace: v.Namespace, Path: v.Path, CreateIndex: v.CreateIndex, ModifyIndex: v.ModifyIndex,
 		CreateTime: v.CreateTime, ModifyTime: v.ModifyTime, Lock: v.Copy().Lock}
 }
 
-// LockID returns the ID of the lock, "" without one.
+// LockID returns the ID of the lock, or "" without a lock.
 func (v *Variable) LockID() string {
 	if v.Lock == nil {
 		return ""
@@ -91,56 +89,56 @@ func (v *Variable) LockID() string {
 func (v *Variable) AsJSON() string {
 	text, err := json.Marshal(v)
 	if err != nil {
-		return "" // of texts and numbers there is always JSON
+		return "" // encoding strings and numbers never fails
 	}
 	return string(text)
 }
 
-// AsPrettyJSON returns the variable as JSON in several lines.
+// AsPrettyJSON returns the variable as indented JSON.
 func (v *Variable) AsPrettyJSON() string {
 	text, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
-		return "" // of texts and numbers there is always JSON
+		return "" // encoding strings and numbers never fails
 	}
 	return string(text)
 }
 
-// ErrCASConflict means that the variable has another index than was expected. Conflict is
-// the variable as it is.
+// ErrCASConflict means that the variable's index differs from the expected one. Conflict is
+// the current variable.
 type ErrCASConflict struct {
 	CheckIndex uint64
 	Conflict   *Variable
 }
 
-// Error names both indexes.
+// Error returns a text with both indexes.
 func (e ErrCASConflict) Error() string {
 	return fmt.Sprintf("cas conflict: expected ModifyIndex %d; found %d", e.CheckIndex, e.Conflict.ModifyIndex)
 }
 
-// Variables reads and writes variables.
+// Variables is the handle for variables.
 type Variables struct{ client *Client }
 
 // Variables returns the handle for variables.
 func (c *Client) Variables() *Variables { return &Variables{c} }
 
-// Create stores a variable whatever there was.
+// Create creates or replaces a variable.
 func (vars *Variables) Create(v *Variable, qo *WriteOptions) (*Variable, *WriteMeta, error) {
 	return vars.store(v, "", qo)
 }
 
-// CheckedCreate stores a variable unless there is one.
+// CheckedCreate creates a variable. An existing variable is an ErrCASConflict.
 func (vars *Variables) CheckedCreate(v *Variable, qo *WriteOptions) (*Variable, *WriteMeta, error) {
 	fresh := v.Copy()
 	fresh.ModifyIndex = 0
 	return vars.CheckedUpdate(fresh, qo)
 }
 
-// Update is Create.
+// Update is equivalent to Create.
 func (vars *Variables) Update(v *Variable, qo *WriteOptions) (*Variable, *WriteMeta, error) {
 	return vars.Create(v, qo)
 }
 
-// CheckedUpdate stores a variable if the one that there is has its ModifyIndex. Otherwise
+// CheckedUpdate replaces a variable if the stored one has the same ModifyIndex. Otherwise
 // the error is an ErrCASConflict.
 func (vars *Variables) CheckedUpdate(v *Variable, qo *WriteOptions) (*Variable, *WriteMeta, error) {
 	return vars.store(v, fmt.Sprintf("?cas=%d", v.ModifyIndex), qo)
@@ -155,8 +153,7 @@ func (vars *Variables) store(v *Variable, query string, qo *WriteOptions) (*Vari
 	return out, meta, nil
 }
 
-// conflict turns the answer to a write that something is in the way of into an
-// ErrCASConflict.
+// conflict converts a response with status 409 to an ErrCASConflict.
 func conflict(err error, checked uint64) error {
 	var e UnexpectedResponseError
 	if !errors.As(err, &e) || e.StatusCode() != http.StatusConflict {
@@ -164,25 +161,25 @@ func conflict(err error, checked uint64) error {
 	}
 	found := new(Variable)
 	if json.Unmarshal([]byte(e.Body()), found) != nil {
-		return err // a text that says more
+		return err // the body is an error text
 	}
 	return ErrCASConflict{CheckIndex: checked, Conflict: found}
 }
 
-// Delete forgets a variable; that there is none is no error.
+// Delete deletes a variable. A missing variable is not an error.
 func (vars *Variables) Delete(path string, qo *WriteOptions) (*WriteMeta, error) {
 	meta, err := vars.client.write(http.MethodDelete, variablePath(path), nil, nil, qo)
 	return meta, conflict(err, 0)
 }
 
-// CheckedDelete forgets a variable if it has the index. Otherwise the error is an
+// CheckedDelete deletes a variable if it has the index. Otherwise the error is an
 // ErrCASConflict.
 func (vars *Variables) CheckedDelete(path string, checkIndex uint64, qo *WriteOptions) (*WriteMeta, error) {
 	meta, err := vars.client.write(http.MethodDelete, fmt.Sprintf("%s?cas=%d", variablePath(path), checkIndex), nil, nil, qo)
 	return meta, conflict(err, checkIndex)
 }
 
-// Read returns a variable; ErrVariablePathNotFound when there is none.
+// Read returns a variable, or ErrVariablePathNotFound if it does not exist.
 func (vars *Variables) Read(path string, qo *QueryOptions) (*Variable, *QueryMeta, error) {
 	v, meta, err := get[*Variable](vars.client, variablePath(path), qo)
 	if StatusCode(err) == http.StatusNotFound && strings.Contains(err.Error(), ErrVariableNotFound) {
@@ -191,7 +188,7 @@ func (vars *Variables) Read(path string, qo *QueryOptions) (*Variable, *QueryMet
 	return v, meta, err
 }
 
-// Peek is Read for which no variable is no error: it returns nil then.
+// Peek is like Read, but returns nil without an error if the variable does not exist.
 func (vars *Variables) Peek(path string, qo *QueryOptions) (*Variable, *QueryMeta, error) {
 	v, meta, err := vars.Read(path, qo)
 	if errors.Is(err, ErrVariablePathNotFound) {
@@ -209,7 +206,7 @@ func (vars *Variables) GetVariableItems(path string, qo *QueryOptions) (Variable
 	return v.Items, meta, nil
 }
 
-// GetItems is GetVariableItems with a pointer.
+// GetItems is like GetVariableItems, but returns a pointer.
 func (vars *Variables) GetItems(path string, qo *QueryOptions) (*VariableItems, *QueryMeta, error) {
 	items, meta, err := vars.GetVariableItems(path, qo)
 	if err != nil {
@@ -218,7 +215,7 @@ func (vars *Variables) GetItems(path string, qo *QueryOptions) (*VariableItems, 
 	return &items, meta, nil
 }
 
-// List lists the variables by their path.
+// List lists the variables, sorted by path.
 func (vars *Variables) List(qo *QueryOptions) ([]*VariableMetadata, *QueryMeta, error) {
 	return get[[]*VariableMetadata](vars.client, "/v1/vars", qo)
 }
@@ -233,14 +230,14 @@ func (vars *Variables) PrefixList(prefix string, qo *QueryOptions) ([]*VariableM
 	return vars.List(&opts)
 }
 
-// AcquireLock takes the lock of a variable; what it returns has its ID. Items that are
-// given are stored, otherwise they stay as they are. ErrLockConflict means that another
-// holds it.
+// AcquireLock acquires the lock of a variable and returns the variable with the lock ID.
+// Non-empty items are stored, empty items leave the stored ones unchanged. The error is
+// ErrLockConflict if the lock has another holder.
 func (vars *Variables) AcquireLock(v *Variable, qo *WriteOptions) (*Variable, *WriteMeta, error) {
 	return vars.lock(v, "lock-acquire", qo)
 }
 
-// ReleaseLock gives the lock back whose ID the variable has.
+// ReleaseLock releases the lock with the variable's lock ID.
 func (vars *Variables) ReleaseLock(v *Variable, qo *WriteOptions) (*Variable, *WriteMeta, error) {
 	return vars.lock(v, "lock-release", qo)
 }
@@ -254,7 +251,7 @@ func (vars *Variables) lock(v *Variable, op string, qo *WriteOptions) (*Variable
 	return out, meta, nil
 }
 
-// RenewLock keeps the lock whose ID the variable has for another TTL.
+// RenewLock renews the lock with the variable's lock ID for another TTL.
 func (vars *Variables) RenewLock(v *Variable, qo *WriteOptions) (*VariableMetadata, *WriteMeta, error) {
 	out := new(VariableMetadata)
 	meta, err := vars.client.put(variablePath(v.Path)+"?lock-renew", cleaned(v), out, qo)
@@ -271,15 +268,15 @@ func lockConflict(err error) error {
 	return err
 }
 
-// cleaned returns the variable with the path that requests for it have.
+// cleaned returns the variable with a normalized path.
 func cleaned(v *Variable) *Variable {
 	out := *v
 	out.Path = strings.Trim(v.Path, " /")
 	return &out
 }
 
-// variablePath is the path of a request for a variable. Slashes inside it stay; agents
-// redirect paths that begin with one.
+// variablePath returns the request path of a variable. Slashes in the variable's path are
+// not escaped. A leading slash is removed, because agents redirect such requests.
 func variablePath(path string) string {
 	parts := strings.Split(strings.Trim(path, " /"), "/")
 	for i := range parts {

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/client"
-	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
 // guarded is a node with access control, and an allocation on it.

@@ -45,10 +45,10 @@ import (
 	"github.com/open-nomad/open-nomad/client/taskhook"
 	"github.com/open-nomad/open-nomad/internal/certs"
 	"github.com/open-nomad/open-nomad/internal/connlimit"
-	"github.com/open-nomad/open-nomad/internal/rpc"
-	"github.com/open-nomad/open-nomad/internal/rpc/meter"
-	"github.com/open-nomad/open-nomad/internal/ticket"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
+	"github.com/open-nomad/open-nomad/nomad/rpc/meter"
+	"github.com/open-nomad/open-nomad/nomad/ticket"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 

@@ -5,7 +5,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/client/fingerprint"
 	"github.com/open-nomad/open-nomad/client/taskhook"
-	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
 // Config is what the operator said about the node. Plain values only.

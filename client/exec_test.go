@@ -10,8 +10,8 @@ import (
 
 	"github.com/open-nomad/open-nomad/client/exec"
 	"github.com/open-nomad/open-nomad/drivers/mock"
-	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 

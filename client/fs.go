@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 
 	"github.com/open-nomad/open-nomad/client/logs"
-	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
 // tree opens the directory of an allocation of this node.

@@ -9,8 +9,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
 // errNoToken is returned while the servers have given the node no token.

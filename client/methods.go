@@ -2,8 +2,8 @@ package client
 
 import (
 	"github.com/open-nomad/open-nomad/acl"
-	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
 // methods lists every RPC that a node answers: the name that servers call it by over the

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
 // nodeHolder keeps the node as it is to be registered.

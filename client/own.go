@@ -6,9 +6,10 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/acl"
-	"github.com/open-nomad/open-nomad/internal/rpc"
-	"github.com/open-nomad/open-nomad/internal/ticket"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
+	"github.com/open-nomad/open-nomad/nomad/ticket"
 )
 
 // readmission is how often it is looked at the caller of a stream again.
@@ -90,7 +91,7 @@ func (s subject[Req]) admitTicket(ctx context.Context, call *rpc.Call, env nomad
 			return err
 		}
 	}
-	call.Identity = &nomad.AuthenticatedIdentity{ACLToken: &nomad.ACLToken{AccessorID: t.Accessor, Type: t.Kind}}
+	call.Identity = &acls.AuthenticatedIdentity{ACLToken: &acls.Token{AccessorID: t.Accessor, Type: t.Kind}}
 	call.Access.Open()
 	return nil
 }
@@ -196,6 +197,6 @@ func (c *Client) inRegion(env nomad.Envelope) bool {
 }
 
 // Access says who the bearer of a token is, and what that one may do on this node.
-func (c *Client) Access(ctx context.Context, token string) (*nomad.AuthenticatedIdentity, *rpc.Access, error) {
+func (c *Client) Access(ctx context.Context, token string) (*acls.AuthenticatedIdentity, *rpc.Access, error) {
 	return c.access.Caller(ctx, token)
 }

@@ -6,8 +6,8 @@ import (
 	"net/http"
 
 	"github.com/open-nomad/open-nomad/client/taskrunner"
-	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
 // allocSandbox compares the sandboxes of an allocation's tasks with what was declared.

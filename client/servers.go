@@ -11,8 +11,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
 // holdTimeout is how long a call goes on trying when no server answers it

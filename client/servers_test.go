@@ -13,9 +13,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/internal/testnet"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
 // fakeServer answers what a client asks of servers, over real connections, from a
@@ -114,7 +115,7 @@ func (f *fakeServer) place(a *nomad.Allocation) {
 // watchful takes every proof, and notes it.
 type watchful struct{ f *fakeServer }
 
-func (w watchful) Authenticate(ctx context.Context, token string, rule rpc.Rule, conn *rpc.Conn) (*nomad.AuthenticatedIdentity, error) {
+func (w watchful) Authenticate(ctx context.Context, token string, rule rpc.Rule, conn *rpc.Conn) (*acls.AuthenticatedIdentity, error) {
 	if rule != rpc.NodeRegister {
 		w.f.mu.Lock()
 		w.f.proofs = append(w.f.proofs, token)
@@ -123,7 +124,7 @@ func (w watchful) Authenticate(ctx context.Context, token string, rule rpc.Rule,
 	return rpc.TrustPeer{}.Authenticate(ctx, token, rule, conn)
 }
 
-func (watchful) Access(ctx context.Context, id *nomad.AuthenticatedIdentity) (*rpc.Access, error) {
+func (watchful) Access(ctx context.Context, id *acls.AuthenticatedIdentity) (*rpc.Access, error) {
 	return rpc.TrustPeer{}.Access(ctx, id)
 }
 
@@ -240,28 +241,28 @@ func (f *fakeServer) updateAlloc(_ context.Context, _ *rpc.Call, req *nomad.Allo
 }
 
 // whoAmI knows the tokens that it gave, and those of people, whose name is their policy.
-func (f *fakeServer) whoAmI(_ context.Context, _ *rpc.Call, req *nomad.GenericRequest) (*nomad.ACLWhoAmIResponse, error) {
+func (f *fakeServer) whoAmI(_ context.Context, _ *rpc.Call, req *nomad.GenericRequest) (*acls.WhoAmIResponse, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	id := &nomad.AuthenticatedIdentity{ACLToken: &nomad.ACLToken{Type: nomad.ACLClientToken, Policies: []string{req.AuthToken}}}
+	id := &acls.AuthenticatedIdentity{ACLToken: &acls.Token{Type: acls.ClientToken, Policies: []string{req.AuthToken}}}
 	switch _, person := f.policies[req.AuthToken]; {
 	case f.tokens[req.AuthToken]:
-		id = &nomad.AuthenticatedIdentity{ClientID: "n"}
+		id = &acls.AuthenticatedIdentity{ClientID: "n"}
 	case req.AuthToken == "all":
-		id.ACLToken.Type = nomad.ACLManagementToken
+		id.ACLToken.Type = acls.ManagementToken
 	case !person:
 		return nil, nomad.ErrPermissionDenied
 	}
-	return &nomad.ACLWhoAmIResponse{Identity: id}, nil
+	return &acls.WhoAmIResponse{Identity: id}, nil
 }
 
 // getPolicies tells the policies of people.
-func (f *fakeServer) getPolicies(_ context.Context, _ *rpc.Call, req *nomad.ACLPolicySetRequest) (*nomad.ACLPolicySetResponse, error) {
+func (f *fakeServer) getPolicies(_ context.Context, _ *rpc.Call, req *acls.PolicySetRequest) (*acls.PolicySetResponse, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	out := &nomad.ACLPolicySetResponse{Policies: map[string]*nomad.ACLPolicy{}}
+	out := &acls.PolicySetResponse{Policies: map[string]*acls.Policy{}}
 	for _, name := range req.Names {
-		out.Policies[name] = &nomad.ACLPolicy{Name: name, Rules: f.policies[name]}
+		out.Policies[name] = &acls.Policy{Name: name, Rules: f.policies[name]}
 	}
 	return out, nil
 }

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/internal/jwt"
-	"github.com/open-nomad/open-nomad/internal/rpc"
-	"github.com/open-nomad/open-nomad/internal/ticket"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
+	"github.com/open-nomad/open-nomad/nomad/ticket"
 )
 
 // signer adds a key to a server, which signs tickets.

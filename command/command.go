@@ -1,10 +1,9 @@
-// Package command is the command line: one table of every command (table.go),
-// and Main, which runs the one that the arguments name. The commands live one
-// package a noun below (command/job, command/alloc, ...); what they share is
-// command/term.
+// Package command is the command line: the table of all commands (table.go), and Main,
+// which runs the command that the arguments name. Each group of commands is a package
+// below (command/job, command/alloc, ...). They share command/term.
 //
-// Commands of features that this version does not have are in the table too:
-// they say so by name and exit with 1.
+// Commands of features that this version does not have are in the table too. They print
+// the feature and exit with 1.
 package command
 
 import (
@@ -22,8 +21,8 @@ import (
 	"github.com/open-nomad/open-nomad/internal/version"
 )
 
-// Main runs the command line args (without the program's name) and returns the
-// exit code: 127 for no or an unknown command, 1 for a group without one.
+// Main runs the command line args (without the program's name) and returns the exit code:
+// 127 for a missing or unknown command, 1 for a group without a subcommand.
 func Main(args []string) int {
 	table := commands()
 	var hidden []string
@@ -52,11 +51,11 @@ func Main(args []string) int {
 	if code != 0 {
 		to = os.Stderr
 	}
-	to.Write(help.Bytes()) // nothing is left to tell when this fails
+	to.Write(help.Bytes()) // there is no other way to report a failure
 	return code
 }
 
-// versionFlag makes -v, -version and --version the version command.
+// versionFlag replaces -v, -version and --version by the version command.
 func versionFlag(args []string) []string {
 	if len(args) == 1 && slices.Contains([]string{"-v", "-version", "--version"}, args[0]) {
 		return []string{"version"}
@@ -64,20 +63,20 @@ func versionFlag(args []string) []string {
 	return args
 }
 
-// groupShort says in a line what each group of commands is about.
+// groupShort describes each group of commands in one line.
 var groupShort = map[string]string{
-	"acl": "Access control", "acl policy": "What callers may do", "acl role": "Sets of policies", "acl token": "Tokens of people and tools",
+	"acl": "Access control", "acl policy": "ACL policies", "acl role": "ACL roles: sets of policies", "acl token": "ACL tokens",
 	"alloc": "Allocations", "config": "Agent configuration", "deployment": "Deployments", "eval": "Evaluations", "job": "Jobs",
-	"node": "Nodes", "node identity": "The identity of a node", "operator": "Tools for operators", "operator root": "Root keys", "operator gossip": "The keys of gossip", "operator gossip keyring": "The keys of gossip",
-	"operator root keyring": "Root keys", "operator scheduler": "How the scheduler is configured", "server": "Servers",
-	"system": "The whole cluster", "system reconcile": "Repairs", "tls": "Certificates", "tls ca": "The certificate authority of a cluster", "tls cert": "Certificates of agents and users",
+	"node": "Nodes", "node identity": "Node identities", "operator": "Cluster administration", "operator root": "Root keys", "operator gossip": "Gossip encryption keys", "operator gossip keyring": "Gossip encryption keys",
+	"operator root keyring": "Root keys", "operator scheduler": "Scheduler configuration", "server": "Servers",
+	"system": "Garbage collection and job summaries", "system reconcile": "Job summaries", "tls": "Certificates", "tls ca": "Certificate authorities", "tls cert": "Certificates of agents and users",
 	"var": "Variables", "namespace": "Namespaces", "quota": "Quotas", "node pool": "Node pools", "node intro": "Introduction tokens",
-	"operator raft": "The Raft cluster", "operator autopilot": "How the leader keeps the servers", "operator snapshot": "Snapshots of the state of the servers",
-	"acl auth-method": "Ways to log in", "acl binding-rule": "What those get who log in",
+	"operator raft": "Raft configuration and log", "operator autopilot": "Autopilot configuration and health", "operator snapshot": "Snapshots of the state of the servers",
+	"acl auth-method": "ACL auth methods", "acl binding-rule": "ACL binding rules",
 }
 
-// addGroups adds the words that stand before commands ("job" of "job run"), and
-// returns those before hidden ones only.
+// addGroups adds the groups of the commands ("job" for "job run"), and returns the groups
+// that have hidden commands only.
 func addGroups(factories map[string]cli.CommandFactory, hidden []string) []string {
 	shown := map[string]bool{}
 	for _, name := range slices.Collect(maps.Keys(factories)) {
@@ -93,7 +92,7 @@ func addGroups(factories map[string]cli.CommandFactory, hidden []string) []strin
 	return slices.DeleteFunc(slices.Collect(maps.Keys(shown)), func(group string) bool { return shown[group] })
 }
 
-// groupCommand answers a group without a command.
+// groupCommand prints the help of a group.
 type groupCommand string
 
 func (g groupCommand) Synopsis() string {
@@ -109,10 +108,10 @@ func (g groupCommand) Help() string {
 
 func (g groupCommand) Run([]string) int { return cli.RunResultHelp }
 
-// common are the commands that the root help names first.
+// common are the commands that the root help lists first.
 var common = []string{"run", "stop", "exec", "status", "alloc", "job", "node", "agent"}
 
-// rootHelp lists the commands of the first level.
+// rootHelp lists the top-level commands and groups.
 func rootHelp(commands map[string]cli.CommandFactory) string {
 	var b strings.Builder
 	b.WriteString("Usage: nomad [-version] [-help] [-autocomplete-(un)install] <command> [args]\n")

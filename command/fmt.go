@@ -15,7 +15,7 @@ import (
 
 func split(list string) []string { return strings.Split(list, "|") }
 
-// maxFile bounds what is read of standard input.
+// maxFile is the maximum size of standard input, in bytes.
 const maxFile = 32 << 20
 
 // formatter holds the flags of fmt.
@@ -25,13 +25,13 @@ func fmtCommand() term.Command {
 	return term.Command{
 		Name: "fmt", Args: "[path...]", MaxArgs: -1,
 		Short: "Rewrite HCL files in the canonical style",
-		Long:  "Formats the *.hcl and *.nomad files given, those of a directory given or of the current one,\nor standard input for \"-\".",
+		Long:  "Formats HCL files. Of a directory (default: the current one) it formats the *.hcl and *.nomad files. With - it\nformats standard input.",
 		Setup: func(f *term.Flags) term.Run {
 			o := &formatter{}
-			f.BoolVar(&o.check, "check", false, "Write nothing; exit with 1 when a file is not formatted.")
-			f.BoolVar(&o.list, "list", true, "Print the names of the files that are not formatted.")
+			f.BoolVar(&o.check, "check", false, "Do not write files. Exit with 1 if a file is not formatted.")
+			f.BoolVar(&o.list, "list", true, "Print the names of files that are not formatted.")
 			f.BoolVar(&o.write, "write", true, "Write the files.")
-			f.BoolVar(&o.recursive, "recursive", false, "Also format the files in directories below.")
+			f.BoolVar(&o.recursive, "recursive", false, "Format the files in subdirectories too.")
 			return o.run
 		},
 	}
@@ -81,7 +81,7 @@ func (o *formatter) stdin(e *term.Env) error {
 	return err
 }
 
-// files returns the files that p stands for.
+// files returns the file p, or the files in the directory p.
 func (o *formatter) files(p string) ([]string, error) {
 	info, err := os.Stat(p)
 	if err != nil {
@@ -105,7 +105,7 @@ func (o *formatter) files(p string) ([]string, error) {
 	return out, err
 }
 
-// file formats one file and says whether it was not formatted.
+// file formats one file and reports whether it was not formatted.
 func (o *formatter) file(e *term.Env, name string) (bool, error) {
 	in, err := os.ReadFile(name)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
-// laterCommands are those of features that this version does not have.
+// laterCommands returns the commands of features that this version does not have.
 func laterCommands() []term.Command {
 	var out []term.Command
 	for _, l := range []struct{ feature, names string }{
@@ -21,19 +21,19 @@ func laterCommands() []term.Command {
 		{"periodic jobs", "job periodic force"},
 		{"canary deployments", "job promote|deployment promote"},
 		{"several regions", "deployment unblock"},
-		{"dispatch from the command line (PUT /v1/job/<id>/dispatch does it)", "job dispatch"},
-		{"deployments of a job from the command line (deployment list shows them)", "job deployments"},
-		{"restarts of whole jobs", "job restart"},
-		{"starting stopped jobs (job run does it)", "job start|start"},
+		{"dispatch from the command line (use PUT /v1/job/<id>/dispatch)", "job dispatch"},
+		{"deployments of a job from the command line (use deployment list)", "job deployments"},
+		{"restarts of jobs", "job restart"},
+		{"starting stopped jobs (use job run)", "job start|start"},
 		{"deletion of evaluations from the command line", "eval delete"},
 		{"task schedules", "alloc pause"},
 		{"licenses of Nomad Enterprise", "license|license get"},
 		{"Sentinel policies", "sentinel|sentinel apply|sentinel delete|sentinel list|sentinel read"},
 		{"recommendations of Nomad Enterprise", "recommendation|recommendation apply|recommendation dismiss|recommendation info|recommendation list"},
 		{"the Windows service", "windows|windows service install|windows service uninstall"},
-		{"checks of an agent by exit code (agent-info and operator autopilot health show its state)", "check"},
-		{"requests by hand (curl does it)", "operator api"},
-		{"tools for state files", "operator client-state"},
+		{"checks of an agent by exit code (use agent-info or operator autopilot health)", "check"},
+		{"API requests from the command line (use curl)", "operator api"},
+		{"inspection of client state", "operator client-state"},
 		{"usage reporting", "operator utilization"},
 		{"debug bundles", "operator debug|debug"},
 		{"node metadata changes", "node meta apply|node meta read"},
@@ -49,8 +49,8 @@ func laterCommands() []term.Command {
 	return out
 }
 
-// laterFlags are flags without a value, of commands that this version has, for features
-// that it does not have.
+// laterFlags are the boolean flags of features that this version does not have, on commands
+// that it has.
 var laterFlags = []struct{ flag, feature, names string }{
 	{"ui", "the web UI", "alloc status|deployment status|eval list|eval status|job run|job status|node status|server members|status|" +
 		"var get|var list|var put"},

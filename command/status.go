@@ -9,7 +9,7 @@ import (
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
-// kinds are the things that an identifier may name, in the order of the search.
+// kinds are the kinds of objects that an ID can name, in the order of the search.
 var kinds = []struct {
 	name, command string
 	list          func(context.Context, *api.Client, string, string) ([]string, error)
@@ -47,8 +47,8 @@ func ids[T any](of []T, id func(T) string) []string {
 func statusCommand() term.Command {
 	return term.Command{
 		Name: "status", Args: "[identifier]", MaxArgs: 1,
-		Short: "Show what an identifier names, or the jobs",
-		Long:  "Looks the identifier up as a job, a node, an allocation, an evaluation and a deployment,\nand shows the one that it begins. Without one it lists the jobs.",
+		Short: "Show the object with an ID, or list the jobs",
+		Long:  "Finds the job, node, allocation, evaluation or deployment with the ID or prefix, and shows its\nstatus. Without an argument it lists the jobs.",
 		Setup: func(f *term.Flags) term.Run {
 			detail := f.Detail("Show full IDs.")
 			return func(ctx context.Context, e *term.Env) error { return status(ctx, e, *detail) }
@@ -93,7 +93,7 @@ func status(ctx context.Context, e *term.Env, detail term.Detail) error {
 	return fmt.Errorf("Multiple matches found for identifier %q\n\n%s", id, term.Table(append([]string{"Kind|ID"}, matches...)))
 }
 
-// runAs runs another command with the same flags and argument.
+// runAs runs another command with the same common flags and arguments.
 func runAs(e *term.Env, name string, detail term.Detail) error {
 	var args []string
 	if detail {
@@ -107,5 +107,5 @@ func runAs(e *term.Env, name string, detail term.Detail) error {
 			return nil
 		}
 	}
-	panic("command: bug: the table has no " + name)
+	panic("command: bug: no such command: " + name)
 }

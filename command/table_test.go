@@ -14,11 +14,11 @@ import (
 //go:embed testdata/commands.tsv
 var upstream string
 
-// generalFlags are those of every command that speaks to an agent.
+// generalFlags are the flags of every command that calls an agent.
 var generalFlags = []string{"address:string", "region:string", "namespace:string", "no-color:bool", "force-color:bool", "ca-cert:string",
 	"ca-path:string", "client-cert:string", "client-key:string", "tls-server-name:string", "tls-skip-verify:bool", "insecure:bool", "token:string"}
 
-// TestEveryCommand walks the commands of Nomad: each is implemented, with every flag of it, or
+// TestEveryCommand checks that each command of Nomad is implemented with all its flags, or
 // refused by name.
 func TestEveryCommand(t *testing.T) {
 	table, groups := named(), map[string]bool{}

@@ -358,7 +358,7 @@ func TestExecInATerminal(t *testing.T) {
 	s = sit(t, a, "exec", "-task", "t", alloc.ID, "sh", "-c", "echo re''ady; exec sleep 1234567")
 	s.shows("ready")
 	s.types("x\r~.")
-	s.shows("Left the session.")
+	s.shows("Session closed.")
 	if code := s.ends(); code != 1 || s.settings() != plain {
 		t.Errorf("after ~. nomad ended with %d, the terminal set back: %v", code, s.settings() == plain)
 	}
@@ -391,9 +391,9 @@ func TestExecCommand(t *testing.T) {
 		{[]string{"alloc", "exec", "-i=false", "-task", "t", alloc.ID, "cat"}, "dropped", 0, ""},
 		{[]string{"alloc", "exec", "-job", "-task", "t", "piped", "printenv", "NOMAD_JOB_ID"}, "", 0, "piped\n"},
 		{[]string{"alloc", "exec", "-t", "-task", "t", alloc.ID, "sh", "-c", "test -t 1 && echo terminal"}, "", 0, "terminal\r\n"},
-		{[]string{"alloc", "exec", alloc.ID, "true"}, "", 1, "Allocation runs several tasks: name one of\n* t\n* raw"},
+		{[]string{"alloc", "exec", alloc.ID, "true"}, "", 1, "Allocation has more than one task: specify one of\n* t\n* raw"},
 		{[]string{"alloc", "exec", "-task", "web", alloc.ID, "true"}, "", 1, `Could not find task named "web"`},
-		{[]string{"alloc", "exec", "-t", "-i=false", "-task", "t", alloc.ID, "true"}, "", 1, "A terminal needs input"},
+		{[]string{"alloc", "exec", "-t", "-i=false", "-task", "t", alloc.ID, "true"}, "", 1, "a terminal needs standard input"},
 		{[]string{"alloc", "exec", "-task", "t", alloc.ID, "no-such-program"}, "", 127, "no-such-program"},
 		{[]string{"alloc", "exec", alloc.ID}, "", 1, "help"},
 	} {

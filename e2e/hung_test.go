@@ -17,8 +17,8 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
-	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
 // hungLimit bounds what waits for a leader whose process is stopped: 5 s of patience, 3 s

@@ -14,8 +14,9 @@ import (
 	"github.com/open-nomad/open-nomad/client"
 	"github.com/open-nomad/open-nomad/client/identity"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
-	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
 // size is how large a soak is.
@@ -335,7 +336,7 @@ func (k *soak) show(ctx context.Context, addr string) {
 		held := k.now()
 		h := held[rand.N(len(held))]
 		req := &nomad.GenericRequest{QueryOptions: nomad.QueryOptions{Region: "global", AuthToken: h.raw, AllowStale: true}}
-		err := k.pool.Call(ctx, addr, "ACL.WhoAmI", req, &nomad.ACLWhoAmIResponse{})
+		err := k.pool.Call(ctx, addr, "ACL.WhoAmI", req, &acls.WhoAmIResponse{})
 		k.mu.Lock()
 		if err == nil {
 			k.shown++

@@ -14,8 +14,9 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
-	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
 const (
@@ -44,7 +45,7 @@ func doorsOf(t *testing.T, s *servers, stays holder) *doors {
 		}
 		d.open[fmt.Sprintf("RPC of s%d", i)] = func(token string) int {
 			req := &nomad.GenericRequest{QueryOptions: nomad.QueryOptions{Region: "global", AuthToken: token, AllowStale: true}}
-			switch err := pool.Call(t.Context(), fmt.Sprintf("127.0.0.1:%d", a.RPC), "ACL.WhoAmI", req, &nomad.ACLWhoAmIResponse{}); {
+			switch err := pool.Call(t.Context(), fmt.Sprintf("127.0.0.1:%d", a.RPC), "ACL.WhoAmI", req, &acls.WhoAmIResponse{}); {
 			case err == nil:
 				return http.StatusOK
 			case errors.Is(err, nomad.ErrPermissionDenied):

@@ -93,7 +93,7 @@ func TestLearn(t *testing.T) {
 		t.Errorf("left %d jobs behind (%v)", len(jobs), err)
 	}
 
-	if out, err := nomadCommand(t, a, "job", "learn", "-runs=1", file); err == nil || !strings.Contains(out, "There may be more") || !strings.Contains(out, `"r:/etc/passwd",`) {
+	if out, err := nomadCommand(t, a, "job", "learn", "-runs=1", file); err == nil || !strings.Contains(out, "there may be more") || !strings.Contains(out, `"r:/etc/passwd",`) {
 		t.Errorf("one run: %v\n%s", err, out)
 	}
 	write(t, file, strings.Replace(refusedJob("learner", "batch", dir, "true"), `type = "batch"`, `type = "sysbatch"`, 1))

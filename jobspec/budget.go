@@ -12,22 +12,22 @@ import (
 	"github.com/zclconf/go-cty/cty/function"
 )
 
-// maxWork is how many units of work all expressions of one Parse may take. To
-// touch a byte takes one; a step of an evaluation and an element of a list take
-// as much as this many bytes.
+// maxWork is the budget for all expressions of one Parse, in units of work. A byte
+// costs one unit. An evaluation step costs stepWork units, a list element
+// elemWork units.
 const (
 	maxWork  = 64 << 20
 	stepWork = 512
 	elemWork = 32
 )
 
-var errWork = errors.New("the expressions of this file do too much work")
+var errWork = errors.New("the expressions of this file exceed the limit on work")
 
-// budget counts the work of evaluations. Nothing in an expression can be large
-// unless a reference, a loop or a function made it so; those three are charged.
+// budget counts the work of evaluations. Only references, loops and functions can
+// make a value large, so only these are charged.
 type budget struct{ spent int }
 
-// charge takes n units and says whether there were as many.
+// charge spends n units. It returns an error if the budget is exceeded.
 func (b *budget) charge(n int) error {
 	if n < 0 || n > maxWork-b.spent {
 		b.spent = maxWork
@@ -37,7 +37,7 @@ func (b *budget) charge(n int) error {
 	return nil
 }
 
-// chargeValue takes what it costs to look at the whole value.
+// chargeValue charges the cost of visiting all of v.
 func (b *budget) chargeValue(v cty.Value) error {
 	if err := b.charge(elemWork); err != nil {
 		return err
@@ -70,13 +70,13 @@ func (b *budget) chargeValue(v cty.Value) error {
 	return nil
 }
 
-// guarded is an expression whose value is charged.
+// guarded is an expression that charges the budget for its value.
 type guarded struct {
 	hclsyntax.Expression
 	budget *budget
 }
 
-// Value evaluates the expression unless the budget is used up.
+// Value evaluates the expression, unless the budget is exceeded.
 func (g *guarded) Value(ctx *hcl.EvalContext) (cty.Value, hcl.Diagnostics) {
 	if err := g.budget.charge(stepWork); err != nil {
 		return cty.DynamicVal, refuse(g.Range(), "Too much work", err.Error())
@@ -88,8 +88,8 @@ func (g *guarded) Value(ctx *hcl.EvalContext) (cty.Value, hcl.Diagnostics) {
 	return v, diags
 }
 
-// guard returns functions that charge their arguments, and beyond that what they
-// make of them, before they work and their result after.
+// guard wraps functions. A call is charged for its arguments and its cost before the
+// call, and for its result afterwards.
 func (b *budget) guard(in map[string]function.Function) map[string]function.Function {
 	out := make(map[string]function.Function, len(in))
 	for name, f := range in {
@@ -138,7 +138,7 @@ func (b *budget) guardFunction(f function.Function, cost func([]cty.Value) (floa
 	})
 }
 
-// costs are the functions whose work is more than their arguments are long.
+// costs holds the functions whose work is not linear in the size of their arguments.
 var costs = map[string]func(args []cty.Value) (float64, error){
 	"setproduct": func(args []cty.Value) (float64, error) {
 		n := 1.0
@@ -165,7 +165,7 @@ var costs = map[string]func(args []cty.Value) (float64, error){
 	"formatlist": widths,
 	"bcrypt": func(args []cty.Value) (float64, error) {
 		if len(args) > 1 && number(args[1]) > 12 {
-			return 0, errors.New("the cost of bcrypt may be 12 at most")
+			return 0, errors.New("the cost of bcrypt is at most 12")
 		}
 		return maxWork / 16, nil
 	},
@@ -173,7 +173,7 @@ var costs = map[string]func(args []cty.Value) (float64, error){
 	"parseint":   square,
 	"yamldecode": func(args []cty.Value) (float64, error) {
 		if len(aliases.FindAllString(asText(args[0]), 11)) > 10 {
-			return 0, errors.New("a YAML text may hold 10 aliases at most")
+			return 0, errors.New("a YAML document has at most 10 aliases")
 		}
 		return 0, nil
 	},
@@ -184,10 +184,10 @@ var (
 	formatVerb = regexp.MustCompile(`%[^a-zA-Z%]*[0-9]{4}|%[^a-zA-Z%]*\*`)
 )
 
-// widths refuses formats that pad to thousands of characters.
+// widths rejects formats that pad to thousands of characters.
 func widths(args []cty.Value) (float64, error) {
 	if formatVerb.MatchString(asText(args[0])) {
-		return 0, fmt.Errorf("a width in a format may have 3 digits at most")
+		return 0, fmt.Errorf("a width in a format has at most 3 digits")
 	}
 	n := 0.0
 	for _, a := range args[1:] {
@@ -201,7 +201,7 @@ func square(args []cty.Value) (float64, error) {
 	return n * n / 16, nil
 }
 
-// length is the number of elements, 0 for what has none.
+// length returns the number of elements, or 0 for a value without elements.
 func length(v cty.Value) float64 {
 	v, _ = v.Unmark()
 	if v.IsNull() || !v.IsKnown() || !v.CanIterateElements() {
@@ -210,7 +210,7 @@ func length(v cty.Value) float64 {
 	return float64(v.LengthInt())
 }
 
-// text is the length of a string, 0 for another value.
+// text returns the length of a string, or 0 for any other value.
 func text(v cty.Value) float64 { return float64(len(asText(v))) }
 
 func asText(v cty.Value) string {

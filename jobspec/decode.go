@@ -2,7 +2,6 @@ package jobspec
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"reflect"
 	"slices"
@@ -14,11 +13,11 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// maxBlocks bounds how many blocks dynamic ones may make.
+// maxBlocks is the maximum number of blocks that dynamic blocks expand to.
 const maxBlocks = 20000
 
-// field is an attribute or block of a struct, as its hcl tag names it: "name",
-// "name,block", "name,block|attr" (a map in either form) or ",label".
+// field is an attribute or block of a struct. Its hcl tag is "name", "name,block",
+// "name,block|attr" (a map in either form) or ",label".
 type field struct {
 	name  string
 	index []int
@@ -26,7 +25,7 @@ type field struct {
 	block bool
 }
 
-// schema lists what the text of a struct may hold.
+// schema lists the attributes, blocks and labels of a struct.
 type schema struct {
 	fields map[string]field
 	label  []int
@@ -34,7 +33,7 @@ type schema struct {
 
 var schemas sync.Map // reflect.Type → *schema
 
-// schemaOf reads the tags of a struct and of those embedded in it.
+// schemaOf returns the schema of a struct and its embedded structs.
 func schemaOf(t reflect.Type) *schema {
 	if s, ok := schemas.Load(t); ok {
 		return s.(*schema)
@@ -56,7 +55,7 @@ func schemaOf(t reflect.Type) *schema {
 	return s
 }
 
-// block is a block of the file, or one that a dynamic block made.
+// block is a block of the file, or one that a dynamic block expanded to.
 type block struct {
 	kind   string
 	labels []string
@@ -69,12 +68,12 @@ type block struct {
 type target struct {
 	value  reflect.Value
 	schema *schema
-	// seen is where each single block, or the argument of the same name, was.
+	// seen holds the position of each non-repeatable block or argument by name.
 	seen map[string]hcl.Range
 }
 
-// decode fills the structs that dst point to from a block; what one of them does
-// not know another may. When two know a name, the later wins.
+// decode fills the structs that dst point to from a block. A name must be in the
+// schema of at least one of them. If it is in several, the last one gets the value.
 func (p *parser) decode(b block, dst ...any) {
 	targets := make([]*target, len(dst))
 	for i, d := range dst {
@@ -100,7 +99,7 @@ func (p *parser) decode(b block, dst ...any) {
 		case !f.attr && !isMap(t.value.FieldByIndex(f.index)):
 			p.errorf(a.NameRange, "Unsupported argument", "%q is a block: write %s { ... } without the equals sign.", a.Name, a.Name)
 		default:
-			t.seen[f.name] = a.NameRange // a map is written as an argument or as a block, not as both
+			t.seen[f.name] = a.NameRange // a map is either an argument or a block
 			if v, ok := p.eval(a.Expr, b.scope); ok {
 				p.assignValue(t.value.FieldByIndex(f.index), v, a)
 			}
@@ -123,7 +122,7 @@ func (f field) isAttr() bool { return f.attr }
 
 func (f field) isBlock() bool { return f.block }
 
-// setLabel stores a label in a string or pointer to one.
+// setLabel stores a label in a string or a pointer to a string.
 func (p *parser) setLabel(dst reflect.Value, label string) {
 	if dst.Kind() == reflect.Pointer {
 		dst.Set(reflect.ValueOf(&label))
@@ -132,7 +131,7 @@ func (p *parser) setLabel(dst reflect.Value, label string) {
 	dst.SetString(label)
 }
 
-// expected lists the names that a body may hold.
+// expected lists the valid names of a body, for an error.
 func expected(targets []*target, which func(field) bool) string {
 	names := []string{}
 	for _, t := range targets {
@@ -177,7 +176,7 @@ func (p *parser) decodeChild(t *target, f field, b block) {
 	}
 }
 
-// decodeStruct returns a struct, or a pointer to one, made from a block.
+// decodeStruct decodes a block to a struct or a pointer to a struct.
 func (p *parser) decodeStruct(t reflect.Type, b block) (reflect.Value, bool) {
 	elem := t
 	if t.Kind() == reflect.Pointer {
@@ -200,7 +199,7 @@ func (p *parser) decodeStruct(t reflect.Type, b block) (reflect.Value, bool) {
 	return v.Elem(), true
 }
 
-// decodeMap fills a map: of structs by label, or of values by name.
+// decodeMap fills a map of structs by label, or of values by name.
 func (p *parser) decodeMap(dst reflect.Value, b block) {
 	t := dst.Type()
 	if dst.IsNil() {
@@ -233,7 +232,7 @@ func (p *parser) decodeMap(dst reflect.Value, b block) {
 		return
 	}
 	for _, blk := range p.children(b) {
-		p.errorf(blk.at, "Unsupported block type", "A %s block holds only name = value pairs.", b.kind)
+		p.errorf(blk.at, "Unsupported block type", "A %s block has only name = value pairs.", b.kind)
 	}
 	for _, a := range sortedAttributes(b.body) {
 		v, ok := p.eval(a.Expr, b.scope)
@@ -247,8 +246,8 @@ func (p *parser) decodeMap(dst reflect.Value, b block) {
 	}
 }
 
-// anyBody returns the content of a body that has no schema: a block becomes a
-// list of maps under its name, its labels maps around it.
+// anyBody decodes a body without a schema. Blocks become lists of maps by block type.
+// Each label adds an enclosing map.
 func (p *parser) anyBody(b block) map[string]any {
 	out := map[string]any{}
 	for _, a := range sortedAttributes(b.body) {
@@ -273,7 +272,7 @@ func (p *parser) anyBody(b block) map[string]any {
 	return out
 }
 
-// children returns the blocks of a body, those that dynamic blocks make among them.
+// children returns the blocks of a body, with dynamic blocks expanded.
 func (p *parser) children(b block) []block {
 	var out []block
 	for _, blk := range b.body.Blocks {
@@ -304,14 +303,14 @@ func (p *parser) dynamic(blk *hclsyntax.Block, sc *scope) []block {
 	iterator := kind
 	if d.iterator != nil {
 		if iterator = hcl.ExprAsKeyword(d.iterator.Expr); iterator == "" {
-			p.errorf(d.iterator.Expr.Range(), "Invalid iterator", "iterator must be a bare name.")
+			p.errorf(d.iterator.Expr.Range(), "Invalid iterator", "iterator must be an identifier without quotes.")
 			return nil
 		}
 	}
 	var out []block
 	for it := list.ElementIterator(); it.Next(); {
 		if p.blocks++; p.blocks > maxBlocks {
-			p.errorf(at, "Too many blocks", "Dynamic blocks may make %d blocks in all.", maxBlocks)
+			p.errorf(at, "Too many blocks", "Dynamic blocks may expand to at most %d blocks in total.", maxBlocks)
 			return nil
 		}
 		key, value := it.Element()
@@ -328,7 +327,7 @@ func (p *parser) dynamic(blk *hclsyntax.Block, sc *scope) []block {
 	return out
 }
 
-// dynamicBlock is a dynamic block taken apart.
+// dynamicBlock holds the parts of a dynamic block.
 type dynamicBlock struct {
 	forEach, iterator, labels *hclsyntax.Attribute
 	content                   *hclsyntax.Body
@@ -351,7 +350,7 @@ func (p *parser) dynamicParts(blk *hclsyntax.Block) (dynamicBlock, bool) {
 	}
 	for _, c := range blk.Body.Blocks {
 		if c.Type != "content" || d.content != nil {
-			p.errorf(c.DefRange(), "Unsupported block type", "A dynamic block holds exactly one content block.")
+			p.errorf(c.DefRange(), "Unsupported block type", "A dynamic block has exactly one content block.")
 			continue
 		}
 		d.content = c.Body
@@ -377,14 +376,14 @@ func (p *parser) dynamicLabels(a *hclsyntax.Attribute, sc *scope) ([]string, boo
 	return labels, true
 }
 
-// sortedAttributes returns the attributes of a body as they were written.
+// sortedAttributes returns the attributes of a body in source order.
 func sortedAttributes(body *hclsyntax.Body) []*hclsyntax.Attribute {
 	return slices.SortedFunc(maps.Values(body.Attributes), func(a, b *hclsyntax.Attribute) int {
 		return cmp.Compare(a.SrcRange.Start.Byte, b.SrcRange.Start.Byte)
 	})
 }
 
-// describe names an attribute's type for an error.
+// describe returns the name of an attribute's type for an error.
 func describe(t reflect.Type) string {
 	switch {
 	case t.Kind() == reflect.Pointer:
@@ -394,11 +393,12 @@ func describe(t reflect.Type) string {
 	case t.Kind() == reflect.String:
 		return "a string"
 	case t.Kind() == reflect.Bool:
-		return "true or false"
+		return "a boolean"
 	case t.Kind() == reflect.Slice:
-		return "a list of " + strings.TrimPrefix(describe(t.Elem()), "a ") + "s"
+		_, elem, _ := strings.Cut(describe(t.Elem()), " ") // without the article
+		return "a list of " + elem + "s"
 	case t.Kind() == reflect.Map:
 		return "a map"
 	}
-	return fmt.Sprintf("a whole number (%s)", t.Kind())
+	return "an integer"
 }

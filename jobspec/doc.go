@@ -1,18 +1,17 @@
-// Package jobspec reads job files: HCL2 or JSON text in, *api.Job out.
+// Package jobspec parses job files in HCL2 or JSON to *api.Job.
 //
 //	source ─scan─▶ syntax tree ─variables─▶ var.* ─locals─▶ local.* ─decode─▶ *api.Job
 //
-// The blocks and attributes of a job file are the `hcl` tags of package api: one
-// decoder walks any of its structs. Only where a file has other words than the
-// struct (shorthands of constraints, ports, job-level tasks) is there code, in
-// shorthand.go.
+// The `hcl` tags of package api define the blocks and attributes of a job file. One
+// decoder (decode.go) handles all structs. Syntax that differs from the structs
+// (shorthands of constraints, ports, job-level tasks) is in shorthand.go.
 //
-// A reference that only the client can resolve, such as ${attr.kernel.name} or
-// ${NOMAD_PORT_http}, stays in the job as it was written.
+// References that only the client can resolve, such as ${attr.kernel.name} or
+// ${NOMAD_PORT_http}, are kept as text.
 //
-// Servers parse text of strangers. So the nesting of a file is bounded before it
-// is parsed (scan.go), and every evaluation draws on one budget of work
-// (budget.go); functions that read files exist only when Config.AllowFS is set.
+// Servers parse untrusted text. So scan.go limits the nesting of a file before it is
+// parsed, and all evaluations share a budget of work (budget.go). Functions that read
+// files are available only if Config.AllowFS is set.
 //
-// The package starts no goroutine and never asks an agent.
+// The package starts no goroutine and makes no request to an agent.
 package jobspec

@@ -9,14 +9,15 @@ import (
 	"github.com/hashicorp/hcl/v2"
 )
 
-// maxFaults bounds how many faults an Error shows, and maxLine how much of a line.
+// maxFaults is the maximum number of faults in the text of an Error, and maxLine the
+// maximum length of a source line.
 const (
 	maxFaults = 50
 	maxLine   = 120
 )
 
-// Error lists the faults of a job file. Its text gives for each the file, line
-// and column, what is wrong and what was expected, and the line itself:
+// Error lists the faults of a job file. For each fault, its text has the position, the
+// problem, what was expected, and the source line:
 //
 //	hello.hcl:3:5: Unsupported argument: "foo" is not expected here; ...
 //	   3 |     foo = 1
@@ -46,7 +47,7 @@ func (e *Error) write(b *strings.Builder, d *hcl.Diagnostic) {
 		return
 	}
 	at := d.Subject
-	if at.Start.Line == 0 { // a flag, or a file that could not be read
+	if at.Start.Line == 0 { // a flag, or an unreadable file
 		fmt.Fprintf(b, "%s: %s: %s\n", at.Filename, d.Summary, detail)
 		return
 	}
@@ -62,8 +63,8 @@ func (e *Error) write(b *strings.Builder, d *hcl.Diagnostic) {
 	fmt.Fprintf(b, "%4d | %s\n     | %s%s\n", at.Start.Line, line, strings.Repeat(" ", before), strings.Repeat("^", max(width, 1)))
 }
 
-// sourceLine returns the line around offset, cut to what fits a screen, and how
-// many characters of it come before offset.
+// sourceLine returns the line around offset, truncated to maxLine, and the number of
+// its characters before offset.
 func sourceLine(src []byte, offset int) (line string, before int, ok bool) {
 	if offset < 0 || offset > len(src) || len(src) == 0 {
 		return "", 0, false
@@ -87,7 +88,7 @@ func sourceLine(src []byte, offset int) (line string, before int, ok bool) {
 	return clean(src[start:end]), utf8.RuneCountInString(clean(src[start:min(offset, end)])), true
 }
 
-// report keeps what a step found; warnings are of no use to a caller.
+// report records the errors of a step. Warnings are dropped.
 func (p *parser) report(diags hcl.Diagnostics) {
 	for _, d := range diags {
 		if d.Severity == hcl.DiagError && len(p.diags) < 10*maxFaults {
@@ -96,7 +97,7 @@ func (p *parser) report(diags hcl.Diagnostics) {
 	}
 }
 
-// errorf keeps one fault.
+// errorf records one fault.
 func (p *parser) errorf(at hcl.Range, summary, format string, args ...any) {
 	p.report(hcl.Diagnostics{{Severity: hcl.DiagError, Summary: summary, Detail: fmt.Sprintf(format, args...), Subject: &at}})
 }

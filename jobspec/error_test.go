@@ -24,7 +24,7 @@ func TestErrorText(t *testing.T) {
 	}
 }
 
-// inTask is a job file with text from the fourth line on in a task.
+// inTask returns a job file with text inside a task, from the fourth line on.
 func inTask(text string) string {
 	return "job \"a\" {\n  group \"g\" {\n    task \"t\" {\n" + text + "\n    }\n  }\n}\n"
 }
@@ -46,27 +46,27 @@ func TestErrors(t *testing.T) {
 		{"twice", "job \"a\" {\n  update {}\n  update {}\n}", "Only one update block is allowed here; the first is at a.hcl:2"},
 		{"two envs", inTask("env {}\nenv {}"), "a.hcl:5:1: Duplicate block: Only one env block is allowed here; the first is at a.hcl:4"},
 		{"env twice", inTask("env = {}\nenv {}"), "a.hcl:5:1: Duplicate block: Only one env block is allowed here; the first is at a.hcl:4"},
-		{"distinct_hosts", inTask("constraint {\noperator = \"distinct_hosts\"\n}"), "a.hcl:4:1: Invalid constraint: The operator distinct_hosts is not for tasks"},
-		{"distinct_hosts short", inTask("constraint { distinct_hosts = true }"), "a.hcl:4:1: Invalid constraint: The operator distinct_hosts is not for tasks"},
-		{"distinct_property", inTask("constraint {}\nconstraint { distinct_property = \"x\" }"), "a.hcl:5:1: Invalid constraint: The operator distinct_property is not for tasks"},
-		{"scaling without max", "job \"a\" {\n  group \"g\" {\n    scaling {\n      min = 1\n    }\n  }\n}", "a.hcl:3:5: Invalid scaling block: max is missing"},
+		{"distinct_hosts", inTask("constraint {\noperator = \"distinct_hosts\"\n}"), "a.hcl:4:1: Invalid constraint: The operator distinct_hosts is not allowed in a task"},
+		{"distinct_hosts short", inTask("constraint { distinct_hosts = true }"), "a.hcl:4:1: Invalid constraint: The operator distinct_hosts is not allowed in a task"},
+		{"distinct_property", inTask("constraint {}\nconstraint { distinct_property = \"x\" }"), "a.hcl:5:1: Invalid constraint: The operator distinct_property is not allowed in a task"},
+		{"scaling without max", "job \"a\" {\n  group \"g\" {\n    scaling {\n      min = 1\n    }\n  }\n}", "a.hcl:3:5: Invalid scaling block: max is required"},
 		{"scaling of another type", "job \"a\" {\n  group \"g\" {\n    scaling {\n      max = 1\n      type = \"vertical_cpu\"\n    }\n  }\n}",
-			"a.hcl:3:5: Invalid scaling block: The type of this scaling block is horizontal, not \"vertical_cpu\""},
+			"a.hcl:3:5: Invalid scaling block: The type of this scaling block must be horizontal, not \"vertical_cpu\""},
 		{"scaling with more min", "job \"a\" {\n  group \"g\" {\n    scaling {\n      min = 2\n      max = 1\n    }\n  }\n}", "not less than min"},
-		{"scaling with max as text", "job \"a\" {\n  group \"g\" {\n    scaling {\n      max = \"many\"\n    }\n  }\n}", "a.hcl:4:13: Incorrect value: max must be a whole number"},
-		{"scaling of a task without max", inTask("scaling \"mem\" {}"), "a.hcl:4:1: Invalid scaling block: max is missing"},
-		{"scaling of a task, other type", inTask("scaling \"mem\" {\nmax = 1\ntype = \"vertical_cpu\"\n}"), "is vertical_mem, not \"vertical_cpu\""},
-		{"not a number", "job \"a\" {\n  priority = \"high\"\n}", "a.hcl:2:14: Incorrect value: priority must be a whole number (int)"},
+		{"scaling with max as text", "job \"a\" {\n  group \"g\" {\n    scaling {\n      max = \"many\"\n    }\n  }\n}", "a.hcl:4:13: Incorrect value: max must be an integer"},
+		{"scaling of a task without max", inTask("scaling \"mem\" {}"), "a.hcl:4:1: Invalid scaling block: max is required"},
+		{"scaling of a task, other type", inTask("scaling \"mem\" {\nmax = 1\ntype = \"vertical_cpu\"\n}"), "must be vertical_mem, not \"vertical_cpu\""},
+		{"not a number", "job \"a\" {\n  priority = \"high\"\n}", "a.hcl:2:14: Incorrect value: priority must be an integer"},
 		{"fraction", "job \"a\" {\n  priority = 1.5\n}", "has a fraction"},
 		{"range", "job \"a\" {\n  affinity {\n    weight = 300\n  }\n}", "300 is out of range"},
 		{"duration", "job \"a\" {\n  update {\n    stagger = \"3 sheep\"\n  }\n}", "must be a duration such as \"30s\""},
 		{"list", "job \"a\" {\n  datacenters = \"dc1\"\n}", "datacenters must be a list of strings"},
-		{"list element", "job \"a\" {\n  datacenters = [{}]\n}", "an element is wrong"},
-		{"bool", "job \"a\" {\n  all_at_once = 3\n}", "must be true or false"},
+		{"list element", "job \"a\" {\n  datacenters = [{}]\n}", "invalid element"},
+		{"bool", "job \"a\" {\n  all_at_once = 3\n}", "must be a boolean"},
 		{"function", "job \"a\" {\n  region = nofunc()\n}", "no function named \"nofunc\""},
 		{"undeclared variable", "job \"a\" {\n  region = var.x\n}", "does not have an attribute named \"x\""},
 		{"scaling label", "job \"a\" {\n  group \"g\" {\n    task \"t\" {\n      scaling \"disk\" {}\n    }\n  }\n}", "cpu or mem, not \"disk\""},
-		{"two identities", "job \"a\" {\n  group \"g\" {\n    task \"t\" {\n      identity {}\n      identity {}\n    }\n  }\n}", "two identity blocks without a name"},
+		{"two identities", "job \"a\" {\n  group \"g\" {\n    task \"t\" {\n      identity {}\n      identity {}\n    }\n  }\n}", "more than one identity block without a name"},
 		{"volumes", "job \"a\" {\n  group \"g\" {\n    volume \"v\" {}\n    volume \"v\" {}\n  }\n}", "another volume block with the name \"v\""},
 		{"cron and crons", "job \"a\" {\n  periodic {\n    cron = \"x\"\n    crons = [\"y\"]\n  }\n}", "cron and crons"},
 		{"dynamic without content", "job \"a\" {\n  dynamic \"group\" {\n    for_each = []\n  }\n}", "needs for_each and a content block"},
@@ -87,7 +87,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// All faults of a file are told at once.
+// TestErrorsTogether checks that one error lists all faults of a file.
 func TestErrorsTogether(t *testing.T) {
 	_, err := jobspec.Parse(jobspec.Config{Filename: "a.hcl", Source: []byte("job \"a\" {\n  x = 1\n  y = 2\n  z {}\n}")})
 	if err == nil || strings.Count(err.Error(), "Unsupported") != 3 {

@@ -6,14 +6,14 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// scope is what expressions may refer to.
+// scope holds the names that expressions can refer to.
 type scope struct {
 	ctx *hcl.EvalContext
-	// known are the names that begin a reference to a value in ctx.
+	// known holds the root names of references to values in ctx.
 	known map[string]bool
 }
 
-// with returns a scope that knows one more name.
+// with returns a scope with one more name.
 func (s *scope) with(name string, v cty.Value) *scope {
 	ctx := s.ctx.NewChild()
 	ctx.Variables = map[string]cty.Value{name: v}
@@ -33,8 +33,8 @@ func withNames(known map[string]bool, names ...string) map[string]bool {
 	return out
 }
 
-// eval returns the value of an expression; false when it has none, which is then
-// reported.
+// eval returns the value of an expression. If there is none, it records a fault and
+// returns false.
 func (p *parser) eval(e hclsyntax.Expression, sc *scope) (cty.Value, bool) {
 	v, diags := p.prepare(e, sc.known).Value(sc.ctx)
 	p.report(diags)
@@ -42,15 +42,14 @@ func (p *parser) eval(e hclsyntax.Expression, sc *scope) (cty.Value, bool) {
 		return cty.DynamicVal, false
 	}
 	if !v.IsWhollyKnown() {
-		p.errorf(e.Range(), "Unknown value", "The value of this expression cannot be told.")
+		p.errorf(e.Range(), "Unknown value", "The value of this expression cannot be determined.")
 		return v, false
 	}
 	return v, true
 }
 
-// prepare returns the expression with every reference guarded, or, when it
-// begins with none of the known names, replaced by its own text: clients resolve
-// it when the task runs.
+// prepare guards the references to known names. It replaces all other references by
+// their source text: clients resolve them when the task runs.
 func (p *parser) prepare(e hclsyntax.Expression, known map[string]bool) hclsyntax.Expression {
 	sub := func(e hclsyntax.Expression) hclsyntax.Expression { return p.prepare(e, known) }
 	switch e := e.(type) {
@@ -94,8 +93,8 @@ func (p *parser) prepare(e hclsyntax.Expression, known map[string]bool) hclsynta
 	return prepareParts(e, sub)
 }
 
-// prepareParts prepares the parts of expressions that are no reference and bind
-// no name.
+// prepareParts prepares the parts of expressions that are not references and do not
+// bind names.
 func prepareParts(e hclsyntax.Expression, sub func(hclsyntax.Expression) hclsyntax.Expression) hclsyntax.Expression {
 	switch e := e.(type) {
 	case *hclsyntax.TemplateExpr:
@@ -151,7 +150,7 @@ func prepareAll(in []hclsyntax.Expression, sub func(hclsyntax.Expression) hclsyn
 	return out
 }
 
-// prepareKey leaves a bare word as the key that it is.
+// prepareKey prepares a key of an object. An unquoted identifier is a literal key.
 func prepareKey(e hclsyntax.Expression, sub func(hclsyntax.Expression) hclsyntax.Expression) hclsyntax.Expression {
 	key, ok := e.(*hclsyntax.ObjectConsKeyExpr)
 	if !ok {
@@ -165,7 +164,7 @@ func prepareKey(e hclsyntax.Expression, sub func(hclsyntax.Expression) hclsyntax
 	return &c
 }
 
-// foreign says whether what an index or attribute is taken of is a reference
+// foreign reports whether the operand of an index or attribute expression is a reference
 // that clients resolve.
 func (p *parser) foreign(e hclsyntax.Expression, known map[string]bool) bool {
 	switch e := e.(type) {
@@ -181,7 +180,7 @@ func (p *parser) foreign(e hclsyntax.Expression, known map[string]bool) bool {
 	return false
 }
 
-// verbatim is the text of a reference, as an interpolation.
+// verbatim returns the source text of a reference as an interpolation.
 func (p *parser) verbatim(e hclsyntax.Expression) hclsyntax.Expression {
 	rng := e.Range()
 	text := string(rng.SliceBytes(p.sources[rng.Filename]))

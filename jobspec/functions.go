@@ -16,7 +16,7 @@ import (
 	"github.com/zclconf/go-cty/cty/function/stdlib"
 )
 
-// functions are those that every job file may call.
+// functions returns the functions that are available in every job file.
 func functions() map[string]function.Function {
 	return map[string]function.Function{
 		"abs":             stdlib.AbsoluteFunc,
@@ -97,7 +97,7 @@ func functions() map[string]function.Function {
 	}
 }
 
-// fileFunctions are those that look at the file system; relative paths begin at dir.
+// fileFunctions returns the functions that access the file system. Paths are relative to dir.
 func fileFunctions(dir string) map[string]function.Function {
 	return map[string]function.Function{
 		"abspath":    filesystem.AbsPathFunc,
@@ -111,12 +111,12 @@ func fileFunctions(dir string) map[string]function.Function {
 	}
 }
 
-// disabledFunction says by its error that it may not be called here.
+// disabledFunction returns a function that always fails with an explanation.
 func disabledFunction(name string) function.Function {
 	return function.New(&function.Spec{
 		VarParam: &function.Parameter{Name: "args", Type: cty.DynamicPseudoType, AllowNull: true, AllowUnknown: true},
 		Type: func([]cty.Value) (cty.Type, error) {
-			return cty.NilType, fmt.Errorf("the function %s looks at files and is not available when a server parses the job", name)
+			return cty.NilType, fmt.Errorf("the function %s accesses files: it is not available when a server parses the job", name)
 		},
 	})
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/open-nomad/open-nomad/jobspec"
 )
 
-// A task may carry a long text.
+// TestLongStrings checks that a task can have a long string.
 func TestLongStrings(t *testing.T) {
 	long := strings.Repeat("0123456789abcde ", 60<<10)
 	lines := strings.Repeat(strings.Repeat("0123456789abcde ", 16)+"\n", 1<<10)
@@ -27,7 +27,7 @@ func TestLongStrings(t *testing.T) {
 	}
 }
 
-// The parser's time is quadratic in the lines of a text, so the size of a file is bounded.
+// TestTooLargeHCL checks the size limit. The parser's time is quadratic in the lines of a heredoc.
 func TestTooLargeHCL(t *testing.T) {
 	large := strings.Repeat("#", 1<<20)
 	_, err := parseText(large + "\njob \"a\" {}")
@@ -48,7 +48,7 @@ func TestTooLargeHCL(t *testing.T) {
 	}
 }
 
-// Without their bounds these would take minutes, or more memory than there is.
+// TestHostileInput parses files that would take minutes, or exhaust the memory, without limits.
 func TestHostileInput(t *testing.T) {
 	bomb := "locals {\n l0 = \"xxxxxxxxxx\"\n"
 	for i := 1; i < 30; i++ {
@@ -97,13 +97,13 @@ func TestHostileInput(t *testing.T) {
 				t.Fatal("no error")
 			}
 			if n := len(err.Error()); n > 64<<10 {
-				t.Errorf("the error has %d bytes", n)
+				t.Errorf("error text has %d bytes", n)
 			}
 		})
 	}
 }
 
-// Whatever the text, there is a job or an error, never a panic.
+// FuzzParse checks that Parse returns either a job or an error, and does not panic.
 func FuzzParse(f *testing.F) {
 	f.Add(withVariables)
 	f.Add("job \"a\" {\n group \"g\" {\n task \"t\" {\n config {\n x = [for a in b : \"${a}\"]\n}\n}\n}\n}")

@@ -8,17 +8,17 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// maxLocals bounds how many locals may depend on each other.
+// maxLocals is the maximum number of locals.
 const maxLocals = 5000
 
-// locals returns the values of all locals blocks as one object. A local may
-// refer to variables and to other locals, in any order.
+// locals returns the values of all locals blocks as one object. A local can refer to
+// variables and to other locals, in any order.
 func (p *parser) locals(blocks []*hclsyntax.Block) cty.Value {
 	w := &localWalk{p: p, attrs: map[string]*hclsyntax.Attribute{}, values: map[string]cty.Value{}, open: map[string]bool{}}
 	var order []*hclsyntax.Attribute
 	for _, b := range blocks {
 		for _, blk := range b.Body.Blocks {
-			p.errorf(blk.TypeRange, "Unsupported block type", "A locals block holds only name = value pairs.")
+			p.errorf(blk.TypeRange, "Unsupported block type", "A locals block has only name = value pairs.")
 		}
 		for _, a := range sortedAttributes(b.Body) {
 			if first := w.attrs[a.Name]; first != nil {
@@ -30,7 +30,7 @@ func (p *parser) locals(blocks []*hclsyntax.Block) cty.Value {
 		}
 	}
 	if len(order) > maxLocals {
-		p.errorf(order[maxLocals].NameRange, "Too many locals", "A file may hold %d.", maxLocals)
+		p.errorf(order[maxLocals].NameRange, "Too many locals", "A file has at most %d locals.", maxLocals)
 		return cty.EmptyObjectVal
 	}
 	for _, a := range order {
@@ -39,7 +39,7 @@ func (p *parser) locals(blocks []*hclsyntax.Block) cty.Value {
 	return cty.ObjectVal(w.values)
 }
 
-// localWalk evaluates locals, those that a local needs before it.
+// localWalk evaluates locals in the order of their dependencies.
 type localWalk struct {
 	p      *parser
 	attrs  map[string]*hclsyntax.Attribute
@@ -52,7 +52,7 @@ func (w *localWalk) visit(a *hclsyntax.Attribute) {
 		return
 	}
 	if w.open[a.Name] {
-		w.p.errorf(a.NameRange, "Circular local", "The local %q refers to itself, perhaps by way of others.", a.Name)
+		w.p.errorf(a.NameRange, "Circular local", "The local %q refers to itself, directly or through other locals.", a.Name)
 		w.values[a.Name] = cty.DynamicVal
 		return
 	}
@@ -83,7 +83,7 @@ func (w *localWalk) visit(a *hclsyntax.Attribute) {
 	}
 }
 
-// named lists the locals that a reference needs: the one it names, or all.
+// named returns the locals that a reference depends on: one, or all for local itself.
 func (w *localWalk) named(t hcl.Traversal) []string {
 	if len(t) > 1 {
 		switch step := t[1].(type) {

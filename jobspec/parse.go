@@ -14,18 +14,18 @@ import (
 	"github.com/zclconf/go-cty/cty/function"
 )
 
-// Config says what to parse and with which values.
+// Config holds the source and the options of Parse.
 type Config struct {
-	// Filename is what errors call the source; file functions are relative to
-	// its directory.
+	// Filename is the name of the source in errors. Paths of file functions are
+	// relative to its directory.
 	Filename string
 	Source   []byte
-	// JSON says that the source is a job as the HTTP API shows it. It is also
-	// recognized without this.
+	// JSON means that the source is a job in the JSON format of the HTTP API.
+	// Such a source is also detected without it.
 	JSON bool
 
-	// Values of input variables, a later one wins: Env (NOMAD_VAR_<name>=value
-	// entries of an environment), VarFiles (paths, in order), VarContent (the
+	// The sources of variable values, in ascending precedence: Env (entries
+	// NOMAD_VAR_<name>=value of an environment), VarFiles (paths), VarContent (the
 	// text of a variable file), Vars (name=value).
 	Env        []string
 	VarFiles   []string
@@ -33,20 +33,19 @@ type Config struct {
 	Vars       []string
 	// Strict makes values for undeclared variables an error.
 	Strict bool
-	// AllowFS permits the functions that read files.
+	// AllowFS enables the functions that read files.
 	AllowFS bool
 }
 
-// Bounds of a file. The library's HCL parser takes time quadratic in the lines of a
-// heredoc, and in the pieces that $ and % divide a string into.
+// Size limits of a file. The time of the HCL parser is quadratic in the lines of a
+// heredoc, and in the parts of a string between $ and % characters.
 const (
 	maxSource = 8 << 20 // in JSON
 	maxHCL    = 1 << 20
 )
 
-// Parse returns the job of the source. Its defaults are not filled in: see
-// api.Job.Canonicalize. An error about the text is an *Error that lists every
-// fault with its place.
+// Parse parses the source. It does not set defaults: see api.Job.Canonicalize. A
+// syntax or semantic error is an *Error that lists all faults with their positions.
 func Parse(cfg Config) (*api.Job, error) {
 	if cfg.Filename == "" {
 		cfg.Filename = "job.hcl"
@@ -69,7 +68,7 @@ func isJSON(src []byte) bool {
 	return bytes.HasPrefix(bytes.TrimLeft(src, " \t\r\n"), []byte("{"))
 }
 
-// parseJSON reads a job as the HTTP API shows it, alone or within {"Job": ...}.
+// parseJSON parses a job in the format of the HTTP API, optionally inside {"Job": ...}.
 func parseJSON(cfg Config) (*api.Job, error) {
 	var wrapped struct{ Job *api.Job }
 	if err := json.Unmarshal(cfg.Source, &wrapped); err != nil {
@@ -82,12 +81,12 @@ func parseJSON(cfg Config) (*api.Job, error) {
 		}
 	}
 	if wrapped.Job.ID == nil || *wrapped.Job.ID == "" {
-		return nil, fmt.Errorf("%s: the JSON holds no job: expected an object with an ID, or one with a Job", cfg.Filename)
+		return nil, fmt.Errorf("%s: no job in the JSON: expected an object with the key ID or Job", cfg.Filename)
 	}
 	return wrapped.Job, nil
 }
 
-// jsonError adds the place to an error of the JSON decoder.
+// jsonError adds the position to an error of the JSON decoder.
 func jsonError(cfg Config, err error) error {
 	offset := int64(-1)
 	var syntax *json.SyntaxError
@@ -117,7 +116,7 @@ func jsonError(cfg Config, err error) error {
 	}
 }
 
-// parser holds what one Parse builds up.
+// parser holds the state of one Parse.
 type parser struct {
 	cfg       Config
 	sources   map[string][]byte
@@ -126,7 +125,7 @@ type parser struct {
 	functions map[string]function.Function
 	root      *scope
 	blocks    int
-	at        map[*api.Constraint]hcl.Range // where each constraint is
+	at        map[*api.Constraint]hcl.Range // the position of each constraint
 }
 
 func newParser(cfg Config) *parser {
@@ -144,9 +143,8 @@ func newParser(cfg Config) *parser {
 	return p
 }
 
-// parse reads the file from top to bottom. Each step goes on after errors of its
-// own, so that one run shows as many as possible; the next begins only when
-// there were none.
+// parse runs the steps of the package doc. A step continues after an error, to report
+// as many errors as possible. The next step starts only if there was no error.
 func (p *parser) parse() *api.Job {
 	body := p.syntax(p.cfg.Filename, p.cfg.Source)
 	if body == nil {
@@ -168,7 +166,7 @@ func (p *parser) parse() *api.Job {
 	return p.job(top.job)
 }
 
-// syntax parses a file, nil when it is not HCL.
+// syntax parses a file. It returns nil for invalid HCL.
 func (p *parser) syntax(name string, src []byte) *hclsyntax.Body {
 	if !p.parsable(name, src) {
 		return nil
@@ -181,7 +179,7 @@ func (p *parser) syntax(name string, src []byte) *hclsyntax.Body {
 	return f.Body.(*hclsyntax.Body)
 }
 
-// topLevel are the blocks of a file by their kind.
+// topLevel holds the top-level blocks of a file by type.
 type topLevel struct {
 	job       *hclsyntax.Block
 	variables []*hclsyntax.Block
@@ -189,17 +187,17 @@ type topLevel struct {
 	locals    []*hclsyntax.Block
 }
 
-// split sorts the top level blocks.
+// split groups the top-level blocks by type.
 func (p *parser) split(body *hclsyntax.Body) topLevel {
 	var top topLevel
 	var jobs []*hclsyntax.Block
 	for _, a := range sortedAttributes(body) {
-		p.errorf(a.NameRange, "Unsupported argument", "%q is not expected here: a job file holds job, variable, variables and locals blocks.", a.Name)
+		p.errorf(a.NameRange, "Unsupported argument", "%q is not expected here: a job file has only job, variable, variables and locals blocks.", a.Name)
 	}
 	for _, b := range body.Blocks {
 		want, known := topLabels[b.Type]
 		if !known {
-			p.errorf(b.TypeRange, "Unsupported block type", "%q is not expected here: a job file holds job, variable, variables and locals blocks.", b.Type)
+			p.errorf(b.TypeRange, "Unsupported block type", "%q is not expected here: a job file has only job, variable, variables and locals blocks.", b.Type)
 			continue
 		}
 		if !p.checkLabels(b.Type, b.DefRange(), len(b.Labels), want) {
@@ -218,7 +216,7 @@ func (p *parser) split(body *hclsyntax.Body) topLevel {
 	}
 	switch {
 	case len(jobs) > 1:
-		p.errorf(jobs[1].DefRange(), "Duplicate job block", "A file holds one job; the first is at %s.", jobs[0].DefRange())
+		p.errorf(jobs[1].DefRange(), "Duplicate job block", "Only one job block is allowed in a file; the first is at %s.", jobs[0].DefRange())
 	case len(jobs) == 1:
 		top.job = jobs[0]
 	case !p.diags.HasErrors():
@@ -227,10 +225,10 @@ func (p *parser) split(body *hclsyntax.Body) topLevel {
 	return top
 }
 
-// topLabels are the top level blocks and how many labels each has.
+// topLabels holds the number of labels of each top-level block.
 var topLabels = map[string]int{"job": 1, "variable": 1, "variables": 0, "locals": 0}
 
-// checkLabels says whether a block has the labels that it needs.
+// checkLabels reports whether a block has the right number of labels.
 func (p *parser) checkLabels(kind string, at hcl.Range, have, want int) bool {
 	switch {
 	case have == want:

@@ -34,13 +34,13 @@ func parse(t *testing.T, src string) *api.Job {
 	return job
 }
 
-// lines gives each brace the line of its own that HCL wants, so that tests can
-// write blocks side by side.
+// lines puts each brace on its own line, as HCL requires, so that tests can write
+// several blocks on one line.
 func lines(src string) []byte {
 	return []byte(strings.NewReplacer("{ ", "{\n", " }", "\n}").Replace(src))
 }
 
-// Golden files: every testdata/*.hcl gives the job in the .json beside it.
+// TestGolden compares the jobs of testdata/*.hcl with the .json files of the same name.
 func TestGolden(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.hcl")
 	if err != nil || len(files) == 0 {
@@ -77,7 +77,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// strip returns the job as JSON without what is null, empty, false or zero.
+// strip returns the job as JSON without null, empty, false and zero values.
 func strip(t *testing.T, job *api.Job) any {
 	t.Helper()
 	raw, err := json.Marshal(job)
@@ -284,7 +284,7 @@ func TestJSONJobs(t *testing.T) {
 	for src, want := range map[string]string{
 		"{\n  \"ID\": \"a\",\n  \"Priority\": \"x\"\n}": "test.json:3:",
 		"{\n  \"ID\": }": "test.json:2:9",
-		`{"Name": "a"}`:  "holds no job",
+		`{"Name": "a"}`:  "no job in the JSON",
 	} {
 		_, err := jobspec.Parse(jobspec.Config{Filename: "test.json", Source: []byte(src)})
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -8,8 +8,8 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 )
 
-// Bounds of a file. The parser recurses once for each level and each operator,
-// so a file past them could exhaust the stack, which no recover can mend.
+// Limits on the structure of a file. The parser recurses for each level and each
+// operator, and a stack overflow cannot be recovered.
 const (
 	maxDepth     = 250
 	maxOperators = 5000
@@ -30,14 +30,14 @@ func (p *parser) parsable(name string, src []byte) bool {
 // shallow reports whether the source is safe to parse: its nesting and its operators are
 // within the bounds. If not, the fault is recorded.
 func (p *parser) shallow(name string, src []byte) bool {
-	tokens, _ := hclsyntax.LexConfig(src, name, hcl.InitialPos) // the parser reports what cannot be read
+	tokens, _ := hclsyntax.LexConfig(src, name, hcl.InitialPos) // the parser reports the errors
 	diags := scan(tokens)
 	p.report(diags)
 	return !diags.HasErrors()
 }
 
-// scan returns the first fault of a file that nests too deep, has too many operators, or
-// has a number that is too large.
+// scan returns the first fault: nesting too deep, too many operators, or a number that
+// is too large.
 func scan(tokens hclsyntax.Tokens) hcl.Diagnostics {
 	depth, operators := 0, 0
 	var last hclsyntax.TokenType
@@ -66,16 +66,16 @@ func scan(tokens hclsyntax.Tokens) hcl.Diagnostics {
 		}
 		last = t.Type
 		if depth > maxDepth {
-			return refuse(t.Range, "Nested too deep", fmt.Sprintf("Blocks, lists and expressions may nest %d levels deep.", maxDepth))
+			return refuse(t.Range, "Nested too deep", fmt.Sprintf("Blocks, lists and expressions can nest at most %d levels deep.", maxDepth))
 		}
 		if operators > maxOperators {
-			return refuse(t.Range, "Too many operators", fmt.Sprintf("A file may hold %d operators.", maxOperators))
+			return refuse(t.Range, "Too many operators", fmt.Sprintf("A file can have at most %d operators.", maxOperators))
 		}
 	}
 	return nil
 }
 
-// hugeExponent says whether a number has an exponent of four digits or more.
+// hugeExponent reports whether a number has an exponent of four or more digits.
 func hugeExponent(number []byte) bool {
 	i := bytes.IndexAny(number, "eE")
 	return i >= 0 && len(bytes.TrimLeft(number[i+1:], "+-0")) > 3

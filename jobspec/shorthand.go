@@ -8,8 +8,8 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 )
 
-// decodeShort reads a block whose text holds more than the fields of its struct, and
-// says whether dst is one.
+// decodeShort decodes blocks whose syntax differs from the fields of their struct. It
+// reports whether dst is the struct of such a block.
 func (p *parser) decodeShort(b block, dst any) bool {
 	switch dst := dst.(type) {
 	case *api.Job:
@@ -52,8 +52,8 @@ func (p *parser) job(blk *hclsyntax.Block) *api.Job {
 	return job
 }
 
-// decodeJob reads a job. A task written in it is a group of its own; vault and
-// secret blocks go to every task.
+// decodeJob decodes a job. A task outside a group becomes a group of its own. The vault
+// and secret blocks of the job apply to every task.
 func (p *parser) decodeJob(b block, job *api.Job) {
 	var extra struct {
 		Vault   *api.Vault    `hcl:"vault,block"`
@@ -76,8 +76,8 @@ func (p *parser) decodeJob(b block, job *api.Job) {
 	}
 }
 
-// decodeGroup reads a group. Its vault block goes to tasks without one, its
-// secret blocks to tasks without any.
+// decodeGroup decodes a group. Its vault block applies to tasks without a vault block,
+// and its secret blocks to tasks without secret blocks.
 func (p *parser) decodeGroup(b block, g *api.TaskGroup) {
 	var extra struct {
 		Vault   *api.Vault    `hcl:"vault,block"`
@@ -96,14 +96,14 @@ func (p *parser) decodeGroup(b block, g *api.TaskGroup) {
 	}
 }
 
-// labeledScaling is the scaling block of a task, whose label says what it scales.
+// labeledScaling is the scaling block of a task. Its label is the resource to scale.
 type labeledScaling struct {
 	Label string `hcl:",label"`
 	api.ScalingPolicy
 }
 
-// decodeTask reads a task. The identity without a name, or named default, is the
-// task's own.
+// decodeTask decodes a task. An identity without a name, or named default, is the
+// default identity.
 func (p *parser) decodeTask(b block, t *api.Task) {
 	var extra struct {
 		Scaling []*labeledScaling `hcl:"scaling,block"`
@@ -114,7 +114,7 @@ func (p *parser) decodeTask(b block, t *api.Task) {
 	}
 	for _, c := range t.Constraints {
 		if c.Operand == api.ConstraintDistinctHosts || c.Operand == api.ConstraintDistinctProperty {
-			p.errorf(p.at[c], "Invalid constraint", "The operator %s is not for tasks: move the constraint to the group or the job.", c.Operand)
+			p.errorf(p.at[c], "Invalid constraint", "The operator %s is not allowed in a task: move the constraint to the group or the job.", c.Operand)
 		}
 	}
 	var named []*api.WorkloadIdentity
@@ -124,14 +124,14 @@ func (p *parser) decodeTask(b block, t *api.Task) {
 			continue
 		}
 		if t.Identity != nil {
-			p.errorf(b.at, "Duplicate identity", "The task %q has two identity blocks without a name.", t.Name)
+			p.errorf(b.at, "Duplicate identity", "The task %q has more than one identity block without a name.", t.Name)
 		}
 		t.Identity = id
 	}
 	t.Identities = named
 }
 
-// decodeConstraint reads a constraint in its long form or as one shorthand.
+// decodeConstraint decodes a constraint, in the long form or as one shorthand.
 func (p *parser) decodeConstraint(b block, c *api.Constraint) {
 	var short struct {
 		DistinctProperty *string `hcl:"distinct_property"`
@@ -140,7 +140,7 @@ func (p *parser) decodeConstraint(b block, c *api.Constraint) {
 		Version          *string `hcl:"version"`
 		Semver           *string `hcl:"semver"`
 		SetContains      *string `hcl:"set_contains"`
-		// These are accepted and do nothing: the operator is the way to say them.
+		// These are accepted and ignored: only the operator has an effect.
 		SetContainsAll *string `hcl:"set_contains_all"`
 		SetContainsAny *string `hcl:"set_contains_any"`
 		IsSet          *string `hcl:"is_set"`
@@ -164,8 +164,8 @@ func (p *parser) decodeConstraint(b block, c *api.Constraint) {
 	}
 }
 
-// shorthandOf returns what takes one shorthand, if it was given: its name is the
-// operand, its value the target.
+// shorthandOf returns a function that sets operand and target to the name and the value
+// of a shorthand, if it is set.
 func shorthandOf(operand, target *string) func(name string, value *string) {
 	return func(name string, value *string) {
 		if value != nil {
@@ -174,7 +174,7 @@ func shorthandOf(operand, target *string) func(name string, value *string) {
 	}
 }
 
-// decodeAffinity reads an affinity in its long form or as one shorthand.
+// decodeAffinity decodes an affinity, in the long form or as one shorthand.
 func (p *parser) decodeAffinity(b block, a *api.Affinity) {
 	var short struct {
 		Regexp         *string `hcl:"regexp"`
@@ -197,8 +197,8 @@ func (p *parser) decodeAffinity(b block, a *api.Affinity) {
 	}
 }
 
-// decodeNetwork reads a network. A port with a static number is reserved, any
-// other is dynamic.
+// decodeNetwork decodes a network. A port with a static number is reserved, other ports
+// are dynamic.
 func (p *parser) decodeNetwork(b block, n *api.NetworkResource) {
 	var extra struct {
 		Ports []api.Port `hcl:"port,block"`
@@ -213,41 +213,41 @@ func (p *parser) decodeNetwork(b block, n *api.NetworkResource) {
 	}
 }
 
-// decodePeriodic reads a periodic block; a cron expression says what kind it is.
+// decodePeriodic decodes a periodic block. A cron expression sets the spec type to cron.
 func (p *parser) decodePeriodic(b block, c *api.PeriodicConfig) {
 	p.decode(b, c)
 	if c.Spec != nil && c.Specs != nil {
-		p.errorf(b.at, "Invalid periodic block", "It has cron and crons: give one of them.")
+		p.errorf(b.at, "Invalid periodic block", "cron and crons are mutually exclusive.")
 	}
 	if c.Spec != nil || c.Specs != nil {
 		c.SpecType = new(api.PeriodicSpecCron)
 	}
 }
 
-// decodeTaskScaling reads a scaling block of a task.
+// decodeTaskScaling decodes a scaling block of a task.
 func (p *parser) decodeTaskScaling(b block, s *labeledScaling) {
 	s.Label = b.labels[0]
 	kind := strings.ToLower(s.Label)
 	if kind != "cpu" && kind != "mem" {
-		p.errorf(b.at, "Invalid scaling block", "The label of a task's scaling block is cpu or mem, not %q.", s.Label)
+		p.errorf(b.at, "Invalid scaling block", "The label of a task's scaling block must be cpu or mem, not %q.", s.Label)
 		return
 	}
 	p.decodeScaling(b, &s.ScalingPolicy, "vertical_"+kind)
 }
 
-// decodeScaling reads a scaling block, which has one valid type where it is.
+// decodeScaling decodes a scaling block. Its type must be kind, or empty.
 func (p *parser) decodeScaling(b block, s *api.ScalingPolicy, kind string) {
 	p.decode(b, s)
 	if s.Type == "" {
 		s.Type = kind
 	}
 	if s.Type != kind {
-		p.errorf(b.at, "Invalid scaling block", "The type of this scaling block is %s, not %q.", kind, s.Type)
+		p.errorf(b.at, "Invalid scaling block", "The type of this scaling block must be %s, not %q.", kind, s.Type)
 	}
 	switch {
 	case s.Max == nil && b.body.Attributes["max"] == nil:
-		p.errorf(b.at, "Invalid scaling block", "max is missing: it bounds what an autoscaler may set.")
-	case s.Max == nil: // its value is wrong, as the decoder reported
+		p.errorf(b.at, "Invalid scaling block", "max is required.")
+	case s.Max == nil: // the decoder reported an invalid value
 	case *s.Max < 0 || s.Min != nil && *s.Min > *s.Max:
 		p.errorf(b.at, "Invalid scaling block", "max must be 0 or more, and not less than min.")
 	}

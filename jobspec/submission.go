@@ -11,11 +11,10 @@ import (
 	"github.com/zclconf/go-cty/cty/convert"
 )
 
-// Submission returns what is kept beside a registered job so that it can be
-// edited again: the source, and the values that its variables were given. Texts,
-// numbers and booleans are flags (URL-escaped), all others a variable file. It is
-// meant for a configuration that Parse took; of any other it holds the source
-// only.
+// Submission returns the source of a job and the values of its variables. Servers keep
+// it with the job, so that a user can edit and submit it again. Strings, numbers and
+// booleans are flags (URL-escaped). Other values are in a variable file. If Parse
+// fails for cfg, the result has only the source.
 func Submission(cfg Config) *api.JobSubmission {
 	sub := &api.JobSubmission{Source: string(cfg.Source), Format: "hcl2"}
 	if cfg.JSON || isJSON(cfg.Source) {

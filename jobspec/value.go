@@ -14,8 +14,7 @@ import (
 
 var durationType = reflect.TypeFor[time.Duration]()
 
-// assignValue stores the value of an attribute in a field. A null leaves the field
-// as if it had not been written.
+// assignValue stores the value of an attribute in a field. Null leaves the field unset.
 func (p *parser) assignValue(dst reflect.Value, v cty.Value, a *hclsyntax.Attribute) bool {
 	if v.IsNull() {
 		return true
@@ -96,12 +95,12 @@ func setInt(dst reflect.Value, f *big.Float) error {
 	return nil
 }
 
-// duration reads "1h30m", or a number of nanoseconds.
+// duration parses a string such as "1h30m", or an integer number of nanoseconds.
 func duration(v cty.Value) (time.Duration, error) {
 	if v.Type() == cty.Number {
 		n, acc := v.AsBigFloat().Int64()
 		if acc != big.Exact {
-			return 0, errors.New("a number must be whole nanoseconds")
+			return 0, errors.New("a number must be an integer of nanoseconds")
 		}
 		return time.Duration(n), nil
 	}
@@ -124,7 +123,7 @@ func setSlice(dst reflect.Value, v cty.Value) error {
 		}
 		elem := reflect.New(dst.Type().Elem()).Elem()
 		if err := setValue(elem, e); err != nil {
-			return fmt.Errorf("an element is wrong: %w", err)
+			return fmt.Errorf("invalid element: %w", err)
 		}
 		out = reflect.Append(out, elem)
 	}
@@ -144,7 +143,7 @@ func setMap(dst reflect.Value, v cty.Value) error {
 		}
 		elem := reflect.New(dst.Type().Elem()).Elem()
 		if err := setValue(elem, e); err != nil {
-			return fmt.Errorf("%s is wrong: %w", k.AsString(), err)
+			return fmt.Errorf("invalid value of %s: %w", k.AsString(), err)
 		}
 		out.SetMapIndex(reflect.ValueOf(k.AsString()), elem)
 	}
@@ -152,7 +151,7 @@ func setMap(dst reflect.Value, v cty.Value) error {
 	return nil
 }
 
-// anyValue returns a value as JSON would hold it, whole numbers as int.
+// anyValue converts a value to the types of encoding/json, but integers to int.
 func anyValue(v cty.Value) any {
 	if v.IsNull() {
 		return nil

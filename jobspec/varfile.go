@@ -10,7 +10,7 @@ import (
 	ctyjson "github.com/zclconf/go-cty/cty/json"
 )
 
-// assignFile sets variables from a file of name = value pairs, in HCL or JSON.
+// assignFile sets variables from a variable file in HCL or JSON.
 func (p *parser) assignFile(vars map[string]*variable, path string) {
 	info, err := os.Stat(path)
 	if err == nil && info.Size() > maxSource {
@@ -31,7 +31,7 @@ func (p *parser) assignFile(vars map[string]*variable, path string) {
 func (p *parser) assignContent(vars map[string]*variable, name string, src []byte) {
 	p.sources[name] = src
 	if len(src) > maxSource {
-		p.errorf(hcl.Range{Filename: name}, "Variable file too large", "It may be %d MiB.", maxSource>>20)
+		p.errorf(hcl.Range{Filename: name}, "Variable file too large", "The maximum is %d MiB.", maxSource>>20)
 		return
 	}
 	if isJSON(src) {
@@ -43,7 +43,7 @@ func (p *parser) assignContent(vars map[string]*variable, name string, src []byt
 		return
 	}
 	for _, b := range body.Blocks {
-		p.errorf(b.TypeRange, "Unexpected block", "A variable file holds only name = value pairs; variables are declared in the job file.")
+		p.errorf(b.TypeRange, "Unexpected block", "A variable file has only name = value pairs. Declare variables in the job file.")
 	}
 	for _, a := range sortedAttributes(body) {
 		v := vars[a.Name]

@@ -16,13 +16,12 @@ import (
 type variable struct {
 	name string
 	at   hcl.Range
-	typ  cty.Type // cty.NilType when neither type nor default fixed it
-	// value is the default until another source sets it; cty.NilVal when there
-	// is none.
+	typ  cty.Type // cty.NilType without type and default
+	// value is the default until another source sets it. cty.NilVal means no value.
 	value cty.Value
-	// valueAt is where value was written.
+	// valueAt is the position of value.
 	valueAt hcl.Range
-	// given says that value is not the default.
+	// given is true if value is not the default.
 	given       bool
 	validations []*hclsyntax.Body
 }
@@ -37,7 +36,7 @@ func (p *parser) variables(top topLevel) cty.Value {
 	return p.finish(vars)
 }
 
-// declareAll reads the declarations of a file.
+// declareAll decodes the variable declarations of a file.
 func (p *parser) declareAll(top topLevel) map[string]*variable {
 	vars := map[string]*variable{}
 	declare := func(v *variable) {
@@ -52,7 +51,7 @@ func (p *parser) declareAll(top topLevel) map[string]*variable {
 	}
 	for _, b := range top.legacy {
 		for _, blk := range b.Body.Blocks {
-			p.errorf(blk.TypeRange, "Unsupported block type", "A variables block holds only name = default pairs.")
+			p.errorf(blk.TypeRange, "Unsupported block type", "A variables block has only name = default pairs.")
 		}
 		for _, a := range sortedAttributes(b.Body) {
 			v := &variable{name: a.Name, at: a.NameRange, valueAt: a.Expr.Range()}
@@ -65,11 +64,11 @@ func (p *parser) declareAll(top topLevel) map[string]*variable {
 	return vars
 }
 
-// declare reads a variable block.
+// declare decodes a variable block.
 func (p *parser) declare(b *hclsyntax.Block) *variable {
 	v := &variable{name: b.Labels[0], at: b.DefRange(), typ: cty.NilType}
 	if !hclsyntax.ValidIdentifier(v.name) {
-		p.errorf(b.LabelRanges[0], "Invalid variable name", "A name begins with a letter and holds letters, digits, - and _.")
+		p.errorf(b.LabelRanges[0], "Invalid variable name", "A name starts with a letter and has only letters, digits, - and _.")
 	}
 	var fallback *hclsyntax.Attribute
 	for _, a := range sortedAttributes(b.Body) {
@@ -107,7 +106,7 @@ func (p *parser) declare(b *hclsyntax.Block) *variable {
 	return v
 }
 
-// constant evaluates an expression that may not refer to anything.
+// constant evaluates an expression without references.
 func (p *parser) constant(e hclsyntax.Expression) cty.Value {
 	v, diags := p.prepareConstant(e).Value(&hcl.EvalContext{Functions: p.functions})
 	p.report(diags)
@@ -117,15 +116,15 @@ func (p *parser) constant(e hclsyntax.Expression) cty.Value {
 	return v
 }
 
-// prepareConstant guards loops but leaves references to be refused by name.
+// prepareConstant guards loops and reports each reference as a fault.
 func (p *parser) prepareConstant(e hclsyntax.Expression) hclsyntax.Expression {
 	for _, t := range e.Variables() {
-		p.errorf(t.SourceRange(), "Variables not allowed", "A value may not refer to %q here: nothing is known yet.", t.RootName())
+		p.errorf(t.SourceRange(), "Variables not allowed", "A reference to %q is not allowed here: the value must be a constant.", t.RootName())
 	}
 	return p.prepare(e, nil)
 }
 
-// assign gives the variables the values of the other sources, weakest first.
+// assign sets variables from the other sources, in ascending precedence.
 func (p *parser) assign(vars map[string]*variable) {
 	for _, entry := range p.cfg.Env {
 		name, raw, _ := strings.Cut(entry, "=")
@@ -153,15 +152,15 @@ func (p *parser) assign(vars map[string]*variable) {
 	}
 }
 
-// undeclared refuses a value for a variable that the file does not declare.
+// undeclared records a fault for a value of an undeclared variable, if Strict is set.
 func (p *parser) undeclared(name string, at hcl.Range) {
 	if p.cfg.Strict {
 		p.errorf(at, "Undefined variable", "The job file declares no variable %q: add a variable %q block or remove the value.", name, name)
 	}
 }
 
-// assignText sets a variable from text: as it is for strings, numbers and
-// variables without a type, as an HCL expression for all others.
+// assignText sets a variable from text. The text is a literal for strings, numbers and
+// variables without a type, and an HCL expression for other types.
 func (p *parser) assignText(v *variable, raw, source string) {
 	v.valueAt = hcl.Range{Filename: source}
 	p.sources[source] = nil
@@ -185,7 +184,7 @@ func (p *parser) assignText(v *variable, raw, source string) {
 	}
 }
 
-// convert brings the value of a variable to its type.
+// convert converts the value of a variable to its type.
 func (p *parser) convert(v *variable) {
 	if v.typ == cty.NilType || v.value == cty.NilVal {
 		return
@@ -198,10 +197,10 @@ func (p *parser) convert(v *variable) {
 	v.value = val
 }
 
-// typeName is a type in the words of a job file.
+// typeName returns a type in the syntax of a job file.
 func typeName(t cty.Type) string { return typeexpr.TypeString(t) }
 
-// finish checks that each variable has a value that its validations accept.
+// finish checks that each variable has a value and passes its validations.
 func (p *parser) finish(vars map[string]*variable) cty.Value {
 	values := map[string]cty.Value{}
 	for _, name := range slices.Sorted(maps.Keys(vars)) {
@@ -227,7 +226,7 @@ func (p *parser) validate(v *variable, body *hclsyntax.Body) {
 	}
 	cond, message := body.Attributes["condition"], body.Attributes["error_message"]
 	if cond == nil || message == nil {
-		p.errorf(body.MissingItemRange(), "Missing required argument", "A validation block needs condition and error_message.")
+		p.errorf(body.MissingItemRange(), "Missing required argument", "A validation block requires condition and error_message.")
 		return
 	}
 	sc := &scope{
@@ -239,7 +238,7 @@ func (p *parser) validate(v *variable, body *hclsyntax.Body) {
 		return
 	}
 	if text.Type() != cty.String || text.IsNull() || text.AsString() == "" {
-		p.errorf(message.Expr.Range(), "Invalid validation", "error_message must be a text that is not empty.")
+		p.errorf(message.Expr.Range(), "Invalid validation", "error_message must be a non-empty string.")
 		return
 	}
 	accepted, ok := p.eval(cond.Expr, sc)

@@ -104,7 +104,7 @@ func TestLegacyVariables(t *testing.T) {
 	job, err := jobspec.Parse(jobspec.Config{Source: lines(`variables { x = "1" }
 job "${x}" {}`), Vars: []string{"x=2"}})
 	if err == nil {
-		t.Fatalf("a template as label must be refused, got %v", *job.ID)
+		t.Fatalf("Parse() with a template as label = %v, want an error", *job.ID)
 	}
 	job, err = jobspec.Parse(jobspec.Config{Source: lines(`variables { x = "1" }
 job "a" { region = var.x }`), Vars: []string{"x=2"}})
@@ -132,7 +132,7 @@ job "j" { meta = { b = local.b, r = local.runtime, all = local.all } }`)
 		"locals {\na = local\n}\njob \"j\" {}":                 "Circular local",
 		"locals {\na = 1\n}\nlocals {\na = 2\n}\njob \"j\" {}": "defined already",
 		"locals {\na = local.nobody\n}\njob \"j\" {}":          "does not have an attribute named \"nobody\"",
-		"locals {\nx {\n}\n}\njob \"j\" {}":                    "holds only name = value pairs",
+		"locals {\nx {\n}\n}\njob \"j\" {}":                    "has only name = value pairs",
 	} {
 		if _, err := jobspec.Parse(jobspec.Config{Source: []byte(src)}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: error %v, want %q", src, err, want)
@@ -162,7 +162,7 @@ func TestFunctions(t *testing.T) {
 	}
 }
 
-// Functions that look at files work for people and not for servers.
+// TestFileFunctions checks that file functions are available only with AllowFS.
 func TestFileFunctions(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "motd"), []byte("hello"), 0o600); err != nil {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
 )
 
 var registered = nomad.RegisteredClaims{Issuer: "https://nomad.example", Subject: "s", Audience: nomad.Audience{"a"},
@@ -56,12 +57,12 @@ func TestClaimsPayload(t *testing.T) {
 func TestClaimsOnTheWire(t *testing.T) {
 	for name, c := range kinds {
 		t.Run(name, func(t *testing.T) {
-			reply := nomad.ACLWhoAmIResponse{Identity: &nomad.AuthenticatedIdentity{Claims: &c.claims}}
+			reply := acls.WhoAmIResponse{Identity: &acls.AuthenticatedIdentity{Claims: &c.claims}}
 			raw, err := nomad.Encode(&reply)
 			if err != nil {
 				t.Fatal(err)
 			}
-			var back nomad.ACLWhoAmIResponse
+			var back acls.WhoAmIResponse
 			if err := nomad.Decode(raw, &back); err != nil || !reflect.DeepEqual(*back.Identity.Claims, c.claims) {
 				t.Errorf("Decode() = %+v, %v", back.Identity.Claims, err)
 			}

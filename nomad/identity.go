@@ -1,7 +1,6 @@
 package nomad
 
 import (
-	"net"
 	"slices"
 	"time"
 )
@@ -32,12 +31,6 @@ const (
 	WorkloadTypeService WorkloadType = 1
 )
 
-// ACLWhoAmIResponse is the reply of ACL.WhoAmI.
-type ACLWhoAmIResponse struct {
-	Identity *AuthenticatedIdentity
-	QueryMeta
-}
-
 // AllocIdentitiesRequest is the request of Alloc.SignIdentities.
 type AllocIdentitiesRequest struct {
 	Identities []*WorkloadIdentityRequest
@@ -49,17 +42,6 @@ type AllocIdentitiesResponse struct {
 	SignedIdentities []*SignedWorkloadIdentity
 	Rejections       []*WorkloadIdentityRejection
 	QueryMeta
-}
-
-// AuthenticatedIdentity is who calls, as the authenticator found out: a token, a
-// workload or node (Claims), a node known by its secret (ClientID), or a peer known
-// by its certificate (TLSName). Only ACL.WhoAmI sends it.
-type AuthenticatedIdentity struct {
-	ACLToken *ACLToken
-	Claims   *IdentityClaims
-	ClientID string
-	TLSName  string
-	RemoteIP net.IP
 }
 
 // SignedWorkloadIdentity is a named identity that was asked for, signed. Expiration

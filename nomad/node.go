@@ -28,7 +28,7 @@ const (
 const NodeUniqueNamespace = "unique."
 
 // NodeTicketAttribute is the attribute of nodes whose agent accepts tickets in place of
-// callers' tokens (internal/ticket). Its value is the version of their form.
+// callers' tokens (nomad/ticket). Its value is the version of their form.
 const (
 	NodeTicketAttribute = "nomad.tickets"
 	NodeTicketVersion   = "1"

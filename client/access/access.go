@@ -32,8 +32,9 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/open-nomad/open-nomad/acl"
-	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
 // Servers carries calls to the servers.
@@ -56,7 +57,7 @@ type Resolver struct {
 	cfg      Config
 	flights  singleflight.Group
 	callers  cache[digest, *caller]
-	tokens   cache[digest, *nomad.AuthenticatedIdentity]
+	tokens   cache[digest, *acls.AuthenticatedIdentity]
 	claims   cache[digest, []*acl.Policy]
 	roles    cache[string, []string]
 	policies cache[string, *acl.Policy] // nil for one that there is not
@@ -67,7 +68,7 @@ type digest [sha256.Size]byte
 
 // caller is the bearer of a token.
 type caller struct {
-	identity *nomad.AuthenticatedIdentity
+	identity *acls.AuthenticatedIdentity
 	rights   *acl.ACL
 	off      bool
 }
@@ -89,7 +90,7 @@ func New(cfg Config) *Resolver {
 // Caller returns who the bearer of a token is, "" for nobody's, and what that one may
 // do. The error is a nomad.ErrPermissionDenied for a token that is not good; with any
 // other nobody can tell.
-func (r *Resolver) Caller(ctx context.Context, token string) (*nomad.AuthenticatedIdentity, *rpc.Access, error) {
+func (r *Resolver) Caller(ctx context.Context, token string) (*acls.AuthenticatedIdentity, *rpc.Access, error) {
 	who, err := r.caller(ctx, token)
 	if err != nil {
 		return nil, nil, err
@@ -98,7 +99,7 @@ func (r *Resolver) Caller(ctx context.Context, token string) (*nomad.Authenticat
 }
 
 // workload is whose the identity of a workload is, nil for others.
-func workload(id *nomad.AuthenticatedIdentity) *acl.Workload {
+func workload(id *acls.AuthenticatedIdentity) *acl.Workload {
 	if id.Claims == nil || id.Claims.WorkloadIdentityClaims == nil {
 		return nil
 	}
@@ -108,7 +109,7 @@ func workload(id *nomad.AuthenticatedIdentity) *acl.Workload {
 
 // off is what is known of callers while there is no access control.
 func (r *Resolver) off(ctx context.Context, token string) (*caller, error) {
-	who := &caller{identity: &nomad.AuthenticatedIdentity{}, rights: acl.Everything, off: true}
+	who := &caller{identity: &acls.AuthenticatedIdentity{}, rights: acl.Everything, off: true}
 	if token == "" {
 		return who, nil
 	}
@@ -183,7 +184,7 @@ func (r *Resolver) ask(ctx context.Context, key digest, token string) (*caller, 
 
 // policiesOf returns what grants the bearer of a token rights, and until when that is
 // believed.
-func (r *Resolver) policiesOf(ctx context.Context, key digest, token string, id *nomad.AuthenticatedIdentity) ([]*acl.Policy, time.Time, error) {
+func (r *Resolver) policiesOf(ctx context.Context, key digest, token string, id *acls.AuthenticatedIdentity) ([]*acl.Policy, time.Time, error) {
 	far := time.Now().Add(r.cfg.PolicyTTL)
 	switch {
 	case isNode(id), id.ACLToken.Management():
@@ -197,7 +198,7 @@ func (r *Resolver) policiesOf(ctx context.Context, key digest, token string, id 
 }
 
 // identity returns whose a token is.
-func (r *Resolver) identity(ctx context.Context, key digest, token string) (*nomad.AuthenticatedIdentity, time.Time, error) {
+func (r *Resolver) identity(ctx context.Context, key digest, token string) (*acls.AuthenticatedIdentity, time.Time, error) {
 	if id, until, ok := r.tokens.until(key); ok {
 		return id, until, nil
 	}
@@ -217,10 +218,10 @@ func (r *Resolver) identity(ctx context.Context, key digest, token string) (*nom
 }
 
 // whoAmI has the servers look at a token.
-func (r *Resolver) whoAmI(ctx context.Context, token string, stale bool) (*nomad.AuthenticatedIdentity, error) {
+func (r *Resolver) whoAmI(ctx context.Context, token string, stale bool) (*acls.AuthenticatedIdentity, error) {
 	req := nomad.GenericRequest{QueryOptions: r.query(token)}
 	req.AllowStale = stale
-	out, err := fetch(ctx, r, "ACL.WhoAmI", &req, always[nomad.ACLWhoAmIResponse])
+	out, err := fetch(ctx, r, "ACL.WhoAmI", &req, always[acls.WhoAmIResponse])
 	if err != nil {
 		return nil, err
 	}

@@ -11,16 +11,17 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
 )
 
 // isNode says whether a node calls.
-func isNode(id *nomad.AuthenticatedIdentity) bool {
+func isNode(id *acls.AuthenticatedIdentity) bool {
 	return id.ClientID != "" || id.Claims != nil && id.Claims.NodeIdentityClaims != nil
 }
 
 // ends is when the time of a token is over, zero for one that does not end. The servers
 // have found a signed one good, and do not tell when it ends: it does so itself.
-func ends(token string, id *nomad.AuthenticatedIdentity) time.Time {
+func ends(token string, id *acls.AuthenticatedIdentity) time.Time {
 	if t := id.ACLToken; t != nil && t.ExpirationTime != nil {
 		return *t.ExpirationTime
 	}
@@ -43,7 +44,7 @@ func (r *Resolver) ofWorkload(ctx context.Context, key digest, token string) ([]
 	if found, until, ok := r.claims.until(key); ok {
 		return found, until, nil
 	}
-	out, err := fetch(ctx, r, "ACL.GetClaimPolicies", &nomad.GenericRequest{QueryOptions: r.query(token)}, always[nomad.ACLPolicySetResponse])
+	out, err := fetch(ctx, r, "ACL.GetClaimPolicies", &nomad.GenericRequest{QueryOptions: r.query(token)}, always[acls.PolicySetResponse])
 	if err != nil {
 		return nil, time.Time{}, err
 	}
@@ -61,7 +62,7 @@ func (r *Resolver) ofWorkload(ctx context.Context, key digest, token string) ([]
 }
 
 // ofToken asks for the policies of a token and of its roles.
-func (r *Resolver) ofToken(ctx context.Context, token string, t *nomad.ACLToken) ([]*acl.Policy, time.Time, error) {
+func (r *Resolver) ofToken(ctx context.Context, token string, t *acls.Token) ([]*acl.Policy, time.Time, error) {
 	names, until, err := r.namesOf(ctx, token, t)
 	if err != nil {
 		return nil, until, err
@@ -83,8 +84,8 @@ func (r *Resolver) ofToken(ctx context.Context, token string, t *nomad.ACLToken)
 	if len(missing) == 0 {
 		return found, until, nil
 	}
-	out, err := fetch(ctx, r, "ACL.GetPolicies", &nomad.ACLPolicySetRequest{Names: missing, QueryOptions: r.query(token)},
-		func(out *nomad.ACLPolicySetResponse) bool { return has(out.Policies, missing) })
+	out, err := fetch(ctx, r, "ACL.GetPolicies", &acls.PolicySetRequest{Names: missing, QueryOptions: r.query(token)},
+		func(out *acls.PolicySetResponse) bool { return has(out.Policies, missing) })
 	if err != nil {
 		return nil, until, err
 	}
@@ -102,7 +103,7 @@ func (r *Resolver) ofToken(ctx context.Context, token string, t *nomad.ACLToken)
 }
 
 // namesOf are the policies of a token and of its roles, each once.
-func (r *Resolver) namesOf(ctx context.Context, token string, t *nomad.ACLToken) ([]string, time.Time, error) {
+func (r *Resolver) namesOf(ctx context.Context, token string, t *acls.Token) ([]string, time.Time, error) {
 	until := time.Now().Add(r.cfg.RoleTTL)
 	names := slices.Clone(t.Policies)
 	var missing []string
@@ -118,8 +119,8 @@ func (r *Resolver) namesOf(ctx context.Context, token string, t *nomad.ACLToken)
 		names, until = append(names, of...), earlier(until, end)
 	}
 	if len(missing) > 0 {
-		out, err := fetch(ctx, r, "ACL.GetRolesByID", &nomad.ACLRolesByIDRequest{ACLRoleIDs: missing, QueryOptions: r.query(token)},
-			func(out *nomad.ACLRolesByIDResponse) bool { return has(out.ACLRoles, missing) })
+		out, err := fetch(ctx, r, "ACL.GetRolesByID", &acls.RolesByIDRequest{ACLRoleIDs: missing, QueryOptions: r.query(token)},
+			func(out *acls.RolesByIDResponse) bool { return has(out.ACLRoles, missing) })
 		if err != nil {
 			return nil, until, err
 		}
@@ -139,7 +140,7 @@ func has[V any](m map[string]*V, keys []string) bool {
 	return !slices.ContainsFunc(keys, func(k string) bool { return m[k] == nil })
 }
 
-func policyNames(role *nomad.ACLRole) (names []string) {
+func policyNames(role *acls.Role) (names []string) {
 	if role == nil {
 		return nil
 	}
@@ -153,7 +154,7 @@ func policyNames(role *nomad.ACLRole) (names []string) {
 
 // parse reads a policy, nil for none. One that cannot be read takes every right from who
 // has it: nobody knows what it denies.
-func parse(p *nomad.ACLPolicy) (*acl.Policy, error) {
+func parse(p *acls.Policy) (*acl.Policy, error) {
 	if p == nil {
 		return nil, nil
 	}

@@ -19,8 +19,8 @@ import (
 	"errors"
 	"time"
 
-	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/client/exec"
-	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 

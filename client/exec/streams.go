@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
 // input is what the caller has sent and the program has not read.

@@ -52,7 +52,7 @@ func checkPages(path string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), maxTime)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "/proc/self/exe")
-	cmd.Args, cmd.Dir, cmd.Env = []string{entry, path}, "/", []string{"GOMAXPROCS=1"}
+	cmd.Args, cmd.Dir, cmd.Env = []string{entry, path}, "/", environment
 	out := &report{}
 	cmd.Stdout, cmd.Stderr = out, out
 	err := cmd.Run()

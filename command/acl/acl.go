@@ -1,7 +1,7 @@
-// Package acl holds the commands about access control: the first token, policies,
-// tokens, roles, why a caller may do something or not, auth methods, binding rules and
-// login. They speak to an agent through package api, keep nothing, and read no rules:
-// servers judge them. While login waits for a browser it listens on one local address.
+// Package acl holds the commands for access control: bootstrap, policies, tokens, roles,
+// auth methods, binding rules, login, and acl explain. They call an agent through package
+// api and keep no state. The servers parse and check policies. While login waits for a
+// browser, it listens on one local address.
 package acl
 
 import (
@@ -29,13 +29,13 @@ func reading(ctx context.Context) *api.QueryOptions { return (&api.QueryOptions{
 
 func writing(ctx context.Context) *api.WriteOptions { return (&api.WriteOptions{}).WithContext(ctx) }
 
-// plain is an Ask of a command without flags of its own.
+// plain returns ask for a command that has no flags of its own.
 func plain[T any](ask term.Ask[T]) func(*term.Flags) term.Ask[T] {
 	return func(*term.Flags) term.Ask[T] { return ask }
 }
 
-// refusal is an error of a write; what servers find wrong with what was written is told
-// as they say it, line by line.
+// refusal wraps the error of a write. The message of a 400 is printed as the servers
+// wrote it, one fault on a line.
 func refusal(doing string, err error) error {
 	var e api.UnexpectedResponseError
 	if errors.As(err, &e) && e.StatusCode() == http.StatusBadRequest {

@@ -9,17 +9,17 @@ import (
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
-// ruleFlags are those of the commands that write binding rules.
+// ruleFlags are the flags of the commands that write binding rules.
 type ruleFlags struct{ description, selector, bindType, bindName string }
 
 func (o *ruleFlags) declare(f *term.Flags) {
-	f.StringVar(&o.description, "description", "", "What the binding rule is for.")
-	f.StringVar(&o.selector, "selector", "", "Whom it is for: an `expression` over value.<claim> and list.<claim>.\nWho lacks a claim that it names is not. Without one it is for everybody who logs in.")
-	f.StringVar(&o.bindType, "bind-type", "", "What it gives: a role, a policy, or with management every right.")
-	f.StringVar(&o.bindName, "bind-name", "", "The `name` of the role or the policy; ${value.<claim>} stands for a claim.")
+	f.StringVar(&o.description, "description", "", "The description of the binding rule.")
+	f.StringVar(&o.selector, "selector", "", "The `expression` over value.<claim> and list.<claim> that selects identities.\nAn identity without one of its claims does not match. Default: every identity.")
+	f.StringVar(&o.bindType, "bind-type", "", "What the rule grants: role, policy or management.")
+	f.StringVar(&o.bindName, "bind-name", "", "The `name` of the role or policy. It may contain ${value.<claim>}.")
 }
 
-// over puts what the flags say over a rule.
+// over sets the fields of r that the flags give.
 func (o *ruleFlags) over(r *api.ACLBindingRule) {
 	r.Description, r.Selector = cmp.Or(o.description, r.Description), cmp.Or(o.selector, r.Selector)
 	r.BindType, r.BindName = cmp.Or(o.bindType, r.BindType), cmp.Or(o.bindName, r.BindName)
@@ -27,12 +27,13 @@ func (o *ruleFlags) over(r *api.ACLBindingRule) {
 
 func ruleCreateCommand() term.Command {
 	return term.Answered(term.Command{
-		Name: "acl binding-rule create", Short: "Make a binding rule: it says what those get who log in with an auth method",
-		Long: "    nomad acl binding-rule create -auth-method people -bind-type role -bind-name operations -selector '\"ops\" in list.groups'",
+		Name: "acl binding-rule create", Short: "Create a binding rule: the policies and roles of tokens from an auth method",
+		Long: "    nomad acl binding-rule create -auth-method people -bind-type role \\\n" +
+			"        -bind-name operations -selector '\"ops\" in list.groups'",
 	}, func(f *term.Flags) term.Ask[*api.ACLBindingRule] {
 		o := &ruleFlags{}
 		o.declare(f)
-		method := f.String("auth-method", "", "The `name` of the auth method that the rule belongs to.")
+		method := f.String("auth-method", "", "The `name` of the auth method of the rule.")
 		return func(ctx context.Context, _ *term.Env, c *api.Client) (*api.ACLBindingRule, error) {
 			r := &api.ACLBindingRule{AuthMethod: *method}
 			o.over(r)
@@ -48,12 +49,12 @@ func ruleCreateCommand() term.Command {
 func ruleUpdateCommand() term.Command {
 	return term.Answered(term.Command{
 		Name: "acl binding-rule update", Args: "<acl_binding_rule_id>", MinArgs: 1, MaxArgs: 1,
-		Short: "Change a binding rule",
-		Long:  "What no flag says stays as it is. With -no-merge the rule is what the flags say, and nothing else. Tokens that it gave something to keep that until they expire.",
+		Short: "Update a binding rule",
+		Long:  "Fields without a flag are unchanged. With -no-merge they are cleared. Existing tokens keep what the rule granted until they expire.",
 	}, func(f *term.Flags) term.Ask[*api.ACLBindingRule] {
 		o := &ruleFlags{}
 		o.declare(f)
-		afresh := f.Bool("no-merge", false, "Keep nothing of what the rule was, but its ID and its auth method.")
+		afresh := f.Bool("no-merge", false, "Clear all fields without a flag, except the ID and the auth method.")
 		return func(ctx context.Context, e *term.Env, c *api.Client) (*api.ACLBindingRule, error) {
 			r, _, err := c.ACLBindingRules().Get(e.Arg(0), reading(ctx))
 			if err != nil {
@@ -64,7 +65,7 @@ func ruleUpdateCommand() term.Command {
 			}
 			o.over(r)
 			if r.BindType == api.ACLBindingRuleBindTypeManagement && o.bindName == "" {
-				r.BindName = "" // it had one as long as it gave something else
+				r.BindName = "" // a management rule has no bind name
 			}
 			updated, _, err := c.ACLBindingRules().Update(r, writing(ctx))
 			if err != nil {
@@ -76,7 +77,7 @@ func ruleUpdateCommand() term.Command {
 }
 
 func ruleDeleteCommand() term.Command {
-	return term.Deletion(term.Command{Name: "acl binding-rule delete", Args: "<acl_binding_rule_id>", Short: "Forget a binding rule; tokens that it gave something to keep that until they expire"}, "ACL binding rule",
+	return term.Deletion(term.Command{Name: "acl binding-rule delete", Args: "<acl_binding_rule_id>", Short: "Delete a binding rule. Existing tokens keep what it granted until they expire"}, "ACL binding rule",
 		func(c *api.Client, id string, w *api.WriteOptions) (*api.WriteMeta, error) {
 			return c.ACLBindingRules().Delete(id, w)
 		})

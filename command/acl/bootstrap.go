@@ -10,16 +10,17 @@ import (
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
-// maxSecret bounds what is read as a secret.
+// maxSecret is the maximum size of a file with a secret, in bytes.
 const maxSecret = 4 << 10
 
 func bootstrapCommand() term.Command {
 	return term.Answered(term.Command{
 		Name: "acl bootstrap", Args: "[path]", MaxArgs: 1,
-		Short: "Make the first token, which may do everything",
-		Long: "It can be made once. A file, or standard input with -, may hold the secret that the token gets: a UUID; otherwise the servers choose it. " +
-			"The secret is not shown again to anybody else: keep it.\n" +
-			"When it is lost: the error of another try names a reset index. Write it into <data_dir>/server/acl-bootstrap-reset of the leader, and try again.",
+		Short: "Create the first token, a management token",
+		Long: "A cluster can be bootstrapped once. The servers choose the secret ID, unless a file (- for standard input) has one: a UUID. " +
+			"Keep the secret ID.\n\n" +
+			"If the token is lost, run the command again: its error has a reset index. Write the index to <data_dir>/server/acl-bootstrap-reset " +
+			"on the leader, and run the command once more.",
 	}, plain(func(ctx context.Context, e *term.Env, c *api.Client) (*api.ACLToken, error) {
 		secret, err := bootstrapSecret(e)
 		if err != nil {
@@ -33,7 +34,7 @@ func bootstrapCommand() term.Command {
 	}), showToken)
 }
 
-// bootstrapSecret is the secret that the argument stands for, "" without one.
+// bootstrapSecret reads the secret from the file that the argument names, "" without one.
 func bootstrapSecret(e *term.Env) (string, error) {
 	if e.Arg(0) == "" {
 		return "", nil
@@ -44,7 +45,7 @@ func bootstrapSecret(e *term.Env) (string, error) {
 	}
 	secret := strings.TrimSpace(string(text))
 	if secret == "" {
-		return "", errors.New("Error reading the secret: there is none")
+		return "", errors.New("Error reading the secret: the input is empty")
 	}
 	return secret, nil
 }

@@ -16,23 +16,23 @@ import (
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
-// loginWithin is how long servers remember a login.
+// loginWithin is how long a login request is valid on the servers.
 const loginWithin = 5 * time.Minute
 
-// callback is the address to which a browser returns.
+// callback is the local listener of the redirect URI.
 type callback struct {
 	addr string
 	l    net.Listener
 }
 
-// listen takes the address that a browser will return to.
+// listen opens the address of the redirect URI.
 func listen(addr string) (*callback, error) {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
-		return nil, fmt.Errorf("listen for the browser: %w: choose another -oidc-callback-addr, or -no-browser", err)
+		return nil, fmt.Errorf("listen for the browser: %w: set another -oidc-callback-addr, or use -no-browser", err)
 	}
 	host, port, err := net.SplitHostPort(addr)
-	if err == nil && port == "0" { // any that is free
+	if err == nil && port == "0" { // the kernel chose a free port
 		_, port, err = net.SplitHostPort(l.Addr().String())
 	}
 	if err != nil {
@@ -44,25 +44,25 @@ func listen(addr string) (*callback, error) {
 
 func (c *callback) close() { c.l.Close() }
 
-// outcome is how a login went.
+// outcome is the result of a login.
 type outcome struct {
 	token *api.ACLToken
 	err   error
 }
 
-// returned opens a browser and waits until it comes back.
+// returned opens a browser and waits for its request to the redirect URI.
 func (c *callback) returned(ctx context.Context, e *term.Env, at *url.URL, end finish) (*api.ACLToken, error) {
 	ctx, cancel := context.WithTimeout(ctx, loginWithin)
 	defer cancel()
 	done := make(chan outcome, 1)
 	s := &http.Server{Handler: answer(end, done), ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 64 << 10}
 	served := make(chan struct{})
-	go func() { defer close(served); s.Serve(c.l) }() // it ends when it is shut down
+	go func() { defer close(served); s.Serve(c.l) }() // returns after Shutdown
 	defer func() { <-served }()
-	defer func() { // after the page was sent
+	defer func() { // let the page be sent first
 		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
-		s.Shutdown(last) // what is still open then is closed with the listener
+		s.Shutdown(last) // on a timeout the connection ends with the process
 	}()
 	show(e, at)
 	select {
@@ -70,14 +70,14 @@ func (c *callback) returned(ctx context.Context, e *term.Env, at *url.URL, end f
 		return o.token, o.err
 	case <-ctx.Done():
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			return nil, fmt.Errorf("the browser did not come back within %s", loginWithin)
+			return nil, fmt.Errorf("no response from the browser within %s", loginWithin)
 		}
 		return nil, ctx.Err()
 	}
 }
 
-// answer ends the login that a browser comes back from, once. What comes from another
-// login, or from another page, changes nothing.
+// answer handles the request to the redirect URI: it completes the login, once. A request
+// that belongs to another login gets an error and changes nothing.
 func answer(end finish, done chan<- outcome) http.Handler {
 	mux := http.NewServeMux()
 	turn := make(chan struct{}, 1)
@@ -93,41 +93,41 @@ func answer(end finish, done chan<- outcome) http.Handler {
 		defer func() { turn <- struct{}{} }()
 		token, err := end(r.URL.Query())
 		if errors.Is(err, errOther) {
-			http.Error(w, "This is not the login that is waited for.", http.StatusBadRequest)
+			http.Error(w, "This response belongs to another login.", http.StatusBadRequest)
 			return
 		}
-		text := "You are logged in: this page can be closed."
+		text := "Login successful. You can close this page."
 		if err != nil {
 			w.WriteHeader(http.StatusForbidden)
-			text = "You are not logged in: the terminal says why."
+			text = "Login failed. The terminal shows the error."
 		}
 		fmt.Fprintln(w, text)
 		select {
 		case done <- outcome{token, err}:
-		default: // it came back twice
+		default: // a repeated request
 		}
 	})
 	return mux
 }
 
-// show opens the URL in a browser, if there is one, and prints it in any case.
+// show prints the URL, and opens it in a browser if there is one.
 func show(e *term.Env, at *url.URL) {
 	name, args := browser()
 	opened := false
 	if name != "" {
-		cmd := exec.Command(name, append(args, at.String())...) // it may be the browser itself, which stays
+		cmd := exec.Command(name, append(args, at.String())...) // not CommandContext: the browser must outlive the login
 		if opened = cmd.Start() == nil; opened {
-			go cmd.Wait() // how it ends is no matter
+			go cmd.Wait() // only to reap the process
 		}
 	}
 	if opened {
-		e.Warnf("A browser opens. If none does, open this URL on this machine:\n\n    %s\n", at)
+		e.Warnf("Opening a browser. If that fails, open this URL on this machine:\n\n    %s\n", at)
 		return
 	}
-	e.Warnf("Open this URL in a browser on this machine (-no-browser is for others):\n\n    %s\n", at)
+	e.Warnf("Open this URL in a browser on this machine (use -no-browser for another machine):\n\n    %s\n", at)
 }
 
-// browser is the program that opens URLs here, "" for none.
+// browser returns the program that opens URLs, "" without one.
 func browser() (name string, args []string) {
 	switch runtime.GOOS {
 	case "darwin":

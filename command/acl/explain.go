@@ -10,13 +10,13 @@ import (
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
-// refusedExit is the exit code when the answer is no: 1 is for errors.
+// refusedExit is the exit code when access is denied; 1 is for errors.
 const refusedExit = 2
 
-// maxRequestBody bounds what is read as the body of a request.
+// maxRequestBody is the maximum size of a request body, in bytes.
 const maxRequestBody = 1 << 20
 
-// explanation is what acl explain is asked.
+// explanation holds the flags of acl explain.
 type explanation struct {
 	api.ACLExplainRequest
 	workload, request, body string
@@ -28,19 +28,19 @@ type explanation struct {
 func explainCommand() term.Command {
 	return term.Command{
 		Name: "acl explain", Args: "<kind> <right> [name]", MaxArgs: 3,
-		Short: "Say who may do something, and which rules say so",
-		Long: "The kinds are variable, job, allocation, audience, namespace, node_pool, host_volume, node, agent, operator, quota and plugin; the rights are the capabilities of policies. " +
-			"Those of job and allocation are also called read, list, run, plan, stop, purge, revert, dispatch, scale, exec, logs, fs, restart, signal, gc and evaluate; that of audience is mint. " +
-			"-namespace says where the variable or job is.\n" +
-			"Without a flag it is about the token that is used. About others a management token may ask.\n\n" +
+		Short: "Show who is allowed to do something, and by which rules",
+		Long: "The kinds are variable, job, allocation, audience, namespace, node_pool, host_volume, node, agent, operator, quota and plugin. The rights are the capabilities of policies. " +
+			"For job and allocation there are also read, list, run, plan, stop, purge, revert, dispatch, scale, exec, logs, fs, restart, signal, gc and evaluate; for audience, mint. " +
+			"-namespace sets the namespace of the variable or job.\n\n" +
+			"Without a flag the command checks your own token. To check others you need a management token.\n\n" +
 			"    nomad acl explain variable write nomad/jobs/web\n" +
 			"    nomad acl explain -who variable read nomad/jobs/web\n" +
 			"    nomad acl explain -workload default/web/api/server variable read shared/db\n" +
 			"    nomad acl explain -policy deploy -namespace prod job exec web\n" +
 			"    nomad acl explain -who audience mint vault.example.com\n" +
 			"    nomad acl explain -accessor 7ae92a4f-0e52-7ff5-b4ae-c1ef7fda0a5e -request \"DELETE /v1/job/web\"\n\n" +
-			"Some requests ask for a right on a thing that only the call itself finds, such as the namespace of an evaluation: the answer names the right, and depends.\n" +
-			"The exit code is 0 when it is allowed (with -who: to somebody), 2 when it is not or depends, and 1 after an error.",
+			"Some requests need a right on an object that is only known during the call, such as the namespace of an evaluation. The answer then names the right and is \"depends\".\n\n" +
+			"Exit codes: 0 if access is allowed (with -who: to at least one), 2 if it is denied or depends, 1 after an error.",
 		Setup: func(f *term.Flags) term.Run {
 			x := &explanation{}
 			x.declare(f)
@@ -50,15 +50,15 @@ func explainCommand() term.Command {
 }
 
 func (x *explanation) declare(f *term.Flags) {
-	f.StringVar(&x.AccessorID, "accessor", "", "About the token with this accessor `ID`; anonymous is who has none.")
-	f.StringVar(&x.Role, "role", "", "About who has this role, its `name` or ID, and nothing else.")
-	f.StringVar(&x.Policy, "policy", "", "About who has the policy of this `name` and nothing else.")
-	f.StringVar(&x.workload, "workload", "", "About the identity of a workload: `namespace/job/group/task`.\nA slash within a name is written %2F.")
-	f.BoolVar(&x.Everybody, "who", false, "List all who may: tokens, roles and workloads.")
-	f.StringVar(&x.request, "request", "", "In place of kind, right and name: what this `request` needs, such as \"GET /v1/jobs\".\nIt is not made.")
-	f.StringVar(&x.body, "body", "", "A `file` with the JSON body of the request; - is standard input.")
-	f.IntVar(&x.perPage, "per-page", 0, "With -who: how many to show. Default 100.")
-	f.StringVar(&x.pageToken, "page-token", "", "With -who: where to go on.")
+	f.StringVar(&x.AccessorID, "accessor", "", "Check the token with this accessor `ID`, or anonymous for a caller without a token.")
+	f.StringVar(&x.Role, "role", "", "Check a caller with this role only: its `name` or ID.")
+	f.StringVar(&x.Policy, "policy", "", "Check a caller with the policy of this `name` only.")
+	f.StringVar(&x.workload, "workload", "", "Check the identity of a workload: `namespace/job/group/task`.\nWrite a slash within a name as %2F.")
+	f.BoolVar(&x.Everybody, "who", false, "List all tokens, roles and workloads that are allowed.")
+	f.StringVar(&x.request, "request", "", "Check the rights that an HTTP `request` needs, such as \"GET /v1/jobs\", instead of\nkind, right and name. The request is not sent.")
+	f.StringVar(&x.body, "body", "", "A `file` with the JSON body of the request, - for standard input.")
+	f.IntVar(&x.perPage, "per-page", 0, "With -who: the number of entries per page. Default 100.")
+	f.StringVar(&x.pageToken, "page-token", "", "With -who: the token of the page to show.")
 	x.formats.Declare(f)
 }
 
@@ -84,7 +84,7 @@ func (x *explanation) run(ctx context.Context, e *term.Env) error {
 	case x.Everybody:
 		showEverybody(e, out)
 		if meta.NextToken != "" {
-			e.Printf("\nThere may be more: -page-token %q\n", meta.NextToken)
+			e.Printf("\nTo get the next page, use -page-token %q\n", meta.NextToken)
 		}
 	default:
 		showExplanation(e, out)
@@ -100,7 +100,7 @@ func (x *explanation) run(ctx context.Context, e *term.Env) error {
 	return term.Exit(refusedExit)
 }
 
-// question takes what is asked from flags and arguments.
+// question fills in the request from flags and arguments.
 func (x *explanation) question(e *term.Env) error {
 	var err error
 	if x.workload != "" {
@@ -110,17 +110,17 @@ func (x *explanation) question(e *term.Env) error {
 	}
 	if x.request == "" {
 		if x.body != "" || len(e.Args) < 2 {
-			return errors.New("A question is <kind> <right> [name], or -request")
+			return errors.New("Expected <kind> <right> [name], or -request")
 		}
 		x.Kind, x.Right, x.Name = e.Arg(0), e.Arg(1), e.Arg(2)
 		return nil
 	}
 	if len(e.Args) > 0 {
-		return errors.New("-request stands in place of the arguments")
+		return errors.New("-request cannot be combined with arguments")
 	}
 	method, path, ok := strings.Cut(strings.TrimSpace(x.request), " ")
 	if !ok {
-		return fmt.Errorf("-request %q is no method and path, such as \"GET /v1/jobs\"", x.request)
+		return fmt.Errorf("-request %q: expected a method and a path, such as \"GET /v1/jobs\"", x.request)
 	}
 	x.Request = &api.ACLExplainHTTP{Method: strings.ToUpper(method), Path: strings.TrimSpace(path)}
 	if x.body == "" {
@@ -132,7 +132,7 @@ func (x *explanation) question(e *term.Env) error {
 	return nil
 }
 
-// showExplanation prints the answer about one subject, and what decided.
+// showExplanation prints the decision for one subject and the rules behind it.
 func showExplanation(e *term.Env, out *api.ACLExplainResponse) {
 	verdict := func(allowed bool) string {
 		switch {
@@ -146,7 +146,7 @@ func showExplanation(e *term.Env, out *api.ACLExplainResponse) {
 	for _, a := range out.Answers {
 		e.Println(e.Bold(verdict(a.Allowed)) + ": " + a.Subject.String())
 		if len(a.Decisions) == 0 {
-			e.Println("  everybody may do this")
+			e.Println("  allowed for every caller")
 		}
 		for _, d := range a.Decisions {
 			e.Printf("  %s: %s: %s\n", d.Question, verdict(d.Allowed), d.Reason)
@@ -158,13 +158,13 @@ func showExplanation(e *term.Env, out *api.ACLExplainResponse) {
 	showIdentities(e, out.Identities)
 }
 
-// showEverybody prints all who may.
+// showEverybody prints all subjects that are allowed.
 func showEverybody(e *term.Env, out *api.ACLExplainResponse) {
 	if len(out.Needs) > 0 {
 		e.Println("Needs " + strings.Join(out.Needs, ", and ") + "\n")
 	}
 	if len(out.Answers) == 0 {
-		e.Println("Nobody on this page may do this")
+		e.Println("No token, role or workload on this page is allowed")
 	} else {
 		rows := []string{"Kind|ID|Name|Reason|Policies"}
 		for _, a := range out.Answers {
@@ -190,7 +190,7 @@ func showIdentities(e *term.Env, all []*api.ACLExplainIdentity) {
 	e.Println("\n" + e.Bold("Identities with this audience") + "\n" + term.Table(rows))
 }
 
-// reasons are why each need is met, each reason once.
+// reasons returns the rules that allow the needs, without duplicates.
 func reasons(a *api.ACLExplanation) string {
 	return once(a, func(d *api.ACLDecision) []string { return []string{d.Reason} })
 }

@@ -15,27 +15,27 @@ import (
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
-// callbackPath is where the browser returns.
+// callbackPath is the path of the redirect URI.
 const callbackPath = "/oidc/callback"
 
-// loginFlags are those of login.
+// loginFlags are the flags of login.
 type loginFlags struct {
 	method, ofType, token, callback string
 	noBrowser                       bool
 }
 
 func (o *loginFlags) declare(f *term.Flags) {
-	f.StringVar(&o.method, "method", "", "The `name` of the auth method. Default: the default method, of -type if that is given.")
+	f.StringVar(&o.method, "method", "", "The `name` of the auth method. Default: the default auth method, of -type if given.")
 	f.StringVar(&o.ofType, "type", "", "The type of the auth method: JWT or OIDC.")
-	f.StringVar(&o.token, "login-token", "", "The `token` to log in with, for the type JWT. With - it is read from standard input:\nwhat stands on a command line, others on this machine can see.")
-	f.StringVar(&o.callback, "oidc-callback-addr", "localhost:4649", "The `address` to which the browser returns. The auth method must allow\nhttp://<address>"+callbackPath+" as a redirect URI.")
-	f.BoolVar(&o.noBrowser, "no-browser", false, "Open no browser, and listen on no port: print the URL, to be opened on any machine, and\nread from standard input the URL to which that browser returned, or the code in it.")
+	f.StringVar(&o.token, "login-token", "", "The `token` of the identity provider, for the type JWT, or - to read it from standard\ninput. Other users of the machine can see command lines.")
+	f.StringVar(&o.callback, "oidc-callback-addr", "localhost:4649", "The local `address` of the redirect URI. The auth method must allow\nhttp://<address>"+callbackPath+" as a redirect URI.")
+	f.BoolVar(&o.noBrowser, "no-browser", false, "Do not open a browser or listen on a port. Print the URL, to open on any machine, and\nread the redirect URL or its code from standard input.")
 }
 
 func loginCommand() term.Command {
 	return term.Answered(term.Command{
-		Name: "login", Short: "Log in by an identity provider, and get a token",
-		Long: "The token is printed, not kept: put its secret into NOMAD_TOKEN.\n\n" +
+		Name: "login", Short: "Log in with an identity provider and get a token",
+		Long: "The token is printed and not stored. Set NOMAD_TOKEN to its secret ID.\n\n" +
 			"    nomad login\n    nomad login -method ci -login-token - < token.jwt\n    export NOMAD_TOKEN=$(nomad login -t '{{ .SecretID }}')",
 	}, func(f *term.Flags) term.Ask[*api.ACLToken] {
 		o := &loginFlags{}
@@ -58,7 +58,7 @@ func loginCommand() term.Command {
 	}, showToken)
 }
 
-// choose finds the auth method that the flags mean.
+// choose finds the auth method for the flags.
 func (o *loginFlags) choose(ctx context.Context, c *api.Client) (*api.ACLAuthMethodListStub, error) {
 	all, _, err := c.ACLAuthMethods().List(reading(ctx))
 	if err != nil {
@@ -76,23 +76,23 @@ func (o *loginFlags) choose(ctx context.Context, c *api.Client) (*api.ACLAuthMet
 	})
 	switch {
 	case len(all) == 0:
-		return nil, errors.New("Error logging in: there is no ACL auth method")
+		return nil, errors.New("Error logging in: no ACL auth methods found")
 	case o.method != "":
-		return nil, fmt.Errorf("Error logging in: there is no ACL auth method %q of this type, but: %s", o.method, strings.Join(names, ", "))
+		return nil, fmt.Errorf("Error logging in: ACL auth method %q of this type not found; existing methods: %s", o.method, strings.Join(names, ", "))
 	case len(found) == 0:
-		return nil, fmt.Errorf("Error logging in: there is no default ACL auth method of this type: choose with -method one of %s", strings.Join(names, ", "))
+		return nil, fmt.Errorf("Error logging in: no default ACL auth method of this type: set -method to one of %s", strings.Join(names, ", "))
 	case len(found) > 1:
-		return nil, errors.New("Error logging in: there is a default ACL auth method of each type: choose with -type JWT or -type OIDC")
+		return nil, errors.New("Error logging in: each type has a default ACL auth method: set -type to JWT or OIDC")
 	}
 	return found[0], nil
 }
 
-// byToken logs in with a token that an identity provider signed.
+// byToken logs in with a JWT.
 func (o *loginFlags) byToken(ctx context.Context, e *term.Env, c *api.Client, method string) (*api.ACLToken, error) {
 	token := o.token
 	switch token {
 	case "":
-		return nil, errors.New("it takes a token: give -login-token, - reads it from standard input")
+		return nil, errors.New("a token is required: set -login-token, or -login-token=- to read it from standard input")
 	case "-":
 		var err error
 		if token, err = e.Secret("Login token: "); err != nil {
@@ -103,7 +103,7 @@ func (o *loginFlags) byToken(ctx context.Context, e *term.Env, c *api.Client, me
 	return t, err
 }
 
-// byBrowser logs in with a browser, here or elsewhere.
+// byBrowser logs in with a browser, on this machine or another.
 func (o *loginFlags) byBrowser(ctx context.Context, e *term.Env, c *api.Client, method string) (*api.ACLToken, error) {
 	b := make([]byte, 32)
 	rand.Read(b) // never fails
@@ -124,7 +124,7 @@ func (o *loginFlags) byBrowser(ctx context.Context, e *term.Env, c *api.Client, 
 	}
 	at, err := url.Parse(begun.AuthURL)
 	if err != nil || at.Scheme != "https" && at.Scheme != "http" || at.Host == "" {
-		return nil, errors.New("the servers answered with something that is no URL to log in at")
+		return nil, errors.New("the servers returned an invalid login URL")
 	}
 	state := at.Query().Get("state")
 	return wait(ctx, e, at, func(q url.Values) (*api.ACLToken, error) {
@@ -136,37 +136,37 @@ func (o *loginFlags) byBrowser(ctx context.Context, e *term.Env, c *api.Client, 
 	})
 }
 
-// finish ends a login with what the browser returned with.
+// finish completes a login with the query of the redirect URI.
 type finish func(url.Values) (*api.ACLToken, error)
 
-// errOther means that a browser returned from another login.
-var errOther = errors.New("what came back belongs to another login")
+// errOther means that a response belongs to another login.
+var errOther = errors.New("the response belongs to another login")
 
-// takeOver takes over what a browser returned with.
+// takeOver copies the query of the redirect URI into the request.
 func takeOver(req *api.ACLOIDCCompleteAuthRequest, q url.Values, state string) error {
 	req.State, req.Code, req.Iss = q.Get("state"), q.Get("code"), q.Get("iss")
 	switch {
 	case subtle.ConstantTimeCompare([]byte(req.State), []byte(state)) != 1:
 		return errOther
 	case q.Get("error") != "":
-		return fmt.Errorf("the identity provider says %.200q: %.500q", q.Get("error"), q.Get("error_description"))
+		return fmt.Errorf("the identity provider returned %.200q: %.500q", q.Get("error"), q.Get("error_description"))
 	case req.Code == "":
-		return errors.New("what came back has no code")
+		return errors.New("the response has no code")
 	}
 	return nil
 }
 
-// pasted waits for what a person brings from a browser elsewhere: the URL to which it
-// returned, or the code alone.
+// pasted reads the redirect URL, or the code alone, that the user copies from a browser
+// on another machine.
 func (o *loginFlags) pasted(ctx context.Context, e *term.Env, at *url.URL, end finish) (*api.ACLToken, error) {
-	e.Warnf("Open this URL in a browser, on any machine, and log in:\n\n    %s\n\nThe browser then goes to http://%s%s, where perhaps nobody answers. Paste that whole URL here:", at, o.callback, callbackPath)
+	e.Warnf("Open this URL in a browser, on any machine, and log in:\n\n    %s\n\nThe browser is then redirected to http://%s%s, which may fail to load. Paste the complete URL here:", at, o.callback, callbackPath)
 	line, err := e.Line(ctx)
 	if err != nil {
 		return nil, err
 	}
 	back, err := url.Parse(line)
 	if err != nil {
-		return nil, errors.New("what was pasted is neither a URL nor a code")
+		return nil, errors.New("the input is neither a URL nor a code")
 	}
 	q := back.Query()
 	if back.RawQuery == "" {

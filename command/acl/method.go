@@ -17,25 +17,25 @@ import (
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
-// maxConfig bounds what is read of the configuration of an auth method.
+// maxConfig is the maximum size of the configuration of an auth method, in bytes.
 const maxConfig = 1 << 20
 
-// methodFlags are those of the commands that write auth methods.
+// methodFlags are the flags of the commands that write auth methods.
 type methodFlags struct {
 	ofType, locality, format, ttl, config string
 	isDefault                             **bool
 }
 
 func (o *methodFlags) declare(f *term.Flags) {
-	f.StringVar(&o.ofType, "type", "", "JWT, for tokens that machines have, or OIDC, for people with a browser.")
-	f.StringVar(&o.locality, "token-locality", "", "Where tokens that the method gives are good: local, in this region, or global.")
-	f.StringVar(&o.format, "token-name-format", "", "What those tokens are called: text with ${auth_method_type}, ${auth_method_name} and\n${value.<claim>}. Default ${auth_method_type}-${auth_method_name}.")
-	f.StringVar(&o.ttl, "max-token-ttl", "", "How `long` those tokens are good, such as 8h.")
-	f.StringVar(&o.config, "config", "", "The configuration, as `JSON`; @file reads it from a file, and - from standard input.")
-	o.isDefault = f.OptBool("default", "Whoever names no auth method of this type logs in with this one.")
+	f.StringVar(&o.ofType, "type", "", "JWT, for tokens of machines, or OIDC, for users with a browser.")
+	f.StringVar(&o.locality, "token-locality", "", "Where tokens from this method are valid: local, in this region, or global.")
+	f.StringVar(&o.format, "token-name-format", "", "The name of these tokens. It may contain ${auth_method_type}, ${auth_method_name} and\n${value.<claim>}. Default ${auth_method_type}-${auth_method_name}.")
+	f.StringVar(&o.ttl, "max-token-ttl", "", "The `duration` for which these tokens are valid, such as 8h.")
+	f.StringVar(&o.config, "config", "", "The configuration as `JSON`, or @file to read it from a file, or - for standard input.")
+	o.isDefault = f.OptBool("default", "Make this the default auth method of its type.")
 }
 
-// over puts what the flags say over a method.
+// over sets the fields of m that the flags give.
 func (o *methodFlags) over(e *term.Env, m *api.ACLAuthMethod) error {
 	m.Type, m.TokenLocality, m.TokenNameFormat = cmp.Or(o.ofType, m.Type), cmp.Or(o.locality, m.TokenLocality), cmp.Or(o.format, m.TokenNameFormat)
 	if *o.isDefault != nil {
@@ -44,7 +44,7 @@ func (o *methodFlags) over(e *term.Env, m *api.ACLAuthMethod) error {
 	if o.ttl != "" {
 		ttl, err := time.ParseDuration(o.ttl)
 		if err != nil || ttl <= 0 {
-			return fmt.Errorf("-max-token-ttl %q is not a time such as 8h", o.ttl)
+			return fmt.Errorf("-max-token-ttl %q: expected a duration such as 8h", o.ttl)
 		}
 		m.MaxTokenTTL = ttl
 	}
@@ -61,7 +61,7 @@ func (o *methodFlags) over(e *term.Env, m *api.ACLAuthMethod) error {
 	return nil
 }
 
-// text is the configuration that a flag names.
+// text returns the configuration from the flag, a file or standard input.
 func (o *methodFlags) text(e *term.Env) ([]byte, error) {
 	if file, is := strings.CutPrefix(o.config, "@"); is {
 		return e.Input(file, maxConfig)
@@ -72,15 +72,15 @@ func (o *methodFlags) text(e *term.Env) ([]byte, error) {
 	return []byte(o.config), nil
 }
 
-// configOver reads a configuration; what it leaves out is as in old, which may be nil.
+// configOver reads a configuration. Missing fields keep their value of old, which may be nil.
 func configOver(old *api.ACLAuthMethodConfig, text []byte) (*api.ACLAuthMethodConfig, error) {
 	said := map[string]json.RawMessage{}
 	dec := json.NewDecoder(bytes.NewReader(text))
 	if err := dec.Decode(&said); err != nil {
-		return nil, fmt.Errorf("it is no JSON object: %w", err)
+		return nil, fmt.Errorf("expected a JSON object: %w", err)
 	}
 	if dec.More() {
-		return nil, errors.New("something follows its JSON object")
+		return nil, errors.New("unexpected text after the JSON object")
 	}
 	out := map[string]json.RawMessage{}
 	if old != nil {
@@ -99,15 +99,15 @@ func configOver(old *api.ACLAuthMethodConfig, text []byte) (*api.ACLAuthMethodCo
 		}
 		out[known] = v
 	}
-	whole, err := json.Marshal(out)
+	merged, err := json.Marshal(out)
 	if err != nil {
 		return nil, err
 	}
 	c := new(api.ACLAuthMethodConfig)
-	return c, json.Unmarshal(whole, c)
+	return c, json.Unmarshal(merged, c)
 }
 
-// configField finds a field by its name, whatever its case.
+// configField finds a field by its name, ignoring case.
 func configField(name string) (string, error) {
 	var known []string
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[api.ACLAuthMethodConfig]()) {
@@ -116,25 +116,25 @@ func configField(name string) (string, error) {
 		}
 		known = append(known, f.Name)
 	}
-	return "", fmt.Errorf("%q is none of %s", name, strings.Join(known, ", "))
+	return "", fmt.Errorf("%q is not one of %s", name, strings.Join(known, ", "))
 }
 
 func methodCreateCommand() term.Command {
 	return term.Answered(term.Command{
-		Name: "acl auth-method create", Short: "Make an auth method: a way to log in with what an identity provider signs",
+		Name: "acl auth-method create", Short: "Create an auth method: a way to log in with an identity provider",
 		Long: "    nomad acl auth-method create -name ci -type JWT -token-locality local -max-token-ttl 1h -config @ci.json\n\n" +
-			"A configuration names keys (JWTValidationPubKeys, JWKSURL or OIDCDiscoveryURL), whom tokens must be of and for (BoundIssuer, BoundAudiences) and the claims that binding rules see (ClaimMappings, ListClaimMappings).",
+			"The configuration has the keys (JWTValidationPubKeys, JWKSURL or OIDCDiscoveryURL), the accepted issuers and audiences (BoundIssuer, BoundAudiences) and the claims for binding rules (ClaimMappings, ListClaimMappings).",
 	}, func(f *term.Flags) term.Ask[*api.ACLAuthMethod] {
 		o := &methodFlags{}
 		o.declare(f)
-		name := f.String("name", "", "What the auth method is called.")
+		name := f.String("name", "", "The name of the auth method.")
 		return func(ctx context.Context, e *term.Env, c *api.Client) (*api.ACLAuthMethod, error) {
 			m := &api.ACLAuthMethod{Name: *name}
 			if err := o.over(e, m); err != nil {
 				return nil, err
 			}
 			if old, _, err := c.ACLAuthMethods().Get(*name, reading(ctx)); *name != "" && err == nil {
-				return nil, fmt.Errorf("Error creating ACL auth method: %q exists already: nomad acl auth-method update changes it", old.Name)
+				return nil, fmt.Errorf("Error creating ACL auth method: %q already exists: use nomad acl auth-method update", old.Name)
 			}
 			made, _, err := c.ACLAuthMethods().Create(m, writing(ctx))
 			if err != nil {
@@ -148,8 +148,8 @@ func methodCreateCommand() term.Command {
 func methodUpdateCommand() term.Command {
 	return term.Answered(term.Command{
 		Name: "acl auth-method update", Args: "<acl_auth_method_name>", MinArgs: 1, MaxArgs: 1,
-		Short: "Change an auth method",
-		Long:  "What no flag says stays as it is, and so does what -config leaves out. A secret that is shown as \"redacted\" stays when it is written so, unless OIDCDiscoveryURL changes.",
+		Short: "Update an auth method",
+		Long:  "Fields without a flag are unchanged, and so are keys that -config leaves out. The value \"redacted\" keeps a secret, unless OIDCDiscoveryURL changes.",
 	}, func(f *term.Flags) term.Ask[*api.ACLAuthMethod] {
 		o := &methodFlags{}
 		o.declare(f)
@@ -171,7 +171,7 @@ func methodUpdateCommand() term.Command {
 }
 
 func methodDeleteCommand() term.Command {
-	return term.Deletion(term.Command{Name: "acl auth-method delete", Args: "<acl_method_name>", Short: "Forget an auth method and its binding rules; tokens that it gave stay until they expire"}, "ACL auth method",
+	return term.Deletion(term.Command{Name: "acl auth-method delete", Args: "<acl_method_name>", Short: "Delete an auth method and its binding rules. Existing tokens are valid until they expire"}, "ACL auth method",
 		func(c *api.Client, name string, w *api.WriteOptions) (*api.WriteMeta, error) {
 			return c.ACLAuthMethods().Delete(name, w)
 		})
@@ -236,7 +236,7 @@ func showMethod(e *term.Env, m *api.ACLAuthMethod) {
 	e.Println("\n" + e.Bold("Auth Method Config") + "\n" + term.Pairs(rows))
 }
 
-// given says whether there is something that is too long to show.
+// given replaces a value that is too long to show.
 func given(text string) string {
 	if text == "" {
 		return ""
@@ -244,7 +244,7 @@ func given(text string) string {
 	return "given"
 }
 
-// assertion names where the key of an assertion is from.
+// assertion shows the source of the key of a client assertion.
 func assertion(a *api.OIDCClientAssertion) string {
 	if a == nil {
 		return ""

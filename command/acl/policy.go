@@ -10,24 +10,24 @@ import (
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
-// maxRules bounds what is read of a policy: servers take less.
+// maxRules is the maximum size of a file with rules, in bytes. The servers accept less.
 const maxRules = 1 << 20
 
 func policyApplyCommand() term.Command {
-	return term.Told(term.Command{
+	return term.Action(term.Command{
 		Name: "acl policy apply", Args: "<name> <path or ->", MinArgs: 2, MaxArgs: 2,
-		Short: "Make or change a policy",
-		Long: "The file, or standard input with -, holds rules in HCL or JSON. What is wrong with them is told with line and column, all of it at once.\n" +
-			"-job gives the policy to the workloads of a job in the namespace (-namespace, NOMAD_NAMESPACE, or default), -group and -task to some of them; " +
-			"-namespace without -job to all workloads of the namespace. Each is the whole name.\n\n" +
+		Short: "Create or update a policy",
+		Long: "The file (- for standard input) has rules in HCL or JSON. The servers report all faults, with line and column.\n\n" +
+			"-job attaches the policy to the workloads of a job in the namespace (-namespace, NOMAD_NAMESPACE or default), -group and -task to some of them. " +
+			"-namespace without -job attaches it to all workloads of the namespace. Names must be complete.\n\n" +
 			"    nomad acl policy apply -description \"Read jobs\" readers readers.hcl\n" +
 			"    nomad acl policy apply -namespace shop -job web web-secrets - < web.hcl",
 	}, func(f *term.Flags) term.Ask[string] {
 		p, j := &api.ACLPolicy{}, &api.JobACL{}
-		f.StringVar(&p.Description, "description", "", "What the policy is for.")
-		f.StringVar(&j.JobID, "job", "", "Give the policy to the workloads of this `job`.")
-		f.StringVar(&j.Group, "group", "", "Only to those of this `group`; goes with -job.")
-		f.StringVar(&j.Task, "task", "", "Only to this `task`; goes with -group.")
+		f.StringVar(&p.Description, "description", "", "The description of the policy.")
+		f.StringVar(&j.JobID, "job", "", "Attach the policy to the workloads of this `job`.")
+		f.StringVar(&j.Group, "group", "", "Attach it to this `group` only. Requires -job.")
+		f.StringVar(&j.Task, "task", "", "Attach it to this `task` only. Requires -group.")
 		return func(ctx context.Context, e *term.Env, c *api.Client) (string, error) {
 			var err error
 			if p.JobACL, err = workloads(e, j); err != nil {
@@ -43,20 +43,20 @@ func policyApplyCommand() term.Command {
 			}
 			line := fmt.Sprintf("Successfully wrote %q ACL policy!", p.Name)
 			if p.JobACL != nil {
-				line += " It is given to " + spoken(p.JobACL) + "."
+				line += " It is attached to " + spoken(p.JobACL) + "."
 			}
 			return line, nil
 		}
 	})
 }
 
-// workloads are those that the flags name, nil for none.
+// workloads returns the workloads that the flags name, nil without flags.
 func workloads(e *term.Env, j *api.JobACL) (*api.JobACL, error) {
 	switch {
 	case j.Task != "" && j.Group == "":
-		return nil, errors.New("-task goes with -group")
+		return nil, errors.New("-task requires -group")
 	case j.Group != "" && j.JobID == "":
-		return nil, errors.New("-group goes with -job")
+		return nil, errors.New("-group requires -job")
 	case j.JobID == "" && e.NamespaceFlag() == "":
 		return nil, nil
 	}
@@ -64,7 +64,7 @@ func workloads(e *term.Env, j *api.JobACL) (*api.JobACL, error) {
 	return j, nil
 }
 
-// spoken says which workloads are meant.
+// spoken describes the workloads of j.
 func spoken(j *api.JobACL) string {
 	switch {
 	case j.JobID == "":
@@ -78,7 +78,7 @@ func spoken(j *api.JobACL) string {
 }
 
 func policyDeleteCommand() term.Command {
-	return term.Deletion(term.Command{Name: "acl policy delete", Args: "<name>", Short: "Forget a policy"}, "ACL policy",
+	return term.Deletion(term.Command{Name: "acl policy delete", Args: "<name>", Short: "Delete a policy"}, "ACL policy",
 		func(c *api.Client, name string, w *api.WriteOptions) (*api.WriteMeta, error) {
 			return c.ACLPolicies().Delete(name, w)
 		})
@@ -109,7 +109,7 @@ func showPolicy(e *term.Env, p *api.ACLPolicy) {
 }
 
 func policyListCommand() term.Command {
-	return term.Shown(term.Command{Name: "acl policy list", Short: "List the policies that the caller may see"},
+	return term.Shown(term.Command{Name: "acl policy list", Short: "List the policies that you can read"},
 		func(ctx context.Context, c *api.Client) ([]*api.ACLPolicyListStub, error) {
 			all, _, err := c.ACLPolicies().List(reading(ctx))
 			if err != nil {
@@ -131,7 +131,7 @@ func policyListCommand() term.Command {
 }
 
 func policySelfCommand() term.Command {
-	return term.Shown(term.Command{Name: "acl policy self", Short: "List the policies of the token, or of the workload, that asks"},
+	return term.Shown(term.Command{Name: "acl policy self", Short: "List the policies of your own token or workload identity"},
 		func(ctx context.Context, c *api.Client) ([]*api.ACLPolicyListStub, error) {
 			all, _, err := c.ACLPolicies().Self(reading(ctx))
 			if err != nil {

@@ -12,19 +12,19 @@ import (
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
-// roleFlags are those of the commands that write roles.
+// roleFlags are the flags of the commands that write roles.
 type roleFlags struct {
 	name, description string
 	policies          *[]string
 }
 
 func (o *roleFlags) declare(f *term.Flags) {
-	f.StringVar(&o.name, "name", "", "What the role is called.")
-	f.StringVar(&o.description, "description", "", "What the role is for.")
-	o.policies = f.Strings("policy", "A `policy` of the role; may be repeated.")
+	f.StringVar(&o.name, "name", "", "The name of the role.")
+	f.StringVar(&o.description, "description", "", "The description of the role.")
+	o.policies = f.Strings("policy", "A `policy` of the role. May be repeated.")
 }
 
-// over puts what the flags say over a role. Policies are added to those that it has.
+// over sets the fields of r that the flags give, and adds the policies.
 func (o *roleFlags) over(r *api.ACLRole) {
 	r.Name, r.Description = cmp.Or(o.name, r.Name), cmp.Or(o.description, r.Description)
 	for _, name := range *o.policies {
@@ -36,7 +36,7 @@ func (o *roleFlags) over(r *api.ACLRole) {
 
 func roleCreateCommand() term.Command {
 	return term.Answered(term.Command{
-		Name: "acl role create", Short: "Make a role: a set of policies that tokens get by one name",
+		Name: "acl role create", Short: "Create a role: a named set of policies",
 		Long: "    nomad acl role create -name operations -policy read-jobs -policy drain-nodes",
 	}, func(f *term.Flags) term.Ask[*api.ACLRole] {
 		o := &roleFlags{}
@@ -56,15 +56,15 @@ func roleCreateCommand() term.Command {
 func roleUpdateCommand() term.Command {
 	return term.Answered(term.Command{
 		Name: "acl role update", Args: "<acl_role_id>", MinArgs: 1, MaxArgs: 1,
-		Short: "Change a role",
-		Long:  "What no flag says stays as it is, and policies are added to those that the role has. With -no-merge the role is what the flags say, and nothing else.",
+		Short: "Update a role",
+		Long:  "Fields without a flag are unchanged, and policies are added. With -no-merge the flags replace the complete role.",
 	}, func(f *term.Flags) term.Ask[*api.ACLRole] {
 		o := &roleFlags{}
 		o.declare(f)
-		afresh := f.Bool("no-merge", false, "Keep nothing of what the role was, but its ID.")
+		afresh := f.Bool("no-merge", false, "Replace the complete role, except its ID.")
 		return func(ctx context.Context, e *term.Env, c *api.Client) (*api.ACLRole, error) {
 			if *afresh && (o.name == "" || len(*o.policies) == 0) {
-				return nil, errors.New("-no-merge needs -name and -policy: a role has both")
+				return nil, errors.New("-no-merge requires -name and -policy")
 			}
 			r, _, err := c.ACLRoles().Get(e.Arg(0), reading(ctx))
 			if err != nil {
@@ -84,7 +84,7 @@ func roleUpdateCommand() term.Command {
 }
 
 func roleDeleteCommand() term.Command {
-	return term.Deletion(term.Command{Name: "acl role delete", Args: "<acl_role_id>", Short: "Forget a role"}, "ACL role",
+	return term.Deletion(term.Command{Name: "acl role delete", Args: "<acl_role_id>", Short: "Delete a role"}, "ACL role",
 		func(c *api.Client, id string, w *api.WriteOptions) (*api.WriteMeta, error) {
 			return c.ACLRoles().Delete(id, w)
 		})
@@ -93,7 +93,7 @@ func roleDeleteCommand() term.Command {
 func roleInfoCommand() term.Command {
 	return term.Answered(term.Command{Name: "acl role info", Args: "<role_id or name>", MinArgs: 1, MaxArgs: 1, Short: "Show a role"},
 		func(f *term.Flags) term.Ask[*api.ACLRole] {
-			byName := f.Bool("by-name", false, "The argument is the role's name.")
+			byName := f.Bool("by-name", false, "The argument is the name of the role.")
 			return func(ctx context.Context, e *term.Env, c *api.Client) (*api.ACLRole, error) {
 				find := c.ACLRoles().Get
 				if *byName {
@@ -109,7 +109,7 @@ func roleInfoCommand() term.Command {
 }
 
 func roleListCommand() term.Command {
-	return term.Shown(term.Command{Name: "acl role list", Short: "List the roles that the caller may see"},
+	return term.Shown(term.Command{Name: "acl role list", Short: "List the roles that you can read"},
 		func(ctx context.Context, c *api.Client) ([]*api.ACLRoleListStub, error) {
 			all, _, err := c.ACLRoles().List(reading(ctx))
 			if err != nil {

@@ -16,22 +16,22 @@ import (
 )
 
 const (
-	management = "management" // the type of tokens that may do everything
+	management = "management" // the type of tokens with every right
 
-	// maxToken bounds what is read of a token.
+	// maxToken is the maximum size of a file with a token, in bytes.
 	maxToken = 1 << 20
 )
 
-// grants are the flags that say what a token may do.
+// grants are the flags with the policies and roles of a token.
 type grants struct{ policies, roleIDs, roleNames *[]string }
 
 func (g *grants) declare(f *term.Flags) {
-	g.policies = f.Strings("policy", "A `policy` that the token gets; may be repeated.")
-	g.roleIDs = f.Strings("role-id", "The `ID` of a role that the token gets; may be repeated.")
-	g.roleNames = f.Strings("role-name", "The `name` of a role that the token gets; may be repeated.")
+	g.policies = f.Strings("policy", "A `policy` of the token. May be repeated.")
+	g.roleIDs = f.Strings("role-id", "The `ID` of a role of the token. May be repeated.")
+	g.roleNames = f.Strings("role-name", "The `name` of a role of the token. May be repeated.")
 }
 
-// over replaces what the token has by what the flags say.
+// over replaces the policies and roles of t by those of the flags.
 func (g *grants) over(t *api.ACLToken) {
 	if len(*g.policies) > 0 {
 		t.Policies = *g.policies
@@ -48,7 +48,7 @@ func (g *grants) over(t *api.ACLToken) {
 	}
 }
 
-// tokenFlags are those of acl token create.
+// tokenFlags are the flags of acl token create.
 type tokenFlags struct {
 	grants
 	token    api.ACLToken
@@ -59,14 +59,14 @@ type tokenFlags struct {
 
 func (o *tokenFlags) declare(f *term.Flags) {
 	o.grants.declare(f)
-	f.StringVar(&o.token.Name, "name", "", "What the token is for.")
-	f.StringVar(&o.token.AccessorID, "accessor", "", "The accessor `ID` that the token gets, a UUID. Default: the servers choose it.")
-	f.StringVar(&o.ofType, "type", "", "client, or management: it may do everything and has no policies. Default client.")
-	f.StringVar(&o.ttl, "ttl", "", "How `long` the token is good, such as 8h. Default: until it is deleted.")
-	o.isGlobal = f.OptBool("global", "The token is good in all regions.")
+	f.StringVar(&o.token.Name, "name", "", "The name of the token.")
+	f.StringVar(&o.token.AccessorID, "accessor", "", "The accessor `ID` of the token, a UUID. Default: chosen by the servers.")
+	f.StringVar(&o.ofType, "type", "", "client, or management, which has every right and no policies. Default client.")
+	f.StringVar(&o.ttl, "ttl", "", "The `duration` for which the token is valid, such as 8h. Default: until it is deleted.")
+	o.isGlobal = f.OptBool("global", "Make the token valid in all regions.")
 }
 
-// over puts what the flags say over what a file said.
+// over sets the fields of t that the flags give.
 func (o *tokenFlags) over(t *api.ACLToken) error {
 	o.grants.over(t)
 	t.Name, t.AccessorID = cmp.Or(o.token.Name, t.Name), cmp.Or(o.token.AccessorID, t.AccessorID)
@@ -79,7 +79,7 @@ func (o *tokenFlags) over(t *api.ACLToken) error {
 	}
 	ttl, err := time.ParseDuration(o.ttl)
 	if err != nil || ttl <= 0 {
-		return fmt.Errorf("-ttl %q is not a time such as 8h", o.ttl)
+		return fmt.Errorf("-ttl %q: expected a duration such as 8h", o.ttl)
 	}
 	t.ExpirationTTL, t.ExpirationTime = ttl, nil
 	return nil
@@ -88,9 +88,9 @@ func (o *tokenFlags) over(t *api.ACLToken) error {
 func tokenCreateCommand() term.Command {
 	return term.Answered(term.Command{
 		Name: "acl token create", Args: "[path]", MaxArgs: 1,
-		Short: "Make a token",
-		Long: "A file, or standard input with -, may hold the token as JSON, with the names that -json prints; flags win over it. Its secret is shown here: keep it.\n\n" +
-			"    nomad acl token create -name \"of the deployer\" -policy deploy -ttl 8h",
+		Short: "Create a token",
+		Long: "A file (- for standard input) may have the token as JSON, with the names that -json prints. Flags override it.\n\n" +
+			"    nomad acl token create -name deployer -policy deploy -ttl 8h",
 	}, func(f *term.Flags) term.Ask[*api.ACLToken] {
 		o := &tokenFlags{}
 		o.declare(f)
@@ -111,7 +111,7 @@ func tokenCreateCommand() term.Command {
 	}, showToken)
 }
 
-// tokenFile is the token of the file that the argument names, an empty one without it.
+// tokenFile reads the token from the file that the argument names, an empty one without it.
 func tokenFile(e *term.Env) (*api.ACLToken, error) {
 	t := &api.ACLToken{}
 	if e.Arg(0) == "" {
@@ -130,13 +130,13 @@ func tokenFile(e *term.Env) (*api.ACLToken, error) {
 func tokenUpdateCommand() term.Command {
 	return term.Answered(term.Command{
 		Name: "acl token update", Args: "<token_accessor_id>", MinArgs: 1, MaxArgs: 1,
-		Short: "Change the name, the policies or the roles of a token",
-		Long:  "What no flag says stays as it is. Policies that are given replace those that there were, and so do roles. What a token may do changes at once, also for requests that wait.",
+		Short: "Update the name, the policies or the roles of a token",
+		Long:  "Fields without a flag are unchanged. The policies of the flags replace the old ones, and so do the roles. The change takes effect at once, also for blocking queries.",
 	}, func(f *term.Flags) term.Ask[*api.ACLToken] {
 		g := &grants{}
 		g.declare(f)
-		name := f.String("name", "", "What the token is for.")
-		ofType := f.String("type", "", "The type of the token, which cannot change.")
+		name := f.String("name", "", "The name of the token.")
+		ofType := f.String("type", "", "The type of the token. It cannot be changed.")
 		return func(ctx context.Context, e *term.Env, c *api.Client) (*api.ACLToken, error) {
 			t, _, err := c.ACLTokens().Info(e.Arg(0), reading(ctx))
 			if err != nil {
@@ -148,21 +148,21 @@ func tokenUpdateCommand() term.Command {
 			if err != nil {
 				return nil, refusal("Error updating token", err)
 			}
-			updated.SecretID = "" // who has it knows it
+			updated.SecretID = "" // do not print the secret again
 			return updated, nil
 		}
 	}, showToken)
 }
 
 func tokenDeleteCommand() term.Command {
-	return term.Deletion(term.Command{Name: "acl token delete", Args: "<token_accessor_id>", Short: "Forget a token: it is no good any more, at once"}, "token",
+	return term.Deletion(term.Command{Name: "acl token delete", Args: "<token_accessor_id>", Short: "Delete a token, which is invalid at once"}, "token",
 		func(c *api.Client, accessor string, w *api.WriteOptions) (*api.WriteMeta, error) {
 			return c.ACLTokens().Delete(accessor, w)
 		})
 }
 
 func tokenInfoCommand() term.Command {
-	return term.Answered(term.Command{Name: "acl token info", Args: "<token_accessor_id>", MinArgs: 1, MaxArgs: 1, Short: "Show a token with its secret"},
+	return term.Answered(term.Command{Name: "acl token info", Args: "<token_accessor_id>", MinArgs: 1, MaxArgs: 1, Short: "Show a token with its secret ID"},
 		plain(func(ctx context.Context, e *term.Env, c *api.Client) (*api.ACLToken, error) {
 			t, _, err := c.ACLTokens().Info(e.Arg(0), reading(ctx))
 			if err != nil {
@@ -173,21 +173,21 @@ func tokenInfoCommand() term.Command {
 }
 
 func tokenSelfCommand() term.Command {
-	return term.Answered(term.Command{Name: "acl token self", Short: "Show the token that is used"},
+	return term.Answered(term.Command{Name: "acl token self", Short: "Show your own token"},
 		plain(func(ctx context.Context, _ *term.Env, c *api.Client) (*api.ACLToken, error) {
 			t, _, err := c.ACLTokens().Self(reading(ctx))
 			switch {
 			case err != nil:
 				return nil, fmt.Errorf("Error fetching self token: %w", err)
 			case t == nil:
-				return nil, errors.New("Error fetching self token: there is none")
+				return nil, errors.New("Error fetching self token: no token is set")
 			}
 			return t, nil
 		}), showToken)
 }
 
 func tokenListCommand() term.Command {
-	return term.Shown(term.Command{Name: "acl token list", Short: "List the tokens, without their secrets"},
+	return term.Shown(term.Command{Name: "acl token list", Short: "List the tokens, without their secret IDs"},
 		func(ctx context.Context, c *api.Client) ([]*api.ACLTokenListStub, error) {
 			all, _, err := c.ACLTokens().List(reading(ctx))
 			if err != nil {
@@ -208,7 +208,7 @@ func tokenListCommand() term.Command {
 		})
 }
 
-// showToken prints a token, with its secret when that is there.
+// showToken prints a token, with its secret ID if it has one.
 func showToken(e *term.Env, t *api.ACLToken) {
 	rows := []string{term.Row("Accessor ID", t.AccessorID)}
 	if t.SecretID != "" {

@@ -19,13 +19,14 @@ import (
 	"github.com/open-nomad/open-nomad/client/access"
 	"github.com/open-nomad/open-nomad/command/agent/httpapi"
 	"github.com/open-nomad/open-nomad/command/agent/parse"
-	"github.com/open-nomad/open-nomad/internal/audit"
 	"github.com/open-nomad/open-nomad/internal/certs"
 	"github.com/open-nomad/open-nomad/internal/connlimit"
-	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/internal/supervise"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/audit"
 	"github.com/open-nomad/open-nomad/nomad/endpoint"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
 
@@ -215,7 +216,7 @@ func (a *Agent) Stream(ctx context.Context, method string) (*rpc.Stream, error) 
 
 // Access says who the bearer of a token is, and what that one may do: the server of this
 // agent knows, or else its client asks.
-func (a *Agent) Access(ctx context.Context, token string) (*nomad.AuthenticatedIdentity, *rpc.Access, error) {
+func (a *Agent) Access(ctx context.Context, token string) (*acls.AuthenticatedIdentity, *rpc.Access, error) {
 	if a.server != nil {
 		return a.server.Access(ctx, token)
 	}
@@ -223,7 +224,7 @@ func (a *Agent) Access(ctx context.Context, token string) (*nomad.AuthenticatedI
 }
 
 // AccessNow is Access with the state of the leader, without what this agent has cached.
-func (a *Agent) AccessNow(ctx context.Context, token string) (*nomad.AuthenticatedIdentity, *rpc.Access, error) {
+func (a *Agent) AccessNow(ctx context.Context, token string) (*acls.AuthenticatedIdentity, *rpc.Access, error) {
 	return access.New(access.Config{Servers: leader{a}, Region: a.set.Region, Enabled: a.set.ACL.Enabled}).Caller(ctx, token)
 }
 

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/open-nomad/open-nomad/internal/audit"
+	"github.com/open-nomad/open-nomad/nomad/audit"
 )
 
 // Audit is the audit block.

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/open-nomad/open-nomad/internal/audit"
+	"github.com/open-nomad/open-nomad/nomad/audit"
 )
 
 func TestAuditConfig(t *testing.T) {

@@ -13,10 +13,10 @@ import (
 	"github.com/open-nomad/open-nomad/client"
 	"github.com/open-nomad/open-nomad/client/fingerprint"
 	"github.com/open-nomad/open-nomad/internal/certs"
-	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/consensus"
 	"github.com/open-nomad/open-nomad/nomad/keyring/kms"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
 

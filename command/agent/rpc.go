@@ -4,7 +4,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
 // RPC is the rpc block.

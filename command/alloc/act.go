@@ -11,11 +11,11 @@ import (
 func stopCommand() term.Command {
 	return term.Command{
 		Name: "alloc stop", Args: "<allocation>", MinArgs: 1, MaxArgs: 1,
-		Short: "Stop an allocation and let the scheduler replace it",
+		Short: "Stop and reschedule an allocation",
 		Setup: func(f *term.Flags) term.Run {
-			detach := f.Bool("detach", false, "Print the evaluation's ID and return at once.")
+			detach := f.Bool("detach", false, "Print the evaluation's ID and return immediately.")
 			detail := f.Detail("Print full IDs.")
-			now := f.Bool("no-shutdown-delay", false, "Don't wait for shutdown_delay.")
+			now := f.Bool("no-shutdown-delay", false, "Ignore the shutdown_delay of groups and tasks.")
 			return func(ctx context.Context, e *term.Env) error {
 				at, err := find(ctx, e, e.Arg(0))
 				if err != nil {
@@ -44,9 +44,9 @@ func restartCommand() term.Command {
 	return term.Command{
 		Name: "alloc restart", Args: "<allocation> [task]", MinArgs: 1, MaxArgs: 2,
 		Short: "Restart the tasks of an allocation in place",
-		Long:  "Restarts the task named, or every running task; with -all-tasks also those that ended.",
+		Long:  "Restarts the given task, or every running task. With -all-tasks, it also restarts tasks that have exited.",
 		Setup: func(f *term.Flags) term.Run {
-			all := f.Bool("all-tasks", false, "Restart every task, also those that ended.")
+			all := f.Bool("all-tasks", false, "Restart all tasks, including tasks that have exited.")
 			name := f.String("task", "", "The `task` to restart.")
 			f.Bool("verbose", false, "Print full IDs.")
 			return func(ctx context.Context, e *term.Env) error {
@@ -78,7 +78,7 @@ func signalCommand() term.Command {
 		Short: "Send a signal to the tasks of an allocation",
 		Setup: func(f *term.Flags) term.Run {
 			signal := f.String("s", "SIGKILL", "The `signal` to send.")
-			name := f.String("task", "", "The `task` to signal instead of all of them.")
+			name := f.String("task", "", "The `task` to signal. Default: all tasks.")
 			f.Bool("verbose", false, "Print full IDs.")
 			return func(ctx context.Context, e *term.Env) error {
 				at, task, err := target(ctx, e, *name)
@@ -95,8 +95,8 @@ func signalCommand() term.Command {
 	}
 }
 
-// target returns the allocation of the first argument, and the task that the
-// flag or the second argument names, empty for all.
+// target returns the allocation of the first argument, and the task of the flag or
+// of the second argument. An empty task means all tasks.
 func target(ctx context.Context, e *term.Env, flag string) (found, string, error) {
 	at, err := find(ctx, e, e.Arg(0))
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package alloc holds the commands about allocations: status, logs, stop,
-// restart, signal, fs, exec. They speak to an agent through package api, which
-// reaches the allocation's node; they keep nothing.
+// Package alloc implements the commands for allocations: status, logs, stop,
+// restart, signal, fs, sandbox and exec. They call an agent through package api. The
+// agent forwards requests to the allocation's node. The commands keep no state.
 package alloc
 
 import (
@@ -19,13 +19,13 @@ func Commands() []term.Command {
 	return []term.Command{statusCommand(), logsCommand(), stopCommand(), restartCommand(), signalCommand(), fsCommand(), sandboxCommand(), execCommand()}
 }
 
-// found is an allocation, with its job, and a client to go on with.
+// found is an allocation with its job, and the client for further requests.
 type found struct {
 	client *api.Client
 	alloc  *api.Allocation
 }
 
-// find returns the one allocation whose ID begins with prefix.
+// find returns the only allocation whose ID begins with prefix.
 func find(ctx context.Context, e *term.Env, prefix string) (found, error) {
 	c, err := e.Client()
 	if err != nil {
@@ -63,7 +63,7 @@ func read(ctx context.Context, c *api.Client, stub *api.AllocationListStub) (fou
 	return found{c, a}, nil
 }
 
-// ofJob returns an allocation of a job, a running one if there is any.
+// ofJob returns an allocation of a job. It prefers a running allocation.
 func ofJob(ctx context.Context, e *term.Env, job, group string) (found, error) {
 	c, err := e.Client()
 	if err != nil {
@@ -96,10 +96,10 @@ func table(stubs []*api.AllocationListStub) string {
 	return term.Table(rows)
 }
 
-// errManyTasks asks for a task of an allocation that has several.
-var errManyTasks = errors.New("Allocation runs several tasks: name one")
+// errManyTasks is returned if no task was given and the allocation has several.
+var errManyTasks = errors.New("Allocation has more than one task: specify one")
 
-// task returns the task to act on: the one named, or the only one.
+// task returns name, or the only task of the allocation if name is empty.
 func task(a *api.Allocation, name string) (string, error) {
 	names := tasks(a)
 	if slices.Contains(names, name) {
@@ -114,7 +114,7 @@ func task(a *api.Allocation, name string) (string, error) {
 	return "", fmt.Errorf("%w of\n* %s", errManyTasks, strings.Join(names, "\n* "))
 }
 
-// groupOf returns the group of the allocation in its job, nil when it is not there.
+// groupOf returns the allocation's task group, or nil if the job does not have it.
 func groupOf(a *api.Allocation) *api.TaskGroup {
 	for _, g := range a.Job.TaskGroups {
 		if *g.Name == a.TaskGroup {
@@ -124,7 +124,7 @@ func groupOf(a *api.Allocation) *api.TaskGroup {
 	return nil
 }
 
-// groupTasks returns the tasks of the allocation, in the order of the jobspec.
+// groupTasks returns the allocation's tasks in the order of the jobspec.
 func groupTasks(a *api.Allocation) []*api.Task {
 	if g := groupOf(a); g != nil {
 		return g.Tasks
@@ -132,7 +132,7 @@ func groupTasks(a *api.Allocation) []*api.Task {
 	return nil
 }
 
-// taskOf returns a task of the allocation, nil when it is not there.
+// taskOf returns the task with the name, or nil if the allocation does not have it.
 func taskOf(a *api.Allocation, name string) *api.Task {
 	for _, t := range groupTasks(a) {
 		if t.Name == name {
@@ -142,7 +142,7 @@ func taskOf(a *api.Allocation, name string) *api.Task {
 	return nil
 }
 
-// tasks names the tasks of the allocation, in the order of the jobspec.
+// tasks returns the names of the allocation's tasks in the order of the jobspec.
 func tasks(a *api.Allocation) []string {
 	var names []string
 	for _, t := range groupTasks(a) {

@@ -2,7 +2,7 @@ package alloc
 
 import "io"
 
-// escapes takes out of what is typed the sequences that are for nomad itself.
+// escapes reads terminal input, handles escape sequences and passes the rest on.
 //
 //	begin ──escape──▶ escaped ──"."──▶ left
 //	  ▲ │                │ └──escape──▶ passes one on
@@ -14,7 +14,7 @@ type escapes struct {
 	leave func()
 
 	begin, escaped, left bool
-	buf                  []byte // passed on, but not taken yet
+	buf                  []byte // passed on, but not read yet
 }
 
 func newEscapes(in io.Reader, char byte, leave func()) *escapes {

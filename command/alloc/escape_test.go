@@ -22,11 +22,11 @@ func TestEscapes(t *testing.T) {
 		"cd ~\n~/x\n":  "cd ~\n~/x\n",
 		"\x03\r\r~~\r": "\x03\r\r~\r",
 	} {
-		for name, by := range map[string]func(io.Reader) io.Reader{"whole": func(r io.Reader) io.Reader { return r }, "by bytes": iotest.OneByteReader, "data with the end": iotest.DataErrReader} {
+		for name, by := range map[string]func(io.Reader) io.Reader{"all at once": func(r io.Reader) io.Reader { return r }, "one byte at a time": iotest.OneByteReader, "data together with EOF": iotest.DataErrReader} {
 			left := ""
 			got, err := io.ReadAll(newEscapes(by(strings.NewReader(in)), '~', func() { left = "LEFT" }))
 			if string(got)+left != want || err != nil {
-				t.Errorf("%s: %q gives %q, %v; want %q", name, in, string(got)+left, err, want)
+				t.Errorf("%s: read of %q = %q, %v; want %q", name, in, string(got)+left, err, want)
 			}
 		}
 	}
@@ -39,6 +39,6 @@ func TestEscapeOf(t *testing.T) {
 		}
 	}
 	if _, err := escapeOf("~~"); err == nil {
-		t.Error("two characters are one escape")
+		t.Error("escapeOf(\"~~\") succeeded, want an error")
 	}
 }

@@ -19,18 +19,18 @@ func execCommand() cmdterm.Command {
 	return cmdterm.Command{
 		Name: "alloc exec", Alias: []string{"exec"}, Args: "<allocation> <command> [argument...]", MinArgs: 2, MaxArgs: -1,
 		Short: "Run a command in a running task",
-		Long: `Runs a command beside a running task: as the same user, in the same namespaces, control group and
-sandbox, with the environment that the task would have now. Its exit code is that of the command, 1 for
-an error of nomad's own.
+		Long: `Runs a command in the environment of a running task: as the same user, in the same namespaces, cgroup
+and sandbox, with the task's current environment variables. The exit code is that of the command, or 1
+if nomad itself fails.
 
-In a terminal, "~." at the beginning of a line leaves the session, and ends the command.`,
+In a terminal, "~." at the beginning of a line closes the session and ends the command.`,
 		Setup: func(f *cmdterm.Flags) cmdterm.Run {
-			x := &execution{tty: f.OptBool("t", "Give the command a terminal. Default: whether standard input is one.")}
-			f.StringVar(&x.task, "task", "", "The `task`; needed when the allocation has several.")
-			f.BoolVar(&x.job, "job", false, "The first argument is a job: take one of its allocations.")
-			f.StringVar(&x.group, "group", "", "With -job, an allocation of this `group`.")
-			f.BoolVar(&x.input, "i", true, "Pass standard input on to the command.")
-			f.StringVar(&x.escape, "e", "~", "The `character` that begins an escape in a terminal; none for none.")
+			x := &execution{tty: f.OptBool("t", "Allocate a pseudo-terminal. Default: true if standard input is a terminal.")}
+			f.StringVar(&x.task, "task", "", "The `task`. Required if the allocation has more than one.")
+			f.BoolVar(&x.job, "job", false, "The first argument is a job ID. Use one of its allocations.")
+			f.StringVar(&x.group, "group", "", "With -job, use an allocation of this task `group`.")
+			f.BoolVar(&x.input, "i", true, "Pass standard input to the command.")
+			f.StringVar(&x.escape, "e", "~", "The escape `character` in a terminal, or \"none\".")
 			return x.run
 		},
 	}
@@ -49,7 +49,7 @@ func (x *execution) run(ctx context.Context, e *cmdterm.Env) error {
 		tty = **x.tty
 	}
 	if tty && !x.input {
-		return errors.New("A terminal needs input: -t excludes -i=false")
+		return errors.New("-t cannot be used with -i=false: a terminal needs standard input")
 	}
 	escape, err := escapeOf(x.escape)
 	if err != nil {
@@ -95,10 +95,10 @@ func (x *execution) run(ctx context.Context, e *cmdterm.Env) error {
 	return nil
 }
 
-// errLeft is of a session that its caller left.
-var errLeft = errors.New("Left the session.")
+// errLeft is the error of a session that was closed with the escape sequence.
+var errLeft = errors.New("Session closed.")
 
-// escapeOf reads the flag -e; 0 is none.
+// escapeOf parses the flag -e. 0 means no escape character.
 func escapeOf(text string) (byte, error) {
 	switch {
 	case text == "none" || text == "":
@@ -106,25 +106,24 @@ func escapeOf(text string) (byte, error) {
 	case len(text) == 1:
 		return text[0], nil
 	}
-	return 0, fmt.Errorf("-e takes one character or none, not %q", text)
+	return 0, fmt.Errorf("invalid value %q for -e: want one character, or none", text)
 }
 
-// terminal says whether a stream is a terminal.
+// terminal reports whether a stream is a terminal.
 func terminal(in io.Reader) (*os.File, bool) {
 	f, ok := in.(*os.File)
 	return f, ok && term.IsTerminal(int(f.Fd()))
 }
 
-// session is what a command is connected to here.
+// session holds the local streams of a command.
 type session struct {
 	in       io.Reader
 	out, err io.Writer
 	sizes    <-chan api.TerminalSize
 }
 
-// raw makes the terminal one of the far command: what is typed goes there as it is, and
-// its size is told. What restore undoes holds for the shell that runs nomad, so it is
-// called whatever happens.
+// raw puts the terminal into raw mode and sends its size to the command. The caller
+// must always call restore, or the user's shell is left in raw mode.
 func (s *session) raw(ctx context.Context, in *os.File) (restore func(), err error) {
 	fd := int(in.Fd())
 	before, err := term.MakeRaw(fd)
@@ -153,6 +152,6 @@ func (s *session) raw(ctx context.Context, in *os.File) (restore func(), err err
 	}()
 	return func() {
 		signal.Stop(changed)
-		term.Restore(fd, before) //nolint:errcheck // nothing is left to try
+		term.Restore(fd, before) //nolint:errcheck // nothing can be done about an error
 	}, nil
 }

@@ -14,11 +14,11 @@ func fsCommand() term.Command {
 	return term.Command{
 		Name: "alloc fs", Alias: []string{"fs"}, Args: "<allocation> [path]", MinArgs: 1, MaxArgs: 2,
 		Short: "Show the files of an allocation",
-		Long:  "Lists a directory, or prints a file, of an allocation. The path begins at the allocation's directory.",
+		Long:  "Lists a directory or prints a file of an allocation. The path is relative to the allocation directory.",
 		Setup: func(f *term.Flags) term.Run {
 			o := &files{}
 			o.declare(f)
-			f.BoolVar(&o.stat, "stat", false, "Describe the file instead of printing it.")
+			f.BoolVar(&o.stat, "stat", false, "Show the file's metadata instead of its content.")
 			f.BoolVar(&o.bytesize, "H", false, "Show sizes in bytes.")
 			f.Bool("verbose", false, "Show full IDs.")
 			return o.run
@@ -98,7 +98,7 @@ func (o *files) print(ctx context.Context, e *term.Env, at found, path string) e
 	return nil
 }
 
-// tail reads the last n bytes of a file.
+// tail returns a reader for the last n bytes of a file.
 func (f found) tail(ctx context.Context, path string, n int64) (io.ReadCloser, error) {
 	a := f.alloc
 	info, _, err := f.client.AllocFS().Stat(a, path, query(ctx, a))

@@ -11,10 +11,10 @@ import (
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
-// averageLine is how many bytes a line is taken to have, to ask for the last n.
+// averageLine is the assumed line length in bytes, used to request the last n lines.
 const averageLine = 120
 
-// reading holds the flags that logs and fs share.
+// reading holds the flags common to logs and fs.
 type reading struct {
 	follow, tail, job bool
 	lines, bytes      int64
@@ -22,15 +22,15 @@ type reading struct {
 }
 
 func (r *reading) declare(f *term.Flags) {
-	f.BoolVar(&r.follow, "f", false, "Follow: print what is written from now on.")
-	f.BoolVar(&r.tail, "tail", false, "Begin near the end.")
-	f.Int64Var(&r.lines, "n", -1, "The last `n` lines; implies -tail.")
-	f.Int64Var(&r.bytes, "c", -1, "The last `n` bytes; implies -tail.")
-	f.BoolVar(&r.job, "job", false, "The argument is a job: take one of its allocations.")
-	f.StringVar(&r.group, "group", "", "With -job, an allocation of this `group`.")
+	f.BoolVar(&r.follow, "f", false, "Follow: print new output as it is written.")
+	f.BoolVar(&r.tail, "tail", false, "Start near the end.")
+	f.Int64Var(&r.lines, "n", -1, "Print the last `n` lines. Implies -tail.")
+	f.Int64Var(&r.bytes, "c", -1, "Print the last `n` bytes. Implies -tail.")
+	f.BoolVar(&r.job, "job", false, "The argument is a job ID. Use one of its allocations.")
+	f.StringVar(&r.group, "group", "", "With -job, use an allocation of this task `group`.")
 }
 
-// alloc returns the allocation that the first argument names.
+// alloc returns the allocation of the first argument.
 func (r *reading) alloc(ctx context.Context, e *term.Env) (found, error) {
 	if r.job {
 		return ofJob(ctx, e, e.Arg(0), r.group)
@@ -38,7 +38,7 @@ func (r *reading) alloc(ctx context.Context, e *term.Env) (found, error) {
 	return find(ctx, e, e.Arg(0))
 }
 
-// start returns where to begin reading: an origin and an offset from it.
+// start returns the origin and offset to read from.
 func (r *reading) start() (string, int64) {
 	switch {
 	case r.bytes >= 0:
@@ -51,8 +51,7 @@ func (r *reading) start() (string, int64) {
 	return api.OriginStart, 0
 }
 
-// copy writes in to e's output, only the last lines of what is there when
-// lines are asked for.
+// copy copies in to e's output. With -n it writes only the last lines.
 func (r *reading) copy(e *term.Env, in io.Reader) error {
 	n := r.lines
 	if r.tail && n < 0 && r.bytes < 0 {
@@ -82,13 +81,13 @@ func logsCommand() term.Command {
 	return term.Command{
 		Name: "alloc logs", Alias: []string{"logs"}, Args: "<allocation> [task]", MinArgs: 1, MaxArgs: 2,
 		Short: "Print the output of a task",
-		Long:  "Prints the standard output of a task that an allocation runs or ran; with -stderr its standard error.",
+		Long:  "Prints the standard output of a task, or its standard error with -stderr. The task may have exited.",
 		Setup: func(f *term.Flags) term.Run {
 			l := &logs{}
 			l.declare(f)
-			f.StringVar(&l.task, "task", "", "The `task`; needed when the allocation has several.")
-			f.BoolVar(&l.stderr, "stderr", false, "Print the standard error.")
-			f.BoolVar(&l.stdout, "stdout", false, "Print the standard output. This is the default.")
+			f.StringVar(&l.task, "task", "", "The `task`. Required if the allocation has more than one.")
+			f.BoolVar(&l.stderr, "stderr", false, "Print standard error.")
+			f.BoolVar(&l.stdout, "stdout", false, "Print standard output. This is the default.")
 			f.Bool("verbose", false, "Show full IDs.")
 			return l.run
 		},

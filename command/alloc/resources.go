@@ -9,10 +9,10 @@ import (
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
-// mib is the size of a mebibyte.
+// mib is one mebibyte in bytes.
 const mib = 1 << 20
 
-// resources shows what a task reserved and uses, and its addresses.
+// resources prints the reserved and used resources of a task, and its addresses.
 func (o *statusOptions) resources(e *term.Env, a *api.Allocation, name string, usage *api.AllocResourceUsage) {
 	if a.AllocatedResources == nil || a.AllocatedResources.Tasks[name] == nil {
 		return
@@ -59,7 +59,7 @@ func usageOf(usage *api.AllocResourceUsage, task string) *api.ResourceUsage {
 	return usage.Tasks[task].ResourceUsage
 }
 
-// resident is the memory that counts: RSS where it is measured.
+// resident returns RSS if the driver measures it, else the usage.
 func resident(m *api.MemoryStats) uint64 {
 	if m.RSS == 0 && !slices.Contains(m.Measured, "RSS") {
 		return m.Usage
@@ -77,7 +77,7 @@ func taskAddresses(networks []*api.NetworkResource) []string {
 	return out
 }
 
-// measured shows each value that the driver measures.
+// measured prints the memory and CPU values that the driver measures.
 func measured(e *term.Env, u *api.ResourceUsage) {
 	if m := u.MemoryStats; m != nil {
 		stats(e, "Memory Stats", m.Measured, map[string]string{
@@ -95,7 +95,7 @@ func measured(e *term.Env, u *api.ResourceUsage) {
 	}
 }
 
-// stats shows the values that have a name in measured, by name.
+// stats prints the values whose name is in measured, sorted by name.
 func stats(e *term.Env, title string, measured []string, values map[string]string) {
 	var names, cells []string
 	for _, name := range slices.Sorted(slices.Values(measured)) {
@@ -108,7 +108,7 @@ func stats(e *term.Env, title string, measured []string, values map[string]strin
 	}
 }
 
-// hostVolumes shows the host volumes that a task mounts.
+// hostVolumes prints the host volumes that a task mounts.
 func hostVolumes(e *term.Env, a *api.Allocation, name string) {
 	t, group := taskOf(a, name), groupOf(a)
 	if t == nil || group == nil {

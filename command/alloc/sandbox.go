@@ -19,13 +19,13 @@ type sandboxOptions struct {
 func sandboxCommand() term.Command {
 	return term.Command{
 		Name: "alloc sandbox", Args: "<allocation>", MinArgs: 1, MaxArgs: 1,
-		Short: "Compare the sandbox of running tasks with what was declared of it",
-		Long: "Shows each layer of a task's sandbox as it was declared when the task was started, beside what the kernel tells " +
-			"of the live process: users, capabilities, namespaces, mounts, limits, control group, seccomp. Landlock tells nothing of " +
-			"another process; its rules are shown as declared. The exit code is 1 when something is looser than declared.",
+		Short: "Compare the declared and the live sandbox of running tasks",
+		Long: "Shows each layer of a task's sandbox, as declared at task start and as the kernel reports it for the live process: " +
+			"users, capabilities, namespaces, mounts, limits, cgroup and seccomp. The kernel does not report the Landlock rules of " +
+			"a process, so these are shown as declared. The exit code is 1 when a layer is less strict than declared.",
 		Setup: func(f *term.Flags) term.Run {
 			o := &sandboxOptions{}
-			f.StringVar(&o.task, "task", "", "The `task` to look at instead of all of them.")
+			f.StringVar(&o.task, "task", "", "The `task` to show. Default: all tasks.")
 			f.Bool("verbose", false, "Print full IDs.")
 			o.formats.Declare(f)
 			return o.run
@@ -74,7 +74,7 @@ func showSandbox(e *term.Env, name string, s *api.TaskSandbox) {
 		case !l.Match:
 			match = "NO"
 		case live == "":
-			live, match = "(the kernel does not tell)", "-"
+			live, match = "(not reported by the kernel)", "-"
 		case l.Stricter:
 			match = "stricter"
 		}
@@ -86,7 +86,7 @@ func showSandbox(e *term.Env, name string, s *api.TaskSandbox) {
 	e.Println("\n" + term.Table(rows))
 }
 
-// mismatched is the error for what is not as declared.
+// mismatched returns an error that lists the layers that differ from the declaration.
 func mismatched(list map[string]*api.TaskSandbox) error {
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(list)) {
@@ -99,5 +99,5 @@ func mismatched(list map[string]*api.TaskSandbox) error {
 	if len(names) == 0 {
 		return nil
 	}
-	return fmt.Errorf("Not as declared: %s", strings.Join(names, ", "))
+	return fmt.Errorf("Sandbox differs from its declaration: %s", strings.Join(names, ", "))
 }

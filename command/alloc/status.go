@@ -22,12 +22,12 @@ type statusOptions struct {
 func statusCommand() term.Command {
 	return term.Command{
 		Name: "alloc status", Alias: []string{"alloc-status"}, Args: "[allocation]", MaxArgs: 1,
-		Short: "Show an allocation: its tasks, ports, events",
+		Short: "Show an allocation with its tasks, ports and events",
 		Setup: func(f *term.Flags) term.Run {
 			o := &statusOptions{}
-			f.BoolVar(&o.short, "short", false, "Show the tasks' states only.")
-			f.BoolVar(&o.stats, "stats", false, "Show what the tasks use.")
-			f.DetailVar(&o.detail, "Show full IDs and how the node was chosen.")
+			f.BoolVar(&o.short, "short", false, "Show only the states of the tasks.")
+			f.BoolVar(&o.stats, "stats", false, "Show the resource usage of the tasks.")
+			f.DetailVar(&o.detail, "Show full IDs and the placement metrics.")
 			o.formats.Declare(f)
 			return o.run
 		},
@@ -73,7 +73,7 @@ func (o *statusOptions) list(ctx context.Context, e *term.Env) error {
 	case err != nil:
 		return fmt.Errorf("Error querying allocations: %w", err)
 	case !o.formats.Wanted():
-		return fmt.Errorf("This command takes one of: an allocation's ID, -json, -t")
+		return fmt.Errorf("Either an allocation ID, -json or -t is required")
 	}
 	return o.formats.Print(e, allocs)
 }
@@ -121,8 +121,8 @@ func health(a *api.Allocation) string {
 	return "unset"
 }
 
-// rescheduled returns the used and the allowed reschedule attempts, "" when the allocation
-// replaces no other or the attempts are unlimited.
+// rescheduled returns the used and the allowed reschedule attempts. It returns "" if the
+// allocation is not a replacement or the attempts are unlimited.
 func rescheduled(a *api.Allocation) string {
 	group := groupOf(a)
 	if a.RescheduleTracker == nil || len(a.RescheduleTracker.Events) == 0 || group == nil || group.ReschedulePolicy == nil {
@@ -141,8 +141,8 @@ func rescheduled(a *api.Allocation) string {
 	return fmt.Sprintf("%d/%d", used, *p.Attempts)
 }
 
-// followedIn returns when the evaluation that replaces the allocation is due, "" when
-// there is none or it cannot be read.
+// followedIn returns the time until the follow-up evaluation of the allocation. It returns
+// "" if there is none or it cannot be read.
 func followedIn(ctx context.Context, c *api.Client, a *api.Allocation) string {
 	if a.FollowupEvalID == "" {
 		return ""
@@ -200,7 +200,8 @@ func shortStates(a *api.Allocation) string {
 	return term.Table(rows)
 }
 
-// usage reads what the tasks use now, nil when they don't run or can't be asked.
+// usage returns the resource usage of the tasks, or nil if they don't run or the query
+// fails.
 func (o *statusOptions) usage(ctx context.Context, e *term.Env, c *api.Client, a *api.Allocation) *api.AllocResourceUsage {
 	if a.ClientStatus != api.AllocClientStatusRunning {
 		return nil
@@ -240,7 +241,7 @@ func (o *statusOptions) task(e *term.Env, a *api.Allocation, name string, usage 
 	e.Println(term.Table(rows))
 }
 
-// lifecycle is the kind of a task that is not a main one, in parentheses.
+// lifecycle returns the kind of a task in parentheses, or "" for a main task.
 func lifecycle(a *api.Allocation, name string) string {
 	if kind := kind(a, name); kind != mainTask {
 		return " (" + kind + ")"
@@ -270,7 +271,7 @@ func placement(m *api.AllocationMetric) string {
 	return strings.Join(lines, "\n")
 }
 
-// scores lays out the scores of the best nodes, with a column for each scorer.
+// scores formats the scores of the best nodes as a table with a column for each scorer.
 func scores(nodes []*api.NodeScoreMeta) string {
 	scorers := map[string]bool{}
 	for _, n := range nodes {

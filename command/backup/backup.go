@@ -1,21 +1,21 @@
-// Package backup takes snapshots of the servers' state by time and keeps the newest
-// of them as files: what "nomad operator snapshot agent" does.
+// Package backup takes periodic snapshots of the servers' state and keeps the newest ones
+// as files. It implements "nomad operator snapshot agent".
 //
-//	waiting ──interval over──▶ fetching ──whole, and a server could restore it──▶ kept ──▶ old ones removed
-//	   ▲                          └─anything else─▶ backing off ──▶ fetching          │
-//	   └──────────────────────────────────────────────────────────────────────────────┘
+//	waiting ──interval over──▶ fetching ──verified──▶ kept ──▶ old snapshots removed
+//	   ▲                          └─error─▶ backing off ──▶ fetching        │
+//	   └────────────────────────────────────────────────────────────────────┘
 //
-// A file has its name only once it was read back and checked; it is 0600, as it holds
-// keys. Names carry the time in UTC, so that they sort by it:
+// A snapshot is verified under a temporary name and then renamed. Its mode is 0600, because
+// it has keys. File names have the time in UTC, so they sort by time:
 //
 //	<prefix>-20060102T150405.000Z.snap
 //
-// Only files of such names are ever removed, the oldest first, and only after a new
-// one was kept. The newest one also says when the next is due: an agent that is
-// restarted again and again does not push old snapshots out.
+// Only files with such names are removed, the oldest first, after a new snapshot was kept.
+// The next snapshot is due one interval after the newest file, so frequent restarts of the
+// agent do not replace old snapshots.
 //
-// A lock on <dir>/.<prefix>.lock keeps two agents from the same files. The package
-// speaks to no server itself, and starts no goroutine.
+// A lock on <dir>/.<prefix>.lock prevents two agents from managing the same files. The
+// package does not call servers itself and starts no goroutines.
 package backup
 
 import (
@@ -35,28 +35,28 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/snapshot"
 )
 
-// Waits after a failure: from the first to the last, never longer than the interval.
+// The first and the longest wait after a failure. The interval limits them too.
 const (
 	backoffMin = time.Second
 	backoffMax = 5 * time.Minute
 )
 
-// timeLayout is the time in the name of a file.
+// timeLayout is the format of the time in file names.
 const timeLayout = "20060102T150405.000Z"
 
-// Config is how an Agent works.
+// Config configures an Agent.
 type Config struct {
-	// Fetch returns an archive; its reader fails when the archive did not come whole.
+	// Fetch returns an archive. Its reader returns an error if the archive is truncated.
 	Fetch func(ctx context.Context) (io.ReadCloser, error)
-	// Dir is where the files are. It must exist.
+	// Dir is the directory of the files. It must exist.
 	Dir string
-	// Prefix begins the names of the files.
+	// Prefix is the prefix of the file names.
 	Prefix string
 	// Interval is the time between two snapshots.
 	Interval time.Duration
-	// Timeout bounds the taking of one.
+	// Timeout limits the duration of one snapshot.
 	Timeout time.Duration
-	// Retain is how many are kept, at least one.
+	// Retain is the number of snapshots to keep, at least one.
 	Retain int
 	Log    *slog.Logger
 }
@@ -65,13 +65,13 @@ type Config struct {
 type Agent struct {
 	cfg  Config
 	lock *os.File
-	name *regexp.Regexp // of the files that are ours
+	name *regexp.Regexp // matches the files of this agent
 }
 
 var goodPrefix = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
 
-// New checks the configuration, takes the lock of the directory and removes what an
-// agent that was killed left half done. The caller closes the agent.
+// New checks the configuration, locks the directory and removes temporary files of a killed
+// agent. The caller must close the agent.
 func New(cfg Config) (*Agent, error) {
 	switch {
 	case cfg.Interval <= 0:
@@ -81,7 +81,7 @@ func New(cfg Config) (*Agent, error) {
 	case cfg.Retain < 1:
 		return nil, errors.New("at least one snapshot must be retained")
 	case !goodPrefix.MatchString(cfg.Prefix):
-		return nil, fmt.Errorf("the prefix %q of file names is not made of letters, digits, '.', '_' and '-'", cfg.Prefix)
+		return nil, fmt.Errorf("the prefix %q of file names is invalid: only letters, digits, '.', '_' and '-' are allowed", cfg.Prefix)
 	}
 	quoted := regexp.QuoteMeta(cfg.Prefix)
 	a := &Agent{cfg: cfg, name: regexp.MustCompile(`^` + quoted + `-(\d{8}T\d{6}\.\d{3}Z)\.snap$`)}
@@ -96,16 +96,16 @@ func New(cfg Config) (*Agent, error) {
 		}
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("look into the directory of snapshots: %w", err), a.Close())
+		return nil, errors.Join(fmt.Errorf("read the snapshot directory: %w", err), a.Close())
 	}
 	return a, nil
 }
 
-// take takes the lock.
+// take locks the directory.
 func (a *Agent) take() (err error) {
 	path := filepath.Join(a.cfg.Dir, "."+a.cfg.Prefix+".lock")
 	if a.lock, err = os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o600); err != nil {
-		return fmt.Errorf("lock the directory of snapshots: %w", err)
+		return fmt.Errorf("lock the snapshot directory: %w", err)
 	}
 	if err := unix.Flock(int(a.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		return errors.Join(fmt.Errorf("another agent takes snapshots %s-* in %s: %w", a.cfg.Prefix, a.cfg.Dir, err), a.lock.Close())
@@ -113,14 +113,14 @@ func (a *Agent) take() (err error) {
 	return nil
 }
 
-// Close lets others take the directory.
+// Close unlocks the directory.
 func (a *Agent) Close() error { return a.lock.Close() }
 
 // Run takes snapshots until ctx ends.
 func (a *Agent) Run(ctx context.Context) error {
 	wait := a.due(time.Now())
 	back := backoffMin
-	a.cfg.Log.Info("taking snapshots", "dir", a.cfg.Dir, "interval", a.cfg.Interval, "retain", a.cfg.Retain, "first_in", wait)
+	a.cfg.Log.Info("taking snapshots", "dir", a.cfg.Dir, "interval", a.cfg.Interval, "retain", a.cfg.Retain, "next_in", wait)
 	for {
 		select {
 		case <-ctx.Done():
@@ -137,12 +137,12 @@ func (a *Agent) Run(ctx context.Context) error {
 		default:
 			wait = min(back, a.cfg.Interval)
 			back = min(2*back, backoffMax)
-			a.cfg.Log.Error("take a snapshot", "err", err, "again_in", wait)
+			a.cfg.Log.Error("take a snapshot", "err", err, "retry_in", wait)
 		}
 	}
 }
 
-// due says when the next snapshot is to be taken: an interval after the newest.
+// due returns the time until the next snapshot, one interval after the newest.
 func (a *Agent) due(now time.Time) time.Duration {
 	names, err := a.files()
 	if err != nil || len(names) == 0 {
@@ -150,12 +150,12 @@ func (a *Agent) due(now time.Time) time.Duration {
 	}
 	last, err := time.Parse(timeLayout, a.name.FindStringSubmatch(names[len(names)-1])[1])
 	if err != nil {
-		return 0 // digits that are no time
+		return 0 // digits that are not a valid time
 	}
 	return min(max(0, last.Add(a.cfg.Interval).Sub(now)), a.cfg.Interval)
 }
 
-// files lists the snapshots, the oldest first.
+// files lists the snapshots, oldest first.
 func (a *Agent) files() ([]string, error) {
 	entries, err := os.ReadDir(a.cfg.Dir)
 	var out []string
@@ -168,7 +168,7 @@ func (a *Agent) files() ([]string, error) {
 	return out, err
 }
 
-// Once takes one snapshot, and then removes those that are too many.
+// Once takes one snapshot and removes old ones.
 func (a *Agent) Once(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, a.cfg.Timeout)
 	defer cancel()
@@ -188,13 +188,13 @@ func (a *Agent) Once(ctx context.Context) error {
 	return nil
 }
 
-// fetch writes an archive to f and reads it back as a server would that restores it.
+// fetch writes an archive to f and verifies it as a restore does.
 func (a *Agent) fetch(ctx context.Context, f *os.File) (index uint64, size int64, err error) {
 	body, err := a.cfg.Fetch(ctx)
 	if err != nil {
 		return 0, 0, err
 	}
-	defer body.Close() // only read from
+	defer body.Close() // opened for reading only
 	if size, err = io.Copy(f, body); err != nil {
 		return 0, 0, err
 	}
@@ -205,12 +205,11 @@ func (a *Agent) fetch(ctx context.Context, f *os.File) (index uint64, size int64
 	if err != nil {
 		return 0, 0, err
 	}
-	defer archive.Close() // nameless
+	defer archive.Close() // the file has no name
 	return archive.Meta.Index, size, archive.Check()
 }
 
-// rotate removes the oldest snapshots. One that can't be removed is tried again next
-// time.
+// rotate removes the oldest snapshots. After an error it retries with the next snapshot.
 func (a *Agent) rotate() {
 	names, err := a.files()
 	if err != nil {
@@ -226,7 +225,7 @@ func (a *Agent) rotate() {
 	}
 }
 
-// Replace writes a file of mode 0600 whole or not at all.
+// Replace writes a file atomically, with mode 0600.
 func Replace(name string, write func(*os.File) error) error {
 	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-*") // mode 0600
 	if err != nil {
@@ -245,7 +244,7 @@ func Replace(name string, write func(*os.File) error) error {
 	return syncDir(filepath.Dir(name))
 }
 
-// syncDir makes a new name last.
+// syncDir flushes a new file name to disk.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

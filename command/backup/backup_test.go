@@ -23,7 +23,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/snapshot"
 )
 
-// archive is a whole snapshot with a record of a type.
+// archive returns a complete snapshot with one record of a type.
 func archive(t *testing.T, kind byte) []byte {
 	t.Helper()
 	var state, out bytes.Buffer
@@ -38,7 +38,7 @@ func archive(t *testing.T, kind byte) []byte {
 	return out.Bytes()
 }
 
-// source answers with what it has, one after the other, the last again and again.
+// source returns its answers in order and repeats the last one.
 type source struct {
 	answers []func() (io.ReadCloser, error)
 	asked   []time.Time
@@ -93,11 +93,11 @@ func TestTakesByTimeAndRotates(t *testing.T) {
 		for _, moment := range src.asked {
 			at = append(at, moment.Sub(begun).String())
 		}
-		// At the start; after the hour four that fail, each later than the last; then hourly.
+		// One at the start. After an hour four failures with growing waits, then one per hour.
 		if got := strings.Join(at, " "); got != "0s 1h0m0s 1h0m1s 1h0m3s 1h0m7s 1h0m15s 2h0m15s 3h0m15s 4h0m15s" {
 			t.Errorf("asked at %s", got)
 		}
-		// A restart takes none before it is due.
+		// A restart takes no snapshot before the next is due.
 		src.asked = nil
 		run(t, config(dir, src), 5*time.Second)
 		run(t, config(dir, src), 5*time.Second)
@@ -120,7 +120,7 @@ func TestTakesByTimeAndRotates(t *testing.T) {
 			t.Errorf("%s is not what was sent: %v", name, err)
 		}
 	}
-	if got := len(files(t, dir)); got != 3+len(foreign)+1 { // and the lock
+	if got := len(files(t, dir)); got != 3+len(foreign)+1 { // plus the lock file
 		t.Errorf("the directory has %v", files(t, dir))
 	}
 	if _, err := os.Stat(half); !errors.Is(err, fs.ErrNotExist) {
@@ -128,7 +128,7 @@ func TestTakesByTimeAndRotates(t *testing.T) {
 	}
 }
 
-// run is an agent for some time.
+// run runs an agent for some time.
 func run(t *testing.T, cfg backup.Config, d time.Duration) {
 	t.Helper()
 	a, err := backup.New(cfg)
@@ -252,7 +252,7 @@ log {
 		"unknown key":   {`snapshot { every = "5m" }`, "every"},
 		"bad interval":  {`snapshot { interval = "soon" }`, "snapshot.interval"},
 		"other storage": {`aws_storage { s3_bucket = "b" }`, "aws_storage: not part of this version"},
-		"open token":    {`nomad { token = "7e1b" }`, "others may read it"},
+		"open token":    {`nomad { token = "7e1b" }`, "other users can read it"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := backup.Defaults()

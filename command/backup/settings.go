@@ -12,7 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 )
 
-// Settings are what a configuration file and flags say.
+// Settings are the settings from a configuration file and flags.
 type Settings struct {
 	Interval, Timeout time.Duration
 	Retain            int
@@ -21,16 +21,16 @@ type Settings struct {
 	LogLevel          string
 	LogJSON           bool
 
-	// Server is where the agent asks, as far as the file says.
+	// Server is the API address and credentials of the file, nil without a nomad block.
 	Server *Server
 }
 
-// Defaults are the settings of an agent that is told nothing.
+// Defaults returns the default settings.
 func Defaults() Settings {
 	return Settings{Interval: time.Hour, Timeout: 10 * time.Minute, Retain: 30, Dir: ".", Prefix: "nomad", LogLevel: "info"}
 }
 
-// Server says where the API is.
+// Server is the nomad block: the address of the API and the credentials.
 type Server struct {
 	Address       string `hcl:"address,optional"`
 	Region        string `hcl:"region,optional"`
@@ -42,7 +42,7 @@ type Server struct {
 	TLSServerName string `hcl:"tls_server_name,optional"`
 }
 
-// Apply puts what the file says into the configuration of a client.
+// Apply sets the fields of the API configuration that the block has.
 func (s *Server) Apply(c *api.Config) {
 	if s == nil {
 		return
@@ -55,7 +55,7 @@ func (s *Server) Apply(c *api.Config) {
 	}
 }
 
-// file is the form of a configuration file.
+// file is the schema of a configuration file.
 type file struct {
 	Nomad    *Server `hcl:"nomad,block"`
 	Snapshot *struct {
@@ -79,13 +79,12 @@ type file struct {
 	Consul *other `hcl:"consul,block"`
 }
 
-// other is a block of something that this agent does not do.
+// other is a block that this agent does not support.
 type other struct {
 	Rest hcl.Body `hcl:",remain"`
 }
 
-// ReadFile takes over what a configuration file (.hcl or .json) says. Its errors show
-// no values.
+// ReadFile applies a configuration file (.hcl or .json). Its errors contain no values.
 func (s *Settings) ReadFile(path string) error {
 	var f file
 	if err := hclsimple.DecodeFile(path, nil, &f); err != nil {
@@ -99,7 +98,7 @@ func (s *Settings) ReadFile(path string) error {
 	s.Server = f.Nomad
 	if f.Nomad != nil && f.Nomad.Token != "" {
 		if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o077 != 0 {
-			return fmt.Errorf("%s holds a token and others may read it: chmod 600 it, or set NOMAD_TOKEN instead", path)
+			return fmt.Errorf("%s has a token and other users can read it: chmod 600 it, or set NOMAD_TOKEN instead", path)
 		}
 	}
 	if f.Local != nil {
@@ -137,11 +136,11 @@ func set[T any](to, v *T) {
 	}
 }
 
-// Logger logs to w as the settings say.
+// Logger returns a logger to w with the level and format of the settings.
 func (s *Settings) Logger(w *os.File) (*slog.Logger, error) {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(s.LogLevel)); err != nil {
-		return nil, fmt.Errorf("log level %q: one of debug, info, warn, error is expected", s.LogLevel)
+		return nil, fmt.Errorf("log level %q: expected debug, info, warn or error", s.LogLevel)
 	}
 	opts := &slog.HandlerOptions{Level: level}
 	if s.LogJSON {

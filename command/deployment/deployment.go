@@ -1,5 +1,5 @@
-// Package deployment holds the commands about deployments: status, list, fail, pause and resume.
-// They speak to an agent through package api; they keep nothing.
+// Package deployment implements the commands for deployments: status, list, fail, pause and
+// resume. They call an agent through package api and keep no state.
 package deployment
 
 import (
@@ -18,8 +18,8 @@ func Commands() []term.Command {
 	return []term.Command{statusCommand(), listCommand(), failCommand(), pauseCommand(), resumeCommand()}
 }
 
-// find returns the one deployment whose ID begins with prefix, and a client to go on
-// with.
+// find returns the only deployment whose ID begins with prefix, and the client for
+// further requests.
 func find(ctx context.Context, e *term.Env, prefix string) (*api.Client, *api.Deployment, error) {
 	c, err := e.Client()
 	if err != nil {
@@ -53,11 +53,11 @@ func table(all []*api.Deployment, detail term.Detail) string {
 func statusCommand() term.Command {
 	return term.Command{
 		Name: "deployment status", Args: "[deployment]", MaxArgs: 1,
-		Short: "Show the deployments, or one of them",
+		Short: "Show one deployment, or list all",
 		Setup: func(f *term.Flags) term.Run {
-			follow := f.Bool("monitor", false, "Follow the deployment until it is over.")
+			follow := f.Bool("monitor", false, "Monitor the deployment until it is terminal.")
 			detail := f.Detail("Show full IDs.")
-			f.Duration("wait", 0, "Taken for compatibility: changes are shown as they happen.")
+			f.Duration("wait", 0, "Accepted for compatibility and ignored: changes are shown immediately.")
 			var formats term.Formats
 			formats.Declare(f)
 			return func(ctx context.Context, e *term.Env) error {
@@ -85,7 +85,7 @@ func listCommand() term.Command {
 		Name: "deployment list", Short: "List the deployments",
 		Setup: func(f *term.Flags) term.Run {
 			detail := f.Detail("Show full IDs.")
-			filter := f.String("filter", "", "An `expression` that deployments must meet.")
+			filter := f.String("filter", "", "Show only deployments that match this `expression`.")
 			var formats term.Formats
 			formats.Declare(f)
 			return func(ctx context.Context, e *term.Env) error { return list(ctx, e, *filter, *detail, &formats) }
@@ -117,7 +117,7 @@ func failCommand() term.Command {
 		Name: "deployment fail", Args: "<deployment>", MinArgs: 1, MaxArgs: 1,
 		Short: "Mark a running deployment as failed",
 		Setup: func(f *term.Flags) term.Run {
-			detach := f.Bool("detach", false, "Print the evaluation's ID and return at once.")
+			detach := f.Bool("detach", false, "Print the evaluation's ID and return immediately.")
 			detail := f.Detail("Print full IDs.")
 			return func(ctx context.Context, e *term.Env) error {
 				c, d, err := find(ctx, e, e.Arg(0))
@@ -138,7 +138,7 @@ func failCommand() term.Command {
 func pauseCommand() term.Command {
 	return term.Command{
 		Name: "deployment pause", Args: "<deployment>", MinArgs: 1, MaxArgs: 1,
-		Short: "Make a running deployment stand still",
+		Short: "Pause a running deployment",
 		Setup: func(f *term.Flags) term.Run {
 			detail := f.Detail("Print full IDs.")
 			return func(ctx context.Context, e *term.Env) error {
@@ -156,9 +156,9 @@ func pauseCommand() term.Command {
 func resumeCommand() term.Command {
 	return term.Command{
 		Name: "deployment resume", Args: "<deployment>", MinArgs: 1, MaxArgs: 1,
-		Short: "Let a paused deployment go on",
+		Short: "Resume a paused deployment",
 		Setup: func(f *term.Flags) term.Run {
-			detach := f.Bool("detach", false, "Print the evaluation's ID and return at once.")
+			detach := f.Bool("detach", false, "Print the evaluation's ID and return immediately.")
 			detail := f.Detail("Print full IDs.")
 			return func(ctx context.Context, e *term.Env) error {
 				c, d, resp, err := pause(ctx, e, false)
@@ -172,7 +172,7 @@ func resumeCommand() term.Command {
 	}
 }
 
-// pause pauses or resumes the deployment that the first argument names.
+// pause pauses the deployment of the first argument, or resumes it if on is false.
 func pause(ctx context.Context, e *term.Env, on bool) (*api.Client, *api.Deployment, *api.DeploymentUpdateResponse, error) {
 	c, d, err := find(ctx, e, e.Arg(0))
 	if err != nil {
@@ -182,7 +182,7 @@ func pause(ctx context.Context, e *term.Env, on bool) (*api.Client, *api.Deploym
 	return c, d, resp, err
 }
 
-// after follows the evaluation that a change of a deployment made, if it made one.
+// after monitors the evaluation that a deployment update created, if any.
 func after(ctx context.Context, e *term.Env, c *api.Client, d *api.Deployment, resp *api.DeploymentUpdateResponse, detach bool, detail term.Detail) error {
 	switch {
 	case resp.EvalID == "":

@@ -1,5 +1,5 @@
-// Package eval holds the commands about evaluations: status, list. They speak
-// to an agent through package api; they keep nothing.
+// Package eval implements the commands for evaluations: status and list. They call an
+// agent through package api and keep no state.
 package eval
 
 import (
@@ -20,15 +20,15 @@ func Commands() []term.Command { return []term.Command{statusCommand(), listComm
 func statusCommand() term.Command {
 	return term.Command{
 		Name: "eval status", Alias: []string{"eval-status"}, Args: "<evaluation>", MaxArgs: 1,
-		Short: "Show an evaluation: what it placed, and what it could not place and why",
+		Short: "Show an evaluation with its allocations and placement failures",
 		Setup: func(f *term.Flags) term.Run {
-			follow := f.Bool("monitor", false, "Follow the evaluation until it is over.")
+			follow := f.Bool("monitor", false, "Monitor the evaluation until it is complete.")
 			detail := f.Detail("Show full IDs.")
 			var formats term.Formats
 			formats.Declare(f)
 			return func(ctx context.Context, e *term.Env) error {
 				if e.Arg(0) == "" {
-					return fmt.Errorf("An evaluation ID is required: 'nomad eval list' shows them")
+					return fmt.Errorf("An evaluation ID is required: 'nomad eval list' lists evaluations")
 				}
 				c, ev, err := find(ctx, e, e.Arg(0))
 				switch {
@@ -45,8 +45,8 @@ func statusCommand() term.Command {
 	}
 }
 
-// find returns the one evaluation whose ID begins with prefix, and a client to go on
-// with.
+// find returns the only evaluation whose ID begins with prefix, and the client for
+// further requests.
 func find(ctx context.Context, e *term.Env, prefix string) (*api.Client, *api.Evaluation, error) {
 	c, err := e.Client()
 	if err != nil {
@@ -116,7 +116,7 @@ func show(ctx context.Context, e *term.Env, c *api.Client, ev *api.Evaluation, d
 	return nil
 }
 
-// annotations returns a table of what the plan of an evaluation changes, by task group.
+// annotations formats the plan annotations of an evaluation as a table by task group.
 func annotations(a *api.PlanAnnotations) string {
 	rows := []string{"Task Group|Ignore|Place|Stop|InPlace|Destructive|Migrate|Canary|Preemptions"}
 	for _, group := range slices.Sorted(maps.Keys(a.DesiredTGUpdates)) {
@@ -135,11 +135,11 @@ func listCommand() term.Command {
 		Setup: func(f *term.Flags) term.Run {
 			q := &api.QueryOptions{Params: map[string]string{}}
 			detail := f.Detail("Show full IDs.")
-			job := f.String("job", "", "Only those of this `job`.")
-			status := f.String("status", "", "Only those with this `status`.")
-			perPage := f.Int("per-page", 0, "How many to show.")
-			f.StringVar(&q.NextToken, "page-token", "", "Where to go on.")
-			f.StringVar(&q.Filter, "filter", "", "An `expression` that evaluations must meet.")
+			job := f.String("job", "", "Show only evaluations of this `job`.")
+			status := f.String("status", "", "Show only evaluations with this `status`.")
+			perPage := f.Int("per-page", 0, "The maximum number of results per page.")
+			f.StringVar(&q.NextToken, "page-token", "", "The token of the next page.")
+			f.StringVar(&q.Filter, "filter", "", "Show only evaluations that match this `expression`.")
 			var formats term.Formats
 			formats.Declare(f)
 			return func(ctx context.Context, e *term.Env) error {

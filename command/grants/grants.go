@@ -1,14 +1,13 @@
-// Package grants turns what a sandbox refused to a task into the smallest options that
-// would have allowed it.
+// Package grants computes the task options that allow what a sandbox denied: the fewest
+// rights, then the fewest entries.
 //
-//	refusals ──▶ modes by path ──▶ below a path that has them: dropped
-//	                    ├─ made in a directory: what its files need, it gives
-//	                    └─ many files of one deep directory: the directory
+//	denials ──▶ modes by path ──▶ a parent directory has the modes: dropped
+//	                   ├─ files created in a directory: modes moved to the directory
+//	                   └─ many files in one deep directory: the directory
 //
-// Smallest means least, then fewest: a directory is granted in place of its files only
-// where the task made files there, whose names nobody knows beforehand, or where so many
-// were refused that a list of them says less than their directory. Nothing is granted
-// twice, and nothing that a job cannot name. Pure values.
+// A directory replaces its files in two cases: the task created files in it, whose names
+// can differ in the next run, or the task was denied many of its files. The package works
+// on values only.
 package grants
 
 import (
@@ -22,23 +21,23 @@ import (
 )
 
 const (
-	// many files of a directory are granted as the directory.
+	// many is the number of denied files from which their directory is granted instead.
 	many = 8
-	// deep is how many directories there must be above such files: /etc and /usr/share
-	// are never granted whole by this.
+	// deep is the minimum depth of such a directory, so that /etc and /usr/share are never
+	// granted this way.
 	deep = 3
 )
 
-// Grants are options of a task.
+// Grants are task options.
 type Grants struct {
 	Unveil  []string         `json:",omitempty"`
 	Bind    []int            `json:",omitempty"` // TCP ports
 	Connect []int            `json:",omitempty"`
-	Other   []denials.Denial `json:",omitempty"` // what neither of them allows
+	Other   []denials.Denial `json:",omitempty"` // denials that no option allows
 }
 
-// From returns what allows all of list, and what has been granted already: had is the
-// unveil option and the ports that the task was run with.
+// From returns the options that allow all of list, including the options had, with which
+// the task ran.
 func From(list []denials.Denial, had Grants) Grants {
 	out := Grants{Bind: slices.Clone(had.Bind), Connect: slices.Clone(had.Connect)}
 	modes := map[string]string{}
@@ -47,7 +46,7 @@ func From(list []denials.Denial, had Grants) Grants {
 			modes[p] += m
 		}
 	}
-	asked := map[string]string{} // before anything is made of it
+	asked := map[string]string{} // denied modes by path
 	for _, d := range list {
 		switch m, p, ok := strings.Cut(d.Unveil, ":"); {
 		case ok:
@@ -78,8 +77,8 @@ func (g *Grants) other(d denials.Denial) {
 	}
 }
 
-// fromMade gives a directory in which the task makes files what those need: next time
-// they may have other names.
+// fromMade moves the modes of created files to their directory: the files can have other
+// names in the next run.
 func fromMade(modes map[string]string) {
 	for p := range modes {
 		dir := path.Dir(p)
@@ -90,7 +89,7 @@ func fromMade(modes map[string]string) {
 	}
 }
 
-// fromMany puts the directory of many files in their place.
+// fromMany replaces many files by their directory.
 func fromMany(modes, asked map[string]string) {
 	type group struct{ dir, modes string }
 	files := map[group][]string{}
@@ -111,7 +110,7 @@ func fromMany(modes, asked map[string]string) {
 	}
 }
 
-// entries lists the paths whose modes no directory above them gives.
+// entries lists the paths whose modes no parent directory grants.
 func entries(modes map[string]string) []string {
 	var paths []string
 	for p := range modes {
@@ -127,7 +126,7 @@ func entries(modes map[string]string) []string {
 	return out
 }
 
-// given says whether the directories above p, whose rights add up, have its modes.
+// given reports whether the parent directories of p together grant its modes.
 func given(modes map[string]string, p string) bool {
 	above := ""
 	for dir := path.Dir(p); ; dir = path.Dir(dir) {
@@ -140,15 +139,15 @@ func given(modes map[string]string, p string) bool {
 	}
 }
 
-// Empty says whether nothing is granted.
+// Empty reports whether nothing is granted.
 func (g Grants) Empty() bool { return len(g.Unveil)+len(g.Bind)+len(g.Connect) == 0 }
 
-// Equal says whether both grant the same.
+// Equal reports whether both grant the same.
 func (g Grants) Equal(h Grants) bool {
 	return slices.Equal(g.Unveil, h.Unveil) && slices.Equal(g.Bind, h.Bind) && slices.Equal(g.Connect, h.Connect)
 }
 
-// HCL prints the options as they stand in a task's config block.
+// HCL formats the options for the config block of a task.
 func (g Grants) HCL() string {
 	var b strings.Builder
 	b.WriteString("config {\n")
@@ -163,8 +162,8 @@ func (g Grants) HCL() string {
 	return b.String()
 }
 
-// ForNode prints the paths as they stand in the agent's configuration: there they hold
-// for every task of the node.
+// ForNode formats the paths for the configuration of an agent, where they apply to every
+// task of the node.
 func (g Grants) ForNode() string {
 	var b strings.Builder
 	b.WriteString("plugin \"exec2\" {\n  config {\n")
@@ -195,7 +194,7 @@ func ports(b *strings.Builder, name string, list []int) {
 	fmt.Fprintf(b, "    %s = [%s]\n", name, strings.Join(text, ", "))
 }
 
-// quote is a literal of HCL: a path is a template to it unless its marks are doubled.
+// quote returns an HCL string literal. It escapes template sequences by doubling the mark.
 func quote(s string) string {
 	return strings.NewReplacer("${", "$${", "%{", "%%{").Replace(strconv.Quote(s))
 }

@@ -71,7 +71,7 @@ func TestPortsAndOthers(t *testing.T) {
 	}
 }
 
-// TestHCL reads back what is printed: a path that a task chose is no template.
+// TestHCL parses the output: a path from a task must not become a template.
 func TestHCL(t *testing.T) {
 	hostile := []string{`r:/a "b"`, "r:/${env.SECRET}", "r:/%{ if true }", `r:/back\slash`, "r:/ü"}
 	g := Grants{Unveil: hostile, Bind: []int{80}, Connect: []int{1, 2}}

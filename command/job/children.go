@@ -8,7 +8,7 @@ import (
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
-// template shows a periodic or parameterized job, which runs as children.
+// template prints the summary and the children of a periodic or parameterized job.
 func (o *statusOptions) template(e *term.Env, c *api.Client, j *api.Job, q *api.QueryOptions) error {
 	s, _, err := c.Jobs().Summary(*j.ID, q)
 	if err != nil {
@@ -30,16 +30,16 @@ func (o *statusOptions) template(e *term.Env, c *api.Client, j *api.Job, q *api.
 	return launched.show(e, c, q)
 }
 
-// family is how the children of a template are named and shown.
+// family holds the headings and the ID prefix of the children of a job.
 type family struct{ summary, prefix, title, none string }
 
-// show lists the children.
+// show prints the list of the children.
 func (f family) show(e *term.Env, c *api.Client, q *api.QueryOptions) error {
 	list := *q
 	list.Prefix = f.prefix
 	jobs, _, err := c.Jobs().List(&list)
 	if err != nil {
-		return fmt.Errorf("Error querying the jobs that it launched: %w", err)
+		return fmt.Errorf("Error querying child jobs: %w", err)
 	}
 	e.Println("\n" + e.Bold(f.title))
 	if len(jobs) == 0 {

@@ -10,14 +10,14 @@ import (
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
-// marks show the kinds of a difference.
+// marks maps the type of a difference to the mark before its line.
 var marks = map[string]string{"Added": "+", "Deleted": "-", "Edited": "+/-", unchanged: ""}
 
-// unchanged is the type of a difference without a change.
+// unchanged is the type of a diff entry without changes.
 const unchanged = "None"
 
-// Diff shows the difference of two jobs, indented by depth. Without full
-// detail only what changed is shown.
+// Diff formats the diff of two jobs, indented by depth. Without full detail
+// it omits unchanged fields and objects.
 func Diff(d *api.JobDiff, detail term.Detail) string {
 	w := &diffWriter{detail: detail}
 	w.line(0, d.Type, "Job: %q", d.ID)
@@ -84,7 +84,7 @@ func (w *diffWriter) objects(depth int, objects []*api.ObjectDiff) {
 	}
 }
 
-// updates shows how many allocations each kind of update concerns.
+// updates formats the number of allocations for each kind of update.
 func updates(counts map[string]uint64) string {
 	var out []string
 	for _, kind := range slices.Sorted(maps.Keys(counts)) {

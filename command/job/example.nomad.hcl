@@ -1,21 +1,20 @@
 # An example job. Run it with: nomad job run example.nomad.hcl
 
 job "example" {
-  # service: runs until it is stopped. batch: runs to completion.
-  # system and sysbatch: the same, once on every node.
+  # A service job runs until it is stopped, a batch job until it is complete.
+  # system and sysbatch jobs do the same on every node.
   type = "service"
 
-  # A group is placed as one: its tasks share a node and a directory.
+  # The tasks of a group run on the same node and share a directory.
   group "web" {
     count = 1
 
     network {
-      # A port of the node, chosen by the scheduler; the task finds it in
-      # NOMAD_PORT_http.
+      # A dynamic port of the node. The task reads it from NOMAD_PORT_http.
       port "http" {}
     }
 
-    # How often a task that fails is started again on the same node.
+    # How often a failed task restarts on the same node.
     restart {
       attempts = 2
       interval = "30m"
@@ -24,11 +23,11 @@ job "example" {
     }
 
     task "server" {
-      # exec2 runs the command in a sandbox: a user of its own, and only the
-      # paths that it needs.
+      # exec2 runs the command in a sandbox with its own user. The command can
+      # access only the paths that it needs.
       driver = "exec2"
 
-      # A signed token that says which task this is, in a file and as NOMAD_TOKEN.
+      # A signed token that identifies the task, in a file and in NOMAD_TOKEN.
       identity {
         env  = true
         file = true

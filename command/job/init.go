@@ -25,14 +25,14 @@ func initCommand() term.Command {
 		Name: "job init", Alias: []string{"init"}, Args: "[filename]", MaxArgs: 1,
 		Short: "Write an example jobspec",
 		Setup: func(f *term.Flags) term.Run {
-			short := f.Bool("short", false, "Without comments.")
-			list := f.Bool("list-templates", false, "List the templates that the variables below "+templates+" hold.")
-			template := f.String("template", "", "Write the template of this `name` instead of the example.")
+			short := f.Bool("short", false, "Write the example without comments.")
+			list := f.Bool("list-templates", false, "List the job templates, which are variables below "+templates+".")
+			template := f.String("template", "", "Write the job template with this `name` instead of the example.")
 			return func(ctx context.Context, e *term.Env) error {
 				name, text := cmp.Or(e.Arg(0), defaultSpec), example
 				switch {
 				case *template != "" && *short || *list && (*short || *template != ""):
-					return errors.New("-short, -list-templates and -template exclude each other")
+					return errors.New("-short, -list-templates and -template are mutually exclusive")
 				case *list:
 					return listTemplates(ctx, e)
 				case *template != "":
@@ -49,7 +49,7 @@ func initCommand() term.Command {
 	}
 }
 
-// writeNew writes a file that must not exist yet.
+// writeNew creates a file. An existing file is an error.
 func writeNew(e *term.Env, name string, text []byte) error {
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, fs.ErrExist) {

@@ -1,6 +1,6 @@
-// Package job holds the commands about jobs: run, plan, validate, status, stop,
-// inspect, allocs, history, eval, init. They read jobspecs and speak to an
-// agent through package api; they keep nothing.
+// Package job implements the commands for jobs: run, plan, validate, status, stop,
+// inspect, allocs, history, eval, init and learn. They read jobspecs and call an
+// agent through package api. They keep no state.
 package job
 
 import (
@@ -34,27 +34,27 @@ type source struct {
 }
 
 func (s *source) declare(f *term.Flags) {
-	f.BoolVar(&s.json, "json", false, "The jobspec is JSON, as 'job run -output' prints it.")
-	f.BoolVar(&s.strict, "hcl2-strict", true, "Refuse variables that the jobspec does not declare.")
+	f.BoolVar(&s.json, "json", false, "Parse the jobspec as JSON, in the format of 'job run -output'.")
+	f.BoolVar(&s.strict, "hcl2-strict", true, "Reject variables that the jobspec does not declare.")
 	s.vars = f.Strings("var", "A `name=value` pair for an input variable; may be repeated.")
 	s.varFiles = f.Strings("var-file", "A `file` with values for input variables; may be repeated.")
 }
 
-// errJSONVars refuses values for a jobspec that cannot declare variables.
-var errJSONVars = errors.New("Invalid job options: a jobspec in JSON has no input variables: -json excludes -var and -var-file")
+// errJSONVars rejects variable values with a JSON jobspec, which cannot declare variables.
+var errJSONVars = errors.New("Invalid job options: a JSON jobspec has no input variables: remove -json, or remove -var and -var-file")
 
-// namespaces holds the flags about namespaces of other systems.
+// namespaces holds the flags for the namespaces of Consul and Vault.
 type namespaces struct{ consul, vault string }
 
 func (n *namespaces) declareVault(f *term.Flags) {
-	f.StringVar(&n.vault, "vault-namespace", "", "The `namespace` of Vault; servers without Vault refuse it.")
+	f.StringVar(&n.vault, "vault-namespace", "", "The Vault `namespace`. Servers without Vault reject the job.")
 }
 
 func (n *namespaces) declareConsul(f *term.Flags) {
-	f.StringVar(&n.consul, "consul-namespace", "", "The `namespace` of Consul; servers without Consul refuse it.")
+	f.StringVar(&n.consul, "consul-namespace", "", "The Consul `namespace`. Servers without Consul reject the job.")
 }
 
-// set writes the namespaces that were given into a job.
+// set copies the namespaces of the flags to a job.
 func (n *namespaces) set(job *api.Job) {
 	if n.consul != "" {
 		job.ConsulNamespace = &n.consul
@@ -64,7 +64,7 @@ func (n *namespaces) set(job *api.Job) {
 	}
 }
 
-// read returns the job of the file at path: "-" is standard input, a URL is fetched.
+// read parses the job at path, which is a file, a URL, or "-" for standard input.
 func (s *source) read(ctx context.Context, e *term.Env, path string) (*api.Job, *api.JobSubmission, error) {
 	if s.json && len(*s.vars)+len(*s.varFiles) > 0 {
 		return nil, nil, errJSONVars
@@ -90,7 +90,7 @@ func open(ctx context.Context, e *term.Env, path string) ([]byte, error) {
 	return e.Input(path, maxSpec)
 }
 
-// maxSpec bounds a jobspec.
+// maxSpec is the maximum size of a jobspec in bytes.
 const maxSpec = 32 << 20
 
 func fetch(ctx context.Context, url string) ([]byte, error) {
@@ -106,13 +106,13 @@ func fetch(ctx context.Context, url string) ([]byte, error) {
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("fetch %s: the server answered %s", url, resp.Status)
+		return nil, fmt.Errorf("fetch %s: unexpected status %s", url, resp.Status)
 	}
 	return io.ReadAll(io.LimitReader(resp.Body, maxSpec))
 }
 
-// find returns the one job whose ID begins with prefix, an exact ID first, and a
-// client to go on with.
+// find returns the job whose ID is prefix, or the only job whose ID begins with it.
+// It also returns the client for further requests.
 func find(ctx context.Context, e *term.Env, prefix string) (*api.Client, *api.JobListStub, error) {
 	c, err := e.Client()
 	if err != nil {
@@ -138,7 +138,7 @@ func find(ctx context.Context, e *term.Env, prefix string) (*api.Client, *api.Jo
 	}
 }
 
-// list shows jobs as a table.
+// list formats jobs as a table.
 func list(jobs []*api.JobListStub, namespaces bool) string {
 	rows := []string{"ID|Type|Priority|Status|Submit Date"}
 	if namespaces {
@@ -158,7 +158,7 @@ func list(jobs []*api.JobListStub, namespaces bool) string {
 	return term.Table(rows)
 }
 
-// kind is the type of a job, and whether it is a template for others.
+// kind returns the type of a job, with a suffix for periodic and parameterized jobs.
 func kind(j *api.JobListStub) string {
 	out := j.Type
 	if j.Periodic {

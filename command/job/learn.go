@@ -14,10 +14,10 @@ import (
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
-// sandboxed is the driver whose tasks can be learnt of.
+// sandboxed is the driver whose sandbox reports denials.
 const sandboxed = "exec2"
 
-// cleanup bounds how long the copies of a job may take to be removed after Ctrl-C.
+// cleanup is the timeout for removing a copy of the job, also after Ctrl-C.
 const cleanup = 30 * time.Second
 
 type learnOptions struct {
@@ -30,26 +30,26 @@ type learnOptions struct {
 func learnCommand() term.Command {
 	return term.Command{
 		Name: "job learn", Args: "<path>", MinArgs: 1, MaxArgs: 1,
-		Short: "Run a job once and print the grants that it lacked",
-		Long: `Runs a copy of the job, of type batch, with a name of its own and one allocation per group, and collects
-what the sandbox refused to its tasks of driver exec2. Then prints the smallest unveil and network
-options that would have allowed it, to be pasted into each task's config block.
+		Short: "Run a copy of a job and print the grants that it lacks",
+		Long: `Runs a copy of the job and collects the denials of the sandbox for its exec2 tasks. The copy is a batch
+job with its own name and one allocation per group. Then prints the smallest unveil and network options
+that allow the denied operations. Paste them into the config block of each task.
 
-A refusal hides what the program would have done next, so the copy is run again with what was learnt
-until nothing new is refused, -runs times at most. A task that does not end by itself is stopped after
--for. The copies are removed. The job really runs, on any node that suits it: it writes where it may.
+A denial can hide later denials, so the copy runs again with the grants found so far. This ends when a
+run has no new denials, or after -runs runs. A task that does not exit is stopped after -for. The copies
+are removed. The tasks really run, on any feasible node, and can write to all paths granted to them.
 
-The nodes must tell what they refuse: explain_denials = "audit" in plugin "exec2".
+The nodes must report denials: set explain_denials = "audit" in plugin "exec2".
 
-Exits with 0 when the last run was refused nothing new, 2 when there may be more, and 1 for any error.`,
+Exit codes: 0 when the last run had no new denials, 2 when it had new denials, 1 for any error.`,
 		Setup: func(f *term.Flags) term.Run {
 			o := &learnOptions{}
-			f.BoolVar(&o.strict, "hcl2-strict", true, "Refuse variables that the jobspec does not declare.")
+			f.BoolVar(&o.strict, "hcl2-strict", true, "Reject variables that the jobspec does not declare.")
 			o.vars = f.Strings("var", "A `name=value` pair for an input variable; may be repeated.")
 			o.varFiles = f.Strings("var-file", "A `file` with values for input variables; may be repeated.")
-			f.BoolVar(&o.asJSON, "json", false, "Print what was learnt as JSON. (A jobspec in JSON is known by its name, *.json.)")
-			f.IntVar(&o.runs, "runs", 5, "How `often` the job is run at most.")
-			f.DurationVar(&o.patient, "for", 30*time.Second, "How `long` a run may take before its tasks are stopped.")
+			f.BoolVar(&o.asJSON, "json", false, "Print the result as JSON. (A file named *.json is parsed as a JSON jobspec.)")
+			f.IntVar(&o.runs, "runs", 5, "The maximum `number` of runs.")
+			f.DurationVar(&o.patient, "for", 30*time.Second, "The `time` after which the tasks of a run are stopped.")
 			return o.run
 		},
 	}
@@ -57,7 +57,7 @@ Exits with 0 when the last run was refused nothing new, 2 when there may be more
 
 func (o *learnOptions) run(ctx context.Context, e *term.Env) error {
 	if o.runs < 1 || o.patient <= 0 {
-		return errors.New("-runs and -for must be above 0")
+		return errors.New("-runs and -for must be greater than 0")
 	}
 	o.json = strings.HasSuffix(e.Arg(0), ".json")
 	job, _, err := o.read(ctx, e, e.Arg(0))
@@ -83,12 +83,12 @@ func (o *learnOptions) run(ctx context.Context, e *term.Env) error {
 		l.print()
 	}
 	if err == nil && !l.Complete {
-		err = &term.ExitError{Code: 2, Err: fmt.Errorf("There may be more: the last of %d runs was refused something new. Raise -runs, or run it again with what is printed", l.Runs)}
+		err = &term.ExitError{Code: 2, Err: fmt.Errorf("The last of %d runs had new denials, so there may be more. Raise -runs, or add the printed options to the job and run this command again", l.Runs)}
 	}
 	return err
 }
 
-// learnable says why a job cannot be run once for this.
+// learnable returns an error for a job that cannot run once.
 func learnable(j *api.Job) error {
 	kind := "service"
 	if j.Type != nil {
@@ -96,13 +96,13 @@ func learnable(j *api.Job) error {
 	}
 	switch {
 	case kind != api.JobTypeService && kind != api.JobTypeBatch:
-		return fmt.Errorf("its type is %s; service and batch can be run once", kind)
+		return fmt.Errorf("its type is %s: only service and batch jobs can run once", kind)
 	case j.Periodic != nil:
-		return errors.New("it is periodic: learn from it without the periodic block")
+		return errors.New("it is periodic: remove the periodic block")
 	case j.ParameterizedJob != nil:
-		return errors.New("it is parameterized: learn from a job with the payload and meta in place")
+		return errors.New("it is parameterized: remove the parameterized block, and set the payload and the meta in the job")
 	case j.Multiregion != nil:
-		return errors.New("it is of several regions")
+		return errors.New("it is a multiregion job: remove the multiregion block")
 	}
 	for _, g := range j.TaskGroups {
 		for _, t := range g.Tasks {
@@ -111,11 +111,11 @@ func learnable(j *api.Job) error {
 			}
 		}
 	}
-	return fmt.Errorf("none of its tasks has the driver %s, the one with a sandbox that can tell", sandboxed)
+	return fmt.Errorf("none of its tasks has the driver %s, the only driver that reports denials", sandboxed)
 }
 
-// copied makes what is run of a job: a batch job of its own name that is run once, with
-// what each task was granted so far.
+// copied returns the copy of a job to run: a batch job with its own name that runs
+// once, with the given grants for each task.
 func copied(j *api.Job, granted map[taskName]grants.Grants) *api.Job {
 	out := *j
 	id := *j.ID + "-learn-" + suffix()
@@ -142,11 +142,11 @@ func copied(j *api.Job, granted map[taskName]grants.Grants) *api.Job {
 
 func suffix() string {
 	var b [4]byte
-	rand.Read(b[:]) // never fails: crypto/rand ends the process instead
+	rand.Read(b[:]) // never returns an error: crypto/rand crashes the process instead
 	return hex.EncodeToString(b[:])
 }
 
-// granting returns a config with other grants.
+// granting returns a copy of a task's config with the grants g.
 func granting(config map[string]any, g grants.Grants) map[string]any {
 	out := map[string]any{}
 	for k, v := range config {
@@ -161,7 +161,7 @@ func granting(config map[string]any, g grants.Grants) map[string]any {
 	return out
 }
 
-// grantsOf reads what a job's config grants already.
+// grantsOf returns the grants in a task's config.
 func grantsOf(config map[string]any) grants.Grants {
 	var g grants.Grants
 	if list, ok := config["unveil"].([]any); ok {

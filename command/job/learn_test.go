@@ -53,33 +53,33 @@ job "web" {
   }
 }`
 
-// TestCopied: what is run is once, of another name, with what was learnt; the job that
-// was read stays as it is.
+// TestCopied checks that a copy has another name, the given grants and no retries, and
+// that the original job is unchanged.
 func TestCopied(t *testing.T) {
 	j := parsed(t, service)
 	n := taskName{"g", "t"}
 	had := grantsOf(j.TaskGroups[0].Tasks[0].Config)
 	if !slices.Equal(had.Unveil, []string{"r:/etc/mime.types", "rwc:${NOMAD_ALLOC_DIR}/x"}) || !slices.Equal(had.Bind, []int{80}) || !slices.Equal(had.Connect, []int{443, 5432}) {
-		t.Errorf("the job grants %+v", had)
+		t.Errorf("grantsOf(job) = %+v", had)
 	}
 	next := grants.Grants{Unveil: []string{"r:/etc/passwd"}, Bind: []int{80, 81}, Connect: had.Connect}
 	a, b := copied(j, map[taskName]grants.Grants{n: next}), copied(j, nil)
 	g := a.TaskGroups[0]
 	switch {
 	case *a.ID == *b.ID || !strings.HasPrefix(*a.ID, "web-learn-") || *a.Name != *a.ID:
-		t.Errorf("the copies are %q and %q", *a.ID, *b.ID)
+		t.Errorf("IDs of the copies = %q and %q, want two different ones with the prefix web-learn-", *a.ID, *b.ID)
 	case *a.Type != "batch" || a.Update != nil || *g.Count != 1 || *g.RestartPolicy.Attempts != 0 || *g.ReschedulePolicy.Attempts != 0 || g.Tasks[0].RestartPolicy != nil:
-		t.Errorf("the copy runs more than once: %+v", a)
+		t.Errorf("copy = %+v, want a batch job with count 1 and no retries", a)
 	case !grantsOfCopy(g.Tasks[0].Config).Equal(next):
-		t.Errorf("the copy is granted %v", g.Tasks[0].Config)
+		t.Errorf("grants of the copy = %v", g.Tasks[0].Config)
 	case g.Tasks[1].Config["unveil"] != nil:
-		t.Error("a task of another driver was given paths")
+		t.Error("task with driver raw_exec got paths")
 	case *j.ID != "web" || *j.TaskGroups[0].Count != 3 || !grantsOf(j.TaskGroups[0].Tasks[0].Config).Equal(had):
-		t.Errorf("the job that was read has changed: %+v", j)
+		t.Errorf("original job was changed: %+v", j)
 	}
 }
 
-// grantsOfCopy reads what granting wrote.
+// grantsOfCopy returns the grants in a config that granting returned.
 func grantsOfCopy(config map[string]any) grants.Grants {
 	block := config["network"].([]map[string]any)[0]
 	return grants.Grants{Unveil: config["unveil"].([]string), Bind: block["bind"].([]int), Connect: block["connect"].([]int)}
@@ -97,7 +97,7 @@ func TestLearnable(t *testing.T) {
 		"exec2":         {`"exec2"`, `"raw_exec"`},
 	} {
 		if err := learnable(parsed(t, strings.Replace(service, edit[0], edit[1], 1))); err == nil || !strings.Contains(err.Error(), name) {
-			t.Errorf("%s: %v, want an error that names it", name, err)
+			t.Errorf("%s: %v, want an error that contains the name", name, err)
 		}
 	}
 }

@@ -15,10 +15,10 @@ import (
 	"github.com/open-nomad/open-nomad/internal/denials"
 )
 
-// taskName is a task of a job.
+// taskName identifies a task of a job.
 type taskName struct{ group, task string }
 
-// lesson is what runs of a job have shown.
+// lesson holds the results of the runs so far.
 type lesson struct {
 	env     *term.Env
 	client  *api.Client
@@ -26,11 +26,11 @@ type lesson struct {
 	ns      string
 	patient time.Duration
 
-	names    []taskName // of the sandboxed tasks, as the job has them
+	names    []taskName // the sandboxed tasks, in the order of the job
 	first    map[taskName]grants.Grants
 	granted  map[taskName]grants.Grants
 	ended    map[taskName]string // how the last run ended
-	byNode   bool                // tasks may not grant themselves paths: the operator must
+	byNode   bool                // unveil_by_task is off: only the node's plugin config can grant paths
 	Runs     int
 	Complete bool
 }
@@ -59,7 +59,7 @@ func (l *lesson) query(ctx context.Context) *api.QueryOptions {
 	return (&api.QueryOptions{Namespace: l.ns}).WithContext(ctx)
 }
 
-// again runs the job once more, with what was learnt, and learns from it.
+// again runs a copy of the job with the grants so far, and adds the grants for new denials.
 func (l *lesson) again(ctx context.Context) error {
 	copy := copied(l.job, l.granted)
 	resp, _, err := l.client.Jobs().Register(copy, writeIn(ctx, l.ns))
@@ -93,23 +93,23 @@ func (l *lesson) again(ctx context.Context) error {
 	}
 	l.Complete = !news
 	if news && l.byNode {
-		l.env.Warnf("The node's plugin %q has unveil_by_task off: the job cannot be run again with what was learnt.", sandboxed)
+		l.env.Warnf("The job cannot run again with the new grants: unveil_by_task is off in the node's plugin %q.", sandboxed)
 		l.Complete = true
 	}
 	return nil
 }
 
-// remove takes a copy of the job away, also after Ctrl-C.
+// remove deregisters and purges a copy of the job, also after Ctrl-C.
 func (l *lesson) remove(ctx context.Context, id string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanup)
 	defer cancel()
 	if _, _, err := l.client.Jobs().Deregister(id, true, writeIn(ctx, l.ns)); err != nil {
-		l.env.Warnf("Job %q was left behind: %v", id, err)
+		l.env.Warnf("Failed to remove the copy %q of the job: %v", id, err)
 	}
 }
 
-// follow waits until an allocation of each group is over; those that take too long are
-// stopped.
+// follow waits until one allocation of each group is terminal. It stops the job after
+// the timeout.
 func (l *lesson) follow(ctx context.Context, id, eval string) ([]*api.AllocationListStub, error) {
 	patience := time.After(l.patient)
 	stopped := false
@@ -140,45 +140,44 @@ func (l *lesson) follow(ctx context.Context, id, eval string) ([]*api.Allocation
 	}
 }
 
-// over says whether there are n allocations at least, and all have ended.
+// over reports whether there are at least n allocations and all are terminal.
 func over(allocs []*api.AllocationListStub, n int) bool {
 	return len(allocs) >= n && !slices.ContainsFunc(allocs, func(a *api.AllocationListStub) bool {
 		return a.ClientStatus != api.AllocClientStatusComplete && a.ClientStatus != api.AllocClientStatusFailed && a.ClientStatus != api.AllocClientStatusLost
 	})
 }
 
-// placed is an error when a group found no node.
+// placed returns an error if a group was not placed.
 func (l *lesson) placed(ctx context.Context, eval string) error {
 	e, _, err := l.client.Evaluations().Info(eval, l.query(ctx))
 	if err != nil {
 		return fmt.Errorf("Error reading evaluation: %w", err)
 	}
 	for group, m := range e.FailedTGAllocs {
-		return fmt.Errorf("No node could run group %q of the copy:\n%s", group, strings.Join(monitor.Metric(m, "    "), "\n"))
+		return fmt.Errorf("Failed to place group %q of the copy:\n%s", group, strings.Join(monitor.Metric(m, "    "), "\n"))
 	}
 	return nil
 }
 
-// explains is an error when the node that ran an allocation does not tell what it
-// refuses.
+// explains returns an error if the node of an allocation does not report denials.
 func (l *lesson) explains(ctx context.Context, a *api.Allocation) error {
 	node, _, err := l.client.Nodes().Info(a.NodeID, (&api.QueryOptions{}).WithContext(ctx))
 	if err != nil {
-		return fmt.Errorf("Error reading node %s, to see whether it tells what it refuses: %w", a.NodeName, err)
+		return fmt.Errorf("Error querying node %s: %w", a.NodeName, err)
 	}
 	l.byNode = l.byNode || node.Attributes["driver.exec2.unveil.tasks"] == "false"
 	switch mode := node.Attributes["driver.exec2.explain_denials"]; denials.Mode(mode) {
 	case denials.Audit:
 		return nil
 	case denials.Calls:
-		l.env.Warnf("Node %s tells system calls only: files and ports that were refused are not seen.\n%s", a.NodeName, howTo)
+		l.env.Warnf("Node %s reports only denied system calls, not denied files and ports.\n%s", a.NodeName, howTo)
 		return nil
 	}
-	return fmt.Errorf("Node %s does not tell what its sandbox refuses.\n%s", a.NodeName, howTo)
+	return fmt.Errorf("Node %s does not report the denials of its sandbox.\n%s", a.NodeName, howTo)
 }
 
-// howTo has refusals told.
-const howTo = `Its operator can have the agent tell, which turns the kernel's auditing on (Linux 6.15):
+// howTo explains how to make a node report denials.
+const howTo = `Set this in the agent's configuration. It turns on the kernel's audit log (Linux 6.15):
 
   plugin "exec2" {
     config {
@@ -186,7 +185,7 @@ const howTo = `Its operator can have the agent tell, which turns the kernel's au
     }
   }`
 
-// refusals reads what a task's events have of them.
+// refusals returns the denials in a task's events.
 func refusals(s *api.TaskState) []denials.Denial {
 	var out []denials.Denial
 	for _, ev := range s.Events {
@@ -209,7 +208,7 @@ func merged(a, b []denials.Denial) []denials.Denial {
 	return out
 }
 
-// ending says how a task's run ended, for who wonders why it did so little.
+// ending returns the message of the task's last exit or failure.
 func ending(s *api.TaskState) string {
 	for _, ev := range slices.Backward(s.Events) {
 		switch ev.Type {
@@ -220,7 +219,7 @@ func ending(s *api.TaskState) string {
 	return "not started"
 }
 
-// learnt is what -json prints of a task.
+// learnt is the result for a task in the output of -json.
 type learnt struct {
 	Group, Task string
 	Ended       string // how the last run ended
@@ -230,7 +229,7 @@ type learnt struct {
 type result struct {
 	JobID    string
 	Runs     int
-	Complete bool // the last run was refused nothing new
+	Complete bool // the last run had no new denials
 	Tasks    []learnt
 }
 
@@ -242,7 +241,7 @@ func (l *lesson) result() result {
 	return r
 }
 
-// print shows the options of each task that lacks any, as HCL with comments.
+// print prints the missing options of each task as HCL with comments.
 func (l *lesson) print() {
 	for i, n := range l.names {
 		if i > 0 {
@@ -252,14 +251,14 @@ func (l *lesson) print() {
 		l.env.Printf("# group %q, task %q; the last of %d runs: %s\n", n.group, n.task, l.Runs, l.ended[n])
 		switch {
 		case !g.Equal(l.first[n]) && l.byNode:
-			l.env.Println("# Tasks may not name paths on this node (unveil_by_task). Its operator can, for all of them:\n" + g.ForNode())
+			l.env.Println("# unveil_by_task is off on this node, so only its plugin config can grant paths, for all tasks:\n" + g.ForNode())
 		case !g.Equal(l.first[n]):
 			l.env.Println(g.HCL())
 		case len(g.Other) == 0:
-			l.env.Println("# Nothing was refused to it.")
+			l.env.Println("# No denials.")
 		}
 		for _, d := range g.Other {
-			l.env.Println("# also refused: " + d.String())
+			l.env.Println("# also denied: " + d.String())
 		}
 	}
 }

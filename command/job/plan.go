@@ -19,19 +19,19 @@ const planError = 255
 func planCommand() term.Command {
 	return term.Command{
 		Name: "job plan", Alias: []string{"plan"}, Args: "<path>", MinArgs: 1, MaxArgs: 1, UsageCode: planError,
-		Short: "Show what running a jobspec would change",
-		Long: `Lets the scheduler work on the job without writing anything, and prints the difference
-to the running job, what would be placed, updated or stopped, and the index to run it with.
+		Short: "Show the changes that running a jobspec would make",
+		Long: `Runs the scheduler on the job without writing to state. Prints the diff to the running job,
+the allocations to place, update and stop, and the modify index for 'job run -check-index'.
 
-Exits with 0 when no allocation would be created, moved or stopped, 1 when one would, 255 for an error.
-An unchanged job exits with 0, also when it cannot be placed.`,
+Exit codes: 0 when no allocation would be created, moved or stopped, 1 when one would, 255 for an error.
+The exit code for an unchanged job is 0, even if it cannot be placed.`,
 		Setup: func(f *term.Flags) term.Run {
 			p := &plan{}
 			p.declare(f)
 			p.declareVault(f)
-			f.BoolVar(&p.diff, "diff", true, "Show the difference to the running job.")
+			f.BoolVar(&p.diff, "diff", true, "Show the diff to the running job.")
 			f.BoolVar(&p.override, "policy-override", false, "Override soft-mandatory policies.")
-			f.DetailVar(&p.detail, "Show more of the difference.")
+			f.DetailVar(&p.detail, "Show unchanged fields in the diff too.")
 			f.BoolVar(&p.jsonOutput, "json-output", false, "Print the plan as JSON.")
 			tmpl := f.String("t", "", "Print the plan with a Go `template`.")
 			return func(ctx context.Context, e *term.Env) error {
@@ -54,7 +54,7 @@ type plan struct {
 	detail                     term.Detail
 }
 
-// run prints the plan and says whether it changes anything.
+// run prints the plan and reports whether it would change allocations.
 func (p *plan) run(ctx context.Context, e *term.Env, tmpl string) (bool, error) {
 	job, _, err := p.read(ctx, e, e.Arg(0))
 	if err != nil {
@@ -85,7 +85,7 @@ func (p *plan) run(ctx context.Context, e *term.Env, tmpl string) (bool, error) 
 	return changes(resp), nil
 }
 
-// runLine is the command that registers the job that was planned.
+// runLine returns the command that registers the planned job.
 func (p *plan) runLine(e *term.Env, index uint64) string {
 	words := []string{"nomad job run -check-index", strconv.FormatUint(index, 10)}
 	add := func(flag, value string) { words = append(words, "-"+flag+"="+quote(value)) }
@@ -104,7 +104,7 @@ func (p *plan) runLine(e *term.Env, index uint64) string {
 	return strings.Join(append(words, e.Arg(0)), " ")
 }
 
-// quote makes one word of a shell of a text.
+// quote quotes text as one word for a shell.
 func quote(text string) string {
 	if strings.ContainsAny(text, "\"\\$`!\n") {
 		return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
@@ -112,8 +112,8 @@ func quote(text string) string {
 	return `"` + text + `"`
 }
 
-// changes reports whether allocations would be created, moved or stopped. Of an unchanged
-// job, those that lack room do not count.
+// changes reports whether allocations would be created, moved or stopped. It is false
+// for an unchanged job, even if that has allocations to place.
 func changes(resp *api.JobPlanResponse) bool {
 	if resp.Annotations == nil || resp.Diff != nil && resp.Diff.Type == unchanged {
 		return false

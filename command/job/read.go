@@ -16,11 +16,11 @@ import (
 func inspectCommand() term.Command {
 	return term.Command{
 		Name: "job inspect", Alias: []string{"inspect"}, Args: "<job>", MinArgs: 1, MaxArgs: 1,
-		Short: "Show a job as the servers hold it",
+		Short: "Show a job as JSON, or its source",
 		Setup: func(f *term.Flags) term.Run {
 			version := f.String("version", "", "The `version` of the job instead of the current one.")
 			hcl := f.Bool("hcl", false, "Show the jobspec that was submitted.")
-			withVars := f.Bool("with-vars", false, "Show the jobspec, and the values of input variables that were submitted with it.")
+			withVars := f.Bool("with-vars", false, "Show the jobspec and the values of input variables that were submitted.")
 			var formats term.Formats
 			formats.Declare(f)
 			return func(ctx context.Context, e *term.Env) error {
@@ -45,7 +45,7 @@ func inspectCommand() term.Command {
 	}
 }
 
-// jobVersion returns one version of a job, the current one for "".
+// jobVersion returns a version of a job. The empty string means the current version.
 func jobVersion(ctx context.Context, c *api.Client, stub *api.JobListStub, version string) (*api.Job, error) {
 	if version == "" {
 		job, _, err := c.Jobs().Info(stub.ID, inNamespace(ctx, stub.Namespace))
@@ -56,7 +56,7 @@ func jobVersion(ctx context.Context, c *api.Client, stub *api.JobListStub, versi
 	}
 	n, err := strconv.ParseUint(version, 10, 64)
 	if err != nil {
-		return nil, fmt.Errorf("Error parsing version %q: give a number", version)
+		return nil, fmt.Errorf("Error parsing version %q: want a number", version)
 	}
 	versions, _, _, err := c.Jobs().Versions(stub.ID, false, inNamespace(ctx, stub.Namespace))
 	if err != nil {
@@ -67,10 +67,10 @@ func jobVersion(ctx context.Context, c *api.Client, stub *api.JobListStub, versi
 			return j, nil
 		}
 	}
-	return nil, fmt.Errorf("Version %d of job %q not found: 'nomad job history %s' lists those that are kept", n, stub.ID, stub.ID)
+	return nil, fmt.Errorf("Version %d of job %q not found: 'nomad job history %s' lists the versions", n, stub.ID, stub.ID)
 }
 
-// printSource prints the jobspec of a job, and then what more returns of the submission.
+// printSource prints the source of a job, then the result of more for its submission.
 func printSource(ctx context.Context, e *term.Env, c *api.Client, job *api.Job, more func(*api.JobSubmission) string) error {
 	s, _, err := c.Jobs().Submission(*job.ID, int(*job.Version), inNamespace(ctx, *job.Namespace))
 	if err != nil {
@@ -83,14 +83,14 @@ func printSource(ctx context.Context, e *term.Env, c *api.Client, job *api.Job, 
 	return nil
 }
 
-// variables shows the values of -var flags, of the environment, and of variable files.
+// variables formats the input values from -var flags, the environment and variable files.
 func variables(s *api.JobSubmission) string {
 	var b strings.Builder
 	if len(s.VariableFlags) > 0 {
 		b.WriteString("Variable Flags:\n")
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.VariableFlags)) {
-		value := s.VariableFlags[name] // escaped, as its author's tools do
+		value := s.VariableFlags[name] // printed with escapes, as Nomad 2.0
 		if plain, err := url.QueryUnescape(value); err == nil {
 			value = plain
 		}
@@ -107,7 +107,7 @@ func allocsCommand() term.Command {
 		Name: "job allocs", Args: "<job>", MinArgs: 1, MaxArgs: 1,
 		Short: "List the allocations of a job",
 		Setup: func(f *term.Flags) term.Run {
-			all := f.Bool("all", false, "Also those of an earlier job of the same name.")
+			all := f.Bool("all", false, "Also list allocations of an earlier job with the same ID.")
 			detail := f.Detail("Print full IDs.")
 			var formats term.Formats
 			formats.Declare(f)
@@ -133,13 +133,13 @@ func allocsCommand() term.Command {
 func historyCommand() term.Command {
 	return term.Command{
 		Name: "job history", Args: "<job>", MinArgs: 1, MaxArgs: 1,
-		Short: "Show the versions of a job that are kept",
+		Short: "Show the versions of a job",
 		Setup: func(f *term.Flags) term.Run {
-			diffs := f.Bool("p", false, "Show the difference to the version before.")
-			full := f.Bool("full", false, "Show the whole job of each version.")
-			version := f.String("version", "", "Only this `version`.")
+			diffs := f.Bool("p", false, "Show the diff to the previous version.")
+			full := f.Bool("full", false, "Show the full job of each version.")
+			version := f.String("version", "", "Show only this `version`.")
 			f.Refuse("diff-tag", "job version tags")
-			diffVersion := f.String("diff-version", "", "Compare with this `version` instead of the one before.")
+			diffVersion := f.String("diff-version", "", "Compare with this `version` instead of the previous one.")
 			var formats term.Formats
 			formats.Declare(f)
 			return func(ctx context.Context, e *term.Env) error {
@@ -165,7 +165,7 @@ func (h *history) run(ctx context.Context, e *term.Env, against string) error {
 	if against != "" {
 		n, err := strconv.ParseUint(against, 10, 64)
 		if err != nil {
-			return fmt.Errorf("Error parsing diff-version %q: give a number", against)
+			return fmt.Errorf("Error parsing diff-version %q: want a number", against)
 		}
 		opts.DiffVersion = &n
 	}

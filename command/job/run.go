@@ -26,20 +26,20 @@ func runCommand() term.Command {
 	return term.Command{
 		Name: "job run", Alias: []string{"run"}, Args: "<path>", MinArgs: 1, MaxArgs: 1,
 		Short: "Run a new job or update an existing one",
-		Long: `Registers the job of the file at <path>, "-" for standard input, or a URL, and follows
-the evaluation, and the deployment of a service, until they end.
+		Long: `Registers the job at <path>, which is a file, a URL, or "-" for standard input. Then monitors
+the evaluation until it is complete, and for a service job also the deployment.
 
-Exits with 0 when everything was placed and deployed, 2 when something could not be
-placed, and 1 for any other error.`,
+Exit codes: 0 when all allocations were placed and the deployment succeeded, 2 when
+an allocation could not be placed, 1 for any other error.`,
 		Setup: func(f *term.Flags) term.Run {
 			o := &runOptions{}
 			o.declare(f)
 			o.declareVault(f)
 			o.declareConsul(f)
-			f.StringVar(&o.checkIndex, "check-index", "", "Register only if the job's modify `index` is this one;\n0 for a job that must not exist.")
-			f.IntVar(&o.evalPriority, "eval-priority", 0, "The `priority` of the evaluation instead of the job's.")
-			f.BoolVar(&o.detach, "detach", false, "Print the evaluation's ID and return at once.")
-			f.BoolVar(&o.output, "output", false, "Print the job of the file as JSON, without defaults; register nothing.")
+			f.StringVar(&o.checkIndex, "check-index", "", "Register only if this is the job's modify `index`.\n0 means that the job must not exist.")
+			f.IntVar(&o.evalPriority, "eval-priority", 0, "The `priority` of the evaluation. Default: the job's priority.")
+			f.BoolVar(&o.detach, "detach", false, "Print the evaluation's ID and return immediately.")
+			f.BoolVar(&o.output, "output", false, "Print the job as JSON without defaults, and don't register it.")
 			f.DetailVar(&o.detail, "Print full IDs.")
 			f.BoolVar(&o.preserveCounts, "preserve-counts", false, "Keep the group counts of the running job.")
 			f.BoolVar(&o.preserveResources, "preserve-resources", false, "Keep the task resources of the running job.")
@@ -75,7 +75,7 @@ func (o *runOptions) run(ctx context.Context, e *term.Env) error {
 	return o.follow(ctx, e, c, job, resp)
 }
 
-// printJob prints the job as the file has it, in the region and namespace of the flags.
+// printJob prints the job without defaults, in the region and namespace of the flags.
 func (o *runOptions) printJob(e *term.Env, job *api.Job) error {
 	if ns := e.NamespaceFlag(); ns != "" {
 		job.Namespace = &ns
@@ -94,26 +94,26 @@ func (o *runOptions) register(submission *api.JobSubmission) (*api.RegisterOptio
 	}
 	index, err := strconv.ParseUint(o.checkIndex, 10, 64)
 	if err != nil {
-		return nil, fmt.Errorf("Error parsing check-index value %q: give the job's modify index, a number", o.checkIndex)
+		return nil, fmt.Errorf("Error parsing check-index value %q: want the job's modify index, a number", o.checkIndex)
 	}
 	opts.EnforceIndex, opts.ModifyIndex = true, index
 	return opts, nil
 }
 
-// submitError shows what a registration was refused for.
+// submitError adds context to the error of a registration.
 func submitError(err error) error {
 	var refused api.UnexpectedResponseError
 	if !errors.As(err, &refused) || !refused.HasBody() {
 		return fmt.Errorf("Error submitting job: %w", err)
 	}
 	if msg := refused.Body(); strings.Contains(msg, "Enforcing job modify index") {
-		return errors.New(msg + "\nJob not updated: read its index with 'nomad job plan' and try again")
+		return errors.New(msg + "\nJob not updated: get its modify index with 'nomad job plan' and try again")
 	}
 	return fmt.Errorf("Error submitting job: %w", err)
 }
 
-// follow prints the registration and monitors its evaluation. Templates of
-// other jobs (parameterized) have none.
+// follow prints the registration and monitors its evaluation. Periodic and parameterized
+// jobs have no evaluation.
 func (o *runOptions) follow(ctx context.Context, e *term.Env, c *api.Client, job *api.Job, resp *api.JobRegisterResponse) error {
 	if resp.EvalID == "" {
 		e.Println("Job registration successful")

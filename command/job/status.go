@@ -23,13 +23,13 @@ func statusCommand() term.Command {
 	return term.Command{
 		Name: "job status", Args: "[job]", MaxArgs: 1,
 		Short: "Show the jobs, or one job with its allocations",
-		Long:  "-json and -t get a list, also for one job: each element has Job, Summary, Allocations,\nLatestDeployment and Evaluations.",
+		Long:  "-json and -t print a list, also for one job. Its elements have the fields Job, Summary, Allocations,\nLatestDeployment and Evaluations.",
 		Setup: func(f *term.Flags) term.Run {
 			o := &statusOptions{}
-			f.BoolVar(&o.short, "short", false, "Show the job only, not its allocations.")
+			f.BoolVar(&o.short, "short", false, "Show only the job, without its allocations.")
 			f.BoolVar(&o.evals, "evals", false, "Show the job's evaluations.")
-			f.BoolVar(&o.allAllocs, "all-allocs", false, "Also show allocations of an earlier job of the same name.")
-			f.DetailVar(&o.detail, "Show full IDs and more.")
+			f.BoolVar(&o.allAllocs, "all-allocs", false, "Also show allocations of an earlier job with the same ID.")
+			f.DetailVar(&o.detail, "Show full IDs and more details.")
 			o.formats.Declare(f)
 			return func(ctx context.Context, e *term.Env) error {
 				if e.Arg(0) == "" {
@@ -136,7 +136,7 @@ func (o *statusOptions) summary(e *term.Env, c *api.Client, j *api.Job, q *api.Q
 	return nil
 }
 
-// evaluations shows the list with -evals and -verbose, and always why something is not placed.
+// evaluations prints the list with -evals or -verbose, and always the placement failures.
 func (o *statusOptions) evaluations(e *term.Env, evals []*api.Evaluation) {
 	slices.SortFunc(evals, func(a, b *api.Evaluation) int { return int(int64(b.CreateIndex) - int64(a.CreateIndex)) })
 	if o.evals || bool(o.detail) {
@@ -157,7 +157,7 @@ func (o *statusOptions) evaluations(e *term.Env, evals []*api.Evaluation) {
 		e.Printf("Task Group %q:\n%s\n", group, strings.Join(monitor.Metric(evals[i].FailedTGAllocs[group], "  "), "\n"))
 	}
 	if q := evals[blocked].QuotaLimitReached; q != "" {
-		e.Printf("Evaluation %q waits for room in the quota %q: nomad quota status %s\n", o.detail.ID(evals[blocked].ID), q, q)
+		e.Printf("Evaluation %q is blocked by quota %q: see 'nomad quota status %s'\n", o.detail.ID(evals[blocked].ID), q, q)
 	}
 }
 
@@ -173,7 +173,7 @@ func (o *statusOptions) deployment(e *term.Env, c *api.Client, j *api.Job, q *ap
 	return nil
 }
 
-// Allocs shows allocations as a table, the newest first.
+// Allocs formats allocations as a table, newest first.
 func Allocs(allocs []*api.AllocationListStub, detail term.Detail) string {
 	if len(allocs) == 0 {
 		return "No allocations placed"

@@ -8,7 +8,7 @@ import (
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
-// jobData is a job as -json and -t of job status print it.
+// jobData is an element of the list that job status prints with -json and -t.
 type jobData struct {
 	Job              *api.Job
 	Summary          *api.JobSummary
@@ -17,7 +17,7 @@ type jobData struct {
 	Evaluations      []*api.Evaluation
 }
 
-// print prints jobs as a list, also a single one.
+// print prints jobs as a list, even for one job.
 func (o *statusOptions) print(ctx context.Context, e *term.Env, c *api.Client, jobs ...*api.JobListStub) error {
 	list := make([]jobData, len(jobs))
 	for i, stub := range jobs {
@@ -28,7 +28,8 @@ func (o *statusOptions) print(ctx context.Context, e *term.Env, c *api.Client, j
 	return o.formats.Print(e, list)
 }
 
-// read gets all parts; with all, also allocations of an earlier job of the same name.
+// read queries all parts of the job. If all is set, the allocations include those of an
+// earlier job with the same ID.
 func (d *jobData) read(ctx context.Context, c *api.Client, stub *api.JobListStub, all bool) error {
 	q := inNamespace(ctx, stub.Namespace)
 	var err error

@@ -15,16 +15,16 @@ func stopCommand() term.Command {
 	return term.Command{
 		Name: "job stop", Alias: []string{"stop"}, Args: "<job>...", MinArgs: 1, MaxArgs: -1,
 		Short: "Stop a running job",
-		Long:  "Stops each job, then follows the evaluation that does it. A prefix must match one job;\nfor a prefix the command asks first, unless -yes is given.",
+		Long:  "Stops each job and monitors its evaluation. A prefix must match exactly one job.\nThe command asks for confirmation of a prefix, unless -yes is set.",
 		Setup: func(f *term.Flags) term.Run {
 			opts := &api.DeregisterOptions{}
 			f.BoolVar(&opts.Purge, "purge", false, "Also remove the job from state.")
-			f.BoolVar(&opts.Global, "global", false, "Stop the job in all its regions.")
-			f.BoolVar(&opts.NoShutdownDelay, "no-shutdown-delay", false, "Don't wait for shutdown_delay.")
-			f.IntVar(&opts.EvalPriority, "eval-priority", 0, "The `priority` of the evaluation instead of the job's.")
-			detach := f.Bool("detach", false, "Print the evaluation's ID and return at once.")
+			f.BoolVar(&opts.Global, "global", false, "Stop a multiregion job in all its regions.")
+			f.BoolVar(&opts.NoShutdownDelay, "no-shutdown-delay", false, "Ignore the shutdown_delay of groups and tasks.")
+			f.IntVar(&opts.EvalPriority, "eval-priority", 0, "The `priority` of the evaluation. Default: the job's priority.")
+			detach := f.Bool("detach", false, "Print the evaluation's ID and return immediately.")
 			detail := f.Detail("Print full IDs.")
-			yes := f.Bool("yes", false, "Don't ask.")
+			yes := f.Bool("yes", false, "Don't ask for confirmation.")
 			return func(ctx context.Context, e *term.Env) error {
 				for _, prefix := range e.Args {
 					if err := stop(ctx, e, prefix, opts, stopHow{detach: *detach, yes: *yes, detail: *detail}); err != nil {
@@ -65,7 +65,7 @@ func stop(ctx context.Context, e *term.Env, prefix string, opts *api.DeregisterO
 
 func confirm(e *term.Env, question string) bool {
 	e.Printf("%s ", question)
-	answer, _ := bufio.NewReader(e.In).ReadString('\n') // no answer is a no
+	answer, _ := bufio.NewReader(e.In).ReadString('\n') // an error means no
 	answer = strings.ToLower(strings.TrimSpace(answer))
 	return answer == "y" || answer == "yes"
 }
@@ -73,11 +73,11 @@ func confirm(e *term.Env, question string) bool {
 func evalCommand() term.Command {
 	return term.Command{
 		Name: "job eval", Args: "<job>", MinArgs: 1, MaxArgs: 1,
-		Short: "Let the scheduler look at a job again",
+		Short: "Create an evaluation of a job",
 		Setup: func(f *term.Flags) term.Run {
 			opts := api.EvalOptions{}
-			f.BoolVar(&opts.ForceReschedule, "force-reschedule", false, "Reschedule failed allocations now, whatever their policy.")
-			detach := f.Bool("detach", false, "Print the evaluation's ID and return at once.")
+			f.BoolVar(&opts.ForceReschedule, "force-reschedule", false, "Reschedule failed allocations now, regardless of the reschedule policy.")
+			detach := f.Bool("detach", false, "Print the evaluation's ID and return immediately.")
 			detail := f.Detail("Print full IDs.")
 			return func(ctx context.Context, e *term.Env) error {
 				c, stub, err := find(ctx, e, e.Arg(0))

@@ -9,8 +9,8 @@ import (
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
-// templates is the path of the variables that hold templates of jobs: the item "template"
-// is the jobspec.
+// templates is the path prefix of the variables that hold job templates. The item
+// "template" is the jobspec.
 const templates = "nomad/job-templates/"
 
 // listTemplates prints the names of the templates.

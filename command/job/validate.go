@@ -17,9 +17,9 @@ func validateCommand() term.Command {
 	return term.Command{
 		Name: "job validate", Alias: []string{"validate"}, Args: "<path>", MinArgs: 1, MaxArgs: 1,
 		Short: "Check whether a jobspec is valid",
-		Long: `Parses the jobspec and checks it here, and on the servers when they answer; registers nothing.
-Exits with 0 when it is valid, 1 when it is not or could not be read, 255 for input variables
-of a jobspec in JSON and for wrong settings of the connection.`,
+		Long: `Parses the jobspec and validates it locally, and on the servers if they can be reached. Registers nothing.
+Exit codes: 0 when the job is valid, 1 when it is invalid or cannot be read, 255 for input variables
+with a JSON jobspec and for invalid connection settings.`,
 		Setup: func(f *term.Flags) term.Run {
 			s := &source{}
 			s.declare(f)
@@ -60,10 +60,10 @@ func validate(ctx context.Context, e *term.Env, s *source) error {
 	return nil
 }
 
-// verdict holds what the checks of a job found, each text once.
+// verdict holds the errors and warnings of a job, without duplicates.
 type verdict struct{ faults, warnings []string }
 
-// ofServers adds what the servers found.
+// ofServers adds the errors and warnings of the servers.
 func (v *verdict) ofServers(resp *api.JobValidateResponse) {
 	faults := resp.ValidationErrors
 	if len(faults) == 0 && resp.Error != "" {
@@ -75,7 +75,7 @@ func (v *verdict) ofServers(resp *api.JobValidateResponse) {
 	}
 }
 
-// here adds what the checks of this program find.
+// here validates the job locally and adds the errors and warnings.
 func (v *verdict) here(e *term.Env, job *api.Job) error {
 	if ns := e.Namespace(); job.Namespace == nil {
 		job.Namespace = &ns

@@ -12,20 +12,20 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// tested begins the builds of Nomad that this version was tested with.
+// tested is the version prefix of the tested Nomad builds.
 const tested = "2.0."
 
-// Server is a server of the cluster's region.
+// Server is a server in the region of the cluster.
 type Server struct {
 	Name   string
 	Build  string
 	Status string
 	Leader bool
-	Ours   bool // of this project
+	Ours   bool // runs open-nomad
 }
 
-// Cluster is what an agent of the cluster shows about it. A text field is "" when the agent
-// does not show it.
+// Cluster is the information from an agent of the cluster. A string is "" if the agent does
+// not show it.
 type Cluster struct {
 	Region  string
 	Servers []Server
@@ -39,12 +39,12 @@ type Cluster struct {
 	GossipEncryption string
 	// LogBackend is the key server.raft_logstore.backend.
 	LogBackend string
-	// Unknown lists what could not be asked, with the error.
+	// Unknown lists failed requests with their errors.
 	Unknown []string
 }
 
-// Ask asks an agent about its cluster. Answers that the token has no right to are missing,
-// and listed in Unknown.
+// Ask queries an agent about its cluster. Requests that the token does not allow are listed
+// in Unknown.
 func Ask(ctx context.Context, c *api.Client) *Cluster {
 	out := &Cluster{Servers: []Server{}, Unknown: []string{}}
 	self, err := c.Agent().Self()
@@ -76,8 +76,8 @@ func Ask(ctx context.Context, c *api.Client) *Cluster {
 	return out
 }
 
-// configured reads the configuration that an agent shows. Agents of Nomad and of this project
-// name some parts of it differently.
+// configured reads the configuration of an agent. Nomad and open-nomad use different names
+// for some parts.
 func (c *Cluster) configured(self *api.AgentSelf) {
 	c.Region, _ = self.Config["Region"].(string)
 	for _, name := range []string{"TLSConfig", "TLS"} {
@@ -114,7 +114,7 @@ func onOff(v any) string {
 	return ""
 }
 
-// untested lists the builds of other servers that this version was not tested with.
+// untested lists the builds of servers that this version was not tested with.
 func (c *Cluster) untested() []string {
 	var out []string
 	for _, s := range c.Servers {
@@ -125,8 +125,8 @@ func (c *Cluster) untested() []string {
 	return out
 }
 
-// ourLeader returns the name of the leader if it is a server of this project that leads
-// servers of Nomad, else "".
+// ourLeader returns the name of the leader if it runs open-nomad and other servers run
+// Nomad, else "".
 func (c *Cluster) ourLeader() string {
 	name, others := "", false
 	for _, s := range c.Servers {

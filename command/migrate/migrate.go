@@ -1,15 +1,16 @@
-// Package migrate reports what a cluster of Nomad would lose with this version, and the order
-// of the steps that replace its agents: what "nomad operator migrate -check" prints.
+// Package migrate reports what this version does not serve of a Nomad cluster, and the steps
+// that replace its agents. It implements "nomad operator migrate -check".
 //
 //	archive of the state ──Read──▶ state ─┐
 //	agent of the cluster ──Ask──▶ Cluster ─┼──New──▶ Report ──▶ Text, or JSON
 //	configuration of the agents ──▶ Keys ─┘
 //
-// An archive from a file and one from an agent take the same way. The package changes
-// nothing: neither the cluster nor a file. It starts no goroutine.
+// The archive comes from a file or from an agent. The package does not change the cluster
+// or any file, and starts no goroutines.
 //
-// A finding counts as lost if jobs or records need what this version lacks. A driver that no
-// job names is reported, and is not a loss. Jobs that are stopped or dead need nothing.
+// A finding is lost if running jobs or records need a feature that this version does not
+// have. A driver that no job uses is reported but is not lost. Stopped and dead jobs do not
+// count.
 package migrate
 
 import (
@@ -17,47 +18,47 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/unserved"
 )
 
-// Finding is something in the state that this version does not serve.
+// Finding is a feature in the state that this version does not serve.
 type Finding struct {
 	Name   string   // stable key, such as "periodic" or "driver docker"
-	Count  int      // jobs, records or nodes that have it
-	Effect string   // a sentence about the consequences, with the count
+	Count  int      // jobs, records or nodes with it
+	Effect string   // a sentence about the effect, with the count
 	Jobs   []string // "namespace/id" of the jobs that need it, sorted
-	Lost   bool     // whether something that is in use now would not be served
+	Lost   bool     // whether it is in use
 }
 
-// Key is a key of configuration files that this version refuses or ignores.
+// Key is a configuration key that this version rejects or ignores.
 type Key struct {
-	Place   string // the file and the line, "" if there is none
+	Place   string // the file and line, "" if unknown
 	Key     string
 	Effect  string
 	Refused bool
 }
 
-// Input is what a Report is made of.
+// Input is the input of New.
 type Input struct {
 	State *state.Snapshot
 	Index uint64
-	// Cluster is nil when only a file was given.
+	// Cluster is nil if only a file was read.
 	Cluster *Cluster
 	Keys    []Key
 }
 
-// Report is the answer of the check. Its JSON form is stable: fields may be added.
+// Report is the result of the check. Its JSON encoding is stable: fields are only added.
 type Report struct {
 	Index         uint64 // of the state
 	Jobs          int
 	ClientNodes   int
-	Cluster       *Cluster // null when only a file was given
+	Cluster       *Cluster // nil if only a file was read
 	Features      []Finding
 	Nodes         []Finding
-	Configuration []Key // null when no files were given
+	Configuration []Key // nil if no files were read
 	Steps         []Step
-	// Lost reports whether this version would not serve something that is in use.
+	// Lost reports whether this version does not serve something in use.
 	Lost bool
 }
 
-// New compares the input with what this version serves.
+// New compares the input with the features of this version.
 func New(in Input) *Report {
 	r := &Report{Index: in.Index, Cluster: in.Cluster, Features: []Finding{}, Configuration: in.Keys, Nodes: nodeFindings(in.State)}
 	for range in.State.Jobs(nil) {

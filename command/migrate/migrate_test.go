@@ -32,13 +32,13 @@ const (
 
 type m = map[string]any
 
-// record is a record as it is in the stream of Nomad: its type, and a map of its fields.
+// record is a record in a snapshot of Nomad: its type and a map of its fields.
 type record struct {
 	kind   byte
 	fields m
 }
 
-// archive makes an archive of records that are written by hand.
+// archive returns an archive of records.
 func archive(t *testing.T, records ...record) []byte {
 	t.Helper()
 	stream := bytes.NewBuffer([]byte{0x80}) // an empty header
@@ -58,7 +58,7 @@ func archive(t *testing.T, records ...record) []byte {
 	return out.Bytes()
 }
 
-// job is a running job with one task; extra are more fields of it.
+// job returns a running job with one task and extra fields.
 func job(id, driver string, group, extra m) record {
 	g := m{"Name": "g", "Count": 1, "Tasks": []any{m{"Name": "t", "Driver": driver, "Config": m{}}}}
 	for k, v := range group {
@@ -71,7 +71,7 @@ func job(id, driver string, group, extra m) record {
 	return record{jobType, j}
 }
 
-// upstream is the state of a small cluster of Nomad.
+// upstream is the state of a small Nomad cluster.
 func upstream() []record {
 	return []record{
 		{nodeType, m{"ID": "11111111-0000-0000-0000-000000000001", "Name": "n1", "Status": "ready", "Datacenter": "dc1",
@@ -91,7 +91,7 @@ func upstream() []record {
 	}
 }
 
-// checked is the report on an archive.
+// checked returns the report for an archive.
 func checked(t *testing.T, data []byte, c *migrate.Cluster, keys []migrate.Key) *migrate.Report {
 	t.Helper()
 	s, index, err := migrate.Read(bytes.NewReader(data))
@@ -101,7 +101,7 @@ func checked(t *testing.T, data []byte, c *migrate.Cluster, keys []migrate.Key) 
 	return migrate.New(migrate.Input{State: s, Index: index, Cluster: c, Keys: keys})
 }
 
-// unwrapped is the text of a report with the text of each step on one line.
+// unwrapped returns the text of a report with each step on one line.
 func unwrapped(r *migrate.Report) string {
 	return regexp.MustCompile(`\n {5}([^ ])`).ReplaceAllString(r.Text(term.Short), " $1")
 }
@@ -133,7 +133,7 @@ func TestUpstreamState(t *testing.T) {
 	}
 	text := unwrapped(r)
 	for _, want := range []string{"1 periodic job will not be launched\n      default/backup", "driver docker is on 2 nodes; 1 job needs it\n      default/web",
-		"driver exec is on 1 node; no job needs it", "stop each server of open-nomad", "would not serve everything"} {
+		"driver exec is on 1 node; no job needs it", "stop every open-nomad server", "does not serve everything"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the text lacks %q:\n%s", want, text)
 		}
@@ -142,8 +142,8 @@ func TestUpstreamState(t *testing.T) {
 
 var update = flag.Bool("update", false, "rewrite the golden file")
 
-// TestDocumentedOutput compares the text of a report with its golden file, and with the page
-// about the migration, which begins with it.
+// TestDocumentedOutput compares the text of a report with its golden file and with the page
+// about the migration.
 func TestDocumentedOutput(t *testing.T) {
 	const golden, page = "testdata/report.txt", "../../website/content/docs/migrate.md"
 	keys := []migrate.Key{{Place: "/etc/nomad.d/nomad.hcl:12", Key: "consul.address", Effect: "Consul: the agent does not start", Refused: true},
@@ -165,12 +165,12 @@ func TestDocumentedOutput(t *testing.T) {
 	}
 }
 
-// A cluster with nothing else than what this version has loses nothing, although its nodes
-// have more drivers than its jobs need.
+// A cluster that uses only features of this version loses nothing, even if its nodes have
+// additional drivers.
 func TestNothingIsLost(t *testing.T) {
 	data := archive(t, job("web", "exec2", nil, nil), record{nodeType, m{"ID": "n", "Status": "ready", "Drivers": m{"java": m{"Detected": true, "Healthy": true}}}})
 	ignored := []migrate.Key{{Key: "ui.enabled", Effect: "accepted without effect"}}
-	if r := checked(t, data, nil, ignored); r.Lost || !strings.Contains(r.Text(term.Short), "serves everything that is in use") {
+	if r := checked(t, data, nil, ignored); r.Lost || !strings.Contains(r.Text(term.Short), "serves everything in use") {
 		t.Error(r.Text(term.Short))
 	}
 	if r := checked(t, data, nil, []migrate.Key{{Key: "consul.address", Refused: true}}); !r.Lost {
@@ -195,7 +195,7 @@ func TestManyJobsAreNamedInFullDetail(t *testing.T) {
 	}
 }
 
-// What is not an archive, or not all of one, is refused.
+// An invalid or truncated archive is an error.
 func TestBadArchives(t *testing.T) {
 	good := archive(t, upstream()...)
 	altered := slices.Clone(good)
@@ -208,7 +208,7 @@ func TestBadArchives(t *testing.T) {
 	}
 }
 
-// agentOf serves what an agent of Nomad 2.0 serves at its HTTP API.
+// agentOf serves the HTTP API of a Nomad 2.0 agent.
 func agentOf(t *testing.T, routes map[string]any) *api.Client {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -269,14 +269,14 @@ func TestAgentOfUpstream(t *testing.T) {
 		t.Errorf("servers %+v, want %+v", r.Cluster.Servers, want)
 	}
 	text := unwrapped(r)
-	for _, want := range []string{"TLS of RPC            = off", "Gossip encryption     = on", "Log backend           = boltdb", "these have 1.9.7", "tls.rpc is off: followers"} {
+	for _, want := range []string{"TLS of RPC            = off", "Gossip encryption     = on", "Log backend           = boltdb", "these servers run 1.9.7", "tls.rpc is off: Nomad followers"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the text lacks %q:\n%s", want, text)
 		}
 	}
 }
 
-// The steps follow what the agent shows.
+// The steps depend on the answers of the agent.
 func TestStepsFollowTheCluster(t *testing.T) {
 	nomads, ours := member("a", "10.0.0.1", "2.0.0", nil), member("a", "10.0.0.1", "2.0.0", m{"project": "open-nomad"})
 	for name, tt := range map[string]struct {
@@ -303,12 +303,12 @@ func TestStepsFollowTheCluster(t *testing.T) {
 	}
 }
 
-// Steps keep their order: the state is saved first, nodes come before servers, and what only
-// this project has comes last.
+// The order of steps is fixed: the state is saved first, nodes are replaced before servers,
+// and features of open-nomad come last.
 func TestOrderOfSteps(t *testing.T) {
 	text := unwrapped(checked(t, archive(t, upstream()...), nil, nil))
 	at := 0
-	for _, want := range []string{"Save the state", "Change or stop the jobs", "Let no server of open-nomad join", "Write the configuration", "Replace the client agents", "Replace the servers", "such as quotas"} {
+	for _, want := range []string{"Save the state", "Change or stop the jobs", "Do not add an open-nomad server", "Write the configuration", "Replace the client agents", "Replace the servers", "such as quotas"} {
 		i := strings.Index(text[at:], want)
 		if i < 0 {
 			t.Fatalf("%q is missing or too early in\n%s", want, text)
@@ -317,7 +317,7 @@ func TestOrderOfSteps(t *testing.T) {
 	}
 }
 
-// Errors of an agent name what mends them.
+// Errors of an agent contain a remedy.
 func TestRemedies(t *testing.T) {
 	c := agentOf(t, nil)
 	_, err := c.Operator().Snapshot(nil)

@@ -14,14 +14,14 @@ import (
 // ownDrivers are the drivers of this version.
 var ownDrivers = []string{"exec2", "raw_exec", "mock_driver"}
 
-// uses counts the nodes that have something and collects the jobs that need it.
+// uses counts the nodes with a part and collects the jobs that need it.
 type uses struct {
 	nodes map[string]int
 	jobs  map[string][]string
 }
 
-// nodeFindings lists what nodes have and clients of this version lack, sorted by name. Nodes
-// that are down are left out.
+// nodeFindings lists the parts of nodes that clients of this version do not have, sorted by
+// name. Nodes that are down are skipped.
 func nodeFindings(s *state.Snapshot) []Finding {
 	u := uses{map[string]int{}, map[string][]string{}}
 	for n := range s.Nodes(nil) {
@@ -74,7 +74,7 @@ func plural(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// nodeParts names what a node has and clients of this version lack.
+// nodeParts returns the parts of a node that clients of this version do not have.
 func nodeParts(n *nomad.Node) []string {
 	parts := map[string]bool{}
 	for name, d := range n.Drivers {
@@ -85,7 +85,7 @@ func nodeParts(n *nomad.Node) []string {
 	for name, value := range n.Attributes {
 		driver, ok := strings.CutPrefix(name, "driver.")
 		if ok && !strings.Contains(driver, ".") && value == "1" && n.Drivers[driver] == nil {
-			parts["driver "+driver] = true // of a client that sends no driver information
+			parts["driver "+driver] = true // the client sends no driver information
 		}
 	}
 	for _, name := range ownDrivers {
@@ -97,7 +97,7 @@ func nodeParts(n *nomad.Node) []string {
 		}
 	}
 	for name, v := range n.HostVolumes {
-		if v != nil && v.ID != "" { // those of the configuration have no ID
+		if v != nil && v.ID != "" { // static host volumes have no ID
 			parts["dynamic host volume "+name] = true
 		}
 	}
@@ -116,7 +116,7 @@ func nodeParts(n *nomad.Node) []string {
 
 func attributesOf(service string) string { return "attribute attr." + service + ".*" }
 
-// jobNeeds names the drivers that tasks of a job have and this version lacks, and attributes
+// jobNeeds returns the drivers of a job that this version does not have, and the attributes
 // of Consul and Vault in its constraints and affinities.
 func jobNeeds(j *nomad.Job) []string {
 	needs := map[string]bool{}

@@ -13,14 +13,14 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// Read reads an archive to its end, checks its sums and returns the state in it, with its
-// index. The records are kept in a file without a name, mode 0600, until Read returns.
+// Read reads an archive, verifies its checksums and returns the state with its index. Until
+// it returns, the records are in an unnamed file with mode 0600.
 func Read(r io.Reader) (*state.Snapshot, uint64, error) {
 	a, err := snapshot.Open(r, "")
 	if err != nil {
 		return nil, 0, err
 	}
-	defer a.Close() // nameless: nothing of it remains
+	defer a.Close() // the file has no name, so this also deletes it
 	records, err := a.State()
 	if err != nil {
 		return nil, 0, err
@@ -32,14 +32,14 @@ func Read(r io.Reader) (*state.Snapshot, uint64, error) {
 	return store.Snapshot(), a.Meta.Index, nil
 }
 
-// Remedy adds to the error of an agent what mends it.
+// Remedy adds a remedy to the error of an agent.
 func Remedy(err error) error {
 	var answer api.UnexpectedResponseError
 	switch {
 	case err == nil:
 		return nil
 	case !errors.As(err, &answer):
-		return fmt.Errorf("%w: name an agent of the cluster with -address or NOMAD_ADDR", err)
+		return fmt.Errorf("%w: set -address or NOMAD_ADDR to an agent of the cluster", err)
 	case answer.StatusCode() == http.StatusForbidden:
 		return fmt.Errorf("%w: use a management token, or one with operator { capabilities = [\"snapshot-save\"] }", err)
 	}

@@ -7,10 +7,13 @@ import (
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
-// shownJobs is how many jobs of a finding are named without -verbose.
+// shownJobs is the maximum number of jobs per finding without -verbose.
 const shownJobs = 5
 
-// Text is the report as it is printed. In full detail it names all jobs.
+// textWidth is the length of the longest line of a step.
+const textWidth = 95
+
+// Text formats the report. With full detail it lists all jobs.
 func (r *Report) Text(detail term.Detail) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n", term.Pairs([]string{term.Row("State at index", r.Index), term.Row("Jobs", r.Jobs), term.Row("Nodes", r.ClientNodes)}))
@@ -29,38 +32,24 @@ func (r *Report) Text(detail term.Detail) string {
 	}
 	switch {
 	case r.Configuration == nil:
-		b.WriteString("  Not checked: name files or directories with -config\n")
+		b.WriteString("  Not checked: use -config to check files or directories\n")
 	case len(r.Configuration) == 0:
 		b.WriteString("  None\n")
 	}
 	section(&b, "Steps")
 	for i, s := range r.Steps {
-		fmt.Fprintf(&b, "%3d. %s\n", i+1, strings.Join(wrap(s.Text), "\n     "))
+		fmt.Fprintf(&b, "%3d. %s\n", i+1, strings.ReplaceAll(term.Wrap(s.Text, textWidth), "\n", "\n     "))
 		for _, c := range s.Commands {
 			fmt.Fprintf(&b, "       %s\n", c)
 		}
 	}
 	b.WriteString("\n")
 	if r.Lost {
-		b.WriteString("Result: this version would not serve everything that is in use")
+		b.WriteString("Result: this version does not serve everything in use")
 	} else {
-		b.WriteString("Result: this version serves everything that is in use")
+		b.WriteString("Result: this version serves everything in use")
 	}
 	return b.String()
-}
-
-// wrap breaks a text into lines of at most width bytes, where it has spaces.
-func wrap(text string) []string {
-	const width = 95
-	var lines []string
-	for _, word := range strings.Fields(text) {
-		if n := len(lines); n > 0 && len(lines[n-1])+1+len(word) <= width {
-			lines[n-1] += " " + word
-			continue
-		}
-		lines = append(lines, word)
-	}
-	return lines
 }
 
 func section(b *strings.Builder, title string) { fmt.Fprintf(b, "\n%s\n", title) }

@@ -10,8 +10,8 @@ import (
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
-// Deployment follows a deployment until it is over; one that fails ends with
-// exit status 1.
+// Deployment follows a deployment until it ends. A failed deployment is an ExitError with
+// code 1.
 func (m *Monitor) Deployment(ctx context.Context, id string) error {
 	m.header("Monitoring deployment %q", m.id(id))
 	var index uint64
@@ -37,7 +37,7 @@ func (m *Monitor) Deployment(ctx context.Context, id string) error {
 	}
 }
 
-// DeploymentText shows a deployment as deployment status does.
+// DeploymentText formats a deployment as in the output of deployment status.
 func DeploymentText(d *api.Deployment, detail term.Detail) string {
 	head := term.Pairs([]string{
 		term.Row("ID", detail.ID(d.ID)),

@@ -1,6 +1,5 @@
-// Package monitor follows an evaluation, and the deployment that it made, in a
-// terminal: it prints each change as the servers tell of it, by blocking
-// queries, and says how it ended. It changes nothing.
+// Package monitor follows an evaluation and its deployment in a terminal. It prints each
+// change, which it gets by blocking queries, and the result. It changes nothing.
 package monitor
 
 import (
@@ -16,7 +15,7 @@ import (
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
-// Monitor prints what happens to one evaluation.
+// Monitor prints the changes of one evaluation and its deployment.
 type Monitor struct {
 	env    *term.Env
 	client *api.Client
@@ -25,12 +24,12 @@ type Monitor struct {
 	seen   map[string]string // allocation ID to client status
 }
 
-// New makes a monitor of the namespace ns that prints to e.
+// New returns a monitor for the namespace ns that prints to e.
 func New(e *term.Env, c *api.Client, ns string, detail term.Detail) *Monitor {
 	return &Monitor{env: e, client: c, ns: ns, detail: detail, seen: map[string]string{}}
 }
 
-// query waits for a change after index, a minute at most; 0 reads at once.
+// query waits up to a minute for a change after index. With index 0 it returns at once.
 func (m *Monitor) query(ctx context.Context, index uint64) *api.QueryOptions {
 	return (&api.QueryOptions{Namespace: m.ns, WaitIndex: index, WaitTime: time.Minute}).WithContext(ctx)
 }
@@ -45,9 +44,9 @@ func (m *Monitor) line(format string, a ...any) {
 	m.env.Printf("    %s: %s\n", time.Now().Format(time.RFC3339), fmt.Sprintf(format, a...))
 }
 
-// Eval follows an evaluation to its end, then the deployment it belongs to. One that
-// could not place everything ends at once with exit status 2: its deployment waits
-// for capacity, which may never come.
+// Eval follows an evaluation until it ends, then its deployment. If some allocations were
+// not placed, it returns at once with exit code 2: the deployment may wait for capacity
+// forever.
 func (m *Monitor) Eval(ctx context.Context, evalID string) error {
 	eval, err := m.untilOver(ctx, evalID)
 	if err != nil {
@@ -59,7 +58,7 @@ func (m *Monitor) Eval(ctx context.Context, evalID string) error {
 	return m.Deployment(ctx, eval.DeploymentID)
 }
 
-// EvalOnly is Eval that leaves the deployment alone.
+// EvalOnly is Eval without the deployment.
 func (m *Monitor) EvalOnly(ctx context.Context, evalID string) error {
 	eval, err := m.untilOver(ctx, evalID)
 	if err != nil {
@@ -68,7 +67,7 @@ func (m *Monitor) EvalOnly(ctx context.Context, evalID string) error {
 	return placed(eval)
 }
 
-// placed says by its exit status whether everything has a place.
+// placed returns an error with exit code 2 if some allocations were not placed.
 func placed(eval *api.Evaluation) error {
 	if len(eval.FailedTGAllocs) > 0 {
 		return term.Exit(2)
@@ -76,7 +75,7 @@ func placed(eval *api.Evaluation) error {
 	return nil
 }
 
-// untilOver prints what happens to an evaluation until it is over.
+// untilOver prints the changes of an evaluation until it ends.
 func (m *Monitor) untilOver(ctx context.Context, evalID string) (*api.Evaluation, error) {
 	m.header("Monitoring evaluation %q", m.id(evalID))
 	last := &api.Evaluation{Status: api.EvalStatusPending}
@@ -99,7 +98,7 @@ func over(status string) bool {
 	return status == api.EvalStatusComplete || status == api.EvalStatusFailed || status == api.EvalStatusCancelled
 }
 
-// changes prints what is new between two states of the evaluation.
+// changes prints the differences between two states of the evaluation.
 func (m *Monitor) changes(ctx context.Context, last, eval *api.Evaluation) error {
 	if last.ID == "" {
 		switch {
@@ -139,7 +138,7 @@ func (m *Monitor) alloc(a *api.AllocationListStub, eval *api.Evaluation) {
 	}
 }
 
-// ended prints how the evaluation ended; a failed one is an error.
+// ended prints the result of the evaluation. A failed evaluation is an error.
 func (m *Monitor) ended(eval *api.Evaluation) error {
 	if eval.Status == api.EvalStatusFailed {
 		return fmt.Errorf("Evaluation %q failed: %s", m.id(eval.ID), eval.StatusDescription)
@@ -173,7 +172,7 @@ func allocations(n int) string {
 	return fmt.Sprintf("%d allocations", n)
 }
 
-// Metric says in lines why nodes were passed over.
+// Metric returns a line for each reason why nodes were rejected.
 func Metric(m *api.AllocationMetric, prefix string) []string {
 	var out []string
 	add := func(format string, a ...any) { out = append(out, prefix+"* "+fmt.Sprintf(format, a...)) }

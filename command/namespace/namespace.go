@@ -1,5 +1,5 @@
-// Package namespace holds the commands about namespaces: apply, delete, inspect,
-// list, status. They speak to an agent through package api; they keep nothing.
+// Package namespace holds the commands for namespaces: apply, delete, inspect, list,
+// status. They call an agent through package api and keep no state.
 package namespace
 
 import (
@@ -23,12 +23,12 @@ func Commands() []term.Command {
 func applyCommand() term.Command {
 	return term.Command{
 		Name: "namespace apply", Args: "<file, name or ->", MinArgs: 1, MaxArgs: 1,
-		Short: "Make or change a namespace",
-		Long:  "Takes a specification in HCL or JSON from a file or, with -, from standard input. A name makes a namespace, or changes the description and quota of one that there is.",
+		Short: "Create or update a namespace",
+		Long:  "Reads a specification in HCL or JSON from a file, or from standard input with -. With a name instead, it creates the namespace, or updates its description and quota.",
 		Setup: func(f *term.Flags) term.Run {
-			description := f.String("description", "", "What the namespace is for; with a name only.")
-			quota := f.String("quota", "", "The quota of the namespace, \"\" for none; with a name only.")
-			asJSON := f.Bool("json", false, "The specification is JSON.")
+			description := f.String("description", "", "The description of the namespace. Requires a name as the argument.")
+			quota := f.String("quota", "", "The quota of the namespace, or \"\" for none. Requires a name as the argument.")
+			asJSON := f.Bool("json", false, "Read the specification as JSON.")
 			return func(ctx context.Context, e *term.Env) error {
 				c, err := e.Client()
 				if err != nil {
@@ -57,7 +57,7 @@ func applyCommand() term.Command {
 }
 
 func deleteCommand() term.Command {
-	return term.Deletion(term.Command{Name: "namespace delete", Args: "<namespace>", Short: "Forget a namespace in which there is no job"}, "namespace",
+	return term.Deletion(term.Command{Name: "namespace delete", Args: "<namespace>", Short: "Delete a namespace without jobs"}, "namespace",
 		func(c *api.Client, name string, w *api.WriteOptions) (*api.WriteMeta, error) {
 			return c.Namespaces().Delete(name, w)
 		})
@@ -112,8 +112,7 @@ func statusCommand() term.Command {
 	})
 }
 
-// limits shows the quota of a namespace and what is used of it, as far as the caller may
-// read quotas.
+// limits prints the quota of a namespace and its usage, if the caller can read quotas.
 func limits(ctx context.Context, c *api.Client, e *term.Env, name string) {
 	if name == "" {
 		return
@@ -121,17 +120,17 @@ func limits(ctx context.Context, c *api.Client, e *term.Env, name string) {
 	q := (&api.QueryOptions{}).WithContext(ctx)
 	spec, _, err := c.Quotas().Info(name, q)
 	if err != nil {
-		e.Printf("\nThe limits of the quota are not shown: %v\n", err)
+		e.Printf("\nCould not read the limits of the quota: %v\n", err)
 		return
 	}
 	usage, _, err := c.Quotas().Usage(name, q)
 	if err != nil {
-		e.Printf("\nThe usage of the quota is not shown: %v\n", err)
+		e.Printf("\nCould not read the usage of the quota: %v\n", err)
 	}
 	e.Println("\n" + e.Bold("Quota Limits") + "\n" + quota.Limits(spec, usage))
 }
 
-// facts are what a namespace says about its jobs.
+// facts returns the rows with the capabilities of a namespace.
 func facts(n *api.Namespace) []string {
 	rows := []string{term.Row("Name", n.Name), term.Row("Description", n.Description), term.Row("Quota", n.Quota)}
 	c := n.Capabilities
@@ -157,7 +156,7 @@ func listed(names []string, none string) string {
 	return strings.Join(names, ",")
 }
 
-// oneCommand shows one namespace.
+// oneCommand returns a command that shows one namespace.
 func oneCommand(name, short string, show func(context.Context, *api.Client, *term.Env, *term.Formats, *api.Namespace) error) term.Command {
 	return term.Command{
 		Name: name, Args: "<namespace>", MinArgs: 1, MaxArgs: 1, Short: short,

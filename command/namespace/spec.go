@@ -11,10 +11,10 @@ import (
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
-// maxSpec bounds what is read of a specification.
+// maxSpec is the maximum size of a specification, in bytes.
 const maxSpec = 1 << 20
 
-// given is the namespace that the argument stands for.
+// given returns the namespace of the argument: a file, a name or "-".
 func given(ctx context.Context, e *term.Env, c *api.Client, asJSON bool) (*api.Namespace, error) {
 	text, err := e.Input(e.Arg(0), maxSpec)
 	if errors.Is(err, fs.ErrNotExist) && !asJSON {
@@ -26,7 +26,7 @@ func given(ctx context.Context, e *term.Env, c *api.Client, asJSON bool) (*api.N
 	return parse(text)
 }
 
-// named is the namespace of the name as it is, or a new one.
+// named returns the existing namespace with the name, or a new one.
 func named(ctx context.Context, c *api.Client, name string) (*api.Namespace, error) {
 	all, _, err := c.Namespaces().PrefixList(name, (&api.QueryOptions{}).WithContext(ctx))
 	if err != nil {
@@ -40,7 +40,7 @@ func named(ctx context.Context, c *api.Client, name string) (*api.Namespace, err
 	return &api.Namespace{Name: name}, nil
 }
 
-// parse reads a specification.
+// parse parses a specification.
 func parse(text []byte) (*api.Namespace, error) {
 	s, root, err := spec.Parse("namespace", text)
 	if err != nil {

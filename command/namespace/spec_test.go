@@ -54,13 +54,13 @@ func TestBadSpecification(t *testing.T) {
 	for text, want := range map[string]string{
 		``:                                  "no name",
 		`name = [`:                          "Error parsing",
-		`name = 5`:                          "name: a string is expected",
-		`name = "a" colour = "blue"`:        "no namespace has colour",
-		`name = "a" capabilities { x = 1 }`: "no namespace has capabilities.x",
-		`name = "a" capabilities { enabled_task_drivers = "x" }`: "a list of strings is expected",
-		`name = "a" meta { a = "1" } meta { b = "2" }`:           "meta: one block is expected",
+		`name = 5`:                          "name: expected a string",
+		`name = "a" colour = "blue"`:        "unknown key colour",
+		`name = "a" capabilities { x = 1 }`: "unknown key capabilities.x",
+		`name = "a" capabilities { enabled_task_drivers = "x" }`: "expected a list of strings",
+		`name = "a" meta { a = "1" } meta { b = "2" }`:           "meta: expected one block",
 		`name = "a" vault { default = "x" }`:                     "vault: not part of this version",
-		`name = "a" node_pool_config { pools = "x" }`:            "no namespace has node_pool_config.pools",
+		`name = "a" node_pool_config { pools = "x" }`:            "unknown key node_pool_config.pools",
 	} {
 		text = strings.NewReplacer(`" `, "\"\n", `} `, "}\n").Replace(text)
 		if _, err := parse([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {

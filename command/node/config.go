@@ -8,22 +8,21 @@ import (
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
-// configCommand shows or replaces the servers of a client agent.
 func configCommand() term.Command {
 	return term.Command{
 		Name: "node config", Alias: []string{"client-config"}, Args: "[<server>...]", MaxArgs: -1,
 		Short: "Show or replace the servers that a client agent uses",
-		Long: `With -servers the known servers are listed. With -update-servers the arguments ("host" or "host:port")
-take their place; the client learns of the others at its next heartbeat.`,
+		Long: `-servers lists the known servers. -update-servers replaces them with the arguments ("host" or "host:port").
+The client gets the addresses of the other servers with its next heartbeat.`,
 		Setup: func(f *term.Flags) term.Run {
 			show := f.Bool("servers", false, "List the servers.")
-			update := f.Bool("update-servers", false, "Replace the servers by the arguments.")
+			update := f.Bool("update-servers", false, "Replace the servers with the arguments.")
 			return func(_ context.Context, e *term.Env) error {
 				switch {
 				case *show == *update:
-					return errors.New("either -servers or -update-servers is needed")
+					return errors.New("either -servers or -update-servers is required")
 				case *update && len(e.Args) == 0:
-					return errors.New("-update-servers takes the addresses of servers")
+					return errors.New("-update-servers requires the addresses of servers as arguments")
 				case *show && len(e.Args) > 0:
 					return errors.New("-servers takes no arguments")
 				}

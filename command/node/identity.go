@@ -8,8 +8,8 @@ import (
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
-// identitySection shows the key that signed the node's identity, as the servers know
-// it, and what the identity says of its life, which only the node knows.
+// identitySection prints the ID of the key that signed the node's identity, and when the
+// identity was issued and expires. The servers store only the key ID, so the node is queried.
 func identitySection(ctx context.Context, e *term.Env, c *api.Client, n *api.Node) {
 	rows := []string{term.Row("Key ID", n.IdentitySigningKeyID)}
 	resp, err := c.Nodes().Identity().Get(&api.NodeIdentityGetRequest{NodeID: n.ID}, (&api.QueryOptions{}).WithContext(ctx))
@@ -22,7 +22,7 @@ func identitySection(ctx context.Context, e *term.Env, c *api.Client, n *api.Nod
 	e.Println("\n" + e.Bold("Identity") + "\n" + term.Pairs(rows))
 }
 
-// moment is the time of a claim and how far away that is.
+// moment formats the time of a claim, with the duration until then or since then.
 func moment(claim any, now time.Time) string {
 	seconds, ok := claim.(float64)
 	if !ok {

@@ -1,5 +1,5 @@
-// Package node holds the commands about nodes: status, eligibility, drain,
-// identity, node pools. They speak to an agent through package api; they keep nothing.
+// Package node implements the commands for nodes and node pools: node status, eligibility,
+// identity, intro and config. They call an agent through package api and keep no state.
 package node
 
 import (
@@ -20,7 +20,8 @@ func Commands() []term.Command {
 		poolCommands()...)
 }
 
-// find returns the one node whose ID begins with prefix, and a client to go on with.
+// find returns the only node whose ID begins with prefix, and the client for further
+// requests.
 func find(ctx context.Context, e *term.Env, prefix string) (*api.Client, *api.Node, error) {
 	c, err := e.Client()
 	if err != nil {
@@ -48,7 +49,7 @@ func find(ctx context.Context, e *term.Env, prefix string) (*api.Client, *api.No
 	return c, n, nil
 }
 
-// findOwn is find for the node that the agent is, whatever the argument.
+// findOwn returns the node of the queried agent and ignores the prefix.
 func findOwn(ctx context.Context, e *term.Env, _ string) (*api.Client, *api.Node, error) {
 	c, err := e.Client()
 	if err != nil {
@@ -61,7 +62,7 @@ func findOwn(ctx context.Context, e *term.Env, _ string) (*api.Client, *api.Node
 	if id := info.Stats["client"]["node_id"]; id != "" {
 		return find(ctx, e, id)
 	}
-	return nil, nil, fmt.Errorf("Agent isn't running client mode: name a node")
+	return nil, nil, fmt.Errorf("The agent is not a client: specify a node ID")
 }
 
 func table(nodes []*api.NodeListStub, detail term.Detail, os bool) string {
@@ -93,11 +94,11 @@ func table(nodes []*api.NodeListStub, detail term.Detail, os bool) string {
 func eligibilityCommand() term.Command {
 	return term.Command{
 		Name: "node eligibility", Args: "<node>", MaxArgs: 1,
-		Short: "Let a node take new allocations, or not",
+		Short: "Set whether a node is eligible for new allocations",
 		Setup: func(f *term.Flags) term.Run {
-			enable := f.Bool("enable", false, "Let the node take new allocations.")
-			disable := f.Bool("disable", false, "Let it take none.")
-			self := f.Bool("self", false, "The node of the agent that is asked.")
+			enable := f.Bool("enable", false, "Make the node eligible for new allocations.")
+			disable := f.Bool("disable", false, "Make the node ineligible for new allocations.")
+			self := f.Bool("self", false, "Use the node of the queried agent.")
 			return func(ctx context.Context, e *term.Env) error {
 				if *enable == *disable {
 					return fmt.Errorf("Either the '-enable' or '-disable' flag must be set")
@@ -156,8 +157,8 @@ func identityGetCommand() term.Command {
 	}
 }
 
-// claim is the value of a claim as it is shown: JSON makes every number a float,
-// but claims are whole seconds.
+// claim converts integral floats to integers: JSON decodes every number as a float,
+// but the numbers in claims are seconds.
 func claim(v any) any {
 	if n, ok := v.(float64); ok && n == math.Trunc(n) {
 		return int64(n)

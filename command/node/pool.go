@@ -9,7 +9,7 @@ import (
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
-// poolCommands look after node pools.
+// poolCommands lists the commands for node pools.
 func poolCommands() []term.Command {
 	return []term.Command{poolApplyCommand(), poolDeleteCommand(), poolInfoCommand(), poolInitCommand(), poolListCommand(), poolJobsCommand(), poolNodesCommand()}
 }
@@ -17,8 +17,8 @@ func poolCommands() []term.Command {
 func poolApplyCommand() term.Command {
 	return term.Command{
 		Name: "node pool apply", Args: "<file>", MinArgs: 1, MaxArgs: 1,
-		Short: "Make a node pool, or change one",
-		Long:  "The file holds a node_pool block ('nomad node pool init' writes one), or JSON; \"-\" reads from the input. What the file does not say has its default afterwards, also where the pool had something else.",
+		Short: "Create or update a node pool",
+		Long:  "The file contains a node_pool block (see 'nomad node pool init') or JSON; \"-\" reads standard input. Attributes that are not set in the file get their default values, even if the pool exists.",
 		Setup: func(f *term.Flags) term.Run {
 			json := f.Bool("json", false, "The file is JSON.")
 			return func(ctx context.Context, e *term.Env) error {
@@ -44,11 +44,11 @@ func poolApplyCommand() term.Command {
 	}
 }
 
-// maxPoolFile bounds what is read.
+// maxPoolFile is the maximum size of the file in bytes.
 const maxPoolFile = 1 << 20
 
 func poolDeleteCommand() term.Command {
-	return term.Deletion(term.Command{Name: "node pool delete", Args: "<node-pool>", Short: "Delete a node pool that no node and no job is in"}, "node pool",
+	return term.Deletion(term.Command{Name: "node pool delete", Args: "<node-pool>", Short: "Delete a node pool without nodes and jobs"}, "node pool",
 		func(c *api.Client, name string, w *api.WriteOptions) (*api.WriteMeta, error) {
 			return c.NodePools().Delete(name, w)
 		})
@@ -81,7 +81,7 @@ func poolInfoCommand() term.Command {
 	}
 }
 
-// overrides are what a pool sets otherwise than the cluster.
+// overrides formats the scheduler configuration that a pool overrides.
 func overrides(c *api.NodePoolSchedulerConfiguration) []string {
 	var rows []string
 	if c != nil && c.SchedulerAlgorithm != "" {
@@ -93,8 +93,8 @@ func overrides(c *api.NodePoolSchedulerConfiguration) []string {
 	return rows
 }
 
-// findPool returns the pool of the name, or the only one whose name begins so, and a
-// client to go on with.
+// findPool returns the pool with the name, or the only pool whose name begins with it.
+// It also returns the client for further requests.
 func findPool(ctx context.Context, e *term.Env, name string) (*api.Client, *api.NodePool, error) {
 	c, err := e.Client()
 	if err != nil {
@@ -126,7 +126,7 @@ func poolTable(pools []*api.NodePool) string {
 	return term.Table(rows)
 }
 
-// paged are the flags of lists.
+// paged holds the flags of paginated lists.
 type paged struct {
 	filter, token string
 	perPage       int
@@ -134,9 +134,9 @@ type paged struct {
 }
 
 func (p *paged) declare(f *term.Flags) {
-	f.StringVar(&p.filter, "filter", "", "An `expression` that entries must meet.")
-	f.IntVar(&p.perPage, "per-page", 0, "How many entries to show.")
-	f.StringVar(&p.token, "page-token", "", "Where to go on.")
+	f.StringVar(&p.filter, "filter", "", "Show only entries that match this `expression`.")
+	f.IntVar(&p.perPage, "per-page", 0, "The maximum number of results per page.")
+	f.StringVar(&p.token, "page-token", "", "The token of the next page.")
 	p.formats.Declare(f)
 }
 
@@ -144,7 +144,7 @@ func (p *paged) options(ctx context.Context) *api.QueryOptions {
 	return (&api.QueryOptions{Filter: p.filter, PerPage: int32(p.perPage), NextToken: p.token}).WithContext(ctx)
 }
 
-// more tells how to go on.
+// more prints the command for the next page, if there is one.
 func (p *paged) more(e *term.Env, meta *api.QueryMeta, command string) {
 	if meta.NextToken != "" {
 		e.Printf("\nResults have been paginated. To get the next page run:\n\nnomad %s -page-token %s\n", command, meta.NextToken)
@@ -247,7 +247,7 @@ func poolNodesCommand() term.Command {
 func poolInitCommand() term.Command {
 	return term.Command{
 		Name: "node pool init", Args: "[filename]", MaxArgs: 1,
-		Short: "Write an example of a node pool",
+		Short: "Write an example node pool specification",
 		Setup: func(f *term.Flags) term.Run {
 			out := f.String("out", "hcl", "The format: hcl or json.")
 			quiet := f.Bool("quiet", false, "Print nothing.")
@@ -258,7 +258,7 @@ func poolInitCommand() term.Command {
 				case "json":
 					name, text = "pool.nomad.json", examplePoolJSON
 				default:
-					return fmt.Errorf("-out %q: hcl or json is expected", *out)
+					return fmt.Errorf("invalid value %q for -out: want hcl or json", *out)
 				}
 				if e.Arg(0) != "" {
 					name = e.Arg(0)
@@ -269,7 +269,7 @@ func poolInitCommand() term.Command {
 	}
 }
 
-// writeExample writes a file that must not exist yet.
+// writeExample creates a file. An existing file is an error.
 func writeExample(e *term.Env, name, text string, quiet bool) error {
 	if err := term.WriteNew(name, text); err != nil {
 		return err

@@ -15,7 +15,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 )
 
-// poolFile is the text of a node pool (compat/jobspec.tsv, @spec.node_pool).
+// poolFile is a node pool specification.
 type poolFile struct {
 	Pools []poolBlock `hcl:"node_pool,block"`
 }
@@ -29,18 +29,18 @@ type poolBlock struct {
 	MetaMap         map[string]string `hcl:"meta,optional"`
 }
 
-// metaBlock takes whatever it holds.
+// metaBlock accepts any attributes.
 type metaBlock struct {
 	Body hcl.Body `hcl:",remain"`
 }
 
-// schedulerBlock overrides what the scheduler does elsewhere.
+// schedulerBlock overrides the cluster's scheduler configuration.
 type schedulerBlock struct {
 	Algorithm       string `hcl:"scheduler_algorithm,optional"`
 	Oversubscribing *bool  `hcl:"memory_oversubscription_enabled,optional"`
 }
 
-// parsePool reads a node pool from a file.
+// parsePool parses a node pool specification in HCL or JSON.
 func parsePool(name string, text []byte, asJSON bool) (*api.NodePool, error) {
 	if asJSON {
 		return parsePoolJSON(name, text)
@@ -54,12 +54,12 @@ func parsePool(name string, text []byte, asJSON bool) (*api.NodePool, error) {
 		return nil, fmt.Errorf("Error parsing node pool: %w", diags)
 	}
 	if len(f.Pools) != 1 {
-		return nil, fmt.Errorf("Error parsing node pool: %s holds %d node_pool blocks, one is expected", name, len(f.Pools))
+		return nil, fmt.Errorf("Error parsing node pool: %s has %d node_pool blocks, want 1", name, len(f.Pools))
 	}
 	return f.Pools[0].pool()
 }
 
-// poolKeys are those of a node pool as the API shows it.
+// poolKeys are the keys of a node pool in the HTTP API.
 var poolKeys = []string{"Name", "Description", "Meta", "NodeIdentityTTL", "SchedulerConfiguration", "Hash", "CreateIndex", "ModifyIndex"}
 
 func parsePoolJSON(name string, text []byte) (*api.NodePool, error) {
@@ -70,7 +70,7 @@ func parsePoolJSON(name string, text []byte) (*api.NodePool, error) {
 	}
 	for key := range keys {
 		if !slices.ContainsFunc(poolKeys, func(k string) bool { return strings.EqualFold(k, key) }) {
-			return nil, fmt.Errorf("Error parsing node pool: %s: %q is not expected here", name, key)
+			return nil, fmt.Errorf("Error parsing node pool: %s: unknown key %q", name, key)
 		}
 	}
 	if p.Name == "" {
@@ -79,7 +79,7 @@ func parsePoolJSON(name string, text []byte) (*api.NodePool, error) {
 	return &p, nil
 }
 
-// pool is the block as the API has it.
+// pool converts the block to the type of the API.
 func (b *poolBlock) pool() (*api.NodePool, error) {
 	p := &api.NodePool{Name: b.Name, Description: b.Description, Meta: b.MetaMap}
 	switch len(b.Scheduler) {
@@ -88,12 +88,12 @@ func (b *poolBlock) pool() (*api.NodePool, error) {
 		p.SchedulerConfiguration = &api.NodePoolSchedulerConfiguration{
 			SchedulerAlgorithm: api.SchedulerAlgorithm(b.Scheduler[0].Algorithm), MemoryOversubscriptionEnabled: b.Scheduler[0].Oversubscribing}
 	default:
-		return nil, fmt.Errorf("Error parsing node pool: %d scheduler_config blocks, one is expected", len(b.Scheduler))
+		return nil, fmt.Errorf("Error parsing node pool: %d scheduler_config blocks, want at most 1", len(b.Scheduler))
 	}
 	if b.NodeIdentityTTL != "" {
 		ttl, err := time.ParseDuration(b.NodeIdentityTTL)
 		if err != nil || ttl <= 0 {
-			return nil, fmt.Errorf("node_identity_ttl %q is not a time such as 24h", b.NodeIdentityTTL)
+			return nil, fmt.Errorf("invalid node_identity_ttl %q: want a duration such as 24h", b.NodeIdentityTTL)
 		}
 		p.NodeIdentityTTL = ttl
 	}
@@ -114,23 +114,23 @@ func (b *poolBlock) pool() (*api.NodePool, error) {
 	return p, nil
 }
 
-const examplePool = `# A node pool is a set of nodes that jobs choose by name. A node says which one it
-# is in: client { node_pool = "example" }.
+const examplePool = `# A node pool is a set of nodes. A job selects it by name. A node joins it with
+# client { node_pool = "example" }.
 node_pool "example" {
   description = "Example node pool"
 
-  # How long the identities of its nodes are good. They are renewed in time; 24h is
-  # the default.
+  # The TTL of the identities of the pool's nodes. Nodes renew their identity before it
+  # expires. Default: 24h.
   node_identity_ttl = "24h"
 
-  # What its jobs get otherwise than those of other pools: the algorithm (binpack or
-  # spread), and whether tasks may use more memory than they reserve.
+  # Overrides for the jobs of the pool: the scheduler algorithm (binpack or spread), and
+  # whether tasks can use more memory than they reserve.
   # scheduler_config {
   #   scheduler_algorithm             = "spread"
   #   memory_oversubscription_enabled = true
   # }
 
-  # meta is for people and tools.
+  # meta is arbitrary metadata.
   meta {
     environment = "prod"
     owner       = "sre"

@@ -10,7 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
-// renewing says whose identities are renewed.
+// renewing holds the flags of node identity renew.
 type renewing struct {
 	pool string
 	all  bool
@@ -20,13 +20,13 @@ type renewing struct {
 func identityRenewCommand() term.Command {
 	return term.Command{
 		Name: "node identity renew", Args: "[node]", MaxArgs: 1,
-		Short: "Have nodes ask for a new identity at once",
-		Long: "Either a node, -node-pool or -all is needed. Of several nodes each is asked in its turn, spread over the time of -over; those that could not be reached are listed, and the command exits with 1. " +
-			"A node that cannot reach a server goes on asking, also after a restart of its agent.",
+		Short: "Make nodes renew their identity immediately",
+		Long: "Either a node, -node-pool or -all is required. Requests to several nodes are spread over the duration of -over. Nodes that cannot be reached are listed, and the exit code is 1. " +
+			"A node that cannot reach a server retries the renewal, even after a restart of its agent.",
 		Setup: func(f *term.Flags) term.Run {
 			r := &renewing{}
-			f.StringVar(&r.pool, "node-pool", "", "All nodes of a `pool`.")
-			f.BoolVar(&r.all, "all", false, "All nodes.")
+			f.StringVar(&r.pool, "node-pool", "", "Renew the identities of all nodes in this `pool`.")
+			f.BoolVar(&r.all, "all", false, "Renew the identities of all nodes.")
 			r.over.Declare(f)
 			return r.run
 		},
@@ -42,9 +42,9 @@ func (r *renewing) run(ctx context.Context, e *term.Env) error {
 	}
 	switch {
 	case ways != 1:
-		return errors.New("Either a node, -node-pool or -all is needed")
+		return errors.New("Either a node, -node-pool or -all is required")
 	case e.Arg(0) != "" && r.over.Given():
-		return errors.New("-over goes with -node-pool and -all")
+		return errors.New("-over requires -node-pool or -all")
 	case e.Arg(0) != "":
 		return renewOne(ctx, e, e.Arg(0))
 	}

@@ -27,16 +27,16 @@ func statusCommand() term.Command {
 		Short: "Show the nodes, or one node with its allocations",
 		Setup: func(f *term.Flags) term.Run {
 			o := &statusOptions{}
-			f.BoolVar(&o.self, "self", false, "The node of the agent that is asked.")
-			f.BoolVar(&o.short, "short", false, "Show less.")
-			f.BoolVar(&o.stats, "stats", false, "Show what the machine uses.")
-			f.BoolVar(&o.allocs, "allocs", false, "In the list, count the running allocations.")
-			f.BoolVar(&o.quiet, "quiet", false, "In the list, print IDs only.")
+			f.BoolVar(&o.self, "self", false, "Use the node of the queried agent.")
+			f.BoolVar(&o.short, "short", false, "Show only the node and its allocations.")
+			f.BoolVar(&o.stats, "stats", false, "Show detailed resource usage of the host.")
+			f.BoolVar(&o.allocs, "allocs", false, "In the list, show the number of running allocations.")
+			f.BoolVar(&o.quiet, "quiet", false, "In the list, print only IDs.")
 			f.BoolVar(&o.os, "os", false, "In the list, show the operating system.")
-			f.DetailVar(&o.detail, "Show full IDs, attributes and more.")
-			f.StringVar(&o.filter, "filter", "", "In the list, an `expression` that nodes must meet.")
-			f.IntVar(&o.perPage, "per-page", 0, "In the list, how many nodes to show.")
-			f.StringVar(&o.pageToken, "page-token", "", "In the list, where to go on.")
+			f.DetailVar(&o.detail, "Show full IDs, attributes and more details.")
+			f.StringVar(&o.filter, "filter", "", "In the list, show only nodes that match this `expression`.")
+			f.IntVar(&o.perPage, "per-page", 0, "In the list, the maximum number of nodes per page.")
+			f.StringVar(&o.pageToken, "page-token", "", "In the list, the token of the next page.")
 			o.formats.Declare(f)
 			return func(ctx context.Context, e *term.Env) error {
 				if e.Arg(0) == "" && !o.self {
@@ -78,7 +78,7 @@ func (o *statusOptions) list(ctx context.Context, e *term.Env) error {
 	return nil
 }
 
-// counted is the list with the number of running allocations of each node.
+// counted prints the list with the number of running allocations of each node.
 func (o *statusOptions) counted(ctx context.Context, e *term.Env, c *api.Client, nodes []*api.NodeListStub) error {
 	lines := strings.Split(table(nodes, o.detail, o.os), "\n")
 	out := []string{lines[0] + "  Running Allocs"}
@@ -150,7 +150,7 @@ func (o *statusOptions) one(ctx context.Context, e *term.Env) error {
 	return nil
 }
 
-// describe shows the head of a node. Stats is nil where they are not known.
+// describe formats the general data of a node. Stats may be nil.
 func (o *statusOptions) describe(n *api.Node, stats *api.HostStats) string {
 	rows := []string{
 		term.Row("ID", n.ID), term.Row("Name", n.Name), term.Row("Node Pool", n.NodePool),
@@ -168,7 +168,7 @@ func (o *statusOptions) describe(n *api.Node, stats *api.HostStats) string {
 	return term.Pairs(rows)
 }
 
-// drain returns whether a node drains, and how.
+// drain formats the drain status of a node.
 func drain(n *api.Node) string {
 	d := n.DrainStrategy
 	if d == nil {

@@ -8,10 +8,10 @@ import (
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
-// mib is the size of a mebibyte.
+// mib is one mebibyte in bytes.
 const mib = 1 << 20
 
-// capacity is what allocations may use of a node: its resources without the reserved ones.
+// capacity is the resources of a node that allocations can use, without reserved resources.
 type capacity struct{ cpu, memory, disk int64 }
 
 func capacityOf(n *api.Node) capacity {
@@ -27,10 +27,10 @@ func capacityOf(n *api.Node) capacity {
 	return out
 }
 
-// size shows an amount in MiB.
+// size formats an amount in MiB.
 func size(mb int64) string { return term.Bytes(uint64(max(mb, 0)) * mib) }
 
-// allocated shows the resources that allocations have reserved.
+// allocated prints the resources that allocations have reserved.
 func allocated(e *term.Env, n *api.Node, allocs []*api.Allocation) {
 	var cpu, memory, limit, disk int64
 	for _, a := range allocs {
@@ -53,8 +53,8 @@ func allocated(e *term.Env, n *api.Node, allocs []*api.Allocation) {
 	e.Println(term.Table([]string{head, term.Row(append(cells, size(disk)+"/"+size(of.disk))...)}))
 }
 
-// utilization shows what the running allocations use. It shows nothing when one of them
-// cannot be asked.
+// utilization prints the resource usage of the running allocations. It prints nothing if a
+// query for one of them fails.
 func utilization(ctx context.Context, e *term.Env, c *api.Client, n *api.Node, allocs []*api.Allocation) {
 	var ticks float64
 	var memory uint64
@@ -81,7 +81,7 @@ func utilization(ctx context.Context, e *term.Env, c *api.Client, n *api.Node, a
 	e.Println(term.Table([]string{"CPU|Memory", term.Row(fmt.Sprintf("%.0f/%d MHz", ticks, of.cpu), term.Bytes(memory)+"/"+size(of.memory))}))
 }
 
-// used shows what the machine uses. The disk is that of the allocations.
+// used prints the resource usage of the host. The disk is that of the allocation directory.
 func used(e *term.Env, n *api.Node, s *api.HostStats) {
 	disk := ""
 	if d := s.AllocDirStats; d != nil {
@@ -95,7 +95,7 @@ func used(e *term.Env, n *api.Node, s *api.HostStats) {
 	e.Println(term.Table([]string{"CPU|Memory|Disk", term.Row(fmt.Sprintf("%.0f/%d MHz", s.CPUTicksConsumed, capacityOf(n).cpu), memory, disk)}))
 }
 
-// usedEach shows the use of each processor, of the memory and of each disk.
+// usedEach prints the usage of each CPU, of the memory and of each disk.
 func usedEach(e *term.Env, s *api.HostStats) {
 	e.Println("\n" + e.Bold("CPU Stats"))
 	for _, cpu := range s.CPU {

@@ -16,7 +16,7 @@ func autopilotCommands() []term.Command {
 }
 
 func autopilotGetCommand() term.Command {
-	return term.Shown(term.Command{Name: "operator autopilot get-config", Short: "Show how the leader keeps the servers"},
+	return term.Shown(term.Command{Name: "operator autopilot get-config", Short: "Show the Autopilot configuration"},
 		func(ctx context.Context, c *api.Client) (*api.AutopilotConfiguration, error) {
 			conf, _, err := c.Operator().AutopilotGetConfiguration((&api.QueryOptions{}).WithContext(ctx))
 			if err != nil {
@@ -41,9 +41,9 @@ func autopilotGetCommand() term.Command {
 
 func autopilotSetCommand() term.Command {
 	return term.Command{
-		Name: "operator autopilot set-config", Short: "Change how the leader keeps the servers",
-		Long: `Only what is named changes. It is refused when somebody else changed the configuration
-meanwhile.`,
+		Name: "operator autopilot set-config", Short: "Update the Autopilot configuration",
+		Long: `Settings without a flag are unchanged. The update fails if the configuration has changed
+since the command read it.`,
 		Setup: func(f *term.Flags) term.Run {
 			var edits []func(*api.AutopilotConfiguration)
 			take := func(parse func(string) (func(*api.AutopilotConfiguration), error)) func(string) error {
@@ -59,24 +59,23 @@ meanwhile.`,
 			toggle := func(name, usage string, field func(*api.AutopilotConfiguration) *bool) {
 				f.BoolFunc(name, usage, take(boolean(field)))
 			}
-			toggle("cleanup-dead-servers", "Take servers that died out of the cluster.", func(c *api.AutopilotConfiguration) *bool { return &c.CleanupDeadServers })
-			flag("max-trailing-logs", "How many `entries` of the log a healthy server may be behind.", number(func(c *api.AutopilotConfiguration, n uint64) { c.MaxTrailingLogs = n }))
-			flag("min-quorum", "Remove no server that died when fewer `voters` than this would remain.", number(func(c *api.AutopilotConfiguration, n uint64) { c.MinQuorum = uint(n) }))
-			flag("last-contact-threshold", "How `long` ago a healthy server may have heard from the leader.", duration(func(c *api.AutopilotConfiguration) *time.Duration { return &c.LastContactThreshold }))
-			flag("server-stabilization-time", "How `long` a new server must be healthy before it votes.", duration(func(c *api.AutopilotConfiguration) *time.Duration { return &c.ServerStabilizationTime }))
-			toggle("enable-redundancy-zones", "Of Nomad Enterprise, refused.", func(c *api.AutopilotConfiguration) *bool { return &c.EnableRedundancyZones })
-			toggle("disable-upgrade-migration", "Of Nomad Enterprise, refused.", func(c *api.AutopilotConfiguration) *bool { return &c.DisableUpgradeMigration })
-			toggle("enable-custom-upgrades", "Of Nomad Enterprise, refused.", func(c *api.AutopilotConfiguration) *bool { return &c.EnableCustomUpgrades })
+			toggle("cleanup-dead-servers", "Remove dead servers from the Raft configuration.", func(c *api.AutopilotConfiguration) *bool { return &c.CleanupDeadServers })
+			flag("max-trailing-logs", "The number of log `entries` that a healthy server may lag behind the leader.", number(func(c *api.AutopilotConfiguration, n uint64) { c.MaxTrailingLogs = n }))
+			flag("min-quorum", "The minimum number of `voters`: no dead server is removed below it.", number(func(c *api.AutopilotConfiguration, n uint64) { c.MinQuorum = uint(n) }))
+			flag("last-contact-threshold", "The maximum `duration` since the last contact of a healthy server with the leader.", duration(func(c *api.AutopilotConfiguration) *time.Duration { return &c.LastContactThreshold }))
+			flag("server-stabilization-time", "The `duration` for which a new server must be healthy before it becomes a voter.", duration(func(c *api.AutopilotConfiguration) *time.Duration { return &c.ServerStabilizationTime }))
+			toggle("enable-redundancy-zones", "Nomad Enterprise only: rejected.", func(c *api.AutopilotConfiguration) *bool { return &c.EnableRedundancyZones })
+			toggle("disable-upgrade-migration", "Nomad Enterprise only: rejected.", func(c *api.AutopilotConfiguration) *bool { return &c.DisableUpgradeMigration })
+			toggle("enable-custom-upgrades", "Nomad Enterprise only: rejected.", func(c *api.AutopilotConfiguration) *bool { return &c.EnableCustomUpgrades })
 			return func(ctx context.Context, e *term.Env) error { return setAutopilot(ctx, e, edits) }
 		},
 	}
 }
 
-// setAutopilot reads the configuration, edits it and writes it if it is unchanged
-// meanwhile.
+// setAutopilot reads the configuration, edits it, and writes it by check-and-set.
 func setAutopilot(ctx context.Context, e *term.Env, edits []func(*api.AutopilotConfiguration)) error {
 	if len(edits) == 0 {
-		return fmt.Errorf("name at least one setting to change: see nomad operator autopilot set-config -help")
+		return fmt.Errorf("set at least one flag: see nomad operator autopilot set-config -help")
 	}
 	c, err := e.Client()
 	if err != nil {
@@ -100,7 +99,7 @@ func setAutopilot(ctx context.Context, e *term.Env, edits []func(*api.AutopilotC
 	return nil
 }
 
-// boolean makes the value of a flag an edit of the setting that field finds.
+// boolean returns a flag value that edits a boolean setting.
 func boolean(field func(*api.AutopilotConfiguration) *bool) func(string) (func(*api.AutopilotConfiguration), error) {
 	return func(text string) (func(*api.AutopilotConfiguration), error) {
 		v, err := strconv.ParseBool(text)
@@ -108,7 +107,7 @@ func boolean(field func(*api.AutopilotConfiguration) *bool) func(string) (func(*
 	}
 }
 
-// number is boolean for numbers from 0.
+// number returns a flag value that edits a setting of type uint.
 func number(set func(*api.AutopilotConfiguration, uint64)) func(string) (func(*api.AutopilotConfiguration), error) {
 	return func(text string) (func(*api.AutopilotConfiguration), error) {
 		v, err := strconv.ParseUint(text, 10, 32)
@@ -116,7 +115,7 @@ func number(set func(*api.AutopilotConfiguration, uint64)) func(string) (func(*a
 	}
 }
 
-// duration is boolean for durations.
+// duration returns a flag value that edits a setting of type duration.
 func duration(field func(*api.AutopilotConfiguration) *time.Duration) func(string) (func(*api.AutopilotConfiguration), error) {
 	return func(text string) (func(*api.AutopilotConfiguration), error) {
 		v, err := time.ParseDuration(text)
@@ -124,15 +123,13 @@ func duration(field func(*api.AutopilotConfiguration) *time.Duration) func(strin
 	}
 }
 
-// unhealthyExit is the exit code of operator autopilot health when servers are not
-// healthy.
+// unhealthyExit is the exit code of operator autopilot health if a server is unhealthy.
 const unhealthyExit = 2
 
 func autopilotHealthCommand() term.Command {
 	return term.Command{
-		Name: "operator autopilot health", Short: "Show how the servers are",
-		Long: `The exit code is 0 when all servers are healthy, 2 when one is not, and 1 when that
-could not be found out.`,
+		Name: "operator autopilot health", Short: "Show the health of the servers",
+		Long: `Exit codes: 0 if all servers are healthy, 2 if one is not, 1 after an error.`,
 		Setup: func(f *term.Flags) term.Run {
 			asJSON := f.Bool("json", false, "Print as JSON.")
 			return func(ctx context.Context, e *term.Env) error {

@@ -14,13 +14,13 @@ import (
 // gossipKeySize is the size of new keys in bytes: AES-256.
 const gossipKeySize = 32
 
-// gossipCommands make and rotate the keys that encrypt gossip.
+// gossipCommands generate and rotate the keys that encrypt gossip.
 func gossipCommands() []term.Command {
 	return []term.Command{
 		{
-			Name: "operator gossip keyring generate", Local: true, Short: "Make a key that encrypts gossip",
-			Long: `The key goes into server { encrypt = "..." } of all servers, or to
-"operator gossip keyring install". No agent is asked.`,
+			Name: "operator gossip keyring generate", Local: true, Short: "Generate a gossip encryption key",
+			Long: `Set the key as server { encrypt = "..." } on all servers, or install it with
+'nomad operator gossip keyring install'. The command does not call an agent.`,
 			Setup: func(*term.Flags) term.Run {
 				return func(_ context.Context, e *term.Env) error {
 					key := make([]byte, gossipKeySize)
@@ -30,22 +30,21 @@ func gossipCommands() []term.Command {
 				}
 			},
 		},
-		gossipCommand("list", "", "List the keys of gossip", "Error listing gossip keys",
+		gossipCommand("list", "", "List the gossip encryption keys", "Error listing gossip keys",
 			func(a *api.Agent, _ string) (*api.KeyringResponse, error) { return a.ListKeys() }, printKeys),
-		gossipCommand("install", "<key>", "Give all servers another key of gossip", "Error installing gossip key", (*api.Agent).InstallKey, printDone("Installed the key on")),
-		gossipCommand("use", "<key>", "Encrypt gossip with a key that all servers have", "Error using gossip key", (*api.Agent).UseKey, printDone("The key encrypts on")),
-		gossipCommand("remove", "<key>", "Make all servers forget a key of gossip", "Error removing gossip key", (*api.Agent).RemoveKey, printDone("Removed the key from")),
+		gossipCommand("install", "<key>", "Install a gossip encryption key on all servers", "Error installing gossip key", (*api.Agent).InstallKey, printDone("Installed the key on")),
+		gossipCommand("use", "<key>", "Make an installed gossip key the primary key", "Error using gossip key", (*api.Agent).UseKey, printDone("Changed the primary key on")),
+		gossipCommand("remove", "<key>", "Remove a gossip encryption key from all servers", "Error removing gossip key", (*api.Agent).RemoveKey, printDone("Removed the key from")),
 	}
 }
 
-// gossipCommand asks the servers, prints the outcome, and then what some of them had
-// to say.
+// gossipCommand calls the servers and prints the result and their messages.
 func gossipCommand(name, args, short, failed string, do func(*api.Agent, string) (*api.KeyringResponse, error), print func(*term.Env, *api.KeyringResponse)) term.Command {
 	c := term.Command{Name: "operator gossip keyring " + name, Short: short}
 	if args != "" {
 		c.Args, c.MinArgs, c.MaxArgs = args, 1, 1
-		c.Long = `The order of a rotation: generate, install, use, remove. Each step asks the
-servers of all regions; one that was down has to be given the new key by hand.`
+		c.Long = `To rotate keys: generate, install, use, remove. Each step calls the servers of all
+regions. Configure the new key by hand on a server that is down.`
 	}
 	c.Setup = func(*term.Flags) term.Run {
 		return func(_ context.Context, e *term.Env) error {
@@ -67,7 +66,7 @@ servers of all regions; one that was down has to be given the new key by hand.`
 	return c
 }
 
-// printKeys shows the keys, those that encrypt first.
+// printKeys prints the keys, primary keys first.
 func printKeys(e *term.Env, resp *api.KeyringResponse) {
 	keys := slices.SortedFunc(keysOf(resp.Keys), func(a, b string) int {
 		if n := resp.PrimaryKeys[b] - resp.PrimaryKeys[a]; n != 0 {

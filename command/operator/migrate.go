@@ -16,36 +16,34 @@ import (
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
-// lostCode is the exit code of a check that found something in use which this version
-// would not serve.
+// lostCode is the exit code of a check that found features in use that this version does
+// not serve.
 const lostCode = 2
 
 func migrateCommand() term.Command {
 	return term.Command{
-		Name: "operator migrate", Short: "Check what this version would not serve of a cluster of Nomad", Predict: complete.PredictNothing,
-		Long: `With -check, reads the state of a cluster and lists what this version would not serve:
-features that jobs use, drivers and plugins of nodes, keys of the configuration. Then it
-prints the steps of the migration in order. It changes nothing. Without -check there is
-nothing to run: the migration is made by the steps.
+		Name: "operator migrate", Short: "Check what this version does not serve of a Nomad cluster", Predict: complete.PredictNothing,
+		Long: `With -check, reads the state of a cluster and lists what this version does not serve:
+features of jobs, drivers and plugins of nodes, keys of the configuration. Then it prints
+the steps of the migration in order. It changes nothing. -check is required.
 
     nomad operator migrate -check -snapshot=backup.snap -config=/etc/nomad.d
     nomad operator migrate -check -address=http://10.0.0.1:4646
 
-Without -snapshot the state is read from the agent, which may be one of Nomad. That needs a
+Without -snapshot the state is read from the agent, which may run Nomad. That requires a
 management token, or one with operator { capabilities = ["snapshot-save"] }.
 
-The exit code is 0 if this version serves everything that is in use, 2 if it does not, and 1
-after an error.`,
+Exit codes: 0 if this version serves everything in use, 2 if it does not, 1 after an error.`,
 		Setup: func(f *term.Flags) term.Run {
 			var formats term.Formats
 			formats.Declare(f)
-			check := f.Bool("check", false, "Check, and print the steps.")
-			file := f.String("snapshot", "", "Read the state from this `file`, which 'nomad operator snapshot save' wrote.")
-			config := f.Strings("config", "A `path` of a configuration file or directory of an agent to check as well.\nMay be given several times.")
-			detail := f.Detail("Name all jobs.")
+			check := f.Bool("check", false, "Check the cluster and print the steps.")
+			file := f.String("snapshot", "", "Read the state from this `file` of 'nomad operator snapshot save'.")
+			config := f.Strings("config", "The `path` of a configuration file or directory of an agent to check.\nMay be repeated.")
+			detail := f.Detail("List all jobs.")
 			return func(ctx context.Context, e *term.Env) error {
 				if !*check {
-					return errors.New("operator migrate only checks: use -check. It lists what this version would not serve, and the steps of the migration")
+					return errors.New("-check is required: it lists what this version does not serve, and the steps of the migration")
 				}
 				r, err := checkMigration(ctx, e, *file, *config)
 				switch {
@@ -65,10 +63,10 @@ after an error.`,
 	}
 }
 
-// checkMigration reads the sources that the flags name.
+// checkMigration reads the state and the configuration that the flags name.
 func checkMigration(ctx context.Context, e *term.Env, file string, config []string) (*migrate.Report, error) {
 	if file != "" && e.AddressFlag() != "" {
-		return nil, errors.New("-snapshot and -address are two sources of the state: use one of them")
+		return nil, errors.New("-snapshot and -address are mutually exclusive")
 	}
 	var in migrate.Input
 	if len(config) > 0 {
@@ -86,7 +84,7 @@ func checkMigration(ctx context.Context, e *term.Env, file string, config []stri
 		if err != nil {
 			return nil, fmt.Errorf("Error opening snapshot file: %w", err)
 		}
-		defer f.Close() // only read from
+		defer f.Close() // opened for reading only
 		return report(in, f, file)
 	}
 	c, err := e.Client()
@@ -97,7 +95,7 @@ func checkMigration(ctx context.Context, e *term.Env, file string, config []stri
 	if err != nil {
 		return nil, fmt.Errorf("Error reading the state: %w", migrate.Remedy(err))
 	}
-	defer body.Close() // only read from
+	defer body.Close() // opened for reading only
 	in.Cluster = migrate.Ask(ctx, c)
 	return report(in, body, "of the agent")
 }

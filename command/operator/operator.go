@@ -1,6 +1,6 @@
-// Package operator holds the commands about the cluster itself: server members,
-// system gc, metrics, scheduler configuration, root keys, snapshots and the check before a
-// migration. They speak to an agent through package api; they keep nothing.
+// Package operator holds the commands for operators of a cluster: server members, system
+// gc, metrics, scheduler configuration, root keys, snapshots and the check before a
+// migration. They call an agent through package api and keep no state.
 package operator
 
 import (
@@ -83,7 +83,7 @@ func tags(of map[string]string) string {
 }
 
 func gcCommand() term.Command {
-	return systemCommand("system gc", "Remove what is over: evaluations, allocations, jobs, nodes, deployments",
+	return systemCommand("system gc", "Run garbage collection of jobs, evaluations, allocations, deployments and nodes",
 		func(s *api.System) error {
 			if err := s.GarbageCollect(); err != nil {
 				return fmt.Errorf("Error running system garbage-collection: %w", err)
@@ -93,7 +93,7 @@ func gcCommand() term.Command {
 }
 
 func reconcileCommand() term.Command {
-	return systemCommand("system reconcile summaries", "Count the allocations of every job anew",
+	return systemCommand("system reconcile summaries", "Compute the summaries of all jobs again",
 		func(s *api.System) error {
 			if err := s.ReconcileSummaries(); err != nil {
 				return fmt.Errorf("Error running system summary reconciliation: %w", err)
@@ -102,7 +102,7 @@ func reconcileCommand() term.Command {
 		})
 }
 
-// systemCommand is a command without flags that does one thing to the whole system.
+// systemCommand returns a command without flags that calls run.
 func systemCommand(name, short string, do func(*api.System) error) term.Command {
 	return term.Command{
 		Name: name, Short: short,
@@ -122,8 +122,8 @@ func metricsCommand() term.Command {
 	return term.Command{
 		Name: "operator metrics", Short: "Show the metrics of the agent",
 		Setup: func(f *term.Flags) term.Run {
-			format := f.String("format", "", "prometheus, or JSON when empty.")
-			f.Bool("pretty", false, "Print JSON indented.")
+			format := f.String("format", "", "The format: prometheus, or empty for JSON.")
+			f.Bool("pretty", false, "Print indented JSON.")
 			f.Bool("json", true, "Print as JSON.")
 			tmpl := f.String("t", "", "Print with a Go `template`.")
 			return func(ctx context.Context, e *term.Env) error {
@@ -150,7 +150,7 @@ func metricsCommand() term.Command {
 }
 
 func agentInfoCommand() term.Command {
-	return term.Shown(term.Command{Name: "agent-info", Short: "Show what the agent says of itself"},
+	return term.Shown(term.Command{Name: "agent-info", Short: "Show the internal state of an agent"},
 		func(_ context.Context, c *api.Client) (*api.AgentSelf, error) {
 			self, err := c.Agent().Self()
 			if err != nil {

@@ -17,18 +17,18 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// raftDiskCommands read the directory of a server that does not run.
+// raftDiskCommands read the Raft directory of a stopped server.
 func raftDiskCommands() []term.Command {
 	return []term.Command{raftInfoCommand(), raftLogsCommand(), raftStateCommand(), raftMigrateCommand()}
 }
 
-// offlineLong is what the help of all of them says.
-const offlineLong = "The server must not run. Its files are read, and not changed. <data dir> is the data_dir of\nits agent, or the directory server or raft below it."
+// offlineLong begins the long help of the commands for stopped servers.
+const offlineLong = "The server must be stopped. The command reads its files and does not change them. <data dir> is\nthe data_dir of its agent, or the directory server or raft below it."
 
-// raftLogs is the one that takes the general flags, without effect: scripts give them.
+// raftLogs accepts and ignores the common flags, as in Nomad 2.0.
 const raftLogs = "operator raft logs"
 
-// offline makes a command that reads the directory which its argument names.
+// offline returns a command that reads the Raft directory in its argument.
 func offline(name, short, long string, setup func(*term.Flags) func(*term.Env, *consensus.Offline) error) term.Command {
 	return term.Command{
 		Name: name, Args: "<data dir>", MinArgs: 1, MaxArgs: 1, Local: name != raftLogs, Short: short, Long: strings.TrimSpace(offlineLong + "\n\n" + long),
@@ -39,7 +39,7 @@ func offline(name, short, long string, setup func(*term.Flags) func(*term.Env, *
 				if err != nil {
 					return fmt.Errorf("Error opening the Raft log: %w", err)
 				}
-				defer o.Close() // only read from
+				defer o.Close() // opened for reading only
 				if err := show(e, o); err != nil {
 					return fmt.Errorf("Error reading the Raft log: %w", err)
 				}
@@ -50,7 +50,7 @@ func offline(name, short, long string, setup func(*term.Flags) func(*term.Env, *
 }
 
 func raftInfoCommand() term.Command {
-	return offline("operator raft info", "Show what the Raft log of a stopped server holds", "", func(*term.Flags) func(*term.Env, *consensus.Offline) error {
+	return offline("operator raft info", "Show a summary of the Raft log of a stopped server", "", func(*term.Flags) func(*term.Env, *consensus.Offline) error {
 		return raftInfo
 	})
 }
@@ -108,10 +108,10 @@ func raftInfo(e *term.Env, o *consensus.Offline) error {
 }
 
 func raftLogsCommand() term.Command {
-	return offline(raftLogs, "Print the entries of a stopped server's Raft log as JSON",
-		"Each entry is an object. Tokens, keys, secret IDs and what is encrypted are replaced by\n\"<redacted>\"; what jobs hold in their own text stays.",
+	return offline(raftLogs, "Print the Raft log entries of a stopped server as JSON",
+		"Each entry is an object. Tokens, keys, secret IDs and encrypted data are replaced by\n\"<redacted>\". Secrets in the text of jobs are not.",
 		func(f *term.Flags) func(*term.Env, *consensus.Offline) error {
-			pretty := f.Bool("pretty", false, "Print the objects indented, not one on a line.")
+			pretty := f.Bool("pretty", false, "Print indented objects instead of one per line.")
 			return func(e *term.Env, o *consensus.Offline) error {
 				out := bufio.NewWriter(e.Out)
 				if err := o.Entries(0, func(l *raft.Log) error { return printEntry(out, l, *pretty) }); err != nil {
@@ -123,15 +123,15 @@ func raftLogsCommand() term.Command {
 }
 
 func raftStateCommand() term.Command {
-	return offline("operator raft state", "Print the state that a stopped server would have, as JSON",
-		"It is made of the newest snapshot and the entries after it, of which the last may not have\nbeen committed. Keys, tokens and secret IDs are left out.",
+	return offline("operator raft state", "Print the state of a stopped server as JSON",
+		"The state is the newest snapshot with the log entries after it applied. The last entries may be\nuncommitted. Keys, tokens and secret IDs are omitted.",
 		func(f *term.Flags) func(*term.Env, *consensus.Offline) error {
-			until := f.Int64("last-index", 0, "The `index` of the last entry to apply; 0 or less counts from the end\nof the log.")
+			until := f.Int64("last-index", 0, "The `index` of the last entry to apply. Zero or less counts from the end\nof the log.")
 			return func(e *term.Env, o *consensus.Offline) error { return raftState(e, o, *until) }
 		})
 }
 
-// raftState rebuilds the state and prints it.
+// raftState rebuilds and prints the state.
 func raftState(e *term.Env, o *consensus.Offline, until int64) error {
 	machine, err := rebuild(o, until)
 	if err != nil {
@@ -139,11 +139,11 @@ func raftState(e *term.Env, o *consensus.Offline, until int64) error {
 	}
 	r, w := io.Pipe()
 	go func() { w.CloseWithError(fsm.WriteSnapshot(w, machine.State().Snapshot())) }()
-	defer r.Close() // ends the writer, too
+	defer r.Close() // also stops the writer
 	return printState(e, func(fn func(snapshot.Record) error) error { return snapshot.Records(r, fn) }, func(any) bool { return true })
 }
 
-// rebuild applies the newest snapshot and the entries after it, up to one.
+// rebuild restores the newest snapshot and applies the entries after it, up to index until.
 func rebuild(o *consensus.Offline, until int64) (*fsm.FSM, error) {
 	log := slog.New(slog.DiscardHandler)
 	machine := fsm.New(state.New(log), nil, log)
@@ -170,13 +170,13 @@ func rebuild(o *consensus.Offline, until int64) (*fsm.FSM, error) {
 		until += int64(max(last, done))
 	}
 	if uint64(max(until, 0)) < done {
-		return nil, fmt.Errorf("index %d is older than the newest snapshot, which is of index %d", until, done)
+		return nil, fmt.Errorf("index %d is older than the newest snapshot (index %d)", until, done)
 	}
 	return machine, o.Entries(done+1, func(l *raft.Log) error {
 		if l.Index > uint64(until) || l.Type != raft.LogCommand {
 			return nil
 		}
-		machine.Apply(l) // an error that it answers was the caller's, then
+		machine.Apply(l) // the result went to the caller at that time
 		select {
 		case err := <-machine.Failed():
 			return err
@@ -189,26 +189,26 @@ func rebuild(o *consensus.Offline, until int64) (*fsm.FSM, error) {
 func raftMigrateCommand() term.Command {
 	return term.Command{
 		Name: "operator raft migrate-backend", Args: "<data dir>", MinArgs: 1, MaxArgs: 1, Local: true,
-		Short: "Move the Raft log of a stopped server from one log store to the other",
-		Long: `From boltdb to wal, or from wal to boltdb: the server then needs the other
-server.raft_logstore.backend. The old log is kept beside the new one, under a name that
+		Short: "Convert the Raft log of a stopped server to the other log store",
+		Long: `Converts from boltdb to wal, or from wal to boltdb. Then set the other backend in
+server.raft_logstore.backend. The old log is kept in the same directory, under a name that
 ends with .migrated and the time.`,
 		Setup: func(f *term.Flags) term.Run {
-			yes := f.Bool("yes", false, "Don't ask.")
+			yes := f.Bool("yes", false, "Do not ask for confirmation.")
 			return func(ctx context.Context, e *term.Env) error {
 				if !*yes {
-					e.Printf("Move the Raft log in %s to the other log store? [y/N] ", e.Arg(0))
-					answer, _ := bufio.NewReader(e.In).ReadString('\n') // the end of the input is a no
+					e.Printf("Convert the Raft log in %s to the other log store? [y/N] ", e.Arg(0))
+					answer, _ := bufio.NewReader(e.In).ReadString('\n') // end of input means no
 					if a := strings.ToLower(strings.TrimSpace(answer)); a != "y" && a != "yes" {
-						return fmt.Errorf("nothing was done: answer y, or give -yes")
+						return fmt.Errorf("canceled: answer y, or use -yes")
 					}
 				}
 				m, err := consensus.Migrate(ctx, e.Arg(0), slog.New(slog.DiscardHandler))
 				if err != nil {
 					return fmt.Errorf("Error migrating the Raft log: %w", err)
 				}
-				e.Printf("Moved %d entries from %s to %s. Set server { raft_logstore { backend = %q } }.\n", m.Entries, m.From, m.To, m.To)
-				e.Printf("The old log is kept as %s: remove it when the server runs well.\n", m.Kept)
+				e.Printf("Copied %d entries from %s to %s. Set server { raft_logstore { backend = %q } }.\n", m.Entries, m.From, m.To, m.To)
+				e.Printf("The old log is kept as %s. Remove it when the server runs with the new one.\n", m.Kept)
 				return nil
 			}
 		},

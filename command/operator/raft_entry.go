@@ -14,7 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 )
 
-// entry is how operator raft logs shows an entry.
+// entry is the output of operator raft logs for a log entry.
 type entry struct {
 	Index      uint64
 	Term       uint64
@@ -22,10 +22,10 @@ type entry struct {
 	AppendedAt *time.Time `json:",omitempty"`
 	Command    string     `json:",omitempty"`
 	Body       any        `json:",omitempty"`
-	Error      string     `json:",omitempty"` // why there is no body
+	Error      string     `json:",omitempty"` // why Body is missing
 }
 
-// printEntry prints one entry without what opens something.
+// printEntry prints one entry without secrets.
 func printEntry(w io.Writer, l *raft.Log, pretty bool) error {
 	shown := entry{Index: l.Index, Term: l.Term, Type: l.Type.String()}
 	if !l.AppendedAt.IsZero() {
@@ -54,11 +54,10 @@ func printEntry(w io.Writer, l *raft.Log, pretty bool) error {
 	return enc.Encode(shown)
 }
 
-// redactedText stands where a secret was.
+// redactedText replaces a secret.
 const redactedText = "<redacted>"
 
-// secretFields hold what opens something, or what is encrypted, whatever object they
-// are in.
+// secretFields are the names of fields with secrets or encrypted data, in any object.
 var secretFields = []string{"SecretID", "OneTimeSecretID", "BootstrapSecret", "AuthToken", "ConsulToken", "VaultToken", "SignedIdentities",
 	"KeyEncryptionKey", "WrappedKey", "WrappedDataEncryptionKey", "WrappedRSAKey", "Ciphertext", "Plaintext", "RSAKey", "OIDCClientSecret",
 	"PrivateKey", "PemKey", "ClientSecret", "Secrets", "Token"}
@@ -66,8 +65,7 @@ var secretFields = []string{"SecretID", "OneTimeSecretID", "BootstrapSecret", "A
 // jwt is the shape of a signed token.
 var jwt = regexp.MustCompile(`^eyJ[\w-]+\.[\w-]+\.[\w-]+$`)
 
-// redacted turns a value of package nomad into JSON, by its wire names, without its
-// secrets.
+// redacted encodes a value of package nomad as JSON by its wire names, without secrets.
 func redacted(v any) (any, error) {
 	var text []byte
 	if err := codec.NewEncoderBytes(&text, stateHandle).Encode(v); err != nil {

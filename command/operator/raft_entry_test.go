@@ -11,7 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// What opens something is not printed; everything else is.
+// Secrets are not printed. Other fields are.
 func TestEntriesAreRedacted(t *testing.T) {
 	const secret = "5ecre7"
 	inner := nomad.WriteRequest{Region: "visible", AuthToken: secret}

@@ -14,7 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
-// rootKeyCommands look after the keys that sign identities and encrypt variables.
+// rootKeyCommands manage the keys that sign identities and encrypt variables.
 func rootKeyCommands() []term.Command {
 	return []term.Command{rootKeysCommand(), rotateCommand(), removeKeyCommand()}
 }
@@ -22,7 +22,7 @@ func rootKeyCommands() []term.Command {
 func rootKeysCommand() term.Command {
 	return term.Command{
 		Name: "operator root keyring list", Short: "List the root keys that sign and encrypt",
-		Long: "Shows how many variables each key encrypts and, with key management services, who wrapped it and whether the leader can open it.",
+		Long: "The list has the number of variables that each key encrypts. With a key management service it also shows which provider wrapped the key, and whether the leader can unwrap it.",
 		Setup: func(f *term.Flags) term.Run {
 			detail := f.Detail("Show full IDs.")
 			return func(ctx context.Context, e *term.Env) error {
@@ -41,8 +41,8 @@ func rootKeysCommand() term.Command {
 	}
 }
 
-// rootKeyTable shows keys; who wrapped them only when that is more than the built-in
-// wrapper, and those that the leader could not open below it.
+// rootKeyTable prints the keys. The column of wrappers is omitted if all keys have the
+// built-in one. Keys that the leader cannot unwrap are listed below the table.
 func rootKeyTable(keys []*api.RootKeyMeta, detail term.Detail) string {
 	outside := slices.ContainsFunc(keys, func(k *api.RootKeyMeta) bool {
 		return k.Closed != "" || slices.ContainsFunc(k.WrappedBy, func(id string) bool { return id != "aead" })
@@ -69,7 +69,7 @@ func rootKeyTable(keys []*api.RootKeyMeta, detail term.Detail) string {
 			row = append(row, cmp.Or(strings.Join(k.WrappedBy, ","), "<none>"), k.Closed == "")
 		}
 		if k.Closed != "" {
-			closed = append(closed, fmt.Sprintf("\nThe leader cannot open %s: %s", detail.ID(k.KeyID), k.Closed))
+			closed = append(closed, fmt.Sprintf("\nThe leader cannot unwrap %s: %s", detail.ID(k.KeyID), k.Closed))
 		}
 		rows = append(rows, term.Row(row...))
 	}
@@ -78,14 +78,14 @@ func rootKeyTable(keys []*api.RootKeyMeta, detail term.Detail) string {
 
 func rotateCommand() term.Command {
 	return term.Command{
-		Name: "operator root keyring rotate", Short: "Make a new root key",
-		Long: "With -now the new key signs and encrypts at once. With -prepublish it is shown to verifiers first and signs after that time, so that none of them meets a token of a key that it does not know. " +
-			"The identities of nodes stay those of the old key until they are renewed; with -renew-nodes that is now, as 'node identity renew -all' does it.",
+		Name: "operator root keyring rotate", Short: "Rotate the root key",
+		Long: "With -now the new key is active at once. With -prepublish it is first published in the JWKS and becomes active after that time, so verifiers know it before it signs. " +
+			"Nodes keep identities signed by the old key until they renew them. With -renew-nodes they renew at once, as with 'nomad node identity renew -all'.",
 		Setup: func(f *term.Flags) term.Run {
-			now := f.Bool("now", false, "The new key signs at once.")
-			prepublish := f.Duration("prepublish", 0, "The new key is published now and signs after this `time`.")
-			full := f.Bool("full", false, "With -now: encrypt all that older keys encrypted anew.")
-			renewNodes := f.Bool("renew-nodes", false, "With -now: have every node ask for an identity that the new key signs.")
+			now := f.Bool("now", false, "Activate the new key at once.")
+			prepublish := f.Duration("prepublish", 0, "Publish the new key now and activate it after this `duration`.")
+			full := f.Bool("full", false, "With -now: encrypt all variables again with the new key.")
+			renewNodes := f.Bool("renew-nodes", false, "With -now: make every node renew its identity.")
 			var over renewal.Flags
 			over.Declare(f)
 			detail := f.Detail("Show full IDs.")
@@ -111,7 +111,7 @@ func rotateCommand() term.Command {
 				}
 				nodes, _, err := c.Nodes().List((&api.QueryOptions{}).WithContext(ctx))
 				if err != nil {
-					return fmt.Errorf("The key is rotated, no node was asked: error querying nodes: %w", err)
+					return fmt.Errorf("The key is rotated, but no node renewed its identity: error querying nodes: %w", err)
 				}
 				e.Println()
 				return over.Run(ctx, e, c, nodes)
@@ -120,27 +120,27 @@ func rotateCommand() term.Command {
 	}
 }
 
-// renewable says whether nodes can be renewed as the flags say.
+// renewable checks the flags for the renewal of nodes.
 func renewable(now, nodes bool, over *renewal.Flags) error {
 	switch {
 	case nodes && !now:
-		return errors.New("-renew-nodes goes with -now: a key that does not sign yet renews nothing")
+		return errors.New("-renew-nodes requires -now: a prepublished key does not sign yet")
 	case over.Given() && !nodes:
-		return errors.New("-over goes with -renew-nodes")
+		return errors.New("-over requires -renew-nodes")
 	}
 	_, err := over.Over(0)
 	return err
 }
 
-// rotation is what the flags of a rotation mean.
+// rotation returns the options for the flags.
 func rotation(now, full bool, prepublish time.Duration) (*api.KeyringRotateOptions, error) {
 	switch {
 	case prepublish < 0:
-		return nil, fmt.Errorf("-prepublish %v: a time to come is expected", prepublish)
+		return nil, fmt.Errorf("-prepublish %v: expected a positive duration", prepublish)
 	case now == (prepublish > 0):
 		return nil, errors.New("Either -now or -prepublish must be set")
 	case full && !now:
-		return nil, errors.New("-full goes with -now: a key that does not sign yet encrypts nothing")
+		return nil, errors.New("-full requires -now: a prepublished key does not encrypt yet")
 	case now:
 		return &api.KeyringRotateOptions{Full: full}, nil
 	}
@@ -150,10 +150,10 @@ func rotation(now, full bool, prepublish time.Duration) (*api.KeyringRotateOptio
 func removeKeyCommand() term.Command {
 	return term.Command{
 		Name: "operator root keyring remove", Args: "<key ID>", MinArgs: 1, MaxArgs: 1,
-		Short: "Forget a root key that nothing needs any more",
-		Long:  "The active key cannot be removed. One that living allocations, nodes or variables need is removed by -force only: their tokens are refused then, and what it encrypted is lost.",
+		Short: "Remove an unused root key",
+		Long:  "The active key cannot be removed. A key that allocations, nodes or variables still use is only removed with -force: its tokens become invalid, and the data that it encrypted is lost.",
 		Setup: func(f *term.Flags) term.Run {
-			force := f.Bool("force", false, "Remove the key although it is in use.")
+			force := f.Bool("force", false, "Remove the key even if it is in use.")
 			return func(ctx context.Context, e *term.Env) error {
 				c, err := e.Client()
 				if err != nil {
@@ -174,7 +174,7 @@ func removeKeyCommand() term.Command {
 	}
 }
 
-// rootKeyID finds the one key whose ID begins with prefix.
+// rootKeyID returns the key ID with a unique prefix.
 func rootKeyID(ctx context.Context, c *api.Client, prefix string) (string, error) {
 	keys, _, err := c.Keyring().List((&api.QueryOptions{}).WithContext(ctx))
 	if err != nil {
@@ -188,9 +188,9 @@ func rootKeyID(ctx context.Context, c *api.Client, prefix string) (string, error
 	}
 	switch len(found) {
 	case 0:
-		return "", fmt.Errorf("No root key has an ID that begins with %q", prefix)
+		return "", fmt.Errorf("No root key with prefix %q found", prefix)
 	case 1:
 		return found[0], nil
 	}
-	return "", fmt.Errorf("The ID %q fits several root keys: %s", prefix, strings.Join(found, ", "))
+	return "", fmt.Errorf("Prefix %q matched multiple root keys: %s", prefix, strings.Join(found, ", "))
 }

@@ -14,7 +14,7 @@ import (
 func keysOf[V any](m map[string]V) iter.Seq[string] { return maps.Keys(m) }
 
 func schedulerGetCommand() term.Command {
-	return term.Shown(term.Command{Name: "operator scheduler get-config", Short: "Show how the scheduler is configured"},
+	return term.Shown(term.Command{Name: "operator scheduler get-config", Short: "Show the scheduler configuration"},
 		func(ctx context.Context, c *api.Client) (*api.SchedulerConfigurationResponse, error) {
 			resp, _, err := c.Operator().SchedulerGetConfiguration((&api.QueryOptions{}).WithContext(ctx))
 			if err != nil {
@@ -41,24 +41,24 @@ func schedulerGetCommand() term.Command {
 
 func schedulerSetCommand() term.Command {
 	return term.Command{
-		Name: "operator scheduler set-config", Short: "Change how the scheduler is configured",
+		Name: "operator scheduler set-config", Short: "Update the scheduler configuration",
 		Setup: func(f *term.Flags) term.Run {
 			algorithm := f.String("scheduler-algorithm", "", "binpack or spread.")
 			var limit *uint64
-			f.Func("node-limit-for-feasibility-checks", "How many `nodes` the scheduler checks for an allocation when there are constraints on its group.", func(text string) error {
+			f.Func("node-limit-for-feasibility-checks", "The maximum number of `nodes` that the scheduler checks for an allocation whose group has constraints.", func(text string) error {
 				n, err := strconv.ParseUint(text, 10, 32)
 				limit = &n
 				return err
 			})
-			index := f.String("check-index", "", "Change only if the configuration's modify `index` is this one.")
+			index := f.String("check-index", "", "Update only if the modify `index` of the configuration is equal.")
 			set := map[**bool]func(*api.SchedulerConfiguration) *bool{
-				f.OptBool("memory-oversubscription", "Let tasks use memory_max."):                          func(s *api.SchedulerConfiguration) *bool { return &s.MemoryOversubscriptionEnabled },
-				f.OptBool("reject-job-registration", "Refuse job registrations."):                          func(s *api.SchedulerConfiguration) *bool { return &s.RejectJobRegistration },
-				f.OptBool("pause-eval-broker", "Hand out no evaluations."):                                 func(s *api.SchedulerConfiguration) *bool { return &s.PauseEvalBroker },
-				f.OptBool("preempt-system-scheduler", "Preempt lower priorities for system jobs."):         func(s *api.SchedulerConfiguration) *bool { return &s.PreemptionConfig.SystemSchedulerEnabled },
-				f.OptBool("preempt-service-scheduler", "Preempt lower priorities for service jobs."):       func(s *api.SchedulerConfiguration) *bool { return &s.PreemptionConfig.ServiceSchedulerEnabled },
-				f.OptBool("preempt-batch-scheduler", "Preempt lower priorities for batch jobs."):           func(s *api.SchedulerConfiguration) *bool { return &s.PreemptionConfig.BatchSchedulerEnabled },
-				f.OptBool("preempt-sysbatch-scheduler", "Preempt lower priorities for system batch jobs."): func(s *api.SchedulerConfiguration) *bool { return &s.PreemptionConfig.SysBatchSchedulerEnabled },
+				f.OptBool("memory-oversubscription", "Allow memory_max of tasks."):              func(s *api.SchedulerConfiguration) *bool { return &s.MemoryOversubscriptionEnabled },
+				f.OptBool("reject-job-registration", "Reject job registrations."):               func(s *api.SchedulerConfiguration) *bool { return &s.RejectJobRegistration },
+				f.OptBool("pause-eval-broker", "Pause the evaluation broker."):                  func(s *api.SchedulerConfiguration) *bool { return &s.PauseEvalBroker },
+				f.OptBool("preempt-system-scheduler", "Enable preemption for system jobs."):     func(s *api.SchedulerConfiguration) *bool { return &s.PreemptionConfig.SystemSchedulerEnabled },
+				f.OptBool("preempt-service-scheduler", "Enable preemption for service jobs."):   func(s *api.SchedulerConfiguration) *bool { return &s.PreemptionConfig.ServiceSchedulerEnabled },
+				f.OptBool("preempt-batch-scheduler", "Enable preemption for batch jobs."):       func(s *api.SchedulerConfiguration) *bool { return &s.PreemptionConfig.BatchSchedulerEnabled },
+				f.OptBool("preempt-sysbatch-scheduler", "Enable preemption for sysbatch jobs."): func(s *api.SchedulerConfiguration) *bool { return &s.PreemptionConfig.SysBatchSchedulerEnabled },
 			}
 			return func(ctx context.Context, e *term.Env) error {
 				return setScheduler(ctx, e, *index, func(s *api.SchedulerConfiguration) {
@@ -79,8 +79,7 @@ func schedulerSetCommand() term.Command {
 	}
 }
 
-// setScheduler reads the configuration, edits it and writes it if it is
-// unchanged meanwhile.
+// setScheduler reads the configuration, edits it, and writes it by check-and-set.
 func setScheduler(ctx context.Context, e *term.Env, index string, edit func(*api.SchedulerConfiguration)) error {
 	c, err := e.Client()
 	if err != nil {
@@ -94,7 +93,7 @@ func setScheduler(ctx context.Context, e *term.Env, index string, edit func(*api
 	if index != "" {
 		n, err := strconv.ParseUint(index, 10, 64)
 		if err != nil {
-			return fmt.Errorf("Error parsing check-index value %q: give a number", index)
+			return fmt.Errorf("Error parsing check-index value %q: expected a number", index)
 		}
 		s.ModifyIndex = n
 	}

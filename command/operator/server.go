@@ -11,7 +11,7 @@ import (
 func joinCommand() term.Command {
 	return term.Command{
 		Name: "server join", Alias: []string{"server-join"}, Args: "<addr> [<addr>...]", MinArgs: 1, MaxArgs: -1,
-		Short: "Let the server of the agent meet other servers",
+		Short: "Join the server to other servers",
 		Setup: func(*term.Flags) term.Run {
 			return func(_ context.Context, e *term.Env) error {
 				c, err := e.Client()
@@ -32,9 +32,9 @@ func joinCommand() term.Command {
 func forceLeaveCommand() term.Command {
 	return term.Command{
 		Name: "server force-leave", Alias: []string{"server-force-leave"}, Args: "<node>", MinArgs: 1, MaxArgs: 1,
-		Short: "Make a server that failed one that left",
+		Short: "Force a failed server into the left state",
 		Setup: func(f *term.Flags) term.Run {
-			prune := f.Bool("prune", false, "Forget the server, so that it is no longer listed.")
+			prune := f.Bool("prune", false, "Remove the server from the list of members.")
 			return func(_ context.Context, e *term.Env) error {
 				c, err := e.Client()
 				if err != nil {
@@ -51,9 +51,9 @@ func forceLeaveCommand() term.Command {
 
 func raftListCommand() term.Command {
 	return term.Command{
-		Name: "operator raft list-peers", Short: "List the servers as the Raft log has them",
+		Name: "operator raft list-peers", Short: "List the servers in the Raft configuration",
 		Setup: func(f *term.Flags) term.Run {
-			stale := f.Bool("stale", false, "Ask a server that need not be the leader.")
+			stale := f.Bool("stale", false, "Allow any server to answer, not only the leader.")
 			return func(ctx context.Context, e *term.Env) error {
 				c, err := e.Client()
 				if err != nil {
@@ -80,12 +80,12 @@ func raftListCommand() term.Command {
 
 func raftRemoveCommand() term.Command {
 	return term.Command{
-		Name: "operator raft remove-peer", Short: "Take a server out of the Raft configuration",
+		Name: "operator raft remove-peer", Short: "Remove a server from the Raft configuration",
 		Setup: func(f *term.Flags) term.Run {
-			id := f.String("peer-id", "", "The `ID` of the server, as list-peers shows it.")
+			id := f.String("peer-id", "", "The `ID` of the server in list-peers.")
 			return func(ctx context.Context, e *term.Env) error {
 				if *id == "" {
-					return fmt.Errorf("-peer-id is needed")
+					return fmt.Errorf("-peer-id is required")
 				}
 				c, err := e.Client()
 				if err != nil {
@@ -103,13 +103,13 @@ func raftRemoveCommand() term.Command {
 
 func raftTransferCommand() term.Command {
 	return term.Command{
-		Name: "operator raft transfer-leadership", Short: "Make another server the leader",
+		Name: "operator raft transfer-leadership", Short: "Transfer the leadership to another server",
 		Setup: func(f *term.Flags) term.Run {
-			id := f.String("peer-id", "", "The `ID` of the server that is to lead.")
-			addr := f.String("peer-address", "", "Its `address`, instead of the ID.")
+			id := f.String("peer-id", "", "The `ID` of the new leader.")
+			addr := f.String("peer-address", "", "The `address` of the new leader, instead of its ID.")
 			return func(ctx context.Context, e *term.Env) error {
 				if (*id == "") == (*addr == "") {
-					return fmt.Errorf("either -peer-id or -peer-address is needed")
+					return fmt.Errorf("either -peer-id or -peer-address is required")
 				}
 				c, err := e.Client()
 				if err != nil {

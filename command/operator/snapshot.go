@@ -14,7 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/snapshot"
 )
 
-// snapshotCommands save, restore and look into archives of the state.
+// snapshotCommands save, restore and inspect archives of the state.
 func snapshotCommands() []term.Command {
 	return []term.Command{snapshotAgentCommand(), snapshotSaveCommand(), snapshotRestoreCommand(), snapshotInspectCommand(),
 		snapshotStateCommand(), snapshotRedactCommand()}
@@ -23,12 +23,12 @@ func snapshotCommands() []term.Command {
 func snapshotSaveCommand() term.Command {
 	return term.Command{
 		Name: "operator snapshot save", Args: "[file]", MaxArgs: 1, Short: "Save the state of the servers to a file",
-		Long: `The file is readable by its owner only: whoever has it can sign identities and
-decrypt variables. Without a name it is backup-<time>.snap, in UTC. A file that is
-there is replaced once the new one is whole.`,
+		Long: `Only the owner can read the file: its keys sign identities and decrypt variables. The
+default name is backup-<time>.snap, in UTC. An existing file is replaced when the new one is
+complete.`,
 		Setup: func(f *term.Flags) term.Run {
-			stale := f.Bool("stale", false, "Let any server answer, also without a leader: what it has may be old.")
-			redact := f.Bool("redact", false, "Leave out keys, tokens and secret IDs. The file cannot be restored.")
+			stale := f.Bool("stale", false, "Allow any server to answer, even without a leader. The state may be stale.")
+			redact := f.Bool("redact", false, "Omit keys, tokens and secret IDs. The file cannot be restored.")
 			return func(ctx context.Context, e *term.Env) error {
 				name := e.Arg(0)
 				if name == "" {
@@ -44,7 +44,7 @@ there is replaced once the new one is whole.`,
 	}
 }
 
-// save fetches an archive, checks it and only then gives it its name.
+// save writes an archive under a temporary name, verifies it, and renames it.
 func save(ctx context.Context, e *term.Env, name string, stale, redact bool) error {
 	c, err := e.Client()
 	if err != nil {
@@ -80,10 +80,9 @@ func save(ctx context.Context, e *term.Env, name string, stale, redact bool) err
 
 func snapshotRestoreCommand() term.Command {
 	return term.Command{
-		Name: "operator snapshot restore", Args: "<file>", MinArgs: 1, MaxArgs: 1, Short: "Replace the state of the servers by a saved one",
-		Long: `All servers of the region get the state of the file; what happened since it was
-saved is forgotten. The servers read and check the whole file before anything
-changes.`,
+		Name: "operator snapshot restore", Args: "<file>", MinArgs: 1, MaxArgs: 1, Short: "Restore the state of the servers from a file",
+		Long: `All servers of the region restore the state in the file. Later changes are lost. The
+servers verify the complete file before they change anything.`,
 		Setup: func(*term.Flags) term.Run {
 			return func(ctx context.Context, e *term.Env) error {
 				c, err := e.Client()
@@ -94,7 +93,7 @@ changes.`,
 				if err != nil {
 					return fmt.Errorf("Error opening snapshot file: %w", err)
 				}
-				defer f.Close() // only read from
+				defer f.Close() // opened for reading only
 				if _, err := c.Operator().SnapshotRestore(f, (&api.WriteOptions{}).WithContext(ctx)); err != nil {
 					return fmt.Errorf("Error restoring snapshot: %w", err)
 				}

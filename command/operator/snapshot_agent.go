@@ -15,24 +15,23 @@ import (
 
 func snapshotAgentCommand() term.Command {
 	return term.Command{
-		Name: "operator snapshot agent", Args: "[config.hcl|config.json]", MaxArgs: 1, Short: "Save the state of the servers again and again",
-		Long: `Runs until it gets SIGTERM or SIGINT. Each file is read back and checked before it
-counts; then the oldest that are too many are removed. When no server answers it
-tries again, after longer and longer waits.
+		Name: "operator snapshot agent", Args: "[config.hcl|config.json]", MaxArgs: 1, Short: "Save the state of the servers periodically",
+		Long: `Runs until SIGTERM or SIGINT. Each snapshot is verified before the oldest ones beyond
+-retain are removed. After a failure the agent retries with exponential backoff.
 
-Flags win over the file, the file over the environment.`,
+Flags override the file, and the file overrides the environment.`,
 		Setup: func(f *term.Flags) term.Run {
 			def := backup.Defaults()
 			given := def
-			f.DurationVar(&given.Interval, "interval", def.Interval, "The `time` between two snapshots.")
-			f.DurationVar(&given.Timeout, "timeout", def.Timeout, "The `time` that one may take.")
-			f.IntVar(&given.Retain, "retain", def.Retain, "How many `snapshots` are kept.")
-			f.StringVar(&given.Dir, "local-path", def.Dir, "The `directory` they are kept in.")
-			f.StringVar(&given.Prefix, "prefix", def.Prefix, "The `text` that their names begin with.")
-			f.BoolVar(&given.Stale, "stale", def.Stale, "Let any server answer, also without a leader: what it has may be old.")
-			f.StringVar(&given.LogLevel, "log-level", def.LogLevel, "debug, info, warn or error.")
+			f.DurationVar(&given.Interval, "interval", def.Interval, "The `duration` between two snapshots.")
+			f.DurationVar(&given.Timeout, "timeout", def.Timeout, "The maximum `duration` of a snapshot.")
+			f.IntVar(&given.Retain, "retain", def.Retain, "The number of `snapshots` to keep.")
+			f.StringVar(&given.Dir, "local-path", def.Dir, "The `directory` of the snapshots.")
+			f.StringVar(&given.Prefix, "prefix", def.Prefix, "The `prefix` of the file names.")
+			f.BoolVar(&given.Stale, "stale", def.Stale, "Allow any server to answer, even without a leader. The state may be stale.")
+			f.StringVar(&given.LogLevel, "log-level", def.LogLevel, "The log level: debug, info, warn or error.")
 			f.BoolVar(&given.LogJSON, "log-json", def.LogJSON, "Log as JSON.")
-			once := f.Bool("once", false, "Take one snapshot and end; the exit code says whether it worked.")
+			once := f.Bool("once", false, "Take one snapshot and exit: with 0 if it was saved, else 1.")
 			return func(ctx context.Context, e *term.Env) error {
 				settings := def
 				if path := e.Arg(0); path != "" {
@@ -47,7 +46,7 @@ Flags win over the file, the file over the environment.`,
 	}
 }
 
-// override takes over the value of a flag that was given.
+// override copies the values of the flags that are set.
 func override(to, from *backup.Settings, name string) {
 	switch name {
 	case "interval":
@@ -69,7 +68,7 @@ func override(to, from *backup.Settings, name string) {
 	}
 }
 
-// snapshotAgent runs until ctx ends, or takes one snapshot.
+// snapshotAgent takes snapshots until ctx ends, or one snapshot.
 func snapshotAgent(ctx context.Context, e *term.Env, s backup.Settings, once bool) (err error) {
 	c, err := e.ClientOf(s.Server.Apply)
 	if err != nil {
@@ -96,6 +95,6 @@ func snapshotAgent(ctx context.Context, e *term.Env, s backup.Settings, once boo
 	if err := a.Run(ctx); !errors.Is(err, context.Canceled) {
 		return err
 	}
-	log.Info("the snapshot agent ends")
+	log.Info("snapshot agent stopped")
 	return nil
 }

@@ -19,7 +19,7 @@ import (
 
 func snapshotInspectCommand() term.Command {
 	return term.Command{
-		Name: "operator snapshot inspect", Args: "<file>", MinArgs: 1, MaxArgs: 1, Short: "Show what a snapshot file holds",
+		Name: "operator snapshot inspect", Args: "<file>", MinArgs: 1, MaxArgs: 1, Short: "Show the contents of a snapshot file by type",
 		Setup: func(f *term.Flags) term.Run {
 			asJSON := f.Bool("json", false, "Print as JSON.")
 			return func(_ context.Context, e *term.Env) error {
@@ -34,7 +34,7 @@ func snapshotInspectCommand() term.Command {
 	}
 }
 
-// kind sums up the records of one type.
+// kind counts the records of one type.
 type kind struct {
 	Type  uint8
 	Name  string
@@ -76,7 +76,7 @@ func inspect(e *term.Env, a *snapshot.Archive, asJSON bool) error {
 	return nil
 }
 
-// stateHandle writes the values of package nomad by their wire names.
+// stateHandle encodes values of package nomad by their wire names.
 var stateHandle = func() *codec.JsonHandle {
 	h := &codec.JsonHandle{HTMLCharsAsIs: true, Indent: 2}
 	h.Canonical = true
@@ -88,9 +88,9 @@ func snapshotStateCommand() term.Command {
 	return term.Command{
 		Name: "operator snapshot state", Args: "<file>", MinArgs: 1, MaxArgs: 1, Short: "Print the state in a snapshot file as JSON",
 		Long: `The output is an object with a list for each type of record. Keys, tokens and
-secret IDs are left out.`,
+secret IDs are omitted.`,
 		Setup: func(f *term.Flags) term.Run {
-			filters := f.Strings("filter", "Print only what this `expression` is true for. May be given several times:\nall of them must be.")
+			filters := f.Strings("filter", "Print only records that match this `expression`. May be repeated:\na record must match all of them.")
 			return func(_ context.Context, e *term.Env) error {
 				keep, err := matchAll(*filters)
 				if err != nil {
@@ -110,8 +110,8 @@ secret IDs are left out.`,
 	}
 }
 
-// matchAll makes one test of filter expressions. What lacks the field that one
-// asks for does not match.
+// matchAll combines filter expressions. A record without a field of an expression does
+// not match.
 func matchAll(filters []string) (func(any) bool, error) {
 	var all []*bexpr.Evaluator
 	for _, text := range filters {
@@ -129,7 +129,7 @@ func matchAll(filters []string) (func(any) bool, error) {
 	}, nil
 }
 
-// printState prints the records by type, in the order in which the types begin.
+// printState prints the records by type, in the order of the first record of each type.
 func printState(e *term.Env, records func(func(snapshot.Record) error) error, keep func(any) bool) error {
 	lists := map[string]*bytes.Buffer{}
 	var order []string
@@ -167,10 +167,10 @@ func printState(e *term.Env, records func(func(snapshot.Record) error) error, ke
 
 func snapshotRedactCommand() term.Command {
 	return term.Command{
-		Name: "operator snapshot redact", Args: "<file>", MinArgs: 1, MaxArgs: 1, Local: true, Short: "Take keys, tokens and secret IDs out of a snapshot file",
-		Long: `The file is replaced by one that can be looked at and given away, but not restored:
-the keys that open root keys are gone, with signed identities, the secret IDs of
-nodes and those of ACL tokens. What jobs hold in their own text stays.`,
+		Name: "operator snapshot redact", Args: "<file>", MinArgs: 1, MaxArgs: 1, Local: true, Short: "Remove keys, tokens and secret IDs from a snapshot file",
+		Long: `The file is replaced by one that can be inspected and shared, but not restored. The key
+encryption keys, signed identities, and the secret IDs of nodes and ACL tokens are removed.
+Secrets in the text of jobs are not.`,
 		Setup: func(*term.Flags) term.Run {
 			return func(_ context.Context, e *term.Env) error {
 				name := e.Arg(0)

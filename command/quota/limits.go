@@ -7,8 +7,8 @@ import (
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
-// Limits is a table of a quota's limits, and of what is used of them where that is known:
-// in the region that answered.
+// Limits returns a table of the limits of a quota and their usage. The usage is only known
+// for the region that answered.
 func Limits(spec *api.QuotaSpec, usage *api.QuotaUsage) string {
 	rows := []string{"Region|CPU Usage|Core Usage|Memory Usage|Memory Max Usage|Alloc Usage|Variables Usage"}
 	for _, l := range spec.Limits {
@@ -32,7 +32,7 @@ func Limits(spec *api.QuotaSpec, usage *api.QuotaUsage) string {
 	return term.Table(rows)
 }
 
-// variables is the limit of the variables, or what they take.
+// variables formats the limit or the usage of variables.
 func variables(r *api.QuotaResources, older *int) *int {
 	if r.Storage != nil && r.Storage.VariablesMB != 0 {
 		return &r.Storage.VariablesMB
@@ -40,7 +40,7 @@ func variables(r *api.QuotaResources, older *int) *int {
 	return older
 }
 
-// allowed writes a limit.
+// allowed formats a limit.
 func allowed(limit *int) string {
 	switch n := deref(limit); {
 	case n == 0:

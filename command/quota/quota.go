@@ -1,5 +1,5 @@
-// Package quota holds the commands about quotas: apply, delete, init, inspect, list,
-// status. They speak to an agent through package api; they keep nothing.
+// Package quota holds the commands for quotas: apply, delete, init, inspect, list, status.
+// They call an agent through package api and keep no state.
 package quota
 
 import (
@@ -15,16 +15,16 @@ func Commands() []term.Command {
 	return []term.Command{applyCommand(), deleteCommand(), initCommand(), inspectCommand(), listCommand(), statusCommand()}
 }
 
-// maxSpec bounds what is read of a specification.
+// maxSpec is the maximum size of a specification, in bytes.
 const maxSpec = 1 << 20
 
 func applyCommand() term.Command {
 	return term.Command{
 		Name: "quota apply", Args: "<file or ->", MinArgs: 1, MaxArgs: 1,
-		Short: "Make or change a quota",
-		Long:  "Takes a specification in HCL from a file or, with -, from standard input ('nomad quota init' writes one). It takes effect at once: what has a place keeps it, also when there is too much of it now.",
+		Short: "Create or update a quota",
+		Long:  "Reads a specification in HCL from a file, or from standard input with - ('nomad quota init' writes an example). The quota takes effect at once. Running allocations continue, even above the new limits.",
 		Setup: func(f *term.Flags) term.Run {
-			asJSON := f.Bool("json", false, "The specification is JSON as the API has it.")
+			asJSON := f.Bool("json", false, "Read the specification as JSON, with the keys of the API.")
 			return func(ctx context.Context, e *term.Env) error {
 				text, err := e.Input(e.Arg(0), maxSpec)
 				if err != nil {
@@ -49,7 +49,7 @@ func applyCommand() term.Command {
 }
 
 func deleteCommand() term.Command {
-	return term.Deletion(term.Command{Name: "quota delete", Args: "<quota>", Short: "Forget a quota that no namespace names"}, "quota",
+	return term.Deletion(term.Command{Name: "quota delete", Args: "<quota>", Short: "Delete a quota that no namespace uses"}, "quota",
 		func(c *api.Client, name string, w *api.WriteOptions) (*api.WriteMeta, error) {
 			return c.Quotas().Delete(name, w)
 		})
@@ -77,21 +77,21 @@ func listCommand() term.Command {
 		})
 }
 
-// Used is a quota and what is used of it.
+// Used is a quota and its usage.
 type Used struct {
 	Spec  *api.QuotaSpec
 	Usage *api.QuotaUsage
 }
 
 func inspectCommand() term.Command {
-	return oneCommand("quota inspect", "Show a quota, and what is used of it, as JSON", func(e *term.Env, formats *term.Formats, u *Used) error {
+	return oneCommand("quota inspect", "Show a quota and its usage as JSON", func(e *term.Env, formats *term.Formats, u *Used) error {
 		formats.Always()
 		return formats.Print(e, u)
 	})
 }
 
 func statusCommand() term.Command {
-	return oneCommand("quota status", "Show a quota, and what is used of it", func(e *term.Env, formats *term.Formats, u *Used) error {
+	return oneCommand("quota status", "Show a quota and its usage", func(e *term.Env, formats *term.Formats, u *Used) error {
 		if formats.Wanted() {
 			return formats.Print(e, u)
 		}
@@ -101,7 +101,7 @@ func statusCommand() term.Command {
 	})
 }
 
-// oneCommand shows one quota.
+// oneCommand returns a command that shows one quota.
 func oneCommand(name, short string, show func(*term.Env, *term.Formats, *Used) error) term.Command {
 	return term.Command{
 		Name: name, Args: "<quota>", MinArgs: 1, MaxArgs: 1, Short: short,
@@ -131,7 +131,7 @@ func oneCommand(name, short string, show func(*term.Env, *term.Formats, *Used) e
 func initCommand() term.Command {
 	return term.Command{
 		Name: "quota init", Args: "[filename]", MaxArgs: 1,
-		Short: "Write an example of a quota",
+		Short: "Write an example quota specification",
 		Setup: func(f *term.Flags) term.Run {
 			asJSON := f.Bool("json", false, "Write JSON.")
 			return func(_ context.Context, e *term.Env) error {

@@ -11,7 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/command/spec"
 )
 
-// parse reads a specification: HCL, JSON with the same keys, or what the API shows.
+// parse parses a specification: HCL, JSON with the same keys, or JSON of the API.
 func parse(text []byte, asJSON bool) (*api.QuotaSpec, error) {
 	if asJSON {
 		return parseJSON(text)
@@ -44,7 +44,7 @@ func parseJSON(text []byte) (*api.QuotaSpec, error) {
 		return nil, fmt.Errorf("Error parsing the quota specification: %w", err)
 	}
 	if dec.More() {
-		return nil, fmt.Errorf("Error parsing the quota specification: there is more than one JSON object")
+		return nil, fmt.Errorf("Error parsing the quota specification: more than one JSON object")
 	}
 	return q, nil
 }
@@ -63,7 +63,7 @@ func resources(r *spec.Reader, from map[string]any) *api.QuotaResources {
 	return out
 }
 
-// mebibytes takes a number of MiB, or a text such as "10 GiB".
+// mebibytes parses a number of MiB, or a string such as "10 GiB".
 func mebibytes(r *spec.Reader, from map[string]any, name string) int {
 	text, isText := from[name].(string)
 	if !isText {
@@ -82,17 +82,17 @@ func mebibytes(r *spec.Reader, from map[string]any, name string) int {
 	}
 	n, err := strconv.ParseInt(number, 10, 32)
 	if err != nil {
-		r.Fault("%s: %q is not a size: a number of MiB, or a text such as \"10 GiB\", is expected", name, text)
+		r.Fault("%s: %q is not a size: expected a number of MiB, or a string such as \"10 GiB\"", name, text)
 	}
 	return int(n) * factor
 }
 
-const exampleHCL = `# A quota limits what the allocations and variables of all namespaces that name it hold
-# together: quota = "example" in the namespace.
+const exampleHCL = `# A quota limits the total usage of the namespaces that it is attached to. To attach it,
+# set quota = "example" in the namespace.
 name        = "example"
 description = "Example quota"
 
-# Zero, or nothing, is no limit; less than zero allows none.
+# Zero or unset means no limit. A negative value allows none.
 limit {
   region = "global"
   region_limit {

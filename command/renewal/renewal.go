@@ -1,9 +1,8 @@
-// Package renewal has many nodes ask for new identities, spread over time: servers
-// sign, and write to their log, for each of them. It tells how it goes, and which
-// nodes could not be reached.
+// Package renewal makes many nodes renew their identities. It spreads the requests over
+// time, because each renewal costs the servers a signature and a log entry. It prints the
+// progress, and the nodes that it could not reach.
 //
-// One goroutine per node that is being asked, at most Together at once; all end with
-// Run.
+// There is one goroutine per pending request, at most Together. All end before Run returns.
 package renewal
 
 import (
@@ -18,40 +17,40 @@ import (
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
-// Together is how many nodes are waited for at once.
+// Together is the maximum number of pending requests.
 const Together = 32
 
 const (
-	each         = 20 * time.Millisecond // the rate of heartbeats that servers aim at
+	each         = 20 * time.Millisecond // the target rate of heartbeats
 	answerWithin = 15 * time.Second
-	tellEvery    = 5 * time.Second
+	printEvery   = 5 * time.Second
 )
 
-// Flags is what an operator says of the spreading.
+// Flags holds the flag -over.
 type Flags struct{ over string }
 
-// Declare adds -over to the flags of a command.
+// Declare declares -over.
 func (r *Flags) Declare(f *term.Flags) {
-	f.StringVar(&r.over, "over", "", "Spread the renewals over this `time`. Default: 20ms for each node; 0s asks all at once.")
+	f.StringVar(&r.over, "over", "", "Spread the renewals over this `duration`. Default: 20ms per node. With 0s all nodes renew at once.")
 }
 
-// Given says whether -over is there.
+// Given reports whether -over is set.
 func (r *Flags) Given() bool { return r.over != "" }
 
-// Over returns the time for so many nodes.
+// Over returns the duration for a number of nodes.
 func (r *Flags) Over(nodes int) (time.Duration, error) {
 	if r.over == "" {
 		return time.Duration(nodes) * each, nil
 	}
 	d, err := time.ParseDuration(r.over)
 	if err != nil || d < 0 {
-		return 0, fmt.Errorf("-over %q is not a time such as 5m", r.over)
+		return 0, fmt.Errorf("-over %q: expected a duration such as 5m", r.over)
 	}
 	return d, nil
 }
 
-// Run asks every node for a renewal, evenly over the time that the flags give. It
-// fails when one could not be reached.
+// Run makes every node renew its identity, evenly spread over the duration. It returns an
+// error if a node could not be reached.
 func (r *Flags) Run(ctx context.Context, e *term.Env, c *api.Client, nodes []*api.NodeListStub) error {
 	over, err := r.Over(len(nodes))
 	if err != nil {
@@ -61,8 +60,8 @@ func (r *Flags) Run(ctx context.Context, e *term.Env, c *api.Client, nodes []*ap
 		e.Println("No nodes")
 		return nil
 	}
-	e.Printf("%s to ask for a new identity, over %s\n", count(len(nodes)), over)
-	p := &progress{e: e, all: len(nodes), told: time.Now()}
+	e.Printf("Renewing the identity of %s over %s\n", count(len(nodes)), over)
+	p := &progress{e: e, all: len(nodes), printed: time.Now()}
 	slots := make(chan struct{}, Together)
 	var asking sync.WaitGroup
 	begun := time.Now()
@@ -70,7 +69,7 @@ func (r *Flags) Run(ctx context.Context, e *term.Env, c *api.Client, nodes []*ap
 		if wait(ctx, time.Until(begun.Add(over*time.Duration(i)/time.Duration(len(nodes))))) != nil {
 			break
 		}
-		slots <- struct{}{} // each is given back within answerWithin
+		slots <- struct{}{} // released within answerWithin
 		asking.Go(func() {
 			defer func() { <-slots }()
 			p.done(n, ask(ctx, c, n))
@@ -80,7 +79,7 @@ func (r *Flags) Run(ctx context.Context, e *term.Env, c *api.Client, nodes []*ap
 	return p.report(ctx)
 }
 
-// wait waits, unless ctx ends.
+// wait waits for d or until ctx ends.
 func wait(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -92,7 +91,7 @@ func wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// ask has one node ask for a new identity.
+// ask makes one node renew its identity.
 func ask(ctx context.Context, c *api.Client, n *api.NodeListStub) error {
 	if n.Status == api.NodeStatusDown || n.Status == api.NodeStatusDisconnected {
 		return fmt.Errorf("the node is %s", n.Status)
@@ -103,15 +102,15 @@ func ask(ctx context.Context, c *api.Client, n *api.NodeListStub) error {
 	return err
 }
 
-// progress counts the nodes that were asked.
+// progress counts the finished requests.
 type progress struct {
 	e   *term.Env
 	all int
 
-	mu     sync.Mutex
-	asked  int
-	told   time.Time
-	failed []string // rows
+	mu      sync.Mutex
+	asked   int
+	printed time.Time
+	failed  []string // rows
 }
 
 func (p *progress) done(n *api.NodeListStub, err error) {
@@ -121,21 +120,21 @@ func (p *progress) done(n *api.NodeListStub, err error) {
 	if err != nil {
 		p.failed = append(p.failed, term.Row(n.ID, n.Name, n.NodePool, strings.ReplaceAll(err.Error(), "\n", " ")))
 	}
-	if now := time.Now(); p.asked < p.all && now.Sub(p.told) >= tellEvery {
-		p.told = now
-		p.e.Printf("%d of %d asked, %d not reached\n", p.asked, p.all, len(p.failed))
+	if now := time.Now(); p.asked < p.all && now.Sub(p.printed) >= printEvery {
+		p.printed = now
+		p.e.Printf("%d of %d nodes done, %d failed\n", p.asked, p.all, len(p.failed))
 	}
 }
 
 func (p *progress) report(ctx context.Context) error {
-	p.e.Printf("%d of %d asked, %d not reached\n", p.asked, p.all, len(p.failed))
+	p.e.Printf("%d of %d nodes done, %d failed\n", p.asked, p.all, len(p.failed))
 	if len(p.failed) > 0 {
 		slices.Sort(p.failed)
-		p.e.Println("\n" + term.Table(append([]string{"ID|Name|Node Pool|Why"}, p.failed...)))
+		p.e.Println("\n" + term.Table(append([]string{"ID|Name|Node Pool|Error"}, p.failed...)))
 	}
 	switch left := p.all - p.asked; {
 	case left > 0 && ctx.Err() != nil:
-		return fmt.Errorf("ended before %s: %w", count(left), ctx.Err())
+		return fmt.Errorf("stopped before %s: %w", count(left), ctx.Err())
 	case len(p.failed) > 0:
 		return fmt.Errorf("%s could not be reached", count(len(p.failed)))
 	}

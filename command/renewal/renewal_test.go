@@ -17,11 +17,11 @@ import (
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
-// agent answers renewals; nodes whose ID begins with "lost" have no path.
+// agent serves renewals. Nodes whose ID begins with "lost" are unreachable.
 type agent struct {
 	mu    sync.Mutex
 	asked []time.Time
-	now   int // requests that are being answered
+	now   int // pending requests
 	most  int
 }
 
@@ -43,7 +43,7 @@ func (a *agent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprint(w, "{}")
 }
 
-// run asks the nodes with flags, and returns what was printed.
+// run renews the nodes with flags and returns the output.
 func run(t *testing.T, a *agent, ctx context.Context, nodes []*api.NodeListStub, args ...string) (string, error) {
 	t.Helper()
 	s := httptest.NewServer(a)
@@ -74,10 +74,10 @@ func fleet(n int) []*api.NodeListStub {
 
 func TestSpreadsOverTime(t *testing.T) {
 	var took time.Duration
-	for range 5 { // who is late asks faster
+	for range 5 { // a delayed run catches up
 		a := &agent{}
 		out, err := run(t, a, t.Context(), fleet(20), "-over=400ms")
-		if err != nil || !strings.Contains(out, "20 of 20 asked, 0 not reached") {
+		if err != nil || !strings.Contains(out, "20 of 20 nodes done, 0 failed") {
 			t.Fatalf("%v\n%s", err, out)
 		}
 		first, last := a.asked[0], a.asked[len(a.asked)-1]
@@ -102,7 +102,7 @@ func TestListsThoseThatWereNotReached(t *testing.T) {
 	if err == nil || err.Error() != "2 nodes could not be reached" || len(a.asked) != 4 {
 		t.Errorf("error is %v after %d were asked", err, len(a.asked))
 	}
-	for _, text := range []string{"5 of 5 asked, 2 not reached", "lost-1", "No path to node", "off", "the node is down"} {
+	for _, text := range []string{"5 of 5 nodes done, 2 failed", "lost-1", "No path to node", "off", "the node is down"} {
 		if !strings.Contains(out, text) {
 			t.Errorf("%q is missing in\n%s", text, out)
 		}
@@ -113,7 +113,7 @@ func TestEndsWhenItIsInterrupted(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	a := &agent{}
-	if out, err := run(t, a, ctx, fleet(100), "-over=1h"); err == nil || !strings.Contains(err.Error(), "ended before") {
+	if out, err := run(t, a, ctx, fleet(100), "-over=1h"); err == nil || !strings.Contains(err.Error(), "stopped before") {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
@@ -124,7 +124,7 @@ func TestDefaultTime(t *testing.T) {
 		t.Errorf("500 nodes are asked over %v, %v", d, err)
 	}
 	for _, bad := range []string{"-over=-1s", "-over=soon"} {
-		if _, err := run(t, &agent{}, t.Context(), fleet(1), bad); err == nil || !strings.Contains(err.Error(), "not a time") {
+		if _, err := run(t, &agent{}, t.Context(), fleet(1), bad); err == nil || !strings.Contains(err.Error(), "expected a duration") {
 			t.Errorf("%s: %v", bad, err)
 		}
 	}

@@ -1,6 +1,6 @@
-// Package spec takes apart specifications in the first version of HCL, or in JSON: those
-// of namespaces and quotas. What is in them and nobody took is a fault; all faults come in
-// one error.
+// Package spec parses the specifications of namespaces and quotas, in HCL 1 or JSON. A
+// Reader removes each key that the caller reads. Remaining keys are unknown. All faults are
+// reported in one error.
 package spec
 
 import (
@@ -12,14 +12,14 @@ import (
 	"github.com/hashicorp/hcl"
 )
 
-// Reader takes what a command knows out of a specification, and collects faults.
+// Reader reads the keys of a specification and collects faults.
 type Reader struct {
 	what   string
 	faults []error
 }
 
-// Parse reads a text. What names the kind of the specification in errors. In it, what
-// looks like an interpolation is a text for the servers.
+// Parse parses a specification. what is its kind, for errors. Interpolations such as
+// ${node.id} are left to the servers.
 func Parse(what string, text []byte) (*Reader, map[string]any, error) {
 	root := map[string]any{}
 	if err := hcl.Decode(&root, string(text)); err != nil {
@@ -35,17 +35,17 @@ func (r *Reader) Fault(format string, args ...any) {
 
 func title(s string) string { return string(s[0]-'a'+'A') + s[1:] }
 
-// Err is all faults, nil when there are none.
+// Err returns all faults as one error, nil without faults.
 func (r *Reader) Err() error { return errors.Join(r.faults...) }
 
-// Rest says what nobody took.
+// Rest adds a fault for each remaining key.
 func (r *Reader) Rest(from map[string]any, prefix string) {
 	for _, name := range slices.Sorted(maps.Keys(from)) {
-		r.Fault("no %s has %s%s", r.what, prefix, name)
+		r.Fault("unknown key %s%s", prefix, name)
 	}
 }
 
-// Refuse takes what is known and not built.
+// Refuse adds a fault for each named key that this version does not support.
 func (r *Reader) Refuse(from map[string]any, prefix string, names ...string) {
 	for _, name := range names {
 		if _, asked := from[name]; asked {
@@ -55,18 +55,18 @@ func (r *Reader) Refuse(from map[string]any, prefix string, names ...string) {
 	}
 }
 
-// Text takes a string.
+// Text reads a string.
 func (r *Reader) Text(from map[string]any, name string) string {
 	v, given := from[name]
 	delete(from, name)
 	text, ok := v.(string)
 	if given && !ok {
-		r.Fault("%s: a string is expected", name)
+		r.Fault("%s: expected a string", name)
 	}
 	return text
 }
 
-// Int takes a whole number, nil when it is not given.
+// Int reads an integer, nil if it is missing.
 func (r *Reader) Int(from map[string]any, name string) *int {
 	v, given := from[name]
 	delete(from, name)
@@ -80,15 +80,15 @@ func (r *Reader) Int(from map[string]any, name string) *int {
 		n := int(f)
 		return &n
 	}
-	r.Fault("%s: a whole number is expected", name)
+	r.Fault("%s: expected an integer", name)
 	return nil
 }
 
-// Block takes the one block of a name, nil when there is none.
+// Block reads the only block with a name, nil if it is missing.
 func (r *Reader) Block(from map[string]any, name string) map[string]any {
 	blocks := r.Blocks(from, name)
 	if len(blocks) > 1 {
-		r.Fault("%s: one block is expected", name)
+		r.Fault("%s: expected one block", name)
 		return nil
 	}
 	if len(blocks) == 0 {
@@ -97,18 +97,18 @@ func (r *Reader) Block(from map[string]any, name string) map[string]any {
 	return blocks[0]
 }
 
-// Blocks takes the blocks of a name.
+// Blocks reads the blocks with a name.
 func (r *Reader) Blocks(from map[string]any, name string) []map[string]any {
 	v, given := from[name]
 	delete(from, name)
 	blocks, ok := v.([]map[string]any)
 	if given && !ok {
-		r.Fault("%s: one block is expected", name)
+		r.Fault("%s: expected one block", name)
 	}
 	return blocks
 }
 
-// Texts takes a block of strings.
+// Texts reads a block of strings.
 func (r *Reader) Texts(from map[string]any, name string) map[string]string {
 	block := r.Block(from, name)
 	if block == nil {
@@ -121,7 +121,7 @@ func (r *Reader) Texts(from map[string]any, name string) map[string]string {
 	return out
 }
 
-// List takes a list of strings, nil when it is not given: an empty one is not the same.
+// List reads a list of strings: nil if it is missing, which differs from an empty list.
 func (r *Reader) List(from map[string]any, name string) []string {
 	v, given := from[name]
 	delete(from, name)
@@ -136,7 +136,7 @@ func (r *Reader) List(from map[string]any, name string) []string {
 		out = append(out, text)
 	}
 	if !ok {
-		r.Fault("%s: a list of strings is expected", name)
+		r.Fault("%s: expected a list of strings", name)
 	}
 	return out
 }

@@ -16,35 +16,34 @@ import (
 	"github.com/posener/complete"
 )
 
-// Run does the work of a command after its flags are parsed.
+// Run runs a command after its flags are parsed.
 type Run func(ctx context.Context, e *Env) error
 
 // Command is one command of the CLI.
 type Command struct {
-	Name  string // the words that call it, such as "job run"
-	Args  string // its arguments, as the usage line shows them
+	Name  string // such as "job run"
+	Args  string // the arguments in the usage line
 	Short string // one line
-	Long  string // what a reader of -help needs beyond the flags
+	Long  string // paragraphs and indented examples for -help
 	Alias []string
-	// Hidden commands run, but no list of commands names them.
+	// Hidden commands are not listed.
 	Hidden bool
-	// Local commands speak to no agent: they take no general flags.
+	// Local commands do not call an agent and have no general flags.
 	Local bool
-	// MinArgs and MaxArgs bound the arguments; MaxArgs -1 means any number.
+	// MinArgs and MaxArgs limit the number of arguments. MaxArgs -1 means no limit.
 	MinArgs, MaxArgs int
-	// UsageCode is the exit code for wrong flags and arguments, 0 for the usual 1.
+	// UsageCode is the exit code for invalid flags and arguments, 0 for the default of 1.
 	UsageCode int
 	// Refused names the feature of a command that this version does not have. Such a
 	// command takes any flags and arguments: see Refuse.
 	Refused string
-	// Setup declares the flags and returns what runs.
+	// Setup declares the flags and returns the function that runs.
 	Setup func(f *Flags) Run
-	// Predict completes the arguments in a shell, may be nil.
+	// Predict completes the arguments in a shell. It may be nil.
 	Predict complete.Predictor
 }
 
-// ExitError ends the program with a code of its own. Without Err nothing more
-// is printed.
+// ExitError ends the program with an exit code. If Err is nil, nothing is printed.
 type ExitError struct {
 	Code int
 	Err  error
@@ -59,13 +58,13 @@ func (e *ExitError) Error() string {
 
 func (e *ExitError) Unwrap() error { return e.Err }
 
-// Exit ends the program with code and says nothing more.
+// Exit returns an error that ends the program with code and prints nothing.
 func Exit(code int) error { return &ExitError{Code: code} }
 
-// Flags is a flag set that also takes repeatable and optional flags.
+// Flags is a flag set with repeatable and optional flags.
 type Flags struct{ *flag.FlagSet }
 
-// Strings declares a flag that may be given several times.
+// Strings declares a flag that may be repeated.
 func (f *Flags) Strings(name, usage string) *[]string {
 	v := &stringList{}
 	f.Var(v, name, usage)
@@ -84,10 +83,10 @@ func (f *Flags) Detail(usage string) *Detail {
 	return d
 }
 
-// DetailVar declares the flag -verbose, to be stored in d.
+// DetailVar declares the flag -verbose and stores it in d.
 func (f *Flags) DetailVar(d *Detail, usage string) { f.BoolVar((*bool)(d), "verbose", false, usage) }
 
-// OptBool declares a flag that is true, false or not given (nil).
+// OptBool declares a flag that is true, false or unset (nil).
 func (f *Flags) OptBool(name, usage string) **bool {
 	var v *bool
 	f.optBoolVar(&v, name, usage)
@@ -98,14 +97,14 @@ func (f *Flags) optBoolVar(v **bool, name, usage string) {
 	f.BoolFunc(name, usage, func(s string) error {
 		b := s == "true" || s == "1"
 		if !b && s != "false" && s != "0" {
-			return fmt.Errorf("%q is neither true nor false", s)
+			return fmt.Errorf("%q is not true or false", s)
 		}
 		*v = &b
 		return nil
 	})
 }
 
-// Adapt makes the command one of hashicorp/cli, writing to the given streams.
+// Adapt returns the command as a cli.Command with the given streams.
 func (c Command) Adapt(in io.Reader, out, err io.Writer) cli.Command {
 	return &adapted{Command: c, in: in, out: out, err: err}
 }
@@ -116,7 +115,7 @@ type adapted struct {
 	out, err io.Writer
 }
 
-// flags declares everything that the command takes.
+// flags declares all flags of the command.
 func (a *adapted) flags() (*Flags, *general, Run) {
 	f := &Flags{flag.NewFlagSet(a.Name, flag.ContinueOnError)}
 	f.SetOutput(io.Discard)
@@ -133,15 +132,15 @@ func (c Command) FlagSet() *flag.FlagSet {
 	return f.FlagSet
 }
 
-// Synopsis is the line in the list of commands.
+// Synopsis returns the line in the list of commands.
 func (a *adapted) Synopsis() string { return a.Short }
 
-// Help is the text of -help.
+// Help returns the text of -help.
 func (a *adapted) Help() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Usage: nomad %s [options] %s\n\n  %s.\n", a.Name, a.Args, strings.TrimSuffix(a.Short, "."))
 	if a.Long != "" {
-		fmt.Fprintf(&b, "\n%s\n", indent(strings.TrimSpace(a.Long), "  "))
+		fmt.Fprintf(&b, "\n%s\n", indent(Wrap(strings.Trim(a.Long, "\n"), helpWidth-2), "  "))
 	}
 	own := &Flags{flag.NewFlagSet(a.Name, flag.ContinueOnError)}
 	a.Setup(own)
@@ -154,6 +153,9 @@ func (a *adapted) Help() string {
 	return strings.TrimRight(b.String(), "\n")
 }
 
+// helpWidth is the length of the longest line of a help text.
+const helpWidth = 80
+
 func writeFlags(b *strings.Builder, title string, f *flag.FlagSet) {
 	first := true
 	f.VisitAll(func(fl *flag.Flag) {
@@ -165,18 +167,18 @@ func writeFlags(b *strings.Builder, title string, f *flag.FlagSet) {
 		if arg != "" {
 			arg = "=<" + arg + ">"
 		}
-		fmt.Fprintf(b, "\n  -%s%s\n%s\n", fl.Name, arg, indent(usage, "    "))
+		fmt.Fprintf(b, "\n  -%s%s\n%s\n", fl.Name, arg, indent(Wrap(usage, helpWidth-4), "    "))
 	})
 }
 
 func indent(text, by string) string {
-	return by + strings.ReplaceAll(text, "\n", "\n"+by)
+	return strings.ReplaceAll(by+strings.ReplaceAll(text, "\n", "\n"+by), "\n"+by+"\n", "\n\n")
 }
 
 // Run parses the arguments, runs the command and returns the exit code.
 func (a *adapted) Run(args []string) int { return a.runWith(args, nil) }
 
-// runWith is Run with general flags that are parsed already, if inherited.
+// runWith is Run with general flags that are already parsed, if inherited is not nil.
 func (a *adapted) runWith(args []string, inherited *general) int {
 	f, g, run := a.flags()
 	if inherited != nil {
@@ -214,7 +216,7 @@ func (a *adapted) checkArgs(args []string) error {
 	return nil
 }
 
-// report prints the error of a run and returns its exit code.
+// report prints the error of a run and returns the exit code.
 func (a *adapted) report(err error) int {
 	var exit *ExitError
 	switch {
@@ -234,7 +236,7 @@ func (a *adapted) report(err error) int {
 	return exit.Code
 }
 
-// AutocompleteFlags completes the flags' names.
+// AutocompleteFlags completes the names of flags.
 func (a *adapted) AutocompleteFlags() complete.Flags {
 	f, _, _ := a.flags()
 	out := complete.Flags{}
@@ -250,8 +252,8 @@ func (a *adapted) AutocompleteArgs() complete.Predictor {
 	return a.Predict
 }
 
-// RunAs runs another command in the place of the one that runs: with the same
-// streams and general flags, and with args. It returns the exit code.
+// RunAs runs another command with args and the same streams and general flags. It returns
+// the exit code.
 func (e *Env) RunAs(c Command, args []string) int {
 	a := &adapted{Command: c, in: e.In, out: e.Out, err: e.Err}
 	return a.runWith(args, e.general)

@@ -1,7 +1,7 @@
-// Package term is what the CLI commands share: a Command is one row of the
-// table in package command, and Env is the terminal and the agent it speaks to.
+// Package term is shared by all CLI commands. A Command is one row of the table in package
+// command. Env gives it the terminal, its arguments and the API client.
 //
-// A command declares its flags and returns what runs when they are parsed:
+// A command declares its flags and returns the function that runs after they are parsed:
 //
 //	term.Command{Name: "job stop", Args: "<job>...", Short: "Stop a running job",
 //		Setup: func(f *term.Flags) term.Run {
@@ -9,7 +9,7 @@
 //			return func(ctx context.Context, e *term.Env) error { ... }
 //		}}
 //
-// Run's error goes to standard error and sets the exit code: 1, or the one of
-// an ExitError. Tables, key-value lists, JSON and templates are written here, in
-// one way. It holds no state and starts no goroutine.
+// The error of Run is printed to standard error and sets the exit code: 1, or the code of
+// an ExitError. The package also formats tables, key-value lists, JSON and templates. It has
+// no state.
 package term

@@ -11,7 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 )
 
-// Env is what a running command has: streams, arguments, and an agent.
+// Env is the environment of a running command: streams, arguments and general flags.
 type Env struct {
 	In       io.Reader
 	Out, Err io.Writer
@@ -19,36 +19,36 @@ type Env struct {
 	general  *general
 }
 
-// general holds the flags of every command that speaks to an agent.
+// general holds the flags of every command that calls an agent.
 type general struct {
 	address, region, namespace, token         string
 	caCert, caPath, clientCert, clientKey, sn string
-	skipVerify                                *bool // nil when not given
+	skipVerify                                *bool // nil if unset
 	noColor, forceColor                       bool
 }
 
 func (g *general) declare(f *flag.FlagSet) {
-	f.StringVar(&g.address, "address", "", "The `addr` of the agent: http(s)://host:port or unix:///path.\nOverrides NOMAD_ADDR. Default http://127.0.0.1:4646.")
-	f.StringVar(&g.region, "region", "", "The `region` to forward to. Overrides NOMAD_REGION.")
-	f.StringVar(&g.namespace, "namespace", "", "The `namespace` to work in, * for all of them in lists.\nOverrides NOMAD_NAMESPACE. Default \"default\".")
-	f.StringVar(&g.token, "token", "", "The `token` to authenticate with. Overrides NOMAD_TOKEN.")
-	f.StringVar(&g.caCert, "ca-cert", "", "A PEM `file` with the CA that signed the agent's certificate.\nOverrides NOMAD_CACERT.")
+	f.StringVar(&g.address, "address", "", "The `address` of the agent: http(s)://host:port or unix:///path.\nOverrides NOMAD_ADDR. Default http://127.0.0.1:4646.")
+	f.StringVar(&g.region, "region", "", "The `region` to forward the request to. Overrides NOMAD_REGION.")
+	f.StringVar(&g.namespace, "namespace", "", "The `namespace` of the objects, or * to list all namespaces.\nOverrides NOMAD_NAMESPACE. Default \"default\".")
+	f.StringVar(&g.token, "token", "", "The secret ID of the ACL `token`. Overrides NOMAD_TOKEN.")
+	f.StringVar(&g.caCert, "ca-cert", "", "A PEM `file` with the CA of the agent's certificate.\nOverrides NOMAD_CACERT.")
 	f.StringVar(&g.caPath, "ca-path", "", "A `directory` of PEM CA files. Overrides NOMAD_CAPATH.")
-	f.StringVar(&g.clientCert, "client-cert", "", "A PEM `file` with this client's certificate. Overrides NOMAD_CLIENT_CERT.")
-	f.StringVar(&g.clientKey, "client-key", "", "A PEM `file` with the certificate's key. Overrides NOMAD_CLIENT_KEY.")
-	f.StringVar(&g.sn, "tls-server-name", "", "The server `name` to expect. Overrides NOMAD_TLS_SERVER_NAME.")
+	f.StringVar(&g.clientCert, "client-cert", "", "A PEM `file` with your certificate. Overrides NOMAD_CLIENT_CERT.")
+	f.StringVar(&g.clientKey, "client-key", "", "A PEM `file` with the key of your certificate. Overrides NOMAD_CLIENT_KEY.")
+	f.StringVar(&g.sn, "tls-server-name", "", "The `name` to expect in the agent's certificate. Overrides NOMAD_TLS_SERVER_NAME.")
 	flags := &Flags{f}
-	flags.optBoolVar(&g.skipVerify, "tls-skip-verify", "Don't verify the agent's certificate. Overrides NOMAD_SKIP_VERIFY.")
+	flags.optBoolVar(&g.skipVerify, "tls-skip-verify", "Do not verify the agent's certificate. Overrides NOMAD_SKIP_VERIFY.")
 	flags.optBoolVar(&g.skipVerify, "insecure", "The same as -tls-skip-verify.")
 	f.BoolVar(&g.noColor, "no-color", false, "Print without color.")
-	f.BoolVar(&g.forceColor, "force-color", false, "Print in color even where the output is no terminal.")
+	f.BoolVar(&g.forceColor, "force-color", false, "Print in color even if the output is not a terminal.")
 }
 
-// Client returns an API client as the flags and the environment say.
+// Client returns an API client for the flags and the environment.
 func (e *Env) Client() (*api.Client, error) { return e.ClientOf(func(*api.Config) {}) }
 
-// ClientOf is Client with a configuration of the command's own between environment
-// and flags.
+// ClientOf is Client with a configuration that edit changes. It overrides the environment,
+// and the flags override it.
 func (e *Env) ClientOf(edit func(*api.Config)) (*api.Client, error) {
 	g, cfg := e.general, api.DefaultConfig()
 	edit(cfg)
@@ -76,7 +76,7 @@ func (e *Env) ClientOf(edit func(*api.Config)) (*api.Client, error) {
 	return c, nil
 }
 
-// Namespace returns the namespace in force: flag, environment, default.
+// Namespace returns the namespace from the flag, the environment, or "default".
 func (e *Env) Namespace() string {
 	for _, ns := range []string{e.general.namespace, os.Getenv("NOMAD_NAMESPACE")} {
 		if ns != "" {
@@ -86,16 +86,16 @@ func (e *Env) Namespace() string {
 	return "default"
 }
 
-// NamespaceFlag returns the namespace that the flag names, empty without it.
+// NamespaceFlag returns the namespace of the flag, "" if unset.
 func (e *Env) NamespaceFlag() string { return e.general.namespace }
 
-// AddressFlag returns the address that the flag names, empty without it.
+// AddressFlag returns the address of the flag, "" if unset.
 func (e *Env) AddressFlag() string { return e.general.address }
 
-// RegionFlag returns the region that the flag names, empty without it.
+// RegionFlag returns the region of the flag, "" if unset.
 func (e *Env) RegionFlag() string { return e.general.region }
 
-// Region returns the region in force: flag, environment, or empty.
+// Region returns the region from the flag or the environment, "" if unset.
 func (e *Env) Region() string {
 	if e.general.region != "" {
 		return e.general.region
@@ -103,7 +103,7 @@ func (e *Env) Region() string {
 	return os.Getenv("NOMAD_REGION")
 }
 
-// Arg returns the i-th argument, empty when there are fewer.
+// Arg returns argument i, or "" if there are fewer arguments.
 func (e *Env) Arg(i int) string {
 	if i >= len(e.Args) {
 		return ""
@@ -120,13 +120,13 @@ func (e *Env) Printf(format string, a ...any) { fmt.Fprintf(e.Out, format, a...)
 // Warnf writes a line to standard error.
 func (e *Env) Warnf(format string, a ...any) { fmt.Fprintf(e.Err, format+"\n", a...) }
 
-// IsTerminal says whether standard output is a terminal.
+// IsTerminal reports whether standard output is a terminal.
 func (e *Env) IsTerminal() bool {
 	f, ok := e.Out.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// Color says whether to print in color.
+// Color reports whether to print in color.
 func (e *Env) Color() bool {
 	switch {
 	case e.general.noColor || os.Getenv("NOMAD_CLI_NO_COLOR") != "" || os.Getenv("NO_COLOR") != "":
@@ -137,7 +137,7 @@ func (e *Env) Color() bool {
 	return e.IsTerminal()
 }
 
-// Bold returns text in bold where color is on.
+// Bold returns text in bold if color is on.
 func (e *Env) Bold(text string) string {
 	if !e.Color() {
 		return text

@@ -12,19 +12,19 @@ import (
 	"github.com/ryanuber/columnize"
 )
 
-// shortID is how many characters of an ID are shown without -verbose.
+// shortID is the length of an ID without -verbose.
 const shortID = 8
 
-// Detail is how much a command tells.
+// Detail is the level of detail of the output.
 type Detail bool
 
-// What is told without and with -verbose.
+// The levels of detail without and with -verbose.
 const (
 	Short Detail = false
 	Full  Detail = true
 )
 
-// ID returns an ID as it is shown: whole only in full detail.
+// ID returns an ID, shortened unless d is Full.
 func (d Detail) ID(id string) string {
 	if d == Full || len(id) <= shortID {
 		return id
@@ -32,7 +32,7 @@ func (d Detail) ID(id string) string {
 	return id[:shortID]
 }
 
-// Since returns a time as it is shown: how long ago it was, the time itself in full detail.
+// Since formats a time as its age, or as the time itself if d is Full.
 func (d Detail) Since(t time.Time) string {
 	if d == Full {
 		return Time(t)
@@ -40,8 +40,8 @@ func (d Detail) Since(t time.Time) string {
 	return Ago(t, time.Now())
 }
 
-// UUIDPrefix drops an odd last digit of an ID's prefix: servers look IDs up by
-// whole bytes.
+// UUIDPrefix drops the last digit of a prefix of odd length: the servers match prefixes by
+// bytes.
 func UUIDPrefix(p string) string {
 	if n := len(strings.ReplaceAll(p, "-", "")); n%2 == 1 {
 		return p[:len(p)-1]
@@ -49,23 +49,23 @@ func UUIDPrefix(p string) string {
 	return p
 }
 
-// Table lays out rows whose cells are separated by "|"; the first is the header.
+// Table formats rows as a table. Cells are separated by "|". The first row is the header.
 func Table(rows []string) string {
 	return columnize.Format(rows, &columnize.Config{Delim: "|", Glue: "  ", Empty: "<none>"})
 }
 
-// BlankTable is Table whose empty cells stay empty.
+// BlankTable is Table without the text <none> for empty cells.
 func BlankTable(rows []string) string {
 	return columnize.Format(rows, &columnize.Config{Delim: "|", Glue: "  "})
 }
 
-// Pairs lays out "key|value" rows as "key = value".
+// Pairs formats "key|value" rows as "key = value".
 func Pairs(rows []string) string {
 	return columnize.Format(rows, &columnize.Config{Delim: "|", Glue: " = ", Empty: "<none>"})
 }
 
-// Cell makes a value fit into a table row. What a terminal would not print, such as the
-// escape sequences in the ID of a job, is shown as an escaped character.
+// Cell formats a value for a row. Characters that are not printable, such as escape
+// sequences in the ID of a job, are escaped.
 func Cell(v any) string {
 	var b strings.Builder
 	for _, r := range fmt.Sprint(v) {
@@ -83,7 +83,7 @@ func Cell(v any) string {
 	return b.String()
 }
 
-// Row joins values to a table row.
+// Row joins values to a row.
 func Row(cells ...any) string {
 	out := make([]string, len(cells))
 	for i, c := range cells {
@@ -92,7 +92,7 @@ func Row(cells ...any) string {
 	return strings.Join(out, "|")
 }
 
-// Time shows a time the way of RFC 3339, "N/A" when it is zero.
+// Time formats a time by RFC 3339, or as "N/A" if it is zero.
 func Time(t time.Time) string {
 	if t.IsZero() || t.Unix() <= 0 {
 		return "N/A"
@@ -100,10 +100,10 @@ func Time(t time.Time) string {
 	return t.Local().Format(time.RFC3339)
 }
 
-// UnixNano shows a time given in nanoseconds since 1970.
+// UnixNano formats a time in nanoseconds since 1970.
 func UnixNano(ns int64) string { return Time(time.Unix(0, ns)) }
 
-// Ago shows how long before now a time was, as "3m5s ago".
+// Ago formats the time from t to now, such as "3m5s ago".
 func Ago(t, now time.Time) string {
 	if t.IsZero() || t.Unix() <= 0 {
 		return ""
@@ -115,7 +115,7 @@ func Ago(t, now time.Time) string {
 	return Duration(d) + " ago"
 }
 
-// Duration shows the two largest units of d: "1mo3d", "2h5m", "42s", "350ms".
+// Duration formats the two largest units of d: "1mo3d", "2h5m", "42s", "350ms".
 func Duration(d time.Duration) string {
 	if d < time.Second {
 		return d.Truncate(time.Millisecond).String()
@@ -142,7 +142,7 @@ func Duration(d time.Duration) string {
 	return b.String()
 }
 
-// Bytes shows a size in binary units, as "1.5 MiB".
+// Bytes formats a size in binary units, such as "1.5 MiB".
 func Bytes(n uint64) string {
 	if n < 1024 {
 		return fmt.Sprintf("%d B", n)
@@ -156,25 +156,25 @@ func Bytes(n uint64) string {
 	return s + " " + units[i:i+1] + "iB"
 }
 
-// Formats are the flags -json and -t, which show the data instead of a table.
+// Formats holds the flags -json and -t, which print the data instead of a table.
 type Formats struct {
 	json bool
 	tmpl string
 }
 
-// Declare adds -json and -t to the flags of a command.
+// Declare declares -json and -t.
 func (o *Formats) Declare(f *Flags) {
 	f.BoolVar(&o.json, "json", false, "Print as JSON.")
 	f.StringVar(&o.tmpl, "t", "", "Print with a Go `template`.")
 }
 
-// Always makes JSON what is printed without a flag.
+// Always makes JSON the default.
 func (o *Formats) Always() { o.json = o.tmpl == "" }
 
-// Wanted says whether one of the flags was given.
+// Wanted reports whether one of the flags is set.
 func (o *Formats) Wanted() bool { return o.json || o.tmpl != "" }
 
-// Print writes v as the flags say.
+// Print writes v in the format of the flags.
 func (o *Formats) Print(e *Env, v any) error {
 	if o.json && o.tmpl != "" {
 		return fmt.Errorf("Both json and template formatting are not allowed")
@@ -206,5 +206,5 @@ func (e *Env) JSON(v any) error {
 	return err
 }
 
-// NewFormats returns the formats that a command's own flags ask for.
+// NewFormats returns formats for flags that a command declares itself.
 func NewFormats(json bool, tmpl string) *Formats { return &Formats{json: json, tmpl: tmpl} }

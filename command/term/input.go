@@ -6,8 +6,8 @@ import (
 	"os"
 )
 
-// Input reads the file that an argument names; "-" is standard input. More than limit
-// bytes are an error: what is read goes to an agent.
+// Input reads the file that an argument names, or standard input for "-". More than limit
+// bytes are an error.
 func (e *Env) Input(name string, limit int) ([]byte, error) {
 	from := e.In
 	if name != "-" {

@@ -6,7 +6,7 @@ import (
 	"os"
 )
 
-// WriteNew writes a file that must not exist yet.
+// WriteNew creates and writes a file. It is an error if the file exists.
 func WriteNew(name, text string) error {
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, os.ErrExist) {

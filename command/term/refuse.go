@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// later ends the errors about features that this version does not have.
+// later ends the errors for features that this version does not have.
 const later = "not part of this version"
 
 // Refuse returns a command of a feature that this version does not have.
@@ -16,8 +16,7 @@ func Refuse(name, feature string) Command {
 		Setup: func(*Flags) Run { return func(context.Context, *Env) error { return nil } }}
 }
 
-// refuse answers any arguments with the name of the missing feature, and with the help
-// when it is asked for.
+// refuse prints the name of the missing feature for any arguments, or the help for -help.
 func (a *adapted) refuse(args []string) int {
 	if slices.ContainsFunc(args, func(arg string) bool { return slices.Contains([]string{"-h", "-help", "--h", "--help"}, arg) }) {
 		fmt.Fprintln(a.out, a.Help())

@@ -12,10 +12,10 @@ import (
 	"golang.org/x/term"
 )
 
-// maxLine bounds a line that is read from standard input.
+// maxLine is the maximum length of a line of standard input, in bytes.
 const maxLine = 1 << 20
 
-// Secret reads a line from standard input; a terminal does not show it.
+// Secret reads a line from standard input, without echo on a terminal.
 func (e *Env) Secret(prompt string) (string, error) {
 	f, ok := e.In.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
@@ -30,13 +30,13 @@ func (e *Env) Secret(prompt string) (string, error) {
 	return strings.TrimSpace(string(text)), nil
 }
 
-// Line reads a line from standard input, until ctx ends.
+// Line reads a line from standard input. It returns when ctx ends.
 func (e *Env) Line(ctx context.Context) (string, error) {
 	type answer struct {
 		text string
 		err  error
 	}
-	read := make(chan answer, 1) // who reads is left behind when ctx ends: the command is over then
+	read := make(chan answer, 1) // when ctx ends, the goroutine stays blocked until the command exits
 	go func() {
 		text, err := bufio.NewReader(io.LimitReader(e.In, maxLine)).ReadString('\n')
 		read <- answer{strings.TrimSpace(text), err}
@@ -49,7 +49,7 @@ func (e *Env) Line(ctx context.Context) (string, error) {
 			return "", fmt.Errorf("read standard input: %w", a.err)
 		}
 		if a.text == "" {
-			return "", errors.New("standard input holds nothing")
+			return "", errors.New("standard input is empty")
 		}
 		return a.text, nil
 	}

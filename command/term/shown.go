@@ -7,12 +7,11 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 )
 
-// Ask gets what a command prints from an agent.
+// Ask calls an agent and returns the value to print.
 type Ask[T any] func(ctx context.Context, e *Env, c *api.Client) (T, error)
 
-// Answered completes a command that asks an agent and prints the answer: as JSON or by a
-// template when a flag says so, else as show does. declare declares the flags that the
-// command has beside these.
+// Answered completes a command that calls an agent and prints the answer: as JSON or with a
+// template if the flags are set, else with show. declare declares additional flags.
 func Answered[T any](c Command, declare func(*Flags) Ask[T], show func(e *Env, v T)) Command {
 	c.Setup = func(f *Flags) Run {
 		var formats Formats
@@ -37,15 +36,15 @@ func Answered[T any](c Command, declare func(*Flags) Ask[T], show func(e *Env, v
 	return c
 }
 
-// Shown is Answered for a command that has no arguments and no flags of its own.
+// Shown is Answered for a command without arguments and additional flags.
 func Shown[T any](c Command, get func(ctx context.Context, c *api.Client) (T, error), show func(e *Env, v T)) Command {
 	return Answered(c, func(*Flags) Ask[T] {
 		return func(ctx context.Context, _ *Env, c *api.Client) (T, error) { return get(ctx, c) }
 	}, show)
 }
 
-// Told completes a command that has an agent do something and prints a line about it.
-func Told(c Command, declare func(*Flags) Ask[string]) Command {
+// Action completes a command that calls an agent and prints the line that ask returns.
+func Action(c Command, declare func(*Flags) Ask[string]) Command {
 	c.Setup = func(f *Flags) Run {
 		ask := declare(f)
 		return func(ctx context.Context, e *Env) error {
@@ -64,13 +63,13 @@ func Told(c Command, declare func(*Flags) Ask[string]) Command {
 	return c
 }
 
-// Deletion completes a command that makes servers forget what its argument names; what
-// says what that is.
-func Deletion(c Command, what string, forget func(c *api.Client, name string, w *api.WriteOptions) (*api.WriteMeta, error)) Command {
+// Deletion completes a command that deletes the object named by its argument. what is the
+// kind of the object in messages.
+func Deletion(c Command, what string, remove func(c *api.Client, name string, w *api.WriteOptions) (*api.WriteMeta, error)) Command {
 	c.MinArgs, c.MaxArgs = 1, 1
-	return Told(c, func(*Flags) Ask[string] {
+	return Action(c, func(*Flags) Ask[string] {
 		return func(ctx context.Context, e *Env, c *api.Client) (string, error) {
-			if _, err := forget(c, e.Arg(0), (&api.WriteOptions{}).WithContext(ctx)); err != nil {
+			if _, err := remove(c, e.Arg(0), (&api.WriteOptions{}).WithContext(ctx)); err != nil {
 				return "", fmt.Errorf("Error deleting %s: %w", what, err)
 			}
 			return fmt.Sprintf("Successfully deleted %s %q!", what, e.Arg(0)), nil

@@ -8,8 +8,7 @@ import (
 	"net/http"
 )
 
-// tlsHint says how to mend a connection that TLS did not let happen, empty for
-// other errors.
+// tlsHint returns how to fix a TLS error, "" for other errors.
 func tlsHint(err error) string {
 	var (
 		unknown x509.UnknownAuthorityError
@@ -20,17 +19,17 @@ func tlsHint(err error) string {
 	)
 	switch {
 	case errors.As(err, &unknown):
-		return "The agent's certificate is not of a CA that is known here: name the CA's file with -ca-cert or NOMAD_CACERT."
+		return "The agent's certificate is signed by an unknown CA: set -ca-cert or NOMAD_CACERT to the file of the CA."
 	case errors.As(err, &name):
-		return "The agent's certificate is for another name: use such a name in -address or NOMAD_ADDR, or say which to expect with\n" +
-			"-tls-server-name or NOMAD_TLS_SERVER_NAME, such as server.global.nomad."
+		return "The agent's certificate is for another name: use one of its names in -address or NOMAD_ADDR, or set\n" +
+			"-tls-server-name or NOMAD_TLS_SERVER_NAME to one, such as server.global.nomad."
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
-		return "The agent's certificate is not valid at the time of this machine's clock."
+		return "The agent's certificate is expired or not yet valid. Check the clock of this machine."
 	case errors.Is(err, http.ErrSchemeMismatch), errors.As(err, &record):
-		return "The agent does not speak TLS: use an http:// address in -address or NOMAD_ADDR."
-	case errors.As(err, &remote) && remote.Op == "remote error": // a TLS alert of the other side
-		return "The agent refused this client's certificate, or misses it: name one of the agent's CA with -client-cert and -client-key,\n" +
-			"or NOMAD_CLIENT_CERT and NOMAD_CLIENT_KEY."
+		return "The agent does not use TLS: use an http:// address in -address or NOMAD_ADDR."
+	case errors.As(err, &remote) && remote.Op == "remote error": // a TLS alert of the agent
+		return "The agent rejected the client certificate, or requires one: set -client-cert and -client-key, or NOMAD_CLIENT_CERT\n" +
+			"and NOMAD_CLIENT_KEY, to a certificate of the agent's CA."
 	}
 	return ""
 }

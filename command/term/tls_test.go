@@ -20,7 +20,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/pki"
 )
 
-// leader is a command that asks an agent something.
+// leader is a command that calls an agent.
 var leader = term.Command{Name: "leader", Short: "Ask", Setup: func(*term.Flags) term.Run {
 	return func(_ context.Context, e *term.Env) error {
 		c, err := e.Client()
@@ -37,8 +37,8 @@ var leader = term.Command{Name: "leader", Short: "Ask", Setup: func(*term.Flags)
 	}
 }}
 
-// agent speaks TLS to those with a certificate of the CA in the directory that
-// it returns. Its own certificate was made 20 days ago, for so many days.
+// agent serves TLS to clients with a certificate of the CA in the directory that it
+// returns. Its own certificate was created 20 days ago and is valid for the given days.
 func agent(t *testing.T, days int) (address, dir string) {
 	t.Helper()
 	now := time.Now()
@@ -87,7 +87,7 @@ func TestTLSFlags(t *testing.T) {
 	for _, c := range []struct {
 		name, flags string
 		env         map[string]string
-		fails       string // what is told, in one of its lines
+		fails       string // the expected text
 	}{
 		{"all", all, nil, ""},
 		{"without verification", "-tls-skip-verify" + certs, nil, ""},
@@ -96,13 +96,13 @@ func TestTLSFlags(t *testing.T) {
 		{"verification in spite of the environment", "-tls-server-name=server.global.nomad -tls-skip-verify=false" + certs, map[string]string{"NOMAD_SKIP_VERIFY": "true"}, "-ca-cert or NOMAD_CACERT"},
 		{"no CA", "-tls-server-name=server.global.nomad" + certs, nil, "-ca-cert or NOMAD_CACERT"},
 		{"no name", "-ca-cert=" + dir + "/ca.pem" + certs, nil, "-tls-server-name or NOMAD_TLS_SERVER_NAME"},
-		{"no certificate", "-tls-skip-verify", nil, "NOMAD_CLIENT_CERT and NOMAD_CLIENT_KEY"},
-		{"its days are over", "-address=" + old + " -tls-server-name=server.global.nomad -ca-cert=" + oldDir + "/ca.pem", nil, "not valid at the time of this machine's clock"},
-		{"no TLS there", "-address=" + strings.Replace(plain.URL, "http:", "https:", 1), nil, "The agent does not speak TLS"},
+		{"no certificate", "-tls-skip-verify", nil, "set -client-cert and -client-key"},
+		{"its days are over", "-address=" + old + " -tls-server-name=server.global.nomad -ca-cert=" + oldDir + "/ca.pem", nil, "expired or not yet valid"},
+		{"no TLS there", "-address=" + strings.Replace(plain.URL, "http:", "https:", 1), nil, "The agent does not use TLS"},
 		{"no TLS here", "-address=" + strings.Replace(address, "https:", "http:", 1), nil, "HTTP request to an HTTPS server"},
 		{"no file", "-ca-cert=/nowhere", nil, "read CA certificate: open /nowhere"},
 		{"no directory", "-ca-path=/nowhere", nil, "read CA directory: open /nowhere"},
-		{"neither", "-tls-skip-verify=perhaps", nil, `"perhaps" is neither true nor false`},
+		{"neither", "-tls-skip-verify=perhaps", nil, `"perhaps" is not true or false`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for k, v := range c.env {

@@ -13,7 +13,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/pki"
 )
 
-// role is whom a certificate is for: the first label of its name.
+// role is the role of a certificate: the first label of its name.
 type role string
 
 const (
@@ -22,53 +22,53 @@ const (
 	cli    role = "cli"
 )
 
-// title is the role at the beginning of a line.
+// title returns the role for the beginning of a line.
 func (r role) title() string {
 	return map[role]string{server: "Server", client: "Client", cli: "CLI"}[r]
 }
 
-// order is what tls cert create was asked for.
+// order holds the flags of tls cert create.
 type order struct {
 	role            role
 	domain, region  string
 	caFile, keyFile string
-	names, ips      []string // beyond those of the role
+	names, ips      []string // in addition to those of the role
 	days            int
 }
 
 func certCreateCommand() term.Command {
 	return term.Command{
 		Name: "tls cert create", Short: "Create a certificate for a server, a client or the command line",
-		Long: `Reads the CA and its key, and writes <region>-<role>-<domain>.pem and its key
-<region>-<role>-<domain>-key.pem, where the role is server, client or cli. The
-certificate is for <role>.<region>.<domain>, localhost and 127.0.0.1. The region is
-that of -region or NOMAD_REGION, global otherwise.
+		Long: `Reads the CA and its key, and writes the certificate <region>-<role>-<domain>.pem and
+the key <region>-<role>-<domain>-key.pem. The role is server, client or cli. The
+certificate is valid for <role>.<region>.<domain>, localhost and 127.0.0.1. The region
+is -region, NOMAD_REGION or global.
 
-Servers and clients prove their role with it to each other. With the certificate of
-a server one can read and change all that the cluster knows.`,
+Servers and clients authenticate each other by these certificates. The certificate of a
+server gives access to the complete state of the cluster.`,
 		Setup: func(f *term.Flags) term.Run {
 			o := &order{}
 			roles := map[role]*bool{
-				server: f.Bool("server", false, "A certificate for servers."),
-				client: f.Bool("client", false, "A certificate for clients."),
-				cli:    f.Bool("cli", false, "A certificate for users of the command line and of the HTTP API."),
+				server: f.Bool("server", false, "Create a certificate for servers."),
+				client: f.Bool("client", false, "Create a certificate for clients."),
+				cli:    f.Bool("cli", false, "Create a certificate for users of the command line and the HTTP API."),
 			}
 			f.StringVar(&o.domain, "domain", defaultDomain, "The DNS `domain` of the cluster. Default nomad.")
 			f.StringVar(&o.caFile, "ca", "", "The `file` of the CA's certificate. Default <domain>-agent-ca.pem.")
 			f.StringVar(&o.keyFile, "key", "", "The `file` of the CA's key. Default <domain>-agent-ca-key.pem.")
-			f.IntVar(&o.days, "days", 365, "How many `days` the certificate is valid. Default 365.")
-			names := f.Strings("additional-dnsname", "Another DNS `name` that the certificate is for; may be repeated.")
-			ips := f.Strings("additional-ipaddress", "Another IP `address` that the certificate is for; may be repeated.")
+			f.IntVar(&o.days, "days", 365, "The number of `days` for which the certificate is valid. Default 365.")
+			names := f.Strings("additional-dnsname", "An additional DNS `name` of the certificate. May be repeated.")
+			ips := f.Strings("additional-ipaddress", "An additional IP `address` of the certificate. May be repeated.")
 			return func(_ context.Context, e *term.Env) error {
 				for r, given := range roles {
 					if *given && o.role != "" {
-						return errors.New("-server, -client and -cli: only one of them, a certificate has one role")
+						return errors.New("-server, -client and -cli are mutually exclusive: a certificate has one role")
 					} else if *given {
 						o.role = r
 					}
 				}
 				if o.role == "" {
-					return errors.New("-server, -client or -cli: say which the certificate is for")
+					return errors.New("one of -server, -client or -cli is required")
 				}
 				o.region, o.names, o.ips = e.Region(), *names, *ips
 				return createCert(e, o)
@@ -107,7 +107,7 @@ func createCert(e *term.Env, o *order) error {
 	e.Println(o.role.title() + " certificate saved to: " + p.certFile)
 	e.Println(o.role.title() + " certificate key saved to: " + p.keyFile)
 	if o.role != cli && o.domain != defaultDomain {
-		e.Warnf("Note: agents that verify_server_hostname look for names that end in .nomad; give -additional-dnsname=%s.%s.nomad for them", o.role, o.region)
+		e.Warnf("Note: agents with verify_server_hostname expect names that end in .nomad: use -additional-dnsname=%s.%s.nomad", o.role, o.region)
 	}
 	return nil
 }
@@ -122,11 +122,11 @@ func or(v, otherwise string) string {
 func loadCA(certFile, keyFile string) (*pki.CA, error) {
 	cert, err := os.ReadFile(certFile)
 	if err != nil {
-		return nil, fmt.Errorf("Error reading CA certificate: %w; -ca names another file, 'nomad tls ca create' makes one", err)
+		return nil, fmt.Errorf("Error reading CA certificate: %w; set -ca to another file, or run 'nomad tls ca create'", err)
 	}
 	key, err := os.ReadFile(keyFile)
 	if err != nil {
-		return nil, fmt.Errorf("Error reading CA key: %w; -key names another file", err)
+		return nil, fmt.Errorf("Error reading CA key: %w; set -key to another file", err)
 	}
 	ca, err := pki.LoadCA(cert, key)
 	if err != nil {
@@ -137,7 +137,7 @@ func loadCA(certFile, keyFile string) (*pki.CA, error) {
 
 func certInfoCommand() term.Command {
 	return info("tls cert info", "Show a certificate",
-		"Shows every certificate of a PEM file: whom it is for, who signed it, how long it is valid.",
+		"Shows the names, issuer and validity of every certificate in a PEM file.",
 		func(c *x509.Certificate) ([]string, error) {
 			return []string{
 				term.Row("DNS Names", strings.Join(c.DNSNames, ", ")),
@@ -147,7 +147,7 @@ func certInfoCommand() term.Command {
 		})
 }
 
-// usage says what the holder of a certificate may do.
+// usage describes the key usages of a certificate.
 func usage(c *x509.Certificate) string {
 	var out []string
 	if c.IsCA {

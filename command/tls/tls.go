@@ -1,13 +1,12 @@
-// Package tls holds the commands that make the certificates of a cluster: tls ca
-// creates its certificate authority, tls cert what that signs for servers,
-// clients and the command line, and info shows what is in a file. They speak to
-// no agent.
+// Package tls holds the commands for the certificates of a cluster. tls ca create makes
+// the certificate authority, and tls cert create certificates for servers, clients and the
+// command line. The info commands show the certificates in a file. None calls an agent.
 //
 //	tls ca create            <domain>-agent-ca.pem           <domain>-agent-ca-key.pem
 //	tls cert create -server  <region>-server-<domain>.pem    <region>-server-<domain>-key.pem
 //
-// Files go to the current directory. None is ever overwritten; those that hold a
-// key can be read by their owner only.
+// Files are written to the current directory and never overwritten. Only the owner can
+// read files with a key.
 package tls
 
 import (
@@ -39,7 +38,7 @@ func Commands() []term.Command {
 	return []term.Command{caCreateCommand(), caInfoCommand(), certCreateCommand(), certInfoCommand()}
 }
 
-// checkDomain refuses what can neither be a domain nor a part of a file's name.
+// checkDomain rejects a domain that is invalid or cannot be a part of a file name.
 func checkDomain(domain string) error {
 	if err := pki.CheckDNSName(domain); err != nil || strings.HasPrefix(domain, "*") {
 		return fmt.Errorf("-domain: %q is not a DNS domain", domain)
@@ -47,21 +46,21 @@ func checkDomain(domain string) error {
 	return nil
 }
 
-// checkDays refuses a validity of no time: only a flag that is not given has a default.
+// checkDays rejects a validity of less than one day.
 func checkDays(days int) error {
 	if days < 1 {
-		return fmt.Errorf("-days: %d: at least one day is expected", days)
+		return fmt.Errorf("-days: %d: expected at least 1", days)
 	}
 	return nil
 }
 
-// pair is a certificate and its key, and the files to hold them.
+// pair is a certificate and its key, with their file names.
 type pair struct {
 	certFile, keyFile string
 	cert, key         []byte
 }
 
-// write creates both files, or none.
+// write creates both files or neither.
 func (p pair) write() error {
 	if _, err := os.Lstat(p.certFile); err == nil {
 		return exists(p.certFile)
@@ -76,10 +75,10 @@ func (p pair) write() error {
 }
 
 func exists(name string) error {
-	return fmt.Errorf("%s already exists: nothing written; move it away or work in another directory", name)
+	return fmt.Errorf("%s already exists: nothing written; move it, or use another directory", name)
 }
 
-// create writes a file that was not there, and leaves nothing when it can't.
+// create writes a new file, and removes it after an error.
 func create(name string, text []byte, mode fs.FileMode) error {
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if errors.Is(err, fs.ErrExist) {
@@ -98,7 +97,7 @@ func create(name string, text []byte, mode fs.FileMode) error {
 	return nil
 }
 
-// shown reads the certificates of a file that a command is to show.
+// shown reads the certificates in a file.
 func shown(name string) ([]*x509.Certificate, error) {
 	text, err := os.ReadFile(name)
 	if err != nil {
@@ -111,7 +110,7 @@ func shown(name string) ([]*x509.Certificate, error) {
 	return certs, nil
 }
 
-// about are the rows that CAs and other certificates have in common.
+// about returns the rows common to all certificates.
 func about(c *x509.Certificate, now time.Time) []string {
 	return []string{
 		term.Row("Serial Number", c.SerialNumber),
@@ -122,7 +121,7 @@ func about(c *x509.Certificate, now time.Time) []string {
 	}
 }
 
-// validity says what the dates mean now.
+// validity describes the validity of c at now.
 func validity(c *x509.Certificate, now time.Time) string {
 	switch {
 	case now.Before(c.NotBefore):
@@ -133,7 +132,7 @@ func validity(c *x509.Certificate, now time.Time) string {
 	return fmt.Sprintf(" (%d days left)", int(c.NotAfter.Sub(now)/(24*time.Hour)))
 }
 
-// info is a command that shows each certificate of a file by its rows.
+// info returns a command that prints rows for each certificate in a file.
 func info(name, short, long string, rows func(*x509.Certificate) ([]string, error)) term.Command {
 	return term.Command{
 		Name: name, Args: "<file>", MinArgs: 1, MaxArgs: 1, Short: short, Long: long,
@@ -158,7 +157,7 @@ func info(name, short, long string, rows func(*x509.Certificate) ([]string, erro
 	}
 }
 
-// list joins values for a row.
+// list joins values for a cell.
 func list[T fmt.Stringer](values []T) string {
 	out := make([]string, len(values))
 	for i, v := range values {
@@ -167,7 +166,7 @@ func list[T fmt.Stringer](values []T) string {
 	return strings.Join(out, ", ")
 }
 
-// parseIPs reads the addresses of a repeatable flag.
+// parseIPs parses the addresses of a repeatable flag.
 func parseIPs(texts []string) ([]net.IP, error) {
 	var out []net.IP
 	for _, text := range texts {

@@ -29,7 +29,7 @@ func run(t *testing.T, line string) (code int, out, errs string) {
 	return
 }
 
-// must is run for what has to work.
+// must runs a command that must succeed.
 func must(t *testing.T, line string) string {
 	t.Helper()
 	code, out, errs := run(t, line)
@@ -39,7 +39,7 @@ func must(t *testing.T, line string) string {
 	return out
 }
 
-// files lists the current directory with the permissions.
+// files lists the current directory with file modes.
 func files(t *testing.T) string {
 	t.Helper()
 	entries, err := os.ReadDir(".")
@@ -116,7 +116,7 @@ func TestNothingIsOverwritten(t *testing.T) {
 	must(t, "tls ca create")
 	must(t, "tls cert create -server")
 	for file, command := range map[string]string{"nomad-agent-ca": "tls ca create", "global-server-nomad": "tls cert create -server"} {
-		for _, gone := range []string{".pem", "-key.pem", ""} { // each of the two alone, then both
+		for _, gone := range []string{".pem", "-key.pem", ""} { // each file alone, then both
 			before := files(t)
 			if gone != "" {
 				if err := os.Rename(file+gone, "away"); err != nil {
@@ -144,7 +144,7 @@ func TestNothingIsOverwritten(t *testing.T) {
 			}
 		}
 	}
-	// A link that leads nowhere is not followed.
+	// A dangling symbolic link is not followed.
 	if err := os.Symlink("target", "global-client-nomad-key.pem"); err != nil {
 		t.Fatal(err)
 	}
@@ -189,8 +189,8 @@ func TestRefused(t *testing.T) {
 	must(t, "tls ca create -domain other")
 	before := files(t)
 	for line, want := range map[string]string{
-		"tls cert create":                                                 "-server, -client or -cli",
-		"tls cert create -server -cli":                                    "only one of them",
+		"tls cert create":                                                 "one of -server, -client or -cli is required",
+		"tls cert create -server -cli":                                    "mutually exclusive",
 		"tls cert create -server -days 0":                                 "-days: 0",
 		"tls cert create -server -additional-ipaddress 10.0.0":            `"10.0.0" is not an IP address`,
 		"tls cert create -server -additional-dnsname a..b":                `"a..b" is not valid`,
@@ -203,14 +203,14 @@ func TestRefused(t *testing.T) {
 		"tls cert create -server -ca global-cli-nomad.pem":                "is not the certificate of a CA",
 		"tls cert create -server -ca nomad-agent-ca-key.pem":              `this is "EC PRIVATE KEY"`,
 		"tls cert create -server surplus":                                 "takes no arguments",
-		"tls ca create -domain new -additional-domain x":                  "needs -name-constraint",
+		"tls ca create -domain new -additional-domain x":                  "requires -name-constraint",
 		"tls ca create -domain new/x":                                     "is not a DNS domain",
 		"tls ca create -domain new -days 99999":                           "not between 1 and 36500",
 		"tls ca create -domain new -days -1":                              "-days: -1",
 		"tls ca create -domain new -name-constraint -additional-domain=-": `"-" is not valid`,
 		"tls ca info":                            "takes <file>",
 		"tls ca info none.pem":                   "none.pem: no such file or directory",
-		"tls ca info global-cli-nomad.pem":       "is not that of a CA",
+		"tls ca info global-cli-nomad.pem":       "is not a CA certificate",
 		"tls cert info global-cli-nomad-key.pem": `this is "EC PRIVATE KEY"`,
 	} {
 		code, _, errs := run(t, line)

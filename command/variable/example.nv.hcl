@@ -1,18 +1,18 @@
-# A variable: names and values that tasks and operators read. Store it with
+# A variable has items, which tasks and operators read. Write it with:
 #
 #   nomad var put @spec.nv.hcl
 
-# The namespace, unless -namespace says otherwise.
+# -namespace overrides the namespace.
 # namespace = "default"
 
-# A task reads nomad/jobs, nomad/jobs/<job>, nomad/jobs/<job>/<group> and
-# nomad/jobs/<job>/<group>/<task> of its own by its identity.
+# Without a policy, a task can read nomad/jobs, nomad/jobs/<job>,
+# nomad/jobs/<job>/<group> and nomad/jobs/<job>/<group>/<task>.
 path = "nomad/jobs/example"
 
-# Store it only while the variable still has this modify index.
+# Write only if the modify index of the variable is equal.
 # modify_index = 0
 
-# Up to 64 KiB of names and values.
+# At most 64 KiB of names and values.
 items = {
   user     = "example"
   password = "change me"

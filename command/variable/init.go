@@ -20,14 +20,14 @@ var exampleJSON []byte
 func initCommand() term.Command {
 	return term.Command{
 		Name: "var init", Args: "[filename]", MaxArgs: 1,
-		Short: "Write an example of a variable's specification",
+		Short: "Write an example variable specification",
 		Setup: func(f *term.Flags) term.Run {
 			format := f.String("out", "hcl", "The `format`: hcl or json.")
-			quiet := f.Bool("quiet", false, "Say nothing when it is written.")
+			quiet := f.Bool("quiet", false, "Print nothing on success.")
 			return func(_ context.Context, e *term.Env) error {
 				text, known := map[string][]byte{"hcl": exampleHCL, "json": exampleJSON}[*format]
 				if !known {
-					return fmt.Errorf("Invalid value for -out: %q; hcl and json are known", *format)
+					return fmt.Errorf("Invalid value for -out: %q; expected hcl or json", *format)
 				}
 				name := e.Arg(0)
 				if name == "" {
@@ -45,7 +45,7 @@ func initCommand() term.Command {
 	}
 }
 
-// writeNew writes a file that must not exist yet. What will be put into it is a secret.
+// writeNew creates a file with mode 0600: the user will add secrets to it.
 func writeNew(name string, text []byte) error {
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {

@@ -14,13 +14,13 @@ import (
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
-// How long a child has after SIGTERM, and a release after the end.
+// Timeouts for the command after SIGTERM, and for the release of the lock.
 const (
 	killAfter     = 5 * time.Second
 	releaseWithin = 5 * time.Second
 )
 
-// locker runs a command while it holds a variable.
+// locker runs a command while it holds the lock of a variable.
 type locker struct {
 	env     *term.Env
 	vars    *api.Variables
@@ -37,24 +37,24 @@ func lockCommand() term.Command {
 	return term.Command{
 		Name: "var lock", Args: "<path or @file or -> [@file or -] <command>...", MinArgs: 2, MaxArgs: -1,
 		Short: "Run a command while holding the lock of a variable",
-		Long: "Waits until it holds the variable, which is made unless it is there, runs the command and gives the lock back. " +
-			"While the command runs the lock is renewed; when it is lost the command is told to end. Its exit code is that of this command.",
+		Long: "Waits for the lock of the variable, runs the command and releases the lock. The variable is created if it does not exist. " +
+			"While the command runs, the lock is renewed. If the lock is lost, the command gets SIGTERM. The exit code is that of the command.",
 		Setup: func(f *term.Flags) term.Run {
 			l := &locker{}
-			ttl := f.String("ttl", "", "How `long` the lock stays without being renewed. Default 15s.")
-			delay := f.String("delay", "", "How `long` nobody gets a lock that was lost. Default 15s.")
-			f.DurationVar(&l.backoff, "backoff", time.Second, "The wait `time` between two tries to get the lock, or to renew it after a failure.")
-			f.Int64Var(&l.retries, "max-retry", 5, "How often a `number` of failures in a row is tried again.")
-			f.BoolVar(&l.early, "early-return", false, "End at once when another holds the lock, instead of waiting.")
-			f.BoolVar(&l.shell, "shell", true, "Run the command by a shell.")
-			f.BoolVar(&l.verbose, "verbose", false, "Tell more.")
-			in := f.String("in", "", "The `format` of the specification: json or hcl. Default: as its name says, else json.")
+			ttl := f.String("ttl", "", "The `duration` after which a lock expires without renewal. Default 15s.")
+			delay := f.String("delay", "", "The `duration` for which an expired lock cannot be acquired. Default 15s.")
+			f.DurationVar(&l.backoff, "backoff", time.Second, "The `duration` between two attempts to acquire the lock, or to renew it after a failure.")
+			f.Int64Var(&l.retries, "max-retry", 5, "The maximum `number` of retries after consecutive failures.")
+			f.BoolVar(&l.early, "early-return", false, "Exit at once if the lock is held, instead of waiting.")
+			f.BoolVar(&l.shell, "shell", true, "Run the command in a shell.")
+			f.BoolVar(&l.verbose, "verbose", false, "Print more.")
+			in := f.String("in", "", "The `format` of the specification: json or hcl. Default: by the file name, else json.")
 			var how output
 			how.declare(f, "none", "json")
 			return func(ctx context.Context, e *term.Env) error {
 				v, child, err := specification(e, e.Args, *in)
 				if err == nil && len(child) == 0 {
-					err = errors.New("No command is given")
+					err = errors.New("A command is required")
 				}
 				if err != nil {
 					return err
@@ -87,7 +87,7 @@ func or(a, b string) string {
 	return b
 }
 
-// run holds the variable while the command runs.
+// run holds the lock while the command runs.
 func (l *locker) run(ctx context.Context, child []string) error {
 	held, err := l.acquire(ctx)
 	if err != nil {
@@ -128,13 +128,13 @@ func (l *locker) acquire(ctx context.Context) (*api.Variable, error) {
 		conflict := errors.Is(err, api.ErrLockConflict)
 		switch {
 		case err == nil && held.Lock != nil:
-			l.tell("holding %q", held.Path)
+			l.logf("holding %q", held.Path)
 			return held, nil
 		case conflict && l.early:
-			return nil, fmt.Errorf("Error acquiring the lock: %q is held by another: %w", l.v.Path, err)
+			return nil, fmt.Errorf("Error acquiring the lock: %q is already locked: %w", l.v.Path, err)
 		case conflict:
 			failures = 0
-			l.tell("%q is held by another", l.v.Path)
+			l.logf("%q is already locked", l.v.Path)
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
 		case api.StatusCode(err) >= 400 && api.StatusCode(err) < 500:
@@ -150,8 +150,8 @@ func (l *locker) acquire(ctx context.Context) (*api.Variable, error) {
 	}
 }
 
-// keep renews the lock, three times within each TTL, until ctx ends. It returns when the
-// lock is lost: a server said so, or no server was reached before its time was over.
+// keep renews the lock three times within each TTL, until ctx ends. It returns an error
+// when the lock is lost: a server reported it, or all renewals within the TTL failed.
 func (l *locker) keep(ctx context.Context, mine *api.Variable, ttl time.Duration) error {
 	renewed := time.Now()
 	wait := ttl / 3
@@ -169,14 +169,14 @@ func (l *locker) keep(ctx context.Context, mine *api.Variable, ttl time.Duration
 		case time.Since(renewed) > ttl:
 			return fmt.Errorf("%w: it could not be renewed: %w", api.ErrLockConflict, err)
 		default:
-			l.tell("renew the lock: %v", err)
+			l.logf("renew the lock: %v", err)
 			wait = min(l.backoff, ttl/6)
 		}
 	}
 	return nil
 }
 
-// child runs the command until it ends, or tells it to when ctx does.
+// child runs the command, and sends it SIGTERM when ctx ends.
 func (l *locker) child(ctx context.Context, args []string) error {
 	if l.shell {
 		shell := os.Getenv("SHELL")
@@ -203,16 +203,16 @@ func (l *locker) child(ctx context.Context, args []string) error {
 	return fmt.Errorf("Error running the command: %w", err)
 }
 
-// release gives the lock back, also when the program is told to end.
+// release releases the lock, even after ctx ended.
 func (l *locker) release(mine *api.Variable) {
 	ctx, cancel := context.WithTimeout(context.Background(), releaseWithin)
 	defer cancel()
 	if _, _, err := l.vars.ReleaseLock(mine, (&api.WriteOptions{}).WithContext(ctx)); err != nil && !errors.Is(err, api.ErrLockConflict) {
-		l.env.Warnf("Error releasing the lock: %v. It is free when its TTL and delay are over", err)
+		l.env.Warnf("Error releasing the lock: %v. It expires after its TTL and delay", err)
 	}
 }
 
-func (l *locker) tell(format string, args ...any) {
+func (l *locker) logf(format string, args ...any) {
 	if l.verbose {
 		l.env.Warnf(format, args...)
 	}

@@ -11,15 +11,15 @@ import (
 func putCommand() term.Command {
 	return term.Command{
 		Name: "var put", Args: "<path or @file or -> [@file or -] [name=value]...", MinArgs: 1, MaxArgs: -1,
-		Short: "Make or change a variable",
-		Long: "The items come from a specification in JSON or HCL (@file, or - for standard input), from the command line, or both: the command line wins. " +
-			"A value @file is what the file holds, - what standard input does; \\@ begins a value with an @. " +
-			"Without -force and -check-index, the variable is stored only if it has the modify index of the specification; without one there, only if it does not exist.",
+		Short: "Create or update a variable",
+		Long: "The items are read from a specification in JSON or HCL (@file, or - for standard input) and from the command line, which overrides it. " +
+			"The value @file is replaced by the contents of the file, - by standard input. Write \\@ for a value that begins with @.\n\n" +
+			"Without -force and -check-index, the variable is written only if its modify index equals that of the specification. If the specification has none, the variable must not exist.",
 		Setup: func(f *term.Flags) term.Run {
-			check := f.String("check-index", "", "Only if the variable has this modify `index`; 0 if there is none.")
-			force := f.Bool("force", false, "Overwrite the variable, whatever its modify index.")
-			in := f.String("in", "", "The `format` of the specification: json or hcl. Default: as its name says, else json.")
-			f.Bool("verbose", false, "Tell more.")
+			check := f.String("check-index", "", "Write only if the modify `index` of the variable is equal; 0 if it must not exist.")
+			force := f.Bool("force", false, "Overwrite the variable without a check of its modify index.")
+			in := f.String("in", "", "The `format` of the specification: json or hcl. Default: by the file name, else json.")
+			f.Bool("verbose", false, "Print more.")
 			var how output
 			how.declare(f, "none", "json", "table")
 			return func(ctx context.Context, e *term.Env) error {
@@ -54,11 +54,11 @@ func putCommand() term.Command {
 	}
 }
 
-// put stores a variable: checked against its modify index, 0 for one that must not exist,
-// unless it is forced.
+// put writes a variable. Unless forced, its modify index must be equal, 0 for a variable
+// that must not exist.
 func put(ctx context.Context, e *term.Env, v *api.Variable, checked, force bool) (*api.Variable, error) {
 	if checked && force {
-		return nil, fmt.Errorf("-check-index and -force exclude each other")
+		return nil, fmt.Errorf("-check-index and -force are mutually exclusive")
 	}
 	c, err := e.Client()
 	if err != nil {

@@ -16,15 +16,15 @@ import (
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
-// maxSpec bounds what is read of a specification or of a value.
+// maxSpec is the maximum size of a specification or a value, in bytes.
 const maxSpec = 1 << 20
 
-// isReference says whether an argument stands for a specification: "@file", or "-" for
+// isReference reports whether an argument names a specification: "@file", or "-" for
 // standard input.
 func isReference(arg string) bool { return arg == "-" || strings.HasPrefix(arg, "@") }
 
-// specification is what the arguments of put and lock say before their last ones: a
-// reference, or a path and maybe a reference. It returns what is left of the arguments.
+// specification reads the variable of put and lock from their first arguments: a
+// reference, or a path and optionally a reference. It returns the remaining arguments.
 func specification(e *term.Env, args []string, format string) (v *api.Variable, rest []string, err error) {
 	v = api.NewVariable("")
 	path := ""
@@ -41,12 +41,12 @@ func specification(e *term.Env, args []string, format string) (v *api.Variable, 
 		v.Path = path
 	}
 	if v.Path == "" {
-		return nil, nil, errors.New(`The variable has no path: give one as the first argument, or path = "..." in the specification`)
+		return nil, nil, errors.New(`The variable has no path: set it as the first argument, or path = "..." in the specification`)
 	}
 	return v, args, nil
 }
 
-// referred reads the specification that a reference stands for.
+// referred reads the specification of a reference.
 func referred(e *term.Env, ref, format string) (*api.Variable, error) {
 	text, err := contents(e, ref)
 	if err != nil {
@@ -62,7 +62,7 @@ func referred(e *term.Env, ref, format string) (*api.Variable, error) {
 	return parse(text, format)
 }
 
-// contents reads what "@file" or "-" stands for.
+// contents reads the file of "@file", or standard input for "-".
 func contents(e *term.Env, ref string) ([]byte, error) {
 	name, isFile := strings.CutPrefix(ref, "@")
 	if isFile && name == "-" {
@@ -71,8 +71,8 @@ func contents(e *term.Env, ref string) ([]byte, error) {
 	return e.Input(name, maxSpec)
 }
 
-// parse reads a specification. JSON is as the API has it, HCL has its names in lower case
-// with underscores.
+// parse parses a specification. JSON has the keys of the API, HCL the same names in snake
+// case.
 func parse(text []byte, format string) (*api.Variable, error) {
 	v := api.NewVariable("")
 	switch format {
@@ -91,7 +91,7 @@ func parse(text []byte, format string) (*api.Variable, error) {
 			return nil, err
 		}
 	default:
-		return nil, fmt.Errorf("Invalid value for -in: %q; json and hcl are known", format)
+		return nil, fmt.Errorf("Invalid value for -in: %q; expected json or hcl", format)
 	}
 	if v.Items == nil {
 		v.Items = api.VariableItems{}
@@ -99,7 +99,7 @@ func parse(text []byte, format string) (*api.Variable, error) {
 	return v, nil
 }
 
-// fromHCL takes what a specification in HCL says.
+// fromHCL parses a specification in HCL.
 func fromHCL(root map[string]any, v *api.Variable) error {
 	var faults []error
 	fault := func(format string, args ...any) {
@@ -112,15 +112,15 @@ func fromHCL(root map[string]any, v *api.Variable) error {
 		switch name {
 		case "namespace", "path":
 			if !isText {
-				fault("%s: a string is expected", name)
+				fault("%s: expected a string", name)
 			}
 			*map[string]*string{"namespace": &v.Namespace, "path": &v.Path}[name] = text
 		case "create_index", "modify_index", "create_time", "modify_time":
 			if !isNumber || number < 0 {
-				fault("%s: a number is expected", name)
+				fault("%s: expected a number", name)
 				continue
 			}
-			if name == "modify_index" { // the others are the servers' to say
+			if name == "modify_index" { // the servers set the other fields
 				v.ModifyIndex = uint64(number)
 			}
 		case "items":
@@ -133,35 +133,35 @@ func fromHCL(root map[string]any, v *api.Variable) error {
 				fault("%w", err)
 			}
 		default:
-			fault("no variable has %s", name)
+			fault("unknown key %s", name)
 		}
 	}
 	return errors.Join(faults...)
 }
 
-// lockOf takes a block lock.
+// lockOf parses a lock block.
 func lockOf(value any) (*api.VariableLock, error) {
 	blocks, ok := value.([]map[string]any)
 	if !ok || len(blocks) != 1 {
-		return nil, errors.New("lock: one block is expected")
+		return nil, errors.New("lock: expected one block")
 	}
 	out := &api.VariableLock{}
 	for name, value := range blocks[0] {
 		to := map[string]*string{"id": &out.ID, "ttl": &out.TTL, "delay": &out.LockDelay}[name]
 		text, isText := value.(string)
 		if to == nil || !isText {
-			return nil, fmt.Errorf("lock.%s: id, ttl and delay are known, as strings", name)
+			return nil, fmt.Errorf("lock.%s: expected the strings id, ttl and delay", name)
 		}
 		*to = text
 	}
 	return out, nil
 }
 
-// itemsOf adds the items of a block, or of an attribute that is a map.
+// itemsOf adds the items of a block or of a map attribute.
 func itemsOf(value any, to api.VariableItems) error {
 	blocks, ok := value.([]map[string]any)
 	if !ok || len(blocks) != 1 {
-		return errors.New("items: one block is expected")
+		return errors.New("items: expected one block")
 	}
 	for name, value := range blocks[0] {
 		switch v := value.(type) {
@@ -174,20 +174,20 @@ func itemsOf(value any, to api.VariableItems) error {
 		case bool:
 			to[name] = strconv.FormatBool(v)
 		default:
-			return fmt.Errorf("items.%s: a string is expected", name)
+			return fmt.Errorf("items.%s: expected a string", name)
 		}
 	}
 	return nil
 }
 
-// addItems adds the items of arguments "name=value". A value "@file" is the content of the
-// file, "-" that of standard input; "\@" and "\-" begin a value that is none of these.
+// addItems adds the items of arguments "name=value". The value "@file" is read from the
+// file and "-" from standard input. "\@" and "\-" escape them.
 func addItems(e *term.Env, args []string, to api.VariableItems) error {
 	stdin := 0
 	for _, arg := range args {
 		name, value, ok := strings.Cut(arg, "=")
 		if !ok || name == "" {
-			return fmt.Errorf("Invalid item %q: name=value is expected", name)
+			return fmt.Errorf("Invalid item %q: expected name=value", name)
 		}
 		switch {
 		case isReference(value):
@@ -195,7 +195,7 @@ func addItems(e *term.Env, args []string, to api.VariableItems) error {
 				stdin++
 			}
 			if stdin > 1 {
-				return errors.New("Standard input can be the value of one item only")
+				return errors.New("Only one item can have its value from standard input")
 			}
 			text, err := contents(e, value)
 			if err != nil {
@@ -234,5 +234,5 @@ func asHCL(v *api.Variable) string {
 	return b.String()
 }
 
-// quoted is a text as HCL has it.
+// quoted returns text as an HCL string literal.
 func quoted(text string) string { return strconv.Quote(text) }

@@ -25,7 +25,7 @@ func TestParse(t *testing.T) {
 		"not json":     {`path = "a"`, "json", "", "as JSON"},
 		"not hcl":      {`items {`, "hcl", "", "as HCL"},
 		"nested":       {`items { k { a = "b" } }`, "hcl", "", "items.k"},
-		"path is none": {`path = 5`, "hcl", "", "path: a string"},
+		"path is none": {`path = 5`, "hcl", "", "path: expected a string"},
 		"format":       {``, "yaml", "", `"yaml"`},
 		"bad lock":     {`lock { tl = "5s" }`, "hcl", "", "lock.tl"},
 	} {
@@ -45,12 +45,12 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// shown is a variable in a line.
+// shown formats a variable in one line.
 func shown(v *api.Variable) string {
 	return strings.ReplaceAll(fmt.Sprintf("%s %s %d %v", v.Namespace, v.Path, v.ModifyIndex, v.Items), "\n", `\n`)
 }
 
-// What a variable is written as in HCL reads the same again.
+// A variable that is written as HCL and parsed again is equal.
 func TestHCLReadsBack(t *testing.T) {
 	v := &api.Variable{Namespace: "n", Path: "a/b", ModifyIndex: 7, Items: api.VariableItems{"k": "v", "two words": "a \"quoted\"\nline", "path": `c:\x`}}
 	back, err := parse([]byte(asHCL(v)), "hcl")
@@ -95,7 +95,7 @@ func TestArguments(t *testing.T) {
 		"no path":        {[]string{hclSpec}, "", "", "no path"},
 		"no value":       {[]string{"p", "a"}, "", "", `"a"`},
 		"no name":        {[]string{"p", "=a"}, "", "", "name=value"},
-		"input twice":    {[]string{"p", "a=-", "b=-"}, "x", "", "one item only"},
+		"input twice":    {[]string{"p", "a=-", "b=-"}, "x", "", "Only one item"},
 		"no file":        {[]string{"p", "a=@" + dir + "/none"}, "", "", "none"},
 		"no spec":        {[]string{"@" + dir + "/none"}, "", "", "none"},
 	} {

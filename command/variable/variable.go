@@ -1,5 +1,5 @@
-// Package variable holds the commands about variables: get, init, list, lock, purge,
-// put. They speak to an agent through package api; they keep nothing and log no value.
+// Package variable holds the commands for variables: get, init, list, lock, purge, put.
+// They call an agent through package api. They keep no state and log no values.
 package variable
 
 import (
@@ -19,14 +19,14 @@ func Commands() []term.Command {
 	return []term.Command{getCommand(), initCommand(), listCommand(), lockCommand(), purgeCommand(), putCommand()}
 }
 
-// errNotFound is the text that tools compare.
+// errNotFound has the text of Nomad 2.0, which tools compare.
 var errNotFound = errors.New("Variable not found")
 
 func getCommand() term.Command {
 	return term.Command{
 		Name: "var get", Args: "<path>", MinArgs: 1, MaxArgs: 1, Short: "Show a variable",
 		Setup: func(f *term.Flags) term.Run {
-			item := f.String("item", "", "Print the value of this `item` and nothing else.")
+			item := f.String("item", "", "Print only the value of this `item`.")
 			var how output
 			how.declare(f, "table", "json")
 			return func(ctx context.Context, e *term.Env) error {
@@ -64,9 +64,9 @@ func listCommand() term.Command {
 		Name: "var list", Args: "[prefix]", MaxArgs: 1, Short: "List variables",
 		Setup: func(f *term.Flags) term.Run {
 			q := &api.QueryOptions{}
-			f.StringVar(&q.Filter, "filter", "", "Only the variables for which the `expression` holds.")
-			f.StringVar(&q.NextToken, "page-token", "", "Begin at this `token`.")
-			perPage := f.Int("per-page", 0, "How many to show at once.")
+			f.StringVar(&q.Filter, "filter", "", "List only variables that match the `expression`.")
+			f.StringVar(&q.NextToken, "page-token", "", "The `token` of the page to show.")
+			perPage := f.Int("per-page", 0, "The number of variables per page.")
 			var how output
 			how.declare(f, "table", "json", "terse")
 			return func(ctx context.Context, e *term.Env) error {
@@ -95,22 +95,22 @@ func listCommand() term.Command {
 	}
 }
 
-// checkIndex reads the flag of the same name; there is none when it is empty.
+// checkIndex parses the flag -check-index. It reports false if the flag is empty.
 func checkIndex(text string) (index uint64, given bool, err error) {
 	if text == "" {
 		return 0, false, nil
 	}
 	if index, err = strconv.ParseUint(text, 10, 64); err != nil {
-		return 0, false, fmt.Errorf("Invalid -check-index value %q: a number is expected", text)
+		return 0, false, fmt.Errorf("Invalid -check-index value %q: expected a number", text)
 	}
 	return index, true, nil
 }
 
 func purgeCommand() term.Command {
 	return term.Command{
-		Name: "var purge", Args: "<path>", MinArgs: 1, MaxArgs: 1, Short: "Forget a variable",
+		Name: "var purge", Args: "<path>", MinArgs: 1, MaxArgs: 1, Short: "Delete a variable",
 		Setup: func(f *term.Flags) term.Run {
-			check := f.String("check-index", "", "Only if the variable has this modify `index`.")
+			check := f.String("check-index", "", "Delete only if the modify `index` of the variable is equal.")
 			return func(ctx context.Context, e *term.Env) error {
 				index, checked, err := checkIndex(*check)
 				if err != nil {
@@ -136,14 +136,14 @@ func purgeCommand() term.Command {
 	}
 }
 
-// explained says what is in the way of a write.
+// explained describes the conflict behind a failed write.
 func explained(err error, checked bool) error {
 	var c api.ErrCASConflict
 	switch {
 	case !errors.As(err, &c):
 		return err
 	case c.Conflict.Lock != nil:
-		return fmt.Errorf("the variable %q is locked: only who holds it may write it", c.Conflict.Path)
+		return fmt.Errorf("the variable %q is locked: only the holder of the lock can write it", c.Conflict.Path)
 	case checked:
 		return fmt.Errorf("Check-and-Set conflict: your provided check-index (%d) does not match the server-side index (%d)", c.CheckIndex, c.Conflict.ModifyIndex)
 	}
@@ -151,7 +151,7 @@ func explained(err error, checked bool) error {
 		c.CheckIndex, c.Conflict.ModifyIndex, c.Conflict.ModifyIndex)
 }
 
-// output is how results are shown.
+// output holds the flags for the output format.
 type output struct {
 	format, template string
 }
@@ -161,17 +161,17 @@ func (o *output) declare(f *term.Flags, formats ...string) {
 	for _, name := range formats {
 		usage += " " + name + ","
 	}
-	f.StringVar(&o.format, "out", "", usage+" hcl or go-template (with -template) where that makes sense. The first on a terminal, else json.")
-	f.StringVar(&o.template, "template", "", "Print with a Go `template`; goes with -out=go-template.")
+	f.StringVar(&o.format, "out", "", usage+" hcl or go-template (with -template). Default: the first on a terminal, else json.")
+	f.StringVar(&o.template, "template", "", "Print with a Go `template`. Requires -out=go-template.")
 }
 
-// named is the format that counts: onTerminal is what a terminal shows unless it is said.
+// named returns the format. Its default on a terminal is onTerminal.
 func (o *output) named(e *term.Env, onTerminal string) (string, error) {
 	switch {
 	case o.format == "go-template" && o.template == "":
 		return "", errors.New("A template must be supplied using '-template' when using go-template formatting")
 	case o.format != "go-template" && o.template != "" && o.format != "":
-		return "", errors.New("-template goes with -out=go-template")
+		return "", errors.New("-template requires -out=go-template")
 	case o.template != "":
 		return "go-template", nil
 	case o.format != "":
@@ -182,7 +182,7 @@ func (o *output) named(e *term.Env, onTerminal string) (string, error) {
 	return "json", nil
 }
 
-// printer returns what shows a variable.
+// printer returns the function that prints a variable.
 func (o *output) printer(e *term.Env, onTerminal string, _ ...string) (func(*api.Variable) error, error) {
 	format, err := o.named(e, onTerminal)
 	if err != nil {
@@ -200,10 +200,10 @@ func (o *output) printer(e *term.Env, onTerminal string, _ ...string) (func(*api
 	case "go-template":
 		return func(v *api.Variable) error { return term.NewFormats(false, o.template).Print(e, v) }, nil
 	}
-	return nil, fmt.Errorf("Invalid value for -out: %q; none, table, json, hcl and go-template are known", format)
+	return nil, fmt.Errorf("Invalid value for -out: %q; expected none, table, json, hcl or go-template", format)
 }
 
-// listPrinter returns what shows a list.
+// listPrinter returns the function that prints a list.
 func (o *output) listPrinter(e *term.Env) (func([]*api.VariableMetadata) error, error) {
 	format, err := o.named(e, "table")
 	if err != nil {
@@ -235,10 +235,10 @@ func (o *output) listPrinter(e *term.Env) (func([]*api.VariableMetadata) error, 
 			return nil
 		}, nil
 	}
-	return nil, fmt.Errorf("Invalid value for -out: %q; table, terse, json and go-template are known", format)
+	return nil, fmt.Errorf("Invalid value for -out: %q; expected table, terse, json or go-template", format)
 }
 
-// table shows a variable to a person.
+// table prints a variable as a table.
 func table(e *term.Env, v *api.Variable) {
 	rows := []string{term.Row("Namespace", v.Namespace), term.Row("Path", v.Path), term.Row("Create Time", term.UnixNano(v.CreateTime))}
 	if v.CreateTime != v.ModifyTime {

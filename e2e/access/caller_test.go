@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/internal/testpki"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
 // caller is one column of the matrix.

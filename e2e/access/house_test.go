@@ -14,9 +14,9 @@ import (
 	"github.com/open-nomad/open-nomad/command"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 	"github.com/open-nomad/open-nomad/internal/companion"
-	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/internal/testpki"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
 // TestMain lets this program be the agents.

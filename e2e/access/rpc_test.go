@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/endpoint"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
 // publicRPCs answer whoever asks, bad tokens too.

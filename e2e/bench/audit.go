@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/open-nomad/open-nomad/internal/audit"
+	"github.com/open-nomad/open-nomad/nomad/audit"
 )
 
 // How many events are written in a round, and the rounds.

@@ -18,8 +18,9 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
-	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
 const (
@@ -137,7 +138,7 @@ func (s *servers) doors(pool *rpc.Pool, socket string) []door {
 			return letIn(ctx, http.DefaultClient, url, token)
 		}}, door{fmt.Sprintf("RPC of s%d", i), func(ctx context.Context, token string) (bool, error) {
 			req := &nomad.GenericRequest{QueryOptions: nomad.QueryOptions{Region: "global", AuthToken: token, AllowStale: true}}
-			err := pool.Call(ctx, addr, "ACL.WhoAmI", req, &nomad.ACLWhoAmIResponse{})
+			err := pool.Call(ctx, addr, "ACL.WhoAmI", req, &acls.WhoAmIResponse{})
 			if errors.Is(err, nomad.ErrPermissionDenied) {
 				return false, nil
 			}

@@ -7,10 +7,6 @@ import (
 	"testing"
 )
 
-// misplaced are packages below internal that import nomad. They belong below nomad: their imports
-// do not count until they are moved.
-var misplaced = []string{"internal/audit", "internal/rpc", "internal/rpc/meter", "internal/ticket"}
-
 // folders is the graph of the top-level folders: folder → folder → one import that needs the edge.
 type folders map[string]map[string]string
 
@@ -20,13 +16,10 @@ func folder(importPath string) string {
 	return top
 }
 
-// foldersOf returns the graph of packages, without the imports of those in skip and without tests.
-func foldersOf(all []pkg, skip []string) folders {
+// foldersOf returns the graph of packages without their tests.
+func foldersOf(all []pkg) folders {
 	out := folders{}
 	for _, p := range all {
-		if slices.Contains(skip, local(p.ImportPath)) {
-			continue
-		}
 		from := folder(p.ImportPath)
 		for _, imp := range p.Imports {
 			if !inModule(imp) || folder(imp) == from {
@@ -69,15 +62,8 @@ func (f folders) cycles() (out []string) {
 
 // TestFoldersHaveNoCycles checks that top-level folders do not import each other in a cycle.
 func TestFoldersHaveNoCycles(t *testing.T) {
-	all := listPackages(t)
-	for _, edge := range foldersOf(all, misplaced).cycles() {
+	for _, edge := range foldersOf(listPackages(t)).cycles() {
 		t.Errorf("%s: the top-level folders import each other in a cycle", edge)
-	}
-	for i, name := range misplaced {
-		others := slices.Delete(slices.Clone(misplaced), i, i+1)
-		if len(foldersOf(all, others).cycles()) == 0 {
-			t.Errorf("%s causes no cycle between folders: remove it from misplaced", name)
-		}
 	}
 }
 
@@ -96,10 +82,7 @@ func TestCycles(t *testing.T) {
 		{ImportPath: module + "/d", TestImports: in("a/x")},
 	}
 	want := []string{"a/x imports b", "b imports c/x", "c/y imports a/y"}
-	if got := foldersOf(all, nil).cycles(); !slices.Equal(got, want) {
+	if got := foldersOf(all).cycles(); !slices.Equal(got, want) {
 		t.Errorf("cycles() = %q, want %q", got, want)
-	}
-	if got := foldersOf(all, []string{"c/y"}).cycles(); got != nil {
-		t.Errorf("cycles() without c/y = %q, want none", got)
 	}
 }

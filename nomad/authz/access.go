@@ -4,13 +4,14 @@ import (
 	"context"
 
 	"github.com/open-nomad/open-nomad/acl"
-	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
 // Access says what a caller may do that Authenticate has admitted. The error is a
 // nomad.ErrPermissionDenied for who has a policy that cannot be read.
-func (a *Authority) Access(_ context.Context, id *nomad.AuthenticatedIdentity) (out *rpc.Access, err error) {
+func (a *Authority) Access(_ context.Context, id *acls.AuthenticatedIdentity) (out *rpc.Access, err error) {
 	out = &rpc.Access{Rights: acl.Everything, Off: !a.enforce}
 	if out.Workload, err = a.workload(id); err != nil {
 		return &rpc.Access{}, err
@@ -22,7 +23,7 @@ func (a *Authority) Access(_ context.Context, id *nomad.AuthenticatedIdentity) (
 }
 
 // rights is what a caller has by its kind, or by policies.
-func (a *Authority) rights(id *nomad.AuthenticatedIdentity, w *acl.Workload) (*acl.ACL, error) {
+func (a *Authority) rights(id *acls.AuthenticatedIdentity, w *acl.Workload) (*acl.ACL, error) {
 	switch {
 	case NodeID(id) != "":
 		return acl.OfNodes, nil
@@ -36,7 +37,7 @@ func (a *Authority) rights(id *nomad.AuthenticatedIdentity, w *acl.Workload) (*a
 
 // workload returns the job, group and task that a workload identity speaks for, nil for
 // other callers. Namespace, job and group are those that state has for the allocation.
-func (a *Authority) workload(id *nomad.AuthenticatedIdentity) (*acl.Workload, error) {
+func (a *Authority) workload(id *acls.AuthenticatedIdentity) (*acl.Workload, error) {
 	if id.Claims == nil || id.Claims.WorkloadIdentityClaims == nil {
 		return nil, nil
 	}

@@ -1,14 +1,17 @@
 package authz
 
-import "github.com/open-nomad/open-nomad/nomad"
+import (
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
+)
 
 // IsLeader says whether the caller is the leader itself.
-func IsLeader(id *nomad.AuthenticatedIdentity) bool {
+func IsLeader(id *acls.AuthenticatedIdentity) bool {
 	return id.ACLToken != nil && id.ACLToken.AccessorID == LeaderAccessor
 }
 
 // NodeID returns the node that the caller is, "" when it is none.
-func NodeID(id *nomad.AuthenticatedIdentity) string {
+func NodeID(id *acls.AuthenticatedIdentity) string {
 	if id.ClientID != "" {
 		return id.ClientID
 	}
@@ -19,7 +22,7 @@ func NodeID(id *nomad.AuthenticatedIdentity) string {
 }
 
 // SameNode refuses every caller but the node itself.
-func SameNode(id *nomad.AuthenticatedIdentity, node string) error {
+func SameNode(id *acls.AuthenticatedIdentity, node string) error {
 	if node == "" || NodeID(id) != node {
 		return nomad.ErrPermissionDenied
 	}
@@ -27,6 +30,6 @@ func SameNode(id *nomad.AuthenticatedIdentity, node string) error {
 }
 
 // OwnAlloc refuses every caller but the node that the allocation was placed on.
-func OwnAlloc(id *nomad.AuthenticatedIdentity, alloc *nomad.Allocation) error {
+func OwnAlloc(id *acls.AuthenticatedIdentity, alloc *nomad.Allocation) error {
 	return SameNode(id, alloc.NodeID)
 }

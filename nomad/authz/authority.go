@@ -40,9 +40,10 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/internal/certs"
-	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/keyring"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -50,7 +51,7 @@ import (
 const (
 	ACLsDisabledAccessor = "acls-disabled"
 	LeaderAccessor       = "leader"
-	anonymousAccessor    = nomad.ACLAnonymousAccessor
+	anonymousAccessor    = acls.AnonymousAccessor
 )
 
 // Verifier checks a signed token.
@@ -117,8 +118,8 @@ func (a *Authority) Token() string {
 // Authenticate says who holds the token. Errors are nomad.ErrPermissionDenied and say
 // nothing more; they hold rpc.ErrExpired for a token that was good once, and certs.ErrPeer,
 // with its reason, when the caller's certificate is not one for the rule.
-func (a *Authority) Authenticate(_ context.Context, token string, rule rpc.Rule, conn *rpc.Conn) (*nomad.AuthenticatedIdentity, error) {
-	id := &nomad.AuthenticatedIdentity{}
+func (a *Authority) Authenticate(_ context.Context, token string, rule rpc.Rule, conn *rpc.Conn) (*acls.AuthenticatedIdentity, error) {
+	id := &acls.AuthenticatedIdentity{}
 	if conn != nil {
 		id.RemoteIP = conn.RemoteIP()
 		if p := conn.Peer(); p != nil {
@@ -161,13 +162,13 @@ func (a *Authority) certificate(rule rpc.Rule, peer *certs.Peer) error {
 
 // general admits everybody whose token, if any, is good. While ACLs are off no secret
 // is looked at but the leader's.
-func (a *Authority) general(id *nomad.AuthenticatedIdentity, token string) error {
+func (a *Authority) general(id *acls.AuthenticatedIdentity, token string) error {
 	switch {
 	case a.isLeader(token):
 		id.ACLToken = leaderToken()
 		return nil
 	case !a.enforce && (token == "" || nomad.IsUUID(token)):
-		id.ACLToken = &nomad.ACLToken{AccessorID: ACLsDisabledAccessor, Name: "ACLs disabled", Type: nomad.ACLManagementToken}
+		id.ACLToken = &acls.Token{AccessorID: ACLsDisabledAccessor, Name: "ACLs disabled", Type: acls.ManagementToken}
 		return nil
 	case token == "":
 		id.ACLToken = anonymousToken()
@@ -195,7 +196,7 @@ func (a *Authority) general(id *nomad.AuthenticatedIdentity, token string) error
 }
 
 // server admits the identity of a server: only servers hold the keys that sign it.
-func (a *Authority) server(id *nomad.AuthenticatedIdentity, token string) error {
+func (a *Authority) server(id *acls.AuthenticatedIdentity, token string) error {
 	if token == "" || nomad.IsUUID(token) {
 		return nomad.ErrPermissionDenied
 	}
@@ -213,7 +214,7 @@ func (a *Authority) server(id *nomad.AuthenticatedIdentity, token string) error 
 // serverOrCertificate admits the callers that the rule rpc.ServerOnly admits, and those whose
 // certificate proves that they are servers of this region. A caller that was admitted by its
 // certificate has no claims, whatever its token is.
-func (a *Authority) serverOrCertificate(id *nomad.AuthenticatedIdentity, token string, peer *certs.Peer) error {
+func (a *Authority) serverOrCertificate(id *acls.AuthenticatedIdentity, token string, peer *certs.Peer) error {
 	err := a.certs.IsServer(peer)
 	if err == nil {
 		err = a.server(id, token)
@@ -231,7 +232,7 @@ func (a *Authority) serverOrCertificate(id *nomad.AuthenticatedIdentity, token s
 }
 
 // node admits the secret ID or the identity of a node.
-func (a *Authority) node(id *nomad.AuthenticatedIdentity, token string) error {
+func (a *Authority) node(id *acls.AuthenticatedIdentity, token string) error {
 	if token == "" {
 		return nomad.ErrPermissionDenied
 	}
@@ -254,7 +255,7 @@ func (a *Authority) node(id *nomad.AuthenticatedIdentity, token string) error {
 }
 
 // registrar admits what may register a node or say how it is.
-func (a *Authority) registrar(id *nomad.AuthenticatedIdentity, token string) error {
+func (a *Authority) registrar(id *acls.AuthenticatedIdentity, token string) error {
 	switch {
 	case token == "":
 		id.ACLToken = anonymousToken()
@@ -306,7 +307,7 @@ func (a *Authority) superseded(claims *nomad.IdentityClaims) bool {
 }
 
 // holder finds the token, or the node, that a secret ID belongs to.
-func (a *Authority) holder(id *nomad.AuthenticatedIdentity, secret string) error {
+func (a *Authority) holder(id *acls.AuthenticatedIdentity, secret string) error {
 	t := a.store().Snapshot().ACLTokenBySecret(nil, secret)
 	switch {
 	case t == nil:
@@ -320,7 +321,7 @@ func (a *Authority) holder(id *nomad.AuthenticatedIdentity, secret string) error
 }
 
 // secret finds the node that holds a secret ID.
-func (a *Authority) secret(id *nomad.AuthenticatedIdentity, secret string) error {
+func (a *Authority) secret(id *acls.AuthenticatedIdentity, secret string) error {
 	n := a.store().Snapshot().NodeBySecret(nil, secret)
 	if n == nil {
 		return nomad.ErrPermissionDenied
@@ -366,12 +367,12 @@ func (a *Authority) isLeader(token string) bool {
 	return own != nil && subtle.ConstantTimeCompare([]byte(*own), []byte(token)) == 1
 }
 
-func leaderToken() *nomad.ACLToken {
-	return &nomad.ACLToken{AccessorID: LeaderAccessor, Name: "Leader Token", Type: nomad.ACLManagementToken}
+func leaderToken() *acls.Token {
+	return &acls.Token{AccessorID: LeaderAccessor, Name: "Leader Token", Type: acls.ManagementToken}
 }
 
 // anonymousToken is held by who has none.
-func anonymousToken() *nomad.ACLToken {
-	return &nomad.ACLToken{AccessorID: anonymousAccessor, Name: "Anonymous Token", Type: nomad.ACLClientToken,
-		Policies: []string{nomad.ACLPolicyAnonymous}}
+func anonymousToken() *acls.Token {
+	return &acls.Token{AccessorID: anonymousAccessor, Name: "Anonymous Token", Type: acls.ClientToken,
+		Policies: []string{acls.PolicyAnonymous}}
 }

@@ -9,9 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/authz"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -80,7 +81,7 @@ func TestAuthenticate(t *testing.T) {
 	a := authority(t)
 	leader, end := a.Lead()
 	defer end()
-	who := func(id *nomad.AuthenticatedIdentity) string {
+	who := func(id *acls.AuthenticatedIdentity) string {
 		switch {
 		case id.ClientID != "":
 			return "node"
@@ -192,19 +193,19 @@ func TestLeaderTokenEndsWithTheTerm(t *testing.T) {
 }
 
 func TestSameNode(t *testing.T) {
-	byToken := &nomad.AuthenticatedIdentity{Claims: nodeClaims("default", 0)}
+	byToken := &acls.AuthenticatedIdentity{Claims: nodeClaims("default", 0)}
 	for name, c := range map[string]struct {
-		id   *nomad.AuthenticatedIdentity
+		id   *acls.AuthenticatedIdentity
 		node string
 		want error
 	}{
-		"by secret":    {&nomad.AuthenticatedIdentity{ClientID: node}, node, nil},
+		"by secret":    {&acls.AuthenticatedIdentity{ClientID: node}, node, nil},
 		"by token":     {byToken, node, nil},
 		"another":      {byToken, unknown, nomad.ErrPermissionDenied},
 		"no node":      {byToken, "", nomad.ErrPermissionDenied},
-		"nobody":       {&nomad.AuthenticatedIdentity{}, node, nomad.ErrPermissionDenied},
-		"a workload":   {&nomad.AuthenticatedIdentity{Claims: workload("lives", "default")}, node, nomad.ErrPermissionDenied},
-		"nobody, none": {&nomad.AuthenticatedIdentity{}, "", nomad.ErrPermissionDenied},
+		"nobody":       {&acls.AuthenticatedIdentity{}, node, nomad.ErrPermissionDenied},
+		"a workload":   {&acls.AuthenticatedIdentity{Claims: workload("lives", "default")}, node, nomad.ErrPermissionDenied},
+		"nobody, none": {&acls.AuthenticatedIdentity{}, "", nomad.ErrPermissionDenied},
 	} {
 		if err := authz.SameNode(c.id, c.node); !errors.Is(err, c.want) {
 			t.Errorf("%s: SameNode() = %v, want %v", name, err, c.want)

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/acl"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -24,7 +24,7 @@ func RightsIn(snap *state.Snapshot) *Rights {
 
 // OfToken returns what a token may do, whether or not its time is over. The error says
 // that a policy cannot be read: then the token may do nothing.
-func (r *Rights) OfToken(t *nomad.ACLToken) (*acl.ACL, error) {
+func (r *Rights) OfToken(t *acls.Token) (*acl.ACL, error) {
 	if t.Management() {
 		return acl.Everything, nil
 	}
@@ -32,7 +32,7 @@ func (r *Rights) OfToken(t *nomad.ACLToken) (*acl.ACL, error) {
 }
 
 // OfRole returns what a role lets its tokens do.
-func (r *Rights) OfRole(role *nomad.ACLRole) (*acl.ACL, error) {
+func (r *Rights) OfRole(role *acls.Role) (*acl.ACL, error) {
 	var names []string
 	for _, l := range role.Policies {
 		names = append(names, l.Name)

@@ -6,13 +6,13 @@ import (
 
 	memdb "github.com/hashicorp/go-memdb"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
 )
 
 // Watch returns a wait for what may end or change the rights of a caller: a change of its
 // token, node or allocation, of a policy, role or root key, the end of its token's time, or
 // the end of ctx. Nil means that only asking again shows it.
-func (a *Authority) Watch(id *nomad.AuthenticatedIdentity) (wait func(ctx context.Context)) {
+func (a *Authority) Watch(id *acls.AuthenticatedIdentity) (wait func(ctx context.Context)) {
 	store, ends := a.store(), endOf(id)
 	left := ends.Sub(a.now())
 	if IsLeader(id) || !ends.IsZero() && left <= 0 {
@@ -47,7 +47,7 @@ func (a *Authority) Watch(id *nomad.AuthenticatedIdentity) (wait func(ctx contex
 }
 
 // endOf is when the time of a credential is over, zero for never.
-func endOf(id *nomad.AuthenticatedIdentity) time.Time {
+func endOf(id *acls.AuthenticatedIdentity) time.Time {
 	switch {
 	case id.ACLToken != nil && id.ACLToken.ExpirationTime != nil:
 		return *id.ACLToken.ExpirationTime

@@ -8,15 +8,16 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/authz"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
 // What decides on a caller wakes the wait for a change, and nothing else does.
 func TestWatch(t *testing.T) {
-	token := &nomad.ACLToken{AccessorID: unknown, SecretID: secret, Type: nomad.ACLClientToken, Policies: []string{"p"}}
+	token := &acls.Token{AccessorID: unknown, SecretID: secret, Type: acls.ClientToken, Policies: []string{"p"}}
 	task := workload("a", "default")
-	callers := map[string]*nomad.AuthenticatedIdentity{
+	callers := map[string]*acls.AuthenticatedIdentity{
 		"token": {ACLToken: token}, "task": {Claims: task}, "node": {ClientID: node},
 	}
 	for name, c := range map[string]struct {
@@ -24,12 +25,12 @@ func TestWatch(t *testing.T) {
 		wakes  []string
 	}{
 		"policy": {func(s *state.Store) error {
-			_, err := s.UpsertACLPolicies(20, &nomad.ACLPolicyUpsertRequest{
-				Policies: []*nomad.ACLPolicy{{Name: "p", Rules: `node { policy = "read" }`}}})
+			_, err := s.UpsertACLPolicies(20, &acls.PolicyUpsertRequest{
+				Policies: []*acls.Policy{{Name: "p", Rules: `node { policy = "read" }`}}})
 			return err
 		}, []string{"token", "task", "node"}},
 		"token": {func(s *state.Store) error {
-			_, err := s.DeleteACLTokens(20, &nomad.ACLTokenDeleteRequest{AccessorIDs: []string{unknown}})
+			_, err := s.DeleteACLTokens(20, &acls.TokenDeleteRequest{AccessorIDs: []string{unknown}})
 			return err
 		}, []string{"token"}},
 		"node": {func(s *state.Store) error {
@@ -51,7 +52,7 @@ func TestWatch(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := state.New(slog.New(slog.DiscardHandler))
 				a := authz.New(authz.Config{Enforce: true, Store: func() *state.Store { return store }, Now: time.Now})
-				if _, err := store.UpsertACLTokens(10, &nomad.ACLTokenUpsertRequest{Tokens: []*nomad.ACLToken{token}}); err != nil {
+				if _, err := store.UpsertACLTokens(10, &acls.TokenUpsertRequest{Tokens: []*acls.Token{token}}); err != nil {
 					t.Fatal(err)
 				}
 				if _, err := store.RegisterNode(11, &nomad.NodeRegisterRequest{Node: &nomad.Node{ID: node, SecretID: secret}}); err != nil {
@@ -108,14 +109,14 @@ func TestWatchEndsInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := state.New(slog.New(slog.DiscardHandler))
 		a := authz.New(authz.Config{Enforce: true, Store: func() *state.Store { return store }, Now: time.Now})
-		for name, until := range map[string]func(time.Time) *nomad.AuthenticatedIdentity{
-			"token": func(end time.Time) *nomad.AuthenticatedIdentity {
-				return &nomad.AuthenticatedIdentity{ACLToken: &nomad.ACLToken{AccessorID: unknown, ExpirationTime: &end}}
+		for name, until := range map[string]func(time.Time) *acls.AuthenticatedIdentity{
+			"token": func(end time.Time) *acls.AuthenticatedIdentity {
+				return &acls.AuthenticatedIdentity{ACLToken: &acls.Token{AccessorID: unknown, ExpirationTime: &end}}
 			},
-			"task": func(end time.Time) *nomad.AuthenticatedIdentity {
+			"task": func(end time.Time) *acls.AuthenticatedIdentity {
 				claims := workload("a", "default")
 				claims.Expiry = end.Unix()
-				return &nomad.AuthenticatedIdentity{Claims: claims}
+				return &acls.AuthenticatedIdentity{Claims: claims}
 			},
 		} {
 			begun := time.Now()

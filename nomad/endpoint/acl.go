@@ -5,8 +5,10 @@ import (
 	"errors"
 
 	memdb "github.com/hashicorp/go-memdb"
-	"github.com/open-nomad/open-nomad/internal/rpc"
+
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -58,7 +60,7 @@ func ownRoles(c *rpc.Call) map[string]bool {
 // ownPolicies are the policies that the caller has, and that of callers without a token:
 // what others are told of policies is these.
 func ownPolicies(c *rpc.Call, snap *state.Snapshot, ws memdb.WatchSet) map[string]bool {
-	names := map[string]bool{nomad.ACLPolicyAnonymous: true}
+	names := map[string]bool{acls.PolicyAnonymous: true}
 	if w := c.Access.Workload; w != nil {
 		for p := range snap.ACLPoliciesByJob(ws, w.Namespace, w.Job) {
 			if p.JobACL.Admits(w.Namespace, w.Job, w.Group, w.Task) {

@@ -4,9 +4,11 @@ import (
 	"context"
 
 	memdb "github.com/hashicorp/go-memdb"
-	"github.com/open-nomad/open-nomad/internal/rpc"
+
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/sso"
+	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/login"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -21,12 +23,12 @@ func (s *Service) bindingRuleMethods() []rpc.Method {
 }
 
 // bindingRuleUpsert creates and updates binding rules. A rule without an ID is new.
-func (s *Service) bindingRuleUpsert(ctx context.Context, _ *rpc.Call, req *nomad.ACLBindingRulesUpsertRequest) (*nomad.ACLBindingRulesUpsertResponse, error) {
+func (s *Service) bindingRuleUpsert(ctx context.Context, _ *rpc.Call, req *acls.BindingRulesUpsertRequest) (*acls.BindingRulesUpsertResponse, error) {
 	if len(req.ACLBindingRules) == 0 {
 		return nil, nomad.Errorf(400, "must specify at least one binding rule")
 	}
 	snap := s.snapshot()
-	entry := &nomad.ACLBindingRulesUpsertRequest{AllowMissingAuthMethods: req.AllowMissingAuthMethods}
+	entry := &acls.BindingRulesUpsertRequest{AllowMissingAuthMethods: req.AllowMissingAuthMethods}
 	seen := map[string]bool{}
 	for _, asked := range req.ACLBindingRules {
 		r, err := s.bindingRuleOf(snap, asked)
@@ -43,7 +45,7 @@ func (s *Service) bindingRuleUpsert(ctx context.Context, _ *rpc.Call, req *nomad
 	if err != nil {
 		return nil, err
 	}
-	out := &nomad.ACLBindingRulesUpsertResponse{}
+	out := &acls.BindingRulesUpsertResponse{}
 	out.Index = index
 	snap = s.snapshot()
 	for _, r := range entry.ACLBindingRules {
@@ -57,7 +59,7 @@ func (s *Service) bindingRuleUpsert(ctx context.Context, _ *rpc.Call, req *nomad
 
 // bindingRuleOf returns the rule that a request asks for, as it is to be stored. A rule
 // stays with its auth method.
-func (s *Service) bindingRuleOf(snap *state.Snapshot, asked *nomad.ACLBindingRule) (*nomad.ACLBindingRule, error) {
+func (s *Service) bindingRuleOf(snap *state.Snapshot, asked *acls.BindingRule) (*acls.BindingRule, error) {
 	r := nomad.Copy(asked)
 	r.ModifyTime = s.cfg.Now().UTC()
 	r.CreateTime = r.ModifyTime
@@ -77,42 +79,42 @@ func (s *Service) bindingRuleOf(snap *state.Snapshot, asked *nomad.ACLBindingRul
 	}
 	r.CreateIndex, r.ModifyIndex = 0, 0
 	r.SetHash()
-	return r, sso.CheckRule(r)
+	return r, login.CheckRule(r)
 }
 
 // bindingRuleDelete deletes binding rules. Tokens of earlier logins keep their rights.
-func (s *Service) bindingRuleDelete(ctx context.Context, _ *rpc.Call, req *nomad.ACLBindingRulesDeleteRequest) (*nomad.ACLBindingRulesDeleteResponse, error) {
+func (s *Service) bindingRuleDelete(ctx context.Context, _ *rpc.Call, req *acls.BindingRulesDeleteRequest) (*acls.BindingRulesDeleteResponse, error) {
 	if len(req.ACLBindingRuleIDs) == 0 {
 		return nil, nomad.Errorf(400, "must specify at least one binding rule")
 	}
-	index, err := s.writeACL(ctx, nomad.ACLBindingRulesDeleteRequestType, &nomad.ACLBindingRulesDeleteRequest{ACLBindingRuleIDs: req.ACLBindingRuleIDs})
+	index, err := s.writeACL(ctx, nomad.ACLBindingRulesDeleteRequestType, &acls.BindingRulesDeleteRequest{ACLBindingRuleIDs: req.ACLBindingRuleIDs})
 	if err != nil {
 		return nil, err
 	}
-	out := &nomad.ACLBindingRulesDeleteResponse{}
+	out := &acls.BindingRulesDeleteResponse{}
 	out.Index = index
 	return out, nil
 }
 
-func (s *Service) bindingRuleList(ctx context.Context, _ *rpc.Call, req *nomad.ACLBindingRulesListRequest) (*nomad.ACLBindingRulesListResponse, error) {
-	return readList(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.ACLBindingRulesListResponse) error {
-		all := only(snap.ACLBindingRules(ws), func(r *nomad.ACLBindingRule) bool { return hasPrefix(r.ID, req.Prefix) })
-		found, next, err := list[*nomad.ACLBindingRule]{opts: &req.QueryOptions, order: byID,
-			at:       func(r *nomad.ACLBindingRule) cursor { return cursor{id: r.ID} },
-			filtered: func(r *nomad.ACLBindingRule) any { return r.Stub() },
+func (s *Service) bindingRuleList(ctx context.Context, _ *rpc.Call, req *acls.BindingRulesListRequest) (*acls.BindingRulesListResponse, error) {
+	return readList(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *acls.BindingRulesListResponse) error {
+		all := only(snap.ACLBindingRules(ws), func(r *acls.BindingRule) bool { return hasPrefix(r.ID, req.Prefix) })
+		found, next, err := list[*acls.BindingRule]{opts: &req.QueryOptions, order: byID,
+			at:       func(r *acls.BindingRule) cursor { return cursor{id: r.ID} },
+			filtered: func(r *acls.BindingRule) any { return r.Stub() },
 		}.page(all)
 		if err != nil {
 			return err
 		}
-		out.ACLBindingRules = each(found, (*nomad.ACLBindingRule).Stub)
+		out.ACLBindingRules = each(found, (*acls.BindingRule).Stub)
 		out.NextToken = next
 		out.Index = snap.TableIndex(state.TableACLBindingRules)
 		return nil
 	})
 }
 
-func (s *Service) bindingRuleGet(ctx context.Context, _ *rpc.Call, req *nomad.ACLBindingRuleRequest) (*nomad.ACLBindingRuleResponse, error) {
-	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.ACLBindingRuleResponse) error {
+func (s *Service) bindingRuleGet(ctx context.Context, _ *rpc.Call, req *acls.BindingRuleRequest) (*acls.BindingRuleResponse, error) {
+	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *acls.BindingRuleResponse) error {
 		out.Index = snap.TableIndex(state.TableACLBindingRules)
 		if out.ACLBindingRule = snap.ACLBindingRule(ws, req.ACLBindingRuleID); out.ACLBindingRule != nil {
 			out.Index = out.ACLBindingRule.ModifyIndex
@@ -122,9 +124,9 @@ func (s *Service) bindingRuleGet(ctx context.Context, _ *rpc.Call, req *nomad.AC
 }
 
 // bindingRuleGetSet returns rules for replication to other regions.
-func (s *Service) bindingRuleGetSet(ctx context.Context, _ *rpc.Call, req *nomad.ACLBindingRulesRequest) (*nomad.ACLBindingRulesResponse, error) {
-	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.ACLBindingRulesResponse) error {
-		out.ACLBindingRules = map[string]*nomad.ACLBindingRule{}
+func (s *Service) bindingRuleGetSet(ctx context.Context, _ *rpc.Call, req *acls.BindingRulesRequest) (*acls.BindingRulesResponse, error) {
+	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *acls.BindingRulesResponse) error {
+		out.ACLBindingRules = map[string]*acls.BindingRule{}
 		for _, id := range req.ACLBindingRuleIDs {
 			if r := snap.ACLBindingRule(ws, id); r != nil {
 				out.ACLBindingRules[id] = r

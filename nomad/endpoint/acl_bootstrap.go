@@ -3,8 +3,9 @@ package endpoint
 import (
 	"context"
 
-	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
 func (s *Service) aclBootstrapMethods() []rpc.Method {
@@ -15,12 +16,12 @@ func (s *Service) aclBootstrapMethods() []rpc.Method {
 
 // aclBootstrap creates the first management token. It succeeds once. To repeat it, an
 // operator writes the index of the last bootstrap into a file beside the leader's log.
-func (s *Service) aclBootstrap(ctx context.Context, _ *rpc.Call, req *nomad.ACLTokenBootstrapRequest) (*nomad.ACLTokenUpsertResponse, error) {
+func (s *Service) aclBootstrap(ctx context.Context, _ *rpc.Call, req *acls.TokenBootstrapRequest) (*acls.TokenUpsertResponse, error) {
 	if req.BootstrapSecret != "" && !nomad.IsUUID(req.BootstrapSecret) {
 		return nil, nomad.Errorf(400, "invalid acl token") // tools compare the text
 	}
-	entry := &nomad.ACLTokenBootstrapRequest{Token: &nomad.ACLToken{SecretID: req.BootstrapSecret, Name: "Bootstrap Token",
-		Type: nomad.ACLManagementToken, Global: true}}
+	entry := &acls.TokenBootstrapRequest{Token: &acls.Token{SecretID: req.BootstrapSecret, Name: "Bootstrap Token",
+		Type: acls.ManagementToken, Global: true}}
 	if index, done := s.snapshot().ACLBootstrapped(); done {
 		reset, err := s.cfg.BootstrapReset()
 		switch {
@@ -35,7 +36,7 @@ func (s *Service) aclBootstrap(ctx context.Context, _ *rpc.Call, req *nomad.ACLT
 	}
 	entry.Token.Canonicalize(s.cfg.Now())
 	entry.Token.SetHash()
-	out, err := s.writeTokens(ctx, nomad.ACLTokenBootstrapRequestType, entry, []*nomad.ACLToken{entry.Token})
+	out, err := s.writeTokens(ctx, nomad.ACLTokenBootstrapRequestType, entry, []*acls.Token{entry.Token})
 	if err == nil {
 		s.log.Info("the first management token was made", "accessor", entry.Token.AccessorID, "again", entry.ResetIndex > 0)
 	}

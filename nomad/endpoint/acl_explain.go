@@ -10,9 +10,10 @@ import (
 	memdb "github.com/hashicorp/go-memdb"
 
 	"github.com/open-nomad/open-nomad/acl"
-	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/authz"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -33,7 +34,7 @@ func (s *Service) aclExplainMethods() []rpc.Method {
 
 // explainee is one whose rights are explained.
 type explainee struct {
-	nomad.ACLSubject
+	acls.Subject
 	rights   func(*authz.Rights) (*acl.ACL, error)
 	workload *acl.Workload
 	over     bool // its time is over
@@ -41,7 +42,7 @@ type explainee struct {
 
 // aclExplain says whether somebody may do a thing, and why. The rights of others are for
 // those who manage; everybody may ask for itself.
-func (s *Service) aclExplain(ctx context.Context, c *rpc.Call, req *nomad.ACLExplainRequest) (*nomad.ACLExplainResponse, error) {
+func (s *Service) aclExplain(ctx context.Context, c *rpc.Call, req *acls.ExplainRequest) (*acls.ExplainResponse, error) {
 	others, err := ofOthers(c, req)
 	switch {
 	case err != nil:
@@ -56,7 +57,7 @@ func (s *Service) aclExplain(ctx context.Context, c *rpc.Call, req *nomad.ACLExp
 	c.Access.Open()
 	opts := req.QueryOptions
 	opts.MinQueryIndex = 0 // of no table: there is nothing to wait for
-	return read(ctx, s, &opts, func(snap *state.Snapshot, _ memdb.WatchSet, out *nomad.ACLExplainResponse) error {
+	return read(ctx, s, &opts, func(snap *state.Snapshot, _ memdb.WatchSet, out *acls.ExplainResponse) error {
 		ask, err := s.explainAsk(snap, c, req)
 		if err != nil {
 			return err
@@ -64,7 +65,7 @@ func (s *Service) aclExplain(ctx context.Context, c *rpc.Call, req *nomad.ACLExp
 		out.Index = snap.TableIndex(state.TableACLPolicy, state.TableACLToken, state.TableACLRoles)
 		out.Needs, out.Depends, out.Identities = ask.needs(), ask.depends, ask.identities
 		if !others {
-			out.Answers = []*nomad.ACLExplanation{ask.decide(self(c), c.Access.Rights)}
+			out.Answers = []*acls.Explanation{ask.decide(self(c), c.Access.Rights)}
 			return nil
 		}
 		rights := authz.RightsIn(snap)
@@ -76,13 +77,13 @@ func (s *Service) aclExplain(ctx context.Context, c *rpc.Call, req *nomad.ACLExp
 		if err != nil {
 			return err
 		}
-		out.Answers = []*nomad.ACLExplanation{ask.explain(who, rights)}
+		out.Answers = []*acls.Explanation{ask.explain(who, rights)}
 		return nil
 	})
 }
 
 // ofOthers says whether a request is about somebody else than the caller.
-func ofOthers(c *rpc.Call, req *nomad.ACLExplainRequest) (bool, error) {
+func ofOthers(c *rpc.Call, req *acls.ExplainRequest) (bool, error) {
 	named := 0
 	for _, is := range []bool{req.AccessorID != "", req.Role != "", req.Policy != "", req.Workload != nil, req.Everybody} {
 		if is {
@@ -97,7 +98,7 @@ func ofOthers(c *rpc.Call, req *nomad.ACLExplainRequest) (bool, error) {
 }
 
 // explain decides for a subject by what it may do.
-func (a *explainAsk) explain(who explainee, rights *authz.Rights) *nomad.ACLExplanation {
+func (a *explainAsk) explain(who explainee, rights *authz.Rights) *acls.Explanation {
 	has, err := who.rights(rights)
 	switch {
 	case who.over:
@@ -108,25 +109,25 @@ func (a *explainAsk) explain(who explainee, rights *authz.Rights) *nomad.ACLExpl
 	return a.decide(who, has)
 }
 
-func refused(who explainee, question, reason string) *nomad.ACLExplanation {
-	return &nomad.ACLExplanation{Subject: who.ACLSubject, Decisions: []*nomad.ACLDecision{{Question: question, Reason: reason}}}
+func refused(who explainee, question, reason string) *acls.Explanation {
+	return &acls.Explanation{Subject: who.Subject, Decisions: []*acls.Decision{{Question: question, Reason: reason}}}
 }
 
 // decide asks all the questions, until one is refused. What depends on more than them is
 // allowed to who manages only.
-func (a *explainAsk) decide(who explainee, rights *acl.ACL) *nomad.ACLExplanation {
-	out := &nomad.ACLExplanation{Subject: who.ACLSubject, Allowed: true}
-	tell := func(d *nomad.ACLDecision) bool {
+func (a *explainAsk) decide(who explainee, rights *acl.ACL) *acls.Explanation {
+	out := &acls.Explanation{Subject: who.Subject, Allowed: true}
+	tell := func(d *acls.Decision) bool {
 		out.Decisions, out.Allowed = append(out.Decisions, d), d.Allowed
 		return d.Allowed
 	}
 	if a.audience != "" && who.workload != nil {
 		which := a.mints(who.workload)
-		tell(&nomad.ACLDecision{Question: fmt.Sprintf("an identity with audience %q", a.audience), Allowed: which != "", Reason: cmp.Or(which, "no identity of it has this audience")})
+		tell(&acls.Decision{Question: fmt.Sprintf("an identity with audience %q", a.audience), Allowed: which != "", Reason: cmp.Or(which, "no identity of it has this audience")})
 		return out
 	}
 	if a.management || a.depends != "" {
-		d := &nomad.ACLDecision{Question: cmp.Or(a.depends, "a management token"), Allowed: rights.IsManagement(), Reason: string(acl.ReasonManagement)}
+		d := &acls.Decision{Question: cmp.Or(a.depends, "a management token"), Allowed: rights.IsManagement(), Reason: string(acl.ReasonManagement)}
 		switch {
 		case d.Allowed:
 		case a.management:
@@ -147,17 +148,17 @@ func (a *explainAsk) decide(who explainee, rights *acl.ACL) *nomad.ACLExplanatio
 	return out
 }
 
-func decision(d acl.Decision) *nomad.ACLDecision {
-	out := &nomad.ACLDecision{Question: d.Question.String(), Allowed: d.Allowed, Reason: string(d.Reason)}
+func decision(d acl.Decision) *acls.Decision {
+	out := &acls.Decision{Question: d.Question.String(), Allowed: d.Allowed, Reason: string(d.Reason)}
 	for _, r := range d.Rules {
-		out.Rules = append(out.Rules, &nomad.ACLDecisionRule{Policy: r.Policy, Block: r.Block, Text: r.Text, Line: r.Pos.Line, Column: r.Pos.Column})
+		out.Rules = append(out.Rules, &acls.DecisionRule{Policy: r.Policy, Block: r.Block, Text: r.Text, Line: r.Pos.Line, Column: r.Pos.Column})
 	}
 	return out
 }
 
 // allowed are those of the subjects who may do what is asked, a page of them, and where
 // the next one begins. Subjects come in the order of their keys.
-func (s *Service) allowed(ask *explainAsk, rights *authz.Rights, all iter.Seq2[string, explainee], req *nomad.ACLExplainRequest) (out []*nomad.ACLExplanation, next string) {
+func (s *Service) allowed(ask *explainAsk, rights *authz.Rights, all iter.Seq2[string, explainee], req *acls.ExplainRequest) (out []*acls.Explanation, next string) {
 	size := int(req.PerPage)
 	if size <= 0 || size > maxExplainPage {
 		size = explainPage

@@ -8,8 +8,9 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/acl"
-	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -45,7 +46,7 @@ type explainAsk struct {
 	depends    string
 	// A workload of the namespace has an identity with the audience, or not.
 	audience, namespace string
-	identities          []*nomad.ACLExplainIdentity
+	identities          []*acls.ExplainIdentity
 }
 
 // needs is what it takes, in words.
@@ -62,7 +63,7 @@ func (a *explainAsk) needs() []string {
 
 // explainAsk reads the question of a request. Access is the caller's: what the question
 // takes may tell of a job.
-func (s *Service) explainAsk(snap *state.Snapshot, c *rpc.Call, req *nomad.ACLExplainRequest) (*explainAsk, error) {
+func (s *Service) explainAsk(snap *state.Snapshot, c *rpc.Call, req *acls.ExplainRequest) (*explainAsk, error) {
 	if req.Method != "" {
 		if req.Kind+req.Name+req.Right != "" {
 			return nil, nomad.Errorf(http.StatusBadRequest, "a question is about a method, or about a right on a thing: not both")
@@ -73,23 +74,23 @@ func (s *Service) explainAsk(snap *state.Snapshot, c *rpc.Call, req *nomad.ACLEx
 		return nil, nomad.Errorf(http.StatusBadRequest, "a question is about one namespace, not about *")
 	}
 	switch req.Kind {
-	case nomad.ACLExplainJob:
+	case acls.ExplainJob:
 		ns := namespaceOf(req.Namespace)
 		return jobAsk(c, req, ns, snap.Job(nil, ns, req.Name))
-	case nomad.ACLExplainAllocation:
+	case acls.ExplainAllocation:
 		alloc := snap.Alloc(nil, req.Name)
 		if alloc == nil || !c.Access.Allows(acl.InNamespace(alloc.Namespace, acl.ReadJob)) {
 			return nil, nomad.UnknownAlloc(req.Name)
 		}
 		return jobAsk(c, req, alloc.Namespace, alloc.Job)
-	case nomad.ACLExplainAudience:
+	case acls.ExplainAudience:
 		return audienceAsk(snap, c, req)
 	}
 	return thingAsk(req)
 }
 
 // thingAsk is the question about a thing that policies have blocks for.
-func thingAsk(req *nomad.ACLExplainRequest) (*explainAsk, error) {
+func thingAsk(req *acls.ExplainRequest) (*explainAsk, error) {
 	q := acl.Question{Kind: acl.Kind(req.Kind), Name: req.Name, Rights: []string{req.Right}}
 	if req.Kind == "variable" {
 		q.Kind = acl.Variables
@@ -115,7 +116,7 @@ func thingAsk(req *nomad.ACLExplainRequest) (*explainAsk, error) {
 // jobAsk is the question about a job, nil for one that there is not, or about one of its
 // allocations: the rights are those of the namespace. Who runs commands in a task that
 // sees the files of the node needs a right for that, too.
-func jobAsk(c *rpc.Call, req *nomad.ACLExplainRequest, ns string, job *nomad.Job) (*explainAsk, error) {
+func jobAsk(c *rpc.Call, req *acls.ExplainRequest, ns string, job *nomad.Job) (*explainAsk, error) {
 	ops, known := jobRights[req.Right]
 	if !known && slices.Contains(acl.Rights(acl.Namespaces), req.Right) {
 		ops, known = []acl.NamespaceCapability{acl.NamespaceCapability(req.Right)}, true
@@ -141,7 +142,7 @@ func isOpen(t *nomad.Task) bool { return t.Driver == "raw_exec" || t.Driver == "
 
 // audienceAsk is the question who gets JWTs for an audience: workloads that have an
 // identity with it, and whoever may run a job in the namespace, with any identity.
-func audienceAsk(snap *state.Snapshot, c *rpc.Call, req *nomad.ACLExplainRequest) (*explainAsk, error) {
+func audienceAsk(snap *state.Snapshot, c *rpc.Call, req *acls.ExplainRequest) (*explainAsk, error) {
 	ns := namespaceOf(req.Namespace)
 	switch {
 	case req.Name == "":
@@ -164,10 +165,10 @@ func audienceAsk(snap *state.Snapshot, c *rpc.Call, req *nomad.ACLExplainRequest
 }
 
 // identitiesFor are the identities of a job with an audience.
-func identitiesFor(job *nomad.Job, audience string) (out []*nomad.ACLExplainIdentity) {
+func identitiesFor(job *nomad.Job, audience string) (out []*acls.ExplainIdentity) {
 	add := func(group, task, service string, id *nomad.WorkloadIdentity) {
 		if id != nil && slices.Contains(id.Audience, audience) {
-			out = append(out, &nomad.ACLExplainIdentity{JobID: job.ID, Group: group, Task: task, Service: service, Identity: id.Name})
+			out = append(out, &acls.ExplainIdentity{JobID: job.ID, Group: group, Task: task, Service: service, Identity: id.Name})
 		}
 	}
 	for _, g := range job.TaskGroups {
@@ -188,7 +189,7 @@ func identitiesFor(job *nomad.Job, audience string) (out []*nomad.ACLExplainIden
 }
 
 // methodAsk is what a method asks of its callers, as far as its row in the table tells.
-func (s *Service) methodAsk(req *nomad.ACLExplainRequest) (*explainAsk, error) {
+func (s *Service) methodAsk(req *acls.ExplainRequest) (*explainAsk, error) {
 	all := s.Methods()
 	i := slices.IndexFunc(all, func(m rpc.Method) bool { return m.Name == req.Method })
 	if i < 0 {

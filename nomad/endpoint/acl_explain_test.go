@@ -10,9 +10,10 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/acl"
-	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/authz"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -43,18 +44,18 @@ func newExplainer(t *testing.T) (*Service, *state.Store) {
 			t.Fatal(err)
 		}
 	}
-	check(store.UpsertACLPolicies(10, &nomad.ACLPolicyUpsertRequest{Policies: []*nomad.ACLPolicy{
+	check(store.UpsertACLPolicies(10, &acls.PolicyUpsertRequest{Policies: []*acls.Policy{
 		{Name: "deploy", Rules: "namespace \"prod\" {\n  policy = \"write\"\n}\nnamespace \"default\" { policy = \"read\" }"},
 		{Name: "view", Rules: `namespace "*" { policy = "read" }`},
 		{Name: "secrets", Rules: `namespace "default" { variables { path "shared/*" { capabilities = ["read"] } } }`,
-			JobACL: &nomad.JobACL{Namespace: "default", JobID: "web", Group: "api"}},
+			JobACL: &acls.JobACL{Namespace: "default", JobID: "web", Group: "api"}},
 		{Name: "broken", Rules: `namespace {`},
 		{Name: "anonymous", Rules: `namespace "default" { capabilities = ["list-jobs"] }`},
 	}}))
-	check(store.UpsertACLRoles(11, &nomad.ACLRolesUpsertRequest{ACLRoles: []*nomad.ACLRole{{ID: viewers, Name: "viewers", Policies: []*nomad.ACLRolePolicyLink{{Name: "view"}}}}}))
-	check(store.UpsertACLTokens(12, &nomad.ACLTokenUpsertRequest{Tokens: []*nomad.ACLToken{
+	check(store.UpsertACLRoles(11, &acls.RolesUpsertRequest{ACLRoles: []*acls.Role{{ID: viewers, Name: "viewers", Policies: []*acls.RolePolicyLink{{Name: "view"}}}}}))
+	check(store.UpsertACLTokens(12, &acls.TokenUpsertRequest{Tokens: []*acls.Token{
 		{AccessorID: deployer, SecretID: nomad.NewID(), Name: "deployer", Type: "client", Policies: []string{"deploy"}},
-		{AccessorID: auditor, SecretID: nomad.NewID(), Type: "client", Roles: []*nomad.ACLTokenRoleLink{{ID: viewers}}},
+		{AccessorID: auditor, SecretID: nomad.NewID(), Type: "client", Roles: []*acls.TokenRoleLink{{ID: viewers}}},
 		{AccessorID: manager, SecretID: nomad.NewID(), Type: "management"},
 		{AccessorID: ended, SecretID: nomad.NewID(), Type: "management", ExpirationTime: &past},
 		{AccessorID: broken, SecretID: nomad.NewID(), Type: "client", Policies: []string{"broken", "deploy"}},
@@ -67,11 +68,11 @@ func newExplainer(t *testing.T) (*Service, *state.Store) {
 }
 
 func callAs(rights *acl.ACL, w *acl.Workload) *rpc.Call {
-	return &rpc.Call{Identity: &nomad.AuthenticatedIdentity{}, Access: &rpc.Access{Rights: rights, Workload: w}}
+	return &rpc.Call{Identity: &acls.AuthenticatedIdentity{}, Access: &rpc.Access{Rights: rights, Workload: w}}
 }
 
 // told is an answer in a line: the verdict, the reasons, the policies.
-func told(a *nomad.ACLExplanation) string {
+func told(a *acls.Explanation) string {
 	var out []string
 	for _, d := range a.Decisions {
 		out = append(out, d.Reason)
@@ -84,33 +85,33 @@ func told(a *nomad.ACLExplanation) string {
 
 func TestExplainOne(t *testing.T) {
 	s, _ := newExplainer(t)
-	web := &nomad.JobACL{Namespace: "default", JobID: "web", Group: "api", Task: "server"}
+	web := &acls.JobACL{Namespace: "default", JobID: "web", Group: "api", Task: "server"}
 	for name, c := range map[string]struct {
-		req  nomad.ACLExplainRequest
+		req  acls.ExplainRequest
 		want string
 	}{
-		"granted":            {nomad.ACLExplainRequest{AccessorID: deployer, Kind: "job", Right: "run", QueryOptions: in("prod")}, "true granted deploy:2"},
-		"not granted":        {nomad.ACLExplainRequest{AccessorID: deployer, Kind: "job", Right: "run"}, "false not granted deploy:4"},
-		"by a role":          {nomad.ACLExplainRequest{AccessorID: auditor, Kind: "namespace", Right: "read-job", Name: "x"}, "true granted view:1"},
-		"management":         {nomad.ACLExplainRequest{AccessorID: manager, Kind: "variable", Right: "write", Name: "a"}, "true management token"},
-		"ended":              {nomad.ACLExplainRequest{AccessorID: ended, Kind: "node", Right: "read"}, "false ACL token expired"},
-		"unreadable":         {nomad.ACLExplainRequest{AccessorID: broken, Kind: "job", Right: "run", QueryOptions: in("prod")}, `false policy "broken" cannot be read`},
-		"anonymous":          {nomad.ACLExplainRequest{AccessorID: "anonymous", Kind: "job", Right: "list"}, "true granted anonymous:1"},
-		"no rule":            {nomad.ACLExplainRequest{AccessorID: deployer, Kind: "operator", Right: "snapshot-save"}, "false no rule"},
-		"role":               {nomad.ACLExplainRequest{Role: "viewers", Kind: "job", Right: "read"}, "true granted view:1"},
-		"role by ID":         {nomad.ACLExplainRequest{Role: viewers, Kind: "job", Right: "run"}, "false not granted view:1"},
-		"policy":             {nomad.ACLExplainRequest{Policy: "deploy", Kind: "job", Right: "exec", QueryOptions: in("prod")}, "true granted deploy:2"},
-		"own path":           {nomad.ACLExplainRequest{Workload: web, Kind: "variable", Right: "read", Name: "nomad/jobs/web/api"}, "true workload's own path"},
-		"another's path":     {nomad.ACLExplainRequest{Workload: web, Kind: "variable", Right: "read", Name: "nomad/jobs/we"}, "false no rule"},
-		"policy of a group":  {nomad.ACLExplainRequest{Workload: web, Kind: "variable", Right: "read", Name: "shared/db"}, "true granted secrets:1"},
-		"another group":      {nomad.ACLExplainRequest{Workload: &nomad.JobACL{JobID: "web", Group: "ap"}, Kind: "variable", Right: "read", Name: "shared/db"}, "false no rule"},
-		"mints":              {nomad.ACLExplainRequest{Workload: web, Kind: "audience", Right: "mint", Name: "vault.example"}, `true identity "vault" of web/api/server`},
-		"mints not":          {nomad.ACLExplainRequest{Workload: web, Kind: "audience", Right: "mint", Name: "other"}, "false no identity"},
-		"mints not there":    {nomad.ACLExplainRequest{Workload: &nomad.JobACL{Namespace: "prod", JobID: "web", Group: "api", Task: "server"}, Kind: "audience", Right: "mint", Name: "vault.example"}, "false no identity"},
-		"may run what mints": {nomad.ACLExplainRequest{Policy: "deploy", Kind: "audience", Right: "mint", Name: "vault.example", QueryOptions: in("prod")}, "true granted deploy:2"},
-		"exec sees the node": {nomad.ACLExplainRequest{Policy: "deploy", Kind: "job", Right: "exec", Name: "web"}, "false not granted deploy:4"},
-		"method for all":     {nomad.ACLExplainRequest{Policy: "deploy", Method: "Status.Leader"}, "true "},
-		"for management":     {nomad.ACLExplainRequest{Policy: "deploy", Method: "System.GarbageCollect"}, "false no management token"},
+		"granted":            {acls.ExplainRequest{AccessorID: deployer, Kind: "job", Right: "run", QueryOptions: in("prod")}, "true granted deploy:2"},
+		"not granted":        {acls.ExplainRequest{AccessorID: deployer, Kind: "job", Right: "run"}, "false not granted deploy:4"},
+		"by a role":          {acls.ExplainRequest{AccessorID: auditor, Kind: "namespace", Right: "read-job", Name: "x"}, "true granted view:1"},
+		"management":         {acls.ExplainRequest{AccessorID: manager, Kind: "variable", Right: "write", Name: "a"}, "true management token"},
+		"ended":              {acls.ExplainRequest{AccessorID: ended, Kind: "node", Right: "read"}, "false ACL token expired"},
+		"unreadable":         {acls.ExplainRequest{AccessorID: broken, Kind: "job", Right: "run", QueryOptions: in("prod")}, `false policy "broken" cannot be read`},
+		"anonymous":          {acls.ExplainRequest{AccessorID: "anonymous", Kind: "job", Right: "list"}, "true granted anonymous:1"},
+		"no rule":            {acls.ExplainRequest{AccessorID: deployer, Kind: "operator", Right: "snapshot-save"}, "false no rule"},
+		"role":               {acls.ExplainRequest{Role: "viewers", Kind: "job", Right: "read"}, "true granted view:1"},
+		"role by ID":         {acls.ExplainRequest{Role: viewers, Kind: "job", Right: "run"}, "false not granted view:1"},
+		"policy":             {acls.ExplainRequest{Policy: "deploy", Kind: "job", Right: "exec", QueryOptions: in("prod")}, "true granted deploy:2"},
+		"own path":           {acls.ExplainRequest{Workload: web, Kind: "variable", Right: "read", Name: "nomad/jobs/web/api"}, "true workload's own path"},
+		"another's path":     {acls.ExplainRequest{Workload: web, Kind: "variable", Right: "read", Name: "nomad/jobs/we"}, "false no rule"},
+		"policy of a group":  {acls.ExplainRequest{Workload: web, Kind: "variable", Right: "read", Name: "shared/db"}, "true granted secrets:1"},
+		"another group":      {acls.ExplainRequest{Workload: &acls.JobACL{JobID: "web", Group: "ap"}, Kind: "variable", Right: "read", Name: "shared/db"}, "false no rule"},
+		"mints":              {acls.ExplainRequest{Workload: web, Kind: "audience", Right: "mint", Name: "vault.example"}, `true identity "vault" of web/api/server`},
+		"mints not":          {acls.ExplainRequest{Workload: web, Kind: "audience", Right: "mint", Name: "other"}, "false no identity"},
+		"mints not there":    {acls.ExplainRequest{Workload: &acls.JobACL{Namespace: "prod", JobID: "web", Group: "api", Task: "server"}, Kind: "audience", Right: "mint", Name: "vault.example"}, "false no identity"},
+		"may run what mints": {acls.ExplainRequest{Policy: "deploy", Kind: "audience", Right: "mint", Name: "vault.example", QueryOptions: in("prod")}, "true granted deploy:2"},
+		"exec sees the node": {acls.ExplainRequest{Policy: "deploy", Kind: "job", Right: "exec", Name: "web"}, "false not granted deploy:4"},
+		"method for all":     {acls.ExplainRequest{Policy: "deploy", Method: "Status.Leader"}, "true "},
+		"for management":     {acls.ExplainRequest{Policy: "deploy", Method: "System.GarbageCollect"}, "false no management token"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, err := s.aclExplain(t.Context(), callAs(acl.New(true), nil), &c.req)
@@ -129,7 +130,7 @@ func in(namespace string) nomad.QueryOptions { return nomad.QueryOptions{Namespa
 // A job with a task that sees the node's files asks for more of who executes there.
 func TestExplainExecOfARawTask(t *testing.T) {
 	s, _ := newExplainer(t)
-	out, err := s.aclExplain(t.Context(), callAs(acl.New(true), nil), &nomad.ACLExplainRequest{AccessorID: manager, Kind: "job", Right: "exec", Name: "web"})
+	out, err := s.aclExplain(t.Context(), callAs(acl.New(true), nil), &acls.ExplainRequest{AccessorID: manager, Kind: "job", Right: "exec", Name: "web"})
 	if err != nil || !slices.Equal(out.Needs, []string{`alloc-exec in namespace "default"`, `alloc-node-exec in namespace "default"`}) {
 		t.Errorf("needs %v, %v", out.Needs, err)
 	}
@@ -143,19 +144,19 @@ func TestExplainIsForOneself(t *testing.T) {
 		t.Fatal(err)
 	}
 	me := callAs(rights, nil)
-	me.Identity.ACLToken = &nomad.ACLToken{AccessorID: deployer}
+	me.Identity.ACLToken = &acls.Token{AccessorID: deployer}
 	for name, c := range map[string]struct {
-		req   nomad.ACLExplainRequest
+		req   acls.ExplainRequest
 		fault string
 	}{
-		"own":         {nomad.ACLExplainRequest{Kind: "job", Right: "read"}, ""},
-		"own by name": {nomad.ACLExplainRequest{Kind: "job", Right: "read", AccessorID: deployer}, ""},
-		"another":     {nomad.ACLExplainRequest{Kind: "job", Right: "read", AccessorID: manager}, "needs a management token"},
-		"nobody":      {nomad.ACLExplainRequest{Kind: "job", Right: "read", AccessorID: nomad.NewID()}, "needs a management token"},
-		"role":        {nomad.ACLExplainRequest{Kind: "job", Right: "read", Role: "viewers"}, "needs a management token"},
-		"policy":      {nomad.ACLExplainRequest{Kind: "job", Right: "read", Policy: "view"}, "needs a management token"},
-		"workload":    {nomad.ACLExplainRequest{Kind: "job", Right: "read", Workload: &nomad.JobACL{JobID: "web"}}, "needs a management token"},
-		"all":         {nomad.ACLExplainRequest{Kind: "job", Right: "read", Everybody: true}, "needs a management token"},
+		"own":         {acls.ExplainRequest{Kind: "job", Right: "read"}, ""},
+		"own by name": {acls.ExplainRequest{Kind: "job", Right: "read", AccessorID: deployer}, ""},
+		"another":     {acls.ExplainRequest{Kind: "job", Right: "read", AccessorID: manager}, "needs a management token"},
+		"nobody":      {acls.ExplainRequest{Kind: "job", Right: "read", AccessorID: nomad.NewID()}, "needs a management token"},
+		"role":        {acls.ExplainRequest{Kind: "job", Right: "read", Role: "viewers"}, "needs a management token"},
+		"policy":      {acls.ExplainRequest{Kind: "job", Right: "read", Policy: "view"}, "needs a management token"},
+		"workload":    {acls.ExplainRequest{Kind: "job", Right: "read", Workload: &acls.JobACL{JobID: "web"}}, "needs a management token"},
+		"all":         {acls.ExplainRequest{Kind: "job", Right: "read", Everybody: true}, "needs a management token"},
 	} {
 		me.Access = &rpc.Access{Rights: rights}
 		out, err := s.aclExplain(t.Context(), me, &c.req)
@@ -173,18 +174,18 @@ func TestExplainIsForOneself(t *testing.T) {
 	// A workload learns of its own identities only.
 	for task, want := range map[string]int{"web": 1, "other": 0} {
 		c := callAs(acl.New(false), &acl.Workload{Namespace: "default", Job: task, Group: "api", Task: "server"})
-		out, err := s.aclExplain(t.Context(), c, &nomad.ACLExplainRequest{Kind: "audience", Right: "mint", Name: "vault.example"})
+		out, err := s.aclExplain(t.Context(), c, &acls.ExplainRequest{Kind: "audience", Right: "mint", Name: "vault.example"})
 		if err != nil || len(out.Identities) != want || out.Answers[0].Allowed != (want == 1) {
 			t.Errorf("a workload of %s is told of %v, %v", task, out, err)
 		}
 	}
-	if _, err := s.aclExplain(t.Context(), &rpc.Call{Identity: &nomad.AuthenticatedIdentity{}, Access: &rpc.Access{Rights: acl.New(true), Off: true}}, &nomad.ACLExplainRequest{Kind: "node", Right: "read"}); nomad.HTTPStatus(err) != 400 || err.Error() != nomad.ErrACLDisabled.Error() {
+	if _, err := s.aclExplain(t.Context(), &rpc.Call{Identity: &acls.AuthenticatedIdentity{}, Access: &rpc.Access{Rights: acl.New(true), Off: true}}, &acls.ExplainRequest{Kind: "node", Right: "read"}); nomad.HTTPStatus(err) != 400 || err.Error() != nomad.ErrACLDisabled.Error() {
 		t.Errorf("without access control: %v", err)
 	}
 }
 
 // who lists those who may, page by page.
-func who(t *testing.T, s *Service, req nomad.ACLExplainRequest, perPage int32) (all []string) {
+func who(t *testing.T, s *Service, req acls.ExplainRequest, perPage int32) (all []string) {
 	t.Helper()
 	req.Everybody, req.PerPage = true, perPage
 	for range 50 {
@@ -210,15 +211,15 @@ func who(t *testing.T, s *Service, req nomad.ACLExplainRequest, perPage int32) (
 func TestExplainEverybody(t *testing.T) {
 	s, _ := newExplainer(t)
 	for name, c := range map[string]struct {
-		req  nomad.ACLExplainRequest
+		req  acls.ExplainRequest
 		want []string
 	}{
-		"read jobs":    {nomad.ACLExplainRequest{Kind: "job", Right: "read"}, []string{"role " + viewers, "token " + deployer, "token " + auditor, "token " + manager}},
-		"list jobs":    {nomad.ACLExplainRequest{Kind: "job", Right: "list"}, []string{"token anonymous", "role " + viewers, "token " + deployer, "token " + auditor, "token " + manager}},
-		"own variable": {nomad.ACLExplainRequest{Kind: "variable", Right: "read", Name: "nomad/jobs/web/side"}, []string{"token " + manager, "workload default/web/side"}},
-		"of all jobs":  {nomad.ACLExplainRequest{Kind: "variable", Right: "list", Name: "nomad/jobs"}, []string{"token " + manager, "workload default", "workload default/web/api"}},
-		"by a policy":  {nomad.ACLExplainRequest{Kind: "variable", Right: "read", Name: "shared/db"}, []string{"token " + manager, "workload default/web/api"}},
-		"mint":         {nomad.ACLExplainRequest{Kind: "audience", Right: "mint", Name: "vault.example"}, []string{"token " + manager, "workload default/web/api/server"}},
+		"read jobs":    {acls.ExplainRequest{Kind: "job", Right: "read"}, []string{"role " + viewers, "token " + deployer, "token " + auditor, "token " + manager}},
+		"list jobs":    {acls.ExplainRequest{Kind: "job", Right: "list"}, []string{"token anonymous", "role " + viewers, "token " + deployer, "token " + auditor, "token " + manager}},
+		"own variable": {acls.ExplainRequest{Kind: "variable", Right: "read", Name: "nomad/jobs/web/side"}, []string{"token " + manager, "workload default/web/side"}},
+		"of all jobs":  {acls.ExplainRequest{Kind: "variable", Right: "list", Name: "nomad/jobs"}, []string{"token " + manager, "workload default", "workload default/web/api"}},
+		"by a policy":  {acls.ExplainRequest{Kind: "variable", Right: "read", Name: "shared/db"}, []string{"token " + manager, "workload default/web/api"}},
+		"mint":         {acls.ExplainRequest{Kind: "audience", Right: "mint", Name: "vault.example"}, []string{"token " + manager, "workload default/web/api/server"}},
 	} {
 		for _, perPage := range []int32{0, 1, 2} {
 			if got := who(t, s, c.req, perPage); !slices.Equal(got, c.want) {
@@ -230,7 +231,7 @@ func TestExplainEverybody(t *testing.T) {
 
 func TestExplainRefuses(t *testing.T) {
 	s, _ := newExplainer(t)
-	for want, req := range map[string]nomad.ACLExplainRequest{
+	for want, req := range map[string]acls.ExplainRequest{
 		`unknown kind "x"`:                      {Kind: "x", Right: "read"},
 		`variable has no right "red"`:           {Kind: "variable", Right: "red", Name: "a"},
 		"needs a name":                          {Kind: "node_pool", Right: "read"},
@@ -247,7 +248,7 @@ func TestExplainRefuses(t *testing.T) {
 		"ACL role not found":                    {Kind: "node", Right: "read", Role: "x"},
 		"ACL policy not found":                  {Kind: "node", Right: "read", Policy: "x"},
 		"one token, role, policy or workload":   {Kind: "node", Right: "read", Policy: "deploy", Everybody: true},
-		"named by namespace, job, group and ta": {Kind: "node", Right: "read", Workload: &nomad.JobACL{Group: "x"}},
+		"named by namespace, job, group and ta": {Kind: "node", Right: "read", Workload: &acls.JobACL{Group: "x"}},
 	} {
 		if _, err := s.aclExplain(t.Context(), callAs(acl.New(true), nil), &req); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %q", req, err, want)
@@ -258,12 +259,12 @@ func TestExplainRefuses(t *testing.T) {
 // BenchmarkExplainEverybody lists those of 10,000 tokens who may read a variable.
 func BenchmarkExplainEverybody(b *testing.B) {
 	store := state.New(slog.New(slog.DiscardHandler))
-	policies, tokens := &nomad.ACLPolicyUpsertRequest{}, &nomad.ACLTokenUpsertRequest{}
+	policies, tokens := &acls.PolicyUpsertRequest{}, &acls.TokenUpsertRequest{}
 	for i := range 200 {
-		policies.Policies = append(policies.Policies, &nomad.ACLPolicy{Name: fmt.Sprint("p", i), Rules: fmt.Sprintf(`namespace "n%d-*" { variables { path "*" { capabilities = ["read"] } } }`, i)})
+		policies.Policies = append(policies.Policies, &acls.Policy{Name: fmt.Sprint("p", i), Rules: fmt.Sprintf(`namespace "n%d-*" { variables { path "*" { capabilities = ["read"] } } }`, i)})
 	}
 	for i := range 9_000 {
-		tokens.Tokens = append(tokens.Tokens, &nomad.ACLToken{AccessorID: nomad.NewID(), SecretID: nomad.NewID(), Type: "client", Policies: []string{fmt.Sprint("p", i%200), fmt.Sprint("p", i%7)}})
+		tokens.Tokens = append(tokens.Tokens, &acls.Token{AccessorID: nomad.NewID(), SecretID: nomad.NewID(), Type: "client", Policies: []string{fmt.Sprint("p", i%200), fmt.Sprint("p", i%7)}})
 	}
 	if _, err := store.UpsertACLPolicies(10, policies); err != nil {
 		b.Fatal(err)
@@ -272,7 +273,7 @@ func BenchmarkExplainEverybody(b *testing.B) {
 		b.Fatal(err)
 	}
 	s := New(Config{Store: func() *state.Store { return store }, Cluster: alone{}, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
-	req := &nomad.ACLExplainRequest{Everybody: true, Kind: "variable", Right: "read", Name: "a", QueryOptions: nomad.QueryOptions{Namespace: "n150-x", PerPage: 1000}}
+	req := &acls.ExplainRequest{Everybody: true, Kind: "variable", Right: "read", Name: "a", QueryOptions: nomad.QueryOptions{Namespace: "n150-x", PerPage: 1000}}
 	for b.Loop() {
 		out, err := s.aclExplain(b.Context(), callAs(acl.New(true), nil), req)
 		if err != nil || len(out.Answers) != 45 || out.NextToken != "" {

@@ -8,28 +8,29 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/acl"
-	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/authz"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
 // self is the caller as a subject.
 func self(c *rpc.Call) explainee {
-	who := explainee{ACLSubject: nomad.ACLSubject{Kind: nomad.ACLSubjectSelf}, workload: c.Access.Workload}
+	who := explainee{Subject: acls.Subject{Kind: acls.SubjectSelf}, workload: c.Access.Workload}
 	switch t, w := c.Identity.ACLToken, c.Access.Workload; {
 	case t != nil:
 		who.ID, who.Name = t.AccessorID, t.Name
 	case w != nil:
-		who.Workload = &nomad.JobACL{Namespace: w.Namespace, JobID: w.Job, Group: w.Group, Task: w.Task}
+		who.Workload = &acls.JobACL{Namespace: w.Namespace, JobID: w.Job, Group: w.Group, Task: w.Task}
 	}
 	return who
 }
 
 // subjectOf is whom a request names.
-func (s *Service) subjectOf(snap *state.Snapshot, req *nomad.ACLExplainRequest) (explainee, error) {
+func (s *Service) subjectOf(snap *state.Snapshot, req *acls.ExplainRequest) (explainee, error) {
 	switch {
-	case req.AccessorID == nomad.ACLAnonymousAccessor:
+	case req.AccessorID == acls.AnonymousAccessor:
 		return anonymousSubject(), nil
 	case req.AccessorID != "":
 		t := snap.ACLToken(nil, req.AccessorID)
@@ -47,7 +48,7 @@ func (s *Service) subjectOf(snap *state.Snapshot, req *nomad.ACLExplainRequest) 
 		if snap.ACLPolicy(nil, req.Policy) == nil {
 			return explainee{}, nomad.Errorf(http.StatusNotFound, "ACL policy not found")
 		}
-		return explainee{ACLSubject: nomad.ACLSubject{Kind: nomad.ACLSubjectPolicy, Name: req.Policy},
+		return explainee{Subject: acls.Subject{Kind: acls.SubjectPolicy, Name: req.Policy},
 			rights: func(r *authz.Rights) (*acl.ACL, error) { return r.OfPolicies(req.Policy) }}, nil
 	}
 	w := *req.Workload
@@ -59,23 +60,23 @@ func (s *Service) subjectOf(snap *state.Snapshot, req *nomad.ACLExplainRequest) 
 }
 
 func anonymousSubject() explainee {
-	return explainee{ACLSubject: nomad.ACLSubject{Kind: nomad.ACLSubjectToken, ID: nomad.ACLAnonymousAccessor, Name: "callers without a token"},
-		rights: func(r *authz.Rights) (*acl.ACL, error) { return r.OfPolicies(nomad.ACLPolicyAnonymous) }}
+	return explainee{Subject: acls.Subject{Kind: acls.SubjectToken, ID: acls.AnonymousAccessor, Name: "callers without a token"},
+		rights: func(r *authz.Rights) (*acl.ACL, error) { return r.OfPolicies(acls.PolicyAnonymous) }}
 }
 
-func (s *Service) tokenSubject(t *nomad.ACLToken) explainee {
-	return explainee{ACLSubject: nomad.ACLSubject{Kind: nomad.ACLSubjectToken, ID: t.AccessorID, Name: t.Name}, over: t.HasExpired(s.cfg.Now()),
+func (s *Service) tokenSubject(t *acls.Token) explainee {
+	return explainee{Subject: acls.Subject{Kind: acls.SubjectToken, ID: t.AccessorID, Name: t.Name}, over: t.HasExpired(s.cfg.Now()),
 		rights: func(r *authz.Rights) (*acl.ACL, error) { return r.OfToken(t) }}
 }
 
-func roleSubject(role *nomad.ACLRole) explainee {
-	return explainee{ACLSubject: nomad.ACLSubject{Kind: nomad.ACLSubjectRole, ID: role.ID, Name: role.Name},
+func roleSubject(role *acls.Role) explainee {
+	return explainee{Subject: acls.Subject{Kind: acls.SubjectRole, ID: role.ID, Name: role.Name},
 		rights: func(r *authz.Rights) (*acl.ACL, error) { return r.OfRole(role) }}
 }
 
-func workloadSubject(j nomad.JobACL) explainee {
+func workloadSubject(j acls.JobACL) explainee {
 	w := &acl.Workload{Namespace: j.Namespace, Job: j.JobID, Group: j.Group, Task: j.Task}
-	return explainee{ACLSubject: nomad.ACLSubject{Kind: nomad.ACLSubjectWorkload, Workload: &j}, workload: w,
+	return explainee{Subject: acls.Subject{Kind: acls.SubjectWorkload, Workload: &j}, workload: w,
 		rights: func(r *authz.Rights) (*acl.ACL, error) { return r.OfWorkload(w) }}
 }
 
@@ -105,16 +106,16 @@ func (s *Service) everybody(snap *state.Snapshot, ask *explainAsk) iter.Seq2[str
 }
 
 // workloadKey orders workloads; none of their names holds a space.
-func workloadKey(w nomad.JobACL) string {
+func workloadKey(w acls.JobACL) string {
 	return strings.Join([]string{"workload", w.Namespace, w.JobID, w.Group, w.Task}, " ")
 }
 
 // workloadsOf are the workloads that policies are for, those that own the variable that
 // is asked for, and those that have an identity with the audience.
-func workloadsOf(snap *state.Snapshot, ask *explainAsk) []nomad.JobACL {
-	found := map[nomad.JobACL]bool{}
+func workloadsOf(snap *state.Snapshot, ask *explainAsk) []acls.JobACL {
+	found := map[acls.JobACL]bool{}
 	for _, id := range ask.identities {
-		found[nomad.JobACL{Namespace: ask.namespace, JobID: id.JobID, Group: id.Group, Task: id.Task}] = true
+		found[acls.JobACL{Namespace: ask.namespace, JobID: id.JobID, Group: id.Group, Task: id.Task}] = true
 	}
 	for p := range snap.ACLPolicies(nil) {
 		if p.JobACL != nil && ask.audience == "" {
@@ -123,22 +124,22 @@ func workloadsOf(snap *state.Snapshot, ask *explainAsk) []nomad.JobACL {
 	}
 	for _, q := range ask.questions {
 		if q.Kind == acl.Variables {
-			owners(snap, q.Namespace, q.Name, func(w nomad.JobACL) { found[w] = true })
+			owners(snap, q.Namespace, q.Name, func(w acls.JobACL) { found[w] = true })
 		}
 	}
-	out := make([]nomad.JobACL, 0, len(found))
+	out := make([]acls.JobACL, 0, len(found))
 	for w := range found {
 		out = append(out, w)
 	}
-	slices.SortFunc(out, func(a, b nomad.JobACL) int { return strings.Compare(workloadKey(a), workloadKey(b)) })
+	slices.SortFunc(out, func(a, b acls.JobACL) int { return strings.Compare(workloadKey(a), workloadKey(b)) })
 	return out
 }
 
 // owners tells the workloads whose own variable the path is: all of a namespace, or those
 // of a job, group or task that there is.
-func owners(snap *state.Snapshot, namespace, path string, tell func(nomad.JobACL)) {
+func owners(snap *state.Snapshot, namespace, path string, tell func(acls.JobACL)) {
 	if path == nomad.VariablesJobs {
-		tell(nomad.JobACL{Namespace: namespace})
+		tell(acls.JobACL{Namespace: namespace})
 		return
 	}
 	rest, ok := strings.CutPrefix(path, nomad.VariablesJobs+"/")
@@ -150,15 +151,15 @@ func owners(snap *state.Snapshot, namespace, path string, tell func(nomad.JobACL
 			continue
 		}
 		if rest == job.ID {
-			tell(nomad.JobACL{Namespace: namespace, JobID: job.ID})
+			tell(acls.JobACL{Namespace: namespace, JobID: job.ID})
 		}
 		for _, g := range job.TaskGroups {
 			if rest == job.ID+"/"+g.Name {
-				tell(nomad.JobACL{Namespace: namespace, JobID: job.ID, Group: g.Name})
+				tell(acls.JobACL{Namespace: namespace, JobID: job.ID, Group: g.Name})
 			}
 			for _, t := range g.Tasks {
 				if rest == job.ID+"/"+g.Name+"/"+t.Name {
-					tell(nomad.JobACL{Namespace: namespace, JobID: job.ID, Group: g.Name, Task: t.Name})
+					tell(acls.JobACL{Namespace: namespace, JobID: job.ID, Group: g.Name, Task: t.Name})
 				}
 			}
 		}

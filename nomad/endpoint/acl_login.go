@@ -5,9 +5,10 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/sso"
+	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/login"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -27,23 +28,23 @@ func (s *Service) loginMethods() []rpc.Method {
 func (s *Service) loginEverywhere(r rpc.Request) bool {
 	name := ""
 	switch req := r.(type) {
-	case *nomad.ACLLoginRequest:
+	case *acls.LoginRequest:
 		name = req.AuthMethodName
-	case *nomad.ACLOIDCAuthURLRequest:
+	case *acls.OIDCAuthURLRequest:
 		name = req.AuthMethodName
-	case *nomad.ACLOIDCCompleteAuthRequest:
+	case *acls.OIDCCompleteAuthRequest:
 		name = req.AuthMethodName
 	}
 	if name == "" || !s.cfg.Access.Enabled {
 		return false
 	}
 	m := s.snapshot().ACLAuthMethod(nil, name)
-	return m != nil && m.TokenLocality == nomad.ACLAuthMethodTokenLocalityGlobal
+	return m != nil && m.TokenLocality == acls.AuthMethodTokenLocalityGlobal
 }
 
 // login gives an ACL token for one that an identity provider signed.
-func (s *Service) login(ctx context.Context, _ *rpc.Call, req *nomad.ACLLoginRequest) (*nomad.ACLLoginResponse, error) {
-	m, err := s.loginMethod(req.AuthMethodName, nomad.ACLAuthMethodTypeJWT)
+func (s *Service) login(ctx context.Context, _ *rpc.Call, req *acls.LoginRequest) (*acls.LoginResponse, error) {
+	m, err := s.loginMethod(req.AuthMethodName, acls.AuthMethodTypeJWT)
 	if err != nil {
 		return nil, err
 	}
@@ -58,8 +59,8 @@ func (s *Service) login(ctx context.Context, _ *rpc.Call, req *nomad.ACLLoginReq
 }
 
 // oidcAuthURL begins a login with a browser.
-func (s *Service) oidcAuthURL(ctx context.Context, _ *rpc.Call, req *nomad.ACLOIDCAuthURLRequest) (*nomad.ACLOIDCAuthURLResponse, error) {
-	m, err := s.loginMethod(req.AuthMethodName, nomad.ACLAuthMethodTypeOIDC)
+func (s *Service) oidcAuthURL(ctx context.Context, _ *rpc.Call, req *acls.OIDCAuthURLRequest) (*acls.OIDCAuthURLResponse, error) {
+	m, err := s.loginMethod(req.AuthMethodName, acls.AuthMethodTypeOIDC)
 	if err != nil {
 		return nil, err
 	}
@@ -70,19 +71,19 @@ func (s *Service) oidcAuthURL(ctx context.Context, _ *rpc.Call, req *nomad.ACLOI
 	if err != nil {
 		return nil, s.loginFailed(ctx, m, err)
 	}
-	return &nomad.ACLOIDCAuthURLResponse{AuthURL: at}, nil
+	return &acls.OIDCAuthURLResponse{AuthURL: at}, nil
 }
 
 // oidcCompleteAuth ends a login with a browser.
-func (s *Service) oidcCompleteAuth(ctx context.Context, _ *rpc.Call, req *nomad.ACLOIDCCompleteAuthRequest) (*nomad.ACLLoginResponse, error) {
-	m, err := s.loginMethod(req.AuthMethodName, nomad.ACLAuthMethodTypeOIDC)
+func (s *Service) oidcCompleteAuth(ctx context.Context, _ *rpc.Call, req *acls.OIDCCompleteAuthRequest) (*acls.LoginResponse, error) {
+	m, err := s.loginMethod(req.AuthMethodName, acls.AuthMethodTypeOIDC)
 	if err != nil {
 		return nil, err
 	}
 	if req.State == "" || req.Code == "" || req.ClientNonce == "" || req.RedirectURI == "" {
 		return nil, nomad.Errorf(400, "missing state, code, client nonce or redirect URI")
 	}
-	claims, err := s.desk.End(ctx, m, sso.Returned{State: req.State, Code: req.Code, Nonce: req.ClientNonce, Redirect: req.RedirectURI, Issuer: req.Iss})
+	claims, err := s.desk.End(ctx, m, login.Returned{State: req.State, Code: req.Code, Nonce: req.ClientNonce, Redirect: req.RedirectURI, Issuer: req.Iss})
 	if err != nil {
 		return nil, s.loginFailed(ctx, m, err)
 	}
@@ -90,7 +91,7 @@ func (s *Service) oidcCompleteAuth(ctx context.Context, _ *rpc.Call, req *nomad.
 }
 
 // loginMethod returns the auth method of a login.
-func (s *Service) loginMethod(name, kind string) (*nomad.ACLAuthMethod, error) {
+func (s *Service) loginMethod(name, kind string) (*acls.AuthMethod, error) {
 	if name == "" {
 		return nil, nomad.Errorf(400, "missing auth method name")
 	}
@@ -108,11 +109,11 @@ func (s *Service) loginMethod(name, kind string) (*nomad.ACLAuthMethod, error) {
 
 // loginFailed is what a caller hears of a login that failed. What strangers bring is not
 // worth a line in the log; an identity provider that fails is.
-func (s *Service) loginFailed(ctx context.Context, m *nomad.ACLAuthMethod, err error) error {
+func (s *Service) loginFailed(ctx context.Context, m *acls.AuthMethod, err error) error {
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case errors.Is(err, sso.ErrDenied):
+	case errors.Is(err, login.ErrDenied):
 		if m.Config.VerboseLogging {
 			s.log.Info("login denied", "method", m.Name, "err", err)
 		}
@@ -124,39 +125,39 @@ func (s *Service) loginFailed(ctx context.Context, m *nomad.ACLAuthMethod, err e
 
 // letIn gives an ACL token to who logged in, with what the binding rules of the method
 // give to its claims.
-func (s *Service) letIn(ctx context.Context, m *nomad.ACLAuthMethod, claims *sso.Claims) (*nomad.ACLLoginResponse, error) {
+func (s *Service) letIn(ctx context.Context, m *acls.AuthMethod, claims *login.Claims) (*acls.LoginResponse, error) {
 	snap := s.snapshot()
-	grant := sso.Bind(slices.Collect(snap.ACLBindingRulesByMethod(nil, m.Name)), claims, existing{snap})
+	grant := login.Bind(slices.Collect(snap.ACLBindingRulesByMethod(nil, m.Name)), claims, existing{snap})
 	s.tellLogin(m, claims, grant)
 	if grant.Empty() {
 		return nil, nomad.Errorf(403, "auth method %q: no binding rule gives anything to these claims: %v", m.Name, nomad.ErrPermissionDenied)
 	}
-	name, err := sso.TokenName(m, claims)
+	name, err := login.TokenName(m, claims)
 	if err != nil {
 		return nil, s.loginFailed(ctx, m, err)
 	}
-	t := &nomad.ACLToken{Name: name, Type: nomad.ACLClientToken, Policies: grant.Policies, Roles: grant.Roles,
-		Global: m.TokenLocality == nomad.ACLAuthMethodTokenLocalityGlobal, ExpirationTTL: s.boundTTL(m)}
+	t := &acls.Token{Name: name, Type: acls.ClientToken, Policies: grant.Policies, Roles: grant.Roles,
+		Global: m.TokenLocality == acls.AuthMethodTokenLocalityGlobal, ExpirationTTL: s.boundTTL(m)}
 	if grant.Management {
-		t.Type = nomad.ACLManagementToken
+		t.Type = acls.ManagementToken
 	}
 	t.Canonicalize(s.cfg.Now())
 	if err := t.Validate(s.cfg.Access.TokenMinTTL, s.cfg.Access.TokenMaxTTL, nil); err != nil {
 		return nil, nomad.Errorf(500, "auth method %q: %s", m.Name, err)
 	}
 	t.SetHash()
-	entry := &nomad.ACLTokenUpsertRequest{Tokens: []*nomad.ACLToken{t}}
+	entry := &acls.TokenUpsertRequest{Tokens: []*acls.Token{t}}
 	written, err := s.writeTokens(ctx, nomad.ACLTokenUpsertRequestType, entry, entry.Tokens)
 	if err != nil {
 		return nil, err
 	}
 	s.log.Info("logged in", "method", m.Name, "accessor", t.AccessorID, "management", grant.Management)
-	return &nomad.ACLLoginResponse{ACLToken: written.Tokens[0], WriteMeta: written.WriteMeta}, nil
+	return &acls.LoginResponse{ACLToken: written.Tokens[0], WriteMeta: written.WriteMeta}, nil
 }
 
 // tellLogin writes down, for a method whose operator wants it, what was said of who logs
 // in, and what each rule made of it.
-func (s *Service) tellLogin(m *nomad.ACLAuthMethod, claims *sso.Claims, grant *sso.Grant) {
+func (s *Service) tellLogin(m *acls.AuthMethod, claims *login.Claims, grant *login.Grant) {
 	if !m.Config.VerboseLogging {
 		return
 	}
@@ -182,7 +183,7 @@ func (e existing) Policy(name string) bool { return e.snap.ACLPolicy(nil, name) 
 type assertions struct{ s *Service }
 
 // ClientAssertion makes the key first that signs RS256, if there is none.
-func (a assertions) ClientAssertion(ctx context.Context, claims sso.Assertion) (string, error) {
+func (a assertions) ClientAssertion(ctx context.Context, claims login.Assertion) (string, error) {
 	if claims.Alg == nomad.IdentityAlgRS256 && a.s.snapshot().NewestRSAKey() == nil {
 		key, err := a.s.cfg.Keyring.NewRSAKey(ctx, a.s.cfg.Now())
 		if err != nil {

@@ -5,9 +5,11 @@ import (
 	"time"
 
 	memdb "github.com/hashicorp/go-memdb"
-	"github.com/open-nomad/open-nomad/internal/rpc"
+
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/sso"
+	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/login"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -23,12 +25,12 @@ func (s *Service) authMethodMethods() []rpc.Method {
 
 // authMethodUpsert creates and updates auth methods. An update keeps the fields that the
 // request omits.
-func (s *Service) authMethodUpsert(ctx context.Context, _ *rpc.Call, req *nomad.ACLAuthMethodUpsertRequest) (*nomad.ACLAuthMethodUpsertResponse, error) {
+func (s *Service) authMethodUpsert(ctx context.Context, _ *rpc.Call, req *acls.AuthMethodUpsertRequest) (*acls.AuthMethodUpsertResponse, error) {
 	if len(req.AuthMethods) == 0 {
 		return nil, nomad.Errorf(400, "must specify at least one auth method")
 	}
 	snap := s.snapshot()
-	entry := &nomad.ACLAuthMethodUpsertRequest{}
+	entry := &acls.AuthMethodUpsertRequest{}
 	names, defaults := map[string]bool{}, map[string]string{}
 	for _, asked := range req.AuthMethods {
 		m, err := s.authMethodOf(snap, asked)
@@ -51,30 +53,30 @@ func (s *Service) authMethodUpsert(ctx context.Context, _ *rpc.Call, req *nomad.
 	if err != nil {
 		return nil, err
 	}
-	out := &nomad.ACLAuthMethodUpsertResponse{}
+	out := &acls.AuthMethodUpsertResponse{}
 	out.Index = index
 	snap = s.snapshot()
 	for _, m := range entry.AuthMethods {
-		for _, warning := range sso.Warnings(m) {
+		for _, warning := range login.Warnings(m) {
 			s.log.Warn("auth method", "method", m.Name, "warning", warning)
 		}
 		if now := snap.ACLAuthMethod(nil, m.Name); now != nil {
 			m = now
 		}
-		out.AuthMethods = append(out.AuthMethods, sso.Redact(m))
+		out.AuthMethods = append(out.AuthMethods, login.Redact(m))
 	}
 	return out, nil
 }
 
 // authMethodOf returns the auth method that a request asks for, as it is to be stored.
-func (s *Service) authMethodOf(snap *state.Snapshot, asked *nomad.ACLAuthMethod) (*nomad.ACLAuthMethod, error) {
+func (s *Service) authMethodOf(snap *state.Snapshot, asked *acls.AuthMethod) (*acls.AuthMethod, error) {
 	m := nomad.Copy(asked)
 	old := snap.ACLAuthMethod(nil, m.Name)
-	if err := sso.Merge(m, old); err != nil {
+	if err := login.Merge(m, old); err != nil {
 		return nil, err
 	}
-	sso.Complete(m)
-	if err := sso.CheckMethod(m, s.cfg.Access.TokenMinTTL, s.cfg.Access.TokenMaxTTL); err != nil {
+	login.Complete(m)
+	if err := login.CheckMethod(m, s.cfg.Access.TokenMinTTL, s.cfg.Access.TokenMaxTTL); err != nil {
 		return nil, err
 	}
 	if other := snap.ACLDefaultAuthMethod(nil, m.Type); m.Default && other != nil && other.Name != m.Name {
@@ -91,31 +93,31 @@ func (s *Service) authMethodOf(snap *state.Snapshot, asked *nomad.ACLAuthMethod)
 
 // authMethodDelete deletes auth methods and their binding rules. Tokens of earlier logins
 // stay until they expire.
-func (s *Service) authMethodDelete(ctx context.Context, _ *rpc.Call, req *nomad.ACLAuthMethodDeleteRequest) (*nomad.ACLAuthMethodDeleteResponse, error) {
+func (s *Service) authMethodDelete(ctx context.Context, _ *rpc.Call, req *acls.AuthMethodDeleteRequest) (*acls.AuthMethodDeleteResponse, error) {
 	if len(req.Names) == 0 {
 		return nil, nomad.Errorf(400, "must specify at least one auth method")
 	}
-	index, err := s.writeACL(ctx, nomad.ACLAuthMethodsDeleteRequestType, &nomad.ACLAuthMethodDeleteRequest{Names: req.Names})
+	index, err := s.writeACL(ctx, nomad.ACLAuthMethodsDeleteRequestType, &acls.AuthMethodDeleteRequest{Names: req.Names})
 	if err != nil {
 		return nil, err
 	}
-	out := &nomad.ACLAuthMethodDeleteResponse{}
+	out := &acls.AuthMethodDeleteResponse{}
 	out.Index = index
 	return out, nil
 }
 
 // authMethodList lists auth methods. It needs no token, since a login starts without one.
-func (s *Service) authMethodList(ctx context.Context, _ *rpc.Call, req *nomad.ACLAuthMethodListRequest) (*nomad.ACLAuthMethodListResponse, error) {
-	return readList(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.ACLAuthMethodListResponse) error {
-		all := only(snap.ACLAuthMethods(ws), func(m *nomad.ACLAuthMethod) bool { return hasPrefix(m.Name, req.Prefix) })
-		found, next, err := list[*nomad.ACLAuthMethod]{opts: &req.QueryOptions, order: byID,
-			at:       func(m *nomad.ACLAuthMethod) cursor { return cursor{id: m.Name} },
-			filtered: func(m *nomad.ACLAuthMethod) any { return m.Stub() },
+func (s *Service) authMethodList(ctx context.Context, _ *rpc.Call, req *acls.AuthMethodListRequest) (*acls.AuthMethodListResponse, error) {
+	return readList(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *acls.AuthMethodListResponse) error {
+		all := only(snap.ACLAuthMethods(ws), func(m *acls.AuthMethod) bool { return hasPrefix(m.Name, req.Prefix) })
+		found, next, err := list[*acls.AuthMethod]{opts: &req.QueryOptions, order: byID,
+			at:       func(m *acls.AuthMethod) cursor { return cursor{id: m.Name} },
+			filtered: func(m *acls.AuthMethod) any { return m.Stub() },
 		}.page(all)
 		if err != nil {
 			return err
 		}
-		out.AuthMethods = each(found, (*nomad.ACLAuthMethod).Stub)
+		out.AuthMethods = each(found, (*acls.AuthMethod).Stub)
 		out.NextToken = next
 		out.Index = snap.TableIndex(state.TableACLAuthMethods)
 		return nil
@@ -123,11 +125,11 @@ func (s *Service) authMethodList(ctx context.Context, _ *rpc.Call, req *nomad.AC
 }
 
 // authMethodGet returns an auth method without its secrets.
-func (s *Service) authMethodGet(ctx context.Context, _ *rpc.Call, req *nomad.ACLAuthMethodGetRequest) (*nomad.ACLAuthMethodGetResponse, error) {
-	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.ACLAuthMethodGetResponse) error {
+func (s *Service) authMethodGet(ctx context.Context, _ *rpc.Call, req *acls.AuthMethodGetRequest) (*acls.AuthMethodGetResponse, error) {
+	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *acls.AuthMethodGetResponse) error {
 		out.Index = snap.TableIndex(state.TableACLAuthMethods)
 		if m := snap.ACLAuthMethod(ws, req.MethodName); m != nil {
-			out.AuthMethod, out.Index = sso.Redact(m), m.ModifyIndex
+			out.AuthMethod, out.Index = login.Redact(m), m.ModifyIndex
 		}
 		return nil
 	})
@@ -135,9 +137,9 @@ func (s *Service) authMethodGet(ctx context.Context, _ *rpc.Call, req *nomad.ACL
 
 // authMethodGetSet returns auth methods with their secrets, for replication to other regions.
 // No route of the HTTP API calls it.
-func (s *Service) authMethodGetSet(ctx context.Context, _ *rpc.Call, req *nomad.ACLAuthMethodsGetRequest) (*nomad.ACLAuthMethodsGetResponse, error) {
-	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.ACLAuthMethodsGetResponse) error {
-		out.AuthMethods = map[string]*nomad.ACLAuthMethod{}
+func (s *Service) authMethodGetSet(ctx context.Context, _ *rpc.Call, req *acls.AuthMethodsGetRequest) (*acls.AuthMethodsGetResponse, error) {
+	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *acls.AuthMethodsGetResponse) error {
+		out.AuthMethods = map[string]*acls.AuthMethod{}
 		for _, name := range req.Names {
 			if m := snap.ACLAuthMethod(ws, name); m != nil {
 				out.AuthMethods[name] = m
@@ -150,6 +152,6 @@ func (s *Service) authMethodGetSet(ctx context.Context, _ *rpc.Call, req *nomad.
 
 // boundTTL is how long a token of an auth method lives: no longer than the servers let
 // any token live.
-func (s *Service) boundTTL(m *nomad.ACLAuthMethod) time.Duration {
+func (s *Service) boundTTL(m *acls.AuthMethod) time.Duration {
 	return min(m.MaxTokenTTL, s.cfg.Access.TokenMaxTTL)
 }

@@ -3,8 +3,9 @@ package endpoint
 import (
 	"context"
 
-	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
 func (s *Service) aclOneTimeMethods() []rpc.Method {
@@ -17,37 +18,37 @@ func (s *Service) aclOneTimeMethods() []rpc.Method {
 
 // aclOneTimeUpsert creates a one-time token for the caller's ACL token. It replaces the
 // previous one.
-func (s *Service) aclOneTimeUpsert(ctx context.Context, c *rpc.Call, _ *nomad.OneTimeTokenUpsertRequest) (*nomad.OneTimeTokenUpsertResponse, error) {
+func (s *Service) aclOneTimeUpsert(ctx context.Context, c *rpc.Call, _ *acls.OneTimeTokenUpsertRequest) (*acls.OneTimeTokenUpsertResponse, error) {
 	c.Access.Open()
-	var own *nomad.ACLToken
+	var own *acls.Token
 	if t := c.Identity.ACLToken; t != nil {
 		own = s.snapshot().ACLToken(nil, t.AccessorID) // not the anonymous one, nor the leader's
 	}
 	if own == nil {
 		return nil, nomad.Denied("needs an ACL token")
 	}
-	entry := &nomad.OneTimeToken{OneTimeSecretID: nomad.NewID(), AccessorID: own.AccessorID,
-		ExpiresAt: s.cfg.Now().Add(nomad.OneTimeTokenTTL).UTC()}
+	entry := &acls.OneTimeToken{OneTimeSecretID: nomad.NewID(), AccessorID: own.AccessorID,
+		ExpiresAt: s.cfg.Now().Add(acls.OneTimeTokenTTL).UTC()}
 	index, err := s.writeACL(ctx, nomad.OneTimeTokenUpsertRequestType, entry)
 	if err != nil {
 		return nil, err
 	}
 	stored := *entry
 	stored.CreateIndex, stored.ModifyIndex = index, index
-	out := &nomad.OneTimeTokenUpsertResponse{OneTimeToken: &stored}
+	out := &acls.OneTimeTokenUpsertResponse{OneTimeToken: &stored}
 	out.Index = index
 	return out, nil
 }
 
 // aclOneTimeExchange returns the ACL token of a one-time token to the first caller with its
 // secret. The first is decided when the log entry is applied.
-func (s *Service) aclOneTimeExchange(ctx context.Context, _ *rpc.Call, req *nomad.OneTimeTokenExchangeRequest) (*nomad.OneTimeTokenExchangeResponse, error) {
+func (s *Service) aclOneTimeExchange(ctx context.Context, _ *rpc.Call, req *acls.OneTimeTokenExchangeRequest) (*acls.OneTimeTokenExchangeResponse, error) {
 	snap, now := s.snapshot(), s.cfg.Now()
 	once := snap.OneTimeToken(nil, req.OneTimeSecretID)
 	if once == nil || once.HasExpired(now) {
 		return nil, nomad.ErrPermissionDenied
 	}
-	entry := &nomad.OneTimeTokenDeleteRequest{AccessorIDs: []string{once.AccessorID}, OneTimeSecretID: once.OneTimeSecretID, Timestamp: now.UTC()}
+	entry := &acls.OneTimeTokenDeleteRequest{AccessorIDs: []string{once.AccessorID}, OneTimeSecretID: once.OneTimeSecretID, Timestamp: now.UTC()}
 	index, err := s.writeACL(ctx, nomad.OneTimeTokenDeleteRequestType, entry)
 	if err != nil {
 		return nil, err
@@ -56,17 +57,17 @@ func (s *Service) aclOneTimeExchange(ctx context.Context, _ *rpc.Call, req *noma
 	if token == nil || token.HasExpired(now) {
 		return nil, nomad.ErrPermissionDenied
 	}
-	out := &nomad.OneTimeTokenExchangeResponse{Token: token}
+	out := &acls.OneTimeTokenExchangeResponse{Token: token}
 	out.Index = index
 	return out, nil
 }
 
 // aclOneTimeExpire deletes expired one-time tokens.
-func (s *Service) aclOneTimeExpire(ctx context.Context, _ *rpc.Call, _ *nomad.OneTimeTokenExpireRequest) (*nomad.GenericResponse, error) {
+func (s *Service) aclOneTimeExpire(ctx context.Context, _ *rpc.Call, _ *acls.OneTimeTokenExpireRequest) (*nomad.GenericResponse, error) {
 	out := &nomad.GenericResponse{}
 	now := s.cfg.Now().UTC()
 	for range s.snapshot().OneTimeTokensExpired(now) {
-		index, err := s.writeACL(ctx, nomad.OneTimeTokenExpireRequestType, &nomad.OneTimeTokenExpireRequest{Timestamp: now})
+		index, err := s.writeACL(ctx, nomad.OneTimeTokenExpireRequestType, &acls.OneTimeTokenExpireRequest{Timestamp: now})
 		if err != nil {
 			return nil, err
 		}

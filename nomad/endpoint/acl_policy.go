@@ -5,9 +5,11 @@ import (
 	"slices"
 
 	memdb "github.com/hashicorp/go-memdb"
+
 	"github.com/open-nomad/open-nomad/acl"
-	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -24,11 +26,11 @@ func (s *Service) aclPolicyMethods() []rpc.Method {
 }
 
 // aclPolicyUpsert stores policies. It rejects those that cannot be parsed.
-func (s *Service) aclPolicyUpsert(ctx context.Context, _ *rpc.Call, req *nomad.ACLPolicyUpsertRequest) (*nomad.GenericResponse, error) {
+func (s *Service) aclPolicyUpsert(ctx context.Context, _ *rpc.Call, req *acls.PolicyUpsertRequest) (*nomad.GenericResponse, error) {
 	if len(req.Policies) == 0 {
 		return nil, nomad.Errorf(400, "must specify at least one policy")
 	}
-	entry := &nomad.ACLPolicyUpsertRequest{}
+	entry := &acls.PolicyUpsertRequest{}
 	seen := map[string]bool{}
 	for _, p := range req.Policies {
 		if err := p.Validate(); err != nil {
@@ -50,11 +52,11 @@ func (s *Service) aclPolicyUpsert(ctx context.Context, _ *rpc.Call, req *nomad.A
 }
 
 // aclPolicyDelete deletes policies. Tokens and roles that name one lose its rights.
-func (s *Service) aclPolicyDelete(ctx context.Context, _ *rpc.Call, req *nomad.ACLPolicyDeleteRequest) (*nomad.GenericResponse, error) {
+func (s *Service) aclPolicyDelete(ctx context.Context, _ *rpc.Call, req *acls.PolicyDeleteRequest) (*nomad.GenericResponse, error) {
 	if len(req.Names) == 0 {
 		return nil, nomad.Errorf(400, "must specify at least one policy")
 	}
-	return s.writePolicies(ctx, nomad.ACLPolicyDeleteRequestType, &nomad.ACLPolicyDeleteRequest{Names: req.Names})
+	return s.writePolicies(ctx, nomad.ACLPolicyDeleteRequestType, &acls.PolicyDeleteRequest{Names: req.Names})
 }
 
 func (s *Service) writePolicies(ctx context.Context, t nomad.MessageType, entry any) (*nomad.GenericResponse, error) {
@@ -67,22 +69,22 @@ func (s *Service) writePolicies(ctx context.Context, t nomad.MessageType, entry 
 	return out, nil
 }
 
-func (s *Service) aclPolicyList(ctx context.Context, c *rpc.Call, req *nomad.ACLPolicyListRequest) (*nomad.ACLPolicyListResponse, error) {
+func (s *Service) aclPolicyList(ctx context.Context, c *rpc.Call, req *acls.PolicyListRequest) (*acls.PolicyListResponse, error) {
 	all := c.Access.IsManagement()
-	return readList(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.ACLPolicyListResponse) error {
+	return readList(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *acls.PolicyListResponse) error {
 		var own map[string]bool
 		if !all {
 			own = ownPolicies(c, snap, ws)
 		}
-		found, next, err := list[*nomad.ACLPolicy]{opts: &req.QueryOptions, order: byID,
-			at:       func(p *nomad.ACLPolicy) cursor { return cursor{id: p.Name} },
-			filtered: func(p *nomad.ACLPolicy) any { return p.Stub() },
-			keep:     func(p *nomad.ACLPolicy) bool { return all || own[p.Name] },
+		found, next, err := list[*acls.Policy]{opts: &req.QueryOptions, order: byID,
+			at:       func(p *acls.Policy) cursor { return cursor{id: p.Name} },
+			filtered: func(p *acls.Policy) any { return p.Stub() },
+			keep:     func(p *acls.Policy) bool { return all || own[p.Name] },
 		}.page(snap.ACLPoliciesByPrefix(ws, req.Prefix))
 		if err != nil {
 			return err
 		}
-		out.Policies = each(found, (*nomad.ACLPolicy).Stub)
+		out.Policies = each(found, (*acls.Policy).Stub)
 		out.NextToken = next
 		if out.Index = snap.TableIndex(state.TableACLPolicy); !all {
 			out.Index = snap.TableIndex(state.TableACLPolicy, state.TableACLRoles)
@@ -91,9 +93,9 @@ func (s *Service) aclPolicyList(ctx context.Context, c *rpc.Call, req *nomad.ACL
 	})
 }
 
-func (s *Service) aclPolicyGet(ctx context.Context, c *rpc.Call, req *nomad.ACLPolicySpecificRequest) (*nomad.SingleACLPolicyResponse, error) {
+func (s *Service) aclPolicyGet(ctx context.Context, c *rpc.Call, req *acls.PolicySpecificRequest) (*acls.SinglePolicyResponse, error) {
 	all := c.Access.IsManagement()
-	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.SingleACLPolicyResponse) error {
+	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *acls.SinglePolicyResponse) error {
 		if !all && !ownPolicies(c, snap, ws)[req.Name] {
 			return notOwn("policy", req.Name)
 		}
@@ -109,10 +111,10 @@ func (s *Service) aclPolicyGet(ctx context.Context, c *rpc.Call, req *nomad.ACLP
 }
 
 // aclPolicyGetSet returns several policies. It fails when one of them is not the caller's.
-func (s *Service) aclPolicyGetSet(ctx context.Context, c *rpc.Call, req *nomad.ACLPolicySetRequest) (*nomad.ACLPolicySetResponse, error) {
+func (s *Service) aclPolicyGetSet(ctx context.Context, c *rpc.Call, req *acls.PolicySetRequest) (*acls.PolicySetResponse, error) {
 	all := c.Access.IsManagement()
-	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.ACLPolicySetResponse) error {
-		out.Policies = map[string]*nomad.ACLPolicy{}
+	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *acls.PolicySetResponse) error {
+		out.Policies = map[string]*acls.Policy{}
 		var own map[string]bool
 		if !all {
 			own = ownPolicies(c, snap, ws)
@@ -131,14 +133,14 @@ func (s *Service) aclPolicyGetSet(ctx context.Context, c *rpc.Call, req *nomad.A
 }
 
 // aclClaimPolicies returns the policies of the calling workload.
-func (s *Service) aclClaimPolicies(ctx context.Context, c *rpc.Call, req *nomad.GenericRequest) (*nomad.ACLPolicySetResponse, error) {
+func (s *Service) aclClaimPolicies(ctx context.Context, c *rpc.Call, req *nomad.GenericRequest) (*acls.PolicySetResponse, error) {
 	w := c.Access.Workload
 	if w == nil {
 		return nil, nomad.Denied("needs the identity of a workload")
 	}
 	c.Access.Open()
-	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.ACLPolicySetResponse) error {
-		out.Policies = map[string]*nomad.ACLPolicy{}
+	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *acls.PolicySetResponse) error {
+		out.Policies = map[string]*acls.Policy{}
 		for p := range snap.ACLPoliciesByJob(ws, w.Namespace, w.Job) {
 			if p.JobACL.Admits(w.Namespace, w.Job, w.Group, w.Task) {
 				out.Policies[p.Name] = p
@@ -151,22 +153,22 @@ func (s *Service) aclClaimPolicies(ctx context.Context, c *rpc.Call, req *nomad.
 
 // rulesOf shows the rules of a policy as they were read, nil for those that cannot be:
 // an archive may hold such.
-func rulesOf(text string) *nomad.ACLRules {
+func rulesOf(text string) *acls.Rules {
 	parsed, err := acl.Parse(text)
 	if err != nil {
 		return nil
 	}
-	out := &nomad.ACLRules{Raw: text}
-	paths := map[string]*nomad.ACLVariablesRules{}
+	out := &acls.Rules{Raw: text}
+	paths := map[string]*acls.VariablesRules{}
 	for _, o := range parsed.Outline() {
 		switch o.Kind {
 		case acl.Variables:
 			if paths[o.Space] == nil {
-				paths[o.Space] = &nomad.ACLVariablesRules{}
+				paths[o.Space] = &acls.VariablesRules{}
 			}
-			paths[o.Space].Paths = append(paths[o.Space].Paths, &nomad.ACLVariablePathRules{PathSpec: o.Name, Capabilities: o.Capabilities})
+			paths[o.Space].Paths = append(paths[o.Space].Paths, &acls.VariablePathRules{PathSpec: o.Name, Capabilities: o.Capabilities})
 		case acl.Namespaces:
-			out.Namespaces = append(out.Namespaces, &nomad.ACLNamespaceRules{Name: o.Name, Policy: o.Policy, Capabilities: o.Capabilities})
+			out.Namespaces = append(out.Namespaces, &acls.NamespaceRules{Name: o.Name, Policy: o.Policy, Capabilities: o.Capabilities})
 		default:
 			addRules(out, o)
 		}
@@ -178,9 +180,9 @@ func rulesOf(text string) *nomad.ACLRules {
 }
 
 // addRules adds a block that is of no namespace.
-func addRules(to *nomad.ACLRules, o acl.Outline) {
-	named := &nomad.ACLNamedRules{Name: o.Name, Policy: o.Policy, Capabilities: o.Capabilities}
-	plain := &nomad.ACLPlainRules{Policy: o.Policy, Capabilities: slices.Clip(o.Capabilities)}
+func addRules(to *acls.Rules, o acl.Outline) {
+	named := &acls.NamedRules{Name: o.Name, Policy: o.Policy, Capabilities: o.Capabilities}
+	plain := &acls.PlainRules{Policy: o.Policy, Capabilities: slices.Clip(o.Capabilities)}
 	switch o.Kind {
 	case acl.NodePools:
 		to.NodePools = append(to.NodePools, named)

@@ -4,8 +4,10 @@ import (
 	"context"
 
 	memdb "github.com/hashicorp/go-memdb"
-	"github.com/open-nomad/open-nomad/internal/rpc"
+
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -22,12 +24,12 @@ func (s *Service) aclRoleMethods() []rpc.Method {
 }
 
 // aclRoleUpsert creates and updates roles. Their policies must exist.
-func (s *Service) aclRoleUpsert(ctx context.Context, _ *rpc.Call, req *nomad.ACLRolesUpsertRequest) (*nomad.ACLRolesUpsertResponse, error) {
+func (s *Service) aclRoleUpsert(ctx context.Context, _ *rpc.Call, req *acls.RolesUpsertRequest) (*acls.RolesUpsertResponse, error) {
 	if len(req.ACLRoles) == 0 {
 		return nil, nomad.Errorf(400, "must specify at least one role")
 	}
 	snap := s.snapshot()
-	entry := &nomad.ACLRolesUpsertRequest{}
+	entry := &acls.RolesUpsertRequest{}
 	seen := map[string]bool{}
 	for _, r := range req.ACLRoles {
 		stored := nomad.Copy(r)
@@ -49,7 +51,7 @@ func (s *Service) aclRoleUpsert(ctx context.Context, _ *rpc.Call, req *nomad.ACL
 	if err != nil {
 		return nil, err
 	}
-	out := &nomad.ACLRolesUpsertResponse{}
+	out := &acls.RolesUpsertResponse{}
 	out.Index = index
 	snap = s.snapshot()
 	for _, r := range entry.ACLRoles {
@@ -62,15 +64,15 @@ func (s *Service) aclRoleUpsert(ctx context.Context, _ *rpc.Call, req *nomad.ACL
 }
 
 // aclRoleDelete deletes roles. Tokens with one lose its rights.
-func (s *Service) aclRoleDelete(ctx context.Context, _ *rpc.Call, req *nomad.ACLRolesDeleteByIDRequest) (*nomad.ACLRolesDeleteByIDResponse, error) {
+func (s *Service) aclRoleDelete(ctx context.Context, _ *rpc.Call, req *acls.RolesDeleteByIDRequest) (*acls.RolesDeleteByIDResponse, error) {
 	if len(req.ACLRoleIDs) == 0 {
 		return nil, nomad.Errorf(400, "must specify at least one role")
 	}
-	index, err := s.writeACL(ctx, nomad.ACLRolesDeleteByIDRequestType, &nomad.ACLRolesDeleteByIDRequest{ACLRoleIDs: req.ACLRoleIDs})
+	index, err := s.writeACL(ctx, nomad.ACLRolesDeleteByIDRequestType, &acls.RolesDeleteByIDRequest{ACLRoleIDs: req.ACLRoleIDs})
 	if err != nil {
 		return nil, err
 	}
-	out := &nomad.ACLRolesDeleteByIDResponse{}
+	out := &acls.RolesDeleteByIDResponse{}
 	out.Index = index
 	return out, nil
 }
@@ -83,28 +85,28 @@ func (s *Service) roleReader(c *rpc.Call) (all bool, own map[string]bool, err er
 	return c.Access.IsManagement(), ownRoles(c), nil
 }
 
-func (s *Service) aclRoleList(ctx context.Context, c *rpc.Call, req *nomad.ACLRolesListRequest) (*nomad.ACLRolesListResponse, error) {
+func (s *Service) aclRoleList(ctx context.Context, c *rpc.Call, req *acls.RolesListRequest) (*acls.RolesListResponse, error) {
 	all, own, err := s.roleReader(c)
 	if err != nil {
 		return nil, err
 	}
-	return readList(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.ACLRolesListResponse) error {
-		found, next, err := list[*nomad.ACLRole]{opts: &req.QueryOptions, order: byID,
-			at:       func(r *nomad.ACLRole) cursor { return cursor{id: r.ID} },
-			filtered: func(r *nomad.ACLRole) any { return r.Stub() },
-			keep:     func(r *nomad.ACLRole) bool { return all || own[r.ID] },
+	return readList(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *acls.RolesListResponse) error {
+		found, next, err := list[*acls.Role]{opts: &req.QueryOptions, order: byID,
+			at:       func(r *acls.Role) cursor { return cursor{id: r.ID} },
+			filtered: func(r *acls.Role) any { return r.Stub() },
+			keep:     func(r *acls.Role) bool { return all || own[r.ID] },
 		}.page(snap.ACLRolesByPrefix(ws, req.Prefix))
 		if err != nil {
 			return err
 		}
-		out.ACLRoles = each(found, (*nomad.ACLRole).Stub)
+		out.ACLRoles = each(found, (*acls.Role).Stub)
 		out.NextToken = next
 		out.Index = snap.TableIndex(state.TableACLRoles, state.TableACLPolicy)
 		return nil
 	})
 }
 
-func (s *Service) aclRoleByID(ctx context.Context, c *rpc.Call, req *nomad.ACLRoleByIDRequest) (*nomad.ACLRoleByIDResponse, error) {
+func (s *Service) aclRoleByID(ctx context.Context, c *rpc.Call, req *acls.RoleByIDRequest) (*acls.RoleByIDResponse, error) {
 	all, own, err := s.roleReader(c)
 	switch {
 	case err != nil:
@@ -112,18 +114,18 @@ func (s *Service) aclRoleByID(ctx context.Context, c *rpc.Call, req *nomad.ACLRo
 	case !all && !own[req.RoleID]:
 		return nil, notOwn("role", req.RoleID)
 	}
-	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.ACLRoleByIDResponse) error {
+	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *acls.RoleByIDResponse) error {
 		out.ACLRole, out.Index = shownRole(snap, snap.ACLRole(ws, req.RoleID))
 		return nil
 	})
 }
 
-func (s *Service) aclRoleByName(ctx context.Context, c *rpc.Call, req *nomad.ACLRoleByNameRequest) (*nomad.ACLRoleByNameResponse, error) {
+func (s *Service) aclRoleByName(ctx context.Context, c *rpc.Call, req *acls.RoleByNameRequest) (*acls.RoleByNameResponse, error) {
 	all, own, err := s.roleReader(c)
 	if err != nil {
 		return nil, err
 	}
-	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.ACLRoleByNameResponse) error {
+	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *acls.RoleByNameResponse) error {
 		role := snap.ACLRoleByName(ws, req.RoleName)
 		if !all && (role == nil || !own[role.ID]) {
 			return notOwn("role", req.RoleName)
@@ -135,7 +137,7 @@ func (s *Service) aclRoleByName(ctx context.Context, c *rpc.Call, req *nomad.ACL
 
 // shownRole returns a role and the index of an answer that holds it. A policy that is
 // deleted or made again changes the role.
-func shownRole(snap *state.Snapshot, role *nomad.ACLRole) (*nomad.ACLRole, uint64) {
+func shownRole(snap *state.Snapshot, role *acls.Role) (*acls.Role, uint64) {
 	if role == nil {
 		return nil, snap.TableIndex(state.TableACLRoles)
 	}
@@ -143,7 +145,7 @@ func shownRole(snap *state.Snapshot, role *nomad.ACLRole) (*nomad.ACLRole, uint6
 }
 
 // aclRolesByID answers for several roles: all of them are the caller's, or none is told.
-func (s *Service) aclRolesByID(ctx context.Context, c *rpc.Call, req *nomad.ACLRolesByIDRequest) (*nomad.ACLRolesByIDResponse, error) {
+func (s *Service) aclRolesByID(ctx context.Context, c *rpc.Call, req *acls.RolesByIDRequest) (*acls.RolesByIDResponse, error) {
 	all, own, err := s.roleReader(c)
 	if err != nil {
 		return nil, err
@@ -153,8 +155,8 @@ func (s *Service) aclRolesByID(ctx context.Context, c *rpc.Call, req *nomad.ACLR
 			return nil, notOwn("role", id)
 		}
 	}
-	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.ACLRolesByIDResponse) error {
-		out.ACLRoles = map[string]*nomad.ACLRole{}
+	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *acls.RolesByIDResponse) error {
+		out.ACLRoles = map[string]*acls.Role{}
 		for _, id := range req.ACLRoleIDs {
 			if r := snap.ACLRole(ws, id); r != nil {
 				out.ACLRoles[id] = r

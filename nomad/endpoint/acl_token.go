@@ -6,8 +6,10 @@ import (
 	"strings"
 
 	memdb "github.com/hashicorp/go-memdb"
-	"github.com/open-nomad/open-nomad/internal/rpc"
+
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -24,7 +26,7 @@ func (s *Service) aclTokenMethods() []rpc.Method {
 
 // globalUpsert says whether the tokens of a request are for every region.
 func (s *Service) globalUpsert(r rpc.Request) bool {
-	req, ok := r.(*nomad.ACLTokenUpsertRequest)
+	req, ok := r.(*acls.TokenUpsertRequest)
 	if !ok || !s.cfg.Access.Enabled {
 		return false
 	}
@@ -38,7 +40,7 @@ func (s *Service) globalUpsert(r rpc.Request) bool {
 
 // globalDelete says whether a request deletes a token that is for every region.
 func (s *Service) globalDelete(r rpc.Request) bool {
-	req, ok := r.(*nomad.ACLTokenDeleteRequest)
+	req, ok := r.(*acls.TokenDeleteRequest)
 	if !ok || !s.cfg.Access.Enabled {
 		return false
 	}
@@ -52,12 +54,12 @@ func (s *Service) globalDelete(r rpc.Request) bool {
 }
 
 // aclTokenUpsert creates and updates tokens.
-func (s *Service) aclTokenUpsert(ctx context.Context, _ *rpc.Call, req *nomad.ACLTokenUpsertRequest) (*nomad.ACLTokenUpsertResponse, error) {
+func (s *Service) aclTokenUpsert(ctx context.Context, _ *rpc.Call, req *acls.TokenUpsertRequest) (*acls.TokenUpsertResponse, error) {
 	if len(req.Tokens) == 0 {
 		return nil, nomad.Errorf(400, "must specify at least one token")
 	}
 	snap := s.snapshot()
-	entry := &nomad.ACLTokenUpsertRequest{}
+	entry := &acls.TokenUpsertRequest{}
 	seen := map[string]bool{}
 	for _, t := range req.Tokens {
 		if t.Global != req.Tokens[0].Global {
@@ -77,12 +79,12 @@ func (s *Service) aclTokenUpsert(ctx context.Context, _ *rpc.Call, req *nomad.AC
 }
 
 // writeTokens writes a log entry and answers with the tokens as they are then.
-func (s *Service) writeTokens(ctx context.Context, t nomad.MessageType, entry any, tokens []*nomad.ACLToken) (*nomad.ACLTokenUpsertResponse, error) {
+func (s *Service) writeTokens(ctx context.Context, t nomad.MessageType, entry any, tokens []*acls.Token) (*acls.TokenUpsertResponse, error) {
 	index, err := s.writeACL(ctx, t, entry)
 	if err != nil {
 		return nil, err
 	}
-	out := &nomad.ACLTokenUpsertResponse{}
+	out := &acls.TokenUpsertResponse{}
 	out.Index = index
 	snap := s.snapshot()
 	for _, token := range tokens {
@@ -95,12 +97,12 @@ func (s *Service) writeTokens(ctx context.Context, t nomad.MessageType, entry an
 }
 
 // tokenOf returns the token that a request asks for, as it is to be stored.
-func (s *Service) tokenOf(snap *state.Snapshot, asked *nomad.ACLToken) (*nomad.ACLToken, error) {
+func (s *Service) tokenOf(snap *state.Snapshot, asked *acls.Token) (*acls.Token, error) {
 	t := nomad.Copy(asked)
-	var existing *nomad.ACLToken
+	var existing *acls.Token
 	if t.AccessorID != "" {
-		if t.AccessorID == nomad.ACLAnonymousAccessor {
-			return nil, fmt.Errorf("the anonymous token cannot be changed: write the policy %q", nomad.ACLPolicyAnonymous)
+		if t.AccessorID == acls.AnonymousAccessor {
+			return nil, fmt.Errorf("the anonymous token cannot be changed: write the policy %q", acls.PolicyAnonymous)
 		}
 		existing = snap.ACLToken(nil, t.AccessorID)
 	}
@@ -120,7 +122,7 @@ func (s *Service) tokenOf(snap *state.Snapshot, asked *nomad.ACLToken) (*nomad.A
 }
 
 // begin completes a token that is to be made.
-func (s *Service) begin(t *nomad.ACLToken) error {
+func (s *Service) begin(t *acls.Token) error {
 	switch {
 	case t.AccessorID != "" && !nomad.IsUUID(t.AccessorID):
 		return fmt.Errorf("the accessor of a token must be a UUID")
@@ -132,7 +134,7 @@ func (s *Service) begin(t *nomad.ACLToken) error {
 }
 
 // keepOf takes over what a request leaves out and a token keeps.
-func keepOf(t, existing *nomad.ACLToken) {
+func keepOf(t, existing *acls.Token) {
 	t.CreateTime = existing.CreateTime
 	if t.SecretID == "" {
 		t.SecretID = existing.SecretID
@@ -152,11 +154,11 @@ func keepOf(t, existing *nomad.ACLToken) {
 }
 
 // rolesOf finds the roles of a token, which are named by ID or by name, each once.
-func rolesOf(snap *state.Snapshot, t *nomad.ACLToken) error {
+func rolesOf(snap *state.Snapshot, t *acls.Token) error {
 	seen := map[string]bool{}
-	var links []*nomad.ACLTokenRoleLink
+	var links []*acls.TokenRoleLink
 	for _, l := range t.Roles {
-		var role *nomad.ACLRole
+		var role *acls.Role
 		switch {
 		case l.ID != "":
 			role = snap.ACLRole(nil, l.ID)
@@ -168,7 +170,7 @@ func rolesOf(snap *state.Snapshot, t *nomad.ACLToken) error {
 		}
 		if !seen[role.ID] {
 			seen[role.ID] = true
-			links = append(links, &nomad.ACLTokenRoleLink{ID: role.ID, Name: role.Name})
+			links = append(links, &acls.TokenRoleLink{ID: role.ID, Name: role.Name})
 		}
 	}
 	t.Roles = links
@@ -176,14 +178,14 @@ func rolesOf(snap *state.Snapshot, t *nomad.ACLToken) error {
 }
 
 // aclTokenDelete deletes all of the tokens, or none when one does not exist.
-func (s *Service) aclTokenDelete(ctx context.Context, _ *rpc.Call, req *nomad.ACLTokenDeleteRequest) (*nomad.GenericResponse, error) {
+func (s *Service) aclTokenDelete(ctx context.Context, _ *rpc.Call, req *acls.TokenDeleteRequest) (*nomad.GenericResponse, error) {
 	if len(req.AccessorIDs) == 0 {
 		return nil, nomad.Errorf(400, "must specify at least one token")
 	}
 	snap := s.snapshot()
 	global := 0
 	for _, accessor := range req.AccessorIDs {
-		if accessor == nomad.ACLAnonymousAccessor {
+		if accessor == acls.AnonymousAccessor {
 			return nil, nomad.Errorf(400, "the anonymous token cannot be deleted")
 		}
 		t := snap.ACLToken(nil, accessor)
@@ -197,7 +199,7 @@ func (s *Service) aclTokenDelete(ctx context.Context, _ *rpc.Call, req *nomad.AC
 	if global != 0 && global != len(req.AccessorIDs) {
 		return nil, nomad.Errorf(400, "cannot delete mixed global and non-global tokens")
 	}
-	index, err := s.writeACL(ctx, nomad.ACLTokenDeleteRequestType, &nomad.ACLTokenDeleteRequest{AccessorIDs: req.AccessorIDs})
+	index, err := s.writeACL(ctx, nomad.ACLTokenDeleteRequestType, &acls.TokenDeleteRequest{AccessorIDs: req.AccessorIDs})
 	if err != nil {
 		return nil, err
 	}
@@ -206,31 +208,31 @@ func (s *Service) aclTokenDelete(ctx context.Context, _ *rpc.Call, req *nomad.AC
 	return out, nil
 }
 
-func (s *Service) aclTokenList(ctx context.Context, _ *rpc.Call, req *nomad.ACLTokenListRequest) (*nomad.ACLTokenListResponse, error) {
-	return readList(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.ACLTokenListResponse) error {
+func (s *Service) aclTokenList(ctx context.Context, _ *rpc.Call, req *acls.TokenListRequest) (*acls.TokenListResponse, error) {
+	return readList(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *acls.TokenListResponse) error {
 		all := snap.ACLTokensByPrefix(ws, req.Prefix)
 		if req.GlobalOnly {
-			all = only(snap.ACLTokensGlobal(ws, true), func(t *nomad.ACLToken) bool { return hasPrefix(t.AccessorID, req.Prefix) })
+			all = only(snap.ACLTokensGlobal(ws, true), func(t *acls.Token) bool { return hasPrefix(t.AccessorID, req.Prefix) })
 		}
-		found, next, err := list[*nomad.ACLToken]{opts: &req.QueryOptions, order: creationOrder(req.Prefix),
-			at:       func(t *nomad.ACLToken) cursor { return cursor{index: t.CreateIndex, id: t.AccessorID} },
-			filtered: func(t *nomad.ACLToken) any { return t.Stub() },
+		found, next, err := list[*acls.Token]{opts: &req.QueryOptions, order: creationOrder(req.Prefix),
+			at:       func(t *acls.Token) cursor { return cursor{index: t.CreateIndex, id: t.AccessorID} },
+			filtered: func(t *acls.Token) any { return t.Stub() },
 		}.page(all)
 		if err != nil {
 			return err
 		}
-		out.Tokens = each(found, (*nomad.ACLToken).Stub)
+		out.Tokens = each(found, (*acls.Token).Stub)
 		out.NextToken = next
 		out.Index = snap.TableIndex(state.TableACLToken, state.TableACLRoles)
 		return nil
 	})
 }
 
-func (s *Service) aclTokenGet(ctx context.Context, c *rpc.Call, req *nomad.ACLTokenSpecificRequest) (*nomad.SingleACLTokenResponse, error) {
+func (s *Service) aclTokenGet(ctx context.Context, c *rpc.Call, req *acls.TokenSpecificRequest) (*acls.SingleTokenResponse, error) {
 	if !c.Access.IsManagement() && !isOwn(c, req.AccessorID) {
 		return nil, nomad.Denied("needs a management token, or this very token")
 	}
-	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.SingleACLTokenResponse) error {
+	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *acls.SingleTokenResponse) error {
 		out.Token = snap.ACLToken(ws, req.AccessorID)
 		out.Index = snap.TableIndex(state.TableACLToken)
 		if out.Token != nil {
@@ -240,9 +242,9 @@ func (s *Service) aclTokenGet(ctx context.Context, c *rpc.Call, req *nomad.ACLTo
 	})
 }
 
-func (s *Service) aclTokenGetSet(ctx context.Context, _ *rpc.Call, req *nomad.ACLTokenSetRequest) (*nomad.ACLTokenSetResponse, error) {
-	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.ACLTokenSetResponse) error {
-		out.Tokens = map[string]*nomad.ACLToken{}
+func (s *Service) aclTokenGetSet(ctx context.Context, _ *rpc.Call, req *acls.TokenSetRequest) (*acls.TokenSetResponse, error) {
+	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *acls.TokenSetResponse) error {
+		out.Tokens = map[string]*acls.Token{}
 		for _, accessor := range req.AccessorIDS {
 			if t := snap.ACLToken(ws, accessor); t != nil {
 				out.Tokens[accessor] = t
@@ -255,8 +257,8 @@ func (s *Service) aclTokenGetSet(ctx context.Context, _ *rpc.Call, req *nomad.AC
 
 // aclTokenResolve returns the token with a secret, nil for an unknown or expired one. The
 // caller proves its right by the secret.
-func (s *Service) aclTokenResolve(ctx context.Context, _ *rpc.Call, req *nomad.ResolveACLTokenRequest) (*nomad.ResolveACLTokenResponse, error) {
-	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *nomad.ResolveACLTokenResponse) error {
+func (s *Service) aclTokenResolve(ctx context.Context, _ *rpc.Call, req *acls.ResolveTokenRequest) (*acls.ResolveTokenResponse, error) {
+	return read(ctx, s, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *acls.ResolveTokenResponse) error {
 		out.Index = snap.TableIndex(state.TableACLToken, state.TableACLRoles)
 		if t := snap.ACLTokenBySecret(ws, req.SecretID); t != nil && !t.HasExpired(s.cfg.Now()) {
 			out.Token = t

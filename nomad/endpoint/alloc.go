@@ -6,10 +6,12 @@ import (
 	"strings"
 
 	memdb "github.com/hashicorp/go-memdb"
+
 	"github.com/open-nomad/open-nomad/acl"
-	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/authz"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -94,7 +96,7 @@ func (s *Service) allocGetAll(ctx context.Context, c *rpc.Call, req *nomad.Alloc
 // ownAlloc refuses every caller but the node that the allocation was placed on, and
 // that one too once it was purged: its identity is good for coming back, and its
 // allocations are another node's by then.
-func ownAlloc(snap *state.Snapshot, id *nomad.AuthenticatedIdentity, a *nomad.Allocation) error {
+func ownAlloc(snap *state.Snapshot, id *acls.AuthenticatedIdentity, a *nomad.Allocation) error {
 	if err := authz.OwnAlloc(id, a); err != nil {
 		return err
 	}

@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"github.com/open-nomad/open-nomad/acl"
-	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
 // allocExec passes a session on to the node of the allocation. A task whose driver isolates

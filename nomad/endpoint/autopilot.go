@@ -4,8 +4,8 @@ import (
 	"context"
 	"slices"
 
-	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
 // autopilotGet shows how the leader keeps the servers.

@@ -8,9 +8,11 @@ import (
 	"time"
 
 	memdb "github.com/hashicorp/go-memdb"
-	"github.com/open-nomad/open-nomad/internal/rpc"
+
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/identity"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -142,14 +144,14 @@ func interpolates(name, to string) bool {
 var placeholder = regexp.MustCompile(`\$\{[^{}]*\}`)
 
 // whoAmI tells a caller who it is, without when its token began and ends.
-func (s *Service) whoAmI(_ context.Context, c *rpc.Call, _ *nomad.GenericRequest) (*nomad.ACLWhoAmIResponse, error) {
+func (s *Service) whoAmI(_ context.Context, c *rpc.Call, _ *nomad.GenericRequest) (*acls.WhoAmIResponse, error) {
 	id := *c.Identity
 	if id.Claims != nil {
 		claims := *id.Claims
 		claims.Expiry, claims.IssuedAt, claims.NotBefore = 0, 0, 0
 		id.Claims = &claims
 	}
-	out := &nomad.ACLWhoAmIResponse{Identity: &id}
+	out := &acls.WhoAmIResponse{Identity: &id}
 	out.Index = 1
 	if id.ACLToken != nil {
 		out.Index = max(id.ACLToken.ModifyIndex, 1)

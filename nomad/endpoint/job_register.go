@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/acl"
-	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 

@@ -5,8 +5,8 @@ import (
 	"fmt"
 
 	"github.com/open-nomad/open-nomad/acl"
-	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
 func (s *Service) jobDeregister(ctx context.Context, c *rpc.Call, req *nomad.JobDeregisterRequest) (*nomad.JobDeregisterResponse, error) {

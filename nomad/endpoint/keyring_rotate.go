@@ -9,9 +9,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/gossip"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
 // keyringRotate makes a new root key: one that signs at once or, with a time to

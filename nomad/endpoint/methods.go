@@ -4,8 +4,8 @@ import (
 	"slices"
 
 	"github.com/open-nomad/open-nomad/acl"
-	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
 // Methods is the table of every RPC that a server answers: who may call it, where it runs,

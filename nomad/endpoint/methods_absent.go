@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/open-nomad/open-nomad/acl"
-	"github.com/open-nomad/open-nomad/internal/rpc"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
 // absentMethods are the rows of features that are not built yet. Each has the access rule of

@@ -11,10 +11,10 @@ import (
 
 	"github.com/hashicorp/go-metrics"
 
-	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/authz"
 	"github.com/open-nomad/open-nomad/nomad/identity"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 

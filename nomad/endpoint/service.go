@@ -1,7 +1,7 @@
 // Package endpoint answers the RPCs of a server: a file per noun, and the table of
 // methods in methods.go.
 //
-//	request ─▶ internal/rpc: who, where ─▶ handler ─▶ state (reads, blocking)
+//	request ─▶ nomad/rpc: who, where ─▶ handler ─▶ state (reads, blocking)
 //	                                          ├─────▶ raft  (writes, then the index)
 //	                                          └─────▶ node  (relayed over its session)
 //
@@ -11,7 +11,7 @@
 // answer has a row too: it fails with an error that names the feature.
 //
 // The package starts no goroutine of its own, and keeps no state but the evaluations
-// that are about to be written (evalWriter) and the logins that are under way (sso.Desk).
+// that are about to be written (evalWriter) and the logins that are under way (login.Desk).
 package endpoint
 
 import (
@@ -22,15 +22,15 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/open-nomad/open-nomad/internal/rpc"
-	"github.com/open-nomad/open-nomad/internal/ticket"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/broker"
 	"github.com/open-nomad/open-nomad/nomad/identity"
+	"github.com/open-nomad/open-nomad/nomad/login"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/search"
-	"github.com/open-nomad/open-nomad/nomad/sso"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/stream"
+	"github.com/open-nomad/open-nomad/nomad/ticket"
 )
 
 // Raft writes the log.
@@ -125,7 +125,7 @@ type Issuer interface {
 	// Ticket signs what stands for a caller's token in a call of a node.
 	Ticket(ctx context.Context, t ticket.Ticket, now time.Time) (string, error)
 	// ClientAssertion signs that this cluster is a client of an identity provider.
-	ClientAssertion(ctx context.Context, a sso.Assertion) (string, error)
+	ClientAssertion(ctx context.Context, a login.Assertion) (string, error)
 	// Discovery is the OIDC discovery document, nil without an issuer.
 	Discovery() *nomad.OIDCDiscoveryConfig
 }
@@ -218,7 +218,7 @@ type Service struct {
 	cfg   Config
 	log   *slog.Logger
 	evals evalWriter
-	desk  *sso.Desk
+	desk  *login.Desk
 }
 
 // New makes a Service.
@@ -238,7 +238,7 @@ func New(cfg Config) *Service {
 	a.TokenMinTTL = cmp.Or(a.TokenMinTTL, time.Minute)
 	a.TokenMaxTTL = cmp.Or(a.TokenMaxTTL, 24*time.Hour)
 	s := &Service{cfg: cfg, log: cfg.Log}
-	s.desk = sso.NewDesk(sso.Config{Now: cfg.Now, Signer: assertions{s}})
+	s.desk = login.NewDesk(login.Config{Now: cfg.Now, Signer: assertions{s}})
 	s.evals.write = func(ctx context.Context, evals []*nomad.Evaluation) (uint64, error) {
 		return s.apply(ctx, nomad.EvalUpdateRequestType, &nomad.EvalUpdateRequest{Evals: evals})
 	}

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
 func (s *Service) statusPing(context.Context, *rpc.Call, *nomad.GenericRequest) (*struct{}, error) {

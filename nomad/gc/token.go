@@ -5,11 +5,12 @@ import (
 	"errors"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
 )
 
 // localTokens forgets tokens of this region whose time has been over for TokenAfter.
 func (c *Collector) localTokens(ctx context.Context, s *sweep) error {
-	return c.expiredTokens(ctx, s, "expired tokens", func(t *nomad.ACLToken) bool { return !t.Global })
+	return c.expiredTokens(ctx, s, "expired tokens", func(t *acls.Token) bool { return !t.Global })
 }
 
 // globalTokens is localTokens for those of all regions: the authoritative one forgets
@@ -18,10 +19,10 @@ func (c *Collector) globalTokens(ctx context.Context, s *sweep) error {
 	if !c.cfg.Authoritative {
 		return nil
 	}
-	return c.expiredTokens(ctx, s, "expired global tokens", func(t *nomad.ACLToken) bool { return t.Global })
+	return c.expiredTokens(ctx, s, "expired global tokens", func(t *acls.Token) bool { return t.Global })
 }
 
-func (c *Collector) expiredTokens(ctx context.Context, s *sweep, what string, pass func(*nomad.ACLToken) bool) error {
+func (c *Collector) expiredTokens(ctx context.Context, s *sweep, what string, pass func(*acls.Token) bool) error {
 	if !c.cfg.Access {
 		return nil
 	}
@@ -37,9 +38,9 @@ func (c *Collector) expiredTokens(ctx context.Context, s *sweep, what string, pa
 	}
 	for len(ids) > 0 {
 		var batch []string
-		batch, ids = split(ids, nomad.ACLMaxExpiredBatchSize)
+		batch, ids = split(ids, acls.MaxExpiredBatchSize)
 		err := c.inBatches(batch, what, func(batch []string) error {
-			req := &nomad.ACLTokenDeleteRequest{AccessorIDs: batch, WriteRequest: c.write()}
+			req := &acls.TokenDeleteRequest{AccessorIDs: batch, WriteRequest: c.write()}
 			return c.cfg.RPC.Call(ctx, "ACL.DeleteTokens", req, &nomad.GenericResponse{})
 		})
 		if err != nil && !errors.Is(err, nomad.ErrTokenNotFound) { // somebody deletes too: what is left goes next time
@@ -55,7 +56,7 @@ func (c *Collector) oneTimeTokens(ctx context.Context, s *sweep) error {
 		return nil
 	}
 	for range s.snap.OneTimeTokensExpired(s.now) {
-		req := &nomad.OneTimeTokenExpireRequest{WriteRequest: c.write()}
+		req := &acls.OneTimeTokenExpireRequest{WriteRequest: c.write()}
 		return c.cfg.RPC.Call(ctx, "ACL.ExpireOneTimeTokens", req, &nomad.GenericResponse{})
 	}
 	return nil

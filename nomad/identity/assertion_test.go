@@ -9,7 +9,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/internal/jwt"
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/sso"
+	"github.com/open-nomad/open-nomad/nomad/login"
 )
 
 // What proves to a provider who we are is signed by our keys, and is no token of ours,
@@ -17,7 +17,7 @@ import (
 func TestAnAssertionOpensNothingHere(t *testing.T) {
 	i := newIssuer(t, "https://nomad.example")
 	for name, headers := range map[string]map[string]string{"plain": nil, "with a header": {"x-tenant": "t"}} {
-		raw, err := i.ClientAssertion(t.Context(), sso.Assertion{Client: "https://nomad.example", Audience: []string{nomad.IdentityDefaultAud},
+		raw, err := i.ClientAssertion(t.Context(), login.Assertion{Client: "https://nomad.example", Audience: []string{nomad.IdentityDefaultAud},
 			Alg: jwt.EdDSA, Headers: headers, Now: now})
 		if err != nil {
 			t.Fatal(err)
@@ -34,7 +34,7 @@ func TestAnAssertionOpensNothingHere(t *testing.T) {
 			t.Errorf("%s: Verify() = %v, %v, want an error", name, c, err)
 		}
 	}
-	if _, err := i.ClientAssertion(t.Context(), sso.Assertion{Client: "c", Alg: "HS256", Now: now}); err == nil {
+	if _, err := i.ClientAssertion(t.Context(), login.Assertion{Client: "c", Alg: "HS256", Now: now}); err == nil {
 		t.Error("a root key signs HS256")
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/hashicorp/go-version"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
 )
 
 // oldest is the version of the agents that store identities.
@@ -20,7 +21,7 @@ const grace = 10 * time.Minute
 type Registration struct {
 	Node *nomad.Node
 	// Caller is who registers.
-	Caller *nomad.AuthenticatedIdentity
+	Caller *acls.AuthenticatedIdentity
 	// Expired: the caller's token was good once.
 	Expired bool
 	// TTL is what the node's pool gives now.
@@ -61,7 +62,7 @@ func (r Registration) Generates() bool {
 // identity.
 type Heartbeat struct {
 	Node   *nomad.Node
-	Caller *nomad.AuthenticatedIdentity
+	Caller *acls.AuthenticatedIdentity
 	// Forced: the node asks for a new one.
 	Forced bool
 	// TTL is what the node's pool gives now.

@@ -26,13 +26,13 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/open-nomad/open-nomad/internal/audit"
 	"github.com/open-nomad/open-nomad/internal/jwt"
-	"github.com/open-nomad/open-nomad/internal/rpc"
-	"github.com/open-nomad/open-nomad/internal/ticket"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/audit"
 	"github.com/open-nomad/open-nomad/nomad/keyring"
-	"github.com/open-nomad/open-nomad/nomad/sso"
+	"github.com/open-nomad/open-nomad/nomad/login"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
+	"github.com/open-nomad/open-nomad/nomad/ticket"
 )
 
 // Leeway is how far the clocks of two servers may be apart.
@@ -117,7 +117,7 @@ func (i *Issuer) mint(key jwt.Key, claims *nomad.IdentityClaims) (nomad.Token, e
 
 // ClientAssertion signs that this cluster is a client of an identity provider. Nothing that
 // it says makes it a token of ours.
-func (i *Issuer) ClientAssertion(ctx context.Context, a sso.Assertion) (string, error) {
+func (i *Issuer) ClientAssertion(ctx context.Context, a login.Assertion) (string, error) {
 	key, err := i.signer(ctx, a.Alg)
 	if err != nil {
 		return "", fmt.Errorf("sign as the client of an identity provider: %w", err)

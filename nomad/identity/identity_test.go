@@ -15,10 +15,10 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/open-nomad/open-nomad/internal/jwt"
-	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/identity"
 	"github.com/open-nomad/open-nomad/nomad/keyring"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
 var now = time.Unix(1_000_000, 0)

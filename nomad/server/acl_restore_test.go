@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/snapshot"
 )
 
@@ -45,9 +46,9 @@ func TestAPolicyThatCannotBeReadDenies(t *testing.T) {
 	for _, name := range []string{"good", "bad"} {
 		g.policy(name, "default", nil)
 	}
-	first := g.role(&nomad.ACLRole{Name: "r", Policies: links("bad")})
+	first := g.role(&acls.Role{Name: "r", Policies: links("bad")})
 	direct, byRole, other := g.token(client("good", "bad")), client("good"), g.token(client("good"))
-	byRole.Roles = []*nomad.ACLTokenRoleLink{{ID: first.ID}}
+	byRole.Roles = []*acls.TokenRoleLink{{ID: first.ID}}
 	byRole = g.token(byRole)
 	jobs := func(secret string) error { return g.call(secret, "Job.List", &nomad.JobListRequest{}, nil) }
 	for _, secret := range []string{direct.SecretID, byRole.SecretID, other.SecretID} {
@@ -55,7 +56,7 @@ func TestAPolicyThatCannotBeReadDenies(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	twice, err := nomad.Encode(&nomad.ACLPolicy{Name: "bad", Rules: "namespace \"default\" { policy = \"read\" }\nnamespace \"default\" { policy = \"deny\" }"})
+	twice, err := nomad.Encode(&acls.Policy{Name: "bad", Rules: "namespace \"default\" { policy = \"read\" }\nnamespace \"default\" { policy = \"deny\" }"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,8 +69,8 @@ func TestAPolicyThatCannotBeReadDenies(t *testing.T) {
 	if err := jobs(other.SecretID); err != nil {
 		t.Errorf("who does not have it: %v", err)
 	}
-	var out nomad.SingleACLPolicyResponse
-	g.must("ACL.GetPolicy", &nomad.ACLPolicySpecificRequest{Name: "bad"}, &out)
+	var out acls.SinglePolicyResponse
+	g.must("ACL.GetPolicy", &acls.PolicySpecificRequest{Name: "bad"}, &out)
 	if out.Policy == nil || !strings.Contains(out.Policy.Rules, "deny") || out.Policy.RulesJSON != nil {
 		t.Errorf("it is shown as %+v", out.Policy)
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
 
@@ -45,9 +46,9 @@ func guard(t *testing.T, change func(*server.Config)) *guarded {
 	return g
 }
 
-func (g *guarded) bootstrap(secret string) (*nomad.ACLToken, error) {
-	var out nomad.ACLTokenUpsertResponse
-	req := &nomad.ACLTokenBootstrapRequest{BootstrapSecret: secret, WriteRequest: nomad.WriteRequest{Region: g.in()}}
+func (g *guarded) bootstrap(secret string) (*acls.Token, error) {
+	var out acls.TokenUpsertResponse
+	req := &acls.TokenBootstrapRequest{BootstrapSecret: secret, WriteRequest: nomad.WriteRequest{Region: g.in()}}
 	err := led(g.T, func(ctx context.Context) error { return g.s.Call(ctx, "ACL.Bootstrap", req, &out) })
 	if err != nil {
 		return nil, err
@@ -74,14 +75,14 @@ func (g *guarded) must(method string, req, resp any) {
 }
 
 // policy writes a policy that reads jobs of a namespace.
-func (g *guarded) policy(name, namespace string, job *nomad.JobACL) {
+func (g *guarded) policy(name, namespace string, job *acls.JobACL) {
 	g.Helper()
-	p := &nomad.ACLPolicy{Name: name, Rules: fmt.Sprintf("namespace %q { policy = \"read\" }", namespace), JobACL: job}
-	g.must("ACL.UpsertPolicies", &nomad.ACLPolicyUpsertRequest{Policies: []*nomad.ACLPolicy{p}}, nil)
+	p := &acls.Policy{Name: name, Rules: fmt.Sprintf("namespace %q { policy = \"read\" }", namespace), JobACL: job}
+	g.must("ACL.UpsertPolicies", &acls.PolicyUpsertRequest{Policies: []*acls.Policy{p}}, nil)
 }
 
 // token writes a token.
-func (g *guarded) token(t *nomad.ACLToken) *nomad.ACLToken {
+func (g *guarded) token(t *acls.Token) *acls.Token {
 	g.Helper()
 	out, err := g.tokens(t)
 	if err != nil {
@@ -90,26 +91,26 @@ func (g *guarded) token(t *nomad.ACLToken) *nomad.ACLToken {
 	return out[0]
 }
 
-func (g *guarded) tokens(t ...*nomad.ACLToken) ([]*nomad.ACLToken, error) {
-	var out nomad.ACLTokenUpsertResponse
-	err := g.call(g.root, "ACL.UpsertTokens", &nomad.ACLTokenUpsertRequest{Tokens: t}, &out)
+func (g *guarded) tokens(t ...*acls.Token) ([]*acls.Token, error) {
+	var out acls.TokenUpsertResponse
+	err := g.call(g.root, "ACL.UpsertTokens", &acls.TokenUpsertRequest{Tokens: t}, &out)
 	return out.Tokens, err
 }
 
-func (g *guarded) role(r *nomad.ACLRole) *nomad.ACLRole {
+func (g *guarded) role(r *acls.Role) *acls.Role {
 	g.Helper()
-	var out nomad.ACLRolesUpsertResponse
-	g.must("ACL.UpsertRoles", &nomad.ACLRolesUpsertRequest{ACLRoles: []*nomad.ACLRole{r}}, &out)
+	var out acls.RolesUpsertResponse
+	g.must("ACL.UpsertRoles", &acls.RolesUpsertRequest{ACLRoles: []*acls.Role{r}}, &out)
 	return out.ACLRoles[0]
 }
 
-func client(policies ...string) *nomad.ACLToken {
-	return &nomad.ACLToken{Name: "c", Type: nomad.ACLClientToken, Policies: policies}
+func client(policies ...string) *acls.Token {
+	return &acls.Token{Name: "c", Type: acls.ClientToken, Policies: policies}
 }
 
-func links(names ...string) (out []*nomad.ACLRolePolicyLink) {
+func links(names ...string) (out []*acls.RolePolicyLink) {
 	for _, name := range names {
-		out = append(out, &nomad.ACLRolePolicyLink{Name: name})
+		out = append(out, &acls.RolePolicyLink{Name: name})
 	}
 	return out
 }
@@ -158,8 +159,8 @@ func TestTheFirstTokenIsMadeOnce(t *testing.T) {
 	if _, err = g.bootstrap(""); !isCoded(err, 400, "Invalid bootstrap reset index") {
 		t.Errorf("the file counts twice: %v", err)
 	}
-	var list nomad.ACLTokenListResponse
-	if err := g.call(second.SecretID, "ACL.ListTokens", &nomad.ACLTokenListRequest{}, &list); err != nil || len(list.Tokens) != 2 {
+	var list acls.TokenListResponse
+	if err := g.call(second.SecretID, "ACL.ListTokens", &acls.TokenListRequest{}, &list); err != nil || len(list.Tokens) != 2 {
 		t.Errorf("the second token sees %d tokens, %v", len(list.Tokens), err)
 	}
 }
@@ -199,34 +200,34 @@ func TestPoliciesThatAreRefused(t *testing.T) {
 	g := guard(t, nil)
 	good := `agent { policy = "read" }`
 	for name, c := range map[string]struct {
-		p    nomad.ACLPolicy
+		p    acls.Policy
 		want string
 	}{
-		"name":                  {nomad.ACLPolicy{Name: "a b", Rules: good}, "invalid policy name"},
-		"no name":               {nomad.ACLPolicy{Rules: good}, "invalid policy name"},
-		"long name":             {nomad.ACLPolicy{Name: strings.Repeat("a", 129), Rules: good}, "invalid policy name"},
-		"long description":      {nomad.ACLPolicy{Name: "p", Description: strings.Repeat("a", 257), Rules: good}, "description"},
-		"no rules":              {nomad.ACLPolicy{Name: "p"}, "the policy is empty"},
-		"unknown key":           {nomad.ACLPolicy{Name: "p", Rules: "namespace \"x\" {\n  polic = \"read\"\n}"}, "line 2, column 3"},
-		"two blocks":            {nomad.ACLPolicy{Name: "p", Rules: good + "\n" + good}, "line 2, column 1"},
-		"job without namespace": {nomad.ACLPolicy{Name: "p", Rules: good, JobACL: &nomad.JobACL{JobID: "j"}}, "names no namespace"},
-		"group without job":     {nomad.ACLPolicy{Name: "p", Rules: good, JobACL: &nomad.JobACL{Namespace: "default", Group: "g"}}, "names no job"},
-		"task without group":    {nomad.ACLPolicy{Name: "p", Rules: good, JobACL: &nomad.JobACL{Namespace: "default", JobID: "j", Task: "t"}}, "names no group"},
+		"name":                  {acls.Policy{Name: "a b", Rules: good}, "invalid policy name"},
+		"no name":               {acls.Policy{Rules: good}, "invalid policy name"},
+		"long name":             {acls.Policy{Name: strings.Repeat("a", 129), Rules: good}, "invalid policy name"},
+		"long description":      {acls.Policy{Name: "p", Description: strings.Repeat("a", 257), Rules: good}, "description"},
+		"no rules":              {acls.Policy{Name: "p"}, "the policy is empty"},
+		"unknown key":           {acls.Policy{Name: "p", Rules: "namespace \"x\" {\n  polic = \"read\"\n}"}, "line 2, column 3"},
+		"two blocks":            {acls.Policy{Name: "p", Rules: good + "\n" + good}, "line 2, column 1"},
+		"job without namespace": {acls.Policy{Name: "p", Rules: good, JobACL: &acls.JobACL{JobID: "j"}}, "names no namespace"},
+		"group without job":     {acls.Policy{Name: "p", Rules: good, JobACL: &acls.JobACL{Namespace: "default", Group: "g"}}, "names no job"},
+		"task without group":    {acls.Policy{Name: "p", Rules: good, JobACL: &acls.JobACL{Namespace: "default", JobID: "j", Task: "t"}}, "names no group"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := g.call(g.root, "ACL.UpsertPolicies", &nomad.ACLPolicyUpsertRequest{Policies: []*nomad.ACLPolicy{&c.p}}, nil)
+			err := g.call(g.root, "ACL.UpsertPolicies", &acls.PolicyUpsertRequest{Policies: []*acls.Policy{&c.p}}, nil)
 			if !isCoded(err, 400, c.want) {
 				t.Errorf("%v, want %s", err, c.want)
 			}
 		})
 	}
-	twice := []*nomad.ACLPolicy{{Name: "p", Rules: good}, {Name: "p", Rules: good}}
-	for what, list := range map[string][]*nomad.ACLPolicy{"none": nil, "one twice": twice} {
-		if err := g.call(g.root, "ACL.UpsertPolicies", &nomad.ACLPolicyUpsertRequest{Policies: list}, nil); !isCoded(err, 400, "policy") {
+	twice := []*acls.Policy{{Name: "p", Rules: good}, {Name: "p", Rules: good}}
+	for what, list := range map[string][]*acls.Policy{"none": nil, "one twice": twice} {
+		if err := g.call(g.root, "ACL.UpsertPolicies", &acls.PolicyUpsertRequest{Policies: list}, nil); !isCoded(err, 400, "policy") {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if err := g.call("", "ACL.UpsertPolicies", &nomad.ACLPolicyUpsertRequest{Policies: twice[:1]}, nil); !errors.Is(err, nomad.ErrPermissionDenied) {
+	if err := g.call("", "ACL.UpsertPolicies", &acls.PolicyUpsertRequest{Policies: twice[:1]}, nil); !errors.Is(err, nomad.ErrPermissionDenied) {
 		t.Errorf("without a token: %v", err)
 	}
 }
@@ -240,10 +241,10 @@ func TestPolicyIsShownWithItsRules(t *testing.T) {
 node { policy = "write" }
 node_pool "p" { capabilities = ["read"] }
 operator { policy = "read" }`
-	p := &nomad.ACLPolicy{Name: "p", Description: "d", Rules: rules, RulesJSON: &nomad.ACLRules{Raw: "of the caller"}, JobACL: &nomad.JobACL{Namespace: "prod"}}
-	g.must("ACL.UpsertPolicies", &nomad.ACLPolicyUpsertRequest{Policies: []*nomad.ACLPolicy{p}}, nil)
-	var out nomad.SingleACLPolicyResponse
-	g.must("ACL.GetPolicy", &nomad.ACLPolicySpecificRequest{Name: "p"}, &out)
+	p := &acls.Policy{Name: "p", Description: "d", Rules: rules, RulesJSON: &acls.Rules{Raw: "of the caller"}, JobACL: &acls.JobACL{Namespace: "prod"}}
+	g.must("ACL.UpsertPolicies", &acls.PolicyUpsertRequest{Policies: []*acls.Policy{p}}, nil)
+	var out acls.SinglePolicyResponse
+	g.must("ACL.GetPolicy", &acls.PolicySpecificRequest{Name: "p"}, &out)
 	got := out.Policy
 	if got == nil || got.Rules != rules || got.Description != "d" || got.JobACL.Namespace != "prod" || got.CreateIndex == 0 || len(got.Hash) == 0 {
 		t.Fatalf("the policy is %+v", got)
@@ -254,8 +255,8 @@ operator { policy = "read" }`
 		!slices.Contains(j.Operator.Capabilities, "license-read") || j.Agent != nil {
 		t.Errorf("the rules are %+v", j)
 	}
-	var none nomad.SingleACLPolicyResponse
-	g.must("ACL.GetPolicy", &nomad.ACLPolicySpecificRequest{Name: "none"}, &none)
+	var none acls.SinglePolicyResponse
+	g.must("ACL.GetPolicy", &acls.PolicySpecificRequest{Name: "none"}, &none)
 	if none.Policy != nil || none.Index == 0 {
 		t.Errorf("a policy that there is none of: %+v", none)
 	}
@@ -267,15 +268,15 @@ func TestWhatOthersAreNotTold(t *testing.T) {
 	for _, name := range []string{"direct", "by-role", "foreign", "anonymous"} {
 		g.policy(name, "default", nil)
 	}
-	own := g.role(&nomad.ACLRole{Name: "own", Policies: links("by-role")})
-	other := g.role(&nomad.ACLRole{Name: "other", Policies: links("foreign")})
+	own := g.role(&acls.Role{Name: "own", Policies: links("by-role")})
+	other := g.role(&acls.Role{Name: "other", Policies: links("foreign")})
 	holder := client("direct")
-	holder.Roles = []*nomad.ACLTokenRoleLink{{Name: "own"}}
+	holder.Roles = []*acls.TokenRoleLink{{Name: "own"}}
 	holder = g.token(holder)
 
 	names := func(secret string) (out []string) {
-		var list nomad.ACLPolicyListResponse
-		if err := g.call(secret, "ACL.ListPolicies", &nomad.ACLPolicyListRequest{}, &list); err != nil {
+		var list acls.PolicyListResponse
+		if err := g.call(secret, "ACL.ListPolicies", &acls.PolicyListRequest{}, &list); err != nil {
 			t.Fatal(err)
 		}
 		for _, p := range list.Policies {
@@ -289,30 +290,30 @@ func TestWhatOthersAreNotTold(t *testing.T) {
 		}
 	}
 	for name, may := range map[string]bool{"direct": true, "by-role": true, "anonymous": true, "foreign": false, "none": false} {
-		one := g.call(holder.SecretID, "ACL.GetPolicy", &nomad.ACLPolicySpecificRequest{Name: name}, nil)
-		set := g.call(holder.SecretID, "ACL.GetPolicies", &nomad.ACLPolicySetRequest{Names: []string{"direct", name}}, nil)
+		one := g.call(holder.SecretID, "ACL.GetPolicy", &acls.PolicySpecificRequest{Name: name}, nil)
+		set := g.call(holder.SecretID, "ACL.GetPolicies", &acls.PolicySetRequest{Names: []string{"direct", name}}, nil)
 		for _, err := range []error{one, set} {
 			if may != (err == nil) || !may && !errors.Is(err, nomad.ErrPermissionDenied) {
 				t.Errorf("policy %s: %v", name, err)
 			}
 		}
 	}
-	var roles nomad.ACLRolesListResponse
-	if err := g.call(holder.SecretID, "ACL.ListRoles", &nomad.ACLRolesListRequest{}, &roles); err != nil || len(roles.ACLRoles) != 1 || roles.ACLRoles[0].ID != own.ID {
+	var roles acls.RolesListResponse
+	if err := g.call(holder.SecretID, "ACL.ListRoles", &acls.RolesListRequest{}, &roles); err != nil || len(roles.ACLRoles) != 1 || roles.ACLRoles[0].ID != own.ID {
 		t.Errorf("roles are %+v, %v", roles.ACLRoles, err)
 	}
-	for role, may := range map[*nomad.ACLRole]bool{own: true, other: false, {ID: nomad.NewID(), Name: "none"}: false} {
-		for method, req := range map[string]any{"ACL.GetRoleByID": &nomad.ACLRoleByIDRequest{RoleID: role.ID},
-			"ACL.GetRoleByName": &nomad.ACLRoleByNameRequest{RoleName: role.Name}, "ACL.GetRolesByID": &nomad.ACLRolesByIDRequest{ACLRoleIDs: []string{role.ID}}} {
+	for role, may := range map[*acls.Role]bool{own: true, other: false, {ID: nomad.NewID(), Name: "none"}: false} {
+		for method, req := range map[string]any{"ACL.GetRoleByID": &acls.RoleByIDRequest{RoleID: role.ID},
+			"ACL.GetRoleByName": &acls.RoleByNameRequest{RoleName: role.Name}, "ACL.GetRolesByID": &acls.RolesByIDRequest{ACLRoleIDs: []string{role.ID}}} {
 			if err := g.call(holder.SecretID, method, req, nil); may != (err == nil) || !may && !errors.Is(err, nomad.ErrPermissionDenied) {
 				t.Errorf("%s of role %s: %v", method, role.Name, err)
 			}
 		}
 	}
-	for method, req := range map[string]any{"ACL.ListTokens": &nomad.ACLTokenListRequest{}, "ACL.GetTokens": &nomad.ACLTokenSetRequest{},
-		"ACL.UpsertTokens": &nomad.ACLTokenUpsertRequest{Tokens: []*nomad.ACLToken{client("direct")}}, "ACL.DeleteTokens": &nomad.ACLTokenDeleteRequest{AccessorIDs: []string{holder.AccessorID}},
-		"ACL.UpsertRoles": &nomad.ACLRolesUpsertRequest{ACLRoles: []*nomad.ACLRole{own}}, "ACL.DeleteRolesByID": &nomad.ACLRolesDeleteByIDRequest{ACLRoleIDs: []string{own.ID}},
-		"ACL.DeletePolicies": &nomad.ACLPolicyDeleteRequest{Names: []string{"direct"}}, "ACL.ExpireOneTimeTokens": &nomad.OneTimeTokenExpireRequest{},
+	for method, req := range map[string]any{"ACL.ListTokens": &acls.TokenListRequest{}, "ACL.GetTokens": &acls.TokenSetRequest{},
+		"ACL.UpsertTokens": &acls.TokenUpsertRequest{Tokens: []*acls.Token{client("direct")}}, "ACL.DeleteTokens": &acls.TokenDeleteRequest{AccessorIDs: []string{holder.AccessorID}},
+		"ACL.UpsertRoles": &acls.RolesUpsertRequest{ACLRoles: []*acls.Role{own}}, "ACL.DeleteRolesByID": &acls.RolesDeleteByIDRequest{ACLRoleIDs: []string{own.ID}},
+		"ACL.DeletePolicies": &acls.PolicyDeleteRequest{Names: []string{"direct"}}, "ACL.ExpireOneTimeTokens": &acls.OneTimeTokenExpireRequest{},
 		"ACL.GetClaimPolicies": &nomad.GenericRequest{}} {
 		if err := g.call(holder.SecretID, method, req, nil); !errors.Is(err, nomad.ErrPermissionDenied) {
 			t.Errorf("a client token calls %s: %v", method, err)
@@ -325,36 +326,36 @@ func TestTokensThatAreRefused(t *testing.T) {
 	g.policy("p", "default", nil)
 	is := g.token(client("p"))
 	soon, past, far := time.Now().Add(30*time.Second), time.Now().Add(-time.Hour), time.Now().Add(48*time.Hour)
-	change := func(edit func(*nomad.ACLToken)) *nomad.ACLToken {
+	change := func(edit func(*acls.Token)) *acls.Token {
 		t := nomad.Copy(is)
 		edit(t)
 		return t
 	}
 	for name, c := range map[string]struct {
-		t    *nomad.ACLToken
+		t    *acls.Token
 		want string
 	}{
-		"no type":                  {&nomad.ACLToken{Policies: []string{"p"}}, "token type"},
-		"management with a policy": {&nomad.ACLToken{Type: "management", Policies: []string{"p"}}, "no policies"},
+		"no type":                  {&acls.Token{Policies: []string{"p"}}, "token type"},
+		"management with a policy": {&acls.Token{Type: "management", Policies: []string{"p"}}, "no policies"},
 		"client without":           {client(), "a policy or a role"},
-		"unknown role":             {&nomad.ACLToken{Type: "client", Roles: []*nomad.ACLTokenRoleLink{{Name: "none"}}}, "does not exist: none"},
-		"empty role":               {&nomad.ACLToken{Type: "client", Roles: []*nomad.ACLTokenRoleLink{{}}}, "does not exist"},
-		"long name":                {&nomad.ACLToken{Type: "management", Name: strings.Repeat("a", 257)}, "name"},
-		"accessor":                 {&nomad.ACLToken{Type: "management", AccessorID: "me"}, "must be a UUID"},
-		"secret":                   {&nomad.ACLToken{Type: "management", SecretID: "me"}, "must be a UUID"},
-		"anonymous":                {&nomad.ACLToken{Type: "management", AccessorID: "anonymous"}, "anonymous"},
-		"too short":                {&nomad.ACLToken{Type: "management", ExpirationTTL: time.Second}, "token_min_expiration_ttl"},
-		"too long":                 {&nomad.ACLToken{Type: "management", ExpirationTTL: 25 * time.Hour}, "token_max_expiration_ttl"},
-		"negative":                 {&nomad.ACLToken{Type: "management", ExpirationTTL: -time.Hour}, "negative"},
-		"ends too soon":            {&nomad.ACLToken{Type: "management", ExpirationTime: &soon}, "token_min_expiration_ttl"},
-		"ends too late":            {&nomad.ACLToken{Type: "management", ExpirationTime: &far}, "token_max_expiration_ttl"},
-		"has ended":                {&nomad.ACLToken{Type: "management", ExpirationTime: &past}, "past"},
-		"TTL and end":              {&nomad.ACLToken{Type: "management", ExpirationTTL: time.Hour, ExpirationTime: &far}, "not both"},
-		"the secret of another":    {&nomad.ACLToken{Type: "management", SecretID: is.SecretID}, "the secret of"},
-		"another type":             {change(func(t *nomad.ACLToken) { t.Type, t.Policies = "management", nil }), "type of a token cannot change"},
-		"another secret":           {change(func(t *nomad.ACLToken) { t.SecretID = nomad.NewID() }), "secret of a token cannot change"},
-		"another end":              {change(func(t *nomad.ACLToken) { t.ExpirationTTL = time.Hour }), "cannot change"},
-		"everywhere":               {change(func(t *nomad.ACLToken) { t.Global = true }), "global cannot change"},
+		"unknown role":             {&acls.Token{Type: "client", Roles: []*acls.TokenRoleLink{{Name: "none"}}}, "does not exist: none"},
+		"empty role":               {&acls.Token{Type: "client", Roles: []*acls.TokenRoleLink{{}}}, "does not exist"},
+		"long name":                {&acls.Token{Type: "management", Name: strings.Repeat("a", 257)}, "name"},
+		"accessor":                 {&acls.Token{Type: "management", AccessorID: "me"}, "must be a UUID"},
+		"secret":                   {&acls.Token{Type: "management", SecretID: "me"}, "must be a UUID"},
+		"anonymous":                {&acls.Token{Type: "management", AccessorID: "anonymous"}, "anonymous"},
+		"too short":                {&acls.Token{Type: "management", ExpirationTTL: time.Second}, "token_min_expiration_ttl"},
+		"too long":                 {&acls.Token{Type: "management", ExpirationTTL: 25 * time.Hour}, "token_max_expiration_ttl"},
+		"negative":                 {&acls.Token{Type: "management", ExpirationTTL: -time.Hour}, "negative"},
+		"ends too soon":            {&acls.Token{Type: "management", ExpirationTime: &soon}, "token_min_expiration_ttl"},
+		"ends too late":            {&acls.Token{Type: "management", ExpirationTime: &far}, "token_max_expiration_ttl"},
+		"has ended":                {&acls.Token{Type: "management", ExpirationTime: &past}, "past"},
+		"TTL and end":              {&acls.Token{Type: "management", ExpirationTTL: time.Hour, ExpirationTime: &far}, "not both"},
+		"the secret of another":    {&acls.Token{Type: "management", SecretID: is.SecretID}, "the secret of"},
+		"another type":             {change(func(t *acls.Token) { t.Type, t.Policies = "management", nil }), "type of a token cannot change"},
+		"another secret":           {change(func(t *acls.Token) { t.SecretID = nomad.NewID() }), "secret of a token cannot change"},
+		"another end":              {change(func(t *acls.Token) { t.ExpirationTTL = time.Hour }), "cannot change"},
+		"everywhere":               {change(func(t *acls.Token) { t.Global = true }), "global cannot change"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, err := g.tokens(c.t)
@@ -366,7 +367,7 @@ func TestTokensThatAreRefused(t *testing.T) {
 			}
 		})
 	}
-	if _, err := g.tokens(&nomad.ACLToken{Type: "management"}, &nomad.ACLToken{Type: "management", Global: true}); !isCoded(err, 400, "mixed global") {
+	if _, err := g.tokens(&acls.Token{Type: "management"}, &acls.Token{Type: "management", Global: true}); !isCoded(err, 400, "mixed global") {
 		t.Errorf("global and others: %v", err)
 	}
 	if _, err := g.tokens(is, is); !isCoded(err, 400, "twice") {
@@ -377,47 +378,47 @@ func TestTokensThatAreRefused(t *testing.T) {
 func TestTokensAreMadeAndChanged(t *testing.T) {
 	g := guard(t, nil)
 	g.policy("p", "default", nil)
-	r := g.role(&nomad.ACLRole{Name: "r", Policies: links("p")})
-	chosen := &nomad.ACLToken{AccessorID: nomad.NewID(), SecretID: nomad.NewID(), Type: "client", ExpirationTTL: time.Hour,
-		Roles: []*nomad.ACLTokenRoleLink{{Name: "r"}, {ID: r.ID}}}
+	r := g.role(&acls.Role{Name: "r", Policies: links("p")})
+	chosen := &acls.Token{AccessorID: nomad.NewID(), SecretID: nomad.NewID(), Type: "client", ExpirationTTL: time.Hour,
+		Roles: []*acls.TokenRoleLink{{Name: "r"}, {ID: r.ID}}}
 	made := g.token(chosen)
 	if made.AccessorID != chosen.AccessorID || made.SecretID != chosen.SecretID || !made.ExpirationTime.Equal(made.CreateTime.Add(time.Hour)) ||
-		len(made.Roles) != 1 || *made.Roles[0] != (nomad.ACLTokenRoleLink{ID: r.ID, Name: "r"}) {
+		len(made.Roles) != 1 || *made.Roles[0] != (acls.TokenRoleLink{ID: r.ID, Name: "r"}) {
 		t.Fatalf("made %+v", made.Stub())
 	}
-	next := g.token(&nomad.ACLToken{AccessorID: made.AccessorID, Name: "new", Policies: []string{"p", "later"}})
+	next := g.token(&acls.Token{AccessorID: made.AccessorID, Name: "new", Policies: []string{"p", "later"}})
 	if next.SecretID != made.SecretID || next.Type != "client" || next.Name != "new" || next.CreateIndex != made.CreateIndex || next.ModifyIndex <= made.ModifyIndex ||
 		!next.ExpirationTime.Equal(*made.ExpirationTime) || !next.CreateTime.Equal(made.CreateTime) || slices.Equal(next.Hash, made.Hash) || len(next.Roles) != 0 {
 		t.Errorf("changed into %+v", next.Stub())
 	}
-	var own, other nomad.SingleACLTokenResponse
-	if err := g.call(next.SecretID, "ACL.GetToken", &nomad.ACLTokenSpecificRequest{AccessorID: next.AccessorID}, &own); err != nil || own.Token.SecretID != next.SecretID {
+	var own, other acls.SingleTokenResponse
+	if err := g.call(next.SecretID, "ACL.GetToken", &acls.TokenSpecificRequest{AccessorID: next.AccessorID}, &own); err != nil || own.Token.SecretID != next.SecretID {
 		t.Errorf("a token reads itself: %v", err)
 	}
-	if err := g.call(g.root, "ACL.GetToken", &nomad.ACLTokenSpecificRequest{AccessorID: nomad.NewID()}, &other); err != nil || other.Token != nil {
+	if err := g.call(g.root, "ACL.GetToken", &acls.TokenSpecificRequest{AccessorID: nomad.NewID()}, &other); err != nil || other.Token != nil {
 		t.Errorf("a token that there is none of: %+v, %v", other.Token, err)
 	}
 	for _, secret := range []string{"", next.SecretID} {
-		if err := g.call(secret, "ACL.GetToken", &nomad.ACLTokenSpecificRequest{AccessorID: nomad.NewID()}, nil); !errors.Is(err, nomad.ErrPermissionDenied) {
+		if err := g.call(secret, "ACL.GetToken", &acls.TokenSpecificRequest{AccessorID: nomad.NewID()}, nil); !errors.Is(err, nomad.ErrPermissionDenied) {
 			t.Errorf("somebody else's token: %v", err)
 		}
 	}
 	for secret, want := range map[string]string{next.SecretID: next.AccessorID, nomad.NewID(): "", "": "", next.AccessorID: ""} {
-		var out nomad.ResolveACLTokenResponse
-		if err := g.call("", "ACL.ResolveToken", &nomad.ResolveACLTokenRequest{SecretID: secret}, &out); err != nil || (out.Token == nil) != (want == "") || out.Token != nil && out.Token.AccessorID != want {
+		var out acls.ResolveTokenResponse
+		if err := g.call("", "ACL.ResolveToken", &acls.ResolveTokenRequest{SecretID: secret}, &out); err != nil || (out.Token == nil) != (want == "") || out.Token != nil && out.Token.AccessorID != want {
 			t.Errorf("a secret is of %v, %v, want %q", out.Token, err, want)
 		}
 	}
-	g.must("ACL.DeleteRolesByID", &nomad.ACLRolesDeleteByIDRequest{ACLRoleIDs: []string{r.ID}}, nil)
-	if err := g.call(g.root, "ACL.DeleteRolesByID", &nomad.ACLRolesDeleteByIDRequest{ACLRoleIDs: []string{r.ID}}, nil); !isCoded(err, 404, "ACL role not found") {
+	g.must("ACL.DeleteRolesByID", &acls.RolesDeleteByIDRequest{ACLRoleIDs: []string{r.ID}}, nil)
+	if err := g.call(g.root, "ACL.DeleteRolesByID", &acls.RolesDeleteByIDRequest{ACLRoleIDs: []string{r.ID}}, nil); !isCoded(err, 404, "ACL role not found") {
 		t.Errorf("a role that is gone: %v", err)
 	}
-	g.must("ACL.DeleteTokens", &nomad.ACLTokenDeleteRequest{AccessorIDs: []string{next.AccessorID}}, nil)
-	if err := g.call(next.SecretID, "ACL.ListPolicies", &nomad.ACLPolicyListRequest{}, nil); !errors.Is(err, nomad.ErrPermissionDenied) {
+	g.must("ACL.DeleteTokens", &acls.TokenDeleteRequest{AccessorIDs: []string{next.AccessorID}}, nil)
+	if err := g.call(next.SecretID, "ACL.ListPolicies", &acls.PolicyListRequest{}, nil); !errors.Is(err, nomad.ErrPermissionDenied) {
 		t.Errorf("a deleted token: %v", err)
 	}
 	for accessor, code := range map[string]int{next.AccessorID: 404, "anonymous": 400} {
-		if err := g.call(g.root, "ACL.DeleteTokens", &nomad.ACLTokenDeleteRequest{AccessorIDs: []string{accessor}}, nil); !isCoded(err, code, "") {
+		if err := g.call(g.root, "ACL.DeleteTokens", &acls.TokenDeleteRequest{AccessorIDs: []string{accessor}}, nil); !isCoded(err, code, "") {
 			t.Errorf("deleting %s: %v", accessor, err)
 		}
 	}
@@ -436,8 +437,8 @@ func TestListsOfTokens(t *testing.T) {
 	var got []string
 	q := nomad.QueryOptions{PerPage: 2}
 	for {
-		var page nomad.ACLTokenListResponse
-		g.must("ACL.ListTokens", &nomad.ACLTokenListRequest{QueryOptions: q}, &page)
+		var page acls.TokenListResponse
+		g.must("ACL.ListTokens", &acls.TokenListRequest{QueryOptions: q}, &page)
 		for _, stub := range page.Tokens {
 			got = append(got, stub.AccessorID)
 		}
@@ -449,16 +450,16 @@ func TestListsOfTokens(t *testing.T) {
 		t.Errorf("the pages hold %q, want the first token and %q", got, made)
 	}
 	for name, c := range map[string]struct {
-		req  nomad.ACLTokenListRequest
+		req  acls.TokenListRequest
 		want int
 	}{
-		"filter":         {nomad.ACLTokenListRequest{QueryOptions: nomad.QueryOptions{Filter: `Name == "token 3"`}}, 1},
-		"secret":         {nomad.ACLTokenListRequest{QueryOptions: nomad.QueryOptions{Filter: `SecretID matches "."`}}, 0},
-		"prefix":         {nomad.ACLTokenListRequest{QueryOptions: nomad.QueryOptions{Prefix: made[0][:20]}}, 1},
-		"global":         {nomad.ACLTokenListRequest{GlobalOnly: true}, 2},
-		"global, prefix": {nomad.ACLTokenListRequest{GlobalOnly: true, QueryOptions: nomad.QueryOptions{Prefix: made[4][:20]}}, 1},
+		"filter":         {acls.TokenListRequest{QueryOptions: nomad.QueryOptions{Filter: `Name == "token 3"`}}, 1},
+		"secret":         {acls.TokenListRequest{QueryOptions: nomad.QueryOptions{Filter: `SecretID matches "."`}}, 0},
+		"prefix":         {acls.TokenListRequest{QueryOptions: nomad.QueryOptions{Prefix: made[0][:20]}}, 1},
+		"global":         {acls.TokenListRequest{GlobalOnly: true}, 2},
+		"global, prefix": {acls.TokenListRequest{GlobalOnly: true, QueryOptions: nomad.QueryOptions{Prefix: made[4][:20]}}, 1},
 	} {
-		var list nomad.ACLTokenListResponse
+		var list acls.TokenListResponse
 		if err := g.call(g.root, "ACL.ListTokens", &c.req, &list); len(list.Tokens) != c.want {
 			t.Errorf("%s: %d tokens, %v, want %d", name, len(list.Tokens), err, c.want)
 		}
@@ -470,16 +471,16 @@ func TestListsWait(t *testing.T) {
 	g := guard(t, nil)
 	g.policy("a", "default", nil)
 	g.policy("b", "default", nil)
-	r := g.role(&nomad.ACLRole{Name: "r", Policies: links("a")})
-	holder := g.token(&nomad.ACLToken{Type: "client", Roles: []*nomad.ACLTokenRoleLink{{ID: r.ID}}})
-	var now nomad.ACLPolicyListResponse
-	if err := g.call(holder.SecretID, "ACL.ListPolicies", &nomad.ACLPolicyListRequest{}, &now); err != nil || len(now.Policies) != 1 {
+	r := g.role(&acls.Role{Name: "r", Policies: links("a")})
+	holder := g.token(&acls.Token{Type: "client", Roles: []*acls.TokenRoleLink{{ID: r.ID}}})
+	var now acls.PolicyListResponse
+	if err := g.call(holder.SecretID, "ACL.ListPolicies", &acls.PolicyListRequest{}, &now); err != nil || len(now.Policies) != 1 {
 		t.Fatalf("%d policies, %v", len(now.Policies), err)
 	}
 	answer := make(chan int, 1)
 	go func() {
-		var next nomad.ACLPolicyListResponse
-		req := &nomad.ACLPolicyListRequest{QueryOptions: nomad.QueryOptions{MinQueryIndex: now.Index, MaxQueryTime: time.Minute}}
+		var next acls.PolicyListResponse
+		req := &acls.PolicyListRequest{QueryOptions: nomad.QueryOptions{MinQueryIndex: now.Index, MaxQueryTime: time.Minute}}
 		if err := g.call(holder.SecretID, "ACL.ListPolicies", req, &next); err != nil {
 			t.Error(err)
 		}
@@ -501,20 +502,20 @@ func TestListsWait(t *testing.T) {
 func TestRolesThatAreRefused(t *testing.T) {
 	g := guard(t, nil)
 	g.policy("p", "default", nil)
-	g.role(&nomad.ACLRole{Name: "r", Policies: links("p", "p")})
+	g.role(&acls.Role{Name: "r", Policies: links("p", "p")})
 	for name, c := range map[string]struct {
-		r    nomad.ACLRole
+		r    acls.Role
 		code int
 		want string
 	}{
-		"name":           {nomad.ACLRole{Name: "a b", Policies: links("p")}, 400, "invalid role name"},
-		"no policy":      {nomad.ACLRole{Name: "q"}, 400, "a policy at least"},
-		"missing policy": {nomad.ACLRole{Name: "q", Policies: links("none")}, 400, `"none" does not exist`},
-		"name of other":  {nomad.ACLRole{Name: "r", Policies: links("p")}, 400, "has this name"},
-		"unknown ID":     {nomad.ACLRole{ID: nomad.NewID(), Name: "q", Policies: links("p")}, 404, "ACL role not found"},
+		"name":           {acls.Role{Name: "a b", Policies: links("p")}, 400, "invalid role name"},
+		"no policy":      {acls.Role{Name: "q"}, 400, "a policy at least"},
+		"missing policy": {acls.Role{Name: "q", Policies: links("none")}, 400, `"none" does not exist`},
+		"name of other":  {acls.Role{Name: "r", Policies: links("p")}, 400, "has this name"},
+		"unknown ID":     {acls.Role{ID: nomad.NewID(), Name: "q", Policies: links("p")}, 404, "ACL role not found"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			req := &nomad.ACLRolesUpsertRequest{ACLRoles: []*nomad.ACLRole{&c.r}, AllowMissingPolicies: true}
+			req := &acls.RolesUpsertRequest{ACLRoles: []*acls.Role{&c.r}, AllowMissingPolicies: true}
 			if err := g.call(g.root, "ACL.UpsertRoles", req, nil); !isCoded(err, c.code, c.want) {
 				t.Errorf("%v, want %s", err, c.want)
 			}
@@ -527,9 +528,9 @@ func TestOneTimeTokenIsExchangedOnce(t *testing.T) {
 	g := guard(t, nil)
 	g.policy("p", "default", nil)
 	own := g.token(client("p"))
-	upsert := func(secret string) (*nomad.OneTimeToken, error) {
-		var out nomad.OneTimeTokenUpsertResponse
-		err := g.call(secret, "ACL.UpsertOneTimeToken", &nomad.OneTimeTokenUpsertRequest{}, &out)
+	upsert := func(secret string) (*acls.OneTimeToken, error) {
+		var out acls.OneTimeTokenUpsertResponse
+		err := g.call(secret, "ACL.UpsertOneTimeToken", &acls.OneTimeTokenUpsertRequest{}, &out)
 		return out.OneTimeToken, err
 	}
 	if _, err := upsert(""); !errors.Is(err, nomad.ErrPermissionDenied) {
@@ -540,12 +541,12 @@ func TestOneTimeTokenIsExchangedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	once, err := upsert(own.SecretID)
-	if err != nil || once.AccessorID != own.AccessorID || time.Until(once.ExpiresAt) > nomad.OneTimeTokenTTL {
+	if err != nil || once.AccessorID != own.AccessorID || time.Until(once.ExpiresAt) > acls.OneTimeTokenTTL {
 		t.Fatalf("%+v, %v", once, err)
 	}
 	exchange := func(secret string) error {
-		var out nomad.OneTimeTokenExchangeResponse
-		err := g.call("", "ACL.ExchangeOneTimeToken", &nomad.OneTimeTokenExchangeRequest{OneTimeSecretID: secret}, &out)
+		var out acls.OneTimeTokenExchangeResponse
+		err := g.call("", "ACL.ExchangeOneTimeToken", &acls.OneTimeTokenExchangeRequest{OneTimeSecretID: secret}, &out)
 		if err == nil && out.Token.SecretID != own.SecretID {
 			t.Errorf("another token: %v", out.Token)
 		}
@@ -564,8 +565,8 @@ func TestOneTimeTokenIsExchangedOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g.must("ACL.ExpireOneTimeTokens", &nomad.OneTimeTokenExpireRequest{Timestamp: time.Now().Add(time.Hour)}, nil)
-	g.must("ACL.DeleteTokens", &nomad.ACLTokenDeleteRequest{AccessorIDs: []string{own.AccessorID}}, nil)
+	g.must("ACL.ExpireOneTimeTokens", &acls.OneTimeTokenExpireRequest{Timestamp: time.Now().Add(time.Hour)}, nil)
+	g.must("ACL.DeleteTokens", &acls.TokenDeleteRequest{AccessorIDs: []string{own.AccessorID}}, nil)
 	if err := exchange(third.OneTimeSecretID); !denied(err) {
 		t.Errorf("the token is gone: %v", err)
 	}
@@ -573,7 +574,7 @@ func TestOneTimeTokenIsExchangedOnce(t *testing.T) {
 
 func TestWorkloadIsToldItsPolicies(t *testing.T) {
 	g := guard(t, nil)
-	for name, job := range map[string]*nomad.JobACL{"ns": {Namespace: "default"}, "job": {Namespace: "default", JobID: "b"}, "group": {Namespace: "default", JobID: "b", Group: "g"},
+	for name, job := range map[string]*acls.JobACL{"ns": {Namespace: "default"}, "job": {Namespace: "default", JobID: "b"}, "group": {Namespace: "default", JobID: "b", Group: "g"},
 		"task": {Namespace: "default", JobID: "b", Group: "g", Task: "t"}, "prefix": {Namespace: "default", JobID: "bb"}, "shorter": {Namespace: "default", JobID: ""},
 		"other-group": {Namespace: "default", JobID: "b", Group: "gg"}, "other-task": {Namespace: "default", JobID: "b", Group: "g", Task: "tt"},
 		"other-ns": {Namespace: "other", JobID: "b"}, "nobody": nil, "anonymous": nil} {
@@ -585,7 +586,7 @@ func TestWorkloadIsToldItsPolicies(t *testing.T) {
 		t.Fatal(err)
 	}
 	jwt := n.allocs(1)[0].SignedIdentities["t"]
-	var out nomad.ACLPolicySetResponse
+	var out acls.PolicySetResponse
 	if err := g.call(jwt, "ACL.GetClaimPolicies", &nomad.GenericRequest{}, &out); err != nil {
 		t.Fatal(err)
 	}
@@ -593,12 +594,12 @@ func TestWorkloadIsToldItsPolicies(t *testing.T) {
 	if got := slices.Sorted(maps.Keys(out.Policies)); !slices.Equal(got, want) {
 		t.Errorf("the policies are %q, want %q", got, want)
 	}
-	var list nomad.ACLPolicyListResponse
-	if err := g.call(jwt, "ACL.ListPolicies", &nomad.ACLPolicyListRequest{}, &list); err != nil || len(list.Policies) != len(want)+1 {
+	var list acls.PolicyListResponse
+	if err := g.call(jwt, "ACL.ListPolicies", &acls.PolicyListRequest{}, &list); err != nil || len(list.Policies) != len(want)+1 {
 		t.Errorf("it is told of %d policies, %v", len(list.Policies), err)
 	}
-	for method, req := range map[string]any{"ACL.ListRoles": &nomad.ACLRolesListRequest{}, "ACL.GetRolesByID": &nomad.ACLRolesByIDRequest{},
-		"ACL.UpsertOneTimeToken": &nomad.OneTimeTokenUpsertRequest{}, "ACL.GetToken": &nomad.ACLTokenSpecificRequest{}} {
+	for method, req := range map[string]any{"ACL.ListRoles": &acls.RolesListRequest{}, "ACL.GetRolesByID": &acls.RolesByIDRequest{},
+		"ACL.UpsertOneTimeToken": &acls.OneTimeTokenUpsertRequest{}, "ACL.GetToken": &acls.TokenSpecificRequest{}} {
 		for _, token := range []string{jwt, n.jwt} {
 			if err := g.call(token, method, req, nil); !errors.Is(err, nomad.ErrPermissionDenied) {
 				t.Errorf("%s: %v", method, err)
@@ -621,15 +622,15 @@ func TestExpiredTokensAreForgotten(t *testing.T) {
 		c.Access.TokenMinTTL, c.ACLTokenGCThreshold = time.Millisecond, time.Millisecond
 	})
 	for _, global := range []bool{true, false} {
-		short := g.token(&nomad.ACLToken{Type: "management", ExpirationTTL: 20 * time.Millisecond, Global: global})
+		short := g.token(&acls.Token{Type: "management", ExpirationTTL: 20 * time.Millisecond, Global: global})
 		eventually(t, func() bool { return short.HasExpired(time.Now()) })
-		if err := g.call(short.SecretID, "ACL.ListTokens", &nomad.ACLTokenListRequest{}, nil); !errors.Is(err, nomad.ErrPermissionDenied) && !errors.Is(err, nomad.ErrTokenExpired) {
+		if err := g.call(short.SecretID, "ACL.ListTokens", &acls.TokenListRequest{}, nil); !errors.Is(err, nomad.ErrPermissionDenied) && !errors.Is(err, nomad.ErrTokenExpired) {
 			t.Errorf("a token after its time: %v", err)
 		}
 	}
 	count := func() int {
-		var list nomad.ACLTokenListResponse
-		g.must("ACL.ListTokens", &nomad.ACLTokenListRequest{}, &list)
+		var list acls.TokenListResponse
+		g.must("ACL.ListTokens", &acls.TokenListRequest{}, &list)
 		return len(list.Tokens)
 	}
 	if n := count(); n != 3 {
@@ -683,10 +684,10 @@ func TestFollowersCollectForTheLeader(t *testing.T) {
 		}
 		return now == id
 	})
-	short := g.token(&nomad.ACLToken{Type: "management", ExpirationTTL: 20 * time.Millisecond})
+	short := g.token(&acls.Token{Type: "management", ExpirationTTL: 20 * time.Millisecond})
 	eventually(t, func() bool { return short.HasExpired(time.Now()) })
 	eventually(t, func() bool {
 		g.must("System.GarbageCollect", &nomad.GenericRequest{}, nil) // what another leader had to do is forgotten
-		return fetch[nomad.SingleACLTokenResponse](g, "ACL.GetToken", &nomad.ACLTokenSpecificRequest{AccessorID: short.AccessorID}).Token == nil
+		return fetch[acls.SingleTokenResponse](g, "ACL.GetToken", &acls.TokenSpecificRequest{AccessorID: short.AccessorID}).Token == nil
 	})
 }

@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"net/http"
 
-	"github.com/open-nomad/open-nomad/internal/audit"
-	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/audit"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
 // audited puts a call that came over the network on record, before and after. What

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/open-nomad/open-nomad/internal/audit"
 	"github.com/open-nomad/open-nomad/internal/testdisk"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/audit"
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
 

@@ -10,11 +10,12 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/authz"
 	"github.com/open-nomad/open-nomad/nomad/consensus"
 	"github.com/open-nomad/open-nomad/nomad/gossip"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
 // holdTimeout is how long a caller with a token waits until this server knows who
@@ -93,7 +94,7 @@ func (s *Server) Confirm(ctx context.Context) error {
 }
 
 // Access says who the bearer of a token is, and what that one may do.
-func (s *Server) Access(ctx context.Context, token string) (*nomad.AuthenticatedIdentity, *rpc.Access, error) {
+func (s *Server) Access(ctx context.Context, token string) (*acls.AuthenticatedIdentity, *rpc.Access, error) {
 	auth := patient{s.authority, s.caughtUp}
 	id, err := auth.Authenticate(ctx, token, rpc.Token, nil)
 	if err != nil {
@@ -112,7 +113,7 @@ type patient struct {
 }
 
 // Authenticate says who holds the token.
-func (p patient) Authenticate(ctx context.Context, token string, rule rpc.Rule, conn *rpc.Conn) (*nomad.AuthenticatedIdentity, error) {
+func (p patient) Authenticate(ctx context.Context, token string, rule rpc.Rule, conn *rpc.Conn) (*acls.AuthenticatedIdentity, error) {
 	if token != "" && !p.caughtUp.isOpen() {
 		hold, cancel := context.WithTimeout(ctx, holdTimeout)
 		defer cancel()

@@ -9,13 +9,13 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/open-nomad/open-nomad/internal/audit"
 	"github.com/open-nomad/open-nomad/internal/certs"
-	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/audit"
 	"github.com/open-nomad/open-nomad/nomad/consensus"
 	"github.com/open-nomad/open-nomad/nomad/endpoint"
 	"github.com/open-nomad/open-nomad/nomad/keyring/kms"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/search"
 	"github.com/open-nomad/open-nomad/nomad/stream"
 )

@@ -11,8 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
 
@@ -252,16 +253,16 @@ func TestEventsAreFiltered(t *testing.T) {
 // it away; the stream ends with the token.
 func TestEventsEndWithTheRight(t *testing.T) {
 	for name, c := range map[string]struct {
-		change func(g *guarded, own *nomad.ACLToken)
+		change func(g *guarded, own *acls.Token)
 		says   string // "" for a stream that is only closed
 	}{
-		"the token is deleted": {func(g *guarded, own *nomad.ACLToken) {
-			g.must("ACL.DeleteTokens", &nomad.ACLTokenDeleteRequest{AccessorIDs: []string{own.AccessorID}}, nil)
+		"the token is deleted": {func(g *guarded, own *acls.Token) {
+			g.must("ACL.DeleteTokens", &acls.TokenDeleteRequest{AccessorIDs: []string{own.AccessorID}}, nil)
 		}, "Permission denied"},
-		"the policy is deleted": {func(g *guarded, _ *nomad.ACLToken) {
-			g.must("ACL.DeletePolicies", &nomad.ACLPolicyDeleteRequest{Names: []string{"readers"}}, nil)
+		"the policy is deleted": {func(g *guarded, _ *acls.Token) {
+			g.must("ACL.DeletePolicies", &acls.PolicyDeleteRequest{Names: []string{"readers"}}, nil)
 		}, "read-job"},
-		"the policy changes": {func(g *guarded, _ *nomad.ACLToken) { g.policy("readers", "other", nil) }, "read-job"},
+		"the policy changes": {func(g *guarded, _ *acls.Token) { g.policy("readers", "other", nil) }, "read-job"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := guard(t, nil)
@@ -293,10 +294,10 @@ func TestEventsEndWithTheRight(t *testing.T) {
 // A token that ends by itself ends the stream, even when nothing happens.
 func TestEventsEndWithTheTimeOfTheToken(t *testing.T) {
 	g := guard(t, func(c *server.Config) { c.Access.TokenMinTTL = time.Millisecond })
-	var short *nomad.ACLToken
+	var short *acls.Token
 	var r *reader
 	eventually(t, func() (begun bool) {
-		short = g.token(&nomad.ACLToken{Type: "management", ExpirationTTL: 2 * time.Second})
+		short = g.token(&acls.Token{Type: "management", ExpirationTTL: 2 * time.Second})
 		req := in("default", nil)
 		req.AuthToken = short.SecretID
 		var err error

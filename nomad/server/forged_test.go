@@ -4,8 +4,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
 
@@ -62,8 +63,8 @@ func TestJobsSetNothingOfTheServers(t *testing.T) {
 func TestForgedParentInState(t *testing.T) {
 	g := guard(t, nil)
 	n := join(t, g.s.RPCAddr())
-	g.must("ACL.UpsertPolicies", &nomad.ACLPolicyUpsertRequest{Policies: []*nomad.ACLPolicy{{Name: "of-victim",
-		Rules: `namespace "default" { policy = "read" }`, JobACL: &nomad.JobACL{Namespace: "default", JobID: "victim"}}}}, nil)
+	g.must("ACL.UpsertPolicies", &acls.PolicyUpsertRequest{Policies: []*acls.Policy{{Name: "of-victim",
+		Rules: `namespace "default" { policy = "read" }`, JobACL: &acls.JobACL{Namespace: "default", JobID: "victim"}}}}, nil)
 	g.must("Variables.Apply", &nomad.VariablesApplyRequest{Op: "set", Var: variable("nomad/jobs/victim", "secret")}, nil)
 	parent := batchJob("victim", 1)
 	parent.ParameterizedJob = &nomad.ParameterizedJobConfig{Payload: nomad.DispatchPayloadOptional}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
 
@@ -105,7 +106,7 @@ func TestNoServerRefusesANewKey(t *testing.T) {
 		held++
 		for _, m := range all {
 			who := &nomad.GenericRequest{QueryOptions: nomad.QueryOptions{Region: "global", AuthToken: token, AllowStale: true}}
-			if err := m.Call(within(t), "ACL.WhoAmI", who, &nomad.ACLWhoAmIResponse{}); err != nil {
+			if err := m.Call(within(t), "ACL.WhoAmI", who, &acls.WhoAmIResponse{}); err != nil {
 				t.Errorf("rotation %d: %s refuses what was signed a moment ago: %v", i, m.Self().Name, err)
 			}
 		}

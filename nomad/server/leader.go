@@ -10,7 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/broker"
 	"github.com/open-nomad/open-nomad/nomad/gc"
-	"github.com/open-nomad/open-nomad/nomad/replica"
+	"github.com/open-nomad/open-nomad/nomad/replication"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -132,7 +132,7 @@ func (s *Server) replicate(ctx context.Context) error {
 		<-ctx.Done()
 		return ctx.Err()
 	}
-	return replica.New(replica.Config{From: s.cfg.AuthoritativeRegion, Token: s.cfg.ReplicationToken, Access: s.cfg.Access.Enabled,
+	return replication.New(replication.Config{From: s.cfg.AuthoritativeRegion, Token: s.cfg.ReplicationToken, Access: s.cfg.Access.Enabled,
 		RPC: s.rpc, Store: s.fsm.State, Apply: s.write, Log: s.log}).Run(ctx)
 }
 

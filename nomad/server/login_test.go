@@ -18,43 +18,44 @@ import (
 
 	"github.com/open-nomad/open-nomad/internal/testidp"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
 
 const callbackURI = "http://localhost:4649/oidc/callback"
 
 // method writes an auth method.
-func (g *guarded) method(m *nomad.ACLAuthMethod) (*nomad.ACLAuthMethod, error) {
-	var out nomad.ACLAuthMethodUpsertResponse
-	if err := g.call(g.root, "ACL.UpsertAuthMethods", &nomad.ACLAuthMethodUpsertRequest{AuthMethods: []*nomad.ACLAuthMethod{m}}, &out); err != nil {
+func (g *guarded) method(m *acls.AuthMethod) (*acls.AuthMethod, error) {
+	var out acls.AuthMethodUpsertResponse
+	if err := g.call(g.root, "ACL.UpsertAuthMethods", &acls.AuthMethodUpsertRequest{AuthMethods: []*acls.AuthMethod{m}}, &out); err != nil {
 		return nil, err
 	}
 	return out.AuthMethods[0], nil
 }
 
 // rule writes a binding rule.
-func (g *guarded) rule(r *nomad.ACLBindingRule) (*nomad.ACLBindingRule, error) {
-	var out nomad.ACLBindingRulesUpsertResponse
-	if err := g.call(g.root, "ACL.UpsertBindingRules", &nomad.ACLBindingRulesUpsertRequest{ACLBindingRules: []*nomad.ACLBindingRule{r}}, &out); err != nil {
+func (g *guarded) rule(r *acls.BindingRule) (*acls.BindingRule, error) {
+	var out acls.BindingRulesUpsertResponse
+	if err := g.call(g.root, "ACL.UpsertBindingRules", &acls.BindingRulesUpsertRequest{ACLBindingRules: []*acls.BindingRule{r}}, &out); err != nil {
 		return nil, err
 	}
 	return out.ACLBindingRules[0], nil
 }
 
-func (g *guarded) login(method, token string) (*nomad.ACLToken, error) {
-	var out nomad.ACLLoginResponse
-	err := g.call("", "ACL.Login", &nomad.ACLLoginRequest{AuthMethodName: method, LoginToken: token}, &out)
+func (g *guarded) login(method, token string) (*acls.Token, error) {
+	var out acls.LoginResponse
+	err := g.call("", "ACL.Login", &acls.LoginRequest{AuthMethodName: method, LoginToken: token}, &out)
 	return out.ACLToken, err
 }
 
-func machines(p *testidp.Provider) *nomad.ACLAuthMethod {
-	return &nomad.ACLAuthMethod{Name: "machines", Type: "JWT", TokenLocality: "local", MaxTokenTTL: time.Hour, TokenNameFormat: "${auth_method_name} ${value.who}",
-		Config: &nomad.ACLAuthMethodConfig{JWKSURL: p.URL + "/keys", JWKSCACert: p.CA, BoundAudiences: []string{"nomad"},
+func machines(p *testidp.Provider) *acls.AuthMethod {
+	return &acls.AuthMethod{Name: "machines", Type: "JWT", TokenLocality: "local", MaxTokenTTL: time.Hour, TokenNameFormat: "${auth_method_name} ${value.who}",
+		Config: &acls.AuthMethodConfig{JWKSURL: p.URL + "/keys", JWKSCACert: p.CA, BoundAudiences: []string{"nomad"},
 			ClaimMappings: map[string]string{"sub": "who", "team": "team"}, ListClaimMappings: map[string]string{"groups": "groups"}}}
 }
 
-func people(p *testidp.Provider) *nomad.ACLAuthMethod {
-	return &nomad.ACLAuthMethod{Name: "people", Type: "OIDC", TokenLocality: "local", MaxTokenTTL: time.Hour, Config: &nomad.ACLAuthMethodConfig{
+func people(p *testidp.Provider) *acls.AuthMethod {
+	return &acls.AuthMethod{Name: "people", Type: "OIDC", TokenLocality: "local", MaxTokenTTL: time.Hour, Config: &acls.AuthMethodConfig{
 		OIDCDiscoveryURL: p.URL, DiscoveryCaPem: []string{p.CA}, OIDCClientID: p.ClientID, OIDCClientSecret: p.Secret, OIDCEnablePKCE: true,
 		AllowedRedirectURIs: []string{callbackURI}, ClaimMappings: map[string]string{"sub": "who"}}}
 }
@@ -70,11 +71,11 @@ func tokenOf(p *testidp.Provider, more map[string]any) string {
 func TestLoginWithAToken(t *testing.T) {
 	g, p := guard(t, nil), testidp.New(t)
 	g.policy("eng", "default", nil)
-	ops := g.role(&nomad.ACLRole{Name: "ops", Policies: links("eng")})
+	ops := g.role(&acls.Role{Name: "ops", Policies: links("eng")})
 	if _, err := g.method(machines(p)); err != nil {
 		t.Fatal(err)
 	}
-	for _, r := range []*nomad.ACLBindingRule{
+	for _, r := range []*acls.BindingRule{
 		{BindType: "policy", BindName: "${value.team}"},
 		{BindType: "role", BindName: "ops", Selector: `"ops" in list.groups`},
 		{BindType: "role", BindName: "gone", Selector: `value.team == "eng"`},
@@ -97,7 +98,7 @@ func TestLoginWithAToken(t *testing.T) {
 	if err := g.call(got.SecretID, "Job.List", &nomad.JobListRequest{QueryOptions: nomad.QueryOptions{Namespace: "default"}}, &jobs); err != nil {
 		t.Errorf("the token does not do what its policy says: %v", err)
 	}
-	if err := g.call(got.SecretID, "ACL.ListTokens", &nomad.ACLTokenListRequest{}, nil); err == nil {
+	if err := g.call(got.SecretID, "ACL.ListTokens", &acls.TokenListRequest{}, nil); err == nil {
 		t.Error("the token does more than its policy says")
 	}
 	boss, err := g.login("machines", tokenOf(p, map[string]any{"sub": "root", "team": "x", "groups": []string{}}))
@@ -126,9 +127,9 @@ func TestLoginWithAToken(t *testing.T) {
 	}
 }
 
-func (g *guarded) allTokens() []*nomad.ACLTokenListStub {
-	var out nomad.ACLTokenListResponse
-	g.must("ACL.ListTokens", &nomad.ACLTokenListRequest{}, &out)
+func (g *guarded) allTokens() []*acls.TokenListStub {
+	var out acls.TokenListResponse
+	g.must("ACL.ListTokens", &acls.TokenListRequest{}, &out)
 	return out.Tokens
 }
 
@@ -147,12 +148,12 @@ func TestLoginWithABrowserThroughFollowers(t *testing.T) {
 	if _, err := g.method(people(p)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := g.rule(&nomad.ACLBindingRule{AuthMethod: "people", BindType: "policy", BindName: "eng", Selector: `value.who == "alice"`}); err != nil {
+	if _, err := g.rule(&acls.BindingRule{AuthMethod: "people", BindType: "policy", BindName: "eng", Selector: `value.who == "alice"`}); err != nil {
 		t.Fatal(err)
 	}
 	end := g.browse(p, followers[0].Server)
 	g.s = followers[1].Server
-	var out nomad.ACLLoginResponse
+	var out acls.LoginResponse
 	if err := g.call("", "ACL.OIDCCompleteAuth", end, &out); err != nil || out.ACLToken.Name != "OIDC-people" || !slices.Equal(out.ACLToken.Policies, []string{"eng"}) {
 		t.Fatalf("login = %+v, %v", out.ACLToken, err)
 	}
@@ -166,17 +167,17 @@ func TestLoginWithABrowserThroughFollowers(t *testing.T) {
 }
 
 // browse begins a login at a server, and logs the browser in.
-func (g *guarded) browse(p *testidp.Provider, at *server.Server) *nomad.ACLOIDCCompleteAuthRequest {
+func (g *guarded) browse(p *testidp.Provider, at *server.Server) *acls.OIDCCompleteAuthRequest {
 	g.Helper()
 	const nonce = "a nonce that is long enough"
-	var begun nomad.ACLOIDCAuthURLResponse
+	var begun acls.OIDCAuthURLResponse
 	other := *g
 	other.s = at
-	if err := other.call("", "ACL.OIDCAuthURL", &nomad.ACLOIDCAuthURLRequest{AuthMethodName: "people", RedirectURI: callbackURI, ClientNonce: nonce}, &begun); err != nil {
+	if err := other.call("", "ACL.OIDCAuthURL", &acls.OIDCAuthURLRequest{AuthMethodName: "people", RedirectURI: callbackURI, ClientNonce: nonce}, &begun); err != nil {
 		g.Fatal(err)
 	}
 	q := opened(g.T, p, begun.AuthURL)
-	return &nomad.ACLOIDCCompleteAuthRequest{AuthMethodName: "people", RedirectURI: callbackURI, ClientNonce: nonce, State: q.Get("state"), Code: q.Get("code")}
+	return &acls.OIDCCompleteAuthRequest{AuthMethodName: "people", RedirectURI: callbackURI, ClientNonce: nonce, State: q.Get("state"), Code: q.Get("code")}
 }
 
 // opened opens a URL as a browser does, and returns what it comes back with.
@@ -204,15 +205,15 @@ func TestLoginSignedByTheKeyring(t *testing.T) {
 		g, p := guard(t, nil), testidp.New(t)
 		m := people(p)
 		m.Config.OIDCClientSecret = ""
-		m.Config.OIDCClientAssertion = &nomad.OIDCClientAssertion{KeySource: "nomad", KeyAlgorithm: alg, ExtraHeaders: map[string]string{"x-tenant": "t"}}
+		m.Config.OIDCClientAssertion = &acls.OIDCClientAssertion{KeySource: "nomad", KeyAlgorithm: alg, ExtraHeaders: map[string]string{"x-tenant": "t"}}
 		if _, err := g.method(m); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := g.rule(&nomad.ACLBindingRule{AuthMethod: "people", BindType: "management"}); err != nil {
+		if _, err := g.rule(&acls.BindingRule{AuthMethod: "people", BindType: "management"}); err != nil {
 			t.Fatal(err)
 		}
 		p.CheckAssertion = func(raw string) error { return g.checkAssertion(raw, p) }
-		var out nomad.ACLLoginResponse
+		var out acls.LoginResponse
 		if err := g.call("", "ACL.OIDCCompleteAuth", g.browse(p, g.s), &out); err != nil {
 			t.Errorf("algorithm %q: %v", alg, err)
 		}
@@ -260,14 +261,14 @@ func TestAuthMethods(t *testing.T) {
 	if made, err = g.method(made); err != nil || made.Config.OIDCClientSecret != "redacted" { // as it was shown
 		t.Fatalf("written back: %v", err)
 	}
-	made, err = g.method(&nomad.ACLAuthMethod{Name: "people", MaxTokenTTL: time.Minute, Default: true})
+	made, err = g.method(&acls.AuthMethod{Name: "people", MaxTokenTTL: time.Minute, Default: true})
 	if err != nil || made.MaxTokenTTL != time.Minute || made.TokenLocality != "local" || !made.Default {
 		t.Fatalf("changed to %+v, %v", made, err)
 	}
-	var got nomad.ACLAuthMethodGetResponse
-	g.must("ACL.GetAuthMethod", &nomad.ACLAuthMethodGetRequest{MethodName: "people"}, &got)
-	var set nomad.ACLAuthMethodsGetResponse
-	g.must("ACL.GetAuthMethods", &nomad.ACLAuthMethodsGetRequest{Names: []string{"people"}}, &set)
+	var got acls.AuthMethodGetResponse
+	g.must("ACL.GetAuthMethod", &acls.AuthMethodGetRequest{MethodName: "people"}, &got)
+	var set acls.AuthMethodsGetResponse
+	g.must("ACL.GetAuthMethods", &acls.AuthMethodsGetRequest{Names: []string{"people"}}, &set)
 	if got.AuthMethod.Config.OIDCClientSecret != "redacted" || set.AuthMethods["people"].Config.OIDCClientSecret != p.Secret {
 		t.Error("the secret is shown to a reader, or lost to other regions")
 	}
@@ -281,16 +282,16 @@ func TestAuthMethods(t *testing.T) {
 	if _, err := g.method(first); err != nil {
 		t.Error(err)
 	}
-	var list nomad.ACLAuthMethodListResponse
-	if err := g.call("", "ACL.ListAuthMethods", &nomad.ACLAuthMethodListRequest{}, &list); err != nil || len(list.AuthMethods) != 2 {
+	var list acls.AuthMethodListResponse
+	if err := g.call("", "ACL.ListAuthMethods", &acls.AuthMethodListRequest{}, &list); err != nil || len(list.AuthMethods) != 2 {
 		t.Errorf("without a token %d methods are listed, %v", len(list.AuthMethods), err)
 	}
-	for name, change := range map[string]func(*nomad.ACLAuthMethod){
-		"TTL": func(m *nomad.ACLAuthMethod) { m.MaxTokenTTL = 25 * time.Hour },
-		"secrets": func(m *nomad.ACLAuthMethod) {
-			m.Config = &nomad.ACLAuthMethodConfig{OIDCDiscoveryURL: "https://x", OIDCClientSecret: "redacted"}
+	for name, change := range map[string]func(*acls.AuthMethod){
+		"TTL": func(m *acls.AuthMethod) { m.MaxTokenTTL = 25 * time.Hour },
+		"secrets": func(m *acls.AuthMethod) {
+			m.Config = &acls.AuthMethodConfig{OIDCDiscoveryURL: "https://x", OIDCClientSecret: "redacted"}
 		},
-		"none": func(m *nomad.ACLAuthMethod) { m.Name = "a b" },
+		"none": func(m *acls.AuthMethod) { m.Name = "a b" },
 	} {
 		m := people(p)
 		change(m)
@@ -299,19 +300,19 @@ func TestAuthMethods(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"people", "gone"} {
-		err := g.call(g.root, "ACL.DeleteAuthMethods", &nomad.ACLAuthMethodDeleteRequest{Names: []string{name}}, nil)
+		err := g.call(g.root, "ACL.DeleteAuthMethods", &acls.AuthMethodDeleteRequest{Names: []string{name}}, nil)
 		if (name == "gone") != isCoded(err, 404, "ACL auth-method not found") {
 			t.Errorf("delete %s: %v", name, err)
 		}
 	}
-	if err := g.call("", "ACL.GetAuthMethods", &nomad.ACLAuthMethodsGetRequest{Names: []string{"machines"}}, &set); err == nil {
+	if err := g.call("", "ACL.GetAuthMethods", &acls.AuthMethodsGetRequest{Names: []string{"machines"}}, &set); err == nil {
 		t.Error("whoever has no token reads secrets")
 	}
 }
 
 func TestBindingRules(t *testing.T) {
 	g, p := guard(t, nil), testidp.New(t)
-	r := &nomad.ACLBindingRule{AuthMethod: "machines", BindType: "policy", BindName: "x", Selector: `value.who == "a"`}
+	r := &acls.BindingRule{AuthMethod: "machines", BindType: "policy", BindName: "x", Selector: `value.who == "a"`}
 	if _, err := g.rule(r); !isCoded(err, 400, "does not exist") {
 		t.Errorf("a rule without its method: %v, want 400", err)
 	}
@@ -322,11 +323,11 @@ func TestBindingRules(t *testing.T) {
 	if err != nil || made.ID == "" || made.CreateIndex == 0 {
 		t.Fatalf("made %+v, %v", made, err)
 	}
-	changed, err := g.rule(&nomad.ACLBindingRule{ID: made.ID, BindType: "management"})
+	changed, err := g.rule(&acls.BindingRule{ID: made.ID, BindType: "management"})
 	if err != nil || changed.BindType != "management" || changed.Selector != "" || changed.AuthMethod != "machines" || !changed.CreateTime.Equal(made.CreateTime) {
 		t.Errorf("changed to %+v, %v", changed, err)
 	}
-	for name, r := range map[string]*nomad.ACLBindingRule{
+	for name, r := range map[string]*acls.BindingRule{
 		"another method": {ID: made.ID, AuthMethod: "other", BindType: "management"},
 		"bad selector":   {AuthMethod: "machines", BindType: "management", Selector: "who == root"},
 		"bad template":   {AuthMethod: "machines", BindType: "role", BindName: "${list.groups}"},
@@ -335,13 +336,13 @@ func TestBindingRules(t *testing.T) {
 			t.Errorf("%s: %v, want 400", name, err)
 		}
 	}
-	if _, err := g.rule(&nomad.ACLBindingRule{ID: nomad.NewID(), AuthMethod: "machines", BindType: "management"}); !isCoded(err, 404, "ACL binding rule not found") {
+	if _, err := g.rule(&acls.BindingRule{ID: nomad.NewID(), AuthMethod: "machines", BindType: "management"}); !isCoded(err, 404, "ACL binding rule not found") {
 		t.Errorf("a rule that is gone: %v, want 404", err)
 	}
 	// Who deletes a method deletes its rules: the next of that name begins without.
-	g.must("ACL.DeleteAuthMethods", &nomad.ACLAuthMethodDeleteRequest{Names: []string{"machines"}}, nil)
-	var list nomad.ACLBindingRulesListResponse
-	if g.must("ACL.ListBindingRules", &nomad.ACLBindingRulesListRequest{}, &list); len(list.ACLBindingRules) != 0 {
+	g.must("ACL.DeleteAuthMethods", &acls.AuthMethodDeleteRequest{Names: []string{"machines"}}, nil)
+	var list acls.BindingRulesListResponse
+	if g.must("ACL.ListBindingRules", &acls.BindingRulesListRequest{}, &list); len(list.ACLBindingRules) != 0 {
 		t.Errorf("%d rules of a method that is gone", len(list.ACLBindingRules))
 	}
 }
@@ -351,13 +352,13 @@ func TestLoginWithoutACLs(t *testing.T) {
 	s, _ := start(t, nil)
 	g := &guarded{T: t, s: s}
 	for method, req := range map[string]any{
-		"ACL.Login": &nomad.ACLLoginRequest{AuthMethodName: "x", LoginToken: "y"}, "ACL.OIDCAuthURL": &nomad.ACLOIDCAuthURLRequest{},
-		"ACL.OIDCCompleteAuth": &nomad.ACLOIDCCompleteAuthRequest{}, "ACL.ListAuthMethods": &nomad.ACLAuthMethodListRequest{},
-		"ACL.GetAuthMethod": &nomad.ACLAuthMethodGetRequest{}, "ACL.GetAuthMethods": &nomad.ACLAuthMethodsGetRequest{},
-		"ACL.UpsertAuthMethods": &nomad.ACLAuthMethodUpsertRequest{}, "ACL.DeleteAuthMethods": &nomad.ACLAuthMethodDeleteRequest{},
-		"ACL.ListBindingRules": &nomad.ACLBindingRulesListRequest{}, "ACL.GetBindingRule": &nomad.ACLBindingRuleRequest{},
-		"ACL.GetBindingRules": &nomad.ACLBindingRulesRequest{}, "ACL.UpsertBindingRules": &nomad.ACLBindingRulesUpsertRequest{},
-		"ACL.DeleteBindingRules": &nomad.ACLBindingRulesDeleteRequest{},
+		"ACL.Login": &acls.LoginRequest{AuthMethodName: "x", LoginToken: "y"}, "ACL.OIDCAuthURL": &acls.OIDCAuthURLRequest{},
+		"ACL.OIDCCompleteAuth": &acls.OIDCCompleteAuthRequest{}, "ACL.ListAuthMethods": &acls.AuthMethodListRequest{},
+		"ACL.GetAuthMethod": &acls.AuthMethodGetRequest{}, "ACL.GetAuthMethods": &acls.AuthMethodsGetRequest{},
+		"ACL.UpsertAuthMethods": &acls.AuthMethodUpsertRequest{}, "ACL.DeleteAuthMethods": &acls.AuthMethodDeleteRequest{},
+		"ACL.ListBindingRules": &acls.BindingRulesListRequest{}, "ACL.GetBindingRule": &acls.BindingRuleRequest{},
+		"ACL.GetBindingRules": &acls.BindingRulesRequest{}, "ACL.UpsertBindingRules": &acls.BindingRulesUpsertRequest{},
+		"ACL.DeleteBindingRules": &acls.BindingRulesDeleteRequest{},
 	} {
 		if err := g.call("", method, req, nil); !isCoded(err, 400, "ACL support disabled") {
 			t.Errorf("%s: %v, want 400", method, err)
@@ -379,15 +380,15 @@ func TestLoginLeavesNoSecretInTheLog(t *testing.T) {
 	m.Config.VerboseLogging = true
 	jwt := machines(p)
 	jwt.Config.VerboseLogging = true
-	for _, m := range []*nomad.ACLAuthMethod{m, jwt} {
+	for _, m := range []*acls.AuthMethod{m, jwt} {
 		if _, err := g.method(m); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := g.rule(&nomad.ACLBindingRule{AuthMethod: m.Name, BindType: "management", Selector: `value.who == "alice"`}); err != nil {
+		if _, err := g.rule(&acls.BindingRule{AuthMethod: m.Name, BindType: "management", Selector: `value.who == "alice"`}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	var out nomad.ACLLoginResponse
+	var out acls.LoginResponse
 	end := g.browse(p, s)
 	if err := g.call("", "ACL.OIDCCompleteAuth", end, &out); err != nil {
 		t.Fatal(err)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/hashicorp/go-metrics"
 
-	"github.com/open-nomad/open-nomad/internal/rpc/meter"
+	"github.com/open-nomad/open-nomad/nomad/rpc/meter"
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
 

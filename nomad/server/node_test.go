@@ -11,9 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/internal/testnet"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
 
@@ -242,7 +243,7 @@ func TestRestartKeepsEverything(t *testing.T) {
 	if got := n.allocs(1)[0]; got.ID != a.ID || got.SignedIdentities["t"] != a.SignedIdentities["t"] {
 		t.Error("the allocation is another one")
 	}
-	who := read[nomad.ACLWhoAmIResponse](t, s, "ACL.WhoAmI", &nomad.GenericRequest{QueryOptions: nomad.QueryOptions{AuthToken: a.SignedIdentities["t"]}})
+	who := read[acls.WhoAmIResponse](t, s, "ACL.WhoAmI", &nomad.GenericRequest{QueryOptions: nomad.QueryOptions{AuthToken: a.SignedIdentities["t"]}})
 	if who.Identity.Claims == nil || who.Identity.Claims.AllocationID != a.ID {
 		t.Errorf("after the restart the token says %+v", who.Identity)
 	}

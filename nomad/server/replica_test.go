@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
 
@@ -45,13 +46,13 @@ func fetch[T any](g *guarded, method string, req any) *T {
 func TestOneRegionFollowsAnother(t *testing.T) {
 	x := twoRegions(t)
 	eventually(t, func() bool {
-		return x.there.call(x.there.root, "ACL.ListTokens", &nomad.ACLTokenListRequest{}, nil) == nil
+		return x.there.call(x.there.root, "ACL.ListTokens", &acls.TokenListRequest{}, nil) == nil
 	})
 
-	x.there.policy("p", "default", &nomad.JobACL{Namespace: "default"})
-	role := x.there.role(&nomad.ACLRole{Name: "r", Policies: links("p")})
+	x.there.policy("p", "default", &acls.JobACL{Namespace: "default"})
+	role := x.there.role(&acls.Role{Name: "r", Policies: links("p")})
 	wide := client("p")
-	wide.Global, wide.Roles = true, []*nomad.ACLTokenRoleLink{{ID: role.ID}}
+	wide.Global, wide.Roles = true, []*acls.TokenRoleLink{{ID: role.ID}}
 	wide = x.there.token(wide)
 	x.there.must("Namespace.UpsertNamespaces", &nomad.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "n", Description: "d"}}}, nil)
 	x.there.must("NodePool.UpsertNodePools", &nomad.NodePoolUpsertRequest{NodePools: []*nomad.NodePool{{Name: "pool"}}}, nil)
@@ -64,13 +65,13 @@ func TestOneRegionFollowsAnother(t *testing.T) {
 	// state of a region: the names of what there is.
 	state := func(g *guarded) string {
 		var names []string
-		for _, tok := range fetch[nomad.ACLTokenListResponse](g, "ACL.ListTokens", &nomad.ACLTokenListRequest{}).Tokens {
+		for _, tok := range fetch[acls.TokenListResponse](g, "ACL.ListTokens", &acls.TokenListRequest{}).Tokens {
 			names = append(names, fmt.Sprintf("token %s %t %d", tok.Name, tok.Global, len(tok.Roles)))
 		}
-		for _, p := range fetch[nomad.ACLPolicyListResponse](g, "ACL.ListPolicies", &nomad.ACLPolicyListRequest{}).Policies {
+		for _, p := range fetch[acls.PolicyListResponse](g, "ACL.ListPolicies", &acls.PolicyListRequest{}).Policies {
 			names = append(names, "policy "+p.Name+" "+p.Description)
 		}
-		for _, r := range fetch[nomad.ACLRolesListResponse](g, "ACL.ListRoles", &nomad.ACLRolesListRequest{}).ACLRoles {
+		for _, r := range fetch[acls.RolesListResponse](g, "ACL.ListRoles", &acls.RolesListRequest{}).ACLRoles {
 			names = append(names, fmt.Sprintf("role %s %d", r.Name, len(r.Policies)))
 		}
 		for _, n := range fetch[nomad.NamespaceListResponse](g, "Namespace.ListNamespaces", &nomad.NamespaceListRequest{}).Namespaces {
@@ -95,38 +96,38 @@ func TestOneRegionFollowsAnother(t *testing.T) {
 	const all = "[namespace default namespace n policy p  pool all pool default pool pool role r 1 token Bootstrap Token true 0 token c true 1 token %s false 0]"
 	becomes(x.here, fmt.Sprintf(all, "here"))
 	becomes(x.there, fmt.Sprintf(all, "there"))
-	got := fetch[nomad.SingleACLTokenResponse](x.there, "ACL.GetToken", &nomad.ACLTokenSpecificRequest{AccessorID: wide.AccessorID}).Token
+	got := fetch[acls.SingleTokenResponse](x.there, "ACL.GetToken", &acls.TokenSpecificRequest{AccessorID: wide.AccessorID}).Token
 	if got.SecretID != wide.SecretID || !got.CreateTime.Equal(wide.CreateTime) || !slices.Equal(got.Hash, wide.Hash) {
 		t.Errorf("the copy is %+v, want %+v", got.Stub(), wide.Stub())
 	}
-	policy := fetch[nomad.SingleACLPolicyResponse](x.there, "ACL.GetPolicy", &nomad.ACLPolicySpecificRequest{Name: "p"}).Policy
+	policy := fetch[acls.SinglePolicyResponse](x.there, "ACL.GetPolicy", &acls.PolicySpecificRequest{Name: "p"}).Policy
 	if policy.Rules != `namespace "default" { policy = "read" }` || policy.JobACL == nil {
 		t.Errorf("the copy is %+v", policy)
 	}
 
 	// Through the following region: changes, and what is deleted.
-	p := &nomad.ACLPolicy{Name: "p", Description: "new", Rules: `agent { policy = "read" }`}
-	x.there.must("ACL.UpsertPolicies", &nomad.ACLPolicyUpsertRequest{Policies: []*nomad.ACLPolicy{p}}, nil)
-	x.there.must("ACL.DeleteTokens", &nomad.ACLTokenDeleteRequest{AccessorIDs: []string{wide.AccessorID}}, nil)
-	x.there.must("ACL.DeleteRolesByID", &nomad.ACLRolesDeleteByIDRequest{ACLRoleIDs: []string{role.ID}}, nil)
+	p := &acls.Policy{Name: "p", Description: "new", Rules: `agent { policy = "read" }`}
+	x.there.must("ACL.UpsertPolicies", &acls.PolicyUpsertRequest{Policies: []*acls.Policy{p}}, nil)
+	x.there.must("ACL.DeleteTokens", &acls.TokenDeleteRequest{AccessorIDs: []string{wide.AccessorID}}, nil)
+	x.there.must("ACL.DeleteRolesByID", &acls.RolesDeleteByIDRequest{ACLRoleIDs: []string{role.ID}}, nil)
 	x.there.must("Namespace.DeleteNamespaces", &nomad.NamespaceDeleteRequest{Namespaces: []string{"n"}}, nil)
 	x.there.must("NodePool.DeleteNodePools", &nomad.NodePoolDeleteRequest{Names: []string{"pool"}}, nil)
 	const less = "[namespace default policy p new pool all pool default token Bootstrap Token true 0 token %s false 0]"
 	becomes(x.here, fmt.Sprintf(less, "here"))
 	becomes(x.there, fmt.Sprintf(less, "there"))
-	if err := x.there.call(wide.SecretID, "ACL.ListPolicies", &nomad.ACLPolicyListRequest{}, nil); !errors.Is(err, nomad.ErrPermissionDenied) {
+	if err := x.there.call(wide.SecretID, "ACL.ListPolicies", &acls.PolicyListRequest{}, nil); !errors.Is(err, nomad.ErrPermissionDenied) {
 		t.Errorf("the deleted token: %v", err)
 	}
 	// A token of one region opens nothing in the other.
-	own := x.here.token(&nomad.ACLToken{Type: "management"})
+	own := x.here.token(&acls.Token{Type: "management"})
 	for g, may := range map[*guarded]bool{x.here: true, x.there: false} {
-		if err := g.call(own.SecretID, "ACL.ListTokens", &nomad.ACLTokenListRequest{}, nil); may != (err == nil) {
+		if err := g.call(own.SecretID, "ACL.ListTokens", &acls.TokenListRequest{}, nil); may != (err == nil) {
 			t.Errorf("in region %s: %v", g.in(), err)
 		}
 	}
 	// Nor does it write what counts in both.
-	far := x.there.token(&nomad.ACLToken{Type: "management"})
-	if err := x.there.call(far.SecretID, "ACL.UpsertPolicies", &nomad.ACLPolicyUpsertRequest{Policies: []*nomad.ACLPolicy{p}}, nil); !errors.Is(err, nomad.ErrPermissionDenied) {
+	far := x.there.token(&acls.Token{Type: "management"})
+	if err := x.there.call(far.SecretID, "ACL.UpsertPolicies", &acls.PolicyUpsertRequest{Policies: []*acls.Policy{p}}, nil); !errors.Is(err, nomad.ErrPermissionDenied) {
 		t.Errorf("a token of the following region writes a policy: %v", err)
 	}
 }

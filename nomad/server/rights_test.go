@@ -9,8 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
 // inTwo is a server with access control, the namespaces a and b, and a job with an
@@ -43,8 +44,8 @@ func twoNamespaces(t *testing.T) *inTwo {
 // bearer makes a token with one policy, and returns its secret.
 func (g *guarded) bearer(rules string) string {
 	g.Helper()
-	p := &nomad.ACLPolicy{Name: "p-" + nomad.NewID()[:8], Rules: rules}
-	g.must("ACL.UpsertPolicies", &nomad.ACLPolicyUpsertRequest{Policies: []*nomad.ACLPolicy{p}}, nil)
+	p := &acls.Policy{Name: "p-" + nomad.NewID()[:8], Rules: rules}
+	g.must("ACL.UpsertPolicies", &acls.PolicyUpsertRequest{Policies: []*acls.Policy{p}}, nil)
 	return g.token(client(p.Name)).SecretID
 }
 
@@ -450,15 +451,15 @@ func TestWhatNodesMay(t *testing.T) {
 // A read that waits ends when its token is deleted.
 func TestWaitEndsWithADeletedToken(t *testing.T) {
 	g := twoNamespaces(t)
-	p := &nomad.ACLPolicy{Name: "reader", Rules: `namespace "a" { policy = "read" }`}
-	g.must("ACL.UpsertPolicies", &nomad.ACLPolicyUpsertRequest{Policies: []*nomad.ACLPolicy{p}}, nil)
+	p := &acls.Policy{Name: "reader", Rules: `namespace "a" { policy = "read" }`}
+	g.must("ACL.UpsertPolicies", &acls.PolicyUpsertRequest{Policies: []*acls.Policy{p}}, nil)
 	token := g.token(client("reader"))
 	begun, ended := time.Now(), make(chan error, 1)
 	go func() {
 		ended <- g.call(token.SecretID, "Job.GetJob", &nomad.JobSpecificRequest{JobID: "j",
 			QueryOptions: nomad.QueryOptions{Namespace: "a", MinQueryIndex: 1 << 40, MaxQueryTime: 4 * time.Minute}}, nil)
 	}()
-	g.must("ACL.DeleteTokens", &nomad.ACLTokenDeleteRequest{AccessorIDs: []string{token.AccessorID}}, nil)
+	g.must("ACL.DeleteTokens", &acls.TokenDeleteRequest{AccessorIDs: []string{token.AccessorID}}, nil)
 	if err := <-ended; !errors.Is(err, nomad.ErrPermissionDenied) || time.Since(begun) > time.Minute {
 		t.Errorf("after %v: %v", time.Since(begun), err)
 	}

@@ -29,8 +29,6 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"github.com/open-nomad/open-nomad/internal/rpc"
-	"github.com/open-nomad/open-nomad/internal/rpc/meter"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/authz"
 	"github.com/open-nomad/open-nomad/nomad/autopilot"
@@ -47,6 +45,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/keyring/kms"
 	"github.com/open-nomad/open-nomad/nomad/locks"
 	"github.com/open-nomad/open-nomad/nomad/plan"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
+	"github.com/open-nomad/open-nomad/nomad/rpc/meter"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/stream"
 	"github.com/open-nomad/open-nomad/nomad/unserved"

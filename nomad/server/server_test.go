@@ -8,9 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/internal/testnet"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
 
@@ -221,7 +222,7 @@ func TestJobIsPlacedWithSignedIdentity(t *testing.T) {
 		if a.NodeID != n.node.ID || token == "" || a.SigningKeyID == "" {
 			t.Fatalf("allocation on %s has identities of %d tasks", a.NodeID, len(a.SignedIdentities))
 		}
-		who := read[nomad.ACLWhoAmIResponse](t, s, "ACL.WhoAmI", &nomad.GenericRequest{QueryOptions: nomad.QueryOptions{AuthToken: token}})
+		who := read[acls.WhoAmIResponse](t, s, "ACL.WhoAmI", &nomad.GenericRequest{QueryOptions: nomad.QueryOptions{AuthToken: token}})
 		if c := who.Identity.Claims; c == nil || c.WorkloadIdentityClaims == nil || c.AllocationID != a.ID || c.TaskName != "t" {
 			t.Errorf("the token says %+v", who.Identity)
 		}

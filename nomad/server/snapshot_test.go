@@ -12,8 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server"
 	"github.com/open-nomad/open-nomad/nomad/snapshot"
 )
@@ -121,9 +122,9 @@ func contents(t testing.TB, raw []byte) map[string][]string {
 }
 
 // whoAmI asks whose token it is.
-func whoAmI(t *testing.T, s *server.Server, token string) (*nomad.AuthenticatedIdentity, error) {
+func whoAmI(t *testing.T, s *server.Server, token string) (*acls.AuthenticatedIdentity, error) {
 	t.Helper()
-	var out nomad.ACLWhoAmIResponse
+	var out acls.WhoAmIResponse
 	err := s.Call(within(t), "ACL.WhoAmI", &nomad.GenericRequest{QueryOptions: nomad.QueryOptions{Region: "global", AuthToken: token}}, &out)
 	return out.Identity, err
 }

@@ -10,8 +10,9 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
 
@@ -223,7 +224,7 @@ func TestNodeNeverGetsItsCallersTokens(t *testing.T) {
 	g, r, alloc := rogueHouse(t, ticketed, nil)
 	all := g.bearer("namespace \"*\" { \n policy = \"write\" \n capabilities = [\"alloc-node-exec\"] \n }\nnode { policy = \"write\" }")
 	workload := r.allocs(1)[0].SignedIdentities["t"]
-	g.must("ACL.UpsertPolicies", &nomad.ACLPolicyUpsertRequest{Policies: []*nomad.ACLPolicy{{Name: "of-j", JobACL: &nomad.JobACL{Namespace: "default", JobID: "j"},
+	g.must("ACL.UpsertPolicies", &acls.PolicyUpsertRequest{Policies: []*acls.Policy{{Name: "of-j", JobACL: &acls.JobACL{Namespace: "default", JobID: "j"},
 		Rules: "namespace \"default\" { \n policy = \"write\" \n capabilities = [\"alloc-node-exec\"] \n }\nnode { policy = \"write\" }"}}}, nil)
 	for who, secret := range map[string]string{"management": g.root, "a token": all, "a workload": workload} {
 		for method, req := range everyRelay(alloc, r.node.ID) {
@@ -284,8 +285,8 @@ func TestNodesWithoutAccessControl(t *testing.T) {
 func TestRelayedStreamsEndWithTheRight(t *testing.T) {
 	const rules = "namespace \"default\" { \n policy = \"write\" \n capabilities = [\"alloc-node-exec\"] \n }"
 	g, r, alloc := rogueHouse(t, ticketed, nil)
-	policy := func(name, rules string, job *nomad.JobACL) {
-		g.must("ACL.UpsertPolicies", &nomad.ACLPolicyUpsertRequest{Policies: []*nomad.ACLPolicy{{Name: name, Rules: rules, JobACL: job}}}, nil)
+	policy := func(name, rules string, job *acls.JobACL) {
+		g.must("ACL.UpsertPolicies", &acls.PolicyUpsertRequest{Policies: []*acls.Policy{{Name: name, Rules: rules, JobACL: job}}}, nil)
 	}
 	for method := range streams {
 		for name, c := range map[string]func() (secret string, end func()){
@@ -293,7 +294,7 @@ func TestRelayedStreamsEndWithTheRight(t *testing.T) {
 				policy("deleted", rules, nil)
 				k := g.token(client("deleted"))
 				return k.SecretID, func() {
-					g.must("ACL.DeleteTokens", &nomad.ACLTokenDeleteRequest{AccessorIDs: []string{k.AccessorID}}, nil)
+					g.must("ACL.DeleteTokens", &acls.TokenDeleteRequest{AccessorIDs: []string{k.AccessorID}}, nil)
 				}
 			},
 			"policy changed": func() (string, func()) {
@@ -302,15 +303,15 @@ func TestRelayedStreamsEndWithTheRight(t *testing.T) {
 			},
 			"role removed": func() (string, func()) {
 				policy("of-role", rules, nil)
-				role := g.role(&nomad.ACLRole{Name: "r-" + nomad.NewID(), Policies: links("of-role")})
-				k := g.token(&nomad.ACLToken{Name: "r", Type: nomad.ACLClientToken, Roles: []*nomad.ACLTokenRoleLink{{ID: role.ID}}})
+				role := g.role(&acls.Role{Name: "r-" + nomad.NewID(), Policies: links("of-role")})
+				k := g.token(&acls.Token{Name: "r", Type: acls.ClientToken, Roles: []*acls.TokenRoleLink{{ID: role.ID}}})
 				return k.SecretID, func() {
-					g.must("ACL.DeleteRolesByID", &nomad.ACLRolesDeleteByIDRequest{ACLRoleIDs: []string{role.ID}}, nil)
+					g.must("ACL.DeleteRolesByID", &acls.RolesDeleteByIDRequest{ACLRoleIDs: []string{role.ID}}, nil)
 				}
 			},
 			"workload ended": func() (string, func()) {
 				id := "w" + nomad.NewID()[:8]
-				policy("of-"+id, rules, &nomad.JobACL{Namespace: "default", JobID: id})
+				policy("of-"+id, rules, &acls.JobACL{Namespace: "default", JobID: id})
 				var out nomad.JobRegisterResponse
 				g.must("Job.Register", &nomad.JobRegisterRequest{Job: batchJob(id, 1)}, &out)
 				var own *nomad.Allocation

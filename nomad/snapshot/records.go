@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/go-msgpack/v2/codec"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -189,9 +190,9 @@ func withoutSecrets(rec state.Record, in *fsm.RecordReader) (any, error) {
 		row.SignedIdentities = nil
 	case *nomad.VariableEncrypted:
 		row.Data = nil
-	case *nomad.ACLToken:
+	case *acls.Token:
 		row.SecretID = ""
-	case *nomad.ACLAuthMethod:
+	case *acls.AuthMethod:
 		return row.WithoutSecrets(), nil
 	case *nomad.RootKey:
 		for _, w := range row.WrappedKeys {

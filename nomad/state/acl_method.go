@@ -7,14 +7,15 @@ import (
 	"github.com/hashicorp/go-memdb"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
 )
 
-var aclAuthMethods = &table[nomad.ACLAuthMethod]{
+var aclAuthMethods = &table[acls.AuthMethod]{
 	name:   TableACLAuthMethods,
 	events: true,
-	id:     func(m *nomad.ACLAuthMethod) key { return keyOf(m.Name) },
-	indexes: []index[nomad.ACLAuthMethod]{
-		{name: "default", key: func(m *nomad.ACLAuthMethod) key {
+	id:     func(m *acls.AuthMethod) key { return keyOf(m.Name) },
+	indexes: []index[acls.AuthMethod]{
+		{name: "default", key: func(m *acls.AuthMethod) key {
 			if !m.Default {
 				return nil
 			}
@@ -23,28 +24,28 @@ var aclAuthMethods = &table[nomad.ACLAuthMethod]{
 	},
 }
 
-var aclBindingRules = &table[nomad.ACLBindingRule]{
+var aclBindingRules = &table[acls.BindingRule]{
 	name:   TableACLBindingRules,
 	events: true,
-	id:     func(r *nomad.ACLBindingRule) key { return keyOf(r.ID) },
-	indexes: []index[nomad.ACLBindingRule]{
-		{name: "method", key: func(r *nomad.ACLBindingRule) key { return keyOf(r.AuthMethod) }},
+	id:     func(r *acls.BindingRule) key { return keyOf(r.ID) },
+	indexes: []index[acls.BindingRule]{
+		{name: "method", key: func(r *acls.BindingRule) key { return keyOf(r.AuthMethod) }},
 	},
 }
 
 // ACLAuthMethod returns the auth method, nil when there is none.
-func (s *Snapshot) ACLAuthMethod(ws memdb.WatchSet, name string) *nomad.ACLAuthMethod {
+func (s *Snapshot) ACLAuthMethod(ws memdb.WatchSet, name string) *acls.AuthMethod {
 	return aclAuthMethods.get(s.tx, ws, keyOf(name))
 }
 
 // ACLAuthMethods returns every auth method, by name.
-func (s *Snapshot) ACLAuthMethods(ws memdb.WatchSet) iter.Seq[*nomad.ACLAuthMethod] {
+func (s *Snapshot) ACLAuthMethods(ws memdb.WatchSet) iter.Seq[*acls.AuthMethod] {
 	return aclAuthMethods.all(s.tx, ws)
 }
 
 // ACLDefaultAuthMethod returns the auth method of those who name none, nil when there is
 // none of the type.
-func (s *Snapshot) ACLDefaultAuthMethod(ws memdb.WatchSet, kind string) *nomad.ACLAuthMethod {
+func (s *Snapshot) ACLDefaultAuthMethod(ws memdb.WatchSet, kind string) *acls.AuthMethod {
 	for m := range aclAuthMethods.by(s.tx, ws, "default", keyOf(kind)) {
 		return m
 	}
@@ -52,22 +53,22 @@ func (s *Snapshot) ACLDefaultAuthMethod(ws memdb.WatchSet, kind string) *nomad.A
 }
 
 // ACLBindingRule returns the binding rule, nil when there is none.
-func (s *Snapshot) ACLBindingRule(ws memdb.WatchSet, id string) *nomad.ACLBindingRule {
+func (s *Snapshot) ACLBindingRule(ws memdb.WatchSet, id string) *acls.BindingRule {
 	return aclBindingRules.get(s.tx, ws, keyOf(id))
 }
 
 // ACLBindingRules returns every binding rule, by ID.
-func (s *Snapshot) ACLBindingRules(ws memdb.WatchSet) iter.Seq[*nomad.ACLBindingRule] {
+func (s *Snapshot) ACLBindingRules(ws memdb.WatchSet) iter.Seq[*acls.BindingRule] {
 	return aclBindingRules.all(s.tx, ws)
 }
 
 // ACLBindingRulesByMethod returns the binding rules of an auth method, by ID.
-func (s *Snapshot) ACLBindingRulesByMethod(ws memdb.WatchSet, method string) iter.Seq[*nomad.ACLBindingRule] {
+func (s *Snapshot) ACLBindingRulesByMethod(ws memdb.WatchSet, method string) iter.Seq[*acls.BindingRule] {
 	return aclBindingRules.by(s.tx, ws, "method", keyOf(method))
 }
 
 // UpsertACLAuthMethods stores auth methods. There is one default method of a type.
-func (s *Store) UpsertACLAuthMethods(index uint64, req *nomad.ACLAuthMethodUpsertRequest) (*Changes, error) {
+func (s *Store) UpsertACLAuthMethods(index uint64, req *acls.AuthMethodUpsertRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		for _, m := range req.AuthMethods {
 			if m == nil || m.Name == "" {
@@ -95,7 +96,7 @@ func (s *Store) UpsertACLAuthMethods(index uint64, req *nomad.ACLAuthMethodUpser
 // DeleteACLAuthMethods removes auth methods with their binding rules, which would be
 // those of whatever is called so later. A method that does not exist is an error, and
 // nothing is removed.
-func (s *Store) DeleteACLAuthMethods(index uint64, req *nomad.ACLAuthMethodDeleteRequest) (*Changes, error) {
+func (s *Store) DeleteACLAuthMethods(index uint64, req *acls.AuthMethodDeleteRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		for _, name := range req.Names {
 			m := aclAuthMethods.get(t, nil, keyOf(name))
@@ -113,7 +114,7 @@ func (s *Store) DeleteACLAuthMethods(index uint64, req *nomad.ACLAuthMethodDelet
 
 // UpsertACLBindingRules stores binding rules. Their auth methods must be there unless the
 // request allows that they are not.
-func (s *Store) UpsertACLBindingRules(index uint64, req *nomad.ACLBindingRulesUpsertRequest) (*Changes, error) {
+func (s *Store) UpsertACLBindingRules(index uint64, req *acls.BindingRulesUpsertRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		for _, r := range req.ACLBindingRules {
 			if r == nil || r.ID == "" {
@@ -138,7 +139,7 @@ func (s *Store) UpsertACLBindingRules(index uint64, req *nomad.ACLBindingRulesUp
 
 // DeleteACLBindingRules removes binding rules. One that does not exist is an error, and
 // nothing is removed.
-func (s *Store) DeleteACLBindingRules(index uint64, req *nomad.ACLBindingRulesDeleteRequest) (*Changes, error) {
+func (s *Store) DeleteACLBindingRules(index uint64, req *acls.BindingRulesDeleteRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		for _, id := range req.ACLBindingRuleIDs {
 			r := aclBindingRules.get(t, nil, keyOf(id))

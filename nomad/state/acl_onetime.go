@@ -8,31 +8,32 @@ import (
 	"github.com/hashicorp/go-memdb"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
 )
 
 // oneTimeTokens are not in snapshots (compat/raft-fsm.md section 2): they live minutes.
-var oneTimeTokens = &table[nomad.OneTimeToken]{
+var oneTimeTokens = &table[acls.OneTimeToken]{
 	name: TableOneTimeToken,
-	id:   func(t *nomad.OneTimeToken) key { return keyOf(t.OneTimeSecretID) },
-	indexes: []index[nomad.OneTimeToken]{
-		{name: "accessor", key: func(t *nomad.OneTimeToken) key { return keyOf(t.AccessorID) }},
-		{name: "expires", key: func(t *nomad.OneTimeToken) key { return timeKey(t.ExpiresAt) }},
+	id:   func(t *acls.OneTimeToken) key { return keyOf(t.OneTimeSecretID) },
+	indexes: []index[acls.OneTimeToken]{
+		{name: "accessor", key: func(t *acls.OneTimeToken) key { return keyOf(t.AccessorID) }},
+		{name: "expires", key: func(t *acls.OneTimeToken) key { return timeKey(t.ExpiresAt) }},
 	},
 }
 
 // OneTimeToken returns the one-time token with the secret, nil when there is none.
-func (s *Snapshot) OneTimeToken(ws memdb.WatchSet, secret string) *nomad.OneTimeToken {
+func (s *Snapshot) OneTimeToken(ws memdb.WatchSet, secret string) *acls.OneTimeToken {
 	return oneTimeTokens.get(s.tx, ws, keyOf(secret))
 }
 
 // OneTimeTokensExpired returns the one-time tokens whose time was over at then, the
 // oldest first.
-func (s *Snapshot) OneTimeTokensExpired(then time.Time) iter.Seq[*nomad.OneTimeToken] {
+func (s *Snapshot) OneTimeTokensExpired(then time.Time) iter.Seq[*acls.OneTimeToken] {
 	return expiredOneTimeTokens(s.tx, then)
 }
 
-func expiredOneTimeTokens(tx reader, then time.Time) iter.Seq[*nomad.OneTimeToken] {
-	return func(yield func(*nomad.OneTimeToken) bool) {
+func expiredOneTimeTokens(tx reader, then time.Time) iter.Seq[*acls.OneTimeToken] {
+	return func(yield func(*acls.OneTimeToken) bool) {
 		for t := range oneTimeTokens.by(tx, nil, "expires", nil) {
 			if !t.HasExpired(then) || !yield(t) {
 				return
@@ -43,7 +44,7 @@ func expiredOneTimeTokens(tx reader, then time.Time) iter.Seq[*nomad.OneTimeToke
 
 // UpsertOneTimeToken stores a one-time token in place of what there is for the same ACL
 // token.
-func (s *Store) UpsertOneTimeToken(index uint64, token *nomad.OneTimeToken) (*Changes, error) {
+func (s *Store) UpsertOneTimeToken(index uint64, token *acls.OneTimeToken) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		if token.OneTimeSecretID == "" || token.AccessorID == "" {
 			return fmt.Errorf("upsert one-time token: no secret or accessor")
@@ -61,7 +62,7 @@ func (s *Store) UpsertOneTimeToken(index uint64, token *nomad.OneTimeToken) (*Ch
 
 // DeleteOneTimeTokens removes the one-time tokens of ACL tokens. With a secret it is an
 // exchange: that token must be there and in its time, so that one caller succeeds.
-func (s *Store) DeleteOneTimeTokens(index uint64, req *nomad.OneTimeTokenDeleteRequest) (*Changes, error) {
+func (s *Store) DeleteOneTimeTokens(index uint64, req *acls.OneTimeTokenDeleteRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		if req.OneTimeSecretID != "" {
 			token := oneTimeTokens.get(t, nil, keyOf(req.OneTimeSecretID))
@@ -79,7 +80,7 @@ func (s *Store) DeleteOneTimeTokens(index uint64, req *nomad.OneTimeTokenDeleteR
 
 // ExpireOneTimeTokens removes the one-time tokens whose time was over at that of the
 // request.
-func (s *Store) ExpireOneTimeTokens(index uint64, req *nomad.OneTimeTokenExpireRequest) (*Changes, error) {
+func (s *Store) ExpireOneTimeTokens(index uint64, req *acls.OneTimeTokenExpireRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		for token := range expiredOneTimeTokens(t, req.Timestamp) {
 			oneTimeTokens.delete(t, token)

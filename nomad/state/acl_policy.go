@@ -6,15 +6,15 @@ import (
 
 	"github.com/hashicorp/go-memdb"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
 )
 
-var aclPolicies = &table[nomad.ACLPolicy]{
+var aclPolicies = &table[acls.Policy]{
 	name:   TableACLPolicy,
 	events: true,
-	id:     func(p *nomad.ACLPolicy) key { return keyOf(p.Name) },
-	indexes: []index[nomad.ACLPolicy]{
-		{name: "job", key: func(p *nomad.ACLPolicy) key {
+	id:     func(p *acls.Policy) key { return keyOf(p.Name) },
+	indexes: []index[acls.Policy]{
+		{name: "job", key: func(p *acls.Policy) key {
 			if p.JobACL == nil {
 				return nil
 			}
@@ -24,31 +24,31 @@ var aclPolicies = &table[nomad.ACLPolicy]{
 }
 
 // ACLPolicy returns the policy, nil when there is none.
-func (s *Snapshot) ACLPolicy(ws memdb.WatchSet, name string) *nomad.ACLPolicy {
+func (s *Snapshot) ACLPolicy(ws memdb.WatchSet, name string) *acls.Policy {
 	return aclPolicies.get(s.tx, ws, keyOf(name))
 }
 
 // ACLPolicies returns every policy, by name.
-func (s *Snapshot) ACLPolicies(ws memdb.WatchSet) iter.Seq[*nomad.ACLPolicy] {
+func (s *Snapshot) ACLPolicies(ws memdb.WatchSet) iter.Seq[*acls.Policy] {
 	return aclPolicies.all(s.tx, ws)
 }
 
 // ACLPoliciesByPrefix returns the policies whose name begins with prefix, by name.
-func (s *Snapshot) ACLPoliciesByPrefix(ws memdb.WatchSet, prefix string) iter.Seq[*nomad.ACLPolicy] {
+func (s *Snapshot) ACLPoliciesByPrefix(ws memdb.WatchSet, prefix string) iter.Seq[*acls.Policy] {
 	return aclPolicies.prefixed(s.tx, ws, primary, prefixOf(prefix))
 }
 
 // ACLPoliciesByJob returns the policies that are for workloads of exactly this job, and
 // those for all workloads of its namespace. Whether one is for a group or task is for
 // the caller to see (JobACL.Admits).
-func (s *Snapshot) ACLPoliciesByJob(ws memdb.WatchSet, namespace, job string) iter.Seq[*nomad.ACLPolicy] {
+func (s *Snapshot) ACLPoliciesByJob(ws memdb.WatchSet, namespace, job string) iter.Seq[*acls.Policy] {
 	all := aclPolicies.by(s.tx, ws, "job", keyOf(namespace, ""))
 	if job == "" {
 		return all
 	}
 	own := aclPolicies.by(s.tx, ws, "job", keyOf(namespace, job))
-	return func(yield func(*nomad.ACLPolicy) bool) {
-		for _, seq := range []iter.Seq[*nomad.ACLPolicy]{own, all} {
+	return func(yield func(*acls.Policy) bool) {
+		for _, seq := range []iter.Seq[*acls.Policy]{own, all} {
 			for p := range seq {
 				if !yield(p) {
 					return
@@ -59,7 +59,7 @@ func (s *Snapshot) ACLPoliciesByJob(ws memdb.WatchSet, namespace, job string) it
 }
 
 // UpsertACLPolicies stores policies.
-func (s *Store) UpsertACLPolicies(index uint64, req *nomad.ACLPolicyUpsertRequest) (*Changes, error) {
+func (s *Store) UpsertACLPolicies(index uint64, req *acls.PolicyUpsertRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		for _, p := range req.Policies {
 			if p == nil || p.Name == "" {
@@ -83,7 +83,7 @@ func (s *Store) UpsertACLPolicies(index uint64, req *nomad.ACLPolicyUpsertReques
 // DeleteACLPolicies removes policies. Tokens and roles keep their names: what is called
 // so later is theirs again, as the operator who deletes one is told. One that is gone
 // already is no error.
-func (s *Store) DeleteACLPolicies(index uint64, req *nomad.ACLPolicyDeleteRequest) (*Changes, error) {
+func (s *Store) DeleteACLPolicies(index uint64, req *acls.PolicyDeleteRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		for _, name := range req.Names {
 			if p := aclPolicies.get(t, nil, keyOf(name)); p != nil {

@@ -7,25 +7,26 @@ import (
 	"github.com/hashicorp/go-memdb"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
 )
 
-var aclRoles = &table[nomad.ACLRole]{
+var aclRoles = &table[acls.Role]{
 	name:   TableACLRoles,
 	events: true,
-	id:     func(r *nomad.ACLRole) key { return keyOf(r.ID) },
-	indexes: []index[nomad.ACLRole]{
-		{name: "name", key: func(r *nomad.ACLRole) key { return keyOf(r.Name) }},
+	id:     func(r *acls.Role) key { return keyOf(r.ID) },
+	indexes: []index[acls.Role]{
+		{name: "name", key: func(r *acls.Role) key { return keyOf(r.Name) }},
 	},
 }
 
 // ACLRole returns the role with the ID, nil when there is none. Its links to policies
 // that are gone are left out.
-func (s *Snapshot) ACLRole(ws memdb.WatchSet, id string) *nomad.ACLRole {
+func (s *Snapshot) ACLRole(ws memdb.WatchSet, id string) *acls.Role {
 	return s.linkedRole(ws, aclRoles.get(s.tx, ws, keyOf(id)))
 }
 
 // ACLRoleByName returns the role with the name, as ACLRole does.
-func (s *Snapshot) ACLRoleByName(ws memdb.WatchSet, name string) *nomad.ACLRole {
+func (s *Snapshot) ACLRoleByName(ws memdb.WatchSet, name string) *acls.Role {
 	for r := range aclRoles.by(s.tx, ws, "name", keyOf(name)) {
 		return s.linkedRole(ws, r)
 	}
@@ -33,17 +34,17 @@ func (s *Snapshot) ACLRoleByName(ws memdb.WatchSet, name string) *nomad.ACLRole 
 }
 
 // ACLRoles returns every role, by ID.
-func (s *Snapshot) ACLRoles(ws memdb.WatchSet) iter.Seq[*nomad.ACLRole] {
+func (s *Snapshot) ACLRoles(ws memdb.WatchSet) iter.Seq[*acls.Role] {
 	return s.linkedRoles(ws, aclRoles.all(s.tx, ws))
 }
 
 // ACLRolesByPrefix returns the roles whose ID begins with prefix, by ID.
-func (s *Snapshot) ACLRolesByPrefix(ws memdb.WatchSet, prefix string) iter.Seq[*nomad.ACLRole] {
+func (s *Snapshot) ACLRolesByPrefix(ws memdb.WatchSet, prefix string) iter.Seq[*acls.Role] {
 	return s.linkedRoles(ws, aclRoles.prefixed(s.tx, ws, primary, prefixOf(prefix)))
 }
 
-func (s *Snapshot) linkedRoles(ws memdb.WatchSet, seq iter.Seq[*nomad.ACLRole]) iter.Seq[*nomad.ACLRole] {
-	return func(yield func(*nomad.ACLRole) bool) {
+func (s *Snapshot) linkedRoles(ws memdb.WatchSet, seq iter.Seq[*acls.Role]) iter.Seq[*acls.Role] {
+	return func(yield func(*acls.Role) bool) {
 		for r := range seq {
 			if !yield(s.linkedRole(ws, r)) {
 				return
@@ -54,11 +55,11 @@ func (s *Snapshot) linkedRoles(ws memdb.WatchSet, seq iter.Seq[*nomad.ACLRole]) 
 
 // linkedRole returns the role without links to policies that are gone: itself, when
 // there are none.
-func (s *Snapshot) linkedRole(ws memdb.WatchSet, r *nomad.ACLRole) *nomad.ACLRole {
+func (s *Snapshot) linkedRole(ws memdb.WatchSet, r *acls.Role) *acls.Role {
 	if r == nil {
 		return nil
 	}
-	links := make([]*nomad.ACLRolePolicyLink, 0, len(r.Policies))
+	links := make([]*acls.RolePolicyLink, 0, len(r.Policies))
 	for _, l := range r.Policies {
 		if l != nil && s.ACLPolicy(ws, l.Name) != nil {
 			links = append(links, l)
@@ -74,7 +75,7 @@ func (s *Snapshot) linkedRole(ws memdb.WatchSet, r *nomad.ACLRole) *nomad.ACLRol
 
 // UpsertACLRoles stores roles. No two have the same name; their policies must be there
 // unless the request allows that they are not.
-func (s *Store) UpsertACLRoles(index uint64, req *nomad.ACLRolesUpsertRequest) (*Changes, error) {
+func (s *Store) UpsertACLRoles(index uint64, req *acls.RolesUpsertRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		for _, r := range req.ACLRoles {
 			if r == nil || r.ID == "" || r.Name == "" {
@@ -99,7 +100,7 @@ func (s *Store) UpsertACLRoles(index uint64, req *nomad.ACLRolesUpsertRequest) (
 
 // roleFits refuses a role whose name another one has, or that has policies which do not
 // exist.
-func (t *txn) roleFits(r *nomad.ACLRole, missing bool) error {
+func (t *txn) roleFits(r *acls.Role, missing bool) error {
 	for other := range aclRoles.by(t, nil, "name", keyOf(r.Name)) {
 		if other.ID != r.ID {
 			return fmt.Errorf("the role %s has this name", other.ID)
@@ -118,7 +119,7 @@ func (t *txn) roleFits(r *nomad.ACLRole, missing bool) error {
 
 // DeleteACLRoles removes roles: tokens that have them lose what they gave. One that does
 // not exist is an error, and nothing is removed.
-func (s *Store) DeleteACLRoles(index uint64, req *nomad.ACLRolesDeleteByIDRequest) (*Changes, error) {
+func (s *Store) DeleteACLRoles(index uint64, req *acls.RolesDeleteByIDRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		for _, id := range req.ACLRoleIDs {
 			r := aclRoles.get(t, nil, keyOf(id))

@@ -8,25 +8,26 @@ import (
 	"github.com/hashicorp/go-memdb"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
 )
 
 // IndexACLBootstrap is a row among the indexes of tables, and none of them: when the
 // first token was made.
 const IndexACLBootstrap = "acl_token_bootstrap"
 
-var aclTokens = &table[nomad.ACLToken]{
+var aclTokens = &table[acls.Token]{
 	name:   TableACLToken,
 	events: true,
-	id:     func(t *nomad.ACLToken) key { return keyOf(t.AccessorID) },
-	indexes: []index[nomad.ACLToken]{
-		{name: "secret", key: func(t *nomad.ACLToken) key {
+	id:     func(t *acls.Token) key { return keyOf(t.AccessorID) },
+	indexes: []index[acls.Token]{
+		{name: "secret", key: func(t *acls.Token) key {
 			if t.SecretID == "" {
 				return nil
 			}
 			return keyOf(t.SecretID)
 		}},
-		{name: "global", key: func(t *nomad.ACLToken) key { return globalKey(t.Global) }},
-		{name: "expires", key: func(t *nomad.ACLToken) key {
+		{name: "global", key: func(t *acls.Token) key { return globalKey(t.Global) }},
+		{name: "expires", key: func(t *acls.Token) key {
 			if t.ExpirationTime == nil || t.ExpirationTime.IsZero() {
 				return nil
 			}
@@ -52,12 +53,12 @@ func timeKey(t time.Time) key {
 
 // ACLToken returns the token with the accessor, nil when there is none. Its links to
 // roles have the names of now; those to roles that are gone are left out.
-func (s *Snapshot) ACLToken(ws memdb.WatchSet, accessor string) *nomad.ACLToken {
+func (s *Snapshot) ACLToken(ws memdb.WatchSet, accessor string) *acls.Token {
 	return s.linkedToken(ws, aclTokens.get(s.tx, ws, keyOf(accessor)))
 }
 
 // ACLTokenBySecret returns the token with the secret, as ACLToken does.
-func (s *Snapshot) ACLTokenBySecret(ws memdb.WatchSet, secret string) *nomad.ACLToken {
+func (s *Snapshot) ACLTokenBySecret(ws memdb.WatchSet, secret string) *acls.Token {
 	if secret == "" {
 		return nil
 	}
@@ -68,24 +69,24 @@ func (s *Snapshot) ACLTokenBySecret(ws memdb.WatchSet, secret string) *nomad.ACL
 }
 
 // ACLTokens returns every token, by accessor.
-func (s *Snapshot) ACLTokens(ws memdb.WatchSet) iter.Seq[*nomad.ACLToken] {
+func (s *Snapshot) ACLTokens(ws memdb.WatchSet) iter.Seq[*acls.Token] {
 	return s.linkedTokens(ws, aclTokens.all(s.tx, ws))
 }
 
 // ACLTokensByPrefix returns the tokens whose accessor begins with prefix, by accessor.
-func (s *Snapshot) ACLTokensByPrefix(ws memdb.WatchSet, prefix string) iter.Seq[*nomad.ACLToken] {
+func (s *Snapshot) ACLTokensByPrefix(ws memdb.WatchSet, prefix string) iter.Seq[*acls.Token] {
 	return s.linkedTokens(ws, aclTokens.prefixed(s.tx, ws, primary, prefixOf(prefix)))
 }
 
 // ACLTokensGlobal returns the tokens that are good in every region, or those that are
 // good in this one only.
-func (s *Snapshot) ACLTokensGlobal(ws memdb.WatchSet, global bool) iter.Seq[*nomad.ACLToken] {
+func (s *Snapshot) ACLTokensGlobal(ws memdb.WatchSet, global bool) iter.Seq[*acls.Token] {
 	return s.linkedTokens(ws, aclTokens.by(s.tx, ws, "global", globalKey(global)))
 }
 
 // ACLTokensExpired returns the tokens whose time was over at then, the oldest first.
-func (s *Snapshot) ACLTokensExpired(then time.Time) iter.Seq[*nomad.ACLToken] {
-	return func(yield func(*nomad.ACLToken) bool) {
+func (s *Snapshot) ACLTokensExpired(then time.Time) iter.Seq[*acls.Token] {
+	return func(yield func(*acls.Token) bool) {
 		for t := range aclTokens.by(s.tx, nil, "expires", nil) {
 			if !t.HasExpired(then) || !yield(t) {
 				return
@@ -100,8 +101,8 @@ func (s *Snapshot) ACLBootstrapped() (index uint64, done bool) {
 	return index, index > 0
 }
 
-func (s *Snapshot) linkedTokens(ws memdb.WatchSet, seq iter.Seq[*nomad.ACLToken]) iter.Seq[*nomad.ACLToken] {
-	return func(yield func(*nomad.ACLToken) bool) {
+func (s *Snapshot) linkedTokens(ws memdb.WatchSet, seq iter.Seq[*acls.Token]) iter.Seq[*acls.Token] {
+	return func(yield func(*acls.Token) bool) {
 		for t := range seq {
 			if !yield(s.linkedToken(ws, t)) {
 				return
@@ -112,14 +113,14 @@ func (s *Snapshot) linkedTokens(ws memdb.WatchSet, seq iter.Seq[*nomad.ACLToken]
 
 // linkedToken returns the token with the links to roles as they are now: itself, when
 // they are right.
-func (s *Snapshot) linkedToken(ws memdb.WatchSet, t *nomad.ACLToken) *nomad.ACLToken {
+func (s *Snapshot) linkedToken(ws memdb.WatchSet, t *acls.Token) *acls.Token {
 	if t == nil || len(t.Roles) == 0 {
 		return t
 	}
 	right := true
-	links := make([]*nomad.ACLTokenRoleLink, 0, len(t.Roles))
+	links := make([]*acls.TokenRoleLink, 0, len(t.Roles))
 	for _, l := range t.Roles {
-		var role *nomad.ACLRole
+		var role *acls.Role
 		if l != nil { // an archive may hold anything
 			role = aclRoles.get(s.tx, ws, keyOf(l.ID))
 		}
@@ -129,7 +130,7 @@ func (s *Snapshot) linkedToken(ws memdb.WatchSet, t *nomad.ACLToken) *nomad.ACLT
 		}
 		if role.Name != l.Name {
 			right = false
-			l = &nomad.ACLTokenRoleLink{ID: l.ID, Name: role.Name}
+			l = &acls.TokenRoleLink{ID: l.ID, Name: role.Name}
 		}
 		links = append(links, l)
 	}
@@ -142,7 +143,7 @@ func (s *Snapshot) linkedToken(ws memdb.WatchSet, t *nomad.ACLToken) *nomad.ACLT
 }
 
 // UpsertACLTokens stores tokens. A token keeps when it was made and when it ends.
-func (s *Store) UpsertACLTokens(index uint64, req *nomad.ACLTokenUpsertRequest) (*Changes, error) {
+func (s *Store) UpsertACLTokens(index uint64, req *acls.TokenUpsertRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		for _, token := range req.Tokens {
 			if err := t.putACLToken(token); err != nil {
@@ -153,7 +154,7 @@ func (s *Store) UpsertACLTokens(index uint64, req *nomad.ACLTokenUpsertRequest) 
 	})
 }
 
-func (t *txn) putACLToken(token *nomad.ACLToken) error {
+func (t *txn) putACLToken(token *acls.Token) error {
 	if token == nil || token.AccessorID == "" || token.SecretID == "" {
 		return fmt.Errorf("a token without an accessor or secret")
 	}
@@ -179,7 +180,7 @@ func (t *txn) putACLToken(token *nomad.ACLToken) error {
 
 // DeleteACLTokens removes tokens and the one-time tokens that stand for them. One that
 // is gone already is no error.
-func (s *Store) DeleteACLTokens(index uint64, req *nomad.ACLTokenDeleteRequest) (*Changes, error) {
+func (s *Store) DeleteACLTokens(index uint64, req *acls.TokenDeleteRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		for _, accessor := range req.AccessorIDs {
 			if token := aclTokens.get(t, nil, keyOf(accessor)); token != nil {
@@ -193,7 +194,7 @@ func (s *Store) DeleteACLTokens(index uint64, req *nomad.ACLTokenDeleteRequest) 
 
 // BootstrapACL stores the first token. It is done once; again only when the request
 // names the index at which it was done.
-func (s *Store) BootstrapACL(index uint64, req *nomad.ACLTokenBootstrapRequest) (*Changes, error) {
+func (s *Store) BootstrapACL(index uint64, req *acls.TokenBootstrapRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		if row := indexes.get(t, nil, keyOf(IndexACLBootstrap)); row != nil && row.Value != 0 {
 			switch req.ResetIndex {

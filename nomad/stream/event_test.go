@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/stream"
 )
@@ -49,15 +50,15 @@ func TestEventsOfRows(t *testing.T) {
 			`{"Topic":"NodePool","Type":"NodePoolDeleted","Key":"gpu","Namespace":"","FilterKeys":null,"Payload":["NodePool"]}`},
 		"variable": {nomad.VarApplyStateRequestType, state.Write{Row: &nomad.VariableEncrypted{VariableMetadata: nomad.VariableMetadata{Namespace: "prod", Path: "a/b"}}, Gone: true},
 			`{"Topic":"Variable","Type":"VariableUpdated","Key":"a/b","Namespace":"prod","FilterKeys":null,"Payload":["Deleted","Metadata"]}`},
-		"token": {nomad.ACLTokenBootstrapRequestType, state.Write{Row: &nomad.ACLToken{AccessorID: "t"}},
+		"token": {nomad.ACLTokenBootstrapRequestType, state.Write{Row: &acls.Token{AccessorID: "t"}},
 			`{"Topic":"ACLToken","Type":"ACLTokenUpserted","Key":"t","Namespace":"","FilterKeys":null,"Payload":["ACLToken"]}`},
-		"policy": {nomad.ACLPolicyDeleteRequestType, state.Write{Row: &nomad.ACLPolicy{Name: "p"}},
+		"policy": {nomad.ACLPolicyDeleteRequestType, state.Write{Row: &acls.Policy{Name: "p"}},
 			`{"Topic":"ACLPolicy","Type":"ACLPolicyDeleted","Key":"p","Namespace":"","FilterKeys":null,"Payload":["ACLPolicy"]}`},
-		"role": {nomad.ACLRolesUpsertRequestType, state.Write{Row: &nomad.ACLRole{ID: "r", Name: "ops"}},
+		"role": {nomad.ACLRolesUpsertRequestType, state.Write{Row: &acls.Role{ID: "r", Name: "ops"}},
 			`{"Topic":"ACLRole","Type":"ACLRoleUpserted","Key":"r","Namespace":"","FilterKeys":["ops"],"Payload":["ACLRole"]}`},
-		"auth method": {nomad.ACLAuthMethodsUpsertRequestType, state.Write{Row: &nomad.ACLAuthMethod{Name: "sso"}},
+		"auth method": {nomad.ACLAuthMethodsUpsertRequestType, state.Write{Row: &acls.AuthMethod{Name: "sso"}},
 			`{"Topic":"ACLAuthMethod","Type":"ACLAuthMethodUpserted","Key":"sso","Namespace":"","FilterKeys":null,"Payload":["AuthMethod"]}`},
-		"binding rule": {nomad.ACLBindingRulesDeleteRequestType, state.Write{Row: &nomad.ACLBindingRule{ID: "b", AuthMethod: "sso"}},
+		"binding rule": {nomad.ACLBindingRulesDeleteRequestType, state.Write{Row: &acls.BindingRule{ID: "b", AuthMethod: "sso"}},
 			`{"Topic":"ACLBindingRule","Type":"ACLBindingRuleDeleted","Key":"b","Namespace":"","FilterKeys":["sso"],"Payload":["ACLBindingRule"]}`},
 	} {
 		t.Run(name, func(t *testing.T) {

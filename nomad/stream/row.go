@@ -2,6 +2,7 @@ package stream
 
 import (
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -66,15 +67,15 @@ func eventOf(w state.Write) *Event {
 // eventOfAccess is eventOf for what access control is made of.
 func eventOfAccess(row any) *Event {
 	switch r := row.(type) {
-	case *nomad.ACLToken:
+	case *acls.Token:
 		return about(nomad.TopicACLToken, r.AccessorID, "", one("ACLToken", func() any { return r.WithoutSecret() }))
-	case *nomad.ACLPolicy:
+	case *acls.Policy:
 		return about(nomad.TopicACLPolicy, r.Name, "", one("ACLPolicy", func() any { return r }))
-	case *nomad.ACLRole:
+	case *acls.Role:
 		return about(nomad.TopicACLRole, r.ID, "", one("ACLRole", func() any { return r }), r.Name)
-	case *nomad.ACLAuthMethod:
+	case *acls.AuthMethod:
 		return about(nomad.TopicACLAuthMethod, r.Name, "", one("AuthMethod", func() any { return r.WithoutSecrets() }))
-	case *nomad.ACLBindingRule:
+	case *acls.BindingRule:
 		return about(nomad.TopicACLBindingRule, r.ID, "", one("ACLBindingRule", func() any { return r }), r.AuthMethod)
 	}
 	return nil

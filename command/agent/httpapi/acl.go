@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
 )
 
 // aclRoutes are those of policies, tokens, roles, and of logging in. They are for no page of another
@@ -18,13 +19,13 @@ func (s *Server) aclRoutes() []route {
 
 func aclPolicyRoutes(s *Server) []route {
 	return []route{
-		{methods: "GET", path: "/v1/acl/policies", handle: read("ACL.ListPolicies", noFields[nomad.ACLPolicyListRequest],
-			func(o *nomad.ACLPolicyListResponse) (any, error) { return o.Policies, nil })},
+		{methods: "GET", path: "/v1/acl/policies", handle: read("ACL.ListPolicies", noFields[acls.PolicyListRequest],
+			func(o *acls.PolicyListResponse) (any, error) { return o.Policies, nil })},
 		{methods: "GET", path: "/v1/acl/policy/self", handle: s.ownPolicies},
-		{methods: "GET", path: "/v1/acl/policy/:name", handle: read("ACL.GetPolicy", func(r *request, q *nomad.ACLPolicySpecificRequest) error { q.Name = r.param; return nil },
-			func(o *nomad.SingleACLPolicyResponse) (any, error) { return found(o.Policy, "ACL policy not found") })},
+		{methods: "GET", path: "/v1/acl/policy/:name", handle: read("ACL.GetPolicy", func(r *request, q *acls.PolicySpecificRequest) error { q.Name = r.param; return nil },
+			func(o *acls.SinglePolicyResponse) (any, error) { return found(o.Policy, "ACL policy not found") })},
 		{methods: "PUT POST", path: "/v1/acl/policy/:name", call: write("ACL.UpsertPolicies", aclPolicy, nothing[nomad.GenericResponse])},
-		{methods: "DELETE", path: "/v1/acl/policy/:name", call: write("ACL.DeletePolicies", func(r *request, q *nomad.ACLPolicyDeleteRequest) error { q.Names = []string{r.param}; return nil },
+		{methods: "DELETE", path: "/v1/acl/policy/:name", call: write("ACL.DeletePolicies", func(r *request, q *acls.PolicyDeleteRequest) error { q.Names = []string{r.param}; return nil },
 			nothing[nomad.GenericResponse])},
 	}
 }
@@ -32,59 +33,59 @@ func aclPolicyRoutes(s *Server) []route {
 func aclTokenRoutes(s *Server) []route {
 	return []route{
 		{methods: "PUT POST", path: "/v1/acl/bootstrap", call: write("ACL.Bootstrap", aclBootstrap, theToken)},
-		{methods: "GET", path: "/v1/acl/tokens", handle: read("ACL.ListTokens", func(r *request, q *nomad.ACLTokenListRequest) (err error) {
+		{methods: "GET", path: "/v1/acl/tokens", handle: read("ACL.ListTokens", func(r *request, q *acls.TokenListRequest) (err error) {
 			q.GlobalOnly, err = r.flag("global")
 			return err
-		}, func(o *nomad.ACLTokenListResponse) (any, error) { return o.Tokens, nil })},
+		}, func(o *acls.TokenListResponse) (any, error) { return o.Tokens, nil })},
 		{methods: "PUT POST", path: "/v1/acl/token", call: write("ACL.UpsertTokens", aclToken, theToken)},
 		{methods: "GET", path: "/v1/acl/token/self", handle: s.ownToken},
-		{methods: "PUT POST", path: "/v1/acl/token/onetime", call: write("ACL.UpsertOneTimeToken", noFields[nomad.OneTimeTokenUpsertRequest],
-			func(o *nomad.OneTimeTokenUpsertResponse) (any, error) {
-				return struct{ OneTimeToken *nomad.OneTimeToken }{o.OneTimeToken}, nil
+		{methods: "PUT POST", path: "/v1/acl/token/onetime", call: write("ACL.UpsertOneTimeToken", noFields[acls.OneTimeTokenUpsertRequest],
+			func(o *acls.OneTimeTokenUpsertResponse) (any, error) {
+				return struct{ OneTimeToken *acls.OneTimeToken }{o.OneTimeToken}, nil
 			})},
-		{methods: "PUT POST", path: "/v1/acl/token/onetime/exchange", call: write("ACL.ExchangeOneTimeToken", body[nomad.OneTimeTokenExchangeRequest](),
-			func(o *nomad.OneTimeTokenExchangeResponse) (any, error) {
+		{methods: "PUT POST", path: "/v1/acl/token/onetime/exchange", call: write("ACL.ExchangeOneTimeToken", body[acls.OneTimeTokenExchangeRequest](),
+			func(o *acls.OneTimeTokenExchangeResponse) (any, error) {
 				return struct{ Token *tokenView }{showToken(o.Token)}, nil
 			})},
-		{methods: "GET", path: "/v1/acl/token/:accessor_id", handle: read("ACL.GetToken", func(r *request, q *nomad.ACLTokenSpecificRequest) error { q.AccessorID = r.param; return nil },
-			func(o *nomad.SingleACLTokenResponse) (any, error) {
+		{methods: "GET", path: "/v1/acl/token/:accessor_id", handle: read("ACL.GetToken", func(r *request, q *acls.TokenSpecificRequest) error { q.AccessorID = r.param; return nil },
+			func(o *acls.SingleTokenResponse) (any, error) {
 				return found(showToken(o.Token), "ACL token not found")
 			})},
 		{methods: "PUT POST", path: "/v1/acl/token/:accessor_id", call: write("ACL.UpsertTokens", aclToken, theToken)},
-		{methods: "DELETE", path: "/v1/acl/token/:accessor_id", call: write("ACL.DeleteTokens", func(r *request, q *nomad.ACLTokenDeleteRequest) error { q.AccessorIDs = []string{r.param}; return nil },
+		{methods: "DELETE", path: "/v1/acl/token/:accessor_id", call: write("ACL.DeleteTokens", func(r *request, q *acls.TokenDeleteRequest) error { q.AccessorIDs = []string{r.param}; return nil },
 			nothing[nomad.GenericResponse])},
 	}
 }
 
 func aclRoleRoutes() []route {
-	theRole := func(o *nomad.ACLRolesUpsertResponse) (any, error) { return first(o.ACLRoles) }
+	theRole := func(o *acls.RolesUpsertResponse) (any, error) { return first(o.ACLRoles) }
 	return []route{
-		{methods: "GET", path: "/v1/acl/roles", handle: read("ACL.ListRoles", noFields[nomad.ACLRolesListRequest],
-			func(o *nomad.ACLRolesListResponse) (any, error) { return o.ACLRoles, nil })},
+		{methods: "GET", path: "/v1/acl/roles", handle: read("ACL.ListRoles", noFields[acls.RolesListRequest],
+			func(o *acls.RolesListResponse) (any, error) { return o.ACLRoles, nil })},
 		{methods: "PUT POST", path: "/v1/acl/role", call: write("ACL.UpsertRoles", aclRole, theRole)},
-		{methods: "GET", path: "/v1/acl/role/name/:name", handle: read("ACL.GetRoleByName", func(r *request, q *nomad.ACLRoleByNameRequest) error { q.RoleName = r.param; return nil },
-			func(o *nomad.ACLRoleByNameResponse) (any, error) { return found(o.ACLRole, "ACL role not found") })},
-		{methods: "GET", path: "/v1/acl/role/:id", handle: read("ACL.GetRoleByID", func(r *request, q *nomad.ACLRoleByIDRequest) error { q.RoleID = r.param; return nil },
-			func(o *nomad.ACLRoleByIDResponse) (any, error) { return found(o.ACLRole, "ACL role not found") })},
+		{methods: "GET", path: "/v1/acl/role/name/:name", handle: read("ACL.GetRoleByName", func(r *request, q *acls.RoleByNameRequest) error { q.RoleName = r.param; return nil },
+			func(o *acls.RoleByNameResponse) (any, error) { return found(o.ACLRole, "ACL role not found") })},
+		{methods: "GET", path: "/v1/acl/role/:id", handle: read("ACL.GetRoleByID", func(r *request, q *acls.RoleByIDRequest) error { q.RoleID = r.param; return nil },
+			func(o *acls.RoleByIDResponse) (any, error) { return found(o.ACLRole, "ACL role not found") })},
 		{methods: "PUT POST", path: "/v1/acl/role/:id", call: write("ACL.UpsertRoles", aclRole, theRole)},
-		{methods: "DELETE", path: "/v1/acl/role/:id", call: write("ACL.DeleteRolesByID", func(r *request, q *nomad.ACLRolesDeleteByIDRequest) error {
+		{methods: "DELETE", path: "/v1/acl/role/:id", call: write("ACL.DeleteRolesByID", func(r *request, q *acls.RolesDeleteByIDRequest) error {
 			q.ACLRoleIDs = []string{r.param}
 			return nil
 		},
-			nothing[nomad.ACLRolesDeleteByIDResponse])},
+			nothing[acls.RolesDeleteByIDResponse])},
 	}
 }
 
-func aclPolicy(r *request, q *nomad.ACLPolicyUpsertRequest) error {
-	var p nomad.ACLPolicy
+func aclPolicy(r *request, q *acls.PolicyUpsertRequest) error {
+	var p acls.Policy
 	if err := r.decode(&p); err != nil {
 		return err
 	}
-	q.Policies = []*nomad.ACLPolicy{&p}
+	q.Policies = []*acls.Policy{&p}
 	return sameID("ACL policy", &p.Name, r.param)
 }
 
-func aclBootstrap(r *request, q *nomad.ACLTokenBootstrapRequest) error {
+func aclBootstrap(r *request, q *acls.TokenBootstrapRequest) error {
 	var b struct{ BootstrapSecret string }
 	fill := optionalBody[struct{ BootstrapSecret string }]()
 	err := fill(r, &b)
@@ -92,24 +93,24 @@ func aclBootstrap(r *request, q *nomad.ACLTokenBootstrapRequest) error {
 	return err
 }
 
-func aclToken(r *request, q *nomad.ACLTokenUpsertRequest) error {
-	var t nomad.ACLToken
+func aclToken(r *request, q *acls.TokenUpsertRequest) error {
+	var t acls.Token
 	if err := r.decode(&t); err != nil {
 		return err
 	}
-	q.Tokens = []*nomad.ACLToken{&t}
+	q.Tokens = []*acls.Token{&t}
 	if r.param == "" {
 		return nil
 	}
 	return sameID("ACL token", &t.AccessorID, r.param)
 }
 
-func aclRole(r *request, q *nomad.ACLRolesUpsertRequest) error {
-	var role nomad.ACLRole
+func aclRole(r *request, q *acls.RolesUpsertRequest) error {
+	var role acls.Role
 	if err := r.decode(&role); err != nil {
 		return err
 	}
-	q.ACLRoles = []*nomad.ACLRole{&role}
+	q.ACLRoles = []*acls.Role{&role}
 	if r.param == "" {
 		return nil
 	}
@@ -117,7 +118,7 @@ func aclRole(r *request, q *nomad.ACLRolesUpsertRequest) error {
 }
 
 // theToken answers with the one token that was written.
-func theToken(o *nomad.ACLTokenUpsertResponse) (any, error) {
+func theToken(o *acls.TokenUpsertResponse) (any, error) {
 	t, err := first(o.Tokens)
 	return showToken(t), err
 }
@@ -137,7 +138,7 @@ type tokenView struct {
 	Name           string
 	Type           string
 	Policies       []string
-	Roles          []*nomad.ACLTokenRoleLink
+	Roles          []*acls.TokenRoleLink
 	Global         bool
 	Hash           []byte
 	CreateTime     time.Time
@@ -147,7 +148,7 @@ type tokenView struct {
 	ModifyIndex    uint64
 }
 
-func showToken(t *nomad.ACLToken) *tokenView {
+func showToken(t *acls.Token) *tokenView {
 	if t == nil {
 		return nil
 	}
@@ -165,7 +166,7 @@ func (s *Server) ownToken(r *request) (any, error) {
 	if err := r.readOptions(&q.QueryOptions); err != nil {
 		return nil, err
 	}
-	var resp nomad.ACLWhoAmIResponse
+	var resp acls.WhoAmIResponse
 	if err := s.cfg.RPC.Call(r.Context(), "ACL.WhoAmI", &q, &resp); err != nil {
 		return nil, err
 	}
@@ -184,16 +185,16 @@ func (s *Server) ownToken(r *request) (any, error) {
 // like it, which one method tells, of a token another. Without a token it refuses.
 func (s *Server) ownPolicies(r *request) (any, error) {
 	if strings.Count(r.token(), ".") != 2 { // no JWT
-		return read("ACL.ListPolicies", noFields[nomad.ACLPolicyListRequest],
-			func(o *nomad.ACLPolicyListResponse) (any, error) {
+		return read("ACL.ListPolicies", noFields[acls.PolicyListRequest],
+			func(o *acls.PolicyListResponse) (any, error) {
 				if r.token() == "" {
 					return nil, nomad.ErrPermissionDenied
 				}
 				return o.Policies, nil
 			})(r)
 	}
-	return read("ACL.GetClaimPolicies", noFields[nomad.GenericRequest], func(o *nomad.ACLPolicySetResponse) (any, error) {
-		out := []*nomad.ACLPolicyListStub{}
+	return read("ACL.GetClaimPolicies", noFields[nomad.GenericRequest], func(o *acls.PolicySetResponse) (any, error) {
+		out := []*acls.PolicyListStub{}
 		for _, name := range slices.Sorted(maps.Keys(o.Policies)) {
 			out = append(out, o.Policies[name].Stub())
 		}

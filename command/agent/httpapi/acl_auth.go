@@ -4,64 +4,65 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
 )
 
 // aclAuthRoutes are those of auth methods, binding rules and logging in. Who logs in has
 // no token yet.
 func aclAuthRoutes() []route {
-	theMethod := func(o *nomad.ACLAuthMethodUpsertResponse) (any, error) {
+	theMethod := func(o *acls.AuthMethodUpsertResponse) (any, error) {
 		m, err := first(o.AuthMethods)
 		return showAuthMethod(m), err
 	}
-	theRule := func(o *nomad.ACLBindingRulesUpsertResponse) (any, error) { return first(o.ACLBindingRules) }
-	loggedIn := func(o *nomad.ACLLoginResponse) (any, error) { return showToken(o.ACLToken), nil }
+	theRule := func(o *acls.BindingRulesUpsertResponse) (any, error) { return first(o.ACLBindingRules) }
+	loggedIn := func(o *acls.LoginResponse) (any, error) { return showToken(o.ACLToken), nil }
 	return []route{
-		{methods: "GET", path: "/v1/acl/auth-methods", handle: read("ACL.ListAuthMethods", noFields[nomad.ACLAuthMethodListRequest],
-			func(o *nomad.ACLAuthMethodListResponse) (any, error) { return o.AuthMethods, nil })},
+		{methods: "GET", path: "/v1/acl/auth-methods", handle: read("ACL.ListAuthMethods", noFields[acls.AuthMethodListRequest],
+			func(o *acls.AuthMethodListResponse) (any, error) { return o.AuthMethods, nil })},
 		{methods: "PUT POST", path: "/v1/acl/auth-method", call: write("ACL.UpsertAuthMethods", aclAuthMethod, theMethod)},
-		{methods: "GET", path: "/v1/acl/auth-method/:name", handle: read("ACL.GetAuthMethod", func(r *request, q *nomad.ACLAuthMethodGetRequest) error { q.MethodName = r.param; return nil },
-			func(o *nomad.ACLAuthMethodGetResponse) (any, error) {
+		{methods: "GET", path: "/v1/acl/auth-method/:name", handle: read("ACL.GetAuthMethod", func(r *request, q *acls.AuthMethodGetRequest) error { q.MethodName = r.param; return nil },
+			func(o *acls.AuthMethodGetResponse) (any, error) {
 				return found(showAuthMethod(o.AuthMethod), nomad.ErrACLAuthMethodNotFound.Error())
 			})},
 		{methods: "PUT POST", path: "/v1/acl/auth-method/:name", call: write("ACL.UpsertAuthMethods", aclAuthMethod, theMethod)},
-		{methods: "DELETE", path: "/v1/acl/auth-method/:name", call: write("ACL.DeleteAuthMethods", func(r *request, q *nomad.ACLAuthMethodDeleteRequest) error { q.Names = []string{r.param}; return nil },
-			nothing[nomad.ACLAuthMethodDeleteResponse])},
-		{methods: "GET", path: "/v1/acl/binding-rules", handle: read("ACL.ListBindingRules", noFields[nomad.ACLBindingRulesListRequest],
-			func(o *nomad.ACLBindingRulesListResponse) (any, error) { return o.ACLBindingRules, nil })},
+		{methods: "DELETE", path: "/v1/acl/auth-method/:name", call: write("ACL.DeleteAuthMethods", func(r *request, q *acls.AuthMethodDeleteRequest) error { q.Names = []string{r.param}; return nil },
+			nothing[acls.AuthMethodDeleteResponse])},
+		{methods: "GET", path: "/v1/acl/binding-rules", handle: read("ACL.ListBindingRules", noFields[acls.BindingRulesListRequest],
+			func(o *acls.BindingRulesListResponse) (any, error) { return o.ACLBindingRules, nil })},
 		{methods: "PUT POST", path: "/v1/acl/binding-rule", call: write("ACL.UpsertBindingRules", aclBindingRule, theRule)},
-		{methods: "GET", path: "/v1/acl/binding-rule/:id", handle: read("ACL.GetBindingRule", func(r *request, q *nomad.ACLBindingRuleRequest) error { q.ACLBindingRuleID = r.param; return nil },
-			func(o *nomad.ACLBindingRuleResponse) (any, error) {
+		{methods: "GET", path: "/v1/acl/binding-rule/:id", handle: read("ACL.GetBindingRule", func(r *request, q *acls.BindingRuleRequest) error { q.ACLBindingRuleID = r.param; return nil },
+			func(o *acls.BindingRuleResponse) (any, error) {
 				return found(o.ACLBindingRule, nomad.ErrACLBindingRuleNotFound.Error())
 			})},
 		{methods: "PUT POST", path: "/v1/acl/binding-rule/:id", call: write("ACL.UpsertBindingRules", aclBindingRule, theRule)},
-		{methods: "DELETE", path: "/v1/acl/binding-rule/:id", call: write("ACL.DeleteBindingRules", func(r *request, q *nomad.ACLBindingRulesDeleteRequest) error {
+		{methods: "DELETE", path: "/v1/acl/binding-rule/:id", call: write("ACL.DeleteBindingRules", func(r *request, q *acls.BindingRulesDeleteRequest) error {
 			q.ACLBindingRuleIDs = []string{r.param}
 			return nil
-		}, nothing[nomad.ACLBindingRulesDeleteResponse])},
-		{methods: "PUT POST", path: "/v1/acl/oidc/auth-url", call: write("ACL.OIDCAuthURL", body[nomad.ACLOIDCAuthURLRequest](), whole[nomad.ACLOIDCAuthURLResponse])},
-		{methods: "PUT POST", path: "/v1/acl/oidc/complete-auth", call: write("ACL.OIDCCompleteAuth", body[nomad.ACLOIDCCompleteAuthRequest](), loggedIn)},
-		{methods: "PUT POST", path: "/v1/acl/login", call: write("ACL.Login", body[nomad.ACLLoginRequest](), loggedIn)},
+		}, nothing[acls.BindingRulesDeleteResponse])},
+		{methods: "PUT POST", path: "/v1/acl/oidc/auth-url", call: write("ACL.OIDCAuthURL", body[acls.OIDCAuthURLRequest](), whole[acls.OIDCAuthURLResponse])},
+		{methods: "PUT POST", path: "/v1/acl/oidc/complete-auth", call: write("ACL.OIDCCompleteAuth", body[acls.OIDCCompleteAuthRequest](), loggedIn)},
+		{methods: "PUT POST", path: "/v1/acl/login", call: write("ACL.Login", body[acls.LoginRequest](), loggedIn)},
 	}
 }
 
-func aclAuthMethod(r *request, q *nomad.ACLAuthMethodUpsertRequest) error {
-	var m nomad.ACLAuthMethod
+func aclAuthMethod(r *request, q *acls.AuthMethodUpsertRequest) error {
+	var m acls.AuthMethod
 	if err := r.decode(&m); err != nil {
 		return err
 	}
-	q.AuthMethods = []*nomad.ACLAuthMethod{&m}
+	q.AuthMethods = []*acls.AuthMethod{&m}
 	if r.param == "" {
 		return nil
 	}
 	return sameID("ACL auth-method", &m.Name, r.param)
 }
 
-func aclBindingRule(r *request, q *nomad.ACLBindingRulesUpsertRequest) error {
-	var rule nomad.ACLBindingRule
+func aclBindingRule(r *request, q *acls.BindingRulesUpsertRequest) error {
+	var rule acls.BindingRule
 	if err := r.decode(&rule); err != nil {
 		return err
 	}
-	q.ACLBindingRules = []*nomad.ACLBindingRule{&rule}
+	q.ACLBindingRules = []*acls.BindingRule{&rule}
 	if r.param == "" {
 		return nil
 	}
@@ -91,7 +92,7 @@ type authConfigView struct {
 	OIDCDiscoveryURL     string
 	OIDCClientID         string
 	OIDCClientSecret     string
-	OIDCClientAssertion  *nomad.OIDCClientAssertion
+	OIDCClientAssertion  *acls.OIDCClientAssertion
 	OIDCEnablePKCE       bool
 	OIDCDisableUserInfo  bool
 	OIDCScopes           []string
@@ -109,7 +110,7 @@ type authConfigView struct {
 	VerboseLogging       bool
 }
 
-func showAuthMethod(m *nomad.ACLAuthMethod) *authMethodView {
+func showAuthMethod(m *acls.AuthMethod) *authMethodView {
 	if m == nil {
 		return nil
 	}
@@ -118,7 +119,7 @@ func showAuthMethod(m *nomad.ACLAuthMethod) *authMethodView {
 		CreateIndex: m.CreateIndex, ModifyIndex: m.ModifyIndex}
 }
 
-func showAuthConfig(c *nomad.ACLAuthMethodConfig) *authConfigView {
+func showAuthConfig(c *acls.AuthMethodConfig) *authConfigView {
 	if c == nil {
 		return nil
 	}

@@ -7,36 +7,37 @@ import (
 	"testing"
 	"time"
 
-	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
 // newAuthServer answers the routes of logging in with methods that tell what they were asked.
 func newAuthServer(t *testing.T) *Server {
 	t.Helper()
 	srv, err := rpc.NewServer(rpc.Config{Auth: everybody{}, Log: slog.New(slog.DiscardHandler), Methods: []rpc.Method{
-		rpc.Handle("ACL.UpsertAuthMethods", rpc.Anonymous, rpc.Here, func(_ context.Context, _ *rpc.Call, q *nomad.ACLAuthMethodUpsertRequest) (*nomad.ACLAuthMethodUpsertResponse, error) {
-			return &nomad.ACLAuthMethodUpsertResponse{AuthMethods: q.AuthMethods}, nil
+		rpc.Handle("ACL.UpsertAuthMethods", rpc.Anonymous, rpc.Here, func(_ context.Context, _ *rpc.Call, q *acls.AuthMethodUpsertRequest) (*acls.AuthMethodUpsertResponse, error) {
+			return &acls.AuthMethodUpsertResponse{AuthMethods: q.AuthMethods}, nil
 		}),
-		rpc.Handle("ACL.GetAuthMethod", rpc.Anonymous, rpc.Here, func(_ context.Context, _ *rpc.Call, q *nomad.ACLAuthMethodGetRequest) (*nomad.ACLAuthMethodGetResponse, error) {
-			return &nomad.ACLAuthMethodGetResponse{}, nil
+		rpc.Handle("ACL.GetAuthMethod", rpc.Anonymous, rpc.Here, func(_ context.Context, _ *rpc.Call, q *acls.AuthMethodGetRequest) (*acls.AuthMethodGetResponse, error) {
+			return &acls.AuthMethodGetResponse{}, nil
 		}),
-		rpc.Handle("ACL.ListAuthMethods", rpc.Anonymous, rpc.Here, func(context.Context, *rpc.Call, *nomad.ACLAuthMethodListRequest) (*nomad.ACLAuthMethodListResponse, error) {
-			return &nomad.ACLAuthMethodListResponse{}, nil
+		rpc.Handle("ACL.ListAuthMethods", rpc.Anonymous, rpc.Here, func(context.Context, *rpc.Call, *acls.AuthMethodListRequest) (*acls.AuthMethodListResponse, error) {
+			return &acls.AuthMethodListResponse{}, nil
 		}),
-		rpc.Handle("ACL.UpsertBindingRules", rpc.Anonymous, rpc.Here, func(_ context.Context, _ *rpc.Call, q *nomad.ACLBindingRulesUpsertRequest) (*nomad.ACLBindingRulesUpsertResponse, error) {
-			return &nomad.ACLBindingRulesUpsertResponse{ACLBindingRules: q.ACLBindingRules}, nil
+		rpc.Handle("ACL.UpsertBindingRules", rpc.Anonymous, rpc.Here, func(_ context.Context, _ *rpc.Call, q *acls.BindingRulesUpsertRequest) (*acls.BindingRulesUpsertResponse, error) {
+			return &acls.BindingRulesUpsertResponse{ACLBindingRules: q.ACLBindingRules}, nil
 		}),
-		rpc.Handle("ACL.GetBindingRule", rpc.Anonymous, rpc.Here, func(_ context.Context, _ *rpc.Call, q *nomad.ACLBindingRuleRequest) (*nomad.ACLBindingRuleResponse, error) {
-			return &nomad.ACLBindingRuleResponse{}, nil
+		rpc.Handle("ACL.GetBindingRule", rpc.Anonymous, rpc.Here, func(_ context.Context, _ *rpc.Call, q *acls.BindingRuleRequest) (*acls.BindingRuleResponse, error) {
+			return &acls.BindingRuleResponse{}, nil
 		}),
-		rpc.Handle("ACL.Login", rpc.Anonymous, rpc.Here, func(_ context.Context, _ *rpc.Call, q *nomad.ACLLoginRequest) (*nomad.ACLLoginResponse, error) {
-			return &nomad.ACLLoginResponse{ACLToken: &nomad.ACLToken{Name: q.AuthMethodName, ExpirationTTL: time.Hour}}, nil
+		rpc.Handle("ACL.Login", rpc.Anonymous, rpc.Here, func(_ context.Context, _ *rpc.Call, q *acls.LoginRequest) (*acls.LoginResponse, error) {
+			return &acls.LoginResponse{ACLToken: &acls.Token{Name: q.AuthMethodName, ExpirationTTL: time.Hour}}, nil
 		}),
-		rpc.Handle("ACL.OIDCAuthURL", rpc.Anonymous, rpc.Here, func(_ context.Context, _ *rpc.Call, q *nomad.ACLOIDCAuthURLRequest) (*nomad.ACLOIDCAuthURLResponse, error) {
-			return &nomad.ACLOIDCAuthURLResponse{AuthURL: q.RedirectURI + "&" + q.ClientNonce}, nil
+		rpc.Handle("ACL.OIDCAuthURL", rpc.Anonymous, rpc.Here, func(_ context.Context, _ *rpc.Call, q *acls.OIDCAuthURLRequest) (*acls.OIDCAuthURLResponse, error) {
+			return &acls.OIDCAuthURLResponse{AuthURL: q.RedirectURI + "&" + q.ClientNonce}, nil
 		}),
-		rpc.Handle("ACL.OIDCCompleteAuth", rpc.Anonymous, rpc.Here, func(_ context.Context, _ *rpc.Call, q *nomad.ACLOIDCCompleteAuthRequest) (*nomad.ACLLoginResponse, error) {
+		rpc.Handle("ACL.OIDCCompleteAuth", rpc.Anonymous, rpc.Here, func(_ context.Context, _ *rpc.Call, q *acls.OIDCCompleteAuthRequest) (*acls.LoginResponse, error) {
 			return nil, nomad.Errorf(403, "%s %s %s %s", q.State, q.Code, q.Iss, q.ClientNonce)
 		}),
 	}})

@@ -7,42 +7,43 @@ import (
 	"testing"
 	"time"
 
-	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
 // newACLServer answers the routes of access control with methods that tell what they were
 // asked.
 func newACLServer(t *testing.T) *Server {
 	t.Helper()
-	policies := []*nomad.ACLPolicyListStub{{Name: "of-tokens"}}
+	policies := []*acls.PolicyListStub{{Name: "of-tokens"}}
 	srv, err := rpc.NewServer(rpc.Config{Auth: everybody{}, Log: slog.New(slog.DiscardHandler), Methods: []rpc.Method{
-		rpc.Handle("ACL.ListPolicies", rpc.Anonymous, rpc.Here, func(context.Context, *rpc.Call, *nomad.ACLPolicyListRequest) (*nomad.ACLPolicyListResponse, error) {
-			return &nomad.ACLPolicyListResponse{Policies: policies}, nil
+		rpc.Handle("ACL.ListPolicies", rpc.Anonymous, rpc.Here, func(context.Context, *rpc.Call, *acls.PolicyListRequest) (*acls.PolicyListResponse, error) {
+			return &acls.PolicyListResponse{Policies: policies}, nil
 		}),
-		rpc.Handle("ACL.GetClaimPolicies", rpc.Anonymous, rpc.Here, func(context.Context, *rpc.Call, *nomad.GenericRequest) (*nomad.ACLPolicySetResponse, error) {
-			return &nomad.ACLPolicySetResponse{Policies: map[string]*nomad.ACLPolicy{"b": {Name: "b", Rules: "hidden"}, "a": {Name: "a"}}}, nil
+		rpc.Handle("ACL.GetClaimPolicies", rpc.Anonymous, rpc.Here, func(context.Context, *rpc.Call, *nomad.GenericRequest) (*acls.PolicySetResponse, error) {
+			return &acls.PolicySetResponse{Policies: map[string]*acls.Policy{"b": {Name: "b", Rules: "hidden"}, "a": {Name: "a"}}}, nil
 		}),
-		rpc.Handle("ACL.UpsertPolicies", rpc.Anonymous, rpc.Here, func(_ context.Context, _ *rpc.Call, q *nomad.ACLPolicyUpsertRequest) (*nomad.GenericResponse, error) {
+		rpc.Handle("ACL.UpsertPolicies", rpc.Anonymous, rpc.Here, func(_ context.Context, _ *rpc.Call, q *acls.PolicyUpsertRequest) (*nomad.GenericResponse, error) {
 			return nil, nomad.Errorf(418, "policy %s", q.Policies[0].Name)
 		}),
-		rpc.Handle("ACL.UpsertTokens", rpc.Anonymous, rpc.Here, func(_ context.Context, _ *rpc.Call, q *nomad.ACLTokenUpsertRequest) (*nomad.ACLTokenUpsertResponse, error) {
-			return &nomad.ACLTokenUpsertResponse{Tokens: q.Tokens}, nil
+		rpc.Handle("ACL.UpsertTokens", rpc.Anonymous, rpc.Here, func(_ context.Context, _ *rpc.Call, q *acls.TokenUpsertRequest) (*acls.TokenUpsertResponse, error) {
+			return &acls.TokenUpsertResponse{Tokens: q.Tokens}, nil
 		}),
-		rpc.Handle("ACL.GetToken", rpc.Anonymous, rpc.Here, func(_ context.Context, _ *rpc.Call, q *nomad.ACLTokenSpecificRequest) (*nomad.SingleACLTokenResponse, error) {
+		rpc.Handle("ACL.GetToken", rpc.Anonymous, rpc.Here, func(_ context.Context, _ *rpc.Call, q *acls.TokenSpecificRequest) (*acls.SingleTokenResponse, error) {
 			if q.AccessorID != "there" {
-				return &nomad.SingleACLTokenResponse{}, nil
+				return &acls.SingleTokenResponse{}, nil
 			}
-			return &nomad.SingleACLTokenResponse{Token: &nomad.ACLToken{AccessorID: "there", ExpirationTTL: 90 * time.Minute}}, nil
+			return &acls.SingleTokenResponse{Token: &acls.Token{AccessorID: "there", ExpirationTTL: 90 * time.Minute}}, nil
 		}),
-		rpc.Handle("ACL.ListTokens", rpc.Anonymous, rpc.Here, func(_ context.Context, _ *rpc.Call, q *nomad.ACLTokenListRequest) (*nomad.ACLTokenListResponse, error) {
+		rpc.Handle("ACL.ListTokens", rpc.Anonymous, rpc.Here, func(_ context.Context, _ *rpc.Call, q *acls.TokenListRequest) (*acls.TokenListResponse, error) {
 			return nil, nomad.Errorf(418, "global %v", q.GlobalOnly)
 		}),
-		rpc.Handle("ACL.Bootstrap", rpc.Anonymous, rpc.Here, func(_ context.Context, _ *rpc.Call, q *nomad.ACLTokenBootstrapRequest) (*nomad.ACLTokenUpsertResponse, error) {
+		rpc.Handle("ACL.Bootstrap", rpc.Anonymous, rpc.Here, func(_ context.Context, _ *rpc.Call, q *acls.TokenBootstrapRequest) (*acls.TokenUpsertResponse, error) {
 			return nil, nomad.Errorf(418, "secret %q, reset %d, token %v", q.BootstrapSecret, q.ResetIndex, q.Token)
 		}),
-		rpc.Handle("ACL.WhoAmI", rpc.Token, rpc.Here, func(_ context.Context, c *rpc.Call, _ *nomad.GenericRequest) (*nomad.ACLWhoAmIResponse, error) {
-			return &nomad.ACLWhoAmIResponse{Identity: c.Identity}, nil
+		rpc.Handle("ACL.WhoAmI", rpc.Token, rpc.Here, func(_ context.Context, c *rpc.Call, _ *nomad.GenericRequest) (*acls.WhoAmIResponse, error) {
+			return &acls.WhoAmIResponse{Identity: c.Identity}, nil
 		}).Needs(rpc.Good),
 	}})
 	if err != nil {

@@ -11,8 +11,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/open-nomad/open-nomad/internal/audit"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/audit"
 )
 
 const (
@@ -160,7 +161,7 @@ func (s *Server) whose(ctx context.Context, token string) audit.Auth {
 	within, cancel := context.WithTimeout(ctx, askWhoWithin)
 	defer cancel()
 	ask := nomad.GenericRequest{QueryOptions: nomad.QueryOptions{Region: s.cfg.Region, AuthToken: token, AllowStale: true}}
-	var resp nomad.ACLWhoAmIResponse
+	var resp acls.WhoAmIResponse
 	err := s.cfg.RPC.Call(within, "ACL.WhoAmI", &ask, &resp)
 	switch {
 	case err == nil:

@@ -14,8 +14,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/open-nomad/open-nomad/internal/audit"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/audit"
 )
 
 // auditEvent is what these tests read of an event.

@@ -5,8 +5,9 @@ import (
 	"errors"
 
 	"github.com/open-nomad/open-nomad/acl"
-	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
 // What an agent answers by itself has no method behind it that would look at the token.
@@ -15,9 +16,9 @@ import (
 // The error is a nomad.ErrPermissionDenied for a token that is not good; with any other
 // nobody can tell.
 type Callers interface {
-	Access(ctx context.Context, token string) (*nomad.AuthenticatedIdentity, *rpc.Access, error)
+	Access(ctx context.Context, token string) (*acls.AuthenticatedIdentity, *rpc.Access, error)
 	// AccessNow is Access with the state of the leader: nothing that it returns was cached.
-	AccessNow(ctx context.Context, token string) (*nomad.AuthenticatedIdentity, *rpc.Access, error)
+	AccessNow(ctx context.Context, token string) (*acls.AuthenticatedIdentity, *rpc.Access, error)
 }
 
 // errCallers says that this agent was made without Callers: it admits nobody.
@@ -68,7 +69,7 @@ func (s *Server) forOperators(q acl.Question, handle func(*request) (any, error)
 }
 
 // caller says whose token it is, and what that one may do.
-func (s *Server) caller(r *request) (*nomad.AuthenticatedIdentity, *rpc.Access, error) {
+func (s *Server) caller(r *request) (*acls.AuthenticatedIdentity, *rpc.Access, error) {
 	if s.cfg.Callers == nil {
 		return nil, nil, errCallers
 	}

@@ -4,8 +4,9 @@ import (
 	"fmt"
 	"net/http"
 
-	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
 // check is what can be asked of a caller before the body of a request is read.
@@ -51,7 +52,7 @@ func (s *Server) askFor(r *request, rt *route, namespace string) error {
 // refuseEarly answers a caller whose body is not read.
 func (s *Server) refuseEarly(r *request, rt *route, err error) {
 	if r.Header.Get(reasonHeader) != "" {
-		s.setReason(r, func(q *nomad.ACLExplainRequest) error {
+		s.setReason(r, func(q *acls.ExplainRequest) error {
 			q.Method, q.Namespace = rt.call.method, r.namespace()
 			return nil
 		})

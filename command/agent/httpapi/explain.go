@@ -13,20 +13,21 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
 // explainRoutes are ours: who may do what, and why.
 func (s *Server) explainRoutes() []route {
-	return []route{{methods: "GET PUT POST", path: "/v1/acl/explain", handle: read("ACL.Explain", s.explainQuestion, whole[nomad.ACLExplainResponse])}}
+	return []route{{methods: "GET PUT POST", path: "/v1/acl/explain", handle: read("ACL.Explain", s.explainQuestion, whole[acls.ExplainResponse])}}
 }
 
 // explainBody is a question: about a right on a thing, or about a request.
 type explainBody struct {
 	Kind, Name, Right        string
 	AccessorID, Role, Policy string
-	Workload                 *nomad.JobACL
+	Workload                 *acls.JobACL
 	Everybody                bool
 	Request                  *explainRequest
 }
@@ -38,7 +39,7 @@ type explainRequest struct {
 }
 
 // explainQuestion takes the question from the body, or of a GET from the query.
-func (s *Server) explainQuestion(r *request, q *nomad.ACLExplainRequest) error {
+func (s *Server) explainQuestion(r *request, q *acls.ExplainRequest) error {
 	b := &explainBody{}
 	var err error
 	if r.Method == http.MethodGet {
@@ -72,7 +73,7 @@ func (r *request) explainQuery(b *explainBody) (err error) {
 		if err != nil {
 			return nomad.Errorf(http.StatusBadRequest, "%v", err)
 		}
-		b.Workload = &nomad.JobACL{Namespace: w.Namespace, JobID: w.JobID, Group: w.Group, Task: w.Task}
+		b.Workload = &acls.JobACL{Namespace: w.Namespace, JobID: w.JobID, Group: w.Group, Task: w.Task}
 	}
 	b.Everybody, err = r.flag("everybody")
 	return err
@@ -81,7 +82,7 @@ func (r *request) explainQuery(b *explainBody) (err error) {
 // rpcOf makes a question of a request: it runs the route with servers that refuse
 // everything, after they noted what they were asked. The body is read only for a caller who may
 // make the call with some body.
-func (s *Server) rpcOf(caller *request, asked *explainRequest, q *nomad.ACLExplainRequest) error {
+func (s *Server) rpcOf(caller *request, asked *explainRequest, q *acls.ExplainRequest) error {
 	noted := &notebook{}
 	req, err := http.NewRequestWithContext(context.WithValue(caller.Context(), notebookKey{}, noted), asked.Method, "http://agent"+asked.Path, bytes.NewReader(asked.Body))
 	if err != nil || !strings.HasPrefix(asked.Path, "/") {
@@ -181,10 +182,10 @@ var rightsOnAllocs = map[string]string{
 
 // about says which right on which thing a request takes, where the method alone does not
 // tell.
-func (n *notebook) about(param string, q *nomad.ACLExplainRequest) {
+func (n *notebook) about(param string, q *acls.ExplainRequest) {
 	set := func(kind, right, name string) { q.Kind, q.Right, q.Name = kind, right, name }
 	if right := rightsOnAllocs[n.method]; right != "" {
-		set(nomad.ACLExplainAllocation, right, param)
+		set(acls.ExplainAllocation, right, param)
 		return
 	}
 	switch req := n.request.(type) {
@@ -197,11 +198,11 @@ func (n *notebook) about(param string, q *nomad.ACLExplainRequest) {
 			q.Right = "destroy"
 		}
 	case *nomad.JobRegisterRequest:
-		set(nomad.ACLExplainJob, "run", req.Job.ID)
+		set(acls.ExplainJob, "run", req.Job.ID)
 	case *nomad.JobPlanRequest:
-		set(nomad.ACLExplainJob, "plan", req.Job.ID)
+		set(acls.ExplainJob, "plan", req.Job.ID)
 	case *nomad.JobDeregisterRequest:
-		if set(nomad.ACLExplainJob, "stop", req.JobID); req.Purge {
+		if set(acls.ExplainJob, "stop", req.JobID); req.Purge {
 			q.Right = "purge"
 		}
 	case *nomad.NodePoolSpecificRequest:

@@ -9,8 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
 // newExplainServer answers /v1/acl/explain with what servers were asked. Any other RPC is
@@ -18,12 +19,12 @@ import (
 func newExplainServer(t *testing.T) *Server {
 	t.Helper()
 	srv, err := rpc.NewServer(rpc.Config{Auth: everybody{}, Log: slog.New(slog.DiscardHandler), Methods: []rpc.Method{
-		rpc.Handle("ACL.Explain", rpc.Anonymous, rpc.Here, func(_ context.Context, _ *rpc.Call, q *nomad.ACLExplainRequest) (*nomad.ACLExplainResponse, error) {
-			w := nomad.JobACL{}
+		rpc.Handle("ACL.Explain", rpc.Anonymous, rpc.Here, func(_ context.Context, _ *rpc.Call, q *acls.ExplainRequest) (*acls.ExplainResponse, error) {
+			w := acls.JobACL{}
 			if q.Workload != nil {
 				w = *q.Workload
 			}
-			return &nomad.ACLExplainResponse{Needs: []string{fmt.Sprintf("%s|%s/%s/%s|%s|%s%s%s|%v|%v|%s", q.Method, q.Kind, q.Right, q.Name, q.Namespace, q.AccessorID, q.Role, q.Policy, w, q.Everybody, q.AuthToken)}}, nil
+			return &acls.ExplainResponse{Needs: []string{fmt.Sprintf("%s|%s/%s/%s|%s|%s%s%s|%v|%v|%s", q.Method, q.Kind, q.Right, q.Name, q.Namespace, q.AccessorID, q.Role, q.Policy, w, q.Everybody, q.AuthToken)}}, nil
 		}),
 	}})
 	if err != nil {
@@ -104,7 +105,7 @@ func TestEveryRouteCanBeAskedAbout(t *testing.T) {
 					path += "/" + rest
 				}
 			}
-			q := &nomad.ACLExplainRequest{}
+			q := &acls.ExplainRequest{}
 			if err := s.rpcOf(&request{Request: httptest.NewRequestWithContext(t.Context(), "PUT", "/v1/acl/explain", nil)}, &explainRequest{Method: method, Path: path + "?node_id=x", Body: []byte("{}")}, q); err == nil {
 				about++
 			}
@@ -119,12 +120,12 @@ func TestEveryRouteCanBeAskedAbout(t *testing.T) {
 // the same, with its body.
 func TestReasonHeader(t *testing.T) {
 	srv, err := rpc.NewServer(rpc.Config{Auth: everybody{}, Log: slog.New(slog.DiscardHandler), Methods: []rpc.Method{
-		rpc.Handle("ACL.Explain", rpc.Anonymous, rpc.Here, func(_ context.Context, _ *rpc.Call, q *nomad.ACLExplainRequest) (*nomad.ACLExplainResponse, error) {
+		rpc.Handle("ACL.Explain", rpc.Anonymous, rpc.Here, func(_ context.Context, _ *rpc.Call, q *acls.ExplainRequest) (*acls.ExplainResponse, error) {
 			if q.AuthToken != "me" {
 				return nil, nomad.ErrACLDisabled
 			}
-			return &nomad.ACLExplainResponse{Answers: []*nomad.ACLExplanation{{Decisions: []*nomad.ACLDecision{{Question: q.Right + " of " + q.Kind + " " + q.Name, Reason: "not\ngranted",
-				Rules: []*nomad.ACLDecisionRule{{Policy: "p", Line: 3, Column: 4, Block: `namespace "ä"`, Text: strings.Repeat("x", 2*maxReason)}}}}}}}, nil
+			return &acls.ExplainResponse{Answers: []*acls.Explanation{{Decisions: []*acls.Decision{{Question: q.Right + " of " + q.Kind + " " + q.Name, Reason: "not\ngranted",
+				Rules: []*acls.DecisionRule{{Policy: "p", Line: 3, Column: 4, Block: `namespace "ä"`, Text: strings.Repeat("x", 2*maxReason)}}}}}}}, nil
 		}),
 		rpc.Handle("Job.Register", rpc.Anonymous, rpc.Here, func(_ context.Context, _ *rpc.Call, q *nomad.JobRegisterRequest) (*nomad.JobRegisterResponse, error) {
 			return nil, nomad.Errorf(403, "Permission denied: %s", q.Job.ID)

@@ -13,8 +13,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
 // pipes is a listener for connections in memory, whose time is that of the test.
@@ -194,11 +195,11 @@ func TestStreamsOutliveTheirBodies(t *testing.T) {
 // strangers knows the token "mine" only.
 type strangers struct{ Callers }
 
-func (s strangers) AccessNow(ctx context.Context, token string) (*nomad.AuthenticatedIdentity, *rpc.Access, error) {
+func (s strangers) AccessNow(ctx context.Context, token string) (*acls.AuthenticatedIdentity, *rpc.Access, error) {
 	return s.Access(ctx, token)
 }
 
-func (s strangers) Access(ctx context.Context, token string) (*nomad.AuthenticatedIdentity, *rpc.Access, error) {
+func (s strangers) Access(ctx context.Context, token string) (*acls.AuthenticatedIdentity, *rpc.Access, error) {
 	if token != "mine" {
 		return nil, nil, nomad.ErrPermissionDenied
 	}

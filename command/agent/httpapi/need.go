@@ -5,8 +5,9 @@ import (
 	"net/http"
 
 	"github.com/open-nomad/open-nomad/acl"
-	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
 // need is a right that the agent itself asks for. The RPC behind a route asks again, for
@@ -104,7 +105,7 @@ func (s *Server) ask(r *request, n need) error {
 	return err
 }
 
-func (a *asking) caller(n need, access func(context.Context, string) (*nomad.AuthenticatedIdentity, *rpc.Access, error)) (err error) {
+func (a *asking) caller(n need, access func(context.Context, string) (*acls.AuthenticatedIdentity, *rpc.Access, error)) (err error) {
 	if _, a.access, err = access(a.Context(), a.token()); err != nil {
 		return err
 	}

@@ -8,7 +8,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
 )
 
 // reasonHeader, in a request, asks why its caller may make it or not; the answer has it
@@ -33,13 +33,13 @@ func (s *Server) tellReason(r *request, rt *route) error {
 		}
 		asked.Body, r.Body = text, io.NopCloser(bytes.NewReader(text))
 	}
-	s.setReason(r, func(q *nomad.ACLExplainRequest) error { return s.rpcOf(r, asked, q) })
+	s.setReason(r, func(q *acls.ExplainRequest) error { return s.rpcOf(r, asked, q) })
 	return nil
 }
 
 // setReason sets the header to the answer to a question about the caller.
-func (s *Server) setReason(r *request, fill func(*nomad.ACLExplainRequest) error) {
-	q, out := &nomad.ACLExplainRequest{}, new(nomad.ACLExplainResponse)
+func (s *Server) setReason(r *request, fill func(*acls.ExplainRequest) error) {
+	q, out := &acls.ExplainRequest{}, new(acls.ExplainResponse)
 	q.Region, q.AuthToken, q.AllowStale = r.region(), r.token(), true
 	err := fill(q)
 	if err == nil {
@@ -59,7 +59,7 @@ func (s *Server) readsFor(rt *route) bool {
 }
 
 // reasonText is an explanation in one line.
-func reasonText(out *nomad.ACLExplainResponse) string {
+func reasonText(out *acls.ExplainResponse) string {
 	var parts []string
 	for _, a := range out.Answers {
 		for _, d := range a.Decisions {
@@ -69,7 +69,7 @@ func reasonText(out *nomad.ACLExplainResponse) string {
 			}
 			part := fmt.Sprintf("%s: %s: %s", d.Question, verdict, d.Reason)
 			for _, rule := range d.Rules {
-				part += fmt.Sprintf("; policy %q, line %d, column %d: %s: %s", rule.Policy, rule.Line, rule.Column, rule.Block, cmp.Or(rule.Text, "says nothing of this"))
+				part += fmt.Sprintf("; policy %q, line %d, column %d: %s: %s", rule.Policy, rule.Line, rule.Column, rule.Block, cmp.Or(rule.Text, "no rights set"))
 			}
 			parts = append(parts, part)
 		}

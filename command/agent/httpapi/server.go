@@ -9,9 +9,9 @@ import (
 	"sync/atomic"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/internal/audit"
-	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/audit"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
 // RPC is the way to the servers, and from them to any node.

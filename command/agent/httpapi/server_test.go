@@ -9,24 +9,25 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
 // everybody admits all callers and names those with the token "mine".
 type everybody struct{}
 
-func (everybody) Authenticate(_ context.Context, token string, _ rpc.Rule, _ *rpc.Conn) (*nomad.AuthenticatedIdentity, error) {
+func (everybody) Authenticate(_ context.Context, token string, _ rpc.Rule, _ *rpc.Conn) (*acls.AuthenticatedIdentity, error) {
 	switch token {
 	case "mine":
-		return &nomad.AuthenticatedIdentity{Claims: &nomad.IdentityClaims{WorkloadIdentityClaims: &nomad.WorkloadIdentityClaims{JobID: "j"}}}, nil
+		return &acls.AuthenticatedIdentity{Claims: &nomad.IdentityClaims{WorkloadIdentityClaims: &nomad.WorkloadIdentityClaims{JobID: "j"}}}, nil
 	case "bad":
 		return nil, nomad.ErrPermissionDenied
 	}
-	return &nomad.AuthenticatedIdentity{ACLToken: &nomad.ACLToken{AccessorID: "acls-disabled"}}, nil
+	return &acls.AuthenticatedIdentity{ACLToken: &acls.Token{AccessorID: "acls-disabled"}}, nil
 }
 
-func (everybody) Access(ctx context.Context, id *nomad.AuthenticatedIdentity) (*rpc.Access, error) {
+func (everybody) Access(ctx context.Context, id *acls.AuthenticatedIdentity) (*rpc.Access, error) {
 	return rpc.TrustPeer{}.Access(ctx, id)
 }
 
@@ -56,8 +57,8 @@ func newTestServer(t *testing.T, maxBody int64) *Server {
 		rpc.Handle("Operator.ServerHealth", rpc.Token, rpc.Here, func(context.Context, *rpc.Call, *nomad.GenericRequest) (*nomad.OperatorHealthReply, error) {
 			return &nomad.OperatorHealthReply{Healthy: true, Unserved: []string{"1 periodic job will not be launched"}}, nil
 		}).Needs(rpc.Good),
-		rpc.Handle("ACL.WhoAmI", rpc.Token, rpc.Here, func(_ context.Context, c *rpc.Call, _ *nomad.GenericRequest) (*nomad.ACLWhoAmIResponse, error) {
-			return &nomad.ACLWhoAmIResponse{Identity: c.Identity}, nil
+		rpc.Handle("ACL.WhoAmI", rpc.Token, rpc.Here, func(_ context.Context, c *rpc.Call, _ *nomad.GenericRequest) (*acls.WhoAmIResponse, error) {
+			return &acls.WhoAmIResponse{Identity: c.Identity}, nil
 		}).Needs(rpc.Good),
 	}
 	srv, err := rpc.NewServer(rpc.Config{Methods: methods, Auth: everybody{}, Log: slog.New(slog.DiscardHandler)})

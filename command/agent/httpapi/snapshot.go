@@ -7,8 +7,8 @@ import (
 	"io"
 	"net/http"
 
-	"github.com/open-nomad/open-nomad/internal/rpc"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
 // chunk is how much of an archive is sent at a time.

@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
 )
 
 // TaskSocket returns the handler for the socket of a task: the whole API, for
@@ -32,7 +33,7 @@ func (s *Server) answerTask(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	who := nomad.GenericRequest{QueryOptions: nomad.QueryOptions{Region: s.cfg.Region, AuthToken: token, AllowStale: true}}
-	var resp nomad.ACLWhoAmIResponse
+	var resp acls.WhoAmIResponse
 	err := s.cfg.RPC.Call(req.Context(), "ACL.WhoAmI", &who, &resp)
 	switch {
 	case err != nil && status(err) == http.StatusInternalServerError:
@@ -47,7 +48,7 @@ func (s *Server) answerTask(w http.ResponseWriter, req *http.Request) {
 // isSomebody says whether a token named its bearer: an identity, or an access
 // control token that is neither anonymous nor the stand-in of an agent without
 // access control.
-func isSomebody(id *nomad.AuthenticatedIdentity) bool {
+func isSomebody(id *acls.AuthenticatedIdentity) bool {
 	switch {
 	case id == nil:
 		return false

@@ -1,0 +1,268 @@
+package e2e
+
+import (
+	"cmp"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/command/agent/httpapi"
+	"github.com/open-nomad/open-nomad/drivers/mock"
+	"github.com/open-nomad/open-nomad/drivers/rawexec"
+	"github.com/open-nomad/open-nomad/jobspec"
+	"github.com/open-nomad/open-nomad/nomad/endpoint"
+	"github.com/open-nomad/open-nomad/plugins/drivers"
+)
+
+// hclSnippet matches a fenced block of HCL. The line before it may say why it cannot be checked:
+// <!-- not run: REASON -->
+var hclSnippet = regexp.MustCompile("(?ms)(?:^ *<!-- not run: ([^\n]+) -->\n)?^( *)```hcl\n(.*?)\n *```$")
+
+// jobSnippet is a block of HCL on a page.
+type jobSnippet struct {
+	place string // page and line
+	page  string
+	text  string
+}
+
+// TestJobSnippets checks the job files and the parts of job files on all pages as "nomad job validate" does.
+// The pages of the jobspec have no other HCL; that of other pages is skipped here.
+func TestJobSnippets(t *testing.T) {
+	checked := 0
+	for _, page := range jobPages(t) {
+		raw, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := string(raw)
+		for _, at := range hclSnippet.FindAllStringSubmatchIndex(text, -1) {
+			if at[2] >= 0 {
+				continue // marked
+			}
+			s := jobSnippet{page: page, text: text[at[6]:at[7]]}
+			s.place = fmt.Sprintf("%s:%d", page, strings.Count(text[:at[6]], "\n"))
+			ok, err := s.check()
+			if err != nil {
+				t.Errorf("%s: %v\n%s", s.place, err, s.text)
+			}
+			if ok {
+				checked++
+			}
+		}
+	}
+	if checked < 40 {
+		t.Errorf("%d snippets were checked, want at least 40", checked)
+	}
+}
+
+// jobPages returns the files whose snippets are checked.
+func jobPages(t *testing.T) []string {
+	t.Helper()
+	files := []string{"../README.md"}
+	for _, pattern := range []string{"../website/content/docs/*.md", "../website/content/docs/*/*.md"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, found...)
+	}
+	return files
+}
+
+// check returns what is wrong with a snippet. It reports whether the snippet is of a job file.
+func (s jobSnippet) check() (bool, error) {
+	names, err := s.names()
+	if err != nil {
+		return false, err
+	}
+	if len(names) > 0 {
+		if level, ok := jobLevels[names[0]]; ok {
+			return true, checkJob(s.inJob(level, names), s.missing())
+		}
+	}
+	if filepath.Base(filepath.Dir(s.page)) == "jobspec" {
+		return false, fmt.Errorf("the snippet begins with none of jobLevels: add its name, or mark it with <!-- not run: REASON -->")
+	}
+	return false, nil
+}
+
+// names returns the blocks and arguments at the top level of the snippet in the order of the text.
+func (s jobSnippet) names() ([]string, error) {
+	body, err := s.body()
+	if err != nil {
+		return nil, err
+	}
+	at := map[string]int{}
+	for _, b := range body.Blocks {
+		if _, ok := at[b.Type]; !ok {
+			at[b.Type] = b.TypeRange.Start.Byte
+		}
+	}
+	for name, a := range body.Attributes {
+		at[name] = a.NameRange.Start.Byte
+	}
+	names := make([]string, 0, len(at))
+	for name := range at {
+		names = append(names, name)
+	}
+	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(at[a], at[b]) })
+	return names, nil
+}
+
+func (s jobSnippet) body() (*hclsyntax.Body, error) {
+	f, diags := hclsyntax.ParseConfig([]byte(s.text), s.place, hcl.InitialPos)
+	if diags.HasErrors() {
+		return nil, diags
+	}
+	return f.Body.(*hclsyntax.Body), nil
+}
+
+// missing returns a value for each variable without default.
+func (s jobSnippet) missing() []string {
+	body, err := s.body()
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for _, b := range body.Blocks {
+		if b.Type == "variable" && b.Body.Attributes["default"] == nil {
+			out = append(out, b.Labels[0]+"=1")
+		}
+	}
+	return out
+}
+
+// jobLevels are the blocks and arguments of job files, and in what a snippet that begins with one is
+// wrapped. Blocks that may be at several levels are at the outermost that takes them.
+var jobLevels = map[string]string{
+	"job": "file", "variable": "file", "variables": "file", "locals": "file",
+	"group": "job", "constraint": "job", "affinity": "job", "spread": "job", "update": "job", "reschedule": "job", "migrate": "job",
+	"parameterized": "job", "meta": "job", "ui": "job", "type": "job", "priority": "job",
+	"count": "group", "network": "group", "volume": "group", "ephemeral_disk": "group", "restart": "group", "task": "group",
+	"driver": "task", "config": "task", "env": "task", "identity": "task", "resources": "task", "logs": "task", "lifecycle": "task",
+	"dispatch_payload": "task", "user": "task", "leader": "task", "kill_signal": "task", "kill_timeout": "task",
+}
+
+// inJob wraps a snippet of a level in the job around it.
+func (s jobSnippet) inJob(level string, names []string) string {
+	text, has := s.text, func(list ...string) bool {
+		return slices.ContainsFunc(list, func(name string) bool { return slices.Contains(names, name) })
+	}
+	driver, config := s.driver()
+	task := "task \"t\" {\n" + driver + config + "}\n"
+	switch level {
+	case "task":
+		body := text + "\n"
+		if !has("driver") {
+			body = driver + body
+		}
+		if !has("config") {
+			body += config
+		}
+		return "job \"j\" {\ngroup \"g\" {\ntask \"t\" {\n" + body + "}\n}\n}\n"
+	case "group":
+		if !has("task") {
+			text += "\n" + task
+		}
+		return "job \"j\" {\ngroup \"g\" {\n" + text + "\n}\n}\n"
+	case "job":
+		if !has("group", "task") {
+			text += "\ngroup \"g\" {\n" + task + "}\n"
+		}
+		if has("parameterized") && !has("type") {
+			text += "\ntype = \"batch\"\n"
+		}
+		return "job \"j\" {\n" + text + "\n}\n"
+	}
+	if !has("job") {
+		text += "\njob \"j\" {\ngroup \"g\" {\n" + task + "}\n}\n"
+	}
+	return text
+}
+
+// driver returns the driver that the page is about, exec2 for most, and the least config block for it.
+func (s jobSnippet) driver() (driver, config string) {
+	name, config := "exec2", "config {\ncommand = \"/bin/true\"\n}\n"
+	switch filepath.Base(s.page) {
+	case "raw_exec.md":
+		name = "raw_exec"
+	case "mock_driver.md":
+		name, config = "mock_driver", "config {}\n"
+	}
+	return fmt.Sprintf("driver = %q\n", name), config
+}
+
+// checkJob checks a job file as "nomad job validate" does, and the config blocks that servers leave to nodes.
+func checkJob(text string, vars []string) error {
+	job, err := jobspec.Parse(jobspec.Config{Filename: "snippet.nomad.hcl", Source: []byte(text), Vars: vars})
+	if err != nil {
+		return err
+	}
+	canonical, err := httpapi.CanonicalJob(job)
+	if err != nil {
+		return err
+	}
+	if faults, _ := endpoint.CheckJob(canonical); len(faults) > 0 {
+		return fmt.Errorf("%s", strings.Join(faults, "\n"))
+	}
+	return checkDrivers(job)
+}
+
+func checkDrivers(job *api.Job) error {
+	quiet := slog.New(slog.DiscardHandler)
+	for _, g := range job.TaskGroups {
+		for _, t := range g.Tasks {
+			var err error
+			switch t.Driver {
+			case "exec2": // checked by the servers
+			case "raw_exec":
+				_, err = drivers.Decode(t.Config, rawexec.New(quiet, nil).TaskSpec())
+			case "mock_driver":
+				_, err = drivers.Decode(t.Config, mock.New(quiet).TaskSpec())
+			default:
+				err = fmt.Errorf("driver %q does not exist", t.Driver)
+			}
+			if err != nil {
+				return fmt.Errorf("task %q: %w", t.Name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// TestJobSnippetFaults checks that a snippet with a fault is found, at each level.
+func TestJobSnippetFaults(t *testing.T) {
+	for name, tc := range map[string]struct{ page, text, want string }{
+		"syntax":            {"x.md", "network {", "Unclosed configuration block"},
+		"unknown name":      {"jobspec/x.md", "wibble {}", "none of jobLevels"},
+		"unknown argument":  {"x.md", "network {\n  ports = 5\n}", "Unsupported argument"},
+		"refused block":     {"x.md", "job \"x\" {\n  periodic {\n    cron = \"@daily\"\n  }\n}", "periodic"},
+		"no group":          {"x.md", "job \"x\" {}", "group"},
+		"bad value":         {"x.md", "restart {\n  mode = \"never\"\n}", `"never"`},
+		"config of exec2":   {"x.md", "config {\n  comand = \"x\"\n}", `"comand"`},
+		"config of mock":    {"mock_driver.md", "config {\n  command = \"x\"\n}", `"command"`},
+		"config of raw":     {"raw_exec.md", "config {\n  run_for = \"x\"\n}", `"run_for"`},
+		"missing command":   {"raw_exec.md", "config {\n  args = []\n}", "command"},
+		"driver":            {"x.md", "driver = \"exec3\"", `driver "exec3" does not exist`},
+		"undeclared in job": {"x.md", "job \"x\" {\n  group \"g\" {\n    count = var.n\n  }\n}", "var"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := jobSnippet{page: tc.page, place: tc.page, text: tc.text}
+			if _, err := s.check(); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("check() = %v, want %q", err, tc.want)
+			}
+		})
+	}
+	if m := hclSnippet.FindStringSubmatch("<!-- not run: it needs a GPU -->\n```hcl\nx\n```\n"); m == nil || m[1] != "it needs a GPU" {
+		t.Errorf("the mark of a snippet was not found: %q", m)
+	}
+}

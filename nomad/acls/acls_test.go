@@ -1,0 +1,153 @@
+package acls_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
+)
+
+// Durations are texts in JSON, and read as texts or nanoseconds.
+func TestDurationsOfTokensAndMethods(t *testing.T) {
+	for in, want := range map[string]time.Duration{`"8h"`: 8 * time.Hour, `""`: 0, `3600000000000`: time.Hour, `null`: 0} {
+		var token acls.Token
+		var method acls.AuthMethod
+		if err := json.Unmarshal([]byte(`{"AccessorID":"a","ExpirationTTL":`+in+`}`), &token); err != nil || token.ExpirationTTL != want || token.AccessorID != "a" {
+			t.Errorf("%s: %v, %v", in, token.ExpirationTTL, err)
+		}
+		if err := json.Unmarshal([]byte(`{"MaxTokenTTL":`+in+`,"Config":{"ClockSkewLeeway":`+in+`,"JWKSURL":"u"}}`), &method); err != nil || method.MaxTokenTTL != want ||
+			method.Config.ClockSkewLeeway != want || method.Config.JWKSURL != "u" {
+			t.Errorf("%s: %v, %v", in, method.MaxTokenTTL, err)
+		}
+	}
+	for _, bad := range []string{`"soon"`, `true`, `{}`} {
+		if err := json.Unmarshal([]byte(`{"ExpirationTTL":`+bad+`}`), &acls.Token{}); err == nil || !strings.Contains(err.Error(), "ExpirationTTL") {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
+	token := &acls.Token{AccessorID: "a", SecretID: "s", ExpirationTTL: 90 * time.Minute}
+	text, err := json.Marshal(token)
+	if err != nil || !strings.Contains(string(text), `"ExpirationTTL":"1h30m0s"`) || !strings.Contains(string(text), `"SecretID":"s"`) {
+		t.Errorf("%s, %v", text, err)
+	}
+	var again acls.Token
+	if err := json.Unmarshal(text, &again); err != nil || !reflect.DeepEqual(&again, token) {
+		t.Errorf("it is read again as %+v, %v", again.Stub(), err)
+	}
+	if text, _ = json.Marshal(&acls.AuthMethod{}); !strings.Contains(string(text), `"MaxTokenTTL":""`) {
+		t.Errorf("no TTL is written as %s", text)
+	}
+}
+
+// Nothing that is printed or logged holds a secret.
+func TestSecretsOfAccessDoNotPrint(t *testing.T) {
+	const canary = "canary-secret"
+	token := &acls.Token{AccessorID: "a", SecretID: canary}
+	once := &acls.OneTimeToken{AccessorID: "a", OneTimeSecretID: canary}
+	conf := &acls.AuthMethodConfig{OIDCClientSecret: canary, OIDCClientAssertion: &acls.OIDCClientAssertion{ClientSecret: canary,
+		PrivateKey: &acls.OIDCClientAssertionKey{PemKey: canary}}}
+	method := &acls.AuthMethod{Name: "m", Config: conf}
+	for _, v := range []any{token, once, conf, method, []any{token, method}, map[string]any{"x": once},
+		struct{ Token *acls.Token }{token}, &acls.TokenUpsertResponse{Tokens: []*acls.Token{token}}} {
+		var log bytes.Buffer
+		slog.New(slog.NewTextHandler(&log, nil)).Info("m", "v", v)
+		slog.New(slog.NewJSONHandler(&log, nil)).Info("m", "v", fmt.Sprint(v))
+		for _, verb := range []string{"%v", "%+v", "%s", "%q", "%x"} {
+			fmt.Fprintf(&log, verb, v)
+		}
+		if strings.Contains(log.String(), canary) || strings.Contains(log.String(), fmt.Sprintf("%x", canary)) {
+			t.Errorf("%T prints %s", v, log.String())
+		}
+	}
+	text, err := json.Marshal([]any{token.Stub(), token.WithoutSecret(), method.Stub(), method.WithoutSecrets()})
+	if err != nil || strings.Contains(string(text), canary) {
+		t.Errorf("%s, %v", text, err)
+	}
+	if token.SecretID != canary || method.Config.OIDCClientSecret != canary || conf.OIDCClientAssertion.PrivateKey.PemKey != canary {
+		t.Error("what was left out of a copy is gone from the original")
+	}
+}
+
+// changed is a copy of v in which one field has another value.
+func changed[T any](t *testing.T, v *T, field string) *T {
+	t.Helper()
+	out := nomad.Copy(v)
+	f := reflect.ValueOf(out).Elem()
+	for _, name := range strings.Split(field, ".") {
+		if f.Kind() == reflect.Pointer {
+			f = f.Elem()
+		}
+		f = f.FieldByName(name)
+	}
+	switch f.Kind() {
+	case reflect.String:
+		f.SetString(f.String() + "x")
+	case reflect.Bool:
+		f.SetBool(!f.Bool())
+	case reflect.Int64:
+		f.SetInt(f.Int() + 1)
+	case reflect.Slice:
+		f.Set(reflect.Append(f, reflect.ValueOf("x")))
+	case reflect.Map:
+		f.Set(reflect.ValueOf(map[string]string{"x": "y"}))
+	default:
+		t.Fatalf("field %s is a %s", field, f.Kind())
+	}
+	return out
+}
+
+// A hash differs whenever something differs that an operator sets, and no list can pass
+// for another.
+func TestHashesTellWhatDiffers(t *testing.T) {
+	seen := map[string]string{}
+	note := func(what string, hash []byte) {
+		t.Helper()
+		if before, twice := seen[string(hash)]; twice {
+			t.Errorf("%s has the hash of %s", what, before)
+		}
+		seen[string(hash)] = what
+	}
+	p := &acls.Policy{Name: "n", JobACL: &acls.JobACL{}}
+	note("policy", nomad.Copy(p).SetHash())
+	for _, f := range []string{"Name", "Description", "Rules", "JobACL.Namespace", "JobACL.JobID", "JobACL.Group", "JobACL.Task"} {
+		note("policy "+f, changed(t, p, f).SetHash())
+	}
+	note("policy for nobody", (&acls.Policy{Name: "n"}).SetHash())
+	tok := &acls.Token{Name: "n"}
+	note("token", nomad.Copy(tok).SetHash())
+	for _, f := range []string{"Name", "Type", "Policies", "Global"} {
+		note("token "+f, changed(t, tok, f).SetHash())
+	}
+	note("token, ab", (&acls.Token{Policies: []string{"ab"}}).SetHash())
+	note("token, a b", (&acls.Token{Policies: []string{"a", "b"}}).SetHash())
+	note("token, role", (&acls.Token{Roles: []*acls.TokenRoleLink{{ID: "ab"}}}).SetHash())
+	if one, two := (&acls.Token{Policies: []string{"a", "c"}}).SetHash(), (&acls.Token{Policies: []string{"c", "a"}}).SetHash(); !bytes.Equal(one, two) {
+		t.Error("the order of policies matters")
+	}
+	m := &acls.AuthMethod{Name: "n", Config: &acls.AuthMethodConfig{OIDCClientAssertion: &acls.OIDCClientAssertion{PrivateKey: &acls.OIDCClientAssertionKey{}}}}
+	note("method", nomad.Copy(m).SetHash())
+	fields := []string{"Name", "Type", "TokenLocality", "TokenNameFormat", "MaxTokenTTL", "Default"}
+	for prefix, of := range map[string]reflect.Type{"Config.": reflect.TypeFor[acls.AuthMethodConfig](),
+		"Config.OIDCClientAssertion.": reflect.TypeFor[acls.OIDCClientAssertion](), "Config.OIDCClientAssertion.PrivateKey.": reflect.TypeFor[acls.OIDCClientAssertionKey]()} {
+		for i := range of.NumField() {
+			if of.Field(i).Type.Kind() != reflect.Pointer {
+				fields = append(fields, prefix+of.Field(i).Name)
+			}
+		}
+	}
+	for _, f := range fields {
+		note("method "+f, changed(t, m, f).SetHash())
+	}
+	r := &acls.BindingRule{ID: "n"}
+	note("rule", nomad.Copy(r).SetHash())
+	for _, f := range []string{"ID", "Description", "AuthMethod", "Selector", "BindType", "BindName"} {
+		note("rule "+f, changed(t, r, f).SetHash())
+	}
+}

@@ -1,0 +1,112 @@
+package acls
+
+import (
+	"time"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// What a binding rule gives to who matches it.
+const (
+	BindingRuleBindTypeRole       = "role"
+	BindingRuleBindTypePolicy     = "policy"
+	BindingRuleBindTypeManagement = "management"
+)
+
+// ACLBindingRule says what those get who log in with an auth method and whose claims
+// match the selector.
+type BindingRule struct {
+	ID          string
+	Description string
+	AuthMethod  string
+	Selector    string
+	BindType    string
+	BindName    string
+	Hash        []byte
+	CreateTime  time.Time
+	ModifyTime  time.Time
+	CreateIndex uint64
+	ModifyIndex uint64
+}
+
+// SetHash computes the digest of what an operator can set, stores and returns it.
+func (r *BindingRule) SetHash() []byte {
+	r.Hash = newDigest("binding rule").text(r.ID, r.Description, r.AuthMethod, r.Selector, r.BindType, r.BindName).sum()
+	return r.Hash
+}
+
+// Stub returns the short form of the rule for lists.
+func (r *BindingRule) Stub() *BindingRuleListStub {
+	return &BindingRuleListStub{ID: r.ID, Description: r.Description, AuthMethod: r.AuthMethod, Hash: r.Hash,
+		CreateIndex: r.CreateIndex, ModifyIndex: r.ModifyIndex}
+}
+
+// ACLBindingRuleListStub is a binding rule in a list.
+type BindingRuleListStub struct {
+	ID          string
+	Description string
+	AuthMethod  string
+	Hash        []byte
+	CreateIndex uint64
+	ModifyIndex uint64
+}
+
+// ACLBindingRuleRequest is the request of ACL.GetBindingRule.
+type BindingRuleRequest struct {
+	ACLBindingRuleID string
+	nomad.QueryOptions
+}
+
+// ACLBindingRuleResponse is the reply of ACL.GetBindingRule.
+type BindingRuleResponse struct {
+	ACLBindingRule *BindingRule
+	nomad.QueryMeta
+}
+
+// ACLBindingRulesDeleteRequest is the request of ACL.DeleteBindingRules.
+type BindingRulesDeleteRequest struct {
+	ACLBindingRuleIDs []string
+	nomad.WriteRequest
+}
+
+// ACLBindingRulesDeleteResponse is the reply of ACL.DeleteBindingRules.
+type BindingRulesDeleteResponse struct {
+	nomad.WriteMeta
+}
+
+// ACLBindingRulesListRequest is the request of ACL.ListBindingRules.
+type BindingRulesListRequest struct {
+	nomad.QueryOptions
+}
+
+// ACLBindingRulesListResponse is the reply of ACL.ListBindingRules.
+type BindingRulesListResponse struct {
+	ACLBindingRules []*BindingRuleListStub
+	nomad.QueryMeta
+}
+
+// ACLBindingRulesRequest is the request of ACL.GetBindingRules.
+type BindingRulesRequest struct {
+	ACLBindingRuleIDs []string
+	nomad.QueryOptions
+}
+
+// ACLBindingRulesResponse is the reply of ACL.GetBindingRules.
+type BindingRulesResponse struct {
+	ACLBindingRules map[string]*BindingRule
+	nomad.QueryMeta
+}
+
+// ACLBindingRulesUpsertRequest is the request of ACL.UpsertBindingRules.
+// AllowMissingAuthMethods is for replication, where a rule may come before its method.
+type BindingRulesUpsertRequest struct {
+	ACLBindingRules         []*BindingRule
+	AllowMissingAuthMethods bool
+	nomad.WriteRequest
+}
+
+// ACLBindingRulesUpsertResponse is the reply of ACL.UpsertBindingRules.
+type BindingRulesUpsertResponse struct {
+	ACLBindingRules []*BindingRule
+	nomad.WriteMeta
+}

@@ -1,0 +1,306 @@
+package acls
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// The types of auth methods, where the tokens that they give are good, and what those are
+// called unless the method says.
+const (
+	AuthMethodTypeOIDC               = "OIDC"
+	AuthMethodTypeJWT                = "JWT"
+	AuthMethodTokenLocalityLocal     = "local"
+	AuthMethodTokenLocalityGlobal    = "global"
+	DefaultAuthMethodTokenNameFormat = "${auth_method_type}-${auth_method_name}"
+)
+
+// How a server proves to an identity provider who it is.
+const (
+	OIDCKeySourceNomad               OIDCClientAssertionKeySource   = "nomad"
+	OIDCKeySourceClientSecret        OIDCClientAssertionKeySource   = "client_secret"
+	OIDCKeySourcePrivateKey          OIDCClientAssertionKeySource   = "private_key"
+	OIDCClientAssertionHeaderKid     OIDCClientAssertionKeyIDHeader = "kid"
+	OIDCClientAssertionHeaderX5t     OIDCClientAssertionKeyIDHeader = "x5t"
+	OIDCClientAssertionHeaderX5tS256 OIDCClientAssertionKeyIDHeader = "x5t#S256"
+)
+
+// ACLAuthMethod is a way to log in with the token of an identity provider.
+type AuthMethod struct {
+	Name            string
+	Type            string
+	TokenLocality   string
+	TokenNameFormat string
+	MaxTokenTTL     time.Duration
+	Default         bool
+	Config          *AuthMethodConfig
+	Hash            []byte
+	CreateTime      time.Time
+	ModifyTime      time.Time
+	CreateIndex     uint64
+	ModifyIndex     uint64
+}
+
+// ACLAuthMethodConfig says whose tokens an auth method takes and what it reads in them.
+type AuthMethodConfig struct {
+	JWTValidationPubKeys []string
+	JWKSURL              string
+	OIDCDiscoveryURL     string
+	OIDCClientID         string
+	OIDCClientSecret     string
+	OIDCClientAssertion  *OIDCClientAssertion
+	OIDCEnablePKCE       bool
+	OIDCDisableUserInfo  bool
+	OIDCScopes           []string
+	BoundAudiences       []string
+	BoundIssuer          []string
+	AllowedRedirectURIs  []string
+	DiscoveryCaPem       []string
+	JWKSCACert           string
+	SigningAlgs          []string
+	ExpirationLeeway     time.Duration
+	NotBeforeLeeway      time.Duration
+	ClockSkewLeeway      time.Duration
+	ClaimMappings        map[string]string
+	ListClaimMappings    map[string]string
+	VerboseLogging       bool
+}
+
+// OIDCClientAssertion says how a server signs who it is, in place of a client secret.
+type OIDCClientAssertion struct {
+	KeySource    OIDCClientAssertionKeySource
+	Audience     []string
+	PrivateKey   *OIDCClientAssertionKey
+	ExtraHeaders map[string]string
+	KeyAlgorithm string
+	ClientSecret string
+}
+
+// OIDCClientAssertionKey is the key of an assertion, and how the provider finds it.
+type OIDCClientAssertionKey struct {
+	PemKey      string
+	PemKeyFile  string
+	KeyIDHeader OIDCClientAssertionKeyIDHeader
+	PemCert     string
+	PemCertFile string
+	KeyID       string
+}
+
+// OIDCClientAssertionKeyIDHeader is the header that names the key of an assertion.
+type OIDCClientAssertionKeyIDHeader string
+
+// OIDCClientAssertionKeySource is where the key of an assertion comes from.
+type OIDCClientAssertionKeySource string
+
+// SetHash computes the digest of what an operator can set, stores and returns it.
+func (m *AuthMethod) SetHash() []byte {
+	d := newDigest("auth method").text(m.Name, m.Type, m.TokenLocality, m.TokenNameFormat).number(int64(m.MaxTokenTTL)).flag(m.Default)
+	if c := m.Config; c != nil {
+		c.digest(d)
+	}
+	m.Hash = d.sum()
+	return m.Hash
+}
+
+func (c *AuthMethodConfig) digest(d digest) {
+	d.text(c.JWKSURL, c.OIDCDiscoveryURL, c.OIDCClientID, c.OIDCClientSecret, c.JWKSCACert)
+	d.flag(c.OIDCEnablePKCE).flag(c.OIDCDisableUserInfo).flag(c.VerboseLogging)
+	for _, l := range [][]string{c.JWTValidationPubKeys, c.OIDCScopes, c.BoundAudiences, c.BoundIssuer, c.AllowedRedirectURIs,
+		c.DiscoveryCaPem, c.SigningAlgs} {
+		d.list(l)
+	}
+	d.number(int64(c.ExpirationLeeway)).number(int64(c.NotBeforeLeeway)).number(int64(c.ClockSkewLeeway))
+	d.pairs(c.ClaimMappings).pairs(c.ListClaimMappings)
+	a := c.OIDCClientAssertion
+	if a == nil {
+		return
+	}
+	d.text(string(a.KeySource), a.KeyAlgorithm, a.ClientSecret).list(a.Audience).pairs(a.ExtraHeaders)
+	if k := a.PrivateKey; k != nil {
+		d.text(k.PemKey, k.PemKeyFile, string(k.KeyIDHeader), k.PemCert, k.PemCertFile, k.KeyID)
+	}
+}
+
+// WantsRSA says whether the servers sign RS256 to prove who they are to the provider.
+func (m *AuthMethod) WantsRSA() bool {
+	if m.Config == nil || m.Config.OIDCClientAssertion == nil {
+		return false
+	}
+	a := m.Config.OIDCClientAssertion
+	return a.KeySource == OIDCKeySourceNomad && (a.KeyAlgorithm == "" || a.KeyAlgorithm == nomad.IdentityAlgRS256)
+}
+
+// Stub returns the short form of the method for lists.
+func (m *AuthMethod) Stub() *AuthMethodStub {
+	return &AuthMethodStub{Name: m.Name, Type: m.Type, Default: m.Default, Hash: m.Hash,
+		CreateIndex: m.CreateIndex, ModifyIndex: m.ModifyIndex}
+}
+
+// WithoutSecrets returns a copy of the method without what opens something at the
+// identity provider.
+func (m *AuthMethod) WithoutSecrets() *AuthMethod {
+	out := nomad.Copy(m)
+	if out == nil || out.Config == nil {
+		return out
+	}
+	out.Config.OIDCClientSecret = ""
+	if a := out.Config.OIDCClientAssertion; a != nil {
+		a.ClientSecret = ""
+		if a.PrivateKey != nil {
+			a.PrivateKey.PemKey = ""
+		}
+	}
+	return out
+}
+
+// String shows the name only.
+func (m *AuthMethod) String() string {
+	if m == nil {
+		return "auth method(none)"
+	}
+	return "auth method(" + m.Name + ")"
+}
+
+// Format is String for every verb.
+func (m *AuthMethod) Format(f fmt.State, _ rune) { io.WriteString(f, m.String()) }
+
+// LogValue is String, for slog.
+func (m *AuthMethod) LogValue() slog.Value { return slog.StringValue(m.String()) }
+
+// String shows nothing of the configuration.
+func (*AuthMethodConfig) String() string { return "configuration of an auth method" }
+
+// Format is String for every verb.
+func (c *AuthMethodConfig) Format(f fmt.State, _ rune) { io.WriteString(f, c.String()) }
+
+// LogValue is String, for slog.
+func (c *AuthMethodConfig) LogValue() slog.Value { return slog.StringValue(c.String()) }
+
+// MarshalJSON writes the TTL as a text such as "1h0m0s", "" for none.
+func (m *AuthMethod) MarshalJSON() ([]byte, error) {
+	type plain AuthMethod
+	return json.Marshal(&struct {
+		MaxTokenTTL string
+		*plain
+	}{durationText(m.MaxTokenTTL), (*plain)(m)})
+}
+
+// UnmarshalJSON reads the TTL as a text such as "1h", or as nanoseconds.
+func (m *AuthMethod) UnmarshalJSON(b []byte) error {
+	type plain AuthMethod
+	in := &struct {
+		MaxTokenTTL json.RawMessage
+		*plain
+	}{plain: (*plain)(m)}
+	if err := json.Unmarshal(b, in); err != nil {
+		return err
+	}
+	return readDuration("MaxTokenTTL", in.MaxTokenTTL, &m.MaxTokenTTL)
+}
+
+// MarshalJSON writes the leeways as texts such as "1m0s", "" for none.
+func (c *AuthMethodConfig) MarshalJSON() ([]byte, error) {
+	type plain AuthMethodConfig
+	return json.Marshal(&struct {
+		ExpirationLeeway, NotBeforeLeeway, ClockSkewLeeway string
+		*plain
+	}{durationText(c.ExpirationLeeway), durationText(c.NotBeforeLeeway), durationText(c.ClockSkewLeeway), (*plain)(c)})
+}
+
+// UnmarshalJSON reads the leeways as texts such as "1m", or as nanoseconds.
+func (c *AuthMethodConfig) UnmarshalJSON(b []byte) error {
+	type plain AuthMethodConfig
+	in := &struct {
+		ExpirationLeeway, NotBeforeLeeway, ClockSkewLeeway json.RawMessage
+		*plain
+	}{plain: (*plain)(c)}
+	if err := json.Unmarshal(b, in); err != nil {
+		return err
+	}
+	for name, f := range map[string]struct {
+		raw json.RawMessage
+		to  *time.Duration
+	}{
+		"ExpirationLeeway": {in.ExpirationLeeway, &c.ExpirationLeeway},
+		"NotBeforeLeeway":  {in.NotBeforeLeeway, &c.NotBeforeLeeway},
+		"ClockSkewLeeway":  {in.ClockSkewLeeway, &c.ClockSkewLeeway},
+	} {
+		if err := readDuration(name, f.raw, f.to); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ACLAuthMethodDeleteRequest is the request of ACL.DeleteAuthMethods.
+type AuthMethodDeleteRequest struct {
+	Names []string
+	nomad.WriteRequest
+}
+
+// ACLAuthMethodDeleteResponse is the reply of ACL.DeleteAuthMethods.
+type AuthMethodDeleteResponse struct {
+	nomad.WriteMeta
+}
+
+// ACLAuthMethodGetRequest is the request of ACL.GetAuthMethod.
+type AuthMethodGetRequest struct {
+	MethodName string
+	nomad.QueryOptions
+}
+
+// ACLAuthMethodGetResponse is the reply of ACL.GetAuthMethod.
+type AuthMethodGetResponse struct {
+	AuthMethod *AuthMethod
+	nomad.QueryMeta
+}
+
+// ACLAuthMethodListRequest is the request of ACL.ListAuthMethods.
+type AuthMethodListRequest struct {
+	nomad.QueryOptions
+}
+
+// ACLAuthMethodListResponse is the reply of ACL.ListAuthMethods.
+type AuthMethodListResponse struct {
+	AuthMethods []*AuthMethodStub
+	nomad.QueryMeta
+}
+
+// ACLAuthMethodStub is an auth method without its configuration.
+type AuthMethodStub struct {
+	Name        string
+	Type        string
+	Default     bool
+	Hash        []byte
+	CreateIndex uint64
+	ModifyIndex uint64
+}
+
+// ACLAuthMethodUpsertRequest is the request of ACL.UpsertAuthMethods.
+type AuthMethodUpsertRequest struct {
+	AuthMethods []*AuthMethod
+	nomad.WriteRequest
+}
+
+// ACLAuthMethodUpsertResponse is the reply of ACL.UpsertAuthMethods.
+type AuthMethodUpsertResponse struct {
+	AuthMethods []*AuthMethod
+	nomad.WriteMeta
+}
+
+// ACLAuthMethodsGetRequest is the request of ACL.GetAuthMethods.
+type AuthMethodsGetRequest struct {
+	Names []string
+	nomad.QueryOptions
+}
+
+// ACLAuthMethodsGetResponse is the reply of ACL.GetAuthMethods.
+type AuthMethodsGetResponse struct {
+	AuthMethods map[string]*AuthMethod
+	nomad.QueryMeta
+}

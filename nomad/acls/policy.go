@@ -1,0 +1,158 @@
+package acls
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"regexp"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// Names of policies that have a meaning, and what names and texts may be.
+const (
+	// ACLPolicyAnonymous is the policy of callers without a token.
+	PolicyAnonymous = "anonymous"
+
+	maxDescription = 256
+)
+
+// aclName is what policies, roles and auth methods may be called.
+var aclName = regexp.MustCompile(`^[a-zA-Z0-9-]{1,128}$`)
+
+// ACLPolicy is a named set of rules. RulesJSON is the rules as they were read: it is in
+// answers only, never in the log or in state.
+type Policy struct {
+	Name        string
+	Description string
+	Rules       string
+	RulesJSON   *Rules
+	JobACL      *JobACL
+	Hash        []byte
+	CreateIndex uint64
+	ModifyIndex uint64
+}
+
+// JobACL says whose workload identities a policy is for: of a namespace, a job, a group
+// of it, a task of that. What is left out admits all.
+type JobACL struct {
+	Namespace string
+	JobID     string
+	Group     string
+	Task      string
+}
+
+// Admits says whether a policy with j is for the identity of a task or service. job is
+// the ID of the job that an operator registered. Names match as a whole.
+func (j *JobACL) Admits(namespace, job, group, task string) bool {
+	return j != nil && j.Namespace == namespace && (j.JobID == "" || j.JobID == job) &&
+		(j.Group == "" || j.Group == group) && (j.Task == "" || j.Task == task)
+}
+
+// SetHash computes the digest of what an operator can set, stores and returns it.
+func (p *Policy) SetHash() []byte {
+	d := newDigest("policy").text(p.Name, p.Description, p.Rules)
+	if j := p.JobACL; j != nil {
+		d.text(j.Namespace, j.JobID, j.Group, j.Task)
+	}
+	p.Hash = d.sum()
+	return p.Hash
+}
+
+// Validate refuses a policy that cannot be. Package acl reads the rules.
+func (p *Policy) Validate() error {
+	switch {
+	case !aclName.MatchString(p.Name):
+		return fmt.Errorf("invalid policy name %q: 1 to 128 letters, digits and '-'", p.Name)
+	case len(p.Description) > maxDescription:
+		return fmt.Errorf("the description of policy %q is %d bytes long, at most %d", p.Name, len(p.Description), maxDescription)
+	}
+	j := p.JobACL
+	switch {
+	case j == nil:
+	case j.Namespace == "":
+		return fmt.Errorf("policy %q is for workloads and names no namespace", p.Name)
+	case j.JobID == "" && (j.Group != "" || j.Task != ""):
+		return fmt.Errorf("policy %q is for a group or task and names no job", p.Name)
+	case j.Group == "" && j.Task != "":
+		return fmt.Errorf("policy %q is for a task and names no group", p.Name)
+	}
+	return nil
+}
+
+// Stub returns the short form of the policy for lists.
+func (p *Policy) Stub() *PolicyListStub {
+	return &PolicyListStub{Name: p.Name, Description: p.Description, JobACL: p.JobACL, Hash: p.Hash,
+		CreateIndex: p.CreateIndex, ModifyIndex: p.ModifyIndex}
+}
+
+// String shows the name only.
+func (p *Policy) String() string {
+	if p == nil {
+		return "policy(none)"
+	}
+	return "policy(" + p.Name + ")"
+}
+
+// Format is String for every verb.
+func (p *Policy) Format(f fmt.State, _ rune) { io.WriteString(f, p.String()) }
+
+// LogValue is String, for slog.
+func (p *Policy) LogValue() slog.Value { return slog.StringValue(p.String()) }
+
+// ACLPolicyDeleteRequest is the request of ACL.DeletePolicies.
+type PolicyDeleteRequest struct {
+	Names []string
+	nomad.WriteRequest
+}
+
+// ACLPolicyListRequest is the request of ACL.ListPolicies.
+type PolicyListRequest struct {
+	nomad.QueryOptions
+}
+
+// ACLPolicyListResponse is the reply of ACL.ListPolicies.
+type PolicyListResponse struct {
+	Policies []*PolicyListStub
+	nomad.QueryMeta
+}
+
+// ACLPolicyListStub is a policy without its rules.
+type PolicyListStub struct {
+	Name        string
+	Description string
+	JobACL      *JobACL
+	Hash        []byte
+	CreateIndex uint64
+	ModifyIndex uint64
+}
+
+// ACLPolicySetRequest is the request of ACL.GetPolicies.
+type PolicySetRequest struct {
+	Names []string
+	nomad.QueryOptions
+}
+
+// ACLPolicySetResponse is the reply of ACL.GetPolicies and ACL.GetClaimPolicies.
+type PolicySetResponse struct {
+	Policies map[string]*Policy
+	nomad.QueryMeta
+}
+
+// ACLPolicySpecificRequest is the request of ACL.GetPolicy.
+type PolicySpecificRequest struct {
+	Name string
+	nomad.QueryOptions
+}
+
+// ACLPolicyUpsertRequest is the request of ACL.UpsertPolicies.
+type PolicyUpsertRequest struct {
+	Policies []*Policy
+	nomad.WriteRequest
+}
+
+// SingleACLPolicyResponse is the reply of ACL.GetPolicy.
+type SinglePolicyResponse struct {
+	Policy *Policy
+	nomad.QueryMeta
+}

@@ -1,0 +1,160 @@
+package acls
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// ACLRole is a named set of policies. What tokens that have it may do changes with it.
+type Role struct {
+	ID          string
+	Name        string
+	Description string
+	Policies    []*RolePolicyLink
+	Hash        []byte
+	CreateIndex uint64
+	ModifyIndex uint64
+}
+
+// ACLRolePolicyLink names a policy of a role.
+type RolePolicyLink struct {
+	Name string
+}
+
+// Canonicalize gives a role that is to be made its ID, and drops links that are there
+// twice.
+func (r *Role) Canonicalize() {
+	if r.ID == "" {
+		r.ID = nomad.NewID()
+	}
+	seen := map[string]bool{}
+	r.Policies = slices.DeleteFunc(slices.Clone(r.Policies), func(l *RolePolicyLink) bool {
+		twice := l != nil && seen[l.Name]
+		if l != nil {
+			seen[l.Name] = true
+		}
+		return twice
+	})
+}
+
+// Validate refuses a role that cannot be.
+func (r *Role) Validate() error {
+	switch {
+	case !aclName.MatchString(r.Name):
+		return fmt.Errorf("invalid role name %q: 1 to 128 letters, digits and '-'", r.Name)
+	case len(r.Description) > maxDescription:
+		return fmt.Errorf("the description of role %q is %d bytes long, at most %d", r.Name, len(r.Description), maxDescription)
+	case len(r.Policies) == 0:
+		return fmt.Errorf("role %q needs a policy at least", r.Name)
+	}
+	for _, l := range r.Policies {
+		if l == nil || !aclName.MatchString(l.Name) {
+			return fmt.Errorf("role %q has a policy without a valid name", r.Name)
+		}
+	}
+	return nil
+}
+
+// SetHash computes the digest of what an operator can set, stores and returns it.
+func (r *Role) SetHash() []byte {
+	var names []string
+	for _, l := range r.Policies {
+		if l != nil {
+			names = append(names, l.Name)
+		}
+	}
+	slices.Sort(names)
+	r.Hash = newDigest("role").text(r.Name, r.Description).list(names).sum()
+	return r.Hash
+}
+
+// Stub returns the role for lists.
+func (r *Role) Stub() *RoleListStub {
+	return &RoleListStub{ID: r.ID, Name: r.Name, Description: r.Description, Policies: r.Policies, Hash: r.Hash,
+		CreateIndex: r.CreateIndex, ModifyIndex: r.ModifyIndex}
+}
+
+// ACLRoleByIDRequest is the request of ACL.GetRoleByID.
+type RoleByIDRequest struct {
+	RoleID string
+	nomad.QueryOptions
+}
+
+// ACLRoleByIDResponse is the reply of ACL.GetRoleByID.
+type RoleByIDResponse struct {
+	ACLRole *Role
+	nomad.QueryMeta
+}
+
+// ACLRoleByNameRequest is the request of ACL.GetRoleByName.
+type RoleByNameRequest struct {
+	RoleName string
+	nomad.QueryOptions
+}
+
+// ACLRoleByNameResponse is the reply of ACL.GetRoleByName.
+type RoleByNameResponse struct {
+	ACLRole *Role
+	nomad.QueryMeta
+}
+
+// ACLRoleListStub is a role in a list.
+type RoleListStub struct {
+	ID          string
+	Name        string
+	Description string
+	Policies    []*RolePolicyLink
+	Hash        []byte
+	CreateIndex uint64
+	ModifyIndex uint64
+}
+
+// ACLRolesByIDRequest is the request of ACL.GetRolesByID.
+type RolesByIDRequest struct {
+	ACLRoleIDs []string
+	nomad.QueryOptions
+}
+
+// ACLRolesByIDResponse is the reply of ACL.GetRolesByID.
+type RolesByIDResponse struct {
+	ACLRoles map[string]*Role
+	nomad.QueryMeta
+}
+
+// ACLRolesDeleteByIDRequest is the request of ACL.DeleteRolesByID.
+type RolesDeleteByIDRequest struct {
+	ACLRoleIDs []string
+	nomad.WriteRequest
+}
+
+// ACLRolesDeleteByIDResponse is the reply of ACL.DeleteRolesByID.
+type RolesDeleteByIDResponse struct {
+	nomad.WriteMeta
+}
+
+// ACLRolesListRequest is the request of ACL.ListRoles.
+type RolesListRequest struct {
+	nomad.QueryOptions
+}
+
+// ACLRolesListResponse is the reply of ACL.ListRoles.
+type RolesListResponse struct {
+	ACLRoles []*RoleListStub
+	nomad.QueryMeta
+}
+
+// ACLRolesUpsertRequest is the request of ACL.UpsertRoles. AllowMissingPolicies is for
+// replication, where a role may come before its policies.
+type RolesUpsertRequest struct {
+	ACLRoles             []*Role
+	AllowMissingPolicies bool
+	nomad.WriteRequest
+}
+
+// ACLRolesUpsertResponse is the reply of ACL.UpsertRoles.
+type RolesUpsertResponse struct {
+	ACLRoles []*Role
+	nomad.WriteMeta
+}

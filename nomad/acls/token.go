@@ -1,0 +1,319 @@
+package acls
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// The types of ACL tokens, and the accessor of the token of callers without one.
+const (
+	ClientToken       = "client"
+	ManagementToken   = "management"
+	AnonymousAccessor = "anonymous"
+
+	maxTokenName = 256
+	// ACLMaxExpiredBatchSize is how many expired tokens are removed with one log entry.
+	MaxExpiredBatchSize = 4096
+)
+
+// ACLToken is a token that a person holds. SecretID is the secret; it is never
+// logged and leaves the servers only in the reply to who made the token.
+type Token struct {
+	AccessorID     string
+	SecretID       string
+	Name           string
+	Type           string
+	Policies       []string
+	Roles          []*TokenRoleLink
+	Global         bool
+	Hash           []byte
+	CreateTime     time.Time
+	ExpirationTime *time.Time
+	ExpirationTTL  time.Duration
+	CreateIndex    uint64
+	ModifyIndex    uint64
+}
+
+// ACLTokenRoleLink names a role of a token, by its ID on the wire and with its name
+// in answers.
+type TokenRoleLink struct {
+	ID   string
+	Name string
+}
+
+// Management says whether the token may do everything.
+func (t *Token) Management() bool { return t != nil && t.Type == ManagementToken }
+
+// HasExpired says whether the time of the token is over.
+func (t *Token) HasExpired(now time.Time) bool {
+	return t != nil && t.ExpirationTime != nil && !t.ExpirationTime.IsZero() && !t.ExpirationTime.After(now)
+}
+
+// Canonicalize gives a token that is to be made its IDs, its time and its end.
+func (t *Token) Canonicalize(now time.Time) {
+	if t.AccessorID == "" {
+		t.AccessorID = nomad.NewID()
+	}
+	if t.SecretID == "" {
+		t.SecretID = nomad.NewID()
+	}
+	t.CreateTime = now.UTC()
+	if t.ExpirationTime == nil && t.ExpirationTTL != 0 {
+		end := t.CreateTime.Add(t.ExpirationTTL)
+		t.ExpirationTime = &end
+	}
+}
+
+// Validate refuses a token that cannot be. existing is the one it takes the place of,
+// nil for a new one, whose life must be between shortest and longest.
+func (t *Token) Validate(shortest, longest time.Duration, existing *Token) error {
+	switch {
+	case len(t.Name) > maxTokenName:
+		return fmt.Errorf("the name of the token is %d bytes long, at most %d", len(t.Name), maxTokenName)
+	case t.Type == ManagementToken && (len(t.Policies) > 0 || len(t.Roles) > 0):
+		return fmt.Errorf("a management token may do everything: it has no policies or roles")
+	case t.Type == ClientToken && len(t.Policies) == 0 && len(t.Roles) == 0:
+		return fmt.Errorf("a client token needs a policy or a role at least")
+	case t.Type != ClientToken && t.Type != ManagementToken:
+		return fmt.Errorf("token type must be %q or %q, not %q", ClientToken, ManagementToken, t.Type)
+	case existing != nil:
+		return t.validateChange(existing)
+	}
+	return t.validateLife(shortest, longest)
+}
+
+// validateChange refuses to change what a token keeps.
+func (t *Token) validateChange(existing *Token) error {
+	switch {
+	case t.AccessorID == AnonymousAccessor:
+		return fmt.Errorf("the anonymous token cannot be changed: change the policy %q", PolicyAnonymous)
+	case t.Type != existing.Type:
+		return fmt.Errorf("token %s is of type %s: the type of a token cannot change", t.AccessorID, existing.Type)
+	case t.Global != existing.Global:
+		return fmt.Errorf("token %s: global cannot change", t.AccessorID)
+	case t.SecretID != existing.SecretID:
+		return fmt.Errorf("token %s: the secret of a token cannot change", t.AccessorID)
+	case !sameTime(t.ExpirationTime, existing.ExpirationTime) || t.ExpirationTTL != existing.ExpirationTTL:
+		return fmt.Errorf("token %s: when a token expires cannot change", t.AccessorID)
+	}
+	return nil
+}
+
+func sameTime(a, b *time.Time) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.Equal(*b)
+}
+
+// validateLife refuses ends that are too near or too far.
+func (t *Token) validateLife(shortest, longest time.Duration) error {
+	if t.ExpirationTTL < 0 {
+		return fmt.Errorf("the expiration TTL %s of the token is negative", t.ExpirationTTL)
+	}
+	if t.ExpirationTime == nil || t.ExpirationTime.IsZero() {
+		return nil
+	}
+	switch life := t.ExpirationTime.Sub(t.CreateTime); {
+	case t.ExpirationTTL != 0 && life != t.ExpirationTTL:
+		return fmt.Errorf("a token has an expiration TTL or an expiration time, not both")
+	case life <= 0:
+		return fmt.Errorf("the expiration time of the token is in the past")
+	case life < shortest:
+		return fmt.Errorf("the token would live %s, less than acl.token_min_expiration_ttl, which is %s", life, shortest)
+	case life > longest:
+		return fmt.Errorf("the token would live %s, more than acl.token_max_expiration_ttl, which is %s", life, longest)
+	}
+	return nil
+}
+
+// SetHash computes the digest of what an operator can set, stores and returns it.
+func (t *Token) SetHash() []byte {
+	d := newDigest("token").text(t.Name, t.Type).flag(t.Global)
+	d.list(slices.Sorted(slices.Values(t.Policies)))
+	var roles []string
+	for _, r := range t.Roles {
+		if r != nil {
+			roles = append(roles, r.ID)
+		}
+	}
+	slices.Sort(roles)
+	t.Hash = d.list(roles).sum()
+	return t.Hash
+}
+
+// Stub returns the short form of the token for lists, without its secret.
+func (t *Token) Stub() *TokenListStub {
+	return &TokenListStub{AccessorID: t.AccessorID, Name: t.Name, Type: t.Type, Policies: t.Policies, Roles: t.Roles,
+		Global: t.Global, Hash: t.Hash, CreateTime: t.CreateTime, ExpirationTime: t.ExpirationTime,
+		CreateIndex: t.CreateIndex, ModifyIndex: t.ModifyIndex}
+}
+
+// WithoutSecret returns the token without its secret.
+func (t *Token) WithoutSecret() *Token {
+	if t == nil || t.SecretID == "" {
+		return t
+	}
+	out := *t
+	out.SecretID = ""
+	return &out
+}
+
+// String shows the accessor only.
+func (t *Token) String() string {
+	if t == nil {
+		return "token(none)"
+	}
+	return "token(" + t.AccessorID + ")"
+}
+
+// Format is String for every verb.
+func (t *Token) Format(f fmt.State, _ rune) { io.WriteString(f, t.String()) }
+
+// LogValue is String, for slog.
+func (t *Token) LogValue() slog.Value { return slog.StringValue(t.String()) }
+
+// MarshalJSON writes the TTL as a text such as "8h0m0s", "" for none.
+func (t *Token) MarshalJSON() ([]byte, error) {
+	type plain Token
+	return json.Marshal(&struct {
+		ExpirationTTL string
+		*plain
+	}{durationText(t.ExpirationTTL), (*plain)(t)})
+}
+
+// UnmarshalJSON reads the TTL as a text such as "8h", or as nanoseconds.
+func (t *Token) UnmarshalJSON(b []byte) error {
+	type plain Token
+	in := &struct {
+		ExpirationTTL json.RawMessage
+		*plain
+	}{plain: (*plain)(t)}
+	if err := json.Unmarshal(b, in); err != nil {
+		return err
+	}
+	return readDuration("ExpirationTTL", in.ExpirationTTL, &t.ExpirationTTL)
+}
+
+// durationText is a duration as JSON shows it.
+func durationText(d time.Duration) string {
+	if d == 0 {
+		return ""
+	}
+	return d.String()
+}
+
+// readDuration reads a duration, a text or nanoseconds, that may be absent.
+func readDuration(name string, raw json.RawMessage, to *time.Duration) error {
+	var text string
+	switch {
+	case len(raw) == 0, json.Unmarshal(raw, &text) == nil && text == "":
+		return nil
+	case text == "":
+		if err := json.Unmarshal(raw, to); err != nil {
+			return fmt.Errorf("%s is a duration such as \"8h\": %w", name, err)
+		}
+		return nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	*to = d
+	return nil
+}
+
+// ACLTokenBootstrapRequest is the request of ACL.Bootstrap, and with Token its log entry.
+type TokenBootstrapRequest struct {
+	Token           *Token
+	ResetIndex      uint64
+	BootstrapSecret string
+	nomad.WriteRequest
+}
+
+// ACLTokenDeleteRequest is the request of ACL.DeleteTokens.
+type TokenDeleteRequest struct {
+	AccessorIDs []string
+	nomad.WriteRequest
+}
+
+// ACLTokenListRequest is the request of ACL.ListTokens.
+type TokenListRequest struct {
+	GlobalOnly bool
+	nomad.QueryOptions
+}
+
+// ACLTokenListResponse is the reply of ACL.ListTokens.
+type TokenListResponse struct {
+	Tokens []*TokenListStub
+	nomad.QueryMeta
+}
+
+// ACLTokenListStub is a token without its secret.
+type TokenListStub struct {
+	AccessorID     string
+	Name           string
+	Type           string
+	Policies       []string
+	Roles          []*TokenRoleLink
+	Global         bool
+	Hash           []byte
+	CreateTime     time.Time
+	ExpirationTime *time.Time
+	CreateIndex    uint64
+	ModifyIndex    uint64
+}
+
+// ACLTokenSetRequest is the request of ACL.GetTokens.
+type TokenSetRequest struct {
+	AccessorIDS []string
+	nomad.QueryOptions
+}
+
+// ACLTokenSetResponse is the reply of ACL.GetTokens.
+type TokenSetResponse struct {
+	Tokens map[string]*Token
+	nomad.QueryMeta
+}
+
+// ACLTokenSpecificRequest is the request of ACL.GetToken.
+type TokenSpecificRequest struct {
+	AccessorID string
+	nomad.QueryOptions
+}
+
+// ACLTokenUpsertRequest is the request of ACL.UpsertTokens.
+type TokenUpsertRequest struct {
+	Tokens []*Token
+	nomad.WriteRequest
+}
+
+// ACLTokenUpsertResponse is the reply of ACL.UpsertTokens and ACL.Bootstrap.
+type TokenUpsertResponse struct {
+	Tokens []*Token
+	nomad.WriteMeta
+}
+
+// ResolveACLTokenRequest is the request of ACL.ResolveToken.
+type ResolveTokenRequest struct {
+	SecretID string
+	nomad.QueryOptions
+}
+
+// ResolveACLTokenResponse is the reply of ACL.ResolveToken: nothing for an unknown secret.
+type ResolveTokenResponse struct {
+	Token *Token
+	nomad.QueryMeta
+}
+
+// SingleACLTokenResponse is the reply of ACL.GetToken.
+type SingleTokenResponse struct {
+	Token *Token
+	nomad.QueryMeta
+}

@@ -1,0 +1,268 @@
+package login
+
+import (
+	"cmp"
+	"context"
+	"crypto"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/sha1"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"github.com/open-nomad/open-nomad/nomad/acls"
+)
+
+// assertionTTL is how long a server's word on who it is may be used.
+const assertionTTL = time.Minute
+
+// maxPEM bounds a file with a key or a certificate.
+const maxPEM = 64 << 10
+
+// Assertion is what is signed to prove to an identity provider who a client is.
+type Assertion struct {
+	Client   string
+	Audience []string
+	Alg      string
+	Headers  map[string]string
+	Now      time.Time
+}
+
+// Claims are what it says (RFC 7523).
+func (a Assertion) Claims() map[string]any {
+	return map[string]any{"iss": a.Client, "sub": a.Client, "aud": a.Audience, "jti": random(),
+		"iat": a.Now.Unix(), "nbf": a.Now.Unix(), "exp": a.Now.Add(assertionTTL).Unix()}
+}
+
+// assert signs who the client of a method is.
+func (d *Desk) assert(ctx context.Context, c *acls.AuthMethodConfig, a *acls.OIDCClientAssertion) (string, error) {
+	out := Assertion{Client: c.OIDCClientID, Audience: a.Audience, Alg: a.KeyAlgorithm, Headers: a.ExtraHeaders, Now: d.now()}
+	if len(out.Audience) == 0 {
+		out.Audience = []string{c.OIDCDiscoveryURL}
+	}
+	var signed string
+	var err error
+	switch a.KeySource {
+	case acls.OIDCKeySourceNomad:
+		out.Alg = cmp.Or(out.Alg, string(jose.RS256))
+		signed, err = d.signer.ClientAssertion(ctx, out)
+	case acls.OIDCKeySourceClientSecret:
+		out.Alg = cmp.Or(out.Alg, string(jose.HS256))
+		signed, err = out.sign([]byte(cmp.Or(a.ClientSecret, c.OIDCClientSecret)), nil)
+	case acls.OIDCKeySourcePrivateKey:
+		out.Alg = cmp.Or(out.Alg, string(jose.RS256))
+		signed, err = out.byPrivateKey(a.PrivateKey)
+	default:
+		err = fmt.Errorf("the key source %q is none", a.KeySource)
+	}
+	if err != nil {
+		return "", fmt.Errorf("sign a client assertion: %w", err)
+	}
+	return signed, nil
+}
+
+// sign signs with a key, naming it in headers.
+func (a Assertion) sign(key any, named map[jose.HeaderKey]any) (string, error) {
+	opts := (&jose.SignerOptions{ExtraHeaders: named}).WithType("JWT")
+	for name, v := range a.Headers {
+		opts.WithHeader(jose.HeaderKey(name), v)
+	}
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.SignatureAlgorithm(a.Alg), Key: key}, opts)
+	if err != nil {
+		return "", fmt.Errorf("the key does not sign %s", a.Alg)
+	}
+	text, err := json.Marshal(a.Claims())
+	if err != nil {
+		return "", err
+	}
+	signed, err := signer.Sign(text)
+	if err != nil {
+		return "", fmt.Errorf("the key does not sign %s", a.Alg)
+	}
+	return signed.CompactSerialize()
+}
+
+// byPrivateKey signs with a key that the operator gave.
+func (a Assertion) byPrivateKey(k *acls.OIDCClientAssertionKey) (string, error) {
+	if k == nil {
+		return "", errors.New("there is no private key")
+	}
+	private, err := privateKey(k)
+	if err != nil {
+		return "", err
+	}
+	named, err := keyHeader(k)
+	if err != nil {
+		return "", err
+	}
+	return a.sign(private, named)
+}
+
+// privateKey reads an RSA key in PEM. No error shows any of it.
+func privateKey(k *acls.OIDCClientAssertionKey) (*rsa.PrivateKey, error) {
+	text, err := pemText(k.PemKey, k.PemKeyFile)
+	if err != nil {
+		return nil, fmt.Errorf("private key: %w", err)
+	}
+	block, _ := pem.Decode([]byte(text))
+	if block == nil {
+		return nil, errors.New("the private key is not PEM")
+	}
+	if key, err := x509.ParsePKCS1PrivateKey(block.Bytes); err == nil {
+		return key, checkKey(key.Public())
+	}
+	any, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		return nil, errors.New("the private key is neither PKCS #1 nor PKCS #8")
+	}
+	key, ok := any.(*rsa.PrivateKey)
+	if !ok {
+		return nil, errors.New("the private key is not an RSA key")
+	}
+	return key, checkKey(crypto.PublicKey(key.Public()))
+}
+
+// keyHeader names the key, as the operator chose.
+func keyHeader(k *acls.OIDCClientAssertionKey) (map[jose.HeaderKey]any, error) {
+	if k.KeyID != "" {
+		return map[jose.HeaderKey]any{"kid": k.KeyID}, nil
+	}
+	text, err := pemText(k.PemCert, k.PemCertFile)
+	if err != nil {
+		return nil, fmt.Errorf("certificate: %w", err)
+	}
+	block, _ := pem.Decode([]byte(text))
+	if block == nil {
+		return nil, errors.New("the certificate is not PEM")
+	}
+	cert, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		return nil, errors.New("the certificate is none")
+	}
+	encode := base64.RawURLEncoding.EncodeToString
+	long, brief := sha256.Sum256(cert.Raw), sha1.Sum(cert.Raw)
+	switch header := cmp.Or(k.KeyIDHeader, acls.OIDCClientAssertionHeaderX5tS256); header {
+	case acls.OIDCClientAssertionHeaderX5t:
+		return map[jose.HeaderKey]any{jose.HeaderKey(header): encode(brief[:])}, nil
+	case acls.OIDCClientAssertionHeaderX5tS256, acls.OIDCClientAssertionHeaderKid:
+		return map[jose.HeaderKey]any{jose.HeaderKey(header): encode(long[:])}, nil
+	}
+	return nil, fmt.Errorf("the key ID header %q is none", k.KeyIDHeader)
+}
+
+// pemText is text that stands in the configuration, or in a file of the server.
+func pemText(text, file string) (string, error) {
+	if text != "" || file == "" {
+		return text, nil
+	}
+	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe must not hold a login
+	if err != nil {
+		return "", errors.New("its file cannot be opened on this server")
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return "", errors.New("its file is no regular one")
+	}
+	out, err := io.ReadAll(io.LimitReader(f, maxPEM+1))
+	if err != nil || len(out) > maxPEM {
+		return "", errors.New("its file cannot be read on this server")
+	}
+	return string(out), nil
+}
+
+// checkAssertion refuses what is wrong with how a client proves who it is.
+func checkAssertion(a *acls.OIDCClientAssertion, secret string) error {
+	k := a.PrivateKey
+	for name := range a.ExtraHeaders {
+		if slices.Contains([]string{"", "alg", "kid", "typ", "crit", "b64", "jwk", "jku", "x5u"}, strings.ToLower(name)) {
+			return fmt.Errorf("the extra header %q is not for operators to set", name)
+		}
+	}
+	switch {
+	case a.KeySource != acls.OIDCKeySourcePrivateKey && k != nil:
+		return fmt.Errorf("a private key is for the key source %q only", acls.OIDCKeySourcePrivateKey)
+	case a.KeySource != acls.OIDCKeySourceClientSecret && a.ClientSecret != "":
+		return fmt.Errorf("the client secret of an assertion is for the key source %q only", acls.OIDCKeySourceClientSecret)
+	}
+	switch a.KeySource {
+	case acls.OIDCKeySourceNomad:
+		return oneOf(a.KeyAlgorithm, "RS256", "EdDSA")
+	case acls.OIDCKeySourceClientSecret:
+		if len(cmp.Or(a.ClientSecret, secret)) < 32 {
+			return errors.New("a client secret that signs has 32 characters at least")
+		}
+		return oneOf(a.KeyAlgorithm, "HS256", "HS384", "HS512")
+	case acls.OIDCKeySourcePrivateKey:
+		if k == nil {
+			return errors.New("the private key is missing")
+		}
+		if err := checkAssertionKey(k); err != nil {
+			return err
+		}
+		return oneOf(a.KeyAlgorithm, "RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
+	}
+	return fmt.Errorf("the key source must be %q, %q or %q, not %q", acls.OIDCKeySourceNomad, acls.OIDCKeySourcePrivateKey, acls.OIDCKeySourceClientSecret, a.KeySource)
+}
+
+// checkAssertionKey refuses what is wrong with the key of an operator, as far as it can be
+// seen here: its files may be on other servers.
+func checkAssertionKey(k *acls.OIDCClientAssertionKey) error {
+	switch {
+	case (k.PemKey == "") == (k.PemKeyFile == ""):
+		return errors.New("the private key is given as PemKey or as PemKeyFile")
+	case set(k.PemCert)+set(k.PemCertFile)+set(k.KeyID) != 1:
+		return errors.New("what names the private key is one of PemCert, PemCertFile and KeyID")
+	case k.KeyID != "" && k.KeyIDHeader != "" && k.KeyIDHeader != acls.OIDCClientAssertionHeaderKid:
+		return fmt.Errorf("a KeyID stands in the header kid, not %q", k.KeyIDHeader)
+	}
+	for _, file := range []string{k.PemKeyFile, k.PemCertFile} {
+		if file != "" && !strings.HasPrefix(file, "/") {
+			return errors.New("a file is named by its absolute path")
+		}
+	}
+	if k.PemKey != "" {
+		if _, err := privateKey(k); err != nil {
+			return err
+		}
+	}
+	if k.KeyID == "" && k.PemCertFile != "" {
+		return oneOf(string(k.KeyIDHeader), "kid", "x5t", "x5t#S256")
+	}
+	_, err := keyHeader(k)
+	return err
+}
+
+func set(s string) int {
+	if s == "" {
+		return 0
+	}
+	return 1
+}
+
+// oneOf takes the names, or none.
+func oneOf(v string, names ...string) error {
+	if v == "" || slices.Contains(names, v) {
+		return nil
+	}
+	return fmt.Errorf("%q is none of %s", v, strings.Join(names, ", "))
+}
+
+// random is text of 256 bits.
+func random() string {
+	b := make([]byte, 32)
+	rand.Read(b) // never fails
+	return base64.RawURLEncoding.EncodeToString(b)
+}

@@ -1,0 +1,225 @@
+package login
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"github.com/open-nomad/open-nomad/internal/jwt"
+	"github.com/open-nomad/open-nomad/nomad/acls"
+)
+
+// ErrDenied means that who logs in is not let in. What wraps it says why, and nothing of
+// what the token held.
+var ErrDenied = errors.New("login denied")
+
+// ErrProvider means that an identity provider could not be asked, or that its answer is
+// none.
+var ErrProvider = errors.New("identity provider")
+
+// maxToken bounds a token that somebody logs in with, before anything in it is looked at.
+const maxToken = 64 << 10
+
+// latest is the last second of the year 9999.
+const latest = 253_402_300_799
+
+// The times that are allowed for when a method says nothing of them.
+const (
+	defaultExpiration = 150 * time.Second
+	defaultNotBefore  = 150 * time.Second
+	defaultSkew       = time.Minute
+)
+
+// expected is what a token must say.
+type expected struct {
+	algs      []jose.SignatureAlgorithm
+	issuers   []string // one of them, if any
+	audiences []string // one of them
+	client    string   // audience, and authorized party, of an ID token
+	nonce     string   // of an ID token
+	config    *acls.AuthMethodConfig
+}
+
+// allowed are the algorithms that a method allows.
+func allowed(names []string) ([]jose.SignatureAlgorithm, error) {
+	if len(names) == 0 {
+		return []jose.SignatureAlgorithm{jose.RS256}, nil
+	}
+	var out []jose.SignatureAlgorithm
+	for _, name := range names {
+		alg := jose.SignatureAlgorithm(name)
+		if !slices.Contains(algorithms, alg) {
+			return nil, fmt.Errorf("signing algorithm %q is none of %v", name, algorithms)
+		}
+		out = append(out, alg)
+	}
+	return out, nil
+}
+
+// verify returns what a token says, when one of the keys signed it and it says what it
+// must. Nothing of its payload is read before the signature was found good.
+func verify(ctx context.Context, raw string, keys keySource, want expected, now time.Time) (map[string]any, error) {
+	payload, err := verifySignature(ctx, raw, keys, want.algs)
+	if err != nil {
+		return nil, err
+	}
+	if err := jwt.CheckObject(payload); err != nil {
+		return nil, fmt.Errorf("%w: the claims of the token: %w", ErrDenied, err)
+	}
+	claims := map[string]any{}
+	dec := json.NewDecoder(bytes.NewReader(payload))
+	dec.UseNumber()
+	if err := dec.Decode(&claims); err != nil {
+		return nil, fmt.Errorf("%w: the claims of the token are not JSON", ErrDenied)
+	}
+	if err := want.check(claims, now); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrDenied, err)
+	}
+	return claims, nil
+}
+
+// verifySignature returns the payload that one of the keys signed.
+func verifySignature(ctx context.Context, raw string, keys keySource, algs []jose.SignatureAlgorithm) ([]byte, error) {
+	if len(raw) > maxToken {
+		return nil, fmt.Errorf("%w: the token has more than %d bytes", ErrDenied, maxToken)
+	}
+	signed, err := jose.ParseSignedCompact(raw, algs)
+	if err != nil || len(signed.Signatures) != 1 {
+		return nil, fmt.Errorf("%w: not a token that was signed as %v", ErrDenied, algs)
+	}
+	head := signed.Signatures[0].Header
+	known, err := keys.keys(ctx, head.KeyID)
+	if err != nil {
+		return nil, err
+	}
+	for _, k := range known {
+		if !k.fits(head.Algorithm) {
+			continue
+		}
+		if payload, err := signed.Verify(k.public); err == nil {
+			return payload, nil
+		}
+	}
+	return nil, fmt.Errorf("%w: no key of the auth method signed the token", ErrDenied)
+}
+
+// check refuses what is wrong with claims.
+func (w expected) check(claims map[string]any, now time.Time) error {
+	if err := w.checkTimes(claims, now); err != nil {
+		return err
+	}
+	issuer, _ := claims["iss"].(string)
+	if len(w.issuers) > 0 && !slices.Contains(w.issuers, issuer) {
+		return errors.New("the token is of another issuer")
+	}
+	audience, err := audienceOf(claims)
+	if err != nil {
+		return err
+	}
+	if w.client != "" {
+		if err := w.checkClient(claims, audience); err != nil {
+			return err
+		}
+	}
+	switch {
+	case len(w.audiences) > 0 && !slices.ContainsFunc(audience, func(a string) bool { return slices.Contains(w.audiences, a) }):
+		return errors.New("the token is for another audience")
+	case len(w.audiences) == 0 && w.client == "" && len(audience) > 0:
+		return errors.New("the token is for an audience, and the auth method has no bound audiences")
+	}
+	return nil
+}
+
+// checkClient refuses an ID token that was not made for this client and this login.
+func (w expected) checkClient(claims map[string]any, audience []string) error {
+	party, given := claims["azp"]
+	nonce, _ := claims["nonce"].(string)
+	switch {
+	case !slices.Contains(audience, w.client):
+		return errors.New("the ID token is for another client")
+	case len(audience) > 1 && !given, given && party != w.client:
+		return errors.New("the ID token was issued to another party")
+	case nonce == "" || nonce != w.nonce:
+		return errors.New("the ID token is of another login")
+	}
+	if subject, _ := claims["sub"].(string); subject == "" {
+		return errors.New("the ID token has no subject")
+	}
+	return nil
+}
+
+// audienceOf is whom a token is for.
+func audienceOf(claims map[string]any) ([]string, error) {
+	switch aud := claims["aud"].(type) {
+	case nil:
+		return nil, nil
+	case string:
+		return []string{aud}, nil
+	case []any:
+		var out []string
+		for _, v := range aud {
+			text, ok := v.(string)
+			if !ok {
+				return nil, errors.New("the audience of the token is no list of strings")
+			}
+			out = append(out, text)
+		}
+		return out, nil
+	}
+	return nil, errors.New("the audience of the token is no string")
+}
+
+// checkTimes refuses a token that is not of now. A begin or an end that it does not name
+// is made up from the others; one of the three it must name.
+func (w expected) checkTimes(claims map[string]any, now time.Time) error {
+	var at [3]float64
+	for i, name := range []string{"iat", "nbf", "exp"} {
+		v, given := claims[name]
+		if !given {
+			continue
+		}
+		n, isNumber := v.(json.Number)
+		sec, err := n.Float64()
+		if !isNumber || err != nil || math.IsNaN(sec) || sec <= 0 || sec > latest {
+			return fmt.Errorf("%s of the token is no time", name)
+		}
+		at[i] = sec
+	}
+	issued, begins, ends := at[0], at[1], at[2]
+	if issued == 0 && begins == 0 && ends == 0 {
+		return errors.New("the token has no iat, nbf or exp")
+	}
+	if ends == 0 {
+		ends = max(issued, begins) + leeway(w.config.ExpirationLeeway, defaultExpiration)
+	}
+	if begins == 0 {
+		begins = cmp.Or(issued, ends-leeway(w.config.NotBeforeLeeway, defaultNotBefore))
+	}
+	skew, sec := leeway(w.config.ClockSkewLeeway, defaultSkew), float64(now.UnixMilli())/1000
+	switch {
+	case sec-skew >= ends:
+		return errors.New("the token is expired")
+	case sec+skew < begins, sec+skew < issued:
+		return errors.New("the token is not valid yet")
+	}
+	return nil
+}
+
+// leeway is a configured time in seconds: zero is the default, less is none.
+func leeway(d, unset time.Duration) float64 {
+	switch {
+	case d < 0:
+		return 0
+	case d == 0:
+		d = unset
+	}
+	return d.Seconds()
+}

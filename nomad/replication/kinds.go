@@ -1,0 +1,317 @@
+package replication
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"strconv"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// object is one thing of a kind, here or there.
+type object struct {
+	id       string
+	version  string // tells it from what it was and will be
+	born     string // tells it from another of the same ID; "" where that does not matter
+	modified uint64
+	value    any // what is to be stored, where the list holds it
+}
+
+// entry is a log entry; one without a payload is not written.
+type entry struct {
+	number  nomad.MessageType
+	payload any
+}
+
+// kind is one kind of things that are the same in all regions.
+type kind struct {
+	name   string
+	access bool // it matters with access control only
+	// clashes says that one may have what another of the same kind has now, and both
+	// cannot, such as a name.
+	clashes bool
+	list    func(ctx context.Context, rpc Caller, q nomad.QueryOptions) ([]object, uint64, error)
+	local   func(snap *state.Snapshot) []object
+	// fetch gets objects and makes the entry that stores them.
+	fetch  func(ctx context.Context, rpc Caller, q nomad.QueryOptions, batch []object) (entry, error)
+	remove func(ids []string) entry
+}
+
+func kinds() []kind {
+	return []kind{quotas(), namespaces(), nodePools(), policies(), roles(), tokens(), authMethods(), bindingRules()}
+}
+
+// objects turns a list into objects; what is not there, or not for us, makes none.
+func objects[T any](list []*T, of func(*T) object) []object {
+	out := make([]object, 0, len(list))
+	for _, v := range list {
+		if v == nil {
+			continue
+		}
+		if o := of(v); o.id != "" {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+func collect[T any](seq iter.Seq[*T], of func(*T) object) []object {
+	var list []*T
+	for v := range seq {
+		list = append(list, v)
+	}
+	return objects(list, of)
+}
+
+// ids are the IDs of objects.
+func ids(batch []object) []string {
+	out := make([]string, 0, len(batch))
+	for _, o := range batch {
+		out = append(out, o.id)
+	}
+	return out
+}
+
+// values are the objects that a list held.
+func values[T any](batch []object) []*T {
+	out := make([]*T, 0, len(batch))
+	for _, o := range batch {
+		out = append(out, o.value.(*T))
+	}
+	return out
+}
+
+// found are the objects of a batch that an answer holds, in the order of the batch.
+func found[T any](batch []object, all map[string]*T, pass func(*T) bool) []*T {
+	var out []*T
+	for _, o := range batch {
+		if v := all[o.id]; v != nil && pass(v) {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+func every[T any](*T) bool { return true }
+
+// text is a value as a version: its JSON has its keys in order.
+func text(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return "" // plain data always can be written
+	}
+	return string(b)
+}
+
+func quotas() kind {
+	of := func(q *nomad.QuotaSpec) object {
+		plain := *q
+		plain.CreateIndex, plain.ModifyIndex = 0, 0
+		return object{id: q.Name, version: text(&plain), modified: q.ModifyIndex, value: q}
+	}
+	return kind{
+		name: "quotas",
+		list: func(ctx context.Context, rpc Caller, q nomad.QueryOptions) ([]object, uint64, error) {
+			var out nomad.QuotaListResponse
+			err := rpc.Call(ctx, "Quota.List", &nomad.QuotaListRequest{QueryOptions: q}, &out)
+			return objects(out.Quotas, of), out.Index, err
+		},
+		local: func(snap *state.Snapshot) []object { return collect(snap.Quotas(nil), of) },
+		fetch: func(_ context.Context, _ Caller, _ nomad.QueryOptions, batch []object) (entry, error) {
+			return entry{nomad.QuotaUpsertRequestType, &nomad.QuotaUpsertRequest{Quotas: values[nomad.QuotaSpec](batch)}}, nil
+		},
+		remove: func(ids []string) entry {
+			return entry{nomad.QuotaDeleteRequestType, &nomad.QuotaDeleteRequest{Names: ids}}
+		},
+	}
+}
+
+func namespaces() kind {
+	of := func(n *nomad.Namespace) object {
+		plain := *n
+		plain.Hash, plain.CreateIndex, plain.ModifyIndex = nil, 0, 0
+		return object{id: n.Name, version: text(&plain), modified: n.ModifyIndex, value: n}
+	}
+	return kind{
+		name: "namespaces",
+		list: func(ctx context.Context, rpc Caller, q nomad.QueryOptions) ([]object, uint64, error) {
+			var out nomad.NamespaceListResponse
+			err := rpc.Call(ctx, "Namespace.ListNamespaces", &nomad.NamespaceListRequest{QueryOptions: q}, &out)
+			return objects(out.Namespaces, of), out.Index, err
+		},
+		local: func(snap *state.Snapshot) []object { return collect(snap.Namespaces(nil), of) },
+		fetch: func(_ context.Context, _ Caller, _ nomad.QueryOptions, batch []object) (entry, error) {
+			return entry{nomad.NamespaceUpsertRequestType, &nomad.NamespaceUpsertRequest{Namespaces: values[nomad.Namespace](batch)}}, nil
+		},
+		remove: func(ids []string) entry {
+			return entry{nomad.NamespaceDeleteRequestType, &nomad.NamespaceDeleteRequest{Namespaces: ids}}
+		},
+	}
+}
+
+func nodePools() kind {
+	of := func(p *nomad.NodePool) object {
+		if p.Name == nomad.NodePoolAll || p.Name == nomad.NodePoolDefault {
+			return object{} // every region has them, and they never change
+		}
+		plain := *p
+		plain.Hash, plain.CreateIndex, plain.ModifyIndex = nil, 0, 0
+		return object{id: p.Name, version: text(&plain), modified: p.ModifyIndex, value: p}
+	}
+	return kind{
+		name: "node pools",
+		list: func(ctx context.Context, rpc Caller, q nomad.QueryOptions) ([]object, uint64, error) {
+			var out nomad.NodePoolListResponse
+			err := rpc.Call(ctx, "NodePool.List", &nomad.NodePoolListRequest{QueryOptions: q}, &out)
+			return objects(out.NodePools, of), out.Index, err
+		},
+		local: func(snap *state.Snapshot) []object { return collect(snap.NodePools(nil), of) },
+		fetch: func(_ context.Context, _ Caller, _ nomad.QueryOptions, batch []object) (entry, error) {
+			return entry{nomad.NodePoolUpsertRequestType, &nomad.NodePoolUpsertRequest{NodePools: values[nomad.NodePool](batch)}}, nil
+		},
+		remove: func(ids []string) entry {
+			return entry{nomad.NodePoolDeleteRequestType, &nomad.NodePoolDeleteRequest{Names: ids}}
+		},
+	}
+}
+
+func policies() kind {
+	return kind{
+		name: "ACL policies", access: true,
+		list: func(ctx context.Context, rpc Caller, q nomad.QueryOptions) ([]object, uint64, error) {
+			var out acls.PolicyListResponse
+			err := rpc.Call(ctx, "ACL.ListPolicies", &acls.PolicyListRequest{QueryOptions: q}, &out)
+			return objects(out.Policies, func(p *acls.PolicyListStub) object {
+				return object{id: p.Name, version: string(p.Hash), modified: p.ModifyIndex}
+			}), out.Index, err
+		},
+		local: func(snap *state.Snapshot) []object {
+			return collect(snap.ACLPolicies(nil), func(p *acls.Policy) object { return object{id: p.Name, version: string(p.Hash)} })
+		},
+		fetch: func(ctx context.Context, rpc Caller, q nomad.QueryOptions, batch []object) (entry, error) {
+			var out acls.PolicySetResponse
+			err := rpc.Call(ctx, "ACL.GetPolicies", &acls.PolicySetRequest{Names: ids(batch), QueryOptions: q}, &out)
+			return entry{nomad.ACLPolicyUpsertRequestType, &acls.PolicyUpsertRequest{Policies: found(batch, out.Policies, every)}}, err
+		},
+		remove: func(ids []string) entry {
+			return entry{nomad.ACLPolicyDeleteRequestType, &acls.PolicyDeleteRequest{Names: ids}}
+		},
+	}
+}
+
+// roles differ by their policies too: a list leaves out those that are gone, and they may
+// come again.
+func roles() kind {
+	version := func(hash []byte, policies []*acls.RolePolicyLink) string {
+		v := string(hash)
+		for _, l := range policies {
+			v += " " + l.Name
+		}
+		return v
+	}
+	return kind{
+		name: "ACL roles", access: true, clashes: true,
+		list: func(ctx context.Context, rpc Caller, q nomad.QueryOptions) ([]object, uint64, error) {
+			var out acls.RolesListResponse
+			err := rpc.Call(ctx, "ACL.ListRoles", &acls.RolesListRequest{QueryOptions: q}, &out)
+			return objects(out.ACLRoles, func(r *acls.RoleListStub) object {
+				return object{id: r.ID, version: version(r.Hash, r.Policies), modified: r.ModifyIndex}
+			}), out.Index, err
+		},
+		local: func(snap *state.Snapshot) []object {
+			return collect(snap.ACLRoles(nil), func(r *acls.Role) object { return object{id: r.ID, version: version(r.Hash, r.Policies)} })
+		},
+		fetch: func(ctx context.Context, rpc Caller, q nomad.QueryOptions, batch []object) (entry, error) {
+			var out acls.RolesByIDResponse
+			err := rpc.Call(ctx, "ACL.GetRolesByID", &acls.RolesByIDRequest{ACLRoleIDs: ids(batch), QueryOptions: q}, &out)
+			return entry{nomad.ACLRolesUpsertRequestType, &acls.RolesUpsertRequest{ACLRoles: found(batch, out.ACLRoles, every),
+				AllowMissingPolicies: true}}, err // their policies may come later
+		},
+		remove: func(ids []string) entry {
+			return entry{nomad.ACLRolesDeleteByIDRequestType, &acls.RolesDeleteByIDRequest{ACLRoleIDs: ids}}
+		},
+	}
+}
+
+// tokens are those of all regions.
+func tokens() kind {
+	return kind{
+		name: "ACL tokens", access: true, clashes: true,
+		list: func(ctx context.Context, rpc Caller, q nomad.QueryOptions) ([]object, uint64, error) {
+			var out acls.TokenListResponse
+			err := rpc.Call(ctx, "ACL.ListTokens", &acls.TokenListRequest{GlobalOnly: true, QueryOptions: q}, &out)
+			return objects(out.Tokens, func(t *acls.TokenListStub) object {
+				if !t.Global {
+					return object{}
+				}
+				return object{id: t.AccessorID, version: string(t.Hash), born: strconv.FormatInt(t.CreateTime.UnixNano(), 10), modified: t.ModifyIndex}
+			}), out.Index, err
+		},
+		local: func(snap *state.Snapshot) []object {
+			return collect(snap.ACLTokensGlobal(nil, true), func(t *acls.Token) object {
+				return object{id: t.AccessorID, version: string(t.Hash), born: strconv.FormatInt(t.CreateTime.UnixNano(), 10)}
+			})
+		},
+		fetch: func(ctx context.Context, rpc Caller, q nomad.QueryOptions, batch []object) (entry, error) {
+			var out acls.TokenSetResponse
+			err := rpc.Call(ctx, "ACL.GetTokens", &acls.TokenSetRequest{AccessorIDS: ids(batch), QueryOptions: q}, &out)
+			global := func(t *acls.Token) bool { return t.Global }
+			return entry{nomad.ACLTokenUpsertRequestType, &acls.TokenUpsertRequest{Tokens: found(batch, out.Tokens, global)}}, err
+		},
+		remove: func(ids []string) entry {
+			return entry{nomad.ACLTokenDeleteRequestType, &acls.TokenDeleteRequest{AccessorIDs: ids}}
+		},
+	}
+}
+
+func authMethods() kind {
+	return kind{
+		name: "ACL auth methods", access: true, clashes: true,
+		list: func(ctx context.Context, rpc Caller, q nomad.QueryOptions) ([]object, uint64, error) {
+			var out acls.AuthMethodListResponse
+			err := rpc.Call(ctx, "ACL.ListAuthMethods", &acls.AuthMethodListRequest{QueryOptions: q}, &out)
+			return objects(out.AuthMethods, func(m *acls.AuthMethodStub) object {
+				return object{id: m.Name, version: string(m.Hash), modified: m.ModifyIndex}
+			}), out.Index, err
+		},
+		local: func(snap *state.Snapshot) []object {
+			return collect(snap.ACLAuthMethods(nil), func(m *acls.AuthMethod) object { return object{id: m.Name, version: string(m.Hash)} })
+		},
+		fetch: func(ctx context.Context, rpc Caller, q nomad.QueryOptions, batch []object) (entry, error) {
+			var out acls.AuthMethodsGetResponse
+			err := rpc.Call(ctx, "ACL.GetAuthMethods", &acls.AuthMethodsGetRequest{Names: ids(batch), QueryOptions: q}, &out)
+			return entry{nomad.ACLAuthMethodsUpsertRequestType, &acls.AuthMethodUpsertRequest{AuthMethods: found(batch, out.AuthMethods, every)}}, err
+		},
+		remove: func(ids []string) entry {
+			return entry{nomad.ACLAuthMethodsDeleteRequestType, &acls.AuthMethodDeleteRequest{Names: ids}}
+		},
+	}
+}
+
+func bindingRules() kind {
+	return kind{
+		name: "ACL binding rules", access: true,
+		list: func(ctx context.Context, rpc Caller, q nomad.QueryOptions) ([]object, uint64, error) {
+			var out acls.BindingRulesListResponse
+			err := rpc.Call(ctx, "ACL.ListBindingRules", &acls.BindingRulesListRequest{QueryOptions: q}, &out)
+			return objects(out.ACLBindingRules, func(b *acls.BindingRuleListStub) object {
+				return object{id: b.ID, version: string(b.Hash), modified: b.ModifyIndex}
+			}), out.Index, err
+		},
+		local: func(snap *state.Snapshot) []object {
+			return collect(snap.ACLBindingRules(nil), func(b *acls.BindingRule) object { return object{id: b.ID, version: string(b.Hash)} })
+		},
+		fetch: func(ctx context.Context, rpc Caller, q nomad.QueryOptions, batch []object) (entry, error) {
+			var out acls.BindingRulesResponse
+			err := rpc.Call(ctx, "ACL.GetBindingRules", &acls.BindingRulesRequest{ACLBindingRuleIDs: ids(batch), QueryOptions: q}, &out)
+			return entry{nomad.ACLBindingRulesUpsertRequestType, &acls.BindingRulesUpsertRequest{ACLBindingRules: found(batch, out.ACLBindingRules, every),
+				AllowMissingAuthMethods: true}}, err // their auth methods may come later
+		},
+		remove: func(ids []string) entry {
+			return entry{nomad.ACLBindingRulesDeleteRequestType, &acls.BindingRulesDeleteRequest{ACLBindingRuleIDs: ids}}
+		},
+	}
+}

@@ -1,0 +1,239 @@
+// Package replica copies what is the same in all regions from the authoritative one:
+// policies, roles, global tokens, auth methods, binding rules, quotas, namespaces and node
+// pools.
+// The leader of every other region runs it.
+//
+//	list, waiting for a change ─▶ compare with state ─▶ remove what is gone
+//	        ▲                                                │
+//	        └── log what changed ◀── get what differs ◀──────┘
+//
+// Each kind has a goroutine of its own. What is compared is the hash of an object, or
+// the object itself where the list holds it. A list is taken for whole only when the
+// token is one of management: others are told of less, and what they are not told of
+// would be taken for gone. Tokens of one region stay in it.
+//
+// It reads snapshots, calls the authoritative region by RPC and writes log entries. It
+// keeps nothing, and never logs the token.
+package replication
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// Bounds of copying.
+const (
+	waitFor  = time.Minute // for a change, before everything is compared again
+	pause    = 100 * time.Millisecond
+	minRetry = time.Second
+	maxRetry = 30 * time.Second
+	inOne    = 64 // objects of one log entry
+)
+
+// Caller calls RPC methods, here of another region.
+type Caller interface {
+	Call(ctx context.Context, method string, req, resp any) error
+}
+
+// Config of a Replica.
+type Config struct {
+	// From is the authoritative region.
+	From string
+	// Token is a management token of that region; "" where there is no access control.
+	Token string
+	// Access says that there is access control here. Otherwise only quotas, namespaces and
+	// node pools are copied.
+	Access bool
+	RPC    Caller
+	Store  func() *state.Store // the store of now: a restore replaces it
+	// Apply writes a log entry. It returns when it was applied here.
+	Apply func(ctx context.Context, t nomad.MessageType, payload any) error
+	Log   *slog.Logger
+}
+
+// Replica copies from the authoritative region.
+type Replica struct{ cfg Config }
+
+// New returns a Replica.
+func New(cfg Config) *Replica { return &Replica{cfg: cfg} }
+
+// Run copies until ctx ends.
+func (r *Replica) Run(ctx context.Context) error {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	for _, k := range kinds() {
+		if !k.access || r.cfg.Access {
+			wg.Go(func() { r.follow(ctx, k) })
+		}
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// follow keeps one kind as it is in the authoritative region.
+func (r *Replica) follow(ctx context.Context, k kind) {
+	var index uint64
+	retry, told, sure := minRetry, "", false
+	for ctx.Err() == nil {
+		var err error
+		if !sure {
+			err = r.permitted(ctx)
+		}
+		if err == nil {
+			sure = true
+			index, err = r.round(ctx, k, index)
+		}
+		wait := pause
+		if err != nil {
+			if ctx.Err() == nil && err.Error() != told {
+				r.cfg.Log.Warn("copy from the authoritative region", "what", k.name, "region", r.cfg.From, "err", err)
+				told = err.Error()
+			}
+			index, sure = 0, false
+			wait = retry + rand.N(retry/4)
+			retry = min(2*retry, maxRetry)
+		} else {
+			if told != "" {
+				r.cfg.Log.Info("copied again from the authoritative region", "what", k.name, "region", r.cfg.From)
+			}
+			retry, told = minRetry, ""
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(wait):
+		}
+	}
+}
+
+// query is how every read of the authoritative region begins. Its leader answers: what
+// another server does not know yet would be taken for gone.
+func (r *Replica) query() nomad.QueryOptions {
+	return nomad.QueryOptions{Region: r.cfg.From, AuthToken: r.cfg.Token}
+}
+
+// permitted refuses a token that is not told of everything. The type of a token never
+// changes.
+func (r *Replica) permitted(ctx context.Context) error {
+	var who acls.WhoAmIResponse
+	if err := r.cfg.RPC.Call(ctx, "ACL.WhoAmI", &nomad.GenericRequest{QueryOptions: r.query()}, &who); err != nil {
+		return fmt.Errorf("present acl.replication_token: %w", err)
+	}
+	if who.Identity == nil || !who.Identity.ACLToken.Management() {
+		return errors.New("acl.replication_token must be a management token of the authoritative region")
+	}
+	return nil
+}
+
+// round waits for a change after index and follows it. It returns the index that it
+// knows then.
+func (r *Replica) round(ctx context.Context, k kind, index uint64) (uint64, error) {
+	q := r.query()
+	q.MinQueryIndex, q.MaxQueryTime = index, waitFor
+	there, next, err := k.list(ctx, r.cfg.RPC, q)
+	if err != nil {
+		return 0, fmt.Errorf("list %s: %w", k.name, err)
+	}
+	gone, differ := compare(there, k.local(r.cfg.Store().Snapshot()))
+	var errs []error
+	for _, id := range gone {
+		if err := r.log(ctx, k.remove([]string{id})); err != nil { // one that is in use stays, the others go
+			errs = append(errs, fmt.Errorf("remove %s %s: %w", k.name, id, err))
+		}
+	}
+	for batch := range slices.Chunk(differ, inOne) {
+		if err := r.put(ctx, k, batch); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if n := len(gone) + len(differ); n > 0 && len(errs) == 0 {
+		r.cfg.Log.Debug("copied from the authoritative region", "what", k.name, "count", n)
+	}
+	return max(next, 1), errors.Join(errs...) // a request with index 0 does not wait
+}
+
+// put stores objects as the authoritative region has them: together or, where that fails,
+// one by one, so that one which cannot be stored hinders no other.
+func (r *Replica) put(ctx context.Context, k kind, batch []object) error {
+	err := r.store(ctx, k, batch)
+	if err != nil && k.clashes {
+		if err = r.makeRoom(ctx, k, batch); err == nil {
+			err = r.store(ctx, k, batch)
+		}
+	}
+	if err == nil || len(batch) == 1 || ctx.Err() != nil {
+		return err
+	}
+	var errs []error
+	for _, o := range batch {
+		if err := r.store(ctx, k, []object{o}); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (r *Replica) store(ctx context.Context, k kind, batch []object) error {
+	e, err := k.fetch(ctx, r.cfg.RPC, r.query(), batch)
+	if err != nil {
+		return fmt.Errorf("get %s: %w", k.name, err)
+	}
+	if err := r.log(ctx, e); err != nil {
+		return fmt.Errorf("store %s: %w", k.name, err)
+	}
+	return nil
+}
+
+// makeRoom removes what there is of the objects: one may stand in the way of another, by
+// its name.
+func (r *Replica) makeRoom(ctx context.Context, k kind, batch []object) error {
+	for _, o := range k.local(r.cfg.Store().Snapshot()) {
+		if slices.ContainsFunc(batch, func(b object) bool { return b.id == o.id }) {
+			if err := r.log(ctx, k.remove([]string{o.id})); err != nil {
+				return fmt.Errorf("make room for %s %s: %w", k.name, o.id, err)
+			}
+		}
+	}
+	return nil
+}
+
+func (r *Replica) log(ctx context.Context, e entry) error {
+	if e.payload == nil {
+		return nil
+	}
+	return r.cfg.Apply(ctx, e.number, e.payload)
+}
+
+// compare says what is gone there, and what there is that is not here or differs, in the
+// order of its changes there. What was made anew under the same ID is both.
+func compare(there, here []object) (gone []string, differ []object) {
+	old := map[string]object{}
+	for _, o := range here {
+		old[o.id] = o
+	}
+	for _, o := range there {
+		was, known := old[o.id]
+		delete(old, o.id)
+		switch {
+		case known && was.born != o.born:
+			gone = append(gone, o.id)
+			differ = append(differ, o)
+		case !known || was.version != o.version:
+			differ = append(differ, o)
+		}
+	}
+	gone = append(gone, slices.Sorted(maps.Keys(old))...)
+	slices.SortFunc(differ, func(a, b object) int { return cmp.Compare(a.modified, b.modified) })
+	return gone, differ
+}

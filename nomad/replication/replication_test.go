@@ -1,0 +1,396 @@
+package replication_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/fsm"
+	"github.com/open-nomad/open-nomad/nomad/replication"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// region has state, and answers for the authoritative one.
+type region struct {
+	testing.TB
+	mu      sync.Mutex
+	machine *fsm.FSM
+	index   uint64
+	typ     string // of the token that is presented
+	broken  error
+	refuse  string // the name of a namespace that is not stored
+}
+
+func newRegion(t testing.TB) *region {
+	log := slog.New(slog.DiscardHandler)
+	return &region{TB: t, machine: fsm.New(state.New(log), nil, log), index: 10, typ: acls.ManagementToken}
+}
+
+func (r *region) snap() *state.Snapshot { return r.machine.State().Snapshot() }
+
+// apply writes a log entry.
+func (r *region) apply(_ context.Context, number nomad.MessageType, payload any) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if req, ok := payload.(*nomad.NamespaceUpsertRequest); ok && slices.ContainsFunc(req.Namespaces, func(n *nomad.Namespace) bool { return n.Name == r.refuse }) {
+		return errors.New("refused")
+	}
+	data, err := nomad.EncodeCommand(number, payload)
+	if err != nil {
+		return err
+	}
+	r.index++
+	if err, ok := r.machine.Apply(&raft.Log{Index: r.index, Type: raft.LogCommand, Data: data}).(error); ok {
+		return err
+	}
+	return nil
+}
+
+func (r *region) must(number nomad.MessageType, payload any) {
+	r.Helper()
+	if err := r.apply(context.Background(), number, payload); err != nil {
+		r.Fatal(err)
+	}
+}
+
+// set changes how the region answers.
+func (r *region) set(typ string, broken error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.typ, r.broken = typ, broken
+}
+
+// refusing names the namespace that is not stored.
+func (r *region) refusing(name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.refuse = name
+}
+
+// Call answers an RPC. What is not management is told of nothing, as of lists.
+func (r *region) Call(ctx context.Context, method string, req, resp any) error {
+	q := req.(interface{ Query() *nomad.QueryOptions }).Query()
+	if q.Region != "home" || q.AuthToken != "secret" || q.AllowStale {
+		r.Errorf("%s asks %+v", method, q)
+	}
+	wait, cancel := context.WithTimeout(ctx, max(q.MaxQueryTime, time.Millisecond))
+	defer cancel()
+	snap, err := r.machine.State().SnapshotAfter(wait, q.MinQueryIndex+1)
+	if err != nil {
+		snap = r.snap()
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.broken != nil {
+		return r.broken
+	}
+	all := r.typ == acls.ManagementToken
+	switch out := resp.(type) {
+	case *acls.WhoAmIResponse:
+		out.Identity = &acls.AuthenticatedIdentity{ACLToken: &acls.Token{Type: r.typ}}
+	case *nomad.NamespaceListResponse:
+		out.Namespaces, out.Index = list(all, slices.Collect(snap.Namespaces(nil))), snap.Index()
+	case *nomad.QuotaListResponse:
+		out.Quotas, out.Index = list(all, slices.Collect(snap.Quotas(nil))), snap.Index()
+	case *nomad.NodePoolListResponse:
+		out.NodePools, out.Index = list(all, slices.Collect(snap.NodePools(nil))), snap.Index()
+	case *acls.PolicyListResponse:
+		for p := range snap.ACLPolicies(nil) {
+			out.Policies = append(out.Policies, p.Stub())
+		}
+		out.Policies, out.Index = list(all, out.Policies), snap.Index()
+	case *acls.PolicySetResponse:
+		out.Policies = chosen(req.(*acls.PolicySetRequest).Names, func(id string) *acls.Policy { return snap.ACLPolicy(nil, id) })
+	case *acls.RolesListResponse:
+		for v := range snap.ACLRoles(nil) {
+			out.ACLRoles = append(out.ACLRoles, v.Stub())
+		}
+		out.ACLRoles, out.Index = list(all, out.ACLRoles), snap.Index()
+	case *acls.RolesByIDResponse:
+		out.ACLRoles = chosen(req.(*acls.RolesByIDRequest).ACLRoleIDs, func(id string) *acls.Role { return snap.ACLRole(nil, id) })
+	case *acls.TokenListResponse:
+		for v := range snap.ACLTokens(nil) { // more than is asked for: tokens of one region must not be taken
+			out.Tokens = append(out.Tokens, v.Stub())
+		}
+		out.Tokens, out.Index = list(all, out.Tokens), snap.Index()
+	case *acls.TokenSetResponse:
+		out.Tokens = chosen(req.(*acls.TokenSetRequest).AccessorIDS, func(id string) *acls.Token { return snap.ACLToken(nil, id) })
+	case *acls.AuthMethodListResponse:
+		for v := range snap.ACLAuthMethods(nil) {
+			out.AuthMethods = append(out.AuthMethods, v.Stub())
+		}
+		out.AuthMethods, out.Index = list(all, out.AuthMethods), snap.Index()
+	case *acls.AuthMethodsGetResponse:
+		out.AuthMethods = chosen(req.(*acls.AuthMethodsGetRequest).Names, func(id string) *acls.AuthMethod { return snap.ACLAuthMethod(nil, id) })
+	case *acls.BindingRulesListResponse:
+		for v := range snap.ACLBindingRules(nil) {
+			out.ACLBindingRules = append(out.ACLBindingRules, v.Stub())
+		}
+		out.ACLBindingRules, out.Index = list(all, out.ACLBindingRules), snap.Index()
+	case *acls.BindingRulesResponse:
+		out.ACLBindingRules = chosen(req.(*acls.BindingRulesRequest).ACLBindingRuleIDs, func(id string) *acls.BindingRule { return snap.ACLBindingRule(nil, id) })
+	default:
+		return fmt.Errorf("%w %s", nomad.ErrUnknownMethod, method)
+	}
+	return nil
+}
+
+func list[T any](all bool, of []*T) []*T {
+	if !all {
+		return nil
+	}
+	return of
+}
+
+func chosen[T any](ids []string, get func(string) *T) map[string]*T {
+	out := map[string]*T{}
+	for _, id := range ids {
+		if v := get(id); v != nil {
+			out[id] = v
+		}
+	}
+	return out
+}
+
+// names is everything that is copied, and what tells it from another.
+func (r *region) names() string {
+	snap := r.snap()
+	var out []string
+	for n := range snap.Namespaces(nil) {
+		out = append(out, "ns "+n.Name+" "+n.Description)
+	}
+	for q := range snap.Quotas(nil) {
+		out = append(out, "quota "+q.Name+" "+q.Description)
+	}
+	for p := range snap.NodePools(nil) {
+		out = append(out, "pool "+p.Name)
+	}
+	for p := range snap.ACLPolicies(nil) {
+		out = append(out, "policy "+p.Name+" "+p.Description)
+	}
+	for v := range snap.ACLRoles(nil) {
+		out = append(out, fmt.Sprintf("role %s %s %d", v.ID, v.Name, len(v.Policies)))
+	}
+	for v := range snap.ACLTokensGlobal(nil, true) {
+		out = append(out, "token "+v.AccessorID+" "+v.SecretID)
+	}
+	for v := range snap.ACLAuthMethods(nil) {
+		out = append(out, fmt.Sprintf("method %s %t", v.Name, v.Default))
+	}
+	for v := range snap.ACLBindingRules(nil) {
+		out = append(out, "rule "+v.ID)
+	}
+	return strings.Join(out, "\n")
+}
+
+// follow runs a replica of a region that has one of each, and calls fn with both.
+func follow(t *testing.T, fn func(home, here *region)) {
+	synctest.Test(t, func(t *testing.T) {
+		home, here := newRegion(t), newRegion(t)
+		home.full()
+		r := replication.New(replication.Config{From: "home", Token: "secret", Access: true, RPC: home, Store: here.machine.State,
+			Apply: here.apply, Log: slog.New(slog.DiscardHandler)})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- r.Run(ctx) }()
+		fn(home, here)
+		cancel()
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Errorf("Run() = %v", err)
+		}
+	})
+}
+
+// same waits as long as copying may take, and compares.
+func same(t testing.TB, home, here *region) {
+	t.Helper()
+	time.Sleep(5 * time.Minute) // of the test's own time
+	synctest.Wait()
+	if a, b := home.names(), here.names(); a != b {
+		t.Errorf("here is\n%s\nwant\n%s", b, a)
+	}
+}
+
+// role makes a role with a policy.
+func role(id, name string) *acls.Role {
+	return &acls.Role{ID: id, Name: name, Policies: []*acls.RolePolicyLink{{Name: "p"}}}
+}
+
+func (r *region) roles(roles ...*acls.Role) {
+	r.Helper()
+	r.must(nomad.ACLRolesUpsertRequestType, &acls.RolesUpsertRequest{ACLRoles: roles, AllowMissingPolicies: true})
+}
+
+func (r *region) token(accessor, secret string, born int64, global bool) {
+	r.Helper()
+	r.must(nomad.ACLTokenUpsertRequestType, &acls.TokenUpsertRequest{Tokens: []*acls.Token{{AccessorID: accessor, SecretID: secret, Type: "management",
+		Global: global, CreateTime: time.Unix(born, 0).UTC()}}})
+}
+
+func (r *region) methods(methods ...*acls.AuthMethod) {
+	r.Helper()
+	r.must(nomad.ACLAuthMethodsUpsertRequestType, &acls.AuthMethodUpsertRequest{AuthMethods: methods})
+}
+
+// full gives a region one of each.
+func (r *region) full() {
+	r.Helper()
+	r.must(nomad.ACLPolicyUpsertRequestType, &acls.PolicyUpsertRequest{Policies: []*acls.Policy{{Name: "p", Rules: "r"}}})
+	r.roles(role("1", "one"), role("2", "two"))
+	r.token("t", "s", 1, true)
+	r.token("own", "own", 1, false)
+	r.methods(&acls.AuthMethod{Name: "a", Type: "JWT", Default: true}, &acls.AuthMethod{Name: "b", Type: "JWT"})
+	r.must(nomad.ACLBindingRulesUpsertRequestType, &acls.BindingRulesUpsertRequest{ACLBindingRules: []*acls.BindingRule{{ID: "r", AuthMethod: "a"}}})
+	r.must(nomad.QuotaUpsertRequestType, &nomad.QuotaUpsertRequest{Quotas: []*nomad.QuotaSpec{{Name: "q"}}})
+	r.must(nomad.NamespaceUpsertRequestType, &nomad.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "n", Quota: "q", Meta: map[string]string{"a": "b"}}}})
+	r.must(nomad.NodePoolUpsertRequestType, &nomad.NodePoolUpsertRequest{NodePools: []*nomad.NodePool{{Name: "pool"}}})
+}
+
+func TestWhatChangesThereChangesHere(t *testing.T) {
+	steps := map[string]func(home *region){
+		"nothing more": func(*region) {},
+		"policy": func(h *region) {
+			h.must(nomad.ACLPolicyUpsertRequestType, &acls.PolicyUpsertRequest{Policies: []*acls.Policy{{Name: "p", Description: "new"}}})
+		},
+		"policy gone": func(h *region) {
+			h.must(nomad.ACLPolicyDeleteRequestType, &acls.PolicyDeleteRequest{Names: []string{"p"}})
+		},
+		"policy gone and back": func(h *region) {
+			h.must(nomad.ACLPolicyDeleteRequestType, &acls.PolicyDeleteRequest{Names: []string{"p"}})
+			h.roles(role("3", "three"))
+			time.Sleep(time.Minute)
+			h.must(nomad.ACLPolicyUpsertRequestType, &acls.PolicyUpsertRequest{Policies: []*acls.Policy{{Name: "p"}}})
+		},
+		"names of roles change places": func(h *region) {
+			h.roles(role("1", "three"))
+			h.roles(role("2", "one"))
+			h.roles(role("1", "two"))
+		},
+		"another role has the name": func(h *region) {
+			h.must(nomad.ACLRolesDeleteByIDRequestType, &acls.RolesDeleteByIDRequest{ACLRoleIDs: []string{"1"}})
+			h.roles(role("3", "one"))
+		},
+		"a token is made anew": func(h *region) {
+			h.must(nomad.ACLTokenDeleteRequestType, &acls.TokenDeleteRequest{AccessorIDs: []string{"t"}})
+			h.token("t", "another", 2, true)
+		},
+		"another default": func(h *region) {
+			h.methods(&acls.AuthMethod{Name: "a", Type: "JWT"})
+			h.methods(&acls.AuthMethod{Name: "b", Type: "JWT", Default: true})
+		},
+		"auth method gone": func(h *region) {
+			h.must(nomad.ACLAuthMethodsDeleteRequestType, &acls.AuthMethodDeleteRequest{Names: []string{"a"}})
+		},
+		"namespace": func(h *region) {
+			h.must(nomad.NamespaceUpsertRequestType, &nomad.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "n", Description: "new"}, {Name: "default", Description: "ours"}}})
+		},
+		"namespace and pool gone": func(h *region) {
+			h.must(nomad.NamespaceDeleteRequestType, &nomad.NamespaceDeleteRequest{Namespaces: []string{"n"}})
+			h.must(nomad.NodePoolDeleteRequestType, &nomad.NodePoolDeleteRequest{Names: []string{"pool"}})
+		},
+		"another quota": func(h *region) {
+			h.must(nomad.QuotaUpsertRequestType, &nomad.QuotaUpsertRequest{Quotas: []*nomad.QuotaSpec{{Name: "q2", Description: "d"}}})
+			h.must(nomad.NamespaceUpsertRequestType, &nomad.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "n", Quota: "q2"}}})
+			h.must(nomad.QuotaDeleteRequestType, &nomad.QuotaDeleteRequest{Names: []string{"q"}})
+		},
+		"many": func(h *region) {
+			for i := range 200 {
+				h.roles(role(fmt.Sprint("many ", i), fmt.Sprint("role ", i)))
+			}
+		},
+	}
+	for name, step := range steps {
+		t.Run(name, func(t *testing.T) {
+			follow(t, func(home, here *region) {
+				same(t, home, here)
+				step(home)
+				same(t, home, here)
+				if here.snap().ACLToken(nil, "own") != nil {
+					t.Error("a token of one region came to the other")
+				}
+			})
+		})
+	}
+}
+
+// A token that is not told of everything takes nothing away.
+func TestNothingIsLostByALesserToken(t *testing.T) {
+	follow(t, func(home, here *region) {
+		same(t, home, here)
+		had := here.names()
+		for what, change := range map[string]func(){
+			"a client token":    func() { home.set(acls.ClientToken, nil) },
+			"nobody answers":    func() { home.set(acls.ManagementToken, nomad.ErrNoRegionPath) },
+			"the token is gone": func() { home.set(acls.ManagementToken, nomad.ErrPermissionDenied) },
+			"no access control": func() { home.set(acls.ManagementToken, nomad.Errorf(400, "%s", nomad.ErrACLDisabled)) },
+		} {
+			home.set(acls.ManagementToken, errors.New("between"))
+			time.Sleep(5 * time.Minute)
+			change()
+			home.must(nomad.ACLPolicyUpsertRequestType, &acls.PolicyUpsertRequest{Policies: []*acls.Policy{{Name: "p", Description: what}}})
+			time.Sleep(5 * time.Minute)
+			if got := here.names(); got != had {
+				t.Errorf("%s: here is\n%s, want\n%s", what, got, had)
+			}
+		}
+		home.set(acls.ManagementToken, nil)
+		same(t, home, here)
+	})
+}
+
+// What is in use here stays, and hinders nothing else.
+func TestANamespaceInUseStays(t *testing.T) {
+	follow(t, func(home, here *region) {
+		same(t, home, here)
+		here.must(nomad.JobRegisterRequestType, &nomad.JobRegisterRequest{Job: &nomad.Job{ID: "j", Namespace: "n", Type: "batch"}})
+		home.must(nomad.NamespaceDeleteRequestType, &nomad.NamespaceDeleteRequest{Namespaces: []string{"n"}})
+		home.must(nomad.NamespaceUpsertRequestType, &nomad.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "m"}}})
+		time.Sleep(5 * time.Minute)
+		if here.snap().Namespace(nil, "n") == nil || here.snap().Namespace(nil, "m") == nil {
+			t.Errorf("here is\n%s", here.names())
+		}
+		here.must(nomad.JobDeregisterRequestType, &nomad.JobDeregisterRequest{JobID: "j", Purge: true, WriteRequest: nomad.WriteRequest{Namespace: "n"}})
+		same(t, home, here)
+	})
+}
+
+// What somebody changes here alone is undone.
+func TestWhatIsOnlyHereGoes(t *testing.T) {
+	follow(t, func(home, here *region) {
+		same(t, home, here)
+		here.token("x", "x", 1, true)
+		here.must(nomad.ACLPolicyUpsertRequestType, &acls.PolicyUpsertRequest{Policies: []*acls.Policy{{Name: "p", Description: "here"}, {Name: "q"}}})
+		here.token("local", "local", 1, false)
+		same(t, home, here)
+		if here.snap().ACLToken(nil, "local") == nil {
+			t.Error("a token of this region is gone")
+		}
+	})
+}
+
+// One that cannot be stored hinders no other, and takes nothing away.
+func TestOneThatCannotBeStoredHindersNoOther(t *testing.T) {
+	follow(t, func(home, here *region) {
+		same(t, home, here)
+		here.refusing("refused")
+		home.must(nomad.NamespaceUpsertRequestType, &nomad.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "n", Description: "new"}, {Name: "refused"}, {Name: "z"}}})
+		time.Sleep(5 * time.Minute)
+		snap := here.snap()
+		if n := snap.Namespace(nil, "n"); n == nil || n.Description != "new" || snap.Namespace(nil, "z") == nil || snap.Namespace(nil, "refused") != nil {
+			t.Errorf("here is\n%s", here.names())
+		}
+		here.refusing("")
+		same(t, home, here)
+	})
+}

@@ -1,0 +1,203 @@
+package rpc_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/acl"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
+)
+
+// rights is an authenticator whose callers have what the policy grants; another takes
+// its place when it is stored.
+type rights struct{ now *atomic.Pointer[acl.ACL] }
+
+func granted(t *testing.T, text string) *acl.ACL {
+	t.Helper()
+	p, err := acl.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return acl.New(false, p)
+}
+
+func (rights) Authenticate(context.Context, string, rpc.Rule, *rpc.Conn) (*acls.AuthenticatedIdentity, error) {
+	return &acls.AuthenticatedIdentity{}, nil
+}
+
+func (r rights) Access(context.Context, *acls.AuthenticatedIdentity) (*rpc.Access, error) {
+	return &rpc.Access{Rights: r.now.Load()}, nil
+}
+
+func readNode(name string) *nomad.SingleNodeResponse {
+	return &nomad.SingleNodeResponse{Node: &nomad.Node{ID: name}}
+}
+
+func TestChecks(t *testing.T) {
+	answer := func(_ context.Context, c *rpc.Call, _ *nomad.NodeSpecificRequest) (*nomad.SingleNodeResponse, error) {
+		return readNode("n"), nil
+	}
+	asking := func(_ context.Context, c *rpc.Call, _ *nomad.NodeSpecificRequest) (*nomad.SingleNodeResponse, error) {
+		return readNode("n"), c.Access.Need(acl.InNamespace("prod", acl.ReadJob))
+	}
+	cfg := rights{now: &atomic.Pointer[acl.ACL]{}}
+	s, _ := serve(t, func(c *rpc.Config) {
+		c.Auth = cfg
+		c.Methods = []rpc.Method{
+			rpc.Handle("Test.Ns", rpc.Token, rpc.Here, answer).Needs(rpc.InNamespace(acl.ReadJob, acl.SubmitJob)),
+			rpc.Handle("Test.One", rpc.Token, rpc.Here, answer).Needs(rpc.InOneNamespace(acl.ReadJob)),
+			rpc.Handle("Test.Node", rpc.Token, rpc.Here, answer).Needs(rpc.Needs(acl.ToRead(acl.Nodes))),
+			rpc.Handle("Test.Good", rpc.Token, rpc.Here, answer).Needs(rpc.Good),
+			rpc.Handle("Test.Named", rpc.Token, rpc.Here, answer).Needs(rpc.InNamed(acl.ReadJob)),
+			rpc.Handle("Test.Somewhere", rpc.Token, rpc.Here, answer).Needs(rpc.Somewhere(acl.ToWrite(acl.NodePools))),
+			rpc.Handle("Test.All", rpc.Management, rpc.Here, answer),
+			rpc.Handle("Test.Asking", rpc.Token, rpc.Here, asking).Needs(rpc.Asked("ns:read-job of prod")),
+			rpc.Handle("Test.Forgot", rpc.Token, rpc.Here, answer).Needs(rpc.Asked("something")),
+			rpc.Handle("Test.Off", rpc.Management, rpc.Here, answer).Requires(func() error { return errors.New("feature is off") }),
+			rpc.Handle("Test.On", rpc.Token, rpc.Here, answer).Needs(rpc.Good).Requires(func() error { return nil }),
+		}
+	})
+	for _, c := range []struct{ method, namespace, policy, want string }{
+		{"Test.Ns", "prod", `namespace "prod" { policy = "read" }`, ""},
+		{"Test.Ns", "prod", `namespace "prod" { capabilities = ["submit-job"] }`, ""},
+		{"Test.Ns", "*", ``, ""},
+		{"Test.Ns", "", `namespace "default" { policy = "read" }`, ""},
+		{"Test.Ns", "prod", `namespace "default" { policy = "read" }`, `needs read-job or submit-job in namespace "prod": Permission denied`},
+		{"Test.Ns", "prod", ``, `needs read-job or submit-job in namespace "prod": Permission denied`},
+		{"Test.One", "", `namespace "default" { policy = "read" }`, ""},
+		{"Test.One", "prod", `namespace "default" { policy = "read" }`, `needs read-job in namespace "prod": Permission denied`},
+		{"Test.One", "*", `namespace "*" { policy = "read" }`, `needs read-job in namespace "*": Permission denied`},
+		{"Test.Node", "", `node { policy = "read" }`, ""},
+		{"Test.Node", "", `node { policy = "deny" }`, "needs read of node: Permission denied"},
+		{"Test.Named", "prod", `namespace "prod" { policy = "read" }`, ""},
+		{"Test.Named", "prod", `namespace "other" { policy = "read" }`, `needs read-job in namespace "prod": Permission denied`},
+		{"Test.Named", "", `namespace "other" { policy = "read" }`, ""},
+		{"Test.Named", "", `namespace "other" { policy = "deny" }`, `needs read-job of namespace: Permission denied`},
+		{"Test.Somewhere", "", `node_pool "gpu*" { policy = "write" }`, ""},
+		{"Test.Somewhere", "", `node_pool "gpu*" { policy = "read" }`, `needs write of node_pool: Permission denied`},
+		{"Test.Good", "", ``, ""},
+		{"Test.Off", "", `operator { policy = "write" }`, "needs a management token: Permission denied"},
+		{"Test.Off", "", "management", "feature is off"},
+		{"Test.On", "", ``, ""},
+		{"Test.All", "", `operator { policy = "write" }`, "needs a management token: Permission denied"},
+		{"Test.Asking", "other", `namespace "prod" { policy = "read" }`, ""},
+		{"Test.Asking", "prod", ``, `needs read-job in namespace "prod": Permission denied`},
+		{"Test.Forgot", "", ``, "internal error in Test.Forgot: its access rule was not asked"},
+	} {
+		switch c.policy {
+		case "", "management":
+			cfg.now.Store(acl.New(c.policy != ""))
+		default:
+			cfg.now.Store(granted(t, c.policy))
+		}
+		req := ask("n", "")
+		req.Namespace = c.namespace
+		var out nomad.SingleNodeResponse
+		err := s.Call(within(t), c.method, req, &out)
+		if got := errText(err); got != c.want || (out.Node == nil) != (c.want != "") {
+			t.Errorf("%s in %q with %q: %v, %q, want %q", c.method, c.namespace, c.policy, out.Node, got, c.want)
+		}
+		if strings.HasSuffix(c.want, "Permission denied") && !errors.Is(err, nomad.ErrPermissionDenied) {
+			t.Errorf("%s: %v is not ErrPermissionDenied", c.method, err)
+		}
+	}
+	cfg.now.Store(nil)
+	if err := s.Call(within(t), "Test.Ns", ask("n", ""), nil); !errors.Is(err, nomad.ErrPermissionDenied) {
+		t.Errorf("without rights: %v", err)
+	}
+	cfg.now.Store(acl.New(true))
+	if err := s.Call(within(t), "Test.All", ask("n", ""), nil); err != nil {
+		t.Errorf("with every right: %v", err)
+	}
+}
+
+// What is asked before a body is read refuses nobody whose body could make the call allowed.
+func TestEarly(t *testing.T) {
+	handle := func(_ context.Context, c *rpc.Call, _ *nomad.NodeSpecificRequest) (*nomad.SingleNodeResponse, error) {
+		return readNode("n"), nil
+	}
+	token := rpc.Handle("Test.Early", rpc.Token, rpc.Here, handle)
+	in := func(ns string) string { return `namespace "` + ns + `" { policy = "read" }` }
+	for _, c := range []struct {
+		name              string
+		method            rpc.Method
+		namespace, policy string
+		refused           bool
+	}{
+		{"own namespace", token.Needs(rpc.InNamespace(acl.ReadJob)), "prod", in("prod"), false},
+		{"other namespace", token.Needs(rpc.InNamespace(acl.ReadJob)), "prod", in("other"), true},
+		{"any namespace", token.Needs(rpc.InNamespace(acl.ReadJob)), "", in("other"), false},
+		{"no namespace", token.Needs(rpc.InNamespace(acl.ReadJob)), "", `node { policy = "read" }`, true},
+		{"all namespaces", token.Needs(rpc.InNamespace(acl.ReadJob)), "*", `node { policy = "read" }`, false},
+		{"handler's own, before it", token.Needs(rpc.Asked("x").First(rpc.Somewhere(acl.ToWrite(acl.NodePools)))), "", in("prod"), true},
+		{"both", token.Needs(rpc.InNamespace(acl.ReadJob).And(rpc.Needs(acl.ToRead(acl.Nodes)))), "", in("other"), true},
+		{"one of two", token.Needs(rpc.Needs(acl.ToRead(acl.Nodes)).Or(rpc.InNamespace(acl.ReadJob))), "", in("other"), false},
+		{"management", rpc.Handle("Test.Early", rpc.Management, rpc.Here, handle), "", `operator { policy = "write" }`, true},
+	} {
+		access := &rpc.Access{Rights: granted(t, c.policy)}
+		if err := c.method.Early()(access, nomad.Envelope{Namespace: c.namespace}); errors.Is(err, nomad.ErrPermissionDenied) != c.refused {
+			t.Errorf("%s: %v, want refused %t", c.name, err, c.refused)
+		}
+	}
+	for name, m := range map[string]rpc.Method{"handler's own": token.Needs(rpc.Asked("x")), "anonymous": rpc.Handle("Test.Early", rpc.Anonymous, rpc.Here, handle)} {
+		if m.Early() != nil {
+			t.Errorf("%s: something is asked before the body is known", name)
+		}
+	}
+}
+
+func errText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// A read that waited is answered by the rights of its end.
+func TestRightsThatChangeMeanwhile(t *testing.T) {
+	cfg := rights{now: &atomic.Pointer[acl.ACL]{}}
+	var then *acl.ACL
+	s, _ := serve(t, func(c *rpc.Config) {
+		c.Auth, c.Recheck = cfg, time.Nanosecond
+		c.Methods = []rpc.Method{
+			rpc.Handle("Test.List", rpc.Token, rpc.Here, func(_ context.Context, c *rpc.Call, _ *nomad.NodeSpecificRequest) (*nomad.SingleNodeResponse, error) {
+				defer cfg.now.Store(then)
+				if c.Access.Allows(acl.InNamespace("prod", acl.ReadJob)) {
+					return readNode("of prod"), nil
+				}
+				return readNode("of nothing"), nil
+			}).Needs(rpc.InNamespace(acl.ReadJob)),
+			rpc.Handle("Test.Get", rpc.Token, rpc.Here, func(_ context.Context, c *rpc.Call, _ *nomad.NodeSpecificRequest) (*nomad.SingleNodeResponse, error) {
+				defer cfg.now.Store(then)
+				return readNode("of prod"), c.Access.Need(acl.InNamespace("prod", acl.ReadJob))
+			}).Needs(rpc.Asked("ns:read-job")),
+		}
+	})
+	prod := granted(t, `namespace "prod" { policy = "read" }`)
+	call := func(method string, first, later *acl.ACL) (string, error) {
+		cfg.now.Store(first)
+		then = later
+		req := ask("n", "")
+		req.Namespace = nomad.AllNamespacesSentinel
+		var out nomad.SingleNodeResponse
+		if err := s.Call(within(t), method, req, &out); err != nil {
+			return "", err
+		}
+		return out.Node.ID, nil
+	}
+	if got, err := call("Test.List", prod, prod); got != "of prod" || err != nil {
+		t.Errorf("rights that stay: %q, %v", got, err)
+	}
+	if got, err := call("Test.List", prod, acl.New(false)); got != "of nothing" || err != nil {
+		t.Errorf("rights that are gone: %q, %v", got, err)
+	}
+	if got, err := call("Test.Get", prod, acl.New(false)); !errors.Is(err, nomad.ErrPermissionDenied) {
+		t.Errorf("a right that was needed is gone: %q, %v", got, err)
+	}
+}

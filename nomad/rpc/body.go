@@ -1,0 +1,160 @@
+package rpc
+
+import (
+	"context"
+	"net/http"
+	"sync"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
+)
+
+// body is the request of one call. That of a call over a connection is decoded in two
+// steps: first its options, which every request has, and the rest once the caller may make
+// the call.
+//
+//	read ──▶ options ──▶ authenticate ──▶ ask for rights ──▶ charge ──▶ decode
+//
+// What decodes to little is decoded before the question for rights: the audit log wants it.
+type body struct {
+	req  Request // its options are set; the rest only once raw is nil
+	raw  *[]byte
+	in   *intake // paid for raw
+	cost int64   // bound of the memory of the decoded request
+	paid *budget // that was charged for it
+}
+
+// bodies are where requests are read to. What is decoded from one holds nothing of it.
+var bodies = sync.Pool{New: func() any {
+	b := make([]byte, 0, usualRequest)
+	return &b
+}}
+
+// decoded is the body of a call of this process.
+func decoded(req Request) *body { return &body{req: req} }
+
+// received returns the body of a call that was read by in, with its options decoded.
+func received(m Method, raw *[]byte, in *intake) (*body, error) {
+	b := &body{req: m.request(), raw: raw, in: in, cost: m.size.cost(in, len(*raw))}
+	var err error
+	switch r := b.req.(type) {
+	case interface{ Write() *nomad.WriteRequest }:
+		err = nomad.Decode(*raw, r.Write())
+	case interface{ Query() *nomad.QueryOptions }:
+		err = nomad.Decode(*raw, r.Query())
+	}
+	if err != nil {
+		return nil, undecodable(m, err)
+	}
+	return b, nil
+}
+
+func undecodable(m Method, err error) error {
+	return nomad.Errorf(http.StatusBadRequest, "decode the request of %s: %v", m.Name, err)
+}
+
+// free reports whether the decoded request is too small to be charged for.
+func (b *body) free() bool { return b.raw == nil || b.cost <= freeCost }
+
+// decode decodes the whole request. Options that differ from those that the caller was
+// admitted by are refused.
+func (b *body) decode(m Method) error {
+	if b.raw == nil {
+		return nil
+	}
+	req := m.request()
+	err := nomad.Decode(*b.raw, req)
+	if err != nil {
+		return undecodable(m, err)
+	}
+	if req.Envelope() != b.req.Envelope() {
+		return nomad.Errorf(http.StatusBadRequest, "decode the request of %s: it has its options more than once", m.Name)
+	}
+	b.req = req
+	b.drop()
+	return nil
+}
+
+// drop gives the buffer back.
+func (b *body) drop() {
+	if b.raw == nil {
+		return
+	}
+	if cap(*b.raw) <= readStep {
+		bodies.Put(b.raw)
+	}
+	b.raw = nil
+	b.in.release()
+}
+
+// end gives back the buffer and what was charged. The call is over.
+func (b *body) end() {
+	b.drop()
+	if b.paid != nil {
+		b.paid.used.Release(b.cost)
+		b.paid = nil
+	}
+}
+
+// load decodes the request of a call. A caller that may not make the call, or for which
+// nobody has said so yet, gets a small share of memory for it.
+func (s *Server) load(ctx context.Context, m Method, c *Call, b *body) error {
+	if b.raw == nil || b.free() {
+		return b.decode(m)
+	}
+	if !m.Rule.ofServers() {
+		from := s.callers
+		if err := s.entitled(ctx, m, c, b); err != nil {
+			if from = s.strangers; b.cost > from.each {
+				return err
+			}
+		}
+		if err := from.take(ctx, b.cost, s.cfg.Hold); err != nil {
+			return err
+		}
+		b.paid = from
+	}
+	return b.decode(m)
+}
+
+// loadSmall decodes the request of a stream, which is small. It is charged for as long as
+// that takes.
+func (s *Server) loadSmall(ctx context.Context, m Method, b *body) error {
+	defer b.end()
+	if !b.free() {
+		if err := s.strangers.take(ctx, b.cost, s.cfg.Hold); err != nil {
+			return err
+		}
+		b.paid = s.strangers
+	}
+	return b.decode(m)
+}
+
+// entitled refuses a caller that has not shown that it may make the call.
+func (s *Server) entitled(ctx context.Context, m Method, c *Call, b *body) error {
+	if c.refused != nil {
+		return c.refused
+	}
+	probe := *c
+	if err := s.authorize(ctx, m, &probe, b.req.Envelope()); err != nil {
+		return err
+	}
+	switch m.Rule {
+	case NodeOnly, Management:
+		return nil
+	case NodeRegister, NodeStatus:
+		if proven(c.Identity) {
+			return nil
+		}
+	case Token:
+		if len(probe.Access.needs) > 0 || !c.Conn.accepted() {
+			return nil
+		}
+	}
+	return tooCostly(b.cost, s.strangers.each)
+}
+
+// proven reports whether a credential showed who calls.
+func proven(id *acls.AuthenticatedIdentity) bool {
+	return id.ClientID != "" || id.Claims != nil || id.ACLToken != nil && id.ACLToken.AccessorID != acls.AnonymousAccessor
+}

@@ -1,0 +1,175 @@
+package rpc_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/yamux"
+
+	"github.com/open-nomad/open-nomad/internal/testnet"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
+)
+
+// inTurn sends calls for the leader to one address after the other; the last stays.
+type inTurn struct {
+	addrs []string
+	asked atomic.Int32
+}
+
+func (r *inTurn) Route(_ context.Context, _ rpc.Where, env nomad.Envelope) (string, error) {
+	if env.Forwarded {
+		return "", nil
+	}
+	n := int(r.asked.Add(1)) - 1
+	return r.addrs[min(n, len(r.addrs)-1)], nil
+}
+
+// leaderMethods answer as change says; calls counts.
+func leaderMethods(calls *atomic.Int32, answer func() error) func(*rpc.Config) {
+	return func(c *rpc.Config) {
+		c.Methods = []rpc.Method{
+			rpc.Handle("Test.Write", rpc.Token, rpc.Leader, func(context.Context, *rpc.Call, *nomad.JobRegisterRequest) (*nomad.GenericResponse, error) {
+				calls.Add(1)
+				return &nomad.GenericResponse{}, answer()
+			}).Needs(rpc.Good),
+			rpc.Handle("Test.Read", rpc.Token, rpc.Leader, func(context.Context, *rpc.Call, *nomad.GenericRequest) (*nomad.GenericResponse, error) {
+				calls.Add(1)
+				return &nomad.GenericResponse{}, answer()
+			}).Needs(rpc.Good),
+		}
+		c.Router = to("")
+	}
+}
+
+func TestACallIsTriedAgainOnlyWhenItWasNotTaken(t *testing.T) {
+	gone := testnet.Take(t).Addr(4647) // where nobody listens
+	for name, c := range map[string]struct {
+		method string
+		req    func() rpc.Request
+		first  error // of the first server; nil closes the connection, errGone is no server at all
+		again  bool
+	}{
+		"nobody is there":             {"Test.Write", write, errGone, true},
+		"it does not lead":            {"Test.Write", write, nomad.ErrNoLeader, true},
+		"it does not lead yet":        {"Test.Write", write, nomad.ErrNotReady, true},
+		"a write was refused":         {"Test.Write", write, nomad.Errorf(400, "no"), false},
+		"a write may have been done":  {"Test.Write", write, errors.New("leadership lost while committing log"), false},
+		"a write whose reply is lost": {"Test.Write", write, nil, false},
+		"a read whose reply is lost":  {"Test.Read", readAll, nil, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var second atomic.Int32
+			addr := gone
+			switch {
+			case c.first == nil:
+				addr = swallow(t)
+			case !errors.Is(c.first, errGone):
+				_, addr = serve(t, leaderMethods(new(atomic.Int32), func() error { return c.first }))
+			}
+			_, good := serve(t, leaderMethods(&second, func() error { return nil }))
+			router := &inTurn{addrs: []string{addr, good}}
+			follower, _ := serve(t, func(cfg *rpc.Config) {
+				leaderMethods(new(atomic.Int32), nil)(cfg)
+				cfg.Router, cfg.Peers = router, pool(t, rpc.PoolConfig{})
+			})
+			req := c.req()
+			err := follower.Call(within(t), c.method, req, &nomad.GenericResponse{})
+			if (err == nil) != c.again || (second.Load() == 1) != c.again {
+				t.Errorf("Call() = %v; the second server was called %d times", err, second.Load())
+			}
+			if req.Envelope().Forwarded {
+				t.Error("the caller's request was written to")
+			}
+		})
+	}
+}
+
+var errGone = errors.New("gone")
+
+func write() rpc.Request { return &nomad.JobRegisterRequest{} }
+
+func readAll() rpc.Request { return &nomad.GenericRequest{} }
+
+// swallow takes one connection, reads some of what is called over it and closes it
+// without an answer.
+func swallow(t *testing.T) string {
+	t.Helper()
+	ln := testnet.Listen(t)
+	go func() {
+		conn, err := ln.Accept()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		if _, err := io.ReadFull(conn, make([]byte, 1)); err != nil {
+			return
+		}
+		session, err := yamux.Server(conn, nil)
+		if err != nil {
+			return
+		}
+		defer session.Close()
+		if stream, err := session.AcceptStream(); err == nil {
+			io.ReadFull(stream, make([]byte, 2)) // the kind of the stream, and the call begins
+		}
+	}()
+	return ln.Addr().String()
+}
+
+// A read at a leader that hangs for longer than calls are held goes on at the next one.
+func TestAReadOutlivesALeaderThatHangs(t *testing.T) {
+	t.Parallel()
+	hangs := rpc.PoolConfig{Patience: 100 * time.Millisecond, AnswerWithin: 6 * time.Second} // the next one may be on a machine that is busy
+	_, good := serve(t, leaderMethods(new(atomic.Int32), func() error { return nil }))
+	follower, _ := serve(t, func(cfg *rpc.Config) {
+		leaderMethods(new(atomic.Int32), nil)(cfg)
+		cfg.Router, cfg.Peers = &inTurn{addrs: []string{hung(t), good}}, pool(t, hangs)
+		cfg.Hold = 100 * time.Millisecond
+	})
+	if err := follower.Call(within(t), "Test.Read", readAll(), &nomad.GenericResponse{}); err != nil {
+		t.Errorf("Call() = %v", err)
+	}
+}
+
+// A call that went through another server, which lost its connection to the next: a read
+// is made again, a write may have been done.
+func TestALossIsToldByTheServerThatForwarded(t *testing.T) {
+	for name, c := range map[string]struct {
+		method string
+		req    rpc.Request
+		want   error
+		made   int32
+	}{
+		"read":  {"Test.Read", readAll(), nil, 1},
+		"write": {"Test.Write", write(), nomad.ErrMaybeApplied, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var made atomic.Int32
+			_, good := serve(t, leaderMethods(&made, func() error { return nil }))
+			_, before := serve(t, func(cfg *rpc.Config) {
+				leaderMethods(new(atomic.Int32), nil)(cfg)
+				cfg.Router, cfg.Peers = always(swallow(t)), pool(t, rpc.PoolConfig{})
+			})
+			follower, _ := serve(t, func(cfg *rpc.Config) {
+				leaderMethods(new(atomic.Int32), nil)(cfg)
+				cfg.Router, cfg.Peers = &inTurn{addrs: []string{before, good}}, pool(t, rpc.PoolConfig{})
+			})
+			err := follower.Call(within(t), c.method, c.req, &nomad.GenericResponse{})
+			if !errors.Is(err, c.want) || made.Load() != c.made {
+				t.Errorf("Call() = %v; the leader was called %d times", err, made.Load())
+			}
+		})
+	}
+}
+
+// always sends calls to one address, also those that were forwarded.
+type always string
+
+func (a always) Route(context.Context, rpc.Where, nomad.Envelope) (string, error) {
+	return string(a), nil
+}

@@ -1,0 +1,108 @@
+package meter
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/go-metrics"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
+)
+
+// sums adds up the counters that it is given, by name and labels.
+type sums struct {
+	metrics.BlackholeSink
+	mu  sync.Mutex
+	got map[string]float32
+}
+
+func (s *sums) IncrCounterWithLabels(key []string, val float32, labels []metrics.Label) {
+	name := strings.Join(key, ".")
+	for _, l := range labels {
+		name += " " + l.Name + "=" + l.Value
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.got[name] += val
+}
+
+func (s *sums) of(name string) float32 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.got[name]
+}
+
+// toSums makes a sink that the metrics of the process go to while the test runs.
+func toSums(t *testing.T) *sums {
+	t.Helper()
+	sink := &sums{got: map[string]float32{}}
+	if _, err := metrics.NewGlobal(&metrics.Config{FilterDefault: true}, sink); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if _, err := metrics.NewGlobal(&metrics.Config{}, &metrics.BlackholeSink{}); err != nil {
+			t.Error(err)
+		}
+	})
+	return sink
+}
+
+// row is a row of a table of methods.
+func row(name string) rpc.Method {
+	return rpc.Handle[nomad.JobListRequest, nomad.JobListResponse](name, rpc.Anonymous, rpc.Here, nil)
+}
+
+// TestCounters: calls of many goroutines are passed on once per interval, and the last ones
+// when the meter ends. Allocations are counted together unless their IDs are wanted.
+func TestCounters(t *testing.T) {
+	for name, test := range map[string]struct {
+		cfg  Config
+		rate string
+	}{
+		"together":      {Config{}, "nomad.rpc.job.list identity=alloc"},
+		"by allocation": {Config{AllocIDs: true}, "nomad.rpc.job.list identity=alloc:a1"},
+		"by nobody":     {Config{NoIdentities: true}, "nomad.rpc.job.list"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sink := toSums(t)
+			synctest.Test(t, func(t *testing.T) {
+				m := ForServer(test.cfg)
+				ctx, cancel := context.WithCancel(t.Context())
+				done := make(chan error, 1)
+				go func() { done <- m.Run(ctx) }()
+				call := &rpc.Call{Identity: &acls.AuthenticatedIdentity{Claims: &nomad.IdentityClaims{
+					WorkloadIdentityClaims: &nomad.WorkloadIdentityClaims{AllocationID: "a1"}}}}
+				var calls sync.WaitGroup
+				for range 4 {
+					calls.Go(func() {
+						m.Called(row("Job.List"), call, time.Millisecond, nil)
+						m.Forwarded("west")
+					})
+				}
+				calls.Wait()
+				if got := sink.of("nomad.rpc.request"); got != 0 {
+					t.Errorf("%v requests were passed on at once", got)
+				}
+				time.Sleep(defaultEvery)
+				synctest.Wait()
+				for _, name := range []string{"nomad.rpc.request", "nomad.rpc.query", "nomad.rpc.cross-region.west", test.rate} {
+					if got := sink.of(name); got != 4 {
+						t.Errorf("%s = %v, want 4; got %v", name, got, sink.got)
+					}
+				}
+				m.Called(row("Job.List"), call, time.Millisecond, nil)
+				cancel()
+				<-done
+				if got := sink.of(test.rate); got != 5 {
+					t.Errorf("%s = %v in the end, want 5", test.rate, got)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,140 @@
+package rpc_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/acl"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
+)
+
+// fading admits everybody until it is over.
+type fading struct {
+	over *atomic.Bool
+	err  error
+}
+
+func (f fading) Authenticate(_ context.Context, token string, _ rpc.Rule, _ *rpc.Conn) (*acls.AuthenticatedIdentity, error) {
+	if f.over.Load() && token != "" {
+		return nil, f.err
+	}
+	return &acls.AuthenticatedIdentity{}, nil
+}
+
+func (fading) Access(ctx context.Context, id *acls.AuthenticatedIdentity) (*rpc.Access, error) {
+	return rpc.TrustPeer{}.Access(ctx, id)
+}
+
+// A read that waits, and a stream, end without an answer when the token with which they
+// began is good no more.
+func TestTokenThatEndsMeanwhile(t *testing.T) {
+	over := &atomic.Bool{}
+	expired := fmt.Errorf("%w: %w", nomad.ErrPermissionDenied, rpc.ErrExpired)
+	wait := func(context.Context, *rpc.Call, *nomad.NodeSpecificRequest) (*nomad.SingleNodeResponse, error) {
+		over.Store(true)
+		return &nomad.SingleNodeResponse{Node: &nomad.Node{ID: "n"}}, nil
+	}
+	for _, c := range []struct {
+		name    string
+		rule    rpc.Rule
+		token   string
+		err     error
+		refused bool
+	}{
+		{"its holder is gone", rpc.Token, "t", nomad.ErrPermissionDenied, true},
+		{"it is over", rpc.Token, "t", expired, true},
+		{"everybody may", rpc.Anonymous, "t", nomad.ErrPermissionDenied, false},
+		{"there is none", rpc.Token, "", nomad.ErrPermissionDenied, false},
+		{"a node's", rpc.NodeOnly, "t", nomad.ErrPermissionDenied, true},
+		{"a node's that is over", rpc.NodeOnly, "t", expired, false},
+		{"nobody can tell", rpc.Token, "t", nomad.ErrNotReady, false},
+	} {
+		for way, caller := range callers(t, func(cfg *rpc.Config) {
+			cfg.Auth, cfg.Recheck = fading{over, c.err}, time.Nanosecond
+			row := rpc.Handle("Test.Long", c.rule, rpc.Here, wait)
+			if c.rule == rpc.Token {
+				row = row.Needs(rpc.Good)
+			}
+			cfg.Methods = []rpc.Method{row}
+		}) {
+			over.Store(false)
+			var out nomad.SingleNodeResponse
+			err := caller.Call(within(t), "Test.Long", ask("n", c.token), &out)
+			if errors.Is(err, nomad.ErrPermissionDenied) != c.refused || (out.Node != nil) == c.refused {
+				t.Errorf("%s, %s: %v, %v", c.name, way, out.Node, err)
+			}
+		}
+	}
+	over.Store(false)
+	s, _ := serve(t, func(cfg *rpc.Config) {
+		cfg.Auth, cfg.Recheck = fading{over, nomad.ErrPermissionDenied}, time.Millisecond
+	})
+	echo := func(token string) *rpc.Stream {
+		st := begin(t, s.Stream, &nomad.FsStreamRequest{Path: "a", QueryOptions: nomad.QueryOptions{AuthToken: token}})
+		next(t, st)
+		return st
+	}
+	with, without := echo("t"), echo("")
+	over.Store(true)
+	if err := with.Decode(&nomad.StreamErrWrapper{}); !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrClosedPipe) {
+		t.Errorf("the stream goes on: %v", err)
+	}
+	if err := without.Encode(&nomad.StreamErrWrapper{Payload: []byte("b")}); err != nil || string(next(t, without).Payload) != "b" {
+		t.Errorf("a stream without a token: %v", err)
+	}
+}
+
+// A read that waits ends soon after its token, not after its time.
+func TestWaitEndsWithTheToken(t *testing.T) {
+	over := &atomic.Bool{}
+	for _, rule := range []rpc.Rule{rpc.Token, rpc.Management} {
+		for way, caller := range callers(t, func(cfg *rpc.Config) {
+			cfg.Auth, cfg.Recheck = fading{over, nomad.ErrPermissionDenied}, time.Millisecond
+			row := rpc.Handle("Test.Wait", rule, rpc.Here, func(ctx context.Context, _ *rpc.Call, q *nomad.NodeSpecificRequest) (*nomad.SingleNodeResponse, error) {
+				over.Store(true)
+				<-ctx.Done()
+				return &nomad.SingleNodeResponse{Node: &nomad.Node{ID: "n"}}, ctx.Err()
+			})
+			if rule == rpc.Token {
+				row = row.Needs(rpc.Good)
+			}
+			cfg.Methods = []rpc.Method{row}
+		}) {
+			over.Store(false)
+			req := ask("n", "t")
+			req.MinQueryIndex = 7
+			var out nomad.SingleNodeResponse
+			if err := caller.Call(within(t), "Test.Wait", req, &out); !errors.Is(err, nomad.ErrPermissionDenied) || out.Node != nil {
+				t.Errorf("%v, %s: %v, %v", rule, way, out.Node, err)
+			}
+		}
+	}
+}
+
+// Who has other rights when the time of a wait is over does not wait once more.
+func TestNoSecondWait(t *testing.T) {
+	cfg := rights{now: &atomic.Pointer[acl.ACL]{}}
+	s, _ := serve(t, func(c *rpc.Config) {
+		c.Auth, c.Recheck = cfg, time.Nanosecond
+		c.Methods = []rpc.Method{rpc.Handle("Test.Wait", rpc.Token, rpc.Here, func(_ context.Context, c *rpc.Call, q *nomad.NodeSpecificRequest) (*nomad.SingleNodeResponse, error) {
+			if q.MinQueryIndex > 0 {
+				cfg.now.Store(granted(t, `node { policy = "read" }`))
+			}
+			return readNode(fmt.Sprint(c.Access.Allows(acl.ToRead(acl.Nodes)), q.MinQueryIndex)), nil
+		}).Needs(rpc.Good)}
+	})
+	cfg.now.Store(acl.New(false))
+	req := ask("n", "t")
+	req.MinQueryIndex = 7
+	var out nomad.SingleNodeResponse
+	if err := s.Call(within(t), "Test.Wait", req, &out); err != nil || out.Node.ID != "true 0" || req.MinQueryIndex != 7 {
+		t.Errorf("%+v, %v", out.Node, err)
+	}
+}

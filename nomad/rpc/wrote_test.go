@@ -1,0 +1,43 @@
+package rpc_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
+)
+
+// A call that lost its leader is made again, but not when it has written something.
+func TestNothingIsWrittenTwice(t *testing.T) {
+	for _, wrote := range []bool{false, true} {
+		calls := 0
+		m := rpc.Handle("Test.Write", rpc.Anonymous, rpc.Leader, func(ctx context.Context, _ *rpc.Call, _ *nomad.NodeDeregisterRequest) (*nomad.GenericResponse, error) {
+			if calls++; calls == 1 {
+				if wrote {
+					rpc.Wrote(ctx)
+				}
+				return nil, fmt.Errorf("the second entry: %w", nomad.ErrNoLeader)
+			}
+			return &nomad.GenericResponse{}, nil
+		})
+		s, err := rpc.NewServer(rpc.Config{Methods: []rpc.Method{m}, Auth: rpc.TrustPeer{}, Router: here{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = s.Call(within(t), "Test.Write", &nomad.NodeDeregisterRequest{}, nil)
+		if wrote && (calls != 1 || !errors.Is(err, nomad.ErrMaybeApplied) || errors.Is(err, nomad.ErrNoLeader)) {
+			t.Errorf("after a write: %d calls, %v", calls, err)
+		}
+		if !wrote && (calls != 2 || err != nil) {
+			t.Errorf("before a write: %d calls, %v", calls, err)
+		}
+	}
+}
+
+// here routes every call to this server.
+type here struct{}
+
+func (here) Route(context.Context, rpc.Where, nomad.Envelope) (string, error) { return "", nil }
