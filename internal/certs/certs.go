@@ -235,7 +235,7 @@ func (s *Store) plain(m *material, raw net.Conn, judge judge) (*Conn, error) {
 	return s.keep(m, &Conn{Conn: raw, raw: raw, judge: judge})
 }
 
-// keep notes a connection for Reload. One that happened meanwhile counts.
+// keep tracks a connection for Reload. A reload during the handshake applies to it, too.
 func (s *Store) keep(m *material, c *Conn) (*Conn, error) {
 	if s == nil {
 		return c, nil

@@ -159,11 +159,11 @@ func TestHandshakesThatAreRefused(t *testing.T) {
 		conf *tls.Config
 		want string // "" means accepted
 	}{
-		"a good one":         {&tls.Config{Certificates: []tls.Certificate{good}}, ""},
+		"valid":              {&tls.Config{Certificates: []tls.Certificate{good}}, ""},
 		"in TLS 1.2":         {&tls.Config{Certificates: []tls.Certificate{good}, MaxVersion: tls.VersionTLS12}, ""},
 		"no certificate":     {&tls.Config{}, "didn't provide a certificate"},
 		"expired":            {&tls.Config{Certificates: []tls.Certificate{expired}}, "expired"},
-		"not yet good":       {&tls.Config{Certificates: []tls.Certificate{early}}, "not yet valid"},
+		"not yet valid":      {&tls.Config{Certificates: []tls.Certificate{early}}, "not yet valid"},
 		"only for accepting": {&tls.Config{Certificates: []tls.Certificate{inward}}, "key usage"},
 		"only CBC":           {&tls.Config{Certificates: []tls.Certificate{good}, MaxVersion: tls.VersionTLS12, CipherSuites: cbc}, "no cipher suite"},
 		"TLS 1.1":            {&tls.Config{Certificates: []tls.Certificate{good}, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}, "unsupported versions"},

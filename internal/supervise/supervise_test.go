@@ -65,7 +65,7 @@ func TestStartError(t *testing.T) {
 	refused := r.spec("true")
 	refused.Policy = []byte("{}")
 	_, err := c.Start(t.Context(), refused)
-	if se, ok := errors.AsType[*proc.StartError](err); !ok || !strings.Contains(se.Reason, "not written for this stage") {
+	if se, ok := errors.AsType[*proc.StartError](err); !ok || !strings.Contains(se.Reason, "unknown header") {
 		t.Errorf("Start() = %v, want the stage's reason", err)
 	}
 	s := r.spec("sleep 100")

@@ -21,7 +21,7 @@ func TestOf(t *testing.T) {
 		want  level.Level
 		lacks string
 	}{
-		{"whole", func(*level.Facts) {}, level.Strict, ""},
+		{"complete", func(*level.Facts) {}, level.Strict, ""},
 		{"the least that is strict", func(f *level.Facts) { f.LandlockABI = 6 }, level.Strict, ""},
 		{"no uid", func(f *level.Facts) { f.OwnUser = false }, level.Restricted, "a uid per task"},
 		{"no PID namespace", func(f *level.Facts) { f.OwnProcesses = false }, level.Restricted, "PID namespace"},
@@ -65,8 +65,8 @@ func TestAttributes(t *testing.T) {
 	}
 }
 
-// TestDocumented holds the table of the documentation against the code: each level
-// in its order, and with it the names of what it asks for.
+// TestDocumented compares the table of the documentation with the code: the order of the levels,
+// and the names of their conditions.
 func TestDocumented(t *testing.T) {
 	doc, err := os.ReadFile("../../../website/content/docs/sandbox.md")
 	if err != nil {
