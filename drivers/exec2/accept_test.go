@@ -15,8 +15,7 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// The behaviours that the reference driver's own tests hold (compat/exec2.md), for each
-// kind of user.
+// The behaviours that the reference driver's own tests check, for each kind of user.
 var users = []struct{ user, id, home string }{
 	{"nomad-89000", "89000\n89000\n89000\n", "/nonexistent"},
 	{"nobody", "65534\n65534\n65534\n", "/nonexistent"},
@@ -50,7 +49,7 @@ func TestPluginUnveils(t *testing.T) {
 	f.run(f.task("/bin/cat", "/etc/passwd")).want(t, 0, "root:")
 }
 
-// TestNoDefaults grants just what a shell needs and nothing of the task's own.
+// TestNoDefaults grants only what a shell needs, and none of the task's own directories.
 func TestNoDefaults(t *testing.T) {
 	f := newFixture(t, settings{"unveil_defaults": cty.False})
 	cfg := f.set(sh(f, `echo begun; for d in $NOMAD_TASK_DIR $NOMAD_ALLOC_DIR $NOMAD_SECRETS_DIR $TMPDIR; do echo x > $d/file && echo "wrote $d"; done; exit 2`),
@@ -62,8 +61,8 @@ func TestNoDefaults(t *testing.T) {
 	}
 }
 
-// TestRootsGroup has users that are of root's group, which is as good as root for files of it: by
-// their own group, and by /etc/group. It runs again in a mount namespace with such users.
+// TestRootsGroup checks users in root's group, through their primary group or /etc/group: the group
+// can access most files of root. It runs itself again in a mount namespace with such users.
 func TestRootsGroup(t *testing.T) {
 	const variable = "NOMAD_TEST_ACCOUNTS"
 	if os.Geteuid() != 0 {
@@ -95,7 +94,7 @@ func TestRootsGroup(t *testing.T) {
 	f.run(cfg).want(t, 0, "88313\n")
 }
 
-// layAccounts lays files with lines more over those of /etc, in this mount namespace.
+// layAccounts mounts files with additional lines over those of /etc, in this mount namespace.
 func layAccounts(t *testing.T, dir string, more map[string]string) {
 	t.Helper()
 	for name, lines := range more {
@@ -202,7 +201,8 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestNoMHz: a share of nothing known is refused, for the task would run without a limit.
+// TestNoMHz checks that a CPU share is refused on a node with unknown MHz: the task would have no
+// limit.
 func TestNoMHz(t *testing.T) {
 	f := newFixture(t, nil)
 	cfg := sh(f, "true")

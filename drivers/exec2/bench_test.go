@@ -2,8 +2,8 @@ package exec2_test
 
 import "testing"
 
-// BenchmarkStart is the supervisor's round trip for a sandboxed task, group, user,
-// Landlock and seccomp included. Run it with -tags companion for the small stage.
+// BenchmarkStart measures the start of a sandboxed task, including group, user, Landlock and
+// seccomp. Run it with -tags companion for the small stage.
 func BenchmarkStart(b *testing.B) {
 	f := newFixture(b, nil)
 	f.run(f.task("/bin/true"))
@@ -22,7 +22,7 @@ func BenchmarkStart(b *testing.B) {
 	}
 }
 
-// BenchmarkSandbox is what each task costs every minute.
+// BenchmarkSandbox measures the comparison that each task costs every minute.
 func BenchmarkSandbox(b *testing.B) {
 	f := newFixture(b, nil)
 	cfg := f.task("/bin/sleep", "600")

@@ -24,15 +24,15 @@ var (
 	_ drivers.Reporter  = (*Driver)(nil)
 )
 
-// declared is what the supervisor keeps of a task's start: the policy, and beside its
-// fields the limits of the control group.
+// declared is what the supervisor stores about a task's start: the policy and, next to its fields,
+// the limits of the control group.
 type declared struct {
 	*sandbox.Policy
 	Limits *cgroup.Limits `json:",omitempty"`
 }
 
-// declare encodes the policy without its environment, and the limits of the control group,
-// if there is one.
+// declare encodes the policy without its environment, and the limits of the control group, if there
+// is one.
 func declare(p *sandbox.Policy, group *supervise.Group) (json.RawMessage, error) {
 	d := declared{Policy: p.Kept()}
 	if group != nil {
@@ -40,7 +40,7 @@ func declare(p *sandbox.Policy, group *supervise.Group) (json.RawMessage, error)
 	}
 	raw, err := json.Marshal(d)
 	if err != nil {
-		return nil, fmt.Errorf("encode what is declared of a task: %w", err)
+		return nil, fmt.Errorf("encode the sandbox policy of a task: %w", err)
 	}
 	return raw, nil
 }
@@ -52,11 +52,11 @@ func (d *Driver) Sandbox(ctx context.Context, id string) (*drivers.SandboxReport
 		return nil, err
 	}
 	if len(t.Declared) == 0 {
-		return nil, fmt.Errorf("task %s was started by an agent that kept no record of its sandbox", id)
+		return nil, fmt.Errorf("task %s was started by an agent that did not record its sandbox", id)
 	}
 	var decl declared
 	if err := json.Unmarshal(t.Declared, &decl); err != nil || decl.Policy == nil {
-		return nil, fmt.Errorf("read what is declared of task %s: %w", id, errors.Join(err, errors.New("it holds no policy")))
+		return nil, fmt.Errorf("read the sandbox policy of task %s: %w", id, errors.Join(err, errors.New("no policy recorded")))
 	}
 	s := live.Subject{PID: t.PID, Policy: decl.Policy}
 	if t.Group != (proc.Group{}) {
@@ -88,27 +88,27 @@ func (d *Driver) alive(ctx context.Context, id string) (*proc.Task, error) {
 		return nil, err
 	}
 	if _, err := os.Stat(fmt.Sprintf("/proc/%d", t.PID)); err != nil {
-		return nil, drivers.ErrTaskNotFound // it has ended, and the supervisor is about to hear of it
+		return nil, drivers.ErrTaskNotFound // it has ended, and the supervisor has not noticed yet
 	}
 	return t, nil
 }
 
-// compare tells what of a task's sandbox is not as declared, once.
+// compare reports a new mismatch between a task's sandbox and its policy.
 func (d *Driver) compare(ctx context.Context, id string, kill bool) {
 	r, err := d.Sandbox(ctx, id)
 	if err != nil {
 		if !errors.Is(err, drivers.ErrTaskNotFound) && ctx.Err() == nil {
-			d.log.Warn("sandbox not compared with its policy", "task", id, "err", err)
+			d.log.Warn("compare the sandbox with its policy", "task", id, "err", err)
 		}
 		return
 	}
 	if e := mismatch(id, r, kill); d.watch.changed(id, e) && e != nil {
-		d.log.Error("the sandbox of a task is not as declared", "task", id, "pid", r.PID, "what", e.Message)
+		d.log.Error("the sandbox of a task does not match its policy", "task", id, "pid", r.PID, "what", e.Message)
 		d.watch.say(e)
 	}
 }
 
-// changed notes what is to be told of a mismatch, and says whether that is news.
+// changed stores the message of a mismatch, and reports whether it is new.
 func (w *watch) changed(id string, e *drivers.TaskEvent) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -124,7 +124,7 @@ func (w *watch) changed(id string, e *drivers.TaskEvent) bool {
 	return true
 }
 
-// mismatch is the event for what is not as declared, nil when all is.
+// mismatch returns the event for layers that do not match, nil if all match.
 func mismatch(id string, r *drivers.SandboxReport, kill bool) *drivers.TaskEvent {
 	list := r.Mismatches()
 	if len(list) == 0 {
@@ -141,11 +141,11 @@ func mismatch(id string, r *drivers.SandboxReport, kill bool) *drivers.TaskEvent
 	for _, l := range list[:min(len(list), 32)] {
 		e.Details["mismatch."+l.Name] = l.Live
 	}
-	e.Message = "the live sandbox is not as declared: " + strings.Join(parts, "; ")
+	e.Message = "the sandbox does not match its policy: " + strings.Join(parts, "; ")
 	return e
 }
 
-// dynamicUID is the uid that only this task has, -1 when others may have it too.
+// dynamicUID returns the uid if only this task has it, else -1.
 func dynamicUID(user string, acc process.Account) int {
 	if acc.UID > 0 && user == fmt.Sprintf("nomad-%d", acc.UID) {
 		return int(acc.UID)

@@ -19,8 +19,8 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// TestUnprivilegedLimits is about an agent that is not root, in a control group that
-// was delegated to it. The group takes version 2 with its controllers: a guest has them.
+// TestUnprivilegedLimits checks an agent without root in a delegated control group. The group needs
+// version 2 with its controllers, which a virtual machine has.
 func TestUnprivilegedLimits(t *testing.T) {
 	if abi, err := landlock.ABI(); err != nil || abi < landlock.ABIScopes {
 		t.Skipf("needs Landlock ABI %d: have %d, %v", landlock.ABIScopes, abi, err)
@@ -53,7 +53,7 @@ func TestUnprivilegedLimits(t *testing.T) {
 	sandboxMatches(t, f.Driver, f)
 }
 
-// sandboxMatches holds that the live sandbox is told to be the declared one.
+// sandboxMatches checks that the live sandbox of a task matches its policy.
 func sandboxMatches(t *testing.T, d drivers.Sandboxer, f *fixture) {
 	t.Helper()
 	cfg, _ := f.living()
@@ -63,7 +63,7 @@ func sandboxMatches(t *testing.T, d drivers.Sandboxer, f *fixture) {
 	}
 	for _, l := range report.Layers {
 		if !l.Match {
-			t.Errorf("layer %+v is not as declared", l)
+			t.Errorf("layer %+v does not match", l)
 		}
 	}
 	if err := f.DestroyTask(cfg.ID, true); err != nil {
@@ -73,7 +73,7 @@ func sandboxMatches(t *testing.T, d drivers.Sandboxer, f *fixture) {
 
 var _ drivers.Sandboxer = (*exec2.Driver)(nil)
 
-// delegate makes a group of nobody's, as a service manager does.
+// delegate makes a group owned by nobody, as a service manager does.
 func delegate(t *testing.T) string {
 	t.Helper()
 	h, err := cgroup.Detect()
@@ -94,10 +94,10 @@ func delegate(t *testing.T) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		// What is below goes with its last process; the groups of the agent are left.
+		// Groups below it end with their last process; those of the agent remain.
 		for _, d := range []string{"nomad.slice/share.slice", "nomad.slice/supervise", "nomad-test.slice/share.slice", "nomad-test.slice", "nomad.slice", "nomad-agent.scope", "."} {
 			var err error
-			waitFor(t, func() bool { // killed processes are in it until they have ended
+			waitFor(t, func() bool { // killed processes stay in it until they have ended
 				err = os.Remove(filepath.Join(dir, d))
 				return !errors.Is(err, unix.EBUSY)
 			})

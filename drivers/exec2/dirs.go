@@ -10,13 +10,12 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// private is the mode of the directories that are the task's own.
+// private is the mode of the task's own directories.
 const private = 0o700
 
-// prepareDirectories makes the task's temporary directory and gives the task's own
-// ones to its user, and to nobody else; the zero Account leaves them as they are. It goes by
-// descriptors from the allocation's directory, which is root's, since an earlier
-// start may have left links.
+// prepareDirectories makes the task's temporary directory, and gives the task's own directories to
+// its user only. The zero Account does not change owners. It uses descriptors, starting at the
+// allocation's directory, which belongs to root, since an earlier start may have left links.
 func prepareDirectories(cfg *drivers.TaskConfig, acc process.Account) error {
 	root, err := unix.Open(cfg.AllocDir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -1,19 +1,19 @@
-// Package exec2 is the driver "exec2": it runs a program of the host in a sandbox
-// made of Landlock paths, a uid of its own, no capabilities, seccomp, namespaces of
-// processes, IPC and mounts (a /tmp and a /proc of its own), the network of its group
-// and a control group with hard limits. The task sees host paths, those that were
-// unveiled to it, its volumes, and its own processes. States, recovery and exits are those of drivers/process.
+// Package exec2 is the driver "exec2". It runs a program of the host in a sandbox: Landlock paths, a
+// uid per task, no capabilities, seccomp, namespaces for processes, IPC and mounts (with a private
+// /tmp and /proc), the network of its group, and a control group with hard limits. The task sees host
+// paths that were unveiled to it, its volumes, and its own processes. Package drivers/process
+// implements states, recovery and exits.
 //
-// What can be said to it is package config. Where it differs from the driver it is
-// compatible with, on purpose: a task has a bound of processes (pids_limit), default
-// folders that are absent are skipped, root and root's group need the operator's
-// allow_root, the environment holds nothing of the agent's, a death by signal N is
-// status 128+N with the signal, a tiny CPU share is raised to what the kernel takes,
-// and between the supervisor and the task there is only a tiny process 1.
+// Package config defines the options. Intended differences to the reference driver: a task has a
+// process limit (pids_limit), missing default folders are skipped, root and root's group need the
+// operator's allow_root, the environment contains nothing of the agent's, a death by signal N is
+// status 128+N with the signal, a tiny CPU share is raised to the kernel's minimum, and between the
+// supervisor and the task there is only a tiny process 1.
 //
-// It is never silently weaker. Without root there is no uid per task, and namespaces
-// only where user namespaces are allowed; then the driver is unhealthy, and says what is
-// missing, until the operator sets allow_unprivileged. A kernel whose Landlock is older than
+// The sandbox is never silently weaker. Without root there is no uid per task, and there are
+// namespaces only if user namespaces are allowed. The driver is then unhealthy, with a list of what is
+// missing, until the operator sets allow_unprivileged. A kernel with a Landlock ABI below require_abi
+// makes it unhealthy, too.
 // require_abi makes it unhealthy too.
 package exec2
 
@@ -41,7 +41,7 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// Name of the driver in a task's driver attribute.
+// Name is the driver's name in a task's driver attribute.
 const Name = config.Driver
 
 // Driver runs sandboxed programs; it implements drivers.Driver.
@@ -51,11 +51,11 @@ type Driver struct {
 	log   *slog.Logger
 	super *supervise.Client
 	watch *watch
-	own   []string // directories of the agent, which no task may see
+	own   []string // directories of the agent, which tasks must not see
 }
 
-// New returns the driver with the default settings. No task sees what is in the directory of the
-// supervisor, or in the agent's own directories.
+// New returns the driver with the default settings. Tasks cannot see the supervisor's directory and
+// own, the agent's other directories.
 func New(log *slog.Logger, super *supervise.Client, own ...string) *Driver {
 	log = log.With("driver", Name)
 	return &Driver{log: log, super: super, own: outermost(append(own, super.Dir())), watch: newWatch(log), Settings: process.NewSettings(Name, settings{Plugin: config.DefaultPlugin()}, decodeSettings),
@@ -70,7 +70,7 @@ var (
 // Name implements drivers.Driver.
 func (d *Driver) Name() string { return Name }
 
-// Aliases are the other names that the plugin block may have.
+// Aliases returns the other names of the plugin block.
 func (d *Driver) Aliases() []string { return []string{config.Alias} }
 
 // ConfigSpec implements drivers.Driver.
@@ -113,8 +113,8 @@ func fingerprint(set settings) drivers.Fingerprint {
 	return f
 }
 
-// check returns what of the sandbox this node can't do, allowed by the operator,
-// or an error for what is not allowed; groups says why it has no control groups, if so.
+// check returns the parts of the sandbox that this node lacks and the operator allows to lack, or
+// an error for the others. groups is the reason why there are no control groups, if any.
 func check(set config.Plugin, groups error) (missing []string, err error) {
 	abi, err := landlock.ABI()
 	if err != nil {
@@ -193,8 +193,7 @@ func (d *Driver) StartTask(ctx context.Context, cfg *drivers.TaskConfig) (*drive
 	return d.start(ctx, cfg, spec, acc)
 }
 
-// start has the supervisor start a task, and watches it from before its first
-// instruction.
+// start has the supervisor start a task. The watch begins before its first instruction.
 func (d *Driver) start(ctx context.Context, cfg *drivers.TaskConfig, spec *supervise.Spec, acc process.Account) (*drivers.TaskHandle, error) {
 	w := denials.Task{ID: cfg.ID, UID: dynamicUID(cfg.User, acc)}
 	if spec.Group != nil {
@@ -212,22 +211,22 @@ func (d *Driver) start(ctx context.Context, cfg *drivers.TaskConfig, spec *super
 	return d.Started(cfg, process.Beside{Environment: environment(cfg, acc)})
 }
 
-// demands says what a task asks of the kernel that it does not have. Servers place by
-// the same rule, unless the amount was known on the node only.
+// demands returns an error if the task needs more than the kernel has. Servers place tasks by the
+// same rule, unless only the node knows the value.
 func demands(t config.Task) error {
 	abi, err := landlock.ABI()
 	switch {
 	case err != nil:
 		return err
 	case abi < t.RequireABI:
-		return fmt.Errorf("require_abi: the task asks for Landlock ABI %d, this node's kernel has %d", t.RequireABI, abi)
+		return fmt.Errorf("require_abi: the task requires Landlock ABI %d, this node's kernel has %d", t.RequireABI, abi)
 	case t.Network != nil && abi < landlock.ABITCP:
-		return fmt.Errorf("network: to restrict TCP ports takes Landlock ABI %d, this node's kernel has %d", landlock.ABITCP, abi)
+		return fmt.Errorf("network: restricting TCP ports needs Landlock ABI %d, this node's kernel has %d", landlock.ABITCP, abi)
 	}
 	return nil
 }
 
-// policy returns all that the task may do, its system calls included.
+// policy returns the complete policy of the task, including its system calls.
 func (d *Driver) policy(set settings, cfg *drivers.TaskConfig, t config.Task, acc process.Account) (*sandbox.Policy, error) {
 	p, err := policy(set.Plugin, cfg, t, acc)
 	if err != nil {

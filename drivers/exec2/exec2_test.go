@@ -100,7 +100,7 @@ func TestWithoutDefaults(t *testing.T) {
 	}
 }
 
-// TestSandbox tries what must not work from inside, each also where it must.
+// TestSandbox tries operations that must fail in the sandbox, and must succeed without it.
 func TestSandbox(t *testing.T) {
 	f := newFixture(t, nil)
 	elsewhere, err := os.MkdirTemp("/var/tmp", "exec2-test-") // /tmp is not the host's
@@ -228,8 +228,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestPlantedLink has a directory of the task replaced by a link to elsewhere, as
-// an earlier start could have left it.
+// TestPlantedLink replaces a directory of the task by a link, as an earlier start could have done.
 func TestPlantedLink(t *testing.T) {
 	f := newFixture(t, nil)
 	target := filepath.Join(f.dir, "target")
@@ -339,8 +338,8 @@ func TestStats(t *testing.T) {
 	_, unknown := os.Stat(filepath.Join(h.V2, "cpu.pressure"))
 	busy := false
 	for u := range ch {
-		if _, told := u.Pressure["cpu"]; told == (unknown != nil) {
-			t.Errorf("pressure = %v, told by this kernel: %t", u.Pressure, unknown == nil)
+		if _, present := u.Pressure["cpu"]; present == (unknown != nil) {
+			t.Errorf("pressure = %v, supported by this kernel: %t", u.Pressure, unknown == nil)
 		}
 		if u.CPUPercent > 5 && u.CPUTicks > 0 && u.MemoryUsage > 0 {
 			busy = true
@@ -356,8 +355,7 @@ func TestStats(t *testing.T) {
 	f.wait(cfg)
 }
 
-// TestGroup sees that the limits are on the group the task is in, and that nothing
-// stays behind.
+// TestGroup checks that the task's group has the limits, and that no group remains.
 func TestGroup(t *testing.T) {
 	f := newFixture(t, nil)
 	cfg := f.task("")
@@ -370,7 +368,7 @@ func TestGroup(t *testing.T) {
 	}
 }
 
-// TestRecover lets the driver and its client go while tasks run and end.
+// TestRecover closes the driver and its client while tasks run and end.
 func TestRecover(t *testing.T) {
 	f := newFixture(t, nil)
 	var cfgs []*drivers.TaskConfig
@@ -389,7 +387,7 @@ func TestRecover(t *testing.T) {
 	}
 	again := &fixture{t: t, dir: f.dir}
 	again.Driver, again.super = newAgent(t, f.dir)
-	// The second is what an agent has stored that died before the start came back.
+	// The second handle is that of an agent that died before the start returned.
 	handles[1] = &drivers.TaskHandle{Driver: handles[1].Driver, TaskID: handles[1].TaskID}
 	for i, want := range []struct {
 		code   int
@@ -457,7 +455,7 @@ func TestProcessLimit(t *testing.T) {
 		t.Errorf("stdout %q, stderr %q: 60 processes were started, 20 are allowed", out.stdout, out.stderr)
 	}
 	if out.ForksDenied == 0 {
-		t.Error("the exit does not say that processes were denied")
+		t.Error("the exit has no denied forks")
 	}
 	f = newFixture(t, nil)
 	f.run(sh(f, "for i in $(seq 30); do sleep 0.2 & done; wait; echo all")).want(t, 0, "all")

@@ -13,8 +13,8 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// beside runs a shell beside a task.
-func (f *fixture) beside(id, script string, tty bool) (code int, stdout, stderr string) {
+// session runs a shell in the sandbox of a task.
+func (f *fixture) session(id, script string, tty bool) (code int, stdout, stderr string) {
 	f.t.Helper()
 	ctx, cancel := context.WithTimeout(f.t.Context(), 2*time.Minute)
 	defer cancel()
@@ -27,7 +27,7 @@ func (f *fixture) beside(id, script string, tty bool) (code int, stdout, stderr 
 	return exit.ExitCode, out.String(), errs.String()
 }
 
-// living starts a task that lives until the test ends it, and returns its process.
+// living starts a task that runs until the test ends it, and returns its PID.
 func (f *fixture) living(unveil ...string) (cfg *drivers.TaskConfig, pid string) {
 	f.t.Helper()
 	cfg = f.task("")
@@ -42,7 +42,7 @@ func (f *fixture) living(unveil ...string) (cfg *drivers.TaskConfig, pid string)
 	return cfg, status.Attributes["pid"]
 }
 
-// What the kernel says of a program beside a task is what it says of the task.
+// The kernel reports the same for a session as for its task.
 func TestExecIsAsTheTask(t *testing.T) {
 	f := newFixture(t, nil)
 	cfg, pid := f.living("r:/proc")
@@ -51,7 +51,7 @@ func TestExecIsAsTheTask(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, got, _ := f.beside(cfg.ID, "readlink /proc/self/ns/"+ns, false); strings.TrimSpace(got) != want {
+		if _, got, _ := f.session(cfg.ID, "readlink /proc/self/ns/"+ns, false); strings.TrimSpace(got) != want {
 			t.Errorf("namespace %s is %s, want the task's %s", ns, got, want)
 		}
 	}
@@ -59,7 +59,7 @@ func TestExecIsAsTheTask(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, got, _ := f.beside(cfg.ID, "exec cat /proc/self/status", false)
+	_, got, _ := f.session(cfg.ID, "exec cat /proc/self/status", false)
 	for _, key := range []string{"Uid", "Gid", "Groups", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp", "Seccomp_filters", "Cpus_allowed"} {
 		if a, b := line(string(status), key), line(got, key); a != b || a == "" && key != "Groups" {
 			t.Errorf("%s is %q, want the task's %q", key, b, a)
@@ -70,7 +70,7 @@ func TestExecIsAsTheTask(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, got, _ := f.beside(cfg.ID, "exec cat /proc/self/"+file, false); got != string(want) {
+		if _, got, _ := f.session(cfg.ID, "exec cat /proc/self/"+file, false); got != string(want) {
 			t.Errorf("%s is\n%s\nwant the task's\n%s", file, got, want)
 		}
 	}
@@ -85,7 +85,7 @@ func line(text, key string) string {
 	return ""
 }
 
-// A program beside a task is held by the task's sandbox.
+// A session is restricted by the task's sandbox.
 func TestExecIsConfined(t *testing.T) {
 	f := newFixture(t, nil)
 	cfg, pid := f.living()
@@ -97,28 +97,28 @@ func TestExecIsConfined(t *testing.T) {
 	} {
 		for _, tty := range []bool{false, true} {
 			if script == "exec 3>/dev/stdout; echo x >&3; echo y > /dev/stderr; read x < /dev/stdin; true" && tty {
-				continue // no name of a terminal is unveiled
+				continue // no terminal device is unveiled
 			}
-			if code, out, errs := f.beside(cfg.ID, script, tty); code != want {
+			if code, out, errs := f.session(cfg.ID, script, tty); code != want {
 				t.Errorf("%s (terminal: %v) ends with %d, want %d: %s%s", script, tty, code, want, out, errs)
 			}
 		}
 	}
-	_, env, _ := f.beside(cfg.ID, "env | sort | grep -v '^_='", false)
+	_, env, _ := f.session(cfg.ID, "env | sort | grep -v '^_='", false)
 	want := fmt.Sprintf("FROM_CLIENT=now\nHOME=/nonexistent\nPATH=/usr/bin:/bin\nPWD=%s\nTMPDIR=%s/tmp\nUSER=%s\n", cfg.TaskDir, cfg.TaskDir, cfg.User)
 	if env != want {
 		t.Errorf("environment:\n%swant:\n%s", env, want)
 	}
-	if _, fds, _ := f.beside(cfg.ID, "ls /proc/self/fd 2>/dev/null; for n in 3 4 5 6 7 8 9; do (eval \"true >&$n\") 2>/dev/null && echo open $n; done; true", false); fds != "" {
+	if _, fds, _ := f.session(cfg.ID, "ls /proc/self/fd 2>/dev/null; for n in 3 4 5 6 7 8 9; do (eval \"true >&$n\") 2>/dev/null && echo open $n; done; true", false); fds != "" {
 		t.Errorf("descriptors are left open: %s", fds)
 	}
 }
 
-// A terminal is the controlling one of the session, and no way to those of others.
+// The terminal is the controlling one of the session, and gives no access to other terminals.
 func TestExecTerminal(t *testing.T) {
 	f := newFixture(t, nil)
 	cfg, _ := f.living("r:/proc")
-	code, out, _ := f.beside(cfg.ID, `test -t 0 && test -t 1 && test -t 2 || echo none; stty -a | head -1 >/dev/null && echo stty
+	code, out, _ := f.session(cfg.ID, `test -t 0 && test -t 1 && test -t 2 || echo none; stty -a | head -1 >/dev/null && echo stty
 		set -- $(cat /proc/self/stat | sed 's/.*) //'); test "$5" != 0 && echo controlled; test "$4" = $$ && echo leader
 		ls /dev/pts >/dev/null 2>&1 && echo others; true`, true)
 	if got := strings.ReplaceAll(out, "\r", ""); code != 0 || got != "stty\ncontrolled\nleader\n" {
@@ -126,7 +126,7 @@ func TestExecTerminal(t *testing.T) {
 	}
 }
 
-// Sessions count in the task's bounds.
+// Sessions count against the task's limits.
 func TestExecCountsInTheTask(t *testing.T) {
 	f := newFixture(t, nil)
 	cfg := f.task("")
@@ -135,9 +135,9 @@ func TestExecCountsInTheTask(t *testing.T) {
 	if _, err := f.StartTask(t.Context(), cfg); err != nil {
 		t.Fatal(err)
 	}
-	code, out, errs := f.beside(cfg.ID, "for i in $(seq 40); do sleep 1000 & done; echo all", false)
+	code, out, errs := f.session(cfg.ID, "for i in $(seq 40); do sleep 1000 & done; echo all", false)
 	if strings.Contains(out, "all") || code == 0 || !strings.Contains(strings.ToLower(errs), "fork") {
-		t.Errorf("40 processes beside a task of 20: exit %d, %q, %q", code, out, errs)
+		t.Errorf("40 processes in a session of a task with a limit of 20: exit %d, %q, %q", code, out, errs)
 	}
 	if err := f.StopTask(t.Context(), cfg.ID, 0, ""); err != nil {
 		t.Error(err)
@@ -147,8 +147,8 @@ func TestExecCountsInTheTask(t *testing.T) {
 	}
 }
 
-// A task that removes or replaces what it was granted has sessions all the same, without
-// that, and none reaches elsewhere.
+// A task may remove or replace granted paths. Its sessions still start without them, and reach no
+// other path.
 func TestExecAfterTheTaskMoved(t *testing.T) {
 	f := newFixture(t, nil)
 	cfg := f.task("")
@@ -161,18 +161,18 @@ func TestExecAfterTheTaskMoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	late := time.Now().Add(2 * time.Minute)
-	for moved := 1; moved != 0; moved, _, _ = f.beside(cfg.ID, "test -L local", false) {
+	for moved := 1; moved != 0; moved, _, _ = f.session(cfg.ID, "test -L local", false) {
 		if time.Now().After(late) {
 			t.Fatal("the task did not move its directories")
 		}
 	}
-	if code, out, errs := f.beside(cfg.ID, "pwd; cat local/passwd", false); code != 1 || strings.TrimSpace(out) != cfg.TaskDir {
+	if code, out, errs := f.session(cfg.ID, "pwd; cat local/passwd", false); code != 1 || strings.TrimSpace(out) != cfg.TaskDir {
 		t.Errorf("exit %d, %q, %q", code, out, errs)
 	}
 }
 
-// besideAsDeclared runs programs beside a task of an agent that is not root.
-func besideAsDeclared(t *testing.T, f *fixture, own bool) {
+// sessionsAsDeclared runs sessions of a task of an agent without root.
+func sessionsAsDeclared(t *testing.T, f *fixture, own bool) {
 	t.Helper()
 	cfg, pid := f.living("r:/proc")
 	for _, ns := range []string{"ipc", "mnt", "net", "pid", "user"} {
@@ -180,12 +180,12 @@ func besideAsDeclared(t *testing.T, f *fixture, own bool) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, got, errs := f.beside(cfg.ID, "readlink /proc/self/ns/"+ns, false); strings.TrimSpace(got) != want {
+		if _, got, errs := f.session(cfg.ID, "readlink /proc/self/ns/"+ns, false); strings.TrimSpace(got) != want {
 			t.Errorf("namespace %s is %s, want the task's %s (own: %v) %s", ns, got, want, own, errs)
 		}
 	}
-	if code, out, _ := f.beside(cfg.ID, "cat /etc/passwd; unshare -U true && echo user; exit 3", true); code != 3 || strings.Contains(out, "root:") || strings.Contains(out, "user\r\n") {
-		t.Errorf("beside a task it is not confined: %d %q", code, out)
+	if code, out, _ := f.session(cfg.ID, "cat /etc/passwd; unshare -U true && echo user; exit 3", true); code != 3 || strings.Contains(out, "root:") || strings.Contains(out, "user\r\n") {
+		t.Errorf("a session is not confined: %d %q", code, out)
 	}
 	if err := f.StopTask(t.Context(), cfg.ID, 0, ""); err != nil {
 		t.Error(err)

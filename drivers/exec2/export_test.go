@@ -6,7 +6,7 @@ import (
 	"github.com/open-nomad/open-nomad/drivers/exec2/config"
 )
 
-// Compare is a round of compareAll.
+// Compare compares every task once.
 func (d *Driver) Compare(ctx context.Context) {
 	for _, id := range d.watch.ids() {
 		d.compare(ctx, id, d.Current().OnMismatch == config.OnMismatchKill)

@@ -15,18 +15,18 @@ import (
 	"github.com/open-nomad/open-nomad/internal/sandbox/seccomp"
 )
 
-// facts are what this node puts on a task that asks for nothing.
+// facts returns the facts of this node about a task without options.
 func (s settings) facts() level.Facts {
 	own := ownNamespaces() == nil
 	f := level.Facts{OwnUser: os.Geteuid() == 0, OwnIPC: own, OwnProcesses: own, OwnMounts: own, Limits: groupsUsable() == nil}
-	f.LandlockABI, _ = landlock.ABI() // 0 without
+	f.LandlockABI, _ = landlock.ABI() // 0 if not available
 	f.Filter = seccomp.Available() == nil
 	f.DefaultFilter = f.Filter && s.asStrictAsDefault()
 	return f
 }
 
-// asStrictAsDefault says whether what tasks get by default refuses what the built-in
-// profile does.
+// asStrictAsDefault reports whether the default profile of tasks refuses everything that the
+// built-in one does.
 func (s settings) asStrictAsDefault() bool {
 	p, err := s.profile(s.SeccompProfile)
 	if err != nil {
@@ -36,7 +36,7 @@ func (s settings) asStrictAsDefault() bool {
 	return err == nil && len(weaker) == 0
 }
 
-// seccompAttributes name the profile of tasks, and those that a task may name.
+// seccompAttributes returns the attributes of the default profile and of those that tasks may use.
 func (s settings) seccompAttributes() map[string]string {
 	return map[string]string{
 		"driver.exec2.seccomp.profile": s.SeccompProfile,
@@ -44,11 +44,11 @@ func (s settings) seccompAttributes() map[string]string {
 	}
 }
 
-// ownNamespaces says in an error why this agent cannot give tasks namespaces of their
-// own, nil if it can: it has been tried, once.
+// ownNamespaces returns an error if this agent cannot give tasks their own namespaces. It tries
+// once.
 func ownNamespaces() error { return tryNamespaces() }
 
-// noProgram is not there, so that the trial ends when all is made.
+// noProgram does not exist, so that the trial ends after all namespaces were made.
 const noProgram = "/nonexistent/nomad-trial"
 
 var tryNamespaces = sync.OnceValue(func() error {

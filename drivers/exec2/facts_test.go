@@ -2,7 +2,7 @@ package exec2_test
 
 import "testing"
 
-// TestLevel says how closed an agent of root's is where nothing lacks.
+// TestLevel checks the level of a root agent that lacks nothing.
 func TestLevel(t *testing.T) {
 	f := newFixture(t, nil)
 	got := fingerprint(t, f.Driver).Attributes

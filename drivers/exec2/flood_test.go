@@ -14,12 +14,12 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// A flood of refusals is an event that has their number.
+// A flood of denials is one event with the count.
 func TestFloodOfDenials(t *testing.T) {
 	testaudit.Need(t, denials.Audit)
 	f := newFixture(t, settings{"explain_denials": cty.StringVal("audit")})
 	h := f.report()
-	dir, err := os.MkdirTemp("/var/tmp", "exec2-flood-") // the task has a /tmp of its own
+	dir, err := os.MkdirTemp("/var/tmp", "exec2-flood-") // the task has a private /tmp
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +54,7 @@ func TestFloodOfDenials(t *testing.T) {
 	}
 }
 
-// Refused probes of C libraries and language runtimes make no event.
+// Denied probes of C libraries and language runtimes cause no event.
 func TestHarmlessDenials(t *testing.T) {
 	testaudit.Need(t, denials.Audit)
 	f := newFixture(t, settings{"explain_denials": cty.StringVal("audit")})

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestFullDisk has a task write more than the file system of its logs holds: events report when
-// the log cannot be written and when it can be again.
+// TestFullDisk has a task write more than the file system of its logs holds. Events report when the
+// log cannot be written and when it can be written again.
 func TestFullDisk(t *testing.T) {
 	f := newFixture(t, nil)
 	h := f.report()
@@ -30,15 +30,15 @@ func TestFullDisk(t *testing.T) {
 			return e != nil && e.Details["stream"] == "stdout" && strings.Contains(e.Message, part)
 		}
 	}
-	waitFor(t, message("the log of stdout cannot be written: no space left on device: the task waits"))
+	waitFor(t, message("the log of stdout cannot be written: no space left on device: the task blocks"))
 	if err := unix.Mount("test", cfg.LogDir, "tmpfs", unix.MS_REMOUNT, "size=10m,mode=777"); err != nil {
 		t.Fatal(err)
 	}
-	// The task is destroyed, and not reported on any more, after the event only.
+	// The task must not be destroyed before the event, since it is not reported afterwards.
 	if res, err := f.WaitTask(t.Context(), cfg.ID); err != nil || res.ExitCode != 0 {
 		t.Errorf("WaitTask() = %+v, %v", res, err)
 	}
-	waitFor(t, message("the log of stdout is written again"))
+	waitFor(t, message("the log of stdout is writable again"))
 	f.wait(cfg)
 	if n := h.count(); n != 2 {
 		t.Errorf("%d events, want 2", n)

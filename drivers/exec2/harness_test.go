@@ -31,19 +31,18 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// fixture is a driver with a supervisor of its own, ended with the test.
+// fixture is a driver with its own supervisor, both ended with the test.
 type fixture struct {
 	*exec2.Driver
 	t     testing.TB
 	super *supervise.Client
-	dir   string // where allocations live
+	dir   string // parent of the allocation directories
 	n     int
 }
 
 type settings map[string]cty.Value
 
-// newFixture skips where the sandbox is not whole: what is tested then is in
-// TestUnprivileged.
+// newFixture skips the test if the sandbox is incomplete; TestUnprivileged tests that case.
 func newFixture(t testing.TB, s settings) *fixture {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -79,7 +78,7 @@ func fixtureAt(t testing.TB, s settings) *fixture {
 	return f
 }
 
-// openDir is a temporary directory that every user can pass through.
+// openDir returns a temporary directory that every user can traverse.
 func openDir(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -91,7 +90,7 @@ func openDir(t testing.TB) string {
 	return dir
 }
 
-// task returns the config of a task with directories as the client makes them.
+// task returns the config of a task, with directories as the client makes them.
 func (f *fixture) task(command string, args ...string) *drivers.TaskConfig {
 	f.t.Helper()
 	f.n++
@@ -129,7 +128,7 @@ func (f *fixture) config(cfg *drivers.TaskConfig, command string, args []string,
 		"args": list(args), "unveil": list(unveil)})
 }
 
-// set gives a task options beside those that it has, as a job would.
+// set adds options to a task's config block.
 func (f *fixture) set(cfg *drivers.TaskConfig, options map[string]any) *drivers.TaskConfig {
 	f.t.Helper()
 	v, err := drivers.Decode(merged(cfg, options), f.TaskSpec())
@@ -163,7 +162,7 @@ func list(s []string) cty.Value {
 	return cty.ListVal(out)
 }
 
-// probeTask runs this test binary inside the sandbox; see probe_test.go.
+// probeTask runs this test binary in the sandbox; see probe_test.go.
 func (f *fixture) probeTask(args ...string) *drivers.TaskConfig {
 	f.t.Helper()
 	exe, err := os.Executable()
@@ -197,7 +196,7 @@ func copyFile(t testing.TB, from, to string) {
 	}
 }
 
-// outcome is how a task ended and what it said.
+// outcome is a task's exit and output.
 type outcome struct {
 	*drivers.ExitResult
 	stdout, stderr string
@@ -239,7 +238,7 @@ func readLogs(t testing.TB, cfg *drivers.TaskConfig, stream string) string {
 	return b.String()
 }
 
-// want checks a status and a part of stdout.
+// want checks the status and a part of stdout.
 func (o outcome) want(t *testing.T, code int, stdout string) {
 	t.Helper()
 	if o.ExitCode != code || o.Err != nil {
@@ -250,7 +249,7 @@ func (o outcome) want(t *testing.T, code int, stdout string) {
 	}
 }
 
-// newAgent is a second agent's driver on the supervisor of dir.
+// newAgent returns the driver of a second agent for the supervisor of dir.
 func newAgent(t *testing.T, dir string) (*exec2.Driver, *supervise.Client) {
 	t.Helper()
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
@@ -261,7 +260,7 @@ func newAgent(t *testing.T, dir string) (*exec2.Driver, *supervise.Client) {
 
 type unixStat = syscall.Stat_t
 
-// waitFor waits for a condition, for a minute at most.
+// waitFor waits for a condition, at most a minute.
 func waitFor(t *testing.T, ok func() bool) {
 	t.Helper()
 	tick := time.NewTicker(2 * time.Millisecond)
@@ -271,7 +270,7 @@ func waitFor(t *testing.T, ok func() bool) {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			t.Fatal("the condition does not come true")
+			t.Fatal("timeout waiting for the condition")
 		}
 	}
 }

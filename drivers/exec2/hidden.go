@@ -10,7 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/sandbox"
 )
 
-// outermost leaves out directories that lie in others of them.
+// outermost omits directories that are below others of them.
 func outermost(dirs []string) []string {
 	var out []string
 	for i, dir := range dirs {
@@ -21,9 +21,9 @@ func outermost(dirs []string) []string {
 	return out
 }
 
-// hideAgent keeps the agent's directories from the task. A path that leads into one cannot be
-// granted. Where the task has a mount namespace the directories look empty; where it has none,
-// a path around one of them cannot be granted either, for nothing would hide it.
+// hideAgent hides the agent's directories from the task. A path into one cannot be granted. With a
+// mount namespace the directories look empty. Without one, a path around one of them cannot be
+// granted either, since nothing would hide it.
 func (d *Driver) hideAgent(p *sandbox.Policy, allocDir string) error {
 	var hide []string
 	for _, dir := range d.own {
@@ -38,7 +38,7 @@ func (d *Driver) hideAgent(p *sandbox.Policy, allocDir string) error {
 	}
 	for _, path := range p.Files.Paths {
 		if path.Optional || path.Beneath == allocDir {
-			continue // a default, or in the allocation without links
+			continue // a default, or in the allocation, without links
 		}
 		if err := checkGrant(p, path, hide); err != nil {
 			return err
@@ -51,12 +51,12 @@ func (d *Driver) hideAgent(p *sandbox.Policy, allocDir string) error {
 	return nil
 }
 
-// checkGrant refuses a path by which the task would reach a directory of the agent.
+// checkGrant refuses a path that gives the task access to a directory of the agent.
 func checkGrant(p *sandbox.Policy, path sandbox.Path, hidden []string) error {
 	name := filepath.Join(path.Beneath, path.Name)
 	real, err := filepath.EvalSymlinks(name)
 	if err != nil {
-		real = name // the sandbox opens it, or says why not
+		real = name // the sandbox opens it, or reports the error
 	}
 	for _, dir := range hidden {
 		if below(real, dir) || p.Mounts == nil && below(dir, real) {

@@ -14,8 +14,8 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// TestAgentDirectoryIsHidden: no task sees the supervisor's directory, and none can be granted a
-// path in it, also through a link.
+// TestAgentDirectoryIsHidden checks that no task sees the supervisor's directory, and that a path
+// in it cannot be granted, also through a link.
 func TestAgentDirectoryIsHidden(t *testing.T) {
 	agentHidden(t, newFixture(t, nil))
 }
@@ -23,7 +23,7 @@ func TestAgentDirectoryIsHidden(t *testing.T) {
 func agentHidden(t *testing.T, f *fixture) {
 	t.Helper()
 	dir := f.super.Dir()
-	f.run(sh(f, "true")).want(t, 0, "") // a supervisor has made its files
+	f.run(sh(f, "true")).want(t, 0, "") // starts a supervisor, which makes its files
 	link := filepath.Join(f.dir, "link")
 	if err := os.Symlink(dir, link); err != nil {
 		t.Fatal(err)
@@ -42,15 +42,15 @@ func agentHidden(t *testing.T, f *fixture) {
 	}
 }
 
-// TestOwnDirectoryIsHidden: a directory of the agent that is not beside the allocations looks empty
-// to a task with everything unveiled, also one of the agent's user.
+// TestOwnDirectoryIsHidden checks a directory of the agent outside of the allocations' parent. It
+// looks empty to a task with everything unveiled, also to one of the agent's user.
 func TestOwnDirectoryIsHidden(t *testing.T) {
 	ownHidden(t, newFixture(t, nil))
 }
 
 func ownHidden(t *testing.T, f *fixture) {
 	t.Helper()
-	dir, err := os.MkdirTemp("/var/tmp", "exec2-own-") // the task has a /tmp of its own
+	dir, err := os.MkdirTemp("/var/tmp", "exec2-own-") // the task has a private /tmp
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// limits are hard: memory up to memory_max, the CPU that was asked for, and a number
-// of processes, so that one that forks without end leaves room for the host.
+// limits returns hard limits: memory up to memory_max, the requested CPU, and a number of
+// processes, so that a fork bomb does not affect the host.
 func limits(set config.Plugin, t config.Task, r drivers.LinuxResources) (cgroup.Limits, error) {
 	l := cgroup.Limits{MemoryMax: r.MemoryBytes, CPUShares: r.CPUShares, Cores: r.Cores, Processes: set.PIDsLimit}
 	switch {
@@ -24,9 +24,9 @@ func limits(set config.Plugin, t config.Task, r drivers.LinuxResources) (cgroup.
 	}
 	if r.CPUShares > 0 {
 		if r.MHzPerCore == 0 {
-			return l, errors.New("cpu: this node knows no MHz of its cores to hold a share against: set cpu_total_compute of its client")
+			return l, errors.New("cpu: the MHz of this node's cores are unknown: set cpu_total_compute in the client block")
 		}
-		// 0 would be no limit: the least is what the kernel takes.
+		// 0 would be no limit: use the kernel's minimum.
 		l.CPUQuota = max(r.CPUShares*cgroup.CPUPeriod/int64(r.MHzPerCore), 1)
 	}
 	if t.PIDsLimit > set.PIDsLimitMax {
@@ -38,8 +38,8 @@ func limits(set config.Plugin, t config.Task, r drivers.LinuxResources) (cgroup.
 	return l, nil
 }
 
-// rlimits are those of the task, none above what the agent itself may have. A core
-// dump would carry secrets out of the sandbox: there is none unless the task asks.
+// rlimits returns the task's limits, which must not exceed the agent's own. Core dumps are off by
+// default, since they would carry secrets out of the sandbox.
 func rlimits(t config.Task) ([]sandbox.Rlimit, error) {
 	out := []sandbox.Rlimit{{Resource: unix.RLIMIT_CORE}}
 	var errs []error

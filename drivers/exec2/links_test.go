@@ -14,12 +14,12 @@ import (
 	"github.com/open-nomad/open-nomad/internal/testkernel"
 )
 
-// groundVariable names the directory of linkGround for the test that runs as an ordinary user.
+// groundVariable passes the directory of linkGround to the test that runs as an ordinary user.
 const groundVariable = "NOMAD_TEST_LINKS"
 
 // linkGround makes a directory of root with links of several users:
 //
-//	private/canary   a file that the agent's user alone can read
+//	private/canary   a file that only the agent's user can read
 //	public/file      a file of root
 //	root             a link of root to public
 //	other/link       a link of another ordinary user to private
@@ -62,11 +62,11 @@ func swap(a, b string) (end func()) {
 	return func() { close(stop); <-done }
 }
 
-// A task of an agent without root is granted nothing through a link of another ordinary user.
-// Links of root are followed, for the task and its sessions.
+// A task of an agent without root gets no access through a link of another ordinary user. Links of
+// root are followed, for the task and its sessions.
 func TestUnprivilegedLinks(t *testing.T) { unprivilegedLinks(t, testkernel.Kernel{}) }
 
-// TestUnprivilegedAloneLinks is the same where user namespaces are forbidden.
+// TestUnprivilegedAloneLinks is the same without user namespaces.
 func TestUnprivilegedAloneLinks(t *testing.T) {
 	unprivilegedLinks(t, testkernel.Kernel{NoUserNamespaces: true})
 }
@@ -111,7 +111,7 @@ func unprivilegedLinks(t *testing.T, k testkernel.Kernel) {
 		}
 	}
 	cfg, _ := f.living("r:" + dir + "/root/file")
-	if code, out, errs := f.beside(cfg.ID, "cat "+dir+"/root/file", false); code != 0 || out != "public\n" {
+	if code, out, errs := f.session(cfg.ID, "cat "+dir+"/root/file", false); code != 0 || out != "public\n" {
 		t.Errorf("a session reads %q, exit %d, %s, want what the task was granted", out, code, errs)
 	}
 	if err := f.DestroyTask(cfg.ID, true); err != nil {

@@ -12,20 +12,20 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// Places that are the task's own in its mount namespace.
+// Paths that are the task's own in its mount namespace.
 const (
 	privateTmp  = "/tmp"
 	privateProc = "/proc"
 )
 
-// hiddenDirs look empty to tasks, but for what they are granted there: services of the host have
-// their sockets in them, to which file modes alone decide who connects.
+// hiddenDirs look empty to tasks, except for granted paths. Host services have sockets there, which
+// only file modes protect.
 var hiddenDirs = []string{"/run", "/var/run"}
 
-// isolate gives the task namespaces of its own: of processes, of which it sees its own
-// only, in a fresh /proc; of IPC; of mounts, with its temporary directory as /tmp, its
-// volumes and the files that the client laid, and nothing in /run but what it is granted; and the network that it was given. It adds
-// to the policy's paths what it binds.
+// isolate gives the task its own namespaces. The PID namespace has a fresh /proc with the task's
+// processes only. The mount namespace has the task's temporary directory as /tmp, its volumes, the
+// client's files, and nothing in /run except granted paths. The task also gets an IPC namespace,
+// and the network of its group. isolate adds its binds to the policy's paths.
 func isolate(p *sandbox.Policy, cfg *drivers.TaskConfig) error {
 	own, err := inAlloc(cfg, tmpDir(cfg))
 	if err != nil {
@@ -33,7 +33,7 @@ func isolate(p *sandbox.Policy, cfg *drivers.TaskConfig) error {
 	}
 	p.PrivatePID, p.PrivateIPC, p.NetNS = true, true, cfg.NetNS
 	p.Mounts = &sandbox.Mounts{Hide: hiddenDirs, View: ownAllocation(cfg), Tmp: own, Proc: true}
-	if os.Geteuid() != 0 && cfg.LogDir != "" { // the files there are the task's user's, who could change them
+	if os.Geteuid() != 0 && cfg.LogDir != "" { // the files belong to the task's user, who could change them
 		logs, err := inAlloc(cfg, cfg.LogDir)
 		if err != nil {
 			return err
@@ -52,7 +52,7 @@ func isolate(p *sandbox.Policy, cfg *drivers.TaskConfig) error {
 		show(p, b, modes)
 	}
 	for _, f := range cfg.Files {
-		// The host's may be a link, which is the host's matter: the file lies where it leads.
+		// The host's file may be a link; the bind covers its target.
 		target, err := filepath.EvalSymlinks(f.Target)
 		if err != nil {
 			return fmt.Errorf("lay a file over %s: %w", f.Target, onNode(err))
@@ -62,7 +62,7 @@ func isolate(p *sandbox.Policy, cfg *drivers.TaskConfig) error {
 	return nil
 }
 
-// ownAllocation hides the directories of other allocations, which lie beside the task's.
+// ownAllocation hides the directories of other allocations next to the task's.
 func ownAllocation(cfg *drivers.TaskConfig) sandbox.View {
 	return sandbox.View{Dir: filepath.Dir(cfg.AllocDir), Own: filepath.Base(cfg.AllocDir)}
 }
@@ -73,25 +73,25 @@ func show(p *sandbox.Policy, b sandbox.Bind, modes string) {
 	p.Files.Paths = append(p.Files.Paths, sandbox.Path{Modes: modes, Name: b.Target, Beneath: b.Beneath})
 }
 
-// volume says where a volume is bound. In directories that the task can write its
-// mount point is made if need be; elsewhere it must be there.
+// volume returns the bind of a volume. Its mount point is created if it is in a directory that the
+// task can write; elsewhere it must exist.
 func volume(cfg *drivers.TaskConfig, m drivers.Mount) (sandbox.Bind, error) {
 	b := sandbox.Bind{Source: sandbox.Path{Name: filepath.Clean(m.HostPath)}, Target: filepath.Clean(m.TaskPath), ReadOnly: m.ReadOnly}
 	switch {
 	case !filepath.IsAbs(b.Target) || b.Target == "/":
-		return b, errors.New("it must be a path below the root")
+		return b, errors.New("the destination must be an absolute path below the root")
 	case below(b.Target, privateProc):
-		return b, errors.New("the task has a /proc of its own")
+		return b, errors.New("the task has its own /proc")
 	case below(b.Target, cfg.TaskDir) || below(b.Target, cfg.SharedDir):
 		return beneath(b, cfg, b.Target)
 	case below(b.Target, cfg.AllocDir):
-		return b, errors.New("it lies in a directory of another task")
-	case below(b.Target, privateTmp): // seen in the task's own
+		return b, errors.New("the destination is in a directory of another task")
+	case below(b.Target, privateTmp): // seen in the task's own /tmp
 		return beneath(b, cfg, filepath.Join(tmpDir(cfg), strings.TrimPrefix(b.Target, privateTmp)))
 	}
 	_, err := os.Lstat(b.Target)
 	if errors.Is(err, fs.ErrNotExist) {
-		return b, errors.New("it does not exist on this node, and does not lie in the task's directory, where it would be made")
+		return b, errors.New("the destination does not exist on this node, and is not in the task's directory, where it would be created")
 	}
 	return b, err
 }
@@ -102,7 +102,7 @@ func beneath(b sandbox.Bind, cfg *drivers.TaskConfig, target string) (sandbox.Bi
 	return b, err
 }
 
-// inAlloc is a path reached from the allocation's directory, which is root's.
+// inAlloc returns a path relative to the allocation's directory, which belongs to root.
 func inAlloc(cfg *drivers.TaskConfig, name string) (sandbox.Path, error) {
 	rel, err := filepath.Rel(cfg.AllocDir, name)
 	if err != nil || !filepath.IsLocal(rel) {
@@ -111,35 +111,35 @@ func inAlloc(cfg *drivers.TaskConfig, name string) (sandbox.Path, error) {
 	return sandbox.Path{Name: rel, Beneath: cfg.AllocDir}, nil
 }
 
-// separate gives the task its namespaces, or refuses what needs them where there are
-// none, which the operator has allowed.
+// separate gives the task its namespaces. On a node without them, which the operator has allowed,
+// it refuses what needs them.
 func separate(p *sandbox.Policy, cfg *drivers.TaskConfig) error {
 	if ownNamespaces() != nil {
 		return unshared(cfg)
 	}
 	if os.Geteuid() != 0 {
 		if cfg.NetNS != "" {
-			return errors.New("the task wants a network of its own, for which this node's agent would have to be root")
+			return errors.New("the task needs its own network, which needs an agent that runs as root")
 		}
 		p.OwnUsers = true
 	}
 	return isolate(p, cfg)
 }
 
-// unshared refuses what needs namespaces on a node whose agent cannot make them.
+// unshared refuses what needs namespaces, on a node whose agent cannot create them.
 func unshared(cfg *drivers.TaskConfig) error {
 	for _, what := range []struct {
 		asked bool
 		name  string
-	}{{cfg.NetNS != "", "a network of its own"}, {len(cfg.Mounts) > 0, "volumes"}, {len(cfg.Files) > 0, "files laid over the host's, such as those of a dns block"}} {
+	}{{cfg.NetNS != "", "its own network"}, {len(cfg.Mounts) > 0, "volumes"}, {len(cfg.Files) > 0, "files laid over the host's, such as those of a dns block"}} {
 		if what.asked {
-			return fmt.Errorf("the task wants %s, which takes namespaces, and this node's agent cannot make any: %w", what.name, ownNamespaces())
+			return fmt.Errorf("the task needs %s, which needs namespaces, and this node's agent cannot create any: %w", what.name, ownNamespaces())
 		}
 	}
 	return nil
 }
 
-// networks are the modes of networks that the driver takes.
+// networks returns the network modes that the driver supports.
 func networks() []string {
 	if os.Geteuid() != 0 || ownNamespaces() != nil {
 		return nil

@@ -15,7 +15,7 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// TestProcesses: the task sees its own, whatever it may read, and they end with it.
+// TestProcesses checks that the task sees only its own processes, and that they end with it.
 func TestProcesses(t *testing.T) {
 	f := newFixture(t, nil)
 	cfg := f.task("")
@@ -27,8 +27,8 @@ func TestProcesses(t *testing.T) {
 	}
 }
 
-// TestGroupSignal: with its default action a signal ends the program and its group,
-// though the namespace's process 1 does not hear it.
+// TestGroupSignal checks that a signal with its default action ends the program and its group,
+// though process 1 ignores it.
 func TestGroupSignal(t *testing.T) {
 	f := newFixture(t, nil)
 	cfg := sh(f, "sleep 1000 & echo up; wait")
@@ -44,8 +44,7 @@ func TestGroupSignal(t *testing.T) {
 	}
 }
 
-// TestPrivateTmp: /tmp is the task's temporary directory and nobody else's, also
-// without a grant for it.
+// TestPrivateTmp checks that /tmp is the task's temporary directory only, also without a grant.
 func TestPrivateTmp(t *testing.T) {
 	f := newFixture(t, nil)
 	host := filepath.Join(os.TempDir(), "exec2-canary-"+strconv.Itoa(os.Getpid()))
@@ -60,8 +59,8 @@ func TestPrivateTmp(t *testing.T) {
 	}
 }
 
-// TestVolumes: at their destinations, with the rights they were given, made where the
-// task has its own directories.
+// TestVolumes checks volumes at their destinations, with their rights, and mount points created in
+// the task's own directories.
 func TestVolumes(t *testing.T) {
 	f := newFixture(t, nil)
 	data := filepath.Join(f.dir, "data")
@@ -94,10 +93,10 @@ func TestVolumes(t *testing.T) {
 func TestVolumeRefusals(t *testing.T) {
 	f := newFixture(t, nil)
 	for at, want := range map[string]string{
-		"/no/such/place": `destination "/no/such/place": it does not exist`,
+		"/no/such/place": `destination "/no/such/place": the destination does not exist`,
 		"/":              "below the root",
 		"relative":       "below the root",
-		"/proc/sys":      "a /proc of its own",
+		"/proc/sys":      "its own /proc",
 		"OTHER":          "another task",
 	} {
 		cfg := f.task("/bin/true")
@@ -123,7 +122,7 @@ func TestVolumeRefusals(t *testing.T) {
 	}
 }
 
-// TestHostFiles lays a file over the host's, also where that is a link.
+// TestHostFiles mounts a file over the host's, also if that is a link.
 func TestHostFiles(t *testing.T) {
 	f := newFixture(t, nil)
 	cfg := f.task("cat", "/etc/resolv.conf")
@@ -140,7 +139,7 @@ func TestHostFiles(t *testing.T) {
 	}
 }
 
-// TestOwnNetwork joins the namespace of the group, and keeps what is not a namespace out.
+// TestOwnNetwork joins the group's namespace, and refuses files that are not a namespace.
 func TestOwnNetwork(t *testing.T) {
 	f := newFixture(t, nil)
 	ns := networkNamespace(t)
@@ -154,8 +153,8 @@ func TestOwnNetwork(t *testing.T) {
 	f.run(cfg).want(t, 0, want)
 }
 
-// networkNamespace is the path of one that lives as long as the test: that of a
-// process, for a thread of this one could be the one that stands for all.
+// networkNamespace returns the path of a network namespace that lives as long as the test. It
+// belongs to a process, since a thread of this process could be its main thread.
 func networkNamespace(t *testing.T) string {
 	t.Helper()
 	cmd := exec.Command("sleep", "1000")

@@ -16,7 +16,7 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// refused wants an error of the start that names the option.
+// refused checks that the start fails with an error that contains each of want.
 func (f *fixture) refused(t *testing.T, cfg *drivers.TaskConfig, want ...string) {
 	t.Helper()
 	_, err := f.StartTask(t.Context(), cfg)
@@ -42,16 +42,16 @@ func TestWorkDir(t *testing.T) {
 	mkdir(t, granted)
 	mkdir(t, filepath.Join(granted, "sub"))
 	pwd(f.set(sh(f, "pwd; ls"), map[string]any{"work_dir": granted + "/sub", "unveil": []any{"r:" + granted}})).want(t, 0, granted+"/sub\n")
-	f.refused(t, f.set(sh(f, "pwd"), map[string]any{"work_dir": granted + "/sub"}), "work_dir", "no path that is granted")
-	f.refused(t, f.set(sh(f, "pwd"), map[string]any{"work_dir": granted + "x", "unveil": []any{"r:" + granted}}), "work_dir", "no path that is granted")
+	f.refused(t, f.set(sh(f, "pwd"), map[string]any{"work_dir": granted + "/sub"}), "work_dir", "not in a path granted")
+	f.refused(t, f.set(sh(f, "pwd"), map[string]any{"work_dir": granted + "x", "unveil": []any{"r:" + granted}}), "work_dir", "not in a path granted")
 	f.refused(t, f.set(sh(f, "pwd"), map[string]any{"work_dir": granted + "/none", "unveil": []any{"r:" + granted}}), "work", granted+"/none", "no such file")
 }
 
-// TestWorkDirLink has a task leave a link, to where its user may not go, in the place
-// where its next start begins.
+// TestWorkDirLink has a task replace the working directory of its next start by a link to a
+// directory that its user cannot enter.
 func TestWorkDirLink(t *testing.T) {
 	f := newFixture(t, nil)
-	locked, err := os.MkdirTemp("/var/tmp", "exec2-test-") // /tmp is the task's own, nothing to go to
+	locked, err := os.MkdirTemp("/var/tmp", "exec2-test-") // /tmp is the task's own, where the target would not exist
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +114,7 @@ func TestNetwork(t *testing.T) {
 		{"connect", map[string]any{"connect": []any{port}}, []string{"connect", port}, "allowed"},
 		{"connect to another", map[string]any{"connect": []any{1}}, []string{"connect", port}, "permission denied"},
 		{"connect with bind", map[string]any{"bind": []any{port}}, []string{"connect", port}, "permission denied"},
-		// Found on Linux 6.18: Landlock does not see this way to connect.
+		// Found on Linux 6.18: Landlock does not check this way to connect.
 		{"fast open to another", map[string]any{"connect": []any{1}}, []string{"fastopen", port}, "operation not supported"},
 		{"listen", map[string]any{"bind": []any{0}}, []string{"listen", "0"}, "allowed"},
 		{"listen on another", map[string]any{"bind": []any{1}}, []string{"listen", "0"}, "permission denied"},
@@ -139,7 +139,7 @@ func TestRequireABI(t *testing.T) {
 	f.refused(t, f.set(sh(f, "true"), map[string]any{"require_abi": abi + 1}), "require_abi", fmt.Sprintf("has %d", abi))
 }
 
-// TestUnveil is about paths that cannot be granted.
+// TestUnveil checks paths that cannot be granted.
 func TestUnveil(t *testing.T) {
 	f := newFixture(t, nil)
 	shared := filepath.Join(f.dir, "shared")
@@ -148,7 +148,7 @@ func TestUnveil(t *testing.T) {
 	if err := os.WriteFile(secret, []byte("secret"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	roots := filepath.Join(openDir(t), "link") // f.dir is where tasks may make links
+	roots := filepath.Join(openDir(t), "link") // tasks may make links in f.dir
 	for _, link := range []string{filepath.Join(shared, "link"), filepath.Join(f.dir, "link"), roots} {
 		if err := os.Symlink(secret, link); err != nil {
 			t.Fatal(err)
@@ -167,7 +167,7 @@ func TestUnveil(t *testing.T) {
 	for _, link := range []string{f.dir, shared} {
 		f.refused(t, unveil(sh(f, "true"), "r:"+link+"/link"), "symbolic link")
 	}
-	// Where root alone can make links, they are followed.
+	// Links are followed where root alone can make them.
 	f.run(unveil(f.task("/bin/cat", roots), "r:"+roots)).want(t, 0, "secret")
 	mkdir(t, filepath.Join(shared, "sub"))
 	f.run(unveil(sh(f, "echo x > "+shared+"/sub/f; cat "+shared+"/sub/f"), "rwc:"+shared, "rw:"+shared+"/sub")).want(t, 0, "x\n")
@@ -176,8 +176,8 @@ func TestUnveil(t *testing.T) {
 	node.refused(t, sh(node, "true"), "unveil_paths of this node's driver config", `"r:/none/at/all"`)
 }
 
-// TestUnveilInVolume grants what lies in a volume, where it lies for the task; and has
-// a link in it lead nowhere.
+// TestUnveilInVolume grants paths in a volume by their destination. A link in the volume is not
+// followed.
 func TestUnveilInVolume(t *testing.T) {
 	f := newFixture(t, nil)
 	data, secret := filepath.Join(f.dir, "data"), filepath.Join(f.dir, "secret")

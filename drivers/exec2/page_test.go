@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestPage holds that the page for users has every attribute that the driver tells.
-// Its options are held by package config.
+// TestPage checks that the page for users has every attribute of the driver. Package config checks
+// the options.
 func TestPage(t *testing.T) {
 	raw, err := os.ReadFile("../../website/content/docs/drivers/exec2.md")
 	if err != nil {

@@ -7,10 +7,10 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// notFound is the status of a task whose program is not there or not executable.
+// notFound is the exit status of a task whose program does not exist or is not executable.
 const notFound = 127
 
-// policy says what the task may do, but for its system calls.
+// policy returns the policy of the task without its system calls.
 func policy(set config.Plugin, cfg *drivers.TaskConfig, t config.Task, acc process.Account) (*sandbox.Policy, error) {
 	paths, err := grants(set, cfg, t)
 	if err != nil {
@@ -40,11 +40,11 @@ func policy(set config.Plugin, cfg *drivers.TaskConfig, t config.Task, acc proce
 	return p, reachable(cfg.TaskDir, acc)
 }
 
-// requiredABI is what the node's operator and the task demand of Landlock.
+// requiredABI returns the Landlock ABI that the node's operator and the task require.
 func requiredABI(set config.Plugin, t config.Task) int { return max(set.RequireABI, t.RequireABI) }
 
-// environment is what the client made, without what would steer the loader or a desktop,
-// and with what belongs to the task's user.
+// environment is the client's environment without variables that affect the loader or a desktop,
+// and with those of the task's user.
 func environment(cfg *drivers.TaskConfig, acc process.Account) process.Environment {
 	e := process.Environment{
 		Default: map[string]string{"PATH": "/usr/local/bin:/usr/bin:/bin"},

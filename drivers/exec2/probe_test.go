@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// probe is what this binary does inside a sandbox: it tries one thing, prints the
-// error or "allowed", and exits 0 if it could try at all.
+// probe runs in the sandbox: it tries one operation and prints the error or "allowed". It exits
+// with 0 if it could try at all.
 func probe(what string, args []string) int {
 	var err error
 	switch what {
@@ -32,7 +32,7 @@ func probe(what string, args []string) int {
 		err = unix.Kill(pid, 0)
 	case "chmod":
 		err = os.Chmod(args[0], 0o777)
-	case "flood-files": // the files of a name and a number
+	case "flood-files": // files with this prefix and a number
 		n, _ := strconv.Atoi(args[1])
 		for i := range n {
 			unix.Open(args[0]+strconv.Itoa(i%1000), unix.O_RDONLY, 0) //nolint:errcheck // it is refused
@@ -56,7 +56,7 @@ func probe(what string, args []string) int {
 	case "raw-socket":
 		_, err = unix.Socket(unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_ICMP)
 	case "odd-family":
-		// The kernel reads the low half of the argument only: the filter must too.
+		// The kernel reads only the low half of the argument, so the filter must, too.
 		_, _, e := unix.RawSyscall(unix.SYS_SOCKET, 0xdead00000000|unix.AF_ALG, unix.SOCK_SEQPACKET, 0)
 		err = nilable(e)
 	case "io_uring":
@@ -126,7 +126,7 @@ func nilable(e unix.Errno) error {
 	return e
 }
 
-// cloneUser makes a child in a new user namespace with bare clone.
+// cloneUser creates a child in a new user namespace with a raw clone.
 func cloneUser() error {
 	pid, _, e := unix.RawSyscall6(unix.SYS_CLONE, unix.CLONE_NEWUSER|uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
 	if e != 0 {
@@ -138,7 +138,7 @@ func cloneUser() error {
 	return nil
 }
 
-// probeDescriptors counts what is open besides what the runtime itself opens.
+// probeDescriptors counts open descriptors, except those of the runtime.
 func probeDescriptors() int {
 	for fd := range 1024 {
 		var st unix.Stat_t
@@ -154,7 +154,7 @@ func probeDescriptors() int {
 	return 0
 }
 
-// probeStatus prints credentials and what the kernel says of them.
+// probeStatus prints the credentials and the kernel's view of them.
 func probeStatus() int {
 	b, err := os.ReadFile("/proc/self/status")
 	if err != nil {

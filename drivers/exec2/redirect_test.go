@@ -14,8 +14,8 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// redirection is a volume with a directory "conf", and a directory of the host that no task was
-// granted.
+// redirection is a volume with a directory "conf", and a host directory that was not granted to any
+// task.
 type redirection struct{ volume, conf, host string }
 
 func (f *fixture) redirection() redirection {
@@ -32,8 +32,8 @@ func (f *fixture) redirection() redirection {
 	return r
 }
 
-// start starts a task that reads what is granted, and what the host has, and returns its output
-// or the error of its start.
+// start starts a task that reads the granted file and the host's file, and returns its output or
+// the start error.
 func (f *fixture) start(cfg *drivers.TaskConfig) (string, error) {
 	f.t.Helper()
 	ctx, cancel := context.WithTimeout(f.t.Context(), 2*time.Minute)
@@ -50,12 +50,12 @@ func (f *fixture) reader(r redirection, script string, unveil ...string) *driver
 	return cfg
 }
 
-// A task that may write to a volume replaces a directory there by a link. A later start does not
-// follow it, by whatever name the path was unveiled and whoever the task ran as.
+// A task that may write to a volume replaces a directory in it by a link. A later start does not
+// follow the link, by any name of the path and for any user.
 func TestUnveilBelowAVolume(t *testing.T) {
 	for name, tt := range map[string]struct {
 		user   string                                 // of the task that plants the link
-		volume func(*drivers.TaskConfig, redirection) // how the second task knows the volume
+		volume func(*drivers.TaskConfig, redirection) // adds the volume to the second task
 		unveil string                                 // of the second task
 	}{
 		"its own volume, by its destination": {"", mountAtTmp, "/tmp/vol/conf"},
@@ -101,8 +101,8 @@ func mountAtTmp(cfg *drivers.TaskConfig, r redirection) {
 	cfg.Mounts = []drivers.Mount{{TaskPath: "/tmp/vol", HostPath: r.volume}}
 }
 
-// The directory and the link change places all the time while tasks start: none reads what the
-// link leads to.
+// The directory and the link are exchanged continuously while tasks start. No task reads the target
+// of the link.
 func TestUnveilRace(t *testing.T) {
 	f := newFixture(t, nil)
 	r := f.redirection()

@@ -12,8 +12,8 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// TestRounds: a task is compared some seconds after it has started, then every minute, and no
-// more when it is gone; one that ends within them never is.
+// TestRounds checks the times of comparisons: some seconds after the start, then every minute until
+// the task ends. A task that ends before the first is never compared.
 func TestRounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWatch(slog.New(slog.DiscardHandler))
@@ -50,8 +50,8 @@ func TestRounds(t *testing.T) {
 	})
 }
 
-// TestMismatchToldOnce: the same mismatch is told once, another one anew, and one that
-// came back after it was mended too.
+// TestMismatchToldOnce checks that a mismatch is reported once, and again after it changed or was
+// resolved.
 func TestMismatchToldOnce(t *testing.T) {
 	w := newWatch(slog.New(slog.DiscardHandler))
 	w.begin(denials.Task{ID: "a", UID: -1})
@@ -63,14 +63,14 @@ func TestMismatchToldOnce(t *testing.T) {
 		return mismatch("a", r, true)
 	}
 	for i, step := range []struct {
-		event *drivers.TaskEvent
-		news  bool
+		event   *drivers.TaskEvent
+		changed bool
 	}{{event(), false}, {event("uid"), true}, {event("uid"), false}, {event("uid", "gid"), true}, {event(), true}, {event("uid"), true}} {
-		if got := w.changed("a", step.event); got != step.news {
-			t.Errorf("step %d: news = %t, want %t", i, got, step.news)
+		if got := w.changed("a", step.event); got != step.changed {
+			t.Errorf("step %d: changed = %t, want %t", i, got, step.changed)
 		}
 	}
 	if w.changed("gone", event("uid")) {
-		t.Error("a mismatch of a task that is gone is news")
+		t.Error("a mismatch of a task that has ended is reported")
 	}
 }

@@ -11,15 +11,15 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// A task, and a session beside it, finds /run empty: it connects to no socket there. What was
-// granted below it is there, by each of its names.
+// A task and its sessions find /run empty, so they cannot connect to sockets there. Granted paths
+// below it are visible by each of their names.
 func TestOwnRun(t *testing.T) {
 	f := newFixture(t, nil)
 	dir, err := os.MkdirTemp("/run", "exec2-test-")
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { os.RemoveAll(dir) }) //nolint:errcheck // it is a test's
+	t.Cleanup(func() { os.RemoveAll(dir) }) //nolint:errcheck // test directory
 	for _, d := range []string{dir, filepath.Join(dir, "data")} {
 		if err := os.MkdirAll(d, 0o755); err != nil {
 			t.Fatal(err)
@@ -68,7 +68,7 @@ func TestOwnRun(t *testing.T) {
 		t.Errorf("what the task wrote to the volume = %q, %v", text, err)
 	}
 	at, _ := f.living()
-	code, out, errs := f.beside(at.ID, script, false)
+	code, out, errs := f.session(at.ID, script, false)
 	if code != 0 || !strings.HasSuffix(out, "end\n") || strings.Contains(out, "data") || strings.Contains(out, "socket") {
 		t.Errorf("a session: exit %d, wrote %q, %q, want /run to be empty", code, out, errs)
 	}

@@ -13,14 +13,14 @@ import (
 	"github.com/open-nomad/open-nomad/internal/sandbox/seccomp"
 )
 
-// settings are the plugin block and the files it names, as they were when it was read.
+// settings are the plugin block and the profiles in its files, read once.
 type settings struct {
 	config.Plugin
 	profiles map[string]*seccomp.Profile
 }
 
-// decodeSettings reads the plugin block and its seccomp profiles: a file that is
-// missing or that means something we can't do is an error now, not at a task's start.
+// decodeSettings decodes the plugin block and loads its seccomp profiles, so that a missing or
+// unsupported file is an error now and not at a task's start.
 func decodeSettings(v cty.Value) (settings, error) {
 	p, err := config.DecodePlugin(v)
 	if err != nil {
@@ -29,7 +29,7 @@ func decodeSettings(v cty.Value) (settings, error) {
 	s := settings{Plugin: p, profiles: map[string]*seccomp.Profile{}}
 	for _, name := range slices.Sorted(maps.Keys(p.SeccompProfiles)) {
 		if name == config.SeccompDefault {
-			return s, fmt.Errorf("seccomp_profiles: the name %q is that of the built-in profile", name)
+			return s, fmt.Errorf("seccomp_profiles: the name %q is reserved for the built-in profile", name)
 		}
 		if s.profiles[name], err = seccomp.Load(name, p.SeccompProfiles[name]); err != nil {
 			return s, fmt.Errorf("seccomp_profiles: %w", err)
@@ -46,7 +46,7 @@ func decodeSettings(v cty.Value) (settings, error) {
 	return s, nil
 }
 
-// profile finds a profile by its name.
+// profile returns the profile with this name.
 func (s settings) profile(name string) (*seccomp.Profile, error) {
 	if name == config.SeccompDefault {
 		return seccomp.Standard()
@@ -57,10 +57,10 @@ func (s settings) profile(name string) (*seccomp.Profile, error) {
 	return nil, fmt.Errorf("%q is not a profile of this node: it has %q and those of seccomp_profiles", name, config.SeccompDefault)
 }
 
-// filter puts the filter of system calls into a policy that has all else.
+// filter adds the seccomp filter to a policy that is otherwise complete.
 func filter(set settings, t config.Task, p *sandbox.Policy) error {
 	if t.SeccompProfile != "" && t.SeccompProfile != set.SeccompProfile && !slices.Contains(set.AllowTaskSeccomp, t.SeccompProfile) {
-		return fmt.Errorf("seccomp_profile: %q is not one that this node's driver config lets tasks name (allow_task_seccomp)", t.SeccompProfile)
+		return fmt.Errorf("seccomp_profile: %q is not allowed for tasks by this node's driver config (allow_task_seccomp)", t.SeccompProfile)
 	}
 	profile, err := set.profile(cmp.Or(t.SeccompProfile, set.SeccompProfile))
 	if err != nil {

@@ -9,11 +9,11 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// Profiles of an operator. The first lacks all that the built-in one refuses.
+// Profiles of an operator. The first permits everything that the built-in one refuses.
 const (
 	noDirectories = `{"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [
 		{"names": ["mkdir", "mkdirat"], "action": "SCMP_ACT_ERRNO", "errnoRet": 30}]}`
-	// All that a small program and the sandbox's own last steps need; anything else kills.
+	// The calls of a small program and of the sandbox's last steps; all others kill.
 	fewCalls = `{"defaultAction": "SCMP_ACT_KILL_PROCESS", "syscalls": [{"action": "SCMP_ACT_ALLOW", "names": [
 		"execve", "rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "sigaltstack", "write", "exit_group", "exit",
 		"brk", "mmap", "munmap", "mprotect", "madvise", "access", "faccessat", "openat", "read", "pread64", "close", "fstat", "newfstatat", "fadvise64",
@@ -22,7 +22,7 @@ const (
 		"prctl", "readlink", "setuid", "setgid", "getgroups", "poll", "lseek", "dup2", "uname", "clock_gettime", "statfs", "getrlimit", "getpgrp"]}]}`
 )
 
-// profiles writes files and returns the option that names them.
+// profiles writes profile files and returns the value of seccomp_profiles.
 func profiles(t *testing.T, texts map[string]string) cty.Value {
 	t.Helper()
 	dir, files := t.TempDir(), map[string]cty.Value{}
@@ -36,7 +36,7 @@ func profiles(t *testing.T, texts map[string]string) cty.Value {
 	return cty.MapVal(files)
 }
 
-// naming lets a task name its profile.
+// naming runs a task with this profile.
 func naming(f *fixture, profile, script string) outcome {
 	cfg := sh(f, script)
 	block := cfg.Config.AsValueMap()
@@ -62,7 +62,8 @@ func TestSeccompProfiles(t *testing.T) {
 	}
 }
 
-// TestSeccompOfNode gives every task the node's profile, and tells that it is weak.
+// TestSeccompOfNode uses the node's profile for every task, and checks the attributes for a weak
+// profile.
 func TestSeccompOfNode(t *testing.T) {
 	files := profiles(t, map[string]string{"readonly": noDirectories})
 	f := newFixture(t, settings{"seccomp_profiles": files, "seccomp_profile": cty.StringVal("readonly")})

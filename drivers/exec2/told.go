@@ -11,16 +11,16 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// Types of the events that this driver makes.
+// Types of the events of this driver.
 const (
 	denialEvent   = "Sandbox Denial"
 	mismatchEvent = "Sandbox Mismatch"
 )
 
-// inMessage is how many refusals a message spells out; the details have them all.
+// inMessage limits the denials in a message; the details have all of them.
 const inMessage = 3
 
-// denied makes an event of what was refused to a task.
+// denied reports the denials of a task as an event.
 func (w *watch) denied(r denials.Report) {
 	w.mu.Lock()
 	plain := w.plain
@@ -45,19 +45,19 @@ func (w *watch) denied(r denials.Report) {
 		parts = append(parts, fmt.Sprintf("and %d more", n))
 	}
 	if len(fresh) == 0 {
-		parts = append(parts, "what was reported before, or more than can be listed")
+		parts = append(parts, "repeated denials, or more than can be listed")
 	}
 	if r.Flood() {
 		parts[0] = fmt.Sprintf("%d operations: %s", r.Count, parts[0])
 	}
 	if r.Last {
-		parts = append(parts, "no more is reported of this task")
+		parts = append(parts, "further denials of this task are not reported")
 	}
 	e := &drivers.TaskEvent{TaskID: r.TaskID, Type: denialEvent, At: r.At,
 		Message: "the sandbox refused " + strings.Join(parts, "; "), Details: map[string]string{}}
 	raw, err := json.Marshal(r.Denials)
 	if err != nil {
-		w.log.Error("refusals of a task could not be told", "task", r.TaskID, "err", err)
+		w.log.Error("report denials of a task", "task", r.TaskID, "err", err)
 		return
 	}
 	e.Details["denials"], e.Details["count"] = string(raw), strconv.Itoa(r.Count)

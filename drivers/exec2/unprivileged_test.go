@@ -15,13 +15,12 @@ import (
 
 const nobody = 65534
 
-// TestUnprivileged is about an agent that is not root. As root it runs itself again
-// as nobody.
+// TestUnprivileged checks an agent without root. As root it runs itself again as nobody.
 func TestUnprivileged(t *testing.T) {
 	unprivileged(t, testkernel.Kernel{}, "control group, a uid per task")
 }
 
-// TestUnprivilegedAlone is the same where user namespaces are forbidden.
+// TestUnprivilegedAlone is the same without user namespaces.
 func TestUnprivilegedAlone(t *testing.T) {
 	unprivileged(t, testkernel.Kernel{NoUserNamespaces: true}, "control group, mount namespace, a uid per task, PID namespace, IPC namespace")
 }
@@ -41,7 +40,7 @@ func unprivileged(t *testing.T, k testkernel.Kernel, lacks string) {
 		t.Errorf("fingerprint = %+v, want unhealthy with what is missing and how to allow it", got)
 	}
 	if _, err := f.StartTask(t.Context(), f.task("/bin/true")); err == nil {
-		t.Error("StartTask() = nil, want an error: nobody allowed a weaker sandbox")
+		t.Error("StartTask() = nil, want an error: allow_unprivileged is not set")
 	}
 	if err := f.SetConfig(cty.ObjectVal(settings{"allow_unprivileged": cty.True, "unveil_by_task": cty.True})); err != nil {
 		t.Fatal(err)
@@ -57,9 +56,9 @@ func unprivileged(t *testing.T, k testkernel.Kernel, lacks string) {
 		t.Errorf("capabilities = %+v, want mounts %t and no networks", f.Capabilities(), own)
 	}
 	if out := f.run(sh(f, "echo number $$")); strings.Contains(out.stdout, "number 2\n") != own {
-		t.Errorf("the task says %q, own PID namespace: %t", out.stdout, own)
+		t.Errorf("the task prints %q, own PID namespace: %t", out.stdout, own)
 	}
-	besideUnprivileged(t, f)
+	sessionsOfUnprivileged(t, f)
 	if own {
 		ownFiles(t, f)
 		agentHidden(t, f)
@@ -87,7 +86,7 @@ func unprivileged(t *testing.T, k testkernel.Kernel, lacks string) {
 	f.run(sh(f, "echo hello > $NOMAD_SECRETS_DIR/f && cat $NOMAD_SECRETS_DIR/f > /dev/stdout; exit 5")).want(t, 5, "hello\n")
 	f.run(f.probeTask("userns")).want(t, 0, "operation not permitted")
 	asDeclared(t, f, sh(f, "exec sleep 60"))
-	besideAsDeclared(t, f, own)
+	sessionsAsDeclared(t, f, own)
 	deaf := fixtureAt(t, settings{"allow_unprivileged": cty.True, "explain_denials": cty.StringVal("audit")})
 	if got := fingerprint(t, deaf.Driver).Attributes["driver.exec2.explain_denials"]; got != "off" {
 		t.Errorf("explain_denials is %q for an agent that may not read the kernel's records", got)
@@ -100,8 +99,8 @@ func unprivileged(t *testing.T, k testkernel.Kernel, lacks string) {
 	}
 }
 
-// besideUnprivileged runs a program beside a task: it is where and as the task is.
-func besideUnprivileged(t *testing.T, f *fixture) {
+// sessionsOfUnprivileged runs a session in a task: it has the same namespaces and restrictions.
+func sessionsOfUnprivileged(t *testing.T, f *fixture) {
 	t.Helper()
 	cfg, pid := f.living("r:/proc")
 	for _, ns := range []string{"ipc", "mnt", "pid", "user"} {
@@ -109,25 +108,25 @@ func besideUnprivileged(t *testing.T, f *fixture) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, got, _ := f.beside(cfg.ID, "readlink /proc/self/ns/"+ns, false); strings.TrimSpace(got) != want {
-			t.Errorf("beside the task namespace %s is %s, want %s", ns, got, want)
+		if _, got, _ := f.session(cfg.ID, "readlink /proc/self/ns/"+ns, false); strings.TrimSpace(got) != want {
+			t.Errorf("in the session, namespace %s is %s, want %s", ns, got, want)
 		}
 	}
-	code, out, errs := f.beside(cfg.ID, "grep -E '^(Cap(Inh|Prm|Eff|Amb)|NoNewPrivs|Seccomp):' /proc/self/status; unshare -U true; cat /etc/passwd", false)
+	code, out, errs := f.session(cfg.ID, "grep -E '^(Cap(Inh|Prm|Eff|Amb)|NoNewPrivs|Seccomp):' /proc/self/status; unshare -U true; cat /etc/passwd", false)
 	for _, want := range []string{"CapInh:\t0000000000000000", "CapPrm:\t0000000000000000", "CapEff:\t0000000000000000", "CapAmb:\t0000000000000000", "NoNewPrivs:\t1", "Seccomp:\t2"} {
 		if !strings.Contains(out, want) {
-			t.Errorf("beside the task: %q, want %q", out, want)
+			t.Errorf("in the session: %q, want %q", out, want)
 		}
 	}
 	if code == 0 || strings.Contains(out, "root:") {
-		t.Errorf("beside the task: code %d, %q, %q: a refused file was read", code, out, errs)
+		t.Errorf("in the session: code %d, %q, %q: a refused file was read", code, out, errs)
 	}
 	if err := f.DestroyTask(cfg.ID, true); err != nil {
 		t.Error(err)
 	}
 }
 
-// ownFiles looks at /tmp and /proc of a task with namespaces of its own.
+// ownFiles checks /tmp and /proc of a task with its own namespaces.
 func ownFiles(t *testing.T, f *fixture) {
 	t.Helper()
 	cfg := sh(f, "echo x > /tmp/mine && ls /tmp && cat /proc/self/uid_map; [ -e /proc/1 ] && echo seen; mkdir /tmp/m && ! mount -t tmpfs none /tmp/m && echo refused; exit 3")

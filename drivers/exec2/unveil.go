@@ -15,13 +15,12 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// presets are unveiled by default, where they exist (compat/exec2.md): the sandbox looks, when
-// it opens them.
+// presets are unveiled by default if they exist. The sandbox checks that when it opens them.
 var presets = map[string][]string{
 	"rx": {"/bin", "/usr/bin", "/usr/local/bin", "/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/libexec",
 		"/usr/local/lib", "/usr/local/lib64"},
 	"rw": {"/dev/null", "/dev/full", "/dev/stdin"},
-	"w":  {"/dev/log", "/dev/stdout", "/dev/stderr"}, // a task that reads its log pipes takes from its logs
+	"w":  {"/dev/log", "/dev/stdout", "/dev/stderr"}, // no r: a task that reads its log pipes takes output from its logs
 	"r": {"/etc/ld.so.conf", "/etc/ld.so.cache", "/etc/ld.so.conf.d",
 		"/dev/zero", "/dev/fd", "/dev/urandom", "/usr/share/locale", "/usr/share/zoneinfo",
 		"/usr/share/common-licenses", "/proc/sys/kernel/ngroups_max", "/proc/sys/kernel/cap_last_cap",
@@ -31,7 +30,8 @@ var presets = map[string][]string{
 		"/etc/pki/tls/cacert.pem", "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem", "/etc/ssl/cert.pem"},
 }
 
-// grants lists what is unveiled: narrow grants only, since a wider one voids them.
+// grants lists the unveiled paths: narrow grants only, since a wider one would make them
+// ineffective.
 func grants(set config.Plugin, cfg *drivers.TaskConfig, t config.Task) ([]sandbox.Path, error) {
 	if len(t.Unveil) > 0 && !set.UnveilByTask {
 		return nil, errors.New("task set unveil paths but driver config does not allow this (unveil_by_task)")
@@ -60,7 +60,7 @@ func grants(set config.Plugin, cfg *drivers.TaskConfig, t config.Task) ([]sandbo
 	return out, nil
 }
 
-// ownDirectories are those that the client made for the task.
+// ownDirectories returns the directories that the client made for the task.
 func ownDirectories(cfg *drivers.TaskConfig) ([]sandbox.Path, error) {
 	var out []sandbox.Path
 	for _, dir := range []string{cfg.LocalDir, cfg.SharedDir, cfg.SecretsDir, tmpDir(cfg)} {
@@ -73,7 +73,7 @@ func ownDirectories(cfg *drivers.TaskConfig) ([]sandbox.Path, error) {
 	return out, nil
 }
 
-// presetPaths are the presets as the sandbox takes them.
+// presetPaths converts the presets to sandbox paths.
 var presetPaths = func() (out []sandbox.Path) {
 	for _, modes := range []string{"rx", "rw", "w", "r"} {
 		for _, name := range presets[modes] {
@@ -83,10 +83,10 @@ var presetPaths = func() (out []sandbox.Path) {
 	return out
 }()
 
-// changeable returns the uppermost directory above path in which a task may make links: an
-// allocation's, a volume, by its destination or its path on the host, or one that is unveiled
-// with c. No link is followed from there, or a task could have the next start unveil any path.
-// Elsewhere the sandbox follows links that root alone can have made.
+// changeable returns the uppermost directory above path in which a task may create links: an
+// allocation's directory, a volume (by its destination or its host path), or a directory that is
+// unveiled with c. No link below it is followed, or a task could have the next start unveil any
+// path. Elsewhere the sandbox follows links that root alone can have created.
 func changeable(cfg *drivers.TaskConfig, path string, lists ...[]config.Unveil) string {
 	if below(path, cfg.AllocDir) {
 		return cfg.AllocDir
@@ -117,7 +117,7 @@ func changeable(cfg *drivers.TaskConfig, path string, lists ...[]config.Unveil) 
 	return base
 }
 
-// under is what is unveiled, reached from base if there is one.
+// under returns the sandbox path of an unveil entry, relative to base if there is one.
 func under(base string, u config.Unveil) sandbox.Path {
 	if base == "" {
 		return sandbox.Path{Modes: u.Modes, Name: u.Path}
@@ -125,12 +125,12 @@ func under(base string, u config.Unveil) sandbox.Path {
 	return sandbox.Path{Modes: u.Modes, Beneath: base, Name: relative(base, u.Path)}
 }
 
-// relative is the way from base to a path below it.
+// relative returns path relative to base.
 func relative(base, path string) string {
 	return cmp.Or(strings.TrimPrefix(path[len(base):], "/"), ".")
 }
 
-// mountOf is the volume that a path lies in, nil when in none.
+// mountOf returns the volume that contains a path, or nil.
 func mountOf(cfg *drivers.TaskConfig, path string) *drivers.Mount {
 	for i, m := range cfg.Mounts {
 		if below(path, filepath.Clean(m.TaskPath)) {
@@ -140,7 +140,7 @@ func mountOf(cfg *drivers.TaskConfig, path string) *drivers.Mount {
 	return nil
 }
 
-// onHost is where p can be found before the task's mounts are there.
+// onHost returns the path of p on the host, before the task's mounts exist.
 func onHost(cfg *drivers.TaskConfig, p sandbox.Path, u config.Unveil) sandbox.Path {
 	if m := mountOf(cfg, u.Path); m != nil {
 		return sandbox.Path{Modes: u.Modes, Beneath: m.HostPath, Name: relative(filepath.Clean(m.TaskPath), u.Path)}
@@ -148,12 +148,12 @@ func onHost(cfg *drivers.TaskConfig, p sandbox.Path, u config.Unveil) sandbox.Pa
 	return p
 }
 
-// below says whether path is dir or lies in it, going by their names.
+// below reports whether path is dir or below it, by their names.
 func below(path, dir string) bool {
 	return path == dir || dir == "/" || strings.HasPrefix(path, dir+"/")
 }
 
-// present says why a path can't be granted; the sandbox opens it again, by itself.
+// present returns an error if a path cannot be granted. The sandbox opens it again.
 func present(p sandbox.Path) error {
 	if p.Beneath == "" {
 		fd, err := unix.Open(p.Name, unix.O_PATH|unix.O_CLOEXEC, 0)
@@ -170,7 +170,7 @@ func present(p sandbox.Path) error {
 	fd, err := unix.Openat2(root, p.Name, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC,
 		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS})
 	if err == unix.ELOOP {
-		return fmt.Errorf("it leads over a symbolic link in %s, where a task can make them", p.Beneath)
+		return fmt.Errorf("it passes through a symbolic link in %s, where tasks can create links", p.Beneath)
 	}
 	if err != nil {
 		return onNode(err)
@@ -182,7 +182,7 @@ func onNode(err error) error { return fmt.Errorf("on this node: %w", err) }
 
 func tmpDir(cfg *drivers.TaskConfig) string { return filepath.Join(cfg.TaskDir, "tmp") }
 
-// workDir is the directory the task begins in: its own, or one that is granted.
+// workDir returns the task's initial directory: its own, or a granted one.
 func workDir(cfg *drivers.TaskConfig, t config.Task, paths []sandbox.Path) (string, error) {
 	if t.WorkDir == "" || t.WorkDir == cfg.TaskDir {
 		return cfg.TaskDir, nil
@@ -195,5 +195,5 @@ func workDir(cfg *drivers.TaskConfig, t config.Task, paths []sandbox.Path) (stri
 	if mountOf(cfg, t.WorkDir) != nil {
 		return t.WorkDir, nil
 	}
-	return "", fmt.Errorf("work_dir: %q lies in no path that is granted to the task: unveil it, or use one below ${NOMAD_TASK_DIR}", t.WorkDir)
+	return "", fmt.Errorf("work_dir: %q is not in a path granted to the task: unveil it, or use one below ${NOMAD_TASK_DIR}", t.WorkDir)
 }

@@ -15,22 +15,22 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// account is who the task runs as; the zero Account keeps the agent's user, which
-// only an agent that is not root does.
+// account returns the user of the task. The zero Account keeps the agent's user, which only an
+// agent without root does.
 func account(set config.Plugin, cfg *drivers.TaskConfig) (process.Account, error) {
 	self := os.Geteuid()
 	if self != 0 {
 		if cfg.User == "" || strings.HasPrefix(cfg.User, "nomad-") {
-			return process.Account{}, nil // allow_unprivileged has been seen to
+			return process.Account{}, nil // check has verified allow_unprivileged
 		}
 		acc, err := process.LookupUser(cfg.User)
 		if err == nil && int(acc.UID) != self {
-			err = fmt.Errorf("user: running as %s needs an agent that is root", acc.Name)
+			err = fmt.Errorf("user: running as %s needs an agent that runs as root", acc.Name)
 		}
 		return process.Account{}, err
 	}
 	if cfg.User == "" {
-		return process.Account{}, errors.New("user: the task names none, and the client gave it none of its own")
+		return process.Account{}, errors.New("user: the task has no user, and the client assigned none")
 	}
 	acc, err := process.LookupUser(cfg.User)
 	if err != nil {
@@ -40,13 +40,13 @@ func account(set config.Plugin, cfg *drivers.TaskConfig) (process.Account, error
 		return acc, fmt.Errorf("user: %s is root, which this node's driver config does not allow (allow_root)", acc.Name)
 	}
 	if (acc.GID == 0 || slices.Contains(acc.Groups, 0)) && !set.AllowRoot {
-		return acc, fmt.Errorf("user: %s is of root's group, which this node's driver config does not allow (allow_root)", acc.Name)
+		return acc, fmt.Errorf("user: %s is in root's group, which this node's driver config does not allow (allow_root)", acc.Name)
 	}
 	return acc, nil
 }
 
-// reachable says in an error which directory above the task's own keeps its user
-// out: the kernel would only say "permission denied", for each file.
+// reachable returns an error that names the parent directory that the task's user cannot enter. The
+// kernel would only report "permission denied" for each file.
 func reachable(dir string, acc process.Account) error {
 	if acc.UID == 0 {
 		return nil
@@ -54,10 +54,10 @@ func reachable(dir string, acc process.Account) error {
 	for d := dir; d != "/" && d != "."; d = filepath.Dir(d) {
 		var st unix.Stat_t
 		if err := unix.Stat(d, &st); err != nil {
-			return fmt.Errorf("look at task directory: %w", &os.PathError{Op: "stat", Path: d, Err: err})
+			return fmt.Errorf("check the task directory: %w", &os.PathError{Op: "stat", Path: d, Err: err})
 		}
 		if !searchable(&st, acc) {
-			return fmt.Errorf("directory %s (mode %04o) cannot be entered by uid %d: the task would not reach its own files", d, st.Mode&0o7777, acc.UID)
+			return fmt.Errorf("directory %s (mode %04o) cannot be entered by uid %d: the task could not access its own files", d, st.Mode&0o7777, acc.UID)
 		}
 	}
 	return nil

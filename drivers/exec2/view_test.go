@@ -9,8 +9,8 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// TestOwnAllocation: a task sees its own allocation, with the other tasks of that, and no
-// other one, whatever it is granted around them; so does a program beside it.
+// TestOwnAllocation checks that a task sees its own allocation, with the other tasks in it, but no
+// other allocation unless it is granted. The same holds for its sessions.
 func TestOwnAllocation(t *testing.T) {
 	f := newFixture(t, nil)
 	other, _ := f.living()
@@ -46,14 +46,14 @@ func TestOwnAllocation(t *testing.T) {
 			}
 		})
 	}
-	// The whole directory, as for a collector of logs.
+	// The whole directory, as for a log collector.
 	cfg := f.task("")
 	f.config(cfg, "sh", []string{"-c", "cat " + other.SharedDir + "/file"}, "r:"+f.dir)
 	f.run(cfg).want(t, 0, "other's\n")
 }
 
-// TestOwnAllocationBeside: a program beside a task sees what the task sees, and what is
-// written for it once it runs; so does one of the agent that comes after.
+// TestOwnAllocationBeside checks that a session sees the same as its task, including later files.
+// The same holds for a session of a later agent.
 func TestOwnAllocationBeside(t *testing.T) {
 	f := newFixture(t, nil)
 	other, _ := f.living()
@@ -72,9 +72,9 @@ func TestOwnAllocationBeside(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(cfg.SecretsDir, "late"), []byte(name), 0o666); err != nil {
 			t.Fatal(err)
 		}
-		code, out, errs := at.beside(cfg.ID, "cat secrets/late; echo; ls "+other.AllocDir, false)
+		code, out, errs := at.session(cfg.ID, "cat secrets/late; echo; ls "+other.AllocDir, false)
 		if code == 0 || out != name+"\n" || !strings.Contains(errs, "No such file") {
-			t.Errorf("%s: a program beside the task says %q, %q, %d", name, out, errs, code)
+			t.Errorf("%s: a session prints %q, %q, %d", name, out, errs, code)
 		}
 	}
 	status, err := f.InspectTask(cfg.ID)

@@ -14,29 +14,29 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// The sandbox of each task is compared with its policy when it has lived for a while, so
-// that short tasks cost nothing and the start of many is not slowed, and then every minute.
+// The sandbox of each task is compared with its policy after some seconds, so that short tasks and
+// starts are not slowed, and then every minute.
 const (
 	compareAfter = 3 * time.Second
 	compareEvery = time.Minute
-	comparePause = 5 * time.Millisecond // at least, between the first ones
+	comparePause = 5 * time.Millisecond // minimum interval between first comparisons
 )
 
-// watch is what the driver sees of its running tasks beside their exits: what their
-// sandboxes refuse, and whether these are as declared.
+// watch observes running tasks: what their sandboxes refuse, and whether the sandboxes match their
+// policies.
 type watch struct {
 	log     *slog.Logger
-	dir     string // of the host's state of auditing
+	dir     string // state of the host's audit switches
 	refused *denials.Watcher
 	fresh   chan newcomer // tasks that have just started
 
 	once    sync.Once
-	explain denials.Mode // what can be read; set once
+	explain denials.Mode // readable denials; set once
 
 	mu    sync.Mutex
-	tell  func(*drivers.TaskEvent) // nil: nobody wants to know
-	tasks map[string]string        // running ones, with what was told of their mismatch
-	plain bool                     // unveil_by_task is off: a task cannot help itself
+	tell  func(*drivers.TaskEvent) // nil: no receiver
+	tasks map[string]string        // running tasks, with the last reported mismatch
+	plain bool                     // unveil_by_task is off: jobs cannot unveil paths
 }
 
 func newWatch(log *slog.Logger) *watch {
@@ -45,38 +45,38 @@ func newWatch(log *slog.Logger) *watch {
 	return w
 }
 
-// mode is what of refusals can be told here: what the operator wants, if the kernel
-// and the agent's rights allow it.
+// mode returns which denials can be reported: the operator's choice, limited by the kernel and the
+// agent's rights.
 func (w *watch) mode(set config.Plugin) denials.Mode {
 	w.once.Do(func() { w.explain = w.readable(set.ExplainDenials) })
 	return w.explain
 }
 
-// readable is the mode that is wanted, or the best below it that can be had.
+// readable returns the wanted mode, or the best available one below it.
 func (w *watch) readable(wanted string) denials.Mode {
 	mode, err := denials.ParseMode(wanted)
 	if err != nil || mode == denials.Off {
-		return denials.Off // package config has refused what is no mode
+		return denials.Off // package config refuses invalid modes
 	}
 	if mode == denials.Audit {
-		abi, _ := landlock.ABI() // 0 without
+		abi, _ := landlock.ABI() // 0 if not available
 		if err = denials.Available(mode); err == nil && abi < landlock.ABIAudit {
 			err = &landlock.TooOld{Have: abi, Want: landlock.ABIAudit}
 		}
 		if err == nil {
 			return mode
 		}
-		w.log.Error("what Landlock refuses is not explained", "explain_denials", wanted, "err", err)
+		w.log.Error("denials of Landlock are not explained", "explain_denials", wanted, "err", err)
 		mode = denials.Calls
 	}
 	if err := denials.Available(mode); err != nil {
-		w.log.Error("refused system calls are not explained", "explain_denials", wanted, "err", err)
+		w.log.Error("denied system calls are not explained", "explain_denials", wanted, "err", err)
 		return denials.Off
 	}
 	return mode
 }
 
-// begin watches a task that is about to start, or that runs already.
+// begin adds a task that is about to start, or that already runs.
 func (w *watch) begin(t denials.Task) {
 	w.refused.Add(t)
 	w.mu.Lock()
@@ -86,7 +86,7 @@ func (w *watch) begin(t denials.Task) {
 	}
 }
 
-// started has a task compared soon.
+// started schedules the first comparison of a task.
 func (w *watch) started(id string) {
 	select {
 	case w.fresh <- newcomer{id, time.Now().Add(compareAfter)}:
@@ -101,7 +101,7 @@ func (w *watch) end(id string) {
 	delete(w.tasks, id)
 }
 
-// say tells of a task, if anybody wants to know.
+// say reports an event, if there is a receiver.
 func (w *watch) say(e *drivers.TaskEvent) {
 	w.mu.Lock()
 	tell := w.tell
@@ -111,7 +111,7 @@ func (w *watch) say(e *drivers.TaskEvent) {
 	}
 }
 
-// watches says whether a task has not ended.
+// watches reports whether a task has not ended.
 func (w *watch) watches(id string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -130,19 +130,19 @@ func (w *watch) ids() []string {
 	return out
 }
 
-// newcomer is a task that is not yet compared, and when it will be.
+// newcomer is a task before its first comparison, and the time of that.
 type newcomer struct {
 	id  string
 	due time.Time
 }
 
-// rounds has each task compared soon after its start and every minute, until ctx ends.
+// rounds compares each task soon after its start and then every minute, until ctx ends.
 func (w *watch) rounds(ctx context.Context, compare func(id string)) {
 	every := time.NewTicker(compareEvery)
 	defer every.Stop()
 	first := time.NewTimer(0)
 	defer first.Stop()
-	var young []newcomer // in the order of their starts; first is that of the eldest
+	var young []newcomer // in the order of their starts
 	for {
 		select {
 		case <-ctx.Done():
@@ -185,14 +185,13 @@ func (d *Driver) Report(ctx context.Context, tell func(*drivers.TaskEvent)) erro
 	parts.Go(func() { d.watch.rounds(ctx, func(id string) { d.compare(ctx, id, kill) }) })
 	parts.Go(func() { d.ReportLogs(ctx, tell) })
 	if err := d.watch.readDenials(ctx, d.watch.mode(set.Plugin)); ctx.Err() == nil {
-		d.log.Error("refusals are not explained any more", "err", err) // sandboxes are compared on
+		d.log.Error("denials are no longer explained", "err", err) // comparisons continue
 	}
 	parts.Wait()
 	return ctx.Err()
 }
 
-// readDenials reads the kernel's records until ctx ends, and puts the host's switches
-// back as they were.
+// readDenials reads the kernel's records until ctx ends, and then restores the host's switches.
 func (w *watch) readDenials(ctx context.Context, mode denials.Mode) error {
 	hold, err := denials.Hold(w.dir, mode)
 	if err != nil {
@@ -200,7 +199,7 @@ func (w *watch) readDenials(ctx context.Context, mode denials.Mode) error {
 	}
 	defer func() {
 		if err := hold.Release(); err != nil {
-			w.log.Error("auditing is not as it was found", "err", err)
+			w.log.Error("restore the audit switches", "err", err)
 		}
 	}()
 	if mode == denials.Off {
@@ -208,12 +207,12 @@ func (w *watch) readDenials(ctx context.Context, mode denials.Mode) error {
 		return ctx.Err()
 	}
 	if mode == denials.Audit {
-		w.log.Warn("the kernel's auditing is on (explain_denials): where no auditd runs, what is refused on this host is in the kernel's log too")
+		w.log.Warn("auditing is on (explain_denials): without auditd, denials on this host also appear in the kernel's log")
 	}
 	return w.refused.Run(ctx)
 }
 
-// WaitTask implements drivers.Driver. What was refused to the task is told before.
+// WaitTask implements drivers.Driver. Denials of the task are reported before it returns.
 func (d *Driver) WaitTask(ctx context.Context, id string) (*drivers.ExitResult, error) {
 	exit, err := d.Tasks.WaitTask(ctx, id)
 	if err == nil {
@@ -238,14 +237,14 @@ func (d *Driver) RecoverTask(ctx context.Context, h *drivers.TaskHandle) error {
 	}
 	t, err := d.super.Task(ctx, h.TaskID)
 	if err != nil {
-		return nil //nolint:nilerr // it was there a moment ago: the wait for it tells
+		return nil //nolint:nilerr // the wait for the task reports the error
 	}
 	d.watch.begin(watched(t))
 	return nil
 }
 
-// watched is how records are attributed to a task that runs. Whether its uid is its own
-// alone an earlier agent knew; its control group says as much.
+// watched returns the attribution data of a running task. Only an earlier agent knew whether its
+// uid is unique; its control group serves instead.
 func watched(t *proc.Task) denials.Task {
 	return denials.Task{ID: t.ID, PID: t.PID, UID: -1, Group: t.Group.Name}
 }

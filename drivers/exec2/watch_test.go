@@ -22,9 +22,9 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// heard collects what a driver tells.
+// heard collects the events of a driver.
 type heard struct {
-	news chan struct{} // buffered 1: something was told
+	updates chan struct{} // buffered 1: there is a new event
 
 	mu     sync.Mutex
 	events []*drivers.TaskEvent
@@ -35,12 +35,12 @@ func (h *heard) tell(e *drivers.TaskEvent) {
 	defer h.mu.Unlock()
 	h.events = append(h.events, e)
 	select {
-	case h.news <- struct{}{}:
-	default: // that there are news is known
+	case h.updates <- struct{}{}:
+	default: // already signaled
 	}
 }
 
-// wait returns when a task is told of, doing something now and then until it is.
+// wait returns the first event about a task, and calls meanwhile repeatedly until then.
 func (h *heard) wait(t *testing.T, id string, meanwhile func() error) *drivers.TaskEvent {
 	t.Helper()
 	late := time.After(2 * time.Minute)
@@ -52,15 +52,15 @@ func (h *heard) wait(t *testing.T, id string, meanwhile func() error) *drivers.T
 			t.Fatal(err)
 		}
 		select {
-		case <-h.news:
+		case <-h.updates:
 		case <-time.After(50 * time.Millisecond):
 		case <-late:
-			t.Fatalf("nothing was told of task %s", id)
+			t.Fatalf("no event about task %s", id)
 		}
 	}
 }
 
-// of returns the last event of a type about a task, nil when there is none.
+// of returns the last event of a type about a task, or nil.
 func (h *heard) of(id, kind string) *drivers.TaskEvent {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -72,17 +72,17 @@ func (h *heard) of(id, kind string) *drivers.TaskEvent {
 	return nil
 }
 
-// count is how many events there are, of whatever task.
+// count returns the number of events about all tasks.
 func (h *heard) count() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return len(h.events)
 }
 
-// report has the driver tell until the test ends.
+// report starts reporting until the test ends.
 func (f *fixture) report() *heard {
 	f.t.Helper()
-	h := &heard{news: make(chan struct{}, 1)}
+	h := &heard{updates: make(chan struct{}, 1)}
 	ctx, cancel := context.WithCancel(f.t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- f.Report(ctx, h.tell) }()
@@ -95,8 +95,8 @@ func (f *fixture) report() *heard {
 	return h
 }
 
-// until runs a task again and again until the kernel is read in time, and returns the
-// refusals of a run as the event has them: so many, or those of the last run.
+// until repeats a task until the kernel's records arrive in time. It returns the denials of a run
+// with at least so many, or those of the last run.
 func (f *fixture) until(h *heard, least int, start func() *drivers.TaskConfig) (*drivers.TaskEvent, []denials.Denial) {
 	f.t.Helper()
 	for {
@@ -106,7 +106,7 @@ func (f *fixture) until(h *heard, least int, start func() *drivers.TaskConfig) (
 		last := f.t.Context().Err() != nil || f.n > 50
 		if e == nil {
 			if last {
-				f.t.Fatal("no refusal was told")
+				f.t.Fatal("no denial was reported")
 			}
 			continue
 		}
@@ -120,8 +120,8 @@ func (f *fixture) until(h *heard, least int, start func() *drivers.TaskConfig) (
 	}
 }
 
-// TestDenialsExplained: what Landlock and seccomp refuse on the real kernel is told, with
-// the line that allows it; a locale's alias file and the task's own files are not.
+// TestDenialsExplained checks that denials of Landlock and seccomp are reported with the option
+// that allows them. A locale's alias file and the task's own files are not reported.
 func TestDenialsExplained(t *testing.T) {
 	testaudit.Need(t, denials.Audit)
 	f := newFixture(t, settings{"explain_denials": cty.StringVal("audit")})
@@ -137,41 +137,41 @@ func TestDenialsExplained(t *testing.T) {
 	text := "\n" + strings.Join(got, "\n") + "\n"
 	for _, want := range []string{"\nfs.read_file /etc/passwd r:/etc/passwd\n", "\nfs.make_reg /var/tmp c:/var/tmp\n", "\nunshare  \n", "\nfs.execute,fs.read_file /usr/sbin/chroot rx:/usr/sbin/chroot\n"} {
 		if strings.Count(text, want) != 1 {
-			t.Errorf("refusals are %q, want %q once", got, want)
+			t.Errorf("denials are %q, want %q once", got, want)
 		}
 	}
 	if strings.Contains(text, "locale.alias") || strings.Contains(text, "local/ok") || strings.Contains(text, "clone3") {
-		t.Errorf("refusals are %q, with noise", got)
+		t.Errorf("denials are %q, with noise", got)
 	}
 	if want := `fs.read_file /etc/passwd (unveil = ["r:/etc/passwd"] allows it)`; !strings.Contains(e.Message, want) {
 		t.Errorf("the message is %q, want %q in it", e.Message, want)
 	}
 }
 
-// TestCallsExplained leaves auditing alone: system calls only.
+// TestCallsExplained does not use auditing: system calls only.
 func TestCallsExplained(t *testing.T) {
 	testaudit.Need(t, denials.Calls)
 	f := newFixture(t, settings{"explain_denials": cty.StringVal("seccomp"), "unveil_by_task": cty.False})
 	h := f.report()
 	_, list := f.until(h, 1, func() *drivers.TaskConfig {
 		cfg := f.task("/bin/sh", "-c", "cat /etc/passwd; unshare -U true")
-		cfg.User = "nobody" // no uid of its own: it goes by the control group
+		cfg.User = "nobody" // no unique uid: attribution by the control group
 		cfg.Config = cty.ObjectVal(map[string]cty.Value{"command": cty.StringVal("/bin/sh"), "args": list([]string{"-c", "cat /etc/passwd; unshare -U true"})})
 		return cfg
 	})
 	if len(list) != 1 || list[0].Layer != denials.Seccomp || list[0].Rule != "unshare" {
-		t.Errorf("refusals are %+v, want the system call unshare alone", list)
+		t.Errorf("denials are %+v, want the system call unshare alone", list)
 	}
 }
 
-// TestNotExplained: where the operator does not want it nothing is told.
+// TestNotExplained checks that nothing is reported unless the operator enables it.
 func TestNotExplained(t *testing.T) {
 	f := newFixture(t, nil)
 	h := f.report()
 	cfg := f.task("/bin/cat", "/etc/passwd")
 	f.run(cfg)
 	if e := h.of(cfg.ID, "Sandbox Denial"); e != nil {
-		t.Errorf("told %+v", e)
+		t.Errorf("reported %+v", e)
 	}
 	fp := <-f.Fingerprint(t.Context())
 	if got := fp.Attributes["driver.exec2.explain_denials"]; got != "off" {
@@ -179,8 +179,8 @@ func TestNotExplained(t *testing.T) {
 	}
 }
 
-// TestSandboxReport: what the kernel tells of a live task is as declared, and what was
-// loosened behind its back is told, once.
+// TestSandboxReport checks that a live task matches its policy, and that a later change is reported
+// once.
 func TestSandboxReport(t *testing.T) {
 	f := newFixture(t, settings{"on_mismatch": cty.StringVal("kill")})
 	h := f.report()
@@ -216,7 +216,7 @@ func TestSandboxReport(t *testing.T) {
 	}
 	raw, _ := json.Marshal(r)
 	if strings.Contains(string(raw), "NOMAD_TASK_DIR") {
-		t.Error("the report holds the environment")
+		t.Error("the report contains the environment")
 	}
 	// A limit below the declared one is reported as stricter, not as a mismatch.
 	if err := os.WriteFile(pidsMax(t, cfg), []byte("7"), 0); err != nil {
@@ -230,22 +230,22 @@ func TestSandboxReport(t *testing.T) {
 			t.Errorf("%s is %q, declared %q, stricter %t, before %t", l.Name, l.Live, l.Declared, l.Stricter, layers[l.Name].Stricter)
 		}
 	}
-	// As somebody with root's rights on the host could: the bound of processes goes up.
+	// As root on the host could: raise the process limit.
 	if err := os.WriteFile(pidsMax(t, cfg), []byte("max"), 0); err != nil {
 		t.Fatal(err)
 	}
 	f.Compare(ctx)
 	f.Compare(ctx)
 	var e *drivers.TaskEvent
-	waitFor(t, func() bool { // the driver's own comparison may be what found it, and about to tell
+	waitFor(t, func() bool { // the driver's own comparison may have found it, and not reported it yet
 		e = h.of(cfg.ID, "Sandbox Mismatch")
 		return e != nil
 	})
 	if !e.Kill || e.Details["mismatch.pids.max"] != "max" {
-		t.Errorf("told %+v, want the limit that is looser, and that the task is to die", e)
+		t.Errorf("reported %+v, want the looser limit, and Kill", e)
 	}
 	if n := h.count(); n != 1 {
-		t.Errorf("told %d times, want once", n)
+		t.Errorf("reported %d times, want once", n)
 	}
 	if err := f.StopTask(ctx, cfg.ID, 0, ""); err != nil {
 		t.Fatal(err)
@@ -255,7 +255,7 @@ func TestSandboxReport(t *testing.T) {
 	}
 }
 
-// pidsMax is the file that bounds the processes of a task.
+// pidsMax returns the file with the process limit of a task.
 func pidsMax(t *testing.T, cfg *drivers.TaskConfig) string {
 	t.Helper()
 	h, err := cgroup.Detect()
@@ -274,7 +274,7 @@ func pidsMax(t *testing.T, cfg *drivers.TaskConfig) string {
 	return filepath.Join(filepath.Dir(join), "pids.max")
 }
 
-// asDeclared starts a task, holds its live sandbox against its policy, and ends it.
+// asDeclared starts a task, compares its live sandbox with its policy, and ends it.
 func asDeclared(t *testing.T, f *fixture, cfg *drivers.TaskConfig) {
 	t.Helper()
 	if _, err := f.StartTask(t.Context(), cfg); err != nil {
@@ -295,8 +295,8 @@ func asDeclared(t *testing.T, f *fixture, cfg *drivers.TaskConfig) {
 	}
 }
 
-// TestExplainedAfterRecovery: the kernel names the process of a Landlock domain once, to
-// the agent that was there; a later one finds the task by its control group.
+// TestExplainedAfterRecovery checks attribution by a later agent. The kernel reports the process of
+// a Landlock domain only once, to the first agent, so the later one uses the control group.
 func TestExplainedAfterRecovery(t *testing.T) {
 	testaudit.Need(t, denials.Audit)
 	f := newFixture(t, settings{"explain_denials": cty.StringVal("audit")})
@@ -318,7 +318,7 @@ func TestExplainedAfterRecovery(t *testing.T) {
 	}
 	e := later.wait(t, cfg.ID, func() error { return next.SignalTask(cfg.ID, "SIGUSR1") })
 	if !strings.Contains(e.Message, "/etc/passwd") {
-		t.Errorf("told %q", e.Message)
+		t.Errorf("reported %q", e.Message)
 	}
 	if err := next.StopTask(t.Context(), cfg.ID, 0, ""); err != nil {
 		t.Fatal(err)

@@ -1,13 +1,12 @@
-// Package mock is the driver "mock_driver": tasks that run no process and behave
-// as their config says. It exists to test schedulers, clients and restarts.
+// Package mock is the driver "mock_driver": tasks that run no process and behave as configured. It is
+// for tests of schedulers, clients and restarts.
 //
 //	StartTask ──▶ running ──run_for, StopTask + kill_after──▶ exited ──DestroyTask──▶ gone
 //	    └─start_error──▶ (error)          plugin_exit_after: WaitTask fails once
 //
-// One goroutine per running task and per stream it prints on, ended by its exit
-// or by DestroyTask. A handle
-// holds the config and the start time, so a recovered task ends when it would
-// have ended. It touches the disk only to write stdout_string to a log file.
+// There is one goroutine per running task and per stream that it prints, ended by its exit or by
+// DestroyTask. A handle contains the config and the start time, so a recovered task ends at the
+// original time. The driver writes only stdout_string and stderr_string to disk, in log files.
 package mock
 
 import (
@@ -25,7 +24,7 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// Name of the driver in a task's driver attribute.
+// Name is the driver's name in a task's driver attribute.
 const Name = "mock_driver"
 
 // Driver runs mock tasks; it implements drivers.Driver.
@@ -70,8 +69,7 @@ func (d *Driver) Capabilities() drivers.Capabilities {
 	return drivers.Capabilities{SendSignals: true, FSIsolation: drivers.FSIsolationNone}
 }
 
-// Fingerprint implements drivers.Driver: healthy, until shutdown_periodic_after
-// has passed.
+// Fingerprint implements drivers.Driver: healthy until shutdown_periodic_after has passed.
 func (d *Driver) Fingerprint(ctx context.Context) <-chan drivers.Fingerprint {
 	d.mu.Lock()
 	s := d.settings
@@ -145,10 +143,9 @@ func (d *Driver) StartTask(ctx context.Context, cfg *drivers.TaskConfig) (*drive
 	return &drivers.TaskHandle{Driver: Name, Version: 1, TaskID: cfg.ID, State: raw}, nil
 }
 
-// RecoverTask implements drivers.Driver: the task goes on as if the agent had
-// never been away.
+// RecoverTask implements drivers.Driver. The task continues as if the agent had not been restarted.
 func (d *Driver) RecoverTask(_ context.Context, h *drivers.TaskHandle) error {
-	if len(h.State) == 0 { // the agent ended before it stored what StartTask returned
+	if len(h.State) == 0 { // the agent ended before it stored the result of StartTask
 		_, err := d.task(h.TaskID)
 		return err
 	}
@@ -252,7 +249,7 @@ func (d *Driver) InspectTask(id string) (*drivers.TaskStatus, error) {
 	return &s, nil
 }
 
-// TaskStats implements drivers.Driver: samples that measure nothing but time.
+// TaskStats implements drivers.Driver. The samples measure only time.
 func (d *Driver) TaskStats(ctx context.Context, id string, interval time.Duration) (<-chan *drivers.ResourceUsage, error) {
 	t, err := d.task(id)
 	if err != nil {

@@ -144,7 +144,7 @@ func TestSignal(t *testing.T) {
 	})
 }
 
-// TestRecover has a second driver take the task back halfway.
+// TestRecover recovers the task in a second driver halfway.
 func TestRecover(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := config(attrs{"run_for": str("10s"), "exit_code": cty.NumberIntVal(4)})
@@ -212,7 +212,7 @@ func TestSpecs(t *testing.T) {
 	d := driver()
 	for name, s := range map[string]hcldec.Spec{"config": d.ConfigSpec(), "task": d.TaskSpec()} {
 		if !hcldec.ImpliedType(s).IsObjectType() {
-			t.Errorf("%s schema is no object", name)
+			t.Errorf("%s schema is not an object", name)
 		}
 	}
 }

@@ -56,7 +56,7 @@ func decodeSettings(v cty.Value) (settings, error) {
 	return s, f.Err()
 }
 
-// options is the decoded config block of a task; it travels in the task handle.
+// options is the decoded config block of a task, which is stored in the task handle.
 type options struct {
 	RunFor                time.Duration // 0: ends at once
 	ExitCode              int
@@ -76,8 +76,8 @@ type options struct {
 // output is what a task prints on one stream.
 type output struct {
 	Text   string
-	Repeat int           // further times
-	Every  time.Duration // between two
+	Repeat int           // further repetitions
+	Every  time.Duration // interval
 }
 
 func decodeOptions(v cty.Value) (options, error) {

@@ -81,7 +81,7 @@ func (t *task) wait(ctx context.Context) (*drivers.ExitResult, error) {
 	}
 }
 
-// stop lets the task take kill_after to end, and timeout at most.
+// stop ends the task after kill_after, or after timeout if that is shorter.
 func (t *task) stop(ctx context.Context, timeout time.Duration) error {
 	select {
 	case <-ctx.Done():
@@ -94,7 +94,7 @@ func (t *task) stop(ctx context.Context, timeout time.Duration) error {
 	return nil
 }
 
-// kill ends the task and waits until that is recorded.
+// kill ends the task and waits until its exit is recorded.
 func (t *task) kill() {
 	t.killOnce.Do(func() { close(t.killed) })
 	<-t.done
@@ -111,8 +111,7 @@ func (t *task) status() drivers.TaskStatus {
 	return s
 }
 
-// print writes both streams to their log files until they are through or the
-// task has exited.
+// print writes both streams to their log files until they are complete or the task has exited.
 func (t *task) print(log *slog.Logger, dir, name string) {
 	for stream, out := range map[string]output{"stdout": t.opts.Stdout, "stderr": t.opts.Stderr} {
 		if out.Text == "" {
@@ -123,7 +122,7 @@ func (t *task) print(log *slog.Logger, dir, name string) {
 			log.Warn("open log file", "task", t.id, "err", err)
 			continue
 		}
-		// The first line is there when StartTask returns.
+		// The first line is written before StartTask returns.
 		if _, err := io.WriteString(f, out.Text); err != nil {
 			log.Warn("write log file", "task", t.id, "err", err)
 		}
@@ -146,7 +145,7 @@ func (t *task) repeat(log *slog.Logger, f *os.File, out output) {
 	}
 }
 
-// openLog opens a file of the log directory without leaving it.
+// openLog opens a file below the log directory.
 func openLog(dir, name string) (*os.File, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {

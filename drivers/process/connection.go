@@ -15,21 +15,20 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// connection is what connects a program beside a task to its caller: three pipes, or a
-// terminal.
+// connection connects a session's program to its caller, with three pipes or a terminal.
 type connection struct {
-	child       [3]*os.File // of the program
-	in, out     *os.File    // out is nil for none; with a terminal both are its master
+	child       [3]*os.File // descriptors of the program
+	in, out     *os.File    // out is nil if there is none; with a terminal both are its master
 	errs        *os.File
 	terminal    bool
 	outputs     sync.WaitGroup
 	sizes       sync.WaitGroup
-	over        chan struct{} // closed when nothing is carried any more
+	over        chan struct{} // closed when all streams have ended
 	childClosed sync.Once
 }
 
-// connect makes the descriptors. They are the user's whom the program runs as, so that it
-// can open them anew, as /dev/stdout.
+// connect makes the descriptors. They belong to the program's user, so that it can open them again,
+// as /dev/stdout.
 func connect(o *drivers.ExecOptions, u *sandbox.User) (*connection, error) {
 	c := &connection{terminal: o.Tty, over: make(chan struct{})}
 	err := c.open()
@@ -43,7 +42,7 @@ func connect(o *drivers.ExecOptions, u *sandbox.User) (*connection, error) {
 	return c, nil
 }
 
-// open opens the terminal or the pipes. After an error some of them are open.
+// open opens the terminal or the pipes. After an error some of them may be open.
 func (c *connection) open() error {
 	if c.terminal {
 		master, slave, err := pty.Open()
@@ -73,7 +72,7 @@ func (c *connection) own(u *sandbox.User) error {
 	return nil
 }
 
-// closeChild lets go of the program's ends.
+// closeChild closes the program's ends.
 func (c *connection) closeChild() {
 	c.childClosed.Do(func() {
 		for i, f := range c.child {
@@ -84,24 +83,24 @@ func (c *connection) closeChild() {
 	})
 }
 
-// close ends everything, also what waits for the program.
+// close closes all descriptors, which ends blocked reads and writes.
 func (c *connection) close() {
 	close(c.over)
 	c.closeChild()
 	for _, f := range []*os.File{c.in, c.out, c.errs} {
 		if f != nil {
-			f.Close() // twice for a terminal, which does no harm
+			f.Close() // twice for a terminal, which is harmless
 		}
 	}
 	c.outputs.Wait()
 	c.sizes.Wait()
 }
 
-// endOfInput is what ends the input of a terminal, at the beginning of a line.
+// endOfInput ends the input of a terminal, at the beginning of a line.
 const endOfInput = 4
 
-// carry begins to move what is typed and what is written. Reading of the caller may go on
-// until the caller ends it.
+// carry starts to copy input and output. Reading from the caller may continue until the caller ends
+// it.
 func (c *connection) carry(o *drivers.ExecOptions) {
 	go func() {
 		if _, err := io.Copy(onlyWriter{c.in}, o.Stdin); err == nil && c.terminal {
@@ -130,13 +129,13 @@ func (c *connection) carry(o *drivers.ExecOptions) {
 	})
 }
 
-// onlyWriter keeps io.Copy from moving to a file in ways of its own, which cannot be ended.
+// onlyWriter hides other methods from io.Copy, whose fast paths cannot be interrupted.
 type onlyWriter struct{ io.Writer }
 
-// chunk is how much is read of a program at a time.
+// chunk is the size of a read from a program.
 const chunk = 16 << 10
 
-// pump moves what a program writes until that is all, or a deadline has passed.
+// pump copies a program's output until it ends or a deadline has passed.
 func pump(to io.Writer, from *os.File) {
 	buf := make([]byte, chunk)
 	for {
@@ -156,7 +155,7 @@ func pump(to io.Writer, from *os.File) {
 	}
 }
 
-// rest moves what is in a pipe and does not wait for more.
+// rest copies the current content of a pipe without waiting for more.
 func rest(to io.Writer, from *os.File, buf []byte) {
 	if from.SetReadDeadline(time.Time{}) != nil {
 		return
@@ -179,19 +178,19 @@ func rest(to io.Writer, from *os.File, buf []byte) {
 	}
 }
 
-// hungUp is how long a terminal may take to say that its last program is gone.
+// hungUp is the time limit for a terminal to report that its last program has ended.
 const hungUp = time.Second
 
-// finish moves what the program wrote before it ended. What it left running may hold its
-// ends of the pipes, and is not waited for.
+// finish copies the output that the program wrote before it ended. Its background processes may
+// keep the pipes open, and are not waited for.
 func (c *connection) finish() {
 	late := time.Now()
-	if c.terminal { // its output arrives a moment later, and then its end
+	if c.terminal { // its output, and then its end, arrives a moment later
 		late = late.Add(hungUp)
 	}
 	for _, f := range []*os.File{c.out, c.errs} {
 		if f != nil {
-			f.SetReadDeadline(late) //nolint:errcheck // pipes and terminals have deadlines
+			f.SetReadDeadline(late) //nolint:errcheck // pipes and terminals support deadlines
 		}
 	}
 	c.outputs.Wait()

@@ -12,8 +12,8 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// Settings hold what the operator says of a driver. A driver embeds them, and so
-// has the SetConfig of drivers.Driver.
+// Settings hold the operator's settings of a driver. A driver that embeds them has the SetConfig of
+// drivers.Driver.
 type Settings[S any] struct {
 	driver string
 	decode func(cty.Value) (S, error)
@@ -22,7 +22,7 @@ type Settings[S any] struct {
 	set S
 }
 
-// NewSettings returns the settings that hold until SetConfig is called.
+// NewSettings returns settings with these defaults until SetConfig is called.
 func NewSettings[S any](driver string, defaults S, decode func(cty.Value) (S, error)) *Settings[S] {
 	return &Settings[S]{driver: driver, decode: decode, set: defaults}
 }
@@ -39,14 +39,14 @@ func (s *Settings[S]) SetConfig(cfg cty.Value) error {
 	return nil
 }
 
-// Current returns the settings as they are now.
+// Current returns the current settings.
 func (s *Settings[S]) Current() S {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.set
 }
 
-// Steady is the Fingerprint of a driver whose health stays as it is.
+// Steady is the Fingerprint of a driver whose health does not change.
 func Steady(ctx context.Context, f drivers.Fingerprint) <-chan drivers.Fingerprint {
 	ch := make(chan drivers.Fingerprint, 1)
 	ch <- f
@@ -57,8 +57,8 @@ func Steady(ctx context.Context, f drivers.Fingerprint) <-chan drivers.Fingerpri
 	return ch
 }
 
-// Spec returns what the supervisor is asked to start: the task's program under the policy,
-// without a control group. The caller adds what is declared of the task.
+// Spec returns the supervisor's spec for the task's program under the policy, without a control
+// group. The caller adds Declared.
 func Spec(cfg *drivers.TaskConfig, p *sandbox.Policy) (*supervise.Spec, error) {
 	raw, err := sandbox.Encode(p)
 	if err != nil {

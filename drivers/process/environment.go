@@ -7,12 +7,12 @@ import (
 	"github.com/open-nomad/open-nomad/internal/sandbox"
 )
 
-// Environment is what a driver makes of the environment that a job and the client give.
-// It holds no secrets: handles keep it.
+// Environment is a driver's change to the environment of a job and its client. It contains no
+// secrets, since handles store it.
 type Environment struct {
-	Default map[string]string // where nothing else says
-	Set     map[string]string // whatever else says
-	Without []string          // names to leave out, or patterns such as AWS_*
+	Default map[string]string // used if not set otherwise
+	Set     map[string]string // overrides other values
+	Without []string          // names to omit, or patterns such as AWS_*
 }
 
 // Apply returns the variables of a program.
@@ -31,7 +31,7 @@ func (e Environment) Apply(given map[string]string) sandbox.Environment {
 	return Environ(env)
 }
 
-// means says whether a pattern is for a name.
+// means reports whether a pattern matches a name.
 func means(pattern, name string) bool {
 	ok, err := path.Match(pattern, name)
 	return err == nil && ok || pattern == name

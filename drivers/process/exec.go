@@ -18,13 +18,13 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// missingExit is the exit code of a program beside a task that cannot be executed; why
-// is on its standard error.
+// missingExit is the exit code of a session whose program cannot be executed. The reason is on its
+// standard error.
 const missingExit = 127
 
-// ExecTask implements drivers.Execer: the program is put under the policy that the task
-// was started with, in the namespaces and control groups of the task as it runs. It has a
-// session of its own, which ends with the task, with ctx and with this process.
+// ExecTask implements drivers.Execer. The program runs under the policy of the task's start, in the
+// namespaces and control groups of the running task. It has its own session, which ends with the
+// task, with ctx and with this process.
 func (ts *Tasks) ExecTask(ctx context.Context, id string, o *drivers.ExecOptions) (*drivers.ExitResult, error) {
 	s, err := ts.state(id)
 	if err != nil {
@@ -34,14 +34,14 @@ func (ts *Tasks) ExecTask(ctx context.Context, id string, o *drivers.ExecOptions
 	if err != nil {
 		return nil, err
 	}
-	start, user, err := beside(t, s, o)
+	start, user, err := sessionStart(t, s, o)
 	if err != nil {
 		return nil, err
 	}
 	if start.Enter != nil {
 		defer start.Enter.Close()
 		if _, err := ts.running(ctx, id); err != nil {
-			return nil, err // so the process that was opened may be another's
+			return nil, err // the opened process may be another one with a reused PID
 		}
 	}
 	c, err := connect(o, user)
@@ -54,7 +54,7 @@ func (ts *Tasks) ExecTask(ctx context.Context, id string, o *drivers.ExecOptions
 	defer end()
 	go func() {
 		defer end()
-		ts.Supervisor.Wait(life, id) //nolint:errcheck // whatever ends the wait ends the session
+		ts.Supervisor.Wait(life, id) //nolint:errcheck // any end of the wait ends the session
 	}()
 	exit, err := runSession(life, start, c, o)
 	if err == nil && ctx.Err() != nil {
@@ -63,7 +63,7 @@ func (ts *Tasks) ExecTask(ctx context.Context, id string, o *drivers.ExecOptions
 	return exit, err
 }
 
-// running returns a task that runs.
+// running returns a running task.
 func (ts *Tasks) running(ctx context.Context, id string) (*proc.Task, error) {
 	t, err := ts.Supervisor.Task(ctx, id)
 	if err != nil {
@@ -75,11 +75,11 @@ func (ts *Tasks) running(ctx context.Context, id string) (*proc.Task, error) {
 	return t, nil
 }
 
-// beside says how a program is started beside a task, and who may open its descriptors
-// anew, nil for this process's user. Enter is the caller's to close.
-func beside(t *proc.Task, s state, o *drivers.ExecOptions) (*launch.Start, *sandbox.User, error) {
+// sessionStart returns how to start a session of a task, and the user who may open its descriptors
+// again, nil for this process's user. The caller closes Enter.
+func sessionStart(t *proc.Task, s state, o *drivers.ExecOptions) (*launch.Start, *sandbox.User, error) {
 	if len(t.Declared) == 0 {
-		return nil, nil, errors.New("the task was started by an agent that did not keep its policy: restart it")
+		return nil, nil, errors.New("the task was started by an agent that did not record its policy: restart the task")
 	}
 	p, err := sandbox.Declared(t.Declared)
 	if err != nil {
@@ -116,8 +116,7 @@ func beside(t *proc.Task, s state, o *drivers.ExecOptions) (*launch.Start, *sand
 	return start, p.User, nil
 }
 
-// runSession starts the program and sees it to its end, which is its death by SIGKILL
-// when life ends.
+// runSession starts the program and waits for its end. It kills the program when life ends.
 func runSession(life context.Context, start *launch.Start, c *connection, o *drivers.ExecOptions) (*drivers.ExitResult, error) {
 	var p *launch.Process
 	var err error
@@ -137,7 +136,7 @@ func runSession(life context.Context, start *launch.Start, c *connection, o *dri
 		leader, err = leaderOf(p)
 	}
 	if err != nil {
-		unix.Kill(p.PID, unix.SIGKILL) //nolint:errcheck // unreaped, and at its end in any case
+		unix.Kill(p.PID, unix.SIGKILL) //nolint:errcheck // not reaped, and about to end
 		_, werr := p.Wait()
 		return nil, errors.Join(err, werr)
 	}
@@ -156,8 +155,8 @@ func runSession(life context.Context, start *launch.Start, c *connection, o *dri
 	return &drivers.ExitResult{ExitCode: ws.ExitStatus()}, nil
 }
 
-// forks is the thread that forks programs that end with this process: the kernel ends
-// them with the thread that forked them, and other threads come and go.
+// forks is the thread that forks programs that must end with this process. The kernel kills them
+// when the thread that forked them ends, and other threads may end earlier.
 var forks = sync.OnceValue(func() chan<- func() {
 	todo := make(chan func())
 	go func() {

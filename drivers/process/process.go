@@ -1,14 +1,13 @@
-// Package process is what drivers share whose tasks are processes under the
-// supervisor: their settings, what the supervisor is asked to start, and everything
-// after the start. A driver embeds Settings and Tasks and adds its own schema,
-// fingerprint and StartTask.
+// Package process is shared by drivers whose tasks are processes under the supervisor: their settings,
+// the supervisor's spec, and everything after the start. A driver embeds Settings and Tasks and adds
+// its own schema, fingerprint and StartTask.
 //
 //	(none) ──Started──▶ running ──exit, Stop──▶ exited ──Destroy──▶ (none)
 //	   ▲───────Recover─────┘
 //
-// The supervisor holds the truth; a handle carries no more than the task's ID and
-// name, so a recovered task is like one never left. No goroutines but one per call
-// of TaskStats or Steady, ended by its context or the task's end.
+// The supervisor has the state; a handle contains only the task's ID and name and the driver's data
+// for sessions. A recovered task therefore behaves like a started one. The package has no goroutines
+// except one per call of TaskStats or Steady, ended by its context or the task's end.
 package process
 
 import (
@@ -25,7 +24,7 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// Supervisor keeps processes; *supervise.Client is one.
+// Supervisor runs processes; *supervise.Client implements it.
 type Supervisor interface {
 	Task(ctx context.Context, id string) (*proc.Task, error)
 	Wait(ctx context.Context, id string) (*proc.Exit, error)
@@ -36,7 +35,7 @@ type Supervisor interface {
 	Faulty(ctx context.Context) ([]proc.Task, error)
 }
 
-// requestPatience bounds questions to the supervisor that it answers at once.
+// requestPatience is the time limit of requests that the supervisor answers at once.
 const requestPatience = 30 * time.Second
 
 // handleVersion is the version of a handle's State.
@@ -49,8 +48,7 @@ type state struct {
 	Beside
 }
 
-// Beside is what programs that run beside a task have of it, besides its policy and its
-// control group.
+// Beside is the data for sessions of a task, in addition to its policy and control group.
 type Beside struct {
 	Environment Environment
 	Join        []string // files of further groups that the task joined
@@ -58,15 +56,15 @@ type Beside struct {
 
 // Tasks are the running and exited tasks of one driver.
 type Tasks struct {
-	Driver      string         // its name, for handles
-	DefaultStop syscall.Signal // when StopTask names none
+	Driver      string         // name of the driver, for handles
+	DefaultStop syscall.Signal // default signal of StopTask
 	Supervisor  Supervisor
 
 	mu   sync.Mutex
 	byID map[string]state
 }
 
-// Started takes a task that the supervisor has started and returns its handle.
+// Started adds a task that the supervisor has started, and returns its handle.
 func (ts *Tasks) Started(cfg *drivers.TaskConfig, b Beside) (*drivers.TaskHandle, error) {
 	s := state{Name: cfg.Name, MHzPerCore: cfg.Limits.MHzPerCore, Beside: b}
 	raw, err := json.Marshal(s)
@@ -77,8 +75,8 @@ func (ts *Tasks) Started(cfg *drivers.TaskConfig, b Beside) (*drivers.TaskHandle
 	return &drivers.TaskHandle{Driver: ts.Driver, Version: handleVersion, TaskID: cfg.ID, State: raw}, nil
 }
 
-// StartFailure says of an error of the supervisor's Start whether trying again can
-// help: it can't if the task's own start was refused.
+// StartFailure marks an error of the supervisor's Start as recoverable, unless the task's own start
+// was refused.
 func StartFailure(err error) error {
 	if _, ok := errors.AsType[*proc.StartError](err); ok {
 		return err
@@ -95,7 +93,7 @@ func (ts *Tasks) remember(id string, s state) {
 	ts.byID[id] = s
 }
 
-// state returns what is known here of a task.
+// state returns the driver's data of a task.
 func (ts *Tasks) state(id string) (state, error) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
@@ -106,8 +104,8 @@ func (ts *Tasks) state(id string) (state, error) {
 	return s, nil
 }
 
-// RecoverTask implements drivers.Driver. A handle without State is one that was
-// stored before the start: the agent died before it could store a better one.
+// RecoverTask implements drivers.Driver. A handle without State was stored before the start: the
+// agent died before it stored the final one.
 func (ts *Tasks) RecoverTask(ctx context.Context, h *drivers.TaskHandle) error {
 	s, err := ts.decode(h)
 	if err != nil {
@@ -168,8 +166,8 @@ func notFound(err error) error {
 	return err
 }
 
-// StopTask implements drivers.Driver. The ID is enough: a task whose handle was not
-// recovered can be stopped.
+// StopTask implements drivers.Driver. The ID suffices: it also stops a task whose handle was not
+// recovered.
 func (ts *Tasks) StopTask(ctx context.Context, id string, timeout time.Duration, signal string) error {
 	sig := ts.DefaultStop
 	if signal != "" {
@@ -180,7 +178,7 @@ func (ts *Tasks) StopTask(ctx context.Context, id string, timeout time.Duration,
 	}
 	wctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	// A task that can't be signaled has ended, or is killed below.
+	// A task that cannot be signaled has ended, or is killed below.
 	if timeout > 0 && ts.Supervisor.Signal(wctx, id, sig) == nil {
 		if _, err := ts.Supervisor.Wait(wctx, id); err == nil {
 			return nil
@@ -209,7 +207,7 @@ func (ts *Tasks) SignalTask(id, signal string) error {
 	return notFound(ts.Supervisor.Signal(ctx, id, sig))
 }
 
-// DestroyTask implements drivers.Driver. The ID is enough, as for StopTask.
+// DestroyTask implements drivers.Driver. The ID suffices, as for StopTask.
 func (ts *Tasks) DestroyTask(id string, force bool) error {
 	ctx, cancel := context.WithTimeout(context.Background(), requestPatience)
 	defer cancel()
@@ -237,7 +235,7 @@ func (ts *Tasks) DestroyTask(id string, force bool) error {
 	return nil
 }
 
-// ListTasks implements drivers.Lister: every task of the supervisor.
+// ListTasks implements drivers.Lister. It lists every task of the supervisor.
 func (ts *Tasks) ListTasks(ctx context.Context) ([]drivers.TaskStatus, error) {
 	known, err := ts.Supervisor.Known(ctx)
 	if err != nil {

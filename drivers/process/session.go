@@ -12,15 +12,15 @@ import (
 	"github.com/open-nomad/open-nomad/internal/launch"
 )
 
-// leader is the program of a session: its number is the session's.
+// leader is the program of a session, whose PID is the session ID.
 type leader struct {
 	pid   int
 	pidfd int
 }
 
-// leaderOf returns the program that a stage has become. Only the child of its init, if it
-// has one, is it: init lives longer, and a later process of the same number has another
-// parent. One that has ended already has a zero leader.
+// leaderOf returns the program that a stage executed. With init it is init's child: init outlives
+// it, and a later process with the same PID has another parent. For a program that has ended it
+// returns a zero leader.
 func leaderOf(p *launch.Process) (*leader, error) {
 	pid := p.Main()
 	if pid == 0 {
@@ -47,11 +47,11 @@ func (l *leader) close() {
 	}
 }
 
-// rounds is how often it is looked for what the others of a session forked meanwhile.
+// rounds limits the passes that kill processes forked meanwhile.
 const rounds = 5
 
-// kill ends the session. The leader goes last: while it is there, stopped, no other
-// process can have its number.
+// kill kills the session. The leader, which is stopped first, is killed last: until then its PID
+// cannot be reused.
 func (l *leader) kill() {
 	if l.pidfd < 0 || unix.PidfdSendSignal(l.pidfd, unix.SIGSTOP, nil, 0) != nil {
 		return // it has ended
@@ -64,7 +64,7 @@ func (l *leader) kill() {
 	unix.PidfdSendSignal(l.pidfd, unix.SIGKILL, nil, 0) //nolint:errcheck // it may have ended
 }
 
-// killOthers kills the members of a session but its leader, and says how many there were.
+// killOthers kills the members of a session except its leader, and returns their number.
 func killOthers(session int) (found int) {
 	dir, err := os.Open("/proc")
 	if err != nil {
@@ -88,7 +88,7 @@ func killOthers(session int) (found int) {
 	return found
 }
 
-// stat is what is read of a process in /proc.
+// stat holds fields of /proc/<pid>/stat.
 type stat struct {
 	state           byte
 	parent, session int
@@ -99,7 +99,7 @@ func readStat(pid int) (stat, error) {
 	if err != nil {
 		return stat{}, err
 	}
-	// The name, in parentheses, may hold anything.
+	// The command name is in parentheses and may contain anything.
 	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
 	if len(fields) < 4 {
 		return stat{}, errors.New("process without a state")

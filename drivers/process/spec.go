@@ -10,8 +10,8 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// Logs says where the supervisor writes the task's output. The directory of the
-// allocation is root's; what lies below may have been touched by other tasks.
+// Logs returns the supervisor's log configuration. The allocation's directory belongs to root;
+// tasks may have changed everything below it.
 func Logs(cfg *drivers.TaskConfig) (proc.Logs, error) {
 	if cfg.Log.Disabled || cfg.LogDir == "" {
 		return proc.Logs{Disabled: true}, nil
@@ -24,8 +24,8 @@ func Logs(cfg *drivers.TaskConfig) (proc.Logs, error) {
 		MaxFiles: max(cfg.Log.MaxFiles, 1), MaxBytes: int64(max(cfg.Log.MaxFileSizeMB, 1)) << 20}, nil
 }
 
-// GroupName is where the task's control group lives: tasks with cores of their own
-// apart from those that share.
+// GroupName returns the task's control group. Tasks with reserved cores are separate from those
+// that share cores.
 func GroupName(cfg *drivers.TaskConfig) proc.Group {
 	part := "share.slice"
 	if len(cfg.Limits.Cores) > 0 {

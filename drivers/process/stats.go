@@ -10,8 +10,8 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// TaskStats implements drivers.Driver. Without a control group a sample measures
-// nothing, and says so by its empty lists.
+// TaskStats implements drivers.Driver. Without a control group a sample measures nothing, and its
+// lists are empty.
 func (ts *Tasks) TaskStats(ctx context.Context, id string, interval time.Duration) (<-chan *drivers.ResourceUsage, error) {
 	s, err := ts.state(id)
 	if err != nil {
@@ -37,7 +37,7 @@ func (ts *Tasks) TaskStats(ctx context.Context, id string, interval time.Duratio
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {
 		defer cancel()
-		ts.Supervisor.Wait(ctx, id) //nolint:errcheck // whatever ends the wait ends the samples
+		ts.Supervisor.Wait(ctx, id) //nolint:errcheck // any end of the wait ends the samples
 	}()
 	ch := make(chan *drivers.ResourceUsage)
 	go func() {
@@ -48,7 +48,7 @@ func (ts *Tasks) TaskStats(ctx context.Context, id string, interval time.Duratio
 	return ch, nil
 }
 
-// meter turns counters into rates.
+// meter converts counters to rates.
 type meter struct {
 	group *cgroup.Group // nil: nothing to measure
 	mhz   float64

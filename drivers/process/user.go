@@ -15,15 +15,15 @@ type Account struct {
 	Home     string
 }
 
-// dynamicPrefix begins the name of a user that exists in no database, made up by
-// the client for one task.
+// dynamicPrefix begins the name of a dynamic user, which the client assigns to one task and which
+// is in no database.
 const dynamicPrefix = "nomad-"
 
-// nowhere is the home of users that have none.
+// nowhere is the home of users without one.
 const nowhere = "/nonexistent"
 
-// LookupUser finds an account: "nomad-<uid>" is that uid and gid and nobody's,
-// "<uid>" a number, anything else a name of the host.
+// LookupUser returns an account: "nomad-<uid>" is a dynamic user, "<uid>" a numeric user, anything
+// else a user name of the host.
 func LookupUser(name string) (Account, error) {
 	if s, ok := strings.CutPrefix(name, dynamicPrefix); ok {
 		if id, err := parseID(s); err == nil && id > 0 {
@@ -69,7 +69,7 @@ func account(u *user.User) (Account, error) {
 	return a, nil
 }
 
-// parseID reads a uid or gid; the highest one means "no change" to the kernel.
+// parseID parses a uid or gid. The highest value means "no change" to the kernel.
 func parseID(s string) (uint32, error) {
 	n, err := strconv.ParseUint(s, 10, 32)
 	if err != nil || n == 1<<32-1 || strconv.FormatUint(n, 10) != s {

@@ -13,11 +13,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// accounts marks the test's second run, in a mount namespace with users and groups of its own.
+// accounts marks the test's second run, in a mount namespace with its own users and groups.
 const accounts = "RAWEXEC_TEST_ACCOUNTS"
 
-// A user is denied by any group that the task would have: its own or a supplementary one, which
-// /etc/group lists, however the job names the user.
+// A user is denied by any of the task's groups, primary or supplementary (/etc/group), however the
+// job names the user.
 func TestDeniedGroups(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: users, and a mount namespace")
@@ -63,7 +63,7 @@ func TestDeniedGroups(t *testing.T) {
 	}
 }
 
-// The groups of the agent itself count where a task keeps its user.
+// The agent's own groups count if a task keeps its user.
 func TestDeniedGroupsOfTheAgent(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: to have another group")
@@ -77,12 +77,12 @@ func TestDeniedGroupsOfTheAgent(t *testing.T) {
 		cfg := task(t, "id -G")
 		cfg.User = user
 		if _, err := d.StartTask(t.Context(), cfg); err == nil {
-			t.Errorf("StartTask() as user %q = nil, want a refusal: the agent is of the group", user)
+			t.Errorf("StartTask() as user %q = nil, want a refusal: the agent is in the group", user)
 		}
 	}
 }
 
-// withAccounts runs the test again, as root of some groups more, where a user is of two groups.
+// withAccounts runs the test again, as root with additional groups, where a user is in two groups.
 func withAccounts(t *testing.T, groups ...uint32) {
 	t.Helper()
 	cmd := exec.Command("/proc/self/exe", "-test.run=^"+t.Name()+"$", "-test.v")
@@ -93,7 +93,7 @@ func withAccounts(t *testing.T, groups ...uint32) {
 	}
 }
 
-// init lays the users and groups of the second run over the host's.
+// init mounts the users and groups of the second run over the host's.
 func init() {
 	dir := os.Getenv(accounts)
 	if dir == "" || len(os.Args) < 2 || !strings.HasPrefix(os.Args[1], "-test.") {

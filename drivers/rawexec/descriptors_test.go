@@ -12,11 +12,11 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// maxExecFiles is more descriptors than one session of exec takes.
+// maxExecFiles is more than the descriptors of one exec session.
 const maxExecFiles = 40
 
-// An exec session that runs out of descriptors fails with an error, at whichever of its
-// descriptors that happens, and leaves none open.
+// An exec session that runs out of descriptors fails with an error, whichever descriptor is
+// missing, and leaves none open.
 func TestExecWithoutDescriptors(t *testing.T) {
 	for name, tty := range map[string]bool{"pipes": false, "terminal": true} {
 		t.Run(name, func(t *testing.T) {
@@ -59,7 +59,7 @@ func sweep(t *testing.T, d *rawexec.Driver, id string, o *drivers.ExecOptions) (
 	return failed, worked
 }
 
-// withFree calls f while this process may open so many more descriptors.
+// withFree calls f with this number of free descriptors.
 func withFree(t *testing.T, free int, f func() error) error {
 	t.Helper()
 	probe, err := os.Open("/dev/null")
@@ -77,7 +77,7 @@ func withFree(t *testing.T, free int, f func() error) error {
 	if err := unix.Prlimit(0, unix.RLIMIT_NOFILE, &low, nil); err != nil {
 		t.Fatal(err)
 	}
-	defer unix.Prlimit(0, unix.RLIMIT_NOFILE, &old, nil) //nolint:errcheck // it was so before
+	defer unix.Prlimit(0, unix.RLIMIT_NOFILE, &old, nil) //nolint:errcheck // restore the limit
 	return f()
 }
 

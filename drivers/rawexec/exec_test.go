@@ -19,7 +19,7 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// output collects what a program writes, and can be waited for.
+// output collects a program's output, and can be waited for.
 type output struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -57,7 +57,7 @@ func (o *output) await(t *testing.T, want string) {
 	}
 }
 
-// sleeper starts a task that lives until the test ends it.
+// sleeper starts a task that runs until the test ends it.
 func sleeper(t *testing.T, d *rawexec.Driver) *drivers.TaskConfig {
 	t.Helper()
 	cfg := task(t, "exec sleep 1000")
@@ -67,7 +67,7 @@ func sleeper(t *testing.T, d *rawexec.Driver) *drivers.TaskConfig {
 	return cfg
 }
 
-// script runs a shell beside a task.
+// script runs a shell in a session of a task.
 func script(ctx context.Context, d drivers.Execer, id, text string, in io.Reader) (code int, stdout, stderr string, err error) {
 	var out, errs bytes.Buffer
 	exit, err := d.ExecTask(ctx, id, &drivers.ExecOptions{Command: []string{"sh", "-c", text}, Env: map[string]string{"PATH": "/usr/bin:/bin", "FROM_CLIENT": "yes", "LD_PRELOAD": ""},
@@ -105,11 +105,11 @@ func TestExec(t *testing.T) {
 	var errsOf bytes.Buffer
 	exit, err := d.ExecTask(t.Context(), cfg.ID, &drivers.ExecOptions{Command: []string{"no-such-program"}, Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: &errsOf})
 	if err != nil || exit.ExitCode != 127 || !strings.Contains(errsOf.String(), "no-such-program") {
-		t.Errorf("a program that there is not: %+v, %v, %q", exit, err, &errsOf)
+		t.Errorf("a program that does not exist: %+v, %v, %q", exit, err, &errsOf)
 	}
 }
 
-// What is piped through arrives whole, both ways at once.
+// Large input and output are copied completely, both ways at once.
 func TestExecPipesMuch(t *testing.T) {
 	d := newDriver(t, nil)
 	cfg := sleeper(t, d)
@@ -120,7 +120,7 @@ func TestExecPipesMuch(t *testing.T) {
 	sum := sha256.New()
 	exit, err := d.ExecTask(t.Context(), cfg.ID, &drivers.ExecOptions{Command: []string{"cat"}, Env: map[string]string{"PATH": "/usr/bin:/bin"}, Stdin: bytes.NewReader(sent), Stdout: sum, Stderr: io.Discard})
 	if err != nil || exit.ExitCode != 0 || !bytes.Equal(sum.Sum(nil), func() []byte { s := sha256.Sum256(sent); return s[:] }()) {
-		t.Errorf("10 MiB through cat: %+v, %v, or not what was sent", exit, err)
+		t.Errorf("10 MiB through cat: %+v, %v, or the output differs", exit, err)
 	}
 }
 
@@ -144,14 +144,14 @@ func TestExecTerminal(t *testing.T) {
 	io.WriteString(typed, "hello\n")
 	out.await(t, "<hello>\r\n")
 	out.await(t, "resized 10 20\r\n")
-	typed.Close() // the end of input is typed
+	typed.Close() // sends the end of input
 	out.await(t, "over\r\n")
 	if got := <-ended; !strings.HasPrefix(got, "&{5 0") {
 		t.Errorf("it ended with %s, want code 5", got)
 	}
 }
 
-// alive says whether a process runs.
+// alive reports whether a process runs.
 func alive(pid int) bool { return syscall.Kill(pid, 0) == nil && !zombie(pid) }
 
 func zombie(pid int) bool {
@@ -167,14 +167,14 @@ func gone(t *testing.T, pids []int) {
 	for _, pid := range pids {
 		for ; alive(pid); <-tick.C {
 			if time.Now().After(late) {
-				t.Errorf("process %d of the session is left", pid)
+				t.Errorf("process %d of the session still runs", pid)
 				break
 			}
 		}
 	}
 }
 
-// crowd is a shell that ignores signals and has children that do, in groups of their own.
+// crowd is a shell that ignores signals and has children that do, in their own process groups.
 const crowd = `trap '' HUP INT TERM; set -m; (trap '' HUP INT TERM; while :; do sleep 1000; done) & echo $!; sleep 1000 & echo $!; echo $$; echo ready; while :; do sleep 1000; done`
 
 func pids(t *testing.T, text string) (out []int) {
@@ -190,8 +190,8 @@ func pids(t *testing.T, text string) (out []int) {
 	return out
 }
 
-// A session ends with its caller and with its task, and leaves nothing behind.
-func TestExecEndsWhole(t *testing.T) {
+// A session ends with its caller and with its task, and leaves no process behind.
+func TestExecEndsCompletely(t *testing.T) {
 	for name, tty := range map[string]bool{"pipes": false, "terminal": true} {
 		t.Run(name, func(t *testing.T) {
 			for cause, end := range map[string]func(d *rawexec.Driver, id string, leave func()){
@@ -230,7 +230,7 @@ func TestExecEndsWhole(t *testing.T) {
 	}
 }
 
-// What a session leaves running in the background is not waited for.
+// Background processes of a session are not waited for.
 func TestExecBackground(t *testing.T) {
 	d := newDriver(t, nil)
 	cfg := sleeper(t, d)
@@ -240,7 +240,7 @@ func TestExecBackground(t *testing.T) {
 		t.Fatalf("exit %d, %q, %v", code, out, err)
 	}
 	if !alive(pid) {
-		t.Error("it was ended with the shell")
+		t.Error("the background process ended with the shell")
 	}
 	if err := d.StopTask(t.Context(), cfg.ID, time.Second, "SIGKILL"); err != nil {
 		t.Error(err)
@@ -260,7 +260,7 @@ func TestExecWithoutTask(t *testing.T) {
 	}
 }
 
-// A task that an earlier agent started is entered too.
+// A session can also be started in a task of an earlier agent.
 func TestExecAfterRecovery(t *testing.T) {
 	d := newDriver(t, nil)
 	cfg := task(t, "exec sleep 1000")

@@ -11,8 +11,8 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// TestFullDisk has a task write more than the file system of its logs holds: events report when
-// the log cannot be written and when it can be again.
+// TestFullDisk has a task write more than the file system of its logs holds. Events report when the
+// log cannot be written and when it can be written again.
 func TestFullDisk(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: a file system of its own")
@@ -47,7 +47,7 @@ func TestFullDisk(t *testing.T) {
 		t.Errorf("Report() = %v", err)
 	}
 	want := cfg.ID + " the log of stderr cannot be written: no space left on device: " +
-		"the task waits when its pipe is full\n" + cfg.ID + " the log of stderr is written again"
+		"the task blocks when its pipe is full\n" + cfg.ID + " the log of stderr is writable again"
 	if got := strings.Join(events, "\n"); got != want {
 		t.Errorf("the driver reports\n%s\nwant\n%s", got, want)
 	}

@@ -120,7 +120,7 @@ func (r ranges) has(id uint32) bool {
 	return false
 }
 
-// parseRanges reads "0,10-20".
+// parseRanges parses "0,10-20".
 func parseRanges(s string) (ranges, error) {
 	if strings.TrimSpace(s) == "" {
 		return nil, nil

@@ -1,9 +1,7 @@
-// Package rawexec is the driver "raw_exec": it runs a program on the host with the
-// agent's rights and without a sandbox. It is off unless the operator turns it on.
-// What it does isolate is what it can without taking rights away: a session and a
-// control group of its own, descriptors 0–2 only, and an environment that holds
-// what the job and the client put there. States, recovery and exits are those of
-// drivers/process.
+// Package rawexec is the driver "raw_exec": it runs a program on the host with the agent's rights and
+// without a sandbox. The operator must enable it. It isolates only without removing rights: the
+// program has its own session and control group, descriptors 0–2 only, and the environment of the job
+// and the client. Package drivers/process implements states, recovery and exits.
 package rawexec
 
 import (
@@ -25,7 +23,7 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// Name of the driver in a task's driver attribute.
+// Name is the driver's name in a task's driver attribute.
 const Name = "raw_exec"
 
 // Driver runs programs unconfined; it implements drivers.Driver.
@@ -36,7 +34,7 @@ type Driver struct {
 	super *supervise.Client
 }
 
-// New returns the driver, disabled until SetConfig says otherwise.
+// New returns the driver, disabled until SetConfig enables it.
 func New(log *slog.Logger, super *supervise.Client) *Driver {
 	return &Driver{log: log.With("driver", Name), super: super, Settings: process.NewSettings(Name, settings{}, decodeSettings),
 		Tasks: process.Tasks{Driver: Name, DefaultStop: syscall.SIGINT, Supervisor: super}}
@@ -111,14 +109,13 @@ func (d *Driver) StartTask(ctx context.Context, cfg *drivers.TaskConfig) (*drive
 	return d.Started(cfg, process.Beside{Environment: set.environment(opts), Join: spec.Join})
 }
 
-// groups chooses the task's control groups: weights and cores, no hard limits. An
-// agent that is not root runs without. A group of the operator's own (an override)
-// takes the place of ours in its tree; in the version 2 tree the task is then known
-// by its session only.
+// groups selects the task's control groups: weights and cores, no hard limits. An agent without
+// root uses none. An operator's group (an override) replaces ours in its tree. In the version 2
+// tree the task is then tracked by its session only.
 func groups(spec *supervise.Spec, cfg *drivers.TaskConfig, o options) error {
 	if os.Geteuid() != 0 {
 		if o.overrideV2 != "" || o.overrideV1 != nil {
-			return errors.New("a control group override needs an agent that is root")
+			return errors.New("a control group override needs an agent that runs as root")
 		}
 		return nil
 	}
@@ -149,12 +146,12 @@ func groups(spec *supervise.Spec, cfg *drivers.TaskConfig, o options) error {
 	return nil
 }
 
-// environment is without what the operator and the job deny.
+// environment removes the variables that the operator and the job deny.
 func (s settings) environment(o options) process.Environment {
 	return process.Environment{Without: slices.Concat(s.deniedEnv, o.deniedEnv)}
 }
 
-// policy keeps every right and says so.
+// policy returns a policy that keeps every right.
 func (s settings) policy(cfg *drivers.TaskConfig, o options) (*sandbox.Policy, error) {
 	p := &sandbox.Policy{
 		Argv: append([]string{o.command}, o.args...), Dir: o.workDir,
@@ -183,7 +180,7 @@ func (s settings) policy(cfg *drivers.TaskConfig, o options) (*sandbox.Policy, e
 		return p, s.allowAgent()
 	}
 	if os.Geteuid() != 0 {
-		return nil, fmt.Errorf("running as user %s needs an agent that is root", acc.Name)
+		return nil, fmt.Errorf("running as user %s needs an agent that runs as root", acc.Name)
 	}
 	p.User = &sandbox.User{UID: acc.UID, GID: acc.GID, Groups: acc.Groups}
 	p.KeepCapabilities = acc.UID == 0

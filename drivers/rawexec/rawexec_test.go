@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// newDriver returns an enabled driver with a supervisor of its own, ended with the test.
+// newDriver returns an enabled driver with its own supervisor, ended with the test.
 func newDriver(t *testing.T, attrs map[string]cty.Value) *rawexec.Driver {
 	t.Helper()
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
@@ -148,7 +148,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// openUp lets every user pass to a test's directory.
+// openUp lets every user traverse to a test's directory.
 func openUp(t *testing.T, dir string) {
 	t.Helper()
 	for d := dir; d != os.TempDir() && d != "/"; d = filepath.Dir(d) {
@@ -196,7 +196,7 @@ func TestStop(t *testing.T) {
 	if _, err := d.StartTask(t.Context(), cfg); err != nil {
 		t.Fatal(err)
 	}
-	// The trap may not be set yet when the signal comes: then it is the signal that ends it.
+	// The trap may not be set yet when the signal arrives; then the signal ends the task.
 	if err := d.StopTask(t.Context(), cfg.ID, 2*time.Minute, ""); err != nil {
 		t.Fatal(err)
 	}
@@ -218,8 +218,8 @@ func TestFingerprint(t *testing.T) {
 	}
 }
 
-// TestWorkDirOfAUser: a directory that the job names is entered with the rights of the
-// task's user, who may have put a link there; the task's own lies where it lies.
+// TestWorkDirOfAUser checks that a directory of the job is entered with the rights of the task's
+// user, who may have put a link there. The task's own directory needs no rights.
 func TestWorkDirOfAUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: to run as another user")

@@ -1,21 +1,19 @@
-// Package certs holds the certificate with which an agent proves who it is, the
-// authorities that it trusts, and the rules for the certificates of others
-// (compat/wire.md section 3). It does the handshakes of RPC, Raft and HTTPS.
+// Package certs holds an agent's certificate, the authorities that it trusts, and the rules for the
+// certificates of peers. It does the TLS handshakes of RPC, Raft and HTTPS.
 //
 //	files ──Open, Reload──▶ material ──▶ each new handshake
-//	                           └──Reload──▶ connections that are open: those that
-//	                                        would be refused now are closed
+//	                           └──Reload──▶ open connections: those that would be
+//	                                        refused now are closed
 //
-// A certificate says the role and the region of its holder by a name:
+// A certificate states the role and the region of its holder by a name:
 //
 //	server.<region>.nomad    client.<region>.nomad
 //
-// It is looked for among the DNS names, then as common name. Reload checks
-// everything before it changes anything. Sessions are never resumed: each
-// connection shows its certificate to the authorities of the day.
+// The name is a DNS name or, failing that, the common name. Reload checks all settings before it
+// changes anything. Sessions are never resumed: the certificate is verified on each connection.
 //
-// The package starts no goroutine, and no error holds what a key file contains.
-// A nil *Store is an agent without TLS.
+// The package starts no goroutine. No error contains key material. A nil *Store is an agent without
+// TLS.
 package certs
 
 import (
@@ -29,40 +27,39 @@ import (
 	"time"
 )
 
-// ErrPeer is in every error about what the other side of a connection is.
+// ErrPeer is wrapped in every error about the peer's certificate.
 var ErrPeer = errors.New("certificate")
 
-// ErrNoTLS says that this agent does not speak TLS there.
+// ErrNoTLS means that the agent has no TLS for the listener or the call.
 var ErrNoTLS = errors.New("no TLS is configured")
 
 // errPlain refuses a connection without TLS.
 var errPlain = errors.New("TLS is required")
 
-// Config is the tls block of an agent, with what the rules need to know of it.
+// Config is the tls block of an agent and what its rules depend on.
 type Config struct {
-	// Region is that of the agent, Server says that it is a server.
+	// Region is the agent's region. Server reports whether the agent is a server.
 	Region string
 	Server bool
 	// CAFile, CertFile and KeyFile are PEM files.
 	CAFile, CertFile, KeyFile string
-	// RPC and HTTP say where TLS is spoken.
+	// RPC and HTTP enable TLS.
 	RPC, HTTP bool
-	// VerifyServerHostname asks for names: of servers that are called, and of
-	// everybody who calls.
+	// VerifyServerHostname checks the names of called servers and of all callers.
 	VerifyServerHostname bool
-	// UpgradeMode also takes RPC connections without TLS, and makes one to a server
-	// that does not speak it yet.
+	// UpgradeMode also accepts RPC connections without TLS, and opens them to servers that have no
+	// TLS yet.
 	UpgradeMode bool
-	// VerifyHTTPSClient asks for a certificate of those who use the HTTP API.
+	// VerifyHTTPSClient requires a certificate from clients of the HTTP API.
 	VerifyHTTPSClient bool
-	// CipherSuites are names with commas between; empty means the default ones.
-	// They count for TLS 1.2; those of TLS 1.3 are not chosen.
+	// CipherSuites are comma-separated names for TLS 1.2; empty means the default. The suites of
+	// TLS 1.3 cannot be configured.
 	CipherSuites string
 	// MinVersion is tls10, tls11, tls12 or tls13; empty means tls12.
 	MinVersion string
 }
 
-// Store is what new handshakes use, and the connections that are open.
+// Store holds the material of new handshakes, and the open connections.
 type Store struct {
 	current atomic.Pointer[material]
 
@@ -81,14 +78,14 @@ func Open(cfg Config) (*Store, error) {
 	return s, nil
 }
 
-// Check says what Open would.
+// Check returns the error that Open would return.
 func Check(cfg Config) error {
 	_, err := load(cfg)
 	return err
 }
 
-// Reload reads the files again, with new settings. New handshakes use them, and
-// connections that they would refuse are closed. With an error nothing changed.
+// Reload reads the files again, with new settings. New handshakes use them, and connections that
+// they refuse are closed. On error nothing changes.
 func (s *Store) Reload(cfg Config) error {
 	m, err := load(cfg)
 	if err != nil {
@@ -103,13 +100,13 @@ func (s *Store) Reload(cfg Config) error {
 	s.mu.Unlock()
 	for _, c := range open {
 		if c.judge(m, c.state) != nil {
-			c.raw.Close() // its owner reads the end of it
+			c.raw.Close() // its owner gets the read error
 		}
 	}
 	return nil
 }
 
-// material returns what is used now, that of an agent without TLS for a nil Store.
+// material returns the current material; that of an agent without TLS for a nil Store.
 func (s *Store) material() *material {
 	if s == nil {
 		return &material{}
@@ -117,7 +114,7 @@ func (s *Store) material() *material {
 	return s.current.Load()
 }
 
-// Expires returns when the own certificate does, the zero time without one.
+// Expires returns when the agent's certificate expires, or the zero time without one.
 func (s *Store) Expires() time.Time {
 	if leaf := s.material().cert.Leaf; leaf != nil {
 		return leaf.NotAfter
@@ -125,22 +122,23 @@ func (s *Store) Expires() time.Time {
 	return time.Time{}
 }
 
-// CAExpires returns when the first certificate of the CA file does, the zero time without one.
+// CAExpires returns when the first certificate of the CA file expires, or the zero time without
+// one.
 func (s *Store) CAExpires() time.Time { return s.material().caEnds }
 
-// HTTPS says whether the HTTP API speaks TLS.
+// HTTPS reports whether the HTTP API uses TLS.
 func (s *Store) HTTPS() bool { return s.material().cfg.HTTP }
 
-// Conn is a connection that Reload closes when it would be refused.
+// Conn is a connection that Reload closes if the new settings refuse it.
 type Conn struct {
 	net.Conn
 	raw   net.Conn
 	state *tls.ConnectionState // nil without TLS
 	judge judge
-	store *Store // nil when nobody keeps it
+	store *Store // nil if the connection is not tracked
 }
 
-// Peer is what the other side proved, nil without TLS or without a certificate.
+// Peer returns the verified peer, or nil without TLS or without a certificate.
 func (c *Conn) Peer() *Peer {
 	if c.state == nil || len(c.state.PeerCertificates) == 0 {
 		return nil
@@ -158,14 +156,14 @@ func (c *Conn) Close() error {
 	return c.Conn.Close()
 }
 
-// Bounds of the last word.
+// Bounds of HangUp.
 const (
 	hangUpWithin = time.Second
 	hangUpBytes  = 64 << 10
 )
 
-// HangUp closes a connection whose handshake failed, so that the other side can read
-// why: what it sent meanwhile is read, as else the reason would be taken from it.
+// HangUp closes a connection whose handshake failed, so that the peer can read the alert. It first
+// drains the connection: unread data would make the kernel send a reset.
 func HangUp(raw net.Conn) {
 	defer raw.Close()
 	w, ok := raw.(interface{ CloseWrite() error })
@@ -173,13 +171,13 @@ func HangUp(raw net.Conn) {
 		return
 	}
 	raw.SetReadDeadline(time.Now().Add(hangUpWithin))
-	_, _ = io.CopyN(io.Discard, raw, hangUpBytes) // it is closed in any case
+	_, _ = io.CopyN(io.Discard, raw, hangUpBytes) // the connection is closed in any case
 }
 
-// judge says why settings refuse a connection; state is nil without TLS.
+// judge returns the reason to refuse a connection; state is nil without TLS.
 type judge func(m *material, state *tls.ConnectionState) error
 
-// AcceptRPC does the handshake of an RPC connection that another agent opened.
+// AcceptRPC does the handshake of an incoming RPC connection.
 func (s *Store) AcceptRPC(ctx context.Context, raw net.Conn) (*Conn, error) {
 	m := s.material()
 	if !m.cfg.RPC {
@@ -188,13 +186,12 @@ func (s *Store) AcceptRPC(ctx context.Context, raw net.Conn) (*Conn, error) {
 	return s.secure(ctx, m, raw, tls.Server(raw, m.incoming()), judgeIncoming)
 }
 
-// AcceptPlain takes an RPC connection without TLS, or says why not.
+// AcceptPlain accepts an RPC connection without TLS, or returns the reason of the refusal.
 func (s *Store) AcceptPlain(raw net.Conn) (*Conn, error) {
 	return s.plain(s.material(), raw, judgeIncoming)
 }
 
-// DialRPC does the handshake with a server of a region, or nothing in an agent
-// without TLS.
+// DialRPC does the handshake with a server of a region. Without TLS it does nothing.
 func (s *Store) DialRPC(ctx context.Context, raw net.Conn, region string) (*Conn, error) {
 	m := s.material()
 	if !m.cfg.RPC {
@@ -203,20 +200,18 @@ func (s *Store) DialRPC(ctx context.Context, raw net.Conn, region string) (*Conn
 	return s.secure(ctx, m, raw, tls.Client(raw, m.outgoing(region)), judgeOutgoing(region))
 }
 
-// DialPlain takes a connection to a server that does not speak TLS yet: only in
-// upgrade mode.
+// DialPlain accepts a connection to a server without TLS, in upgrade mode only.
 func (s *Store) DialPlain(raw net.Conn, region string) (*Conn, error) {
 	return s.plain(s.material(), raw, judgeOutgoing(region))
 }
 
-// RPC says whether RPC speaks TLS.
+// RPC reports whether RPC uses TLS.
 func (s *Store) RPC() bool { return s.material().cfg.RPC }
 
-// Upgrading says whether RPC connections may do without TLS.
+// Upgrading reports whether RPC connections without TLS are allowed.
 func (s *Store) Upgrading() bool { return s.material().cfg.RPC && s.material().cfg.UpgradeMode }
 
-// AcceptHTTP does the handshake of a connection to the HTTP API, or nothing when
-// that does not speak TLS.
+// AcceptHTTP does the handshake of a connection to the HTTP API. Without TLS it does nothing.
 func (s *Store) AcceptHTTP(ctx context.Context, raw net.Conn) (*Conn, error) {
 	m := s.material()
 	if !m.cfg.HTTP {
@@ -240,7 +235,7 @@ func (s *Store) plain(m *material, raw net.Conn, judge judge) (*Conn, error) {
 	return s.keep(m, &Conn{Conn: raw, raw: raw, judge: judge})
 }
 
-// keep notes a connection for Reload. One that happened meanwhile counts.
+// keep tracks a connection for Reload. A reload during the handshake applies to it, too.
 func (s *Store) keep(m *material, c *Conn) (*Conn, error) {
 	if s == nil {
 		return c, nil

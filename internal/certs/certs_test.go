@@ -37,7 +37,7 @@ func pair(t *testing.T) (net.Conn, net.Conn) {
 	return near, far
 }
 
-// meet connects a caller with a server of a region and says how either liked it.
+// meet connects a caller with a server of a region and returns the error of each side.
 func meet(t *testing.T, caller, server *certs.Store, region string) (near, far *certs.Conn, called, accepted error) {
 	t.Helper()
 	a, b := pair(t)
@@ -68,8 +68,8 @@ func TestWhoMayConnect(t *testing.T) {
 	for name, c := range map[string]struct {
 		caller testpki.Files
 		edit   func(caller, server *certs.Config)
-		region string // that the caller looks for; "" is global
-		want   string // of what either side says; "" means both are content
+		region string // the region that the caller expects; "" is global
+		want   string // in the error of either side; "" means both accept
 	}{
 		"a server":                   {caller: ca.Agent("server.global.nomad")},
 		"a client":                   {caller: ca.Agent("client.global.nomad"), edit: names},
@@ -81,10 +81,10 @@ func TestWhoMayConnect(t *testing.T) {
 		"another domain":             {caller: ca.Agent("server.global.consul"), want: "invalid role or region"},
 		"no role asked":              {caller: ca.Agent("x"), edit: func(_, s *certs.Config) { s.VerifyServerHostname = false }},
 		"signed by another CA":       {caller: other.Agent("server.global.nomad"), edit: func(c, _ *certs.Config) { c.CAFile = server.CA }, want: "unknown authority"},
-		"it knows another CA":        {caller: ca.Agent("client.global.nomad"), edit: func(c, _ *certs.Config) { c.CAFile = other.Agent("x").CA }, want: "unknown authority"},
-		"it looks for another region": {caller: ca.Agent("client.global.nomad"), region: "far", edit: names,
+		"it trusts another CA":       {caller: ca.Agent("client.global.nomad"), edit: func(c, _ *certs.Config) { c.CAFile = other.Agent("x").CA }, want: "unknown authority"},
+		"it expects another region": {caller: ca.Agent("client.global.nomad"), region: "far", edit: names,
 			want: "not server.far.nomad"},
-		"it looks for no name": {caller: ca.Agent("client.global.nomad"), region: "far"},
+		"it checks no name": {caller: ca.Agent("client.global.nomad"), region: "far"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			mine, its := c.caller.Config(), server.Config()
@@ -100,15 +100,15 @@ func TestWhoMayConnect(t *testing.T) {
 			case c.want == "" && said != nil:
 				t.Errorf("refused: %v", said)
 			case c.want != "" && (called == nil || accepted == nil || !strings.Contains(said.Error(), c.want)):
-				t.Errorf("the caller says %v, the server says %v, want %q", called, accepted, c.want)
+				t.Errorf("caller: %v, server: %v, want %q", called, accepted, c.want)
 			case c.want == "" && (near.Peer() == nil || far.Peer() == nil || !near.Peer().Has("server.global.nomad")):
-				t.Error("a side does not know who the other is")
+				t.Error("a side has no peer name")
 			}
 		})
 	}
 }
 
-// shake does a handshake with the server that a client of crypto/tls wants.
+// shake does a handshake with the server, as a client of crypto/tls with the given configuration.
 func shake(t *testing.T, server *certs.Store, client *tls.Config) (tls.ConnectionState, error) {
 	t.Helper()
 	a, b := pair(t)
@@ -153,17 +153,17 @@ func TestHandshakesThatAreRefused(t *testing.T) {
 		}
 	}
 	if len(cbc) < 5 {
-		t.Fatalf("only %d CBC suites are known", len(cbc))
+		t.Fatalf("only %d CBC suites exist", len(cbc))
 	}
 	for name, c := range map[string]struct {
 		conf *tls.Config
-		want string // "" is accepted
+		want string // "" means accepted
 	}{
-		"a good one":         {&tls.Config{Certificates: []tls.Certificate{good}}, ""},
+		"valid":              {&tls.Config{Certificates: []tls.Certificate{good}}, ""},
 		"in TLS 1.2":         {&tls.Config{Certificates: []tls.Certificate{good}, MaxVersion: tls.VersionTLS12}, ""},
 		"no certificate":     {&tls.Config{}, "didn't provide a certificate"},
 		"expired":            {&tls.Config{Certificates: []tls.Certificate{expired}}, "expired"},
-		"not yet good":       {&tls.Config{Certificates: []tls.Certificate{early}}, "not yet valid"},
+		"not yet valid":      {&tls.Config{Certificates: []tls.Certificate{early}}, "not yet valid"},
 		"only for accepting": {&tls.Config{Certificates: []tls.Certificate{inward}}, "key usage"},
 		"only CBC":           {&tls.Config{Certificates: []tls.Certificate{good}, MaxVersion: tls.VersionTLS12, CipherSuites: cbc}, "no cipher suite"},
 		"TLS 1.1":            {&tls.Config{Certificates: []tls.Certificate{good}, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}, "unsupported versions"},
@@ -178,7 +178,7 @@ func TestHandshakesThatAreRefused(t *testing.T) {
 	}
 }
 
-// A session is never resumed: the certificate is shown, and checked, each time.
+// A session is never resumed: the certificate is verified each time.
 func TestSessionsAreNotResumed(t *testing.T) {
 	ca := testpki.New(t)
 	server := testpki.Open(t, ca.Agent("server.global.nomad").Config())
@@ -220,7 +220,7 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 		"key is no PEM":     {func(c *certs.Config) { c.KeyFile = text("x") }, "key_file", "no key in PEM"},
 		"key of another":    {func(c *certs.Config) { c.KeyFile = ca.Agent("x").Key }, "key_file", "is not the key of"},
 		"expired":           {func(c *certs.Config) { c.CertFile, c.KeyFile = at(ca, -3) }, "cert_file", "expired at"},
-		"not yet":           {func(c *certs.Config) { c.CertFile, c.KeyFile = at(ca, 3) }, "cert_file", "is good from"},
+		"not yet":           {func(c *certs.Config) { c.CertFile, c.KeyFile = at(ca, 3) }, "cert_file", "is valid from"},
 		"no server":         {func(c *certs.Config) { f := ca.Agent("client.global.nomad"); c.CertFile, c.KeyFile = f.Cert, f.Key }, "cert_file", "is not for server.global.nomad"},
 		"no client":         {func(c *certs.Config) { c.Server, c.Region = false, "far" }, "cert_file", "is not for client.far.nomad"},
 		"cannot call": {func(c *certs.Config) {
@@ -253,7 +253,7 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 	}
 }
 
-// at makes a certificate of one day that begins some days from now.
+// at makes a certificate with a validity of one day that begins days from now.
 func at(ca *testpki.CA, days int) (cert, key string) {
 	f := ca.Issue(pki.CertOptions{DNSNames: []string{"server.global.nomad"}, Client: true, Server: true, Days: 1, At: time.Now().AddDate(0, 0, days)})
 	return f.Cert, f.Key
@@ -277,7 +277,7 @@ func TestSuitesAreChosen(t *testing.T) {
 	}
 }
 
-// ended says whether a connection is closed; it is asked in vain until then.
+// ended reports whether a connection is closed within the time.
 func ended(t *testing.T, c net.Conn, within time.Duration) bool {
 	t.Helper()
 	c.SetReadDeadline(time.Now().Add(within))
@@ -286,7 +286,7 @@ func ended(t *testing.T, c net.Conn, within time.Duration) bool {
 	return err != nil && !(errors.As(err, &n) && n.Timeout())
 }
 
-// What new settings refuse ends with the old ones; everything else stays.
+// Reload closes connections that the new settings refuse, and keeps all others.
 func TestReloadClosesWhatItWouldRefuse(t *testing.T) {
 	const soon = 50 * time.Millisecond
 	ca, next := testpki.New(t), testpki.New(t)
@@ -400,8 +400,8 @@ func TestRolesOfPeers(t *testing.T) {
 	}
 }
 
-// The certificate of a peer proves a server by itself only as a DNS name, while it is valid, and to a
-// server that speaks TLS. Settings that ask for less elsewhere change nothing.
+// Only a verified, unexpired certificate with the DNS name of a server proves a server, and only to
+// a server with TLS. Other settings do not change that.
 func TestProvesServer(t *testing.T) {
 	ca := testpki.New(t)
 	own := ca.Agent("server.global.nomad").Config()
@@ -418,7 +418,7 @@ func TestProvesServer(t *testing.T) {
 	}
 	names := func(names ...string) *certs.Peer { return peer(pki.CertOptions{DNSNames: names}) }
 	server, now := names("server.global.nomad"), time.Now()
-	unverified, _, called, accepted := meet(t, testpki.Open(t, own), testpki.Open(t, own), "global") // who calls checks no name
+	unverified, _, called, accepted := meet(t, testpki.Open(t, own), testpki.Open(t, own), "global") // the caller checks no name
 	if called != nil || accepted != nil {
 		t.Fatal(called, accepted)
 	}
@@ -460,8 +460,8 @@ func TestProvesServer(t *testing.T) {
 	}
 }
 
-// An error tells of a key file, never what it holds.
-func TestKeysAreNotTold(t *testing.T) {
+// An error names the key file but does not contain the key.
+func TestErrorsDoNotContainKeys(t *testing.T) {
 	ca := testpki.New(t)
 	f := ca.Agent("server.global.nomad")
 	key, err := os.ReadFile(f.Key)

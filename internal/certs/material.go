@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// SettingError says which setting of the tls block is wrong, by its name there.
+// SettingError names the wrong setting of the tls block.
 type SettingError struct {
 	Setting string
 	Err     error
@@ -27,17 +27,17 @@ func wrong(setting, format string, args ...any) error {
 	return &SettingError{Setting: setting, Err: fmt.Errorf(format, args...)}
 }
 
-// material is what the files held when they were read. It never changes.
+// material is the immutable content of the files.
 type material struct {
 	cfg    Config
 	cert   tls.Certificate
 	roots  *x509.CertPool // nil without a CA file
-	caEnds time.Time      // when the first of the CA file's certificates ends
+	caEnds time.Time      // when the first certificate of the CA file expires
 	min    uint16
 	suites []uint16
 }
 
-// load reads the files that the settings need, and refuses settings that can't work.
+// load reads the files that the settings need, and refuses settings that cannot work.
 func load(cfg Config) (*material, error) {
 	m := &material{cfg: cfg}
 	var err error
@@ -51,9 +51,9 @@ func load(cfg Config) (*material, error) {
 	case !cfg.RPC && !cfg.HTTP:
 		return m, nil
 	case cfg.RPC && cfg.CAFile == "":
-		return nil, wrong("rpc", "ca_file is not set: it names those whose certificates are trusted")
+		return nil, wrong("rpc", "ca_file is not set: it names the trusted authorities")
 	case cfg.HTTP && cfg.VerifyHTTPSClient && cfg.CAFile == "":
-		return nil, wrong("verify_https_client", "ca_file is not set: it names those whose certificates are trusted")
+		return nil, wrong("verify_https_client", "ca_file is not set: it names the trusted authorities")
 	}
 	for setting, on := range map[string]bool{"rpc": cfg.RPC, "http": cfg.HTTP} {
 		if on && (cfg.CertFile == "" || cfg.KeyFile == "") {
@@ -71,8 +71,8 @@ func load(cfg Config) (*material, error) {
 	return m, errors.Join(m.ownUsage(), m.ownRole())
 }
 
-// readCA reads the authorities. Every one of the file must be readable: one that is
-// left out silently is missed when it is needed. ends is when the first of them does.
+// readCA reads the authorities. Every certificate of the file must parse, since one that is skipped
+// silently would be missing later. Ends is when the first of them expires.
 func readCA(path string) (pool *x509.CertPool, ends time.Time, err error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -100,8 +100,7 @@ func readCA(path string) (pool *x509.CertPool, ends time.Time, err error) {
 	return pool, ends, nil
 }
 
-// readPair reads the own certificate, with those between it and its authority, and
-// its key.
+// readPair reads the agent's certificate, its intermediates and its key.
 func readPair(certFile, keyFile string, now time.Time) (tls.Certificate, error) {
 	none := tls.Certificate{}
 	cert, err := os.ReadFile(certFile)
@@ -126,13 +125,13 @@ func readPair(certFile, keyFile string, now time.Time) (tls.Certificate, error) 
 	case now.After(pair.Leaf.NotAfter):
 		return none, wrong("cert_file", "%s expired at %s: make a new one", certFile, pair.Leaf.NotAfter.UTC().Format(time.RFC3339))
 	case now.Before(pair.Leaf.NotBefore):
-		return none, wrong("cert_file", "%s is good from %s on: it is earlier on this machine", certFile, pair.Leaf.NotBefore.UTC().Format(time.RFC3339))
+		return none, wrong("cert_file", "%s is valid from %s on: check the clock of this machine", certFile, pair.Leaf.NotBefore.UTC().Format(time.RFC3339))
 	}
 	return pair, nil
 }
 
-// ownUsage refuses a certificate that may not do what an agent does with it: to open
-// RPC connections, and to accept those of RPC and HTTP.
+// ownUsage refuses a certificate that lacks a usage of an agent: to open RPC connections, and to
+// accept connections of RPC and HTTP.
 func (m *material) ownUsage() error {
 	has := func(usage x509.ExtKeyUsage) bool {
 		all := m.cert.Leaf.ExtKeyUsage
@@ -140,14 +139,14 @@ func (m *material) ownUsage() error {
 	}
 	switch {
 	case m.cfg.RPC && !has(x509.ExtKeyUsageClientAuth):
-		return wrong("cert_file", "%s is not for client authentication: agents show it when they call", m.cfg.CertFile)
+		return wrong("cert_file", "%s is not for client authentication: agents use it to open RPC connections", m.cfg.CertFile)
 	case (m.cfg.HTTP || m.cfg.RPC && m.cfg.Server) && !has(x509.ExtKeyUsageServerAuth):
-		return wrong("cert_file", "%s is not for server authentication: those who connect to this agent would refuse it", m.cfg.CertFile)
+		return wrong("cert_file", "%s is not for server authentication: peers would refuse connections to this agent", m.cfg.CertFile)
 	}
 	return nil
 }
 
-// ownRole refuses a certificate with which every other agent would refuse this one.
+// ownRole refuses a certificate that every other agent would refuse.
 func (m *material) ownRole() error {
 	if !m.cfg.RPC || !m.cfg.VerifyServerHostname {
 		return nil
@@ -158,17 +157,17 @@ func (m *material) ownRole() error {
 	case own.Has(server), !m.cfg.Server && own.Has(client):
 		return nil
 	case m.cfg.Server:
-		return wrong("cert_file", "%s is not for %s, which verify_server_hostname asks of a server", m.cfg.CertFile, server)
+		return wrong("cert_file", "%s is not for %s, which verify_server_hostname requires of a server", m.cfg.CertFile, server)
 	}
-	return wrong("cert_file", "%s is not for %s, which verify_server_hostname asks of a client", m.cfg.CertFile, client)
+	return wrong("cert_file", "%s is not for %s, which verify_server_hostname requires of a client", m.cfg.CertFile, client)
 }
 
-// base is what all handshakes have in common.
+// base returns the settings common to all handshakes.
 func (m *material) base() *tls.Config {
 	return &tls.Config{Certificates: []tls.Certificate{m.cert}, MinVersion: m.min, CipherSuites: m.suites, SessionTicketsDisabled: true}
 }
 
-// incoming is for RPC connections that others open.
+// incoming returns the configuration of incoming RPC connections.
 func (m *material) incoming() *tls.Config {
 	c := m.base()
 	c.ClientAuth, c.ClientCAs = tls.RequireAndVerifyClientCert, m.roots
@@ -176,13 +175,13 @@ func (m *material) incoming() *tls.Config {
 	return c
 }
 
-// outgoing is for RPC connections to servers of a region.
+// outgoing returns the configuration of RPC connections to servers of a region.
 func (m *material) outgoing(region string) *tls.Config {
 	c := m.base()
 	c.RootCAs, c.ServerName = m.roots, serverName(region)
 	if !m.cfg.VerifyServerHostname {
 		c.ServerName = ""
-		c.InsecureSkipVerify = true // whose name it is; the chain is checked here
+		c.InsecureSkipVerify = true // chain verifies instead, and checks the name
 		c.VerifyConnection = func(state tls.ConnectionState) error {
 			return m.chain(&state, x509.ExtKeyUsageServerAuth, "")
 		}
@@ -190,7 +189,8 @@ func (m *material) outgoing(region string) *tls.Config {
 	return c
 }
 
-// web is for the HTTP API. Streams to tasks are upgraded connections of HTTP/1.1.
+// web returns the configuration of the HTTP API. Streams to tasks are upgraded HTTP/1.1
+// connections.
 func (m *material) web() *tls.Config {
 	c := m.base()
 	c.NextProtos = []string{"http/1.1"}
@@ -200,10 +200,10 @@ func (m *material) web() *tls.Config {
 	return c
 }
 
-// chain checks the certificates of the other side against the authorities.
+// chain verifies the peer's certificates against the authorities.
 func (m *material) chain(state *tls.ConnectionState, usage x509.ExtKeyUsage, name string) error {
 	if len(state.PeerCertificates) == 0 {
-		return fmt.Errorf("%w: none was shown", ErrPeer)
+		return fmt.Errorf("%w: the peer sent none", ErrPeer)
 	}
 	between := x509.NewCertPool()
 	for _, cert := range state.PeerCertificates[1:] {
@@ -217,7 +217,7 @@ func (m *material) chain(state *tls.ConnectionState, usage x509.ExtKeyUsage, nam
 	return nil
 }
 
-// judgeIncoming judges RPC connections that others opened.
+// judgeIncoming judges incoming RPC connections.
 func judgeIncoming(m *material, state *tls.ConnectionState) error {
 	switch {
 	case state == nil && m.cfg.RPC && !m.cfg.UpgradeMode:

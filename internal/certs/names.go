@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// The roles of agents, and the end of the names that say them.
+// The roles of agents, and the domain of their names.
 const (
 	roleServer = "server"
 	roleClient = "client"
@@ -19,11 +19,11 @@ const (
 func serverName(region string) string { return roleServer + "." + region + "." + domain }
 func clientName(region string) string { return roleClient + "." + region + "." + domain }
 
-// Peer is who the other side of a connection is, by its certificate.
+// Peer is the identity of the other side of a connection, by its certificate.
 type Peer struct {
 	names    []string  // DNS names, then the common name
 	dns      []string  // DNS names only
-	ends     time.Time // of the certificate
+	ends     time.Time // expiry of the certificate
 	verified bool      // the handshake verified the chain
 }
 
@@ -42,15 +42,15 @@ func namesOf(leaf *x509.Certificate) []string {
 	return names
 }
 
-// Has says whether the certificate is for exactly that name.
+// Has reports whether the certificate has exactly this name.
 func (p *Peer) Has(name string) bool { return slices.Contains(p.names, name) }
 
-// ServesAny says whether the certificate is that of a server, of any region.
+// ServesAny reports whether the certificate is that of a server of any region.
 func (p *Peer) ServesAny() bool {
 	return slices.ContainsFunc(p.names, func(name string) bool { return role(name) == roleServer })
 }
 
-// Name is the first name that says a role, else the first one.
+// Name returns the first name with a role, else the first name.
 func (p *Peer) Name() string {
 	for _, name := range p.names {
 		if role(name) != "" {
@@ -63,7 +63,7 @@ func (p *Peer) Name() string {
 	return p.names[0]
 }
 
-// role returns the role that a name says, "" when it says none.
+// role returns the role in a name, or "".
 func role(name string) string {
 	labels := strings.Split(name, ".")
 	if len(labels) < 3 || labels[len(labels)-1] != domain {
@@ -75,8 +75,8 @@ func role(name string) string {
 	return ""
 }
 
-// role refuses who has no business with this region: clients of another one, and
-// certificates that say no role. Servers of any region may forward.
+// role refuses callers without a role in this region: clients of other regions, and certificates
+// without a role. Servers of any region may forward.
 func (m *material) role(state *tls.ConnectionState) error {
 	if !m.cfg.VerifyServerHostname {
 		return nil
@@ -90,21 +90,21 @@ func (m *material) role(state *tls.ConnectionState) error {
 	return fmt.Errorf("%w of %q: invalid role or region for certificate", ErrPeer, peer.Name())
 }
 
-// IsServer refuses everybody but a server of this region. Nothing is asked without
-// verify_server_hostname, nor of a connection without TLS in upgrade mode.
+// IsServer refuses every peer except a server of this region. It checks nothing without
+// verify_server_hostname, or without TLS in upgrade mode.
 func (s *Store) IsServer(p *Peer) error {
 	region := s.material().cfg.Region
 	return s.named(p, serverName(region))
 }
 
-// IsAgent refuses everybody but a server or a client of this region; when nothing
-// is asked is as IsServer says.
+// IsAgent refuses every peer except a server or client of this region, under the same conditions as
+// IsServer.
 func (s *Store) IsAgent(p *Peer) error {
 	region := s.material().cfg.Region
 	return s.named(p, clientName(region), serverName(region))
 }
 
-// IsRaft is IsServer for a connection of Raft; in upgrade mode it asks nothing.
+// IsRaft is IsServer for a Raft connection; in upgrade mode it checks nothing.
 func (s *Store) IsRaft(p *Peer) error {
 	if s.Upgrading() {
 		return nil
@@ -142,7 +142,7 @@ func (s *Store) named(p *Peer, names ...string) error {
 	case p == nil && cfg.UpgradeMode:
 		return nil
 	case p == nil:
-		return fmt.Errorf("%w: none was shown, %s is needed", ErrPeer, strings.Join(names, " or "))
+		return fmt.Errorf("%w: the peer sent none, %s is needed", ErrPeer, strings.Join(names, " or "))
 	case slices.ContainsFunc(names, p.Has):
 		return nil
 	}

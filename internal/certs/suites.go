@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// versions are the names of tls_min_version. The suites below need tls12 in any
-// case; the older names only don't ask for more.
+// versions are the values of tls_min_version. The suites below need TLS 1.2 anyway, so the older
+// versions have the effect of tls12.
 var versions = map[string]uint16{
 	"": tls.VersionTLS12, "tls10": tls.VersionTLS10, "tls11": tls.VersionTLS11, "tls12": tls.VersionTLS12, "tls13": tls.VersionTLS13,
 }
@@ -20,7 +20,7 @@ func version(name string) (uint16, error) {
 	return v, nil
 }
 
-// safe lists the suites that are offered: forward secrecy and an AEAD, never CBC.
+// safe lists the offered suites: forward secrecy and an AEAD, never CBC.
 var safe = []uint16{
 	tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
 	tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
@@ -30,7 +30,7 @@ var safe = []uint16{
 	tls.TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
 }
 
-// suites turns names with commas between into suites.
+// suites parses comma-separated names.
 func suites(text string) ([]uint16, error) {
 	if strings.TrimSpace(text) == "" {
 		return safe, nil

@@ -45,7 +45,7 @@ func create(t *testing.T, h *cgroup.Hierarchy, l cgroup.Limits) *cgroup.Group {
 	return g
 }
 
-// removed removes a group whose processes were killed: they are in it until they have ended.
+// removed removes a group whose processes were killed, and waits until they have ended.
 func removed(t *testing.T, remove func() error) {
 	t.Helper()
 	for late := time.Now().Add(2 * time.Minute); ; <-time.After(time.Millisecond) {
@@ -158,8 +158,8 @@ func TestStats(t *testing.T) {
 	cmd.Wait() //nolint:errcheck // killed
 }
 
-// TestTrees: a group is made where it is needed, and found again there: a cpuset for cores
-// of its own; a freezer, and a count of processor time, where version 2 has none.
+// Create makes a group only in the trees that it needs, and Open finds it there. A cpuset is for
+// reserved cores; a freezer and cpuacct are for hosts without version 2.
 func TestTrees(t *testing.T) {
 	both := hierarchy(t)
 	if len(both.V1) == 0 {
@@ -219,7 +219,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestReuse has a group that was left behind used again.
+// A group that was left behind is used again.
 func TestReuse(t *testing.T) {
 	h := hierarchy(t)
 	g := create(t, h, cgroup.Limits{MemoryMax: 64 << 20})

@@ -6,16 +6,15 @@ import (
 	"strings"
 )
 
-// Setting is one file of a group: what the limits want of it, and what it has.
+// Setting is one file of a group, with the wanted and the actual value.
 type Setting struct {
 	File       string
-	Want, Have string // Have is empty when the file can't be read
-	Held       bool   // what it has is as strict as wanted, or stricter
-	Stricter   bool   // what it has is stricter than wanted
+	Want, Have string // Have is empty if the file cannot be read
+	Held       bool   // the actual value is at least as strict as the wanted one
+	Stricter   bool   // the actual value is stricter than the wanted one
 }
 
-// Compare lists what the group's files say of limits that it was made with. A limit
-// that is not set is not listed.
+// Compare lists the group's files for the limits that are set in l.
 func (g *Group) Compare(l Limits) []Setting {
 	var out []Setting
 	number := func(controller, file1, file2 string, want int64) {
@@ -23,7 +22,7 @@ func (g *Group) Compare(l Limits) []Setting {
 			return
 		}
 		file, have := g.get(controller, file1, file2)
-		// Of cpu.max the first word is the quota; the period is ours.
+		// The first word of cpu.max is the quota, the second the fixed period.
 		n, ok := amount(strings.SplitN(have, " ", 2)[0])
 		out = append(out, Setting{File: file, Want: itoa(want), Have: have, Held: ok && n <= want, Stricter: ok && n < want})
 	}
@@ -45,7 +44,7 @@ func (g *Group) Compare(l Limits) []Setting {
 	return out
 }
 
-// get reads the file of a controller, in whichever version it works.
+// get reads the file of a controller, in the version that has it.
 func (g *Group) get(controller, file1, file2 string) (file, value string) {
 	dir, version := g.controller(controller)
 	file = file2
@@ -62,7 +61,7 @@ func (g *Group) get(controller, file1, file2 string) (file, value string) {
 	return file, value
 }
 
-// amount reads a limit; version 2 says "max", version 1 -1, for none.
+// amount parses a limit; no limit is "max" in version 2 and -1 in version 1.
 func amount(s string) (int64, bool) {
 	if s == "max" {
 		return math.MaxInt64, true
@@ -74,8 +73,8 @@ func amount(s string) (int64, bool) {
 	return n, err == nil
 }
 
-// within reports how many a list such as "0-2,5" names, and whether it names nothing but what is
-// allowed.
+// within returns the number of elements in a list such as "0-2,5", and reports whether all of them
+// are allowed.
 func within(list string, allowed map[int]bool) (int, bool) {
 	if list == "" {
 		return 0, false

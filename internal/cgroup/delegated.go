@@ -11,21 +11,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An ordinary user's agent can limit tasks in a group of the version 2 tree that was
-// delegated to that user, by systemd (Delegate=yes) or by hand: the one that the agent
-// was started in. It is divided as the root of the tree is for root:
+// An unprivileged agent can limit tasks in a version 2 group that was delegated to its user, by
+// systemd (Delegate=yes) or by hand. This is the group that the agent was started in. It is divided
+// like the root of the tree for a root agent:
 //
 //	<delegated>/nomad-agent.scope   the agent, moved there: only leaves have processes
 //	<delegated>/nomad.slice/…       tasks, and the supervisor
 const agentLeaf = "nomad-agent.scope"
 
-// leaves are where our own processes may be below the delegated group.
+// leaves are the groups of our own processes below the delegated group.
 var leaves = []string{"/" + agentLeaf, "/nomad.slice/supervise"}
 
-// delegation returns the hierarchy that begins at the group delegated to this user.
+// delegation returns the hierarchy below the group delegated to this user.
 func delegation(v2 string) (*Hierarchy, error) {
 	if v2 == "" {
-		return nil, fmt.Errorf("%w: without root it takes a delegated group of version 2, and the host has no such tree", ErrUnavailable)
+		return nil, fmt.Errorf("%w: an agent without root needs a delegated group of version 2, and the host has no version 2 tree", ErrUnavailable)
 	}
 	text, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
@@ -44,7 +44,7 @@ func delegation(v2 string) (*Hierarchy, error) {
 	return h, nil
 }
 
-// ownGroup finds the version 2 group in /proc/self/cgroup, above our own leaves.
+// ownGroup returns the version 2 group of /proc/self/cgroup, without our own leaves.
 func ownGroup(text string) (string, bool) {
 	for line := range strings.Lines(text) {
 		path, ok := strings.CutPrefix(strings.TrimSpace(line), "0::")
@@ -59,14 +59,14 @@ func ownGroup(text string) (string, bool) {
 	return "", false
 }
 
-// vacate moves the processes of the delegated group into a leaf: a group that has any
-// cannot pass controllers on.
+// vacate moves the processes of the delegated group into a leaf: a group with processes cannot
+// enable controllers for its children.
 func (h *Hierarchy) vacate() error {
 	leaf := filepath.Join(h.V2, agentLeaf)
 	if err := os.Mkdir(leaf, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("make the agent's own group: %w", err)
 	}
-	for { // what was forked meanwhile is in the next list
+	for { // processes forked meanwhile are in the next list
 		pids, err := read(h.V2, "cgroup.procs")
 		if err != nil || pids == "" {
 			return err

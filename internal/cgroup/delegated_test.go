@@ -16,9 +16,9 @@ import (
 
 const nobody = 65534
 
-// TestDelegated is about an ordinary user in a group that is delegated to it. As root it
-// makes one and runs itself there as nobody; where the tree has no controllers, as on
-// hosts that have both versions, limits are refused by name.
+// TestDelegated checks an unprivileged user in a delegated group. As root it creates one and runs
+// itself there as nobody. If the tree has no controllers, as on hybrid hosts, Usable must name the
+// missing one.
 func TestDelegated(t *testing.T) {
 	if os.Geteuid() == 0 {
 		h := hierarchy(t)
@@ -63,7 +63,7 @@ func TestDelegated(t *testing.T) {
 	fmt.Println("limits:", usable == nil)
 }
 
-// inDelegated makes a group that is nobody's, and runs the test in it.
+// inDelegated creates a group owned by nobody, and runs the test in it.
 func inDelegated(t *testing.T, v2 string) {
 	t.Helper()
 	rel := fmt.Sprintf("/nomad-test-delegated-%d", os.Getpid())
@@ -72,10 +72,10 @@ func inDelegated(t *testing.T, v2 string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { removeGroups(t, dir) })
-	// Controllers that the root of the tree has, as a service manager would pass them on.
+	// Controllers of the root, delegated as a service manager would do it.
 	if have, err := os.ReadFile(filepath.Join(v2, "cgroup.controllers")); err == nil {
 		for _, c := range strings.Fields(string(have)) {
-			os.WriteFile(filepath.Join(v2, "cgroup.subtree_control"), []byte("+"+c), 0) //nolint:errcheck // Usable tells
+			os.WriteFile(filepath.Join(v2, "cgroup.subtree_control"), []byte("+"+c), 0) //nolint:errcheck // Usable reports it
 		}
 	}
 	for _, f := range []string{"", "cgroup.procs", "cgroup.threads", "cgroup.subtree_control"} {

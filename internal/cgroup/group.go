@@ -14,32 +14,32 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Limits of a group; a zero field sets nothing.
+// Limits are the limits of a group; a zero field sets nothing.
 type Limits struct {
 	MemoryMax int64    // bytes, hard
 	MemoryLow int64    // bytes kept from reclaim
 	CPUQuota  int64    // microseconds of CPU in each period of CPUPeriod
 	CPUShares int64    // relative weight, in the scale of version 1 (2 … 262144)
-	Cores     []uint16 // the only cores to run on
-	Processes int64    // how many tasks at most
+	Cores     []uint16 // the only allowed cores
+	Processes int64    // maximum number of tasks
 }
 
 // CPUPeriod is the period of CPUQuota, in microseconds.
 const CPUPeriod = 100_000
 
-// minQuota is the least quota that the kernel accepts.
+// minQuota is the smallest quota that the kernel accepts.
 const minQuota = 1_000
 
 // Group is one control group below a parent.
 type Group struct {
 	h    *Hierarchy
 	rel  string   // parent/name
-	dirs []string // where Create made it; nil: not known, wherever it is
-	has  []string // its controllers of version 2; nil: read them
+	dirs []string // directories of Create; nil after Open: search
+	has  []string // version 2 controllers; nil: read them
 }
 
-// Create makes a group and sets its limits. A group that is there already and
-// empty is used again. On error nothing is left.
+// Create makes a group and sets its limits. It reuses an existing empty group. On error it leaves
+// nothing behind.
 func (h *Hierarchy) Create(parent, name string, l Limits) (*Group, error) {
 	if err := checkName(name); err != nil {
 		return nil, err
@@ -59,13 +59,13 @@ func (h *Hierarchy) Create(parent, name string, l Limits) (*Group, error) {
 	}
 	g.has = h.controllers2(rel)
 	if err := g.limit(l); err != nil {
-		// The group was made a moment ago and holds no process.
+		// The group is new and has no process.
 		return nil, errors.Join(fmt.Errorf("limit group %s: %w", rel, err), g.Remove())
 	}
 	return g, nil
 }
 
-// Open returns a group that Create made before.
+// Open returns a group that Create made earlier.
 func (h *Hierarchy) Open(parent, name string) (*Group, error) {
 	if err := errors.Join(checkName(parent), checkName(name)); err != nil {
 		return nil, err
@@ -85,11 +85,11 @@ func (g *Group) mkdir() error {
 	return nil
 }
 
-// Path is the group's name below the root of every tree of the host.
+// Path returns the group's path below the root of every tree of the host.
 func (g *Group) Path() string { return filepath.Join("/", g.h.delegated, g.rel) }
 
-// Dir is the group's directory in the version 2 tree, "" without one; a process
-// can be created in it (CLONE_INTO_CGROUP).
+// Dir returns the group's directory in the version 2 tree, or "" without one. A process can be
+// created in it (CLONE_INTO_CGROUP).
 func (g *Group) Dir() string {
 	if g.h.V2 == "" {
 		return ""
@@ -97,9 +97,8 @@ func (g *Group) Dir() string {
 	return filepath.Join(g.h.V2, g.rel)
 }
 
-// JoinFiles are the files into which a thread writes "0" to join the group in the
-// trees of version 1: the thread that will execute the task does it itself, which
-// spares the kernel a grace period.
+// JoinFiles returns the version 1 files to which a thread writes "0" to join the group. The thread
+// that will execute the task joins by itself, which avoids a grace period in the kernel.
 func (g *Group) JoinFiles() []string {
 	var out []string
 	known := g.dirs != nil
@@ -113,7 +112,7 @@ func (g *Group) JoinFiles() []string {
 	return out
 }
 
-// where lists the directories in which the group is, or may be.
+// where returns the directories that the group has, or may have.
 func (g *Group) where() []string {
 	if g.dirs != nil {
 		return g.dirs
@@ -121,8 +120,7 @@ func (g *Group) where() []string {
 	return g.h.dirs(g.rel)
 }
 
-// controller returns the directory where controller c of the group works, as
-// Hierarchy.controller does.
+// controller returns the directory of the group for controller c, like Hierarchy.controller.
 func (g *Group) controller(c string) (dir string, version int) {
 	if _, ok := g.h.V1[c]; ok || g.has == nil {
 		return g.h.controller(c, g.rel)
@@ -142,7 +140,7 @@ func (g *Group) limit(l Limits) error {
 	return nil
 }
 
-// set writes a value where controller c works: file1 in version 1, file2 in version 2.
+// set writes value to the file of controller c: file1 in version 1, file2 in version 2.
 func (g *Group) set(c, file1, file2, value string) error {
 	dir, version := g.controller(c)
 	switch {
@@ -161,7 +159,7 @@ func (g *Group) limitMemory(l Limits) error {
 		if err := g.set("memory", "memory.limit_in_bytes", "memory.max", itoa(l.MemoryMax)); err != nil {
 			return err
 		}
-		// Without this a task could swap its way past the limit.
+		// Otherwise a task could exceed the limit by swapping.
 		if err := g.limitSwap(l.MemoryMax); err != nil {
 			return err
 		}
@@ -172,7 +170,7 @@ func (g *Group) limitMemory(l Limits) error {
 	return nil
 }
 
-// limitSwap forbids swap; a kernel without swap accounting has no such file.
+// limitSwap forbids swap. A kernel without swap accounting has no such file.
 func (g *Group) limitSwap(memory int64) error {
 	dir, version := g.controller("memory")
 	file, value := "memory.memsw.limit_in_bytes", itoa(memory)
@@ -231,8 +229,8 @@ func (g *Group) limitProcesses(l Limits) error {
 	return g.set("pids", "pids.max", "pids.max", itoa(l.Processes))
 }
 
-// Existing returns the file to join a group that the operator made, by path below
-// the root of the version 2 tree (controller "") or of a version 1 controller.
+// Existing returns the file to join an operator's group, by its path below the root of the version
+// 2 tree (controller "") or of a version 1 controller.
 func (h *Hierarchy) Existing(controller, path string) (joinFile string, err error) {
 	rel := strings.Trim(path, "/")
 	if err := checkName(rel); err != nil {
@@ -252,8 +250,8 @@ func (h *Hierarchy) Existing(controller, path string) (joinFile string, err erro
 	return joinFile, nil
 }
 
-// Enter moves a process into the group, in the version 2 tree only: that is the one
-// by which service managers find what to stop.
+// Enter moves a process into the group, in the version 2 tree only. Service managers use that tree
+// to find the processes to stop.
 func (g *Group) Enter(pid int) error {
 	if g.Dir() == "" {
 		return nil
@@ -287,7 +285,7 @@ func (g *Group) Pids() ([]int, error) {
 	return pids, nil
 }
 
-// tracker is the directory that knows the processes.
+// tracker returns the directory with the list of processes.
 func (g *Group) tracker() string {
 	if d := g.Dir(); d != "" {
 		return d
@@ -300,8 +298,7 @@ func (g *Group) tracker() string {
 	return g.where()[0]
 }
 
-// Kill kills every process of the group. It returns when the signal is on its
-// way, not when they are gone.
+// Kill sends SIGKILL to every process of the group. It does not wait for their end.
 func (g *Group) Kill() error {
 	if d := g.Dir(); d != "" {
 		err := write(d, "cgroup.kill", "1") // Linux 5.14
@@ -315,7 +312,8 @@ func (g *Group) Kill() error {
 	return g.killEach()
 }
 
-// killEach freezes the group so that nobody forks away, kills each process and thaws.
+// killEach freezes the group, so that no process forks meanwhile, kills each process and thaws the
+// group.
 func (g *Group) killEach() error {
 	thaw := g.freeze()
 	defer thaw()
@@ -331,8 +329,8 @@ func (g *Group) killEach() error {
 	return nil
 }
 
-// freeze stops the group and returns what lets it go on. Where it can't be
-// frozen, killing goes on without: the caller repeats until no process is left.
+// freeze stops the group and returns the function that thaws it. A failure is ignored, since the
+// caller kills until no process is left.
 func (g *Group) freeze() (thaw func()) {
 	dir, file, on, off := g.Dir(), "cgroup.freeze", "1", "0"
 	if m, ok := g.h.V1["freezer"]; ok && dir == "" {
@@ -341,10 +339,10 @@ func (g *Group) freeze() (thaw func()) {
 	if err := write(dir, file, on); err != nil {
 		return func() {}
 	}
-	return func() { write(dir, file, off) } //nolint:errcheck // fails only when the group is gone, with nobody left to thaw
+	return func() { write(dir, file, off) } //nolint:errcheck // fails only if the group no longer exists
 }
 
-// Remove removes the group from every tree. It must be empty: KillAll first.
+// Remove removes the group from every tree. The group must be empty: call KillAll first.
 func (g *Group) Remove() error {
 	var errs []error
 	for _, d := range g.where() {
@@ -355,7 +353,7 @@ func (g *Group) Remove() error {
 	return errors.Join(errs...)
 }
 
-// removeTree removes a group and the groups a task made below it.
+// removeTree removes a group and the groups that a task created below it.
 func removeTree(dir string) error {
 	err := unix.Rmdir(dir)
 	if err == nil || err == unix.ENOENT {
@@ -390,9 +388,9 @@ func (g *Group) KillAll(patience time.Duration) error {
 			return err
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("%d processes of group %s do not end", len(pids), g.rel)
+			return fmt.Errorf("%d processes of group %s have not ended after SIGKILL", len(pids), g.rel)
 		}
-		// The kernel has no notice for an emptied group that works in both versions.
+		// No notification of an empty group works in both versions.
 		time.Sleep(wait)
 	}
 }

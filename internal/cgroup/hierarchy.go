@@ -1,21 +1,19 @@
-// Package cgroup gives a task a control group: limits, a list of its processes,
-// one kill for all of them, and what they use.
+// Package cgroup creates control groups for tasks: limits, the list of processes, one kill for all
+// of them, and usage statistics.
 //
-// It speaks version 2 (one tree), version 1 (a tree per controller) and the
-// hybrid of both: limits live where the controller lives; tracking and killing
-// use the version 2 tree whenever there is one, since it alone can kill at once.
+// It supports version 2 (one tree), version 1 (a tree per controller) and the hybrid of both. A
+// limit is set in the tree that has its controller. Tracking and killing use the version 2 tree if
+// there is one, since only it can kill a group at once.
 //
 //	v2      <mount>/nomad.slice/<name>                all
 //	v1      <mount>/{cpu,cpuacct,memory,pids,cpuset,freezer}/nomad.slice/<name>
 //	hybrid  both: controllers in v1, processes, kill and processor time in v2
 //
-// A group has a cpuset only for cores of its own, and in the hybrid neither freezer nor
-// cpuacct.
+// A group has a cpuset only for reserved cores. In the hybrid it has neither freezer nor cpuacct.
+// Without root the package supports version 2 only, below a group delegated to the user.
 //
-// Without root it speaks version 2 only, below a group delegated to the user.
-//
-// Only this package writes below the parent it is given. It fails closed: a limit
-// whose controller is absent is an error. No goroutines, no state but the tree.
+// The package writes only below the parent that it is given. It fails closed: a limit without its
+// controller is an error. It has no goroutines, and no state except the tree.
 package cgroup
 
 import (
@@ -32,22 +30,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrUnavailable means that groups can't be used here; the error says why.
+// ErrUnavailable means that control groups cannot be used here; the wrapping error has the reason.
 var ErrUnavailable = errors.New("control groups are not available")
 
-// controllers that this package uses, by the names of version 1.
+// controllers are those that this package uses, by their version 1 names.
 var controllers = []string{"cpu", "cpuacct", "memory", "pids", "cpuset", "freezer"}
 
-// Hierarchy is where the host has its control groups mounted.
+// Hierarchy holds the mount points of the host's control groups.
 type Hierarchy struct {
 	V2 string            // mount of the version 2 tree, "" if none
-	V1 map[string]string // controller → mount, those that this package uses
+	V1 map[string]string // controller → mount, for the controllers in use
 
-	delegated string // V2 is this group of the host's tree, an ordinary user's to divide
-	lacks     error  // why an ordinary user has none
+	delegated string // path of V2 in the host's tree, if it is delegated to an unprivileged user
+	lacks     error  // why an unprivileged user has no delegated group
 }
 
-// Detect returns the hierarchy of this host; it is read once.
+// Detect returns the hierarchy of this host, which it reads once.
 func Detect() (*Hierarchy, error) { return detect() }
 
 var detect = sync.OnceValues(func() (*Hierarchy, error) {
@@ -73,7 +71,7 @@ var detect = sync.OnceValues(func() (*Hierarchy, error) {
 	return h, nil
 })
 
-// addMount reads one line of mountinfo:
+// addMount parses one line of mountinfo:
 //
 //	36 35 98:0 <root> <mount point> <options> [optional fields] - <type> <source> <super options>
 func (h *Hierarchy) addMount(line string) {
@@ -96,7 +94,7 @@ func (h *Hierarchy) addMount(line string) {
 	}
 }
 
-// Version is what an operator calls the mode: "v1", "v2" or "hybrid".
+// Version returns the operator's name of the mode: "v1", "v2" or "hybrid".
 func (h *Hierarchy) Version() string {
 	switch {
 	case len(h.V1) == 0:
@@ -107,15 +105,15 @@ func (h *Hierarchy) Version() string {
 	return "hybrid"
 }
 
-// Usable says in an error why this process can't limit tasks by groups here, nil
-// when it can.
+// Usable returns nil if this process can limit tasks by control groups, else an error with the
+// reason.
 func (h *Hierarchy) Usable() error {
 	if h.lacks != nil {
 		return h.lacks
 	}
 	needed := []string{"cpu", "memory"}
 	if h.delegated != "" {
-		needed = append(needed, "pids") // may be left out of a delegation
+		needed = append(needed, "pids") // a delegation may lack it
 	}
 	for _, c := range needed {
 		dir, version := h.controller(c, "")
@@ -132,7 +130,7 @@ func (h *Hierarchy) Usable() error {
 	return nil
 }
 
-// dirs returns the directory of group rel in every tree, each once.
+// dirs returns the directories of group rel in all trees, without duplicates.
 func (h *Hierarchy) dirs(rel string) []string {
 	var out []string
 	if h.V2 != "" {
@@ -150,9 +148,9 @@ func (h *Hierarchy) dirs(rel string) []string {
 	return out
 }
 
-// needed returns the directories that a group with limits takes. Each costs the making,
-// a joining and the removal: where there is version 2, it tells processor time and kills,
-// and only cores of its own need a cpuset.
+// needed returns the directories of a group with limits l. Each directory costs a creation, a join
+// and a removal. If there is a version 2 tree, it provides processor time and kill; only reserved
+// cores need a cpuset.
 func (h *Hierarchy) needed(rel string, l Limits) []string {
 	var spared, used []string
 	for _, c := range controllers {
@@ -171,8 +169,7 @@ func (h *Hierarchy) needed(rel string, l Limits) []string {
 	})
 }
 
-// controllers2 lists the controllers that work in a group of version 2, nil if they
-// can't be read or there is none.
+// controllers2 lists the enabled controllers of a version 2 group, nil if they cannot be read.
 func (h *Hierarchy) controllers2(rel string) []string {
 	if h.V2 == "" {
 		return nil
@@ -184,8 +181,8 @@ func (h *Hierarchy) controllers2(rel string) []string {
 	return append([]string{}, strings.Fields(have)...)
 }
 
-// controller returns the directory of group rel where controller c works and
-// which version that is; version 0 if the host has no such controller.
+// controller returns the directory of group rel for controller c, and the version of its tree.
+// Version 0 means that the host lacks the controller.
 func (h *Hierarchy) controller(c, rel string) (dir string, version int) {
 	if m, ok := h.V1[c]; ok {
 		return filepath.Join(m, rel), 1
@@ -199,8 +196,8 @@ func (h *Hierarchy) controller(c, rel string) (dir string, version int) {
 	return filepath.Join(h.V2, rel), 2
 }
 
-// prepare makes the parent in every tree and passes the controllers on to its
-// children. It returns the controllers that could not be passed on in version 2.
+// prepare creates the parent in every tree and enables the controllers for its children. It returns
+// the version 2 controllers that could not be enabled.
 func (h *Hierarchy) prepare(parent string) (refused []string, err error) {
 	if err := checkName(parent); err != nil {
 		return nil, err
@@ -214,7 +211,7 @@ func (h *Hierarchy) prepare(parent string) (refused []string, err error) {
 		if err := inheritCPUSet(m, parent); err != nil {
 			return nil, err
 		}
-		// Groups made below get theirs from the kernel, much faster than by file.
+		// Children inherit the settings from the kernel, which is much faster than writing files.
 		if err := write(filepath.Join(m, parent), "cgroup.clone_children", "1"); err != nil {
 			return nil, err
 		}
@@ -235,7 +232,7 @@ func (h *Hierarchy) prepare(parent string) (refused []string, err error) {
 	return refused, nil
 }
 
-// passOn gives the children of a version 2 group the controllers it has itself.
+// passOn enables the controllers of a version 2 group for its children.
 func passOn(dir string) (refused []string) {
 	have, err := os.ReadFile(filepath.Join(dir, "cgroup.controllers"))
 	if err != nil {
@@ -253,8 +250,8 @@ func passOn(dir string) (refused []string) {
 	return refused
 }
 
-// inheritCPUSet gives a version 1 cpuset group the cpus and memory nodes of the
-// groups above: it is born with none and would take no process.
+// inheritCPUSet copies the CPUs and memory nodes of the parent groups to a version 1 cpuset group.
+// A new group has none and accepts no process.
 func inheritCPUSet(mount, rel string) error {
 	for _, f := range []string{"cpuset.cpus", "cpuset.mems"} {
 		if _, err := cpuSet(mount, rel, f); err != nil {
@@ -264,7 +261,8 @@ func inheritCPUSet(mount, rel string) error {
 	return nil
 }
 
-// cpuSet returns file f of a group; an empty one gets what the group above has.
+// cpuSet returns the content of file f of a group. An empty file first gets the content of the
+// parent's file.
 func cpuSet(mount, rel, f string) (string, error) {
 	dir := filepath.Join(mount, rel)
 	have, err := read(dir, f)
@@ -286,8 +284,8 @@ func checkName(name string) error {
 	return nil
 }
 
-// read and write go around package os, which would register each file with the
-// poller: these are read or written once and closed.
+// read and write bypass package os, which would register each file with the poller. The files are
+// read or written once and closed.
 func read(dir, file string) (string, error) {
 	name := filepath.Join(dir, file)
 	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
@@ -318,7 +316,7 @@ func write(dir, file, value string) error {
 	}
 	defer unix.Close(fd)
 	for {
-		_, err = unix.Write(fd, []byte(value)) // as a whole or not at all
+		_, err = unix.Write(fd, []byte(value)) // written atomically
 		if err == nil {
 			return nil
 		}

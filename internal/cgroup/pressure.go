@@ -5,13 +5,12 @@ import (
 	"strings"
 )
 
-// Pressure is how much of the time some, or all, processes of a group waited for a
-// resource, in percent of the last ten seconds (PSI, accounting/psi.rst of the kernel).
+// Pressure is the percentage of the last ten seconds in which some, or all, processes of a group
+// waited for a resource (PSI, accounting/psi.rst of the kernel).
 type Pressure struct{ Some, Full float64 }
 
-// Pressure tells the pressure on "cpu", "memory" and "io". The version 2 tree knows it,
-// whether or not limits live there; without that tree, or on a kernel that does not
-// measure it, it tells nothing.
+// Pressure returns the pressure on "cpu", "memory" and "io". It reads the version 2 tree even if
+// limits are set elsewhere. Without that tree or without PSI in the kernel, it returns nothing.
 func (g *Group) Pressure() map[string]Pressure {
 	dir := g.Dir()
 	if dir == "" {
@@ -26,7 +25,7 @@ func (g *Group) Pressure() map[string]Pressure {
 	return out
 }
 
-// average reads the first average of a line such as
+// average parses the first average of a line such as
 //
 //	some avg10=0.00 avg60=0.00 avg300=0.00 total=1218208
 func average(text, kind string) float64 {

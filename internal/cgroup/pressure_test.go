@@ -9,12 +9,12 @@ import (
 	"github.com/open-nomad/open-nomad/internal/cgroup"
 )
 
-// More busy loops than processors wait for each other.
+// More busy loops than processors cause pressure.
 func TestPressure(t *testing.T) {
 	h := hierarchy(t)
 	g := create(t, h, cgroup.Limits{})
 	if g.Pressure() == nil || len(g.Pressure()) == 0 {
-		t.Skip("this kernel tells no pressure: it needs a version 2 tree and CONFIG_PSI")
+		t.Skip("PSI needs a version 2 tree and CONFIG_PSI")
 	}
 	inside(t, g, strings.Repeat("while :; do :; done & ", runtime.NumCPU()+1)+"echo ready; wait")
 	for begun := time.Now(); g.Pressure()["cpu"].Some == 0; <-time.After(100 * time.Millisecond) {
@@ -23,6 +23,6 @@ func TestPressure(t *testing.T) {
 		}
 	}
 	if p := g.Pressure()["cpu"]; p.Full > p.Some {
-		t.Errorf("pressure on cpu is %+v: more on all than on some", p)
+		t.Errorf("pressure on cpu is %+v: full is larger than some", p)
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Stats is what the processes of a group use.
+// Stats is the resource usage of a group.
 type Stats struct {
 	MemoryUsage uint64 // bytes, page cache included
 	MemoryRSS   uint64
@@ -13,16 +13,16 @@ type Stats struct {
 	MemorySwap  uint64
 	MemoryPeak  uint64
 
-	CPUTotal  uint64 // nanoseconds since the group was made
+	CPUTotal  uint64 // nanoseconds since the group was created
 	CPUUser   uint64
 	CPUSystem uint64
 
 	ThrottledPeriods uint64
 	ThrottledTime    uint64 // nanoseconds
-	OOMKills         uint64 // processes killed for want of memory
+	OOMKills         uint64 // processes killed by the OOM killer
 }
 
-// Stats reads what the group uses; what the host does not measure stays 0.
+// Stats reads the usage. Fields that the host does not measure stay 0.
 func (g *Group) Stats() Stats {
 	s := Stats{OOMKills: g.OOMKills()}
 	if dir, v := g.controller("memory"); v == 1 {
@@ -48,8 +48,8 @@ func (g *Group) Stats() Stats {
 	return s
 }
 
-// OOMKills returns how many processes of the group were killed for want of memory:
-// one small file instead of all that Stats reads.
+// OOMKills returns the number of processes killed by the OOM killer. It reads one small file,
+// unlike Stats.
 func (g *Group) OOMKills() uint64 {
 	dir, version := g.controller("memory")
 	switch version {
@@ -61,7 +61,7 @@ func (g *Group) OOMKills() uint64 {
 	return 0
 }
 
-// ForksDenied returns how often the group's bound of processes kept one from being made.
+// ForksDenied returns how often the process limit of the group denied a fork.
 func (g *Group) ForksDenied() uint64 {
 	dir, version := g.controller("pids")
 	if version == 0 {
@@ -85,7 +85,7 @@ func (s *Stats) memory2(dir string) {
 	s.MemoryRSS, s.MemoryCache = stat["anon"], stat["file"]
 }
 
-// readKeys reads a file of "key value" lines; an absent file has none.
+// readKeys parses a file of "key value" lines; an absent file has none.
 func readKeys(dir, file string) map[string]uint64 {
 	text, err := read(dir, file)
 	if err != nil {

@@ -1,21 +1,20 @@
-// Package companion is how the small program is run that stands between the
-// client and a task: the supervisor (internal/supervise) and the sandbox stage
-// (internal/sandbox). Starting the big agent binary only to run its package
-// initialisers costs tens of milliseconds; the companion needs about one.
+// Package companion runs the small program between the client and a task: the supervisor
+// (internal/supervise) and the sandbox stage (internal/sandbox). Starting the large agent binary
+// takes tens of milliseconds for its package initialisers alone; the companion needs about one.
 //
-// `make build` builds internal/companion/cmd first and embeds it (build tag
-// "companion"); it then runs from a sealed memfd that no task can open. A build
-// without the tag runs itself again instead: slower, same behaviour. Both ways
-// the entry is chosen by argv[0], never by the environment:
+// `make build` first builds internal/companion/cmd and embeds it (build tag "companion"). It then
+// runs from a sealed memfd that no task can open. A build without the tag re-executes itself
+// instead, which is slower but behaves the same. In both cases argv[0] selects the entry, never the
+// environment:
 //
 //	parent ──exec(Path(), argv[0] = entry name)──▶ Main ──▶ entry ──▶ exit
 //
-// Entries register themselves from an init function. It starts no goroutine.
+// Entries register themselves from an init function. The package starts no goroutine.
 //
-// An entry that changes its thread for good and executes another program in its place is
-// registered with RegisterThread. The embedded program runs it before main, where the
-// runtime holds the main goroutine to the main thread: locking it there later would start
-// another thread, which the kernel had to end again at the execve.
+// An entry that changes its thread permanently and then executes another program is registered with
+// RegisterThread. The embedded program runs it before main, when the runtime still locks the main
+// goroutine to the main thread. Locking it later would start another thread, which the kernel would
+// have to end at the execve.
 package companion
 
 import (
@@ -27,22 +26,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// selfPath names the program of the calling process, whatever it was started from.
+// selfPath is the executable of the calling process.
 const selfPath = "/proc/self/exe"
 
-// entry is what the program does for a name.
+// entry is a function of the program, selected by argv[0].
 type entry struct {
 	run    func() int
-	thread bool // must stay on one thread
+	thread bool // runs on the main thread
 }
 
 var entries = map[string]entry{}
 
-// Register makes run the program for argv[0] == name; run returns the exit
-// status. Call it from an init function only.
+// Register registers run for argv[0] == name. Run returns the exit status. Call Register from an
+// init function only.
 func Register(name string, run func() int) { register(name, entry{run: run}) }
 
-// RegisterThread is Register for what runs on one thread from beginning to end.
+// RegisterThread is Register for an entry that must run on the main thread.
 func RegisterThread(name string, run func() int) { register(name, entry{run: run, thread: true}) }
 
 func register(name string, e entry) {
@@ -52,8 +51,8 @@ func register(name string, e entry) {
 	entries[name] = e
 }
 
-// Main runs the entry named by argv[0] and does not return; for any other
-// argv[0] it returns at once. It is the first call of main and of TestMain.
+// Main runs the entry named by argv[0] and does not return. For any other argv[0] it returns at
+// once. It must be the first call of main and of TestMain.
 func Main() {
 	e, ok := chosen()
 	if !ok {
@@ -65,8 +64,8 @@ func Main() {
 	os.Exit(e.run())
 }
 
-// Init is Main for those of RegisterThread, to be called from an init function of the
-// program's main package, which runs on the main thread (package runtime).
+// Init runs entries of RegisterThread. Call it from an init function of package main, which runs on
+// the main thread (package runtime).
 func Init() {
 	if e, ok := chosen(); ok && e.thread {
 		os.Exit(e.run())
@@ -81,11 +80,11 @@ func chosen() (entry, bool) {
 	return e, ok
 }
 
-// Embedded says whether the small program is part of this build.
+// Embedded reports whether this build contains the small program.
 func Embedded() bool { return len(binary) > 0 }
 
-// Path returns the path to execute for an entry, valid in this process and in a
-// child it forks.
+// Path returns the executable of the entries. It is valid in this process and in a child that it
+// forks.
 func Path() string { return path() }
 
 var path = sync.OnceValue(func() string {
@@ -94,21 +93,21 @@ var path = sync.OnceValue(func() string {
 	}
 	fd, err := sealed(binary)
 	if err != nil {
-		// Executable memory files can be forbidden (vm.memfd_noexec): the agent's
-		// own binary has the same entries.
+		// vm.memfd_noexec can forbid executable memfds. The agent's own binary has the same
+		// entries.
 		return selfPath
 	}
-	// Named by this process's table, not by "self": between fork and exec a child
-	// moves descriptors about, and may put another one in the place of this one.
+	// The path names this process, not "self": between fork and exec a child moves descriptors and
+	// may replace this one.
 	return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), fd)
 })
 
-// sealed puts program into a memory file that nobody can change any more. The
-// descriptor stays open as long as the process: Path points to it.
+// sealed copies program into a sealed memfd. The descriptor stays open as long as the process,
+// since Path points to it.
 func sealed(program []byte) (int, error) {
 	const flags = unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
 	fd, err := unix.MemfdCreate("nomad-companion", flags|unix.MFD_EXEC)
-	if err == unix.EINVAL { // before Linux 6.3 every memfd may be executed
+	if err == unix.EINVAL { // before Linux 6.3 every memfd is executable
 		fd, err = unix.MemfdCreate("nomad-companion", flags)
 	}
 	if err != nil {

@@ -2,5 +2,5 @@
 
 package companion
 
-// binary is empty: this build runs itself again for each entry.
+// binary is empty: this build re-executes itself for each entry.
 var binary []byte

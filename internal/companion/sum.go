@@ -6,15 +6,15 @@ import (
 	"sync"
 )
 
-// Sum tells one embedded program from another; empty without one.
+// Sum returns a checksum of the embedded program, or "" without one.
 func Sum() string { return sum() }
 
-// sum is no CRC: that makes a table at the start of every program that could need it.
+// sum avoids a CRC, whose package builds a table at the start of every program that imports it.
 var sum = sync.OnceValue(func() string {
 	if !Embedded() {
 		return ""
 	}
 	h := fnv.New64a()
-	h.Write(binary) //nolint:errcheck // a hash takes everything
+	h.Write(binary) //nolint:errcheck // hash.Hash never returns an error
 	return fmt.Sprintf("%016x-%d", h.Sum64(), len(binary))
 })

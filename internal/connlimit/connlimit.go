@@ -1,10 +1,10 @@
 // Package connlimit bounds the connections that listeners accept, so that no peer can use
 // up the descriptors of the process.
 //
-// A Limit counts connections by key: the address of a peer, or the task that a socket
-// belongs to. Each key has at most as many as the limit of one key, and all keys together
-// at most the total. When the total is reached and a key with few connections gets another
-// one, the newest connection of the key with the most is closed for it.
+// A Limit counts connections by key: the address of a peer, or the task that a socket belongs to.
+// Two limits apply: connections of one key, and connections of all keys together. When the total is
+// reached and a key with few connections gets another one, the newest connection of the key with
+// the most connections is closed.
 //
 // There are no goroutines: Refuse, which answers and closes a refused connection, runs in
 // Accept and must not block.
@@ -130,7 +130,7 @@ func (l *Limit) newestOfMost(floor int) *conn {
 	return newest
 }
 
-// remove forgets a connection that is still counted.
+// remove uncounts a connection that is still counted.
 func (l *Limit) remove(c *conn) {
 	if _, counted := l.keys[c.key][c]; !counted {
 		return

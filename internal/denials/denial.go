@@ -8,29 +8,28 @@ import (
 	"github.com/elastic/go-seccomp-bpf/arch"
 )
 
-// The layers that refuse.
+// The layers that refuse accesses.
 const (
 	Landlock = "landlock"
 	Seccomp  = "seccomp"
 )
 
-// Denial is something that the sandbox of a task refused. It names no more than the
-// rule and what it was about: never arguments or contents.
+// Denial is an access that the sandbox of a task refused. It names only the rule and the object,
+// never arguments or contents.
 type Denial struct {
 	Layer string // Landlock or Seccomp
-	// Rule is the kernel's name of the right that is missing ("fs.read_file"), or the
-	// system call ("bpf").
+	// Rule is the kernel's name of the missing right ("fs.read_file"), or the system call ("bpf").
 	Rule string
 	Path string `json:",omitempty"` // file, directory or socket
-	Port int    `json:",omitempty"` // of TCP
-	// Unveil is the entry of a task's unveil option that would allow it; empty when no
-	// path would.
+	Port int    `json:",omitempty"` // TCP port
+	// Unveil is the entry of a task's unveil option that would allow the access; empty if no path
+	// would.
 	Unveil string `json:",omitempty"`
-	// Hint says what would allow it, in words, when Unveil does not.
+	// Hint describes what would allow the access, if Unveil does not.
 	Hint string `json:",omitempty"`
 }
 
-// rights are the modes of an unveil entry that give a file right back.
+// rights are the modes of an unveil entry that grant a file right.
 var rights = map[string]string{
 	"fs.read_file": "r", "fs.read_dir": "r",
 	"fs.execute":    "rx",
@@ -39,7 +38,7 @@ var rights = map[string]string{
 	"fs.make_block": "c", "fs.make_sym": "c", "fs.remove_dir": "c", "fs.remove_file": "c", "fs.refer": "c",
 }
 
-// hints are what to do about the other rules.
+// hints are hints for the other rules.
 var hints = map[string]string{
 	"fs.change_topology":         "no option allows mounting",
 	"fs.ioctl_dev":               "no option allows commands to this device",
@@ -49,7 +48,7 @@ var hints = map[string]string{
 	"ptrace":                     "no option allows tracing programs outside",
 }
 
-// landlockDenial reads a record of type 1423.
+// landlockDenial parses a record of type 1423.
 func landlockDenial(r record) (Denial, bool) {
 	rules := strings.Split(r.fields["blockers"], ",")
 	if rules[0] == "" || len(r.fields["blockers"]) > 512 {
@@ -77,7 +76,7 @@ func landlockDenial(r record) (Denial, bool) {
 	return d, true
 }
 
-// explain says what would allow d.
+// explain sets Unveil or Hint.
 func (d *Denial) explain(rules []string) {
 	var modes string
 	for _, rule := range rules {
@@ -89,17 +88,17 @@ func (d *Denial) explain(rules []string) {
 	}
 	switch {
 	case modes == "":
-		d.Hint = "this version knows no option for it"
+		d.Hint = "no option of this version allows it"
 	case perProcess(d.Path):
-		d.Hint = fmt.Sprintf("the number is another next time; unveil = [%q] allows it, with all of /proc", Modes(modes)+":/proc")
+		d.Hint = fmt.Sprintf("the process number changes; unveil = [%q] allows it, with all of /proc", Modes(modes)+":/proc")
 	case !writable(d.Path):
-		d.Hint = "the path cannot be named in a job"
+		d.Hint = "the path cannot be written in a job"
 	default:
 		d.Unveil = Modes(modes) + ":" + d.Path
 	}
 }
 
-// Modes sorts mode letters and drops doubles: "xr" + "r" is "rx".
+// Modes sorts mode letters and removes duplicates: "xr" + "r" is "rx".
 func Modes(s string) string {
 	var b strings.Builder
 	for _, m := range "rwxc" {
@@ -110,7 +109,7 @@ func Modes(s string) string {
 	return b.String()
 }
 
-// perProcess says whether a path is of one process, by its number.
+// perProcess reports whether a path is below the /proc directory of one process.
 func perProcess(path string) bool {
 	rest, ok := strings.CutPrefix(path, "/proc/")
 	name, _, _ := strings.Cut(rest, "/")
@@ -118,13 +117,13 @@ func perProcess(path string) bool {
 	return ok && err == nil
 }
 
-// Common says whether a refusal is of what the kernel tells of itself: programs look at
-// such files out of habit.
+// Common reports whether the refused file is in /proc or /sys, which many programs read without
+// need.
 func (d Denial) Common() bool {
 	return strings.HasPrefix(d.Path, "/proc/") || strings.HasPrefix(d.Path, "/sys/")
 }
 
-// writable says whether a path can stand in a job: absolute, printable, and there.
+// writable reports whether a path can be written in a job: absolute, printable and existing.
 func writable(path string) bool {
 	if !strings.HasPrefix(path, "/") || strings.HasSuffix(path, " (deleted)") {
 		return false
@@ -137,7 +136,7 @@ func writable(path string) bool {
 	return true
 }
 
-// seccompDenial reads a record of type 1326.
+// seccompDenial parses a record of type 1326.
 func seccompDenial(r record) (Denial, bool) {
 	nr, ok := r.number("syscall")
 	if !ok {
@@ -154,7 +153,7 @@ func seccompDenial(r record) (Denial, bool) {
 	return d, true
 }
 
-// hostArch is this machine's AUDIT_ARCH, as records have it.
+// hostArch returns this machine's AUDIT_ARCH in the format of records.
 func hostArch() string {
 	info, err := arch.GetInfo("")
 	if err != nil {
@@ -163,10 +162,10 @@ func hostArch() string {
 	return strconv.FormatUint(uint64(info.ID), 16)
 }
 
-// String says what was refused and what would allow it.
+// String describes the denial and what would allow it.
 func (d Denial) String() string { return d.Text("unveil") }
 
-// Text is String where the option that lists paths has another name.
+// Text is String with another name for the option that lists paths.
 func (d Denial) Text(option string) string {
 	var b strings.Builder
 	b.WriteString(quoted(d.Rule))
@@ -184,7 +183,7 @@ func (d Denial) Text(option string) string {
 	return b.String()
 }
 
-// quoted keeps a path that a task has chosen from writing on a terminal.
+// quoted prevents a path, which a task can choose, from sending terminal control codes.
 func quoted(path string) string {
 	if q := strconv.Quote(path); q != `"`+path+`"` {
 		return q

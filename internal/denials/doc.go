@@ -1,32 +1,31 @@
-// Package denials learns from the kernel what the sandboxes of tasks refused, and
-// whose task it was.
+// Package denials reads from the kernel which accesses the sandboxes of tasks refused, and
+// attributes each to its task.
 //
-// The kernel writes audit records; their multicast group 1 can be read beside a
-// running auditd. Which records there are is the operator's choice, for it is a switch
-// of the whole host:
+// The kernel writes audit records; its multicast group 1 can be read in parallel to a running auditd.
+// The operator selects the records by a mode, since the switches apply to the whole host:
 //
 //	Off    nothing is read
 //	Calls  1326, system calls that seccomp answers with an error: the kernel writes
-//	       them whenever a filter asks for it (SECCOMP_FILTER_FLAG_LOG) and
+//	       them if a filter requests it (SECCOMP_FILTER_FLAG_LOG) and
 //	       /proc/sys/kernel/seccomp/actions_logged has "errno"
-//	Audit  also 1423, what Landlock refuses, with 1424 (which process the Landlock
-//	       domain is of) and 1300 (who called): these need auditing to be on
+//	Audit  also 1423, denials by Landlock, with 1424 (the process of the Landlock
+//	       domain) and 1300 (the caller): these need auditing to be on
 //
-// What was changed is put back as it was found when the last agent of the host that
-// needs it ends, or, after a crash, when the next one begins (switch.go). Where no
-// auditd runs, the kernel also writes the records into its log, rate-limited, with the
-// paths and names of programs; a rule keeps command lines out (rule.go).
+// The last agent on the host that needs the switches restores them when it ends. After a crash the
+// next agent restores them when it starts (switch.go). Without auditd, the kernel also writes the
+// records to its log, rate-limited, with the paths and names of programs. A rule keeps command lines
+// out (rule.go).
 //
 //	record ──▶ parse ──▶ Denial ──domain, uid, control group, pid──▶ task
-//	                                        └── nobody's: dropped
-//	task: first Denial ──settleTime──▶ told ──more, or a flood──▶ told again, a pause apart
+//	                                        └── no task: dropped
+//	task: first Denial ──settleTime──▶ report ──more, or a flood──▶ further reports, a pause apart
 //
-// Everything in a record that a task can choose is hostile: bounded, decoded, and
-// printed quoted. A task cannot write records. It can be refused a great many things:
-// equal ones, and those of a task that has maxDistinct different ones, are counted before
-// they are parsed. A flood is one report with its number, and the reports about a task are
-// bounded in rate and number. What the kernel drops since it is not read in time is only
-// counted. Probes that are known to be harmless are not reported (noise.go).
+// Everything in a record that a task can choose is hostile: it is bounded, decoded, and printed
+// quoted. A task cannot write records, but it can cause many denials. Repetitions, and denials of a
+// task that has maxDistinct different ones, are counted without being parsed. A flood is one report
+// with its count, and the reports about a task are limited in rate and number. Records that the kernel
+// drops because they are not read in time are only counted. Probes that are known to be harmless are
+// not reported (noise.go).
 //
-// Two goroutines inside Run. It decides nothing about sandboxes.
+// Run has two goroutines. The package does not change sandboxes.
 package denials

@@ -17,8 +17,8 @@ func run(w *Watcher, length time.Duration) {
 	}
 }
 
-// A flood is one report with the number of refusals: of different paths, of one path again and
-// again, and of system calls.
+// A flood is one report with the number of denials: of different paths, of one path repeatedly, and
+// of system calls.
 func TestFloodIsOneReport(t *testing.T) {
 	for name, tt := range map[string]struct {
 		refuse func(w *Watcher, i int)
@@ -49,7 +49,7 @@ func TestFloodIsOneReport(t *testing.T) {
 				if !tt.more && (len((*got)[0].Counts) != 1 || (*got)[0].Counts[0] != 1000) {
 					t.Errorf("counts = %v, want 1000", (*got)[0].Counts)
 				}
-				// What is listed already is reported again when it is a flood.
+				// Listed denials are reported again if they are a flood.
 				flood()
 				if r := *got; len(r) != 2 || r[1].Count != 1000 || r[1].New != 0 {
 					t.Errorf("%d reports after another flood, want a second one of 1000 refusals", len(r))
@@ -63,7 +63,7 @@ func TestFloodIsOneReport(t *testing.T) {
 	}
 }
 
-// A task that is refused different things for ever is reported so often, and not more.
+// Reports about a task with an endless series of different denials are limited.
 func TestReportsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, got := told(t)
@@ -81,7 +81,7 @@ func TestReportsAreBounded(t *testing.T) {
 	})
 }
 
-// Harmless probes are not reported, and what looks like one is.
+// Harmless probes are not reported; similar accesses are.
 func TestHarmless(t *testing.T) {
 	for _, tt := range []struct {
 		rule, path string

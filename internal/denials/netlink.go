@@ -14,16 +14,16 @@ import (
 // readLog is the multicast group AUDIT_NLGRP_READLOG, as a bit of a group mask.
 const readLog = 1 << (unix.AUDIT_NLGRP_READLOG - 1)
 
-// receiveBuffer is what the kernel keeps of records that were not read yet.
+// receiveBuffer is the size of the kernel's buffer for unread records.
 const receiveBuffer = 1 << 20
 
-// maxRecord is more than the longest record: the kernel bounds it to 8970 bytes.
+// maxRecord is larger than the longest record: the kernel's limit is 8970 bytes.
 const maxRecord = 16 << 10
 
-// answerPatience bounds how long the kernel may take for an answer.
+// answerPatience is the timeout of a request to the kernel.
 const answerPatience = 5 * time.Second
 
-// errOverrun means that records were lost since they were not read in time.
+// errOverrun means that records were lost because they were not read in time.
 var errOverrun = errors.New("audit records were lost")
 
 // listener receives every audit record of the host.
@@ -44,14 +44,14 @@ func listen() (*listener, error) {
 		f.Close()
 		return nil, fmt.Errorf("listen to the kernel's audit records: %w", err)
 	}
-	// Beyond net.core.rmem_max only root may go, who this is.
+	// Root may exceed net.core.rmem_max.
 	err = errors.Join(err, raw.Control(func(fd uintptr) {
 		unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, receiveBuffer) //nolint:errcheck // a smaller buffer works
 	}))
 	return &listener{file: f, raw: raw, buf: make([]byte, maxRecord)}, err
 }
 
-// open returns a socket of the audit subsystem that waits in the poller.
+// open returns a nonblocking socket of the audit subsystem.
 func open(groups uint32) (*os.File, error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_AUDIT)
 	if err != nil {
@@ -64,8 +64,8 @@ func open(groups uint32) (*os.File, error) {
 	return os.NewFile(uintptr(fd), "audit"), nil
 }
 
-// next returns the type and the text of a record, which is valid until the next call.
-// Closing the listener ends it with os.ErrClosed.
+// next returns the type and the text of a record, which is valid until the next call. After close
+// it returns os.ErrClosed.
 func (l *listener) next() (uint16, []byte, error) {
 	var n int
 	var from unix.Sockaddr
@@ -85,7 +85,7 @@ func (l *listener) next() (uint16, []byte, error) {
 		case rerr != nil:
 			return 0, nil, os.NewSyscallError("recvfrom", rerr)
 		}
-		// Only the kernel has the port 0: nobody else's word counts.
+		// Only the kernel has port 0; messages of others are ignored.
 		if a, ok := from.(*unix.SockaddrNetlink); ok && a.Pid == 0 && n >= unix.NLMSG_HDRLEN {
 			return binary.NativeEndian.Uint16(l.buf[4:]), l.buf[unix.NLMSG_HDRLEN:n], nil
 		}
@@ -94,21 +94,21 @@ func (l *listener) next() (uint16, []byte, error) {
 
 func (l *listener) close() error { return l.file.Close() }
 
-// Fields of struct audit_status that are looked at.
+// Used fields of struct audit_status.
 const (
 	statusMask    = 0
 	statusEnabled = 4
 	statusSize    = 48
 )
 
-// auditing returns audit_enabled: 0 off, 1 on, 2 on for good.
+// auditing returns audit_enabled: 0 off, 1 on, 2 locked on.
 func auditing() (uint32, error) {
 	reply, err := ask(unix.AUDIT_GET, unix.NLM_F_REQUEST, nil)
 	if err != nil {
-		return 0, fmt.Errorf("ask whether the kernel audits: %w", err)
+		return 0, fmt.Errorf("read the audit status: %w", err)
 	}
 	if len(reply) < statusEnabled+4 {
-		return 0, fmt.Errorf("ask whether the kernel audits: an answer of %d bytes", len(reply))
+		return 0, fmt.Errorf("read the audit status: reply of %d bytes", len(reply))
 	}
 	return binary.NativeEndian.Uint32(reply[statusEnabled:]), nil
 }
@@ -124,8 +124,8 @@ func setAuditing(enabled uint32) error {
 	return nil
 }
 
-// ask sends one request and returns the payload of the answer; a request with
-// NLM_F_ACK is answered by the acknowledgement alone.
+// ask sends one request and returns the payload of the reply. A request with NLM_F_ACK is answered
+// by the acknowledgement only.
 func ask(kind, flags uint16, payload []byte) ([]byte, error) {
 	f, err := open(0)
 	if err != nil {

@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// harmless is a pattern of refusals that are not reported: probes of C libraries and language
-// runtimes, which go on without what they were refused.
+// harmless is a pattern of denials that are not reported: probes of C libraries and language
+// runtimes, which work without the access.
 type harmless struct {
 	layer, rule string
 	path        string // one "*" matches any text
 	who         string
 }
 
-// noise is the whole list. The page sandbox.md has it too.
+// noise is the complete list. The page sandbox.md repeats it.
 var noise = []harmless{
 	{Landlock, "fs.read_file", "/etc/locale.alias", "the C library, whenever a locale is set"},
 	{Landlock, "fs.read_file", "/proc/filesystems", "libselinux, in ls, cp, mv and others"},

@@ -7,14 +7,12 @@ import (
 	"slices"
 )
 
-// maxDomains bounds the Landlock domains that are known of a task: it can make more
-// inside its own.
+// maxDomains limits the known Landlock domains of a task, which can create nested ones.
 const maxDomains = 64
 
-// owners say which task a record is about. The process that was refused something may
-// be gone when the record is read, and its pid may be another's: what decides is, in
-// this order, the Landlock domain, a uid that only one task has, the control group of
-// the process, and the pid of a task's main process.
+// owners attributes records to tasks. When a record is read, the process may have ended and its PID
+// may be reused. The criteria are, in this order: the Landlock domain, a uid that only one task
+// has, the control group of the process, and the PID of a task's main process.
 type owners struct {
 	byUID   map[int]string
 	byGroup map[string]string
@@ -41,7 +39,7 @@ func (o *owners) add(t Task) {
 	}
 }
 
-// replace takes a task whose uid, group or pid are known better; its domains stay.
+// replace updates the uid, group or PID of a task and keeps its domains.
 func (o *owners) replace(old, next Task) {
 	o.unlist(old)
 	o.add(next)
@@ -56,7 +54,7 @@ func (o *owners) remove(t Task) {
 }
 
 func (o *owners) unlist(t Task) {
-	// What a later task has taken over stays its own.
+	// Entries that a later task has taken over stay.
 	if o.byUID[t.UID] == t.ID {
 		delete(o.byUID, t.UID)
 	}
@@ -70,7 +68,7 @@ func (o *owners) unlist(t Task) {
 
 func (o *owners) ofDomain(domain string) string { return o.domains[domain] }
 
-// learn remembers whose domain it is.
+// learn records the task of a domain.
 func (o *owners) learn(domain, id string) {
 	if domain == "" || len(domain) > 16 || len(o.of[id]) == maxDomains || o.domains[domain] != "" {
 		return
@@ -88,7 +86,7 @@ func (o *owners) forget(domain string) {
 	}
 }
 
-// ofRecord is the task of the process that a record names, "" when it is nobody's.
+// ofRecord returns the task of the process in a record, or "".
 func (o *owners) ofRecord(r record) string {
 	if uid, ok := r.number("uid"); ok {
 		if id := o.byUID[uid]; id != "" {
@@ -111,7 +109,7 @@ func (o *owners) ofRecord(r record) string {
 func groupsOf(pid int) []string {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
 	if err != nil {
-		return nil // it is gone
+		return nil // the process has ended
 	}
 	var out []string
 	for line := range bytes.Lines(text) {

@@ -7,26 +7,26 @@ import (
 )
 
 const (
-	// maxWaiting bounds refusals whose process is not known yet.
+	// maxWaiting limits denials whose process is not known yet.
 	maxWaiting = 128
-	// maxSeen bounds the texts by which repetitions are told.
+	// maxSeen limits the texts that identify repetitions.
 	maxSeen = 512
 )
 
-// tally counts the refusals of a task that are equal; nil for those of no task.
+// tally counts equal denials of a task; a nil tally belongs to no task.
 type tally struct {
 	task   *watched
-	denial int // index in task.denials, -1 when the list is full
+	denial int // index in task.denials, -1 if the list is full
 }
 
-// waiting is a refusal whose process is told by a later record.
+// waiting is a denial whose process a later record names.
 type waiting struct {
 	serial, domain string
 	denial         Denial
 }
 
-// pending are refusals on their way to a task, oldest first, and the texts of those
-// that need not be looked at again.
+// pending holds denials that are not attributed yet, oldest first, and the texts of known
+// repetitions.
 type pending struct {
 	list []waiting
 	past map[string]*tally
@@ -39,7 +39,7 @@ func (p *pending) push(w waiting) {
 	p.list = append(p.list, w)
 }
 
-// pop takes those that match.
+// pop removes and returns those that match.
 func (p *pending) pop(match func(waiting) bool) []waiting {
 	var out []waiting
 	rest := p.list[:0]
@@ -54,14 +54,14 @@ func (p *pending) pop(match func(waiting) bool) []waiting {
 	return out
 }
 
-// body is a record's text without its time and serial.
+// body returns a record's text without its time and serial.
 func body(text []byte) []byte {
 	_, b, _ := bytes.Cut(text, []byte("): "))
 	return b
 }
 
-// seen notes the text of a refusal that is attributed. It names the Landlock domain or the
-// process, so it is one task's for as long as the tasks are the same.
+// seen stores the text of an attributed denial. The text contains the Landlock domain or the
+// process, so it belongs to one task as long as the set of tasks does not change.
 func (p *pending) seen(text []byte, t *tally) {
 	if len(p.past) >= maxSeen || p.past == nil {
 		p.past = map[string]*tally{}
@@ -69,10 +69,11 @@ func (p *pending) seen(text []byte, t *tally) {
 	p.past[string(body(text))] = t
 }
 
-// forget is called when a task comes or goes: another one may have its process numbers.
+// forget is called when a task is added or removed, since PIDs may then belong to another task.
 func (p *pending) forget() { p.past = nil }
 
-// repeated returns the tally of a refusal that was attributed before, and whether there is one.
+// repeated returns the tally of a denial that was attributed before, and reports whether there is
+// one.
 func (p *pending) repeated(kind uint16, text []byte) (*tally, bool) {
 	if kind != unix.AUDIT_LANDLOCK_ACCESS && kind != unix.AUDIT_SECCOMP {
 		return nil, false
@@ -81,7 +82,7 @@ func (p *pending) repeated(kind uint16, text []byte) (*tally, bool) {
 	return t, ok
 }
 
-// domainOf is the Landlock domain of a refusal, read without the rest of the record.
+// domainOf returns the Landlock domain of a denial without parsing the whole record.
 func domainOf(text []byte) []byte {
 	rest, ok := bytes.CutPrefix(body(text), []byte("domain="))
 	domain, _, found := bytes.Cut(rest, []byte(" "))

@@ -7,23 +7,23 @@ import (
 	"strings"
 )
 
-// Bounds of what is taken from a record: everything beyond is as good as absent.
+// Limits of a record; anything beyond is ignored.
 const (
 	maxFields = 64
 	maxPath   = 4096
 )
 
-// record is one audit record: its serial, which records of one event share, and its
-// fields. What a task can choose (paths, names) the kernel writes in quotes, or in
-// hexadecimal digits if it holds blanks, quotes or control characters: a blank always
-// ends a field, and no task can write one of its own.
+// record is one audit record: its serial, which the records of one event share, and its fields. The
+// kernel quotes values that a task can choose (paths, names), or writes them in hexadecimal if they
+// contain blanks, quotes or control characters. A blank therefore always ends a field, and no task
+// can forge one.
 type record struct {
 	serial string
 	fields map[string]string // undecoded
 }
 
-// parseRecord reads "audit(<time>:<serial>): key=value ...". The first field of a name
-// counts: the kernel writes its own numbers before what a task has chosen.
+// parseRecord parses "audit(<time>:<serial>): key=value ...". The first of equal keys counts: the
+// kernel writes its own values before values that a task can choose.
 func parseRecord(text []byte) (record, bool) {
 	text = bytes.TrimRight(text, "\x00\n ")
 	rest, ok := strings.CutPrefix(string(text), "audit(")
@@ -54,7 +54,7 @@ func parseRecord(text []byte) (record, bool) {
 	return r, true
 }
 
-// text decodes a field that a task may have chosen. False: there is none, or the
+// text decodes a field that a task may have chosen. It returns false if the field is missing or the
 // kernel could not write it.
 func (r record) text(key string) (string, bool) {
 	raw, ok := r.fields[key]
@@ -69,7 +69,7 @@ func (r record) text(key string) (string, bool) {
 	return string(b), err == nil && len(b) > 0
 }
 
-// number reads a decimal field.
+// number parses a decimal field.
 func (r record) number(key string) (int, bool) {
 	n, err := strconv.ParseUint(r.fields[key], 10, 32)
 	return int(n), err == nil

@@ -8,9 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// withoutCommandLines is an audit rule by which the kernel leaves out the records of
-// command lines: their arguments may be secrets, and nobody here looks at them. It is
-// struct audit_rule_data:
+// withoutCommandLines returns the audit rule that makes the kernel omit records of command lines:
+// arguments may be secrets, and the package does not use them. It is struct audit_rule_data:
 //
 //	flags, action, field_count, mask[64], fields[64], values[64], fieldflags[64], buflen
 func withoutCommandLines() []byte {
@@ -26,7 +25,7 @@ func withoutCommandLines() []byte {
 	return rule
 }
 
-// hideCommandLines adds the rule, and says whether it was not there already.
+// hideCommandLines adds the rule, and reports whether it was new.
 func hideCommandLines() (added bool, err error) {
 	_, err = ask(unix.AUDIT_ADD_RULE, unix.NLM_F_REQUEST|unix.NLM_F_ACK, withoutCommandLines())
 	if errors.Is(err, unix.EEXIST) {
@@ -38,7 +37,7 @@ func hideCommandLines() (added bool, err error) {
 	return true, nil
 }
 
-// showCommandLines removes the rule; somebody else may have.
+// showCommandLines removes the rule, if it still exists.
 func showCommandLines() error {
 	_, err := ask(unix.AUDIT_DEL_RULE, unix.NLM_F_REQUEST|unix.NLM_F_ACK, withoutCommandLines())
 	if err != nil && !errors.Is(err, unix.ENOENT) {

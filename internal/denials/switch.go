@@ -12,40 +12,39 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// DefaultDir holds what agents of this host know of its switches. It is in memory, as
-// the switches are: a boot resets both.
+// DefaultDir holds the agents' records about the switches of this host. It is on a tmpfs: like the
+// switches, it is reset by a boot.
 const DefaultDir = "/run/open-nomad/audit"
 
-// actionsLogged is the kernel's list of seccomp answers that may be logged.
+// actionsLogged is the kernel's list of seccomp actions that may be logged.
 const actionsLogged = "/proc/sys/kernel/seccomp/actions_logged"
 
-// errnoAction is the answer of our filters, as that list has it.
+// errnoAction is the action of our filters in that list.
 const errnoAction = "errno"
 
-// found is how the host was before an agent changed it, on disk until it is put back.
+// found is the state of the host before an agent changed it. It is on disk until it is restored.
 type found struct {
-	Auditing *uint32 `json:",omitempty"` // audit_enabled, when it was changed
-	Actions  *string `json:",omitempty"` // actions_logged, when it was changed
+	Auditing *uint32 `json:",omitempty"` // audit_enabled, if changed
+	Actions  *string `json:",omitempty"` // actions_logged, if changed
 	Rule     bool    `json:",omitempty"` // the rule about command lines was added
 }
 
-// Switch is the hold of one agent on the switches of the host. The kernel lets go of it
-// when the agent dies: "users" is locked, shared, by each agent that needs them, and
-// whoever can lock it for himself alone is the last and puts things back. "lock" is
-// held while anything is looked at or changed.
+// Switch is one agent's hold on the switches of the host. The kernel releases it when the agent
+// dies. Each agent that needs the switches has a shared lock on "users". An agent that gets an
+// exclusive lock is the last one and restores them. "lock" is held during every read or change.
 type Switch struct {
 	dir   string
 	users *os.File
 }
 
-// Available says in an error why this process cannot have what mode needs.
+// Available returns an error if this process cannot have what mode needs.
 func Available(mode Mode) error {
 	if mode == Off {
 		return nil
 	}
 	l, err := listen()
 	if err != nil {
-		return fmt.Errorf("%w (it takes CAP_AUDIT_READ, outside of containers)", err)
+		return fmt.Errorf("%w (it needs CAP_AUDIT_READ, outside of containers)", err)
 	}
 	if err := l.close(); err != nil {
 		return err
@@ -54,20 +53,20 @@ func Available(mode Mode) error {
 		return nil
 	}
 	on, err := auditing()
-	if err == nil && on != 2 { // 2 is for good, and as it should be
-		err = setAuditing(on) // as it is: only to see that it may be set
+	if err == nil && on != 2 { // 2 is locked on, as needed
+		err = setAuditing(on) // unchanged: only tests the permission
 	}
 	if err != nil {
-		return fmt.Errorf("%w (it takes CAP_AUDIT_CONTROL, outside of containers)", err)
+		return fmt.Errorf("%w (it needs CAP_AUDIT_CONTROL, outside of containers)", err)
 	}
 	return nil
 }
 
-// Hold makes the kernel tell what mode needs, and keeps it so until Release. Off puts
-// back what an agent that crashed has left, and returns a Switch that holds nothing.
+// Hold sets the switches for mode until Release. For Off it restores what a crashed agent left, and
+// returns a Switch that holds nothing.
 func Hold(dir string, mode Mode) (*Switch, error) {
 	if _, err := os.Stat(filepath.Join(dir, "found")); mode == Off && (errors.Is(err, os.ErrNotExist) || errors.Is(err, os.ErrPermission)) {
-		return &Switch{}, nil // nothing was left, or it is root's business
+		return &Switch{}, nil // nothing to restore, or not permitted
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make directory for the state of auditing: %w", err)
@@ -98,7 +97,7 @@ func Hold(dir string, mode Mode) (*Switch, error) {
 	return s, nil
 }
 
-// Release puts things back as they were found, unless another agent needs them.
+// Release restores the switches, unless another agent needs them.
 func (s *Switch) Release() error {
 	if s.users == nil {
 		return nil
@@ -113,7 +112,7 @@ func (s *Switch) Release() error {
 	return s.restoreUnused()
 }
 
-// lock keeps other agents from looking and changing at the same time.
+// lock excludes other agents from reading and changing the switches.
 func (s *Switch) lock() (unlock func(), err error) {
 	f, err := os.OpenFile(filepath.Join(s.dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -134,7 +133,7 @@ func flock(f *os.File, how int) error {
 	}
 }
 
-// restoreUnused puts back what nobody needs any more.
+// restoreUnused restores the switches if no agent needs them.
 func (s *Switch) restoreUnused() error {
 	was, err := s.read()
 	if err != nil || was == (found{}) {
@@ -146,7 +145,7 @@ func (s *Switch) restoreUnused() error {
 	}
 	defer f.Close()
 	if err := flock(f, unix.LOCK_EX|unix.LOCK_NB); err == unix.EWOULDBLOCK {
-		return nil // another agent needs it
+		return nil // another agent needs them
 	} else if err != nil {
 		return fmt.Errorf("restore auditing: %w", err)
 	}
@@ -159,8 +158,7 @@ func (s *Switch) restoreUnused() error {
 	return nil
 }
 
-// restore puts back what is still as an agent has set it: what somebody else has
-// changed meanwhile is theirs.
+// restore restores only switches that still have the agent's value; later changes by others stay.
 func (was found) restore() error {
 	if was.Rule {
 		if err := showCommandLines(); err != nil {
@@ -191,7 +189,7 @@ func (was found) restore() error {
 	return writeActions(*was.Actions)
 }
 
-// turnOn changes what mode needs and is not so yet. What was found is on disk before.
+// turnOn sets the switches for mode. It first writes the old values to disk.
 func (s *Switch) turnOn(mode Mode) error {
 	was, err := s.read()
 	if err != nil {
@@ -223,7 +221,7 @@ func (s *Switch) turnOn(mode Mode) error {
 		}
 	}
 	if enabled != 0 {
-		return nil // what somebody else wants of auditing is his business
+		return nil // auditing belongs to somebody else: keep it
 	}
 	if err := s.hide(was); err != nil {
 		return err
@@ -231,8 +229,8 @@ func (s *Switch) turnOn(mode Mode) error {
 	return setAuditing(1)
 }
 
-// hide keeps command lines out of the records that only we have turned on. It is on disk
-// before: a crash between leaves a rule too few rather than one too many.
+// hide keeps command lines out of the records if only we have turned auditing on. The state is on
+// disk before: a crash in between leaves a rule too few rather than one too many.
 func (s *Switch) hide(was found) error {
 	if was.Rule {
 		return nil
@@ -261,12 +259,12 @@ func (s *Switch) read() (found, error) {
 		err = json.Unmarshal(raw, &was)
 	}
 	if err != nil {
-		return was, fmt.Errorf("read how auditing was found: %w", err)
+		return was, fmt.Errorf("read the saved audit state: %w", err)
 	}
 	return was, nil
 }
 
-// write replaces the file in one step: a crash leaves the old one or the new one.
+// write replaces the file atomically.
 func (s *Switch) write(was found) error {
 	if was == (found{}) {
 		return nil
@@ -279,7 +277,7 @@ func (s *Switch) write(was found) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("remember how auditing was found: %w", err)
+		return fmt.Errorf("save the audit state: %w", err)
 	}
 	return nil
 }
@@ -287,14 +285,14 @@ func (s *Switch) write(was found) error {
 func readActions() (string, error) {
 	raw, err := os.ReadFile(actionsLogged)
 	if err != nil {
-		return "", fmt.Errorf("read which seccomp answers are logged: %w", err)
+		return "", fmt.Errorf("read the logged seccomp actions: %w", err)
 	}
 	return strings.TrimSpace(string(raw)), nil
 }
 
 func withErrno(actions string) string { return strings.TrimSpace(actions + " " + errnoAction) }
 
-// sameWords compares lists, which the kernel writes in an order of its own.
+// sameWords compares lists in any order, since the kernel reorders them.
 func sameWords(a, b string) bool {
 	x, y := strings.Fields(a), strings.Fields(b)
 	slices.Sort(x)
@@ -304,7 +302,7 @@ func sameWords(a, b string) bool {
 
 func writeActions(actions string) error {
 	if err := os.WriteFile(actionsLogged, []byte(actions), 0); err != nil {
-		return fmt.Errorf("set which seccomp answers are logged: %w", err)
+		return fmt.Errorf("set the logged seccomp actions: %w", err)
 	}
 	return nil
 }

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// host skips where the switches cannot be turned, and keeps other tests that turn them
-// away until t is over, and agents, as tests beside this one start them, from beginning or
-// ending to need them: it holds both locks of the directory that real agents use.
+// host skips the test if the switches cannot be changed. Until t is over it excludes other tests
+// that change them, and the start and end of agents that need them: it holds both locks of the
+// directory that real agents use.
 func host(t *testing.T) {
 	t.Helper()
 	if err := os.MkdirAll(DefaultDir, 0o700); err != nil {
@@ -44,11 +44,11 @@ func host(t *testing.T) {
 	t.Cleanup(func() {
 		if now, err := auditing(); err != nil || now != was {
 			t.Errorf("auditing is %d after the test (%v), and was %d", now, err, was)
-			setAuditing(was) //nolint:errcheck // told above
+			setAuditing(was) //nolint:errcheck // reported above
 		}
 		if now, err := readActions(); err != nil || now != actions {
 			t.Errorf("logged actions are %q after the test (%v), and were %q", now, err, actions)
-			writeActions(actions) //nolint:errcheck // told above
+			writeActions(actions) //nolint:errcheck // reported above
 		}
 	})
 }
@@ -71,7 +71,7 @@ func hold(t *testing.T, dir string, mode Mode) *Switch {
 	return s
 }
 
-// TestSwitch turns auditing on and finds it put back when the last one lets go.
+// TestSwitch turns auditing on and checks that the last release restores it.
 func TestSwitch(t *testing.T) {
 	host(t)
 	dir := t.TempDir()
@@ -84,19 +84,18 @@ func TestSwitch(t *testing.T) {
 		t.Errorf("auditing is %d while another agent needs it (%v)", enabled(t), err)
 	}
 	if err := b.Release(); err != nil || enabled(t) != 0 {
-		t.Errorf("auditing is %d when nobody needs it (%v)", enabled(t), err)
+		t.Errorf("auditing is %d when no agent needs it (%v)", enabled(t), err)
 	}
 	if err := b.Release(); err != nil {
 		t.Errorf("Release() again = %v", err)
 	}
 }
 
-// TestCrash: an agent that died has put nothing back; the next one does, whatever it
-// needs itself.
+// TestCrash checks that the next agent restores what a crashed one left, whatever mode it has.
 func TestCrash(t *testing.T) {
 	host(t)
 	dir := t.TempDir()
-	hold(t, dir, Audit).users.Close() // as the kernel does for one that died
+	hold(t, dir, Audit).users.Close() // as the kernel does for a dead process
 	if enabled(t) != 1 {
 		t.Fatal("auditing is not on")
 	}
@@ -107,11 +106,11 @@ func TestCrash(t *testing.T) {
 	hold(t, dir, Audit).users.Close()
 	s := hold(t, dir, Audit)
 	if err := s.Release(); err != nil || enabled(t) != 0 {
-		t.Errorf("auditing is %d (%v): the second agent took what the first had done for how it was", enabled(t), err)
+		t.Errorf("auditing is %d (%v): the second agent took the first one's change for the original state", enabled(t), err)
 	}
 }
 
-// TestActions removes "errno" from the answers that are logged, as an operator may.
+// TestActions removes "errno" from the logged actions, as an operator may.
 func TestActions(t *testing.T) {
 	host(t)
 	before, _ := readActions()
@@ -119,7 +118,7 @@ func TestActions(t *testing.T) {
 	if err := writeActions(without); err != nil {
 		t.Skip(err)
 	}
-	t.Cleanup(func() { writeActions(before) }) //nolint:errcheck // host looks at it
+	t.Cleanup(func() { writeActions(before) }) //nolint:errcheck // host checks it
 	dir := t.TempDir()
 	s := hold(t, dir, Calls)
 	if now, _ := readActions(); !sameWords(now, before) {
@@ -136,7 +135,7 @@ func TestActions(t *testing.T) {
 	}
 }
 
-// TestChangedMeanwhile: what somebody else has set after us stays.
+// TestChangedMeanwhile checks that later changes by others stay.
 func TestChangedMeanwhile(t *testing.T) {
 	host(t)
 	s := hold(t, t.TempDir(), Audit)
@@ -148,19 +147,19 @@ func TestChangedMeanwhile(t *testing.T) {
 	}
 }
 
-// TestSpoiledState: a state that cannot be read is an error, not a guess.
+// TestSpoiledState checks that an unreadable state is an error.
 func TestSpoiledState(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "found"), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Hold(dir, Audit); err == nil {
-		t.Error("Hold() took a spoiled state")
+		t.Error("Hold() accepted an unreadable state")
 	}
 }
 
-// TestCommandLinesHidden: while only we have auditing on, no record holds a command line;
-// then the rule is gone, and one of the operator's own stays.
+// TestCommandLinesHidden checks that no record has a command line while only we have auditing on.
+// Afterwards the rule is removed, but an operator's own rule stays.
 func TestCommandLinesHidden(t *testing.T) {
 	host(t)
 	s := hold(t, t.TempDir(), Audit)
@@ -173,7 +172,7 @@ func TestCommandLinesHidden(t *testing.T) {
 	if added, err := hideCommandLines(); err != nil || !added {
 		t.Fatalf("the rule was left behind: added %t, %v", added, err)
 	}
-	t.Cleanup(func() { showCommandLines() }) //nolint:errcheck // looked at below
+	t.Cleanup(func() { showCommandLines() }) //nolint:errcheck // checked below
 	if err := hold(t, t.TempDir(), Audit).Release(); err != nil {
 		t.Fatal(err)
 	}
@@ -185,7 +184,7 @@ func TestCommandLinesHidden(t *testing.T) {
 	}
 }
 
-// TestNothingToRestore: an agent that wants nothing needs no directory, and no rights.
+// TestNothingToRestore checks that mode Off needs no directory and no rights.
 func TestNothingToRestore(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "none")
 	s, err := Hold(dir, Off)

@@ -12,17 +12,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Mode is what is read.
+// Mode selects the records to read.
 type Mode string
 
-// The modes, as operators name them.
+// The modes, by their names in the configuration.
 const (
 	Off   Mode = "off"
 	Calls Mode = "seccomp"
 	Audit Mode = "audit"
 )
 
-// ParseMode reads a mode; the empty string is Off.
+// ParseMode parses a mode; the empty string is Off.
 func ParseMode(s string) (Mode, error) {
 	switch m := Mode(s); m {
 	case "":
@@ -30,60 +30,58 @@ func ParseMode(s string) (Mode, error) {
 	case Off, Calls, Audit:
 		return m, nil
 	}
-	return Off, fmt.Errorf("%q is none of off, seccomp, audit", s)
+	return Off, fmt.Errorf("%q is not one of off, seccomp, audit", s)
 }
 
 const (
-	// maxDistinct is how many different refusals of a task are kept and told.
+	// maxDistinct limits the different denials that are kept and reported per task.
 	maxDistinct = 64
-	// maxTold bounds the text of what is told of a task at a time.
+	// maxTold limits the text of one report.
 	maxTold = 8 << 10
-	// settleTime is waited after a first refusal for those that come with it, and after
-	// the end of a task for records that are under way.
+	// settleTime is the delay after a first denial for related ones, and after the end of a task
+	// for records in transit.
 	settleTime = 100 * time.Millisecond
-	// pause is kept between two reports about one task.
+	// pause is the minimum interval between two reports about one task.
 	pause = 5 * time.Second
-	// floodSize is how many refusals since the last report are a flood. A flood is waited for,
-	// up to floodTime, and reported once. Further refusals that are equal to listed ones, or
-	// more than can be listed, are reported when they are a flood, floodPause apart.
+	// floodSize is the number of denials since the last report that make a flood. A report waits
+	// until the flood ends, up to floodTime. Denials that are equal to listed ones, or exceed the
+	// list, are reported only as a flood, at intervals of floodPause.
 	floodSize  = 100
 	floodTime  = 2 * time.Second
 	floodPause = time.Minute
-	// maxReports bounds the reports about one task.
+	// maxReports limits the reports about one task.
 	maxReports = 64
 )
 
-// Task is one whose sandbox is watched.
+// Task is a watched task.
 type Task struct {
 	ID    string
 	PID   int    // of its main process
-	UID   int    // of its own, which no other task has meanwhile; -1 when it has none
-	Group string // name of its control group, "" when it has none
+	UID   int    // uid that only this task has, or -1
+	Group string // name of its control group, or ""
 }
 
-// Report is what is known of a task: all that was refused to it so far, in the order
-// in which it came.
+// Report holds all denials of a task so far, in order.
 type Report struct {
 	TaskID  string
-	At      time.Time // of the newest
+	At      time.Time // of the newest denial
 	Denials []Denial
-	Counts  []int // how often each of Denials came
-	New     int   // how many of Denials, at their end, were not told before
-	More    bool  // further ones are not listed
-	Count   int   // how many refusals came since the last report, equal ones and unlisted ones too
-	Last    bool  // no more is reported of this task
+	Counts  []int // number of repetitions, by index of Denials
+	New     int   // number of new Denials, at the end of the list
+	More    bool  // there are unlisted denials
+	Count   int   // all denials since the last report, including repetitions and unlisted ones
+	Last    bool  // this is the last report about the task
 }
 
-// Flood reports whether so much came at once that the report is of the number.
+// Flood reports whether the report is about the number of denials.
 func (r Report) Flood() bool { return r.Count >= floodSize }
 
-// Watcher reads the kernel's records for the tasks that it was told of. Its methods
-// may be called concurrently.
+// Watcher reads the kernel's records for the added tasks. Its methods may be called concurrently.
 type Watcher struct {
 	log  *slog.Logger
 	tell func(Report)
 
-	telling sync.Mutex // held from the taking of reports until they are told; before mu
+	telling sync.Mutex // held from taking reports until they are delivered; locked before mu
 
 	mu      sync.Mutex
 	running bool
@@ -94,28 +92,28 @@ type Watcher struct {
 	wake    chan struct{} // buffered 1: something is due earlier than before
 }
 
-// watched is a task and what was refused to it.
+// watched is a task and its denials.
 type watched struct {
 	Task
 	denials []Denial
-	counts  []int // how often each of them came
-	size    int   // of denials, as text
-	told    int   // of denials
+	counts  []int // repetitions of each
+	size    int   // length of denials as text
+	told    int   // number of reported denials
 	more    bool
-	count   int       // of refusals since the last report
-	since   time.Time // of the first of these
+	count   int       // denials since the last report
+	since   time.Time // time of the first of these
 	reports int
-	at      time.Time // of the newest refusal
-	due     time.Time // when to tell next; zero: nothing new
-	last    time.Time // when it was told
+	at      time.Time // time of the newest denial
+	due     time.Time // time of the next report; zero: nothing new
+	last    time.Time // time of the last report
 }
 
-// New returns a watcher that gives reports to tell, which must be quick.
+// New returns a watcher that passes reports to tell, which must return quickly.
 func New(log *slog.Logger, tell func(Report)) *Watcher {
 	return &Watcher{log: log, tell: tell, tasks: map[string]*watched{}, owners: newOwners(), wake: make(chan struct{}, 1)}
 }
 
-// Add begins to watch a task; one with the same ID is replaced and its refusals kept.
+// Add adds a task. It replaces one with the same ID and keeps its denials.
 func (w *Watcher) Add(t Task) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -129,7 +127,7 @@ func (w *Watcher) Add(t Task) {
 	w.owners.add(t)
 }
 
-// Remove forgets a task.
+// Remove removes a task.
 func (w *Watcher) Remove(id string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -140,8 +138,8 @@ func (w *Watcher) Remove(id string) {
 	}
 }
 
-// Settle returns when what was refused to a task that has ended is told. It returns at
-// once when nothing is read.
+// Settle returns when the denials of a task that has ended are reported. It returns at once if
+// nothing is read.
 func (w *Watcher) Settle(ctx context.Context, id string) {
 	w.mu.Lock()
 	known := w.running && w.tasks[id] != nil
@@ -206,7 +204,7 @@ func (w *Watcher) setRunning(running bool) {
 	w.running = running
 }
 
-// read takes records until the listener is closed.
+// read reads records until the listener is closed.
 func (w *Watcher) read(l *listener) error {
 	for {
 		kind, text, err := l.next()
@@ -221,13 +219,13 @@ func (w *Watcher) read(l *listener) error {
 	}
 }
 
-// overrun counts what was lost; powers of two are logged.
+// overrun counts losses and logs powers of two.
 func (w *Watcher) overrun() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.lost++
 	if w.lost&(w.lost-1) == 0 {
-		w.log.Warn("audit records were lost: not every refusal is told", "times", w.lost)
+		w.log.Warn("audit records were lost: not every denial is reported", "times", w.lost)
 	}
 }
 
@@ -259,8 +257,8 @@ func (w *Watcher) take(kind uint16, text []byte, now time.Time) {
 	}
 }
 
-// counted deals with a refusal that needs no look at its record: it is equal to one that was
-// attributed, or its task has as many as are listed.
+// counted handles a denial without parsing its record: it repeats an attributed one, or the list of
+// its task is full.
 func (w *Watcher) counted(kind uint16, text []byte, now time.Time) bool {
 	if t, ok := w.pending.repeated(kind, text); ok {
 		if t != nil {
@@ -279,7 +277,7 @@ func (w *Watcher) counted(kind uint16, text []byte, now time.Time) bool {
 	return true
 }
 
-// call takes what seccomp refused.
+// call handles a denial by seccomp.
 func (w *Watcher) call(r record, text []byte, now time.Time) {
 	d, ok := seccompDenial(r)
 	if !ok || d.isNoise() {
@@ -287,15 +285,14 @@ func (w *Watcher) call(r record, text []byte, now time.Time) {
 		return
 	}
 	id := w.owners.ofRecord(r)
-	if id == "" { // until a task comes that may have the process
+	if id == "" { // until a task is added that may have the process
 		w.pending.seen(text, nil)
 		return
 	}
 	w.pending.seen(text, w.add(id, d, now))
 }
 
-// refused takes what Landlock refused. Whose domain it was comes in another record, if
-// it is not known.
+// refused handles a denial by Landlock. If its domain is unknown, another record names the process.
 func (w *Watcher) refused(r record, text []byte, now time.Time) {
 	d, ok := landlockDenial(r)
 	if !ok || d.isNoise() {
@@ -310,7 +307,7 @@ func (w *Watcher) refused(r record, text []byte, now time.Time) {
 	w.pending.push(waiting{serial: r.serial, domain: domain, denial: d})
 }
 
-// domain takes which process a Landlock domain was made by, or that it is gone.
+// domain handles a record about the process of a Landlock domain, or the domain's end.
 func (w *Watcher) domain(r record, now time.Time) {
 	domain := r.fields["domain"]
 	if r.fields["status"] == "deallocated" {
@@ -327,7 +324,7 @@ func (w *Watcher) domain(r record, now time.Time) {
 	}
 }
 
-// called takes who made a system call in which something was refused.
+// called handles a record about the caller of a refused system call.
 func (w *Watcher) called(r record, now time.Time) {
 	list := w.pending.pop(func(p waiting) bool { return p.serial == r.serial })
 	if len(list) == 0 {
@@ -335,7 +332,7 @@ func (w *Watcher) called(r record, now time.Time) {
 	}
 	id := w.owners.ofRecord(r)
 	if id == "" {
-		return // not a task's
+		return // not a task
 	}
 	for _, p := range list {
 		w.owners.learn(p.domain, id)
@@ -343,7 +340,7 @@ func (w *Watcher) called(r record, now time.Time) {
 	}
 }
 
-// add notes a refusal and returns where equal ones are counted.
+// add adds a denial and returns its tally.
 func (w *Watcher) add(id string, d Denial, now time.Time) *tally {
 	t := w.tasks[id]
 	if t == nil {
@@ -363,7 +360,7 @@ func (w *Watcher) add(id string, d Denial, now time.Time) *tally {
 	return &tally{t, i}
 }
 
-// again counts a refusal, of the listed one i if that is not negative.
+// again counts a denial, and the listed one i if i is not negative.
 func (w *Watcher) again(t *watched, i int, now time.Time) {
 	if i >= 0 {
 		t.counts[i]++
@@ -377,7 +374,7 @@ func (w *Watcher) again(t *watched, i int, now time.Time) {
 	}
 }
 
-// plan has a report made at due, or when the pause after the last one is over.
+// plan schedules a report at due, or after the pause.
 func (w *Watcher) plan(t *watched, due time.Time, pause time.Duration) {
 	if next := t.last.Add(pause); next.After(due) {
 		due = next
@@ -388,11 +385,11 @@ func (w *Watcher) plan(t *watched, due time.Time, pause time.Duration) {
 	t.due = due
 	select {
 	case w.wake <- struct{}{}:
-	default: // it wakes anyhow
+	default: // a wakeup is pending
 	}
 }
 
-// untilDue is how long there is nothing to tell.
+// untilDue returns the time until the next report.
 func (w *Watcher) untilDue(now time.Time) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -405,7 +402,7 @@ func (w *Watcher) untilDue(now time.Time) time.Duration {
 	return wait
 }
 
-// report tells what is due.
+// report delivers the due reports.
 func (w *Watcher) report(now time.Time) {
 	w.telling.Lock()
 	defer w.telling.Unlock()
@@ -416,7 +413,7 @@ func (w *Watcher) report(now time.Time) {
 			continue
 		}
 		if t.count >= floodSize && now.Sub(t.at) < settleTime && now.Sub(t.since) < floodTime {
-			t.due = t.at.Add(settleTime) // it goes on: one report for all of it
+			t.due = t.at.Add(settleTime) // it continues: one report for all of it
 			continue
 		}
 		out = append(out, *t.report(now))

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// told is a watcher that no kernel speaks to, and what it has told.
+// told returns a watcher without a kernel, and the reports that it delivered.
 func told(t *testing.T) (*Watcher, *[]Report) {
 	var got []Report
 	w := New(slog.New(slog.DiscardHandler), func(r Report) { got = append(got, r) })
@@ -19,7 +19,7 @@ func told(t *testing.T) (*Watcher, *[]Report) {
 	return w, &got
 }
 
-// say hands a record to the watcher as the kernel would.
+// say passes a record to the watcher as the kernel would.
 func say(w *Watcher, kind uint16, serial int, text string, args ...any) {
 	w.take(kind, fmt.Appendf(nil, "audit(1.0:%d): %s", serial, fmt.Sprintf(text, args...)), time.Now())
 }
@@ -28,7 +28,7 @@ func refusal(w *Watcher, serial int, domain, path string) {
 	say(w, unix.AUDIT_LANDLOCK_ACCESS, serial, `domain=%s blockers=fs.read_file path="%s" dev="vda" ino=1`, domain, path)
 }
 
-// TestOwners tries every way in which a refusal finds its task.
+// TestOwners checks every way to attribute a denial.
 func TestOwners(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -43,11 +43,11 @@ func TestOwners(t *testing.T) {
 			refusal(w, 1, "d", "/a")
 			say(w, unix.AUDIT_LANDLOCK_DOMAIN, 1, `domain=d status=allocated mode=enforcing pid=70 uid=1000`)
 		}, "b"},
-		{"pid of a process that is gone", func(w *Watcher) {
+		{"pid of a process that has ended", func(w *Watcher) {
 			refusal(w, 1, "d", "/a")
 			say(w, unix.AUDIT_LANDLOCK_DOMAIN, 1, `domain=d status=allocated mode=enforcing pid=71 uid=1000`)
 		}, "b"},
-		{"caller, where the domain was told to an earlier agent", func(w *Watcher) {
+		{"caller, if an earlier agent got the record of the domain", func(w *Watcher) {
 			refusal(w, 1, "d", "/a")
 			say(w, unix.AUDIT_SYSCALL, 1, `arch=c000003e syscall=257 ppid=1 pid=999 auid=1 uid=80001 comm="x"`)
 		}, "a"},
@@ -80,16 +80,16 @@ func TestOwners(t *testing.T) {
 			w.report(time.Now().Add(time.Minute))
 			switch {
 			case tt.want == "" && len(*got) > 0:
-				t.Errorf("told %+v, want nothing", *got)
+				t.Errorf("reported %+v, want nothing", *got)
 			case tt.want != "" && (len(*got) != 1 || (*got)[0].TaskID != tt.want):
-				t.Errorf("told %+v, want one of task %s", *got, tt.want)
+				t.Errorf("reported %+v, want one of task %s", *got, tt.want)
 			}
 		})
 	}
 }
 
-// TestTelling: what comes together is told together, equal refusals once, and a task
-// that goes on is told of again only after a pause.
+// TestTelling checks that simultaneous denials are in one report, equal ones once, and that further
+// reports wait for the pause.
 func TestTelling(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, got := told(t)
@@ -104,11 +104,11 @@ func TestTelling(t *testing.T) {
 		}
 		w.report(time.Now())
 		if len(*got) != 0 {
-			t.Fatalf("told %v at once", *got)
+			t.Fatalf("reported %v at once", *got)
 		}
 		w.report(time.Now().Add(settleTime))
 		if len(*got) != 1 || len((*got)[0].Denials) != 2 || (*got)[0].New != 2 {
-			t.Fatalf("told %+v, want two refusals in one report", *got)
+			t.Fatalf("reported %+v, want two refusals in one report", *got)
 		}
 		time.Sleep(time.Second)
 		refusal(w, 5, "d", "/c")
@@ -117,12 +117,12 @@ func TestTelling(t *testing.T) {
 		}
 		w.report(time.Now().Add(pause))
 		if len(*got) != 2 || len((*got)[1].Denials) != 3 || (*got)[1].New != 1 {
-			t.Fatalf("told %+v, want all three, one of them new", (*got)[1])
+			t.Fatalf("reported %+v, want all three, one of them new", (*got)[1])
 		}
 	})
 }
 
-// TestSettleWaitsForTheTelling: what another is just telling is told when Settle returns.
+// TestSettleWaitsForTheTelling checks that Settle waits for a report in progress.
 func TestSettleWaitsForTheTelling(t *testing.T) {
 	telling, goOn := make(chan struct{}), make(chan struct{})
 	w := New(slog.New(slog.DiscardHandler), func(Report) {
@@ -142,27 +142,27 @@ func TestSettleWaitsForTheTelling(t *testing.T) {
 	}()
 	select {
 	case <-settled:
-		t.Error("Settle() returned while a refusal was being told")
+		t.Error("Settle() returned while a report was in progress")
 	case <-time.After(2 * settleTime):
 	}
 	close(goOn)
 	<-settled
 }
 
-// TestFlood is a task that is refused without end: what is kept of it is bounded.
+// TestFlood checks that the memory for a task with endless denials is bounded.
 func TestFlood(t *testing.T) {
 	w, got := told(t)
 	w.Add(Task{ID: "a", UID: 80001})
 	w.owners.learn("d", "a")
 	for i := range 5000 {
 		refusal(w, i, "d", "/"+strings.Repeat("x", 100)+fmt.Sprint(i))
-		refusal(w, i, fmt.Sprintf("e%d", i), "/") // domains that nobody knows
+		refusal(w, i, fmt.Sprintf("e%d", i), "/") // unknown domains
 		say(w, unix.AUDIT_LANDLOCK_DOMAIN, i, `domain=f%d status=allocated mode=enforcing pid=999 uid=80001`, i)
 	}
 	w.report(time.Now().Add(time.Minute))
 	r := (*got)[0]
 	if len(*got) != 1 || len(r.Denials) > maxDistinct || !r.More {
-		t.Errorf("told %d reports, %d refusals, more %t", len(*got), len(r.Denials), r.More)
+		t.Errorf("%d reports, %d refusals, more %t", len(*got), len(r.Denials), r.More)
 	}
 	if len(w.pending.list) > maxWaiting || len(w.pending.past) > maxSeen || len(w.owners.of["a"]) > maxDomains {
 		t.Errorf("keeps %d waiting, %d texts, %d domains", len(w.pending.list), len(w.pending.past), len(w.owners.of["a"]))
@@ -173,7 +173,7 @@ func TestFlood(t *testing.T) {
 	}
 }
 
-// TestLentAgain: a uid that a later task has is not taken from it by the earlier one.
+// TestLentAgain checks that removing a task keeps a uid that a later task has.
 func TestLentAgain(t *testing.T) {
 	w, _ := told(t)
 	w.Add(Task{ID: "a", UID: 80001})

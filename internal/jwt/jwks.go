@@ -7,7 +7,7 @@ import (
 	"math/big"
 )
 
-// JWKS is a set of public keys as verifiers fetch it.
+// JWKS is a published set of public keys.
 type JWKS struct {
 	Keys []JWK `json:"keys"`
 }
@@ -24,7 +24,7 @@ type JWK struct {
 	E   string `json:"e,omitempty"`
 }
 
-// NewJWKS returns the set of keys, in their order.
+// NewJWKS returns the set of keys, in order.
 func NewJWKS(keys []PublicKey) JWKS {
 	set := JWKS{Keys: make([]JWK, 0, len(keys))} // an empty set is [], not null
 	for _, k := range keys {

@@ -1,14 +1,12 @@
-// Package jwt writes and reads signed tokens: compact JWS (RFC 7515) over
-// go-jose, and sets of public keys (RFC 7517).
+// Package jwt writes and reads signed tokens, compact JWS (RFC 7515) over go-jose, and sets of
+// public keys (RFC 7517).
 //
-// Token: base64url(header) "." base64url(payload) "." base64url(signature), at
-// most 8 KiB, no padding, canonical base64. The header holds alg, kid and typ
-// and nothing else. Which algorithm a token must have is a property of our
-// record of the key, never of what the token says about itself: a header can
-// only be refused, it is not obeyed.
+// A token is base64url(header) "." base64url(payload) "." base64url(signature), at most 8 KiB,
+// without padding, in canonical base64. The header holds alg, kid and typ and nothing else. The
+// algorithm of a token is a property of our record of the key, never of the token: Parse refuses a
+// header that differs.
 //
-// The package knows nothing about what a token claims, keeps no state and
-// starts no goroutine.
+// The package does not interpret claims, keeps no state and starts no goroutine.
 package jwt
 
 import (
@@ -34,30 +32,30 @@ const (
 	RS256 = "RS256"
 )
 
-// The header that names the type of a token, and its value in ordinary ones.
+// The header parameter of the token type, and its value in ordinary tokens.
 const (
 	typeHeader  = "typ"
 	defaultType = "JWT"
 )
 
-// Bounds of a token: its size, before anything in it is looked at, that of its
-// header, and how deep its payload is.
+// Limits of a token: its size, the size of its header, and the depth of its payload. The size is
+// checked before anything is parsed.
 const (
 	maxSize   = 8 << 10
 	maxHeader = 512
 	maxDepth  = 8
 )
 
-// ErrInvalid is what every error of Parse wraps. Its causes are for the log of
-// a developer; a caller gets one answer for all.
+// ErrInvalid is wrapped by every error of Parse. The causes are for a developer's log; callers
+// return one answer for all.
 var ErrInvalid = errors.New("token is not valid")
 
 // ErrUnknownKey means that no key has the token's key ID.
 var ErrUnknownKey = fmt.Errorf("%w: unknown key ID", ErrInvalid)
 
-var errTwice = errors.New("a key stands twice")
+var errTwice = errors.New("duplicate key")
 
-// Key signs tokens. It does not print what is in it.
+// Key signs tokens. It does not print its private key.
 type Key struct {
 	ID     string
 	Alg    string
@@ -87,23 +85,23 @@ func NewKey(id string, private crypto.Signer) (Key, error) {
 	return Key{ID: id, Alg: public.Alg, signer: signer, with: with, public: public}, nil
 }
 
-// String shows the key ID only.
+// String returns the key ID only.
 func (k Key) String() string { return "key(" + k.ID + ")" }
 
-// Format is String for every verb.
+// Format implements fmt.Formatter as String for every verb.
 func (k Key) Format(f fmt.State, _ rune) { io.WriteString(f, k.String()) }
 
-// LogValue is String, for slog.
+// LogValue implements slog.LogValuer as String.
 func (k Key) LogValue() slog.Value { return slog.StringValue(k.String()) }
 
-// Public returns the other half of the key.
+// Public returns the public key.
 func (k Key) Public() PublicKey { return k.public }
 
-// Sign returns the compact form of a token whose payload is the JSON of payload.
-// It is safe for many goroutines.
+// Sign returns the compact form of a token whose payload is the JSON of payload. It is safe for
+// concurrent use.
 func (k Key) Sign(payload any) (string, error) { return k.sign(k.signer, payload) }
 
-// SignWith is Sign for those who ask for more in the header. We don't read such tokens.
+// SignWith is Sign with additional header parameters. Parse refuses such tokens.
 func (k Key) SignWith(payload any, headers map[string]string) (string, error) {
 	signer, err := k.with(headers)
 	if err != nil {
@@ -112,8 +110,8 @@ func (k Key) SignWith(payload any, headers map[string]string) (string, error) {
 	return k.sign(signer, payload)
 }
 
-// SignAs is Sign for a token of another type than "JWT": Parse refuses it, ParseAs with the
-// same type accepts it.
+// SignAs is Sign for a token of a type other than "JWT". Parse refuses it; ParseAs with the same
+// type accepts it.
 func (k Key) SignAs(typ string, payload any) (string, error) {
 	return k.SignWith(payload, map[string]string{typeHeader: typ})
 }
@@ -144,8 +142,7 @@ type PublicKey struct {
 	key crypto.PublicKey
 }
 
-// NewPublicKey returns the key that verifies what an ed25519.PublicKey or an
-// *rsa.PublicKey belongs to.
+// NewPublicKey returns the verifier for an ed25519.PublicKey or an *rsa.PublicKey.
 func NewPublicKey(id string, public crypto.PublicKey) (PublicKey, error) {
 	switch k := public.(type) {
 	case ed25519.PublicKey:
@@ -159,14 +156,14 @@ func NewPublicKey(id string, public crypto.PublicKey) (PublicKey, error) {
 	return PublicKey{}, fmt.Errorf("key %s: keys of type %T do not sign tokens", id, public)
 }
 
-// The bounds of an RSA key, in bits.
+// Limits of an RSA key, in bits.
 const (
 	minRSABits = 2048
 	maxRSABits = 8192
 )
 
-// ReadPublicKey reads a key in the form in which the servers publish it: the 32 bytes of an
-// Ed25519 key, or an RSA key as PKCS #1 DER.
+// ReadPublicKey reads a key in the form that the servers publish: the 32 bytes of an Ed25519 key,
+// or an RSA key as PKCS #1 DER.
 func ReadPublicKey(id string, raw []byte) (PublicKey, error) {
 	if len(raw) == ed25519.PublicKeySize {
 		return NewPublicKey(id, ed25519.PublicKey(raw))
@@ -178,21 +175,20 @@ func ReadPublicKey(id string, raw []byte) (PublicKey, error) {
 	return NewPublicKey(id, public)
 }
 
-// Crypto returns the key itself: an ed25519.PublicKey or an *rsa.PublicKey.
+// Crypto returns the ed25519.PublicKey or *rsa.PublicKey.
 func (k PublicKey) Crypto() crypto.PublicKey { return k.key }
 
-// header is what a token says of its signature.
+// header holds a token's alg and kid.
 type header struct{ alg, kid string }
 
-// Parse verifies a token and returns its payload and the ID of the key that
-// signed it. lookup finds our record of a key. What a stranger can make it do is
-// little: nothing is read beyond the header of a token whose key is unknown, and
-// nothing of the payload before the signature was found good.
+// Parse verifies a token and returns its payload and the ID of the key that signed it. Lookup
+// returns our record of a key. Parse reads nothing beyond the header if the key is unknown, and
+// decodes the payload only after it verified the signature.
 func Parse(raw string, lookup func(kid string) (PublicKey, bool)) (payload []byte, kid string, err error) {
 	return parse(raw, defaultType, lookup)
 }
 
-// ParseAs is Parse for a token that SignAs made: its header must name the type.
+// ParseAs is Parse for a token of SignAs: the header must name the type.
 func ParseAs(typ, raw string, lookup func(kid string) (PublicKey, bool)) (payload []byte, kid string, err error) {
 	return parse(raw, typ, lookup)
 }
@@ -215,7 +211,7 @@ func parse(raw, typ string, lookup func(kid string) (PublicKey, bool)) (payload 
 		return nil, "", ErrUnknownKey
 	}
 	if h.alg != key.Alg {
-		return nil, "", fmt.Errorf("%w: key has another algorithm", ErrInvalid)
+		return nil, "", fmt.Errorf("%w: algorithm is not that of the key", ErrInvalid)
 	}
 	for _, part := range []string{body, signature} {
 		if _, err := decode(part); err != nil {
@@ -236,8 +232,8 @@ func parse(raw, typ string, lookup func(kid string) (PublicKey, bool)) (payload 
 	return payload, h.kid, nil
 }
 
-// decode reads a part of a token, which has one encoding only. The decoder of the
-// library would pass over line ends.
+// decode decodes a part of a token and accepts only its canonical encoding. The decoder of
+// encoding/base64 ignores line ends.
 func decode(part string) ([]byte, error) {
 	out, err := base64.RawURLEncoding.Strict().DecodeString(part)
 	if err != nil || part == "" || strings.ContainsAny(part, "\r\n") {
@@ -246,8 +242,8 @@ func decode(part string) ([]byte, error) {
 	return out, nil
 }
 
-// parseHeader reads a header that holds what ours do and nothing else: whatever
-// more it asks for, it is not heard. Ordinary tokens may leave out their type.
+// parseHeader reads a header and refuses any member that our tokens do not have. Ordinary tokens
+// may omit the type.
 func parseHeader(part, want string) (header, error) {
 	var h header
 	if len(part) > maxHeader {
@@ -263,7 +259,7 @@ func parseHeader(part, want string) (header, error) {
 		said, isText := value.(string)
 		to := map[string]*string{"alg": &h.alg, "kid": &h.kid, typeHeader: &typ}[name]
 		if to == nil || !isText || seen[name] {
-			return errors.New("a field that our tokens do not have")
+			return errors.New("unexpected member")
 		}
 		*to, seen[name] = said, true
 		return nil
@@ -279,8 +275,8 @@ func parseHeader(part, want string) (header, error) {
 	return h, nil
 }
 
-// eachMember calls fn for each member of the one object that dec reads, with the
-// first token of its value.
+// eachMember calls fn for each member of the single object in dec, with the first token of its
+// value.
 func eachMember(dec *json.Decoder, fn func(name string, value any) error) error {
 	if first, err := dec.Token(); err != nil || first != json.Delim('{') {
 		return errors.New("not a JSON object")
@@ -294,7 +290,7 @@ func eachMember(dec *json.Decoder, fn func(name string, value any) error) error 
 		if err != nil {
 			return errors.New("broken JSON")
 		}
-		if err := fn(name.(string), value); err != nil { // the decoder takes no other names
+		if err := fn(name.(string), value); err != nil { // encoding/json accepts string names only
 			return err
 		}
 	}
@@ -302,13 +298,13 @@ func eachMember(dec *json.Decoder, fn func(name string, value any) error) error 
 		return errors.New("broken JSON")
 	}
 	if _, err := dec.Token(); err != io.EOF {
-		return errors.New("something follows the JSON object")
+		return errors.New("data after the JSON object")
 	}
 	return nil
 }
 
-// CheckObject accepts one JSON object in which no object has a key twice, as two
-// readers could see two different tokens, and that is no deeper than claims are.
+// CheckObject accepts one JSON object without duplicate keys, which different parsers could read
+// differently, and with limited depth.
 func CheckObject(text []byte) error {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	seen := map[string]bool{}
@@ -321,7 +317,7 @@ func CheckObject(text []byte) error {
 	})
 }
 
-// checkValue reads the rest of a value, of which first was read.
+// checkValue reads the rest of a value whose first token was read.
 func checkValue(dec *json.Decoder, first any, depth int) error {
 	if first != json.Delim('{') && first != json.Delim('[') {
 		return nil

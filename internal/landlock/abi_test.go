@@ -13,8 +13,8 @@ import (
 	"github.com/open-nomad/open-nomad/internal/testkernel"
 )
 
-// TestOlderKernels restricts a process on kernels that claim each version, and tries
-// all that a later one could have denied: what its version knows is denied.
+// TestOlderKernels restricts a process on kernels that report each ABI version, and tries every
+// access that a later version could deny. Everything that the version can deny is denied.
 func TestOlderKernels(t *testing.T) {
 	need(t, landlock.ABIFiles)
 	name := "open-nomad-abi-" + strconv.Itoa(os.Getpid())
@@ -70,8 +70,7 @@ func TestOlderKernels(t *testing.T) {
 	}
 }
 
-// withoutXDev takes the answer of ABI 1 to a move for a denial: it says that the
-// directories are on two file systems.
+// withoutXDev counts ABI 1's result of a move as a denial: it reports EXDEV.
 func withoutXDev(lines []string) []string {
 	var out []string
 	for _, l := range lines {
@@ -83,7 +82,7 @@ func withoutXDev(lines []string) []string {
 	return out
 }
 
-// TestPortsNeedTheirABI fails where ports cannot be held to.
+// TestPortsNeedTheirABI checks that restricting ports fails on a kernel without support.
 func TestPortsNeedTheirABI(t *testing.T) {
 	need(t, landlock.ABIFiles)
 	real, err := landlock.ABI()
@@ -112,7 +111,7 @@ func TestNoLandlock(t *testing.T) {
 		t.Errorf("without Landlock: %v, %q, want an error", err, got)
 	}
 	if strings.Contains(fmt.Sprint(got), "allowed") {
-		t.Errorf("the process went on unrestricted: %q", got)
+		t.Errorf("the process continued without restriction: %q", got)
 	}
 }
 

@@ -1,31 +1,28 @@
-// Package landlock takes file, network, signal and socket rights away, for good, from the calling
-// thread of a program that executes another in its place. It uses Landlock (landlock(7)). All
-// rights that the kernel's ABI can take away are taken (rights.go); TCP ports only where they are
-// listed.
+// Package landlock permanently removes file, network, signal and socket rights from the calling
+// thread, which then executes another program. It uses Landlock (landlock(7)). It removes every right
+// that the kernel's ABI can remove (rights.go), but restricts TCP ports only on request.
 //
-// Two layers are laid on each other; what either denies is denied:
+// It applies two layers, and a right that either layer denies is denied:
 //
-//	go-landlock   every file right up to truncate (ABI 3), given back by path
-//	this package  what that library does not handle: TCP ports (ABI 4), device
-//	              ioctl (5), abstract unix sockets and signals to the outside (6),
+//	go-landlock   every file right up to truncate (ABI 3), granted by path
+//	this package  the rights that the library does not handle: TCP ports (ABI 4), device
+//	              ioctl (5), abstract unix sockets and signals to other processes (6),
 //	              unix sockets in the file system (9)
 //
-// go-landlock restricts every thread of the process (package psx), this package the calling one.
-// The program gets both layers, because the execve ends the other threads.
+// go-landlock restricts every thread of the process (package psx), this package the calling one. The
+// program gets both layers, because the execve ends the other threads.
 //
-// The kernel tells of a refusal what the youngest layer that refuses asked it to tell.
-// The library asks for nothing: so where refusals are to be told, the second layer
-// handles files too, with the same rules.
+// The kernel logs a denial as the youngest denying layer requested. The library requests no logging.
+// If denials are to be logged, the second layer therefore handles files too, with the same rules.
 //
-// Given back is what a path's modes say. No mode gives ioctl on devices. A socket
-// made outside can be connected to where the modes allow to read and write below a
-// directory, or to write the socket itself.
+// A path's modes define what is granted. No mode grants ioctl on devices. A socket created outside
+// can be connected to if the modes allow reading and writing below its directory, or writing the
+// socket itself.
 //
-// Rules are a union along a path: a narrower grant below a wider one denies
-// nothing. Landlock says nothing about stat, chmod, chown, UDP, path unix sockets
-// (before ABI 9), user namespaces or descriptors opened before. It needs no
-// privilege. It fails closed: what was asked for and can't be enforced is an error.
-// No goroutines, no state.
+// Rules are a union along a path: a narrower grant below a wider one denies nothing. Landlock does
+// not restrict stat, chmod, chown, UDP, path unix sockets (before ABI 9), user namespaces or open
+// descriptors. It needs no privilege. The package fails closed: a requested restriction that the
+// kernel cannot enforce is an error. It has no goroutines and no state.
 package landlock
 
 import (
@@ -50,10 +47,10 @@ func ABI() (int, error) {
 	return v, nil
 }
 
-// Path gives back rights below one file or directory.
+// Path grants rights below one file or directory.
 type Path struct {
 	Modes string // any of r, w, x, c (create and remove)
-	FD    int    // opened with O_PATH: the rule is for this very inode
+	FD    int    // opened with O_PATH: the rule is for this inode
 	Name  string // for errors
 }
 
@@ -62,23 +59,23 @@ type Ports struct {
 	Bind, Connect []uint16
 }
 
-// Ruleset is what a process keeps.
+// Ruleset lists the rights that a process keeps.
 type Ruleset struct {
 	Paths  []Path
-	TCP    *Ports // nil leaves TCP alone
-	MinABI int    // a kernel below it is an error
-	Log    bool   // the kernel's audit tells what is refused, also to programs executed later
+	TCP    *Ports // nil does not restrict TCP
+	MinABI int    // an older kernel is an error
+	Log    bool   // audit denials, also in programs executed later
 }
 
-// ValidModes says whether s is one or more of r, w, x, c.
+// ValidModes reports whether s is one or more of r, w, x, c.
 func ValidModes(s string) bool {
 	return s != "" && strings.Trim(s, "rwxc") == ""
 }
 
-// Restrict puts the calling thread, and the program that it executes, under r. The caller is locked
-// to its thread and does nothing after Restrict but to execute the program: other threads keep
-// rights that only the second layer takes away. It sets no_new_privs. On error the process may be
-// restricted in part and must not run a task.
+// Restrict restricts the calling thread and the program that it executes to r. The caller must have
+// locked the goroutine to its thread, and must do nothing after Restrict but execute the program:
+// other threads keep the rights that only the second layer removes. Restrict sets no_new_privs. On
+// error the process may be partly restricted and must not run a task.
 func (r Ruleset) Restrict() error {
 	abi, err := ABI()
 	if err != nil {
@@ -91,7 +88,7 @@ func (r Ruleset) Restrict() error {
 		return fmt.Errorf("restrict TCP ports: %w", &TooOld{Have: abi, Want: ABITCP})
 	}
 	if r.Log && abi < ABIAudit {
-		return fmt.Errorf("have refusals told: %w", &TooOld{Have: abi, Want: ABIAudit})
+		return fmt.Errorf("log denials: %w", &TooOld{Have: abi, Want: ABIAudit})
 	}
 	files, err := merge(r.Paths)
 	if err != nil {
@@ -115,7 +112,7 @@ func restrictFiles(files []file) error {
 	return nil
 }
 
-// libPaths turns the opened files into paths that lead to exactly them.
+// libPaths converts the opened files to paths that lead to exactly these files.
 func libPaths(files []file) ([]*lib.Path, error) {
 	out := make([]*lib.Path, 0, len(files))
 	for _, f := range files {
@@ -127,7 +124,7 @@ func libPaths(files []file) ([]*lib.Path, error) {
 		case f.kind() == unix.S_IFDIR:
 			out = append(out, lib.Dir(at, f.Modes))
 		case strings.Trim(f.Modes, "c") == "":
-			return nil, fmt.Errorf("mode c of %s gives nothing: it is not a directory", f.Name)
+			return nil, fmt.Errorf("mode c of %s has no effect: not a directory", f.Name)
 		default:
 			out = append(out, lib.File(at, f.Modes))
 		}

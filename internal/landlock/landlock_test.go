@@ -22,8 +22,8 @@ import (
 	"github.com/open-nomad/open-nomad/internal/testkernel"
 )
 
-// Restricting is for good, so each trial is a process of its own: this binary, told
-// by its arguments what to do.
+// Restrictions are permanent, so each trial is a process of its own: this binary, with a trial as
+// arguments.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "trial" {
 		os.Exit(trial(os.Args[2], os.Args[3:]))
@@ -31,8 +31,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// trial restricts itself to what arguments of the form modes:path grant, and then
-// prints how each of the things it is asked to try went.
+// trial restricts itself to the grants in arguments of the form modes:path, and then prints the
+// result of each requested attempt.
 func trial(tcp string, args []string) int {
 	runtime.LockOSThread()
 	var rs landlock.Ruleset
@@ -83,7 +83,7 @@ func attempt(what, arg string) string {
 		err = os.Symlink("f", arg)
 	case "remove":
 		err = os.Remove(arg)
-	case "move": // into the directory above
+	case "move": // into the parent directory
 		err = os.Rename(arg, filepath.Join(filepath.Dir(filepath.Dir(arg)), "moved"))
 	case "exec":
 		var pid int
@@ -118,7 +118,7 @@ func attempt(what, arg string) string {
 	return what + " " + err.Error()
 }
 
-// run makes a process try things and returns its answers.
+// run starts a trial and returns its output.
 func run(t *testing.T, tcp string, args ...string) []string {
 	t.Helper()
 	lines, err := runOn(t, testkernel.Kernel{}, tcp, args...)
@@ -128,7 +128,7 @@ func run(t *testing.T, tcp string, args ...string) []string {
 	return lines
 }
 
-// runOn does so on another kernel, where restricting may fail.
+// runOn does the same on a simulated kernel, on which restricting may fail.
 func runOn(t *testing.T, k testkernel.Kernel, tcp string, args ...string) ([]string, error) {
 	t.Helper()
 	exe, err := os.Executable()
@@ -181,11 +181,11 @@ func TestFiles(t *testing.T) {
 		"write allowed", "read denied", "truncate allowed")
 	check(t, run(t, "", "r:"+in+"/f", "read="+in+"/f", "read="+in+"/new"), "read allowed", "read denied")
 	if got := run(t, "", "rwxc:"+in, "move="+in+"/f"); strings.Contains(fmt.Sprint(got), "allowed") {
-		t.Errorf("a file was moved out of what is granted: %q", got)
+		t.Errorf("a file was moved out of the granted directory: %q", got)
 	}
 }
 
-// TestModes tries each mode alone: what it gives, and that it gives nothing else.
+// TestModes checks each mode alone: the rights that it grants, and no others.
 func TestModes(t *testing.T) {
 	need(t, landlock.ABIRefer)
 	tests := []struct {
@@ -204,7 +204,7 @@ func TestModes(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.modes, func(t *testing.T) { tryModes(t, program, tt.modes, tt.want) })
-		// With refusals told, the second layer repeats the rules: they must be the same.
+		// With logging, the second layer repeats the rules, which must be the same.
 		t.Run(tt.modes+" told", func(t *testing.T) {
 			need(t, landlock.ABIAudit)
 			tryModes(t, program, tt.modes, tt.want, "log")
@@ -212,7 +212,7 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// tryModes tries everything below a directory that is granted with modes.
+// tryModes makes every attempt below a directory that is granted with modes.
 func tryModes(t *testing.T, program []byte, modes string, allowed map[string]bool, args ...string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -233,7 +233,7 @@ func tryModes(t *testing.T, program []byte, modes string, allowed map[string]boo
 		want = append(want, what+map[bool]string{true: " allowed", false: " denied"}[allowed[what]])
 	}
 	paths := []string{modes + ":" + dir}
-	for _, lib := range []string{"/lib64", "/usr/lib"} { // of a program that is not static
+	for _, lib := range []string{"/lib64", "/usr/lib"} { // of a dynamically linked program
 		if _, err := os.Stat(lib); err == nil {
 			paths = append(paths, "rx:"+lib)
 		}

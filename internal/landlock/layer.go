@@ -20,7 +20,7 @@ type (
 	}
 )
 
-// restrictRest lays the second layer over the thread.
+// restrictRest applies the second layer to the thread.
 func (r Ruleset) restrictRest(abi int, files []file) error {
 	a := secondLayer(abi, r.TCP != nil)
 	if r.Log {
@@ -68,8 +68,8 @@ func (r Ruleset) restrictRest(abi int, files []file) error {
 	return nil
 }
 
-// allowMoves gives moving between directories back, everywhere: a ruleset denies
-// that even when it does not handle it, and in the first layer the paths decide.
+// allowMoves allows moves between directories everywhere. A ruleset denies them even if it does not
+// handle them; the paths of the first layer restrict them.
 func allowMoves(ruleset int) error {
 	root, err := unix.Open("/", unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -82,7 +82,7 @@ func allowMoves(ruleset int) error {
 	return nil
 }
 
-// filesOf are the rights that go-landlock gives back for a mode, on a directory.
+// filesOf are the rights that go-landlock grants for a mode, on a directory.
 var filesOf = map[rune]uint64{
 	'r': unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR,
 	'w': unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE,
@@ -92,12 +92,12 @@ var filesOf = map[rune]uint64{
 		unix.LANDLOCK_ACCESS_FS_REMOVE_FILE | unix.LANDLOCK_ACCESS_FS_REMOVE_DIR | unix.LANDLOCK_ACCESS_FS_REFER,
 }
 
-// onFiles are those of them that a file which is no directory can have.
+// onFiles are the ones that apply to a file that is not a directory.
 const onFiles = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE |
 	unix.LANDLOCK_ACCESS_FS_EXECUTE
 
-// allowFiles gives the same rights back as the first layer: what refuses there must
-// refuse here too, or the kernel does not tell of it.
+// allowFiles grants the same rights as the first layer. Both layers must deny the same, or the
+// kernel does not log the denial.
 func allowFiles(ruleset int, files []file) error {
 	for _, f := range files {
 		var rights uint64
@@ -114,7 +114,7 @@ func allowFiles(ruleset int, files []file) error {
 	return nil
 }
 
-// allowSockets gives back connecting to the sockets of granted paths.
+// allowSockets allows connecting to the sockets of granted paths.
 func allowSockets(ruleset int, files []file) error {
 	for _, f := range files {
 		if !f.connectable() {
@@ -127,7 +127,7 @@ func allowSockets(ruleset int, files []file) error {
 	return nil
 }
 
-// connectable says whether the path's modes are enough for its sockets.
+// connectable reports whether the path's modes allow connecting to its sockets.
 func (f file) connectable() bool {
 	switch f.kind() {
 	case unix.S_IFDIR:

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// file is a path with what is there.
+// file is a path and its stat.
 type file struct {
 	Path
 	stat unix.Stat_t
@@ -16,10 +16,10 @@ type file struct {
 // kind is one of the S_IF constants.
 func (f file) kind() uint32 { return f.stat.Mode & unix.S_IFMT }
 
-// merge looks at the paths, and leaves out each that leads to the same file as another one
-// that gives as much: /bin is /usr/bin on most machines, /dev/stdout often /dev/null. The
-// kernel would add the rules of one file up, so nothing changes by that, but each costs an
-// opening. Two of which neither gives what the other does both stay.
+// merge stats the paths, and drops each path whose file is also granted by another path with at
+// least the same modes. /bin is /usr/bin on most machines, and /dev/stdout is often /dev/null. The
+// result is the same, since the kernel merges the rules of a file, but each path costs an open. Two
+// paths with different modes both stay.
 func merge(paths []Path) ([]file, error) {
 	all := make([]file, len(paths))
 	for i, p := range paths {
@@ -37,7 +37,7 @@ func merge(paths []Path) ([]file, error) {
 	return out, nil
 }
 
-// covered says whether another path makes the one at i needless. Of two with the same
+// covered reports whether another path makes the one at i redundant. Of two paths with the same
 // modes the first stays.
 func covered(all []file, i int) bool {
 	p := &all[i]
@@ -50,13 +50,13 @@ func covered(all []file, i int) bool {
 	return false
 }
 
-// within says whether all modes of a are among those of b.
+// within reports whether b has all modes of a.
 func within(a, b string) bool {
 	return strings.Trim(a, b) == ""
 }
 
-// sameFile compares all that tells files apart: file systems that are no disk's give a
-// number twice at times.
+// sameFile compares more than device and inode, since some virtual file systems use an inode number
+// twice.
 func sameFile(a, b *unix.Stat_t) bool {
 	return a.Ino == b.Ino && a.Dev == b.Dev && a.Rdev == b.Rdev && a.Mode == b.Mode && a.Nlink == b.Nlink &&
 		a.Uid == b.Uid && a.Gid == b.Gid && a.Size == b.Size && a.Mtim == b.Mtim && a.Ctim == b.Ctim

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestMerge: one rule a file, but for rules that give different things.
+// TestMerge checks that a file has one rule, unless its modes differ.
 func TestMerge(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"a", "b"} {
@@ -26,7 +26,7 @@ func TestMerge(t *testing.T) {
 		{"rx:link rx:a", "rx:link"},
 		{"r:a rw:link", "rw:link"},
 		{"rw:a r:link r:a", "rw:a"},
-		{"r:a w:link", "r:a w:link"}, // together they would let sockets be connected to
+		{"r:a w:link", "r:a w:link"}, // together they would allow connecting to sockets
 		{"rx:. r:a wr:link rw:a x:.", "rx:. wr:link"},
 	} {
 		var paths []Path
@@ -52,6 +52,6 @@ func TestMerge(t *testing.T) {
 		}
 	}
 	if _, err := merge([]Path{{Modes: "r", FD: -1}}); err == nil {
-		t.Error("merge() of what is not open = nil, want an error")
+		t.Error("merge() of a closed descriptor = nil, want an error")
 	}
 }

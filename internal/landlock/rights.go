@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ABI versions of the kernel that brought a right.
+// ABI versions that introduced a right, and their kernels.
 const (
 	ABIFiles    = 1 // Linux 5.13
 	ABIRefer    = 2 // 5.19
@@ -15,24 +15,24 @@ const (
 	ABITCP      = 4 // 6.7
 	ABIIoctl    = 5 // 6.10
 	ABIScopes   = 6 // 6.12
-	ABIAudit    = 7 // 6.15: nothing new to take away, but the kernel can tell
-	ABISockets  = 9 // 7.1; 8 restricts all threads at once, which one that executes does not need
+	ABIAudit    = 7 // 6.15: no new right, but the kernel can log denials
+	ABISockets  = 9 // 7.1; 8 only restricts all threads at once, which an execve makes unnecessary
 )
 
-// access is struct landlock_ruleset_attr: rights by what they are about.
+// access is struct landlock_ruleset_attr.
 type access struct {
 	fs, net, scoped uint64
 }
 
-// right is what one version of the ABI lets us take away.
+// right is a right that one ABI version can remove.
 type right struct {
 	abi    int
 	name   string
 	access access
-	ports  bool // only where ports are restricted
+	ports  bool // only if ports are restricted
 }
 
-// rights are all of them, oldest first.
+// rights are all rights, oldest first.
 var rights = []right{
 	{abi: ABIFiles, name: "files", access: access{fs: filesV1}},
 	{abi: ABIRefer, name: "moves between directories", access: access{fs: unix.LANDLOCK_ACCESS_FS_REFER}},
@@ -54,7 +54,7 @@ const filesV1 = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_WRITE_
 // inFirstLayer are the rights that go-landlock handles.
 const inFirstLayer = filesV1 | unix.LANDLOCK_ACCESS_FS_REFER | unix.LANDLOCK_ACCESS_FS_TRUNCATE
 
-// secondLayer is what this package takes away itself on a kernel of that version.
+// secondLayer returns the rights that this package itself removes on a kernel with that ABI.
 func secondLayer(abi int, ports bool) access {
 	var a access
 	for _, r := range rights {
@@ -68,7 +68,7 @@ func secondLayer(abi int, ports bool) access {
 	return a
 }
 
-// size is how much of struct landlock_ruleset_attr a kernel of that version knows.
+// size returns the size of struct landlock_ruleset_attr that a kernel with that ABI accepts.
 func size(abi int) uintptr {
 	switch {
 	case abi >= ABIScopes:
@@ -79,10 +79,10 @@ func size(abi int) uintptr {
 	return 8
 }
 
-// Names lists what a kernel of that version can take from a program, oldest first.
+// Names lists the rights that a kernel with that ABI can remove, oldest first.
 func Names(abi int) []string { return between(0, abi) }
 
-// between lists what came after version have, up to version want.
+// between lists the rights introduced after ABI have, up to ABI want.
 func between(have, want int) []string {
 	var out []string
 	for _, r := range rights {
@@ -93,7 +93,7 @@ func between(have, want int) []string {
 	return out
 }
 
-// TooOld is the error for a kernel whose Landlock is below what is demanded.
+// TooOld is the error for a kernel whose ABI is below the required one.
 type TooOld struct{ Have, Want int }
 
 func (e *TooOld) Error() string {

@@ -10,12 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestSecondLayer says for each version what this package takes away beyond the
-// files of the first layer. The numbers are those of linux/landlock.h.
+// TestSecondLayer checks, for each ABI, the rights that this package removes in addition to the
+// first layer. The numbers are those of linux/landlock.h.
 func TestSecondLayer(t *testing.T) {
 	tests := []struct {
 		abi   int
-		bare  access // no ports asked for
+		bare  access // without ports
 		size  uintptr
 		names int
 	}{
@@ -50,8 +50,7 @@ func TestSecondLayer(t *testing.T) {
 	}
 }
 
-// TestConnectable says which granted paths keep their sockets where the kernel
-// restricts them.
+// TestConnectable checks which granted paths keep their sockets usable.
 func TestConnectable(t *testing.T) {
 	dir := t.TempDir()
 	l, err := net.Listen("unix", filepath.Join(dir, "s"))

@@ -13,75 +13,75 @@ import (
 	"github.com/open-nomad/open-nomad/internal/tinyinit"
 )
 
-// Start is what Fork needs.
+// Start holds the parameters of Fork.
 type Start struct {
-	Program  string      // the companion, a path valid in this process and in its children
-	Entry    string      // of the companion, which executes the program in its place
-	Policy   []byte      // for the entry, which alone understands it
-	Stdio    [3]*os.File // of the program
-	Terminal bool        // the program's descriptor 0 becomes its controlling terminal
-	GroupDir string      // directory of the version 2 group to be born in, "" for ours
+	Program  string      // path of the companion, valid in this process and in its children
+	Entry    string      // companion entry, which executes the program in its place
+	Policy   []byte      // input of the entry, not interpreted here
+	Stdio    [3]*os.File // descriptors 0 to 2 of the program
+	Terminal bool        // descriptor 0 becomes the controlling terminal
+	GroupDir string      // cgroup v2 directory to clone into; "" is the caller's group
 	Join     []string    // files of control groups to join by writing "0"
 
-	Init  bool     // a PID namespace of its own, with init as process 1
-	Enter *os.File // pidfd: become part of the namespaces (PID, mount, IPC, network) of that process
+	Init  bool     // create a PID namespace, with init as process 1
+	Enter *os.File // pidfd of a process whose namespaces (PID, mount, IPC, network) to join
 
-	// Users makes those of Init inside a new user namespace, which has nobody but the
-	// caller's own uid and gid: that is how an ordinary user may make them. The stage then
-	// has what capabilities it needs there, and gives them up. With Enter it says that the
-	// process was started so; the network is then the caller's.
+	// Users creates the namespaces of Init inside a new user namespace that maps only the caller's
+	// uid and gid, as an unprivileged user must. The stage has the capabilities that it needs
+	// there, and drops them. With Enter, it means that the process was started so; the network
+	// namespace is then the caller's.
 	Users bool
-	// Bound ends what is started with the thread that forks it: init, or the stage until it
-	// changes its user. The policy has to say it for the program.
+	// Bound kills the child when the thread that forked it ends: init, or the stage until it
+	// changes its user. For the program itself, the policy must set it.
 	Bound bool
 
-	// Held has the stage do nothing before Process.Go. If the starter ends first, so does it.
+	// Held makes the stage wait for Process.Go. If the starter ends first, the stage ends too.
 	Held bool
 
-	// Status is where init writes the program's wait status; nil makes a memory file.
-	// It is not looked at without Init or Enter.
+	// Status is the file to which init writes the program's wait status; nil creates a memfd. It is
+	// ignored without Init or Enter.
 	Status *os.File
 }
 
-// Process is a stage that was forked, and the program that it becomes.
+// Process is a forked stage, and the program that replaces it.
 type Process struct {
-	PID   int      // our child: init if there is one, else the program
-	Pidfd *os.File // of PID, nonblocking; the caller's to close
+	PID   int      // the child: init if there is one, else the program
+	Pidfd *os.File // of PID, nonblocking; the caller closes it
 
 	report *os.File // our end of the report pipe, a socket if the stage is held
 	status *os.File // nil without init
 	held   bool
 }
 
-// TimerSlack names the variable that tells the stage how late, in nanoseconds, timers of
-// the program may be: as late as ours.
+// TimerSlack names the variable that passes our timer slack, in nanoseconds, to the stage. The
+// program gets the same slack.
 const TimerSlack = "NOMAD_TIMER_SLACK"
 
-// environ is the stage's environment, never the program's: one processor and no
-// collector are quicker for a program that lives two milliseconds.
+// environ returns the stage's environment, never the program's. One processor and no garbage
+// collector are faster for a process that lives two milliseconds.
 func environ() ([]string, error) {
 	slack, err := unix.PrctlRetInt(unix.PR_GET_TIMERSLACK, 0, 0, 0, 0)
 	if err != nil {
-		return nil, fmt.Errorf("ask for the timer slack: %w", err)
+		return nil, fmt.Errorf("read the timer slack: %w", err)
 	}
 	return []string{"GOMAXPROCS=1", "GOGC=off", TimerSlack + "=" + strconv.Itoa(slack)}, nil
 }
 
-// Names of descriptors of init and the stage, by number; see the package.
+// Names of the descriptors of init and the stage, by number; see the package doc.
 const firstFile = 3
 
-// forking is what a Fork holds open until it is over.
+// forking holds what Fork has open until it returns.
 type forking struct {
 	*Start
-	files []*os.File // from descriptor 0 on
-	ours  []*os.File // those to close
+	files []*os.File // descriptors of the child, from 0 on
+	ours  []*os.File // files to close
 	group *os.File   // GroupDir
 	sys   syscall.SysProcAttr
 	path  string
 	argv  []string
 }
 
-// Fork starts the stage. The caller calls Ready next, and reaps the process.
+// Fork starts the stage. The caller then calls Ready, and reaps the process.
 func (s *Start) Fork() (*Process, error) {
 	f := &forking{Start: s, files: s.Stdio[:], path: s.Program, argv: append([]string{s.Entry}, s.Join...)}
 	defer f.close()
@@ -118,8 +118,8 @@ func (f *forking) fork() (*Process, error) {
 	return p, nil
 }
 
-// reportEnds are ours, for reading, and that of the child. The child that is held reads from
-// its end, too.
+// reportEnds returns our end of the report, for reading, and the child's end. A held child also
+// reads from its end.
 func (f *forking) reportEnds() (ours, childs *os.File, err error) {
 	if !f.Held {
 		return os.Pipe()
@@ -128,7 +128,7 @@ func (f *forking) reportEnds() (ours, childs *os.File, err error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("make report sockets: %w", err)
 	}
-	// Only our end waits in the poller. The child reads from a socket that blocks.
+	// Only our end is nonblocking. The child's reads block.
 	if err := unix.SetNonblock(ends[0], true); err != nil {
 		unix.Close(ends[0])
 		unix.Close(ends[1])
@@ -148,7 +148,7 @@ func (f *forking) start(p *Process) error {
 	return f.exec(p)
 }
 
-// openTaken opens what the child takes with it.
+// openTaken opens the files that the child inherits.
 func (f *forking) openTaken(p *Process) (err error) {
 	if f.GroupDir != "" {
 		if f.group, err = os.OpenFile(f.GroupDir, unix.O_PATH|unix.O_DIRECTORY, 0); err != nil {
@@ -165,7 +165,7 @@ func (f *forking) openTaken(p *Process) (err error) {
 	return err
 }
 
-// prepare says how the child is to be born.
+// prepare fills in the attributes of the child.
 func (f *forking) prepare(p *Process) error {
 	f.sys.Setsid = true
 	if f.Bound {
@@ -181,10 +181,10 @@ func (f *forking) prepare(p *Process) error {
 	return nil
 }
 
-// underInit puts init between the child and the stage.
+// underInit makes the child init, which starts the stage.
 func (f *forking) underInit(p *Process) error {
 	if f.Init && f.Enter != nil {
-		return errors.New("a namespace is made or entered, not both")
+		return errors.New("Init and Enter exclude each other")
 	}
 	program, err := tinyinit.Program()
 	if err != nil {
@@ -210,17 +210,17 @@ func (f *forking) underInit(p *Process) error {
 		flags |= tinyinit.Users
 		f.ownUsers()
 	}
-	// By its number in the child, where Go puts it: one in a user namespace of its own may
-	// not look at its parent's descriptors, and Go moves others to numbers that are free
-	// by its reckoning only. It closes with the execve of the stage, and init closes it.
+	// The path uses the child's descriptor number. In its own user namespace, the child may not
+	// access its parent's descriptors, and Go moves other files only to numbers that it considers
+	// free. The descriptor closes with the execve of the stage, and init closes it.
 	f.path = fmt.Sprintf("/proc/self/fd/%d", len(f.files))
 	f.files = append(f.files, program)
 	f.argv = tinyinit.Args(flags, f.argv)
 	return nil
 }
 
-// ownUsers makes the child's namespaces belong to a user namespace of its own. A program
-// that is executed as another than root has no capabilities but the ambient ones.
+// ownUsers creates the child's namespaces in a user namespace of its own. A program executed with a
+// uid other than 0 keeps ambient capabilities only.
 func (f *forking) ownUsers() {
 	if f.Enter != nil {
 		return
@@ -258,8 +258,7 @@ func (f *forking) exec(p *Process) error {
 	return nil
 }
 
-// what says what a fork asks of the kernel: its error is a number that several layers
-// share.
+// what describes the requests of a fork, since its errno is shared by several layers of the kernel.
 func (f *forking) what() string {
 	asked := "fork and execute"
 	if f.sys.Cloneflags&unix.CLONE_NEWUSER != 0 {
@@ -274,7 +273,7 @@ func (f *forking) what() string {
 	return asked
 }
 
-// end kills and reaps a child that nobody would know of.
+// end kills and reaps a child whose Fork failed.
 func (p *Process) end() error {
 	if err := unix.Kill(p.PID, unix.SIGKILL); err != nil {
 		return err
@@ -283,8 +282,8 @@ func (p *Process) end() error {
 	return err
 }
 
-// Pollable makes a pidfd wait in the poller instead of blocking a thread. It takes the
-// descriptor also when it fails.
+// Pollable returns a nonblocking file for a pidfd, so that waiting does not block a thread. It
+// takes ownership of the descriptor, also on failure.
 func Pollable(pidfd int) (*os.File, error) {
 	if err := unix.SetNonblock(pidfd, true); err != nil {
 		unix.Close(pidfd)
@@ -293,24 +292,24 @@ func Pollable(pidfd int) (*os.File, error) {
 	return os.NewFile(uintptr(pidfd), "pidfd"), nil
 }
 
-// Go lets go of a stage that is Held; others wait for nobody. If it has failed before, Ready
-// says why.
+// Go starts a held stage; it does nothing for others. If the stage has failed already, Ready
+// returns the reason.
 func (p *Process) Go() error {
 	if !p.held {
 		return nil
 	}
 	if _, err := p.report.Write([]byte{0}); err != nil && !errors.Is(err, unix.EPIPE) {
-		return fmt.Errorf("let the sandbox stage go: %w", err)
+		return fmt.Errorf("release the sandbox stage: %w", err)
 	}
 	return nil
 }
 
-// Await is what the stage calls first: it waits for Go if the stage is held. The descriptor
-// is that of the report.
+// Await is the first call of the stage: it waits for Go if the stage is held. The descriptor is
+// that of the report.
 func Await(report int) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(report, &st); err != nil {
-		return fmt.Errorf("look at the report's descriptor: %w", err)
+		return fmt.Errorf("read the report's descriptor flags: %w", err)
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFSOCK {
 		return nil
@@ -330,18 +329,16 @@ func Await(report int) error {
 	}
 }
 
-// Ready returns when the program has been executed, or with the reason why it could
-// not be.
+// Ready returns when the program has been executed, or with the reason of a failure.
 func (p *Process) Ready() (reason string, err error) {
 	text, err := io.ReadAll(p.report)
-	if err != nil && !(p.held && errors.Is(err, unix.ECONNRESET)) { // by one that ended without hearing Go
+	if err != nil && !(p.held && errors.Is(err, unix.ECONNRESET)) { // reset by a stage that ended before Go
 		return "", fmt.Errorf("read start status: %w", err)
 	}
 	return tinyinit.Reason(string(text)), nil
 }
 
-// Main is the program's process number, known when Ready has returned: that of init's
-// child, or 0 if it has ended and init has reaped it.
+// Main returns the PID of the program after Ready: init's child, or 0 if init has reaped it.
 func (p *Process) Main() int {
 	if p.status == nil {
 		return p.PID
@@ -349,8 +346,7 @@ func (p *Process) Main() int {
 	return tinyinit.ChildPID(p.status)
 }
 
-// Wait blocks until the child has ended, reaps it and returns the wait status of the
-// program.
+// Wait blocks until the child has ended, reaps it and returns the program's wait status.
 func (p *Process) Wait() (unix.WaitStatus, error) {
 	if err := p.awaitEnd(); err != nil {
 		return 0, fmt.Errorf("wait for process %d: %w", p.PID, err)
@@ -358,7 +354,7 @@ func (p *Process) Wait() (unix.WaitStatus, error) {
 	return p.Reap()
 }
 
-// awaitEnd blocks, in the poller, until the child has ended.
+// awaitEnd waits, in the poller, until the child has ended.
 func (p *Process) awaitEnd() error {
 	conn, err := p.Pidfd.SyscallConn()
 	if err != nil {
@@ -371,8 +367,8 @@ func (p *Process) awaitEnd() error {
 	})
 }
 
-// Reap takes the ended child away, waiting for its end, and returns the wait status of
-// the program: init's own if it was killed before it could tell.
+// Reap waits for the child, reaps it and returns the program's wait status. This is init's own
+// status if init was killed before it wrote one.
 func (p *Process) Reap() (ws unix.WaitStatus, err error) {
 	for {
 		_, err = unix.Wait4(p.PID, &ws, 0, nil)
@@ -392,7 +388,7 @@ func (p *Process) Reap() (ws unix.WaitStatus, err error) {
 	return ws, nil
 }
 
-// Close lets go of what Fork opened but Pidfd. The program goes on.
+// Close closes what Fork opened, except Pidfd. The program goes on.
 func (p *Process) Close() {
 	p.report.Close()
 	if p.status != nil {

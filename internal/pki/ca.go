@@ -1,16 +1,15 @@
-// Package pki issues the certificates of a cluster: a certificate authority (CA)
-// and, signed by it, those of servers, clients and the command line.
+// Package pki issues the certificates of a cluster: a certificate authority (CA) and the
+// certificates of servers, clients and the command line that it signs.
 //
 //	ca, err := pki.NewCA(pki.CAOptions{CommonName: "CA", Domains: []string{"nomad"}})
 //	cert, key, err := ca.Issue(pki.CertOptions{DNSNames: []string{"server.global.nomad"}, Client: true, Server: true})
 //
-// Keys are ECDSA P-256. A CA signs end certificates only (path length 0), and,
-// given Domains, only for names in them; what it issues was verified against it.
-// Everything is PEM: CERTIFICATE and EC PRIVATE KEY, as `nomad tls` writes them.
-// A CA of another maker is loaded as well, with an ECDSA, Ed25519 or RSA key.
+// Keys are ECDSA P-256. A CA signs leaf certificates only (path length 0). With Domains, it signs
+// only names in them. Every issued certificate is verified against the CA. Everything is PEM,
+// CERTIFICATE and EC PRIVATE KEY, as `nomad tls` writes it. A CA of another tool can be loaded if
+// its key is ECDSA, Ed25519 or RSA.
 //
-// It reads and writes no files, starts no goroutine, and its errors never hold
-// a key.
+// The package reads and writes no files and starts no goroutine. Its errors never contain a key.
 package pki
 
 import (
@@ -31,17 +30,16 @@ import (
 
 const (
 	day = 24 * time.Hour
-	// backdate lets peers whose clock is a little behind accept what is new.
+	// backdate tolerates peers whose clock is slightly behind.
 	backdate = 5 * time.Minute
-	// maxDays keeps an end of validity within four digits of a year.
+	// maxDays keeps the end of the validity within a four-digit year.
 	maxDays = 36500
 
 	defaultCADays   = 1825
 	defaultCertDays = 365
 )
 
-// CA is a certificate authority with its key. It has no method that changes it
-// and may be used by several goroutines.
+// CA is a certificate authority with its key. It is immutable and safe for concurrent use.
 type CA struct {
 	CertPEM []byte
 	KeyPEM  []byte
@@ -61,17 +59,17 @@ type CAOptions struct {
 	OrganizationalUnit string
 	// Days is how long the CA is valid; 0 means 1825.
 	Days int
-	// Domains are the DNS domains, with all below them, that the CA may sign for.
-	// Without any it signs for every name.
+	// Domains are the DNS domains, including subdomains, that the CA may sign for. Empty means
+	// every name.
 	Domains []string
-	// At is when the validity begins; the zero time means now.
+	// At is the start of the validity; the zero time means now.
 	At time.Time
 }
 
-// NewCA makes a CA that has signed itself.
+// NewCA returns a new self-signed CA.
 func NewCA(o CAOptions) (*CA, error) {
 	if o.CommonName == "" {
-		return nil, errors.New("create CA: it needs a common name")
+		return nil, errors.New("create CA: common name is required")
 	}
 	from, to, err := validity(o.At, o.Days, defaultCADays)
 	if err != nil {
@@ -114,8 +112,8 @@ func (o CAOptions) subject() pkix.Name {
 		StreetAddress: one(o.StreetAddress), Organization: one(o.Organization), OrganizationalUnit: one(o.OrganizationalUnit)}
 }
 
-// LoadCA returns the CA of a certificate and its key, both PEM. Both must be of
-// each other, and the certificate that of a CA.
+// LoadCA returns the CA of a certificate and its key, both PEM. The key must belong to the
+// certificate, and the certificate must be a CA's.
 func LoadCA(certPEM, keyPEM []byte) (*CA, error) {
 	certs, err := ParseCertificates(certPEM)
 	if err != nil {
@@ -139,7 +137,7 @@ func LoadCA(certPEM, keyPEM []byte) (*CA, error) {
 	return &CA{CertPEM: bytes.Clone(certPEM), KeyPEM: bytes.Clone(keyPEM), cert: cert, key: key}, nil
 }
 
-// validity returns from when to when a certificate is valid.
+// validity returns the start and the end of a validity.
 func validity(at time.Time, days, otherwise int) (from, to time.Time, err error) {
 	if days == 0 {
 		days = otherwise

@@ -17,19 +17,18 @@ import (
 type CertOptions struct {
 	DNSNames   []string
 	IPs        []net.IP
-	CommonName string // the first DNS name when empty
+	CommonName string // defaults to the first DNS name
 	// Days is how long the certificate is valid; 0 means 365.
 	Days int
-	// Client lets the holder open connections, Server lets it accept them. A
-	// server of a cluster does both. One of them is required.
+	// Client lets the holder open connections, Server lets it accept them. A server of a cluster
+	// needs both. One of them is required.
 	Client, Server bool
-	// At is when the validity begins; the zero time means now.
+	// At is the start of the validity; the zero time means now.
 	At time.Time
 }
 
-// Issue returns a new certificate signed by the CA and its new key. It fails for
-// what nobody would accept: names outside of the CA's domains, a validity beyond
-// the CA's own.
+// Issue returns a new certificate signed by the CA and its new key. It refuses names outside of the
+// CA's domains and a validity that exceeds the CA's.
 func (ca *CA) Issue(o CertOptions) (certPEM, keyPEM []byte, err error) {
 	template, err := o.template()
 	if err != nil {
@@ -46,7 +45,7 @@ func (ca *CA) Issue(o CertOptions) (certPEM, keyPEM []byte, err error) {
 		return nil, nil, fmt.Errorf("issue certificate: %w", err)
 	}
 	if err := ca.verify(certPEM, template.NotBefore); err != nil {
-		return nil, nil, fmt.Errorf("issue certificate: the CA %q would not be believed: %w", ca.cert.Subject.CommonName, err)
+		return nil, nil, fmt.Errorf("issue certificate: verify against the CA %q: %w", ca.cert.Subject.CommonName, err)
 	}
 	if keyPEM, err = encodeKey(key); err != nil {
 		return nil, nil, fmt.Errorf("issue certificate: %w", err)
@@ -54,7 +53,7 @@ func (ca *CA) Issue(o CertOptions) (certPEM, keyPEM []byte, err error) {
 	return certPEM, keyPEM, nil
 }
 
-// template is the certificate before it is signed.
+// template returns the certificate before it is signed.
 func (o CertOptions) template() (*x509.Certificate, error) {
 	from, to, err := validity(o.At, o.Days, defaultCertDays)
 	if err != nil {
@@ -75,7 +74,7 @@ func (o CertOptions) template() (*x509.Certificate, error) {
 		name = o.DNSNames[0]
 	}
 	if name == "" {
-		return nil, errors.New("it needs a common name or a DNS name")
+		return nil, errors.New("a common name or a DNS name is required")
 	}
 	cert := &x509.Certificate{Subject: pkix.Name{CommonName: name}, DNSNames: o.DNSNames, IPAddresses: o.IPs, NotBefore: from, NotAfter: to,
 		BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature}
@@ -86,13 +85,13 @@ func (o CertOptions) template() (*x509.Certificate, error) {
 		cert.ExtKeyUsage = append(cert.ExtKeyUsage, x509.ExtKeyUsageServerAuth)
 	}
 	if len(cert.ExtKeyUsage) == 0 {
-		return nil, errors.New("it must be for a client, for a server, or for both")
+		return nil, errors.New("Client, Server or both are required")
 	}
 	return cert, nil
 }
 
-// bound keeps the validity of a certificate within that of the CA. Less than a
-// day is taken off; who asked for more is told.
+// bound limits the validity of a certificate to that of the CA. It silently cuts less than a day;
+// more is an error.
 func (ca *CA) bound(cert *x509.Certificate) error {
 	name, end := ca.cert.Subject.CommonName, ca.cert.NotAfter
 	switch left := end.Sub(cert.NotBefore.Add(backdate)); {
@@ -110,7 +109,7 @@ func (ca *CA) bound(cert *x509.Certificate) error {
 	return nil
 }
 
-// verify checks a certificate as its peers will.
+// verify checks a certificate as peers do.
 func (ca *CA) verify(certPEM []byte, at time.Time) error {
 	certs, err := ParseCertificates(certPEM)
 	if err != nil {
@@ -122,8 +121,8 @@ func (ca *CA) verify(certPEM []byte, at time.Time) error {
 	return err
 }
 
-// CheckDNSName accepts names of labels with dots between them: letters, digits,
-// - and _, up to 63 characters each, 253 together. The first may be a *.
+// CheckDNSName accepts a DNS name of at most 253 characters: dot-separated labels of letters,
+// digits, - and _, at most 63 characters each. The first label may be *.
 func CheckDNSName(name string) error {
 	if len(name) > 253 {
 		return fmt.Errorf("%q is longer than 253 characters", name)

@@ -14,9 +14,8 @@ const (
 	keyBlock  = "EC PRIVATE KEY"
 )
 
-// ParseCertificates returns the certificates of a PEM text, in its order. There
-// is at least one; blocks of other kinds are an error, so that a key is never
-// taken for a certificate.
+// ParseCertificates returns the certificates of a PEM text, in order. It requires at least one.
+// Blocks of other types are an error, so that a key is never taken for a certificate.
 func ParseCertificates(text []byte) ([]*x509.Certificate, error) {
 	var out []*x509.Certificate
 	for {
@@ -39,7 +38,7 @@ func ParseCertificates(text []byte) ([]*x509.Certificate, error) {
 	return out, nil
 }
 
-// parseKey reads a private key of any kind that can sign.
+// parseKey reads a private key of any type that can sign.
 func parseKey(text []byte) (crypto.Signer, error) {
 	for {
 		block, rest := pem.Decode(text)

@@ -1,8 +1,7 @@
-// Package pty makes pseudo terminals. The two descriptors are all that there is of one:
-// its slave is opened through the master, never by its name below /dev/pts, which in
-// another mount namespace can be somebody else's.
+// Package pty creates pseudo terminals. The slave is opened through the master's descriptor, never
+// by its name below /dev/pts, which may be another terminal in another mount namespace.
 //
-// Values only: no goroutines.
+// It starts no goroutine.
 package pty
 
 import (
@@ -12,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Open makes a terminal. The master waits in the poller, so that closing it ends reads.
-// Neither end becomes the controlling terminal of the caller.
+// Open creates a terminal. The master is nonblocking, so that closing it ends reads. Neither end
+// becomes the caller's controlling terminal.
 func Open() (master, slave *os.File, err error) {
 	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -34,8 +33,7 @@ func Open() (master, slave *os.File, err error) {
 	return os.NewFile(uintptr(fd), "terminal"), os.NewFile(peer, "terminal slave"), nil
 }
 
-// Resize tells a terminal, by its master, how large it is. Who reads from it is sent
-// SIGWINCH.
+// Resize sets the size of a terminal by its master. Its foreground processes receive SIGWINCH.
 func Resize(master *os.File, height, width int) error {
 	conn, err := master.SyscallConn()
 	if err != nil {

@@ -9,9 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Append opens the regular file name, one level down, for reading and for writing at
-// its end, and makes it with mode when it is not there. One that is there keeps its
-// mode and its owner.
+// Append opens the regular file name, one level down, for reading and appending. It creates a
+// missing file with mode. An existing file keeps its mode and owner.
 func (d *Dir) Append(name string, mode fs.FileMode) (*os.File, error) {
 	if err := single(name); err != nil {
 		return nil, err
@@ -23,18 +22,17 @@ func (d *Dir) Append(name string, mode fs.FileMode) (*os.File, error) {
 	f := os.NewFile(uintptr(fd), path.Join(d.Name(), name))
 	info, err := f.Stat()
 	if err != nil {
-		f.Close() // nothing was done with it
+		f.Close()
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		f.Close() // nothing was done with it
+		f.Close()
 		return nil, d.fail("open", name, errors.New("not a regular file"))
 	}
 	return f, nil
 }
 
-// Rename gives what is at from the name to, both one level down. Nothing that is at to
-// is replaced: that is an error.
+// Rename renames from to to, both one level down. It fails if to exists.
 func (d *Dir) Rename(from, to string) error {
 	if err := errors.Join(single(from), single(to)); err != nil {
 		return err
@@ -45,5 +43,5 @@ func (d *Dir) Rename(from, to string) error {
 	return nil
 }
 
-// Stat says what the open directory is.
+// Stat returns the FileInfo of the open directory.
 func (d *Dir) Stat() (fs.FileInfo, error) { return d.f.Stat() }

@@ -1,14 +1,13 @@
-// Package safefs works on files below a directory that somebody hostile may be
-// changing at the same time. Everything goes through a directory descriptor and
-// openat2(RESOLVE_BENEATH|RESOLVE_NO_SYMLINKS|RESOLVE_NO_MAGICLINKS): a name
-// never leads out of the directory and never through a link, and what was
-// checked is what is used.
+// Package safefs works on files below a directory that a hostile process may change at the same
+// time. Every lookup starts at a directory descriptor and uses
+// openat2(RESOLVE_BENEATH|RESOLVE_NO_SYMLINKS|RESOLVE_NO_MAGICLINKS). A name therefore cannot
+// leave the directory or pass through a link, and the object that was checked is the object used.
 //
-// A file is replaced whole: written under a random name beside it, given its
-// owner and mode through its descriptor, then renamed over the old one. A link
-// planted at the name is replaced, never followed.
+// A file is replaced atomically: it is written under a random name in the same directory, gets its
+// owner and mode through its descriptor, and is then renamed. A link planted at the name is
+// replaced, never followed.
 //
-// Linux 5.6 or newer. It starts no goroutine.
+// The package needs Linux 5.6 or newer and starts no goroutine.
 package safefs
 
 import (
@@ -24,18 +23,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// resolve is how every name is looked up.
+// resolve is the RESOLVE_* mask of every lookup.
 const resolve = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS
 
-// ErrEscape is wrapped for a name that leads out of its directory or through a link.
-var ErrEscape = errors.New("path leaves its directory or passes a link")
+// ErrEscape is wrapped in the error for a name that leaves its directory or passes through a link.
+var ErrEscape = errors.New("path leaves its directory or passes through a link")
 
-// Dir is an open directory. Close lets go of it; its methods may be called
-// concurrently.
+// Dir is an open directory. Its methods may be called concurrently.
 type Dir struct{ f *os.File }
 
-// Open opens a directory by a path that no task can touch. The last part may
-// not be a link.
+// Open opens a directory by a path that no task can change. The last element must not be a link.
 func Open(name string) (*Dir, error) {
 	fd, err := retry(func() (int, error) {
 		return unix.Open(name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
@@ -46,13 +43,13 @@ func Open(name string) (*Dir, error) {
 	return &Dir{os.NewFile(uintptr(fd), name)}, nil
 }
 
-// Close lets go of the directory.
+// Close closes the directory.
 func (d *Dir) Close() error { return d.f.Close() }
 
-// Name is the path the directory was opened by; for messages only.
+// Name returns the path that the directory was opened by. Use it in messages only.
 func (d *Dir) Name() string { return d.f.Name() }
 
-// FD is the descriptor, valid until Close.
+// FD returns the descriptor, which is valid until Close.
 func (d *Dir) FD() int { return int(d.f.Fd()) }
 
 // Sub opens a directory below this one.
@@ -64,8 +61,8 @@ func (d *Dir) Sub(name string) (*Dir, error) {
 	return &Dir{os.NewFile(uintptr(fd), path.Join(d.Name(), name))}, nil
 }
 
-// Make opens the directory name, one level down, and creates it when it is not
-// there. Either way it gets the mode, whatever the umask is.
+// Make opens the directory name, one level down, and creates it if it does not exist. In both cases
+// it sets the mode, regardless of the umask.
 func (d *Dir) Make(name string, mode fs.FileMode) (*Dir, error) {
 	if err := single(name); err != nil {
 		return nil, err
@@ -79,14 +76,14 @@ func (d *Dir) Make(name string, mode fs.FileMode) (*Dir, error) {
 		return nil, err
 	}
 	if err := sub.Chmod(mode); err != nil {
-		sub.Close() // the error that counts is chmod's
+		sub.Close() // the error of Chmod is returned
 		return nil, err
 	}
 	return sub, nil
 }
 
-// MakeAll opens the directory name, creating what is missing on the way with mode.
-// What exists keeps the mode it has.
+// MakeAll opens the directory name and creates missing directories on the way with mode and owner.
+// Existing directories keep their mode and owner.
 func (d *Dir) MakeAll(name string, mode fs.FileMode, uid, gid int) (*Dir, error) {
 	at, err := d.Sub(".")
 	if err != nil {
@@ -97,7 +94,7 @@ func (d *Dir) MakeAll(name string, mode fs.FileMode, uid, gid int) (*Dir, error)
 			continue
 		}
 		next, err := at.step(part, mode, uid, gid)
-		at.Close() // only a step on the way
+		at.Close()
 		if err != nil {
 			return nil, err
 		}
@@ -106,7 +103,7 @@ func (d *Dir) MakeAll(name string, mode fs.FileMode, uid, gid int) (*Dir, error)
 	return at, nil
 }
 
-// step opens one level down; a directory made here gets mode and owner.
+// step opens a directory one level down. If it creates the directory, it sets mode and owner.
 func (d *Dir) step(name string, mode fs.FileMode, uid, gid int) (*Dir, error) {
 	sub, err := d.Sub(name)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -116,13 +113,13 @@ func (d *Dir) step(name string, mode fs.FileMode, uid, gid int) (*Dir, error) {
 		return nil, err
 	}
 	if err := sub.Chown(uid, gid); err != nil {
-		sub.Close() // the error that counts is chown's
+		sub.Close() // the error of Chown is returned
 		return nil, err
 	}
 	return sub, nil
 }
 
-// Chmod sets the directory's own mode.
+// Chmod sets the mode of the directory itself.
 func (d *Dir) Chmod(mode fs.FileMode) error {
 	if err := unix.Fchmod(d.FD(), unixMode(mode)); err != nil {
 		return d.fail("chmod", ".", err)
@@ -130,7 +127,7 @@ func (d *Dir) Chmod(mode fs.FileMode) error {
 	return nil
 }
 
-// Chown sets the directory's own owner; -1 leaves a half as it is.
+// Chown sets the owner of the directory itself; -1 keeps the current uid or gid.
 func (d *Dir) Chown(uid, gid int) error {
 	if uid == -1 && gid == -1 {
 		return nil
@@ -141,8 +138,8 @@ func (d *Dir) Chown(uid, gid int) error {
 	return nil
 }
 
-// Open opens a file below the directory for reading. It never blocks on a pipe
-// and never opens a device.
+// Open opens a regular file below the directory for reading. It does not block on a FIFO and does
+// not open a device.
 func (d *Dir) Open(name string) (*os.File, error) {
 	fd, err := d.openat(name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 	if err != nil {
@@ -151,11 +148,11 @@ func (d *Dir) Open(name string) (*os.File, error) {
 	f := os.NewFile(uintptr(fd), path.Join(d.Name(), name))
 	info, err := f.Stat()
 	if err != nil {
-		f.Close() // nothing was done with it
+		f.Close()
 		return nil, err
 	}
 	if !info.Mode().IsRegular() && !info.IsDir() {
-		f.Close() // nothing was done with it
+		f.Close()
 		return nil, d.fail("open", name, errors.New("not a regular file"))
 	}
 	return f, nil
@@ -178,14 +175,13 @@ func (d *Dir) ReadFile(name string, limit int64) ([]byte, error) {
 	return b, nil
 }
 
-// Exists says whether there is anything at the name, one level down.
+// Exists reports whether name exists, one level down.
 func (d *Dir) Exists(name string) bool {
 	var st unix.Stat_t
 	return single(name) == nil && unix.Fstatat(d.FD(), name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil
 }
 
-// Names lists the directory. Call it on a Dir opened for it: it reads from where
-// the last listing ended.
+// Names lists the directory. A second call on the same Dir continues where the first one ended.
 func (d *Dir) Names() ([]string, error) { return d.f.Readdirnames(-1) }
 
 // openat opens a name below the directory.
@@ -202,7 +198,7 @@ func (d *Dir) openat(name string, flags int, mode fs.FileMode) (int, error) {
 	return fd, nil
 }
 
-// fail names the operation and the path; a lookup that was refused wraps ErrEscape.
+// fail adds the operation and the path to err. A refused lookup wraps ErrEscape.
 func (d *Dir) fail(op, name string, err error) error {
 	if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.EXDEV) {
 		err = fmt.Errorf("%w: %w", ErrEscape, err)
@@ -210,7 +206,7 @@ func (d *Dir) fail(op, name string, err error) error {
 	return &fs.PathError{Op: op, Path: path.Join(d.Name(), name), Err: err}
 }
 
-// retry repeats what a signal interrupted, and a lookup that raced with a rename.
+// retry repeats a call that was interrupted by a signal, or whose lookup raced with a rename.
 func retry(call func() (int, error)) (int, error) {
 	for range 128 {
 		n, err := call()
@@ -221,7 +217,7 @@ func retry(call func() (int, error)) (int, error) {
 	return -1, unix.EAGAIN
 }
 
-// single refuses what is not a plain name.
+// single refuses a name that is not a single path element.
 func single(name string) error {
 	if name == "" || name == "." || name == ".." || strings.ContainsAny(name, "/\x00") {
 		return &fs.PathError{Op: "name", Path: strconv.Quote(name), Err: ErrEscape}
@@ -229,7 +225,7 @@ func single(name string) error {
 	return nil
 }
 
-// unixMode is the mode with its setuid, setgid and sticky bits where the kernel has them.
+// unixMode converts a mode, including the setuid, setgid and sticky bits.
 func unixMode(m fs.FileMode) uint32 {
 	bits := uint32(m.Perm())
 	if m&fs.ModeSetuid != 0 {

@@ -11,14 +11,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// File says how a replaced file looks.
+// File holds the mode and owner of a replaced file.
 type File struct {
 	Mode     fs.FileMode
-	UID, GID int // -1 leaves the half as it is
+	UID, GID int // -1 keeps the current value
 }
 
-// Replace puts data at name, below the directory, whole or not at all. The
-// directory that holds it must exist.
+// Replace writes data to name, below the directory, atomically. The parent directory must exist.
 func (d *Dir) Replace(name string, data []byte, look File) error {
 	parent, base := path.Split(path.Clean(name))
 	if parent == "" {
@@ -47,14 +46,14 @@ func (d *Dir) replace(name string, data []byte, look File) error {
 		err = unix.Renameat(d.FD(), temp, d.FD(), name)
 	}
 	if err != nil {
-		// Best effort: the directory may be gone, and the first error counts.
+		// Best effort: the directory may have been removed, and the first error is returned.
 		_ = unix.Unlinkat(d.FD(), temp, 0)
 		return d.fail("replace", name, err)
 	}
 	return nil
 }
 
-// fill writes data and gives the file its owner, then its mode.
+// fill writes data, then sets the owner and the mode.
 func fill(f *os.File, data []byte, look File) error {
 	_, err := f.Write(data)
 	if err == nil && (look.UID != -1 || look.GID != -1) {
@@ -66,7 +65,7 @@ func fill(f *os.File, data []byte, look File) error {
 	return errors.Join(err, f.Close())
 }
 
-// Remove removes the file or link at name, one level down. Nothing there is no error.
+// Remove removes the file or link name, one level down. A missing name is not an error.
 func (d *Dir) Remove(name string) error {
 	if err := single(name); err != nil {
 		return err
@@ -78,6 +77,6 @@ func (d *Dir) Remove(name string) error {
 	return nil
 }
 
-// proc is the directory as the kernel names this process's descriptor: it leads
-// to the open directory wherever that has been moved.
+// proc returns the /proc path of the descriptor. It leads to the open directory even after a
+// rename.
 func (d *Dir) proc() string { return fmt.Sprintf("/proc/self/fd/%d", d.FD()) }

@@ -7,16 +7,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Tmpfs says what a memory file system looks like.
+// Tmpfs describes a tmpfs.
 type Tmpfs struct {
 	SizeMB   int
 	Mode     uint32
 	UID, GID int
 }
 
-// MountTmpfs mounts a memory file system on the directory name, one level down. The file system
-// is noexec, nosuid, nodev and, where the kernel supports it, never swapped out. Source and target
-// are descriptors, so no path can be exchanged meanwhile.
+// MountTmpfs mounts a tmpfs on the directory name, one level down. It is noexec, nosuid, nodev and,
+// where the kernel supports it, never swapped out. Source and target are descriptors, so no path
+// can be exchanged in between.
 func (d *Dir) MountTmpfs(name string, t Tmpfs) error {
 	if err := single(name); err != nil {
 		return err
@@ -38,7 +38,7 @@ func (d *Dir) MountTmpfs(name string, t Tmpfs) error {
 	return nil
 }
 
-// newTmpfs makes a memory file system that is not mounted yet.
+// newTmpfs creates a tmpfs that is not mounted yet.
 func newTmpfs(t Tmpfs) (int, error) {
 	fsfd, err := unix.Fsopen("tmpfs", unix.FSOPEN_CLOEXEC)
 	if err != nil {
@@ -56,8 +56,7 @@ func newTmpfs(t Tmpfs) (int, error) {
 			return -1, fmt.Errorf("set %s=%s: %w", option[0], option[1], err)
 		}
 	}
-	// Kernels before 6.4 do not know noswap; secrets may then reach swap, as on
-	// any file system.
+	// Kernels before 6.4 do not support noswap. Secrets may then reach swap, as on any file system.
 	_ = unix.FsconfigSetFlag(fsfd, "noswap")
 	if err := unix.FsconfigCreate(fsfd); err != nil {
 		return -1, fmt.Errorf("create: %w", err)
@@ -70,7 +69,7 @@ func newTmpfs(t Tmpfs) (int, error) {
 	return mfd, nil
 }
 
-// Bind shows what the descriptor source is open on, such as a namespace, at the file or
+// Bind bind-mounts the object behind the descriptor source, such as a namespace, on the file or
 // directory name, one level down.
 func (d *Dir) Bind(source int, name string) error {
 	if err := single(name); err != nil {
@@ -93,7 +92,7 @@ func (d *Dir) Bind(source int, name string) error {
 	return nil
 }
 
-// Mounted says whether the file or directory name, one level down, is a mount point.
+// Mounted reports whether the file or directory name, one level down, is a mount point.
 func (d *Dir) Mounted(name string) bool {
 	var above, below unix.Statx_t
 	if single(name) != nil ||
@@ -104,14 +103,14 @@ func (d *Dir) Mounted(name string) bool {
 	return above.Mnt_id != below.Mnt_id
 }
 
-// Unmount takes every file system off the file or directory name, one level down. One
-// that is still used goes away when its last user does.
+// Unmount unmounts every file system from the file or directory name, one level down. A busy file
+// system is detached and goes away with its last user.
 func (d *Dir) Unmount(name string) error {
 	for range 16 {
 		if !d.Mounted(name) {
 			return nil
 		}
-		// The parent is a descriptor and the last part is not followed.
+		// The parent is a descriptor, and the last element is not followed.
 		target := d.proc() + "/" + name
 		err := unix.Unmount(target, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
 		if err != nil && !errors.Is(err, unix.EINVAL) {

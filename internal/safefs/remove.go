@@ -10,16 +10,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Bounds of removing a tree that somebody made as deep or wide as they could.
+// Bounds of removing a tree of arbitrary depth and width.
 const (
-	removeDepth = 32  // levels, and descriptors, at a time
+	removeDepth = 32  // levels open at a time
 	removeBatch = 512 // names read at a time
 )
 
-// RemoveAll removes what is at name, one level down, with everything below it.
-// Links are removed, never followed; a mount point below is an error (EBUSY), and
-// what is mounted stays. However deep the tree is, it takes few descriptors: what
-// lies deeper is moved up first.
+// RemoveAll removes name, one level down, and everything below it. Links are removed, never
+// followed. A mount point below name is an error (EBUSY), and the mounted file system stays. The
+// number of descriptors does not depend on the depth: deeper directories are first moved to the
+// top.
 func (d *Dir) RemoveAll(name string) error {
 	if err := single(name); err != nil {
 		return err
@@ -27,8 +27,8 @@ func (d *Dir) RemoveAll(name string) error {
 	return d.removeTree(name, nil, 0)
 }
 
-// removeTree removes name from d. What lies deeper than removeDepth goes to top,
-// which sees it when it looks again.
+// removeTree removes name from d. Directories deeper than removeDepth are moved to top, which
+// removes them in its next pass.
 func (d *Dir) removeTree(name string, top *Dir, depth int) error {
 	err := unix.Unlinkat(d.FD(), name, 0)
 	if err == nil || errors.Is(err, unix.ENOENT) {
@@ -60,8 +60,8 @@ func (d *Dir) removeTree(name string, top *Dir, depth int) error {
 	return nil
 }
 
-// removeEntries empties the directory. It looks again until there is nothing: what
-// was moved up comes while it reads.
+// removeEntries empties the directory. It repeats until the directory is empty, since directories
+// are moved to it in between.
 func (d *Dir) removeEntries(top *Dir, depth int) error {
 	for {
 		if _, err := d.f.Seek(0, io.SeekStart); err != nil {
@@ -84,7 +84,7 @@ func (d *Dir) removeEntries(top *Dir, depth int) error {
 	}
 }
 
-// own opens a directory of the same file system.
+// own opens a directory on the same file system.
 func (d *Dir) own(name string) (*Dir, error) {
 	how := unix.OpenHow{Flags: unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC, Resolve: resolve | unix.RESOLVE_NO_XDEV}
 	fd, err := retry(func() (int, error) { return unix.Openat2(d.FD(), name, &how) })

@@ -11,8 +11,8 @@ import (
 	"github.com/open-nomad/open-nomad/internal/sandbox"
 )
 
-// A hidden directory looks empty under all its names. What was granted below it is there, also
-// what was granted by a link elsewhere, and what is bound there.
+// A hidden directory looks empty under all its names. Grants below it stay visible, also those
+// through a link elsewhere, and so do binds.
 func TestHide(t *testing.T) {
 	p := newPlaces(t)
 	s := newSpread(t, p)
@@ -67,7 +67,7 @@ func TestHide(t *testing.T) {
 	}
 }
 
-// An allocation's directory that lies in a hidden one stays, with its view.
+// An allocation's directory below a hidden directory stays visible, with its view.
 func TestHideAroundTheAllocation(t *testing.T) {
 	dir, p := neighbours(t)
 	policy := p.policy(&sandbox.Mounts{Hide: []string{filepath.Dir(dir)}, Proc: true,

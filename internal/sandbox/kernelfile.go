@@ -8,12 +8,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The stage of a program beside a task sees the mounts of that task, and what is mounted
-// in them is the job's matter: a volume may be where the kernel's files are looked for.
-// Nothing is read or written, as root, but what the kernel itself made.
+// The stage of a sidecar program sees the mounts of the running task, which the job controls. A
+// volume may cover the kernel's files. The stage, which runs as root, therefore reads and writes
+// only files on the kernel's own file systems.
 
-// errNotKernel is of a file that is where the kernel's was looked for.
-var errNotKernel = errors.New("it is not the kernel's: something else is mounted there")
+// errNotKernel means that a path of the kernel's leads to another file system.
+var errNotKernel = errors.New("not a file of the kernel: something else is mounted there")
 
 // joinFile makes the calling thread a member of a control group.
 func joinFile(name string) error {
@@ -24,8 +24,7 @@ func joinFile(name string) error {
 	return writeTo(fd, name, "0", unix.CGROUP_SUPER_MAGIC, unix.CGROUP2_SUPER_MAGIC)
 }
 
-// writeProc writes a small file of /proc. It goes around package os, which would set a
-// poller up for it.
+// writeProc writes a small file of /proc. It bypasses package os, which would start the poller.
 func writeProc(name, value string) error {
 	fd, err := openProc(name, unix.O_WRONLY)
 	if err != nil {
@@ -72,14 +71,14 @@ func writeTo(fd int, name, value string, systems ...int64) error {
 	return nil
 }
 
-// isOn says whether a file is on one of the file systems.
+// isOn reports whether a file is on one of the file systems.
 func isOn(fd int, systems ...int64) bool {
 	var st unix.Statfs_t
 	return unix.Fstatfs(fd, &st) == nil && slices.Contains(systems, st.Type)
 }
 
-// unreachable says whether a file is one that Landlock has no rules for, and does not
-// restrict: pipes and sockets have no path. /dev/stdout can be such a one.
+// unreachable reports whether Landlock has no rules for a file and does not restrict it: pipes and
+// sockets have no path. /dev/stdout can be one.
 func unreachable(fd int) bool {
 	return isOn(fd, unix.PIPEFS_MAGIC, unix.SOCKFS_MAGIC, unix.ANON_INODE_FS_MAGIC)
 }

@@ -26,7 +26,7 @@ func (p *Policy) KeepLinks() {
 	}
 }
 
-// links are p.Links by their names.
+// links returns p.Links by name.
 func (p *Policy) links() map[string]string {
 	out := make(map[string]string, len(p.Links))
 	for _, l := range p.Links {
@@ -35,7 +35,7 @@ func (p *Policy) links() map[string]string {
 	return out
 }
 
-// lookedUp lists the paths that the stage opens by a lookup.
+// lookedUp lists the paths that the stage resolves by a lookup.
 func (p *Policy) lookedUp() []string {
 	out := append([]string{p.Dir}, p.Foreign...)
 	add := func(q Path) {
@@ -59,7 +59,7 @@ func (p *Policy) lookedUp() []string {
 		out = append(out, m.View.Dir)
 	}
 	for _, b := range m.Binds {
-		if b.Source.Beneath != "" { // no link is followed on the way to another
+		if b.Source.Beneath != "" { // paths with Beneath follow no links
 			add(b.Source)
 		}
 		out = append(out, b.Beneath, filepath.Dir(b.Target))

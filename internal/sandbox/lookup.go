@@ -9,26 +9,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxLinks is how many links a path may pass, as in the kernel.
+// maxLinks limits the links in a path, as in the kernel.
 const maxLinks = 40
 
-// errHidden is what becomes of a path that lies in a foreign mount and is not there, or
-// passes a link there.
-var errHidden = errors.New("what is mounted there hides it")
+// errHidden means that a path does not exist in a foreign mount, or passes through a link there.
+var errHidden = errors.New("a mount there hides it")
 
-// opened is a descriptor opened with O_PATH. Package os would look at it first, and note
-// to close it, for each of the 40 that a start opens.
+// opened is a descriptor opened with O_PATH. Package os would add a stat and a finalizer to each of
+// the 40 that a start opens.
 type opened int
 
 func (o opened) Fd() uintptr { return uintptr(o) }
 func (o opened) Close()      { unix.Close(int(o)) }
 
-// lookup opens paths in a tree where others may have made symbolic links. A link is followed
-// only if root alone can have made or moved it: root owns the link and every directory on the
-// way, and nobody else can replace an entry on the way. In a foreign mount (a volume, the
-// program's /tmp) no link is followed, whoever owns it.
+// lookup resolves paths in a tree where other users may have created symbolic links. It follows a
+// link only if root alone can have created or moved it: root owns the link and every directory on
+// the way, and nobody else can replace an entry on the way. In a foreign mount (a volume, the
+// program's /tmp) it follows no link.
 type lookup struct {
-	foreign map[uint64]bool // by mount ID
+	foreign map[uint64]bool // mount IDs
 	root    uint64          // mount ID of /, 0 before it is read
 	text    []byte          // buffer for the target of a link, made for the first one
 
@@ -40,21 +39,21 @@ type lookup struct {
 type linkError string
 
 func (e linkError) Error() string {
-	return string(e) + " is a symbolic link that is not root's or that others can replace: name its target instead: " + unix.ELOOP.Error()
+	return string(e) + " is a symbolic link that is not owned by root or that others can replace: use its target instead: " + unix.ELOOP.Error()
 }
 
 func (e linkError) Unwrap() error { return unix.ELOOP }
 
-// add makes what is mounted at a place foreign.
+// add marks the mount at a path as foreign.
 func (l *lookup) add(point string) error {
 	f, err := l.open(point)
 	if err != nil {
-		return fmt.Errorf("look at %s: %w", point, err)
+		return fmt.Errorf("stat %s: %w", point, err)
 	}
 	defer f.Close()
 	st, err := statOf(int(f.Fd()))
 	if err != nil {
-		return fmt.Errorf("look at %s: %w", point, err)
+		return fmt.Errorf("stat %s: %w", point, err)
 	}
 	if l.foreign == nil {
 		l.foreign = map[uint64]bool{}
@@ -85,8 +84,8 @@ func (l *lookup) open(name string) (opened, error) {
 	return opened(fd), nil
 }
 
-// onRoot reports whether the lookup of a path that does not exist passes neither a link nor
-// another mount than that of /. It is in no foreign mount then.
+// onRoot reports whether the path, which does not exist, passes through neither a link nor a mount
+// other than that of /. Then it is not in a foreign mount.
 func (l *lookup) onRoot(name string) bool {
 	if len(l.foreign) == 0 {
 		return true
@@ -114,8 +113,9 @@ func (l *lookup) onRoot(name string) bool {
 	return err == unix.ENOENT
 }
 
-// rootOwned reports whether a file is root's. In the user namespace of OwnUsers no file is: those of
-// root and of other users have the overflow uid. Links are followed by Policy.Links alone there.
+// rootOwned reports whether root owns a file. In the user namespace of OwnUsers it is always false:
+// files of root and of other users have the overflow uid there. Only Policy.Links are followed
+// then.
 func rootOwned(st *unix.Statx_t) bool { return st.Uid == 0 }
 
 // fixed reports whether root alone can replace the entry child of the directory dir.
@@ -126,19 +126,19 @@ func fixed(dir, child *unix.Statx_t) bool {
 	if dir.Mode&0o022 == 0 {
 		return true
 	}
-	// The sticky bit protects directories of root. A link could be a hard link to another one.
+	// The sticky bit protects the directories of root. A link could be a hard link to another one.
 	return dir.Mode&unix.S_ISVTX != 0 && child.Mode&unix.S_IFMT == unix.S_IFDIR
 }
 
-// walk is one lookup, component by component.
+// walk is one lookup, one component at a time.
 type walk struct {
 	look   *lookup
 	at     int          // descriptor of the current directory
 	stat   unix.Statx_t // of at
 	path   string       // of at, for errors
-	rest   []string     // components that remain
+	rest   []string     // remaining components
 	inside bool         // a foreign mount was entered
-	safe   bool         // root alone can have made the way so far
+	safe   bool         // root alone can have created the path so far
 	links  int
 }
 
@@ -148,7 +148,7 @@ func (w *walk) close() {
 	}
 }
 
-// restart begins at the root with the components of name, then those that remain.
+// restart continues at the root, with the components of name and the remaining ones.
 func (w *walk) restart(name string) error {
 	fd, err := unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -200,7 +200,7 @@ func (w *walk) step() error {
 	return nil
 }
 
-// follow goes to the target of the link part, open as link.
+// follow continues at the target of the link part, open as link.
 func (w *walk) follow(part string, link int, st *unix.Statx_t) error {
 	if w.inside {
 		return errHidden
@@ -226,7 +226,7 @@ func (w *walk) follow(part string, link int, st *unix.Statx_t) error {
 	return nil
 }
 
-// target returns where the link name, open as fd, leads to.
+// target returns the target of the link name, open as fd.
 func (w *walk) target(name string, fd int, st *unix.Statx_t) (string, error) {
 	if to, ok := w.look.links[name]; ok {
 		return to, nil
@@ -248,8 +248,8 @@ func (w *walk) target(name string, fd int, st *unix.Statx_t) (string, error) {
 	return to, nil
 }
 
-// jump follows a link of /proc. The kernel made it, and some have no text. Nothing is known of
-// the way to its target, so no link is followed from there.
+// jump follows a magic link of /proc, some of which have no text. The path to its target is
+// unknown, so no link is followed after it.
 func (w *walk) jump(part string) error {
 	fd, err := unix.Openat(w.at, part, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -274,7 +274,7 @@ func statOf(fd int) (unix.Statx_t, error) {
 		return st, fmt.Errorf("statx: %w", err)
 	}
 	if st.Mask&mask != mask {
-		return st, errors.New("statx: this kernel reports no mount IDs, which Linux 5.8 brought")
+		return st, errors.New("statx: this kernel reports no mount IDs, which need Linux 5.8")
 	}
 	return st, nil
 }

@@ -26,7 +26,7 @@ func TestOnRoot(t *testing.T) {
 	}
 }
 
-// A link is followed where root alone can have made it, and nowhere else.
+// A link is followed only if root alone can have created it.
 func TestLinksOfRoot(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: files of other users")

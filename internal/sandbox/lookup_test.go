@@ -11,7 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/sandbox"
 )
 
-// spread are a canary of the host and a volume with links that lead to it.
+// spread holds a secret file of the host and a volume with links that lead to it.
 type spread struct{ host, canary, volume, at string }
 
 func newSpread(t *testing.T, p *places) spread {
@@ -30,7 +30,7 @@ func newSpread(t *testing.T, p *places) spread {
 	return s
 }
 
-// granting is a policy that grants what programs need, and more.
+// granting returns a policy with the basic grants of a program, and paths.
 func (s spread) granting(p *places, m *sandbox.Mounts, paths ...sandbox.Path) *sandbox.Policy {
 	pol := p.policy(m)
 	paths = append(paths, sandbox.Path{Modes: "rwx", Name: p.task}, sandbox.Path{Modes: "rw", Name: "/dev/null"})
@@ -43,8 +43,8 @@ func (s spread) granting(p *places, m *sandbox.Mounts, paths ...sandbox.Path) *s
 	return pol
 }
 
-// A grant does not pass a link that lies in a volume, by whatever way it comes there; the
-// link of the host that leads into it does no harm.
+// A grant does not pass through a link in a volume, directly or through a link of the host. A link
+// of the host into the volume is harmless.
 func TestGrantThroughAVolume(t *testing.T) {
 	p := newPlaces(t)
 	s := newSpread(t, p)
@@ -60,15 +60,15 @@ func TestGrantThroughAVolume(t *testing.T) {
 			}
 		})
 	}
-	// The same grant without the volume is for what the host has there.
+	// Without the volume, the same grant is for the host's file.
 	own := s.granting(p, &sandbox.Mounts{}, sandbox.Path{Modes: "r", Name: s.host})
 	if got := runPolicy(t, own, "cat "+s.canary); !strings.Contains(got.out, "secret of the host") {
 		t.Errorf("control: %q, %q", got.reason, got.out)
 	}
 }
 
-// An optional path is granted where it is, and left out where it is not, whatever is in its
-// place; another that is not there is an error.
+// An optional path is granted if it exists, and omitted if not. A required path that does not exist
+// is an error.
 func TestOptionalGrant(t *testing.T) {
 	p := newPlaces(t)
 	s := newSpread(t, p)
@@ -93,7 +93,7 @@ func TestOptionalGrant(t *testing.T) {
 	}
 }
 
-// What holds in a volume holds in the program's own /tmp, where it left a link before.
+// The same holds for a link in the program's own /tmp, left by an earlier run.
 func TestGrantThroughTmp(t *testing.T) {
 	p := newPlaces(t)
 	s := newSpread(t, p)
@@ -107,7 +107,7 @@ func TestGrantThroughTmp(t *testing.T) {
 	}
 }
 
-// A further program beside it enters mounts that are there, with the same care.
+// A sidecar program enters existing mounts, with the same care.
 func TestGrantBesides(t *testing.T) {
 	p := newPlaces(t)
 	s := newSpread(t, p)
@@ -120,19 +120,19 @@ func TestGrantBesides(t *testing.T) {
 	if again := beside.Beside(nil, nil); len(again.Foreign) != 1 {
 		t.Errorf("Foreign of one beside that = %q", again.Foreign)
 	}
-	// As in the session's namespace: a mount is there when the stage starts.
+	// As in the session's namespace, the mount exists before the stage starts.
 	outer := &sandbox.Policy{Dir: "/", User: nil, KeepCapabilities: true, KeepPrivileges: true, Mounts: m}
 	beside.Foreign = []string{s.at, filepath.Join(p.alloc, "absent")}
 	if got := runPolicy(t, beside, "true"); !strings.Contains(got.reason, "absent") {
-		t.Errorf("a mount that is not there: %q", got.reason)
+		t.Errorf("a missing mount: %q", got.reason)
 	}
 	if got := runPolicy(t, outer, "cat "+s.at+"/own"); !strings.Contains(got.out, "the volume's") {
 		t.Errorf("control: %q, %q", got.reason, got.out)
 	}
 }
 
-// A session reports a granted path that leads over a link of another user, as a start does. An
-// optional one is left out, and so is one that is gone.
+// A session reports a granted path that passes through a link of another user, as a start does. It
+// omits an optional path, and a path that no longer exists.
 func TestGrantBesidesLink(t *testing.T) {
 	p := newPlaces(t)
 	s := newSpread(t, p)
@@ -157,13 +157,13 @@ func TestGrantBesidesLink(t *testing.T) {
 	}
 }
 
-// What a bind shows is the host's, whatever another bind covers; and no bind is led
-// astray by a link in one.
+// A bind shows the host's files, whatever another bind covers. No bind follows a link inside
+// another one.
 func TestBindsDoNotCoverEachOther(t *testing.T) {
 	p := newPlaces(t)
 	s := newSpread(t, p)
 	below := filepath.Join(s.at, "sub")
-	write(t, filepath.Join(below, "own"), "what the host has below")
+	write(t, filepath.Join(below, "own"), "below, on the host")
 	other := filepath.Join(p.alloc, "other")
 	if err := os.Mkdir(other, 0o755); err != nil {
 		t.Fatal(err)
@@ -171,7 +171,7 @@ func TestBindsDoNotCoverEachOther(t *testing.T) {
 	m := &sandbox.Mounts{Binds: []sandbox.Bind{
 		{Source: sandbox.Path{Name: s.volume}, Target: s.at}, {Source: sandbox.Path{Name: below}, Target: other},
 	}}
-	if got := runPolicy(t, p.policy(m), "cat "+other+"/own"); got.out != "what the host has below" {
+	if got := runPolicy(t, p.policy(m), "cat "+other+"/own"); got.out != "below, on the host" {
 		t.Errorf("the program was %q, wrote %q", got.reason, got.out)
 	}
 	m.Binds[1] = sandbox.Bind{Source: sandbox.Path{Name: other}, Target: s.at + "/sub/canary-dir"}

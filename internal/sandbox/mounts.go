@@ -10,15 +10,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mount makes p.Mounts in the mount namespace of the calling thread, which is its own.
-// What is mounted goes by descriptors from beginning to end: a name that a task could
-// have prepared is looked up once, and without links.
+// mount applies p.Mounts in the private mount namespace of the calling thread. It works with
+// descriptors throughout: a name that a task could have prepared is resolved once, without
+// following links.
 func (p *Policy) mount(look *lookup) error {
-	// Nothing of what follows reaches the host, and nothing of the host's comes in later.
+	// From here on, mounts do not propagate to the host or from it.
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("make mounts private: mount: %w", err)
 	}
-	// Sources are those of the host: all are opened before anything is covered.
+	// Sources are paths of the host: open all of them before any is covered.
 	sources, err := p.openSources(look)
 	defer func() { closeFiles(sources) }()
 	if err != nil {
@@ -27,10 +27,10 @@ func (p *Policy) mount(look *lookup) error {
 	if err := p.hide(look); err != nil {
 		return err
 	}
-	view := seat{tree: noTree}
+	view := mounted{tree: noTree}
 	if p.Mounts.View != (View{}) {
 		if view, err = p.mountView(look); err != nil {
-			return fmt.Errorf("hide what others have in %s: %w", p.Mounts.View.Dir, err)
+			return fmt.Errorf("hide the other entries of %s: %w", p.Mounts.View.Dir, err)
 		}
 		defer view.tree.close()
 	}
@@ -54,7 +54,7 @@ func (p *Policy) mount(look *lookup) error {
 	return nil
 }
 
-// openSources opens what the binds show.
+// openSources opens the sources of the binds.
 func (p *Policy) openSources(look *lookup) ([]int, error) {
 	sources := make([]int, 0, len(p.Mounts.Binds))
 	for _, b := range p.Mounts.Binds {
@@ -73,7 +73,7 @@ func closeFiles(all []int) {
 	}
 }
 
-// makeBinds makes the binds of sources.
+// makeBinds mounts the binds of sources.
 func (p *Policy) makeBinds(look *lookup, sources []int) error {
 	for i, b := range p.Mounts.Binds {
 		err := b.mount(look, sources[i])
@@ -87,13 +87,13 @@ func (p *Policy) makeBinds(look *lookup, sources []int) error {
 	return nil
 }
 
-// tree is a copy of a part of the file tree, not mounted yet or by now.
+// tree is a detached copy of a part of the file tree, before or after it is mounted.
 type tree int
 
-// noTree is none.
+// noTree is the absent tree.
 const noTree tree = -1
 
-// copyTree copies what fd, opened with O_PATH, leads to, with what is mounted below it.
+// copyTree copies the tree below fd, opened with O_PATH, including its mounts.
 func copyTree(fd int) (tree, error) {
 	t, err := unix.OpenTree(fd, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH|unix.AT_RECURSIVE)
 	if err != nil {
@@ -108,8 +108,8 @@ func (t tree) close() {
 	}
 }
 
-// restrict takes devices and setuid, and writing if wanted, from all mounts of the
-// tree, or from none, and asks the kernel whether that is so.
+// restrict sets nodev, nosuid and, if wanted, read-only on all mounts of the tree, and verifies the
+// flags.
 func (t tree) restrict(readOnly bool) error {
 	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV, Propagation: unix.MS_PRIVATE}
 	want := int64(unix.ST_NOSUID | unix.ST_NODEV)
@@ -125,12 +125,12 @@ func (t tree) restrict(readOnly bool) error {
 		return fmt.Errorf("fstatfs: %w", err)
 	}
 	if int64(fs.Flags)&want != want {
-		return fmt.Errorf("the kernel gave the mount the flags %#x, wanted were %#x", fs.Flags, want)
+		return fmt.Errorf("mount flags are %#x, want %#x", fs.Flags, want)
 	}
 	return nil
 }
 
-// attach mounts the tree on what fd leads to.
+// attach mounts the tree on the directory or file of fd.
 func (t tree) attach(fd int) error {
 	err := unix.MoveMount(int(t), "", fd, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
 	if err != nil {
@@ -139,10 +139,10 @@ func (t tree) attach(fd int) error {
 	return nil
 }
 
-// syscallError names the call that failed, and the kernel that brought it if it lacks.
+// syscallError names the failed call and, for ENOSYS, the kernel that introduced it.
 func syscallError(call, since string, err error) error {
 	if err == unix.ENOSYS {
-		return fmt.Errorf("%s: this kernel has no such call, which Linux %s brought: %w", call, since, err)
+		return fmt.Errorf("%s: not supported by this kernel, needs Linux %s: %w", call, since, err)
 	}
 	return fmt.Errorf("%s: %w", call, err)
 }
@@ -162,7 +162,7 @@ func (b Bind) mount(look *lookup, source int) error {
 	}
 	defer unix.Close(target)
 	if isDir(source) != isDir(target) {
-		return errors.New("one is a directory, the other is not")
+		return errors.New("one of source and destination is a directory, the other is not")
 	}
 	t, err := copyTree(source)
 	if err != nil {
@@ -175,7 +175,7 @@ func (b Bind) mount(look *lookup, source int) error {
 	return t.attach(target)
 }
 
-// openSource goes through no link at all.
+// openSource follows no link at all.
 func (b Bind) openSource(look *lookup) (int, error) {
 	if b.Source.Beneath != "" {
 		fd, err := b.Source.open(look)
@@ -201,23 +201,23 @@ func (b Bind) openTarget(look *lookup, source int) (int, error) {
 	fd, err := unix.Openat(int(above.Fd()), filepath.Base(b.Target), unix.O_PATH|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
 	if err == nil && isLink(fd) {
 		unix.Close(fd)
-		return -1, errors.New("it is a link")
+		return -1, errors.New("the destination is a symbolic link")
 	}
 	return fd, err
 }
 
-// inside are how names are looked up where tasks write.
+// inside are the RESOLVE_* flags where tasks write.
 const inside = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS
 
-// mountPoint is what something is to be mounted on.
+// mountPoint is a directory or file to mount on.
 type mountPoint struct {
 	name string
 	dir  bool
-	mode uint32 // of directories that are made for it
+	mode uint32 // of directories that are created
 }
 
-// makeMountPoint opens a mount point below root, making it and the directories above it if
-// they are not there, without following a link.
+// makeMountPoint opens a mount point below root, without following a link. It creates the mount
+// point and its parents if they do not exist.
 func makeMountPoint(root int, m mountPoint) (int, error) {
 	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: inside}
 	fd, err := unix.Openat2(root, m.name, &how)
@@ -251,7 +251,7 @@ func makeMountPoint(root int, m mountPoint) (int, error) {
 	return fd, nil
 }
 
-// makeFile makes an empty file to mount another on.
+// makeFile creates an empty file to mount another one on.
 func makeFile(at int, name string) (int, error) {
 	fd, err := unix.Openat(at, name, unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0o644)
 	if err != nil {

@@ -9,14 +9,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hidden is a directory to be hidden, by all its names in Mounts.Hide.
+// hidden is a directory to hide, by all its names in Mounts.Hide.
 type hidden struct {
 	real  string // path without links
 	names []string
 }
 
-// hide shows an empty directory at each of Mounts.Hide, with what the program was granted there
-// bound in. A directory that was granted as a whole stays as it is.
+// hide mounts an empty directory on each of Mounts.Hide, and binds the granted paths into it. A
+// directory that was granted itself is not hidden.
 func (p *Policy) hide(look *lookup) error {
 	if len(p.Mounts.Hide) == 0 {
 		return nil
@@ -55,7 +55,7 @@ func hideOne(look *lookup, dir string, stay []place) error {
 	return err
 }
 
-// hiddenDirs resolves Mounts.Hide. A directory that does not exist needs no hiding.
+// hiddenDirs resolves Mounts.Hide. It skips directories that do not exist.
 func (p *Policy) hiddenDirs(look *lookup) ([]hidden, error) {
 	var out []hidden
 	for _, dir := range p.Mounts.Hide {
@@ -81,8 +81,8 @@ func (p *Policy) hiddenDirs(look *lookup) ([]hidden, error) {
 	return out, nil
 }
 
-// linked lists the paths, without links, of what is granted by a path with a link in it, such as
-// /etc/resolv.conf of a host whose resolver keeps it in /run.
+// linked lists the link-free paths of grants whose path contains a link, such as /etc/resolv.conf
+// on a host whose resolver keeps it in /run.
 func (p *Policy) linked(look *lookup) []string {
 	if p.Files == nil {
 		return nil
@@ -109,7 +109,7 @@ func (p *Policy) linked(look *lookup) []string {
 	return out
 }
 
-// within lists the paths that lie below dir, but not dir itself.
+// within lists the paths strictly below dir.
 func within(dir string, paths []string) []place {
 	var out []place
 	for _, path := range paths {
@@ -125,7 +125,7 @@ func (o opened) path() (string, error) {
 	buf := make([]byte, unix.PathMax)
 	n, err := unix.Readlink("/proc/self/fd/"+strconv.Itoa(int(o)), buf)
 	if err != nil {
-		return "", fmt.Errorf("read its path: %w", err)
+		return "", fmt.Errorf("read the path of the descriptor: %w", err)
 	}
 	return string(buf[:n]), nil
 }

@@ -10,17 +10,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// kept is a part of a directory that stays visible where the rest of it is hidden.
+// kept is a part of a hidden directory that stays visible.
 type kept struct {
 	name string // below the directory
 	tree tree
 	dir  bool
 }
 
-// passMode lets everybody pass and nobody look around.
+// passMode lets everybody traverse and nobody list.
 const passMode = 0o711
 
-// attach mounts it at its name below base, which hides the rest.
+// attach mounts k at its name below base, which hides the rest.
 func (k kept) attach(base tree) error {
 	at, err := makeMountPoint(int(base), mountPoint{k.name, k.dir, passMode})
 	if err != nil {
@@ -33,7 +33,7 @@ func (k kept) attach(base tree) error {
 	return k.tree.attach(at)
 }
 
-// attachAll mounts what is kept of dir on base, which now is what is seen there.
+// attachAll mounts the kept parts of dir on base, which is now mounted there.
 func attachAll(all []kept, base tree, dir string) error {
 	for _, k := range all {
 		if err := k.attach(base); err != nil {
@@ -49,8 +49,7 @@ func closeAll(all []kept) {
 	}
 }
 
-// copyKept copies places of a directory. What is not there is left out: whoever needs it
-// says so.
+// copyKept copies places of a directory. It omits those that do not exist; their users report that.
 func copyKept(look *lookup, places []place) ([]kept, error) {
 	var out []kept
 	for _, p := range places {
@@ -72,14 +71,13 @@ func copyKept(look *lookup, places []place) ([]kept, error) {
 	return out, nil
 }
 
-// place is a path in a directory, and its name from there: "." is the directory.
+// place is a path and its name relative to a directory: "." is the directory.
 type place struct {
 	Path
 	name string
 }
 
-// granted lists what the program was granted in dir, the working directory and the
-// places of binds included.
+// granted lists the grants in dir, including the working directory and the places of binds.
 func (p *Policy) granted(dir string) []place {
 	all := []Path{{Name: filepath.Clean(p.Dir)}}
 	if p.Files != nil {
@@ -97,7 +95,7 @@ func (p *Policy) granted(dir string) []place {
 	return out
 }
 
-// uppermost leaves out what lies below another of the places.
+// uppermost omits places below other places.
 func uppermost(all []place) []place {
 	slices.SortStableFunc(all, func(a, b place) int { return strings.Compare(a.name+"/", b.name+"/") })
 	var out []place
@@ -109,8 +107,7 @@ func uppermost(all []place) []place {
 	return out
 }
 
-// Sees says whether the program was granted dir itself, of which it then sees all that is
-// there (View).
+// Sees reports whether the program was granted dir itself. It then sees everything in it (View).
 func (p *Policy) Sees(dir string) bool { return slices.ContainsFunc(p.granted(dir), isWhole) }
 
 func isWhole(p place) bool { return p.name == "." }

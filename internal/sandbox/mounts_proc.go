@@ -7,11 +7,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// nobodysGroup may look past hidepid; the default would be root's, which programs can
-// be members of.
+// nobodysGroup bypasses hidepid. The default would be root's group, which programs can be members
+// of.
 const nobodysGroup = "4294967294"
 
-// mountProc mounts a /proc of the PID namespace that the stage is in.
+// mountProc mounts a /proc for the stage's PID namespace.
 func mountProc() error {
 	fs, err := unix.Fsopen("proc", unix.FSOPEN_CLOEXEC)
 	if err != nil {
@@ -43,7 +43,7 @@ func mountProc() error {
 	return checkProc(fd)
 }
 
-// checkProc holds what is now seen at /proc against what was made.
+// checkProc verifies that /proc is the created mount.
 func checkProc(made int) error {
 	var fs unix.Statfs_t
 	if err := unix.Statfs("/proc", &fs); err != nil {
@@ -54,7 +54,7 @@ func checkProc(made int) error {
 		return err
 	}
 	if fs.Type != unix.PROC_SUPER_MAGIC || have.Dev != want.Dev {
-		return fmt.Errorf("what is seen there is not it: type %#x, device %#x instead of %#x", fs.Type, have.Dev, want.Dev)
+		return fmt.Errorf("another file system is mounted there: type %#x, device %#x instead of %#x", fs.Type, have.Dev, want.Dev)
 	}
 	return nil
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/sandbox"
 )
 
-// ran is what came of a program.
+// ran is the result of a program.
 type ran struct {
 	reason string // why it was not executed
 	out    string
@@ -63,8 +63,8 @@ func runPolicy(t *testing.T, p *sandbox.Policy, script string) ran {
 	return ran{reason, string(out), ws.ExitStatus()}
 }
 
-// places are an allocation's directory, which is root's, with one of a task that runs
-// as uid, which made what it liked there before.
+// places are an allocation's directory, owned by root, with the directory of a task of user uid,
+// which could write there before.
 type places struct {
 	alloc, task, tmp string
 	user             *sandbox.User
@@ -118,7 +118,7 @@ func mkdir(t *testing.T, name string) string {
 	return name
 }
 
-// mountMemory mounts a small memory file system until the test ends.
+// mountMemory mounts a small tmpfs until the test ends.
 func mountMemory(t *testing.T, at string) {
 	t.Helper()
 	if err := unix.Mount("test", mkdir(t, at), "tmpfs", 0, "size=64k,mode=777"); err != nil {
@@ -131,7 +131,7 @@ func mountMemory(t *testing.T, at string) {
 	})
 }
 
-// hostMounts lists the mounts below a directory: elsewhere others may mount meanwhile.
+// hostMounts lists the mounts below a directory only, since others may mount elsewhere.
 func hostMounts(t *testing.T, dir string) string {
 	t.Helper()
 	text, err := os.ReadFile("/proc/self/mountinfo")
@@ -150,8 +150,8 @@ func hostMounts(t *testing.T, dir string) string {
 	return out.String()
 }
 
-// TestBinds: what is read only is so with all that is mounted below it; nothing bound
-// has devices or setuid; the host sees nothing of it.
+// TestBinds checks that a read-only bind includes the mounts below it, that no bind has devices or
+// setuid, and that the host does not see the mounts.
 func TestBinds(t *testing.T) {
 	p := newPlaces(t)
 	src := mkdir(t, filepath.Join(p.alloc, "src"))
@@ -187,8 +187,8 @@ func TestBinds(t *testing.T) {
 	}
 }
 
-// TestBindsRefuse: links that a task left are not followed, nothing is made where they
-// lead, and the error names the bind.
+// TestBindsRefuse checks that links of a task are not followed, nothing is created at their
+// targets, and the error names the bind.
 func TestBindsRefuse(t *testing.T) {
 	p := newPlaces(t)
 	src, outside := mkdir(t, filepath.Join(p.alloc, "src")), mkdir(t, filepath.Join(p.alloc, "outside"))
@@ -206,7 +206,7 @@ func TestBindsRefuse(t *testing.T) {
 		"link on the way":       {sandbox.Bind{Source: dir, Target: "web/link/sub", Beneath: p.alloc}, "web/link/sub"},
 		"link at the end":       {sandbox.Bind{Source: dir, Target: "web/link", Beneath: p.alloc}, "symbolic links"},
 		"dangling link":         {sandbox.Bind{Source: dir, Target: "web/dangling", Beneath: p.alloc}, "web/dangling"},
-		"link at an own path":   {sandbox.Bind{Source: dir, Target: filepath.Join(p.task, "link")}, "it is a link"},
+		"link at an own path":   {sandbox.Bind{Source: dir, Target: filepath.Join(p.task, "link")}, "is a symbolic link"},
 		"missing, outside":      {sandbox.Bind{Source: dir, Target: filepath.Join(outside, "none")}, "no such file"},
 		"source through a link": {sandbox.Bind{Source: sandbox.Path{Name: filepath.Join(p.alloc, "linked")}, Target: outside}, "symbolic links"},
 		"missing source":        {sandbox.Bind{Source: sandbox.Path{Name: src + "/none"}, Target: outside}, "open the source"},
@@ -224,8 +224,8 @@ func TestBindsRefuse(t *testing.T) {
 	}
 }
 
-// TestPrivateTmp: the program's /tmp is its own directory, and what it was granted
-// below the host's is where it was.
+// TestPrivateTmp checks that the program's /tmp is its own directory, and that grants below the
+// host's /tmp keep their paths.
 func TestPrivateTmp(t *testing.T) {
 	p := newPlaces(t) // below /tmp
 	host := filepath.Join(os.TempDir(), filepath.Base(t.TempDir())+"-canary")
@@ -250,7 +250,7 @@ func TestPrivateTmp(t *testing.T) {
 			t.Errorf("%s = %q, %v, want %q", name, got, err, want)
 		}
 	}
-	// What the task puts in the way of the next start is not followed.
+	// A link that the task prepares for the next start is not followed.
 	first := filepath.Join(p.tmp, strings.Split(strings.TrimPrefix(p.alloc, "/tmp/"), "/")[0])
 	if err := os.RemoveAll(first); err != nil {
 		t.Fatal(err)
@@ -266,8 +266,8 @@ func TestPrivateTmp(t *testing.T) {
 	}
 }
 
-// TestFreshProc: a program sees its own processes, and neither init nor the host's,
-// whatever its group; and its processes are not seen by number from elsewhere.
+// TestFreshProc checks that a program sees only its own processes, without init, whatever its
+// group. Other programs cannot see its processes by number.
 func TestFreshProc(t *testing.T) {
 	p := newPlaces(t)
 	for name, user := range map[string]*sandbox.User{"own group": p.user, "root's group": {UID: 88123, GID: 0}, "root": {}} {
@@ -282,8 +282,8 @@ func TestFreshProc(t *testing.T) {
 	}
 }
 
-// TestNoNamespaceIsNotForgotten: a stage that was not put into a PID namespace does not
-// run the program.
+// TestNoNamespaceIsNotForgotten checks that a stage outside of a PID namespace does not run the
+// program.
 func TestNoNamespaceIsNotForgotten(t *testing.T) {
 	p := newPlaces(t).policy(&sandbox.Mounts{Proc: true})
 	p.Argv, p.Seccomp = []string{"/bin/true"}, sandbox.SeccompNone
@@ -318,7 +318,7 @@ func TestNetwork(t *testing.T) {
 	}
 	file := filepath.Join(p.alloc, "file")
 	write(t, file, "")
-	for path, want := range map[string]string{file: "no namespace", "/proc/self/ns/uts": "setns", p.alloc + "/none": "no such file", "/proc/self/ns": "no namespace"} {
+	for path, want := range map[string]string{file: "not a namespace", "/proc/self/ns/uts": "setns", p.alloc + "/none": "no such file", "/proc/self/ns": "not a namespace"} {
 		policy := p.policy(nil)
 		policy.NetNS = path
 		if r := runPolicy(t, policy, "echo ran"); !strings.Contains(r.reason, "join network namespace "+path) || !strings.Contains(r.reason, want) || r.out != "" {
@@ -327,8 +327,8 @@ func TestNetwork(t *testing.T) {
 	}
 }
 
-// networkNamespace is the path of one that lives as long as the test: that of a
-// process, for a thread of this one could be the one that stands for all.
+// networkNamespace returns the path of a network namespace that lives as long as the test. It
+// belongs to a process, since a thread of this process could be its main thread.
 func networkNamespace(t *testing.T) string {
 	t.Helper()
 	cmd := exec.Command("sleep", "1000")

@@ -11,9 +11,9 @@ import (
 // tmpDir is where programs expect room for files that nobody keeps.
 const tmpDir = "/tmp"
 
-// mountTmp mounts the program's own directory on /tmp, and on that again what it was
-// granted below the host's, and the view if it is there, as with an agent that lives there.
-func (p *Policy) mountTmp(look *lookup, view seat) error {
+// mountTmp mounts the program's own directory on /tmp. On top of it, it mounts the grants below the
+// host's /tmp, and the view if it is there.
+func (p *Policy) mountTmp(look *lookup, view mounted) error {
 	own, err := p.Mounts.Tmp.open(look)
 	if err != nil {
 		return fmt.Errorf("open %s: %w", p.Mounts.Tmp, err)
@@ -43,9 +43,9 @@ func (p *Policy) mountTmp(look *lookup, view seat) error {
 	return attachAll(keep, t, tmpDir)
 }
 
-// keptOfTmp takes what must stay visible below /tmp. The view goes there as the mount that
-// it is, with all that is mounted in it; what is no mount yet is copied.
-func (p *Policy) keptOfTmp(look *lookup, view seat) ([]kept, error) {
+// keptOfTmp returns the parts that must stay visible below /tmp. The view is moved with its mounts;
+// anything that is not a mount yet is copied.
+func (p *Policy) keptOfTmp(look *lookup, view mounted) ([]kept, error) {
 	places := slices.DeleteFunc(p.granted(tmpDir), isWhole)
 	name, err := filepath.Rel(tmpDir, view.Dir)
 	if view.tree == noTree || err != nil || !filepath.IsLocal(name) || name == "." {
@@ -53,7 +53,7 @@ func (p *Policy) keptOfTmp(look *lookup, view seat) ([]kept, error) {
 	}
 	places = uppermost(append(places, place{Path{Name: view.Dir}, name}))
 	i := slices.IndexFunc(places, func(q place) bool { return q.name == name })
-	if i < 0 { // granted with more around it
+	if i < 0 { // a directory around it was granted
 		return copyKept(look, places)
 	}
 	keep, err := copyKept(look, slices.Delete(places, i, i+1))
@@ -62,7 +62,7 @@ func (p *Policy) keptOfTmp(look *lookup, view seat) ([]kept, error) {
 	}
 	fd, err := unix.FcntlInt(uintptr(view.tree), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
-		return keep, fmt.Errorf("take %s along: %w", view.Dir, err)
+		return keep, fmt.Errorf("move %s: %w", view.Dir, err)
 	}
 	return append(keep, kept{name: name, tree: tree(fd), dir: true}), nil
 }

@@ -10,45 +10,45 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// seat is a view that is mounted, and where: noTree if it is not.
-type seat struct {
+// mounted is a mounted view and its mount point: noTree if it is not mounted.
+type mounted struct {
 	View
 	tree tree
 }
 
-// mountView shows an empty directory at View.Dir, or around it in /tmp, with the program's
-// own in it and what else it was granted there. Nothing is mounted if View.Dir is granted as
-// a whole.
-func (p *Policy) mountView(look *lookup) (seat, error) {
+// mountView mounts an empty directory on View.Dir, or on a directory around it in /tmp, with the
+// program's own directory and the other grants in it. It mounts nothing if View.Dir itself is
+// granted.
+func (p *Policy) mountView(look *lookup) (mounted, error) {
 	v := p.Mounts.View
 	at, err := look.open(v.Dir)
 	if err != nil {
-		return seat{tree: noTree}, fmt.Errorf("open: %w", err)
+		return mounted{tree: noTree}, fmt.Errorf("open: %w", err)
 	}
 	defer at.Close()
 	real, err := at.path()
 	if err != nil {
-		return seat{tree: noTree}, err
+		return mounted{tree: noTree}, err
 	}
 	stay := p.staying(v, real)
 	if slices.ContainsFunc(stay, isWhole) {
-		return seat{tree: noTree}, nil
+		return mounted{tree: noTree}, nil
 	}
 	wide, ok := p.wider()
-	if !ok || real != v.Dir { // there may be a link on the way out of /tmp
+	if !ok || real != v.Dir { // a link may lead out of /tmp
 		return mountOver(look, v, at, stay)
 	}
 	around, err := look.open(wide.Dir)
 	if err != nil {
-		return seat{tree: noTree}, fmt.Errorf("open: %w", err)
+		return mounted{tree: noTree}, fmt.Errorf("open: %w", err)
 	}
 	defer around.Close()
 	return mountOver(look, wide, around, p.staying(wide, wide.Dir))
 }
 
-// wider is the view from the uppermost directory in /tmp that holds View.Dir, false if the
-// program was granted one of those between. All of /tmp will be hidden in any case, and
-// so there is one mount point to make in the program's own, which is on disk.
+// wider returns the view from the uppermost directory in /tmp that contains View.Dir, or false if
+// the program was granted a directory in between. All of /tmp is hidden in any case. This way only
+// one mount point is created in the program's own /tmp, which is on disk.
 func (p *Policy) wider() (View, bool) {
 	v := p.Mounts.View
 	below, err := filepath.Rel(tmpDir, v.Dir)
@@ -62,16 +62,16 @@ func (p *Policy) wider() (View, bool) {
 	})
 }
 
-// mountOver mounts a view on its directory, which is open as at, with what stays there.
-func mountOver(look *lookup, v View, at opened, stay []place) (seat, error) {
+// mountOver mounts a view on its directory, open as at, with the parts that stay.
+func mountOver(look *lookup, v View, at opened, stay []place) (mounted, error) {
 	keep, err := copyKept(look, uppermost(stay))
 	defer func() { closeAll(keep) }()
 	if err != nil {
-		return seat{tree: noTree}, err
+		return mounted{tree: noTree}, err
 	}
 	t, err := emptyTree()
 	if err != nil {
-		return seat{tree: noTree}, err
+		return mounted{tree: noTree}, err
 	}
 	if err = t.attach(int(at.Fd())); err == nil {
 		err = attachAll(keep, t, v.Dir)
@@ -81,13 +81,13 @@ func mountOver(look *lookup, v View, at opened, stay []place) (seat, error) {
 	}
 	if err != nil {
 		t.close()
-		return seat{tree: noTree}, err
+		return mounted{tree: noTree}, err
 	}
-	return seat{v, t}, nil
+	return mounted{v, t}, nil
 }
 
-// staying lists what stays in the directory of a view, whose path without links is real:
-// grants name it as the view does, or so.
+// staying lists the grants in the directory of a view. Grants may use the view's name or real, its
+// path without links.
 func (p *Policy) staying(v View, real string) []place {
 	stay := append(p.granted(v.Dir), place{Path{Name: v.Own, Beneath: v.Dir}, v.Own})
 	if real != v.Dir {
@@ -96,7 +96,7 @@ func (p *Policy) staying(v View, real string) []place {
 	return stay
 }
 
-// emptyTree is a directory in memory with nothing in it yet.
+// emptyTree returns an empty detached tmpfs.
 func emptyTree() (tree, error) {
 	fs, err := unix.Fsopen("tmpfs", unix.FSOPEN_CLOEXEC)
 	if err != nil {
@@ -117,7 +117,7 @@ func emptyTree() (tree, error) {
 	return tree(fd), nil
 }
 
-// seal makes the mount itself read-only, and nothing that is mounted below it.
+// seal makes the mount itself read-only, but not the mounts below it.
 func (t tree) seal() error {
 	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}
 	if err := unix.MountSetattr(int(t), "", unix.AT_EMPTY_PATH, &attr); err != nil {

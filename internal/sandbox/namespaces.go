@@ -7,10 +7,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// isolate puts the calling thread, and so the program, into the namespaces of p. That
-// of process numbers is made by whoever forks the stage: a process never changes its own.
+// isolate moves the calling thread, and so the program, to the namespaces of p. The process that
+// forks the stage creates the PID namespace, since a process cannot change its own.
 func (p *Policy) isolate(look *lookup) error {
-	// Init is process 1 there, and this is its child (internal/tinyinit).
+	// Init is process 1 there, and the stage is its child (internal/tinyinit).
 	if p.PrivatePID && (unix.Getpid() != 2 || unix.Getppid() != 1) {
 		return errors.New("the stage was not started in a PID namespace of its own")
 	}
@@ -24,13 +24,13 @@ func (p *Policy) isolate(look *lookup) error {
 		flags |= unix.CLONE_NEWIPC
 	}
 	if p.Mounts != nil {
-		flags |= unix.CLONE_NEWNS // for this thread alone, which executes the program
+		flags |= unix.CLONE_NEWNS // for this thread only, which executes the program
 	}
 	if flags == 0 {
 		return p.known(look)
 	}
 	if err := unix.Unshare(flags); err != nil {
-		return fmt.Errorf("make namespaces of mounts (%t) and IPC (%t): unshare: %w", p.Mounts != nil, p.PrivateIPC, err)
+		return fmt.Errorf("create mount (%t) and IPC (%t) namespaces: unshare: %w", p.Mounts != nil, p.PrivateIPC, err)
 	}
 	if err := p.known(look); err != nil || p.Mounts == nil {
 		return err
@@ -38,7 +38,7 @@ func (p *Policy) isolate(look *lookup) error {
 	return p.mount(look)
 }
 
-// known tells of the foreign mounts that are there already.
+// known registers the existing foreign mounts.
 func (p *Policy) known(look *lookup) error {
 	for _, point := range p.Foreign {
 		if err := look.add(point); err != nil {
@@ -48,7 +48,7 @@ func (p *Policy) known(look *lookup) error {
 	return nil
 }
 
-// joinNetwork enters the network namespace at path, which must be one and nothing else.
+// joinNetwork joins the network namespace at path. Any other file is an error.
 func joinNetwork(path string) error {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 	if err != nil {
@@ -60,9 +60,9 @@ func joinNetwork(path string) error {
 		return fmt.Errorf("fstatfs: %w", err)
 	}
 	if fs.Type != unix.NSFS_MAGIC {
-		return errors.New("it is no namespace: the file is not of nsfs")
+		return errors.New("not a namespace: the file is not on nsfs")
 	}
-	if err := unix.Setns(fd, unix.CLONE_NEWNET); err != nil { // refuses those of other types
+	if err := unix.Setns(fd, unix.CLONE_NEWNET); err != nil { // refuses other types
 		return fmt.Errorf("setns: %w", err)
 	}
 	return nil

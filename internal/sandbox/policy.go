@@ -1,11 +1,11 @@
-// Package sandbox runs one program under a Policy, a plain value made elsewhere
-// and printable, which nothing changes while it is applied.
+// Package sandbox runs one program under a Policy. The policy is a plain, printable value that is
+// made elsewhere and does not change while it is applied.
 //
-// The supervisor (internal/supervise) puts the policy into a memory file (wire.go) and
-// executes the companion as "nomad-sandbox", with the control groups' files as arguments (internal/launch).
-// That stage applies it to itself, in this order, and executes the program in its own
-// place, so that no helper stays. With PrivatePID it is
-// process 2 of a namespace whose process 1 is that of internal/tinyinit:
+// The supervisor (internal/supervise) writes the policy to a memfd (wire.go). It executes the
+// companion as "nomad-sandbox", with the control groups' files as arguments (internal/launch). That
+// stage applies the policy to itself, in this order, and then executes the program in its own place,
+// so that no helper process remains. With PrivatePID it is process 2 of a namespace whose process 1 is
+// that of internal/tinyinit:
 //
 //	join the control group → oom score → network, IPC and mount namespaces
 //	→ hidden directories → view → binds → private /tmp → fresh /proc → open the granted paths
@@ -13,11 +13,11 @@
 //	→ groups, uid, all five capability sets → no_new_privs
 //	→ Landlock (all rights and scopes of the kernel) → rlimits → seccomp → execve
 //
-// It fails closed: what the policy asks for and can't be had is an error, which
-// goes to the starter over a pipe that execve closes; end of file there means
-// that the program runs. The program's environment is data to the stage and
-// becomes an environment at execve only. What is kept of a policy while its program runs
-// (Declare) is JSON, which every version of the agent reads. No goroutines, no disk.
+// It fails closed: a layer of the policy that cannot be applied is an error. The error goes to the
+// starter over a pipe that execve closes; end of file means that the program runs. The program's
+// environment is data to the stage and becomes an environment at the execve. The policy of a running
+// program is stored as JSON (Declare), which every version of the agent reads. The package has no
+// goroutines and writes nothing to disk.
 package sandbox
 
 import (
@@ -30,116 +30,114 @@ import (
 	"github.com/open-nomad/open-nomad/internal/landlock"
 )
 
-// Names of seccomp profiles; others are the operator's. The empty name is an error: it
-// never means "none", and no profile but SeccompNone goes without a filter.
+// Names of seccomp profiles; others are the operator's. The empty name is an error and never means
+// "none". Every profile except SeccompNone has a filter.
 const (
 	SeccompDefault = "default"
 	SeccompNone    = "none"
 )
 
-// Policy is what a program may do. The zero value is refused: say of each layer
-// what it is to be.
+// Policy defines what a program may do. The zero value is refused: each layer must be set.
 type Policy struct {
 	Argv   []string
 	Env    Environment
 	Dir    string   // working directory
-	DirAs  DirAs    // with whose rights it is entered
+	DirAs  DirAs    // whose rights are used to enter it
 	Search []string // directories tried for a program name before those of PATH
 
-	// MissingExit makes a program that can't be executed an exit status of its
-	// own, with the reason on stderr; 0 makes it an error of the start.
+	// MissingExit is the exit status of a program that cannot be executed, with the reason on
+	// stderr. 0 makes it an error of the start.
 	MissingExit int
 
 	OOMScoreAdj int
 	PrivateIPC  bool    // own System V IPC and POSIX message queues
-	PrivatePID  bool    // own process numbers; process 1 is ours, not the program
-	OwnUsers    bool    // user namespace with nobody but the starter in it, made with PrivatePID: what lets an ordinary user have the other namespaces
+	PrivatePID  bool    // own process numbers; process 1 is tinyinit, not the program
+	OwnUsers    bool    // user namespace that maps only the starter, created with PrivatePID; an unprivileged agent needs it for the other namespaces
 	NetNS       string  // network namespace to join, by path; "" keeps the starter's
 	Mounts      *Mounts // own mount namespace; nil keeps the starter's
-	// Foreign are places of the mount namespace that the program is started in where
-	// others' files are mounted: no link there is followed. Those of Mounts are it anyway.
+	// Foreign are paths in the starter's mount namespace where files of others are mounted. No link
+	// is followed there. The paths of Mounts are always foreign.
 	Foreign []string
-	// Links are followed in the user namespace of OwnUsers, and no others: see KeepLinks.
+	// Links are the only links that are followed in the user namespace of OwnUsers: see KeepLinks.
 	Links      []Link
-	LogDenials bool // the kernel's audit tells what Landlock refuses
-	LogCalls   bool // and what seccomp does
+	LogDenials bool // audit denials of Landlock
+	LogCalls   bool // audit denials of seccomp
 
 	User    *User  // nil keeps the starter's
-	Files   *Files // nil leaves files, sockets and signals alone
+	Files   *Files // nil does not restrict files, sockets and signals
 	Rlimits []Rlimit
 
-	Bound            bool   // to another program, beside which it starts: ends with the process that started it, and goes without granted paths that are gone
+	Bound            bool   // to another program: ends with the process that started it, and omits granted paths that no longer exist
 	KeepCapabilities bool   // false clears all five sets
 	KeepPrivileges   bool   // false sets no_new_privs
 	Seccomp          string // profile, by its name
-	Filter           []byte // of the profile, empty for SeccompNone only: an array of struct sock_filter (package seccomp)
+	Filter           []byte // seccomp filter, empty for SeccompNone only: an array of struct sock_filter (package seccomp)
 }
 
-// DirAs says with whose rights a working directory is entered.
+// DirAs selects whose rights are used to enter a working directory.
 type DirAs string
 
-// A directory on whose way somebody could have put a link is entered as the program's
-// user: that leads nowhere where the program could not go by itself. The other one may
-// lie below directories that only the starter can pass.
+// A directory whose path somebody could have changed to a link is entered as the program's user.
+// This leads nowhere that the program could not go by itself. DirAsStarter is for directories below
+// ones that only the starter can traverse.
 const (
 	DirAsStarter DirAs = ""
 	DirAsUser    DirAs = "user"
 )
 
-// Environment is the program's environment, "NAME=value" each. It prints as a
-// count, for it holds secrets.
+// Environment is the program's environment, "NAME=value" each. It prints as a count, since it
+// contains secrets.
 type Environment []string
 
 func (e Environment) String() string { return fmt.Sprintf("(%d variables)", len(e)) }
 
-// GoString keeps %#v from printing the values.
+// GoString implements fmt.GoStringer without printing the values.
 func (e Environment) GoString() string { return e.String() }
 
-// User is who the program runs as.
+// User is the user and the groups of the program.
 type User struct {
 	UID, GID uint32
 	Groups   []uint32 // supplementary
 }
 
-// Mounts are what the program's own mount namespace shows otherwise than the host's.
-// They are made in the order of the fields. What Files grants below Tmp's /tmp stays
-// visible there.
+// Mounts are the differences between the program's own mount namespace and the host's. They are
+// applied in the order of the fields. Grants of Files below Tmp's /tmp stay visible.
 type Mounts struct {
-	// Hide are directories that look empty but for what Files grants below them, by whatever
-	// links, and the places of Binds. One that is granted itself, by its name here or its path
-	// without links, stays as it is; one that does not exist is skipped.
+	// Hide are directories that look empty except for the grants of Files below them, also through
+	// links, and the places of Binds. A directory that is granted itself, by this name or its path
+	// without links, is not hidden. A directory that does not exist is skipped.
 	Hide  []string
 	View  View // the zero View hides nothing
 	Binds []Bind
-	Tmp   Path // directory shown as /tmp; Modes are not looked at; the zero Path keeps the host's
-	Proc  bool // fresh /proc of the program's PID namespace, of which it sees its own processes only
+	Tmp   Path // directory shown as /tmp; Modes are ignored; the zero Path keeps the host's
+	Proc  bool // fresh /proc of the program's PID namespace, with its own processes only
 }
 
-// View leaves of a directory where many have something only what is the program's: Own, and
-// what Files grants in Dir by name. Who is granted Dir itself sees all of it. The rest
-// looks empty, and nothing can be made there.
+// View restricts a directory that many programs share to the program's own part: Own, and the
+// grants of Files by name. The rest looks empty and is read-only. A program that is granted Dir
+// itself sees all of it.
 type View struct {
 	Dir string
 	Own string // name of a directory in Dir
 }
 
-// Bind shows Source, which is reached without following any link, at Target, with
-// everything that is mounted below it. None gives devices or setuid files.
+// Bind mounts Source at Target, with all mounts below it. No link on the path of Source is
+// followed. Binds have no devices and no setuid files.
 type Bind struct {
-	Source   Path   // Modes are not looked at
-	Target   string // must be there, and no link at its last step
-	Beneath  string // if set: Target is relative to it, reached without any link, and made if it is not there
-	ReadOnly bool   // for all mounts below too
+	Source   Path   // Modes are ignored
+	Target   string // must exist, and must not be a link
+	Beneath  string // if set: Target is relative to it, resolved without links, and created if missing
+	ReadOnly bool   // including all mounts below
 }
 
-// Files are the rights that Landlock leaves.
+// Files are the rights that Landlock grants.
 type Files struct {
 	Paths  []Path
-	TCP    *landlock.Ports // nil leaves TCP alone
+	TCP    *landlock.Ports // nil does not restrict TCP
 	MinABI int             // an older kernel is an error
 }
 
-// points are the places where something is mounted that others may have written.
+// points are the places of mounts whose files others may have written.
 func (m *Mounts) points() []string {
 	if m == nil {
 		return nil
@@ -156,10 +154,10 @@ func (m *Mounts) points() []string {
 
 func (b Bind) point() string { return filepath.Join(b.Beneath, b.Target) }
 
-// Path grants Modes (r read, w write, x execute, c create and remove) on a file
-// or on everything below a directory. With Beneath set, Name is relative to that
-// directory and reached without following any symlink: for places that another
-// task could have prepared. One that is Optional is granted if it is there.
+// Path grants Modes (r read, w write, x execute, c create and remove) on a file or on everything
+// below a directory. With Beneath set, Name is relative to that directory and resolved without
+// following links, for places that another task could have prepared. An Optional path is granted if
+// it exists.
 type Path struct {
 	Modes    string
 	Name     string
@@ -169,7 +167,7 @@ type Path struct {
 
 func (p Path) String() string {
 	if p.Optional {
-		return p.Modes + ":" + filepath.Join(p.Beneath, p.Name) + " if it is there"
+		return p.Modes + ":" + filepath.Join(p.Beneath, p.Name) + " if it exists"
 	}
 	return p.Modes + ":" + filepath.Join(p.Beneath, p.Name)
 }
@@ -180,7 +178,7 @@ type Rlimit struct {
 	Soft, Hard uint64
 }
 
-// Validate says what of p can't be meant.
+// Validate returns every contradiction and invalid value in p.
 func (p *Policy) Validate() error {
 	var errs []error
 	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -200,7 +198,7 @@ func (p *Policy) Validate() error {
 		errs = append(errs, err)
 	}
 	if p.OwnUsers && (!p.PrivatePID || p.User != nil || p.NetNS != "" || p.KeepCapabilities) {
-		fail("a user namespace comes with a PID namespace, and has no other user, network namespace or capabilities")
+		fail("a user namespace needs a PID namespace, and excludes another user, a network namespace and capabilities")
 	}
 	if p.KeepPrivileges && (p.Files != nil || p.Seccomp != SeccompNone) {
 		fail("landlock and seccomp need no_new_privs")
@@ -233,8 +231,7 @@ func (p *Policy) Validate() error {
 	return nil
 }
 
-// filterStep and maxFilter are the size of struct sock_filter and how many of them
-// the kernel takes at most.
+// filterStep is the size of struct sock_filter, and maxFilter the kernel's maximum number of them.
 const filterStep, maxFilter = 8, 4096
 
 func (p *Policy) validateFilter() error {
@@ -242,7 +239,7 @@ func (p *Policy) validateFilter() error {
 	case p.Seccomp == SeccompNone && n > 0:
 		return fmt.Errorf("seccomp profile %q takes no filter", p.Seccomp)
 	case p.Seccomp != SeccompNone && (n == 0 || n%filterStep != 0 || n/filterStep > maxFilter):
-		return fmt.Errorf("seccomp filter of %d bytes is none (profile %q)", n, p.Seccomp)
+		return fmt.Errorf("seccomp filter of %d bytes is not valid (profile %q)", n, p.Seccomp)
 	}
 	return nil
 }
@@ -281,7 +278,7 @@ func (p *Policy) validateNamespaces() error {
 		errs = append(errs, m.Tmp.validateName())
 	}
 	if v := m.View; v != (View{}) && (!filepath.IsAbs(v.Dir) || filepath.Clean(v.Dir) != v.Dir || v.Dir == "/" || filepath.Base(v.Own) != v.Own || !filepath.IsLocal(v.Own) || v.Own == ".") {
-		errs = append(errs, fmt.Errorf("view: %q is no directory of its own in %q", v.Own, v.Dir))
+		errs = append(errs, fmt.Errorf("view: %q is not a directory directly below %q", v.Own, v.Dir))
 	}
 	for _, dir := range m.Hide {
 		if !filepath.IsAbs(dir) || filepath.Clean(dir) != dir || dir == "/" {
@@ -294,7 +291,7 @@ func (p *Policy) validateNamespaces() error {
 	return errors.Join(errs...)
 }
 
-// String prints p, one layer a line, without the environment's values.
+// String prints p, one layer per line, without the environment's values.
 func (p *Policy) String() string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }

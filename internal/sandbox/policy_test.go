@@ -56,7 +56,7 @@ func TestValidate(t *testing.T) {
 		edit func(*sandbox.Policy)
 		want string
 	}{
-		{"whole", func(*sandbox.Policy) {}, ""},
+		{"complete", func(*sandbox.Policy) {}, ""},
 		{"no program", func(p *sandbox.Policy) { p.Argv = nil }, "no program"},
 		{"relative directory", func(p *sandbox.Policy) { p.Dir = "tmp" }, "not absolute"},
 		{"directory of an unknown", func(p *sandbox.Policy) { p.DirAs = "root" }, "unknown"},

@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dropPrivileges takes groups, uid and capabilities away from the calling thread
-// and keeps it from ever gaining any. It uses bare system calls: the wrappers of
-// the Go runtime change every thread, and the others end at execve.
+// dropPrivileges permanently drops groups, uid and capabilities of the calling thread. It uses raw
+// system calls: the wrappers of the Go runtime change every thread, and the other threads end at
+// the execve.
 func (p *Policy) dropPrivileges() error {
 	if !p.KeepCapabilities {
 		if err := dropBounding(); err != nil {
@@ -54,9 +54,8 @@ func (u *User) become() error {
 	return nil
 }
 
-// dropBounding empties the bounding and ambient sets, so that no execve gives a
-// capability, not even to root. Without CAP_SETPCAP the bounding set stays, and
-// no_new_privs alone keeps it from mattering.
+// dropBounding empties the bounding and ambient sets, so that no execve gains a capability, not
+// even as root. Without CAP_SETPCAP the bounding set stays; no_new_privs makes it ineffective.
 func dropBounding() error {
 	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
 		return fmt.Errorf("clear ambient capabilities: %w", err)
@@ -71,7 +70,7 @@ func dropBounding() error {
 				return nil
 			}
 			have, err := unix.PrctlRetInt(unix.PR_CAPBSET_READ, c, 0, 0, 0)
-			if err != nil { // past the last one, and none of them was there
+			if err != nil { // past the last one, and none of them was set
 				return nil
 			}
 			if have == 0 {
@@ -94,7 +93,7 @@ func clearCapabilities() error {
 	return nil
 }
 
-// loadFilter puts the calling thread under the seccomp filter, which Validate has seen.
+// loadFilter applies the seccomp filter to the calling thread.
 func (p *Policy) loadFilter() error {
 	prog, flags := p.Filter, uintptr(0)
 	if p.LogCalls {
@@ -109,7 +108,7 @@ func (p *Policy) loadFilter() error {
 	return nil
 }
 
-// bind has the program end with its parent: a change of user undoes what was asked before.
+// bind makes the program end with its parent. A change of user resets an earlier setting.
 func (p *Policy) bind() error {
 	if !p.Bound {
 		return nil

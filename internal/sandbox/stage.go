@@ -18,11 +18,10 @@ import (
 	"github.com/open-nomad/open-nomad/internal/launch"
 )
 
-// Entry is the stage's name for companion.
+// Entry is the name of the stage in package companion.
 const Entry = "nomad-sandbox"
 
-// Descriptors that the stage is started with, besides 0–2 of the program: the
-// contract of internal/supervise.
+// Descriptors of the stage, besides 0–2 of the program. Package launch passes them.
 const (
 	policyFD = 3 // memory file with the policy
 	statusFD = 4 // pipe or socket for the error, if any
@@ -31,16 +30,16 @@ const (
 // defaultPath is searched when the program's environment has no PATH.
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// Credentials, no_new_privs, Landlock and seccomp belong to a thread; that of the stage
-// executes the program and the kernel ends the others.
+// Credentials, no_new_privs, Landlock and seccomp belong to a thread. The stage's thread executes
+// the program, and the kernel ends the others.
 func init() {
 	companion.RegisterThread(Entry, entry)
 }
 
-// entry becomes the program, or reports why it could not.
+// entry executes the program, or reports why it could not.
 func entry() int {
 	err := stageRun(os.Args[1:])
-	unix.Write(statusFD, []byte(err.Error())) //nolint:errcheck // the starter has ended: nobody reads it
+	unix.Write(statusFD, []byte(err.Error())) //nolint:errcheck // the starter has ended
 	return 1
 }
 
@@ -52,7 +51,7 @@ func stageRun(groups []string) error {
 	if err := heedSignals(); err != nil {
 		return err
 	}
-	// From here on execve closes everything but 0–2, whatever the starter left open.
+	// From here on execve closes every descriptor but 0–2.
 	if err := unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		return fmt.Errorf("mark descriptors: %w", err)
 	}
@@ -81,8 +80,8 @@ func stageRun(groups []string) error {
 	return err
 }
 
-// inTime undoes for the program what init does to timers (internal/tinyinit). The kernel's own
-// reset would be for the main thread alone, and without the companion this may be another.
+// inTime resets the timer slack that init set (internal/tinyinit). The kernel's reset applies to
+// the main thread only, and without the companion this may be another thread.
 func inTime() error {
 	slack, err := strconv.ParseUint(os.Getenv(launch.TimerSlack), 10, 64)
 	if err != nil {
@@ -91,7 +90,7 @@ func inTime() error {
 	return unix.Prctl(unix.PR_SET_TIMERSLACK, uintptr(slack), 0, 0, 0)
 }
 
-// readPolicy reads the memory file fd and closes it.
+// readPolicy reads the memfd and closes it.
 func readPolicy(fd int) (*Policy, error) {
 	defer unix.Close(fd)
 	var st unix.Stat_t
@@ -110,7 +109,7 @@ func readPolicy(fd int) (*Policy, error) {
 	return p, p.Validate()
 }
 
-// Encode turns p into what the stage reads; a policy that can't be meant is an error.
+// Encode encodes p for the stage. It refuses an invalid policy.
 func Encode(p *Policy) ([]byte, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
@@ -118,15 +117,14 @@ func Encode(p *Policy) ([]byte, error) {
 	return p.encode(), nil
 }
 
-// Kept returns what may be stored of p for as long as the program runs: all but its
-// environment.
+// Kept returns p without its environment, the part that may be stored while the program runs.
 func (p *Policy) Kept() *Policy {
 	kept := *p
 	kept.Env = nil
 	return &kept
 }
 
-// Declare encodes what may be stored of p. Declared reads it.
+// Declare encodes p for storage, without its environment.
 func Declare(p *Policy) ([]byte, error) {
 	raw, err := json.Marshal(p.Kept())
 	if err != nil {
@@ -135,7 +133,7 @@ func Declare(p *Policy) ([]byte, error) {
 	return raw, nil
 }
 
-// Declared reads what Declare wrote.
+// Declared decodes the result of Declare.
 func Declared(raw []byte) (*Policy, error) {
 	p := new(Policy)
 	if err := json.Unmarshal(raw, p); err != nil {
@@ -144,9 +142,8 @@ func Declared(raw []byte) (*Policy, error) {
 	return p, nil
 }
 
-// Beside is p for a further program beside the one that p was for: in the same
-// namespaces, which are there already and are entered by whoever starts it, and with which
-// it ends.
+// Beside returns the policy of a sidecar program of the one with policy p. The starter enters the
+// existing namespaces of that program, and the sidecar ends with its starter.
 func (p *Policy) Beside(argv []string, env Environment) *Policy {
 	b := *p
 	b.Argv, b.Env = argv, env
@@ -156,7 +153,7 @@ func (p *Policy) Beside(argv []string, env Environment) *Policy {
 	return &b
 }
 
-// join makes the calling thread a member of control groups.
+// join adds the calling thread to control groups.
 func join(files []string) error {
 	for _, f := range files {
 		if err := joinFile(f); err != nil {
@@ -166,7 +163,7 @@ func join(files []string) error {
 	return nil
 }
 
-// apply puts the calling thread under p.
+// apply applies p to the calling thread.
 func (p *Policy) apply() error {
 	if err := p.scoreOOM(); err != nil {
 		return fmt.Errorf("set oom score: %w", err)
@@ -196,7 +193,7 @@ func (p *Policy) apply() error {
 			return err
 		}
 	}
-	// Late, for they bind this process too: few descriptors would keep it from its work.
+	// Late, since they apply to this process too: it may need more descriptors than the limit.
 	for _, r := range p.Rlimits {
 		lim := unix.Rlimit{Cur: r.Soft, Max: r.Hard}
 		if err := unix.Setrlimit(r.Resource, &lim); err != nil {
@@ -209,7 +206,7 @@ func (p *Policy) apply() error {
 	return nil
 }
 
-// enter changes to the working directory if now is the time for it.
+// enter changes to the working directory if p.DirAs is as.
 func (p *Policy) enter(as DirAs) error {
 	if p.DirAs != as {
 		return nil
@@ -220,9 +217,9 @@ func (p *Policy) enter(as DirAs) error {
 	return nil
 }
 
-// scoreOOM sets the OOM score. The supervisor is spared when memory is short, and
-// what it starts must not be: a lower score than the policy's is raised in any case. A
-// higher one than 0 stays unless the policy names one, for lowering takes a privilege.
+// scoreOOM sets the OOM score. The supervisor has a low score, which its children must not inherit.
+// A score below the policy's is always raised. A score above 0 is kept unless the policy sets one,
+// since lowering needs a privilege.
 func (p *Policy) scoreOOM() error {
 	const file = "/proc/self/oom_score_adj"
 	text, err := readProc(file)
@@ -239,10 +236,10 @@ func (p *Policy) scoreOOM() error {
 	return writeProc(file, strconv.Itoa(p.OOMScoreAdj))
 }
 
-// openPaths opens what is granted while that is still possible, so that the rules
-// are for these very files. What a foreign mount hides is not granted: the grant was
-// for what the host has there; nor is an optional path that is not there. A program beside
-// another goes without what is gone, but not without what a link that it may not follow hides.
+// openPaths opens the granted paths while that is still possible, so that the rules are for these
+// files. A path that a foreign mount hides is omitted, since the grant was for the host's file. A
+// missing optional path is omitted, too. A sidecar omits paths that no longer exist, but not those
+// hidden by a link that must not be followed.
 func (p *Policy) openPaths(look *lookup) (landlock.Ruleset, error) {
 	if p.Files == nil {
 		return landlock.Ruleset{}, nil
@@ -257,7 +254,7 @@ func (p *Policy) openPaths(look *lookup) (landlock.Ruleset, error) {
 		case path.Optional && (isGone(err) || errors.Is(err, syscall.EACCES)):
 			continue
 		case p.Bound && (hidden || isGone(err) && !errors.As(err, &refused)):
-			continue // the other program has removed it
+			continue // the task has removed it
 		}
 		if err != nil {
 			return rs, fmt.Errorf("open granted path %s: %w", path, err)
@@ -271,7 +268,7 @@ func (p *Policy) openPaths(look *lookup) (landlock.Ruleset, error) {
 	return rs, nil
 }
 
-// isGone says that a path leads to nothing any more, or elsewhere.
+// isGone reports whether a path no longer exists or leads elsewhere.
 func isGone(err error) bool {
 	for _, e := range []error{syscall.ENOENT, syscall.ENOTDIR, syscall.ELOOP, syscall.EXDEV} {
 		if errors.Is(err, e) {
@@ -297,8 +294,7 @@ func (p Path) open(look *lookup) (opened, error) {
 	return opened(fd), nil
 }
 
-// exec executes the program: a name without slash is tried in each directory of
-// Search and PATH.
+// exec executes the program. A name without a slash is searched in Search and PATH.
 func (p *Policy) exec() error {
 	if err := unblockSignals(); err != nil {
 		return err
@@ -310,7 +306,7 @@ func (p *Policy) exec() error {
 		switch err {
 		case syscall.ENOENT, syscall.ENOTDIR:
 			continue
-		case syscall.EACCES: // a later directory may have one that is allowed
+		case syscall.EACCES: // a later directory may have an executable one
 			last = err
 			continue
 		}
@@ -319,9 +315,9 @@ func (p *Policy) exec() error {
 	return &os.PathError{Op: "execute", Path: name, Err: last}
 }
 
-// heedSignals takes back that a signal is ignored, for that alone would outlive the execve:
-// what the agent was started with, such as nohup, is not the program's matter. The others
-// are the Go runtime's until then.
+// heedSignals resets ignored signals, the only disposition that survives an execve. The program
+// must not inherit them from the way the agent was started, such as nohup. The Go runtime handles
+// all other signals until then.
 func heedSignals() error {
 	const signals, setSize, ignored = 64, 8, 1
 	for sig := uintptr(1); sig <= signals; sig++ {
@@ -341,7 +337,7 @@ func heedSignals() error {
 	return nil
 }
 
-// unblockSignals gives the program an empty mask.
+// unblockSignals sets an empty signal mask.
 func unblockSignals() error {
 	var none uint64
 	if _, _, e := unix.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&none)), 0, 8, 0, 0); e != 0 {
@@ -376,8 +372,8 @@ func (p *Policy) candidates(name string) []string {
 	return out
 }
 
-// isMissing says that the program is not there or not executable, as opposed to
-// a sandbox that could not be built.
+// isMissing reports whether the program does not exist or is not executable, unlike an error of the
+// sandbox.
 func isMissing(err error) bool {
 	for _, e := range []error{syscall.ENOENT, syscall.EACCES, syscall.ENOEXEC, syscall.EISDIR} {
 		if errors.Is(err, e) {

@@ -11,8 +11,8 @@ import (
 	"github.com/open-nomad/open-nomad/internal/sandbox"
 )
 
-// neighbours are two directories in one, the first the program's own with a file system in
-// memory, the other another's with everything open.
+// neighbours returns a directory with two subdirectories: the program's own, with a tmpfs in it,
+// and a world-writable one of another program.
 func neighbours(t *testing.T) (dir string, p *places) {
 	t.Helper()
 	p = newPlaces(t)
@@ -27,8 +27,8 @@ func neighbours(t *testing.T) (dir string, p *places) {
 	return dir, p
 }
 
-// TestView: of a directory that many share the program sees its own, with what is mounted
-// there, and what it was granted by name; nothing else, and nothing that it could write.
+// TestView checks that a program sees only its own part of a shared directory, with its mounts and
+// the grants by name. It cannot write anywhere else.
 func TestView(t *testing.T) {
 	dir, p := neighbours(t)
 	linked := dir + "-link"
@@ -59,7 +59,7 @@ func TestView(t *testing.T) {
 			if want := "before\nmine\n" + tt.want; r.reason != "" || r.out != want {
 				t.Errorf("program = %+v, want %q", r, want)
 			}
-			// The same from a /tmp of its own, into which the view goes along.
+			// The same with a private /tmp, to which the view is moved.
 			policy.Mounts.Tmp = sandbox.Path{Name: "mine/web/tmp", Beneath: dir}
 			tried := strings.Replace(script, "mv made tmp/moved && ln tmp/moved hard", "ln made hard", 1)
 			r = runPolicy(t, policy, "exec 2>/dev/null; rm -f hard; "+tried)
@@ -75,8 +75,8 @@ func TestView(t *testing.T) {
 	}
 }
 
-// TestViewIsShared: what is written on the host once the program runs reaches it, and the
-// other way round, also in a file system in memory; what is mounted later does not.
+// TestViewIsShared checks that writes of the host reach the running program and vice versa, also in
+// a tmpfs. A later mount does not.
 func TestViewIsShared(t *testing.T) {
 	dir, p := neighbours(t)
 	policy := p.policy(&sandbox.Mounts{View: sandbox.View{Dir: dir, Own: "mine"}, Proc: true, Tmp: sandbox.Path{Name: "mine/web/tmp", Beneath: dir}})

@@ -8,36 +8,36 @@ import (
 	"github.com/open-nomad/open-nomad/internal/landlock"
 )
 
-// A policy reaches the stage as a flat row of its fields, in the order of Policy.code: a
-// stage that begins by looking its fields up by name takes twice as long. Numbers are
-// varints with sign, a string is its length and its bytes, a list its length and its
-// elements, and a pointer whether there is something, and that. Agent and stage are of one
-// build, or the stage refuses what it is given: another row of fields has another header.
+// The policy is encoded as a flat sequence of its fields, in the order of Policy.code. Decoding by
+// field name would double the start time of the stage. Numbers are signed varints. A string is its
+// length and its bytes, a list its length and its elements, a pointer a boolean and the value.
+// Agent and stage must be of one build: any change of the fields changes the header, and the stage
+// refuses another header.
 const wireHeader = "nomad sandbox policy 5\n"
 
-// errWire is of what no wire has written.
-var errWire = errors.New("it is cut off, or not as this stage reads it")
+// errWire means that the input is not a complete encoded policy.
+var errWire = errors.New("truncated or malformed input")
 
-// wire is a policy on its way, being written or read. The first error stays.
+// wire encodes or decodes a policy. It keeps the first error.
 type wire struct {
-	out     []byte // when written
+	out     []byte // when encoding
 	reading bool
-	in      string // what is left to read
+	in      string // remaining input
 	err     error
 }
 
-// encode writes all of p.
+// encode encodes all of p.
 func (p *Policy) encode() []byte {
 	w := &wire{out: append(make([]byte, 0, 8<<10), wireHeader...)}
 	p.code(w)
 	return w.out
 }
 
-// decode reads what encode wrote, and nothing else.
+// decode decodes the output of encode, and refuses anything else.
 func decode(raw []byte) (*Policy, error) {
 	w := &wire{reading: true, in: string(raw)}
 	if len(w.in) < len(wireHeader) || w.in[:len(wireHeader)] != wireHeader {
-		return nil, errors.New("decode policy: it was not written for this stage: the agent is of another version")
+		return nil, errors.New("decode policy: unknown header: the agent has another version")
 	}
 	w.in = w.in[len(wireHeader):]
 	p := new(Policy)
@@ -55,7 +55,7 @@ func (w *wire) fail() {
 	w.in, w.err = "", errWire
 }
 
-// number is any whole number, which must fit where it is read to.
+// number codes an integer, which must fit into its type.
 func number[T int | uint16 | uint32 | uint64](w *wire, v *T) {
 	if !w.reading {
 		w.out = binary.AppendVarint(w.out, int64(*v))
@@ -67,7 +67,7 @@ func number[T int | uint16 | uint32 | uint64](w *wire, v *T) {
 	}
 }
 
-// varint reads a number of up to 64 bits.
+// varint decodes a number of up to 64 bits.
 func (w *wire) varint() int64 {
 	var u uint64
 	for i := 0; i < len(w.in) && i < binary.MaxVarintLen64; i++ {
@@ -85,7 +85,8 @@ func (w *wire) varint() int64 {
 	return 0
 }
 
-// length is that of a string or list; what is read can't have more elements than bytes.
+// length codes the length of a string or list. A decoded length is at most the number of remaining
+// bytes.
 func (w *wire) length(n int) int {
 	number(w, &n)
 	if w.reading && (n < 0 || n > len(w.in)) {
@@ -126,7 +127,7 @@ func (w *wire) bytes(v *[]byte) {
 	}
 }
 
-// list has its elements coded one by one. An empty one is read as nil.
+// list codes a list by its elements. An empty list decodes as nil.
 func list[T any](w *wire, l *[]T, code func(*wire, *T)) {
 	n := w.length(len(*l))
 	if w.reading && n > 0 {
@@ -137,7 +138,7 @@ func list[T any](w *wire, l *[]T, code func(*wire, *T)) {
 	}
 }
 
-// optional is what a pointer may lead to.
+// optional codes a pointer and its value.
 func optional[T any](w *wire, v **T, code func(*T, *wire)) {
 	there := *v != nil
 	w.bool(&there)

@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// fill sets everything that v holds to something other than its zero value, each number
-// and string to another one.
+// fill sets everything in v to distinct values that are not zero.
 func fill(v reflect.Value, n *int) {
 	*n++
 	switch v.Kind() {
@@ -37,7 +36,7 @@ func fill(v reflect.Value, n *int) {
 	}
 }
 
-// full is a policy without a zero value in it.
+// full returns a policy without a zero value.
 func full() *Policy {
 	p, n := new(Policy), 0
 	fill(reflect.ValueOf(p).Elem(), &n)
@@ -59,12 +58,12 @@ func TestWireCarriesEveryField(t *testing.T) {
 	}
 }
 
-// TestWireRefuses holds the stage to what it was written for: no part of a policy is one.
+// TestWireRefuses checks that decode refuses every part of a policy.
 func TestWireRefuses(t *testing.T) {
-	whole := full().encode()
-	for n := range whole {
-		if _, err := decode(whole[:n]); err == nil {
-			t.Fatalf("decode() of the first %d of %d bytes = nil, want an error", n, len(whole))
+	encoded := full().encode()
+	for n := range encoded {
+		if _, err := decode(encoded[:n]); err == nil {
+			t.Fatalf("decode() of the first %d of %d bytes = nil, want an error", n, len(encoded))
 		}
 	}
 	zero := new(Policy).encode()

@@ -16,18 +16,18 @@ import (
 
 // errRefused means that the first request of a connection did not present the secret.
 var errRefused = errors.New("the connection did not present the supervisor's secret: " +
-	"the agent is of a version that knows none, or reads another state directory")
+	"the agent has a version without secrets, or another state directory")
 
-// Bounds of connections that have not presented the secret.
+// Limits of connections that have not presented the secret.
 const (
 	maxHello      = 4 << 10 // bytes of the first request
 	maxStrangers  = 32
 	helloPatience = 10 * time.Second
-	warnEvery     = time.Minute // refused connections are logged once in this time
+	warnEvery     = time.Minute // refused connections are logged at most once per interval
 )
 
-// strangers are the connections that have not presented the secret yet. One more than
-// maxStrangers closes the oldest, so that silent connections cannot block others.
+// strangers are the connections that have not presented the secret yet. If there are more than
+// maxStrangers, the oldest is closed, so that silent connections cannot block others.
 type strangers struct {
 	mu     sync.Mutex
 	conns  []*os.File // oldest first
@@ -50,7 +50,7 @@ func (s *strangers) remove(conn *os.File) {
 	s.conns = slices.DeleteFunc(s.conns, func(c *os.File) bool { return c == conn })
 }
 
-// shouldWarn reports whether a refused connection is to be logged now.
+// shouldWarn reports whether a refused connection is logged now.
 func (s *strangers) shouldWarn() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -131,10 +131,10 @@ func (s *server) client(conn *os.File) {
 	}
 }
 
-// admit reads the first request, which must be a hello with the secret. Nothing else is
-// decoded of a connection before.
+// admit reads the first request, which must be a hello with the secret. Nothing else from the
+// connection is decoded before.
 func (s *server) admit(c *peer, in io.Reader) (*request, error) {
-	c.conn.SetReadDeadline(time.Now().Add(helloPatience)) //nolint:errcheck // a socket takes deadlines
+	c.conn.SetReadDeadline(time.Now().Add(helloPatience)) //nolint:errcheck // a socket supports deadlines
 	hello := new(request)
 	if err := readFrameUpTo(in, hello, maxHello); err != nil {
 		return nil, fmt.Errorf("read the first request: %w", err)

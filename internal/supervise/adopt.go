@@ -13,18 +13,18 @@ import (
 	"github.com/open-nomad/open-nomad/internal/supervise/proc"
 )
 
-// quarantined ends the names of records that could not be adopted. They are tried again when
-// somebody asks for the task, and by the next supervisor.
+// quarantined is the suffix of records that could not be adopted. Adoption is tried again when a
+// client asks for the task, and by the next supervisor.
 const quarantined = ".quarantined"
 
-// aside is a quarantined record of a task that is known.
+// aside is a quarantined record of a known task.
 type aside struct {
 	record
 	info proc.Task
 }
 
-// adopt takes back the tasks of an earlier supervisor. One that cannot be adopted keeps none of
-// the others from it.
+// adopt adopts the tasks of an earlier supervisor. A task that cannot be adopted does not affect
+// the others.
 func (s *server) adopt(dir string, kept *handover) error {
 	store, records, err := openStore(dir)
 	if err != nil {
@@ -39,7 +39,7 @@ func (s *server) adopt(dir string, kept *handover) error {
 	for _, rec := range records {
 		info, err := rec.read()
 		if errors.Is(err, fs.ErrNotExist) {
-			s.log.Info("remove the record of a start that had not begun", "record", rec.dir)
+			s.log.Info("remove the record of a start that did not begin", "record", rec.dir)
 			s.forgetRecord(rec)
 			continue
 		}
@@ -54,7 +54,7 @@ func (s *server) adopt(dir string, kept *handover) error {
 		}
 		k := kept.task(info.ID)
 		if rec.tried {
-			k = nil // nothing was kept of it: its log pipes are opened anew
+			k = nil // nothing was kept: its log pipes are opened again
 		}
 		t, err := adoptTask(s, rec, info, boot, k)
 		if err != nil {
@@ -66,8 +66,8 @@ func (s *server) adopt(dir string, kept *handover) error {
 	return s.noteBoot(boot)
 }
 
-// rebooted reports whether every record is of an earlier boot of the machine, whose processes
-// are gone. The lock file has the boot ID of the last supervisor.
+// rebooted reports whether every record is from an earlier boot, whose processes no longer exist.
+// The lock file has the boot ID of the last supervisor.
 func (s *server) rebooted(boot string) bool {
 	last := make([]byte, len(boot))
 	_, err := s.lock.ReadAt(last, 0)
@@ -90,10 +90,10 @@ func (s *server) noteBoot(boot string) error {
 	return nil
 }
 
-// adopted takes a task that has been adopted, nil for a start that was not completed.
+// adopted adds an adopted task; t is nil for a start that did not complete.
 func (s *server) adopted(rec record, info *proc.Task, t *task) {
 	if t == nil {
-		s.log.Info("end a start that was not completed", "task", info.ID)
+		s.log.Info("end a start that did not complete", "task", info.ID)
 		s.forgetRecord(rec)
 		return
 	}
@@ -104,7 +104,7 @@ func (s *server) adopted(rec record, info *proc.Task, t *task) {
 	s.log.Info("adopt task", "task", info.ID, "pid", info.PID, "exited", info.Exit != nil)
 }
 
-// quarantine sets a record aside; info is nil if its task is not known.
+// quarantine quarantines a record; info is nil if its task is not known.
 func (s *server) quarantine(rec record, info *proc.Task, why error) {
 	if !strings.HasSuffix(rec.dir, quarantined) {
 		to := rec.dir + quarantined
@@ -121,12 +121,12 @@ func (s *server) quarantine(rec record, info *proc.Task, why error) {
 		id = info.ID
 		s.apart[id] = aside{rec, *info}
 	}
-	s.log.Error("a task cannot be adopted: its record is quarantined, its processes go on without a supervisor",
+	s.log.Error("a task cannot be adopted: its record is quarantined, its processes continue without a supervisor",
 		"task", id, "record", rec.dir, "err", why)
 }
 
-// release tries a quarantined task again. Unlike one that is unknown it may still run, so who
-// asks for it gets an error until it is adopted, or somebody has removed its record.
+// release tries to adopt a quarantined task. Unlike an unknown task it may still run, so requests
+// for it fail until it is adopted or its record is removed.
 func (s *server) release(id string) error {
 	s.releasing.Lock()
 	defer s.releasing.Unlock()
@@ -134,7 +134,7 @@ func (s *server) release(id string) error {
 	a, ok := s.apart[id]
 	s.mu.Unlock()
 	if !ok {
-		return nil // somebody else was first
+		return nil // another request was first
 	}
 	if a.removed() {
 		s.log.Warn("the record of a quarantined task was removed", "task", id, "record", a.dir)
@@ -154,7 +154,7 @@ func (s *server) release(id string) error {
 	return nil
 }
 
-// tryAgain adopts the task of a quarantined record, which then has its first name again.
+// tryAgain adopts the task of a quarantined record, which then gets its original name.
 func (s *server) tryAgain(rec *record) (*proc.Task, *task, error) {
 	info, err := rec.read()
 	if err != nil {
@@ -176,8 +176,8 @@ func (s *server) tryAgain(rec *record) (*proc.Task, *task, error) {
 	return info, t, nil
 }
 
-// readAgain reads the records again that did not tell which task they are of. It returns an error
-// if the task may be that of one which still does not.
+// readAgain reads again the records whose task is not known. It returns an error if a record stays
+// unreadable and may be that of the task.
 func (s *server) readAgain(id string) error {
 	s.releasing.Lock()
 	defer s.releasing.Unlock()

@@ -12,7 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/supervise/proc"
 )
 
-// meta is the file with the record of a task.
+// meta returns the file with the record of a task.
 func (r *rig) meta(s *supervise.Spec) string {
 	r.t.Helper()
 	names, err := filepath.Glob(filepath.Join(r.dir, "tasks", "*", "meta"))
@@ -46,7 +46,7 @@ func (r *rig) write(name, text string) {
 	}
 }
 
-// listed are the IDs that Tasks returns.
+// listed returns the IDs of Tasks.
 func (r *rig) listed(c *supervise.Client) []string {
 	r.t.Helper()
 	all, err := c.Tasks(r.t.Context())
@@ -61,7 +61,7 @@ func (r *rig) listed(c *supervise.Client) []string {
 	return ids
 }
 
-// mayRun fails the test if the supervisor says of a task that it does not exist.
+// mayRun fails the test if the supervisor reports that a task does not exist.
 func (r *rig) mayRun(c *supervise.Client, id string) {
 	r.t.Helper()
 	if _, err := c.Task(r.t.Context(), id); err == nil || errors.Is(err, proc.ErrUnknownTask) {
@@ -69,7 +69,7 @@ func (r *rig) mayRun(c *supervise.Client, id string) {
 	}
 }
 
-// unknown fails the test if the supervisor does not say so.
+// unknown fails the test unless the supervisor reports that a task does not exist.
 func (r *rig) unknown(c *supervise.Client, id string) {
 	r.t.Helper()
 	if _, err := c.Task(r.t.Context(), id); !errors.Is(err, proc.ErrUnknownTask) {
@@ -77,12 +77,12 @@ func (r *rig) unknown(c *supervise.Client, id string) {
 	}
 }
 
-// aside is the name of a file of a record that is quarantined.
+// aside returns the name of a file of a quarantined record.
 func aside(name string) string {
 	return filepath.Join(filepath.Dir(name)+".quarantined", filepath.Base(name))
 }
 
-// refusedRecord is the record of a task with a control group that no kernel has.
+// refusedRecord returns the record of a task with an impossible control group.
 func refusedRecord(t *testing.T, text string) string {
 	t.Helper()
 	var info proc.Task
@@ -97,9 +97,9 @@ func refusedRecord(t *testing.T, text string) string {
 	return string(wrong)
 }
 
-// TestBrokenRecords has a supervisor find records that it cannot adopt: it starts and adopts the
-// others. A task whose record can be read is listed, cannot be started again, and is adopted as
-// soon as that is possible.
+// TestBrokenRecords checks that a supervisor starts despite records that it cannot adopt, and
+// adopts the others. A task with a readable record is listed, cannot be started again, and is
+// adopted as soon as possible.
 func TestBrokenRecords(t *testing.T) {
 	r := newRig(t)
 	c := r.client()
@@ -138,10 +138,10 @@ func TestBrokenRecords(t *testing.T) {
 	r.write(aside(meta), rightMeta)
 	r.write(aside(exit), rightExit)
 	if task, err := c.Task(t.Context(), refused.ID); err != nil || task.PID != pid {
-		t.Errorf("Task() when its record is right = %+v, %v, want pid %d", task, err, pid)
+		t.Errorf("Task() after its record is repaired = %+v, %v, want pid %d", task, err, pid)
 	}
 	if exit, err := c.Wait(t.Context(), over.ID); err != nil || exit.Code != 7 {
-		t.Errorf("Wait() when its record is right = %+v, %v, want code 7", exit, err)
+		t.Errorf("Wait() after its record is repaired = %+v, %v, want code 7", exit, err)
 	}
 	if exit, err := c.Kill(t.Context(), refused.ID); err != nil || exit.Code == 0 {
 		t.Errorf("Kill() = %+v, %v", exit, err)
@@ -151,9 +151,8 @@ func TestBrokenRecords(t *testing.T) {
 	}
 }
 
-// TestUnreadableRecord has a supervisor find a record that does not even tell which task it is
-// of. Any task that the supervisor does not know may be that one, until the record can be read or
-// somebody has removed it.
+// TestUnreadableRecord checks a record that does not even name its task. Any unknown task may be
+// that one, until the record becomes readable or is removed.
 func TestUnreadableRecord(t *testing.T) {
 	r := newRig(t)
 	c := r.client()
@@ -182,11 +181,11 @@ func TestUnreadableRecord(t *testing.T) {
 	}
 	c = r.client()
 	r.mayRun(c, first.ID)
-	other := r.spec("true") // nobody has started it yet
+	other := r.spec("true") // not started yet
 	r.start(c, other)
 	r.write(aside(meta), right)
 	if task, err := c.Task(t.Context(), first.ID); err != nil || task.PID != pids[first.ID] {
-		t.Errorf("Task() when its record is right = %+v, %v, want pid %d", task, err, pids[first.ID])
+		t.Errorf("Task() after its record is repaired = %+v, %v, want pid %d", task, err, pids[first.ID])
 	}
 	r.mayRun(c, second.ID)
 	if err := os.RemoveAll(filepath.Dir(aside(removed))); err != nil {
@@ -195,8 +194,8 @@ func TestUnreadableRecord(t *testing.T) {
 	r.unknown(c, second.ID)
 }
 
-// TestRecordOfEarlierBoot has a supervisor find an unreadable record of another boot, as after a
-// power failure: no process of it can live, so it is in nobody's way.
+// TestRecordOfEarlierBoot checks that an unreadable record from an earlier boot, as after a power
+// failure, is removed.
 func TestRecordOfEarlierBoot(t *testing.T) {
 	r := newRig(t)
 	c := r.client()
@@ -219,7 +218,7 @@ func TestRecordOfEarlierBoot(t *testing.T) {
 	}
 }
 
-// end kills a process that no supervisor has any more.
+// end kills a process without a supervisor.
 func end(t *testing.T, pid int) {
 	t.Helper()
 	p, err := os.FindProcess(pid)

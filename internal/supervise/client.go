@@ -19,27 +19,27 @@ import (
 	"github.com/open-nomad/open-nomad/internal/companion"
 )
 
-// Client is the agent's side. It finds the supervisor of its directory, or starts
-// one when it is first needed, and finds or starts it again whenever it is lost.
+// Client is the agent's side. It finds the supervisor of its directory, or starts one when it is
+// first needed. If the connection is lost, it does so again.
 type Client struct {
 	log     *slog.Logger
 	dir     string
-	uid     int           // the agent's
-	patient time.Duration // how long an upgrade is tried again that the supervisor refused
-	gate    chan struct{} // holds one token: who has it may change current
+	uid     int           // uid of the agent
+	patient time.Duration // how long a refused upgrade is retried
+	gate    chan struct{} // holds one token, whose holder may change current
 	current *session
 	closed  bool
 }
 
-// NewClient returns a client for the supervisor that lives in dir, such as
-// <data_dir>/client/supervise. It touches nothing yet.
+// NewClient returns a client for the supervisor in dir, such as <data_dir>/client/supervise. It
+// does not connect yet.
 func NewClient(dir string, log *slog.Logger) *Client {
 	c := &Client{log: log, dir: dir, uid: os.Geteuid(), patient: upgradePatience, gate: make(chan struct{}, 1)}
 	c.gate <- struct{}{}
 	return c
 }
 
-// Dir is the supervisor's directory, which no task may see.
+// Dir returns the supervisor's directory, which tasks must not see.
 func (c *Client) Dir() string { return c.dir }
 
 // Start starts a task and returns when its program has been executed. A failure
@@ -59,8 +59,8 @@ func (c *Client) Start(ctx context.Context, spec *Spec) (*proc.Task, error) {
 	return resp.Task, nil
 }
 
-// outcome returns a task whose start was not answered before the supervisor died: the next
-// supervisor knows whether it runs. Only ErrUnknownTask means that it does not.
+// outcome determines the result of a start whose answer was lost with the supervisor. Only
+// ErrUnknownTask from the next supervisor means that the task does not run.
 func (c *Client) outcome(ctx context.Context, id string) (*proc.Task, error) {
 	for {
 		t, err := c.Task(ctx, id)
@@ -69,12 +69,12 @@ func (c *Client) outcome(ctx context.Context, id string) (*proc.Task, error) {
 			return t, nil
 		case errors.Is(err, proc.ErrUnknownTask):
 			return nil, fmt.Errorf("start task %s: %w", id, ErrLost)
-		case ctx.Err() != nil: // the question may have been answered all the same
-			return nil, fmt.Errorf("start task %s: it is not known whether it runs: %w: the last answer was: %w", id, ctx.Err(), err)
+		case ctx.Err() != nil: // the start may still have succeeded
+			return nil, fmt.Errorf("start task %s: the outcome is unknown: %w: the last answer was: %w", id, ctx.Err(), err)
 		case errors.Is(err, errClosed):
-			return nil, fmt.Errorf("start task %s: it is not known whether it runs: %w", id, err)
+			return nil, fmt.Errorf("start task %s: the outcome is unknown: %w", id, err)
 		}
-		c.log.Warn("the supervisor does not answer whether a task was started: ask again", "task", id, "err", err)
+		c.log.Warn("retry the query for the outcome of a start", "task", id, "err", err)
 		select {
 		case <-ctx.Done():
 		case <-time.After(outcomePause):
@@ -82,12 +82,12 @@ func (c *Client) outcome(ctx context.Context, id string) (*proc.Task, error) {
 	}
 }
 
-// outcomePause is the pause between questions for the outcome of a start.
+// outcomePause is the interval of queries for the outcome of a start.
 const outcomePause = time.Second
 
-// ready returns a session that takes starts. It upgrades a supervisor of another build that could
-// not be upgraded when it was met. It refuses one that asks for no secret where tasks have the
-// agent's uid: a task could use it to start programs without a sandbox.
+// ready returns a session that accepts starts. It first retries the upgrade of a supervisor of
+// another build. If tasks have the agent's uid, it refuses a supervisor without a secret: a task
+// could use it to start programs without a sandbox.
 func (c *Client) ready(ctx context.Context) (*session, error) {
 	s, err := c.session(ctx)
 	if err == nil && s.outdated && c.tryUpgrade(ctx, s) == nil {
@@ -100,13 +100,13 @@ func (c *Client) ready(ctx context.Context) (*session, error) {
 	return s, err
 }
 
-// Tasks lists what the supervisor knows.
+// Tasks lists the tasks of the supervisor.
 func (c *Client) Tasks(ctx context.Context) ([]proc.Task, error) {
 	return c.list(ctx, &request{Op: opList})
 }
 
-// Faulty lists the tasks with logs that cannot be written. A supervisor of an earlier version
-// lists the others, too.
+// Faulty lists the tasks with logs that cannot be written. A supervisor of an earlier version lists
+// all tasks.
 func (c *Client) Faulty(ctx context.Context) ([]proc.Task, error) {
 	return c.list(ctx, &request{Op: opList, Faulty: true})
 }
@@ -124,8 +124,8 @@ func (c *Client) Task(ctx context.Context, id string) (*proc.Task, error) {
 	return c.one(ctx, &request{Op: opTask, ID: id})
 }
 
-// Wait blocks until the task has ended and its logs are complete. It outlives
-// supervisors: only ctx and an unknown task end it early.
+// Wait blocks until the task has ended and its logs are complete. It continues with the next
+// supervisor: only ctx and an unknown task end it early.
 func (c *Client) Wait(ctx context.Context, id string) (*proc.Exit, error) {
 	t, err := c.one(ctx, &request{Op: opWait, ID: id})
 	if err != nil {
@@ -149,7 +149,7 @@ func (c *Client) Kill(ctx context.Context, id string) (*proc.Exit, error) {
 	return t.Exit, nil
 }
 
-// Forget drops an exited task. An unknown one is no error.
+// Forget removes an exited task. An unknown task is not an error.
 func (c *Client) Forget(ctx context.Context, id string) error {
 	_, err := c.retry(ctx, &request{Op: opForget, ID: id})
 	if errors.Is(err, proc.ErrUnknownTask) {
@@ -158,8 +158,8 @@ func (c *Client) Forget(ctx context.Context, id string) error {
 	return wrap("forget", id, err)
 }
 
-// Upgrade replaces the supervisor's program by this agent's, in place: tasks go on.
-// It happens by itself when a client meets a supervisor of another build.
+// Upgrade replaces the supervisor's program by this agent's, in place; tasks continue. A client
+// does this by itself when it connects to a supervisor of another build.
 func (c *Client) Upgrade(ctx context.Context) error {
 	s, err := c.session(ctx)
 	if err != nil {
@@ -168,8 +168,7 @@ func (c *Client) Upgrade(ctx context.Context) error {
 	return c.upgrade(ctx, s)
 }
 
-// Shutdown kills every task and ends the supervisor, and waits for that. It starts none if
-// none lives.
+// Shutdown kills every task, ends the supervisor and waits for its end. It does not start one.
 func (c *Client) Shutdown(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -205,8 +204,8 @@ func (c *Client) Shutdown(ctx context.Context) error {
 	return s.ended(ctx)
 }
 
-// Leave is Close, after which no supervisor without a task stays, with what it has made ahead: one
-// to which nobody else is connected ends, and is waited for.
+// Leave is Close, and also ends a supervisor without tasks and other clients, and waits for its
+// end.
 func (c *Client) Leave(ctx context.Context) error {
 	<-c.gate
 	s := c.current
@@ -216,12 +215,12 @@ func (c *Client) Leave(ctx context.Context) error {
 		return nil
 	}
 	if _, err := s.call(ctx, &request{Op: opRest}); err != nil && !errors.Is(err, ErrLost) {
-		return ctx.Err() // tasks go on, or it is of an earlier build and ends a little later
+		return ctx.Err() // tasks continue, or an earlier build ends a little later
 	}
 	return s.ended(ctx)
 }
 
-// Close lets go of the supervisor; tasks go on.
+// Close disconnects from the supervisor; tasks continue.
 func (c *Client) Close() error {
 	<-c.gate
 	c.closed = true
@@ -248,7 +247,7 @@ func (c *Client) one(ctx context.Context, req *request) (*proc.Task, error) {
 	return resp.Task, nil
 }
 
-// call asks once. ErrLost means that the answer got lost, not the request.
+// call sends a request once. ErrLost means that the request may have been executed.
 func (c *Client) call(ctx context.Context, req *request) (*response, error) {
 	s, err := c.session(ctx)
 	if err != nil {
@@ -257,7 +256,7 @@ func (c *Client) call(ctx context.Context, req *request) (*response, error) {
 	return s.call(ctx, req)
 }
 
-// retry asks again, of the next supervisor, for what can be asked twice.
+// retry repeats an idempotent request, with the next supervisor if necessary.
 func (c *Client) retry(ctx context.Context, req *request) (*response, error) {
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		resp, err := c.call(ctx, req)
@@ -272,10 +271,10 @@ func (c *Client) retry(ctx context.Context, req *request) (*response, error) {
 	}
 }
 
-// errClosed means that the agent does not use the supervisor any more.
-var errClosed = errors.New("supervisor client is closed")
+// errClosed means that the client was closed.
+var errClosed = errors.New("the supervisor client is closed")
 
-// session returns the living connection, making one if needed.
+// session returns the current connection, or makes one.
 func (c *Client) session(ctx context.Context) (*session, error) {
 	select {
 	case <-ctx.Done():
@@ -297,7 +296,7 @@ func (c *Client) session(ctx context.Context) (*session, error) {
 	return s, nil
 }
 
-// connectPatience bounds finding a supervisor while one ends and another begins.
+// connectPatience is the time limit for finding a supervisor while one ends and another starts.
 const connectPatience = 15 * time.Second
 
 func (c *Client) connect(ctx context.Context) (*session, error) {
@@ -321,30 +320,30 @@ func (c *Client) connect(ctx context.Context) (*session, error) {
 		if err == nil || errors.Is(err, errRefused) || ctx.Err() != nil || time.Now().After(deadline) {
 			return s, err
 		}
-		if living(dir) { // it is beginning, ending, or on its way into another program
+		if living(dir) { // it is starting, ending, or being upgraded
 			select {
 			case <-ctx.Done():
 			case <-time.After(5 * time.Millisecond):
 			}
 			continue
 		}
-		if err := c.spawn(); err != nil && !living(dir) { // else another client was quicker
+		if err := c.spawn(); err != nil && !living(dir) { // else another client was first
 			return nil, err
 		}
 	}
 }
 
-// living says whether a supervisor holds the lock.
+// living reports whether a supervisor holds the lock.
 func living(dir *os.File) bool {
 	fd, err := unix.Openat(int(dir.Fd()), lockName, unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return false
 	}
-	defer unix.Close(fd) // and with it the lock, if we got it
+	defer unix.Close(fd) // also releases the lock, if we got it
 	return unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) == unix.EWOULDBLOCK
 }
 
-// meet connects to a living supervisor and makes sure it is of our build.
+// meet connects to a running supervisor and upgrades it to our build if necessary.
 func (c *Client) meet(ctx context.Context, dir *os.File, key secret) (*session, error) {
 	s, hello, err := open(ctx, dir, key)
 	if err != nil {
@@ -355,20 +354,20 @@ func (c *Client) meet(ctx context.Context, dir *os.File, key secret) (*session, 
 	}
 	c.log.Info("upgrade the supervisor in place", "from", hello.Program, "to", program())
 	if err := c.upgrade(ctx, s); err != nil {
-		c.log.Error("the supervisor keeps running another build: running tasks, their logs and signals are served, "+
-			"new tasks may be refused; the upgrade is tried again before each start; "+
+		c.log.Error("the supervisor still runs another build: running tasks, their logs and signals are served, "+
+			"new tasks may be refused; the upgrade is retried before each start; "+
 			"if that does not help, drain the node and restart the agent", "err", err)
 		s.outdated, s.unguarded = true, !hello.Guarded
 		return s, nil
 	}
 	s.close()
-	return nil, ErrLost // meet it again
+	return nil, ErrLost // connect again
 }
 
 // errNotLiving means that no supervisor listens.
 var errNotLiving = errors.New("no supervisor listens")
 
-// open connects to a living supervisor and presents the secret.
+// open connects to a running supervisor and presents the secret.
 func open(ctx context.Context, dir *os.File, key secret) (*session, *response, error) {
 	conn, err := dial(dir)
 	if err != nil {
@@ -384,14 +383,14 @@ func open(ctx context.Context, dir *os.File, key secret) (*session, *response, e
 	return s, hello, nil
 }
 
-// upgradePatience bounds how often an upgrade is tried again that the supervisor refused, as it
-// does while a start is under way; upgradePause lies between.
+// upgradePatience is how long a refused upgrade is retried, at intervals of upgradePause. A
+// supervisor refuses upgrades during a start.
 const (
 	upgradePatience = 5 * time.Second
 	upgradePause    = 20 * time.Millisecond
 )
 
-// upgrade returns nil when the supervisor has become another program.
+// upgrade returns nil when the supervisor runs the new program.
 func (c *Client) upgrade(ctx context.Context, s *session) error {
 	deadline := time.Now().Add(c.patient)
 	for first := true; ; first = false {
@@ -410,7 +409,7 @@ func (c *Client) upgrade(ctx context.Context, s *session) error {
 }
 
 func (c *Client) tryUpgrade(ctx context.Context, s *session) error {
-	// The path is one in this process: its own descriptors mean nothing over there.
+	// The path belongs to this process: the supervisor cannot use its descriptors.
 	path := strings.Replace(companion.Path(), "/proc/self/", "/proc/"+strconv.Itoa(os.Getpid())+"/", 1)
 	_, err := s.call(ctx, &request{Op: opUpgrade, Path: path, Program: program()})
 	if errors.Is(err, ErrLost) {
@@ -419,7 +418,7 @@ func (c *Client) tryUpgrade(ctx context.Context, s *session) error {
 	return fmt.Errorf("upgrade the supervisor: %w", err)
 }
 
-// program tells one build of the companion from another.
+// program identifies the build of the companion.
 func program() string {
 	var st unix.Stat_t
 	if err := unix.Stat(companion.Path(), &st); err != nil {
@@ -431,11 +430,11 @@ func program() string {
 	return fmt.Sprintf("file-%x-%x-%d", st.Dev, st.Ino, st.Mtim.Nano())
 }
 
-// readyPatience bounds the start of a supervisor.
+// readyPatience is the time limit for the start of a supervisor.
 const readyPatience = 10 * time.Second
 
-// spawn starts a supervisor in a session of its own, with an empty environment,
-// and returns when it listens.
+// spawn starts a supervisor in its own session, with an empty environment, and returns when it
+// listens.
 func (c *Client) spawn() error {
 	out, err := os.OpenFile(filepath.Join(c.dir, "log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
@@ -443,7 +442,7 @@ func (c *Client) spawn() error {
 	}
 	defer out.Close()
 	if st, err := out.Stat(); err == nil && st.Size() > 1<<20 {
-		out.Truncate(0) //nolint:errcheck // a long log harms nobody
+		out.Truncate(0) //nolint:errcheck // a long log is harmless
 	}
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -457,8 +456,8 @@ func (c *Client) spawn() error {
 	if err != nil {
 		return fmt.Errorf("start the supervisor: %w", err)
 	}
-	go cmd.Wait()                                    //nolint:errcheck // it outlives us as a rule; its log says why it ended
-	r.SetReadDeadline(time.Now().Add(readyPatience)) //nolint:errcheck // a pipe takes deadlines
+	go cmd.Wait()                                    //nolint:errcheck // it usually outlives the agent; its log has the reason of its end
+	r.SetReadDeadline(time.Now().Add(readyPatience)) //nolint:errcheck // a pipe supports deadlines
 	if n, err := r.Read(make([]byte, 2)); n == 0 {
 		return fmt.Errorf("the supervisor did not start, see %s: %w", out.Name(), err)
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/supervise/proc"
 )
 
-// limited is a task with a CPU quota and a weight.
+// limited returns a task with a CPU quota and a weight.
 func (r *rig) limited(s *supervise.Spec, quota int64) *supervise.Spec {
 	r.t.Helper()
 	if s.Group == nil {
@@ -26,7 +26,7 @@ func (r *rig) limited(s *supervise.Spec, quota int64) *supervise.Spec {
 	return s
 }
 
-// quota is what the live group of a task says of its CPU time.
+// quota returns the CPU quota of a task's group.
 func (r *rig) quota(s *supervise.Spec) cgroup.Setting {
 	r.t.Helper()
 	settings := r.group(s).Compare(cgroup.Limits{CPUQuota: s.Group.Limits.CPUQuota})
@@ -49,9 +49,8 @@ func (r *rig) group(s *supervise.Spec) *cgroup.Group {
 	return g
 }
 
-// TestQuotaAfterCrash: a supervisor that dies between a task's execve and its quota
-// leaves none without, whatever comes after it. Taking the quota away afterwards is as if
-// it had died there.
+// TestQuotaAfterCrash checks that a task gets its quota from the next supervisor if the first one
+// dies between the execve and setting the quota. The test simulates this by removing the quota.
 func TestQuotaAfterCrash(t *testing.T) {
 	for name, next := range map[string]func(r *rig, c *supervise.Client){
 		"killed":   func(r *rig, _ *supervise.Client) { r.crash() },
@@ -92,7 +91,7 @@ func (r *rig) upgrade(c *supervise.Client) {
 	}
 }
 
-// unlimit takes the quota away.
+// unlimit removes the quota.
 func (r *rig) unlimit(s *supervise.Spec) {
 	r.t.Helper()
 	h, err := cgroup.Detect()
@@ -108,8 +107,8 @@ func (r *rig) unlimit(s *supervise.Spec) {
 	}
 }
 
-// TestQuotaRefused: the program runs when its quota is set; one that the kernel does not
-// take ends it, and what it has begun, and the start says why.
+// TestQuotaRefused checks a quota that the kernel refuses. It is set when the program already runs,
+// so the start kills the program and its children and returns the reason.
 func TestQuotaRefused(t *testing.T) {
 	for _, init := range []string{"init", "no init"} {
 		t.Run(init, func(t *testing.T) {

@@ -17,8 +17,8 @@ import (
 	"github.com/open-nomad/open-nomad/internal/supervise/proc"
 )
 
-// answerAs is a supervisor whose answers a test gives, because builds that answer so do not exist
-// any more. A nil answer closes the connection.
+// answerAs starts a fake supervisor with the given answers, since such builds no longer exist. A
+// nil answer closes the connection.
 func answerAs(t *testing.T, answer func(*request) *response) (*Client, *bytes.Buffer) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "supervise") // short, for the path of a socket
@@ -75,8 +75,8 @@ func serveAs(conn net.Conn, answer func(*request) *response) {
 
 var oneTask = &response{Task: &proc.Task{ID: "a", PID: 7}}
 
-// A supervisor of another build that cannot be upgraded serves the tasks that run. Whether it
-// starts others depends on its secret, and on whose uid tasks have.
+// A supervisor of another build that cannot be upgraded serves running tasks. Whether it may start
+// others depends on its secret and on the uid of tasks.
 func TestSupervisorThatCannotBeUpgraded(t *testing.T) {
 	for name, tc := range map[string]struct {
 		guarded bool
@@ -107,7 +107,7 @@ func TestSupervisorThatCannotBeUpgraded(t *testing.T) {
 				t.Errorf("Task() = %v", err)
 			}
 			if !strings.Contains(log.String(), "new tasks may be refused") || !strings.Contains(log.String(), "the program cannot be executed") {
-				t.Errorf("the log does not say what does not work:\n%s", log)
+				t.Errorf("the log has no details:\n%s", log)
 			}
 			_, err := c.Start(t.Context(), &Spec{ID: "a"})
 			if refused := err != nil && strings.Contains(err.Error(), "does not protect its socket"); refused != tc.refused || (err != nil) != tc.refused {
@@ -123,10 +123,10 @@ func TestSupervisorThatCannotBeUpgraded(t *testing.T) {
 	}
 }
 
-// A start whose answer got lost has failed only if the next supervisor does not know the task.
+// A start without an answer has failed only if the next supervisor does not know the task.
 func TestStartWithoutAnswer(t *testing.T) {
 	for name, tc := range map[string]struct {
-		answers []*response // to the question for the task; the last one is repeated
+		answers []*response // to the query for the task; the last one is repeated
 		started bool
 	}{
 		"started":                  {[]*response{oneTask}, true},
@@ -169,7 +169,7 @@ func TestStartWithoutAnswer(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	c.log = slog.New(slog.NewTextHandler(writerFunc(cancel), nil)) // a warning ends the start
 	if _, err := c.Start(ctx, &Spec{ID: "a"}); !errors.Is(err, context.Canceled) || errors.Is(err, ErrLost) {
-		t.Errorf("Start() whose context ends = %v, want that the outcome is not known", err)
+		t.Errorf("Start() whose context ends = %v, want an unknown outcome", err)
 	}
 }
 

@@ -13,11 +13,11 @@ import (
 )
 
 const (
-	killPatience  = 5 * time.Second // for a killed process to be gone
-	drainPatience = time.Second     // for the pipes to end after that
+	killPatience  = 5 * time.Second // time limit for the end of a killed process
+	drainPatience = time.Second     // time limit for the end of the pipes after that
 )
 
-// watch waits for the end of the task, ends what it left, completes its logs and
+// watch waits for the end of the task, kills its remaining processes, completes its logs and
 // records the exit.
 func (t *task) watch() {
 	exit := t.await()
@@ -47,11 +47,11 @@ func (t *task) watch() {
 	t.over()
 }
 
-// await blocks until the process has ended and returns how. A child stays a
-// zombie, which keeps its pid and process group from being used again.
+// await blocks until the process has ended and returns its exit. A child stays a zombie, so that
+// its PID and process group are not reused.
 func (t *task) await() *proc.Exit {
 	if t.pidfd == nil {
-		return t.told(unknownExit("the task ended while no supervisor was running"))
+		return t.programExit(unknownExit("the task ended while no supervisor was running"))
 	}
 	conn, err := t.pidfd.SyscallConn()
 	if err != nil {
@@ -65,12 +65,12 @@ func (t *task) await() *proc.Exit {
 	if err != nil {
 		return unknownExit(err.Error())
 	}
-	return t.told(exit)
+	return t.programExit(exit)
 }
 
-// told is the program's exit as its init wrote it down, or else by how init ended: it
-// writes nothing when it is killed, with all that is in its namespace.
-func (t *task) told(init *proc.Exit) *proc.Exit {
+// programExit returns the program's exit as recorded by init, or init's own exit. Init records nothing
+// when it is killed, which also kills its namespace.
+func (t *task) programExit(init *proc.Exit) *proc.Exit {
 	if t.info.Init == 0 {
 		return init
 	}
@@ -80,7 +80,6 @@ func (t *task) told(init *proc.Exit) *proc.Exit {
 	return init
 }
 
-// closeFDs closes the pidfds.
 func (t *task) closeFDs() {
 	if t.main != nil && t.main != t.pidfd {
 		t.main.Close()
@@ -90,7 +89,7 @@ func (t *task) closeFDs() {
 	}
 }
 
-// poll asks once; nil means that the process lives.
+// poll checks once; nil means that the process runs.
 func (t *task) poll(pidfd int) *proc.Exit {
 	if t.child {
 		var info unix.Siginfo
@@ -106,17 +105,17 @@ func (t *task) poll(pidfd int) *proc.Exit {
 	if n, err := unix.Poll(fds, 0); err != nil || n == 0 {
 		return nil
 	}
-	// Its parent may take the zombie away between two looks.
+	// The parent may reap the zombie between the two calls.
 	for range 3 {
 		if ws, ok := pidfdStatus(pidfd, t.info.Leader()); ok {
 			return exitOf(ws)
 		}
 	}
-	return unknownExit("its exit status was taken by another process after the supervisor had been replaced")
+	return unknownExit("another process reaped it after the supervisor was replaced")
 }
 
 func unknownExit(why string) *proc.Exit {
-	return &proc.Exit{Code: -1, Unknown: "exit status is not known: " + why}
+	return &proc.Exit{Code: -1, Unknown: "exit status is unknown:  " + why}
 }
 
 func exitOf(ws unix.WaitStatus) *proc.Exit {
@@ -126,7 +125,7 @@ func exitOf(ws unix.WaitStatus) *proc.Exit {
 	return &proc.Exit{Code: ws.ExitStatus()}
 }
 
-// reap takes the zombie of a child away.
+// reap reaps a child.
 func (t *task) reap() {
 	if !t.child {
 		return
@@ -138,32 +137,32 @@ func (t *task) reap() {
 	}
 }
 
-// killRest ends what the task left behind.
+// killRest kills the remaining processes of the task.
 func (t *task) killRest() {
 	if t.group != nil {
 		t.killGroup()
 		return
 	}
 	if !t.child || t.info.Init != 0 {
-		return // its pid may belong to somebody else by now; a namespace ends with its init
+		return // its PID may be reused; a namespace ends with its init
 	}
 	if err := killSession(t.info.PID); err != nil {
-		t.log.Warn("kill what the task left", "err", err)
+		t.log.Warn("kill remaining processes of the task", "err", err)
 	}
 }
 
-// killGroup ends every process of the control group, if there is one.
+// killGroup kills every process of the control group, if there is one.
 func (t *task) killGroup() {
 	if t.group == nil {
 		return
 	}
 	if err := t.group.KillAll(killPatience); err != nil {
-		t.log.Warn("kill what the task left", "err", err)
+		t.log.Warn("kill remaining processes of the task", "err", err)
 	}
 }
 
-// killSession kills every process of a session, without a control group all that
-// is known of a task's descendants. The session's leader must not be reaped yet.
+// killSession kills every process of a session. Without a control group these are the known
+// descendants of a task. The session leader must not be reaped before.
 func killSession(leader int) error {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -205,8 +204,8 @@ func (t *task) removeGroup() {
 	}
 }
 
-// signal sends sig to the task's process group, through the pidfd where the
-// kernel can (6.9), so that it never reaches another process.
+// signal sends sig to the task's process group. It uses the pidfd if the kernel can (6.9), so that
+// no other process is reached.
 func (t *task) signal(sig unix.Signal) error {
 	if t.snapshot().Exit != nil || t.main == nil {
 		return errors.New("the task has ended")
@@ -223,7 +222,7 @@ func (t *task) signal(sig unix.Signal) error {
 			return
 		}
 		opErr = unix.PidfdSendSignal(int(fd), sig, nil, 0)
-		if opErr == nil && t.child && sig != unix.SIGKILL { // unreaped: the group is ours
+		if opErr == nil && t.child && sig != unix.SIGKILL { // not reaped: the group is still the task's
 			opErr = t.signalOthers(sig)
 		}
 	}); err != nil {
@@ -235,7 +234,7 @@ func (t *task) signal(sig unix.Signal) error {
 	return opErr
 }
 
-// signalOthers signals the members of the task's process group besides its leader.
+// signalOthers signals the members of the task's process group except its leader.
 func (t *task) signalOthers(sig unix.Signal) error {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -253,7 +252,7 @@ func (t *task) signalOthers(sig unix.Signal) error {
 	return nil
 }
 
-// kill ends the whole task; its exit is recorded by watch.
+// kill kills the task; watch records its exit.
 func (t *task) kill() error {
 	if t.snapshot().Exit != nil {
 		return nil
@@ -264,18 +263,18 @@ func (t *task) kill() error {
 	return t.killLeader()
 }
 
-// killLeader kills the process whose end is the task's.
+// killLeader kills the process whose end ends the task.
 func (t *task) killLeader() error {
 	if t.pidfd == nil {
 		return nil
 	}
 	conn, err := t.pidfd.SyscallConn()
 	if err != nil {
-		return nil // ended a moment ago
+		return nil // it has just ended
 	}
 	var opErr error
 	if err := conn.Control(func(fd uintptr) { opErr = unix.PidfdSendSignal(int(fd), unix.SIGKILL, nil, 0) }); err != nil {
-		return nil // ended a moment ago
+		return nil // it has just ended
 	}
 	if opErr == unix.ESRCH {
 		return nil

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestFullDisk has a task write more than the file system of its logs holds: that is logged once
-// and shown, and nothing is lost when there is room again.
+// TestFullDisk has a task write more than fits on the file system of its logs. This is logged once
+// and reported, and no byte is lost when there is space again.
 func TestFullDisk(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: a file system of its own")
@@ -41,13 +41,13 @@ func TestFullDisk(t *testing.T) {
 		t.Errorf("the log has %d bytes, want %d", len(got), len(sequence(60000)))
 	}
 	if task, err := c.Task(t.Context(), s.ID); err != nil || len(task.LogFaults) > 0 {
-		t.Errorf("Task() = %+v, %v, want no fault any more", task, err)
+		t.Errorf("Task() = %+v, %v, want no fault", task, err)
 	}
 	text, err := os.ReadFile(filepath.Join(r.dir, "log"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"cannot be written: the task waits", "is written again"} {
+	for _, want := range []string{"cannot be written: the task blocks", "is writable again"} {
 		if n := strings.Count(string(text), want); n != 1 {
 			t.Errorf("the supervisor logs %q %d times, want once:\n%s", want, n, text)
 		}

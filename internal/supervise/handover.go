@@ -15,21 +15,21 @@ import (
 	"github.com/open-nomad/open-nomad/internal/supervise/proc"
 )
 
-// handover is what a supervisor leaves to the program that replaces it in the
-// same process: descriptors, by number. The tasks stay children of the process.
+// handover is passed to the program that replaces the supervisor in the same process: descriptors,
+// by number. The tasks stay children of the process.
 type handover struct {
 	Lock  int
 	Tasks map[string]keptTask
 }
 
-// keptTask holds the reading ends of the log pipes: without them, what a task
-// wrote just before it ended would be gone.
+// keptTask holds the read ends of the log pipes. Without them, output written just before a task's
+// end would be lost.
 type keptTask struct {
-	Child bool // of this process, not adopted before
+	Child bool // child of this process, not adopted
 	Pipes []int
 }
 
-// task returns what was kept of a task, nil after a crash or for no handover.
+// task returns the kept state of a task, nil after a crash or for a nil handover.
 func (h *handover) task(id string) *keptTask {
 	if h == nil {
 		return nil
@@ -41,8 +41,7 @@ func (h *handover) task(id string) *keptTask {
 	return &k
 }
 
-// upgrade executes the program at path in place of this one. It returns only when
-// that fails.
+// upgrade executes the program at path in place of this one. It returns only on failure.
 func (s *server) upgrade(path, program string) error {
 	if path == "" || program == "" {
 		return errors.New("upgrade without a program")
@@ -52,7 +51,7 @@ func (s *server) upgrade(path, program string) error {
 		return fmt.Errorf("upgrade: %w", err)
 	}
 	defer exe.Close()
-	s.ending.Lock() // nor may a task be between its end and the record of it
+	s.ending.Lock() // no task may be between its end and its record
 	defer s.ending.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,8 +77,8 @@ func (s *server) upgrade(path, program string) error {
 	return errors.Join(fmt.Errorf("upgrade: execute %s: %w", path, err), h.inherit(state, false))
 }
 
-// keep returns the descriptors of a running task that must live on. The pumps go
-// on until execve: a splice is done as a whole or not at all.
+// keep returns the descriptors of a running task that the new program needs. The pumps continue
+// until the execve: a splice is atomic.
 func (t *task) keep() keptTask {
 	k := keptTask{Child: t.child}
 	for _, p := range t.pumps {
@@ -92,7 +91,7 @@ func (t *task) keep() keptTask {
 	return k
 }
 
-// inherit sets whether execve keeps the descriptors.
+// inherit sets whether an execve keeps the descriptors.
 func (h *handover) inherit(state int, keep bool) error {
 	flag := unix.FD_CLOEXEC
 	if keep {
@@ -139,8 +138,8 @@ func readHandover(fd int) (*handover, error) {
 	return h, h.inherit(h.Lock, false)
 }
 
-// adoptTask takes a task of an earlier supervisor, or of this one before its
-// upgrade (kept). It returns nil for a start that was never answered, after ending it.
+// adoptTask adopts a task of an earlier supervisor, or of this one before its upgrade (kept). A
+// start that was never answered is ended, and adoptTask returns nil.
 func adoptTask(s *server, rec record, info *proc.Task, boot string, kept *keptTask) (*task, error) {
 	t := newTask(s, rec, *info)
 	t.child = kept != nil && kept.Child
@@ -160,15 +159,15 @@ func adoptTask(s *server, rec record, info *proc.Task, boot string, kept *keptTa
 			return nil, err
 		}
 		if err := t.collectAgain(kept); err != nil {
-			t.log.Warn("go on collecting logs", "err", err)
+			t.log.Warn("continue collecting logs", "err", err)
 		}
 		t.limitAgain()
 	}
 	return t, nil
 }
 
-// limitAgain gives a task that lives its CPU limits: the supervisor that started it may
-// have died before it did. One that can't have them is ended, as it would have been then.
+// limitAgain sets the CPU limits of a running task: the supervisor that started it may have died
+// before it did. A task whose limits cannot be set is killed, as in its start.
 func (t *task) limitAgain() {
 	if t.pidfd == nil {
 		return
@@ -183,7 +182,7 @@ func (t *task) limitAgain() {
 	}
 }
 
-// endUnanswered ends a start of which nobody was told.
+// endUnanswered ends a start whose client got no answer.
 func (t *task) endUnanswered(boot string) error {
 	defer t.closeFDs()
 	if t.info.Init != 0 && t.info.Boot == boot {
@@ -219,8 +218,8 @@ func (t *task) openGroup(boot string) error {
 	return err
 }
 
-// find opens the pidfds of the processes that the record means; a later process of
-// the same pid has another start time.
+// find opens the pidfds of the processes in the record. A later process with the same PID has
+// another start time.
 func (t *task) find() error {
 	pid := t.info.Leader()
 	fd, err := unix.PidfdOpen(pid, 0)
@@ -246,7 +245,7 @@ func (t *task) find() error {
 	return t.openMain()
 }
 
-// collectAgain reads the log pipes on.
+// collectAgain continues to read the log pipes.
 func (t *task) collectAgain(kept *keptTask) error {
 	if kept == nil || t.info.Logs.Disabled {
 		return t.collect(inheritFiles)

@@ -25,10 +25,10 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// rig is a supervisor's directory, with clients as agents come and go.
+// rig is a supervisor's directory and the clients of successive agents.
 type rig struct {
 	t    testing.TB
-	dir  string // the supervisor's
+	dir  string // of the supervisor
 	logs string
 	n    int
 }
@@ -47,7 +47,7 @@ func newRig(t testing.TB) *rig {
 	return r
 }
 
-// client is a new agent's view.
+// client returns the client of a new agent.
 func (r *rig) client() *supervise.Client {
 	r.t.Helper()
 	c := supervise.NewClient(r.dir, slog.New(slog.NewTextHandler(r.t.Output(), nil)))
@@ -55,7 +55,7 @@ func (r *rig) client() *supervise.Client {
 	return c
 }
 
-// spec is a task that runs a script, in a group of its own where that can be.
+// spec returns a task that runs a script, in its own control group if possible.
 func (r *rig) spec(script string) *supervise.Spec {
 	r.n++
 	id := fmt.Sprintf("%s/%d", r.t.Name(), r.n)
@@ -96,7 +96,7 @@ func (r *rig) wait(c *supervise.Client, id string) *proc.Exit {
 	return exit
 }
 
-// stdout is what a task wrote, its files joined.
+// stdout returns the output of a task from all its files.
 func (r *rig) stdout(s *supervise.Spec) string {
 	r.t.Helper()
 	var b strings.Builder
@@ -109,7 +109,7 @@ func (r *rig) stdout(s *supervise.Spec) string {
 	return b.String()
 }
 
-// supervisor finds the pid of the process that holds the lock of the rig.
+// supervisor returns the PID of the process that holds the lock of the rig.
 func (r *rig) supervisor() int {
 	r.t.Helper()
 	entries, err := os.ReadDir("/proc")
@@ -126,11 +126,11 @@ func (r *rig) supervisor() int {
 			return pid
 		}
 	}
-	r.t.Fatal("no supervisor lives")
+	r.t.Fatal("no supervisor runs")
 	return 0
 }
 
-// crash ends the supervisor as a kernel would.
+// crash kills the supervisor.
 func (r *rig) crash() {
 	r.t.Helper()
 	pid := r.supervisor()
@@ -143,12 +143,12 @@ func (r *rig) crash() {
 		r.t.Fatal(err)
 	}
 	if !r.ended(fd, 2*time.Minute) {
-		r.t.Fatalf("supervisor %d outlives SIGKILL", pid)
+		r.t.Fatalf("supervisor %d has not ended after SIGKILL", pid)
 	}
 }
 
-// ended says whether the process of a pidfd ends within a time. Signals, such as those of
-// the Go runtime to its own threads, interrupt every wait for that.
+// ended reports whether the process of a pidfd ends within a time. Signals, such as those of the Go
+// runtime to its own threads, interrupt the wait.
 func (r *rig) ended(pidfd int, within time.Duration) bool {
 	r.t.Helper()
 	for late := time.Now().Add(within); ; {
@@ -173,7 +173,7 @@ func (r *rig) waitFor(what string, ok func() bool) {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			r.t.Fatalf("waited in vain for %s", what)
+			r.t.Fatalf("timeout waiting for %s", what)
 		}
 	}
 }
@@ -192,7 +192,7 @@ func (r *rig) named(name string) []int {
 	return out
 }
 
-// childrenOf lists the children of all threads of a process that may be gone.
+// childrenOf lists the children of all threads of a process that may have ended.
 func childrenOf(t testing.TB, pid int) []int {
 	t.Helper()
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
@@ -201,7 +201,7 @@ func childrenOf(t testing.TB, pid int) []int {
 	}
 	var out []int
 	for _, name := range threads {
-		text, _ := os.ReadFile(name) // the thread may be gone
+		text, _ := os.ReadFile(name) // the thread may have ended
 		for _, f := range strings.Fields(string(text)) {
 			n, err := strconv.Atoi(f)
 			if err != nil {

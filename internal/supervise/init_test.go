@@ -17,7 +17,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/supervise/proc"
 )
 
-// own is a task with a PID namespace of its own.
+// own returns a task with its own PID namespace.
 func (r *rig) own(script string) *supervise.Spec {
 	r.t.Helper()
 	if os.Geteuid() != 0 {
@@ -62,7 +62,7 @@ func TestInitExit(t *testing.T) {
 	}
 }
 
-// TestInitSignals: a signal reaches the program and its group with its default action,
+// TestInitSignals checks that a signal reaches the program and its group with its default action,
 // as without init.
 func TestInitSignals(t *testing.T) {
 	r := newRig(t)
@@ -81,13 +81,13 @@ func TestInitSignals(t *testing.T) {
 	}
 	for _, pid := range []int{task.Init, task.PID} {
 		if alive(pid) {
-			t.Errorf("process %d is still there", pid)
+			t.Errorf("process %d still exists", pid)
 		}
 	}
 }
 
-// TestInitOutlivesSupervisors: the exact end is known after the supervisor was killed
-// and replaced, was executed anew, and even if it came while there was none.
+// TestInitOutlivesSupervisors checks that the exact exit is known after the supervisor was killed
+// and replaced or upgraded, and even if the task ended without a supervisor.
 func TestInitOutlivesSupervisors(t *testing.T) {
 	for name, tt := range map[string]struct {
 		script string
@@ -104,7 +104,7 @@ func TestInitOutlivesSupervisors(t *testing.T) {
 			c := r.client()
 			r.start(c, crashed)
 			r.crash()
-			if _, err := c.Task(t.Context(), crashed.ID); err != nil { // asks the next supervisor
+			if _, err := c.Task(t.Context(), crashed.ID); err != nil { // starts the next supervisor
 				t.Fatal(err)
 			}
 			started := r.start(c, upgraded)
@@ -133,7 +133,7 @@ func TestInitOutlivesSupervisors(t *testing.T) {
 	}
 }
 
-// TestAdoptedInit is signaled and killed by the next supervisor.
+// TestAdoptedInit checks that the next supervisor can signal and kill a task with init.
 func TestAdoptedInit(t *testing.T) {
 	r := newRig(t)
 	c := r.client()
@@ -141,7 +141,7 @@ func TestAdoptedInit(t *testing.T) {
 	task := r.start(c, s)
 	r.waitFor("the trap", func() bool { return r.stdout(s) == "up\n" })
 	r.crash()
-	if _, err := c.Task(t.Context(), s.ID); err != nil { // asks the next supervisor
+	if _, err := c.Task(t.Context(), s.ID); err != nil { // starts the next supervisor
 		t.Fatal(err)
 	}
 	if err := c.Signal(t.Context(), s.ID, syscall.SIGUSR1); err != nil {
@@ -155,8 +155,8 @@ func TestAdoptedInit(t *testing.T) {
 	r.waitFor("the end of init", func() bool { return !alive(task.Init) })
 }
 
-// TestCrashDuringStart kills the supervisor between the fork and the execve: nobody was
-// told that the task runs, so the next supervisor ends it, with or without a group.
+// TestCrashDuringStart kills the supervisor between the fork and the execve. No client was told
+// that the task runs, so the next supervisor ends it, with or without a group.
 func TestCrashDuringStart(t *testing.T) {
 	for _, group := range []string{"group", "no group"} {
 		t.Run(group, func(t *testing.T) { crashDuringStart(t, group == "group") })
@@ -188,8 +188,8 @@ func crashDuringStart(t *testing.T, grouped bool) {
 	}
 }
 
-// hang starts s such that its stage waits for ever. It returns the answer to come, and the
-// processes init and stage.
+// hang starts s so that its stage blocks. It returns the future answer, and the processes init and
+// stage.
 func (r *rig) hang(c *supervise.Client, s *supervise.Spec) (<-chan error, []int) {
 	r.t.Helper()
 	hang := filepath.Join(r.dir, "hang"+strconv.Itoa(r.n)) // the stage waits for a reader

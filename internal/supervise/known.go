@@ -9,8 +9,8 @@ import (
 	"github.com/open-nomad/open-nomad/internal/supervise/proc"
 )
 
-// Known is Tasks without starting a supervisor where no task is recorded. A record is made
-// before its task is started.
+// Known is Tasks, but starts no supervisor if no task is recorded. A record exists before its task
+// is started.
 func (c *Client) Known(ctx context.Context) ([]proc.Task, error) {
 	records, err := os.ReadDir(filepath.Join(c.dir, "tasks"))
 	if os.IsNotExist(err) || err == nil && len(records) == 0 {

@@ -14,20 +14,19 @@ import (
 	"github.com/open-nomad/open-nomad/internal/supervise/proc"
 )
 
-// logIndex is the supervisor's record of the log files of one task. The rotators of both
-// streams use it. It is written once for both when the collection of logs begins, and at each
-// rotation then.
+// logIndex is the supervisor's record of the log files of one task, shared by the rotators of both
+// streams. It is written once when the collection of logs begins, and then at each rotation.
 type logIndex struct {
 	root, task string
 
 	mu      sync.Mutex
 	files   proc.LogIndex
 	begun   bool // set writes
-	pending bool // set did not write yet
+	pending bool // set has not written yet
 }
 
-// openLogIndex reads the index of the logs. With inherit, files of a task without an index
-// are taken from the directory: it was started by a supervisor of a version without indexes.
+// openLogIndex reads the index of the logs. With inherit, the files of a task without an index are
+// taken from the directory: a supervisor of a version without indexes started it.
 func openLogIndex(l proc.Logs, inherit inheritance) (*logIndex, error) {
 	x := &logIndex{root: l.Root, task: l.Name}
 	root, err := x.openRoot()
@@ -48,16 +47,16 @@ func openLogIndex(l proc.Logs, inherit inheritance) (*logIndex, error) {
 	return x, nil
 }
 
-// inheritance says what a task without an index has of log files.
+// inheritance states whether a task without an index has log files.
 type inheritance int
 
 const (
-	inheritNothing inheritance = 0 // it starts for the first time
-	inheritFiles   inheritance = 1 // a supervisor of an earlier version has started it
+	inheritNothing inheritance = 0 // first start
+	inheritFiles   inheritance = 1 // started by a supervisor of an earlier version
 )
 
-// inheritAtStart is what a task that starts may inherit: where the supervisor is root, the owner
-// of a file proves who made it.
+// inheritAtStart returns what a starting task may inherit. If the supervisor is root, the owner of
+// a file proves that it made the file.
 func inheritAtStart() inheritance {
 	if os.Geteuid() == 0 {
 		return inheritFiles
@@ -73,7 +72,7 @@ func (x *logIndex) openRoot() (int, error) {
 	return fd, nil
 }
 
-// findLogs lists the log files of a task by what lies in their directory.
+// findLogs lists the log files of a task that exist in their directory.
 func findLogs(l proc.Logs) (proc.LogIndex, error) {
 	dir, err := openLogDir(l)
 	if err != nil {
@@ -113,7 +112,7 @@ func (x *logIndex) set(stream string, files []proc.LogFile) error {
 	return nil
 }
 
-// begin writes what was set until now, and has set write from now on.
+// begin writes the files that were set so far; after that set writes immediately.
 func (x *logIndex) begin() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -126,7 +125,7 @@ func (x *logIndex) begin() error {
 	return nil
 }
 
-// write replaces the file as a whole: readers see the old index or the new one.
+// write replaces the file atomically.
 func (x *logIndex) write(files proc.LogIndex) error {
 	raw, err := json.Marshal(files)
 	if err != nil {

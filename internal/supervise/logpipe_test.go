@@ -13,7 +13,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/supervise"
 )
 
-// unprivileged is a task of an ordinary user, with a PID namespace and a /proc of its own.
+// unprivileged returns a task of an ordinary user, with its own PID namespace and /proc.
 func (r *rig) unprivileged(script string) *supervise.Spec {
 	r.t.Helper()
 	s := r.own("")
@@ -28,7 +28,7 @@ func (r *rig) unprivileged(script string) *supervise.Spec {
 	return s
 }
 
-// probeLogPipes tries to read both log pipes, and writes to them as programs do.
+// probeLogPipes tries to read both log pipes, and writes to them.
 const probeLogPipes = `exec 8>&1 9>&2
 for n in 8 9; do
 	while read -r name flags; do
@@ -47,7 +47,7 @@ exec sleep 1000
 `
 
 // A task can write to its log pipes and open them for writing. It cannot read them, which would
-// take from the collector what other processes of the task wrote.
+// take output of its other processes from the collector.
 func TestLogPipeIsWriteOnly(t *testing.T) {
 	const stream = "access mode 1\nread: Permission denied\nread and write: Permission denied\n"
 	const want = stream + "appended\n" + stream + "over\n"
@@ -64,7 +64,7 @@ func TestLogPipeIsWriteOnly(t *testing.T) {
 	}
 }
 
-// A task that writes while no supervisor runs gets no SIGPIPE, and loses nothing.
+// A task that writes without a supervisor gets no SIGPIPE and loses nothing.
 func TestLogPipeOutlivesSupervisor(t *testing.T) {
 	r := newRig(t)
 	c := r.client()
@@ -79,7 +79,7 @@ func TestLogPipeOutlivesSupervisor(t *testing.T) {
 		_, err := os.Lstat(fmt.Sprintf("/proc/%d/fd/3", task.PID))
 		return err == nil || !alive(task.Init)
 	})
-	got, err := c.Task(t.Context(), s.ID) // asks the next supervisor
+	got, err := c.Task(t.Context(), s.ID) // starts the next supervisor
 	if err != nil || got.Exit != nil {
 		t.Fatalf("Task() = %+v, %v, want it running", got, err)
 	}

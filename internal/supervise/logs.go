@@ -15,8 +15,8 @@ import (
 	"github.com/open-nomad/open-nomad/internal/supervise/proc"
 )
 
-// openLogDir opens the directory of the log files. Tasks can write around there,
-// so only Root is taken at its word.
+// openLogDir opens the directory of the log files. Tasks can write around it, so only Root is
+// trusted.
 func openLogDir(l proc.Logs) (*os.File, error) {
 	root, err := unix.Open(l.Root, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -35,8 +35,8 @@ func openLogDir(l proc.Logs) (*os.File, error) {
 	return os.NewFile(uintptr(fd), "logs"), nil
 }
 
-// rotator writes one stream to <name>.0, <name>.1, … keeping the last few. Which of them
-// exist is what the index says, not what lies in the directory.
+// rotator writes one stream to <name>.0, <name>.1, … and keeps the last few files. The index lists
+// the files; other files in the directory do not count.
 type rotator struct {
 	dir    *os.File
 	index  *logIndex
@@ -48,11 +48,11 @@ type rotator struct {
 	files []proc.LogFile // oldest first; the last one is the current file
 	file  *os.File
 	size  int64
-	copy  bool   // the file system can't splice
-	held  []byte // then: taken from the pipe and not yet in the file
+	copy  bool   // the file system does not support splice
+	held  []byte // with copy: read from the pipe, not yet written
 }
 
-// newRotator goes on where an earlier start of the task left off.
+// newRotator continues with the files of an earlier start of the task.
 func newRotator(l proc.Logs, stream string, index *logIndex) (*rotator, error) {
 	dir, err := openLogDir(l)
 	if err != nil {
@@ -62,13 +62,13 @@ func newRotator(l proc.Logs, stream string, index *logIndex) (*rotator, error) {
 		files: index.of(stream)}
 	if err := r.begin(); err != nil {
 		dir.Close()
-		r.file.Close() // nil is fine
+		r.file.Close() // nil is allowed
 		return nil, err
 	}
 	return r, nil
 }
 
-// begin opens the current file, or the next one if that is full, or not there any more.
+// begin opens the current file, or the next one if that is full or missing.
 func (r *rotator) begin() error {
 	if len(r.files) == 0 {
 		return r.rotate()
@@ -88,7 +88,7 @@ func (r *rotator) begin() error {
 	return nil
 }
 
-// rotate goes on to the next file. If that fails the current file stays.
+// rotate switches to the next file. On error the current file stays.
 func (r *rotator) rotate() error {
 	n := 0
 	if len(r.files) > 0 {
@@ -118,21 +118,21 @@ func (r *rotator) rotate() error {
 	return nil
 }
 
-// prune removes files of the log. What a task put in the place of one stays.
+// prune removes files of the log. A replacement made by a task stays.
 func (r *rotator) prune(old []proc.LogFile) {
 	for _, f := range old {
 		var st unix.Stat_t
 		err := unix.Fstatat(int(r.dir.Fd()), r.fileName(f.N), &st, unix.AT_SYMLINK_NOFOLLOW)
 		if err == nil && f.Is(&st) {
-			unix.Unlinkat(int(r.dir.Fd()), r.fileName(f.N), 0) //nolint:errcheck // a leftover log file harms nobody
+			unix.Unlinkat(int(r.dir.Fd()), r.fileName(f.N), 0) //nolint:errcheck // a leftover log file is harmless
 		}
 	}
 }
 
-// createTries bounds how often a task can get in the way of a new file.
+// createTries limits how often a task can interfere with the creation of a file.
 const createTries = 64
 
-// create makes file n. What a task put there before is moved out of the way.
+// create makes file n. It first moves away anything that a task put there.
 func (r *rotator) create(n int) (*os.File, error) {
 	name, dir := r.fileName(n), int(r.dir.Fd())
 	for range createTries {
@@ -147,11 +147,11 @@ func (r *rotator) create(n int) (*os.File, error) {
 			return nil, err
 		}
 	}
-	return nil, fmt.Errorf("make log file %s: a task gets in the way", name)
+	return nil, fmt.Errorf("make log file %s: a task replaces it repeatedly", name)
 }
 
-// displace makes a file and exchanges it for what has its name: that works for whatever lies
-// there, also a directory with something in it.
+// displace makes a file and exchanges it for the one with its name. This works for any type of
+// file, also a directory that is not empty.
 func (r *rotator) displace(name string) (*os.File, error) {
 	dir := int(r.dir.Fd())
 	random := make([]byte, 8)
@@ -165,7 +165,7 @@ func (r *rotator) displace(name string) (*os.File, error) {
 	}
 	err = unix.Renameat2(dir, aside, dir, name, unix.RENAME_EXCHANGE)
 	if unix.Unlinkat(dir, aside, 0) != nil {
-		unix.Unlinkat(dir, aside, unix.AT_REMOVEDIR) //nolint:errcheck // one that is not empty stays, out of the way
+		unix.Unlinkat(dir, aside, unix.AT_REMOVEDIR) //nolint:errcheck // a directory that is not empty stays, under this name
 	}
 	if err != nil {
 		f.Close()
@@ -174,7 +174,7 @@ func (r *rotator) displace(name string) (*os.File, error) {
 	return f, nil
 }
 
-// makeLog makes an empty log file, where nothing may be yet.
+// makeLog makes an empty log file under an unused name.
 func makeLog(dir int, name string) (*os.File, error) {
 	fd, err := unix.Openat(dir, name, unix.O_WRONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC|unix.O_CREAT|unix.O_EXCL, 0o644)
 	if err != nil {
@@ -183,11 +183,11 @@ func makeLog(dir int, name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), name), nil
 }
 
-var errNotOwn = errors.New("not a file of ours")
+var errNotOwn = errors.New("not a file of the supervisor")
 
-// openOwn opens a file that can only be of our own making: a regular one, with one name, and
-// with the inode number unless that is 0. What a task put there instead is not even opened,
-// which alone can do something.
+// openOwn opens a file that only the supervisor can have made: a regular one, with one link, and
+// with the inode number unless that is 0. Any other file is not opened, since opening alone can
+// have side effects.
 func openOwn(dir int, name string, ino uint64) (*os.File, int64, error) {
 	at, err := unix.Openat(dir, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -210,9 +210,8 @@ func openOwn(dir int, name string, ino uint64) (*os.File, int64, error) {
 
 func (r *rotator) fileName(n int) string { return r.name + "." + strconv.Itoa(n) }
 
-// take moves what the pipe holds to the file: n == 0 is end of file, EAGAIN that
-// the pipe is empty. The bytes never pass through this process, so that its death
-// loses none.
+// take moves the content of the pipe to the file: n == 0 is end of file, EAGAIN means that the pipe
+// is empty. The bytes never pass through this process, so that its death loses none.
 func (r *rotator) take(pipe int) (n int64, err error) {
 	if r.size >= r.max {
 		if err := r.rotate(); err != nil {
@@ -235,11 +234,11 @@ func (r *rotator) take(pipe int) (n int64, err error) {
 	return max(n, 0), err
 }
 
-// takeAll moves what the pipe holds now.
+// takeAll moves everything that is in the pipe now.
 func (r *rotator) takeAll(pipe int) error {
 	left, err := unix.IoctlGetInt(pipe, unix.TIOCINQ)
 	if err != nil {
-		return fmt.Errorf("ask what a log pipe holds: %w", err)
+		return fmt.Errorf("read the size of the content of a log pipe: %w", err)
 	}
 	for left > 0 || len(r.held) > 0 {
 		switch n, err := r.take(pipe); {
@@ -255,8 +254,8 @@ func (r *rotator) takeAll(pipe int) error {
 	return nil
 }
 
-// takeCopy is take for file systems that can't splice. What can't be written is
-// held for the next time.
+// takeCopy is take for file systems without splice. Bytes that cannot be written are held for the
+// next call.
 func (r *rotator) takeCopy(pipe int) (int64, error) {
 	if len(r.held) == 0 {
 		buf := make([]byte, min(r.max-r.size, 64<<10))
@@ -271,20 +270,20 @@ func (r *rotator) takeCopy(pipe int) (int64, error) {
 	return int64(n), err
 }
 
-// pump moves one stream until the last writer is gone.
+// pump moves one stream until the last writer has closed it.
 type pump struct {
-	pipe *os.File // reading end, nonblocking
+	pipe *os.File // read end, nonblocking
 	to   *rotator
 	done chan struct{}
 	stop chan struct{}
 	once sync.Once
-	err  error // what went wrong last, for the log
+	err  error // last error, for the log
 	// fault is called when the log cannot be written to, and with nil when it can be again.
 	fault func(error)
 }
 
-// retryWrite is how long a pump waits before it tries a full disk again. The task
-// waits with it: no byte is dropped.
+// retryWrite is the interval of writes to a full disk. The task blocks meanwhile: no byte is
+// dropped.
 const retryWrite = time.Second
 
 func newPump(pipe *os.File, to *rotator) *pump {
@@ -330,7 +329,7 @@ func (p *pump) run() {
 	}
 }
 
-// failed keeps how the last write went, and reports when that changes.
+// failed stores the result of the last write, and reports changes.
 func (p *pump) failed(err error) {
 	changed := (err == nil) != (p.err == nil)
 	p.err = err
@@ -339,8 +338,8 @@ func (p *pump) failed(err error) {
 	}
 }
 
-// rest moves what is in the pipe by now, and nothing that is written later: there may
-// be somebody who never stops writing.
+// rest moves the current content of the pipe, and nothing that is written later, since a process
+// may write forever.
 func (p *pump) rest() error {
 	conn, err := p.pipe.SyscallConn()
 	if err != nil {
@@ -353,9 +352,8 @@ func (p *pump) rest() error {
 	return opErr
 }
 
-// finish waits until the stream has ended, for at most patience; then it cuts off
-// writers that outlived the task. What was written before is in the files by then,
-// however long that takes.
+// finish waits until the stream has ended, for at most patience. Then it cuts off writers that
+// outlived the task. Everything written before is in the files by then, however long that takes.
 func (p *pump) finish(patience time.Duration) {
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
@@ -365,7 +363,7 @@ func (p *pump) finish(patience time.Duration) {
 	case <-timer.C:
 	}
 	p.once.Do(func() { close(p.stop) })
-	p.pipe.SetReadDeadline(time.Unix(1, 0)) //nolint:errcheck // a pipe takes deadlines
+	p.pipe.SetReadDeadline(time.Unix(1, 0)) //nolint:errcheck // a pipe supports deadlines
 	<-p.done
 }
 

@@ -28,12 +28,12 @@ func TestRotation(t *testing.T) {
 		if kept := n > last-3 && n <= last; kept != (err == nil) {
 			t.Errorf("file %d of %d: %v, want kept: %t", n, last, err, kept)
 		} else if kept && string(b) != whole[n*20000:min(len(whole), (n+1)*20000)] {
-			t.Errorf("file %d has %d bytes of something else", n, len(b))
+			t.Errorf("file %d has %d wrong bytes", n, len(b))
 		}
 	}
 }
 
-// TestNextStartAppends has a second start of a task go on in the same files.
+// TestNextStartAppends checks that a second start of a task continues the same files.
 func TestNextStartAppends(t *testing.T) {
 	r := newRig(t)
 	c := r.client()
@@ -52,8 +52,8 @@ func TestNextStartAppends(t *testing.T) {
 	}
 }
 
-// TestPlantedLogs plants under the log's name what a task could plant there, and
-// sees that nothing but a file of ours is written.
+// TestPlantedLogs plants files under the log's name, as a task could, and checks that only a file
+// of the supervisor is written.
 func TestPlantedLogs(t *testing.T) {
 	r := newRig(t)
 	c := r.client()
@@ -85,18 +85,18 @@ func TestPlantedLogs(t *testing.T) {
 				t.Errorf("canary = %q, %v", b, err)
 			}
 			if got := r.stdout(s); got != "hello\n" {
-				t.Errorf("stdout = %q, want hello in a file of ours", got)
+				t.Errorf("stdout = %q, want hello in a file of the supervisor", got)
 			}
 			st, err := os.Lstat(filepath.Join(r.logs, s.Logs.Name+".stdout.0"))
 			if err != nil || !st.Mode().IsRegular() || int(st.Sys().(*syscall.Stat_t).Uid) != os.Geteuid() {
-				t.Errorf("the log is %v, %v, want a file of ours", st, err)
+				t.Errorf("the log is %v, %v, want a file of the supervisor", st, err)
 			}
 		})
 	}
 }
 
-// TestReplacedLogs: between two starts a task replaces its log by a file of the agent's user, as a
-// task of an agent without root can, or gives it a second name. The next start writes to a new file.
+// TestReplacedLogs has a task replace its log between two starts by a file of the agent's user, as
+// a task of a rootless agent can, or add a link to it. The next start writes to a new file.
 func TestReplacedLogs(t *testing.T) {
 	for name, replace := range map[string]func(log, canary string) error{
 		"another file": func(log, canary string) error {
@@ -126,7 +126,7 @@ func TestReplacedLogs(t *testing.T) {
 			r.start(c, second)
 			r.wait(c, second.ID)
 			if after, err := os.ReadFile(log + "0"); err != nil || string(after) != string(before) {
-				t.Errorf("what has the log's name holds %q, %v, want %q", after, err, before)
+				t.Errorf("the file with the log's name holds %q, %v, want %q", after, err, before)
 			}
 			if b, err := os.ReadFile(log + "1"); err != nil || string(b) != "two\n" {
 				t.Errorf("the next log = %q, %v", b, err)
@@ -135,8 +135,8 @@ func TestReplacedLogs(t *testing.T) {
 	}
 }
 
-// plantOther writes a file as another user, which a task of a root agent is. Who is not root
-// has one user only.
+// plantOther writes a file as another user, as a task of a root agent would. Without root there is
+// only one user.
 func plantOther(t *testing.T, name string) {
 	t.Helper()
 	if err := os.WriteFile(name, []byte("forged\n"), 0o666); err != nil {
@@ -149,7 +149,7 @@ func plantOther(t *testing.T, name string) {
 	}
 }
 
-// plantDirectory makes a directory that cannot be removed at once.
+// plantDirectory makes a directory that is not empty.
 func plantDirectory(t *testing.T, name string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Join(name, "full"), 0o777); err != nil {
@@ -157,8 +157,8 @@ func plantDirectory(t *testing.T, name string) {
 	}
 }
 
-// TestPlantedNumbers plants files under the names of later rotations: the next start of the
-// task goes on with its own file, and nothing is removed.
+// TestPlantedNumbers plants files under the names of later rotations. The next start continues its
+// own file, and nothing is removed.
 func TestPlantedNumbers(t *testing.T) {
 	r := newRig(t)
 	c := r.client()
@@ -169,7 +169,7 @@ func TestPlantedNumbers(t *testing.T) {
 	at := filepath.Join(r.logs, first.Logs.Name+".stdout.")
 	plantOther(t, at+"500")
 	plantDirectory(t, at+"501")
-	if err := os.WriteFile(at+"1000000", []byte("forged\n"), 0o644); err != nil { // of the agent's own user
+	if err := os.WriteFile(at+"1000000", []byte("forged\n"), 0o644); err != nil { // owned by the agent's user
 		t.Fatal(err)
 	}
 	r.start(c, second)
@@ -185,8 +185,8 @@ func TestPlantedNumbers(t *testing.T) {
 	}
 }
 
-// TestPlantedRotations plants things under the next names while the task runs: every rotation
-// gets the name that it needs.
+// TestPlantedRotations plants files under the next names while the task runs. Every rotation gets
+// its name.
 func TestPlantedRotations(t *testing.T) {
 	r := newRig(t)
 	c := r.client()
@@ -217,13 +217,13 @@ func TestPlantedRotations(t *testing.T) {
 	for n := 0; n*4000 < len(want); n++ {
 		b, err := os.ReadFile(at(n))
 		if err != nil || string(b) != want[n*4000:min(len(want), (n+1)*4000)] {
-			t.Errorf("file %d has %d bytes of something else: %v", n, len(b), err)
+			t.Errorf("file %d has %d wrong bytes: %v", n, len(b), err)
 		}
 	}
 }
 
-// TestUnusedFilesOfEarlierVersion checks that log files that a supervisor of an earlier version
-// made ahead are removed by the next one.
+// TestUnusedFilesOfEarlierVersion checks that the next supervisor removes log files that an earlier
+// version made in advance.
 func TestUnusedFilesOfEarlierVersion(t *testing.T) {
 	r := newRig(t)
 	unused := filepath.Join(r.dir, "spare")
@@ -251,7 +251,7 @@ func TestDisabledLogs(t *testing.T) {
 	}
 }
 
-// TestWithoutGroup has tasks that are known by their session only.
+// TestWithoutGroup checks tasks that are tracked by their session only.
 func TestWithoutGroup(t *testing.T) {
 	r := newRig(t)
 	c := r.client()

@@ -24,7 +24,7 @@ type peer struct {
 	mu sync.Mutex // one frame at a time
 }
 
-// answerPatience bounds the sending of an answer to a client that does not read.
+// answerPatience is the time limit for sending an answer to a client that does not read.
 const answerPatience = 30 * time.Second
 
 func (c *peer) handle(ctx context.Context, req *request) {
@@ -52,9 +52,9 @@ func (c *peer) answer(resp *response, err error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.conn.SetWriteDeadline(time.Now().Add(answerPatience)) //nolint:errcheck // a socket takes deadlines
+	c.conn.SetWriteDeadline(time.Now().Add(answerPatience)) //nolint:errcheck // a socket supports deadlines
 	if err := writeFrame(c.conn, resp); err != nil {
-		c.conn.Close() // the client connects again and asks again
+		c.conn.Close() // the client connects again and repeats the request
 	}
 }
 
@@ -82,7 +82,7 @@ func (s *server) dispatch(ctx context.Context, req *request, resp *response) err
 	}
 	switch req.Op {
 	case opTask:
-		return t.whole(resp)
+		return t.answerFull(resp)
 	case opSignal:
 		return t.signal(unix.Signal(req.Signal))
 	case opForget:
@@ -101,24 +101,24 @@ func (s *server) dispatch(ctx context.Context, req *request, resp *response) err
 	default:
 		return fmt.Errorf("unknown operation %q", req.Op)
 	}
-	t.tell(resp)
+	t.answerBrief(resp)
 	return nil
 }
 
-// brief is what is known of the task, but for what its starter has declared.
+// brief returns the task's record without Declared.
 func (t *task) brief() proc.Task {
 	info := t.snapshot()
 	info.Declared = nil
 	return info
 }
 
-func (t *task) tell(resp *response) {
+func (t *task) answerBrief(resp *response) {
 	info := t.brief()
 	resp.Task = &info
 }
 
-// whole answers with what its starter has declared, too.
-func (t *task) whole(resp *response) error {
+// answerFull answers with the complete record, including Declared.
+func (t *task) answerFull(resp *response) error {
 	info := t.snapshot()
 	var err error
 	if len(info.Declared) == 0 { // an earlier build had it in the record's other file
@@ -128,8 +128,8 @@ func (t *task) whole(resp *response) error {
 	return err
 }
 
-// task returns a task. One whose start is under way is waited for: the client that
-// asked for it may be gone, and the next one must not start it again.
+// task returns a task. It waits for a start in progress: the client that requested it may be gone,
+// and the next one must not start the task again.
 func (s *server) task(ctx context.Context, id string) (*task, error) {
 	for {
 		s.mu.Lock()
@@ -184,7 +184,7 @@ func (s *server) startTask(req *request, resp *response) error {
 		return &proc.StartError{Reason: "task " + id + " is already started"}
 	}
 	if closing {
-		return errors.New("the supervisor is ending")
+		return errors.New("the supervisor is shutting down")
 	}
 	t, err := s.launch(req.Spec)
 	s.mu.Lock()
@@ -196,16 +196,15 @@ func (s *server) startTask(req *request, resp *response) error {
 		delete(s.tasks, id)
 		return err
 	}
-	t.tell(resp)
+	t.answerBrief(resp)
 	s.tasks[id] = t
 	go t.watch()
 	return nil
 }
 
-// A crowd of stages that share a few cores keeps each other alive for long, and
-// each costs while it lives: so few start at a time, the others wait their turn. A
-// start that hangs, on a granted path of a dead file server say, holds up the
-// others for turnLimit and then goes on beside them.
+// Many stages on a few cores slow each other down, and each costs memory while it lives. Therefore
+// only a few starts run at a time, and the others wait. A start that hangs, for example on a
+// granted path of a dead file server, delays the others for turnLimit only.
 const (
 	startsPerCore = 2
 	turnLimit     = 250 * time.Millisecond
@@ -267,14 +266,14 @@ func (s *server) forget(t *task) error {
 // shutdown ends every task, and then the supervisor.
 func (s *server) shutdown() {
 	if err := s.readAgain(""); err != nil {
-		s.log.Error("a task goes on without a supervisor", "err", err)
+		s.log.Error("a task continues without a supervisor", "err", err)
 	}
 	s.mu.Lock()
 	apart := slices.Collect(maps.Keys(s.apart))
 	s.mu.Unlock()
 	for _, id := range apart {
 		if err := s.release(id); err != nil {
-			s.log.Error("a task goes on without a supervisor", "task", id, "err", err)
+			s.log.Error("a task continues without a supervisor", "task", id, "err", err)
 		}
 	}
 	s.mu.Lock()
@@ -300,7 +299,7 @@ func (s *server) shutdown() {
 	s.stop()
 }
 
-// rest ends the supervisor if only the client that asks would need it.
+// rest ends the supervisor if only the requesting client uses it.
 func (s *server) rest() error {
 	s.mu.Lock()
 	busy := s.clients > 1 || s.running() > 0

@@ -10,7 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/supervise/proc"
 )
 
-// newStream is a pump that does not run yet, and the end at which a task writes.
+// newStream returns a pump that does not run yet, and the write end of its pipe.
 func newStream(t *testing.T, maxBytes int64) (p *pump, task *os.File, logs string) {
 	t.Helper()
 	logs = t.TempDir()
@@ -31,7 +31,7 @@ func newStream(t *testing.T, maxBytes int64) (p *pump, task *os.File, logs strin
 	return newPump(pipe, to), task, logs
 }
 
-// collected joins the files of a log.
+// collected returns the content of all files of a log.
 func collected(t *testing.T, logs string) string {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(logs, "t.stdout.?"))
@@ -49,9 +49,8 @@ func collected(t *testing.T, logs string) string {
 	return b.String()
 }
 
-// TestCutOffStreamIsWhole has a pump told to stop before it came to run at all, as
-// on a machine that is slower than patience: what was written until then is kept,
-// though somebody holds the pipe open and its end never comes.
+// TestCutOffStreamIsWhole stops a pump before it ran at all, as on a machine slower than patience.
+// Everything written so far is kept, though another process keeps the pipe open.
 func TestCutOffStreamIsWhole(t *testing.T) {
 	for name, splices := range map[string]bool{"spliced": true, "copied": false} {
 		t.Run(name, func(t *testing.T) {
@@ -72,7 +71,7 @@ func TestCutOffStreamIsWhole(t *testing.T) {
 	}
 }
 
-// TestEndlessWriterIsCutOff has somebody write on and on who outlived the task.
+// TestEndlessWriterIsCutOff has a process that outlived the task write without end.
 func TestEndlessWriterIsCutOff(t *testing.T) {
 	p, task, logs := newStream(t, 1<<20)
 	written := make(chan struct{})
@@ -91,12 +90,12 @@ func TestEndlessWriterIsCutOff(t *testing.T) {
 		t.Errorf("pump: %v", p.err)
 	}
 	if got := collected(t, logs); strings.Trim(got, "x") != "" {
-		t.Error("the log holds what nobody wrote")
+		t.Error("the log holds bytes that were never written")
 	}
 }
 
-// TestFailedWriteIsTriedAgain has a copied stream whose file can't be written to for
-// a while: no byte is dropped.
+// TestFailedWriteIsTriedAgain has a copied stream whose file cannot be written to for a while: no
+// byte is dropped.
 func TestFailedWriteIsTriedAgain(t *testing.T) {
 	p, task, logs := newStream(t, 1<<20)
 	p.to.copy = true
@@ -104,7 +103,7 @@ func TestFailedWriteIsTriedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	good := p.to.file
-	bad, err := os.Open(os.DevNull) // for reading only
+	bad, err := os.Open(os.DevNull) // read-only
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,5 +2,5 @@
 
 package supervise_test
 
-// raced says that the race detector multiplies memory.
+// raced reports whether the race detector, which multiplies memory, is on.
 const raced = true

@@ -11,15 +11,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// secretName is the file with the secret in the supervisor's directory. The client that
-// starts the first supervisor makes it; later clients and supervisors read it.
+// secretName is the file with the secret in the supervisor's directory. The client that starts the
+// first supervisor makes it.
 const secretName = "secret"
 
-// secretBytes is the length of the secret before it is encoded.
+// secretBytes is the length of the secret before encoding.
 const secretBytes = 32
 
-// secret opens a connection to the supervisor. The uid of a peer is not enough: tasks of an
-// agent without root have the agent's uid. A secret does not print.
+// secret authenticates a connection to the supervisor. The peer's uid is not enough, since tasks of
+// a rootless agent have the agent's uid. A secret does not print.
 type secret struct{ text string }
 
 func (secret) String() string   { return "supervisor secret" }
@@ -30,7 +30,7 @@ func (s secret) equal(given string) bool {
 	return len(s.text) > 0 && subtle.ConstantTimeCompare([]byte(s.text), []byte(given)) == 1
 }
 
-// ensureSecret reads the secret of the directory and makes it first if it does not exist.
+// ensureSecret reads the secret of the directory, and makes it if it does not exist.
 func ensureSecret(dir *os.File) (secret, error) {
 	s, err := readSecret(dir)
 	if !errors.Is(err, unix.ENOENT) {
@@ -78,10 +78,10 @@ func readSecretFile(dir *os.File) (secret, error) {
 	return secret{text}, nil
 }
 
-// makeSecret makes the file unless it exists. It appears under its name when it is complete
-// and on disk: a reader never sees a part of it, also after a loss of power.
+// makeSecret makes the file unless it exists. The file gets its name when it is complete and on
+// disk, so that a reader never sees a part of it, even after a power failure.
 func makeSecret(dir *os.File) error {
-	raw := make([]byte, secretBytes+8) // and for the name of the new file
+	raw := make([]byte, secretBytes+8) // the last 8 bytes are for the name of the new file
 	// Not crypto/rand, which would make the companion, and so each start of a task, larger.
 	if n, err := unix.Getrandom(raw, 0); err != nil || n != len(raw) {
 		return fmt.Errorf("getrandom: %d bytes, %w", n, err)
@@ -94,7 +94,7 @@ func makeSecret(dir *os.File) error {
 	}
 	f := os.NewFile(uintptr(fd), temp)
 	defer f.Close()
-	err = f.Chmod(0o600) // whatever the umask is
+	err = f.Chmod(0o600) // regardless of the umask
 	if err == nil {
 		_, err = f.WriteString(text)
 	}
@@ -104,13 +104,13 @@ func makeSecret(dir *os.File) error {
 	if err == nil {
 		err = unix.Renameat2(at, temp, at, secretName, unix.RENAME_NOREPLACE)
 	}
-	if err == unix.EINVAL { // the file system does not know the flag: the last client wins
+	if err == unix.EINVAL { // the file system does not support the flag: the last client wins
 		err = unix.Renameat(at, temp, at, secretName)
 	}
 	if err == nil {
 		return nil
 	}
-	unix.Unlinkat(at, temp, 0) //nolint:errcheck // it opens nothing
+	unix.Unlinkat(at, temp, 0) //nolint:errcheck // a leftover is not used
 	if err == unix.EEXIST {    // another client was first
 		return nil
 	}

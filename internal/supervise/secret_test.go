@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// wire is a connection to the supervisor of a rig without the client's code.
+// wire is a raw connection to the supervisor of a rig.
 type wire struct {
 	t    *testing.T
 	conn net.Conn
@@ -32,7 +32,7 @@ func (r *rig) wire(t *testing.T) *wire {
 	return w
 }
 
-// dial is wire for a supervisor that may just become another program.
+// dial is wire for a supervisor during an upgrade.
 func (r *rig) dial(t *testing.T) (*wire, error) {
 	t.Helper()
 	dir, err := os.Open(r.dir)
@@ -41,7 +41,7 @@ func (r *rig) dial(t *testing.T) (*wire, error) {
 	}
 	defer dir.Close()
 	conn, err := net.Dial("unix", fmt.Sprintf("/proc/self/fd/%d/sock", dir.Fd()))
-	for errors.Is(err, unix.EAGAIN) { // more connections wait than the supervisor's backlog holds
+	for errors.Is(err, unix.EAGAIN) { // the supervisor's backlog is full
 		runtime.Gosched()
 		conn, err = net.Dial("unix", fmt.Sprintf("/proc/self/fd/%d/sock", dir.Fd()))
 	}
@@ -76,7 +76,6 @@ func (w *wire) ask(req string) (answer struct{ Err, Program string }, ok bool) {
 	return answer, true
 }
 
-// secret is the rig's.
 func (r *rig) secret(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(r.dir, "secret"))
@@ -86,8 +85,8 @@ func (r *rig) secret(t *testing.T) string {
 	return strings.TrimSpace(string(text))
 }
 
-// TestConnectionNeedsSecret connects as a task of a rootless agent can: with the uid of the
-// agent, and without its secret.
+// TestConnectionNeedsSecret connects as a task of a rootless agent can: with the uid of the agent,
+// but without its secret.
 func TestConnectionNeedsSecret(t *testing.T) {
 	r := newRig(t)
 	r.start(r.client(), r.spec("sleep 1000"))
@@ -124,7 +123,7 @@ func TestConnectionNeedsSecret(t *testing.T) {
 	}
 }
 
-// TestSecretStays: agents and supervisors come and go, the file is the same.
+// TestSecretStays checks that the file survives agents and supervisors.
 func TestSecretStays(t *testing.T) {
 	r := newRig(t)
 	c := r.client()
@@ -146,8 +145,8 @@ func TestSecretStays(t *testing.T) {
 	}
 }
 
-// TestSilentConnections holds many connections open that never present the secret: clients
-// are served all the same.
+// TestSilentConnections checks that many connections that never present the secret do not block
+// clients.
 func TestSilentConnections(t *testing.T) {
 	r := newRig(t)
 	c := r.client()
@@ -164,7 +163,7 @@ func TestSilentConnections(t *testing.T) {
 	}
 }
 
-// TestBadSecretFile: a file that others could have written or read opens nothing.
+// TestBadSecretFile checks that a file that others could have written or read is refused.
 func TestBadSecretFile(t *testing.T) {
 	for name, spoil := range map[string]func(name string) error{
 		"mode":  func(name string) error { return os.Chmod(name, 0o644) },

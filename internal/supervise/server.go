@@ -20,10 +20,10 @@ import (
 	"github.com/open-nomad/open-nomad/internal/companion"
 )
 
-// Entry is the supervisor's name for companion.
+// Entry is the name of the supervisor in package companion.
 const Entry = "nomad-supervise"
 
-// readyFD is the descriptor on which a new supervisor tells that it listens.
+// readyFD is the descriptor on which a new supervisor reports that it listens.
 const readyFD = 3
 
 // idle is how long a supervisor without tasks and clients stays.
@@ -31,14 +31,15 @@ const idle = 2 * time.Second
 
 func init() { companion.Register(Entry, entry) }
 
-// entry is the supervisor's program: nomad-supervise <dir> <program> [kept descriptors].
+// entry runs the supervisor: nomad-supervise <dir> <program> [kept descriptors].
 func entry() int {
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	if len(os.Args) < 3 {
 		log.Error("usage: " + Entry + " <directory> <program>")
 		return 2
 	}
-	// Only a client ends the supervisor. Caught, not ignored: tasks would inherit that.
+	// Only a client ends the supervisor. The signals are caught, not ignored: tasks would inherit
+	// that.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM)
 	debug.SetGCPercent(50)
 	kept, err := inherited(os.Args[3:])
@@ -56,22 +57,22 @@ func entry() int {
 type server struct {
 	log     *slog.Logger
 	dir     *os.File
-	program string // what the client called our executable
+	program string // the client's name for our executable
 	lock    *os.File
 	listen  *os.File
 	store   *store
 	numbers sync.Mutex    // of the store
-	ending  sync.RWMutex  // read-held from the end of a task until it is on disk
-	turns   chan struct{} // one element for each start that goes on
+	ending  sync.RWMutex  // read-locked from the end of a task until it is on disk
+	turns   chan struct{} // one element for each running start
 
 	strangers strangers
-	releasing sync.Mutex // held while a quarantined task is tried again
+	releasing sync.Mutex // held during the adoption of a quarantined task
 
 	mu       sync.Mutex
-	tasks    map[string]*task         // nil while its start is under way
-	starts   map[string]chan struct{} // of those; closed when it is over
+	tasks    map[string]*task         // nil during its start
+	starts   map[string]chan struct{} // of starting tasks; closed when the start is over
 	apart    map[string]aside         // quarantined, by task
-	unread   []record                 // quarantined, of tasks that nobody can name
+	unread   []record                 // quarantined, of unknown tasks
 	clients  int
 	activity time.Time
 	closing  bool
@@ -111,14 +112,14 @@ func supervise(log *slog.Logger, dir, program string, kept *handover) error {
 	return s.serve()
 }
 
-// unusedName is a directory of empty log files that supervisors of earlier versions made ahead.
+// unusedName is a directory of empty log files that earlier versions made in advance.
 const unusedName = "spare"
 
-// removeUnused removes the files that a supervisor of an earlier version left behind when it was
-// killed or upgraded.
+// removeUnused removes files that a supervisor of an earlier version left behind when it was killed
+// or upgraded.
 func removeUnused(dir string) error { return os.RemoveAll(filepath.Join(dir, unusedName)) }
 
-// setOOMScore makes the kernel choose others; the stage sets its own score.
+// setOOMScore protects the supervisor from the OOM killer; the stage sets its own score.
 func setOOMScore() error {
 	if os.Geteuid() != 0 {
 		return nil
@@ -126,8 +127,8 @@ func setOOMScore() error {
 	return os.WriteFile("/proc/self/oom_score_adj", []byte("-900"), 0)
 }
 
-// leaveService moves the supervisor out of the group of the agent's service, which
-// a service manager stops as a whole.
+// leaveService moves the supervisor out of the control group of the agent's service, which a
+// service manager stops as a whole.
 func leaveService() error {
 	h, err := cgroup.Detect()
 	if err != nil || h.Usable() != nil {
@@ -145,12 +146,11 @@ func tellReady(kept *handover) {
 		return
 	}
 	ready := os.NewFile(readyFD, "ready")
-	ready.WriteString("ok") //nolint:errcheck // the starter is gone: another client will find the socket
+	ready.WriteString("ok") //nolint:errcheck // the starter has ended: another client will find the socket
 	ready.Close()
 }
 
-// acquire takes the lock that only one supervisor holds, waiting for one that is
-// about to end.
+// acquire takes the lock that only one supervisor holds. It waits for one that is about to end.
 func (s *server) acquire(kept *handover) error {
 	if kept != nil {
 		s.lock = os.NewFile(uintptr(kept.Lock), "lock")
@@ -167,18 +167,17 @@ func (s *server) acquire(kept *handover) error {
 			return nil
 		}
 		if !errors.Is(err, unix.EWOULDBLOCK) || time.Now().After(deadline) {
-			return fmt.Errorf("another supervisor lives in %s: %w", s.dir.Name(), err)
+			return fmt.Errorf("another supervisor runs in %s: %w", s.dir.Name(), err)
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
 }
 
-// restLater has the supervisor end after a while if nobody needs it then. It is
-// called whenever somebody may just have stopped to.
+// restLater ends the supervisor after a while if it is idle then. It is called whenever it may have
+// become idle.
 func (s *server) restLater() { time.AfterFunc(idle, s.endIfIdle) }
 
-// endIfIdle ends the supervisor when nobody needs it. Exits that were not fetched
-// stay on disk for the next one.
+// endIfIdle ends an idle supervisor. Exits that were not fetched stay on disk for the next one.
 func (s *server) endIfIdle() {
 	s.mu.Lock()
 	end := !s.closing && s.clients == 0 && s.running() == 0 && time.Since(s.activity) >= idle
@@ -191,7 +190,7 @@ func (s *server) endIfIdle() {
 	}
 }
 
-// taskOver is told of each task that has ended.
+// taskOver is called for each task that has ended.
 func (s *server) taskOver() {
 	s.mu.Lock()
 	alone := s.clients == 0
@@ -201,7 +200,7 @@ func (s *server) taskOver() {
 	}
 }
 
-// running counts the tasks that have not ended; the caller holds mu.
+// running counts the tasks that have not ended. The caller holds mu.
 func (s *server) running() int {
 	n := 0
 	for _, t := range s.tasks {
@@ -215,7 +214,7 @@ func (s *server) running() int {
 // stop makes serve return.
 func (s *server) stop() {
 	unix.Unlinkat(int(s.dir.Fd()), sockName, 0) //nolint:errcheck // the next supervisor replaces it
-	s.listen.SetReadDeadline(time.Unix(1, 0))   //nolint:errcheck // a socket takes deadlines
+	s.listen.SetReadDeadline(time.Unix(1, 0))   //nolint:errcheck // a socket supports deadlines
 }
 
 // inherited reads the argument that an upgrade adds.

@@ -11,14 +11,14 @@ import (
 	"github.com/open-nomad/open-nomad/internal/supervise/proc"
 )
 
-// session is one connection to the supervisor. Its goroutine reads answers until
-// the connection ends.
+// session is one connection to the supervisor. Its goroutine reads answers until the connection
+// ends.
 type session struct {
 	conn  *os.File
-	apart bool          // the supervisor takes parts of a request apart; set before others use it
+	apart bool          // the supervisor accepts separate parts of a request; set before others use it
 	done  chan struct{} // closed when the connection has ended
-	// outdated is a supervisor of another build, unguarded one that asks for no secret; both are
-	// set before others use the session.
+	// outdated marks a supervisor of another build, unguarded one without a secret. Both are set
+	// before others use the session.
 	outdated, unguarded bool
 
 	send sync.Mutex // one frame at a time
@@ -66,7 +66,7 @@ func (s *session) close() {
 	<-s.done
 }
 
-// ended waits until the supervisor has ended: it closes no connection before.
+// ended waits until the supervisor has ended: only then it closes the connection.
 func (s *session) ended(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -81,7 +81,7 @@ func (s *session) call(ctx context.Context, req *request) (*response, error) {
 	ch := make(chan *response, 1)
 	s.mu.Lock()
 	s.seq++
-	own := *req // the caller may ask again
+	own := *req // the caller may repeat the request
 	own.Seq = s.seq
 	s.pending[own.Seq] = ch
 	s.mu.Unlock()
@@ -102,7 +102,7 @@ func (s *session) call(ctx context.Context, req *request) (*response, error) {
 		s.mu.Unlock()
 		return nil, ctx.Err()
 	}
-	select { // the answer may have been the last thing read
+	select { // the answer may have been the last frame
 	case resp := <-ch:
 		return resp, resp.failure()
 	default:

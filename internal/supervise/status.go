@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// childStatus turns what waitid says of a child into a wait status.
+// childStatus converts the result of waitid(2) to a wait status.
 func childStatus(info *unix.Siginfo) unix.WaitStatus {
 	// si_status follows si_pid and si_uid, which begin the union at offset 16.
 	status := *(*int32)(unsafe.Add(unsafe.Pointer(info), 24))
@@ -25,14 +25,14 @@ const (
 	cldDumped = 3
 )
 
-// pidfdStatus returns the wait status of an ended process that is not our child:
-// from the kernel's record of the pidfd (6.15), or from the zombie.
+// pidfdStatus returns the wait status of an ended process that is not a child: from the kernel's
+// record of the pidfd (6.15), or from the zombie.
 func pidfdStatus(pidfd, pid int) (unix.WaitStatus, bool) {
 	info := unix.PidfdInfo{Mask: unix.PIDFD_INFO_EXIT}
 	if err := unix.IoctlPidfdInfo(pidfd, &info); err == nil && info.Mask&unix.PIDFD_INFO_EXIT != 0 {
 		return unix.WaitStatus(uint32(info.Exit_code)), true
 	}
-	// The pidfd still names the process, so a zombie of that pid is it.
+	// The pidfd still refers to the process, so a zombie of that PID is the process.
 	if st, err := readProcStat(pid); err == nil && st.state == "Z" {
 		return unix.WaitStatus(uint32(st.status)), true
 	}

@@ -60,12 +60,12 @@ func openStore(dir string) (*store, []record, error) {
 	return s, records, nil
 }
 
-// memoryDirs are where records are kept if it is memory: making a file on a disk
-// costs half a millisecond, a start makes five, and no record outlives a boot.
+// memoryDirs are tmpfs directories for records. Making a file on a disk costs half a millisecond, a
+// start makes five, and no record is valid after a reboot.
 var memoryDirs = []string{"/run", "/dev/shm"}
 
-// runtimeDir finds the directory of the records, which dir/tasks leads to, or
-// makes one. A link that does not lead to a private directory of ours is replaced.
+// runtimeDir returns the directory of the records, which dir/tasks links to, or makes one. A link
+// to anything but a private directory of ours is replaced.
 func runtimeDir(dir string) (string, error) {
 	link := filepath.Join(dir, "tasks")
 	if at, err := filepath.EvalSymlinks(link); err == nil && isPrivate(at) {
@@ -74,7 +74,7 @@ func runtimeDir(dir string) (string, error) {
 	if err := os.RemoveAll(link); err != nil {
 		return "", fmt.Errorf("replace task store: %w", err)
 	}
-	if os.Geteuid() == 0 { // others' memory files are removed when they log out
+	if os.Geteuid() == 0 { // systemd removes tmpfs files of other users when they log out
 		for _, m := range memoryDirs {
 			var fs unix.Statfs_t
 			if err := unix.Statfs(m, &fs); err != nil || fs.Type != unix.TMPFS_MAGIC {
@@ -96,22 +96,21 @@ func runtimeDir(dir string) (string, error) {
 	return link, nil
 }
 
-// isPrivate says whether only we can enter the directory.
+// isPrivate reports whether only we can enter the directory.
 func isPrivate(dir string) bool {
 	var st unix.Stat_t
 	err := unix.Lstat(dir, &st)
 	return err == nil && st.Mode == unix.S_IFDIR|0o700 && int(st.Uid) == os.Geteuid()
 }
 
-// tidy removes the store if it holds no task.
+// tidy removes the store if it has no task.
 func (s *store) tidy(dir string) {
 	if os.Remove(s.dir) == nil {
-		os.Remove(filepath.Join(dir, "tasks")) //nolint:errcheck // a link to nothing is replaced by the next supervisor
+		os.Remove(filepath.Join(dir, "tasks")) //nolint:errcheck // the next supervisor replaces a dangling link
 	}
 }
 
-// create makes the directory of a new task, with its pipes unless disabled. The
-// caller serializes.
+// create makes the directory of a new task, with its pipes unless disabled. The caller serializes.
 func (s *store) create() (record, error) {
 	r := record{dir: filepath.Join(s.dir, strconv.Itoa(s.next))}
 	s.next++
@@ -123,9 +122,9 @@ func (s *store) create() (record, error) {
 
 func (r record) pipe(stream string) string { return filepath.Join(r.dir, stream) }
 
-// makePipe makes a log pipe. A task of another user can open it by /dev/stdout for writing, as its
-// group, and not for reading: what it reads would be missing from its log. The file stays the
-// supervisor's, or the task could change the mode. The directory keeps everybody from the path.
+// makePipe makes a log pipe. A task of another user can open it through /dev/stdout for writing, as
+// its group, but not for reading, which would take output from its log. The supervisor stays the
+// owner, or the task could change the mode. The directory's mode protects the path.
 func (r record) makePipe(stream string, owner *Owner) error {
 	name := r.pipe(stream)
 	if err := unix.Mkfifo(name, 0o600); err != nil {
@@ -143,10 +142,10 @@ func (r record) makePipe(stream string, owner *Owner) error {
 	return nil
 }
 
-// status is the file of the init of the task's PID namespace.
+// status returns the file of the init of the task's PID namespace.
 func (r record) status() string { return filepath.Join(r.dir, "status") }
 
-// makeStatus makes the file in which that init tells how the program ended.
+// makeStatus makes the file to which init writes the program's wait status.
 func (r record) makeStatus() (*os.File, error) {
 	f, err := openFile(r.status(), unix.O_CREAT|unix.O_EXCL|unix.O_RDWR)
 	if err != nil {
@@ -155,8 +154,7 @@ func (r record) makeStatus() (*os.File, error) {
 	return f, nil
 }
 
-// waitStatus reads it; false if the program has not ended by itself or by a signal of
-// its own.
+// waitStatus reads that file; false if init wrote no status.
 func (r record) waitStatus() (unix.WaitStatus, bool) {
 	f, err := openFile(r.status(), unix.O_RDONLY)
 	if err != nil {
@@ -166,10 +164,10 @@ func (r record) waitStatus() (unix.WaitStatus, bool) {
 	return tinyinit.ReadStatus(f)
 }
 
-// remove removes the record; its files are known, if nobody added any.
+// remove removes the record.
 func (r record) remove() error {
 	for _, name := range []string{"declared", "meta", "status", "exit", "stdout", "stderr"} {
-		unix.Unlink(filepath.Join(r.dir, name)) //nolint:errcheck // not every record has each; what is left is removed below
+		unix.Unlink(filepath.Join(r.dir, name)) //nolint:errcheck // not every record has each file; other files are removed below
 	}
 	if unix.Rmdir(r.dir) == nil {
 		return nil
@@ -196,8 +194,7 @@ func (r record) write(name string, v any) error {
 	return nil
 }
 
-// openFile goes around package os, which would try to register the file with the poller:
-// none of these is waited for.
+// openFile bypasses package os, which would try to register the file with the poller.
 func openFile(name string, flags int) (*os.File, error) {
 	fd, err := unix.Open(name, flags|unix.O_CLOEXEC, 0o600)
 	if err != nil {
@@ -227,8 +224,7 @@ func writeAll(fd int, text []byte) (err error) {
 	return errors.Join(err, unix.Close(fd))
 }
 
-// writeDeclared writes what the starter has declared, before there is a record to find it
-// by: it never changes.
+// writeDeclared writes the starter's data, before the record refers to it. It never changes.
 func (r record) writeDeclared(raw []byte) error {
 	if len(raw) == 0 {
 		return nil
@@ -239,7 +235,7 @@ func (r record) writeDeclared(raw []byte) error {
 	return nil
 }
 
-// declared reads it; nil if there is none.
+// declared reads that data; nil if there is none.
 func (r record) declared() (json.RawMessage, error) {
 	raw, err := os.ReadFile(r.declaredFile())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -250,8 +246,8 @@ func (r record) declared() (json.RawMessage, error) {
 
 func (r record) declaredFile() string { return filepath.Join(r.dir, "declared") }
 
-// read returns the task of the record, with its exit if that is known. The task is nil if the
-// record does not tell which one it is of; with an error it may be all that is known.
+// read returns the task of the record, with its exit if known. The task is nil if the record does
+// not name it. With an error the task may be incomplete.
 func (r record) read() (*proc.Task, error) {
 	t := new(proc.Task)
 	if err := readJSON(filepath.Join(r.dir, "meta"), t); err != nil {
@@ -272,7 +268,7 @@ func (r record) read() (*proc.Task, error) {
 	return t, nil
 }
 
-// removed reports whether the record does not exist any more.
+// removed reports whether the record no longer exists.
 func (r record) removed() bool {
 	_, err := os.Lstat(r.dir)
 	return errors.Is(err, fs.ErrNotExist)
@@ -289,20 +285,20 @@ func readJSON(name string, v any) error {
 	return nil
 }
 
-// bootID tells one boot of the machine from another.
+// bootID returns the kernel's ID of the current boot.
 var bootID = sync.OnceValues(func() (string, error) {
 	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	return strings.TrimSpace(string(b)), err
 })
 
-// procStat is what /proc/<pid>/stat says.
+// procStat holds fields of /proc/<pid>/stat.
 type procStat struct {
 	state   string
 	parent  int
 	pgrp    int
 	session int
-	start   uint64 // clock ticks after boot
-	status  int    // wait status; readable by root, of a zombie
+	start   uint64 // clock ticks since boot
+	status  int    // wait status of a zombie; readable by root only
 }
 
 func readProcStat(pid int) (procStat, error) {
@@ -315,7 +311,7 @@ func readProcStat(pid int) (procStat, error) {
 	if err != nil {
 		return procStat{}, err
 	}
-	// The command name is in parentheses and may hold anything.
+	// The command name is in parentheses and may contain anything.
 	f := strings.Fields(string(b)[strings.LastIndexByte(string(b), ')')+1:])
 	if len(f) < 50 {
 		return procStat{}, fmt.Errorf("process %d: short stat", pid)

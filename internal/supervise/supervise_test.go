@@ -28,7 +28,7 @@ func TestExit(t *testing.T) {
 		{"echo hello", proc.Exit{}, "hello\n"},
 		{"exit 42", proc.Exit{Code: 42}, ""},
 		{"kill -TERM $$", proc.Exit{Code: 143, Signal: 15}, ""},
-		{"sleep 1000 & echo parent", proc.Exit{}, "parent\n"}, // what it leaves is ended
+		{"sleep 1000 & echo parent", proc.Exit{}, "parent\n"}, // remaining processes are killed
 	}
 	for _, tt := range tests {
 		t.Run(tt.script, func(t *testing.T) {
@@ -65,7 +65,7 @@ func TestStartError(t *testing.T) {
 	refused := r.spec("true")
 	refused.Policy = []byte("{}")
 	_, err := c.Start(t.Context(), refused)
-	if se, ok := errors.AsType[*proc.StartError](err); !ok || !strings.Contains(se.Reason, "not written for this stage") {
+	if se, ok := errors.AsType[*proc.StartError](err); !ok || !strings.Contains(se.Reason, "unknown header") {
 		t.Errorf("Start() = %v, want the stage's reason", err)
 	}
 	s := r.spec("sleep 100")
@@ -81,8 +81,8 @@ func TestStartError(t *testing.T) {
 	}
 }
 
-// TestAgentGone has the agent leave while tasks write and end: the next one finds
-// every byte and every exit.
+// TestAgentGone has the agent end while tasks write and end: the next one finds every byte and
+// every exit.
 func TestAgentGone(t *testing.T) {
 	r := newRig(t)
 	first := r.client()
@@ -118,20 +118,20 @@ func sequence(n int) string {
 	return b.String()
 }
 
-// TestSupervisorKilled kills the supervisor under tasks that write all the time.
+// TestSupervisorKilled kills the supervisor while a task writes.
 func TestSupervisorKilled(t *testing.T) {
 	r := newRig(t)
 	c := r.client()
 	gate := filepath.Join(r.logs, "gate")
 	s := r.spec("i=0; until [ -e " + gate + " ]; do i=$((i+1)); echo $i; done; echo end $i; exit 9")
-	s.Logs.MaxFiles = 1000 // none is removed, however long this takes
+	s.Logs.MaxFiles = 1000 // none is removed
 	task := r.start(c, s)
 	done := r.spec("exit 5")
 	r.start(c, done)
 	r.wait(c, done.ID)
 	var waited proc.Exit
 	var wg sync.WaitGroup
-	wg.Go(func() { waited = *r.wait(c, s.ID) }) // outlives the supervisors
+	wg.Go(func() { waited = *r.wait(c, s.ID) }) // continues with the next supervisors
 	for range 3 {
 		before := len(r.stdout(s))
 		r.crash()
@@ -141,7 +141,7 @@ func TestSupervisorKilled(t *testing.T) {
 		if again, err := c.Task(t.Context(), s.ID); err != nil || again.PID != task.PID || again.Exit != nil {
 			t.Fatalf("Task() after the crash = %+v, %v, want it running as pid %d", again, err, task.PID)
 		}
-		r.waitFor("logs going on", func() bool { return len(r.stdout(s)) > before })
+		r.waitFor("more output", func() bool { return len(r.stdout(s)) > before })
 	}
 	if err := os.WriteFile(gate, nil, 0o644); err != nil {
 		t.Fatal(err)
@@ -163,8 +163,8 @@ func TestSupervisorKilled(t *testing.T) {
 	}
 }
 
-// TestDeclared: who asks for a task is told what its starter declared, also by a
-// supervisor that was executed anew, and by the next one; the list of all tasks holds none.
+// TestDeclared checks that Task returns the starter's data, also after an upgrade and from the next
+// supervisor. The list of all tasks omits it.
 func TestDeclared(t *testing.T) {
 	r := newRig(t)
 	c := r.client()
@@ -179,7 +179,7 @@ func TestDeclared(t *testing.T) {
 			r.crash()
 		}
 		if task, err := c.Task(t.Context(), s.ID); err != nil || string(task.Declared) != string(s.Declared) {
-			t.Errorf("Task() after the %s = %+v, %v, want what was declared", when, task, err)
+			t.Errorf("Task() after the %s = %+v, %v, want the declared data", when, task, err)
 		}
 		if all, err := c.Tasks(t.Context()); err != nil || len(all) != 1 || all[0].ID != s.ID || all[0].Declared != nil {
 			t.Errorf("Tasks() after the %s = %+v, %v, want one without", when, all, err)
@@ -190,8 +190,8 @@ func TestDeclared(t *testing.T) {
 	}
 }
 
-// TestEndedWhileAlone has a task end while no supervisor lives: that it ended is
-// known, how is not, and nothing is made up.
+// TestEndedWhileAlone has a task end without a supervisor: its end is known, its exit status is
+// not.
 func TestEndedWhileAlone(t *testing.T) {
 	r := newRig(t)
 	c := r.client()
@@ -209,8 +209,8 @@ func TestEndedWhileAlone(t *testing.T) {
 	}
 }
 
-// TestUpgrade executes the program anew in place: same process, same tasks, and
-// exits are still the parent's to know.
+// TestUpgrade upgrades the supervisor in place: same process, same tasks, and exits are still
+// known.
 func TestUpgrade(t *testing.T) {
 	r := newRig(t)
 	c := r.client()
@@ -271,7 +271,7 @@ func TestParallelStarts(t *testing.T) {
 	}
 }
 
-// TestSocketIsPrivate sees that others can neither find nor use the socket.
+// TestSocketIsPrivate checks that other users can neither find nor use the socket.
 func TestSocketIsPrivate(t *testing.T) {
 	r := newRig(t)
 	r.start(r.client(), r.spec("true"))
@@ -298,13 +298,13 @@ func TestOneSupervisor(t *testing.T) {
 	}
 }
 
-// TestEndsWhenIdle sees that a supervisor ends by itself after the last client has
-// left and then the last task has ended.
+// TestEndsWhenIdle checks that a supervisor ends after the last client has left and the last task
+// has ended.
 func TestEndsWhenIdle(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	c := r.client()
-	r.start(c, r.spec("exec sleep 2.1")) // longer than a supervisor stays without one
+	r.start(c, r.spec("exec sleep 2.1")) // longer than a supervisor stays without clients
 	fd, err := unix.PidfdOpen(r.supervisor(), 0)
 	if err != nil {
 		t.Fatal(err)
@@ -314,12 +314,11 @@ func TestEndsWhenIdle(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !r.ended(fd, 2*time.Minute) {
-		t.Error("the supervisor lives on without clients and tasks")
+		t.Error("the supervisor runs without clients and tasks")
 	}
 }
 
-// TestLeave sees that a supervisor that nobody needs has ended when its client has left, and
-// only that.
+// TestLeave checks that Leave ends a supervisor without tasks and other clients, and no other.
 func TestLeave(t *testing.T) {
 	r := newRig(t)
 	first, second := r.client(), r.client()
@@ -338,7 +337,7 @@ func TestLeave(t *testing.T) {
 		return r.ended(fd, 0)
 	}
 	if leave(first) {
-		t.Fatal("the supervisor has ended under a task")
+		t.Fatal("the supervisor has ended while a task runs")
 	}
 	if _, err := second.Kill(t.Context(), s.ID); err != nil {
 		t.Fatal(err)
@@ -348,18 +347,18 @@ func TestLeave(t *testing.T) {
 		t.Fatal(err)
 	}
 	if leave(second) {
-		t.Fatal("the supervisor has ended under another client")
+		t.Fatal("the supervisor has ended while another client is connected")
 	}
-	for began := time.Now(); !leave(last); { // it may not have heard yet that the others have left
+	for began := time.Now(); !leave(last); { // it may not have noticed yet that the others have left
 		if last = r.client(); time.Since(began) > time.Minute {
-			t.Fatal("the supervisor lives when the last client has left, and no task runs")
+			t.Fatal("the supervisor runs after the last client has left, without a task")
 		}
 		if _, err := last.Task(t.Context(), s.ID); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if exit := r.wait(r.client(), s.ID); exit.Signal != int(unix.SIGKILL) {
-		t.Errorf("the next client is told %+v, want the end by SIGKILL", exit)
+		t.Errorf("the next client gets %+v, want the end by SIGKILL", exit)
 	}
 }
 
@@ -413,7 +412,7 @@ func TestMemoryPerTask(t *testing.T) {
 	}
 }
 
-// pss is a process's proportional share of memory, in KiB.
+// pss returns a process's proportional share of memory, in KiB.
 func pss(t *testing.T, pid int) int {
 	t.Helper()
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))

@@ -15,18 +15,17 @@ import (
 	"github.com/open-nomad/open-nomad/internal/supervise/proc"
 )
 
-// task is one task in the supervisor.
 type task struct {
 	log    *slog.Logger
 	record record
 	group  *cgroup.Group // nil: none
-	pidfd  *os.File      // of the process we forked; nonblocking; nil when exited before we looked
-	main   *os.File      // pidfd of the program: pidfd, or that of init's child; nil when it had exited
-	child  bool          // ours to reap
+	pidfd  *os.File      // of the forked process; nonblocking; nil if it had already exited
+	main   *os.File      // pidfd of the program: pidfd, or that of init's child; nil if it had exited
+	child  bool          // a child of the supervisor
 	pumps  []*pump
-	done   chan struct{} // closed when exited, logs complete, exit on disk
-	ending *sync.RWMutex // the server's
-	over   func()        // called when it has ended
+	done   chan struct{} // closed when the process has exited, logs are complete and the exit is on disk
+	ending *sync.RWMutex // of the server
+	over   func()        // called when the task has ended
 
 	mu   sync.Mutex
 	info proc.Task
@@ -42,13 +41,13 @@ func (t *task) snapshot() proc.Task {
 	return t.info
 }
 
-// start is a start under way.
+// start is a start in progress.
 type start struct {
 	t     *task
 	files []*os.File // to close in any case
 }
 
-// ownProgram is what a stage is forked of: the companion that we are.
+// ownProgram is the companion, this process's executable.
 const ownProgram = "/proc/self/exe"
 
 func (s *start) close() {
@@ -57,7 +56,7 @@ func (s *start) close() {
 	}
 }
 
-// startTask starts the task of spec: when it returns, the program has been executed.
+// startTask starts the task of spec. It returns when the program has been executed.
 func startTask(srv *server, rec record, spec *Spec) (*task, error) {
 	boot, err := bootID()
 	if err != nil {
@@ -71,7 +70,7 @@ func startTask(srv *server, rec record, spec *Spec) (*task, error) {
 	t.child = true
 	s := &start{t: t}
 	err = s.run(spec)
-	s.close() // our writing ends of the pipes among them
+	s.close() // including the write ends of the pipes
 	if err != nil {
 		t.undo()
 		return nil, err
@@ -85,7 +84,7 @@ func (s *start) run(spec *Spec) error {
 	if err != nil {
 		return err
 	}
-	// Log files are made meanwhile, but nothing runs before they are there.
+	// Log files are made at the same time, but before the program runs.
 	collecting := make(chan error, 1)
 	go func() { collecting <- t.collect(inheritAtStart()) }()
 	err = t.makeGroup(spec)
@@ -119,15 +118,15 @@ func (s *start) run(spec *Spec) error {
 	if reason != "" {
 		return &proc.StartError{Reason: reason}
 	}
-	// The record names a program below init from now on only.
+	// From now on, the record has a program below init.
 	if err := t.limitCPU(); err != nil {
 		return err
 	}
 	return t.findMain(p)
 }
 
-// limitCPU sets quota and weight. They come after the execve: small ones would stop the
-// stage, not the program. Whoever adopts the task sets them again.
+// limitCPU sets quota and weight after the execve: small ones would slow down the stage. A
+// supervisor that adopts the task sets them again.
 func (t *task) limitCPU() error {
 	if t.group == nil {
 		return nil
@@ -139,7 +138,6 @@ func (t *task) limitCPU() error {
 	return nil
 }
 
-// makeGroup creates the control group.
 func (t *task) makeGroup(spec *Spec) error {
 	if spec.Group == nil {
 		return nil
@@ -169,7 +167,7 @@ func (s *start) openStreams(spec *Spec) ([]*os.File, error) {
 		if err := s.t.record.makePipe(stream, spec.Owner); err != nil {
 			return nil, err
 		}
-		// For reading too: then the task always has a reader, itself at worst.
+		// Also for reading, so that the pipe always has a reader, at least the task itself.
 		w, err := openFile(s.t.record.pipe(stream), unix.O_RDWR)
 		if err != nil {
 			return nil, fmt.Errorf("open log pipe: %w", err)
@@ -183,7 +181,7 @@ func (s *start) openStreams(spec *Spec) ([]*os.File, error) {
 // streamNames are the names of pipes and, with a dot, of log files.
 var streamNames = []string{"stdout", "stderr"}
 
-// collect opens the reading ends and starts to move what arrives.
+// collect opens the read ends and starts to move output.
 func (t *task) collect(inherit inheritance) error {
 	if t.info.Logs.Disabled {
 		return nil
@@ -218,13 +216,13 @@ func (t *task) pump(stream string, pipe *os.File, index *logIndex) error {
 	return nil
 }
 
-// logFault records that a log cannot be written to, as on a full disk, and logs it once. The
-// task waits in its next write until it can be again.
+// logFault records that a log cannot be written to, for example on a full disk, and logs it once.
+// The task blocks in its next write until the log is writable again.
 func (t *task) logFault(stream string, err error) {
 	if err == nil {
-		t.log.Info("the log of a task is written again", "stream", stream)
+		t.log.Info("the log of a task is writable again", "stream", stream)
 	} else {
-		t.log.Warn("the log of a task cannot be written: the task waits until it can", "stream", stream, "err", err)
+		t.log.Warn("the log of a task cannot be written: the task blocks", "stream", stream, "err", err)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -246,7 +244,7 @@ func (s *start) fork(spec *Spec, stdio [3]*os.File) (*launch.Process, error) {
 	if t.group != nil {
 		how.GroupDir, how.Join = t.group.Dir(), t.group.JoinFiles()
 	}
-	// Where no group tells the next supervisor who was started, the record has to.
+	// Without a group, the record alone tells the next supervisor which processes to end.
 	how.Held = how.GroupDir == ""
 	how.Join = append(how.Join, spec.Join...)
 	if spec.Init {
@@ -277,7 +275,7 @@ func (t *task) findMain(p *launch.Process) error {
 		return nil
 	}
 	t.info.PID = p.Main()
-	if t.info.PID == 0 { // it has ended: what is left to know is in the status file
+	if t.info.PID == 0 { // it has ended; its exit is in the status file
 		t.info.PID = t.info.Init
 		return t.record.writeTask(&t.info)
 	}
@@ -287,8 +285,8 @@ func (t *task) findMain(p *launch.Process) error {
 	return t.record.writeTask(&t.info)
 }
 
-// openMain opens the program's pidfd. Only init's child is it: init lives at least as
-// long, and a later process of the same number has another parent.
+// openMain opens the program's pidfd. The program is init's child and init outlives it. A later
+// process with the same PID has another parent.
 func (t *task) openMain() error {
 	if t.info.Init == 0 {
 		t.main = t.pidfd
@@ -308,7 +306,7 @@ func (t *task) openMain() error {
 	return err
 }
 
-// undo takes back a start that failed.
+// undo reverts a start that failed.
 func (t *task) undo() {
 	if pid := t.info.Leader(); pid > 0 {
 		for _, whom := range []int{-pid, pid} {

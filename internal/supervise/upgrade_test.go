@@ -16,8 +16,8 @@ import (
 	"github.com/open-nomad/open-nomad/internal/supervise"
 )
 
-// TestUpgradeWaitsForStarts upgrades a supervisor while a start hangs: the upgrade is refused
-// until the start is over, and tried again.
+// TestUpgradeWaitsForStarts upgrades a supervisor while a start hangs: the upgrade is refused and
+// retried until the start is over.
 func TestUpgradeWaitsForStarts(t *testing.T) {
 	r := newRig(t)
 	c := r.client()
@@ -54,8 +54,9 @@ func TestUpgradeWaitsForStarts(t *testing.T) {
 	}
 }
 
-// TestUpgradeBeforeStart meets a supervisor of another build that a start keeps from its upgrade
-// for longer than the client waits. It serves what runs; the next start upgrades it.
+// TestUpgradeBeforeStart has a client connect to a supervisor of another build whose upgrade a
+// start blocks for longer than the client waits. It serves running tasks; the next start upgrades
+// it.
 func TestUpgradeBeforeStart(t *testing.T) {
 	r := newRig(t)
 	first := r.client()
@@ -107,7 +108,7 @@ func TestUpgradeBeforeStart(t *testing.T) {
 	}
 }
 
-// hanging is a task whose start waits until somebody reads the gate, and fails then.
+// hanging returns a task whose start blocks until the gate has a reader, and then fails.
 func (r *rig) hanging(t *testing.T) (spec *supervise.Spec, gate string) {
 	t.Helper()
 	gate = filepath.Join(r.logs, "gate")
@@ -115,11 +116,11 @@ func (r *rig) hanging(t *testing.T) (spec *supervise.Spec, gate string) {
 		t.Fatal(err)
 	}
 	spec = r.spec("true")
-	spec.Join = []string{gate} // no control group
+	spec.Join = []string{gate} // not a control group
 	return spec, gate
 }
 
-// release has the FIFO a reader from now on: nobody waits for one any more.
+// release gives the FIFO a permanent reader, so that no start blocks on it any more.
 func release(t *testing.T, fifo string) {
 	f, err := os.OpenFile(fifo, os.O_RDWR, 0)
 	if err != nil {
@@ -129,7 +130,7 @@ func release(t *testing.T, fifo string) {
 	t.Cleanup(func() { f.Close() })
 }
 
-// underWay reports whether the supervisor refuses an upgrade for a start that is under way.
+// underWay reports whether the supervisor refuses an upgrade because of a start in progress.
 func underWay(t *testing.T, w *wire) bool {
 	t.Helper()
 	answer, ok := w.ask(`{"Seq":3,"Op":"upgrade","Path":"/dev/null","Program":"x"}`)

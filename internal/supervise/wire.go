@@ -13,10 +13,10 @@ import (
 	"github.com/open-nomad/open-nomad/internal/supervise/proc"
 )
 
-// readAhead is how much of what has arrived is read at once.
+// readAhead is the size of the read buffer.
 const readAhead = 32 << 10
 
-// maxFrame bounds one message: a task's environment and arguments fit.
+// maxFrame limits one message; a task's environment and arguments fit.
 const maxFrame = 64 << 20
 
 // Operations of a request.
@@ -31,13 +31,13 @@ const (
 	opForget   = "forget"   // ID of an exited task
 	opUpgrade  = "upgrade"  // Path, Program; no answer: the connection closes
 	opShutdown = "shutdown" // kills every task, ends; no answer
-	opRest     = "rest"     // ends, unless a task runs or another client is there
+	opRest     = "rest"     // ends, unless a task runs or another client is connected
 )
 
 type request struct {
 	Seq     uint64
 	Op      string
-	Apart   bool   `json:",omitempty"` // two frames follow, the policy of Spec and what it declares, as they are
+	Apart   bool   `json:",omitempty"` // two frames follow: the policy of Spec and its Declared, unencoded
 	ID      string `json:",omitempty"`
 	Spec    *Spec  `json:",omitempty"`
 	Signal  int    `json:",omitempty"`
@@ -50,15 +50,15 @@ type request struct {
 type response struct {
 	Seq     uint64
 	Err     string      `json:",omitempty"`
-	Kind    string      `json:",omitempty"` // what kind of error
+	Kind    string      `json:",omitempty"` // kind of error
 	Task    *proc.Task  `json:",omitempty"`
 	Tasks   []proc.Task `json:",omitempty"`
 	Program string      `json:",omitempty"`
-	Apart   bool        `json:",omitempty"` // requests with parts that follow apart are understood
+	Apart   bool        `json:",omitempty"` // requests with separate parts are supported
 	Guarded bool        `json:",omitempty"` // connections without the secret are refused
 }
 
-// Kinds of errors that a client tells apart.
+// Kinds of errors that a client distinguishes.
 const (
 	kindUnknown = "unknown-task"
 	kindStart   = "start"
@@ -66,7 +66,7 @@ const (
 	kindRefused = "refused"
 )
 
-// writeFrame writes v, and what follows it apart, at once.
+// writeFrame writes v, and the separate parts, in one write.
 func writeFrame(w io.Writer, v any, apart ...[]byte) error {
 	body, err := json.Marshal(v)
 	if err != nil {
@@ -96,7 +96,7 @@ func readFrameUpTo(r io.Reader, v any, limit uint32) error {
 	return nil
 }
 
-// readPart reads one frame as it is.
+// readPart reads one unencoded frame.
 func readPart(r io.Reader, limit uint32) ([]byte, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
@@ -111,8 +111,8 @@ func readPart(r io.Reader, limit uint32) ([]byte, error) {
 	return body, err
 }
 
-// writeRequest writes the policy of a start as it is where the other side understands
-// that: encoded in JSON, and decoded, it costs both sides more than all else of a start.
+// writeRequest sends the policy of a start as a separate part if the peer supports it. Encoding and
+// decoding it as JSON would cost more than everything else in a start.
 func writeRequest(w io.Writer, req *request, apart bool) error {
 	if req.Spec == nil || !apart {
 		return writeFrame(w, req)
@@ -129,7 +129,7 @@ func readRequest(r io.Reader) (*request, error) {
 		return req, err
 	}
 	if req.Spec == nil {
-		return nil, errors.New("message without what follows it")
+		return nil, errors.New("message without its parts")
 	}
 	var err error
 	if req.Spec.Policy, err = readPart(r, maxFrame); err != nil {
@@ -145,16 +145,15 @@ const (
 	lockName = "lock"
 )
 
-// address reaches the socket through a descriptor of its directory, since a path
-// of a socket may not be longer than 107 bytes.
+// address refers to the socket through a descriptor of its directory, since the path of a socket is
+// limited to 107 bytes.
 func address(dir *os.File) *unix.SockaddrUnix {
 	return &unix.SockaddrUnix{Name: fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), sockName)}
 }
 
 const sockFlags = unix.SOCK_STREAM | unix.SOCK_CLOEXEC | unix.SOCK_NONBLOCK
 
-// listen makes the socket, replacing one that a dead supervisor left: the caller
-// holds the lock.
+// listen makes the socket and replaces that of a dead supervisor. The caller holds the lock.
 func listen(dir *os.File) (*os.File, error) {
 	if err := unix.Unlinkat(int(dir.Fd()), sockName, 0); err != nil && err != unix.ENOENT {
 		return nil, fmt.Errorf("remove old socket: %w", err)
@@ -177,7 +176,7 @@ func listen(dir *os.File) (*os.File, error) {
 	return f, nil
 }
 
-// accept waits for a connection of our own user.
+// accept waits for a connection of the same user.
 func accept(l *os.File) (*os.File, error) {
 	conn, err := l.SyscallConn()
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestRequest: what is written is read, whether or not the supervisor takes the parts of a
-// start apart, as one of an earlier build does not; and the next request after it.
+// TestRequest checks that a request is read as written, with and without separate parts, and the
+// next request after it.
 func TestRequest(t *testing.T) {
 	start := &request{Seq: 7, Op: opStart, Spec: &Spec{ID: "a", Entry: "e", Policy: []byte("\xff\x00{"), Declared: []byte(`{"Canary":1}`)}}
 	next := &request{Seq: 8, Op: opTask, ID: "a"}
@@ -19,7 +19,7 @@ func TestRequest(t *testing.T) {
 			}
 		}
 		if verbatim := bytes.Contains(wire.Bytes(), start.Spec.Policy); verbatim != apart {
-			t.Errorf("apart %t: the policy is there as it is: %t", apart, verbatim)
+			t.Errorf("apart %t: the policy is unencoded: %t", apart, verbatim)
 		}
 		for _, want := range []*request{start, next} {
 			got, err := readRequest(&wire)
@@ -37,15 +37,15 @@ func TestRequest(t *testing.T) {
 	}
 }
 
-// TestBrokenRequest: what is cut off, or has nothing to put its parts into, is an error.
+// TestBrokenRequest checks that a truncated request, and parts without a Spec, are errors.
 func TestBrokenRequest(t *testing.T) {
-	var whole bytes.Buffer
-	if err := writeRequest(&whole, &request{Op: opStart, Spec: &Spec{ID: "a", Policy: []byte("p"), Declared: []byte("{}")}}, true); err != nil {
+	var frames bytes.Buffer
+	if err := writeRequest(&frames, &request{Op: opStart, Spec: &Spec{ID: "a", Policy: []byte("p"), Declared: []byte("{}")}}, true); err != nil {
 		t.Fatal(err)
 	}
-	for n := range whole.Len() {
-		if _, err := readRequest(bytes.NewReader(whole.Bytes()[:n])); err == nil {
-			t.Errorf("the first %d of %d bytes are read", n, whole.Len())
+	for n := range frames.Len() {
+		if _, err := readRequest(bytes.NewReader(frames.Bytes()[:n])); err == nil {
+			t.Errorf("the first %d of %d bytes are accepted", n, frames.Len())
 		}
 	}
 	var empty bytes.Buffer
@@ -53,6 +53,6 @@ func TestBrokenRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := readRequest(&empty); err == nil {
-		t.Error("parts of nothing are read")
+		t.Error("parts without a Spec are accepted")
 	}
 }

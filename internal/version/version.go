@@ -1,6 +1,5 @@
-// Package version says which program this is. The number is the protocol
-// version of the field that it speaks; peers gate features on it
-// (compat/wire.md section 13).
+// Package version names the version of the program. Number is the protocol version that it
+// implements, on which peers gate features.
 package version
 
 import "runtime/debug"
@@ -8,11 +7,10 @@ import "runtime/debug"
 // Number is the version that nodes and servers advertise.
 const Number = "2.0.6"
 
-// Revision is the commit, set by the linker (-X); a plain go build takes it
-// from the build information.
+// Revision is the commit, set by the linker (-X). Without it, Commit reads the build information.
 var Revision string
 
-// Commit returns the revision the program was built from, empty when unknown.
+// Commit returns the commit that the program was built from, or "" if unknown.
 func Commit() string {
 	if Revision != "" {
 		return Revision
@@ -29,5 +27,5 @@ func Commit() string {
 	return ""
 }
 
-// Human is what the version command prints first.
+// Human returns the first line of the version command.
 func Human() string { return "Nomad v" + Number + " (open-nomad)" }

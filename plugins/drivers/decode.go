@@ -14,9 +14,9 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// Decode reads a config block, of a plugin or of a task, by the schema of its driver.
-// Strings are literal: references are filled in before. An argument that the schema
-// does not have is an error that names it. hcldec reads the block in HCL's JSON syntax.
+// Decode decodes a config block, of a plugin or of a task, with the schema of its driver. Strings
+// are literal, since references are interpolated before. Unknown arguments are an error. hcldec
+// reads the block in HCL's JSON syntax.
 func Decode(block map[string]any, spec hcldec.Spec) (cty.Value, error) {
 	if err := known(block, spec); err != nil {
 		return cty.NilVal, err
@@ -32,7 +32,7 @@ func Decode(block map[string]any, spec hcldec.Spec) (cty.Value, error) {
 	if diags.HasErrors() {
 		return cty.NilVal, faults(diags)
 	}
-	val, diags := hcldec.Decode(file.Body, spec, nil) // without a context strings are literal
+	val, diags := hcldec.Decode(file.Body, spec, nil) // strings are literal without a context
 	if diags.HasErrors() {
 		return cty.NilVal, faults(diags)
 	}
@@ -59,8 +59,8 @@ func known(given map[string]any, spec hcldec.Spec) error {
 	return errors.Join(errs...)
 }
 
-// faults makes one error of all diagnostics. Their source is generated, so the
-// places they name would mean nothing to anybody.
+// faults joins all diagnostics in one error, without their positions, since the source is
+// generated.
 func faults(diags hcl.Diagnostics) error {
 	var errs []error
 	for _, d := range diags {

@@ -11,7 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// everySpec has each kind of field that drivers have.
+// everySpec has each kind of field that drivers use.
 var everySpec = hcldec.ObjectSpec{
 	"command": &hcldec.AttrSpec{Name: "command", Type: cty.String, Required: true},
 	"args":    &hcldec.AttrSpec{Name: "args", Type: cty.List(cty.String)},
@@ -27,7 +27,7 @@ var everySpec = hcldec.ObjectSpec{
 
 type block = map[string]any
 
-// TestDecode holds the values of blocks as jobs and API callers give them.
+// TestDecode checks values as jobs and API callers give them.
 func TestDecode(t *testing.T) {
 	str, num := cty.StringVal, cty.NumberIntVal
 	for name, tc := range map[string]struct {
@@ -87,8 +87,8 @@ func TestDecodeFaults(t *testing.T) {
 	}
 }
 
-// BenchmarkDecode is the config block of most tasks: each start decodes it, on the server
-// and on the node.
+// BenchmarkDecode decodes a typical config block. Each start decodes it on the server and on the
+// node.
 func BenchmarkDecode(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {

@@ -7,42 +7,39 @@ import (
 	"time"
 )
 
-// ErrNoExec is of a driver that runs nothing beside a task.
-var ErrNoExec = errors.New("the driver runs no further programs in a task")
+// ErrNoExec is returned for a driver without exec sessions.
+var ErrNoExec = errors.New("the driver does not support exec sessions")
 
-// Execer is a Driver that runs further programs beside a task's own
-// (Capabilities.Exec): in the same namespaces and control group, as the same user and
-// under the same sandbox.
+// Execer is a Driver that can run further programs in a task (Capabilities.Exec): in the same
+// namespaces and control group, as the same user and under the same sandbox.
 type Execer interface {
-	// ExecTask runs a program until it ends or ctx does, which kills it. The error is
-	// about the start; how the program ended is the result.
+	// ExecTask runs a program until it ends; the end of ctx kills it. The error is about the start,
+	// the result about the program's exit.
 	ExecTask(ctx context.Context, id string, o *ExecOptions) (*ExitResult, error)
 }
 
-// ExecOptions say what is run beside a task, and what it is connected to. Without a
-// terminal Stdin, Stdout and Stderr are pipes; with one all three are the terminal, and
-// what it shows goes to Stdout.
+// ExecOptions describe an exec session and its connections. Without a terminal Stdin, Stdout and
+// Stderr are pipes. With one, all three are the terminal, and its output goes to Stdout.
 type ExecOptions struct {
 	Command []string
-	Env     map[string]string // as the task would be given it now
+	Env     map[string]string // as the task would get it now
 	Tty     bool
 	Stdin   io.Reader
 	Stdout  io.Writer
 	Stderr  io.Writer
-	Resize  <-chan TerminalSize // nil when there is no terminal
+	Resize  <-chan TerminalSize // nil without a terminal
 }
 
 // TerminalSize is in characters.
 type TerminalSize struct{ Height, Width int }
 
-// Sandboxer is a Driver that can tell what its sandbox was asked to be, and what the
-// kernel says that it is.
+// Sandboxer is a Driver that can compare a task's sandbox with its policy.
 type Sandboxer interface {
 	Sandbox(ctx context.Context, id string) (*SandboxReport, error)
 }
 
-// SandboxReport compares a running task's sandbox with its policy, layer by layer in
-// the order in which they were laid. It holds no environment.
+// SandboxReport compares a running task's sandbox with its policy, in the order of the layers. It
+// contains no environment.
 type SandboxReport struct {
 	PID     int
 	Level   string // attribute driver.exec2.level of the node
@@ -50,17 +47,17 @@ type SandboxReport struct {
 	Layers  []SandboxLayer
 }
 
-// SandboxLayer is one property. Live is empty for what the kernel does not tell of
-// another process; then only the declaration is known and Match is true.
+// SandboxLayer is one property. Live is empty if the kernel does not report the property of another
+// process; Match is then true.
 type SandboxLayer struct {
 	Name     string // such as "seccomp" or "memory.max"
 	Declared string
 	Live     string
 	Match    bool
-	Stricter bool // than declared; Match is true then
+	Stricter bool // stricter than declared; Match is then true
 }
 
-// Mismatches lists the layers that are not as declared.
+// Mismatches lists the layers that do not match.
 func (r *SandboxReport) Mismatches() []SandboxLayer {
 	var out []SandboxLayer
 	for _, l := range r.Layers {
@@ -71,11 +68,11 @@ func (r *SandboxReport) Mismatches() []SandboxLayer {
 	return out
 }
 
-// Reporter is a Driver that has things to say of its running tasks: what the sandbox
-// refused, what is not as declared, which logs cannot be written.
+// Reporter is a Driver that reports events of its running tasks: denials of the sandbox,
+// mismatches, logs that cannot be written.
 type Reporter interface {
-	// Report calls tell, which is quick, for each event until ctx ends. What is known
-	// of a task when its WaitTask returns has been told by then.
+	// Report calls tell, which must return quickly, for each event until ctx ends. When WaitTask
+	// returns, all events of the task have been reported.
 	Report(ctx context.Context, tell func(*TaskEvent)) error
 }
 
@@ -86,5 +83,5 @@ type TaskEvent struct {
 	At      time.Time
 	Message string            // for people
 	Details map[string]string // for programs
-	Kill    bool              // the task fails by it
+	Kill    bool              // the task fails because of it
 }

@@ -9,18 +9,18 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// Fields reads the attributes of a decoded config object. An attribute that is
-// absent or null reads as its zero value; the first one of a wrong type or out
-// of range is kept and told by Err, so that a driver asks once at the end.
+// Fields reads the attributes of a decoded config object. An absent or null attribute reads as its
+// zero value. The first attribute of a wrong type or out of range is returned by Err, so that a
+// driver checks once at the end.
 type Fields struct {
 	Value cty.Value
 	err   error
 }
 
-// Err returns what went wrong in the reads so far.
+// Err returns the first error of the reads so far.
 func (f *Fields) Err() error { return f.err }
 
-// Has says whether the attribute was given.
+// Has reports whether the attribute was given.
 func (f *Fields) Has(name string) bool {
 	_, ok := f.value(name)
 	return ok
@@ -41,7 +41,7 @@ func (f *Fields) Bool(name string) bool {
 	return ok && v.True()
 }
 
-// Int reads a whole number.
+// Int reads an integer.
 func (f *Fields) Int(name string) int64 {
 	v, ok := f.typed(name, cty.Number)
 	if !ok {
@@ -49,18 +49,18 @@ func (f *Fields) Int(name string) int64 {
 	}
 	n, acc := v.AsBigFloat().Int64()
 	if acc != big.Exact {
-		f.fail(name, errors.New("is not a whole number"))
+		f.fail(name, errors.New("is not an integer"))
 		return 0
 	}
 	return n
 }
 
-// Ints reads a list of whole numbers.
+// Ints reads a list of integers.
 func (f *Fields) Ints(name string) (out []int64) {
 	for _, e := range f.list(name, cty.Number, "numbers") {
 		n, acc := e.AsBigFloat().Int64()
 		if acc != big.Exact {
-			f.fail(name, fmt.Errorf("%s is not a whole number", e.AsBigFloat()))
+			f.fail(name, fmt.Errorf("%s is not an integer", e.AsBigFloat()))
 			return nil
 		}
 		out = append(out, n)
@@ -90,7 +90,7 @@ func (f *Fields) Strings(name string) (out []string) {
 	return out
 }
 
-// list reads the elements of a list, which are all of one type; what is their name.
+// list reads the elements of a list of type of; what is the name of the type.
 func (f *Fields) list(name string, of cty.Type, what string) (out []cty.Value) {
 	v, ok := f.value(name)
 	if !ok {

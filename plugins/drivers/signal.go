@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// signals are the names a job may use, without SIG.
+// signals are the names that a job may use, without SIG.
 var signals = map[string]syscall.Signal{
 	"HUP": syscall.SIGHUP, "INT": syscall.SIGINT, "QUIT": syscall.SIGQUIT, "ILL": syscall.SIGILL,
 	"TRAP": syscall.SIGTRAP, "ABRT": syscall.SIGABRT, "BUS": syscall.SIGBUS, "FPE": syscall.SIGFPE,
@@ -18,8 +18,8 @@ var signals = map[string]syscall.Signal{
 	"WINCH": syscall.SIGWINCH, "IO": syscall.SIGIO, "PWR": syscall.Signal(30), "SYS": syscall.SIGSYS,
 }
 
-// ParseSignal returns the signal of a name such as "SIGTERM", "term" or
-// "SIGUSR1". A name it does not know is an error, never signal 0.
+// ParseSignal returns the signal of a name such as "SIGTERM", "term" or "SIGUSR1". An unknown name
+// is an error, never signal 0.
 func ParseSignal(name string) (syscall.Signal, error) {
 	sig, ok := signals[strings.TrimPrefix(strings.ToUpper(name), "SIG")]
 	if !ok {
@@ -28,7 +28,7 @@ func ParseSignal(name string) (syscall.Signal, error) {
 	return sig, nil
 }
 
-// SignalNames lists every name ParseSignal knows, with SIG, sorted.
+// SignalNames lists every name that ParseSignal accepts, with SIG, sorted.
 func SignalNames() []string {
 	names := make([]string, 0, len(signals))
 	for n := range signals {

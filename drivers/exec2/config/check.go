@@ -8,16 +8,15 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// CheckTask returns what is wrong with a task's config block as a job has it, its
-// references not filled in. What a reference decides is left to the node.
+// CheckTask checks a task's config block as the job has it, with references not interpolated.
+// Values with references are checked on the node.
 func CheckTask(block map[string]any) error {
 	_, err := decodeMasked(block)
 	return err
 }
 
-// TaskABI returns the version of Landlock that a node must offer for the task, 0 when
-// any will do: what the block requires, or what its other options need. It returns 0
-// for a block that CheckTask refuses.
+// TaskABI returns the Landlock ABI that a node must offer for the task, 0 for any: the block's
+// require_abi, or the need of its other options. It returns 0 for a block that CheckTask refuses.
 func TaskABI(block map[string]any) int {
 	_, abi := block["require_abi"]
 	_, network := block["network"]
@@ -34,7 +33,7 @@ func TaskABI(block map[string]any) int {
 	return t.RequireABI
 }
 
-// decodeMasked decodes a block without what references decide.
+// decodeMasked decodes a block without values that depend on references.
 func decodeMasked(block map[string]any) (Task, error) {
 	masked := make(map[string]any, len(block))
 	for name, value := range block {
@@ -57,8 +56,8 @@ func decodeMasked(block map[string]any) (Task, error) {
 // reference begins a value that is known on the node only.
 const reference = "${"
 
-// paths cuts paths off before their first reference: the modes are known, and whether
-// the path begins at the root.
+// paths cuts paths off before their first reference. The modes, and whether the path is absolute,
+// are still checked.
 func paths(v any) any {
 	switch v := v.(type) {
 	case []any:
@@ -82,7 +81,7 @@ func pathList[T any](list []T) []any {
 	return out
 }
 
-// mask takes the values with references out of v. It says false when nothing is left.
+// mask removes values with references from v. It returns false if nothing remains.
 func mask(v any) (any, bool) {
 	switch v := v.(type) {
 	case string:

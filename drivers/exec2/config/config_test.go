@@ -71,7 +71,7 @@ func TestPluginFaults(t *testing.T) {
 		{"old name of the floor", block{"landlock_min_abi": 5}, `unknown argument "landlock_min_abi"`},
 		{"old name of the bound", block{"max_processes": 5}, `unknown argument "max_processes"`},
 		{"ABI", block{"require_abi": 0}, "require_abi: 0"},
-		{"fraction", block{"require_abi": 1.5}, "require_abi: is not a whole number"},
+		{"fraction", block{"require_abi": 1.5}, "require_abi: is not an integer"},
 		{"pids", block{"pids_limit": 0}, "pids_limit: 0"},
 		{"pids of more than any kernel", block{"pids_limit": 1 << 23}, "pids_limit: 8388608"},
 		{"pids below", block{"pids_limit": 10, "pids_limit_max": 9}, "pids_limit_max: 9 is below the pids_limit of 10"},
@@ -113,7 +113,7 @@ func TestTask(t *testing.T) {
 	}
 }
 
-// taskFaults are refused by servers and nodes alike.
+// taskFaults are refused by servers and by nodes.
 var taskFaults = []struct {
 	name string
 	give block
@@ -171,7 +171,7 @@ func TestTaskFaults(t *testing.T) {
 	}
 }
 
-// TestReferences holds that what a node decides is left to it, and the rest is not.
+// TestReferences checks that values with references are left to the node, and others are not.
 func TestReferences(t *testing.T) {
 	good := block{
 		"command": "${NOMAD_TASK_DIR}/web", "args": []any{"${NOMAD_PORT_http}", "-x"}, "work_dir": "${NOMAD_TASK_DIR}",
@@ -219,7 +219,7 @@ func TestTaskABI(t *testing.T) {
 	}
 }
 
-// TestPage holds that the page for users names every option, and every limit.
+// TestPage checks that the page for users has every option and every limit.
 func TestPage(t *testing.T) {
 	raw, err := os.ReadFile("../../../website/content/docs/drivers/exec2.md")
 	if err != nil {

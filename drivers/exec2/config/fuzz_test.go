@@ -9,8 +9,8 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// FuzzCheckTask gives servers blocks that nobody would write: none may panic, and what
-// is good for the servers without a reference in it is good for a node.
+// FuzzCheckTask gives servers arbitrary blocks: none may panic, and a block without references that
+// servers accept must be accepted by a node.
 func FuzzCheckTask(f *testing.F) {
 	for _, seed := range []string{
 		`{"command":"x","args":["a"],"unveil":["r:/etc"],"ulimit":{"nofile":"1:2"},"network":{"bind":[1],"connect":[]}}`,
@@ -27,7 +27,7 @@ func FuzzCheckTask(f *testing.F) {
 		}
 		err := config.CheckTask(block)
 		if abi := config.TaskABI(block); err != nil && abi != 0 {
-			t.Errorf("TaskABI() = %d of a block that is refused: %v", abi, err)
+			t.Errorf("TaskABI() = %d for a refused block: %v", abi, err)
 		}
 		if err != nil || references(block) {
 			return
@@ -37,7 +37,7 @@ func FuzzCheckTask(f *testing.F) {
 			_, err = config.DecodeTask(v)
 		}
 		if err != nil {
-			t.Errorf("servers take what a node refuses: %v", err)
+			t.Errorf("servers accept a block that a node refuses: %v", err)
 		}
 	})
 }

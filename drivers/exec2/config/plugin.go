@@ -1,9 +1,9 @@
-// Package config is what can be said to the driver exec2: the schema of its plugin
-// block and of a task's config block, and what they mean once decoded. The driver
-// reads both with it; servers check a job's blocks with it before any node sees them.
+// Package config defines the options of the driver exec2: the schemas of its plugin block and of a
+// task's config block, and their decoded form. The driver decodes both with it; servers check a job's
+// blocks with it before a node gets them.
 //
-// It looks at no file, user or kernel: what depends on the node (a missing path, a
-// user, a limit of the agent) is the driver's to refuse. Values only, no goroutines.
+// It does not check files, users or the kernel: the driver refuses what the node lacks (a missing
+// path, a user, a limit of the agent). It has no goroutines.
 package config
 
 import (
@@ -22,22 +22,22 @@ import (
 // Driver is the name of the driver in a task's driver attribute.
 const Driver = "exec2"
 
-// Alias is the name that the plugin block has where the driver is an external program.
+// Alias is the name of the plugin block of the external driver.
 const Alias = "nomad-driver-exec2"
 
-// SeccompDefault is the profile of a task for which nobody names another.
+// SeccompDefault is the profile of tasks unless configured otherwise.
 const SeccompDefault = "default"
 
-// What happens when a task's sandbox is not as declared.
+// Reactions to a sandbox that does not match its policy.
 const (
-	OnMismatchEvent = "event" // an event of the task says so
-	OnMismatchKill  = "kill"  // and the task fails
+	OnMismatchEvent = "event" // an event of the task
+	OnMismatchKill  = "kill"  // an event, and the task fails
 )
 
-// Where the reasons of refusals come from.
+// Sources of denials that are reported.
 const (
 	ExplainOff     = "off"
-	ExplainSeccomp = "seccomp" // system calls only; the kernel's auditing stays as it is
+	ExplainSeccomp = "seccomp" // system calls only; auditing is not changed
 	ExplainAudit   = "audit"   // files and ports too; turns the kernel's auditing on
 )
 
@@ -49,16 +49,16 @@ type Plugin struct {
 	UnveilByTask   bool
 	UnveilPaths    []Unveil
 
-	AllowUnprivileged bool // run with what there is when not root
-	AllowRoot         bool // a task may name root as its user
-	RequireABI        int  // of Landlock; at least 1
+	AllowUnprivileged bool // allow missing parts of the sandbox without root
+	AllowRoot         bool // a task may run as root
+	RequireABI        int  // Landlock ABI; at least 1
 
-	PIDsLimit    int64 // processes and threads of a task
-	PIDsLimitMax int64 // what a task may ask for; never below PIDsLimit
+	PIDsLimit    int64 // default limit of processes and threads of a task
+	PIDsLimitMax int64 // maximum for a task's pids_limit; never below PIDsLimit
 
-	SeccompProfile   string            // of tasks that name none
+	SeccompProfile   string            // default profile of tasks
 	SeccompProfiles  map[string]string // name → file
-	AllowTaskSeccomp []string          // profiles that a task may name
+	AllowTaskSeccomp []string          // profiles that a task may use
 
 	OnMismatch     string
 	ExplainDenials string
@@ -81,13 +81,13 @@ var PluginSpec = hcldec.ObjectSpec{
 	"explain_denials":    &hcldec.AttrSpec{Name: "explain_denials", Type: cty.String},
 }
 
-// DefaultPlugin is what holds where there is no plugin block.
+// DefaultPlugin returns the settings without a plugin block.
 func DefaultPlugin() Plugin {
 	return Plugin{UnveilDefaults: true, RequireABI: 1, PIDsLimit: defaultPIDsLimit, PIDsLimitMax: defaultPIDsLimit,
 		SeccompProfile: SeccompDefault, OnMismatch: OnMismatchEvent, ExplainDenials: ExplainOff}
 }
 
-// DecodePlugin reads what PluginSpec has decoded; the error names the options.
+// DecodePlugin converts a value of PluginSpec; errors name the options.
 func DecodePlugin(v cty.Value) (Plugin, error) {
 	f := drivers.Fields{Value: v}
 	p := DefaultPlugin()
@@ -121,12 +121,12 @@ func DecodePlugin(v cty.Value) (Plugin, error) {
 	return p, errors.Join(append([]error{f.Err()}, errs...)...)
 }
 
-// seccomp reads the profiles. What their files hold is not looked at here.
+// seccomp decodes the profiles. It does not read their files.
 func (p *Plugin) seccomp(f *drivers.Fields, errs *[]error) {
 	p.SeccompProfiles, p.AllowTaskSeccomp = f.Map("seccomp_profiles"), f.Strings("allow_task_seccomp")
 	if f.Has("seccomp_profile") {
 		if p.SeccompProfile = f.String("seccomp_profile"); p.SeccompProfile == "" {
-			*errs = append(*errs, errors.New("seccomp_profile: it is empty: leave it out for the default profile"))
+			*errs = append(*errs, errors.New("seccomp_profile: it is empty: omit it for the default profile"))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.SeccompProfiles)) {
@@ -136,7 +136,7 @@ func (p *Plugin) seccomp(f *drivers.Fields, errs *[]error) {
 	}
 }
 
-// choice reads one of a few words; the first is the default.
+// choice decodes one of a few words; the first is the default.
 func choice(f *drivers.Fields, errs *[]error, name string, words ...string) string {
 	if !f.Has(name) {
 		return words[0]

@@ -15,22 +15,22 @@ import (
 const (
 	maxOOMScoreAdj = 1000
 	maxPort        = 1<<16 - 1
-	maxPIDs        = 1 << 22 // the kernel knows no more
+	maxPIDs        = 1 << 22 // the kernel's maximum
 )
 
-// Task is the decoded config block of a task. The zero value of an option leaves it to
-// the node.
+// Task is the decoded config block of a task. The zero value of an option selects the node's
+// default.
 type Task struct {
 	Command        string
 	Args           []string
 	Unveil         []Unveil
-	OOMScoreAdj    int    // counts above 0 only
+	OOMScoreAdj    int    // effective above 0 only
 	WorkDir        string // absolute
-	RequireABI     int    // of Landlock
+	RequireABI     int    // Landlock ABI
 	PIDsLimit      int64
-	Ulimits        []Ulimit // by name, each once
+	Ulimits        []Ulimit // sorted by name, without duplicates
 	SeccompProfile string
-	Network        *landlock.Ports // nil leaves TCP alone
+	Network        *landlock.Ports // nil does not restrict TCP
 }
 
 // TaskSpec is the schema of a task's config block.
@@ -50,7 +50,7 @@ var TaskSpec = hcldec.ObjectSpec{
 	}},
 }
 
-// DecodeTask reads what TaskSpec has decoded; the error names the options.
+// DecodeTask converts a value of TaskSpec; errors name the options.
 func DecodeTask(v cty.Value) (Task, error) {
 	f := drivers.Fields{Value: v}
 	t := Task{Command: f.String("command"), Args: f.Strings("args"), WorkDir: f.String("work_dir"),
@@ -68,7 +68,7 @@ func DecodeTask(v cty.Value) (Task, error) {
 	fault(f.Has("work_dir") && !filepath.IsAbs(t.WorkDir), "work_dir: %q is not absolute", t.WorkDir)
 	fault(f.Has("require_abi") && t.RequireABI < 1, "require_abi: %d is below 1", t.RequireABI)
 	fault(f.Has("pids_limit") && t.PIDsLimit < 1, "pids_limit: %d is below 1", t.PIDsLimit)
-	fault(t.PIDsLimit > maxPIDs, "pids_limit: %d is above %d, more than any kernel can", t.PIDsLimit, maxPIDs)
+	fault(t.PIDsLimit > maxPIDs, "pids_limit: %d is above %d, the kernel's maximum", t.PIDsLimit, maxPIDs)
 	fault(f.Has("seccomp_profile") && t.SeccompProfile == "", "seccomp_profile: it is empty")
 	t.Unveil = unveils(&f, &errs, "unveil")
 	t.Ulimits = ulimits(f.Map("ulimit"), &errs)
@@ -88,14 +88,14 @@ func DecodeTask(v cty.Value) (Task, error) {
 	return t, nil
 }
 
-// network reads the TCP ports that stay usable. A list that is left out is empty.
+// network decodes the TCP ports that stay usable. A missing list is empty.
 func network(v cty.Value, errs *[]error) *landlock.Ports {
 	block := drivers.Fields{Value: v}
 	if !block.Has("network") {
 		return nil
 	}
 	at := v.GetAttr("network")
-	// Port 0 is bound to have the kernel choose one; nobody connects to it.
+	// Binding to port 0 lets the kernel choose one; connecting to it is impossible.
 	return &landlock.Ports{Bind: ports(at, "bind", 0, errs), Connect: ports(at, "connect", 1, errs)}
 }
 

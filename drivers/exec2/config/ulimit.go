@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Unlimited is the bound that is none.
+// Unlimited is the value for no limit.
 const Unlimited = uint64(unix.RLIM_INFINITY)
 
-// resources are the kernel's numbers of what can be bounded.
+// resources maps the names of limits to the kernel's numbers.
 var resources = map[string]int{
 	"as": unix.RLIMIT_AS, "core": unix.RLIMIT_CORE, "cpu": unix.RLIMIT_CPU, "data": unix.RLIMIT_DATA,
 	"fsize": unix.RLIMIT_FSIZE, "locks": unix.RLIMIT_LOCKS, "memlock": unix.RLIMIT_MEMLOCK,
@@ -22,17 +22,17 @@ var resources = map[string]int{
 	"rttime": unix.RLIMIT_RTTIME, "sigpending": unix.RLIMIT_SIGPENDING, "stack": unix.RLIMIT_STACK,
 }
 
-// UlimitNames lists what a ulimit block can bound.
+// UlimitNames lists the limits that a ulimit block can set.
 func UlimitNames() []string { return slices.Sorted(maps.Keys(resources)) }
 
-// Ulimit is one bound of what a process may use.
+// Ulimit is one resource limit.
 type Ulimit struct {
 	Name       string
 	Resource   int // RLIMIT_ number of the kernel
 	Soft, Hard uint64
 }
 
-// parseUlimit reads "N" (both bounds), "soft:hard", each a number or "unlimited".
+// parseUlimit parses "N" (both limits) or "soft:hard", each a number or "unlimited".
 func parseUlimit(name, value string) (Ulimit, error) {
 	resource, ok := resources[name]
 	if !ok {
@@ -62,7 +62,7 @@ func bound(s string) (uint64, error) {
 	return strconv.ParseUint(s, 10, 63)
 }
 
-// ulimits reads a block of them, sorted by name.
+// ulimits parses a ulimit block, sorted by name.
 func ulimits(block map[string]string, errs *[]error) []Ulimit {
 	var out []Ulimit
 	for _, name := range slices.Sorted(maps.Keys(block)) {

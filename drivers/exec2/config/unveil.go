@@ -17,7 +17,7 @@ type Unveil struct {
 
 func (u Unveil) String() string { return u.Modes + ":" + u.Path }
 
-// ParseUnveil reads "<modes>:<path>"; the path may hold colons.
+// ParseUnveil parses "<modes>:<path>"; the path may contain colons.
 func ParseUnveil(s string) (Unveil, error) {
 	modes, path, ok := strings.Cut(s, ":")
 	switch {
@@ -28,16 +28,16 @@ func ParseUnveil(s string) (Unveil, error) {
 	case path == "":
 		return Unveil{}, fmt.Errorf("%q: the path is missing", s)
 	case strings.ContainsRune(path, 0):
-		return Unveil{}, fmt.Errorf("%q: the path holds a NUL byte", s)
+		return Unveil{}, fmt.Errorf("%q: the path contains a NUL byte", s)
 	case !filepath.IsAbs(path):
-		return Unveil{}, fmt.Errorf("%q: the path is relative: write it from the root, such as ${NOMAD_TASK_DIR}/file", s)
+		return Unveil{}, fmt.Errorf("%q: the path is relative: use an absolute one, such as ${NOMAD_TASK_DIR}/file", s)
 	case strings.Contains(modes, "x") && !strings.Contains(modes, "r"):
-		return Unveil{}, fmt.Errorf("%q: x without r runs nothing, for a program is read to be run: write \"r%s:%s\"", s, modes, path)
+		return Unveil{}, fmt.Errorf("%q: x without r has no effect, since running a program needs to read it: write \"r%s:%s\"", s, modes, path)
 	}
 	return Unveil{Modes: modes, Path: filepath.Clean(path)}, nil
 }
 
-// unveils reads a list of them.
+// unveils parses a list of entries.
 func unveils(f *drivers.Fields, errs *[]error, name string) []Unveil {
 	var out []Unveil
 	for _, s := range f.Strings(name) {

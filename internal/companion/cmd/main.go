@@ -1,7 +1,6 @@
-// Command companion is the supervisor and the sandbox stage in one small static
-// program; internal/companion embeds it into nomad and chooses the entry by
-// argv[0]. It must stay small (3 MiB) and start fast: it imports nothing but
-// those two. Run by hand it only says what it is.
+// Command companion is the supervisor and the sandbox stage in one small static program. Package
+// internal/companion embeds it into nomad and selects the entry by argv[0]. It must stay small (3
+// MiB) and start fast, so it imports only those two. Run by hand, it prints a message and exits.
 package main
 
 import (

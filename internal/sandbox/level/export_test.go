@@ -1,6 +1,6 @@
 package level
 
-// Needs are the names of what a level asks for beyond the one below.
+// Needs returns the names of the conditions that a level adds to the one below.
 func Needs(l Level) []string {
 	var out []string
 	for _, r := range rungs {

@@ -1,16 +1,15 @@
-// Package level says in one word how closed the sandbox of a node is, from facts
-// about what is really put on a task that asks for nothing. Each level has all of
-// the one before it:
+// Package level classifies the sandbox of a node by a level. It uses facts about the restrictions
+// of a task that configures nothing. Each level includes all lower ones:
 //
-//	none        no filter of system calls, or no sandbox at all
+//	none        no seccomp filter, or no sandbox at all
 //	host        no_new_privs, no capabilities, a seccomp filter
-//	baseline    + files held by Landlock
-//	restricted  + signals and abstract sockets held (ABI 6), all that the default
-//	              filter refuses, hard limits by a control group
-//	strict      + a uid of its own, own PID, mount and IPC namespaces
+//	baseline    + files restricted by Landlock
+//	restricted  + signals and abstract sockets restricted (ABI 6), at least the default
+//	              seccomp filter, hard limits by a control group
+//	strict      + a uid per task, own PID, mount and IPC namespaces
 //
-// One thing that lacks keeps a node on the level below, however much else it has:
-// a level is a promise, not a score. Pure values; the driver finds the facts.
+// A single missing condition keeps a node on the level below, whatever else it has: a level is a
+// guarantee, not a score. The package is pure; the driver collects the facts.
 package level
 
 import (
@@ -20,10 +19,10 @@ import (
 	"github.com/open-nomad/open-nomad/internal/landlock"
 )
 
-// Level is how closed the sandbox is.
+// Level is the name of a sandbox level.
 type Level string
 
-// The levels, weakest first. The names are those of the attribute driver.exec2.level.
+// The levels, weakest first. The names are values of the attribute driver.exec2.level.
 const (
 	None       Level = "none"
 	Host       Level = "host"
@@ -32,11 +31,11 @@ const (
 	Strict     Level = "strict"
 )
 
-// Facts are what is put on every task of a node.
+// Facts are the restrictions of every task of a node.
 type Facts struct {
-	LandlockABI   int  // 0: the kernel has none
-	Filter        bool // a seccomp filter, whatever it refuses
-	DefaultFilter bool // one that refuses at least what the default profile does
+	LandlockABI   int  // 0: not available
+	Filter        bool // any seccomp filter
+	DefaultFilter bool // a filter that refuses at least what the default profile does
 	Limits        bool // a control group with hard limits
 	OwnUser       bool // a uid that no other task has
 	OwnProcesses  bool // a PID namespace
@@ -50,7 +49,7 @@ type need struct {
 	met  func(Facts) bool
 }
 
-// rung is a level and what it asks for beyond the ones below.
+// rung is a level and the conditions that it adds to the ones below.
 type rung struct {
 	level Level
 	needs []need
@@ -76,7 +75,7 @@ var rungs = []rung{
 	}},
 }
 
-// Of returns the highest level of which nothing lacks.
+// Of returns the highest level whose conditions all hold.
 func Of(f Facts) Level {
 	at := None
 	for _, r := range rungs {
@@ -90,7 +89,7 @@ func Of(f Facts) Level {
 	return at
 }
 
-// Lacks lists what keeps f from being Strict, the most basic first.
+// Lacks lists the conditions that f lacks for Strict, lowest level first.
 func (f Facts) Lacks() []string {
 	var out []string
 	for _, r := range rungs {
@@ -103,7 +102,7 @@ func (f Facts) Lacks() []string {
 	return out
 }
 
-// Attributes are what a node tells of its sandbox, as attributes of a driver.
+// Attributes returns the node attributes of a driver's sandbox.
 func (f Facts) Attributes(driver string) map[string]string {
 	p := "driver." + driver + "."
 	out := map[string]string{p + "level": string(Of(f)), p + "landlock.abi": strconv.Itoa(f.LandlockABI)}

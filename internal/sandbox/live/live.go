@@ -1,13 +1,12 @@
-// Package live compares a policy with what the kernel tells of the process that it was
-// applied to: /proc/<pid>/status, limits, ns, mountinfo, and the files of its control
-// group. Landlock tells nothing of another process: its layer is declared only.
+// Package live compares a policy with the kernel's view of the process that it was applied to:
+// /proc/<pid>/status, limits, ns, mountinfo, and the files of its control group. The kernel reports
+// nothing about another process's Landlock rules, so that layer is declared only.
 //
-// A program may make its own sandbox stricter: lower a limit, add a filter, give rights
-// away. That is no mismatch, and a limit shows it; anything looser than declared is one.
+// A program may make its own sandbox stricter: lower a limit, add a filter, give up rights. This is a
+// match, and a limit is marked as stricter. Anything looser than declared is a mismatch.
 //
-// It reads and decides nothing. What it reads is the kernel's, yet the process may end
-// and its number be another's meanwhile: who asks looks afterwards whether the process
-// is still the one that was meant.
+// The package only reads. The process may end while it reads, and its PID may be reused. The caller
+// must check afterwards that the process is still the same.
 package live
 
 import (
@@ -25,39 +24,39 @@ import (
 	"github.com/open-nomad/open-nomad/internal/sandbox"
 )
 
-// Untold is what Live says of a layer that the kernel keeps to itself.
+// Untold is the Live value of a layer that the kernel does not report.
 const Untold = ""
 
 // Layer is one property of a sandbox.
 type Layer struct {
 	Name     string
 	Declared string
-	Live     string // Untold, or what the kernel says
+	Live     string // Untold, or the kernel's value
 	Match    bool
-	Stricter bool // than declared: a limit that was lowered. Match is true then
+	Stricter bool // a limit is lower than declared; Match is then true
 }
 
-// Subject is what is compared.
+// Subject is a process and what it is compared with.
 type Subject struct {
 	PID    int
 	Policy *sandbox.Policy
-	Limits *cgroup.Limits // nil: no control group was made
-	Group  string         // path of the group below its tree's root, as /proc has it
+	Limits *cgroup.Limits // nil: no control group
+	Group  string         // path below the root of its tree, as in /proc
 }
 
-// maxRead bounds what is read of a file that a process can make long (mountinfo).
+// maxRead limits the size of files that a process can make long (mountinfo).
 const maxRead = 1 << 20
 
-// process is what /proc tells of one process. Its directory is held open: it never
-// becomes another process's.
+// process holds the /proc files of one process. Its directory stays open, so that a reused PID
+// cannot replace it.
 type process struct {
 	dir    *os.Root
 	status map[string]string
 	mounts []mount
 }
 
-// Compare returns the layers of a sandbox in the order in which they were laid. It
-// fails when the process is gone.
+// Compare returns the layers of a sandbox in the order of their application. It fails if the
+// process does not exist.
 func Compare(s Subject) ([]Layer, error) {
 	p, err := look(s.PID)
 	if err != nil {
@@ -78,7 +77,7 @@ func Compare(s Subject) ([]Layer, error) {
 func look(pid int) (*process, error) {
 	dir, err := os.OpenRoot("/proc/" + strconv.Itoa(pid))
 	if err != nil {
-		return nil, fmt.Errorf("look at process %d: %w", pid, err)
+		return nil, fmt.Errorf("inspect process %d: %w", pid, err)
 	}
 	p := &process{dir: dir, status: map[string]string{}}
 	text, err := p.read("status")
@@ -102,17 +101,17 @@ func look(pid int) (*process, error) {
 func (p *process) read(name string) (string, error) {
 	f, err := p.dir.Open(name)
 	if err != nil {
-		return "", fmt.Errorf("look at a process: %w", err)
+		return "", fmt.Errorf("inspect process: %w", err)
 	}
 	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, maxRead))
 	if err != nil {
-		return "", fmt.Errorf("look at a process: %w", err)
+		return "", fmt.Errorf("inspect process: %w", err)
 	}
 	return string(text), nil
 }
 
-// same is a layer that must be as declared.
+// same returns a layer whose live value must equal the declared one.
 func same(name, declared, live string) Layer {
 	return Layer{Name: name, Declared: declared, Live: live, Match: declared == live}
 }
@@ -133,7 +132,7 @@ func groups(p *process, s Subject) ([]Layer, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Each tree has its own path; the supervisor joins what there is of them.
+	// Each tree has its own path. The supervisor joins those that exist.
 	var in []string
 	for line := range strings.Lines(text) {
 		_, path, _ := strings.Cut(line, ":/")
@@ -157,7 +156,7 @@ func score(p *process, s Subject) ([]Layer, error) {
 		return nil, err
 	}
 	now, err := strconv.Atoi(strings.TrimSpace(text))
-	// Lowering takes a privilege; raising is the program's right.
+	// Lowering needs a privilege; raising does not.
 	return []Layer{{Name: "oom_score_adj", Declared: strconv.Itoa(s.Policy.OOMScoreAdj), Live: strings.TrimSpace(text),
 		Match: err == nil && now >= s.Policy.OOMScoreAdj, Stricter: err == nil && now > s.Policy.OOMScoreAdj}}, nil
 }
@@ -202,7 +201,8 @@ func capabilities(p *process, s Subject) ([]Layer, error) {
 		if s.Policy.KeepCapabilities {
 			l.Declared, l.Match = "kept", true
 		} else if set == "CapBnd" && s.Policy.User == nil {
-			// Who has no capability cannot empty this one, and with no_new_privs it gives none.
+			// A process without capabilities cannot empty this set, which no_new_privs makes
+			// ineffective.
 			l.Declared, l.Match = "without effect", p.status["NoNewPrivs"] == "1"
 		}
 		out = append(out, l)
@@ -269,7 +269,7 @@ func limits(p *process, s Subject) ([]Layer, error) {
 		l := Layer{Name: "limit of " + name, Declared: bound(r.Soft) + ":" + bound(r.Hard)}
 		if got := have[name]; len(got) >= 2 {
 			l.Live = got[0] + ":" + got[1]
-			l.Match = below(got[1], r.Hard) // the soft one is the program's, up to the hard one
+			l.Match = below(got[1], r.Hard) // the program may change the soft limit up to the hard one
 			l.Stricter = l.Match && (got[1] != bound(r.Hard) || got[0] != bound(r.Soft) && below(got[0], r.Soft))
 		}
 		out = append(out, l)

@@ -27,8 +27,8 @@ a line that is none
 10 1 - short
 `
 
-// TestMounts: a bind is held to its options; one that is writable below, or hidden by
-// another, is not read-only.
+// TestMounts compares the options of a bind. A bind with a writable mount below it, or covered by
+// another one, is not read-only.
 func TestMounts(t *testing.T) {
 	p := &process{mounts: parseMounts(mounts)}
 	for _, tt := range []struct {
@@ -39,7 +39,7 @@ func TestMounts(t *testing.T) {
 		{sandbox.Bind{Target: "/srv", ReadOnly: true}, false}, // /srv/sub
 		{sandbox.Bind{Target: "/with blank"}, true},
 		{sandbox.Bind{Target: "/with blank", ReadOnly: true}, false},
-		{sandbox.Bind{Target: "once", Beneath: "/tmp", ReadOnly: true}, false}, // the later one is seen
+		{sandbox.Bind{Target: "once", Beneath: "/tmp", ReadOnly: true}, false}, // the later one is visible
 		{sandbox.Bind{Target: "/suid"}, false},
 		{sandbox.Bind{Target: "/none"}, false},
 	} {
@@ -65,8 +65,8 @@ func TestMounts(t *testing.T) {
 	}
 }
 
-// TestNaked compares a process without any sandbox with a policy that has all: each
-// layer is loose.
+// TestNaked compares a process without a sandbox with a policy that has every layer: each layer is
+// looser.
 func TestNaked(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), "sleep", "60")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -94,7 +94,7 @@ func TestNaked(t *testing.T) {
 		t.Error("root's capabilities are none")
 	}
 	if _, err := Compare(Subject{PID: 1 << 22, Policy: p}); err == nil {
-		t.Error("a process that is not there was compared")
+		t.Error("a process that does not exist was compared")
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/sandbox"
 )
 
-// namespaces compares each with this process's own, which is the agent's.
+// namespaces compares each namespace with the agent's, which is this process's own.
 func namespaces(p *process, s Subject) ([]Layer, error) {
 	var out []Layer
 	for _, ns := range []struct {
@@ -21,11 +21,11 @@ func namespaces(p *process, s Subject) ([]Layer, error) {
 	}{{"pid", s.Policy.PrivatePID}, {"ipc", s.Policy.PrivateIPC}, {"mnt", s.Policy.Mounts != nil}, {"user", s.Policy.OwnUsers}} {
 		live, err := p.dir.Readlink("ns/" + ns.name)
 		if err != nil {
-			return nil, fmt.Errorf("look at a process: %w", err)
+			return nil, fmt.Errorf("inspect process: %w", err)
 		}
 		host, err := os.Readlink("/proc/self/ns/" + ns.name)
 		if err != nil {
-			return nil, fmt.Errorf("look at the agent: %w", err)
+			return nil, fmt.Errorf("inspect the agent: %w", err)
 		}
 		l := Layer{Name: ns.name + " namespace", Declared: "the host's", Live: live, Match: live == host}
 		if ns.own {
@@ -37,11 +37,11 @@ func namespaces(p *process, s Subject) ([]Layer, error) {
 	return append(out, net), err
 }
 
-// network compares with the namespace that the policy names.
+// network compares with the namespace of the policy.
 func network(p *process, path string) (Layer, error) {
 	live, err := p.dir.Readlink("ns/net")
 	if err != nil {
-		return Layer{}, fmt.Errorf("look at a process: %w", err)
+		return Layer{}, fmt.Errorf("inspect process: %w", err)
 	}
 	l := Layer{Name: "net namespace", Declared: "the host's", Live: live}
 	if path != "" {
@@ -58,7 +58,7 @@ func network(p *process, path string) (Layer, error) {
 	return l, nil
 }
 
-// mount is a line of mountinfo: what covers a directory, and how.
+// mount is a line of mountinfo.
 type mount struct {
 	point   string
 	options []string // of the mount
@@ -75,8 +75,8 @@ func (m mount) has(option string) bool {
 	return false
 }
 
-// parseMounts reads mountinfo; a line that is none is left out. The last mount at a
-// point is the one that is seen.
+// parseMounts parses mountinfo and skips malformed lines. The last mount at a point is the visible
+// one.
 func parseMounts(text string) []mount {
 	var out []mount
 	unescape := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
@@ -91,7 +91,7 @@ func parseMounts(text string) []mount {
 	return out
 }
 
-// at returns what is mounted at a point.
+// at returns the visible mount at a point.
 func (p *process) at(point string) (mount, bool) {
 	for i := len(p.mounts) - 1; i >= 0; i-- {
 		if p.mounts[i].point == point {
@@ -127,20 +127,19 @@ func mountLayers(p *process, s Subject) ([]Layer, error) {
 	return out, nil
 }
 
-// view says whether what others have in a directory is hidden: by a mount in which
-// nothing can be made.
+// view reports whether the other entries of a directory are hidden by a read-only mount.
 func (p *process) view(policy *sandbox.Policy) Layer {
 	v := policy.Mounts.View
 	l := Layer{Name: v.Dir, Declared: "its own " + v.Own + " only", Live: "all of it"}
 	point := v.Dir
 	if real, err := filepath.EvalSymlinks(point); err == nil {
-		point = real // mounts are told without links
+		point = real // mountinfo has paths without links
 	}
 	if policy.Sees(v.Dir) || policy.Sees(point) {
 		l.Declared, l.Match = "all of it, as granted", true
 		return l
 	}
-	// In /tmp it may begin further up, where all is hidden in any case.
+	// In /tmp the mount may be further up, where all is hidden anyway.
 	for ; point != "/" && point != "/tmp" && !l.Match; point = filepath.Dir(point) {
 		if m, ok := p.at(point); ok {
 			l.Live, l.Match = m.kind+" "+strings.Join(m.options, ","), m.kind == "tmpfs" && m.has("ro")
@@ -152,8 +151,8 @@ func (p *process) view(policy *sandbox.Policy) Layer {
 	return l
 }
 
-// hiddenDirs compares the directories that look empty. A mount in which nothing can be made hides
-// them, unless the program was granted one by any of its names.
+// hiddenDirs compares the hidden directories. A read-only mount hides each, unless the program was
+// granted it by any of its names.
 func (p *process) hiddenDirs(policy *sandbox.Policy) []Layer {
 	var out []Layer
 	seen := map[string]bool{}
@@ -183,7 +182,7 @@ func (p *process) hiddenDirs(policy *sandbox.Policy) []Layer {
 	return out
 }
 
-// bind says how a bind is mounted. Read-only is to hold for each mount below, too.
+// bind compares the mount of a bind. Read-only must hold for each mount below, too.
 func (p *process) bind(b sandbox.Bind) Layer {
 	want := []string{"nosuid", "nodev"}
 	if b.ReadOnly {
@@ -192,7 +191,7 @@ func (p *process) bind(b sandbox.Bind) Layer {
 	target := filepath.Join(b.Beneath, b.Target)
 	l := Layer{Name: "bind " + target, Declared: strings.Join(want, ","), Live: "not mounted"}
 	if real, err := filepath.EvalSymlinks(target); err == nil {
-		target = real // mounts are told without links
+		target = real // mountinfo has paths without links
 	}
 	m, ok := p.at(target)
 	if !ok {

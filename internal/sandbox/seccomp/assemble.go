@@ -18,10 +18,10 @@ const (
 	argSize = 8
 )
 
-// maxFilter is how many instructions the kernel takes.
+// maxFilter is the kernel's maximum number of instructions.
 const maxFilter = 4096
 
-// assemble returns the filter: the parts in the order of the package comment.
+// assemble returns the filter: the parts in the order of the package doc.
 func (p *Profile) assemble(g Gaps) ([]bpf.RawInstruction, error) {
 	info, err := native()
 	if err != nil {
@@ -42,12 +42,12 @@ func (p *Profile) assemble(g Gaps) ([]bpf.RawInstruction, error) {
 	}
 	out = append(out, bpf.RetConstant{Val: uint32(p.otherwise)})
 	if n := len(out); n > maxFilter {
-		return nil, fmt.Errorf("filter of %d instructions: the kernel takes %d", n, maxFilter)
+		return nil, fmt.Errorf("filter of %d instructions: the kernel takes at most %d", n, maxFilter)
 	}
 	return bpf.Assemble(out)
 }
 
-// names says whether a rule names the system call.
+// names reports whether a rule names the system call.
 func (p *Profile) names(call string) bool {
 	return slices.ContainsFunc(p.rules, func(r rule) bool { return slices.Contains(r.names, call) })
 }
@@ -56,29 +56,29 @@ func errno(e unix.Errno) bpf.Instruction {
 	return bpf.RetConstant{Val: unix.SECCOMP_RET_ERRNO | uint32(e)}
 }
 
-// onCall runs then for one system call, and goes on behind it for all others.
+// onCall runs then for one system call, and continues after it for all others.
 func onCall(nr uint32, then ...bpf.Instruction) []bpf.Instruction {
 	return append([]bpf.Instruction{bpf.LoadAbsolute{Off: offNr, Size: 4},
 		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: nr, SkipTrue: uint8(len(then))}}, then...)
 }
 
-// onValue runs then for one value of what was loaded, and goes on behind it for all
-// others. What then loads would be seen there: it must end in a verdict.
+// onValue runs then for one value of the accumulator, and continues after it for all others. then
+// must end in a verdict, since it may change the accumulator.
 func onValue(v uint32, then ...bpf.Instruction) []bpf.Instruction {
 	return append(load(bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: v, SkipTrue: uint8(len(then))}), then...)
 }
 
 func load(in ...bpf.Instruction) []bpf.Instruction { return in }
 
-// low and high load half an argument. The kernel reads no more than the low half of
-// an int, so what is an int is compared by it.
+// low and high load half an argument. The kernel uses only the low half of an int, so an int is
+// compared by it.
 func low(arg uint32) bpf.Instruction { return bpf.LoadAbsolute{Off: offArgs + argSize*arg, Size: 4} }
 func high(arg uint32) bpf.Instruction {
 	return bpf.LoadAbsolute{Off: offArgs + argSize*arg + 4, Size: 4}
 }
 
-// guard refuses what is not a call of this architecture: the numbers of others mean
-// other calls, so that no list would hold.
+// guard refuses calls of other architectures: their numbers mean other calls, so a list of names
+// would not apply.
 func guard(info *arch.Info) []bpf.Instruction {
 	out := []bpf.Instruction{
 		bpf.LoadAbsolute{Off: offArch, Size: 4},
@@ -97,7 +97,7 @@ func guard(info *arch.Info) []bpf.Instruction {
 var ipcCalls = []string{"shmget", "shmat", "shmctl", "semget", "semop", "semtimedop", "semctl",
 	"msgget", "msgsnd", "msgrcv", "msgctl", "mq_open", "mq_unlink"}
 
-// close refuses what is open.
+// close closes the gaps.
 func (g Gaps) close(info *arch.Info) []bpf.Instruction {
 	var out []bpf.Instruction
 	if g.IPC {
@@ -107,20 +107,20 @@ func (g Gaps) close(info *arch.Info) []bpf.Instruction {
 			}
 		}
 	}
-	if g.Processes { // of itself, which is number 0, a process may
+	if g.Processes { // a process may change itself by number 0
 		out = append(out, onCall(unix.SYS_PRLIMIT64, low(0),
 			bpf.JumpIf{Cond: bpf.JumpEqual, Val: 0, SkipTrue: 1}, errno(unix.EPERM))...)
 	}
 	if g.Ports {
-		out = append(out, sockets()...) // MPTCP, SMC and others speak TCP below
+		out = append(out, sockets()...) // MPTCP, SMC and others run over TCP
 		out = append(out, fastOpen()...)
-		out = append(out, onCall(unix.SYS_IO_URING_SETUP, errno(unix.EPERM))...) // no filter sees its calls
+		out = append(out, onCall(unix.SYS_IO_URING_SETUP, errno(unix.EPERM))...) // no filter sees its operations
 	}
 	return out
 }
 
-// fastOpen refuses to send to where no connection is yet, as where TCP Fast Open is
-// switched off: that connects, and Landlock does not see it (found on Linux 6.18).
+// fastOpen refuses data on unconnected sockets with the error of a kernel without TCP Fast Open.
+// Such a send connects, and Landlock does not check it (found on Linux 6.18).
 func fastOpen() []bpf.Instruction {
 	flagged := func(nr, arg uint32) []bpf.Instruction {
 		return onCall(nr, low(arg), bpf.JumpIf{Cond: bpf.JumpBitsNotSet, Val: unix.MSG_FASTOPEN, SkipTrue: 1}, errno(unix.EOPNOTSUPP))
@@ -128,9 +128,9 @@ func fastOpen() []bpf.Instruction {
 	return slices.Concat(flagged(unix.SYS_SENDTO, 3), flagged(unix.SYS_SENDMSG, 2), flagged(unix.SYS_SENDMMSG, 3))
 }
 
-// ints are the arguments that the kernel reads as int, of calls that profiles tend to
-// look at. A comparison is of 64 bits: without more, 1<<32|AF_VSOCK would not equal
-// AF_VSOCK, and the kernel would take it for just that.
+// ints are the arguments that the kernel uses as int, for calls that profiles commonly check. A
+// comparison has 64 bits. Without wholeInts, 1<<32|AF_VSOCK would differ from AF_VSOCK, but the
+// kernel would use AF_VSOCK.
 var ints = map[string][]uint32{
 	"socket": {0, 1, 2}, "socketpair": {0, 1, 2}, "setsockopt": {0, 1, 2}, "getsockopt": {0, 1, 2},
 	"personality": {0}, "ioctl": {0, 1}, "fcntl": {0, 1}, "prctl": {0}, "keyctl": {0}, "bpf": {0}, "madvise": {2},
@@ -138,8 +138,7 @@ var ints = map[string][]uint32{
 	"open": {1}, "openat": {0, 2}, "memfd_create": {1}, "userfaultfd": {0}, "setns": {0, 1},
 }
 
-// wholeInts refuses an int with anything but its sign in the high half, where a rule
-// compares it.
+// wholeInts refuses an int that is not sign-extended to 64 bits, if a rule compares it.
 func (p *Profile) wholeInts(info *arch.Info) []bpf.Instruction {
 	var out []bpf.Instruction
 	seen := map[string]bool{}
@@ -164,14 +163,14 @@ func (p *Profile) wholeInts(info *arch.Info) []bpf.Instruction {
 	return out
 }
 
-// handOn marks the places in the library's output that go on to the next rule. No
-// profile can have this action: there is no tracer.
+// handOn marks the places in the library's output that continue with the next rule. No profile can
+// have this action, since there is no tracer.
 const handOn = lib.ActionTrace
 
-// block returns the rule as instructions that end in its action, or go on behind them.
-// The library assembles it, with jumps of more than 255 and comparisons of 64 bits.
-// Its policy of several groups returns the default action behind the first group, so
-// each rule is a policy of its own. Its default action becomes a jump to the next rule.
+// block returns the instructions of the rule, which end in its action or continue after them. The
+// library assembles them, including jumps of more than 255 and comparisons of 64 bits. Its policies
+// of several groups return the default action after the first group. Each rule is therefore a
+// policy of its own, whose default action becomes a jump to the next rule.
 func (r rule) block(info *arch.Info) ([]bpf.Instruction, error) {
 	group := lib.SyscallGroup{Action: r.action}
 	var out []bpf.Instruction
@@ -179,9 +178,9 @@ func (r rule) block(info *arch.Info) ([]bpf.Instruction, error) {
 		_, recent := newer[name]
 		nr, ok := number(info, name)
 		switch {
-		case !ok: // another architecture's
+		case !ok: // only on another architecture
 		case recent && len(r.when) > 0:
-			return nil, fmt.Errorf("arguments of %s cannot be compared: it is newer than the library that does so", name)
+			return nil, fmt.Errorf("arguments of %s cannot be compared: the library does not support this call", name)
 		case recent:
 			out = append(out, onCall(nr, bpf.RetConstant{Val: uint32(r.action)})...)
 		case len(r.when) == 0:
@@ -201,7 +200,7 @@ func (r rule) block(info *arch.Info) ([]bpf.Instruction, error) {
 	return append(out, goOn(list)...), nil
 }
 
-// goOn turns each end of the list that hands on into a jump behind the list.
+// goOn replaces each handOn of the list by a jump past its end.
 func goOn(list []bpf.Instruction) []bpf.Instruction {
 	for i, in := range list {
 		if in == (bpf.RetConstant{Val: uint32(handOn)}) {

@@ -10,11 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxFile bounds a profile's file; those in use have some 30 KB.
+// maxFile limits a profile's file; common ones have 30 KB.
 const maxFile = 1 << 20
 
-// file is a profile as the OCI runtime specification and Docker write it. What is not
-// here does not exist for us: an error names it.
+// file is a profile in the format of the OCI runtime specification and Docker. Unknown fields are
+// an error.
 type file struct {
 	DefaultAction   string        `json:"defaultAction"`
 	DefaultErrnoRet *uint         `json:"defaultErrnoRet"`
@@ -30,7 +30,7 @@ type archMap struct {
 }
 
 type fileSyscall struct {
-	Name     string     `json:"name"` // an old form
+	Name     string     `json:"name"` // old format
 	Names    []string   `json:"names"`
 	Action   string     `json:"action"`
 	ErrnoRet *uint      `json:"errnoRet"`
@@ -47,14 +47,14 @@ type fileArg struct {
 	Op       string `json:"op"`
 }
 
-// fileFilter says where a rule holds: all of it must be so.
+// fileFilter is the condition of a rule: all fields must hold.
 type fileFilter struct {
 	Caps      []string `json:"caps"`
 	Arches    []string `json:"arches"`
 	MinKernel string   `json:"minKernel"`
 }
 
-// Load reads a profile from a file of the operator's.
+// Load reads a profile from an operator's file.
 func Load(name, path string) (*Profile, error) {
 	raw, err := read(path)
 	if err != nil {
@@ -71,7 +71,7 @@ func read(path string) ([]byte, error) {
 	if !filepath.IsAbs(path) {
 		return nil, fmt.Errorf("file %q: the path is not absolute", path)
 	}
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // a FIFO must not hold us
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // do not block on a FIFO
 	if err != nil {
 		return nil, err
 	}
@@ -90,14 +90,14 @@ func read(path string) ([]byte, error) {
 	return raw, err
 }
 
-// Parse makes a profile of JSON in the OCI's form. It must let a task start, and its
+// Parse parses a profile in the OCI's JSON format. The profile must allow a task to start, and its
 // filter must fit the kernel.
 func Parse(name string, raw []byte) (*Profile, error) {
 	p := &Profile{Name: name}
 	if err := p.parse(raw); err != nil {
 		return nil, fmt.Errorf("seccomp profile %s: %w", name, err)
 	}
-	if _, err := p.Filter(Gaps{IPC: true, Processes: true}); err != nil { // the longest
+	if _, err := p.Filter(Gaps{IPC: true, Processes: true}); err != nil { // the longest filter
 		return nil, err
 	}
 	if err := p.startable(); err != nil {
@@ -119,7 +119,7 @@ func (p *Profile) parse(raw []byte) error {
 		return err
 	}
 	if n := len(f.Syscalls); n > maxFilter {
-		return fmt.Errorf("syscalls: %d entries are more than the %d instructions that the kernel takes", n, maxFilter)
+		return fmt.Errorf("syscalls: %d entries exceed the kernel's limit of %d instructions", n, maxFilter)
 	}
 	for i := range f.Syscalls {
 		r, ok, err := f.Syscalls[i].rule()
@@ -134,11 +134,11 @@ func (p *Profile) parse(raw []byte) error {
 	return unambiguous(p.rules)
 }
 
-// ociArch are the OCI's names of what we run on.
+// ociArch are the OCI's names of the supported architectures.
 var ociArch = map[string]string{"amd64": "SCMP_ARCH_X86_64", "arm64": "SCMP_ARCH_AARCH64"}
 
-// check looks at what is not a rule. Other architectures than this machine's are
-// always refused, so naming them changes nothing; not naming this one would.
+// check checks all fields but the rules. Other architectures than this machine's are always
+// refused, so listing them has no effect. This machine's must be listed.
 func (f *file) check() error {
 	info, err := native()
 	if err != nil {
@@ -146,28 +146,28 @@ func (f *file) check() error {
 	}
 	want := ociArch[goArch(info)]
 	if len(f.Architectures) > 0 && !slices.Contains(f.Architectures, want) {
-		return fmt.Errorf("architectures: %s is not among them", want)
+		return fmt.Errorf("architectures: %s is missing", want)
 	}
 	if len(f.ArchMap) > 0 && !slices.ContainsFunc(f.ArchMap, func(m archMap) bool { return m.Architecture == want }) {
-		return fmt.Errorf("archMap: %s is not among them", want)
+		return fmt.Errorf("archMap: %s is missing", want)
 	}
 	for i, flag := range f.Flags {
-		return fmt.Errorf("flags[%d]: %s is not supported: explain_denials makes the kernel log, and threads have one filter anyway", i, flag)
+		return fmt.Errorf("flags[%d]: %s is not supported: use explain_denials for logging; all threads have the same filter", i, flag)
 	}
 	return nil
 }
 
-// unambiguous refuses rules of which the order would decide: one for all arguments of a
-// call, and another of a different action for the same call.
+// unambiguous refuses rules whose order would matter: one for all arguments of a call, and another
+// with a different action for the same call.
 func unambiguous(rules []rule) error {
-	seen := map[string][]rule{} // of each call one rule of each kind
+	seen := map[string][]rule{} // per call, one rule of each kind
 	for _, r := range rules {
 		for _, n := range r.names {
 			known := false
 			for _, o := range seen[n] {
 				same := r.action == o.action
 				if !same && (len(r.when) == 0 || len(o.when) == 0) {
-					return fmt.Errorf("%s: %s has another action in %s, and one of both is for all its arguments", r.where, n, o.where)
+					return fmt.Errorf("%s: %s has another action in %s, and one of the two rules matches all arguments", r.where, n, o.where)
 				}
 				known = known || same && (len(r.when) == 0) == (len(o.when) == 0)
 			}

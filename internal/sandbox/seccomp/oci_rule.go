@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// actions are those that a filter without a tracer or a listener can take.
+// actions are the actions that need no tracer or listener.
 var actions = map[string]lib.Action{
 	"SCMP_ACT_ALLOW": lib.ActionAllow, "SCMP_ACT_ERRNO": lib.ActionErrno, "SCMP_ACT_LOG": lib.ActionLog, "SCMP_ACT_TRAP": lib.ActionTrap,
 	"SCMP_ACT_KILL": lib.ActionKillThread, "SCMP_ACT_KILL_THREAD": lib.ActionKillThread, "SCMP_ACT_KILL_PROCESS": lib.ActionKillProcess,
@@ -29,7 +29,7 @@ func action(name string, errnoRet *uint) (lib.Action, error) {
 	case !ok:
 		return 0, fmt.Errorf("%q is not supported: want SCMP_ACT_ALLOW, _ERRNO, _LOG, _TRAP, _KILL, _KILL_THREAD or _KILL_PROCESS", name)
 	case a != lib.ActionErrno && errnoRet != nil:
-		return 0, fmt.Errorf("%s takes no error number", name)
+		return 0, fmt.Errorf("%s does not allow an error number", name)
 	case a != lib.ActionErrno:
 		return a, nil
 	case errnoRet == nil:
@@ -40,7 +40,7 @@ func action(name string, errnoRet *uint) (lib.Action, error) {
 	return a | lib.Action(*errnoRet), nil
 }
 
-// rule is what a syscalls entry means on this machine; false: nothing.
+// rule converts a syscalls entry for this machine; false means that it has no effect.
 func (s *fileSyscall) rule() (rule, bool, error) {
 	var r rule
 	var err error
@@ -68,8 +68,8 @@ func (s *fileSyscall) rule() (rule, bool, error) {
 	return r, in && !out, nil
 }
 
-// calls are the names of the rule, once each. A name that no architecture knows is a
-// misspelt one.
+// calls returns the names of the rule without duplicates. A name that no architecture has is an
+// error.
 func (s *fileSyscall) calls() ([]string, error) {
 	names := s.Names
 	if s.Name != "" {
@@ -110,7 +110,7 @@ func (a fileArg) condition() (lib.Condition, error) {
 	op, ok := comparisons[a.Op]
 	switch {
 	case ok && a.ValueTwo != 0:
-		return c, fmt.Errorf("valueTwo: %s takes one value", a.Op)
+		return c, fmt.Errorf("valueTwo: %s allows only one value", a.Op)
 	case ok:
 		c.Operation = op
 	case a.Op != "SCMP_CMP_MASKED_EQ":
@@ -122,13 +122,13 @@ func (a fileArg) condition() (lib.Condition, error) {
 	case a.ValueTwo == a.Value && bits.OnesCount64(a.Value) == 1:
 		c.Operation = lib.BitsSet
 	default:
-		return c, fmt.Errorf("valueTwo: a mask can be compared with 0, or with itself if it is one bit, not with %#x", a.ValueTwo)
+		return c, fmt.Errorf("valueTwo: a mask can only be compared with 0 or, if it is a single bit, with itself, not with %#x", a.ValueTwo)
 	}
 	return c, nil
 }
 
-// holds says whether all that the filter names is so here; a task has no capabilities.
-// empty is the answer when it names nothing.
+// holds reports whether all conditions of the filter hold; a task has no capabilities. It returns
+// empty if there is no condition.
 func (f fileFilter) holds(empty bool) (bool, error) {
 	if len(f.Caps)+len(f.Arches)+len(f.MinKernel) == 0 {
 		return empty, nil
@@ -167,7 +167,7 @@ func kernelAtLeast(want string) (bool, error) {
 	return slices.Compare(have, w) >= 0, nil
 }
 
-// version reads the two first numbers of a kernel's version.
+// version parses the first two numbers of a kernel version.
 func version(s string) ([]int, error) {
 	major, rest, _ := strings.Cut(s, ".")
 	minor := rest
@@ -177,7 +177,7 @@ func version(s string) ([]int, error) {
 	a, err := strconv.Atoi(major)
 	b, err2 := strconv.Atoi(minor)
 	if err != nil || err2 != nil {
-		return nil, fmt.Errorf("%q is not a version of the kernel", s)
+		return nil, fmt.Errorf("%q is not a kernel version", s)
 	}
 	return []int{a, b}, nil
 }

@@ -9,8 +9,8 @@ import (
 	"slices"
 )
 
-// decode is strict: a misspelt field must not weaken a profile. The JSON package is
-// content with another case and with a field given twice; we are not.
+// decode is strict, since a misspelt field must not weaken a profile. It also refuses what
+// encoding/json accepts: fields in another case, and duplicate fields.
 func decode(raw []byte, f *file) error {
 	if len(bytes.TrimSpace(raw)) == 0 {
 		return errors.New("the file is empty")
@@ -24,7 +24,7 @@ func decode(raw []byte, f *file) error {
 		case errors.Is(err, io.EOF):
 			return exactFields(raw)
 		case err == nil:
-			err = errors.New("more than one value")
+			err = errors.New("more than one JSON value")
 		}
 	}
 	at := d.InputOffset()
@@ -40,12 +40,11 @@ func line(raw []byte, at int64) int {
 	return 1 + bytes.Count(raw[:min(max(at, 0), int64(len(raw)))], []byte("\n"))
 }
 
-// exactFields walks the objects of a valid document for names that are not written as
-// in the form, or twice in one object.
+// exactFields checks a valid document for field names with wrong case and for duplicates.
 func exactFields(raw []byte) error {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	var open []map[string]bool // nil: an array
-	key := false               // the next token may be a field's name
+	key := false               // the next token may be a field name
 	for {
 		tok, err := d.Token()
 		if errors.Is(err, io.EOF) {
@@ -67,7 +66,7 @@ func exactFields(raw []byte) error {
 			if name, ok := tok.(string); ok && key {
 				fields := open[len(open)-1]
 				if fields[name] || !slices.Contains(fieldNames, name) {
-					return fmt.Errorf("line %d: field %q is unknown, or there twice", line(raw, d.InputOffset()), name)
+					return fmt.Errorf("line %d: field %q is unknown or duplicate", line(raw, d.InputOffset()), name)
 				}
 				fields[name], key = true, false
 				continue

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// narrow lists what is allowed, in the ways in which files of others do.
+// narrow is a profile that allows a few calls, with the constructs of common profiles.
 const narrow = `{
   "defaultAction": "SCMP_ACT_ERRNO", "defaultErrnoRet": 38,
   "archMap": [{"architecture": "SCMP_ARCH_X86_64", "subArchitectures": ["SCMP_ARCH_X86"]}, {"architecture": "SCMP_ARCH_AARCH64", "subArchitectures": null}],
@@ -94,14 +94,13 @@ func TestParse(t *testing.T) {
 			t.Errorf("of this architecture: verdict = %#x", got)
 		}
 	}
-	j.arch = 0x40000003 // i386, of which the file speaks too
+	j.arch = 0x40000003 // i386, which the file lists too
 	if got := j.of(t, unix.SYS_READ); got != no(unix.ENOSYS) {
 		t.Errorf("foreign architecture: verdict = %#x, want ENOSYS", got)
 	}
 }
 
-// TestAgainstOracle runs whole filters on many calls and compares with rules that are
-// followed one by one.
+// TestAgainstOracle compares whole filters on many calls with a direct evaluation of the rules.
 func TestAgainstOracle(t *testing.T) {
 	info, err := native()
 	if err != nil {
@@ -143,7 +142,7 @@ func TestAgainstOracle(t *testing.T) {
 	}
 }
 
-// oracle follows the rules without a filter.
+// oracle evaluates the rules without a filter.
 func oracle(p *Profile, nr uint32, args [6]uint64) uint32 {
 	info, _ := native()
 	for _, r := range p.rules {
@@ -191,10 +190,10 @@ func TestParseFaults(t *testing.T) {
 		{"blank file", " \n", "the file is empty"},
 		{"null", "null", "defaultAction: the action is missing"},
 		{"no JSON", "{\n\n\"defaultAction\": nope}", "line 3"},
-		{"two values", `{"defaultAction": "SCMP_ACT_ALLOW"} {}`, "more than one value"},
+		{"two values", `{"defaultAction": "SCMP_ACT_ALLOW"} {}`, "more than one JSON value"},
 		{"misspelt field", "{\n\"defaultAction\": \"SCMP_ACT_ALLOW\",\n\"sycalls\": []}", `line 3: json: unknown field "sycalls"`},
 		{"field in another case", "{\"defaultAction\": \"SCMP_ACT_ALLOW\",\n\"SYSCALLS\": []}", `line 2: field "SYSCALLS"`},
-		{"field twice", "{\"defaultAction\": \"SCMP_ACT_ERRNO\",\n\"defaultAction\": \"SCMP_ACT_ALLOW\"}", `line 2: field "defaultAction" is unknown, or there twice`},
+		{"field twice", "{\"defaultAction\": \"SCMP_ACT_ERRNO\",\n\"defaultAction\": \"SCMP_ACT_ALLOW\"}", `line 2: field "defaultAction" is unknown or duplicate`},
 		{"no default", `{"syscalls": []}`, "defaultAction: the action is missing"},
 		{"empty default", `{"defaultAction": ""}`, "defaultAction: the action is missing"},
 		{"unknown default", `{"defaultAction": "ALLOW"}`, `defaultAction: "ALLOW" is not supported`},
@@ -203,7 +202,7 @@ func TestParseFaults(t *testing.T) {
 		{"no action", with(`{"names": ["mount"]}`), "syscalls[1].action: the action is missing"},
 		{"listener", `{"defaultAction": "SCMP_ACT_ALLOW", "listenerPath": "/run/x"}`, "listenerPath"},
 		{"flags", `{"defaultAction": "SCMP_ACT_ALLOW", "flags": ["SECCOMP_FILTER_FLAG_SPEC_ALLOW"]}`, "flags[0]: SECCOMP_FILTER_FLAG_SPEC_ALLOW"},
-		{"errno of no error", with(`{"names": ["mount"], "action": "SCMP_ACT_KILL", "errnoRet": 1}`), "takes no error number"},
+		{"errno of no error", with(`{"names": ["mount"], "action": "SCMP_ACT_KILL", "errnoRet": 1}`), "does not allow an error number"},
 		{"errno 0", with(`{"names": ["mount"], "action": "SCMP_ACT_ERRNO", "errnoRet": 0}`), "error number 0"},
 		{"errno too high", with(`{"names": ["mount"], "action": "SCMP_ACT_ERRNO", "errnoRet": 4096}`), "error number 4096"},
 		{"misspelt call", with(`{"names": ["read", "moutn"], "action": "SCMP_ACT_ALLOW"}`), `syscalls[1].names[1]: system call "moutn" is unknown`},
@@ -213,14 +212,14 @@ func TestParseFaults(t *testing.T) {
 		{"odd mask", with(`{"names": ["read"], "action": "SCMP_ACT_ALLOW", "args": [{"index": 0, "value": 3, "valueTwo": 1, "op": "SCMP_CMP_MASKED_EQ"}]}`), "syscalls[1].args[0].valueTwo"},
 		{"mask of all of two bits", with(`{"names": ["read"], "action": "SCMP_ACT_ALLOW", "args": [{"index": 0, "value": 3, "valueTwo": 3, "op": "SCMP_CMP_MASKED_EQ"}]}`), "syscalls[1].args[0].valueTwo"},
 		{"empty mask", with(`{"names": ["read"], "action": "SCMP_ACT_ALLOW", "args": [{"index": 0, "value": 0, "op": "SCMP_CMP_MASKED_EQ"}]}`), "syscalls[1].args[0].value"},
-		{"second value of one", with(`{"names": ["read"], "action": "SCMP_ACT_ALLOW", "args": [{"index": 0, "value": 0, "valueTwo": 3, "op": "SCMP_CMP_EQ"}]}`), "takes one value"},
+		{"second value of one", with(`{"names": ["read"], "action": "SCMP_ACT_ALLOW", "args": [{"index": 0, "value": 0, "valueTwo": 3, "op": "SCMP_CMP_EQ"}]}`), "allows only one value"},
 		{"negative value", "{\"defaultAction\": \"SCMP_ACT_ALLOW\", \"syscalls\": [{\n\"args\": [{\"value\": -1}]}]}", "line 2"},
 		{"arguments of a new call", with(`{"names": ["listns"], "action": "SCMP_ACT_ALLOW", "args": [{"index": 0, "value": 0, "op": "SCMP_CMP_EQ"}]}`), "syscalls[1]: arguments of listns"},
 		{"other architectures only", `{"defaultAction": "SCMP_ACT_ALLOW", "architectures": ["SCMP_ARCH_MIPS"]}`, "architectures"},
 		{"other map only", `{"defaultAction": "SCMP_ACT_ALLOW", "archMap": [{"architecture": "SCMP_ARCH_MIPS"}]}`, "archMap"},
 		{"odd kernel", with(`{"names": ["read"], "action": "SCMP_ACT_ALLOW", "includes": {"minKernel": "six"}}`), "includes.minKernel"},
 		{"two actions", with(`{"names": ["write"], "action": "SCMP_ACT_KILL"}`), "syscalls[1]: write has another action in syscalls[0]"},
-		{"too long", with(strings.TrimSuffix(strings.Repeat(`{"names": ["read"], "action": "SCMP_ACT_ALLOW", "args": [{"index": 0, "value": 7, "op": "SCMP_CMP_EQ"}]},`, 500), ",")), "the kernel takes 4096"},
+		{"too long", with(strings.TrimSuffix(strings.Repeat(`{"names": ["read"], "action": "SCMP_ACT_ALLOW", "args": [{"index": 0, "value": 7, "op": "SCMP_CMP_EQ"}]},`, 500), ",")), "the kernel takes at most 4096"},
 		{"no start", `{"defaultAction": "SCMP_ACT_ERRNO", "syscalls": [{"names": ["read"], "action": "SCMP_ACT_ALLOW"}]}`, "execve is refused: no task could start"},
 		{"no start by name", `{"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [{"names": ["execve"], "action": "SCMP_ACT_ERRNO"}]}`, "execve is refused"},
 	}
@@ -257,7 +256,7 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// TestWeaker says which profiles are not what the standard one is.
+// TestWeaker checks which profiles permit more than the standard one.
 func TestWeaker(t *testing.T) {
 	allowAll := `{"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [`
 	tests := []struct {

@@ -1,24 +1,22 @@
-// Package seccomp makes the filters of system calls of sandboxed tasks. They are made
-// by the agent, once each, and handed to the sandbox stage as part of the policy: the
-// tables they are made from would cost every start half a millisecond. It loads
-// nothing itself and starts no goroutine.
+// Package seccomp generates the seccomp filters of sandboxed tasks. The agent generates each filter
+// once and passes it to the sandbox stage in the policy: loading the tables of the generator would
+// cost every start half a millisecond. The package applies no filter and starts no goroutine.
 //
-// A filter is made of parts, each of which decides or hands on to the next:
+// A filter consists of parts, each of which returns a verdict or continues with the next:
 //
-//	guard      calls of a foreign architecture and of x32: ENOSYS. In every filter.
-//	gaps       what other layers of the sandbox leave open. In every filter.
-//	clone3     ENOSYS, so that libraries use clone, whose flags a filter can see
-//	sockets …  of the standard profile: what a list of names cannot say (standard.go)
-//	rules      of the profile, in their order (assemble.go)
-//	default    the profile's action for all that no rule matched
+//	guard      calls of another architecture and of x32: ENOSYS. In every filter.
+//	gaps       what other layers of the sandbox do not restrict. In every filter.
+//	clone3     ENOSYS, so that libraries use clone, whose flags a filter can check
+//	sockets …  of the standard profile: checks of arguments (standard.go)
+//	rules      of the profile, in order (assemble.go)
+//	default    the profile's action if no rule matched
 //
-// The library go-seccomp-bpf assembles the rules. The other parts are our own
-// instructions: the library has one action per policy, compares arguments as 64 bits
-// only, and does not know the newest system calls.
+// The library go-seccomp-bpf assembles the rules. The other parts are our own instructions: the
+// library has one action per policy, compares arguments as 64 bits only, and lacks the newest system
+// calls.
 //
-// The standard profile refuses what no task needs and many an exploit begins with;
-// system calls newer than its list do not exist for a task. Profiles of the operator
-// are files in the JSON form of the OCI (oci.go).
+// The standard profile refuses calls that no task needs and that many exploits use, and all system
+// calls newer than its list. Operators' profiles are files in the OCI's JSON format (oci.go).
 package seccomp
 
 import (
@@ -33,7 +31,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Available says why this kernel could not hold a task to a filter; nil if it can.
+// Available returns an error if this kernel does not support seccomp filters.
 func Available() error {
 	action := uint32(unix.SECCOMP_RET_ERRNO)
 	_, _, e := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_GET_ACTION_AVAIL, 0, uintptr(unsafe.Pointer(&action)))
@@ -43,19 +41,19 @@ func Available() error {
 	return nil
 }
 
-// Gaps are what other layers of a task's sandbox leave open. A filter closes them as
-// well as it can, whatever its profile.
+// Gaps are restrictions that other layers of a task's sandbox lack. A filter closes them as far as
+// possible, whatever its profile.
 type Gaps struct {
 	IPC       bool // no IPC namespace: System V objects and POSIX message queues are shared
-	Processes bool // no PID namespace: limits of others of its user can be changed by number
-	Ports     bool // TCP ports are restricted, which Landlock does for connect and bind alone
+	Processes bool // no PID namespace: limits of other processes of the same user can be changed by number
+	Ports     bool // TCP ports are restricted, which Landlock does for connect and bind only
 }
 
-// Profile is what a task may ask of the kernel. It does not change once made.
+// Profile is an immutable set of rules for system calls.
 type Profile struct {
 	Name string
 
-	head      []bpf.Instruction // of the standard profile
+	head      []bpf.Instruction // standard profile only
 	rules     []rule
 	otherwise lib.Action
 
@@ -63,16 +61,16 @@ type Profile struct {
 	filters map[Gaps][]byte
 }
 
-// rule is one action for some system calls.
+// rule is an action for some system calls.
 type rule struct {
-	where  string // in the profile's file, for errors
+	where  string // position in the profile's file, for errors
 	names  []string
-	when   []lib.Condition // all must hold; none: always
+	when   []lib.Condition // all must hold; empty: always
 	action lib.Action      // with its errno
 }
 
-// Filter returns the profile as the kernel of this machine's architecture reads it:
-// an array of struct sock_filter, not to be changed.
+// Filter returns the filter for this machine's architecture: an array of struct sock_filter. The
+// caller must not change it.
 func (p *Profile) Filter(g Gaps) ([]byte, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -91,7 +89,7 @@ func (p *Profile) Filter(g Gaps) ([]byte, error) {
 	return prog, nil
 }
 
-// encode makes an array of struct sock_filter.
+// encode returns an array of struct sock_filter.
 func encode(raw []bpf.RawInstruction) []byte {
 	prog := make([]byte, 0, 8*len(raw))
 	for _, i := range raw {
@@ -102,8 +100,7 @@ func encode(raw []bpf.RawInstruction) []byte {
 	return prog
 }
 
-// Default returns the filter of the standard profile for a task that has its own
-// namespaces.
+// Default returns the filter of the standard profile for a task with its own namespaces.
 func Default() ([]byte, error) {
 	p, err := Standard()
 	if err != nil {
@@ -115,8 +112,8 @@ func Default() ([]byte, error) {
 // native is the architecture of this program.
 var native = sync.OnceValues(func() (*arch.Info, error) { return arch.GetInfo("") })
 
-// newer are the system calls that the library does not know. Their numbers are the
-// same on every architecture of ours.
+// newer are system calls that the library does not have. Their numbers are the same on every
+// supported architecture.
 var newer = map[string]uint32{
 	"setxattrat": unix.SYS_SETXATTRAT, "getxattrat": unix.SYS_GETXATTRAT, "listxattrat": unix.SYS_LISTXATTRAT,
 	"removexattrat": unix.SYS_REMOVEXATTRAT, "open_tree_attr": unix.SYS_OPEN_TREE_ATTR,
@@ -124,11 +121,10 @@ var newer = map[string]uint32{
 	"listns": unix.SYS_LISTNS, "rseq_slice_yield": lastKnown,
 }
 
-// lastKnown is the highest number of a system call that the standard profile was
-// reviewed with.
+// lastKnown is the highest system call number that was reviewed for the standard profile.
 const lastKnown = unix.SYS_RSEQ_SLICE_YIELD
 
-// number finds a system call of this machine's architecture.
+// number returns the number of a system call on this machine's architecture.
 func number(info *arch.Info, name string) (uint32, bool) {
 	if nr, ok := newer[name]; ok {
 		return nr, true
@@ -137,7 +133,7 @@ func number(info *arch.Info, name string) (uint32, bool) {
 	return uint32(nr), ok
 }
 
-// elsewhere says whether another architecture has a system call of that name.
+// elsewhere reports whether another architecture has a system call of that name.
 func elsewhere(name string) bool {
 	for _, info := range []*arch.Info{arch.X86_64, arch.I386, arch.ARM, arch.AARCH64, arch.X32, arch.PPC64LE, arch.S390X, arch.MIPS64} {
 		if _, ok := info.SyscallNames[name]; ok {

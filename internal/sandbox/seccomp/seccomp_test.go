@@ -12,7 +12,7 @@ const allow = unix.SECCOMP_RET_ALLOW
 
 func no(e unix.Errno) uint32 { return unix.SECCOMP_RET_ERRNO | uint32(e) }
 
-// judgeOf makes a judge of a profile's filter.
+// judgeOf returns a judge for a profile's filter.
 func judgeOf(t *testing.T, p *Profile, s Gaps) *judge {
 	t.Helper()
 	prog, err := p.Filter(s)
@@ -26,7 +26,7 @@ func judgeOf(t *testing.T, p *Profile, s Gaps) *judge {
 	return j
 }
 
-// of is the verdict on a call with these arguments.
+// of returns the verdict on a call with these arguments.
 func (j *judge) of(t *testing.T, nr uint32, args ...uint64) uint32 {
 	t.Helper()
 	c := call{nr: nr}
@@ -114,7 +114,7 @@ func TestStandard(t *testing.T) {
 		{"not reviewed", own, lastKnown + 1, nil, no(unix.ENOSYS)},
 		{"no number", own, 1<<32 - 1, nil, no(unix.ENOSYS)},
 		{"own shared memory", own, unix.SYS_SHMGET, nil, allow},
-		{"limits of another", own, unix.SYS_PRLIMIT64, []uint64{77}, allow}, // its own PID namespace keeps others out
+		{"limits of another", own, unix.SYS_PRLIMIT64, []uint64{77}, allow}, // its own PID namespace excludes others
 	}
 	if info.ID == arch.X86_64.ID {
 		tests = append(tests, tests[0])
@@ -134,7 +134,7 @@ func TestStandard(t *testing.T) {
 		nr, ok := number(info, name)
 		if !ok {
 			if !elsewhere(name) {
-				t.Errorf("%s is denied, and no system call", name)
+				t.Errorf("%s is denied but is not a system call", name)
 			}
 			continue
 		}
@@ -144,7 +144,7 @@ func TestStandard(t *testing.T) {
 	}
 }
 
-// TestGaps closes what no namespace keeps apart.
+// TestGaps checks calls that missing namespaces would allow.
 func TestGaps(t *testing.T) {
 	p, info := standardProfile(t)
 	j := judgeOf(t, p, Gaps{IPC: true, Processes: true})
@@ -165,7 +165,7 @@ func TestGaps(t *testing.T) {
 	}
 }
 
-// TestRefused holds the probes for other profiles against the standard one.
+// TestRefused checks the probes of Weaker against the standard profile.
 func TestRefused(t *testing.T) {
 	p, _ := standardProfile(t)
 	j := judgeOf(t, p, Gaps{})
@@ -185,8 +185,8 @@ func TestFilterIsMadeOnce(t *testing.T) {
 	}
 }
 
-// TestPorts closes what reaches a TCP port past Landlock's rules, where there are any:
-// also in a profile that allows everything.
+// TestPorts checks that calls that bypass Landlock's port rules are refused, also in a profile that
+// allows everything.
 func TestPorts(t *testing.T) {
 	tests := []struct {
 		name string

@@ -12,8 +12,8 @@ import (
 // StandardName is the name of the built-in profile.
 const StandardName = "default"
 
-// denied are system calls no task needs and many an exploit begins with. Where
-// an architecture lacks one there is nothing to deny.
+// denied are system calls that no task needs and that many exploits use. Calls that an architecture
+// lacks are ignored.
 var denied = []string{
 	// file systems
 	"mount", "umount2", "pivot_root", "move_mount", "open_tree", "open_tree_attr", "fsopen", "fsconfig", "fsmount", "fspick",
@@ -23,7 +23,7 @@ var denied = []string{
 	"bpf", "perf_event_open", "userfaultfd", "io_uring_setup", "io_uring_enter", "io_uring_register",
 	"kexec_load", "kexec_file_load", "init_module", "finit_module", "delete_module", "create_module", "query_module",
 	"get_kernel_syms", "iopl", "ioperm", "syslog", "reboot", "acct", "vm86", "vm86old", "modify_ldt", "_sysctl",
-	// keys live in a keyring per uid, which may be shared
+	// keys are kept per uid, which tasks may share
 	"keyctl", "add_key", "request_key",
 	// other processes, other namespaces
 	"process_vm_readv", "process_vm_writev", "process_madvise", "process_mrelease", "pidfd_getfd", "kcmp", "setns", "listns",
@@ -32,8 +32,8 @@ var denied = []string{
 	"sethostname", "setdomainname", "settimeofday", "clock_settime", "clock_adjtime", "adjtimex", "vhangup",
 }
 
-// Flags of clone and unshare that make namespaces. A new user namespace would hand
-// the task every capability inside it, and with them most of the kernel.
+// Flags of clone and unshare that create namespaces. A new user namespace would give the task every
+// capability in it, and so access to most of the kernel.
 const (
 	cloneNamespaces   = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET
 	unshareNamespaces = cloneNamespaces | unix.CLONE_NEWTIME
@@ -53,32 +53,32 @@ var standard = sync.OnceValues(func() (*Profile, error) {
 	p := &Profile{Name: StandardName, otherwise: lib.ActionAllow, rules: []rule{
 		{names: denied, action: eperm},
 		bits("clone", cloneNamespaces), bits("unshare", unshareNamespaces),
-		// A task may trace its children (PTRACE_TRACEME), not seize what runs.
+		// A task may trace its children (PTRACE_TRACEME), not running processes.
 		equals("ptrace", unix.PTRACE_ATTACH), equals("ptrace", unix.PTRACE_SEIZE),
 	}}
 	p.head = append(p.head, unknown()...)
 	p.head = append(p.head, sockets()...)
 	p.head = append(p.head, devices()...)
-	// What a process is can be asked for, not changed: without address space
-	// randomisation, or with readable meaning executable, exploits are easier.
+	// The personality can be read but not changed: without address space randomisation, or if
+	// readable implies executable, exploits are easier.
 	p.head = append(p.head, onCall(unix.SYS_PERSONALITY, low(0),
 		bpf.JumpIf{Cond: bpf.JumpEqual, Val: 1<<32 - 1, SkipTrue: 1}, errno(unix.EPERM))...)
 	return p, nil
 })
 
-// unknown refuses system calls that nobody has reviewed for this profile.
+// unknown refuses system calls that were not reviewed for this profile.
 func unknown() []bpf.Instruction {
 	return []bpf.Instruction{bpf.LoadAbsolute{Off: offNr, Size: 4},
 		bpf.JumpIf{Cond: bpf.JumpLessOrEqual, Val: lastKnown, SkipTrue: 1}, errno(unix.ENOSYS)}
 }
 
-// sockType is the part of socket's second argument that is the type, not flags.
+// sockType masks the type in socket's second argument, which also has flags.
 const sockType = 0xf
 
-// sockets allows what programs use: unix, TCP, UDP and ping over IPv4 and IPv6, and the
-// routing netlink that libraries list addresses with. Multipath TCP, SCTP and the like
-// would pass by Landlock's port rules; raw and packet sockets forge; the other families
-// are seldom used and often broken.
+// sockets allows common sockets: unix, TCP, UDP and ping over IPv4 and IPv6, and the routing
+// netlink that libraries use to list addresses. Multipath TCP, SCTP and others would bypass
+// Landlock's port rules. Raw and packet sockets can forge packets. The other families are rarely
+// used and often vulnerable.
 func sockets() []bpf.Instruction {
 	fine := bpf.RetConstant{Val: uint32(handOn)}
 	netlink := slices.Concat(load(low(2)), onValue(unix.NETLINK_ROUTE, fine), load(errno(unix.EPROTONOSUPPORT)))
@@ -94,8 +94,8 @@ func sockets() []bpf.Instruction {
 	return goOn(append(onCall(unix.SYS_SOCKET, socket...), onCall(unix.SYS_SOCKETPAIR, pair...)...))
 }
 
-// devices refuses to type into a terminal, to steer a console, and to load a line
-// discipline into the kernel, on a terminal that was open before.
+// devices refuses injecting input into a terminal, controlling a console, and loading a line
+// discipline, on a terminal that was opened before.
 func devices() []bpf.Instruction {
 	return onCall(unix.SYS_IOCTL, low(1),
 		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.TIOCSTI, SkipTrue: 2},

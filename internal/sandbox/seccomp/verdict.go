@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// goArch is the name that Go, and the OCI's filters, have for an architecture.
+// goArch returns the name of an architecture in Go and in the OCI's filters.
 func goArch(info *arch.Info) string {
 	switch info.ID {
 	case arch.X86_64.ID:
@@ -29,7 +29,7 @@ type call struct {
 	args [6]uint64
 }
 
-// judge runs filters on calls without making them.
+// judge evaluates filters without making the calls.
 type judge struct {
 	vm   *bpf.VM
 	arch uint32
@@ -55,10 +55,10 @@ func newJudge(prog []byte) (*judge, error) {
 	return &judge{vm: vm, arch: uint32(info.ID)}, nil
 }
 
-// verdict is what the filter returns for a call.
+// verdict returns the filter's result for a call.
 func (j *judge) verdict(c call) (uint32, error) {
-	// The machine of x/net reads big-endian, the kernel its own order: so each word
-	// is written big-endian where the kernel has it.
+	// The machine of x/net reads big-endian, the kernel its native order. Each word is therefore
+	// written big-endian at the kernel's offset.
 	data := make([]byte, 64)
 	binary.BigEndian.PutUint32(data[offNr:], c.nr)
 	binary.BigEndian.PutUint32(data[offArch:], j.arch)
@@ -74,11 +74,10 @@ func permits(verdict uint32) bool {
 	return verdict == unix.SECCOMP_RET_ALLOW || verdict == unix.SECCOMP_RET_LOG
 }
 
-// beforeExec are the calls that the sandbox's stage makes between loading the filter
-// and being the task's program.
+// beforeExec are the calls of the sandbox stage between loading the filter and the execve.
 var beforeExec = []string{"execve", "rt_sigaction", "rt_sigprocmask", "write", "exit_group"}
 
-// startable says in an error why no task could start with the profile.
+// startable returns an error if no task could start with the profile.
 func (p *Profile) startable() error {
 	j, err := p.judge()
 	if err != nil {
@@ -95,7 +94,7 @@ func (p *Profile) startable() error {
 			return err
 		}
 		if !permits(v) {
-			return fmt.Errorf("%s is refused: no task could start (the start needs %s)", name, strings.Join(beforeExec, ", "))
+			return fmt.Errorf("%s is refused: no task could start (a start needs %s)", name, strings.Join(beforeExec, ", "))
 		}
 	}
 	return nil
@@ -109,9 +108,9 @@ func (p *Profile) judge() (*judge, error) {
 	return newJudge(prog)
 }
 
-// Weaker says where the profile permits what the standard one refuses; empty: nowhere
-// that is looked at. That is every call of its list, whatever the arguments, and of
-// those that it looks into one for each thing refused.
+// Weaker lists checked calls that the profile permits and the standard profile refuses. Checked is
+// every call of its list, with any arguments. For calls that it refuses by their arguments, one set
+// of arguments for each reason is checked.
 func (p *Profile) Weaker() ([]string, error) {
 	if p.Name == StandardName && p.head != nil {
 		return nil, nil
@@ -138,7 +137,7 @@ func (p *Profile) Weaker() ([]string, error) {
 	return out, nil
 }
 
-// mayPermit says whether any arguments get the call through.
+// mayPermit reports whether any arguments make the filter permit the call.
 func (p *Profile) mayPermit(name string) bool {
 	info, err := native()
 	if err != nil {
@@ -161,7 +160,7 @@ func (p *Profile) mayPermit(name string) bool {
 	return permits(uint32(p.otherwise))
 }
 
-// refused are calls that the standard profile refuses for their arguments.
+// refused are calls that the standard profile refuses because of their arguments.
 var refused = refusedCalls()
 
 type namedCall struct {

@@ -1,6 +1,6 @@
-// Package proc holds the values that tell of a supervised task: what a supervisor
-// answers, what drivers read, what is written to the supervisor's directory.
-// Values, and what reads the index of log files.
+// Package proc holds the values that describe a supervised task: the answers of a supervisor, the
+// input of drivers, and the records in the supervisor's directory. It holds values only, and the
+// reader of the log index.
 package proc
 
 import (
@@ -15,30 +15,30 @@ var ErrUnknownTask = errors.New("the supervisor does not know this task")
 // ErrRunning means that the task has not ended.
 var ErrRunning = errors.New("the task is running")
 
-// Task is what the supervisor knows of a task.
+// Task is the supervisor's record of a task.
 type Task struct {
 	ID      string
-	PID     int // of the program, its process group and session; 0 until it was executed
-	Init    int // process 1 of its PID namespace; 0: it has none of its own
+	PID     int // of the program, its process group and session; 0 before the execve
+	Init    int // process 1 of its PID namespace; 0: no own namespace
 	Started time.Time
 	Group   Group
-	CPU     CPU // what the group has of it from the program's execve on
+	CPU     CPU // limits that are set from the program's execve on
 	Logs    Logs
 	Exit    *Exit // nil while running
-	// LogFaults are why logs cannot be written at the moment, by stream. The task waits in its
-	// next write to such a stream.
+	// LogFaults are the current reasons why logs cannot be written, by stream. The task blocks in
+	// its next write to such a stream.
 	LogFaults map[string]string `json:",omitempty"`
 
-	Boot      string // boot ID and start time tell a pid from a later one's
+	Boot      string // boot ID and start time distinguish a PID from a later, reused one
 	StartTick uint64 // of Leader
 
-	// Declared is what the starter wants to know again of how the task was started:
-	// drivers keep the sandbox's policy here, without the environment.
+	// Declared is opaque data of the starter. Drivers keep the sandbox's policy here, without the
+	// environment.
 	Declared json.RawMessage `json:",omitempty"`
 }
 
-// Leader is the process that the supervisor forked, with whose end the task ends: the
-// namespace's process 1, or the program.
+// Leader returns the process that the supervisor forked: process 1 of the namespace, or the
+// program. The task ends when it ends.
 func (t *Task) Leader() int {
 	if t.Init != 0 {
 		return t.Init
@@ -51,15 +51,15 @@ type Group struct {
 	Parent, Name string
 }
 
-// CPU limits a control group, as in cgroup.Limits; zero fields limit nothing. The record
-// has them, so that a supervisor that died between the execve and their setting leaves no
-// task without.
+// CPU holds the CPU limits of a control group, as in cgroup.Limits. Zero fields are no limit. They
+// are recorded, so that a supervisor that died between the execve and setting them can be followed
+// by one that sets them.
 type CPU struct {
 	Quota, Shares int64 `json:",omitempty"`
 }
 
-// Logs says where output goes. Dir is reached from Root without following any
-// symlink, since tasks may write below Root.
+// Logs configures the output files. Dir is resolved from Root without following symlinks, since
+// tasks may write below Root.
 type Logs struct {
 	Root     string // directory that no task can replace
 	Dir      string // relative to Root
@@ -69,19 +69,18 @@ type Logs struct {
 	Disabled bool  // output goes to /dev/null
 }
 
-// Exit is how a task ended. A task killed by signal N has code 128+N.
+// Exit is the result of a task. A task killed by signal N has code 128+N.
 type Exit struct {
 	Code      int
 	Signal    int
 	OOMKilled bool
-	// ForksDenied is how often the bound of processes kept the task from making one.
+	// ForksDenied counts the forks that the process limit denied.
 	ForksDenied uint64 `json:",omitempty"`
-	Unknown     string // why the status is not known; Code is -1 then
+	Unknown     string // why the status is not known; Code is then -1
 	At          time.Time
 }
 
-// StartError is a failure of the task's own start, as opposed to one of the
-// supervisor: trying the same again will not help.
+// StartError is a failure of the task's own start, not of the supervisor. Retrying does not help.
 type StartError struct{ Reason string }
 
 func (e *StartError) Error() string { return e.Reason }
