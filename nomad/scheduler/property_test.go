@@ -19,11 +19,11 @@ import (
 // panics (CVE-2022-24684: stopping allocations of a job with spreads).
 func TestStories(t *testing.T) {
 	for seed := range uint64(300) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) { tell(t, seed) })
+		t.Run(fmt.Sprint(seed), func(t *testing.T) { runStory(t, seed) })
 	}
 }
 
-func tell(t *testing.T, seed uint64) {
+func runStory(t *testing.T, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	w := newWorld(t)
 	types := []string{nomad.JobTypeService, nomad.JobTypeBatch, nomad.JobTypeSystem, nomad.JobTypeSysBatch}

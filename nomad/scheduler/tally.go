@@ -88,7 +88,7 @@ func (p *property) add(n *nomad.Node, group string, by int) {
 // distinct is a distinct_hosts or distinct_property constraint.
 type distinct struct {
 	text     string
-	whole    bool // of the job, not of the group
+	ofJob    bool // of the job, not of the group
 	property *property
 	limit    int
 }
@@ -102,7 +102,7 @@ func (t *tally) distincts(list []*nomad.Constraint, group string) []distinct {
 			if on, err := strconv.ParseBool(c.RTarget); err == nil && !on {
 				continue
 			}
-			out = append(out, distinct{text: c.Operand, whole: group == ""})
+			out = append(out, distinct{text: c.Operand, ofJob: group == ""})
 		case nomad.ConstraintDistinctProperty:
 			d := distinct{property: t.property(c.LTarget, group), limit: 1, text: c.LTarget}
 			if n, err := strconv.Atoi(c.RTarget); err == nil && n > 0 {
@@ -117,7 +117,7 @@ func (t *tally) distincts(list []*nomad.Constraint, group string) []distinct {
 // unmet returns why the group may not have one more allocation on the node.
 func (d *distinct) unmet(t *tally, group string, n *nomad.Node) string {
 	if d.property == nil {
-		if d.whole && t.byNode[n.ID] > 0 || !d.whole && t.byspot[spot{group, n.ID}] > 0 {
+		if d.ofJob && t.byNode[n.ID] > 0 || !d.ofJob && t.byspot[spot{group, n.ID}] > 0 {
 			return d.text
 		}
 		return ""
