@@ -35,7 +35,7 @@ func addr(p *gossip.Pool) string {
 	return fmt.Sprintf("%s:%d", self.Addr, self.Port)
 }
 
-// eventually waits until a member has a status; "" means that it is not known.
+// eventually waits until a member has the status; "" means that it is unknown.
 func eventually(t *testing.T, p *gossip.Pool, name, status string) {
 	t.Helper()
 	waitFor(t, func() bool {
@@ -49,14 +49,14 @@ func eventually(t *testing.T, p *gossip.Pool, name, status string) {
 	})
 }
 
-// waitFor waits until something is true.
+// waitFor waits until is returns true.
 func waitFor(t *testing.T, is func() bool) {
 	t.Helper()
 	end := time.After(2 * time.Minute)
 	for !is() {
 		select {
 		case <-end:
-			t.Fatal("it did not happen within two minutes")
+			t.Fatal("condition not met within two minutes")
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
@@ -87,10 +87,10 @@ func TestMembersComeAndGo(t *testing.T) {
 	eventually(t, a, "b.global", gossip.Left)
 	for end, told := time.After(time.Minute), false; !told; {
 		select {
-		case g := <-gone: // another one may have missed a probe before
+		case g := <-gone: // another member may have missed a probe before
 			told = slices.ContainsFunc(g, func(m *nomad.ServerMember) bool { return m.Name == "b.global" })
 		case <-end:
-			t.Fatal("nobody was told that b is gone")
+			t.Fatal("Changed was not called for b")
 		}
 	}
 	c.Close()
@@ -111,16 +111,16 @@ func TestMembersComeAndGo(t *testing.T) {
 func TestStrangersAreRefused(t *testing.T) {
 	key := func(k string) func(*gossip.Config) { return func(c *gossip.Config) { c.Key = []byte(k) } }
 	refuse := func(c *gossip.Config) {
-		c.Admit = func(m *nomad.ServerMember) error { return fmt.Errorf("%s is not welcome", m.Name) }
+		c.Admit = func(m *nomad.ServerMember) error { return fmt.Errorf("%s is not admitted", m.Name) }
 	}
 	for name, c := range map[string]struct {
 		a, b func(*gossip.Config)
 		want string
 	}{
-		"another key": {key("0123456789abcdef"), key("fedcba9876543210"), "gossip key"},
-		"no key":      {key("0123456789abcdef"), nil, "gossip key"},
-		"one key":     {nil, key("0123456789abcdef"), "gossip key"},
-		"not wanted":  {nil, refuse, "a.global is not welcome"},
+		"another key":  {key("0123456789abcdef"), key("fedcba9876543210"), "gossip key"},
+		"no key":       {key("0123456789abcdef"), nil, "gossip key"},
+		"one key":      {nil, key("0123456789abcdef"), "gossip key"},
+		"not admitted": {nil, refuse, "a.global is not admitted"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, b := open(t, "a", c.a), open(t, "b", c.b)
@@ -128,7 +128,7 @@ func TestStrangersAreRefused(t *testing.T) {
 				t.Errorf("Join() = %d, %v, want an error with %q", n, err, c.want)
 			}
 			if len(b.Members()) != 1 || c.want == "gossip key" && len(a.Members()) != 1 {
-				t.Errorf("they know %d and %d members", len(a.Members()), len(b.Members()))
+				t.Errorf("the pools have %d and %d members", len(a.Members()), len(b.Members()))
 			}
 		})
 	}
@@ -137,7 +137,7 @@ func TestStrangersAreRefused(t *testing.T) {
 		t.Errorf("the same key: Join() = %d, %v", n, err)
 	}
 	if _, err := gossip.Open(gossip.Config{Name: "x", Bind: testnet.Any, Key: []byte("short")}); err == nil {
-		t.Error("a key of 5 bytes is taken")
+		t.Error("a key of 5 bytes is accepted")
 	}
 }
 

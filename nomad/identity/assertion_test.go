@@ -12,8 +12,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/login"
 )
 
-// What proves to a provider who we are is signed by our keys, and is no token of ours,
-// whatever it is made to say.
+// A client assertion is signed by a root key, but is never accepted as a token, whatever claims it
+// has.
 func TestAnAssertionOpensNothingHere(t *testing.T) {
 	i := newIssuer(t, "https://nomad.example")
 	for name, headers := range map[string]map[string]string{"plain": nil, "with a header": {"x-tenant": "t"}} {
