@@ -85,10 +85,10 @@ func TestMembersComeAndGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, a, "b.global", gossip.Left)
-	for end, told := time.After(time.Minute), false; !told; {
+	for end, reported := time.After(time.Minute), false; !reported; {
 		select {
 		case g := <-gone: // another member may have missed a probe before
-			told = slices.ContainsFunc(g, func(m *nomad.ServerMember) bool { return m.Name == "b.global" })
+			reported = slices.ContainsFunc(g, func(m *nomad.ServerMember) bool { return m.Name == "b.global" })
 		case <-end:
 			t.Fatal("Changed was not called for b")
 		}
