@@ -15,7 +15,7 @@ import (
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
-// refusal runs an agent that must not start and returns what it says.
+// refusal runs an agent that must not start and returns its error.
 func refusal(t *testing.T, o cluster.Options) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -32,7 +32,7 @@ func refusal(t *testing.T, o cluster.Options) string {
 	}
 	last := ""
 	for line := range strings.Lines(stderr.String()) {
-		if !strings.HasPrefix(line, "time=") { // what it logged before
+		if !strings.HasPrefix(line, "time=") { // logged before
 			last += line
 		}
 	}
@@ -42,8 +42,8 @@ func refusal(t *testing.T, o cluster.Options) string {
 	return last
 }
 
-// A damaged file of the agent's is told in one line, is not touched, and when it is
-// restored the agent goes on.
+// A damaged file of the agent is reported in one line and not modified. After it is restored the
+// agent continues.
 func TestDamagedFiles(t *testing.T) {
 	dir := tempDir(t)
 	cfg := filepath.Join(dir, "drivers.hcl")
@@ -57,7 +57,7 @@ func TestDamagedFiles(t *testing.T) {
 	}
 	damages := map[string]func(good []byte) []byte{
 		"garbage":   func(good []byte) []byte { b := make([]byte, len(good)); rand.Read(b); return b },
-		"truncated": func(good []byte) []byte { return good[:2*4096+100] }, // what is behind the heads may be space in reserve
+		"truncated": func(good []byte) []byte { return good[:2*4096+100] }, // the rest of the file may be reserved space
 		"short":     func(good []byte) []byte { return good[:100] },
 		"zeroed":    func(good []byte) []byte { return make([]byte, len(good)) },
 		"half zero": func(good []byte) []byte { return append(good[:8192:8192], make([]byte, len(good)-8192)...) },
@@ -90,8 +90,8 @@ func TestDamagedFiles(t *testing.T) {
 	purgeAll(t, a)
 }
 
-// An agent that cannot have its directories says so at once: they are another
-// agent's, or not to be written.
+// An agent that cannot use its directories reports that at once: another agent uses them, or they
+// are read-only.
 func TestDirectoriesRefused(t *testing.T) {
 	f := newFleet(t, "")
 	client := f.join("only", "")

@@ -31,8 +31,8 @@ const (
 	signIdentity = "id%d"
 )
 
-// signingRate has nodes ask three servers for identities: all of an allocation at once,
-// as clients do, and one at a time.
+// signingRate has nodes request identities from three servers: all of an allocation at once, like
+// clients, and one at a time.
 func signingRate(ctx context.Context, b *bench) (string, bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, signWithin)
 	defer cancel()
@@ -83,14 +83,14 @@ func signingRate(ctx context.Context, b *bench) (string, bool, error) {
 	return got, rates["allocations"].perSecond >= signEnough && rates["single"].perSecond >= signEnough, nil
 }
 
-// held is an allocation, as its node asks for its identities.
+// held is an allocation in the form in which its node requests identities.
 type held struct {
 	node *simNode
 	asks []*nomad.WorkloadIdentityRequest
 	made uint64
 }
 
-// signers is the load process: addresses of servers. It obeys "allocations", "single"
+// signers is the load process; arguments: addresses of servers. It obeys "allocations", "single"
 // and "end".
 func signers(args []string) error {
 	in := bufio.NewReader(os.Stdin)
@@ -134,7 +134,7 @@ func signers(args []string) error {
 	}
 }
 
-// placed waits until the nodes have all allocations.
+// placed waits until the nodes have received all allocations.
 func (l *load) placed(ctx context.Context, nodes []*simNode) ([]held, error) {
 	var mu sync.Mutex
 	var out []held
@@ -172,8 +172,7 @@ func (l *load) placed(ctx context.Context, nodes []*simNode) ([]held, error) {
 	return out, err
 }
 
-// sign asks for identities, many callers at once, and counts those that were signed
-// after it had warmed up.
+// sign requests identities with many concurrent callers, and counts those signed after the warm-up.
 func (l *load) sign(ctx context.Context, allocs []held, single bool) (int64, time.Duration, error) {
 	var signed atomic.Int64
 	end := time.Now().Add(signWarm + signCounted)
@@ -211,7 +210,7 @@ func (l *load) sign(ctx context.Context, allocs []held, single bool) (int64, tim
 	return signed.Load() - before, time.Since(began), err
 }
 
-// equip makes a node one that can run tasks of the mock driver.
+// equip enables tasks of the mock driver on a node.
 func equip(n *nomad.Node) {
 	n.Attributes["nomad.version"], n.Attributes["driver.mock_driver"] = "2.0.6", "1"
 	n.Drivers = map[string]*nomad.DriverInfo{"mock_driver": {Detected: true, Healthy: true}}
