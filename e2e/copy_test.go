@@ -97,7 +97,7 @@ func TestCopyOfANode(t *testing.T) {
 		t.Fatalf("copy the disk: %v: %s", err, out)
 	}
 	out, end := runAgent(t, bin, n, data)
-	within(t, patience, "the copy is refused three times", func() bool { return strings.Count(out.String(), "node ID is in use by another agent") >= 3 })
+	within(t, patience, "the copy is rejected three times", func() bool { return strings.Count(out.String(), "node ID is in use by another agent") >= 3 })
 	for _, text := range []string{"runs on another machine", "remove client-id and secret-id from its client state directory"} {
 		if !strings.Contains(out.String(), text) {
 			t.Errorf("the copy does not say %q:\n%s", text, out)
@@ -114,7 +114,7 @@ func TestCopyOfANode(t *testing.T) {
 		t.Errorf("the original was disturbed: %v, its node %+v was %+v", err, now, node)
 	}
 	if strings.Contains(fileText(t, filepath.Join(n.Dir, "agent.log")), "in use by another") {
-		t.Error("the original was refused")
+		t.Error("the original was rejected")
 	}
 	end()
 
@@ -139,7 +139,7 @@ func TestCopyOfANode(t *testing.T) {
 	n = again(t, n)
 	t.Logf("a killed agent is ready %v after its start", time.Since(begun))
 	if log := fileText(t, filepath.Join(f.srv.Dir, "agent.log")); strings.Count(log, "refused an agent") != strings.Count(log, "runs on another machine") {
-		t.Error("the restarted agent was refused")
+		t.Error("the restarted agent was rejected")
 	}
 	if again := onlyAlloc(t, f.srv, id); again.ID != al.ID || logOf(t, f.srv, al) != pid {
 		t.Error("the restart cost the task")

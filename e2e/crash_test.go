@@ -178,7 +178,7 @@ func runningPids(t *testing.T, a *cluster.Agent) []string {
 
 func checkEnded(t *testing.T, a *cluster.Agent, alloc *api.AllocationListStub, i int, back time.Time) {
 	t.Helper()
-	within(t, time.Until(back.Add(5*time.Second)), fmt.Sprintf("the end of task %d is told", i), func() bool {
+	within(t, time.Until(back.Add(5*time.Second)), fmt.Sprintf("the end of task %d is reported", i), func() bool {
 		return onlyAlloc(t, a, jobID(i)).ClientStatus == api.AllocClientStatusFailed
 	})
 	for _, ev := range onlyAlloc(t, a, jobID(i)).TaskStates["t"].Events {

@@ -37,7 +37,7 @@ func refusal(t *testing.T, o cluster.Options) string {
 		}
 	}
 	if strings.Count(last, "\n") != 1 {
-		t.Errorf("the agent said more than one line:\n%s", last)
+		t.Errorf("the agent printed more than one line:\n%s", last)
 	}
 	return last
 }
@@ -74,7 +74,7 @@ func TestDamagedFiles(t *testing.T) {
 				write(t, file, string(bad))
 				defer write(t, file, string(good))
 				if text := refusal(t, a.Options); !strings.Contains(text, file) && !strings.Contains(text, filepath.Dir(file)) {
-					t.Errorf("the agent said %q, which does not name %s", text, file)
+					t.Errorf("output %q does not name %s", text, file)
 				}
 				if now, err := os.ReadFile(file); err != nil || !bytes.Equal(now, bad) {
 					t.Errorf("the damaged file has changed: %v, %d bytes, were %d", err, len(now), len(bad))
@@ -97,7 +97,7 @@ func TestDirectoriesRefused(t *testing.T) {
 	client := f.join("only", "")
 	for name, a := range map[string]*cluster.Agent{"server": f.srv, "client": client} {
 		if text := refusal(t, a.Options); !strings.Contains(text, "in use") {
-			t.Errorf("a second %s said %q", name, text)
+			t.Errorf("output of a second %s: %q", name, text)
 		}
 	}
 	dir := tempDir(t)
@@ -105,11 +105,11 @@ func TestDirectoriesRefused(t *testing.T) {
 	for _, role := range [][]string{{"-server", "-bootstrap-expect=1"}, {"-client", "-servers=127.0.0.1:1"}} {
 		text := refusal(t, cluster.Options{Args: append(role, "-bind=127.0.0.1", "-data-dir="+filepath.Join(dir, "file"))})
 		if !strings.Contains(text, filepath.Join(dir, "file")) {
-			t.Errorf("%v said %q", role, text)
+			t.Errorf("output of %v: %q", role, text)
 		}
 		text = refusal(t, cluster.Options{Args: append(role, "-bind=127.0.0.1", "-data-dir=/proc/nomad")})
 		if !strings.Contains(text, "/proc/nomad") {
-			t.Errorf("%v said %q", role, text)
+			t.Errorf("output of %v: %q", role, text)
 		}
 	}
 }

@@ -314,7 +314,7 @@ func TestBadTokensAtEveryDoor(t *testing.T) {
 	if _, _, err := a.Client.Jobs().Deregister("gone", false, nil); err != nil {
 		t.Fatal(err)
 	}
-	within(t, patience, "the allocation is over", func() bool {
+	within(t, patience, "the allocation has ended", func() bool {
 		allocs, _, err := a.Client.Jobs().Allocations("gone", true, nil)
 		return err == nil && len(allocs) == 1 && allocs[0].ClientStatus != api.AllocClientStatusRunning
 	})
@@ -335,11 +335,11 @@ func TestBadTokensAtEveryDoor(t *testing.T) {
 			tried[b.Raw] = true
 		}
 		if got := d.enter(m.Good()); got != "" {
-			t.Errorf("%s: the good token is told %q", d.name, got)
+			t.Errorf("%s: the valid token gets %q", d.name, got)
 		}
 		m.Claims = nil
 	}
-	t.Logf("%d times refused", refused)
+	t.Logf("%d rejections", refused)
 	nodes, _, err := a.Client.Nodes().List(nil)
 	if err != nil || len(nodes) != 2 { // the agent's and the one with the valid token
 		t.Errorf("%d nodes, %v", len(nodes), err)
@@ -406,17 +406,17 @@ func (v *visitor) unknownKey(m testtokens.Maker, holders map[string]map[string]a
 		for tries := 0; tries < 20 || tries < 2000 && least > unknownWithin; tries++ {
 			begun := time.Now()
 			if got := d.enter(raw); got != d.refusal() {
-				v.t.Fatalf("%s: an unknown key is told %q", d.name, got)
+				v.t.Fatalf("%s: an unknown key gets %q", d.name, got)
 			}
 			least = min(least, time.Since(begun))
 		}
 		if least > unknownWithin {
-			v.t.Errorf("%s: an unknown key is refused after %v, want %v", d.name, least, unknownWithin)
+			v.t.Errorf("%s: an unknown key is rejected after %v, want %v", d.name, least, unknownWithin)
 		}
 	}
 }
 
-// removedKey takes the key away: all that it signed is refused from then on.
+// removedKey removes the key: all tokens that it signed are rejected from then on.
 func (v *visitor) removedKey(m testtokens.Maker, holders map[string]map[string]any) {
 	v.t.Helper()
 	if _, _, err := v.a.Client.Keyring().Rotate(nil, nil); err != nil {
@@ -436,10 +436,10 @@ func (v *visitor) removedKey(m testtokens.Maker, holders map[string]map[string]a
 	}
 	for _, d := range v.doors() {
 		if got := d.enter(m.Sign(holders[d.holder])); got != d.refusal() {
-			v.t.Errorf("%s: a token of a key that was removed is told %q", d.name, got)
+			v.t.Errorf("%s: a token of a removed key gets %q", d.name, got)
 		}
 	}
 	if _, err := os.Stat(v.holder.secrets); errors.Is(err, os.ErrNotExist) {
-		v.t.Error("the task is gone")
+		v.t.Error("the task has ended")
 	}
 }

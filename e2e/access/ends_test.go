@@ -77,7 +77,7 @@ func TestAnswersEndWithTheRight(t *testing.T) {
 					late := h.ends(t, web, agent, [2]string{log, blocked}, token.SecretID, func() { take(t, token, policy) })
 					if name != "over" || !late || ttl > time.Minute {
 						if late {
-							t.Error("the log was refused")
+							t.Error("the log was rejected")
 						}
 						return
 					}

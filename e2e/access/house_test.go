@@ -185,7 +185,7 @@ func (h *house) empty() {
 		case err == nil && !slices.ContainsFunc(allocs, living):
 			return
 		case ctx.Err() != nil:
-			h.t.Errorf("tasks go on: %v", err)
+			h.t.Errorf("tasks still run: %v", err)
 			return
 		}
 		time.Sleep(20 * time.Millisecond)

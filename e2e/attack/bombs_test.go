@@ -123,7 +123,7 @@ func (b *bomber) fork(t *testing.T) {
 	text := ""
 	b.within("the bomb", func() bool { text = b.log(al, "t"); return strings.HasSuffix(text, "\n") })
 	if !strings.Contains(text, "temporarily unavailable") {
-		t.Errorf("the bomb says %q, want an end by its limit", text)
+		t.Errorf("the bomb printed %q, want an end by its limit", text)
 	}
 	if max, ok := b.value(al, "pids.max"); !ok || max > pidsLimit+1 { // one is the first process of the namespace
 		t.Errorf("pids.max = %d, %v, want %d", max, ok, pidsLimit)
@@ -138,12 +138,12 @@ func (b *bomber) fork(t *testing.T) {
 func (b *bomber) memory(t *testing.T) {
 	al := b.run(b.bomb(64, "memory", "512"), "failed")
 	if text := b.log(al, "t"); text != "" {
-		t.Errorf("the bomb says %q, want it dead before", text)
+		t.Errorf("the bomb printed %q, want it dead before", text)
 	}
 	for _, ev := range al.TaskStates["t"].Events {
 		if ev.Type == "Terminated" {
 			if ev.Details["oom_killed"] != "true" || !strings.Contains(ev.DisplayMessage, "out of memory") {
-				t.Errorf("event %q %v, want one that tells of OOM", ev.DisplayMessage, ev.Details)
+				t.Errorf("event %q %v, want an OOM event", ev.DisplayMessage, ev.Details)
 			}
 			return
 		}
@@ -185,7 +185,7 @@ func (b *bomber) used(al *api.AllocationListStub) time.Duration {
 			return time.Duration(us) * time.Microsecond
 		}
 	}
-	b.t.Fatal("no control group tells the processor time")
+	b.t.Fatal("no control group has the CPU time")
 	return 0
 }
 
@@ -216,7 +216,7 @@ func (b *bomber) logs(t *testing.T) {
 func (b *bomber) descriptors(t *testing.T) {
 	al := b.run(b.bomb(256, "fd", "3000000"), "complete")
 	if text := b.log(al, "t"); !strings.Contains(text, "too many open files") {
-		t.Errorf("the bomb says %q, want an end by its limit", text)
+		t.Errorf("the bomb printed %q, want an end by its limit", text)
 	}
 }
 
@@ -225,7 +225,7 @@ func (b *bomber) secrets(t *testing.T) {
 	var kib int
 	text := b.log(al, "t")
 	if _, err := fmt.Sscanf(text, "secrets %d KiB", &kib); err != nil || kib > 1024 || !strings.Contains(text, "no space left") {
-		t.Errorf("the bomb says %q, want at most 1024 KiB", text)
+		t.Errorf("the bomb printed %q, want at most 1024 KiB", text)
 	}
 }
 
@@ -249,7 +249,7 @@ func (b *bomber) files(t *testing.T) {
 	})
 	text := b.log(al, "t")
 	if al.ClientStatus == "complete" && !strings.Contains(text, "no space left") {
-		t.Errorf("the bomb says %q, want no space left, or its end for want of memory", text)
+		t.Errorf("the bomb printed %q, want no space left, or an OOM kill", text)
 	}
 	t.Log(al.ClientStatus, text)
 }

@@ -359,7 +359,7 @@ func results(t *testing.T, text string) map[string]string {
 	for line := range strings.Lines(text + "\n") {
 		name, verdict, ok := strings.Cut(strings.TrimSpace(line), "\t")
 		if !ok {
-			t.Fatalf("the probe said %q", line)
+			t.Fatalf("the probe printed %q", line)
 		}
 		if strings.HasPrefix(verdict, "broken") || verdict == "hung" {
 			t.Errorf("%s is %s", name, verdict)

@@ -276,7 +276,7 @@ func reasoned(t *testing.T, columns []situation, all []map[string]string) {
 			r, ok := s.reason(name)
 			used[r] = true
 			if !ok && why(name) == "" {
-				t.Errorf("%s is allowed in %s, and nothing says why", name, s.name)
+				t.Errorf("%s is allowed in %s without a reason", name, s.name)
 			}
 		}
 		for _, r := range s.allows {

@@ -96,7 +96,7 @@ func heard(in io.Reader, want string) error {
 		return fmt.Errorf("wait for %q: %w", want, err)
 	}
 	if strings.TrimSpace(word) != want {
-		return fmt.Errorf("%q was said instead of %q", word, want)
+		return fmt.Errorf("got %q, want %q", word, want)
 	}
 	return nil
 }

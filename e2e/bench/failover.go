@@ -41,7 +41,7 @@ func failover(ctx context.Context, b *bench) (string, bool, error) {
 func (s *servers) killLeader(ctx context.Context, job string) (time.Duration, error) {
 	lead := s.leader(s.all[0])
 	if lead < 0 {
-		return 0, fmt.Errorf("no leader is known")
+		return 0, fmt.Errorf("no leader")
 	}
 	through := s.all[(lead+1)%len(s.all)]
 	began := time.Now()

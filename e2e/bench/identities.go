@@ -72,7 +72,7 @@ func signingRate(ctx context.Context, b *bench) (string, bool, error) {
 		var count int
 		var seconds float64
 		if _, err := fmt.Fscanln(said, &count, &seconds); err != nil {
-			return "", false, fmt.Errorf("hear how many were signed: %w", err)
+			return "", false, fmt.Errorf("read the number of signed identities: %w", err)
 		}
 		rates[what] = rated{float64(count) / seconds, (cpuTime(pids...) - used) / time.Duration(max(count, 1))}
 	}

@@ -97,7 +97,7 @@ func (b *bench) registrations(ctx context.Context, name string, write writer, wh
 	defer s.stop()
 	lead := s.leader(s.all[0])
 	if lead < 0 {
-		return rated{}, fmt.Errorf("no leader is known")
+		return rated{}, fmt.Errorf("no leader")
 	}
 	var pids []int
 	for _, a := range s.all {

@@ -190,7 +190,7 @@ func (a *Agent) isReady() error {
 	}
 	for _, name := range drivers {
 		if d := node.Drivers[name]; d == nil || d.HealthDescription == silent {
-			return fmt.Errorf("node %s does not know its driver %s yet", id, name)
+			return fmt.Errorf("node %s has not detected driver %s yet", id, name)
 		}
 	}
 	return nil
