@@ -46,7 +46,7 @@ func recordedEnds(t *testing.T, data string) map[recorded]bool {
 }
 
 // Every rejection is in the audit log, on the HTTP port and on the sockets of tasks.
-func TestRefusalsAreOnRecord(t *testing.T) {
+func TestRejectionsAreAudited(t *testing.T) {
 	a, data := sandboxAgent(t)
 	h := hold(t, a, data, "holder")
 	tcp, socket := a.Address(), "http://x"

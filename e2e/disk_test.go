@@ -92,7 +92,7 @@ func TestDamagedFiles(t *testing.T) {
 
 // An agent that cannot use its directories reports that at once: another agent uses them, or they
 // are read-only.
-func TestDirectoriesRefused(t *testing.T) {
+func TestUnusableDirectories(t *testing.T) {
 	f := newFleet(t, "")
 	client := f.join("only", "")
 	for name, a := range map[string]*cluster.Agent{"server": f.srv, "client": client} {

@@ -260,7 +260,7 @@ func TestExec2Recover(t *testing.T) {
 	id, _ := run(t, a, job("stays", `type = "batch"`, once+sandboxed(inShell(script)+fmt.Sprintf("\nunveil = [\"r:%s\"]", a.Dir))))
 	before := await(t, a, id, "running", 1)[0]
 	within(t, patience, "the task runs", func() bool { return strings.HasPrefix(log(a, before), "nomad-") })
-	said := log(a, before)
+	output := log(a, before)
 	if err := a.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -272,12 +272,12 @@ func TestExec2Recover(t *testing.T) {
 	}
 	write(t, gate, "")
 	al := await(t, b, id, "failed", 1)[0]
-	if text, code := log(b, al), event(t, al, "t", api.TaskTerminated).Details["exit_code"]; text != said+"late\n" || code != "6" {
+	if text, code := log(b, al), event(t, al, "t", api.TaskTerminated).Details["exit_code"]; text != output+"late\n" || code != "6" {
 		t.Errorf("output %q and exit code %s, want the lines before and after, and 6", text, code)
 	}
 	// Its UID is not assigned again while its files exist.
 	other, _ := run(t, b, job("other", `type = "batch"`, once+sandboxed(`command = "env"`)))
-	if user := environment(t, b, await(t, b, other, "complete", 1)[0])["USER"]; user+"\n" == said {
+	if user := environment(t, b, await(t, b, other, "complete", 1)[0])["USER"]; user+"\n" == output {
 		t.Errorf("the next task has the user %s of one whose files are still there", user)
 	}
 }

@@ -75,7 +75,7 @@ func TestExecThroughACluster(t *testing.T) {
 	cl := startIn(t, cluster.Options{Dir: dir, Args: []string{"-client", "-bind=127.0.0.1", "-data-dir=" + filepath.Join(dir, "data"), "-config=" + cfg,
 		fmt.Sprintf("-servers=127.0.0.1:%d", s.all[0].RPC)}})
 	defer purgeAll(t, cl)
-	alloc := bothRun(t, cl, "beside")
+	alloc := bothRun(t, cl, "sidecar")
 	for i, a := range append(s.all, cl) {
 		for _, task := range []string{"t", "raw"} {
 			code, out, errs, err := runIn(t, a, alloc.ID, task, `cat; echo "$NOMAD_TASK_NAME" >&2; exit 7`, strings.NewReader("hello"))

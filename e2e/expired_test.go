@@ -13,7 +13,7 @@ import (
 
 // A node that was offline until its identity expired returns by itself, even if introductions are
 // enforced: it is registered and has its secret ID. Its task keeps running.
-func TestExpiredNodeComesBack(t *testing.T) {
+func TestExpiredNodeReturns(t *testing.T) {
 	f := newFleet(t, "server {\n  client_introduction {\n    enforcement = \"strict\"\n  }\n}\n")
 	intro, _, err := f.srv.Client.ACLIdentity().CreateClientIntroductionToken(&api.ACLIdentityClientIntroductionTokenRequest{}, nil)
 	if err != nil {

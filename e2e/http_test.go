@@ -228,7 +228,7 @@ func TestBodyLimit(t *testing.T) {
 	cfg := filepath.Join(dir, "limit.hcl")
 	write(t, cfg, "limits {\n http_max_request_body = \"1MB\"\n}\nhttp_api_response_headers {\n X-Own = \"yes\"\n}\n")
 	a := devAgent(t, "-config="+cfg)
-	for name, length := range map[string]int64{"told": 1 << 40, "not told": -1} {
+	for name, length := range map[string]int64{"declared": 1 << 40, "not declared": -1} {
 		var resp *http.Response
 		// The agent closes the connection half a second after its answer: a slow reader may see
 		// only the end.

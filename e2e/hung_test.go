@@ -107,7 +107,7 @@ func follow(t *testing.T, through *cluster.Agent, region, alloc string) (lines *
 // A leader's process is stopped, not ended: its machine still accepts packets. Reads continue at
 // another leader. A pending write reports that it may have been done, later ones succeed, and a log
 // followed through other servers is not interrupted.
-func TestAStoppedLeaderHoldsNobodyForLong(t *testing.T) {
+func TestStoppedLeaderBlocksBriefly(t *testing.T) {
 	s, cl, alloc := withNode(t)
 	defer purgeAll(t, cl)
 	ours, lead, other := -1, 0, 0
@@ -174,7 +174,7 @@ func TestAStoppedLeaderHoldsNobodyForLong(t *testing.T) {
 }
 
 // A node is reached through every server, even after its own server has ended.
-func TestANodeIsReachedWhenItsServerDies(t *testing.T) {
+func TestNodeIsReachedAfterItsServerDied(t *testing.T) {
 	s, cl, alloc := withNode(t)
 	defer purgeAll(t, cl)
 	gone := s.nodeServer(alloc.NodeID)

@@ -139,12 +139,12 @@ func TestTokenFileIsNeverOld(t *testing.T) {
 
 	write(t, enough, "")
 	await(t, cl, "holder", api.AllocClientStatusComplete, 1)
-	said := log(cl, al)
+	output := log(cl, al)
 	var reads, tokens int
-	if _, err := fmt.Sscanf(said, "held: %d reads, %d tokens", &reads, &tokens); err != nil || reads < 100 || tokens < 5 {
-		t.Errorf("task output %q, want only that it held tokens: %v", said, err)
+	if _, err := fmt.Sscanf(output, "held: %d reads, %d tokens", &reads, &tokens); err != nil || reads < 100 || tokens < 5 {
+		t.Errorf("task output %q, want only that it held tokens: %v", output, err)
 	}
-	t.Log(said)
+	t.Log(output)
 }
 
 // Without any server the task continues with an expired token. When a server returns, the token is
@@ -155,7 +155,7 @@ func TestOutageLongerThanTheToken(t *testing.T) {
 	defer f.purge()
 	// The signal is ignored before the trap is set: the first renewal may come at once.
 	ids := []*api.WorkloadIdentity{{Name: "short", Audience: []string{"aud.example"}, File: true, TTL: 6 * time.Second, ChangeMode: "signal", ChangeSignal: "SIGURG"}}
-	al := register(t, cl, rawTask("outage", ids, "/bin/sh", "-c", `n=0; trap 'n=$((n+1)); echo told $n' URG; echo pid $$; while :; do sleep 0.1; done`), "running")
+	al := register(t, cl, rawTask("outage", ids, "/bin/sh", "-c", `n=0; trap 'n=$((n+1)); echo notified $n' URG; echo pid $$; while :; do sleep 0.1; done`), "running")
 	file := filepath.Join(secretsOf(cl, al), "nomad_short.jwt")
 	pid := pidOf(t, cl, al)
 	renewed(t, file)
@@ -169,11 +169,11 @@ func TestOutageLongerThanTheToken(t *testing.T) {
 	if _, err := os.Stat("/proc/" + pid); err != nil {
 		t.Errorf("the task ended with its token: %v", err)
 	}
-	told := strings.Count(textOf(t, cl, al), "told")
+	notified := strings.Count(textOf(t, cl, al), "notified")
 	f.srv = again(t, f.srv)
 	within(t, 2*patience, "a valid token and a notification of the task", func() bool {
 		_, err := lifeOf(content(t, file), time.Now())
-		return err == nil && strings.Count(textOf(t, cl, al), "told") > told
+		return err == nil && strings.Count(textOf(t, cl, al), "notified") > notified
 	})
 	if got := pidOf(t, f.srv, al); got != pid {
 		t.Errorf("the task is process %s, was %s", got, pid)
@@ -195,7 +195,7 @@ func TestChangeModes(t *testing.T) {
 	a := start(t, cluster.Options{Dir: dir, Args: []string{"-server", "-client", "-bootstrap-expect=1", "-bind=127.0.0.1", "-data-dir=" + filepath.Join(dir, "data"), "-config=" + cfg}})
 	t.Cleanup(func() { purgeAll(t, a) })
 	for name, test := range map[string]func(*testing.T, *cluster.Agent){
-		"restart": restartedByToken, "signal": signalledByToken, "noop": notToldOfToken, "signal fails": endedByToken,
+		"restart": restartedByToken, "signal": signalledByToken, "noop": notNotified, "signal fails": endedByToken,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -210,7 +210,7 @@ func awsIdentity(mode, signal string) []*api.WorkloadIdentity {
 
 // seenByTask prints the end of the token in the environment and in the file, at the start and on
 // each SIGURG, which is ignored before the trap is set.
-const seenByTask = `say() { echo "$1 pid=$$ env=$(echo "$NOMAD_TOKEN_aws" | tail -c 20) file=$(tail -c 19 $NOMAD_SECRETS_DIR/nomad_aws.jwt)"; }; trap 'say told' URG; say start; while :; do sleep 0.1; done`
+const seenByTask = `say() { echo "$1 pid=$$ env=$(echo "$NOMAD_TOKEN_aws" | tail -c 20) file=$(tail -c 19 $NOMAD_SECRETS_DIR/nomad_aws.jwt)"; }; trap 'say notified' URG; say start; while :; do sleep 0.1; done`
 
 func restartedByToken(t *testing.T, a *cluster.Agent) {
 	al := register(t, a, rawTask("mode-restart", awsIdentity("restart", ""), "/bin/sh", "-c", seenByTask), "running")
@@ -266,14 +266,14 @@ func signalledByToken(t *testing.T, a *cluster.Agent) {
 	}
 }
 
-func notToldOfToken(t *testing.T, a *cluster.Agent) {
+func notNotified(t *testing.T, a *cluster.Agent) {
 	al := register(t, a, rawTask("mode-noop", awsIdentity("noop", ""), "/bin/sh", "-c", seenByTask), "running")
 	file := filepath.Join(secretsOf(a, al), "nomad_aws.jwt")
 	logOf(t, a, al)
 	renewed(t, file)
 	renewed(t, file)
-	if said := log(a, al); strings.Count(said, "\n") != 1 {
-		t.Errorf("task output %q, want its start only", said)
+	if output := log(a, al); strings.Count(output, "\n") != 1 {
+		t.Errorf("task output %q, want its start only", output)
 	}
 }
 

@@ -43,7 +43,7 @@ func (s *servers) status(through *cluster.Agent, name, status string) {
 
 // A leader that leaves is removed at once and others lead. With rejoin_after_leave it returns by
 // itself, with its data. A server that ends without leaving stays a voter.
-func TestServersLeaveAndComeBack(t *testing.T) {
+func TestServersLeaveAndRejoin(t *testing.T) {
 	cfg := filepath.Join(tempDir(t), "leave.hcl")
 	write(t, cfg, "leave_on_terminate = true\nautopilot {\n  server_stabilization_time = \"1s\"\n}\nserver {\n  rejoin_after_leave = true\n}\n")
 	s := startServersWith(t, func(o *cluster.Options) { o.Args = append(o.Args, "-config="+cfg) })

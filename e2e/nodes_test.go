@@ -23,7 +23,7 @@ server {
 
 // A job without a feasible node waits, with the reasons, and is placed as soon as there is
 // capacity: when another job stops, or a node joins.
-func TestBlockedUntilThereIsRoom(t *testing.T) {
+func TestBlockedUntilCapacity(t *testing.T) {
 	f := newFleet(t, "")
 	const room = "client {\n network_interface = \"lo\"\n cpu_total_compute = 1000\n memory_total_mb = 1000\n disk_total_mb = 2000\n}\n"
 	first := f.join("first", room)
@@ -170,7 +170,7 @@ func TestNodeIsLost(t *testing.T) {
 
 // The server ends, by SIGTERM and by SIGKILL, and restarts: jobs, keys, nodes and tokens are
 // unchanged, and tasks continue.
-func TestServerComesBack(t *testing.T) {
+func TestServerRestarts(t *testing.T) {
 	f := newFleet(t, quickBeats)
 	f.join("only", "client {\n network_interface = \"lo\"\n}\n")
 	defer f.purge()

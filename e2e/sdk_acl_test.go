@@ -287,25 +287,25 @@ func TestACLRoutesWithoutAccessControl(t *testing.T) {
 		"DELETE token/" + nobody, "PUT token/onetime", "PUT token/onetime/exchange", "GET roles", "PUT role", "GET role/" + nobody, "PUT role/" + nobody, "DELETE role/" + nobody, "GET role/name/x",
 		"GET explain?kind=node&right=read"} {
 		method, path, _ := strings.Cut(route, " ")
-		if code, text := bare(t, a, method, "/v1/acl/"+path, "{}"); code != 400 || text != "ACL support disabled" {
+		if code, text := withoutToken(t, a, method, "/v1/acl/"+path, "{}"); code != 400 || text != "ACL support disabled" {
 			t.Errorf("%s = %d %q, want 400 and ACL support disabled", route, code, text)
 		}
 	}
-	code, text := bare(t, a, "GET", "/v1/acl/token/self", "")
+	code, text := withoutToken(t, a, "GET", "/v1/acl/token/self", "")
 	var self struct{ AccessorID string }
 	if err := json.Unmarshal([]byte(text), &self); err != nil || code != 200 || self.AccessorID != "acls-disabled" {
 		t.Errorf("token/self = %d %s, %v", code, text, err)
 	}
 	for route, want := range map[string]int{"PATCH policies": 405, "PUT roles": 405, "DELETE token/self": 405, "GET token/onetime": 405, "GET bootstrap": 405} {
 		method, path, _ := strings.Cut(route, " ")
-		if code, text := bare(t, a, method, "/v1/acl/"+path, "{}"); code != want {
+		if code, text := withoutToken(t, a, method, "/v1/acl/"+path, "{}"); code != want {
 			t.Errorf("%s = %d %q, want %d", route, code, text, want)
 		}
 	}
 }
 
-// bare makes a request without a token.
-func bare(t *testing.T, a *cluster.Agent, method, path, body string) (int, string) {
+// withoutToken makes a request without a token.
+func withoutToken(t *testing.T, a *cluster.Agent, method, path, body string) (int, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, a.Address()+path, strings.NewReader(body))
 	if err != nil {

@@ -91,7 +91,7 @@ func inContext[C ~string, R any](search func(string, C, *sdk.QueryOptions) (R, *
 }
 
 // Without a token a caller has no own policy, even if the anonymous policy exists.
-func TestSDKOwnPoliciesOfNobody(t *testing.T) {
+func TestSDKOwnPoliciesWithoutToken(t *testing.T) {
 	g := newGuarded(t)
 	nobody := clientOf(t, g.a, "")
 	for _, exists := range []bool{false, true} {

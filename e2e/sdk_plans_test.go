@@ -32,7 +32,7 @@ func TestSDKValidates(t *testing.T) {
 }
 
 // Constraints that count allocations are rejected in tasks, also over the API.
-func TestSDKRefusesDistinctInTasks(t *testing.T) {
+func TestSDKRejectsDistinctInTasks(t *testing.T) {
 	c := sdkServer(t)
 	for _, operator := range []string{sdk.ConstraintDistinctHosts, sdk.ConstraintDistinctProperty} {
 		job := jobCalled("distinct")

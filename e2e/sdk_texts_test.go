@@ -86,7 +86,7 @@ func TestSDKReleasesWithoutItems(t *testing.T) {
 }
 
 // An OIDC method without secret, PKCE and redirect URIs is stored; logins with it fail.
-func TestSDKUnwiseAuthMethod(t *testing.T) {
+func TestSDKIncompleteAuthMethod(t *testing.T) {
 	g := newGuarded(t)
 	m := &sdk.ACLAuthMethod{Name: "auth0", Type: sdk.ACLAuthMethodTypeOIDC, TokenLocality: sdk.ACLAuthMethodTokenLocalityGlobal, MaxTokenTTL: time.Hour, Default: true,
 		Config: &sdk.ACLAuthMethodConfig{BoundAudiences: []string{"test-aud"}, OIDCDiscoveryURL: "https://example.invalid", OIDCClientID: "client"}}

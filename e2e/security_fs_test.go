@@ -82,7 +82,7 @@ func inert(t *testing.T, a *cluster.Agent, h *api.AllocationListStub) {
 
 // A task replaces its log files, its secrets and its mounts with links, pipes and directories. Root
 // must not write, read or delete elsewhere, and the directories of the task are removed with it.
-func TestPlantedFilesMisleadNobody(t *testing.T) {
+func TestPlantedFiles(t *testing.T) {
 	a, data := sandboxAgent(t)
 	target := filepath.Join(a.Dir, "target")
 	if err := os.MkdirAll(target+"/keep", 0o777); err != nil {

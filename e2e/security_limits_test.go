@@ -82,7 +82,7 @@ func processorTime(t *testing.T, pid int) time.Duration {
 
 // Users and paths that a job must not name are rejected, or the task fails; nothing is written
 // outside of its directory.
-func TestJobsCannotNameOthers(t *testing.T) {
+func TestForbiddenUsersAndPaths(t *testing.T) {
 	a, data := sandboxAgent(t)
 	up := strings.Repeat("../", 12) + strings.TrimPrefix(a.Dir, "/") + "/escaped"
 	set := func(f func(*api.Task)) func(*api.Job) { return func(j *api.Job) { f(j.TaskGroups[0].Tasks[0]) } }

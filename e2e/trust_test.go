@@ -75,7 +75,7 @@ func issuing(t *testing.T, f *front) *cluster.Agent {
 
 // Third-party libraries find the keys by the issuer alone and accept tokens of tasks, EdDSA and
 // RS256. They accept a new key after a rotation, and reject tokens for another audience.
-func TestTrustedElsewhere(t *testing.T) {
+func TestTrustedByThirdParties(t *testing.T) {
 	f := newFront(t, httptest.NewTLSServer)
 	a := issuing(t, f)
 	ids := []*api.WorkloadIdentity{
@@ -119,20 +119,20 @@ func TestTrustedElsewhere(t *testing.T) {
 // checkDiscovery checks the discovery document of the issuer.
 func checkDiscovery(t *testing.T, p *oidc.Provider) {
 	t.Helper()
-	var said struct {
+	var document struct {
 		Claims []string `json:"claims_supported"`
 		Algs   []string `json:"id_token_signing_alg_values_supported"`
 	}
-	if err := p.Claims(&said); err != nil {
+	if err := p.Claims(&document); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"sub", "aud", "exp", "nomad_job_id", "nomad_task", "nomad_allocation_id"} {
-		if !strings.Contains(" "+strings.Join(said.Claims, " ")+" ", " "+want+" ") {
-			t.Errorf("claims_supported lacks %s: %v", want, said.Claims)
+		if !strings.Contains(" "+strings.Join(document.Claims, " ")+" ", " "+want+" ") {
+			t.Errorf("claims_supported lacks %s: %v", want, document.Claims)
 		}
 	}
-	if len(said.Algs) != 2 {
-		t.Errorf("algorithms are %v", said.Algs)
+	if len(document.Algs) != 2 {
+		t.Errorf("algorithms are %v", document.Algs)
 	}
 }
 
@@ -277,8 +277,8 @@ func serviceOf(t *testing.T, issuer string) (addr string) {
 	addr = testnet.Take(t).Addr(8080)
 	cmd := exec.Command(built(t, "./demo/trust"), "-issuer="+issuer, "-listen="+addr)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	var said bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &said, &said
+	var output bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &output, &output
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

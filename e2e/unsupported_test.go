@@ -28,7 +28,7 @@ func (anyFSM) Restore(io.ReadCloser) error          { return errors.ErrUnsupport
 
 // An agent whose log contains an entry of an unsupported command ends with exit status 1 and an
 // error that names the entry, at each start.
-func TestAnUnsupportedEntryEndsTheAgent(t *testing.T) {
+func TestUnsupportedEntryEndsAgent(t *testing.T) {
 	bin, err := exec.LookPath("nomad")
 	if err != nil {
 		t.Fatal(err)

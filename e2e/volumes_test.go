@@ -206,7 +206,7 @@ func TestVolumeRights(t *testing.T) {
 }
 
 // An agent whose volume does not exist does not start, and names the volume.
-func TestVolumeThatIsNotThere(t *testing.T) {
+func TestMissingVolume(t *testing.T) {
 	dir := tempDir(t)
 	cfg := filepath.Join(dir, "v.hcl")
 	write(t, cfg, volumes(filepath.Join(dir, "nowhere")))

@@ -40,7 +40,7 @@ var bodyForNone = map[string]bool{
 
 // The agent rejects callers without rights before it reads the body. A body of a megabyte that is
 // announced and never sent does not delay the answer.
-func TestBodiesOfStrangersAreNotRead(t *testing.T) {
+func TestBodiesWithoutRightsAreNotRead(t *testing.T) {
 	h := open(t)
 	h.policy("nothing", `agent { policy = "read" }`, "")
 	callers := [][2]string{{"nobody", ""}, {"powerless", h.token(&api.ACLToken{Policies: []string{"nothing"}})},
@@ -102,7 +102,7 @@ namespace "prod" { policy = "deny" }`, "")
 
 // A request to explain an authorization is answered without its body if the caller cannot have the
 // required right.
-func TestExplainedBodiesOfStrangersAreNotRead(t *testing.T) {
+func TestExplainedBodiesWithoutRightsAreNotRead(t *testing.T) {
 	h := open(t)
 	h.policy("reads", `namespace "mine" { policy = "read" }`, "")
 	h.policy("submits", `namespace "mine" { capabilities = ["submit-job"] }`, "")

@@ -118,7 +118,7 @@ func (h *house) ends(t *testing.T, web *http.Client, a *cluster.Agent, paths [2]
 		}()
 	}
 	left := 2
-	hear := func(e end) {
+	check := func(e end) {
 		left--
 		late = late || e.late
 		if e.text != "" {
@@ -130,12 +130,12 @@ func (h *house) ends(t *testing.T, web *http.Client, a *cluster.Agent, paths [2]
 		case <-lines:
 			begun = true
 		case e := <-ends:
-			hear(e)
+			check(e)
 		}
 	}
 	take()
 	for left > 0 {
-		hear(<-ends)
+		check(<-ends)
 	}
 	return late
 }

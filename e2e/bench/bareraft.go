@@ -75,7 +75,7 @@ func freeAddresses(n int) ([]string, error) {
 // raftNode is one of the three processes; arguments: directory, number, size of entries, addresses.
 // The leader appends entries for some seconds and prints the rate and the total.
 func raftNode(args []string) error {
-	if err := heard(os.Stdin, "go"); err != nil {
+	if err := expectWord(os.Stdin, "go"); err != nil {
 		return err
 	}
 	var number, size int

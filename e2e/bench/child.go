@@ -63,14 +63,14 @@ func startChild(ctx context.Context, role, name string, args ...string) (*child,
 	if err != nil {
 		return nil, errors.Join(err, c.group.Remove())
 	}
-	if err := errors.Join(c.group.Enter(c.cmd.Process.Pid), c.tell("go")); err != nil {
+	if err := errors.Join(c.group.Enter(c.cmd.Process.Pid), c.send("go")); err != nil {
 		return nil, errors.Join(err, c.stop())
 	}
 	return c, nil
 }
 
-// tell writes a line to the child.
-func (c *child) tell(line string) error {
+// send writes a line to the child.
+func (c *child) send(line string) error {
 	_, err := fmt.Fprintln(c.in, line)
 	return err
 }
@@ -89,8 +89,8 @@ func (c *child) stop() error {
 	return err
 }
 
-// heard reads an expected word from a line.
-func heard(in io.Reader, want string) error {
+// expectWord reads an expected word from a line.
+func expectWord(in io.Reader, want string) error {
 	var word string
 	if _, err := fmt.Fscanln(in, &word); err != nil {
 		return fmt.Errorf("wait for %q: %w", want, err)

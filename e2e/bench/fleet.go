@@ -48,14 +48,14 @@ func heartbeats(ctx context.Context, b *bench) (string, bool, error) {
 	}
 	defer c.stop()
 	said := bufio.NewReader(c.out)
-	if err := heard(said, "registered"); err != nil {
+	if err := expectWord(said, "registered"); err != nil {
 		return "", false, err
 	}
 	w := &nodeWatch{servers: s}
 	if err := w.begin(); err != nil {
 		return "", false, err
 	}
-	if err := c.tell("silence"); err != nil {
+	if err := c.send("silence"); err != nil {
 		return "", false, err
 	}
 	for i := range fleetKills {
@@ -69,7 +69,7 @@ func heartbeats(ctx context.Context, b *bench) (string, bool, error) {
 	if err := w.watch(ctx, failoverTTL+2*minTTL+grace); err != nil {
 		return "", false, err
 	}
-	if err := c.tell("end"); err != nil {
+	if err := c.send("end"); err != nil {
 		return "", false, err
 	}
 	summary, err := said.ReadString('\n')

@@ -48,7 +48,7 @@ type simNode struct {
 // "silence" and "end".
 func fleet(args []string) error {
 	in := bufio.NewReader(os.Stdin)
-	if err := heard(in, "go"); err != nil {
+	if err := expectWord(in, "go"); err != nil {
 		return err
 	}
 	var count, silent int
@@ -69,11 +69,11 @@ func fleet(args []string) error {
 		all.Go(func() { l.live(ctx, n) })
 	}
 	fmt.Println("registered")
-	if err := heard(in, "silence"); err != nil {
+	if err := expectWord(in, "silence"); err != nil {
 		return err
 	}
 	close(l.silent)
-	if err := heard(in, "end"); err != nil {
+	if err := expectWord(in, "end"); err != nil {
 		return err
 	}
 	cancel()

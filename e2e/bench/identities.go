@@ -52,7 +52,7 @@ func signingRate(ctx context.Context, b *bench) (string, bool, error) {
 	}
 	defer c.stop()
 	said := bufio.NewReader(c.out)
-	if err := heard(said, "registered"); err != nil {
+	if err := expectWord(said, "registered"); err != nil {
 		return "", false, err
 	}
 	job := batch(signJob, signAllocs, "mock_driver", map[string]any{"run_for": "1h"})
@@ -66,7 +66,7 @@ func signingRate(ctx context.Context, b *bench) (string, bool, error) {
 	rates := map[string]rated{}
 	for _, what := range []string{"allocations", "single"} {
 		used := cpuTime(pids...)
-		if err := c.tell(what); err != nil {
+		if err := c.send(what); err != nil {
 			return "", false, err
 		}
 		var count int
@@ -76,7 +76,7 @@ func signingRate(ctx context.Context, b *bench) (string, bool, error) {
 		}
 		rates[what] = rated{float64(count) / seconds, (cpuTime(pids...) - used) / time.Duration(max(count, 1))}
 	}
-	if err := c.tell("end"); err != nil {
+	if err := c.send("end"); err != nil {
 		return "", false, err
 	}
 	got := fmt.Sprintf("%v for whole allocations (%d each), %v one at a time", rates["allocations"], signNames, rates["single"])
@@ -94,7 +94,7 @@ type held struct {
 // and "end".
 func signers(args []string) error {
 	in := bufio.NewReader(os.Stdin)
-	if err := heard(in, "go"); err != nil {
+	if err := expectWord(in, "go"); err != nil {
 		return err
 	}
 	l := &load{servers: strings.Split(args[0], ","), slots: make(chan struct{}, signAtOnce), silent: make(chan struct{}), runs: true,

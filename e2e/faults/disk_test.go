@@ -49,8 +49,8 @@ func (s *trio) alive() {
 	}
 }
 
-// said fails unless a server logged its full disk.
-func (s *trio) said(i int) {
+// reportsFull fails unless a server logged its full disk.
+func (s *trio) reportsFull(i int) {
 	s.t.Helper()
 	if text := fmt.Sprint(s.all[i].Log); !strings.Contains(text, "no space left on device") {
 		s.t.Errorf("server %d does not report its full disk:\n%s", i, text)
@@ -76,7 +76,7 @@ func TestFollowerDiskFull(t *testing.T) {
 		}
 	}
 	s.alive()
-	s.said(full)
+	s.reportsFull(full)
 	// A snapshot of its own fails, and leaves no file.
 	disks[full].Fill(0)
 	if _, _, err := s.saved(full); err == nil || !strings.Contains(err.Error(), "no space left on device") {
@@ -102,7 +102,7 @@ func TestLeaderDiskFull(t *testing.T) {
 		t.Errorf("server %d leads although it cannot write", lead)
 	}
 	s.alive()
-	s.said(lead)
+	s.reportsFull(lead)
 	disks[lead].Free()
 	s.complete()
 	s.same()

@@ -43,7 +43,7 @@ func TestHarness(t *testing.T) {
 }
 
 // The servers are limited, and nothing remains after they end.
-func TestNothingStays(t *testing.T) {
+func TestNothingRemains(t *testing.T) {
 	pids := map[int]bool{}
 	t.Run("cluster", func(t *testing.T) {
 		for _, s := range start(t, 3, "").Servers {

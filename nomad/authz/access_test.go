@@ -124,7 +124,7 @@ func TestRightsOfTokens(t *testing.T) {
 	}
 }
 
-func TestBadSecretsAreRefused(t *testing.T) {
+func TestBadSecretsAreRejected(t *testing.T) {
 	g := guard(t)
 	past := g.now.Add(-time.Second)
 	over := g.token(func(t *acls.Token) { t.Type, t.ExpirationTime = acls.ManagementToken, &past })
@@ -215,7 +215,7 @@ func TestOwnVariablesOfWorkloads(t *testing.T) {
 
 // A policy that this version cannot parse, for example from a snapshot, may contain a denial. Its
 // holders have no rights until it is written again.
-func TestPolicyThatCannotBeRead(t *testing.T) {
+func TestUnparsablePolicy(t *testing.T) {
 	g := guard(t)
 	g.policy("good", `namespace "prod" { policy = "write" }`, nil)
 	g.policy("odd", "namespace \"prod\" { policy = \"read\" }\nnamespace \"prod\" { policy = \"deny\" }", nil)

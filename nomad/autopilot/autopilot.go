@@ -70,13 +70,13 @@ type Pilot struct {
 	promoter *promoter
 	remove   chan string // names of dead members
 
-	mu    sync.Mutex
-	heard map[raft.ServerID]heard
-	well  bool // overall health at the last check
+	mu      sync.Mutex
+	answers map[raft.ServerID]lastAnswer
+	well    bool // overall health at the last check
 }
 
-// heard is the last answer of a server.
-type heard struct {
+// lastAnswer is the last answer of a server.
+type lastAnswer struct {
 	stats library.ServerStats
 	at    time.Time
 }
@@ -89,7 +89,7 @@ func New(cfg Config) *Pilot {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	p := &Pilot{cfg: cfg, log: cfg.Log, remove: make(chan string, maxRemovals), heard: map[raft.ServerID]heard{}, well: true,
+	p := &Pilot{cfg: cfg, log: cfg.Log, remove: make(chan string, maxRemovals), answers: map[raft.ServerID]lastAnswer{}, well: true,
 		promoter: &promoter{raft: cfg.Raft, health: map[raft.ServerID]library.ServerHealth{}}}
 	p.library = library.New(logged{cfg.Raft, cfg.Log}, delegate{p}, library.WithPromoter(p.promoter),
 		library.WithUpdateInterval(cfg.Interval), library.WithReconcileInterval(cfg.Interval),
@@ -122,7 +122,7 @@ func (p *Pilot) forget() {
 	p.promoter.forget()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.heard, p.well = map[raft.ServerID]heard{}, true
+	p.answers, p.well = map[raft.ServerID]lastAnswer{}, true
 	for {
 		select {
 		case <-p.remove:

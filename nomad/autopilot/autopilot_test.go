@@ -196,7 +196,7 @@ func pass(d time.Duration) {
 	synctest.Wait()
 }
 
-func TestANewServerVotesOnceItIsStable(t *testing.T) {
+func TestNewServerVotesWhenStable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld("abC")
 		w.fly(t)

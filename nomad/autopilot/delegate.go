@@ -73,7 +73,7 @@ func (d delegate) FetchServerStats(ctx context.Context, servers map[raft.ServerI
 	for id, m := range members {
 		wg.Go(func() {
 			answer, err := d.p.cfg.Cluster.RaftStats(ctx, m)
-			stats := d.p.hear(id, answer, err)
+			stats := d.p.record(id, answer, err)
 			mu.Lock()
 			defer mu.Unlock()
 			out[id] = stats
@@ -84,13 +84,13 @@ func (d delegate) FetchServerStats(ctx context.Context, servers map[raft.ServerI
 	return out
 }
 
-// hear records an answer of a server, or its absence.
-func (p *Pilot) hear(id raft.ServerID, answer *nomad.RaftStats, err error) *library.ServerStats {
+// record stores an answer of a server, or its absence.
+func (p *Pilot) record(id raft.ServerID, answer *nomad.RaftStats, err error) *library.ServerStats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err != nil {
 		p.log.Debug("fetch Raft stats", "server", id, "err", err)
-		last, ok := p.heard[id]
+		last, ok := p.answers[id]
 		stats := last.stats
 		if stats.LastContact = never; ok {
 			stats.LastContact = time.Since(last.at)
@@ -101,7 +101,7 @@ func (p *Pilot) hear(id raft.ServerID, answer *nomad.RaftStats, err error) *libr
 	if ago, err := time.ParseDuration(answer.LastContact); err == nil {
 		stats.LastContact = ago
 	}
-	p.heard[id] = heard{stats, time.Now()}
+	p.answers[id] = lastAnswer{stats, time.Now()}
 	return &stats
 }
 
@@ -109,9 +109,9 @@ func (p *Pilot) hear(id raft.ServerID, answer *nomad.RaftStats, err error) *libr
 func (p *Pilot) forgetAllBut(asked map[raft.ServerID]*nomad.ServerMember) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for id := range p.heard {
+	for id := range p.answers {
 		if asked[id] == nil {
-			delete(p.heard, id)
+			delete(p.answers, id)
 		}
 	}
 }

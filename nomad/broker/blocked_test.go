@@ -127,7 +127,7 @@ func TestMissedUnblock(t *testing.T) {
 	}
 }
 
-func TestForgottenUnblockCountsAsMissed(t *testing.T) {
+func TestDroppedUnblockCountsAsMissed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, bl := enabledBlocked()
 		bl.Unblock("c1", 200)
@@ -143,7 +143,7 @@ func TestForgottenUnblockCountsAsMissed(t *testing.T) {
 	})
 }
 
-func TestOneBlockedOfAJob(t *testing.T) {
+func TestOneBlockedEvaluationPerJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, bl := enabledBlocked()
 		canceled := runReaper(t, b, bl)
@@ -276,8 +276,8 @@ func TestObserver(t *testing.T) {
 	}
 }
 
-func TestObserverForgets(t *testing.T) {
-	for name, tell := range map[string]func(o *broker.Observer, e *nomad.Evaluation){
+func TestObserverDropsEvaluations(t *testing.T) {
+	for name, notify := range map[string]func(o *broker.Observer, e *nomad.Evaluation){
 		"placed": func(o *broker.Observer, _ *nomad.Evaluation) {
 			done := newEval("a")
 			done.Status = nomad.EvalStatusComplete
@@ -298,7 +298,7 @@ func TestObserverForgets(t *testing.T) {
 			if s := bl.Stats(); s.Blocked != 1 || s.Escaped != 1 {
 				t.Fatalf("Stats() = %+v, want it blocked", s)
 			}
-			tell(o, e)
+			notify(o, e)
 			if s := bl.Stats(); s.Blocked != 0 {
 				t.Errorf("Stats() = %+v, want none", s)
 			}

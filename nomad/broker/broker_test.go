@@ -106,7 +106,7 @@ func TestEnqueueTwice(t *testing.T) {
 	}
 }
 
-func TestOneEvaluationOfAJob(t *testing.T) {
+func TestOneEvaluationPerJob(t *testing.T) {
 	b := enabled()
 	running, old, newest := newEval("a"), newEval("a"), newEval("a")
 	old.ModifyIndex, newest.ModifyIndex = 5, 9

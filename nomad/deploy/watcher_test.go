@@ -169,7 +169,7 @@ func TestProgressDeadline(t *testing.T) {
 	})
 }
 
-func TestUnhealthyIsReplacedInTime(t *testing.T) {
+func TestUnhealthyIsReplacedBeforeDeadline(t *testing.T) {
 	rollout(t, 10*time.Minute, func(w *world, first *nomad.Allocation) {
 		w.report(first, false)
 		w.wantEvals(1)
@@ -199,7 +199,7 @@ func TestNextLeader(t *testing.T) {
 	})
 }
 
-func TestUnhealthyWithoutTimeFails(t *testing.T) {
+func TestUnhealthyWithoutDeadlineFails(t *testing.T) {
 	rollout(t, 0, func(w *world, first *nomad.Allocation) {
 		time.Sleep(24 * time.Hour)
 		synctest.Wait()

@@ -250,8 +250,8 @@ func TestJobGC(t *testing.T) {
 	}
 }
 
-// TestJobComesBack registers a job again while its evaluations are deleted.
-func TestJobComesBack(t *testing.T) {
+// TestJobRegisteredDuringGC registers a job again while its evaluations are deleted.
+func TestJobRegisteredDuringGC(t *testing.T) {
 	test(t, func(w *world) {
 		job := w.Job(t, nomad.JobTypeBatch, 1)
 		w.Eval(t, job, complete)

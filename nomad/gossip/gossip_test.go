@@ -62,7 +62,7 @@ func waitFor(t *testing.T, is func() bool) {
 	}
 }
 
-func TestMembersComeAndGo(t *testing.T) {
+func TestMembersJoinAndLeave(t *testing.T) {
 	gone := make(chan []*nomad.ServerMember, 100)
 	a := open(t, "a", func(c *gossip.Config) {
 		c.Changed = func(g []*nomad.ServerMember) {
@@ -108,7 +108,7 @@ func TestMembersComeAndGo(t *testing.T) {
 	}
 }
 
-func TestStrangersAreRefused(t *testing.T) {
+func TestMembersAreRejected(t *testing.T) {
 	key := func(k string) func(*gossip.Config) { return func(c *gossip.Config) { c.Key = []byte(k) } }
 	refuse := func(c *gossip.Config) {
 		c.Admit = func(m *nomad.ServerMember) error { return fmt.Errorf("%s is not admitted", m.Name) }
@@ -141,7 +141,7 @@ func TestStrangersAreRefused(t *testing.T) {
 	}
 }
 
-func TestRestartFindsTheOthers(t *testing.T) {
+func TestRestartRejoins(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "serf", "snapshot")
 	keep := func(c *gossip.Config) { c.Snapshot = file }
 	a, b := open(t, "a", nil), open(t, "b", keep)

@@ -212,12 +212,12 @@ func (p *Pool) answer(what string, resp *serf.KeyResponse, err error) (*nomad.Ke
 	if err == nil {
 		return out, nil
 	}
-	var said []string
+	var failures []string
 	for _, name := range slices.Sorted(maps.Keys(out.Messages)) {
-		said = append(said, name+": "+out.Messages[name])
+		failures = append(failures, name+": "+out.Messages[name])
 	}
-	if len(said) == 0 {
+	if len(failures) == 0 {
 		return out, fmt.Errorf("%s: %w: try again, the operation is idempotent", what, err)
 	}
-	return out, fmt.Errorf("%s: %w: %s", what, err, strings.Join(said, "; "))
+	return out, fmt.Errorf("%s: %w: %s", what, err, strings.Join(failures, "; "))
 }

@@ -156,7 +156,7 @@ func TestKeysAreRotated(t *testing.T) {
 	}
 }
 
-func TestBadKeyFileIsRefused(t *testing.T) {
+func TestBadKeyFileIsRejected(t *testing.T) {
 	key, text := newKey()
 	for name, content := range map[string]string{"empty": "", "cut": `["` + text, "no key": "[]", "no array": `"` + text + `"`, "short key": `["c2hvcnQ="]`, "no base64": `["%%%"]`} {
 		t.Run(name, func(t *testing.T) {

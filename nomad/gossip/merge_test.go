@@ -11,9 +11,9 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/gossip"
 )
 
-// TestWrongMembersAreRefused joins two incompatible servers while a third is present. Both return
+// TestWrongMembersAreRejected joins two incompatible servers while a third is present. Both return
 // an error, and no member list changes.
-func TestWrongMembersAreRefused(t *testing.T) {
+func TestWrongMembersAreRejected(t *testing.T) {
 	tags := func(name string, tags ...string) func(*gossip.Config) {
 		return func(c *gossip.Config) {
 			c.Name = name
@@ -60,9 +60,9 @@ func TestWrongMembersAreRefused(t *testing.T) {
 	}
 }
 
-// TestAMemberThatMovedIsNoTwin restarts a member at another address, and under another name, while
+// TestMovedMemberIsNotATwin restarts a member at another address, and under another name, while
 // the others still list it as alive.
-func TestAMemberThatMovedIsNoTwin(t *testing.T) {
+func TestMovedMemberIsNotATwin(t *testing.T) {
 	id := func(c *gossip.Config) { c.Tags["id"] = c.Name }
 	for _, name := range []string{"b", "renamed"} {
 		t.Run(name, func(t *testing.T) {
@@ -89,8 +89,8 @@ func TestAMemberThatMovedIsNoTwin(t *testing.T) {
 	}
 }
 
-// TestWhatIsNoServerIsRefused joins with a serf program that is not a server.
-func TestWhatIsNoServerIsRefused(t *testing.T) {
+// TestNonServerIsRejected joins with a serf program that is not a server.
+func TestNonServerIsRejected(t *testing.T) {
 	var log lines
 	a := open(t, "a", func(c *gossip.Config) { c.Log = log.logger() })
 	conf := serf.DefaultConfig()

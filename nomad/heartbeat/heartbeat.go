@@ -128,11 +128,11 @@ func (t *Timers) lead(nodes []*nomad.Node) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.leading = true
-	heard := time.Now().Add(2*t.base(len(nodes)) + t.cfg.Grace)
+	liveUntil := time.Now().Add(2*t.base(len(nodes)) + t.cfg.Grace)
 	for _, n := range nodes {
 		if !n.TerminalStatus() && t.nodes[n.ID] == nil {
 			t.set(n.ID, t.cfg.FailoverTTL)
-			t.nodes[n.ID].heard = heard
+			t.nodes[n.ID].liveUntil = liveUntil
 		}
 	}
 }
@@ -175,7 +175,7 @@ func (t *Timers) Silent(nodeID string) (in time.Duration) {
 	if d == nil {
 		return 0
 	}
-	return max(time.Until(d.heard), 0)
+	return max(time.Until(d.liveUntil), 0)
 }
 
 // Identified records when the identity expires that a node used in its heartbeat.
@@ -236,10 +236,10 @@ func (t *Timers) Active() int {
 func (t *Timers) set(nodeID string, d time.Duration) {
 	due := time.Now().Add(d)
 	if old := t.nodes[nodeID]; old != nil {
-		old.due, old.heard = due, due
+		old.due, old.liveUntil = due, due
 		heap.Fix(&t.timers, old.at)
 	} else {
-		added := &deadline{node: nodeID, due: due, heard: due}
+		added := &deadline{node: nodeID, due: due, liveUntil: due}
 		t.nodes[nodeID] = added
 		heap.Push(&t.timers, added)
 	}
@@ -311,10 +311,10 @@ func (t *Timers) report(ctx context.Context, nodeID string) {
 
 // deadline is the deadline of a node.
 type deadline struct {
-	node  string
-	due   time.Time
-	heard time.Time // latest time of a live node's next heartbeat; not after due
-	at    int       // index in the heap
+	node      string
+	due       time.Time
+	liveUntil time.Time // latest time of a live node's next heartbeat; not after due
+	at        int       // index in the heap
 	// identity is the expiration of the identity used in the heartbeat; zero if unknown.
 	identity time.Time
 }

@@ -89,8 +89,8 @@ func TestSilence(t *testing.T) {
 	})
 }
 
-// TestEachItsOwnTime has one node send heartbeats and others stop.
-func TestEachItsOwnTime(t *testing.T) {
+// TestSeparateDeadlines has one node send heartbeats and others stop.
+func TestSeparateDeadlines(t *testing.T) {
 	lead(t, heartbeat.Config{}, nil, func(ts *heartbeat.Timers, s *servers) {
 		for _, id := range []string{"alive", "silent 1", "silent 2"} {
 			ts.Reset(id)

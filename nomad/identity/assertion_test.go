@@ -14,7 +14,7 @@ import (
 
 // A client assertion is signed by a root key, but is never accepted as a token, whatever claims it
 // has.
-func TestAnAssertionOpensNothingHere(t *testing.T) {
+func TestAssertionIsNotAToken(t *testing.T) {
 	i := newIssuer(t, "https://nomad.example")
 	for name, headers := range map[string]map[string]string{"plain": nil, "with a header": {"x-tenant": "t"}} {
 		raw, err := i.ClientAssertion(t.Context(), login.Assertion{Client: "https://nomad.example", Audience: []string{nomad.IdentityDefaultAud},
@@ -26,8 +26,8 @@ func TestAnAssertionOpensNothingHere(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var said map[string]string
-		if err := json.Unmarshal(head, &said); err != nil || said["alg"] != "EdDSA" || said["kid"] == "" || said["x-tenant"] != headers["x-tenant"] {
+		var header map[string]string
+		if err := json.Unmarshal(head, &header); err != nil || header["alg"] != "EdDSA" || header["kid"] == "" || header["x-tenant"] != headers["x-tenant"] {
 			t.Errorf("%s: header %s", name, head)
 		}
 		if c, err := i.Verify(raw, now); !errors.Is(err, jwt.ErrInvalid) {

@@ -164,7 +164,7 @@ func threadTime(t *testing.T) time.Duration {
 }
 
 // A token with an unknown key ID is rejected without waiting: the ID may be made up.
-func TestUnknownKeyIsRefusedAtOnce(t *testing.T) {
+func TestUnknownKeyIsRejectedAtOnce(t *testing.T) {
 	i, _, m := attacked(t)
 	m.Claims = holders(t, i)["node"]
 	m.Kid = nomad.NewID()

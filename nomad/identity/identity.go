@@ -103,12 +103,12 @@ func (i *Issuer) signer(ctx context.Context, alg string) (jwt.Key, error) {
 
 // mint signs claims with key.
 func (i *Issuer) mint(key jwt.Key, claims *nomad.IdentityClaims) (nomad.Token, error) {
-	said := *claims
-	said.Issuer = i.url
-	if mustEnd(&said) && said.Expiry == 0 {
+	issued := *claims
+	issued.Issuer = i.url
+	if mustEnd(&issued) && issued.Expiry == 0 {
 		return nomad.Token{}, fmt.Errorf("mint %q: a node token needs an expiration time", claims.Subject)
 	}
-	raw, err := key.Sign(&said)
+	raw, err := key.Sign(&issued)
 	if err != nil {
 		return nomad.Token{}, fmt.Errorf("mint %q: %w", claims.Subject, err)
 	}

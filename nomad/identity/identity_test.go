@@ -150,7 +150,7 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-func TestVerifyRefuses(t *testing.T) {
+func TestVerifyRejects(t *testing.T) {
 	i := newIssuer(t, "https://nomad.example")
 	good := func() map[string]any {
 		return map[string]any{"nomad_node_id": "n1", "nomad_node_pool": "gpu", "aud": "nomadproject.io",

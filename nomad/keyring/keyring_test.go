@@ -164,7 +164,7 @@ func TestStates(t *testing.T) {
 	expect("")
 }
 
-func TestMaterialIsTakenOnce(t *testing.T) {
+func TestMaterialIsNotReplaced(t *testing.T) {
 	r := keyring.New(keyring.Config{})
 	one, other := newKey(t, r), newKey(t, r)
 	add(t, r, one)

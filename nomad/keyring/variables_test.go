@@ -31,7 +31,7 @@ func gcmOf(t *testing.T, k *nomad.RootKey) (gcm cipher.AEAD, dek []byte) {
 	return gcm, dek
 }
 
-func TestVariablesAreSealedAsTheTableSays(t *testing.T) {
+func TestVariableFormat(t *testing.T) {
 	r := keyring.New(keyring.Config{})
 	k := newKey(t, r)
 	add(t, r, k)

@@ -99,7 +99,7 @@ func TestSilentHolder(t *testing.T) {
 	})
 }
 
-func TestNewLeaderCountsWhatIsHeld(t *testing.T) {
+func TestNewLeaderTracksHeldLocks(t *testing.T) {
 	lead(t, []*nomad.VariableEncrypted{locked("a"), locked("b"), {}}, func(t *testing.T, ts *locks.Timers, s *servers) {
 		time.Sleep(9 * time.Second)
 		ts.Reset(&locked("b").VariableMetadata)

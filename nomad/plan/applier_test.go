@@ -49,9 +49,9 @@ func named(p *nomad.Plan, namespace, job string) *nomad.Plan {
 	p.Job, p.JobInfo = nil, &nomad.PlanJobTuple{Namespace: namespace, ID: job}
 	for _, allocs := range p.NodeAllocation {
 		for i, a := range allocs {
-			bare := *a
-			bare.Job = nil
-			allocs[i] = &bare
+			stripped := *a
+			stripped.Job = nil
+			allocs[i] = &stripped
 		}
 	}
 	return p
@@ -176,7 +176,7 @@ func TestRejectsNodes(t *testing.T) {
 	}
 }
 
-func TestUpdatesWhereNothingNewMayGo(t *testing.T) {
+func TestUpdatesOnIneligibleNode(t *testing.T) {
 	w := start(t)
 	node := w.Node(t)
 	job := w.Job(t, nomad.JobTypeService, 1)
@@ -250,7 +250,7 @@ func TestPreempts(t *testing.T) {
 	}
 }
 
-func TestRefusesLostEvaluation(t *testing.T) {
+func TestRejectsLostEvaluation(t *testing.T) {
 	w := start(t)
 	node, job := w.Node(t), w.Job(t, nomad.JobTypeBatch, 1)
 	p := place(w.plan(job), testlog.NewAlloc(job, node))
@@ -280,7 +280,7 @@ func TestSecondPlanOfOneSnapshot(t *testing.T) {
 	}
 }
 
-func TestEndedDeploymentIsLeftAlone(t *testing.T) {
+func TestEndedDeploymentIsUnchanged(t *testing.T) {
 	w := start(t)
 	node, job := w.Node(t), w.Job(t, nomad.JobTypeService, 1)
 	p := w.plan(job)
@@ -298,7 +298,7 @@ func TestEndedDeploymentIsLeftAlone(t *testing.T) {
 }
 
 // A failed allocation is marked for its follow-up evaluation on any node.
-func TestMarksAnEndedAllocationWhereNothingNewMayGo(t *testing.T) {
+func TestMarksTerminalAllocationOnIneligibleNode(t *testing.T) {
 	w := start(t)
 	node := w.Node(t)
 	job := w.Job(t, nomad.JobTypeService, 1)

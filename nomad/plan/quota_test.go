@@ -29,7 +29,7 @@ func (w *world) jobIn(namespace string, count int) *nomad.Job {
 	return w.Snapshot().Job(nil, namespace, own.ID)
 }
 
-func TestQuotaIsKept(t *testing.T) {
+func TestQuotaIsEnforced(t *testing.T) {
 	w := start(t)
 	w.limit(nomad.QuotaResources{Allocs: new(2)}, "a", "b")
 	a, b := w.jobIn("a", 3), w.jobIn("b", 3)

@@ -174,7 +174,7 @@ func TestCores(t *testing.T) {
 	}
 }
 
-func TestWhere(t *testing.T) {
+func TestFeasibleNodes(t *testing.T) {
 	cases := []struct {
 		name string
 		edit func(*nomad.Job)

@@ -114,7 +114,7 @@ func TestDelays(t *testing.T) {
 	}
 }
 
-func TestDelayStartsAnewAfterALongRun(t *testing.T) {
+func TestDelayResetsAfterLongRun(t *testing.T) {
 	w := newWorld(t)
 	w.addNode("n1")
 	w.register(job(nomad.JobTypeService, 1, policy(nomad.ReschedulePolicy{

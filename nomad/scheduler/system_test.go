@@ -50,7 +50,7 @@ func TestSystemRunsEverywhere(t *testing.T) {
 	}
 }
 
-func TestSystemSaysWhyNowhere(t *testing.T) {
+func TestSystemReportsReasons(t *testing.T) {
 	w := newWorld(t)
 	w.addNode("n1")
 	w.addNode("n2")

@@ -28,7 +28,7 @@ func versions(allocs []*nomad.Allocation) map[uint64]int {
 	return out
 }
 
-func TestWhatAnUpdateMeans(t *testing.T) {
+func TestUpdateKinds(t *testing.T) {
 	cases := []struct {
 		name    string
 		edit    func(*nomad.Job)
@@ -277,7 +277,7 @@ func TestScaleAndHoles(t *testing.T) {
 	wantNames(t, w.live())
 }
 
-func TestBatchKeepsWhatIsDone(t *testing.T) {
+func TestBatchKeepsCompletedAllocations(t *testing.T) {
 	w := newWorld(t)
 	w.addNode("n1")
 	w.register(job(nomad.JobTypeBatch, 3))

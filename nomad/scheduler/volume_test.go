@@ -28,7 +28,7 @@ func wants(v nomad.VolumeRequest) func(*nomad.Job) {
 	}
 }
 
-func TestPlacesWhereTheVolumeIs(t *testing.T) {
+func TestPlacesOnNodeWithVolume(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		node func(*nomad.Node)

@@ -41,7 +41,7 @@ func New(size int) *Broker { return &Broker{size: size, lag: max(lag, size)} }
 
 // Applied stores the rows that a command wrote. It implements fsm.Recorder.
 func (b *Broker) Applied(index uint64, command nomad.MessageType, rows []state.Write) {
-	if _, told := types[command]; !told {
+	if _, published := types[command]; !published {
 		return
 	}
 	b.mu.Lock()

@@ -46,7 +46,7 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-func TestWaitsForAnIndexToCome(t *testing.T) {
+func TestWaitsForIndex(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := stream.New(10)
 		applied(b, 1, 5)

@@ -194,7 +194,7 @@ func TestWaitsForState(t *testing.T) {
 	})
 }
 
-func TestStateComesTooLate(t *testing.T) {
+func TestStateWaitTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLeader()
 		job := l.Job(t, nomad.JobTypeBatch, 1)
@@ -206,7 +206,7 @@ func TestStateComesTooLate(t *testing.T) {
 	})
 }
 
-func TestGivesBackWhatFails(t *testing.T) {
+func TestNacksFailedEvaluations(t *testing.T) {
 	for _, method := range []string{"Plan.Submit", "Eval.Finish"} {
 		t.Run(method, func(t *testing.T) {
 			l := newLeader()
@@ -274,9 +274,9 @@ func TestBlocks(t *testing.T) {
 	}
 }
 
-// TestTakesTheNextAtOnce has three evaluations for one worker. It dequeues the first, and gets the
+// TestNextEvaluationFromFinish has three evaluations for one worker. It dequeues the first, and gets the
 // others in the answers to Eval.Finish.
-func TestTakesTheNextAtOnce(t *testing.T) {
+func TestNextEvaluationFromFinish(t *testing.T) {
 	l := newLeader()
 	l.Node(t)
 	for range 3 {
@@ -295,8 +295,8 @@ func TestTakesTheNextAtOnce(t *testing.T) {
 	}
 }
 
-// TestGivesTheNextBack stops a worker while it finishes an evaluation.
-func TestGivesTheNextBack(t *testing.T) {
+// TestNacksNextOnShutdown stops a worker while it finishes an evaluation.
+func TestNacksNextOnShutdown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // a stopped worker has half a second for its nack
 		l := newLeader()
 		l.late = true

@@ -71,7 +71,7 @@ func TestConstraints(t *testing.T) {
 	}
 }
 
-func TestBrokenConstraintsHoldNowhere(t *testing.T) {
+func TestInvalidConstraintsNeverHold(t *testing.T) {
 	n := &nomad.Node{Attributes: map[string]string{"a": "1.0.0", "bad": "["}}
 	for _, c := range [][3]string{
 		{"${attr.a}", "almost", "1"},

@@ -88,7 +88,7 @@ func TestSameSpecIsIgnored(t *testing.T) {
 	}
 }
 
-func TestWhatIsStoppedFirst(t *testing.T) {
+func TestStopOrder(t *testing.T) {
 	old, now := job(), job()
 	now.Version, now.JobModifyIndex = 1, 9
 	now.TaskGroups[0].Count = 2
