@@ -181,8 +181,8 @@ func neverRuns(t *testing.T, a *cluster.Agent, name, job string) {
 	})
 }
 
-// The RPC port rejects unauthenticated raft and TLS connections and garbage, does not delay others
-// while connections are silent, and does not allocate memory for claimed lengths.
+// The RPC port closes connections that send raft, TLS or invalid data. Silent connections do not
+// delay others, and claimed lengths do not allocate memory.
 func TestRPCPortUnderAttack(t *testing.T) {
 	a := devAgent(t)
 	addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(a.RPC))

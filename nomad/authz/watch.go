@@ -9,9 +9,9 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/acls"
 )
 
-// Watch returns a function that waits until the rights of a caller may have changed. It returns on
-// a change of its token, node or allocation, of a policy, role or root key, on the expiration of
-// its token, and at the end of ctx. Nil means that the rights cannot be watched and must be polled.
+// Watch returns a function that waits until the rights of a caller may have changed. Changes of
+// its token, node or allocation, and of a policy, role or root key end the wait. So do the
+// expiration of its token and the end of ctx. Nil means that the rights cannot be watched and must be polled.
 func (a *Authority) Watch(id *acls.AuthenticatedIdentity) (wait func(ctx context.Context)) {
 	store, ends := a.store(), endOf(id)
 	left := ends.Sub(a.now())

@@ -14,8 +14,8 @@
 //	variables-rekey     nothing: it re-encrypts variables              on a full rotation
 //	force-gc            all of these at any age, except keys           now
 //
-// A terminal allocation is kept while it is needed: as a record that a batch job is done (while the
-// job exists), as the reschedule history of a failed allocation, or while a client still runs it.
+// A terminal allocation is kept while a client still runs it. One of a batch job is kept as a record
+// of the completed work while the job exists. A failed one is kept for its reschedule history.
 //
 // The Collector reads snapshots and writes by RPC, in requests of bounded size, with the leader's
 // token from the evaluation. It keeps no state. The Timer is one goroutine on the leader.

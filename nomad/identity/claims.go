@@ -59,8 +59,8 @@ func (i *Issuer) Node(node *nomad.Node, ttl time.Duration, now time.Time) *nomad
 	return c
 }
 
-// Introduction returns the claims with which nodes may register in a pool. If intro has no node
-// name, any name is accepted.
+// Introduction returns the claims with which intro.Uses nodes may register in a pool. If intro has
+// no node name, any name is accepted.
 func (i *Issuer) Introduction(intro *nomad.NodeIntroductionIdentityClaims, ttl time.Duration, now time.Time) *nomad.IdentityClaims {
 	c := i.claims(now, atLeast(ttl), "node-introduction", i.region, intro.NodePool, intro.NodeName, nomad.WorkloadIdentityDefaultName)
 	c.NodeIntroductionIdentityClaims = intro

@@ -34,11 +34,11 @@ func (c *candidate) keepQuota() {
 		}
 	}
 	// A node that did not fit at first may fit after other nodes have freed quota.
-	left := slices.Sorted(maps.Keys(c.result.NodeAllocation))
+	remaining := slices.Sorted(maps.Keys(c.result.NodeAllocation))
 	for range 2 {
-		left = slices.DeleteFunc(left, func(node string) bool { return a.take(c.result, node) })
+		remaining = slices.DeleteFunc(remaining, func(node string) bool { return a.take(c.result, node) })
 	}
-	c.leaveOut(left)
+	c.leaveOut(remaining)
 }
 
 // leaveOut removes nodes from the result, and everything if the plan is all-at-once.

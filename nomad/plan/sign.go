@@ -56,7 +56,7 @@ func (a *Applier) sign(ctx context.Context, c *candidate) error {
 	}
 	for i, s := range slots {
 		s.alloc.SignedIdentities[s.task] = tokens[i].Reveal()
-		// State finds the keys that sign RS256 by the jobs that use them.
+		// RS256 keys need no reference here: state keeps them while a job requests RS256.
 		if s.alloc.SigningKeyID == "" || claims[i].Alg != nomad.IdentityAlgRS256 {
 			s.alloc.SigningKeyID = tokens[i].KeyID()
 		}

@@ -71,7 +71,7 @@ type attempt func(ctx context.Context) (done, progress bool, err error)
 // to the planner.
 func (b *base) run(ctx context.Context, eval *nomad.Evaluation, attempts int, try attempt) error {
 	b.eval = eval
-	for left := attempts; left > 0; left-- {
+	for remaining := attempts; remaining > 0; remaining-- {
 		done, progress, err := try(ctx)
 		if err != nil {
 			return fmt.Errorf("evaluation %s of job %s: %w", eval.ID, eval.JobID, err)
@@ -80,7 +80,7 @@ func (b *base) run(ctx context.Context, eval *nomad.Evaluation, attempts int, tr
 			return b.complete(ctx)
 		}
 		if progress {
-			left = attempts + 1
+			remaining = attempts + 1
 		}
 		if err := ctx.Err(); err != nil {
 			return err

@@ -55,13 +55,13 @@ func desiredCounts(s *nomad.Spread, count int) map[string]float64 {
 	if len(s.SpreadTarget) == 0 {
 		return nil
 	}
-	out, left := map[string]float64{}, 100.0
+	out, rest := map[string]float64{}, 100.0
 	for _, t := range s.SpreadTarget {
 		out[t.Value] = float64(t.Percent) / 100 * float64(count)
-		left -= float64(t.Percent)
+		rest -= float64(t.Percent)
 	}
-	if _, named := out[anyValue]; !named && left > 0 {
-		out[anyValue] = left / 100 * float64(count)
+	if _, named := out[anyValue]; !named && rest > 0 {
+		out[anyValue] = rest / 100 * float64(count)
 	}
 	return out
 }

@@ -1,6 +1,6 @@
-// Package worker processes evaluations. A worker dequeues one from the leader's broker, waits until
-// the local state is new enough, runs the scheduler on a snapshot and submits the result to the
-// leader.
+// Package worker processes evaluations. A worker dequeues one from the leader's broker and waits
+// until the local state is new enough. It then runs the scheduler on a snapshot and submits the
+// result to the leader.
 //
 //	idle ──dequeue──▶ waiting for the index ──▶ scheduling ──finish, ack──▶ idle, or the next
 //	                          └──────error───────────┴────nack───▶ idle

@@ -290,8 +290,8 @@ func TestNextEvaluationFromFinish(t *testing.T) {
 	if l.taken != 1 {
 		t.Errorf("the worker dequeued %d evaluations, want one", l.taken)
 	}
-	if left := l.broker.Stats(); left.Unacked+left.Ready > 0 {
-		t.Errorf("remaining: %+v", left)
+	if stats := l.broker.Stats(); stats.Unacked+stats.Ready > 0 {
+		t.Errorf("remaining: %+v", stats)
 	}
 }
 
@@ -308,8 +308,8 @@ func TestNacksNextOnShutdown(t *testing.T) {
 		l.want(t, "Eval.Finish")
 		stop()
 		l.want(t, "Eval.Nack")
-		if left := l.broker.Stats(); left.Unacked > 0 {
-			t.Errorf("remaining: %+v", left)
+		if stats := l.broker.Stats(); stats.Unacked > 0 {
+			t.Errorf("remaining: %+v", stats)
 		}
 	})
 }
